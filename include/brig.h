@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* brig.h - run a command in a sandbox, from C.
+ *
+ *	brig_manager *m = brig_manager_new();
+ *	brig_result *r = NULL;
+ *	struct brig_error e;
+ *
+ *	brig_manager_set(m, "policy", "workspace_write", &e);
+ *	if (brig_execute_command(m, "make test", "/home/me/project", NULL, &r, &e) < 0)
+ *		fprintf(stderr, "%s\n", e.what);
+ *	else
+ *		printf("%d\n%s", brig_result_exit_code(r), brig_result_output(r, NULL));
+ *	brig_result_free(r);
+ *	brig_manager_free(m);
+ *
+ * Functions that can fail return 0 or a negative errno and fill *e (never NULL). A manager and its
+ * requests may be used by one thread at a time; different managers are independent. Nothing here
+ * prints, exits, or touches signal handlers of the calling program. */
+#ifndef BRIG_H
+#define BRIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BRIG_API __attribute__((visibility("default")))
+
+typedef struct brig_manager brig_manager; /* defaults shared by many requests */
+typedef struct brig_request
+	brig_request; /* one command: argv, workdir, env, policy, limits, timeout */
+typedef struct brig_result brig_result; /* how it went */
+
+struct brig_error {
+	int errnum;     /* positive errno value */
+	char code[24];  /* "usage", "config", "policy", "unavailable" (SandboxUnavailableError),
+			 * "permission", "not_found", "not_executable", "internal" */
+	char what[384]; /* what failed and why */
+	char hint[256]; /* what to do about it; may be empty */
+};
+
+enum brig_policy { BRIG_READONLY, BRIG_WORKSPACE_WRITE, BRIG_FULL_ACCESS };
+
+/* 0 in any member keeps what the manager or the defaults say. */
+struct brig_limits {
+	uint64_t memory_bytes;
+	uint64_t cpu_shares;
+	uint64_t timeout_ms;
+	uint64_t max_output_bytes; /* kept of each stream */
+	uint64_t pids;
+	uint64_t cpu_milli; /* thousandths of a CPU */
+	uint64_t disk_bytes;
+};
+
+BRIG_API const char *brig_version(void);
+
+/* --- manager --- */
+
+BRIG_API brig_manager *brig_manager_new(void);    /* NULL without memory */
+BRIG_API void brig_manager_free(brig_manager *m); /* takes NULL */
+
+/* Any setting by its name in brig.yaml ("limits.memory") and its value as text ("256m"). List
+ * settings grow by one value a call. */
+BRIG_API int brig_manager_set(brig_manager *m, const char *key, const char *value,
+			      struct brig_error *e);
+
+/* Can sandboxes be made here? Tries one, with the layout of a real run. */
+BRIG_API int brig_manager_ready(brig_manager *m, struct brig_error *e);
+
+/* --- request --- */
+
+BRIG_API brig_request *brig_request_new(brig_manager *m); /* starts with the manager's settings */
+BRIG_API void brig_request_free(brig_request *q);
+BRIG_API int brig_request_set(brig_request *q, const char *key, const char *value,
+			      struct brig_error *e);
+BRIG_API int brig_request_argv(brig_request *q, const char *const *argv, struct brig_error *e);
+BRIG_API int brig_request_shell(brig_request *q, const char *line,
+				struct brig_error *e); /* sh -c */
+BRIG_API int brig_request_workdir(brig_request *q, const char *path, struct brig_error *e);
+BRIG_API int brig_request_env(brig_request *q, const char *name, const char *value,
+			      struct brig_error *e);
+BRIG_API int brig_request_policy(brig_request *q, enum brig_policy policy, struct brig_error *e);
+BRIG_API int brig_request_limits(brig_request *q, const struct brig_limits *l,
+				 struct brig_error *e);
+
+/* What the command reads; copied. Without it the command reads end of file. */
+BRIG_API int brig_request_input(brig_request *q, const void *data, size_t n, struct brig_error *e);
+
+/* The caller's descriptors instead: output then passes through and is not kept. -1: as before. A
+ * caller whose reader may go away should ignore SIGPIPE. */
+BRIG_API void brig_request_stdio(brig_request *q, int in, int out, int err);
+
+/* Called with kept output as it arrives, whole characters only. stream is 1 or 2. */
+typedef void brig_output_fn(void *arg, int stream, const char *data, size_t n);
+BRIG_API void brig_request_on_output(brig_request *q, brig_output_fn *fn, void *arg);
+
+/* What the user should know before the command starts, e.g. that it runs outside a sandbox. */
+typedef void brig_note_fn(void *arg, const char *text);
+BRIG_API void brig_request_on_note(brig_request *q, brig_note_fn *fn, void *arg);
+
+/* From another thread or a signal handler: ends the running command and all it started. */
+BRIG_API void brig_request_cancel(brig_request *q);
+
+/* The plan as JSON, to be freed with free(); runs nothing. */
+BRIG_API int brig_request_plan(brig_request *q, char **json, struct brig_error *e);
+
+/* --- execution --- */
+
+/* Blocks until nothing of the run is left. A command that fails, is killed or runs out of time is a
+ * result; only a run that was refused or could not be made is an error (and *ret is still set, so
+ * that its JSON can be shown). */
+BRIG_API int brig_execute(brig_request *q, brig_result **ret, struct brig_error *e);
+
+/* One line through sh -c in a folder. env is "NAME=VALUE"..., NULL-terminated, or NULL. */
+BRIG_API int brig_execute_command(brig_manager *m, const char *line, const char *workdir,
+				  const char *const *env, brig_result **ret, struct brig_error *e);
+BRIG_API int brig_execute_with_policy(brig_manager *m, const char *line, const char *workdir,
+				      enum brig_policy policy, const char *const *env,
+				      brig_result **ret, struct brig_error *e);
+BRIG_API int brig_execute_with_limits(brig_manager *m, const char *line, const char *workdir,
+				      const struct brig_limits *limits, brig_result **ret,
+				      struct brig_error *e);
+
+/* --- result; texts are borrowed from it --- */
+
+BRIG_API void brig_result_free(brig_result *r);
+BRIG_API const char *brig_result_outcome(
+	const brig_result *r);                            /* "exited", "timeout", "oom", ... */
+BRIG_API int brig_result_exit_code(const brig_result *r); /* as `brig run` would exit */
+BRIG_API int brig_result_signal(const brig_result *r);    /* 0: none */
+BRIG_API const char *brig_result_stdout(const brig_result *r, size_t *n); /* n may be NULL */
+BRIG_API const char *brig_result_stderr(const brig_result *r, size_t *n);
+BRIG_API const char *brig_result_output(const brig_result *r,
+					size_t *n); /* both, as they arrived */
+BRIG_API int brig_result_truncated(const brig_result *r);
+BRIG_API uint64_t brig_result_duration_us(const brig_result *r);
+BRIG_API const char *brig_result_id(const brig_result *r);
+BRIG_API char *brig_result_json(const brig_result *r); /* the object of --json; free() it */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

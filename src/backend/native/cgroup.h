@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/cgroup.h - one control-group leaf per run, on v2, v1 and hybrid hosts.
+ *
+ * A leaf is made before the child exists, is locked (flock) for as long as its monitor lives, and
+ * is removed at the end. A leaf whose lock is free belongs to a monitor that died: cgroup_sweep
+ * removes it. Which limits the leaf enforces is known after cgroup_new; the rest is somebody else's
+ * job. A forked child may use cgroup_join, but must not call cgroup_free on its copy. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+struct cgroup;
+
+/* Where the hierarchies are; the unit tests point it at a made-up tree. NULL members: the real
+ * ones. */
+struct cgroup_host {
+	const char *mountinfo;   /* /proc/self/mountinfo */
+	const char *self_cgroup; /* /proc/self/cgroup */
+};
+
+struct cgroup_limits {
+	uint64_t memory;     /* bytes; 0: none */
+	uint64_t cpus;       /* thousandths; 0: none */
+	uint64_t cpu_shares; /* v1 scale, 1024 ordinary */
+	uint64_t pids;       /* of the guest; init comes on top */
+};
+
+/* Makes the leaf. No writable hierarchy at all is not an error: *ret is then NULL and the run goes
+ * on with the watch. `id` is part of the leaf's name: letters, digits, '_' and '-', at most 64. */
+int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
+	       struct cgroup **ret, struct err *e);
+/* Removes the leaf, waiting up to half a second for it to empty; past that a later sweep has it. */
+struct cgroup *cgroup_free(struct cgroup *c);
+DEFINE_CLEANUP(cgroup, struct cgroup *, cgroup_free)
+
+const char *cgroup_version(const struct cgroup *c); /* "v1", "v2", "hybrid", or "none" for NULL */
+
+enum { CGROUP_HAS_MEMORY = 1, CGROUP_HAS_CPUS = 2, CGROUP_HAS_SHARES = 4, CGROUP_HAS_PIDS = 8 };
+/* Bits above: the limits that were asked for and that the kernel took; 0 for NULL. */
+unsigned cgroup_enforces(const struct cgroup *c);
+
+/* Descriptor of the v2 leaf for clone3's CLONE_INTO_CGROUP, or -1. Borrowed. */
+int cgroup_dirfd(const struct cgroup *c);
+
+/* Two ways in. The fast one: the child is cloned into cgroup_dirfd and calls cgroup_join before it
+ * does anything else (10 us a hierarchy). The slow one: the parent calls cgroup_attach; moving
+ * another process makes the kernel wait for a grace period, 5 to 40 ms. The child's cgroup
+ * namespace comes after either (unshare): one made by clone shows the v1 leaf's name inside. */
+bool cgroup_needs_attach(const struct cgroup *c, bool placed_by_clone);
+int cgroup_join(const struct cgroup *c); /* v1 only; safe between clone and exec; 0 or -errno */
+int cgroup_attach(struct cgroup *c, pid_t pid, struct err *e); /* v1 and v2, where not yet inside */
+
+/* Signals all of it: cgroup.kill, else freeze, signal each, thaw, for at most 50 ms or so. 0,
+ * -EAGAIN when somebody is left, -ESRCH for NULL. */
+int cgroup_kill(struct cgroup *c);
+
+/* Readable (POLLIN, for poll and epoll alike) when the memory limit was hit or the kernel reclaimed
+ * at it, until cgroup_events is called, which tells the two apart; -1 when there is none.
+ * Borrowed. */
+int cgroup_oom_fd(const struct cgroup *c);
+
+struct cgroup_events {
+	uint64_t oom;         /* processes killed for memory */
+	uint64_t pids_max;    /* forks refused */
+	uint64_t memory_peak; /* bytes; 0: not known */
+};
+void cgroup_events(const struct cgroup *c, struct cgroup_events *ret);
+
+/* Removes empty leaves of dead monitors from the places where ours would be made; cheap when there
+ * are none. Returns how many, counting each hierarchy. */
+int cgroup_sweep(const struct cgroup_host *host);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/disk.h - how much a run has written to the host's disk.
+ *
+ * The kernel adds a process's count to its parent's when it is reaped, so what the living have
+ * written plus what init (the last parent of all) has collected is everything. Init's own file
+ * cannot be read from outside, so init tells. A file system that is nearly full ends the run as
+ * well. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct disk {
+	int fd;          /* a folder on the workspace's file system */
+	uint64_t reaped; /* bytes, as init told last */
+	unsigned tick;
+};
+
+bool disk_over(const struct disk *d, int procfd, uint64_t limit);

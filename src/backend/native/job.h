@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/job.h - a running native sandbox, seen from its monitor. Shared by job.c and
+ * start.c. */
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/native/cgroup.h"
+#include "backend/native/child.h"
+#include "backend/native/disk.h"
+#include "backend/native/ids.h"
+#include "backend/native/protect.h"
+
+struct backend_job {
+	struct backend_plan *plan; /* borrowed */
+	char id[33];
+	pid_t pid;
+	int pidfd, control;
+	int events; /* epoll over pidfd, control, mounts, oom and the watch's timer */
+	int timer;  /* ticks of the watch */
+	int given[INIT_FD_COUNT];
+	struct cgroup *cgroup;
+	int cgroup_lock; /* held until the child is in its leaf */
+	struct ids *ids;
+	struct protect *protect;
+	struct isolation isolation;
+	struct disk disk;
+	bool watch_memory, watch_pids, watch_disk;
+
+	bool exited; /* the command ended by itself; status holds how */
+	int status;
+	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
+};
+
+/* start.c */
+int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		 struct backend_job **ret, struct err *e);
+void job_reap(struct backend_job *j); /* kills and waits: afterwards no process is left */
+struct backend_job *job_free(
+	struct backend_job *j); /* ends what lives, closes, removes; takes NULL */
+DEFINE_CLEANUP(job, struct backend_job *, job_free)
+
+/* probe.c: what a failed clone or set-up means on this machine; adds the hint. */
+int native_explain(struct err *e);
+int native_probe(struct isolation *ret, struct err *e);

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/native/mount.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "backend/native/mount_classic.h"
+#include "backend/native/overlay.h"
+
+#define COMMON_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define ROOT_OWN ((uint64_t)1 << 20) /* what brig itself puts there */
+#define FD_PATH_LEN 32
+#define LAYER "/.layer"
+
+struct builder {
+	const struct backend_plan *plan;
+	const int *prepared;
+	int root;     /* the new root, O_PATH */
+	bool classic; /* the kernel, or a filter around us, has no mount_setattr */
+
+	/* The folder looked up last: neighbours in the plan share it. */
+	int parent;
+	const char *parent_path; /* of some operation; parent_len bytes of it */
+	size_t parent_len;
+	int null, empty; /* what masks are made of: the null device, an empty folder */
+	int layer; /* where writable layers keep what is written; gone from the tree in the end */
+};
+
+static void fd_path(int fd, char out[FD_PATH_LEN])
+{
+	(void)snprintf(out, FD_PATH_LEN, "/proc/self/fd/%d", fd);
+}
+
+/* A bad descriptor is what a kernel that knows the call complains about. */
+static bool lacks_new_calls(void)
+{
+	return mount_setattr(-1, "", AT_EMPTY_PATH, NULL, 0) < 0 &&
+	       (errno == ENOSYS || errno == EPERM);
+}
+
+static const char *last_part(const char *path)
+{
+	return strrchr(path, '/') + 1;
+}
+
+/* The folder an object of the new root is made in; borrowed from the builder. */
+static int open_parent(struct builder *b, const char *dst)
+{
+	char part[PATH_MAX];
+	size_t n = (size_t)(last_part(dst) - dst);
+
+	if (n == b->parent_len && memcmp(dst, b->parent_path, n) == 0)
+		return b->parent;
+	if (n >= sizeof(part))
+		return -ENAMETOOLONG;
+	memcpy(part, dst, n);
+	part[n] = '\0';
+	b->parent_len = 0;
+	b->parent = fd_close(b->parent);
+	b->parent = fd_open_nolinks(b->root, part, O_PATH | O_DIRECTORY, FD_IN_ROOT);
+	if (b->parent < 0)
+		return b->parent;
+	b->parent_path = dst;
+	b->parent_len = n;
+	return b->parent;
+}
+
+/* Something was mounted at dst: a folder remembered at or below it may be hidden now. */
+static void forget_parent(struct builder *b, const char *dst)
+{
+	size_t n = strlen(dst);
+
+	if (b->parent_len >= n && memcmp(b->parent_path, dst, n) == 0)
+		b->parent_len = 0;
+}
+
+static int open_inside(struct builder *b, const char *dst)
+{
+	return fd_open_nolinks(b->root, dst, O_PATH, FD_IN_ROOT);
+}
+
+/* Makes dst, a folder or an empty file, unless it is there; returns a descriptor on it or -errno.
+ */
+static int make_target(struct builder *b, const char *dst, bool folder, mode_t mode)
+{
+	int parent = open_parent(b, dst);
+	CLEANUP(fd) int made = -1;
+
+	if (parent < 0)
+		return parent;
+	if (folder) {
+		if (mkdirat(parent, last_part(dst), mode) < 0 && errno != EEXIST && errno != EROFS)
+			return -errno;
+	} else {
+		made = openat(parent, last_part(dst), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+			      mode);
+		if (made < 0 && errno != EEXIST && errno != EROFS)
+			return -errno;
+	}
+	return fd_open_nolinks(parent, last_part(dst), O_PATH, FD_BENEATH);
+}
+
+static int set_attrs(int tree, uint64_t attrs, struct err *e)
+{
+	struct mount_attr a = { .attr_set = attrs };
+
+	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) < 0)
+		return err_sys(e, "cannot set mount attributes");
+	return 0;
+}
+
+static int attach(int tree, int target, struct err *e)
+{
+	if (move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot attach a mount");
+	return 0;
+}
+
+/* The tree at `from` once more at `to`, with more attributes. In classic mode the attributes follow
+ * in the second pass. */
+static int bind_fd(struct builder *b, int from, int to, uint64_t attrs, struct err *e)
+{
+	CLEANUP(fd) int tree = -1;
+	char src[FD_PATH_LEN], dst[FD_PATH_LEN];
+
+	if (b->classic) {
+		fd_path(from, src);
+		fd_path(to, dst);
+		if (mount(src, dst, NULL, MS_BIND | MS_REC, NULL) < 0)
+			return err_sys(e, "cannot bind");
+		return 0;
+	}
+	tree = open_tree(from, "",
+			 AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_sys(e, "cannot copy a mount");
+	if (set_attrs(tree, attrs, e) < 0)
+		return -e->code;
+	return attach(tree, to, e);
+}
+
+static int new_fs(struct builder *b, const char *type, const char *const *options, uint64_t attrs,
+		  int target, struct err *e)
+{
+	CLEANUP(fd) int ctx = -1;
+	CLEANUP(fd) int tree = -1;
+	char text[128] = "", dst[FD_PATH_LEN];
+
+	if (b->classic) {
+		for (; *options; options += 2)
+			(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%s",
+				       text[0] ? "," : "", options[0], options[1]);
+		fd_path(target, dst);
+		if (mount(type, dst, type, MS_NOSUID | MS_NOEXEC * !!(attrs & MOUNT_ATTR_NOEXEC),
+			  text) < 0)
+			return err_sys(e, "cannot mount %s", type);
+		return 0;
+	}
+	ctx = fsopen(type, FSOPEN_CLOEXEC);
+	if (ctx < 0)
+		return err_sys(e, "cannot make a %s", type);
+	for (; *options; options += 2)
+		if (fsconfig(ctx, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
+			return err_sys(e, "%s does not take %s=%s", type, options[0], options[1]);
+	if (fsconfig(ctx, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_sys(e, "cannot make a %s", type);
+	tree = fsmount(ctx, FSMOUNT_CLOEXEC, (unsigned)attrs);
+	if (tree < 0)
+		return err_sys(e, "cannot mount %s", type);
+	return attach(tree, target, e);
+}
+
+static uint64_t bind_attrs(const struct op *o)
+{
+	return COMMON_ATTRS | (o->writable ? 0 : MOUNT_ATTR_RDONLY) |
+	       (o->noexec ? MOUNT_ATTR_NOEXEC : 0);
+}
+
+static int do_dir(struct builder *b, const struct op *o, struct err *e)
+{
+	int parent = open_parent(b, o->dst);
+
+	if (parent < 0)
+		return errno = -parent, err_sys(e, "cannot open the folder above");
+	if (mkdirat(parent, last_part(o->dst), o->mode) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make the folder");
+	return 0;
+}
+
+static int do_file(struct builder *b, const struct op *o, struct err *e)
+{
+	int parent = open_parent(b, o->dst);
+	CLEANUP(fd) int fd = -1;
+	int r;
+
+	if (parent < 0)
+		return errno = -parent, err_sys(e, "cannot open the folder above");
+	fd = openat(parent, last_part(o->dst), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode);
+	if (fd < 0)
+		return err_sys(e, "cannot make the file");
+	r = fd_write_all(fd, o->data, strlen(o->data));
+	return r < 0 ? (errno = -r, err_sys(e, "cannot write the file")) : 0;
+}
+
+static int do_symlink(struct builder *b, const struct op *o, struct err *e)
+{
+	int parent = open_parent(b, o->dst);
+
+	if (parent < 0)
+		return errno = -parent, err_sys(e, "cannot open the folder above");
+	if (symlinkat(o->data, parent, last_part(o->dst)) < 0)
+		return err_sys(e, "cannot make the link");
+	return 0;
+}
+
+/* Mounted on itself, so that it stays writable when the root around it is sealed. */
+static int do_private(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int target = make_target(b, o->dst, true, o->mode);
+
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot make the folder");
+	return bind_fd(b, target, target, bind_attrs(o), e);
+}
+
+/* The source as the parent saw it, or an error: it may have been swapped since. */
+static int open_source(const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, o->src, O_PATH, 0);
+	struct ident now;
+	struct stat st;
+
+	if (fd < 0)
+		return errno = -fd, err_sys(e, "cannot open '%s'", o->src);
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "cannot look at '%s'", o->src);
+	now = ident_of(&st);
+	if (o->kind == OP_DEVICE && (!S_ISCHR(st.st_mode) || st.st_rdev != o->rdev))
+		return err_set(e, ERR_POLICY, EPERM, "'%s' is not the device it should be", o->src);
+	if (o->kind == OP_BIND && !ident_same(&now, &o->ident))
+		return err_set(e, ERR_POLICY, EPERM,
+			       "'%s' was replaced while the sandbox was set up", o->src);
+	return TAKE_FD(fd);
+}
+
+static int do_bind(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int from = open_source(o, e);
+	CLEANUP(fd) int target = -1;
+
+	if (from < 0)
+		return -e->code;
+	target = make_target(b, o->dst, S_ISDIR(o->ident.type), 0755);
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot make the mount point");
+	return bind_fd(b, from, target, bind_attrs(o), e);
+}
+
+static int do_bind_prepared(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int target = make_target(b, o->dst, S_ISDIR(o->ident.type), 0755);
+	int tree = b->prepared[o->fd_slot];
+
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot make the mount point");
+	if (set_attrs(tree, bind_attrs(o), e) < 0)
+		return -e->code;
+	return attach(tree, target, e);
+}
+
+static int do_device(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int from = open_source(o, e);
+	CLEANUP(fd) int target = -1;
+
+	if (from < 0)
+		return -e->code;
+	target = make_target(b, o->dst, false, 0666);
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot make the mount point");
+	return bind_fd(b, from, target, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+}
+
+static int do_proc(struct builder *b, const struct op *o, struct err *e)
+{
+	static const char *const options[] = { "hidepid", "2", NULL };
+	CLEANUP(fd) int target = open_inside(b, o->dst);
+
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot open the mount point");
+	if (new_fs(b, "proc", options, COMMON_ATTRS | MOUNT_ATTR_NOEXEC, target, e) == 0)
+		return 0;
+	if (e->code != EPERM && e->code != EBUSY)
+		return -e->code;
+	e->kind = ERR_UNAVAILABLE;
+	return err_hint(e,
+			"inside a container: start it with --security-opt systempaths=unconfined");
+}
+
+static int do_devpts(struct builder *b, const struct op *o, struct err *e)
+{
+	static const char *const options[] = { "ptmxmode", "0666", "mode", "0620", NULL };
+	CLEANUP(fd) int target = open_inside(b, o->dst);
+
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot open the mount point");
+	return new_fs(b, "devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, target, e);
+}
+
+/* What covers a masked file or folder, read-only already: a copy of a mount inherits that. The
+ * first one is made here, from the sandbox's own null device or from its empty /run. */
+static int mask_source(struct builder *b, bool folder, int target, struct err *e)
+{
+	int *made = folder ? &b->empty : &b->null;
+	CLEANUP(fd) int from = open_inside(b, folder ? "/run" : "/dev/null");
+
+	if (from < 0)
+		return errno = -from, err_sys(e, "nothing to cover it with");
+	if (bind_fd(b, from, target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e) <
+	    0)
+		return -e->code;
+	return *made < 0 ? 1 : 0;
+}
+
+/* The null device over a file, an empty folder of the new root over a folder. Absent: nothing to
+ * do. */
+static int do_mask(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int target = open_inside(b, o->dst);
+	CLEANUP(fd) int tree = -1;
+	struct stat st;
+	int *made, r;
+
+	if (target == -ENOENT)
+		return 0;
+	if (target < 0 || fstat(target, &st) < 0)
+		return errno = target < 0 ? -target : errno, err_sys(e, "cannot look at it");
+	made = S_ISDIR(st.st_mode) ? &b->empty : &b->null;
+	if (*made < 0) {
+		r = mask_source(b, S_ISDIR(st.st_mode), target, e);
+		if (r == 1)
+			*made = open_inside(b, o->dst);
+		return r < 0 ? r : 0;
+	}
+	if (b->classic)
+		return bind_fd(b, *made, target, 0, e);
+	tree = open_tree(*made, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	return tree < 0 ? err_sys(e, "cannot copy a mount") : attach(tree, target, e);
+}
+
+static int do_again(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int at = open_inside(b, o->dst);
+
+	if (at == -ENOENT && o->kind == OP_READONLY)
+		return 0;
+	if (at < 0)
+		return errno = -at, err_sys(e, "cannot open it");
+	return bind_fd(b, at, at, bind_attrs(o), e);
+}
+
+static int open_layer(struct builder *b, struct err *e)
+{
+	CLEANUP(fd) int target = make_target(b, LAYER, true, 0700);
+	char size[32];
+	const char *const options[] = { "size", size, "mode", "755", NULL };
+
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot make a folder for the writable layer");
+	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)b->plan->spec->limits.tmp);
+	if (new_fs(b, "tmpfs", options, COMMON_ATTRS, target, e) < 0)
+		return -e->code;
+	b->layer = open_inside(b, LAYER);
+	return b->layer < 0 ? (errno = -b->layer, err_sys(e, "cannot open the layer")) : 0;
+}
+
+static int do_overlay(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int target = open_inside(b, o->dst);
+
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot open it");
+	if (b->layer < 0 && open_layer(b, e) < 0)
+		return -e->code;
+	return overlay_mount(target, b->layer, last_part(o->dst), e);
+}
+
+/* The mounts made of it hold it; nobody else needs a way in. */
+static void close_layer(struct builder *b)
+{
+	char path[FD_PATH_LEN];
+
+	if (b->layer < 0)
+		return;
+	fd_path(b->layer, path);
+	(void)umount2(path, MNT_DETACH);
+	b->layer = fd_close(b->layer);
+	(void)unlinkat(b->root, &LAYER[1], AT_REMOVEDIR);
+}
+
+static int do_op(struct builder *b, const struct op *o, struct err *e)
+{
+	switch (o->kind) {
+	case OP_DIR:
+		return do_dir(b, o, e);
+	case OP_FILE:
+		return do_file(b, o, e);
+	case OP_SYMLINK:
+		return do_symlink(b, o, e);
+	case OP_PRIVATE:
+		return do_private(b, o, e);
+	case OP_BIND:
+		return do_bind(b, o, e);
+	case OP_BIND_FD:
+		return do_bind_prepared(b, o, e);
+	case OP_DEVICE:
+		return do_device(b, o, e);
+	case OP_PROC:
+		return do_proc(b, o, e);
+	case OP_DEVPTS:
+		return do_devpts(b, o, e);
+	case OP_MASK:
+	case OP_HIDE:
+		return do_mask(b, o, e);
+	case OP_READONLY:
+	case OP_COVER:
+		return do_again(b, o, e);
+	case OP_OVERLAY:
+		return do_overlay(b, o, e);
+	case OP_KINDS:
+		break;
+	}
+	return err_set(e, ERR_INTERNAL, EINVAL, "unknown operation");
+}
+
+/* An empty tmpfs on top of "/": this process keeps looking names up below it until it pivots. */
+static int make_root(struct builder *b, struct err *e)
+{
+	char size[32], inodes[32], text[96];
+	const char *const options[] = { "size", size, "nr_inodes", inodes, "mode", "755", NULL };
+	CLEANUP(fd) int ctx = -1;
+
+	(void)snprintf(size, sizeof(size), "%llu",
+		       (unsigned long long)(b->plan->spec->limits.tmp + ROOT_OWN));
+	/* Empty files cost memory too: one for every page of the size, and some. */
+	(void)snprintf(inodes, sizeof(inodes), "%llu",
+		       (unsigned long long)(b->plan->spec->limits.tmp / 4096 + 4096));
+	(void)snprintf(text, sizeof(text), "size=%s,nr_inodes=%s,mode=755", size, inodes);
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "cannot make the mounts private");
+	if (b->classic) {
+		if (mount("tmpfs", "/", "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
+			return err_sys(e, "cannot mount the new root");
+		/* ".." of the root crosses into what is mounted on top of it. */
+		b->root = open("/..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		return b->root < 0 ? err_sys(e, "cannot open the new root") : 0;
+	}
+	ctx = fsopen("tmpfs", FSOPEN_CLOEXEC);
+	if (ctx < 0)
+		return err_sys(e, "cannot make the new root");
+	for (size_t i = 0; options[i]; i += 2)
+		if (fsconfig(ctx, FSCONFIG_SET_STRING, options[i], options[i + 1], 0) < 0)
+			return err_sys(e, "tmpfs does not take %s", options[i]);
+	if (fsconfig(ctx, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_sys(e, "cannot make the new root");
+	b->root = fsmount(ctx, FSMOUNT_CLOEXEC, COMMON_ATTRS);
+	if (b->root < 0)
+		return err_sys(e, "cannot mount the new root");
+	if (move_mount(b->root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot attach the new root");
+	return 0;
+}
+
+static int enter_root(struct builder *b, struct err *e)
+{
+	if (fchdir(b->root) < 0)
+		return err_sys(e, "cannot enter the new root");
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(e, "cannot make it the root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_sys(e, "cannot let go of the old root");
+	return chdir("/") < 0 ? err_sys(e, "cannot enter '/'") : 0;
+}
+
+static int seal_root(struct builder *b, struct err *e)
+{
+	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	if (!b->plan->spec->read_only_root)
+		return 0;
+	if (b->classic) {
+		if (mount(NULL, "/", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV,
+			  NULL) < 0)
+			return err_sys(e, "cannot make the root read-only");
+		return 0;
+	}
+	if (mount_setattr(AT_FDCWD, "/", 0, &a, sizeof(a)) < 0)
+		return err_sys(e, "cannot make the root read-only");
+	return 0;
+}
+
+int mount_plan(const struct backend_plan *p, const int *prepared, struct err *e)
+{
+	struct builder b = { .plan = p,
+			     .prepared = prepared,
+			     .root = -1,
+			     .parent = -1,
+			     .null = -1,
+			     .empty = -1,
+			     .layer = -1 };
+	mode_t mask = umask(0);
+	int r = 0;
+
+	b.classic = lacks_new_calls();
+	if (make_root(&b, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->op_count && r == 0; i++) {
+		if (!p->ops[i].skip && do_op(&b, &p->ops[i], e) < 0)
+			r = err_wrap(e, "mount '%s'", p->ops[i].dst);
+		if (p->ops[i].kind != OP_DIR && p->ops[i].kind != OP_FILE)
+			forget_parent(&b, p->ops[i].dst);
+	}
+	close_layer(&b);
+	if (r == 0 && (enter_root(&b, e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
+		       seal_root(&b, e) < 0))
+		r = -e->code;
+	(void)fd_close(b.parent);
+	(void)fd_close(b.null);
+	(void)fd_close(b.empty);
+	(void)fd_close(b.root);
+	(void)umask(mask);
+	return r;
+}

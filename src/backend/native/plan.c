@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/plan.c - from a spec to a plan: who the command is inside, and the order of work.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/native/plan_internal.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+#define PLAN_MAX ((size_t)32 << 20)
+#define ROOT_STARTED_UID 1000
+#define ID_RANGE 65536
+
+struct op *plan_op(struct backend_plan *p, enum op_kind kind, const char *dst, struct err *e)
+{
+	struct op *o = ARENA_PUSH(p->arena, p->ops, p->op_count);
+	const char *copy = o ? arena_strdup(p->arena, dst) : NULL;
+
+	if (!copy) {
+		(void)err_nomem(e);
+		return NULL;
+	}
+	*o = (struct op){ .kind = kind, .dst = copy, .fd_slot = -1, .mode = 0755 };
+	return o;
+}
+
+/* The last operation that decides what stands at path: its own, or the tree it lies in. */
+static const struct op *covering(const struct backend_plan *p, const char *path)
+{
+	for (size_t i = p->op_count; i-- > 0;) {
+		const struct op *o = &p->ops[i];
+
+		if (str_eq(o->dst, path))
+			return o;
+		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_PROC) &&
+		    path_under(path, o->dst))
+			return o;
+	}
+	return NULL;
+}
+
+int plan_parents(struct backend_plan *p, const char *dst, struct err *e)
+{
+	char part[PATH_MAX];
+
+	if (strlen(dst) >= sizeof(part))
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", dst);
+	for (const char *slash = strchr(dst + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		memcpy(part, dst, (size_t)(slash - dst));
+		part[slash - dst] = '\0';
+		if (!covering(p, part) && !plan_op(p, OP_DIR, part, e))
+			return -e->code;
+	}
+	return 0;
+}
+
+static int source_error(const char *path, int code, struct err *e)
+{
+	CLEANUP(mem) char *real = NULL;
+
+	if (code == ELOOP) {
+		real = realpath(path, NULL);
+		return err_set(e, ERR_POLICY, ELOOP, "'%s' is, or passes through, a symbolic link",
+			       path),
+		       real ? err_hint(e, "use '%s'", real) : -e->code;
+	}
+	if (code == ENOENT)
+		return err_set(e, ERR_USAGE, ENOENT, "'%s' does not exist", path);
+	errno = code;
+	return err_sys(e, "cannot look at '%s'", path);
+}
+
+int plan_source(const char *path, struct stat *st, struct err *e)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, path, O_PATH, 0);
+
+	if (fd < 0)
+		return source_error(path, -fd, e);
+	if (fstat(fd, st) < 0)
+		return err_sys(e, "cannot look at '%s'", path);
+	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
+		return 0;
+	return err_set(e, ERR_POLICY, EPERM, "'%s' is a %s, not a file or folder", path,
+		       S_ISSOCK(st->st_mode)   ? "socket"
+		       : S_ISFIFO(st->st_mode) ? "named pipe"
+					       : "device"),
+	       S_ISSOCK(st->st_mode)
+		       ? err_hint(e, "a socket would let the code inside talk to a host service")
+		       : -e->code;
+}
+
+/* Root's own trees are shown through an idmapped mount, so that new files keep the tree's owner. */
+static int bind_prepared(struct backend_plan *p, struct op *o, const struct stat *st, struct err *e)
+{
+	struct prepared_tree *t = &p->prepared[p->prepared_count];
+
+	if (p->prepared_count == PREPARED_MAX)
+		return err_set(e, ERR_USAGE, E2BIG, "more than %d writable trees of root",
+			       PREPARED_MAX);
+	*t = (struct prepared_tree){
+		.src = o->src, .ident = o->ident, .disk_uid = st->st_uid, .disk_gid = st->st_gid
+	};
+	o->kind = OP_BIND_FD;
+	o->fd_slot = (int)p->prepared_count++;
+	return 0;
+}
+
+int plan_bind(struct backend_plan *p, const char *src, const char *dst, bool writable, bool owned,
+	      struct err *e)
+{
+	struct stat st;
+	struct op *o;
+
+	if (plan_source(src, &st, e) < 0 || plan_parents(p, dst, e) < 0)
+		return -e->code;
+	o = plan_op(p, OP_BIND, dst, e);
+	if (!o)
+		return -e->code;
+	o->src = arena_strdup(p->arena, src);
+	if (!o->src)
+		return err_nomem(e);
+	o->ident = ident_of(&st);
+	o->mode = st.st_mode & S_IFMT;
+	o->writable = writable;
+	if (writable && plan_writable(p, dst, e) < 0)
+		return -e->code;
+	if (owned && p->needs_range)
+		return bind_prepared(p, o, &st, e);
+	return 0;
+}
+
+int plan_writable(struct backend_plan *p, const char *inside, struct err *e)
+{
+	const char **slot = ARENA_PUSH(p->arena, p->writable, p->writable_count);
+
+	if (slot)
+		*slot = arena_strdup(p->arena, inside);
+	return slot && *slot ? 0 : err_nomem(e);
+}
+
+void plan_note(struct backend_plan *p, const char *text)
+{
+	if (p->note_count + 1 < ARRAY_LEN(p->notes))
+		p->notes[p->note_count++] = text;
+}
+
+const char *plan_inside(struct backend_plan *p, const char *host)
+{
+	for (size_t i = p->op_count; i-- > 0;) {
+		const struct op *o = &p->ops[i];
+
+		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && path_under(host, o->src))
+			return arena_printf(p->arena, "%s%s", o->dst, host + strlen(o->src));
+	}
+	return NULL;
+}
+
+static void map(struct id_map *m, size_t *n, uint32_t inside, uint32_t outside, uint32_t count)
+{
+	m[(*n)++] = (struct id_map){ .inside = inside, .outside = outside, .count = count };
+}
+
+/* An ordinary user is itself inside, one id to one. */
+static void identity_user(struct backend_plan *p, uid_t uid, gid_t gid)
+{
+	p->uid = p->spec->user.given ? p->spec->user.uid : uid;
+	p->gid = p->spec->user.given ? p->spec->user.gid : gid;
+	map(p->uids, &p->uid_count, p->uid, uid, 1);
+	map(p->gids, &p->gid_count, p->gid, gid, 1);
+}
+
+/* Started by root the command is the workspace's owner, when that is an ordinary user, or else the
+ * owner of a range of ids that belongs to nobody. Host id 0 is never mapped. */
+static void identity_root(struct backend_plan *p, const struct stat *workspace)
+{
+	bool foreign = workspace && workspace->st_uid != 0 && workspace->st_gid != 0;
+
+	p->by_root = true;
+	p->uid = p->spec->user.given ? p->spec->user.uid : ROOT_STARTED_UID;
+	p->gid = p->spec->user.given ? p->spec->user.gid : ROOT_STARTED_UID;
+	if (foreign) {
+		map(p->uids, &p->uid_count, p->uid, workspace->st_uid, 1);
+		map(p->gids, &p->gid_count, p->gid, workspace->st_gid, 1);
+		return;
+	}
+	p->needs_range = true;
+	map(p->uids, &p->uid_count, 0, 0, ID_RANGE);
+	map(p->gids, &p->gid_count, 0, 0, ID_RANGE);
+}
+
+static int identity(struct backend_plan *p, struct err *e)
+{
+	struct stat st;
+
+	if (getuid() != geteuid() || getgid() != getegid())
+		return err_set(e, ERR_POLICY, EPERM, "brig must not be installed setuid or setgid"),
+		       err_hint(e, "it needs no privilege: chmod u-s,g-s it");
+	if (p->spec->private_workspace || p->spec->no_workspace) {
+		p->workspace = NULL;
+	} else {
+		p->workspace = p->spec->workdir;
+		if (plan_source(p->workspace, &st, e) < 0)
+			return err_wrap(e, "workdir");
+		if (!S_ISDIR(st.st_mode))
+			return err_set(e, ERR_USAGE, ENOTDIR, "workdir '%s' is not a folder",
+				       p->workspace);
+		p->workspace_ident = ident_of(&st);
+	}
+	if (geteuid() == 0)
+		identity_root(p, p->workspace ? &st : NULL);
+	else
+		identity_user(p, geteuid(), getegid());
+	return 0;
+}
+
+static void rlimit(struct backend_plan *p, int resource, uint64_t value)
+{
+	p->rlimits[p->rlimit_count++] =
+		(struct rlimit_want){ .resource = resource,
+				      .value = { .rlim_cur = value, .rlim_max = value } };
+}
+
+static void rlimits(struct backend_plan *p)
+{
+	/* One byte, not none: with a pipe in core_pattern the kernel runs the handler at 0, not
+	 * at 1. */
+	rlimit(p, RLIMIT_CORE, 1);
+	rlimit(p, RLIMIT_NOFILE, p->spec->limits.files);
+	rlimit(p, RLIMIT_MEMLOCK, (uint64_t)8 << 20);
+	rlimit(p, RLIMIT_MSGQUEUE, (uint64_t)800 << 10);
+	rlimit(p, RLIMIT_SIGPENDING, 4096);
+	rlimit(p, RLIMIT_RTPRIO, 0);
+	if (p->spec->limits.disk) /* a backstop between two looks of the watch */
+		rlimit(p, RLIMIT_FSIZE, p->spec->limits.disk * 2);
+}
+
+/* It becomes a line of /etc/passwd and a folder. */
+static bool user_name_valid(const char *name)
+{
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+	return n > 0 && n <= 32 && !name[n] && name[0] != '-' &&
+	       !(name[0] >= '0' && name[0] <= '9') && !str_eq(name, "root") &&
+	       !str_eq(name, "nobody");
+}
+
+static int fill(struct backend_plan *p, struct err *e)
+{
+	if (!user_name_valid(p->spec->user_name))
+		return err_set(e, ERR_USAGE, EINVAL,
+			       "'%.64s' cannot be the name of the user inside", p->spec->user_name);
+	p->user_name = p->spec->user_name;
+	p->home = arena_printf(p->arena, "/home/%s", p->user_name);
+	if (!p->home)
+		return err_nomem(e);
+	p->hostname = "brig";
+	p->cwd = p->spec->target;
+	p->argv = p->spec->argv;
+	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_mounts(p, e) < 0)
+		return -e->code;
+	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0 || plan_environment(p, e) < 0)
+		return -e->code;
+	rlimits(p);
+	if (p->spec->network == NETWORK_HOST)
+		plan_note(p, "network host: the command reaches whatever this machine reaches, its "
+			     "own services "
+			     "included");
+	return 0;
+}
+
+int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		struct err *e)
+{
+	CLEANUP(native_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	p->spec = s;
+	p->arena = arena_new(PLAN_MAX);
+	if (!p->arena)
+		return err_nomem(e);
+	if (fill(p, e) < 0)
+		return -e->code;
+	if (notes)
+		*notes = p->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+struct backend_plan *native_plan_free(struct backend_plan *p)
+{
+	if (p)
+		(void)arena_free(p->arena);
+	free(p);
+	return NULL;
+}

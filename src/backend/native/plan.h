@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/plan.h - the native backend's plan: everything the child will do, as plain data.
+ *
+ * Computed in the trusted parent, where paths are resolved and each source's identity is noted. The
+ * child carries the operations out in order, resolving every source again in its own mount
+ * namespace and comparing. Nothing in here is allocated or decided after clone. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "model/spec.h"
+
+enum op_kind {
+	OP_DIR,      /* a folder in brig's own root */
+	OP_FILE,     /* a small file with given text */
+	OP_SYMLINK,  /* data is where it points */
+	OP_PRIVATE,  /* a folder of the root's own tmpfs that stays writable */
+	OP_BIND,     /* a host tree, compared with `ident` before use */
+	OP_BIND_FD,  /* a tree the parent has prepared (idmapped); `fd_slot` */
+	OP_DEVICE,   /* a host device node, compared with its device number */
+	OP_PROC,     /* a fresh procfs */
+	OP_DEVPTS,   /* a fresh devpts */
+	OP_OVERLAY,  /* a private writable layer over a tree already there */
+	OP_MASK,     /* something harmless over a file or folder, if it exists */
+	OP_READONLY, /* a tree already there, made read-only, if it exists */
+	OP_COVER,    /* a protected name: itself, read-only; must exist */
+	OP_HIDE,     /* a socket in a shown tree: an empty file over it */
+	OP_KINDS
+};
+
+struct op {
+	enum op_kind kind;
+	const char *src, *dst;
+	const char *data;   /* text of a file, goal of a link */
+	struct ident ident; /* of src */
+	dev_t rdev;         /* of a device */
+	mode_t mode;
+	bool writable, noexec;
+	int fd_slot; /* index into prepared trees */
+	bool skip;   /* found to be needless at start */
+};
+
+struct id_map {
+	uint32_t inside, outside, count;
+};
+
+enum { ID_MAPS_MAX = 4, PREPARED_MAX = 16, RLIMITS_MAX = 12, NAME_MAX_SHOWN = 64 };
+
+struct rlimit_want {
+	int resource;
+	struct rlimit value;
+};
+
+/* A tree that root must idmap before the child exists. */
+struct prepared_tree {
+	const char *src;
+	struct ident ident;
+	uint32_t disk_uid, disk_gid; /* owner on disk, shown as the user inside */
+};
+
+/* A name inside the writable workspace that the command must not change. */
+struct protected_name {
+	const char *path;   /* relative to tree */
+	const char *tree;   /* host path of the tree it lies in */
+	const char *inside; /* path in the sandbox */
+	bool existed;       /* before the run */
+	bool covered;       /* by a mount; a link cannot be */
+	size_t op;          /* index of the cover; meaningless unless covered */
+	struct ident ident; /* of what was there */
+	struct timespec ctime;
+};
+
+struct backend_plan {
+	struct arena *arena;
+	const struct spec *spec; /* borrowed: must outlive the plan */
+
+	struct op *ops;
+	size_t op_count;
+
+	const char *const *argv;
+	const char **envp;
+	const char *cwd; /* inside */
+	const char *home, *user_name, *hostname;
+	const char *path_value; /* PATH inside, for finding the command */
+
+	bool by_root;      /* started by root: the parent writes the maps */
+	uint32_t uid, gid; /* inside */
+	struct id_map uids[ID_MAPS_MAX], gids[ID_MAPS_MAX];
+	size_t uid_count, gid_count;
+	bool needs_range; /* the outside ids of the maps are relative to a range locked at start */
+
+	struct prepared_tree prepared[PREPARED_MAX];
+	size_t prepared_count;
+
+	const char **writable; /* paths inside that Landlock lets be changed */
+	size_t writable_count;
+
+	struct rlimit_want rlimits[RLIMITS_MAX];
+	size_t rlimit_count;
+
+	struct protected_name *protected;
+	size_t protected_count;
+	const char *workspace; /* host folder, NULL for a private one */
+	struct ident workspace_ident;
+
+	const char *notes[9]; /* what the user should know, e.g. a private workspace */
+	size_t note_count;
+};
+
+int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		struct err *e); /* notes may be NULL */
+void native_plan_json(const struct backend_plan *p, struct json *j);
+struct backend_plan *native_plan_free(struct backend_plan *p);
+DEFINE_CLEANUP(native_plan, struct backend_plan *, native_plan_free)

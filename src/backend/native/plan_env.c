@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/plan_env.c - the variables inside: built from nothing, never inherited. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/native/plan_internal.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "model/envrules.h"
+#include "model/paths.h"
+
+#define PATH_FALLBACK "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define PATH_TEXT_MAX 65536
+
+extern char **environ;
+
+static int put(struct backend_plan *p, size_t *n, const char *name, const char *value,
+	       struct err *e)
+{
+	size_t len = strlen(name);
+	const char *text = arena_printf(p->arena, "%s=%s", name, value);
+
+	if (!text)
+		return err_nomem(e);
+	for (size_t i = 0; i < *n; i++)
+		if (strncmp(p->envp[i], name, len) == 0 && p->envp[i][len] == '=') {
+			p->envp[i] = text;
+			return 0;
+		}
+	p->envp[(*n)++] = text;
+	return 0;
+}
+
+static bool folder_shown(struct backend_plan *p, const char *dir)
+{
+	for (size_t i = 0; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+
+		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_SYMLINK) &&
+		    path_under(dir, o->dst))
+			return true;
+	}
+	return false;
+}
+
+/* The caller's PATH without the folders that do not exist inside. */
+static const char *path_inside(struct backend_plan *p, const char *path)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(PATH_TEXT_MAX);
+
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+		const char *dir = arena_strndup(p->arena, path, n);
+
+		if (dir && dir[0] == '/' && folder_shown(p, dir)) {
+			if (b.len)
+				buf_putc(&b, ':');
+			buf_puts(&b, dir);
+		}
+		path += n + (path[n] == ':');
+	}
+	return b.failed || !b.len ? PATH_FALLBACK : arena_strdup(p->arena, buf_str(&b));
+}
+
+static int inherited(struct backend_plan *p, size_t *n, struct err *e)
+{
+	for (char **v = environ; v && *v; v++) {
+		const char *equals = strchr(*v, '=');
+		const char *name =
+			equals ? arena_strndup(p->arena, *v, (size_t)(equals - *v)) : NULL;
+
+		if (name && env_passes_by_default(name) && put(p, n, name, equals + 1, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+int plan_environment(struct backend_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+	size_t n = 0, room = 64;
+
+	for (char **v = environ; v && *v; v++)
+		room++;
+	room += s->env.n + s->env_pass.n;
+	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
+	if (!p->envp)
+		return err_nomem(e);
+	p->path_value = path_inside(p, getenv("PATH"));
+	if (!p->path_value || put(p, &n, "PATH", p->path_value, e) < 0 ||
+	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
+	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
+	    put(p, &n, "BRIG_SANDBOX", "native", e) < 0 || inherited(p, &n, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < s->env_pass.n; i++) {
+		const char *value = getenv(s->env_pass.v[i]);
+
+		if (value && put(p, &n, s->env_pass.v[i], value, e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < s->env.n; i++) {
+		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
+			return -e->code;
+		if (str_eq(s->env.v[i].name, "PATH"))
+			p->path_value = s->env.v[i].value;
+	}
+	return 0;
+}

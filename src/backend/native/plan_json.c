@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/plan_json.c - a plan as people and tests read it. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "backend/native/plan.h"
+
+static const char *const op_names[] = {
+	[OP_DIR] = "dir",         [OP_FILE] = "file", [OP_SYMLINK] = "symlink",
+	[OP_PRIVATE] = "private", [OP_BIND] = "bind", [OP_BIND_FD] = "bind",
+	[OP_DEVICE] = "device",   [OP_PROC] = "proc", [OP_DEVPTS] = "devpts",
+	[OP_OVERLAY] = "overlay", [OP_MASK] = "mask", [OP_READONLY] = "readonly",
+	[OP_COVER] = "cover",     [OP_HIDE] = "hide",
+};
+static_assert(ARRAY_LEN(op_names) == OP_KINDS, "a name for every operation");
+
+static void op_json(const struct op *o, struct json *j)
+{
+	bool bound = o->kind == OP_BIND || o->kind == OP_BIND_FD;
+
+	json_object(j);
+	json_kstr(j, "op", op_names[o->kind]);
+	if (o->src)
+		json_kstr(j, "source", o->src);
+	json_kstr(j, "target", o->dst);
+	if (o->kind == OP_SYMLINK)
+		json_kstr(j, "to", o->data);
+	if (bound)
+		json_kbool(j, "read_only", !o->writable);
+	if (o->kind == OP_BIND_FD)
+		json_kbool(j, "idmapped", true);
+	json_object_end(j);
+}
+
+static void maps_json(const char *key, const struct id_map *m, size_t n, bool range, struct json *j)
+{
+	json_key(j, key);
+	json_array(j);
+	for (size_t i = 0; i < n; i++) {
+		json_object(j);
+		json_ku64(j, "inside", m[i].inside);
+		if (range)
+			json_kstr(j, "outside", "a free range");
+		else
+			json_ku64(j, "outside", m[i].outside);
+		json_ku64(j, "count", m[i].count);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void strings_json(const char *key, const char *const *v, struct json *j)
+{
+	json_key(j, key);
+	json_array(j);
+	for (; v && *v; v++)
+		json_str(j, *v);
+	json_array_end(j);
+}
+
+static void limits_json(const struct limits *l, struct json *j)
+{
+	json_key(j, "limits");
+	json_object(j);
+	json_ku64(j, "memory", l->memory);
+	json_key(j, "cpus");
+	if (l->cpus)
+		json_milli(j, l->cpus);
+	else
+		json_null(j);
+	json_ku64(j, "cpu_shares", l->cpu_shares);
+	json_ku64(j, "pids", l->pids);
+	json_ku64(j, "tmp", l->tmp);
+	json_ku64(j, "disk", l->disk);
+	json_ku64(j, "files", l->files);
+	json_ku64(j, "output", l->output);
+	json_ku64(j, "timeout_ms", l->timeout);
+	json_object_end(j);
+}
+
+void native_plan_json(const struct backend_plan *p, struct json *j)
+{
+	const struct spec *s = p->spec;
+
+	json_object(j);
+	json_ku64(j, "schema", 1);
+	json_kstr(j, "backend", "native");
+	json_kstr(j, "policy", fields[FIELD_POLICY].words[s->policy]);
+	json_kstr(j, "network", fields[FIELD_NETWORK].words[s->network]);
+	json_kstr(j, "profile", fields[FIELD_PROFILE].words[s->profile]);
+	strings_json("argv", p->argv, j);
+	json_kstr(j, "cwd", p->cwd);
+	json_ku64(j, "uid", p->uid);
+	json_ku64(j, "gid", p->gid);
+	maps_json("uid_map", p->uids, p->uid_count, p->needs_range, j);
+	maps_json("gid_map", p->gids, p->gid_count, p->needs_range, j);
+	json_key(j, "namespaces");
+	json_array(j);
+	json_str(j, "user");
+	json_str(j, "mount");
+	json_str(j, "pid");
+	if (s->network != NETWORK_HOST)
+		json_str(j, "net");
+	json_str(j, "ipc");
+	json_str(j, "uts");
+	json_str(j, "cgroup");
+	json_array_end(j);
+	limits_json(&s->limits, j);
+	strings_json("env", (const char *const *)p->envp, j);
+	json_key(j, "writable");
+	json_array(j);
+	for (size_t i = 0; i < p->writable_count; i++)
+		json_str(j, p->writable[i]);
+	json_array_end(j);
+	json_key(j, "ops");
+	json_array(j);
+	for (size_t i = 0; i < p->op_count; i++)
+		op_json(&p->ops[i], j);
+	json_array_end(j);
+	json_object_end(j);
+}

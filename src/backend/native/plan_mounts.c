@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/plan_mounts.c - the workspace and what the user asked to see, parents first. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/native/plan_internal.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+struct want {
+	const char *src, *dst, *flag;
+	bool writable, owned;
+};
+
+struct wants {
+	struct want *v;
+	size_t n;
+};
+
+static int add(struct backend_plan *p, struct wants *w, struct want one, struct err *e)
+{
+	struct want *slot = ARENA_PUSH(p->arena, w->v, w->n);
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = one;
+	return 0;
+}
+
+/* A parent's path is a prefix of its child's, so byte order puts it first. */
+static int by_target(const void *a, const void *b)
+{
+	return strcmp(((const struct want *)a)->dst, ((const struct want *)b)->dst);
+}
+
+static int collect(struct backend_plan *p, struct wants *w, struct err *e)
+{
+	const struct spec *s = p->spec;
+	bool change = s->policy != POLICY_READONLY;
+
+	if (p->workspace &&
+	    add(p, w, (struct want){ p->workspace, s->target, "workdir", change, true }, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < s->mounts.n; i++) {
+		const struct mount_spec *m = &s->mounts.v[i];
+
+		if (add(p, w,
+			(struct want){ m->source, m->target, "mount", m->writable, m->writable },
+			e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < s->read.n; i++)
+		if (add(p, w, (struct want){ s->read.v[i], s->read.v[i], "read", false, false },
+			e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->write.n; i++)
+		if (add(p, w, (struct want){ s->write.v[i], s->write.v[i], "write", true, true },
+			e) < 0)
+			return -e->code;
+	return 0;
+}
+
+/* brig makes no mount point inside a host tree: it would stay behind, or be seen by others. */
+static int mount_point_exists(struct backend_plan *p, const struct want *w, struct err *e)
+{
+	for (size_t i = p->op_count; i-- > 0;) {
+		const struct op *o = &p->ops[i];
+		CLEANUP(fd) int fd = -1;
+		const char *host;
+
+		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !path_under(w->dst, o->dst))
+			continue;
+		host = arena_printf(p->arena, "%s%s", o->src, w->dst + strlen(o->dst));
+		fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -ENOMEM;
+		if (fd >= 0)
+			return 0;
+		return err_set(e, ERR_USAGE, ENOENT, "%s: '%s' has no place to be mounted on",
+			       w->flag, w->dst),
+		       err_hint(e, "make '%s' on the host first, or choose a target outside '%s'",
+				host ? host : w->dst, o->dst);
+	}
+	return 0;
+}
+
+/* The journals and the quarantine are read by brig on the host: no run may write to them. */
+static int check_state(const struct want *w, struct err *e)
+{
+	char state[PATH_MAX];
+
+	if (!w->writable || state_path(state, sizeof(state)) < 0 ||
+	    (!path_under(state, w->src) && !path_under(w->src, state)))
+		return 0;
+	return err_set(e, ERR_POLICY, EPERM, "%s: '%s' would make brig's own state folder writable",
+		       w->flag, w->src),
+	       err_hint(e, "choose another folder, or set XDG_STATE_HOME to one elsewhere");
+}
+
+/* A second writable way into the workspace would lead around the covers of its protected names. */
+static int check_overlap(const struct backend_plan *p, const struct want *w, struct err *e)
+{
+	bool above = p->workspace && path_under(p->workspace, w->src);
+	bool below = p->workspace && path_under(w->src, p->workspace) &&
+		     strchr(w->src + strlen(p->workspace), '.');
+
+	if (!w->writable || str_eq(w->flag, "workdir") || (!above && !below))
+		return 0;
+	return err_set(e, ERR_POLICY, EPERM,
+		       "%s: '%s' would be a second way to write to the workspace", w->flag, w->src),
+	       err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->target);
+}
+
+static bool seen_already(const struct backend_plan *p, const struct want *w)
+{
+	for (size_t i = 0; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+
+		if (o->kind == OP_BIND && str_eq(o->src, o->dst) && path_under(w->dst, o->dst))
+			return !w->writable && str_eq(w->src, w->dst);
+	}
+	return false;
+}
+
+/* The command could not even begin to write: say so before it starts. */
+static int check_writable(struct backend_plan *p, struct err *e)
+{
+	struct stat st;
+
+	if (!p->workspace || p->by_root || p->spec->policy != POLICY_WORKSPACE_WRITE)
+		return 0;
+	if (faccessat(AT_FDCWD, p->workspace, W_OK | X_OK, AT_EACCESS) == 0 || errno == EROFS)
+		return 0;
+	if (stat(p->workspace, &st) < 0)
+		return err_sys(e, "cannot look at '%s'", p->workspace);
+	return err_set(e, ERR_PERMISSION, EACCES,
+		       "Permission denied: the user inside cannot write to '%s' (owner %u)",
+		       p->workspace, st.st_uid),
+	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", geteuid(),
+			getegid(), p->workspace);
+}
+
+static int private_workspace(struct backend_plan *p, struct err *e)
+{
+	if (p->spec->private_workspace)
+		plan_note(p, "the current folder is not a project: an empty private workspace is "
+			     "used (see "
+			     "--workdir)");
+	return plan_private(p, p->spec->target, 0755, e);
+}
+
+int plan_mounts(struct backend_plan *p, struct err *e)
+{
+	struct wants w = { 0 };
+
+	if (check_writable(p, e) < 0 || collect(p, &w, e) < 0)
+		return -e->code;
+	if (!p->workspace && private_workspace(p, e) < 0)
+		return -e->code;
+	if (w.n)
+		qsort(w.v, w.n, sizeof(*w.v), by_target);
+	for (size_t i = 0; i < w.n; i++) {
+		if (seen_already(p, &w.v[i]))
+			continue;
+		if (check_state(&w.v[i], e) < 0 || check_overlap(p, &w.v[i], e) < 0 ||
+		    mount_point_exists(p, &w.v[i], e) < 0)
+			return -e->code;
+		if (plan_bind(p, w.v[i].src, w.v[i].dst, w.v[i].writable, w.v[i].owned, e) < 0)
+			return err_wrap(e, "%s", w.v[i].flag);
+	}
+	return 0;
+}
+
+static bool hidden_already(const struct backend_plan *p, const char *inside)
+{
+	for (size_t i = p->op_count; i-- > 0 && p->ops[i].kind == OP_HIDE;)
+		if (str_eq(p->ops[i].dst, inside))
+			return true;
+	return false;
+}
+
+/* Covers a host socket at every place the trees show it. */
+static int hide_at(struct backend_plan *p, const char *host, struct err *e)
+{
+	size_t n = p->op_count; /* those added here need no look */
+	struct stat st;
+
+	if (lstat(host, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct op *o = &p->ops[i];
+		const char *inside;
+
+		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !path_under(host, o->src))
+			continue;
+		inside = arena_printf(p->arena, "%s%s", o->dst, host + strlen(o->src));
+		if (!inside)
+			return err_nomem(e);
+		if (hidden_already(p, inside)) /* every connection has a line of its own */
+			continue;
+		if (!plan_op(p, OP_HIDE, inside, e))
+			return -e->code;
+	}
+	return 0;
+}
+
+/* One line of /proc/net/unix: seven columns, then the path as the server wrote it, if any. A
+ * relative one is tried against the folders shown, where a server of the project most likely stood.
+ */
+static int hide_socket(struct backend_plan *p, const char *line, struct err *e)
+{
+	size_t n = p->op_count;
+
+	for (int column = 0; column < 7; column++) {
+		line += strcspn(line, " ");
+		line += strspn(line, " ");
+	}
+	if (!*line || *line == '@')
+		return 0;
+	if (*line == '/')
+		return hide_at(p, line, e);
+	for (size_t i = 0; i < n; i++) {
+		const struct op *o = &p->ops[i];
+		struct place at = { .cwd = o->src };
+		const char *host;
+
+		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !S_ISDIR(o->ident.type))
+			continue;
+		if (path_resolve(p->arena, &at, line, &host, e) == 0 && hide_at(p, host, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+/* A read-only mount does not stop a connect: the host's listening sockets in shown trees are
+ * covered. */
+int plan_sockets(struct backend_plan *p, struct err *e)
+{
+	CLEANUP(fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
+	char text[8192];
+	size_t have = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(e, "cannot read the list of sockets '/proc/net/unix'");
+	while ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		char *line = text, *end;
+
+		have += (size_t)n;
+		text[have] = '\0';
+		while ((end = memchr(line, '\n', have - (size_t)(line - text)))) {
+			*end = '\0';
+			if (hide_socket(p, line, e) < 0)
+				return -e->code;
+			line = end + 1;
+		}
+		have -= (size_t)(line - text);
+		memmove(text, line, have);
+		if (have == sizeof(text) - 1)
+			return err_set(e, ERR_INTERNAL, EIO,
+				       "a line of '/proc/net/unix' is too long");
+	}
+	return n < 0 ? err_sys(e, "cannot read '/proc/net/unix'") : 0;
+}

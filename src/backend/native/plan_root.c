@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/plan_root.c - the part of the tree that is the same in every run. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "backend/native/plan_internal.h"
+#include "base/str.h"
+
+/* Shown read-only where the host has them; a link stays a link (merged /usr). */
+static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",   "/lib",
+					    "/lib32", "/lib64", "/libx32", "/nix/store" };
+
+/* The pieces of /etc that programs look for and that say nothing about this machine or its users.
+ */
+static const char *const etc_pieces[] = {
+	"/etc/alternatives",    "/etc/crypto-policies", "/etc/fonts",
+	"/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/java-25-openjdk",
+	"/etc/ld.so.cache",     "/etc/localtime",       "/etc/os-release",
+	"/etc/pki/ca-trust",    "/etc/pki/tls/certs",   "/etc/protocols",
+	"/etc/services",        "/etc/ssl/certs",       "/etc/ssl/openssl.cnf",
+
+};
+
+static const struct {
+	const char *path;
+	unsigned major, minor;
+} devices[] = { { "/dev/null", 1, 3 },   { "/dev/zero", 1, 5 },    { "/dev/full", 1, 7 },
+		{ "/dev/random", 1, 8 }, { "/dev/urandom", 1, 9 }, { "/dev/tty", 5, 0 } };
+
+static const struct {
+	const char *path, *to;
+} dev_links[] = { { "/dev/fd", "/proc/self/fd" },
+		  { "/dev/stdin", "/proc/self/fd/0" },
+		  { "/dev/stdout", "/proc/self/fd/1" },
+		  { "/dev/stderr", "/proc/self/fd/2" },
+		  { "/dev/ptmx", "pts/ptmx" } };
+
+/* Kernel memory, keys, host-wide state: nothing inside needs them. */
+static const char *const proc_masks[] = {
+	"/proc/kcore",         "/proc/keys",
+	"/proc/key-users",     "/proc/timer_list",
+	"/proc/sched_debug",   "/proc/kallsyms",
+	"/proc/kmsg",          "/proc/kpagecount",
+	"/proc/kpageflags",    "/proc/kpagecgroup",
+	"/proc/acpi",          "/proc/scsi",
+	"/proc/asound",        "/proc/interrupts",
+	"/proc/latency_stats", "/proc/timer_stats",
+	"/proc/vmallocinfo",   "/proc/pressure",
+	"/proc/cmdline",       "/proc/sys/kernel/random/boot_id",
+	"/proc/config.gz",
+
+};
+static const char *const proc_readonly[] = { "/proc/sys", "/proc/sysrq-trigger",
+					     "/proc/irq", "/proc/bus",
+					     "/proc/fs",  "/proc/driver" };
+
+static int dir(struct backend_plan *p, const char *path, mode_t mode, struct err *e)
+{
+	struct op *o;
+
+	if (plan_parents(p, path, e) < 0)
+		return -e->code;
+	o = plan_op(p, OP_DIR, path, e);
+	if (!o)
+		return -e->code;
+	o->mode = mode;
+	return 0;
+}
+
+static int file(struct backend_plan *p, const char *path, const char *text, struct err *e)
+{
+	struct op *o;
+
+	if (!text)
+		return err_nomem(e);
+	if (plan_parents(p, path, e) < 0)
+		return -e->code;
+	o = plan_op(p, OP_FILE, path, e);
+	if (!o)
+		return -e->code;
+	o->mode = 0644;
+	o->data = text;
+	return 0;
+}
+
+static int link_to(struct backend_plan *p, const char *path, const char *to, struct err *e)
+{
+	struct op *o;
+
+	if (plan_parents(p, path, e) < 0)
+		return -e->code;
+	o = plan_op(p, OP_SYMLINK, path, e);
+	if (!o)
+		return -e->code;
+	o->data = arena_strdup(p->arena, to);
+	return o->data ? 0 : err_nomem(e);
+}
+
+int plan_private(struct backend_plan *p, const char *path, mode_t mode, struct err *e)
+{
+	struct op *o;
+
+	if (plan_parents(p, path, e) < 0 || plan_writable(p, path, e) < 0)
+		return -e->code;
+	o = plan_op(p, OP_PRIVATE, path, e);
+	if (!o)
+		return -e->code;
+	o->mode = mode;
+	o->writable = true;
+	o->noexec = !p->spec->tmp_exec && str_eq(path, "/tmp");
+	return 0;
+}
+
+/* A host object at its own path: links are made again, the rest is bound read-only. Absent:
+ * nothing. */
+static int same_place(struct backend_plan *p, const char *path, struct err *e)
+{
+	char to[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	if (lstat(path, &st) < 0)
+		return 0;
+	if (!S_ISLNK(st.st_mode))
+		return plan_bind(p, path, path, false, false, e);
+	n = readlink(path, to, sizeof(to) - 1);
+	if (n < 0)
+		return err_sys(e, "cannot read the link '%s'", path);
+	to[n] = '\0';
+	return link_to(p, path, to, e);
+}
+
+/* With read_only_root off the tree bound last gets a private writable layer. */
+static int layer_over(struct backend_plan *p, struct err *e)
+{
+	const struct op *last = p->op_count ? &p->ops[p->op_count - 1] : NULL;
+	struct op *o;
+
+	if (p->spec->read_only_root || !last || last->kind != OP_BIND || !S_ISDIR(last->ident.type))
+		return 0;
+	o = plan_op(p, OP_OVERLAY, last->dst, e);
+	if (!o)
+		return -e->code;
+	o->writable = true;
+	return 0;
+}
+
+/* Under network host the command resolves names as the host does. */
+static const char *host_text(struct backend_plan *p, const char *path, const char *otherwise)
+{
+	char text[16384];
+	ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+
+	return n < 0 ? otherwise : arena_strndup(p->arena, text, (size_t)n);
+}
+
+static int etc_files(struct backend_plan *p, struct err *e)
+{
+	bool host = p->spec->network == NETWORK_HOST;
+	const char *hosts = "127.0.0.1 localhost brig\n::1 localhost ip6-localhost ip6-loopback\n";
+	const char *passwd =
+		arena_printf(p->arena,
+			     "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+			     "%s:x:%u:%u:%s:%s:/bin/sh\n"
+			     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+			     p->user_name, p->uid, p->gid, p->user_name, p->home);
+	const char *group = arena_printf(p->arena, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n",
+					 p->user_name, p->gid);
+	const struct {
+		const char *path, *text;
+	} all[] = {
+		{ "/etc/passwd", passwd },
+		{ "/etc/group", group },
+		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
+		{ "/etc/hostname", "brig\n" },
+		{ "/etc/resolv.conf", host ? host_text(p, "/etc/resolv.conf", "") : "" },
+		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
+					"services: files\nprotocols: files\n" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (file(p, all[i].path, all[i].text, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int devices_ops(struct backend_plan *p, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+		struct op *o = plan_op(p, OP_DEVICE, devices[i].path, e);
+
+		if (!o)
+			return -e->code;
+		o->src = devices[i].path;
+		o->rdev = makedev(devices[i].major, devices[i].minor);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(dev_links); i++)
+		if (link_to(p, dev_links[i].path, dev_links[i].to, e) < 0)
+			return -e->code;
+	if (dir(p, "/dev/pts", 0755, e) < 0 || !plan_op(p, OP_DEVPTS, "/dev/pts", e))
+		return -e->code;
+	return plan_private(p, "/dev/shm", 01777, e);
+}
+
+static int proc_ops(struct backend_plan *p, struct err *e)
+{
+	if (dir(p, "/proc", 0555, e) < 0 || !plan_op(p, OP_PROC, "/proc", e))
+		return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(proc_readonly); i++)
+		if (!plan_op(p, OP_READONLY, proc_readonly[i], e))
+			return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(proc_masks); i++)
+		if (access(proc_masks[i], F_OK) == 0 && !plan_op(p, OP_MASK, proc_masks[i], e))
+			return -e->code;
+	return 0;
+}
+
+/* Runtimes ask /sys how many CPUs there are and what the cgroup allows; nothing else is answered.
+ */
+static int sys_ops(struct backend_plan *p, struct err *e)
+{
+	static const char *const cpu_lists[] = { "/sys/devices/system/cpu/online" };
+	const struct limits *l = &p->spec->limits;
+	char text[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(cpu_lists); i++) {
+		ssize_t n = fd_read_file(AT_FDCWD, cpu_lists[i], text, sizeof(text));
+
+		if (n > 0 && file(p, cpu_lists[i], arena_strdup(p->arena, text), e) < 0)
+			return -e->code;
+	}
+	if (file(p, "/sys/fs/cgroup/memory.max",
+		 arena_printf(p->arena, "%llu\n", (unsigned long long)l->memory), e) < 0 ||
+	    file(p, "/sys/fs/cgroup/pids.max",
+		 arena_printf(p->arena, "%llu\n", (unsigned long long)l->pids), e) < 0)
+		return -e->code;
+	return file(
+		p, "/sys/fs/cgroup/cpu.max",
+		l->cpus ? arena_printf(p->arena, "%llu 100000\n", (unsigned long long)l->cpus * 100)
+			: "max 100000\n",
+		e);
+}
+
+int plan_root(struct backend_plan *p, struct err *e)
+{
+	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
+		if (same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
+			return err_wrap(e, "system folder");
+	for (size_t i = 0; i < ARRAY_LEN(etc_pieces); i++)
+		if (same_place(p, etc_pieces[i], e) < 0)
+			return err_wrap(e, "system folder");
+	/* /run stays empty, and is what covers masked folders. */
+	if (dir(p, "/run", 0755, e) < 0 || etc_files(p, e) < 0 || dir(p, "/dev", 0755, e) < 0 ||
+	    devices_ops(p, e) < 0)
+		return -e->code;
+	if (proc_ops(p, e) < 0 || sys_ops(p, e) < 0)
+		return -e->code;
+	if (dir(p, "/root", 0755, e) < 0 || plan_private(p, "/var/tmp", 01777, e) < 0 ||
+	    plan_private(p, "/tmp", 01777, e) < 0)
+		return -e->code;
+	return plan_private(p, p->home, 0700, e);
+}

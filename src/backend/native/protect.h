@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/protect.h - placeholders for protected names that do not exist yet, and the look
+ * afterwards.
+ *
+ * States of one name: absent -> held (an empty folder of ours) -> absent again, when the last run
+ * that holds it ends. Which run holds what is written to a journal per run before anything is made,
+ * each journal locked by its run: a journal whose lock is free belongs to a run that died, and the
+ * next brig that starts removes what it left. All of it happens under one lock per workspace. */
+#pragma once
+
+#include "backend/native/plan.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "model/outcome.h"
+
+struct protect;
+
+/* Makes the placeholders and marks covers that are needless (a name nobody could make anyway). *ret
+ * is NULL when the plan protects nothing. */
+int protect_begin(struct backend_plan *p, const char *id, struct protect **ret, struct err *e);
+
+/* Are all covers still in the sandbox's list of mounts? fd is its mountinfo. */
+bool protect_covers_hold(const struct protect *t, int mountinfo);
+
+enum protect_news {
+	PROTECT_QUIET,
+	PROTECT_LOST,     /* a covered name is not where it was: its cover went along */
+	PROTECT_TAMPERED, /* a file appeared that turns git on the host to another folder at once;
+			   * it is in quarantine already */
+};
+
+/* Looks once, at every tick of the watch: inotify would tell sooner, but giving it up makes the
+ * kernel wait for tens of milliseconds at the end of every run. Anything but quiet must end the
+ * run. */
+enum protect_news protect_news(struct protect *t, struct outcome *o);
+
+/* After the last process is gone: removes placeholders no other run needs, moves what appeared or
+ * changed under a protected name to quarantine and reports it. */
+void protect_end(struct protect *t, bool cover_lost, struct outcome *o);
+struct protect *protect_free(struct protect *t); /* takes NULL */
+DEFINE_CLEANUP(protect, struct protect *, protect_free)

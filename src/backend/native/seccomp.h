@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/seccomp.h - load the system-call filter of the native backend.
+ *
+ * The programs are made at build time by tools/gen-seccomp.c from seccomp_table.h; at run time they
+ * are only handed to the kernel. What the profiles permit: docs/design/seccomp.md. */
+#pragma once
+
+#include <stdbool.h>
+
+enum seccomp_profile {
+	SECCOMP_STRICT,
+	SECCOMP_DEFAULT,
+	SECCOMP_DEBUG,
+	SECCOMP_PROFILES,
+};
+
+/* Put the calling thread, and all it will ever start, under the filter of the profile; with
+ * deny_affinity sched_setaffinity() fails with EPERM as well. There is no way back.
+ *
+ * Returns 0 or a negative errno; after an error the caller must not go on. No-new-privs must be
+ * set. Async-signal-safe, allocates nothing: meant for the child between clone and exec, where one
+ * thread exists (other threads would not be covered). */
+int seccomp_install(enum seccomp_profile profile, bool deny_affinity);

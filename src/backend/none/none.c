@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/none/none.c - the backend that is not a sandbox, seen from brig: starts the warden, talks
+ * to it, judges the end. */
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "backend/none/none.h"
+#include "base/fd.h"
+
+#define TERMINAL_PATH_MAX 64
+#define WAKE_MS 200
+
+struct backend_job {
+	struct backend_plan *plan; /* borrowed */
+	pid_t pid;                 /* of the warden; -1 once reaped */
+	int pidfd, control;
+	bool ended, left; /* as the warden told */
+	int status;
+};
+
+/* Both ends of what goes between brig and the command, while it is being set up. */
+struct ends {
+	int in[2], out[2], err[2], control[2];
+};
+
+static struct backend_job *job_free(struct backend_job *j);
+DEFINE_CLEANUP(job, struct backend_job *, job_free)
+
+static void ends_done(struct ends *p)
+{
+	int *all[] = { p->in, p->out, p->err, p->control };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		all[i][0] = fd_close(all[i][0]);
+		all[i][1] = fd_close(all[i][1]);
+	}
+}
+
+/* Ours is in[1] and out[0], the command's is in[0], out[1] and err[1], as with pipes. */
+static int open_terminal(struct ends *p, const struct job_want *w, struct err *e)
+{
+	struct winsize size = { .ws_row = w->rows, .ws_col = w->cols };
+	char path[TERMINAL_PATH_MAX];
+
+	p->out[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (p->out[0] < 0 || grantpt(p->out[0]) < 0 || unlockpt(p->out[0]) < 0 ||
+	    ptsname_r(p->out[0], path, sizeof(path)) != 0)
+		return err_sys(e, "cannot make a terminal");
+	if (w->rows && ioctl(p->out[0], TIOCSWINSZ, &size) < 0)
+		return err_sys(e, "cannot set the terminal up");
+	p->in[1] = fcntl(p->out[0], F_DUPFD_CLOEXEC, 3);
+	p->in[0] = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	p->out[1] = p->in[0] < 0 ? -1 : fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
+	p->err[1] = p->in[0] < 0 ? -1 : fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
+	if (p->in[1] < 0 || p->out[1] < 0 || p->err[1] < 0)
+		return err_sys(e, "cannot open the terminal");
+	return 0;
+}
+
+static int ends_open(struct ends *p, const struct job_want *w, struct err *e)
+{
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
+		return err_sys(e, "cannot make a socket pair");
+	if (w->tty)
+		return open_terminal(p, w, e);
+	if ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
+	    pipe2(p->err, O_CLOEXEC) < 0)
+		return err_sys(e, "cannot make a pipe");
+	return 0;
+}
+
+/* Returns as fork does. No exit signal: an embedding program's own wait calls never see this child.
+ */
+static pid_t clone_warden(int *pidfd)
+{
+	struct clone_args a = { .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)pidfd };
+	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+
+	if (pid >= 0 || errno != ENOSYS)
+		return pid;
+	return (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, pidfd, NULL, NULL);
+}
+
+static int spawn(struct backend_job *j, const struct warden_start *s, struct err *e)
+{
+	sigset_t all, old;
+
+	/* No handler of the embedding program may run in the child. */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	j->pid = clone_warden(&j->pidfd);
+	if (j->pid == 0)
+		warden_main(s);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return j->pid > 0 ? 0 : err_sys(e, "cannot start a process");
+}
+
+static void wake(const struct backend_job *j)
+{
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGCONT, NULL, 0);
+}
+
+/* A command may stop its warden before that has said a word, hence the waking. */
+static int started(const struct backend_job *j, struct err *e)
+{
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct warden_msg m;
+	size_t none = 0;
+	int ready;
+
+	while ((ready = poll(&p, 1, WAKE_MS)) <= 0) {
+		if (ready < 0 && errno != EINTR)
+			return err_sys(e, "cannot wait for the command to start");
+		wake(j);
+	}
+	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m))
+		return err_set(e, ERR_INTERNAL, ECHILD, "the command's warden died at once");
+	if (m.said != WARDEN_FAILED)
+		return 0;
+	*e = m.err;
+	return -e->code;
+}
+
+static struct backend_job *job_new(struct backend_plan *p)
+{
+	struct backend_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->plan = p;
+	j->pid = j->pidfd = j->control = -1;
+	return j;
+}
+
+static int none_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		      struct backend_job **ret, struct err *e)
+{
+	CLEANUP(job) struct backend_job *j = job_new(p);
+	struct ends ends = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	struct warden_start s = { .plan = p, .brig = getpid(), .tty = w->tty };
+	int r;
+
+	if (!j)
+		return err_nomem(e);
+	r = ends_open(&ends, w, e);
+	j->control = TAKE_FD(ends.control[0]);
+	s.control = ends.control[1];
+	s.in = ends.in[0];
+	s.out = ends.out[1];
+	s.err = ends.err[1];
+	if (r == 0)
+		r = spawn(j, &s, e);
+	/* Only now can the end of the warden be seen on the socket. */
+	ends.control[1] = fd_close(ends.control[1]);
+	if (r == 0)
+		r = started(j, e);
+	if (r == 0)
+		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
+				       .out = TAKE_FD(ends.out[0]),
+				       .err = TAKE_FD(ends.err[0]),
+				       .in_peer = w->tty ? -1 : TAKE_FD(ends.in[0]),
+				       .events = j->pidfd,
+				       .alarm = -1 };
+	ends_done(&ends);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(j);
+	return 0;
+}
+
+static void on_control(struct backend_job *j)
+{
+	struct warden_msg m;
+	size_t none = 0;
+
+	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
+		if (m.said == WARDEN_ENDED) {
+			j->ended = true;
+			j->status = m.status;
+			j->left = m.left;
+		}
+		none = 0;
+	}
+}
+
+static void ask_to_end(const struct backend_job *j)
+{
+	const struct warden_request r = { .signal = SIGKILL };
+
+	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+	wake(j);
+}
+
+/* Ends everything and waits for it. A warden that does not answer is killed itself, and the command
+ * with it; what that one had detached is then out of reach. */
+static void job_reap(struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
+	siginfo_t info;
+
+	if (j->pid <= 0)
+		return;
+	ask_to_end(j);
+	if (poll(&p, 1, 2 * WARDEN_PATIENCE_MS) <= 0)
+		(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+		;
+	j->pid = -1;
+}
+
+static struct backend_job *job_free(struct backend_job *j)
+{
+	if (!j)
+		return NULL;
+	job_reap(j);
+	(void)fd_close(j->control);
+	(void)fd_close(j->pidfd);
+	free(j);
+	return NULL;
+}
+
+/* The warden leaves last: its end is the end of all. */
+static enum job_event none_event(struct backend_job *j, bool alarm, struct outcome *o)
+{
+	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
+
+	(void)alarm;
+	(void)o;
+	return poll(&p, 1, 0) > 0 ? JOB_ENDED : JOB_NOTHING;
+}
+
+static void none_signal(struct backend_job *j, int sig)
+{
+	const struct warden_request r = { .signal = sig };
+
+	if (sig == SIGKILL)
+		ask_to_end(j);
+	else
+		(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+}
+
+/* Only what the conductor has not judged already: its own timeout and cancel stand. */
+static void judge(const struct backend_job *j, struct outcome *o)
+{
+	if (o->kind != OUTCOME_FAILED)
+		return;
+	if (!j->ended) {
+		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
+			      "the command's warden was ended from outside");
+	} else if (WIFSIGNALED(j->status)) {
+		o->kind = OUTCOME_SIGNALLED;
+		o->signal = WTERMSIG(j->status);
+	} else {
+		o->kind = OUTCOME_EXITED;
+		o->exit_code = WEXITSTATUS(j->status);
+	}
+}
+
+static void describe(struct isolation *i)
+{
+	*i = (struct isolation){ .cgroup = "none",
+				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
+				 .uid_inside = geteuid(),
+				 .gid_inside = getegid(),
+				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
+}
+
+static int none_probe(struct isolation *ret, struct err *e)
+{
+	(void)e;
+	describe(ret);
+	return 0;
+}
+
+static void none_finish(struct backend_job *j, struct outcome *o)
+{
+	job_reap(j);
+	on_control(j);
+	describe(&o->isolation);
+	judge(j, o);
+	if (j->left || !j->ended)
+		outcome_deny(o, "process", j->plan->argv[0],
+			     "something it started could not be ended and may still run");
+	(void)job_free(j);
+}
+
+const struct backend backend_none = {
+	.name = "none",
+	.kind = BACKEND_NONE,
+	.bit = ON_NONE,
+	.probe = none_probe,
+	.plan = none_plan,
+	.plan_json = none_plan_json,
+	.plan_free = none_plan_free,
+	.start = none_start,
+	.event = none_event,
+	.signal = none_signal,
+	.finish = none_finish,
+};

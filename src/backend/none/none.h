@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/none/none.h - the parts of the backend that is not a sandbox; nobody else includes this.
+ *
+ * Three processes: brig, a warden (a fork of brig, without exec), the command. The warden is there
+ * so that a run on the host still ends as a whole: what the command leaves behind becomes the
+ * warden's child, and the warden ends it. Nothing here holds a command that wants to get away: it
+ * has the caller's rights, and may kill the warden first. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+
+struct backend_plan {
+	struct arena *arena;
+	const struct spec *spec; /* borrowed: must outlive the plan */
+	const char **argv;
+	const char **envp;
+	const char *cwd;        /* on the host */
+	const char *path_value; /* PATH of the command, for finding it */
+	const char *notes[4];
+	size_t note_count;
+};
+
+/* plan.c */
+int none_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	      struct err *e); /* notes may be NULL */
+void none_plan_json(const struct backend_plan *p, struct json *j);
+struct backend_plan *none_plan_free(struct backend_plan *p);
+DEFINE_CLEANUP(none_plan, struct backend_plan *, none_plan_free)
+
+/* What the two say to each other, on a SEQPACKET socketpair. */
+enum warden_said {
+	WARDEN_FAILED,  /* the command was not started; err says why */
+	WARDEN_STARTED, /* it runs */
+	WARDEN_ENDED,   /* it ended, and so did all it left; status is its wait status */
+};
+
+struct warden_msg {
+	enum warden_said said;
+	int status;
+	bool left; /* some descendant would not die in time */
+	struct err err;
+};
+
+struct warden_request {
+	int signal; /* for the command's process group; SIGKILL: everything */
+};
+
+struct warden_start {
+	const struct backend_plan *plan;
+	pid_t brig;       /* whose death ends the run */
+	int control;      /* the warden's end */
+	int in, out, err; /* the command's streams; in is -1 for no input */
+	bool tty;         /* all three are one terminal, to become the controlling one */
+};
+
+enum { WARDEN_PATIENCE_MS = 3000 }; /* how long it goes on killing what will not die */
+
+/* warden.c: runs between clone and _exit, so it allocates nothing. Never returns. */
+_Noreturn void warden_main(const struct warden_start *s);
+
+/* reap.c: does /proc tell this process its children, by the numbers it would signal? */
+bool reap_sees_children(void);
+
+/* Stops, then kills every descendant that is in sight; the rest come into sight as they lose their
+ * parents. Reaps nothing: that alone keeps the numbers of direct children from being used again. */
+void reap_kill_descendants(void);

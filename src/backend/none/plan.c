@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/none/plan.c - what would run on the host: argument vector, variables, folder. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/none/none.h"
+#include "base/str.h"
+#include "model/envrules.h"
+#include "model/paths.h"
+
+#define PLAN_MAX ((size_t)16 << 20)
+#define PATH_FALLBACK "/usr/local/bin:/usr/bin:/bin"
+
+/* What needs a cgroup, or a file system of its own. A default may go unenforced, a written setting
+ * may not. */
+static const enum field_id not_here[] = { FIELD_MEMORY, FIELD_CPUS, FIELD_CPU_SHARES, FIELD_PIDS };
+
+static int cannot(const char *flag, const char *value, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'none' cannot honour --%s%s%s", flag,
+		       value ? " " : "", value ? value : ""),
+	       err_hint(e, "backend 'native' can");
+}
+
+static int check_settings(const struct spec *s, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(not_here); i++)
+		if (spec_wrote(s, not_here[i]))
+			return cannot(fields[not_here[i]].flag, NULL, e);
+	/* Nothing on the host keeps the command from writing elsewhere. */
+	if (spec_wrote(s, FIELD_POLICY) && s->policy != POLICY_FULL_ACCESS)
+		return cannot("policy", fields[FIELD_POLICY].words[s->policy], e);
+	return 0;
+}
+
+static void note(struct backend_plan *p, const char *text)
+{
+	if (text && p->note_count + 1 < ARRAY_LEN(p->notes))
+		p->notes[p->note_count++] = text;
+}
+
+static int folder(struct backend_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+	char *here;
+
+	if (s->workdir && !s->private_workspace) {
+		p->cwd = s->workdir;
+		return 0;
+	}
+	here = getcwd(NULL, 0);
+	if (!here)
+		return err_sys(e, "cannot tell the current folder");
+	p->cwd = arena_strdup(p->arena, here);
+	free(here);
+	if (!p->cwd)
+		return err_nomem(e);
+	if (s->private_workspace)
+		note(p, arena_printf(p->arena,
+				     "no private workspace on the host: the command runs in '%s'",
+				     p->cwd));
+	return 0;
+}
+
+/* A path inside, as the same file is called on the host; anything else is returned as it is. */
+static const char *on_host(struct backend_plan *p, const char *item)
+{
+	const char *rest, *base = str_eq(p->cwd, "/") ? "" : p->cwd;
+
+	if (!path_under(item, p->spec->target))
+		return item;
+	rest = item + strlen(p->spec->target);
+	return *rest ? arena_printf(p->arena, "%s%s", base, rest) : p->cwd;
+}
+
+static int arguments(struct backend_plan *p, struct err *e)
+{
+	const char *const *from = p->spec->argv;
+	size_t n = 0;
+
+	if (!from || !from[0])
+		return err_set(e, ERR_USAGE, EINVAL, "no command given");
+	while (from[n])
+		n++;
+	p->argv = arena_alloc(p->arena, (n + 1) * sizeof(*p->argv));
+	if (!p->argv)
+		return err_nomem(e);
+	for (size_t i = 0; i < n; i++) {
+		p->argv[i] = on_host(p, from[i]);
+		if (!p->argv[i])
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+static int put(struct backend_plan *p, size_t *n, const char *name, const char *value,
+	       struct err *e)
+{
+	size_t len = strlen(name);
+	const char *text = arena_printf(p->arena, "%s=%s", name, value);
+	size_t at = 0;
+
+	if (!text)
+		return err_nomem(e);
+	while (at < *n && (strncmp(p->envp[at], name, len) != 0 || p->envp[at][len] != '='))
+		at++;
+	p->envp[at] = text;
+	*n += at == *n;
+	if (str_eq(name, "PATH"))
+		p->path_value = strchr(text, '=') + 1;
+	return 0;
+}
+
+/* All of the caller's, except what looks like a secret: this is no sandbox, but a command that
+ * prints its variables should not print the caller's keys. */
+static int inherited(struct backend_plan *p, size_t *n, struct err *e)
+{
+	for (char **v = environ; v && *v; v++) {
+		const char *equals = strchr(*v, '=');
+		const char *name =
+			equals ? arena_strndup(p->arena, *v, (size_t)(equals - *v)) : NULL;
+
+		if (equals && !name)
+			return err_nomem(e);
+		if (name && !env_looks_secret(name) && put(p, n, name, equals + 1, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int variables(struct backend_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+	size_t n = 0, room = 1 + s->env.n + s->env_pass.n;
+
+	for (char **v = environ; v && *v; v++)
+		room++;
+	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
+	if (!p->envp)
+		return err_nomem(e);
+	p->path_value = PATH_FALLBACK;
+	if (inherited(p, &n, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < s->env_pass.n; i++) {
+		const char *value = getenv(s->env_pass.v[i]);
+
+		if (value && put(p, &n, s->env_pass.v[i], value, e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < s->env.n; i++)
+		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int none_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	      struct err *e)
+{
+	CLEANUP(none_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	p->spec = s;
+	p->arena = arena_new(PLAN_MAX);
+	if (!p->arena)
+		return err_nomem(e);
+	note(p, "this is not a sandbox: the command runs on the host with your rights");
+	if (check_settings(s, e) < 0 || folder(p, e) < 0 || arguments(p, e) < 0 ||
+	    variables(p, e) < 0)
+		return -e->code;
+	if (!reap_sees_children())
+		note(p, "/proc does not list children here: what the command detaches from "
+			"itself will outlive it");
+	if (notes)
+		*notes = p->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static void strings_json(const char *key, const char **v, struct json *j)
+{
+	json_key(j, key);
+	json_array(j);
+	for (; v && *v; v++)
+		json_str(j, *v);
+	json_array_end(j);
+}
+
+void none_plan_json(const struct backend_plan *p, struct json *j)
+{
+	const struct limits *l = &p->spec->limits;
+
+	json_object(j);
+	json_ku64(j, "schema", 1);
+	json_kstr(j, "backend", "none");
+	json_kstr(j, "policy", fields[FIELD_POLICY].words[POLICY_FULL_ACCESS]);
+	json_kstr(j, "network", fields[FIELD_NETWORK].words[NETWORK_HOST]);
+	strings_json("argv", p->argv, j);
+	json_kstr(j, "cwd", p->cwd);
+	json_ku64(j, "uid", geteuid());
+	json_ku64(j, "gid", getegid());
+	json_key(j, "namespaces");
+	json_array(j);
+	json_array_end(j);
+	json_key(j, "limits");
+	json_object(j);
+	json_ku64(j, "files", l->files);
+	json_ku64(j, "output", l->output);
+	json_ku64(j, "timeout_ms", l->timeout);
+	json_object_end(j);
+	strings_json("env", p->envp, j);
+	json_object_end(j);
+}
+
+struct backend_plan *none_plan_free(struct backend_plan *p)
+{
+	if (p)
+		(void)arena_free(p->arena);
+	free(p);
+	return NULL;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/none/warden.c - the process between brig and a command that runs on the host.
+ *
+ *   setting up -> serving -> ending -> gone
+ *
+ * Serving ends when the command does, when brig asks for SIGKILL, when brig's end of the socket
+ * closes or brig dies, or when somebody sends the warden a signal that means "leave". Ending kills
+ * every descendant, tells how the command ended and leaves. It has a time limit: a process in the
+ * middle of a dead network file system, or of another user, does not die. */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "backend/none/none.h"
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define SIGNALS 64
+/* Wakes even a warden that the command has stopped. */
+#define PARENT_DIED SIGCONT
+#define PASS_MS 5
+
+struct warden {
+	int control, signals;
+	pid_t brig, command;
+	bool ended; /* the command itself; status holds how */
+	int status;
+};
+
+static _Noreturn void fail(const struct warden_start *s, const struct err *e)
+{
+	struct warden_msg m = { .said = WARDEN_FAILED, .err = *e };
+
+	(void)fd_send(s->control, &m, sizeof(m), NULL, 0);
+	_exit(125);
+}
+
+static void default_signals(void)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	for (int s = 1; s <= SIGNALS; s++)
+		(void)sigaction(s, &dfl, NULL);
+}
+
+/* ---- the command, until it is exec'ed ---- */
+
+static int place_streams(const struct warden_start *s)
+{
+	int in = s->in >= 0 ? s->in : open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (in < 0 || dup2(in, 0) < 0 || dup2(s->out, 1) < 0 || dup2(s->err, 2) < 0)
+		return -errno;
+	return s->tty && ioctl(0, TIOCSCTTY, 0) < 0 ? -errno : 0;
+}
+
+static int limit_files(uint64_t files)
+{
+	struct rlimit r;
+
+	if (!files)
+		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return -errno;
+	if (files < r.rlim_max)
+		r.rlim_max = files;
+	r.rlim_cur = r.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &r) < 0 ? -errno : 0;
+}
+
+/* A folder of the caller's PATH that may not be searched is no reason to say "permission denied".
+ */
+static bool is_there(const char *path)
+{
+	int saved = errno;
+	bool there = access(path, F_OK) == 0;
+
+	errno = saved;
+	return there;
+}
+
+/* execve along PATH, without malloc. ENOENT only when no folder has it; EACCES wins over ENOENT. */
+static int exec_command(const struct backend_plan *p)
+{
+	const char *name = p->argv[0], *path = p->path_value;
+	char *const *argv = (char *const *)(uintptr_t)p->argv;
+	char *const *envp = (char *const *)(uintptr_t)p->envp;
+	int result = ENOENT;
+
+	if (!*name || strchr(name, '/')) {
+		(void)execve(name, argv, envp);
+		return errno;
+	}
+	for (bool more = true; more;) {
+		char full[PATH_MAX];
+		size_t n = strcspn(path, ":");
+
+		/* An empty entry is the current folder, as everywhere on the host. */
+		if (snprintf(full, sizeof(full), "%.*s%s%s", (int)n, path, n ? "/" : "", name) <
+		    (int)sizeof(full)) {
+			(void)execve(full, argv, envp);
+			if (errno != ENOENT && errno != ENOTDIR && is_there(full))
+				result = errno;
+			if (result != ENOENT && result != EACCES)
+				return result;
+		}
+		more = path[n] == ':';
+		path += n + more;
+	}
+	return result;
+}
+
+/* Runs in the warden's memory until it execs: what it leaves in *failed is seen there. */
+static pid_t start(const struct warden_start *s, volatile int *failed)
+{
+	pid_t pid = vfork(); /* allow vfork: the warden has one thread, the child only execs */
+	sigset_t none;
+
+	if (pid != 0)
+		return pid;
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)setsid();
+	/* The warden itself may be killed by anyone with the caller's rights. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	*failed = -place_streams(s);
+	if (!*failed)
+		*failed = -limit_files(s->plan->spec->limits.files);
+	if (!*failed)
+		*failed = exec_command(s->plan);
+	_exit(127);
+}
+
+static void command_failed(const char *name, int code, struct err *e)
+{
+	bool missing = code == ENOENT || code == ENOTDIR;
+
+	/* ENOENT for a file that is there: its interpreter, or loader, is not. */
+	if (missing && strchr(name, '/') && access(name, F_OK) == 0) {
+		(void)err_set(e, ERR_NOT_EXECUTABLE, code, "'%s': its interpreter is not there",
+			      name);
+		return;
+	}
+	(void)err_set(e, missing ? ERR_NOT_FOUND : ERR_NOT_EXECUTABLE, code, "'%s': %s", name,
+		      missing ? "command not found" : strerrordesc_np(code));
+}
+
+/* ---- setting up ---- */
+
+/* Whatever the embedding program had open is gone before anything else happens. */
+static int close_foreign(const struct warden_start *s, struct err *e)
+{
+	const int keep[] = { s->control, s->in, s->out, s->err };
+	int next = 3, r = 0;
+
+	for (;;) {
+		int lowest = INT_MAX;
+
+		for (size_t i = 0; i < ARRAY_LEN(keep); i++)
+			if (keep[i] >= next && keep[i] < lowest)
+				lowest = keep[i];
+		if (lowest > next)
+			r = fd_close_range(next, lowest == INT_MAX ? INT_MAX : lowest - 1);
+		if (r < 0)
+			return errno = -r, err_sys(e, "cannot close inherited descriptors");
+		if (lowest == INT_MAX)
+			return 0;
+		next = lowest + 1;
+	}
+}
+
+static int leave_streams(struct err *e)
+{
+	CLEANUP(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+		return err_sys(e, "cannot let go of the caller's streams");
+	return 0;
+}
+
+/* The copy of the caller's variables would undo the scrubbing: the command may read
+ * /proc/PID/environ of its parent. */
+static void forget_environment(void)
+{
+	for (char **v = environ; v && *v; v++)
+		explicit_bzero(*v, strlen(*v));
+}
+
+static int listen_signals(void)
+{
+	static const int heard[] = { SIGCHLD, PARENT_DIED, SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(heard); i++)
+		(void)sigaddset(&set, heard[i]);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Every signal is blocked since before the clone and stays so: they are read, not delivered. */
+static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
+{
+	(void)prctl(PR_SET_NAME, "brig-warden", 0, 0, 0);
+	if (prctl(PR_SET_PDEATHSIG, PARENT_DIED, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_sys(e, "cannot take charge of the command's children");
+	if (getppid() != s->brig)
+		_exit(125);
+	/* A SIGCHLD ignored by the embedding program would have the kernel reap behind our back. */
+	default_signals();
+	(void)setsid(); /* the terminal's signals are for brig */
+	if (close_foreign(s, e) < 0 || leave_streams(e) < 0)
+		return -e->code;
+	forget_environment();
+	w->signals = listen_signals();
+	if (w->signals < 0)
+		return err_sys(e, "cannot listen to signals");
+	if (chdir(s->plan->cwd) < 0)
+		return err_sys(e, "cannot enter '%s'", s->plan->cwd);
+	return 0;
+}
+
+/* ---- serving and ending ---- */
+
+/* Reaps what there is; false when no child is left. */
+static bool reap(struct warden *w)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
+		if (pid == w->command) {
+			w->ended = true;
+			w->status = status;
+		}
+	return pid == 0;
+}
+
+/* true when one of them means to leave. PARENT_DIED also comes from brig, to wake us, and when only
+ * the thread died that started the run. */
+static bool signals_say_leave(const struct warden *w)
+{
+	struct signalfd_siginfo s;
+	bool leave = false;
+
+	while (read(w->signals, &s, sizeof(s)) == sizeof(s))
+		if (s.ssi_signo == PARENT_DIED)
+			leave |= getppid() != w->brig;
+		else
+			leave |= s.ssi_signo != SIGCHLD;
+	return leave;
+}
+
+static bool end_all(struct warden *w)
+{
+	uint64_t deadline = clock_us() + (uint64_t)WARDEN_PATIENCE_MS * 1000;
+	struct pollfd p = { .fd = w->signals, .events = POLLIN };
+
+	for (;;) {
+		if (!w->ended)
+			(void)kill(-w->command, SIGKILL); /* all there is where /proc is blind */
+		reap_kill_descendants();
+		if (!reap(w))
+			return true;
+		if (clock_us() > deadline)
+			return false;
+		(void)poll(&p, 1, PASS_MS);
+		(void)signals_say_leave(w);
+	}
+}
+
+static _Noreturn void end(struct warden *w)
+{
+	struct warden_msg m = { .said = WARDEN_ENDED };
+
+	m.left = !end_all(w);
+	m.status = w->ended ? w->status : SIGKILL; /* as a wait status: ended by that signal */
+	(void)fd_send(w->control, &m, sizeof(m), NULL, 0);
+	_exit(0);
+}
+
+static _Noreturn void serve(struct warden *w)
+{
+	struct pollfd p[] = { { .fd = w->control, .events = POLLIN },
+			      { .fd = w->signals, .events = POLLIN } };
+
+	for (;;) {
+		struct warden_request r;
+
+		(void)poll(p, ARRAY_LEN(p), -1);
+		(void)reap(w);
+		if (signals_say_leave(w) || w->ended)
+			end(w);
+		if (!p[0].revents)
+			continue;
+		if (recv(w->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r) ||
+		    r.signal == SIGKILL)
+			end(w); /* brig is gone, or asks for it */
+		if (r.signal > 0 && r.signal <= SIGNALS)
+			(void)kill(-w->command, r.signal);
+	}
+}
+
+_Noreturn void warden_main(const struct warden_start *s)
+{
+	struct warden w = { .control = s->control, .brig = s->brig };
+	const struct warden_msg started = { .said = WARDEN_STARTED };
+	volatile int failed = 0;
+	struct err e = { 0 };
+
+	if (set_up(s, &w, &e) < 0)
+		fail(s, &e);
+	w.command = start(s, &failed);
+	if (w.command < 0)
+		(void)err_sys(&e, "cannot start a process");
+	else if (failed)
+		command_failed(s->plan->argv[0], failed, &e);
+	if (e.code)
+		fail(s, &e);
+	(void)fd_close(s->in);
+	(void)fd_close(s->out);
+	(void)fd_close(s->err);
+	if (fd_send(w.control, &started, sizeof(started), NULL, 0) < 0)
+		end(&w);
+	serve(&w);
+}

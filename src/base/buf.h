@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/buf.h - a growing byte buffer with a maximum.
+ *
+ * Appending past the maximum, or without memory, sets `failed` and drops the bytes: writers append
+ * freely and look once at the end. The text is always NUL-terminated. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+
+struct buf {
+	char *data; /* NULL while empty */
+	size_t len, cap, max;
+	bool failed;
+};
+
+#define BUF_INIT(limit)                                                                            \
+	{                                                                                          \
+		.max = (limit)                                                                     \
+	}
+
+void buf_done(struct buf *b);
+static inline void cleanup_buf(struct buf *b)
+{
+	buf_done(b);
+}
+
+void buf_add(struct buf *b, const void *p, size_t n);
+void buf_puts(struct buf *b, const char *s);
+void buf_putc(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *buf_str(const struct buf *b); /* "" while empty; borrowed until the next append */
+char *buf_take(struct buf *b);            /* caller frees; NULL if the buffer failed */

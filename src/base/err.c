@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kind_names[] = {
+	[ERR_INTERNAL] = "internal",       [ERR_USAGE] = "usage",
+	[ERR_CONFIG] = "config",           [ERR_POLICY] = "policy",
+	[ERR_UNAVAILABLE] = "unavailable", [ERR_PERMISSION] = "permission",
+	[ERR_NOT_FOUND] = "not_found",     [ERR_NOT_EXECUTABLE] = "not_executable",
+};
+static_assert(sizeof(kind_names) / sizeof(*kind_names) == ERR_KINDS, "a name for every kind");
+
+const char *err_kind_name(enum err_kind kind)
+{
+	return (unsigned)kind < ERR_KINDS ? kind_names[kind] : "internal";
+}
+
+void err_clear(struct err *e)
+{
+	memset(e, 0, sizeof(*e));
+}
+
+/* Puts ": " and the cause behind the first n bytes of what; a text too long is cut. */
+static void append(struct err *e, int n, const char *cause)
+{
+	size_t at = n < 0 ? 0 : (size_t)n;
+	size_t room = at < sizeof(e->what) - 3 ? sizeof(e->what) - 3 - at : 0;
+
+	if (!room)
+		return;
+	memcpy(e->what + at, ": ", 2);
+	room = strnlen(cause, room);
+	memcpy(e->what + at + 2, cause, room);
+	e->what[at + 2 + room] = '\0';
+}
+
+int err_set(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	e->code = code > 0 ? code : EIO;
+	e->kind = kind;
+	e->hint[0] = '\0';
+	va_start(ap, fmt);
+	(void)vsnprintf(e->what, sizeof(e->what), fmt, ap);
+	va_end(ap);
+	return -e->code;
+}
+
+int err_sys(struct err *e, const char *fmt, ...)
+{
+	int saved = errno;
+	const char *why;
+	va_list ap;
+	int n;
+
+	e->code = saved > 0 ? saved : EIO;
+	e->kind = ERR_INTERNAL;
+	e->hint[0] = '\0';
+	va_start(ap, fmt);
+	n = vsnprintf(e->what, sizeof(e->what), fmt, ap);
+	va_end(ap);
+	/* strerrordesc_np is a table look-up; strerror may allocate, which a child after clone must
+	 * not. */
+	why = strerrordesc_np(e->code);
+	append(e, n, why ? why : "unknown error");
+	return -e->code;
+}
+
+int err_wrap(struct err *e, const char *fmt, ...)
+{
+	char inner[sizeof(e->what)];
+	va_list ap;
+	int n;
+
+	memcpy(inner, e->what, sizeof(inner));
+	va_start(ap, fmt);
+	n = vsnprintf(e->what, sizeof(e->what), fmt, ap);
+	va_end(ap);
+	append(e, n, inner);
+	return -e->code;
+}
+
+int err_hint(struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(e->hint, sizeof(e->hint), fmt, ap);
+	va_end(ap);
+	return -e->code;
+}
+
+int err_nomem(struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, ENOMEM, "out of memory");
+}

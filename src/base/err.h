@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/err.h - errors as values: what failed, why, and what the user can do about it.
+ *
+ * A struct err lives on the caller's stack, owns nothing and may cross a pipe. Every function here
+ * is safe between clone and exec: no allocation, no lock. */
+#pragma once
+
+#include <stdarg.h>
+
+/* What sort of refusal this is; the JSON result shows the word (see err_kind_name). */
+enum err_kind {
+	ERR_INTERNAL,       /* brig or the machine failed */
+	ERR_USAGE,          /* an unknown flag, a value out of bounds */
+	ERR_CONFIG,         /* a setting that cannot be taken as written */
+	ERR_POLICY,         /* refused on purpose */
+	ERR_UNAVAILABLE,    /* a layer or limit that was asked for cannot be had here */
+	ERR_PERMISSION,     /* the user inside could not do its work */
+	ERR_NOT_FOUND,      /* the command does not exist inside: exit 127 */
+	ERR_NOT_EXECUTABLE, /* the command exists but cannot be run: exit 126 */
+	ERR_KINDS
+};
+
+struct err {
+	int code; /* positive errno value, 0 while nothing failed */
+	enum err_kind kind;
+	char what[384];
+	char hint[256];
+};
+
+#define ERR_PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+/* Each returns -code, so that a caller can write `return err_set(...)`. */
+int err_set(struct err *e, enum err_kind kind, int code, const char *fmt, ...) ERR_PRINTF(4, 5);
+int err_sys(struct err *e, const char *fmt, ...)
+	ERR_PRINTF(2, 3); /* kind internal; appends errno */
+int err_wrap(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3); /* puts "context: " in front */
+int err_hint(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3); /* replaces the hint */
+int err_nomem(struct err *e);
+
+const char *err_kind_name(enum err_kind kind);
+void err_clear(struct err *e);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/fd.h - descriptors and the system calls around them that libc of Debian 12 does not wrap.
+ *
+ * Everything here is safe between clone and exec. A call the kernel does not know is emulated where
+ * that can be done without losing a promise; the comment says how. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+
+/* What an object is, so that a second look can tell whether it is still the same one. */
+struct ident {
+	dev_t dev;
+	ino_t ino;
+	mode_t type; /* S_IFMT bits */
+};
+
+struct ident ident_of(const struct stat *st);
+bool ident_same(const struct ident *a, const struct ident *b);
+
+enum {
+	FD_BENEATH = 1, /* never above the start directory; absolute paths are refused */
+	FD_IN_ROOT = 2, /* the start directory acts as "/" */
+};
+
+/* Opens path without following a single symbolic or magic link: openat2, or a walk component by
+ * component where the kernel has no openat2. Returns a descriptor or -errno (-ELOOP: a link). */
+int fd_open_nolinks(int dirfd, const char *path, int flags, unsigned how);
+
+int fd_write_all(int fd, const void *p, size_t n); /* 0 or -errno; retries EINTR */
+int fd_write_file(int dirfd, const char *path,
+		  const char *text); /* existing file, one write; 0 or -errno */
+ssize_t fd_read_file(int dirfd, const char *path, char *out,
+		     size_t n); /* NUL-terminated; length or -errno */
+
+int fd_close_range(int first, int last); /* close_range, or /proc/self/fd; 0 or -errno */
+int fd_send(int sock, const void *p, size_t n, const int *fds, size_t nfds); /* 0 or -errno */
+ssize_t fd_recv(int sock, void *p, size_t n, int *fds,
+		size_t *nfds); /* *nfds in: room, out: received */
+
+/* Makes sure that 0, 1 and 2 are open, so that nothing of ours can land there. */
+int fd_ensure_stdio(void);

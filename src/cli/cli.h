@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cli.h - the command table and what its commands share. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "model/spec.h"
+
+enum { EXIT_BRIG = 125 }; /* brig itself failed, before the command ran */
+
+struct command {
+	const char *name, *usage, *help;
+	const char *about; /* more lines for its own --help; may be NULL */
+	unsigned fields;   /* CMD_* whose settings it takes; 0: none */
+	bool permute;      /* options may follow the positional argument */
+	/* argv[0] is the command's name. Returns the exit status. */
+	int (*run)(const struct command *c, int argc, char **argv);
+};
+
+extern const struct command *const commands[]; /* NULL-terminated */
+extern const struct command cmd_run, cmd_exec, cmd_plan, cmd_doctor, cmd_config, cmd_allow,
+	cmd_schema, cmd_completion, cmd_version, cmd_help;
+
+const struct command *command_by_name(const char *name);
+
+/* Fills the spec from the options in argv; *rest is the first word that is not one. With permute,
+ * positional words are moved to the end and options behind them are taken too. Returns 1 when help
+ * was asked for. */
+int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
+		  struct err *e);
+
+/* All layers of settings below the flags, from where this process stands (cmd_config.c). */
+int cli_load(struct spec *s, struct err *e);
+
+void help_print(void);
+void help_command(const struct command *c);
+void message_print(const char *head,
+		   const char *text); /* one line on stderr, control bytes replaced */
+void error_print(const struct err *e);

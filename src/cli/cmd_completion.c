@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_completion.c - "completion": scripts for bash, zsh and fish, written from the tables. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+
+static void words(const char *const *w)
+{
+	for (; *w; w++)
+		(void)printf("%s%s", *w, w[1] ? " " : "");
+}
+
+static bool is_path(const struct field *f)
+{
+	return f->type == FIELD_T_PATH || f->type == FIELD_T_PATHS || f->type == FIELD_T_MOUNTS ||
+	       f == &fields[FIELD_CONFIG];
+}
+
+static void bash(void)
+{
+	(void)printf("_brig() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} "
+		     "prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+		     "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" -eq 1 ]; "
+		     "then\n\t\tCOMPREPLY=($(compgen -W '");
+	for (const struct command *const *c = commands; *c; c++)
+		(void)printf("%s ", (*c)->name);
+	(void)printf("' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $prev in\n");
+	for (int i = 0; i < FIELD_COUNT; i++) {
+		const struct field *f = &fields[i];
+
+		if (!f->flag || (!f->words && !is_path(f)))
+			continue;
+		(void)printf("\t--%s) COMPREPLY=($(compgen ", f->flag);
+		if (f->words) {
+			(void)printf("-W '");
+			words(f->words);
+			(void)printf("'");
+		} else {
+			(void)printf("-f");
+		}
+		(void)printf(" -- \"$cur\")); return ;;\n");
+	}
+	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
+	for (const struct command *const *c = commands; *c; c++) {
+		if (!(*c)->fields)
+			continue;
+		(void)printf("\t%s) [[ $cur == -* ]] && COMPREPLY=($(compgen -W '--help --set",
+			     (*c)->name);
+		for (int i = 0; i < FIELD_COUNT; i++)
+			if (fields[i].flag && fields[i].commands & (*c)->fields)
+				(void)printf(" --%s", fields[i].flag);
+		(void)printf("' -- \"$cur\")) || COMPREPLY=($(compgen -c -f -- \"$cur\")) ;;\n");
+	}
+	(void)printf("\tesac\n}\ncomplete -o default -F _brig brig\n");
+}
+
+/* Quotes and brackets mean something to both shells; the help texts are kept free of them, except
+ * '. */
+static void quoted(const char *s)
+{
+	for (; *s; s++) {
+		if (strchr("'[]:", *s))
+			(void)printf("%s", *s == '\'' ? "'\\''" : "");
+		else
+			(void)putchar(*s);
+	}
+}
+
+static void zsh(void)
+{
+	(void)printf(
+		"#compdef brig\n_brig() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(\n");
+	for (const struct command *const *c = commands; *c; c++) {
+		(void)printf("\t\t\t'%s:", (*c)->name);
+		quoted((*c)->help);
+		(void)printf("'\n");
+	}
+	(void)printf("\t\t)\n\t\t_describe command names\n\t\treturn\n\tfi\n\tcase $words[2] in\n");
+	for (const struct command *const *c = commands; *c; c++) {
+		if (!(*c)->fields)
+			continue;
+		(void)printf("\t%s) _arguments '--help' '*--set=:setting:'", (*c)->name);
+		for (int i = 0; i < FIELD_COUNT; i++) {
+			const struct field *f = &fields[i];
+
+			if (!f->flag || !(f->commands & (*c)->fields))
+				continue;
+			(void)printf(" \\\n\t\t'%s--%s%s[", field_repeats(f) ? "*" : "", f->flag,
+				     f->arg ? "=" : "");
+			quoted(f->help);
+			(void)printf("]");
+			if (f->words) {
+				(void)printf(":%s:(", f->flag);
+				words(f->words);
+				(void)printf(")");
+			} else if (f->arg) {
+				(void)printf(":%s:%s", f->flag, is_path(f) ? "_files" : "");
+			}
+			(void)printf("'");
+		}
+		(void)printf(" '*::command:_normal' ;;\n");
+	}
+	(void)printf("\tesac\n}\n_brig \"$@\"\n");
+}
+
+static void fish(void)
+{
+	(void)printf("complete -c brig -f\n");
+	for (const struct command *const *c = commands; *c; c++) {
+		(void)printf("complete -c brig -n __fish_use_subcommand -a %s -d '", (*c)->name);
+		quoted((*c)->help);
+		(void)printf("'\n");
+	}
+	for (const struct command *const *c = commands; *c; c++)
+		for (int i = 0; i < FIELD_COUNT && (*c)->fields; i++) {
+			const struct field *f = &fields[i];
+
+			if (!f->flag || !(f->commands & (*c)->fields))
+				continue;
+			(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -l %s%s",
+				     (*c)->name, f->flag, f->arg ? " -r" : "");
+			if (f->words) {
+				(void)printf(" -a '");
+				words(f->words);
+				(void)printf("'");
+			}
+			(void)printf("%s -d '", is_path(f) ? " -F" : "");
+			quoted(f->help);
+			(void)printf("'\n");
+		}
+}
+
+static int completion(const struct command *c, int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*print)(void);
+	} shells[] = { { "bash", bash }, { "zsh", zsh }, { "fish", fish } };
+
+	for (size_t i = 0; argc == 2 && i < ARRAY_LEN(shells); i++)
+		if (str_eq(argv[1], shells[i].name)) {
+			shells[i].print();
+			return 0;
+		}
+	if (argc == 2 && str_eq(argv[1], "--help")) {
+		help_command(c);
+		return 0;
+	}
+	(void)fprintf(stderr, "brig: completion: name one shell: bash, zsh or fish\n"
+			      "hint: source <(brig completion bash)\n");
+	return EXIT_BRIG;
+}
+
+const struct command cmd_completion = {
+	.name = "completion",
+	.usage = "bash|zsh|fish",
+	.help = "print a completion script for a shell",
+	.run = completion,
+};

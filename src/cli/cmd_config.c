@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_config.c - "config": is a file right, what holds in the end and why, an old form
+ * rewritten. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "model/config.h"
+#include "model/migrate.h"
+#include "model/paths.h"
+#include "sandbox/manager.h"
+
+#define TEXT_MAX ((size_t)32 << 20)
+
+static const char *home(void)
+{
+	const char *h = getenv("HOME");
+
+	return h && h[0] == '/' ? h : NULL;
+}
+
+static int here(char cwd[PATH_MAX], struct err *e)
+{
+	if (!getcwd(cwd, PATH_MAX) || cwd[0] != '/')
+		return err_sys(e, "the current folder is gone");
+	return 0;
+}
+
+int cli_load(struct spec *s, struct err *e)
+{
+	char cwd[PATH_MAX];
+	struct config_place at = { .cwd = cwd, .home = home(), .environ = environ };
+
+	return here(cwd, e) < 0 ? -e->code : config_load(s, &at, e);
+}
+
+/* --- what the subcommands take --- */
+
+struct asked {
+	const char *file, *dialect;
+	bool origin, json, help;
+};
+
+static int unknown(const char *word, struct err *e)
+{
+	static const char *const options[] = { "--config", "--dialect", "--origin",
+					       "--json",   "--help",    NULL };
+	const char *near = word[0] == '-' ? str_nearest(word, options) : NULL;
+
+	(void)err_set(
+		e, ERR_USAGE, EINVAL, "%s '%.100s'",
+		word[0] == '-' ? "unknown option" : "config takes no more than one file:", word);
+	return near ? err_hint(e, "did you mean '%s'?", near)
+		    : err_hint(e, "brig config --help lists the options");
+}
+
+/* The value of "--name VALUE" or "--name=VALUE" at argv[*i]; NULL when it is another option. */
+static int take(int argc, char **argv, int *i, const char *name, const char **ret, struct err *e)
+{
+	size_t n = strlen(name);
+
+	if (strncmp(argv[*i], name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
+		return 0;
+	if (argv[*i][n] == '=')
+		*ret = argv[*i] + n + 1;
+	else if (*i + 1 < argc)
+		*ret = argv[++*i];
+	else
+		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", name);
+	return 1;
+}
+
+static int parse(int argc, char **argv, struct asked *a, struct err *e)
+{
+	for (int i = 2; i < argc; i++) {
+		int r = take(argc, argv, &i, "--config", &a->file, e);
+
+		if (r == 0)
+			r = take(argc, argv, &i, "--dialect", &a->dialect, e);
+		if (r < 0)
+			return r;
+		if (r > 0)
+			continue;
+		if (str_eq(argv[i], "--origin"))
+			a->origin = true;
+		else if (str_eq(argv[i], "--json"))
+			a->json = true;
+		else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
+			a->help = true;
+		else if (argv[i][0] != '-' && !a->file)
+			a->file = argv[i];
+		else
+			return unknown(argv[i], e);
+	}
+	return 0;
+}
+
+static int need_file(const struct asked *a, const char *what, struct err *e)
+{
+	return a->file ? 0
+		       : (err_set(e, ERR_USAGE, EINVAL, "config %s: name the file", what),
+			  err_hint(e, "usage: brig config %s FILE", what));
+}
+
+/* --- check --- */
+
+static size_t settings(const struct spec *s)
+{
+	size_t n = 0;
+
+	for (int id = 0; id < FIELD_COUNT; id++)
+		n += fields[id].key && spec_wrote(s, (enum field_id)id);
+	return n;
+}
+
+/* One file alone, as if it were run from its own folder. */
+static int check_file(struct spec *s, const struct asked *a, enum dialect *was, struct err *e)
+{
+	char cwd[PATH_MAX];
+	struct place at = { .cwd = cwd, .home = home() };
+	struct source src = {
+		.name = a->file, .home = at.home, .origin = ORIGIN_FILE, .trusted = true
+	};
+	enum dialect named = DIALECT_COUNT;
+	const char *full, *slash;
+
+	if (here(cwd, e) < 0 || (a->dialect && dialect_by_name(a->dialect, &named, e) < 0) ||
+	    path_resolve(s->arena, &at, a->file, &full, e) < 0)
+		return -e->code;
+	slash = strrchr(full, '/');
+	src.folder = arena_strndup(s->arena, full, slash > full ? (size_t)(slash - full) : 1);
+	src.cwd = at.cwd = src.folder;
+	if (!src.folder)
+		return err_nomem(e);
+	if (config_read_file(s, a->file, named, &src, was, e) < 0)
+		return -e->code;
+	s->dialect_used = (int)*was;
+	s->folder = src.folder;
+	if (spec_check(s, &at, e) < 0)
+		return err_wrap(e, "%.128s", a->file);
+	return 0;
+}
+
+static void say_backend(const struct spec *s)
+{
+	struct err e = { 0 };
+	const char *name;
+
+	if (spec_backend(s, &name, &e) == 0)
+		(void)printf("backend: %s would run it\n", name);
+	else
+		(void)printf("backend: a run would be refused: %s%s%s%s\n", e.what,
+			     e.hint[0] ? " (" : "", e.hint, e.hint[0] ? ")" : "");
+}
+
+static int check(const struct asked *a, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = spec_new(e);
+	enum dialect was = DIALECT_BRIG;
+
+	if (!s || need_file(a, "check", e) < 0)
+		return -e->code;
+	if (check_file(s, a, &was, e) < 0) {
+		error_print(e);
+		return 1;
+	}
+	(void)printf("%s: ok (%s, %zu settings)\n", a->file, dialect_name(was), settings(s));
+	for (size_t i = 0; i < s->notes.n; i++)
+		(void)printf("note: %s\n", s->notes.v[i]);
+	say_backend(s);
+	return 0;
+}
+
+/* --- show --- */
+
+static int resolve(struct spec *s, const struct asked *a, struct err *e)
+{
+	char cwd[PATH_MAX];
+	struct place at = { .cwd = cwd, .home = home() };
+
+	if (here(cwd, e) < 0 ||
+	    (a->file && spec_set(s, FIELD_CONFIG, a->file, ORIGIN_FLAG, e) < 0) ||
+	    (a->dialect && spec_set(s, FIELD_DIALECT, a->dialect, ORIGIN_FLAG, e) < 0) ||
+	    cli_load(s, e) < 0)
+		return -e->code;
+	return spec_check(s, &at, e);
+}
+
+static int show(const struct asked *a, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = spec_new(e);
+	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
+	struct json j;
+
+	if (!s || resolve(s, a, e) < 0)
+		return -e->code;
+	if (a->json) {
+		json_init(&j, &out, true);
+		config_show_json(s, a->origin, &j);
+		buf_putc(&out, '\n');
+	} else {
+		config_show(s, a->origin, &out);
+	}
+	if (out.failed)
+		return err_nomem(e);
+	return fputs(buf_str(&out), stdout) == EOF || fflush(stdout) == EOF ? EXIT_BRIG : 0;
+}
+
+/* --- migrate --- */
+
+static int migrate(const struct asked *a, struct err *e)
+{
+	CLEANUP(buf) struct buf in = BUF_INIT(CONFIG_FILE_MAX);
+	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
+	struct stat st;
+
+	if (need_file(a, "migrate", e) < 0 || config_slurp(a->file, &in, &st, e) < 0 ||
+	    migrate_file(a->file, buf_str(&in), in.len, &out, e) < 0)
+		return -e->code;
+	if (out.failed)
+		return err_nomem(e);
+	return fputs(buf_str(&out), stdout) == EOF || fflush(stdout) == EOF ? EXIT_BRIG : 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const struct asked *a, struct err *e); /* exit status, or negative and *e */
+} verbs[] = { { "check", check }, { "show", show }, { "migrate", migrate } };
+
+static int unknown_verb(const char *word, struct err *e)
+{
+	static const char *const names[] = { "check", "show", "migrate", NULL };
+	const char *near = word ? str_nearest(word, names) : NULL;
+
+	(void)err_set(e, ERR_USAGE, EINVAL,
+		      word ? "config: unknown command '%.60s'"
+			   : "config: check, show or migrate?%.0s",
+		      word ? word : "");
+	return near ? err_hint(e, "did you mean 'brig config %s'?", near)
+		    : err_hint(e, "brig config --help says more");
+}
+
+static int config(const struct command *c, int argc, char **argv)
+{
+	struct asked a = { 0 };
+	struct err e = { 0 };
+	int r = parse(argc, argv, &a, &e);
+
+	if (a.help || (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h")))) {
+		help_command(c);
+		return 0;
+	}
+	for (size_t i = 0; r == 0 && argc > 1 && i < ARRAY_LEN(verbs); i++)
+		if (str_eq(argv[1], verbs[i].name)) {
+			r = verbs[i].run(&a, &e);
+			if (r >= 0)
+				return r;
+		}
+	if (r == 0)
+		(void)unknown_verb(argc > 1 ? argv[1] : NULL, &e);
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
+const struct command cmd_config = {
+	.name = "config",
+	.usage = "check FILE | show [--config FILE] [--origin] [--json] | migrate FILE",
+	.help = "validate a file, show what holds and who said so, rewrite an old form",
+	.about =
+		"  check FILE        is the file right, and would its backend take it\n"
+		"  show              every setting as it holds here, from all layers\n"
+		"  migrate FILE      print an old form in the new one\n\n"
+		"  --config FILE     with show: the file that run would be given\n"
+		"  --dialect NAME    what the file is written in: brig, initrunner, rlm, agents\n"
+		"                    or ironclaw; recognised by its content if not given\n"
+		"  --origin          with show: who wrote each setting, and where\n"
+		"  --json            with show: one object; sizes in bytes, times in milliseconds\n"
+		"\nexit status: 0 right; 1 check found something wrong; 125 anything else failed\n",
+	.run = config,
+};

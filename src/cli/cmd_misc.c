@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_misc.c - "version", "schema" and "help". */
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "brig.h"
+#include "cli/cli.h"
+#include "model/schema.h"
+
+static int asked_help(const struct command *c, int argc, char **argv)
+{
+	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
+		help_command(c);
+		return 0;
+	}
+	if (argc > 1) {
+		(void)fprintf(stderr, "brig: %s takes no '%s'\n", c->name, argv[1]);
+		return EXIT_BRIG;
+	}
+	return -1;
+}
+
+static int version(const struct command *c, int argc, char **argv)
+{
+	int r = asked_help(c, argc, argv);
+
+	if (r >= 0)
+		return r;
+	(void)printf("brig %s\n", brig_version());
+	return 0;
+}
+
+static int schema(const struct command *c, int argc, char **argv)
+{
+	struct buf b = BUF_INIT((size_t)1 << 20);
+	struct json j;
+	int r = asked_help(c, argc, argv);
+
+	if (r >= 0)
+		return r;
+	json_init(&j, &b, true);
+	schema_json(&j);
+	(void)printf("%s\n", buf_str(&b));
+	buf_done(&b);
+	return 0;
+}
+
+static int help(const struct command *c, int argc, char **argv)
+{
+	const struct command *about = argc > 1 ? command_by_name(argv[1]) : NULL;
+
+	(void)c;
+	if (about)
+		help_command(about);
+	else
+		help_print();
+	return 0;
+}
+
+const struct command cmd_version = {
+	.name = "version", .usage = "", .help = "print the version", .run = version
+};
+const struct command cmd_schema = { .name = "schema",
+				    .usage = "",
+				    .help = "print the JSON Schema of all settings",
+				    .run = schema };
+const struct command cmd_help = { .name = "help",
+				  .usage = "[COMMAND]",
+				  .help = "print this, or more about one command",
+				  .run = help };

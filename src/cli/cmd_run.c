@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_run.c - "run", "exec" and "plan": one command in a fresh sandbox, or what that would
+ * mean. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "base/num.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/terminal.h"
+#include "sandbox/manager.h"
+
+struct ctx {
+	brig_manager *manager;
+	brig_request *request;
+};
+
+static void ctx_done(struct ctx *x)
+{
+	brig_request_free(x->request);
+	brig_manager_free(x->manager);
+}
+
+static int ctx_init(struct ctx *x, struct err *e)
+{
+	x->manager = brig_manager_new();
+	x->request = x->manager ? brig_request_new(x->manager) : NULL;
+	return x->request ? 0 : err_nomem(e);
+}
+
+static void print_json(const brig_result *r)
+{
+	char *text = brig_result_json(r);
+
+	if (text)
+		(void)fputs(text, stdout);
+	free(text);
+	(void)fflush(stdout);
+}
+
+/* Refused before there was a request to run: the same object, so that --json always prints one. */
+static int refused(const struct err *e, bool json)
+{
+	struct outcome *o = json ? outcome_new() : NULL;
+	struct buf b = BUF_INIT((size_t)1 << 20);
+	struct json j;
+
+	error_print(e);
+	if (!o)
+		return EXIT_BRIG;
+	o->kind = OUTCOME_REFUSED;
+	o->error = *e;
+	json_init(&j, &b, true);
+	outcome_json(o, &j);
+	(void)printf("%s\n", buf_str(&b));
+	buf_done(&b);
+	(void)outcome_free(o);
+	return EXIT_BRIG;
+}
+
+static bool wants_json(int argc, char **argv)
+{
+	for (int i = 1; i < argc && !str_eq(argv[i], "--"); i++)
+		if (str_eq(argv[i], "--json"))
+			return true;
+	return false;
+}
+
+/* Options, the layers below them, then the command; 1 when help was printed. */
+static int prepare(const struct command *c, struct spec *s, int argc, char **argv, struct err *e)
+{
+	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
+
+	if (r > 0) {
+		help_command(c);
+		return 1;
+	}
+	if (r < 0 || cli_load(s, e) < 0)
+		return -e->code;
+	while (argv[argc])
+		argc++;
+	if (c->permute)
+		for (argc = rest; argv[argc];)
+			argc++;
+	if (rest >= argc)
+		return err_set(e, ERR_USAGE, EINVAL, "no command was given"),
+		       err_hint(e, "usage: brig %s %s", c->name, c->usage);
+	if (!c->permute)
+		return spec_set_argv(s, argc - rest, argv + rest, e);
+	if (argc - rest != 1)
+		return err_set(e, ERR_USAGE, EINVAL, "%s takes one command line, not %d words",
+			       c->name, argc - rest),
+		       err_hint(e, "put it in quotes, or use: brig run -- ...");
+	return spec_set_argv(
+		s, 4,
+		(char *[]){ (char[]){ "/bin/sh" }, (char[]){ "-c" }, (char[]){ "--" }, argv[rest] },
+		e);
+}
+
+static void say_limit(const struct outcome *o, const struct spec *s)
+{
+	char text[32];
+
+	switch (o->kind) {
+	case OUTCOME_TIMEOUT:
+		num_duration_text(s->limits.timeout, text, sizeof(text));
+		(void)fprintf(stderr,
+			      "brig: Command timed out: it ran for %s\n"
+			      "hint: raise the limit with --timeout, or see whether it waits for "
+			      "something\n",
+			      text);
+		break;
+	case OUTCOME_OOM:
+		num_size_text(s->limits.memory, text, sizeof(text));
+		(void)fprintf(stderr,
+			      "brig: out of memory: the run used more than %s\nhint: raise it with "
+			      "--memory\n",
+			      text);
+		break;
+	case OUTCOME_LIMIT:
+		(void)fprintf(stderr,
+			      "brig: the run went over its limit of %s\nhint: raise it with --%s\n",
+			      o->limits_hit & (1U << LIMIT_DISK) ? "disk writes" : "processes",
+			      o->limits_hit & (1U << LIMIT_DISK) ? "disk" : "pids");
+		break;
+	default:
+		break;
+	}
+}
+
+static void say(const struct outcome *o, const struct spec *s)
+{
+	if (o->error.code)
+		error_print(&o->error);
+	else
+		say_limit(o, s);
+	if (s->quiet)
+		return;
+	for (size_t i = 0; i < o->denial_count; i++) {
+		const struct denial *d = &o->denials[i];
+		char text[1024];
+
+		(void)snprintf(text, sizeof(text), "%s '%s': %s", d->kind, d->target, d->reason);
+		message_print("brig", text);
+	}
+	if (!s->json && (o->out.truncated || o->err.truncated))
+		(void)fprintf(stderr, "brig: output was cut at the output limit\n");
+}
+
+static void on_note(void *arg, const char *text)
+{
+	const struct spec *s = arg;
+
+	if (!s->quiet)
+		message_print("brig: note", text);
+}
+
+static int open_signals(void)
+{
+	static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction now;
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+		/* What the caller had ignored, as nohup does, stays ignored. */
+		if (sigaction(taken[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+			(void)sigaddset(&set, taken[i]);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int execute(struct ctx *x)
+{
+	struct spec *s = request_spec(x->request);
+	struct terminal t = { 0 };
+	brig_result *r = NULL;
+	struct brig_error be;
+	int status;
+
+	if (s->json)
+		brig_request_stdio(x->request, 0, -1, -1);
+	else
+		brig_request_stdio(x->request, 0, 1, 2);
+	brig_request_on_note(x->request, on_note, s);
+	request_signals(x->request, open_signals());
+	if (s->tty)
+		terminal_raw(&t);
+	(void)brig_execute(x->request, &r, &be);
+	terminal_restore(&t);
+	if (!r) {
+		message_print("brig", be.what);
+		return EXIT_BRIG;
+	}
+	say(result_outcome(r), s);
+	if (s->json)
+		print_json(r);
+	status = brig_result_exit_code(r);
+	brig_result_free(r);
+	return status;
+}
+
+static int show_plan(struct ctx *x)
+{
+	struct brig_error be;
+	char *json = NULL;
+
+	if (brig_request_plan(x->request, &json, &be) < 0) {
+		message_print("brig", be.what);
+		if (be.hint[0])
+			message_print("hint", be.hint);
+		return EXIT_BRIG;
+	}
+	(void)printf("%s\n", json);
+	free(json);
+	return 0;
+}
+
+static void say_notes(struct spec *s)
+{
+	for (size_t i = 0; i < s->notes.n; i++)
+		on_note(s, s->notes.v[i]);
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+	struct ctx x = { 0 };
+	struct err e = { 0 };
+	bool json = wants_json(argc, argv);
+	int r = ctx_init(&x, &e);
+
+	if (r == 0)
+		r = prepare(c, request_spec(x.request), argc, argv, &e);
+	if (r == 0)
+		say_notes(request_spec(x.request));
+	if (r < 0)
+		r = refused(&e, json);
+	else if (r > 0)
+		r = 0;
+	else
+		r = c == &cmd_plan ? show_plan(&x) : execute(&x);
+	ctx_done(&x);
+	return r;
+}
+
+const struct command cmd_run = {
+	.name = "run",
+	.usage = "[OPTION...] [--] COMMAND [ARG...]",
+	.help = "run one command in a fresh sandbox; stdin, stdout and stderr pass through",
+	.fields = CMD_RUN,
+	.run = run,
+};
+
+const struct command cmd_exec = {
+	.name = "exec",
+	.usage = "[OPTION...] \"COMMAND LINE\"",
+	.help = "the same through sh -c; options may stand before and after",
+	.fields = CMD_EXEC,
+	.permute = true,
+	.run = run,
+};
+
+const struct command cmd_plan = {
+	.name = "plan",
+	.usage = "[OPTION...] [--] COMMAND [ARG...]",
+	.help = "print what run would do, as JSON, and run nothing",
+	.fields = CMD_PLAN,
+	.run = run,
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/main.c - brig: finds the command and runs it. */
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/cli.h"
+
+const struct command *const commands[] = { &cmd_run,     &cmd_exec,  &cmd_plan,   &cmd_doctor,
+					   &cmd_config,  &cmd_allow, &cmd_schema, &cmd_completion,
+					   &cmd_version, &cmd_help,  NULL };
+
+const struct command *command_by_name(const char *name)
+{
+	for (const struct command *const *c = commands; *c; c++)
+		if (str_eq((*c)->name, name))
+			return *c;
+	return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	const char *names[16];
+	const char *near;
+	size_t n = 0;
+
+	for (const struct command *const *c = commands; *c && n < ARRAY_LEN(names) - 1; c++)
+		names[n++] = (*c)->name;
+	names[n] = NULL;
+	near = str_nearest(name, names);
+	(void)fprintf(stderr, "brig: unknown command '%.100s'\n", name);
+	if (near)
+		(void)fprintf(stderr, "hint: did you mean 'brig %s'?\n", near);
+	else
+		(void)fprintf(stderr,
+			      "hint: brig run -- %.60s ... runs it in a sandbox; brig help lists "
+			      "commands\n",
+			      name);
+	return EXIT_BRIG;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *c;
+
+	if (fd_ensure_stdio() < 0)
+		return EXIT_BRIG;
+	if (argc < 2) {
+		help_print();
+		return EXIT_BRIG;
+	}
+	c = command_by_name(argv[1]);
+	if (str_eq(argv[1], "--version"))
+		c = &cmd_version;
+	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))
+		c = &cmd_help;
+	return c ? c->run(c, argc - 1, argv + 1) : unknown_command(argv[1]);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/options.c - the command line, read by the field table. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+
+static int unknown(const struct command *c, const char *name, struct err *e)
+{
+	const char *flags[FIELD_COUNT + 3];
+	const char *near;
+	size_t n = 0;
+
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (fields[i].flag && fields[i].commands & c->fields)
+			flags[n++] = fields[i].flag;
+	flags[n++] = "set";
+	flags[n++] = "help";
+	flags[n] = NULL;
+	near = str_nearest(name, flags);
+	(void)err_set(e, ERR_USAGE, EINVAL, "unknown option '--%.100s'", name);
+	return near ? err_hint(e, "did you mean '--%s'?", near)
+		    : err_hint(e, "brig %s --help lists them", c->name);
+}
+
+static int set_pair(struct spec *s, const char *text, struct err *e)
+{
+	const char *equals = strchr(text, '=');
+	char key[64];
+
+	if (!equals || equals == text || (size_t)(equals - text) >= sizeof(key))
+		return err_set(e, ERR_USAGE, EINVAL, "--set '%.100s' is not KEY=VALUE", text);
+	memcpy(key, text, (size_t)(equals - text));
+	key[equals - text] = '\0';
+	return spec_set_key(s, key, equals + 1, ORIGIN_FLAG, e);
+}
+
+/* One option at argv[*at]; moves *at over the value it takes. 1: help. */
+static int one(const struct command *c, struct spec *s, int argc, char **argv, int *at,
+	       struct err *e)
+{
+	const char *word = argv[*at] + 2, *value = strchr(word, '=');
+	char name[64];
+	enum field_id id;
+	const struct field *f;
+	bool pair;
+
+	if (str_eq(argv[*at], "-h") || str_eq(word, "help"))
+		return 1;
+	if (!str_starts(argv[*at], "--"))
+		return err_set(e, ERR_USAGE, EINVAL, "unknown option '%.100s'", argv[*at]),
+		       err_hint(e, "brig %s --help lists them", c->name);
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	f = field_by_flag(name, &id);
+	pair = str_eq(name, "set");
+	if (!pair && (!f || !(f->commands & c->fields)))
+		return unknown(c, name, e);
+	if (!pair && f->type == FIELD_T_BOOL)
+		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
+	if (!value) {
+		if (*at + 1 >= argc)
+			return err_set(e, ERR_USAGE, EINVAL, "option '--%s' needs a value", name);
+		value = argv[++*at];
+	} else {
+		value++;
+	}
+	return pair ? set_pair(s, value, e) : spec_set(s, id, value, ORIGIN_FLAG, e);
+}
+
+int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
+		  struct err *e)
+{
+	int kept = 1, at = 1;
+
+	for (; at < argc; at++) {
+		bool option = argv[at][0] == '-' && argv[at][1];
+		int r;
+
+		if (str_eq(argv[at], "--")) {
+			at++;
+			break;
+		}
+		if (!option && !c->permute)
+			break;
+		if (!option) {
+			argv[kept++] = argv[at];
+			continue;
+		}
+		r = one(c, s, argc, argv, &at, e);
+		if (r)
+			return r;
+	}
+	/* Positional words were moved down over the options; what follows "--" joins them. */
+	if (c->permute) {
+		for (; at < argc; at++)
+			argv[kept++] = argv[at];
+		argv[kept] = NULL;
+		*rest = 1;
+	} else {
+		*rest = at;
+	}
+	return 0;
+}

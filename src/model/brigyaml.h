@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/brigyaml.h - the two halves of brig.yaml's reader, for each other. */
+#pragma once
+
+#include "model/dialect.h"
+
+/* Refuses a node of another kind, naming both. */
+int brigyaml_want(const struct source *src, const struct node *n, enum node_kind kind,
+		  struct err *e);
+/* A member of a map: absent and null are the same. */
+const struct node *brigyaml_member(const struct node *map, const char *key);
+/* The text of a member that must be there. */
+int brigyaml_text(const struct source *src, const struct node *map, const char *key,
+		  const char **ret, struct err *e);
+
+int brigyaml_copies(struct spec *s, const struct source *src, const struct node *list,
+		    struct err *e);
+int brigyaml_companions(struct spec *s, const struct source *src, const struct node *map,
+			struct err *e);

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/config.c - the layers, read so that what is stronger has the last word.
+ *
+ * Flags are in the spec before the first layer is read, and every value carries its origin: a
+ * weaker layer can neither overwrite them nor one another's betters, whatever the order. The
+ * project's file comes last all the same: by then the spec says what would hold without it, which
+ * is what an untrusted file is measured by. */
+#include "model/config.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/str.h"
+#include "model/paths.h"
+#include "model/trust.h"
+
+#define SYSTEM_FILE "/etc/brig/config.yaml"
+#define PROJECT_FILE ".brig.yaml"
+#define VARIABLES_MAX 256 /* SANDBOX_* in the environment */
+
+/* Another user's word about what may be run here would be that user's way in. */
+static int check_owner(const char *path, const struct stat *st, struct err *e)
+{
+	if (st->st_uid != geteuid() && st->st_uid != 0)
+		return err_set(e, ERR_POLICY, EPERM, "'%.200s' belongs to another user", path);
+	if (st->st_mode & S_IWOTH)
+		return err_set(e, ERR_POLICY, EPERM, "'%.200s' can be written by everybody", path),
+		       err_hint(e, "chmod o-w '%.200s'", path);
+	return 0;
+}
+
+static int folder_of(struct arena *a, const char *path, const char **ret, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+
+	*ret = arena_strndup(a, path, slash > path ? (size_t)(slash - path) : 1);
+	return *ret ? 0 : err_nomem(e);
+}
+
+static const char *variable(const struct config_place *at, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (char *const *v = at->environ; v && *v; v++)
+		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+			return *v + n + 1;
+	return NULL;
+}
+
+/* A file that need not be there, in brig's own dialect. */
+static int load_own(struct spec *s, const struct config_place *at, const char *path,
+		    enum origin origin, struct err *e)
+{
+	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct source src = {
+		.name = path, .home = at->home, .cwd = at->cwd, .origin = origin, .trusted = true
+	};
+	enum dialect was;
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0)
+		return err_sys(e, "cannot open '%.200s'", path);
+	if (config_slurp_fd(fd, path, &data, &st, e) < 0 || check_owner(path, &st, e) < 0 ||
+	    folder_of(s->arena, path, &src.folder, e) < 0)
+		return -e->code;
+	return config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e);
+}
+
+static int load_user(struct spec *s, const struct config_place *at, struct err *e)
+{
+	const char *base = variable(at, "XDG_CONFIG_HOME"), *path = at->user_file;
+
+	if (!path && base && base[0] == '/')
+		path = arena_printf(s->arena, "%s/brig/config.yaml", base);
+	else if (!path && at->home)
+		path = arena_printf(s->arena, "%s/.config/brig/config.yaml", at->home);
+	else if (!path)
+		return 0;
+	return path ? load_own(s, at, path, ORIGIN_USER, e) : err_nomem(e);
+}
+
+/* --config. The path is opened as it was written; "~" is for shells that did not expand it. */
+static int load_file(struct spec *s, const struct config_place *at, enum dialect named,
+		     struct err *e)
+{
+	struct place here = { .cwd = at->cwd, .home = at->home };
+	struct source src = { .name = s->config,
+			      .home = at->home,
+			      .cwd = at->cwd,
+			      .origin = ORIGIN_FILE,
+			      .trusted = true };
+	const char *full, *path = s->config;
+	enum dialect was;
+
+	if (path_resolve(s->arena, &here, s->config, &full, e) < 0)
+		return err_wrap(e, "--config");
+	if (folder_of(s->arena, full, &src.folder, e) < 0)
+		return -e->code;
+	if (path[0] != '/')
+		path = path[0] == '~' ? full : arena_printf(s->arena, "%s/%s", at->cwd, path);
+	if (!path)
+		return err_nomem(e);
+	if (config_read_file(s, path, named, &src, &was, e) < 0)
+		return -e->code;
+	s->dialect_used = (int)was;
+	s->folder = src.folder;
+	return 0;
+}
+
+/* --- IronClaw's variables --- */
+
+/* Its own file below the home folder. Without one, the documented defaults alone. */
+static int load_ironclaw_file(struct spec *s, const struct config_place *at, struct err *e)
+{
+	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
+	CLEANUP(fd) int fd = -1;
+	struct source src = {
+		.home = at->home, .cwd = at->cwd, .origin = ORIGIN_USER, .trusted = true
+	};
+	enum dialect was;
+	struct stat st;
+
+	src.name = arena_printf(s->arena, "%s/.ironclaw/.env", at->home ? at->home : "");
+	src.folder = src.name ? arena_strndup(s->arena, src.name, strlen(src.name) - 5) : NULL;
+	if (!src.folder)
+		return err_nomem(e);
+	if (at->home)
+		fd = open(src.name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0 && (!at->home || errno == ENOENT || errno == ENOTDIR))
+		return ironclaw_read(s, &src, NULL, 0, e);
+	if (fd < 0)
+		return err_sys(e, "cannot open '%.200s'", src.name);
+	if (config_slurp_fd(fd, src.name, &data, &st, e) < 0 || check_owner(src.name, &st, e) < 0)
+		return -e->code;
+	return config_read_text(s, buf_str(&data), data.len, DIALECT_IRONCLAW, &src, &was, e);
+}
+
+static int ambient_lines(struct spec *s, const struct config_place *at, struct env_line *lines,
+			 size_t *count, struct err *e)
+{
+	size_t n = 0;
+
+	for (char *const *v = at->environ; v && *v; v++) {
+		const char *equals = str_starts(*v, "SANDBOX_") ? strchr(*v, '=') : NULL;
+
+		if (!equals)
+			continue;
+		if (n == VARIABLES_MAX)
+			return err_set(e, ERR_CONFIG, E2BIG, "more than %d variables SANDBOX_*",
+				       VARIABLES_MAX);
+		lines[n].name = arena_strndup(s->arena, *v, (size_t)(equals - *v));
+		lines[n].value = equals + 1;
+		lines[n].line = 0;
+		if (!lines[n++].name)
+			return err_nomem(e);
+	}
+	*count = n;
+	return 0;
+}
+
+/* Whoever can set a variable of ours could run on the host: the word of a file or a flag is needed,
+ * too. */
+static void distrust_ambient(struct spec *s)
+{
+	if (s->origin[FIELD_FULL_ACCESS_OK] == ORIGIN_ENVIRONMENT)
+		s->full_access_ok = false;
+}
+
+static int load_ambient(struct spec *s, const struct config_place *at, bool named, struct err *e)
+{
+	struct source src = { .name = "environment",
+			      .folder = at->cwd,
+			      .home = at->home,
+			      .cwd = at->cwd,
+			      .origin = ORIGIN_ENVIRONMENT };
+	struct env_line lines[VARIABLES_MAX];
+	size_t n = 0;
+
+	if (s->config && s->dialect_used != DIALECT_IRONCLAW)
+		return 0;
+	if (ambient_lines(s, at, lines, &n, e) < 0)
+		return -e->code;
+	if (!named && !ironclaw_knows(lines, n))
+		return 0;
+	if (!s->config && load_ironclaw_file(s, at, e) < 0)
+		return -e->code;
+	s->dialect_used = DIALECT_IRONCLAW;
+	if (ironclaw_read(s, &src, lines, n, e) < 0)
+		return -e->code;
+	distrust_ambient(s);
+	return 0;
+}
+
+/* --- the project's own file --- */
+
+static bool exists(struct arena *a, const char *folder, const char *name, const char **ret)
+{
+	const char *path = arena_printf(a, "%s/%s", str_eq(folder, "/") ? "" : folder, name);
+
+	if (!path || faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	if (ret)
+		*ret = path;
+	return true;
+}
+
+/* The nearest one from the workspace upwards. Above the workspace it counts only within a bound
+ * that is the user's: a repository, or the way to the home folder; /tmp is anybody's. */
+static const char *find_project(struct spec *s, const struct config_place *at, const char *start)
+{
+	const char *found = NULL;
+	char *folder = arena_strdup(s->arena, start);
+
+	if (!folder || str_eq(start, "/") || (at->home && str_eq(start, at->home)))
+		return NULL;
+	if (exists(s->arena, start, PROJECT_FILE, &found))
+		return found;
+	for (char *slash; !exists(s->arena, folder, ".git", NULL);) {
+		slash = strrchr(folder, '/');
+		if (!slash || slash == folder)
+			return NULL;
+		*slash = '\0';
+		if (at->home && str_eq(folder, at->home))
+			return found;
+		if (!found)
+			(void)exists(s->arena, folder, PROJECT_FILE, &found);
+	}
+	return found;
+}
+
+static int read_project(struct spec *s, const struct config_place *at, const char *path,
+			struct err *e)
+{
+	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	struct source src = {
+		.name = path, .home = at->home, .cwd = at->cwd, .origin = ORIGIN_PROJECT
+	};
+	struct spec before = *s;
+	enum dialect was;
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ELOOP
+			       ? err_set(e, ERR_POLICY, ELOOP, "'%.200s' is a symbolic link", path)
+			       : err_sys(e, "cannot open '%.200s'", path);
+	if (config_slurp_fd(fd, path, &data, &st, e) < 0 ||
+	    folder_of(s->arena, path, &src.folder, e) < 0)
+		return -e->code;
+	src.trusted = trust_has(path, buf_str(&data), data.len);
+	if (config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) < 0)
+		return -e->code;
+	return src.trusted ? 0 : tighten_check(&before, s, path, e);
+}
+
+int config_find_project(struct spec *s, const struct config_place *at, const char **ret,
+			struct err *e)
+{
+	struct place here = { .cwd = at->cwd, .home = at->home };
+	const char *start;
+
+	*ret = NULL;
+	if (s->no_workspace && !s->workdir)
+		return 0;
+	if (path_resolve(s->arena, &here, s->workdir ? s->workdir : at->cwd, &start, e) < 0)
+		return err_wrap(e, "workdir");
+	*ret = find_project(s, at, start);
+	return 0;
+}
+
+static int load_project(struct spec *s, const struct config_place *at, struct err *e)
+{
+	const char *path;
+
+	if (config_find_project(s, at, &path, e) < 0)
+		return -e->code;
+	return path ? read_project(s, at, path, e) : 0;
+}
+
+int config_load(struct spec *s, const struct config_place *at, struct err *e)
+{
+	enum dialect named = DIALECT_COUNT;
+
+	if (s->dialect && dialect_by_name(s->dialect, &named, e) < 0)
+		return -e->code;
+	if (s->dialect && !s->config && named != DIALECT_IRONCLAW)
+		return err_set(e, ERR_USAGE, EINVAL, "--dialect %s needs a file", s->dialect),
+		       err_hint(e, "name it with --config FILE");
+	if (load_own(s, at, at->system_file ? at->system_file : SYSTEM_FILE, ORIGIN_SYSTEM, e) <
+		    0 ||
+	    load_user(s, at, e) < 0 || (s->config && load_file(s, at, named, e) < 0) ||
+	    load_ambient(s, at, named == DIALECT_IRONCLAW, e) < 0 ||
+	    spec_set_environment(s, at->environ, e) < 0)
+		return -e->code;
+	return load_project(s, at, e);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/config_file.c - one file of settings, whatever dialect it is in. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/config.h"
+#include "model/initrunner.h"
+
+/* The whole of a regular file or a pipe, at most one byte more than is ever taken. */
+int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, struct err *e)
+{
+	char chunk[16384];
+	ssize_t n;
+
+	if (fstat(fd, st) < 0)
+		return err_sys(e, "cannot read '%.200s'", name);
+	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a file", name);
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && !ret->failed)
+		buf_add(ret, chunk, (size_t)n);
+	if (n < 0)
+		return err_sys(e, "cannot read '%.200s'", name);
+	if (ret->failed)
+		return err_set(e, ERR_CONFIG, EFBIG, "'%.200s' is larger than 1 MiB", name);
+	return 0;
+}
+
+int config_slurp(const char *path, struct buf *ret, struct stat *st, struct err *e)
+{
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0) {
+		(void)err_sys(e, "cannot open '%.200s'", path);
+		e->kind = ERR_CONFIG;
+		return -e->code;
+	}
+	return config_slurp_fd(fd, path, ret, st, e);
+}
+
+static int read_tree(struct spec *s, const struct source *src, enum dialect d,
+		     const struct node *root, struct err *e)
+{
+	struct role role;
+
+	if (stray_check(d, src, root, e) < 0)
+		return -e->code;
+	switch (d) {
+	case DIALECT_BRIG:
+		return brig_read(s, src, root, e);
+	case DIALECT_INITRUNNER:
+		return initrunner_read_role(s, src, src->cwd, root, &role, e);
+	case DIALECT_RLM:
+		return rlm_read(s, src, root, e);
+	case DIALECT_AGENTS:
+		return agents_read(s, src, root, e);
+	default:
+		return node_error(src->name, root, e, "not an env file of KEY=value lines");
+	}
+}
+
+static int read_env_lines(struct spec *s, const struct source *src, const char *data, size_t n,
+			  struct err *e)
+{
+	struct env_line *lines = NULL;
+	size_t count = 0;
+
+	if (env_file_parse(s->arena, src, data, n, &lines, &count, e) < 0)
+		return -e->code;
+	return ironclaw_read(s, src, lines, count, e);
+}
+
+int config_read_text(struct spec *s, const char *data, size_t n, enum dialect named,
+		     const struct source *src, enum dialect *was, struct err *e)
+{
+	struct node *root;
+
+	if (named == DIALECT_IRONCLAW || (named == DIALECT_COUNT && dialect_is_env(data, n))) {
+		*was = DIALECT_IRONCLAW;
+		return read_env_lines(s, src, data, n, e);
+	}
+	if (yaml_parse(s->arena, src->name, data, n, &root, e) < 0)
+		return -e->code;
+	if (named == DIALECT_COUNT && dialect_of_tree(src, root, &named, e) < 0)
+		return -e->code;
+	*was = named;
+	return read_tree(s, src, named, root, e);
+}
+
+int config_read_file(struct spec *s, const char *path, enum dialect named, const struct source *src,
+		     enum dialect *was, struct err *e)
+{
+	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
+	struct stat st;
+
+	if (config_slurp(path, &data, &st, e) < 0)
+		return -e->code;
+	return config_read_text(s, buf_str(&data), data.len, named, src, was, e);
+}

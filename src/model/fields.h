@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/fields.h - the field table: one row per setting, and nowhere else.
+ *
+ * From it come the command-line parser, the environment reader, --help, `brig plan`, the JSON
+ * schema, the completion scripts, the option section of the man page and the capability refusal. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum field_id {
+	FIELD_POLICY,
+	FIELD_BACKEND,
+	FIELD_NETWORK,
+	FIELD_WORKDIR,
+	FIELD_TARGET,
+	FIELD_TIMEOUT,
+	FIELD_MEMORY,
+	FIELD_CPUS,
+	FIELD_CPU_SHARES,
+	FIELD_PIDS,
+	FIELD_DISK,
+	FIELD_TMP,
+	FIELD_FILES,
+	FIELD_OUTPUT,
+	FIELD_MOUNT,
+	FIELD_READ,
+	FIELD_WRITE,
+	FIELD_ENV,
+	FIELD_ENV_PASS,
+	FIELD_USER,
+	FIELD_PROFILE,
+	FIELD_READ_ONLY_ROOT,
+	FIELD_TMP_EXEC,
+	FIELD_USER_NAME,
+	FIELD_WORKSPACE_MODE,
+	FIELD_MOUNT_ROOTS,
+	FIELD_IMAGE,
+	FIELD_RUNTIME,
+	FIELD_DOCKER_IMAGE,
+	FIELD_DOCKER_USER,
+	FIELD_DOCKER_RUNTIME,
+	FIELD_DOCKER_EXTRA_ARGS,
+	FIELD_AUTO_PULL,
+	FIELD_SSH_HOST,
+	FIELD_SSH_REMOTE_CWD,
+	FIELD_SSH_IDENTITY_FILE,
+	FIELD_SSH_CONFIG_FILE,
+	FIELD_SSH_CONNECT_TIMEOUT,
+	FIELD_SSH_CONTROL_PERSIST,
+	FIELD_EGRESS_ALLOW,
+	FIELD_EGRESS_DENY,
+	FIELD_EGRESS_GROUPS,
+	FIELD_EGRESS_HTTPS_ONLY,
+	FIELD_EGRESS_PORT,
+	FIELD_COPIES,
+	FIELD_COMPANIONS,
+	FIELD_BUILTIN_TOOLS,
+	FIELD_LABELS,
+	FIELD_PORTS,
+	FIELD_GPUS,
+	FIELD_COMMAND,
+	FIELD_IDLE_TTL,
+	FIELD_FULL_ACCESS_OK,
+	FIELD_TTY,
+	FIELD_JSON,
+	FIELD_QUIET,
+	FIELD_CONFIG,
+	FIELD_DIALECT,
+	FIELD_COUNT
+};
+
+enum field_type {
+	FIELD_T_BOOL,
+	FIELD_T_WORD,     /* one of a list; stored as its index in an enum */
+	FIELD_T_COUNT,    /* uint64_t */
+	FIELD_T_SIZE,     /* uint64_t, bytes */
+	FIELD_T_DURATION, /* uint64_t, milliseconds */
+	FIELD_T_MILLI,    /* uint64_t, thousandths */
+	FIELD_T_STRING,
+	FIELD_T_PATH,
+	FIELD_T_USER,
+	FIELD_T_NAMES,      /* repeatable variable names, through the scrub */
+	FIELD_T_STRINGS,    /* repeatable */
+	FIELD_T_PATHS,      /* repeatable */
+	FIELD_T_MOUNTS,     /* repeatable SRC:DST[:rw] */
+	FIELD_T_ENV,        /* repeatable K=V */
+	FIELD_T_LABELS,     /* repeatable K=V */
+	FIELD_T_EXTRA_ARGS, /* repeatable flags of `docker run`, checked */
+	FIELD_T_PORTS,      /* repeatable HOST:CONTAINER[/PROTOCOL] */
+	FIELD_T_COPIES,     /* maps only: a list of {source, target, exclude} */
+	FIELD_T_COMPANIONS, /* maps only */
+};
+
+/* Backends, as bits of `honoured`. */
+enum { ON_NATIVE = 1, ON_NONE = 2, ON_BWRAP = 4, ON_DOCKER = 8, ON_SSH = 16 };
+
+/* Commands, as bits of `commands`. */
+enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4 };
+
+struct field {
+	const char *flag;     /* without the dashes; NULL: configuration only */
+	const char *key;      /* dotted name in configuration; NULL: command line only */
+	const char *variable; /* BRIG_...; NULL: not from the environment */
+	enum field_type type;
+	size_t offset;            /* in struct spec */
+	uint64_t min, max;        /* of numbers; 0 and 0: any */
+	const char *fallback;     /* the default, as text; NULL: empty */
+	const char *const *words; /* of FIELD_T_WORD, NULL-terminated */
+	const char *arg;          /* what --help calls the value; NULL for a switch */
+	const char *help;
+	unsigned honoured, commands;
+};
+
+extern const struct field fields[FIELD_COUNT];
+
+const struct field *field_by_flag(const char *flag, enum field_id *id);
+const struct field *field_by_key(const char *key, enum field_id *id);
+bool field_repeats(const struct field *f);

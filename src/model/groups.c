@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/groups.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/str.h"
+#include "model/spec_lists.h"
+
+#define HOST_MAX 253
+#define LABEL_MAX 63
+
+/* Registries that serve from hosts below their own name are written as one wildcard each. */
+static const char *const pypi[] = { "pypi.org", "*.pythonhosted.org", NULL };
+static const char *const npm[] = { "*.npmjs.org", NULL };
+static const char *const crates[] = { "crates.io", "*.crates.io", NULL };
+static const char *const go[] = { "proxy.golang.org", NULL };
+static const char *const docs[] = { "docs.rs",    "doc.rust-lang.org",
+				    "nodejs.org", "docs.python.org",
+				    "go.dev",     NULL };
+/* api.github.com: the documented credential example asks for it. */
+static const char *const git[] = { "github.com", "raw.githubusercontent.com", "gitlab.com",
+				   "api.github.com", NULL };
+static const char *const build[] = { "dl.google.com", "download.qt.io", NULL };
+
+const struct group groups[] = {
+	{ "pypi", "Python packages", pypi },   { "npm", "Node packages", npm },
+	{ "crates", "Rust packages", crates }, { "go", "Go modules", go },
+	{ "docs", "documentation", docs },     { "git", "version control", git },
+	{ "build", "build tools", build },
+};
+static_assert(sizeof(groups) / sizeof(*groups) == GROUP_COUNT, "a row for every group");
+
+const struct group *group_find(const char *name)
+{
+	name += *name == '@';
+	for (size_t i = 0; i < GROUP_COUNT; i++)
+		if (str_eq(groups[i].name, name))
+			return &groups[i];
+	return NULL;
+}
+
+int group_get(const char *name, const struct group **ret, struct err *e)
+{
+	const struct group *g = group_find(name);
+	const char *words[GROUP_COUNT + 1] = { NULL }, *near;
+
+	if (g) {
+		*ret = g;
+		return 0;
+	}
+	for (size_t i = 0; i < GROUP_COUNT; i++)
+		words[i] = groups[i].name;
+	name += *name == '@';
+	near = str_nearest(name, words);
+	(void)err_set(e, ERR_CONFIG, EINVAL, "unknown group '@%s'", name);
+	return near ? err_hint(e, "did you mean '@%s'?", near)
+		    : err_hint(e, "the groups are pypi, npm, crates, go, docs, git and build");
+}
+
+int group_expand(struct arena *a, const char *rule, struct strlist *out, struct err *e)
+{
+	const struct group *g;
+
+	if (*rule != '@')
+		return list_add_string(a, out, rule, e);
+	if (group_get(rule, &g, e) < 0)
+		return -e->code;
+	for (const char *const *h = g->hosts; *h; h++)
+		if (list_add_string(a, out, *h, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+bool host_covers(const char *pattern, const char *host)
+{
+	if (strcasecmp(pattern, host) == 0)
+		return true;
+	/* The dot of "*.x" takes part, and something must stand before it. */
+	return str_starts(pattern, "*.") && !str_starts(host, "*.") &&
+	       strlen(host) > strlen(pattern + 1) && str_ends_nocase(host, pattern + 1);
+}
+
+const struct group *group_covering(const char *host)
+{
+	for (size_t i = 0; i < GROUP_COUNT; i++)
+		for (const char *const *h = groups[i].hosts; *h; h++)
+			if (host_covers(*h, host))
+				return &groups[i];
+	return NULL;
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool label_ok(const char *p, size_t n)
+{
+	if (!n || n > LABEL_MAX || p[0] == '-' || p[n - 1] == '-')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!is_letter(p[i]) && !is_digit(p[i]) && p[i] != '-')
+			return false;
+	return true;
+}
+
+/* What the user most likely wrote instead of a name. */
+static int not_a_host(const char *text, struct err *e)
+{
+	const char *why = strstr(text, "://") ? "write the host alone, without a scheme"
+			  : strpbrk(text, ":/?#@")
+				  ? "write the host alone; ports and path prefixes "
+				    "belong to egress.allow of a brig.yaml"
+			  : strchr(text, '*')        ? "only a leading '*.' is known"
+			  : text[strcspn(text, " ")] ? "separate hosts by commas"
+						     : "letters, digits, hyphens and dots, such as "
+						       "api.example.com or *.example.com";
+
+	return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host name", text),
+	       err_hint(e, "%s", why);
+}
+
+int host_check(const char *text, struct err *e)
+{
+	bool wild = str_starts(text, "*.");
+	const char *p = wild ? text + 2 : text, *last;
+	size_t labels = 0, n;
+
+	if (strlen(text) > HOST_MAX || str_has_control(text))
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "a host name that is too long or has control characters");
+	for (;; p += n + 1) {
+		n = strcspn(p, ".");
+		if (!label_ok(p, n))
+			return not_a_host(text, e);
+		labels++;
+		last = p;
+		if (!p[n])
+			break;
+	}
+	if (!is_letter(*last))
+		return err_set(e, ERR_CONFIG, EINVAL, "'%s' is an address, not a host name", text),
+		       err_hint(e, "the allowlist is made of names");
+	if (wild && labels < 2)
+		return err_set(e, ERR_CONFIG, EINVAL, "'%s' covers a whole top-level domain", text),
+		       err_hint(e, "name the domain: *.example.com");
+	return 0;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/outcome.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#define DENIALS_MAX 64
+#define ARENA_MAX ((size_t)256 << 10)
+
+static const char *const outcome_names[] = {
+	[OUTCOME_FAILED] = "failed",
+	[OUTCOME_EXITED] = "exited",
+	[OUTCOME_SIGNALLED] = "signalled",
+	[OUTCOME_TIMEOUT] = "timeout",
+	[OUTCOME_OOM] = "oom",
+	[OUTCOME_LIMIT] = "limit",
+	[OUTCOME_REFUSED] = "refused",
+	[OUTCOME_CANCELLED] = "cancelled",
+};
+static_assert(ARRAY_LEN(outcome_names) == OUTCOME_KINDS, "a name for every outcome");
+
+static const char *const limit_names[] = {
+	[LIMIT_MEMORY] = "memory", [LIMIT_CPUS] = "cpus",     [LIMIT_CPU_SHARES] = "cpu_shares",
+	[LIMIT_PIDS] = "pids",     [LIMIT_TMP] = "tmp",       [LIMIT_DISK] = "disk",
+	[LIMIT_FILES] = "files",   [LIMIT_OUTPUT] = "output", [LIMIT_TIMEOUT] = "timeout",
+};
+static_assert(ARRAY_LEN(limit_names) == LIMIT_COUNT, "a name for every limit");
+
+static const char *const enforcer_names[] = {
+	[ENFORCER_NONE] = "none",   [ENFORCER_CGROUP] = "cgroup",
+	[ENFORCER_WATCH] = "watch", [ENFORCER_RLIMIT] = "rlimit",
+	[ENFORCER_TMPFS] = "tmpfs", [ENFORCER_AFFINITY] = "affinity",
+	[ENFORCER_NICE] = "nice",   [ENFORCER_MONITOR] = "monitor",
+};
+static_assert(ARRAY_LEN(enforcer_names) == ENFORCER_COUNT, "a name for every enforcer");
+
+const char *outcome_name(enum outcome_kind k)
+{
+	return outcome_names[k];
+}
+
+const char *limit_name(enum limit l)
+{
+	return limit_names[l];
+}
+
+const char *enforcer_name(enum enforcer f)
+{
+	return enforcer_names[f];
+}
+
+struct outcome *outcome_new(void)
+{
+	struct outcome *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->arena = arena_new(ARENA_MAX);
+	return o->arena ? o : outcome_free(o);
+}
+
+struct outcome *outcome_free(struct outcome *o)
+{
+	if (!o)
+		return NULL;
+	buf_done(&o->out.data);
+	buf_done(&o->err.data);
+	buf_done(&o->both.data);
+	(void)arena_free(o->arena);
+	free(o);
+	return NULL;
+}
+
+void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason)
+{
+	struct denial d = {
+		.kind = arena_strdup(o->arena, kind),
+		.target = arena_strdup(o->arena, target),
+		.reason = arena_strdup(o->arena, reason),
+	};
+	struct denial *slot;
+
+	if (o->denial_count >= DENIALS_MAX || !d.kind || !d.target || !d.reason)
+		return;
+	slot = ARENA_PUSH(o->arena, o->denials, o->denial_count);
+	if (slot)
+		*slot = d;
+}
+
+void outcome_hit(struct outcome *o, enum limit l)
+{
+	o->limits_hit |= 1U << l;
+}
+
+int outcome_status(const struct outcome *o)
+{
+	switch (o->kind) {
+	case OUTCOME_EXITED:
+		return o->exit_code;
+	case OUTCOME_SIGNALLED:
+		return 128 + o->signal;
+	case OUTCOME_TIMEOUT:
+		return 124;
+	case OUTCOME_OOM:
+	case OUTCOME_LIMIT:
+		return 137;
+	case OUTCOME_CANCELLED:
+		return o->signal ? 128 + o->signal : 130;
+	default:
+		break;
+	}
+	if (o->error.kind == ERR_NOT_FOUND)
+		return 127;
+	return o->error.kind == ERR_NOT_EXECUTABLE ? 126 : 125;
+}
+
+static void isolation_json(const struct isolation *i, struct json *j)
+{
+	json_object(j);
+	json_kbool(j, "user_ns", i->user_ns);
+	json_kbool(j, "pid_ns", i->pid_ns);
+	json_kbool(j, "mount_ns", i->mount_ns);
+	json_kbool(j, "net_ns", i->net_ns);
+	json_kbool(j, "ipc_ns", i->ipc_ns);
+	json_kbool(j, "uts_ns", i->uts_ns);
+	json_kbool(j, "cgroup_ns", i->cgroup_ns);
+	json_kbool(j, "no_new_privs", i->no_new_privs);
+	json_kbool(j, "capabilities_dropped", i->capabilities_dropped);
+	json_kbool(j, "read_only_root", i->read_only_root);
+	json_kstr(j, "seccomp", i->seccomp ? i->seccomp : "none");
+	json_ku64(j, "landlock_abi", (uint64_t)i->landlock_abi);
+	json_kstr(j, "cgroup", i->cgroup ? i->cgroup : "none");
+	json_kstr(j, "network", i->network);
+	json_ku64(j, "uid_inside", i->uid_inside);
+	json_ku64(j, "gid_inside", i->gid_inside);
+	json_key(j, "limits");
+	json_object(j);
+	for (int l = 0; l < LIMIT_COUNT; l++)
+		json_kstr(j, limit_name((enum limit)l), enforcer_name(i->limits[l]));
+	json_object_end(j);
+	json_object_end(j);
+}
+
+static void stream_json(const char *name, const struct stream *s, struct json *j)
+{
+	char key[32];
+
+	json_key(j, name);
+	json_strn(j, buf_str(&s->data), s->data.len);
+	(void)snprintf(key, sizeof(key), "%s_bytes", name);
+	json_ku64(j, key, s->bytes);
+	(void)snprintf(key, sizeof(key), "%s_truncated", name);
+	json_kbool(j, key, s->truncated);
+}
+
+static void lists_json(const struct outcome *o, struct json *j)
+{
+	json_key(j, "limits_hit");
+	json_array(j);
+	for (int l = 0; l < LIMIT_COUNT; l++)
+		if (o->limits_hit & (1U << l))
+			json_str(j, limit_name((enum limit)l));
+	json_array_end(j);
+	json_key(j, "denials");
+	json_array(j);
+	for (size_t i = 0; i < o->denial_count; i++) {
+		json_object(j);
+		json_kstr(j, "kind", o->denials[i].kind);
+		json_kstr(j, "target", o->denials[i].target);
+		json_kstr(j, "reason", o->denials[i].reason);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_key(j, "egress"); /* no door yet: nothing could ask, so nothing was counted */
+	json_object(j);
+	json_ku64(j, "requests", 0);
+	json_ku64(j, "allowed", 0);
+	json_ku64(j, "denied", 0);
+	json_ku64(j, "bytes_out", 0);
+	json_ku64(j, "bytes_in", 0);
+	json_object_end(j);
+}
+
+void outcome_json(const struct outcome *o, struct json *j)
+{
+	json_object(j);
+	json_ku64(j, "schema", 1);
+	json_kstr(j, "id", o->id);
+	json_kstr(j, "outcome", outcome_name(o->kind));
+	json_ku64(j, "exit_code", (uint64_t)outcome_status(o));
+	json_key(j, "signal");
+	if (o->signal)
+		json_i64(j, o->signal);
+	else
+		json_null(j);
+	stream_json("stdout", &o->out, j);
+	stream_json("stderr", &o->err, j);
+	stream_json("output", &o->both, j);
+	json_key(j, "duration_ms");
+	json_milli(j, o->duration_us);
+	json_key(j, "setup_ms");
+	json_milli(j, o->setup_us);
+	json_kstr(j, "backend", o->backend);
+	json_key(j, "isolation");
+	isolation_json(&o->isolation, j);
+	lists_json(o, j);
+	json_key(j, "error");
+	if (o->error.code) {
+		json_object(j);
+		json_kstr(j, "code", err_kind_name(o->error.kind));
+		json_kstr(j, "what", o->error.what);
+		json_kstr(j, "hint", o->error.hint[0] ? o->error.hint : NULL);
+		json_object_end(j);
+	} else {
+		json_null(j);
+	}
+	json_object_end(j);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/outcome.h - how a run ended, and what really contained it. Plain data. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+enum outcome_kind {
+	OUTCOME_FAILED, /* brig or the machine failed; also the state before anything is known */
+	OUTCOME_EXITED,
+	OUTCOME_SIGNALLED,
+	OUTCOME_TIMEOUT,
+	OUTCOME_OOM,
+	OUTCOME_LIMIT,
+	OUTCOME_REFUSED,
+	OUTCOME_CANCELLED,
+	OUTCOME_KINDS
+};
+
+enum limit {
+	LIMIT_MEMORY,
+	LIMIT_CPUS,
+	LIMIT_CPU_SHARES,
+	LIMIT_PIDS,
+	LIMIT_TMP,
+	LIMIT_DISK,
+	LIMIT_FILES,
+	LIMIT_OUTPUT,
+	LIMIT_TIMEOUT,
+	LIMIT_COUNT
+};
+
+/* Who makes sure that a limit holds. */
+enum enforcer {
+	ENFORCER_NONE, /* no such limit in this run */
+	ENFORCER_CGROUP,
+	ENFORCER_WATCH,    /* the supervisor looks and ends the run */
+	ENFORCER_RLIMIT,   /* a per-process limit of the kernel */
+	ENFORCER_TMPFS,    /* the size of the file system itself */
+	ENFORCER_AFFINITY, /* bound to that many CPUs */
+	ENFORCER_NICE,
+	ENFORCER_MONITOR, /* brig's own clock or counter */
+	ENFORCER_COUNT
+};
+
+/* What each layer really gave. Filled by the backend, true only for what was seen to work. */
+struct isolation {
+	bool user_ns, pid_ns, mount_ns, net_ns, ipc_ns, uts_ns, cgroup_ns;
+	bool no_new_privs, capabilities_dropped, read_only_root;
+	const char *seccomp; /* name of the profile; NULL: no filter */
+	int landlock_abi;    /* 0: none */
+	const char *cgroup;  /* "v1", "v2", "hybrid" or "none" */
+	const char *network;
+	uint32_t uid_inside, gid_inside;
+	enum enforcer limits[LIMIT_COUNT];
+};
+
+struct denial {
+	const char *kind, *target, *reason;
+};
+
+struct stream {
+	struct buf data; /* kept bytes, whole characters */
+	uint64_t bytes;  /* all that was written */
+	bool truncated;
+};
+
+struct outcome {
+	struct arena *arena; /* owns the texts of denials */
+	char id[33];
+	enum outcome_kind kind;
+	bool started; /* the command itself began to run */
+	int exit_code, signal;
+	struct stream out, err, both;
+	uint64_t duration_us, setup_us;
+	const char *backend;
+	struct isolation isolation;
+	unsigned limits_hit; /* bits 1 << enum limit */
+	struct denial *denials;
+	size_t denial_count;
+	struct err error; /* of refused and failed */
+};
+
+struct outcome *outcome_new(void); /* NULL without memory */
+struct outcome *outcome_free(struct outcome *o);
+DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
+
+/* At most 64 are kept; a text that does not fit the arena is left out rather than failing the run.
+ */
+void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);
+void outcome_hit(struct outcome *o, enum limit l);
+
+int outcome_status(const struct outcome *o); /* exit status of the contract */
+void outcome_json(const struct outcome *o, struct json *j);
+
+const char *outcome_name(enum outcome_kind k);
+const char *limit_name(enum limit l);
+const char *enforcer_name(enum enforcer f);

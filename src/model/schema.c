@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/schema.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "model/fields.h"
+
+/* How a value of each type is written. Sizes and times are text with a unit, or a bare number. */
+static const struct {
+	const char *type, *pattern;
+} shapes[] = {
+	[FIELD_T_BOOL] = { "boolean", NULL },
+	[FIELD_T_WORD] = { "string", NULL },
+	[FIELD_T_COUNT] = { "integer", NULL },
+	[FIELD_T_SIZE] = { "string", "^[0-9]+(\\.[0-9]{1,3})?([bB]|[kKmMgGtT]([iI]?[bB])?)?$" },
+	[FIELD_T_DURATION] = { "string", "^([0-9]+(\\.[0-9]{1,3})?(ms|s|m|h|d|w)?)+$" },
+	[FIELD_T_MILLI] = { "number", NULL },
+	[FIELD_T_STRING] = { "string", NULL },
+	[FIELD_T_PATH] = { "string", NULL },
+	[FIELD_T_USER] = { "string", "^(auto|[1-9][0-9]{0,4}(:[1-9][0-9]{0,4})?)$" },
+	[FIELD_T_NAMES] = { "array", "^[A-Za-z_][A-Za-z0-9_]*$" },
+	[FIELD_T_STRINGS] = { "array", NULL },
+	[FIELD_T_PATHS] = { "array", NULL },
+	[FIELD_T_MOUNTS] = { "array", "^[^:]+:/[^:]*(:r[wo])?$" },
+	[FIELD_T_ENV] = { "object", NULL },
+	[FIELD_T_LABELS] = { "object", NULL },
+	[FIELD_T_EXTRA_ARGS] = { "array", NULL },
+	[FIELD_T_PORTS] = { "array", "^[0-9]{1,5}:[0-9]{1,5}(/(tcp|udp|sctp))?$" },
+	[FIELD_T_COPIES] = { "array", NULL },
+	[FIELD_T_COMPANIONS] = { "object", NULL },
+};
+static_assert(sizeof(shapes) / sizeof(*shapes) == FIELD_T_COMPANIONS + 1, "a shape for every type");
+
+static void bounds(const struct field *f, struct json *j)
+{
+	if (f->type != FIELD_T_COUNT && f->type != FIELD_T_MILLI)
+		return;
+	json_key(j, "minimum");
+	if (f->type == FIELD_T_MILLI)
+		json_milli(j, f->min);
+	else
+		json_u64(j, f->min);
+	json_key(j, "maximum");
+	if (f->type == FIELD_T_MILLI)
+		json_milli(j, f->max);
+	else
+		json_u64(j, f->max);
+}
+
+static void element(const struct field *f, struct json *j)
+{
+	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS;
+
+	json_key(j, str_eq(shapes[f->type].type, "object") ? "additionalProperties" : "items");
+	json_object(j);
+	/* A mount is a line of text or a map; the pattern is for the text. */
+	if (f->type != FIELD_T_MOUNTS)
+		json_kstr(j, "type", map ? "object" : "string");
+	if (shapes[f->type].pattern)
+		json_kstr(j, "pattern", shapes[f->type].pattern);
+	json_object_end(j);
+}
+
+static void property(const struct field *f, const char *name, struct json *j)
+{
+	json_key(j, name);
+	json_object(j);
+	json_kstr(j, "type", shapes[f->type].type);
+	json_kstr(j, "description", f->help);
+	if (f->words) {
+		json_key(j, "enum");
+		json_array(j);
+		for (const char *const *w = f->words; *w; w++)
+			json_str(j, *w);
+		json_array_end(j);
+	}
+	if (field_repeats(f))
+		element(f, j);
+	else if (shapes[f->type].pattern)
+		json_kstr(j, "pattern", shapes[f->type].pattern);
+	bounds(f, j);
+	if (f->fallback && f->type == FIELD_T_BOOL) {
+		json_kbool(j, "default", str_eq(f->fallback, "true"));
+	} else if (f->fallback && f->type != FIELD_T_COUNT) {
+		json_kstr(j, "default", f->fallback);
+	}
+	json_object_end(j);
+}
+
+static void open_object(struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "type", "object");
+	json_kbool(j, "additionalProperties", false);
+	json_key(j, "properties");
+	json_object(j);
+}
+
+static void close_object(struct json *j)
+{
+	json_object_end(j);
+	json_object_end(j);
+}
+
+/* All keys "group.x" of the group that fields[first] opens, in one nested object. */
+static void group(size_t first, size_t len, struct json *j)
+{
+	char name[32];
+
+	memcpy(name, fields[first].key, len);
+	name[len] = '\0';
+	json_key(j, name);
+	open_object(j);
+	for (size_t i = first; i < FIELD_COUNT; i++) {
+		const char *key = fields[i].key;
+
+		if (key && strncmp(key, name, len) == 0 && key[len] == '.')
+			property(&fields[i], key + len + 1, j);
+	}
+	close_object(j);
+}
+
+static bool opened_before(size_t at, size_t len)
+{
+	for (size_t i = 0; i < at; i++)
+		if (fields[i].key && strncmp(fields[i].key, fields[at].key, len + 1) == 0)
+			return true;
+	return false;
+}
+
+void schema_json(struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "$schema", "https://json-schema.org/draft/2020-12/schema");
+	json_kstr(j, "title", "brig settings");
+	json_kstr(j, "type", "object");
+	json_kbool(j, "additionalProperties", false);
+	json_key(j, "properties");
+	json_object(j);
+	json_key(j, "brig"); /* what marks a file as one of ours */
+	json_object(j);
+	json_ku64(j, "const", 1);
+	json_kstr(j, "description", "marks a file as written for brig");
+	json_object_end(j);
+	for (size_t i = 0; i < FIELD_COUNT; i++) {
+		const char *key = fields[i].key, *dot = key ? strchr(key, '.') : NULL;
+
+		if (!key)
+			continue;
+		if (!dot)
+			property(&fields[i], key, j);
+		else if (!opened_before(i, (size_t)(dot - key)))
+			group(i, (size_t)(dot - key), j);
+	}
+	close_object(j);
+}

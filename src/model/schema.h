@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/schema.h - the settings as a JSON Schema, written from the field table. */
+#pragma once
+
+#include "base/json.h"
+
+void schema_json(struct json *j);

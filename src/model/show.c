@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/show.c - a spec for reading: as a brig.yaml, and as JSON with the same keys. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/str.h"
+#include "model/config.h"
+#include "model/show.h"
+
+/* --- what both forms share --- */
+
+static const void *value(const struct spec *s, const struct field *f)
+{
+	return (const char *)s + f->offset;
+}
+
+/* How long the group of a key is ("limits" of "limits.memory"); 0 at the top. */
+static size_t group_len(const char *key)
+{
+	const char *dot = strchr(key, '.');
+
+	return dot ? (size_t)(dot - key) : 0;
+}
+
+static bool same_group(const char *a, const char *b)
+{
+	size_t n = group_len(a);
+
+	return n == group_len(b) && strncmp(a, b, n) == 0;
+}
+
+/* A group is written where its first key stands. */
+static bool first_of_group(size_t at)
+{
+	const char *key = fields[at].key;
+
+	for (size_t i = 0; key && i < at; i++)
+		if (fields[i].key && same_group(fields[i].key, key))
+			return false;
+	return true;
+}
+
+typedef void field_fn(void *arg, const struct spec *s, enum field_id id, const char *name);
+
+struct walk {
+	field_fn *field;
+	void (*open)(void *arg, const char *name, size_t n);
+	void (*close)(void *arg);
+	void *arg;
+};
+
+static void walk_group(const struct spec *s, size_t first, const char *key, const struct walk *w)
+{
+	size_t n = group_len(key);
+
+	w->open(w->arg, key, n);
+	for (size_t i = first; i < FIELD_COUNT; i++)
+		if (fields[i].key && same_group(fields[i].key, key))
+			w->field(w->arg, s, (enum field_id)i, fields[i].key + n + 1);
+	w->close(w->arg);
+}
+
+static void walk_fields(const struct spec *s, const struct walk *w)
+{
+	for (size_t i = 0; i < FIELD_COUNT; i++) {
+		const char *key = fields[i].key;
+
+		if (!key)
+			continue;
+		if (!group_len(key))
+			w->field(w->arg, s, (enum field_id)i, key);
+		else if (first_of_group(i))
+			walk_group(s, i, key, w);
+	}
+}
+
+/* --- JSON --- */
+
+static void json_field(void *arg, const struct spec *s, enum field_id id, const char *name)
+{
+	json_key(arg, name);
+	if (id == FIELD_WORKDIR && s->private_workspace)
+		json_null(arg);
+	else
+		show_value(arg, s, id, false);
+}
+
+static void json_open(void *arg, const char *name, size_t n)
+{
+	char key[64];
+
+	(void)snprintf(key, sizeof(key), "%.*s", (int)n, name);
+	json_key(arg, key);
+	json_object(arg);
+}
+
+static void json_close(void *arg)
+{
+	json_object_end(arg);
+}
+
+static void json_origins(struct json *j, const struct spec *s)
+{
+	json_key(j, "origin");
+	json_object(j);
+	for (int id = 0; id < FIELD_COUNT; id++) {
+		if (!fields[id].key)
+			continue;
+		json_key(j, fields[id].key);
+		json_object(j);
+		json_kstr(j, "by", origin_name(s->origin[id]));
+		json_kstr(j, "where", s->where[id]);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
+void config_show_json(const struct spec *s, bool origin, struct json *j)
+{
+	struct walk w = { .field = json_field, .open = json_open, .close = json_close, .arg = j };
+
+	json_object(j);
+	json_kstr(j, "dialect", dialect_name((enum dialect)s->dialect_used));
+	walk_fields(s, &w);
+	if (origin)
+		json_origins(j, s);
+	json_object_end(j);
+}
+
+/* --- text: JSON's own forms are YAML, too --- */
+
+struct text {
+	struct buf *out;
+	bool origin;
+	int indent;
+};
+
+static void number_text(const struct field *f, uint64_t v, char *out, size_t n)
+{
+	if (show_unlimited(f, v))
+		(void)snprintf(out, n, "null");
+	else if (f->type == FIELD_T_SIZE)
+		num_size_text(v, out, n);
+	else if (f->type == FIELD_T_DURATION)
+		num_duration_text(v, out, n);
+	else if (f->type == FIELD_T_MILLI)
+		(void)snprintf(out, n, "%g", (double)v / 1000);
+	else
+		(void)snprintf(out, n, "%llu", (unsigned long long)v);
+}
+
+/* Ports as strings, which is how they are written; a zero retry count and the like are left out. */
+static void ports_text(struct buf *b, const struct portlist *l)
+{
+	buf_putc(b, '[');
+	for (size_t i = 0; i < l->n; i++)
+		buf_printf(b, "%s\"%u:%u/%s\"", i ? ", " : "", l->v[i].host, l->v[i].container,
+			   l->v[i].protocol);
+	buf_putc(b, ']');
+}
+
+static bool plain_word(const char *s)
+{
+	static const char *const words[] = { "true", "false", "null", "yes", "no",
+					     "on",   "off",   "y",    "n",   NULL };
+
+	if (!*s || strspn(s, "abcdefghijklmnopqrstuvwxyz_/.") != strlen(s))
+		return false;
+	for (size_t i = 0; words[i]; i++)
+		if (str_eq(s, words[i]))
+			return false;
+	return true;
+}
+
+static void value_text(struct buf *b, const struct spec *s, enum field_id id)
+{
+	const struct field *f = &fields[id];
+	const void *v = value(s, f);
+	char number[32];
+	struct json j;
+
+	if (show_is_number(f)) {
+		number_text(f, *(const uint64_t *)v, number, sizeof(number));
+		buf_puts(b, number);
+	} else if (f->type == FIELD_T_WORD) {
+		buf_puts(b, f->words[*(const int *)v]);
+	} else if (f->type == FIELD_T_PORTS) {
+		ports_text(b, v);
+	} else if (id == FIELD_WORKDIR && s->private_workspace) {
+		buf_puts(b, "null");
+	} else if (f->type == FIELD_T_STRING && *(const char *const *)v &&
+		   plain_word(*(const char *const *)v)) {
+		buf_puts(b, *(const char *const *)v);
+	} else {
+		json_init(&j, b, false);
+		show_value(&j, s, id, true);
+	}
+}
+
+static void text_field(void *arg, const struct spec *s, enum field_id id, const char *name)
+{
+	struct text *t = arg;
+
+	buf_printf(t->out, "%*s%s: ", t->indent, "", name);
+	value_text(t->out, s, id);
+	if (t->origin)
+		buf_printf(t->out, "  # %s%s%s", origin_name(s->origin[id]),
+			   s->where[id] ? " " : "", s->where[id] ? s->where[id] : "");
+	buf_putc(t->out, '\n');
+}
+
+static void text_open(void *arg, const char *name, size_t n)
+{
+	struct text *t = arg;
+
+	buf_printf(t->out, "%.*s:\n", (int)n, name);
+	t->indent = 2;
+}
+
+static void text_close(void *arg)
+{
+	((struct text *)arg)->indent = 0;
+}
+
+void config_show(const struct spec *s, bool origin, struct buf *out)
+{
+	struct text t = { .out = out, .origin = origin };
+	struct walk w = { .field = text_field, .open = text_open, .close = text_close, .arg = &t };
+
+	buf_puts(out, "brig: 1");
+	if (s->dialect_used != DIALECT_BRIG)
+		buf_printf(out, "  # read from the dialect '%s'",
+			   dialect_name((enum dialect)s->dialect_used));
+	buf_putc(out, '\n');
+	walk_fields(s, &w);
+}

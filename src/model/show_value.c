@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/show.h"
+
+#include <stdio.h>
+
+#include "base/num.h"
+
+bool show_is_number(const struct field *f)
+{
+	return f->type == FIELD_T_COUNT || f->type == FIELD_T_SIZE || f->type == FIELD_T_DURATION ||
+	       f->type == FIELD_T_MILLI;
+}
+
+bool show_unlimited(const struct field *f, uint64_t v)
+{
+	return !v && f->min > 0;
+}
+
+static void json_strings(struct json *j, const struct strlist *l)
+{
+	json_array(j);
+	for (size_t i = 0; i < l->n; i++)
+		json_str(j, l->v[i]);
+	json_array_end(j);
+}
+
+static void json_pairs(struct json *j, const struct envlist *l)
+{
+	json_object(j);
+	for (size_t i = 0; i < l->n; i++)
+		json_kstr(j, l->v[i].name, l->v[i].value);
+	json_object_end(j);
+}
+
+static void json_mounts(struct json *j, const struct mountlist *l)
+{
+	json_array(j);
+	for (size_t i = 0; i < l->n; i++) {
+		json_object(j);
+		json_kstr(j, "source", l->v[i].source);
+		json_kstr(j, "target", l->v[i].target);
+		json_kbool(j, "read_only", !l->v[i].writable);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void json_ports(struct json *j, const struct portlist *l)
+{
+	json_array(j);
+	for (size_t i = 0; i < l->n; i++) {
+		json_object(j);
+		json_ku64(j, "host", l->v[i].host);
+		json_ku64(j, "container", l->v[i].container);
+		json_kstr(j, "protocol", l->v[i].protocol);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void json_copies(struct json *j, const struct copylist *l)
+{
+	json_array(j);
+	for (size_t i = 0; i < l->n; i++) {
+		json_object(j);
+		json_kstr(j, "source", l->v[i].source);
+		json_kstr(j, "target", l->v[i].target);
+		json_key(j, "exclude");
+		json_strings(j, &l->v[i].exclude);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void json_limit(struct json *j, const char *key, uint64_t v, bool milli)
+{
+	json_key(j, key);
+	if (!v)
+		json_null(j);
+	else if (milli)
+		json_milli(j, v);
+	else
+		json_u64(j, v);
+}
+
+/* In a file a bare number would be seconds. */
+static void json_time(struct json *j, const char *key, uint64_t ms, bool file)
+{
+	char text[32];
+
+	if (!file || !ms) {
+		json_limit(j, key, ms, false);
+		return;
+	}
+	num_duration_text(ms, text, sizeof(text));
+	json_kstr(j, key, text);
+}
+
+static void json_health(struct json *j, const struct health_spec *h, bool file)
+{
+	json_object(j);
+	json_key(j, "test");
+	json_strings(j, &h->test);
+	json_time(j, "interval", h->interval, file);
+	json_time(j, "timeout", h->timeout, file);
+	json_time(j, "start_period", h->start_period, file);
+	json_limit(j, "retries", h->retries, false);
+	json_object_end(j);
+}
+
+static void json_companions(struct json *j, const struct companionlist *l, bool file)
+{
+	json_object(j);
+	for (size_t i = 0; i < l->n; i++) {
+		const struct companion_spec *c = &l->v[i];
+
+		json_key(j, c->name);
+		json_object(j);
+		json_kstr(j, "image", c->image);
+		json_key(j, "env");
+		json_pairs(j, &c->env);
+		json_key(j, "command");
+		json_strings(j, &c->command);
+		json_key(j, "post_start");
+		json_strings(j, &c->post_start);
+		json_key(j, "health");
+		json_health(j, &c->health, file);
+		json_limit(j, "cpus", c->cpus, true);
+		json_limit(j, "memory", c->memory, false);
+		json_limit(j, "disk", c->disk, false);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
+static void json_user(struct json *j, const struct user_spec *u)
+{
+	char text[32] = "auto";
+
+	if (u->given)
+		(void)snprintf(text, sizeof(text), "%u:%u", u->uid, u->gid);
+	json_str(j, text);
+}
+
+static void json_number(struct json *j, const struct field *f, uint64_t v)
+{
+	if (show_unlimited(f, v))
+		json_null(j);
+	else if (f->type == FIELD_T_MILLI)
+		json_milli(j, v);
+	else
+		json_u64(j, v);
+}
+
+void show_value(struct json *j, const struct spec *s, enum field_id id, bool file)
+{
+	const struct field *f = &fields[id];
+	const void *v = (const char *)s + f->offset;
+
+	switch (f->type) {
+	case FIELD_T_BOOL:
+		json_bool(j, *(const bool *)v);
+		break;
+	case FIELD_T_WORD:
+		json_str(j, f->words[*(const int *)v]);
+		break;
+	case FIELD_T_STRING:
+	case FIELD_T_PATH:
+		json_str(j, *(const char *const *)v);
+		break;
+	case FIELD_T_USER:
+		json_user(j, v);
+		break;
+	case FIELD_T_MOUNTS:
+		json_mounts(j, v);
+		break;
+	case FIELD_T_ENV:
+	case FIELD_T_LABELS:
+		json_pairs(j, v);
+		break;
+	case FIELD_T_PORTS:
+		json_ports(j, v);
+		break;
+	case FIELD_T_COPIES:
+		json_copies(j, v);
+		break;
+	case FIELD_T_COMPANIONS:
+		json_companions(j, v, file);
+		break;
+	default:
+		if (show_is_number(f))
+			json_number(j, f, *(const uint64_t *)v);
+		else
+			json_strings(j, v);
+	}
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/spec.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/str.h"
+#include "model/spec_lists.h"
+
+/* Everything a caller can write into one spec, arguments and variables included. */
+#define SPEC_MAX ((size_t)16 << 20)
+#define TEXT_MAX 131072 /* one value; the kernel takes no longer argument or variable either */
+
+struct spec *spec_new(struct err *e)
+{
+	CLEANUP(spec) struct spec *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->arena = arena_new(SPEC_MAX);
+	if (!s || !s->arena) {
+		(void)err_nomem(e);
+		return NULL;
+	}
+	for (int id = 0; id < FIELD_COUNT; id++)
+		if (fields[id].fallback &&
+		    spec_set(s, (enum field_id)id, fields[id].fallback, ORIGIN_DEFAULT, e) < 0)
+			return NULL;
+	return TAKE_PTR(s);
+}
+
+struct spec *spec_free(struct spec *s)
+{
+	if (s)
+		(void)arena_free(s->arena);
+	free(s);
+	return NULL;
+}
+
+bool spec_wrote(const struct spec *s, enum field_id id)
+{
+	return s->origin[id] > ORIGIN_DIALECT;
+}
+
+const char *origin_name(enum origin o)
+{
+	static const char *const names[] = {
+		[ORIGIN_DEFAULT] = "default",
+		[ORIGIN_DIALECT] = "dialect",
+		[ORIGIN_SYSTEM] = "system",
+		[ORIGIN_USER] = "user",
+		[ORIGIN_PROJECT] = "project",
+		[ORIGIN_FILE] = "file",
+		[ORIGIN_ENVIRONMENT] = "environment",
+		[ORIGIN_API] = "api",
+		[ORIGIN_FLAG] = "flag",
+	};
+
+	return names[o];
+}
+
+int spec_set_where(struct spec *s, enum field_id id, const char *where, struct err *e)
+{
+	s->where[id] = arena_strdup(s->arena, where);
+	return s->where[id] ? 0 : err_nomem(e);
+}
+
+static int set_bool(bool *ret, const char *text)
+{
+	if (!str_eq(text, "true") && !str_eq(text, "false"))
+		return -EINVAL;
+	*ret = str_eq(text, "true");
+	return 0;
+}
+
+static int set_word(int *ret, const struct field *f, const char *text, struct err *e)
+{
+	const char *near;
+
+	for (int i = 0; f->words[i]; i++)
+		if (str_eq(f->words[i], text)) {
+			*ret = i;
+			return 0;
+		}
+	near = str_nearest(text, f->words);
+	(void)err_set(e, ERR_USAGE, EINVAL, "unknown %s '%s'", f->flag ? f->flag : f->key, text);
+	return near ? err_hint(e, "did you mean '%s'?", near) : err_hint(e, "%s", f->help);
+}
+
+static int read_number(const struct field *f, const char *text, uint64_t *ret)
+{
+	switch (f->type) {
+	case FIELD_T_COUNT:
+		return num_count(text, ret);
+	case FIELD_T_SIZE:
+		return num_size(text, ret);
+	case FIELD_T_DURATION:
+		return num_duration(text, ret);
+	default:
+		return num_milli(text, ret);
+	}
+}
+
+static void bound_text(const struct field *f, uint64_t v, char *out, size_t n)
+{
+	if (f->type == FIELD_T_SIZE)
+		num_size_text(v, out, n);
+	else if (f->type == FIELD_T_DURATION)
+		num_duration_text(v, out, n);
+	else if (f->type == FIELD_T_MILLI)
+		(void)snprintf(out, n, "%g", (double)v / 1000);
+	else
+		(void)snprintf(out, n, "%llu", (unsigned long long)v);
+}
+
+static int set_number(uint64_t *ret, const struct field *f, const char *text, struct err *e)
+{
+	const char *name = f->flag ? f->flag : f->key;
+	char min[32], max[32];
+	uint64_t v;
+	int r = read_number(f, text, &v);
+
+	if (r == -EINVAL)
+		return err_set(e, ERR_USAGE, EINVAL, "%s '%s' is not a %s", name, text,
+			       f->type == FIELD_T_SIZE       ? "size"
+			       : f->type == FIELD_T_DURATION ? "duration"
+							     : "number"),
+		       err_hint(e, "%s", f->help);
+	if (r < 0 || v < f->min || v > f->max) {
+		bound_text(f, f->min, min, sizeof(min));
+		bound_text(f, f->max, max, sizeof(max));
+		return err_set(e, ERR_USAGE, ERANGE, "%s '%s' is out of bounds (%s to %s)", name,
+			       text, min, max);
+	}
+	*ret = v;
+	return 0;
+}
+
+static int set_user(struct user_spec *ret, const char *text, struct err *e)
+{
+	struct user_spec u = { .given = true };
+	char head[16];
+	uint64_t uid, gid;
+	size_t n = strcspn(text, ":");
+
+	if (str_eq(text, "auto")) {
+		*ret = (struct user_spec){ 0 };
+		return 0;
+	}
+	if (n < sizeof(head))
+		(void)snprintf(head, sizeof(head), "%.*s", (int)n, text);
+	if (n >= sizeof(head) || num_count(head, &uid) < 0 || uid > 65535 ||
+	    (text[n] && (num_count(text + n + 1, &gid) < 0 || gid > 65535)))
+		return err_set(e, ERR_USAGE, EINVAL, "user '%s' is not UID[:GID]", text),
+		       err_hint(e, "numbers from 1 to 65535, or auto");
+	u.uid = (uint32_t)uid;
+	u.gid = text[n] ? (uint32_t)gid : (uint32_t)uid;
+	if (!u.uid || !u.gid)
+		return err_set(e, ERR_POLICY, EPERM, "user '%s': nobody is root inside a sandbox",
+			       text);
+	*ret = u;
+	return 0;
+}
+
+static int set_string(struct arena *a, const char **ret, const char *text, struct err *e)
+{
+	const char *copy = arena_strdup(a, text);
+
+	if (!copy)
+		return err_nomem(e);
+	*ret = copy;
+	return 0;
+}
+
+static int set_value(struct spec *s, const struct field *f, const char *text, enum origin by,
+		     struct err *e)
+{
+	void *at = (char *)s + f->offset;
+
+	switch (f->type) {
+	case FIELD_T_BOOL:
+		if (set_bool(at, text) < 0)
+			return err_set(e, ERR_USAGE, EINVAL, "%s '%s' is neither true nor false",
+				       f->flag ? f->flag : f->key, text);
+		return 0;
+	case FIELD_T_WORD:
+		return set_word(at, f, text, e);
+	case FIELD_T_COUNT:
+	case FIELD_T_SIZE:
+	case FIELD_T_DURATION:
+	case FIELD_T_MILLI:
+		return set_number(at, f, text, e);
+	case FIELD_T_STRING:
+	case FIELD_T_PATH:
+		return set_string(s->arena, at, text, e);
+	case FIELD_T_USER:
+		return set_user(at, text, e);
+	case FIELD_T_NAMES:
+		return list_add_name(s->arena, at, text, e);
+	case FIELD_T_STRINGS:
+	case FIELD_T_PATHS:
+		return list_add_string(s->arena, at, text, e);
+	case FIELD_T_MOUNTS:
+		return list_add_mount(s->arena, at, text, e);
+	case FIELD_T_ENV:
+		return list_merge_env(s->arena, at, text, by, e);
+	case FIELD_T_LABELS:
+		return list_merge_label(s->arena, at, text, by, e);
+	case FIELD_T_EXTRA_ARGS:
+		return list_add_string(s->arena, at, text, e);
+	case FIELD_T_PORTS:
+		return list_add_port(s->arena, at, text, e);
+	case FIELD_T_COPIES:
+	case FIELD_T_COMPANIONS:
+		return err_set(e, ERR_USAGE, EINVAL, "%s can only be written in a file", f->key);
+	}
+	return err_set(e, ERR_INTERNAL, EINVAL, "field of an unknown type");
+}
+
+/* Every list of a spec begins like this. */
+struct list_head {
+	void *v;
+	size_t n;
+};
+
+static bool merges(enum field_id id)
+{
+	return fields[id].type == FIELD_T_ENV || fields[id].type == FIELD_T_LABELS ||
+	       id == FIELD_EGRESS_DENY;
+}
+
+bool spec_list_begin(struct spec *s, enum field_id id, enum origin by)
+{
+	struct list_head *l = (void *)((char *)s + fields[id].offset);
+
+	if (merges(id)) {
+		if (by > s->origin[id])
+			s->origin[id] = by;
+		return true;
+	}
+	if (by < s->origin[id])
+		return false;
+	if (by > s->origin[id])
+		*l = (struct list_head){ 0 };
+	s->origin[id] = by;
+	return true;
+}
+
+/* Nobody will see the value, yet a broken one is still the writer's mistake. */
+static int check_value(const struct spec *s, enum field_id id, const char *text, enum origin by,
+		       struct err *e)
+{
+	struct spec unseen = *s;
+
+	if (field_repeats(&fields[id]))
+		*(struct list_head *)(void *)((char *)&unseen + fields[id].offset) =
+			(struct list_head){ 0 };
+	return set_value(&unseen, &fields[id], text, by, e);
+}
+
+int spec_set(struct spec *s, enum field_id id, const char *text, enum origin by, struct err *e)
+{
+	const struct field *f = &fields[id];
+
+	if (strlen(text) > TEXT_MAX)
+		return err_set(e, ERR_USAGE, E2BIG, "%s: the value is too long",
+			       f->flag ? f->flag : f->key);
+	if (by < s->origin[id] && !merges(id))
+		return check_value(s, id, text, by, e);
+	if (field_repeats(f))
+		(void)spec_list_begin(s, id, by);
+	if (set_value(s, f, text, by, e) < 0)
+		return -e->code;
+	if (by > s->origin[id])
+		s->origin[id] = by;
+	return 0;
+}
+
+static const char *nearest_key(const char *key)
+{
+	const char *keys[FIELD_COUNT + 1];
+	size_t n = 0;
+
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (fields[i].key)
+			keys[n++] = fields[i].key;
+	keys[n] = NULL;
+	return str_nearest(key, keys);
+}
+
+int spec_set_key(struct spec *s, const char *key, const char *text, enum origin by, struct err *e)
+{
+	enum field_id id;
+	const char *near;
+
+	if (field_by_key(key, &id))
+		return spec_set(s, id, text, by, e);
+	near = nearest_key(key);
+	(void)err_set(e, ERR_USAGE, EINVAL, "unknown setting '%s'", key);
+	return near ? err_hint(e, "did you mean '%s'?", near) : -e->code;
+}
+
+int spec_set_environment(struct spec *s, char *const *envp, struct err *e)
+{
+	for (; *envp; envp++) {
+		if (!str_starts(*envp, "BRIG_"))
+			continue;
+		for (int id = 0; id < FIELD_COUNT; id++) {
+			const char *name = fields[id].variable;
+			size_t n = name ? strlen(name) : 0;
+
+			if (!n || strncmp(*envp, name, n) != 0 || (*envp)[n] != '=')
+				continue;
+			if (spec_set(s, (enum field_id)id, *envp + n + 1, ORIGIN_ENVIRONMENT, e) <
+			    0)
+				return err_wrap(e, "variable %s", name);
+			if (s->origin[id] == ORIGIN_ENVIRONMENT)
+				s->where[id] = name;
+		}
+	}
+	return 0;
+}
+
+int spec_set_argv(struct spec *s, int argc, char *const *argv, struct err *e)
+{
+	const char **v = arena_alloc(s->arena, ((size_t)argc + 1) * sizeof(*v));
+
+	if (!v)
+		return err_nomem(e);
+	for (int i = 0; i < argc; i++) {
+		v[i] = arena_strdup(s->arena, argv[i]);
+		if (!v[i])
+			return err_set(e, ERR_USAGE, E2BIG, "the command line is too long");
+	}
+	s->argv = v;
+	return 0;
+}
+
+/* Every list of a spec: an array and its length. */
+static const struct {
+	size_t offset, size;
+} lists[] = {
+#define LIST(member)                                                                               \
+	{                                                                                          \
+		offsetof(struct spec, member), sizeof(*((struct spec *)NULL)->member.v)            \
+	}
+	LIST(mounts),       LIST(read),          LIST(write),
+	LIST(env_pass),     LIST(env),           LIST(docker.extra_args),
+	LIST(egress.allow), LIST(egress.deny),   LIST(egress.groups),
+	LIST(mount_roots),  LIST(builtin_tools), LIST(command),
+	LIST(copies),       LIST(companions),    LIST(labels),
+	LIST(ports),        LIST(notes),
+#undef LIST
+};
+
+/* The texts are shared with the original, whose arena is kept; only what grows is copied. */
+struct spec *spec_clone(const struct spec *from, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = calloc(1, sizeof(*s));
+	struct arena *own;
+
+	if (!s || !(s->arena = arena_new_on(from->arena, SPEC_MAX))) {
+		(void)err_nomem(e);
+		return NULL;
+	}
+	own = s->arena;
+	*s = *from;
+	s->arena = own;
+	s->argv = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		struct list_head *l = (void *)((char *)s + lists[i].offset);
+		void *copy = arena_copy_array(s->arena, l->v, l->n, lists[i].size);
+
+		if (l->n && !copy) {
+			(void)err_nomem(e);
+			return NULL;
+		}
+		l->v = copy;
+	}
+	return TAKE_PTR(s);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/spec.h - what somebody asked for, as data: the one nouns page of brig.
+ *
+ * A spec starts with the defaults of the field table, is filled by spec_set (from flags, variables,
+ * files, API bodies) and checked as a whole by spec_check. It knows for every setting who wrote it:
+ * a setting somebody wrote is a request that must be honoured or refused, a default is not. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/fields.h"
+
+enum policy { POLICY_READONLY, POLICY_WORKSPACE_WRITE, POLICY_FULL_ACCESS };
+enum backend_kind {
+	BACKEND_AUTO,
+	BACKEND_NATIVE,
+	BACKEND_BWRAP,
+	BACKEND_DOCKER,
+	BACKEND_SSH,
+	BACKEND_KUBERNETES,
+	BACKEND_NONE,
+};
+enum network { NETWORK_NONE, NETWORK_PROXY, NETWORK_BRIDGE, NETWORK_HOST };
+enum profile { PROFILE_STRICT, PROFILE_DEFAULT, PROFILE_DEBUG };
+enum workspace_mode { WORKSPACE_DIRECT, WORKSPACE_OVERLAY };
+
+/* Who wrote a setting; later ones win. A dialect's defaults are defaults, not requests. */
+enum origin {
+	ORIGIN_DEFAULT,
+	ORIGIN_DIALECT, /* the documented default of the dialect a file is written in */
+	ORIGIN_SYSTEM,  /* /etc/brig/config.yaml */
+	ORIGIN_USER,    /* $XDG_CONFIG_HOME/brig/config.yaml */
+	ORIGIN_PROJECT, /* .brig.yaml of the workspace: may only tighten until it is trusted */
+	ORIGIN_FILE,    /* --config */
+	ORIGIN_ENVIRONMENT,
+	ORIGIN_API,
+	ORIGIN_FLAG,
+	ORIGIN_COUNT
+};
+
+struct strlist {
+	const char **v;
+	size_t n;
+};
+
+struct mount_spec {
+	const char *source; /* absolute once spec_check has seen it */
+	const char *target;
+	bool writable;
+};
+
+struct mountlist {
+	struct mount_spec *v;
+	size_t n;
+};
+
+struct envvar {
+	const char *name;
+	const char *value;
+	enum origin by; /* who wrote it; maps are merged name by name, the stronger origin wins */
+};
+
+struct envlist {
+	struct envvar *v;
+	size_t n;
+};
+
+struct limits {
+	uint64_t memory;     /* bytes */
+	uint64_t cpus;       /* thousandths of a CPU; 0: all of them */
+	uint64_t cpu_shares; /* relative weight, 1024 is one share */
+	uint64_t pids;
+	uint64_t disk;    /* bytes written to the workspace; 0: no limit */
+	uint64_t tmp;     /* bytes of /tmp, HOME and /dev/shm together */
+	uint64_t files;   /* open descriptors of one process */
+	uint64_t output;  /* bytes kept of each stream; 0: no limit (passed-through output only) */
+	uint64_t timeout; /* milliseconds; 0: none */
+};
+
+/* The ids inside. AUTO: the caller's own, or 1000 when the caller is root. */
+struct user_spec {
+	bool given;
+	uint32_t uid, gid;
+};
+
+/* A host file or folder copied in before the start. */
+struct copy_spec {
+	const char *source, *target;
+	struct strlist exclude; /* globs, against the path and the base name */
+};
+
+struct copylist {
+	struct copy_spec *v;
+	size_t n;
+};
+
+struct port_spec {
+	uint16_t host, container;
+	const char *protocol; /* "tcp", "udp" or "sctp" */
+};
+
+struct portlist {
+	struct port_spec *v;
+	size_t n;
+};
+
+struct health_spec {
+	struct strlist test; /* CMD ARG..., CMD-SHELL LINE, or NONE */
+	uint64_t interval, timeout, start_period,
+		start_interval; /* milliseconds; 0: the engine's own */
+	uint64_t retries;
+};
+
+/* A service beside the sandbox, reached by its name. */
+struct companion_spec {
+	const char *name, *image;
+	struct envlist env;
+	struct strlist command, post_start;
+	struct health_spec health;
+	uint64_t cpus, memory, disk;
+};
+
+struct companionlist {
+	struct companion_spec *v;
+	size_t n;
+};
+
+struct docker_spec {
+	const char *image, *runtime; /* NULL: none named */
+	const char *user;            /* "auto", "UID:GID", or "" for the image's own (root) */
+	struct strlist extra_args;   /* checked when they were read */
+	bool auto_pull;
+};
+
+struct ssh_spec {
+	const char *host, *remote_cwd, *identity_file, *config_file;
+	uint64_t connect_timeout, control_persist; /* milliseconds */
+};
+
+struct egress_spec {
+	struct strlist allow, deny, groups;
+	bool https_only;
+	uint64_t port;
+};
+
+struct spec {
+	struct arena *arena; /* owns every string below */
+	enum policy policy;
+	enum backend_kind backend;
+	enum network network;
+	enum profile profile;
+	enum workspace_mode workspace_mode;
+	const char *workdir; /* host folder; NULL: the current one */
+	const char *target;  /* where it appears inside */
+	struct limits limits;
+	struct mountlist mounts;
+	struct strlist read, write, env_pass;
+	struct envlist env;
+	struct user_spec user;
+	const char *user_name;
+	bool read_only_root, tmp_exec, tty, json, quiet, full_access_ok;
+	bool no_workspace; /* the dialect shows no folder unless one is declared */
+
+	const char *image, *runtime, *gpus;
+	struct docker_spec docker;
+	struct ssh_spec ssh;
+	struct egress_spec egress;
+	struct strlist mount_roots, builtin_tools, command;
+	struct copylist copies;
+	struct companionlist companions;
+	struct envlist labels;
+	struct portlist ports;
+	uint64_t idle_ttl;    /* milliseconds */
+	struct strlist notes; /* what a reader wants said that is no error, one line each */
+
+	const char *config, *dialect; /* as given on the command line */
+	int dialect_used;   /* enum dialect of the --config file or the environment; 0: brig's */
+	const char *folder; /* of the --config file, absolute; NULL: none was read */
+	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
+				   folder */
+	const char *const *argv;
+	enum origin origin[FIELD_COUNT];
+	const char *where[FIELD_COUNT]; /* "FILE:LINE:COLUMN" or the variable's name; NULL: nothing
+					   to say */
+};
+
+struct spec *spec_new(struct err *e); /* all defaults; NULL and *e without memory */
+struct spec *spec_free(struct spec *s);
+DEFINE_CLEANUP(spec, struct spec *, spec_free)
+struct spec *spec_clone(const struct spec *s, struct err *e);
+
+/* Sets one field from text. Lists grow by one element a call; the first element of a stronger
+ * origin replaces what weaker ones wrote. Maps (env.set, labels) are merged by name instead, and
+ * egress.deny only grows. What a weaker origin writes is checked and then dropped. */
+int spec_set(struct spec *s, enum field_id id, const char *text, enum origin by, struct err *e);
+/* The same replacement for readers that fill a list themselves, and for a list written as empty.
+ * false: a stronger origin has written it, leave it alone. */
+bool spec_list_begin(struct spec *s, enum field_id id, enum origin by);
+int spec_set_key(struct spec *s, const char *key, const char *text, enum origin by, struct err *e);
+int spec_set_environment(struct spec *s, char *const *envp, struct err *e); /* BRIG_* variables */
+int spec_set_argv(struct spec *s, int argc, char *const *argv, struct err *e); /* copies */
+
+/* The place this process stands in, given so that the check itself stays pure. */
+struct place {
+	const char *cwd, *home; /* home may be NULL */
+};
+
+/* Makes paths absolute and refuses what no backend could take. */
+int spec_check(struct spec *s, const struct place *at, struct err *e);
+
+/* Notes where the last value of a field came from; text is copied. */
+int spec_set_where(struct spec *s, enum field_id id, const char *where, struct err *e);
+
+const char *origin_name(enum origin o);
+
+/* true for a value somebody wrote: a default, the dialect's included, is not a request. */
+bool spec_wrote(const struct spec *s, enum field_id id);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/spec_check.c - a spec as a whole: paths made absolute, and what no backend could take or
+ * none may take refused.
+ *
+ * System folders. A mount or a writable path that is one of the roots below, or holds one, is
+ * refused in either mode. What lies below one of them may be shown, but not be writable, except
+ * where people keep work of their own: below a home folder (never the home itself), /srv/X, /opt/X,
+ * /var/tmp and /run/user/UID/X. /var/lib, /var/www and the like hold services' state: whoever means
+ * one of them names it in mount_roots, which is then the permission. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "model/dialect.h"
+#include "model/envrules.h"
+#include "model/extra_args.h"
+#include "model/paths.h"
+#include "model/spec.h"
+
+static const char *const system_roots[] = { "/",      "/etc", "/root", "/home", "/boot", "/sys",
+					    "/proc",  "/dev", "/usr",  "/bin",  "/sbin", "/lib",
+					    "/lib64", "/var", "/run",  "/opt",  "/srv" };
+
+/* Below these a writable path needs so many components of its own. */
+static const struct {
+	const char *folder;
+	size_t depth;
+} own_places[] = {
+	{ "/home", 2 }, { "/srv", 1 }, { "/opt", 1 }, { "/var/tmp", 0 }, { "/run/user", 2 },
+};
+
+/* Who is to mend it: the place in a file, when one wrote the field. */
+static int blame(const struct spec *s, enum field_id id, const char *flag, struct err *e)
+{
+	if (s->where[id])
+		return err_wrap(e, "%.160s: %s", s->where[id], fields[id].key);
+	return err_wrap(e, "%s", flag);
+}
+
+static bool holds_system_root(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_LEN(system_roots); i++)
+		if (path_under(system_roots[i], path))
+			return true;
+	return false;
+}
+
+static size_t components_below(const char *path, const char *folder)
+{
+	size_t n = 0;
+
+	for (const char *p = path + strlen(folder); *p; p++)
+		n += *p == '/';
+	return n;
+}
+
+static bool own_place(const char *path, const struct place *at)
+{
+	if (at->home && path_under(path, at->home) && !str_eq(path, at->home))
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(own_places); i++)
+		if (path_under(path, own_places[i].folder) &&
+		    components_below(path, own_places[i].folder) >= own_places[i].depth)
+			return true;
+	return false;
+}
+
+/* Named on purpose, by somebody who may: a dialect's defaults are nobody's word. */
+static bool named_root(const struct spec *s, const char *path)
+{
+	for (size_t i = 0; spec_wrote(s, FIELD_MOUNT_ROOTS) && i < s->mount_roots.n; i++)
+		if (!holds_system_root(s->mount_roots.v[i]) &&
+		    path_under(path, s->mount_roots.v[i]))
+			return true;
+	return false;
+}
+
+static int check_system(const struct spec *s, const struct place *at, const char *path,
+			bool writable, struct err *e)
+{
+	if (holds_system_root(path))
+		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is a folder of the system", path),
+		       err_hint(e, "name the folder below it that is needed");
+	if (!writable || own_place(path, at) || named_root(s, path))
+		return 0;
+	for (size_t i = 1; i < ARRAY_LEN(system_roots); i++)
+		if (path_under(path, system_roots[i]))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "'%.200s' is part of the system and cannot be writable",
+				       path),
+			       err_hint(e, "show it read-only, or name it in mount_roots");
+	return 0;
+}
+
+/* Why a folder cannot be the workspace; NULL: it can. */
+static const char *unfit(const struct spec *s, const struct place *at, const char *home)
+{
+	static const char *const live[] = { "/proc", "/sys", "/dev" };
+	bool writable = s->policy == POLICY_WORKSPACE_WRITE;
+	struct err ignored;
+
+	if (str_eq(s->workdir, "/"))
+		return "the root of the host";
+	if (home && str_eq(s->workdir, home))
+		return "a home folder";
+	for (size_t i = 0; i < ARRAY_LEN(live); i++)
+		if (path_under(s->workdir, live[i]))
+			return "part of the system";
+	return check_system(s, at, s->workdir, writable, &ignored) < 0 ? "part of the system"
+								       : NULL;
+}
+
+static int check_workspace(struct spec *s, const struct place *at, struct err *e)
+{
+	/* A spec may be checked twice; the folder found the first time was nobody's word. */
+	bool given = s->workdir && !s->private_workspace;
+	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	const char *why, *home = NULL;
+
+	if (path_resolve(s->arena, at, given ? s->workdir : at->cwd, &s->workdir, e) < 0)
+		return err_wrap(e, "workdir");
+	if (at->home && path_resolve(s->arena, at, at->home, &home, e) < 0)
+		return err_wrap(e, "HOME");
+	why = host_run ? NULL : unfit(s, at, home);
+	if (!why)
+		return 0;
+	if (given)
+		return err_set(e, ERR_POLICY, EPERM, "workdir '%s' is %s", s->workdir, why),
+		       err_hint(e, "choose the project folder below it");
+	s->private_workspace = true;
+	return 0;
+}
+
+static int check_target(struct spec *s, struct err *e)
+{
+	/* The target's own name is what everything else is compared with, so it is compared with
+	 * none. */
+	if (str_eq(s->target, "/workspace") || str_eq(s->target, "/work"))
+		return 0;
+	return target_check(s->target, "", e) < 0 ? err_wrap(e, "workspace.target") : 0;
+}
+
+static int check_paths(struct spec *s, const struct place *at, struct strlist *l, const char *flag,
+		       struct err *e)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (path_resolve(s->arena, at, l->v[i], &l->v[i], e) < 0 ||
+		    target_check(l->v[i], s->target, e) < 0 ||
+		    (l == &s->write && check_system(s, at, l->v[i], true, e) < 0))
+			return blame(s, l == &s->write ? FIELD_WRITE : FIELD_READ, flag, e);
+	return 0;
+}
+
+static int outside_roots(const struct spec *s, const char *what, const char *path, struct err *e)
+{
+	char list[160] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->mount_roots.n && n < sizeof(list); i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
+				      s->mount_roots.v[i]);
+	return err_set(e, ERR_POLICY, EPERM, "%s '%.200s' is outside the permitted roots", what,
+		       path),
+	       err_hint(e, "these are: %s", list);
+}
+
+static bool in_roots(const struct spec *s, const char *path)
+{
+	for (size_t i = 0; i < s->mount_roots.n; i++)
+		if (path_under(path, s->mount_roots.v[i]))
+			return true;
+	return s->mount_roots.n == 0;
+}
+
+/* A dialect's own roots bind its files, not the flags of whoever uses them. A role was measured
+ * with more than mount_roots when it was read. */
+static bool roots_apply(const struct spec *s, enum field_id id)
+{
+	if (s->dialect_used == DIALECT_INITRUNNER && s->origin[id] == ORIGIN_FILE)
+		return false;
+	return spec_wrote(s, FIELD_MOUNT_ROOTS) || s->origin[id] != ORIGIN_FLAG;
+}
+
+static int check_roots(struct spec *s, const struct place *at, struct err *e)
+{
+	for (size_t i = 0; i < s->mount_roots.n; i++)
+		if (path_resolve(s->arena, at, s->mount_roots.v[i], &s->mount_roots.v[i], e) < 0)
+			return err_wrap(e, "mount_roots");
+	/* RLM Code measures the working folder, too. */
+	if (s->dialect_used == DIALECT_RLM && !s->private_workspace &&
+	    roots_apply(s, FIELD_WORKDIR) && !in_roots(s, s->workdir))
+		return outside_roots(s, "workdir", s->workdir, e);
+	for (size_t i = 0; i < s->mounts.n && roots_apply(s, FIELD_MOUNT); i++)
+		if (!in_roots(s, s->mounts.v[i].source))
+			return outside_roots(s, "mount", s->mounts.v[i].source, e),
+			       blame(s, FIELD_MOUNT, "mount", e);
+	for (size_t i = 0; i < s->copies.n && roots_apply(s, FIELD_COPIES); i++)
+		if (!in_roots(s, s->copies.v[i].source))
+			return outside_roots(s, "copy", s->copies.v[i].source, e),
+			       blame(s, FIELD_COPIES, "copies", e);
+	return 0;
+}
+
+static int check_mounts(struct spec *s, const struct place *at, struct err *e)
+{
+	for (size_t i = 0; i < s->mounts.n; i++) {
+		struct mount_spec *m = &s->mounts.v[i];
+
+		if (path_resolve(s->arena, at, m->source, &m->source, e) < 0 ||
+		    target_check(m->target, s->target, e) < 0 ||
+		    check_system(s, at, m->source, m->writable, e) < 0)
+			return blame(s, FIELD_MOUNT, "mount", e);
+	}
+	return 0;
+}
+
+/* The nth target of all three kinds together, or NULL behind the last. */
+static const char *nth_target(const struct spec *s, size_t n)
+{
+	if (n < s->mounts.n)
+		return s->mounts.v[n].target;
+	n -= s->mounts.n;
+	if (n < s->read.n)
+		return s->read.v[n];
+	n -= s->read.n;
+	return n < s->write.n ? s->write.v[n] : NULL;
+}
+
+static int check_duplicates(const struct spec *s, struct err *e)
+{
+	const char *a, *b;
+
+	for (size_t i = 0; (a = nth_target(s, i)); i++)
+		for (size_t j = i + 1; (b = nth_target(s, j)); j++)
+			if (str_eq(a, b))
+				return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", a);
+	return 0;
+}
+
+/* What a file sets would act on programs before they have begun; a flag is the caller's own word.
+ */
+static int check_env(const struct spec *s, struct err *e)
+{
+	for (size_t i = 0; i < s->env.n; i++) {
+		const struct envvar *v = &s->env.v[i];
+		bool file = v->by > ORIGIN_DIALECT && v->by <= ORIGIN_ENVIRONMENT;
+
+		if (!file || !env_steers_programs(v->name))
+			continue;
+		(void)err_set(e, ERR_POLICY, EPERM, "'%.100s' changes how programs are started",
+			      v->name);
+		(void)blame(s, FIELD_ENV, "env.set", e);
+		return err_hint(e, "if that is meant, on the command line: --env %.60s=...",
+				v->name);
+	}
+	return 0;
+}
+
+static int check_extra_args(const struct spec *s, struct err *e)
+{
+	enum extra_args_style style = s->dialect_used == DIALECT_INITRUNNER ? EXTRA_ARGS_INITRUNNER
+				      : s->dialect_used == DIALECT_RLM      ? EXTRA_ARGS_RLM
+									    : EXTRA_ARGS_BRIG;
+
+	return extra_args_check(&s->docker.extra_args, style, NULL, NULL, e);
+}
+
+static int check_policy(const struct spec *s, struct err *e)
+{
+	if (s->policy == POLICY_READONLY && (s->write.n || spec_wrote(s, FIELD_DISK)))
+		return err_set(e, ERR_USAGE, EINVAL, "policy readonly cannot take --%s",
+			       s->write.n ? "write" : "disk"),
+		       err_hint(e, "use --policy workspace_write");
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (s->policy == POLICY_READONLY && s->mounts.v[i].writable)
+			return err_set(e, ERR_USAGE, EINVAL,
+				       "policy readonly cannot take the writable mount '%s'",
+				       s->mounts.v[i].target),
+			       err_hint(e, "use --policy workspace_write");
+	return 0;
+}
+
+int spec_check(struct spec *s, const struct place *at, struct err *e)
+{
+	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0)
+		return -e->code;
+	if (s->tty && s->json)
+		return err_set(e, ERR_USAGE, EINVAL, "--tty and --json exclude each other");
+	if (s->tty && !spec_wrote(s, FIELD_TIMEOUT))
+		s->limits.timeout = 0;
+	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&
+	    s->limits.disk < s->limits.tmp)
+		s->limits.tmp = s->limits.disk;
+	if (check_target(s, e) < 0 || check_workspace(s, at, e) < 0 || check_mounts(s, at, e) < 0)
+		return -e->code;
+	if (check_paths(s, at, &s->read, "read", e) < 0 ||
+	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0)
+		return -e->code;
+	return check_duplicates(s, e);
+}

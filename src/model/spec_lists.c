@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/spec_lists.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/str.h"
+#include "model/envrules.h"
+#include "model/paths.h"
+
+int list_add_string(struct arena *a, struct strlist *l, const char *text, struct err *e)
+{
+	const char *copy = arena_strdup(a, text), **slot = copy ? ARENA_PUSH(a, l->v, l->n) : NULL;
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = copy;
+	return 0;
+}
+
+/* Puts v in its place: over an entry of its name, unless a stronger origin wrote that one. */
+static int merge(struct arena *a, struct envlist *l, const struct envvar *v, struct err *e)
+{
+	struct envvar *slot;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i].name, v->name)) {
+			if (v->by >= l->v[i].by)
+				l->v[i] = *v;
+			return 0;
+		}
+	slot = ARENA_PUSH(a, l->v, l->n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = *v;
+	return 0;
+}
+
+int list_merge_env(struct arena *a, struct envlist *l, const char *text, enum origin by,
+		   struct err *e)
+{
+	const char *equals = strchr(text, '=');
+	struct envvar v = { .by = by };
+
+	if (!equals)
+		return err_set(e, ERR_USAGE, EINVAL, "env '%s' is not NAME=VALUE", text),
+		       err_hint(e, "to pass the caller's own value use --env-pass %s", text);
+	v.name = arena_strndup(a, text, (size_t)(equals - text));
+	v.value = arena_strdup(a, equals + 1);
+	if (!v.name || !v.value)
+		return err_nomem(e);
+	if (!env_name_valid(v.name))
+		return err_set(e, ERR_USAGE, EINVAL, "'%s' is not a variable name", v.name);
+	return merge(a, l, &v, e);
+}
+
+int list_add_env(struct arena *a, struct envlist *l, const char *text, struct err *e)
+{
+	return list_merge_env(a, l, text, ORIGIN_DEFAULT, e);
+}
+
+int list_add_name(struct arena *a, struct strlist *l, const char *name, struct err *e)
+{
+	if (!env_name_valid(name))
+		return err_set(e, ERR_USAGE, EINVAL, "'%s' is not a variable name", name);
+	if (env_looks_secret(name))
+		return err_set(e, ERR_POLICY, EPERM, "env-pass '%s': the name is that of a secret",
+			       name),
+		       err_hint(e, "to show it to the code inside on purpose: --env %s=\"$%s\"",
+				name, name);
+	return list_add_string(a, l, name, e);
+}
+
+int list_add_mount(struct arena *a, struct mountlist *l, const char *text, struct err *e)
+{
+	struct mount_spec m, *slot;
+
+	if (str_has_control(text))
+		return err_set(e, ERR_USAGE, EINVAL,
+			       "a mount with a control character in its name");
+	if (mount_parse(a, text, &m, e) < 0)
+		return -e->code;
+	slot = ARENA_PUSH(a, l->v, l->n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = m;
+	return 0;
+}
+
+int list_merge_label(struct arena *a, struct envlist *l, const char *text, enum origin by,
+		     struct err *e)
+{
+	const char *equals = strchr(text, '=');
+	struct envvar v = { .by = by };
+
+	if (!equals || equals == text || str_has_control(text))
+		return err_set(e, ERR_USAGE, EINVAL, "label '%s' is not NAME=VALUE", text);
+	v.name = arena_strndup(a, text, (size_t)(equals - text));
+	v.value = arena_strdup(a, equals + 1);
+	return v.name && v.value ? merge(a, l, &v, e) : err_nomem(e);
+}
+
+int list_add_label(struct arena *a, struct envlist *l, const char *text, struct err *e)
+{
+	return list_merge_label(a, l, text, ORIGIN_DEFAULT, e);
+}
+
+static int port_number(const char *text, size_t n, uint16_t *ret)
+{
+	char copy[8];
+	uint64_t v;
+
+	if (!n || n >= sizeof(copy))
+		return -EINVAL;
+	memcpy(copy, text, n);
+	copy[n] = '\0';
+	if (num_count(copy, &v) < 0 || v < 1 || v > 65535)
+		return -EINVAL;
+	*ret = (uint16_t)v;
+	return 0;
+}
+
+int list_add_port(struct arena *a, struct portlist *l, const char *text, struct err *e)
+{
+	static const char *const protocols[] = { "tcp", "udp", "sctp" };
+	const char *colon = strchr(text, ':'), *slash = strchr(text, '/'),
+		   *rest = colon ? colon + 1 : "";
+	struct port_spec p = { .protocol = slash ? NULL : "tcp" }, *slot;
+
+	for (size_t i = 0; slash && i < ARRAY_LEN(protocols); i++)
+		if (str_eq(slash + 1, protocols[i]))
+			p.protocol = protocols[i];
+	if (!colon || !p.protocol || port_number(text, (size_t)(colon - text), &p.host) < 0 ||
+	    port_number(rest, slash ? (size_t)(slash - rest) : strlen(rest), &p.container) < 0)
+		return err_set(e, ERR_USAGE, EINVAL,
+			       "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text);
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))
+			return err_set(e, ERR_USAGE, EEXIST, "two ports at %u/%s on the host",
+				       p.host, p.protocol);
+	slot = ARENA_PUSH(a, l->v, l->n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = p;
+	return 0;
+}

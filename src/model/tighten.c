@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/tighten.c - which way each setting may go in a file that came with somebody's project.
+ *
+ * A row that says nothing needs trust: a setting added later is closed until somebody has thought
+ * about it. Writing the value that holds anyway is never loosening. */
+#include "base/str.h"
+#include "model/trust.h"
+
+enum direction {
+	NEEDS_TRUST,
+	DOWN,      /* a number or a word earlier in its list; 0 of a limit means none and is up */
+	UP,        /* a word later in its list */
+	ONLY_NONE, /* the first word of its list */
+	ONLY_TRUE,
+	ONLY_FALSE,
+	ONLY_EMPTY, /* a list that permits: nothing but emptying it */
+	FREE,       /* acts inside alone, or can only add a refusal */
+};
+
+static const enum direction directions[FIELD_COUNT] = {
+	[FIELD_POLICY] = DOWN,
+	[FIELD_NETWORK] = ONLY_NONE,
+	[FIELD_TIMEOUT] = DOWN,
+	[FIELD_MEMORY] = DOWN,
+	[FIELD_CPUS] = DOWN,
+	[FIELD_CPU_SHARES] = DOWN,
+	[FIELD_PIDS] = DOWN,
+	[FIELD_DISK] = DOWN,
+	[FIELD_TMP] = DOWN,
+	[FIELD_FILES] = DOWN,
+	[FIELD_OUTPUT] = DOWN,
+	[FIELD_IDLE_TTL] = DOWN,
+	[FIELD_PROFILE] = DOWN,
+	[FIELD_WORKSPACE_MODE] = UP,
+	[FIELD_READ_ONLY_ROOT] = ONLY_TRUE,
+	[FIELD_EGRESS_HTTPS_ONLY] = ONLY_TRUE,
+	[FIELD_TMP_EXEC] = ONLY_FALSE,
+	[FIELD_AUTO_PULL] = ONLY_FALSE,
+	[FIELD_FULL_ACCESS_OK] = ONLY_FALSE,
+	[FIELD_MOUNT] = ONLY_EMPTY,
+	[FIELD_READ] = ONLY_EMPTY,
+	[FIELD_WRITE] = ONLY_EMPTY,
+	[FIELD_ENV_PASS] = ONLY_EMPTY,
+	[FIELD_EGRESS_ALLOW] = ONLY_EMPTY,
+	[FIELD_EGRESS_GROUPS] = ONLY_EMPTY,
+	[FIELD_COPIES] = ONLY_EMPTY,
+	[FIELD_COMPANIONS] = ONLY_EMPTY,
+	[FIELD_BUILTIN_TOOLS] = ONLY_EMPTY,
+	[FIELD_PORTS] = ONLY_EMPTY,
+	[FIELD_ENV] = FREE,
+	[FIELD_LABELS] = FREE,
+	[FIELD_EGRESS_DENY] = FREE,
+};
+
+static const void *value(const struct spec *s, const struct field *f)
+{
+	return (const char *)s + f->offset;
+}
+
+static bool is_number(const struct field *f)
+{
+	return f->type == FIELD_T_COUNT || f->type == FIELD_T_SIZE || f->type == FIELD_T_DURATION ||
+	       f->type == FIELD_T_MILLI;
+}
+
+static bool unchanged(const void *a, const void *b, const struct field *f)
+{
+	if (f->type == FIELD_T_BOOL)
+		return *(const bool *)a == *(const bool *)b;
+	if (f->type == FIELD_T_WORD)
+		return *(const int *)a == *(const int *)b;
+	if (is_number(f))
+		return *(const uint64_t *)a == *(const uint64_t *)b;
+	if (f->type == FIELD_T_STRING || f->type == FIELD_T_PATH) {
+		const char *one = *(const char *const *)a, *two = *(const char *const *)b;
+
+		return one && two ? str_eq(one, two) : one == two;
+	}
+	return false;
+}
+
+static bool lower(const void *before, const void *after, const struct field *f)
+{
+	uint64_t was, is;
+
+	if (!is_number(f))
+		return *(const int *)after < *(const int *)before;
+	was = *(const uint64_t *)before;
+	is = *(const uint64_t *)after;
+	return is && (!was || is < was);
+}
+
+static bool permitted(const struct spec *before, const struct spec *after, enum field_id id)
+{
+	const struct field *f = &fields[id];
+	const void *was = value(before, f), *is = value(after, f);
+
+	if (unchanged(was, is, f))
+		return true;
+	switch (directions[id]) {
+	case DOWN:
+		return lower(was, is, f);
+	case UP:
+		return *(const int *)is > *(const int *)was;
+	case ONLY_NONE:
+		return *(const int *)is == 0;
+	case ONLY_TRUE:
+		return *(const bool *)is;
+	case ONLY_FALSE:
+		return !*(const bool *)is;
+	case ONLY_EMPTY:
+		return ((const struct strlist *)is)->n == 0;
+	case FREE:
+		return true;
+	case NEEDS_TRUST:
+		break;
+	}
+	return false;
+}
+
+int tighten_check(const struct spec *before, const struct spec *after, const char *path,
+		  struct err *e)
+{
+	for (int id = 0; id < FIELD_COUNT; id++) {
+		const char *where = after->where[id];
+
+		if (after->origin[id] != ORIGIN_PROJECT ||
+		    permitted(before, after, (enum field_id)id))
+			continue;
+		return err_set(e, ERR_POLICY, EPERM,
+			       "%.160s: %s: a project file that nobody has trusted may only "
+			       "tighten",
+			       where ? where : path, fields[id].key),
+		       err_hint(e, "read the file, then trust it as it stands: brig allow %.150s",
+				path);
+	}
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/trust.h - which project files may loosen: `brig allow` names them, one exact content each.
+ *
+ * The list is the file "trusted" in brig's state folder: a SHA-256 and a path a line, as sha256sum
+ * writes them. A changed file is a file nobody has trusted yet. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "model/spec.h"
+
+bool trust_has(const char *path, const char *data, size_t n); /* false also without a list */
+int trust_add(const char *path, const char *data, size_t n, struct err *e);
+int trust_remove(const char *path, struct err *e); /* 1: it was there; 0: it was not */
+
+/* Refuses what a file nobody trusts has loosened. `before` is the spec as the other layers left it,
+ * `after` the same with the file read; only what the file itself decides is compared. */
+int tighten_check(const struct spec *before, const struct spec *after, const char *path,
+		  struct err *e);

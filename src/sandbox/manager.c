@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/manager.c - brig.h: managers, requests and results around the conductor. */
+#include "sandbox/manager.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
+#include "sandbox/sandbox.h"
+
+#define JSON_MAX ((size_t)3 << 30)
+#define PLAN_JSON_MAX ((size_t)64 << 20)
+
+struct brig_manager {
+	struct spec *spec;
+};
+
+struct brig_request {
+	struct spec *spec;
+	struct run_io io;
+	int input; /* a memfd of ours, or -1 */
+	brig_note_fn *note;
+	void *note_arg;
+};
+
+struct brig_result {
+	struct outcome *o;
+};
+
+const char *brig_version(void)
+{
+	return BRIG_VERSION;
+}
+
+void error_export(const struct err *from, struct brig_error *to)
+{
+	to->errnum = from->code;
+	(void)snprintf(to->code, sizeof(to->code), "%s", err_kind_name(from->kind));
+	memcpy(to->what, from->what, sizeof(to->what));
+	memcpy(to->hint, from->hint, sizeof(to->hint));
+}
+
+static int fail(const struct err *from, struct brig_error *to)
+{
+	error_export(from, to);
+	return -from->code;
+}
+
+brig_manager *brig_manager_new(void)
+{
+	brig_manager *m = calloc(1, sizeof(*m));
+	struct err e;
+
+	if (!m)
+		return NULL;
+	m->spec = spec_new(&e);
+	if (m->spec)
+		return m;
+	free(m);
+	return NULL;
+}
+
+void brig_manager_free(brig_manager *m)
+{
+	if (!m)
+		return;
+	(void)spec_free(m->spec);
+	free(m);
+}
+
+int brig_manager_set(brig_manager *m, const char *key, const char *value, struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	return spec_set_key(m->spec, key, value, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
+}
+
+int brig_manager_ready(brig_manager *m, struct brig_error *be)
+{
+	const struct backend *b;
+	struct isolation got;
+	struct err e = { 0 };
+
+	if (backend_choose(m->spec, &b, &e) < 0 || b->probe(&got, &e) < 0)
+		return fail(&e, be);
+	return 0;
+}
+
+int spec_backend(const struct spec *s, const char **name, struct err *e)
+{
+	const struct backend *b;
+
+	if (backend_choose(s, &b, e) < 0)
+		return -e->code;
+	*name = b->name;
+	return 0;
+}
+
+brig_request *brig_request_new(brig_manager *m)
+{
+	brig_request *q = calloc(1, sizeof(*q));
+	struct err e;
+
+	if (!q)
+		return NULL;
+	q->input = -1;
+	q->io = (struct run_io){ .in = -1, .out = -1, .err = -1, .signals = -1, .cancel = -1 };
+	q->spec = spec_clone(m->spec, &e);
+	q->io.cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (q->spec && q->io.cancel >= 0)
+		return q;
+	brig_request_free(q);
+	return NULL;
+}
+
+void brig_request_free(brig_request *q)
+{
+	if (!q)
+		return;
+	(void)fd_close(q->input);
+	(void)fd_close(q->io.cancel);
+	(void)spec_free(q->spec);
+	free(q);
+}
+
+struct spec *request_spec(brig_request *q)
+{
+	return q->spec;
+}
+
+void request_signals(brig_request *q, int signalfd)
+{
+	q->io.signals = signalfd;
+}
+
+int brig_request_set(brig_request *q, const char *key, const char *value, struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	return spec_set_key(q->spec, key, value, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
+}
+
+int brig_request_argv(brig_request *q, const char *const *argv, struct brig_error *be)
+{
+	struct err e = { 0 };
+	int n = 0;
+
+	while (argv[n])
+		n++;
+	if (!n)
+		return err_set(&e, ERR_USAGE, EINVAL, "no command was given"), fail(&e, be);
+	return spec_set_argv(q->spec, n, (char *const *)(uintptr_t)argv, &e) < 0 ? fail(&e, be) : 0;
+}
+
+int brig_request_shell(brig_request *q, const char *line, struct brig_error *e)
+{
+	const char *const argv[] = { "/bin/sh", "-c", "--", line, NULL };
+
+	return brig_request_argv(q, argv, e);
+}
+
+int brig_request_workdir(brig_request *q, const char *path, struct brig_error *e)
+{
+	return brig_request_set(q, "workspace.path", path, e);
+}
+
+int brig_request_env(brig_request *q, const char *name, const char *value, struct brig_error *be)
+{
+	char *text = NULL;
+	struct err e = { 0 };
+	int r = asprintf(&text, "%s=%s", name, value);
+
+	if (r < 0)
+		return err_nomem(&e), fail(&e, be);
+	r = brig_request_set(q, "env.set", text, be);
+	free(text);
+	return r;
+}
+
+int brig_request_policy(brig_request *q, enum brig_policy policy, struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	if ((unsigned)policy > BRIG_FULL_ACCESS)
+		return err_set(&e, ERR_USAGE, EINVAL, "unknown policy %d", (int)policy),
+		       fail(&e, be);
+	return brig_request_set(q, "policy", fields[FIELD_POLICY].words[policy], be);
+}
+
+static int set_number(brig_request *q, const char *key, uint64_t v, const char *unit,
+		      struct brig_error *e)
+{
+	char text[48];
+
+	if (!v)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)v, unit);
+	return brig_request_set(q, key, text, e);
+}
+
+int brig_request_limits(brig_request *q, const struct brig_limits *l, struct brig_error *e)
+{
+	char cpus[32];
+	int r = set_number(q, "limits.memory", l->memory_bytes, "b", e);
+
+	(void)snprintf(cpus, sizeof(cpus), "%llu.%03llu", (unsigned long long)l->cpu_milli / 1000,
+		       (unsigned long long)l->cpu_milli % 1000);
+	if (r == 0)
+		r = set_number(q, "limits.cpu_shares", l->cpu_shares, "", e);
+	if (r == 0)
+		r = set_number(q, "limits.timeout", l->timeout_ms, "ms", e);
+	if (r == 0)
+		r = set_number(q, "limits.output", l->max_output_bytes, "b", e);
+	if (r == 0)
+		r = set_number(q, "limits.pids", l->pids, "", e);
+	if (r == 0 && l->cpu_milli)
+		r = brig_request_set(q, "limits.cpus", cpus, e);
+	return r == 0 ? set_number(q, "limits.disk", l->disk_bytes, "b", e) : r;
+}
+
+int brig_request_input(brig_request *q, const void *data, size_t n, struct brig_error *be)
+{
+	CLEANUP(fd) int fd = memfd_create("brig-input", MFD_CLOEXEC);
+	struct err e = { 0 };
+	int r = fd < 0 ? -errno : fd_write_all(fd, data, n);
+
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	if (r < 0)
+		return errno = -r, err_sys(&e, "cannot keep the input"), fail(&e, be);
+	(void)fd_close(q->input);
+	q->input = TAKE_FD(fd);
+	q->io.in = q->input;
+	return 0;
+}
+
+void brig_request_stdio(brig_request *q, int in, int out, int err)
+{
+	q->io.in = in >= 0 ? in : q->input;
+	q->io.out = out;
+	q->io.err = err;
+}
+
+void brig_request_on_output(brig_request *q, brig_output_fn *fn, void *arg)
+{
+	q->io.on_output = fn;
+	q->io.arg = arg;
+}
+
+void brig_request_on_note(brig_request *q, brig_note_fn *fn, void *arg)
+{
+	q->note = fn;
+	q->note_arg = arg;
+}
+
+void brig_request_cancel(brig_request *q)
+{
+	uint64_t one = 1;
+	int saved = errno;
+
+	(void)!write(q->io.cancel, &one, sizeof(one));
+	errno = saved;
+}
+
+/* The request as it is to be run, checked against where this process stands. A copy, because
+ * checking fills in what was left open and the request may be run again elsewhere. */
+static struct spec *checked(const brig_request *q, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = spec_clone(q->spec, e);
+
+	char cwd[PATH_MAX];
+	const char *home = getenv("HOME");
+	struct place at = { .cwd = cwd, .home = home && home[0] == '/' ? home : NULL };
+
+	if (!s)
+		return NULL;
+	s->argv = q->spec->argv;
+	if (!s->argv || !s->argv[0])
+		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
+	else if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
+		(void)err_sys(e, "the current folder is gone");
+	else if (spec_check(s, &at, e) == 0)
+		return TAKE_PTR(s);
+	return NULL;
+}
+
+int brig_request_plan(brig_request *q, char **json, struct brig_error *be)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(PLAN_JSON_MAX);
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = checked(q, &e);
+	struct json j;
+
+	json_init(&j, &b, true);
+	if (!s || sandbox_plan(s, &j, &e) < 0)
+		return fail(&e, be);
+	*json = buf_take(&b);
+	return *json ? 0 : (err_nomem(&e), fail(&e, be));
+}
+
+int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
+{
+	brig_result *r = calloc(1, sizeof(*r));
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = checked(q, &e);
+
+	if (r)
+		r->o = outcome_new();
+	if (!r || !r->o) {
+		free(r);
+		return err_nomem(&e), fail(&e, be);
+	}
+	if (s) {
+		sandbox_run(s, &q->io, q->note, q->note_arg, r->o);
+	} else {
+		r->o->kind = OUTCOME_REFUSED;
+		r->o->error = e;
+	}
+	*ret = r;
+	return r->o->error.code ? fail(&r->o->error, be) : 0;
+}
+
+static int execute_line(brig_request *q, const char *line, const char *workdir,
+			const char *const *env, brig_result **ret, struct brig_error *be)
+{
+	int r = brig_request_shell(q, line, be);
+
+	if (r == 0)
+		r = brig_request_workdir(q, workdir, be);
+	for (; r == 0 && env && *env; env++)
+		r = brig_request_set(q, "env.set", *env, be);
+	return r == 0 ? brig_execute(q, ret, be) : r;
+}
+
+static brig_request *new_request(brig_manager *m, struct brig_error *be)
+{
+	brig_request *q = brig_request_new(m);
+	struct err e = { 0 };
+
+	if (!q) {
+		(void)err_nomem(&e);
+		error_export(&e, be);
+	}
+	return q;
+}
+
+int brig_execute_command(brig_manager *m, const char *line, const char *workdir,
+			 const char *const *env, brig_result **ret, struct brig_error *e)
+{
+	brig_request *q = new_request(m, e);
+	int r = q ? execute_line(q, line, workdir, env, ret, e) : -ENOMEM;
+
+	brig_request_free(q);
+	return r;
+}
+
+int brig_execute_with_policy(brig_manager *m, const char *line, const char *workdir,
+			     enum brig_policy policy, const char *const *env, brig_result **ret,
+			     struct brig_error *e)
+{
+	brig_request *q = new_request(m, e);
+	int r = q ? brig_request_policy(q, policy, e) : -ENOMEM;
+
+	if (r == 0)
+		r = execute_line(q, line, workdir, env, ret, e);
+	brig_request_free(q);
+	return r;
+}
+
+int brig_execute_with_limits(brig_manager *m, const char *line, const char *workdir,
+			     const struct brig_limits *limits, brig_result **ret,
+			     struct brig_error *e)
+{
+	brig_request *q = new_request(m, e);
+	int r = q ? brig_request_limits(q, limits, e) : -ENOMEM;
+
+	if (r == 0)
+		r = execute_line(q, line, workdir, NULL, ret, e);
+	brig_request_free(q);
+	return r;
+}
+
+void brig_result_free(brig_result *r)
+{
+	if (!r)
+		return;
+	(void)outcome_free(r->o);
+	free(r);
+}
+
+const struct outcome *result_outcome(const brig_result *r)
+{
+	return r->o;
+}
+
+const char *brig_result_outcome(const brig_result *r)
+{
+	return outcome_name(r->o->kind);
+}
+
+int brig_result_exit_code(const brig_result *r)
+{
+	return outcome_status(r->o);
+}
+
+int brig_result_signal(const brig_result *r)
+{
+	return r->o->signal;
+}
+
+static const char *text(const struct stream *s, size_t *n)
+{
+	if (n)
+		*n = s->data.len;
+	return buf_str(&s->data);
+}
+
+const char *brig_result_stdout(const brig_result *r, size_t *n)
+{
+	return text(&r->o->out, n);
+}
+
+const char *brig_result_stderr(const brig_result *r, size_t *n)
+{
+	return text(&r->o->err, n);
+}
+
+const char *brig_result_output(const brig_result *r, size_t *n)
+{
+	return text(&r->o->both, n);
+}
+
+int brig_result_truncated(const brig_result *r)
+{
+	return r->o->out.truncated || r->o->err.truncated;
+}
+
+uint64_t brig_result_duration_us(const brig_result *r)
+{
+	return r->o->duration_us;
+}
+
+const char *brig_result_id(const brig_result *r)
+{
+	return r->o->id;
+}
+
+char *brig_result_json(const brig_result *r)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(JSON_MAX);
+	struct json j;
+
+	json_init(&j, &b, true);
+	outcome_json(r->o, &j);
+	buf_putc(&b, '\n');
+	return buf_take(&b);
+}

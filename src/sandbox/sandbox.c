@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/sandbox.c - one run from spec to outcome.
+ *
+ * States: choosing and planning (an error is a refusal) -> started -> running -> ending (the
+ * deadline passed or somebody cancelled: everything inside is killed, at once or after a moment of
+ * grace) -> ended (the backend has removed every trace) -> drained (what the command wrote before
+ * it ended has reached its goal). */
+#include "sandbox/sandbox.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "sandbox/stream.h"
+
+#define GRACE_US (500 * 1000)
+#define KEEP_MAX ((size_t)1 << 30)
+
+struct run {
+	const struct spec *spec;
+	const struct run_io *io;
+	const struct backend *backend;
+	struct backend_job *job;
+	struct outcome *o;
+	struct pump out, err;
+	struct vtfilter out_filter, err_filter;
+	struct feed in;
+	uint64_t started, deadline, kill_at; /* microseconds; 0: none */
+	int events, alarm;                   /* of the job; borrowed */
+	int master;                          /* of the command's terminal; -1: none */
+	bool ended;
+};
+
+static void make_id(char id[33])
+{
+	unsigned char raw[16];
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		memset(raw, 0, sizeof(raw));
+	for (size_t i = 0; i < sizeof(raw); i++)
+		(void)snprintf(id + 2 * i, 3, "%02x", raw[i]);
+}
+
+static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct vtfilter *filter,
+		     int to)
+{
+	bool wrote = spec_wrote(r->spec, FIELD_OUTPUT);
+
+	*p = (struct pump){ .keep = keep,
+			    .both = &r->o->both,
+			    .which = keep == &r->o->err ? 2 : 1,
+			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
+			    .on_output = r->io->on_output,
+			    .arg = r->io->arg };
+	keep->data.max = r->o->both.data.max = KEEP_MAX;
+	if (to >= 0 && isatty(to) && !r->spec->tty) {
+		vtfilter_init(filter);
+		p->filter = filter;
+	}
+}
+
+static void open_streams(struct run *r, struct job_io *io)
+{
+	set_pump(r, &r->out, &r->o->out, &r->out_filter, r->io->out);
+	set_pump(r, &r->err, &r->o->err, &r->err_filter, r->io->err);
+	r->master = r->spec->tty ? io->out : -1;
+	pump_open(&r->out, io->out, r->io->out);
+	pump_open(&r->err, io->err, r->io->err);
+	feed_open(&r->in, r->io->in, io->in, io->in_peer);
+}
+
+static void end_as(struct run *r, enum outcome_kind kind, int sig)
+{
+	if (r->o->kind != OUTCOME_FAILED || r->ended)
+		return;
+	r->o->kind = kind;
+	r->o->signal = sig;
+}
+
+/* A first cancel is passed on and gives the command a moment to tidy up; a second does not wait. */
+static void cancel(struct run *r, int sig)
+{
+	bool again = r->kill_at;
+
+	if (r->ended) { /* only undelivered output is left: let it go */
+		pump_close(&r->out);
+		pump_close(&r->err);
+		return;
+	}
+	end_as(r, OUTCOME_CANCELLED, sig);
+	r->backend->signal(r->job, again ? SIGKILL : sig ? sig : SIGTERM);
+	r->kill_at = clock_us() + GRACE_US;
+}
+
+static void resize(const struct run *r)
+{
+	struct winsize size;
+
+	if (r->master >= 0 && r->out.from >= 0 && ioctl(r->io->out, TIOCGWINSZ, &size) == 0)
+		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
+}
+
+static void on_signal(struct run *r)
+{
+	struct signalfd_siginfo s;
+
+	while (read(r->io->signals, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
+		if (s.ssi_signo == SIGWINCH)
+			resize(r);
+		else
+			cancel(r, (int)s.ssi_signo);
+	}
+}
+
+static void on_clock(struct run *r)
+{
+	uint64_t now = clock_us();
+
+	if (r->ended)
+		return;
+	if (r->deadline && now >= r->deadline) {
+		r->deadline = 0;
+		end_as(r, OUTCOME_TIMEOUT, 0);
+		if (r->o->kind == OUTCOME_TIMEOUT)
+			outcome_hit(r->o, LIMIT_TIMEOUT);
+		r->backend->signal(r->job, SIGKILL);
+	}
+	if (r->kill_at && now >= r->kill_at)
+		r->backend->signal(r->job, SIGKILL);
+}
+
+static int until_next(const struct run *r)
+{
+	uint64_t at = r->deadline, now = clock_us();
+
+	if (r->kill_at && (!at || r->kill_at < at))
+		at = r->kill_at;
+	if (r->ended || !at)
+		return -1;
+	if (at <= now)
+		return 0;
+	return at - now > (uint64_t)INT_MAX ? INT_MAX : (int)((at - now + 999) / 1000);
+}
+
+static void on_event(struct run *r, bool alarm)
+{
+	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
+		return;
+	r->o->duration_us = clock_us() - r->started;
+	r->backend->finish(r->job, r->o);
+	r->job = NULL;
+	r->ended = true;
+	feed_close(&r->in);
+}
+
+enum { WAIT_OUT, WAIT_ERR, WAIT_IN, WAIT_EVENT, WAIT_ALARM, WAIT_SIGNAL, WAIT_CANCEL, WAITS };
+
+static void turn(struct run *r)
+{
+	struct pollfd p[WAITS] = {
+		[WAIT_OUT] = pump_wants(&r->out),
+		[WAIT_ERR] = pump_wants(&r->err),
+		[WAIT_IN] = r->ended ? (struct pollfd){ .fd = -1 } : feed_wants(&r->in),
+		[WAIT_EVENT] = { .fd = r->ended ? -1 : r->events, .events = POLLIN },
+		[WAIT_ALARM] = { .fd = r->ended ? -1 : r->alarm, .events = POLLPRI },
+		[WAIT_SIGNAL] = { .fd = r->io->signals, .events = POLLIN },
+		[WAIT_CANCEL] = { .fd = r->ended || r->kill_at ? -1 : r->io->cancel,
+				  .events = POLLIN },
+	};
+
+	if (poll(p, WAITS, until_next(r)) < 0 && errno != EINTR)
+		return;
+	if (p[WAIT_OUT].revents)
+		pump_move(&r->out);
+	if (p[WAIT_ERR].revents)
+		pump_move(&r->err);
+	if (p[WAIT_IN].revents)
+		feed_move(&r->in);
+	if (p[WAIT_SIGNAL].revents)
+		on_signal(r);
+	if (p[WAIT_CANCEL].revents)
+		cancel(r, 0);
+	on_clock(r);
+	if ((p[WAIT_EVENT].revents || p[WAIT_ALARM].revents) && !r->ended)
+		on_event(r, p[WAIT_ALARM].revents);
+}
+
+static void refuse(struct outcome *o, const struct err *e)
+{
+	bool machine = e->kind == ERR_INTERNAL;
+
+	o->error = *e;
+	o->kind = machine ? OUTCOME_FAILED : OUTCOME_REFUSED;
+}
+
+static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
+{
+	struct job_want w = { .tty = r->spec->tty, .no_input = r->io->in < 0, .id = r->o->id };
+	struct job_io io = { -1, -1, -1, -1, -1, -1 };
+	struct winsize size;
+
+	if (w.tty && ioctl(r->io->out, TIOCGWINSZ, &size) == 0) {
+		w.rows = size.ws_row;
+		w.cols = size.ws_col;
+	}
+	if (r->backend->start(p, &w, &io, &r->job, e) < 0) {
+		refuse(r->o, e);
+		return;
+	}
+	r->started = clock_us();
+	r->o->started = true;
+	r->o->setup_us = r->started - from;
+	r->deadline = r->spec->limits.timeout ? r->started + r->spec->limits.timeout * 1000 : 0;
+	r->events = io.events;
+	r->alarm = io.alarm;
+	open_streams(r, &io);
+	while (!r->ended || !pump_done(&r->out) || !pump_done(&r->err))
+		turn(r);
+	pump_close(&r->out);
+	pump_close(&r->err);
+}
+
+static void report_own_limits(const struct spec *s, const struct run_io *io, struct outcome *o)
+{
+	bool capped = io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
+
+	o->isolation.limits[LIMIT_TIMEOUT] = s->limits.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->isolation.limits[LIMIT_OUTPUT] = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
+	if (o->out.truncated || o->err.truncated)
+		outcome_hit(o, LIMIT_OUTPUT);
+}
+
+void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
+		 struct outcome *o)
+{
+	struct run r = { .spec = s, .io = io, .o = o, .master = -1 };
+	struct backend_plan *p = NULL;
+	const char *const *notes = NULL;
+	uint64_t from = clock_us();
+	struct err e = { 0 };
+
+	make_id(o->id);
+	if (backend_choose(s, &r.backend, &e) < 0) {
+		refuse(o, &e);
+		return;
+	}
+	o->backend = r.backend->name;
+	backends_tidy();
+	if (r.backend->plan(s, &p, &notes, &e) < 0) {
+		refuse(o, &e);
+		return;
+	}
+	for (const char *const *n = notes; note && n && *n; n++)
+		note(note_arg, *n);
+	run_plan(&r, p, from, &e);
+	if (o->started)
+		report_own_limits(s, io, o);
+	(void)r.backend->plan_free(p);
+}
+
+int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
+{
+	const struct backend *b;
+	struct backend_plan *p = NULL;
+
+	if (backend_choose(s, &b, e) < 0 || b->plan(s, &p, NULL, e) < 0)
+		return -e->code;
+	b->plan_json(p, j);
+	(void)b->plan_free(p);
+	return 0;
+}

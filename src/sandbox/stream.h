@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/stream.h - moves one stream of the command, with bounded memory and without blocking.
+ *
+ * A pump reads the command's pipe only when its goal can take more, so a reader that stops makes
+ * the command wait, never brig grow. Output goes to a descriptor of the caller's (spliced where the
+ * kernel can) or is kept in a struct stream up to a limit; past the limit it is counted and
+ * dropped. */
+#pragma once
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/outcome.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/vtfilter.h"
+
+struct pump {
+	int from;  /* owned; -1 when at its end */
+	int to;    /* owned; -1: kept in the outcome */
+	int which; /* 1 or 2, for on_output */
+	bool is_socket, can_splice, blocked;
+	bool terminal;              /* `from` is the master of one */
+	bool silent;                /* nothing more comes, but it stays open */
+	struct stream *keep, *both; /* borrowed */
+	uint64_t limit;             /* 0: none */
+	output_fn *on_output;
+	void *arg;
+	char held[4]; /* the first bytes of a character whose rest has not come */
+	size_t held_n;
+	struct vtfilter *filter; /* when `to` is a terminal */
+	struct buf unsent;       /* read, but not yet taken by `to` */
+	size_t sent;             /* of unsent */
+};
+
+/* `to` may be -1. Takes `from`; makes a descriptor of its own for `to`, whose flags stay untouched.
+ */
+void pump_open(struct pump *p, int from, int to);
+bool pump_done(const struct pump *p); /* at its end, and all of it delivered */
+void pump_close(struct pump *p);
+/* What to wait for; fd is -1 when there is nothing to do any more. */
+struct pollfd pump_wants(const struct pump *p);
+void pump_move(struct pump *p);
+
+/* The command's input. What the command never read is given back where the source can seek, so that
+ * `while read x; do brig run ...; done < file` works as it does without brig. */
+struct feed {
+	int from; /* borrowed */
+	int to;   /* owned; -1 when the command was told that there is no more */
+	int peer; /* owned: the command's own end, to count what is left in the pipe; -1: cannot
+		     seek */
+	bool full;
+	bool terminal; /* `to` is one: the end of input is a character there */
+};
+
+void feed_open(struct feed *f, int from, int to, int peer); /* takes to and peer */
+struct pollfd feed_wants(const struct feed *f);
+void feed_move(struct feed *f);
+void feed_close(struct feed *f); /* after the command is gone */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/vtfilter.h - takes the terminal out of a command's hands, and leaves it text and colour.
+ *
+ * What passes: printable text in valid UTF-8, \n \r \t \b \a \f, colours, moving the cursor,
+ * erasing, showing and hiding the cursor. Everything else a terminal might obey is dropped: titles,
+ * clipboard, links, reports it would type back, character sets, resets, 8-bit controls, bidi
+ * overrides. A byte that is not UTF-8 becomes '?'.
+ *
+ * The result does not depend on how the input is cut into calls; each call's output holds whole
+ * characters and whole sequences only, so that two streams on one terminal cannot be spliced into
+ * something new. Filtering twice changes nothing. Pure: no allocation, no system call. */
+#pragma once
+
+#include <stddef.h>
+
+enum {
+	/* What one call may write beyond what it was given: kept back by earlier calls. A sequence
+	 * longer than this and its last byte is dropped whole. */
+	VTFILTER_SLACK = 64,
+};
+
+enum vt_state {
+	VT_TEXT,
+	VT_CHARACTER, /* in the middle of a UTF-8 character, kept in held */
+	VT_ESC,       /* ESC seen */
+	VT_ESC_MORE,  /* an escape sequence of more than two bytes, being dropped */
+	VT_CSI,       /* ESC [ seen, kept in held as long as it may turn out harmless */
+	VT_CSI_DROP,  /* it will not */
+	VT_STRING,    /* OSC, DCS and their kind, being dropped */
+	VT_STRING_ESC,
+};
+
+struct vtfilter {
+	enum vt_state state;
+	char held[VTFILTER_SLACK];
+	size_t held_len;
+	size_t dropped;     /* of the sequence being dropped */
+	unsigned char last; /* byte of the string being dropped */
+};
+
+void vtfilter_init(struct vtfilter *f);
+
+/* Returns how many bytes it wrote to out, which has room for n + VTFILTER_SLACK and is not in. */
+size_t vtfilter_run(struct vtfilter *f, const char *in, size_t n, char *out);
+
+/* The input is at its end: writes what is left of it (at most VTFILTER_SLACK bytes) and starts
+ * anew. */
+size_t vtfilter_flush(struct vtfilter *f, char *out);

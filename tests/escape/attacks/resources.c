@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resources.c - using up what there is. Everything here is bounded by its arguments. */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include "attack.h"
+
+/* At most MOST children that wait, at once. */
+static void children(int argc, char **argv)
+{
+	int most = argc ? atoi(argv[0]) : 100, made = 0;
+
+	setpgid(0, 0); /* whom the signal below is for */
+	for (; made < most; made++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			sleep(20);
+			_exit(0);
+		}
+		if (pid < 0)
+			break;
+	}
+	printf("= children %d\n", made);
+	usleep(300000); /* who looks now and then must have looked */
+	if (argc > 1)
+		let_host_look(argv[1]);
+	if (getpgrp() == getpid())
+		kill(0, SIGTERM);
+}
+
+static void *idle(void *arg)
+{
+	sleep(20);
+	return arg;
+}
+
+static void threads(int argc, char **argv)
+{
+	int most = argc ? atoi(argv[0]) : 100, made = 0;
+	pthread_attr_t small;
+	pthread_t t;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	while (made < most && pthread_create(&t, &small, idle, NULL) == 0)
+		made++;
+	printf("= threads %d\n", made);
+	usleep(300000);
+	if (argc > 1)
+		let_host_look(argv[1]);
+	_exit(0);
+}
+
+/* The real thing. Never outside a sandbox. */
+static void bomb(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	for (int s = 1; s < 65; s++)
+		signal(s, SIG_IGN);
+	for (;;)
+		if (fork() == 0)
+			setsid();
+}
+
+/* MEBIBYTES touched, then kept for a second. */
+static void memory(int argc, char **argv)
+{
+	size_t n = (size_t)(argc ? atoi(argv[0]) : 256) << 20;
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (size_t i = 0; p != MAP_FAILED && i < n; i += 4096)
+		p[i] = 1;
+	usleep(300000);
+	yes("memory", "%zu", n);
+}
+
+/* The same in files that live in memory: PATH, or memfd. */
+static void memory_files(int argc, char **argv)
+{
+	size_t n = (size_t)(argc ? atoi(argv[0]) : 256) << 20;
+	int fd = argc > 1 ? open(argv[1], O_RDWR | O_CREAT, 0600) : memfd_create("x", 0);
+	static char block[1 << 20];
+
+	memset(block, 1, sizeof(block));
+	for (size_t i = 0; i < n; i += sizeof(block))
+		if (write(fd, block, sizeof(block)) < (ssize_t)sizeof(block)) {
+			no("memory-files", errno);
+			return;
+		}
+	if (argc < 2 &&
+	    mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0) == MAP_FAILED)
+		no("mmap", errno);
+	usleep(300000);
+	yes("memory-files", "%zu", n);
+}
+
+/* Fills FOLDER: MEBIBYTES at most, by WRITE or fallocate, in files of 4 MiB. */
+static void fill(int argc, char **argv)
+{
+	const char *folder = argc ? argv[0] : "/tmp", *how = argc > 2 ? argv[2] : "write";
+	int most = argc > 1 ? atoi(argv[1]) : 64, done = 0;
+	static char block[1 << 20];
+
+	memset(block, 7, sizeof(block));
+	for (int i = 0; i * 4 < most; i++) {
+		char path[4096];
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/fill-%s-%d", folder, how, i);
+		fd = open(path, O_WRONLY | O_CREAT, 0644);
+		if (strcmp(how, "fallocate") == 0) {
+			if (fd < 0 || fallocate(fd, 0, 0, 4 << 20) < 0) {
+				printf("= stopped %s\n", strerrorname_np(errno));
+				break;
+			}
+			done += 4;
+		} else {
+			for (int m = 0; m < 4 && fd >= 0; m++) {
+				if (write(fd, block, sizeof(block)) != (ssize_t)sizeof(block)) {
+					printf("= stopped %s\n", strerrorname_np(errno));
+					fd = -1;
+					break;
+				}
+				done++;
+			}
+		}
+		if (fd < 0)
+			break;
+		close(fd);
+		usleep(5000);
+	}
+	printf("= filled %d\n", done);
+}
+
+/* MOST empty files in FOLDER. */
+static void files(int argc, char **argv)
+{
+	int most = argc > 1 ? atoi(argv[1]) : 100000, made = 0;
+
+	if (chdir(argc ? argv[0] : "/tmp") < 0)
+		return;
+	for (; made < most; made++) {
+		char name[256];
+		int fd;
+
+		snprintf(name, sizeof(name), "%0200d", made);
+		fd = open(name, O_WRONLY | O_CREAT, 0644);
+		if (fd < 0) {
+			printf("= stopped %s\n", strerrorname_np(errno));
+			break;
+		}
+		close(fd);
+	}
+	printf("= files %d\n", made);
+}
+
+static void deep(int argc, char **argv)
+{
+	int most = argc > 1 ? atoi(argv[1]) : 10000, made = 0;
+
+	if (chdir(argc ? argv[0] : "/tmp") < 0)
+		return;
+	while (made < most && mkdir("d", 0755) == 0 && chdir("d") == 0)
+		made++;
+	printf("= folders %d\n", made);
+}
+
+/* Kernel objects until there are no more, or MOST; then the host looks. */
+static void objects(int argc, char **argv)
+{
+	int most = argc > 1 ? atoi(argv[1]) : 5000, n;
+	timer_t timer;
+	pid_t pid;
+
+	for (n = 0; n < most && inotify_init1(IN_CLOEXEC) >= 0; n++)
+		;
+	printf("= inotify %d\n", n);
+	for (n = 0; n < most && posix_openpt(O_RDWR | O_NOCTTY) >= 0; n++)
+		;
+	printf("= ptys %d\n", n);
+	for (n = 0; n < most && timer_create(CLOCK_MONOTONIC,
+					     &(struct sigevent){ .sigev_notify = SIGEV_SIGNAL,
+								 .sigev_signo = SIGUSR1 },
+					     &timer) == 0;
+	     n++)
+		;
+	printf("= timers %d\n", n);
+	{
+		sigset_t set;
+
+		sigemptyset(&set);
+		sigaddset(&set, SIGRTMIN + 3);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		for (n = 0; n < 20000 && sigqueue(getpid(), SIGRTMIN + 3, (union sigval){ 0 }) == 0;
+		     n++)
+			;
+		printf("= signals %d\n", n);
+	}
+	pid = fork(); /* its own table of descriptors */
+	if (pid == 0) {
+		for (n = 0; n < 100000 && epoll_create1(0) >= 0; n++)
+			;
+		printf("= epolls %d\n", n);
+		fflush(stdout);
+		sleep(5);
+		_exit(0);
+	}
+	if (argc)
+		let_host_look(argv[0]);
+	kill(pid, SIGKILL);
+}
+
+static void *spin_thread(void *arg)
+{
+	for (;;)
+		__asm__ volatile("");
+	return arg;
+}
+
+static void spin(int argc, char **argv)
+{
+	pthread_t t;
+
+	for (int i = 1; i < (argc ? atoi(argv[0]) : 4); i++)
+		pthread_create(&t, NULL, spin_thread, NULL);
+	alarm((unsigned)(argc > 1 ? atoi(argv[1]) : 1));
+	spin_thread(NULL);
+}
+
+static void affinity(int argc, char **argv)
+{
+	cpu_set_t all;
+
+	CPU_ZERO(&all);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		CPU_SET(i, &all);
+	tried("sched_setaffinity", sched_setaffinity(0, sizeof(all), &all));
+	if (argc)
+		let_host_look(argv[0]);
+}
+
+/* MOST orphans, one after the other. */
+static void orphans(int argc, char **argv)
+{
+	int most = argc ? atoi(argv[0]) : 1000, made = 0;
+
+	for (; made < most; made++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			if (fork() == 0)
+				_exit(0);
+			_exit(0);
+		}
+		if (pid < 0) {
+			usleep(2000);
+			made--;
+			continue;
+		}
+		waitpid(pid, NULL, 0);
+		usleep(200); /* init is to be tried, not outrun */
+	}
+	printf("= orphans %d\n", made);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct subcommand all[] = {
+		{ "children", children },
+		{ "threads", threads },
+		{ "bomb", bomb },
+		{ "memory", memory },
+		{ "memory-files", memory_files },
+		{ "fill", fill },
+		{ "files", files },
+		{ "deep", deep },
+		{ "objects", objects },
+		{ "spin", spin },
+		{ "affinity", affinity },
+		{ "orphans", orphans },
+		{ NULL, NULL },
+	};
+
+	return dispatch(all, argc, argv);
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""2.8 of the attack corpus: resource exhaustion. Everything is small and short: the machine is shared."""
+
+import os
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import (INSIDE, SCRATCH_PIDS, attackers_uid, canary, held, inside, mount, on_host,  # noqa: E402
+                    outside, program, timed)
+from harness import brig, descendants, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
+
+
+def fact(done, name):
+    for line in done.stdout.decode(errors="replace").splitlines():
+        if line.startswith(f"= {name} "):
+            return line.split(" ", 2)[2]
+    return None
+
+
+def cpu_ticks(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def enforcer(name):
+    return brig("run", "--json", "--", "true").json["isolation"]["limits"][name]
+
+
+@test
+def a083_processes_and_threads_are_capped():
+    for what in ("children", "threads"):
+        control = on_host(*SCRATCH_PIDS, "prlimit", "--nproc=2000", program("resources"), what, "100", timeout=20)
+        assert fact(control, what) == "100", "the control proves nothing"
+        done = brig("run", "--json", "--pids", "32", "--timeout", "10s", *mount("resources"), "--", INSIDE, what, "100")
+        r = done.json
+        made = [s for s in r["stdout"].splitlines() if s.startswith(f"= {what}")]
+        if enforcer("pids") == "cgroup":
+            assert int(made[0].split()[2]) < 32, made
+        else:
+            assert r["outcome"] == "limit" and "pids" in r["limits_hit"], r
+
+
+@test(limit=90)
+def a083_a_fork_bomb_goes_off_inside():
+    with canary():
+        p = start_brig("run", "--json", "--pids", "32", "--memory", "128m", "--timeout", "2s", *mount("resources"), "--", INSIDE, "bomb")
+        began, most = time.monotonic(), 0
+        while p.poll() is None and time.monotonic() < began + 15:
+            most = max(most, len(descendants(p.pid)))
+            took, _ = timed(on_host, "true")
+            assert took < 3, "the host cannot start a process"
+        out, _ = p.communicate(timeout=10)
+        assert p.returncode in (124, 137, 1) or b'"limit"' in out, out[-400:]
+        assert most <= 80, f"{most} processes"
+        assert wait_until(lambda: not [n for n in descendants().values() if n.startswith("resources")], 2), "some are left"
+
+
+@test
+def a084_memory_is_capped_in_every_form():
+    assert outside("resources", "memory", "160").worked, "the control proves nothing"
+    with canary(attackers_uid()):
+        for args in (("memory", "160"), ("memory-files", "160"), ("memory-files", "160", "/dev/shm/x"), ("memory-files", "160", "/tmp/x")):
+            r = brig("run", "--json", "--memory", "64m", "--timeout", "20s", *mount("resources"), "--", INSIDE, *args).json
+            assert (r["outcome"], r["exit_code"], r["limits_hit"]) == ("oom", 137, ["memory"]), (args, r["outcome"], r["limits_hit"], r["stdout"])
+
+
+@test
+def a084_many_small_processes_count_together():
+    code = "import os,time\nfor i in range(8):\n  if os.fork() == 0:\n    x = bytearray(16 << 20)\n    time.sleep(3)\n    os._exit(0)\ntime.sleep(4)"
+    r = brig("run", "--json", "--memory", "64m", "--timeout", "20s", "--", "python3", "-c", code).json
+    assert r["outcome"] == "oom", r
+
+
+@test
+def a086_cpus_are_capped():
+    def spin(*options):
+        """CPUs used, as the host counts them."""
+        p = start_brig("run", "--timeout", "10s", *options, *mount("resources"), "--", INSIDE, "spin", "4", "8")
+        try:
+            pid = wait_until(lambda: next((i for i, n in descendants(p.pid).items() if n == "attack"), None))
+            began, ticks = time.monotonic(), cpu_ticks(pid)
+            time.sleep(1)
+            return (cpu_ticks(pid) - ticks) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - began)
+        finally:
+            p.terminate()
+            p.wait()
+
+    if enforcer("memory") == "cgroup":
+        free, capped = spin(), spin("--cpus", "0.2")
+        assert capped < 0.3 and free > capped, (free, capped)
+        return
+    with held("run", "--cpus", "1", *mount("resources"), "--", INSIDE, "affinity", "/workspace") as h:
+        assert all(len(os.sched_getaffinity(p)) == 1 for p in h.guests())
+    assert h.process.result.denied == {"sched_setaffinity": "EPERM"}
+
+
+@test
+def a087_private_folders_are_sized_together():
+    assert fact(on_host(program("resources"), "fill", scratch(), "24"), "filled") == "24"
+    for how in ("write", "fallocate"):
+        total = 0
+        line = "; ".join(f"{INSIDE} fill {d} 64 {how}" for d in ("/tmp", "$HOME", "/dev/shm", "/var/tmp"))
+        done = brig("run", "--set", "limits.tmp=8m", *mount("resources"), "--", "sh", "-c", line)
+        total = sum(int(s.split()[2]) for s in done.text.splitlines() if s.startswith("= filled"))
+        assert total <= 10 and "= stopped ENOSPC" in done.text, (how, done.text)
+
+
+@test
+def a087_a_sparse_file_cannot_be_filled_later():
+    done = brig("run", "--set", "limits.tmp=8m", "--", "sh", "-c", "truncate -s 1g /tmp/x && dd if=/dev/zero of=/tmp/x bs=1M count=64 conv=notrunc; du -m /tmp/x")
+    assert int(done.text.split()[0]) <= 10, done.text
+
+
+def size_of(folder):
+    return sum(p.stat().st_blocks * 512 for p in pathlib.Path(folder).rglob("fill-*"))
+
+
+@test
+def a087_the_workspace_is_limited_by_disk():
+    r = brig("run", "--json", "--disk", "8m", "--timeout", "10s", *mount("resources"), "--", "sh", "-c", f"{INSIDE} fill /workspace 128; sleep 3").json
+    assert r["outcome"] == "limit" and "disk" in r["limits_hit"], r
+    assert size_of(workspace()) < 64 << 20, size_of(workspace())
+
+
+@test
+def a087_no_other_place_is_writable():
+    done = brig("run", "--", "sh", "-c", "find / -type d -writable -not -path '/proc/*' 2>/dev/null")
+    assert set(done.text.split()) <= {"/tmp", "/var/tmp", "/home/brig", "/dev/shm", "/workspace"}, done.text
+
+
+@test
+def a088_empty_files_are_limited_too():
+    """Each takes about a KiB of the kernel's memory, and no block."""
+    p = start_brig("run", "--json", "--memory", "64m", "--set", "limits.tmp=8m", "--timeout", "20s", *mount("resources"), "--", INSIDE, "files", "/tmp", "200000")
+    out, _ = p.communicate(timeout=40)
+    text = out.decode()
+    took, _ = timed(brig, "run", "--", "true")
+    assert took < 3
+    assert '"oom"' in text or "= stopped" in text, f"200,000 files in a folder of 8 MiB: {text[:300]}"
+
+
+@test
+def a088_deep_folders_and_long_names_do_not_slow_the_end():
+    done = brig("run", "--timeout", "30s", *mount("resources"), "--", INSIDE, "deep", "/tmp", "4000")
+    assert fact(done, "folders") == "4000"
+    took, _ = timed(brig, "run", "--json", "--timeout", "30s", *mount("resources"), "--", INSIDE, "files", "/tmp", "20000")
+    assert took < 5, took
+
+
+def host_still_works():
+    """The host's user, as whom brig was started, still gets what it needs."""
+    code = ("import ctypes, os, signal, subprocess, sys\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+            "fd = libc.inotify_init1(0)\nassert fd >= 0, 'inotify: ' + os.strerror(ctypes.get_errno())\n"
+            "m, s = os.openpty()\nos.pipe()\nassert subprocess.run(['true']).returncode == 0\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [40])\nlibc.sigqueue(os.getpid(), 40, None)\nassert 40 in signal.sigpending(), 'signals'\n")
+    return on_host("/usr/bin/python3", "-c", code)
+
+
+@test(alone=True)
+def a090_and_a091_kernel_objects_run_out_for_the_sandbox_only():
+    before = host_still_works()
+    assert before.returncode == 0, f"the control proves nothing: {before.stderr.decode()}"
+    with held("run", "--timeout", "20s", *mount("resources"), "--", INSIDE, "objects", "/workspace", "3000") as h:
+        after = host_still_works()
+    print(h.process.result.facts)
+    assert after.returncode == 0, after.stderr.decode().strip().splitlines()[-1]
+
+
+@test(alone=True)
+def a091_the_hosts_user_can_still_start_processes():
+    with held("run", "--pids", "32", "--timeout", "10s", *mount("resources"), "--", INSIDE, "children", "28", "/workspace") as h:
+        assert on_host("sh", "-c", "for i in 1 2 3 4 5; do true & done; wait").returncode == 0
+        assert len(h.guests()) <= 32
+
+
+@test
+def a092_a_huge_sparse_file_costs_nothing():
+    took, done = timed(brig, "run", "--json", "--", "sh", "-c", "truncate -s 8E big; truncate -s 4E /tmp/big; ls")
+    assert took < 5 and done.json["outcome"] == "exited"
+    assert size_of(workspace()) == 0
+
+
+@test
+def a096_is_not_provided_and_says_so():
+    """I/O bandwidth: no limit, and none is claimed."""
+    limits = brig("run", "--json", "--", "true").json["isolation"]["limits"]
+    assert "io" not in limits or limits["io"] in (None, "none"), limits
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,639 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small library for tests that drive the real brig from outside: tests/run and tests/escape.
+
+    @test                                    # runs twice: started by root, and by an ordinary user
+    def the_exit_status_is_the_commands_own():
+        assert brig("run", "--", "sh", "-c", "exit 7").status == 7
+
+Every test is a process of its own with a private mount namespace, /tmp and set of folders, and is
+compared before and after: what brig leaves behind (processes, mounts, cgroups, files) fails the
+test. A test may write in workspace() and scratch() as it likes; what it puts elsewhere it removes.
+Its files belong to the identity that starts brig.
+
+Run one file: `python3 tests/run/test_x.py [-v] [WORD...]`; all: tests/run-suite. From outside come
+BRIG (the program; default build/brig), BRIG_WRAP (a command put in front of it), TIME_FACTOR (a
+multiple for every limit, for emulated machines), CI or MUST_RUN (a skip is a failure).
+Without root, tests run once, as the user there is; what only root can do is then left out.
+"""
+
+import argparse
+import collections
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import select
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True  # leave nothing in the source tree
+
+__all__ = ["brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_c", "descendants", "home",
+           "identity", "main", "namespaces", "scratch", "skip", "start_brig", "test", "tree", "uid", "wait_until",
+           "workspace"]
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+ORDINARY = 4242  # no passwd entry on purpose: brig must not need one
+FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
+GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
+SKIPPED = 77
+# Files brig may keep in its state and runtime folders, by their path below them.
+KEPT = ("brig", "brig/workspaces", "brig/workspaces/lock", "brig/trusted", "brig/quarantine", "brig/audit")
+
+IS_ROOT = os.geteuid() == 0
+MUST_RUN = os.environ.get("CI") == "true" or os.environ.get("MUST_RUN") == "1"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_tests = []
+_now = None  # the running test's Place, in its own process
+
+
+# ---- writing tests ----
+
+
+class Test:
+    def __init__(self, function, as_user="both", slow=False, alone=False, limit=60):
+        assert as_user in ("root", "user", "both")
+        self.function, self.slow, self.alone, self.limit = function, slow, alone, limit * FACTOR
+        self.name = function.__name__
+        self.file = pathlib.Path(function.__code__.co_filename).name
+        self.users = ("root", "user") if as_user == "both" else (as_user,)
+
+
+def test(function=None, **options):
+    """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), limit (seconds)."""
+    if function is None:
+        return lambda f: test(f, **options)
+    _tests.append(Test(function, **options))
+    return function
+
+
+class Skip(Exception):
+    pass
+
+
+def skip(reason):
+    """Give up on this test here; in CI that is a failure."""
+    raise Skip(reason)
+
+
+def identity():
+    """'root' or 'user': who starts brig in this test."""
+    return _now.user
+
+
+def uid():
+    """The uid that starts brig in this test."""
+    return _now.uid
+
+
+def workspace():
+    """The folder brig is started in: empty, owned by the one who starts it."""
+    return _now.work
+
+
+def scratch():
+    """A second folder of the same owner, not shown to brig unless the test says so."""
+    return _now.scratch
+
+
+def home():
+    return _now.home
+
+
+# ---- calling brig ----
+
+
+class Done:
+    """How a call ended. status is what a shell would call $?: 128+N for signal N."""
+
+    def __init__(self, argv, status, stdout, stderr):
+        self.argv, self.status, self.stdout, self.stderr = argv, status, stdout, stderr
+        self._json = None
+
+    @property
+    def text(self):
+        return self.stdout.decode()
+
+    @property
+    def errors(self):
+        return self.stderr.decode()
+
+    @property
+    def json(self):
+        if self._json is None:
+            self._json = json.loads(self.stdout)
+        return self._json
+
+
+def brig_path():
+    """The program under test: a copy every user can reach, so that a rebuild disturbs nobody."""
+    return _now.base / "bin/brig"
+
+
+def brig_argv(*args):
+    """The whole command line that starts brig as this test's identity."""
+    argv = [*_now.wrap, str(brig_path()), *map(os.fspath, args)]
+    if IS_ROOT and _now.user == "user":
+        argv = ["setpriv", f"--reuid={_now.uid}", f"--regid={_now.uid}", "--clear-groups", "--inh-caps=-all",
+                "--", *argv]
+    return argv
+
+
+def brig_environment(env=None):
+    """A small fixed environment and env's changes to it; None removes a variable."""
+    names = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TERM": "dumb",
+             "HOME": str(_now.home), "XDG_STATE_HOME": str(_now.state), "XDG_RUNTIME_DIR": str(_now.runtime)}
+    names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
+    names.update(env or {})
+    return {k: v for k, v in names.items() if v is not None}
+
+
+def start_brig(*args, env=None, cwd=None, **popen):
+    """Start brig and return the Popen, for tests that signal it or talk to it."""
+    popen.setdefault("stdin", subprocess.DEVNULL)
+    popen.setdefault("stdout", subprocess.PIPE)
+    popen.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen(brig_argv(*args), env=brig_environment(env), cwd=cwd or _now.work, **popen)
+
+
+def brig(*args, input=b"", env=None, cwd=None, timeout=30):
+    """Run brig to its end; past timeout it is killed and the test fails."""
+    p = start_brig(*args, env=env, cwd=cwd, stdin=subprocess.PIPE)
+    try:
+        out, err = p.communicate(input, timeout * FACTOR)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        out, err = p.communicate()
+        raise AssertionError(f"brig took over {timeout} s: {shlex.join(p.args)}\n{_shown(out)}{_shown(err)}") from None
+    status = p.returncode if p.returncode >= 0 else 128 - p.returncode
+    done = Done(p.args, status, out, err)
+    _now.calls.append(done)
+    return done
+
+
+def compile_c(source, *flags):
+    """Compile a C file to a static program that everyone can run; returns its path. Made once."""
+    source = pathlib.Path(source)
+    command = ["gcc", "-static", "-O1", "-D_GNU_SOURCE", *flags]
+    key = hashlib.sha256(repr((source.read_bytes(), command, platform.machine())).encode()).hexdigest()[:16]
+    ready = _now.base / "bin" / f"{source.stem}-{key}"
+    kept = _brig_given().parent / "test-programs" / ready.name  # spares an emulated machine the compiler
+    with _files_as(os.geteuid()), _locked(_now.base / "lock"):
+        if not ready.exists() and kept.exists():
+            shutil.copy(kept, ready)
+        if not ready.exists():
+            made = subprocess.run([*command, "-o", f"{ready}.new", str(source)], capture_output=True, text=True, check=False)
+            assert made.returncode == 0, f"cannot compile {source}:\n{made.stderr}"
+            os.rename(f"{ready}.new", ready)
+            with contextlib.suppress(OSError):
+                kept.parent.mkdir(exist_ok=True)
+                shutil.copy(ready, f"{kept}.{os.getpid()}")
+                os.rename(f"{kept}.{os.getpid()}", kept)
+    return ready
+
+
+# ---- looking at the machine ----
+
+
+def tree(path):
+    """Everything below a folder as {relative path: (type and mode, uid, size or link target)}."""
+    path, found = pathlib.Path(path), {}
+    for folder, folders, files in os.walk(path):
+        for name in folders + files:
+            full = os.path.join(folder, name)
+            with contextlib.suppress(FileNotFoundError):
+                st = os.lstat(full)
+                what = os.readlink(full) if stat.S_ISLNK(st.st_mode) else None if stat.S_ISDIR(st.st_mode) else st.st_size
+                found[os.path.relpath(full, path)] = (stat.filemode(st.st_mode), st.st_uid, what)
+    return found
+
+
+def _stat_fields(pid):
+    text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    name, rest = text[text.index("(") + 1:].rsplit(")", 1)
+    return name, rest.split()
+
+
+def descendants(top=None):
+    """The living processes below one (this one, if not said) as {pid: name}, zombies left out."""
+    parents, names = collections.defaultdict(list), {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError):
+                name, fields = _stat_fields(entry)
+                parents[int(fields[1])].append(int(entry))
+                if fields[0] not in "ZX":
+                    names[int(entry)] = name
+    below, todo = {}, [top or os.getpid()]
+    while todo:
+        for pid in parents[todo.pop()]:
+            todo.append(pid)
+            if pid in names:
+                below[pid] = names[pid]
+    return below
+
+
+def namespaces(pids=None):
+    """The distinct namespaces that processes (all, if not said) live in, as {(kind, inode)}."""
+    found = set()
+    for pid in pids if pids is not None else [e for e in os.listdir("/proc") if e.isdigit()]:
+        with contextlib.suppress(OSError):
+            for kind in os.listdir(f"/proc/{pid}/ns"):
+                found.add((kind, os.stat(f"/proc/{pid}/ns/{kind}").st_ino))
+    return found
+
+
+def cgroups():
+    """The cgroup folders that carry brig's name, those of its bench aside."""
+    return {os.path.join(at, d) for at, dirs, _ in os.walk("/sys/fs/cgroup") for d in dirs
+            if d.startswith("brig") and not d.startswith("brig-bench")}
+
+
+def wait_until(condition, seconds=5.0, every=0.01):
+    """Poll until the condition holds; its last value."""
+    end = time.monotonic() + seconds * FACTOR
+    while not (value := condition()) and time.monotonic() < end:
+        time.sleep(every)
+    return value
+
+
+def _populated(cgroup):
+    for folder, _, _ in os.walk(cgroup):
+        with contextlib.suppress(OSError):
+            if pathlib.Path(folder, "cgroup.procs").read_text().strip():
+                return True
+    return False
+
+
+# ---- one test, in its own process ----
+
+
+class Place:
+    """The folders of one test, its identity, and what was there before it."""
+
+    def __init__(self, base, number, user, alone):
+        self.base, self.user, self.alone, self.calls = base, user, alone, []
+        self.uid = os.geteuid() if user == "root" or not IS_ROOT else ORDINARY
+        self.wrap = (base / "bin/wrap").read_text().split("\n") if (base / "bin/wrap").exists() else []
+        top = base / f"{number:04}"
+        top.mkdir(mode=0o755)
+        self.work, self.scratch, self.home, self.state, self.runtime = (
+            self._folder(top / name) for name in ("work", "scratch", "home", "state", "runtime"))
+        # Without idmapped mounts root's runs need a workspace that is not root's.
+        if self.wrap and self.uid == 0:
+            os.chown(self.work, ORDINARY, ORDINARY)
+            os.chown(self.scratch, ORDINARY, ORDINARY)
+        self.tmp = self._private_view(top / "tmp") if IS_ROOT else pathlib.Path("/tmp")
+        self.before = self._look()
+
+    def _folder(self, path):
+        path.mkdir(mode=0o700 if path.name in ("home", "state", "runtime") else 0o755)
+        if IS_ROOT:
+            os.chown(path, self.uid, self.uid)
+        return path
+
+    @staticmethod
+    def _private_view(tmp):
+        """A mount namespace of its own, still with shared propagation, so that a leaking mount is seen."""
+        tmp.mkdir()
+        tmp.chmod(0o1777)
+        again = tmp / TOP.relative_to("/tmp") if TOP.is_relative_to("/tmp") else None  # the sources stay visible
+        CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, MS_SHARED = 0x20000, 0x1000, 0x4000, 1 << 18, 1 << 20
+        _check(_libc.unshare(CLONE_NEWNS))
+        _mount(None, "/", MS_REC | MS_PRIVATE)
+        if again:
+            again.mkdir(parents=True)
+            _mount(TOP, again, MS_BIND)
+        _mount(tmp, "/tmp", MS_BIND | MS_REC)
+        _mount(None, "/", MS_REC | MS_SHARED)
+        return pathlib.Path("/tmp")
+
+    def _files(self):
+        found = {str(self.home / p) for p in tree(self.home)}
+        for folder in (self.state, self.runtime):
+            found |= {str(folder / p) for p in tree(folder) if p not in KEPT and not p.startswith(("brig/audit/", "brig/quarantine/"))}
+        for entry in os.scandir(self.tmp):
+            if IS_ROOT or entry.name.startswith("brig"):
+                found.add(entry.path)
+        for folder in ("/dev/shm", "/run"):
+            # /run/brig is root's folder of locks, and stays.
+            found |= {e.path for e in os.scandir(folder) if e.name.startswith("brig") and e.path != "/run/brig"}
+        return found
+
+    def _look(self):
+        mounts = {line.split(" ", 2)[2] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()}
+        return {"process": {f"{pid} ({name})" for pid, name in descendants().items()}, "mount": mounts,
+                "cgroup": cgroups(), "file": self._files()}
+
+    def residue(self):
+        """What is here now and was not before, after the kernel had its time; a list of lines."""
+        end = time.monotonic() + GRACE
+        while True:
+            _reap()
+            now = self._look()
+            left = [(kind, thing) for kind, things in now.items() for thing in sorted(things - self.before[kind])
+                    # A cgroup with processes, or one left by a brig that a test beside this one killed.
+                    if kind != "cgroup" or (self.alone and not _populated(thing))]
+            if not left or time.monotonic() > end:
+                return [f"{kind} left behind: {thing}" for kind, thing in left]
+            time.sleep(0.01)
+
+
+def _check(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _mount(source, target, flags):
+    _check(_libc.mount(os.fsencode(source) if source else None, os.fsencode(target), None, flags, None))
+
+
+def _adopt_orphans():
+    """What a dead brig leaves becomes our child, and is found."""
+    PR_SET_CHILD_SUBREAPER = 36
+    _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def _reap():
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+@contextlib.contextmanager
+def _files_as(user):
+    """Make files as that user, so that fixtures belong to the one who starts brig; ends at exec.
+
+    Root keeps its capabilities meanwhile: the tree may be one that only root can read."""
+    PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP = 28, 4
+    if IS_ROOT:
+        _check(_libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
+    old = _libc.setfsgid(user), _libc.setfsuid(user)
+    if IS_ROOT:
+        _check(_libc.prctl(PR_SET_SECUREBITS, 0, 0, 0, 0))
+    try:
+        yield
+    finally:
+        _libc.setfsuid(old[1])
+        _libc.setfsgid(old[0])
+
+
+@contextlib.contextmanager
+def _locked(path):
+    with open(path, "w", encoding="ascii") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def _shown(data, most=2000):
+    text = data.decode(errors="backslashreplace")
+    return text if len(text) <= most else f"{text[:most]}... ({len(data)} bytes)\n"
+
+
+def _print_calls(calls):
+    for c in calls[-3:]:
+        print(f"$ {shlex.join(c.argv)}\nstatus {c.status}")
+        for name, data in (("stdout", c.stdout), ("stderr", c.stderr)):
+            if data:
+                print(f"--- {name}\n{_shown(data).rstrip()}")
+
+
+def _run_here(t, place):
+    """Run the test in this process; returns its exit status. What is printed is shown if it fails."""
+    status = 0
+    try:
+        with _files_as(place.uid):
+            t.function()
+    except Skip as e:
+        print(e)
+        status = SKIPPED
+    except BaseException:  # noqa: BLE001 - also SystemExit: whatever it is, the test did not pass
+        traceback.print_exc(file=sys.stdout)
+        status = 1
+    if left := place.residue():
+        print(*left, sep="\n")
+        status = 1
+    for pid in descendants():
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    if status == 1:
+        _print_calls(place.calls)
+    return status
+
+
+def _child(t, base, number, user, log):
+    global _now
+    try:
+        os.setsid()
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+        _adopt_orphans()
+        _now = Place(base, number, user, t.alone)
+        os.chdir(_now.work)
+        status = _run_here(t, _now)
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc(file=sys.stdout)
+        status = 1
+    sys.stdout.flush()
+    os._exit(status)
+
+
+# ---- all of them ----
+
+
+class Running:
+    """A started test: its process, its log, its deadline."""
+
+    def __init__(self, base, number, case):
+        self.number, self.case, (self.test, self.user) = number, case, case
+        self.log = tempfile.TemporaryFile()
+        self.began = time.monotonic()
+        self.deadline = self.began + self.test.limit
+        self.late = False
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _child(self.test, base, number, self.user, self.log.fileno())
+        self.pidfd = os.pidfd_open(self.pid)
+
+    def kill(self):
+        """Everything it started, then itself: a list first, since the dead have no children."""
+        self.late = True
+        for pid in [*descendants(self.pid), self.pid]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    def finish(self):
+        """Returns (verdict, seconds, output)."""
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.pidfd)
+        self.log.seek(0)
+        output = self.log.read().decode(errors="replace")
+        self.log.close()
+        if self.late:
+            output += f"killed: over its limit of {self.test.limit:.0f} s\n"
+        elif status not in (0, 1, SKIPPED):
+            output += f"the test process ended with status {status}\n"
+        verdict = "fail" if self.late else {0: "ok", SKIPPED: "skip"}.get(status, "fail")
+        return verdict, time.monotonic() - self.began, output
+
+
+class Reporter:
+    """Prints results in the order of declaration, whatever the order of their ends."""
+
+    def __init__(self, verbose):
+        self.verbose, self.next, self.waiting = verbose, 0, {}
+        self.count = collections.Counter()
+
+    def add(self, number, case, verdict, seconds, output):
+        self.count[verdict] += 1
+        self.waiting[number] = (case, verdict, seconds, output)
+        while self.next in self.waiting:
+            self._print(*self.waiting.pop(self.next))
+            self.next += 1
+
+    def _print(self, case, verdict, seconds, output):
+        t, user = case
+        if self.verbose or verdict != "ok":
+            print(f"{verdict:4} {t.file}: {t.name} ({user}, {seconds * 1000:.0f} ms)", flush=True)
+        if verdict != "ok":
+            print("".join(f"     {line}\n" for line in output.splitlines()), end="", flush=True)
+
+    def summary(self):
+        print(f"{self.count['ok']} passed, {self.count['fail']} failed, {self.count['skip']} skipped", flush=True)
+        return int(self.count["fail"] > 0 or MUST_RUN and self.count["skip"] > 0)
+
+
+def _wait(running):
+    """Block until one of the running tests has ended; returns it. Kills those past their time."""
+    poll = select.poll()
+    for r in running:
+        poll.register(r.pidfd, select.POLLIN)
+    while True:
+        soonest = min((r.deadline for r in running if not r.late), default=time.monotonic() + 1)
+        ready = poll.poll(max(0, (soonest - time.monotonic()) * 1000) + 1)
+        for r in running:
+            if any(fd == r.pidfd for fd, _ in ready):
+                return r
+            if not r.late and time.monotonic() > r.deadline:
+                r.kill()
+
+
+def _run_all(cases, jobs, base, report):
+    """Those that may have company first, then the others one by one."""
+    order = sorted(range(len(cases)), key=lambda i: cases[i][0].alone)
+    running = []
+    try:
+        for number in order:
+            width = 1 if cases[number][0].alone else jobs
+            while len(running) >= width:
+                _collect(running, base, report)
+            running.append(Running(base, number, cases[number]))
+        while running:
+            _collect(running, base, report)
+    finally:
+        for r in running:
+            r.kill()
+
+
+def _collect(running, base, report):
+    r = _wait(running)
+    running.remove(r)
+    report.add(r.number, r.case, *r.finish())
+    shutil.rmtree(base / f"{r.number:04}", ignore_errors=True)
+
+
+def _brig_given():
+    return pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute()
+
+
+def _prepare(base):
+    """Copies of what is under test, where every user can reach them."""
+    base.chmod(0o755)
+    (base / "bin").mkdir(mode=0o755)
+    if not _brig_given().exists():
+        sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
+    shutil.copy(_brig_given(), base / "bin/brig")
+    (base / "bin/brig").chmod(0o755)
+    wrap = shlex.split(os.environ.get("BRIG_WRAP", ""))
+    if wrap:
+        program = shutil.which(wrap[0]) or sys.exit(f"harness: no '{wrap[0]}', named by BRIG_WRAP")
+        shutil.copy(program, base / "bin" / os.path.basename(program))
+        wrap[0] = str(base / "bin" / os.path.basename(program))
+        (base / "bin/wrap").write_text("\n".join(wrap))
+
+
+def _select(words, fast):
+    """The (test, user) pairs to run. A word matches part of a name; spaces count as underscores."""
+    words = [w.replace(" ", "_") for w in words]
+    users = ("root", "user") if IS_ROOT else ("user",)
+    return [(t, u) for t in _tests for u in t.users
+            if u in users and not (fast and t.slow) and (not words or any(w in t.name for w in words))]
+
+
+def _remove_cgroups(names):
+    """What failed tests left. Not earlier: a test beside the guilty one would take it for its own."""
+    for name in sorted(names, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(name)
+
+
+def _load(path):
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def main(argv=None):
+    # Started in the background a shell has us ignore some; tests send them and expect an answer.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    p = argparse.ArgumentParser(description="run black-box tests of brig")
+    p.add_argument("-v", "--verbose", action="store_true", help="print the tests that pass, too")
+    p.add_argument("-j", "--jobs", type=int, default=2)
+    p.add_argument("--fast", action="store_true", help="leave slow tests out")
+    p.add_argument("--list", action="store_true", help="print the names and run nothing")
+    p.add_argument("--file", action="append", default=[], help="a file with tests, repeatable")
+    p.add_argument("words", nargs="*", metavar="WORD", help="only tests with one of these in their name")
+    args = p.parse_args(argv)
+    for path in args.file:
+        _load(path)
+    cases = _select(args.words, args.fast)
+    if args.list:
+        print(*(f"{t.file}: {t.name} ({u})" for t, u in cases), sep="\n")
+        return 0
+    # Not below /tmp, which each test gets an own one of; not on tmpfs, which older kernels cannot map.
+    base = pathlib.Path(tempfile.mkdtemp(prefix="brig-tests.", dir="/var/tmp"))
+    had = cgroups()
+    _adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    report = Reporter(args.verbose or not args.file)
+    try:
+        _prepare(base)
+        _run_all(cases, max(1, args.jobs), base, report)
+    finally:
+        _reap()
+        _remove_cgroups(cgroups() - had)
+        shutil.rmtree(base, ignore_errors=True)
+    return report.summary()
+
+
+if __name__ == "__main__":
+    import harness  # the copy that the test files import, not this one
+
+    sys.exit(harness.main())

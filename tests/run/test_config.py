@@ -1,0 +1,463 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration as users meet it: files in five dialects, layers, trust, what `config` prints."""
+
+import contextlib
+import difflib
+import json
+import os
+import pathlib
+import random
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from harness import brig, home, main, scratch, test, workspace  # noqa: E402
+
+BRIG = """\
+brig: 1
+policy: readonly
+network: none
+profile: strict
+limits:
+  memory: 128m
+  timeout: 20s
+  pids: 40
+  tmp_exec: false
+env:
+  set:
+    GREETING: hello
+    LEVEL: 3
+  pass:
+    - EDITOR
+read:
+  - /etc/ssl
+mounts:
+  - source: /srv/data
+    target: /data
+egress:
+  deny:
+    - evil.example
+labels:
+  team: blue
+"""
+ROLE = """\
+apiVersion: initrunner/v1
+kind: Agent
+metadata:
+  name: runner
+spec:
+  role: Runs code
+  model:
+    provider: openai
+    name: some-model
+  tools:
+    - type: python
+      timeout_seconds: 30
+  security:
+    sandbox:
+      backend: auto
+      network: none
+      memory_limit: 64m
+      cpu_limit: 0.5
+      read_only_rootfs: true
+"""
+RLM = """\
+sandbox:
+  runtime: docker
+  default_timeout_seconds: 10
+  memory_limit_mb: 128
+  docker:
+    image: python:3.11-slim
+    memory_limit_mb: 128
+    cpus: 0.5
+    network_enabled: false
+"""
+AGENTS = """\
+image: example/runtime:1
+memory_limit: 128m
+cpu_limit: 0.5
+labels:
+  team: blue
+envs:
+  A: b
+"""
+IRONCLAW = """\
+SANDBOX_POLICY=readonly
+SANDBOX_TIMEOUT_SECS=20
+SANDBOX_MEMORY_LIMIT_MB=128
+"""
+FILES = {"f.yaml": BRIG, "role.yaml": ROLE, "rlm.yaml": RLM, "agents.yaml": AGENTS, "iron.env": IRONCLAW}
+
+
+def put(name, text, folder=None):
+    """A file in the scratch folder; its path."""
+    path = (folder or scratch()) / name
+    path.write_text(text)
+    return path
+
+
+def check(text, name="f.yaml"):
+    return brig("config", "check", put(name, text))
+
+
+def show(path, *more):
+    return brig("config", "show", "--config", path, "--json", *more).json
+
+
+@contextlib.contextmanager
+def no_trust_left():
+    """Takes the list of trusted files away afterwards."""
+    try:
+        yield
+    finally:
+        for name in ("trusted", "trusted.new"):
+            (home().parent / "state/brig" / name).unlink(missing_ok=True)
+
+
+# ---- config check ----
+
+
+@test
+def a_file_that_is_right_says_its_dialect():
+    for name, text, dialect in zip(FILES, FILES.values(), ("brig", "initrunner", "rlm", "agents", "ironclaw")):
+        done = check(text, name)
+        first, *rest = done.text.splitlines()
+        assert done.status == 0, done.errors
+        assert first.startswith(f"{scratch() / name}: ok ({dialect}, ") and first.endswith(" settings)"), first
+        assert any(line.startswith("backend: ") for line in rest)
+
+
+@test
+def a_mistake_exits_1_with_file_line_column_and_the_nearest_word():
+    for text, where, words in (
+            ("brig: 1\npolcy: readonly\n", "2:1", ("unknown key 'polcy'", "'policy'")),
+            ("brig: 1\nlimits:\n  memroy: 1g\n", "3:3", ("'memroy' in limits", "'memory'")),
+            ("brig: 1\nbackend: dokcer\n", "2:10", ("'dokcer'", "'docker'")),
+            ("brig: 1\nlimits: {memory: lots}\n", "2:18", ("memory", "'lots' is not a size")),
+            ("brig: 1\nread_only_root: yes\n", "2:17", ("bare 'yes'", "true")),
+            ("brig: 1\nread: &a [/x]\n", "2:7", ("anchors",)),
+            ("brig: 1\nbrig: 1\n", "2:1", ("stands twice",)),
+            ("brig: 1\nread: /x\n", "2:7", ("expected a list",)),
+            ("brig: 3\n", "1:7", ("version '3'",))):
+        done = check(text)
+        assert done.status == 1, text
+        assert done.stdout == b""
+        assert f"f.yaml:{where}: " in done.errors, done.errors
+        for word in words:
+            assert word in done.errors, (word, done.errors)
+
+
+@test
+def what_no_backend_can_do_is_a_line_and_no_mistake_of_the_file():
+    done = check("brig: 1\nimage: x\n")
+    assert done.status == 0
+    assert "a run would be refused: backend 'native' cannot honour --image" in done.text
+
+
+@test
+def a_file_that_is_not_there_or_no_file_is_an_error():
+    assert brig("config", "check", scratch() / "absent.yaml").status == 1
+    assert brig("config", "check", scratch()).status == 1
+    assert brig("config", "check").status == 125
+    assert "did you mean 'brig config check'" in brig("config", "chekc").errors
+
+
+@test
+def a_document_of_no_known_dialect_says_how_to_settle_it():
+    done = check("limits: {pids: 9}\n")
+    assert done.status == 1 and "--dialect" in done.errors and "brig: 1" in done.errors
+    assert brig("config", "check", scratch() / "f.yaml", "--dialect", "brig").status == 0
+    assert "'rlm'" in brig("config", "check", scratch() / "f.yaml", "--dialect", "rml").errors
+
+
+# ---- config show ----
+
+
+@test
+def json_has_bytes_milliseconds_and_the_keys_of_the_file():
+    s = show(put("f.yaml", BRIG))
+    assert s["dialect"] == "brig"
+    assert s["policy"] == "readonly"
+    assert s["limits"]["memory"] == 128 << 20 and s["limits"]["timeout"] == 20000
+    assert s["limits"]["cpus"] is None and s["limits"]["disk"] is None
+    assert s["env"] == {"set": {"GREETING": "hello", "LEVEL": "3"}, "pass": ["EDITOR"]}
+    assert s["mounts"] == [{"source": "/srv/data", "target": "/data", "read_only": True}]
+    assert s["user"] == "auto"
+    assert "origin" not in s
+
+
+@test
+def origin_says_who_wrote_each_setting():
+    path = put("f.yaml", BRIG)
+    origin = show(path, "--origin")["origin"]
+    assert origin["limits.memory"] == {"by": "file", "where": f"{path}:6:11"}
+    assert origin["limits.files"] == {"by": "default", "where": None}
+    text = brig("config", "show", "--config", path, "--origin", env={"BRIG_PIDS": "30"}).text
+    assert f"  memory: 128m  # file {path}:6:11\n" in text
+    assert "  pids: 30  # environment BRIG_PIDS\n" in text
+    assert "network: none  # file" in text
+
+
+@test
+def what_show_prints_is_a_brig_yaml_again():
+    first = brig("config", "show", "--config", put("f.yaml", BRIG)).text
+    assert brig("config", "show", "--config", put("again.yaml", first)).text == first
+
+
+@test
+def every_default_is_shown():
+    text = brig("config", "show").text
+    for line in ("policy: workspace_write", "backend: auto", "network: none", "  memory: 2g", "  pids: 256",
+                 "  timeout: 120s", "  output: 64k", "  cpus: null"):
+        assert line + "\n" in text, line
+
+
+# ---- runs ----
+
+
+@test
+def a_run_takes_its_settings_from_the_file_and_flags_win():
+    path = put("f.yaml", "brig: 1\nenv: {set: {A: file, B: file}}\nlimits: {timeout: 1h}\n")
+    line = "echo $A $B"
+    assert brig("exec", "--config", path, line).text == "file file\n"
+    assert brig("exec", line, "--config", path, "--env", "A=flag").text == "flag file\n"
+    plan = brig("plan", "--config", path, "--", "true")
+    assert plan.status == 0 and json.loads(plan.stdout)["backend"] == "native"
+
+
+@test
+def a_policy_of_the_file_holds():
+    path = put("f.yaml", "brig: 1\npolicy: readonly\n")
+    assert brig("run", "--config", path, "--", "touch", "x").status != 0
+    assert not (workspace() / "x").exists()
+
+
+@test
+def a_role_runs_with_its_limits():
+    done = brig("run", "--json", "--config", put("role.yaml", ROLE.replace("0.5", "1.0")), "--", "sh", "-c", "pwd; echo $((6*7))")
+    assert done.json["stdout"] == "/work\n42\n", done.errors
+
+
+@test
+def a_refused_file_stops_the_run_with_125():
+    path = put("f.yaml", "brig: 1\npolicy: readonyl\n")
+    for command in ("run", "plan"):
+        done = brig(command, "--config", path, "--", "touch", "started")
+        assert done.status == 125 and f"{path}:2:9: policy: " in done.errors
+    done = brig("run", "--json", "--config", path, "--", "touch", "started")
+    assert (done.json["outcome"], done.json["error"]["code"]) == ("refused", "config")
+    assert not (workspace() / "started").exists()
+    assert brig("run", "--config", scratch() / "absent", "--", "true").status == 125
+
+
+@test
+def a_file_cannot_lead_to_the_host_without_the_second_word():
+    for text in ("policy: full_access", "backend: none"):
+        path = put("f.yaml", f"brig: 1\n{text}\n")
+        done = brig("run", "--config", path, "--", "touch", "started")
+        assert done.status == 125 and "--i-know-this-is-not-a-sandbox" in done.errors
+    env = {"SANDBOX_POLICY": "full_access", "SANDBOX_ALLOW_FULL_ACCESS": "true"}
+    assert brig("run", "--", "touch", "started", env=env).status == 125
+    assert not (workspace() / "started").exists()
+
+
+@test
+def a_file_may_not_steer_the_loader_or_mount_the_system():
+    for line in ("env: {set: {LD_PRELOAD: /x.so}}", "env: {set: {BASH_ENV: x}}", "mounts: [\"/etc:/x\"]",
+                 "mounts: [\"/:/x\"]", "write: [/usr/local]", "mounts: [\"/var/lib:/x:rw\"]",
+                 "docker: {extra_args: [--privileged]}"):
+        done = check(f"brig: 1\n{line}\n")
+        assert done.status == 1, line
+
+
+# ---- the project's file ----
+
+
+@test
+def a_projects_file_tightens_at_once():
+    put(".brig.yaml", "policy: readonly\n", workspace())
+    assert brig("run", "--", "touch", "x").status != 0
+    (workspace() / ".brig.yaml").unlink()
+    assert brig("run", "--", "touch", "x").status == 0
+
+
+@test
+def a_projects_file_loosens_only_when_it_is_trusted_as_it_stands():
+    with no_trust_left():
+        path = put(".brig.yaml", "network: host\nlimits: {memory: 3g}\n", workspace())
+        done = brig("run", "--", "true")
+        assert done.status == 125 and f"{path}:1:10: network: " in done.errors and "brig allow" in done.errors
+        assert brig("allow").status == 0
+        assert brig("run", "--quiet", "--", "true").status == 0
+        assert brig("config", "show", "--json").json["limits"]["memory"] == 3 << 30
+        path.write_text(path.read_text() + "# changed\n")
+        assert brig("run", "--", "true").status == 125
+        assert brig("allow", path).status == 0
+        assert brig("run", "--quiet", "--", "true").status == 0
+        assert "no longer trusted" in brig("allow", "--revoke").text
+        assert brig("run", "--", "true").status == 125
+
+
+@test
+def what_runs_inside_cannot_trust_itself():
+    with no_trust_left():
+        brig("run", "--", "sh", "-c", "printf 'network: host\\n' > .brig.yaml")
+        assert brig("run", "--", "true").status == 125
+        (workspace() / ".brig.yaml").unlink()
+
+
+@test
+def allow_wants_a_file_that_reads():
+    with no_trust_left():
+        assert brig("allow").status == 125
+        put(".brig.yaml", "netwrok: host\n", workspace())
+        done = brig("allow")
+        assert done.status == 125 and "'netwrok'" in done.errors
+
+
+@test
+def a_users_file_sets_defaults_and_a_strangers_is_refused():
+    folder = home() / ".config/brig"
+    folder.mkdir(parents=True)
+    try:
+        path = put("config.yaml", "limits: {pids: 77}\n", folder)
+        shown = brig("config", "show", "--json", "--origin").json
+        assert shown["limits"]["pids"] == 77
+        assert shown["origin"]["limits.pids"] == {"by": "user", "where": f"{path}:1:16"}
+        path.chmod(0o666)
+        assert "written by everybody" in brig("run", "--", "true").errors
+    finally:
+        path.unlink()
+        folder.rmdir()
+        folder.parent.rmdir()
+
+
+# ---- broken in a thousand ways ----
+
+TOKENS = ("#", "&a ", "*a", "!!str ", "- ", "|", ">", "{", "}", "[", "]", ":", "'", '"', "~", "yes", "none", "host", "true",
+          "false", "0", "-1", "99999999999g", "..", "/", "\t", "  ", "---\n", "...\n", "<<: ", "%", "\x00", "\xff", "\u2028")
+RANKS = {"policy": ["readonly", "workspace_write", "full_access"], "profile": ["strict", "default", "debug"],
+         "network": ["none", "proxy", "bridge", "host"]}
+FLAGS = {"read_only_root": True, "limits.tmp_exec": False, "egress.https_only": True, "allow_full_access": False}
+GRANTS = ("read", "write", "mounts", "env.pass", "copies", "egress.allow", "egress.groups", "ports", "builtin_tools",
+          "docker.extra_args", "companions")
+
+
+def mutate(text, rng):
+    """The text with one to three accidents."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        lines = text.split("\n")
+        at, line = rng.randrange(len(text) + 1), rng.randrange(len(lines))
+        how = rng.randrange(9)
+        if how == 0:
+            text = text[:at] + text[at + 1:]
+        elif how == 1:
+            text = text[:at] + rng.choice(TOKENS) + text[at:]
+        elif how == 2:
+            text = text[:at] + chr(rng.randrange(32, 127)) + text[at + 1:]
+        elif how == 3:
+            text = text[:at]
+        else:
+            other = rng.randrange(len(lines))
+            if how == 4:
+                del lines[line]
+            elif how == 5:
+                lines.insert(other, lines[line])
+            elif how == 6:
+                lines[line], lines[other] = lines[other], lines[line]
+            elif how == 7:
+                lines[line] = "  " + lines[line]
+            else:
+                lines[line] = lines[line].removeprefix("  ")
+            text = "\n".join(lines)
+    return text
+
+
+def flat(shown):
+    """{dotted key: value} without what is not a setting."""
+    found = {}
+    for key, value in shown.items():
+        if key in ("origin", "dialect"):
+            continue
+        if isinstance(value, dict) and key not in ("labels", "companions"):
+            found.update({f"{key}.{name}": v for name, v in value.items()})
+        else:
+            found[key] = value
+    return found
+
+
+def weaker(key, was, now):
+    """Does the setting hold less back than it did?"""
+    if key in RANKS:
+        return RANKS[key].index(now) > RANKS[key].index(was)
+    if key in FLAGS:
+        return was is FLAGS[key] and now is not was
+    if key in GRANTS:
+        return any(x not in was for x in now)
+    if key == "egress.deny":
+        return any(x not in now for x in was)
+    if key == "backend":
+        return now == "none" and was != "none"
+    if key == "mount_roots":
+        return now != was and (not now or any(x not in was for x in now) and bool(was))
+    if key.startswith("limits.") and key != "limits.tmp_exec":
+        return was is not None and (now is None or now > was)
+    return False
+
+
+def block(lines, where):
+    """The lines of one setting: from its key to the end of what is indented below it. From 0."""
+    depth = [len(x) - len(x.lstrip()) for x in lines]
+    at = where
+    while at and (lines[at].lstrip().startswith("- ") or ":" not in lines[at] and "=" not in lines[at]):
+        at -= 1
+    end = at + 1
+    while end < len(lines) and (depth[end] > depth[at] or depth[end] == depth[at] and lines[end].lstrip().startswith("- ")):
+        end += 1
+    return range(at, end)
+
+
+def line_of(shown, key):
+    where = shown["origin"][key]["where"]
+    return int(where.rsplit(":", 2 if where.count(":") > 1 else 1)[1]) - 1 if where and ":" in where else None
+
+
+def excused(key, base, base_text, now, now_text):
+    """Was it this very setting that the accident hit?"""
+    a, b = base_text.split("\n"), now_text.split("\n")
+    steps = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    gone = {i for tag, i, j, _, _ in steps if tag != "equal" for i in range(i, j)}
+    new = {i for tag, _, _, i, j in steps if tag != "equal" for i in range(i, j)}
+    before, after = line_of(base, key), line_of(now, key)
+    return before is not None and bool(gone & set(block(a, before))) or after is not None and bool(new & set(block(b, after)))
+
+
+@test(as_user="user", limit=240)
+def a_thousand_mutated_files_neither_crash_nor_weaken_in_silence():
+    rng = random.Random(20250)
+    bases = {name: (text, show(put(name, text, workspace()), "--origin")) for name, text in FILES.items()}
+    resolved, failures = 0, []
+    total = 60 if os.environ.get("LIGHT") else 1000  # a start under the sanitizers takes its time
+    for n in range(total):
+        name = rng.choice(list(FILES))
+        text, base = bases[name]
+        mutant = mutate(text, rng)
+        path = workspace() / f"m-{name}"
+        path.write_bytes(mutant.encode("utf-8" if "\xff" not in mutant else "latin-1", "replace"))
+        done = brig("config", "show", "--config", path, "--json", "--origin")
+        assert done.status in (0, 125), f"{n}: status {done.status}\n{mutant}"
+        if done.status:
+            assert done.errors.startswith("brig: "), f"{n}: no error text\n{mutant}"
+            continue
+        resolved += 1
+        was, now = flat(base), flat(done.json)
+        for key in was:
+            if weaker(key, was[key], now[key]) and not excused(key, base, text, done.json, mutant):
+                failures.append(f"{n} {name}: {key} {was[key]} -> {now[key]}\n{mutant}")
+    print(f"{resolved} of {total} resolved")
+    assert not failures, f"{len(failures)} weaker in silence:\n" + "\n".join(failures[:5])
+    assert total / 10 < resolved < total * 0.9, resolved  # the test would prove little otherwise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

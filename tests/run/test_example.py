@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""libbrig as its users see it: the installed header, both libraries, the pkg-config file, the C example."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from harness import TOP, brig_argv, brig_environment, brig_path, main, scratch, test, tree, workspace  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
+EXAMPLE = TOP / "examples/run.c"
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+SAID = """stream 1: TEXT
+stream 2: hello
+11 bytes
+request: exited, exit 0
+readonly: exited, exit 1
+half a second: timeout, exit 124
+"""
+
+
+def call(*argv, **more):
+    """Run a tool to its end; its output."""
+    done = subprocess.run([*map(str, argv)], capture_output=True, text=True, check=False, **more)
+    assert done.returncode == 0, f"{argv}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def option(name):
+    """A build option of the tree under test."""
+    options = json.loads((BUILD / "meson-info/intro-buildoptions.json").read_text())
+    return next(o["value"] for o in options if o["name"] == name)
+
+
+def compiler():
+    """The compiler that can link with the tree under test."""
+    kinds = option("b_sanitize")
+    return ["cc"] if kinds == "none" else ["clang", f"-fsanitize={kinds}"]
+
+
+def install():
+    """make install into a folder of this test; the prefix in it."""
+    call("meson", "install", "--no-rebuild", "-C", BUILD, "--destdir", scratch() / "root")
+    return pathlib.Path(f"{scratch()}/root{option('prefix')}")
+
+
+def pkg_config(prefix, *args):
+    """What pkg-config says of the files below prefix, as arguments."""
+    folder = next(prefix.rglob("brig.pc")).parent
+    return call("pkg-config", f"--define-variable=prefix={prefix}", *args, "brig",
+                env={**os.environ, "PKG_CONFIG_PATH": str(folder)}).split()
+
+
+def run_example(program):
+    """The example, started as this test's identity; checks what it prints and that it changes nothing."""
+    argv = brig_argv(workspace())
+    argv[argv.index(str(brig_path()))] = str(program)
+    done = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, SAID, ""), f"{done.returncode}\n{done.stdout}{done.stderr}"
+    assert tree(workspace()) == {}
+
+
+@test
+def the_example_runs_against_the_shared_library():
+    prefix = install()
+    program = scratch() / "example"
+    found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"  # setpriv makes LD_LIBRARY_PATH ineffective
+    call(*compiler(), "-std=c99", *WARNINGS, EXAMPLE, *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
+    assert "libbrig.so" in call("readelf", "-d", program)
+    run_example(program)
+
+
+@test
+def the_example_runs_against_the_static_library():
+    prefix = install()
+    program = scratch() / "example"
+    flags = pkg_config(prefix, "--static", "--cflags", "--libs")
+    flags = ["-l:libbrig.a" if f == "-lbrig" else f for f in flags]
+    call(*compiler(), "-std=c99", *WARNINGS, EXAMPLE, *flags, "-o", program)
+    assert "libbrig.so" not in call("readelf", "-d", program)
+    run_example(program)
+
+
+@test(as_user="user")
+def the_header_is_clean_c99_and_c17():
+    for standard in ("c99", "c17"):
+        call("cc", f"-std={standard}", *WARNINGS, "-fsyntax-only", "-x", "c", TOP / "include/brig.h")
+
+
+@test(as_user="user")
+def the_header_is_clean_cpp():
+    compiler_of_cpp = shutil.which("g++") or shutil.which("clang++")
+    assert compiler_of_cpp, "no C++ compiler; tools/deps test installs one"
+    for standard in ("c++11", "c++17"):
+        call(compiler_of_cpp, f"-std={standard}", *WARNINGS, "-fsyntax-only", "-x", "c++", TOP / "include/brig.h")
+
+
+@test(as_user="user")
+def every_function_of_the_header_is_exported():
+    text = (TOP / "include/brig.h").read_text()
+    declared = {name for line in re.findall(r"^BRIG_API[^;]*;", text, re.M) for name in re.findall(r"\b(brig_\w+)\(", line)}
+    exported = {line.split()[2] for line in call("nm", "-D", "--defined-only", BUILD / "libbrig.so").splitlines()}
+    assert declared and declared <= exported, declared - exported
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,360 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""--tty: a terminal of the command's own, at whatever the caller has. Attacks on terminals are in tests/escape."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import platform
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from harness import brig, descendants, main, start_brig, test, tree, wait_until, workspace  # noqa: E402
+
+FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
+
+
+class Terminal:
+    """A terminal with brig in its foreground, and this test at the keyboard."""
+
+    def __init__(self, *args, rows=24, cols=80, brig_options=("--tty",), **more):
+        self.master, self.slave = pty.openpty()
+        self.size(rows, cols)
+        self.before = termios.tcgetattr(self.slave)
+        self.seen = b""
+        self.process = start_brig("run", *brig_options, "--", *args, stdin=self.slave, stdout=self.slave, stderr=self.slave,
+                                  start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **more)
+
+    def size(self, rows=None, cols=None):
+        if rows:
+            fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        return struct.unpack("HHHH", fcntl.ioctl(self.slave, termios.TIOCGWINSZ, b"\0" * 8))[:2]
+
+    def type(self, text):
+        os.write(self.master, text)
+
+    def read(self, seconds=0.05):
+        if select.select([self.master], [], [], seconds)[0]:
+            with contextlib.suppress(OSError):
+                self.seen += os.read(self.master, 65536)
+
+    def until(self, word, seconds=10):
+        end = time.monotonic() + seconds * FACTOR
+        while word not in self.seen:
+            assert time.monotonic() < end, f"no {word} in {self.seen}"
+            self.read()
+        return self.seen
+
+    def finish(self, seconds=10):
+        """Read on until brig has ended; its status."""
+        end = time.monotonic() + seconds * FACTOR
+        while self.process.poll() is None:
+            assert time.monotonic() < end, f"brig does not end: {self.seen}"
+            self.read(0.01)
+        while select.select([self.master], [], [], 0)[0]:
+            had = len(self.seen)
+            self.read(0)
+            if len(self.seen) == had:
+                break
+        code = self.process.returncode
+        return code if code >= 0 else 128 - code
+
+    def restored(self):
+        return termios.tcgetattr(self.slave) == self.before
+
+
+def python(code):
+    return ("python3", "-c", code)
+
+
+# ---- what the command sees ----
+
+
+@test
+def all_three_streams_are_a_terminal():
+    t = Terminal(*python("import os; print([os.isatty(i) for i in range(3)], os.ttyname(0), os.ttyname(2))"))
+    assert t.finish() == 0
+    assert b"[True, True, True] /dev/pts/0 /dev/pts/0" in t.seen, t.seen
+
+
+@test
+def without_tty_there_is_no_terminal_inside_even_at_one():
+    t = Terminal(*python("import os; print([os.isatty(i) for i in range(3)]); os.open('/dev/tty', os.O_RDWR)"), brig_options=())
+    assert t.finish() != 0
+    assert b"[False, False, False]" in t.seen and b"OSError" in t.seen, t.seen
+
+
+@test
+def dev_tty_inside_is_the_private_terminal():
+    """What is written to it comes out through brig, and its settings are not the caller's."""
+    t = Terminal("sh", "-c", "echo to the terminal > /dev/tty; stty rows 7 cols 9 < /dev/tty; stty size; stty -F /dev/tty -echo")
+    assert t.finish() == 0
+    assert b"to the terminal" in t.seen and b"7 9" in t.seen
+    assert t.size() == (24, 80) and t.restored()
+
+
+@test
+def the_command_leads_a_session_of_its_own_on_that_terminal():
+    code = "import os; print('leads', os.getsid(0) == os.getpid(), os.tcgetpgrp(0) == os.getpgrp(), os.tcgetpgrp(os.open('/dev/tty', os.O_RDWR)) == os.getpgrp())"
+    t = Terminal(*python(code))
+    assert t.finish() == 0 and b"leads True True True" in t.seen, t.seen
+
+
+@test
+def the_callers_terminal_cannot_be_named_inside():
+    t = Terminal("ls", "/dev/pts")
+    assert t.finish() == 0
+    assert set(t.seen.split()) == {b"0", b"ptmx"}, t.seen
+
+
+@test
+def term_is_passed_on():
+    t = Terminal("sh", "-c", "echo TERM=$TERM", env={"TERM": "xterm-256color"})
+    assert t.finish() == 0 and b"TERM=xterm-256color" in t.seen
+
+
+# ---- size ----
+
+
+@test
+def the_size_is_the_callers_from_the_start():
+    for rows, cols in ((24, 80), (50, 132), (1, 1)):
+        t = Terminal("stty", "size", rows=rows, cols=cols)
+        assert t.finish() == 0 and t.seen.split() == [b"%d" % rows, b"%d" % cols], t.seen
+
+
+@test
+def a_resize_is_passed_on_with_its_signal():
+    t = Terminal("sh", "-c", "trap 'echo now $(stty size)' WINCH; echo ready; while :; do sleep 0.02; done")
+    t.until(b"ready")
+    t.size(33, 99)
+    t.until(b"now 33 99")
+    t.size(10, 20)
+    t.until(b"now 10 20")
+    t.process.terminate()
+    assert t.finish() == 143
+
+
+# ---- keys ----
+
+
+@test
+def ctrl_c_reaches_the_command_and_not_brig():
+    t = Terminal("sh", "-c", "trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.02; done")
+    t.until(b"ready")
+    t.type(b"\x03")
+    assert t.finish() == 7 and b"interrupted" in t.seen and t.restored()
+
+
+@test
+def a_command_that_dies_of_ctrl_c_gives_130():
+    t = Terminal("sh", "-c", "echo ready; exec sleep 60")
+    t.until(b"ready")
+    t.type(b"\x03")
+    assert t.finish() == 130 and t.restored()
+
+
+@test
+def ctrl_c_can_be_survived():
+    t = Terminal("sh", "-c", "trap 'echo no' INT; echo ready; read line; echo got $line; exit 4")
+    t.until(b"ready")
+    for _ in range(3):
+        t.type(b"\x03")
+        time.sleep(0.05)
+    t.until(b"no")
+    t.type(b"word\r")
+    assert t.finish() == 4 and b"got" in t.seen
+
+
+@test
+def ctrl_backslash_reaches_the_command():
+    t = Terminal("sh", "-c", "trap 'echo quit; exit 8' QUIT; echo ready; while :; do sleep 0.02; done")
+    t.until(b"ready")
+    t.type(b"\x1c")
+    assert t.finish() == 8
+
+
+@test
+def lines_are_typed_echoed_and_ended_by_ctrl_d():
+    t = Terminal("cat")
+    t.type("grüße\r".encode())
+    t.until("grüße\r\ngrüße\r\n".encode())
+    t.type(b"\x04")
+    assert t.finish() == 0 and t.restored()
+
+
+@test
+def a_program_that_switches_echo_off_is_obeyed():
+    t = Terminal("sh", "-c", "stty -echo; echo ready; read secret; stty echo; echo length ${#secret}")
+    t.until(b"ready")
+    t.type(b"hunter2\r")
+    t.until(b"length 7")
+    assert t.finish() == 0 and b"hunter2" not in t.seen
+
+
+@test
+def raw_keys_reach_a_full_screen_program_to_the_byte():
+    code = """
+import os, sys, tty
+tty.setraw(0)
+os.write(1, b'ready')
+got = b''
+while not got.endswith(b'!'): got += os.read(0, 100)
+os.write(1, repr(got).encode())
+"""
+    t = Terminal(*python(code))
+    t.until(b"ready")
+    keys = b"\x03\x04\x1a\x1b[A\x1bOP\x7f\t\r\n\xc3\xa9\x00!"
+    t.type(keys)
+    t.until(repr(keys).encode())
+    assert t.finish() == 0 and t.restored()
+
+
+# ---- the end ----
+
+
+@test
+def the_exit_status_is_the_commands_own():
+    assert Terminal("sh", "-c", "exit 9").finish() == 9
+    assert Terminal("sh", "-c", "kill -9 $$").finish() == 137
+    t = Terminal("no-such-command")
+    assert t.finish() == 127 and b"no-such-command" in t.seen
+
+
+@test
+def settings_are_restored_however_it_ends():
+    def kill(t):
+        t.process.send_signal(signal.SIGTERM)
+
+    for command, end, status in (("stty raw -echo; exit 3", None, 3), ("stty raw -echo; touch a; sleep 60", kill, 143),
+                                 ("kill -9 $$", None, 137)):
+        t = Terminal("sh", "-c", command)
+        if end:
+            assert wait_until(lambda: (workspace() / "a").exists())
+            assert termios.tcgetattr(t.slave)[3] & termios.ECHO == 0, "not raw while it runs"
+            end(t)
+        assert t.finish() == status
+        assert t.restored(), command
+
+
+@test
+def settings_are_restored_after_a_time_limit():
+    t = Terminal("sleep", "60", brig_options=("--tty", "--timeout", "500ms"))
+    assert t.finish() == 124 and t.restored() and b"timed out" in t.seen
+
+
+@test
+def settings_are_restored_after_a_refusal():
+    t = Terminal("true", brig_options=("--tty", "--mount", "/nowhere:/data"))
+    assert t.finish() == 125 and t.restored()
+
+
+@test
+def messages_of_brig_stand_on_lines_of_their_own():
+    t = Terminal("sh", "-c", "printf 'no end of line'; sleep 60", brig_options=("--tty", "--timeout", "300ms"))
+    assert t.finish() == 124
+    assert re.search(rb"brig: [^\n]*timed out[^\n]*\r\nhint: [^\n]*\r\n", t.seen), t.seen
+
+
+@test
+def a_large_output_arrives_whole():
+    t = Terminal("sh", "-c", "stty -opost; head -c 1000000 /dev/zero | tr '\\0' a; echo END")
+    t.until(b"END\n", 30)
+    assert t.finish() == 0 and t.seen.count(b"a") == 1000000
+
+
+@test
+def detached_processes_end_with_the_command():
+    t = Terminal("sh", "-c", "setsid sleep 1000 & (trap '' HUP; sleep 1000) & exit 3")
+    assert t.finish() == 3
+    assert wait_until(lambda: not descendants())
+
+
+@test
+def the_terminal_works_on_after_brig():
+    """The caller's own process group is in the foreground, and its keys make signals again."""
+    t = Terminal("true")
+    assert t.finish() == 0
+    assert termios.tcgetattr(t.slave)[3] & (termios.ISIG | termios.ICANON | termios.ECHO) == \
+        (termios.ISIG | termios.ICANON | termios.ECHO)
+
+
+# ---- with something else than a terminal ----
+
+
+@test
+def with_pipes_the_command_still_has_a_terminal():
+    done = brig("run", "--tty", "--", "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && echo yes; exit 3", timeout=10)
+    assert (done.status, done.stdout) == (3, b"yes\r\n"), done.stdout
+
+
+@test
+def with_pipes_both_streams_arrive_at_stdout():
+    done = brig("run", "--tty", "--", "sh", "-c", "echo out; echo err >&2", timeout=10)
+    assert done.stdout == b"out\r\nerr\r\n"
+
+
+@test
+def with_pipes_input_is_typed_in():
+    done = brig("run", "--tty", "--timeout", "10s", "--", "sh", "-c", "read x; echo got $x", input=b"line\n", timeout=15)
+    assert done.status == 0 and b"got line" in done.stdout
+
+
+@test
+def with_pipes_the_end_of_input_is_typed_in_too():
+    """A terminal has no closed end: the end is ctrl-D, or `echo line | brig run --tty -- cat` never ends."""
+    done = brig("run", "--tty", "--timeout", "3s", "--", "cat", input=b"line\n", timeout=15)
+    assert done.status == 0, f"status {done.status}"
+
+
+# ---- options ----
+
+
+@test
+def tty_and_json_are_refused_together():
+    done = brig("run", "--tty", "--json", "--", "touch", "started")
+    assert done.status == 125 and "--tty" in done.errors and "--json" in done.errors
+    assert tree(workspace()) == {} and done.json["outcome"] == "refused"
+
+
+@test
+def there_is_no_default_time_limit_with_tty_and_a_written_one_holds():
+    help_text = " ".join(brig("run", "--help").text.split())
+    assert "no default with --tty" in help_text
+    assert brig("run", "--tty", "--timeout", "300ms", "--", "sleep", "60").status == 124
+
+
+def waits_without_end(pid):
+    """Whether a process is found in a poll without a time limit: the call's third argument is NULL."""
+    ppoll = {"aarch64": "73", "x86_64": "271"}[platform.machine()]
+    calls = []
+    for _ in range(20):
+        time.sleep(0.01)
+        calls.append(pathlib.Path(f"/proc/{pid}/syscall").read_text().split())
+    return {int(c[3], 16) == 0 for c in calls if c[0] == ppoll}
+
+
+@test
+def without_a_time_limit_brig_sleeps_until_something_happens():
+    """Seen from outside: no timer of 120 s in its poll. Its wait has no end, with --tty only."""
+    seen = {}
+    for options in ((), ("--tty",)):
+        p = start_brig("run", *options, "--", "sh", "-c", "touch ready; sleep 60")
+        assert wait_until(lambda: (workspace() / "ready").exists())
+        seen[options] = waits_without_end(p.pid)
+        (workspace() / "ready").unlink()
+        p.terminate()
+        p.wait()
+    assert seen == {(): {False}, ("--tty",): {True}}, seen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

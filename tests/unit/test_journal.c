@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_journal.c - who holds which placeholder, with several processes and some that die. */
+#include "unit.h"
+
+#include "backend/native/journal.h"
+#include "base/state.h"
+#include "base/str.h"
+
+#define WORKERS 8
+#define ROUNDS 40
+
+static char top[PATH_MAX], tree[PATH_MAX + 8];
+static const struct ident workspace = { .dev = 7, .ino = 9, .type = S_IFDIR };
+
+static int enter(void **state UNUSED)
+{
+	char path[PATH_MAX + 16];
+
+	enter_scratch(top);
+	(void)snprintf(tree, sizeof(tree), "%s/tree", top);
+	must(mkdir(tree, 0755) == 0);
+	(void)snprintf(path, sizeof(path), "%s/state", top);
+	must(setenv("XDG_STATE_HOME", path, 1) == 0);
+	(void)snprintf(path, sizeof(path), "%s/run", top);
+	must(setenv("XDG_RUNTIME_DIR", path, 1) == 0);
+	return 0;
+}
+
+static int leave(void **state UNUSED)
+{
+	leave_scratch(top);
+	return 0;
+}
+
+static bool exists(const char *name)
+{
+	char path[PATH_MAX * 2];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", tree, name);
+	return lstat(path, &st) == 0;
+}
+
+static void make(const char *name)
+{
+	char path[PATH_MAX * 2];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", tree, name);
+	must(mkdir(path, 0755) == 0 || errno == EEXIST);
+}
+
+/* Claims names (NULL-terminated) and makes them, as a run does at its start. */
+static int claim(const char *id, const char *const *names)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	char text[8192] = "";
+	struct err e;
+	size_t at = 0;
+	int fd;
+
+	for (const char *const *n = names; *n; n++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s\t%s\n", tree, *n);
+	must(journal_open(&workspace, &j, &e) == 0);
+	fd = journal_write(j, id, text, &e);
+	must(fd >= 0);
+	for (; *names; names++)
+		make(*names);
+	return fd;
+}
+#define CLAIM(id, ...) claim((id), (const char *const[]){ __VA_ARGS__, NULL })
+
+static void clean(void)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	struct err e;
+
+	must(journal_open(&workspace, &j, &e) == 0);
+	journal_clean(j);
+}
+
+static bool held(const char *name)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	struct err e;
+
+	must(journal_open(&workspace, &j, &e) == 0);
+	return journal_held(j, tree, name);
+}
+
+static char found[PATH_MAX];
+static const char *wanted;
+
+/* Journals are the files in the state folder other than locks; `wanted` is how the name ends. */
+static int look(const char *path, const struct stat *st UNUSED, int type, struct FTW *f)
+{
+	const char *name = path + f->base;
+
+	if (type != FTW_D && strcmp(name, "lock") != 0 && str_ends_nocase(name, wanted))
+		(void)snprintf(found, sizeof(found), "%s", path);
+	return 0;
+}
+
+/* Where the journal of a run lies, or "". */
+static const char *journal_of(const char *id)
+{
+	char path[PATH_MAX + 16];
+
+	found[0] = '\0';
+	wanted = id;
+	(void)snprintf(path, sizeof(path), "%s/state", top);
+	must(nftw(path, look, 16, FTW_PHYS) == 0);
+	return found;
+}
+
+static void expect_no_trace(void)
+{
+	assert_string_equal(journal_of(""), "");
+}
+
+static void a_name_is_held_while_its_run_lives(void **state UNUSED)
+{
+	int fd = CLAIM("one", ".envrc", ".husky");
+
+	assert_true(held(".envrc"));
+	assert_false(held(".env"));
+	assert_false(held("envrc"));
+	assert_false(held("rc"));
+	assert_false(held(""));
+	clean();
+	assert_true(exists(".envrc"));
+	(void)close(fd);
+	assert_false(held(".envrc"));
+	clean();
+	assert_false(exists(".envrc"));
+	expect_no_trace();
+}
+
+static void a_name_two_runs_hold_goes_with_the_second(void **state UNUSED)
+{
+	int first = CLAIM("one", "both", "mine"), second = CLAIM("two", "both", "yours");
+
+	(void)close(first);
+	clean();
+	assert_true(exists("both"));
+	assert_false(exists("mine"));
+	assert_true(exists("yours"));
+	(void)close(second);
+	clean();
+	assert_false(exists("both") || exists("yours"));
+	expect_no_trace();
+}
+
+static pid_t start_run(const char *id, const char *name)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	must(pipe2(ready, O_CLOEXEC) == 0);
+	pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		(void)CLAIM(id, name);
+		must(write(ready[1], "x", 1) == 1);
+		for (;;)
+			(void)pause();
+	}
+	(void)close(ready[1]);
+	must(read(ready[0], &byte, 1) == 1);
+	(void)close(ready[0]);
+	return pid;
+}
+
+static void kill_run(pid_t pid)
+{
+	must(kill(pid, SIGKILL) == 0);
+	must(waitpid(pid, NULL, 0) == pid);
+}
+
+static void what_a_killed_run_left_is_swept(void **state UNUSED)
+{
+	pid_t dead = start_run("dead", "left"), alive = start_run("alive", "kept");
+
+	kill_run(dead);
+	assert_true(exists("left"));
+	journal_sweep();
+	assert_false(exists("left"));
+	assert_true(exists("kept"));
+	assert_true(held("kept"));
+	kill_run(alive);
+	journal_sweep();
+	assert_false(exists("kept"));
+	expect_no_trace();
+}
+
+static void a_placeholder_somebody_filled_is_left_alone(void **state UNUSED)
+{
+	char path[PATH_MAX + 32];
+	int fd = CLAIM("one", "filled", "file");
+
+	(void)snprintf(path, sizeof(path), "%s/filled/work", tree);
+	write_text(path, "x");
+	(void)snprintf(path, sizeof(path), "%s/file", tree);
+	assert_int_equal(rmdir(path), 0);
+	write_text(path, "x");
+	(void)close(fd);
+	clean();
+	assert_true(exists("filled/work"));
+	assert_true(exists("file"));
+}
+
+/* The link must be there before its placeholder is claimed. */
+static int enter_with_link(void **state)
+{
+	char path[PATH_MAX + 32];
+
+	(void)enter(state);
+	(void)snprintf(path, sizeof(path), "%s/outside", top);
+	must(mkdir(path, 0755) == 0);
+	(void)snprintf(path, sizeof(path), "%s/link", tree);
+	must(symlink("../outside", path) == 0);
+	return 0;
+}
+
+static void nothing_outside_the_tree_is_removed(void **state UNUSED)
+{
+	int fd = CLAIM("one", "../outside/empty", "link/empty", "..", ".", "");
+
+	(void)close(fd);
+	clean();
+	assert_true(exists("../outside/empty"));
+	assert_true(exists("../outside"));
+	assert_true(exists("."));
+}
+
+static void a_journal_of_garbage_harms_nothing(void **state UNUSED)
+{
+	int fd = CLAIM("garbage", "a");
+
+	write_text(journal_of("garbage"),
+		   "no tab\n\t\n\n/\t\n\t/\nx\ty\tz\n/etc\t..\n/nonexistent\tx\n/tmp");
+	(void)close(fd);
+	clean();
+	expect_no_trace();
+	assert_true(exists("a"));
+}
+
+static void a_link_among_the_journals_is_not_read(void **state UNUSED)
+{
+	char path[PATH_MAX], text[PATH_MAX * 2];
+	int fd = CLAIM("one", "a");
+
+	make("victim");
+	(void)snprintf(text, sizeof(text), "%s\tvictim\n", tree);
+	write_text("evil", text);
+	(void)snprintf(text, sizeof(text), "%s/evil", top);
+	(void)snprintf(path, sizeof(path), "%s", journal_of("one"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(text, path), 0);
+	(void)close(fd);
+	clean();
+	journal_sweep();
+	assert_true(exists("victim"));
+	assert_true(exists("a"));
+}
+
+static void two_runs_of_one_name_are_told_apart(void **state UNUSED)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	CLEANUP(fd) int fd UNUSED = CLAIM("same", "a");
+	struct err e;
+
+	assert_int_equal(journal_open(&workspace, &j, &e), 0);
+	assert_int_equal(journal_write(j, "same", "", &e), -EEXIST);
+	assert_true(e.what[0]);
+}
+
+static void workspaces_do_not_mix(void **state UNUSED)
+{
+	const struct ident other = { .dev = 8, .ino = 9, .type = S_IFDIR };
+	CLEANUP(journal) struct journal *j = NULL;
+	CLEANUP(fd) int fd UNUSED = CLAIM("one", "a");
+	struct err e;
+
+	assert_int_equal(journal_open(&other, &j, &e), 0);
+	assert_false(journal_held(j, tree, "a"));
+	journal_clean(j);
+	j = journal_free(j);
+	assert_true(held("a"));
+}
+
+/* Whatever the others do, a name this process holds exists until it lets go. */
+static void work(void *arg)
+{
+	int me = *(int *)arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		char id[32], own[32];
+		int fd;
+
+		(void)snprintf(id, sizeof(id), "run-%d-%d", me, i);
+		(void)snprintf(own, sizeof(own), "own-%d", me);
+		fd = CLAIM(id, "shared", own);
+		if (i % 5 == 0)
+			journal_sweep();
+		must(exists("shared") && exists(own));
+		(void)close(fd);
+		clean();
+	}
+}
+
+/* Read while its run still lives, cleaned when it does no more. */
+static void a_run_that_ends_between_the_look_and_the_cleaning_is_not_forgotten(void **state UNUSED)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	int fd = CLAIM("one", "a");
+	struct err e;
+
+	assert_int_equal(journal_open(&workspace, &j, &e), 0);
+	(void)close(fd);
+	journal_clean(j);
+	j = journal_free(j);
+	clean();
+	assert_false(exists("a"));
+	expect_no_trace();
+}
+
+static void many_runs_at_once_leave_nothing(void **state UNUSED)
+{
+	pid_t pids[WORKERS];
+
+	for (int i = 0; i < WORKERS; i++) {
+		pids[i] = fork();
+		must(pids[i] >= 0);
+		if (pids[i] == 0) {
+			(void)alarm(60);
+			work(&i);
+			_exit(0);
+		}
+	}
+	for (int i = 0; i < WORKERS; i++) {
+		int status;
+
+		must(waitpid(pids[i], &status, 0) == pids[i]);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
+	journal_sweep();
+	expect_no_trace();
+	assert_int_equal(rmdir(tree), 0);
+}
+
+static void state_that_others_may_write_to_is_not_used(void **state UNUSED)
+{
+	char path[PATH_MAX + 64];
+	struct err e;
+	int fd;
+
+	assert_int_equal(mkdir("state", 0700), 0);
+	assert_int_equal(mkdir("state/brig", 0700), 0);
+	assert_int_equal(chmod("state/brig", 0777), 0);
+	assert_int_equal(mkdir("run", 0700), 0);
+	fd = state_open("x", path, sizeof(path), &e);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_non_null(strstr(path, "/run/brig/x"));
+}
+
+static void state_behind_a_link_is_not_used(void **state UNUSED)
+{
+	char path[PATH_MAX + 64];
+	struct err e;
+	int fd;
+
+	assert_int_equal(mkdir("state", 0700), 0);
+	assert_int_equal(mkdir("elsewhere", 0700), 0);
+	assert_int_equal(mkdir("run", 0700), 0);
+	assert_int_equal(symlink("../elsewhere", "state/brig"), 0);
+	fd = state_open("x", path, sizeof(path), &e);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_non_null(strstr(path, "/run/brig/x"));
+	assert_int_equal(rmdir("elsewhere"), 0);
+}
+
+#define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
+static const struct CMUnitTest tests[] = {
+	HERE(a_name_is_held_while_its_run_lives),
+	HERE(a_name_two_runs_hold_goes_with_the_second),
+	HERE(what_a_killed_run_left_is_swept),
+	HERE(a_placeholder_somebody_filled_is_left_alone),
+	cmocka_unit_test_setup_teardown(nothing_outside_the_tree_is_removed, enter_with_link,
+					leave),
+	HERE(a_journal_of_garbage_harms_nothing),
+	HERE(a_link_among_the_journals_is_not_read),
+	HERE(two_runs_of_one_name_are_told_apart),
+	HERE(workspaces_do_not_mix),
+	HERE(a_run_that_ends_between_the_look_and_the_cleaning_is_not_forgotten),
+	HERE(many_runs_at_once_leave_nothing),
+	HERE(state_that_others_may_write_to_is_not_used),
+	HERE(state_behind_a_link_is_not_used),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_nomem.c - the nth allocation fails, for every n: an error is told, nothing crashes, and
+ * under a sanitizer nothing leaks. The linker puts the functions below in malloc's place. */
+#include "unit.h"
+
+#include "backend/native/plan.h"
+#include "model/outcome.h"
+#include "model/schema.h"
+#include "model/spec.h"
+
+#define TRIES_MAX 100000
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+
+static long left = -1; /* allocations until one fails; negative: none does */
+static bool for_good;  /* and all behind it */
+static bool struck;
+
+static bool fails_now(void)
+{
+	if (left < 0)
+		return false;
+	if (left > 0) {
+		left--;
+		return false;
+	}
+	struck = true;
+	if (!for_good)
+		left = -1;
+	return true;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return fails_now() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails_now() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	return fails_now() ? NULL : __real_realloc(p, n);
+}
+
+/* A job that says -ENOMEM when it was told so, and 0 when it did its work. */
+typedef int job(void);
+
+static void every_allocation_may_fail(job *work)
+{
+	for (int mode = 0; mode < 2; mode++)
+		for (long n = 0;; n++) {
+			int r;
+
+			assert_true(n < TRIES_MAX);
+			left = n;
+			for_good = mode;
+			struck = false;
+			r = work();
+			left = -1;
+			if (!struck) {
+				assert_int_equal(r, 0);
+				assert_true(n > 0);
+				break;
+			}
+			if (r != 0 && r != -ENOMEM)
+				fail_msg("allocation %ld failed, and the answer was %d", n, r);
+		}
+}
+
+static const struct place here = { .cwd = "/src/project", .home = "/home/me" };
+
+static int fill(struct spec *s, struct err *e)
+{
+	static const char *const pairs[][2] = {
+		{ "workspace.path", "/src/project" },
+		{ "mounts", "/src/a:/data:rw" },
+		{ "read", "/src/r" },
+		{ "write", "/src/w" },
+		{ "env.set", "A=1" },
+		{ "env.set", "A=2" },
+		{ "env.pass", "EDITOR" },
+		{ "limits.memory", "64m" },
+		{ "policy", "workspace_write" },
+		{ "user", "1000" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+		if (spec_set_key(s, pairs[i][0], pairs[i][1], ORIGIN_FLAG, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int make_spec(void)
+{
+	char *argv[] = { "sh", "-c", "true", NULL };
+	CLEANUP(spec) struct spec *copy = NULL;
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = spec_new(&e);
+
+	if (!s || fill(s, &e) < 0 || spec_set_argv(s, 3, argv, &e) < 0)
+		return e.kind == ERR_USAGE && e.code == E2BIG ? -ENOMEM : -e.code;
+	copy = spec_clone(s, &e);
+	if (!copy || spec_check(s, &here, &e) < 0 || spec_check(copy, &here, &e) < 0)
+		return -e.code;
+	return 0;
+}
+
+static void a_spec_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	every_allocation_may_fail(make_spec);
+}
+
+/* A caller that goes on after an error must find a spec it can still use. */
+static int go_on_after_errors(void)
+{
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = spec_new(&e);
+	char path[32];
+	int r = 0;
+
+	if (!s)
+		return -e.code;
+	for (int i = 0; i < 40; i++) {
+		(void)snprintf(path, sizeof(path), "/src/%d", i);
+		if (spec_set_key(s, "read", path, ORIGIN_FLAG, &e) < 0)
+			r = -e.code;
+		(void)snprintf(path, sizeof(path), "V%d=1", i);
+		if (spec_set_key(s, "env.set", path, ORIGIN_FLAG, &e) < 0)
+			r = -e.code;
+		(void)snprintf(path, sizeof(path), "/src/m:/m/%d", i);
+		if (spec_set_key(s, "mounts", path, ORIGIN_FLAG, &e) < 0)
+			r = -e.code;
+	}
+	return spec_check(s, &here, &e) < 0 ? -e.code : r;
+}
+
+static void a_spec_can_be_used_after_an_error(void **state UNUSED)
+{
+	every_allocation_may_fail(go_on_after_errors);
+}
+
+static struct spec *planned; /* checked once, with memory */
+
+static int make_plan(void)
+{
+	CLEANUP(native_plan) struct backend_plan *p = NULL;
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20);
+	struct err e = { 0 };
+	struct json j;
+
+	if (native_plan(planned, &p, NULL, &e) < 0)
+		return -e.code;
+	json_init(&j, &b, true);
+	native_plan_json(p, &j);
+	return b.failed ? -ENOMEM : 0;
+}
+
+static void a_plan_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	struct place at = { 0 };
+	char top[PATH_MAX];
+	char *argv[] = { "true", NULL };
+	struct err e;
+
+	enter_scratch(top);
+	must(mkdir(".git", 0755) == 0 && mkdir(".git/hooks", 0755) == 0);
+	write_text(".git/config", "");
+	at.cwd = top;
+	planned = spec_new(&e);
+	assert_non_null(planned);
+	assert_int_equal(spec_set_key(planned, "env.set", "A=1", ORIGIN_FLAG, &e), 0);
+	assert_int_equal(spec_set_argv(planned, 1, argv, &e), 0);
+	assert_int_equal(spec_check(planned, &at, &e), 0);
+	every_allocation_may_fail(make_plan);
+	planned = spec_free(planned);
+	leave_scratch(top);
+}
+
+static int make_outcome(void)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 20);
+	struct json j;
+	bool whole;
+
+	if (!o)
+		return -ENOMEM;
+	o->out.data.max = 100000;
+	for (int i = 0; i < 1000; i++)
+		buf_puts(&o->out.data, "some output\n");
+	for (int i = 0; i < 10; i++)
+		outcome_deny(o, "kind", "target", "reason");
+	whole = !o->out.data.failed && o->denial_count == 10;
+	json_init(&j, &b, true);
+	outcome_json(o, &j);
+	return b.failed || !whole ? -ENOMEM : 0;
+}
+
+static void an_outcome_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	every_allocation_may_fail(make_outcome);
+}
+
+static int make_schema(void)
+{
+	struct buf b = BUF_INIT((size_t)1 << 20);
+	CLEANUP(mem) char *text = NULL;
+	struct json j;
+
+	json_init(&j, &b, true);
+	schema_json(&j);
+	text = buf_take(&b);
+	return text ? 0 : -ENOMEM;
+}
+
+static void the_schema_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	every_allocation_may_fail(make_schema);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_spec_survives_any_allocation_that_fails),
+	cmocka_unit_test(a_spec_can_be_used_after_an_error),
+	cmocka_unit_test(a_plan_survives_any_allocation_that_fails),
+	cmocka_unit_test(an_outcome_survives_any_allocation_that_fails),
+	cmocka_unit_test(the_schema_survives_any_allocation_that_fails),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

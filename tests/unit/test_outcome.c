@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_outcome.c - the exit status and the JSON of a run, and the schema of the settings. */
+#include "unit.h"
+
+#include "model/fields.h"
+#include "model/outcome.h"
+#include "model/schema.h"
+#include "jsoncheck.h"
+
+static void every_ending_has_the_status_of_the_contract(void **state UNUSED)
+{
+	static const struct {
+		enum outcome_kind kind;
+		int exit_code, signal;
+		enum err_kind error;
+		int status;
+	} all[] = {
+		{ .kind = OUTCOME_EXITED, .exit_code = 0, .status = 0 },
+		{ .kind = OUTCOME_EXITED, .exit_code = 1, .status = 1 },
+		{ .kind = OUTCOME_EXITED, .exit_code = 255, .status = 255 },
+		{ .kind = OUTCOME_EXITED, .exit_code = 124, .status = 124 },
+		{ .kind = OUTCOME_SIGNALLED, .signal = SIGKILL, .status = 137 },
+		{ .kind = OUTCOME_SIGNALLED, .signal = SIGSEGV, .status = 139 },
+		{ .kind = OUTCOME_SIGNALLED, .signal = 64, .status = 192 },
+		{ .kind = OUTCOME_TIMEOUT, .signal = SIGKILL, .status = 124 },
+		{ .kind = OUTCOME_OOM, .signal = SIGKILL, .status = 137 },
+		{ .kind = OUTCOME_LIMIT, .status = 137 },
+		{ .kind = OUTCOME_CANCELLED, .status = 130 },
+		{ .kind = OUTCOME_CANCELLED, .signal = SIGTERM, .status = 143 },
+		{ .kind = OUTCOME_REFUSED, .error = ERR_POLICY, .status = 125 },
+		{ .kind = OUTCOME_REFUSED, .error = ERR_USAGE, .status = 125 },
+		{ .kind = OUTCOME_FAILED, .error = ERR_INTERNAL, .status = 125 },
+		{ .kind = OUTCOME_FAILED, .error = ERR_UNAVAILABLE, .status = 125 },
+		{ .kind = OUTCOME_FAILED, .error = ERR_PERMISSION, .status = 125 },
+		{ .kind = OUTCOME_FAILED, .error = ERR_NOT_FOUND, .status = 127 },
+		{ .kind = OUTCOME_FAILED, .error = ERR_NOT_EXECUTABLE, .status = 126 },
+		{ .kind = OUTCOME_FAILED, .exit_code = 7, .status = 125 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		CLEANUP(outcome) struct outcome *o = outcome_new();
+
+		o->kind = all[i].kind;
+		o->exit_code = all[i].exit_code;
+		o->signal = all[i].signal;
+		o->error.kind = all[i].error;
+		assert_int_equal(outcome_status(o), all[i].status);
+	}
+}
+
+static void a_run_nobody_knows_about_has_failed(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	assert_int_equal(o->kind, OUTCOME_FAILED);
+	assert_int_equal(outcome_status(o), 125);
+	assert_null(outcome_free(NULL));
+}
+
+static void write_json(const struct outcome *o, struct buf *b, bool pretty)
+{
+	struct json j;
+
+	json_init(&j, b, pretty);
+	outcome_json(o, &j);
+	assert_false(b->failed);
+	if (!json_is_valid(b->data, b->len))
+		fail_msg("not JSON: %s", b->data);
+}
+
+static void expect(const struct buf *b, const char *part)
+{
+	if (!strstr(buf_str(b), part))
+		fail_msg("no %s in %s", part, buf_str(b));
+}
+
+static void the_json_has_every_key_even_of_an_empty_run(void **state UNUSED)
+{
+	static const char *const keys[] = {
+		"schema",           "id",
+		"outcome",          "exit_code",
+		"signal",           "stdout",
+		"stderr",           "stdout_bytes",
+		"stderr_bytes",     "stdout_truncated",
+		"stderr_truncated", "duration_ms",
+		"setup_ms",         "backend",
+		"isolation",        "user_ns",
+		"pid_ns",           "net_ns",
+		"mount_ns",         "seccomp",
+		"landlock_abi",     "cgroup",
+		"uid_inside",       "limits",
+		"output",           "limits_hit",
+		"denials",          "egress",
+		"requests",         "allowed",
+		"denied",           "bytes_out",
+		"bytes_in",         "error",
+	};
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+
+	write_json(o, &b, false);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		char part[64];
+
+		(void)snprintf(part, sizeof(part), "\"%s\":", keys[i]);
+		expect(&b, part);
+	}
+	expect(&b, "\"error\":null");
+	expect(&b, "\"signal\":null");
+}
+
+static void the_json_says_how_it_went(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+
+	(void)snprintf(o->id, sizeof(o->id), "%s", "0123456789abcdef0123456789abcdef");
+	o->kind = OUTCOME_OOM;
+	o->signal = SIGKILL;
+	o->duration_us = 1500;
+	o->setup_us = 2000;
+	o->backend = "native";
+	o->isolation.seccomp = "strict";
+	o->isolation.limits[LIMIT_MEMORY] = ENFORCER_CGROUP;
+	outcome_hit(o, LIMIT_MEMORY);
+	outcome_hit(o, LIMIT_MEMORY);
+	outcome_hit(o, LIMIT_TIMEOUT);
+	outcome_deny(o, "protected-path", ".git/\"hooks\"", "made\nduring the run");
+	(void)err_set(&o->error, ERR_POLICY, EPERM, "no '%s'", "\xff");
+	write_json(o, &b, false);
+	expect(&b, "\"outcome\":\"oom\",\"exit_code\":137,\"signal\":9,");
+	expect(&b, "\"duration_ms\":1.5,\"setup_ms\":2,");
+	expect(&b, "\"seccomp\":\"strict\"");
+	expect(&b, "\"memory\":\"cgroup\"");
+	expect(&b, "\"limits_hit\":[\"memory\",\"timeout\"]");
+	expect(&b, "\"target\":\".git/\\\"hooks\\\"\",\"reason\":\"made\\nduring the run\"");
+	expect(&b, "\"error\":{\"code\":\"policy\",\"what\":\"no '\xef\xbf\xbd'\",\"hint\":null}");
+}
+
+static void output_with_every_byte_is_valid_json(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+
+	o->out.data.max = 1000;
+	for (int c = 0; c < 256; c++)
+		buf_putc(&o->out.data, (char)c);
+	o->out.bytes = UINT64_MAX;
+	o->out.truncated = true;
+	write_json(o, &b, true);
+	expect(&b, "\"stdout_bytes\": 18446744073709551615");
+	expect(&b, "\"stdout_truncated\": true");
+}
+
+static void at_most_64_denials_are_kept_whatever_their_size(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(outcome) struct outcome *large = outcome_new();
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+	char text[8000];
+
+	for (int i = 0; i < 10000; i++)
+		outcome_deny(o, "kind", "target", "reason");
+	assert_int_equal(o->denial_count, 64);
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	for (int i = 0; i < 200; i++)
+		outcome_deny(large, "kind", text, "reason");
+	assert_in_range(large->denial_count, 1, 64);
+	write_json(large, &b, false);
+}
+
+static void every_name_is_different(void **state UNUSED)
+{
+	for (int a = 0; a < OUTCOME_KINDS; a++)
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(outcome_name((enum outcome_kind)a),
+						outcome_name((enum outcome_kind)b));
+	for (int a = 0; a < LIMIT_COUNT; a++)
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(limit_name((enum limit)a),
+						limit_name((enum limit)b));
+	for (int a = 0; a < ENFORCER_COUNT; a++)
+		for (int b = 0; b < a; b++)
+			assert_string_not_equal(enforcer_name((enum enforcer)a),
+						enforcer_name((enum enforcer)b));
+}
+
+static void the_schema_is_json_and_mentions_every_setting(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+	struct json j;
+
+	json_init(&j, &b, true);
+	schema_json(&j);
+	assert_false(b.failed);
+	assert_true(json_is_valid(b.data, b.len));
+	for (int i = 0; i < FIELD_COUNT; i++) {
+		const char *key = fields[i].key, *dot = key ? strrchr(key, '.') : NULL;
+		char part[64];
+
+		if (!key)
+			continue;
+		(void)snprintf(part, sizeof(part), "\"%s\": {", dot ? dot + 1 : key);
+		expect(&b, part);
+		for (const char *const *w = fields[i].words; w && *w; w++) {
+			(void)snprintf(part, sizeof(part), "\"%s\"", *w);
+			expect(&b, part);
+		}
+	}
+}
+
+static void the_schema_opens_each_group_once(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+	struct json j;
+
+	json_init(&j, &b, true);
+	schema_json(&j);
+	for (int i = 0; i < FIELD_COUNT; i++) {
+		const char *key = fields[i].key, *dot = key ? strchr(key, '.') : NULL;
+		const char *first;
+		char part[64];
+
+		if (!dot)
+			continue;
+		(void)snprintf(part, sizeof(part), "\n    \"%.*s\": {", (int)(dot - key), key);
+		first = strstr(buf_str(&b), part);
+		assert_non_null(first);
+		assert_null(strstr(first + 1, part));
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(every_ending_has_the_status_of_the_contract),
+	cmocka_unit_test(a_run_nobody_knows_about_has_failed),
+	cmocka_unit_test(the_json_has_every_key_even_of_an_empty_run),
+	cmocka_unit_test(the_json_says_how_it_went),
+	cmocka_unit_test(output_with_every_byte_is_valid_json),
+	cmocka_unit_test(at_most_64_denials_are_kept_whatever_their_size),
+	cmocka_unit_test(every_name_is_different),
+	cmocka_unit_test(the_schema_is_json_and_mentions_every_setting),
+	cmocka_unit_test(the_schema_opens_each_group_once),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

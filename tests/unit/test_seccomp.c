@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_seccomp.c - the compiled filters of both architectures, run in a BPF interpreter.
+ *
+ * Twice over: against the table, call by call, which proves the compiler; and against expectations
+ * written out by hand, which proves the table. Numbers are compared with libseccomp's. */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/native/seccomp_table.h"
+
+#define seccomp_strict aarch64_strict
+#define seccomp_default aarch64_default
+#define seccomp_debug aarch64_debug
+#include "seccomp_filter_aarch64.inc"
+#undef seccomp_strict
+#undef seccomp_default
+#undef seccomp_debug
+#define seccomp_strict x86_64_strict
+#define seccomp_default x86_64_default
+#define seccomp_debug x86_64_debug
+#include "seccomp_filter_x86_64.inc"
+
+#define PROGRAM(array)                                                                             \
+	{                                                                                          \
+		array, sizeof(array) / sizeof((array)[0])                                          \
+	}
+#define ERRNO(e) (SECCOMP_RET_ERRNO | (e))
+#define JUNK 0xdeadbeef00000000ULL
+
+enum { BROKEN = 0x00bad000, MAX_LEN = 350 };
+
+static const struct program {
+	const struct sock_filter *insn;
+	unsigned int len;
+} programs[FILTER_ARCHES][SECCOMP_PROFILES] = {
+	{ PROGRAM(aarch64_strict), PROGRAM(aarch64_default), PROGRAM(aarch64_debug) },
+	{ PROGRAM(x86_64_strict), PROGRAM(x86_64_default), PROGRAM(x86_64_debug) },
+};
+
+static const uint32_t audit[] = { AUDIT_ARCH_AARCH64, AUDIT_ARCH_X86_64 };
+static const uint32_t scmp[] = { SCMP_ARCH_AARCH64, SCMP_ARCH_X86_64 };
+
+static const uint32_t answers[ARG_SOCKET] = {
+	[V_ENOSYS] = ERRNO(ENOSYS),
+	[V_EPERM] = ERRNO(EPERM),
+	[V_EAFNOSUPPORT] = ERRNO(EAFNOSUPPORT),
+	[V_EPROTONOSUPPORT] = ERRNO(EPROTONOSUPPORT),
+	[V_KILL] = SECCOMP_RET_KILL_PROCESS,
+	[V_PRETEND] = ERRNO(0),
+	[V_ALLOW] = SECCOMP_RET_ALLOW,
+};
+
+/* Takes only what the kernel's own forecast of constant answers takes as well (its cache of allowed
+ * calls relies on it); anything else, or a jump out of the program, is BROKEN. */
+static uint32_t interpret(const struct program *prog, const struct seccomp_data *d)
+{
+	uint32_t a = 0;
+
+	for (unsigned int pc = 0; pc < prog->len; pc++) {
+		const struct sock_filter *i = &prog->insn[pc];
+		bool yes;
+
+		switch (i->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			if (i->k % 4 || i->k >= sizeof(*d))
+				return BROKEN;
+			memcpy(&a, (const char *)d + i->k, sizeof(a));
+			continue;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= i->k;
+			continue;
+		case BPF_RET | BPF_K:
+			return i->k;
+		case BPF_JMP | BPF_JA:
+			pc += i->k;
+			continue;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			yes = a == i->k;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			yes = a >= i->k;
+			break;
+		case BPF_JMP | BPF_JSET | BPF_K:
+			yes = a & i->k;
+			break;
+		default:
+			return BROKEN;
+		}
+		pc += yes ? i->jt : i->jf;
+	}
+	return BROKEN;
+}
+
+static uint32_t run(int arch, int profile, uint32_t nr, const uint64_t args[6])
+{
+	struct seccomp_data d = { .nr = (int)nr, .arch = audit[arch] };
+
+	memcpy(d.args, args, sizeof(d.args));
+	return interpret(&programs[arch][profile], &d);
+}
+
+static bool matches(const struct match *m, const uint64_t args[6])
+{
+	uint32_t word = (uint32_t)(args[m->word / 2] >> (m->word % 2 ? 32 : 0)) & m->mask;
+
+	if (m->bits)
+		return word != 0;
+	for (int i = 0; i < m->values; i++)
+		if (word == m->value[i])
+			return true;
+	return m->values == 0;
+}
+
+static uint32_t by_table(enum verdict v, int profile, const uint64_t args[6])
+{
+	if (v < ARG_SOCKET)
+		return answers[v];
+	for (const struct clause *c = arg_rules[v];; c++) {
+		if (c->profiles && !(c->profiles & PROFILE(profile)))
+			continue;
+		if (matches(&c->when[0], args) && matches(&c->when[1], args) &&
+		    matches(&c->when[2], args))
+			return answers[c->then];
+	}
+}
+
+static const struct syscall_rule *find(int arch, int nr)
+{
+	for (size_t i = 0; i < SYSCALL_RULES; i++)
+		if (syscall_rules[i].nr[arch] == nr)
+			return &syscall_rules[i];
+	return NULL;
+}
+
+static int number(int arch, const char *name)
+{
+	for (size_t i = 0; i < SYSCALL_RULES; i++)
+		if (strcmp(syscall_rules[i].name, name) == 0)
+			return syscall_rules[i].nr[arch];
+	fail_msg("no row '%s'", name);
+	return NONE;
+}
+
+/* Values at and around every border of the argument rules. */
+static uint64_t some_value(unsigned int *seed)
+{
+	static const uint32_t pool[] = {
+		0,          1,          2,          3,          4,          5,          6,
+		8,          9,          10,         16,         17,         35,         38,
+		40,         53,         58,         132,        262,        0x7f,       0x80,
+		0x100,      0400,       0755,       02000,      04000,      04755,      06000,
+		0100644,    0020666,    0060666,    0010644,    0140777,    0x40,       0x400000,
+		0x410000,   0x20000,    0x20008,    0x40000,    0x400000,   0x800,      0x80000,
+		0x80801,    0x80802,    0x5411,     0x5412,     0x5413,     0x541c,     0x541d,
+		0x5423,     0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000,
+		0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff,
+	};
+	uint64_t v = pool[(unsigned int)rand_r(seed) % (sizeof(pool) / sizeof(pool[0]))];
+
+	switch (rand_r(seed) % 8) {
+	case 0:
+		return v | (uint64_t)rand_r(seed) << 32;
+	case 1:
+		return (uint64_t)rand_r(seed);
+	case 2:
+		return v ^ (1ULL << rand_r(seed) % 64);
+	default:
+		return v;
+	}
+}
+
+static void compare_with_row(int arch, int p, const struct syscall_rule *s)
+{
+	int rounds = s->verdict[p] < ARG_SOCKET ? 20 : 2000;
+	unsigned int seed = 1;
+
+	while (rounds-- > 0) {
+		uint64_t a[6];
+
+		for (int k = 0; k < 6; k++)
+			a[k] = some_value(&seed);
+		if (run(arch, p, (uint32_t)s->nr[arch], a) != by_table(s->verdict[p], p, a))
+			fail_msg("%s(%jx, %jx, %jx, %jx), arch %d, profile %d", s->name,
+				 (uintmax_t)a[0], (uintmax_t)a[1], (uintmax_t)a[2], (uintmax_t)a[3],
+				 arch, p);
+	}
+}
+
+static void every_listed_call_gets_the_verdict_of_its_row(void **state)
+{
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++)
+			for (size_t i = 0; i < SYSCALL_RULES; i++)
+				if (syscall_rules[i].nr[arch] != NONE)
+					compare_with_row(arch, p, &syscall_rules[i]);
+}
+
+static void an_unlisted_number_does_not_exist(void **state)
+{
+	static const uint32_t far[] = { 10000, 0x3fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
+	const uint64_t none[6] = { 0 };
+
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++) {
+			for (int nr = 0; nr < 2000; nr++)
+				if (!find(arch, nr))
+					assert_int_equal(run(arch, p, (uint32_t)nr, none),
+							 ERRNO(ENOSYS));
+			for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++)
+				assert_int_equal(run(arch, p, far[i], none), ERRNO(ENOSYS));
+		}
+}
+
+static void x32_numbers_do_not_exist(void **state)
+{
+	const uint64_t none[6] = { 0 };
+
+	(void)state;
+	for (int p = 0; p < SECCOMP_PROFILES; p++)
+		for (uint32_t nr = 0; nr < 1000; nr++)
+			assert_int_equal(run(FILTER_X86_64, p, 0x40000000 | nr, none),
+					 ERRNO(ENOSYS));
+}
+
+static void a_foreign_architecture_is_killed(void **state)
+{
+	static const uint32_t foreign[] = {
+		AUDIT_ARCH_I386, AUDIT_ARCH_ARM, AUDIT_ARCH_ARMEB, AUDIT_ARCH_RISCV64, 0, 0xffffffff
+	};
+
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++)
+			for (int nr = 0; nr < 600; nr++) {
+				struct seccomp_data d = { .nr = nr, .arch = audit[!arch] };
+
+				assert_int_equal(interpret(&programs[arch][p], &d),
+						 SECCOMP_RET_KILL_PROCESS);
+				for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+					d.arch = foreign[i];
+					assert_int_equal(interpret(&programs[arch][p], &d),
+							 SECCOMP_RET_KILL_PROCESS);
+				}
+			}
+}
+
+static void numbers_agree_with_libseccomp(void **state)
+{
+	int compared = 0;
+
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (size_t i = 0; i < SYSCALL_RULES; i++) {
+			const struct syscall_rule *s = &syscall_rules[i];
+			int nr = seccomp_syscall_resolve_name_arch(scmp[arch], s->name);
+
+			if (nr == __NR_SCMP_ERROR) /* newer than the library */
+				continue;
+			compared++;
+			if (s->nr[arch] != (nr < 0 ? NONE : nr))
+				fail_msg("%s is %d, not %d", s->name, nr, s->nr[arch]);
+		}
+	assert_true(compared > 600);
+}
+
+/* Those that libseccomp 2.5.4 has not heard of. From 403 on all architectures count alike. */
+static void numbers_newer_than_libseccomp_are_right(void **state)
+{
+	static const char *const from_457[] = {
+		"statmount",        "listmount",     "lsm_get_self_attr", "lsm_set_self_attr",
+		"lsm_list_modules", "mseal",         "setxattrat",        "getxattrat",
+		"listxattrat",      "removexattrat", "open_tree_attr",    "file_getattr",
+		"file_setattr",     "listns",        "rseq_slice_yield",
+	};
+
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++) {
+		for (size_t i = 0; i < sizeof(from_457) / sizeof(from_457[0]); i++)
+			assert_int_equal(number(arch, from_457[i]), 457 + i);
+		for (size_t i = 0; i < SYSCALL_RULES; i++)
+			if (syscall_rules[i].nr[arch] >= 403)
+				assert_int_equal(syscall_rules[i].nr[0], syscall_rules[i].nr[1]);
+	}
+	assert_int_equal(number(FILTER_X86_64, "uretprobe"), 335);
+	assert_int_equal(number(FILTER_X86_64, "uprobe"), 336);
+}
+
+static void programs_are_small(void **state)
+{
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++) {
+			assert_true(programs[arch][p].len <= MAX_LEN);
+			print_message("arch %d profile %d: %u instructions\n", arch, p,
+				      programs[arch][p].len);
+		}
+}
+
+/* What follows is written out by hand and takes nothing from the table but numbers. */
+
+static void expect(int arch, int p, uint32_t want, const char *name, uint64_t a0, uint64_t a1,
+		   uint64_t a2, uint64_t a3)
+{
+	const uint64_t args[6] = { a0, a1, a2, a3 };
+	int nr = number(arch, name);
+	uint32_t got;
+
+	if (nr == NONE)
+		return;
+	got = run(arch, p, (uint32_t)nr, args);
+	if (got != want)
+		fail_msg("%s(%jx, %jx, %jx, %jx), arch %d, profile %d: %x, expected %x", name,
+			 (uintmax_t)a0, (uintmax_t)a1, (uintmax_t)a2, (uintmax_t)a3, arch, p, got,
+			 want);
+}
+
+struct example {
+	uint32_t want;
+	const char *name;
+	uint64_t a0, a1, a2, a3;
+};
+
+#define YES SECCOMP_RET_ALLOW
+#define NO ERRNO(EPERM)
+
+static const struct example examples[] = {
+	/* sockets: types carry flags, protocol 262 is MPTCP, 132 SCTP, 1 ICMP */
+	{ YES, "socket", 1, 1, 0, 0 },
+	{ YES, "socket", 1, 5, 0, 0 },
+	{ YES, "socket", JUNK | 1, JUNK | 2, JUNK, 0 },
+	{ YES, "socket", 2, 1, 0, 0 },
+	{ YES, "socket", 2, 0x80801, 6, 0 },
+	{ YES, "socket", 2, JUNK | 0x80002, JUNK | 17, 0 },
+	{ YES, "socket", 10, 2, 17, 0 },
+	{ YES, "socket", 10, 0x801, 0, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 1, 262, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", JUNK | 10, 1, JUNK | 262, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 1, 17, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 2, 6, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 2, 1, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 3, 1, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 3, 255, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 10, 0x300, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 10, 5, 132, 0 },
+	{ ERRNO(EPROTONOSUPPORT), "socket", 2, 0x11, 0, 0 },
+	{ ERRNO(EAFNOSUPPORT), "socket", 17, 3, 0x300, 0 },
+	{ ERRNO(EAFNOSUPPORT), "socket", 38, 5, 0, 0 },
+	{ ERRNO(EAFNOSUPPORT), "socket", 40, 1, 0, 0 },
+	{ ERRNO(EAFNOSUPPORT), "socket", 0, 1, 0, 0 },
+	{ ERRNO(EAFNOSUPPORT), "socket", 0xffffffff, 1, 0, 0 },
+	{ YES, "socketpair", JUNK | 1, 1, 0, 0 },
+	{ ERRNO(EAFNOSUPPORT), "socketpair", 30, 1, 0, 0 },
+	{ ERRNO(EAFNOSUPPORT), "socketpair", 2, 1, 0, 0 },
+	/* terminals */
+	{ NO, "ioctl", 0, 0x5412, 0, 0 },
+	{ NO, "ioctl", 0, 0x100005412, 0, 0 },
+	{ NO, "ioctl", 0, JUNK | 0x541c, 0, 0 },
+	{ NO, "ioctl", 0, 0x541d, 0, 0 },
+	{ NO, "ioctl", 0, JUNK | 0x5423, 0, 0 },
+	{ YES, "ioctl", 0, 0x5413, 0, 0 },
+	{ YES, "ioctl", 0, 0x5401, 0, 0 },
+	{ YES, "ioctl", 0x5412, 0, 0x5412, 0 },
+	/* clone: a thread, a fork, the seven namespaces, the exit-signal bit shared with time */
+	{ YES, "clone", 0x003d0f00, 0, 0, 0 },
+	{ YES, "clone", 0x01200011, 0, 0, 0 },
+	{ YES, "clone", 0x80, 0, 0, 0 },
+	{ YES, "clone", JUNK | 17, 0, 0, 0 },
+	{ NO, "clone", 0x00020011, 0, 0, 0 },
+	{ NO, "clone", 0x02000011, 0, 0, 0 },
+	{ NO, "clone", 0x04000011, 0, 0, 0 },
+	{ NO, "clone", 0x08000011, 0, 0, 0 },
+	{ NO, "clone", 0x10000011, 0, 0, 0 },
+	{ NO, "clone", 0x20000011, 0, 0, 0 },
+	{ NO, "clone", JUNK | 0x40000011, 0, 0, 0 },
+	{ YES, "personality", 0, 0, 0, 0 },
+	{ YES, "personality", JUNK | 0xffffffff, 0, 0, 0 },
+	{ NO, "personality", JUNK | 0x400000, 0, 0, 0 },
+	{ NO, "personality", 0x20000, 0, 0, 0 },
+	{ NO, "personality", 0x440000, 0, 0, 0 },
+	{ NO, "prctl", JUNK | 35, 0, 0, 0 },
+	{ NO, "prctl", 53, 0, 2, 0 },
+	{ YES, "prctl", 52, 0, 0, 0 },
+	{ YES, "prctl", 22, 2, 0, 0 },
+	{ YES, "prctl", 38, 1, 0, 0 },
+	{ YES, "prctl", 4, 0, 0, 0 },
+	{ YES, "prctl", 36, 1, 0, 0 },
+	{ YES, "prctl", 15, 0, 0, 0 },
+	/* the core limit: asked, set, both at once */
+	{ ERRNO(0), "setrlimit", JUNK | 4, 0, 0, 0 },
+	{ YES, "setrlimit", 7, 0, 0, 0 },
+	{ YES, "prlimit64", 0, 4, 0, 0xffff },
+	{ ERRNO(0), "prlimit64", 0, 4, 0x1000, 0 },
+	{ ERRNO(0), "prlimit64", 0, JUNK | 4, 0x100000000, 0 },
+	{ NO, "prlimit64", 0, 4, 0x1000, 0x1000 },
+	{ NO, "prlimit64", 0, 4, 0x100000000, 0x100000000 },
+	{ YES, "prlimit64", 0, 7, 0x1000, 0x1000 },
+	{ YES, "prlimit64", 0, 4, 0, 0x100000000 },
+	{ YES, "prlimit64", 0, 7, 0x1000, 0 },
+	{ YES, "prlimit64", 4, 5, 0x1000, 0 },
+	{ YES, "seccomp", 1, 0, 0x1000, 0 },
+	{ YES, "seccomp", 1, 1, 0x1000, 0 },
+	{ NO, "seccomp", 1, 8, 0x1000, 0 },
+	{ NO, "seccomp", 1, JUNK | 0x19, 0x1000, 0 },
+	/* set-id modes; 0100 is O_CREAT, 020000000 the bit of O_TMPFILE */
+	{ YES, "chmod", 0, 01777, 0, 0 },
+	{ NO, "chmod", 0, 04755, 0, 0 },
+	{ NO, "fchmod", 0, JUNK | 02755, 0, 0 },
+	{ YES, "fchmod", 04755, 0755, 0, 0 },
+	{ NO, "creat", 0, 04000, 0, 0 },
+	{ YES, "creat", 0, 0644, 0, 0 },
+	{ NO, "fchmodat", 0, 0, 06755, 0 },
+	{ YES, "fchmodat", 0, 0, 0755, 04000 },
+	{ NO, "fchmodat2", 0, 0, JUNK | 02000, 0 },
+	{ YES, "fchmodat2", 0, 0, 0755, 0x100 },
+	{ YES, "open", 0, 0, 06777, 0 },
+	{ YES, "open", 0, 0101, 0644, 0 },
+	{ NO, "open", 0, 0101, 04755, 0 },
+	{ NO, "open", 0, 020200001, 02755, 0 },
+	{ YES, "openat", 0, 0, 0, 06777 },
+	{ YES, "openat", 0, 0, 0101, 0644 },
+	{ NO, "openat", 0, 0, 0101, 04755 },
+	{ NO, "openat", 0, 0, JUNK | 0101, JUNK | 02755 },
+	{ NO, "openat", 0, 0, 020040001, 02755 },
+	{ NO, "openat", 0, 0, 020000000, 04000 },
+	{ YES, "mknod", 0, 0100644, 0, 0 },
+	{ YES, "mknod", 0, 0010644, 0, 0 },
+	{ YES, "mknod", 0, 0140644, 0, 0 },
+	{ YES, "mknod", 0, 0644, 0, 0 },
+	{ NO, "mknod", 0, 0020644, 0, 0 },
+	{ NO, "mknod", 0, 0060644, 0, 0 },
+	{ NO, "mknod", 0, 0104755, 0, 0 },
+	{ YES, "mknodat", 0, 0, 0010644, 0 },
+	{ NO, "mknodat", 0, 0, JUNK | 0020644, 0 },
+	{ NO, "mknodat", 0, 0, 0060644, 0 },
+	{ NO, "mknodat", 0, 0, 0102755, 0 },
+};
+
+static void arguments_decide_as_written_here(void **state)
+{
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++)
+			for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
+				const struct example *e = &examples[i];
+
+				expect(arch, p, e->want, e->name, e->a0, e->a1, e->a2, e->a3);
+			}
+}
+
+/* clang-format off */
+static const char *const never[] = {
+	"unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig",
+	"fsmount", "fspick", "open_tree", "open_tree_attr", "move_mount", "mount_setattr",
+	"open_by_handle_at", "name_to_handle_at", "bpf", "perf_event_open", "userfaultfd",
+	"fanotify_init", "fanotify_mark", "add_key", "request_key", "keyctl", "pidfd_getfd",
+	"vmsplice", "kexec_load", "kexec_file_load", "init_module", "finit_module",
+	"delete_module", "iopl", "ioperm", "swapon", "swapoff", "reboot", "settimeofday",
+	"clock_settime", "adjtimex", "clock_adjtime", "acct", "quotactl", "quotactl_fd", "syslog",
+	"sethostname", "setdomainname", "vhangup", "nfsservctl", "lookup_dcookie",
+};
+
+static const char *const missing[] = {
+	"clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register",
+	"memfd_secret", "statmount", "listmount", "listns",
+};
+/* clang-format on */
+
+static void dangerous_calls_are_refused_in_every_profile(void **state)
+{
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++) {
+			for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+				expect(arch, p, NO, never[i], 0, 0, 0, 0);
+			for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
+				expect(arch, p, ERRNO(ENOSYS), missing[i], 0, 0, 0, 0);
+		}
+}
+
+static void profiles_differ_as_documented(void **state)
+{
+	static const struct {
+		const char *name;
+		uint64_t a0, a2;
+		uint32_t want[SECCOMP_PROFILES];
+	} rows[] = {
+		{ "ptrace", 0, 0, { NO, YES, YES } },
+		{ "process_vm_readv", 0, 0, { NO, YES, YES } },
+		{ "process_vm_writev", 0, 0, { NO, YES, YES } },
+		{ "process_madvise", 0, 0, { NO, YES, YES } },
+		{ "kcmp", 0, 0, { NO, NO, YES } },
+		{ "personality", 8, 0, { NO, YES, YES } },
+		{ "personality", JUNK | 0x40000, 0, { NO, NO, YES } },
+		{ "io_setup", 0, 0, { ERRNO(ENOSYS), YES, YES } },
+		{ "mq_open", 0, 0, { ERRNO(ENOSYS), YES, YES } },
+		{ "msgget", 0, 0, { ERRNO(ENOSYS), YES, YES } },
+		{ "socket", 16, 0, { ERRNO(EAFNOSUPPORT), YES, YES } },
+		{ "socket", JUNK | 16, JUNK, { ERRNO(EAFNOSUPPORT), YES, YES } },
+		{ "socket",
+		  16,
+		  4,
+		  { ERRNO(EAFNOSUPPORT), ERRNO(EPROTONOSUPPORT), ERRNO(EPROTONOSUPPORT) } },
+		{ "socket",
+		  16,
+		  15,
+		  { ERRNO(EAFNOSUPPORT), ERRNO(EPROTONOSUPPORT), ERRNO(EPROTONOSUPPORT) } },
+	};
+
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++)
+			for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+				expect(arch, p, rows[i].want[p], rows[i].name, rows[i].a0, 3,
+				       rows[i].a2, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(every_listed_call_gets_the_verdict_of_its_row),
+	cmocka_unit_test(an_unlisted_number_does_not_exist),
+	cmocka_unit_test(x32_numbers_do_not_exist),
+	cmocka_unit_test(a_foreign_architecture_is_killed),
+	cmocka_unit_test(numbers_agree_with_libseccomp),
+	cmocka_unit_test(numbers_newer_than_libseccomp_are_right),
+	cmocka_unit_test(programs_are_small),
+	cmocka_unit_test(arguments_decide_as_written_here),
+	cmocka_unit_test(dangerous_calls_are_refused_in_every_profile),
+	cmocka_unit_test(profiles_differ_as_documented),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -206,12 +206,22 @@ def status_of(pid):
     return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
 
 
+def alive(pids):
+    """Those of them that have not ended, be they reaped or not."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if status_of(pid)["State"][0] not in "ZX":
+                found.append(pid)
+    return found
+
+
 def timed(function, *args, **more):
     began = time.monotonic()
     result = function(*args, **more)
     return time.monotonic() - began, result
 
 
-__all__ = ["Attempt", "FIRST_ID", "HERE", "INSIDE", "SCRATCH_PIDS", "UNSHARED", "WAIT", "as_identity", "attackers_uid",
+__all__ = ["Attempt", "FIRST_ID", "HERE", "INSIDE", "SCRATCH_PIDS", "UNSHARED", "WAIT", "alive", "as_identity", "attackers_uid",
            "canary", "digest", "finish", "held", "holding", "identity", "inner_pid", "inside", "mount", "on_host", "outside",
            "program", "signal", "status_of", "timed"]

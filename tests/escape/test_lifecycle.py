@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import (INSIDE, as_identity, canary, finish, held, mount, on_host, program, signal,  # noqa: E402
+from attack import (INSIDE, alive, as_identity, canary, finish, held, mount, on_host, program, signal,  # noqa: E402
                     timed)
 from harness import (IS_ROOT, brig, brig_argv, brig_environment, descendants, main, namespaces,  # noqa: E402
                      scratch, skip, start_brig, test, tree, wait_until, workspace)
@@ -20,10 +20,6 @@ from harness import (IS_ROOT, brig, brig_argv, brig_environment, descendants, ma
 STUBBORN = ("import os, signal, time\n"
             "for s in range(1, 65):\n  try: signal.signal(s, signal.SIG_IGN)\n  except (OSError, ValueError): pass\n"
             "if os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\n    os._exit(0)\n  time.sleep(60)\n")
-
-
-def alive(pids):
-    return [p for p in pids if os.path.exists(f"/proc/{p}") and pathlib.Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"]
 
 
 @test(alone=True)

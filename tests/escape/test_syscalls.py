@@ -8,7 +8,7 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import (INSIDE, UNSHARED, attackers_uid, canary, digest, held, inside, mount, on_host, outside,  # noqa: E402
+from attack import (INSIDE, UNSHARED, alive, attackers_uid, canary, digest, held, inside, mount, on_host, outside,  # noqa: E402
                     status_of)
 from harness import (IS_ROOT, brig, brig_path, descendants, main, scratch, skip, test, wait_until,  # noqa: E402
                      workspace)
@@ -38,7 +38,7 @@ def a042_no_namespace_can_be_joined():
     inside("syscalls", "join", "60").must_fail("setns-user", "setns-mnt", "setns-net", "setns-pidfd")
 
 
-@test
+@test(alone=True)  # its control leaves keys that all can see
 def a044_to_a047_interfaces_of_the_machine_are_closed():
     """io_uring, bpf, keys, perf, userfaultfd, kexec, modules, swap, reboot, clocks, accounting, the log, kcmp..."""
     control = outside("syscalls", "interfaces", user=0 if IS_ROOT else None, within=("unshare", "--uts") if IS_ROOT else ())
@@ -131,7 +131,7 @@ def a057_what_a_process_says_about_its_own_death_does_not_matter():
         pids = h.pids()
         h.process.kill()
         h.process.wait()
-        assert wait_until(lambda: not [p for p in pids if os.path.exists(f"/proc/{p}") and status_of(p)["State"][0] != "Z"], 1), "they live on"
+        assert wait_until(lambda: not alive(pids), 1), "they live on"
     assert brig("run", "--", "true").status == 0, "the next run tidies up"
 
 

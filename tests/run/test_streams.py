@@ -56,7 +56,7 @@ def sanitized():
 
 def peak_memory(process):
     """The supervisor's largest resident size so far, in bytes; 0 when it is gone or not yet brig."""
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError, TypeError):  # a process that is ending has no sizes
         if os.path.basename(os.readlink(f"/proc/{process.pid}/exe")) == "brig":
             status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
             return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * KIB

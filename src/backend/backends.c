@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
-#include "backend/native/journal.h"
+#include "backend/kit/journal.h"
 
 static const struct backend *const all[] = { &backend_native, &backend_none };
 

@@ -20,8 +20,8 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-#include "backend/native/cgroup.h"
-#include "backend/native/ids.h"
+#include "backend/kit/cgroup.h"
+#include "backend/kit/ids.h"
 #include "backend/native/job.h"
 #include "backend/native/landlock.h"
 #include "base/fd.h"

@@ -2,7 +2,7 @@
 /* unit/test_journal.c - who holds which placeholder, with several processes and some that die. */
 #include "unit.h"
 
-#include "backend/native/journal.h"
+#include "backend/kit/journal.h"
 #include "base/state.h"
 #include "base/str.h"
 

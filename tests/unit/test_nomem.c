@@ -3,7 +3,7 @@
  * under a sanitizer nothing leaks. The linker puts the functions below in malloc's place. */
 #include "unit.h"
 
-#include "backend/native/plan.h"
+#include "backend/kit/plan.h"
 #include "model/outcome.h"
 #include "model/schema.h"
 #include "model/spec.h"

@@ -8,7 +8,7 @@
 
 #include "unit.h"
 
-#include "backend/native/plan.h"
+#include "backend/kit/plan.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/paths.h"

@@ -28,7 +28,7 @@
 
 #include <cmocka.h>
 
-#include "backend/native/seccomp.h"
+#include "backend/kit/seccomp.h"
 
 /* Newer than the headers of the oldest release we build on. */
 #define NR_fchmodat2 452

@@ -28,7 +28,7 @@
 
 #include <cmocka.h>
 
-#include "backend/native/watch.h"
+#include "backend/kit/watch.h"
 #include "base/fd.h"
 
 #define MIB (1024L * 1024)

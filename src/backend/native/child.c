@@ -17,7 +17,7 @@
 
 #include "backend/native/landlock.h"
 #include "backend/native/mount.h"
-#include "backend/native/seccomp.h"
+#include "backend/kit/seccomp.h"
 #include "base/str.h"
 
 #define KEEP_MAX (PREPARED_MAX + 4)

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backend/native/cgroup.h"
-#include "backend/native/plan.h"
+#include "backend/kit/cgroup.h"
+#include "backend/kit/plan.h"
 #include "base/err.h"
 
 enum init_said {

@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "backend/native/disk.h"
-#include "backend/native/watch.h"
+#include "backend/kit/disk.h"
+#include "backend/kit/watch.h"
 
 #define EVENTS_AT_ONCE 8
 #define DISK_EVERY 5 /* ticks */

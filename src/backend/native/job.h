@@ -4,11 +4,11 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/native/cgroup.h"
+#include "backend/kit/cgroup.h"
 #include "backend/native/child.h"
-#include "backend/native/disk.h"
-#include "backend/native/ids.h"
-#include "backend/native/protect.h"
+#include "backend/kit/disk.h"
+#include "backend/kit/ids.h"
+#include "backend/kit/protect.h"
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */

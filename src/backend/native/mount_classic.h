@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "backend/native/plan.h"
+#include "backend/kit/plan.h"
 
 /* After the pivot: gives every mount, nested ones included, the attributes of the operation it came
  * from. Called in the child; needs the new /proc. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/cgroup_map.c - where our own cgroup lies in each hierarchy.
+/* backend/kit/cgroup_map.c - where our own cgroup lies in each hierarchy.
  *
  * /proc/self/cgroup names our cgroup relative to the root of the cgroup namespace, mountinfo says
  * which part of a hierarchy a mount shows. The directory is the mount point plus what is left of
  * our path below the mount's root; a mount that does not show our cgroup is of no use. */
-#include "backend/native/cgroup_internal.h"
+#include "backend/kit/cgroup_internal.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Three system calls and a stat for each process, nothing allocated. Neither statm nor the link
  * count of the task directory holds a byte the guest chooses, unlike stat or status with their
  * process name. */
-#include "backend/native/watch.h"
+#include "backend/kit/watch.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/plan_root.c - the part of the tree that is the same in every run. */
+/* backend/kit/plan_root.c - the part of the tree that is the same in every run. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "backend/native/plan_internal.h"
+#include "backend/kit/plan_internal.h"
 #include "base/str.h"
 
 /* Shown read-only where the host has them; a link stays a link (merged /usr). */

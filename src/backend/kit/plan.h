@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/plan.h - the native backend's plan: everything the child will do, as plain data.
+/* backend/kit/plan.h - the native backend's plan: everything the child will do, as plain data.
  *
  * Computed in the trusted parent, where paths are resolved and each source's identity is noted. The
  * child carries the operations out in order, resolving every source again in its own mount

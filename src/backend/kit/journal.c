@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/native/journal.h"
+#include "backend/kit/journal.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/disk.h - how much a run has written to the host's disk.
+/* backend/kit/disk.h - how much a run has written to the host's disk.
  *
  * The kernel adds a process's count to its parent's when it is reaped, so what the living have
  * written plus what init (the last parent of all) has collected is everything. Init's own file

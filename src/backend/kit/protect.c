@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/native/protect.h"
+#include "backend/kit/protect.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/native/gitconfig.h"
-#include "backend/native/journal.h"
+#include "backend/kit/gitconfig.h"
+#include "backend/kit/journal.h"
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/gitconfig.h - is a git configuration written by untrusted code safe to obey? */
+/* backend/kit/gitconfig.h - is a git configuration written by untrusted code safe to obey? */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/journal.h - which run holds which placeholder, one folder per workspace.
+/* backend/kit/journal.h - which run holds which placeholder, one folder per workspace.
  *
  * The folder has a file `lock`, taken for every change, and one file per run, locked by that run
  * for as long as it lives. A line is a tree's path, a tab, and the path of a placeholder in it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/plan_internal.h - the parts that fill one plan; nobody else includes this. */
+/* backend/kit/plan_internal.h - the parts that fill one plan; nobody else includes this. */
 #pragma once
 
-#include "backend/native/plan.h"
+#include "backend/kit/plan.h"
 
 /* Appends an operation; NULL and *e without memory. */
 struct op *plan_op(struct backend_plan *p, enum op_kind kind, const char *dst, struct err *e);

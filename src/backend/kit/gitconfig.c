@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/gitconfig.c - an allow-list: git knows dozens of keys that run a program, and
+/* backend/kit/gitconfig.c - an allow-list: git knows dozens of keys that run a program, and
  * gains more; what an ordinary `git init`, `clone` or `remote add` writes is short. */
-#include "backend/native/gitconfig.h"
+#include "backend/kit/gitconfig.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

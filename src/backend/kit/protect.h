@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/protect.h - placeholders for protected names that do not exist yet, and the look
+/* backend/kit/protect.h - placeholders for protected names that do not exist yet, and the look
  * afterwards.
  *
  * States of one name: absent -> held (an empty folder of ours) -> absent again, when the last run
@@ -8,7 +8,7 @@
  * next brig that starts removes what it left. All of it happens under one lock per workspace. */
 #pragma once
 
-#include "backend/native/plan.h"
+#include "backend/kit/plan.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "model/outcome.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/plan_mounts.c - the workspace and what the user asked to see, parents first. */
+/* backend/kit/plan_mounts.c - the workspace and what the user asked to see, parents first. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/native/plan_internal.h"
+#include "backend/kit/plan_internal.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"

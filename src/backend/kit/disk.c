@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/native/disk.h"
+#include "backend/kit/disk.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "model/code.h"
 #include "model/dialect.h"
 #include "model/envrules.h"
 #include "model/extra_args.h"
@@ -296,5 +297,7 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (check_paths(s, at, &s->read, "read", e) < 0 ||
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0)
 		return -e->code;
-	return check_duplicates(s, e);
+	if (check_duplicates(s, e) < 0)
+		return -e->code;
+	return code_resolve(s, e);
 }

@@ -175,20 +175,30 @@ int journal_write(struct journal *j, const char *id, const char *text, struct er
 	return TAKE_FD(fd);
 }
 
-/* Only ever an empty folder goes: whatever has content is not ours. */
+void placeholder_remove(int dir, const char *name)
+{
+	struct stat st;
+
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno != ENOTDIR)
+		return;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_size == 0 && (st.st_mode & 07777) == 0 && st.st_nlink == 1)
+		(void)unlinkat(dir, name, 0);
+}
+
 static void remove_placeholder(int tree, char *path)
 {
 	char *slash = strrchr(path, '/');
 	CLEANUP(fd) int dir = -1;
 
 	if (!slash) {
-		(void)unlinkat(tree, path, AT_REMOVEDIR);
+		placeholder_remove(tree, path);
 		return;
 	}
 	*slash = '\0';
 	dir = fd_open_nolinks(tree, path, O_PATH | O_DIRECTORY, FD_BENEATH);
 	if (dir >= 0)
-		(void)unlinkat(dir, slash + 1, AT_REMOVEDIR);
+		placeholder_remove(dir, slash + 1);
 }
 
 static void remove_stale(const struct journal *j)

@@ -32,5 +32,9 @@ int journal_write(struct journal *j, const char *id, const char *text, struct er
  * them. */
 void journal_clean(struct journal *j);
 
+/* Removes an empty folder, or an empty file without any permission: whatever else stands at the
+ * name is not ours. */
+void placeholder_remove(int dir, const char *name);
+
 /* journal_clean for every workspace that has a journal. */
 void journal_sweep(void);

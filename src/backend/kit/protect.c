@@ -85,6 +85,18 @@ static int parent_of(int tree, const char *path, const char **name)
 	return fd_open_nolinks(tree, dir, O_RDONLY | O_DIRECTORY, FD_BENEATH);
 }
 
+/* Makes a placeholder: an empty folder, or a file that nobody may open. */
+static bool make(int dir, const char *name, bool file)
+{
+	int fd;
+
+	if (!file)
+		return mkdirat(dir, name, 0755) == 0;
+	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0);
+	(void)fd_close(fd);
+	return fd >= 0;
+}
+
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
 static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 {
@@ -97,7 +109,7 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 	if (tree < 0)
 		return -e->code;
 	dir = parent_of(tree, n->path, &name);
-	if (dir >= 0 && mkdirat(dir, name, 0755) == 0) {
+	if (dir >= 0 && make(dir, name, n->file)) {
 		t->placeholder[i] = true;
 		/* Root makes it for somebody else, who must be able to see that it is empty. */
 		if (geteuid() == 0 && fstat(dir, &st) == 0 && st.st_uid != 0 &&
@@ -109,6 +121,10 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 		t->placeholder[i] = journal_named(j, n->tree, n->path);
 		return 0;
 	}
+	if (n->file)
+		return errno = dir < 0 ? -dir : errno,
+		       err_sys(e, "the code has no place to appear at '%s'", n->inside),
+		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
 	t->plan->ops[n->op].skip = true;
 	return 0;
 }
@@ -337,7 +353,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	struct ident now;
 	struct stat st;
 
-	if (tree < 0)
+	if (tree < 0 || n->file) /* what is under the code was never in reach */
 		return;
 	dir = parent_of(tree, n->path, &name);
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -438,7 +454,7 @@ static void drop_placeholders(struct protect *t, const struct journal *j)
 			continue;
 		dir = parent_of(tree, n->path, &name);
 		if (dir >= 0)
-			(void)unlinkat(dir, name, AT_REMOVEDIR);
+			placeholder_remove(dir, name);
 	}
 }
 

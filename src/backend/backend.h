@@ -47,8 +47,9 @@ struct backend {
 	enum backend_kind kind;
 	unsigned bit; /* in field.honoured */
 
-	/* Can it work here, tried with the layout of a real run? Fills what it would give. */
-	int (*probe)(struct isolation *ret, struct err *e);
+	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
+	 * says where (a host, an engine); NULL: all defaults. */
+	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
 	 * before the start: NULL-terminated, borrowed from the plan. */
@@ -70,7 +71,7 @@ struct backend {
 	void (*finish)(struct backend_job *j, struct outcome *o);
 };
 
-extern const struct backend backend_native, backend_none;
+extern const struct backend backend_native, backend_none, backend_ssh;
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

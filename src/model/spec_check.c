@@ -132,6 +132,17 @@ static int check_workspace(struct spec *s, const struct place *at, struct err *e
 	return 0;
 }
 
+static int check_ssh(struct spec *s, const struct place *at, struct err *e)
+{
+	if (s->ssh.identity_file &&
+	    path_resolve(s->arena, at, s->ssh.identity_file, &s->ssh.identity_file, e) < 0)
+		return err_wrap(e, "ssh.identity_file");
+	if (s->ssh.config_file &&
+	    path_resolve(s->arena, at, s->ssh.config_file, &s->ssh.config_file, e) < 0)
+		return err_wrap(e, "ssh.config_file");
+	return 0;
+}
+
 static int check_target(struct spec *s, struct err *e)
 {
 	/* The target's own name is what everything else is compared with, so it is compared with
@@ -297,7 +308,7 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (check_paths(s, at, &s->read, "read", e) < 0 ||
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0)
 		return -e->code;
-	if (check_duplicates(s, e) < 0)
+	if (check_duplicates(s, e) < 0 || check_ssh(s, at, e) < 0)
 		return -e->code;
 	return code_resolve(s, e);
 }

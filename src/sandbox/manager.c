@@ -84,7 +84,7 @@ int brig_manager_ready(brig_manager *m, struct brig_error *be)
 	struct isolation got;
 	struct err e = { 0 };
 
-	if (backend_choose(m->spec, &b, &e) < 0 || b->probe(&got, &e) < 0)
+	if (backend_choose(m->spec, &b, &e) < 0 || b->probe(m->spec, &got, &e) < 0)
 		return fail(&e, be);
 	return 0;
 }

@@ -52,4 +52,4 @@ DEFINE_CLEANUP(job, struct backend_job *, job_free)
 
 /* probe.c: what a failed clone or set-up means on this machine; adds the hint. */
 int native_explain(struct err *e);
-int native_probe(struct isolation *ret, struct err *e);
+int native_probe(const struct spec *s, struct isolation *ret, struct err *e);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/remote.c - what runs on the other side: plain sh, whatever the login shell is.
+ *
+ * The login shell sees one constant line without anything of the user's in it. That line starts
+ * /bin/sh, which reads the rest from its input. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/ssh/ssh.h"
+#include "base/str.h"
+#include "model/code.h"
+
+#define WATCH_SLACK_S 15
+
+void remote_quote(struct buf *b, const char *text)
+{
+	buf_putc(b, '\'');
+	for (; *text; text++) {
+		if (*text == '\'')
+			buf_puts(b, "'\\''");
+		else
+			buf_putc(b, *text);
+	}
+	buf_putc(b, '\'');
+}
+
+/* A line is read byte by byte, which costs no process; more than a little is read at once. */
+void remote_reader(size_t n, bool one_line, char *out, size_t room)
+{
+	if (one_line)
+		(void)snprintf(out, room, "exec /bin/sh -c 'IFS= read -r b && eval \"$b\"'");
+	else
+		(void)snprintf(out, room, "exec /bin/sh -c 'b=$(head -c %zu) && eval \"$b\"'", n);
+}
+
+/* Everything with the run's id among its variables, again until nothing is found: a fork may slip
+ * through one look, not through twenty. */
+static void sweep(struct buf *b)
+{
+	buf_puts(b, "k(){ i=0;while [ $i -lt 20 ];do "
+		    "l=$(grep -lasF BRIG_RUN=$n /proc/[0-9]*/environ);[ -n \"$l\" ]||break;"
+		    "for x in $l;do x=${x#/proc/};kill -9 ${x%/environ};done;i=$((i+1));done;};");
+}
+
+/* "~" is the remote home. */
+static void folder(const char *path, struct buf *b)
+{
+	buf_puts(b, "unset CDPATH;cd -- ");
+	if (str_eq(path, "~") || str_starts(path, "~/")) {
+		buf_puts(b, "\"$HOME\"");
+		path++;
+	}
+	if (*path)
+		remote_quote(b, path);
+	buf_puts(b, "||{ m D;exit 0;};");
+}
+
+static void find_command(struct buf *b)
+{
+	buf_puts(b, "case $1 in */*)f=$1;;*)f=;set -f;IFS=:;for d in $PATH;do "
+		    "if [ -f \"$d/$1\" ]&&[ -x \"$d/$1\" ];then f=$d/$1;break;fi;done;"
+		    "unset IFS;set +f;;esac;"
+		    "[ -e \"$f\" ]||{ m N;exit 0;};"
+		    "{ [ -x \"$f\" ]&&[ ! -d \"$f\" ];}||{ m X;exit 0;};");
+}
+
+/* Ends the run when the connection does, and some time after its deadline in any case. It looks
+ * for sshd, its shell's parent; where it cannot see that, only the deadline is left. */
+static void watcher(const struct backend_plan *p, struct buf *b)
+{
+	uint64_t limit = p->spec->limits.timeout / 1000;
+
+	buf_puts(b, "if [ -d /proc/$PPID ];then a(){ [ -d /proc/$PPID ];};"
+		    "elif kill -0 $PPID;then a(){ kill -0 $PPID;};else a(){ :;};fi;");
+	buf_printf(b,
+		   "(exec </dev/null >/dev/null 4>&- 5>&-;i=0;while a&&[ $i -lt %llu ];do "
+		   "sleep 1;i=$((i+1));done;k;kill -9 -$p)&w=$!;",
+		   (unsigned long long)(limit ? limit + WATCH_SLACK_S : 1000000000));
+}
+
+/* The same version there, or at least one that knows the same words. */
+static void check_version(struct buf *b)
+{
+	const char *dot = strrchr(BRIG_VERSION, '.');
+
+	buf_puts(b, "v=$(\"$f\" version);case $v in ");
+	buf_printf(b, "'brig %.*s.'*);;*)m \"V $v\";exit 0;;esac;",
+		   (int)(dot ? dot - BRIG_VERSION : 0), BRIG_VERSION);
+}
+
+/* brig's report comes on a descriptor of its own; Python code is read from the input before the
+ * sandbox reads it. */
+static void run_brig(const struct backend_plan *p, struct buf *b)
+{
+	buf_puts(b, "r=$(");
+	if (code_is_file(p->spec))
+		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;", p->spec->code.size);
+	buf_puts(b, "export BRIG_RUN=$n;exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
+	if (code_is_file(p->spec))
+		buf_puts(b, ";};} 6<&0");
+	buf_puts(b, ");kill -9 $w;k;m \"J $r\"");
+}
+
+void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
+{
+	buf_printf(b, "n=%s;p=$$;exec 4>&2 5>&1 2>/dev/null;", id);
+	buf_puts(b, "m(){ printf '\\036%s %s\\n' $n \"$1\" >&4;};");
+	sweep(b);
+	if (p->spec->ssh.remote_cwd)
+		folder(p->spec->ssh.remote_cwd, b);
+	for (const char **v = p->vars; *v; v++) {
+		const char *equals = strchr(*v, '=');
+
+		buf_printf(b, "export %.*s=", (int)(equals - *v), *v);
+		remote_quote(b, equals + 1);
+		buf_putc(b, ';');
+	}
+	buf_puts(b, "set --");
+	for (const char **a = p->command; *a; a++) {
+		buf_putc(b, ' ');
+		remote_quote(b, *a);
+	}
+	buf_putc(b, ';');
+	find_command(b);
+	if (p->brig)
+		check_version(b);
+	watcher(p, b);
+	/* Signals are for the command; the wrapper stays to tell how it ended. */
+	buf_puts(b, "trap : HUP INT QUIT TERM;printf '\\036%s\\n' $n;m \"S $p\";");
+	if (p->brig)
+		run_brig(p, b);
+	else
+		buf_puts(b, "(export BRIG_RUN=$n;exec \"$@\" 2>&4 4>&- 5>&-);s=$?;"
+			    "kill -9 $w;k;m \"E $s\"");
+	buf_putc(b, '\n');
+}
+
+void remote_signal(const char *id, long pid, int sig, bool twice, struct buf *b)
+{
+	buf_printf(b, "n=%s;exec 2>/dev/null;", id);
+	if (sig != SIGKILL && pid > 1) {
+		buf_printf(b, "kill -%d -%ld\n", sig, pid);
+		return;
+	}
+	sweep(b);
+	buf_puts(b, "k;");
+	if (twice)
+		buf_puts(b, "sleep 1;k;");
+	if (pid > 1)
+		buf_printf(b, "kill -9 -%ld;", pid);
+	buf_puts(b, ":\n");
+}

@@ -65,7 +65,8 @@ static int refused(const struct err *e, const struct spec *s, bool json)
 	struct buf b = BUF_INIT((size_t)1 << 20);
 	struct json j;
 
-	error_print(e);
+	if (!s || !s->report_fd)
+		error_print(e);
 	if (!o)
 		return EXIT_BRIG;
 	o->kind = OUTCOME_REFUSED;
@@ -247,7 +248,8 @@ static int execute(struct ctx *x)
 		message_print("brig", be.what);
 		return EXIT_BRIG;
 	}
-	say(result_outcome(r), s);
+	if (!s->report_fd) /* else whoever reads the report says it */
+		say(result_outcome(r), s);
 	if (s->json)
 		print_json(r);
 	report(s, result_outcome(r));

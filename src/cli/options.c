@@ -40,8 +40,16 @@ static int set_pair(struct spec *s, const char *text, struct err *e)
  * arguments once it is read. */
 static int set_flag(struct spec *s, enum field_id id, const char *value, struct err *e)
 {
-	int r = spec_set(s, id, value, ORIGIN_FLAG, e);
+	const char *own = id == FIELD_ENV && !strchr(value, '=') ? getenv(value) : NULL;
+	int r;
 
+	/* A name alone is the caller's own variable, as in docker: also a secret one, on purpose.
+	 */
+	if (own)
+		value = arena_printf(s->arena, "%s=%s", value, own);
+	if (!value)
+		return err_nomem(e);
+	r = spec_set(s, id, value, ORIGIN_FLAG, e);
 	if (id == FIELD_CODE && r == 0)
 		explicit_bzero((char *)(uintptr_t)value, strlen(value));
 	return r;

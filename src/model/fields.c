@@ -100,7 +100,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ON_NATIVE, .commands = ALL_CMDS },
 	[FIELD_ENV] = { .flag = "env", .key = "env.set",
 		.type = FIELD_T_ENV, .offset = AT(env),
-		.arg = "NAME=VALUE", .help = "set a variable inside",
+		.arg = "NAME[=VALUE]", .help = "set a variable inside; a name alone takes the caller's own",
 		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_ENV_PASS] = { .flag = "env-pass", .key = "env.pass",
 		.type = FIELD_T_NAMES, .offset = AT(env_pass),

@@ -21,7 +21,8 @@
 /* The folder holds sockets that are as good as a login: ours alone, and not a link. */
 int client_folder(const struct backend_plan *p, struct err *e)
 {
-	char *parent = arena_strdup(p->arena, p->folder), *slash = parent ? strrchr(parent, '/') : NULL;
+	char *parent = arena_strdup(p->arena, p->folder),
+	     *slash = parent ? strrchr(parent, '/') : NULL;
 	CLEANUP(fd) int fd = -1;
 	struct stat st;
 
@@ -244,8 +245,7 @@ static const char *last_line(char *text)
 	return at ? at + 1 : text;
 }
 
-int client_explain(const struct backend_plan *p, const struct client *c, bool before,
-		   struct err *e)
+int client_explain(const struct backend_plan *p, const struct client *c, bool before, struct err *e)
 {
 	const char *host = p->spec->ssh.host;
 	char text[LOG_ROOM];

@@ -99,7 +99,10 @@ static int start_killer(struct backend_job *j, int sig, int leash, bool hurry, s
 	static const char *const plain[] = { "-o", "ControlMaster=no", NULL };
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	char reader[READER_ROOM];
-	struct client_want w = { .reader = reader, .out = -1, .err = -1, .leash = leash,
+	struct client_want w = { .reader = reader,
+				 .out = -1,
+				 .err = -1,
+				 .leash = leash,
 				 .more = hurry ? quick : plain };
 	CLEANUP(fd) int in = -1;
 
@@ -138,7 +141,8 @@ static int send_prefix(struct prefix *x, int fd)
 	while (x->sent < x->text.len + x->code_size) {
 		bool first = x->sent < x->text.len;
 		const char *at = first ? x->text.data + x->sent : x->code + (x->sent - x->text.len);
-		size_t left = first ? x->text.len - x->sent : x->code_size - (x->sent - x->text.len);
+		size_t left =
+			first ? x->text.len - x->sent : x->code_size - (x->sent - x->text.len);
 		ssize_t n = write(fd, at, left);
 
 		if (n < 0 && errno == EINTR)
@@ -170,8 +174,8 @@ static int find_mark(struct backend_job *j, int fd, size_t *noise, size_t *match
 			return 0;
 		}
 		*matched = *matched < want && c == j->relay.mark[*matched] ? *matched + 1
-			   : c == MARK                                    ? 1
-									  : 0;
+			   : c == MARK                                     ? 1
+									   : 0;
 	}
 }
 
@@ -234,8 +238,8 @@ static bool caller_interrupts(void)
 static int overdue(const struct backend_plan *p, struct err *e)
 {
 	if (caller_interrupts())
-		return err_set(e, ERR_UNAVAILABLE, ECANCELED, "interrupted while connecting to '%.60s'",
-			       p->spec->ssh.host);
+		return err_set(e, ERR_UNAVAILABLE, ECANCELED,
+			       "interrupted while connecting to '%.60s'", p->spec->ssh.host);
 	return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "'%.60s' did not answer in time",
 		       p->spec->ssh.host),
 	       err_hint(e, "raise ssh.connect_timeout, or try: ssh %.60s true", p->spec->ssh.host);
@@ -243,13 +247,14 @@ static int overdue(const struct backend_plan *p, struct err *e)
 
 static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *x, struct err *e)
 {
-	uint64_t until = clock_us() +
-			 (j->plan->spec->ssh.connect_timeout + START_SLACK_MS) * (uint64_t)1000;
+	uint64_t until =
+		clock_us() + (j->plan->spec->ssh.connect_timeout + START_SLACK_MS) * (uint64_t)1000;
 	size_t noise = 0, matched = 0;
 	bool sent = false;
 
 	while (!j->marked_out || !j->marked_err || !sent) {
-		struct pollfd p[] = { { .fd = j->marked_err ? -1 : j->relay.from, .events = POLLIN },
+		struct pollfd p[] = { { .fd = j->marked_err ? -1 : j->relay.from,
+					.events = POLLIN },
 				      { .fd = j->marked_out ? -1 : ends->out[0], .events = POLLIN },
 				      { .fd = sent ? -1 : ends->in[1], .events = POLLOUT },
 				      { .fd = j->client.pidfd, .events = POLLIN } };
@@ -283,9 +288,8 @@ static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_R
 	if (x->text.failed)
 		return err_set(e, ERR_USAGE, E2BIG, "the command is too long");
 	remote_reader(x->text.len,
-		      x->text.len <= ONE_LINE_MAX &&
-			      memchr(x->text.data, '\n', x->text.len) ==
-				      x->text.data + x->text.len - 1,
+		      x->text.len <= ONE_LINE_MAX && memchr(x->text.data, '\n', x->text.len) ==
+							     x->text.data + x->text.len - 1,
 		      reader, READER_ROOM);
 	if (code_is_file(s)) {
 		x->code = s->code.text;
@@ -367,7 +371,8 @@ static int ssh_start(struct backend_plan *p, const struct job_want *w, struct jo
 	(void)sigaddset(&pipe, SIGPIPE);
 	(void)pthread_sigmask(SIG_BLOCK, &pipe, &old);
 	r = begin(j, &ends, e);
-	while (!sigismember(&old, SIGPIPE) && sigtimedwait(&pipe, NULL, &(struct timespec){ 0 }) > 0)
+	while (!sigismember(&old, SIGPIPE) &&
+	       sigtimedwait(&pipe, NULL, &(struct timespec){ 0 }) > 0)
 		;
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r == 0)

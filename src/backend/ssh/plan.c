@@ -12,8 +12,8 @@
 #include "model/code.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
-#define SOCKET_NAME 16    /* hexadecimal digits */
-#define SOCKET_ROOM 88    /* of 108: ssh adds a suffix of 17 while it makes the socket */
+#define SOCKET_NAME 16 /* hexadecimal digits */
+#define SOCKET_ROOM 88 /* of 108: ssh adds a suffix of 17 while it makes the socket */
 #define LIST_ROOM 4096
 #define SCRIPT_MAX ((size_t)32 << 20)
 
@@ -21,18 +21,32 @@ extern char **environ;
 
 /* No setting of the user's own ssh configuration may loosen these. */
 static const char *const fixed[] = {
-	"BatchMode=yes",          "StrictHostKeyChecking=yes", "UpdateHostKeys=no",
-	"ForwardAgent=no",        "ForwardX11=no",             "ForwardX11Trusted=no",
-	"ClearAllForwardings=yes", "PermitLocalCommand=no",     "RemoteCommand=none",
-	"RequestTTY=no",          "EscapeChar=none",           "SessionType=default",
-	"StdinNull=no",           "ForkAfterAuthentication=no", "Tunnel=no",
-	"ConnectionAttempts=1",   "NumberOfPasswordPrompts=0", "ServerAliveInterval=5",
-	"ServerAliveCountMax=3",  "LogLevel=ERROR",            "ControlMaster=auto",
+	"BatchMode=yes",
+	"StrictHostKeyChecking=yes",
+	"UpdateHostKeys=no",
+	"ForwardAgent=no",
+	"ForwardX11=no",
+	"ForwardX11Trusted=no",
+	"ClearAllForwardings=yes",
+	"PermitLocalCommand=no",
+	"RemoteCommand=none",
+	"RequestTTY=no",
+	"EscapeChar=none",
+	"SessionType=default",
+	"StdinNull=no",
+	"ForkAfterAuthentication=no",
+	"Tunnel=no",
+	"ConnectionAttempts=1",
+	"NumberOfPasswordPrompts=0",
+	"ServerAliveInterval=5",
+	"ServerAliveCountMax=3",
+	"LogLevel=ERROR",
+	"ControlMaster=auto",
 };
 
 /* What the client needs of ours. LANG and LC_* are left out: Debian's ssh_config sends them. */
-static const char *const client_vars[] = { "HOME",          "PATH",       "USER",
-					   "LOGNAME",       "KRB5CCNAME", "SSH_AUTH_SOCK",
+static const char *const client_vars[] = { "HOME",           "PATH",       "USER",
+					   "LOGNAME",        "KRB5CCNAME", "SSH_AUTH_SOCK",
 					   "XDG_RUNTIME_DIR" };
 
 int plan_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e)
@@ -61,7 +75,8 @@ static int check_host(const struct spec *s, struct err *e)
 
 	if (!host || !*host)
 		return err_set(e, ERR_CONFIG, EINVAL, "backend ssh needs ssh.host"),
-		       err_hint(e, "--set ssh.host=NAME: an alias of ~/.ssh/config, or user@hostname");
+		       err_hint(e,
+				"--set ssh.host=NAME: an alias of ~/.ssh/config, or user@hostname");
 	/* A leading dash would be an option, and a blank the end of the name. */
 	if (host[0] == '-' || strchr(host, ' ') || strstr(host, "@-") || str_has_control(host))
 		return err_set(e, ERR_POLICY, EINVAL, "ssh.host '%.60s' is not a host", host);
@@ -102,26 +117,26 @@ static int control_socket(struct backend_plan *p, struct err *e)
 	sha256_add(&h, &s->control_persist, sizeof(s->control_persist));
 	sha256_end(&h, digest);
 	sha256_hex(digest, hex);
-	if (base && base[0] == '/' && strlen(base) + strlen("/brig/ssh/") + SOCKET_NAME <= SOCKET_ROOM)
+	if (base && base[0] == '/' &&
+	    strlen(base) + strlen("/brig/ssh/") + SOCKET_NAME <= SOCKET_ROOM)
 		p->folder = arena_printf(p->arena, "%s/brig/ssh", base);
 	else
 		p->folder = arena_printf(p->arena, "/tmp/brig-ssh-%u", geteuid());
-	p->socket = p->folder ? arena_printf(p->arena, "%s/%.*s", p->folder, SOCKET_NAME, hex)
-			      : NULL;
+	p->socket =
+		p->folder ? arena_printf(p->arena, "%s/%.*s", p->folder, SOCKET_NAME, hex) : NULL;
 	return p->socket ? 0 : err_nomem(e);
 }
 
 static int option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
 {
-	return plan_put(p, &p->argv, n, "-o", e) < 0 ? -e->code
-						     : plan_put(p, &p->argv, n, text, e);
+	return plan_put(p, &p->argv, n, "-o", e) < 0 ? -e->code : plan_put(p, &p->argv, n, text, e);
 }
 
 static int seconds(struct backend_plan *p, size_t *n, const char *name, uint64_t ms, struct err *e)
 {
-	return option(p, n, arena_printf(p->arena, "%s=%llu", name,
-					 (unsigned long long)(ms + 999) / 1000),
-		      e);
+	return option(
+		p, n,
+		arena_printf(p->arena, "%s=%llu", name, (unsigned long long)(ms + 999) / 1000), e);
 }
 
 static int client_arguments(struct backend_plan *p, struct err *e)
@@ -155,9 +170,9 @@ static int client_environment(struct backend_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(client_vars); i++) {
 		const char *value = getenv(client_vars[i]);
 
-		if (value && plan_put(p, &p->envp, &n,
-				      arena_printf(p->arena, "%s=%s", client_vars[i], value),
-				      e) < 0)
+		if (value &&
+		    plan_put(p, &p->envp, &n,
+			     arena_printf(p->arena, "%s=%s", client_vars[i], value), e) < 0)
 			return -e->code;
 	}
 	return n ? 0 : plan_put(p, &p->envp, &n, "PATH=/usr/bin:/bin", e);
@@ -174,8 +189,8 @@ static int variables(struct backend_plan *p, struct err *e)
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *name = s->env_pass.v[i], *value = getenv(name);
 
-		if (value && plan_put(p, &p->vars, &n,
-				      arena_printf(p->arena, "%s=%s", name, value), e) < 0)
+		if (value &&
+		    plan_put(p, &p->vars, &n, arena_printf(p->arena, "%s=%s", name, value), e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->env.n; i++)
@@ -192,19 +207,18 @@ static int variables(struct backend_plan *p, struct err *e)
  * the remote host. */
 static const char *loader(struct backend_plan *p)
 {
-	return arena_printf(
-		p->arena,
-		"import os,sys,linecache\n"
-		"_b=b''\n"
-		"while len(_b)<%zu:\n"
-		" _c=os.read(0,min(65536,%zu-len(_b)))\n"
-		" if not _c: sys.exit('the code did not arrive')\n"
-		" _b+=_c\n"
-		"sys.argv=sys.argv[1:];__file__=sys.argv[0]\n"
-		"linecache.cache[__file__]=(len(_b),None,_b.decode('utf-8','replace')"
-		".splitlines(True),__file__)\n"
-		"exec(compile(_b,__file__,'exec'))",
-		p->spec->code.size, p->spec->code.size);
+	return arena_printf(p->arena,
+			    "import os,sys,linecache\n"
+			    "_b=b''\n"
+			    "while len(_b)<%zu:\n"
+			    " _c=os.read(0,min(65536,%zu-len(_b)))\n"
+			    " if not _c: sys.exit('the code did not arrive')\n"
+			    " _b+=_c\n"
+			    "sys.argv=sys.argv[1:];__file__=sys.argv[0]\n"
+			    "linecache.cache[__file__]=(len(_b),None,_b.decode('utf-8','replace')"
+			    ".splitlines(True),__file__)\n"
+			    "exec(compile(_b,__file__,'exec'))",
+			    p->spec->code.size, p->spec->code.size);
 }
 
 static int command(struct backend_plan *p, struct err *e)

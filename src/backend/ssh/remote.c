@@ -74,8 +74,9 @@ static void watcher(const struct backend_plan *p, struct buf *b)
 	buf_puts(b, "if [ -d /proc/$PPID ];then a(){ [ -d /proc/$PPID ];};"
 		    "elif kill -0 $PPID;then a(){ kill -0 $PPID;};else a(){ :;};fi;");
 	buf_printf(b,
-		   "(exec </dev/null >/dev/null 4>&- 5>&-;i=0;while a&&[ $i -lt %llu ];do "
-		   "sleep 1;i=$((i+1));done;k;kill -9 -$p)&w=$!;",
+		   "(trap 'kill -9 $z;exit' USR1;trap : HUP INT QUIT TERM;"
+		   "exec </dev/null >/dev/null 4>&- 5>&-;i=0;while a&&[ $i -lt %llu ];do "
+		   "sleep 1&z=$!;wait $z;i=$((i+1));done;k;kill -9 -$p)&w=$!;",
 		   (unsigned long long)(limit ? limit + WATCH_SLACK_S : 1000000000));
 }
 
@@ -99,7 +100,7 @@ static void run_brig(const struct backend_plan *p, struct buf *b)
 	buf_puts(b, "export BRIG_RUN=$n;exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
 	if (code_is_file(p->spec))
 		buf_puts(b, ";};} 6<&0");
-	buf_puts(b, ");kill -9 $w;k;m \"J $r\"");
+	buf_puts(b, ");kill -USR1 $w;k;m \"J $r\"");
 }
 
 void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
@@ -132,7 +133,7 @@ void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
 		run_brig(p, b);
 	else
 		buf_puts(b, "(export BRIG_RUN=$n;exec \"$@\" 2>&4 4>&- 5>&-);s=$?;"
-			    "kill -9 $w;k;m \"E $s\"");
+			    "kill -USR1 $w;k;m \"E $s\"");
 	buf_putc(b, '\n');
 }
 

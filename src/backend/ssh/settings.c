@@ -12,7 +12,7 @@
 #include "model/code.h"
 
 /* Of this side alone: its folder, its choice of backend, what it keeps of the output. */
-static const enum field_id local[] = { FIELD_WORKDIR, FIELD_BACKEND, FIELD_OUTPUT,
+static const enum field_id local[] = { FIELD_WORKDIR, FIELD_BACKEND,  FIELD_OUTPUT,
 				       FIELD_ENV,     FIELD_ENV_PASS, FIELD_FULL_ACCESS_OK };
 
 static bool goes_over(const struct spec *s, enum field_id id)
@@ -119,8 +119,10 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 {
 	const struct spec *s = p->spec;
 	bool code = code_is_file(s);
-	const char *const head[] = { "brig", code ? "python" : "run", "--quiet", "--report-fd", "3",
-				     "--backend", "native", NULL };
+	const char *const head[] = { "brig",    code ? "python" : "run",
+				     "--quiet", "--report-fd",
+				     "3",       "--backend",
+				     "native",  NULL };
 	const char *const tail[] = { "--", NULL, NULL };
 	const char *const file[] = { "--interpreter", s->argv[0], "--", "/dev/fd/7", NULL };
 
@@ -131,10 +133,11 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 			return -e->code;
 	for (const char **v = p->vars; *v; v++)
 		if (plan_put(p, &p->command, n, "--env", e) < 0 ||
-		    plan_put(p, &p->command, n, arena_strndup(p->arena, *v, strcspn(*v, "=")), e) < 0)
+		    plan_put(p, &p->command, n, arena_strndup(p->arena, *v, strcspn(*v, "=")), e) <
+			    0)
 			return -e->code;
-	if (code && (set(p, n, &fields[FIELD_CODE_PATH], s->code.path, e) < 0 ||
-		     words(p, n, file, e) < 0))
+	if (code &&
+	    (set(p, n, &fields[FIELD_CODE_PATH], s->code.path, e) < 0 || words(p, n, file, e) < 0))
 		return -e->code;
 	if (!code && words(p, n, tail, e) < 0)
 		return -e->code;

@@ -25,9 +25,9 @@ struct backend_plan {
 	const struct spec *spec; /* borrowed: must outlive the plan */
 	const char *folder;      /* of the control socket */
 	const char *socket;
-	const char *program; /* the OpenSSH client */
-	const char **argv;   /* it, up to the host */
-	const char **envp;   /* of the client: nothing in there may reach the remote host */
+	const char *program;  /* the OpenSSH client */
+	const char **argv;    /* it, up to the host */
+	const char **envp;    /* of the client: nothing in there may reach the remote host */
 	const char **command; /* what the wrapper runs */
 	const char **vars;    /* NAME=VALUE for it */
 	bool brig;            /* it is a brig that makes the sandbox there */
@@ -63,8 +63,8 @@ struct client {
 };
 
 struct client_want {
-	const char *reader;   /* the remote command line */
-	int in, out, err;     /* borrowed; -1: the null device */
+	const char *reader;      /* the remote command line */
+	int in, out, err;        /* borrowed; -1: the null device */
 	const char *const *more; /* further options, or NULL */
 	int leash; /* >= 0: sleep until it is closed without a word, and only then run */
 };
@@ -88,7 +88,7 @@ int client_explain(const struct backend_plan *p, const struct client *c, bool be
 enum said { SAID_NOTHING, SAID_LINE };
 
 struct relay {
-	int from, to;  /* owned; -1 when at its end; `to` is a socket */
+	int from, to; /* owned; -1 when at its end; `to` is a socket */
 	char mark[ID_ROOM + 2];
 	struct buf held;   /* read, not yet known to be output */
 	struct buf unsent; /* output that `to` did not take yet */

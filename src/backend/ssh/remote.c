@@ -2,7 +2,8 @@
 /* backend/ssh/remote.c - what runs on the other side: plain sh, whatever the login shell is.
  *
  * The login shell sees one constant line without anything of the user's in it. That line starts
- * /bin/sh, which reads the rest from its input. */
+ * /bin/sh, which reads the rest from its input. The wrapper's own variables begin with _b, so that
+ * the command may have any it likes; its PATH is kept for its own tools. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,9 +39,10 @@ void remote_reader(size_t n, bool one_line, char *out, size_t room)
  * through one look, not through twenty. */
 static void sweep(struct buf *b)
 {
-	buf_puts(b, "k(){ i=0;while [ $i -lt 20 ];do "
-		    "l=$(grep -lasF BRIG_RUN=$n /proc/[0-9]*/environ);[ -n \"$l\" ]||break;"
-		    "for x in $l;do x=${x#/proc/};kill -9 ${x%/environ};done;i=$((i+1));done;};");
+	buf_puts(b, "k(){ _bi=0;while [ $_bi -lt 20 ];do "
+		    "_bl=$(grep -lasF BRIG_RUN=$_bn /proc/[0-9]*/environ);[ -n \"$_bl\" ]||break;"
+		    "for _bx in $_bl;do _bx=${_bx#/proc/};kill -9 "
+		    "${_bx%/environ};done;_bi=$((_bi+1));done;};");
 }
 
 /* "~" is the remote home. */
@@ -58,11 +60,11 @@ static void folder(const char *path, struct buf *b)
 
 static void find_command(struct buf *b)
 {
-	buf_puts(b, "case $1 in */*)f=$1;;*)f=;set -f;IFS=:;for d in $PATH;do "
-		    "if [ -f \"$d/$1\" ]&&[ -x \"$d/$1\" ];then f=$d/$1;break;fi;done;"
+	buf_puts(b, "case $1 in */*)_bf=$1;;*)_bf=;set -f;IFS=:;for _bd in $PATH;do "
+		    "if [ -f \"$_bd/$1\" ]&&[ -x \"$_bd/$1\" ];then _bf=$_bd/$1;break;fi;done;"
 		    "unset IFS;set +f;;esac;"
-		    "[ -e \"$f\" ]||{ m N;exit 0;};"
-		    "{ [ -x \"$f\" ]&&[ ! -d \"$f\" ];}||{ m X;exit 0;};");
+		    "[ -e \"$_bf\" ]||{ m N;exit 0;};"
+		    "{ [ -x \"$_bf\" ]&&[ ! -d \"$_bf\" ];}||{ m X;exit 0;};");
 }
 
 /* Ends the run when the connection does, and some time after its deadline in any case. It looks
@@ -74,9 +76,9 @@ static void watcher(const struct backend_plan *p, struct buf *b)
 	buf_puts(b, "if [ -d /proc/$PPID ];then a(){ [ -d /proc/$PPID ];};"
 		    "elif kill -0 $PPID;then a(){ kill -0 $PPID;};else a(){ :;};fi;");
 	buf_printf(b,
-		   "(trap 'kill -9 $z;exit' USR1;trap : HUP INT QUIT TERM;"
-		   "exec </dev/null >/dev/null 4>&- 5>&-;i=0;while a&&[ $i -lt %llu ];do "
-		   "sleep 1&z=$!;wait $z;i=$((i+1));done;k;kill -9 -$p)&w=$!;",
+		   "(PATH=$_bq;trap 'kill -9 $_bz;exit' USR1;trap : HUP INT QUIT TERM;"
+		   "exec </dev/null >/dev/null 4>&- 5>&-;_bi=0;while a&&[ $_bi -lt %llu ];do "
+		   "sleep 1&_bz=$!;wait $_bz;_bi=$((_bi+1));done;k;kill -9 -$_bp)&_bw=$!;",
 		   (unsigned long long)(limit ? limit + WATCH_SLACK_S : 1000000000));
 }
 
@@ -85,8 +87,8 @@ static void check_version(struct buf *b)
 {
 	const char *dot = strrchr(BRIG_VERSION, '.');
 
-	buf_puts(b, "v=$(\"$f\" version);case $v in ");
-	buf_printf(b, "'brig %.*s.'*);;*)m \"V $v\";exit 0;;esac;",
+	buf_puts(b, "_bv=$(\"$_bf\" version);case $_bv in ");
+	buf_printf(b, "'brig %.*s.'*);;*)m \"V $_bv\";exit 0;;esac;",
 		   (int)(dot ? dot - BRIG_VERSION : 0), BRIG_VERSION);
 }
 
@@ -94,19 +96,19 @@ static void check_version(struct buf *b)
  * sandbox reads it. */
 static void run_brig(const struct backend_plan *p, struct buf *b)
 {
-	buf_puts(b, "r=$(");
+	buf_puts(b, "_br=$(");
 	if (code_is_file(p->spec))
 		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;", p->spec->code.size);
-	buf_puts(b, "export BRIG_RUN=$n;exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
+	buf_puts(b, "export BRIG_RUN=$_bn;exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
 	if (code_is_file(p->spec))
 		buf_puts(b, ";};} 6<&0");
-	buf_puts(b, ");kill -USR1 $w;k;m \"J $r\"");
+	buf_puts(b, ");PATH=$_bq;kill -USR1 $_bw;k;m \"J $_br\"");
 }
 
 void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
 {
-	buf_printf(b, "n=%s;p=$$;exec 4>&2 5>&1 2>/dev/null;", id);
-	buf_puts(b, "m(){ printf '\\036%s %s\\n' $n \"$1\" >&4;};");
+	buf_printf(b, "_bn=%s;_bp=$$;_bq=$PATH;exec 4>&2 5>&1 2>/dev/null;", id);
+	buf_puts(b, "m(){ printf '\\036%s %s\\n' $_bn \"$1\" >&4;};");
 	sweep(b);
 	if (p->spec->ssh.remote_cwd)
 		folder(p->spec->ssh.remote_cwd, b);
@@ -128,18 +130,18 @@ void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
 		check_version(b);
 	watcher(p, b);
 	/* Signals are for the command; the wrapper stays to tell how it ended. */
-	buf_puts(b, "trap : HUP INT QUIT TERM;printf '\\036%s\\n' $n;m \"S $p\";");
+	buf_puts(b, "trap : HUP INT QUIT TERM;printf '\\036%s\\n' $_bn;m \"S $_bp\";");
 	if (p->brig)
 		run_brig(p, b);
 	else
-		buf_puts(b, "(export BRIG_RUN=$n;exec \"$@\" 2>&4 4>&- 5>&-);s=$?;"
-			    "kill -USR1 $w;k;m \"E $s\"");
+		buf_puts(b, "(export BRIG_RUN=$_bn;exec \"$@\" 2>&4 4>&- 5>&-);_bs=$?;PATH=$_bq;"
+			    "kill -USR1 $_bw;k;m \"E $_bs\"");
 	buf_putc(b, '\n');
 }
 
 void remote_signal(const char *id, long pid, int sig, bool twice, struct buf *b)
 {
-	buf_printf(b, "n=%s;exec 2>/dev/null;", id);
+	buf_printf(b, "_bn=%s;exec 2>/dev/null;", id);
 	if (sig != SIGKILL && pid > 1) {
 		buf_printf(b, "kill -%d -%ld\n", sig, pid);
 		return;

@@ -34,6 +34,7 @@
 #define START_SLACK_MS 5000
 #define KILL_PATIENCE_S 5
 #define LOST_PATIENCE_MS 4000
+#define ABANDON_PATIENCE_MS 2500
 #define NOISE_MAX ((size_t)1 << 20) /* before the first mark */
 
 struct backend_job {
@@ -46,7 +47,8 @@ struct backend_job {
 	long pid; /* of the wrapper, and of its process group */
 	bool marked_out, marked_err, relay_waits;
 	bool killing, left;
-	bool told; /* the wrapper said how it ended */
+	bool abandoned; /* it may begin over there, after brig stopped waiting for it */
+	bool told;      /* the wrapper said how it ended */
 	int status;
 	struct buf report; /* of another brig */
 };
@@ -259,7 +261,8 @@ static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *
 				      { .fd = sent ? -1 : ends->in[1], .events = POLLOUT },
 				      { .fd = j->client.pidfd, .events = POLLIN } };
 
-		if (clock_us() > until || caller_interrupts())
+		j->abandoned = clock_us() > until || caller_interrupts();
+		if (j->abandoned)
 			return overdue(j->plan, e);
 		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for ssh");
@@ -504,7 +507,9 @@ static void judge(struct backend_job *j, struct outcome *o)
 {
 	struct err e = { 0 };
 
-	if (j->report.len && report_read(j->report.data, j->report.len, o, &e) < 0)
+	/* A report cut short by our own kill is no news. */
+	if (j->report.len && report_read(j->report.data, j->report.len, o, &e) < 0 &&
+	    o->kind == OUTCOME_FAILED)
 		o->error = e;
 	if (o->kind != OUTCOME_FAILED || j->report.len)
 		return;
@@ -522,11 +527,19 @@ static void describe(struct isolation *i)
 				 .gid_inside = getegid() };
 }
 
+/* A keeper that has work to do outlives a brig that cannot wait for it. */
 static void release_keeper(struct backend_job *j)
 {
-	if (j->leash >= 0)
+	struct pollfd p = { .fd = j->keeper.pidfd, .events = POLLIN };
+
+	if (j->leash >= 0 && !j->abandoned)
 		(void)!write(j->leash, "q", 1);
-	(void)client_reap(&j->keeper, j->leash < 0);
+	if (j->abandoned) {
+		j->leash = fd_close(j->leash);
+		if (poll(&p, 1, ABANDON_PATIENCE_MS) <= 0)
+			j->keeper.pid = -1;
+	}
+	(void)client_reap(&j->keeper, j->leash < 0 && !j->abandoned);
 	client_done(&j->keeper);
 	j->leash = fd_close(j->leash);
 }

@@ -67,14 +67,18 @@ static void find_command(struct buf *b)
 		    "{ [ -x \"$_bf\" ]&&[ ! -d \"$_bf\" ];}||{ m X;exit 0;};");
 }
 
-/* Ends the run when the connection does, and some time after its deadline in any case. It looks
- * for sshd, its shell's parent; where it cannot see that, only the deadline is left. */
+/* Ends the run when the connection does, and some time after its deadline in any case. sshd is the
+ * wrapper's parent: when that goes, the kernel gives the wrapper another one. Without /proc the
+ * parent is signalled instead; where neither works, only the deadline is left. */
 static void watcher(const struct backend_plan *p, struct buf *b)
 {
 	uint64_t limit = p->spec->limits.timeout / 1000;
 
-	buf_puts(b, "if [ -d /proc/$PPID ];then a(){ [ -d /proc/$PPID ];};"
-		    "elif kill -0 $PPID;then a(){ kill -0 $PPID;};else a(){ :;};fi;");
+	buf_puts(
+		b,
+		"if [ -r /proc/$_bp/stat ];then a(){ read -r _b1 _b2 _b3 _b4 _b5 </proc/$_bp/stat&&"
+		"[ \"$_b4\" = $PPID ];};"
+		"elif kill -0 $PPID;then a(){ kill -0 $PPID;};else a(){ :;};fi;");
 	buf_printf(b,
 		   "(PATH=$_bq;trap 'kill -9 $_bz;exit' USR1;trap : HUP INT QUIT TERM;"
 		   "exec </dev/null >/dev/null 4>&- 5>&-;_bi=0;while a&&[ $_bi -lt %llu ];do "

@@ -511,6 +511,8 @@ static void judge(struct backend_job *j, struct outcome *o)
 	if (j->report.len && report_read(j->report.data, j->report.len, o, &e) < 0 &&
 	    o->kind == OUTCOME_FAILED)
 		o->error = e;
+	if (j->report.len && o->error.code)
+		(void)err_wrap(&o->error, "on '%.60s'", j->plan->spec->ssh.host);
 	if (o->kind != OUTCOME_FAILED || j->report.len)
 		return;
 	if (j->told)

@@ -82,6 +82,7 @@ def nobody_inside_can_change_the_code():
         assert done.text == "first line: # the code\n", (options, done.text, done.errors)
     # The same program on a file of its own gets through: the attacks are real.
     (workspace() / "own.py").write_text("# the code\n" + ATTACKS)
+    (workspace() / "own.py").chmod(0o666)
     done = brig("run", "--", "python3", "own.py")
     assert done.text.count("done") >= 4, done.text
 

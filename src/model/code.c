@@ -70,7 +70,7 @@ static int check_path(const struct spec *s, const char *path, struct err *e)
 	bool work = n == strlen(s->target) && strncmp(path, s->target, n) == 0;
 
 	if (!s->code.in_place &&
-	    ((!own && !work) || !name[1] || str_has_control(path) || name[1] == '.'))
+	    (!name || (!own && !work) || !name[1] || str_has_control(path) || name[1] == '.'))
 		return err_set(e, ERR_USAGE, EINVAL, "code.path '%.100s' cannot hold the code",
 			       path),
 		       err_hint(e, "a name below %s or %s", CODE_FOLDER, s->target);

@@ -107,10 +107,10 @@ enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4, CMD_PYTHON = 8, CMD_SCRIPT = 16 
 
 struct field {
 	const char *flag;     /* without the dashes; NULL: configuration only */
-	char letter;          /* short form; 0: none */
 	const char *key;      /* dotted name in configuration; NULL: command line only */
 	const char *variable; /* BRIG_...; NULL: not from the environment */
 	enum field_type type;
+	char letter;              /* short form of the flag; 0: none */
 	size_t offset;            /* in struct spec */
 	uint64_t min, max;        /* of numbers; 0 and 0: any */
 	const char *fallback;     /* the default, as text; NULL: empty */

@@ -15,7 +15,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
 import sshd
-from harness import brig, descendants, identity, main, scratch, start_brig, test, uid, wait_until, workspace
+from harness import descendants, main, start_brig, test, uid, wait_until
 
 ROUNDS = 60
 AT_ONCE = 4
@@ -129,7 +129,7 @@ def a_server_that_goes_away_is_a_lost_connection():
         host.start()
 
 
-@test
+@test(as_user="user")
 def a_stopped_client_does_not_outlast_the_time_limit():
     """The way back is blocked: brig gives up on the client and says so."""
     with sshd.Sshd(persist="0") as host:

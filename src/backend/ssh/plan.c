@@ -17,8 +17,6 @@
 #define LIST_ROOM 4096
 #define SCRIPT_MAX ((size_t)32 << 20)
 
-extern char **environ;
-
 /* No setting of the user's own ssh configuration may loosen these. */
 static const char *const fixed[] = {
 	"BatchMode=yes",
@@ -49,7 +47,7 @@ static const char *const client_vars[] = { "HOME",           "PATH",       "USER
 					   "LOGNAME",        "KRB5CCNAME", "SSH_AUTH_SOCK",
 					   "XDG_RUNTIME_DIR" };
 
-int plan_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e)
+int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e)
 {
 	if (!text)
 		return err_nomem(e);
@@ -129,7 +127,7 @@ static int control_socket(struct backend_plan *p, struct err *e)
 
 static int option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
 {
-	return plan_put(p, &p->argv, n, "-o", e) < 0 ? -e->code : plan_put(p, &p->argv, n, text, e);
+	return ssh_put(p, &p->argv, n, "-o", e) < 0 ? -e->code : ssh_put(p, &p->argv, n, text, e);
 }
 
 static int seconds(struct backend_plan *p, size_t *n, const char *name, uint64_t ms, struct err *e)
@@ -144,13 +142,13 @@ static int client_arguments(struct backend_plan *p, struct err *e)
 	const struct ssh_spec *s = &p->spec->ssh;
 	size_t n = 0;
 
-	if (plan_put(p, &p->argv, &n, "ssh", e) < 0)
+	if (ssh_put(p, &p->argv, &n, "ssh", e) < 0)
 		return -e->code;
-	if (s->config_file && (plan_put(p, &p->argv, &n, "-F", e) < 0 ||
-			       plan_put(p, &p->argv, &n, s->config_file, e) < 0))
+	if (s->config_file && (ssh_put(p, &p->argv, &n, "-F", e) < 0 ||
+			       ssh_put(p, &p->argv, &n, s->config_file, e) < 0))
 		return -e->code;
-	if (s->identity_file && (plan_put(p, &p->argv, &n, "-i", e) < 0 ||
-				 plan_put(p, &p->argv, &n, s->identity_file, e) < 0))
+	if (s->identity_file && (ssh_put(p, &p->argv, &n, "-i", e) < 0 ||
+				 ssh_put(p, &p->argv, &n, s->identity_file, e) < 0))
 		return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
 		if (option(p, &n, fixed[i], e) < 0)
@@ -170,12 +168,11 @@ static int client_environment(struct backend_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(client_vars); i++) {
 		const char *value = getenv(client_vars[i]);
 
-		if (value &&
-		    plan_put(p, &p->envp, &n,
-			     arena_printf(p->arena, "%s=%s", client_vars[i], value), e) < 0)
+		if (value && ssh_put(p, &p->envp, &n,
+				     arena_printf(p->arena, "%s=%s", client_vars[i], value), e) < 0)
 			return -e->code;
 	}
-	return n ? 0 : plan_put(p, &p->envp, &n, "PATH=/usr/bin:/bin", e);
+	return n ? 0 : ssh_put(p, &p->envp, &n, "PATH=/usr/bin:/bin", e);
 }
 
 /* Only what somebody named goes over. */
@@ -184,19 +181,19 @@ static int variables(struct backend_plan *p, struct err *e)
 	const struct spec *s = p->spec;
 	size_t n = 0;
 
-	if (!p->brig && plan_put(p, &p->vars, &n, "BRIG_SANDBOX=ssh", e) < 0)
+	if (!p->brig && ssh_put(p, &p->vars, &n, "BRIG_SANDBOX=ssh", e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *name = s->env_pass.v[i], *value = getenv(name);
 
 		if (value &&
-		    plan_put(p, &p->vars, &n, arena_printf(p->arena, "%s=%s", name, value), e) < 0)
+		    ssh_put(p, &p->vars, &n, arena_printf(p->arena, "%s=%s", name, value), e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->env.n; i++)
-		if (plan_put(p, &p->vars, &n,
-			     arena_printf(p->arena, "%s=%s", s->env.v[i].name, s->env.v[i].value),
-			     e) < 0)
+		if (ssh_put(p, &p->vars, &n,
+			    arena_printf(p->arena, "%s=%s", s->env.v[i].name, s->env.v[i].value),
+			    e) < 0)
 			return -e->code;
 	if (!n && !p->vars)
 		p->vars = arena_alloc(p->arena, sizeof(*p->vars));
@@ -230,13 +227,13 @@ static int command(struct backend_plan *p, struct err *e)
 		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	if (p->brig)
 		return settings_for_brig(p, &n, e);
-	if (plan_put(p, &p->command, &n, *from++, e) < 0)
+	if (ssh_put(p, &p->command, &n, *from++, e) < 0)
 		return -e->code;
-	if (code_is_file(p->spec) && (plan_put(p, &p->command, &n, "-c", e) < 0 ||
-				      plan_put(p, &p->command, &n, loader(p), e) < 0))
+	if (code_is_file(p->spec) && (ssh_put(p, &p->command, &n, "-c", e) < 0 ||
+				      ssh_put(p, &p->command, &n, loader(p), e) < 0))
 		return -e->code;
 	for (; *from; from++)
-		if (plan_put(p, &p->command, &n, *from, e) < 0)
+		if (ssh_put(p, &p->command, &n, *from, e) < 0)
 			return -e->code;
 	return 0;
 }

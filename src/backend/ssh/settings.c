@@ -31,8 +31,8 @@ static int set(struct backend_plan *p, size_t *n, const struct field *f, const c
 {
 	const char *text = value ? arena_printf(p->arena, "%s=%s", f->key, value) : NULL;
 
-	return plan_put(p, &p->command, n, "--set", e) < 0 ? -e->code
-							   : plan_put(p, &p->command, n, text, e);
+	return ssh_put(p, &p->command, n, "--set", e) < 0 ? -e->code
+							  : ssh_put(p, &p->command, n, text, e);
 }
 
 static const char *number(struct backend_plan *p, const struct field *f, uint64_t v)
@@ -110,7 +110,7 @@ static int one(struct backend_plan *p, size_t *n, enum field_id id, struct err *
 static int words(struct backend_plan *p, size_t *n, const char *const *v, struct err *e)
 {
 	for (; *v; v++)
-		if (plan_put(p, &p->command, n, *v, e) < 0)
+		if (ssh_put(p, &p->command, n, *v, e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -132,8 +132,8 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 		if (goes_over(s, (enum field_id)id) && one(p, n, (enum field_id)id, e) < 0)
 			return -e->code;
 	for (const char **v = p->vars; *v; v++)
-		if (plan_put(p, &p->command, n, "--env", e) < 0 ||
-		    plan_put(p, &p->command, n, arena_strndup(p->arena, *v, strcspn(*v, "=")), e) <
+		if (ssh_put(p, &p->command, n, "--env", e) < 0 ||
+		    ssh_put(p, &p->command, n, arena_strndup(p->arena, *v, strcspn(*v, "=")), e) <
 			    0)
 			return -e->code;
 	if (code &&

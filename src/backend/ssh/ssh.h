@@ -41,7 +41,7 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 void ssh_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *ssh_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(ssh_plan, struct backend_plan *, ssh_plan_free)
-int plan_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e);
+int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e);
 
 /* settings.c: the spec as arguments of another brig */
 int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e);

@@ -10,6 +10,7 @@ import time
 
 import leaks
 import peers
+import remote
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -420,7 +421,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, size, config, steady, throughput, memory, output)}
+GROUPS = {f.__name__: f for f in (start, size, config, steady, throughput, memory, output, remote.ssh)}
 
 
 def write_json(bench, facts, path):

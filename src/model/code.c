@@ -144,10 +144,24 @@ static int script(struct spec *s, struct err *e)
 	return 0;
 }
 
+/* What a role says of its tool is weaker than a flag, and stronger than the dialect's defaults. */
+static void as_the_tool_says(struct spec *s)
+{
+	enum code_kind kind = s->code.kind;
+
+	if (s->code.tool[kind].timeout && s->origin[FIELD_TIMEOUT] <= ORIGIN_FILE)
+		s->limits.timeout = s->code.tool[kind].timeout;
+	if (s->code.tool[kind].output && s->origin[FIELD_OUTPUT] <= ORIGIN_FILE)
+		s->limits.output = s->code.tool[kind].output;
+	if (!s->code.interpreter)
+		s->code.interpreter = s->code.tool[kind].interpreter;
+}
+
 int code_resolve(struct spec *s, struct err *e)
 {
 	if (s->code.kind == CODE_NONE)
 		return 0;
+	as_the_tool_says(s);
 	if (parameters(s, e) < 0)
 		return -e->code;
 	return s->code.kind == CODE_PYTHON ? python(s, e) : script(s, e);

@@ -158,6 +158,11 @@ struct code_spec {
 	struct strlist args;
 	struct envlist params;
 	bool in_place; /* the workspace shows the file already */
+	/* What a role says of its tool for this kind of code; 0 and NULL: nothing. */
+	struct {
+		uint64_t timeout, output;
+		const char *interpreter;
+	} tool[CODE_SCRIPT + 1];
 };
 
 struct egress_spec {

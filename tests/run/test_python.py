@@ -194,6 +194,20 @@ def a_role_says_how_long_and_how_much():
     assert done["stdout_truncated"] and len(done["stdout"]) == 102400
     shown = brig("config", "show", "--config", workspace() / "role.yaml", "--json").json
     assert "30000" in str(shown)
+    tools = """apiVersion: initrunner/v1
+spec:
+  tools:
+    - type: python
+      timeout_seconds: 1
+      max_output_bytes: 10
+    - type: script
+      interpreter: /usr/bin/python3
+      scripts: [{name: a, body: "x"}]
+"""
+    done = brig("python", *role(tools), "--json", "-c", "print('x' * 200, flush=True); import time; time.sleep(9)").json
+    assert done["outcome"] == "timeout" and done["stdout"] == "x" * 10 and 900 < done["duration_ms"] < 4000
+    assert brig("python", *role(tools), "--timeout", "3s", "-c", "import time; time.sleep(1.5); print(1)").text == "1\n"
+    assert brig("script", *role(tools), "-", input=b"print(1 + 1)").text == "2\n"
 
 
 @test

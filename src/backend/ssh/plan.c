@@ -191,9 +191,14 @@ static int variables(struct backend_plan *p, struct err *e)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->env.n; i++)
-		if (ssh_put(p, &p->vars, &n,
-			    arena_printf(p->arena, "%s=%s", s->env.v[i].name, s->env.v[i].value),
-			    e) < 0)
+		if (str_starts(s->env.v[i].name, "_b"))
+			return err_set(e, ERR_USAGE, EINVAL,
+				       "backend ssh keeps variables like '%.60s' for itself",
+				       s->env.v[i].name);
+		else if (ssh_put(p, &p->vars, &n,
+				 arena_printf(p->arena, "%s=%s", s->env.v[i].name,
+					      s->env.v[i].value),
+				 e) < 0)
 			return -e->code;
 	if (!n && !p->vars)
 		p->vars = arena_alloc(p->arena, sizeof(*p->vars));

@@ -113,7 +113,7 @@ static inline bool log_says(const char *what)
 {
 	bool found = false;
 
-	for (unsigned i = 1; i < 100 && !found; i++) {
+	for (unsigned i = 1; i < 2000 && !found; i++) {
 		char path[64], *text;
 		size_t n;
 

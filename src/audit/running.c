@@ -180,7 +180,8 @@ static int put_crashed(struct log *l, const struct entry *t, const char *princip
 	record_number(&r, "duration_ms", now > t->time_us ? (int64_t)(now - t->time_us) : 0);
 	record_text(&r, "outcome", "crashed");
 	record_text(&r, "reason",
-		    "brig ended before the run did; found now, so it lasted at most so long");
+		    "brig ended before it recorded the end; found by a later start, so the "
+		    "duration is a bound");
 	return log_append_locked(l, &r, 1, e);
 }
 
@@ -266,6 +267,11 @@ int running_begin(struct log *l, const struct run_info *i, const char *principal
 		return -e->code;
 	ret->fd = TAKE_FD(fd);
 	return 0;
+}
+
+void running_abandon(struct running *r)
+{
+	r->fd = fd_close(r->fd);
 }
 
 void running_end(struct running *r)

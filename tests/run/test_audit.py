@@ -240,7 +240,7 @@ def a221_a_disk_that_fills_during_a_run():
         empty(disk)
         assert brig("run", "--", "true").status == 0
         assert [r["outcome"] for r in of_type("sandbox.exec", disk / "log")] == ["crashed", "exited"]
-        p = during(disk, "end", "echo up; read x; touch never")
+        p = during(disk, "end", "echo up; sleep 60; touch never")
         begun = time.monotonic()
         _, err = p.communicate(timeout=30 * FACTOR)  # nobody lets it go on
         assert p.returncode == 125 and b"no room left" in err, (p.returncode, err)

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/fd.h"
+#include "sandbox/recorder.h"
 #include "sandbox/sandbox.h"
 
 #define JSON_MAX ((size_t)3 << 30)
@@ -316,8 +317,11 @@ int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
 	if (s) {
 		sandbox_run(s, &q->io, q->note, q->note_arg, r->o);
 	} else {
+		struct err unrecorded = { 0 };
+
 		r->o->kind = OUTCOME_REFUSED;
 		r->o->error = e;
+		(void)recorder_refused(q->spec, "run", &e, &unrecorded); /* refused anyway */
 	}
 	*ret = r;
 	return r->o->error.code ? fail(&r->o->error, be) : 0;

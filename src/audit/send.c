@@ -19,7 +19,8 @@
 #define HEAD_MAX ((size_t)64 << 10)
 
 /* What the sender may know of our environment. */
-static const char *const passed[] = { "SSL_CERT_FILE", "SSL_CERT_DIR" };
+enum { CA_FILE };
+static const char *const passed[] = { [CA_FILE] = "SSL_CERT_FILE", "SSL_CERT_DIR" };
 
 struct launch {
 	char program[PATH_MAX];
@@ -113,12 +114,12 @@ static int find_program(char *path, size_t n, struct err *e)
 }
 
 /* The rest of the environment stays here: it may hold anybody's secrets. */
-static int pick_variables(struct launch *l, struct err *e)
+static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
-		const char *value = getenv(passed[i]);
+		const char *value = i == CA_FILE && ca_file ? ca_file : getenv(passed[i]);
 
 		if (value && asprintf(&l->variables[n], "%s=%s", passed[i], value) < 0) {
 			l->variables[n] = NULL;
@@ -214,7 +215,7 @@ int send_detached(const struct send *s, struct err *e)
 		return err_sys(e, "cannot open '/dev/null'");
 	l.request = request;
 	l.null = null;
-	r = pick_variables(&l, e);
+	r = pick_variables(&l, s->ca_file, e);
 	if (r == 0)
 		r = start(&l, e);
 	for (size_t i = 0; i < ARRAY_LEN(l.variables); i++)

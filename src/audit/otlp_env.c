@@ -8,6 +8,7 @@
 #include "audit/otlp.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "base/url.h"
 
 #define URL_DEFAULT "http://localhost:4318"
 #define TIMEOUT_MS 10000
@@ -338,16 +339,14 @@ static int check_supported(char *const *variables, struct err *e)
 static int read_url(struct arena *a, char *const *variables, struct otlp *t, struct err *e)
 {
 	const char *name, *url = get_exporter(variables, "ENDPOINT", &name);
+	struct url parsed;
 	size_t n;
 
 	if (!url)
 		url = URL_DEFAULT;
 	n = strlen(url);
-	if (!str_starts_nocase(url, "http://") && !str_starts_nocase(url, "https://"))
-		return err_set(e, ERR_CONFIG, EINVAL, "%s is no http or https address", name),
-		       err_hint(e, "for example %s", URL_DEFAULT);
-	if (str_has_control(url) || strchr(url, ' '))
-		return err_set(e, ERR_CONFIG, EINVAL, "%s has a blank or control character", name);
+	if (url_parse(url, &parsed, e) < 0)
+		return err_wrap(e, "%s", name);
 	/* The one for traces is complete; the one for all signals is what they stand below. */
 	t->url = str_starts(name, "OTEL_EXPORTER_OTLP_TRACES")
 			 ? url

@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/url.h"
 
 #define PROGRAM "brig-send"
 #define TIMEOUT_MS 10000
@@ -28,24 +29,22 @@ struct launch {
 	int request, null;
 };
 
-static int check_line(const char *what, const char *text, struct err *e)
+static int check_header(const char *text, struct err *e)
 {
 	if (str_has_control(text) || !text[0])
-		return err_set(e, ERR_CONFIG, EINVAL, "the %s to send to has a control character",
-			       what);
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "a header to send is empty or has a control character");
 	return 0;
 }
 
 int send_encode(const struct send *s, struct buf *out, struct err *e)
 {
+	struct url u;
 	size_t n = 0;
 
-	if (!str_starts_nocase(s->url, "http://") && !str_starts_nocase(s->url, "https://"))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.60s' is no http or https address",
-			       s->url);
 	if (s->len > SEND_BODY_MAX)
 		return err_set(e, ERR_INTERNAL, E2BIG, "%zu bytes are too many to send", s->len);
-	if (check_line("address", s->url, e) < 0)
+	if (url_parse(s->url, &u, e) < 0)
 		return -e->code;
 	buf_printf(out, "%s\n%llu\n", s->url,
 		   (unsigned long long)(s->timeout_ms ? s->timeout_ms : TIMEOUT_MS));
@@ -53,7 +52,7 @@ int send_encode(const struct send *s, struct buf *out, struct err *e)
 		if (n == SEND_HEADERS_MAX)
 			return err_set(e, ERR_CONFIG, E2BIG, "more than %d headers to send",
 				       SEND_HEADERS_MAX);
-		if (check_line("header", s->headers[n], e) < 0)
+		if (check_header(s->headers[n], e) < 0)
 			return -e->code;
 		buf_printf(out, "%s\n", s->headers[n]);
 	}

@@ -104,8 +104,10 @@ static int read_old(const struct textfile *p, struct metrics *m, mode_t *mode, s
 		return n < 0 ? err_sys(e, "cannot read '%.200s'", p->name)
 			     : err_set(e, ERR_INTERNAL, EIO, "'%.200s' changed while it was read",
 				       p->name);
-	(void)metrics_parse(m, text, (size_t)n, why);
-	return 0;
+	if (metrics_parse(m, text, (size_t)n, why) != -ENOMEM)
+		return 0;
+	err_clear(why);
+	return err_nomem(e);
 }
 
 static int write_new(const struct textfile *p, const struct buf *text, mode_t mode, struct err *e)

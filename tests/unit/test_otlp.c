@@ -181,7 +181,7 @@ static void the_run_goes_on_with_its_parents_trace(void **state UNUSED)
 	assert_int_equal(o.r, 1);
 	otlp_traceparent(&o.t, mine);
 	assert_memory_equal(mine, PARENT, 36);               /* the same trace */
-	assert_memory_not_equal(mine + 36, PARENT + 36, 16); /* a span of its own */
+	assert_memory_not_equal(mine + 36, &PARENT[36], 16); /* a span of its own */
 	assert_string_equal(mine + 52, "-01");
 	assert_string_equal(o.t.parent.state, "vendor=1");
 	opened_done(&o);

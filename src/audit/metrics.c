@@ -40,7 +40,7 @@ const struct metric_row metric_table[METRIC_COUNT] = {
 	[METRIC_OUTPUT_BYTES] = { .name = "brig_output_bytes_total", .type = METRIC_COUNTER, .labels = { "stream" },
 		.help = "Bytes that commands wrote." },
 	[METRIC_AUDIT_FAILURES] = { .name = "brig_audit_failures_total", .type = METRIC_COUNTER,
-		.help = "Records that could not be written." },
+		.help = "Runs whose record could not be written, or not all of it." },
 	[METRIC_EXPORT_FAILURES] = { .name = "brig_export_failures_total", .type = METRIC_COUNTER,
 		.help = "Traces whose sender could not be started." },
 };
@@ -232,6 +232,7 @@ void metrics_count_run(struct metrics *m, const struct outcome *o)
 	const char *backend = o->backend ? o->backend : "unchosen";
 
 	metrics_add(m, METRIC_RUNS, backend, outcome_name(o->kind), 1);
+	metrics_add(m, METRIC_AUDIT_FAILURES, NULL, NULL, o->unrecorded);
 	for (int l = 0; l < LIMIT_COUNT; l++)
 		if (o->limits_hit & (1U << l))
 			metrics_add(m, METRIC_LIMIT_HITS, limit_name((enum limit)l), NULL, 1);

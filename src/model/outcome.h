@@ -79,7 +79,8 @@ struct outcome {
 	struct arena *arena; /* owns the texts of denials */
 	char id[33];
 	enum outcome_kind kind;
-	bool started; /* the command itself began to run */
+	bool started;    /* the command itself began to run */
+	bool unrecorded; /* the record of it could not be written, or not all of it */
 	int exit_code, signal;
 	struct stream out, err, both;
 	uint64_t duration_us, setup_us;

@@ -139,6 +139,17 @@ def limits_and_refusals_are_counted():
 
 
 @test
+def a_run_whose_record_cannot_be_written_is_counted():
+    (scratch() / "file").write_text("in the way")
+    done = brig("run", "--", "true", env=metrics_env(BRIG_AUDIT_DIR=str(scratch() / "file")))
+    assert done.status == 125, done.errors
+    got = counts()
+    assert got["brig_audit_failures_total", ()] == 1 and runs(got, "refused") == 1
+    assert brig("run", "--", "true", env=metrics_env()).status == 0
+    assert counts()["brig_audit_failures_total", ()] == 1
+
+
+@test
 def a_broken_file_is_replaced_and_said():
     textfile().write_text("node_load1 0.5\n")
     done = brig("run", "--", "true", env=metrics_env())

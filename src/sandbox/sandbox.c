@@ -177,7 +177,8 @@ static void on_event(struct run *r, bool alarm)
 {
 	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
 		return;
-	r->o->duration_us = clock_us() - r->started;
+	r->o->phases.ended = clock_us();
+	r->o->duration_us = r->o->phases.ended - r->started;
 	r->backend->finish(r->job, r->o);
 	r->job = NULL;
 	r->ended = true;
@@ -228,8 +229,10 @@ static void refuse(struct outcome *o, const struct err *e)
 static int permit(void *arg, struct err *e)
 {
 	struct run *r = arg;
+	int got = recorder_begin(r->recorder, r->o->id, r->backend->name, e);
 
-	return recorder_begin(r->recorder, r->o->id, r->backend->name, e);
+	r->o->unrecorded |= got < 0;
+	return got;
 }
 
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
@@ -251,7 +254,7 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 		refuse(r->o, e);
 		return;
 	}
-	r->started = clock_us();
+	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
 	r->deadline = r->spec->limits.timeout ? r->started + r->spec->limits.timeout * 1000 : 0;
@@ -293,11 +296,14 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 		refuse(r->o, &e);
 		return;
 	}
+	r->o->phases.planned = clock_us();
 	for (const char *const *n = notes; note && n && *n; n++)
 		note(note_arg, *n);
 	run_plan(r, p, from, &e);
-	if (r->unrecorded)
+	if (r->unrecorded) {
 		r->o->kind = OUTCOME_FAILED;
+		r->o->unrecorded = true;
+	}
 	if (r->o->started)
 		report_own_limits(r->spec, r->io, r->o);
 	(void)r->backend->plan_free(p);
@@ -306,6 +312,7 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 /* A run whose record ended early did not go well, whatever the command said. */
 static void failed_record(struct outcome *o, const struct err *e)
 {
+	o->unrecorded = true;
 	if (o->kind == OUTCOME_REFUSED || (o->kind == OUTCOME_FAILED && o->error.code))
 		return;
 	o->kind = OUTCOME_FAILED;
@@ -321,6 +328,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 
 	make_id(o->id);
 	if (recorder_new(s, &recorder, &e) < 0) {
+		o->unrecorded = true;
 		refuse(o, &e);
 		return;
 	}

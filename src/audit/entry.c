@@ -90,13 +90,13 @@ static const char *word_end(const char *p, const char *end, const char *word)
 	return (size_t)(end - p) >= n && memcmp(p, word, n) == 0 ? p + n : NULL;
 }
 
-static const char *value_end(const char *p, const char *end, enum value_kind *kind, unsigned depth);
+static const char *value_end(const char *p, const char *end, enum pair_kind *kind, unsigned depth);
 
 /* An array or object at p, of any content; the byte behind it, or NULL. */
 static const char *nested_end(const char *p, const char *end, unsigned depth)
 {
 	char close = *p == '{' ? '}' : ']';
-	enum value_kind kind;
+	enum pair_kind kind;
 
 	if (!depth)
 		return NULL;
@@ -121,28 +121,28 @@ static const char *nested_end(const char *p, const char *end, unsigned depth)
 	}
 }
 
-static const char *value_end(const char *p, const char *end, enum value_kind *kind, unsigned depth)
+static const char *value_end(const char *p, const char *end, enum pair_kind *kind, unsigned depth)
 {
 	if (p >= end)
 		return NULL;
 	switch (*p) {
 	case '"':
-		*kind = VALUE_STRING;
+		*kind = PAIR_STRING;
 		p = string_end(p + 1, end);
 		return p ? p + 1 : NULL;
 	case '{':
 	case '[':
-		*kind = VALUE_NESTED;
+		*kind = PAIR_NESTED;
 		return nested_end(p, end, depth);
 	case 't':
 	case 'f':
-		*kind = VALUE_BOOL;
+		*kind = PAIR_BOOL;
 		return word_end(p, end, *p == 't' ? "true" : "false");
 	case 'n':
-		*kind = VALUE_NULL;
+		*kind = PAIR_NULL;
 		return word_end(p, end, "null");
 	default:
-		*kind = VALUE_NUMBER;
+		*kind = PAIR_NUMBER;
 		return number_end(p, end);
 	}
 }
@@ -178,7 +178,7 @@ int pairs_next(struct pairs *it, struct pair *ret)
 	if (!stop)
 		return -EINVAL;
 	ret->value = (struct slice){ p, (size_t)(stop - p) };
-	if (ret->kind == VALUE_STRING)
+	if (ret->kind == PAIR_STRING)
 		ret->value = (struct slice){ p + 1, (size_t)(stop - p - 2) };
 	it->at = stop;
 	return 1;
@@ -195,7 +195,7 @@ static int read_seq(const struct pair *p, uint64_t *ret)
 {
 	uint64_t v = 0;
 
-	if (p->kind != VALUE_NUMBER || p->value.n > 18)
+	if (p->kind != PAIR_NUMBER || p->value.n > 18)
 		return -EINVAL;
 	for (size_t i = 0; i < p->value.n; i++) {
 		if (!is_digit(p->value.p[i]))
@@ -206,18 +206,21 @@ static int read_seq(const struct pair *p, uint64_t *ret)
 	return 0;
 }
 
-#define KNOWN(name, member) { name, sizeof(name) - 1, offsetof(struct entry, member) }
+#define KNOWN(name, member)                                                                        \
+	{                                                                                          \
+		name, sizeof(name) - 1, offsetof(struct entry, member)                             \
+	}
 
 static void keep(struct entry *en, const struct pair *p)
 {
 	static const struct {
 		const char *key;
 		size_t n, offset;
-	} known[] = { KNOWN("time", when),	   KNOWN("type", type),
-		      KNOWN("run", run),	   KNOWN("policy", policy),
-		      KNOWN("rule", rule),	   KNOWN("principal", principal),
-		      KNOWN("agent", agent),	   KNOWN("outcome", outcome),
-		      KNOWN("host", host),	   KNOWN("mac", mac) };
+	} known[] = { KNOWN("time", when),   KNOWN("type", type),
+		      KNOWN("run", run),     KNOWN("policy", policy),
+		      KNOWN("rule", rule),   KNOWN("principal", principal),
+		      KNOWN("agent", agent), KNOWN("outcome", outcome),
+		      KNOWN("host", host),   KNOWN("mac", mac) };
 
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
 		if (p->key.n == known[i].n && memcmp(p->key.p, known[i].key, known[i].n) == 0) {
@@ -242,7 +245,7 @@ int entry_read(const char *line, size_t n, struct entry *ret)
 			if (numbered || read_seq(&p, &ret->seq) < 0)
 				return -EINVAL;
 			numbered = true;
-		} else if (p.kind == VALUE_STRING) {
+		} else if (p.kind == PAIR_STRING) {
 			keep(ret, &p);
 		}
 	}

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 
-enum { ENTRY_LINE_MAX = 64 << 10, ENTRY_DEPTH_MAX = 16 };
+enum { ENTRY_LINE_MAX = 256 << 10, ENTRY_DEPTH_MAX = 16 };
 
 /* A text inside the line, not terminated. In a string it is what stands between the quotes, escapes
  * and all. p is NULL where the line has no such text. */
@@ -20,11 +20,11 @@ struct slice {
 	size_t n;
 };
 
-enum value_kind { VALUE_STRING, VALUE_NUMBER, VALUE_BOOL, VALUE_NULL, VALUE_NESTED };
+enum pair_kind { PAIR_STRING, PAIR_NUMBER, PAIR_BOOL, PAIR_NULL, PAIR_NESTED };
 
 struct pair {
 	struct slice key, value;
-	enum value_kind kind;
+	enum pair_kind kind;
 };
 
 /* Iterates over the pairs of an object; at and end are borrowed. */

@@ -5,13 +5,20 @@
 #include <string.h>
 #include <strings.h>
 
+#include "audit/events.h"
 #include "base/str.h"
 
-/* Steps in the life of a sandbox that say nothing about safety. */
-static const char *const routine[] = { "sandbox.create", "sandbox.ready", "sandbox.stop",
-				       "sandbox.delete" };
+/* What the table calls routine is left out; types it does not know are not. */
+static bool is_security(struct slice type)
+{
+	for (int i = 0; i < EVENT_COUNT; i++)
+		if (slice_eq(type, event_types[i].name))
+			return event_types[i].security || i == EVENT_SANDBOX_EXEC;
+	return true;
+}
 
-bool filter_prefix(const char *pattern, size_t *n)
+/* "egress.*": how much of a pattern must be equal, when it is not all of it. */
+static bool prefix_of(const char *pattern, size_t *n)
 {
 	*n = strlen(pattern);
 	if (!*n || pattern[*n - 1] != '*')
@@ -24,22 +31,19 @@ static bool type_fits(const char *pattern, struct slice type)
 {
 	size_t n;
 
-	if (!filter_prefix(pattern, &n))
+	if (!prefix_of(pattern, &n))
 		return slice_eq(type, pattern);
 	return type.n >= n && memcmp(type.p, pattern, n) == 0;
 }
 
-static bool type_match(const struct filter *f, struct slice type)
+bool filter_match_type(const struct filter *f, struct slice type)
 {
 	for (size_t i = 0; i < f->type_count; i++)
 		if (type_fits(f->types[i], type))
 			return true;
 	if (f->type_count)
 		return false;
-	for (size_t i = 0; f->security && i < ARRAY_LEN(routine); i++)
-		if (slice_eq(type, routine[i]))
-			return false;
-	return true;
+	return !f->security || is_security(type);
 }
 
 /* Escapes in what is looked for are rare, and then the text is compared as it was meant. */
@@ -77,7 +81,7 @@ static bool run_match(const char *want, struct slice have)
 
 bool filter_match(const struct filter *f, const struct entry *en)
 {
-	return type_match(f, en->type) && run_match(f->run, en->run) &&
+	return filter_match_type(f, en->type) && run_match(f->run, en->run) &&
 	       (!f->since || en->time >= f->since) && (!f->until || en->time <= f->until) &&
 	       text_match(f->outcome, en->outcome) && host_match(f->host, en->host) &&
 	       text_match(f->principal, en->principal) && text_match(f->agent, en->agent);
@@ -87,7 +91,7 @@ int filter_add_type(struct filter *f, const char *text, struct err *e)
 {
 	const char *star = strchr(text, '*');
 
-	if (!text[0] || (star && star[1]))
+	if (!text[0] || strlen(text) > 64 || (star && star[1]))
 		return err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no type of event", text),
 		       err_hint(e, "a name like limit.hit, or the beginning of some: 'egress.*'");
 	if (f->type_count == FILTER_TYPES_MAX)
@@ -102,7 +106,8 @@ int filter_set_run(struct filter *f, const char *text, struct err *e)
 
 	if (!n || n > 32 || strspn(text, "0123456789abcdef") != n)
 		return err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no run id", text),
-		       err_hint(e, "32 hex digits or the first of them; brig audit list shows them");
+		       err_hint(e,
+				"32 hex digits or the first of them; brig audit list shows them");
 	f->run = text;
 	return 0;
 }

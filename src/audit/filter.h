@@ -16,7 +16,7 @@ enum { FILTER_TYPES_MAX = 32 };
 struct filter {
 	const char *types[FILTER_TYPES_MAX]; /* "limit.hit", "egress.*"; none: all */
 	size_t type_count;
-	bool security;    /* without the steps of a sandbox's life, unless a type names them */
+	bool security; /* only what somebody who looks for trouble wants, unless a type is named */
 	const char *run;  /* id or the beginning of one, in lower case */
 	const char *host; /* a name, or "*.name" for those below it */
 	const char *outcome, *principal, *agent;
@@ -25,10 +25,8 @@ struct filter {
 };
 
 bool filter_match(const struct filter *f, const struct entry *en);
+bool filter_match_type(const struct filter *f, struct slice type);
 
 /* Adds a type or a pattern of types; text is borrowed. */
 int filter_add_type(struct filter *f, const char *text, struct err *e);
 int filter_set_run(struct filter *f, const char *text, struct err *e);
-
-/* "egress.*": how much of a pattern must be equal, when it is not all of it. */
-bool filter_prefix(const char *pattern, size_t *n);

@@ -11,11 +11,11 @@
 #include "audit/index_internal.h"
 #include "base/str.h"
 
-enum { SCHEMA = 1, BUSY_MS = 60000, WHERE_MAX = 4096, BINDS_MAX = 96 };
+enum { SCHEMA = 1, BUSY_MS = 60000 };
 
 static const char schema[] =
 	"CREATE TABLE records(seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, type TEXT NOT NULL,"
-	" run TEXT, outcome TEXT, host TEXT, principal TEXT, agent TEXT,"
+	" run TEXT, outcome TEXT, host TEXT COLLATE NOCASE, principal TEXT, agent TEXT,"
 	" segment INTEGER NOT NULL, at INTEGER NOT NULL, len INTEGER NOT NULL) STRICT;"
 	"CREATE TABLE state(id INTEGER PRIMARY KEY CHECK(id = 1), first_segment INTEGER NOT NULL,"
 	" segment INTEGER NOT NULL, at INTEGER NOT NULL, last_seq INTEGER NOT NULL,"
@@ -146,9 +146,9 @@ static int connect(struct index *ix, struct err *e)
 		      e) < 0 ||
 	    index_schema(ix, e) < 0)
 		return -e->code;
-	return index_prepare(ix,
-			     "INSERT OR REPLACE INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			     &ix->insert, e);
+	return index_prepare(
+		ix, "INSERT OR REPLACE INTO records VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		&ix->insert, e);
 }
 
 static void disconnect(struct index *ix)
@@ -162,8 +162,9 @@ static void disconnect(struct index *ix)
 /* SQLite would make the file for everybody to read; -wal and -shm take its mode. */
 static int make_file(struct index *ix, struct stat *st, struct err *e)
 {
-	CLEANUP(fd) int fd = openat(ix->dirfd, INDEX_NAME,
-				    O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	CLEANUP(fd)
+	int fd = openat(ix->dirfd, INDEX_NAME,
+			O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
 
 	if (fd < 0 || fstat(fd, st) < 0)
 		return err_sys(e, "cannot open the index '%s/%s'", ix->dir, INDEX_NAME);
@@ -172,8 +173,8 @@ static int make_file(struct index *ix, struct stat *st, struct err *e)
 	return 0;
 }
 
-/* Under the exclusive lock nobody is between making the file and using it. Who still has the old one
- * open goes on with that. */
+/* Under the exclusive lock nobody is between making the file and using it. Who still has the old
+ * one open goes on with that. */
 static void discard(struct index *ix, const struct stat *was)
 {
 	static const char *const names[] = { INDEX_NAME "-wal", INDEX_NAME "-shm", INDEX_NAME };

@@ -16,7 +16,7 @@
 
 struct index;
 
-struct place {
+struct spot {
 	uint64_t seq, segment, at;
 	size_t len; /* without the newline */
 };
@@ -31,5 +31,6 @@ DEFINE_CLEANUP(index, struct index *, index_free)
 
 /* Calls `found` for the records that may match, in order (newest first when asked for), until it
  * returns other than 0, which is returned. */
-int index_find(struct index *ix, const struct filter *f, bool newest_first,
-	       int (*found)(void *data, const struct place *at), void *data, struct err *e);
+typedef int found_fn(void *data, const struct spot *at);
+int index_find(struct index *ix, const struct filter *f, bool newest_first, found_fn *found,
+	       void *data, struct err *e);

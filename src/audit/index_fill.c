@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* audit/index_fill.c - from the segments into the tables.
  *
- * Table `state` has one row: how far the segments are read. A reader that finds more in them reads on
- * in transactions of BATCH lines, under SQLite's write lock; any number of readers may do so at once,
- * each going on where the state says. The secondary indexes are made when the end is reached for the
- * first time, which is faster than keeping them up meanwhile.
+ * Table `state` has one row: how far the segments are read. A reader that finds more in them reads
+ * on in transactions of BATCH lines, under SQLite's write lock; any number of readers may do so at
+ * once, each going on where the state says. The secondary indexes are made when the end is reached
+ * for the first time, which is faster than keeping them up meanwhile.
  *
- * The state also has the mac of the last record. The chain makes it stand for all records before it,
- * so one comparison tells whether this is still the log the index was made from. */
+ * The state also has the mac of the last record. The chain makes it stand for all records before
+ * it, so one comparison tells whether this is still the log the index was made from. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum { BATCH = 200000, MAC_HEX = 64 };
 struct state {
 	uint64_t first_segment; /* the oldest there was; 0: nothing read yet */
 	uint64_t segment, at;   /* where to read on */
-	struct place last;      /* the last record; its len is 0 while there is none */
+	struct spot last;       /* the last record; its len is 0 while there is none */
 	char mac[MAC_HEX + 1];
 	bool ready; /* the secondary indexes are made */
 };
@@ -47,7 +47,9 @@ static int state_load(struct index *ix, struct state *ret, struct err *e)
 	const unsigned char *mac;
 	int rc;
 
-	if (index_prepare(ix, "SELECT first_segment, segment, at, last_seq, last_segment, last_at, last_len, "
+	if (index_prepare(
+		    ix,
+		    "SELECT first_segment, segment, at, last_seq, last_segment, last_at, last_len, "
 		    "mac, ready FROM state",
 		    &q, e) < 0)
 		return -e->code;
@@ -73,10 +75,10 @@ static int state_save(struct index *ix, const struct state *s, struct err *e)
 	int rc;
 
 	if (index_prepare(ix,
-		    "UPDATE state SET first_segment = ?, segment = ?, at = ?, "
-		    "last_seq = ?, last_segment = ?, last_at = ?, last_len = ?, mac = ?, "
-		    "ready = ?",
-		    &q, e) < 0)
+			  "UPDATE state SET first_segment = ?, segment = ?, at = ?, "
+			  "last_seq = ?, last_segment = ?, last_at = ?, last_len = ?, mac = ?, "
+			  "ready = ?",
+			  &q, e) < 0)
 		return -e->code;
 	(void)sqlite3_bind_int64(q, 1, (sqlite3_int64)s->first_segment);
 	(void)sqlite3_bind_int64(q, 2, (sqlite3_int64)s->segment);
@@ -92,7 +94,7 @@ static int state_save(struct index *ix, const struct state *s, struct err *e)
 }
 
 /* Whether a record still stands where it was found. `mac`, unless NULL, must be its. */
-static bool stands(struct index *ix, const struct place *at, const char *mac)
+static bool stands(struct index *ix, const struct spot *at, const char *mac)
 {
 	CLEANUP(fd) int fd = segment_open(ix->dirfd, at->segment);
 	CLEANUP(mem) char *line = NULL;
@@ -103,11 +105,11 @@ static bool stands(struct index *ix, const struct place *at, const char *mac)
 	line = malloc(at->len + 1);
 	if (!line || pread(fd, line, at->len + 1, (off_t)at->at) != (ssize_t)at->len + 1)
 		return false;
-	return line[at->len] == '\n' && entry_read(line, at->len, &en) == 0 &&
-	       en.seq == at->seq && (!mac || slice_eq(en.mac, mac));
+	return line[at->len] == '\n' && entry_read(line, at->len, &en) == 0 && en.seq == at->seq &&
+	       (!mac || slice_eq(en.mac, mac));
 }
 
-static int first_row(struct index *ix, struct place *ret, struct err *e)
+static int first_row(struct index *ix, struct spot *ret, struct err *e)
 {
 	CLEANUP(stmt) sqlite3_stmt *q = NULL;
 	int rc;
@@ -120,10 +122,10 @@ static int first_row(struct index *ix, struct place *ret, struct err *e)
 		return 0;
 	if (rc != SQLITE_ROW)
 		return index_fail(ix, rc, e);
-	*ret = (struct place){ .seq = (uint64_t)sqlite3_column_int64(q, 0),
-			       .segment = (uint64_t)sqlite3_column_int64(q, 1),
-			       .at = (uint64_t)sqlite3_column_int64(q, 2),
-			       .len = (size_t)sqlite3_column_int64(q, 3) };
+	*ret = (struct spot){ .seq = (uint64_t)sqlite3_column_int64(q, 0),
+			      .segment = (uint64_t)sqlite3_column_int64(q, 1),
+			      .at = (uint64_t)sqlite3_column_int64(q, 2),
+			      .len = (size_t)sqlite3_column_int64(q, 3) };
 	return 1;
 }
 
@@ -132,7 +134,7 @@ static int first_row(struct index *ix, struct place *ret, struct err *e)
 static int belongs(struct index *ix, const struct segments *list, const struct state *s,
 		   struct err *e)
 {
-	struct place first;
+	struct spot first;
 	int r;
 
 	if (!s->first_segment)
@@ -177,7 +179,7 @@ static void bind_slice(sqlite3_stmt *q, int i, struct slice s)
 }
 
 /* Two lines with one number are a damaged log: the later one is found, verify tells the rest. */
-static int insert(struct index *ix, const struct entry *en, const struct place *at, struct err *e)
+static int insert(struct index *ix, const struct entry *en, const struct spot *at, struct err *e)
 {
 	sqlite3_stmt *q = ix->insert;
 	int rc;
@@ -215,7 +217,7 @@ static int64_t fill_segment(struct index *ix, struct state *s, int64_t room, str
 	if (!l)
 		return err_nomem(e);
 	while (taken < room && (r = lines_next(l, &p, &n)) > 0) {
-		struct place at = { .segment = s->segment, .at = s->at, .len = n };
+		struct spot at = { .segment = s->segment, .at = s->at, .len = n };
 		struct entry en;
 
 		taken++;

@@ -132,8 +132,7 @@ void time_text(int64_t us, char *out, size_t n)
 		       (long long)(yoe + era * 400 + (mp >= 10)),
 		       (long long)(mp < 10 ? mp + 3 : mp - 9),
 		       (long long)(doy - (153 * mp + 2) / 5 + 1), (long long)(s / 3600),
-		       (long long)(s / 60 % 60), (long long)(s % 60),
-		       (long long)(in_day % SECOND));
+		       (long long)(s / 60 % 60), (long long)(s % 60), (long long)(in_day % SECOND));
 }
 
 int64_t time_now(void)

@@ -6,6 +6,7 @@
  * An anchor gets the line without the blanks. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "audit/key.h"
@@ -35,7 +36,7 @@ struct head_state {
 	unsigned empty;   /* bit per slot */
 };
 
-/* Reads both slots. 0; -ENOENT: nothing there; -EINVAL: neither slot is valid; -errno. Safe without
- * the lock. */
-int head_read(int fd, const struct audit_key *k, struct head_state *ret);
+/* Reads both slots. 0; -ENOENT: nothing there; -EINVAL: neither slot is valid; -errno. Without
+ * the lock it looks until two looks agree. */
+int head_read(int fd, const struct audit_key *k, bool locked, struct head_state *ret);
 int head_write(int fd, const struct audit_key *k, struct head_state *s, const struct head *h);

@@ -15,7 +15,7 @@
 struct reader;
 
 /* The next line to read: where, and which record must be there. seq 0: the oldest there is. */
-struct place {
+struct position {
 	uint64_t seq;
 	uint64_t offset;
 	uint32_t segment;
@@ -36,18 +36,12 @@ struct head reader_base(const struct reader *r); /* what retention removed; seq 
 int reader_refresh(struct reader *r, struct err *e);
 
 /* Go to a place kept from an earlier reader: 0, or -ESTALE when another record is there now. */
-int reader_seek(struct reader *r, const struct place *at, struct err *e);
+int reader_seek(struct reader *r, const struct position *at, struct err *e);
 
 /* One line without its newline, borrowed until the next call: 1, 0 at the head, -EBADMSG for a line
  * that cannot be one of ours, -ESTALE, -errno. *at, unless NULL, receives the line's own place. */
-int reader_next(struct reader *r, const char **line, size_t *n, struct place *at, struct err *e);
+int reader_next(struct reader *r, const char **line, size_t *n, struct position *at, struct err *e);
 
 /* The line at one place; the buffer is the reader's own and does not move its position. */
-int reader_line_at(struct reader *r, const struct place *at, const char **line, size_t *n,
+int reader_line_at(struct reader *r, const struct position *at, const char **line, size_t *n,
 		   struct err *e);
-
-/* Opens the folder of the record for reading: the given one or brig's own; path receives where. */
-int audit_dir_open(const char *dir, bool make, char *path, size_t n, struct err *e);
-/* The numbers of the segments there are, ascending; caller frees. */
-int audit_segments(int dirfd, uint32_t **ret, size_t *n, struct err *e);
-void audit_segment_name(uint32_t number, char out[24]);

@@ -30,16 +30,34 @@ void hmac_key_init(struct hmac_key *k, const void *key, size_t n)
 	pad(&k->outer, block, 0x5c);
 }
 
-void hmac_sha256(const struct hmac_key *k, const void *p, size_t n, unsigned char out[SHA256_SIZE])
+void hmac_begin(struct hmac *m, const struct hmac_key *k)
 {
-	struct sha256 h = k->inner;
+	m->h = k->inner;
+	m->k = k;
+}
+
+void hmac_add(struct hmac *m, const void *p, size_t n)
+{
+	sha256_add(&m->h, p, n);
+}
+
+void hmac_end(struct hmac *m, unsigned char out[SHA256_SIZE])
+{
 	unsigned char inner[SHA256_SIZE];
 
-	sha256_add(&h, p, n);
-	sha256_end(&h, inner);
-	h = k->outer;
-	sha256_add(&h, inner, sizeof(inner));
-	sha256_end(&h, out);
+	sha256_end(&m->h, inner);
+	m->h = m->k->outer;
+	sha256_add(&m->h, inner, sizeof(inner));
+	sha256_end(&m->h, out);
+}
+
+void hmac_sha256(const struct hmac_key *k, const void *p, size_t n, unsigned char out[SHA256_SIZE])
+{
+	struct hmac m;
+
+	hmac_begin(&m, k);
+	hmac_add(&m, p, n);
+	hmac_end(&m, out);
 }
 
 bool hmac_equal(const unsigned char a[SHA256_SIZE], const unsigned char b[SHA256_SIZE])

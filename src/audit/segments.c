@@ -1,101 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/segments.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "audit/dir.h"
 #include "audit/entry.h"
 
-enum { SEGMENTS_MAX = 1 << 20, WINDOW = 4 * ENTRY_LINE_MAX };
-
-/* --- which there are --- */
-
-/* "000001.jsonl": six digits or more. */
-static bool segment_number(const char *name, uint64_t *ret)
-{
-	size_t n = strspn(name, "0123456789");
-	uint64_t v = 0;
-
-	if (n < 6 || n > 18 || strcmp(name + n, ".jsonl") != 0)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		v = v * 10 + (uint64_t)(name[i] - '0');
-	*ret = v;
-	return true;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static int add(struct segments *s, uint64_t number)
-{
-	uint64_t *more;
-
-	if (s->count >= SEGMENTS_MAX)
-		return -EFBIG;
-	if ((s->count & (s->count - 1)) == 0) {
-		more = realloc(s->numbers, (s->count ? s->count * 2 : 1) * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		s->numbers = more;
-	}
-	s->numbers[s->count++] = number;
-	return 0;
-}
-
-static int collect(DIR *d, struct segments *s)
-{
-	uint64_t number;
-	int r = 0;
-
-	errno = 0;
-	for (struct dirent *entry; r == 0 && (entry = readdir(d)); errno = 0)
-		if (segment_number(entry->d_name, &number))
-			r = add(s, number);
-	return r < 0 ? r : -errno;
-}
-
-static void cleanup_dir(DIR **d)
-{
-	if (*d)
-		(void)closedir(*d);
-}
+enum { WINDOW = 4 * ENTRY_LINE_MAX };
 
 int segments_list(int dirfd, struct segments *ret, struct err *e)
 {
-	CLEANUP(segments) struct segments s = { 0 };
-	CLEANUP(dir) DIR *d = NULL;
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
-
-	d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d) {
-		(void)fd_close(fd);
-		return err_sys(e, "cannot list the record's folder");
-	}
-	r = collect(d, &s);
-	if (r < 0) {
-		errno = -r;
-		return err_sys(e, "cannot list the record's folder");
-	}
-	if (s.count)
-		qsort(s.numbers, s.count, sizeof(*s.numbers), ascending);
-	*ret = s;
-	s.numbers = NULL;
-	return 0;
-}
-
-void segments_done(struct segments *s)
-{
-	free(s->numbers);
-	s->numbers = NULL;
-	s->count = 0;
+	return audit_segments(dirfd, &ret->numbers, &ret->count, e);
 }
 
 bool segments_next(const struct segments *s, uint64_t after, uint64_t *ret)
@@ -110,12 +26,9 @@ bool segments_next(const struct segments *s, uint64_t after, uint64_t *ret)
 
 int segment_open(int dirfd, uint64_t number)
 {
-	char name[40];
-	int fd;
-
-	(void)snprintf(name, sizeof(name), "%06" PRIu64 ".jsonl", number);
-	fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	return fd < 0 ? -errno : fd;
+	if (number > UINT32_MAX)
+		return -ENOENT;
+	return audit_segment_open(dirfd, (uint32_t)number, O_RDONLY | O_NONBLOCK);
 }
 
 /* --- what stands in one --- */

@@ -12,19 +12,18 @@
 #include "base/err.h"
 
 struct segments {
-	uint64_t *numbers; /* ascending */
+	uint32_t *numbers; /* ascending */
 	size_t count;
 };
 
 /* 0 with none at all when the folder holds no segment. */
 int segments_list(int dirfd, struct segments *ret, struct err *e);
-void segments_done(struct segments *s);
 static inline void cleanup_segments(struct segments *s)
 {
-	segments_done(s);
+	free(s->numbers);
 }
 bool segments_next(const struct segments *s, uint64_t after, uint64_t *ret);
-int segment_open(int dirfd, uint64_t number); /* a descriptor or -errno */
+int segment_open(int dirfd, uint64_t number); /* for reading; a descriptor or -errno */
 
 struct lines;
 

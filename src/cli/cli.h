@@ -36,6 +36,12 @@ int cli_load(struct spec *s, struct err *e);
 
 void help_print(void);
 void help_command(const struct command *c);
-void message_print(const char *head,
-		   const char *text); /* one line on stderr, control bytes replaced */
+
+/* As syslog numbers them. */
+enum priority { PRIORITY_ERROR = 3, PRIORITY_WARNING, PRIORITY_NOTICE, PRIORITY_INFO };
+
+/* One line on stderr, control bytes replaced. message_print knows the priority by the head: "hint"
+ * and "brig: note" have their own, anything else is an error. */
+void message_log(enum priority level, const char *head, const char *text);
+void message_print(const char *head, const char *text);
 void error_print(const struct err *e);

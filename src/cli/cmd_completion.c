@@ -148,8 +148,8 @@ static int completion(const struct command *c, int argc, char **argv)
 		help_command(c);
 		return 0;
 	}
-	(void)fprintf(stderr, "brig: completion: name one shell: bash, zsh or fish\n"
-			      "hint: source <(brig completion bash)\n");
+	message_print("brig", "completion: name one shell: bash, zsh or fish");
+	message_print("hint", "source <(brig completion bash)");
 	return EXIT_BRIG;
 }
 

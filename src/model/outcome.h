@@ -70,6 +70,11 @@ struct stream {
 	bool truncated;
 };
 
+/* When a run went from one state to the next (base/clock.h); 0: it never did. */
+struct phases {
+	uint64_t planned, started, ended;
+};
+
 struct outcome {
 	struct arena *arena; /* owns the texts of denials */
 	char id[33];
@@ -78,6 +83,7 @@ struct outcome {
 	int exit_code, signal;
 	struct stream out, err, both;
 	uint64_t duration_us, setup_us;
+	struct phases phases;
 	const char *backend;
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */

@@ -152,7 +152,8 @@ static void on_event(struct run *r, bool alarm)
 {
 	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
 		return;
-	r->o->duration_us = clock_us() - r->started;
+	r->o->phases.ended = clock_us();
+	r->o->duration_us = r->o->phases.ended - r->started;
 	r->backend->finish(r->job, r->o);
 	r->job = NULL;
 	r->ended = true;
@@ -213,7 +214,7 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 		refuse(r->o, e);
 		return;
 	}
-	r->started = clock_us();
+	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
 	r->deadline = r->spec->limits.timeout ? r->started + r->spec->limits.timeout * 1000 : 0;
@@ -256,6 +257,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 		refuse(o, &e);
 		return;
 	}
+	o->phases.planned = clock_us();
 	for (const char *const *n = notes; note && n && *n; n++)
 		note(note_arg, *n);
 	run_plan(&r, p, from, &e);

@@ -155,7 +155,7 @@ static bool of_this_machine(const struct op *o, const char *top)
 	return false;
 }
 
-static void normalise(struct backend_plan *p, const char *top)
+static void normalise(struct box_plan *p, const char *top)
 {
 	size_t kept = 0;
 
@@ -209,7 +209,7 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 /* The child's whole life. */
 static void write_plan(const struct scene *s, const char *top, int out)
 {
-	CLEANUP(native_plan) struct backend_plan *p = NULL;
+	CLEANUP(box_plan) struct box_plan *p = NULL;
 	CLEANUP(buf) struct buf raw = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(spec) struct spec *spec = NULL;
@@ -222,12 +222,12 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	if (s->prepare)
 		s->prepare();
 	make_spec(s, top, &spec);
-	if (native_plan(spec, &p, NULL, &e) < 0)
+	if (box_plan_new(spec, "native", &p, &e) < 0)
 		(void)fprintf(stderr, "%s\n", e.what);
 	must(e.code == 0);
 	normalise(p, top);
 	json_init(&j, &raw, true);
-	native_plan_json(p, &j);
+	box_plan_json(p, &j);
 	buf_putc(&raw, '\n');
 	replace(buf_str(&raw), top, "@TOP@", &text);
 	must(!raw.failed && !text.failed && fd_write_all(out, text.data, text.len) == 0);

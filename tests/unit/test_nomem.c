@@ -151,15 +151,15 @@ static struct spec *planned; /* checked once, with memory */
 
 static int make_plan(void)
 {
-	CLEANUP(native_plan) struct backend_plan *p = NULL;
+	CLEANUP(box_plan) struct box_plan *p = NULL;
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20);
 	struct err e = { 0 };
 	struct json j;
 
-	if (native_plan(planned, &p, NULL, &e) < 0)
+	if (box_plan_new(planned, "native", &p, &e) < 0)
 		return -e.code;
 	json_init(&j, &b, true);
-	native_plan_json(p, &j);
+	box_plan_json(p, &j);
 	return b.failed ? -ENOMEM : 0;
 }
 

@@ -18,7 +18,7 @@ static char top[PATH_MAX];
 
 struct made {
 	struct spec *spec;
-	struct backend_plan *plan;
+	struct box_plan *plan;
 	struct err e;
 	int result;
 };
@@ -52,14 +52,14 @@ static void plan(struct made *m, const char *const *pairs)
 	assert_int_equal(spec_set_argv(m->spec, 1, argv, &m->e), 0);
 	m->result = spec_check(m->spec, &at, &m->e);
 	if (m->result == 0)
-		m->result = native_plan(m->spec, &m->plan, NULL, &m->e);
+		m->result = box_plan_new(m->spec, "native", &m->plan, &m->e);
 }
 #define PLAN(m, ...) plan((m), (const char *const[]){ __VA_ARGS__, NULL })
 #define PLAN_PLAIN(m) plan((m), (const char *const[]){ NULL })
 
 static void done(struct made *m)
 {
-	(void)native_plan_free(m->plan);
+	(void)box_plan_free(m->plan);
 	(void)spec_free(m->spec);
 }
 
@@ -115,7 +115,7 @@ static void a_plan_is_printed_as_json(void **state UNUSED)
 	PLAN(&m, "env.set", "BAD=\xff\"\n\x1b");
 	assert_int_equal(m.result, 0);
 	json_init(&j, &b, true);
-	native_plan_json(m.plan, &j);
+	box_plan_json(m.plan, &j);
 	assert_true(json_is_valid(b.data, b.len));
 	done(&m);
 }
@@ -527,13 +527,13 @@ static void a_private_workspace_shows_no_folder_of_the_host(void **state UNUSED)
 {
 	const struct place at = { .cwd = top, .home = top };
 	CLEANUP(spec) struct spec *s = NULL;
-	CLEANUP(native_plan) struct backend_plan *p = NULL;
+	CLEANUP(box_plan) struct box_plan *p = NULL;
 	struct err e;
 
 	s = spec_new(&e);
 	assert_int_equal(spec_check(s, &at, &e), 0);
 	assert_true(s->private_workspace);
-	assert_int_equal(native_plan(s, &p, NULL, &e), 0);
+	assert_int_equal(box_plan_new(s, "native", &p, &e), 0);
 	assert_null(p->workspace);
 	assert_int_equal(p->protected_count, 0);
 	for (size_t i = 0; i < p->op_count; i++)
@@ -557,7 +557,7 @@ static void very_long_names_are_handled_or_refused(void **state UNUSED)
 static void a_crowd_of_mounts_is_planned(void **state UNUSED)
 {
 	struct spec *s;
-	struct backend_plan *p = NULL;
+	struct box_plan *p = NULL;
 	const struct place at = { .cwd = top };
 	struct err e;
 
@@ -571,9 +571,9 @@ static void a_crowd_of_mounts_is_planned(void **state UNUSED)
 		assert_int_equal(spec_set_key(s, "mounts", text, ORIGIN_FLAG, &e), 0);
 	}
 	assert_int_equal(spec_check(s, &at, &e), 0);
-	assert_int_equal(native_plan(s, &p, NULL, &e), 0);
+	assert_int_equal(box_plan_new(s, "native", &p, &e), 0);
 	assert_true(p->op_count > 600);
-	(void)native_plan_free(p);
+	(void)box_plan_free(p);
 	(void)spec_free(s);
 }
 

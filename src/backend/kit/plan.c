@@ -14,7 +14,7 @@
 #define ROOT_STARTED_UID 1000
 #define ID_RANGE 65536
 
-struct op *plan_op(struct backend_plan *p, enum op_kind kind, const char *dst, struct err *e)
+struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struct err *e)
 {
 	struct op *o = ARENA_PUSH(p->arena, p->ops, p->op_count);
 	const char *copy = o ? arena_strdup(p->arena, dst) : NULL;
@@ -28,7 +28,7 @@ struct op *plan_op(struct backend_plan *p, enum op_kind kind, const char *dst, s
 }
 
 /* The last operation that decides what stands at path: its own, or the tree it lies in. */
-static const struct op *covering(const struct backend_plan *p, const char *path)
+static const struct op *covering(const struct box_plan *p, const char *path)
 {
 	for (size_t i = p->op_count; i-- > 0;) {
 		const struct op *o = &p->ops[i];
@@ -42,7 +42,7 @@ static const struct op *covering(const struct backend_plan *p, const char *path)
 	return NULL;
 }
 
-int plan_parents(struct backend_plan *p, const char *dst, struct err *e)
+int plan_parents(struct box_plan *p, const char *dst, struct err *e)
 {
 	char part[PATH_MAX];
 
@@ -93,7 +93,7 @@ int plan_source(const char *path, struct stat *st, struct err *e)
 }
 
 /* Root's own trees are shown through an idmapped mount, so that new files keep the tree's owner. */
-static int bind_prepared(struct backend_plan *p, struct op *o, const struct stat *st, struct err *e)
+static int bind_prepared(struct box_plan *p, struct op *o, const struct stat *st, struct err *e)
 {
 	struct prepared_tree *t = &p->prepared[p->prepared_count];
 
@@ -108,7 +108,7 @@ static int bind_prepared(struct backend_plan *p, struct op *o, const struct stat
 	return 0;
 }
 
-int plan_bind(struct backend_plan *p, const char *src, const char *dst, bool writable, bool owned,
+int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
 	      struct err *e)
 {
 	struct stat st;
@@ -132,7 +132,7 @@ int plan_bind(struct backend_plan *p, const char *src, const char *dst, bool wri
 	return 0;
 }
 
-int plan_writable(struct backend_plan *p, const char *inside, struct err *e)
+int plan_writable(struct box_plan *p, const char *inside, struct err *e)
 {
 	const char **slot = ARENA_PUSH(p->arena, p->writable, p->writable_count);
 
@@ -141,13 +141,13 @@ int plan_writable(struct backend_plan *p, const char *inside, struct err *e)
 	return slot && *slot ? 0 : err_nomem(e);
 }
 
-void plan_note(struct backend_plan *p, const char *text)
+void plan_note(struct box_plan *p, const char *text)
 {
 	if (p->note_count + 1 < ARRAY_LEN(p->notes))
 		p->notes[p->note_count++] = text;
 }
 
-const char *plan_inside(struct backend_plan *p, const char *host)
+const char *plan_inside(struct box_plan *p, const char *host)
 {
 	for (size_t i = p->op_count; i-- > 0;) {
 		const struct op *o = &p->ops[i];
@@ -164,7 +164,7 @@ static void map(struct id_map *m, size_t *n, uint32_t inside, uint32_t outside, 
 }
 
 /* An ordinary user is itself inside, one id to one. */
-static void identity_user(struct backend_plan *p, uid_t uid, gid_t gid)
+static void identity_user(struct box_plan *p, uid_t uid, gid_t gid)
 {
 	p->uid = p->spec->user.given ? p->spec->user.uid : uid;
 	p->gid = p->spec->user.given ? p->spec->user.gid : gid;
@@ -174,7 +174,7 @@ static void identity_user(struct backend_plan *p, uid_t uid, gid_t gid)
 
 /* Started by root the command is the workspace's owner, when that is an ordinary user, or else the
  * owner of a range of ids that belongs to nobody. Host id 0 is never mapped. */
-static void identity_root(struct backend_plan *p, const struct stat *workspace)
+static void identity_root(struct box_plan *p, const struct stat *workspace)
 {
 	bool foreign = workspace && workspace->st_uid != 0 && workspace->st_gid != 0;
 
@@ -191,7 +191,7 @@ static void identity_root(struct backend_plan *p, const struct stat *workspace)
 	map(p->gids, &p->gid_count, 0, 0, ID_RANGE);
 }
 
-static int identity(struct backend_plan *p, struct err *e)
+static int identity(struct box_plan *p, struct err *e)
 {
 	struct stat st;
 
@@ -216,14 +216,14 @@ static int identity(struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-static void rlimit(struct backend_plan *p, int resource, uint64_t value)
+static void rlimit(struct box_plan *p, int resource, uint64_t value)
 {
 	p->rlimits[p->rlimit_count++] =
 		(struct rlimit_want){ .resource = resource,
 				      .value = { .rlim_cur = value, .rlim_max = value } };
 }
 
-static void rlimits(struct backend_plan *p)
+static void rlimits(struct box_plan *p)
 {
 	/* One byte, not none: with a pipe in core_pattern the kernel runs the handler at 0, not
 	 * at 1. */
@@ -247,7 +247,7 @@ static bool user_name_valid(const char *name)
 	       !str_eq(name, "nobody");
 }
 
-static int fill(struct backend_plan *p, struct err *e)
+static int fill(struct box_plan *p, struct err *e)
 {
 	if (!user_name_valid(p->spec->user_name))
 		return err_set(e, ERR_USAGE, EINVAL,
@@ -271,26 +271,24 @@ static int fill(struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
-		struct err *e)
+int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
-	CLEANUP(native_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+	CLEANUP(box_plan) struct box_plan *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return err_nomem(e);
 	p->spec = s;
+	p->backend = backend;
 	p->arena = arena_new(PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
 	if (fill(p, e) < 0)
 		return -e->code;
-	if (notes)
-		*notes = p->notes;
 	*ret = TAKE_PTR(p);
 	return 0;
 }
 
-struct backend_plan *native_plan_free(struct backend_plan *p)
+struct box_plan *box_plan_free(struct box_plan *p)
 {
 	if (p)
 		(void)arena_free(p->arena);

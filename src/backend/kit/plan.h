@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan.h - the native backend's plan: everything the child will do, as plain data.
+/* backend/kit/plan.h - the world a command is shown, as plain data; native and bwrap share it.
  *
- * Computed in the trusted parent, where paths are resolved and each source's identity is noted. The
- * child carries the operations out in order, resolving every source again in its own mount
- * namespace and comparing. Nothing in here is allocated or decided after clone. */
+ * Computed in the trusted parent, where paths are resolved and each source's identity is noted.
+ * native's child carries the operations out in order, resolving every source again in its own mount
+ * namespace and comparing; bwrap gets them as arguments. Nothing in here is allocated or decided
+ * after clone. */
 #pragma once
 
 #include <stdbool.h>
@@ -78,8 +79,9 @@ struct protected_name {
 	struct timespec ctime;
 };
 
-struct backend_plan {
+struct box_plan {
 	struct arena *arena;
+	const char *backend;     /* its name, told inside as BRIG_SANDBOX */
 	const struct spec *spec; /* borrowed: must outlive the plan */
 
 	struct op *ops;
@@ -115,8 +117,9 @@ struct backend_plan {
 	size_t note_count;
 };
 
-int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
-		struct err *e); /* notes may be NULL */
-void native_plan_json(const struct backend_plan *p, struct json *j);
-struct backend_plan *native_plan_free(struct backend_plan *p);
-DEFINE_CLEANUP(native_plan, struct backend_plan *, native_plan_free)
+/* `backend` is borrowed for as long as the plan lives. */
+int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
+void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */
+void box_plan_members(const struct box_plan *p, struct json *j); /* of an object begun already */
+struct box_plan *box_plan_free(struct box_plan *p);
+DEFINE_CLEANUP(box_plan, struct box_plan *, box_plan_free)

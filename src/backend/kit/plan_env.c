@@ -14,8 +14,7 @@
 
 extern char **environ;
 
-static int put(struct backend_plan *p, size_t *n, const char *name, const char *value,
-	       struct err *e)
+static int put(struct box_plan *p, size_t *n, const char *name, const char *value, struct err *e)
 {
 	size_t len = strlen(name);
 	const char *text = arena_printf(p->arena, "%s=%s", name, value);
@@ -31,7 +30,7 @@ static int put(struct backend_plan *p, size_t *n, const char *name, const char *
 	return 0;
 }
 
-static bool folder_shown(struct backend_plan *p, const char *dir)
+static bool folder_shown(struct box_plan *p, const char *dir)
 {
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
@@ -44,7 +43,7 @@ static bool folder_shown(struct backend_plan *p, const char *dir)
 }
 
 /* The caller's PATH without the folders that do not exist inside. */
-static const char *path_inside(struct backend_plan *p, const char *path)
+static const char *path_inside(struct box_plan *p, const char *path)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(PATH_TEXT_MAX);
 
@@ -62,7 +61,7 @@ static const char *path_inside(struct backend_plan *p, const char *path)
 	return b.failed || !b.len ? PATH_FALLBACK : arena_strdup(p->arena, buf_str(&b));
 }
 
-static int inherited(struct backend_plan *p, size_t *n, struct err *e)
+static int inherited(struct box_plan *p, size_t *n, struct err *e)
 {
 	for (char **v = environ; v && *v; v++) {
 		const char *equals = strchr(*v, '=');
@@ -75,7 +74,7 @@ static int inherited(struct backend_plan *p, size_t *n, struct err *e)
 	return 0;
 }
 
-int plan_environment(struct backend_plan *p, struct err *e)
+int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 	size_t n = 0, room = 64;
@@ -90,7 +89,7 @@ int plan_environment(struct backend_plan *p, struct err *e)
 	if (!p->path_value || put(p, &n, "PATH", p->path_value, e) < 0 ||
 	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
 	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
-	    put(p, &n, "BRIG_SANDBOX", "native", e) < 0 || inherited(p, &n, e) < 0)
+	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *value = getenv(s->env_pass.v[i]);

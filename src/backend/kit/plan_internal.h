@@ -5,32 +5,32 @@
 #include "backend/kit/plan.h"
 
 /* Appends an operation; NULL and *e without memory. */
-struct op *plan_op(struct backend_plan *p, enum op_kind kind, const char *dst, struct err *e);
+struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struct err *e);
 
 /* Folders above dst that no operation makes yet. Stops at a tree somebody bound: what is missing
  * there is the user's to make, brig puts nothing into a host tree. */
-int plan_parents(struct backend_plan *p, const char *dst, struct err *e);
+int plan_parents(struct box_plan *p, const char *dst, struct err *e);
 
 /* Opens a source without following links and notes what it is. Refuses all but files and folders.
  */
 int plan_source(const char *path, struct stat *st, struct err *e);
 
 /* A host tree at dst: bound as it is, or prepared by the parent where root needs it idmapped. */
-int plan_bind(struct backend_plan *p, const char *src, const char *dst, bool writable, bool owned,
+int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
 	      struct err *e);
 
 /* A private, writable folder; all of them share one file system of limits.tmp bytes. */
-int plan_private(struct backend_plan *p, const char *path, mode_t mode, struct err *e);
+int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *e);
 
-int plan_writable(struct backend_plan *p, const char *inside, struct err *e);
-void plan_note(struct backend_plan *p, const char *text);
+int plan_writable(struct box_plan *p, const char *inside, struct err *e);
+void plan_note(struct box_plan *p, const char *text);
 
-int plan_root(struct backend_plan *p,
+int plan_root(struct box_plan *p,
 	      struct err *e); /* system folders, /etc, /proc, /dev, /tmp, HOME */
-int plan_mounts(struct backend_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
-int plan_protect(struct backend_plan *p, struct err *e); /* protected names, git folders */
-int plan_sockets(struct backend_plan *p, struct err *e); /* hides host sockets in shown trees */
-int plan_environment(struct backend_plan *p, struct err *e);
+int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
+int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders */
+int plan_sockets(struct box_plan *p, struct err *e); /* hides host sockets in shown trees */
+int plan_environment(struct box_plan *p, struct err *e);
 
 /* The inside path of a host path that one of the plan's binds shows, or NULL. */
-const char *plan_inside(struct backend_plan *p, const char *host);
+const char *plan_inside(struct box_plan *p, const char *host);

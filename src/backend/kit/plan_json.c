@@ -78,13 +78,12 @@ static void limits_json(const struct limits *l, struct json *j)
 	json_object_end(j);
 }
 
-void native_plan_json(const struct backend_plan *p, struct json *j)
+void box_plan_members(const struct box_plan *p, struct json *j)
 {
 	const struct spec *s = p->spec;
 
-	json_object(j);
 	json_ku64(j, "schema", 1);
-	json_kstr(j, "backend", "native");
+	json_kstr(j, "backend", p->backend);
 	json_kstr(j, "policy", fields[FIELD_POLICY].words[s->policy]);
 	json_kstr(j, "network", fields[FIELD_NETWORK].words[s->network]);
 	json_kstr(j, "profile", fields[FIELD_PROFILE].words[s->profile]);
@@ -117,5 +116,11 @@ void native_plan_json(const struct backend_plan *p, struct json *j)
 	for (size_t i = 0; i < p->op_count; i++)
 		op_json(&p->ops[i], j);
 	json_array_end(j);
+}
+
+void box_plan_json(const struct box_plan *p, struct json *j)
+{
+	json_object(j);
+	box_plan_members(p, j);
 	json_object_end(j);
 }

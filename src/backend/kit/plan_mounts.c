@@ -21,7 +21,7 @@ struct wants {
 	size_t n;
 };
 
-static int add(struct backend_plan *p, struct wants *w, struct want one, struct err *e)
+static int add(struct box_plan *p, struct wants *w, struct want one, struct err *e)
 {
 	struct want *slot = ARENA_PUSH(p->arena, w->v, w->n);
 
@@ -37,7 +37,7 @@ static int by_target(const void *a, const void *b)
 	return strcmp(((const struct want *)a)->dst, ((const struct want *)b)->dst);
 }
 
-static int collect(struct backend_plan *p, struct wants *w, struct err *e)
+static int collect(struct box_plan *p, struct wants *w, struct err *e)
 {
 	const struct spec *s = p->spec;
 	bool change = s->policy != POLICY_READONLY;
@@ -65,7 +65,7 @@ static int collect(struct backend_plan *p, struct wants *w, struct err *e)
 }
 
 /* brig makes no mount point inside a host tree: it would stay behind, or be seen by others. */
-static int mount_point_exists(struct backend_plan *p, const struct want *w, struct err *e)
+static int mount_point_exists(struct box_plan *p, const struct want *w, struct err *e)
 {
 	for (size_t i = p->op_count; i-- > 0;) {
 		const struct op *o = &p->ops[i];
@@ -100,7 +100,7 @@ static int check_state(const struct want *w, struct err *e)
 }
 
 /* A second writable way into the workspace would lead around the covers of its protected names. */
-static int check_overlap(const struct backend_plan *p, const struct want *w, struct err *e)
+static int check_overlap(const struct box_plan *p, const struct want *w, struct err *e)
 {
 	bool above = p->workspace && path_under(p->workspace, w->src);
 	bool below = p->workspace && path_under(w->src, p->workspace) &&
@@ -113,7 +113,7 @@ static int check_overlap(const struct backend_plan *p, const struct want *w, str
 	       err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->target);
 }
 
-static bool seen_already(const struct backend_plan *p, const struct want *w)
+static bool seen_already(const struct box_plan *p, const struct want *w)
 {
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
@@ -125,7 +125,7 @@ static bool seen_already(const struct backend_plan *p, const struct want *w)
 }
 
 /* The command could not even begin to write: say so before it starts. */
-static int check_writable(struct backend_plan *p, struct err *e)
+static int check_writable(struct box_plan *p, struct err *e)
 {
 	struct stat st;
 
@@ -142,7 +142,7 @@ static int check_writable(struct backend_plan *p, struct err *e)
 			getegid(), p->workspace);
 }
 
-static int private_workspace(struct backend_plan *p, struct err *e)
+static int private_workspace(struct box_plan *p, struct err *e)
 {
 	if (p->spec->private_workspace)
 		plan_note(p, "the current folder is not a project: an empty private workspace is "
@@ -151,7 +151,7 @@ static int private_workspace(struct backend_plan *p, struct err *e)
 	return plan_private(p, p->spec->target, 0755, e);
 }
 
-int plan_mounts(struct backend_plan *p, struct err *e)
+int plan_mounts(struct box_plan *p, struct err *e)
 {
 	struct wants w = { 0 };
 
@@ -173,7 +173,7 @@ int plan_mounts(struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-static bool hidden_already(const struct backend_plan *p, const char *inside)
+static bool hidden_already(const struct box_plan *p, const char *inside)
 {
 	for (size_t i = p->op_count; i-- > 0 && p->ops[i].kind == OP_HIDE;)
 		if (str_eq(p->ops[i].dst, inside))
@@ -182,7 +182,7 @@ static bool hidden_already(const struct backend_plan *p, const char *inside)
 }
 
 /* Covers a host socket at every place the trees show it. */
-static int hide_at(struct backend_plan *p, const char *host, struct err *e)
+static int hide_at(struct box_plan *p, const char *host, struct err *e)
 {
 	size_t n = p->op_count; /* those added here need no look */
 	struct stat st;
@@ -209,7 +209,7 @@ static int hide_at(struct backend_plan *p, const char *host, struct err *e)
 /* One line of /proc/net/unix: seven columns, then the path as the server wrote it, if any. A
  * relative one is tried against the folders shown, where a server of the project most likely stood.
  */
-static int hide_socket(struct backend_plan *p, const char *line, struct err *e)
+static int hide_socket(struct box_plan *p, const char *line, struct err *e)
 {
 	size_t n = p->op_count;
 
@@ -236,7 +236,7 @@ static int hide_socket(struct backend_plan *p, const char *line, struct err *e)
 
 /* A read-only mount does not stop a connect: the host's listening sockets in shown trees are
  * covered. */
-int plan_sockets(struct backend_plan *p, struct err *e)
+int plan_sockets(struct box_plan *p, struct err *e)
 {
 	CLEANUP(fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
 	char text[8192];

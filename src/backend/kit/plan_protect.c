@@ -49,7 +49,7 @@ struct tree {
 	const char *host, *inside;
 };
 
-static int cover(struct backend_plan *p, const struct tree *t, const char *path, bool pin,
+static int cover(struct box_plan *p, const struct tree *t, const char *path, bool pin,
 		 struct err *e)
 {
 	const char *dst = arena_printf(p->arena, "%s/%s", t->inside, path);
@@ -68,7 +68,7 @@ static int cover(struct backend_plan *p, const struct tree *t, const char *path,
 }
 
 /* Pins every folder above path; returns 1 and cuts path short when one of them is missing. */
-static int pin_parents(struct backend_plan *p, const struct tree *t, char *path, struct err *e)
+static int pin_parents(struct box_plan *p, const struct tree *t, char *path, struct err *e)
 {
 	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
 		CLEANUP(fd) int fd = -1;
@@ -86,7 +86,7 @@ static int pin_parents(struct backend_plan *p, const struct tree *t, char *path,
 
 /* Where a link at path leads, relative to the tree; NULL when that is elsewhere or cannot be told.
  */
-static const char *link_goal(struct backend_plan *p, const struct tree *t, const char *path)
+static const char *link_goal(struct box_plan *p, const struct tree *t, const char *path)
 {
 	char to[PATH_MAX];
 	ssize_t n = readlinkat(t->fd, path, to, sizeof(to) - 1);
@@ -106,8 +106,8 @@ static const char *link_goal(struct backend_plan *p, const struct tree *t, const
 								  : NULL;
 }
 
-static int record(struct backend_plan *p, const struct tree *t, const char *path,
-		  const struct stat *st, bool covered, struct err *e)
+static int record(struct box_plan *p, const struct tree *t, const char *path, const struct stat *st,
+		  bool covered, struct err *e)
 {
 	struct protected_name *slot = ARENA_PUSH(p->arena, p->protected, p->protected_count);
 	struct protected_name n = {
@@ -128,7 +128,7 @@ static int record(struct backend_plan *p, const struct tree *t, const char *path
 
 /* A link cannot be covered: what it leads to is, if that lies in the tree, and the link itself is
  * compared after the run. One step: a chain of links is only compared. */
-static int protect_link(struct backend_plan *p, const struct tree *t, const char *path,
+static int protect_link(struct box_plan *p, const struct tree *t, const char *path,
 			const struct stat *st, struct err *e)
 {
 	const char *goal = link_goal(p, t, path);
@@ -140,7 +140,7 @@ static int protect_link(struct backend_plan *p, const struct tree *t, const char
 	return record(p, t, path, st, false, e);
 }
 
-static int protect(struct backend_plan *p, const struct tree *t, const char *name, bool hold,
+static int protect(struct box_plan *p, const struct tree *t, const char *name, bool hold,
 		   struct err *e)
 {
 	char *path = arena_strdup(p->arena, name);
@@ -160,7 +160,7 @@ static int protect(struct backend_plan *p, const struct tree *t, const char *nam
 }
 
 /* Every worktree's own folder says where the shared one is: those files stay as they are. */
-static int protect_worktrees(struct backend_plan *p, const struct tree *t, const char *prefix,
+static int protect_worktrees(struct box_plan *p, const struct tree *t, const char *prefix,
 			     struct err *e)
 {
 	static const char *const files[] = { "commondir", "gitdir", "config.worktree" };
@@ -187,8 +187,7 @@ static int protect_worktrees(struct backend_plan *p, const struct tree *t, const
 	return r;
 }
 
-static int protect_git(struct backend_plan *p, const struct tree *t, const char *prefix,
-		       struct err *e)
+static int protect_git(struct box_plan *p, const struct tree *t, const char *prefix, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(git_names); i++) {
 		const char *name = arena_printf(p->arena, "%s%s", prefix, git_names[i].name);
@@ -218,7 +217,7 @@ static bool git_line(const char *path, char *out, size_t n)
 }
 
 /* The text of a path that may be relative to a folder, made absolute. */
-static const char *against(struct backend_plan *p, const char *folder, const char *text)
+static const char *against(struct box_plan *p, const char *folder, const char *text)
 {
 	struct place at = { .cwd = folder };
 	const char *path;
@@ -240,7 +239,7 @@ static bool is_git_folder(const char *path)
 }
 
 /* Where the workspace's `.git` file leads; NULL: it is no such file. */
-static const char *git_file_goal(struct backend_plan *p)
+static const char *git_file_goal(struct box_plan *p)
 {
 	char text[PATH_MAX], path[PATH_MAX + 32];
 
@@ -253,7 +252,7 @@ static const char *git_file_goal(struct backend_plan *p)
 /* A worktree's git folder is believed only when it names this workspace in return and lies where
  * git puts it: the `.git` file is workspace content, and a hostile one could name any folder of the
  * user's. */
-static const char *worktree_common(struct backend_plan *p, const char *gitdir)
+static const char *worktree_common(struct box_plan *p, const char *gitdir)
 {
 	char text[PATH_MAX], path[PATH_MAX + 32];
 	const char *back, *common, *own = arena_printf(p->arena, "%s/.git", p->workspace), *home;
@@ -271,7 +270,7 @@ static const char *worktree_common(struct backend_plan *p, const char *gitdir)
 	return NULL;
 }
 
-static int protect_worktree(struct backend_plan *p, struct err *e)
+static int protect_worktree(struct box_plan *p, struct err *e)
 {
 	const char *gitdir = git_file_goal(p);
 	bool outside = gitdir && !path_under(gitdir, p->workspace);
@@ -295,7 +294,7 @@ static int protect_worktree(struct backend_plan *p, struct err *e)
 	return r;
 }
 
-static int protect_workspace(struct backend_plan *p, const struct tree *t, struct err *e)
+static int protect_workspace(struct box_plan *p, const struct tree *t, struct err *e)
 {
 	const char *goal;
 	struct stat st;
@@ -319,7 +318,7 @@ static int protect_workspace(struct backend_plan *p, const struct tree *t, struc
 	return protect(p, t, ".git", true, e);
 }
 
-int plan_protect(struct backend_plan *p, struct err *e)
+int plan_protect(struct box_plan *p, struct err *e)
 {
 	struct tree t = { .host = p->workspace, .inside = p->spec->target };
 	CLEANUP(fd) int fd = -1;

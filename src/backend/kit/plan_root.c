@@ -57,7 +57,7 @@ static const char *const proc_readonly[] = { "/proc/sys", "/proc/sysrq-trigger",
 					     "/proc/irq", "/proc/bus",
 					     "/proc/fs",  "/proc/driver" };
 
-static int dir(struct backend_plan *p, const char *path, mode_t mode, struct err *e)
+static int dir(struct box_plan *p, const char *path, mode_t mode, struct err *e)
 {
 	struct op *o;
 
@@ -70,7 +70,7 @@ static int dir(struct backend_plan *p, const char *path, mode_t mode, struct err
 	return 0;
 }
 
-static int file(struct backend_plan *p, const char *path, const char *text, struct err *e)
+static int file(struct box_plan *p, const char *path, const char *text, struct err *e)
 {
 	struct op *o;
 
@@ -86,7 +86,7 @@ static int file(struct backend_plan *p, const char *path, const char *text, stru
 	return 0;
 }
 
-static int link_to(struct backend_plan *p, const char *path, const char *to, struct err *e)
+static int link_to(struct box_plan *p, const char *path, const char *to, struct err *e)
 {
 	struct op *o;
 
@@ -99,7 +99,7 @@ static int link_to(struct backend_plan *p, const char *path, const char *to, str
 	return o->data ? 0 : err_nomem(e);
 }
 
-int plan_private(struct backend_plan *p, const char *path, mode_t mode, struct err *e)
+int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *e)
 {
 	struct op *o;
 
@@ -116,7 +116,7 @@ int plan_private(struct backend_plan *p, const char *path, mode_t mode, struct e
 
 /* A host object at its own path: links are made again, the rest is bound read-only. Absent:
  * nothing. */
-static int same_place(struct backend_plan *p, const char *path, struct err *e)
+static int same_place(struct box_plan *p, const char *path, struct err *e)
 {
 	char to[PATH_MAX];
 	struct stat st;
@@ -134,7 +134,7 @@ static int same_place(struct backend_plan *p, const char *path, struct err *e)
 }
 
 /* With read_only_root off the tree bound last gets a private writable layer. */
-static int layer_over(struct backend_plan *p, struct err *e)
+static int layer_over(struct box_plan *p, struct err *e)
 {
 	const struct op *last = p->op_count ? &p->ops[p->op_count - 1] : NULL;
 	struct op *o;
@@ -149,7 +149,7 @@ static int layer_over(struct backend_plan *p, struct err *e)
 }
 
 /* Under network host the command resolves names as the host does. */
-static const char *host_text(struct backend_plan *p, const char *path, const char *otherwise)
+static const char *host_text(struct box_plan *p, const char *path, const char *otherwise)
 {
 	char text[16384];
 	ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
@@ -157,7 +157,7 @@ static const char *host_text(struct backend_plan *p, const char *path, const cha
 	return n < 0 ? otherwise : arena_strndup(p->arena, text, (size_t)n);
 }
 
-static int etc_files(struct backend_plan *p, struct err *e)
+static int etc_files(struct box_plan *p, struct err *e)
 {
 	bool host = p->spec->network == NETWORK_HOST;
 	const char *hosts = "127.0.0.1 localhost brig\n::1 localhost ip6-localhost ip6-loopback\n";
@@ -187,7 +187,7 @@ static int etc_files(struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-static int devices_ops(struct backend_plan *p, struct err *e)
+static int devices_ops(struct box_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
 		struct op *o = plan_op(p, OP_DEVICE, devices[i].path, e);
@@ -205,7 +205,7 @@ static int devices_ops(struct backend_plan *p, struct err *e)
 	return plan_private(p, "/dev/shm", 01777, e);
 }
 
-static int proc_ops(struct backend_plan *p, struct err *e)
+static int proc_ops(struct box_plan *p, struct err *e)
 {
 	if (dir(p, "/proc", 0555, e) < 0 || !plan_op(p, OP_PROC, "/proc", e))
 		return -e->code;
@@ -220,7 +220,7 @@ static int proc_ops(struct backend_plan *p, struct err *e)
 
 /* Runtimes ask /sys how many CPUs there are and what the cgroup allows; nothing else is answered.
  */
-static int sys_ops(struct backend_plan *p, struct err *e)
+static int sys_ops(struct box_plan *p, struct err *e)
 {
 	static const char *const cpu_lists[] = { "/sys/devices/system/cpu/online" };
 	const struct limits *l = &p->spec->limits;
@@ -244,7 +244,7 @@ static int sys_ops(struct backend_plan *p, struct err *e)
 		e);
 }
 
-int plan_root(struct backend_plan *p, struct err *e)
+int plan_root(struct box_plan *p, struct err *e)
 {
 	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
 		return -e->code;

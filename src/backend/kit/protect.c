@@ -28,7 +28,7 @@ struct tree {
 };
 
 struct protect {
-	struct backend_plan *plan;
+	struct box_plan *plan;
 	const char *id;
 	int claim; /* our journal */
 	struct tree trees[TREES_MAX];
@@ -193,7 +193,7 @@ static int begin(struct protect *t, struct err *e)
 	return 0;
 }
 
-int protect_begin(struct backend_plan *p, const char *id, struct protect **ret, struct err *e)
+int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e)
 {
 	CLEANUP(protect) struct protect *t = NULL;
 

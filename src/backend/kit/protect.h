@@ -17,7 +17,7 @@ struct protect;
 
 /* Makes the placeholders and marks covers that are needless (a name nobody could make anyway). *ret
  * is NULL when the plan protects nothing. */
-int protect_begin(struct backend_plan *p, const char *id, struct protect **ret, struct err *e);
+int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e);
 
 /* Are all covers still in the sandbox's list of mounts? fd is its mountinfo. */
 bool protect_covers_hold(const struct protect *t, int mountinfo);

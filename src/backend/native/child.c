@@ -67,7 +67,7 @@ static int write_map(const char *path, uint32_t inside, uint32_t outside, struct
 	return r < 0 ? (errno = -r, err_sys(e, "cannot write '%s'", path)) : 0;
 }
 
-static int own_maps(const struct backend_plan *p, struct err *e)
+static int own_maps(const struct box_plan *p, struct err *e)
 {
 	int r = fd_write_file(AT_FDCWD, "/proc/self/setgroups", "deny");
 
@@ -92,7 +92,7 @@ static int wait_for_parent(const struct child_start *c, struct err *e)
 /* With every capability in the new user namespace and none anywhere else. */
 static int become(const struct child_start *c, struct err *e)
 {
-	const struct backend_plan *p = c->plan;
+	const struct box_plan *p = c->plan;
 
 	if (c->maps_itself)
 		return own_maps(p, e);
@@ -105,7 +105,7 @@ static int become(const struct child_start *c, struct err *e)
 }
 
 /* Loopback is always up, as Docker has it; nothing else is there to be brought up. */
-static int network(const struct backend_plan *p, struct err *e)
+static int network(const struct box_plan *p, struct err *e)
 {
 	struct ifreq r = { .ifr_name = "lo" };
 	CLEANUP(fd) int s = -1;
@@ -126,7 +126,7 @@ static int network(const struct backend_plan *p, struct err *e)
 
 static int limits(const struct child_start *c, struct err *e)
 {
-	const struct backend_plan *p = c->plan;
+	const struct box_plan *p = c->plan;
 	struct rlimit_want extra = { .resource = RLIMIT_NPROC,
 				     .value = { .rlim_cur = c->nproc, .rlim_max = c->nproc } };
 
@@ -256,7 +256,7 @@ static int join_cgroup(const struct child_start *c, struct err *e)
 
 static int build(const struct child_start *c, int *fds, struct err *e)
 {
-	const struct backend_plan *p = c->plan;
+	const struct box_plan *p = c->plan;
 
 	/* Before the ids change: afterwards the file is root's. */
 	(void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
@@ -280,7 +280,7 @@ static int build(const struct child_start *c, int *fds, struct err *e)
 /* From here on everything only ever gets less. Returns the Landlock ABI. */
 static int lock_down(const struct child_start *c, struct err *e)
 {
-	const struct backend_plan *p = c->plan;
+	const struct box_plan *p = c->plan;
 	int abi, r;
 
 	if (limits(c, e) < 0 || bind_cpus(c->cpus, e) < 0 || drop_privileges(e) < 0)

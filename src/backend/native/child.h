@@ -43,7 +43,7 @@ struct init_request {
 };
 
 struct child_start {
-	const struct backend_plan *plan;
+	const struct box_plan *plan;
 	int control;      /* the child's end */
 	int in, out, err; /* the command's streams; in is -1 for no input, all with a terminal */
 	bool tty;

@@ -54,7 +54,7 @@ static int place_streams(const struct child_start *c, int terminal)
 }
 
 /* execve along PATH, without malloc. ENOENT only when no folder has it; EACCES wins over ENOENT. */
-static int exec_command(const struct backend_plan *p)
+static int exec_command(const struct box_plan *p)
 {
 	const char *name = p->argv[0], *path = p->path_value;
 	char *const *argv = (char *const *)(uintptr_t)p->argv, *const *envp =

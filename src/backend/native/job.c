@@ -217,6 +217,34 @@ static void native_finish(struct backend_job *j, struct outcome *o)
 	(void)job_free(j);
 }
 
+int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		struct err *e)
+{
+	CLEANUP(native_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	if (box_plan_new(s, "native", &p->box, e) < 0)
+		return -e->code;
+	if (notes)
+		*notes = p->box->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+struct backend_plan *native_plan_free(struct backend_plan *p)
+{
+	if (p)
+		(void)box_plan_free(p->box);
+	free(p);
+	return NULL;
+}
+
+static void native_plan_json(const struct backend_plan *p, struct json *j)
+{
+	box_plan_json(p->box, j);
+}
+
 const struct backend backend_native = {
 	.name = "native",
 	.kind = BACKEND_NATIVE,

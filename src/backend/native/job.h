@@ -10,8 +10,13 @@
 #include "backend/kit/ids.h"
 #include "backend/kit/protect.h"
 
+/* The plan of a native run is the world alone. */
+struct backend_plan {
+	struct box_plan *box;
+};
+
 struct backend_job {
-	struct backend_plan *plan; /* borrowed */
+	struct box_plan *plan; /* borrowed */
 	char id[33];
 	pid_t pid;
 	int pidfd, control;
@@ -30,6 +35,12 @@ struct backend_job {
 	int status;
 	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
 };
+
+/* plan of a run, in job.c */
+int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		struct err *e);
+struct backend_plan *native_plan_free(struct backend_plan *p); /* takes NULL */
+DEFINE_CLEANUP(native_plan, struct backend_plan *, native_plan_free)
 
 /* start.c */
 int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,

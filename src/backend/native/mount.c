@@ -18,7 +18,7 @@
 #define LAYER "/.layer"
 
 struct builder {
-	const struct backend_plan *plan;
+	const struct box_plan *plan;
 	const int *prepared;
 	int root;     /* the new root, O_PATH */
 	bool classic; /* the kernel, or a filter around us, has no mount_setattr */
@@ -505,7 +505,7 @@ static int seal_root(struct builder *b, struct err *e)
 	return 0;
 }
 
-int mount_plan(const struct backend_plan *p, const int *prepared, struct err *e)
+int mount_plan(const struct box_plan *p, const int *prepared, struct err *e)
 {
 	struct builder b = { .plan = p,
 			     .prepared = prepared,

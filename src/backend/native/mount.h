@@ -10,4 +10,4 @@
 #include "backend/kit/plan.h"
 
 /* Builds the root, enters it and lets go of the old one. `prepared` are the idmapped trees. */
-int mount_plan(const struct backend_plan *p, const int *prepared, struct err *e);
+int mount_plan(const struct box_plan *p, const int *prepared, struct err *e);

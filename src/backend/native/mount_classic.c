@@ -59,7 +59,7 @@ static bool makes_mount(const struct op *o)
 }
 
 /* The deepest operation that a mount point lies in; the later one of two at the same place. */
-static const struct op *owner(const struct backend_plan *p, const char *path)
+static const struct op *owner(const struct box_plan *p, const char *path)
 {
 	const struct op *best = NULL;
 
@@ -102,7 +102,7 @@ static int remount(const char *path, unsigned long flags, struct err *e)
 }
 
 /* A line: id, parent, device, root, mount point, options, ... */
-static int one_line(const struct backend_plan *p, char *line, struct err *e)
+static int one_line(const struct box_plan *p, char *line, struct err *e)
 {
 	char *field[6], *at = line;
 	const struct op *o;
@@ -122,7 +122,7 @@ static int one_line(const struct backend_plan *p, char *line, struct err *e)
 	return remount(field[4], flags_of(field[5]) | wanted(o), e);
 }
 
-int mount_attributes(const struct backend_plan *p, struct err *e)
+int mount_attributes(const struct box_plan *p, struct err *e)
 {
 	char *list =
 		mmap(NULL, LIST_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -7,4 +7,4 @@
 
 /* After the pivot: gives every mount, nested ones included, the attributes of the operation it came
  * from. Called in the child; needs the new /proc. */
-int mount_attributes(const struct backend_plan *p, struct err *e);
+int mount_attributes(const struct box_plan *p, struct err *e);

@@ -137,7 +137,7 @@ static int make_cgroup(struct backend_job *j, struct err *e)
 /* Root only: the range of ids and the trees shown through it. */
 static int prepare_ids(struct backend_job *j, struct child_start *c, struct err *e)
 {
-	struct backend_plan *p = j->plan;
+	struct box_plan *p = j->plan;
 
 	if (!p->needs_range)
 		return 0;
@@ -318,7 +318,7 @@ static int listen_events(struct backend_job *j, struct err *e)
 
 static void describe(struct backend_job *j)
 {
-	const struct backend_plan *p = j->plan;
+	const struct box_plan *p = j->plan;
 	struct isolation *i = &j->isolation;
 
 	i->user_ns = i->pid_ns = i->mount_ns = i->ipc_ns = i->uts_ns = i->cgroup_ns = true;
@@ -332,7 +332,7 @@ static void describe(struct backend_job *j)
 	i->gid_inside = p->gid;
 }
 
-static struct backend_job *job_new(struct backend_plan *p, const char *id)
+static struct backend_job *job_new(struct box_plan *p, const char *id)
 {
 	struct backend_job *j = calloc(1, sizeof(*j));
 
@@ -395,9 +395,10 @@ static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct 
 	return 0;
 }
 
-int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+int native_start(struct backend_plan *plan, const struct job_want *w, struct job_io *io,
 		 struct backend_job **ret, struct err *e)
 {
+	struct box_plan *p = plan->box;
 	CLEANUP(job) struct backend_job *j = job_new(p, w->id);
 	struct pipes pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
 	struct child_start c = { .plan = p, .control = -1, .in = -1, .out = -1, .err = -1 };

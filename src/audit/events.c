@@ -86,7 +86,7 @@ const struct event_type event_types[EVENT_COUNT] = {
 		{ NUMBER("last"), NUMBER("count"), TEXT("reason") } },
 	[EVENT_LOG_SUMMARY] = { "log.summary", SEVERITY_MEDIUM, true, EVENT_LOG, 99,
 		"so many more records of a kind were counted instead of written",
-		{ TEXT("of"), NUMBER("count"), TEXT("host"), TEXT("kind"), TEXT("target"), TEXT("first"), TEXT("last") } },
+		{ TEXT("of"), NUMBER("count"), TEXT("kind"), TEXT("target"), TEXT("first"), TEXT("last") } },
 	[EVENT_LOG_REPAIR] = { "log.repair", SEVERITY_LOW, true, EVENT_LOG, 99,
 		"a writer died in the middle: what it left was taken over or cut off",
 		{ NUMBER("adopted"), NUMBER("cut_bytes"), TEXT("reason") } },

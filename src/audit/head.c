@@ -165,6 +165,9 @@ int head_read(int fd, const struct audit_key *k, bool locked, struct head_state 
 			ret->slot = i;
 		}
 	}
+	/* No writer leaves two that are the same: somebody put the older one in place of both. */
+	if (memcmp(text, text + HEAD_SLOT, HEAD_SLOT) == 0 && ret->slot >= 0)
+		ret->damaged |= 2;
 	if (ret->slot >= 0)
 		return 0;
 	return ret->empty == 3 ? -ENOENT : -EINVAL;

@@ -11,11 +11,14 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "audit/anchor.h"
 #include "audit/chain.h"
+#include "base/clock.h"
 
 /* Past this the one who submits writes first. */
 #define PENDING_MAX ((size_t)4 << 20)
 #define FAILURES_MAX 16
+#define ANCHOR_EVERY_US 1000000
 
 /* Tickets that were not written, and why. */
 struct failure {
@@ -32,6 +35,8 @@ struct log {
 	struct failure failures[FAILURES_MAX];
 	size_t failed;
 	struct head head; /* a copy for others */
+	const char *const *anchors;
+	uint64_t anchored, anchored_at; /* number and time of the last head sent */
 	struct chain chain;
 };
 
@@ -45,6 +50,7 @@ int log_open(const struct log_options *o, struct log **ret, struct err *e)
 	(void)pthread_cond_init(&l->changed, NULL);
 	l->chain.segment_bytes = o->segment_bytes ? o->segment_bytes : LOG_SEGMENT_BYTES;
 	l->chain.sync = o->sync;
+	l->anchors = o->anchors;
 	if (chain_open(&l->chain, o->dir, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(l);
@@ -102,6 +108,23 @@ static const struct err *failure_of(const struct log *l, uint64_t ticket)
 	return NULL;
 }
 
+/* --- with the chain --- */
+
+static int send_head(struct log *l, bool now, struct err *e)
+{
+	const struct head *h = &l->chain.state.head;
+	uint64_t at = clock_us();
+
+	if (!l->anchors || h->seq == l->anchored ||
+	    (!now && l->anchored && at - l->anchored_at < ANCHOR_EVERY_US))
+		return 0;
+	if (anchor_send(l->anchors, h, &l->chain.key, e) < 0)
+		return -e->code;
+	l->anchored = h->seq;
+	l->anchored_at = at;
+	return 0;
+}
+
 /* Writes what is pending. Called with the mutex and the chain; the mutex is free while it writes.
  */
 static void write_pending(struct log *l)
@@ -119,6 +142,8 @@ static void write_pending(struct log *l)
 		r = chain_append(&l->chain, &l->active, &e);
 		chain_unlock(&l->chain);
 	}
+	if (r == 0)
+		r = send_head(l, false, &e);
 	bodies_clear(&l->active);
 	(void)pthread_mutex_lock(&l->mutex);
 	if (r < 0)
@@ -180,6 +205,20 @@ int log_append(struct log *l, const struct record *r, size_t n, struct err *e)
 	return log_submit(l, r, n, &ticket, e) < 0 ? -e->code : log_wait(l, ticket, e);
 }
 
+int log_anchor(struct log *l, struct err *e)
+{
+	int r;
+
+	(void)pthread_mutex_lock(&l->mutex);
+	take_chain(l);
+	(void)pthread_mutex_unlock(&l->mutex);
+	r = send_head(l, true, e);
+	(void)pthread_mutex_lock(&l->mutex);
+	give_chain(l);
+	(void)pthread_mutex_unlock(&l->mutex);
+	return r;
+}
+
 const struct audit_key *log_key(const struct log *l)
 {
 	return &l->chain.key;
@@ -239,6 +278,11 @@ int log_append_locked(struct log *l, const struct record *r, size_t n, struct er
 	failed = failed ? err_nomem(e) : chain_append(&l->chain, &b, e);
 	bodies_done(&b);
 	return failed;
+}
+
+struct head log_head_locked(const struct log *l)
+{
+	return l->chain.state.head;
 }
 
 int log_rotate_locked(struct log *l, struct err *e)

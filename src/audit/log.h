@@ -21,14 +21,14 @@ struct log_options {
 	const char *dir;            /* NULL: audit below brig's state folder */
 	bool sync;                  /* fdatasync before acknowledging */
 	uint64_t segment_bytes;     /* 0: LOG_SEGMENT_BYTES */
-	const char *const *anchors; /* NULL-ended, or NULL; see audit/anchor.h */
+	const char *const *anchors; /* NULL-ended and borrowed, or NULL; see audit/anchor.h */
 };
 
 #define LOG_SEGMENT_BYTES ((uint64_t)16 << 20)
 
 /* Makes the folder and the key when there is none yet. */
 int log_open(const struct log_options *o, struct log **ret, struct err *e);
-struct log *log_free(struct log *l); /* takes NULL; sends what anchors have not had yet */
+struct log *log_free(struct log *l); /* takes NULL */
 DEFINE_CLEANUP(log, struct log *, log_free)
 
 /* Writes n records one after another, all or none. Blocks until they are acknowledged. */
@@ -38,6 +38,10 @@ int log_append(struct log *l, const struct record *r, size_t n, struct err *e);
  * have submitted. A ticket may be waited for by one thread, once; tickets are in order. */
 int log_submit(struct log *l, const struct record *r, size_t n, uint64_t *ticket, struct err *e);
 int log_wait(struct log *l, uint64_t ticket, struct err *e);
+
+/* Anchors get the head with the first append and then at most once a second; this sends them what
+ * they have not had. To be called before log_free. */
+int log_anchor(struct log *l, struct err *e);
 
 const struct audit_key *log_key(const struct log *l);
 int log_dirfd(const struct log *l);       /* borrowed */
@@ -49,4 +53,5 @@ int log_lock(struct log *l, struct err *e);
 void log_unlock(struct log *l);
 /* With the lock held: appends without taking it; starts a new segment. */
 int log_append_locked(struct log *l, const struct record *r, size_t n, struct err *e);
+struct head log_head_locked(const struct log *l);
 int log_rotate_locked(struct log *l, struct err *e);

@@ -16,7 +16,7 @@ struct reader {
 	uint32_t segment; /* that fd is; 0: none */
 	const struct audit_key *key;
 	struct head head, base;
-	struct position next;    /* of the line to be read */
+	struct position next; /* of the line to be read */
 	char *text;           /* CHUNK + RECORD_LINE_MAX */
 	uint64_t text_offset; /* of text in the segment */
 	size_t text_n;

@@ -8,8 +8,12 @@
 #include "base/str.h"
 
 static const char *const names[FORMAT_COUNT] = {
-	[FORMAT_TEXT] = "text", [FORMAT_JSON] = "json", [FORMAT_JSONL] = "jsonl",
-	[FORMAT_RAW] = "raw",	[FORMAT_CSV] = "csv",	[FORMAT_OCSF] = "ocsf",
+	[FORMAT_TEXT] = "text",
+	[FORMAT_JSON] = "json",
+	[FORMAT_JSONL] = "jsonl",
+	[FORMAT_RAW] = "raw",
+	[FORMAT_CSV] = "csv",
+	[FORMAT_OCSF] = "ocsf",
 	[FORMAT_OCSF_JSONL] = "ocsf-jsonl",
 };
 
@@ -101,7 +105,7 @@ static void text_pair(struct buf *out, const struct pair *p)
 
 static void text_record(struct buf *out, const struct entry *en)
 {
-	static const char *const shown[] = { "seq",    "time",	    "type", "run", "policy",
+	static const char *const shown[] = { "seq",       "time", "type", "run", "policy",
 					     "principal", "prev", "mac",  NULL };
 	CLEANUP(buf) struct buf type = BUF_INIT(ENTRY_LINE_MAX);
 	struct pairs it;
@@ -111,7 +115,8 @@ static void text_record(struct buf *out, const struct entry *en)
 	buf_putc(out, ' ');
 	clean_put(out, en->when.n >= 19 ? en->when.p + 11 : "", en->when.n >= 19 ? 8 : 0);
 	buf_puts(out, "Z  ");
-	clean_put(out, en->run.p ? en->run.p : "--------", en->run.p && en->run.n < 8 ? en->run.n : 8);
+	clean_put(out, en->run.p ? en->run.p : "--------",
+		  en->run.p && en->run.n < 8 ? en->run.n : 8);
 	clean_put(&type, en->type.p, en->type.n);
 	buf_printf(out, "  %-17s", buf_str(&type));
 	pairs_init(&it, en->line, en->len);
@@ -124,16 +129,17 @@ static void text_record(struct buf *out, const struct entry *en)
 /* --- CSV --- */
 
 /* The columns; what has none of its own is an object in the last, `details`. */
-static const char *const columns[] = { "seq",	  "time",    "type",  "run", "principal",
-				       "agent",	  "policy",  "rule",  "backend", "argv0",
-				       "outcome", "rc",	     "duration_ms", "host", "port",
+static const char *const columns[] = { "seq",     "time",   "type",        "run",     "principal",
+				       "agent",   "policy", "rule",        "backend", "argv0",
+				       "outcome", "rc",     "duration_ms", "host",    "port",
 				       "reason",  NULL };
 
 /* Spreadsheets run a cell that begins like this, and its full-width twins. */
 static bool is_formula(const char *p)
 {
-	static const char *const heads[] = { "=", "+", "-", "@", "\xef\xbc\x9d", "\xef\xbc\x8b",
-					     "\xef\xbc\x8d", "\xef\xbc\xa0" };
+	static const char *const heads[] = {
+		"=", "+", "-", "@", "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"
+	};
 
 	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
 		if (str_starts(p, heads[i]))

@@ -27,16 +27,24 @@ static const struct class_name {
 	unsigned uid;
 	const char *name;
 } classes[] = {
-	{ CLASS_PROCESS, "Process Activity" },	    { CLASS_EVENT_LOG, "Event Log Activity" },
-	{ CLASS_COMPLIANCE, "Compliance Finding" }, { CLASS_DETECTION, "Detection Finding" },
-	{ CLASS_AUTHENTICATION, "Authentication" }, { CLASS_ENTITY, "Entity Management" },
-	{ CLASS_HTTP, "HTTP Activity" },	    { CLASS_LIFECYCLE, "Application Lifecycle" },
+	{ CLASS_PROCESS, "Process Activity" },
+	{ CLASS_EVENT_LOG, "Event Log Activity" },
+	{ CLASS_COMPLIANCE, "Compliance Finding" },
+	{ CLASS_DETECTION, "Detection Finding" },
+	{ CLASS_AUTHENTICATION, "Authentication" },
+	{ CLASS_ENTITY, "Entity Management" },
+	{ CLASS_HTTP, "HTTP Activity" },
+	{ CLASS_LIFECYCLE, "Application Lifecycle" },
 	{ CLASS_API, "API Activity" },
 };
 
 static const char *const categories[] = {
-	"Uncategorized",	      "System Activity",  "Findings",
-	"Identity & Access Management", "Network Activity", "Discovery",
+	"Uncategorized",
+	"System Activity",
+	"Findings",
+	"Identity & Access Management",
+	"Network Activity",
+	"Discovery",
 	"Application Activity",
 };
 
@@ -46,19 +54,19 @@ static const struct verdict {
 	unsigned action, disposition;
 	const char *word;
 } verdicts[] = {
-	{ "egress.allow", 1, 1, "Allowed" },	  { "egress.deny", 2, 2, "Blocked" },
-	{ "access.deny", 2, 2, "Blocked" },	  { "leak.block", 2, 2, "Blocked" },
-	{ "leak.redact", 1, 11, "Corrected" },	  { "leak.warn", 1, 17, "Logged" },
-	{ "credential.inject", 1, 1, "Allowed" }, { "credential.misuse", 2, 2, "Blocked" },
+	{ "egress.allow", 1, 1, "Allowed" },        { "egress.deny", 2, 2, "Blocked" },
+	{ "access.deny", 2, 2, "Blocked" },         { "leak.block", 2, 2, "Blocked" },
+	{ "leak.redact", 1, 11, "Corrected" },      { "leak.warn", 1, 17, "Logged" },
+	{ "credential.inject", 1, 1, "Allowed" },   { "credential.misuse", 2, 2, "Blocked" },
 	{ "credential.scrub", 2, 11, "Corrected" }, { "limit.hit", 2, 2, "Blocked" },
-	{ "config.refused", 2, 2, "Blocked" },	  { "auth.fail", 2, 2, "Blocked" },
+	{ "config.refused", 2, 2, "Blocked" },      { "auth.fail", 2, 2, "Blocked" },
 };
 
 /* Where a field of ours has a place of its own, and is not repeated under `unmapped`. */
-static const char *const mapped[] = { "seq",  "time",	"type",	   "run",     "policy", "rule",
-				      "principal", "prev", "mac",	"host",	   "port",	 "method",
-				      "path", "address", "argv0",  "outcome", "rc",	"duration_ms",
-				      NULL };
+static const char *const mapped[] = { "seq",     "time",      "type",        "run",     "policy",
+				      "rule",    "principal", "prev",        "mac",     "host",
+				      "port",    "method",    "path",        "address", "argv0",
+				      "outcome", "rc",        "duration_ms", NULL };
 
 /* --- a writer of objects on top of what the record already escaped --- */
 
@@ -276,8 +284,8 @@ static void put_request(struct object *o, const struct entry *en)
 	end(&request);
 }
 
-static void put_named(struct object *o, const char *name, const struct entry *en,
-		      const char *what, struct slice uid)
+static void put_named(struct object *o, const char *name, const struct entry *en, const char *what,
+		      struct slice uid)
 {
 	struct object part;
 
@@ -304,7 +312,8 @@ static void put_finding(struct object *o, const struct event_type *t, const stru
 	end(&info);
 	if (t->ocsf_class == CLASS_COMPLIANCE) {
 		key(o, "compliance");
-		buf_puts(o->out, "{\"standards\":[\"brig policy\"],\"status\":\"Fail\",\"status_id\":3}");
+		buf_puts(o->out,
+			 "{\"standards\":[\"brig policy\"],\"status\":\"Fail\",\"status_id\":3}");
 	}
 }
 

@@ -200,12 +200,18 @@ static const struct {
 	bool denial; /* counts as one */
 	void (*tell)(struct story *s, const struct entry *en);
 } tellers[] = {
-	{ "egress.allow", false, tell_network }, { "egress.deny", true, tell_network },
-	{ "access.deny", true, tell_denial },	 { "limit.hit", false, tell_limit },
-	{ "leak.block", true, tell_secret },	 { "leak.", false, tell_secret },
-	{ "credential.misuse", true, tell_secret }, { "credential.", false, tell_secret },
-	{ "sandbox.create", false, NULL },	 { "sandbox.ready", false, NULL },
-	{ "sandbox.exec", false, NULL },	 { "", false, tell_other },
+	{ "egress.allow", false, tell_network },
+	{ "egress.deny", true, tell_network },
+	{ "access.deny", true, tell_denial },
+	{ "limit.hit", false, tell_limit },
+	{ "leak.block", true, tell_secret },
+	{ "leak.", false, tell_secret },
+	{ "credential.misuse", true, tell_secret },
+	{ "credential.", false, tell_secret },
+	{ "sandbox.create", false, NULL },
+	{ "sandbox.ready", false, NULL },
+	{ "sandbox.exec", false, NULL },
+	{ "", false, tell_other },
 };
 
 static void tell_event(struct story *s, const struct entry *en)
@@ -222,7 +228,8 @@ static void tell_event(struct story *s, const struct entry *en)
 		buf_puts(&s->events, "happened\n");
 	s->denials += tellers[i].denial;
 	ms = (en->time - s->began) / 1000;
-	buf_printf(&s->events, "  +%lld.%03lld s  ", (long long)(ms / 1000), (long long)(ms % 1000));
+	buf_printf(&s->events, "  +%lld.%03lld s  ", (long long)(ms / 1000),
+		   (long long)(ms % 1000));
 	tellers[i].tell(s, en);
 	buf_putc(&s->events, '\n');
 }

@@ -6,6 +6,6 @@
 
 #include "base/err.h"
 
-/* Beside ourselves, as in a build folder or a private copy; else where it is installed. -ENOENT, with
- * the place it should be at in the hint. */
+/* Beside ourselves, as in a build folder or a private copy; else where it is installed. -ENOENT,
+ * with the place it should be at in the hint. */
 int program_find(const char *name, char *path, size_t n, struct err *e);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_audit.c - "audit": what it takes, and the way to the program that does it.
  *
- * The readers bring SQLite, which would make every `brig run` start later; so they are brig-audit. */
+ * The readers bring SQLite, which would make every `brig run` start later; so they are brig-audit.
+ */
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>

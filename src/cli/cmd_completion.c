@@ -134,8 +134,9 @@ static void fish(void)
 	}
 	for (const struct command *const *c = commands; *c; c++) {
 		if ((*c)->word) {
-			(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -a '--help",
-				     (*c)->name);
+			(void)printf(
+				"complete -c brig -n '__fish_seen_subcommand_from %s' -a '--help",
+				(*c)->name);
 			own_words(*c, " ");
 			(void)printf("'\n");
 		}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/audit/words.h - what `brig audit` takes: one table for the parser, the help and the completion.
+/* cli/audit/words.h - what `brig audit` takes: one table for the parser, the help and the
+ * completion.
  *
  * brig itself knows only these words; the work is done by the program brig-audit. */
 #pragma once
@@ -50,7 +51,7 @@ enum audit_option_id {
 
 struct audit_option {
 	const char *name, *alias; /* with their dashes; alias may be NULL */
-	const char *arg;	  /* what --help calls the value; NULL for a switch */
+	const char *arg;          /* what --help calls the value; NULL for a switch */
 	const char *help;
 	unsigned commands; /* bits 1 << enum audit_command */
 };

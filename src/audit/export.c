@@ -212,6 +212,15 @@ static void csv_head(struct buf *out)
 
 /* --- all of them --- */
 
+/* Behind the escapes the line means the same, but its mac is not that of these bytes any more. */
+static void raw_record(struct exporter *x, const struct entry *en)
+{
+	if (x->terminal)
+		clean_put_json(x->out, en->line, en->len);
+	else
+		buf_add(x->out, en->line, en->len);
+}
+
 static bool is_array(enum format f)
 {
 	return f == FORMAT_JSON || f == FORMAT_OCSF;
@@ -239,7 +248,7 @@ void export_entry(struct exporter *x, const struct entry *en)
 		csv_record(x->out, en);
 		break;
 	case FORMAT_RAW:
-		buf_add(x->out, en->line, en->len);
+		raw_record(x, en);
 		break;
 	case FORMAT_OCSF:
 	case FORMAT_OCSF_JSONL:

@@ -28,7 +28,8 @@ bool format_by_name(const char *name, enum format *ret);
 struct exporter {
 	enum format format;
 	struct buf *out;
-	bool some; /* a record was written */
+	bool some;     /* a record was written */
+	bool terminal; /* even `raw` escapes what a terminal would obey */
 };
 
 void export_begin(struct exporter *x, enum format f, struct buf *out);

@@ -160,39 +160,40 @@ static void disconnect(struct index *ix)
 }
 
 /* SQLite would make the file for everybody to read; -wal and -shm take its mode. */
-static int make_file(struct index *ix, struct stat *st, struct err *e)
+static int make_file(struct index *ix, struct err *e)
 {
 	CLEANUP(fd)
 	int fd = openat(ix->dirfd, INDEX_NAME,
 			O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	struct stat st;
 
-	if (fd < 0 || fstat(fd, st) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "cannot open the index '%s/%s'", ix->dir, INDEX_NAME);
-	if (!S_ISREG(st->st_mode))
+	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the index is no file");
+	ix->ino = st.st_ino;
 	return 0;
 }
 
 /* Under the exclusive lock nobody is between making the file and using it. Who still has the old
  * one open goes on with that. */
-static void discard(struct index *ix, const struct stat *was)
+static void discard(struct index *ix)
 {
 	static const char *const names[] = { INDEX_NAME "-wal", INDEX_NAME "-shm", INDEX_NAME };
 	struct stat st;
 
 	(void)flock(ix->dirfd, LOCK_EX);
-	if (fstatat(ix->dirfd, INDEX_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    st.st_ino != was->st_ino)
+	if (fstatat(ix->dirfd, INDEX_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_ino != ix->ino)
 		return; /* somebody else did it */
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(ix->dirfd, names[i], 0);
 }
 
-static int attempt(struct index *ix, struct stat *st, struct err *e)
+static int attempt(struct index *ix, struct err *e)
 {
 	if (flock(ix->dirfd, LOCK_SH) < 0)
 		return err_sys(e, "cannot lock '%s'", ix->dir);
-	if (make_file(ix, st, e) < 0 || connect(ix, e) < 0)
+	if (make_file(ix, e) < 0 || connect(ix, e) < 0)
 		return -e->code;
 	return index_catch_up(ix, e);
 }
@@ -210,10 +211,21 @@ static int check_owner(const struct index *ix, struct err *e)
 				 ix->dir);
 }
 
+int index_renew(struct index *ix, struct err *e)
+{
+	int r;
+
+	disconnect(ix);
+	discard(ix);
+	err_clear(e);
+	r = attempt(ix, e);
+	(void)flock(ix->dirfd, LOCK_UN);
+	return r;
+}
+
 int index_open(int dirfd, const char *dir, struct index **ret, struct err *e)
 {
 	CLEANUP(index) struct index *ix = calloc(1, sizeof(*ix));
-	struct stat st = { 0 };
 	int r;
 
 	if (!ix)
@@ -224,13 +236,10 @@ int index_open(int dirfd, const char *dir, struct index **ret, struct err *e)
 		return err_sys(e, "cannot open '%s'", dir);
 	if (check_owner(ix, e) < 0)
 		return -e->code;
-	r = attempt(ix, &st, e);
-	if (r == -EBADMSG) {
-		disconnect(ix);
-		discard(ix, &st);
-		r = attempt(ix, &st, e);
-	}
+	r = attempt(ix, e);
 	(void)flock(ix->dirfd, LOCK_UN);
+	if (r == -EBADMSG)
+		r = index_renew(ix, e);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(ix);

@@ -29,8 +29,11 @@ int index_open(int dirfd, const char *dir, struct index **ret, struct err *e);
 struct index *index_free(struct index *ix);
 DEFINE_CLEANUP(index, struct index *, index_free)
 
+/* After -EBADMSG from index_find: throws the file away and makes it anew. */
+int index_renew(struct index *ix, struct err *e);
+
 /* Calls `found` for the records that may match, in order (newest first when asked for), until it
- * returns other than 0, which is returned. */
+ * returns other than 0, which is returned. -EBADMSG: the file is damaged after all. */
 typedef int found_fn(void *data, const struct spot *at);
 int index_find(struct index *ix, const struct filter *f, bool newest_first, found_fn *found,
 	       void *data, struct err *e);

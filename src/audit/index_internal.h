@@ -9,6 +9,7 @@
 struct index {
 	int dirfd; /* its own; flock on it guards making and discarding the file */
 	char *dir;
+	ino_t ino; /* of the file it opened */
 	sqlite3 *db;
 	sqlite3_stmt *insert;
 };

@@ -208,14 +208,50 @@ static int scan_newest(struct query *q, const struct filter *f, each_fn *each, v
 
 /* --- both --- */
 
-int query_run(struct query *q, const struct filter *f, each_fn *each, void *data, struct err *e)
+/* An index may turn out to be damaged on the way: what was handed out is not handed out again. */
+struct onward {
+	uint64_t last, done; /* the last one handed out; in a turn before this one */
+	each_fn *each;
+	void *data;
+};
+
+static int onward(void *data, const struct entry *en)
+{
+	struct onward *w = data;
+
+	if (en->seq <= w->done)
+		return 0;
+	w->last = en->seq;
+	return w->each(w->data, en);
+}
+
+static int run_indexed(struct query *q, const struct filter *f, each_fn *each, void *data,
+		       struct err *e)
 {
 	struct forward w = { .q = q, .filter = f, .each = each, .data = data };
 
-	if (!q->index)
-		return f->limit ? scan_newest(q, f, each, data, e) : scan(q, f, each, data, e);
 	return f->limit ? run_newest(q, f, each, data, e)
 			: index_find(q->index, f, false, forward, &w, e);
+}
+
+int query_run(struct query *q, const struct filter *f, each_fn *each, void *data, struct err *e)
+{
+	struct onward w = { .each = each, .data = data };
+	int r = -EBADMSG;
+
+	for (int turn = 0; turn < 2 && q->index && r == -EBADMSG; turn++) {
+		r = run_indexed(q, f, onward, &w, e);
+		w.done = w.last;
+		if (r == -EBADMSG && index_renew(q->index, e) < 0)
+			break;
+	}
+	if (r != -EBADMSG)
+		return r;
+	if (q->index)
+		(void)snprintf(q->why, sizeof(q->why), "%s", e->what);
+	q->index = index_free(q->index);
+	err_clear(e);
+	return f->limit ? scan_newest(q, f, onward, &w, e) : scan(q, f, onward, &w, e);
 }
 
 struct found_run {

@@ -85,6 +85,7 @@ static int write_found(const struct asked *a, struct query *q, struct sink *s, s
 	int r = 0;
 
 	export_begin(&s->exporter, a->format, &s->out);
+	s->exporter.terminal = isatty(s->fd);
 	if (q)
 		r = query_run(q, &a->filter, put_entry, s, e);
 	if (r < 0)
@@ -101,7 +102,7 @@ int audit_list(const struct asked *a, struct err *e)
 	struct sink s = { .out = BUF_INIT(OUT_MAX), .e = e };
 	int r = open_query(a, &dirfd, &q, e);
 
-	if (r < 0 && r != -ENOENT)
+	if (r < 0 && (r != -ENOENT || a->dir))
 		return r;
 	err_clear(e);
 	s.fd = open_output(a, e);

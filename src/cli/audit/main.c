@@ -36,5 +36,6 @@ int main(int argc, char **argv)
 	r = run[a.command](&a, &e);
 	if (r < 0)
 		error_print(&e);
-	return r < 0 ? (e.kind == ERR_USAGE ? 1 : EXIT_BRIG) : r;
+	/* What cannot be verified is not untouched; a run that is not there is an answer too. */
+	return r >= 0 ? r : e.kind == ERR_USAGE || a.command == AUDIT_VERIFY ? 1 : EXIT_BRIG;
 }

@@ -24,14 +24,6 @@ static bool is_address(const char *name)
 	return str_starts_nocase(name, "https://") || str_starts_nocase(name, "http://");
 }
 
-int anchor_check(const char *name, struct err *e)
-{
-	if (name[0] == '/' || str_eq(name, "syslog") || is_address(name))
-		return 0;
-	return err_set(e, ERR_CONFIG, EINVAL, "audit.anchor '%.100s' is no anchor", name),
-	       err_hint(e, "an absolute path, syslog, or an address with https://");
-}
-
 static int to_file(const char *path, const char *line, size_t n, struct err *e)
 {
 	CLEANUP(fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);

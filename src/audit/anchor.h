@@ -8,9 +8,6 @@
 #include "audit/head.h"
 #include "audit/verify.h"
 
-/* Is this a name that can be an anchor? */
-int anchor_check(const char *name, struct err *e);
-
 /* Sends the head to each of a NULL-ended list; stops at the first that cannot take it. */
 int anchor_send(const char *const *names, const struct head *h, const struct audit_key *k,
 		struct err *e);

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "sandbox/manager.h"
+#include "sandbox/recorder.h"
 
 struct ctx {
 	brig_manager *manager;
@@ -231,7 +232,7 @@ static void say_notes(struct spec *s)
 static int run(const struct command *c, int argc, char **argv)
 {
 	struct ctx x = { 0 };
-	struct err e = { 0 };
+	struct err e = { 0 }, unrecorded = { 0 }; /* it is refused with or without a record */
 	bool json = wants_json(argc, argv);
 	int r = ctx_init(&x, &e);
 
@@ -239,6 +240,8 @@ static int run(const struct command *c, int argc, char **argv)
 		r = prepare(c, request_spec(x.request), argc, argv, &e);
 	if (r == 0)
 		say_notes(request_spec(x.request));
+	if (r < 0 && x.request && c != &cmd_plan)
+		(void)recorder_refused(request_spec(x.request), c->name, &e, &unrecorded);
 	if (r < 0)
 		r = refused(&e, json);
 	else if (r > 0)

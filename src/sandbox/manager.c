@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/fd.h"
+#include "sandbox/recorder.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/telemetry.h"
 
@@ -320,8 +321,11 @@ int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
 		telemetry_pass(&t, s);
 		sandbox_run(s, &q->io, q->note, q->note_arg, r->o);
 	} else {
+		struct err unrecorded = { 0 };
+
 		r->o->kind = OUTCOME_REFUSED;
 		r->o->error = e;
+		(void)recorder_refused(q->spec, "run", &e, &unrecorded); /* refused anyway */
 	}
 	telemetry_end(&t, s ? s : q->spec, r->o);
 	*ret = r;

@@ -268,7 +268,7 @@ static void tell_end(struct story *s, const struct entry *en)
 	buf_printf(&s->end, LABEL, "outcome");
 	tell_how(s, en);
 	(void)put(&s->end, " after ", en, "duration_ms", " ms");
-	(void)put(&s->end, " (", en, "setup_ms", " ms of it to set up)");
+	(void)put(&s->end, ", set up in ", en, "setup_ms", " ms");
 	(void)put(&s->end, ": ", en, "reason", "");
 	if (put(&s->end, "\noutput      ", en, "stdout_bytes", " bytes, errors "))
 		(void)put(&s->end, "", en, "stderr_bytes", " bytes");

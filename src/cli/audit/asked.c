@@ -6,8 +6,8 @@
 #include "audit/times.h"
 #include "base/num.h"
 #include "base/str.h"
-
-#define DAY_MS ((uint64_t)86400 * 1000)
+#include "cli/cli.h"
+#include "model/paths.h"
 
 static int unknown_command(const char *word, struct err *e)
 {
@@ -110,8 +110,10 @@ static int take(struct asked *a, enum audit_option_id id, const char *value, str
 	case OPTION_FORMAT:
 		return set_format(a, value, e);
 	case OPTION_MAX_AGE:
+		a->aged = true;
 		return set_age(&a->max_age_ms, value, e);
 	case OPTION_MAX_RECORDS:
+		a->counted = true;
 		return set_count(&a->max_records, value, e);
 	case OPTION_ANCHOR:
 		return add_anchor(a, value, e);
@@ -205,8 +207,6 @@ static void defaults(struct asked *a)
 	a->filter.limit = limits[a->command];
 	a->filter.security = a->command == AUDIT_SECURITY;
 	a->format = a->command == AUDIT_EXPORT ? FORMAT_JSON : FORMAT_TEXT;
-	a->max_age_ms = 90 * DAY_MS;
-	a->max_records = 100000;
 }
 
 int asked_parse(int argc, char **argv, struct asked *a, struct err *e)
@@ -235,5 +235,43 @@ int asked_parse(int argc, char **argv, struct asked *a, struct err *e)
 	if (a->command == AUDIT_SHOW && !a->word)
 		return err_set(e, ERR_USAGE, EINVAL, "audit show: which run?"),
 		       err_hint(e, "brig audit show last, or an id that brig audit list shows");
+	return 0;
+}
+
+/* Of the anchors only a file can be read back; all of them get the head that prune leaves. */
+static int settle_anchors(struct asked *a, const struct spec *s, struct err *e)
+{
+	bool given = a->anchor_count > 0;
+
+	if (s->audit.anchor.n > ANCHORS_MAX)
+		return err_set(e, ERR_CONFIG, E2BIG, "audit.anchor has more than %d entries",
+			       ANCHORS_MAX);
+	for (size_t i = 0; i < s->audit.anchor.n; i++) {
+		a->destinations[i] = s->audit.anchor.v[i];
+		if (!given && s->audit.anchor.v[i][0] == '/')
+			a->anchors[a->anchor_count++] = s->audit.anchor.v[i];
+	}
+	return 0;
+}
+
+int asked_settle(struct asked *a, struct spec *s, struct err *e)
+{
+	char cwd[PATH_MAX];
+	struct place at = { .cwd = cwd, .home = cli_home() };
+
+	if (!a->dir) {
+		if (cli_load(s, e) < 0)
+			return -e->code;
+		if (s->audit.dir && (cli_here(cwd, e) < 0 || path_resolve(s->arena, &at, s->audit.dir,
+									  &a->dir, e) < 0))
+			return err_wrap(e, "audit.dir");
+		if (settle_anchors(a, s, e) < 0)
+			return -e->code;
+	}
+	a->sync = s->audit.sync == AUDIT_SYNC_FULL;
+	if (!a->aged)
+		a->max_age_ms = s->audit.max_age;
+	if (!a->counted)
+		a->max_records = s->audit.max_records;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "audit/query.h"
 #include "base/err.h"
 #include "cli/audit/words.h"
+#include "model/spec.h"
 
 enum { ANCHORS_MAX = 8 };
 
@@ -21,12 +22,19 @@ struct asked {
 	bool json, dry_run, no_index;
 	const char *output, *word; /* word: the one positional argument, or NULL */
 	uint64_t max_age_ms, max_records;
+	bool aged, counted; /* they were given */
 	const char *anchors[ANCHORS_MAX + 1];
 	size_t anchor_count;
 	const char *dir; /* NULL: audit.dir, or brig's own */
+	/* From the settings, unless --dir names another record: */
+	bool sync;
+	const char *destinations[ANCHORS_MAX + 1]; /* of a new head */
 };
 
 int asked_parse(int argc, char **argv, struct asked *a, struct err *e);
+
+/* What the command line left open, from the settings; borrows from the spec. */
+int asked_settle(struct asked *a, struct spec *s, struct err *e);
 
 /* The folder of the record, opened; its path goes to `path`. -ENOENT: there is none yet. */
 int asked_open_dir(const struct asked *a, char path[PATH_MAX], struct err *e);

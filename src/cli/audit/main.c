@@ -23,6 +23,7 @@ int main(int argc, char **argv)
 		[AUDIT_TAIL] = audit_tail,     [AUDIT_VERIFY] = audit_verify,
 		[AUDIT_PRUNE] = audit_prune,
 	};
+	CLEANUP(spec) struct spec *s = NULL;
 	struct asked a;
 	struct err e = { 0 };
 	int r;
@@ -33,7 +34,10 @@ int main(int argc, char **argv)
 		error_print(&e);
 		return EXIT_BRIG;
 	}
-	r = run[a.command](&a, &e);
+	s = spec_new(&e);
+	r = s ? asked_settle(&a, s, &e) : -e.code;
+	if (r == 0)
+		r = run[a.command](&a, &e);
 	if (r < 0)
 		error_print(&e);
 	/* What cannot be verified is not untouched; a run that is not there is an answer too. */

@@ -64,7 +64,7 @@ static void verify_text(struct buf *b, const struct verify_report *r)
 		   N(r->records));
 	if (r->records)
 		buf_printf(b, "numbers %llu to %llu, ", N(r->first), N(r->last));
-	buf_printf(b, "in %llu segments of ", N(r->segments));
+	buf_printf(b, "in %llu file%s of ", N(r->segments), r->segments == 1 ? "" : "s");
 	clean_put(b, r->dir, strlen(r->dir));
 	buf_putc(b, '\n');
 	for (unsigned i = 0; i < described(r); i++)
@@ -190,7 +190,7 @@ static int prune_it(const struct asked *a, struct prune_report *r, struct err *e
 	CLEANUP(log) struct log *l = NULL;
 	char path[PATH_MAX];
 	CLEANUP(fd) int dirfd = asked_open_dir(a, path, e);
-	struct log_options lo = { .dir = a->dir };
+	struct log_options lo = { .dir = a->dir, .sync = a->sync, .anchors = a->destinations };
 	struct prune_options po = { .max_age_ms = a->max_age_ms,
 				    .max_records = a->max_records,
 				    .dry_run = a->dry_run };

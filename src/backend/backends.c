@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "backend/kit/journal.h"
 
-static const struct backend *const all[] = { &backend_native, &backend_none };
+static const struct backend *const all[] = { &backend_native, &backend_bwrap, &backend_none };
 
 static const struct backend *by_kind(enum backend_kind kind)
 {

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "backend/bwrap/inside.h"
 #include "base/fd.h"
 #include "sandbox/sandbox.h"
 
@@ -87,6 +88,11 @@ int brig_manager_ready(brig_manager *m, struct brig_error *be)
 	if (backend_choose(m->spec, &b, &e) < 0 || b->probe(&got, &e) < 0)
 		return fail(&e, be);
 	return 0;
+}
+
+_Noreturn void sandbox_inside(int letter)
+{
+	bwrap_inside(letter);
 }
 
 int spec_backend(const struct spec *s, const char **name, struct err *e)

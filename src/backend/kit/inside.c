@@ -11,40 +11,34 @@
 
 #include "base/str.h"
 
-#define KEEP_MAX (PREPARED_MAX + 4)
 #define FDS_CHECKED 32 /* everything inherited was closed, so ours are the lowest numbers */
 
-static void keep(int *list, size_t *n, int fd)
+/* The lowest of ours that is not below `from`; INT32_MAX: none. */
+static int next_kept(const struct inside *c, const int *more, size_t n, int from)
 {
-	size_t at = *n;
+	const int own[] = { c->control, c->in, c->out, c->err };
+	int best = INT32_MAX;
 
-	if (fd < 0)
-		return;
-	for (; at && list[at - 1] > fd; at--)
-		list[at] = list[at - 1];
-	list[at] = fd;
-	(*n)++;
+	for (size_t i = 0; i < ARRAY_LEN(own) + n; i++) {
+		int fd = i < ARRAY_LEN(own) ? own[i] : more[i - ARRAY_LEN(own)];
+
+		if (fd >= from && fd < best)
+			best = fd;
+	}
+	return best;
 }
 
-/* Whatever the embedding program had open is gone before anything else happens. */
-int inside_close(const struct inside *c, const int *more, size_t count, struct err *e)
+int inside_close(const struct inside *c, const int *more, size_t n, struct err *e)
 {
-	int list[KEEP_MAX], next = 3, r = 0;
-	size_t n = 0;
+	int from = STDERR_FILENO + 1, r = 0;
 
-	keep(list, &n, c->control);
-	keep(list, &n, c->in);
-	keep(list, &n, c->out);
-	keep(list, &n, c->err);
-	for (size_t i = 0; i < count; i++)
-		keep(list, &n, more[i]);
-	for (size_t i = 0; i < n && r == 0; i++) {
-		if (list[i] > next)
-			r = fd_close_range(next, list[i] - 1);
-		next = list[i] + 1;
+	while (r == 0 && from < INT32_MAX) {
+		int kept = next_kept(c, more, n, from);
+
+		if (kept > from)
+			r = fd_close_range(from, kept == INT32_MAX ? INT32_MAX : kept - 1);
+		from = kept < INT32_MAX ? kept + 1 : INT32_MAX;
 	}
-	if (r == 0)
-		r = fd_close_range(next, INT32_MAX);
 	return r < 0 ? (errno = -r, err_sys(e, "cannot close inherited descriptors")) : 0;
 }
 

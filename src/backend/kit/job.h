@@ -72,6 +72,10 @@ int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 /* In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
 
+/* ... and, started by root, to be the user inside: with every capability in the new user namespace
+ * and none anywhere else. */
+int box_become(const struct box_start *c, struct err *e);
+
 /* job.c: three slots of a backend's table. */
 enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o);
 void box_signal(struct backend_job *j, int sig);

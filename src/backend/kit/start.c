@@ -215,6 +215,18 @@ int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 	return box_explain(e);
 }
 
+int box_become(const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = c->plan;
+
+	if (syscall(SYS_setgroups, 0, NULL) < 0)
+		return err_sys(e, "cannot drop supplementary groups");
+	if (syscall(SYS_setresgid, p->gid, p->gid, p->gid) < 0 ||
+	    syscall(SYS_setresuid, p->uid, p->uid, p->uid) < 0)
+		return err_sys(e, "cannot become uid %u inside", p->uid);
+	return 0;
+}
+
 int box_wait(const struct box_start *c, struct err *e)
 {
 	struct init_request go;
@@ -344,7 +356,7 @@ static void describe(struct backend_job *j)
 	i->user_ns = i->pid_ns = i->mount_ns = i->ipc_ns = i->uts_ns = i->cgroup_ns = true;
 	i->net_ns = p->spec->network != NETWORK_HOST;
 	i->no_new_privs = i->capabilities_dropped = true;
-	i->read_only_root = p->spec->read_only_root;
+	i->read_only_root = p->read_only_root;
 	i->seccomp = fields[FIELD_PROFILE].words[p->spec->profile];
 	i->cgroup = cgroup_version(j->cgroup);
 	i->network = fields[FIELD_NETWORK].words[p->spec->network];

@@ -41,21 +41,6 @@ static int own_maps(const struct box_plan *p, struct err *e)
 	return write_map("/proc/self/gid_map", p->gids[0].inside, p->gids[0].outside, e);
 }
 
-/* With every capability in the new user namespace and none anywhere else. */
-static int become(const struct box_start *c, struct err *e)
-{
-	const struct box_plan *p = c->plan;
-
-	if (!c->plan->by_root)
-		return own_maps(p, e);
-	if (syscall(SYS_setgroups, 0, NULL) < 0)
-		return err_sys(e, "cannot drop supplementary groups");
-	if (syscall(SYS_setresgid, p->gid, p->gid, p->gid) < 0 ||
-	    syscall(SYS_setresuid, p->uid, p->uid, p->uid) < 0)
-		return err_sys(e, "cannot become uid %u inside", p->uid);
-	return 0;
-}
-
 /* Loopback is always up, as Docker has it; nothing else is there to be brought up. */
 static int network(const struct box_plan *p, struct err *e)
 {
@@ -126,7 +111,7 @@ static int build(const struct box_start *c, int *fds, struct err *e)
 	(void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	if (join_cgroup(c, e) < 0 ||
 	    inside_close(&c->inside, c->prepared, c->plan->prepared_count, e) < 0 ||
-	    box_wait(c, e) < 0 || become(c, e) < 0)
+	    box_wait(c, e) < 0 || (c->plan->by_root ? box_become(c, e) : own_maps(c->plan, e)) < 0)
 		return -e->code;
 	if (c->cgroup && unshare(CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "cannot make a cgroup namespace");

@@ -129,24 +129,16 @@ static void hide(struct maker *m, const struct op *o)
 		mask(m, o);
 }
 
-/* bubblewrap's own --proc makes these read-only. */
-static bool sealed_by_proc(const char *dst)
-{
-	static const char *const names[] = { "/proc/sys", "/proc/sysrq-trigger", "/proc/irq",
-					     "/proc/bus" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (str_eq(dst, names[i]))
-			return true;
-	return false;
-}
-
+/* From the host's procfs: these parts are the same in every one, or look at who reads them. The
+ * ones --proc makes have an owner inside, because bubblewrap's namespaces belong to the user. */
 static void readonly(struct maker *m, const struct op *o)
 {
 	struct stat st;
 
-	if (!sealed_by_proc(o->dst) && lstat(o->dst, &st) == 0 && S_ISDIR(st.st_mode))
-		empty_folder(m, o->dst);
+	if (lstat(o->dst, &st) < 0)
+		return;
+	option(m, "--ro-bind", o->dst);
+	text(m, o->dst);
 }
 
 static void private(struct maker *m, const struct op *o)
@@ -193,7 +185,8 @@ static void operation(struct maker *m, const struct op *o)
 		text(m, o->dst);
 		break;
 	case OP_PRIVATE:
-		private(m, o);
+		private
+		(m, o);
 		break;
 	case OP_BIND:
 	case OP_BIND_FD:
@@ -233,7 +226,6 @@ static void namespaces(struct maker *m)
 	number(m, "--gid", "%u", m->plan->gid);
 	option(m, "--hostname", m->plan->hostname);
 	text(m, "--clearenv");
-	text(m, "--die-with-parent");
 	text(m, "--new-session");
 	text(m, "--as-pid-1"); /* brig's own init reaps */
 }

@@ -26,12 +26,6 @@
 #define TEXT_MAX ((size_t)16 << 20)
 #define SAID_MAX 1024 /* of what bubblewrap complains of */
 
-static void close_pair(int *pair)
-{
-	pair[0] = fd_close(pair[0]);
-	pair[1] = fd_close(pair[1]);
-}
-
 void launch_done(struct launch *l)
 {
 	for (size_t i = 0; l->ops && i < l->args.n; i++)
@@ -40,8 +34,8 @@ void launch_done(struct launch *l)
 	l->letter = fd_close(l->letter);
 	l->seccomp = fd_close(l->seccomp);
 	l->brig = fd_close(l->brig);
-	close_pair(l->info);
-	close_pair(l->said);
+	l->info = fd_close(l->info);
+	l->said = fd_close(l->said);
 }
 static int memory_file(const char *name, const void *data, size_t n, struct err *e)
 {
@@ -138,7 +132,7 @@ static int write_arguments(struct launch *l, struct err *e)
 			buf_printf(&b, "%d",
 				   a->fd == BWRAP_OP        ? l->ops[i]
 				   : a->fd == BWRAP_SECCOMP ? l->seccomp
-							    : l->info[1]);
+							    : l->info);
 		buf_putc(&b, '\0');
 	}
 	if (b.failed)
@@ -195,19 +189,22 @@ static void list(struct launch *l, int fd)
 }
 
 /* A standard descriptor that the embedding program has closed must not be one of ours. */
-static int list_all(struct launch *l, const struct inside *c, struct err *e)
+static int list_all(struct launch *l, const struct box_start *start, struct err *e)
 {
-	const int more[] = { l->text,    l->letter,  l->seccomp,  l->brig,
-			     l->info[1], l->said[1], c->control,  c->in,
-			     c->out,     c->err };
+	const struct inside *c = &start->inside;
+	const int more[] = { l->text, l->letter,  l->seccomp, l->brig, l->info,
+			     l->said, c->control, c->in,      c->out,  c->err };
 
-	l->all = arena_alloc(l->plan->arena, (l->args.n + ARRAY_LEN(more)) * sizeof(*l->all));
+	l->all = arena_alloc(l->plan->arena,
+			     (l->args.n + ARRAY_LEN(more) + PREPARED_MAX) * sizeof(*l->all));
 	if (!l->all)
 		return err_nomem(e);
 	for (size_t i = 0; i < l->args.n; i++)
 		list(l, l->ops[i]);
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)
 		list(l, more[i]);
+	for (size_t i = 0; i < l->plan->prepared_count; i++)
+		list(l, start->prepared[i]);
 	for (size_t i = 0; i < l->all_count; i++)
 		if (l->all[i] <= STDERR_FILENO)
 			return err_set(e, ERR_INTERNAL, EBADF,
@@ -215,8 +212,10 @@ static int list_all(struct launch *l, const struct inside *c, struct err *e)
 	return 0;
 }
 
-static int prepare(struct launch *l, struct inside *c, struct err *e)
+static int prepare(struct launch *l, struct box_start *start, struct err *e)
 {
+	struct inside *c = &start->inside;
+
 	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || open_operations(l, e) < 0)
 		return -e->code;
 	c->tmpfs_count = l->args.tmpfs_count;
@@ -225,12 +224,12 @@ static int prepare(struct launch *l, struct inside *c, struct err *e)
 	l->brig = brig_program(e);
 	if (l->brig < 0 || write_letter(l, c, e) < 0 || write_filter(l, c, e) < 0)
 		return -e->code;
-	if (pipe2(l->info, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(l->said, O_CLOEXEC | O_NONBLOCK) < 0)
-		return err_sys(e, "cannot make a pipe");
-	if (write_arguments(l, e) < 0 || list_all(l, c, e) < 0)
+	l->info = memory_file("brig-info", "", 0, e);
+	l->said = memory_file("brig-said", "", 0, e);
+	if (l->info < 0 || l->said < 0 || write_arguments(l, e) < 0)
 		return -e->code;
 	fill_argv(l);
-	return 0;
+	return list_all(l, start, e);
 }
 
 /* ---- in the new process ---- */
@@ -264,7 +263,7 @@ static int inherit(const struct launch *l, struct err *e)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(l->said[1], 2) < 0)
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(l->said, 2) < 0)
 		return err_sys(e, "cannot place the streams of bubblewrap");
 	for (size_t i = 0; i < l->all_count; i++)
 		if (fcntl(l->all[i], F_SETFD, 0) < 0)
@@ -280,12 +279,12 @@ static int set_up(const struct box_start *c, const struct launch *l, struct err 
 	(void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	if (r < 0)
 		return errno = -r, err_sys(e, "cannot join the control group");
-	if (box_wait(c, e) < 0)
+	if (inside_close(&c->inside, l->all, l->all_count, e) < 0 || box_wait(c, e) < 0)
 		return -e->code;
 	if (c->plan->by_root && (box_become(c, e) < 0 || attach_trees(c, e) < 0))
 		return -e->code;
-	if (inside_close(&c->inside, l->all, l->all_count, e) < 0)
-		return -e->code;
+	if (c->plan->by_root) /* as native; an ordinary user has nothing to say here */
+		(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
 	return inherit(l, e);
 }
 
@@ -297,7 +296,8 @@ static void enter(const struct box_start *c)
 	struct err e = { 0 };
 	sigset_t none;
 
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	/* No death signal here, nor --die-with-parent: bubblewrap killed in the middle of its start
+	 * leaves a child that waits for ever. Init ends when the monitor or bubblewrap is gone. */
 	if (set_up(c, l, &e) < 0)
 		init_fail(c->inside.control, &e);
 	/* Later the filter pretends. */
@@ -314,24 +314,17 @@ static void enter(const struct box_start *c)
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	struct launch *l = c->own;
-	int info, said, r;
 
-	if (prepare(l, &c->inside, e) < 0)
+	if (prepare(l, c, e) < 0)
 		return -e->code;
-	r = box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
-	info = TAKE_FD(l->info[0]);
-	said = TAKE_FD(l->said[0]);
-	launch_done(l); /* the other ends: what is read must end when bubblewrap does */
-	l->info[0] = info;
-	l->said[0] = said;
-	return r;
+	return box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
 }
 
 /* The pid of the process inside, as we see it. */
 static pid_t child_pid(int info)
 {
 	char text[SAID_MAX], *at;
-	ssize_t n = read(info, text, sizeof(text) - 1);
+	ssize_t n = pread(info, text, sizeof(text) - 1, 0);
 	uint64_t pid;
 
 	text[n < 0 ? 0 : n] = '\0';
@@ -343,11 +336,21 @@ static pid_t child_pid(int info)
 	return num_count(at, &pid) < 0 || pid > INT32_MAX ? -1 : (pid_t)pid;
 }
 
+/* Killed before it let its child go, bubblewrap leaves it behind. */
+static void end_child(int info)
+{
+	pid_t pid = child_pid(info);
+	CLEANUP(fd) int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+}
+
 /* bubblewrap gave up: in its own words, one line. */
 static int gave_up(struct launch *l, struct err *e)
 {
 	char text[SAID_MAX];
-	ssize_t n = read(l->said[0], text, sizeof(text) - 1);
+	ssize_t n = pread(l->said, text, sizeof(text) - 1, 0);
 	const char *said = text;
 
 	text[n < 0 ? 0 : n] = '\0';
@@ -370,11 +373,13 @@ static int heard(struct backend_job *j, struct box_start *c, const struct init_m
 	pid_t pid;
 	int fd;
 
-	if (!m)
+	if (!m) {
+		end_child(l->info);
 		return gave_up(l, e);
+	}
 	if (m->said == INIT_FAILED)
 		return 0;
-	pid = child_pid(l->info[0]);
+	pid = child_pid(l->info);
 	fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	if (pid > 0 && fd < 0 && errno == ESRCH)
 		return 0; /* over already; bubblewrap's own end is the news */

@@ -15,7 +15,9 @@ struct launch {
 	struct letter_check *checks;
 	size_t check_count;
 	int text, letter, seccomp, brig; /* the arguments, the letter, the filter, brig itself */
-	int info[2], said[2];            /* the pid of its child; its complaints */
+	/* The pid of its child; its complaints. Files, not pipes: a write to a pipe whose reader
+	 * has died would kill bubblewrap and leave its child waiting for ever. */
+	int info, said;
 	char *argv[8];
 	char numbers[3][24];
 	int *all; /* every one of them, for the child */
@@ -25,7 +27,7 @@ struct launch {
 #define LAUNCH_INIT(p, prog)                                                                       \
 	{                                                                                          \
 		.plan = (p), .program = (prog), .text = -1, .letter = -1, .seccomp = -1,           \
-		.brig = -1, .info = { -1, -1 }, .said = { -1, -1 }                                 \
+		.brig = -1, .info = -1, .said = -1                                                 \
 	}
 void launch_done(struct launch *l);
 

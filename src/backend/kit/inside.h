@@ -31,7 +31,7 @@ struct init_msg {
 	struct err err;
 };
 
-enum { INSIDE_TMPFS_MAX = 6 };
+enum { INSIDE_TMPFS_MAX = 5 };
 
 enum init_fd {
 	INIT_FD_PTY,    /* master of the command's terminal */

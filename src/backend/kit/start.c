@@ -301,13 +301,14 @@ static int failed_inside(const struct backend_job *j, const struct init_msg *m, 
 
 static int started(struct backend_job *j, struct box_start *c, struct err *e)
 {
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
+			      { .fd = j->pidfd, .events = POLLIN } };
 	int fds[INIT_FD_COUNT];
 	size_t n = INIT_FD_COUNT;
 	struct init_msg m;
 	bool spoke;
 
-	while (poll(&p, 1, -1) < 0)
+	while (poll(p, ARRAY_LEN(p), -1) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "cannot wait for the sandbox");
 	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);

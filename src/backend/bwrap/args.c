@@ -104,29 +104,20 @@ static void empty_folder(struct maker *m, const char *dst)
 	option(m, "--remount-ro", dst);
 }
 
+/* The procfs inside has the names of the one out here. */
 static void mask(struct maker *m, const struct op *o)
 {
+	const char *host = bwrap_host_path(m->plan, o);
 	struct stat st;
 
-	/* The procfs inside has the names of the one out here. */
-	if (o->kind == OP_MASK && lstat(o->dst, &st) < 0)
+	if (!host || lstat(host, &st) < 0)
 		return;
-	if (o->kind == OP_MASK && S_ISDIR(st.st_mode)) {
+	if (S_ISDIR(st.st_mode)) {
 		empty_folder(m, o->dst);
 		return;
 	}
 	option(m, "--dev-bind", "/dev/null");
 	text(m, o->dst);
-}
-
-/* bubblewrap would make a mount point in the workspace for a socket that is gone by now. */
-static void hide(struct maker *m, const struct op *o)
-{
-	const char *host = bwrap_host_path(m->plan, o);
-	struct stat st;
-
-	if (host && lstat(host, &st) == 0)
-		mask(m, o);
 }
 
 /* From the host's procfs: these parts are the same in every one, or look at who reads them. The
@@ -197,10 +188,8 @@ static void operation(struct maker *m, const struct op *o)
 		option(m, "--proc", o->dst);
 		break;
 	case OP_MASK:
+	case OP_HIDE: /* gone by now: bubblewrap would make a mount point for it in the workspace */
 		mask(m, o);
-		break;
-	case OP_HIDE:
-		hide(m, o);
 		break;
 	case OP_READONLY:
 		readonly(m, o);

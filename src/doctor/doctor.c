@@ -166,7 +166,7 @@ static void explain_probe(struct machine *m)
 static bool sandbox_works(struct machine *m)
 {
 	if (!m->probed) {
-		m->works = backend_native.probe(&m->isolation, &m->trouble) == 0;
+		m->works = backend_native.probe(NULL, &m->isolation, &m->trouble) == 0;
 		m->probed = true;
 		if (!m->works)
 			explain_probe(m);

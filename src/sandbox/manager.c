@@ -81,11 +81,11 @@ int brig_manager_set(brig_manager *m, const char *key, const char *value, struct
 
 int brig_manager_ready(brig_manager *m, struct brig_error *be)
 {
-	const struct backend *b;
+	struct backend_choice c;
 	struct isolation got;
 	struct err e = { 0 };
 
-	if (backend_choose(m->spec, &b, &e) < 0 || b->probe(&got, &e) < 0)
+	if (backend_choose(m->spec, &c, &e) < 0 || c.backend->probe(m->spec, &got, &e) < 0)
 		return fail(&e, be);
 	return 0;
 }
@@ -97,11 +97,11 @@ _Noreturn void sandbox_inside(int letter)
 
 int spec_backend(const struct spec *s, const char **name, struct err *e)
 {
-	const struct backend *b;
+	struct backend_choice c;
 
-	if (backend_choose(s, &b, e) < 0)
+	if (backend_choose(s, &c, e) < 0)
 		return -e->code;
-	*name = b->name;
+	*name = c.backend->name;
 	return 0;
 }
 

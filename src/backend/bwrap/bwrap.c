@@ -2,6 +2,7 @@
 /* backend/bwrap/bwrap.c - namespaces and mounts made by bubblewrap, everything else by brig. */
 #include <stdlib.h>
 
+#include "backend/bwrap/bwrap.h"
 #include "backend/bwrap/launch.h"
 
 struct backend_plan {
@@ -18,8 +19,7 @@ static struct backend_plan *bwrap_plan_free(struct backend_plan *p)
 }
 DEFINE_CLEANUP(bwrap_plan, struct backend_plan *, bwrap_plan_free)
 
-/* Two values of settings are native's alone. */
-static int check_written(const struct spec *s, struct err *e)
+int bwrap_honours(const struct spec *s, struct err *e)
 {
 	const char *what = NULL;
 
@@ -51,7 +51,7 @@ static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const cha
 
 	if (!p)
 		return err_nomem(e);
-	if (check_written(s, e) < 0 || box_plan_new(s, "bwrap", &p->box, e) < 0 ||
+	if (box_plan_new(s, "bwrap", &p->box, e) < 0 ||
 	    bwrap_find(p->box->arena, &p->program, e) < 0)
 		return -e->code;
 	p->box->read_only_root = true;
@@ -89,8 +89,9 @@ static int bwrap_start(struct backend_plan *p, const struct job_want *w, struct 
 	return r;
 }
 
-static int bwrap_probe(struct isolation *ret, struct err *e)
+static int bwrap_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
+	(void)s; /* what a machine can do does not depend on what is asked of it */
 	return box_probe(&backend_bwrap, ret, e);
 }
 

@@ -85,3 +85,4 @@ void box_finish(struct backend_job *j, struct outcome *o);
  * hint). */
 int box_probe(const struct backend *b, struct isolation *ret, struct err *e);
 int box_explain(struct err *e);
+bool box_doubtful(void); /* does something speak against namespaces here? Cheap */

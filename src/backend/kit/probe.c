@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "backend/kit/job.h"
 #include "base/clock.h"
@@ -42,6 +43,15 @@ static const struct cause causes[] = {
 static bool in_container(void)
 {
 	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+}
+
+bool box_doubtful(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+		if ((geteuid() != 0 || causes[i].root_too) &&
+		    reads(causes[i].path, causes[i].value))
+			return true;
+	return in_container() || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
 }
 
 int box_explain(struct err *e)

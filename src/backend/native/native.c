@@ -67,8 +67,9 @@ static int native_start(struct backend_plan *p, const struct job_want *w, struct
 	return box_start(&kind, p->box, NULL, w, io, ret, e);
 }
 
-static int native_probe(struct isolation *ret, struct err *e)
+static int native_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
+	(void)s; /* what a machine can do does not depend on what is asked of it */
 	return box_probe(&backend_native, ret, e);
 }
 

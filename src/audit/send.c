@@ -13,13 +13,15 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/url.h"
 
 #define PROGRAM "brig-send"
 #define TIMEOUT_MS 10000
 #define HEAD_MAX ((size_t)64 << 10)
 
 /* What the sender may know of our environment. */
-static const char *const passed[] = { "SSL_CERT_FILE", "SSL_CERT_DIR" };
+enum { CA_FILE };
+static const char *const passed[] = { [CA_FILE] = "SSL_CERT_FILE", "SSL_CERT_DIR" };
 
 struct launch {
 	char program[PATH_MAX];
@@ -27,24 +29,22 @@ struct launch {
 	int request, null;
 };
 
-static int check_line(const char *what, const char *text, struct err *e)
+static int check_header(const char *text, struct err *e)
 {
 	if (str_has_control(text) || !text[0])
-		return err_set(e, ERR_CONFIG, EINVAL, "the %s to send to has a control character",
-			       what);
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "a header to send is empty or has a control character");
 	return 0;
 }
 
 int send_encode(const struct send *s, struct buf *out, struct err *e)
 {
+	struct url u;
 	size_t n = 0;
 
-	if (!str_starts_nocase(s->url, "http://") && !str_starts_nocase(s->url, "https://"))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.60s' is no http or https address",
-			       s->url);
 	if (s->len > SEND_BODY_MAX)
 		return err_set(e, ERR_INTERNAL, E2BIG, "%zu bytes are too many to send", s->len);
-	if (check_line("address", s->url, e) < 0)
+	if (url_parse(s->url, &u, e) < 0)
 		return -e->code;
 	buf_printf(out, "%s\n%llu\n", s->url,
 		   (unsigned long long)(s->timeout_ms ? s->timeout_ms : TIMEOUT_MS));
@@ -52,7 +52,7 @@ int send_encode(const struct send *s, struct buf *out, struct err *e)
 		if (n == SEND_HEADERS_MAX)
 			return err_set(e, ERR_CONFIG, E2BIG, "more than %d headers to send",
 				       SEND_HEADERS_MAX);
-		if (check_line("header", s->headers[n], e) < 0)
+		if (check_header(s->headers[n], e) < 0)
 			return -e->code;
 		buf_printf(out, "%s\n", s->headers[n]);
 	}
@@ -113,12 +113,12 @@ static int find_program(char *path, size_t n, struct err *e)
 }
 
 /* The rest of the environment stays here: it may hold anybody's secrets. */
-static int pick_variables(struct launch *l, struct err *e)
+static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
-		const char *value = getenv(passed[i]);
+		const char *value = i == CA_FILE && ca_file ? ca_file : getenv(passed[i]);
 
 		if (value && asprintf(&l->variables[n], "%s=%s", passed[i], value) < 0) {
 			l->variables[n] = NULL;
@@ -214,7 +214,7 @@ int send_detached(const struct send *s, struct err *e)
 		return err_sys(e, "cannot open '/dev/null'");
 	l.request = request;
 	l.null = null;
-	r = pick_variables(&l, e);
+	r = pick_variables(&l, s->ca_file, e);
 	if (r == 0)
 		r = start(&l, e);
 	for (size_t i = 0; i < ARRAY_LEN(l.variables); i++)

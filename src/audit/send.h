@@ -21,6 +21,7 @@ struct send {
 	const void *body;
 	size_t len;
 	uint64_t timeout_ms; /* for all of it, retries included; 0: ten seconds */
+	const char *ca_file; /* trusted certificates instead of SSL_CERT_FILE's; or NULL */
 };
 
 /* Starts brig-send and returns as soon as it has been executed: 0 or -errno and *e, e.g. for a

@@ -188,8 +188,9 @@ struct spec {
 	struct companionlist companions;
 	struct envlist labels;
 	struct portlist ports;
-	uint64_t idle_ttl;    /* milliseconds */
-	struct strlist notes; /* what a reader wants said that is no error, one line each */
+	const char *metrics_textfile; /* NULL: none */
+	uint64_t idle_ttl;            /* milliseconds */
+	struct strlist notes;         /* what a reader wants said that is no error, one line each */
 
 	const char *config, *dialect; /* as given on the command line */
 	int dialect_used;   /* enum dialect of the --config file or the environment; 0: brig's */

@@ -256,6 +256,36 @@ static int check_env(const struct spec *s, struct err *e)
 	return 0;
 }
 
+static bool writable_inside(const struct spec *s, const char *path)
+{
+	if (s->policy != POLICY_READONLY && !s->private_workspace && !s->no_workspace &&
+	    path_under(path, s->workdir))
+		return true;
+	for (size_t i = 0; i < s->write.n; i++)
+		if (path_under(path, s->write.v[i]))
+			return true;
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (s->mounts.v[i].writable && path_under(path, s->mounts.v[i].source))
+			return true;
+	return false;
+}
+
+/* What brig writes itself must not be the command's to change, or to put a link in the place of. */
+static int check_metrics(struct spec *s, const struct place *at, struct err *e)
+{
+	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+
+	if (!s->metrics_textfile)
+		return 0;
+	if (path_resolve(s->arena, at, s->metrics_textfile, &s->metrics_textfile, e) < 0)
+		return blame(s, FIELD_METRICS_TEXTFILE, "metrics.textfile", e);
+	if (host_run || !writable_inside(s, s->metrics_textfile))
+		return 0;
+	return err_set(e, ERR_POLICY, EPERM, "metrics.textfile '%.200s' could be changed inside",
+		       s->metrics_textfile),
+	       err_hint(e, "choose a folder that the command cannot write to");
+}
+
 static int check_extra_args(const struct spec *s, struct err *e)
 {
 	enum extra_args_style style = s->dialect_used == DIALECT_INITRUNNER ? EXTRA_ARGS_INITRUNNER
@@ -319,5 +349,5 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0 ||
 	    check_audit(s, at, e) < 0)
 		return -e->code;
-	return check_duplicates(s, e);
+	return check_metrics(s, at, e) < 0 ? -e->code : check_duplicates(s, e);
 }

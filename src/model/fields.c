@@ -14,7 +14,7 @@ static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL 
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const profiles[] = { "strict", "default", "debug", NULL };
 
-static const char *const syncs[] = { "off", "full", NULL };
+static const char *const syncs[] = { "none", "full", NULL };
 static const char *const on_errors[] = { "refuse", "end", NULL };
 
 #define AT(member) offsetof(struct spec, member)
@@ -34,7 +34,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = BOTH, .commands = ALL_CMDS },
 	[FIELD_BACKEND] = { .flag = "backend", .key = "backend", .variable = "BRIG_BACKEND",
 		.type = FIELD_T_WORD, .offset = AT(backend), .words = backends, .fallback = "auto",
-		.arg = "NAME", .help = "how it is isolated: auto, native or none (the host itself)",
+		.arg = "NAME", .help = "how it is isolated: auto, native, bwrap or none (the host itself)",
 		.honoured = BOTH, .commands = ALL_CMDS },
 	[FIELD_NETWORK] = { .flag = "network", .key = "network", .variable = "BRIG_NETWORK",
 		.type = FIELD_T_WORD, .offset = AT(network), .words = networks, .fallback = "none",
@@ -257,7 +257,7 @@ const struct field fields[FIELD_COUNT] = {
 		.arg = "DIR", .help = "folder of the record; audit below brig's state folder if not given",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUDIT_SYNC] = { .key = "audit.sync", .variable = "BRIG_AUDIT_SYNC",
-		.type = FIELD_T_WORD, .offset = AT(audit.sync), .words = syncs, .fallback = "off",
+		.type = FIELD_T_WORD, .offset = AT(audit.sync), .words = syncs, .fallback = "none",
 		.arg = "NAME", .help = "off: a record survives brig; full: it is on disk before brig goes on",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUDIT_ON_ERROR] = { .key = "audit.on_error",

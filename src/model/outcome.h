@@ -64,6 +64,11 @@ struct denial {
 	const char *kind, *target, *reason;
 };
 
+/* A backend that `auto` did not take. */
+struct passed {
+	const char *backend, *reason;
+};
+
 struct stream {
 	struct buf data; /* kept bytes, whole characters */
 	uint64_t bytes;  /* all that was written */
@@ -90,6 +95,8 @@ struct outcome {
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;
 	size_t denial_count;
+	struct passed *passed; /* by `auto` */
+	size_t passed_count;
 	struct err error; /* of refused and failed */
 };
 
@@ -100,6 +107,7 @@ DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
 /* At most 64 are kept; a text that does not fit the arena is left out rather than failing the run.
  */
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);
+void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_hit(struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */

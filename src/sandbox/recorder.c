@@ -2,6 +2,7 @@
 #include "sandbox/recorder.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,13 +14,13 @@
 #include "audit/running.h"
 #include "audit/throttle.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "model/digest.h"
 
 /* Old records are looked for once in so many. */
 #define PRUNE_EVERY 1000
 /* What the end of a run may need; less is no room. */
 #define ROOM_BYTES ((uint64_t)256 << 10)
-#define RECORDS_MAX 128
 
 struct recorder {
 	const struct spec *spec;
@@ -50,10 +51,45 @@ static void find_principal(char *out, size_t n)
 		(void)snprintf(out, n, "uid:%u", geteuid());
 }
 
-int recorder_open(const struct spec *s, struct recorder **ret, struct err *e)
+static int open_log(struct recorder *r, struct err *e)
+{
+	const struct audit_spec *a = &r->spec->audit;
+	struct log_options o = { .dir = a->dir,
+				 .sync = a->sync == AUDIT_SYNC_FULL,
+				 .anchors = r->anchors };
+
+	if (r->log)
+		return 0;
+	find_principal(r->principal, sizeof(r->principal));
+	return log_open(&o, &r->log, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
+}
+
+static bool folder_exists(const struct audit_spec *a)
+{
+	char state[PATH_MAX - 8], path[PATH_MAX];
+
+	if (a->dir)
+		return access(a->dir, F_OK) == 0;
+	if (state_path(state, sizeof(state)) < 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "%s/audit", state);
+	return access(path, F_OK) == 0;
+}
+
+static int copy_anchors(struct recorder *r, const struct strlist *l, struct err *e)
+{
+	if (!l->n)
+		return 0;
+	r->anchors = calloc(l->n + 1, sizeof(*r->anchors));
+	if (!r->anchors)
+		return err_nomem(e);
+	memcpy(r->anchors, l->v, l->n * sizeof(*r->anchors));
+	return 0;
+}
+
+int recorder_new(const struct spec *s, struct recorder **ret, struct err *e)
 {
 	CLEANUP(recorder) struct recorder *r = NULL;
-	struct log_options o = { .dir = s->audit.dir, .sync = s->audit.sync == AUDIT_SYNC_FULL };
 
 	*ret = NULL;
 	if (!s->audit.enabled || s->audit.off)
@@ -63,16 +99,9 @@ int recorder_open(const struct spec *s, struct recorder **ret, struct err *e)
 		return err_nomem(e);
 	r->spec = s;
 	r->running = RUNNING_NONE;
-	if (s->audit.anchor.n) {
-		r->anchors = calloc(s->audit.anchor.n + 1, sizeof(*r->anchors));
-		if (!r->anchors)
-			return err_nomem(e);
-		memcpy(r->anchors, s->audit.anchor.v, s->audit.anchor.n * sizeof(*r->anchors));
-		o.anchors = r->anchors;
-	}
-	find_principal(r->principal, sizeof(r->principal));
-	if (log_open(&o, &r->log, e) < 0)
-		return e->kind = ERR_UNAVAILABLE, -e->code;
+	if (copy_anchors(r, &s->audit.anchor, e) < 0 ||
+	    (!folder_exists(&s->audit) && open_log(r, e) < 0))
+		return -e->code;
 	*ret = TAKE_PTR(r);
 	return 0;
 }
@@ -145,8 +174,8 @@ int recorder_begin(struct recorder *r, const char *id, const char *backend, stru
 		return 0;
 	r->id = id;
 	r->backend = backend;
-	if (spec_digest(r->spec, r->policy, e) < 0 || log_lock(r->log, e) < 0)
-		return -e->code;
+	if (open_log(r, e) < 0 || spec_digest(r->spec, r->policy, e) < 0 || log_lock(r->log, e) < 0)
+		return e->kind = ERR_UNAVAILABLE, -e->code;
 	got = begin_locked(r, e);
 	log_unlock(r->log);
 	if (got == 0)
@@ -163,7 +192,7 @@ int recorder_ready(struct recorder *r, struct err *e)
 	struct statvfs fs;
 	struct stat st;
 
-	if (!r)
+	if (!r || !r->log)
 		return 0;
 	if (fstatat(log_dirfd(r->log), "head", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fstatvfs(log_dirfd(r->log), &fs) < 0)
@@ -275,12 +304,12 @@ static uint64_t wall_us(void)
 
 /* Denials one by one; the same again and again are counted. */
 static size_t fill_denials(const struct recorder *r, const struct outcome *o, struct throttle *t,
-			   struct record *x, size_t room)
+			   struct record *x)
 {
 	uint64_t now = wall_us();
 	size_t n = 0;
 
-	for (size_t i = 0; i < o->denial_count && n < room; i++) {
+	for (size_t i = 0; i < o->denial_count; i++) {
 		fill_common(r, &x[n], EVENT_ACCESS_DENY);
 		x[n].rule = o->denials[i].kind;
 		record_text(&x[n], "kind", o->denials[i].kind);
@@ -311,7 +340,8 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 {
 	CLEANUP(throttle) struct throttle *t = o->denial_count ? throttle_new() : NULL;
-	CLEANUP(mem) struct record *x = calloc(RECORDS_MAX, sizeof(*x));
+	size_t room = o->denial_count + LIMIT_COUNT + 1;
+	CLEANUP(mem) struct record *x = calloc(room, sizeof(*x));
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
 	struct record more;
 	size_t n = 0;
@@ -319,7 +349,7 @@ static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 	if (!x || (o->denial_count && !t))
 		return err_nomem(e);
 	if (t)
-		n = fill_denials(r, o, t, x, RECORDS_MAX - LIMIT_COUNT - 1);
+		n = fill_denials(r, o, t, x);
 	n += fill_limits(r, o, x + n);
 	while (t && throttle_summary(t, wall_us(), true, &more)) {
 		more.run = r->id;
@@ -352,9 +382,8 @@ int recorder_end(struct recorder *r, const struct outcome *o, struct err *e)
 		return 0;
 	r->id = o->id;
 	r->backend = o->backend;
-	if (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0)
-		return -e->code;
-	if (put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
+	if (open_log(r, e) < 0 || (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0) ||
+	    put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
 		return e->kind = ERR_UNAVAILABLE, -e->code;
 	running_end(&r->running);
 	prune_sometimes(r);
@@ -394,7 +423,7 @@ int recorder_refused(const struct spec *s, const char *command, const struct err
 	char text[sizeof(why->what)];
 	struct record x;
 
-	if (recorder_open(s, &r, e) < 0)
+	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
 		return -e->code;
 	if (!r)
 		return 0;
@@ -414,7 +443,7 @@ int recorder_policy(const struct spec *s, const char *action, const char *file, 
 	CLEANUP(recorder) struct recorder *r = NULL;
 	struct record x;
 
-	if (recorder_open(s, &r, e) < 0)
+	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
 		return -e->code;
 	if (!r)
 		return 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox/recorder.h - what the conductor puts on the record about one run.
  *
- * Opened before anything is decided, so that a record that cannot be written refuses the run and
- * not its report. A spec without audit gives a NULL recorder, which every function here takes. */
+ * A spec without audit gives a NULL recorder, which every function here takes. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -11,7 +10,9 @@
 
 struct recorder;
 
-int recorder_open(const struct spec *s, struct recorder **ret, struct err *e);
+/* Opens nothing yet, so that a run pays for it while its sandbox is set up; but makes the folder of
+ * the record if there is none, because a plan must know what to hide. */
+int recorder_new(const struct spec *s, struct recorder **ret, struct err *e);
 struct recorder *recorder_free(struct recorder *r);
 DEFINE_CLEANUP(recorder, struct recorder *, recorder_free)
 

@@ -225,9 +225,18 @@ static void refuse(struct outcome *o, const struct err *e)
 	o->kind = machine ? OUTCOME_FAILED : OUTCOME_REFUSED;
 }
 
+/* The command may begin once its start is on the record. */
+static int permit(void *arg, struct err *e)
+{
+	struct run *r = arg;
+
+	return recorder_begin(r->recorder, r->o->id, r->backend->name, e);
+}
+
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
 {
 	struct job_want w = { .tty = r->spec->tty, .no_input = r->io->in < 0, .id = r->o->id };
+	bool asks = r->backend->permits && r->recorder;
 	struct job_io io = { -1, -1, -1, -1, -1, -1 };
 	struct winsize size;
 
@@ -235,7 +244,11 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
-	if (r->backend->start(p, &w, &io, &r->job, e) < 0) {
+	if (asks) {
+		w.permit = permit;
+		w.permit_arg = r;
+	}
+	if ((!asks && permit(r, e) < 0) || r->backend->start(p, &w, &io, &r->job, e) < 0) {
 		refuse(r->o, e);
 		return;
 	}
@@ -284,10 +297,7 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 	r->o->phases.planned = clock_us();
 	for (const char *const *n = notes; note && n && *n; n++)
 		note(note_arg, *n);
-	if (recorder_begin(r->recorder, r->o->id, r->backend->name, &e) < 0)
-		refuse(r->o, &e);
-	else
-		run_plan(r, p, from, &e);
+	run_plan(r, p, from, &e);
 	if (r->unrecorded)
 		r->o->kind = OUTCOME_FAILED;
 	if (r->o->started)
@@ -312,7 +322,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 	struct err e = { 0 };
 
 	make_id(o->id);
-	if (recorder_open(s, &recorder, &e) < 0) {
+	if (recorder_new(s, &recorder, &e) < 0) {
 		refuse(o, &e);
 		return;
 	}

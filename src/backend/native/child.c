@@ -346,7 +346,7 @@ _Noreturn void child_main(const struct child_start *c)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	forget_environment();
 	abi = lock_down(c, &e);
-	if (abi < 0 || self_check(c, &e) < 0)
+	if (abi < 0 || self_check(c, &e) < 0 || (c->wait_permit && wait_for_parent(c, &e) < 0))
 		init_fail(c->control, &e);
 	init_main(c, abi, fds);
 }

@@ -50,6 +50,7 @@ struct child_start {
 	unsigned short rows, cols;
 	const struct cgroup *cgroup; /* to be joined; NULL: none */
 	bool wait_go;                /* the parent maps ids, or attaches the cgroup, first */
+	bool wait_permit;            /* the parent says when the command may begin */
 	bool attach;                 /* clone could not place the child in the v2 leaf */
 	bool maps_itself;            /* an ordinary user: the child writes its own maps */
 	bool give_proc, give_mounts;

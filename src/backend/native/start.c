@@ -232,6 +232,20 @@ static int complete_child(struct backend_job *j, const struct child_start *c, st
 	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
 }
 
+/* The child is at work meanwhile. One that has failed says why itself, hence no look at the send.
+ */
+static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	struct init_request go = { 0 };
+
+	if (!w->permit)
+		return 0;
+	if (w->permit(w->permit_arg, e) < 0)
+		return -e->code;
+	(void)fd_send(j->control, &go, sizeof(go), NULL, 0);
+	return 0;
+}
+
 static void keep_fds(struct backend_job *j, const struct init_msg *m, const int *fds, size_t n)
 {
 	size_t at = 0;
@@ -365,6 +379,7 @@ static int prepare(struct backend_job *j, struct child_start *c, const struct jo
 	c->out = pipes->out[1];
 	c->err = pipes->err[1];
 	c->tty = w->tty;
+	c->wait_permit = w->permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
@@ -415,8 +430,9 @@ int native_start(struct backend_plan *plan, const struct job_want *w, struct job
 	pipes.out[1] = fd_close(pipes.out[1]);
 	pipes.err[1] = fd_close(pipes.err[1]);
 	close_prepared(&c);
-	if (r == 0 && (complete_child(j, &c, e) < 0 || started(j, e) < 0 ||
-		       listen_events(j, e) < 0 || take_io(j, &pipes, w->tty, io, e) < 0))
+	if (r == 0 &&
+	    (complete_child(j, &c, e) < 0 || give_permit(j, w, e) < 0 || started(j, e) < 0 ||
+	     listen_events(j, e) < 0 || take_io(j, &pipes, w->tty, io, e) < 0))
 		r = -e->code;
 	pipes_done(&pipes);
 	if (r < 0)

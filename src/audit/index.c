@@ -101,7 +101,7 @@ static int user_version(struct index *ix, int *ret, struct err *e)
 int index_schema(struct index *ix, struct err *e)
 {
 	char set[48];
-	int version, r;
+	int version = 0, r;
 
 	if (user_version(ix, &version, e) < 0)
 		return -e->code;

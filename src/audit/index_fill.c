@@ -134,7 +134,7 @@ static int first_row(struct index *ix, struct spot *ret, struct err *e)
 static int belongs(struct index *ix, const struct segments *list, const struct state *s,
 		   struct err *e)
 {
-	struct spot first;
+	struct spot first = { 0 };
 	int r;
 
 	if (!s->first_segment)
@@ -271,7 +271,7 @@ static int is_current(struct index *ix, struct err *e)
 {
 	CLEANUP(segments) struct segments list = { 0 };
 	CLEANUP(fd) int fd = -1;
-	struct state s;
+	struct state s = { 0 };
 	struct stat st;
 	uint64_t next;
 	int r;
@@ -290,7 +290,7 @@ static int is_current(struct index *ix, struct err *e)
 static int advance(struct index *ix, struct err *e)
 {
 	CLEANUP(segments) struct segments list = { 0 };
-	struct state s;
+	struct state s = { 0 };
 	int r;
 
 	/* Under the lock: another reader may have been faster, or retention been at work. */

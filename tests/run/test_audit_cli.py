@@ -230,6 +230,22 @@ def the_index_follows_runs_and_retention():
 
 
 @test
+def readers_and_writers_do_not_mind_each_other():
+    writers = [start_brig("run", "--", "true") for _ in range(12)]
+    readers = [start_brig("audit", "list", "-n0", "--json") for _ in range(6)]
+    for p in readers:
+        out, errors = p.communicate(timeout=60)
+        found = [r["seq"] for r in json.loads(out)]
+        assert p.returncode == 0 and found == list(range(1, len(found) + 1)), (found, errors)
+    for p in writers:
+        p.communicate(timeout=60)
+        assert p.returncode == 0
+    runs = [r["run"] for r in audit("list", "-n0", "--type", "sandbox.exec", "--json").json]
+    assert len(set(runs)) == len(runs) == 12
+    audit("verify")
+
+
+@test
 def without_a_place_for_the_index_it_still_answers():
     place = handmade([{"type": "limit.hit", "limit": "memory"}] * 5)
     (place / "audit.db").mkdir()  # root could write into a read-only folder

@@ -12,7 +12,7 @@ VERIFY_MS = 3000
 
 def _filled(bench, who, count):
     """A record of so many, made by the log itself; its folder and a run in its middle."""
-    program = bench.build.resolve() / "bench-record"
+    program = bench.build.resolve() / "bench-many"
     if not program.exists():
         bench.note(f"questions to the record are left out: no {program.name} in the build folder")
         return None, None

@@ -14,7 +14,7 @@ static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL 
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const profiles[] = { "strict", "default", "debug", NULL };
 
-static const char *const syncs[] = { "off", "full", NULL };
+static const char *const syncs[] = { "none", "full", NULL };
 static const char *const on_errors[] = { "refuse", "end", NULL };
 
 #define AT(member) offsetof(struct spec, member)
@@ -257,8 +257,8 @@ const struct field fields[FIELD_COUNT] = {
 		.arg = "DIR", .help = "folder of the record; audit below brig's state folder if not given",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUDIT_SYNC] = { .key = "audit.sync", .variable = "BRIG_AUDIT_SYNC",
-		.type = FIELD_T_WORD, .offset = AT(audit.sync), .words = syncs, .fallback = "off",
-		.arg = "NAME", .help = "off: a record survives brig; full: it is on disk before brig goes on",
+		.type = FIELD_T_WORD, .offset = AT(audit.sync), .words = syncs, .fallback = "none",
+		.arg = "NAME", .help = "none: a record survives brig; full: it is on disk before brig goes on",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUDIT_ON_ERROR] = { .key = "audit.on_error",
 		.type = FIELD_T_WORD, .offset = AT(audit.on_error), .words = on_errors, .fallback = "refuse",

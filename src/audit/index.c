@@ -240,6 +240,10 @@ int index_open(int dirfd, const char *dir, struct index **ret, struct err *e)
 	(void)flock(ix->dirfd, LOCK_UN);
 	if (r == -EBADMSG)
 		r = index_renew(ix, e);
+	if (r == -ENOSPC) {
+		disconnect(ix);
+		discard(ix);
+	}
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(ix);

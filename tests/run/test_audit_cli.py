@@ -253,6 +253,25 @@ def without_a_place_for_the_index_it_still_answers():
     assert len(audit("list", "--dir", str(place), "--json", "-n", "2").json) == 2
 
 
+@test(as_user="root")
+def an_index_does_not_take_the_room_of_the_record():
+    place = scratch() / "small"
+    place.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m,mode=700", "brig-test", place], check=True)
+    try:
+        brig("run", "--", "true", env={"BRIG_AUDIT_DIR": str(place)})
+        assert len(audit("list", "--json", "--dir", str(place)).json) == 2
+        assert not list(place.glob("audit.db*"))
+        subprocess.run(["mount", "-o", "remount,size=64m", place], check=True)
+        assert len(audit("list", "--json", "--dir", str(place)).json) == 2
+        assert (place / "audit.db").exists()
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        assert len(audit("list", "--json", "--dir", str(place)).json) == 2
+        audit("verify", "--dir", str(place))
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
 @test
 def hostile_names_stay_text():
     brig("run", "--", HOSTILE)

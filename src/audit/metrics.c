@@ -40,7 +40,7 @@ const struct metric_row metric_table[METRIC_COUNT] = {
 	[METRIC_OUTPUT_BYTES] = { .name = "brig_output_bytes_total", .type = METRIC_COUNTER, .labels = { "stream" },
 		.help = "Bytes that commands wrote." },
 	[METRIC_AUDIT_FAILURES] = { .name = "brig_audit_failures_total", .type = METRIC_COUNTER,
-		.help = "Records that could not be written." },
+		.help = "Runs whose record could not be written, or not all of it." },
 	[METRIC_EXPORT_FAILURES] = { .name = "brig_export_failures_total", .type = METRIC_COUNTER,
 		.help = "Traces whose sender could not be started." },
 };
@@ -64,7 +64,7 @@ struct metrics *metrics_new(void)
 	/* A counter that is there from the start can be watched before the first failure. */
 	for (int id = 0; m && id < METRIC_COUNT; id++)
 		if (!metric_table[id].labels[0])
-			(void)metrics_series(m, (enum metric)id, NULL, NULL);
+			(void)metrics_exact(m, (enum metric)id, NULL, NULL);
 	return m;
 }
 
@@ -137,32 +137,49 @@ static size_t place_of(const struct metrics *m, const struct series *key, bool *
 	return low;
 }
 
-struct series *metrics_series(struct metrics *m, enum metric id, const char *a, const char *b)
+static struct series *insert(struct metrics *m, size_t at, const struct series *key)
+{
+	/* The places beyond the maximum are for "other", one a metric. */
+	if (m->count >= SERIES_MAX + METRIC_COUNT)
+		return NULL;
+	if (!grow(m)) {
+		m->lost = true;
+		return NULL;
+	}
+	memmove(&m->series[at + 1], &m->series[at], (m->count - at) * sizeof(*key));
+	m->series[at] = *key;
+	m->count++;
+	return &m->series[at];
+}
+
+struct series *metrics_exact(struct metrics *m, enum metric id, const char *a, const char *b)
 {
 	const struct metric_row *row = &metric_table[id];
 	struct series key = { .metric = id };
 	bool there;
 	size_t at;
 
-	/* The last places are for "other", so that none is lost even then. */
 	for (int i = 0; i < METRIC_LABELS_MAX; i++)
 		set_label(key.labels[i], row->labels[i] ? (i ? b : a) : NULL);
 	at = place_of(m, &key, &there);
-	if (!there && m->count >= SERIES_MAX) {
-		for (int i = 0; i < METRIC_LABELS_MAX; i++)
-			set_label(key.labels[i], row->labels[i] ? "other" : NULL);
-		at = place_of(m, &key, &there);
-	}
 	if (there)
 		return &m->series[at];
-	if (m->count >= SERIES_MAX + METRIC_COUNT || !grow(m)) {
-		m->lost = true;
-		return NULL;
-	}
-	memmove(&m->series[at + 1], &m->series[at], (m->count - at) * sizeof(key));
-	m->series[at] = key;
-	m->count++;
-	return &m->series[at];
+	return insert(m, at, &key);
+}
+
+/* The same, or "other" when there are too many already. */
+static struct series *find(struct metrics *m, enum metric id, const char *a, const char *b)
+{
+	struct series key = { .metric = id };
+	bool there = false;
+
+	set_label(key.labels[0], a);
+	set_label(key.labels[1], b);
+	if (m->count >= SERIES_MAX)
+		(void)place_of(m, &key, &there);
+	if (m->count < SERIES_MAX || there)
+		return metrics_exact(m, id, a, b);
+	return metrics_exact(m, id, "other", "other");
 }
 
 static void add(uint64_t *to, uint64_t n)
@@ -173,7 +190,7 @@ static void add(uint64_t *to, uint64_t n)
 
 void metrics_add(struct metrics *m, enum metric id, const char *a, const char *b, uint64_t n)
 {
-	struct series *s = metrics_series(m, id, a, b);
+	struct series *s = find(m, id, a, b);
 
 	if (s)
 		add(&s->count, n);
@@ -182,7 +199,7 @@ void metrics_add(struct metrics *m, enum metric id, const char *a, const char *b
 void metrics_observe(struct metrics *m, enum metric id, const char *a, const char *b, uint64_t us)
 {
 	const uint64_t *bounds = metric_table[id].buckets;
-	struct series *s = metrics_series(m, id, a, b);
+	struct series *s = find(m, id, a, b);
 	size_t i = 0;
 
 	if (!s)
@@ -199,8 +216,7 @@ void metrics_merge(struct metrics *m, const struct metrics *more)
 	m->lost |= more->lost;
 	for (size_t i = 0; i < more->count; i++) {
 		const struct series *from = &more->series[i];
-		struct series *to =
-			metrics_series(m, from->metric, from->labels[0], from->labels[1]);
+		struct series *to = find(m, from->metric, from->labels[0], from->labels[1]);
 
 		if (!to)
 			continue;
@@ -216,6 +232,7 @@ void metrics_count_run(struct metrics *m, const struct outcome *o)
 	const char *backend = o->backend ? o->backend : "unchosen";
 
 	metrics_add(m, METRIC_RUNS, backend, outcome_name(o->kind), 1);
+	metrics_add(m, METRIC_AUDIT_FAILURES, NULL, NULL, o->unrecorded);
 	for (int l = 0; l < LIMIT_COUNT; l++)
 		if (o->limits_hit & (1U << l))
 			metrics_add(m, METRIC_LIMIT_HITS, limit_name((enum limit)l), NULL, 1);

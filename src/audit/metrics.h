@@ -52,6 +52,7 @@ void metrics_merge(struct metrics *m, const struct metrics *more);
 /* Prometheus text exposition, format 0.0.4; -ENOMEM when something was lost. */
 int metrics_render(const struct metrics *m, struct buf *out);
 
-/* Reads back what metrics_render wrote, into an empty m. Strict: -EINVAL and *e for anything else.
+/* Reads back what metrics_render wrote, into an empty m. Strict: -EINVAL and *e for anything else,
+ * -ENOMEM when that is all that is wrong.
  */
 int metrics_parse(struct metrics *m, const char *text, size_t n, struct err *e);

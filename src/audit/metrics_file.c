@@ -104,8 +104,21 @@ static int read_old(const struct textfile *p, struct metrics *m, mode_t *mode, s
 		return n < 0 ? err_sys(e, "cannot read '%.200s'", p->name)
 			     : err_set(e, ERR_INTERNAL, EIO, "'%.200s' changed while it was read",
 				       p->name);
-	(void)metrics_parse(m, text, (size_t)n, why);
-	return 0;
+	if (metrics_parse(m, text, (size_t)n, why) != -ENOMEM)
+		return 0;
+	err_clear(why);
+	return err_nomem(e);
+}
+
+/* Puts the new file in the old one's place, at once for every reader. Exchanged rather than renamed
+ * over: on ext4 the latter waits for the disk, which counts are not worth. */
+static int put_in_place(const struct textfile *p)
+{
+	if (renameat2(p->dir, p->fresh, p->dir, p->name, RENAME_EXCHANGE) == 0) {
+		(void)unlinkat(p->dir, p->fresh, 0); /* the old one; else the next writer's to do */
+		return 0;
+	}
+	return renameat(p->dir, p->fresh, p->dir, p->name) < 0 ? -errno : 0;
 }
 
 static int write_new(const struct textfile *p, const struct buf *text, mode_t mode, struct err *e)
@@ -120,8 +133,8 @@ static int write_new(const struct textfile *p, const struct buf *text, mode_t mo
 	if (fd < 0)
 		return err_sys(e, "cannot make '%.200s'", p->fresh);
 	r = mode && fchmod(fd, mode) < 0 ? -errno : fd_write_all(fd, text->data, text->len);
-	if (r == 0 && renameat(p->dir, p->fresh, p->dir, p->name) < 0)
-		r = -errno;
+	if (r == 0)
+		r = put_in_place(p);
 	if (r == 0)
 		return 0;
 	(void)unlinkat(p->dir, p->fresh, 0);

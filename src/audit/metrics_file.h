@@ -2,9 +2,10 @@
 /* audit/metrics_file.h - the counts of many brigs in one file, for node_exporter's textfile
  * collector.
  *
- * PATH is replaced whole (written beside it, then renamed), so a reader never sees half of it;
- * PATH.lock keeps the writers apart. The text is the state: what it says is read, added to and
- * written again. */
+ * PATH is replaced whole (written beside it, then exchanged), so a reader never sees half of it;
+ * PATH.lock keeps the writers apart. Nothing waits for the disk: after a power cut counts may start
+ * from zero, which is what a scraper takes a reset for. The text is the state: what it says is
+ * read, added to and written again. */
 #pragma once
 
 #include <stdbool.h>

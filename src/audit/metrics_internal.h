@@ -22,5 +22,5 @@ struct metrics {
 
 size_t metric_buckets(enum metric id); /* bounds, +Inf not counted */
 
-/* Finds or makes; NULL without memory. Valid until the next call. */
-struct series *metrics_series(struct metrics *m, enum metric id, const char *a, const char *b);
+/* Finds or makes; NULL without memory, and when there are too many. Valid until the next call. */
+struct series *metrics_exact(struct metrics *m, enum metric id, const char *a, const char *b);

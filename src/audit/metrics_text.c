@@ -324,9 +324,9 @@ static bool read_sample(struct metrics *m, const char *at, const char *end, stru
 	s.value_len = (size_t)(end - at);
 	if (!follows(d, &s))
 		return false;
-	to = metrics_series(m, s.metric, s.labels[0], s.labels[1]);
-	if (!to || !str_eq(to->labels[0], s.labels[0]) || !str_eq(to->labels[1], s.labels[1]))
-		return false; /* more than there can be */
+	to = metrics_exact(m, s.metric, s.labels[0], s.labels[1]);
+	if (!to)
+		return false;
 	return *s.suffix ? put_part(to, &s, d) : put_counter(to, &s);
 }
 
@@ -342,7 +342,9 @@ int metrics_parse(struct metrics *m, const char *text, size_t n, struct err *e)
 		if (!stop)
 			return err_set(e, ERR_CONFIG, EINVAL, "line %u is cut off", line);
 		if (*at != '#' && !read_sample(m, at, stop, &d))
-			return err_set(e, ERR_CONFIG, EINVAL, "line %u is not brig's", line);
+			return m->lost ? err_nomem(e)
+				       : err_set(e, ERR_CONFIG, EINVAL, "line %u is not brig's",
+						 line);
 		at = stop + 1;
 	}
 	if (!complete(&d))

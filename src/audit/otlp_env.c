@@ -72,8 +72,8 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Blanks around are not part of it; %XX is a byte. NULL: a broken escape or a NUL. */
-static const char *decoded(struct arena *a, const char *from, const char *end)
+/* Blanks around are not part of it; %XX is a byte. -EINVAL: a broken escape, or a NUL. */
+static int decode(struct arena *a, const char *from, const char *end, const char **ret)
 {
 	char *out, *to;
 
@@ -82,20 +82,23 @@ static const char *decoded(struct arena *a, const char *from, const char *end)
 	while (from < end && is_blank(end[-1]))
 		end--;
 	out = to = arena_alloc(a, (size_t)(end - from) + 1);
-	for (; out && from < end; from++) {
+	if (!out)
+		return -ENOMEM;
+	for (; from < end; from++) {
 		char c = *from;
 
 		if (c == '%') {
 			if (end - from < 3 || hex(from[1]) < 0 || hex(from[2]) < 0)
-				return NULL;
+				return -EINVAL;
 			c = (char)(hex(from[1]) << 4 | hex(from[2]));
 			from += 2;
 		}
 		if (!c)
-			return NULL;
+			return -EINVAL;
 		*to++ = c;
 	}
-	return out;
+	*ret = out;
+	return 0;
 }
 
 static int take_pair(struct arena *a, const char *from, const char *end, struct otlp_pairs *ret,
@@ -103,12 +106,13 @@ static int take_pair(struct arena *a, const char *from, const char *end, struct 
 {
 	const char *equals = memchr(from, '=', (size_t)(end - from));
 	struct otlp_pair pair = { 0 }, *slot;
+	int r = equals ? decode(a, from, equals, &pair.name) : -EINVAL;
 
-	if (equals) {
-		pair.name = decoded(a, from, equals);
-		pair.value = decoded(a, equals + 1, end);
-	}
-	if (!pair.name || !pair.value || !pair.name[0])
+	if (r == 0)
+		r = decode(a, equals + 1, end, &pair.value);
+	if (r == -ENOMEM)
+		return err_nomem(e);
+	if (r < 0 || !pair.name[0])
 		return err_set(e, ERR_CONFIG, EINVAL, "part %zu is not NAME=VALUE", ret->n + 1);
 	if (ret->n == OTLP_PAIRS_MAX)
 		return err_set(e, ERR_CONFIG, E2BIG, "more than %d parts", OTLP_PAIRS_MAX);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/main.c - brig: finds the command and runs it. */
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "sandbox/manager.h"
 
 const struct command *const commands[] = { &cmd_run,        &cmd_exec,    &cmd_plan,  &cmd_doctor,
 					   &cmd_config,     &cmd_allow,   &cmd_audit, &cmd_schema,
@@ -38,9 +40,17 @@ static int unknown_command(const char *name)
 	return EXIT_BRIG;
 }
 
+/* Tells the library that the running program is brig (backend/bwrap/program.c). */
+extern const char brig_is_this_program[];
+const char brig_is_this_program[] = "brig";
+
 int main(int argc, char **argv)
 {
 	const struct command *c;
+	uint64_t letter;
+
+	if (argc == 3 && str_eq(argv[1], "_inside") && num_count(argv[2], &letter) == 0)
+		sandbox_inside((int)letter);
 
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;

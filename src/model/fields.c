@@ -34,7 +34,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = BOTH, .commands = ALL_CMDS },
 	[FIELD_BACKEND] = { .flag = "backend", .key = "backend", .variable = "BRIG_BACKEND",
 		.type = FIELD_T_WORD, .offset = AT(backend), .words = backends, .fallback = "auto",
-		.arg = "NAME", .help = "how it is isolated: auto, native or none (the host itself)",
+		.arg = "NAME", .help = "how it is isolated: auto, native, bwrap or none (the host itself)",
 		.honoured = BOTH, .commands = ALL_CMDS },
 	[FIELD_NETWORK] = { .flag = "network", .key = "network", .variable = "BRIG_NETWORK",
 		.type = FIELD_T_WORD, .offset = AT(network), .words = networks, .fallback = "none",

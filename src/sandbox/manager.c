@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "backend/bwrap/inside.h"
 #include "base/fd.h"
 #include "sandbox/recorder.h"
 #include "sandbox/sandbox.h"
@@ -82,22 +83,27 @@ int brig_manager_set(brig_manager *m, const char *key, const char *value, struct
 
 int brig_manager_ready(brig_manager *m, struct brig_error *be)
 {
-	const struct backend *b;
+	struct backend_choice c;
 	struct isolation got;
 	struct err e = { 0 };
 
-	if (backend_choose(m->spec, &b, &e) < 0 || b->probe(&got, &e) < 0)
+	if (backend_choose(m->spec, &c, &e) < 0 || c.backend->probe(m->spec, &got, &e) < 0)
 		return fail(&e, be);
 	return 0;
 }
 
+_Noreturn void sandbox_inside(int letter)
+{
+	bwrap_inside(letter);
+}
+
 int spec_backend(const struct spec *s, const char **name, struct err *e)
 {
-	const struct backend *b;
+	struct backend_choice c;
 
-	if (backend_choose(s, &b, e) < 0)
+	if (backend_choose(s, &c, e) < 0)
 		return -e->code;
-	*name = b->name;
+	*name = c.backend->name;
 	return 0;
 }
 

@@ -228,8 +228,10 @@ static void refuse(struct outcome *o, const struct err *e)
 static int permit(void *arg, struct err *e)
 {
 	struct run *r = arg;
+	int got = recorder_begin(r->recorder, r->o->id, r->backend->name, e);
 
-	return recorder_begin(r->recorder, r->o->id, r->backend->name, e);
+	r->o->unrecorded |= got < 0;
+	return got;
 }
 
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
@@ -275,6 +277,27 @@ static void report_own_limits(const struct spec *s, const struct run_io *io, str
 		outcome_hit(o, LIMIT_OUTPUT);
 }
 
+/* What auto did not take is told with the result and, because it is unusual, at once. */
+static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
+{
+	struct backend_choice c;
+	int result = backend_choose(r->spec, &c, e);
+
+	for (size_t i = 0; i < c.passed_count; i++) {
+		const char *name = c.passed[i].backend->name;
+		char line[512];
+
+		outcome_pass(r->o, name, c.passed[i].why.what);
+		if (result < 0 || !note)
+			continue;
+		(void)snprintf(line, sizeof(line), "auto chose %s and passed over %s: %s",
+			       c.backend->name, name, c.passed[i].why.what);
+		note(note_arg, line);
+	}
+	r->backend = c.backend;
+	return result;
+}
+
 /* The run itself. Whatever way it goes, *r->o says so afterwards. */
 static void conduct(struct run *r, note_fn *note, void *note_arg)
 {
@@ -283,7 +306,7 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 	uint64_t from = clock_us();
 	struct err e = { 0 };
 
-	if (backend_choose(r->spec, &r->backend, &e) < 0) {
+	if (choose(r, note, note_arg, &e) < 0) {
 		refuse(r->o, &e);
 		return;
 	}
@@ -300,6 +323,7 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 	if (r->unrecorded.code) {
 		r->o->kind = OUTCOME_FAILED;
 		r->o->error = r->unrecorded;
+		r->o->unrecorded = true;
 	}
 	if (r->o->started)
 		report_own_limits(r->spec, r->io, r->o);
@@ -309,6 +333,7 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 /* A run whose record ended early did not go well, whatever the command said. */
 static void failed_record(struct outcome *o, const struct err *e)
 {
+	o->unrecorded = true;
 	if (o->kind == OUTCOME_REFUSED || (o->kind == OUTCOME_FAILED && o->error.code))
 		return;
 	o->kind = OUTCOME_FAILED;
@@ -324,6 +349,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 
 	make_id(o->id);
 	if (recorder_new(s, &recorder, &e) < 0) {
+		o->unrecorded = true;
 		refuse(o, &e);
 		return;
 	}
@@ -333,14 +359,30 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 		failed_record(o, &e);
 }
 
+static void choice_json(const struct backend_choice *c, struct json *j)
+{
+	json_reopen(j);
+	json_key(j, "passed_over");
+	json_array(j);
+	for (size_t i = 0; i < c->passed_count; i++) {
+		json_object(j);
+		json_kstr(j, "backend", c->passed[i].backend->name);
+		json_kstr(j, "reason", c->passed[i].why.what);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
+}
+
 int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 {
-	const struct backend *b;
 	struct backend_plan *p = NULL;
+	struct backend_choice c;
 
-	if (backend_choose(s, &b, e) < 0 || b->plan(s, &p, NULL, e) < 0)
+	if (backend_choose(s, &c, e) < 0 || c.backend->plan(s, &p, NULL, e) < 0)
 		return -e->code;
-	b->plan_json(p, j);
-	(void)b->plan_free(p);
+	c.backend->plan_json(p, j);
+	choice_json(&c, j);
+	(void)c.backend->plan_free(p);
 	return 0;
 }

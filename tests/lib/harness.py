@@ -157,7 +157,7 @@ def brig_environment(env=None):
     """A small fixed environment and env's changes to it; None removes a variable."""
     names = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TERM": "dumb",
              "HOME": str(_now.home), "XDG_STATE_HOME": str(_now.state), "XDG_RUNTIME_DIR": str(_now.runtime)}
-    names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
+    names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS") or k == "BRIG_BACKEND"})
     names.update(env or {})
     return {k: v for k, v in names.items() if v is not None}
 

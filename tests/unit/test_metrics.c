@@ -130,8 +130,9 @@ static void counters_stop_at_the_largest_number(void **state UNUSED)
 
 static void too_many_label_values_become_other(void **state UNUSED)
 {
-	CLEANUP(metrics) struct metrics *m = metrics_new();
-	CLEANUP(mem) char *text = NULL;
+	CLEANUP(metrics) struct metrics *m = metrics_new(), *back = metrics_new();
+	CLEANUP(mem) char *text = NULL, *again = NULL;
+	struct err e;
 	char kind[32];
 
 	for (int i = 0; i < 2000; i++) {
@@ -141,6 +142,10 @@ static void too_many_label_values_become_other(void **state UNUSED)
 	text = rendered(m);
 	assert_true(strlen(text) < 64 * 1024);
 	assert_non_null(strstr(text, "brig_denials_total{kind=\"other\"} 14"));
+	assert_int_equal(metrics_parse(back, text, strlen(text), &e), 0);
+	metrics_add(back, METRIC_LIMIT_HITS, "memory", NULL, 1);
+	again = rendered(back);
+	assert_non_null(strstr(again, "brig_limit_hits_total{limit=\"other\"} 1\n"));
 }
 
 static void text_that_is_not_ours_is_refused(void **state UNUSED)

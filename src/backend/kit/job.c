@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/job.c - what a running sandbox reports, and how its end is judged.
+/* backend/kit/job.c - what a running sandbox reports, and how its end is judged.
  *
  * The outcome is decided by what was seen (a counter of the cgroup, the watch's verdict, the status
  * that init passed on), never guessed from an exit code. */
-#include "backend/native/job.h"
+#include "backend/kit/job.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -46,16 +46,14 @@ static void on_control(struct backend_job *j)
 static void look(struct backend_job *j)
 {
 	const struct limits *l = &j->plan->spec->limits;
-	const int tmpfs[] = {
-		j->given[INIT_FD_TMP]
-	}; /* HOME and the rest are the same file system */
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
-			   .tmpfs = tmpfs,
-			   .tmpfs_count = ARRAY_LEN(tmpfs),
+			   .tmpfs = &j->given[INIT_FD_TMP],
 			   .memory_max = j->watch_memory ? l->memory : 0,
 			   .tasks_max = j->watch_pids ? l->pids : 0 };
 	struct watch_usage used;
 
+	while (w.tmpfs_count < INSIDE_TMPFS_MAX && w.tmpfs[w.tmpfs_count] >= 0)
+		w.tmpfs_count++;
 	switch (watch_look(&w, &used)) {
 	case WATCH_MEMORY:
 		j->killed_memory = true;
@@ -142,7 +140,7 @@ static bool mounts_changed(const struct backend_job *j)
 	return poll(&p, 1, 0) != 0;
 }
 
-static enum job_event native_event(struct backend_job *j, bool alarm, struct outcome *o)
+enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
 {
 	struct epoll_event ev[EVENTS_AT_ONCE];
 	enum job_event said = JOB_NOTHING;
@@ -156,7 +154,7 @@ static enum job_event native_event(struct backend_job *j, bool alarm, struct out
 	return said;
 }
 
-static void native_signal(struct backend_job *j, int sig)
+void box_signal(struct backend_job *j, int sig)
 {
 	struct init_request r = { .signal = sig };
 
@@ -197,7 +195,7 @@ static void judge(const struct backend_job *j, const struct cgroup_events *seen,
 	}
 }
 
-static void native_finish(struct backend_job *j, struct outcome *o)
+void box_finish(struct backend_job *j, struct outcome *o)
 {
 	struct cgroup_events seen;
 
@@ -226,46 +224,3 @@ static void native_finish(struct backend_job *j, struct outcome *o)
 	}
 	(void)job_free(j);
 }
-
-int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
-		struct err *e)
-{
-	CLEANUP(native_plan) struct backend_plan *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return err_nomem(e);
-	if (box_plan_new(s, "native", &p->box, e) < 0)
-		return -e->code;
-	if (notes)
-		*notes = p->box->notes;
-	*ret = TAKE_PTR(p);
-	return 0;
-}
-
-struct backend_plan *native_plan_free(struct backend_plan *p)
-{
-	if (p)
-		(void)box_plan_free(p->box);
-	free(p);
-	return NULL;
-}
-
-static void native_plan_json(const struct backend_plan *p, struct json *j)
-{
-	box_plan_json(p->box, j);
-}
-
-const struct backend backend_native = {
-	.name = "native",
-	.kind = BACKEND_NATIVE,
-	.bit = ON_NATIVE,
-	.permits = true,
-	.probe = native_probe,
-	.plan = native_plan,
-	.plan_json = native_plan_json,
-	.plan_free = native_plan_free,
-	.start = native_start,
-	.event = native_event,
-	.signal = native_signal,
-	.finish = native_finish,
-};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/start.c - carries a plan out: everything from the first pipe to the running
+/* backend/kit/start.c - carries a plan out: everything from the first pipe to the running
  * command. */
 #include <fcntl.h>
 #include <limits.h>
@@ -17,11 +17,10 @@
 #include <sys/wait.h>
 #include <linux/sched.h>
 
-#include "backend/native/job.h"
+#include "backend/kit/job.h"
 
 #define LOCK_FOLDER "/run/brig"
 #define WATCH_TICK_NS (10 * 1000 * 1000)
-#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 /* Both ends of the command's streams, while they are being set up. */
 struct pipes {
@@ -67,7 +66,7 @@ static int cannot_limit(const char *what, struct err *e)
 }
 
 /* Each limit goes to the best enforcer there is. A written one that finds none stops the run. */
-static int choose_enforcers(struct backend_job *j, struct child_start *c, struct err *e)
+static int choose_enforcers(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	const struct spec *s = j->plan->spec;
 	const struct limits *l = &s->limits;
@@ -86,7 +85,7 @@ static int choose_enforcers(struct backend_job *j, struct child_start *c, struct
 	if (j->watch_disk)
 		j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (j->watch_pids)
-		c->nproc = l->pids * 2; /* a backstop between two looks */
+		c->inside.nproc = l->pids * 2; /* a backstop between two looks */
 	if (l->cpus && has & CGROUP_HAS_CPUS)
 		by[LIMIT_CPUS] = ENFORCER_CGROUP;
 	else if (l->cpus && l->cpus % 1000)
@@ -94,7 +93,7 @@ static int choose_enforcers(struct backend_job *j, struct child_start *c, struct
 	else if (l->cpus)
 		by[LIMIT_CPUS] = ENFORCER_AFFINITY;
 	if (by[LIMIT_CPUS] == ENFORCER_AFFINITY)
-		c->cpus = (unsigned)(l->cpus / 1000);
+		c->inside.cpus = (unsigned)(l->cpus / 1000);
 	if (has & CGROUP_HAS_SHARES)
 		by[LIMIT_CPU_SHARES] = ENFORCER_CGROUP;
 	else if (l->cpu_shares > 1024)
@@ -102,7 +101,7 @@ static int choose_enforcers(struct backend_job *j, struct child_start *c, struct
 	else if (l->cpu_shares < 1024)
 		by[LIMIT_CPU_SHARES] = ENFORCER_NICE;
 	if (by[LIMIT_CPU_SHARES] == ENFORCER_NICE)
-		c->nice = nice_of(l->cpu_shares);
+		c->inside.nice = nice_of(l->cpu_shares);
 	return 0;
 }
 
@@ -123,9 +122,10 @@ static int cgroup_lock(int how)
 static int make_cgroup(struct backend_job *j, struct err *e)
 {
 	const struct limits *l = &j->plan->spec->limits;
-	struct cgroup_limits want = {
-		.memory = l->memory, .cpus = l->cpus, .cpu_shares = l->cpu_shares, .pids = l->pids
-	};
+	struct cgroup_limits want = { .memory = l->memory,
+				      .cpus = l->cpus,
+				      .cpu_shares = l->cpu_shares,
+				      .pids = l->pids + j->kind->helpers };
 
 	/* Until the child is in it a leaf looks abandoned: no sweep meanwhile. */
 	j->cgroup_lock = cgroup_lock(LOCK_SH);
@@ -135,7 +135,7 @@ static int make_cgroup(struct backend_job *j, struct err *e)
 }
 
 /* Root only: the range of ids and the trees shown through it. */
-static int prepare_ids(struct backend_job *j, struct child_start *c, struct err *e)
+static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	struct box_plan *p = j->plan;
 
@@ -174,50 +174,66 @@ static bool lacks_clone3(int cgroup)
 
 /* Returns as fork does. No exit signal: an embedding program's own wait calls never see this child.
  */
-static pid_t clone_child(struct backend_job *j, struct child_start *c, uint64_t flags)
+static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t flags)
 {
 	int cgroup = cgroup_dirfd(j->cgroup);
 	struct clone_args a = {
-		.flags = cgroup >= 0 ? CLONE_INTO_CGROUP : 0,
+		.flags = flags | CLONE_PIDFD | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
 		.pidfd = (uint64_t)(uintptr_t)&j->pidfd,
 		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
 	};
 	pid_t pid;
 
-	/* A cgroup namespace made by clone would show the name of our own leaf inside. */
 	c->cgroup = j->cgroup;
 	c->wait_go = j->plan->by_root;
-	flags |= CLONE_PIDFD | (j->cgroup ? 0 : CLONE_NEWCGROUP);
-	a.flags |= flags;
 	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 	if (pid >= 0 || !lacks_clone3(cgroup))
 		return pid;
 	c->attach = cgroup >= 0;
 	c->wait_go |= c->attach;
-	return (pid_t)syscall(SYS_clone, (unsigned long)flags, NULL, &j->pidfd, NULL, NULL);
+	return (pid_t)syscall(SYS_clone, (unsigned long)(flags | CLONE_PIDFD), NULL, &j->pidfd,
+			      NULL, NULL);
 }
 
-static int spawn(struct backend_job *j, struct child_start *c, struct err *e)
+int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
+	      void (*entry)(const struct box_start *), struct err *e)
 {
-	uint64_t flags = NAMESPACES | (j->plan->spec->network == NETWORK_HOST ? 0 : CLONE_NEWNET);
 	sigset_t all, old;
 
-	c->maps_itself = !j->plan->by_root;
 	/* No handler of the embedding program may run in the child. */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	j->pid = clone_child(j, c, flags);
-	if (j->pid == 0)
-		child_main(c);
+	if (j->pid == 0) {
+		entry(c);
+		_exit(125);
+	}
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (j->pid > 0)
 		return 0;
 	(void)err_sys(e, "cannot make the namespaces of a sandbox");
-	return native_explain(e);
+	return box_explain(e);
+}
+
+int box_become(const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = c->plan;
+
+	if (syscall(SYS_setgroups, 0, NULL) < 0)
+		return err_sys(e, "cannot drop supplementary groups");
+	if (syscall(SYS_setresgid, p->gid, p->gid, p->gid) < 0 ||
+	    syscall(SYS_setresuid, p->uid, p->uid, p->uid) < 0)
+		return err_sys(e, "cannot become uid %u inside", p->uid);
+	return 0;
+}
+
+int box_wait(const struct box_start *c, struct err *e)
+{
+	return c->wait_go ? inside_wait(&c->inside, e) : 0;
 }
 
 /* What the child cannot do for itself. */
-static int complete_child(struct backend_job *j, const struct child_start *c, struct err *e)
+static int complete_child(struct backend_job *j, const struct box_start *c, struct err *e)
 {
 	struct init_request go = { 0 };
 	int r;
@@ -277,30 +293,39 @@ static void hint_at_host(const char *name, struct err *e)
 	}
 }
 
-static int started(struct backend_job *j, struct err *e)
+/* What the inside says when it could not go on. */
+static int failed_inside(const struct backend_job *j, const struct init_msg *m, struct err *e)
 {
-	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	*e = m->err;
+	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
+	if (!e->code)
+		e->code = EIO;
+	if (e->kind == ERR_NOT_FOUND)
+		hint_at_host(j->plan->argv[0], e);
+	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
+}
+
+static int started(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
+			      { .fd = j->pidfd, .events = POLLIN } };
 	int fds[INIT_FD_COUNT];
 	size_t n = INIT_FD_COUNT;
 	struct init_msg m;
-	ssize_t r;
+	bool spoke;
 
-	while (poll(&p, 1, -1) < 0)
+	while (poll(p, ARRAY_LEN(p), -1) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "cannot wait for the sandbox");
-	r = fd_recv(j->control, &m, sizeof(m), fds, &n);
-	if (r != (ssize_t)sizeof(m))
+	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
+	if (spoke && m.said != INIT_FAILED)
+		keep_fds(j, &m, fds, n);
+	if (j->kind->heard && j->kind->heard(j, c, spoke ? &m : NULL, e) < 0)
+		return -e->code;
+	if (!spoke)
 		return err_set(e, ERR_INTERNAL, ECHILD, "the sandbox died while it was set up");
-	if (m.said == INIT_FAILED) {
-		*e = m.err;
-		e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
-		if (!e->code)
-			e->code = EIO;
-		if (e->kind == ERR_NOT_FOUND)
-			hint_at_host(j->plan->argv[0], e);
-		return e->kind == ERR_INTERNAL ? native_explain(e) : -e->code;
-	}
-	keep_fds(j, &m, fds, n);
+	if (m.said == INIT_FAILED)
+		return failed_inside(j, &m, e);
 	j->isolation.landlock_abi = m.landlock;
 	return 0;
 }
@@ -338,7 +363,7 @@ static void describe(struct backend_job *j)
 	i->user_ns = i->pid_ns = i->mount_ns = i->ipc_ns = i->uts_ns = i->cgroup_ns = true;
 	i->net_ns = p->spec->network != NETWORK_HOST;
 	i->no_new_privs = i->capabilities_dropped = true;
-	i->read_only_root = p->spec->read_only_root;
+	i->read_only_root = p->read_only_root;
 	i->seccomp = fields[FIELD_PROFILE].words[p->spec->profile];
 	i->cgroup = cgroup_version(j->cgroup);
 	i->network = fields[FIELD_NETWORK].words[p->spec->network];
@@ -346,12 +371,13 @@ static void describe(struct backend_job *j)
 	i->gid_inside = p->gid;
 }
 
-static struct backend_job *job_new(struct box_plan *p, const char *id)
+static struct backend_job *job_new(const struct box_kind *kind, struct box_plan *p, const char *id)
 {
 	struct backend_job *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return NULL;
+	j->kind = kind;
 	j->plan = p;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
 	j->pid = j->pidfd = j->control = j->events = j->timer = j->disk.fd = j->cgroup_lock = -1;
@@ -359,21 +385,29 @@ static struct backend_job *job_new(struct box_plan *p, const char *id)
 	return j;
 }
 
-static void close_prepared(struct child_start *c)
+static void close_prepared(struct box_start *c)
 {
 	for (size_t i = 0; i < ARRAY_LEN(c->prepared); i++)
 		c->prepared[i] = fd_close(c->prepared[i]);
 }
 
-/* Every step before the clone: after it only the child's own work is left. */
-static int prepare(struct backend_job *j, struct child_start *c, const struct job_want *w,
-		   struct pipes *pipes, struct err *e)
+static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w,
+			const struct pipes *pipes)
 {
-	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
-		return -e->code;
-	if (pipes_open(pipes, w, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0)
-		return -e->code;
-	j->control = TAKE_FD(pipes->control[0]);
+	const struct box_plan *p = j->plan;
+
+	c->argv = p->argv;
+	c->envp = p->envp;
+	c->path = p->path_value;
+	c->cwd = p->cwd;
+	c->uid = p->uid;
+	c->writable = p->writable;
+	c->writable_count = p->writable_count;
+	c->tmpfs[0] = "/tmp"; /* HOME and the rest are the same file system */
+	c->tmpfs_count = 1;
+	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
+	c->rlimit_count = p->rlimit_count;
+	c->profile = (unsigned)p->spec->profile;
 	c->control = pipes->control[1];
 	c->in = pipes->in[0];
 	c->out = pipes->out[1];
@@ -384,6 +418,19 @@ static int prepare(struct backend_job *j, struct child_start *c, const struct jo
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = j->protect;
+	c->count_written = p->spec->limits.disk;
+}
+
+/* Every step before the clone: after it only the child's own work is left. */
+static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		   struct pipes *pipes, struct err *e)
+{
+	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
+		return -e->code;
+	if (pipes_open(pipes, w, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0)
+		return -e->code;
+	j->control = TAKE_FD(pipes->control[0]);
+	fill_inside(j, &c->inside, w, pipes);
 	return 0;
 }
 
@@ -410,33 +457,44 @@ static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct 
 	return 0;
 }
 
-int native_start(struct backend_plan *plan, const struct job_want *w, struct job_io *io,
-		 struct backend_job **ret, struct err *e)
+static int run_child(struct backend_job *j, struct box_start *c, struct pipes *pipes,
+		     const struct job_want *w, struct err *e)
 {
-	struct box_plan *p = plan->box;
-	CLEANUP(job) struct backend_job *j = job_new(p, w->id);
+	int r = prepare(j, c, w, pipes, e);
+
+	if (r == 0)
+		r = j->kind->spawn(j, c, e);
+	j->cgroup_lock = fd_close(j->cgroup_lock);
+	pipes->control[1] = fd_close(pipes->control[1]);
+	pipes->out[1] = fd_close(pipes->out[1]);
+	pipes->err[1] = fd_close(pipes->err[1]);
+	close_prepared(c);
+	if (r < 0)
+		return r;
+	/* A child that is gone already has left its reason. */
+	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
+		return -e->code;
+	return started(j, c, e);
+}
+
+int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,
+	      struct job_io *io, struct backend_job **ret, struct err *e)
+{
+	CLEANUP(job) struct backend_job *j = job_new(kind, p, w->id);
 	struct pipes pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
-	struct child_start c = { .plan = p, .control = -1, .in = -1, .out = -1, .err = -1 };
+	struct box_start c = { .plan = p, .own = own };
 	int r;
 
 	if (!j)
 		return err_nomem(e);
+	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
 	memset(c.prepared, -1, sizeof(c.prepared));
-	r = prepare(j, &c, w, &pipes, e);
-	if (r == 0)
-		r = spawn(j, &c, e);
-	j->cgroup_lock = fd_close(j->cgroup_lock);
-	pipes.control[1] = fd_close(pipes.control[1]);
-	pipes.out[1] = fd_close(pipes.out[1]);
-	pipes.err[1] = fd_close(pipes.err[1]);
-	close_prepared(&c);
-	if (r == 0 &&
-	    (complete_child(j, &c, e) < 0 || give_permit(j, w, e) < 0 || started(j, e) < 0 ||
-	     listen_events(j, e) < 0 || take_io(j, &pipes, w->tty, io, e) < 0))
+	r = run_child(j, &c, &pipes, w, e);
+	if (r == 0 && (listen_events(j, e) < 0 || take_io(j, &pipes, w->tty, io, e) < 0))
 		r = -e->code;
 	pipes_done(&pipes);
 	if (r < 0)
-		return e->kind == ERR_INTERNAL ? native_explain(e) : r;
+		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
 	describe(j);
 	*ret = TAKE_PTR(j);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/probe.c - can this machine do it, and if not, why not.
+/* backend/kit/probe.c - can this machine do it, and if not, why not.
  *
  * The probe is a real run of `true` with the layout of every other run, so it cannot say yes where
  * a run would fail. The explanation looks for the known causes one by one and names the one it
@@ -8,8 +8,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
-#include "backend/native/job.h"
+#include "backend/kit/job.h"
 #include "base/clock.h"
 
 #define PROBE_MS 5000
@@ -44,7 +45,16 @@ static bool in_container(void)
 	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
-int native_explain(struct err *e)
+bool box_doubtful(void)
+{
+	for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+		if ((geteuid() != 0 || causes[i].root_too) &&
+		    reads(causes[i].path, causes[i].value))
+			return true;
+	return in_container() || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
+}
+
+int box_explain(struct err *e)
 {
 	if (e->hint[0] || (e->code != EPERM && e->code != EACCES && e->code != ENOSPC &&
 			   e->code != EINVAL && e->code != EUSERS && e->code != ENOSYS))
@@ -70,34 +80,48 @@ int native_explain(struct err *e)
 	return -e->code;
 }
 
-static int wait_end(struct backend_job *j, int events)
+static int wait_end(const struct backend *b, struct backend_job *j, int events)
 {
 	struct pollfd p = { .fd = events, .events = POLLIN };
 
 	while (poll(&p, 1, PROBE_MS) > 0)
-		if (backend_native.event(j, false, NULL) == JOB_ENDED)
+		if (b->event(j, false, NULL) == JOB_ENDED)
 			return 0;
 	return -ETIMEDOUT;
 }
 
-static int try_run(struct spec *s, struct isolation *ret, struct err *e)
+static int try_plan(const struct backend *b, struct backend_plan *p, struct outcome *o,
+		    struct err *e)
 {
-	CLEANUP(native_plan) struct backend_plan *p = NULL;
-	CLEANUP(outcome) struct outcome *o = outcome_new();
 	char id[33];
 	struct job_want w = { .no_input = true, .id = id };
 	struct backend_job *j = NULL;
 	struct job_io io;
 
-	if (!o)
-		return err_nomem(e);
 	(void)snprintf(id, sizeof(id), "probe-%d-%llx", getpid(), (unsigned long long)clock_us());
-	if (native_plan(s, &p, NULL, e) < 0 || native_start(p, &w, &io, &j, e) < 0)
+	if (b->start(p, &w, &io, &j, e) < 0)
 		return -e->code;
-	(void)wait_end(j, io.events);
+	(void)wait_end(b, j, io.events);
 	(void)fd_close(io.out);
 	(void)fd_close(io.err);
-	backend_native.finish(j, o);
+	b->finish(j, o);
+	return 0;
+}
+
+static int try_run(const struct backend *b, struct spec *s, struct isolation *ret, struct err *e)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	struct backend_plan *p = NULL;
+	int r;
+
+	if (!o)
+		return err_nomem(e);
+	if (b->plan(s, &p, NULL, e) < 0)
+		return -e->code;
+	r = try_plan(b, p, o, e);
+	(void)b->plan_free(p);
+	if (r < 0)
+		return r;
 	if (o->kind != OUTCOME_EXITED || o->exit_code != 0)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "a trial run of 'true' ended as %s",
 			       outcome_name(o->kind));
@@ -105,7 +129,7 @@ static int try_run(struct spec *s, struct isolation *ret, struct err *e)
 	return 0;
 }
 
-int native_probe(struct isolation *ret, struct err *e)
+int box_probe(const struct backend *b, struct isolation *ret, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	char *const argv[] = { (char[]){ "true" }, NULL };
@@ -115,5 +139,5 @@ int native_probe(struct isolation *ret, struct err *e)
 		return -e->code;
 	if (spec_set_argv(s, 1, argv, e) < 0 || spec_check(s, &at, e) < 0)
 		return -e->code;
-	return try_run(s, ret, e);
+	return try_run(b, s, ret, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/init.c - process 1 of the sandbox, under the same filter as the command.
+/* backend/kit/init.c - process 1 of the sandbox, under the same filter as the command.
  *
  * It starts the command, reaps whatever becomes an orphan, passes signals on, and leaves when the
  * command ends or the monitor is gone. When it leaves, the kernel ends everything else in here. */
@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "backend/native/child.h"
+#include "backend/kit/inside.h"
 #include "base/clock.h"
 #include "base/str.h"
 
@@ -39,7 +39,7 @@ static void default_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static int place_streams(const struct child_start *c, int terminal)
+static int place_streams(const struct inside *c, int terminal)
 {
 	int in = c->tty ? terminal : c->in, out = c->tty ? terminal : c->out,
 	    err = c->tty ? terminal : c->err;
@@ -54,9 +54,9 @@ static int place_streams(const struct child_start *c, int terminal)
 }
 
 /* execve along PATH, without malloc. ENOENT only when no folder has it; EACCES wins over ENOENT. */
-static int exec_command(const struct box_plan *p)
+static int exec_command(const struct inside *p)
 {
-	const char *name = p->argv[0], *path = p->path_value;
+	const char *name = p->argv[0], *path = p->path;
 	char *const *argv = (char *const *)(uintptr_t)p->argv, *const *envp =
 								       (char *const *)(uintptr_t)
 									       p->envp;
@@ -84,7 +84,7 @@ static int exec_command(const struct box_plan *p)
 }
 
 /* Runs in the memory of init until it execs: what it leaves in *failed is seen there. */
-static pid_t start(const struct child_start *c, int terminal, volatile int *failed)
+static pid_t start(const struct inside *c, int terminal, volatile int *failed)
 {
 	pid_t pid = vfork(); /* allow vfork: init has one thread and the child only execs */
 
@@ -94,7 +94,7 @@ static pid_t start(const struct child_start *c, int terminal, volatile int *fail
 	(void)setsid();
 	*failed = -place_streams(c, terminal);
 	if (!*failed)
-		*failed = exec_command(c->plan);
+		*failed = exec_command(c);
 	_exit(127);
 }
 
@@ -109,7 +109,7 @@ static int open_slave(int master)
 	return open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
 }
 
-static void say_started(const struct child_start *c, int landlock, uint64_t at, int *fds)
+static void say_started(const struct inside *c, int landlock, uint64_t at, int *fds)
 {
 	struct init_msg m = { .said = INIT_STARTED, .landlock = landlock, .at = at };
 	int list[INIT_FD_COUNT];
@@ -144,7 +144,7 @@ static uint64_t written(void)
 }
 
 /* Reaps what there is; when the command itself is among it, tells the monitor and leaves. */
-static void reap(const struct child_start *c, pid_t command)
+static void reap(const struct inside *c, pid_t command)
 {
 	int status;
 	pid_t pid;
@@ -154,13 +154,13 @@ static void reap(const struct child_start *c, pid_t command)
 
 		if (pid != command)
 			continue;
-		m.written = c->plan->spec->limits.disk ? written() : 0;
+		m.written = c->count_written ? written() : 0;
 		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		_exit(0);
 	}
 }
 
-static _Noreturn void serve(const struct child_start *c, pid_t command)
+static _Noreturn void serve(const struct inside *c, pid_t command)
 {
 	struct pollfd p = { .fd = c->control, .events = POLLIN };
 	sigset_t none;
@@ -187,9 +187,9 @@ static _Noreturn void serve(const struct child_start *c, pid_t command)
 	}
 }
 
-static void command_failed(const struct child_start *c, int code, struct err *e)
+static void command_failed(const struct inside *c, int code, struct err *e)
 {
-	const char *name = c->plan->argv[0];
+	const char *name = c->argv[0];
 	bool missing = code == ENOENT || code == ENOTDIR;
 
 	/* ENOENT for a file that is there: its interpreter, or loader, is not. */
@@ -211,7 +211,7 @@ static void wait_a_moment(void)
 	(void)ppoll(NULL, 0, &moment, &none);
 }
 
-_Noreturn void init_main(const struct child_start *c, int landlock, int *fds)
+_Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 {
 	struct sigaction sa = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
 	int terminal = c->tty ? open_slave(fds[INIT_FD_PTY]) : -1, null;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/native/landlock.h"
+#include "backend/kit/landlock.h"
 
 #include <fcntl.h>
 #include <linux/landlock.h>

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "base/url.h"
 
@@ -91,27 +92,6 @@ static int open_request(const struct send *s, struct err *e)
 		return err_sys(e, "cannot keep what is to be sent");
 	}
 	return TAKE_FD(fd);
-}
-
-/* Beside ourselves, as in a build folder or a private copy; else where it is installed. */
-static int find_program(char *path, size_t n, struct err *e)
-{
-	ssize_t len = readlink("/proc/self/exe", path, n);
-	char *slash;
-
-	if (len > 0 && (size_t)len < n - sizeof(PROGRAM)) {
-		path[len] = '\0';
-		slash = strrchr(path, '/');
-		if (slash)
-			(void)snprintf(slash + 1, n - (size_t)(slash + 1 - path), PROGRAM);
-		if (slash && access(path, X_OK) == 0)
-			return 0;
-	}
-	(void)snprintf(path, n, "%s/%s", BRIG_LIBEXECDIR, PROGRAM);
-	if (access(path, X_OK) == 0)
-		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOENT, "the program %s is not installed", PROGRAM),
-	       err_hint(e, "install it as '%s'; nothing was sent", path);
 }
 
 /* The rest of the environment stays here: it may hold anybody's secrets. */
@@ -207,7 +187,7 @@ int send_detached(const struct send *s, struct err *e)
 	struct launch l = { 0 };
 	int r;
 
-	if (find_program(l.program, sizeof(l.program), e) < 0)
+	if (program_find(PROGRAM, l.program, sizeof(l.program), e) < 0)
 		return -e->code;
 	request = open_request(s, e);
 	if (request < 0)

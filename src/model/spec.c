@@ -350,8 +350,8 @@ static const struct {
 	LIST(egress.allow), LIST(egress.deny),   LIST(egress.groups),
 	LIST(mount_roots),  LIST(builtin_tools), LIST(command),
 	LIST(copies),       LIST(companions),    LIST(labels),
-	LIST(ports),        LIST(notes),         LIST(code.args),
-	LIST(code.params),
+	LIST(ports),        LIST(notes),         LIST(audit.anchor),
+	LIST(code.args),    LIST(code.params),
 #undef LIST
 };
 

@@ -50,7 +50,9 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/workspaces", "brig/workspaces/lock", "brig/trusted", "brig/quarantine", "brig/audit", "brig/ssh")
+KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/spare", "brig/trusted", "brig/quarantine", "brig/audit",
+        "brig/ssh")
+KEPT_BELOW = ("brig/audit/", "brig/quarantine/", "brig/workspaces/spare/")
 
 IS_ROOT = os.geteuid() == 0
 MUST_RUN = os.environ.get("CI") == "true" or os.environ.get("MUST_RUN") == "1"
@@ -161,7 +163,7 @@ def brig_environment(env=None):
     """A small fixed environment and env's changes to it; None removes a variable."""
     names = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TERM": "dumb",
              "HOME": str(_now.home), "XDG_STATE_HOME": str(_now.state), "XDG_RUNTIME_DIR": str(_now.runtime)}
-    names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
+    names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS") or k == "BRIG_BACKEND"})
     names.update(env or {})
     return {k: v for k, v in names.items() if v is not None}
 
@@ -329,7 +331,7 @@ class Place:
     def _files(self):
         found = {str(self.home / p) for p in tree(self.home)}
         for folder in (self.state, self.runtime):
-            found |= {str(folder / p) for p in tree(folder) if p not in KEPT and not p.startswith(("brig/audit/", "brig/quarantine/"))}
+            found |= {str(folder / p) for p in tree(folder) if p not in KEPT and not p.startswith(KEPT_BELOW)}
         for entry in os.scandir(self.tmp):
             if IS_ROOT or entry.name.startswith("brig"):
                 found.add(entry.path)
@@ -599,6 +601,11 @@ def _prepare(base):
         sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
     shutil.copy(_brig_given(), base / "bin/brig")
     (base / "bin/brig").chmod(0o755)
+    for name in ("brig-send", "brig-audit"):
+        helper = _brig_given().with_name(name)
+        if helper.exists():
+            shutil.copy(helper, base / "bin" / name)
+            (base / "bin" / name).chmod(0o755)
     wrap = shlex.split(os.environ.get("BRIG_WRAP", ""))
     if wrap:
         program = shutil.which(wrap[0]) or sys.exit(f"harness: no '{wrap[0]}', named by BRIG_WRAP")

@@ -3,8 +3,8 @@
  *
  * It is mounted last, over whatever the workspace shows there. In the workspace the mount needs a
  * name to stand on: the user's own file of that name is covered and stays as it is; a missing one
- * is a placeholder of protect.c's, gone after the run. Elsewhere the folder around it is covered as
- * well, so that a writable root cannot be used to move it away. */
+ * is a placeholder of protect.c's, gone after the run. Elsewhere, in a root that is writable, the
+ * folder around it is covered as well, so that it cannot be moved away. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -64,5 +64,6 @@ int plan_code(struct box_plan *p, struct err *e)
 		return -e->code;
 	o->data = s->code.text;
 	o->size = s->code.size;
-	return work || plan_op(p, OP_COVER, CODE_FOLDER, e) ? 0 : -e->code;
+	/* A root that is sealed needs no more. */
+	return work || s->read_only_root || plan_op(p, OP_COVER, CODE_FOLDER, e) ? 0 : -e->code;
 }

@@ -9,6 +9,7 @@
 
 #include "backend/kit/gitconfig.h"
 #include "backend/kit/journal.h"
+#include "backend/kit/placeholder.h"
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -85,18 +86,6 @@ static int parent_of(int tree, const char *path, const char **name)
 	return fd_open_nolinks(tree, dir, O_RDONLY | O_DIRECTORY, FD_BENEATH);
 }
 
-/* Makes a placeholder: an empty folder, or a file that nobody may open. */
-static bool make(int dir, const char *name, bool file)
-{
-	int fd;
-
-	if (!file)
-		return mkdirat(dir, name, 0755) == 0;
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0);
-	(void)fd_close(fd);
-	return fd >= 0;
-}
-
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
 static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 {
@@ -104,26 +93,24 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 	int tree = tree_fd(t, n->tree, e);
 	CLEANUP(fd) int dir = -1;
 	const char *name;
-	struct stat st;
+	int r;
 
 	if (tree < 0)
 		return -e->code;
 	dir = parent_of(tree, n->path, &name);
-	if (dir >= 0 && make(dir, name, n->file)) {
+	r = dir < 0   ? -ENOENT
+	    : n->file ? placeholder_file(dir, name)
+		      : placeholder_put(journal_folder(j), dir, name);
+	if (r == 0) {
 		t->placeholder[i] = true;
-		/* Root makes it for somebody else, who must be able to see that it is empty. */
-		if (geteuid() == 0 && fstat(dir, &st) == 0 && st.st_uid != 0 &&
-		    fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
-			return err_sys(e, "cannot hold '%s'", n->path);
 		return 0;
 	}
-	if (dir >= 0 && errno == EEXIST) {
+	if (r == -EEXIST) {
 		t->placeholder[i] = journal_named(j, n->tree, n->path);
 		return 0;
 	}
 	if (n->file)
-		return errno = dir < 0 ? -dir : errno,
-		       err_sys(e, "the code has no place to appear at '%s'", n->inside),
+		return errno = -r, err_sys(e, "the code has no place to appear at '%s'", n->inside),
 		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
 	t->plan->ops[n->op].skip = true;
 	return 0;
@@ -158,7 +145,7 @@ static int claim(struct protect *t, struct journal *j, struct err *e)
 	}
 	if (text.failed)
 		return err_nomem(e);
-	t->claim = journal_write(j, t->id, buf_str(&text), e);
+	t->claim = journal_claim(j, buf_str(&text), e);
 	return t->claim < 0 ? -e->code : 0;
 }
 
@@ -193,7 +180,10 @@ static int begin(struct protect *t, struct err *e)
 	struct stat st;
 	int workspace;
 
-	if (journal_open(&t->plan->workspace_ident, &j, e) < 0 || claim(t, j, e) < 0)
+	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
+		return -e->code;
+	journal_clean(j);
+	if (claim(t, j, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		if (t->plan->protected[i].covered && hold(t, j, i, e) < 0)
@@ -330,20 +320,8 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 	return found == PROTECT_QUIET && !names_in_place(t) ? PROTECT_LOST : found;
 }
 
-static bool folder_empty(int dir, const char *name)
-{
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	bool empty = d;
-
-	for (struct dirent *e; empty && (e = readdir(d));)
-		empty = str_eq(e->d_name, ".") || str_eq(e->d_name, "..");
-	if (d)
-		(void)closedir(d);
-	return empty;
-}
-
-static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
+static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
+		       const struct journal *j)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
@@ -353,18 +331,25 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	struct ident now;
 	struct stat st;
 
-	if (tree < 0 || n->file) /* what is under the code was never in reach */
+	if (tree < 0)
 		return;
 	dir = parent_of(tree, n->path, &name);
+	if (n->file) { /* what is under the code was never in reach */
+		if (dir >= 0 && t->placeholder[i] && !journal_shared(j))
+			placeholder_file_take(dir, name);
+		return;
+	}
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	now = ident_of(&st);
-	/* An empty folder is still the placeholder, and journal_clean's to remove. */
 	if (t->placeholder[i]) {
-		if (!S_ISDIR(st.st_mode) || !folder_empty(dir, name))
+		bool ours = journal_shared(j) ? placeholder_is(dir, name)
+					      : placeholder_take(journal_folder(j), dir, name);
+
+		if (!ours)
 			quarantine(t, o, tree, n->path, "made during the run");
 		return;
 	}
+	now = ident_of(&st);
 	if (!n->existed && !n->covered) {
 		quarantine(t, o, tree, n->path, "made during the run");
 		return;
@@ -439,25 +424,6 @@ static void new_repository(struct protect *t, struct outcome *o, int tree)
 			   "made during the run with more than plain settings");
 }
 
-/* Our own placeholders, by descriptor: the tree may have been renamed meanwhile. */
-static void drop_placeholders(struct protect *t, const struct journal *j)
-{
-	struct err e;
-
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *n = &t->plan->protected[i];
-		int tree = t->placeholder[i] ? tree_fd(t, n->tree, &e) : -1;
-		CLEANUP(fd) int dir = -1;
-		const char *name;
-
-		if (tree < 0 || journal_held(j, n->tree, n->path))
-			continue;
-		dir = parent_of(tree, n->path, &name);
-		if (dir >= 0)
-			placeholder_remove(dir, name);
-	}
-}
-
 /* The command may have taken the owner's rights from a folder; brig needs them for a moment. */
 static void open_trees(struct protect *t)
 {
@@ -485,17 +451,14 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	struct err e;
 	int workspace;
 
-	/* Our claim lapses first, so that journal_clean sees our placeholders as nobody's. */
-	t->claim = fd_close(t->claim);
-	if (journal_open(&t->plan->workspace_ident, &j, &e) < 0)
+	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
 	open_trees(t);
 	for (size_t i = 0; i < t->plan->protected_count; i++)
-		look_after(t, o, i, cover_lost);
+		look_after(t, o, i, cover_lost, j);
 	workspace = tree_fd(t, t->plan->workspace, &e);
 	if (workspace >= 0)
 		new_repository(t, o, workspace);
-	drop_placeholders(t, j);
 	journal_clean(j);
 	close_trees(t);
 }

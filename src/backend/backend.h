@@ -33,6 +33,13 @@ struct job_want {
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
+
+	/* For a start that takes long. When a wake descriptor (-1: none) is readable, asked_to_stop
+	 * says whether to give up; note has something to tell meanwhile. Either may be NULL. */
+	int wake[2];
+	bool (*asked_to_stop)(void *arg);
+	void (*note)(void *arg, const char *text);
+	void *arg;
 };
 
 /* What a running job told. */
@@ -71,6 +78,7 @@ struct backend {
 };
 
 extern const struct backend backend_native, backend_none;
+extern const struct backend backend_docker;
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
+#include "backend/docker/ledger.h"
 #include "backend/kit/journal.h"
 
-static const struct backend *const all[] = { &backend_native, &backend_none };
+static const struct backend *const all[] = { &backend_native, &backend_docker, &backend_none };
 
 static const struct backend *by_kind(enum backend_kind kind)
 {
@@ -24,6 +25,7 @@ static const char *one_that_honours(const struct field *f)
 void backends_tidy(void)
 {
 	journal_sweep();
+	docker_sweep();
 }
 
 static int check_honoured(const struct spec *s, const struct backend *b, struct err *e)
@@ -43,14 +45,19 @@ static int check_honoured(const struct spec *s, const struct backend *b, struct 
 	return 0;
 }
 
-static int check_later(const struct spec *s, struct err *e)
+static int check_later(const struct spec *s, const struct backend *b, struct err *e)
 {
 	if (s->workspace_mode == WORKSPACE_OVERLAY)
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 			       "workspace.mode 'overlay' is not in this version of brig"),
 		       err_hint(e, "use --policy readonly to keep the workspace as it is");
-	if (s->network == NETWORK_NONE || s->network == NETWORK_HOST)
+	if (s->network == NETWORK_NONE || s->network == NETWORK_HOST ||
+	    (s->network == NETWORK_BRIDGE && b->kind == BACKEND_DOCKER))
 		return 0;
+	if (s->network == NETWORK_BRIDGE)
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' has no network 'bridge'",
+			       b->name),
+		       err_hint(e, "backend 'docker' can; or use --network none");
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "network '%s' is not in this version of brig",
 		       fields[FIELD_NETWORK].words[s->network]),
 	       err_hint(e, "use --network none, or --network host to share the host's network");
@@ -90,7 +97,7 @@ int backend_choose(const struct spec *s, const struct backend **ret, struct err 
 			       "backend '%s' is not in this version of brig",
 			       fields[FIELD_BACKEND].words[s->backend]),
 		       err_hint(e, "use --backend native");
-	if ((!host && check_later(s, e) < 0) || (host && check_host_run(s, e) < 0) ||
+	if ((!host && check_later(s, b, e) < 0) || (host && check_host_run(s, e) < 0) ||
 	    check_honoured(s, b, e) < 0)
 		return -e->code;
 	*ret = b;

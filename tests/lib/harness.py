@@ -50,7 +50,8 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/workspaces", "brig/workspaces/lock", "brig/trusted", "brig/quarantine", "brig/audit")
+KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/spare", "brig/trusted", "brig/quarantine", "brig/audit")
+KEPT_BELOW = ("brig/audit/", "brig/quarantine/", "brig/workspaces/spare/")
 
 IS_ROOT = os.geteuid() == 0
 MUST_RUN = os.environ.get("CI") == "true" or os.environ.get("MUST_RUN") == "1"
@@ -324,7 +325,7 @@ class Place:
     def _files(self):
         found = {str(self.home / p) for p in tree(self.home)}
         for folder in (self.state, self.runtime):
-            found |= {str(folder / p) for p in tree(folder) if p not in KEPT and not p.startswith(("brig/audit/", "brig/quarantine/"))}
+            found |= {str(folder / p) for p in tree(folder) if p not in KEPT and not p.startswith(KEPT_BELOW)}
         for entry in os.scandir(self.tmp):
             if IS_ROOT or entry.name.startswith("brig"):
                 found.add(entry.path)

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "backend/kit/journal.h"
+#include "backend/kit/placeholder.h"
 #include "base/state.h"
 #include "base/str.h"
 
@@ -50,7 +51,7 @@ static void make(const char *name)
 }
 
 /* Claims names (NULL-terminated) and makes them, as a run does at its start. */
-static int claim(const char *id, const char *const *names)
+static int claim(const char *const *names)
 {
 	CLEANUP(journal) struct journal *j = NULL;
 	char text[8192] = "";
@@ -60,66 +61,53 @@ static int claim(const char *id, const char *const *names)
 
 	for (const char *const *n = names; *n; n++)
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s\t%s\n", tree, *n);
-	must(journal_open(&workspace, &j, &e) == 0);
-	fd = journal_write(j, id, text, &e);
+	must(journal_open(&workspace, -1, &j, &e) == 0);
+	fd = journal_claim(j, text, &e);
 	must(fd >= 0);
 	for (; *names; names++)
 		make(*names);
 	return fd;
 }
-#define CLAIM(id, ...) claim((id), (const char *const[]){ __VA_ARGS__, NULL })
+#define CLAIM(...) claim((const char *const[]){ __VA_ARGS__, NULL })
 
 static void clean(void)
 {
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
 
-	must(journal_open(&workspace, &j, &e) == 0);
+	must(journal_open(&workspace, -1, &j, &e) == 0);
 	journal_clean(j);
 }
 
+/* By a run that lives. */
 static bool held(const char *name)
 {
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
 
-	must(journal_open(&workspace, &j, &e) == 0);
-	return journal_held(j, tree, name);
+	must(journal_open(&workspace, -1, &j, &e) == 0);
+	return journal_shared(j) && journal_named(j, tree, name);
 }
 
-static char found[PATH_MAX];
-static const char *wanted;
+static char found[PATH_MAX + 64];
 
-/* Journals are the files in the state folder other than locks; `wanted` is how the name ends. */
-static int look(const char *path, const struct stat *st UNUSED, int type, struct FTW *f)
+static const char *journal_path(void)
 {
-	const char *name = path + f->base;
-
-	if (type != FTW_D && strcmp(name, "lock") != 0 && str_ends_nocase(name, wanted))
-		(void)snprintf(found, sizeof(found), "%s", path);
-	return 0;
-}
-
-/* Where the journal of a run lies, or "". */
-static const char *journal_of(const char *id)
-{
-	char path[PATH_MAX + 16];
-
-	found[0] = '\0';
-	wanted = id;
-	(void)snprintf(path, sizeof(path), "%s/state", top);
-	must(nftw(path, look, 16, FTW_PHYS) == 0);
+	(void)snprintf(found, sizeof(found), "%s/state/brig/workspaces/journal", top);
 	return found;
 }
 
 static void expect_no_trace(void)
 {
-	assert_string_equal(journal_of(""), "");
+	struct stat st;
+
+	assert_int_equal(lstat(journal_path(), &st), 0);
+	assert_int_equal(st.st_size, 0);
 }
 
 static void a_name_is_held_while_its_run_lives(void **state UNUSED)
 {
-	int fd = CLAIM("one", ".envrc", ".husky");
+	int fd = CLAIM(".envrc", ".husky");
 
 	assert_true(held(".envrc"));
 	assert_false(held(".env"));
@@ -135,22 +123,37 @@ static void a_name_is_held_while_its_run_lives(void **state UNUSED)
 	expect_no_trace();
 }
 
-static void a_name_two_runs_hold_goes_with_the_second(void **state UNUSED)
+static void what_several_runs_hold_goes_with_the_last(void **state UNUSED)
 {
-	int first = CLAIM("one", "both", "mine"), second = CLAIM("two", "both", "yours");
+	int first = CLAIM("both", "mine"), second = CLAIM("both", "yours");
 
 	(void)close(first);
 	clean();
-	assert_true(exists("both"));
-	assert_false(exists("mine"));
-	assert_true(exists("yours"));
+	assert_true(exists("both") && exists("mine") && exists("yours"));
 	(void)close(second);
 	clean();
-	assert_false(exists("both") || exists("yours"));
+	assert_false(exists("both") || exists("mine") || exists("yours"));
 	expect_no_trace();
 }
 
-static pid_t start_run(const char *id, const char *name)
+static void a_run_that_ends_sees_whether_it_is_the_last(void **state UNUSED)
+{
+	int first = CLAIM("both"), second = CLAIM("both");
+	struct journal *j = NULL;
+	struct err e;
+
+	assert_int_equal(journal_open(&workspace, first, &j, &e), 0);
+	assert_true(journal_shared(j));
+	j = journal_free(j);
+	assert_int_equal(journal_open(&workspace, second, &j, &e), 0);
+	assert_false(journal_shared(j));
+	journal_clean(j);
+	j = journal_free(j);
+	assert_false(exists("both"));
+	expect_no_trace();
+}
+
+static pid_t start_run(const char *name)
 {
 	int ready[2];
 	char byte;
@@ -160,7 +163,7 @@ static pid_t start_run(const char *id, const char *name)
 	pid = fork();
 	must(pid >= 0);
 	if (pid == 0) {
-		(void)CLAIM(id, name);
+		(void)CLAIM(name);
 		must(write(ready[1], "x", 1) == 1);
 		for (;;)
 			(void)pause();
@@ -177,26 +180,24 @@ static void kill_run(pid_t pid)
 	must(waitpid(pid, NULL, 0) == pid);
 }
 
-static void what_a_killed_run_left_is_swept(void **state UNUSED)
+static void what_killed_runs_left_is_swept_after_the_last(void **state UNUSED)
 {
-	pid_t dead = start_run("dead", "left"), alive = start_run("alive", "kept");
+	pid_t dead = start_run("left"), alive = start_run("kept");
 
 	kill_run(dead);
-	assert_true(exists("left"));
 	journal_sweep();
-	assert_false(exists("left"));
-	assert_true(exists("kept"));
+	assert_true(exists("left") && exists("kept"));
 	assert_true(held("kept"));
 	kill_run(alive);
 	journal_sweep();
-	assert_false(exists("kept"));
+	assert_false(exists("left") || exists("kept"));
 	expect_no_trace();
 }
 
 static void a_placeholder_somebody_filled_is_left_alone(void **state UNUSED)
 {
 	char path[PATH_MAX + 32];
-	int fd = CLAIM("one", "filled", "file");
+	int fd = CLAIM("filled", "file");
 
 	(void)snprintf(path, sizeof(path), "%s/filled/work", tree);
 	write_text(path, "x");
@@ -224,7 +225,7 @@ static int enter_with_link(void **state)
 
 static void nothing_outside_the_tree_is_removed(void **state UNUSED)
 {
-	int fd = CLAIM("one", "../outside/empty", "link/empty", "..", ".", "");
+	int fd = CLAIM("../outside/empty", "link/empty", "..", ".", "");
 
 	(void)close(fd);
 	clean();
@@ -235,55 +236,49 @@ static void nothing_outside_the_tree_is_removed(void **state UNUSED)
 
 static void a_journal_of_garbage_harms_nothing(void **state UNUSED)
 {
-	int fd = CLAIM("garbage", "a");
+	int fd = CLAIM("a");
+	char text[PATH_MAX];
 
-	write_text(journal_of("garbage"),
-		   "no tab\n\t\n\n/\t\n\t/\nx\ty\tz\n/etc\t..\n/nonexistent\tx\n/tmp");
-	(void)close(fd);
-	clean();
-	expect_no_trace();
-	assert_true(exists("a"));
-}
-
-static void a_link_among_the_journals_is_not_read(void **state UNUSED)
-{
-	char path[PATH_MAX], text[PATH_MAX * 2];
-	int fd = CLAIM("one", "a");
-
-	make("victim");
-	(void)snprintf(text, sizeof(text), "%s\tvictim\n", tree);
-	write_text("evil", text);
-	(void)snprintf(text, sizeof(text), "%s/evil", top);
-	(void)snprintf(path, sizeof(path), "%s", journal_of("one"));
-	assert_int_equal(unlink(path), 0);
-	assert_int_equal(symlink(text, path), 0);
+	write_text(journal_path(),
+		   "no tab\n\t\n\n/\t\n\t/\nx\ty\tz\n7-9\t\n7-9\t/etc\t..\n7-9\tno tab\n"
+		   "7-9\t/nonexistent\tx\n7-9\t/tmp");
 	(void)close(fd);
 	clean();
 	journal_sweep();
-	assert_true(exists("victim"));
 	assert_true(exists("a"));
+	assert_true(fd_read_file(AT_FDCWD, journal_path(), text, sizeof(text)) > 0);
+	assert_null(strstr(text, "7-9"));
 }
 
-static void two_runs_of_one_name_are_told_apart(void **state UNUSED)
+static void a_link_instead_of_the_journal_is_not_read(void **state UNUSED)
 {
 	CLEANUP(journal) struct journal *j = NULL;
-	CLEANUP(fd) int fd UNUSED = CLAIM("same", "a");
+	char text[PATH_MAX * 2];
+	int fd = CLAIM("a");
 	struct err e;
 
-	assert_int_equal(journal_open(&workspace, &j, &e), 0);
-	assert_int_equal(journal_write(j, "same", "", &e), -EEXIST);
-	assert_true(e.what[0]);
+	make("victim");
+	(void)snprintf(text, sizeof(text), "7-9\t%s\tvictim\n", tree);
+	write_text("evil", text);
+	(void)snprintf(text, sizeof(text), "%s/evil", top);
+	assert_int_equal(unlink(journal_path()), 0);
+	assert_int_equal(symlink(text, journal_path()), 0);
+	(void)close(fd);
+	assert_int_equal(journal_open(&workspace, -1, &j, &e), -ELOOP);
+	journal_sweep();
+	assert_true(exists("victim"));
+	assert_true(exists("a"));
 }
 
 static void workspaces_do_not_mix(void **state UNUSED)
 {
 	const struct ident other = { .dev = 8, .ino = 9, .type = S_IFDIR };
 	CLEANUP(journal) struct journal *j = NULL;
-	CLEANUP(fd) int fd UNUSED = CLAIM("one", "a");
+	CLEANUP(fd) int fd UNUSED = CLAIM("a");
 	struct err e;
 
-	assert_int_equal(journal_open(&other, &j, &e), 0);
-	assert_false(journal_held(j, tree, "a"));
+	assert_int_equal(journal_open(&other, -1, &j, &e), 0);
+	assert_false(journal_shared(j) || journal_named(j, tree, "a"));
 	journal_clean(j);
 	j = journal_free(j);
 	assert_true(held("a"));
@@ -295,12 +290,11 @@ static void work(void *arg)
 	int me = *(int *)arg;
 
 	for (int i = 0; i < ROUNDS; i++) {
-		char id[32], own[32];
+		char own[32];
 		int fd;
 
-		(void)snprintf(id, sizeof(id), "run-%d-%d", me, i);
 		(void)snprintf(own, sizeof(own), "own-%d", me);
-		fd = CLAIM(id, "shared", own);
+		fd = CLAIM("shared", own);
 		if (i % 5 == 0)
 			journal_sweep();
 		must(exists("shared") && exists(own));
@@ -313,10 +307,10 @@ static void work(void *arg)
 static void a_run_that_ends_between_the_look_and_the_cleaning_is_not_forgotten(void **state UNUSED)
 {
 	CLEANUP(journal) struct journal *j = NULL;
-	int fd = CLAIM("one", "a");
+	int fd = CLAIM("a");
 	struct err e;
 
-	assert_int_equal(journal_open(&workspace, &j, &e), 0);
+	assert_int_equal(journal_open(&workspace, -1, &j, &e), 0);
 	(void)close(fd);
 	journal_clean(j);
 	j = journal_free(j);
@@ -382,20 +376,92 @@ static void state_behind_a_link_is_not_used(void **state UNUSED)
 	assert_int_equal(rmdir("elsewhere"), 0);
 }
 
+static ino_t inode_of(int dir, const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	return st.st_ino;
+}
+
+static void a_placeholder_that_was_used_is_used_again(void **state UNUSED)
+{
+	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ino_t first;
+
+	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_int_equal(placeholder_put(own, dir, "a"), -EEXIST);
+	assert_true(placeholder_is(dir, "a"));
+	first = inode_of(dir, "a");
+	assert_true(placeholder_take(own, dir, "a"));
+	assert_false(exists("a"));
+	assert_int_equal(placeholder_put(own, dir, "b"), 0);
+	assert_int_equal(inode_of(dir, "b"), first);
+}
+
+static void a_placeholder_with_something_in_it_is_not_taken(void **state UNUSED)
+{
+	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	make("a/b");
+	assert_false(placeholder_is(dir, "a") || placeholder_take(own, dir, "a"));
+	assert_true(exists("a/b"));
+	assert_false(placeholder_take(own, dir, "absent"));
+	write_text("tree/file", "");
+	assert_false(placeholder_take(own, dir, "file"));
+	assert_true(exists("file"));
+}
+
+static void a_placeholder_that_was_changed_is_not_kept(void **state UNUSED)
+{
+	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_int_equal(fchmodat(dir, "a", 0777, 0), 0);
+	assert_true(placeholder_take(own, dir, "a"));
+	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_int_equal(fstatat(dir, "a", &st, 0), 0);
+	assert_int_equal(st.st_mode & 07777, 0755);
+}
+
+static void placeholders_work_on_another_file_system(void **state UNUSED)
+{
+	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char other[] = "/dev/shm/brig-test-XXXXXX";
+	CLEANUP(fd) int dir = -1;
+
+	must(mkdtemp(other));
+	dir = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_true(placeholder_is(dir, "a"));
+	assert_true(placeholder_take(own, dir, "a"));
+	assert_int_equal(rmdir(other), 0);
+}
+
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 static const struct CMUnitTest tests[] = {
 	HERE(a_name_is_held_while_its_run_lives),
-	HERE(a_name_two_runs_hold_goes_with_the_second),
-	HERE(what_a_killed_run_left_is_swept),
+	HERE(what_several_runs_hold_goes_with_the_last),
+	HERE(a_run_that_ends_sees_whether_it_is_the_last),
+	HERE(what_killed_runs_left_is_swept_after_the_last),
 	HERE(a_placeholder_somebody_filled_is_left_alone),
 	cmocka_unit_test_setup_teardown(nothing_outside_the_tree_is_removed, enter_with_link,
 					leave),
 	HERE(a_journal_of_garbage_harms_nothing),
-	HERE(a_link_among_the_journals_is_not_read),
-	HERE(two_runs_of_one_name_are_told_apart),
+	HERE(a_link_instead_of_the_journal_is_not_read),
 	HERE(workspaces_do_not_mix),
 	HERE(a_run_that_ends_between_the_look_and_the_cleaning_is_not_forgotten),
 	HERE(many_runs_at_once_leave_nothing),
+	HERE(a_placeholder_that_was_used_is_used_again),
+	HERE(a_placeholder_with_something_in_it_is_not_taken),
+	HERE(a_placeholder_that_was_changed_is_not_kept),
+	HERE(placeholders_work_on_another_file_system),
 	HERE(state_that_others_may_write_to_is_not_used),
 	HERE(state_behind_a_link_is_not_used),
 };

@@ -625,7 +625,8 @@ static void descriptors_and_signal_state_are_clean(void **state)
 	read_out(&r);
 	assert_true(str_starts(r.out, "4\n")); /* 0, 1, 2 and the folder ls reads */
 	assert_non_null(strstr(r.out, "SigBlk:\t0000000000000000"));
-	/* The two that were ignored above; what a shell around the test ignores is its own affair. */
+	/* The two that were ignored above; what a shell around the test ignores is its own affair.
+	 */
 	assert_non_null(strstr(r.out, "SigIgn:\t"));
 	assert_int_equal(strtoull(strstr(r.out, "SigIgn:\t") + 8, NULL, 16) &
 				 (1ULL << (SIGPIPE - 1) | 1ULL << (SIGCHLD - 1)),

@@ -503,7 +503,7 @@ static void profiles_differ_as_documented(void **state)
 		{ "process_madvise", 0, 0, { NO, YES, YES } },
 		{ "kcmp", 0, 0, { NO, NO, YES } },
 		{ "personality", 8, 0, { NO, YES, YES } },
-		{ "personality", JUNK | 0x40000, 0, { NO, NO, YES } },
+		{ "personality", JUNK | 0x40000, 0, { NO, YES, YES } },
 		{ "io_setup", 0, 0, { ERRNO(ENOSYS), YES, YES } },
 		{ "mq_open", 0, 0, { ERRNO(ENOSYS), YES, YES } },
 		{ "msgget", 0, 0, { ERRNO(ENOSYS), YES, YES } },

@@ -14,105 +14,105 @@
 #include "base/str.h"
 
 #define TEXT_MAX ((size_t)1 << 20)
-#define LOCK "lock"
-#define NAME_ROOM 128
+#define NAME "journal"
+#define WORKSPACE_ROOM 48
 
 struct journal {
-	int folder, lock;
-	char prefix[48];        /* of this workspace's journals */
-	struct buf held, stale; /* lines of other runs */
-	struct buf dead; /* names of the journals read as stale: a run may end after the look */
+	int folder, file;
+	bool claimed; /* the file is the caller's now */
+	bool shared;
+	char workspace[WORKSPACE_ROOM]; /* how its lines begin */
+	struct buf all, lines;          /* all there is; ours, without their beginning */
 };
 
 struct journal *journal_free(struct journal *j)
 {
 	if (!j)
 		return NULL;
-	(void)fd_close(j->lock);
+	if (j->claimed)
+		(void)flock(j->file, LOCK_UN);
+	else
+		(void)fd_close(j->file);
 	(void)fd_close(j->folder);
-	buf_done(&j->held);
-	buf_done(&j->stale);
-	buf_done(&j->dead);
+	buf_done(&j->all);
+	buf_done(&j->lines);
 	free(j);
 	return NULL;
 }
 
-/* A journal's name is its workspace's prefix, a dot, and the run's id. */
-static bool is_journal(const char *name)
+/* Where a workspace's byte is. Two that meet there wait for each other's last run, no more. */
+static off_t byte_of(const char *workspace)
 {
-	return name[0] != '.' && !str_eq(name, LOCK) && strlen(name) < NAME_ROOM &&
-	       strchr(name, '.');
+	uint64_t h = 1469598103934665603U;
+
+	for (; *workspace; workspace++)
+		h = (h ^ (unsigned char)*workspace) * 1099511628211U;
+	return (off_t)(h >> 2);
 }
 
-/* Calls fn for every journal in the folder until it returns false. */
-static void each(int folder, bool (*fn)(void *arg, const char *name), void *arg)
+static int lock_byte(const struct journal *j, short how)
 {
-	int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct flock l = { .l_type = how, .l_start = byte_of(j->workspace), .l_len = 1 };
 
-	for (struct dirent *e; d && (e = readdir(d));)
-		if (is_journal(e->d_name) && !fn(arg, e->d_name))
-			break;
-	if (d)
-		(void)closedir(d);
-	else
-		(void)fd_close(copy);
+	return fcntl(j->file, F_OFD_SETLK, &l);
 }
 
-/* A journal that can be locked belongs to a run that is no more. */
-static int open_journal(int folder, const char *name, bool *dead)
+static int read_all(struct journal *j)
 {
-	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-
-	*dead = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-	return fd;
-}
-
-static bool read_one(void *arg, const char *name)
-{
-	struct journal *j = arg;
-	CLEANUP(fd) int fd = -1;
 	char text[4096];
-	bool dead;
+	off_t at = 0;
 	ssize_t n;
 
-	if (!str_starts(name, j->prefix))
-		return true;
-	fd = open_journal(j->folder, name, &dead);
-	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
-		buf_add(dead ? &j->stale : &j->held, text, (size_t)n);
-	if (dead)
-		buf_printf(&j->dead, "%s\n", name);
-	return true;
+	while ((n = pread(j->file, text, sizeof(text), at)) > 0) {
+		buf_add(&j->all, text, (size_t)n);
+		at += n;
+	}
+	return n < 0 ? -errno : j->all.failed ? -ENOMEM : 0;
 }
 
-static int take_lock(int folder)
+/* Puts each line into the one buffer or the other. */
+static int split(const struct journal *j, struct buf *ours, struct buf *others)
 {
-	CLEANUP(fd) int fd = openat(folder, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	size_t start = strlen(j->workspace);
+	const char *at = buf_str(&j->all);
 
-	if (fd < 0 || flock(fd, LOCK_EX) < 0)
-		return -errno;
-	return TAKE_FD(fd);
+	for (size_t n; *at; at += n) {
+		n = strcspn(at, "\n");
+		n += at[n] == '\n';
+		if (strncmp(at, j->workspace, start) == 0)
+			buf_add(ours, at + start, n - start);
+		else if (others)
+			buf_add(others, at, n);
+	}
+	return ours->failed || (others && others->failed) ? -ENOMEM : 0;
 }
 
-static int open_prefix(int folder, const char *prefix, struct journal **ret)
+/* Both descriptors belong to the journal from here on. */
+static int open_workspace(int folder, const char *workspace, int claim, struct journal **ret)
 {
 	CLEANUP(journal) struct journal *j = calloc(1, sizeof(*j));
+	int r;
 
 	if (!j) {
 		(void)fd_close(folder);
+		(void)fd_close(claim);
 		return -ENOMEM;
 	}
 	*j = (struct journal){ .folder = folder,
-			       .lock = -1,
-			       .held = BUF_INIT(TEXT_MAX),
-			       .stale = BUF_INIT(TEXT_MAX),
-			       .dead = BUF_INIT(TEXT_MAX) };
-	(void)snprintf(j->prefix, sizeof(j->prefix), "%s", prefix);
-	j->lock = take_lock(folder);
-	if (j->lock < 0)
-		return j->lock;
-	each(j->folder, read_one, j);
+			       .file = claim,
+			       .all = BUF_INIT(TEXT_MAX),
+			       .lines = BUF_INIT(TEXT_MAX) };
+	(void)snprintf(j->workspace, sizeof(j->workspace), "%s", workspace);
+	if (j->file < 0)
+		j->file = openat(folder, NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (j->file < 0 || flock(j->file, LOCK_EX) < 0)
+		return -errno;
+	j->shared = lock_byte(j, F_WRLCK) < 0;
+	r = read_all(j);
+	if (r == 0)
+		r = split(j, &j->lines, NULL);
+	if (r < 0)
+		return r;
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -122,57 +122,74 @@ static int open_folder(struct err *e)
 	return state_open("workspaces", NULL, 0, e);
 }
 
-int journal_open(const struct ident *workspace, struct journal **ret, struct err *e)
+int journal_open(const struct ident *workspace, int claim, struct journal **ret, struct err *e)
 {
 	int folder = open_folder(e), r;
-	char prefix[48];
+	char text[WORKSPACE_ROOM];
 
-	if (folder < 0)
+	if (folder < 0) {
+		(void)fd_close(claim);
 		return -e->code;
-	(void)snprintf(prefix, sizeof(prefix), "%llx-%llx.", (unsigned long long)workspace->dev,
+	}
+	(void)snprintf(text, sizeof(text), "%llx-%llx\t", (unsigned long long)workspace->dev,
 		       (unsigned long long)workspace->ino);
-	r = open_prefix(folder, prefix, ret);
+	r = open_workspace(folder, text, claim, ret);
 	return r < 0 ? (errno = -r, err_sys(e, "cannot open the journal of the workspace")) : 0;
 }
 
-static bool listed(const struct buf *lines, const char *tree, const char *path)
+int journal_folder(const struct journal *j)
 {
-	char line[PATH_MAX * 2];
-	const char *at = buf_str(lines);
-	size_t n;
+	return j->folder;
+}
 
-	(void)snprintf(line, sizeof(line), "%s\t%s\n", tree, path);
-	n = strlen(line);
+bool journal_shared(const struct journal *j)
+{
+	return j->shared;
+}
+
+static bool listed(const struct buf *lines, const char *line)
+{
+	const char *at = buf_str(lines);
+	size_t n = strlen(line);
+
 	for (; (at = strstr(at, line)); at += n)
 		if (at == lines->data || at[-1] == '\n')
 			return true;
 	return false;
 }
 
-bool journal_held(const struct journal *j, const char *tree, const char *path)
-{
-	return listed(&j->held, tree, path);
-}
-
 bool journal_named(const struct journal *j, const char *tree, const char *path)
 {
-	return listed(&j->held, tree, path) || listed(&j->stale, tree, path);
+	char line[PATH_MAX * 2];
+
+	(void)snprintf(line, sizeof(line), "%s\t%s\n", tree, path);
+	return listed(&j->lines, line);
 }
 
-int journal_write(struct journal *j, const char *id, const char *text, struct err *e)
+int journal_claim(struct journal *j, const char *text, struct err *e)
 {
-	char name[NAME_ROOM];
-	CLEANUP(fd) int fd = -1;
-	int r;
+	CLEANUP(buf) struct buf add = BUF_INIT(TEXT_MAX);
+	int r = 0;
 
-	(void)snprintf(name, sizeof(name), "%s%s", j->prefix, id);
-	fd = openat(j->folder, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return err_sys(e, "cannot make the journal of the run");
-	r = fd_write_all(fd, text, strlen(text));
+	for (size_t n; *text; text += n) {
+		CLEANUP(buf) struct buf line = BUF_INIT(TEXT_MAX);
+
+		n = strcspn(text, "\n") + 1;
+		buf_printf(&line, "%s%.*s", j->workspace, (int)n, text);
+		if (!listed(&j->all, buf_str(&line)))
+			buf_add(&add, line.data, line.len);
+		add.failed |= line.failed;
+	}
+	if (add.failed)
+		return err_nomem(e);
+	if (lock_byte(j, F_RDLCK) < 0 || lseek(j->file, 0, SEEK_END) < 0)
+		return err_sys(e, "cannot lock the journal of the workspace");
+	if (add.len)
+		r = fd_write_all(j->file, add.data, add.len);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot write the journal of the run");
-	return TAKE_FD(fd);
+		return errno = -r, err_sys(e, "cannot write the journal of the workspace");
+	j->claimed = true;
+	return j->file;
 }
 
 /* Only ever an empty folder goes: whatever has content is not ours. */
@@ -191,9 +208,9 @@ static void remove_placeholder(int tree, char *path)
 		(void)unlinkat(dir, slash + 1, AT_REMOVEDIR);
 }
 
-static void remove_stale(const struct journal *j)
+static void remove_all(const struct journal *j)
 {
-	CLEANUP(mem) char *copy = strdup(buf_str(&j->stale));
+	CLEANUP(mem) char *copy = strdup(buf_str(&j->lines));
 	CLEANUP(fd) int tree = -1;
 	char *at = copy, *line, *open_path = NULL;
 
@@ -203,8 +220,6 @@ static void remove_stale(const struct journal *j)
 		if (!path)
 			continue;
 		*path++ = '\0';
-		if (journal_held(j, line, path))
-			continue;
 		if (!open_path || !str_eq(open_path, line)) {
 			(void)fd_close(tree);
 			tree = fd_open_nolinks(AT_FDCWD, line, O_PATH | O_DIRECTORY, 0);
@@ -215,70 +230,45 @@ static void remove_stale(const struct journal *j)
 	}
 }
 
+/* What a writer that dies in here leaves twice does no harm. */
+static void forget(struct journal *j)
+{
+	CLEANUP(buf) struct buf ours = BUF_INIT(TEXT_MAX), others = BUF_INIT(TEXT_MAX);
+
+	if (split(j, &ours, &others) < 0)
+		return;
+	if (!others.len || pwrite(j->file, others.data, others.len, 0) == (ssize_t)others.len)
+		(void)!ftruncate(j->file, (off_t)others.len);
+}
+
 void journal_clean(struct journal *j)
 {
-	char *at = j->dead.data, *name;
-
-	if (j->stale.len)
-		remove_stale(j);
-	while (at && (name = strsep(&at, "\n")) && *name)
-		(void)unlinkat(j->folder, name, 0);
-	buf_done(&j->stale);
-	buf_done(&j->dead);
+	if (j->shared || !j->lines.len)
+		return;
+	remove_all(j);
+	forget(j);
+	buf_done(&j->lines);
 }
 
-struct search {
-	int folder;
-	bool any;
-	char dead[NAME_ROOM]; /* prefix of a workspace with a dead run; "": none */
-};
-
-static bool find_any(void *arg, const char *name)
-{
-	(void)name;
-	return !(((struct search *)arg)->any = true);
-}
-
-static bool find_dead(void *arg, const char *name)
-{
-	struct search *s = arg;
-	bool dead;
-	int fd = open_journal(s->folder, name, &dead);
-
-	(void)fd_close(fd);
-	if (dead)
-		(void)snprintf(s->dead, sizeof(s->dead), "%.*s",
-			       (int)(strchr(name, '.') - name + 1), name);
-	return !dead;
-}
-
-/* One workspace with a dead run, or "". Under the lock: a run that is just beginning has made its
- * journal but not locked it yet. */
-static void next_dead(struct search *s)
-{
-	CLEANUP(fd) int lock = take_lock(s->folder);
-
-	s->dead[0] = '\0';
-	if (lock >= 0)
-		each(s->folder, find_dead, s);
-}
-
+/* Every workspace named in the file, each once or, where their lines are mixed, more often. */
 void journal_sweep(void)
 {
+	char last[WORKSPACE_ROOM] = "";
 	struct err e;
 	CLEANUP(fd) int folder = open_folder(&e);
-	struct search s = { .folder = folder };
+	char text[65536];
+	ssize_t got = folder < 0 ? 0 : fd_read_file(folder, NAME, text, sizeof(text));
 
-	if (folder >= 0)
-		each(folder, find_any, &s);
-	for (int i = 0; s.any && i < 1024; i++) {
+	for (const char *at = text; got > 0 && *at; at += strcspn(at, "\n"), at += *at == '\n') {
 		CLEANUP(journal) struct journal *j = NULL;
+		size_t n = strcspn(at, "\t\n") + 1;
 		int copy;
 
-		next_dead(&s);
-		copy = s.dead[0] ? fcntl(folder, F_DUPFD_CLOEXEC, 3) : -1;
-		if (copy < 0 || open_prefix(copy, s.dead, &j) < 0)
-			break;
-		journal_clean(j);
+		if (at[n - 1] != '\t' || n >= sizeof(last) || strncmp(at, last, n) == 0)
+			continue;
+		(void)snprintf(last, sizeof(last), "%.*s", (int)n, at);
+		copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+		if (copy >= 0 && open_workspace(copy, last, -1, &j) == 0)
+			journal_clean(j);
 	}
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/journal.h - which run holds which placeholder, one folder per workspace.
+/* backend/kit/journal.h - which placeholders the runs in a workspace hold.
  *
- * The folder has a file `lock`, taken for every change, and one file per run, locked by that run
- * for as long as it lives. A line is a tree's path, a tab, and the path of a placeholder in it. */
+ * One file of brig's, locked for every change. A line is a workspace, the path of a tree, and the
+ * path of a placeholder in it, with tabs between. Every run holds a shared lock on one byte of that
+ * file, chosen by its workspace, for as long as it lives: where that byte can be locked exclusively
+ * the lines belong to runs that are no more, however many there were. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,23 +15,23 @@
 
 struct journal;
 
-/* Takes the lock and reads the other journals of a workspace. */
-int journal_open(const struct ident *workspace, struct journal **ret, struct err *e);
+/* Takes the lock and reads the journal of a workspace. `claim` is what journal_claim gave, which
+ * ends here, or -1. */
+int journal_open(const struct ident *workspace, int claim, struct journal **ret, struct err *e);
 struct journal *journal_free(struct journal *j); /* unlocks; takes NULL */
 DEFINE_CLEANUP(journal, struct journal *, journal_free)
 
-/* Is this name a placeholder of another run that lives? */
-bool journal_held(const struct journal *j, const char *tree, const char *path);
+bool journal_shared(const struct journal *j); /* do other runs live in this workspace? */
+int journal_folder(const struct journal *j);  /* where brig keeps it; borrowed */
 
-/* ... or of one that is no more, or is just ending: what it left is still a placeholder. */
+/* Is this name a placeholder, of a run that lives or of one that is no more? */
 bool journal_named(const struct journal *j, const char *tree, const char *path);
 
-/* Writes this run's journal; returns its locked descriptor. Closing it ends the claim: what it
- * names is then removed by the next journal_clean, ours or another run's. */
-int journal_write(struct journal *j, const char *id, const char *text, struct err *e);
+/* Adds this run's lines ("tree TAB path"); returns the descriptor that holds them for as long as it
+ * is open. */
+int journal_claim(struct journal *j, const char *text, struct err *e);
 
-/* Removes the placeholders of runs that are no more, unless a living one needs them, and forgets
- * them. */
+/* Removes all placeholders and forgets them, unless another run lives. */
 void journal_clean(struct journal *j);
 
 /* journal_clean for every workspace that has a journal. */

@@ -9,6 +9,7 @@
 
 #include "backend/kit/gitconfig.h"
 #include "backend/kit/journal.h"
+#include "backend/kit/placeholder.h"
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -92,20 +93,17 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 	int tree = tree_fd(t, n->tree, e);
 	CLEANUP(fd) int dir = -1;
 	const char *name;
-	struct stat st;
+	int r;
 
 	if (tree < 0)
 		return -e->code;
 	dir = parent_of(tree, n->path, &name);
-	if (dir >= 0 && mkdirat(dir, name, 0755) == 0) {
+	r = dir < 0 ? -ENOENT : placeholder_put(journal_folder(j), dir, name);
+	if (r == 0) {
 		t->placeholder[i] = true;
-		/* Root makes it for somebody else, who must be able to see that it is empty. */
-		if (geteuid() == 0 && fstat(dir, &st) == 0 && st.st_uid != 0 &&
-		    fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
-			return err_sys(e, "cannot hold '%s'", n->path);
 		return 0;
 	}
-	if (dir >= 0 && errno == EEXIST) {
+	if (r == -EEXIST) {
 		t->placeholder[i] = journal_named(j, n->tree, n->path);
 		return 0;
 	}
@@ -142,7 +140,7 @@ static int claim(struct protect *t, struct journal *j, struct err *e)
 	}
 	if (text.failed)
 		return err_nomem(e);
-	t->claim = journal_write(j, t->id, buf_str(&text), e);
+	t->claim = journal_claim(j, buf_str(&text), e);
 	return t->claim < 0 ? -e->code : 0;
 }
 
@@ -177,7 +175,10 @@ static int begin(struct protect *t, struct err *e)
 	struct stat st;
 	int workspace;
 
-	if (journal_open(&t->plan->workspace_ident, &j, e) < 0 || claim(t, j, e) < 0)
+	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
+		return -e->code;
+	journal_clean(j);
+	if (claim(t, j, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		if (t->plan->protected[i].covered && hold(t, j, i, e) < 0)
@@ -314,20 +315,8 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 	return found == PROTECT_QUIET && !names_in_place(t) ? PROTECT_LOST : found;
 }
 
-static bool folder_empty(int dir, const char *name)
-{
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	bool empty = d;
-
-	for (struct dirent *e; empty && (e = readdir(d));)
-		empty = str_eq(e->d_name, ".") || str_eq(e->d_name, "..");
-	if (d)
-		(void)closedir(d);
-	return empty;
-}
-
-static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
+static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
+		       const struct journal *j)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
@@ -342,13 +331,15 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	dir = parent_of(tree, n->path, &name);
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	now = ident_of(&st);
-	/* An empty folder is still the placeholder, and journal_clean's to remove. */
 	if (t->placeholder[i]) {
-		if (!S_ISDIR(st.st_mode) || !folder_empty(dir, name))
+		bool ours = journal_shared(j) ? placeholder_is(dir, name)
+					      : placeholder_take(journal_folder(j), dir, name);
+
+		if (!ours)
 			quarantine(t, o, tree, n->path, "made during the run");
 		return;
 	}
+	now = ident_of(&st);
 	if (!n->existed && !n->covered) {
 		quarantine(t, o, tree, n->path, "made during the run");
 		return;
@@ -423,25 +414,6 @@ static void new_repository(struct protect *t, struct outcome *o, int tree)
 			   "made during the run with more than plain settings");
 }
 
-/* Our own placeholders, by descriptor: the tree may have been renamed meanwhile. */
-static void drop_placeholders(struct protect *t, const struct journal *j)
-{
-	struct err e;
-
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *n = &t->plan->protected[i];
-		int tree = t->placeholder[i] ? tree_fd(t, n->tree, &e) : -1;
-		CLEANUP(fd) int dir = -1;
-		const char *name;
-
-		if (tree < 0 || journal_held(j, n->tree, n->path))
-			continue;
-		dir = parent_of(tree, n->path, &name);
-		if (dir >= 0)
-			(void)unlinkat(dir, name, AT_REMOVEDIR);
-	}
-}
-
 /* The command may have taken the owner's rights from a folder; brig needs them for a moment. */
 static void open_trees(struct protect *t)
 {
@@ -469,17 +441,14 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	struct err e;
 	int workspace;
 
-	/* Our claim lapses first, so that journal_clean sees our placeholders as nobody's. */
-	t->claim = fd_close(t->claim);
-	if (journal_open(&t->plan->workspace_ident, &j, &e) < 0)
+	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
 	open_trees(t);
 	for (size_t i = 0; i < t->plan->protected_count; i++)
-		look_after(t, o, i, cover_lost);
+		look_after(t, o, i, cover_lost, j);
 	workspace = tree_fd(t, t->plan->workspace, &e);
 	if (workspace >= 0)
 		new_repository(t, o, workspace);
-	drop_placeholders(t, j);
 	journal_clean(j);
 	close_trees(t);
 }

@@ -128,12 +128,12 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .when = { ANY_BIT(LOW(0), CLONE_NEW_ANY) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
-	/* PER_LINUX32 is what `setarch` and package builds set; 0xffffffff only asks. */
+	/* PER_LINUX32 is what `setarch` and package builds set, ADDR_NO_RANDOMIZE what
+	 * ThreadSanitizer and debuggers set for themselves; 0xffffffff only asks. */
 	[ARG_PERSONALITY] = {
 		{ .when = { IS(LOW(0), PER_LINUX, 0xffffffff) }, .then = V_ALLOW },
-		{ .when = { IS(LOW(0), PER_LINUX32) }, .then = V_ALLOW, .profiles = NOT_STRICT },
-		{ .when = { IS(LOW(0), ADDR_NO_RANDOMIZE) },
-		  .then = V_ALLOW, .profiles = PROFILE(SECCOMP_DEBUG) },
+		{ .when = { IS(LOW(0), PER_LINUX32, ADDR_NO_RANDOMIZE) },
+		  .then = V_ALLOW, .profiles = NOT_STRICT },
 		{ .then = V_EPERM },
 	},
 	/* The first forges /proc/PID/exe and cmdline, the second switches mitigations off. */

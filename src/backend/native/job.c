@@ -6,6 +6,7 @@
 #include "backend/native/job.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,6 +134,14 @@ static void check_covers(struct backend_job *j)
 	kill_all(j);
 }
 
+/* Since the conductor last looked; poll tells for less than reading the list takes. */
+static bool mounts_changed(const struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->given[INIT_FD_MOUNTS], .events = POLLPRI };
+
+	return poll(&p, 1, 0) != 0;
+}
+
 static enum job_event native_event(struct backend_job *j, bool alarm, struct outcome *o)
 {
 	struct epoll_event ev[EVENTS_AT_ONCE];
@@ -193,7 +202,8 @@ static void native_finish(struct backend_job *j, struct outcome *o)
 	struct cgroup_events seen;
 
 	if (j->protect && !j->cover_lost) {
-		check_covers(j);
+		if (mounts_changed(j))
+			check_covers(j);
 		on_news(j, o);
 	}
 	kill_all(j);

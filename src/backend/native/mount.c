@@ -327,6 +327,13 @@ static int mask_source(struct builder *b, bool folder, int target, struct err *e
 	return *made < 0 ? 1 : 0;
 }
 
+/* A file of the machine's root that its mode keeps from everybody else: nobody inside is that root,
+ * and no capability inside counts for a file whose owner is not mapped. */
+static bool closed_anyway(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && !(st->st_mode & 0077) && st->st_uid != geteuid();
+}
+
 /* The null device over a file, an empty folder of the new root over a folder. Absent: nothing to
  * do. */
 static int do_mask(struct builder *b, const struct op *o, struct err *e)
@@ -340,6 +347,8 @@ static int do_mask(struct builder *b, const struct op *o, struct err *e)
 		return 0;
 	if (target < 0 || fstat(target, &st) < 0)
 		return errno = target < 0 ? -target : errno, err_sys(e, "cannot look at it");
+	if (o->kind == OP_MASK && closed_anyway(&st))
+		return 0;
 	made = S_ISDIR(st.st_mode) ? &b->empty : &b->null;
 	if (*made < 0) {
 		r = mask_source(b, S_ISDIR(st.st_mode), target, e);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/placeholder.h - empty folders that hold a protected name for as long as a run lasts.
+ *
+ * Made and removed at every run they cost more than the sandbox's mounts: a file system does not
+ * like to give out an inode that was freed a moment ago. So brig keeps a few spare ones and moves
+ * them in and out; where that cannot be done (another file system), they are made and removed.
+ * All of it happens under the journal's lock. */
+#pragma once
+
+#include <stdbool.h>
+
+/* Puts one at `name` in `dir`; 0 or -errno (-EEXIST: something is there). `folder` is brig's own.
+ */
+int placeholder_put(int folder, int dir, const char *name);
+
+bool placeholder_is(int dir, const char *name); /* still there, still empty */
+
+/* Takes it away again; false when it is not an empty folder (any more). */
+bool placeholder_take(int folder, int dir, const char *name);

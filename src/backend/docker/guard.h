@@ -19,6 +19,7 @@ struct guard {
 	int attach;         /* the hijacked stream; -1: at its end */
 	struct buf early;   /* what came on it with the answer */
 	struct client *wait;
+	int pids;             /* pids.events of the container's control group; -1: not to be had */
 	struct guard_msg end; /* what is known of the end so far */
 };
 
@@ -29,5 +30,7 @@ bool guard_note(struct guard *g, const char *text);
 int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started container */
 void guard_serve(struct guard *g);                /* serve.c: to its end */
 void guard_kill(struct guard *g, int signal);
+void guard_watch_pids(struct guard *g); /* at once after the start: a short run is soon over */
+void guard_read_pids(struct guard *g);
 /* Removes all there is; the ledger's entry stays if something could not be. */
 void guard_clean(struct guard *g);

@@ -53,7 +53,6 @@ struct serve {
 	struct buf status;
 	bool lost;           /* the engine is gone */
 	bool abandoned;      /* brig is gone */
-	int pids;            /* pids.events of the container's cgroup; -1: not to be had */
 	int resized;         /* signalfd for the terminal's size; -1 */
 	uint64_t give_up_at; /* 0: never */
 };
@@ -84,69 +83,6 @@ static void resize(struct guard *g)
 	(void)snprintf(path, sizeof(path), "/containers/%s/resize?h=%u&w=%u", g->container,
 		       size.ws_row, size.ws_col);
 	(void)engine_ask(&g->engine, &q, &a, &e);
-}
-
-/* ---- what the container's control group knows ---- */
-
-/* The line of /proc/PID/cgroup for pids, or v2's only one. Believed only when it names the
- * container: the engine may count processes in another namespace. */
-static bool cgroup_folder(const char *text, const char *id, char *out, size_t n)
-{
-	while (*text) {
-		size_t len = strcspn(text, "\n");
-		const char *first = strchr(text, ':'),
-			   *second = first ? strchr(first + 1, ':') : NULL;
-		size_t names = second ? (size_t)(second - first - 1) : 0;
-		const char *folder = NULL;
-
-		if (second && second < text + len &&
-		    memmem(second, len - (size_t)(second - text), id, strlen(id))) {
-			if (names == 4 && memcmp(first + 1, "pids", 4) == 0)
-				folder = "/sys/fs/cgroup/pids";
-			else if (names == 0)
-				folder = "/sys/fs/cgroup";
-		}
-		if (folder) {
-			(void)snprintf(out, n, "%s%.*s/pids.events", folder,
-				       (int)(text + len - second - 1), second + 1);
-			if (access(out, R_OK) == 0)
-				return true;
-		}
-		text += len + (text[len] == '\n');
-	}
-	return false;
-}
-
-static int open_pids(struct guard *g)
-{
-	CLEANUP(engine_answer) struct engine_answer a = { 0 };
-	char path[1024], text[8192];
-	const struct engine_call q = { .method = "GET", .path = path };
-	struct err e;
-	int64_t pid;
-
-	(void)snprintf(path, sizeof(path), "/containers/%s/json", g->container);
-	if (engine_ask(&g->engine, &q, &a, &e) < 0)
-		return -1;
-	pid = jread_int(jread_get(a.json, "State"), "Pid", 0);
-	(void)snprintf(path, sizeof(path), "/proc/%lld/cgroup", (long long)pid);
-	if (pid <= 0 || fd_read_file(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
-	    !cgroup_folder(text, g->container, path, sizeof(path)))
-		return -1;
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-static void on_pids(struct serve *s)
-{
-	char text[64];
-	ssize_t n = pread(s->pids, text, sizeof(text) - 1, 0);
-
-	if (n > 0) {
-		text[n] = '\0';
-		s->g->end.pids |= str_starts(text, "max ") && text[4] != '0';
-	} else {
-		s->pids = fd_close(s->pids);
-	}
 }
 
 /* ---- output ---- */
@@ -416,7 +352,7 @@ static void turn(struct serve *s)
 		[AT_ERR] = { .fd = s->err.n ? s->err.fd : -1, .events = POLLOUT },
 		[AT_IN] = { .fd = wants_in ? s->g->s->in : -1, .events = POLLIN },
 		[AT_WAIT] = { .fd = s->g->wait ? client_fd(s->g->wait) : -1, .events = POLLIN },
-		[AT_PIDS] = { .fd = s->pids, .events = POLLPRI },
+		[AT_PIDS] = { .fd = s->g->pids, .events = POLLPRI },
 		[AT_SIZE] = { .fd = s->resized, .events = POLLIN },
 	};
 
@@ -435,7 +371,7 @@ static void turn(struct serve *s)
 	if (p[AT_ATTACH].revents & ~POLLOUT && p[AT_ATTACH].events & POLLIN)
 		on_attach(s);
 	if (p[AT_PIDS].revents)
-		on_pids(s);
+		guard_read_pids(s->g);
 	if (p[AT_SIZE].revents) {
 		struct signalfd_siginfo info;
 
@@ -595,7 +531,6 @@ static void begin(struct serve *s)
 		s->p = s->from;
 		s->left = s->g->early.len;
 	}
-	s->pids = open_pids(s->g);
 }
 
 void guard_serve(struct guard *g)

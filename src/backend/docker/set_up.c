@@ -382,5 +382,8 @@ int guard_set_up(struct guard *g, struct err *e)
 		return -e->code;
 	if (create(g, e) < 0 || verify(g, e) < 0 || attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
-	return start(g, e) < 0 || wait_for_end(g, e) < 0 ? -e->code : 0;
+	if (start(g, e) < 0)
+		return -e->code;
+	guard_watch_pids(g);
+	return wait_for_end(g, e);
 }

@@ -160,7 +160,24 @@ static void number(struct json *j, const char *key, uint64_t v)
 		json_ku64(j, key, v);
 }
 
-static void limits(const struct backend_plan *p, struct json *j)
+static void ulimit(struct json *j, const char *name, uint64_t soft, uint64_t hard)
+{
+	json_object(j);
+	json_kstr(j, "Name", name);
+	json_ku64(j, "Soft", soft);
+	json_ku64(j, "Hard", hard);
+	json_object_end(j);
+}
+
+static bool has_ulimit(const struct backend_plan *p, const char *name)
+{
+	for (size_t i = 0; i < p->ulimit_count; i++)
+		if (str_eq(p->ulimits[i].name, name))
+			return true;
+	return false;
+}
+
+static void limits(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
 	const struct tuning *t = &p->tune;
 
@@ -183,13 +200,11 @@ static void limits(const struct backend_plan *p, struct json *j)
 		json_ku64(j, "OomScoreAdj", t->oom_score);
 	json_key(j, "Ulimits");
 	json_array(j);
-	for (size_t i = 0; i < p->ulimit_count; i++) {
-		json_object(j);
-		json_kstr(j, "Name", p->ulimits[i].name);
-		json_ku64(j, "Soft", p->ulimits[i].soft);
-		json_ku64(j, "Hard", p->ulimits[i].hard);
-		json_object_end(j);
-	}
+	for (size_t i = 0; i < p->ulimit_count; i++)
+		ulimit(j, p->ulimits[i].name, p->ulimits[i].soft, p->ulimits[i].hard);
+	/* Podman would ask for a million, which not every service may have. */
+	if (r->podman && !has_ulimit(p, "nproc"))
+		ulimit(j, "nproc", p->tune.pids, p->tune.pids);
 	json_array_end(j);
 }
 
@@ -234,7 +249,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 		json_kstr(j, "UsernsMode", "keep-id");
 	if (p->runtime)
 		json_kstr(j, "Runtime", p->runtime);
-	limits(p, j);
+	limits(p, r, j);
 	tmpfs(p, r, j);
 	mounts(p, r, j);
 	if (p->tune.gpus)

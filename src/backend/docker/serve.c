@@ -28,7 +28,7 @@
 #define HELD_MAX 512
 
 /* What init says when there is nothing to execute; it then ends at once. */
-static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:", "Error: exec" };
+static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:" };
 
 struct out {
 	int fd; /* -1: its reader is gone */
@@ -456,11 +456,13 @@ static void never_ran(struct serve *s)
 	struct guard_msg *end = &s->g->end;
 	bool missing;
 
-	if (!s->held_n || s->held_done || (end->exit_code != 127 && end->exit_code != 126))
+	/* tini ends with the shell's 126 and 127, catatonit with 1. */
+	if (!s->held_n || s->held_done ||
+	    (end->exit_code != 127 && end->exit_code != 126 && end->exit_code != 1))
 		return;
 	missing = !has_command(s->g, name);
-	if (!missing && !memmem(s->held, s->held_n, name, strlen(name)))
-		return;
+	if (!missing && end->exit_code == 127)
+		return; /* it was there: what looks like init's word is the command's */
 	end->never_ran = true;
 	s->held_n = 0;
 	if (missing) {

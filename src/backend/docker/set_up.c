@@ -153,6 +153,9 @@ static int create_failed(const struct guard *g, const struct engine_answer *a, s
 	if (a->status == 404 && strcasestr(a->message, "image"))
 		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image);
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the engine refuses the container: %s", a->message);
+	if (strstr(a->message, "container-init") || strstr(a->message, "docker-init"))
+		return err_hint(e, "every run has an init: apt install catatonit (Podman) or tini "
+				   "(Docker)");
 	if (strcasestr(a->message, "bind source path does not exist") ||
 	    strcasestr(a->message, "no such file or directory"))
 		return err_hint(e, "the engine must see the same files as brig: one in a virtual "
@@ -288,6 +291,21 @@ static int verify(struct guard *g, struct err *e)
 
 /* ---- running it ---- */
 
+static int start_failed(const struct guard *g, const char *text, struct err *e);
+
+/* Podman makes the container's processes when it is attached to, and fails here instead. */
+static int attach_failed(const struct guard *g, struct client *c, uint64_t deadline, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(65536);
+	CLEANUP(jread) struct jread *v = NULL;
+	char text[256];
+
+	(void)client_read_all(c, &b, deadline, e);
+	(void)jread_parse(b.data, b.len, &v, e);
+	engine_message(v, text, sizeof(text));
+	return start_failed(g, text, e);
+}
+
 static int attach(struct guard *g, struct err *e)
 {
 	CLEANUP(client) struct client *c = NULL;
@@ -304,9 +322,7 @@ static int attach(struct guard *g, struct err *e)
 	    client_answer(c, deadline, &a, e) < 0)
 		return err_wrap(e, "cannot attach to the container");
 	if (a->framing != HTTP1_UPGRADED)
-		return err_set(e, ERR_UNAVAILABLE, EIO,
-			       "the engine does not attach to the container (status %d)",
-			       a->status);
+		return attach_failed(g, c, deadline, e);
 	g->attach = client_hijack(c, &g->early).fd;
 	return 0;
 }

@@ -83,6 +83,10 @@ class Engine:
         query = urllib.parse.urlencode([("fromSrc", "-"), ("repo", repo), ("tag", tag), *(("changes", c) for c in changes)])
         status, text = self.ask("POST", f"/images/create?{query}", tar, "application/x-tar")
         assert status == 200 and "error" not in str(text)[:200], text
+        if isinstance(self, Podman):  # which does not look at repo and tag
+            last = text if isinstance(text, dict) else json.loads(text.strip().splitlines()[-1])
+            status, text = self.ask("POST", f"/images/{last['status']}/tag?{urllib.parse.urlencode({'repo': repo, 'tag': tag})}")
+            assert status == 201, text
 
     def answers(self):
         if self.process.poll() is not None:
@@ -210,10 +214,7 @@ class Podman(Engine):
         # As root's capabilities allow here: see the class of machine in the design notes.
         (self.folder / "containers.conf").write_text(
             '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
-            '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n'
-            f'tmp_dir = "{self.folder}/tmp"\nstatic_dir = "{home}/libpod"\n')
-        (self.folder / "storage.conf").write_text(
-            f'[storage]\ndriver = "vfs"\nrunroot = "{self.folder}/run"\ngraphroot = "{home}/storage"\n')
+            '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n')
         for name, line in (("passwd", f"tester:x:{self.uid}:{self.uid}::{home}:/bin/sh"), ("group", f"tester:x:{self.uid}:"),
                            ("subuid", f"{self.uid}:200000:65536"), ("subgid", f"{self.uid}:200000:65536")):
             path = pathlib.Path("/etc") / name
@@ -222,9 +223,11 @@ class Podman(Engine):
         script = 'for f in passwd group subuid subgid; do touch /etc/$f; mount --bind "$0/$f" /etc/$f; done; exec "$@"'
         drop = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--"] if self.uid else []
         env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(self.folder / "run"),
-               "CONTAINERS_CONF": str(self.folder / "containers.conf"), "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
-               "CONTAINERS_REGISTRIES_CONF": "/etc/containers/registries.conf", "TMPDIR": str(self.folder / "tmp")}
-        self.launch([*_private(script), str(self.folder), *drop, "podman", "system", "service", "--time=0", self.host],
+               "CONTAINERS_CONF": str(self.folder / "containers.conf"), "TMPDIR": str(self.folder / "tmp")}
+        # Flags, not files, for the folders: the process that tidies up after a container is told of them by flags.
+        self.launch([*_private(script), str(self.folder), *drop, "podman", "--root", str(home / "storage"), "--runroot",
+                     str(self.folder / "run"), "--tmpdir", str(self.folder / "tmp"), "--storage-driver=vfs", "--runtime=runc",
+                     "--cgroup-manager=cgroupfs", "--events-backend=file", "system", "service", "--time=0", self.host],
                     env=env, cwd="/")
         self.wait_ready()
 

@@ -154,16 +154,16 @@ enum guard_said {
 
 struct guard_msg {
 	enum guard_said said;
-	struct err err;      /* of FAILED; of ENDED: brig or the engine failed */
-	char text[512];      /* of NOTE; of STARTED: the image's digest */
-	int exit_code;       /* of ENDED */
-	bool ended;          /* the engine told the exit code */
-	bool oom, pids;      /* limits that were hit */
-	bool user_ns;        /* of STARTED */
-	bool no_seccomp;     /* of STARTED: a runtime with a kernel of its own */
-	bool network_open;   /* of STARTED: a bridge without rules of ours */
-	bool never_ran;      /* of ENDED: err says why the command could not be executed */
-	unsigned unenforced; /* of STARTED: bits 1 << enum limit the engine did not take */
+	struct err err;       /* of FAILED; of ENDED: brig or the engine failed */
+	char text[512];       /* of NOTE; of STARTED: the image's digest */
+	int exit_code;        /* of ENDED */
+	bool ended;           /* the engine told the exit code */
+	bool oom, pids;       /* limits that were hit */
+	bool user_ns, podman; /* of STARTED */
+	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
+	bool network_open;    /* of STARTED: a bridge without rules of ours */
+	bool never_ran;       /* of ENDED: err says why the command could not be executed */
+	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
 };
 
 struct guard_request {

@@ -110,6 +110,7 @@ static void tell_started(const struct guard *g)
 	const struct backend_plan *p = g->plan;
 	struct guard_msg m = { .said = GUARD_STARTED,
 			       .user_ns = g->engine.rootless,
+			       .podman = g->engine.podman,
 			       .no_seccomp = p->runtime && !str_eq(p->runtime, "runc") &&
 					     !str_eq(p->runtime, "crun"),
 			       .network_open = g->bridge.made && !g->bridge.closed,

@@ -396,7 +396,8 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 	};
 	for (int l = 0; l < LIMIT_COUNT; l++)
 		if (m->unenforced & 1U << l)
-			i->limits[l] = ENFORCER_NONE;
+			i->limits[l] =
+				l == LIMIT_PIDS && m->podman ? ENFORCER_RLIMIT : ENFORCER_NONE;
 }
 
 static void docker_finish(struct backend_job *j, struct outcome *o)

@@ -417,10 +417,11 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 	(void)job_free(j);
 }
 
-static int docker_probe(struct isolation *ret, struct err *e)
+static int docker_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
 
+	(void)s;
 	if (engine_open(&g, e) < 0)
 		return -e->code;
 	*ret = (struct isolation){ .user_ns = g.rootless,

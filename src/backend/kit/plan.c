@@ -307,6 +307,7 @@ static int make(const struct spec *s, const char *backend,
 		return err_nomem(e);
 	p->spec = s;
 	p->backend = backend;
+	p->read_only_root = s->read_only_root;
 	p->arena = arena_new(PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
@@ -324,6 +325,11 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
 	return make(s, backend, fill_trees, ret, e);
+}
+
+void box_plan_note(struct box_plan *p, const char *text)
+{
+	plan_note(p, text);
 }
 
 struct box_plan *box_plan_free(struct box_plan *p)

@@ -132,7 +132,7 @@ class Dockerd(Engine):
 
     def __init__(self, folder, networks=False, registries=()):
         super().__init__(folder)
-        self.parent = f"brigtest{os.getpid()}"  # not "brig-": the harness looks for those
+        self.parent = f"engine-of-brig-{os.getpid()}-{self.folder.parent.name}"
         self.networks_on = networks
         self.registries = registries
         self.daemon = None  # pid of dockerd itself
@@ -171,6 +171,9 @@ class Dockerd(Engine):
         self.process.wait()
         self.process = self.daemon = None
         self._end_leftovers()
+        _unmount(self.folder)  # as after a restart of the machine
+        shutil.rmtree(self.folder / "x", ignore_errors=True)
+        (self.folder / "pid").unlink(missing_ok=True)
 
     def _end_leftovers(self):
         """containerd and its shims name our folder on their command line; nobody else does."""

@@ -2,6 +2,7 @@
 """What the files of this suite share: the engine, and brig with the docker backend on it."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import sys
@@ -10,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import engine  # noqa: E402
 from harness import brig, identity, start_brig, wait_until, workspace  # noqa: E402
 
+_numbers = itertools.count()
 shared = None  # the engine that tests share, once it runs
 
 
@@ -65,8 +67,17 @@ def gone(run_id, where=None, seconds=10):
     return wait_until(lambda: not of(run_id, where), seconds, 0.05)
 
 
-def new_container(before, where=None, seconds=20):
-    """The name of a container that was not there before."""
-    found = wait_until(lambda: [n for n in ours(where) if n not in before], seconds, 0.02)
+def token():
+    """A word that only this test's own commands hold: other tests run beside it on the same engine."""
+    return f"{identity()}-{os.getpid()}-{next(_numbers)}"
+
+
+def container_of(word, where=None, seconds=30, running=False):
+    """The name of the container whose command holds the word."""
+    def look():
+        status, found = (where or shared).ask("GET", "/containers/json?all=1")
+        return status == 200 and [c["Names"][0].lstrip("/") for c in found
+                                  if word in c["Command"] and (not running or c["State"] == "running")]
+    found = wait_until(look, seconds, 0.02)
     assert found, "no container appeared"
     return found[0]

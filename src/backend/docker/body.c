@@ -254,6 +254,13 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	mounts(p, r, j);
 	if (p->tune.gpus)
 		gpus(j);
+	if (r->tty && r->rows && r->api >= 42) {
+		json_key(j, "ConsoleSize");
+		json_array(j);
+		json_u64(j, r->rows);
+		json_u64(j, r->cols);
+		json_array_end(j);
+	}
 	/* The stream is ours alone: a copy on the host's disk would have no limit. */
 	json_key(j, "LogConfig");
 	json_object(j);

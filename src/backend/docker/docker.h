@@ -77,10 +77,11 @@ struct body_run {
 	bool podman, rootless;
 	unsigned api;
 	bool tty, no_input;
-	const char *files;    /* folder with this run's passwd and group; NULL: none */
-	const char *seccomp;  /* the profile, or a file with it; NULL: written in place */
-	const char *network;  /* name of this run's own network; NULL: none */
-	const char **volumes; /* of the image: covered by tmpfs */
+	unsigned short rows, cols; /* of the terminal; 0: unknown */
+	const char *files;         /* folder with this run's passwd and group; NULL: none */
+	const char *seccomp;       /* the profile, or a file with it; NULL: written in place */
+	const char *network;       /* name of this run's own network; NULL: none */
+	const char **volumes;      /* of the image: covered by tmpfs */
 	size_t volume_count;
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 };

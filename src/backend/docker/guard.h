@@ -30,6 +30,7 @@ bool guard_note(struct guard *g, const char *text);
 int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started container */
 void guard_serve(struct guard *g);                /* serve.c: to its end */
 void guard_kill(struct guard *g, int signal);
+void guard_resize(struct guard *g);     /* to the size of our end's terminal */
 void guard_watch_pids(struct guard *g); /* at once after the start: a short run is soon over */
 void guard_read_pids(struct guard *g);
 /* Removes all there is; the ledger's entry stays if something could not be. */

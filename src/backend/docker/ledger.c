@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -22,6 +23,8 @@
 #define FOLDER "docker"
 #define ENTRY_MAX 512
 #define SWEEP_MAX 64
+#define REMOVE_TRIES 20
+#define REMOVE_WAIT_MS 100
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
 static const char *const extra_files[] = { "passwd", "group", "seccomp" };
@@ -122,8 +125,7 @@ static int remove_one(struct engine *g, const char *kind, const char *id, struct
 		       a.message);
 }
 
-/* Removes what the labels find, and looks again: a removal may be under way already. */
-static int remove_kind(struct engine *g, const char *kind, const char *query, struct err *e)
+static int remove_listed(struct engine *g, const char *kind, const char *query, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	struct engine_call q = { .method = "GET", .path = query };
@@ -139,6 +141,20 @@ static int remove_kind(struct engine *g, const char *kind, const char *query, st
 
 		if (id && remove_one(g, kind, id, e) < 0)
 			r = -e->code;
+	}
+	return r;
+}
+
+/* Removes what the labels find, and looks again: somebody else's removal may be under way. */
+static int remove_kind(struct engine *g, const char *kind, const char *query, struct err *e)
+{
+	int r = 0;
+
+	for (int i = 0; i < REMOVE_TRIES; i++) {
+		r = remove_listed(g, kind, query, e);
+		if (r != -EBUSY)
+			return r;
+		(void)poll(NULL, 0, REMOVE_WAIT_MS);
 	}
 	return r;
 }

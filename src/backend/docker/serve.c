@@ -70,7 +70,7 @@ void guard_kill(struct guard *g, int signal)
 	(void)engine_ask(&g->engine, &q, &a, &e);
 }
 
-static void resize(struct guard *g)
+void guard_resize(struct guard *g)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	struct winsize size = { .ws_row = g->s->rows, .ws_col = g->s->cols };
@@ -377,7 +377,7 @@ static void turn(struct serve *s)
 
 		while (read(s->resized, &info, sizeof(info)) == (ssize_t)sizeof(info))
 			;
-		resize(s->g);
+		guard_resize(s->g);
 	}
 	if (p[AT_WAIT].revents)
 		on_wait(s);
@@ -525,8 +525,6 @@ static void begin(struct serve *s)
 	s->held_done = q->tty;
 	s->status.max = 65536;
 	s->resized = listen_size(s->g);
-	if (q->tty)
-		resize(s->g);
 	/* What came with the answer to attach is the first piece. */
 	if (s->g->early.len && s->g->early.len <= sizeof(s->from)) {
 		memcpy(s->from, s->g->early.data, s->g->early.len);

@@ -103,6 +103,8 @@ static void fill_body(struct guard *g, struct buf *b)
 				    .rootless = g->engine.rootless,
 				    .api = g->engine.api,
 				    .tty = g->s->tty,
+				    .rows = g->s->rows,
+				    .cols = g->s->cols,
 				    .no_input = g->s->in < 0,
 				    .files = files,
 				    .seccomp = g->engine.podman ? profile : NULL,
@@ -423,6 +425,9 @@ int guard_set_up(struct guard *g, struct err *e)
 		return -e->code;
 	if (start(g, e) < 0)
 		return -e->code;
+	/* Engines before 23 take no size at creation: a quick command sees none at first. */
+	if (g->s->tty)
+		guard_resize(g);
 	guard_watch_pids(g);
 	return wait_for_end(g, e);
 }

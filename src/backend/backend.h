@@ -85,6 +85,10 @@ struct backend {
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_none;
 
+/* Fetches an image for the docker backend; note tells how it goes. */
+int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		       struct err *e);
+
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */
 void backends_tidy(void);

@@ -36,6 +36,12 @@ static int set_pair(struct spec *s, const char *text, struct err *e)
 	return spec_set_key(s, key, equals + 1, ORIGIN_FLAG, e);
 }
 
+/* A switch that is on by default takes a word. */
+static const char *yes_or_no(const char *word)
+{
+	return str_eq(word, "yes") ? "true" : str_eq(word, "no") ? "false" : word;
+}
+
 /* One option at argv[*at]; moves *at over the value it takes. 1: help. */
 static int one(const struct command *c, struct spec *s, int argc, char **argv, int *at,
 	       struct err *e)
@@ -56,7 +62,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	pair = str_eq(name, "set");
 	if (!pair && (!f || !(f->commands & c->fields)))
 		return unknown(c, name, e);
-	if (!pair && f->type == FIELD_T_BOOL)
+	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
 	if (!value) {
 		if (*at + 1 >= argc)
@@ -65,7 +71,11 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	} else {
 		value++;
 	}
-	return pair ? set_pair(s, value, e) : spec_set(s, id, value, ORIGIN_FLAG, e);
+	if (pair)
+		return set_pair(s, value, e);
+	if (f->type == FIELD_T_BOOL)
+		value = yes_or_no(value);
+	return spec_set(s, id, value, ORIGIN_FLAG, e);
 }
 
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,

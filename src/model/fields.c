@@ -160,7 +160,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUTO_PULL] = { .flag = "auto-pull", .key = "docker.auto_pull",
 		.type = FIELD_T_BOOL, .offset = AT(docker.auto_pull), .fallback = "true",
-		.help = "fetch an image that is not there",
+		.arg = "WORD", .help = "yes or no: fetch an image that is not there",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_SSH_HOST] = { .key = "ssh.host",
 		.type = FIELD_T_STRING, .offset = AT(ssh.host),

@@ -17,6 +17,8 @@ void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run
  * would.
  */
 int spec_backend(const struct spec *s, const char **name, struct err *e);
+/* Fetches an image for the docker backend. */
+int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 
 void error_export(const struct err *from, struct brig_error *to);

@@ -54,11 +54,11 @@ class Engine:
     def host(self):
         return f"unix://{self.socket}"
 
-    def ask(self, method, path, body=None, content="application/json"):
+    def ask(self, method, path, body=None, content="application/json", headers=None):
         """(status, parsed answer or text) of one request."""
         c = _UnixConnection(str(self.socket))
         data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        c.request(method, f"/v1.41{path}", data, {"Content-Type": content} if data is not None else {})
+        c.request(method, f"/v1.41{path}", data, {**(headers or {}), **({"Content-Type": content} if data is not None else {})})
         r = c.getresponse()
         text = r.read()
         c.close()

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+#define REF_MAX 512
 #define IMAGE_MAX ((size_t)1 << 20)
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define LAYERS_MAX 128
@@ -18,6 +19,15 @@
 void image_done(struct image *i)
 {
 	i->arena = arena_free(i->arena);
+}
+
+bool image_ref_valid(const char *ref)
+{
+	size_t n = strlen(ref);
+
+	return n && n < REF_MAX && ref[0] != '-' && ref[0] != '/' &&
+	       ref[strspn(ref, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			       "0123456789._-/:@")] == '\0';
 }
 
 /* A name in a path: everything but what its own grammar knows is escaped. */
@@ -302,6 +312,33 @@ int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *ar
 	if (follow(&p, c, e) < 0)
 		return -e->code;
 	return p.failed[0] ? pull_failed(ref, p.failed, e) : 0;
+}
+
+struct listener {
+	void (*note)(void *arg, const char *text);
+	void *arg;
+};
+
+static bool pass_on(void *arg, const char *line)
+{
+	const struct listener *l = arg;
+
+	if (line && l->note)
+		l->note(l->arg, line);
+	return false;
+}
+
+int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		       struct err *e)
+{
+	CLEANUP(engine) struct engine g = { 0 };
+	struct listener l = { .note = note, .arg = arg };
+
+	if (!image_ref_valid(ref))
+		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref);
+	if (engine_open(&g, e) < 0)
+		return -e->code;
+	return image_pull(&g, ref, pass_on, &l, e);
 }
 
 int image_get(struct engine *g, const char *ref, bool pull, pull_fn *on_progress, void *arg,

@@ -15,7 +15,6 @@
 #define TMP_DEFAULT (64 * MIB)
 #define SHM_MAX (64 * MIB)
 #define HOME_DEFAULT (1024 * MIB)
-#define REF_MAX 512
 
 /* ---- who the command is ---- */
 
@@ -296,15 +295,9 @@ static int check_sockets(const struct backend_plan *p, struct err *e)
 
 static int check_image(const struct backend_plan *p, struct err *e)
 {
-	const char *ref = p->image;
-	size_t n = strlen(ref);
-
-	if (n && n < REF_MAX && ref[0] != '-' && ref[0] != '/' &&
-	    ref[strspn(ref,
-		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@")] ==
-		    '\0')
+	if (image_ref_valid(p->image))
 		return 0;
-	return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image", ref),
+	return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image", p->image),
 	       err_hint(e, "such as python:3.12-slim or registry.example/team/tool@sha256:...");
 }
 

@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
-import engine  # noqa: E402
+from common import engine  # noqa: E402
 from common import box, container_of, environment, options, settle, sh, shared_engine, start_box, token  # noqa: E402
 from harness import (around, brig, brig_environment, compile_c, home, identity, main, scratch, test, tree, uid, wait_until,  # noqa: E402
                      workspace)

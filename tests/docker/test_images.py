@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
-import engine  # noqa: E402
+from common import engine  # noqa: E402
 from common import box, environment, settle, shared_engine  # noqa: E402
 from harness import around, brig, identity, main, test  # noqa: E402
 

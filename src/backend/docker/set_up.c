@@ -407,6 +407,17 @@ static int given_up(struct guard *g, struct err *e)
 				   : 0;
 }
 
+static int make_bridge(struct guard *g, struct err *e)
+{
+	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
+		return -e->code;
+	if (!g->bridge.closed)
+		(void)guard_note(g, "network bridge: brig may not set firewall rules here, so this "
+				    "host, its LAN and metadata addresses stay open to the "
+				    "command");
+	return 0;
+}
+
 int guard_set_up(struct guard *g, struct err *e)
 {
 	if (engine_open(&g->engine, e) < 0 || check_runtime(g, e) < 0)
@@ -418,8 +429,7 @@ int guard_set_up(struct guard *g, struct err *e)
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
 	    write_files(g, e) < 0 || (g->engine.podman && write_profile(g, e) < 0))
 		return -e->code;
-	if (g->plan->spec->network == NETWORK_BRIDGE &&
-	    bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
+	if (g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0)
 		return -e->code;
 	if (create(g, e) < 0 || verify(g, e) < 0 || attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;

@@ -9,6 +9,7 @@
 
 #include "unit.h"
 
+#include "backend/docker/docker.h"
 #include "backend/kit/plan.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -24,6 +25,7 @@ struct scene {
 	const char *settings[20]; /* key, value, ... */
 	void (*prepare)(void);    /* in the scratch folder */
 	const char *home;         /* below it; NULL: none */
+	bool docker;              /* the docker backend's plan */
 };
 
 /* ---- scenes ---- */
@@ -115,6 +117,25 @@ static const struct scene scenes[] = {
 	  .prepare = make_worktree,
 	  .settings = { "policy", "readonly" } },
 	{ .name = "worktree_hostile", .prepare = make_hostile_worktree },
+	{ .name = "docker_default", .docker = true, .prepare = make_project },
+	{ .name = "docker_git", .docker = true, .prepare = make_repository },
+	{ .name = "docker_mounts",
+	  .docker = true,
+	  .prepare = make_trees,
+	  .settings = { "mounts", "a:/data:rw", "mounts", "b:/workspace/vendor", "read", "read",
+			"write", "write" } },
+	{ .name = "docker_settings",
+	  .docker = true,
+	  .prepare = make_project,
+	  .settings = { "image", "tool@sha256:00", "runtime", "runsc", "network", "bridge",
+			"limits.memory", "64m", "limits.cpus", "1.5", "limits.pids", "9",
+			"read_only_root", "false", "labels", "team=x", "env.set", "PATH=/x" } },
+	{ .name = "docker_extra",
+	  .docker = true,
+	  .prepare = make_project,
+	  .settings = { "docker.extra_args", "--pids-limit=100", "docker.extra_args",
+			"--ulimit=nofile=1024", "docker.extra_args", "--tmpfs=/scratch:size=1m",
+			"docker.extra_args", "--cpu-quota=50000", "docker.user", "" } },
 };
 
 /* ---- from a scene to text ---- */
@@ -206,14 +227,37 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 	*ret = spec;
 }
 
+static void docker_text(struct spec *spec, struct json *j)
+{
+	struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	if (backend_docker.plan(spec, &p, NULL, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0 && (p->user != DOCKER_USER_IDS || p->uid == getuid()));
+	p->uid = p->gid = SHOWN_ID;
+	backend_docker.plan_json(p, j);
+	(void)backend_docker.plan_free(p);
+}
+
+static void native_text(struct spec *spec, const char *top, struct json *j)
+{
+	CLEANUP(box_plan) struct box_plan *p = NULL;
+	struct err e = { 0 };
+
+	if (box_plan_new(spec, "native", &p, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0);
+	normalise(p, top);
+	box_plan_json(p, j);
+}
+
 /* The child's whole life. */
 static void write_plan(const struct scene *s, const char *top, int out)
 {
-	CLEANUP(box_plan) struct box_plan *p = NULL;
 	CLEANUP(buf) struct buf raw = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(spec) struct spec *spec = NULL;
-	struct err e = { 0 };
 	struct json j;
 
 	become_ordinary();
@@ -222,12 +266,11 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	if (s->prepare)
 		s->prepare();
 	make_spec(s, top, &spec);
-	if (box_plan_new(spec, "native", &p, &e) < 0)
-		(void)fprintf(stderr, "%s\n", e.what);
-	must(e.code == 0);
-	normalise(p, top);
 	json_init(&j, &raw, true);
-	box_plan_json(p, &j);
+	if (s->docker)
+		docker_text(spec, &j);
+	else
+		native_text(spec, top, &j);
 	buf_putc(&raw, '\n');
 	replace(buf_str(&raw), top, "@TOP@", &text);
 	must(!raw.failed && !text.failed && fd_write_all(out, text.data, text.len) == 0);

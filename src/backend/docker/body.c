@@ -89,16 +89,17 @@ static void one_tmpfs(const struct backend_plan *p, const struct body_run *r,
 		      const struct tmpfs_want *t, struct json *j)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(1024);
-	bool owned = t->owned && p->user == DOCKER_USER_IDS;
+	bool known = p->user == DOCKER_USER_IDS && !r->podman;
 
 	if (t->plain) {
 		json_kstr(j, t->path, t->options);
 		return;
 	}
-	/* Podman's own words end before ids: such a folder is everybody's, and there is but one. */
+	/* Podman takes no ids here, and an image's user is not known: such a folder is everybody's,
+	 * and there is but one. */
 	buf_printf(&b, "rw,%s,nosuid,nodev,size=%llu,mode=%04o", t->exec ? "exec" : "noexec",
-		   (unsigned long long)t->size, owned && r->podman ? 01777 : t->mode);
-	if (owned && !r->podman)
+		   (unsigned long long)t->size, t->owned && !known ? 01777 : t->mode);
+	if (t->owned && known)
 		buf_printf(&b, ",uid=%u,gid=%u", p->uid, p->gid);
 	if (r->podman)
 		buf_puts(&b, ",notmpcopyup");

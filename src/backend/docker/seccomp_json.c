@@ -10,7 +10,7 @@
  * value) in which every test of every clause has one answer. Each class decides those tests, and
  * the clauses left over are treated the same way with the next argument. What ends in EPERM needs
  * no rule, because that is the default: an engine can give but one answer to what has no rule, and
- * the tables's other refusals (EAFNOSUPPORT, EPROTONOSUPPORT) become EPERM here. */
+ * the table's other refusals (EAFNOSUPPORT, EPROTONOSUPPORT) become EPERM here. */
 #include "backend/docker/seccomp_json.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@
 enum truth { UNKNOWN, NO, YES };
 
 struct test {
-	enum { TEST_MASKED, TEST_NOT } op;
+	enum test_op { TEST_MASKED, TEST_IS, TEST_NOT } op;
 	uint64_t mask, value;
 	bool used;
 };
@@ -120,6 +120,10 @@ static void names(const struct walk *w, enum verdict v)
 	json_array_end(w->j);
 }
 
+static const char *const op_names[] = {
+	[TEST_MASKED] = "SCMP_CMP_MASKED_EQ", [TEST_IS] = "SCMP_CMP_EQ", [TEST_NOT] = "SCMP_CMP_NE"
+};
+
 static void tests_json(const struct walk *w)
 {
 	json_key(w->j, "args");
@@ -131,9 +135,9 @@ static void tests_json(const struct walk *w)
 			continue;
 		json_object(w->j);
 		json_ku64(w->j, "index", (uint64_t)a);
-		json_ku64(w->j, "value", t->op == TEST_NOT ? t->value : t->mask);
-		json_ku64(w->j, "valueTwo", t->op == TEST_NOT ? 0 : t->value);
-		json_kstr(w->j, "op", t->op == TEST_NOT ? "SCMP_CMP_NE" : "SCMP_CMP_MASKED_EQ");
+		json_ku64(w->j, "value", t->op == TEST_MASKED ? t->mask : t->value);
+		json_ku64(w->j, "valueTwo", t->op == TEST_MASKED ? t->value : 0);
+		json_kstr(w->j, "op", op_names[t->op]);
 		json_object_end(w->j);
 	}
 	json_array_end(w->j);
@@ -211,8 +215,7 @@ static bool whole_value(const struct walk *w, int a, uint64_t *v)
 static void two_classes(struct walk *w, int a, uint64_t v)
 {
 	(void)learn(w, a, ~(uint64_t)0, v);
-	w->tests[a] =
-		(struct test){ .op = TEST_MASKED, .mask = ~(uint64_t)0, .value = v, .used = true };
+	w->tests[a] = (struct test){ .op = TEST_IS, .value = v, .used = true };
 	walk_on(w);
 	/* Not that value: at least one of its two words is another. Which one makes no difference,
 	 * because both stand in one clause. */

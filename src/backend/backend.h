@@ -50,7 +50,7 @@ struct job_want {
 enum job_event {
 	JOB_NOTHING,
 	JOB_STARTED, /* the command runs */
-	JOB_ENDED,   /* nothing of it is left; `finish` may be called */
+	JOB_ENDED,   /* nothing of it runs any more; `finish` may be called */
 };
 
 struct backend {

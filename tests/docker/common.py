@@ -58,13 +58,9 @@ def ours(where=None):
     return [n for n in (where or shared).containers() if n.startswith("brig-")]
 
 
-def of(done_or_id, where=None):
-    """Is there anything of that run at the engine?"""
-    return [n for n in ours(where) if n == f"brig-{done_or_id}"]
-
-
-def gone(run_id, where=None, seconds=10):
-    return wait_until(lambda: not of(run_id, where), seconds, 0.05)
+def gone(run_id, where=None):
+    """Is all of that run removed? brig does not wait for the engine to forget a container that has ended."""
+    return wait_until(lambda: f"brig-{run_id}" not in ours(where), 10, 0.05)
 
 
 def token():

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import engine  # noqa: E402
-from common import box, container_of, of, ours, start_box, token  # noqa: E402
+from common import box, container_of, gone, ours, start_box, token  # noqa: E402
 from harness import around, compile_c, identity, main, test, uid, wait_until, workspace  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -71,7 +71,7 @@ def limits_hold_or_are_refused():
         r = pod("--json", "--", "true").json
         assert r["outcome"] == "exited" and r["isolation"]["limits"]["memory"] == "none", r
     r = pod("--json", "--timeout", "1s", "--", "sleep", "50").json
-    assert r["outcome"] == "timeout" and not of(r["id"], here()), r
+    assert r["outcome"] == "timeout" and gone(r["id"], here()), r
 
 
 @test(limit=120)

@@ -17,7 +17,7 @@ import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from common import box, container_of, environment, of, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
+from common import box, container_of, environment, gone, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
 import common  # noqa: E402
 from harness import (around, brig, brig_argv, brig_environment, descendants, home, identity, main, scratch, test, uid,  # noqa: E402
                      wait_until, workspace)
@@ -40,7 +40,7 @@ def the_result_says_what_ran_and_what_held_it():
     assert i["capabilities_dropped"] and i["no_new_privs"] and i["read_only_root"] and i["seccomp"] == "default", i
     assert i["network"] == "none" and i["limits"]["memory"] == "cgroup" and i["limits"]["pids"] == "cgroup", i
     assert i["uid_inside"] == (1000 if identity() == "root" else uid()), i
-    assert not of(r["id"])
+    assert gone(r["id"])
 
 
 @test(limit=120)
@@ -89,7 +89,7 @@ def a_time_limit_ends_all_of_it():
     began = time.monotonic()
     r = sh("sleep 100 & sleep 100", "--json", "--timeout", "1s").json
     assert (r["outcome"], r["limits_hit"]) == ("timeout", ["timeout"]), r
-    assert time.monotonic() - began < 20 and not of(r["id"])
+    assert time.monotonic() - began < 20 and gone(r["id"])
 
 
 @test
@@ -117,12 +117,12 @@ def a_cancel_is_passed_on_and_then_kills():
     assert (r["outcome"], r["exit_code"]) == ("cancelled", 143) and "caught" in r["stdout"], r
     word = token()
     p = start_box("--json", "--", "sh", "-c", f": {word}; trap '' TERM; while :; do sleep 0.1; done")
-    name = container_of(word, running=True)
+    container_of(word, running=True)
     time.sleep(1)
     p.terminate()
     r = json.loads(p.communicate(timeout=30)[0])
     assert (r["outcome"], r["exit_code"]) == ("cancelled", 143), r
-    assert name not in ours()
+    assert gone(r["id"])
 
 
 @test

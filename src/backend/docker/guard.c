@@ -140,7 +140,13 @@ _Noreturn void guard_main(const struct guard_start *s)
 		tell_started(&g);
 		guard_serve(&g);
 	}
+	/* Whoever waits is told as soon as nothing runs any more; the engine's record of the
+	 * container goes while they read on. What never ran is removed first: an error should not
+	 * leave things to be tidied up behind it. */
+	if (g.end.said == GUARD_ENDED)
+		send_msg(&g, &g.end);
 	guard_clean(&g);
-	send_msg(&g, &g.end);
+	if (g.end.said == GUARD_FAILED)
+		send_msg(&g, &g.end);
 	_exit(0);
 }

@@ -93,15 +93,24 @@ static enum truth clause_holds(const struct walk *w, int c)
 }
 
 /* The verdict, or VERDICTS while it still depends; then *argument is the lowest one it depends on.
- */
+ * Clauses that may or may not hold decide nothing if they say what comes after them anyway. */
 static enum verdict decided(const struct walk *w, int *argument)
 {
+	enum verdict open = VERDICTS;
+	bool differ = false;
+
 	*argument = ARGS;
 	for (int c = 0; c < CLAUSES; c++) {
 		enum truth t = applies(w, c) ? clause_holds(w, c) : NO;
 
+		if (t == YES && (*argument == ARGS || (!differ && open == w->clauses[c].then)))
+			return w->clauses[c].then;
 		if (t == YES)
-			return *argument == ARGS ? w->clauses[c].then : VERDICTS;
+			return VERDICTS;
+		if (t == UNKNOWN) {
+			differ |= open != VERDICTS && open != w->clauses[c].then;
+			open = w->clauses[c].then;
+		}
 		for (int i = 0; t == UNKNOWN && i < MATCHES; i++)
 			if (is_used(&w->clauses[c].when[i]) && w->known[c][i] == UNKNOWN &&
 			    w->clauses[c].when[i].word / 2 < *argument)

@@ -549,6 +549,8 @@ void guard_serve(struct guard *g)
 		never_ran(&s);
 	if (s.held_n && !s.abandoned)
 		release(&s);
+	s.out.fd = fd_close(s.out.fd);
+	s.err.fd = fd_close(s.err.fd);
 }
 
 void guard_clean(struct guard *g)

@@ -433,11 +433,11 @@ int guard_set_up(struct guard *g, struct err *e)
 		return -e->code;
 	if (create(g, e) < 0 || verify(g, e) < 0 || attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
-	if (start(g, e) < 0)
+	if (start(g, e) < 0 || wait_for_end(g, e) < 0)
 		return -e->code;
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */
 	if (g->s->tty)
 		guard_resize(g);
 	guard_watch_pids(g);
-	return wait_for_end(g, e);
+	return 0;
 }

@@ -63,6 +63,12 @@ static int take_letter(struct spec *s, enum field_id id, int argc, char **argv, 
 	return set_flag(s, id, argv[++*at], e);
 }
 
+/* A switch that is on by default takes a word. */
+static const char *yes_or_no(const char *word)
+{
+	return str_eq(word, "yes") ? "true" : str_eq(word, "no") ? "false" : word;
+}
+
 /* One option at argv[*at]; moves *at over the value it takes. 1: help. */
 static int one(const struct command *c, struct spec *s, int argc, char **argv, int *at,
 	       struct err *e)
@@ -86,7 +92,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	pair = str_eq(name, "set");
 	if (!pair && (!f || !(f->commands & c->fields)))
 		return unknown(c, name, e);
-	if (!pair && f->type == FIELD_T_BOOL)
+	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
 	if (!value) {
 		if (*at + 1 >= argc)
@@ -95,7 +101,11 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	} else {
 		value++;
 	}
-	return pair ? set_pair(s, value, e) : set_flag(s, id, value, e);
+	if (pair)
+		return set_pair(s, value, e);
+	if (f->type == FIELD_T_BOOL)
+		value = yes_or_no(value);
+	return set_flag(s, id, value, e);
 }
 
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,

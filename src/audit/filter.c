@@ -61,7 +61,8 @@ static bool host_match(const char *want, struct slice have)
 	if (!have.p)
 		return false;
 	if (!str_starts(want, "*."))
-		return have.n == n && strncasecmp(have.p, want, n) == 0;
+		return (have.n == n && strncasecmp(have.p, want, n) == 0) ||
+		       slice_means(have, want);
 	return have.n > n - 1 && strncasecmp(have.p + have.n - (n - 1), want + 1, n - 1) == 0;
 }
 

@@ -243,7 +243,7 @@ static void fill_at_once(void *arg)
 static void many_readers_may_fill_it_at_once(void **state)
 {
 	struct place *p = *state;
-	pid_t pids[12];
+	pid_t pids[6];
 	int status;
 
 	append("000001.jsonl", 1, 3000, "aa");

@@ -11,6 +11,7 @@ import time
 import leaks
 import peers
 import readers
+import remote
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -497,7 +498,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, size, config, telemetry, steady, throughput, memory, output, record)}
+GROUPS = {f.__name__: f for f in (start, size, config, telemetry, steady, throughput, memory, output, record, remote.ssh)}
 GROUPS["queries"] = readers.queries
 
 

@@ -76,7 +76,7 @@ struct backend {
 	void (*finish)(struct backend_job *j, struct outcome *o);
 };
 
-extern const struct backend backend_native, backend_bwrap, backend_none;
+extern const struct backend backend_native, backend_bwrap, backend_ssh, backend_none;
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

@@ -286,7 +286,7 @@ static struct spec *checked(const brig_request *q, struct err *e)
 	if (!s)
 		return NULL;
 	s->argv = q->spec->argv;
-	if (!s->argv || !s->argv[0])
+	if (s->code.kind == CODE_NONE && (!s->argv || !s->argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
 	else if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
 		(void)err_sys(e, "the current folder is gone");
@@ -446,6 +446,11 @@ const char *brig_result_stderr(const brig_result *r, size_t *n)
 const char *brig_result_output(const brig_result *r, size_t *n)
 {
 	return text(&r->o->both, n);
+}
+
+char *brig_result_text(const brig_result *r, size_t max)
+{
+	return outcome_text(r->o, max);
 }
 
 int brig_result_truncated(const brig_result *r)

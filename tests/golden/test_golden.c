@@ -10,8 +10,10 @@
 #include "unit.h"
 
 #include "backend/kit/plan.h"
+#include "backend/ssh/ssh.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "model/code.h"
 #include "model/paths.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
@@ -24,6 +26,8 @@ struct scene {
 	const char *settings[20]; /* key, value, ... */
 	void (*prepare)(void);    /* in the scratch folder */
 	const char *home;         /* below it; NULL: none */
+	const char *code;         /* of Python, instead of the command; NULL: none */
+	bool ssh;                 /* the plan of the ssh backend */
 };
 
 /* ---- scenes ---- */
@@ -115,6 +119,27 @@ static const struct scene scenes[] = {
 	  .prepare = make_worktree,
 	  .settings = { "policy", "readonly" } },
 	{ .name = "worktree_hostile", .prepare = make_hostile_worktree },
+	{ .name = "python", .settings = { NULL }, .prepare = make_project, .code = "print(1)\n" },
+	{ .name = "python_workspace",
+	  .settings = { "workspace.target", "/work", "code.path", "/work/_run.py", NULL },
+	  .prepare = make_project,
+	  .code = "print(1)\n" },
+	{ .name = "ssh",
+	  .settings = { "ssh.host", "me@box", "ssh.remote_cwd", "~/it's here", "ssh.identity_file",
+			"/keys/id", "env.set", "A=b c", NULL },
+	  .prepare = make_project,
+	  .ssh = true },
+	{ .name = "ssh_python",
+	  .settings = { "ssh.host", "box", NULL },
+	  .prepare = make_project,
+	  .code = "print(1)\n",
+	  .ssh = true },
+	{ .name = "ssh_brig",
+	  .settings = { "ssh.host", "box", "ssh.remote", "brig", "limits.memory", "64m", "read",
+			"/srv/data", "env.set", "TOKEN=never in an argument", NULL },
+	  .prepare = make_project,
+	  .code = "print(1)\n",
+	  .ssh = true },
 };
 
 /* ---- from a scene to text ---- */
@@ -196,6 +221,8 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 		must(e.code == 0);
 	}
 	must(spec_set_argv(spec, 3, argv, &e) == 0);
+	if (s->code)
+		must(code_set(spec, CODE_PYTHON, s->code, strlen(s->code), NULL, &e) == 0);
 	/* Relative sources are meant from the scratch folder, the workspace is ws in it. */
 	(void)snprintf(cwd, sizeof(cwd), "%s%s", top, s->home ? "/ws" : "");
 	if (!s->home)
@@ -206,14 +233,36 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 	*ret = spec;
 }
 
+static void ssh_text(const struct spec *spec, struct json *j)
+{
+	CLEANUP(ssh_plan) struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	must(setenv("XDG_RUNTIME_DIR", "/run/user/4242", 1) == 0);
+	if (ssh_plan(spec, &p, NULL, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0);
+	ssh_plan_json(p, j);
+}
+
+static void native_text(const struct spec *spec, const char *top, struct json *j)
+{
+	CLEANUP(box_plan) struct box_plan *p = NULL;
+	struct err e = { 0 };
+
+	if (box_plan_new(spec, "native", &p, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0);
+	normalise(p, top);
+	box_plan_json(p, j);
+}
+
 /* The child's whole life. */
 static void write_plan(const struct scene *s, const char *top, int out)
 {
-	CLEANUP(box_plan) struct box_plan *p = NULL;
 	CLEANUP(buf) struct buf raw = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(spec) struct spec *spec = NULL;
-	struct err e = { 0 };
 	struct json j;
 
 	become_ordinary();
@@ -222,12 +271,11 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	if (s->prepare)
 		s->prepare();
 	make_spec(s, top, &spec);
-	if (box_plan_new(spec, "native", &p, &e) < 0)
-		(void)fprintf(stderr, "%s\n", e.what);
-	must(e.code == 0);
-	normalise(p, top);
 	json_init(&j, &raw, true);
-	box_plan_json(p, &j);
+	if (s->ssh)
+		ssh_text(spec, &j);
+	else
+		native_text(spec, top, &j);
 	buf_putc(&raw, '\n');
 	replace(buf_str(&raw), top, "@TOP@", &text);
 	must(!raw.failed && !text.failed && fd_write_all(out, text.data, text.len) == 0);

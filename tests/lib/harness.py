@@ -41,7 +41,7 @@ import traceback
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 __all__ = ["brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_c", "descendants", "home",
-           "identity", "main", "namespaces", "scratch", "skip", "start_brig", "test", "tree", "uid", "wait_until",
+           "identity", "main", "namespaces", "scratch", "skip", "start_brig", "state", "test", "tree", "uid", "wait_until",
            "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -50,7 +50,8 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/spare", "brig/trusted", "brig/quarantine", "brig/audit")
+KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/spare", "brig/trusted", "brig/quarantine", "brig/audit",
+        "brig/ssh")
 KEPT_BELOW = ("brig/audit/", "brig/quarantine/", "brig/workspaces/spare/")
 
 IS_ROOT = os.geteuid() == 0
@@ -112,6 +113,11 @@ def scratch():
 
 def home():
     return _now.home
+
+
+def state():
+    """Where brig keeps what must survive a run."""
+    return _now.state
 
 
 # ---- calling brig ----

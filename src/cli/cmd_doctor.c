@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "doctor/attack.h"
 #include "doctor/doctor.h"
 
 #define TEXT_MAX ((size_t)64 << 10)
@@ -130,6 +131,29 @@ static int load(const struct asked *a, struct spec *s, struct err *e)
 	return cli_load(s, e);
 }
 
+static int attack(const struct asked *a)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
+	struct report r;
+	struct err e = { 0 };
+	struct json j;
+
+	if (attack_all(a->backend, &r, &e) < 0) {
+		error_print(&e);
+		return EXIT_BRIG;
+	}
+	if (a->json) {
+		json_init(&j, &out, true);
+		attack_json(&r, &j);
+		buf_putc(&out, '\n');
+	} else {
+		attack_text(&r, &out);
+	}
+	if (out.failed || fputs(buf_str(&out), stdout) == EOF || fflush(stdout) == EOF)
+		return EXIT_BRIG;
+	return attack_broke(&r) ? 1 : 0;
+}
+
 static int examine(const struct asked *a, const struct spec *s)
 {
 	const struct check *checks;
@@ -156,6 +180,8 @@ static int doctor(const struct command *c, int argc, char **argv)
 	}
 	if (a.help)
 		return help(c);
+	if (a.attack)
+		return attack(&a);
 	s = spec_new(&e);
 	if (!s || load(&a, s, &e) < 0) {
 		doctor_refusal(&e, &d);
@@ -172,6 +198,8 @@ const struct command cmd_doctor = {
 		 "  --config FILE     the same for any configuration file\n"
 		 "  --dialect NAME    what the file is written in, if its content does not say\n"
 		 "  --backend NAME    as if the configuration named this one\n"
+		 "  --attack          attack a sandbox of each backend, and the same outside as a\n"
+		 "                    control; print what held\n"
 		 "  --json            one object: schema, ready, checks\n"
 		 "  --fix             install what can be installed: as root, an AppArmor profile\n"
 		 "                    that lets brig alone make user namespaces\n"

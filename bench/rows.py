@@ -132,6 +132,31 @@ def config(bench):
     bench.note(f"target: under 1 ms more than brig version; {len(ROLE)} bytes of role")
 
 
+def telemetry(bench):
+    """What metrics and a trace add to a run; the collector is one that refuses."""
+    if not bench.brig:
+        return
+    for who in bench.people:
+        bench.head(f"`true` with metrics and traces as {_title(who)}")
+        file = f"metrics.textfile={who.base}/state/brig.prom"
+        trace = ["OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT=100"]
+        plain = bench.brig_run("--", "true")
+        figures = bench.measure(
+            who,
+            [
+                Candidate("brig run", ["/usr/bin/env", "X=1", *plain]),
+                Candidate("with metrics", ["/usr/bin/env", "X=1", *bench.brig_run("--set", file, "--", "true")]),
+                Candidate("with a trace", ["/usr/bin/env", *trace, *plain]),
+            ],
+            bench.count(300, 40),
+            warmup=10,
+        )
+        base = figures.get("brig run")
+        for name, f in figures.items():
+            limit = {"with metrics": 1.1, "with a trace": 1.4}.get(name) if base else None
+            bench.add_timed(name, f, base if f is not base else None, "brig run", limit)
+
+
 def steady(bench):
     """Work inside against the same work outside."""
     bench.head(f"steady state, inside against outside, as {_title(bench.person)}")
@@ -422,7 +447,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, size, config, steady, throughput, memory, output)}
+GROUPS = {f.__name__: f for f in (start, size, config, telemetry, steady, throughput, memory, output)}
 
 
 def write_json(bench, facts, path):

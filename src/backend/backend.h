@@ -33,6 +33,10 @@ struct job_want {
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
+	/* For a backend with `permits`, or NULL: called once by start, while the sandbox sets
+	 * itself up. The command begins only after it has returned 0; its error is start's own. */
+	int (*permit)(void *arg, struct err *e);
+	void *permit_arg;
 };
 
 /* What a running job told. */
@@ -46,6 +50,7 @@ struct backend {
 	const char *name;
 	enum backend_kind kind;
 	unsigned bit; /* in field.honoured */
+	bool permits; /* start asks job_want.permit; else the conductor asks before start */
 
 	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
 	 * says where (a host, an engine); NULL: all defaults. */

@@ -14,6 +14,9 @@ static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL 
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const profiles[] = { "strict", "default", "debug", NULL };
 
+static const char *const syncs[] = { "none", "full", NULL };
+static const char *const on_errors[] = { "refuse", "end", NULL };
+
 #define AT(member) offsetof(struct spec, member)
 #define ALL_CMDS (CMD_RUN | CMD_EXEC | CMD_PLAN)
 #define BOTH (ON_NATIVE | ON_NONE)
@@ -237,6 +240,46 @@ const struct field fields[FIELD_COUNT] = {
 		.type = FIELD_T_DURATION, .offset = AT(idle_ttl), .min = 0, .max = 520 * WEEK_MS, .fallback = "10m",
 		.arg = "TIME", .help = "a long-lived sandbox stops after this long without work; 0 never",
 		.honoured = 0, .commands = ALL_CMDS },
+	[FIELD_METRICS_TEXTFILE] = { .key = "metrics.textfile", .variable = "BRIG_METRICS_TEXTFILE",
+		.type = FIELD_T_PATH, .offset = AT(metrics_textfile),
+		.arg = "FILE", .help = "Prometheus metrics of all runs, for node_exporter's textfile collector",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_ENABLED] = { .key = "audit.enabled",
+		.type = FIELD_T_BOOL, .offset = AT(audit.enabled), .fallback = "true",
+		.help = "false: nothing is put on the record; no variable can say so",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_NO_AUDIT] = { .flag = "no-audit",
+		.type = FIELD_T_BOOL, .offset = AT(audit.off), .fallback = "false",
+		.help = "leave no record of this run",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_DIR] = { .key = "audit.dir", .variable = "BRIG_AUDIT_DIR",
+		.type = FIELD_T_STRING, .offset = AT(audit.dir),
+		.arg = "DIR", .help = "folder of the record; audit below brig's state folder if not given",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_SYNC] = { .key = "audit.sync", .variable = "BRIG_AUDIT_SYNC",
+		.type = FIELD_T_WORD, .offset = AT(audit.sync), .words = syncs, .fallback = "none",
+		.arg = "NAME", .help = "off: a record survives brig; full: it is on disk before brig goes on",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_ON_ERROR] = { .key = "audit.on_error",
+		.type = FIELD_T_WORD, .offset = AT(audit.on_error), .words = on_errors, .fallback = "refuse",
+		.arg = "NAME", .help = "if the record fails during a run: refuse lets it end and calls it failed, end kills it",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_ARGV] = { .key = "audit.argv",
+		.type = FIELD_T_BOOL, .offset = AT(audit.argv), .fallback = "false",
+		.help = "true: all arguments are recorded, secrets in them replaced as far as their shape is known",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_ANCHOR] = { .key = "audit.anchor",
+		.type = FIELD_T_STRINGS, .offset = AT(audit.anchor),
+		.arg = "PATH|syslog|URL", .help = "where else the signed head of the record goes",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_MAX_AGE] = { .key = "audit.max_age",
+		.type = FIELD_T_DURATION, .offset = AT(audit.max_age), .min = 0, .max = 5200 * WEEK_MS, .fallback = "90d",
+		.arg = "TIME", .help = "older records are removed now and then; 0 keeps them",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_AUDIT_MAX_RECORDS] = { .key = "audit.max_records",
+		.type = FIELD_T_COUNT, .offset = AT(audit.max_records), .min = 0, .max = (uint64_t)1 << 40, .fallback = "1000000",
+		.arg = "N", .help = "records that are kept; 0 keeps all",
+		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_FULL_ACCESS_OK] = { .flag = "i-know-this-is-not-a-sandbox", .key = "allow_full_access",
 		.type = FIELD_T_BOOL, .offset = AT(full_access_ok), .fallback = "false",
 		.help = "the second opt-in that full_access and backend none need",

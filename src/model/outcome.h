@@ -75,14 +75,21 @@ struct stream {
 	bool truncated;
 };
 
+/* When a run went from one state to the next (base/clock.h); 0: it never did. */
+struct phases {
+	uint64_t planned, started, ended;
+};
+
 struct outcome {
 	struct arena *arena; /* owns the texts of denials */
 	char id[33];
 	enum outcome_kind kind;
-	bool started; /* the command itself began to run */
+	bool started;    /* the command itself began to run */
+	bool unrecorded; /* the record of it could not be written, or not all of it */
 	int exit_code, signal;
 	struct stream out, err, both;
 	uint64_t duration_us, setup_us;
+	struct phases phases;
 	const char *backend;
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */

@@ -350,7 +350,7 @@ static const struct {
 	LIST(egress.allow), LIST(egress.deny),   LIST(egress.groups),
 	LIST(mount_roots),  LIST(builtin_tools), LIST(command),
 	LIST(copies),       LIST(companions),    LIST(labels),
-	LIST(ports),        LIST(notes),
+	LIST(ports),        LIST(notes),         LIST(audit.anchor),
 #undef LIST
 };
 

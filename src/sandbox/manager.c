@@ -11,7 +11,9 @@
 #include "backend/bwrap/inside.h"
 #include "base/fd.h"
 #include "sandbox/health.h"
+#include "sandbox/recorder.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/telemetry.h"
 
 #define JSON_MAX ((size_t)3 << 30)
 #define PLAN_JSON_MAX ((size_t)64 << 20)
@@ -334,6 +336,7 @@ int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
 	brig_result *r = calloc(1, sizeof(*r));
 	struct err e = { 0 };
 	CLEANUP(spec) struct spec *s = checked(q, &e);
+	struct telemetry t;
 
 	if (r)
 		r->o = outcome_new();
@@ -341,12 +344,18 @@ int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
 		free(r);
 		return err_nomem(&e), fail(&e, be);
 	}
+	telemetry_begin(&t, q->note, q->note_arg);
 	if (s) {
+		telemetry_pass(&t, s);
 		sandbox_run(s, &q->io, q->note, q->note_arg, r->o);
 	} else {
+		struct err unrecorded = { 0 };
+
 		r->o->kind = OUTCOME_REFUSED;
 		r->o->error = e;
+		(void)recorder_refused(q->spec, "run", &e, &unrecorded); /* refused anyway */
 	}
+	telemetry_end(&t, s ? s : q->spec, r->o);
 	*ret = r;
 	return r->o->error.code ? fail(&r->o->error, be) : 0;
 }

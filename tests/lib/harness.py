@@ -595,6 +595,11 @@ def _prepare(base):
         sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
     shutil.copy(_brig_given(), base / "bin/brig")
     (base / "bin/brig").chmod(0o755)
+    for name in ("brig-send", "brig-audit"):
+        helper = _brig_given().with_name(name)
+        if helper.exists():
+            shutil.copy(helper, base / "bin" / name)
+            (base / "bin" / name).chmod(0o755)
     wrap = shlex.split(os.environ.get("BRIG_WRAP", ""))
     if wrap:
         program = shutil.which(wrap[0]) or sys.exit(f"harness: no '{wrap[0]}', named by BRIG_WRAP")

@@ -99,6 +99,7 @@ const struct backend backend_bwrap = {
 	.name = "bwrap",
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
+	.permits = true,
 	.probe = bwrap_probe,
 	.plan = bwrap_plan,
 	.plan_json = bwrap_plan_json,

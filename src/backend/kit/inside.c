@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "base/str.h"
@@ -108,6 +109,17 @@ static int open_folder(const char *path, int *fd, struct err *e)
 {
 	*fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return *fd < 0 ? err_sys(e, "cannot open '%s'", path) : 0;
+}
+
+int inside_wait(const struct inside *c, struct err *e)
+{
+	struct init_request go;
+	ssize_t n;
+
+	do
+		n = recv(c->control, &go, sizeof(go), 0);
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(go) ? 0 : err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
 }
 
 int inside_open(const struct inside *c, int *fds, struct err *e)

@@ -63,10 +63,14 @@ struct inside {
 	bool tty;
 	unsigned short rows, cols;
 	bool give_proc, give_mounts, count_written;
+	bool wait_permit; /* the monitor says when the command may begin */
 	uint64_t nproc; /* RLIMIT_NPROC; 0: leave it */
 	unsigned cpus;  /* bind to that many CPUs; 0: all */
 	int nice;
 };
+
+/* Until the monitor says to go on. */
+int inside_wait(const struct inside *c, struct err *e);
 
 /* What the monitor wants to look at later. Opened now: soon nothing here may open it any more. */
 int inside_open(const struct inside *c, int *fds, struct err *e);

@@ -229,15 +229,7 @@ int box_become(const struct box_start *c, struct err *e)
 
 int box_wait(const struct box_start *c, struct err *e)
 {
-	struct init_request go;
-	ssize_t n;
-
-	if (!c->wait_go)
-		return 0;
-	do
-		n = recv(c->inside.control, &go, sizeof(go), 0);
-	while (n < 0 && errno == EINTR);
-	return n == sizeof(go) ? 0 : err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	return c->wait_go ? inside_wait(&c->inside, e) : 0;
 }
 
 /* What the child cannot do for itself. */
@@ -254,6 +246,20 @@ static int complete_child(struct backend_job *j, const struct box_start *c, stru
 		return -e->code;
 	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), NULL, 0) : 0;
 	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
+}
+
+/* The child is at work meanwhile. One that has failed says why itself, hence no look at the send.
+ */
+static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	struct init_request go = { 0 };
+
+	if (!w->permit)
+		return 0;
+	if (w->permit(w->permit_arg, e) < 0)
+		return -e->code;
+	(void)fd_send(j->control, &go, sizeof(go), NULL, 0);
+	return 0;
 }
 
 static void keep_fds(struct backend_job *j, const struct init_msg *m, const int *fds, size_t n)
@@ -407,6 +413,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->out = pipes->out[1];
 	c->err = pipes->err[1];
 	c->tty = w->tty;
+	c->wait_permit = w->permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
@@ -465,7 +472,7 @@ static int run_child(struct backend_job *j, struct box_start *c, struct pipes *p
 	if (r < 0)
 		return r;
 	/* A child that is gone already has left its reason. */
-	if (complete_child(j, c, e) < 0 && e->code != EPIPE)
+	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
 		return -e->code;
 	return started(j, c, e);
 }

@@ -164,7 +164,8 @@ _Noreturn void child_main(const struct box_start *c)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	forget_environment();
 	abi = lock_down(c, &e);
-	if (abi < 0 || inside_check(&c->inside, &e) < 0)
+	if (abi < 0 || inside_check(&c->inside, &e) < 0 ||
+	    (c->inside.wait_permit && inside_wait(&c->inside, &e) < 0))
 		init_fail(c->inside.control, &e);
 	init_main(&c->inside, abi, fds);
 }

@@ -77,6 +77,7 @@ const struct backend backend_native = {
 	.name = "native",
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
+	.permits = true,
 	.probe = native_probe,
 	.plan = native_plan,
 	.plan_json = native_plan_json,

@@ -115,7 +115,10 @@ bool machine_needs(struct machine *m, enum backend_kind kind)
 {
 	const struct backend *b = machine_backend(m);
 
-	return (b && b->kind == kind) || (m->spec && m->spec->backend == kind);
+	if (m->spec && m->spec->backend == kind)
+		return true;
+	/* Of auto's, the namespaces' own rows tell; an engine is only taken for want of them. */
+	return b && b->kind == kind && kind == BACKEND_DOCKER;
 }
 
 /* Where every backend of auto's fails, the first one's reason is the one to mend. */

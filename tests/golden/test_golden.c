@@ -9,6 +9,7 @@
 
 #include "unit.h"
 
+#include "backend/bwrap/args.h"
 #include "backend/kit/plan.h"
 #include "base/buf.h"
 #include "base/str.h"
@@ -21,10 +22,14 @@ static const char *folder; /* of the expected plans */
 
 struct scene {
 	const char *name;
-	const char *settings[20]; /* key, value, ... */
-	void (*prepare)(void);    /* in the scratch folder */
-	const char *home;         /* below it; NULL: none */
+	const char *settings[20];           /* key, value, ... */
+	void (*prepare)(void);              /* in the scratch folder */
+	const char *home;                   /* below it; NULL: none */
+	const struct bwrap_features *bwrap; /* bubblewrap's arguments instead of the plan */
 };
+
+static const struct bwrap_features upstream_0_8 = { .bind_fd = false };
+static const struct bwrap_features since_0_10 = { .bind_fd = true };
 
 /* ---- scenes ---- */
 
@@ -115,6 +120,17 @@ static const struct scene scenes[] = {
 	  .prepare = make_worktree,
 	  .settings = { "policy", "readonly" } },
 	{ .name = "worktree_hostile", .prepare = make_hostile_worktree },
+	{ .name = "bwrap_0_8", .prepare = make_repository, .bwrap = &upstream_0_8 },
+	{ .name = "bwrap_0_10", .prepare = make_repository, .bwrap = &since_0_10 },
+	{ .name = "bwrap_mounts",
+	  .prepare = make_trees,
+	  .settings = { "mounts", "a:/data:rw", "mounts", "b:/workspace/vendor", "read", "read",
+			"write", "write", "network", "host" },
+	  .bwrap = &since_0_10 },
+	{ .name = "bwrap_private",
+	  .home = "ws",
+	  .settings = { "limits.tmp", "64m" },
+	  .bwrap = &since_0_10 },
 };
 
 /* ---- from a scene to text ---- */
@@ -167,6 +183,26 @@ static void normalise(struct box_plan *p, const char *top)
 	must(p->gid == getgid() && p->gid_count == 1 && p->gids[0].outside == getgid());
 	p->uid = p->uids[0].inside = p->uids[0].outside = SHOWN_ID;
 	p->gid = p->gids[0].inside = p->gids[0].outside = SHOWN_ID;
+}
+
+/* Which of these a kernel has differs. */
+static bool of_this_kernel(const struct op *o)
+{
+	return o->kind == OP_READONLY && !str_eq(o->dst, "/proc/sys");
+}
+
+static void write_args(struct box_plan *p, const struct bwrap_features *f, struct json *j)
+{
+	struct bwrap_args args;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < p->op_count; i++)
+		p->ops[i].skip = of_this_kernel(&p->ops[i]);
+	must(bwrap_args(p, f, &args, &e) == 0);
+	json_array(j);
+	for (size_t i = 0; i < args.n; i++)
+		json_str(j, args.v[i].text);
+	json_array_end(j);
 }
 
 static void replace(const char *text, const char *what, const char *with, struct buf *out)
@@ -222,12 +258,15 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	if (s->prepare)
 		s->prepare();
 	make_spec(s, top, &spec);
-	if (box_plan_new(spec, "native", &p, &e) < 0)
+	if (box_plan_new(spec, s->bwrap ? "bwrap" : "native", &p, &e) < 0)
 		(void)fprintf(stderr, "%s\n", e.what);
 	must(e.code == 0);
 	normalise(p, top);
 	json_init(&j, &raw, true);
-	box_plan_json(p, &j);
+	if (s->bwrap)
+		write_args(p, s->bwrap, &j);
+	else
+		box_plan_json(p, &j);
 	buf_putc(&raw, '\n');
 	replace(buf_str(&raw), top, "@TOP@", &text);
 	must(!raw.failed && !text.failed && fd_write_all(out, text.data, text.len) == 0);

@@ -305,18 +305,27 @@ static int failed_inside(const struct backend_job *j, const struct init_msg *m, 
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
-static int started(struct backend_job *j, struct box_start *c, struct err *e)
+/* For a word, or for the end of who should say it. */
+static int wait_for_word(const struct backend_job *j, struct err *e)
 {
 	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
 			      { .fd = j->pidfd, .events = POLLIN } };
+
+	while (poll(p, ARRAY_LEN(p), j->kind->start_ms ? (int)j->kind->start_ms : -1) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "cannot wait for the sandbox");
+	return 0;
+}
+
+static int started(struct backend_job *j, struct box_start *c, struct err *e)
+{
 	int fds[INIT_FD_COUNT];
 	size_t n = INIT_FD_COUNT;
 	struct init_msg m;
 	bool spoke;
 
-	while (poll(p, ARRAY_LEN(p), -1) < 0)
-		if (errno != EINTR)
-			return err_sys(e, "cannot wait for the sandbox");
+	if (wait_for_word(j, e) < 0)
+		return -e->code;
 	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
 	if (spoke && m.said != INIT_FAILED)
 		keep_fds(j, &m, fds, n);

@@ -10,6 +10,7 @@ import time
 
 import leaks
 import peers
+import readers
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -497,6 +498,7 @@ def _title(who):
 
 
 GROUPS = {f.__name__: f for f in (start, size, config, telemetry, steady, throughput, memory, output, record)}
+GROUPS["queries"] = readers.queries
 
 
 def write_json(bench, facts, path):

@@ -222,7 +222,7 @@ static int line_in_buffer(struct reader *r, uint64_t limit, const char **line, s
 
 int reader_seek(struct reader *r, const struct position *at, struct err *e)
 {
-	struct position found;
+	struct position found = { 0 };
 	const char *line;
 	size_t n;
 	int got;
@@ -250,6 +250,8 @@ int reader_next(struct reader *r, const char **line, size_t *n, struct position 
 	uint64_t limit = 0;
 	int got;
 
+	*line = NULL;
+	*n = 0;
 	if (!r->next.segment && go_to_oldest(r, e) < 0)
 		return -e->code;
 	for (;; r->next.segment++, r->next.offset = 0) {

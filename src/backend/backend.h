@@ -49,8 +49,9 @@ enum job_event {
 struct backend {
 	const char *name;
 	enum backend_kind kind;
-	unsigned bit; /* in field.honoured */
-	bool permits; /* start asks job_want.permit; else the conductor asks before start */
+	unsigned bit;    /* in field.honoured */
+	bool shows_code; /* Python code of the spec appears at its path; else it is refused */
+	bool permits;    /* start asks job_want.permit; else the conductor asks before start */
 
 	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
 	 * says where (a host, an engine); NULL: all defaults. */

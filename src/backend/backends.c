@@ -4,6 +4,7 @@
 #include "backend/bwrap/bwrap.h"
 #include "backend/kit/job.h"
 #include "backend/kit/journal.h"
+#include "model/code.h"
 #include "model/dialect.h"
 
 const struct backend *const backends_all[] = {
@@ -55,6 +56,10 @@ static bool warned(const struct spec *s, const struct backend *b, enum field_id 
 
 static int check_honoured(const struct spec *s, const struct backend *b, struct err *e)
 {
+	if (code_is_file(s) && !b->shows_code)
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+			       "backend '%s' cannot show code as a file", b->name),
+		       err_hint(e, "backend 'native' can");
 	for (int id = 0; id < FIELD_COUNT; id++) {
 		const struct field *f = &fields[id];
 		const char *able;

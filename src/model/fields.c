@@ -290,7 +290,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_FULL_ACCESS_OK] = { .flag = "i-know-this-is-not-a-sandbox", .key = "allow_full_access",
 		.type = FIELD_T_BOOL, .offset = AT(full_access_ok), .fallback = "false",
 		.help = "the second opt-in that full_access and backend none need",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_CODE] = { .flag = "code", .letter = 'c',
 		.type = FIELD_T_STRING, .offset = AT(code.given),
 		.arg = "CODE", .help = "the code itself, instead of a file",

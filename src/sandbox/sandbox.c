@@ -223,7 +223,9 @@ static void refuse(struct outcome *o, const struct err *e)
 	bool machine = e->kind == ERR_INTERNAL;
 
 	o->error = *e;
-	o->kind = machine ? OUTCOME_FAILED : OUTCOME_REFUSED;
+	o->kind = e->code == ECANCELED ? OUTCOME_CANCELLED /* while a host was being reached */
+		  : machine            ? OUTCOME_FAILED
+				       : OUTCOME_REFUSED;
 }
 
 /* The command may begin once its start is on the record. */

@@ -64,7 +64,8 @@ def one(number, host, rng):
     runtime = pathlib.Path(f"/tmp/r{number % AT_ONCE}")
     mark = f"MARK_{number:03}=1"
     # setsid: out of the process group, and it holds stdout open
-    p = start_brig("run", *host.options("--env", mark), "--json", "--", "sh", "-c", "setsid sleep 300 & sleep 300",
+    more = rng.choice([[], [], ["--set", "ssh.remote=brig", "--set", "ssh.remote_cwd=/"]])
+    p = start_brig("run", *host.options("--env", mark), *more, "--json", "--", "sh", "-c", "setsid sleep 300 & sleep 300",
                    env={"XDG_RUNTIME_DIR": str(runtime)})
     time.sleep(rng.uniform(0, 1.2))
     with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ssh backend against a real sshd: what goes over, what is refused, what is said when it fails."""
 
+import json
 import os
 import pathlib
 import signal
@@ -62,6 +63,21 @@ def a_host_that_says_nothing_is_given_up():
                     "--set", "ssh.connect_timeout=1s", "--", "true")
         refused(done, "in time", "ssh.connect_timeout")
         assert time.monotonic() - began < 12
+
+
+@test
+def connecting_can_be_interrupted():
+    with sshd.Sshd(persist="0") as host:
+        host.process.send_signal(signal.SIGSTOP)  # the kernel makes the connection, nobody answers
+        p = start_brig("run", *host.options("--json"), "--", "true")
+        time.sleep(1)
+        began = time.monotonic()
+        p.send_signal(signal.SIGTERM)
+        said = json.loads(p.communicate(timeout=20)[0])
+        assert time.monotonic() - began < 6
+        assert said["outcome"] == "cancelled" and "interrupted" in said["error"]["what"], said
+        host.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: not host.masters(), 12)
 
 
 @test

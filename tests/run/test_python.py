@@ -77,7 +77,9 @@ def code_is_any_bytes_and_of_bounded_length():
 
 @test
 def nobody_inside_can_change_the_code():
-    for options in ([], ["--policy", "readonly"], ["--set", "read_only_root=false"], role(), [*role(), "--policy", "readonly"]):
+    bwrap = ["--backend", "bwrap"]
+    for options in ([], ["--policy", "readonly"], ["--set", "read_only_root=false"], role(), [*role(), "--policy", "readonly"],
+                    bwrap, [*bwrap, "--policy", "readonly"], [*bwrap, *role()]):
         done = brig("python", *options, "-c", "# the code\n" + ATTACKS)
         assert done.text == "first line: # the code\n", (options, done.text, done.errors)
     # The same program on a file of its own gets through: the attacks are real.
@@ -123,6 +125,8 @@ def the_place_made_for_it_is_gone_afterwards():
     options = role()
     before = tree(workspace())
     assert brig("python", *options, "-c", "import os; print(sorted(n for n in os.listdir('.') if n[0] == '_'))").text == "['_run.py']\n"
+    assert tree(workspace()) == before
+    assert brig("python", "--backend", "bwrap", *options, "-c", "print(__file__)").text == "/work/_run.py\n"
     assert tree(workspace()) == before
     assert brig("python", *options, "--timeout", "200ms", "-c", "import time; time.sleep(9)").status == 124
     assert tree(workspace()) == before

@@ -11,6 +11,8 @@
 #include "audit/send.h"
 #include "audit/verify.h"
 #include "backend/kit/plan.h"
+#include "backend/ssh/ssh.h"
+#include "model/code.h"
 #include "model/outcome.h"
 #include "model/schema.h"
 #include "model/spec.h"
@@ -191,6 +193,35 @@ static void a_plan_survives_any_allocation_that_fails(void **state UNUSED)
 	leave_scratch(top);
 }
 
+static int make_remote_plan(void)
+{
+	CLEANUP(ssh_plan) struct backend_plan *p = NULL;
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20);
+	struct err e = { 0 };
+	struct json j;
+
+	if (ssh_plan(planned, &p, NULL, &e) < 0)
+		return -e.code;
+	json_init(&j, &b, true);
+	ssh_plan_json(p, &j);
+	return b.failed ? -ENOMEM : 0;
+}
+
+static void a_remote_plan_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	struct err e;
+
+	planned = spec_new(&e);
+	assert_non_null(planned);
+	assert_int_equal(spec_set_key(planned, "ssh.host", "box", ORIGIN_FLAG, &e), 0);
+	assert_int_equal(spec_set_key(planned, "ssh.remote", "brig", ORIGIN_FLAG, &e), 0);
+	assert_int_equal(spec_set_key(planned, "read", "/src/r", ORIGIN_FLAG, &e), 0);
+	assert_int_equal(code_set(planned, CODE_PYTHON, "print(1)", 8, NULL, &e), 0);
+	assert_int_equal(spec_check(planned, &here, &e), 0);
+	every_allocation_may_fail(make_remote_plan);
+	planned = spec_free(planned);
+}
+
 static int make_outcome(void)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
@@ -349,6 +380,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_spec_survives_any_allocation_that_fails),
 	cmocka_unit_test(a_spec_can_be_used_after_an_error),
 	cmocka_unit_test(a_plan_survives_any_allocation_that_fails),
+	cmocka_unit_test(a_remote_plan_survives_any_allocation_that_fails),
 	cmocka_unit_test(an_outcome_survives_any_allocation_that_fails),
 	cmocka_unit_test(the_schema_survives_any_allocation_that_fails),
 	cmocka_unit_test(metrics_survive_any_allocation_that_fails),

@@ -317,6 +317,7 @@ const struct backend backend_none = {
 	.name = "none",
 	.kind = BACKEND_NONE,
 	.bit = ON_NONE,
+	.shows_code = true,
 	.probe = none_probe,
 	.plan = none_plan,
 	.plan_json = none_plan_json,

@@ -235,6 +235,7 @@ const struct backend backend_ssh = {
 	.name = "ssh",
 	.kind = BACKEND_SSH,
 	.bit = ON_SSH,
+	.shows_code = true,
 	.probe = ssh_probe,
 	.plan = ssh_plan,
 	.plan_json = ssh_plan_json,

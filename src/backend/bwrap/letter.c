@@ -2,6 +2,7 @@
 #include "backend/bwrap/letter.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ void letter_write(const struct inside *c, const struct letter_check *checks, siz
 	struct head h = { .inside = *c, .checks = (uint32_t)n };
 
 	memcpy(h.magic, MAGIC, sizeof(h.magic));
-	strncpy(h.version, BRIG_VERSION, sizeof(h.version) - 1);
+	(void)snprintf(h.version, sizeof(h.version), "%s", BRIG_VERSION);
 	h.argc = (uint32_t)count(c->argv);
 	h.envc = (uint32_t)count(c->envp);
 	buf_add(out, &h, sizeof(h));

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/str.h"
 #include "doctor/doctor.h"
 #include "sandbox/sandbox.h"
@@ -132,7 +133,9 @@ static int ground_open(struct ground *g, struct err *e)
 	g->bait.secret = g->secret;
 	g->bait.name = g->name;
 	g->bait.token = g->token;
-	return setenv("BRIG_ATTACK_SECRET", g->token, 1) < 0 ? err_nomem(e) : 0;
+	if (setenv("BRIG_ATTACK_SECRET", g->token, 1) < 0) /* allow setenv: taken back at the end */
+		return err_nomem(e);
+	return 0;
 }
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
@@ -145,7 +148,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 static void ground_close(struct ground *g)
 {
-	(void)unsetenv("BRIG_ATTACK_SECRET");
+	(void)unsetenv("BRIG_ATTACK_SECRET"); /* allow unsetenv: see above */
 	(void)fd_close(g->listener);
 	if (g->bait.victim > 0) {
 		(void)kill(g->bait.victim, SIGKILL);
@@ -302,15 +305,19 @@ static int strike_forks(const struct ground *g, struct siege *s, struct err *e)
 	struct assault *a = note(s, "fork_bomb", "all processes of the machine");
 	const char *const words[] = { "forks", NULL }, *const more[] = { "limits.pids", PIDS_LIMIT,
 									 NULL };
-	int n;
+	char digits[16];
+	uint64_t n;
 
 	if (!o)
 		return err_nomem(e);
 	if (strike(g, s->backend, words, more, o, e) < 0)
 		return -e->code;
-	n = o->out.data.len ? atoi(buf_str(&o->out.data)) : 0;
+	(void)snprintf(digits, sizeof(digits), "%.*s", (int)strcspn(buf_str(&o->out.data), "\n"),
+		       buf_str(&o->out.data));
+	if (num_count(digits, &n) < 0)
+		n = 0;
 	a->held = o->kind == OUTCOME_LIMIT || (n > 0 && n <= PIDS_LIMIT_N);
-	(void)snprintf(a->detail, sizeof(a->detail), "%d of %d processes", n, BOMB_FORKS);
+	(void)snprintf(a->detail, sizeof(a->detail), "%u of %d processes", (unsigned)n, BOMB_FORKS);
 	if (o->kind == OUTCOME_LIMIT)
 		(void)snprintf(a->detail, sizeof(a->detail), "ended at its limit");
 	a->proven = attack_control_forks() == 1;

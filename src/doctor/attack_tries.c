@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/if_ether.h>
 #include <linux/keyctl.h>
 #include <net/if.h>
@@ -28,6 +29,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/num.h"
 
 #define WATCH_MS 200         /* where there is no cgroup, a watch looks every few milliseconds */
 #define METADATA 0xa9fea9feU /* 169.254.169.254 */
@@ -384,32 +386,50 @@ void attack_flood(void)
 		(void)fd_write_all(STDOUT_FILENO, block, sizeof(block));
 }
 
+static void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void tell(const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	/* At once: an attack that kills must not take the others' answers along. */
+	(void)fd_write_all(STDOUT_FILENO, line, strlen(line));
+}
+
+static void bomb_forks(void)
+{
+	int n = attack_forks();
+
+	(void)poll(NULL, 0, WATCH_MS);
+	tell("%d\n", n);
+}
+
 /* Arguments: "each" SECRET SOCKET PID TOKEN, or the name of one of the three. */
 int attack_inside(int argc, char **argv)
 {
-	struct bait b;
+	struct bait b = { 0 };
+	uint64_t victim;
 
-	if (argc == 1 && strcmp(argv[0], "forks") == 0) {
-		int n = attack_forks();
-
-		(void)poll(NULL, 0, WATCH_MS);
-		return printf("%d\n", n) < 0;
-	}
+	if (argc == 1 && strcmp(argv[0], "forks") == 0)
+		return bomb_forks(), 0;
 	if (argc == 1 && strcmp(argv[0], "memory") == 0)
 		return attack_memory(), 0;
 	if (argc == 1 && strcmp(argv[0], "flood") == 0)
 		return attack_flood(), 0;
-	if (argc != 5)
+	if (argc != 5 || num_count(argv[3], &victim) < 0 || victim > INT_MAX)
 		return 125;
-	b = (struct bait){
-		.secret = argv[1], .name = argv[2], .victim = (pid_t)atoi(argv[3]), .token = argv[4]
-	};
+	b.secret = argv[1];
+	b.name = argv[2];
+	b.victim = (pid_t)victim;
+	b.token = argv[4];
 	for (size_t i = 0; i < attack_count; i++) {
 		char detail[128] = "";
 		bool worked = attacks[i].try(&b, detail, sizeof(detail));
 
-		(void)printf("%s %s %s\n", attacks[i].name, worked ? "broke" : "held", detail);
-		(void)fflush(stdout); /* one that kills must not take the others' answers along */
+		tell("%s %s %s\n", attacks[i].name, worked ? "broke" : "held", detail);
 	}
 	return 0;
 }

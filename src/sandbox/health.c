@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/jread.h"
+#include "base/num.h"
 #include "base/str.h"
 
 #define ANSWER_MAX ((size_t)1 << 20)
@@ -56,6 +57,16 @@ static int dial(const char *path, uint64_t until)
 	return TAKE_FD(fd);
 }
 
+/* Three digits behind the version. */
+static int status_of(const char *text)
+{
+	char digits[4] = "";
+	uint64_t status;
+
+	(void)snprintf(digits, sizeof(digits), "%.3s", text);
+	return num_count(digits, &status) < 0 ? -EPROTO : (int)status;
+}
+
 /* The body of the answer to a GET; its status, or -errno. HTTP/1.0: the answer ends with the
  * connection, so there is nothing to parse but the head. */
 static int get(const char *socket_path, const char *target, uint64_t until, struct buf *body)
@@ -84,7 +95,7 @@ static int get(const char *socket_path, const char *target, uint64_t until, stru
 	if (all.failed || !head || strncmp(buf_str(&all), "HTTP/1.", 7) != 0)
 		return -EPROTO;
 	buf_puts(body, head + 4);
-	return atoi(buf_str(&all) + strlen("HTTP/1.x "));
+	return status_of(buf_str(&all) + strlen("HTTP/1.x "));
 }
 
 static struct jread *get_json(const char *socket_path, const char *target, unsigned ms)

@@ -210,19 +210,11 @@ static void normalise(struct box_plan *p, const char *top)
 	p->gid = p->gids[0].inside = p->gids[0].outside = SHOWN_ID;
 }
 
-/* Which of these a kernel has differs. */
-static bool of_this_kernel(const struct op *o)
-{
-	return o->kind == OP_READONLY && !str_eq(o->dst, "/proc/sys");
-}
-
 static void write_args(struct box_plan *p, const struct bwrap_features *f, struct json *j)
 {
 	struct bwrap_args args;
 	struct err e = { 0 };
 
-	for (size_t i = 0; i < p->op_count; i++)
-		p->ops[i].skip = of_this_kernel(&p->ops[i]);
 	must(bwrap_args(p, f, &args, &e) == 0);
 	json_array(j);
 	for (size_t i = 0; i < args.n; i++)

@@ -57,13 +57,18 @@ void bodies_done(struct bodies *b)
 
 /* --- errors --- */
 
+static int hint_at(int code, struct err *e)
+{
+	if (code == ENOSPC || code == EDQUOT)
+		return err_hint(e, "free some space there, or name another folder as audit.dir");
+	return err_hint(e, "see to that folder, or name another one as audit.dir");
+}
+
 static int cannot(struct chain *c, int code, const char *what, struct err *e)
 {
 	(void)err_set(e, ERR_UNAVAILABLE, code, "cannot %s the record in '%.200s': %s", what,
 		      c->path, strerror(code));
-	if (code == ENOSPC || code == EDQUOT)
-		return err_hint(e, "free some space there, or name another folder as audit.dir");
-	return err_hint(e, "see to that folder, or name another one as audit.dir");
+	return hint_at(code, e);
 }
 
 static int broken(struct chain *c, const char *why, struct err *e)
@@ -231,8 +236,12 @@ int chain_open(struct chain *c, const char *dir, struct err *e)
 	c->dir = c->head_fd = c->segment_fd = -1;
 	c->out.max = OUT_MAX;
 	c->dir = audit_dir_open(dir, true, c->path, sizeof(c->path), e);
-	if (c->dir < 0 || key_make(c->dir, &c->key, e) < 0)
+	if (c->dir < 0)
 		return -e->code;
+	if (key_make(c->dir, &c->key, e) < 0) {
+		(void)err_wrap(e, "the record in '%.200s'", c->path);
+		return e->hint[0] ? -e->code : hint_at(e->code, e);
+	}
 	c->head_fd =
 		openat(c->dir, "head", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
 	return c->head_fd < 0 ? cannot(c, errno, "open", e) : 0;

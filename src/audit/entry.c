@@ -314,9 +314,9 @@ static size_t decode_unicode(const char *p, const char *end, struct buf *b)
 void slice_decode(struct slice s, struct buf *b)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *p = s.p, *end = s.p + s.n;
+	const char *p = s.p, *end = s.p ? s.p + s.n : NULL;
 
-	while (s.p && p < end) {
+	while (p < end) {
 		const char *back = memchr(p, '\\', (size_t)(end - p));
 		const char *which;
 

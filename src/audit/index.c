@@ -101,7 +101,7 @@ static int user_version(struct index *ix, int *ret, struct err *e)
 int index_schema(struct index *ix, struct err *e)
 {
 	char set[48];
-	int version, r;
+	int version = 0, r;
 
 	if (user_version(ix, &version, e) < 0)
 		return -e->code;
@@ -240,6 +240,10 @@ int index_open(int dirfd, const char *dir, struct index **ret, struct err *e)
 	(void)flock(ix->dirfd, LOCK_UN);
 	if (r == -EBADMSG)
 		r = index_renew(ix, e);
+	if (r == -ENOSPC) {
+		disconnect(ix);
+		discard(ix);
+	}
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(ix);

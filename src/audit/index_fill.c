@@ -13,10 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "audit/index_internal.h"
 
-enum { BATCH = 200000, MAC_HEX = 64 };
+enum { BATCH = 200000, MAC_HEX = 64, RESERVE = 16 << 20 /* bytes left to the record */ };
 
 struct state {
 	uint64_t first_segment; /* the oldest there was; 0: nothing read yet */
@@ -134,7 +135,7 @@ static int first_row(struct index *ix, struct spot *ret, struct err *e)
 static int belongs(struct index *ix, const struct segments *list, const struct state *s,
 		   struct err *e)
 {
-	struct spot first;
+	struct spot first = { 0 };
 	int r;
 
 	if (!s->first_segment)
@@ -271,7 +272,7 @@ static int is_current(struct index *ix, struct err *e)
 {
 	CLEANUP(segments) struct segments list = { 0 };
 	CLEANUP(fd) int fd = -1;
-	struct state s;
+	struct state s = { 0 };
 	struct stat st;
 	uint64_t next;
 	int r;
@@ -290,7 +291,7 @@ static int is_current(struct index *ix, struct err *e)
 static int advance(struct index *ix, struct err *e)
 {
 	CLEANUP(segments) struct segments list = { 0 };
-	struct state s;
+	struct state s = { 0 };
 	int r;
 
 	/* Under the lock: another reader may have been faster, or retention been at work. */
@@ -316,12 +317,53 @@ static int advance(struct index *ix, struct err *e)
 	return state_save(ix, &s, e) < 0 ? -e->code : r;
 }
 
+/* Bytes of segments that are not in the index yet. */
+static int unread(struct index *ix, uint64_t *ret, struct err *e)
+{
+	CLEANUP(segments) struct segments list = { 0 };
+	struct state s = { 0 };
+	struct stat st;
+
+	if (segments_list(ix->dirfd, &list, e) < 0 || state_load(ix, &s, e) < 0)
+		return -e->code;
+	*ret = 0;
+	for (size_t i = 0; i < list.count; i++) {
+		CLEANUP(fd) int fd = segment_open(ix->dirfd, list.numbers[i]);
+		uint64_t from = list.numbers[i] == s.segment ? s.at : 0;
+
+		if (list.numbers[i] >= s.segment && fd >= 0 && fstat(fd, &st) == 0 &&
+		    (uint64_t)st.st_size > from)
+			*ret += (uint64_t)st.st_size - from;
+	}
+	return 0;
+}
+
+/* A run is refused when its record has no room; an index must not be what took it. With its journal
+ * it takes about as much as the lines it is made from. */
+static int leaves_room(struct index *ix, struct err *e)
+{
+	uint64_t wanted = 0, there;
+	struct statvfs fs;
+
+	if (unread(ix, &wanted, e) < 0)
+		return -e->code;
+	if (fstatvfs(ix->dirfd, &fs) < 0)
+		return err_sys(e, "cannot look at the file system of '%s'", ix->dir);
+	there = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return there > wanted + RESERVE
+		       ? 0
+		       : err_set(e, ERR_INTERNAL, ENOSPC,
+				 "the disk is too full for an index in '%s'", ix->dir);
+}
+
 int index_catch_up(struct index *ix, struct err *e)
 {
 	int r = is_current(ix, e);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
+	if (leaves_room(ix, e) < 0)
+		return -e->code;
 	do {
 		if (index_sql(ix, "BEGIN IMMEDIATE", e) < 0)
 			return -e->code;

@@ -78,8 +78,11 @@ struct metrics *metrics_free(struct metrics *m)
 
 static void set_label(char out[LABEL_SIZE], const char *text)
 {
-	size_t n = text ? strlen(text) : 0;
+	size_t n;
 
+	if (!text)
+		text = "";
+	n = strlen(text);
 	if (n >= LABEL_SIZE)
 		n = utf8_cut(text, LABEL_SIZE - 1);
 	for (size_t i = 0; i < n;) {

@@ -38,7 +38,7 @@ static void put_seconds(struct buf *out, uint64_t us)
 	buf_printf(out, ".%0*u", (int)digits, part);
 }
 
-/* name_suffix{label="value",le="bound"} with a blank behind it; us_bound 0: no bound. */
+/* name_suffix{label="value",le="bound"} with a blank behind it; bound 0 of a bucket: +Inf. */
 static void put_head(struct buf *out, const struct series *s, const char *suffix, bool bucket,
 		     uint64_t bound)
 {

@@ -169,7 +169,7 @@ static bool is_ours(const char *name)
 
 int otlp_headers_parse(struct arena *a, const char *text, struct otlp_pairs *ret, struct err *e)
 {
-	struct otlp_pairs found;
+	struct otlp_pairs found = { 0 };
 
 	if (otlp_pairs_parse(a, text, &found, e) < 0)
 		return -e->code;

@@ -16,7 +16,8 @@ struct reader {
 	uint32_t segment; /* that fd is; 0: none */
 	const struct audit_key *key;
 	struct head head, base;
-	struct position next; /* of the line to be read */
+	struct position next; /* of the line to be read; seq 0: whatever is there */
+	uint64_t following;   /* number behind the last one read */
 	char *text;           /* CHUNK + RECORD_LINE_MAX */
 	uint64_t text_offset; /* of text in the segment */
 	size_t text_n;
@@ -39,7 +40,7 @@ static int read_base(struct reader *r)
 
 int reader_refresh(struct reader *r, struct err *e)
 {
-	uint64_t was = r->head.seq;
+	uint64_t was = r->head.seq, removed = r->base.seq;
 	struct head_state s;
 	int got = head_read(r->head_fd, r->key, false, &s);
 
@@ -53,6 +54,11 @@ int reader_refresh(struct reader *r, struct err *e)
 	if (got < 0)
 		return err_set(e, ERR_UNAVAILABLE, -got, "'%.200s/base' cannot be read", r->path);
 	r->head = s.head;
+	if (r->base.seq != removed) { /* the files may be others now */
+		r->fd = fd_close(r->fd);
+		if (r->next.segment && !r->next.seq)
+			r->next.seq = r->following;
+	}
 	return r->head.seq > was;
 }
 
@@ -216,7 +222,7 @@ static int line_in_buffer(struct reader *r, uint64_t limit, const char **line, s
 
 int reader_seek(struct reader *r, const struct position *at, struct err *e)
 {
-	struct position was = r->next, found;
+	struct position found;
 	const char *line;
 	size_t n;
 	int got;
@@ -230,10 +236,10 @@ int reader_seek(struct reader *r, const struct position *at, struct err *e)
 	}
 	r->next = *at;
 	got = reader_next(r, &line, &n, &found, e);
-	if (got <= 0 || found.seq != at->seq) {
-		r->next = was;
-		return got < 0 ? got : stale(r, e);
-	}
+	if (got < 0)
+		return got;
+	if (!got || found.seq != at->seq)
+		return stale(r, e);
 	r->next = *at;
 	return 0;
 }
@@ -270,6 +276,7 @@ int reader_next(struct reader *r, const char **line, size_t *n, struct position 
 		*at = (struct position){ l.at.seq, r->next.offset, r->next.segment };
 	r->next.offset += *n + 1;
 	r->next.seq = 0;
+	r->following = l.at.seq + 1;
 	return 1;
 }
 

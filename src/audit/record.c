@@ -10,10 +10,10 @@
 
 #define LIST_BYTES_MAX 8192
 #define TAIL_PREV ",\"prev\":\""
-#define TAIL_MAC "\",\"mac\":\""
+#define TAIL_MAC ",\"mac\":\""
 #define MAC_HEX ((size_t)2 * SHA256_SIZE)
 /* ,"mac":"<64>"} is not covered by the mac; the quote before it closes prev and is. */
-#define MAC_PART (sizeof(TAIL_MAC) - 2 + MAC_HEX + 2)
+#define MAC_PART (sizeof(TAIL_MAC) - 1 + MAC_HEX + 2)
 #define PREV_PART (sizeof(TAIL_PREV) - 1 + MAC_HEX + 1)
 
 void record_init(struct record *r, enum event type)
@@ -287,7 +287,7 @@ void record_line(const struct link *at, const char *body, size_t n, const struct
 	if (out->failed)
 		return;
 	hmac_sha256(&k->mac, out->data + from, out->len - from, mac);
-	buf_add(out, TAIL_MAC + 1, sizeof(TAIL_MAC) - 2);
+	buf_add(out, TAIL_MAC, sizeof(TAIL_MAC) - 1);
 	hex_encode(mac, SHA256_SIZE, hex);
 	buf_add(out, hex, sizeof(hex));
 	buf_add(out, "\"}\n", 3);
@@ -395,7 +395,7 @@ int line_parse(const char *p, size_t n, struct line *ret)
 	    at[MAC_HEX] != '"')
 		return -EINVAL;
 	at = mac;
-	if (!skip(&at, p + n, TAIL_MAC + 1) || hex_decode(at, l.mac, SHA256_SIZE) < 0 ||
+	if (!skip(&at, p + n, TAIL_MAC) || hex_decode(at, l.mac, SHA256_SIZE) < 0 ||
 	    memcmp(at + MAC_HEX, "\"}", 2) != 0)
 		return -EINVAL;
 	*ret = l;

@@ -8,7 +8,8 @@
 #include <time.h>
 
 #include "audit/dir.h"
-#include "base/fd.h"
+#include "base/num.h"
+#include "base/str.h"
 
 #define SLOTS_MAX 4096
 #define ARGV0_MAX 96
@@ -79,21 +80,43 @@ static int fill_slot(int fd, uint64_t offset, const struct run_info *i, const st
 	return pwrite(fd, text, RUNNING_SLOT, (off_t)offset) == RUNNING_SLOT ? 0 : -errno;
 }
 
+/* The next word of *p, which must be shorter than n; an empty one when it is not. */
+static void take_word(char **p, char *out, size_t n)
+{
+	size_t len = strcspn(*p, " ");
+
+	(void)snprintf(out, n, "%.*s", len < n ? (int)len : 0, *p);
+	*p += len + ((*p)[len] == ' ');
+}
+
+static bool take_number(char **p, uint64_t *ret)
+{
+	char word[24];
+
+	take_word(p, word, sizeof(word));
+	return num_count(word, ret) == 0;
+}
+
 static bool parse_slot(const char slot[RUNNING_SLOT], struct entry *t)
 {
-	char text[RUNNING_SLOT];
+	char text[RUNNING_SLOT], *p = text + sizeof(WORD) - 1;
 	size_t n = RUNNING_SLOT - 1;
-	int at = 0;
+	uint64_t segment;
 
 	memcpy(text, slot, n);
 	while (n && text[n - 1] == ' ')
 		n--;
 	text[n] = '\0';
-	if (sscanf(text, WORD "%32s %16s %16s %" SCNu32 " %" SCNu64 " %" SCNu64 " %n", t->run,
-		   t->policy, t->backend, &t->segment, &t->offset, &t->time_us, &at) != 6 ||
-	    !at || strspn(t->run, "0123456789abcdef") != 32)
+	if (!str_starts(text, WORD))
 		return false;
-	(void)snprintf(t->argv0, sizeof(t->argv0), "%s", text + at);
+	take_word(&p, t->run, sizeof(t->run));
+	take_word(&p, t->policy, sizeof(t->policy));
+	take_word(&p, t->backend, sizeof(t->backend));
+	if (strspn(t->run, "0123456789abcdef") != 32 || !take_number(&p, &segment) ||
+	    segment > UINT32_MAX || !take_number(&p, &t->offset) || !take_number(&p, &t->time_us))
+		return false;
+	t->segment = (uint32_t)segment;
+	(void)snprintf(t->argv0, sizeof(t->argv0), "%.*s", ARGV0_MAX, p);
 	return true;
 }
 
@@ -157,7 +180,8 @@ static int put_crashed(struct log *l, const struct entry *t, const char *princip
 	record_number(&r, "duration_ms", now > t->time_us ? (int64_t)(now - t->time_us) : 0);
 	record_text(&r, "outcome", "crashed");
 	record_text(&r, "reason",
-		    "brig ended before the run did; found now, so it lasted at most so long");
+		    "brig ended before it recorded the end; found by a later start, so the "
+		    "duration is a bound");
 	return log_append_locked(l, &r, 1, e);
 }
 
@@ -243,6 +267,11 @@ int running_begin(struct log *l, const struct run_info *i, const char *principal
 		return -e->code;
 	ret->fd = TAKE_FD(fd);
 	return 0;
+}
+
+void running_abandon(struct running *r)
+{
+	r->fd = fd_close(r->fd);
 }
 
 void running_end(struct running *r)

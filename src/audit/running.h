@@ -32,3 +32,5 @@ int running_begin(struct log *l, const struct run_info *i, const char *principal
 
 /* After the last record of the run; no lock is needed. */
 void running_end(struct running *r);
+/* The end could not be recorded: whoever starts next will say so. */
+void running_abandon(struct running *r);

@@ -7,16 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "base/url.h"
 
 #define PROGRAM "brig-send"
 #define TIMEOUT_MS 10000
+#define NICE 5
 #define HEAD_MAX ((size_t)64 << 10)
 
 /* What the sender may know of our environment. */
@@ -91,27 +94,6 @@ static int open_request(const struct send *s, struct err *e)
 	return TAKE_FD(fd);
 }
 
-/* Beside ourselves, as in a build folder or a private copy; else where it is installed. */
-static int find_program(char *path, size_t n, struct err *e)
-{
-	ssize_t len = readlink("/proc/self/exe", path, n);
-	char *slash;
-
-	if (len > 0 && (size_t)len < n - sizeof(PROGRAM)) {
-		path[len] = '\0';
-		slash = strrchr(path, '/');
-		if (slash)
-			(void)snprintf(slash + 1, n - (size_t)(slash + 1 - path), PROGRAM);
-		if (slash && access(path, X_OK) == 0)
-			return 0;
-	}
-	(void)snprintf(path, n, "%s/%s", BRIG_LIBEXECDIR, PROGRAM);
-	if (access(path, X_OK) == 0)
-		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOENT, "the program %s is not installed", PROGRAM),
-	       err_hint(e, "install it as '%s'; nothing was sent", path);
-}
-
 /* The rest of the environment stays here: it may hold anybody's secrets. */
 static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
 {
@@ -120,6 +102,13 @@ static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
 		const char *value = i == CA_FILE && ca_file ? ca_file : getenv(passed[i]);
 
+		/* Below the current folder a command could have put roots of its own. */
+		if (value && value[0] != '/')
+			return err_set(e, ERR_CONFIG, EINVAL,
+				       "the trusted certificates '%.100s' are "
+				       "no absolute path",
+				       value),
+			       err_hint(e, "%s needs one", passed[i]);
 		if (value && asprintf(&l->variables[n], "%s=%s", passed[i], value) < 0) {
 			l->variables[n] = NULL;
 			return err_nomem(e);
@@ -129,8 +118,8 @@ static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
 	return 0;
 }
 
-/* In a child: only what is safe there. Ends in the program, or returns errno. */
-static int become_sender(const struct launch *l)
+/* In a child: only what is safe there. */
+static _Noreturn void become_sender(const struct launch *l)
 {
 	const struct sigaction usual = { .sa_handler = SIG_DFL };
 	char *const argv[] = { (char[]){ PROGRAM }, NULL };
@@ -140,12 +129,12 @@ static int become_sender(const struct launch *l)
 		(void)sigaction(sig, &usual, NULL);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)setpriority(PRIO_PROCESS, 0, NICE); /* the next run comes first */
 	/* The current folder may be the workspace, on a disk somebody wants to unmount. */
-	if (chdir("/") < 0 || dup2(l->request, 0) < 0 || dup2(l->null, 1) < 0 ||
-	    dup2(l->null, 2) < 0 || fd_close_range(3, INT_MAX) < 0)
-		return errno;
-	(void)execve(l->program, argv, l->variables);
-	return errno;
+	if (chdir("/") == 0 && dup2(l->request, 0) == 0 && dup2(l->null, 1) == 1 &&
+	    dup2(l->null, 2) == 2 && fd_close_range(3, INT_MAX) == 0)
+		(void)execve(l->program, argv, l->variables);
+	_exit(127);
 }
 
 /* fork without handlers of libc and, as exit signal 0 means, without a SIGCHLD for the caller. */
@@ -154,23 +143,17 @@ static pid_t fork_quietly(void)
 	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 }
 
-/* The child in between: it ends at once, so that the sender has no parent that would have to wait.
- * Returns its exit status: 0 once the program was executed, else an errno. */
-static int between(const struct launch *l)
+/* The child in between ends at once, so that the sender has no parent that would have to wait. */
+static _Noreturn void between(const struct launch *l)
 {
-	volatile int failed = 0;
 	pid_t pid;
 
 	if (setsid() < 0)
-		return errno;
-	pid = vfork(); /* allow vfork: one thread here, and the child only execs */
-	if (pid < 0)
-		return errno;
-	if (pid == 0) {
-		failed = become_sender(l);
-		_exit(1);
-	}
-	return failed;
+		_exit(errno);
+	pid = fork_quietly();
+	if (pid == 0)
+		become_sender(l);
+	_exit(pid < 0 ? errno : 0);
 }
 
 static int start(const struct launch *l, struct err *e)
@@ -184,7 +167,7 @@ static int start(const struct launch *l, struct err *e)
 			      &before); /* a handler of ours must not run there */
 	pid = fork_quietly();
 	if (pid == 0)
-		_exit(between(l));
+		between(l);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (pid < 0)
 		return err_sys(e, "cannot fork to start '%s'", l->program);
@@ -204,7 +187,7 @@ int send_detached(const struct send *s, struct err *e)
 	struct launch l = { 0 };
 	int r;
 
-	if (find_program(l.program, sizeof(l.program), e) < 0)
+	if (program_find(PROGRAM, l.program, sizeof(l.program), e) < 0)
 		return -e->code;
 	request = open_request(s, e);
 	if (request < 0)

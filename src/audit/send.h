@@ -3,7 +3,7 @@
  *
  * brig links no TLS and waits for no collector: the request goes into a memory file, brig-send
  * reads it from its descriptor 0, has nothing else of ours open and is nobody's child. Whether it
- * arrived is not known here; that it could be started is. */
+ * arrived is not known here: all that is waited for is two forks. */
 #pragma once
 
 #include <stddef.h>
@@ -24,8 +24,8 @@ struct send {
 	const char *ca_file; /* trusted certificates instead of SSL_CERT_FILE's; or NULL */
 };
 
-/* Starts brig-send and returns as soon as it has been executed: 0 or -errno and *e, e.g. for a
- * program that is not installed. Safe in a process with threads; makes no zombie and no SIGCHLD. */
+/* Starts brig-send: 0 or -errno and *e, e.g. for a program that is not installed. Safe in a process
+ * with threads; makes no zombie and no SIGCHLD. */
 int send_detached(const struct send *s, struct err *e);
 
 /* The request as brig-send reads it: url, time, headers a line each, an empty line, the body. */

@@ -187,6 +187,16 @@ static void tell_secret(struct story *s, const struct entry *en)
 	tell_reason(s, en);
 }
 
+static void tell_more(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "counted  ");
+	(void)put(&s->events, " ", en, "count", " more");
+	(void)put(&s->events, " of ", en, "of", "");
+	(void)put(&s->events, " ", en, "kind", "");
+	(void)put(&s->events, " ", en, "target", "");
+	(void)put(&s->events, " ", en, "host", "");
+}
+
 static void tell_other(struct story *s, const struct entry *en)
 {
 	clean_put(&s->events, en->type.p, en->type.n);
@@ -210,6 +220,7 @@ static const struct {
 	{ "credential.", false, tell_secret },
 	{ "sandbox.create", false, NULL },
 	{ "sandbox.ready", false, NULL },
+	{ "log.summary", false, tell_more },
 	{ "sandbox.exec", false, NULL },
 	{ "", false, tell_other },
 };

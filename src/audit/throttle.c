@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/throttle.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -55,8 +56,8 @@ static void key_of(const struct record *r, struct kind *k)
 	const char *texts[] = { text_of(r, what), text_of(r, about) };
 
 	*k = (struct kind){ .used = true, .type = r->type };
-	(void)strncpy(k->what, texts[0], sizeof(k->what) - 1);
-	(void)strncpy(k->about, texts[1], sizeof(k->about) - 1);
+	(void)snprintf(k->what, sizeof(k->what), "%.*s", TEXT_MAX - 1, texts[0]);
+	(void)snprintf(k->about, sizeof(k->about), "%.*s", TEXT_MAX - 1, texts[1]);
 }
 
 static size_t hash(const struct kind *k)

@@ -53,14 +53,24 @@ static bool sign(const char **p, const char *end, const char *one_of)
 	return true;
 }
 
-static int date_parse(const char **p, const char *end, int64_t *days)
+static int64_t month_days(int64_t y, int64_t m)
 {
 	static const char lengths[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
+
+	return lengths[m - 1] + (m == 2 && leap(y));
+}
+
+static int date_parse(const char **p, const char *end, int64_t *days)
+{
 	int64_t y = number(p, end, 4, 1970, 9999), m, d;
 
-	if (y < 0 || !sign(p, end, "-") || (m = number(p, end, 2, 1, 12)) < 0 ||
-	    !sign(p, end, "-") ||
-	    (d = number(p, end, 2, 1, lengths[m - 1] + (m == 2 && leap(y)))) < 0)
+	if (y < 0 || !sign(p, end, "-"))
+		return -EINVAL;
+	m = number(p, end, 2, 1, 12);
+	if (m < 1 || !sign(p, end, "-"))
+		return -EINVAL;
+	d = number(p, end, 2, 1, month_days(y, m));
+	if (d < 0)
 		return -EINVAL;
 	*days = days_of(y, m, d);
 	return 0;
@@ -121,7 +131,7 @@ void time_text(int64_t us, char *out, size_t n)
 	int64_t s = in_day / SECOND;
 
 	if (us < 0)
-		us = days = in_day = s = 0;
+		days = in_day = s = 0;
 	days += 719468;
 	era = days / 146097;
 	doe = days - era * 146097;

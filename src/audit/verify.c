@@ -192,12 +192,13 @@ __attribute__((format(printf, 5, 6))) static void fault(struct verify_report *r,
 							uint64_t line, uint64_t seq,
 							const char *fmt, ...)
 {
-	struct verify_fault *f = &r->fault[r->faults];
+	struct verify_fault *f;
 	va_list ap;
 
 	r->ok = false;
 	if (r->faults++ >= VERIFY_FAULTS_MAX)
 		return;
+	f = &r->fault[r->faults - 1];
 	(void)snprintf(f->file, sizeof(f->file), "%.63s", file);
 	f->line = line;
 	f->seq = seq;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/clean.h"
 #include "base/str.h"
 #include "cli/cli.h"
 
@@ -24,25 +25,7 @@ static bool to_journal(void)
 	return str_eq(stream, mine);
 }
 
-/* Names in a message may have been chosen inside the sandbox, or quoted from a file: no control
- * byte of theirs gets out, and nothing that is not UTF-8. */
-static void put_clean(struct buf *out, const char *text)
-{
-	size_t n = strlen(text), len;
-
-	for (; n; text += len, n -= len) {
-		unsigned char c = (unsigned char)*text;
-		bool c1 = c == 0xc2 && (unsigned char)text[1] < 0xa0;
-
-		len = utf8_len(text, n);
-		if (len && c >= 0x20 && c != 0x7f && !c1)
-			buf_add(out, text, len);
-		else
-			buf_putc(out, '?');
-		len = len ? len : 1;
-	}
-}
-
+/* Names in a message may have been chosen inside the sandbox, or quoted from a file. */
 void message_log(enum priority level, const char *head, const char *text)
 {
 	CLEANUP(buf) struct buf line = BUF_INIT((size_t)64 << 10);
@@ -50,7 +33,7 @@ void message_log(enum priority level, const char *head, const char *text)
 	if (to_journal())
 		buf_printf(&line, "<%d>", (int)level);
 	buf_printf(&line, "%s: ", head);
-	put_clean(&line, text);
+	clean_put(&line, text, strlen(text));
 	buf_putc(&line, '\n');
 	(void)fputs(buf_str(&line), stderr);
 }

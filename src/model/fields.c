@@ -258,7 +258,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUDIT_SYNC] = { .key = "audit.sync", .variable = "BRIG_AUDIT_SYNC",
 		.type = FIELD_T_WORD, .offset = AT(audit.sync), .words = syncs, .fallback = "none",
-		.arg = "NAME", .help = "off: a record survives brig; full: it is on disk before brig goes on",
+		.arg = "NAME", .help = "none: a record survives brig; full: it is on disk before brig goes on",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUDIT_ON_ERROR] = { .key = "audit.on_error",
 		.type = FIELD_T_WORD, .offset = AT(audit.on_error), .words = on_errors, .fallback = "refuse",

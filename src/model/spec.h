@@ -26,7 +26,7 @@ enum backend_kind {
 };
 enum network { NETWORK_NONE, NETWORK_PROXY, NETWORK_BRIDGE, NETWORK_HOST };
 enum profile { PROFILE_STRICT, PROFILE_DEFAULT, PROFILE_DEBUG };
-enum audit_sync { AUDIT_SYNC_OFF, AUDIT_SYNC_FULL };
+enum audit_sync { AUDIT_SYNC_NONE, AUDIT_SYNC_FULL };
 enum audit_on_error { AUDIT_REFUSE, AUDIT_END };
 enum workspace_mode { WORKSPACE_DIRECT, WORKSPACE_OVERLAY };
 

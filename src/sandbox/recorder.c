@@ -20,7 +20,7 @@
 /* Old records are looked for once in so many. */
 #define PRUNE_EVERY 1000
 /* What the end of a run may need; less is no room. */
-#define ROOM_BYTES ((uint64_t)256 << 10)
+#define ROOM_BYTES ((uint64_t)64 << 10)
 
 struct recorder {
 	const struct spec *spec;
@@ -110,7 +110,7 @@ struct recorder *recorder_free(struct recorder *r)
 {
 	if (!r)
 		return NULL;
-	running_end(&r->running);
+	running_abandon(&r->running);
 	(void)log_free(r->log);
 	free(r->anchors);
 	free(r);

@@ -42,7 +42,7 @@ struct run {
 	int events, alarm;                   /* of the job; borrowed */
 	int master;                          /* of the command's terminal; -1: none */
 	bool ended;
-	bool unrecorded; /* ended because the record could take no more */
+	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
 static void make_id(char id[33])
@@ -137,8 +137,7 @@ static void look_at_record(struct run *r, uint64_t now)
 	if (recorder_ready(r->recorder, &e) == 0)
 		return;
 	r->look_at = 0;
-	r->unrecorded = true;
-	r->o->error = e;
+	r->unrecorded = e;
 	r->backend->signal(r->job, SIGKILL);
 }
 
@@ -353,8 +352,9 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 	for (const char *const *n = notes; note && n && *n; n++)
 		note(note_arg, *n);
 	run_plan(r, p, from, &e);
-	if (r->unrecorded) {
+	if (r->unrecorded.code) {
 		r->o->kind = OUTCOME_FAILED;
+		r->o->error = r->unrecorded;
 		r->o->unrecorded = true;
 	}
 	if (r->o->started)

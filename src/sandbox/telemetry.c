@@ -13,8 +13,6 @@
 #define ARENA_MAX ((size_t)1 << 20)
 #define BODY_MAX ((size_t)1 << 20)
 
-extern char **environ;
-
 static void say(const struct telemetry *t, const char *what, const struct err *e)
 {
 	char text[sizeof(e->what) + sizeof(e->hint) + 64];

@@ -187,6 +187,10 @@ def a_projects_file_cannot_say_where_it_is():
 # ---- a collector ----
 
 
+def milliseconds(seconds):
+    return str(int(1000 * seconds * FACTOR))
+
+
 class Collector:
     """An OTLP/HTTP receiver on loopback; answers with the given statuses in turn, the last for good."""
 
@@ -240,7 +244,7 @@ class Collector:
         self.server.server_close()
 
     def env(self, host="127.0.0.1", scheme="http", **more):
-        return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"{scheme}://{host}:{self.port}", "OTEL_EXPORTER_OTLP_TIMEOUT": "5000", **more}
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"{scheme}://{host}:{self.port}", "OTEL_EXPORTER_OTLP_TIMEOUT": milliseconds(5), **more}
 
     def wait(self, n=1, seconds=10):
         assert wait_until(lambda: len(self.requests) >= n, seconds), f"{len(self.requests)} of {n} requests came"
@@ -350,7 +354,7 @@ def what_is_not_supported_is_said_and_the_run_goes_on():
 def a_collector_that_hangs_holds_nobody_up():
     with Collector(hang=True) as c:
         began = time.monotonic()
-        assert brig("run", "--", "true", env=c.env(OTEL_EXPORTER_OTLP_TIMEOUT="1500")).status == 0
+        assert brig("run", "--", "true", env=c.env(OTEL_EXPORTER_OTLP_TIMEOUT=milliseconds(1.5))).status == 0
         took = time.monotonic() - began
         c.wait()
         assert senders(), "it waits for the answer, after brig has ended"
@@ -363,7 +367,7 @@ def a_listener_that_never_accepts_holds_nobody_up():
     with socket.create_server(("127.0.0.1", 0)) as s:
         url = f"https://127.0.0.1:{s.getsockname()[1]}"
         began = time.monotonic()
-        done = brig("run", "--", "true", env={"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_TIMEOUT": "800"})
+        done = brig("run", "--", "true", env={"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_TIMEOUT": milliseconds(0.8)})
         assert done.status == 0 and time.monotonic() - began < 0.8 * FACTOR
         assert no_sender_left(5)
 
@@ -421,6 +425,16 @@ def https_needs_a_trusted_certificate():
             wait_until(lambda: len(c.requests) >= expected, 3)
             assert no_sender_left() and len(c.requests) == expected, env
         check_trace(json.loads(c.requests[0][2]))
+
+
+@test
+def roots_below_the_current_folder_are_not_taken():
+    context = certificates()
+    shutil.copy(scratch() / "ca.pem", workspace() / "ca.pem")
+    with Collector(tls=context) as c:
+        done = brig("run", "--", "true", env=c.env("localhost", "https", SSL_CERT_FILE="ca.pem"))
+        assert done.status == 0 and "absolute path" in done.errors
+        assert no_sender_left() and not c.requests
 
 
 @test

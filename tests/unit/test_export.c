@@ -24,7 +24,8 @@ static const char *const lines[] = {
 	LINE(3, "egress.deny",
 	     "\"host\":\"evil\\u001b[2J.example.net\",\"port\":443,\"reason\":\"a,\\\"b\\\"\""),
 	LINE(4, "limit.hit", "\"limit\":\"memory\",\"value\":268435456,\"enforcer\":\"cgroup\""),
-	LINE(5, "sandbox.exec",
+	LINE(5, "log.summary", "\"of\":\"egress.deny\",\"count\":7,\"host\":\"b.example.net\""),
+	LINE(6, "sandbox.exec",
 	     "\"backend\":\"native\",\"argv0\":\"sh\",\"rc\":-1,\"duration_ms\":12.5,"
 	     "\"outcome\":\"oom\",\"layers\":\"seccomp landlock\""),
 };
@@ -166,7 +167,7 @@ static void ocsf_tells_an_allowed_request_from_a_denied_one(void **state UNUSED)
 	assert_int_equal(number(denied, "disposition_id"), 2);
 	assert_int_equal(number(json_object_get(denied, "dst_endpoint"), "port"), 443);
 	assert_string_equal(json_string_value(json_object_get(
-				    json_object_get(json_array_get(all, 4), "process"), "name")),
+				    json_object_get(json_array_get(all, 5), "process"), "name")),
 			    "sh");
 	json_decref(all);
 }
@@ -181,7 +182,7 @@ static void text_is_a_line_a_record_and_safe(void **state UNUSED)
 		rows++;
 	assert_int_equal(rows, ARRAY_LEN(lines));
 	assert_null(strchr(buf_str(&b), '\x1b'));
-	assert_non_null(strstr(buf_str(&b), "2026-01-02 03:04:05Z  01234567  sandbox.exec "));
+	assert_non_null(strstr(buf_str(&b), "2026-01-02 03:04:06Z  01234567  sandbox.exec "));
 }
 
 static void a_story_has_a_beginning_and_an_end(void **state UNUSED)
@@ -204,6 +205,7 @@ static void a_story_has_a_beginning_and_an_end(void **state UNUSED)
 	assert_non_null(strstr(buf_str(&b), "read_only, memory 256m, time limit 60s"));
 	assert_non_null(strstr(buf_str(&b), "allowed POST api.example.org:443/v1"));
 	assert_non_null(strstr(buf_str(&b), "ended by its memory limit after 12.5 ms"));
+	assert_non_null(strstr(buf_str(&b), "7 more of egress.deny b.example.net\n"));
 	assert_non_null(strstr(buf_str(&b), "denials     1\n"));
 }
 
@@ -213,22 +215,22 @@ static void a_filter_decides(void **state UNUSED)
 		struct filter f;
 		unsigned want; /* bits of the lines */
 	} cases[] = {
-		{ { .limit = 0 }, 31 },
+		{ { .limit = 0 }, 63 },
 		{ { .types = { "egress.*" }, .type_count = 1 }, 6 },
 		{ { .types = { "egress.deny", "limit.hit" }, .type_count = 2 }, 12 },
 		{ { .types = { "egress" }, .type_count = 1 }, 0 },
-		{ { .security = true }, 28 },
+		{ { .security = true }, 60 },
 		{ { .security = true, .types = { "sandbox.create" }, .type_count = 1 }, 1 },
-		{ { .run = "0123" }, 31 },
+		{ { .run = "0123" }, 63 },
 		{ { .run = "0124" }, 0 },
 		{ { .host = "API.example.org" }, 2 },
 		{ { .host = "*.example.org" }, 2 },
 		{ { .host = "*.api.example.org" }, 0 },
-		{ { .outcome = "oom" }, 16 },
-		{ { .principal = "uid:1000" }, 31 },
+		{ { .outcome = "oom" }, 32 },
+		{ { .principal = "uid:1000" }, 63 },
 		{ { .principal = "uid:100" }, 0 },
 		{ { .agent = "a" }, 0 },
-		{ { .since = INT64_C(1767323043000000) }, 28 },
+		{ { .since = INT64_C(1767323043000000) }, 60 },
 		{ { .until = INT64_C(1767323043000000) }, 7 },
 	};
 	struct entry en;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MAGIC "brig-in1"
@@ -45,7 +46,7 @@ void letter_write(const struct inside *c, const struct letter_check *checks, siz
 	struct head h = { .inside = *c, .checks = (uint32_t)n };
 
 	memcpy(h.magic, MAGIC, sizeof(h.magic));
-	strncpy(h.version, BRIG_VERSION, sizeof(h.version) - 1);
+	(void)snprintf(h.version, sizeof(h.version), "%s", BRIG_VERSION);
 	h.argc = (uint32_t)count(c->argv);
 	h.envc = (uint32_t)count(c->envp);
 	buf_add(out, &h, sizeof(h));

@@ -262,8 +262,8 @@ int asked_settle(struct asked *a, struct spec *s, struct err *e)
 	if (!a->dir) {
 		if (cli_load(s, e) < 0)
 			return -e->code;
-		if (s->audit.dir && (cli_here(cwd, e) < 0 || path_resolve(s->arena, &at, s->audit.dir,
-									  &a->dir, e) < 0))
+		if (s->audit.dir && (cli_here(cwd, e) < 0 ||
+				     path_resolve(s->arena, &at, s->audit.dir, &a->dir, e) < 0))
 			return err_wrap(e, "audit.dir");
 		if (settle_anchors(a, s, e) < 0)
 			return -e->code;

@@ -61,14 +61,11 @@ static int open_query(const struct asked *a, int *dirfd, struct query **q, struc
 	return query_open(*dirfd, path, !a->no_index, q, e);
 }
 
-static int open_output(const struct asked *a, struct err *e)
+static int make_output(const char *path, struct err *e)
 {
-	int fd;
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
 
-	if (!a->output)
-		return STDOUT_FILENO;
-	fd = open(a->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-	return fd < 0 ? err_sys(e, "cannot write to '%.200s'", a->output) : fd;
+	return fd < 0 ? err_sys(e, "cannot write to '%.200s'", path) : fd;
 }
 
 /* Without the index it works, and takes longer: that is worth a word when somebody waits for it. */
@@ -99,17 +96,17 @@ int audit_list(const struct asked *a, struct err *e)
 	CLEANUP(fd) int dirfd = -1;
 	CLEANUP(fd) int made = -1;
 	CLEANUP(query) struct query *q = NULL;
-	struct sink s = { .out = BUF_INIT(OUT_MAX), .e = e };
+	struct sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
 	int r = open_query(a, &dirfd, &q, e);
 
 	if (r < 0 && (r != -ENOENT || a->dir))
 		return r;
 	err_clear(e);
-	s.fd = open_output(a, e);
-	if (s.fd < 0)
-		return -e->code;
-	if (s.fd != STDOUT_FILENO)
-		made = s.fd;
+	if (a->output) {
+		s.fd = made = make_output(a->output, e);
+		if (made < 0)
+			return made;
+	}
 	say_unindexed(a, q);
 	r = write_found(a, q, &s, e);
 	if (r == 0 && !s.exporter.some && a->format == FORMAT_TEXT && !a->output)

@@ -97,7 +97,7 @@ static int put(void *data, const struct entry *en)
 static int count(struct tail *t)
 {
 	CLEANUP(segments) struct segments list = { 0 };
-	struct entry en;
+	struct entry en = { 0 };
 	int r;
 
 	if (segments_list(t->dirfd, &list, t->e) < 0)
@@ -144,7 +144,7 @@ static int rest(struct tail *t)
 
 static int follow(struct tail *t)
 {
-	struct entry en;
+	struct entry en = { 0 };
 	int r;
 
 	t->seen = 0;

@@ -36,6 +36,12 @@ static int set_pair(struct spec *s, const char *text, struct err *e)
 	return spec_set_key(s, key, equals + 1, ORIGIN_FLAG, e);
 }
 
+/* A switch that is on by default takes a word. */
+static const char *yes_or_no(const char *word)
+{
+	return str_eq(word, "yes") ? "true" : str_eq(word, "no") ? "false" : word;
+}
+
 /* Code was somebody's words to brig, not to everybody who can list processes: it leaves the
  * arguments once it is read. */
 static int set_flag(struct spec *s, enum field_id id, const char *value, struct err *e)
@@ -86,7 +92,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	pair = str_eq(name, "set");
 	if (!pair && (!f || !(f->commands & c->fields)))
 		return unknown(c, name, e);
-	if (!pair && f->type == FIELD_T_BOOL)
+	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
 	if (!value) {
 		if (*at + 1 >= argc)
@@ -95,7 +101,9 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	} else {
 		value++;
 	}
-	return pair ? set_pair(s, value, e) : set_flag(s, id, value, e);
+	if (pair)
+		return set_pair(s, value, e);
+	return set_flag(s, id, f->type == FIELD_T_BOOL ? yes_or_no(value) : value, e);
 }
 
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,

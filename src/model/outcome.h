@@ -56,6 +56,8 @@ struct isolation {
 	int landlock_abi;    /* 0: none */
 	const char *cgroup;  /* "v1", "v2", "hybrid" or "none" */
 	const char *network;
+	const char *network_open; /* what a bridge reaches besides the internet; NULL: nothing */
+	const char *runtime;      /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;
 	enum enforcer limits[LIMIT_COUNT];
 };
@@ -91,6 +93,7 @@ struct outcome {
 	uint64_t duration_us, setup_us;
 	struct phases phases;
 	const char *backend;
+	const char *image; /* what the image's name meant, by digest; NULL: no image */
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;

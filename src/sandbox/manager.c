@@ -428,6 +428,11 @@ void brig_result_free(brig_result *r)
 	free(r);
 }
 
+int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e)
+{
+	return backend_pull_image(ref, note, arg, e);
+}
+
 const struct outcome *result_outcome(const brig_result *r)
 {
 	return r->o;

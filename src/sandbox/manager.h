@@ -24,6 +24,8 @@ int request_code(brig_request *q, enum code_kind kind, const void *text, size_t 
  * would.
  */
 int spec_backend(const struct spec *s, const char **name, struct err *e);
+/* Fetches an image for the docker backend. */
+int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 
 void error_export(const struct err *from, struct brig_error *to);

@@ -9,9 +9,10 @@
 
 #include "unit.h"
 
+#include "backend/backend.h"
 #include "backend/bwrap/args.h"
+#include "backend/docker/docker.h"
 #include "backend/kit/plan.h"
-#include "backend/ssh/ssh.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/code.h"
@@ -24,12 +25,13 @@ static const char *folder; /* of the expected plans */
 
 struct scene {
 	const char *name;
-	const char *settings[20]; /* key, value, ... */
-	void (*prepare)(void);    /* in the scratch folder */
-	const char *home;         /* below it; NULL: none */
-	const char *code;         /* of Python, instead of the command; NULL: none */
-	bool ssh;                 /* the plan of the ssh backend */
+	const char *settings[20];           /* key, value, ... */
+	void (*prepare)(void);              /* in the scratch folder */
+	const char *home;                   /* below it; NULL: none */
+	const char *code;                   /* of Python, instead of the command; NULL: none */
+	bool ssh;                           /* the plan of the ssh backend */
 	const struct bwrap_features *bwrap; /* bubblewrap's arguments instead of the plan */
+	bool docker;                        /* the docker backend's plan */
 };
 
 static const struct bwrap_features upstream_0_8 = { .bind_fd = false };
@@ -156,6 +158,25 @@ static const struct scene scenes[] = {
 	  .home = "ws",
 	  .settings = { "limits.tmp", "64m" },
 	  .bwrap = &since_0_10 },
+	{ .name = "docker_default", .docker = true, .prepare = make_project },
+	{ .name = "docker_git", .docker = true, .prepare = make_repository },
+	{ .name = "docker_mounts",
+	  .docker = true,
+	  .prepare = make_trees,
+	  .settings = { "mounts", "a:/data:rw", "mounts", "b:/workspace/vendor", "read", "read",
+			"write", "write" } },
+	{ .name = "docker_settings",
+	  .docker = true,
+	  .prepare = make_project,
+	  .settings = { "image", "tool@sha256:00", "runtime", "runsc", "network", "bridge",
+			"limits.memory", "64m", "limits.cpus", "1.5", "limits.pids", "9",
+			"read_only_root", "false", "labels", "team=x", "env.set", "PATH=/x" } },
+	{ .name = "docker_extra",
+	  .docker = true,
+	  .prepare = make_project,
+	  .settings = { "docker.extra_args", "--pids-limit=100", "docker.extra_args",
+			"--ulimit=nofile=1024", "docker.extra_args", "--tmpfs=/scratch:size=1m",
+			"docker.extra_args", "--cpu-quota=50000", "docker.user", "" } },
 };
 
 /* ---- from a scene to text ---- */
@@ -261,16 +282,30 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 	*ret = spec;
 }
 
+static void docker_text(const struct spec *spec, struct json *j)
+{
+	struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	if (backend_docker.plan(spec, &p, NULL, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0 && (p->user != DOCKER_USER_IDS || p->uid == getuid()));
+	p->uid = p->gid = SHOWN_ID;
+	backend_docker.plan_json(p, j);
+	(void)backend_docker.plan_free(p);
+}
+
 static void ssh_text(const struct spec *spec, struct json *j)
 {
-	CLEANUP(ssh_plan) struct backend_plan *p = NULL;
+	struct backend_plan *p = NULL;
 	struct err e = { 0 };
 
 	must(setenv("XDG_RUNTIME_DIR", "/run/user/4242", 1) == 0);
-	if (ssh_plan(spec, &p, NULL, &e) < 0)
+	if (backend_ssh.plan(spec, &p, NULL, &e) < 0)
 		(void)fprintf(stderr, "%s\n", e.what);
 	must(e.code == 0);
-	ssh_plan_json(p, j);
+	backend_ssh.plan_json(p, j);
+	(void)backend_ssh.plan_free(p);
 }
 
 static void box_text(const struct spec *spec, const struct bwrap_features *bwrap, const char *top,
@@ -304,7 +339,9 @@ static void write_plan(const struct scene *s, const char *top, int out)
 		s->prepare();
 	make_spec(s, top, &spec);
 	json_init(&j, &raw, true);
-	if (s->ssh)
+	if (s->docker)
+		docker_text(spec, &j);
+	else if (s->ssh)
 		ssh_text(spec, &j);
 	else
 		box_text(spec, s->bwrap, top, &j);

@@ -123,6 +123,11 @@ struct box_plan {
 
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
+
+/* Only the trees somebody asked to see, with their protected names and host sockets, and the
+ * variables: for a root that is not brig's to make, such as an image. The ids inside are those
+ * outside, and the caller's to choose: they are not set. */
+int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* Something the user should know; text is borrowed. */
 void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */

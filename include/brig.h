@@ -69,6 +69,11 @@ BRIG_API int brig_manager_set(brig_manager *m, const char *key, const char *valu
 /* Can sandboxes be made here? Tries one, with the layout of a real run. */
 BRIG_API int brig_manager_ready(brig_manager *m, struct brig_error *e);
 
+/* Is one backend ("native", "bwrap", "docker"...) ready, told within the time limit (0: 2.5 s)?
+ * Returns 0 or a negative errno; detail says what it is or why not, one line. */
+BRIG_API int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_ms,
+				 char *detail, size_t n);
+
 /* --- request --- */
 
 BRIG_API brig_request *brig_request_new(brig_manager *m); /* starts with the manager's settings */

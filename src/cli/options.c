@@ -36,6 +36,12 @@ static int set_pair(struct spec *s, const char *text, struct err *e)
 	return spec_set_key(s, key, equals + 1, ORIGIN_FLAG, e);
 }
 
+/* A switch that is on by default takes a word. */
+static const char *yes_or_no(const char *word)
+{
+	return str_eq(word, "yes") ? "true" : str_eq(word, "no") ? "false" : word;
+}
+
 /* Code was somebody's words to brig, not to everybody who can list processes: it leaves the
  * arguments once it is read. */
 static int set_flag(struct spec *s, enum field_id id, const char *value, struct err *e)
@@ -61,12 +67,6 @@ static int take_letter(struct spec *s, enum field_id id, int argc, char **argv, 
 	if (*at + 1 >= argc)
 		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", argv[*at]);
 	return set_flag(s, id, argv[++*at], e);
-}
-
-/* A switch that is on by default takes a word. */
-static const char *yes_or_no(const char *word)
-{
-	return str_eq(word, "yes") ? "true" : str_eq(word, "no") ? "false" : word;
 }
 
 /* One option at argv[*at]; moves *at over the value it takes. 1: help. */
@@ -103,9 +103,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	}
 	if (pair)
 		return set_pair(s, value, e);
-	if (f->type == FIELD_T_BOOL)
-		value = yes_or_no(value);
-	return set_flag(s, id, value, e);
+	return set_flag(s, id, f->type == FIELD_T_BOOL ? yes_or_no(value) : value, e);
 }
 
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,

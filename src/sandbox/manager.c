@@ -10,6 +10,7 @@
 
 #include "backend/bwrap/inside.h"
 #include "base/fd.h"
+#include "sandbox/health.h"
 #include "sandbox/recorder.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/telemetry.h"
@@ -90,6 +91,27 @@ int brig_manager_ready(brig_manager *m, struct brig_error *be)
 	if (backend_choose(m->spec, &c, &e) < 0 || c.backend->probe(m->spec, &got, &e) < 0)
 		return fail(&e, be);
 	return 0;
+}
+
+int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_ms, char *detail,
+			size_t n)
+{
+	unsigned ms =
+		timeout_ms ? (unsigned)(timeout_ms < 600000 ? timeout_ms : 600000) : HEALTH_MS;
+	struct engine_health h;
+
+	if (strcmp(backend, "docker") == 0) {
+		engine_health(ms, &h);
+		(void)snprintf(detail, n, "%s", h.detail);
+		return h.state == ENGINE_READY  ? 0
+		       : h.state == ENGINE_LATE ? -ETIMEDOUT
+						: -ENOTCONN;
+	}
+	for (const struct backend *const *b = backends_all; *b; b++)
+		if (strcmp((*b)->name, backend) == 0)
+			return backend_health(*b, m->spec, ms, detail, n);
+	(void)snprintf(detail, n, "there is no backend '%.64s'", backend);
+	return -EINVAL;
 }
 
 _Noreturn void sandbox_inside(int letter)

@@ -9,7 +9,7 @@ import typing
 
 import engine
 import sshd
-from harness import brig, workspace
+from harness import brig, descendants, wait_until, workspace
 
 
 @dataclasses.dataclass
@@ -41,6 +41,8 @@ def dockerd():
         e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
         os.chown(workspace(), 1000, 1000)
         yield e
+        # brig does not wait for the engine to forget a container; its guard does.
+        assert wait_until(lambda: not any(name.startswith("brig") for name in descendants().values()), 15)
     os.chown(workspace(), 0, 0)
     shutil.rmtree("/tmp/e", ignore_errors=True)
 

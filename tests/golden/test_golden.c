@@ -9,6 +9,8 @@
 
 #include "unit.h"
 
+#include "backend/backend.h"
+#include "backend/bwrap/args.h"
 #include "backend/docker/docker.h"
 #include "backend/kit/plan.h"
 #include "base/buf.h"
@@ -23,13 +25,17 @@ static const char *folder; /* of the expected plans */
 
 struct scene {
 	const char *name;
-	const char *settings[20]; /* key, value, ... */
-	void (*prepare)(void);    /* in the scratch folder */
-	const char *home;         /* below it; NULL: none */
-	const char *code;         /* of Python, instead of the command; NULL: none */
-	bool ssh;                 /* the plan of the ssh backend */
-	bool docker;              /* the docker backend's plan */
+	const char *settings[20];           /* key, value, ... */
+	void (*prepare)(void);              /* in the scratch folder */
+	const char *home;                   /* below it; NULL: none */
+	const char *code;                   /* of Python, instead of the command; NULL: none */
+	bool ssh;                           /* the plan of the ssh backend */
+	const struct bwrap_features *bwrap; /* bubblewrap's arguments instead of the plan */
+	bool docker;                        /* the docker backend's plan */
 };
+
+static const struct bwrap_features upstream_0_8 = { .bind_fd = false };
+static const struct bwrap_features since_0_10 = { .bind_fd = true };
 
 /* ---- scenes ---- */
 
@@ -141,6 +147,17 @@ static const struct scene scenes[] = {
 	  .prepare = make_project,
 	  .code = "print(1)\n",
 	  .ssh = true },
+	{ .name = "bwrap_0_8", .prepare = make_repository, .bwrap = &upstream_0_8 },
+	{ .name = "bwrap_0_10", .prepare = make_repository, .bwrap = &since_0_10 },
+	{ .name = "bwrap_mounts",
+	  .prepare = make_trees,
+	  .settings = { "mounts", "a:/data:rw", "mounts", "b:/workspace/vendor", "read", "read",
+			"write", "write", "network", "host" },
+	  .bwrap = &since_0_10 },
+	{ .name = "bwrap_private",
+	  .home = "ws",
+	  .settings = { "limits.tmp", "64m" },
+	  .bwrap = &since_0_10 },
 	{ .name = "docker_default", .docker = true, .prepare = make_project },
 	{ .name = "docker_python", .docker = true, .prepare = make_project, .code = "print(1)\n" },
 	{ .name = "docker_git", .docker = true, .prepare = make_repository },
@@ -215,6 +232,18 @@ static void normalise(struct box_plan *p, const char *top)
 	p->gid = p->gids[0].inside = p->gids[0].outside = SHOWN_ID;
 }
 
+static void write_args(struct box_plan *p, const struct bwrap_features *f, struct json *j)
+{
+	struct bwrap_args args;
+	struct err e = { 0 };
+
+	must(bwrap_args(p, f, &args, &e) == 0);
+	json_array(j);
+	for (size_t i = 0; i < args.n; i++)
+		json_str(j, args.v[i].text);
+	json_array_end(j);
+}
+
 static void replace(const char *text, const char *what, const char *with, struct buf *out)
 {
 	const char *at;
@@ -254,7 +283,7 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 	*ret = spec;
 }
 
-static void docker_text(struct spec *spec, struct json *j)
+static void docker_text(const struct spec *spec, struct json *j)
 {
 	struct backend_plan *p = NULL;
 	struct err e = { 0 };
@@ -280,16 +309,20 @@ static void ssh_text(const struct spec *spec, struct json *j)
 	(void)backend_ssh.plan_free(p);
 }
 
-static void native_text(const struct spec *spec, const char *top, struct json *j)
+static void box_text(const struct spec *spec, const struct bwrap_features *bwrap, const char *top,
+		     struct json *j)
 {
 	CLEANUP(box_plan) struct box_plan *p = NULL;
 	struct err e = { 0 };
 
-	if (box_plan_new(spec, "native", &p, &e) < 0)
+	if (box_plan_new(spec, bwrap ? "bwrap" : "native", &p, &e) < 0)
 		(void)fprintf(stderr, "%s\n", e.what);
 	must(e.code == 0);
 	normalise(p, top);
-	box_plan_json(p, j);
+	if (bwrap)
+		write_args(p, bwrap, j);
+	else
+		box_plan_json(p, j);
 }
 
 /* The child's whole life. */
@@ -312,7 +345,7 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	else if (s->ssh)
 		ssh_text(spec, &j);
 	else
-		native_text(spec, top, &j);
+		box_text(spec, s->bwrap, top, &j);
 	buf_putc(&raw, '\n');
 	replace(buf_str(&raw), top, "@TOP@", &text);
 	must(!raw.failed && !text.failed && fd_write_all(out, text.data, text.len) == 0);

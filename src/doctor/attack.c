@@ -93,7 +93,8 @@ static int make_files(struct ground *g, struct err *e)
 		return -e->code;
 	if (put(g->ws, ".git/HEAD", "ref: refs/heads/main\n", e) < 0)
 		return -e->code;
-	/* Root's own trees need idmapped mounts, which not every kernel has: somebody else's then. */
+	/* Root's own trees need idmapped mounts, which not every kernel has: somebody else's then.
+	 */
 	if (geteuid() == 0 && nftw(g->ws, give_away, 16, FTW_PHYS) != 0)
 		return err_sys(e, "cannot give '%s' away", g->ws);
 	return 0;

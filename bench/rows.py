@@ -11,6 +11,7 @@ import time
 import leaks
 import peers
 import readers
+import remote
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -106,6 +107,36 @@ def bwrap(bench):
         same = figures.get("bwrap, same mounts")
         for name, f in figures.items():
             bench.add_timed(name, f, None if f is same else same, "bwrap, same mounts", *(() if f is same else (1.2,)))
+
+
+def docker(bench):
+    """The docker backend against the docker command, for the same container on the same engine."""
+    engine, who = peers.Docker(bench), bench.person
+    if not bench.brig or not engine.start():
+        return
+    ws = who.folder("container")
+    ours = ["/usr/bin/env", f"DOCKER_HOST=unix://{engine.socket}", bench.brig, "run", "--backend", "docker", "--image", peers.IMAGE,
+            "--workdir", str(ws)]
+    bench.head(f"a container that runs `true`, as {_title(who)}")
+    figures = bench.measure(
+        who,
+        [
+            Candidate("docker run", engine.run_same(who, ws, "true")),
+            Candidate("brig run --backend docker", [*ours, "--policy", "readonly", "--", "true"]),
+            Candidate("the same, protected names too", [*ours, "--", "true"]),
+        ],
+        bench.count(40, 10),
+        warmup=2,
+    )
+    engine.stop()
+    peer = figures.get("docker run")
+    for name, f in figures.items():
+        if f is peer:
+            bench.add_timed(name, f)
+        elif name.startswith("brig"):
+            bench.add_timed(name, f, peer, "docker run", 0.8)
+        else:
+            bench.add_timed(name, f, peer, "docker run")
 
 
 def size(bench):
@@ -512,7 +543,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, bwrap, size, config, telemetry, steady, throughput, memory, output, record)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, remote.ssh)}
 GROUPS["queries"] = readers.queries
 
 

@@ -7,9 +7,10 @@
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
 
-const struct command *const commands[] = { &cmd_run,        &cmd_exec,    &cmd_plan,  &cmd_doctor,
-					   &cmd_config,     &cmd_allow,   &cmd_audit, &cmd_schema,
-					   &cmd_completion, &cmd_version, &cmd_help,  NULL };
+const struct command *const commands[] = { &cmd_run,     &cmd_exec,   &cmd_python, &cmd_script,
+					   &cmd_plan,    &cmd_doctor, &cmd_config, &cmd_allow,
+					   &cmd_audit,   &cmd_image,  &cmd_schema, &cmd_completion,
+					   &cmd_version, &cmd_help,   NULL };
 
 const struct command *command_by_name(const char *name)
 {
@@ -21,7 +22,7 @@ const struct command *command_by_name(const char *name)
 
 static int unknown_command(const char *name)
 {
-	const char *names[16];
+	const char *names[24];
 	const char *near;
 	struct err e = { 0 };
 	size_t n = 0;

@@ -308,7 +308,7 @@ static struct spec *checked(const brig_request *q, struct err *e)
 	if (!s)
 		return NULL;
 	s->argv = q->spec->argv;
-	if (!s->argv || !s->argv[0])
+	if (s->code.kind == CODE_NONE && (!s->argv || !s->argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
 	else if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
 		(void)err_sys(e, "the current folder is gone");
@@ -428,6 +428,11 @@ void brig_result_free(brig_result *r)
 	free(r);
 }
 
+int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e)
+{
+	return backend_pull_image(ref, note, arg, e);
+}
+
 const struct outcome *result_outcome(const brig_result *r)
 {
 	return r->o;
@@ -468,6 +473,11 @@ const char *brig_result_stderr(const brig_result *r, size_t *n)
 const char *brig_result_output(const brig_result *r, size_t *n)
 {
 	return text(&r->o->both, n);
+}
+
+char *brig_result_text(const brig_result *r, size_t max)
+{
+	return outcome_text(r->o, max);
 }
 
 int brig_result_truncated(const brig_result *r)

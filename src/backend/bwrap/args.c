@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "model/paths.h"
+#include "model/code.h"
 
 struct maker {
 	struct box_plan *plan;
@@ -185,10 +186,18 @@ static void operation(struct maker *m, const struct op *o)
 		private
 		(m, o);
 		break;
+	case OP_COVER:
+		if (!str_eq(o->dst, CODE_FOLDER)) /* read-only with the root */
+			bind(m, o);
+		break;
 	case OP_BIND:
 	case OP_BIND_FD:
-	case OP_COVER:
 		bind(m, o);
+		break;
+	case OP_CODE:
+		number(m, "--perms", "%o", 0444);
+		descriptor(m, "--ro-bind-data", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
+		text(m, o->dst);
 		break;
 	case OP_PROC:
 		option(m, "--proc", o->dst);

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "model/code.h"
 
 #define TEXT_MAX ((size_t)16 << 20)
 #define START_MS 20000
@@ -81,7 +82,8 @@ static int note_source(struct launch *l, const struct op *o, struct err *e)
 
 static bool shows_a_tree(const struct op *o)
 {
-	return !o->skip && (o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_COVER);
+	return !o->skip && !str_eq(o->dst, CODE_FOLDER) &&
+	       (o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_COVER);
 }
 
 static int argument_of(const struct launch *l, size_t op)
@@ -107,6 +109,8 @@ static int open_operations(struct launch *l, struct err *e)
 
 		if (o->kind == OP_FILE && at >= 0)
 			fd = memory_file("brig-file", o->data, strlen(o->data), e);
+		else if (o->kind == OP_CODE && at >= 0)
+			fd = memory_file("brig-code", o->data, o->size, e);
 		else if (shows_a_tree(o))
 			fd = note_source(l, o, e);
 		else

@@ -473,7 +473,6 @@ static int run_child(struct backend_job *j, struct box_start *c, struct pipes *p
 
 	if (r == 0)
 		r = j->kind->spawn(j, c, e);
-	j->cgroup_lock = fd_close(j->cgroup_lock);
 	pipes->control[1] = fd_close(pipes->control[1]);
 	pipes->out[1] = fd_close(pipes->out[1]);
 	pipes->err[1] = fd_close(pipes->err[1]);
@@ -483,7 +482,10 @@ static int run_child(struct backend_job *j, struct box_start *c, struct pipes *p
 	/* A child that is gone already has left its reason. */
 	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
 		return -e->code;
-	return started(j, c, e);
+	r = started(j, c, e);
+	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
+	j->cgroup_lock = fd_close(j->cgroup_lock);
+	return r;
 }
 
 int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,

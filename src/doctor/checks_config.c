@@ -37,7 +37,8 @@ void check_configured(struct machine *m, struct finding *f)
 	}
 	b = machine_backend(m);
 	if (!b && kind == BACKEND_AUTO && m->refusal.kind == ERR_UNAVAILABLE)
-		finding_say(f, CHECK_SKIP, "backend auto: the row 'sandbox' says why none is ready");
+		finding_say(f, CHECK_SKIP,
+			    "backend auto: the row 'sandbox' says why none is ready");
 	else if (!b)
 		say_error(f, CHECK_FAIL, &m->refusal);
 	else if (kind == BACKEND_AUTO)

@@ -178,9 +178,10 @@ def killed_at_any_moment_it_leaves_nothing():
         time.sleep(dice.uniform(0, 0.03) * FACTOR)
         p.kill()
         p.wait()
-    assert wait_until(lambda: not descendants(), 2), descendants()
+        assert wait_until(lambda: not descendants(), 2), descendants()
     assert bwrap("--", "true").status == 0
-    assert tree(workspace()) == before
+    after = tree(workspace())
+    assert after == before, {k: (before.get(k), after.get(k)) for k in before.keys() ^ after.keys()} or (before, after)
 
 
 @test(alone=True)

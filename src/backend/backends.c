@@ -133,7 +133,7 @@ static int usable(const struct spec *s, const struct backend *b, struct err *e)
 	return b->probe(s, &unused, e);
 }
 
-/* The last one able is taken untried: whatever stops it says so itself. */
+/* The only one able is taken untried: whatever stops it says so itself. */
 static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
 {
 	const struct backend *able[PASSED_OVER_MAX];
@@ -151,16 +151,17 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 		if (!first.code)
 			first = why;
 	}
-	for (size_t i = 0; i < n && !c->backend; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct err why = { 0 };
 
-		if (i + 1 == n || usable(s, able[i], &why) == 0)
+		if (n == 1 || usable(s, able[i], &why) == 0) {
 			c->backend = able[i];
-		else
-			pass_over(c, able[i], &why);
+			return 0;
+		}
+		pass_over(c, able[i], &why);
+		if (i == 0) /* the one to mend: the others were only asked for want of it */
+			first = why;
 	}
-	if (c->backend)
-		return 0;
 	*e = first;
 	return -e->code;
 }

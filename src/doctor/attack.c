@@ -24,6 +24,7 @@
 #include "sandbox/sandbox.h"
 
 #define INSIDE "/attack" /* where brig stands inside */
+#define NOBODY 65534
 #define MEMORY_LIMIT "48m"
 #define PIDS_LIMIT "16"
 #define PIDS_LIMIT_N 16
@@ -58,6 +59,14 @@ static int folder(const char *top, const char *name, struct err *e)
 	return mkdir(path, 0755) < 0 ? err_sys(e, "cannot make '%s'", path) : 0;
 }
 
+static int give_away(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+	(void)st;
+	(void)flag;
+	(void)at;
+	return lchown(path, NOBODY, NOBODY);
+}
+
 static int make_files(struct ground *g, struct err *e)
 {
 	static const char *const folders[] = { "ws", "ws/.git", "ws/.git/hooks", "ws/.git/objects",
@@ -82,7 +91,13 @@ static int make_files(struct ground *g, struct err *e)
 		return err_sys(e, "cannot make '%s'", path);
 	if (put(g->top, "secret", g->token, e) < 0 || put(g->ws, ".git/config", "[core]\n", e) < 0)
 		return -e->code;
-	return put(g->ws, ".git/HEAD", "ref: refs/heads/main\n", e);
+	if (put(g->ws, ".git/HEAD", "ref: refs/heads/main\n", e) < 0)
+		return -e->code;
+	/* Root's own trees need idmapped mounts, which not every kernel has: somebody else's then.
+	 */
+	if (geteuid() == 0 && nftw(g->ws, give_away, 16, FTW_PHYS) != 0)
+		return err_sys(e, "cannot give '%s' away", g->ws);
+	return 0;
 }
 
 static int listen_abstract(struct ground *g, struct err *e)

@@ -2,7 +2,7 @@
 /* doctor/attack_control.c - the same attacks where they must work, and where they harm nobody.
  *
  * A control is a process of its own with a time limit. What could hurt the machine runs in scratch
- * namespaces: root there, nobody on the host, a limit on processes and memory, and all of it gone
+ * namespaces: root there, nobody on the host, limits on processes and CPU time, and all of it gone
  * when the first process is. */
 #include <fcntl.h>
 #include <poll.h>
@@ -67,7 +67,6 @@ static _Noreturn void child(const struct job *j, int out)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_AS, (rlim_t)512 << 20);
 	limit(RLIMIT_CPU, 2);
 	if (!j->scratch || become_root(j->uid, j->gid)) {
 		if (j->scratch)

@@ -36,14 +36,17 @@ void check_configured(struct machine *m, struct finding *f)
 		return;
 	}
 	b = machine_backend(m);
-	if (!b)
+	if (!b && kind == BACKEND_AUTO && m->refusal.kind == ERR_UNAVAILABLE)
+		finding_say(f, CHECK_SKIP,
+			    "backend auto: the row 'sandbox' says why none is ready");
+	else if (!b)
 		say_error(f, CHECK_FAIL, &m->refusal);
 	else if (kind == BACKEND_AUTO)
 		finding_say(f, CHECK_PASS, "backend auto: %s would run it", b->name);
 	else
 		finding_say(f, b->kind == BACKEND_NONE ? CHECK_WARN : CHECK_PASS, "backend '%s'%s",
 			    b->name, b->kind == BACKEND_NONE ? ": no sandbox at all" : "");
-	if (f->status != CHECK_PASS && !f->hint[0])
+	if (f->status != CHECK_PASS && f->status != CHECK_SKIP && !f->hint[0])
 		finding_hint(f, "use --backend auto");
 }
 

@@ -131,6 +131,7 @@ bool machine_works(struct machine *m)
 	m->probed = true;
 	if (!b) {
 		m->trouble = m->refusal;
+		explain_probe(m);
 		return false;
 	}
 	m->works = b->probe(m->spec, &m->isolation, &m->trouble) == 0;

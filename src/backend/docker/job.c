@@ -144,7 +144,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 
 		if (poll(p, w->asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for the container");
-		if ((p[1].revents || p[2].revents) && w->asked_to_stop(w->arg)) {
+		if (w->asked_to_stop && (p[1].revents || p[2].revents) &&
+		    w->asked_to_stop(w->arg)) {
 			ask(j, SIGKILL);
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		}

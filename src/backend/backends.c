@@ -7,11 +7,7 @@
 #include "backend/kit/journal.h"
 
 const struct backend *const backends_all[] = {
-	&backend_native,
-	&backend_bwrap,
-	&backend_docker,
-	&backend_none,
-	NULL,
+	&backend_native, &backend_bwrap, &backend_docker, &backend_none, NULL,
 };
 
 /* Each of them is a sandbox: none is weaker than what was asked for. */

@@ -236,8 +236,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
 				       .out = TAKE_FD(ends.out[0]),
 				       .err = TAKE_FD(ends.err[0]),
-				       .in_peer = -1,
 				       .events = j->events,
+				       .in_peer = -1,
 				       .alarm = -1 };
 	ends_done(&ends);
 	if (r < 0)

@@ -11,6 +11,7 @@ import time
 import leaks
 import peers
 import readers
+import remote
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -91,6 +92,21 @@ def _slow_peers(bench, who, docker, codex):
     for name, f in figures.items():
         peer = figures.get("brig run")
         bench.add_timed(name, f, None if f is peer else peer, "brig run")
+
+
+def bwrap(bench):
+    """The bwrap backend beside bubblewrap alone with the same mounts: what limits, filter and report cost."""
+    for who in bench.people:
+        bench.head(f"start of `true` on the bwrap backend, as {_title(who)}")
+        figures = bench.measure(
+            who,
+            [_brig(bench, "brig run --backend bwrap", "--backend", "bwrap", "--", "true"), _same(bench, who)],
+            bench.count(300, 40),
+            warmup=5,
+        )
+        same = figures.get("bwrap, same mounts")
+        for name, f in figures.items():
+            bench.add_timed(name, f, None if f is same else same, "bwrap, same mounts", *(() if f is same else (1.2,)))
 
 
 def docker(bench):
@@ -527,7 +543,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, docker, size, config, telemetry, steady, throughput, memory, output, record)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, remote.ssh)}
 GROUPS["queries"] = readers.queries
 
 

@@ -56,8 +56,9 @@ enum job_event {
 struct backend {
 	const char *name;
 	enum backend_kind kind;
-	unsigned bit; /* in field.honoured */
-	bool permits; /* start asks job_want.permit; else the conductor asks before start */
+	unsigned bit;    /* in field.honoured */
+	bool shows_code; /* Python code of the spec appears at its path; else it is refused */
+	bool permits;    /* start asks job_want.permit; else the conductor asks before start */
 
 	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
 	 * says where (a host, an engine); NULL: all defaults. */
@@ -83,7 +84,8 @@ struct backend {
 	void (*finish)(struct backend_job *j, struct outcome *o);
 };
 
-extern const struct backend backend_native, backend_bwrap, backend_docker, backend_none;
+extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,
+	backend_none;
 
 /* Fetches an image for the docker backend; note tells how it goes. */
 int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,

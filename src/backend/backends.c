@@ -5,9 +5,11 @@
 #include "backend/docker/ledger.h"
 #include "backend/kit/job.h"
 #include "backend/kit/journal.h"
+#include "model/code.h"
+#include "model/dialect.h"
 
 const struct backend *const backends_all[] = {
-	&backend_native, &backend_bwrap, &backend_docker, &backend_none, NULL,
+	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_none, NULL,
 };
 
 /* Each of them is a sandbox: none is weaker than what was asked for. */
@@ -40,13 +42,33 @@ void backends_tidy(void)
 	docker_sweep();
 }
 
+/* A brig on the other side of ssh can do what native can. */
+static unsigned bits(const struct spec *s, const struct backend *b)
+{
+	bool brig = b->kind == BACKEND_SSH && s->ssh.remote == SSH_REMOTE_BRIG;
+
+	return brig ? b->bit | ON_NATIVE : b->bit;
+}
+
+/* InitRunner documents what ssh does not enforce: its reader has warned of each. */
+static bool warned(const struct spec *s, const struct backend *b, enum field_id id)
+{
+	return b->kind == BACKEND_SSH && s->dialect_used == DIALECT_INITRUNNER &&
+	       s->origin[id] == ORIGIN_FILE;
+}
+
 static int check_honoured(const struct spec *s, const struct backend *b, struct err *e)
 {
+	if (code_is_file(s) && !b->shows_code)
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+			       "backend '%s' cannot show code as a file", b->name),
+		       err_hint(e, "backend 'native' can");
 	for (int id = 0; id < FIELD_COUNT; id++) {
 		const struct field *f = &fields[id];
 		const char *able;
 
-		if (!spec_wrote(s, (enum field_id)id) || f->honoured & b->bit)
+		if (!spec_wrote(s, (enum field_id)id) || f->honoured & bits(s, b) ||
+		    warned(s, b, (enum field_id)id))
 			continue;
 		able = one_that_honours(f);
 		(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' cannot honour %s%s",

@@ -116,6 +116,10 @@ void outcome_hit(struct outcome *o, enum limit l);
 int outcome_status(const struct outcome *o); /* exit status of the contract */
 void outcome_json(const struct outcome *o, struct json *j);
 
+/* As a tool gives it back to a model: status, then both streams; at most max characters and
+ * "[truncated]" (0: all). The caller frees it; NULL without memory. */
+char *outcome_text(const struct outcome *o, size_t max);
+
 const char *outcome_name(enum outcome_kind k);
 const char *limit_name(enum limit l);
 const char *enforcer_name(enum enforcer f);

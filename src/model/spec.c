@@ -351,6 +351,7 @@ static const struct {
 	LIST(mount_roots),  LIST(builtin_tools), LIST(command),
 	LIST(copies),       LIST(companions),    LIST(labels),
 	LIST(ports),        LIST(notes),         LIST(audit.anchor),
+	LIST(code.args),    LIST(code.params),
 #undef LIST
 };
 

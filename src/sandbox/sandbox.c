@@ -41,7 +41,7 @@ struct run {
 	uint64_t started, deadline, kill_at; /* microseconds; 0: none */
 	int events, alarm;                   /* of the job; borrowed */
 	int master;                          /* of the command's terminal; -1: none */
-	bool ended;
+	bool ended, killed;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
@@ -155,15 +155,17 @@ static void on_clock(struct run *r)
 			outcome_hit(r->o, LIMIT_TIMEOUT);
 		r->backend->signal(r->job, SIGKILL);
 	}
-	if (r->kill_at && now >= r->kill_at)
+	if (r->kill_at && now >= r->kill_at && !r->killed) {
+		r->killed = true; /* once: the end may take its time on another host */
 		r->backend->signal(r->job, SIGKILL);
+	}
 }
 
 static int until_next(const struct run *r)
 {
 	uint64_t at = r->deadline, now = clock_us();
 
-	if (r->kill_at && (!at || r->kill_at < at))
+	if (r->kill_at && !r->killed && (!at || r->kill_at < at))
 		at = r->kill_at;
 	if (r->look_at && (!at || r->look_at < at))
 		at = r->look_at;
@@ -223,7 +225,9 @@ static void refuse(struct outcome *o, const struct err *e)
 	bool machine = e->kind == ERR_INTERNAL;
 
 	o->error = *e;
-	o->kind = machine ? OUTCOME_FAILED : OUTCOME_REFUSED;
+	o->kind = e->code == ECANCELED ? OUTCOME_CANCELLED /* while a host was being reached */
+		  : machine            ? OUTCOME_FAILED
+				       : OUTCOME_REFUSED;
 }
 
 /* A start that takes long is given up like a command, but has nothing to tidy up for. */

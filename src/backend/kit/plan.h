@@ -34,6 +34,7 @@ enum op_kind {
 	OP_READONLY, /* a tree already there, made read-only, if it exists */
 	OP_COVER,    /* a protected name: itself, read-only; must exist */
 	OP_HIDE,     /* a socket in a shown tree: an empty file over it */
+	OP_CODE,     /* a file of `size` bytes, mounted read-only over what is there */
 	OP_KINDS
 };
 
@@ -41,6 +42,7 @@ struct op {
 	enum op_kind kind;
 	const char *src, *dst;
 	const char *data;   /* text of a file, goal of a link */
+	size_t size;        /* of OP_CODE's data */
 	struct ident ident; /* of src */
 	dev_t rdev;         /* of a device */
 	mode_t mode;
@@ -74,7 +76,8 @@ struct protected_name {
 	const char *inside; /* path in the sandbox */
 	bool existed;       /* before the run */
 	bool covered;       /* by a mount; a link cannot be */
-	size_t op;          /* index of the cover; meaningless unless covered */
+	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
+	size_t op; /* index of the cover; meaningless unless covered */
 	struct ident ident; /* of what was there */
 	struct timespec ctime;
 };

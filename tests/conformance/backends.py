@@ -3,8 +3,11 @@
 
 import contextlib
 import dataclasses
+import os
+import shutil
 import typing
 
+import engine
 import sshd
 from harness import brig, workspace
 
@@ -15,11 +18,12 @@ class Backend:
     options: typing.Callable  # of the fixture: arguments for brig
     fixture: typing.Callable = contextlib.nullcontext  # a context manager: what runs meanwhile
     host_paths: bool = False  # the command sees the host's own names
-    remote: bool = False  # and the folder is given by ssh.remote_cwd
+    env: typing.Callable = lambda _: {}  # of the fixture: variables for brig
+    who: tuple = ("root", "user")  # started by
 
     def ready(self, fixture):
         """Whether this build has it at all; anything else that is wrong with it is a failure."""
-        said = brig("run", *self.options(fixture), "--json", "--", "true").json
+        said = brig("run", *self.options(fixture), "--json", "--", "true", env=self.env(fixture)).json
         return not (said["error"] and "not in this version" in said["error"]["what"])
 
 
@@ -30,10 +34,24 @@ def cwd():
     return ["--set", f"ssh.remote_cwd={workspace()}"]
 
 
+@contextlib.contextmanager
+def dockerd():
+    """A private engine with an image that has Python. Root's command is user 1000 in there."""
+    with engine.Dockerd("/tmp/e") as e:
+        e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
+        os.chown(workspace(), 1000, 1000)
+        yield e
+    os.chown(workspace(), 0, 0)
+    shutil.rmtree("/tmp/e", ignore_errors=True)
+
+
 BACKENDS = [
     Backend("native", lambda _: ["--backend", "native"]),
     Backend("bwrap", lambda _: ["--backend", "bwrap"]),
     Backend("none", lambda _: HOST, host_paths=True),
-    Backend("ssh", lambda host: host.options(*cwd()), sshd.Sshd, host_paths=True, remote=True),
-    Backend("ssh-brig", lambda host: host.options(*cwd(), "--set", "ssh.remote=brig"), sshd.Sshd, remote=True),
+    Backend("ssh", lambda host: host.options(*cwd()), sshd.Sshd, host_paths=True),
+    Backend("ssh-brig", lambda host: host.options(*cwd(), "--set", "ssh.remote=brig"), sshd.Sshd),
+    # For an ordinary user tests/docker does it: an engine of its own for each takes its time.
+    Backend("docker", lambda _: ["--backend", "docker", "--image", engine.PYTHON_IMAGE], dockerd,
+            env=lambda e: {"DOCKER_HOST": e.host}, who=("root",)),
 ]

@@ -45,11 +45,13 @@ def data_file():
     (scratch() / "data").mkdir(exist_ok=True)
     (scratch() / "data/file").write_text("shown\n")
     (scratch() / "data").chmod(0o777)
+    (scratch() / "data/file").chmod(0o666)
 
 
 PLAIN = ("none", "ssh")  # not sandboxes: they refuse what they cannot hold
 NO_LIMITS = PLAIN
-ODD = ["a b", "it's", "$HOME", "*", "new\nline", "\\", "", "-n", "\"", "`id`", b"\xff\xfe\x81".decode("utf8", "surrogateescape")]
+ODD = ["a b", "it's", "$HOME", "*", "new\nline", "\\", "", "-n", "\"", "`id`", "é"]
+BYTES = b"\xff\xfe\x81".decode("utf8", "surrogateescape")
 
 TABLE = [
     Request("exit 0", ["true"], exits(0)),
@@ -79,21 +81,23 @@ TABLE = [
     Request("env", sh("echo $A; echo \"$B\""), ok("1\ntwo words\n"), lambda: ["--env", "A=1", "--env", "B=two words"]),
     Request("env is scrubbed", sh("echo ${API_TOKEN-none} ${MARK-none}"), ok("none yes\n"), lambda: ["--env-pass", "MARK"],
             env={"API_TOKEN": "secret", "MARK": "yes"}),
-    Request("arguments", ["printf", "<%s>", *ODD], "".join(f"<{a}>" for a in ODD).encode("utf8", "surrogateescape"), raw=True),
+    Request("arguments", ["printf", "<%s>", *ODD], "".join(f"<{a}>" for a in ODD).encode(), raw=True),
+    # Engines speak JSON, which has no such bytes.
+    Request("arguments, any byte", ["printf", "<%s>", BYTES], ok("<\ufffd\ufffd\ufffd>", stdout_bytes=5), refused=("docker",)),
     Request("input", ["cat"], ok("given\n"), input=b"given\n"),
     Request("no input", ["wc", "-c"], ok("0\n")),
     Request("large input", ["wc", "-c"], ok(f"{2 * MIB}\n"), input=b"x" * (2 * MIB)),
     Request("input not read", ["true"], exits(0), input=b"x" * MIB),
     Request("folder", ["pwd"], ok("/workspace\n")),
-    Request("writes", sh("echo new > made && cat made"), ok("new\n")),
-    Request("readonly", sh("echo no > kept"), exits(2), lambda: ["--policy", "readonly"], refused=PLAIN),
-    Request("mount", sh("cat /data/file; echo x > /data/new"), exits(2, stdout="shown\n"),
+    Request("writes", sh("echo new > made && cat made"), ok("new\n"), setup=lambda: (workspace() / "made").unlink(missing_ok=True)),
+    Request("readonly", sh("echo no > kept || exit 2"), exits(2), lambda: ["--policy", "readonly"], refused=PLAIN),
+    Request("mount", sh("cat /data/file; echo x > /data/new || exit 2"), exits(2, stdout="shown\n"),
             lambda: ["--mount", f"{scratch()}/data:/data"], setup=data_file, refused=PLAIN),
-    Request("read path", sh("cat $P/file; echo x > $P/new"), exits(2, stdout="shown\n"),
+    Request("read path", sh("cat $P/file; echo x > $P/new || exit 2"), exits(2, stdout="shown\n"),
             lambda: ["--read", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
     Request("write path", sh("echo changed > $P/file && cat $P/file"), ok("changed\n"),
             lambda: ["--write", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
-    Request("cancel", sh("echo go; sleep 60"), {"outcome": "cancelled", "exit_code": 143, "signal": 15}, signal=signal.SIGTERM),
+    Request("cancel", sh("echo go; touch started; sleep 60"), {"outcome": "cancelled", "exit_code": 143, "signal": 15}, signal=signal.SIGTERM),
     Request("missing command", ["no-such-command"], {"outcome": "refused", "exit_code": 127, "error.code": "not_found"}),
     Request("not executable", ["./plain"], {"outcome": "refused", "exit_code": 126, "error.code": "not_executable"},
             setup=lambda: (workspace() / "plain").write_text("text\n")),

@@ -159,6 +159,7 @@ static const struct scene scenes[] = {
 	  .settings = { "limits.tmp", "64m" },
 	  .bwrap = &since_0_10 },
 	{ .name = "docker_default", .docker = true, .prepare = make_project },
+	{ .name = "docker_python", .docker = true, .prepare = make_project, .code = "print(1)\n" },
 	{ .name = "docker_git", .docker = true, .prepare = make_repository },
 	{ .name = "docker_mounts",
 	  .docker = true,

@@ -8,6 +8,7 @@
 #include "backend/kit/seccomp.h"
 #include "base/str.h"
 #include "model/paths.h"
+#include "model/code.h"
 
 #define SECCOMP_MAX ((size_t)1 << 20)
 
@@ -59,13 +60,16 @@ static void bind(struct json *j, const char *src, const char *dst, bool writable
 	json_object_end(j);
 }
 
-static void op(const struct backend_plan *p, const struct op *o, struct json *j)
+static void op(const struct backend_plan *p, const struct body_run *r, const struct op *o,
+	       struct json *j)
 {
 	if (o->skip)
 		return;
+	if (o->kind == OP_CODE && r->files)
+		bind(j, arena_printf(p->box->arena, "%s.code", r->files), o->dst, false);
 	if (o->kind == OP_BIND)
 		bind(j, o->src, o->dst, o->writable);
-	else if (o->kind == OP_COVER)
+	else if (o->kind == OP_COVER && !str_eq(o->dst, CODE_FOLDER)) /* root's, as the root is */
 		bind(j, docker_host_path(p, o->dst), o->dst, o->writable);
 	else if (o->kind == OP_HIDE)
 		bind(j, "/dev/null", o->dst, false);
@@ -78,7 +82,7 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 	json_key(j, "Mounts");
 	json_array(j);
 	for (size_t i = 0; i < p->box->op_count; i++)
-		op(p, &p->box->ops[i], j);
+		op(p, r, &p->box->ops[i], j);
 	for (size_t i = 0; r->files && p->user == DOCKER_USER_IDS && i < ARRAY_LEN(files); i++)
 		bind(j, arena_printf(p->box->arena, "%s.%s", r->files, files[i]),
 		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);

@@ -139,6 +139,7 @@ struct ledger {
 int ledger_open(struct ledger *l, const char *id, const char *nonce, const char *socket,
 		struct err *e);
 int ledger_file(const struct ledger *l, const char *what, const char *text, struct err *e);
+int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e);
 void ledger_close(struct ledger *l); /* all of the run is gone: forgets it */
 void ledger_leave(struct ledger *l); /* something may be left: the next brig looks */
 

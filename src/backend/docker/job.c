@@ -444,6 +444,7 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 
 const struct backend backend_docker = {
 	.name = "docker",
+	.shows_code = true,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
 	.probe = docker_probe,

@@ -27,7 +27,7 @@
 #define REMOVE_WAIT_MS 100
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
-static const char *const extra_files[] = { "passwd", "group", "seccomp" };
+static const char *const extra_files[] = { "passwd", "group", "seccomp", "code" };
 
 static int write_entry(int fd, const char *nonce, const char *socket)
 {
@@ -62,16 +62,21 @@ int ledger_open(struct ledger *l, const char *id, const char *nonce, const char 
 	return 0;
 }
 
-int ledger_file(const struct ledger *l, const char *what, const char *text, struct err *e)
+int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e)
 {
 	char name[64];
 	CLEANUP(fd) int fd = -1;
 
 	(void)snprintf(name, sizeof(name), "%s.%s", l->id, what);
 	fd = openat(l->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (fd < 0 || fchmod(fd, 0644) < 0 || fd_write_all(fd, text, strlen(text)) < 0)
+	if (fd < 0 || fchmod(fd, 0644) < 0 || fd_write_all(fd, p, n) < 0)
 		return err_sys(e, "cannot write '%s' in '%s'", name, l->path);
 	return 0;
+}
+
+int ledger_file(const struct ledger *l, const char *what, const char *text, struct err *e)
+{
+	return ledger_bytes(l, what, text, strlen(text), e);
 }
 
 static void forget(int dir, const char *id)

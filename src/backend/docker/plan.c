@@ -293,6 +293,25 @@ static int check_sockets(const struct backend_plan *p, struct err *e)
 	return 0;
 }
 
+/* The engine's language is JSON: other bytes would arrive as something else. */
+static int check_text(const struct backend_plan *p, struct err *e)
+{
+	const char *const *const lists[] = { p->box->argv, (const char *const *)p->box->envp };
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (const char *const *v = lists[i]; v && *v; v++)
+			for (size_t at = 0, n = strlen(*v), len; at < n; at += len) {
+				len = utf8_len(*v + at, n - at);
+				if (!len)
+					return err_set(e, ERR_UNAVAILABLE, EILSEQ,
+						       "backend 'docker' cannot honour %s that are "
+						       "not UTF-8",
+						       i ? "variables" : "arguments"),
+					       err_hint(e, "backend 'native' can");
+			}
+	return 0;
+}
+
 static int check_image(const struct backend_plan *p, struct err *e)
 {
 	if (image_ref_valid(p->image))
@@ -309,8 +328,8 @@ static int fill(struct backend_plan *p, struct err *e)
 
 	p->image = s->image ? s->image : s->docker.image ? s->docker.image : DOCKER_DEFAULT_IMAGE;
 	p->runtime = s->runtime ? s->runtime : s->docker.runtime;
-	if (check_image(p, e) < 0 || who(p, e) < 0 || check_writable(p, e) < 0 ||
-	    check_sockets(p, e) < 0)
+	if (check_text(p, e) < 0 || check_image(p, e) < 0 || who(p, e) < 0 ||
+	    check_writable(p, e) < 0 || check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
 	    variables(p, e) < 0)

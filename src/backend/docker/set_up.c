@@ -8,6 +8,7 @@
 #include "backend/docker/seccomp_json.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/code.h"
 
 #define BODY_MAX ((size_t)4 << 20)
 #define TRIES 3
@@ -61,6 +62,7 @@ static int check_runtime(struct guard *g, struct err *e)
 static int write_files(struct guard *g, struct err *e)
 {
 	const struct box_plan *b = g->plan->box;
+	const struct spec *s = g->plan->spec;
 	CLEANUP(buf) struct buf text = BUF_INIT(4096);
 	uint32_t uid = g->plan->uid, gid = g->plan->gid;
 
@@ -78,7 +80,11 @@ static int write_files(struct guard *g, struct err *e)
 	if (gid)
 		buf_printf(&text, "%s:x:%u:\n", b->user_name, gid);
 	buf_puts(&text, "nogroup:x:65534:\n");
-	return ledger_file(&g->ledger, "group", buf_str(&text), e);
+	if (ledger_file(&g->ledger, "group", buf_str(&text), e) < 0)
+		return -e->code;
+	/* In a folder that is the caller's alone; the engine binds the file itself. */
+	return code_is_file(s) ? ledger_bytes(&g->ledger, "code", s->code.text, s->code.size, e)
+			       : 0;
 }
 
 /* Podman takes the profile as a file. */

@@ -293,7 +293,7 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	p->by_root = true; /* whether the workspace can be written to is seen by the caller */
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_mounts(p, e) < 0)
 		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0)
+	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0 || plan_code(p, e) < 0)
 		return -e->code;
 	return plan_environment(p, e);
 }

@@ -207,7 +207,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 				       .tty = w->tty,
 				       .rows = w->rows,
 				       .cols = w->cols,
-				       .progress = w->note };
+				       .progress = w->note && isatty(2) };
 	int r = spawn(&s, e);
 
 	/* Only now can the end of the guard be seen on the socket. */

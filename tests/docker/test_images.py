@@ -5,7 +5,6 @@
 import contextlib
 import json
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -24,12 +23,11 @@ def a_registry(folder):
     """One that is open, with an image in it, and one that wants a password."""
     global registry
     with engine.Registry(folder) as r:
-        for who in ("root", "user"):
-            name = f"{r.address}/{who}/tool:1"
-            common.shared.import_image(engine.busybox_tar(), name)
-            status, text = common.shared.ask("POST", f"/images/{r.address}/{who}/tool/push?tag=1", {}, headers={"X-Registry-Auth": "e30="})
+        for name in ("root/tool", "user/tool", "root/ahead", "user/ahead"):  # one for each test: they run side by side
+            common.shared.import_image(engine.busybox_tar(), f"{r.address}/{name}:1")
+            status, text = common.shared.ask("POST", f"/images/{r.address}/{name}/push?tag=1", {}, headers={"X-Registry-Auth": "e30="})
             assert status == 200 and "error" not in str(text), text
-            common.shared.ask("DELETE", f"/images/{name}?force=1")
+            forget(f"{r.address}/{name}:1")
         registry = r
         yield
 
@@ -56,7 +54,7 @@ def an_image_is_pulled_when_it_is_missing_and_pinned_by_its_digest():
 @test(limit=120)
 def image_pull_fetches_ahead_of_the_first_run():
     settle()
-    name = f"{registry.address}/{identity()}/tool:1"
+    name = f"{registry.address}/{identity()}/ahead:1"
     forget(name)
     done = brig("image", "pull", name, "--backend", "docker", env=environment())
     assert done.status == 0 and done.text.strip() == name, done.errors

@@ -27,8 +27,6 @@
 	"192.0.0.0/24, 192.0.2.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, "             \
 	"203.0.113.0/24, 224.0.0.0/4, 240.0.0.0/4"
 
-extern char **environ;
-
 /* Runs nft with the rules on its standard input; true when it took them all. No shell. */
 static bool nft(const char *rules)
 {

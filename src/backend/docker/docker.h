@@ -180,7 +180,7 @@ struct guard_start {
 	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
 	bool tty;         /* all three are one raw terminal, whose size is the container's */
 	unsigned short rows, cols;
-	bool progress; /* somebody reads notes about a pull */
+	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */
 };
 
 /* guard.c: never returns. */

@@ -16,6 +16,7 @@ struct guard {
 	char nonce[NONCE_HEX + 1];
 	char container[80]; /* its id; "" until it was made */
 	bool started;       /* the engine said so */
+	bool told_pull;     /* that the image is being fetched */
 	int attach;         /* the hijacked stream; -1: at its end */
 	struct buf early;   /* what came on it with the answer */
 	struct client *wait;

@@ -144,7 +144,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 
 		if (poll(p, w->asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for the container");
-		if ((p[1].revents || p[2].revents) && w->asked_to_stop(w->arg)) {
+		if (w->asked_to_stop && (p[1].revents || p[2].revents) &&
+		    w->asked_to_stop(w->arg)) {
 			ask(j, SIGKILL);
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		}
@@ -206,7 +207,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 				       .tty = w->tty,
 				       .rows = w->rows,
 				       .cols = w->cols,
-				       .progress = w->note };
+				       .progress = w->note && isatty(2) };
 	int r = spawn(&s, e);
 
 	/* Only now can the end of the guard be seen on the socket. */
@@ -235,8 +236,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
 				       .out = TAKE_FD(ends.out[0]),
 				       .err = TAKE_FD(ends.err[0]),
-				       .in_peer = -1,
 				       .events = j->events,
+				       .in_peer = -1,
 				       .alarm = -1 };
 	ends_done(&ends);
 	if (r < 0)

@@ -403,8 +403,10 @@ static int wait_for_end(struct guard *g, struct err *e)
 static bool on_pull(void *arg, const char *line)
 {
 	struct guard *g = arg;
+	bool show = line && (g->s->progress || !g->told_pull);
 
-	return guard_note(g, g->s->progress ? line : NULL);
+	g->told_pull |= line != NULL;
+	return guard_note(g, show ? line : NULL);
 }
 
 static int given_up(struct guard *g, struct err *e)

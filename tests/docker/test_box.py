@@ -48,6 +48,19 @@ def a_workspace_the_user_inside_cannot_write_is_said_before():
 
 
 @test
+def the_record_is_not_shown_with_the_folder_it_lies_in():
+    state = pathlib.Path(brig_environment()["XDG_STATE_HOME"])
+    state.chmod(0o755)
+    (state / "other").write_text("shown\n")
+    assert sh("true").status == 0  # now there is a record
+    audit = state / "brig/audit"
+    assert (audit / "key").exists()
+    done = sh(f"cat {state}/other; ls -A {audit}; cat {audit}/key", "--read", state)
+    (state / "other").unlink()
+    assert done.text == "shown\n" and done.status != 0, (done.text, done.errors)
+
+
+@test
 def shown_trees_appear_where_they_were_asked_for():
     for name in ("r", "w", "m"):
         (scratch() / name).mkdir()

@@ -60,6 +60,19 @@ static void bind(struct json *j, const char *src, const char *dst, bool writable
 	json_object_end(j);
 }
 
+/* An empty folder over one that a tree shows, such as brig's own record. Masks of the root are the
+ * engine's. */
+static void mask(const struct backend_plan *p, const char *dst, struct json *j)
+{
+	if (!docker_host_path(p, dst))
+		return;
+	json_object(j);
+	json_kstr(j, "Type", "tmpfs");
+	json_kstr(j, "Target", dst);
+	json_kbool(j, "ReadOnly", true);
+	json_object_end(j);
+}
+
 static void op(const struct backend_plan *p, const struct body_run *r, const struct op *o,
 	       struct json *j)
 {
@@ -73,6 +86,8 @@ static void op(const struct backend_plan *p, const struct body_run *r, const str
 		bind(j, docker_host_path(p, o->dst), o->dst, o->writable);
 	else if (o->kind == OP_HIDE)
 		bind(j, "/dev/null", o->dst, false);
+	else if (o->kind == OP_MASK)
+		mask(p, o->dst, j);
 }
 
 static void mounts(const struct backend_plan *p, const struct body_run *r, struct json *j)

@@ -131,14 +131,14 @@ static int load(const struct asked *a, struct spec *s, struct err *e)
 	return cli_load(s, e);
 }
 
-static int attack(const struct asked *a)
+static int attack(const struct asked *a, const struct spec *s)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
 	struct report r;
 	struct err e = { 0 };
 	struct json j;
 
-	if (attack_all(a->backend, &r, &e) < 0) {
+	if (attack_all(a->backend, s, &r, &e) < 0) {
 		error_print(&e);
 		return EXIT_BRIG;
 	}
@@ -180,14 +180,12 @@ static int doctor(const struct command *c, int argc, char **argv)
 	}
 	if (a.help)
 		return help(c);
-	if (a.attack)
-		return attack(&a);
 	s = spec_new(&e);
 	if (!s || load(&a, s, &e) < 0) {
 		doctor_refusal(&e, &d);
 		return show(&d, a.json);
 	}
-	return examine(&a, s);
+	return a.attack ? attack(&a, s) : examine(&a, s);
 }
 
 const struct command cmd_doctor = {

@@ -33,6 +33,7 @@
 struct ground {
 	char top[PATH_MAX / 2], ws[PATH_MAX], secret[PATH_MAX], name[64], token[40], pid[24];
 	char brig[PATH_MAX];
+	const struct spec *config; /* which image a container is made from */
 	int listener;
 	struct bait bait;
 };
@@ -183,6 +184,24 @@ static int set_all(struct spec *s, const char *const *pairs, struct err *e)
 	return 0;
 }
 
+/* A container's own settings: its image, and somebody who may write to the workspace. */
+static int set_container(const struct ground *g, const char *backend, struct spec *s, struct err *e)
+{
+	const struct spec *c = g->config;
+	const char *image = c && c->image ? c->image : c ? c->docker.image : NULL;
+	const char *runtime = c && c->runtime ? c->runtime : c ? c->docker.runtime : NULL;
+	char user[32];
+
+	if (!str_eq(backend, "docker"))
+		return 0;
+	(void)snprintf(user, sizeof(user), "%u:%u", NOBODY, NOBODY);
+	if ((image && spec_set(s, FIELD_IMAGE, image, ORIGIN_FLAG, e) < 0) ||
+	    (runtime && spec_set(s, FIELD_RUNTIME, runtime, ORIGIN_FLAG, e) < 0) ||
+	    (geteuid() == 0 && spec_set(s, FIELD_USER, user, ORIGIN_FLAG, e) < 0))
+		return -e->code;
+	return 0;
+}
+
 /* Runs brig inside with these words; *o is filled in every case. */
 static int strike(const struct ground *g, const char *backend, const char *const *words,
 		  const char *const *more, struct outcome *o, struct err *e)
@@ -214,7 +233,7 @@ static int strike(const struct ground *g, const char *backend, const char *const
 		argv[n++] = (char *)(uintptr_t)*words;
 	argv[n] = NULL;
 	if (!s || set_all(s, base, e) < 0 || set_all(s, more, e) < 0 ||
-	    spec_set_argv(s, n, argv, e) < 0 || spec_check(s, &at, e) < 0)
+	    set_container(g, backend, s, e) < 0 || spec_set_argv(s, n, argv, e) < 0 || spec_check(s, &at, e) < 0)
 		return -e->code;
 	sandbox_run(s, &io, NULL, NULL, o);
 	if (o->started)
@@ -391,7 +410,8 @@ static int besiege(const struct ground *g, struct siege *s, struct err *e)
 }
 
 /* Fresh baits for every backend: the controls spoil them. */
-static int attack_one(const struct backend *b, struct siege *s, struct err *e)
+static int attack_one(const struct backend *b, const struct spec *config, struct siege *s,
+		      struct err *e)
 {
 	uint64_t from = clock_us();
 	struct isolation unused;
@@ -400,12 +420,13 @@ static int attack_one(const struct backend *b, struct siege *s, struct err *e)
 	int r;
 
 	*s = (struct siege){ .backend = b->name };
-	if (b->probe(NULL, &unused, &why) < 0) {
+	if (b->probe(config, &unused, &why) < 0) {
 		(void)snprintf(s->why, sizeof(s->why), "%s", why.what);
 		return 0;
 	}
 	s->usable = true;
 	r = ground_open(&g, e);
+	g.config = config;
 	if (r == 0 && besiege(&g, s, &why) < 0) {
 		s->usable = false;
 		(void)snprintf(s->why, sizeof(s->why), "%s", why.what);
@@ -415,19 +436,19 @@ static int attack_one(const struct backend *b, struct siege *s, struct err *e)
 	return r;
 }
 
-int attack_all(const char *backend, struct report *ret, struct err *e)
+int attack_all(const char *backend, const struct spec *config, struct report *ret, struct err *e)
 {
 	*ret = (struct report){ 0 };
 	for (const struct backend *const *b = backend ? backends_all : backends_auto; *b; b++) {
 		if (backend && !str_eq((*b)->name, backend))
 			continue;
-		if (ret->count < BESIEGED_MAX && attack_one(*b, &ret->sieges[ret->count++], e) < 0)
+		if (ret->count < BESIEGED_MAX && attack_one(*b, config, &ret->sieges[ret->count++], e) < 0)
 			return -e->code;
 	}
 	if (!ret->count)
 		return err_set(e, ERR_USAGE, EINVAL, "there is no backend '%.60s' to attack",
 			       backend),
-		       err_hint(e, "one of: native, bwrap");
+		       err_hint(e, "one of: native, bwrap, docker");
 	return 0;
 }
 

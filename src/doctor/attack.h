@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "model/spec.h"
 
 /* What the host has put out for the attacker to reach. */
 struct bait {
@@ -79,7 +80,8 @@ struct report {
 
 /* Attacks every backend of auto's, or the one named, that can be used here. Takes a second or so
  * for each. An error when the baits could not be laid out. */
-int attack_all(const char *backend, struct report *ret, struct err *e);
+/* `config` says which image a container is made from; may be NULL. */
+int attack_all(const char *backend, const struct spec *config, struct report *ret, struct err *e);
 size_t attack_broke(const struct report *r); /* attacks that worked, or backends named in vain */
 void attack_text(const struct report *r, struct buf *out);
 void attack_json(const struct report *r, struct json *j);

@@ -48,6 +48,13 @@ def a_workspace_the_user_inside_cannot_write_is_said_before():
 
 
 @test
+def the_doctors_attacks_are_held():
+    (scratch() / "image.yaml").write_text(f"image: {engine.IMAGE}\n")
+    done = brig("doctor", "--attack", "--backend", "docker", "--config", scratch() / "image.yaml", env=environment())
+    assert done.status == 0 and done.text.count("[pass] docker ") > 18 and "[fail]" not in done.text, done.text
+
+
+@test
 def the_record_is_not_shown_with_the_folder_it_lies_in():
     state = pathlib.Path(brig_environment()["XDG_STATE_HOME"])
     state.chmod(0o755)

@@ -96,7 +96,7 @@ def a_time_limit_ends_all_of_it():
 def memory_and_processes_have_their_limits():
     r = sh("head -c 200m /dev/zero | tail", "--json", "--memory", "32m").json
     assert (r["outcome"], r["exit_code"], r["limits_hit"]) == ("oom", 137, ["memory"]), r
-    r = sh("(for i in $(seq 30); do sleep 1 & done); sleep 1", "--json", "--pids", "10").json
+    r = sh("(for i in $(seq 30); do sleep 3 & done); sleep 3", "--json", "--pids", "10").json
     assert "pids" in r["limits_hit"] and "fork" in r["stderr"], r
 
 

@@ -49,7 +49,7 @@ static int check_later(const struct spec *s, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 			       "workspace.mode 'overlay' is not in this version of brig"),
 		       err_hint(e, "use --policy readonly to keep the workspace as it is");
-	if (s->network == NETWORK_NONE || s->network == NETWORK_HOST)
+	if (s->network != NETWORK_BRIDGE)
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "network '%s' is not in this version of brig",
 		       fields[FIELD_NETWORK].words[s->network]),

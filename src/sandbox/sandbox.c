@@ -202,7 +202,9 @@ static void refuse(struct outcome *o, const struct err *e)
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
 {
 	struct job_want w = { .tty = r->spec->tty, .no_input = r->io->in < 0, .id = r->o->id };
-	struct job_io io = { -1, -1, -1, -1, -1, -1 };
+	struct job_io io = {
+		.in = -1, .out = -1, .err = -1, .in_peer = -1, .events = -1, .alarm = -1
+	};
 	struct winsize size;
 
 	if (w.tty && ioctl(r->io->out, TIOCGWINSZ, &size) == 0) {

@@ -11,12 +11,14 @@
 #include "backend/kit/cgroup.h"
 #include "backend/kit/plan.h"
 #include "base/err.h"
+#include "model/door.h"
 
 enum init_said {
 	INIT_FAILED,  /* set-up stopped; err says why */
 	INIT_STARTED, /* the command runs; descriptors come along, in the order of enum init_fd */
 	INIT_EXITED,  /* the command ended; value is its wait status */
 	INIT_USAGE,   /* what its reaped children have written to disk */
+	INIT_DOOR,    /* before INIT_STARTED, under network proxy: the door's sockets come along */
 };
 
 struct init_msg {
@@ -56,6 +58,7 @@ struct child_start {
 	uint64_t nproc; /* RLIMIT_NPROC; 0: leave it */
 	unsigned cpus;  /* bind to that many CPUs; 0: all */
 	int nice;
+	const struct door_want *door; /* network proxy; NULL: no door */
 	int prepared[PREPARED_MAX];
 };
 

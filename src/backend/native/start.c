@@ -263,11 +263,12 @@ static void hint_at_host(const char *name, struct err *e)
 	}
 }
 
+/* The first word of the sandbox; with a door its sockets come before. */
 static int started(struct backend_job *j, struct err *e)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
-	int fds[INIT_FD_COUNT];
-	size_t n = INIT_FD_COUNT;
+	int fds[DOOR_SOCKETS_MAX];
+	size_t n = ARRAY_LEN(fds);
 	struct init_msg m;
 	ssize_t r;
 
@@ -277,6 +278,11 @@ static int started(struct backend_job *j, struct err *e)
 	r = fd_recv(j->control, &m, sizeof(m), fds, &n);
 	if (r != (ssize_t)sizeof(m))
 		return err_set(e, ERR_INTERNAL, ECHILD, "the sandbox died while it was set up");
+	if (m.said == INIT_DOOR) {
+		memcpy(j->door, fds, n * sizeof(*fds));
+		j->door_count = n;
+		return started(j, e);
+	}
 	if (m.said == INIT_FAILED) {
 		*e = m.err;
 		e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
@@ -369,7 +375,8 @@ static int prepare(struct backend_job *j, struct child_start *c, const struct jo
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = j->protect;
-	return 0;
+	c->door = j->plan->door;
+	return c->door && w->authority ? box_plan_trust(j->plan, w->authority, e) : 0;
 }
 
 static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct job_io *io,
@@ -380,7 +387,10 @@ static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct 
 			       .err = -1,
 			       .in_peer = -1,
 			       .events = j->events,
-			       .alarm = j->given[INIT_FD_MOUNTS] };
+			       .alarm = j->given[INIT_FD_MOUNTS],
+			       .door_count = j->door_count };
+	memcpy(io->door, j->door, sizeof(j->door));
+	j->door_count = 0;
 	if (!tty) {
 		io->in = TAKE_FD(pipes->in[1]);
 		io->in_peer = TAKE_FD(pipes->in[0]);
@@ -461,6 +471,8 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)protect_free(j->protect);
 	for (int i = 0; i < INIT_FD_COUNT; i++)
 		(void)fd_close(j->given[i]);
+	for (size_t i = 0; i < j->door_count; i++)
+		(void)fd_close(j->door[i]);
 	(void)fd_close(j->events);
 	(void)fd_close(j->timer);
 	(void)fd_close(j->control);

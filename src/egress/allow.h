@@ -55,8 +55,8 @@ bool egress_decide(const struct egress_rules *r, const struct egress_request *q,
 
 /* May this answer of the resolver be dialled for a name that egress_decide let through? `own` are
  * the addresses of this machine. Dial exactly the address that was asked about. */
-bool egress_address(const struct egress_rules *r, const struct addr *a, const struct addr *own,
-		    size_t n_own, struct egress_verdict *ret);
+bool egress_address(const struct addr *a, const struct addr *own, size_t n_own,
+		    struct egress_verdict *ret);
 
 /* The TCP ports the door must listen on: 80, 443 and those of rules, ascending; returns how many
  * were written. */

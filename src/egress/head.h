@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/arena.h"
@@ -21,6 +22,8 @@ struct egress_head {
 	struct egress_field fields[HEAD_FIELDS_MAX];
 	size_t n_fields;
 };
+
+bool egress_text_is(struct egress_text t, const char *word); /* in any case */
 
 /* The first field of that name in any case; NULL: none. */
 struct egress_field *head_field(struct egress_head *h, const char *name);

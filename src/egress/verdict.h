@@ -31,8 +31,8 @@ enum egress_reason {
 struct egress_verdict {
 	enum egress_reason reason; /* EGRESS_OK: go on */
 	const char *rule;          /* text of the rule that decided, borrowed; NULL: none did */
-	char what[320];            /* "Host not in allowlist: api.example.org"; no secret in it */
-	char hint[256];            /* what would let it through: "--allow api.example.org" */
+	char what[640];            /* "Host not in allowlist: api.example.org"; no secret in it */
+	char hint[448];            /* what would let it through: "--allow api.example.org" */
 	uint32_t retry_after;      /* seconds, with EGRESS_LIMIT; 0: waiting does not help */
 
 	/* Filled by egress_decide, whatever it decided, as far as it came. */

@@ -152,6 +152,60 @@ int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *
 	return 0;
 }
 
+/* Public suffixes in everyday use and hosts that give names to strangers. A wildcard below one lets
+ * out whatever a stranger puts there; the exact name can still be allowed. */
+static const char *const anybodys[] = { "co.uk",
+					"org.uk",
+					"com.au",
+					"co.jp",
+					"com.br",
+					"co.in",
+					"co.nz",
+					"com.cn",
+					"co.kr",
+					"co.za",
+					"github.io",
+					"gitlab.io",
+					"pages.dev",
+					"workers.dev",
+					"vercel.app",
+					"netlify.app",
+					"herokuapp.com",
+					"web.app",
+					"firebaseapp.com",
+					"appspot.com",
+					"run.app",
+					"fly.dev",
+					"onrender.com",
+					"ngrok.io",
+					"ngrok.app",
+					"ngrok-free.app",
+					"trycloudflare.com",
+					"cloudfront.net",
+					"azurewebsites.net",
+					"amazonaws.com",
+					"s3.amazonaws.com",
+					"nip.io",
+					"sslip.io",
+					"xip.io",
+					"localtest.me",
+					"duckdns.org",
+					"blogspot.com",
+					"repl.co",
+					NULL };
+
+int rule_check_allow(const struct rule *r, struct err *e)
+{
+	if (!r->host || !str_starts(r->host, "*."))
+		return 0;
+	for (size_t i = 0; anybodys[i]; i++)
+		if (str_eq(r->host + 2, anybodys[i]))
+			return err_set(e, ERR_CONFIG, EINVAL,
+				       "'%s' covers names that anybody can have", r->host),
+			       err_hint(e, "name the host: --allow NAME.%s", r->host + 2);
+	return 0;
+}
+
 int list_add_rule(struct arena *a, struct strlist *l, const char *text, struct err *e)
 {
 	struct rule r;

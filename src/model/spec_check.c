@@ -15,6 +15,7 @@
 #include "model/envrules.h"
 #include "model/extra_args.h"
 #include "model/paths.h"
+#include "model/rule.h"
 #include "model/spec.h"
 
 static const char *const system_roots[] = { "/",      "/etc", "/root", "/home", "/boot", "/sys",
@@ -280,9 +281,21 @@ static int check_policy(const struct spec *s, struct err *e)
 	return 0;
 }
 
+static int check_egress(const struct spec *s, struct err *e)
+{
+	struct rule r;
+
+	for (size_t i = 0; i < s->egress.allow.n; i++)
+		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||
+		    rule_check_allow(&r, e) < 0)
+			return blame(s, FIELD_EGRESS_ALLOW, "--allow", e);
+	return 0;
+}
+
 int spec_check(struct spec *s, const struct place *at, struct err *e)
 {
-	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0)
+	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0 ||
+	    check_egress(s, e) < 0)
 		return -e->code;
 	if (s->tty && s->json)
 		return err_set(e, ERR_USAGE, EINVAL, "--tty and --json exclude each other");

@@ -35,6 +35,7 @@ struct job_want {
 	bool tty;
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
+	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
 	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 };

@@ -5,12 +5,13 @@
  * Started by a monitor with two descriptors: 3, a SEQPACKET socket (the configuration comes first,
  * then the door's sockets; decisions go back), and 4, a pipe for the authority's certificate.
  *
- *     start -> fork the keeper -> read configuration and files -> lock down -> take sockets -> serve
+ *     start -> fork the keeper -> read configuration and files -> take sockets -> lock down -> serve
  *
  * Nothing hostile is read before the lockdown. The monitor's end of the socket closing is the end. */
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,6 +57,16 @@ static int start_keeper(int *sock, struct err *e)
 	return 0;
 }
 
+static ssize_t receive(void *p, size_t n, int *fds, size_t *nfds)
+{
+	struct pollfd wait = { .fd = CONTROL, .events = POLLIN };
+
+	while (poll(&wait, 1, -1) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return fd_recv(CONTROL, p, n, fds, nfds);
+}
+
 static int read_plan(struct worker *k, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
@@ -65,7 +76,7 @@ static int read_plan(struct worker *k, struct err *e)
 	void *text;
 	int r;
 
-	if (fd_recv(CONTROL, &word, sizeof(word), &fd, &n) != 1 || n != 1)
+	if (receive(&word, sizeof(word), &fd, &n) != 1 || n != 1)
 		return err_set(e, ERR_INTERNAL, EPIPE, "no configuration came");
 	if (fstat(fd, &st) < 0 || st.st_size <= 0 || (size_t)st.st_size > PLAN_MAX)
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the configuration has a strange size");
@@ -210,7 +221,7 @@ static int take_sockets(struct worker *k, struct err *e)
 	int fds[DOOR_SOCKETS_MAX];
 	size_t n = ARRAY_LEN(fds);
 
-	if (fd_recv(CONTROL, &m, sizeof(m), fds, &n) != (ssize_t)sizeof(m) || n != m.n || !n)
+	if (receive(&m, sizeof(m), fds, &n) != (ssize_t)sizeof(m) || n != m.n || !n)
 		return err_set(e, ERR_INTERNAL, EPIPE, "no sockets came");
 	for (size_t i = 0; i < n; i++) {
 		struct listener *l = &k->listeners[k->n_listeners++];
@@ -229,7 +240,7 @@ static int take_sockets(struct worker *k, struct err *e)
 static int serve(struct worker *k, struct err *e)
 {
 	k->monitor = (struct watch){ .fd = CONTROL, .ready = on_monitor };
-	if (lockdown(LOCKDOWN_WORKER, e) < 0 || take_sockets(k, e) < 0)
+	if (take_sockets(k, e) < 0 || lockdown(LOCKDOWN_WORKER, e) < 0)
 		return -e->code;
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the monitor");

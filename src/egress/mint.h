@@ -6,6 +6,7 @@
 
 #include <openssl/ssl.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 
 struct mint;

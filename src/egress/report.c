@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/report.c - decisions on their way to the monitor. No path, no query, no body: names, ports,
  * sizes and reasons. */
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -9,7 +8,13 @@
 
 static void copy(char *to, size_t room, const char *from)
 {
-	(void)snprintf(to, room, "%s", from ? from : "");
+	size_t n = from ? strlen(from) : 0;
+
+	if (n >= room)
+		n = room - 1;
+	if (n)
+		memcpy(to, from, n);
+	to[n] = '\0';
 }
 
 static void fill(struct egress_event *ev, enum egress_event_kind kind,

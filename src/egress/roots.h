@@ -8,6 +8,7 @@
 
 #include <openssl/ssl.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "model/spec.h"
 

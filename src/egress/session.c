@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "egress/worker.h"
 #include "wire/hello.h"
 #include "wire/socks.h"

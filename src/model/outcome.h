@@ -64,6 +64,12 @@ struct denial {
 	const char *kind, *target, *reason;
 };
 
+/* What went through the door. */
+struct egress_count {
+	uint64_t allowed, denied; /* requests and tunnels */
+	uint64_t bytes_out, bytes_in;
+};
+
 struct stream {
 	struct buf data; /* kept bytes, whole characters */
 	uint64_t bytes;  /* all that was written */
@@ -83,6 +89,7 @@ struct outcome {
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;
 	size_t denial_count;
+	struct egress_count egress;
 	struct err error; /* of refused and failed */
 };
 

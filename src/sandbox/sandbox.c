@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/monitor.h"
 #include "sandbox/stream.h"
 
 #define GRACE_US (500 * 1000)
@@ -35,6 +36,8 @@ struct run {
 	int events, alarm;                   /* of the job; borrowed */
 	int master;                          /* of the command's terminal; -1: none */
 	bool ended;
+	struct egress *door; /* network proxy; NULL: none */
+	struct err door_lost;
 };
 
 static void make_id(char id[33])
@@ -148,18 +151,83 @@ static int until_next(const struct run *r)
 	return at - now > (uint64_t)INT_MAX ? INT_MAX : (int)((at - now + 999) / 1000);
 }
 
+/* Without its worker there is no network, and nobody would see what the command does about that. */
+static void lose_door(struct run *r, const struct egress_event *why)
+{
+	if (r->door_lost.code || r->ended)
+		return;
+	if (why)
+		(void)err_set(&r->door_lost, ERR_UNAVAILABLE, ECHILD,
+			      "the door could not start: %.300s", why->what);
+	else
+		(void)err_set(&r->door_lost, ERR_INTERNAL, ECHILD,
+			      "the door's process is gone: the run was ended");
+	r->backend->signal(r->job, SIGKILL);
+}
+
+static void on_door(struct run *r)
+{
+	struct egress_event ev;
+
+	for (;;) {
+		switch (egress_next(r->door, &ev)) {
+		case EGRESS_QUIET:
+			return;
+		case EGRESS_GONE:
+			lose_door(r, NULL);
+			return;
+		case EGRESS_NEWS:
+			if (ev.kind == EGRESS_EVENT_FAILED)
+				lose_door(r, &ev);
+			else
+				egress_count(&ev, r->o);
+		}
+	}
+}
+
 static void on_event(struct run *r, bool alarm)
 {
 	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
 		return;
 	r->o->duration_us = clock_us() - r->started;
+	if (r->door) /* what was decided before the end */
+		on_door(r);
 	r->backend->finish(r->job, r->o);
+	if (r->door_lost.code) {
+		r->o->kind = OUTCOME_FAILED;
+		r->o->error = r->door_lost;
+	}
 	r->job = NULL;
 	r->ended = true;
 	feed_close(&r->in);
 }
 
-enum { WAIT_OUT, WAIT_ERR, WAIT_IN, WAIT_EVENT, WAIT_ALARM, WAIT_SIGNAL, WAIT_CANCEL, WAITS };
+/* The sockets go to the worker; nothing of ours is to accept on them. */
+static int attach_door(struct run *r, const struct job_io *io, struct err *e)
+{
+	struct door_want w;
+	int code = r->door ? door_want(&r->spec->egress, &w, e) : 0;
+
+	if (r->door && code == 0)
+		code = io->door_count == w.n
+			       ? egress_attach(r->door, w.sockets, io->door, w.n, e)
+			       : err_set(e, ERR_INTERNAL, EPROTO, "the door has lost a socket");
+	for (size_t i = 0; i < io->door_count; i++)
+		(void)fd_close(io->door[i]);
+	return code;
+}
+
+enum {
+	WAIT_OUT,
+	WAIT_ERR,
+	WAIT_IN,
+	WAIT_EVENT,
+	WAIT_ALARM,
+	WAIT_SIGNAL,
+	WAIT_CANCEL,
+	WAIT_DOOR,
+	WAITS
+};
 
 static void turn(struct run *r)
 {
@@ -172,6 +240,8 @@ static void turn(struct run *r)
 		[WAIT_SIGNAL] = { .fd = r->io->signals, .events = POLLIN },
 		[WAIT_CANCEL] = { .fd = r->ended || r->kill_at ? -1 : r->io->cancel,
 				  .events = POLLIN },
+		[WAIT_DOOR] = { .fd = r->door && !r->ended ? egress_fd(r->door) : -1,
+				.events = POLLIN },
 	};
 
 	if (poll(p, WAITS, until_next(r)) < 0 && errno != EINTR)
@@ -186,6 +256,8 @@ static void turn(struct run *r)
 		on_signal(r);
 	if (p[WAIT_CANCEL].revents)
 		cancel(r, 0);
+	if (p[WAIT_DOOR].revents)
+		on_door(r);
 	on_clock(r);
 	if ((p[WAIT_EVENT].revents || p[WAIT_ALARM].revents) && !r->ended)
 		on_event(r, p[WAIT_ALARM].revents);
@@ -211,10 +283,16 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
-	if (r->backend->start(p, &w, &io, &r->job, e) < 0) {
+	if (r->door) {
+		w.variables = egress_variables(r->door);
+		w.authority = egress_authority(r->door, e);
+	}
+	if ((r->door && !w.authority) || r->backend->start(p, &w, &io, &r->job, e) < 0) {
 		refuse(r->o, e);
 		return;
 	}
+	if (attach_door(r, &io, e) < 0)
+		lose_door(r, NULL);
 	r->started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
@@ -254,7 +332,10 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 	}
 	o->backend = r.backend->name;
 	backends_tidy();
-	if (r.backend->plan(s, &p, &notes, &e) < 0) {
+	/* The door's processes start while the plan is made. */
+	if ((s->network == NETWORK_PROXY && egress_start(s, &r.door, &e) < 0) ||
+	    r.backend->plan(s, &p, &notes, &e) < 0) {
+		(void)egress_free(r.door);
 		refuse(o, &e);
 		return;
 	}
@@ -264,6 +345,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 	if (o->started)
 		report_own_limits(s, io, o);
 	(void)r.backend->plan_free(p);
+	(void)egress_free(r.door);
 }
 
 int sandbox_plan(const struct spec *s, struct json *j, struct err *e)

@@ -126,6 +126,8 @@ struct box_plan {
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* Puts the run's own authority behind the host's roots, in the file that programs inside read. */
 int box_plan_trust(struct box_plan *p, const char *pem, struct err *e);
+/* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
+int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */
 void box_plan_members(const struct box_plan *p, struct json *j); /* of an object begun already */
 struct box_plan *box_plan_free(struct box_plan *p);

@@ -143,3 +143,23 @@ int plan_environment(struct box_plan *p, struct err *e)
 	}
 	return 0;
 }
+
+int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e)
+{
+	const char **all;
+	size_t n = 0, m = 0;
+
+	while (more && more[m])
+		m++;
+	if (!m)
+		return 0;
+	while (p->envp[n])
+		n++;
+	all = arena_alloc(p->arena, (n + m + 1) * sizeof(*all));
+	if (!all)
+		return err_nomem(e);
+	memcpy(all, p->envp, n * sizeof(*all));
+	memcpy(all + n, more, m * sizeof(*all));
+	p->envp = all;
+	return 0;
+}

@@ -376,6 +376,8 @@ static int prepare(struct backend_job *j, struct child_start *c, const struct jo
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = j->protect;
 	c->door = j->plan->door;
+	if (box_plan_variables(j->plan, w->variables, e) < 0)
+		return -e->code;
 	return c->door && w->authority ? box_plan_trust(j->plan, w->authority, e) : 0;
 }
 

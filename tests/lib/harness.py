@@ -595,6 +595,10 @@ def _prepare(base):
         sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
     shutil.copy(_brig_given(), base / "bin/brig")
     (base / "bin/brig").chmod(0o755)
+    door = _brig_given().parent / "brig-egress"
+    if door.exists():  # brig looks for it beside itself
+        shutil.copy(door, base / "bin/brig-egress")
+        (base / "bin/brig-egress").chmod(0o755)
     wrap = shlex.split(os.environ.get("BRIG_WRAP", ""))
     if wrap:
         program = shutil.which(wrap[0]) or sys.exit(f"harness: no '{wrap[0]}', named by BRIG_WRAP")

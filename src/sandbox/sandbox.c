@@ -22,6 +22,7 @@
 
 #define GRACE_US (500 * 1000)
 #define KEEP_MAX ((size_t)1 << 30)
+#define DOOR_EVENTS 256 /* heard at a turn: whoever sends them must not keep the rest waiting */
 
 struct run {
 	const struct spec *spec;
@@ -169,7 +170,7 @@ static void on_door(struct run *r)
 {
 	struct egress_event ev;
 
-	for (;;) {
+	for (int i = 0; i < DOOR_EVENTS; i++) {
 		switch (egress_next(r->door, &ev)) {
 		case EGRESS_QUIET:
 			return;

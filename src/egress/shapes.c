@@ -106,6 +106,18 @@ static enum shape_found plain(const struct shape *s, const struct shape_view *v,
 
 /* --- checks of their own --- */
 
+/* "sk-ant-oat" and "-ort" are tokens of a login, with a row of their own. */
+static enum shape_found anthropic(const struct shape *s, const struct shape_view *v,
+				  struct shape_range *r)
+{
+	enum shape_found f = plain(s, v, r);
+	const char *kind = v->p + strlen(s->literal);
+
+	if (f == SHAPE_NO || f == SHAPE_MORE)
+		return f;
+	return strncmp(kind, "oat", 3) == 0 || strncmp(kind, "ort", 3) == 0 ? SHAPE_NO : f;
+}
+
 /* SG. 22 . 43 */
 static enum shape_found sendgrid(const struct shape *s, const struct shape_view *v,
 				 struct shape_range *r)
@@ -344,7 +356,7 @@ const struct shape shapes[] = {
 	{ LEAK_OPENAI, "sk-proj-", .class = TOKEN, .min = 20 },
 	{ LEAK_OPENAI, "sk-svcacct-", .class = TOKEN, .min = 20 },
 	{ LEAK_OPENAI, "sk-admin-", .class = TOKEN, .min = 20 },
-	{ LEAK_ANTHROPIC, "sk-ant-", .class = TOKEN, .min = 20 },
+	{ LEAK_ANTHROPIC, "sk-ant-", .class = TOKEN, .min = 20, .check = anthropic },
 	{ LEAK_ANTHROPIC_OAUTH, "sk-ant-oat", .class = TOKEN, .min = 20 },
 	{ LEAK_ANTHROPIC_OAUTH, "sk-ant-ort", .class = TOKEN, .min = 20 },
 	{ LEAK_OPENROUTER, "sk-or-v1-", .class = HEXDIGIT, .min = 32 },

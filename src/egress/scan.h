@@ -18,12 +18,13 @@
 #include "egress/head.h"
 #include "egress/secret.h"
 #include "egress/verdict.h"
+#include "model/leaks.h"
 #include "model/spec.h"
 
 struct scanner;
 
 enum scan_direction { SCAN_OUT, SCAN_IN };
-enum scan_action { SCAN_OFF, SCAN_WARN, SCAN_REDACT, SCAN_BLOCK };
+
 enum scan_part { SCAN_HOST, SCAN_URL, SCAN_FIELD, SCAN_BODY };
 
 /* One finding, for the record: never the value itself. */
@@ -31,7 +32,7 @@ struct scan_hit {
 	const char *kind; /* "github-token", or "secret" */
 	const char *name; /* of the known secret; NULL for a shape */
 	enum scan_part part;
-	enum scan_action action;
+	enum leak_action action;
 	char preview[24]; /* "ghp_...9aQz"; empty for keys and known secrets */
 };
 
@@ -41,7 +42,6 @@ struct scan_options {
 	const struct leak_spec *leaks;
 	const struct secret *secrets; /* borrowed for the life of the scanner */
 	size_t n_secrets;
-	int cache_dir; /* folder for the compiled shapes, -1: none. See scan_cache_open */
 	scan_report *report;
 	void *context;
 };
@@ -49,10 +49,6 @@ struct scan_options {
 int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *e);
 struct scanner *scanner_free(struct scanner *s);
 DEFINE_CLEANUP(scanner, struct scanner *, scanner_free)
-
-/* $XDG_CACHE_HOME/brig, made if need be: a folder of this user that nobody else can write. -1 and
- * no error when there is none to be had: the shapes are then compiled in memory. */
-int scan_cache_open(const char *cache_home, const char *home);
 
 /* The name a guest wants to reach, before anything is resolved. */
 bool scan_host(struct scanner *s, const struct host *h, struct egress_verdict *v);

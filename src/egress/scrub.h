@@ -23,7 +23,7 @@ struct scrubber *scrubber_free(struct scrubber *s);
 DEFINE_CLEANUP(scrubber, struct scrubber *, scrubber_free)
 bool scrub_needed(const struct scrubber *s); /* false: there is no secret to look for */
 
-/* A whole text, such as a reason phrase or the value of a field; returns how many were replaced. */
+/* A whole text, such as a reason phrase or the value of a field, appended to out. */
 int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, unsigned *hits,
 	       struct err *e);
 

@@ -2,6 +2,7 @@
 #include "egress/secret.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/buf.h"
 
@@ -173,4 +174,53 @@ int secret_variants(struct arena *a, const struct secret *s, struct variants *re
 		return -e->code;
 	*ret = l;
 	return 0;
+}
+
+int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct needles *ret,
+		struct err *e)
+{
+	struct needles all = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		struct variants l = { 0 };
+
+		if (secret_variants(a, &secrets[i], &l, e) < 0)
+			return -e->code;
+		for (size_t k = 0; k < l.n; k++) {
+			struct needle *slot = ARENA_PUSH(a, all.v, all.n);
+
+			if (!slot)
+				return err_nomem(e);
+			*slot = (struct needle){ .secret = i, .v = l.v[k] };
+		}
+		if (l.longest > all.longest)
+			all.longest = l.longest;
+	}
+	*ret = all;
+	return 0;
+}
+
+struct literal needle_literal(const struct needle *n)
+{
+	size_t len = n->v.n < NEEDLE_TAIL ? n->v.n : NEEDLE_TAIL;
+
+	return (struct literal){ n->v.p + n->v.n - len, len, n->v.caseless };
+}
+
+static bool same(const char *a, const char *b, size_t n, bool caseless)
+{
+	return caseless ? strncasecmp(a, b, n) == 0 : memcmp(a, b, n) == 0;
+}
+
+bool needle_at(const struct needle *n, struct egress_text before, const char *data, ptrdiff_t end)
+{
+	size_t len = n->v.n, in_data = end < 0 ? 0 : (size_t)end < len ? (size_t)end : len;
+	size_t in_before = len - in_data, skip = end < 0 ? (size_t)-end : 0;
+
+	if (in_before + skip > before.n)
+		return false;
+	return (!in_data ||
+		same(data + end - in_data, n->v.p + in_before, in_data, n->v.caseless)) &&
+	       (!in_before ||
+		same(before.p + before.n - skip - in_before, n->v.p, in_before, n->v.caseless));
 }

@@ -9,10 +9,12 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "egress/host.h"
+#include "egress/match.h"
 
 /* Shorter ones are refused as injectable: they would be found everywhere. */
 #define SECRET_MIN 8
-#define SECRET_MAX 16384
+#define SECRET_MAX 4096
 
 struct secret {
 	const char *name; /* shown in records; never the value */
@@ -48,3 +50,25 @@ struct variants {
 
 /* All the texts to look for; allocated in the arena, which then holds secrets: wipe it. */
 int secret_variants(struct arena *a, const struct secret *s, struct variants *ret, struct err *e);
+
+/* The variants of several secrets as the matcher wants them: it looks for the last bytes of each,
+ * needle_at compares the whole. */
+struct needle {
+	size_t secret;
+	struct variant v;
+};
+
+struct needles {
+	struct needle *v;
+	size_t n;
+	size_t longest; /* of the variants */
+};
+
+#define NEEDLE_TAIL 32
+
+int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct needles *ret,
+		struct err *e);
+struct literal needle_literal(const struct needle *n);
+/* Do the n->v.n bytes before `end` equal the variant? They lie in two pieces: `before`, then
+ * `data`, `end` counted from the start of data. */
+bool needle_at(const struct needle *n, struct egress_text before, const char *data, ptrdiff_t end);

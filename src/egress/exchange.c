@@ -461,7 +461,11 @@ static bool open_filters(struct session *s, const struct http1_answer *a)
 	struct err e = { 0 };
 	size_t n = http1_count(a->fields, a->n_fields, "Content-Encoding");
 
-	if (a->framing == HTTP1_NO_BODY || !s->k->scrubber || !scrub_needed(s->k->scrubber))
+	if (a->framing == HTTP1_NO_BODY)
+		return true;
+	if (s->k->scanner && scan_open(s->k->scanner, SCAN_IN, &x->scan_down, &e) < 0)
+		return false;
+	if (!s->k->scrubber || !scrub_needed(s->k->scrubber))
 		return true;
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(etext(http1_field(a, "Content-Encoding")), &c) < 0))
@@ -524,6 +528,20 @@ static bool answer_head(struct session *s)
 	return true;
 }
 
+/* What comes in is noted, never held up: only the bytes that were passed on are looked at. */
+static void look_at(struct session *s, const char *p, size_t n, bool last)
+{
+	struct scan_release ignored;
+	struct egress_verdict v = { 0 };
+	char copy[PIECE];
+
+	if (!s->x.scan_down || n > sizeof(copy))
+		return;
+	memcpy(copy, p, n);
+	if (!scan_feed(s->x.scan_down, copy, n, last, &ignored, &v))
+		s->x.scan_down = scan_close(s->x.scan_down);
+}
+
 static bool send_down(struct session *s, const char *p, size_t n, bool last)
 {
 	struct exchange *x = &s->x;
@@ -535,6 +553,7 @@ static bool send_down(struct session *s, const char *p, size_t n, bool last)
 		return false;
 	}
 	x->bytes_in += n;
+	look_at(s, p, n, last);
 	if (x->scrub) {
 		CLEANUP(buf) struct buf out = BUF_INIT(FLOW_MAX / 2);
 		struct err e = { 0 };

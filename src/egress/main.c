@@ -118,11 +118,11 @@ static void on_hit(void *context, const struct scan_hit *hit)
 	struct worker *k = context;
 	struct egress_verdict v = { .reason = EGRESS_LEAK };
 
-	if (hit->action == SCAN_BLOCK)
+	if (hit->action == LEAK_BLOCK)
 		return; /* reported as the denial it becomes */
 	(void)snprintf(v.what, sizeof(v.what), "%s%s%s: %s", hit->kind, hit->name ? " " : "",
 		       hit->name ? hit->name : "",
-		       hit->action == SCAN_REDACT ? "redacted" : "let pass");
+		       hit->action == LEAK_REDACT ? "redacted" : "let pass");
 	report_deny(k, &v, (struct http1_text){ "", 0 });
 }
 
@@ -132,8 +132,6 @@ static int compile(struct worker *k, struct err *e)
 	struct scan_options o = { .leaks = &p->leaks,
 				  .secrets = p->secrets,
 				  .n_secrets = p->credentials.n,
-				  .cache_dir = scan_cache_open(getenv("XDG_CACHE_HOME"),
-							       getenv("HOME")),
 				  .report = on_hit,
 				  .context = k };
 	int r = 0;
@@ -148,7 +146,6 @@ static int compile(struct worker *k, struct err *e)
 		if (r == 0)
 			r = scrubber_new(p->secrets, p->credentials.n, &k->scrubber, e);
 	}
-	(void)fd_close(o.cache_dir);
 	return r;
 }
 

@@ -68,8 +68,7 @@ static bool find_helper(char out[PATH_MAX])
 
 /* ---- starting ---- */
 
-static const char *const env_names[] = { "HOME", "XDG_CACHE_HOME", "ASAN_OPTIONS",
-					 "UBSAN_OPTIONS" };
+static const char *const env_names[] = { "ASAN_OPTIONS", "UBSAN_OPTIONS" };
 enum { ENV_MAX = ARRAY_LEN(env_names) + 1 };
 
 struct egress_env {
@@ -87,7 +86,7 @@ static void read_environment(struct egress_env *env)
 	}
 }
 
-/* All that the door hears of the caller's environment: where its cache is. */
+/* All that the door hears of the caller's environment: what sanitizers are told. */
 static void environment(const struct egress_env *from, char *to[ENV_MAX])
 {
 	size_t n = 0;

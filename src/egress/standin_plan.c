@@ -22,4 +22,4 @@ int egress_plan_read(const char *text, size_t n, struct egress_plan **ret, struc
  case 'N':{char*q=strchr(l,'=');*q=0;struct envvar*v=ARENA_PUSH(p->arena,g->resolve.v,g->resolve.n);v->name=arena_strdup(p->arena,l+1);v->value=arena_strdup(p->arena,q+1);break;}
  case 'H':g->https_only=atoi(l+1);break;case 'I':g->inspect=atoi(l+1);break;case 'S':g->host_service=(uint64_t)atoi(l+1);break;
  case '1':g->rate.domain=strtoull(l+1,0,10);break;case '2':g->rate.total=strtoull(l+1,0,10);break;case '3':g->rate.connections=strtoull(l+1,0,10);break;case '4':g->rate.names=strtoull(l+1,0,10);break;case '5':g->rate.bytes_out=strtoull(l+1,0,10);break;case '6':g->rate.bytes_in=strtoull(l+1,0,10);break;}
- *ret=p;return 0;}
+ p->leaks.scan=true; *ret=p;return 0;}

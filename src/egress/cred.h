@@ -20,21 +20,24 @@
 
 #define CRED_PLACEHOLDER_LEN 37 /* "brig-" and 32 letters and digits */
 
-/* Reads the value from its source: the caller's environment, a file of at most 16 KiB that others
+/* Reads the value from its source: the caller's environment, a file of at most 4 KiB that others
  * cannot write, or the output of a command run without a shell for at most 10 seconds. One line
  * feed at the end is dropped. Blocks. The value lies in locked memory; free it with
  * cred_value_free. */
 int cred_fetch(const struct credential_spec *c, char *const *envp, char **value, size_t *len,
 	       struct err *e);
+/* A copy in locked memory. */
+int cred_value_new(const char *p, size_t n, char **ret, struct err *e);
 void cred_value_free(char *value, size_t len); /* wipes it first */
 
 int cred_placeholder(char out[CRED_PLACEHOLDER_LEN + 1], struct err *e);
 
 struct creds;
 
-/* secrets[i] belongs to specs->v[i]; both are borrowed for the life of the creds. */
-int creds_new(const struct credentiallist *specs, const struct secret *secrets, struct creds **ret,
-	      struct err *e);
+/* secrets[i] belongs to specs->v[i]; both are borrowed for the life of the creds. bind_names:
+ * {NAME} of a name that no credential has is a misuse as well. */
+int creds_new(const struct credentiallist *specs, const struct secret *secrets, bool bind_names,
+	      struct creds **ret, struct err *e);
 struct creds *creds_free(struct creds *c);
 DEFINE_CLEANUP(creds, struct creds *, creds_free)
 
@@ -51,5 +54,4 @@ struct cred_target {
 bool cred_apply(const struct creds *c, const struct cred_target *to, struct egress_head *head,
 		uint64_t *used, struct egress_verdict *v);
 
-/* Once per run and credential: what the environment inside gets, NAME=placeholder. */
 bool cred_is_placeholder(struct egress_text t); /* the shape alone */

@@ -141,11 +141,10 @@ static int compile(struct worker *k, struct err *e)
 		r = -e->code;
 	if (r == 0 && p->leaks.scan)
 		r = scanner_new(&o, &k->scanner, e);
-	if (r == 0 && p->credentials.n) {
-		r = creds_new(&p->credentials, p->secrets, &k->creds, e);
-		if (r == 0)
-			r = scrubber_new(p->secrets, p->credentials.n, &k->scrubber, e);
-	}
+	if (r == 0 && (p->credentials.n || p->bind_names))
+		r = creds_new(&p->credentials, p->secrets, p->bind_names, &k->creds, e);
+	if (r == 0 && p->credentials.n)
+		r = scrubber_new(p->secrets, p->credentials.n, &k->scrubber, e);
 	return r;
 }
 

@@ -63,7 +63,7 @@ static bool find_helper(char out[PATH_MAX])
 		    runnable(out))
 			return true;
 	}
-	return snprintf(out, PATH_MAX, "%s/%s", BRIG_LIBEXEC, HELPER) < PATH_MAX && runnable(out);
+	return snprintf(out, PATH_MAX, "%s/%s", BRIG_LIBEXECDIR, HELPER) < PATH_MAX && runnable(out);
 }
 
 /* ---- starting ---- */
@@ -149,7 +149,7 @@ static int start_process(struct egress *g, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, ENOENT,
 			       "network proxy needs the program '%s', which is not installed",
 			       HELPER),
-		       err_hint(e, "it belongs beside brig or in " BRIG_LIBEXEC);
+		       err_hint(e, "it belongs beside brig or in " BRIG_LIBEXECDIR);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
 	    pipe2(pipe_ends, O_CLOEXEC) < 0 || above(&pair[1]) < 0 || above(&pipe_ends[1]) < 0)
 		r = err_sys(e, "cannot make the door's sockets");

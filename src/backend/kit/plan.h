@@ -112,6 +112,7 @@ struct box_plan {
 
 	struct protected_name *protected;
 	size_t protected_count;
+	bool read_only_root;   /* what the run gets, whatever was asked for */
 	const char *workspace; /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 
@@ -128,6 +129,8 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 int box_plan_trust(struct box_plan *p, const char *pem, struct err *e);
 /* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
 int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);
+/* Something the user should know; text is borrowed. */
+void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */
 void box_plan_members(const struct box_plan *p, struct json *j); /* of an object begun already */
 struct box_plan *box_plan_free(struct box_plan *p);

@@ -14,6 +14,7 @@ enum egress_event_kind {
 	EGRESS_EVENT_ALLOW,
 	EGRESS_EVENT_DENY,
 	EGRESS_EVENT_DONE, /* an allowed request is over: address, status, bytes */
+	EGRESS_EVENT_LEAK, /* something like a secret was let pass, or taken out: `what`, `rule` */
 	EGRESS_EVENT_KINDS
 };
 

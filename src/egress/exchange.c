@@ -20,12 +20,29 @@
 #define INTERIM_MAX 16
 #define PIECE 16384
 
-/* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says. */
+/* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says.
+ */
 static const char *const not_passed[] = {
-	"Connection",	  "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Content-Length",
-	"TE",		  "Trailer",	"Upgrade",	    "HTTP2-Settings",	 "Host",
-	"Expect",	  "Forwarded",	"X-Forwarded-For",  "X-Forwarded-Host",	 "X-Forwarded-Proto",
-	"X-Real-IP",	  "Via",	"Alt-Svc",	    "Accept-Encoding",	 "Public-Key-Pins",
+	"Connection",
+	"Keep-Alive",
+	"Proxy-Connection",
+	"Transfer-Encoding",
+	"Content-Length",
+	"TE",
+	"Trailer",
+	"Upgrade",
+	"HTTP2-Settings",
+	"Host",
+	"Expect",
+	"Forwarded",
+	"X-Forwarded-For",
+	"X-Forwarded-Host",
+	"X-Forwarded-Proto",
+	"X-Real-IP",
+	"Via",
+	"Alt-Svc",
+	"Accept-Encoding",
+	"Public-Key-Pins",
 	"X-HTTP-Method-Override",
 };
 
@@ -39,7 +56,8 @@ static bool passes(struct http1_text name)
 	return true;
 }
 
-/* Names a Connection field lists are for this hop only; what the door needs cannot be listed off. */
+/* Names a Connection field lists are for this hop only; what the door needs cannot be listed off.
+ */
 static bool listed_off(const struct http1_field *f, size_t n, struct http1_text name)
 {
 	static const char *const needed[] = { "Authorization", "Cookie", "Content-Encoding",
@@ -102,8 +120,8 @@ static bool name_request(struct session *s, const struct http1_request *q,
 	if (host_parse_authority(etext(authority), usual, name, &port) == HOST_OK)
 		ret->host = egress_text(name->name, name->len);
 	else if (ret->host.n && ret->host.p[0] != '[' && memchr(ret->host.p, ':', ret->host.n))
-		ret->host.n = (size_t)((const char *)memchr(ret->host.p, ':', ret->host.n) -
-				       ret->host.p);
+		ret->host.n =
+			(size_t)((const char *)memchr(ret->host.p, ':', ret->host.n) - ret->host.p);
 	if (q->form == HTTP1_ABSOLUTE &&
 	    (host_parse_authority(etext(q->host), usual, &host, &again) != HOST_OK ||
 	     !host_eq(&host, name) || again != port))
@@ -166,7 +184,8 @@ static void write_request(struct session *s, const struct http1_request *q,
 		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(q));
 	if (q->framing == HTTP1_CHUNKED)
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
-	else if (q->framing == HTTP1_LENGTH || http1_count(q->fields, q->n_fields, "Content-Length"))
+	else if (q->framing == HTTP1_LENGTH ||
+		 http1_count(q->fields, q->n_fields, "Content-Length"))
 		buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)q->length);
 	if (q->expects)
 		buf_puts(out, "Expect: 100-continue\r\n");
@@ -203,7 +222,8 @@ static bool judge(struct session *s, const struct http1_request *q, const struct
 	}
 	x->head = (struct buf)BUF_INIT(HEAD_ROOM);
 	write_request(s, q, &h, &x->head);
-	return !x->head.failed || verdict_deny(&x->v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
+	return !x->head.failed ||
+	       verdict_deny(&x->v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
 }
 
 static bool open_scan(struct session *s)
@@ -354,7 +374,8 @@ static bool pump_up(struct session *s)
 		if (n < 0) {
 			struct egress_verdict v = { 0 };
 
-			(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "the chunks are malformed");
+			(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL,
+					   "the chunks are malformed");
 			stop(s, &v);
 			return true;
 		}
@@ -405,8 +426,7 @@ static void add_value(struct session *s, struct buf *out, struct http1_text t)
 	struct err e = { 0 };
 	unsigned hits = 0;
 
-	if (!s->k->scrubber ||
-	    scrub_text(s->k->scrubber, t.p, t.n, out, &hits, &e) < 0)
+	if (!s->k->scrubber || scrub_text(s->k->scrubber, t.p, t.n, out, &hits, &e) < 0)
 		buf_add(out, t.p, t.n);
 }
 

@@ -16,8 +16,8 @@
 #include "egress/host.h"
 #include "egress/lockdown.h"
 
-#define SKEW (-3600L)             /* a guest whose clock is a little behind */
-#define LIFE (7L * 24 * 3600)     /* of the authority; it dies with its key, which is sooner */
+#define SKEW (-3600L)         /* a guest whose clock is a little behind */
+#define LIFE (7L * 24 * 3600) /* of the authority; it dies with its key, which is sooner */
 #define LEAF_LIFE (2L * 24 * 3600)
 
 DEFINE_CLEANUP(x509, X509 *, X509_free)
@@ -79,8 +79,7 @@ static int make_authority(struct keeper *k)
 	if (!k->key || !k->authority || !begin(k->authority, k->key, LIFE))
 		return -EIO;
 	name = X509_get_subject_name(k->authority);
-	if (!common_name(name, "brig, for one run") ||
-	    !X509_set_issuer_name(k->authority, name) ||
+	if (!common_name(name, "brig, for one run") || !X509_set_issuer_name(k->authority, name) ||
 	    !extension(k->authority, k->authority, NID_basic_constraints,
 		       "critical,CA:TRUE,pathlen:0") ||
 	    !extension(k->authority, k->authority, NID_key_usage, "critical,keyCertSign") ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/keeper.h - the process that holds the run's certificate authority.
  *
- * It makes a key that never leaves it, tells the certificate once, and then answers two questions on
- * a socket: "this is the key that leaves are for" (once) and "a leaf for this name". It has no
+ * It makes a key that never leaves it, tells the certificate once, and then answers two questions
+ * on a socket: "this is the key that leaves are for" (once) and "a leaf for this name". It has no
  * network and no files; whoever holds the other end of the socket can have leaves made and nothing
  * else. Fixed messages, one a packet. */
 #pragma once

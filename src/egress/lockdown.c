@@ -33,13 +33,13 @@
 /* What a loop of reads and writes with memory and time needs; nothing here takes a path. Memory may
  * not be made executable: see `guarded`. */
 static const unsigned short common[] = {
-	__NR_read,	    __NR_write,		__NR_readv,	  __NR_writev,
-	__NR_recvfrom,	    __NR_sendto,	__NR_recvmsg,	  __NR_sendmsg,
-	__NR_close,	    __NR_munmap,	__NR_mremap,	  __NR_brk,
-	__NR_madvise,	    __NR_futex,		__NR_getrandom,	  __NR_clock_gettime,
-	__NR_clock_getres,  __NR_gettimeofday,	__NR_exit,	  __NR_exit_group,
-	__NR_rt_sigreturn,  __NR_rt_sigprocmask, __NR_rt_sigaction, __NR_restart_syscall,
-	__NR_getpid,	    __NR_gettid,	__NR_tgkill,	  __NR_sched_yield,
+	__NR_read,         __NR_write,          __NR_readv,        __NR_writev,
+	__NR_recvfrom,     __NR_sendto,         __NR_recvmsg,      __NR_sendmsg,
+	__NR_close,        __NR_munmap,         __NR_mremap,       __NR_brk,
+	__NR_madvise,      __NR_futex,          __NR_getrandom,    __NR_clock_gettime,
+	__NR_clock_getres, __NR_gettimeofday,   __NR_exit,         __NR_exit_group,
+	__NR_rt_sigreturn, __NR_rt_sigprocmask, __NR_rt_sigaction, __NR_restart_syscall,
+	__NR_getpid,       __NR_gettid,         __NR_tgkill,       __NR_sched_yield,
 	__NR_sigaltstack,
 #if defined(__x86_64__)
 	__NR_time,
@@ -48,9 +48,8 @@ static const unsigned short common[] = {
 
 /* The worker's own: its loop and its sockets. */
 static const unsigned short worker[] = {
-	__NR_epoll_ctl,	   __NR_epoll_pwait,  __NR_accept4,    __NR_connect,
-	__NR_getsockname,  __NR_getpeername,  __NR_getsockopt, __NR_setsockopt,
-	__NR_shutdown,
+	__NR_epoll_ctl,   __NR_epoll_pwait, __NR_accept4,    __NR_connect,  __NR_getsockname,
+	__NR_getpeername, __NR_getsockopt,  __NR_setsockopt, __NR_shutdown,
 #if defined(__x86_64__)
 	__NR_epoll_wait,
 #endif
@@ -204,8 +203,7 @@ static int limits(struct err *e)
 
 int lockdown_early(struct err *e)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "the door cannot protect itself");
 	return 0;
 }

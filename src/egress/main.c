@@ -5,9 +5,11 @@
  * Started by a monitor with two descriptors: 3, a SEQPACKET socket (the configuration comes first,
  * then the door's sockets; decisions go back), and 4, a pipe for the authority's certificate.
  *
- *     start -> fork the keeper -> read configuration and files -> take sockets -> lock down -> serve
+ *     start -> fork the keeper -> read configuration and files -> take sockets -> lock down ->
+ * serve
  *
- * Nothing hostile is read before the lockdown. The monitor's end of the socket closing is the end. */
+ * Nothing hostile is read before the lockdown. The monitor's end of the socket closing is the end.
+ */
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -112,18 +114,16 @@ static void read_own(struct worker *k)
 	freeifaddrs(list);
 }
 
-/* A leak that was let pass, or found in an answer, is evidence too. */
+/* A leak that was let pass, or taken out, is evidence too; a block is the denial it becomes. */
 static void on_hit(void *context, const struct scan_hit *hit)
 {
-	struct worker *k = context;
-	struct egress_verdict v = { .reason = EGRESS_LEAK };
+	char kind[128];
 
 	if (hit->action == LEAK_BLOCK)
-		return; /* reported as the denial it becomes */
-	(void)snprintf(v.what, sizeof(v.what), "%s%s%s: %s", hit->kind, hit->name ? " " : "",
-		       hit->name ? hit->name : "",
-		       hit->action == LEAK_REDACT ? "redacted" : "let pass");
-	report_deny(k, &v, (struct http1_text){ "", 0 });
+		return;
+	(void)snprintf(kind, sizeof(kind), "%s%s%s", hit->kind, hit->name ? " " : "",
+		       hit->name ? hit->name : "");
+	report_leak(context, kind, hit->action == LEAK_REDACT);
 }
 
 static int compile(struct worker *k, struct err *e)

@@ -63,7 +63,8 @@ static bool find_helper(char out[PATH_MAX])
 		    runnable(out))
 			return true;
 	}
-	return snprintf(out, PATH_MAX, "%s/%s", BRIG_LIBEXECDIR, HELPER) < PATH_MAX && runnable(out);
+	return snprintf(out, PATH_MAX, "%s/%s", BRIG_LIBEXECDIR, HELPER) < PATH_MAX &&
+	       runnable(out);
 }
 
 /* ---- starting ---- */
@@ -80,8 +81,8 @@ static void read_environment(struct egress_env *env)
 	for (size_t i = 0; i < ARRAY_LEN(env_names); i++) {
 		const char *value = getenv(env_names[i]);
 
-		if (!value || snprintf(env->text[i], PATH_MAX, "%s=%s", env_names[i], value) >=
-				      PATH_MAX)
+		if (!value ||
+		    snprintf(env->text[i], PATH_MAX, "%s=%s", env_names[i], value) >= PATH_MAX)
 			env->text[i][0] = '\0';
 	}
 }
@@ -173,8 +174,8 @@ static int send_plan(struct egress *g, struct err *e)
 		return r;
 	r = fd < 0 ? -errno : fd_write_all(fd, buf_str(&b), b.len);
 	explicit_bzero(b.data, b.len);
-	if (r == 0 && fcntl(fd, F_ADD_SEALS,
-			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+	if (r == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
 		r = -errno;
 	if (r == 0)
 		r = fd_send(g->control, "c", 1, &fd, 1);
@@ -189,9 +190,9 @@ static int make_variables(struct egress *g, struct err *e)
 	if (!g->variables)
 		return err_nomem(e);
 	for (size_t i = 0; i < n; i++) {
-		g->variables[i] = arena_printf(g->plan->arena, "%s=%s",
-					       g->plan->credentials.v[i].name,
-					       g->plan->secrets[i].placeholder);
+		g->variables[i] =
+			arena_printf(g->plan->arena, "%s=%s", g->plan->credentials.v[i].name,
+				     g->plan->secrets[i].placeholder);
 		if (!g->variables[i])
 			return err_nomem(e);
 	}
@@ -325,7 +326,8 @@ enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 static void denial(const struct egress_event *ev, struct outcome *o)
 {
 	char target[sizeof(ev->host) + 8], reason[sizeof(ev->what) + sizeof(ev->hint) + 48];
-	const char *word = ev->reason < EGRESS_REASONS ? egress_reason_name(ev->reason) : "internal";
+	const char *word =
+		ev->reason < EGRESS_REASONS ? egress_reason_name(ev->reason) : "internal";
 
 	(void)snprintf(target, sizeof(target), "%s:%u", ev->host, ev->port);
 	(void)snprintf(reason, sizeof(reason), "%s: %s%s%s", word, ev->what,

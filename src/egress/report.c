@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/report.c - decisions on their way to the monitor. No path, no query, no body: names, ports,
- * sizes and reasons. */
+/* egress/report.c - decisions on their way to the monitor. No path, no query, no body: names,
+ * ports, sizes and reasons. */
 #include <string.h>
 #include <sys/socket.h>
 
@@ -66,6 +66,15 @@ void report_done(struct worker *k, const struct egress_verdict *v, struct http1_
 	ev.bytes_in = in;
 	if (a)
 		addr_text(a, ev.address);
+	(void)tell(k->monitor.fd, &ev);
+}
+
+void report_leak(struct worker *k, const char *kind, bool redacted)
+{
+	struct egress_event ev = { .kind = EGRESS_EVENT_LEAK, .reason = EGRESS_LEAK };
+
+	copy(ev.what, sizeof(ev.what), redacted ? "redacted" : "let pass");
+	copy(ev.rule, sizeof(ev.rule), kind);
 	(void)tell(k->monitor.fd, &ev);
 }
 

@@ -174,8 +174,8 @@ static int connect_server(const struct addr *server)
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(DNS_PORT) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(DNS_PORT) };
 	bool six = server->family == 6;
-	CLEANUP(fd) int fd = socket(six ? AF_INET6 : AF_INET,
-				    SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CLEANUP(fd)
+	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	memcpy(&a4.sin_addr, server->b, 4);
 	memcpy(&a6.sin6_addr, server->b, 16);
@@ -190,9 +190,9 @@ static void send_asks(struct lookup *l)
 	unsigned char packet[DNS_UDP_MAX];
 
 	for (int i = 0; i < ASKS; i++) {
-		ssize_t n = dns_write_question(l->id[i], l->name.name,
-					       i == ASK_A ? DNS_A : DNS_AAAA, packet,
-					       sizeof(packet));
+		ssize_t n =
+			dns_write_question(l->id[i], l->name.name, i == ASK_A ? DNS_A : DNS_AAAA,
+					   packet, sizeof(packet));
 
 		if (n > 0 && !l->answered[i])
 			(void)send(l->w.fd, packet, (size_t)n, MSG_NOSIGNAL);

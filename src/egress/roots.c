@@ -129,7 +129,8 @@ static void index_text(struct roots *r, const char *text)
 
 /* ---- the lookup ---- */
 
-static int by_subject(X509_LOOKUP *l, X509_LOOKUP_TYPE type, const X509_NAME *name, X509_OBJECT *ret)
+static int by_subject(X509_LOOKUP *l, X509_LOOKUP_TYPE type, const X509_NAME *name,
+		      X509_OBJECT *ret)
 {
 	struct roots *r = X509_LOOKUP_get_method_data(l);
 	const unsigned char *want;

@@ -67,7 +67,8 @@ static void answer(struct session *s, int status, const char *phrase, const char
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(8192);
 
-	buf_printf(&b, "HTTP/1.1 %d %.120s\r\nContent-Type: application/json\r\nbrig-reason: %s\r\n",
+	buf_printf(&b,
+		   "HTTP/1.1 %d %.120s\r\nContent-Type: application/json\r\nbrig-reason: %s\r\n",
 		   status, phrase, reason);
 	if (retry_after)
 		buf_printf(&b, "Retry-After: %u\r\n", retry_after);
@@ -183,8 +184,7 @@ static bool tunnel(struct session *s)
 	if (moved)
 		session_patience(s, TUNNEL_US);
 	if (g->broken || u->broken || (s->half_closed && s->up_half_closed)) {
-		report_done(s->k, &s->x.v,
-			    (struct http1_text){ s->x.method, strlen(s->x.method) },
+		report_done(s->k, &s->x.v, (struct http1_text){ s->x.method, strlen(s->x.method) },
 			    &s->up->at_addr, 0, s->x.bytes_out, s->x.bytes_in);
 		s->state = SESSION_DEAD;
 	}
@@ -274,8 +274,8 @@ static bool socks(struct session *s)
 	struct egress_verdict v = { 0 };
 	unsigned char reply[SOCKS_REPLY_LEN];
 	struct socks_request q;
-	ssize_t n = socks_read_request((const unsigned char *)link_data(&s->guest),
-				       s->guest.in.len, &q);
+	ssize_t n = socks_read_request((const unsigned char *)link_data(&s->guest), s->guest.in.len,
+				       &q);
 
 	if (n == 0)
 		return needs_more(s);

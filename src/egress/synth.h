@@ -19,4 +19,5 @@ struct synth *synth_free(struct synth *s);
 
 /* The IPv4 address of a name; its IPv6 twin by `six`. false: too many names, or no memory. */
 bool synth_address(struct synth *s, const struct host *h, bool six, struct addr *ret);
-const struct host *synth_name(const struct synth *s, const struct addr *a); /* NULL: not one of ours */
+const struct host *synth_name(const struct synth *s,
+			      const struct addr *a); /* NULL: not one of ours */

@@ -67,8 +67,8 @@ static int dial(const struct addr *a, uint16_t port)
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	bool six = a->family == 6;
-	CLEANUP(fd) int fd = socket(six ? AF_INET6 : AF_INET,
-				    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	CLEANUP(fd)
+	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int on = 1;
 
 	memcpy(&a4.sin_addr, a->b, 4);

@@ -61,6 +61,7 @@ bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
 		 const struct addr *a, int status, uint64_t out, uint64_t in);
+void report_leak(struct worker *k, const char *kind, bool redacted);
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
 
 /* ---- upstream.c: the connection to the other side ---- */
@@ -70,7 +71,7 @@ enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_SHAKING, UP_OPEN, UP_FAILE
 struct upstream {
 	struct link link; /* first */
 	struct worker *k;
-	struct session *owner;  /* NULL: idle, in the pool */
+	struct session *owner;       /* NULL: idle, in the pool */
 	struct upstream *next, **at; /* of the pool */
 	enum upstream_state state;
 	struct host host;
@@ -97,11 +98,11 @@ void upstream_tick(struct worker *k, uint64_t now);
 /* ---- session.c: a connection of the guest ---- */
 
 enum session_state {
-	SESSION_FIRST,  /* the first byte tells what this is */
-	SESSION_SOCKS,  /* the greeting was answered */
-	SESSION_HELLO,  /* TLS: reading the ClientHello */
-	SESSION_TLS,    /* shaking hands with the guest */
-	SESSION_HEAD,   /* HTTP: reading a head */
+	SESSION_FIRST,   /* the first byte tells what this is */
+	SESSION_SOCKS,   /* the greeting was answered */
+	SESSION_HELLO,   /* TLS: reading the ClientHello */
+	SESSION_TLS,     /* shaking hands with the guest */
+	SESSION_HEAD,    /* HTTP: reading a head */
 	SESSION_OPENING, /* a tunnel waits for its upstream */
 	SESSION_TUNNEL,
 	SESSION_EXCHANGE, /* a request on its way up, its answer on its way down */
@@ -115,7 +116,7 @@ enum down_framing { DOWN_NONE, DOWN_LENGTH, DOWN_CHUNKED, DOWN_CLOSE };
 struct exchange {
 	struct egress_verdict v;
 	char method[HTTP1_METHOD_MAX + 1];
-	struct buf head;  /* as sent upstream, for a second try */
+	struct buf head; /* as sent upstream, for a second try */
 	struct http1_body up_body, down_body;
 	struct scan *scan_up, *scan_down;
 	struct scrub *scrub;
@@ -123,7 +124,7 @@ struct exchange {
 	enum http1_asked asked;
 	unsigned minor; /* of the guest */
 	bool up_chunked, up_done, has_body, expects;
-	bool sent;    /* the head went up */
+	bool sent;     /* the head went up */
 	bool answered; /* a head went down */
 	bool down_done, keep_guest, keep_upstream;
 	unsigned interim;

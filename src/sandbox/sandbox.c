@@ -193,6 +193,7 @@ static void lose_door(struct run *r, const struct egress_event *why)
 static void on_door(struct run *r)
 {
 	struct egress_event ev;
+	struct err e = { 0 };
 
 	for (int i = 0; i < DOOR_EVENTS; i++) {
 		switch (egress_next(r->door, &ev)) {
@@ -206,6 +207,10 @@ static void on_door(struct run *r)
 				lose_door(r, &ev);
 			else
 				egress_count(&ev, r->o);
+			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
+				r->unrecorded = e;
+				r->backend->signal(r->job, SIGKILL);
+			}
 		}
 	}
 }

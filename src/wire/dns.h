@@ -35,7 +35,8 @@ int dns_read_question(const unsigned char *p, size_t n, struct dns_question *ret
 /* Writes the answer to q, whose message is at p: with the address, or with none. Returns its length
  * or -ENOSPC. */
 ssize_t dns_write_answer(const unsigned char *p, const struct dns_question *q, enum dns_code code,
-			 const struct dns_address *a, uint32_t ttl, unsigned char *out, size_t room);
+			 const struct dns_address *a, uint32_t ttl, unsigned char *out,
+			 size_t room);
 
 /* Writes a question of our own. */
 ssize_t dns_write_question(uint16_t id, const char *name, uint16_t type, unsigned char *out,

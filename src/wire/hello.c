@@ -54,9 +54,10 @@ static int gather(const unsigned char *p, size_t n, unsigned char *out, size_t *
 {
 	*have = 0;
 	for (;;) {
-		size_t len, need = *have < 4 ? SIZE_MAX
-					     : 4 + ((size_t)out[1] << 16 | (size_t)out[2] << 8 |
-						    out[3]);
+		size_t len,
+			need = *have < 4
+				       ? SIZE_MAX
+				       : 4 + ((size_t)out[1] << 16 | (size_t)out[2] << 8 | out[3]);
 
 		if (need != SIZE_MAX && need > HELLO_MAX)
 			return -EMSGSIZE;
@@ -88,8 +89,8 @@ static bool server_name(struct cut body, struct hello *h)
 	size_t type = number(&list, 1);
 
 	name = vector(&list, 2);
-	if (body.bad || list.bad || name.bad || body.n || list.n || type != 0 || !name.n || h->name ||
-	    memchr(name.p, '\0', name.n))
+	if (body.bad || list.bad || name.bad || body.n || list.n || type != 0 || !name.n ||
+	    h->name || memchr(name.p, '\0', name.n))
 		return false;
 	h->name = (const char *)name.p;
 	h->name_len = name.n;

@@ -197,7 +197,8 @@ static int framing(struct http1_answer *a, enum http1_asked asked, struct err *e
 	else if (bare)
 		a->framing = HTTP1_NO_BODY;
 	a->keeps_alive = a->framing != HTTP1_UNTIL_CLOSE && a->framing != HTTP1_UPGRADED &&
-			 a->minor == 1 && !http1_lists(a->fields, a->n_fields, "Connection", "close");
+			 a->minor == 1 &&
+			 !http1_lists(a->fields, a->n_fields, "Connection", "close");
 	return 0;
 }
 
@@ -237,7 +238,8 @@ ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struc
 		if (a.n_fields == HTTP1_FIELDS_MAX)
 			return err_set(e, ERR_INTERNAL, EMSGSIZE,
 				       "the HTTP answer has too many fields");
-		if (!http1_take_line(&at, end, &line) || !http1_field_line(line, &a.fields[a.n_fields++]))
+		if (!http1_take_line(&at, end, &line) ||
+		    !http1_field_line(line, &a.fields[a.n_fields++]))
 			return bad(e, "a header field");
 	}
 	r = framing(&a, asked, e);
@@ -254,9 +256,9 @@ void http1_body_start(struct http1_body *b, enum http1_framing framed, uint64_t 
 	bool has = framed == HTTP1_CHUNKED || framed == HTTP1_UNTIL_CLOSE ||
 		   (framed == HTTP1_LENGTH && length > 0);
 
-	*b = (struct http1_body){ .state = !has                          ? HTTP1_DONE
+	*b = (struct http1_body){ .state = !has                      ? HTTP1_DONE
 					   : framed == HTTP1_CHUNKED ? HTTP1_SIZE
-									 : HTTP1_DATA,
+								     : HTTP1_DATA,
 				  .chunked = framed == HTTP1_CHUNKED,
 				  .until_close = framed == HTTP1_UNTIL_CLOSE,
 				  .left = framed == HTTP1_LENGTH ? length : 0 };

@@ -104,17 +104,17 @@ static ssize_t body_framing(struct http1_request *q, const char **why)
 	if (lengths + codings > 1)
 		return refuse(HTTP1_BAD_REQUEST, "more than one word on how long the body is", why);
 	if (codings) {
-		if (q->minor < 1 || !http1_text_is(http1_only(q->fields, q->n_fields,
-							      "Transfer-Encoding"),
-						   "chunked"))
+		if (q->minor < 1 ||
+		    !http1_text_is(http1_only(q->fields, q->n_fields, "Transfer-Encoding"),
+				   "chunked"))
 			return refuse(HTTP1_NOT_IMPLEMENTED, "a transfer coding other than chunked",
 				      why);
 		q->framing = HTTP1_CHUNKED;
 	}
 	if (!lengths)
 		return 0;
-	if (http1_content_length(http1_only(q->fields, q->n_fields, "Content-Length"),
-				 &q->length) < 0)
+	if (http1_content_length(http1_only(q->fields, q->n_fields, "Content-Length"), &q->length) <
+	    0)
 		return refuse(HTTP1_BAD_REQUEST, "Content-Length is malformed", why);
 	q->framing = q->length ? HTTP1_LENGTH : HTTP1_NO_BODY;
 	return 0;
@@ -133,7 +133,8 @@ static ssize_t meaning(struct http1_request *q, const char **why)
 	if (expects && !http1_text_is(http1_only(q->fields, q->n_fields, "Expect"), "100-continue"))
 		return refuse(HTTP1_EXPECTATION_FAILED, "an unknown expectation", why);
 	q->expects = expects && q->minor == 1;
-	q->keeps_alive = q->minor == 1 && !http1_lists(q->fields, q->n_fields, "Connection", "close");
+	q->keeps_alive =
+		q->minor == 1 && !http1_lists(q->fields, q->n_fields, "Connection", "close");
 	return body_framing(q, why);
 }
 

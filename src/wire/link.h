@@ -16,9 +16,9 @@
 #include "wire/loop.h"
 
 enum {
-	FLOW_READ = 16384,          /* taken from a socket at once */
-	FLOW_FULL = 65536,          /* no more is read, or should be added, beyond */
-	FLOW_MAX = 8 * FLOW_FULL,   /* what adding can never exceed */
+	FLOW_READ = 16384,        /* taken from a socket at once */
+	FLOW_FULL = 65536,        /* no more is read, or should be added, beyond */
+	FLOW_MAX = 8 * FLOW_FULL, /* what adding can never exceed */
 };
 
 struct flow {
@@ -40,10 +40,10 @@ void link_init(struct link *l, int fd, watch_fn *ready);
 void link_done(struct loop *loop, struct link *l); /* closes, frees; may be called again */
 
 /* Everything below keeps to what is possible without waiting. */
-size_t link_fill(struct link *l); /* bytes that came; sets eof or broken */
-size_t link_flush(struct link *l); /* bytes that left */
+size_t link_fill(struct link *l);                       /* bytes that came; sets eof or broken */
+size_t link_flush(struct link *l);                      /* bytes that left */
 bool link_add(struct link *l, const void *p, size_t n); /* false: broken (no memory, too much) */
-void link_take(struct link *l, size_t n);              /* n bytes of `in` are used up */
+void link_take(struct link *l, size_t n);               /* n bytes of `in` are used up */
 static inline const char *link_data(const struct link *l)
 {
 	return l->in.data + l->in.at;
@@ -55,7 +55,7 @@ static inline bool link_full(const struct link *l)
 
 /* What was read so far becomes TLS's. The link owns ssl from here on, also on failure. */
 int link_tls(struct link *l, SSL *ssl);
-int link_handshake(struct link *l); /* 1 done, 0 not yet, -EPROTO */
+int link_handshake(struct link *l);   /* 1 done, 0 not yet, -EPROTO */
 void link_half_close(struct link *l); /* no more is sent: FIN, and close_notify before it */
 
 /* Waits for room or bytes; `reading`: the owner could take more. */

@@ -20,7 +20,7 @@ struct loop {
 	struct slot {
 		struct watch *w;
 		unsigned serial;
-	} *slots;
+	} * slots;
 	unsigned n_slots, serial;
 	unsigned *free_slots, n_free;
 };

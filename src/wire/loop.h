@@ -20,9 +20,9 @@ typedef void watch_fn(struct watch *w, uint32_t events);
 struct watch {
 	int fd; /* borrowed */
 	watch_fn *ready;
-	uint32_t events;  /* registered at present; 0: not on the loop */
-	unsigned serial;  /* of its registration */
-	unsigned slot;    /* in the loop's table */
+	uint32_t events; /* registered at present; 0: not on the loop */
+	unsigned serial; /* of its registration */
+	unsigned slot;   /* in the loop's table */
 };
 
 int loop_new(struct loop **ret, struct err *e);

@@ -6,6 +6,7 @@ Every "no" has an oracle on the other side: what the servers saw, which names a 
 
 import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import socket
@@ -351,6 +352,22 @@ say('control', lambda: talk('api.test', 443, get('api.test'), 'api.test'))
         assert " 200 " in answers.pop("control") and len(answers) == len(odd) + 10, answers
         assert all(v.startswith("HTTP/1.1 4") or v.startswith("HTTP/1.1 5") for v in answers.values()), answers
         assert len(web.seen) == 1, web.seen
+
+
+@test
+def every_decision_is_on_the_record():
+    with Web("api.test") as web:
+        r = python(configure(web), TALK + """
+say('yes', lambda: talk('api.test', 443, get('api.test'), 'api.test'))
+for _ in range(30): talk('closed.test', 443, get('closed.test'), 'closed.test')
+say('leak', lambda: talk('api.test', 443, get('api.test', '/?ghp_0123456789abcdefghijABCDEFGHIJ012345'), 'api.test'))
+""")
+        assert r["egress"]["allowed"] == 1 and r["egress"]["denied"] == 31, r["egress"]
+        text = brig("audit", "list", "--json").text
+        kinds = [record["type"] for record in json.loads(text) if record.get("run") == r["id"]]
+        assert kinds.count("egress.allow") == 1 and kinds.count("leak.block") == 1, text
+        assert 1 <= kinds.count("egress.deny") < 10 and "log.summary" in kinds, kinds
+        assert "ghp_0123456789" not in text
 
 
 if __name__ == "__main__":

@@ -268,9 +268,10 @@ int main(void)
 {
 	static struct worker k;
 	struct err e = { 0 };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	int keeper = -1, r;
 
-	(void)signal(SIGPIPE, SIG_IGN);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
 	r = lockdown_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);

@@ -323,16 +323,12 @@ enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 	return EGRESS_NEWS;
 }
 
-static void denial(const struct egress_event *ev, struct outcome *o)
+void egress_reason_text(const struct egress_event *ev, char *out, size_t n)
 {
-	char target[sizeof(ev->host) + 8], reason[sizeof(ev->what) + sizeof(ev->hint) + 48];
 	const char *word =
 		ev->reason < EGRESS_REASONS ? egress_reason_name(ev->reason) : "internal";
 
-	(void)snprintf(target, sizeof(target), "%s:%u", ev->host, ev->port);
-	(void)snprintf(reason, sizeof(reason), "%s: %s%s%s", word, ev->what,
-		       ev->hint[0] ? "; " : "", ev->hint);
-	outcome_deny(o, "network", target, reason);
+	(void)snprintf(out, n, "%s: %s%s%s", word, ev->what, ev->hint[0] ? "; " : "", ev->hint);
 }
 
 void egress_count(const struct egress_event *ev, struct outcome *o)
@@ -341,6 +337,15 @@ void egress_count(const struct egress_event *ev, struct outcome *o)
 	o->egress.denied += ev->kind == EGRESS_EVENT_DENY;
 	o->egress.bytes_out += ev->bytes_out;
 	o->egress.bytes_in += ev->bytes_in;
-	if (ev->kind == EGRESS_EVENT_DENY)
-		denial(ev, o);
+}
+
+void egress_denial(const struct egress_event *ev, struct outcome *o)
+{
+	char target[sizeof(ev->host) + 8], reason[EGRESS_REASON_SIZE];
+
+	if (ev->kind != EGRESS_EVENT_DENY)
+		return;
+	(void)snprintf(target, sizeof(target), "%s:%u", ev->host, ev->port);
+	egress_reason_text(ev, reason, sizeof(reason));
+	outcome_deny(o, "network", target, reason);
 }

@@ -38,9 +38,13 @@ int egress_attach(struct egress *g, const struct door_socket *what, const int *f
 
 int egress_fd(const struct egress *g); /* readable: egress_next has something; -1: gone */
 
-/* Adds an event to what the result shows: counts, and the denials. */
+/* What the result shows of an event: it is counted, and a denial is listed. */
 struct outcome;
 void egress_count(const struct egress_event *ev, struct outcome *o);
+void egress_denial(const struct egress_event *ev, struct outcome *o);
+
+enum { EGRESS_REASON_SIZE = 640 };
+void egress_reason_text(const struct egress_event *ev, char *out, size_t n);
 
 enum egress_news { EGRESS_QUIET, EGRESS_NEWS, EGRESS_GONE };
 enum egress_news egress_next(struct egress *g, struct egress_event *ret);

@@ -127,7 +127,7 @@ enum field_type {
 enum { ON_NATIVE = 1, ON_NONE = 2, ON_BWRAP = 4, ON_DOCKER = 8, ON_SSH = 16 };
 
 /* Commands, as bits of `commands`. */
-enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4 };
+enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4, CMD_PROXY = 8 };
 
 struct field {
 	const char *flag;     /* without the dashes; NULL: configuration only */

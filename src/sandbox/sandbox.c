@@ -205,8 +205,8 @@ static void on_door(struct run *r)
 		case EGRESS_NEWS:
 			if (ev.kind == EGRESS_EVENT_FAILED)
 				lose_door(r, &ev);
-			else
-				egress_count(&ev, r->o);
+			egress_count(&ev, r->o);
+			egress_denial(&ev, r->o);
 			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
 				r->unrecorded = e;
 				r->backend->signal(r->job, SIGKILL);

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import ADDRESS, PROXY, Handler, Web, behind, configure, context, denials, python, root, leaf  # noqa: E402
-from harness import brig, main, scratch, test, workspace  # noqa: E402
+from door import ADDRESS, PROXY, Handler, Web, behind, configure, denials, leaf, python  # noqa: E402
+from harness import brig, main, scratch, start_brig, test  # noqa: E402
 
 NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u",
             "all_proxy")
@@ -179,6 +179,24 @@ def the_authority_is_in_the_systems_own_bundle_beside_the_hosts_roots():
                "touch $SSL_CERT_FILE 2>/dev/null && echo writable")
     host = pathlib.Path("/etc/ssl/certs/ca-certificates.crt").read_text().count("BEGIN")
     assert r["stdout"] == f"{host + 1}\n", r
+
+
+@test
+def the_door_alone_is_a_proxy_for_those_who_ask():
+    with Web("api.test") as web:
+        p = start_brig("proxy", "--config", configure(web), "--port", "0", scratch() / "authority.pem")
+        try:
+            url = p.stdout.readline().decode().strip()
+            for proxy in (url, url.replace("http", "socks5h")):
+                curl = ["curl", "-sS", "-x", proxy, "--cacert", scratch() / "authority.pem"]
+                assert subprocess.run([*curl, "https://api.test/"], stdout=subprocess.PIPE, check=True).stdout == b"hello\n"
+                assert subprocess.run([*curl, "https://closed.test/"], stderr=subprocess.DEVNULL, check=False).returncode != 0
+            assert len(web.seen) == 2
+        finally:
+            p.terminate()
+            errors = p.communicate()[1].decode()
+        assert p.returncode == 0 and errors.count("Host not in allowlist: closed.test") == 2, errors
+        assert brig("audit", "list", "--json").text.count('"egress.allow"') == 2
 
 
 if __name__ == "__main__":

@@ -311,9 +311,26 @@ static int check_policy(const struct spec *s, struct err *e)
 	return 0;
 }
 
-static int check_egress(const struct spec *s, struct err *e)
+/* Whoever names a host wants to reach it: a list without a word on the network means the door. */
+static int imply_door(struct spec *s, struct err *e)
+{
+	if (s->network == NETWORK_PROXY || !spec_wrote(s, FIELD_EGRESS_ALLOW))
+		return 0;
+	if (!spec_wrote(s, FIELD_NETWORK) && s->network == NETWORK_NONE)
+		s->network = NETWORK_PROXY;
+	else if (s->origin[FIELD_EGRESS_ALLOW] == ORIGIN_FLAG)
+		return err_set(e, ERR_USAGE, EINVAL, "--allow says nothing under network '%s'",
+			       fields[FIELD_NETWORK].words[s->network]),
+		       err_hint(e, "use --network proxy");
+	return 0;
+}
+
+static int check_egress(struct spec *s, struct err *e)
 {
 	struct rule r;
+
+	if (imply_door(s, e) < 0)
+		return -e->code;
 
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||

@@ -73,6 +73,10 @@ def the_flag_allow_opens_a_host_and_an_empty_list_none():
         assert denials(behind(config, "curl", "-sS", "https://api.test/")) == [("api.test:443", "not-allowed")]
         r = brig("run", "--config", config, "--allow", "api.test", "--", "curl", "-sS", "https://api.test/")
         assert r.text == "hello\n", r.errors
+    r = brig("run", "--json", "--allow", "api.test", "--", "cat", "/etc/resolv.conf")
+    assert r.json["isolation"]["network"] == "proxy" and "nameserver" in r.json["stdout"]
+    r = brig("run", "--network", "none", "--allow", "api.test", "--", "true")
+    assert r.status == 125 and "--network proxy" in r.errors, r.errors
 
 
 class GitHandler(Handler):

@@ -10,7 +10,6 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "egress/coding.h"
 #include "egress/worker.h"
 
 #define SECOND ((uint64_t)1000 * 1000)
@@ -88,6 +87,7 @@ void exchange_done(struct session *s)
 	buf_done(&x->head);
 	x->scan_up = scan_close(x->scan_up);
 	x->scan_down = scan_close(x->scan_down);
+	x->decoder = decoder_free(x->decoder);
 	x->scrub = scrub_close(x->scrub);
 }
 
@@ -226,29 +226,27 @@ static bool judge(struct session *s, const struct http1_request *q, const struct
 	       verdict_deny(&x->v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
 }
 
-static bool open_scan(struct session *s)
+/* A coded body is scanned as what it says; one that the door cannot read only where nobody wants
+ * to be strict. */
+static bool open_scan(struct session *s, const struct http1_request *q)
 {
+	struct exchange *x = &s->x;
+	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
+	struct codings c = { 0 };
 	struct err e = { 0 };
 
-	return !s->k->scanner || !s->x.has_body ||
-	       scan_open(s->k->scanner, SCAN_OUT, &s->x.scan_up, &e) == 0 ||
-	       verdict_deny(&s->x.v, EGRESS_INTERNAL, NULL, "%s", e.what);
-}
-
-/* A coded request body is one the scan could not read. */
-static bool body_readable(struct session *s, const struct http1_request *q)
-{
-	struct codings c;
-	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
-
-	if (!s->k->scanner || !n || !s->k->plan->leaks.strict)
+	if (!s->k->scanner || !x->has_body)
 		return true;
-	if (n == 1 &&
-	    coding_parse(etext(http1_only(q->fields, q->n_fields, "Content-Encoding")), &c) == 0 &&
-	    c.n == 0)
-		return true;
-	return verdict_deny(&s->x.v, EGRESS_LEAK, "send the body without Content-Encoding",
-			    "a coded request body cannot be scanned");
+	if (n > 1 ||
+	    (n &&
+	     coding_parse(etext(http1_only(q->fields, q->n_fields, "Content-Encoding")), &c) < 0))
+		return !s->k->plan->leaks.strict ||
+		       verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
+				    "a request body in this content coding cannot be scanned");
+	if (scan_open(s->k->scanner, SCAN_OUT, &x->scan_up, &e) < 0 ||
+	    (c.n && decoder_new(&c, &x->decoder, &e) < 0))
+		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL, "%s", e.what);
+	return true;
 }
 
 static void begin(struct session *s, const struct http1_request *q)
@@ -287,7 +285,7 @@ void exchange_begin(struct session *s, const struct http1_request *q, size_t hea
 		session_deny(s, &s->x.v, q->method);
 		return;
 	}
-	if (!judge(s, q, &e) || !body_readable(s, q) || !open_scan(s)) {
+	if (!judge(s, q, &e) || !open_scan(s, q)) {
 		session_deny(s, &s->x.v, q->method);
 		return;
 	}
@@ -333,15 +331,54 @@ static void stop(struct session *s, const struct egress_verdict *why)
 	}
 }
 
+struct decoded {
+	struct session *s;
+	struct egress_verdict *v;
+};
+
+static int scan_decoded(void *context, char *p, size_t n, struct err *e)
+{
+	struct decoded *d = context;
+	struct scan_release ignored;
+
+	(void)e;
+	return scan_feed(d->s->x.scan_up, p, n, false, &ignored, d->v) ? 0 : -EPERM;
+}
+
+/* Nothing can be taken out of a coded body: what would be redacted passes as it is, what is blocked
+ * is blocked. */
+static bool check_coded(struct session *s, const char *p, size_t n, bool last,
+			struct egress_verdict *v)
+{
+	struct decoded d = { .s = s, .v = v };
+	struct scan_release ignored;
+	struct err e = { 0 };
+	int r = decoder_feed(s->x.decoder, p, n, last, scan_decoded, &d, &e);
+
+	if (r == -EPERM)
+		return false;
+	if (r < 0)
+		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL,
+				    "the request's content coding is broken");
+	return !last || scan_feed(s->x.scan_up, NULL, 0, true, &ignored, v);
+}
+
+static bool check_up(struct session *s, const char *p, size_t n, bool last, struct scan_release *r,
+		     struct egress_verdict *v)
+{
+	if (s->x.decoder)
+		return check_coded(s, p, n, last, v);
+	/* The scan may redact in place: the bytes are the guest's link's own. */
+	return !s->x.scan_up || scan_feed(s->x.scan_up, (char *)(uintptr_t)p, n, last, r, v);
+}
+
 static bool send_up(struct session *s, const char *p, size_t n, bool last)
 {
 	struct exchange *x = &s->x;
 	struct scan_release r = { .data = egress_text(p, n) };
 	struct egress_verdict v = { 0 };
 
-	if (!rate_sent(s->k->rate, n, &v) ||
-	    /* The scan may redact in place: the bytes are the guest's link's own. */
-	    (x->scan_up && !scan_feed(x->scan_up, (char *)(uintptr_t)p, n, last, &r, &v))) {
+	if (!rate_sent(s->k->rate, n, &v) || !check_up(s, p, n, last, &r, &v)) {
 		stop(s, &v);
 		return false;
 	}

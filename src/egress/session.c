@@ -352,6 +352,12 @@ static bool hello(struct session *s)
 		alert(s);
 		return true;
 	}
+	/* A leaf for a name that is closed costs as much as any other. */
+	if (!rate_name(s->k->rate, &name, &v)) {
+		report_deny(s->k, &v, tls_text);
+		alert(s);
+		return true;
+	}
 	s->refused = v;
 	terminate(s, &name);
 	return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "egress/allow.h"
+#include "egress/coding.h"
 #include "egress/cred.h"
 #include "egress/event.h"
 #include "egress/mint.h"
@@ -119,6 +120,7 @@ struct exchange {
 	struct buf head; /* as sent upstream, for a second try */
 	struct http1_body up_body, down_body;
 	struct scan *scan_up, *scan_down;
+	struct decoder *decoder; /* of a coded request body: what is scanned is what it says */
 	struct scrub *scrub;
 	enum down_framing down;
 	enum http1_asked asked;

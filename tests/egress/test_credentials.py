@@ -88,9 +88,12 @@ put -d 'a={VALUE}' https://other.test/
 put -d 'a={encoded}' https://other.test/
 put -H 'X: {VALUE}' https://other.test/
 put 'https://other.test/?{VALUE}'
+printf '{VALUE}' | gzip | put -H 'Content-Encoding: gzip' --data-binary @- https://other.test/
+printf nothing | gzip | put -H 'Content-Encoding: gzip' --data-binary @- https://other.test/
+printf nothing | put -H 'Content-Encoding: gzip' --data-binary @- https://other.test/
 (head -c 300000 /dev/zero; printf %s {VALUE}; head -c 300000 /dev/zero) | put -T - https://other.test/""")
-        assert r["stdout"].split() == ["200"] + ["403"] * 5, r
-        assert VALUE not in str(other.seen) and len(other.seen) == 1, other.seen
+        assert r["stdout"].split() == ["200"] + ["403"] * 5 + ["200", "400", "403"], r
+        assert VALUE not in str(other.seen) and len(other.seen) == 2, other.seen
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import time
 
 import leaks
 import peers
+import readers
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -130,6 +131,31 @@ def config(bench):
     bench.add_timed("brig version", none)
     bench.add_timed("brig config check", figures["brig config check"], none, "brig version")
     bench.note(f"target: under 1 ms more than brig version; {len(ROLE)} bytes of role")
+
+
+def telemetry(bench):
+    """What metrics and a trace add to a run; the collector is one that refuses."""
+    if not bench.brig:
+        return
+    for who in bench.people:
+        bench.head(f"`true` with metrics and traces as {_title(who)}")
+        file = f"metrics.textfile={who.base}/state/brig.prom"
+        trace = ["OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT=100"]
+        plain = bench.brig_run("--", "true")
+        figures = bench.measure(
+            who,
+            [
+                Candidate("brig run", ["/usr/bin/env", "X=1", *plain]),
+                Candidate("with metrics", ["/usr/bin/env", "X=1", *bench.brig_run("--set", file, "--", "true")]),
+                Candidate("with a trace", ["/usr/bin/env", *trace, *plain]),
+            ],
+            bench.count(300, 40),
+            warmup=10,
+        )
+        base = figures.get("brig run")
+        for name, f in figures.items():
+            limit = {"with metrics": 1.1, "with a trace": 1.4}.get(name) if base else None
+            bench.add_timed(name, f, base if f is not base else None, "brig run", limit)
 
 
 def steady(bench):
@@ -298,6 +324,55 @@ def throughput(bench):
                 bench.note(f"the record grew by {grown / n:.0f} bytes a run, {how} ({who.name})")
 
 
+def record(bench):
+    """What the record costs a run, and what it can take."""
+    tool = bench.build.resolve() / "bench-record"
+    if not bench.brig or not tool.exists():
+        bench.note("the record is left out: no brig or no bench-record in the build folder")
+        return
+    ready = bench.tools / "bench-record"
+    shutil.copy2(tool, ready)
+    for who in bench.people:
+        bench.head(f"a run with and without its record, as {_title(who)}")
+        cases = [_brig(bench, "brig run --no-audit", "--no-audit", "--", "true"), _brig(bench, "brig run", "--", "true")]
+        figures = bench.measure(who, cases, bench.count(1000, 100), warmup=10)
+        without, recorded = figures.get("brig run --no-audit"), figures.get("brig run")
+        if without and recorded:
+            bench.add_timed("brig run --no-audit", without)
+            bench.add_timed("brig run", recorded, without, "--no-audit")
+            more = (recorded["p50"] - without["p50"]) / 1e6
+            bench.add(Row("recording adds", recorded["n"], rate=more, unit="ms", target="< 0.1", ok=more < 0.1))
+    _record_rates(bench, bench.person, ready)
+
+
+def _record_rates(bench, who, tool):
+    bench.head(f"the record, as {_title(who)}")
+
+    def ask(*words):
+        done = bench.run_as(who, [tool, *words], timeout=300)
+        if done.returncode != 0:
+            bench.note(f"bench-record {words[0]}: {done.stderr.strip()[-200:]}")
+        return [float(v) for v in done.stdout.split()] if done.returncode == 0 else None
+
+    def judge(name, figures, unit, least=None, most=None, n=1):
+        if figures:
+            value = figures[-1]
+            bench.add(Row(name, n, rate=value, unit=unit, target=f">= {least:,}" if least else f"< {most}",
+                          ok=value >= least if least else value < most, raw={"figures": figures}))
+
+    seconds = bench.count(5, 1)
+    judge("acknowledged, one writer", ask("rate", who.base / "rate", seconds, "none"), "/s", least=100000)
+    judge("durable, one writer", ask("rate", who.base / "durable", seconds, "full"), "/s", least=20000)
+    rounds = bench.count(50, 5)
+    waits = ask("oneshot", who.base / "oneshot", 64, rounds)
+    judge("64 writers at once, p99 wait", [v / 1000 for v in waits] if waits else None, "ms", most=5, n=64 * rounds)
+    many = bench.count(1000000, 100000)
+    if ask("fill", who.base / "million", many) is not None:
+        checked = ask("verify", who.base / "million")
+        judge(f"verify {many:,} records", checked[:1] if checked else None, "s", most=3)
+    shutil.rmtree(who.base / "million", ignore_errors=True)
+
+
 def _rate_row(name, f, floor):
     row = timed_row(name, f)
     row.rate, row.unit = f["n"] / (f["elapsed"] / 1e9), "/s"
@@ -422,7 +497,8 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, size, config, steady, throughput, memory, output)}
+GROUPS = {f.__name__: f for f in (start, size, config, telemetry, steady, throughput, memory, output, record)}
+GROUPS["queries"] = readers.queries
 
 
 def write_json(bench, facts, path):

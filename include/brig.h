@@ -96,7 +96,8 @@ BRIG_API void brig_request_stdio(brig_request *q, int in, int out, int err);
 typedef void brig_output_fn(void *arg, int stream, const char *data, size_t n);
 BRIG_API void brig_request_on_output(brig_request *q, brig_output_fn *fn, void *arg);
 
-/* What the user should know before the command starts, e.g. that it runs outside a sandbox. */
+/* What the user should know, e.g. that the command runs outside a sandbox; after the run, that its
+ * metrics could not be written. */
 typedef void brig_note_fn(void *arg, const char *text);
 BRIG_API void brig_request_on_note(brig_request *q, brig_note_fn *fn, void *arg);
 

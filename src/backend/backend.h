@@ -33,6 +33,10 @@ struct job_want {
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
+	/* For a backend with `permits`, or NULL: called once by start, while the sandbox sets
+	 * itself up. The command begins only after it has returned 0; its error is start's own. */
+	int (*permit)(void *arg, struct err *e);
+	void *permit_arg;
 };
 
 /* What a running job told. */
@@ -46,9 +50,11 @@ struct backend {
 	const char *name;
 	enum backend_kind kind;
 	unsigned bit; /* in field.honoured */
+	bool permits; /* start asks job_want.permit; else the conductor asks before start */
 
-	/* Can it work here, tried with the layout of a real run? Fills what it would give. */
-	int (*probe)(struct isolation *ret, struct err *e);
+	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
+	 * says where (a host, an engine); NULL: all defaults. */
+	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
 	 * before the start: NULL-terminated, borrowed from the plan. */
@@ -70,12 +76,31 @@ struct backend {
 	void (*finish)(struct backend_job *j, struct outcome *o);
 };
 
-extern const struct backend backend_native, backend_none;
+extern const struct backend backend_native, backend_bwrap, backend_none;
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */
 void backends_tidy(void);
 
+/* A backend that `auto` did not take, and why. */
+struct passed_over {
+	const struct backend *backend;
+	struct err why;
+};
+
+enum { PASSED_OVER_MAX = 4 };
+
+struct backend_choice {
+	const struct backend *backend;
+	struct passed_over passed[PASSED_OVER_MAX];
+	size_t passed_count;
+};
+
 /* The backend for a spec: the one named, or the first of auto's that can honour all that was
- * written. Refuses settings the backend cannot honour, naming one that can. */
-int backend_choose(const struct spec *s, const struct backend **ret, struct err *e);
+ * written and, where there is reason to doubt it, is seen to work. Refuses settings the backend
+ * cannot honour, naming one that can. *ret is filled as far as it goes even on an error. */
+int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e);
+
+/* All there are, NULL-terminated; those that auto considers, in its order. */
+extern const struct backend *const backends_all[], *const backends_auto[];
+const struct backend *backend_by_kind(enum backend_kind kind); /* NULL: not in this version */

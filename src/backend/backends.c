@@ -1,23 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
+#include "backend/bwrap/bwrap.h"
+#include "backend/kit/job.h"
 #include "backend/kit/journal.h"
 
-static const struct backend *const all[] = { &backend_native, &backend_none };
+const struct backend *const backends_all[] = {
+	&backend_native,
+	&backend_bwrap,
+	&backend_none,
+	NULL,
+};
 
-static const struct backend *by_kind(enum backend_kind kind)
+/* Each of them is a sandbox: none is weaker than what was asked for. */
+const struct backend *const backends_auto[] = {
+	&backend_native,
+	&backend_bwrap,
+	NULL,
+};
+
+const struct backend *backend_by_kind(enum backend_kind kind)
 {
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if (all[i]->kind == kind)
-			return all[i];
+	for (const struct backend *const *b = backends_all; *b; b++)
+		if ((*b)->kind == kind)
+			return *b;
 	return NULL;
 }
 
 static const char *one_that_honours(const struct field *f)
 {
-	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if (f->honoured & all[i]->bit)
-			return all[i]->name;
+	for (const struct backend *const *b = backends_all; *b; b++)
+		if (f->honoured & (*b)->bit)
+			return (*b)->name;
 	return NULL;
 }
 
@@ -40,7 +54,7 @@ static int check_honoured(const struct spec *s, const struct backend *b, struct 
 		return able ? err_hint(e, "backend '%s' can", able)
 			    : err_hint(e, "no backend in this version of brig can");
 	}
-	return 0;
+	return b->kind == BACKEND_BWRAP ? bwrap_honours(s, e) : 0;
 }
 
 static int check_later(const struct spec *s, struct err *e)
@@ -77,22 +91,76 @@ static int check_host_run(const struct spec *s, struct err *e)
 			s->argv && s->argv[0] ? s->argv[0] : "COMMAND");
 }
 
-int backend_choose(const struct spec *s, const struct backend **ret, struct err *e)
+static void pass_over(struct backend_choice *c, const struct backend *b, const struct err *e)
 {
-	bool host = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
-	enum backend_kind kind = host                         ? BACKEND_NONE
-				 : s->backend == BACKEND_AUTO ? BACKEND_NATIVE
-							      : s->backend;
-	const struct backend *b = by_kind(kind);
+	if (c->passed_count < PASSED_OVER_MAX)
+		c->passed[c->passed_count++] = (struct passed_over){ .backend = b, .why = *e };
+}
 
-	if (!b)
+/* A trial takes as long as a run: native gets one only where something speaks against it. */
+static int usable(const struct spec *s, const struct backend *b, struct err *e)
+{
+	struct isolation unused;
+
+	if (b->kind == BACKEND_NATIVE && !box_doubtful())
+		return 0;
+	return b->probe(s, &unused, e);
+}
+
+/* The last one able is taken untried: whatever stops it says so itself. */
+static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
+{
+	const struct backend *able[PASSED_OVER_MAX];
+	struct err first = { 0 };
+	size_t n = 0;
+
+	for (const struct backend *const *b = backends_auto; *b; b++) {
+		struct err why = { 0 };
+
+		if (check_honoured(s, *b, &why) == 0) {
+			able[n++] = *b;
+			continue;
+		}
+		pass_over(c, *b, &why);
+		if (!first.code)
+			first = why;
+	}
+	for (size_t i = 0; i < n && !c->backend; i++) {
+		struct err why = { 0 };
+
+		if (i + 1 == n || usable(s, able[i], &why) == 0)
+			c->backend = able[i];
+		else
+			pass_over(c, able[i], &why);
+	}
+	if (c->backend)
+		return 0;
+	*e = first;
+	return -e->code;
+}
+
+static int choose_named(const struct spec *s, enum backend_kind kind, struct backend_choice *c,
+			struct err *e)
+{
+	c->backend = backend_by_kind(kind);
+	if (!c->backend)
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 			       "backend '%s' is not in this version of brig",
 			       fields[FIELD_BACKEND].words[s->backend]),
 		       err_hint(e, "use --backend native");
-	if ((!host && check_later(s, e) < 0) || (host && check_host_run(s, e) < 0) ||
-	    check_honoured(s, b, e) < 0)
+	return check_honoured(s, c->backend, e);
+}
+
+int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e)
+{
+	bool host = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+
+	*ret = (struct backend_choice){ 0 };
+	if (!host && !backend_by_kind(s->backend) && s->backend != BACKEND_AUTO)
+		return choose_named(s, s->backend, ret, e);
+	if (host ? check_host_run(s, e) < 0 : check_later(s, e) < 0)
 		return -e->code;
-	*ret = b;
-	return 0;
+	if (!host && s->backend == BACKEND_AUTO)
+		return choose_auto(s, ret, e);
+	return choose_named(s, host ? BACKEND_NONE : s->backend, ret, e);
 }

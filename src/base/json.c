@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -58,6 +59,20 @@ void json_object(struct json *j)
 void json_object_end(struct json *j)
 {
 	close_level(j, '}');
+}
+
+void json_reopen(struct json *j)
+{
+	struct buf *b = j->out;
+
+	j->depth++;
+	if (b->failed || !b->len)
+		return;
+	assert(b->data[b->len - 1] == '}');
+	for (b->len--; b->data[b->len - 1] == ' ' || b->data[b->len - 1] == '\n';)
+		b->len--;
+	b->data[b->len] = '\0';
+	j->fresh = b->data[b->len - 1] == '{';
 }
 
 void json_array(struct json *j)

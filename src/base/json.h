@@ -22,6 +22,7 @@ struct json {
 void json_init(struct json *j, struct buf *out, bool pretty);
 void json_object(struct json *j);
 void json_object_end(struct json *j);
+void json_reopen(struct json *j); /* the object just ended takes more members; end it again */
 void json_array(struct json *j);
 void json_array_end(struct json *j);
 void json_key(struct json *j, const char *key);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sha256.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-static const uint32_t k[64] = {
+#include "base/sha256_block.h"
+
+const uint32_t sha256_k[64] = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
 	0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe,
 	0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f,
@@ -53,7 +56,7 @@ static void compress(uint32_t state[8], const unsigned char *block)
 	for (int i = 0; i < 64; i++) {
 		uint32_t e = v[4], a = v[0];
 		uint32_t one = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
-			       ((e & v[5]) ^ (~e & v[6])) + k[i] + w[i];
+			       ((e & v[5]) ^ (~e & v[6])) + sha256_k[i] + w[i];
 		uint32_t two = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +
 			       ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
 
@@ -63,6 +66,28 @@ static void compress(uint32_t state[8], const unsigned char *block)
 	}
 	for (int i = 0; i < 8; i++)
 		state[i] += v[i];
+}
+
+void sha256_blocks_portable(uint32_t state[8], const unsigned char *p, size_t blocks)
+{
+	for (; blocks; blocks--, p += 64)
+		compress(state, p);
+}
+
+/* Chosen at the first use and kept: asking the processor can cost more than hashing. Threads that
+ * choose at once choose the same. */
+static sha256_block_fn *chosen(void)
+{
+	static _Atomic(sha256_block_fn *) kept;
+	sha256_block_fn *fn = atomic_load_explicit(&kept, memory_order_relaxed);
+
+	if (fn)
+		return fn;
+	fn = sha256_blocks_hardware();
+	if (!fn)
+		fn = sha256_blocks_portable;
+	atomic_store_explicit(&kept, fn, memory_order_relaxed);
+	return fn;
 }
 
 void sha256_init(struct sha256 *h)
@@ -77,23 +102,23 @@ void sha256_init(struct sha256 *h)
 void sha256_add(struct sha256 *h, const void *p, size_t n)
 {
 	const unsigned char *in = p;
-	size_t have = h->length % sizeof(h->block);
+	size_t have = h->length % sizeof(h->block), whole;
+	sha256_block_fn *blocks = chosen();
 
 	h->length += n;
-	while (n) {
+	if (have) {
 		size_t room = sizeof(h->block) - have, take = n < room ? n : room;
 
-		if (take == sizeof(h->block)) {
-			compress(h->state, in);
-		} else {
-			memcpy(h->block + have, in, take);
-			if (have + take == sizeof(h->block))
-				compress(h->state, h->block);
-		}
-		have = (have + take) % sizeof(h->block);
+		memcpy(h->block + have, in, take);
 		in += take;
 		n -= take;
+		if (have + take < sizeof(h->block))
+			return;
+		blocks(h->state, h->block, 1);
 	}
+	whole = n / sizeof(h->block);
+	blocks(h->state, in, whole);
+	memcpy(h->block, in + whole * sizeof(h->block), n % sizeof(h->block));
 }
 
 void sha256_end(struct sha256 *h, unsigned char out[SHA256_SIZE])

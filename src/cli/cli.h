@@ -2,6 +2,7 @@
 /* cli/cli.h - the command table and what its commands share. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,13 +16,15 @@ struct command {
 	const char *about; /* more lines for its own --help; may be NULL */
 	unsigned fields;   /* CMD_* whose settings it takes; 0: none */
 	bool permute;      /* options may follow the positional argument */
+	/* Words it takes besides, for completion: one after another, NULL when there is none. */
+	const char *(*word)(size_t i);
 	/* argv[0] is the command's name. Returns the exit status. */
 	int (*run)(const struct command *c, int argc, char **argv);
 };
 
 extern const struct command *const commands[]; /* NULL-terminated */
 extern const struct command cmd_run, cmd_exec, cmd_plan, cmd_doctor, cmd_config, cmd_allow,
-	cmd_schema, cmd_completion, cmd_version, cmd_help;
+	cmd_audit, cmd_schema, cmd_completion, cmd_version, cmd_help;
 
 const struct command *command_by_name(const char *name);
 
@@ -31,11 +34,19 @@ const struct command *command_by_name(const char *name);
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
 		  struct err *e);
 
-/* All layers of settings below the flags, from where this process stands (cmd_config.c). */
+/* All layers of settings below the flags, from where this process stands (load.c). */
 int cli_load(struct spec *s, struct err *e);
+const char *cli_home(void); /* $HOME where it is a path; else NULL */
+int cli_here(char cwd[PATH_MAX], struct err *e);
 
 void help_print(void);
 void help_command(const struct command *c);
-void message_print(const char *head,
-		   const char *text); /* one line on stderr, control bytes replaced */
+
+/* As syslog numbers them. */
+enum priority { PRIORITY_ERROR = 3, PRIORITY_WARNING, PRIORITY_NOTICE, PRIORITY_INFO };
+
+/* One line on stderr, control bytes replaced. message_print knows the priority by the head: "hint"
+ * and "brig: note" have their own, anything else is an error. */
+void message_log(enum priority level, const char *head, const char *text);
+void message_print(const char *head, const char *text);
 void error_print(const struct err *e);

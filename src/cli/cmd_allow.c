@@ -8,7 +8,9 @@
 #include "cli/cli.h"
 #include "model/config.h"
 #include "model/paths.h"
+#include "base/sha256.h"
 #include "model/trust.h"
+#include "sandbox/recorder.h"
 
 struct asked {
 	const char *file;
@@ -52,6 +54,27 @@ static int find(struct spec *s, const struct asked *a, const char **ret, struct 
 		       err_hint(e, "name the file: brig allow FILE"));
 }
 
+/* On the record before it counts. The settings of the record are the user's own; a project's file
+ * that cannot be read yet is no reason against trusting it. */
+static int put_on_record(const char *action, const char *path, const struct buf *data,
+			 struct err *e)
+{
+	CLEANUP(spec) struct spec *s = spec_new(e);
+	unsigned char sum[SHA256_SIZE];
+	char hex[SHA256_HEX];
+	struct err unread = { 0 };
+	struct sha256 h;
+
+	if (!s)
+		return -e->code;
+	(void)cli_load(s, &unread);
+	sha256_init(&h);
+	sha256_add(&h, buf_str(data), data->len);
+	sha256_end(&h, sum);
+	sha256_hex(sum, hex);
+	return recorder_policy(s, action, path, data->len ? hex : NULL, e);
+}
+
 /* What does not parse is not trusted: whoever mends it later would change it anyway. */
 static int trust(struct spec *s, const char *path, struct err *e)
 {
@@ -71,6 +94,8 @@ static int trust(struct spec *s, const char *path, struct err *e)
 	if (config_slurp(path, &data, &st, e) < 0 ||
 	    config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) < 0)
 		return -e->code;
+	if (put_on_record("allow", path, &data, e) < 0)
+		return -e->code;
 	return trust_add(path, buf_str(&data), data.len, e);
 }
 
@@ -88,7 +113,9 @@ static int change(const struct asked *a, struct err *e)
 		(void)printf("%s: trusted as it stands; a change ends that\n", path);
 		return 0;
 	}
-	r = trust_remove(path, e);
+	r = put_on_record("revoke", path, &(struct buf){ 0 }, e);
+	if (r == 0)
+		r = trust_remove(path, e);
 	if (r >= 0)
 		(void)printf("%s: %s\n", path, r ? "no longer trusted" : "was not trusted");
 	return r < 0 ? r : 0;

@@ -12,6 +12,15 @@ static void words(const char *const *w)
 		(void)printf("%s%s", *w, w[1] ? " " : "");
 }
 
+/* The words of a command that has a table of its own. */
+static void own_words(const struct command *c, const char *before)
+{
+	const char *w;
+
+	for (size_t i = 0; (w = c->word(i)); i++)
+		(void)printf("%s%s", before, w);
+}
+
 static bool is_path(const struct field *f)
 {
 	return f->type == FIELD_T_PATH || f->type == FIELD_T_PATHS || f->type == FIELD_T_MOUNTS ||
@@ -44,6 +53,11 @@ static void bash(void)
 	}
 	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
 	for (const struct command *const *c = commands; *c; c++) {
+		if ((*c)->word) {
+			(void)printf("\t%s) COMPREPLY=($(compgen -W '--help", (*c)->name);
+			own_words(*c, " ");
+			(void)printf("' -- \"$cur\")) ;;\n");
+		}
 		if (!(*c)->fields)
 			continue;
 		(void)printf("\t%s) [[ $cur == -* ]] && COMPREPLY=($(compgen -W '--help --set",
@@ -79,6 +93,11 @@ static void zsh(void)
 	}
 	(void)printf("\t\t)\n\t\t_describe command names\n\t\treturn\n\tfi\n\tcase $words[2] in\n");
 	for (const struct command *const *c = commands; *c; c++) {
+		if ((*c)->word) {
+			(void)printf("\t%s) compadd -- --help", (*c)->name);
+			own_words(*c, " ");
+			(void)printf(" || _files ;;\n");
+		}
 		if (!(*c)->fields)
 			continue;
 		(void)printf("\t%s) _arguments '--help' '*--set=:setting:'", (*c)->name);
@@ -113,7 +132,14 @@ static void fish(void)
 		quoted((*c)->help);
 		(void)printf("'\n");
 	}
-	for (const struct command *const *c = commands; *c; c++)
+	for (const struct command *const *c = commands; *c; c++) {
+		if ((*c)->word) {
+			(void)printf(
+				"complete -c brig -n '__fish_seen_subcommand_from %s' -a '--help",
+				(*c)->name);
+			own_words(*c, " ");
+			(void)printf("'\n");
+		}
 		for (int i = 0; i < FIELD_COUNT && (*c)->fields; i++) {
 			const struct field *f = &fields[i];
 
@@ -130,6 +156,7 @@ static void fish(void)
 			quoted(f->help);
 			(void)printf("'\n");
 		}
+	}
 }
 
 static int completion(const struct command *c, int argc, char **argv)
@@ -148,8 +175,8 @@ static int completion(const struct command *c, int argc, char **argv)
 		help_command(c);
 		return 0;
 	}
-	(void)fprintf(stderr, "brig: completion: name one shell: bash, zsh or fish\n"
-			      "hint: source <(brig completion bash)\n");
+	message_print("brig", "completion: name one shell: bash, zsh or fish");
+	message_print("hint", "source <(brig completion bash)");
 	return EXIT_BRIG;
 }
 

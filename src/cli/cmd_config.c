@@ -15,28 +15,6 @@
 
 #define TEXT_MAX ((size_t)32 << 20)
 
-static const char *home(void)
-{
-	const char *h = getenv("HOME");
-
-	return h && h[0] == '/' ? h : NULL;
-}
-
-static int here(char cwd[PATH_MAX], struct err *e)
-{
-	if (!getcwd(cwd, PATH_MAX) || cwd[0] != '/')
-		return err_sys(e, "the current folder is gone");
-	return 0;
-}
-
-int cli_load(struct spec *s, struct err *e)
-{
-	char cwd[PATH_MAX];
-	struct config_place at = { .cwd = cwd, .home = home(), .environ = environ };
-
-	return here(cwd, e) < 0 ? -e->code : config_load(s, &at, e);
-}
-
 /* --- what the subcommands take --- */
 
 struct asked {
@@ -120,14 +98,14 @@ static size_t settings(const struct spec *s)
 static int check_file(struct spec *s, const struct asked *a, enum dialect *was, struct err *e)
 {
 	char cwd[PATH_MAX];
-	struct place at = { .cwd = cwd, .home = home() };
+	struct place at = { .cwd = cwd, .home = cli_home() };
 	struct source src = {
 		.name = a->file, .home = at.home, .origin = ORIGIN_FILE, .trusted = true
 	};
 	enum dialect named = DIALECT_COUNT;
 	const char *full, *slash;
 
-	if (here(cwd, e) < 0 || (a->dialect && dialect_by_name(a->dialect, &named, e) < 0) ||
+	if (cli_here(cwd, e) < 0 || (a->dialect && dialect_by_name(a->dialect, &named, e) < 0) ||
 	    path_resolve(s->arena, &at, a->file, &full, e) < 0)
 		return -e->code;
 	slash = strrchr(full, '/');
@@ -179,9 +157,9 @@ static int check(const struct asked *a, struct err *e)
 static int resolve(struct spec *s, const struct asked *a, struct err *e)
 {
 	char cwd[PATH_MAX];
-	struct place at = { .cwd = cwd, .home = home() };
+	struct place at = { .cwd = cwd, .home = cli_home() };
 
-	if (here(cwd, e) < 0 ||
+	if (cli_here(cwd, e) < 0 ||
 	    (a->file && spec_set(s, FIELD_CONFIG, a->file, ORIGIN_FLAG, e) < 0) ||
 	    (a->dialect && spec_set(s, FIELD_DIALECT, a->dialect, ORIGIN_FLAG, e) < 0) ||
 	    cli_load(s, e) < 0)

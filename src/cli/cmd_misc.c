@@ -10,12 +10,15 @@
 
 static int asked_help(const struct command *c, int argc, char **argv)
 {
+	struct err e = { 0 };
+
 	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
 		help_command(c);
 		return 0;
 	}
 	if (argc > 1) {
-		(void)fprintf(stderr, "brig: %s takes no '%s'\n", c->name, argv[1]);
+		(void)err_set(&e, ERR_USAGE, EINVAL, "%s takes no '%.100s'", c->name, argv[1]);
+		error_print(&e);
 		return EXIT_BRIG;
 	}
 	return -1;

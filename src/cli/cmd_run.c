@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "sandbox/manager.h"
+#include "sandbox/recorder.h"
 
 struct ctx {
 	brig_manager *manager;
@@ -101,29 +102,31 @@ static int prepare(const struct command *c, struct spec *s, int argc, char **arg
 
 static void say_limit(const struct outcome *o, const struct spec *s)
 {
-	char text[32];
+	char text[32], said[128];
 
 	switch (o->kind) {
 	case OUTCOME_TIMEOUT:
 		num_duration_text(s->limits.timeout, text, sizeof(text));
-		(void)fprintf(stderr,
-			      "brig: Command timed out: it ran for %s\n"
-			      "hint: raise the limit with --timeout, or see whether it waits for "
-			      "something\n",
-			      text);
+		(void)snprintf(said, sizeof(said), "Command timed out: it ran for %s", text);
+		message_log(PRIORITY_WARNING, "brig", said);
+		message_print(
+			"hint",
+			"raise the limit with --timeout, or see whether it waits for something");
 		break;
 	case OUTCOME_OOM:
 		num_size_text(s->limits.memory, text, sizeof(text));
-		(void)fprintf(stderr,
-			      "brig: out of memory: the run used more than %s\nhint: raise it with "
-			      "--memory\n",
-			      text);
+		(void)snprintf(said, sizeof(said), "out of memory: the run used more than %s",
+			       text);
+		message_log(PRIORITY_WARNING, "brig", said);
+		message_print("hint", "raise it with --memory");
 		break;
 	case OUTCOME_LIMIT:
-		(void)fprintf(stderr,
-			      "brig: the run went over its limit of %s\nhint: raise it with --%s\n",
-			      o->limits_hit & (1U << LIMIT_DISK) ? "disk writes" : "processes",
-			      o->limits_hit & (1U << LIMIT_DISK) ? "disk" : "pids");
+		message_log(PRIORITY_WARNING, "brig",
+			    o->limits_hit & (1U << LIMIT_DISK)
+				    ? "the run went over its limit of disk writes"
+				    : "the run went over its limit of processes");
+		message_print("hint", o->limits_hit & (1U << LIMIT_DISK) ? "raise it with --disk"
+									 : "raise it with --pids");
 		break;
 	default:
 		break;
@@ -143,10 +146,10 @@ static void say(const struct outcome *o, const struct spec *s)
 		char text[1024];
 
 		(void)snprintf(text, sizeof(text), "%s '%s': %s", d->kind, d->target, d->reason);
-		message_print("brig", text);
+		message_log(PRIORITY_WARNING, "brig", text);
 	}
 	if (!s->json && (o->out.truncated || o->err.truncated))
-		(void)fprintf(stderr, "brig: output was cut at the output limit\n");
+		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }
 
 static void on_note(void *arg, const char *text)
@@ -229,7 +232,7 @@ static void say_notes(struct spec *s)
 static int run(const struct command *c, int argc, char **argv)
 {
 	struct ctx x = { 0 };
-	struct err e = { 0 };
+	struct err e = { 0 }, unrecorded = { 0 }; /* it is refused with or without a record */
 	bool json = wants_json(argc, argv);
 	int r = ctx_init(&x, &e);
 
@@ -237,6 +240,8 @@ static int run(const struct command *c, int argc, char **argv)
 		r = prepare(c, request_spec(x.request), argc, argv, &e);
 	if (r == 0)
 		say_notes(request_spec(x.request));
+	if (r < 0 && x.request && c != &cmd_plan)
+		(void)recorder_refused(request_spec(x.request), c->name, &e, &unrecorded);
 	if (r < 0)
 		r = refused(&e, json);
 	else if (r > 0)

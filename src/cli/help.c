@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/help.c - what people read: help from the tables, errors in one form. */
+/* cli/help.c - help, from the tables. */
 #include <stdio.h>
-#include <string.h>
 
-#include "base/str.h"
 #include "cli/cli.h"
 
 #define COLUMN 34
@@ -52,32 +50,4 @@ void help_print(void)
 	for (const struct command *const *c = commands; *c; c++)
 		(void)printf("  brig %-11s %s\n", (*c)->name, (*c)->help);
 	(void)printf("\n`brig COMMAND --help` says more.\n");
-}
-
-/* Names in a message may have been chosen inside the sandbox, or quoted from a file: no control
- * byte of theirs gets out, and nothing that is not UTF-8. */
-void message_print(const char *head, const char *text)
-{
-	size_t n = strlen(text), len;
-
-	(void)fprintf(stderr, "%s: ", head);
-	for (; n; text += len, n -= len) {
-		unsigned char c = (unsigned char)*text;
-		bool c1 = c == 0xc2 && (unsigned char)text[1] < 0xa0;
-
-		len = utf8_len(text, n);
-		if (len && c >= 0x20 && c != 0x7f && !c1)
-			(void)fwrite(text, 1, len, stderr);
-		else
-			(void)fputc('?', stderr);
-		len = len ? len : 1;
-	}
-	(void)fputc('\n', stderr);
-}
-
-void error_print(const struct err *e)
-{
-	message_print("brig", e->what);
-	if (e->hint[0])
-		message_print("hint", e->hint);
 }

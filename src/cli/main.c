@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/main.c - brig: finds the command and runs it. */
-#include <stdio.h>
-
 #include "base/fd.h"
+#include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "sandbox/manager.h"
 
-const struct command *const commands[] = { &cmd_run,     &cmd_exec,  &cmd_plan,   &cmd_doctor,
-					   &cmd_config,  &cmd_allow, &cmd_schema, &cmd_completion,
-					   &cmd_version, &cmd_help,  NULL };
+const struct command *const commands[] = { &cmd_run,        &cmd_exec,    &cmd_plan,  &cmd_doctor,
+					   &cmd_config,     &cmd_allow,   &cmd_audit, &cmd_schema,
+					   &cmd_completion, &cmd_version, &cmd_help,  NULL };
 
 const struct command *command_by_name(const char *name)
 {
@@ -22,26 +22,35 @@ static int unknown_command(const char *name)
 {
 	const char *names[16];
 	const char *near;
+	struct err e = { 0 };
 	size_t n = 0;
 
 	for (const struct command *const *c = commands; *c && n < ARRAY_LEN(names) - 1; c++)
 		names[n++] = (*c)->name;
 	names[n] = NULL;
 	near = str_nearest(name, names);
-	(void)fprintf(stderr, "brig: unknown command '%.100s'\n", name);
+	(void)err_set(&e, ERR_USAGE, EINVAL, "unknown command '%.100s'", name);
 	if (near)
-		(void)fprintf(stderr, "hint: did you mean 'brig %s'?\n", near);
+		(void)err_hint(&e, "did you mean 'brig %s'?", near);
 	else
-		(void)fprintf(stderr,
-			      "hint: brig run -- %.60s ... runs it in a sandbox; brig help lists "
-			      "commands\n",
-			      name);
+		(void)err_hint(
+			&e, "brig run -- %.60s ... runs it in a sandbox; brig help lists commands",
+			name);
+	error_print(&e);
 	return EXIT_BRIG;
 }
+
+/* Tells the library that the running program is brig (backend/bwrap/program.c). */
+extern const char brig_is_this_program[];
+const char brig_is_this_program[] = "brig";
 
 int main(int argc, char **argv)
 {
 	const struct command *c;
+	uint64_t letter;
+
+	if (argc == 3 && str_eq(argv[1], "_inside") && num_count(argv[2], &letter) == 0)
+		sandbox_inside((int)letter);
 
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;

@@ -22,8 +22,8 @@
 
 #include "backend/kit/cgroup.h"
 #include "backend/kit/ids.h"
-#include "backend/native/job.h"
-#include "backend/native/landlock.h"
+#include "backend/kit/job.h"
+#include "backend/kit/landlock.h"
 #include "base/fd.h"
 #include "base/num.h"
 #include "base/state.h"
@@ -94,7 +94,7 @@ static bool under_filter(void)
 /* The backend knows the causes that are written somewhere; this adds the ones that are not. */
 static void explain(struct err *e)
 {
-	(void)native_explain(e);
+	(void)box_explain(e);
 	if (e->hint[0])
 		return;
 	if (e->code == ENOSPC || e->code == EUSERS)
@@ -166,7 +166,7 @@ static void explain_probe(struct machine *m)
 static bool sandbox_works(struct machine *m)
 {
 	if (!m->probed) {
-		m->works = backend_native.probe(&m->isolation, &m->trouble) == 0;
+		m->works = backend_native.probe(NULL, &m->isolation, &m->trouble) == 0;
 		m->probed = true;
 		if (!m->works)
 			explain_probe(m);

@@ -254,9 +254,11 @@ static int read_project(struct spec *s, const struct config_place *at, const cha
 	    folder_of(s->arena, path, &src.folder, e) < 0)
 		return -e->code;
 	src.trusted = trust_has(path, buf_str(&data), data.len);
-	if (config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) < 0)
-		return -e->code;
-	return src.trusted ? 0 : tighten_check(&before, s, path, e);
+	if (config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) == 0 &&
+	    (src.trusted || tighten_check(&before, s, path, e) == 0))
+		return 0;
+	s->audit = before.audit; /* a refused file has no say in whether that is recorded */
+	return -e->code;
 }
 
 int config_find_project(struct spec *s, const struct config_place *at, const char **ret,

@@ -87,6 +87,19 @@ void outcome_deny(struct outcome *o, const char *kind, const char *target, const
 		*slot = d;
 }
 
+void outcome_pass(struct outcome *o, const char *backend, const char *reason)
+{
+	struct passed p = { .backend = arena_strdup(o->arena, backend),
+			    .reason = arena_strdup(o->arena, reason) };
+	struct passed *slot;
+
+	if (!p.backend || !p.reason)
+		return;
+	slot = ARENA_PUSH(o->arena, o->passed, o->passed_count);
+	if (slot)
+		*slot = p;
+}
+
 void outcome_hit(struct outcome *o, enum limit l)
 {
 	o->limits_hit |= 1U << l;
@@ -168,6 +181,15 @@ static void lists_json(const struct outcome *o, struct json *j)
 		json_kstr(j, "kind", o->denials[i].kind);
 		json_kstr(j, "target", o->denials[i].target);
 		json_kstr(j, "reason", o->denials[i].reason);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_key(j, "passed_over");
+	json_array(j);
+	for (size_t i = 0; i < o->passed_count; i++) {
+		json_object(j);
+		json_kstr(j, "backend", o->passed[i].backend);
+		json_kstr(j, "reason", o->passed[i].reason);
 		json_object_end(j);
 	}
 	json_array_end(j);

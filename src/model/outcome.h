@@ -64,25 +64,39 @@ struct denial {
 	const char *kind, *target, *reason;
 };
 
+/* A backend that `auto` did not take. */
+struct passed {
+	const char *backend, *reason;
+};
+
 struct stream {
 	struct buf data; /* kept bytes, whole characters */
 	uint64_t bytes;  /* all that was written */
 	bool truncated;
 };
 
+/* When a run went from one state to the next (base/clock.h); 0: it never did. */
+struct phases {
+	uint64_t planned, started, ended;
+};
+
 struct outcome {
 	struct arena *arena; /* owns the texts of denials */
 	char id[33];
 	enum outcome_kind kind;
-	bool started; /* the command itself began to run */
+	bool started;    /* the command itself began to run */
+	bool unrecorded; /* the record of it could not be written, or not all of it */
 	int exit_code, signal;
 	struct stream out, err, both;
 	uint64_t duration_us, setup_us;
+	struct phases phases;
 	const char *backend;
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;
 	size_t denial_count;
+	struct passed *passed; /* by `auto` */
+	size_t passed_count;
 	struct err error; /* of refused and failed */
 };
 
@@ -93,6 +107,7 @@ DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
 /* At most 64 are kept; a text that does not fit the arena is left out rather than failing the run.
  */
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);
+void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_hit(struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */

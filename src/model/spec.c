@@ -378,6 +378,7 @@ static const struct {
 	LIST(egress.resolve),
 	LIST(egress.roots),
 	LIST(leaks.rules),
+	LIST(audit.anchor),
 #undef LIST
 };
 

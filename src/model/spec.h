@@ -26,6 +26,8 @@ enum backend_kind {
 };
 enum network { NETWORK_NONE, NETWORK_PROXY, NETWORK_BRIDGE, NETWORK_HOST };
 enum profile { PROFILE_STRICT, PROFILE_DEFAULT, PROFILE_DEBUG };
+enum audit_sync { AUDIT_SYNC_NONE, AUDIT_SYNC_FULL };
+enum audit_on_error { AUDIT_REFUSE, AUDIT_END };
 enum workspace_mode { WORKSPACE_DIRECT, WORKSPACE_OVERLAY };
 
 /* Who wrote a setting; later ones win. A dialect's defaults are defaults, not requests. */
@@ -188,6 +190,17 @@ struct credentiallist {
 	size_t n;
 };
 
+struct audit_spec {
+	bool enabled, off; /* off: --no-audit */
+	bool argv;
+	const char *dir; /* absolute once spec_check has seen it; NULL: brig's own */
+	enum audit_sync sync;
+	enum audit_on_error on_error;
+	struct strlist anchor;
+	uint64_t max_age; /* milliseconds; 0: any */
+	uint64_t max_records;
+};
+
 struct spec {
 	struct arena *arena; /* owns every string below */
 	enum policy policy;
@@ -213,13 +226,15 @@ struct spec {
 	struct leak_spec leaks;
 	struct credentiallist credentials;
 	struct strlist use_credentials; /* --credential: these alone; none: all of them */
+	struct audit_spec audit;
 	struct strlist mount_roots, builtin_tools, command;
 	struct copylist copies;
 	struct companionlist companions;
 	struct envlist labels;
 	struct portlist ports;
-	uint64_t idle_ttl;    /* milliseconds */
-	struct strlist notes; /* what a reader wants said that is no error, one line each */
+	const char *metrics_textfile; /* NULL: none */
+	uint64_t idle_ttl;            /* milliseconds */
+	struct strlist notes;         /* what a reader wants said that is no error, one line each */
 
 	const char *config, *dialect; /* as given on the command line */
 	int dialect_used;   /* enum dialect of the --config file or the environment; 0: brig's */

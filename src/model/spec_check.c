@@ -257,6 +257,36 @@ static int check_env(const struct spec *s, struct err *e)
 	return 0;
 }
 
+static bool writable_inside(const struct spec *s, const char *path)
+{
+	if (s->policy != POLICY_READONLY && !s->private_workspace && !s->no_workspace &&
+	    path_under(path, s->workdir))
+		return true;
+	for (size_t i = 0; i < s->write.n; i++)
+		if (path_under(path, s->write.v[i]))
+			return true;
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (s->mounts.v[i].writable && path_under(path, s->mounts.v[i].source))
+			return true;
+	return false;
+}
+
+/* What brig writes itself must not be the command's to change, or to put a link in the place of. */
+static int check_metrics(struct spec *s, const struct place *at, struct err *e)
+{
+	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+
+	if (!s->metrics_textfile)
+		return 0;
+	if (path_resolve(s->arena, at, s->metrics_textfile, &s->metrics_textfile, e) < 0)
+		return blame(s, FIELD_METRICS_TEXTFILE, "metrics.textfile", e);
+	if (host_run || !writable_inside(s, s->metrics_textfile))
+		return 0;
+	return err_set(e, ERR_POLICY, EPERM, "metrics.textfile '%.200s' could be changed inside",
+		       s->metrics_textfile),
+	       err_hint(e, "choose a folder that the command cannot write to");
+}
+
 static int check_extra_args(const struct spec *s, struct err *e)
 {
 	enum extra_args_style style = s->dialect_used == DIALECT_INITRUNNER ? EXTRA_ARGS_INITRUNNER
@@ -292,6 +322,28 @@ static int check_egress(const struct spec *s, struct err *e)
 	return 0;
 }
 
+static int check_anchor(const struct spec *s, const char *name, struct err *e)
+{
+	if (name[0] == '/' || str_eq(name, "syslog") || str_starts_nocase(name, "https://") ||
+	    str_starts_nocase(name, "http://"))
+		return 0;
+	(void)err_set(e, ERR_CONFIG, EINVAL, "'%.100s' cannot take the head of the record", name);
+	(void)err_hint(e, "an absolute path, syslog, or an address with https://");
+	return blame(s, FIELD_AUDIT_ANCHOR, "audit.anchor", e);
+}
+
+static int check_audit(struct spec *s, const struct place *at, struct err *e)
+{
+	for (size_t i = 0; i < s->audit.anchor.n; i++)
+		if (check_anchor(s, s->audit.anchor.v[i], e) < 0)
+			return -e->code;
+	if (!s->audit.dir)
+		return 0;
+	return path_resolve(s->arena, at, s->audit.dir, &s->audit.dir, e) < 0
+		       ? blame(s, FIELD_AUDIT_DIR, "audit.dir", e)
+		       : 0;
+}
+
 int spec_check(struct spec *s, const struct place *at, struct err *e)
 {
 	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0 ||
@@ -307,7 +359,8 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (check_target(s, e) < 0 || check_workspace(s, at, e) < 0 || check_mounts(s, at, e) < 0)
 		return -e->code;
 	if (check_paths(s, at, &s->read, "read", e) < 0 ||
-	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0)
+	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0 ||
+	    check_audit(s, at, e) < 0)
 		return -e->code;
-	return check_duplicates(s, e);
+	return check_metrics(s, at, e) < 0 ? -e->code : check_duplicates(s, e);
 }

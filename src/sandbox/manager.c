@@ -8,8 +8,11 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "backend/bwrap/inside.h"
 #include "base/fd.h"
+#include "sandbox/recorder.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/telemetry.h"
 
 #define JSON_MAX ((size_t)3 << 30)
 #define PLAN_JSON_MAX ((size_t)64 << 20)
@@ -80,22 +83,27 @@ int brig_manager_set(brig_manager *m, const char *key, const char *value, struct
 
 int brig_manager_ready(brig_manager *m, struct brig_error *be)
 {
-	const struct backend *b;
+	struct backend_choice c;
 	struct isolation got;
 	struct err e = { 0 };
 
-	if (backend_choose(m->spec, &b, &e) < 0 || b->probe(&got, &e) < 0)
+	if (backend_choose(m->spec, &c, &e) < 0 || c.backend->probe(m->spec, &got, &e) < 0)
 		return fail(&e, be);
 	return 0;
 }
 
+_Noreturn void sandbox_inside(int letter)
+{
+	bwrap_inside(letter);
+}
+
 int spec_backend(const struct spec *s, const char **name, struct err *e)
 {
-	const struct backend *b;
+	struct backend_choice c;
 
-	if (backend_choose(s, &b, e) < 0)
+	if (backend_choose(s, &c, e) < 0)
 		return -e->code;
-	*name = b->name;
+	*name = c.backend->name;
 	return 0;
 }
 
@@ -306,6 +314,7 @@ int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
 	brig_result *r = calloc(1, sizeof(*r));
 	struct err e = { 0 };
 	CLEANUP(spec) struct spec *s = checked(q, &e);
+	struct telemetry t;
 
 	if (r)
 		r->o = outcome_new();
@@ -313,12 +322,18 @@ int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
 		free(r);
 		return err_nomem(&e), fail(&e, be);
 	}
+	telemetry_begin(&t, q->note, q->note_arg);
 	if (s) {
+		telemetry_pass(&t, s);
 		sandbox_run(s, &q->io, q->note, q->note_arg, r->o);
 	} else {
+		struct err unrecorded = { 0 };
+
 		r->o->kind = OUTCOME_REFUSED;
 		r->o->error = e;
+		(void)recorder_refused(q->spec, "run", &e, &unrecorded); /* refused anyway */
 	}
+	telemetry_end(&t, s ? s : q->spec, r->o);
 	*ret = r;
 	return r->o->error.code ? fail(&r->o->error, be) : 0;
 }

@@ -7,6 +7,9 @@
 #include "model/outcome.h"
 #include "model/spec.h"
 
+/* brig as the bwrap backend starts it inside a sandbox; see backend/bwrap/inside.h. */
+_Noreturn void sandbox_inside(int letter);
+
 struct spec *request_spec(brig_request *q);
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 

@@ -17,9 +17,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "sandbox/recorder.h"
 #include "sandbox/stream.h"
 
 #define GRACE_US (500 * 1000)
+/* How often a run under `audit.on_error: end` looks whether the record still takes its end. */
+#define RECORD_LOOK_US (1000 * 1000)
 #define KEEP_MAX ((size_t)1 << 30)
 
 struct run {
@@ -28,13 +31,16 @@ struct run {
 	const struct backend *backend;
 	struct backend_job *job;
 	struct outcome *o;
+	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct pump out, err;
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
+	uint64_t look_at;                    /* the same; 0: never */
 	uint64_t started, deadline, kill_at; /* microseconds; 0: none */
 	int events, alarm;                   /* of the job; borrowed */
 	int master;                          /* of the command's terminal; -1: none */
 	bool ended;
+	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
 static void make_id(char id[33])
@@ -118,12 +124,28 @@ static void on_signal(struct run *r)
 	}
 }
 
+/* The record cannot take more: the run ends here, because its policy says so. */
+static void look_at_record(struct run *r, uint64_t now)
+{
+	struct err e = { 0 };
+
+	if (!r->look_at || now < r->look_at)
+		return;
+	r->look_at = now + RECORD_LOOK_US;
+	if (recorder_ready(r->recorder, &e) == 0)
+		return;
+	r->look_at = 0;
+	r->unrecorded = e;
+	r->backend->signal(r->job, SIGKILL);
+}
+
 static void on_clock(struct run *r)
 {
 	uint64_t now = clock_us();
 
 	if (r->ended)
 		return;
+	look_at_record(r, now);
 	if (r->deadline && now >= r->deadline) {
 		r->deadline = 0;
 		end_as(r, OUTCOME_TIMEOUT, 0);
@@ -141,6 +163,8 @@ static int until_next(const struct run *r)
 
 	if (r->kill_at && (!at || r->kill_at < at))
 		at = r->kill_at;
+	if (r->look_at && (!at || r->look_at < at))
+		at = r->look_at;
 	if (r->ended || !at)
 		return -1;
 	if (at <= now)
@@ -152,7 +176,8 @@ static void on_event(struct run *r, bool alarm)
 {
 	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
 		return;
-	r->o->duration_us = clock_us() - r->started;
+	r->o->phases.ended = clock_us();
+	r->o->duration_us = r->o->phases.ended - r->started;
 	r->backend->finish(r->job, r->o);
 	r->job = NULL;
 	r->ended = true;
@@ -199,9 +224,20 @@ static void refuse(struct outcome *o, const struct err *e)
 	o->kind = machine ? OUTCOME_FAILED : OUTCOME_REFUSED;
 }
 
+/* The command may begin once its start is on the record. */
+static int permit(void *arg, struct err *e)
+{
+	struct run *r = arg;
+	int got = recorder_begin(r->recorder, r->o->id, r->backend->name, e);
+
+	r->o->unrecorded |= got < 0;
+	return got;
+}
+
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
 {
 	struct job_want w = { .tty = r->spec->tty, .no_input = r->io->in < 0, .id = r->o->id };
+	bool asks = r->backend->permits && r->recorder;
 	struct job_io io = { -1, -1, -1, -1, -1, -1 };
 	struct winsize size;
 
@@ -209,14 +245,19 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
-	if (r->backend->start(p, &w, &io, &r->job, e) < 0) {
+	if (asks) {
+		w.permit = permit;
+		w.permit_arg = r;
+	}
+	if ((!asks && permit(r, e) < 0) || r->backend->start(p, &w, &io, &r->job, e) < 0) {
 		refuse(r->o, e);
 		return;
 	}
-	r->started = clock_us();
+	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
 	r->deadline = r->spec->limits.timeout ? r->started + r->spec->limits.timeout * 1000 : 0;
+	r->look_at = r->recorder && r->spec->audit.on_error == AUDIT_END ? r->started : 0;
 	r->events = io.events;
 	r->alarm = io.alarm;
 	open_streams(r, &io);
@@ -236,42 +277,112 @@ static void report_own_limits(const struct spec *s, const struct run_io *io, str
 		outcome_hit(o, LIMIT_OUTPUT);
 }
 
-void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
-		 struct outcome *o)
+/* What auto did not take is told with the result and, because it is unusual, at once. */
+static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 {
-	struct run r = { .spec = s, .io = io, .o = o, .master = -1 };
+	struct backend_choice c;
+	int result = backend_choose(r->spec, &c, e);
+
+	for (size_t i = 0; i < c.passed_count; i++) {
+		const char *name = c.passed[i].backend->name;
+		char line[512];
+
+		outcome_pass(r->o, name, c.passed[i].why.what);
+		if (result < 0 || !note)
+			continue;
+		(void)snprintf(line, sizeof(line), "auto chose %s and passed over %s: %s",
+			       c.backend->name, name, c.passed[i].why.what);
+		note(note_arg, line);
+	}
+	r->backend = c.backend;
+	return result;
+}
+
+/* The run itself. Whatever way it goes, *r->o says so afterwards. */
+static void conduct(struct run *r, note_fn *note, void *note_arg)
+{
 	struct backend_plan *p = NULL;
 	const char *const *notes = NULL;
 	uint64_t from = clock_us();
 	struct err e = { 0 };
 
-	make_id(o->id);
-	if (backend_choose(s, &r.backend, &e) < 0) {
-		refuse(o, &e);
+	if (choose(r, note, note_arg, &e) < 0) {
+		refuse(r->o, &e);
 		return;
 	}
-	o->backend = r.backend->name;
+	r->o->backend = r->backend->name;
 	backends_tidy();
-	if (r.backend->plan(s, &p, &notes, &e) < 0) {
-		refuse(o, &e);
+	if (r->backend->plan(r->spec, &p, &notes, &e) < 0) {
+		refuse(r->o, &e);
 		return;
 	}
+	r->o->phases.planned = clock_us();
 	for (const char *const *n = notes; note && n && *n; n++)
 		note(note_arg, *n);
-	run_plan(&r, p, from, &e);
-	if (o->started)
-		report_own_limits(s, io, o);
-	(void)r.backend->plan_free(p);
+	run_plan(r, p, from, &e);
+	if (r->unrecorded.code) {
+		r->o->kind = OUTCOME_FAILED;
+		r->o->error = r->unrecorded;
+		r->o->unrecorded = true;
+	}
+	if (r->o->started)
+		report_own_limits(r->spec, r->io, r->o);
+	(void)r->backend->plan_free(p);
+}
+
+/* A run whose record ended early did not go well, whatever the command said. */
+static void failed_record(struct outcome *o, const struct err *e)
+{
+	o->unrecorded = true;
+	if (o->kind == OUTCOME_REFUSED || (o->kind == OUTCOME_FAILED && o->error.code))
+		return;
+	o->kind = OUTCOME_FAILED;
+	o->error = *e;
+}
+
+void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
+		 struct outcome *o)
+{
+	CLEANUP(recorder) struct recorder *recorder = NULL;
+	struct run r = { .spec = s, .io = io, .o = o, .master = -1 };
+	struct err e = { 0 };
+
+	make_id(o->id);
+	if (recorder_new(s, &recorder, &e) < 0) {
+		o->unrecorded = true;
+		refuse(o, &e);
+		return;
+	}
+	r.recorder = recorder;
+	conduct(&r, note, note_arg);
+	if (recorder_end(recorder, o, &e) < 0)
+		failed_record(o, &e);
+}
+
+static void choice_json(const struct backend_choice *c, struct json *j)
+{
+	json_reopen(j);
+	json_key(j, "passed_over");
+	json_array(j);
+	for (size_t i = 0; i < c->passed_count; i++) {
+		json_object(j);
+		json_kstr(j, "backend", c->passed[i].backend->name);
+		json_kstr(j, "reason", c->passed[i].why.what);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
 }
 
 int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 {
-	const struct backend *b;
 	struct backend_plan *p = NULL;
+	struct backend_choice c;
 
-	if (backend_choose(s, &b, e) < 0 || b->plan(s, &p, NULL, e) < 0)
+	if (backend_choose(s, &c, e) < 0 || c.backend->plan(s, &p, NULL, e) < 0)
 		return -e->code;
-	b->plan_json(p, j);
-	(void)b->plan_free(p);
+	c.backend->plan_json(p, j);
+	choice_json(&c, j);
+	(void)c.backend->plan_free(p);
 	return 0;
 }

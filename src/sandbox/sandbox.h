@@ -21,7 +21,7 @@ struct run_io {
 	int cancel;  /* readable: cancel; or -1 */
 };
 
-/* Says what the user should know before the command starts; text is one line. */
+/* Says what the user should know; text is one line. */
 typedef void note_fn(void *arg, const char *text);
 
 /* Fills *o in every case, refusals included; the outcome says how it went. The spec must be

@@ -157,7 +157,7 @@ def brig_environment(env=None):
     """A small fixed environment and env's changes to it; None removes a variable."""
     names = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "TERM": "dumb",
              "HOME": str(_now.home), "XDG_STATE_HOME": str(_now.state), "XDG_RUNTIME_DIR": str(_now.runtime)}
-    names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
+    names.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS") or k == "BRIG_BACKEND"})
     names.update(env or {})
     return {k: v for k, v in names.items() if v is not None}
 
@@ -595,6 +595,11 @@ def _prepare(base):
         sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
     shutil.copy(_brig_given(), base / "bin/brig")
     (base / "bin/brig").chmod(0o755)
+    for name in ("brig-send", "brig-audit"):
+        helper = _brig_given().with_name(name)
+        if helper.exists():
+            shutil.copy(helper, base / "bin" / name)
+            (base / "bin" / name).chmod(0o755)
     wrap = shlex.split(os.environ.get("BRIG_WRAP", ""))
     if wrap:
         program = shutil.which(wrap[0]) or sys.exit(f"harness: no '{wrap[0]}', named by BRIG_WRAP")

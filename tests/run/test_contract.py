@@ -466,7 +466,7 @@ def networks_that_do_not_exist_yet_are_refused_honestly():
 
 @test
 def backends_that_do_not_exist_yet_are_refused_honestly():
-    for backend in ("docker", "bwrap", "ssh", "kubernetes"):
+    for backend in ("docker", "ssh", "kubernetes"):
         refused("--backend", backend, words=(backend, "native"))
 
 

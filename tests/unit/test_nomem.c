@@ -3,6 +3,9 @@
  * under a sanitizer nothing leaks. The linker puts the functions below in malloc's place. */
 #include "unit.h"
 
+#include "audit/metrics.h"
+#include "audit/otlp.h"
+#include "audit/send.h"
 #include "backend/kit/plan.h"
 #include "model/outcome.h"
 #include "model/schema.h"
@@ -226,12 +229,73 @@ static void the_schema_survives_any_allocation_that_fails(void **state UNUSED)
 	every_allocation_may_fail(make_schema);
 }
 
+static int count_and_read_back(void)
+{
+	CLEANUP(metrics) struct metrics *m = metrics_new(), *back = metrics_new();
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 20);
+	char kind[16];
+	struct err e;
+
+	if (!m || !back)
+		return -ENOMEM;
+	for (int i = 0; i < 100; i++) {
+		(void)snprintf(kind, sizeof(kind), "kind-%d", i);
+		metrics_add(m, METRIC_DENIALS, kind, NULL, 1);
+	}
+	if (metrics_render(m, &b) < 0)
+		return -ENOMEM;
+	if (metrics_parse(back, buf_str(&b), b.len, &e) < 0)
+		return -e.code;
+	metrics_merge(back, m);
+	b.len = 0;
+	return metrics_render(back, &b);
+}
+
+static void metrics_survive_any_allocation_that_fails(void **state UNUSED)
+{
+	every_allocation_may_fail(count_and_read_back);
+}
+
+static int make_trace(void)
+{
+	char *variables[] = { "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318",
+			      "OTEL_EXPORTER_OTLP_HEADERS=a=b,c=d%20e",
+			      "OTEL_RESOURCE_ATTRIBUTES=k=v", NULL };
+	CLEANUP(arena) struct arena *a = arena_new((size_t)1 << 20);
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(buf) struct buf body = BUF_INIT((size_t)1 << 20);
+	CLEANUP(buf) struct buf request = BUF_INIT((size_t)1 << 20);
+	struct otlp_times when = { 1, 1, 1 };
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = spec_new(&e);
+	struct send send = { .url = "http://c:4318/" };
+	struct otlp t;
+
+	if (!a || !o || !s)
+		return -ENOMEM;
+	if (otlp_open(a, variables, &t, &e) < 0)
+		return -e.code;
+	otlp_body(&t, s, o, &when, &body);
+	send.body = body.data;
+	send.len = body.len;
+	if (send_encode(&send, &request, &e) < 0)
+		return -e.code;
+	return body.failed ? -ENOMEM : 0;
+}
+
+static void a_trace_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	every_allocation_may_fail(make_trace);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_spec_survives_any_allocation_that_fails),
 	cmocka_unit_test(a_spec_can_be_used_after_an_error),
 	cmocka_unit_test(a_plan_survives_any_allocation_that_fails),
 	cmocka_unit_test(an_outcome_survives_any_allocation_that_fails),
 	cmocka_unit_test(the_schema_survives_any_allocation_that_fails),
+	cmocka_unit_test(metrics_survive_any_allocation_that_fails),
+	cmocka_unit_test(a_trace_survives_any_allocation_that_fails),
 };
 
 int main(void)

@@ -726,7 +726,7 @@ static void it_claims_no_isolation(void **state)
 
 	(void)state;
 	memset(&said, 0xff, sizeof(said));
-	assert_int_equal(backend_none.probe(&said, &e), 0);
+	assert_int_equal(backend_none.probe(NULL, &said, &e), 0);
 	assert_string_equal(said.cgroup, nothing.cgroup);
 	assert_string_equal(said.network, nothing.network);
 	assert_null(said.seccomp);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "base/hmac.h"
 #include "base/sha256.h"
+#include "base/sha256_block.h"
 
 static void digest(const char *data, size_t n, size_t step, char out[SHA256_HEX])
 {
@@ -64,12 +66,77 @@ static void the_pieces_do_not_matter(void **state UNUSED)
 	}
 }
 
+/* On a processor without the instructions there is nothing to compare, which the list of what it
+ * has confirms. */
+static void the_processor_agrees_with_the_portable_code(void **state UNUSED)
+{
+	sha256_block_fn *fast = sha256_blocks_hardware();
+	unsigned char data[64 * 33];
+	char flags[16384] = "";
+	FILE *f = fopen("/proc/cpuinfo", "re");
+
+	assert_non_null(f);
+	flags[fread(flags, 1, sizeof(flags) - 1, f)] = '\0';
+	(void)fclose(f);
+	if (strstr(flags, " sha2 ") || strstr(flags, " sha_ni "))
+		assert_non_null(fast);
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (unsigned char)(i * 131 + i / 7);
+	for (size_t blocks = 0; fast && blocks <= 33; blocks++) {
+		uint32_t one[8], two[8];
+
+		for (uint32_t i = 0; i < 8; i++)
+			one[i] = two[i] = 0x9e3779b9U * (i + (uint32_t)blocks);
+		sha256_blocks_portable(one, data, blocks);
+		fast(two, data, blocks);
+		assert_memory_equal(one, two, sizeof(one));
+	}
+}
+
+/* RFC 4231. */
+static void keyed_digests_come_out(void **state UNUSED)
+{
+	static const struct {
+		unsigned char key;
+		size_t key_n;
+		const char *text, *out;
+	} vectors[] = {
+		{ 0x0b, 20, "Hi There",
+		  "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7" },
+		{ 0xaa, 131, "Test Using Larger Than Block-Size Key - Hash Key First",
+		  "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54" },
+	};
+
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(*vectors); i++) {
+		unsigned char key[131], sum[SHA256_SIZE], again[SHA256_SIZE];
+		size_t n = strlen(vectors[i].text);
+		char hex[SHA256_HEX];
+		struct hmac_key k;
+		struct hmac h;
+
+		memset(key, vectors[i].key, vectors[i].key_n);
+		hmac_key_init(&k, key, vectors[i].key_n);
+		hmac_sha256(&k, vectors[i].text, n, sum);
+		sha256_hex(sum, hex);
+		assert_string_equal(hex, vectors[i].out);
+		hmac_begin(&h, &k);
+		hmac_add(&h, vectors[i].text, 3);
+		hmac_add(&h, vectors[i].text + 3, n - 3);
+		hmac_end(&h, again);
+		assert_true(hmac_equal(sum, again));
+		again[31] ^= 1;
+		assert_false(hmac_equal(sum, again));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_published_vectors_come_out),
 		cmocka_unit_test(a_million_letters_come_out),
 		cmocka_unit_test(the_pieces_do_not_matter),
+		cmocka_unit_test(the_processor_agrees_with_the_portable_code),
+		cmocka_unit_test(keyed_digests_come_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,6 +279,7 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 		return err_nomem(e);
 	p->spec = s;
 	p->backend = backend;
+	p->read_only_root = s->read_only_root;
 	p->arena = arena_new(PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
@@ -286,6 +287,11 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;
+}
+
+void box_plan_note(struct box_plan *p, const char *text)
+{
+	plan_note(p, text);
 }
 
 struct box_plan *box_plan_free(struct box_plan *p)

@@ -110,6 +110,7 @@ struct box_plan {
 
 	struct protected_name *protected;
 	size_t protected_count;
+	bool read_only_root;   /* what the run gets, whatever was asked for */
 	const char *workspace; /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 
@@ -119,6 +120,8 @@ struct box_plan {
 
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
+/* Something the user should know; text is borrowed. */
+void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */
 void box_plan_members(const struct box_plan *p, struct json *j); /* of an object begun already */
 struct box_plan *box_plan_free(struct box_plan *p);

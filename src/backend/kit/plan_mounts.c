@@ -99,6 +99,53 @@ static int check_state(const struct want *w, struct err *e)
 	       err_hint(e, "choose another folder, or set XDG_STATE_HOME to one elsewhere");
 }
 
+/* Where the record lies, without links in its path; false while there is none. */
+static bool record_folder(const struct spec *s, char out[PATH_MAX])
+{
+	char state[PATH_MAX - 8], path[PATH_MAX];
+
+	if (s->audit.dir)
+		return realpath(s->audit.dir, out) != NULL;
+	if (state_path(state, sizeof(state)) < 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "%s/audit", state);
+	return realpath(path, out) != NULL;
+}
+
+/* The record and its key are nothing for the command to read: in a tree that shows them there is an
+ * empty folder in their place. */
+static int mask_record(struct box_plan *p, struct err *e)
+{
+	size_t n = p->op_count;
+	char record[PATH_MAX];
+
+	if (!record_folder(p->spec, record))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct op *o = &p->ops[i];
+		const char *inside;
+
+		if (o->kind != OP_BIND && o->kind != OP_BIND_FD)
+			continue;
+		if (path_under(o->src, record) && !str_eq(o->src, record))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "'%s' would show a part of brig's own record", o->src);
+		if (!path_under(record, o->src))
+			continue;
+		if (o->writable)
+			return err_set(e, ERR_POLICY, EPERM,
+				       "'%s' would make the folder of brig's own record writable",
+				       o->src),
+			       err_hint(e, "choose another folder, or another audit.dir");
+		inside = arena_printf(p->arena, "%s%s", o->dst, record + strlen(o->src));
+		if (!inside)
+			return err_nomem(e);
+		if (!plan_op(p, OP_MASK, inside, e))
+			return -e->code;
+	}
+	return 0;
+}
+
 /* A second writable way into the workspace would lead around the covers of its protected names. */
 static int check_overlap(const struct box_plan *p, const struct want *w, struct err *e)
 {
@@ -170,7 +217,7 @@ int plan_mounts(struct box_plan *p, struct err *e)
 		if (plan_bind(p, w.v[i].src, w.v[i].dst, w.v[i].writable, w.v[i].owned, e) < 0)
 			return err_wrap(e, "%s", w.v[i].flag);
 	}
-	return 0;
+	return mask_record(p, e);
 }
 
 static bool hidden_already(const struct box_plan *p, const char *inside)

@@ -49,16 +49,26 @@ static int load(const struct sock_filter *insn, unsigned short len)
 	return 0;
 }
 
+int seccomp_deny_affinity(void)
+{
+	return load(affinity, LENGTH(affinity));
+}
+
+const void *seccomp_bytes(enum seccomp_profile profile, size_t *n)
+{
+	*n = programs[profile].len * sizeof(struct sock_filter);
+	return programs[profile].insn;
+}
+
 int seccomp_install(enum seccomp_profile profile, bool deny_affinity)
 {
-	int r;
+	int r = 0;
 
 	if ((unsigned int)profile >= SECCOMP_PROFILES)
 		return -EINVAL;
-	if (deny_affinity) {
-		r = load(affinity, LENGTH(affinity));
-		if (r < 0)
-			return r;
-	}
+	if (deny_affinity)
+		r = seccomp_deny_affinity();
+	if (r < 0)
+		return r;
 	return load(programs[profile].insn, programs[profile].len);
 }

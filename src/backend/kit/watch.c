@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 
+#define INODE_BYTES 1024   /* about what a file of a tmpfs takes of the kernel */
 #define ENTRIES_MAX 100000 /* one look never lists more, whatever the sandbox does */
 
 struct dirent64_head {
@@ -141,8 +142,13 @@ static uint64_t in_tmpfs(const struct watch *w)
 	for (size_t i = 0; i < w->tmpfs_count; i++) {
 		struct statfs f;
 
-		if (fstatfs(w->tmpfs[i], &f) == 0 && f.f_blocks > f.f_bfree)
+		if (fstatfs(w->tmpfs[i], &f) < 0)
+			continue;
+		if (f.f_blocks > f.f_bfree)
 			sum = add(sum, times(f.f_blocks - f.f_bfree, (uint64_t)f.f_bsize));
+		/* An empty file is memory as well. */
+		if (f.f_files > f.f_ffree)
+			sum = add(sum, times(f.f_files - f.f_ffree, INODE_BYTES));
 	}
 	return sum;
 }

@@ -274,8 +274,9 @@ static void describe(struct isolation *i)
 				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
 }
 
-static int none_probe(struct isolation *ret, struct err *e)
+static int none_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
+	(void)s;
 	(void)e;
 	describe(ret);
 	return 0;

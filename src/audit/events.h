@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* audit/events.h - the table of everything that can be on the record.
+ *
+ * One row per type: its name, how grave it is, its class in OCSF, its own fields in the order in
+ * which a line has them. Writers, the index, exports and docs all read this table. */
+#pragma once
+
+#include <stdbool.h>
+
+enum event {
+	EVENT_SANDBOX_CREATE,
+	EVENT_SANDBOX_READY,
+	EVENT_SANDBOX_EXEC,
+	EVENT_SANDBOX_STOP,
+	EVENT_SANDBOX_DELETE,
+	EVENT_ACCESS_DENY,
+	EVENT_EGRESS_ALLOW,
+	EVENT_EGRESS_DENY,
+	EVENT_LEAK_BLOCK,
+	EVENT_LEAK_REDACT,
+	EVENT_LEAK_WARN,
+	EVENT_CREDENTIAL_INJECT,
+	EVENT_CREDENTIAL_MISUSE,
+	EVENT_CREDENTIAL_SCRUB,
+	EVENT_LIMIT_HIT,
+	EVENT_CONFIG_REFUSED,
+	EVENT_AUTH_FAIL,
+	EVENT_POLICY_CHANGE,
+	EVENT_LOG_PRUNE,
+	EVENT_LOG_SUMMARY,
+	EVENT_LOG_REPAIR, /* an unacknowledged tail was adopted or cut off */
+	EVENT_LOG_LOST,   /* the head spoke of records that were not there */
+	EVENT_COUNT
+};
+
+/* As in OCSF's severity_id. */
+enum severity { SEVERITY_INFO = 1, SEVERITY_LOW, SEVERITY_MEDIUM, SEVERITY_HIGH };
+
+enum value_kind {
+	VALUE_TEXT,
+	VALUE_NUMBER, /* a signed integer */
+	VALUE_MILLI,  /* thousandths, written as a decimal: 1500 is 1.5 */
+	VALUE_BOOL,
+	VALUE_LIST, /* of texts */
+};
+
+struct event_field {
+	const char *name; /* NULL ends the list */
+	enum value_kind kind;
+};
+
+enum { EVENT_FIELDS_MAX = 16 };
+
+struct event_type {
+	const char *name;
+	enum severity severity;
+	bool security; /* somebody was refused, limited or caught: `security-events` lists it */
+	unsigned ocsf_class, ocsf_activity;
+	const char *help;
+	struct event_field fields[EVENT_FIELDS_MAX + 1];
+};
+
+extern const struct event_type event_types[EVENT_COUNT];
+
+/* The row of a name, or NULL; *id, unless NULL, receives its number. */
+const struct event_type *event_by_name(const char *name, enum event *id);
+const char *severity_name(enum severity s);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/redact.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "audit/key.h"
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#define INPUT_MAX ((size_t)64 << 10)
+
+enum chars {
+	ALNUM,
+	WORD,   /* and _ */
+	TOKEN,  /* and _ - */
+	DOTTED, /* and _ - . */
+	UPPER,  /* upper case and digits */
+	HEX,
+	BASE64, /* and + / = _ - . */
+};
+
+static bool in(enum chars set, char c)
+{
+	unsigned char u = (unsigned char)c;
+
+	if (set == UPPER)
+		return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+	if (set == HEX)
+		return isxdigit(u) != 0;
+	if (u < 0x80 && isalnum(u))
+		return true;
+	switch (set) {
+	case WORD:
+		return c == '_';
+	case TOKEN:
+		return c == '_' || c == '-';
+	case DOTTED:
+		return c == '_' || c == '-' || c == '.';
+	case BASE64:
+		return c && strchr("+/=_-.~", c);
+	default:
+		return false;
+	}
+}
+
+/* Tokens that begin with a word of their service's own. The longer prefix stands first. */
+static const struct {
+	const char *kind, *prefix;
+	enum chars set;
+	unsigned char min; /* characters behind the prefix */
+} shapes[] = {
+	{ "github", "github_pat_", WORD, 20 },
+	{ "github", "ghp_", ALNUM, 20 },
+	{ "github", "gho_", ALNUM, 20 },
+	{ "github", "ghu_", ALNUM, 20 },
+	{ "github", "ghs_", ALNUM, 20 },
+	{ "github", "ghr_", ALNUM, 20 },
+	{ "gitlab", "glpat-", TOKEN, 16 },
+	{ "slack", "xoxa-", TOKEN, 10 },
+	{ "slack", "xoxb-", TOKEN, 10 },
+	{ "slack", "xoxe.", DOTTED, 10 },
+	{ "slack", "xoxp-", TOKEN, 10 },
+	{ "slack", "xoxr-", TOKEN, 10 },
+	{ "slack", "xoxs-", TOKEN, 10 },
+	{ "slack", "xapp-", TOKEN, 10 },
+	{ "aws", "AKIA", UPPER, 16 },
+	{ "aws", "ASIA", UPPER, 16 },
+	{ "anthropic", "sk-ant-", TOKEN, 16 },
+	{ "openai", "sk-", TOKEN, 20 },
+	{ "stripe", "sk_live_", ALNUM, 10 },
+	{ "stripe", "sk_test_", ALNUM, 10 },
+	{ "stripe", "pk_live_", ALNUM, 10 },
+	{ "stripe", "pk_test_", ALNUM, 10 },
+	{ "stripe", "rk_live_", ALNUM, 10 },
+	{ "stripe", "rk_test_", ALNUM, 10 },
+	{ "stripe", "whsec_", ALNUM, 16 },
+	{ "sendgrid", "SG.", DOTTED, 20 },
+	{ "twilio", "AC", HEX, 32 },
+	{ "twilio", "SK", HEX, 32 },
+	{ "google", "AIza", TOKEN, 30 },
+	{ "google", "ya29.", DOTTED, 20 },
+	{ "google", "GOCSPX-", TOKEN, 20 },
+	{ "npm", "npm_", ALNUM, 30 },
+	{ "pypi", "pypi-AgEI", TOKEN, 30 },
+	{ "huggingface", "hf_", ALNUM, 20 },
+	{ "digitalocean", "dop_v1_", HEX, 32 },
+	{ "docker", "dckr_pat_", TOKEN, 20 },
+	{ "vault", "hvs.", DOTTED, 20 },
+	{ "azure", "AccountKey=", BASE64, 20 },
+	{ "age", "AGE-SECRET-KEY-1", UPPER, 20 },
+};
+
+/* Names behind which a value is a secret, whatever it looks like: NAME=VALUE, NAME: VALUE. */
+static const char *const names[] = {
+	"password",      "passwd",        "passphrase", "secret",        "token",
+	"api_key",       "apikey",        "api-key",    "access_key",    "secret_key",
+	"private_key",   "client_secret", "auth_token", "access_token",  "refresh_token",
+	"authorization", "credential",    "pwd",        "session_token", "secret_access_key",
+};
+
+static size_t span(const char *p, size_t n, enum chars set)
+{
+	size_t i = 0;
+
+	while (i < n && in(set, p[i]))
+		i++;
+	return i;
+}
+
+static size_t match_prefix(const char *p, size_t n, const char **kind)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
+		size_t len = strlen(shapes[i].prefix), rest;
+
+		if (n < len || memcmp(p, shapes[i].prefix, len) != 0)
+			continue;
+		rest = span(p + len, n - len, shapes[i].set);
+		if (rest >= shapes[i].min) {
+			*kind = shapes[i].kind;
+			return len + rest;
+		}
+	}
+	return 0;
+}
+
+/* "123456789:AA..." of Telegram, "xxx.yyy.zzz" of Discord and of JSON web tokens. */
+static size_t match_parts(const char *p, size_t n, const char **kind)
+{
+	size_t a = span(p, n, TOKEN), b, c, digits = 0;
+
+	while (digits < a && p[digits] >= '0' && p[digits] <= '9')
+		digits++;
+	if (digits == a && a >= 8 && a <= 10 && a < n && p[a] == ':' &&
+	    span(p + a + 1, n - a - 1, TOKEN) >= 30) {
+		*kind = "telegram";
+		return a + 1 + span(p + a + 1, n - a - 1, TOKEN);
+	}
+	if (a < 17 || a >= n || p[a] != '.')
+		return 0;
+	b = span(p + a + 1, n - a - 1, TOKEN);
+	if (a + 1 + b >= n || p[a + 1 + b] != '.')
+		return 0;
+	c = span(p + a + b + 2, n - a - b - 2, TOKEN);
+	if (str_starts(p, "eyJ") && b >= 4)
+		*kind = "jwt";
+	else if (a >= 23 && a <= 28 && b >= 6 && b <= 7 && c >= 27)
+		*kind = "discord";
+	else
+		return 0;
+	return a + b + c + 2;
+}
+
+static size_t match_pem(const char *p, size_t n, const char **kind)
+{
+	static const char begin[] = "-----BEGIN ";
+	const char *end;
+
+	if (n < sizeof(begin) || memcmp(p, begin, sizeof(begin) - 1) != 0)
+		return 0;
+	end = memmem(p, n, "PRIVATE KEY", 11);
+	if (!end)
+		return 0;
+	*kind = "private-key";
+	end = memmem(p, n, "-----END ", 9);
+	if (!end)
+		return n;
+	end = memmem(end + 9, n - (size_t)(end + 9 - p), "-----", 5);
+	return end ? (size_t)(end - p) + 5 : n;
+}
+
+const char *redact_match(const char *p, size_t n, size_t *len)
+{
+	const char *kind = NULL;
+
+	*len = match_prefix(p, n, &kind);
+	if (!*len)
+		*len = match_parts(p, n, &kind);
+	if (!*len)
+		*len = match_pem(p, n, &kind);
+	return *len ? kind : NULL;
+}
+
+/* The value behind a name in front of p, if p stands behind "NAME=", "NAME: " or "NAME\": \"". */
+static size_t match_value(const char *text, const char *p, size_t n)
+{
+	const char *end = p;
+	size_t len = 0;
+
+	while (end > text && (end[-1] == ' ' || end[-1] == '"' || end[-1] == '\''))
+		end--;
+	if (end == text || (end[-1] != '=' && end[-1] != ':'))
+		return 0;
+	end--;
+	while (end > text && (end[-1] == ' ' || end[-1] == '"' || end[-1] == '\''))
+		end--;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		size_t m = strlen(names[i]);
+
+		if ((size_t)(end - text) < m || strncasecmp(end - m, names[i], m) != 0)
+			continue;
+		while (len < n && (unsigned char)p[len] > ' ' && !strchr("\"'&;,", p[len]))
+			len++;
+		return len;
+	}
+	return 0;
+}
+
+/* "Bearer XYZ" and "Basic XYZ": p is at XYZ. */
+static size_t match_scheme(const char *text, const char *p, size_t n)
+{
+	static const char *const schemes[] = { "bearer ", "basic " };
+	size_t len;
+
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+		size_t m = strlen(schemes[i]);
+
+		if ((size_t)(p - text) < m || strncasecmp(p - m, schemes[i], m) != 0)
+			continue;
+		len = span(p, n, BASE64);
+		return len >= 8 ? len : 0;
+	}
+	return 0;
+}
+
+/* USER:PASSWORD@ behind "://": p is at the password. */
+static size_t match_userinfo(const char *text, const char *p, size_t n)
+{
+	const char *at = p;
+	size_t len = 0;
+
+	if (at == text || at[-1] != ':')
+		return 0;
+	for (at--; at > text && (unsigned char)at[-1] > ' ' && !strchr("/@?#", at[-1]);)
+		at--;
+	if (at - text < 3 || memcmp(at - 3, "://", 3) != 0)
+		return 0;
+	while (len < n && (unsigned char)p[len] > ' ' && !strchr("/?#", p[len])) {
+		if (p[len] == '@')
+			return len;
+		len++;
+	}
+	return 0;
+}
+
+/* Everything behind the '?' of an address: p is behind it. */
+static size_t match_query(const char *text, const char *p, size_t n)
+{
+	const char *at = p;
+	size_t len = 0;
+
+	if (at == text || at[-1] != '?')
+		return 0;
+	for (at--; at > text && (unsigned char)at[-1] > ' ' && at[-1] != '"';)
+		at--;
+	if (*at != '/' && !memmem(at, (size_t)(p - at), "://", 3))
+		return 0;
+	while (len < n && (unsigned char)p[len] > ' ' && p[len] != '"' && p[len] != '\'')
+		len++;
+	return len;
+}
+
+static const char *match_context(const char *text, const char *p, size_t n, size_t *len)
+{
+	static const struct {
+		const char *kind;
+		size_t (*match)(const char *text, const char *p, size_t n);
+	} contexts[] = {
+		{ "query", match_query },
+		{ "password", match_userinfo },
+		{ "token", match_scheme },
+		{ "value", match_value },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(contexts); i++) {
+		*len = contexts[i].match(text, p, n);
+		if (*len)
+			return contexts[i].kind;
+	}
+	return NULL;
+}
+
+static size_t put(char *out, size_t at, size_t room, const char *p, size_t n)
+{
+	if (at >= room)
+		return at;
+	if (n > room - at)
+		n = room - at;
+	memcpy(out + at, p, n);
+	return at + n;
+}
+
+static bool word_begins(const char *text, const char *p)
+{
+	return p == text || !in(WORD, p[-1]);
+}
+
+size_t redact(const struct audit_key *k, const char *text, size_t n, char *out, size_t room)
+{
+	size_t at = 0;
+
+	if (n > INPUT_MAX)
+		n = INPUT_MAX;
+	for (const char *p = text, *end = text + n; p < end && at < room;) {
+		const char *kind = NULL;
+		char mark[64], print[FINGERPRINT_SIZE];
+		size_t len = 0;
+
+		if (word_begins(text, p)) {
+			kind = redact_match(p, (size_t)(end - p), &len);
+			if (!kind && p > text)
+				kind = match_context(text, p, (size_t)(end - p), &len);
+		}
+		if (!kind) {
+			at = put(out, at, room, p++, 1);
+			continue;
+		}
+		key_fingerprint(k, p, len, print);
+		at = put(out, at, room, mark,
+			 (size_t)snprintf(mark, sizeof(mark), "[redacted:%s:%s]", kind, print));
+		p += len;
+	}
+	return utf8_cut(out, at);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/running.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "audit/dir.h"
+#include "base/num.h"
+#include "base/str.h"
+
+#define SLOTS_MAX 4096
+#define ARGV0_MAX 96
+#define WORD "run "
+
+/* A slot as text: WORD, id, policy, backend, segment, offset and time of its beginning, argv0. */
+struct entry {
+	char run[33], policy[17], backend[17], argv0[ARGV0_MAX + 1];
+	uint32_t segment;
+	uint64_t offset, time_us;
+};
+
+static uint64_t wall_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static int lock_slot(int fd, uint64_t offset)
+{
+	struct flock f = { .l_type = F_WRLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = (off_t)offset,
+			   .l_len = RUNNING_SLOT };
+
+	return fcntl(fd, F_OFD_SETLK, &f) < 0 ? -errno : 0;
+}
+
+static void unlock_slot(int fd, uint64_t offset)
+{
+	struct flock f = { .l_type = F_UNLCK,
+			   .l_whence = SEEK_SET,
+			   .l_start = (off_t)offset,
+			   .l_len = RUNNING_SLOT };
+
+	(void)fcntl(fd, F_OFD_SETLK, &f);
+}
+
+static int clear_slot(int fd, uint64_t offset)
+{
+	char blank[RUNNING_SLOT];
+
+	memset(blank, ' ', sizeof(blank));
+	blank[RUNNING_SLOT - 1] = '\n';
+	return pwrite(fd, blank, sizeof(blank), (off_t)offset) == RUNNING_SLOT ? 0 : -errno;
+}
+
+static const char *or_dash(const char *s)
+{
+	return s && *s ? s : "-";
+}
+
+static int fill_slot(int fd, uint64_t offset, const struct run_info *i, const struct head *h)
+{
+	char text[RUNNING_SLOT + 1];
+	int n = snprintf(text, sizeof(text),
+			 WORD "%.32s %.16s %.16s %" PRIu32 " %" PRIu64 " %" PRIu64 " %.*s",
+			 or_dash(i->run), or_dash(i->policy), or_dash(i->backend), h->segment,
+			 h->offset, wall_us(), ARGV0_MAX, or_dash(i->argv0));
+
+	memset(text + n, ' ', (size_t)(RUNNING_SLOT - n));
+	for (int at = 0; at < n; at++)
+		if (text[at] == '\n')
+			text[at] = '?';
+	text[RUNNING_SLOT - 1] = '\n';
+	return pwrite(fd, text, RUNNING_SLOT, (off_t)offset) == RUNNING_SLOT ? 0 : -errno;
+}
+
+/* The next word of *p, which must be shorter than n; an empty one when it is not. */
+static void take_word(char **p, char *out, size_t n)
+{
+	size_t len = strcspn(*p, " ");
+
+	(void)snprintf(out, n, "%.*s", len < n ? (int)len : 0, *p);
+	*p += len + ((*p)[len] == ' ');
+}
+
+static bool take_number(char **p, uint64_t *ret)
+{
+	char word[24];
+
+	take_word(p, word, sizeof(word));
+	return num_count(word, ret) == 0;
+}
+
+static bool parse_slot(const char slot[RUNNING_SLOT], struct entry *t)
+{
+	char text[RUNNING_SLOT], *p = text + sizeof(WORD) - 1;
+	size_t n = RUNNING_SLOT - 1;
+	uint64_t segment;
+
+	memcpy(text, slot, n);
+	while (n && text[n - 1] == ' ')
+		n--;
+	text[n] = '\0';
+	if (!str_starts(text, WORD))
+		return false;
+	take_word(&p, t->run, sizeof(t->run));
+	take_word(&p, t->policy, sizeof(t->policy));
+	take_word(&p, t->backend, sizeof(t->backend));
+	if (strspn(t->run, "0123456789abcdef") != 32 || !take_number(&p, &segment) ||
+	    segment > UINT32_MAX || !take_number(&p, &t->offset) || !take_number(&p, &t->time_us))
+		return false;
+	t->segment = (uint32_t)segment;
+	(void)snprintf(t->argv0, sizeof(t->argv0), "%.*s", ARGV0_MAX, p);
+	return true;
+}
+
+/* --- has this run an end on the record? --- */
+
+struct seen {
+	bool create, exec;
+};
+
+static void look_in(int fd, uint64_t from, uint64_t to, const char *create, const char *exec,
+		    struct seen *s)
+{
+	enum { CHUNK = 1 << 20, OVERLAP = 128 };
+	CLEANUP(mem) char *text = malloc(CHUNK);
+	ssize_t n;
+
+	while (text && from < to && (n = pread(fd, text, CHUNK, (off_t)from)) > 0) {
+		s->create |= memmem(text, (size_t)n, create, strlen(create)) != NULL;
+		s->exec |= memmem(text, (size_t)n, exec, strlen(exec)) != NULL;
+		from += n > OVERLAP ? (uint64_t)n - OVERLAP : (uint64_t)n;
+		if (n < CHUNK)
+			break;
+	}
+}
+
+static struct seen look_for(struct log *l, const struct entry *t)
+{
+	struct head h = log_head_locked(l);
+	struct seen s = { 0 };
+	char create[96], exec[96];
+	uint64_t from = t->offset;
+
+	(void)snprintf(create, sizeof(create), "\"type\":\"sandbox.create\",\"run\":\"%s\"",
+		       t->run);
+	(void)snprintf(exec, sizeof(exec), "\"type\":\"sandbox.exec\",\"run\":\"%s\"", t->run);
+	for (uint32_t i = t->segment; i && i <= h.segment; i++, from = 0) {
+		CLEANUP(fd) int fd = audit_segment_open(log_dirfd(l), i, O_RDONLY);
+		off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+
+		if (fd < 0)
+			continue;
+		if ((uint64_t)size < from) /* retention has shortened it */
+			from = 0;
+		look_in(fd, from, (uint64_t)size, create, exec, &s);
+	}
+	return s;
+}
+
+static int put_crashed(struct log *l, const struct entry *t, const char *principal, struct err *e)
+{
+	uint64_t now = wall_us();
+	struct record r;
+
+	record_init(&r, EVENT_SANDBOX_EXEC);
+	r.run = t->run;
+	r.policy = t->policy[0] == '-' ? NULL : t->policy;
+	r.principal = principal;
+	record_text(&r, "backend", t->backend);
+	record_text(&r, "argv0", t->argv0);
+	record_number(&r, "rc", 125);
+	record_number(&r, "duration_ms", now > t->time_us ? (int64_t)(now - t->time_us) : 0);
+	record_text(&r, "outcome", "crashed");
+	record_text(&r, "reason",
+		    "brig ended before it recorded the end; found by a later start, so the "
+		    "duration is a bound");
+	return log_append_locked(l, &r, 1, e);
+}
+
+/* A slot whose owner is gone: locked by us, read again because the owner may have tidied up between
+ * our look and our lock. */
+static int bury(struct log *l, int fd, uint64_t offset, const char *principal, struct err *e)
+{
+	char slot[RUNNING_SLOT];
+	struct entry t;
+	struct seen s;
+
+	if (pread(fd, slot, sizeof(slot), (off_t)offset) != RUNNING_SLOT || !parse_slot(slot, &t))
+		return 0;
+	s = look_for(l, &t);
+	if (s.create && !s.exec && put_crashed(l, &t, principal, e) < 0)
+		return -e->code;
+	return clear_slot(fd, offset) < 0 ? err_sys(e, "cannot write '%.200s/running'", log_dir(l))
+					  : 0;
+}
+
+/* Goes over all slots; *free_at is one that nobody has, locked. */
+static int go_over(struct log *l, int fd, const char *text, size_t slots, const char *principal,
+		   uint64_t *free_at, struct err *e)
+{
+	*free_at = UINT64_MAX;
+	for (size_t i = 0; i < slots; i++) {
+		uint64_t offset = (uint64_t)i * RUNNING_SLOT;
+		bool used = memcmp(text + offset, WORD, sizeof(WORD) - 1) == 0;
+
+		if ((!used && *free_at != UINT64_MAX) || lock_slot(fd, offset) < 0)
+			continue;
+		if (used && bury(l, fd, offset, principal, e) < 0)
+			return -e->code;
+		if (*free_at == UINT64_MAX)
+			*free_at = offset;
+		else
+			unlock_slot(fd, offset);
+	}
+	return 0;
+}
+
+static int claim(struct log *l, int fd, const struct run_info *i, const char *principal,
+		 uint64_t *offset, struct err *e)
+{
+	CLEANUP(mem) char *more = NULL;
+	char few[16 * RUNNING_SLOT], *text = few;
+	ssize_t n = pread(fd, few, sizeof(few), 0);
+	struct head h;
+	int r;
+
+	if (n == (ssize_t)sizeof(few)) {
+		text = more = malloc((size_t)SLOTS_MAX * RUNNING_SLOT);
+		n = more ? pread(fd, more, (size_t)SLOTS_MAX * RUNNING_SLOT, 0) : -1;
+	}
+	if (n < 0)
+		return err_sys(e, "cannot read '%.200s/running'", log_dir(l));
+	if (go_over(l, fd, text, (size_t)n / RUNNING_SLOT, principal, offset, e) < 0)
+		return -e->code;
+	if (*offset == UINT64_MAX) {
+		*offset = (uint64_t)n / RUNNING_SLOT * RUNNING_SLOT;
+		if (*offset >= (uint64_t)SLOTS_MAX * RUNNING_SLOT)
+			return err_set(e, ERR_UNAVAILABLE, EUSERS, "more than %d runs at once",
+				       SLOTS_MAX);
+		r = lock_slot(fd, *offset);
+		if (r < 0)
+			return errno = -r, err_sys(e, "cannot lock '%.200s/running'", log_dir(l));
+	}
+	h = log_head_locked(l);
+	r = fill_slot(fd, *offset, i, &h);
+	return r < 0 ? (errno = -r, err_sys(e, "cannot write '%.200s/running'", log_dir(l))) : 0;
+}
+
+int running_begin(struct log *l, const struct run_info *i, const char *principal,
+		  struct running *ret, struct err *e)
+{
+	CLEANUP(fd)
+	int fd = openat(log_dirfd(l), "running",
+			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+
+	if (fd < 0)
+		return err_sys(e, "cannot open '%.200s/running'", log_dir(l));
+	if (claim(l, fd, i, principal, &ret->offset, e) < 0)
+		return -e->code;
+	ret->fd = TAKE_FD(fd);
+	return 0;
+}
+
+void running_abandon(struct running *r)
+{
+	r->fd = fd_close(r->fd);
+}
+
+void running_end(struct running *r)
+{
+	if (r->fd < 0)
+		return;
+	(void)clear_slot(r->fd, r->offset);
+	r->fd = fd_close(r->fd);
+}

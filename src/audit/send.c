@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/send.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/program.h"
+#include "base/str.h"
+#include "base/url.h"
+
+#define PROGRAM "brig-send"
+#define TIMEOUT_MS 10000
+#define NICE 5
+#define HEAD_MAX ((size_t)64 << 10)
+
+/* What the sender may know of our environment. */
+enum { CA_FILE };
+static const char *const passed[] = { [CA_FILE] = "SSL_CERT_FILE", "SSL_CERT_DIR" };
+
+struct launch {
+	char program[PATH_MAX];
+	char *variables[ARRAY_LEN(passed) + 1];
+	int request, null;
+};
+
+static int check_header(const char *text, struct err *e)
+{
+	if (str_has_control(text) || !text[0])
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "a header to send is empty or has a control character");
+	return 0;
+}
+
+int send_encode(const struct send *s, struct buf *out, struct err *e)
+{
+	struct url u;
+	size_t n = 0;
+
+	if (s->len > SEND_BODY_MAX)
+		return err_set(e, ERR_INTERNAL, E2BIG, "%zu bytes are too many to send", s->len);
+	if (url_parse(s->url, &u, e) < 0)
+		return -e->code;
+	buf_printf(out, "%s\n%llu\n", s->url,
+		   (unsigned long long)(s->timeout_ms ? s->timeout_ms : TIMEOUT_MS));
+	for (; s->headers && s->headers[n]; n++) {
+		if (n == SEND_HEADERS_MAX)
+			return err_set(e, ERR_CONFIG, E2BIG, "more than %d headers to send",
+				       SEND_HEADERS_MAX);
+		if (check_header(s->headers[n], e) < 0)
+			return -e->code;
+		buf_printf(out, "%s\n", s->headers[n]);
+	}
+	buf_putc(out, '\n');
+	if (s->len)
+		buf_add(out, s->body, s->len);
+	return out->failed ? err_nomem(e) : 0;
+}
+
+/* A caller may have closed its 0, 1 or 2, which the sender's own would then overwrite. */
+static int above_stdio(int fd)
+{
+	int moved = fd < 0 || fd > 2 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (moved != fd)
+		(void)fd_close(fd);
+	return moved;
+}
+
+static int open_request(const struct send *s, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(SEND_BODY_MAX + HEAD_MAX);
+	CLEANUP(fd) int fd = -1;
+	int r;
+
+	if (send_encode(s, &b, e) < 0)
+		return -e->code;
+	fd = above_stdio(memfd_create("brig-send", MFD_CLOEXEC));
+	if (fd < 0)
+		return err_sys(e, "no memory file for what is to be sent");
+	r = fd_write_all(fd, b.data, b.len);
+	if (r < 0 || lseek(fd, 0, SEEK_SET) < 0) {
+		errno = r < 0 ? -r : errno;
+		return err_sys(e, "cannot keep what is to be sent");
+	}
+	return TAKE_FD(fd);
+}
+
+/* The rest of the environment stays here: it may hold anybody's secrets. */
+static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(passed); i++) {
+		const char *value = i == CA_FILE && ca_file ? ca_file : getenv(passed[i]);
+
+		/* Below the current folder a command could have put roots of its own. */
+		if (value && value[0] != '/')
+			return err_set(e, ERR_CONFIG, EINVAL,
+				       "the trusted certificates '%.100s' are "
+				       "no absolute path",
+				       value),
+			       err_hint(e, "%s needs one", passed[i]);
+		if (value && asprintf(&l->variables[n], "%s=%s", passed[i], value) < 0) {
+			l->variables[n] = NULL;
+			return err_nomem(e);
+		}
+		n += value != NULL;
+	}
+	return 0;
+}
+
+/* In a child: only what is safe there. */
+static _Noreturn void become_sender(const struct launch *l)
+{
+	const struct sigaction usual = { .sa_handler = SIG_DFL };
+	char *const argv[] = { (char[]){ PROGRAM }, NULL };
+	sigset_t none;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)sigaction(sig, &usual, NULL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)setpriority(PRIO_PROCESS, 0, NICE); /* the next run comes first */
+	/* The current folder may be the workspace, on a disk somebody wants to unmount. */
+	if (chdir("/") == 0 && dup2(l->request, 0) == 0 && dup2(l->null, 1) == 1 &&
+	    dup2(l->null, 2) == 2 && fd_close_range(3, INT_MAX) == 0)
+		(void)execve(l->program, argv, l->variables);
+	_exit(127);
+}
+
+/* fork without handlers of libc and, as exit signal 0 means, without a SIGCHLD for the caller. */
+static pid_t fork_quietly(void)
+{
+	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+}
+
+/* The child in between ends at once, so that the sender has no parent that would have to wait. */
+static _Noreturn void between(const struct launch *l)
+{
+	pid_t pid;
+
+	if (setsid() < 0)
+		_exit(errno);
+	pid = fork_quietly();
+	if (pid == 0)
+		become_sender(l);
+	_exit(pid < 0 ? errno : 0);
+}
+
+static int start(const struct launch *l, struct err *e)
+{
+	sigset_t all, before;
+	int status = 0;
+	pid_t pid;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all,
+			      &before); /* a handler of ours must not run there */
+	pid = fork_quietly();
+	if (pid == 0)
+		between(l);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (pid < 0)
+		return err_sys(e, "cannot fork to start '%s'", l->program);
+	while (waitpid(pid, &status, __WALL) < 0)
+		if (errno != EINTR)
+			return 0; /* somebody else's wait took it: how it went is not to be had */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+	return err_sys(e, "cannot start '%s'", l->program);
+}
+
+int send_detached(const struct send *s, struct err *e)
+{
+	CLEANUP(fd) int request = -1;
+	CLEANUP(fd) int null = -1;
+	struct launch l = { 0 };
+	int r;
+
+	if (program_find(PROGRAM, l.program, sizeof(l.program), e) < 0)
+		return -e->code;
+	request = open_request(s, e);
+	if (request < 0)
+		return request;
+	null = above_stdio(open("/dev/null", O_RDWR | O_CLOEXEC));
+	if (null < 0)
+		return err_sys(e, "cannot open '/dev/null'");
+	l.request = request;
+	l.null = null;
+	r = pick_variables(&l, s->ca_file, e);
+	if (r == 0)
+		r = start(&l, e);
+	for (size_t i = 0; i < ARRAY_LEN(l.variables); i++)
+		free(l.variables[i]);
+	return r;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/story.h"
+
+#include <string.h>
+
+#include "audit/export.h"
+#include "base/clean.h"
+#include "base/num.h"
+#include "base/str.h"
+
+#define LABEL "%-12s"
+#define STORY_MAX ((size_t)8 << 20)
+
+/* --- values --- */
+
+static bool get(const struct entry *en, const char *key, struct pair *ret)
+{
+	return entry_get(en, key, ret) && ret->value.n;
+}
+
+/* "before VALUE after", or nothing where the record has no such field. */
+static bool put(struct buf *out, const char *before, const struct entry *en, const char *key,
+		const char *after)
+{
+	struct pair p;
+
+	if (!get(en, key, &p))
+		return false;
+	buf_puts(out, before);
+	export_value(out, &p);
+	buf_puts(out, after);
+	return true;
+}
+
+/* A whole number of the record; false where there is none. */
+static bool whole(const struct entry *en, const char *key, uint64_t *ret)
+{
+	char text[24];
+	struct pair p;
+
+	if (!get(en, key, &p) || p.kind != PAIR_NUMBER || p.value.n >= sizeof(text))
+		return false;
+	memcpy(text, p.value.p, p.value.n);
+	text[p.value.n] = '\0';
+	return num_count(text, ret) == 0;
+}
+
+static void put_size(struct buf *out, const char *before, const struct entry *en, const char *key)
+{
+	char text[32];
+	uint64_t v;
+
+	if (!whole(en, key, &v))
+		return;
+	num_size_text(v, text, sizeof(text));
+	buf_printf(out, "%s%s", before, text);
+}
+
+static void put_duration(struct buf *out, const char *before, const struct entry *en,
+			 const char *key)
+{
+	char text[32];
+	uint64_t v;
+
+	if (!whole(en, key, &v))
+		return;
+	num_duration_text(v, text, sizeof(text));
+	buf_printf(out, "%s%s", before, text);
+}
+
+/* --- the head --- */
+
+static void tell_command(struct story *s, const struct entry *en)
+{
+	struct pair p;
+
+	buf_printf(s->out, LABEL, "command");
+	if (get(en, "argv", &p))
+		export_value(s->out, &p);
+	else if (!put(s->out, "", en, "argv0", ""))
+		buf_puts(s->out, "not on the record");
+	buf_putc(s->out, '\n');
+}
+
+static void tell_head(struct story *s, const struct entry *en)
+{
+	s->told_head = true;
+	buf_printf(s->out, LABEL, "run");
+	clean_put(s->out, en->run.p, en->run.n);
+	buf_printf(s->out, "\n" LABEL, "began");
+	clean_put(s->out, en->when.p, en->when.n);
+	buf_putc(s->out, '\n');
+	tell_command(s, en);
+	buf_printf(s->out, LABEL, "asked by");
+	if (!put(s->out, "", en, "principal", ""))
+		buf_puts(s->out, "nobody named");
+	(void)put(s->out, ", for agent ", en, "agent", "");
+	buf_printf(s->out, "\n" LABEL, "policy");
+	if (!put(s->out, "", en, "access", ""))
+		buf_puts(s->out, "as resolved");
+	(void)put(s->out, ", network ", en, "network", "");
+	(void)put(s->out, ", profile ", en, "profile", "");
+	put_size(s->out, ", memory ", en, "memory");
+	put_duration(s->out, ", time limit ", en, "timeout_ms");
+	(void)put(s->out, "; digest ", en, "policy", "");
+	buf_putc(s->out, '\n');
+	if (put(s->out, "workspace   ", en, "workspace", ""))
+		buf_putc(s->out, '\n');
+}
+
+static void tell_layers(struct story *s, const struct entry *en)
+{
+	struct pair p;
+
+	if (s->told_layers || !get(en, "layers", &p))
+		return;
+	s->told_layers = true;
+	buf_printf(s->out, LABEL, "contained");
+	(void)put(s->out, "by ", en, "backend", ": ");
+	export_value(s->out, &p);
+	buf_putc(s->out, '\n');
+}
+
+/* --- what happened --- */
+
+static void tell_target(struct story *s, const struct entry *en)
+{
+	(void)put(&s->events, " ", en, "method", "");
+	(void)put(&s->events, " ", en, "host", "");
+	(void)put(&s->events, ":", en, "port", "");
+	(void)put(&s->events, "", en, "path", "");
+	(void)put(&s->events, " (", en, "address", ")");
+}
+
+static void tell_reason(struct story *s, const struct entry *en)
+{
+	(void)put(&s->events, ": ", en, "reason", "");
+	(void)put(&s->events, " [rule ", en, "rule", "]");
+}
+
+static void tell_network(struct story *s, const struct entry *en)
+{
+	bool denied = slice_eq(en->type, "egress.deny");
+
+	buf_puts(&s->events, denied ? "network   DENIED " : "network   allowed");
+	tell_target(s, en);
+	tell_reason(s, en);
+}
+
+static void tell_denial(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "denied   ");
+	(void)put(&s->events, " ", en, "kind", "");
+	(void)put(&s->events, " ", en, "target", "");
+	tell_reason(s, en);
+}
+
+static void tell_limit(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "limit    ");
+	(void)put(&s->events, " ", en, "limit", " reached");
+	(void)put(&s->events, " (", en, "value", ")");
+	(void)put(&s->events, ", held by ", en, "enforcer", "");
+}
+
+static void tell_secret(struct story *s, const struct entry *en)
+{
+	static const struct {
+		const char *type, *text;
+	} words[] = {
+		{ "leak.block", "a secret on its way out was stopped" },
+		{ "leak.redact", "a secret was replaced on its way" },
+		{ "leak.warn", "something like a secret passed" },
+		{ "credential.inject", "a credential was used" },
+		{ "credential.misuse", "a credential was asked for where it is not bound" },
+		{ "credential.scrub", "a secret was kept out" },
+	};
+
+	buf_puts(&s->events, "secret    ");
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (slice_eq(en->type, words[i].type))
+			buf_puts(&s->events, words[i].text);
+	(void)put(&s->events, ", ", en, "pattern", "");
+	(void)put(&s->events, ", ", en, "name", "");
+	(void)put(&s->events, ", to ", en, "host", "");
+	(void)put(&s->events, ":", en, "port", "");
+	tell_reason(s, en);
+}
+
+static void tell_more(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "counted  ");
+	(void)put(&s->events, " ", en, "count", " more");
+	(void)put(&s->events, " of ", en, "of", "");
+	(void)put(&s->events, " ", en, "kind", "");
+	(void)put(&s->events, " ", en, "target", "");
+	(void)put(&s->events, " ", en, "host", "");
+}
+
+static void tell_other(struct story *s, const struct entry *en)
+{
+	clean_put(&s->events, en->type.p, en->type.n);
+	buf_puts(&s->events, "  ");
+	(void)put(&s->events, "", en, "error", "");
+	tell_reason(s, en);
+}
+
+static const struct {
+	const char *prefix;
+	bool denial; /* counts as one */
+	void (*tell)(struct story *s, const struct entry *en);
+} tellers[] = {
+	{ "egress.allow", false, tell_network },
+	{ "egress.deny", true, tell_network },
+	{ "access.deny", true, tell_denial },
+	{ "limit.hit", false, tell_limit },
+	{ "leak.block", true, tell_secret },
+	{ "leak.", false, tell_secret },
+	{ "credential.misuse", true, tell_secret },
+	{ "credential.", false, tell_secret },
+	{ "sandbox.create", false, NULL },
+	{ "sandbox.ready", false, NULL },
+	{ "log.summary", false, tell_more },
+	{ "sandbox.exec", false, NULL },
+	{ "", false, tell_other },
+};
+
+static void tell_event(struct story *s, const struct entry *en)
+{
+	size_t i = 0;
+	int64_t ms;
+
+	while (en->type.n < strlen(tellers[i].prefix) ||
+	       memcmp(en->type.p, tellers[i].prefix, strlen(tellers[i].prefix)) != 0)
+		i++;
+	if (!tellers[i].tell)
+		return;
+	if (!s->events.len)
+		buf_puts(&s->events, "happened\n");
+	s->denials += tellers[i].denial;
+	ms = (en->time - s->began) / 1000;
+	buf_printf(&s->events, "  +%lld.%03lld s  ", (long long)(ms / 1000),
+		   (long long)(ms % 1000));
+	tellers[i].tell(s, en);
+	buf_putc(&s->events, '\n');
+}
+
+/* --- the end --- */
+
+static void tell_how(struct story *s, const struct entry *en)
+{
+	static const struct {
+		const char *outcome, *text, *field;
+	} words[] = {
+		{ "exited", "exited with status ", "rc" },
+		{ "signalled", "ended by signal ", "signal" },
+		{ "timeout", "ended by its time limit", NULL },
+		{ "oom", "ended by its memory limit", NULL },
+		{ "limit", "ended by a limit", NULL },
+		{ "refused", "refused, never begun", NULL },
+		{ "cancelled", "cancelled", NULL },
+		{ "failed", "failed: brig or the machine, not the command", NULL },
+		{ "crashed", "brig itself died during the run", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (slice_eq(en->outcome, words[i].outcome)) {
+			buf_puts(&s->end, words[i].text);
+			if (words[i].field && !put(&s->end, "", en, words[i].field, ""))
+				buf_puts(&s->end, "that is not on the record");
+			return;
+		}
+	if (!put(&s->end, "", en, "outcome", ""))
+		buf_puts(&s->end, "ended");
+}
+
+static void tell_end(struct story *s, const struct entry *en)
+{
+	buf_printf(&s->end, LABEL, "outcome");
+	tell_how(s, en);
+	(void)put(&s->end, " after ", en, "duration_ms", " ms");
+	(void)put(&s->end, ", set up in ", en, "setup_ms", " ms");
+	(void)put(&s->end, ": ", en, "reason", "");
+	if (put(&s->end, "\noutput      ", en, "stdout_bytes", " bytes, errors "))
+		(void)put(&s->end, "", en, "stderr_bytes", " bytes");
+	buf_putc(&s->end, '\n');
+}
+
+void story_begin(struct story *s, struct buf *out)
+{
+	*s = (struct story){ .out = out,
+			     .events = BUF_INIT(STORY_MAX),
+			     .end = BUF_INIT(ENTRY_LINE_MAX) };
+}
+
+void story_entry(struct story *s, const struct entry *en)
+{
+	if (!s->records++) {
+		s->began = en->time;
+		s->first = en->seq;
+	}
+	s->last = en->seq;
+	if (!s->told_head)
+		tell_head(s, en);
+	tell_layers(s, en);
+	tell_event(s, en);
+	if (slice_eq(en->type, "sandbox.exec"))
+		tell_end(s, en);
+}
+
+void story_end(struct story *s)
+{
+	buf_add(s->out, buf_str(&s->events), s->events.len);
+	if (s->events.failed)
+		buf_puts(s->out, "  more than can be told here: brig audit list --run shows all\n");
+	if (s->end.len)
+		buf_add(s->out, buf_str(&s->end), s->end.len);
+	else
+		buf_printf(s->out,
+			   LABEL "not on the record: it is still running, or brig was killed and "
+				 "the next run says so\n",
+			   "outcome");
+	buf_printf(s->out, LABEL "%llu\n", "denials", (unsigned long long)s->denials);
+	buf_printf(s->out,
+		   LABEL "%llu, numbers %llu to %llu; brig audit verify says whether they were "
+			 "touched\n",
+		   "records", (unsigned long long)s->records, (unsigned long long)s->first,
+		   (unsigned long long)s->last);
+	buf_done(&s->events);
+	buf_done(&s->end);
+}

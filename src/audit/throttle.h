@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* audit/throttle.h - keeps a guest that is denied a million times from filling the disk.
+ *
+ * The first of its kind is written; the same within a second are counted, and one log.summary says
+ * how many there were. Kinds are told apart by type and by what was asked for; past so many kinds a
+ * second, or records a second, the rest is counted per type. Nothing is dropped without a count.
+ * Not thread-safe; times are given, in microseconds that do not run backwards. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "audit/record.h"
+#include "base/cleanup.h"
+
+struct throttle;
+
+struct throttle *throttle_new(void);
+struct throttle *throttle_free(struct throttle *t);
+DEFINE_CLEANUP(throttle, struct throttle *, throttle_free)
+
+/* true: write this one. false: it was counted. */
+bool throttle_admit(struct throttle *t, const struct record *r, uint64_t now_us);
+
+/* The next summary that is due (all of them if `end`): true and a record that borrows from the
+ * throttle until the next call. To be called until it says false. */
+bool throttle_summary(struct throttle *t, uint64_t now_us, bool end, struct record *ret);

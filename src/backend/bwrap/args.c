@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/bwrap/args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "model/paths.h"
+
+struct maker {
+	struct box_plan *plan;
+	const struct bwrap_features *has;
+	struct bwrap_args *args;
+	bool failed; /* no memory; looked at once, in the end */
+};
+
+static void put(struct maker *m, struct bwrap_arg a)
+{
+	struct bwrap_arg *slot = ARENA_PUSH(m->plan->arena, m->args->v, m->args->n);
+
+	if (slot && a.text)
+		*slot = a;
+	else
+		m->failed = true;
+}
+
+static void text(struct maker *m, const char *s)
+{
+	put(m, (struct bwrap_arg){ .text = s });
+}
+
+static void option(struct maker *m, const char *name, const char *value)
+{
+	text(m, name);
+	text(m, value);
+}
+
+static void number(struct maker *m, const char *name, const char *fmt, unsigned long long value)
+{
+	char digits[32];
+
+	(void)snprintf(digits, sizeof(digits), fmt[1] == 'o' ? "%04llo" : "%llu", value);
+	option(m, name, arena_strdup(m->plan->arena, digits));
+}
+
+static void descriptor(struct maker *m, const char *name, enum bwrap_fd fd, const char *shown,
+		       size_t op)
+{
+	text(m, name);
+	put(m, (struct bwrap_arg){
+		       .text = arena_printf(m->plan->arena, "FD:%s", shown), .fd = fd, .op = op });
+}
+
+/* The last tree bound over dst. */
+static const struct op *tree_of(const struct box_plan *p, const char *dst)
+{
+	for (size_t i = p->op_count; i-- > 0;) {
+		const struct op *o = &p->ops[i];
+
+		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && path_under(dst, o->dst))
+			return o;
+	}
+	return NULL;
+}
+
+const char *bwrap_host_path(struct box_plan *p, const struct op *o)
+{
+	const struct op *t = tree_of(p, o->dst);
+
+	return t ? arena_printf(p->arena, "%s%s", t->src, o->dst + strlen(t->dst)) : o->dst;
+}
+
+/* Where bubblewrap finds it: root's idmapped trees are not at their own place. */
+static const char *source(struct box_plan *p, const struct op *o, bool *idmapped)
+{
+	const struct op *t = tree_of(p, o->dst);
+
+	*idmapped = t && t->kind == OP_BIND_FD;
+	if (*idmapped)
+		return arena_printf(p->arena, BWRAP_TREES "/%d%s", t->fd_slot,
+				    o->dst + strlen(t->dst));
+	return bwrap_host_path(p, o);
+}
+
+static void bind(struct maker *m, const struct op *o)
+{
+	bool idmapped;
+	const char *src = source(m->plan, o, &idmapped);
+	size_t index = (size_t)(o - m->plan->ops);
+
+	if (m->has->bind_fd && !idmapped && src)
+		descriptor(m, o->writable ? "--bind-fd" : "--ro-bind-fd", BWRAP_OP, src, index);
+	else
+		option(m, o->writable ? "--bind" : "--ro-bind", src);
+	text(m, o->dst);
+}
+
+/* An empty folder that nobody can write to. */
+static void empty_folder(struct maker *m, const char *dst)
+{
+	number(m, "--perms", "%o", 0555);
+	number(m, "--size", "%u", 4096);
+	option(m, "--tmpfs", dst);
+	option(m, "--remount-ro", dst);
+}
+
+/* The procfs inside has the names of the one out here. */
+static void mask(struct maker *m, const struct op *o)
+{
+	const char *host = bwrap_host_path(m->plan, o);
+	struct stat st;
+
+	if (!host || lstat(host, &st) < 0)
+		return;
+	if (S_ISDIR(st.st_mode)) {
+		empty_folder(m, o->dst);
+		return;
+	}
+	option(m, "--dev-bind", "/dev/null");
+	text(m, o->dst);
+}
+
+/* From the host's procfs: these parts are the same in every one, or look at who reads them. The
+ * ones --proc makes have an owner inside, because bubblewrap's namespaces belong to the user. */
+static void readonly(struct maker *m, const struct op *o)
+{
+	struct stat st;
+
+	if (lstat(o->dst, &st) < 0)
+		return;
+	option(m, "--ro-bind", o->dst);
+	text(m, o->dst);
+}
+
+static void private(struct maker *m, const struct op *o)
+{
+	struct bwrap_args *a = m->args;
+
+	number(m, "--perms", "%o", o->mode);
+	number(m, "--size", "%u", m->plan->spec->limits.tmp);
+	option(m, "--tmpfs", o->dst);
+	if (a->tmpfs_count < ARRAY_LEN(a->tmpfs))
+		a->tmpfs[a->tmpfs_count++] = o->dst;
+	else
+		m->failed = true;
+}
+
+static void folder(struct maker *m, const struct op *o)
+{
+	/* The devices, their links and devpts come with it. */
+	if (str_eq(o->dst, "/dev")) {
+		option(m, "--dev", o->dst);
+		return;
+	}
+	if (path_under(o->dst, "/dev") || str_eq(o->dst, "/proc"))
+		return;
+	number(m, "--perms", "%o", o->mode);
+	option(m, "--dir", o->dst);
+}
+
+static void operation(struct maker *m, const struct op *o)
+{
+	switch (o->kind) {
+	case OP_DIR:
+		folder(m, o);
+		break;
+	case OP_FILE:
+		number(m, "--perms", "%o", o->mode);
+		descriptor(m, "--file", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
+		text(m, o->dst);
+		break;
+	case OP_SYMLINK:
+		if (path_under(o->dst, "/dev"))
+			break;
+		option(m, "--symlink", o->data);
+		text(m, o->dst);
+		break;
+	case OP_PRIVATE:
+		private
+		(m, o);
+		break;
+	case OP_BIND:
+	case OP_BIND_FD:
+	case OP_COVER:
+		bind(m, o);
+		break;
+	case OP_PROC:
+		option(m, "--proc", o->dst);
+		break;
+	case OP_MASK:
+	case OP_HIDE: /* gone by now: bubblewrap would make a mount point for it in the workspace */
+		mask(m, o);
+		break;
+	case OP_READONLY:
+		readonly(m, o);
+		break;
+	case OP_DEVICE:
+	case OP_DEVPTS:
+	case OP_OVERLAY: /* refused, or left out and said, by the plan */
+	case OP_KINDS:
+		break;
+	}
+}
+
+static void namespaces(struct maker *m)
+{
+	static const char *const always[] = { "--unshare-user", "--unshare-pid", "--unshare-ipc",
+					      "--unshare-uts", "--unshare-cgroup" };
+
+	for (size_t i = 0; i < ARRAY_LEN(always); i++)
+		text(m, always[i]);
+	if (m->plan->spec->network != NETWORK_HOST)
+		text(m, "--unshare-net");
+	number(m, "--uid", "%u", m->plan->uid);
+	number(m, "--gid", "%u", m->plan->gid);
+	option(m, "--hostname", m->plan->hostname);
+	text(m, "--clearenv");
+	text(m, "--new-session");
+	text(m, "--as-pid-1"); /* brig's own init reaps */
+}
+
+int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_args *ret,
+	       struct err *e)
+{
+	struct maker m = { .plan = p, .has = f, .args = ret };
+
+	*ret = (struct bwrap_args){ 0 };
+	namespaces(&m);
+	for (size_t i = 0; i < p->op_count; i++)
+		if (!p->ops[i].skip)
+			operation(&m, &p->ops[i]);
+	option(&m, "--remount-ro", "/dev");
+	option(&m, "--remount-ro", "/");
+	option(&m, "--chdir", p->cwd);
+	descriptor(&m, "--add-seccomp-fd", BWRAP_SECCOMP, "seccomp", 0);
+	descriptor(&m, "--info-fd", BWRAP_INFO, "info", 0);
+	return m.failed ? err_nomem(e) : 0;
+}

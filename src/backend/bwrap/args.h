@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/bwrap/args.h - a plan as bubblewrap's arguments.
+ *
+ * Pure but for one look at what kind of thing a mask covers. The same operations that native
+ * carries out by itself; docs/design/bwrap.md says which of them bubblewrap does differently. */
+#pragma once
+
+#include "backend/kit/inside.h"
+
+/* What the program at hand knows beyond 0.8.0, found in the program itself: distributions carry
+ * newer options back. */
+struct bwrap_features {
+	bool bind_fd; /* --bind-fd and --ro-bind-fd, upstream since 0.10.0 */
+};
+
+enum bwrap_fd {
+	BWRAP_NO_FD,   /* plain text */
+	BWRAP_OP,      /* of operation `op`: a file's text, or what is bound */
+	BWRAP_SECCOMP, /* the system-call filter */
+	BWRAP_INFO,    /* where bubblewrap writes the pid of its child */
+};
+
+struct bwrap_arg {
+	const char *text; /* what is shown for a descriptor, too */
+	enum bwrap_fd fd;
+	size_t op;
+};
+
+struct bwrap_args {
+	struct bwrap_arg *v;
+	size_t n;
+	const char *tmpfs[INSIDE_TMPFS_MAX]; /* private folders: each is a file system of its own */
+	size_t tmpfs_count;
+};
+
+/* Where root's idmapped trees stand in the namespace that bubblewrap is started in. */
+#define BWRAP_TREES "/run/brig"
+
+/* Texts are the plan's or live in its arena. Operations marked `skip` are left out. */
+int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_args *ret,
+	       struct err *e);
+
+/* The host path of what a bind, cover or hidden socket is made of; NULL without memory. */
+const char *bwrap_host_path(struct box_plan *p, const struct op *o);

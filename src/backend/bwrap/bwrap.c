@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/bwrap/bwrap.c - namespaces and mounts made by bubblewrap, everything else by brig. */
+#include <stdlib.h>
+
+#include "backend/bwrap/bwrap.h"
+#include "backend/bwrap/launch.h"
+
+struct backend_plan {
+	struct box_plan *box;
+	struct bwrap_program program;
+};
+
+static struct backend_plan *bwrap_plan_free(struct backend_plan *p)
+{
+	if (p)
+		(void)box_plan_free(p->box);
+	free(p);
+	return NULL;
+}
+DEFINE_CLEANUP(bwrap_plan, struct backend_plan *, bwrap_plan_free)
+
+int bwrap_honours(const struct spec *s, struct err *e)
+{
+	const char *what = NULL;
+
+	if (spec_wrote(s, FIELD_READ_ONLY_ROOT) && !s->read_only_root)
+		what = "a writable root (read_only_root: false)";
+	if (spec_wrote(s, FIELD_TMP_EXEC) && !s->tmp_exec)
+		what = "a /tmp without programs (limits.tmp_exec: false)";
+	if (!what)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'bwrap' cannot honour %s", what),
+	       err_hint(e, "backend 'native' can");
+}
+
+/* Settings that nobody wrote, but that a dialect brings along: not refused, and not kept quiet. */
+static void note_differences(struct box_plan *p)
+{
+	if (!p->spec->read_only_root)
+		box_plan_note(p, "backend bwrap: the root is read-only; a writable one needs "
+				 "--backend native");
+	if (!p->spec->tmp_exec)
+		box_plan_note(p, "backend bwrap: programs in /tmp can be run; --backend native "
+				 "forbids it");
+}
+
+static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		      struct err *e)
+{
+	CLEANUP(bwrap_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	if (box_plan_new(s, "bwrap", &p->box, e) < 0 ||
+	    bwrap_find(p->box->arena, &p->program, e) < 0)
+		return -e->code;
+	p->box->read_only_root = true;
+	note_differences(p->box);
+	if (notes)
+		*notes = p->box->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static void bwrap_plan_json(const struct backend_plan *p, struct json *j)
+{
+	struct bwrap_args args;
+	struct err e;
+
+	json_object(j);
+	box_plan_members(p->box, j);
+	json_kstr(j, "program", p->program.path);
+	json_key(j, "args");
+	json_array(j);
+	if (bwrap_args(p->box, &p->program.has, &args, &e) == 0)
+		for (size_t i = 0; i < args.n; i++)
+			json_str(j, args.v[i].text);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static int bwrap_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		       struct backend_job **ret, struct err *e)
+{
+	struct launch l = LAUNCH_INIT(p->box, p->program);
+	int r = box_start(&bwrap_kind, p->box, &l, w, io, ret, e);
+
+	launch_done(&l);
+	return r;
+}
+
+static int bwrap_probe(const struct spec *s, struct isolation *ret, struct err *e)
+{
+	(void)s; /* what a machine can do does not depend on what is asked of it */
+	return box_probe(&backend_bwrap, ret, e);
+}
+
+const struct backend backend_bwrap = {
+	.name = "bwrap",
+	.kind = BACKEND_BWRAP,
+	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
+	.permits = true,
+	.probe = bwrap_probe,
+	.plan = bwrap_plan,
+	.plan_json = bwrap_plan_json,
+	.plan_free = bwrap_plan_free,
+	.start = bwrap_start,
+	.event = box_event,
+	.signal = box_signal,
+	.finish = box_finish,
+};

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/bwrap/inside.c - from bubblewrap's exec to where kit/inside.h takes over.
+ *
+ * bubblewrap has made the namespaces and mounts, dropped the capabilities and loaded the filter.
+ * What it cannot do follows here: the look whether each tree is the one that was meant, resource
+ * limits, Landlock, the look whether all of it holds. */
+#include "backend/bwrap/inside.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "backend/bwrap/letter.h"
+#include "backend/kit/landlock.h"
+#include "backend/kit/seccomp.h"
+#include "base/fd.h"
+
+static int same_objects(const struct letter *l, struct err *e)
+{
+	for (size_t i = 0; i < l->check_count; i++) {
+		const struct letter_check *c = &l->checks[i];
+		struct ident now;
+		struct stat st;
+
+		if (lstat(c->path, &st) < 0)
+			return err_sys(e, "cannot look at '%s' inside", c->path);
+		now = ident_of(&st);
+		if (!ident_same(&now, &c->ident))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "'%s' was replaced while the sandbox was set up", c->path);
+	}
+	return 0;
+}
+
+static int lock_down(const struct inside *c, struct err *e)
+{
+	int abi, r;
+
+	if (inside_limits(c, e) < 0)
+		return -e->code;
+	abi = landlock_apply(c->writable, c->writable_count, e);
+	if (abi < 0)
+		return -e->code;
+	r = c->cpus ? seccomp_deny_affinity() : 0;
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot load the system-call filter");
+	return abi;
+}
+
+static int enter(const struct letter *l, int *fds, struct err *e)
+{
+	if (inside_close(&l->inside, NULL, 0, e) < 0 || same_objects(l, e) < 0 ||
+	    inside_open(&l->inside, fds, e) < 0)
+		return -e->code;
+	return lock_down(&l->inside, e);
+}
+
+/* None of ours is to reach the command; it gets its streams by dup2. */
+static void close_on_exec(const struct inside *c)
+{
+	const int all[] = { c->control, c->in, c->out, c->err };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i] >= 0)
+			(void)fcntl(all[i], F_SETFD, FD_CLOEXEC);
+}
+
+_Noreturn void bwrap_inside(int letter)
+{
+	int fds[INIT_FD_COUNT], abi;
+	struct err e = { 0 };
+	struct letter l;
+	struct stat st;
+	void *data;
+
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "brig-init", 0, 0, 0);
+	memset(fds, -1, sizeof(fds));
+	if (fstat(letter, &st) < 0 || st.st_size == 0)
+		_exit(125);
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, letter, 0);
+	if (data == MAP_FAILED || letter_read(data, (size_t)st.st_size, &l, &e) < 0)
+		_exit(124);
+	close_on_exec(&l.inside);
+	abi = enter(&l, fds, &e);
+	if (abi < 0 || inside_check(&l.inside, &e) < 0 ||
+	    (l.inside.wait_permit && inside_wait(&l.inside, &e) < 0))
+		init_fail(l.inside.control, &e);
+	init_main(&l.inside, abi, fds);
+}

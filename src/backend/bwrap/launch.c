@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/bwrap/launch.c - everything bubblewrap needs is prepared as a descriptor, then it starts.
+ *
+ * An ordinary user's bubblewrap is started as it is. Root's runs in a user namespace of its own,
+ * mapped as native maps it, so that no process of the sandbox, bubblewrap included, is ever the
+ * host's root; the trees that native shows through idmapped mounts are attached there. */
+#include "backend/bwrap/launch.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "backend/bwrap/letter.h"
+#include "backend/kit/seccomp.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/str.h"
+
+#define TEXT_MAX ((size_t)16 << 20)
+#define SAID_MAX 1024 /* of what bubblewrap complains of */
+
+void launch_done(struct launch *l)
+{
+	for (size_t i = 0; l->ops && i < l->args.n; i++)
+		l->ops[i] = fd_close(l->ops[i]);
+	l->text = fd_close(l->text);
+	l->letter = fd_close(l->letter);
+	l->seccomp = fd_close(l->seccomp);
+	l->brig = fd_close(l->brig);
+	l->info = fd_close(l->info);
+	l->said = fd_close(l->said);
+}
+static int memory_file(const char *name, const void *data, size_t n, struct err *e)
+{
+	CLEANUP(fd) int fd = memfd_create(name, MFD_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return err_sys(e, "cannot make an anonymous file");
+	r = fd_write_all(fd, data, n);
+	if (r < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return errno = r < 0 ? -r : errno, err_sys(e, "cannot fill an anonymous file");
+	return TAKE_FD(fd);
+}
+
+/* What is bound must be what was planned; inside, brig looks once more. */
+static int open_source(struct launch *l, const struct op *o, struct ident *ret, struct err *e)
+{
+	const char *host = bwrap_host_path(l->plan, o);
+	CLEANUP(fd) int fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -ENOMEM;
+	struct stat st;
+
+	if (fd < 0)
+		return errno = -fd, err_sys(e, "cannot open '%s'", host ? host : o->dst);
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "cannot look at '%s'", host);
+	*ret = ident_of(&st);
+	if (o->kind != OP_COVER && !ident_same(ret, &o->ident))
+		return err_set(e, ERR_POLICY, EPERM,
+			       "'%s' was replaced while the sandbox was set up", host);
+	return TAKE_FD(fd);
+}
+
+static int note_source(struct launch *l, const struct op *o, struct err *e)
+{
+	struct letter_check *check = ARENA_PUSH(l->plan->arena, l->checks, l->check_count);
+
+	if (!check)
+		return err_nomem(e);
+	check->path = o->dst;
+	return open_source(l, o, &check->ident, e);
+}
+
+static bool shows_a_tree(const struct op *o)
+{
+	return !o->skip && (o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_COVER);
+}
+
+static int argument_of(const struct launch *l, size_t op)
+{
+	for (size_t i = 0; i < l->args.n; i++)
+		if (l->args.v[i].fd == BWRAP_OP && l->args.v[i].op == op)
+			return (int)i;
+	return -1;
+}
+
+static int open_operations(struct launch *l, struct err *e)
+{
+	const struct box_plan *p = l->plan;
+
+	l->ops = arena_alloc(p->arena, l->args.n * sizeof(*l->ops));
+	if (!l->ops)
+		return err_nomem(e);
+	memset(l->ops, -1, l->args.n * sizeof(*l->ops));
+	for (size_t i = 0; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+		int at = argument_of(l, i);
+		CLEANUP(fd) int fd = -1;
+
+		if (o->kind == OP_FILE && at >= 0)
+			fd = memory_file("brig-file", o->data, strlen(o->data), e);
+		else if (shows_a_tree(o))
+			fd = note_source(l, o, e);
+		else
+			continue;
+		if (fd < 0)
+			return -e->code;
+		if (at >= 0)
+			l->ops[at] = TAKE_FD(fd);
+	}
+	return 0;
+}
+
+/* The arguments as bubblewrap reads them: each ends with a NUL. */
+static int write_arguments(struct launch *l, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(TEXT_MAX);
+
+	for (size_t i = 0; i < l->args.n; i++) {
+		const struct bwrap_arg *a = &l->args.v[i];
+
+		if (a->fd == BWRAP_NO_FD)
+			buf_puts(&b, a->text);
+		else
+			buf_printf(&b, "%d",
+				   a->fd == BWRAP_OP        ? l->ops[i]
+				   : a->fd == BWRAP_SECCOMP ? l->seccomp
+							    : l->info);
+		buf_putc(&b, '\0');
+	}
+	if (b.failed)
+		return err_nomem(e);
+	l->text = memory_file("brig-arguments", b.data, b.len, e);
+	return l->text < 0 ? -e->code : 0;
+}
+
+static int write_letter(struct launch *l, const struct inside *c, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(TEXT_MAX);
+
+	letter_write(c, l->checks, l->check_count, &b);
+	if (b.failed)
+		return err_set(e, ERR_USAGE, E2BIG, "the command and its variables are too long");
+	l->letter = memory_file("brig-letter", b.data, b.len, e);
+	return l->letter < 0 ? -e->code : 0;
+}
+
+static int write_filter(struct launch *l, const struct inside *c, struct err *e)
+{
+	size_t n;
+	const void *program = seccomp_bytes((enum seccomp_profile)c->profile, &n);
+
+	l->seccomp = memory_file("brig-filter", program, n, e);
+	return l->seccomp < 0 ? -e->code : 0;
+}
+
+static char *number(char out[24], const char *before, int fd)
+{
+	(void)snprintf(out, 24, "%s%d", before, fd);
+	return out;
+}
+
+static void fill_argv(struct launch *l)
+{
+	static char name[] = "bwrap", args[] = "--args", dashes[] = "--", word[] = "_inside";
+	char *argv[] = { name,
+			 args,
+			 number(l->numbers[0], "", l->text),
+			 dashes,
+			 number(l->numbers[1], "/proc/self/fd/", l->brig),
+			 word,
+			 number(l->numbers[2], "", l->letter),
+			 NULL };
+
+	memcpy(l->argv, argv, sizeof(argv));
+}
+
+static void list(struct launch *l, int fd)
+{
+	if (fd >= 0)
+		l->all[l->all_count++] = fd;
+}
+
+/* A standard descriptor that the embedding program has closed must not be one of ours. */
+static int list_all(struct launch *l, const struct box_start *start, struct err *e)
+{
+	const struct inside *c = &start->inside;
+	const int more[] = { l->text, l->letter,  l->seccomp, l->brig, l->info,
+			     l->said, c->control, c->in,      c->out,  c->err };
+
+	l->all = arena_alloc(l->plan->arena,
+			     (l->args.n + ARRAY_LEN(more) + PREPARED_MAX) * sizeof(*l->all));
+	if (!l->all)
+		return err_nomem(e);
+	for (size_t i = 0; i < l->args.n; i++)
+		list(l, l->ops[i]);
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		list(l, more[i]);
+	for (size_t i = 0; i < l->plan->prepared_count; i++)
+		list(l, start->prepared[i]);
+	for (size_t i = 0; i < l->all_count; i++)
+		if (l->all[i] <= STDERR_FILENO)
+			return err_set(e, ERR_INTERNAL, EBADF,
+				       "standard input, output or error is closed");
+	return 0;
+}
+
+static int prepare(struct launch *l, struct box_start *start, struct err *e)
+{
+	struct inside *c = &start->inside;
+
+	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || open_operations(l, e) < 0)
+		return -e->code;
+	c->tmpfs_count = l->args.tmpfs_count;
+	for (size_t i = 0; i < c->tmpfs_count; i++)
+		c->tmpfs[i] = l->args.tmpfs[i];
+	l->brig = brig_program(e);
+	if (l->brig < 0 || write_letter(l, c, e) < 0 || write_filter(l, c, e) < 0)
+		return -e->code;
+	l->info = memory_file("brig-info", "", 0, e);
+	l->said = memory_file("brig-said", "", 0, e);
+	if (l->info < 0 || l->said < 0 || write_arguments(l, e) < 0)
+		return -e->code;
+	fill_argv(l);
+	return list_all(l, start, e);
+}
+
+/* ---- in the new process ---- */
+
+/* Root's trees, where the arguments say they are. */
+static int attach_trees(const struct box_start *c, struct err *e)
+{
+	char path[64];
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "cannot make the mounts private");
+	if (!c->plan->prepared_count)
+		return 0;
+	if (mount("tmpfs", BWRAP_TREES, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755") < 0)
+		return err_sys(e, "cannot make a place for the trees");
+	for (size_t i = 0; i < c->plan->prepared_count; i++) {
+		bool folder = S_ISDIR(c->plan->prepared[i].ident.type);
+		CLEANUP(fd) int file = -1;
+
+		(void)snprintf(path, sizeof(path), BWRAP_TREES "/%zu", i);
+		if (folder ? mkdir(path, 0755) < 0
+			   : (file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0644)) < 0)
+			return err_sys(e, "cannot make '%s'", path);
+		if (move_mount(c->prepared[i], "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+			return err_sys(e, "cannot attach a mount");
+	}
+	return 0;
+}
+
+static int inherit(const struct launch *l, struct err *e)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(l->said, 2) < 0)
+		return err_sys(e, "cannot place the streams of bubblewrap");
+	for (size_t i = 0; i < l->all_count; i++)
+		if (fcntl(l->all[i], F_SETFD, 0) < 0)
+			return err_sys(e, "cannot hand a descriptor on");
+	return 0;
+}
+
+static int set_up(const struct box_start *c, const struct launch *l, struct err *e)
+{
+	int r = cgroup_join(c->cgroup);
+
+	/* Before the ids change: afterwards the file is root's. */
+	(void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot join the control group");
+	if (inside_close(&c->inside, l->all, l->all_count, e) < 0 || box_wait(c, e) < 0)
+		return -e->code;
+	if (c->plan->by_root && (box_become(c, e) < 0 || attach_trees(c, e) < 0))
+		return -e->code;
+	if (c->plan->by_root) /* as native; an ordinary user has nothing to say here */
+		(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
+	return inherit(l, e);
+}
+
+static void enter(const struct box_start *c)
+{
+	const struct launch *l = c->own;
+	const struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 }; /* as native; see kit/plan.c */
+	char *envp[] = { NULL };
+	struct err e = { 0 };
+	sigset_t none;
+
+	/* No death signal here, nor --die-with-parent: bubblewrap killed in the middle of its start
+	 * leaves a child that waits for ever. Init ends when the monitor or bubblewrap is gone. */
+	if (set_up(c, l, &e) < 0)
+		init_fail(c->inside.control, &e);
+	/* Later the filter pretends. */
+	(void)setrlimit(RLIMIT_CORE, &core);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)execve(l->program.path, l->argv, envp);
+	(void)err_sys(&e, "cannot start '%s'", l->program.path);
+	init_fail(c->inside.control, &e);
+}
+
+/* ---- in the monitor ---- */
+
+static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct launch *l = c->own;
+
+	if (prepare(l, c, e) < 0)
+		return -e->code;
+	return box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
+}
+
+/* The pid of the process inside, as we see it. */
+static pid_t child_pid(int info)
+{
+	char text[SAID_MAX], *at;
+	ssize_t n = pread(info, text, sizeof(text) - 1, 0);
+	uint64_t pid;
+
+	text[n < 0 ? 0 : n] = '\0';
+	at = strstr(text, "\"child-pid\": ");
+	if (!at)
+		return -1;
+	at += strlen("\"child-pid\": ");
+	at[strspn(at, "0123456789")] = '\0';
+	return num_count(at, &pid) < 0 || pid > INT32_MAX ? -1 : (pid_t)pid;
+}
+
+/* Killed before it let its child go, bubblewrap leaves it behind. */
+static void end_child(int info)
+{
+	pid_t pid = child_pid(info);
+	CLEANUP(fd) int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+}
+
+/* bubblewrap gave up: in its own words, one line. */
+static int gave_up(struct launch *l, struct err *e)
+{
+	char text[SAID_MAX];
+	ssize_t n = pread(l->said, text, sizeof(text) - 1, 0);
+	const char *said = text;
+
+	text[n < 0 ? 0 : n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	for (char *s = text; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			*s = '?';
+	if (str_starts(said, "bwrap: "))
+		said += strlen("bwrap: ");
+	(void)err_set(e, ERR_UNAVAILABLE, EPERM, "bubblewrap could not make the sandbox: %s",
+		      said[0] ? said : "it said nothing");
+	return box_explain(e);
+}
+
+/* From now on the sandbox's own init is watched: bubblewrap ends right after it. */
+static int heard(struct backend_job *j, struct box_start *c, const struct init_msg *m,
+		 struct err *e)
+{
+	struct launch *l = c->own;
+	pid_t pid;
+	int fd;
+
+	if (!m) {
+		end_child(l->info);
+		return gave_up(l, e);
+	}
+	if (m->said == INIT_FAILED)
+		return 0;
+	pid = child_pid(l->info);
+	fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (pid > 0 && fd < 0 && errno == ESRCH)
+		return 0; /* over already; bubblewrap's own end is the news */
+	if (fd < 0)
+		return err_set(e, ERR_INTERNAL, ESRCH, "bubblewrap did not name its child");
+	(void)fd_close(j->pidfd);
+	j->pidfd = fd;
+	return 0;
+}
+
+const struct box_kind bwrap_kind = { .helpers = 1, .spawn = spawn, .heard = heard };

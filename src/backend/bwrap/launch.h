@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/bwrap/launch.h - from a plan to a running bubblewrap. */
+#pragma once
+
+#include "backend/bwrap/letter.h"
+#include "backend/bwrap/program.h"
+#include "backend/kit/job.h"
+
+/* What is needed for the time of the start. The descriptors are inherited by bubblewrap. */
+struct launch {
+	struct box_plan *plan;        /* borrowed */
+	struct bwrap_program program; /* bubblewrap */
+	struct bwrap_args args;
+	int *ops; /* for each argument, the descriptor of its operation or -1 */
+	struct letter_check *checks;
+	size_t check_count;
+	int text, letter, seccomp, brig; /* the arguments, the letter, the filter, brig itself */
+	/* The pid of its child; its complaints. Files, not pipes: a write to a pipe whose reader
+	 * has died would kill bubblewrap and leave its child waiting for ever. */
+	int info, said;
+	char *argv[8];
+	char numbers[3][24];
+	int *all; /* every one of them, for the child */
+	size_t all_count;
+};
+
+#define LAUNCH_INIT(p, prog)                                                                       \
+	{                                                                                          \
+		.plan = (p), .program = (prog), .text = -1, .letter = -1, .seccomp = -1,           \
+		.brig = -1, .info = -1, .said = -1                                                 \
+	}
+void launch_done(struct launch *l);
+
+/* How a sandbox of bubblewrap comes to be; `own` is a struct launch. */
+extern const struct box_kind bwrap_kind;

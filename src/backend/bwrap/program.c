@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/bwrap/program.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+
+#define FOLDERS_ALWAYS "/usr/bin:/usr/local/bin:/bin"
+#define PROGRAM_MAX ((off_t)64 << 20)
+
+/* Defined by the command line's main.c alone: is this process brig? */
+extern const char brig_is_this_program[] __attribute__((weak));
+
+/* The first executable file of that name; a relative folder is nobody's to trust. */
+static bool along(const char *path, const char *name, char full[PATH_MAX])
+{
+	for (size_t n; path && *path; path += n + (path[n] == ':')) {
+		n = strcspn(path, ":");
+		if (path[0] != '/' ||
+		    snprintf(full, PATH_MAX, "%.*s/%s", (int)n, path, name) >= PATH_MAX)
+			continue;
+		if (access(full, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool find(const char *name, char full[PATH_MAX])
+{
+	return along(getenv("PATH"), name, full) || along(FOLDERS_ALWAYS, name, full);
+}
+
+static bool has(const char *data, size_t n, const char *option)
+{
+	return memmem(data, n, option, strlen(option));
+}
+
+int bwrap_read_features(const char *data, size_t n, struct bwrap_features *ret)
+{
+	/* What every run needs; the last to arrive came with 0.8.0. */
+	static const char *const needed[] = { "--size",     "--perms",   "--add-seccomp-fd",
+					      "--clearenv", "--info-fd", "--disable-userns" };
+
+	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+		if (!has(data, n, needed[i]))
+			return -ENOTSUP;
+	ret->bind_fd = has(data, n, "--bind-fd") && has(data, n, "--ro-bind-fd");
+	return 0;
+}
+
+static int look_inside(const char *path, struct bwrap_features *ret, struct err *e)
+{
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *data;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "cannot read '%s'", path);
+	if (!S_ISREG(st.st_mode) || st.st_size == 0 || st.st_size > PROGRAM_MAX)
+		return err_set(e, ERR_UNAVAILABLE, ENOEXEC, "'%s' is not bubblewrap", path);
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (data == MAP_FAILED)
+		return err_sys(e, "cannot read '%s'", path);
+	r = bwrap_read_features(data, (size_t)st.st_size, ret);
+	(void)munmap(data, (size_t)st.st_size);
+	if (r == 0)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		       "'%s' is not bubblewrap 0.8 or newer, which brig needs", path),
+	       err_hint(e, "upgrade it (sudo apt install bubblewrap), or use --backend native");
+}
+
+int bwrap_find(struct arena *a, struct bwrap_program *ret, struct err *e)
+{
+	char full[PATH_MAX];
+
+	if (!find("bwrap", full))
+		return err_set(e, ERR_UNAVAILABLE, ENOENT, "bubblewrap (bwrap) is not installed"),
+		       err_hint(e, "sudo apt install bubblewrap, or use --backend native");
+	ret->path = arena_strdup(a, full);
+	if (!ret->path)
+		return err_nomem(e);
+	return look_inside(ret->path, &ret->has, e);
+}
+
+int brig_program(struct err *e)
+{
+	char full[PATH_MAX];
+	int fd;
+
+	if (brig_is_this_program)
+		(void)snprintf(full, sizeof(full), "/proc/self/exe");
+	else if (!find("brig", full))
+		return err_set(e, ERR_UNAVAILABLE, ENOENT,
+			       "the program brig, which backend 'bwrap' starts inside, is not "
+			       "installed"),
+		       err_hint(e, "put brig on PATH, or use --backend native");
+	fd = open(full, O_PATH | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "cannot open '%s'", full) : fd;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/init.c - process 1 of the sandbox, under the same filter as the command.
+ *
+ * It starts the command, reaps whatever becomes an orphan, passes signals on, and leaves when the
+ * command ends or the monitor is gone. When it leaves, the kernel ends everything else in here. */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "backend/kit/inside.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#define SIGNALS 64
+
+_Noreturn void init_fail(int control, const struct err *e)
+{
+	struct init_msg m = { .said = INIT_FAILED, .err = *e };
+
+	(void)fd_send(control, &m, sizeof(m), NULL, 0);
+	_exit(125);
+}
+
+static void default_signals(void)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	sigset_t none;
+
+	for (int s = 1; s <= SIGNALS; s++)
+		(void)sigaction(s, &dfl, NULL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int place_streams(const struct inside *c, int terminal)
+{
+	int in = c->tty ? terminal : c->in, out = c->tty ? terminal : c->out,
+	    err = c->tty ? terminal : c->err;
+
+	if (in < 0)
+		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
+		return -errno;
+	if (c->tty && ioctl(0, TIOCSCTTY, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+/* execve along PATH, without malloc. ENOENT only when no folder has it; EACCES wins over ENOENT. */
+static int exec_command(const struct inside *p)
+{
+	const char *name = p->argv[0], *path = p->path;
+	char *const *argv = (char *const *)(uintptr_t)p->argv, *const *envp =
+								       (char *const *)(uintptr_t)
+									       p->envp;
+	int result = ENOENT;
+
+	if (strchr(name, '/')) {
+		(void)execve(name, argv, envp);
+		return errno;
+	}
+	while (*path && *name) {
+		char full[PATH_MAX];
+		size_t n = strcspn(path, ":");
+
+		if (snprintf(full, sizeof(full), "%.*s/%s", (int)n, path, name) <
+		    (int)sizeof(full)) {
+			(void)execve(full, argv, envp);
+			if (errno != ENOENT && errno != ENOTDIR)
+				result = errno;
+			if (result != ENOENT && result != EACCES)
+				return result;
+		}
+		path += n + (path[n] == ':');
+	}
+	return result;
+}
+
+/* Runs in the memory of init until it execs: what it leaves in *failed is seen there. */
+static pid_t start(const struct inside *c, int terminal, volatile int *failed)
+{
+	pid_t pid = vfork(); /* allow vfork: init has one thread and the child only execs */
+
+	if (pid != 0)
+		return pid;
+	default_signals();
+	(void)setsid();
+	*failed = -place_streams(c, terminal);
+	if (!*failed)
+		*failed = exec_command(c);
+	_exit(127);
+}
+
+static int open_slave(int master)
+{
+	char path[32];
+	unsigned n;
+
+	if (ioctl(master, TIOCGPTN, &n) < 0)
+		return -1;
+	(void)snprintf(path, sizeof(path), "/dev/pts/%u", n);
+	return open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+}
+
+static void say_started(const struct inside *c, int landlock, uint64_t at, int *fds)
+{
+	struct init_msg m = { .said = INIT_STARTED, .landlock = landlock, .at = at };
+	int list[INIT_FD_COUNT];
+	size_t n = 0;
+
+	for (int i = 0; i < INIT_FD_COUNT; i++)
+		if (fds[i] >= 0) {
+			list[n++] = fds[i];
+			m.fds |= 1U << i;
+		}
+	if (fd_send(c->control, &m, sizeof(m), list, n) < 0)
+		_exit(125);
+	for (int i = 0; i < INIT_FD_COUNT; i++)
+		(void)fd_close(fds[i]);
+}
+
+static void on_child(int sig)
+{
+	(void)sig; /* only there to interrupt ppoll */
+}
+
+/* What all reaped children have written to disk: the kernel adds it up in the last parent. */
+static uint64_t written(void)
+{
+	char text[512];
+	const char *at;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/io", text, sizeof(text)) <= 0)
+		return 0;
+	at = strstr(text, "\nwrite_bytes: ");
+	return at ? strtoull(at + strlen("\nwrite_bytes: "), NULL, 10) : 0;
+}
+
+/* Reaps what there is; when the command itself is among it, tells the monitor and leaves. */
+static void reap(const struct inside *c, pid_t command)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct init_msg m = { .said = INIT_EXITED, .value = status, .at = clock_us() };
+
+		if (pid != command)
+			continue;
+		m.written = c->count_written ? written() : 0;
+		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
+		_exit(0);
+	}
+}
+
+static _Noreturn void serve(const struct inside *c, pid_t command)
+{
+	struct pollfd p = { .fd = c->control, .events = POLLIN };
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	for (;;) {
+		struct init_request r;
+		int n;
+
+		reap(c, command);
+		n = ppoll(&p, 1, NULL, &none);
+		reap(c, command);
+		if (n <= 0)
+			continue;
+		if (recv(c->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r))
+			_exit(125); /* the monitor is gone */
+		if (r.signal > 0 && r.signal <= SIGNALS)
+			(void)kill(-command, r.signal);
+		if (r.want_usage) {
+			struct init_msg m = { .said = INIT_USAGE, .written = written() };
+
+			(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
+		}
+	}
+}
+
+static void command_failed(const struct inside *c, int code, struct err *e)
+{
+	const char *name = c->argv[0];
+	bool missing = code == ENOENT || code == ENOTDIR;
+
+	/* ENOENT for a file that is there: its interpreter, or loader, is not. */
+	if (missing && strchr(name, '/') && access(name, F_OK) == 0) {
+		(void)err_set(e, ERR_NOT_EXECUTABLE, code,
+			      "'%s': its interpreter is not there inside", name);
+		return;
+	}
+	(void)err_set(e, missing ? ERR_NOT_FOUND : ERR_NOT_EXECUTABLE, code, "'%s': %s", name,
+		      missing ? "command not found" : strerrordesc_np(code));
+}
+
+static void wait_a_moment(void)
+{
+	const struct timespec moment = { .tv_nsec = 1000 * 1000 };
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)ppoll(NULL, 0, &moment, &none);
+}
+
+_Noreturn void init_main(const struct inside *c, int landlock, int *fds)
+{
+	struct sigaction sa = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
+	int terminal = c->tty ? open_slave(fds[INIT_FD_PTY]) : -1, null;
+	volatile int failed = 0;
+	struct err e = { 0 };
+	uint64_t started;
+	sigset_t child;
+	pid_t command;
+
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	(void)sigprocmask(SIG_SETMASK, &child, NULL);
+	(void)sigaction(SIGCHLD, &sa, NULL);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0) {
+		(void)err_sys(&e, "cannot let go of the caller's streams");
+		init_fail(c->control, &e);
+	}
+	(void)fd_close(null);
+	command = start(c, terminal, &failed);
+	started = clock_us();
+	if (command < 0)
+		(void)err_sys(&e, "cannot start a process inside");
+	else if (failed)
+		command_failed(c, failed, &e);
+	if (e.code)
+		init_fail(c->control, &e);
+	(void)fd_close(c->in);
+	(void)fd_close(c->out);
+	(void)fd_close(c->err);
+	(void)fd_close(terminal);
+	/* A command that is done at once is reported with its start: the monitor wakes up only
+	 * once. */
+	if (!c->tty)
+		wait_a_moment();
+	say_started(c, landlock, started, fds);
+	serve(c, command);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/inside.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "base/str.h"
+
+#define FDS_CHECKED 32 /* everything inherited was closed, so ours are the lowest numbers */
+
+/* The lowest of ours that is not below `from`; INT32_MAX: none. */
+static int next_kept(const struct inside *c, const int *more, size_t n, int from)
+{
+	const int own[] = { c->control, c->in, c->out, c->err };
+	int best = INT32_MAX;
+
+	for (size_t i = 0; i < ARRAY_LEN(own) + n; i++) {
+		int fd = i < ARRAY_LEN(own) ? own[i] : more[i - ARRAY_LEN(own)];
+
+		if (fd >= from && fd < best)
+			best = fd;
+	}
+	return best;
+}
+
+int inside_close(const struct inside *c, const int *more, size_t n, struct err *e)
+{
+	int from = STDERR_FILENO + 1, r = 0;
+
+	while (r == 0 && from < INT32_MAX) {
+		int kept = next_kept(c, more, n, from);
+
+		if (kept > from)
+			r = fd_close_range(from, kept == INT32_MAX ? INT32_MAX : kept - 1);
+		from = kept < INT32_MAX ? kept + 1 : INT32_MAX;
+	}
+	return r < 0 ? (errno = -r, err_sys(e, "cannot close inherited descriptors")) : 0;
+}
+
+/* The first n of the CPUs this process may use, counted from a start that differs between runs. */
+static int bind_cpus(unsigned n, struct err *e)
+{
+	cpu_set_t have, want;
+	unsigned total, start, seen = 0;
+
+	if (!n)
+		return 0;
+	if (sched_getaffinity(0, sizeof(have), &have) < 0)
+		return err_sys(e, "cannot read the CPU affinity");
+	total = (unsigned)CPU_COUNT(&have);
+	start = total > n ? (unsigned)syscall(SYS_gettid) % total : 0;
+	CPU_ZERO(&want);
+	for (unsigned cpu = 0, index = 0; cpu < CPU_SETSIZE && total; cpu++) {
+		if (!CPU_ISSET(cpu, &have))
+			continue;
+		if ((index++ + total - start) % total < n) {
+			CPU_SET(cpu, &want);
+			seen++;
+		}
+	}
+	if (!seen || sched_setaffinity(0, sizeof(want), &want) < 0)
+		return err_sys(e, "cannot bind to %u CPUs", n);
+	return 0;
+}
+
+int inside_limits(const struct inside *c, struct err *e)
+{
+	struct rlimit_want extra = { .resource = RLIMIT_NPROC,
+				     .value = { .rlim_cur = c->nproc, .rlim_max = c->nproc } };
+
+	for (size_t i = 0; i < c->rlimit_count + (c->nproc > 0); i++) {
+		struct rlimit_want w = i < c->rlimit_count ? c->rlimits[i] : extra;
+		struct rlimit now;
+
+		if (getrlimit((__rlimit_resource_t)w.resource, &now) == 0 &&
+		    now.rlim_max < w.value.rlim_max)
+			w.value.rlim_cur = w.value.rlim_max = now.rlim_max;
+		if (setrlimit((__rlimit_resource_t)w.resource, &w.value) < 0)
+			return err_sys(e, "cannot set resource limit %d", w.resource);
+	}
+	if (c->nice > 0 && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
+		return err_sys(e, "cannot lower the priority");
+	return bind_cpus(c->cpus, e);
+}
+
+static int open_terminal(const struct inside *c, struct err *e)
+{
+	struct winsize size = { .ws_row = c->rows, .ws_col = c->cols };
+	int master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), off = 0;
+
+	if (master < 0)
+		return err_sys(e, "cannot make a terminal");
+	if (ioctl(master, TIOCSPTLCK, &off) < 0 ||
+	    (c->rows && ioctl(master, TIOCSWINSZ, &size) < 0)) {
+		(void)err_sys(e, "cannot set the terminal up");
+		(void)fd_close(master);
+		return -e->code;
+	}
+	return master;
+}
+
+static int open_folder(const char *path, int *fd, struct err *e)
+{
+	*fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *fd < 0 ? err_sys(e, "cannot open '%s'", path) : 0;
+}
+
+int inside_wait(const struct inside *c, struct err *e)
+{
+	struct init_request go;
+	ssize_t n;
+
+	do
+		n = recv(c->control, &go, sizeof(go), 0);
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(go) ? 0 : err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+}
+
+int inside_open(const struct inside *c, int *fds, struct err *e)
+{
+	if (c->tty && (fds[INIT_FD_PTY] = open_terminal(c, e)) < 0)
+		return -e->code;
+	if (c->give_mounts) {
+		fds[INIT_FD_MOUNTS] = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+		if (fds[INIT_FD_MOUNTS] < 0)
+			return err_sys(e, "cannot open mountinfo");
+	}
+	if (!c->give_proc)
+		return 0;
+	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < c->tmpfs_count; i++)
+		if (open_folder(c->tmpfs[i], &fds[(size_t)INIT_FD_TMP + i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int inside_check(const struct inside *c, struct err *e)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+	uid_t uid[3];
+	char cwd[256];
+
+	if (syscall(SYS_capget, &head, caps) < 0 || caps[0].effective || caps[0].permitted ||
+	    caps[0].inheritable || caps[1].effective || caps[1].permitted || caps[1].inheritable)
+		return err_set(e, ERR_INTERNAL, EPERM, "self-check: capabilities are left");
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+		return err_set(e, ERR_INTERNAL, EPERM, "self-check: no-new-privs is not set");
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 2)
+		return err_set(e, ERR_INTERNAL, EPERM, "self-check: no system-call filter");
+	if (getresuid(&uid[0], &uid[1], &uid[2]) < 0 || uid[0] != c->uid || uid[1] != uid[0] ||
+	    uid[2] != uid[0] || !uid[0])
+		return err_set(e, ERR_INTERNAL, EPERM, "self-check: the wrong user");
+	if (syscall(SYS_getcwd, cwd, sizeof(cwd)) < 0 || !str_eq(cwd, c->cwd))
+		return err_set(e, ERR_INTERNAL, EPERM, "self-check: the wrong folder");
+	if (getpid() != 1)
+		return err_set(e, ERR_INTERNAL, EPERM, "self-check: not the first process");
+	for (int fd = 3; fd < FDS_CHECKED; fd++) {
+		int flags = fcntl(fd, F_GETFD);
+
+		if (flags >= 0 && !(flags & FD_CLOEXEC))
+			return err_set(e, ERR_INTERNAL, EPERM,
+				       "self-check: descriptor %d would be inherited", fd);
+	}
+	return 0;
+}

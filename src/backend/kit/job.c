@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/job.c - what a running sandbox reports, and how its end is judged.
+ *
+ * The outcome is decided by what was seen (a counter of the cgroup, the watch's verdict, the status
+ * that init passed on), never guessed from an exit code. */
+#include "backend/kit/job.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "backend/kit/disk.h"
+#include "backend/kit/watch.h"
+
+#define EVENTS_AT_ONCE 8
+#define DISK_EVERY 5 /* ticks */
+
+static void kill_all(struct backend_job *j)
+{
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	(void)cgroup_kill(j->cgroup);
+}
+
+static void on_control(struct backend_job *j)
+{
+	struct init_msg m;
+	size_t none = 0;
+
+	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
+		if (m.said == INIT_EXITED) {
+			j->exited = true;
+			j->status = m.value;
+		}
+		if (m.said == INIT_EXITED || m.said == INIT_USAGE)
+			j->disk.reaped = m.written;
+		none = 0;
+	}
+}
+
+static void look(struct backend_job *j)
+{
+	const struct limits *l = &j->plan->spec->limits;
+	struct watch w = { .procfd = j->given[INIT_FD_PROC],
+			   .tmpfs = &j->given[INIT_FD_TMP],
+			   .memory_max = j->watch_memory ? l->memory : 0,
+			   .tasks_max = j->watch_pids ? l->pids : 0 };
+	struct watch_usage used;
+
+	while (w.tmpfs_count < INSIDE_TMPFS_MAX && w.tmpfs[w.tmpfs_count] >= 0)
+		w.tmpfs_count++;
+	switch (watch_look(&w, &used)) {
+	case WATCH_MEMORY:
+		j->killed_memory = true;
+		break;
+	case WATCH_TASKS:
+		j->killed_pids = true;
+		break;
+	case WATCH_OK:
+		return;
+	}
+	kill_all(j);
+}
+
+static void on_news(struct backend_job *j, struct outcome *o)
+{
+	enum protect_news news = protect_news(j->protect, o);
+
+	j->tampered |= news == PROTECT_TAMPERED;
+	j->cover_lost |= news == PROTECT_LOST;
+	if (news != PROTECT_QUIET)
+		kill_all(j);
+}
+
+static void on_timer(struct backend_job *j, struct outcome *o)
+{
+	struct init_request ask = { .want_usage = true };
+	uint64_t ticks;
+
+	if (read(j->timer, &ticks, sizeof(ticks)) != sizeof(ticks))
+		return;
+	if (j->protect && !j->cover_lost && !j->tampered)
+		on_news(j, o);
+	if (j->watch_memory || j->watch_pids)
+		look(j);
+	if (!j->watch_disk || j->disk.tick++ % DISK_EVERY)
+		return;
+	if (disk_over(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk)) {
+		j->killed_disk = true;
+		kill_all(j);
+	}
+	(void)fd_send(j->control, &ask, sizeof(ask), NULL, 0);
+}
+
+static enum job_event on_ready(struct backend_job *j, const struct epoll_event *ev,
+			       struct outcome *o)
+{
+	int fd = ev->data.fd;
+
+	if (fd == j->pidfd)
+		return JOB_ENDED;
+	if (fd == j->control)
+		on_control(j);
+	else if (fd == j->timer)
+		on_timer(j, o);
+	else if (fd == cgroup_oom_fd(j->cgroup)) {
+		struct cgroup_events seen;
+
+		/* The file also wakes for lesser news: only a kill ends the run. */
+		cgroup_events(j->cgroup, &seen);
+		if (seen.oom) {
+			j->killed_memory = true;
+			kill_all(j);
+		}
+	}
+	if (ev->events & EPOLLHUP || (fd == j->control && ev->events & EPOLLRDHUP))
+		(void)epoll_ctl(j->events, EPOLL_CTL_DEL, fd, NULL);
+	return JOB_NOTHING;
+}
+
+static void check_covers(struct backend_job *j)
+{
+	if (j->given[INIT_FD_MOUNTS] < 0 ||
+	    protect_covers_hold(j->protect, j->given[INIT_FD_MOUNTS]))
+		return;
+	j->cover_lost = true;
+	kill_all(j);
+}
+
+/* Since the conductor last looked; poll tells for less than reading the list takes. */
+static bool mounts_changed(const struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->given[INIT_FD_MOUNTS], .events = POLLPRI };
+
+	return poll(&p, 1, 0) != 0;
+}
+
+enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
+{
+	struct epoll_event ev[EVENTS_AT_ONCE];
+	enum job_event said = JOB_NOTHING;
+	int n = epoll_wait(j->events, ev, EVENTS_AT_ONCE, 0);
+
+	if (alarm)
+		check_covers(j);
+	for (int i = 0; i < n; i++)
+		if (on_ready(j, &ev[i], o) == JOB_ENDED)
+			said = JOB_ENDED;
+	return said;
+}
+
+void box_signal(struct backend_job *j, int sig)
+{
+	struct init_request r = { .signal = sig };
+
+	if (sig == SIGKILL)
+		kill_all(j);
+	else
+		(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+}
+
+/* Only what the conductor has not judged already: its own timeout and cancel stand. */
+static void judge(const struct backend_job *j, const struct cgroup_events *seen, struct outcome *o)
+{
+	if (o->kind != OUTCOME_FAILED)
+		return;
+	if (j->tampered) {
+		(void)err_set(&o->error, ERR_POLICY, EPERM,
+			      "the command tried to turn git on the host to another folder: it was "
+			      "ended");
+	} else if (j->cover_lost) {
+		(void)err_set(
+			&o->error, ERR_POLICY, EPERM,
+			"a protected name in the workspace lost its cover: the run was ended");
+		(void)err_hint(&o->error,
+			       "the host renamed or removed it during the run; start again");
+	} else if (j->killed_memory || seen->oom) {
+		o->kind = OUTCOME_OOM;
+	} else if (j->killed_pids || j->killed_disk) {
+		o->kind = OUTCOME_LIMIT;
+	} else if (!j->exited) {
+		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
+			      "the sandbox was ended from outside");
+	} else if (WIFSIGNALED(j->status)) {
+		o->kind = OUTCOME_SIGNALLED;
+		o->signal = WTERMSIG(j->status);
+	} else {
+		o->kind = OUTCOME_EXITED;
+		o->exit_code = WEXITSTATUS(j->status);
+	}
+}
+
+void box_finish(struct backend_job *j, struct outcome *o)
+{
+	struct cgroup_events seen;
+
+	if (j->protect && !j->cover_lost) {
+		if (mounts_changed(j))
+			check_covers(j);
+		on_news(j, o);
+	}
+	kill_all(j);
+	job_reap(j);
+	on_control(j);
+	cgroup_events(j->cgroup, &seen);
+	/* The last look: a short run may have been over before the first. */
+	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->spec->limits.disk;
+	o->isolation = j->isolation;
+	judge(j, &seen, o);
+	if (j->killed_memory || seen.oom)
+		outcome_hit(o, LIMIT_MEMORY);
+	if (j->killed_pids || seen.pids_max)
+		outcome_hit(o, LIMIT_PIDS);
+	if (j->killed_disk)
+		outcome_hit(o, LIMIT_DISK);
+	if (j->protect) {
+		protect_end(j->protect, j->cover_lost, o);
+		j->protect = protect_free(j->protect);
+	}
+	(void)job_free(j);
+}

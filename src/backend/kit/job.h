@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/job.h - a running sandbox that has brig's own init inside, seen from its monitor.
+ *
+ * native and bwrap differ in how the process inside comes to be (struct box_kind); limits, streams,
+ * events and the judgement of the end are the same. */
+#pragma once
+
+#include "backend/backend.h"
+#include "backend/kit/cgroup.h"
+#include "backend/kit/disk.h"
+#include "backend/kit/ids.h"
+#include "backend/kit/inside.h"
+#include "backend/kit/protect.h"
+
+/* What the new process finds in its copy of our memory. */
+struct box_start {
+	const struct box_plan *plan;
+	struct inside inside;
+	const struct cgroup *cgroup; /* to be joined; NULL: none */
+	bool wait_go;                /* the parent maps ids, or attaches the cgroup, first */
+	bool attach;                 /* clone could not place the child in the v2 leaf */
+	int prepared[PREPARED_MAX];
+	void *own; /* the backend's */
+};
+
+struct box_kind {
+	unsigned helpers; /* processes of its own in the cgroup, besides init */
+
+	/* Makes the process: box_clone with the backend's own flags and entry. */
+	int (*spawn)(struct backend_job *j, struct box_start *c, struct err *e);
+	/* The inside has spoken; *m may be a failure. Or it has not (m is NULL): say why. May be
+	 * NULL. */
+	int (*heard)(struct backend_job *j, struct box_start *c, const struct init_msg *m,
+		     struct err *e);
+};
+
+struct backend_job {
+	const struct box_kind *kind;
+	struct box_plan *plan; /* borrowed */
+	char id[33];
+	pid_t pid; /* our child, to be waited for */
+	int pidfd; /* of the sandbox's init: when it ends, nothing inside is left */
+	int control;
+	int events; /* epoll over pidfd, control, mounts, oom and the watch's timer */
+	int timer;  /* ticks of the watch */
+	int given[INIT_FD_COUNT];
+	struct cgroup *cgroup;
+	int cgroup_lock; /* held until the child is in its leaf */
+	struct ids *ids;
+	struct protect *protect;
+	struct isolation isolation;
+	struct disk disk;
+	bool watch_memory, watch_pids, watch_disk;
+
+	bool exited; /* the command ended by itself; status holds how */
+	int status;
+	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
+};
+
+/* start.c. `own` is handed to the kind's functions in struct box_start. */
+int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,
+	      struct job_io *io, struct backend_job **ret, struct err *e);
+void job_reap(struct backend_job *j); /* kills and waits: afterwards no process is left */
+struct backend_job *job_free(
+	struct backend_job *j); /* ends what lives, closes, removes; takes NULL */
+DEFINE_CLEANUP(job, struct backend_job *, job_free)
+
+/* A new process in its cgroup, with a pidfd; `flags` are clone's. entry must not return. */
+int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
+	      void (*entry)(const struct box_start *), struct err *e);
+
+/* In the new process: what box_start's caller does for it has to be waited for. */
+int box_wait(const struct box_start *c, struct err *e);
+
+/* ... and, started by root, to be the user inside: with every capability in the new user namespace
+ * and none anywhere else. */
+int box_become(const struct box_start *c, struct err *e);
+
+/* job.c: three slots of a backend's table. */
+enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o);
+void box_signal(struct backend_job *j, int sig);
+void box_finish(struct backend_job *j, struct outcome *o);
+
+/* probe.c: a real run of `true`, and what a failed clone or set-up means on this machine (adds the
+ * hint). */
+int box_probe(const struct backend *b, struct isolation *ret, struct err *e);
+int box_explain(struct err *e);
+bool box_doubtful(void); /* does something speak against namespaces here? Cheap */

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/start.c - carries a plan out: everything from the first pipe to the running
+ * command. */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <linux/sched.h>
+
+#include "backend/kit/job.h"
+
+#define LOCK_FOLDER "/run/brig"
+#define WATCH_TICK_NS (10 * 1000 * 1000)
+
+/* Both ends of the command's streams, while they are being set up. */
+struct pipes {
+	int in[2], out[2], err[2], control[2];
+};
+
+static void pipes_done(struct pipes *p)
+{
+	int *all[] = { p->in, p->out, p->err, p->control };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		all[i][0] = fd_close(all[i][0]);
+		all[i][1] = fd_close(all[i][1]);
+	}
+}
+
+static int pipes_open(struct pipes *p, const struct job_want *w, struct err *e)
+{
+	if (!w->tty && ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) ||
+			pipe2(p->out, O_CLOEXEC) < 0 || pipe2(p->err, O_CLOEXEC) < 0))
+		return err_sys(e, "cannot make a pipe");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
+		return err_sys(e, "cannot make a socket pair");
+	return 0;
+}
+
+/* A weight below the ordinary one as a nice value: each step is worth a quarter. */
+static int nice_of(uint64_t shares)
+{
+	int n = 0;
+
+	for (uint64_t weight = 1024000; weight > shares * 1000 + shares * 100 && n < 19; n++)
+		weight = weight * 4 / 5;
+	return n;
+}
+
+static int cannot_limit(const char *what, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		       "%s cannot be limited here: no cgroup is writable", what),
+	       err_hint(e, "run it in a delegated cgroup: systemd-run --user --scope -p "
+			   "Delegate=yes brig ...");
+}
+
+/* Each limit goes to the best enforcer there is. A written one that finds none stops the run. */
+static int choose_enforcers(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	const struct spec *s = j->plan->spec;
+	const struct limits *l = &s->limits;
+	enum enforcer *by = j->isolation.limits;
+	unsigned has = cgroup_enforces(j->cgroup);
+
+	if (l->memory)
+		by[LIMIT_MEMORY] = has & CGROUP_HAS_MEMORY ? ENFORCER_CGROUP : ENFORCER_WATCH;
+	by[LIMIT_PIDS] = has & CGROUP_HAS_PIDS ? ENFORCER_CGROUP : ENFORCER_WATCH;
+	by[LIMIT_TMP] = ENFORCER_TMPFS;
+	by[LIMIT_FILES] = ENFORCER_RLIMIT;
+	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
+	j->watch_memory = by[LIMIT_MEMORY] == ENFORCER_WATCH;
+	j->watch_pids = by[LIMIT_PIDS] == ENFORCER_WATCH;
+	j->watch_disk = l->disk && j->plan->workspace;
+	if (j->watch_disk)
+		j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (j->watch_pids)
+		c->inside.nproc = l->pids * 2; /* a backstop between two looks */
+	if (l->cpus && has & CGROUP_HAS_CPUS)
+		by[LIMIT_CPUS] = ENFORCER_CGROUP;
+	else if (l->cpus && l->cpus % 1000)
+		return cannot_limit("a fraction of a CPU", e);
+	else if (l->cpus)
+		by[LIMIT_CPUS] = ENFORCER_AFFINITY;
+	if (by[LIMIT_CPUS] == ENFORCER_AFFINITY)
+		c->inside.cpus = (unsigned)(l->cpus / 1000);
+	if (has & CGROUP_HAS_SHARES)
+		by[LIMIT_CPU_SHARES] = ENFORCER_CGROUP;
+	else if (l->cpu_shares > 1024)
+		return cannot_limit("a CPU weight above the ordinary", e);
+	else if (l->cpu_shares < 1024)
+		by[LIMIT_CPU_SHARES] = ENFORCER_NICE;
+	if (by[LIMIT_CPU_SHARES] == ENFORCER_NICE)
+		c->inside.nice = nice_of(l->cpu_shares);
+	return 0;
+}
+
+/* Shared while a run begins, exclusive (if it is to be had at once) for a sweep. Root's leaves lie
+ * among other runs'; an ordinary user's are in a scope of its own, which goes as a whole. */
+static int cgroup_lock(int how)
+{
+	CLEANUP(fd) int fd = -1;
+
+	if (geteuid() != 0 || (mkdir(LOCK_FOLDER, 0700) < 0 && errno != EEXIST))
+		return -1;
+	fd = open(LOCK_FOLDER "/cgroups", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, how | (how == LOCK_EX ? LOCK_NB : 0)) < 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+static int make_cgroup(struct backend_job *j, struct err *e)
+{
+	const struct limits *l = &j->plan->spec->limits;
+	struct cgroup_limits want = { .memory = l->memory,
+				      .cpus = l->cpus,
+				      .cpu_shares = l->cpu_shares,
+				      .pids = l->pids + j->kind->helpers };
+
+	/* Until the child is in it a leaf looks abandoned: no sweep meanwhile. */
+	j->cgroup_lock = cgroup_lock(LOCK_SH);
+	if (cgroup_new(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
+		return err_wrap(e, "control group");
+	return 0;
+}
+
+/* Root only: the range of ids and the trees shown through it. */
+static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct box_plan *p = j->plan;
+
+	if (!p->needs_range)
+		return 0;
+	if (ids_take(&j->ids, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->prepared_count; i++) {
+		c->prepared[i] = ids_map_tree(&p->prepared[i], ids_base(j->ids) + p->uid,
+					      ids_base(j->ids) + p->gid, e);
+		if (c->prepared[i] < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int write_maps(const struct backend_job *j, const char *which, const struct id_map *m,
+		      size_t n, struct err *e)
+{
+	uint32_t base = j->ids ? ids_base(j->ids) : 0;
+	char path[64], text[256] = "";
+	int r;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", j->pid, which);
+	for (size_t i = 0; i < n; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%u %u %u\n",
+			       m[i].inside, m[i].outside + base, m[i].count);
+	r = fd_write_file(AT_FDCWD, path, text);
+	return r < 0 ? (errno = -r, err_sys(e, "cannot write the %s of the sandbox", which)) : 0;
+}
+
+static bool lacks_clone3(int cgroup)
+{
+	return errno == ENOSYS || errno == E2BIG || (errno == EINVAL && cgroup >= 0);
+}
+
+/* Returns as fork does. No exit signal: an embedding program's own wait calls never see this child.
+ */
+static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t flags)
+{
+	int cgroup = cgroup_dirfd(j->cgroup);
+	struct clone_args a = {
+		.flags = flags | CLONE_PIDFD | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
+		.pidfd = (uint64_t)(uintptr_t)&j->pidfd,
+		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
+	};
+	pid_t pid;
+
+	c->cgroup = j->cgroup;
+	c->wait_go = j->plan->by_root;
+	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+	if (pid >= 0 || !lacks_clone3(cgroup))
+		return pid;
+	c->attach = cgroup >= 0;
+	c->wait_go |= c->attach;
+	return (pid_t)syscall(SYS_clone, (unsigned long)(flags | CLONE_PIDFD), NULL, &j->pidfd,
+			      NULL, NULL);
+}
+
+int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
+	      void (*entry)(const struct box_start *), struct err *e)
+{
+	sigset_t all, old;
+
+	/* No handler of the embedding program may run in the child. */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	j->pid = clone_child(j, c, flags);
+	if (j->pid == 0) {
+		entry(c);
+		_exit(125);
+	}
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (j->pid > 0)
+		return 0;
+	(void)err_sys(e, "cannot make the namespaces of a sandbox");
+	return box_explain(e);
+}
+
+int box_become(const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = c->plan;
+
+	if (syscall(SYS_setgroups, 0, NULL) < 0)
+		return err_sys(e, "cannot drop supplementary groups");
+	if (syscall(SYS_setresgid, p->gid, p->gid, p->gid) < 0 ||
+	    syscall(SYS_setresuid, p->uid, p->uid, p->uid) < 0)
+		return err_sys(e, "cannot become uid %u inside", p->uid);
+	return 0;
+}
+
+int box_wait(const struct box_start *c, struct err *e)
+{
+	return c->wait_go ? inside_wait(&c->inside, e) : 0;
+}
+
+/* What the child cannot do for itself. */
+static int complete_child(struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	struct init_request go = { 0 };
+	int r;
+
+	if (c->attach && cgroup_attach(j->cgroup, j->pid, e) < 0)
+		return err_wrap(e, "control group");
+	if (j->plan->by_root &&
+	    (write_maps(j, "uid_map", j->plan->uids, j->plan->uid_count, e) < 0 ||
+	     write_maps(j, "gid_map", j->plan->gids, j->plan->gid_count, e) < 0))
+		return -e->code;
+	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), NULL, 0) : 0;
+	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
+}
+
+/* The child is at work meanwhile. One that has failed says why itself, hence no look at the send.
+ */
+static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	struct init_request go = { 0 };
+
+	if (!w->permit)
+		return 0;
+	if (w->permit(w->permit_arg, e) < 0)
+		return -e->code;
+	(void)fd_send(j->control, &go, sizeof(go), NULL, 0);
+	return 0;
+}
+
+static void keep_fds(struct backend_job *j, const struct init_msg *m, const int *fds, size_t n)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < INIT_FD_COUNT; i++)
+		if (m->fds & (1U << i) && at < n)
+			j->given[i] = fds[at++];
+	for (; at < n; at++)
+		(void)fd_close(fds[at]);
+}
+
+/* A command that exists on the host but is not shown inside: say how to show it. */
+static void hint_at_host(const char *name, struct err *e)
+{
+	const char *path = strchr(name, '/') ? NULL : getenv("PATH");
+	char full[PATH_MAX];
+
+	for (size_t n; path && *path; path += n + (path[n] == ':')) {
+		n = strcspn(path, ":");
+		if (!n || path[0] != '/' ||
+		    snprintf(full, sizeof(full), "%.*s/%s", (int)n, path, name) >=
+			    (int)sizeof(full))
+			continue;
+		if (access(full, X_OK) == 0) {
+			(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside",
+				       full, (int)n, path);
+			return;
+		}
+	}
+}
+
+/* What the inside says when it could not go on. */
+static int failed_inside(const struct backend_job *j, const struct init_msg *m, struct err *e)
+{
+	*e = m->err;
+	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
+	if (!e->code)
+		e->code = EIO;
+	if (e->kind == ERR_NOT_FOUND)
+		hint_at_host(j->plan->argv[0], e);
+	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
+}
+
+static int started(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
+			      { .fd = j->pidfd, .events = POLLIN } };
+	int fds[INIT_FD_COUNT];
+	size_t n = INIT_FD_COUNT;
+	struct init_msg m;
+	bool spoke;
+
+	while (poll(p, ARRAY_LEN(p), -1) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "cannot wait for the sandbox");
+	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
+	if (spoke && m.said != INIT_FAILED)
+		keep_fds(j, &m, fds, n);
+	if (j->kind->heard && j->kind->heard(j, c, spoke ? &m : NULL, e) < 0)
+		return -e->code;
+	if (!spoke)
+		return err_set(e, ERR_INTERNAL, ECHILD, "the sandbox died while it was set up");
+	if (m.said == INIT_FAILED)
+		return failed_inside(j, &m, e);
+	j->isolation.landlock_abi = m.landlock;
+	return 0;
+}
+
+static int add_event(const struct backend_job *j, int fd, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.fd = fd };
+
+	return fd < 0 ? 0 : epoll_ctl(j->events, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int listen_events(struct backend_job *j, struct err *e)
+{
+	const struct itimerspec tick = { .it_interval.tv_nsec = WATCH_TICK_NS,
+					 .it_value.tv_nsec = WATCH_TICK_NS };
+
+	j->events = epoll_create1(EPOLL_CLOEXEC);
+	if (j->watch_memory || j->watch_pids || j->watch_disk || j->protect) {
+		j->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		if (j->timer < 0 || timerfd_settime(j->timer, 0, &tick, NULL) < 0)
+			return err_sys(e, "cannot make a timer");
+	}
+	if (j->events < 0 || add_event(j, j->pidfd, EPOLLIN) < 0 ||
+	    add_event(j, j->control, EPOLLIN) < 0 || add_event(j, j->timer, EPOLLIN) < 0 ||
+	    add_event(j, cgroup_oom_fd(j->cgroup), EPOLLIN) < 0)
+		return err_sys(e, "cannot listen to the sandbox");
+	return 0;
+}
+
+static void describe(struct backend_job *j)
+{
+	const struct box_plan *p = j->plan;
+	struct isolation *i = &j->isolation;
+
+	i->user_ns = i->pid_ns = i->mount_ns = i->ipc_ns = i->uts_ns = i->cgroup_ns = true;
+	i->net_ns = p->spec->network != NETWORK_HOST;
+	i->no_new_privs = i->capabilities_dropped = true;
+	i->read_only_root = p->read_only_root;
+	i->seccomp = fields[FIELD_PROFILE].words[p->spec->profile];
+	i->cgroup = cgroup_version(j->cgroup);
+	i->network = fields[FIELD_NETWORK].words[p->spec->network];
+	i->uid_inside = p->uid;
+	i->gid_inside = p->gid;
+}
+
+static struct backend_job *job_new(const struct box_kind *kind, struct box_plan *p, const char *id)
+{
+	struct backend_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->kind = kind;
+	j->plan = p;
+	(void)snprintf(j->id, sizeof(j->id), "%s", id);
+	j->pid = j->pidfd = j->control = j->events = j->timer = j->disk.fd = j->cgroup_lock = -1;
+	memset(j->given, -1, sizeof(j->given));
+	return j;
+}
+
+static void close_prepared(struct box_start *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(c->prepared); i++)
+		c->prepared[i] = fd_close(c->prepared[i]);
+}
+
+static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w,
+			const struct pipes *pipes)
+{
+	const struct box_plan *p = j->plan;
+
+	c->argv = p->argv;
+	c->envp = p->envp;
+	c->path = p->path_value;
+	c->cwd = p->cwd;
+	c->uid = p->uid;
+	c->writable = p->writable;
+	c->writable_count = p->writable_count;
+	c->tmpfs[0] = "/tmp"; /* HOME and the rest are the same file system */
+	c->tmpfs_count = 1;
+	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
+	c->rlimit_count = p->rlimit_count;
+	c->profile = (unsigned)p->spec->profile;
+	c->control = pipes->control[1];
+	c->in = pipes->in[0];
+	c->out = pipes->out[1];
+	c->err = pipes->err[1];
+	c->tty = w->tty;
+	c->wait_permit = w->permit != NULL;
+	c->rows = w->rows;
+	c->cols = w->cols;
+	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
+	c->give_mounts = j->protect;
+	c->count_written = p->spec->limits.disk;
+}
+
+/* Every step before the clone: after it only the child's own work is left. */
+static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		   struct pipes *pipes, struct err *e)
+{
+	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
+		return -e->code;
+	if (pipes_open(pipes, w, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0)
+		return -e->code;
+	j->control = TAKE_FD(pipes->control[0]);
+	fill_inside(j, &c->inside, w, pipes);
+	return 0;
+}
+
+static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct job_io *io,
+		   struct err *e)
+{
+	*io = (struct job_io){ .in = -1,
+			       .out = -1,
+			       .err = -1,
+			       .in_peer = -1,
+			       .events = j->events,
+			       .alarm = j->given[INIT_FD_MOUNTS] };
+	if (!tty) {
+		io->in = TAKE_FD(pipes->in[1]);
+		io->in_peer = TAKE_FD(pipes->in[0]);
+		io->out = TAKE_FD(pipes->out[0]);
+		io->err = TAKE_FD(pipes->err[0]);
+		return 0;
+	}
+	io->in = fcntl(j->given[INIT_FD_PTY], F_DUPFD_CLOEXEC, 3);
+	if (io->in < 0)
+		return err_sys(e, "no terminal came out of the sandbox");
+	io->out = TAKE_FD(j->given[INIT_FD_PTY]);
+	return 0;
+}
+
+static int run_child(struct backend_job *j, struct box_start *c, struct pipes *pipes,
+		     const struct job_want *w, struct err *e)
+{
+	int r = prepare(j, c, w, pipes, e);
+
+	if (r == 0)
+		r = j->kind->spawn(j, c, e);
+	j->cgroup_lock = fd_close(j->cgroup_lock);
+	pipes->control[1] = fd_close(pipes->control[1]);
+	pipes->out[1] = fd_close(pipes->out[1]);
+	pipes->err[1] = fd_close(pipes->err[1]);
+	close_prepared(c);
+	if (r < 0)
+		return r;
+	/* A child that is gone already has left its reason. */
+	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
+		return -e->code;
+	return started(j, c, e);
+}
+
+int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,
+	      struct job_io *io, struct backend_job **ret, struct err *e)
+{
+	CLEANUP(job) struct backend_job *j = job_new(kind, p, w->id);
+	struct pipes pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	struct box_start c = { .plan = p, .own = own };
+	int r;
+
+	if (!j)
+		return err_nomem(e);
+	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
+	memset(c.prepared, -1, sizeof(c.prepared));
+	r = run_child(j, &c, &pipes, w, e);
+	if (r == 0 && (listen_events(j, e) < 0 || take_io(j, &pipes, w->tty, io, e) < 0))
+		r = -e->code;
+	pipes_done(&pipes);
+	if (r < 0)
+		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
+	describe(j);
+	*ret = TAKE_PTR(j);
+	return 0;
+}
+
+/* Kills the whole pid namespace by its init and waits: when this returns no process is left. */
+void job_reap(struct backend_job *j)
+{
+	siginfo_t info;
+
+	if (j->pid <= 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	(void)cgroup_kill(j->cgroup);
+	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+		;
+	j->pid = -1;
+}
+
+/* What killed monitors have left, unless another run is just beginning. */
+static void sweep_cgroups(void)
+{
+	CLEANUP(fd) int lock = cgroup_lock(LOCK_EX);
+
+	if (lock >= 0)
+		(void)cgroup_sweep(&(struct cgroup_host){ 0 });
+}
+
+struct backend_job *job_free(struct backend_job *j)
+{
+	bool had_cgroup = j && j->cgroup;
+
+	if (!j)
+		return NULL;
+	job_reap(j);
+	if (j->protect)
+		protect_end(j->protect, false, NULL);
+	(void)protect_free(j->protect);
+	for (int i = 0; i < INIT_FD_COUNT; i++)
+		(void)fd_close(j->given[i]);
+	(void)fd_close(j->events);
+	(void)fd_close(j->timer);
+	(void)fd_close(j->control);
+	(void)fd_close(j->pidfd);
+	(void)fd_close(j->disk.fd);
+	(void)fd_close(j->cgroup_lock);
+	(void)cgroup_free(j->cgroup);
+	(void)ids_free(j->ids);
+	free(j);
+	if (had_cgroup)
+		sweep_cgroups();
+	return NULL;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/native/native.c - namespaces made by brig itself, with no program in between. */
+#include <linux/sched.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "backend/native/child.h"
+
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
+
+/* The plan of a native run is the world alone. */
+struct backend_plan {
+	struct box_plan *box;
+};
+
+static struct backend_plan *native_plan_free(struct backend_plan *p)
+{
+	if (p)
+		(void)box_plan_free(p->box);
+	free(p);
+	return NULL;
+}
+DEFINE_CLEANUP(native_plan, struct backend_plan *, native_plan_free)
+
+static int native_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		       struct err *e)
+{
+	CLEANUP(native_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	if (box_plan_new(s, "native", &p->box, e) < 0)
+		return -e->code;
+	if (notes)
+		*notes = p->box->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static void native_plan_json(const struct backend_plan *p, struct json *j)
+{
+	box_plan_json(p->box, j);
+}
+
+static void enter(const struct box_start *c)
+{
+	child_main(c);
+}
+
+static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	uint64_t flags = NAMESPACES;
+
+	if (j->plan->spec->network != NETWORK_HOST)
+		flags |= CLONE_NEWNET;
+	/* A cgroup namespace made by clone would show the name of our own leaf inside. */
+	if (!j->cgroup)
+		flags |= CLONE_NEWCGROUP;
+	return box_clone(j, c, flags, enter, e);
+}
+
+static const struct box_kind kind = { .spawn = spawn };
+
+static int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+			struct backend_job **ret, struct err *e)
+{
+	return box_start(&kind, p->box, NULL, w, io, ret, e);
+}
+
+static int native_probe(const struct spec *s, struct isolation *ret, struct err *e)
+{
+	(void)s; /* what a machine can do does not depend on what is asked of it */
+	return box_probe(&backend_native, ret, e);
+}
+
+const struct backend backend_native = {
+	.name = "native",
+	.kind = BACKEND_NATIVE,
+	.bit = ON_NATIVE,
+	.permits = true,
+	.probe = native_probe,
+	.plan = native_plan,
+	.plan_json = native_plan_json,
+	.plan_free = native_plan_free,
+	.start = native_start,
+	.event = box_event,
+	.signal = box_signal,
+	.finish = box_finish,
+};

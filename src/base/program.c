@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+
+static int beside(const char *name, char *path, size_t n)
+{
+	ssize_t len = readlink("/proc/self/exe", path, n - 1);
+	char *slash;
+
+	if (len <= 0)
+		return -1;
+	path[len] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash || strlen(name) >= n - (size_t)(slash + 1 - path))
+		return -1;
+	(void)snprintf(slash + 1, n - (size_t)(slash + 1 - path), "%s", name);
+	return access(path, X_OK);
+}
+
+int program_find(const char *name, char *path, size_t n, struct err *e)
+{
+	if (beside(name, path, n) == 0)
+		return 0;
+	if ((size_t)snprintf(path, n, "%s/%s", BRIG_LIBEXECDIR, name) < n &&
+	    access(path, X_OK) == 0)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, ENOENT, "the program %s is not installed", name),
+	       err_hint(e, "make install puts it at '%s/%s'", BRIG_LIBEXECDIR, name);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/program.h - programs that belong to brig and are not brig. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* Beside ourselves, as in a build folder or a private copy; else where it is installed. -ENOENT,
+ * with the place it should be at in the hint. */
+int program_find(const char *name, char *path, size_t n, struct err *e);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/audit/list.c - "list", "security-events", "export" and "show". */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/story.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/audit/asked.h"
+#include "cli/cli.h"
+
+#define OUT_MAX ((size_t)16 << 20)
+#define OUT_FLUSH ((size_t)64 << 10)
+
+int flush_to(int fd, struct buf *b, bool all, struct err *e)
+{
+	int r;
+
+	if (b->failed)
+		return err_nomem(e);
+	if (!b->len || (!all && b->len < OUT_FLUSH))
+		return 0;
+	r = fd_write_all(fd, b->data, b->len);
+	b->len = 0;
+	return r < 0 ? (errno = -r, err_sys(e, "cannot write what was found")) : 0;
+}
+
+struct sink {
+	int fd;
+	struct buf out;
+	struct exporter exporter;
+	struct story story;
+	struct err *e;
+};
+
+static int put_entry(void *data, const struct entry *en)
+{
+	struct sink *s = data;
+
+	export_entry(&s->exporter, en);
+	return flush_to(s->fd, &s->out, false, s->e);
+}
+
+static int tell_entry(void *data, const struct entry *en)
+{
+	struct sink *s = data;
+
+	story_entry(&s->story, en);
+	return flush_to(s->fd, &s->out, false, s->e);
+}
+
+/* A record that does not exist yet is an empty one to whoever lists it. */
+static int open_query(const struct asked *a, int *dirfd, struct query **q, struct err *e)
+{
+	char path[PATH_MAX];
+
+	*dirfd = asked_open_dir(a, path, e);
+	if (*dirfd < 0)
+		return *dirfd;
+	return query_open(*dirfd, path, !a->no_index, q, e);
+}
+
+static int make_output(const char *path, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+
+	return fd < 0 ? err_sys(e, "cannot write to '%.200s'", path) : fd;
+}
+
+/* Without the index it works, and takes longer: that is worth a word when somebody waits for it. */
+static void say_unindexed(const struct asked *a, const struct query *q)
+{
+	const char *why = q && !a->no_index ? query_unindexed(q) : NULL;
+
+	if (why && isatty(STDERR_FILENO))
+		message_print("brig: note", why);
+}
+
+static int write_found(const struct asked *a, struct query *q, struct sink *s, struct err *e)
+{
+	int r = 0;
+
+	export_begin(&s->exporter, a->format, &s->out);
+	s->exporter.terminal = isatty(s->fd);
+	if (q)
+		r = query_run(q, &a->filter, put_entry, s, e);
+	if (r < 0)
+		return r;
+	export_end(&s->exporter);
+	return flush_to(s->fd, &s->out, true, e);
+}
+
+int audit_list(const struct asked *a, struct err *e)
+{
+	CLEANUP(fd) int dirfd = -1;
+	CLEANUP(fd) int made = -1;
+	CLEANUP(query) struct query *q = NULL;
+	struct sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
+	int r = open_query(a, &dirfd, &q, e);
+
+	if (r < 0 && (r != -ENOENT || a->dir))
+		return r;
+	err_clear(e);
+	if (a->output) {
+		s.fd = made = make_output(a->output, e);
+		if (made < 0)
+			return made;
+	}
+	say_unindexed(a, q);
+	r = write_found(a, q, &s, e);
+	if (r == 0 && !s.exporter.some && a->format == FORMAT_TEXT && !a->output)
+		message_print("brig: note", q ? "no record matches" : "there is no record yet");
+	buf_done(&s.out);
+	return r;
+}
+
+static int tell(struct query *q, const struct filter *f, struct sink *s, struct err *e)
+{
+	int r;
+
+	story_begin(&s->story, &s->out);
+	r = query_run(q, f, tell_entry, s, e);
+	story_end(&s->story);
+	return r < 0 ? r : flush_to(s->fd, &s->out, true, e);
+}
+
+int audit_show(const struct asked *a, struct err *e)
+{
+	CLEANUP(fd) int dirfd = -1;
+	CLEANUP(query) struct query *q = NULL;
+	struct sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
+	struct asked all = *a;
+	char id[33];
+	int r;
+
+	if (open_query(a, &dirfd, &q, e) < 0 || query_resolve_run(q, a->word, id, e) < 0)
+		return -e->code;
+	all.filter.run = id;
+	r = a->format == FORMAT_TEXT ? tell(q, &all.filter, &s, e) : write_found(&all, q, &s, e);
+	buf_done(&s.out);
+	return r;
+}

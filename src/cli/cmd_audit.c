@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_audit.c - "audit": what it takes, and the way to the program that does it.
+ *
+ * The readers bring SQLite, which would make every `brig run` start later; so they are brig-audit.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/program.h"
+#include "base/str.h"
+#include "cli/audit/words.h"
+#include "cli/cli.h"
+
+static void print_option(const struct audit_option *o)
+{
+	char head[64];
+
+	(void)snprintf(head, sizeof(head), "%s%s%s%s%s", o->name, o->alias ? ", " : "",
+		       o->alias ? o->alias : "", o->arg ? " " : "", o->arg ? o->arg : "");
+	(void)printf("  %-32s%s\n", head, o->help);
+}
+
+static void print_command(enum audit_command id)
+{
+	const struct audit_word *w = &audit_commands[id];
+
+	(void)printf("usage: brig audit %s %s\n\n%s\n", w->name, w->usage, w->help);
+	if (w->alias)
+		(void)printf("Also called %s.\n", w->alias);
+	(void)printf("\noptions:\n");
+	for (int i = 0; i < AUDIT_OPTIONS; i++)
+		if (audit_options[i].commands & 1U << id)
+			print_option(&audit_options[i]);
+}
+
+static void print_all(const struct command *c)
+{
+	help_command(c);
+	(void)printf("\ncommands:\n");
+	for (int i = 0; i < AUDIT_COMMANDS; i++)
+		(void)printf("  %-18s%s\n", audit_commands[i].name, audit_commands[i].help);
+	(void)printf("\n`brig audit COMMAND --help` lists the options.\n");
+}
+
+static int help(const struct command *c, const char *word)
+{
+	for (int i = 0; i < AUDIT_COMMANDS; i++)
+		if (str_eq(word, audit_commands[i].name) ||
+		    (audit_commands[i].alias && str_eq(word, audit_commands[i].alias))) {
+			print_command((enum audit_command)i);
+			return 0;
+		}
+	print_all(c);
+	return 0;
+}
+
+static int audit(const struct command *c, int argc, char **argv)
+{
+	char path[PATH_MAX], name[] = "brig-audit";
+	struct err e = { 0 };
+
+	for (int i = 1; i < argc; i++)
+		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
+			return help(c, argv[1]);
+	if (program_find(name, path, sizeof(path), &e) == 0) {
+		argv[0] = name;
+		(void)execv(path, argv);
+		(void)err_sys(&e, "cannot start '%s'", path);
+	}
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
+/* Commands, then options. */
+static const char *word(size_t i)
+{
+	if (i < AUDIT_COMMANDS)
+		return audit_commands[i].name;
+	i -= AUDIT_COMMANDS;
+	return i < AUDIT_OPTIONS ? audit_options[i].name : NULL;
+}
+
+const struct command cmd_audit = {
+	.name = "audit",
+	.usage = "COMMAND [OPTION...]",
+	.help = "what happened, who asked, what was denied, and has anybody touched the record",
+	.word = word,
+	.run = audit,
+};

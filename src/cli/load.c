@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/load.c - the settings that hold where this process stands. */
+#include <limits.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+#include "model/config.h"
+
+const char *cli_home(void)
+{
+	const char *h = getenv("HOME");
+
+	return h && h[0] == '/' ? h : NULL;
+}
+
+int cli_here(char cwd[PATH_MAX], struct err *e)
+{
+	if (!getcwd(cwd, PATH_MAX) || cwd[0] != '/')
+		return err_sys(e, "the current folder is gone");
+	return 0;
+}
+
+int cli_load(struct spec *s, struct err *e)
+{
+	char cwd[PATH_MAX];
+	struct config_place at = { .cwd = cwd, .home = cli_home(), .environ = environ };
+
+	return cli_here(cwd, e) < 0 ? -e->code : config_load(s, &at, e);
+}

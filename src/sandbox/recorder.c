@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/recorder.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "audit/log.h"
+#include "audit/prune.h"
+#include "audit/running.h"
+#include "audit/throttle.h"
+#include "base/fd.h"
+#include "base/state.h"
+#include "model/digest.h"
+
+/* Old records are looked for once in so many. */
+#define PRUNE_EVERY 1000
+/* What the end of a run may need; less is no room. */
+#define ROOM_BYTES ((uint64_t)64 << 10)
+
+struct recorder {
+	const struct spec *spec;
+	struct log *log;
+	struct running running;
+	const char *id; /* borrowed from the outcome */
+	const char *backend;
+	const char **anchors;
+	uint64_t first; /* record of this run; 0: it never began */
+	char policy[SPEC_DIGEST_SIZE], principal[64];
+};
+
+/* Who asks. Root by sudo says who it was before; otherwise the login does, where the kernel keeps
+ * it. */
+static void find_principal(char *out, size_t n)
+{
+	const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
+	char login[16] = "";
+
+	if (geteuid() == 0 && !sudo &&
+	    fd_read_file(AT_FDCWD, "/proc/self/loginuid", login, sizeof(login)) > 0)
+		login[strcspn(login, "\n")] = '\0';
+	if (sudo && sudo[0] && strlen(sudo) <= 10 && strspn(sudo, "0123456789") == strlen(sudo))
+		(void)snprintf(out, n, "uid:0 sudo:%s", sudo);
+	else if (login[0] && strcmp(login, "4294967295") != 0 && strcmp(login, "0") != 0)
+		(void)snprintf(out, n, "uid:0 login:%s", login);
+	else
+		(void)snprintf(out, n, "uid:%u", geteuid());
+}
+
+static int open_log(struct recorder *r, struct err *e)
+{
+	const struct audit_spec *a = &r->spec->audit;
+	struct log_options o = { .dir = a->dir,
+				 .sync = a->sync == AUDIT_SYNC_FULL,
+				 .anchors = r->anchors };
+
+	if (r->log)
+		return 0;
+	find_principal(r->principal, sizeof(r->principal));
+	return log_open(&o, &r->log, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
+}
+
+static bool folder_exists(const struct audit_spec *a)
+{
+	char state[PATH_MAX - 8], path[PATH_MAX];
+
+	if (a->dir)
+		return access(a->dir, F_OK) == 0;
+	if (state_path(state, sizeof(state)) < 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "%s/audit", state);
+	return access(path, F_OK) == 0;
+}
+
+static int copy_anchors(struct recorder *r, const struct strlist *l, struct err *e)
+{
+	if (!l->n)
+		return 0;
+	r->anchors = calloc(l->n + 1, sizeof(*r->anchors));
+	if (!r->anchors)
+		return err_nomem(e);
+	memcpy(r->anchors, l->v, l->n * sizeof(*r->anchors));
+	return 0;
+}
+
+int recorder_new(const struct spec *s, struct recorder **ret, struct err *e)
+{
+	CLEANUP(recorder) struct recorder *r = NULL;
+
+	*ret = NULL;
+	if (!s->audit.enabled || s->audit.off)
+		return 0;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_nomem(e);
+	r->spec = s;
+	r->running = RUNNING_NONE;
+	if (copy_anchors(r, &s->audit.anchor, e) < 0 ||
+	    (!folder_exists(&s->audit) && open_log(r, e) < 0))
+		return -e->code;
+	*ret = TAKE_PTR(r);
+	return 0;
+}
+
+struct recorder *recorder_free(struct recorder *r)
+{
+	if (!r)
+		return NULL;
+	running_abandon(&r->running);
+	(void)log_free(r->log);
+	free(r->anchors);
+	free(r);
+	return NULL;
+}
+
+static void fill_common(const struct recorder *r, struct record *x, enum event type)
+{
+	record_init(x, type);
+	x->run = r->id;
+	x->policy = r->policy[0] ? r->policy : NULL;
+	x->principal = r->principal;
+}
+
+static void fill_command(const struct recorder *r, struct record *x)
+{
+	record_text(x, "backend", r->backend);
+	record_text(x, "argv0", r->spec->argv ? r->spec->argv[0] : NULL);
+	record_list(x, "argv", r->spec->audit.argv ? r->spec->argv : NULL);
+}
+
+static void fill_create(const struct recorder *r, struct record *x)
+{
+	const struct spec *s = r->spec;
+
+	fill_common(r, x, EVENT_SANDBOX_CREATE);
+	fill_command(r, x);
+	record_text(x, "access", fields[FIELD_POLICY].words[s->policy]);
+	record_text(x, "network", fields[FIELD_NETWORK].words[s->network]);
+	record_text(x, "profile", fields[FIELD_PROFILE].words[s->profile]);
+	record_text(x, "workspace", s->private_workspace ? NULL : s->workdir);
+	if (s->limits.memory)
+		record_number(x, "memory", (int64_t)s->limits.memory);
+	if (s->limits.timeout)
+		record_number(x, "timeout_ms", (int64_t)s->limits.timeout);
+	record_number(x, "pid", getpid());
+	record_text(x, "version", BRIG_VERSION);
+}
+
+static int begin_locked(struct recorder *r, struct err *e)
+{
+	struct run_info info = {
+		.run = r->id, .policy = r->policy, .backend = r->backend, .argv0 = r->spec->argv[0]
+	};
+	struct record x;
+
+	if (running_begin(r->log, &info, r->principal, &r->running, e) < 0)
+		return -e->code;
+	fill_create(r, &x);
+	if (log_append_locked(r->log, &x, 1, e) < 0)
+		return -e->code;
+	r->first = log_head_locked(r->log).seq;
+	return 0;
+}
+
+int recorder_begin(struct recorder *r, const char *id, const char *backend, struct err *e)
+{
+	int got;
+
+	if (!r)
+		return 0;
+	r->id = id;
+	r->backend = backend;
+	if (open_log(r, e) < 0 || spec_digest(r->spec, r->policy, e) < 0 || log_lock(r->log, e) < 0)
+		return e->kind = ERR_UNAVAILABLE, -e->code;
+	got = begin_locked(r, e);
+	log_unlock(r->log);
+	if (got == 0)
+		got = log_anchor(r->log, e);
+	if (got < 0) {
+		e->kind = ERR_UNAVAILABLE;
+		running_end(&r->running);
+	}
+	return got;
+}
+
+int recorder_ready(struct recorder *r, struct err *e)
+{
+	struct statvfs fs;
+	struct stat st;
+
+	if (!r || !r->log)
+		return 0;
+	if (fstatat(log_dirfd(r->log), "head", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fstatvfs(log_dirfd(r->log), &fs) < 0)
+		return err_sys(e, "the record in '%.200s' is gone", log_dir(r->log)),
+		       e->kind = ERR_UNAVAILABLE, -e->code;
+	if ((uint64_t)fs.f_bavail * fs.f_frsize >= ROOM_BYTES && !(fs.f_flag & ST_RDONLY))
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, ENOSPC,
+		       "there is no room left for the record in '%.200s'", log_dir(r->log)),
+	       err_hint(e, "free some space there, or name another folder as audit.dir");
+}
+
+/* --- the end of a run --- */
+
+static void put_layer(struct buf *b, const char *name, const char *value)
+{
+	if (b->len)
+		buf_putc(b, ' ');
+	buf_puts(b, name);
+	if (value) {
+		buf_putc(b, '=');
+		buf_puts(b, value);
+	}
+}
+
+static const char *layers(const struct isolation *i, struct buf *b)
+{
+	const struct {
+		const char *name;
+		bool on;
+	} list[] = {
+		{ "user_ns", i->user_ns },
+		{ "pid_ns", i->pid_ns },
+		{ "mount_ns", i->mount_ns },
+		{ "net_ns", i->net_ns },
+		{ "ipc_ns", i->ipc_ns },
+		{ "uts_ns", i->uts_ns },
+		{ "cgroup_ns", i->cgroup_ns },
+		{ "no_new_privs", i->no_new_privs },
+		{ "no_caps", i->capabilities_dropped },
+		{ "read_only_root", i->read_only_root },
+	};
+	char number[16];
+
+	for (size_t at = 0; at < ARRAY_LEN(list); at++)
+		if (list[at].on)
+			put_layer(b, list[at].name, NULL);
+	if (i->seccomp)
+		put_layer(b, "seccomp", i->seccomp);
+	(void)snprintf(number, sizeof(number), "%d", i->landlock_abi);
+	if (i->landlock_abi)
+		put_layer(b, "landlock", number);
+	if (i->cgroup)
+		put_layer(b, "cgroup", i->cgroup);
+	if (i->network)
+		put_layer(b, "network", i->network);
+	return b->len ? buf_str(b) : NULL;
+}
+
+static void fill_exec(const struct recorder *r, const struct outcome *o, struct buf *text,
+		      struct record *x)
+{
+	fill_common(r, x, EVENT_SANDBOX_EXEC);
+	fill_command(r, x);
+	record_number(x, "rc", outcome_status(o));
+	record_number(x, "duration_ms", (int64_t)o->duration_us);
+	record_text(x, "outcome", outcome_name(o->kind));
+	if (o->signal)
+		record_number(x, "signal", o->signal);
+	record_bool(x, "started", o->started);
+	if (o->started) {
+		record_number(x, "setup_ms", (int64_t)o->setup_us);
+		record_text(x, "layers", layers(&o->isolation, text));
+		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
+		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
+	}
+	if (r->spec->backend == BACKEND_SSH)
+		record_text(x, "host", r->spec->ssh.host);
+	if (o->error.code) {
+		record_text(x, "error", err_kind_name(o->error.kind));
+		record_text(x, "reason", o->error.what);
+	}
+}
+
+static int64_t limit_value(const struct limits *l, enum limit which)
+{
+	const uint64_t values[LIMIT_COUNT] = {
+		[LIMIT_MEMORY] = l->memory,
+		[LIMIT_CPUS] = l->cpus,
+		[LIMIT_CPU_SHARES] = l->cpu_shares,
+		[LIMIT_PIDS] = l->pids,
+		[LIMIT_TMP] = l->tmp,
+		[LIMIT_DISK] = l->disk,
+		[LIMIT_FILES] = l->files,
+		[LIMIT_OUTPUT] = l->output,
+		[LIMIT_TIMEOUT] = l->timeout,
+	};
+
+	return (int64_t)values[which];
+}
+
+static uint64_t wall_us(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Denials one by one; the same again and again are counted. */
+static size_t fill_denials(const struct recorder *r, const struct outcome *o, struct throttle *t,
+			   struct record *x)
+{
+	uint64_t now = wall_us();
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->denial_count; i++) {
+		fill_common(r, &x[n], EVENT_ACCESS_DENY);
+		x[n].rule = o->denials[i].kind;
+		record_text(&x[n], "kind", o->denials[i].kind);
+		record_text(&x[n], "target", o->denials[i].target);
+		record_text(&x[n], "reason", o->denials[i].reason);
+		n += throttle_admit(t, &x[n], now);
+	}
+	return n;
+}
+
+static size_t fill_limits(const struct recorder *r, const struct outcome *o, struct record *x)
+{
+	size_t n = 0;
+
+	for (int l = 0; l < LIMIT_COUNT; l++) {
+		if (!(o->limits_hit & (1U << l)))
+			continue;
+		fill_common(r, &x[n], EVENT_LIMIT_HIT);
+		x[n].rule = limit_name((enum limit)l);
+		record_text(&x[n], "limit", limit_name((enum limit)l));
+		record_number(&x[n], "value", limit_value(&r->spec->limits, (enum limit)l));
+		record_text(&x[n], "enforcer", enforcer_name(o->isolation.limits[l]));
+		n++;
+	}
+	return n;
+}
+
+static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
+{
+	CLEANUP(throttle) struct throttle *t = o->denial_count ? throttle_new() : NULL;
+	size_t room = o->denial_count + LIMIT_COUNT + 1;
+	CLEANUP(mem) struct record *x = calloc(room, sizeof(*x));
+	CLEANUP(buf) struct buf text = BUF_INIT(1024);
+	struct record more;
+	size_t n = 0;
+
+	if (!x || (o->denial_count && !t))
+		return err_nomem(e);
+	if (t)
+		n = fill_denials(r, o, t, x);
+	n += fill_limits(r, o, x + n);
+	while (t && throttle_summary(t, wall_us(), true, &more)) {
+		more.run = r->id;
+		if (log_append(r->log, &more, 1, e) < 0)
+			return -e->code;
+	}
+	fill_exec(r, o, &text, &x[n++]);
+	return log_append(r->log, x, n, e);
+}
+
+/* Retention, by whoever happens to write the thousandth record. What it cannot do now the next one
+ * will. */
+static void prune_sometimes(struct recorder *r)
+{
+	const struct audit_spec *a = &r->spec->audit;
+	struct prune_options o = { .max_age_ms = a->max_age,
+				   .max_records = a->max_records,
+				   .lazy = true };
+	struct prune_report report;
+	struct err e;
+
+	if ((a->max_age || a->max_records) && r->first &&
+	    log_head(r->log).seq / PRUNE_EVERY != (r->first - 1) / PRUNE_EVERY)
+		(void)prune(r->log, &o, &report, &e);
+}
+
+int recorder_end(struct recorder *r, const struct outcome *o, struct err *e)
+{
+	if (!r)
+		return 0;
+	r->id = o->id;
+	r->backend = o->backend;
+	if (open_log(r, e) < 0 || (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0) ||
+	    put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
+		return e->kind = ERR_UNAVAILABLE, -e->code;
+	running_end(&r->running);
+	prune_sometimes(r);
+	return 0;
+}
+
+/* --- what is no run --- */
+
+/* What somebody typed wrong may hold anything, a password as well: the words in quotes go. */
+static void without_quoted(const char *text, char *out, size_t n)
+{
+	size_t at = 0;
+	bool inside = false;
+
+	for (; *text && at + 4 < n; text++) {
+		if (*text == '\'') {
+			inside = !inside;
+			at += (size_t)snprintf(out + at, n - at, inside ? "'..." : "'");
+		} else if (!inside) {
+			out[at++] = *text;
+		}
+	}
+	out[at] = '\0';
+}
+
+static int put_one(struct recorder *r, const struct record *x, struct err *e)
+{
+	if (log_append(r->log, x, 1, e) < 0 || log_anchor(r->log, e) < 0)
+		return e->kind = ERR_UNAVAILABLE, -e->code;
+	return 0;
+}
+
+int recorder_refused(const struct spec *s, const char *command, const struct err *why,
+		     struct err *e)
+{
+	CLEANUP(recorder) struct recorder *r = NULL;
+	char text[sizeof(why->what)];
+	struct record x;
+
+	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
+		return -e->code;
+	if (!r)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%s", why->what);
+	if (why->kind == ERR_USAGE)
+		without_quoted(why->what, text, sizeof(text));
+	fill_common(r, &x, EVENT_CONFIG_REFUSED);
+	record_text(&x, "command", command);
+	record_text(&x, "error", err_kind_name(why->kind));
+	record_text(&x, "reason", text);
+	return put_one(r, &x, e);
+}
+
+int recorder_policy(const struct spec *s, const char *action, const char *file, const char *digest,
+		    struct err *e)
+{
+	CLEANUP(recorder) struct recorder *r = NULL;
+	struct record x;
+
+	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
+		return -e->code;
+	if (!r)
+		return 0;
+	fill_common(r, &x, EVENT_POLICY_CHANGE);
+	record_text(&x, "action", action);
+	record_text(&x, "file", file);
+	record_text(&x, "digest", digest);
+	return put_one(r, &x, e);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/recorder.h - what the conductor puts on the record about one run.
+ *
+ * A spec without audit gives a NULL recorder, which every function here takes. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "model/outcome.h"
+#include "model/spec.h"
+
+struct recorder;
+
+/* Opens nothing yet, so that a run pays for it while its sandbox is set up; but makes the folder of
+ * the record if there is none, because a plan must know what to hide. */
+int recorder_new(const struct spec *s, struct recorder **ret, struct err *e);
+struct recorder *recorder_free(struct recorder *r);
+DEFINE_CLEANUP(recorder, struct recorder *, recorder_free)
+
+/* sandbox.create: to be on the record before the command can do anything. Also finds runs whose
+ * brig died. */
+int recorder_begin(struct recorder *r, const char *id, const char *backend, struct err *e);
+
+/* Could the record still take the end of this run? Cheap; for `audit.on_error: end`. */
+int recorder_ready(struct recorder *r, struct err *e);
+
+/* Denials, limits and sandbox.exec, whatever the outcome; also removes old records now and then. */
+int recorder_end(struct recorder *r, const struct outcome *o, struct err *e);
+
+/* A request that never became a run. `command` is brig's own word for it. */
+int recorder_refused(const struct spec *s, const char *command, const struct err *why,
+		     struct err *e);
+
+/* What is trusted changes: `action` is allow or revoke, digest that of the file's text or NULL. */
+int recorder_policy(const struct spec *s, const char *action, const char *file, const char *digest,
+		    struct err *e);

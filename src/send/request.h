@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* send/request.h - what brig wants sent, as it stands in the memory file (audit/send.h). */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/url.h"
+
+enum { REQUEST_MAX = 5 << 20, REQUEST_TIMEOUT_MAX_MS = 600000 };
+
+/* Texts are borrowed from the memory file's. */
+struct request {
+	struct url url;
+	uint64_t timeout_ms;
+	const char *type;  /* of the body */
+	struct buf fields; /* "Name: value\r\n"... */
+	const char *body;
+	size_t len;
+};
+
+/* Cuts `text` (n bytes and a NUL behind them) into lines, which it changes. */
+int request_parse(char *text, size_t n, struct request *ret, struct err *e);
+void request_done(struct request *q);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many writers at once, and writers that are killed at any moment. */
+#include "auditcheck.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "audit/reader.h"
+#include "audit/running.h"
+
+#define THREADS 64
+#define PROCESSES 64
+#define KILLERS 32
+#define KILLS 2000
+
+static char scratch[PATH_MAX];
+
+static int enter(void **state UNUSED)
+{
+	enter_scratch(scratch);
+	return 0;
+}
+
+static int leave(void **state UNUSED)
+{
+	leave_scratch(scratch);
+	return 0;
+}
+
+static void *write_some(void *arg)
+{
+	struct err e = { 0 };
+
+	for (int i = 0; i < 100; i++)
+		if (append(arg, "thread", i, &e) < 0)
+			return arg;
+	return NULL;
+}
+
+static void threads_share_one_writer(void **state UNUSED)
+{
+	struct log *l = open_log(100000, false);
+	pthread_t threads[THREADS];
+	struct verify_report r;
+	void *failed;
+
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, write_some, l), 0);
+	for (int i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(threads[i], &failed), 0);
+		assert_null(failed);
+	}
+	(void)log_free(l);
+	r = check(NULL);
+	assert_true(r.ok);
+	assert_int_equal(r.records, THREADS * 100);
+}
+
+static void processes_make_one_order(void **state UNUSED)
+{
+	struct verify_report r;
+	int status;
+
+	(void)fflush(NULL);
+	for (int i = 0; i < PROCESSES; i++)
+		if (fork() == 0) {
+			struct log_options o = { .dir = "log", .segment_bytes = 20000 };
+			struct err e = { 0 };
+			struct log *l;
+
+			must(log_open(&o, &l, &e) == 0); /* and makes the key, 64 times at once */
+			for (int n = 0; n < 20; n++)
+				must(append(l, "process", n, &e) == 0);
+			_exit(0);
+		}
+	for (int i = 0; i < PROCESSES; i++) {
+		assert_true(wait(&status) > 0);
+		assert_int_equal(status, 0);
+	}
+	r = check(NULL);
+	assert_true(r.ok);
+	assert_int_equal(r.records, PROCESSES * 20);
+	assert_false(log_says("log.repair"));
+	assert_false(log_says("log.lost"));
+}
+
+/* --- kill -9 --- */
+
+/* How many records of each life were acknowledged; shared with the writers. */
+static uint32_t *acknowledged;
+
+static pid_t begin_life(int life)
+{
+	char name[16];
+	pid_t pid;
+
+	(void)snprintf(name, sizeof(name), "%d", life);
+	pid = fork();
+	must(pid >= 0);
+	if (pid == 0) {
+		struct log_options o = { .dir = "log", .segment_bytes = 200000 };
+		struct err e = { 0 };
+		struct log *l;
+
+		must(log_open(&o, &l, &e) == 0);
+		for (int i = 0;; i++) {
+			must(append(l, name, i, &e) == 0);
+			__atomic_store_n(&acknowledged[life], (uint32_t)i + 1, __ATOMIC_SEQ_CST);
+		}
+	}
+	return pid;
+}
+
+/* Each life's records stand in the log from 0 on without a gap; count them. */
+static void count_lives(uint32_t *found, size_t lives)
+{
+	struct reader *r = NULL;
+	struct err e = { 0 };
+	const char *line;
+	size_t n;
+	int got;
+
+	assert_int_equal(reader_open("log", NULL, &r, &e), 0);
+	while ((got = reader_next(r, &line, &n, NULL, &e)) == 1) {
+		const char *at = memmem(line, n, "\"argv0\":\"", 9);
+		char *end;
+		unsigned long life, rc;
+
+		if (!at) /* log.repair */
+			continue;
+		life = strtoul(at + 9, &end, 10);
+		rc = strtoul(end + strlen("\",\"rc\":"), NULL, 10);
+		assert_true(life < lives);
+		assert_int_equal(rc, found[life]);
+		found[life]++;
+	}
+	assert_int_equal(got, 0);
+	(void)reader_free(r);
+}
+
+/* Two thousand times one of 32 writers is killed wherever it happens to be, and another begins. */
+static void what_was_acknowledged_survives_kill_9(void **state UNUSED)
+{
+	const size_t lives = KILLERS + KILLS;
+	uint32_t *found = calloc(lives, sizeof(*found));
+	pid_t pids[KILLERS];
+	int owner[KILLERS], life = 0;
+	unsigned seed = 1;
+	struct verify_report r;
+
+	acknowledged = mmap(NULL, lives * sizeof(*acknowledged), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(acknowledged, MAP_FAILED);
+	(void)fflush(NULL);
+	for (int i = 0; i < KILLERS; i++)
+		pids[i] = begin_life(owner[i] = life++);
+	for (int i = 0; i < KILLS; i++) {
+		int who = rand_r(&seed) % KILLERS;
+
+		if (i % 4 == 0)
+			(void)usleep((useconds_t)(rand_r(&seed) % 2000));
+		assert_int_equal(kill(pids[who], SIGKILL), 0);
+		assert_int_equal(waitpid(pids[who], NULL, 0), pids[who]);
+		pids[who] = begin_life(owner[who] = life++);
+	}
+	for (int i = 0; i < KILLERS; i++) {
+		assert_int_equal(kill(pids[i], SIGKILL), 0);
+		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+	}
+	make_log(0, 200000);
+	r = check(NULL);
+	assert_true(r.ok);
+	assert_false(log_says("log.lost"));
+	count_lives(found, lives);
+	for (size_t i = 0; i < lives; i++)
+		assert_true(found[i] >= acknowledged[i]);
+	print_message("%llu records, %u lives\n", (unsigned long long)r.records, (unsigned)lives);
+	(void)munmap(acknowledged, lives * sizeof(*acknowledged));
+	free(found);
+}
+
+/* --- runs whose brig died --- */
+
+static void begin_run(struct log *l, const char *id, struct running *slot)
+{
+	struct run_info info = {
+		.run = id, .policy = "00", .backend = "native", .argv0 = "cat\nx"
+	};
+	struct err e = { 0 };
+	struct record r;
+
+	*slot = RUNNING_NONE;
+	record_init(&r, EVENT_SANDBOX_CREATE);
+	r.run = id;
+	record_text(&r, "backend", "native");
+	must(log_lock(l, &e) == 0);
+	must(running_begin(l, &info, "uid:1", slot, &e) == 0);
+	must(log_append_locked(l, &r, 1, &e) == 0);
+	log_unlock(l);
+}
+
+#define ID1 "11111111111111111111111111111111"
+#define ID2 "22222222222222222222222222222222"
+#define ID3 "33333333333333333333333333333333"
+
+static void die_running(void *arg)
+{
+	struct log_options o = { .dir = "log" };
+	struct err e = { 0 };
+	struct running slot;
+	struct log *l;
+
+	must(log_open(&o, &l, &e) == 0);
+	begin_run(l, arg, &slot);
+	(void)raise(SIGKILL);
+}
+
+static void die_after_the_end(void *arg)
+{
+	struct log_options o = { .dir = "log" };
+	struct err e = { 0 };
+	struct running slot;
+	struct record r;
+	struct log *l;
+
+	must(log_open(&o, &l, &e) == 0);
+	begin_run(l, arg, &slot);
+	record_init(&r, EVENT_SANDBOX_EXEC);
+	r.run = arg;
+	record_text(&r, "outcome", "exited");
+	must(log_append(l, &r, 1, &e) == 0);
+	(void)raise(SIGKILL);
+}
+
+static void a_run_whose_brig_died_is_noticed_once(void **state UNUSED)
+{
+	struct log *l = open_log(0, false);
+	struct running mine, next;
+
+	assert_false(in_child(die_running, (void *)(uintptr_t)ID1, 10));
+	assert_false(in_child(die_after_the_end, (void *)(uintptr_t)ID2, 10));
+	begin_run(l, ID3, &mine); /* takes over the slot of the dead */
+	assert_true(log_says("\"type\":\"sandbox.exec\",\"run\":\"" ID1 "\""));
+	assert_true(log_says("\"argv0\":\"cat?x\",\"rc\":125,"));
+	assert_true(log_says("\"outcome\":\"crashed\""));
+	assert_true(log_says("\"run\":\"" ID2 "\",\"outcome\":\"exited\""));
+	assert_int_equal(log_head(l).seq, 5);
+	begin_run(l, "44444444444444444444444444444444", &next); /* ours lives */
+	assert_int_equal(log_head(l).seq, 6);
+	running_end(&mine);
+	running_end(&next);
+	begin_run(l, ID3, &mine);
+	assert_int_equal(mine.offset, 0);
+	running_end(&mine);
+	(void)log_free(l);
+	assert_true(intact());
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
+	const struct CMUnitTest tests[] = {
+		CASE(threads_share_one_writer),
+		CASE(processes_make_one_order),
+		CASE(what_was_acknowledged_survives_kill_9),
+		CASE(a_run_whose_brig_died_is_noticed_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -326,8 +326,7 @@ static enum outcome replace_basic(struct job *j, const struct cred *c, struct eg
 				  struct egress_text *value)
 {
 	CLEANUP(buf)
-	struct buf pair = BUF_INIT(TEXT_MAX),
-		   plain = BUF_INIT(TEXT_MAX), out = BUF_INIT(TEXT_MAX);
+	struct buf pair = BUF_INIT(TEXT_MAX), plain = BUF_INIT(TEXT_MAX), out = BUF_INIT(TEXT_MAX);
 	struct egress_text user, pass;
 	bool as_user, as_pass;
 	const char *colon;

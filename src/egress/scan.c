@@ -46,9 +46,10 @@ static int compile(struct scanner *s, struct err *e)
 		return err_nomem(e);
 	for (size_t i = 0; i < shapes_count; i++)
 		if (s->actions[shapes[i].kind] != LEAK_OFF) {
-			s->ids[n] = &shapes[i];
-			l[n++] = (struct literal){ shapes[i].literal, strlen(shapes[i].literal),
-						   shapes[i].caseless };
+			size_t len = strlen(shapes[i].literal);
+
+			s->ids[n] = (struct candidate){ &shapes[i], len };
+			l[n++] = (struct literal){ shapes[i].literal, len, shapes[i].caseless };
 		}
 	s->n_ids = n;
 	for (size_t i = 0; i < s->needles.n; i++)
@@ -361,6 +362,16 @@ static bool try_pending(struct scan *b)
 	return true;
 }
 
+/* "sk-" is found in every task-list: most candidates end here, by the byte before them. */
+static bool on_shape(struct scan *b, const struct candidate *c, int64_t start)
+{
+	/* What began in another request was told there. */
+	if (start < 0 ||
+	    (start > b->base && !shape_may_follow(c->shape, b->data[start - b->base - 1])))
+		return true;
+	return try_shape(b, c->shape, start);
+}
+
 static bool on_literal(void *context, size_t i, uint64_t end)
 {
 	struct scan *b = context;
@@ -368,12 +379,8 @@ static bool on_literal(void *context, size_t i, uint64_t end)
 	int64_t at = (int64_t)end - (int64_t)b->lead;
 	const struct needle *needle;
 
-	if (i < s->n_ids) {
-		int64_t start = at - (int64_t)strlen(s->ids[i]->literal);
-
-		/* What began in another request was told there. */
-		return b->needles_only || start < 0 || try_shape(b, s->ids[i], start);
-	}
+	if (i < s->n_ids)
+		return b->needles_only || on_shape(b, &s->ids[i], at - (int64_t)s->ids[i].len);
 	needle = &s->needles.v[i - s->n_ids];
 	if (!needle_at(needle, egress_text(b->win[b->which], b->win_n), b->data, at - b->base))
 		return true;

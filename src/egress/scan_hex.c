@@ -7,9 +7,9 @@
 
 #define RUN 64
 
-static bool is_hex(char c)
+static inline bool is_hex(char c)
 {
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+	return (unsigned char)(c - '0') < 10 || (unsigned char)((c | 32) - 'a') < 6;
 }
 
 static bool is_word(char c)
@@ -47,6 +47,20 @@ static bool check_run(struct scan *b, int64_t to)
 	return scan_found(b, LEAK_HEX64, &hex, false, from, to);
 }
 
+static bool three(const char *p, ptrdiff_t step)
+{
+	return is_hex(p[step]) && is_hex(p[step * 16]) && is_hex(p[step * 32]);
+}
+
+/* A run of 64 that holds this place also holds the 32 before it or the 32 behind. */
+static bool worth_a_look(const struct scan *b, int64_t at)
+{
+	size_t i = (size_t)(at - b->base);
+
+	return i < RUN / 2 || i + RUN / 2 >= b->n || three(b->data + i, -1) ||
+	       three(b->data + i, 1);
+}
+
 bool scan_hex(struct scan *b)
 {
 	int64_t end = b->base + (int64_t)b->n, at;
@@ -58,9 +72,9 @@ bool scan_hex(struct scan *b)
 	    is_hex(byte_at(b, b->base - 1)) && !check_run(b, b->base))
 		return false;
 	for (at = b->n && is_hex(b->data[0]) ? b->base : b->base + RUN - 1; at < end; at += RUN) {
-		if (!is_hex(byte_at(b, at)))
+		if (!is_hex(b->data[at - b->base]) || !worth_a_look(b, at))
 			continue;
-		while (at < end && is_hex(byte_at(b, at)))
+		while (at < end && is_hex(b->data[at - b->base]))
 			at++;
 		if (at < end && !check_run(b, at))
 			return false;

@@ -20,13 +20,18 @@ struct window {
 	size_t n;
 };
 
+struct candidate {
+	const struct shape *shape;
+	size_t len; /* of its literal */
+};
+
 struct scanner {
 	struct arena *arena; /* holds forms of secrets */
 	struct matcher *matcher;
 	struct needles needles;
 	const struct secret *secrets;
 	enum leak_action actions[LEAK_KINDS];
-	const struct shape **ids; /* of the matcher's literals; needles come behind them */
+	struct candidate *ids; /* of the matcher's literals; needles come behind them */
 	size_t n_ids;
 	size_t hold;
 	struct window body, query, labels;

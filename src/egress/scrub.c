@@ -11,16 +11,17 @@
 #include "egress/match.h"
 
 #define SCRUBBER_BYTES ((size_t)64 << 20)
-#define RANGES_MAX 2048
-#define SLICE 8192 /* so that the ranges of one slice fit */
+#define SLICE 16384
+/* Ranges do not overlap, and none is shorter than the shortest secret. */
+#define RANGES_MAX (SLICE / SECRET_MIN + SECRET_MAX / SECRET_MIN)
 
 struct scrubber {
 	struct arena *arena; /* holds forms of secrets */
 	struct needles needles;
 	struct matcher *matcher;
 	const struct secret *secrets;
-	bool first[256];     /* bytes that a form can begin with */
-	struct scrub *whole; /* for texts that are there as a whole */
+	uint8_t starts[8192]; /* one bit for each two bytes that a form can begin with */
+	struct scrub *whole;  /* for texts that are there as a whole */
 };
 
 /* From the first byte of the slice; what is held back lies before it. */
@@ -48,6 +49,23 @@ struct scrub {
 
 /* --- the scrubber --- */
 
+static unsigned other_case(unsigned char c)
+{
+	return (c | 32) >= 'a' && (c | 32) <= 'z' ? c ^ 32U : c;
+}
+
+static void set_start(struct scrubber *s, unsigned a, unsigned b)
+{
+	s->starts[(a << 8 | b) >> 3] |= (uint8_t)(1U << (b & 7));
+}
+
+static bool may_start(const struct scrubber *s, const char *p)
+{
+	unsigned a = (unsigned char)p[0], b = (unsigned char)p[1];
+
+	return s->starts[(a << 8 | b) >> 3] >> (b & 7) & 1;
+}
+
 static int compile(struct scrubber *s, struct err *e)
 {
 	CLEANUP(mem) struct literal *l = calloc(s->needles.n + 1, sizeof(*l));
@@ -56,12 +74,15 @@ static int compile(struct scrubber *s, struct err *e)
 		return err_nomem(e);
 	for (size_t i = 0; i < s->needles.n; i++) {
 		const struct variant *v = &s->needles.v[i].v;
-		unsigned char c = (unsigned char)v->p[0];
+		unsigned char a = (unsigned char)v->p[0], b = (unsigned char)v->p[1];
 
 		l[i] = needle_literal(&s->needles.v[i]);
-		s->first[c] = true;
-		if (v->caseless && ((c | 32) >= 'a' && (c | 32) <= 'z'))
-			s->first[c ^ 32] = true;
+		set_start(s, a, b);
+		if (v->caseless) {
+			set_start(s, other_case(a), b);
+			set_start(s, a, other_case(b));
+			set_start(s, other_case(a), other_case(b));
+		}
 	}
 	return matcher_new(l, s->needles.n, &s->matcher, e);
 }
@@ -206,7 +227,8 @@ static size_t could_begin(struct scrub *b, ptrdiff_t from)
 	if (in_data)
 		memcpy(b->tail + n - in_data, b->data + b->n - in_data, in_data);
 	for (size_t i = 0; i < n; i++)
-		if (s->first[(unsigned char)b->tail[i]] && begins_form(s, b->tail + i, n - i)) {
+		if ((i + 1 == n || may_start(s, b->tail + i)) &&
+		    begins_form(s, b->tail + i, n - i)) {
 			memmove(b->tail, b->tail + i, n - i);
 			return n - i;
 		}

@@ -51,6 +51,8 @@ extern const size_t shapes_count;
 
 enum shape_found shape_check(const struct shape *s, const struct shape_view *v,
 			     struct shape_range *r);
+/* May the literal stand behind this byte? */
+bool shape_may_follow(const struct shape *s, char c);
 /* May this byte continue a token of this shape that has begun? */
 bool shape_continues(const struct shape *s, char c);
 /* A key of many lines: hiding its first one would hide nothing. */

@@ -29,6 +29,7 @@ struct shape_view {
 
 struct shape_range {
 	size_t back, ahead; /* the token: p - back up to p + ahead; more of it may follow */
+	enum leak_kind kind;
 };
 
 struct shape;
@@ -36,7 +37,7 @@ typedef enum shape_found shape_fn(const struct shape *s, const struct shape_view
 				  struct shape_range *r);
 
 struct shape {
-	enum leak_kind kind;
+	enum leak_kind kind; /* or the first of those the check tells apart */
 	const char *literal;
 	bool caseless;
 	unsigned char class; /* of the bytes that follow */

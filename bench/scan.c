@@ -40,12 +40,15 @@ static unsigned next(unsigned *x)
 	return *x >> 16;
 }
 
-static const char json[] = "{\"id\": 48213, \"name\": \"a value of some length\", \"url\": "
-			   "\"https://api.example.org/v1/i/12\","
-			   " \"text\": \"the quick brown fox jumps over the lazy dog, task-runner "
-			   "and all\", \"etag\": "
-			   "\"9f86d081884c7d65\", \"at\": \"2026-01-01T10:20:30Z\", \"ok\": true, "
-			   "\"tags\": [\"a\", \"b\"]},\n";
+/* Rows of an API's answer; one in eight has a word with the beginning of a token in it. */
+#define ROW(text)                                                                                  \
+	"{\"id\": 48213, \"name\": \"a value of some length\", \"url\": "                          \
+	"\"https://api.example.org/v1/12\","                                                       \
+	" \"text\": \"" text                                                                       \
+	"\", \"etag\": \"9f86d081884c7d65\", \"at\": \"2026-01-01T10:20:30Z\","                    \
+	" \"ok\": true, \"tags\": [\"a\", \"b\"]},\n"
+#define PLAIN ROW("the quick brown fox jumps over the lazy dog and comes back again")
+static const char json[] = PLAIN PLAIN PLAIN ROW("a task-runner") PLAIN PLAIN PLAIN PLAIN;
 
 static void fill(char *data, const char *kind)
 {

@@ -83,20 +83,20 @@ static bool check_run(struct scan *b, int64_t to)
 	return true;
 }
 
-/* A run of 32 that holds this place also holds the 16 before it or the 16 behind. No branch: in
- * ordinary text each of these tests is a toss-up. */
-static inline unsigned in_run(const char *p)
-{
-	return is_hex(*p) & ((is_hex(p[-1]) & is_hex(p[-8]) & is_hex(p[-16])) |
-			     (is_hex(p[1]) & is_hex(p[8]) & is_hex(p[16])));
-}
-
-/* The next place to look at from i on; n: none. */
+/* The next place to look at from i on, n when there is none. A run of 32 holds two places that are
+ * 16 apart, and what lies between them. No branch for each: in ordinary text they are toss-ups. */
 static size_t next_place(const struct scan *b, size_t i)
 {
-	for (; i < b->n; i += RUN)
-		if (i < RUN / 2 || i + RUN / 2 >= b->n ? is_hex(b->data[i]) : in_run(b->data + i))
+	const char *p = b->data;
+	unsigned before = i >= RUN / 2 ? is_hex(p[i - RUN / 2]) : 1;
+
+	for (; i < b->n; i += RUN / 2) {
+		unsigned here = is_hex(p[i]);
+
+		if (before & here & (i >= RUN / 4 ? is_hex(p[i - RUN / 4]) : 1))
 			return i;
+		before = here;
+	}
 	return b->n;
 }
 
@@ -112,13 +112,13 @@ bool scan_hex(struct scan *b)
 	if (b->base > 0 && b->n && b->win_n && !is_hex(b->data[0]) &&
 	    is_hex(byte_at(b, b->base - 1)) && !check_run(b, b->base))
 		return false;
-	i = b->n && is_hex(b->data[0]) ? 0 : RUN - 1;
+	i = b->n && is_hex(b->data[0]) ? 0 : RUN / 2;
 	while ((i = next_place(b, i)) < b->n) {
 		while (i < b->n && is_hex(b->data[i]))
 			i++;
 		if (i < b->n && !check_run(b, b->base + (int64_t)i))
 			return false;
-		i += RUN;
+		i += RUN / 2;
 	}
 	/* Without a next piece the end of the stream is the end of the run. */
 	if (b->last && end > 0 && (b->n || b->win_n) && end > scan_first(b) &&

@@ -85,14 +85,16 @@ struct look {
 	void *context;
 };
 
-/* The four bytes that end at `end` are p's. What ended before data was told before. */
-static bool follow(const struct look *l, const char *p, ptrdiff_t end)
+static inline bool may_be(const struct seek *s, size_t h)
+{
+	return s->maybe[h / 64] >> (h % 64) & 1;
+}
+
+/* Four bytes with this hash end at `end`. What ended before data was told before. */
+static bool follow(const struct look *l, size_t h, ptrdiff_t end)
 {
 	const struct seek *s = l->s;
-	size_t h = hash(p);
 
-	if (!(s->maybe[h / 64] >> (h % 64) & 1))
-		return true;
 	for (uint32_t i = s->heads[h]; i; i = s->entries[i - 1].next) {
 		const struct entry *x = &s->entries[i - 1];
 		const struct needle *k = &s->needles->v[x->needle];
@@ -114,7 +116,7 @@ static bool follow_across(const struct look *l, ptrdiff_t back)
 	for (ptrdiff_t i = 0; i < GRAM; i++)
 		gram[i] = i < back ? l->before.p[(ptrdiff_t)l->before.n - back + i]
 				   : l->data[i - back];
-	return follow(l, gram, GRAM - back);
+	return !may_be(l->s, hash(gram)) || follow(l, hash(gram), GRAM - back);
 }
 
 bool seek_feed(const struct seek *s, int64_t at, struct egress_text before, const char *data,
@@ -130,8 +132,11 @@ bool seek_feed(const struct seek *s, int64_t at, struct egress_text before, cons
 	for (; from < 0; from += stride)
 		if (-from <= (ptrdiff_t)before.n && from + GRAM <= l.n && !follow_across(&l, -from))
 			return false;
-	for (; from + GRAM <= l.n; from += stride)
-		if (!follow(&l, data + from, from + GRAM))
+	for (; from + GRAM <= l.n; from += stride) {
+		size_t h = hash(data + from);
+
+		if (__builtin_expect(may_be(s, h), 0) && !follow(&l, h, from + GRAM))
 			return false;
+	}
 	return true;
 }

@@ -7,7 +7,7 @@
 #include "egress/scrub.h"
 
 static const struct secret secrets[] = {
-	{ .name = "A", .value = "aaab+/\"aaab", .len = 11, .placeholder = "brig-#" },
+	{ .name = "A", .value = "aaac+/\"aaac", .len = 11, .placeholder = "brig-#" },
 	{ .name = "B", .value = "0123456789abcdef", .len = 16, .placeholder = "brig-%" },
 };
 

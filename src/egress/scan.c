@@ -38,21 +38,19 @@ static int read_actions(struct scanner *s, const struct leak_spec *l, struct err
 
 static int compile(struct scanner *s, struct err *e)
 {
-	size_t max = shapes_count + s->needles.n, n = 0;
-	CLEANUP(mem) struct literal *l = calloc(max, sizeof(*l));
+	CLEANUP(mem) struct literal *l = calloc(shapes_count, sizeof(*l));
+	size_t n = 0;
 
 	s->ids = arena_alloc(s->arena, shapes_count * sizeof(*s->ids));
 	if (!l || !s->ids)
 		return err_nomem(e);
 	for (size_t i = 0; i < shapes_count; i++)
-		if (s->actions[shapes[i].kind] != LEAK_OFF) {
-			s->ids[n] = &shapes[i];
-			l[n++] = (struct literal){ shapes[i].literal, strlen(shapes[i].literal),
-						   shapes[i].caseless };
+		if (s->actions[shapes[i].kind] != LEAK_OFF || shapes[i].check) {
+			size_t len = strlen(shapes[i].literal);
+
+			s->ids[n] = (struct candidate){ &shapes[i], len };
+			l[n++] = (struct literal){ shapes[i].literal, len, shapes[i].caseless };
 		}
-	s->n_ids = n;
-	for (size_t i = 0; i < s->needles.n; i++)
-		l[n++] = needle_literal(&s->needles.v[i]);
 	return matcher_new(l, n, &s->matcher, e);
 }
 
@@ -78,7 +76,8 @@ int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *
 	s->context = o->context;
 	if (read_actions(s, o->leaks, e) < 0 ||
 	    needles_new(s->arena, o->secrets, o->n_secrets, &s->needles, e) < 0 ||
-	    compile(s, e) < 0 || make_windows(s, e) < 0)
+	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || compile(s, e) < 0 ||
+	    make_windows(s, e) < 0)
 		return -e->code;
 	s->hold = s->needles.longest > HOLD_MIN ? s->needles.longest : HOLD_MIN;
 	if (scan_alloc(s, &s->head, e) < 0)
@@ -144,7 +143,6 @@ void scan_restart(struct scan *b)
 {
 	match_reset(b->stream);
 	b->base = 0;
-	b->lead = 0;
 	b->win_n = b->held = 0;
 	b->n_pending = b->n_masks = 0;
 	b->masking = NULL;
@@ -165,14 +163,6 @@ struct scan *scan_close(struct scan *b)
 	return NULL;
 }
 
-static bool ignore(void *context, size_t i, uint64_t end)
-{
-	(void)context;
-	(void)i;
-	(void)end;
-	return true;
-}
-
 int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struct err *e)
 {
 	CLEANUP(scan) struct scan *b = NULL;
@@ -188,9 +178,6 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 
 		memcpy(b->win[0], w->p + w->n - n, n);
 		b->win_n = n;
-		b->lead = n;
-		if (match_feed(b->stream, b->win[0], n, ignore, NULL) < 0)
-			return err_set(e, ERR_INTERNAL, EIO, "the leak scan failed");
 	}
 	*ret = TAKE_PTR(b);
 	return 0;
@@ -326,7 +313,7 @@ static bool try_shape(struct scan *b, const struct shape *shape, int64_t start)
 				.after = (size_t)(to - start),
 				.begins = from == 0,
 				.ends = b->last && to == end };
-	struct shape_range r = { 0 };
+	struct shape_range r = { .kind = shape->kind };
 	enum shape_found f;
 
 	v.p = scan_bytes(b, from, to, tmp) + v.before;
@@ -344,7 +331,7 @@ static bool try_shape(struct scan *b, const struct shape *shape, int64_t start)
 		b->pending[b->n_pending++] = (struct pending){ shape, start };
 		return true;
 	}
-	return scan_found(b, shape->kind, shape, f == SHAPE_SAMPLE, start - (int64_t)r.back,
+	return scan_found(b, r.kind, shape, f == SHAPE_SAMPLE, start - (int64_t)r.back,
 			  start + (int64_t)r.ahead);
 }
 
@@ -361,23 +348,22 @@ static bool try_pending(struct scan *b)
 	return true;
 }
 
+/* "sk-" is found in every task-list: most candidates end here, by the byte before them. */
 static bool on_literal(void *context, size_t i, uint64_t end)
 {
 	struct scan *b = context;
-	const struct scanner *s = b->scanner;
-	int64_t at = (int64_t)end - (int64_t)b->lead;
-	const struct needle *needle;
+	const struct candidate *c = &b->scanner->ids[i];
+	int64_t start = (int64_t)end - (int64_t)c->len;
 
-	if (i < s->n_ids) {
-		int64_t start = at - (int64_t)strlen(s->ids[i]->literal);
-
-		/* What began in another request was told there. */
-		return b->needles_only || start < 0 || try_shape(b, s->ids[i], start);
-	}
-	needle = &s->needles.v[i - s->n_ids];
-	if (!needle_at(needle, egress_text(b->win[b->which], b->win_n), b->data, at - b->base))
+	if (start > b->base && !shape_may_follow(c->shape, b->data[start - b->base - 1]))
 		return true;
-	return found_needle(b, needle);
+	return try_shape(b, c->shape, start);
+}
+
+static bool on_needle(void *context, const struct needle *n, ptrdiff_t end)
+{
+	(void)end;
+	return found_needle(context, n);
 }
 
 /* --- redaction --- */
@@ -461,6 +447,11 @@ static bool look(struct scan *b)
 {
 	int r;
 
+	if (!seek_feed(b->scanner->seek, b->base, egress_text(b->win[b->which], b->win_n), b->data,
+		       b->n, on_needle, b))
+		return false;
+	if (b->needles_only)
+		return true;
 	if (!try_pending(b))
 		return false;
 	r = match_feed(b->stream, b->data, b->n, on_literal, b);

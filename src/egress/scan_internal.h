@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "egress/match.h"
 #include "egress/scan.h"
+#include "egress/seek.h"
 #include "egress/shapes.h"
 
 /* At least so much is held back: the longest shape and what is looked at behind it. */
@@ -20,14 +21,19 @@ struct window {
 	size_t n;
 };
 
+struct candidate {
+	const struct shape *shape;
+	size_t len; /* of its literal */
+};
+
 struct scanner {
-	struct arena *arena; /* holds forms of secrets */
-	struct matcher *matcher;
+	struct arena *arena;     /* holds forms of secrets */
+	struct matcher *matcher; /* of the shapes */
 	struct needles needles;
+	struct seek *seek;
 	const struct secret *secrets;
 	enum leak_action actions[LEAK_KINDS];
-	const struct shape **ids; /* of the matcher's literals; needles come behind them */
-	size_t n_ids;
+	struct candidate *ids; /* of the matcher's literals */
 	size_t hold;
 	struct window body, query, labels;
 	struct scan *head; /* for texts that are there as a whole */
@@ -55,7 +61,6 @@ struct scan {
 	enum scan_part part;
 	bool needles_only, credential_field, no_redact; /* of the text at hand */
 	int64_t base;                                   /* offset of data[0] */
-	uint64_t lead; /* bytes of earlier requests that the matcher was shown first */
 	char *win[2];
 	unsigned which;
 	size_t win_n, held;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scrub.c - the matcher names where a form of a secret ends; what lies between is passed on.
+/* egress/scrub.c - seek.h names where a form of a secret ends; what lies between is passed on.
  *
  * Held back is only what could be the beginning of a form: an event of a stream that ends in a
  * blank line goes out at once. */
@@ -8,19 +8,20 @@
 #include <string.h>
 #include <strings.h>
 
-#include "egress/match.h"
+#include "egress/seek.h"
 
 #define SCRUBBER_BYTES ((size_t)64 << 20)
-#define RANGES_MAX 2048
-#define SLICE 8192 /* so that the ranges of one slice fit */
+#define SLICE 16384
+/* Ranges do not overlap, and none is shorter than the shortest secret. */
+#define RANGES_MAX (SLICE / SECRET_MIN + SECRET_MAX / SECRET_MIN)
 
 struct scrubber {
 	struct arena *arena; /* holds forms of secrets */
 	struct needles needles;
-	struct matcher *matcher;
+	struct seek *seek;
 	const struct secret *secrets;
-	bool first[256];     /* bytes that a form can begin with */
-	struct scrub *whole; /* for texts that are there as a whole */
+	uint8_t starts[8192]; /* one bit for each two bytes that a form can begin with */
+	struct scrub *whole;  /* for texts that are there as a whole */
 };
 
 /* From the first byte of the slice; what is held back lies before it. */
@@ -31,11 +32,10 @@ struct range {
 
 struct scrub {
 	struct scrubber *scrubber;
-	struct match_stream *stream;
 	struct decoder *decoder; /* NULL: the body has no coding */
 	char *held, *tail;
 	size_t held_n;
-	uint64_t fed;
+	int64_t fed;
 	unsigned hits;
 	struct range ranges[RANGES_MAX];
 	size_t n_ranges;
@@ -48,22 +48,36 @@ struct scrub {
 
 /* --- the scrubber --- */
 
-static int compile(struct scrubber *s, struct err *e)
+static unsigned other_case(unsigned char c)
 {
-	CLEANUP(mem) struct literal *l = calloc(s->needles.n + 1, sizeof(*l));
+	return (c | 32) >= 'a' && (c | 32) <= 'z' ? c ^ 32U : c;
+}
 
-	if (!l)
-		return err_nomem(e);
+static void set_start(struct scrubber *s, unsigned a, unsigned b)
+{
+	s->starts[(a << 8 | b) >> 3] |= (uint8_t)(1U << (b & 7));
+}
+
+static bool may_start(const struct scrubber *s, const char *p)
+{
+	unsigned a = (unsigned char)p[0], b = (unsigned char)p[1];
+
+	return s->starts[(a << 8 | b) >> 3] >> (b & 7) & 1;
+}
+
+static void note_starts(struct scrubber *s)
+{
 	for (size_t i = 0; i < s->needles.n; i++) {
 		const struct variant *v = &s->needles.v[i].v;
-		unsigned char c = (unsigned char)v->p[0];
+		unsigned char a = (unsigned char)v->p[0], b = (unsigned char)v->p[1];
 
-		l[i] = needle_literal(&s->needles.v[i]);
-		s->first[c] = true;
-		if (v->caseless && ((c | 32) >= 'a' && (c | 32) <= 'z'))
-			s->first[c ^ 32] = true;
+		set_start(s, a, b);
+		if (v->caseless) {
+			set_start(s, other_case(a), b);
+			set_start(s, a, other_case(b));
+			set_start(s, other_case(a), other_case(b));
+		}
 	}
-	return matcher_new(l, s->needles.n, &s->matcher, e);
 }
 
 static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
@@ -77,8 +91,6 @@ static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 	b->tail = malloc(s->needles.longest + 1);
 	if (!b->held || !b->tail)
 		return err_nomem(e);
-	if (match_open(s->matcher, &b->stream, e) < 0)
-		return -e->code;
 	*ret = TAKE_PTR(b);
 	return 0;
 }
@@ -90,9 +102,10 @@ int scrubber_new(const struct secret *secrets, size_t n, struct scrubber **ret, 
 	if (!s || !(s->arena = arena_new(SCRUBBER_BYTES)))
 		return err_nomem(e);
 	s->secrets = secrets;
-	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 || compile(s, e) < 0 ||
-	    alloc(s, &s->whole, e) < 0)
+	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 ||
+	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || alloc(s, &s->whole, e) < 0)
 		return -e->code;
+	note_starts(s);
 	*ret = TAKE_PTR(s);
 	return 0;
 }
@@ -102,7 +115,6 @@ struct scrubber *scrubber_free(struct scrubber *s)
 	if (!s)
 		return NULL;
 	(void)scrub_close(s->whole);
-	(void)matcher_free(s->matcher);
 	for (size_t i = 0; i < s->needles.n; i++)
 		explicit_bzero((char *)(uintptr_t)s->needles.v[i].v.p, s->needles.v[i].v.n);
 	(void)arena_free(s->arena);
@@ -131,7 +143,6 @@ struct scrub *scrub_close(struct scrub *b)
 {
 	if (!b)
 		return NULL;
-	(void)match_close(b->stream);
 	(void)decoder_free(b->decoder);
 	if (b->held)
 		explicit_bzero(b->held, b->scrubber->needles.longest);
@@ -145,28 +156,32 @@ struct scrub *scrub_close(struct scrub *b)
 
 /* --- one slice --- */
 
-/* Ranges come in the order of their ends; what overlaps becomes one. */
-static bool on_end(void *context, size_t i, uint64_t end)
+/* Ranges come in no order but nearly so: what overlaps becomes one, the rest is put in its place.
+ */
+static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 {
 	struct scrub *b = context;
-	const struct needle *k = &b->scrubber->needles.v[i];
-	ptrdiff_t at = (ptrdiff_t)(end - b->fed), first = -(ptrdiff_t)b->held_n;
+	ptrdiff_t first = -(ptrdiff_t)b->held_n;
 	struct range r = { at - (ptrdiff_t)k->v.n, at, k->secret };
+	size_t i = b->n_ranges, stop;
 
-	if (!needle_at(k, egress_text(b->held, b->held_n), b->data, at))
-		return true;
 	b->hits++;
 	if (r.from < first)
 		r.from = first;
-	while (b->n_ranges && b->ranges[b->n_ranges - 1].to > r.from) {
-		const struct range *before = &b->ranges[--b->n_ranges];
+	while (i && b->ranges[i - 1].from >= r.to)
+		i--;
+	stop = i;
+	while (i && b->ranges[i - 1].to > r.from) {
+		const struct range *x = &b->ranges[--i];
 
-		r.from = before->from < r.from ? before->from : r.from;
-		r.to = before->to > r.to ? before->to : r.to;
+		r.from = x->from < r.from ? x->from : r.from;
+		r.to = x->to > r.to ? x->to : r.to;
 	}
-	if (b->n_ranges == RANGES_MAX)
+	if (i == stop && b->n_ranges == RANGES_MAX)
 		return false;
-	b->ranges[b->n_ranges++] = r;
+	memmove(&b->ranges[i + 1], &b->ranges[stop], (b->n_ranges - stop) * sizeof(r));
+	b->n_ranges = b->n_ranges - (stop - i) + 1;
+	b->ranges[i] = r;
 	return true;
 }
 
@@ -206,7 +221,8 @@ static size_t could_begin(struct scrub *b, ptrdiff_t from)
 	if (in_data)
 		memcpy(b->tail + n - in_data, b->data + b->n - in_data, in_data);
 	for (size_t i = 0; i < n; i++)
-		if (s->first[(unsigned char)b->tail[i]] && begins_form(s, b->tail + i, n - i)) {
+		if ((i + 1 == n || may_start(s, b->tail + i)) &&
+		    begins_form(s, b->tail + i, n - i)) {
 			memmove(b->tail, b->tail + i, n - i);
 			return n - i;
 		}
@@ -223,7 +239,7 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	b->data = p;
 	b->n = n;
 	b->n_ranges = 0;
-	if (match_feed(b->stream, p, n, on_end, b) != 0)
+	if (!seek_feed(s->seek, b->fed, egress_text(b->held, b->held_n), p, n, on_end, b))
 		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct range *r = &b->ranges[i];
@@ -240,7 +256,7 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	b->held = b->tail;
 	b->tail = swap;
 	b->held_n = keep;
-	b->fed += n;
+	b->fed += (int64_t)n;
 	return b->out->failed ? err_nomem(e) : 0;
 }
 
@@ -282,7 +298,6 @@ int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, uns
 {
 	struct scrub *b = s->whole;
 
-	match_reset(b->stream);
 	b->fed = 0;
 	b->held_n = 0;
 	b->hits = 0;

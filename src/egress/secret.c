@@ -200,13 +200,6 @@ int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct 
 	return 0;
 }
 
-struct literal needle_literal(const struct needle *n)
-{
-	size_t len = n->v.n < NEEDLE_TAIL ? n->v.n : NEEDLE_TAIL;
-
-	return (struct literal){ n->v.p + n->v.n - len, len, n->v.caseless };
-}
-
 static bool same(const char *a, const char *b, size_t n, bool caseless)
 {
 	return caseless ? strncasecmp(a, b, n) == 0 : memcmp(a, b, n) == 0;

@@ -10,7 +10,6 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "egress/host.h"
-#include "egress/match.h"
 
 /* Shorter ones are refused as injectable: they would be found everywhere. */
 #define SECRET_MIN 8
@@ -51,8 +50,7 @@ struct variants {
 /* All the texts to look for; allocated in the arena, which then holds secrets: wipe it. */
 int secret_variants(struct arena *a, const struct secret *s, struct variants *ret, struct err *e);
 
-/* The variants of several secrets as the matcher wants them: it looks for the last bytes of each,
- * needle_at compares the whole. */
+/* The variants of several secrets. */
 struct needle {
 	size_t secret;
 	struct variant v;
@@ -64,11 +62,8 @@ struct needles {
 	size_t longest; /* of the variants */
 };
 
-#define NEEDLE_TAIL 32
-
 int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct needles *ret,
 		struct err *e);
-struct literal needle_literal(const struct needle *n);
 /* Do the n->v.n bytes before `end` equal the variant? They lie in two pieces: `before`, then
  * `data`, `end` counted from the start of data. */
 bool needle_at(const struct needle *n, struct egress_text before, const char *data, ptrdiff_t end);

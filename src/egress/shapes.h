@@ -29,6 +29,7 @@ struct shape_view {
 
 struct shape_range {
 	size_t back, ahead; /* the token: p - back up to p + ahead; more of it may follow */
+	enum leak_kind kind;
 };
 
 struct shape;
@@ -36,7 +37,7 @@ typedef enum shape_found shape_fn(const struct shape *s, const struct shape_view
 				  struct shape_range *r);
 
 struct shape {
-	enum leak_kind kind;
+	enum leak_kind kind; /* or the first of those the check tells apart */
 	const char *literal;
 	bool caseless;
 	unsigned char class; /* of the bytes that follow */
@@ -51,6 +52,8 @@ extern const size_t shapes_count;
 
 enum shape_found shape_check(const struct shape *s, const struct shape_view *v,
 			     struct shape_range *r);
+/* May the literal stand behind this byte? */
+bool shape_may_follow(const struct shape *s, char c);
 /* May this byte continue a token of this shape that has begun? */
 bool shape_continues(const struct shape *s, char c);
 /* A key of many lines: hiding its first one would hide nothing. */

@@ -353,6 +353,7 @@ static bool check_coded(struct session *s, const char *p, size_t n, bool last,
 	struct decoded d = { .s = s, .v = v };
 	struct scan_release ignored;
 	struct err e = { 0 };
+	char none[1] = "";
 	int r = decoder_feed(s->x.decoder, p, n, last, scan_decoded, &d, &e);
 
 	if (r == -EPERM)
@@ -360,7 +361,7 @@ static bool check_coded(struct session *s, const char *p, size_t n, bool last,
 	if (r < 0)
 		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL,
 				    "the request's content coding is broken");
-	return !last || scan_feed(s->x.scan_up, NULL, 0, true, &ignored, v);
+	return !last || scan_feed(s->x.scan_up, none, 0, true, &ignored, v);
 }
 
 static bool check_up(struct session *s, const char *p, size_t n, bool last, struct scan_release *r,

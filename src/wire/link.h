@@ -46,7 +46,7 @@ bool link_add(struct link *l, const void *p, size_t n); /* false: broken (no mem
 void link_take(struct link *l, size_t n);               /* n bytes of `in` are used up */
 static inline const char *link_data(const struct link *l)
 {
-	return l->in.data + l->in.at;
+	return l->in.data ? l->in.data + l->in.at : "";
 }
 static inline bool link_full(const struct link *l)
 {

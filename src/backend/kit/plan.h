@@ -36,6 +36,7 @@ enum op_kind {
 	OP_COVER,    /* a protected name: itself, read-only; must exist */
 	OP_HIDE,     /* a socket in a shown tree: an empty file over it */
 	OP_SHOW,     /* src, a file of brig's own root, over a file already there */
+	OP_CODE,     /* a file of `size` bytes, mounted read-only over what is there */
 	OP_KINDS
 };
 
@@ -43,6 +44,7 @@ struct op {
 	enum op_kind kind;
 	const char *src, *dst;
 	const char *data;   /* text of a file, goal of a link */
+	size_t size;        /* of OP_CODE's data */
 	struct ident ident; /* of src */
 	dev_t rdev;         /* of a device */
 	mode_t mode;
@@ -76,7 +78,8 @@ struct protected_name {
 	const char *inside; /* path in the sandbox */
 	bool existed;       /* before the run */
 	bool covered;       /* by a mount; a link cannot be */
-	size_t op;          /* index of the cover; meaningless unless covered */
+	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
+	size_t op; /* index of the cover; meaningless unless covered */
 	struct ident ident; /* of what was there */
 	struct timespec ctime;
 };
@@ -129,6 +132,11 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 int box_plan_trust(struct box_plan *p, const char *pem, struct err *e);
 /* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
 int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);
+
+/* Only the trees somebody asked to see, with their protected names and host sockets, and the
+ * variables: for a root that is not brig's to make, such as an image. The ids inside are those
+ * outside, and the caller's to choose: they are not set. */
+int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* Something the user should know; text is borrowed. */
 void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */

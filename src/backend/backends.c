@@ -137,6 +137,7 @@ static int usable(const struct spec *s, const struct backend *b, struct err *e)
 static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
 {
 	const struct backend *able[PASSED_OVER_MAX];
+	struct backend_choice later = { 0 }; /* behind one that may do: nobody passes them over yet */
 	struct err first = { 0 };
 	size_t n = 0;
 
@@ -147,7 +148,7 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 			able[n++] = *b;
 			continue;
 		}
-		pass_over(c, *b, &why);
+		pass_over(n ? &later : c, *b, &why);
 		if (!first.code)
 			first = why;
 	}
@@ -159,6 +160,8 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 			return 0;
 		}
 		pass_over(c, able[i], &why);
+		for (size_t k = 0; i == 0 && k < later.passed_count; k++)
+			pass_over(c, later.passed[k].backend, &later.passed[k].why);
 		if (i == 0) /* the one to mend: the others were only asked for want of it */
 			first = why;
 	}

@@ -368,14 +368,14 @@ static bool on_needle(void *context, const struct needle *n, ptrdiff_t end)
 
 /* --- redaction --- */
 
-static void put_mask(char *p, size_t n)
+/* Bytes number `at` and following of a token: every token is longer than the word. */
+static void put_mask(char *p, size_t n, int64_t at)
 {
 	static const char word[] = "[REDACTED]";
-	size_t len = sizeof(word) - 1;
+	int64_t len = sizeof(word) - 1;
 
-	memset(p, '*', n);
-	if (n >= len)
-		memcpy(p, word, len);
+	for (size_t i = 0; i < n; i++, at++)
+		p[i] = at < len ? word[at] : '*';
 }
 
 /* Only what has not been released can still be changed. */
@@ -391,11 +391,11 @@ static void apply_mask(struct scan *b, const struct mask *m)
 	if (from < b->base && from < to) {
 		int64_t stop = to < b->base ? to : b->base;
 
-		put_mask(win + b->win_n - (b->base - from), (size_t)(stop - from));
+		put_mask(win + b->win_n - (b->base - from), (size_t)(stop - from), from - m->from);
 		from = stop;
 	}
 	if (from < to)
-		put_mask(b->data + (from - b->base), (size_t)(to - from));
+		put_mask(b->data + (from - b->base), (size_t)(to - from), from - m->from);
 	if (to == end)
 		b->masking = m->shape;
 }

@@ -24,17 +24,19 @@ struct scrubber {
 	struct scrub *whole;  /* for texts that are there as a whole */
 };
 
-/* From the first byte of the slice; what is held back lies before it. */
+/* From the first byte of the slice; what came earlier lies before it. */
 struct range {
 	ptrdiff_t from, to;
 	size_t secret;
+	bool joined; /* goes on from one that was replaced before */
 };
 
 struct scrub {
 	struct scrubber *scrubber;
 	struct decoder *decoder; /* NULL: the body has no coding */
-	char *held, *tail;
+	char *held, *tail;       /* the last bytes that came; room for the next such */
 	size_t held_n;
+	size_t unsent; /* of them: not passed on yet */
 	int64_t fed;
 	unsigned hits;
 	struct range ranges[RANGES_MAX];
@@ -161,13 +163,15 @@ struct scrub *scrub_close(struct scrub *b)
 static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 {
 	struct scrub *b = context;
-	ptrdiff_t first = -(ptrdiff_t)b->held_n;
-	struct range r = { at - (ptrdiff_t)k->v.n, at, k->secret };
+	ptrdiff_t first = -(ptrdiff_t)b->unsent;
+	struct range r = { at - (ptrdiff_t)k->v.n, at, k->secret, false };
 	size_t i = b->n_ranges, stop;
 
 	b->hits++;
-	if (r.from < first)
+	if (r.from < first) {
 		r.from = first;
+		r.joined = true;
+	}
 	while (i && b->ranges[i - 1].from >= r.to)
 		i--;
 	stop = i;
@@ -176,6 +180,7 @@ static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 
 		r.from = x->from < r.from ? x->from : r.from;
 		r.to = x->to > r.to ? x->to : r.to;
+		r.joined |= x->joined;
 	}
 	if (i == stop && b->n_ranges == RANGES_MAX)
 		return false;
@@ -209,31 +214,29 @@ static bool begins_form(const struct scrubber *s, const char *p, size_t n)
 	return false;
 }
 
-/* Copies the end of what was seen since `from` to b->tail, and says how much of that end could be
- * the beginning of a form. */
-static size_t could_begin(struct scrub *b, ptrdiff_t from)
+/* Copies the end of what was seen to b->tail, and says how much of that end could be the beginning
+ * of a form. What was replaced counts as well: forms may overlap. */
+static size_t could_begin(struct scrub *b, size_t *tail_n)
 {
 	const struct scrubber *s = b->scrubber;
-	size_t all = (size_t)((ptrdiff_t)b->n - from), max = s->needles.longest;
-	size_t n = all < max - 1 ? all : max - 1, in_data = n < b->n ? n : b->n;
+	size_t all = b->held_n + b->n, max = s->needles.longest - 1;
+	size_t n = all < max ? all : max, in_data = n < b->n ? n : b->n;
 
 	memcpy(b->tail, b->held + b->held_n - (n - in_data), n - in_data);
 	if (in_data)
 		memcpy(b->tail + n - in_data, b->data + b->n - in_data, in_data);
+	*tail_n = n;
 	for (size_t i = 0; i < n; i++)
-		if ((i + 1 == n || may_start(s, b->tail + i)) &&
-		    begins_form(s, b->tail + i, n - i)) {
-			memmove(b->tail, b->tail + i, n - i);
+		if ((i + 1 == n || may_start(s, b->tail + i)) && begins_form(s, b->tail + i, n - i))
 			return n - i;
-		}
 	return 0;
 }
 
 static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
 {
 	const struct scrubber *s = b->scrubber;
-	ptrdiff_t at = -(ptrdiff_t)b->held_n;
-	size_t keep = 0;
+	ptrdiff_t at = -(ptrdiff_t)b->unsent;
+	size_t keep = 0, tail_n = 0;
 	char *swap;
 
 	b->data = p;
@@ -246,16 +249,20 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 		const char *name = s->secrets[r->secret].placeholder;
 
 		put(b, at, r->from);
-		buf_puts(b->out, name ? name : "[REDACTED]");
+		if (!r->joined)
+			buf_puts(b->out, name ? name : "[REDACTED]");
 		at = r->to;
 	}
 	if (!last && s->needles.n)
-		keep = could_begin(b, at);
+		keep = could_begin(b, &tail_n);
+	if ((ptrdiff_t)keep > (ptrdiff_t)n - at)
+		keep = (size_t)((ptrdiff_t)n - at);
 	put(b, at, (ptrdiff_t)n - (ptrdiff_t)keep);
 	swap = b->held;
 	b->held = b->tail;
 	b->tail = swap;
-	b->held_n = keep;
+	b->held_n = tail_n;
+	b->unsent = keep;
 	b->fed += (int64_t)n;
 	return b->out->failed ? err_nomem(e) : 0;
 }
@@ -299,7 +306,7 @@ int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, uns
 	struct scrub *b = s->whole;
 
 	b->fed = 0;
-	b->held_n = 0;
+	b->held_n = b->unsent = 0;
 	b->hits = 0;
 	if (scrub_feed(b, p, n, true, out, e) < 0)
 		return -e->code;

@@ -63,7 +63,7 @@ static const char *placeholder(size_t i)
 	return plan->secrets[i].placeholder;
 }
 
-static struct egress_text text(const char *fmt, ...)
+static struct egress_text __attribute__((format(printf, 1, 2))) text(const char *fmt, ...)
 {
 	va_list ap;
 	char *p;

@@ -269,12 +269,12 @@ static void a_secret_in_two_requests_is_one(void **state UNUSED)
 	for (size_t cut = 1; cut < sizeof(VALUE) - 1; cut++) {
 		make(1);
 		assert_true(pass(SCAN_OUT, VALUE, cut, 999, NULL));
-		assert_false(pass(SCAN_OUT, VALUE + cut, sizeof(VALUE) - 1 - cut, 999, NULL));
+		assert_false(pass(SCAN_OUT, &VALUE[cut], sizeof(VALUE) - 1 - cut, 999, NULL));
 	}
 	make(1);
 	for (size_t i = 0; i < sizeof(VALUE) - 2; i++)
-		assert_true(pass(SCAN_OUT, VALUE + i, 1, 1, NULL));
-	assert_false(pass(SCAN_OUT, VALUE + sizeof(VALUE) - 2, 1, 1, NULL));
+		assert_true(pass(SCAN_OUT, &VALUE[i], 1, 1, NULL));
+	assert_false(pass(SCAN_OUT, &VALUE[sizeof(VALUE) - 2], 1, 1, NULL));
 }
 
 static void a_secret_of_thousands_of_bytes_is_found(void **state UNUSED)
@@ -328,13 +328,6 @@ static void tokens_are_redacted_in_place(void **state UNUSED)
 		assert_null(strstr(buf_str(&out), "eyJ"));
 		assert_null(strstr(buf_str(&out), "R8U"));
 		assert_non_null(strstr(buf_str(&out), "\", \"n\": 1}"));
-		assert_non_null(strstr(buf_str(&out), "{\"t\": \"["));
-	}
-	make(1);
-	{
-		CLEANUP(buf) struct buf out = BUF_INIT(4096);
-
-		assert_true(pass(SCAN_OUT, text, strlen(text), 4096, &out));
 		assert_string_equal(buf_str(&out), want);
 	}
 }
@@ -399,7 +392,7 @@ static void rules_change_what_is_done(void **state UNUSED)
 	assert_false(pass(SCAN_OUT,
 			  "-----BEGIN PRIVATE"
 			  " KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
-			  62, 4096, NULL));
+			  60, 4096, NULL));
 	leaks.scan = false;
 	make(1);
 	assert_true(pass(SCAN_OUT, jwt, strlen(jwt), 4096, NULL));
@@ -663,8 +656,7 @@ static void broken_and_swelling_bodies_are_cut(void **state UNUSED)
 {
 	CLEANUP(scrubber) struct scrubber *s = NULL;
 	CLEANUP(mem)
-	char *zeros = calloc(1, 32 << 20),
-	     *one = malloc(1 << 20), *two = malloc(1 << 20);
+	char *zeros = calloc(1, 32 << 20), *one = malloc(1 << 20), *two = malloc(1 << 20);
 	struct codings c;
 	size_t n;
 

@@ -220,6 +220,10 @@ static bool judge(struct session *s, const struct http1_request *q, const struct
 		if (!cred_apply(k->creds, &to, &h, &used, &x->v))
 			return false;
 	}
+	for (size_t i = 0; i < k->plan->credentials.n && i < 64; i++)
+		if (used & (uint64_t)1 << i)
+			report_credential(k, EGRESS_EVENT_INJECT, &x->v,
+					  k->plan->credentials.v[i].name);
 	x->head = (struct buf)BUF_INIT(HEAD_ROOM);
 	write_request(s, q, &h, &x->head);
 	return !x->head.failed ||
@@ -683,6 +687,8 @@ static void finish(struct session *s)
 
 	report_done(s->k, &x->v, method_of(s), &s->up->at_addr, x->status, x->bytes_out,
 		    x->bytes_in);
+	if (x->scrub && scrub_hits(x->scrub))
+		report_credential(s->k, EGRESS_EVENT_SCRUB, &x->v, NULL);
 	if (whole && x->keep_upstream)
 		upstream_release(TAKE_PTR(s->up));
 	if (!keep) {

@@ -175,6 +175,9 @@ static void on_listener(struct watch *w, uint32_t events)
 	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
 		int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+		/* Out of descriptors: whoever knocks waits until the next tick. */
+		if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			(void)loop_want(l->k->loop, w, 0);
 		if (fd < 0)
 			return;
 		if (l->kind == DOOR_DNS_STREAM)
@@ -201,6 +204,8 @@ static void on_tick(void *arg, uint64_t now)
 	resolver_tick(k->resolver, now);
 	session_tick(k, now);
 	upstream_tick(k, now);
+	for (size_t i = 0; i < k->n_listeners; i++)
+		(void)loop_want(k->loop, &k->listeners[i].w, EPOLLIN);
 }
 
 static bool is_six(int fd)

@@ -69,6 +69,17 @@ void report_done(struct worker *k, const struct egress_verdict *v, struct http1_
 	(void)tell(k->monitor.fd, &ev);
 }
 
+void report_credential(struct worker *k, enum egress_event_kind kind,
+		       const struct egress_verdict *v, const char *name)
+{
+	struct egress_event ev;
+
+	fill(&ev, kind, v, (struct http1_text){ "", 0 });
+	ev.what[0] = ev.hint[0] = '\0';
+	copy(ev.rule, sizeof(ev.rule), name);
+	(void)tell(k->monitor.fd, &ev);
+}
+
 void report_leak(struct worker *k, const char *kind, bool redacted)
 {
 	struct egress_event ev = { .kind = EGRESS_EVENT_LEAK, .reason = EGRESS_LEAK };

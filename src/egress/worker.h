@@ -62,6 +62,8 @@ bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
 		 const struct addr *a, int status, uint64_t out, uint64_t in);
+void report_credential(struct worker *k, enum egress_event_kind kind,
+		       const struct egress_verdict *v, const char *name);
 void report_leak(struct worker *k, const char *kind, bool redacted);
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
 

@@ -313,6 +313,10 @@ static enum event egress_type(const struct egress_event *ev)
 {
 	if (ev->kind == EGRESS_EVENT_ALLOW)
 		return EVENT_EGRESS_ALLOW;
+	if (ev->kind == EGRESS_EVENT_INJECT)
+		return EVENT_CREDENTIAL_INJECT;
+	if (ev->kind == EGRESS_EVENT_SCRUB)
+		return EVENT_CREDENTIAL_SCRUB;
 	if (ev->kind == EGRESS_EVENT_LEAK)
 		return str_eq(ev->what, "redacted") ? EVENT_LEAK_REDACT : EVENT_LEAK_WARN;
 	return ev->reason == EGRESS_LEAK                ? EVENT_LEAK_BLOCK
@@ -335,7 +339,9 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 		return;
 	}
 	record_text(x, "reason", ev->what[0] ? ev->what : NULL);
-	if (type != EVENT_CREDENTIAL_MISUSE)
+	if (type == EVENT_CREDENTIAL_INJECT)
+		record_text(x, "name", ev->rule);
+	if (type == EVENT_EGRESS_ALLOW || type == EVENT_EGRESS_DENY)
 		record_text(x, "method", ev->method[0] ? ev->method : NULL);
 }
 

@@ -52,6 +52,8 @@ def a_token_reaches_its_host_and_the_guest_never_sees_it():
         assert [f["Authorization"] for _, f in web.seen] == [f"Bearer {VALUE}"] * 4, (web.seen, r)
         assert VALUE not in r["output"] and base64.b64encode(VALUE.encode()).decode()[2:-4] not in r["output"], r["output"]
         assert r["stdout"].startswith("brig-") and r["output"].count("brig-") > 4, r["output"]
+        record = brig("audit", "list", "--json").text
+        assert '"credential.inject"' in record and '"credential.scrub"' in record and VALUE not in record, record
 
 
 @test

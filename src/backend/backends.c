@@ -137,7 +137,9 @@ static int usable(const struct spec *s, const struct backend *b, struct err *e)
 static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
 {
 	const struct backend *able[PASSED_OVER_MAX];
-	struct backend_choice later = { 0 }; /* behind one that may do: nobody passes them over yet */
+	struct backend_choice later = {
+		0
+	}; /* behind one that may do: nobody passes them over yet */
 	struct err first = { 0 };
 	size_t n = 0;
 

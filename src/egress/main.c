@@ -218,7 +218,7 @@ static bool is_six(int fd)
 
 static int take_sockets(struct worker *k, struct err *e)
 {
-	struct egress_sockets m;
+	struct egress_sockets m = { 0 };
 	int fds[DOOR_SOCKETS_MAX];
 	size_t n = ARRAY_LEN(fds);
 

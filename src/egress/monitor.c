@@ -27,8 +27,6 @@
 #define AUTHORITY_MS 10000
 #define ABOVE 10 /* descriptors of ours that are moved down to 3 and 4 in the child */
 
-extern char **environ;
-
 struct egress {
 	pid_t pid;
 	int pidfd, control, authority;

@@ -70,6 +70,7 @@ static void reply(int fd, struct msghdr *m, unsigned char *out, size_t n)
 			i->ipi_ifindex = 0;
 		}
 	(void)sendmsg(fd, m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	m->msg_iov = NULL;
 }
 
 void names_packet(struct listener *l)

@@ -97,7 +97,7 @@ static void add_der(struct roots *r, const char *p, size_t n)
 		EVP_DecodeInit(ctx);
 		if (EVP_DecodeUpdate(ctx, root.der, &got, (const unsigned char *)p, (int)n) >= 0 &&
 		    EVP_DecodeFinal(ctx, root.der + got, &last) >= 0) {
-			root.len = (size_t)(got + last);
+			root.len = (size_t)got + (size_t)last;
 			v = find_subject(&root) ? realloc(r->v, (r->n + 1) * sizeof(*v)) : NULL;
 			if (v) {
 				r->v = v;

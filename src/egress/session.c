@@ -132,6 +132,10 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 
 static bool opening(struct session *s)
 {
+	if (!s->up) {
+		s->state = SESSION_DEAD;
+		return false;
+	}
 	upstream_step(s->up);
 	if (s->up->state == UP_FAILED) {
 		report_deny(s->k, &s->up->failure, tls_text);
@@ -173,9 +177,13 @@ static bool move(struct session *s, struct link *from, struct link *to, bool *cl
 
 static bool tunnel(struct session *s)
 {
-	struct link *g = &s->guest, *u = &s->up->link;
+	struct link *g = &s->guest, *u = s->up ? &s->up->link : NULL;
 	bool moved = false;
 
+	if (!u) {
+		s->state = SESSION_DEAD;
+		return false;
+	}
 	moved |= link_fill(g) > 0;
 	moved |= link_fill(u) > 0;
 	moved |= move(s, g, u, &s->up_half_closed, true);
@@ -533,21 +541,20 @@ static void on_event(struct watch *w, uint32_t events)
 /* The address the guest dialled: its name, if it is one of the addresses we gave out. */
 static void dialled(struct session *s)
 {
-	struct sockaddr_storage ss = { 0 };
-	socklen_t n = sizeof(ss);
-	const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)&ss;
+	struct sockaddr_in6 a6 = { .sin6_family = AF_UNSPEC };
+	socklen_t n = sizeof(a6); /* as large as any it could be */
 	struct addr a = { .family = 4 };
 	const struct host *name;
 
-	if (getsockname(s->guest.fd, (struct sockaddr *)&ss, &n) < 0)
+	if (getsockname(s->guest.fd, (struct sockaddr *)&a6, &n) < 0)
 		return;
-	if (ss.ss_family == AF_INET) {
-		memcpy(a.b, &((const struct sockaddr_in *)&ss)->sin_addr, 4);
-	} else if (IN6_IS_ADDR_V4MAPPED(&a6->sin6_addr)) {
-		memcpy(a.b, a6->sin6_addr.s6_addr + 12, 4);
+	if (a6.sin6_family == AF_INET) {
+		memcpy(a.b, (const char *)&a6 + offsetof(struct sockaddr_in, sin_addr), 4);
+	} else if (IN6_IS_ADDR_V4MAPPED(&a6.sin6_addr)) {
+		memcpy(a.b, a6.sin6_addr.s6_addr + 12, 4);
 	} else {
 		a.family = 6;
-		memcpy(a.b, a6->sin6_addr.s6_addr, 16);
+		memcpy(a.b, a6.sin6_addr.s6_addr, 16);
 	}
 	name = synth_name(s->k->synth, &a);
 	if (name)

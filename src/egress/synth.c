@@ -23,7 +23,7 @@ struct synth *synth_new(void)
 
 	if (!s)
 		return NULL;
-	s->names = calloc(SYNTH_MAX, sizeof(*s->names));
+	s->names = calloc(SYNTH_MAX, sizeof(struct host *));
 	s->table = calloc(TABLE, sizeof(*s->table));
 	return s->names && s->table ? s : synth_free(s);
 }

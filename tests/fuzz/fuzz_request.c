@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz/fuzz_request.c - a request is the same however it is cut, and written anew it reads the same.
+/* fuzz/fuzz_request.c - a request is the same however it is cut, and written anew it reads the
+ * same.
  *
  * The first byte: how the body is cut into calls. */
 #include <stdio.h>

@@ -81,10 +81,12 @@ static void a_chain_of_aliases_is_followed_but_not_for_ever(void **state UNUSED)
 					       "\xc0\x18\0\1\0\1\0\0\0\1\0\4\xc0\0\2\1";
 	struct dns_answer got;
 
-	assert_int_equal(dns_read_answer(chain, sizeof(chain) - 1, 0x1234, "a.test", DNS_A, &got), 0);
+	assert_int_equal(dns_read_answer(chain, sizeof(chain) - 1, 0x1234, "a.test", DNS_A, &got),
+			 0);
 	assert_int_equal(got.n, 1);
 	assert_true(dns_read_answer(circle, sizeof(circle) - 1, 0x1234, "a.test", DNS_A, &got) < 0);
-	assert_true(dns_read_answer(forward, sizeof(forward) - 1, 0x1234, "a.test", DNS_A, &got) < 0);
+	assert_true(dns_read_answer(forward, sizeof(forward) - 1, 0x1234, "a.test", DNS_A, &got) <
+		    0);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -37,7 +37,9 @@ static size_t make(const char *ext, size_t n_ext, size_t step, char *out)
 	return at;
 }
 
-#define SNI "\0\0\0\x0d\0\x0b\0\0\x08" "api.test"
+#define SNI                                                                                        \
+	"\0\0\0\x0d\0\x0b\0\0\x08"                                                                 \
+	"api.test"
 #define EXT(x) x, sizeof(x) - 1
 
 static void the_name_is_found_however_the_records_are_cut(void **state UNUSED)
@@ -84,11 +86,17 @@ static void what_is_no_hello_is_refused(void **state UNUSED)
 	/* two names, a NUL in one, a length that leaves its place */
 	n = make(EXT(SNI SNI), 500, p);
 	assert_int_equal(hello_read(p, n, scratch, &h), -EBADMSG);
-	n = make(EXT("\0\0\0\x0d\0\x0b\0\0\x08" "api\0test"), 500, p);
+	n = make(EXT("\0\0\0\x0d\0\x0b\0\0\x08"
+		     "api\0test"),
+		 500, p);
 	assert_int_equal(hello_read(p, n, scratch, &h), -EBADMSG);
-	n = make(EXT("\0\0\0\x0d\0\x0c\0\0\x08" "api.test"), 500, p);
+	n = make(EXT("\0\0\0\x0d\0\x0c\0\0\x08"
+		     "api.test"),
+		 500, p);
 	assert_int_equal(hello_read(p, n, scratch, &h), -EBADMSG);
-	n = make(EXT("\0\0\0\xff" "api"), 500, p);
+	n = make(EXT("\0\0\0\xff"
+		     "api"),
+		 500, p);
 	assert_int_equal(hello_read(p, n, scratch, &h), -EBADMSG);
 }
 

@@ -84,7 +84,8 @@ static void what_two_readers_could_understand_differently_is_refused(void **stat
 		{ "PUT / HTTP/1.1\r\n" HOST "Content-Length: +1\r\n\r\n", HTTP1_BAD_REQUEST },
 		{ "PUT / HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999\r\n\r\n",
 		  HTTP1_BAD_REQUEST },
-		{ "PUT / HTTP/1.1\r\n" HOST "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+		{ "PUT / HTTP/1.1\r\n" HOST
+		  "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
 		  HTTP1_BAD_REQUEST },
 		{ "PUT / HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n",
 		  HTTP1_NOT_IMPLEMENTED },

@@ -18,7 +18,8 @@ static void a_greeting_must_offer_no_authentication(void **state UNUSED)
 
 static void names_and_addresses_are_taken_as_text(void **state UNUSED)
 {
-	const char text[] = "\5\1\0\3\x08" "api.test\1\xbb";
+	const char text[] = "\5\1\0\3\x08"
+			    "api.test\1\xbb";
 	struct socks_request q;
 
 	assert_int_equal(ask(text, sizeof(text) - 1, &q), sizeof(text) - 1);

@@ -219,7 +219,10 @@ struct egress *egress_free(struct egress *g)
 	if (!g)
 		return NULL;
 	if (g->pid > 0) {
-		(void)syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0);
+		/* Ours until it is waited for, so the number can still be used where need be. */
+		if (syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0) < 0 &&
+		    errno == ENOSYS)
+			(void)kill(g->pid, SIGKILL);
 		while (waitid(P_PID, (id_t)g->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
 			;
 	}

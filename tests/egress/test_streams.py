@@ -214,7 +214,8 @@ def the_worker_is_locked_down():
     p = start_behind(configure(allow=[]), "sleep", "20")
     try:
         for pid in door_processes(p):
-            assert wait_until(lambda: status(pid)["Seccomp"].strip() == "2"), status(pid)
+            assert wait_until(lambda: status(pid)["Seccomp"].strip() == "2" and status(pid)["NoNewPrivs"].strip() == "1"), status(pid)
+            assert wait_until(lambda: int(status(pid)["CapEff"], 16) == 0), status(pid)
             s = status(pid)
             assert s["NoNewPrivs"].strip() == "1" and int(s["CapEff"], 16) == int(s["CapPrm"], 16) == 0, s
             assert identity() != "root" or s["Uid"].split() == ["65534"] * 4, s["Uid"]

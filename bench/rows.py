@@ -419,6 +419,24 @@ def _record_rates(bench, who, tool):
     shutil.rmtree(who.base / "million", ignore_errors=True)
 
 
+def scan(bench):
+    """The deciding half of the egress door, alone on one core; in CPU time."""
+    tool = bench.build.resolve() / "bench-scan"
+    if not tool.exists():
+        bench.note("the leak scan is left out: no bench-scan in the build folder")
+        return
+    bench.head("leak scan, scrubber and one decision (10 secrets, 16 KiB chunks)")
+    ready = bench.tools / "bench-scan"
+    shutil.copy2(tool, ready)
+    done = bench.run_as(bench.person, [ready], timeout=300)
+    if done.returncode != 0:
+        bench.note(f"bench-scan: {done.stderr.strip()[-200:]}")
+        return
+    for name, figure, unit in (line.split() for line in done.stdout.splitlines()):
+        value, judged = float(figure), name.startswith("scan-")
+        bench.add(Row(name, 1, rate=value, unit=unit, target=">= 2" if judged else "", ok=value >= 2 if judged else None))
+
+
 def _rate_row(name, f, floor):
     row = timed_row(name, f)
     row.rate, row.unit = f["n"] / (f["elapsed"] / 1e9), "/s"
@@ -543,7 +561,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, remote.ssh)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, remote.ssh)}
 GROUPS["queries"] = readers.queries
 
 

@@ -49,7 +49,8 @@ static int step(brig_manager *m, const char *folder, struct brig_error *e)
 
 static int from_memory(brig_manager *m, const char *folder, struct brig_error *e)
 {
-	static const char code[] = "import sys\nprint(sys.argv[1], sys.stdin.read())\nsys.exit(3)\n";
+	static const char code[] =
+		"import sys\nprint(sys.argv[1], sys.stdin.read())\nsys.exit(3)\n";
 	brig_request *q = brig_request_new(m);
 
 	if (brig_request_workdir(q, folder, e) < 0 ||
@@ -78,7 +79,8 @@ int main(int argc, char **argv)
 	int failed = argc != 2 || !m;
 
 	if (!failed)
-		failed = step(m, argv[1], &e) || from_memory(m, argv[1], &e) || script(m, argv[1], &e);
+		failed = step(m, argv[1], &e) || from_memory(m, argv[1], &e) ||
+			 script(m, argv[1], &e);
 	if (e.errnum)
 		fprintf(stderr, "%s\n", e.what);
 	brig_manager_free(m);

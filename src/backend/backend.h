@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "model/door.h"
 #include "model/outcome.h"
 #include "model/spec.h"
 
@@ -26,12 +27,16 @@ struct job_io {
 	int events;  /* borrowed from the job: readable when `event` has something to say */
 	int alarm;   /* borrowed: POLLPRI is news for `event` too; -1: none. It cannot stand behind
 		      * `events`, because looking at such a descriptor uses its news up */
+	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them */
+	size_t door_count;
 };
 
 struct job_want {
 	bool tty;
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
+	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
+	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	/* For a backend with `permits`, or NULL: called once by start, while the sandbox sets
 	 * itself up. The command begins only after it has returned 0; its error is start's own. */

@@ -76,6 +76,10 @@ static int check_honoured(const struct spec *s, const struct backend *b, struct 
 		return able ? err_hint(e, "backend '%s' can", able)
 			    : err_hint(e, "no backend in this version of brig can");
 	}
+	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE)
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' has no network 'proxy'",
+			       b->name),
+		       err_hint(e, "backend 'native' has");
 	if (s->network == NETWORK_BRIDGE && b->kind != BACKEND_DOCKER)
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' has no network 'bridge'",
 			       b->name),
@@ -89,11 +93,7 @@ static int check_later(const struct spec *s, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 			       "workspace.mode 'overlay' is not in this version of brig"),
 		       err_hint(e, "use --policy readonly to keep the workspace as it is");
-	if (s->network != NETWORK_PROXY)
-		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "network '%s' is not in this version of brig",
-		       fields[FIELD_NETWORK].words[s->network]),
-	       err_hint(e, "use --network none, or --network host to share the host's network");
+	return 0;
 }
 
 /* Two words for the same thing, and both must be meant. */
@@ -137,6 +137,9 @@ static int usable(const struct spec *s, const struct backend *b, struct err *e)
 static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
 {
 	const struct backend *able[PASSED_OVER_MAX];
+	struct backend_choice later = {
+		0
+	}; /* behind one that may do: nobody passes them over yet */
 	struct err first = { 0 };
 	size_t n = 0;
 
@@ -147,7 +150,7 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 			able[n++] = *b;
 			continue;
 		}
-		pass_over(c, *b, &why);
+		pass_over(n ? &later : c, *b, &why);
 		if (!first.code)
 			first = why;
 	}
@@ -159,6 +162,8 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 			return 0;
 		}
 		pass_over(c, able[i], &why);
+		for (size_t k = 0; i == 0 && k < later.passed_count; k++)
+			pass_over(c, later.passed[k].backend, &later.passed[k].why);
 		if (i == 0) /* the one to mend: the others were only asked for want of it */
 			first = why;
 	}

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define SEND_FDS_MAX 8
+#define SEND_FDS_MAX 32
 
 struct ident ident_of(const struct stat *st)
 {

@@ -25,8 +25,8 @@ struct command {
 
 extern const struct command *const commands[]; /* NULL-terminated */
 extern const struct command cmd_run, cmd_exec, cmd_python, cmd_script, cmd_plan, cmd_doctor,
-	cmd_config, cmd_allow, cmd_audit, cmd_image, cmd_schema, cmd_completion, cmd_version,
-	cmd_help;
+	cmd_config, cmd_allow, cmd_audit, cmd_image, cmd_proxy, cmd_schema, cmd_completion,
+	cmd_version, cmd_help;
 
 const struct command *command_by_name(const char *name);
 

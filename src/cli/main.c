@@ -7,10 +7,10 @@
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
 
-const struct command *const commands[] = { &cmd_run,     &cmd_exec,   &cmd_python, &cmd_script,
-					   &cmd_plan,    &cmd_doctor, &cmd_config, &cmd_allow,
-					   &cmd_audit,   &cmd_image,  &cmd_schema, &cmd_completion,
-					   &cmd_version, &cmd_help,   NULL };
+const struct command *const commands[] = { &cmd_run,        &cmd_exec,    &cmd_python, &cmd_script,
+					   &cmd_plan,       &cmd_doctor,  &cmd_config, &cmd_allow,
+					   &cmd_audit,      &cmd_image,   &cmd_proxy,  &cmd_schema,
+					   &cmd_completion, &cmd_version, &cmd_help,   NULL };
 
 const struct command *command_by_name(const char *name)
 {

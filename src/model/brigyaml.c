@@ -2,13 +2,14 @@
 /* model/brigyaml.c - brig's own dialect, read by the field table.
  *
  * A key of the table "group.name" stands as `name` in the map `group`. Only the forms that a line
- * of text cannot hold are known here: maps of variables and mounts; copies and companions are in
- * brigyaml_lists.c. */
+ * of text cannot hold are known here: maps of variables and mounts; copies, companions and rules
+ * are in brigyaml_lists.c, credentials in credentials.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "model/brigyaml.h"
+#include "model/credentials.h"
 
 #define VERSION "1"
 #define KEY_MAX 64
@@ -91,6 +92,8 @@ static int read_field(struct spec *s, const struct source *src, enum field_id id
 	switch (fields[id].type) {
 	case FIELD_T_ENV:
 	case FIELD_T_LABELS:
+	case FIELD_T_PINS:
+	case FIELD_T_LEAKS:
 		return read_pairs(s, src, id, n, e);
 	case FIELD_T_MOUNTS:
 		return read_mounts(s, src, n, e);
@@ -98,6 +101,10 @@ static int read_field(struct spec *s, const struct source *src, enum field_id id
 		return brigyaml_copies(s, src, n, e);
 	case FIELD_T_COMPANIONS:
 		return brigyaml_companions(s, src, n, e);
+	case FIELD_T_RULES:
+		return brigyaml_rules(s, src, id, n, e);
+	case FIELD_T_CREDENTIALS:
+		return credentials_read(s, src, n, e);
 	default:
 		return field_repeats(&fields[id]) ? read_list(s, src, id, n, e)
 						  : read_scalar(s, src, id, n, e);
@@ -148,8 +155,17 @@ static int unknown_key(const struct source *src, const char *group, const struct
 	return -e->code;
 }
 
-static int read_group(struct spec *s, const struct source *src, const struct node *map,
-		      struct err *e)
+static bool is_group(const char *key)
+{
+	char name[KEY_MAX];
+	int at = 0;
+
+	return next_key(key, &at, name);
+}
+
+/* `group` is the name of the map as keys of the table begin: "limits", "egress.rate". */
+static int read_group(struct spec *s, const struct source *src, const char *group,
+		      const struct node *map, struct err *e)
 {
 	char key[KEY_MAX];
 	enum field_id id;
@@ -159,23 +175,20 @@ static int read_group(struct spec *s, const struct source *src, const struct nod
 	if (brigyaml_want(src, map, NODE_MAP, e) < 0)
 		return -e->code;
 	for (const struct node *n = map->first; n; n = n->next) {
-		int len = snprintf(key, sizeof(key), "%s.%s", map->key, n->key);
+		int len = snprintf(key, sizeof(key), "%s.%s", group, n->key), r;
 
-		if (strchr(n->key, '.') || len < 0 || (size_t)len >= sizeof(key) ||
-		    !field_by_key(key, &id))
-			return unknown_key(src, map->key, n, e);
-		if (read_field(s, src, id, n, e) < 0)
-			return -e->code;
+		if (strchr(n->key, '.') || len < 0 || (size_t)len >= sizeof(key))
+			return unknown_key(src, group, n, e);
+		if (is_group(key))
+			r = read_group(s, src, key, n, e);
+		else if (field_by_key(key, &id))
+			r = read_field(s, src, id, n, e);
+		else
+			return unknown_key(src, group, n, e);
+		if (r < 0)
+			return r;
 	}
 	return 0;
-}
-
-static bool is_group(const char *key)
-{
-	char name[KEY_MAX];
-	int at = 0;
-
-	return !strchr(key, '.') && next_key(key, &at, name);
 }
 
 static int read_version(const struct source *src, const struct node *n, struct err *e)
@@ -193,8 +206,8 @@ static int read_top(struct spec *s, const struct source *src, const struct node 
 
 	if (str_eq(n->key, "brig"))
 		return read_version(src, n, e);
-	if (is_group(n->key))
-		return read_group(s, src, n, e);
+	if (!strchr(n->key, '.') && is_group(n->key))
+		return read_group(s, src, n->key, n, e);
 	if (strchr(n->key, '.') || !field_by_key(n->key, &id))
 		return unknown_key(src, "", n, e);
 	return read_field(s, src, id, n, e);

@@ -17,3 +17,5 @@ int brigyaml_copies(struct spec *s, const struct source *src, const struct node 
 		    struct err *e);
 int brigyaml_companions(struct spec *s, const struct source *src, const struct node *map,
 			struct err *e);
+int brigyaml_rules(struct spec *s, const struct source *src, enum field_id id,
+		   const struct node *list, struct err *e);

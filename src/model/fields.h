@@ -55,6 +55,22 @@ enum field_id {
 	FIELD_EGRESS_GROUPS,
 	FIELD_EGRESS_HTTPS_ONLY,
 	FIELD_EGRESS_PORT,
+	FIELD_EGRESS_INSPECT,
+	FIELD_EGRESS_PASSTHROUGH,
+	FIELD_EGRESS_RESOLVE,
+	FIELD_EGRESS_ROOTS,
+	FIELD_EGRESS_HOST_SERVICE,
+	FIELD_RATE_DOMAIN,
+	FIELD_RATE_TOTAL,
+	FIELD_RATE_CONNECTIONS,
+	FIELD_RATE_NAMES,
+	FIELD_RATE_BYTES_OUT,
+	FIELD_RATE_BYTES_IN,
+	FIELD_LEAKS_SCAN,
+	FIELD_LEAKS_STRICT,
+	FIELD_LEAKS_RULES,
+	FIELD_CREDENTIALS,
+	FIELD_CREDENTIAL,
 	FIELD_COPIES,
 	FIELD_COMPANIONS,
 	FIELD_BUILTIN_TOOLS,
@@ -97,23 +113,27 @@ enum field_type {
 	FIELD_T_STRING,
 	FIELD_T_PATH,
 	FIELD_T_USER,
-	FIELD_T_NAMES,      /* repeatable variable names, through the scrub */
-	FIELD_T_STRINGS,    /* repeatable */
-	FIELD_T_PATHS,      /* repeatable */
-	FIELD_T_MOUNTS,     /* repeatable SRC:DST[:rw] */
-	FIELD_T_ENV,        /* repeatable K=V */
-	FIELD_T_LABELS,     /* repeatable K=V */
-	FIELD_T_EXTRA_ARGS, /* repeatable flags of `docker run`, checked */
-	FIELD_T_PORTS,      /* repeatable HOST:CONTAINER[/PROTOCOL] */
-	FIELD_T_COPIES,     /* maps only: a list of {source, target, exclude} */
-	FIELD_T_COMPANIONS, /* maps only */
+	FIELD_T_NAMES,       /* repeatable variable names, through the scrub */
+	FIELD_T_STRINGS,     /* repeatable */
+	FIELD_T_PATHS,       /* repeatable */
+	FIELD_T_MOUNTS,      /* repeatable SRC:DST[:rw] */
+	FIELD_T_ENV,         /* repeatable K=V */
+	FIELD_T_LABELS,      /* repeatable K=V */
+	FIELD_T_EXTRA_ARGS,  /* repeatable flags of `docker run`, checked */
+	FIELD_T_PORTS,       /* repeatable HOST:CONTAINER[/PROTOCOL] */
+	FIELD_T_COPIES,      /* maps only: a list of {source, target, exclude} */
+	FIELD_T_COMPANIONS,  /* maps only */
+	FIELD_T_RULES,       /* repeatable rules of model/rule.h */
+	FIELD_T_PINS,        /* repeatable HOST=ADDR[:PORT] */
+	FIELD_T_LEAKS,       /* repeatable KIND=ACTION */
+	FIELD_T_CREDENTIALS, /* maps only */
 };
 
 /* Backends, as bits of `honoured`. */
 enum { ON_NATIVE = 1, ON_NONE = 2, ON_BWRAP = 4, ON_DOCKER = 8, ON_SSH = 16 };
 
 /* Commands, as bits of `commands`. */
-enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4, CMD_PYTHON = 8, CMD_SCRIPT = 16 };
+enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4, CMD_PYTHON = 8, CMD_SCRIPT = 16, CMD_PROXY = 32 };
 
 struct field {
 	const char *flag;     /* without the dashes; NULL: configuration only */

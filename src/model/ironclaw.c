@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "model/credentials.h"
 #include "model/dialect.h"
 #include "model/foreign.h"
 #include "model/groups.h"
@@ -300,6 +301,8 @@ static int set_defaults(struct spec *s, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
 		if (read_default(s, defaults[i].id, defaults[i].text, e) < 0)
 			return -e->code;
+	if (credentials_add_known(s, e) < 0)
+		return -e->code;
 	if (s->origin[FIELD_EGRESS_GROUPS] != ORIGIN_DEFAULT)
 		return 0;
 	for (size_t i = 0; i < GROUP_COUNT; i++)

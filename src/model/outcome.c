@@ -197,13 +197,13 @@ static void lists_json(const struct outcome *o, struct json *j)
 		json_object_end(j);
 	}
 	json_array_end(j);
-	json_key(j, "egress"); /* no door yet: nothing could ask, so nothing was counted */
+	json_key(j, "egress");
 	json_object(j);
-	json_ku64(j, "requests", 0);
-	json_ku64(j, "allowed", 0);
-	json_ku64(j, "denied", 0);
-	json_ku64(j, "bytes_out", 0);
-	json_ku64(j, "bytes_in", 0);
+	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);
+	json_ku64(j, "allowed", o->egress.allowed);
+	json_ku64(j, "denied", o->egress.denied);
+	json_ku64(j, "bytes_out", o->egress.bytes_out);
+	json_ku64(j, "bytes_in", o->egress.bytes_in);
 	json_object_end(j);
 }
 

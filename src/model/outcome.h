@@ -66,6 +66,12 @@ struct denial {
 	const char *kind, *target, *reason;
 };
 
+/* What went through the door. */
+struct egress_count {
+	uint64_t allowed, denied; /* requests and tunnels */
+	uint64_t bytes_out, bytes_in;
+};
+
 /* A backend that `auto` did not take. */
 struct passed {
 	const char *backend, *reason;
@@ -98,6 +104,7 @@ struct outcome {
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;
 	size_t denial_count;
+	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
 	struct err error; /* of refused and failed */

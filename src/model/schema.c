@@ -30,8 +30,13 @@ static const struct {
 	[FIELD_T_PORTS] = { "array", "^[0-9]{1,5}:[0-9]{1,5}(/(tcp|udp|sctp))?$" },
 	[FIELD_T_COPIES] = { "array", NULL },
 	[FIELD_T_COMPANIONS] = { "object", NULL },
+	[FIELD_T_RULES] = { "array", NULL },
+	[FIELD_T_PINS] = { "object", NULL },
+	[FIELD_T_LEAKS] = { "object", "^(block|redact|warn|off)$" },
+	[FIELD_T_CREDENTIALS] = { "object", NULL },
 };
-static_assert(sizeof(shapes) / sizeof(*shapes) == FIELD_T_COMPANIONS + 1, "a shape for every type");
+static_assert(sizeof(shapes) / sizeof(*shapes) == FIELD_T_CREDENTIALS + 1,
+	      "a shape for every type");
 
 static void bounds(const struct field *f, struct json *j)
 {
@@ -51,12 +56,13 @@ static void bounds(const struct field *f, struct json *j)
 
 static void element(const struct field *f, struct json *j)
 {
-	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS;
+	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS ||
+		   f->type == FIELD_T_CREDENTIALS;
 
 	json_key(j, str_eq(shapes[f->type].type, "object") ? "additionalProperties" : "items");
 	json_object(j);
-	/* A mount is a line of text or a map; the pattern is for the text. */
-	if (f->type != FIELD_T_MOUNTS)
+	/* Mounts and rules are a line of text or a map; the pattern is for the text. */
+	if (f->type != FIELD_T_MOUNTS && f->type != FIELD_T_RULES)
 		json_kstr(j, "type", map ? "object" : "string");
 	if (shapes[f->type].pattern)
 		json_kstr(j, "pattern", shapes[f->type].pattern);
@@ -104,30 +110,37 @@ static void close_object(struct json *j)
 	json_object_end(j);
 }
 
-/* All keys "group.x" of the group that fields[first] opens, in one nested object. */
-static void group(size_t first, size_t len, struct json *j)
-{
-	char name[32];
-
-	memcpy(name, fields[first].key, len);
-	name[len] = '\0';
-	json_key(j, name);
-	open_object(j);
-	for (size_t i = first; i < FIELD_COUNT; i++) {
-		const char *key = fields[i].key;
-
-		if (key && strncmp(key, name, len) == 0 && key[len] == '.')
-			property(&fields[i], key + len + 1, j);
-	}
-	close_object(j);
-}
-
 static bool opened_before(size_t at, size_t len)
 {
 	for (size_t i = 0; i < at; i++)
 		if (fields[i].key && strncmp(fields[i].key, fields[at].key, len + 1) == 0)
 			return true;
 	return false;
+}
+
+/* All keys "group.x" of the group that fields[first] opens, in one nested object; a group within it
+ * ("egress.rate.x") is written where its first key stands. `from` skips the groups around it. */
+static void group(size_t first, size_t from, size_t len, struct json *j)
+{
+	const char *path = fields[first].key;
+	char name[32];
+
+	memcpy(name, path + from, len - from);
+	name[len - from] = '\0';
+	json_key(j, name);
+	open_object(j);
+	for (size_t i = first; i < FIELD_COUNT; i++) {
+		const char *key = fields[i].key, *dot;
+
+		if (!key || strncmp(key, path, len) != 0 || key[len] != '.')
+			continue;
+		dot = strchr(key + len + 1, '.');
+		if (!dot)
+			property(&fields[i], key + len + 1, j);
+		else if (!opened_before(i, (size_t)(dot - key)))
+			group(i, len + 1, (size_t)(dot - key), j);
+	}
+	close_object(j);
 }
 
 void schema_json(struct json *j)
@@ -152,7 +165,7 @@ void schema_json(struct json *j)
 		if (!dot)
 			property(&fields[i], key, j);
 		else if (!opened_before(i, (size_t)(dot - key)))
-			group(i, (size_t)(dot - key), j);
+			group(i, 0, (size_t)(dot - key), j);
 	}
 	close_object(j);
 }

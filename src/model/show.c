@@ -15,28 +15,20 @@ static const void *value(const struct spec *s, const struct field *f)
 	return (const char *)s + f->offset;
 }
 
-/* How long the group of a key is ("limits" of "limits.memory"); 0 at the top. */
-static size_t group_len(const char *key)
+/* How long the group of a key is, below the one that its first `from` bytes name: "limits" of
+ * "limits.memory", "egress.rate" of "egress.rate.total"; 0 when it stands directly there. */
+static size_t group_len(const char *key, size_t from)
 {
-	const char *dot = strchr(key, '.');
+	const char *dot = strchr(key + from, '.');
 
 	return dot ? (size_t)(dot - key) : 0;
 }
 
-static bool same_group(const char *a, const char *b)
-{
-	size_t n = group_len(a);
-
-	return n == group_len(b) && strncmp(a, b, n) == 0;
-}
-
 /* A group is written where its first key stands. */
-static bool first_of_group(size_t at)
+static bool first_of_group(size_t at, size_t len)
 {
-	const char *key = fields[at].key;
-
-	for (size_t i = 0; key && i < at; i++)
-		if (fields[i].key && same_group(fields[i].key, key))
+	for (size_t i = 0; i < at; i++)
+		if (fields[i].key && strncmp(fields[i].key, fields[at].key, len + 1) == 0)
 			return false;
 	return true;
 }
@@ -50,28 +42,23 @@ struct walk {
 	void *arg;
 };
 
-static void walk_group(const struct spec *s, size_t first, const char *key, const struct walk *w)
+/* The keys of the table that begin as that of `first` does, for `from` bytes: all for 0. */
+static void walk_fields(const struct spec *s, size_t first, size_t from, const struct walk *w)
 {
-	size_t n = group_len(key);
-
-	w->open(w->arg, key, n);
-	for (size_t i = first; i < FIELD_COUNT; i++)
-		if (fields[i].key && same_group(fields[i].key, key))
-			w->field(w->arg, s, (enum field_id)i, fields[i].key + n + 1);
-	w->close(w->arg);
-}
-
-static void walk_fields(const struct spec *s, const struct walk *w)
-{
-	for (size_t i = 0; i < FIELD_COUNT; i++) {
+	for (size_t i = first; i < FIELD_COUNT; i++) {
 		const char *key = fields[i].key;
+		size_t n;
 
-		if (!key)
+		if (!key || strncmp(key, fields[first].key, from) != 0)
 			continue;
-		if (!group_len(key))
-			w->field(w->arg, s, (enum field_id)i, key);
-		else if (first_of_group(i))
-			walk_group(s, i, key, w);
+		n = group_len(key, from);
+		if (!n) {
+			w->field(w->arg, s, (enum field_id)i, key + from);
+		} else if (first_of_group(i, n)) {
+			w->open(w->arg, key + from, n - from);
+			walk_fields(s, i, n + 1, w);
+			w->close(w->arg);
+		}
 	}
 }
 
@@ -122,7 +109,7 @@ void config_show_json(const struct spec *s, bool origin, struct json *j)
 
 	json_object(j);
 	json_kstr(j, "dialect", dialect_name((enum dialect)s->dialect_used));
-	walk_fields(s, &w);
+	walk_fields(s, 0, 0, &w);
 	if (origin)
 		json_origins(j, s);
 	json_object_end(j);
@@ -214,13 +201,13 @@ static void text_open(void *arg, const char *name, size_t n)
 {
 	struct text *t = arg;
 
-	buf_printf(t->out, "%.*s:\n", (int)n, name);
-	t->indent = 2;
+	buf_printf(t->out, "%*s%.*s:\n", t->indent, "", (int)n, name);
+	t->indent += 2;
 }
 
 static void text_close(void *arg)
 {
-	((struct text *)arg)->indent = 0;
+	((struct text *)arg)->indent -= 2;
 }
 
 void config_show(const struct spec *s, bool origin, struct buf *out)
@@ -233,5 +220,5 @@ void config_show(const struct spec *s, bool origin, struct buf *out)
 		buf_printf(out, "  # read from the dialect '%s'",
 			   dialect_name((enum dialect)s->dialect_used));
 	buf_putc(out, '\n');
-	walk_fields(s, &w);
+	walk_fields(s, 0, 0, &w);
 }

@@ -133,6 +133,49 @@ static void json_companions(struct json *j, const struct companionlist *l, bool 
 	json_object_end(j);
 }
 
+/* Where a value comes from and may go; there is no value here to show. */
+static void json_credential(struct json *j, const struct credential_spec *c)
+{
+	static const char *const slots[] = { "header", "query", "cookie", "basic" };
+	static const char *const sources[] = { "env", "file", "command" };
+
+	json_key(j, "host");
+	json_strings(j, &c->hosts);
+	json_kstr(j, slots[c->slot], c->field);
+	if (c->slot == SLOT_HEADER)
+		json_kstr(j, "prefix", c->prefix);
+	if (c->methods.n) {
+		json_key(j, "methods");
+		json_strings(j, &c->methods);
+	}
+	if (c->paths.n) {
+		json_key(j, "paths");
+		json_strings(j, &c->paths);
+	}
+	if (c->in_path)
+		json_kstr(j, "also", "path");
+	json_key(j, "from");
+	json_object(j);
+	json_key(j, sources[c->from]);
+	if (c->from == FROM_COMMAND)
+		json_strings(j, &c->source);
+	else
+		json_str(j, c->source.v[0]);
+	json_object_end(j);
+}
+
+static void json_credentials(struct json *j, const struct credentiallist *l)
+{
+	json_object(j);
+	for (size_t i = 0; i < l->n; i++) {
+		json_key(j, l->v[i].name);
+		json_object(j);
+		json_credential(j, &l->v[i]);
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
 static void json_user(struct json *j, const struct user_spec *u)
 {
 	char text[32] = "auto";
@@ -176,6 +219,8 @@ void show_value(struct json *j, const struct spec *s, enum field_id id, bool fil
 		break;
 	case FIELD_T_ENV:
 	case FIELD_T_LABELS:
+	case FIELD_T_PINS:
+	case FIELD_T_LEAKS:
 		json_pairs(j, v);
 		break;
 	case FIELD_T_PORTS:
@@ -186,6 +231,9 @@ void show_value(struct json *j, const struct spec *s, enum field_id id, bool fil
 		break;
 	case FIELD_T_COMPANIONS:
 		json_companions(j, v, file);
+		break;
+	case FIELD_T_CREDENTIALS:
+		json_credentials(j, v);
 		break;
 	default:
 		if (show_is_number(f))

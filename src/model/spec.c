@@ -7,6 +7,8 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "model/leaks.h"
+#include "model/rule.h"
 #include "model/spec_lists.h"
 
 /* Everything a caller can write into one spec, arguments and variables included. */
@@ -211,8 +213,15 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 		return list_add_string(s->arena, at, text, e);
 	case FIELD_T_PORTS:
 		return list_add_port(s->arena, at, text, e);
+	case FIELD_T_RULES:
+		return list_add_rule(s->arena, at, text, e);
+	case FIELD_T_PINS:
+		return list_merge_pin(s->arena, at, text, by, e);
+	case FIELD_T_LEAKS:
+		return list_merge_leak(s->arena, at, text, by, e);
 	case FIELD_T_COPIES:
 	case FIELD_T_COMPANIONS:
+	case FIELD_T_CREDENTIALS:
 		return err_set(e, ERR_USAGE, EINVAL, "%s can only be written in a file", f->key);
 	}
 	return err_set(e, ERR_INTERNAL, EINVAL, "field of an unknown type");
@@ -227,6 +236,7 @@ struct list_head {
 static bool merges(enum field_id id)
 {
 	return fields[id].type == FIELD_T_ENV || fields[id].type == FIELD_T_LABELS ||
+	       fields[id].type == FIELD_T_PINS || fields[id].type == FIELD_T_LEAKS ||
 	       id == FIELD_EGRESS_DENY;
 }
 
@@ -345,13 +355,32 @@ static const struct {
 	{                                                                                          \
 		offsetof(struct spec, member), sizeof(*((struct spec *)NULL)->member.v)            \
 	}
-	LIST(mounts),       LIST(read),          LIST(write),
-	LIST(env_pass),     LIST(env),           LIST(docker.extra_args),
-	LIST(egress.allow), LIST(egress.deny),   LIST(egress.groups),
-	LIST(mount_roots),  LIST(builtin_tools), LIST(command),
-	LIST(copies),       LIST(companions),    LIST(labels),
-	LIST(ports),        LIST(notes),         LIST(audit.anchor),
-	LIST(code.args),    LIST(code.params),
+	LIST(mounts),
+	LIST(read),
+	LIST(write),
+	LIST(env_pass),
+	LIST(env),
+	LIST(docker.extra_args),
+	LIST(egress.allow),
+	LIST(egress.deny),
+	LIST(egress.groups),
+	LIST(mount_roots),
+	LIST(builtin_tools),
+	LIST(command),
+	LIST(copies),
+	LIST(companions),
+	LIST(labels),
+	LIST(ports),
+	LIST(notes),
+	LIST(credentials),
+	LIST(use_credentials),
+	LIST(egress.passthrough),
+	LIST(egress.resolve),
+	LIST(egress.roots),
+	LIST(leaks.rules),
+	LIST(audit.anchor),
+	LIST(code.args),
+	LIST(code.params),
 #undef LIST
 };
 

@@ -167,10 +167,51 @@ struct code_spec {
 	} tool[CODE_SCRIPT + 1];
 };
 
+/* What one run may ask of the network; 0: no limit. */
+struct rate_spec {
+	uint64_t domain, total;      /* requests a minute */
+	uint64_t connections, names; /* at one time; different ones in the whole run */
+	uint64_t bytes_out, bytes_in;
+};
+
 struct egress_spec {
-	struct strlist allow, deny, groups;
-	bool https_only;
+	struct strlist allow, deny; /* rules, in the text form of model/rule.h */
+	struct strlist groups;
+	struct strlist passthrough; /* hosts whose TLS is not opened */
+	struct strlist roots;       /* files with further certificates to trust upstream */
+	struct envlist resolve;     /* HOST to ADDR[:PORT] */
+	struct rate_spec rate;
+	bool https_only, inspect;
 	uint64_t port;
+	uint64_t host_service; /* a port of the host's loopback; 0: none */
+};
+
+/* What is done about secrets on their way out. */
+struct leak_spec {
+	bool scan;
+	bool strict;          /* what cannot be read is blocked */
+	struct envlist rules; /* kind of secret to action */
+};
+
+enum credential_slot { SLOT_HEADER, SLOT_QUERY, SLOT_COOKIE, SLOT_BASIC };
+enum credential_from { FROM_ENVIRONMENT, FROM_FILE, FROM_COMMAND };
+
+/* A value that only the door knows, and where it may put it. */
+struct credential_spec {
+	const char *name;     /* and of the variable inside that holds the placeholder */
+	struct strlist hosts; /* HOST[:PORT] */
+	enum credential_slot slot;
+	const char *field;             /* header, parameter or cookie; the user of basic */
+	const char *prefix;            /* in front of the value in a header */
+	struct strlist methods, paths; /* none: any */
+	bool in_path;                  /* {NAME} is replaced in the path as well */
+	enum credential_from from;
+	struct strlist source; /* the variable, the file, or the words of the command */
+};
+
+struct credentiallist {
+	struct credential_spec *v;
+	size_t n;
 };
 
 struct audit_spec {
@@ -208,6 +249,9 @@ struct spec {
 	struct code_spec code;
 	uint64_t report_fd; /* 0: none */
 	struct egress_spec egress;
+	struct leak_spec leaks;
+	struct credentiallist credentials;
+	struct strlist use_credentials; /* --credential: these alone; none: all of them */
 	struct audit_spec audit;
 	struct strlist mount_roots, builtin_tools, command;
 	struct copylist copies;

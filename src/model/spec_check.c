@@ -16,6 +16,7 @@
 #include "model/envrules.h"
 #include "model/extra_args.h"
 #include "model/paths.h"
+#include "model/rule.h"
 #include "model/spec.h"
 
 static const char *const system_roots[] = { "/",      "/etc", "/root", "/home", "/boot", "/sys",
@@ -322,6 +323,34 @@ static int check_policy(const struct spec *s, struct err *e)
 	return 0;
 }
 
+/* Whoever names a host wants to reach it: a list without a word on the network means the door. */
+static int imply_door(struct spec *s, struct err *e)
+{
+	if (s->network == NETWORK_PROXY || !spec_wrote(s, FIELD_EGRESS_ALLOW))
+		return 0;
+	if (!spec_wrote(s, FIELD_NETWORK) && s->network == NETWORK_NONE)
+		s->network = NETWORK_PROXY;
+	else if (s->origin[FIELD_EGRESS_ALLOW] == ORIGIN_FLAG)
+		return err_set(e, ERR_USAGE, EINVAL, "--allow says nothing under network '%s'",
+			       fields[FIELD_NETWORK].words[s->network]),
+		       err_hint(e, "use --network proxy");
+	return 0;
+}
+
+static int check_egress(struct spec *s, struct err *e)
+{
+	struct rule r;
+
+	if (imply_door(s, e) < 0)
+		return -e->code;
+
+	for (size_t i = 0; i < s->egress.allow.n; i++)
+		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||
+		    rule_check_allow(&r, e) < 0)
+			return blame(s, FIELD_EGRESS_ALLOW, "--allow", e);
+	return 0;
+}
+
 static int check_anchor(const struct spec *s, const char *name, struct err *e)
 {
 	if (name[0] == '/' || str_eq(name, "syslog") || str_starts_nocase(name, "https://") ||
@@ -346,7 +375,8 @@ static int check_audit(struct spec *s, const struct place *at, struct err *e)
 
 int spec_check(struct spec *s, const struct place *at, struct err *e)
 {
-	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0)
+	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0 ||
+	    check_egress(s, e) < 0)
 		return -e->code;
 	if (s->tty && s->json)
 		return err_set(e, ERR_USAGE, EINVAL, "--tty and --json exclude each other");

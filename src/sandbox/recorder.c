@@ -15,6 +15,9 @@
 #include "audit/throttle.h"
 #include "base/fd.h"
 #include "base/state.h"
+#include "base/str.h"
+#include "egress/event.h"
+#include "egress/verdict.h"
 #include "model/digest.h"
 
 /* Old records are looked for once in so many. */
@@ -29,7 +32,8 @@ struct recorder {
 	const char *id; /* borrowed from the outcome */
 	const char *backend;
 	const char **anchors;
-	uint64_t first; /* record of this run; 0: it never began */
+	struct throttle *egress; /* of the door's decisions; NULL before the first */
+	uint64_t first;          /* record of this run; 0: it never began */
 	char policy[SPEC_DIGEST_SIZE], principal[64];
 };
 
@@ -111,6 +115,7 @@ struct recorder *recorder_free(struct recorder *r)
 	if (!r)
 		return NULL;
 	running_abandon(&r->running);
+	(void)throttle_free(r->egress);
 	(void)log_free(r->log);
 	free(r->anchors);
 	free(r);
@@ -302,6 +307,73 @@ static uint64_t wall_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+/* --- the door --- */
+
+static enum event egress_type(const struct egress_event *ev)
+{
+	if (ev->kind == EGRESS_EVENT_ALLOW)
+		return EVENT_EGRESS_ALLOW;
+	if (ev->kind == EGRESS_EVENT_INJECT)
+		return EVENT_CREDENTIAL_INJECT;
+	if (ev->kind == EGRESS_EVENT_SCRUB)
+		return EVENT_CREDENTIAL_SCRUB;
+	if (ev->kind == EGRESS_EVENT_LEAK)
+		return str_eq(ev->what, "redacted") ? EVENT_LEAK_REDACT : EVENT_LEAK_WARN;
+	return ev->reason == EGRESS_LEAK                ? EVENT_LEAK_BLOCK
+	       : ev->reason == EGRESS_CREDENTIAL_MISUSE ? EVENT_CREDENTIAL_MISUSE
+							: EVENT_EGRESS_DENY;
+}
+
+static void fill_egress(const struct recorder *r, const struct egress_event *ev, struct record *x)
+{
+	enum event type = egress_type(ev);
+
+	fill_common(r, x, type);
+	x->rule = ev->rule[0] ? ev->rule : NULL;
+	record_text(x, "host", ev->host[0] ? ev->host : NULL);
+	if (ev->port)
+		record_number(x, "port", ev->port);
+	if (type == EVENT_LEAK_BLOCK || type == EVENT_LEAK_WARN || type == EVENT_LEAK_REDACT) {
+		record_text(x, "pattern",
+			    ev->rule[0] && ev->kind == EGRESS_EVENT_LEAK ? ev->rule : ev->what);
+		return;
+	}
+	record_text(x, "reason", ev->what[0] ? ev->what : NULL);
+	if (type == EVENT_CREDENTIAL_INJECT)
+		record_text(x, "name", ev->rule);
+	if (type == EVENT_EGRESS_ALLOW || type == EVENT_EGRESS_DENY)
+		record_text(x, "method", ev->method[0] ? ev->method : NULL);
+}
+
+static int put_egress_summaries(struct recorder *r, bool end, struct err *e)
+{
+	struct record more;
+
+	while (r->egress && throttle_summary(r->egress, wall_us(), end, &more)) {
+		more.run = r->id;
+		if (log_append(r->log, &more, 1, e) < 0)
+			return e->kind = ERR_UNAVAILABLE, -e->code;
+	}
+	return 0;
+}
+
+int recorder_egress(struct recorder *r, const struct egress_event *ev, struct err *e)
+{
+	struct record x;
+
+	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED ||
+	    ev->kind == EGRESS_EVENT_DONE)
+		return 0;
+	if (!r->egress && !(r->egress = throttle_new()))
+		return err_nomem(e);
+	if (put_egress_summaries(r, false, e) < 0)
+		return -e->code;
+	fill_egress(r, ev, &x);
+	if (!throttle_admit(r->egress, &x, wall_us()))
+		return 0;
+	return log_append(r->log, &x, 1, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
+}
+
 /* Denials one by one; the same again and again are counted. */
 static size_t fill_denials(const struct recorder *r, const struct outcome *o, struct throttle *t,
 			   struct record *x)
@@ -310,6 +382,8 @@ static size_t fill_denials(const struct recorder *r, const struct outcome *o, st
 	size_t n = 0;
 
 	for (size_t i = 0; i < o->denial_count; i++) {
+		if (str_eq(o->denials[i].kind, "network")) /* on the record since it happened */
+			continue;
 		fill_common(r, &x[n], EVENT_ACCESS_DENY);
 		x[n].rule = o->denials[i].kind;
 		record_text(&x[n], "kind", o->denials[i].kind);
@@ -383,7 +457,8 @@ int recorder_end(struct recorder *r, const struct outcome *o, struct err *e)
 	r->id = o->id;
 	r->backend = o->backend;
 	if (open_log(r, e) < 0 || (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0) ||
-	    put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
+	    put_egress_summaries(r, true, e) < 0 || put_end(r, o, e) < 0 ||
+	    log_anchor(r->log, e) < 0)
 		return e->kind = ERR_UNAVAILABLE, -e->code;
 	running_end(&r->running);
 	prune_sometimes(r);

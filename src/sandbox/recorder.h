@@ -23,6 +23,10 @@ int recorder_begin(struct recorder *r, const char *id, const char *backend, stru
 /* Could the record still take the end of this run? Cheap; for `audit.on_error: end`. */
 int recorder_ready(struct recorder *r, struct err *e);
 
+/* A decision of the door. Repeated ones are counted. */
+struct egress_event;
+int recorder_egress(struct recorder *r, const struct egress_event *ev, struct err *e);
+
 /* Denials, limits and sandbox.exec, whatever the outcome; also removes old records now and then. */
 int recorder_end(struct recorder *r, const struct outcome *o, struct err *e);
 

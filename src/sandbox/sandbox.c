@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/monitor.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
 
@@ -24,6 +25,7 @@
 /* How often a run under `audit.on_error: end` looks whether the record still takes its end. */
 #define RECORD_LOOK_US (1000 * 1000)
 #define KEEP_MAX ((size_t)1 << 30)
+#define DOOR_EVENTS 256 /* heard at a turn: whoever sends them must not keep the rest waiting */
 
 struct run {
 	const struct spec *spec;
@@ -42,6 +44,8 @@ struct run {
 	int events, alarm;                   /* of the job; borrowed */
 	int master;                          /* of the command's terminal; -1: none */
 	bool ended, killed;
+	struct egress *door; /* network proxy; NULL: none */
+	struct err door_lost;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
@@ -176,19 +180,89 @@ static int until_next(const struct run *r)
 	return at - now > (uint64_t)INT_MAX ? INT_MAX : (int)((at - now + 999) / 1000);
 }
 
+/* Without its worker there is no network, and nobody would see what the command does about that. */
+static void lose_door(struct run *r, const struct egress_event *why)
+{
+	if (r->door_lost.code || r->ended)
+		return;
+	if (why)
+		(void)err_set(&r->door_lost, ERR_UNAVAILABLE, ECHILD,
+			      "the door could not start: %.300s", why->what);
+	else
+		(void)err_set(&r->door_lost, ERR_INTERNAL, ECHILD,
+			      "the door's process is gone: the run was ended");
+	r->backend->signal(r->job, SIGKILL);
+}
+
+static void on_door(struct run *r)
+{
+	struct egress_event ev;
+	struct err e = { 0 };
+
+	for (int i = 0; i < DOOR_EVENTS; i++) {
+		switch (egress_next(r->door, &ev)) {
+		case EGRESS_QUIET:
+			return;
+		case EGRESS_GONE:
+			lose_door(r, NULL);
+			return;
+		case EGRESS_NEWS:
+			if (ev.kind == EGRESS_EVENT_FAILED)
+				lose_door(r, &ev);
+			egress_count(&ev, r->o);
+			egress_denial(&ev, r->o);
+			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
+				r->unrecorded = e;
+				r->backend->signal(r->job, SIGKILL);
+			}
+		}
+	}
+}
+
 static void on_event(struct run *r, bool alarm)
 {
 	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
 		return;
 	r->o->phases.ended = clock_us();
 	r->o->duration_us = r->o->phases.ended - r->started;
+	if (r->door) /* what was decided before the end */
+		on_door(r);
 	r->backend->finish(r->job, r->o);
+	if (r->door_lost.code) {
+		r->o->kind = OUTCOME_FAILED;
+		r->o->error = r->door_lost;
+	}
 	r->job = NULL;
 	r->ended = true;
 	feed_close(&r->in);
 }
 
-enum { WAIT_OUT, WAIT_ERR, WAIT_IN, WAIT_EVENT, WAIT_ALARM, WAIT_SIGNAL, WAIT_CANCEL, WAITS };
+/* The sockets go to the worker; nothing of ours is to accept on them. */
+static int attach_door(struct run *r, const struct job_io *io, struct err *e)
+{
+	struct door_want w;
+	int code = r->door ? door_want(&r->spec->egress, &w, e) : 0;
+
+	if (r->door && code == 0)
+		code = io->door_count == w.n
+			       ? egress_attach(r->door, w.sockets, io->door, w.n, e)
+			       : err_set(e, ERR_INTERNAL, EPROTO, "the door has lost a socket");
+	for (size_t i = 0; i < io->door_count; i++)
+		(void)fd_close(io->door[i]);
+	return code;
+}
+
+enum {
+	WAIT_OUT,
+	WAIT_ERR,
+	WAIT_IN,
+	WAIT_EVENT,
+	WAIT_ALARM,
+	WAIT_SIGNAL,
+	WAIT_CANCEL,
+	WAIT_DOOR,
+	WAITS
+};
 
 static void turn(struct run *r)
 {
@@ -201,6 +275,8 @@ static void turn(struct run *r)
 		[WAIT_SIGNAL] = { .fd = r->io->signals, .events = POLLIN },
 		[WAIT_CANCEL] = { .fd = r->ended || r->kill_at ? -1 : r->io->cancel,
 				  .events = POLLIN },
+		[WAIT_DOOR] = { .fd = r->door && !r->ended ? egress_fd(r->door) : -1,
+				.events = POLLIN },
 	};
 
 	if (poll(p, WAITS, until_next(r)) < 0 && errno != EINTR)
@@ -215,6 +291,8 @@ static void turn(struct run *r)
 		on_signal(r);
 	if (p[WAIT_CANCEL].revents)
 		cancel(r, 0);
+	if (p[WAIT_DOOR].revents)
+		on_door(r);
 	on_clock(r);
 	if ((p[WAIT_EVENT].revents || p[WAIT_ALARM].revents) && !r->ended)
 		on_event(r, p[WAIT_ALARM].revents);
@@ -273,7 +351,9 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 			      .note = tell,
 			      .arg = r };
 	bool asks = r->backend->permits && r->recorder;
-	struct job_io io = { -1, -1, -1, -1, -1, -1 };
+	struct job_io io = {
+		.in = -1, .out = -1, .err = -1, .in_peer = -1, .events = -1, .alarm = -1
+	};
 	struct winsize size;
 
 	if (w.tty && ioctl(r->io->out, TIOCGWINSZ, &size) == 0) {
@@ -284,11 +364,18 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 		w.permit = permit;
 		w.permit_arg = r;
 	}
-	if ((!asks && permit(r, e) < 0) || r->backend->start(p, &w, &io, &r->job, e) < 0) {
+	if (r->door) {
+		w.variables = egress_variables(r->door);
+		w.authority = egress_authority(r->door, e);
+	}
+	if ((r->door && !w.authority) || (!asks && permit(r, e) < 0) ||
+	    r->backend->start(p, &w, &io, &r->job, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			refuse(r->o, e);
 		return;
 	}
+	if (attach_door(r, &io, e) < 0)
+		lose_door(r, NULL);
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
@@ -348,7 +435,9 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 	}
 	r->o->backend = r->backend->name;
 	backends_tidy();
-	if (r->backend->plan(r->spec, &p, &notes, &e) < 0) {
+	/* The door's processes start while the plan is made. */
+	if ((r->spec->network == NETWORK_PROXY && egress_start(r->spec, &r->door, &e) < 0) ||
+	    r->backend->plan(r->spec, &p, &notes, &e) < 0) {
 		refuse(r->o, &e);
 		return;
 	}
@@ -393,6 +482,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 	}
 	r.recorder = recorder;
 	conduct(&r, note, note_arg);
+	(void)egress_free(r.door);
 	if (recorder_end(recorder, o, &e) < 0)
 		failed_record(o, &e);
 }

@@ -2,6 +2,7 @@
 /* wire/http1.c - see http1.h. A head is searched for its end first and parsed once it is whole, so
  * that the parser itself has no states; a body is a small machine that never looks back. */
 #include "wire/http1.h"
+#include "wire/http1_internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static int bad(struct err *e, const char *what)
 
 /* ---- the head ---- */
 
-static bool is_token_char(unsigned char c)
+bool http1_is_token_char(unsigned char c)
 {
 	if ((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'))
 		return true;
@@ -31,7 +32,7 @@ static bool is_text_char(unsigned char c)
 
 /* Takes the line at *p off it; false when it holds a control character or a bare CR. The whole
  * head is known to end in CR LF CR LF. */
-static bool take_line(const char **p, const char *end, struct http1_text *line)
+bool http1_take_line(const char **p, const char *end, struct http1_text *line)
 {
 	const char *lf = memchr(*p, '\n', (size_t)(end - *p));
 
@@ -77,11 +78,11 @@ static struct http1_text trim(struct http1_text t)
 
 /* A folded line begins with a blank and a blank may not stand before the colon: neither is a token
  * character. */
-static bool field_line(struct http1_text l, struct http1_field *f)
+bool http1_field_line(struct http1_text l, struct http1_field *f)
 {
 	size_t n = 0;
 
-	while (n < l.n && is_token_char((unsigned char)l.p[n]))
+	while (n < l.n && http1_is_token_char((unsigned char)l.p[n]))
 		n++;
 	if (!n || n == l.n || l.p[n] != ':')
 		return false;
@@ -95,36 +96,41 @@ bool http1_text_is(struct http1_text t, const char *word)
 	return t.p && t.n == strlen(word) && strncasecmp(t.p, word, t.n) == 0;
 }
 
-struct http1_text http1_field(const struct http1_answer *a, const char *name)
+struct http1_text http1_only(const struct http1_field *f, size_t n, const char *name)
 {
 	struct http1_text found = { 0 };
 
-	for (size_t i = 0; i < a->n_fields; i++) {
-		if (!http1_text_is(a->fields[i].name, name))
+	for (size_t i = 0; i < n; i++) {
+		if (!http1_text_is(f[i].name, name))
 			continue;
 		if (found.p)
 			return (struct http1_text){ 0 };
-		found = a->fields[i].value;
+		found = f[i].value;
 	}
 	return found;
 }
 
-static size_t count(const struct http1_answer *a, const char *name)
+struct http1_text http1_field(const struct http1_answer *a, const char *name)
 {
-	size_t n = 0;
+	return http1_only(a->fields, a->n_fields, name);
+}
 
-	for (size_t i = 0; i < a->n_fields; i++)
-		n += http1_text_is(a->fields[i].name, name);
-	return n;
+size_t http1_count(const struct http1_field *f, size_t n, const char *name)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += http1_text_is(f[i].name, name);
+	return found;
 }
 
 /* Is the word one of the comma-separated tokens of any field of that name? */
-static bool lists(const struct http1_answer *a, const char *name, const char *word)
+bool http1_lists(const struct http1_field *f, size_t count, const char *name, const char *word)
 {
-	for (size_t i = 0; i < a->n_fields; i++) {
-		struct http1_text rest = a->fields[i].value;
+	for (size_t i = 0; i < count; i++) {
+		struct http1_text rest = f[i].value;
 
-		while (http1_text_is(a->fields[i].name, name) && rest.n) {
+		while (http1_text_is(f[i].name, name) && rest.n) {
 			const char *comma = memchr(rest.p, ',', rest.n);
 			size_t n = comma ? (size_t)(comma - rest.p) : rest.n;
 
@@ -137,7 +143,7 @@ static bool lists(const struct http1_answer *a, const char *name, const char *wo
 	return false;
 }
 
-static int content_length(struct http1_text t, uint64_t *ret)
+int http1_content_length(struct http1_text t, uint64_t *ret)
 {
 	uint64_t v = 0;
 
@@ -154,7 +160,8 @@ static int content_length(struct http1_text t, uint64_t *ret)
 
 static int body_framing(struct http1_answer *a, struct err *e)
 {
-	size_t lengths = count(a, "Content-Length"), codings = count(a, "Transfer-Encoding");
+	size_t lengths = http1_count(a->fields, a->n_fields, "Content-Length"),
+	       codings = http1_count(a->fields, a->n_fields, "Transfer-Encoding");
 
 	a->framing = HTTP1_UNTIL_CLOSE;
 	if (lengths + codings > 1)
@@ -165,7 +172,7 @@ static int body_framing(struct http1_answer *a, struct err *e)
 		a->framing = HTTP1_CHUNKED;
 	}
 	if (lengths) {
-		if (content_length(http1_field(a, "Content-Length"), &a->length) < 0)
+		if (http1_content_length(http1_field(a, "Content-Length"), &a->length) < 0)
 			return bad(e, "Content-Length");
 		a->framing = HTTP1_LENGTH;
 	}
@@ -180,7 +187,7 @@ static int framing(struct http1_answer *a, enum http1_asked asked, struct err *e
 
 	if (r < 0)
 		return r;
-	a->asks_upgrade = lists(a, "Connection", "upgrade");
+	a->asks_upgrade = http1_lists(a->fields, a->n_fields, "Connection", "upgrade");
 	if (a->status == 101 && asked != HTTP1_ASKED_UPGRADE)
 		return bad(e, "it changes the protocol, which nobody asked for");
 	/* A 200 with a length or chunks is an answer; without, it is the engine's raw stream. */
@@ -190,12 +197,13 @@ static int framing(struct http1_answer *a, enum http1_asked asked, struct err *e
 	else if (bare)
 		a->framing = HTTP1_NO_BODY;
 	a->keeps_alive = a->framing != HTTP1_UNTIL_CLOSE && a->framing != HTTP1_UPGRADED &&
-			 a->minor == 1 && !lists(a, "Connection", "close");
+			 a->minor == 1 &&
+			 !http1_lists(a->fields, a->n_fields, "Connection", "close");
 	return 0;
 }
 
 /* Length of the head with its empty line; 0: not there yet. */
-static size_t head_length(const char *p, size_t n)
+size_t http1_head_length(const char *p, size_t n)
 {
 	const char *end = memmem(p, n, "\r\n\r\n", 4);
 
@@ -212,7 +220,7 @@ static bool may_become_head(const char *p, size_t n)
 ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struct http1_answer *ret,
 			  struct err *e)
 {
-	size_t whole = head_length(p, n < HTTP1_HEAD_MAX ? n : HTTP1_HEAD_MAX);
+	size_t whole = http1_head_length(p, n < HTTP1_HEAD_MAX ? n : HTTP1_HEAD_MAX);
 	const char *at = p, *end = p + (whole ? whole - 2 : 0); /* before the empty line */
 	struct http1_answer a = { 0 };
 	struct http1_text line;
@@ -224,13 +232,14 @@ ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struc
 		return n < HTTP1_HEAD_MAX ? 0
 					  : err_set(e, ERR_INTERNAL, EMSGSIZE,
 						    "the HTTP answer's head is too long");
-	if (!take_line(&at, end, &line) || !status_line(line, &a))
+	if (!http1_take_line(&at, end, &line) || !status_line(line, &a))
 		return bad(e, "status line");
 	while (at < end) {
 		if (a.n_fields == HTTP1_FIELDS_MAX)
 			return err_set(e, ERR_INTERNAL, EMSGSIZE,
 				       "the HTTP answer has too many fields");
-		if (!take_line(&at, end, &line) || !field_line(line, &a.fields[a.n_fields++]))
+		if (!http1_take_line(&at, end, &line) ||
+		    !http1_field_line(line, &a.fields[a.n_fields++]))
 			return bad(e, "a header field");
 	}
 	r = framing(&a, asked, e);
@@ -242,17 +251,22 @@ ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struc
 
 /* ---- the body ---- */
 
+void http1_body_start(struct http1_body *b, enum http1_framing framed, uint64_t length)
+{
+	bool has = framed == HTTP1_CHUNKED || framed == HTTP1_UNTIL_CLOSE ||
+		   (framed == HTTP1_LENGTH && length > 0);
+
+	*b = (struct http1_body){ .state = !has                      ? HTTP1_DONE
+					   : framed == HTTP1_CHUNKED ? HTTP1_SIZE
+								     : HTTP1_DATA,
+				  .chunked = framed == HTTP1_CHUNKED,
+				  .until_close = framed == HTTP1_UNTIL_CLOSE,
+				  .left = framed == HTTP1_LENGTH ? length : 0 };
+}
+
 void http1_body_init(struct http1_body *b, const struct http1_answer *a)
 {
-	bool has = a->framing == HTTP1_CHUNKED || a->framing == HTTP1_UNTIL_CLOSE ||
-		   (a->framing == HTTP1_LENGTH && a->length > 0);
-
-	*b = (struct http1_body){ .state = !has                          ? HTTP1_DONE
-					   : a->framing == HTTP1_CHUNKED ? HTTP1_SIZE
-									 : HTTP1_DATA,
-				  .chunked = a->framing == HTTP1_CHUNKED,
-				  .until_close = a->framing == HTTP1_UNTIL_CLOSE,
-				  .left = a->framing == HTTP1_LENGTH ? a->length : 0 };
+	http1_body_start(b, a->framing, a->length);
 }
 
 bool http1_body_done(const struct http1_body *b)
@@ -319,7 +333,7 @@ static int trailer_char(struct http1_body *b, char c)
 		b->state = b->state == HTTP1_TRAILER ? HTTP1_LAST_LF : HTTP1_TRAILER_LF;
 		return 0;
 	}
-	if (b->state == HTTP1_TRAILER ? !is_token_char((unsigned char)c)
+	if (b->state == HTTP1_TRAILER ? !http1_is_token_char((unsigned char)c)
 				      : !is_text_char((unsigned char)c))
 		return -EBADMSG;
 	b->state = HTTP1_TRAILER_IN;

@@ -65,6 +65,11 @@ ssize_t http1_read_answer(const char *p, size_t n, enum http1_asked asked, struc
 
 /* The value of the only field of that name (any case); p is NULL when there is none or several. */
 struct http1_text http1_field(const struct http1_answer *a, const char *name);
+/* The same for any list of fields. */
+struct http1_text http1_only(const struct http1_field *f, size_t n, const char *name);
+size_t http1_count(const struct http1_field *f, size_t n, const char *name);
+/* Is the word one of the comma-separated tokens of any field of that name? */
+bool http1_lists(const struct http1_field *f, size_t n, const char *name, const char *word);
 bool http1_text_is(struct http1_text t, const char *word); /* compared without regard to case */
 
 /* ---- the body ---- */
@@ -90,6 +95,8 @@ struct http1_body {
 	unsigned trailer; /* bytes of it so far */
 };
 
+/* Of a request or of an answer. */
+void http1_body_start(struct http1_body *b, enum http1_framing framing, uint64_t length);
 void http1_body_init(struct http1_body *b, const struct http1_answer *a);
 
 /* Takes some of the bytes at p: *data points to the body's bytes among them, possibly none. Returns

@@ -77,14 +77,21 @@ static void nested_keys_reach_their_fields(void **state UNUSED)
 static void every_key_of_the_table_is_known(void **state UNUSED)
 {
 	for (int id = 0; id < FIELD_COUNT; id++) {
-		const char *key = fields[id].key, *dot = key ? strchr(key, '.') : NULL;
-		char text[96];
+		const char *key = fields[id].key;
+		char text[128] = "";
+		size_t n = 0, open = 0;
 
-		if (!key)
-			continue;
-		(void)snprintf(text, sizeof(text), dot ? "%.*s: {%s: null}\n" : "%.*s%s: null\n",
-			       dot ? (int)(dot - key) : 0, key, dot ? dot + 1 : key);
-		taken(text);
+		for (; key && *key; key++)
+			if (*key != '.') {
+				text[n++] = *key;
+			} else {
+				memcpy(text + n, ": {", 3);
+				n += 3;
+				open++;
+			}
+		(void)snprintf(text + n, sizeof(text) - n, ": null%.*s\n", (int)open, "}}}");
+		if (n)
+			taken(text);
 	}
 }
 
@@ -155,6 +162,77 @@ static void copies_and_companions_are_read(void **state UNUSED)
 	refused("companions: {Db.x: {image: a}}\n", "not a host name", NULL);
 	refused("companions: {db: {image: a, memory: 0}}\n", "memory: '0'", NULL);
 	refused("copies: [{source: /a, target: b}]\n", "not absolute", NULL);
+}
+
+static void rules_are_text_or_maps(void **state UNUSED)
+{
+	taken("egress:\n"
+	      "  allow: [pypi.org, {host: API.example.org, ports: [443, 8443], methods: [GET],\n"
+	      "          paths: [/a/, /b]}, {host: x.example, ports: 80}, '@npm']\n"
+	      "  deny: [{host: '*.example.net'}]\n"
+	      "  rate: {domain: 5}\n"
+	      "  resolve: {Git.corp.example: '[fd00::5]:8443'}\n");
+	assert_int_equal(s->egress.allow.n, 5);
+	assert_string_equal(s->egress.allow.v[0], "pypi.org");
+	assert_string_equal(s->egress.allow.v[1], "GET API.example.org:443,8443/a/");
+	assert_string_equal(s->egress.allow.v[2], "GET API.example.org:443,8443/b");
+	assert_string_equal(s->egress.allow.v[3], "x.example:80");
+	assert_string_equal(s->egress.deny.v[0], "*.example.net");
+	assert_int_equal(s->egress.rate.domain, 5);
+	assert_int_equal(s->egress.rate.total, 600);
+	assert_string_equal(s->egress.resolve.v[0].name, "git.corp.example");
+	refused("egress: {allow: [10.0.0.1]}\n", "f.yaml:1:18: '10.0.0.1' is an address", NULL);
+	refused("egress: {allow: ['*.com']}\n", "covers a whole top-level domain", NULL);
+	refused("egress: {allow: ['*']}\n", "'*' is not a host name", "leading '*.'");
+	refused("egress: {allow: [a.example:0]}\n", "'0' is not a port", NULL);
+	refused("egress: {allow: [a.example:0443]}\n", "'0443' is not a port", NULL);
+	refused("egress: {allow: ['a.example/x/../y']}\n", "is not a path prefix", NULL);
+	refused("egress: {allow: ['a.example/%2e']}\n", "is not a path prefix", NULL);
+	refused("egress: {allow: ['TRACE a.example']}\n", "'TRACE' is not a method", NULL);
+	refused("egress: {allow: [{host: a.example, paths: []}]}\n", "allows nothing", NULL);
+	refused("egress: {allow: [{hosts: a.example}]}\n", "unknown key 'hosts'", "'host'");
+	refused("egress: {allow: ['@pipy']}\n", "unknown group '@pipy'", "'@pypi'");
+	refused("egress: {rate: {domian: 5}}\n", "unknown key 'domian' in egress.rate", "'domain'");
+	refused("egress: {resolve: {a.example: 010.0.0.1}}\n", "is not ADDR[:PORT]", NULL);
+	refused("egress: {resolve: {a.example: 127.1}}\n", "is not ADDR[:PORT]", NULL);
+	refused("leaks: {rules: {jtw: block}}\n", "unknown kind of secret 'jtw'", "'jwt'");
+	refused("leaks: {rules: {jwt: blok}}\n", "unknown action 'blok'", NULL);
+}
+
+static void credentials_are_read(void **state UNUSED)
+{
+	const struct credential_spec *c;
+
+	taken("credentials:\n"
+	      "  GITHUB_TOKEN: {host: api.github.com, methods: [GET, POST], paths: [/repos/]}\n"
+	      "  KEY: {host: ['a.example:8443', b.example], header: X-Key, from: {file: key.txt}}\n"
+	      "  GIT: {host: git.example, basic: me, from: {command: [pass, show, git]}}\n"
+	      "  Q: {host: q.example, query: key, also: path, from: {env: OTHER}}\n");
+	assert_int_equal(s->credentials.n, 4);
+	c = s->credentials.v;
+	assert_string_equal(c[0].field, "Authorization");
+	assert_string_equal(c[0].prefix, "Bearer ");
+	assert_string_equal(c[0].source.v[0], "GITHUB_TOKEN");
+	assert_string_equal(c[0].paths.v[0], "/repos/");
+	assert_string_equal(c[1].prefix, "");
+	assert_string_equal(c[1].source.v[0], "/proj/key.txt");
+	assert_int_equal(c[1].hosts.n, 2);
+	assert_int_equal(c[2].slot, SLOT_BASIC);
+	assert_int_equal(c[2].source.n, 3);
+	assert_true(c[3].slot == SLOT_QUERY && c[3].in_path);
+	refused("credentials: {A: {from: {env: A}}}\n", "'host' is missing", "bound");
+	refused("credentials: {A: {host: '*.a.example'}}\n", "is not HOST[:PORT]", "exact");
+	refused("credentials: {A: {host: a.example, header: X, query: z}}\n", "not two", NULL);
+	refused("credentials: {A: {host: a.example, header: Host}}\n", "nothing can be injected",
+		NULL);
+	refused("credentials: {A: {host: a.example, header: 'X Y'}}\n", "is not a name", NULL);
+	refused("credentials: {A: {host: a.example, from: {command: 'pass show'}}}\n",
+		"expected a list", "without a shell");
+	refused("credentials: {A: {host: a.example, from: {env: A, file: b}}}\n", "one of env",
+		NULL);
+	refused("credentials: {A-B: {host: a.example}}\n", "is not the name of a variable", NULL);
+	refused("credentials: {A: {host: a.example, prefix: \"x\\ny\"}}\n", "prefix of a header",
+		NULL);
 }
 
 static void a_stronger_layer_replaces_lists_and_merges_maps(void **state UNUSED)
@@ -291,6 +369,8 @@ int main(void)
 		TEST(maps_of_variables_are_read),
 		TEST(mounts_are_text_or_maps),
 		TEST(copies_and_companions_are_read),
+		TEST(rules_are_text_or_maps),
+		TEST(credentials_are_read),
 		TEST(a_stronger_layer_replaces_lists_and_merges_maps),
 		TEST(the_order_of_layers_does_not_matter),
 		TEST(what_nobody_will_see_is_checked_all_the_same),

@@ -320,7 +320,7 @@ static void all_is_written_or_the_error_told(void **state UNUSED)
 
 static void descriptors_cross_a_socket_and_the_surplus_is_closed(void **state UNUSED)
 {
-	int pair[2], fds[8], got[8], before, after;
+	int pair[2], fds[33], got[8], before, after;
 	size_t room = 2;
 	char byte;
 
@@ -339,7 +339,7 @@ static void descriptors_cross_a_socket_and_the_surplus_is_closed(void **state UN
 	after = dup(0);
 	(void)close(after);
 	assert_int_equal(before, after);
-	assert_int_equal(fd_send(pair[0], "x", 1, fds, 9), -EINVAL);
+	assert_int_equal(fd_send(pair[0], "x", 1, fds, ARRAY_LEN(fds)), -EINVAL);
 	room = 8;
 	assert_int_equal(fd_recv(pair[1], &byte, 1, got, &room), -EAGAIN);
 	assert_int_equal(room, 0);

@@ -211,6 +211,7 @@ static void operation(struct maker *m, const struct op *o)
 		break;
 	case OP_DEVICE:
 	case OP_DEVPTS:
+	case OP_SHOW:    /* of a door, which only native has */
 	case OP_OVERLAY: /* refused, or left out and said, by the plan */
 	case OP_KINDS:
 		break;

@@ -19,6 +19,7 @@ enum init_said {
 	INIT_STARTED, /* the command runs; descriptors come along, in the order of enum init_fd */
 	INIT_EXITED,  /* the command ended; value is its wait status */
 	INIT_USAGE,   /* what its reaped children have written to disk */
+	INIT_DOOR,    /* before INIT_STARTED, under network proxy: the door's sockets come along */
 };
 
 struct init_msg {

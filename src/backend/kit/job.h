@@ -50,6 +50,8 @@ struct backend_job {
 	struct ids *ids;
 	struct protect *protect;
 	struct isolation isolation;
+	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
+	size_t door_count;
 	struct disk disk;
 	bool watch_memory, watch_pids, watch_disk;
 

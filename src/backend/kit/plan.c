@@ -273,7 +273,8 @@ static int fill(struct box_plan *p, struct err *e)
 {
 	if (names(p, e) < 0)
 		return -e->code;
-	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_mounts(p, e) < 0)
+	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
+	    plan_mounts(p, e) < 0)
 		return -e->code;
 	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0 || plan_code(p, e) < 0 ||
 	    plan_environment(p, e) < 0)

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "model/door.h"
 #include "model/spec.h"
 
 enum op_kind {
@@ -34,6 +35,7 @@ enum op_kind {
 	OP_READONLY, /* a tree already there, made read-only, if it exists */
 	OP_COVER,    /* a protected name: itself, read-only; must exist */
 	OP_HIDE,     /* a socket in a shown tree: an empty file over it */
+	OP_SHOW,     /* src, a file of brig's own root, over a file already there */
 	OP_CODE,     /* a file of `size` bytes, mounted read-only over what is there */
 	OP_KINDS
 };
@@ -117,12 +119,19 @@ struct box_plan {
 	const char *workspace; /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 
+	const struct door_want *door; /* network proxy; NULL: no door */
+	size_t roots_op; /* with a door: the OP_FILE of the certificates trusted inside */
+
 	const char *notes[9]; /* what the user should know, e.g. a private workspace */
 	size_t note_count;
 };
 
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
+/* Puts the run's own authority behind the host's roots, in the file that programs inside read. */
+int box_plan_trust(struct box_plan *p, const char *pem, struct err *e);
+/* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
+int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);
 
 /* Only the trees somebody asked to see, with their protected names and host sockets, and the
  * variables: for a root that is not brig's to make, such as an image. The ids inside are those

@@ -74,6 +74,43 @@ static int inherited(struct box_plan *p, size_t *n, struct err *e)
 	return 0;
 }
 
+/* The door holds whoever ignores these; they are for programs that prefer to be told. */
+static int door_variables(struct box_plan *p, size_t *n, struct err *e)
+{
+	static const char *const proxies[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
+					       "https_proxy", "ALL_PROXY",  "all_proxy" };
+	static const char *const fixed[][2] = {
+		{ "NO_PROXY", "localhost,127.0.0.0/8,::1" },
+		{ "no_proxy", "localhost,127.0.0.0/8,::1" },
+		{ "NODE_USE_ENV_PROXY", "1" },
+		{ "NODE_EXTRA_CA_CERTS", DOOR_ROOTS },
+		{ "SSL_CERT_FILE", DOOR_ROOTS },
+		{ "REQUESTS_CA_BUNDLE", DOOR_ROOTS },
+		{ "CURL_CA_BUNDLE", DOOR_ROOTS },
+		{ "GIT_SSL_CAINFO", DOOR_ROOTS },
+		{ "CARGO_HTTP_CAINFO", DOOR_ROOTS },
+		{ "PIP_CERT", DOOR_ROOTS },
+		{ "AWS_CA_BUNDLE", DOOR_ROOTS },
+		{ "DENO_CERT", DOOR_ROOTS },
+		{ "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", DOOR_ROOTS },
+		{ "npm_config_cafile", DOOR_ROOTS },
+	};
+	const char *url;
+
+	if (!p->door)
+		return 0;
+	url = arena_printf(p->arena, "http://" DOOR_ADDRESS_TEXT ":%u", p->door->proxy_port);
+	if (!url)
+		return err_nomem(e);
+	for (size_t i = 0; i < ARRAY_LEN(proxies); i++)
+		if (put(p, n, proxies[i], url, e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		if (put(p, n, fixed[i][0], fixed[i][1], e) < 0)
+			return -e->code;
+	return 0;
+}
+
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
@@ -89,7 +126,8 @@ int plan_environment(struct box_plan *p, struct err *e)
 	if (!p->path_value || put(p, &n, "PATH", p->path_value, e) < 0 ||
 	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
 	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
-	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0)
+	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0 ||
+	    door_variables(p, &n, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *value = getenv(s->env_pass.v[i]);
@@ -103,5 +141,25 @@ int plan_environment(struct box_plan *p, struct err *e)
 		if (str_eq(s->env.v[i].name, "PATH"))
 			p->path_value = s->env.v[i].value;
 	}
+	return 0;
+}
+
+int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e)
+{
+	const char **all;
+	size_t n = 0, m = 0;
+
+	while (more && more[m])
+		m++;
+	if (!m)
+		return 0;
+	while (p->envp[n])
+		n++;
+	all = arena_alloc(p->arena, (n + m + 1) * sizeof(*all));
+	if (!all)
+		return err_nomem(e);
+	memcpy(all, p->envp, n * sizeof(*all));
+	memcpy(all + n, more, m * sizeof(*all));
+	p->envp = all;
 	return 0;
 }

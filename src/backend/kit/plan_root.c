@@ -159,7 +159,7 @@ static const char *host_text(struct box_plan *p, const char *path, const char *o
 
 static int etc_files(struct box_plan *p, struct err *e)
 {
-	bool host = p->spec->network == NETWORK_HOST;
+	bool host = p->spec->network == NETWORK_HOST, door = p->spec->network == NETWORK_PROXY;
 	const char *hosts = "127.0.0.1 localhost brig\n::1 localhost ip6-localhost ip6-loopback\n";
 	const char *passwd =
 		arena_printf(p->arena,
@@ -176,7 +176,10 @@ static int etc_files(struct box_plan *p, struct err *e)
 		{ "/etc/group", group },
 		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
 		{ "/etc/hostname", "brig\n" },
-		{ "/etc/resolv.conf", host ? host_text(p, "/etc/resolv.conf", "") : "" },
+		{ "/etc/resolv.conf", host   ? host_text(p, "/etc/resolv.conf", "")
+				      : door ? "nameserver " DOOR_ADDRESS_TEXT
+					       "\noptions timeout:5\n"
+					     : "" },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 					"services: files\nprotocols: files\n" },
 	};

@@ -317,16 +317,22 @@ static int wait_for_word(const struct backend_job *j, struct err *e)
 	return 0;
 }
 
+/* The first word of the sandbox; with a door its sockets come before. */
 static int started(struct backend_job *j, struct box_start *c, struct err *e)
 {
-	int fds[INIT_FD_COUNT];
-	size_t n = INIT_FD_COUNT;
+	int fds[DOOR_SOCKETS_MAX];
+	size_t n = ARRAY_LEN(fds);
 	struct init_msg m;
 	bool spoke;
 
 	if (wait_for_word(j, e) < 0)
 		return -e->code;
 	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
+	if (spoke && m.said == INIT_DOOR) {
+		memcpy(j->door, fds, n * sizeof(*fds));
+		j->door_count = n;
+		return started(j, c, e);
+	}
 	if (spoke && m.said != INIT_FAILED)
 		keep_fds(j, &m, fds, n);
 	if (j->kind->heard && j->kind->heard(j, c, spoke ? &m : NULL, e) < 0)
@@ -439,6 +445,9 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 	if (pipes_open(pipes, w, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
+	if (box_plan_variables(j->plan, w->variables, e) < 0 ||
+	    (j->plan->door && w->authority && box_plan_trust(j->plan, w->authority, e) < 0))
+		return -e->code;
 	fill_inside(j, &c->inside, w, pipes);
 	return 0;
 }
@@ -451,7 +460,10 @@ static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct 
 			       .err = -1,
 			       .in_peer = -1,
 			       .events = j->events,
-			       .alarm = j->given[INIT_FD_MOUNTS] };
+			       .alarm = j->given[INIT_FD_MOUNTS],
+			       .door_count = j->door_count };
+	memcpy(io->door, j->door, sizeof(j->door));
+	j->door_count = 0;
 	if (!tty) {
 		io->in = TAKE_FD(pipes->in[1]);
 		io->in_peer = TAKE_FD(pipes->in[0]);
@@ -546,6 +558,8 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)protect_free(j->protect);
 	for (int i = 0; i < INIT_FD_COUNT; i++)
 		(void)fd_close(j->given[i]);
+	for (size_t i = 0; i < j->door_count; i++)
+		(void)fd_close(j->door[i]);
 	(void)fd_close(j->events);
 	(void)fd_close(j->timer);
 	(void)fd_close(j->control);

@@ -17,6 +17,7 @@
 
 #include "backend/kit/landlock.h"
 #include "backend/native/mount.h"
+#include "backend/kit/door.h"
 #include "backend/kit/seccomp.h"
 #include "base/str.h"
 
@@ -41,20 +42,41 @@ static int own_maps(const struct box_plan *p, struct err *e)
 	return write_map("/proc/self/gid_map", p->gids[0].inside, p->gids[0].outside, e);
 }
 
-/* Loopback is always up, as Docker has it; nothing else is there to be brought up. */
-static int network(const struct box_plan *p, struct err *e)
+static int loopback(struct err *e)
 {
 	struct ifreq r = { .ifr_name = "lo" };
 	CLEANUP(fd) int s = -1;
 
-	if (p->spec->network == NETWORK_HOST)
-		return 0;
 	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (s < 0)
 		return err_sys(e, "cannot make a socket for loopback");
 	r.ifr_flags = IFF_UP | IFF_RUNNING;
 	if (ioctl(s, SIOCSIFFLAGS, &r) < 0)
 		return err_sys(e, "cannot bring loopback up");
+	return 0;
+}
+
+/* The sockets leave at once: nothing in here is to accept on them. */
+static int door(const struct box_start *c, struct err *e)
+{
+	struct init_msg m = { .said = INIT_DOOR };
+	int fds[DOOR_SOCKETS_MAX], r;
+
+	if (door_open(c->plan->door, fds, e) < 0)
+		return -e->code;
+	r = fd_send(c->inside.control, &m, sizeof(m), fds, c->plan->door->n);
+	for (size_t i = 0; i < c->plan->door->n; i++)
+		(void)fd_close(fds[i]);
+	return r < 0 ? (errno = -r, err_sys(e, "cannot pass the door's sockets on")) : 0;
+}
+
+/* Loopback is always up, as Docker has it. */
+static int network(const struct box_start *c, struct err *e)
+{
+	if (c->plan->spec->network == NETWORK_HOST)
+		return 0;
+	if (c->plan->door ? door(c, e) < 0 : loopback(e) < 0)
+		return -e->code;
 	/* A convenience: a server inside may listen on port 80. Where /proc/sys is closed it may
 	 * not. */
 	(void)fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
@@ -120,7 +142,7 @@ static int build(const struct box_start *c, int *fds, struct err *e)
 	(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
 	if (sethostname(p->hostname, strlen(p->hostname)) < 0)
 		return err_sys(e, "cannot set the host name");
-	if (network(p, e) < 0 || mount_plan(p, c->prepared, e) < 0)
+	if (network(c, e) < 0 || mount_plan(p, c->prepared, e) < 0)
 		return -e->code;
 	if (chdir(p->cwd) < 0)
 		return err_sys(e, "cannot enter '%s'", p->cwd);

@@ -367,6 +367,15 @@ static int do_mask(struct builder *b, const struct op *o, struct err *e)
 	return tree < 0 ? err_sys(e, "cannot copy a mount") : attach(tree, target, e);
 }
 
+static int do_show(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int from = open_inside(b, o->src), target = open_inside(b, o->dst);
+
+	if (from < 0 || target < 0)
+		return errno = from < 0 ? -from : -target, err_sys(e, "cannot open it");
+	return bind_fd(b, from, target, bind_attrs(o), e);
+}
+
 static int do_again(struct builder *b, const struct op *o, struct err *e)
 {
 	CLEANUP(fd) int at = open_inside(b, o->dst);
@@ -470,6 +479,8 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 		return do_again(b, o, e);
 	case OP_OVERLAY:
 		return do_overlay(b, o, e);
+	case OP_SHOW:
+		return do_show(b, o, e);
 	case OP_CODE:
 		return do_code(b, o, e);
 	case OP_KINDS:

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_proxy.c - "proxy": the door alone, on a port of loopback. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "base/fd.h"
+#include "cli/cli.h"
+#include "sandbox/proxy.h"
+
+static int open_signals(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+struct asked {
+	const char *file; /* for the authority; NULL: stdout */
+	bool quiet;
+};
+
+static int write_authority(const char *path, const char *pem, struct err *e)
+{
+	CLEANUP(fd)
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	int r = fd < 0 ? -errno : fd_write_all(fd, pem, strlen(pem));
+
+	return r < 0 ? (errno = -r, err_sys(e, "cannot write '%s'", path)) : 0;
+}
+
+static int ready(void *arg, uint16_t port, const char *authority, struct err *e)
+{
+	const struct asked *a = arg;
+
+	if (a->file && write_authority(a->file, authority, e) < 0)
+		return -e->code;
+	(void)printf("http://127.0.0.1:%u\n%s", port, a->file ? "" : authority);
+	(void)fflush(stdout);
+	return 0;
+}
+
+static void denied(void *arg, const char *text)
+{
+	const struct asked *a = arg;
+
+	if (!a->quiet)
+		message_log(PRIORITY_WARNING, "brig", text);
+}
+
+static int prepare(const struct command *c, struct spec *s, int argc, char **argv, struct asked *a,
+		   struct err *e)
+{
+	char *const self[] = { (char[]){ "proxy" } };
+	const char *home = cli_home();
+	char cwd[PATH_MAX];
+	struct place at = { .cwd = cwd, .home = home };
+	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
+
+	if (r > 0) {
+		help_command(c);
+		return 1;
+	}
+	if (r < 0 || cli_load(s, e) < 0 || cli_here(cwd, e) < 0)
+		return -e->code;
+	if (argc - rest > 1)
+		return err_set(e, ERR_USAGE, EINVAL, "proxy takes one file, not %d words",
+			       argc - rest);
+	a->file = rest < argc ? argv[rest] : NULL;
+	a->quiet = s->quiet;
+	if (spec_set_argv(s, 1, self, e) < 0)
+		return -e->code;
+	return spec_check(s, &at, e);
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = spec_new(&e);
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(fd) int signals = open_signals();
+	struct asked a = { 0 };
+	int r = s && o ? prepare(c, s, argc, argv, &a, &e) : err_nomem(&e);
+
+	if (r == 0)
+		r = proxy_run(s, signals, ready, denied, &a, o, &e);
+	if (r < 0)
+		error_print(&e);
+	return r < 0 ? EXIT_BRIG : 0;
+}
+
+const struct command cmd_proxy = {
+	.name = "proxy",
+	.usage = "[OPTION...] [FILE]",
+	.help = "the guarded door alone: a proxy on loopback",
+	.about = "Prints its address, writes the certificate that clients must trust to FILE (or "
+		 "prints it), and\nserves HTTP CONNECT, plain HTTP and SOCKS5 until it is "
+		 "interrupted. Only what uses the proxy is held.\n",
+	.fields = CMD_PROXY,
+	.run = run,
+};

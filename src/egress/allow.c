@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/allow.c - the order of a decision is fixed: is it a name, is it one and the same name in
+ * every layer, is it this machine, is it denied, is it allowed at this port, is this way of talking
+ * allowed, is this request allowed. */
+#include "egress/allow.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "egress/path.h"
+#include "model/groups.h"
+#include "model/rule.h"
+
+#define RULES_BYTES ((size_t)4 << 20)
+#define RULES_MAX 10000
+
+struct rulelist {
+	struct rule *v;
+	size_t n;
+};
+
+struct pin {
+	struct host host;
+	struct addr addr;
+	uint16_t port; /* 0: that of the connection */
+};
+
+struct egress_rules {
+	struct arena *arena;
+	struct rulelist allow, deny;
+	struct pin *pins;
+	size_t n_pins;
+	struct strlist passthrough;
+	bool https_only, inspect;
+	uint16_t host_service;
+};
+
+/* --- compiling --- */
+
+static int add_rule(struct egress_rules *r, struct rulelist *l, const struct rule *rule,
+		    struct err *e)
+{
+	struct rule *slot = l->n < RULES_MAX ? ARENA_PUSH(r->arena, l->v, l->n) : NULL;
+
+	if (!slot)
+		return err_set(e, ERR_CONFIG, E2BIG, "too many egress rules");
+	*slot = *rule;
+	return 0;
+}
+
+static int add_group(struct egress_rules *r, struct rulelist *l, const char *name, struct err *e)
+{
+	const char *text = arena_printf(r->arena, "@%s", name + (*name == '@'));
+	const struct group *g;
+	struct rule rule;
+
+	if (!text)
+		return err_nomem(e);
+	if (group_get(text, &g, e) < 0)
+		return -e->code;
+	for (const char *const *h = g->hosts; *h; h++) {
+		if (rule_parse(r->arena, *h, &rule, e) < 0)
+			return -e->code;
+		rule.text = text;
+		if (add_rule(r, l, &rule, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int add_text(struct egress_rules *r, struct rulelist *l, const char *text, struct err *e)
+{
+	struct rule rule;
+
+	if (rule_parse(r->arena, text, &rule, e) < 0)
+		return -e->code;
+	if (rule.group)
+		return add_group(r, l, rule.group, e);
+	if (l == &r->allow && rule_check_allow(&rule, e) < 0)
+		return -e->code;
+	return add_rule(r, l, &rule, e);
+}
+
+static int add_pin(struct egress_rules *r, const struct envvar *v, struct err *e)
+{
+	struct pin p = { 0 }, *slot;
+	enum addr_class class;
+	int family;
+
+	if (host_parse(egress_text(v->name, strlen(v->name)), &p.host) != HOST_OK)
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host name", v->name);
+	if (pin_parse(v->value, &family, p.addr.b, &p.port, e) < 0)
+		return -e->code;
+	p.addr.family = (uint8_t)family;
+	class = addr_class(&p.addr);
+	if (class == ADDR_METADATA || class == ADDR_UNSPECIFIED || class == ADDR_MULTICAST)
+		return err_set(e, ERR_POLICY, EPERM, "resolve '%.100s': %s is a %s address",
+			       v->name, v->value, addr_class_name(class)),
+		       err_hint(e, "such addresses stay closed even when they are named");
+	slot = ARENA_PUSH(r->arena, r->pins, r->n_pins);
+	if (!slot)
+		return err_nomem(e);
+	*slot = p;
+	return 0;
+}
+
+static bool uncovered(const struct egress_rules *r, const char *pattern)
+{
+	for (size_t i = 0; i < r->passthrough.n; i++)
+		if (host_covers(r->passthrough.v[i], pattern))
+			return true;
+	return !r->inspect;
+}
+
+/* A rule about requests cannot be kept where requests are not seen. */
+static int check_visible(const struct egress_rules *r, const struct rulelist *l, struct err *e)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if ((l->v[i].path || l->v[i].methods.n) && uncovered(r, l->v[i].host))
+			return err_set(e, ERR_CONFIG, EINVAL,
+				       "the rule '%.100s' is about requests, which are not seen "
+				       "where TLS is not opened",
+				       l->v[i].text),
+			       err_hint(e, "take the host out of egress.passthrough, or the method "
+					   "and path out of the rule");
+	return 0;
+}
+
+static int add_passthrough(struct egress_rules *r, const char *pattern, struct err *e)
+{
+	struct rule rule;
+	const char **slot;
+
+	if (rule_parse(r->arena, pattern, &rule, e) < 0)
+		return err_wrap(e, "passthrough");
+	if (rule.group || rule.n_ports || rule.path || rule.methods.n)
+		return err_set(e, ERR_CONFIG, EINVAL, "passthrough '%.100s': write the host alone",
+			       pattern);
+	slot = ARENA_PUSH(r->arena, r->passthrough.v, r->passthrough.n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = rule.host;
+	return 0;
+}
+
+static int compile(struct egress_rules *r, const struct egress_spec *s, struct err *e)
+{
+	r->https_only = s->https_only;
+	r->inspect = s->inspect;
+	r->host_service = (uint16_t)s->host_service;
+	for (size_t i = 0; i < s->allow.n; i++)
+		if (add_text(r, &r->allow, s->allow.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->groups.n; i++)
+		if (add_group(r, &r->allow, s->groups.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->deny.n; i++)
+		if (add_text(r, &r->deny, s->deny.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->resolve.n; i++)
+		if (add_pin(r, &s->resolve.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->passthrough.n; i++)
+		if (add_passthrough(r, s->passthrough.v[i], e) < 0)
+			return -e->code;
+	if (check_visible(r, &r->allow, e) < 0)
+		return -e->code;
+	return check_visible(r, &r->deny, e);
+}
+
+int egress_rules_new(const struct egress_spec *s, struct egress_rules **ret, struct err *e)
+{
+	CLEANUP(egress_rules) struct egress_rules *r = calloc(1, sizeof(*r));
+
+	if (!r || !(r->arena = arena_new(RULES_BYTES)))
+		return err_nomem(e);
+	if (compile(r, s, e) < 0)
+		return err_wrap(e, "egress");
+	*ret = TAKE_PTR(r);
+	return 0;
+}
+
+struct egress_rules *egress_rules_free(struct egress_rules *r)
+{
+	if (r)
+		(void)arena_free(r->arena);
+	free(r);
+	return NULL;
+}
+
+/* --- names --- */
+
+static bool parse_name(struct egress_text t, struct host *ret, struct egress_verdict *v)
+{
+	enum host_fault f = host_parse(t, ret);
+	int shown = (int)(t.n < 100 ? t.n : 100);
+
+	if (f == HOST_OK)
+		return true;
+	if (f == HOST_ADDRESS)
+		return verdict_deny(v, EGRESS_NOT_ALLOWED,
+				    "use the host's name; egress.resolve can give an address one",
+				    "Host not in allowlist: '%.*s' %s", shown, t.p,
+				    host_fault_text(f));
+	return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the host '%.*s' %s", shown,
+			    t.p ? t.p : "", host_fault_text(f));
+}
+
+/* One name in every layer that has one. */
+static bool same_name(const struct egress_request *q, struct egress_text other, const char *what,
+		      struct egress_verdict *v)
+{
+	enum egress_reason r = q->via == EGRESS_VIA_TLS ? EGRESS_TLS_MISMATCH : EGRESS_BAD_REQUEST;
+	struct host h;
+
+	if (!other.p)
+		return true;
+	if (host_parse(other, &h) != HOST_OK || !host_eq(&h, &v->host))
+		return verdict_deny(v, r, NULL, "%s '%.*s' is not the host '%s' that was asked for",
+				    what, (int)(other.n < 100 ? other.n : 100), other.p,
+				    v->host.name);
+	return true;
+}
+
+static bool check_names(const struct egress_request *q, struct egress_verdict *v)
+{
+	if (!parse_name(q->host, &v->host, v))
+		return false;
+	if (!q->port)
+		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "0 is not a port");
+	if (q->via == EGRESS_VIA_TLS && !q->sni.p)
+		return verdict_deny(v, EGRESS_TLS_MISMATCH, "the client must send the host's name",
+				    "TLS without a server name");
+	return same_name(q, q->sni, "the TLS server name", v) &&
+	       same_name(q, q->tunnel, "the connection's name", v);
+}
+
+/* --- this machine, and addresses given by hand --- */
+
+static void find_pin(const struct egress_rules *r, struct egress_verdict *v)
+{
+	for (size_t i = 0; i < r->n_pins; i++)
+		if (host_eq(&r->pins[i].host, &v->host)) {
+			v->pinned = true;
+			v->pin = r->pins[i].addr;
+			v->pin_port = r->pins[i].port ? r->pins[i].port : v->port;
+		}
+}
+
+static bool decide_host_service(const struct egress_rules *r, struct egress_verdict *v)
+{
+	if (!r->host_service || v->port != r->host_service)
+		return verdict_deny(v, EGRESS_PRIVATE_ADDRESS,
+				    "one port of the host can be opened by egress.host_service",
+				    "port %u of the host is closed", v->port);
+	v->host_service = v->pinned = true;
+	v->pin = (struct addr){ .family = 4, .b = { 127, 0, 0, 1 } };
+	v->pin_port = v->port;
+	v->rule = "egress.host_service";
+	return true;
+}
+
+/* --- rules --- */
+
+static bool has_port(const struct rule *rule, uint16_t port, bool any)
+{
+	if (!rule->n_ports)
+		return any || port == 443;
+	for (size_t i = 0; i < rule->n_ports; i++)
+		if (rule->ports[i] == port)
+			return true;
+	return false;
+}
+
+static bool has_method(const struct rule *rule, struct egress_text method)
+{
+	for (size_t i = 0; i < rule->methods.n; i++)
+		if (strlen(rule->methods.v[i]) == method.n &&
+		    memcmp(rule->methods.v[i], method.p, method.n) == 0)
+			return true;
+	return !rule->methods.n;
+}
+
+/* The request against the rules: the path is normalised once, and only if a rule looks at it. */
+struct question {
+	const struct egress_request *q;
+	struct egress_verdict *v;
+	struct buf path;
+	bool normalised;
+};
+
+static bool need_path(struct question *k)
+{
+	enum path_fault f;
+
+	if (k->normalised)
+		return true;
+	k->normalised = true;
+	f = path_normalise(path_of_target(k->q->target), &k->path);
+	return f == PATH_OK ||
+	       verdict_deny(k->v, EGRESS_BAD_REQUEST,
+			    "the rules of this host name paths, so the path must be plain",
+			    "the path %s", path_fault_text(f));
+}
+
+enum fit { FIT_NO, FIT_YES, FIT_BROKEN };
+
+/* Before the request is known, a rule about requests fits as far as it can be told: `early`. */
+static enum fit fits(struct question *k, const struct rule *rule, bool any_port, bool early)
+{
+	if (!host_matches(rule->host, &k->v->host) || !has_port(rule, k->v->port, any_port))
+		return FIT_NO;
+	if (!k->q->method.p)
+		return early || (!rule->methods.n && !rule->path) ? FIT_YES : FIT_NO;
+	if (!has_method(rule, k->q->method))
+		return FIT_NO;
+	if (!rule->path)
+		return FIT_YES;
+	if (!need_path(k))
+		return FIT_BROKEN;
+	return path_below(buf_str(&k->path), rule->path) ? FIT_YES : FIT_NO;
+}
+
+static bool check_deny(const struct egress_rules *r, struct question *k)
+{
+	for (size_t i = 0; i < r->deny.n; i++) {
+		enum fit f = fits(k, &r->deny.v[i], true, false);
+
+		if (f == FIT_BROKEN)
+			return false;
+		if (f == FIT_NO)
+			continue;
+		k->v->rule = r->deny.v[i].text;
+		return verdict_deny(k->v, EGRESS_DENIED, "egress.deny is stronger than any --allow",
+				    "Host denied: %s is denied by '%s'", k->v->host.name,
+				    r->deny.v[i].text);
+	}
+	return true;
+}
+
+/* Does any rule speak of this name, at whatever port? */
+static bool name_known(const struct egress_rules *r, const struct host *h)
+{
+	for (size_t i = 0; i < r->allow.n; i++)
+		if (host_matches(r->allow.v[i].host, h))
+			return true;
+	return false;
+}
+
+static bool plain_path(const char *path)
+{
+	struct err e;
+
+	return strlen(path) < 120 && path_prefix_check(path, &e) == 0;
+}
+
+static bool not_in_list(const struct egress_rules *r, struct question *k)
+{
+	const struct egress_request *q = k->q;
+	struct egress_verdict *v = k->v;
+	char hint[sizeof(v->hint)], port[8] = "";
+	bool request = false;
+	const char *path;
+
+	if (v->port != 443)
+		(void)snprintf(port, sizeof(port), ":%u", v->port);
+	for (size_t i = 0; q->method.p && i < r->allow.n; i++)
+		request |= host_matches(r->allow.v[i].host, &v->host) &&
+			   has_port(&r->allow.v[i], v->port, false);
+	if (q->via == EGRESS_VIA_HTTP && r->https_only && !request && name_known(r, &v->host))
+		return verdict_deny(v, EGRESS_NOT_ALLOWED, "use https://",
+				    "plain HTTP to %s is refused", v->host.name);
+	if (!request) {
+		(void)snprintf(hint, sizeof(hint), "--allow %s%s", v->host.name, port);
+		return verdict_deny(v, EGRESS_NOT_ALLOWED, hint, "Host not in allowlist: %s%s",
+				    v->host.name, port);
+	}
+	path = need_path(k) ? buf_str(&k->path) : "";
+	(void)snprintf(hint, sizeof(hint), "--allow '%.*s %s%s%s'", (int)q->method.n, q->method.p,
+		       v->host.name, port, plain_path(path) ? path : "");
+	return verdict_deny(v, EGRESS_NOT_ALLOWED, hint,
+			    "Host not in allowlist for this request: %.*s %s%s%.150s",
+			    (int)q->method.n, q->method.p, v->host.name, port, path);
+}
+
+static bool check_allow(const struct egress_rules *r, struct question *k)
+{
+	for (size_t i = 0; i < r->allow.n; i++) {
+		enum fit f = fits(k, &r->allow.v[i], false, true);
+
+		if (f == FIT_BROKEN)
+			return false;
+		if (f == FIT_NO)
+			continue;
+		k->v->rule = r->allow.v[i].text;
+		return true;
+	}
+	return not_in_list(r, k);
+}
+
+/* --- the request --- */
+
+static bool is_method(struct egress_text m)
+{
+	if (!m.n || m.n > 24)
+		return false;
+	for (size_t i = 0; i < m.n; i++)
+		if (!((m.p[i] >= 'A' && m.p[i] <= 'Z') || m.p[i] == '-'))
+			return false;
+	return true;
+}
+
+static bool text_is(struct egress_text t, const char *word)
+{
+	return t.n == strlen(word) && memcmp(t.p, word, t.n) == 0;
+}
+
+static bool check_request(const struct egress_request *q, struct egress_verdict *v)
+{
+	enum path_fault f;
+
+	if (!q->method.p)
+		return true;
+	if (!is_method(q->method))
+		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "not a method of HTTP");
+	if (text_is(q->method, "TRACE") || text_is(q->method, "CONNECT"))
+		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the method %.*s is refused",
+				    (int)q->method.n, q->method.p);
+	if (!q->target.p)
+		return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "a request without a target");
+	f = path_check_target(q->target);
+	if (f == PATH_OK && q->target.p[0] == '*' && !text_is(q->method, "OPTIONS"))
+		f = PATH_NOT_ABSOLUTE;
+	return f == PATH_OK || verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the request's target %s",
+					    path_fault_text(f));
+}
+
+static bool check_transport(const struct egress_rules *r, const struct egress_request *q,
+			    struct egress_verdict *v)
+{
+	bool near = v->pinned && addr_class(&v->pin) == ADDR_LOOPBACK;
+
+	if (q->via == EGRESS_VIA_OTHER)
+		return verdict_deny(v, EGRESS_NOT_ALLOWED, NULL,
+				    "bytes to %s that are neither TLS nor HTTP", v->host.name);
+	if (q->via == EGRESS_VIA_HTTP && r->https_only && !near)
+		return verdict_deny(v, EGRESS_NOT_ALLOWED,
+				    "use https://, or set egress.https_only to false",
+				    "plain HTTP to %s is refused", v->host.name);
+	return true;
+}
+
+static bool is_passthrough(const struct egress_rules *r, const struct host *h)
+{
+	for (size_t i = 0; i < r->passthrough.n; i++)
+		if (host_matches(r->passthrough.v[i], h))
+			return true;
+	return !r->inspect;
+}
+
+bool egress_decide(const struct egress_rules *r, const struct egress_request *q,
+		   struct egress_verdict *v)
+{
+	struct question k = { .q = q, .v = v, .path = BUF_INIT(PATH_MAX_LEN * 3 + 1) };
+	bool ok;
+
+	*v = (struct egress_verdict){ .port = q->port };
+	if (!check_names(q, v))
+		return false;
+	find_pin(r, v);
+	if (!v->pinned && str_eq(v->host.name, EGRESS_HOST_SERVICE))
+		return decide_host_service(r, v);
+	if (!v->pinned && host_is_local(&v->host))
+		return verdict_deny(v, EGRESS_PRIVATE_ADDRESS, NULL,
+				    "%s is this machine or its neighbours", v->host.name);
+	ok = check_request(q, v) && check_deny(r, &k) && check_allow(r, &k) &&
+	     check_transport(r, q, v);
+	v->passthrough = ok && is_passthrough(r, &v->host);
+	buf_done(&k.path);
+	return ok;
+}
+
+bool egress_address(const struct addr *a, const struct addr *own, size_t n_own,
+		    struct egress_verdict *v)
+{
+	enum addr_class class = addr_class(a);
+	char text[48];
+
+	addr_text(a, text);
+	if (class != ADDR_PUBLIC)
+		return verdict_deny(v, EGRESS_PRIVATE_ADDRESS,
+				    class == ADDR_METADATA ? NULL
+							   : "egress.resolve can open exactly one "
+							     "private address for a name",
+				    "%s resolves to %s, a %s address",
+				    v->host.len ? v->host.name : "the name", text,
+				    addr_class_name(class));
+	for (size_t i = 0; i < n_own; i++)
+		if (addr_eq(a, &own[i]))
+			return verdict_deny(v, EGRESS_PRIVATE_ADDRESS, NULL,
+					    "%s resolves to %s, an address of this machine",
+					    v->host.len ? v->host.name : "the name", text);
+	return true;
+}
+
+static size_t add_port(uint16_t *ports, size_t n, size_t max, uint16_t port)
+{
+	size_t at = 0;
+
+	while (at < n && ports[at] < port)
+		at++;
+	if (n == max || (at < n && ports[at] == port))
+		return n;
+	memmove(ports + at + 1, ports + at, (n - at) * sizeof(*ports));
+	ports[at] = port;
+	return n + 1;
+}
+
+size_t egress_rules_ports(const struct egress_rules *r, uint16_t *ports, size_t max)
+{
+	size_t n = add_port(ports, 0, max, 80);
+
+	n = add_port(ports, n, max, 443);
+	if (r->host_service)
+		n = add_port(ports, n, max, r->host_service);
+	for (size_t i = 0; i < r->allow.n; i++)
+		for (size_t p = 0; p < r->allow.v[i].n_ports; p++)
+			n = add_port(ports, n, max, r->allow.v[i].ports[p]);
+	return n;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/cred.h - credentials that the code inside can use and never see.
+ *
+ * The trusted side fetches the values (cred_fetch), makes a placeholder a run (cred_placeholder)
+ * and hands both to the worker. There cred_apply puts a value in the place of its placeholder, only
+ * in the declared slot of a request to a bound host, port, path and method, over TLS that was
+ * opened and verified. It never adds a field that is not there, and a placeholder seen anywhere
+ * else is a denial. Everything but cred_fetch is pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "egress/head.h"
+#include "egress/secret.h"
+#include "egress/verdict.h"
+#include "model/spec.h"
+
+#define CRED_PLACEHOLDER_LEN 37 /* "brig-" and 32 letters and digits */
+
+/* Reads the value from its source: the caller's environment, a file of at most 4 KiB that others
+ * cannot write, or the output of a command run without a shell for at most 10 seconds. One line
+ * feed at the end is dropped. Blocks. The value lies in locked memory; free it with
+ * cred_value_free. */
+int cred_fetch(const struct credential_spec *c, char *const *envp, char **value, size_t *len,
+	       struct err *e);
+/* A copy in locked memory. */
+int cred_value_new(const char *p, size_t n, char **ret, struct err *e);
+void cred_value_free(char *value, size_t len); /* wipes it first */
+
+int cred_placeholder(char out[CRED_PLACEHOLDER_LEN + 1], struct err *e);
+
+struct creds;
+
+/* secrets[i] belongs to specs->v[i]; both are borrowed for the life of the creds. bind_names:
+ * {NAME} of a name that no credential has is a misuse as well. */
+int creds_new(const struct credentiallist *specs, const struct secret *secrets, bool bind_names,
+	      struct creds **ret, struct err *e);
+struct creds *creds_free(struct creds *c);
+DEFINE_CLEANUP(creds, struct creds *, creds_free)
+
+/* Where the request goes, as egress_decide found it. */
+struct cred_target {
+	const struct host *host;
+	uint16_t port;
+	bool verified; /* TLS, opened here and verified towards the host */
+};
+
+/* Rewrites the head in place (new texts in its arena). false: a placeholder where it must not be,
+ * or something else where one should stand; *v says so, and the head is not to be sent. *used gets
+ * a bit for each credential that was put in (bit i: specs->v[i]); those are to be scrubbed. */
+bool cred_apply(const struct creds *c, const struct cred_target *to, struct egress_head *head,
+		uint64_t *used, struct egress_verdict *v);
+
+bool cred_is_placeholder(struct egress_text t); /* the shape alone */

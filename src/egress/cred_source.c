@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/cred_source.c - where values come from: a variable, a file, a command. Trusted side only.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "egress/cred.h"
+
+#define COMMAND_US ((uint64_t)10 * 1000 * 1000)
+
+/* --- memory that is neither swapped nor dumped --- */
+
+static size_t pages(size_t n)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (n / page + 1) * page;
+}
+
+static int value_new(size_t n, char **ret, struct err *e)
+{
+	char *p = mmap(NULL, pages(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return err_nomem(e);
+	if (mlock(p, pages(n)) < 0) {
+		(void)err_sys(e, "cannot lock memory for a credential");
+		(void)munmap(p, pages(n));
+		return err_hint(e, "raise the limit: ulimit -l");
+	}
+	(void)madvise(p, pages(n), MADV_DONTDUMP);
+	*ret = p;
+	return 0;
+}
+
+void cred_value_free(char *value, size_t len)
+{
+	if (!value)
+		return;
+	explicit_bzero(value, len);
+	(void)munmap(value, pages(SECRET_MAX + 1));
+}
+
+int cred_value_new(const char *p, size_t n, char **ret, struct err *e)
+{
+	if (n > SECRET_MAX)
+		return err_set(e, ERR_CONFIG, E2BIG, "the value is longer than %d bytes",
+			       SECRET_MAX);
+	if (value_new(SECRET_MAX + 1, ret, e) < 0)
+		return -e->code;
+	memcpy(*ret, p, n);
+	return 0;
+}
+
+/* --- sources --- */
+
+static int from_environment(const char *name, char *const *envp, char *out, size_t *len,
+			    struct err *e)
+{
+	size_t n = strlen(name);
+
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=') {
+			*len = strlen(*envp + n + 1);
+			if (*len > SECRET_MAX)
+				return err_set(e, ERR_CONFIG, E2BIG,
+					       "the value is longer than %d bytes", SECRET_MAX);
+			memcpy(out, *envp + n + 1, *len);
+			return 0;
+		}
+	return err_set(e, ERR_CONFIG, ENOENT, "the variable '%.60s' is not set", name),
+	       err_hint(e, "export %.60s, or name another source under credentials", name);
+}
+
+/* Reads to the end; one byte more than the maximum shows that it is too much. */
+static int read_all(int fd, uint64_t deadline, char *out, size_t *len, struct err *e)
+{
+	size_t n = 0;
+
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		uint64_t now = clock_us();
+		ssize_t r;
+
+		if (deadline &&
+		    (now >= deadline || poll(&p, 1, (int)((deadline - now) / 1000) + 1) == 0))
+			return err_set(e, ERR_CONFIG, ETIMEDOUT, "it took longer than 10 seconds");
+		r = read(fd, out + n, SECRET_MAX + 1 - n);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_sys(e, "cannot be read");
+		n += (size_t)r;
+		if (n > SECRET_MAX)
+			return err_set(e, ERR_CONFIG, E2BIG, "the value is longer than %d bytes",
+				       SECRET_MAX);
+		if (!r)
+			break;
+	}
+	*len = n;
+	return 0;
+}
+
+static int from_file(const char *path, char *out, size_t *len, struct err *e)
+{
+	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "cannot open '%.200s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a file", path);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return err_set(e, ERR_POLICY, EPERM, "'%.200s' can be written by others", path),
+		       err_hint(e, "chmod 600 %.200s", path);
+	return read_all(fd, 0, out, len, e);
+}
+
+static int spawn(const struct strlist *words, char *const *envp, int out, pid_t *ret, struct err *e)
+{
+	CLEANUP(mem) char **argv = calloc(words->n + 1, sizeof(*argv));
+	posix_spawn_file_actions_t actions;
+	int r;
+
+	if (!argv || posix_spawn_file_actions_init(&actions) != 0)
+		return err_nomem(e);
+	for (size_t i = 0; i < words->n; i++)
+		argv[i] = (char *)(uintptr_t)words->v[i];
+	r = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	if (!r)
+		r = posix_spawn_file_actions_adddup2(&actions, out, 1);
+	if (!r)
+		r = posix_spawnp(ret, argv[0], &actions, NULL, argv, envp);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	if (r)
+		return errno = r, err_sys(e, "cannot run '%.100s'", argv[0]);
+	return 0;
+}
+
+/* Waits for the end, or brings it about. */
+static int reap(pid_t pid, bool wanted, uint64_t deadline)
+{
+	CLEANUP(fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	uint64_t now = clock_us();
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	int status = 0;
+
+	if (!wanted || pidfd < 0 || now >= deadline ||
+	    poll(&p, 1, (int)((deadline - now) / 1000) + 1) <= 0)
+		(void)kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
+}
+
+static int from_command(const struct strlist *words, char *const *envp, char *out, size_t *len,
+			struct err *e)
+{
+	uint64_t deadline = clock_us() + COMMAND_US;
+	int ends[2], r, status;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "no pipe");
+	r = spawn(words, envp, ends[1], &pid, e);
+	(void)close(ends[1]);
+	if (r < 0)
+		return (void)close(ends[0]), r;
+	r = read_all(ends[0], deadline, out, len, e);
+	(void)close(ends[0]);
+	status = reap(pid, r == 0, deadline);
+	if (r < 0)
+		return r;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return err_set(e, ERR_CONFIG, EIO, "'%.100s' failed", words->v[0]);
+	return 0;
+}
+
+static int fetch(const struct credential_spec *c, char *const *envp, char *out, size_t *len,
+		 struct err *e)
+{
+	switch (c->from) {
+	case FROM_ENVIRONMENT:
+		return from_environment(c->source.v[0], envp, out, len, e);
+	case FROM_FILE:
+		return from_file(c->source.v[0], out, len, e);
+	case FROM_COMMAND:
+		break;
+	}
+	return from_command(&c->source, envp, out, len, e);
+}
+
+int cred_fetch(const struct credential_spec *c, char *const *envp, char **value, size_t *len,
+	       struct err *e)
+{
+	char *p = NULL;
+	size_t n = 0;
+
+	if (!c->source.n)
+		return err_set(e, ERR_INTERNAL, EINVAL, "credential '%.60s' has no source",
+			       c->name);
+	if (value_new(SECRET_MAX + 1, &p, e) < 0)
+		return -e->code;
+	if (fetch(c, envp, p, &n, e) < 0) {
+		cred_value_free(p, SECRET_MAX + 1);
+		return err_wrap(e, "credential '%.60s'", c->name);
+	}
+	if (n && p[n - 1] == '\n')
+		p[--n] = '\0';
+	if (n && p[n - 1] == '\r')
+		p[--n] = '\0';
+	*value = p;
+	*len = n;
+	return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/event.h - what the worker tells its monitor: fixed structs, one a packet.
+ *
+ * The socket between the two is the ring: it holds a bounded number of packets, and a request whose
+ * decision does not fit any more is refused. Texts are NUL-terminated; the monitor cuts them again,
+ * since they come from the process that reads hostile bytes. */
+#pragma once
+
+#include <stdint.h>
+
+enum egress_event_kind {
+	EGRESS_EVENT_READY,  /* listening */
+	EGRESS_EVENT_FAILED, /* it could not start: `what` and `hint` */
+	EGRESS_EVENT_ALLOW,
+	EGRESS_EVENT_DENY,
+	EGRESS_EVENT_DONE,   /* an allowed request is over: address, status, bytes */
+	EGRESS_EVENT_INJECT, /* a credential was put into a request: `rule` is its name */
+	EGRESS_EVENT_SCRUB,  /* values were taken out of an answer */
+	EGRESS_EVENT_LEAK, /* something like a secret was let pass, or taken out: `what`, `rule` */
+	EGRESS_EVENT_KINDS
+};
+
+struct egress_event {
+	uint32_t kind;
+	uint32_t reason; /* enum egress_reason */
+	uint16_t port;
+	uint16_t status; /* of the answer; 0: none came */
+	uint32_t pad;
+	uint64_t bytes_out, bytes_in; /* bodies and tunnels */
+	char host[256];
+	char method[32]; /* "CONNECT" for a tunnel, "TLS" for one that is not opened */
+	char address[48];
+	char rule[128];
+	char what[320];
+	char hint[256];
+};
+
+/* The first packet to the worker comes with the configuration, the second with the sockets: this,
+ * and the descriptors. */
+struct egress_sockets {
+	uint32_t n;
+	uint32_t kinds[24]; /* enum door_kind */
+	uint32_t ports[24];
+};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/head.h"
+
+#include <string.h>
+#include <strings.h>
+
+bool egress_text_is(struct egress_text t, const char *word)
+{
+	return t.n == strlen(word) && strncasecmp(t.p, word, t.n) == 0;
+}
+
+struct egress_field *head_field(struct egress_head *h, const char *name)
+{
+	for (size_t i = 0; i < h->n_fields; i++)
+		if (egress_text_is(h->fields[i].name, name))
+			return &h->fields[i];
+	return NULL;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/monitor.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "egress/plan.h"
+#include "egress/verdict.h"
+#include "model/outcome.h"
+
+#define HELPER "brig-egress"
+#define PLAN_TEXT_MAX ((size_t)16 << 20)
+#define AUTHORITY_MAX 4096
+#define AUTHORITY_MS 10000
+#define ABOVE 10 /* descriptors of ours that are moved down to 3 and 4 in the child */
+
+struct egress {
+	pid_t pid;
+	int pidfd, control, authority;
+	bool gone;
+	char pem[AUTHORITY_MAX];
+	struct egress_plan *plan;
+	const char **variables;
+};
+
+/* ---- where the program is ---- */
+
+static bool runnable(const char *path)
+{
+	return access(path, X_OK) == 0;
+}
+
+/* Beside our own program (as it is built), in its libexec folder, or where it was installed. */
+static bool find_helper(char out[PATH_MAX])
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n > 0) {
+		self[n] = '\0';
+		slash = strrchr(self, '/');
+		if (slash)
+			*slash = '\0';
+		if (snprintf(out, PATH_MAX, "%s/%s", self, HELPER) < PATH_MAX && runnable(out))
+			return true;
+		if (snprintf(out, PATH_MAX, "%s/../libexec/brig/%s", self, HELPER) < PATH_MAX &&
+		    runnable(out))
+			return true;
+	}
+	return snprintf(out, PATH_MAX, "%s/%s", BRIG_LIBEXECDIR, HELPER) < PATH_MAX &&
+	       runnable(out);
+}
+
+/* ---- starting ---- */
+
+static const char *const env_names[] = { "ASAN_OPTIONS", "UBSAN_OPTIONS" };
+enum { ENV_MAX = ARRAY_LEN(env_names) + 1 };
+
+struct egress_env {
+	char text[ARRAY_LEN(env_names)][PATH_MAX];
+};
+
+static void read_environment(struct egress_env *env)
+{
+	for (size_t i = 0; i < ARRAY_LEN(env_names); i++) {
+		const char *value = getenv(env_names[i]);
+
+		if (!value ||
+		    snprintf(env->text[i], PATH_MAX, "%s=%s", env_names[i], value) >= PATH_MAX)
+			env->text[i][0] = '\0';
+	}
+}
+
+/* All that the door hears of the caller's environment: what sanitizers are told. */
+static void environment(const struct egress_env *from, char *to[ENV_MAX])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(env_names); i++)
+		if (from->text[i][0])
+			to[n++] = (char *)(uintptr_t)from->text[i];
+	to[n] = NULL;
+}
+
+/* Between fork and exec: no allocation. */
+static _Noreturn void become(const char *path, const struct egress_env *env, int control,
+			     int authority)
+{
+	char *const argv[] = { HELPER, NULL };
+	char *envp[ENV_MAX];
+	sigset_t none;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	(void)setsid(); /* the terminal's signals are the monitor's to judge */
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	environment(env, envp);
+	if (dup2(control, 3) == 3 && dup2(authority, 4) == 4 && fd_close_range(5, INT_MAX) == 0)
+		(void)execve(path, argv, envp);
+	_exit(127);
+}
+
+static int spawn(struct egress *g, const char *path, int control, int authority, struct err *e)
+{
+	struct egress_env env = { 0 };
+	sigset_t all, old;
+
+	read_environment(&env);
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* No exit signal: an embedding program's own wait calls never see this child. */
+	g->pid = (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, &g->pidfd, NULL, NULL);
+	if (g->pid == 0)
+		become(path, &env, control, authority);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return g->pid < 0 ? err_sys(e, "cannot start the door") : 0;
+}
+
+static int above(int *fd)
+{
+	int up = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE);
+
+	(void)fd_close(*fd);
+	*fd = up;
+	return up < 0 ? -errno : 0;
+}
+
+static int start_process(struct egress *g, struct err *e)
+{
+	int pair[2] = { -1, -1 }, pipe_ends[2] = { -1, -1 }, r;
+	char path[PATH_MAX];
+
+	if (!find_helper(path))
+		return err_set(e, ERR_UNAVAILABLE, ENOENT,
+			       "network proxy needs the program '%s', which is not installed",
+			       HELPER),
+		       err_hint(e, "it belongs beside brig or in " BRIG_LIBEXECDIR);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
+	    pipe2(pipe_ends, O_CLOEXEC) < 0 || above(&pair[1]) < 0 || above(&pipe_ends[1]) < 0)
+		r = err_sys(e, "cannot make the door's sockets");
+	else
+		r = spawn(g, path, pair[1], pipe_ends[1], e);
+	g->control = pair[0];
+	g->authority = pipe_ends[0];
+	(void)fd_close(pair[1]);
+	(void)fd_close(pipe_ends[1]);
+	return r;
+}
+
+/* A sealed memory file: it holds values that must not be on any disk. */
+static int send_plan(struct egress *g, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(PLAN_TEXT_MAX);
+	CLEANUP(fd) int fd = memfd_create("brig-egress", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = egress_plan_write(g->plan, &b, e);
+
+	if (r < 0)
+		return r;
+	r = fd < 0 ? -errno : fd_write_all(fd, buf_str(&b), b.len);
+	explicit_bzero(b.data, b.len);
+	if (r == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		r = -errno;
+	if (r == 0)
+		r = fd_send(g->control, "c", 1, &fd, 1);
+	return r < 0 ? (errno = -r, err_sys(e, "cannot tell the door its rules")) : 0;
+}
+
+static int make_variables(struct egress *g, struct err *e)
+{
+	size_t n = g->plan->credentials.n;
+
+	g->variables = arena_alloc(g->plan->arena, (n + 1) * sizeof(*g->variables));
+	if (!g->variables)
+		return err_nomem(e);
+	for (size_t i = 0; i < n; i++) {
+		g->variables[i] =
+			arena_printf(g->plan->arena, "%s=%s", g->plan->credentials.v[i].name,
+				     g->plan->secrets[i].placeholder);
+		if (!g->variables[i])
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+int egress_start(const struct spec *s, struct egress **ret, struct err *e)
+{
+	CLEANUP(egress) struct egress *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return err_nomem(e);
+	g->pid = g->pidfd = g->control = g->authority = -1;
+	/* The program needs longest: it starts while the rules are being made. */
+	if (start_process(g, e) < 0 || egress_plan_new(s, environ, &g->plan, e) < 0 ||
+	    send_plan(g, e) < 0 || make_variables(g, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(g);
+	return 0;
+}
+
+struct egress *egress_free(struct egress *g)
+{
+	siginfo_t info;
+
+	if (!g)
+		return NULL;
+	if (g->pid > 0) {
+		/* Ours until it is waited for, so the number can still be used where need be. */
+		if (syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0) < 0 &&
+		    errno == ENOSYS)
+			(void)kill(g->pid, SIGKILL);
+		while (waitid(P_PID, (id_t)g->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+			;
+	}
+	(void)fd_close(g->pidfd);
+	(void)fd_close(g->control);
+	(void)fd_close(g->authority);
+	(void)egress_plan_free(g->plan);
+	free(g);
+	return NULL;
+}
+
+/* ---- talking ---- */
+
+/* Why it ended, if it managed to say so. */
+static int died(struct egress *g, struct err *e)
+{
+	struct egress_event ev;
+
+	if (egress_next(g, &ev) == EGRESS_NEWS && ev.kind == EGRESS_EVENT_FAILED) {
+		(void)err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start: %.300s",
+			      ev.what);
+		return ev.hint[0] ? err_hint(e, "%s", ev.hint) : -e->code;
+	}
+	return err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start");
+}
+
+const char *egress_authority(struct egress *g, struct err *e)
+{
+	size_t have = strlen(g->pem);
+
+	while (g->authority >= 0) {
+		struct pollfd p = { .fd = g->authority, .events = POLLIN };
+		ssize_t n = -1;
+
+		if (poll(&p, 1, AUTHORITY_MS) > 0)
+			n = read(g->authority, g->pem + have, sizeof(g->pem) - 1 - have);
+		else if (errno == EINTR)
+			continue;
+		if (n > 0) {
+			have += (size_t)n;
+			g->pem[have] = '\0';
+			continue;
+		}
+		g->authority = fd_close(g->authority);
+	}
+	if (strstr(g->pem, "-----END CERTIFICATE-----"))
+		return g->pem;
+	(void)died(g, e);
+	return NULL;
+}
+
+const char *const *egress_variables(const struct egress *g)
+{
+	return g->variables;
+}
+
+int egress_attach(struct egress *g, const struct door_socket *what, const int *fds, size_t n,
+		  struct err *e)
+{
+	struct egress_sockets m = { .n = (uint32_t)n };
+	int r;
+
+	if (n > ARRAY_LEN(m.kinds))
+		return err_set(e, ERR_INTERNAL, E2BIG, "too many sockets for the door");
+	for (size_t i = 0; i < n; i++) {
+		m.kinds[i] = what[i].kind;
+		m.ports[i] = what[i].port;
+	}
+	r = fd_send(g->control, &m, sizeof(m), fds, n);
+	return r < 0 ? died(g, e) : 0;
+}
+
+int egress_fd(const struct egress *g)
+{
+	return g->gone ? -1 : g->control;
+}
+
+static void cut(char *text, size_t n)
+{
+	text[n - 1] = '\0';
+}
+
+enum egress_news egress_next(struct egress *g, struct egress_event *ret)
+{
+	ssize_t n = recv(g->control, ret, sizeof(*ret), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return EGRESS_QUIET;
+	if (n != (ssize_t)sizeof(*ret) || ret->kind >= EGRESS_EVENT_KINDS) {
+		g->gone = true;
+		return EGRESS_GONE;
+	}
+	cut(ret->host, sizeof(ret->host));
+	cut(ret->method, sizeof(ret->method));
+	cut(ret->address, sizeof(ret->address));
+	cut(ret->rule, sizeof(ret->rule));
+	cut(ret->what, sizeof(ret->what));
+	cut(ret->hint, sizeof(ret->hint));
+	return EGRESS_NEWS;
+}
+
+void egress_reason_text(const struct egress_event *ev, char *out, size_t n)
+{
+	const char *word =
+		ev->reason < EGRESS_REASONS ? egress_reason_name(ev->reason) : "internal";
+
+	(void)snprintf(out, n, "%s: %s%s%s", word, ev->what, ev->hint[0] ? "; " : "", ev->hint);
+}
+
+void egress_count(const struct egress_event *ev, struct outcome *o)
+{
+	o->egress.allowed += ev->kind == EGRESS_EVENT_ALLOW;
+	o->egress.denied += ev->kind == EGRESS_EVENT_DENY;
+	o->egress.bytes_out += ev->bytes_out;
+	o->egress.bytes_in += ev->bytes_in;
+}
+
+void egress_denial(const struct egress_event *ev, struct outcome *o)
+{
+	char target[sizeof(ev->host) + 8], reason[EGRESS_REASON_SIZE];
+
+	if (ev->kind != EGRESS_EVENT_DENY)
+		return;
+	(void)snprintf(target, sizeof(target), "%s:%u", ev->host, ev->port);
+	egress_reason_text(ev, reason, sizeof(reason));
+	outcome_deny(o, "network", target, reason);
+}

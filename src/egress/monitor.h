@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/monitor.h - the door's processes as their monitor sees them.
+ *
+ *     started (worker and keeper exist, the authority is known)
+ *       -> attached (the sockets were handed over)
+ *       -> ready, or failed, or gone
+ *
+ * A worker that is gone means no network: nothing takes its place. The monitor holds no key and
+ * reads nothing the guest wrote but the texts of events, which are cut to size. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "egress/event.h"
+#include "model/door.h"
+#include "model/spec.h"
+
+struct egress;
+
+/* Starts brig-egress for this spec; refuses when there is none or it cannot take the settings.
+ * Fetches the credentials, so it may block while a command of theirs runs. */
+int egress_start(const struct spec *s, struct egress **ret, struct err *e);
+struct egress *egress_free(struct egress *g); /* ends and reaps both processes; takes NULL */
+DEFINE_CLEANUP(egress, struct egress *, egress_free)
+
+/* The run's authority as PEM, borrowed; waits for it. NULL and *e when it does not come. */
+const char *egress_authority(struct egress *g, struct err *e);
+
+/* What the environment inside gets: NAME=placeholder, NULL-terminated, borrowed. */
+const char *const *egress_variables(const struct egress *g);
+
+/* Hands the sockets over, which stay the caller's to close. */
+int egress_attach(struct egress *g, const struct door_socket *what, const int *fds, size_t n,
+		  struct err *e);
+
+int egress_fd(const struct egress *g); /* readable: egress_next has something; -1: gone */
+
+/* What the result shows of an event: it is counted, and a denial is listed. */
+struct outcome;
+void egress_count(const struct egress_event *ev, struct outcome *o);
+void egress_denial(const struct egress_event *ev, struct outcome *o);
+
+enum { EGRESS_REASON_SIZE = 640 };
+void egress_reason_text(const struct egress_event *ev, char *out, size_t n);
+
+enum egress_news { EGRESS_QUIET, EGRESS_NEWS, EGRESS_GONE };
+enum egress_news egress_next(struct egress *g, struct egress_event *ret);

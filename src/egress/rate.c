@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/rate.c - a bucket a host and one for all; an open-addressed table of names that never
+ * grows beyond what the run may ask for. */
+#include "egress/rate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MINUTE_MS 60000
+#define NAMES_MAX 100000
+
+/* One request costs 60,000 units and each millisecond brings as many as requests a minute are
+ * allowed: whole numbers, so nothing is lost between two looks. */
+#define COST MINUTE_MS
+
+struct bucket {
+	uint64_t units, seen_ms;
+	bool started;
+};
+
+struct name {
+	char *text; /* NULL: free */
+	struct bucket bucket;
+};
+
+struct rate {
+	struct rate_spec limits;
+	struct name *names; /* a power of two of them, at most half in use */
+	size_t slots, used;
+	struct bucket all;
+	uint64_t connections, sent, received;
+};
+
+int rate_new(const struct rate_spec *limits, struct rate **ret, struct err *e)
+{
+	CLEANUP(rate) struct rate *r = calloc(1, sizeof(*r));
+	uint64_t names = limits->names && limits->names < NAMES_MAX ? limits->names : NAMES_MAX;
+
+	if (!r)
+		return err_nomem(e);
+	r->limits = *limits;
+	r->limits.names = names;
+	for (r->slots = 16; r->slots < names * 2;)
+		r->slots *= 2;
+	r->names = calloc(r->slots, sizeof(*r->names));
+	if (!r->names)
+		return err_nomem(e);
+	*ret = TAKE_PTR(r);
+	return 0;
+}
+
+struct rate *rate_free(struct rate *r)
+{
+	if (r)
+		for (size_t i = 0; r->names && i < r->slots; i++)
+			free(r->names[i].text);
+	if (r)
+		free(r->names);
+	free(r);
+	return NULL;
+}
+
+/* FNV-1a: the guest can make names collide, and gains a longer walk over at most `names` slots. */
+static uint64_t hash(const char *s)
+{
+	uint64_t h = 0xcbf29ce484222325u;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+	return h;
+}
+
+static struct name *find(struct rate *r, const struct host *h)
+{
+	size_t at = hash(h->name) & (r->slots - 1);
+
+	while (r->names[at].text && strcmp(r->names[at].text, h->name) != 0)
+		at = (at + 1) & (r->slots - 1);
+	return &r->names[at];
+}
+
+bool rate_name(struct rate *r, const struct host *h, struct egress_verdict *v)
+{
+	struct name *n = find(r, h);
+
+	if (n->text)
+		return true;
+	if (r->used >= r->limits.names)
+		return verdict_deny(v, EGRESS_LIMIT, "--set egress.rate.names=N raises it",
+				    "this run has asked for %llu different hosts already",
+				    (unsigned long long)r->limits.names);
+	n->text = strdup(h->name);
+	if (!n->text)
+		return verdict_deny(v, EGRESS_INTERNAL, NULL, "no memory");
+	r->used++;
+	return true;
+}
+
+bool rate_connect(struct rate *r, struct egress_verdict *v)
+{
+	if (r->limits.connections && r->connections >= r->limits.connections) {
+		v->retry_after = 1;
+		return verdict_deny(v, EGRESS_LIMIT, "--set egress.rate.connections=N raises it",
+				    "%llu connections are open already",
+				    (unsigned long long)r->connections);
+	}
+	r->connections++;
+	return true;
+}
+
+void rate_disconnect(struct rate *r)
+{
+	if (r->connections)
+		r->connections--;
+}
+
+/* Fills up for the time that passed; a clock that stands still or jumps back fills nothing. */
+static void refill(struct bucket *b, uint64_t a_minute, uint64_t now_ms)
+{
+	uint64_t full = a_minute * COST, passed = now_ms > b->seen_ms ? now_ms - b->seen_ms : 0;
+
+	if (!b->started || passed >= MINUTE_MS)
+		b->units = full;
+	else
+		b->units += a_minute * passed;
+	if (b->units > full)
+		b->units = full;
+	b->started = true;
+	b->seen_ms += passed;
+}
+
+static bool has_token(const struct bucket *b, uint64_t a_minute, uint32_t *wait)
+{
+	if (b->units >= COST)
+		return true;
+	*wait = (uint32_t)(((COST - b->units) / a_minute + 999) / 1000);
+	*wait += !*wait;
+	return false;
+}
+
+bool rate_request(struct rate *r, const struct host *h, uint64_t now_ms, struct egress_verdict *v)
+{
+	struct name *n;
+	uint32_t wait = 0;
+
+	if (!rate_name(r, h, v))
+		return false;
+	n = find(r, h);
+	if (r->limits.domain)
+		refill(&n->bucket, r->limits.domain, now_ms);
+	if (r->limits.total)
+		refill(&r->all, r->limits.total, now_ms);
+	if (r->limits.domain && !has_token(&n->bucket, r->limits.domain, &wait)) {
+		v->retry_after = wait;
+		return verdict_deny(v, EGRESS_LIMIT, "--set egress.rate.domain=N raises it",
+				    "more than %llu requests a minute to %s",
+				    (unsigned long long)r->limits.domain, h->name);
+	}
+	if (r->limits.total && !has_token(&r->all, r->limits.total, &wait)) {
+		v->retry_after = wait;
+		return verdict_deny(v, EGRESS_LIMIT, "--set egress.rate.total=N raises it",
+				    "more than %llu requests a minute",
+				    (unsigned long long)r->limits.total);
+	}
+	n->bucket.units -= r->limits.domain ? COST : 0;
+	r->all.units -= r->limits.total ? COST : 0;
+	return true;
+}
+
+static bool spend(uint64_t *used, uint64_t limit, uint64_t bytes, const char *what,
+		  const char *field, struct egress_verdict *v)
+{
+	char hint[64];
+
+	if (limit && (bytes > limit || *used > limit - bytes)) {
+		(void)snprintf(hint, sizeof(hint), "--set egress.rate.%s=SIZE raises it", field);
+		return verdict_deny(v, EGRESS_LIMIT, hint, "this run has %s %llu bytes, its limit",
+				    what, (unsigned long long)limit);
+	}
+	*used = *used + bytes < *used ? UINT64_MAX : *used + bytes;
+	return true;
+}
+
+bool rate_sent(struct rate *r, uint64_t bytes, struct egress_verdict *v)
+{
+	return spend(&r->sent, r->limits.bytes_out, bytes, "sent", "bytes_out", v);
+}
+
+bool rate_received(struct rate *r, uint64_t bytes, struct egress_verdict *v)
+{
+	return spend(&r->received, r->limits.bytes_in, bytes, "received", "bytes_in", v);
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/scan.c - streams through the leak scan.
+ *
+ * The matcher names places where a literal ends. The literal of a known secret is the end of one of
+ * its forms: the whole form is compared backwards, at once. The literal of a shape is its
+ * beginning: what follows decides, and when it is not there yet the candidate waits for the next
+ * piece. What is held back is long enough for either, so nothing of a secret has left when it is
+ * found. */
+#include "egress/scan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "egress/scan_internal.h"
+
+#define SCANNER_BYTES ((size_t)64 << 20)
+
+/* --- the scanner --- */
+
+static int read_actions(struct scanner *s, const struct leak_spec *l, struct err *e)
+{
+	enum leak_action action;
+	enum leak_kind kind;
+
+	for (int i = 0; i < LEAK_KINDS; i++)
+		s->actions[i] = l->scan ? leak_rows[i].action : LEAK_OFF;
+	for (size_t i = 0; l->scan && i < l->rules.n; i++) {
+		if (leak_kind_by_name(l->rules.v[i].name, &kind, e) < 0 ||
+		    leak_action_by_name(l->rules.v[i].value, &action, e) < 0)
+			return -e->code;
+		/* Hiding the first line of a key would hide nothing. */
+		s->actions[kind] =
+			action == LEAK_REDACT && shape_is_block(kind) ? LEAK_BLOCK : action;
+	}
+	return 0;
+}
+
+static int compile(struct scanner *s, struct err *e)
+{
+	CLEANUP(mem) struct literal *l = calloc(shapes_count, sizeof(*l));
+	size_t n = 0;
+
+	s->ids = arena_alloc(s->arena, shapes_count * sizeof(*s->ids));
+	if (!l || !s->ids)
+		return err_nomem(e);
+	for (size_t i = 0; i < shapes_count; i++)
+		if (s->actions[shapes[i].kind] != LEAK_OFF || shapes[i].check) {
+			size_t len = strlen(shapes[i].literal);
+
+			s->ids[n] = (struct candidate){ &shapes[i], len };
+			l[n++] = (struct literal){ shapes[i].literal, len, shapes[i].caseless };
+		}
+	return matcher_new(l, n, &s->matcher, e);
+}
+
+static int make_windows(struct scanner *s, struct err *e)
+{
+	if (!s->needles.n)
+		return 0;
+	s->body.p = arena_alloc(s->arena, WINDOW_MAX);
+	s->query.p = arena_alloc(s->arena, WINDOW_MAX);
+	s->labels.p = arena_alloc(s->arena, WINDOW_MAX);
+	return s->body.p && s->query.p && s->labels.p ? 0 : err_nomem(e);
+}
+
+int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *e)
+{
+	CLEANUP(scanner) struct scanner *s = calloc(1, sizeof(*s));
+
+	if (!s || !(s->arena = arena_new(SCANNER_BYTES)))
+		return err_nomem(e);
+	s->text = (struct buf)BUF_INIT(1 << 20);
+	s->secrets = o->secrets;
+	s->report = o->report;
+	s->context = o->context;
+	if (read_actions(s, o->leaks, e) < 0 ||
+	    needles_new(s->arena, o->secrets, o->n_secrets, &s->needles, e) < 0 ||
+	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || compile(s, e) < 0 ||
+	    make_windows(s, e) < 0)
+		return -e->code;
+	s->hold = s->needles.longest > HOLD_MIN ? s->needles.longest : HOLD_MIN;
+	if (scan_alloc(s, &s->head, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct scanner *scanner_free(struct scanner *s)
+{
+	if (!s)
+		return NULL;
+	(void)scan_close(s->head);
+	(void)matcher_free(s->matcher);
+	for (size_t i = 0; i < s->needles.n; i++)
+		explicit_bzero((char *)s->needles.v[i].v.p, s->needles.v[i].v.n);
+	if (s->text.data)
+		explicit_bzero(s->text.data, s->text.len);
+	buf_done(&s->text);
+	(void)arena_free(s->arena);
+	free(s);
+	return NULL;
+}
+
+void window_add(struct window *w, const char *p, size_t n)
+{
+	size_t keep;
+
+	if (!w->p)
+		return;
+	if (n >= WINDOW_MAX) {
+		memcpy(w->p, p + n - WINDOW_MAX, WINDOW_MAX);
+		w->n = WINDOW_MAX;
+		return;
+	}
+	keep = w->n < WINDOW_MAX - n ? w->n : WINDOW_MAX - n;
+	memmove(w->p, w->p + w->n - keep, keep);
+	if (n)
+		memcpy(w->p + keep, p, n);
+	w->n = keep + n;
+}
+
+/* --- one stream --- */
+
+int scan_alloc(struct scanner *s, struct scan **ret, struct err *e)
+{
+	CLEANUP(scan) struct scan *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return err_nomem(e);
+	b->scanner = s;
+	b->win[0] = malloc(s->hold);
+	b->win[1] = malloc(s->hold);
+	if (!b->win[0] || !b->win[1])
+		return err_nomem(e);
+	if (match_open(s->matcher, &b->stream, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+void scan_restart(struct scan *b)
+{
+	match_reset(b->stream);
+	b->base = 0;
+	b->win_n = b->held = 0;
+	b->n_pending = b->n_masks = 0;
+	b->masking = NULL;
+	b->blocked = false;
+}
+
+struct scan *scan_close(struct scan *b)
+{
+	if (!b)
+		return NULL;
+	(void)match_close(b->stream);
+	for (int i = 0; i < 2; i++) {
+		if (b->win[i])
+			explicit_bzero(b->win[i], b->scanner->hold);
+		free(b->win[i]);
+	}
+	free(b);
+	return NULL;
+}
+
+int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struct err *e)
+{
+	CLEANUP(scan) struct scan *b = NULL;
+	const struct window *w = &s->body;
+
+	if (scan_alloc(s, &b, e) < 0)
+		return -e->code;
+	b->direction = d;
+	b->part = SCAN_BODY;
+	if (d == SCAN_OUT && w->n) {
+		/* The end of the last body comes first: it was judged then, its tail is not. */
+		size_t n = w->n < s->hold ? w->n : s->hold;
+
+		memcpy(b->win[0], w->p + w->n - n, n);
+		b->win_n = n;
+	}
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+/* --- the bytes at hand --- */
+
+int64_t scan_first(const struct scan *b)
+{
+	return b->base - (int64_t)b->win_n;
+}
+
+const char *scan_bytes(const struct scan *b, int64_t from, int64_t to, char *tmp)
+{
+	const char *win = b->win[b->which];
+	size_t n = (size_t)(to - from), in_win;
+
+	if (from >= b->base)
+		return b->data + (from - b->base);
+	in_win = (size_t)(b->base - from) < n ? (size_t)(b->base - from) : n;
+	if (in_win == n)
+		return win + b->win_n - (b->base - from);
+	memcpy(tmp, win + b->win_n - (b->base - from), in_win);
+	memcpy(tmp + in_win, b->data, n - in_win);
+	return tmp;
+}
+
+/* --- what was found --- */
+
+static enum leak_action action_for(const struct scan *b, enum leak_kind kind, bool sample)
+{
+	enum leak_action a = b->scanner->actions[kind];
+	bool token = kind == LEAK_JWT || kind == LEAK_BEARER || kind == LEAK_AUTHORIZATION;
+
+	if (b->no_redact && a == LEAK_REDACT)
+		a = LEAK_BLOCK;
+	/* A token nobody knows, in the field made for it, is how programs log in. */
+	if (sample || b->direction == SCAN_IN || (token && b->credential_field))
+		a = a < LEAK_WARN ? a : LEAK_WARN;
+	return a;
+}
+
+/* The first and last four signs; nothing of what is too short to show them. */
+static void preview(char out[24], const char *p, size_t n)
+{
+	out[0] = '\0';
+	if (n >= 16)
+		(void)snprintf(out, 24, "%.4s...%.4s", p, p + n - 4);
+	for (char *c = out; *c; c++)
+		if (*c < 0x20 || *c > 0x7e)
+			*c = '?';
+}
+
+static void tell(struct scan *b, const struct scan_hit *hit)
+{
+	if (b->scanner->report)
+		b->scanner->report(b->scanner->context, hit);
+}
+
+static bool add_mask(struct scan *b, const struct shape *shape, int64_t from, int64_t to)
+{
+	if (b->n_masks == MASKS_MAX) {
+		b->blocked = true;
+		return verdict_deny(b->verdict, EGRESS_LEAK, NULL, "too many secrets in one piece");
+	}
+	b->masks[b->n_masks++] = (struct mask){ .from = from, .to = to, .shape = shape };
+	return true;
+}
+
+static const char *part_name(enum scan_part p)
+{
+	static const char *const names[] = { "host name", "URL", "header", "body" };
+
+	return names[p];
+}
+
+bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, bool sample,
+		int64_t from, int64_t to)
+{
+	struct scan_hit hit = { .kind = leak_rows[kind].name, .part = b->part };
+	char tmp[SHAPE_BACK + SHAPE_AHEAD + 64], hint[96];
+	int64_t first = scan_first(b);
+	const char *p;
+
+	hit.action = action_for(b, kind, sample);
+	if (hit.action == LEAK_OFF)
+		return true;
+	if (from < first)
+		from = first;
+	p = scan_bytes(b, from, to, tmp);
+	/* In a head it is for the credentials to say whether one of ours stands where it may. */
+	if (kind == LEAK_PLACEHOLDER && b->part != SCAN_BODY && *p == 'b')
+		return true;
+	if (!shape_is_block(kind))
+		preview(hit.preview, p, (size_t)(to - from));
+	tell(b, &hit);
+	if (hit.action == LEAK_REDACT)
+		return add_mask(b, shape, from, to);
+	if (hit.action == LEAK_WARN)
+		return true;
+	b->blocked = true;
+	(void)snprintf(hint, sizeof(hint), "--set leaks.rules=%s=warn lets it pass", hit.kind);
+	return verdict_deny(b->verdict, EGRESS_LEAK, hint, "the request's %s carries a secret: %s",
+			    part_name(b->part), leak_rows[kind].help);
+}
+
+static bool found_needle(struct scan *b, const struct needle *n)
+{
+	struct scan_hit hit = { .kind = "secret",
+				.name = b->scanner->secrets[n->secret].name,
+				.part = b->part,
+				.action = b->direction == SCAN_OUT ? LEAK_BLOCK : LEAK_WARN };
+
+	tell(b, &hit);
+	if (b->direction == SCAN_IN)
+		return true;
+	b->blocked = true;
+	return verdict_deny(b->verdict, EGRESS_LEAK, NULL,
+			    "the request's %s carries the value of the credential '%s'",
+			    part_name(b->part), hit.name);
+}
+
+/* --- candidates --- */
+
+/* false: blocked. A candidate that needs more than there is goes to the list. */
+static bool try_shape(struct scan *b, const struct shape *shape, int64_t start)
+{
+	char tmp[SHAPE_BACK + SHAPE_AHEAD + 64];
+	int64_t first = scan_first(b) < 0 ? 0 : scan_first(b), end = b->base + (int64_t)b->n;
+	int64_t from = start - SHAPE_BACK < first ? first : start - SHAPE_BACK;
+	int64_t to = start + SHAPE_AHEAD < end ? start + SHAPE_AHEAD : end;
+	struct shape_view v = { .before = (size_t)(start - from),
+				.after = (size_t)(to - start),
+				.begins = from == 0,
+				.ends = b->last && to == end };
+	struct shape_range r = { .kind = shape->kind };
+	enum shape_found f;
+
+	v.p = scan_bytes(b, from, to, tmp) + v.before;
+	f = shape_check(shape, &v, &r);
+	if (f == SHAPE_NO)
+		return true;
+	if (f == SHAPE_MORE) {
+		if (to < end || b->last)
+			return true;
+		if (b->n_pending == PENDING_MAX) {
+			b->blocked = true;
+			return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL,
+					    "the leak scan has too much to remember");
+		}
+		b->pending[b->n_pending++] = (struct pending){ shape, start };
+		return true;
+	}
+	return scan_found(b, r.kind, shape, f == SHAPE_SAMPLE, start - (int64_t)r.back,
+			  start + (int64_t)r.ahead);
+}
+
+static bool try_pending(struct scan *b)
+{
+	size_t n = b->n_pending;
+	struct pending waiting[PENDING_MAX];
+
+	memcpy(waiting, b->pending, n * sizeof(*waiting));
+	b->n_pending = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!try_shape(b, waiting[i].shape, waiting[i].start))
+			return false;
+	return true;
+}
+
+/* "sk-" is found in every task-list: most candidates end here, by the byte before them. */
+static bool on_literal(void *context, size_t i, uint64_t end)
+{
+	struct scan *b = context;
+	const struct candidate *c = &b->scanner->ids[i];
+	int64_t start = (int64_t)end - (int64_t)c->len;
+
+	if (start > b->base && !shape_may_follow(c->shape, b->data[start - b->base - 1]))
+		return true;
+	return try_shape(b, c->shape, start);
+}
+
+static bool on_needle(void *context, const struct needle *n, ptrdiff_t end)
+{
+	(void)end;
+	return found_needle(context, n);
+}
+
+/* --- redaction --- */
+
+/* Bytes number `at` and following of a token: every token is longer than the word. */
+static void put_mask(char *p, size_t n, int64_t at)
+{
+	static const char word[] = "[REDACTED]";
+	int64_t len = sizeof(word) - 1;
+
+	for (size_t i = 0; i < n; i++, at++)
+		p[i] = at < len ? word[at] : '*';
+}
+
+/* Only what has not been released can still be changed. */
+static void apply_mask(struct scan *b, const struct mask *m)
+{
+	int64_t from = m->from, end = b->base + (int64_t)b->n, to = m->to;
+	char *win = b->win[b->which];
+
+	if (from < b->base - (int64_t)b->held)
+		from = b->base - (int64_t)b->held;
+	while (to < end && to >= b->base && shape_continues(m->shape, b->data[to - b->base]))
+		to++;
+	if (from < b->base && from < to) {
+		int64_t stop = to < b->base ? to : b->base;
+
+		put_mask(win + b->win_n - (b->base - from), (size_t)(stop - from), from - m->from);
+		from = stop;
+	}
+	if (from < to)
+		put_mask(b->data + (from - b->base), (size_t)(to - from), from - m->from);
+	if (to == end)
+		b->masking = m->shape;
+}
+
+static void go_on_masking(struct scan *b)
+{
+	size_t i = 0;
+
+	if (!b->masking)
+		return;
+	while (i < b->n && shape_continues(b->masking, b->data[i]))
+		b->data[i++] = '*';
+	if (i < b->n)
+		b->masking = NULL;
+}
+
+/* --- feeding --- */
+
+/* Moves the window on; returns what is held back from now on. */
+static void slide(struct scan *b, size_t keep)
+{
+	size_t max = b->scanner->hold, n = b->n < max ? b->n : max;
+	size_t old = b->win_n < max - n ? b->win_n : max - n;
+	char *next = b->win[!b->which];
+
+	memcpy(next, b->win[b->which] + b->win_n - old, old);
+	if (n)
+		memcpy(next + old, b->data + b->n - n, n);
+	b->which = !b->which;
+	b->win_n = old + n;
+	b->held = keep;
+	b->base += (int64_t)b->n;
+}
+
+static void release(struct scan *b, struct scan_release *ret)
+{
+	size_t all = b->held + b->n, limit = b->direction == SCAN_OUT ? b->scanner->hold : 0;
+	size_t keep = b->last ? 0 : all < limit ? all : limit, out = all - keep;
+	size_t from_held = out < b->held ? out : b->held;
+
+	ret->held = egress_text(b->win[b->which] + b->win_n - b->held, from_held);
+	ret->data = egress_text(b->data, out - from_held);
+	slide(b, keep);
+	if (b->last && b->direction == SCAN_OUT && b->part == SCAN_BODY)
+		window_add(&b->scanner->body, b->win[b->which], b->win_n);
+}
+
+static bool look(struct scan *b)
+{
+	int r;
+
+	if (!seek_feed(b->scanner->seek, b->base, egress_text(b->win[b->which], b->win_n), b->data,
+		       b->n, on_needle, b))
+		return false;
+	if (b->needles_only)
+		return true;
+	if (!try_pending(b))
+		return false;
+	r = match_feed(b->stream, b->data, b->n, on_literal, b);
+	if (r < 0) {
+		b->blocked = true;
+		return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL, "the leak scan failed");
+	}
+	return r == 0 && scan_hex(b);
+}
+
+bool scan_feed(struct scan *b, char *p, size_t n, bool last, struct scan_release *ret,
+	       struct egress_verdict *v)
+{
+	*ret = (struct scan_release){ 0 };
+	if (b->blocked)
+		return verdict_deny(v, EGRESS_LEAK, NULL,
+				    "this request was stopped by the leak scan");
+	b->data = p;
+	b->n = n;
+	b->last = last;
+	b->verdict = v;
+	if (!look(b))
+		return false;
+	go_on_masking(b);
+	for (size_t i = 0; i < b->n_masks; i++)
+		apply_mask(b, &b->masks[i]);
+	b->n_masks = 0;
+	release(b, ret);
+	return true;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/scan.h - does what leaves the sandbox carry a secret?
+ *
+ * Token shapes (the table in scan_kinds.h) and the exact values of the secrets of this run, in
+ * every form of secret.h, looked for by vectorscan in one pass, whatever the chunks. What comes in
+ * is looked at too, but never stopped for its shape: a text may mention a token.
+ *
+ * A body goes through struct scan: feed it as it comes, forward what is released. A tail is held
+ * back, so that a secret that ends in the next chunk has not left with this one. Redaction keeps
+ * the length, so framing stays as it is. struct scanner belongs to one run and one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "egress/head.h"
+#include "egress/secret.h"
+#include "egress/verdict.h"
+#include "model/leaks.h"
+#include "model/spec.h"
+
+struct scanner;
+
+enum scan_direction { SCAN_OUT, SCAN_IN };
+
+enum scan_part { SCAN_HOST, SCAN_URL, SCAN_FIELD, SCAN_BODY };
+
+/* One finding, for the record: never the value itself. */
+struct scan_hit {
+	const char *kind; /* "github-token", or "secret" */
+	const char *name; /* of the known secret; NULL for a shape */
+	enum scan_part part;
+	enum leak_action action;
+	char preview[24]; /* "ghp_...9aQz"; empty for keys and known secrets */
+};
+
+typedef void scan_report(void *context, const struct scan_hit *hit);
+
+struct scan_options {
+	const struct leak_spec *leaks;
+	const struct secret *secrets; /* borrowed for the life of the scanner */
+	size_t n_secrets;
+	scan_report *report;
+	void *context;
+};
+
+int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *e);
+struct scanner *scanner_free(struct scanner *s);
+DEFINE_CLEANUP(scanner, struct scanner *, scanner_free)
+
+/* The name a guest wants to reach, before anything is resolved. */
+bool scan_host(struct scanner *s, const struct host *h, struct egress_verdict *v);
+
+/* Target and fields of a request. Redacts in place (the texts of the head are replaced by copies in
+ * its arena). false: blocked, *v says why. */
+bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *head,
+	       struct egress_verdict *v);
+
+/* ---- bodies ---- */
+
+struct scan;
+
+int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struct err *e);
+struct scan *scan_close(struct scan *b); /* takes NULL; returns NULL */
+DEFINE_CLEANUP(scan, struct scan *, scan_close)
+
+/* What may be forwarded now, in this order. The first points into the scan and is good until the
+ * next call, the second into the caller's bytes. */
+struct scan_release {
+	struct egress_text held, data;
+};
+
+/* Looks at the next n bytes, which may be changed in place (redaction). false: blocked, forward
+ * nothing more and drop the connection. With `last` nothing is held back; n may then be 0. */
+bool scan_feed(struct scan *b, char *p, size_t n, bool last, struct scan_release *ret,
+	       struct egress_verdict *v);

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/scan_head.c - names, URLs and fields through the leak scan.
+ *
+ * A head is copied into one text, piece by piece, and each is scanned with the same stream, which
+ * is only reset: opening one for each field would cost more than the scan. Behind the pieces that
+ * are sent come those that only the scan reads: the target with its escapes undone, and values
+ * without what separates them, for a secret that was cut in two. */
+#include <string.h>
+#include <strings.h>
+
+#include "egress/scan_internal.h"
+
+#define PIECES_MAX (2 * HEAD_FIELDS_MAX + 8)
+#define DECODE_DEPTH 3
+
+struct piece {
+	struct egress_text *text; /* what a redaction replaces; NULL: only looked at */
+	size_t at, n;             /* in the text */
+	enum scan_part part;
+	bool needles_only, credential_field;
+};
+
+struct layout {
+	struct scanner *s;
+	struct piece v[PIECES_MAX];
+	size_t n;
+	bool full;
+};
+
+static struct piece *add(struct layout *l, const char *p, size_t n, enum scan_part part)
+{
+	struct piece *x = &l->v[l->n];
+
+	if (l->n == PIECES_MAX) {
+		l->full = true;
+		return &l->v[PIECES_MAX - 1];
+	}
+	*x = (struct piece){ .at = l->s->text.len, .n = n, .part = part };
+	buf_add(&l->s->text, p, n);
+	l->n++;
+	return x;
+}
+
+/* Fields in which programs carry their own tokens. */
+static bool for_credentials(struct egress_text name)
+{
+	static const char *const names[] = { "authorization",  "cookie",
+					     "x-api-key",      "api-key",
+					     "x-auth-token",   "private-token",
+					     "x-access-token", NULL };
+
+	for (size_t i = 0; names[i]; i++)
+		if (egress_text_is(name, names[i]))
+			return true;
+	return false;
+}
+
+static int hex(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+/* Undoes one layer of escapes in place; the new length. */
+static size_t unescape(char *p, size_t n)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int high = i + 2 < n && p[i] == '%' ? hex(p[i + 1]) : -1,
+		    low = high >= 0 ? hex(p[i + 2]) : -1;
+
+		p[out++] = low < 0 ? p[i] : (char)(high * 16 + low);
+		i += low < 0 ? 0 : 2;
+	}
+	return out;
+}
+
+static void add_decoded(struct layout *l, struct egress_text target)
+{
+	CLEANUP(mem) char *copy = target.n ? malloc(target.n) : NULL;
+	size_t n = target.n;
+
+	if (!copy) {
+		l->full |= target.n > 0;
+		return;
+	}
+	memcpy(copy, target.p, n);
+	for (int depth = 0; depth < DECODE_DEPTH && memchr(copy, '%', n); depth++) {
+		size_t shorter = unescape(copy, n);
+
+		if (shorter == n)
+			break;
+		n = shorter;
+		(void)add(l, copy, n, SCAN_URL);
+	}
+	explicit_bzero(copy, target.n);
+}
+
+/* The values of the query behind one another, and behind those of the requests before. */
+static void add_query(struct layout *l, struct egress_text target)
+{
+	struct window *w = &l->s->query;
+	const char *q = target.n ? memchr(target.p, '?', target.n) : NULL,
+		   *end = target.p + target.n;
+	struct piece *x;
+
+	if (!l->s->needles.n || !q)
+		return;
+	x = add(l, w->p, w->n, SCAN_URL);
+	x->needles_only = true;
+	for (const char *p = q + 1; p < end;) {
+		const char *amp = memchr(p, '&', (size_t)(end - p)), *stop = amp ? amp : end,
+			   *eq = memchr(p, '=', (size_t)(stop - p)), *value = eq ? eq + 1 : p;
+
+		buf_add(&l->s->text, value, (size_t)(stop - value));
+		x->n += (size_t)(stop - value);
+		window_add(w, value, (size_t)(stop - value));
+		p = stop + 1;
+	}
+}
+
+static void add_fields(struct layout *l, struct egress_head *h)
+{
+	for (size_t i = 0; i < h->n_fields; i++) {
+		struct egress_field *f = &h->fields[i];
+		struct piece *x;
+
+		x = add(l, f->name.p, f->name.n, SCAN_FIELD);
+		x->text = &f->name;
+		x = add(l, f->value.p, f->value.n, SCAN_FIELD);
+		x->text = &f->value;
+		x->credential_field = for_credentials(f->name);
+	}
+	if (!l->s->needles.n)
+		return;
+	(void)add(l, "", 0, SCAN_FIELD);
+	l->v[l->n - 1].needles_only = true;
+	for (size_t i = 0; i < h->n_fields; i++) {
+		buf_add(&l->s->text, h->fields[i].value.p, h->fields[i].value.n);
+		l->v[l->n - 1].n += h->fields[i].value.n;
+	}
+}
+
+/* A redaction goes into a copy: the head borrows its texts. */
+static bool replace(struct egress_head *h, const struct piece *x, const char *now)
+{
+	char *copy;
+
+	if (!x->text || memcmp(x->text->p, now, x->n) == 0)
+		return true;
+	copy = arena_strndup(h->arena, now, x->n);
+	if (!copy)
+		return false;
+	x->text->p = copy;
+	return true;
+}
+
+static bool scan_piece(struct scanner *s, enum scan_direction d, const struct piece *x,
+		       struct egress_verdict *v)
+{
+	struct scan *b = s->head;
+	struct scan_release r;
+
+	scan_restart(b);
+	b->direction = d;
+	b->part = x->part;
+	b->needles_only = x->needles_only;
+	b->credential_field = x->credential_field;
+	b->no_redact = !x->text;
+	return scan_feed(b, s->text.data + x->at, x->n, true, &r, v);
+}
+
+static bool too_much(struct egress_verdict *v)
+{
+	return verdict_deny(v, EGRESS_LEAK, NULL, "the head is larger than the leak scan reads");
+}
+
+bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
+	       struct egress_verdict *v)
+{
+	struct layout l = { .s = s };
+
+	s->text.len = 0;
+	if (h->target.p) {
+		add(&l, h->target.p, h->target.n, SCAN_URL)->text = &h->target;
+		add_decoded(&l, h->target);
+		if (d == SCAN_OUT)
+			add_query(&l, h->target);
+	}
+	add_fields(&l, h);
+	if (l.full || s->text.failed)
+		return too_much(v);
+	for (size_t i = 0; i < l.n; i++) {
+		if (!l.v[i].n)
+			continue;
+		if (!scan_piece(s, d, &l.v[i], v))
+			return false;
+		if (!replace(h, &l.v[i], s->text.data + l.v[i].at))
+			return verdict_deny(v, EGRESS_INTERNAL, NULL, "no memory");
+	}
+	return true;
+}
+
+/* --- host names --- */
+
+/* Names have no case, so neither has the comparison. */
+static const char *find_caseless(const char *p, size_t n, const char *what, size_t len)
+{
+	for (size_t i = 0; len && i + len <= n; i++)
+		if (strncasecmp(p + i, what, len) == 0)
+			return p + i;
+	return NULL;
+}
+
+static bool has_secret(struct scanner *s, const char *p, size_t n, struct egress_verdict *v)
+{
+	for (size_t i = 0; i < s->needles.n; i++) {
+		const struct needle *k = &s->needles.v[i];
+		struct scan_hit hit = { .kind = "secret", .part = SCAN_HOST, .action = LEAK_BLOCK };
+
+		if (!find_caseless(p, n, k->v.p, k->v.n))
+			continue;
+		hit.name = s->secrets[k->secret].name;
+		if (s->report)
+			s->report(s->context, &hit);
+		return !verdict_deny(v, EGRESS_LEAK, NULL,
+				     "the host name carries the value of the credential '%s'",
+				     hit.name);
+	}
+	return false;
+}
+
+/* The labels without their dots, behind the first labels of the names before: a value that is sent
+ * out name by name. */
+static bool labels_leak(struct scanner *s, const struct host *h, struct egress_verdict *v)
+{
+	char joined[WINDOW_MAX + HOST_NAME_MAX_LEN];
+	size_t n = s->labels.n, first = strcspn(h->name, ".");
+
+	memcpy(joined, s->labels.p, n);
+	for (const char *p = h->name; *p; p++)
+		if (*p != '.')
+			joined[n++] = *p;
+	window_add(&s->labels, h->name, first);
+	return has_secret(s, joined, n, v);
+}
+
+bool scan_host(struct scanner *s, const struct host *h, struct egress_verdict *v)
+{
+	struct piece x = { .n = h->len, .part = SCAN_HOST };
+
+	s->text.len = 0;
+	buf_add(&s->text, h->name, h->len);
+	if (s->text.failed)
+		return too_much(v);
+	if (!scan_piece(s, SCAN_OUT, &x, v))
+		return false;
+	return !s->needles.n || !labels_leak(s, h, v);
+}

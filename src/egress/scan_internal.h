@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/scan_internal.h - the parts of the leak scan, for one another. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "egress/match.h"
+#include "egress/scan.h"
+#include "egress/seek.h"
+#include "egress/shapes.h"
+
+/* At least so much is held back: the longest shape and what is looked at behind it. */
+#define HOLD_MIN (SHAPE_BACK + SHAPE_AHEAD)
+#define PENDING_MAX 512
+#define MASKS_MAX 256
+#define WINDOW_MAX 1024 /* bytes remembered from one request to the next */
+
+/* The last bytes of what went out before, so that a secret in two pieces is one. */
+struct window {
+	char *p;
+	size_t n;
+};
+
+struct candidate {
+	const struct shape *shape;
+	size_t len; /* of its literal */
+};
+
+struct scanner {
+	struct arena *arena;     /* holds forms of secrets */
+	struct matcher *matcher; /* of the shapes */
+	struct needles needles;
+	struct seek *seek;
+	const struct secret *secrets;
+	enum leak_action actions[LEAK_KINDS];
+	struct candidate *ids; /* of the matcher's literals */
+	size_t hold;
+	struct window body, query, labels;
+	struct scan *head; /* for texts that are there as a whole */
+	struct buf text;   /* of the head being scanned */
+	scan_report *report;
+	void *context;
+};
+
+struct pending {
+	const struct shape *shape;
+	int64_t start; /* of its literal, in the stream */
+};
+
+struct mask {
+	int64_t from, to;
+	const struct shape *shape;
+};
+
+/* Offsets count from the first byte of the stream; those of the window in front of it are negative.
+ * `win` has the last bytes before `data`; the last `held` of them have not been released. */
+struct scan {
+	struct scanner *scanner;
+	struct match_stream *stream;
+	enum scan_direction direction;
+	enum scan_part part;
+	bool needles_only, credential_field, no_redact; /* of the text at hand */
+	int64_t base;                                   /* offset of data[0] */
+	char *win[2];
+	unsigned which;
+	size_t win_n, held;
+	struct pending pending[PENDING_MAX];
+	size_t n_pending;
+	struct mask masks[MASKS_MAX];
+	size_t n_masks;
+	const struct shape *masking; /* a redaction that went on to the end of the last piece */
+
+	/* of the call at hand */
+	char *data;
+	size_t n;
+	bool last, blocked;
+	struct egress_verdict *verdict;
+};
+
+int64_t scan_first(const struct scan *b); /* offset of the first byte that can still be seen */
+/* A run of bytes from..to of the stream in one piece, in place or copied to tmp. */
+const char *scan_bytes(const struct scan *b, int64_t from, int64_t to, char *tmp);
+/* Says what was found and acts on it. false: blocked. */
+bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, bool sample,
+		int64_t from, int64_t to);
+bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no literal finds */
+void window_add(struct window *w, const char *p, size_t n);
+int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);
+void scan_restart(struct scan *b);

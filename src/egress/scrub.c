@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/scrub.c - seek.h names where a form of a secret ends; what lies between is passed on.
+ *
+ * Held back is only what could be the beginning of a form: an event of a stream that ends in a
+ * blank line goes out at once. */
+#include "egress/scrub.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "egress/seek.h"
+
+#define SCRUBBER_BYTES ((size_t)64 << 20)
+#define SLICE 16384
+/* Ranges do not overlap, and none is shorter than the shortest secret. */
+#define RANGES_MAX (SLICE / SECRET_MIN + SECRET_MAX / SECRET_MIN)
+
+struct scrubber {
+	struct arena *arena; /* holds forms of secrets */
+	struct needles needles;
+	struct seek *seek;
+	const struct secret *secrets;
+	uint8_t starts[8192]; /* one bit for each two bytes that a form can begin with */
+	struct scrub *whole;  /* for texts that are there as a whole */
+};
+
+/* From the first byte of the slice; what came earlier lies before it. */
+struct range {
+	ptrdiff_t from, to;
+	size_t secret;
+	bool joined; /* goes on from one that was replaced before */
+};
+
+struct scrub {
+	struct scrubber *scrubber;
+	struct decoder *decoder; /* NULL: the body has no coding */
+	char *held, *tail;       /* the last bytes that came; room for the next such */
+	size_t held_n;
+	size_t unsent; /* of them: not passed on yet */
+	int64_t fed;
+	unsigned hits;
+	struct range ranges[RANGES_MAX];
+	size_t n_ranges;
+
+	/* of the call at hand */
+	const char *data;
+	size_t n;
+	struct buf *out;
+};
+
+/* --- the scrubber --- */
+
+static unsigned other_case(unsigned char c)
+{
+	return (c | 32) >= 'a' && (c | 32) <= 'z' ? c ^ 32U : c;
+}
+
+static void set_start(struct scrubber *s, unsigned a, unsigned b)
+{
+	s->starts[(a << 8 | b) >> 3] |= (uint8_t)(1U << (b & 7));
+}
+
+static bool may_start(const struct scrubber *s, const char *p)
+{
+	unsigned a = (unsigned char)p[0], b = (unsigned char)p[1];
+
+	return s->starts[(a << 8 | b) >> 3] >> (b & 7) & 1;
+}
+
+static void note_starts(struct scrubber *s)
+{
+	for (size_t i = 0; i < s->needles.n; i++) {
+		const struct variant *v = &s->needles.v[i].v;
+		unsigned char a = (unsigned char)v->p[0], b = (unsigned char)v->p[1];
+
+		set_start(s, a, b);
+		if (v->caseless) {
+			set_start(s, other_case(a), b);
+			set_start(s, a, other_case(b));
+			set_start(s, other_case(a), other_case(b));
+		}
+	}
+}
+
+static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
+{
+	CLEANUP(scrub) struct scrub *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return err_nomem(e);
+	b->scrubber = s;
+	b->held = malloc(s->needles.longest + 1);
+	b->tail = malloc(s->needles.longest + 1);
+	if (!b->held || !b->tail)
+		return err_nomem(e);
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+int scrubber_new(const struct secret *secrets, size_t n, struct scrubber **ret, struct err *e)
+{
+	CLEANUP(scrubber) struct scrubber *s = calloc(1, sizeof(*s));
+
+	if (!s || !(s->arena = arena_new(SCRUBBER_BYTES)))
+		return err_nomem(e);
+	s->secrets = secrets;
+	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 ||
+	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || alloc(s, &s->whole, e) < 0)
+		return -e->code;
+	note_starts(s);
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct scrubber *scrubber_free(struct scrubber *s)
+{
+	if (!s)
+		return NULL;
+	(void)scrub_close(s->whole);
+	for (size_t i = 0; i < s->needles.n; i++)
+		explicit_bzero((char *)(uintptr_t)s->needles.v[i].v.p, s->needles.v[i].v.n);
+	(void)arena_free(s->arena);
+	free(s);
+	return NULL;
+}
+
+bool scrub_needed(const struct scrubber *s)
+{
+	return s->needles.n > 0;
+}
+
+int scrub_open(struct scrubber *s, const struct codings *codings, struct scrub **ret, struct err *e)
+{
+	CLEANUP(scrub) struct scrub *b = NULL;
+
+	if (alloc(s, &b, e) < 0)
+		return -e->code;
+	if (codings && codings->n && decoder_new(codings, &b->decoder, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+struct scrub *scrub_close(struct scrub *b)
+{
+	if (!b)
+		return NULL;
+	(void)decoder_free(b->decoder);
+	if (b->held)
+		explicit_bzero(b->held, b->scrubber->needles.longest);
+	if (b->tail)
+		explicit_bzero(b->tail, b->scrubber->needles.longest);
+	free(b->held);
+	free(b->tail);
+	free(b);
+	return NULL;
+}
+
+/* --- one slice --- */
+
+/* Ranges come in no order but nearly so: what overlaps becomes one, the rest is put in its place.
+ */
+static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
+{
+	struct scrub *b = context;
+	ptrdiff_t first = -(ptrdiff_t)b->unsent;
+	struct range r = { at - (ptrdiff_t)k->v.n, at, k->secret, false };
+	size_t i = b->n_ranges, stop;
+
+	b->hits++;
+	if (r.from < first) {
+		r.from = first;
+		r.joined = true;
+	}
+	while (i && b->ranges[i - 1].from >= r.to)
+		i--;
+	stop = i;
+	while (i && b->ranges[i - 1].to > r.from) {
+		const struct range *x = &b->ranges[--i];
+
+		r.from = x->from < r.from ? x->from : r.from;
+		r.to = x->to > r.to ? x->to : r.to;
+		r.joined |= x->joined;
+	}
+	if (i == stop && b->n_ranges == RANGES_MAX)
+		return false;
+	memmove(&b->ranges[i + 1], &b->ranges[stop], (b->n_ranges - stop) * sizeof(r));
+	b->n_ranges = b->n_ranges - (stop - i) + 1;
+	b->ranges[i] = r;
+	return true;
+}
+
+static void put(struct scrub *b, ptrdiff_t from, ptrdiff_t to)
+{
+	if (from < 0 && from < to) {
+		ptrdiff_t stop = to < 0 ? to : 0;
+
+		buf_add(b->out, b->held + (ptrdiff_t)b->held_n + from, (size_t)(stop - from));
+		from = stop;
+	}
+	if (from < to)
+		buf_add(b->out, b->data + from, (size_t)(to - from));
+}
+
+static bool begins_form(const struct scrubber *s, const char *p, size_t n)
+{
+	for (size_t i = 0; i < s->needles.n; i++) {
+		const struct variant *v = &s->needles.v[i].v;
+
+		if (v->n > n &&
+		    (v->caseless ? strncasecmp(p, v->p, n) == 0 : memcmp(p, v->p, n) == 0))
+			return true;
+	}
+	return false;
+}
+
+/* Copies the end of what was seen to b->tail, and says how much of that end could be the beginning
+ * of a form. What was replaced counts as well: forms may overlap. */
+static size_t could_begin(struct scrub *b, size_t *tail_n)
+{
+	const struct scrubber *s = b->scrubber;
+	size_t all = b->held_n + b->n, max = s->needles.longest - 1;
+	size_t n = all < max ? all : max, in_data = n < b->n ? n : b->n;
+
+	memcpy(b->tail, b->held + b->held_n - (n - in_data), n - in_data);
+	if (in_data)
+		memcpy(b->tail + n - in_data, b->data + b->n - in_data, in_data);
+	*tail_n = n;
+	for (size_t i = 0; i < n; i++)
+		if ((i + 1 == n || may_start(s, b->tail + i)) && begins_form(s, b->tail + i, n - i))
+			return n - i;
+	return 0;
+}
+
+static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
+{
+	const struct scrubber *s = b->scrubber;
+	ptrdiff_t at = -(ptrdiff_t)b->unsent;
+	size_t keep = 0, tail_n = 0;
+	char *swap;
+
+	b->data = p;
+	b->n = n;
+	b->n_ranges = 0;
+	if (!seek_feed(s->seek, b->fed, egress_text(b->held, b->held_n), p, n, on_end, b))
+		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
+	for (size_t i = 0; i < b->n_ranges; i++) {
+		const struct range *r = &b->ranges[i];
+		const char *name = s->secrets[r->secret].placeholder;
+
+		put(b, at, r->from);
+		if (!r->joined)
+			buf_puts(b->out, name ? name : "[REDACTED]");
+		at = r->to;
+	}
+	if (!last && s->needles.n)
+		keep = could_begin(b, &tail_n);
+	if ((ptrdiff_t)keep > (ptrdiff_t)n - at)
+		keep = (size_t)((ptrdiff_t)n - at);
+	put(b, at, (ptrdiff_t)n - (ptrdiff_t)keep);
+	swap = b->held;
+	b->held = b->tail;
+	b->tail = swap;
+	b->held_n = tail_n;
+	b->unsent = keep;
+	b->fed += (int64_t)n;
+	return b->out->failed ? err_nomem(e) : 0;
+}
+
+static int plain(struct scrub *b, const char *p, size_t n, bool last, struct err *e)
+{
+	do {
+		size_t take = n < SLICE ? n : SLICE;
+
+		if (slice(b, p, take, last && take == n, e) < 0)
+			return -e->code;
+		p += take;
+		n -= take;
+	} while (n);
+	return 0;
+}
+
+static int decoded(void *context, char *p, size_t n, struct err *e)
+{
+	return plain(context, p, n, false, e);
+}
+
+int scrub_feed(struct scrub *b, const char *p, size_t n, bool last, struct buf *out, struct err *e)
+{
+	b->out = out;
+	if (!b->decoder)
+		return plain(b, p, n, last, e);
+	if (decoder_feed(b->decoder, p, n, last, decoded, b, e) < 0)
+		return -e->code;
+	return last ? plain(b, "", 0, true, e) : 0;
+}
+
+unsigned scrub_hits(const struct scrub *b)
+{
+	return b->hits;
+}
+
+int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, unsigned *hits,
+	       struct err *e)
+{
+	struct scrub *b = s->whole;
+
+	b->fed = 0;
+	b->held_n = b->unsent = 0;
+	b->hits = 0;
+	if (scrub_feed(b, p, n, true, out, e) < 0)
+		return -e->code;
+	*hits = b->hits;
+	return 0;
+}

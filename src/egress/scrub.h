@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/scrub.h - takes the secrets of a run out of what upstream answers.
+ *
+ * Every form of secret.h is replaced by the secret's placeholder, whatever the chunks; a tail is
+ * held back until it cannot be the start of one. The length changes: the caller re-frames (chunked)
+ * and drops Content-Length wherever scrub_needed says so. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "egress/coding.h"
+#include "egress/secret.h"
+
+struct scrubber; /* one a run: the compiled forms */
+struct scrub;    /* one a stream */
+
+int scrubber_new(const struct secret *secrets, size_t n, struct scrubber **ret, struct err *e);
+struct scrubber *scrubber_free(struct scrubber *s);
+DEFINE_CLEANUP(scrubber, struct scrubber *, scrubber_free)
+bool scrub_needed(const struct scrubber *s); /* false: there is no secret to look for */
+
+/* A whole text, such as a reason phrase or the value of a field, appended to out. */
+int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, unsigned *hits,
+	       struct err *e);
+
+/* `codings`: the content codings of the body, NULL when there is none. A coded body comes out
+ * decoded: drop Content-Encoding. */
+int scrub_open(struct scrubber *s, const struct codings *codings, struct scrub **ret,
+	       struct err *e);
+struct scrub *scrub_close(struct scrub *b);
+DEFINE_CLEANUP(scrub, struct scrub *, scrub_close)
+
+/* Appends to out what may be passed on. -EBADMSG: the coding is broken; -EFBIG: it swells beyond
+ * what is bearable. The stream must then be cut. */
+int scrub_feed(struct scrub *b, const char *p, size_t n, bool last, struct buf *out, struct err *e);
+unsigned scrub_hits(const struct scrub *b); /* so far, for the record */

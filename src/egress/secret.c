@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/secret.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/buf.h"
+
+static const char std[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static int add(struct arena *a, struct variants *l, enum secret_form form, const char *p, size_t n,
+	       bool caseless, struct err *e)
+{
+	struct variant *slot;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].n == n && memcmp(l->v[i].p, p, n) == 0)
+			return 0;
+	slot = ARENA_PUSH(a, l->v, l->n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = (struct variant){ .form = form, .p = p, .n = n, .caseless = caseless };
+	if (n > l->longest)
+		l->longest = n;
+	return 0;
+}
+
+/* Where the secret begins `skip` bytes into a group of three: the characters that depend on it
+ * alone. The first and the last may share their bits with a neighbour and are left out. */
+static char *base64_core(struct arena *a, const struct secret *s, unsigned skip, size_t *len)
+{
+	size_t first_bit = 0, last_bit = s->len * 8, n = 0;
+	/* Bits of the secret that stand before the first whole character. */
+	size_t lead = (6 - skip * 8 % 6) % 6;
+	char *out;
+
+	first_bit = lead;
+	if (last_bit < first_bit + 6)
+		return NULL;
+	out = arena_alloc(a, (last_bit - first_bit) / 6 + 1);
+	for (size_t bit = first_bit; out && bit + 6 <= last_bit; bit += 6) {
+		size_t at = bit / 8, shift = bit % 8;
+		unsigned pair = (unsigned)(unsigned char)s->value[at] << 8;
+
+		if (at + 1 < s->len)
+			pair |= (unsigned char)s->value[at + 1];
+		out[n++] = std[(pair >> (10 - shift)) & 63];
+	}
+	*len = n;
+	return out;
+}
+
+static int add_base64(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
+{
+	for (unsigned skip = 0; skip < 3; skip++) {
+		size_t n = 0;
+		char *p = base64_core(a, s, skip, &n), *url;
+
+		if (!p || !(url = arena_strndup(a, p, n)))
+			return err_nomem(e);
+		for (size_t i = 0; i < n; i++)
+			url[i] = (char)(p[i] == '+' ? '-' : p[i] == '/' ? '_' : p[i]);
+		if (add(a, l, SECRET_BASE64, p, n, false, e) < 0 ||
+		    add(a, l, SECRET_BASE64_URL, url, n, false, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static bool unreserved(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       (c && strchr("-._~", c));
+}
+
+typedef void escape_fn(struct buf *out, char c);
+
+static void hex_all(struct buf *out, char c)
+{
+	buf_printf(out, "%02x", (unsigned char)c);
+}
+
+static void percent_all(struct buf *out, char c)
+{
+	buf_printf(out, "%%%02x", (unsigned char)c);
+}
+
+static void percent_some(struct buf *out, char c)
+{
+	if (unreserved(c))
+		buf_putc(out, c);
+	else
+		buf_printf(out, "%%%02X", (unsigned char)c);
+}
+
+/* What forms make of a blank. */
+static void percent_form(struct buf *out, char c)
+{
+	if (c == ' ')
+		buf_putc(out, '+');
+	else
+		percent_some(out, c);
+}
+
+static void json_some(struct buf *out, char c)
+{
+	if (c == '"' || c == '\\')
+		buf_printf(out, "\\%c", c);
+	else if (c == '\n' || c == '\r' || c == '\t')
+		buf_printf(out, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+	else if ((unsigned char)c < 0x20)
+		buf_printf(out, "\\u%04x", c);
+	else
+		buf_putc(out, c);
+}
+
+/* As some writers do, and PHP by default. */
+static void json_slash(struct buf *out, char c)
+{
+	if (c == '/')
+		buf_puts(out, "\\/");
+	else
+		json_some(out, c);
+}
+
+static void json_all(struct buf *out, char c)
+{
+	buf_printf(out, "\\u%04x", (unsigned char)c);
+}
+
+static const struct {
+	enum secret_form form;
+	escape_fn *escape;
+	bool caseless;
+} escapes[] = {
+	{ SECRET_HEX, hex_all, true },       { SECRET_PERCENT, percent_all, true },
+	{ SECRET_URL, percent_some, false }, { SECRET_URL, percent_form, false },
+	{ SECRET_JSON, json_some, false },   { SECRET_JSON, json_slash, false },
+	{ SECRET_UNICODE, json_all, true },
+};
+
+static int add_escaped(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
+{
+	for (size_t i = 0; i < sizeof(escapes) / sizeof(*escapes); i++) {
+		CLEANUP(buf) struct buf b = BUF_INIT(SECRET_MAX * 6 + 1);
+		char *copy;
+
+		for (size_t c = 0; c < s->len; c++)
+			escapes[i].escape(&b, s->value[c]);
+		copy = b.failed ? NULL : arena_strndup(a, buf_str(&b), b.len);
+		if (!copy)
+			return err_nomem(e);
+		if (add(a, l, escapes[i].form, copy, b.len, escapes[i].caseless, e) < 0)
+			return -e->code;
+		explicit_bzero(b.data, b.len);
+	}
+	return 0;
+}
+
+int secret_variants(struct arena *a, const struct secret *s, struct variants *ret, struct err *e)
+{
+	struct variants l = { 0 };
+	char *raw;
+
+	if (s->len < SECRET_MIN || s->len > SECRET_MAX)
+		return err_set(e, ERR_CONFIG, EINVAL,
+			       "the value of '%.60s' has %zu bytes, not %d to %d", s->name, s->len,
+			       SECRET_MIN, SECRET_MAX);
+	raw = arena_strndup(a, s->value, s->len);
+	if (!raw)
+		return err_nomem(e);
+	if (add(a, &l, SECRET_RAW, raw, s->len, false, e) < 0 || add_base64(a, s, &l, e) < 0 ||
+	    add_escaped(a, s, &l, e) < 0)
+		return -e->code;
+	*ret = l;
+	return 0;
+}
+
+int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct needles *ret,
+		struct err *e)
+{
+	struct needles all = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		struct variants l = { 0 };
+
+		if (secret_variants(a, &secrets[i], &l, e) < 0)
+			return -e->code;
+		for (size_t k = 0; k < l.n; k++) {
+			struct needle *slot = ARENA_PUSH(a, all.v, all.n);
+
+			if (!slot)
+				return err_nomem(e);
+			*slot = (struct needle){ .secret = i, .v = l.v[k] };
+		}
+		if (l.longest > all.longest)
+			all.longest = l.longest;
+	}
+	*ret = all;
+	return 0;
+}
+
+static bool same(const char *a, const char *b, size_t n, bool caseless)
+{
+	return caseless ? strncasecmp(a, b, n) == 0 : memcmp(a, b, n) == 0;
+}
+
+bool needle_at(const struct needle *n, struct egress_text before, const char *data, ptrdiff_t end)
+{
+	size_t len = n->v.n, in_data = end < 0 ? 0 : (size_t)end < len ? (size_t)end : len;
+	size_t in_before = len - in_data, skip = end < 0 ? (size_t)-end : 0;
+
+	if (in_before + skip > before.n)
+		return false;
+	return (!in_data ||
+		same(data + end - in_data, n->v.p + in_before, in_data, n->v.caseless)) &&
+	       (!in_before ||
+		same(before.p + before.n - skip - in_before, n->v.p, in_before, n->v.caseless));
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/secret.h - a value that must not be seen, and every form it could take on the way.
+ *
+ * Pure. The values are borrowed from their holder, which keeps them in locked memory. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "egress/host.h"
+
+/* Shorter ones are refused as injectable: they would be found everywhere. */
+#define SECRET_MIN 8
+#define SECRET_MAX 4096
+
+struct secret {
+	const char *name; /* shown in records; never the value */
+	const char *value;
+	size_t len;
+	const char *placeholder; /* what stands for it inside; NULL: none */
+};
+
+enum secret_form {
+	SECRET_RAW,
+	SECRET_BASE64,     /* three alignments, without the bits a neighbour shares */
+	SECRET_BASE64_URL, /* where it differs */
+	SECRET_HEX,        /* either case */
+	SECRET_PERCENT,    /* every byte escaped */
+	SECRET_URL,        /* only what a URL needs escaped, where that differs from raw */
+	SECRET_JSON,       /* only what JSON needs escaped, where that differs */
+	SECRET_UNICODE,    /* every byte as \u00XX */
+	SECRET_FORMS
+};
+
+struct variant {
+	enum secret_form form;
+	const char *p;
+	size_t n;
+	bool caseless;
+};
+
+struct variants {
+	struct variant *v;
+	size_t n;
+	size_t longest;
+};
+
+/* All the texts to look for; allocated in the arena, which then holds secrets: wipe it. */
+int secret_variants(struct arena *a, const struct secret *s, struct variants *ret, struct err *e);
+
+/* The variants of several secrets. */
+struct needle {
+	size_t secret;
+	struct variant v;
+};
+
+struct needles {
+	struct needle *v;
+	size_t n;
+	size_t longest; /* of the variants */
+};
+
+int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct needles *ret,
+		struct err *e);
+/* Do the n->v.n bytes before `end` equal the variant? They lie in two pieces: `before`, then
+ * `data`, `end` counted from the start of data. */
+bool needle_at(const struct needle *n, struct egress_text before, const char *data, ptrdiff_t end);

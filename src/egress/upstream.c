@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/upstream.c - from a verdict to an open connection.
+ *
+ *     resolving -> connecting -> shaking hands -> open -> idle in the pool -> open ...
+ *
+ * Every address is asked about before it is dialled, and exactly that address is dialled. A name
+ * pinned by the operator is not resolved. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "egress/worker.h"
+
+#define OPEN_US (15 * 1000 * 1000)
+#define IDLE_US (30 * 1000 * 1000)
+
+static void leave_pool(struct upstream *u)
+{
+	if (!u->at)
+		return;
+	*u->at = u->next;
+	if (u->next)
+		u->next->at = u->at;
+	u->at = NULL;
+	u->k->n_idle--;
+}
+
+struct upstream *upstream_free(struct upstream *u)
+{
+	if (!u)
+		return NULL;
+	leave_pool(u);
+	(void)lookup_cancel(u->lookup);
+	link_done(u->k->loop, &u->link);
+	free(u);
+	return NULL;
+}
+
+static void fail(struct upstream *u, enum egress_reason reason, const char *what)
+{
+	u->state = UP_FAILED;
+	if (!u->failure.reason)
+		(void)verdict_deny(&u->failure, reason, NULL, "%s", what);
+}
+
+/* An idle connection that stirs is of no use any more; one with an owner is the owner's. */
+static void on_event(struct watch *w, uint32_t events)
+{
+	struct upstream *u = (struct upstream *)w;
+
+	(void)events;
+	if (u->owner)
+		session_run(u->owner);
+	else
+		(void)upstream_free(u);
+}
+
+static int dial(const struct addr *a, uint16_t port)
+{
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	bool six = a->family == 6;
+	CLEANUP(fd)
+	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+
+	memcpy(&a4.sin_addr, a->b, 4);
+	memcpy(&a6.sin6_addr, a->b, 16);
+	if (fd < 0)
+		return -errno;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	if (connect(fd, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
+		    six ? sizeof(a6) : sizeof(a4)) < 0 &&
+	    errno != EINPROGRESS)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+/* The next address that may be dialled; the last refusal is the answer if there is none. */
+static void dial_next(struct upstream *u)
+{
+	struct worker *k = u->k;
+
+	link_done(k->loop, &u->link);
+	while (u->next_addr < u->n_addrs) {
+		struct addr *a = &u->addrs[u->next_addr++];
+		int fd;
+
+		if (!u->pinned && !egress_address(a, k->own, k->n_own, &u->failure))
+			continue;
+		fd = dial(a, u->dial_port);
+		if (fd < 0)
+			continue;
+		u->failure.reason = EGRESS_OK;
+		u->at_addr = *a;
+		link_init(&u->link, fd, on_event);
+		u->state = UP_CONNECTING;
+		(void)loop_want(k->loop, &u->link.w, EPOLLOUT);
+		return;
+	}
+	fail(u, EGRESS_INTERNAL, "the host could not be reached");
+}
+
+static void on_lookup(void *arg, const struct addr *v, size_t n)
+{
+	struct upstream *u = arg;
+
+	u->lookup = NULL;
+	memcpy(u->addrs, v, n * sizeof(*v));
+	u->n_addrs = n;
+	if (n)
+		dial_next(u);
+	else
+		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
+	if (u->owner)
+		session_run(u->owner);
+}
+
+static void begin(struct upstream *u, const struct egress_verdict *v)
+{
+	if (v->pinned) {
+		u->addrs[0] = v->pin;
+		u->n_addrs = 1;
+	} else {
+		u->n_addrs = resolver_known(u->k->resolver, &u->host, u->addrs);
+	}
+	if (u->n_addrs) {
+		dial_next(u);
+		return;
+	}
+	u->lookup = resolver_ask(u->k->resolver, &u->host, on_lookup, u);
+	if (!u->lookup)
+		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
+}
+
+static struct upstream *from_pool(struct worker *k, const struct egress_verdict *v, bool tls)
+{
+	for (struct upstream *u = k->idle; u; u = u->next)
+		if (u->tls == tls && u->port == v->port && host_eq(&u->host, &v->host)) {
+			leave_pool(u);
+			u->reused = true;
+			return u;
+		}
+	return NULL;
+}
+
+struct upstream *upstream_get(struct session *s, const struct egress_verdict *v, bool tls,
+			      bool fresh)
+{
+	struct worker *k = s->k;
+	struct upstream *u = fresh ? NULL : from_pool(k, v, tls);
+
+	if (u) {
+		u->owner = s;
+		return u;
+	}
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->k = k;
+	u->owner = s;
+	u->host = v->host;
+	u->port = v->port;
+	u->dial_port = v->pinned ? v->pin_port : v->port;
+	u->pinned = v->pinned;
+	u->tls = tls;
+	u->deadline = loop_now(k->loop) + OPEN_US;
+	link_init(&u->link, -1, on_event);
+	u->failure.host = v->host;
+	u->failure.port = v->port;
+	begin(u, v);
+	return u;
+}
+
+static void connected(struct upstream *u)
+{
+	SSL *ssl;
+
+	if (!u->tls) {
+		u->state = UP_OPEN;
+		return;
+	}
+	ssl = roots_client(u->k->roots, u->host.name);
+	if (!ssl || link_tls(&u->link, ssl) < 0) {
+		fail(u, EGRESS_INTERNAL, "no memory for TLS");
+		return;
+	}
+	u->state = UP_SHAKING;
+}
+
+static void check_connect(struct upstream *u)
+{
+	socklen_t n = sizeof(int);
+	int code = 0;
+	struct sockaddr_storage peer;
+	socklen_t peer_len = sizeof(peer);
+
+	if (getsockopt(u->link.fd, SOL_SOCKET, SO_ERROR, &code, &n) < 0 || code) {
+		dial_next(u);
+		return;
+	}
+	if (getpeername(u->link.fd, (struct sockaddr *)&peer, &peer_len) == 0)
+		connected(u);
+	else if (errno != ENOTCONN)
+		dial_next(u);
+}
+
+static void shake(struct upstream *u)
+{
+	int r = link_handshake(&u->link);
+	long why;
+
+	if (r > 0) {
+		u->state = UP_OPEN;
+		return;
+	}
+	if (r == 0)
+		return;
+	why = SSL_get_verify_result(u->link.ssl);
+	if (why != X509_V_OK)
+		(void)verdict_deny(&u->failure, EGRESS_TLS_MISMATCH, NULL,
+				   "the certificate of %s cannot be trusted: %s", u->host.name,
+				   X509_verify_cert_error_string(why));
+	fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
+}
+
+void upstream_step(struct upstream *u)
+{
+	enum upstream_state was;
+
+	do {
+		was = u->state;
+		if (u->state == UP_CONNECTING)
+			check_connect(u);
+		if (u->state == UP_SHAKING)
+			shake(u);
+	} while (u->state != was && u->state != UP_OPEN && u->state != UP_FAILED);
+	if (u->state == UP_CONNECTING)
+		(void)loop_want(u->k->loop, &u->link.w, EPOLLOUT);
+	else if (u->state == UP_SHAKING)
+		(void)link_wait(u->k->loop, &u->link, true);
+}
+
+void upstream_release(struct upstream *u)
+{
+	struct worker *k = u->k;
+
+	if (u->link.eof || u->link.broken || u->link.in.len || u->link.out.len ||
+	    k->n_idle >= IDLE_MAX || link_wait(k->loop, &u->link, true) < 0) {
+		(void)upstream_free(u);
+		return;
+	}
+	u->owner = NULL;
+	u->deadline = loop_now(k->loop) + IDLE_US;
+	u->next = k->idle;
+	if (u->next)
+		u->next->at = &u->next;
+	u->at = &k->idle;
+	k->idle = u;
+	k->n_idle++;
+}
+
+void upstream_tick(struct worker *k, uint64_t now)
+{
+	for (struct upstream *u = k->idle, *next; u; u = next) {
+		next = u->next;
+		if (now >= u->deadline)
+			(void)upstream_free(u);
+	}
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/verdict.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/json.h"
+
+static const struct {
+	const char *name;
+	int status;
+} reasons[] = {
+	[EGRESS_OK] = { "ok", 200 },
+	[EGRESS_NOT_ALLOWED] = { "not-allowed", 403 },
+	[EGRESS_DENIED] = { "denied", 403 },
+	[EGRESS_PRIVATE_ADDRESS] = { "private-address", 403 },
+	[EGRESS_BAD_REQUEST] = { "bad-request", 400 },
+	[EGRESS_TLS_MISMATCH] = { "tls-mismatch", 421 },
+	[EGRESS_CREDENTIAL_MISUSE] = { "credential-misuse", 403 },
+	[EGRESS_LEAK] = { "leak", 403 },
+	[EGRESS_LIMIT] = { "limit", 429 },
+	[EGRESS_INTERNAL] = { "internal", 502 },
+};
+static_assert(sizeof(reasons) / sizeof(*reasons) == EGRESS_REASONS, "a row for every reason");
+
+const char *egress_reason_name(enum egress_reason r)
+{
+	return reasons[r].name;
+}
+
+int egress_reason_status(enum egress_reason r)
+{
+	return reasons[r].status;
+}
+
+/* What a client wrote may end in a terminal or a header. */
+static void make_printable(char *s)
+{
+	for (; *s; s++)
+		if (*s < 0x20 || *s > 0x7e)
+			*s = '?';
+}
+
+bool verdict_deny(struct egress_verdict *v, enum egress_reason r, const char *hint, const char *fmt,
+		  ...)
+{
+	va_list ap;
+
+	v->reason = r;
+	va_start(ap, fmt);
+	(void)vsnprintf(v->what, sizeof(v->what), fmt, ap);
+	va_end(ap);
+	(void)snprintf(v->hint, sizeof(v->hint), "%s", hint ? hint : "");
+	make_printable(v->what);
+	make_printable(v->hint);
+	return false;
+}
+
+void verdict_json(const struct egress_verdict *v, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out, false);
+	json_object(&j);
+	json_key(&j, "error");
+	json_object(&j);
+	json_kstr(&j, "reason", egress_reason_name(v->reason));
+	json_kstr(&j, "what", v->what);
+	json_kstr(&j, "hint", *v->hint ? v->hint : NULL);
+	json_kstr(&j, "host", v->host.len ? v->host.name : NULL);
+	json_ku64(&j, "port", v->port);
+	json_kstr(&j, "rule", v->rule);
+	if (v->retry_after)
+		json_ku64(&j, "retry_after", v->retry_after);
+	json_object_end(&j);
+	json_object_end(&j);
+	buf_putc(out, '\n');
+}

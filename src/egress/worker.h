@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker.h - what the parts of the worker share; nobody else includes this. */
+#pragma once
+
+#include "egress/allow.h"
+#include "egress/coding.h"
+#include "egress/cred.h"
+#include "egress/event.h"
+#include "egress/mint.h"
+#include "egress/plan.h"
+#include "egress/rate.h"
+#include "egress/resolve.h"
+#include "egress/roots.h"
+#include "egress/scan.h"
+#include "egress/scrub.h"
+#include "egress/synth.h"
+#include "model/door.h"
+#include "wire/http1.h"
+#include "wire/http1_request.h"
+#include "wire/link.h"
+#include "wire/loop.h"
+
+enum { OWN_MAX = 64, IDLE_MAX = 64 };
+
+struct worker;
+struct session;
+
+struct listener {
+	struct watch w; /* first */
+	struct worker *k;
+	enum door_kind kind;
+	uint16_t port;
+};
+
+struct worker {
+	struct loop *loop;
+	struct watch monitor; /* the control socket */
+	struct egress_plan *plan;
+	struct egress_rules *rules;
+	struct rate *rate;
+	struct scanner *scanner;   /* NULL: leaks are not looked for */
+	struct creds *creds;       /* NULL: there are none */
+	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
+	struct mint *mint;
+	struct roots *roots;
+	struct resolver *resolver;
+	struct synth *synth;
+	struct addr own[OWN_MAX]; /* of this machine */
+	size_t n_own;
+	bool six; /* the door has IPv6 */
+	struct listener listeners[DOOR_SOCKETS_MAX];
+	size_t n_listeners;
+	struct session *sessions;
+	struct upstream *idle;
+	size_t n_idle;
+};
+
+/* ---- report.c: evidence comes before forwarding ---- */
+
+/* false: the ring is full or its reader gone; nothing may be forwarded. */
+bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
+void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
+void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
+		 const struct addr *a, int status, uint64_t out, uint64_t in);
+void report_credential(struct worker *k, enum egress_event_kind kind,
+		       const struct egress_verdict *v, const char *name);
+void report_leak(struct worker *k, const char *kind, bool redacted);
+void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
+
+/* ---- upstream.c: the connection to the other side ---- */
+
+enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_SHAKING, UP_OPEN, UP_FAILED };
+
+struct upstream {
+	struct link link; /* first */
+	struct worker *k;
+	struct session *owner;       /* NULL: idle, in the pool */
+	struct upstream *next, **at; /* of the pool */
+	enum upstream_state state;
+	struct host host;
+	uint16_t port, dial_port;
+	bool tls;
+	bool pinned; /* its address was written down by the operator */
+	bool reused; /* may have been closed by the other side meanwhile */
+	struct lookup *lookup;
+	struct addr addrs[RESOLVE_MAX];
+	size_t n_addrs, next_addr;
+	struct addr at_addr; /* dialled */
+	uint64_t deadline;
+	struct egress_verdict failure; /* with UP_FAILED */
+};
+
+/* For a verdict that said yes. An idle one, or a new one on its way. NULL without memory. */
+struct upstream *upstream_get(struct session *s, const struct egress_verdict *v, bool tls,
+			      bool fresh);
+void upstream_step(struct upstream *u);    /* after an event: resolving to open, or failed */
+void upstream_release(struct upstream *u); /* back into the pool, in a state to be used again */
+struct upstream *upstream_free(struct upstream *u);
+void upstream_tick(struct worker *k, uint64_t now);
+
+/* ---- session.c: a connection of the guest ---- */
+
+enum session_state {
+	SESSION_FIRST,   /* the first byte tells what this is */
+	SESSION_SOCKS,   /* the greeting was answered */
+	SESSION_HELLO,   /* TLS: reading the ClientHello */
+	SESSION_TLS,     /* shaking hands with the guest */
+	SESSION_HEAD,    /* HTTP: reading a head */
+	SESSION_OPENING, /* a tunnel waits for its upstream */
+	SESSION_TUNNEL,
+	SESSION_EXCHANGE, /* a request on its way up, its answer on its way down */
+	SESSION_LINGER,   /* everything is said: flush, wait a little for the guest to leave */
+	SESSION_DEAD,
+};
+
+enum down_framing { DOWN_NONE, DOWN_LENGTH, DOWN_CHUNKED, DOWN_CLOSE };
+
+/* One request and its answer. */
+struct exchange {
+	struct egress_verdict v;
+	char method[HTTP1_METHOD_MAX + 1];
+	struct buf head; /* as sent upstream, for a second try */
+	struct http1_body up_body, down_body;
+	struct scan *scan_up, *scan_down;
+	struct decoder *decoder; /* of a coded request body: what is scanned is what it says */
+	struct scrub *scrub;
+	enum down_framing down;
+	enum http1_asked asked;
+	unsigned minor; /* of the guest */
+	bool up_chunked, up_done, has_body, expects;
+	bool sent;     /* the head went up */
+	bool answered; /* a head went down */
+	bool down_done, keep_guest, keep_upstream;
+	unsigned interim;
+	int status;
+	uint64_t bytes_out, bytes_in;
+};
+
+struct session {
+	struct link guest; /* first */
+	struct worker *k;
+	struct session *next, **at;
+	enum session_state state;
+	bool running; /* in session_run: an event from below is seen by its loop */
+	bool proxy;   /* came to the explicit proxy */
+	bool tunnelled, secure, half_closed, up_half_closed;
+	uint16_t port;
+	struct host tunnel; /* the name this connection was opened for; empty: none */
+	struct host sni;
+	struct egress_verdict refused; /* told once the guest has sent its first request */
+	uint64_t deadline;
+	struct upstream *up;
+	struct exchange x;
+};
+
+void session_open(struct listener *l, int fd);
+void session_run(struct session *s); /* goes on as far as it can */
+void session_tick(struct worker *k, uint64_t now);
+struct session *session_free(struct session *s);
+void session_patience(struct session *s, uint64_t us);
+
+/* Says no over HTTP and ends the connection. */
+void session_deny(struct session *s, const struct egress_verdict *v, struct http1_text method);
+/* An answer of the door itself that is no denial; the connection ends. */
+void session_answer(struct session *s, int status, const char *reason, const char *what);
+void session_linger(struct session *s);
+
+/* Bytes as they are, both ways, once its upstream is there. */
+void session_tunnel(struct session *s, const struct egress_verdict *v, const char *method);
+
+/* ---- exchange.c ---- */
+
+void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
+bool exchange_step(struct session *s); /* true: something moved */
+void exchange_done(struct session *s); /* frees what an exchange holds; also of a broken one */
+
+/* ---- names.c: the door's DNS ---- */
+
+void names_packet(struct listener *l);
+void names_stream(struct listener *l, int fd);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/credentials.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "model/brigyaml.h"
+#include "model/envrules.h"
+#include "model/rule.h"
+#include "model/spec_lists.h"
+
+/* --- the well-known ones --- */
+
+static const struct {
+	const char *name, *host, *header, *prefix;
+} known[] = {
+	{ "GITHUB_TOKEN", "api.github.com", "Authorization", "Bearer " },
+	{ "GH_TOKEN", "api.github.com", "Authorization", "Bearer " },
+	{ "GITLAB_TOKEN", "gitlab.com", "PRIVATE-TOKEN", "" },
+	{ "OPENAI_API_KEY", "api.openai.com", "Authorization", "Bearer " },
+	{ "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "" },
+	{ "NEARAI_API_KEY", "api.near.ai", "Authorization", "Bearer " },
+	{ "OPENROUTER_API_KEY", "openrouter.ai", "Authorization", "Bearer " },
+	{ "GROQ_API_KEY", "api.groq.com", "Authorization", "Bearer " },
+	{ "MISTRAL_API_KEY", "api.mistral.ai", "Authorization", "Bearer " },
+	{ "GEMINI_API_KEY", "generativelanguage.googleapis.com", "x-goog-api-key", "" },
+	{ "HF_TOKEN", "huggingface.co", "Authorization", "Bearer " },
+};
+
+static bool fill_known(struct arena *a, size_t i, struct credential_spec *ret)
+{
+	struct credential_spec c = { .name = known[i].name,
+				     .slot = SLOT_HEADER,
+				     .field = known[i].header,
+				     .prefix = known[i].prefix,
+				     .from = FROM_ENVIRONMENT };
+	struct err e;
+
+	if (list_add_string(a, &c.hosts, known[i].host, &e) < 0 ||
+	    list_add_string(a, &c.source, known[i].name, &e) < 0)
+		return false;
+	*ret = c;
+	return true;
+}
+
+bool credential_known(struct arena *a, const char *name, struct credential_spec *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (str_eq(known[i].name, name))
+			return fill_known(a, i, ret);
+	return false;
+}
+
+const struct credential_spec *credential_find(const struct credentiallist *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i].name, name))
+			return &l->v[i];
+	return NULL;
+}
+
+static int add(struct arena *a, struct credentiallist *l, const struct credential_spec *c,
+	       struct err *e)
+{
+	struct credential_spec *slot;
+
+	if (l->n == CREDENTIALS_MAX)
+		return err_set(e, ERR_CONFIG, E2BIG, "more than %d credentials", CREDENTIALS_MAX);
+	slot = ARENA_PUSH(a, l->v, l->n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = *c;
+	return 0;
+}
+
+int credentials_add_known(struct spec *s, struct err *e)
+{
+	struct credential_spec c;
+
+	if (s->origin[FIELD_CREDENTIALS] != ORIGIN_DEFAULT)
+		return 0;
+	(void)spec_list_begin(s, FIELD_CREDENTIALS, ORIGIN_DIALECT);
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (!fill_known(s->arena, i, &c))
+			return err_nomem(e);
+		else if (add(s->arena, &s->credentials, &c, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,
+			struct err *e)
+{
+	struct credentiallist l = { 0 };
+
+	if (!s->use_credentials.n) {
+		*ret = s->credentials;
+		return 0;
+	}
+	for (size_t i = 0; i < s->use_credentials.n; i++) {
+		const char *name = s->use_credentials.v[i];
+		const struct credential_spec *c = credential_find(&s->credentials, name);
+		struct credential_spec table;
+
+		if (credential_find(&l, name))
+			continue;
+		if (!c && credential_known(a, name, &table))
+			c = &table;
+		if (!c)
+			return err_set(e, ERR_CONFIG, ENOENT, "no credential '%.60s' is declared",
+				       name),
+			       err_hint(e,
+					"write it in a brig.yaml: credentials: {%.60s: {host: "
+					"HOST, from: {env: %.60s}}}",
+					name, name);
+		if (add(a, &l, c, e) < 0)
+			return -e->code;
+	}
+	*ret = l;
+	return 0;
+}
+
+/* --- reading --- */
+
+/* One text or a list of them. */
+static int read_texts(struct arena *a, const struct source *src, const struct node *n,
+		      struct strlist *ret, struct err *e)
+{
+	if (!n)
+		return 0;
+	if (n->kind == NODE_SCALAR)
+		return list_add_string(a, ret, n->text, e);
+	if (brigyaml_want(src, n, NODE_LIST, e) < 0)
+		return -e->code;
+	for (const struct node *c = n->first; c; c = c->next)
+		if (brigyaml_want(src, c, NODE_SCALAR, e) < 0 ||
+		    list_add_string(a, ret, c->text, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int read_hosts(struct spec *s, const struct source *src, const struct node *n,
+		      struct credential_spec *c, struct err *e)
+{
+	const struct node *host = brigyaml_member(n, "host");
+	const char *name;
+	uint16_t port;
+
+	if (read_texts(s->arena, src, host, &c->hosts, e) < 0)
+		return -e->code;
+	if (!c->hosts.n)
+		return node_error(src->name, n, e, "'host' is missing"),
+		       err_hint(e, "a credential is bound to the hosts it may be sent to");
+	for (size_t i = 0; i < c->hosts.n; i++)
+		if (rule_parse_host_port(s->arena, c->hosts.v[i], &name, &port, e) < 0)
+			return read_failed(src, host, e);
+	return 0;
+}
+
+static int read_methods(struct spec *s, const struct source *src, const struct node *n,
+			struct credential_spec *c, struct err *e)
+{
+	const struct node *methods = brigyaml_member(n, "methods"),
+			  *paths = brigyaml_member(n, "paths");
+
+	if (read_texts(s->arena, src, methods, &c->methods, e) < 0 ||
+	    read_texts(s->arena, src, paths, &c->paths, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < c->methods.n; i++)
+		if (!method_valid(c->methods.v[i]))
+			return node_error(src->name, methods, e, "'%.40s' is not a method",
+					  c->methods.v[i]);
+	for (size_t i = 0; i < c->paths.n; i++)
+		if (path_prefix_check(c->paths.v[i], e) < 0)
+			return read_failed(src, paths, e);
+	return 0;
+}
+
+static bool is_token(const char *s)
+{
+	return *s && strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$"
+			       "%&'*+-.^_`|~") == strlen(s);
+}
+
+/* Fields that frame or route the request; their value is not for anybody to inject. */
+static bool is_structural(const char *name)
+{
+	static const char *const names[] = { "host",       "content-length",   "transfer-encoding",
+					     "connection", "upgrade",          "te",
+					     "trailer",    "content-encoding", "expect",
+					     "cookie",     "keep-alive",       NULL };
+
+	for (size_t i = 0; names[i]; i++)
+		if (str_starts_nocase(name, names[i]) && strlen(name) == strlen(names[i]))
+			return true;
+	return str_starts_nocase(name, "proxy-");
+}
+
+static int read_slot(struct spec *s, const struct source *src, const struct node *n,
+		     struct credential_spec *c, struct err *e)
+{
+	static const char *const keys[] = { "header", "query", "cookie", "basic" };
+	const struct node *prefix = brigyaml_member(n, "prefix"), *at = NULL;
+
+	c->slot = SLOT_HEADER;
+	c->field = "Authorization";
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct node *m = brigyaml_member(n, keys[i]);
+
+		if (!m)
+			continue;
+		if (at)
+			return node_error(src->name, m, e,
+					  "one of header, query, cookie and basic, "
+					  "not two");
+		at = m;
+		c->slot = (enum credential_slot)i;
+		if (read_text(src, m, &c->field, e) < 0)
+			return -e->code;
+		if (c->slot == SLOT_BASIC ? str_has_control(c->field) || strchr(c->field, ':')
+					  : !is_token(c->field))
+			return node_error(src->name, m, e, "'%.60s' is not a name", c->field);
+		if (c->slot == SLOT_HEADER && is_structural(c->field))
+			return node_error(src->name, m, e,
+					  "nothing can be injected into the field '%.60s'",
+					  c->field);
+	}
+	if (prefix && c->slot != SLOT_HEADER)
+		return node_error(src->name, prefix, e, "a prefix belongs to a header");
+	/* "Bearer " is how Authorization is used; other fields hold the bare value. */
+	c->prefix = str_starts_nocase(c->field, "authorization") ? "Bearer " : "";
+	if (prefix && read_text(src, prefix, &c->prefix, e) < 0)
+		return -e->code;
+	if (str_has_control(c->prefix) || strlen(c->prefix) > 64)
+		return node_error(src->name, prefix, e, "not a prefix of a header value");
+	c->prefix = arena_strdup(s->arena, c->prefix);
+	c->field = arena_strdup(s->arena, c->field);
+	return c->prefix && c->field ? 0 : err_nomem(e);
+}
+
+static int read_source(struct spec *s, const struct source *src, const struct node *n,
+		       struct credential_spec *c, struct err *e)
+{
+	static const char *const keys[] = { "env", "file", "command", NULL };
+	const struct node *from = brigyaml_member(n, "from"), *m;
+	const char *path;
+
+	c->from = FROM_ENVIRONMENT;
+	if (!from)
+		return list_add_string(s->arena, &c->source, c->name, e);
+	if (brigyaml_want(src, from, NODE_MAP, e) < 0 ||
+	    read_only_keys(src, from, keys, "from", e) < 0)
+		return -e->code;
+	m = from->first;
+	if (!m || m->next || m->kind == NODE_NULL)
+		return node_error(src->name, from, e, "from: one of env, file and command");
+	c->from = str_eq(m->key, "env")    ? FROM_ENVIRONMENT
+		  : str_eq(m->key, "file") ? FROM_FILE
+					   : FROM_COMMAND;
+	if (c->from == FROM_COMMAND && brigyaml_want(src, m, NODE_LIST, e) < 0)
+		return err_hint(e, "a list of words, run without a shell: [pass, show, github]");
+	if (c->from == FROM_FILE)
+		return read_path(s, src, m, &path, e) < 0
+			       ? -e->code
+			       : list_add_string(s->arena, &c->source, path, e);
+	if (read_texts(s->arena, src, m, &c->source, e) < 0)
+		return -e->code;
+	if (!c->source.n || !*c->source.v[0] ||
+	    (c->from == FROM_ENVIRONMENT && !env_name_valid(c->source.v[0])))
+		return node_error(src->name, m, e, "%s: not something to read a value from",
+				  m->key);
+	return 0;
+}
+
+static int read_also(const struct source *src, const struct node *n, struct credential_spec *c,
+		     struct err *e)
+{
+	const struct node *also = brigyaml_member(n, "also");
+
+	if (!also)
+		return 0;
+	if (also->kind == NODE_SCALAR && str_eq(also->text, "path")) {
+		c->in_path = true;
+		return 0;
+	}
+	return node_error(src->name, also, e, "also: the only further place is 'path'");
+}
+
+static int read_one(struct spec *s, const struct source *src, const struct node *n,
+		    struct credential_spec *c, struct err *e)
+{
+	static const char *const keys[] = { "host",   "header", "prefix",  "query",
+					    "cookie", "basic",  "methods", "paths",
+					    "also",   "from",   NULL };
+
+	if (!env_name_valid(n->key))
+		return node_key_error(src->name, n, e, "'%.60s' is not the name of a variable",
+				      n->key);
+	if (brigyaml_want(src, n, NODE_MAP, e) < 0 ||
+	    read_only_keys(src, n, keys, "a credential", e) < 0)
+		return -e->code;
+	c->name = arena_strdup(s->arena, n->key);
+	if (!c->name)
+		return err_nomem(e);
+	if (read_hosts(s, src, n, c, e) < 0 || read_methods(s, src, n, c, e) < 0 ||
+	    read_slot(s, src, n, c, e) < 0 || read_also(src, n, c, e) < 0)
+		return -e->code;
+	return read_source(s, src, n, c, e);
+}
+
+int credentials_read(struct spec *s, const struct source *src, const struct node *map,
+		     struct err *e)
+{
+	struct credentiallist kept = s->credentials;
+	bool counts;
+
+	if (map->kind != NODE_NULL && brigyaml_want(src, map, NODE_MAP, e) < 0)
+		return -e->code;
+	counts = spec_list_begin(s, FIELD_CREDENTIALS, src->origin);
+	if (!counts)
+		s->credentials = (struct credentiallist){ 0 };
+	for (const struct node *n = map->first; n; n = n->next) {
+		struct credential_spec c = { 0 };
+
+		if (read_one(s, src, n, &c, e) < 0)
+			return -e->code;
+		if (credential_find(&s->credentials, c.name))
+			return node_key_error(src->name, n, e, "'%.60s' is written twice", c.name);
+		if (add(s->arena, &s->credentials, &c, e) < 0)
+			return read_failed(src, n, e);
+	}
+	if (!counts)
+		s->credentials = kept;
+	return read_where(s, src, FIELD_CREDENTIALS, map, e);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/credentials.h - credentials as they are written, and the well-known ones.
+ *
+ * Pure: what a credential is and where it may go. Values are fetched by egress/cred.c. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/dialect.h"
+#include "model/spec.h"
+
+#define CREDENTIALS_MAX 64
+
+/* The map `credentials` of brig.yaml. */
+int credentials_read(struct spec *s, const struct source *src, const struct node *map,
+		     struct err *e);
+
+/* Fills *ret from the table of well-known names (GITHUB_TOKEN at api.github.com ...), the value
+ * from the variable of that name. false: not in the table. */
+bool credential_known(struct arena *a, const char *name, struct credential_spec *ret);
+/* All of them, as the IronClaw dialect has it: those the caller's environment lacks are left out
+ * when they are fetched. */
+int credentials_add_known(struct spec *s, struct err *e);
+
+const struct credential_spec *credential_find(const struct credentiallist *l, const char *name);
+
+/* Puts together what this run is granted: with --credential only those named, declared or
+ * well-known; without it all that are declared. */
+int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,
+			struct err *e);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/door.h - what a backend and the egress worker must agree on: the addresses of the door and
+ * the sockets that are opened in it.
+ *
+ * All of it lies in networks that nobody routes: 198.18.0.0/15 is for benchmarks (RFC 2544), and
+ * the IPv6 prefix is a unique local one that says "brig". A name asked for by DNS gets the nth
+ * address of the first network and its twin in the second. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/spec.h"
+
+#define DOOR_SYNTH_FIRST 0xc6120001U /* 198.18.0.1 */
+#define DOOR_SYNTH_LAST 0xc613feffU  /* 198.19.254.255 */
+#define DOOR_ADDRESS 0xc613fffdU     /* 198.19.255.253, the door's own: resolver and proxy */
+#define DOOR_GUEST 0xc613fffeU       /* 198.19.255.254, the sandbox's end */
+#define DOOR_ADDRESS_TEXT "198.19.255.253"
+#define DOOR_ROOTS "/etc/brig/ca-bundle.crt" /* inside: host roots and the run's authority */
+#define DOOR_PROXY_PORT 3128                 /* unless egress.port says otherwise */
+
+/* fd62:7269:6700::/48; the last 32 bits are the IPv4 address, the 16 before tell what it is. */
+#define DOOR_PREFIX6                                                                               \
+	{                                                                                          \
+		0xfd, 0x62, 0x72, 0x69, 0x67                                                       \
+	}
+#define DOOR_PREFIX6_LEN 12 /* bytes before the IPv4 address */
+
+enum door_kind {
+	DOOR_STREAM,     /* TCP: somebody dialled an address and this port */
+	DOOR_PROXY,      /* TCP: the explicit proxy, HTTP or SOCKS5 */
+	DOOR_DNS_STREAM, /* TCP port 53 */
+	DOOR_DNS_PACKET, /* UDP port 53 */
+	DOOR_KINDS
+};
+
+enum { DOOR_PORTS_MAX = 16, DOOR_SOCKETS_MAX = DOOR_PORTS_MAX + 5 };
+
+struct door_socket {
+	enum door_kind kind;
+	uint16_t port;
+};
+
+/* Which sockets a run needs: 80, 443, what egress.allow names, the proxy and DNS. */
+struct door_want {
+	struct door_socket sockets[DOOR_SOCKETS_MAX];
+	size_t n;
+	uint16_t proxy_port;
+};
+
+int door_want(const struct egress_spec *s, struct door_want *ret, struct err *e);

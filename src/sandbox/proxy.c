@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/proxy.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "egress/monitor.h"
+#include "sandbox/recorder.h"
+
+#define BACKLOG 1024
+
+struct proxy {
+	struct egress *door;
+	struct recorder *recorder;
+	struct outcome *o;
+	note_fn *denied;
+	void *arg;
+};
+
+static int listen_on(uint16_t *port, struct err *e)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(*port),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	CLEANUP(fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t n = sizeof(a);
+	int on = 1;
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, BACKLOG) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&a, &n) < 0) {
+		(void)err_sys(e, "cannot listen on port %u of loopback", *port);
+		e->kind = ERR_UNAVAILABLE;
+		return err_hint(e, "choose another with --port, or 0 for any");
+	}
+	*port = ntohs(a.sin_port);
+	return TAKE_FD(fd);
+}
+
+static int hear(struct proxy *p, struct err *e)
+{
+	struct egress_event ev;
+
+	for (;;) {
+		enum egress_news news = egress_next(p->door, &ev);
+		char reason[EGRESS_REASON_SIZE];
+
+		if (news == EGRESS_QUIET)
+			return 0;
+		if (news == EGRESS_GONE)
+			return err_set(e, ERR_INTERNAL, ECHILD, "the door's process is gone");
+		if (ev.kind == EGRESS_EVENT_FAILED)
+			return err_set(e, ERR_UNAVAILABLE, ECHILD,
+				       "the door could not start: %.300s", ev.what);
+		egress_count(&ev, p->o);
+		if (ev.kind == EGRESS_EVENT_DENY) {
+			egress_reason_text(&ev, reason, sizeof(reason));
+			p->denied(p->arg, reason);
+		}
+		if (recorder_egress(p->recorder, &ev, e) < 0)
+			return -e->code;
+	}
+}
+
+static int serve(struct proxy *p, int signals, struct err *e)
+{
+	struct pollfd w[] = { { .fd = signals, .events = POLLIN },
+			      { .fd = egress_fd(p->door), .events = POLLIN } };
+
+	for (;;) {
+		if (poll(w, ARRAY_LEN(w), -1) < 0 && errno != EINTR)
+			return err_sys(e, "cannot wait");
+		if (w[1].revents && hear(p, e) < 0)
+			return -e->code;
+		if (w[0].revents)
+			return 0;
+	}
+}
+
+static int open_and_serve(struct proxy *p, const struct spec *s, int signals, proxy_ready_fn *ready,
+			  struct err *e)
+{
+	struct door_socket what = { .kind = DOOR_PROXY, .port = (uint16_t)s->egress.port };
+	CLEANUP(fd) int fd = listen_on(&what.port, e);
+	const char *authority;
+
+	if (fd < 0 || egress_start(s, &p->door, e) < 0)
+		return -e->code;
+	authority = egress_authority(p->door, e);
+	if (!authority || egress_attach(p->door, &what, &fd, 1, e) < 0 ||
+	    recorder_begin(p->recorder, p->o->id, "proxy", e) < 0 ||
+	    ready(p->arg, what.port, authority, e) < 0)
+		return -e->code;
+	p->o->started = true;
+	return serve(p, signals, e);
+}
+
+static void make_id(char id[33])
+{
+	unsigned char raw[16] = { 0 };
+
+	(void)!getrandom(raw, sizeof(raw), 0);
+	for (size_t i = 0; i < sizeof(raw); i++)
+		(void)snprintf(id + 2 * i, 3, "%02x", raw[i]);
+}
+
+int proxy_run(const struct spec *s, int signals, proxy_ready_fn *ready, note_fn *denied, void *arg,
+	      struct outcome *o, struct err *e)
+{
+	CLEANUP(recorder) struct recorder *recorder = NULL;
+	struct proxy p = { .o = o, .denied = denied, .arg = arg };
+	uint64_t from = clock_us();
+	struct err ignored;
+	int r;
+
+	make_id(o->id);
+	o->backend = "proxy";
+	if (recorder_new(s, &recorder, e) < 0)
+		return -e->code;
+	p.recorder = recorder;
+	r = open_and_serve(&p, s, signals, ready, e);
+	(void)egress_free(p.door);
+	o->duration_us = clock_us() - from;
+	o->kind = r == 0 ? OUTCOME_EXITED : OUTCOME_FAILED;
+	if (r < 0)
+		o->error = *e;
+	return recorder_end(recorder, o, r == 0 ? e : &ignored) < 0 && r == 0 ? -e->code : r;
+}

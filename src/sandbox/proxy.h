@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/proxy.h - the door alone, for programs that are not in a sandbox: an HTTP and SOCKS5
+ * proxy on loopback with the same worker, rules and record. It holds only who asks it. */
+#pragma once
+
+#include <stdint.h>
+
+#include "model/outcome.h"
+#include "model/spec.h"
+#include "sandbox/sandbox.h"
+
+/* Called once, when it listens: the port, and the authority that its clients must trust. */
+typedef int proxy_ready_fn(void *arg, uint16_t port, const char *authority, struct err *e);
+
+/* Serves until a signal can be read from `signals` (0), or the door is lost. *o counts; its denials
+ * are told to `denied` as they happen. */
+int proxy_run(const struct spec *s, int signals, proxy_ready_fn *ready, note_fn *denied, void *arg,
+	      struct outcome *o, struct err *e);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire/link.h - one end of a connection: a non-blocking stream, plain or TLS, with bounded room in
+ * front of it both ways.
+ *
+ * A link decides nothing and calls nobody: its owner fills, takes, adds and flushes until nothing
+ * moves, then says with link_wait what to wake up for. The buffers exist only while they hold
+ * something. */
+#pragma once
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire/loop.h"
+
+enum {
+	FLOW_READ = 16384,        /* taken from a socket at once */
+	FLOW_FULL = 65536,        /* no more is read, or should be added, beyond */
+	FLOW_MAX = 8 * FLOW_FULL, /* what adding can never exceed */
+};
+
+struct flow {
+	char *data;
+	size_t at, len, cap; /* data[at] is the first of len bytes */
+};
+
+struct link {
+	struct watch w; /* must stay first: the owner finds itself through it */
+	int fd;         /* owned; -1: closed */
+	SSL *ssl;       /* owned; NULL: plain */
+	struct flow in, out;
+	struct flow early; /* read before TLS began, and TLS's to read first */
+	bool handshaken, eof, broken;
+	bool read_wants_write, write_wants_read;
+};
+
+void link_init(struct link *l, int fd, watch_fn *ready);
+void link_done(struct loop *loop, struct link *l); /* closes, frees; may be called again */
+
+/* Everything below keeps to what is possible without waiting. */
+size_t link_fill(struct link *l);                       /* bytes that came; sets eof or broken */
+size_t link_flush(struct link *l);                      /* bytes that left */
+bool link_add(struct link *l, const void *p, size_t n); /* false: broken (no memory, too much) */
+void link_take(struct link *l, size_t n);               /* n bytes of `in` are used up */
+static inline const char *link_data(const struct link *l)
+{
+	return l->in.data ? l->in.data + l->in.at : "";
+}
+static inline bool link_full(const struct link *l)
+{
+	return l->out.len >= FLOW_FULL;
+}
+
+/* What was read so far becomes TLS's. The link owns ssl from here on, also on failure. */
+int link_tls(struct link *l, SSL *ssl);
+int link_handshake(struct link *l);   /* 1 done, 0 not yet, -EPROTO */
+void link_half_close(struct link *l); /* no more is sent: FIN, and close_notify before it */
+
+/* Waits for room or bytes; `reading`: the owner could take more. */
+int link_wait(struct loop *loop, struct link *l, bool reading);

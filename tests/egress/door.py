@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the door share: a private root, servers that note what they see, a configuration that pins names.
+
+Nothing here leaves the machine: every upstream is a server on loopback with a name under `.test`."""
+
+import contextlib
+import functools
+import http.server
+import json
+import os
+import pathlib
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from harness import brig, scratch  # noqa: E402
+
+ADDRESS, PROXY = "198.19.255.253", 3128  # of the door, inside
+
+
+def openssl(*args, input=None):
+    subprocess.run(["openssl", *map(str, args)], input=input, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@functools.cache
+def root():
+    """A root of our own; its folder."""
+    d = scratch() / "pki"
+    d.mkdir()
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", d / "ca.key",
+            "-out", d / "ca.pem", "-days", 30, "-subj", "/CN=a root for tests")
+    return d
+
+
+def leaf(*names, days=30):
+    """A certificate of that root: (certificate, key)."""
+    d, base = root(), names[0].replace("*", "_") + ("" if days > 0 else ".old")
+    (d / f"{base}.ext").write_text("subjectAltName=" + ",".join(f"DNS:{n}" for n in names))
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", d / f"{base}.key", "-out",
+            d / f"{base}.csr", "-subj", f"/CN={names[0]}")
+    openssl("x509", "-req", "-in", d / f"{base}.csr", "-CA", d / "ca.pem", "-CAkey", d / "ca.key", "-CAcreateserial", "-out",
+            d / f"{base}.pem", "-days", days, "-extfile", d / f"{base}.ext")
+    return d / f"{base}.pem", d / f"{base}.key"
+
+
+def context(*names, **more):
+    c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    c.load_cert_chain(*leaf(*names, **more))
+    return c
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """An ordinary server. The class attribute `seen` has the request lines and fields, `body` how much came."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def answer(self, body=b"hello\n", status=200, fields=()):
+        self.send_response(status)
+        for name, value in fields:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def chunk(self, data):
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def read_body(self):
+        n = 0
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            while size := int(self.rfile.readline(), 16):
+                n += len(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+        left = int(self.headers.get("Content-Length", 0))
+        while left:
+            data = self.rfile.read(min(left, 1 << 16))
+            left -= len(data)
+            n += len(data)
+        return n
+
+    def handle_one_request(self):
+        super().handle_one_request()
+
+    def do_GET(self):
+        self.server.seen.append((self.requestline, self.headers.items(), self.client_address))
+        getattr(self, "get_" + self.path.strip("/").split("/")[0].split("?")[0], self.answer)()
+
+    do_HEAD = do_GET
+
+    def do_POST(self):
+        n = self.read_body()
+        self.server.seen.append((self.requestline, self.headers.items(), self.client_address))
+        self.answer(b"%d\n" % n)
+
+    do_PUT = do_POST
+
+    def get_events(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for i in range(5):
+            self.chunk(b"data: %d %.6f\n\n" % (i, time.time()))
+            time.sleep(0.15)
+        self.chunk(b"")
+
+    def get_big(self):
+        size = int(self.path.rsplit("/", 1)[1])
+        self.send_response(200)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        block = b"x" * 65536
+        for _ in range(size // len(block)):
+            self.wfile.write(block)
+        self.wfile.write(block[:size % len(block)])
+
+    def get_moved(self):
+        self.answer(b"", 302, [("Location", "https://elsewhere.test/")])
+
+    def get_fields(self):
+        self.answer(fields=[("Alt-Svc", 'h3=":443"'), ("Connection", "X-Hop"), ("X-Hop", "1"), ("X-End", "1")])
+
+    def log_message(self, *_):
+        pass
+
+
+class Web(http.server.ThreadingHTTPServer):
+    """A server on loopback, over TLS for the names given, plain without names."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, *names, handler=Handler, tls=None):
+        super().__init__(("127.0.0.1", 0), handler)
+        self.seen, self.connections, self.names = [], 0, names
+        self.tls = tls or (context(*names) if names else None)
+        self.port = self.server_address[1]
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def get_request(self):
+        s, a = super().get_request()
+        self.connections += 1
+        return s, a
+
+    def finish_request(self, request, client_address):
+        if self.tls:
+            request.settimeout(20)
+            request = self.tls.wrap_socket(request, server_side=True)
+        with contextlib.suppress(OSError):
+            super().finish_request(request, client_address)
+
+    def handle_error(self, *_):
+        pass
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+
+class Raw:
+    """A server that answers every TLS connection by calling a function with the socket: for breaking rules."""
+
+    def __init__(self, name, answer, tls=True):
+        self.names, self.answer = (name,), answer
+        self.tls = context(name) if tls else None
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.seen = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                s, _ = self.socket.accept()
+                threading.Thread(target=self._one, args=(s,), daemon=True).start()
+
+    def _one(self, s):
+        with contextlib.suppress(OSError), s:
+            s.settimeout(20)
+            if self.tls:
+                s = self.tls.wrap_socket(s, server_side=True)
+            with s:
+                self.answer(self, s)
+
+    def head(self, s):
+        """Read one request head."""
+        data = b""
+        while b"\r\n\r\n" not in data:
+            more = s.recv(65536)
+            if not more:
+                break
+            data += more
+        self.seen.append(data)
+        return data
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def configure(*servers, allow=None, **egress):
+    """A configuration that pins each server's names, and allows them unless told otherwise; its path."""
+    pins = {n: f"127.0.0.1:{s.port}" for s in servers for n in s.names if "*" not in n}
+    pins.update(egress.pop("resolve", {}))
+    more = egress.pop("more", {})
+    egress = {"allow": list(pins) if allow is None else allow, "resolve": pins, "roots": [str(root() / "ca.pem")], **egress}
+    path = scratch() / "door.yaml"
+    path.write_text(json.dumps({"brig": 1, "network": "proxy", "egress": egress, **more}))
+    return path
+
+
+def behind(config, *argv, **more):
+    """Run a command behind the door; how it ended, with --json."""
+    return brig("run", "--json", "--config", config, "--", *argv, **more).json
+
+
+def python(config, code, **more):
+    """The same for a Python program without proxy variables; what it printed."""
+    free = "import os\nfor k in list(os.environ):\n    if k.lower().endswith('_proxy'): del os.environ[k]\n"
+    r = behind(config, "python3", "-c", free + code, **more)
+    assert r["exit_code"] == 0, r
+    return r
+
+
+def denials(result):
+    return [(d["target"], d["reason"].split(":")[0]) for d in result["denials"] if d["kind"] == "network"]

@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that people use, behind the door: what is allowed works without a setting, what is not says why."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from door import ADDRESS, PROXY, Handler, Web, behind, configure, denials, leaf, python  # noqa: E402
+from harness import brig, main, scratch, start_brig, test  # noqa: E402
+
+NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u",
+            "all_proxy")
+FETCH = "fetch(process.argv[1]).then(async r => console.log(r.status, await r.text())).catch(e => console.log(e.cause || e))"
+
+
+@test
+def curl_reaches_an_allowed_host_by_proxy_and_without():
+    with Web("api.test") as web:
+        config = configure(web)
+        assert behind(config, "curl", "-sS", "https://api.test/")["stdout"] == "hello\n"
+        assert behind(config, *NO_PROXY, "curl", "-sS", "https://api.test/")["stdout"] == "hello\n"
+        assert behind(config, "curl", "-sS", "-x", f"socks5h://{ADDRESS}:{PROXY}", "https://api.test/")["stdout"] == "hello\n"
+        assert len(web.seen) == 3
+
+
+@test
+def wget_openssl_and_node_need_no_setting():
+    with Web("api.test") as web:
+        config = configure(web)
+        assert behind(config, "wget", "-qO-", "https://api.test/")["stdout"] == "hello\n"
+        assert behind(config, *NO_PROXY, "wget", "-qO-", "https://api.test/")["stdout"] == "hello\n"
+        assert behind(config, *NO_PROXY, "node", "-e", FETCH, "https://api.test/")["stdout"] == "200 hello\n\n"
+        r = behind(config, "sh", "-c", "(printf 'GET / HTTP/1.1\\r\\nHost: api.test\\r\\nConnection: close\\r\\n\\r\\n'; sleep 1) | "
+                   "openssl s_client -quiet -verify_return_error -connect api.test:443 -servername api.test 2>/dev/null")
+        assert r["stdout"].startswith("HTTP/1.1 200 ") and r["stdout"].endswith("hello\n"), r
+        assert len(web.seen) == 4
+
+
+@test
+def python_sees_why_a_host_is_closed():
+    with Web("api.test") as web, Web("closed.test") as closed:
+        config = configure(web, closed, allow=["api.test"])
+        r = python(config, """
+import json, urllib.request, urllib.error
+print(urllib.request.urlopen("https://api.test/").read().decode(), end="")
+try:
+    urllib.request.urlopen("https://closed.test/")
+except urllib.error.HTTPError as e:
+    print(e.code, e.reason, e.headers["brig-reason"], json.load(e)["error"]["hint"])
+""")
+        assert r["stdout"] == "hello\n403 Host not in allowlist: closed.test not-allowed --allow closed.test\n", r
+        assert denials(r) == [("closed.test:443", "not-allowed")]
+        assert r["egress"]["allowed"] == 1 and r["egress"]["denied"] == 1
+        assert closed.connections == 0
+
+
+@test
+def curl_sees_why_a_host_is_closed():
+    r = behind(configure(allow=["api.test"]), *NO_PROXY, "curl", "-sS", "https://closed.test/")
+    assert json.loads(r["stdout"])["error"]["what"] == "Host not in allowlist: closed.test", r
+    r = behind(configure(allow=["api.test"]), "curl", "-sS", "https://closed.test/")
+    assert "403" in r["stderr"] and denials(r) == [("closed.test:443", "not-allowed")], r
+
+
+@test
+def the_flag_allow_opens_a_host_and_an_empty_list_none():
+    with Web("api.test") as web:
+        config = configure(web, allow=[])
+        assert denials(behind(config, "curl", "-sS", "https://api.test/")) == [("api.test:443", "not-allowed")]
+        r = brig("run", "--config", config, "--allow", "api.test", "--", "curl", "-sS", "https://api.test/")
+        assert r.text == "hello\n", r.errors
+    r = brig("run", "--json", "--allow", "api.test", "--", "cat", "/etc/resolv.conf")
+    assert r.json["isolation"]["network"] == "proxy" and "nameserver" in r.json["stdout"]
+    r = brig("run", "--network", "none", "--allow", "api.test", "--", "true")
+    assert r.status == 125 and "--network proxy" in r.errors, r.errors
+
+
+class GitHandler(Handler):
+    """git's own HTTP backend, as a CGI program."""
+
+    def cgi(self):
+        path, _, query = self.path.partition("?")
+        self.server.seen.append((self.requestline, self.headers.items(), self.client_address))
+        n = self.headers.get("Content-Length")
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            body = self.rfile.read(int(n or 0))
+        env = {"PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(scratch()), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path,
+               "REQUEST_METHOD": self.command, "QUERY_STRING": query, "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+               "REMOTE_USER": "me", "CONTENT_LENGTH": str(len(body)), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
+               "GIT_CONFIG_VALUE_0": "*", "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+               "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
+        out = subprocess.run(["git", "http-backend"], input=body, env=env, stdout=subprocess.PIPE, check=False).stdout
+        head, _, rest = out.partition(b"\r\n\r\n")
+        fields = [line.decode().split(": ", 1) for line in head.split(b"\r\n") if line]
+        status = next((int(v.split()[0]) for k, v in fields if k == "Status"), 200)
+        self.answer(rest, status, [(k, v) for k, v in fields if k != "Status"])
+
+    do_GET = do_POST = cgi
+
+
+@test
+def git_clones_fetches_and_pushes():
+    repo = scratch() / "one.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", repo], check=True)
+    subprocess.run(["git", "-C", repo, "config", "http.receivepack", "true"], check=True)
+    with Web("git.test", handler=GitHandler) as web:
+        config = configure(web)
+        r = behind(config, "sh", "-ec", """
+git config --global user.name me; git config --global user.email me@example.org
+cd /tmp; git clone -q https://git.test/one.git; cd one
+head -c 3000000 /dev/urandom > big; git add big; git commit -qm one; git push -q origin HEAD:main
+cd /tmp; git clone -q https://git.test/one.git two; cmp one/big two/big && echo same; cd two; git fetch -q && echo fetched""")
+        assert r["stdout"] == "same\nfetched\n", r
+        assert any("git-receive-pack" in line for line, _, _ in web.seen)
+
+
+@test
+def npm_installs_from_a_registry():
+    package = scratch() / "package"
+    package.mkdir()
+    (package / "package.json").write_text('{"name": "brig-sample", "version": "1.0.0"}')
+    subprocess.run(["tar", "-czf", scratch() / "p.tgz", "-C", scratch(), "package"], check=True)
+
+    class Registry(Handler):
+        def do_GET(self):
+            self.server.seen.append(self.path)
+            if self.path.endswith(".tgz"):
+                self.answer((scratch() / "p.tgz").read_bytes())
+            elif self.path == "/brig-sample":
+                dist = {"tarball": "https://npm.test/brig-sample/-/p.tgz"}
+                about = {"name": "brig-sample", "version": "1.0.0", "dist": dist}
+                self.answer(json.dumps({"name": "brig-sample", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": about}}).encode(),
+                            fields=[("Content-Type", "application/json")])
+            else:
+                self.answer(b"{}", 404)
+
+    with Web("npm.test", handler=Registry) as web:
+        r = behind(configure(web), "sh", "-c", "cd /tmp && npm install --no-audit --no-fund --registry https://npm.test "
+                   "brig-sample >&2 && cat node_modules/brig-sample/package.json", timeout=60)
+        assert "brig-sample" in r["stdout"], r
+
+
+@test
+def nginx_serves_large_files_and_many_requests_on_one_connection():
+    d = scratch() / "nginx"
+    (d / "www").mkdir(parents=True)
+    (d / "www/big").write_bytes(os.urandom(1 << 20) * 16)
+    cert, key = leaf("nginx.test")
+    with Web() as spare:
+        port = spare.port
+    (d / "conf").write_text(f"""daemon off; master_process off; pid {d}/pid; error_log {d}/error;
+events {{ worker_connections 64; }}
+http {{ access_log {d}/access; client_body_temp_path {d}/b; proxy_temp_path {d}/p; fastcgi_temp_path {d}/f; uwsgi_temp_path {d}/u; scgi_temp_path {d}/s;
+server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {cert}; ssl_certificate_key {key}; root {d}/www; }} }}""")
+    nginx = subprocess.Popen(["nginx", "-p", d, "-c", d / "conf"], stderr=subprocess.DEVNULL)
+    try:
+        config = configure(allow=["nginx.test"], resolve={"nginx.test": f"127.0.0.1:{port}"})
+        r = behind(config, "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do curl -sS --retry 5 --retry-all-errors -o /tmp/out https://nginx.test/big && break; sleep 0.2; done; "
+                   "sha256sum < /tmp/out; curl -sS -o /dev/null -o /dev/null -o /dev/null -w '%{http_code} %{num_connects}\\n' "
+                   "https://nginx.test/big https://nginx.test/big https://nginx.test/none")
+        want = subprocess.run(["sha256sum"], stdin=open(d / "www/big", "rb"), stdout=subprocess.PIPE, check=True).stdout.decode()
+        assert r["stdout"] == want + "200 1\n200 0\n404 0\n", r
+    finally:
+        nginx.kill()
+        nginx.wait()
+
+
+@test
+def the_authority_is_in_the_systems_own_bundle_beside_the_hosts_roots():
+    r = behind(configure(allow=[]), "sh", "-c", "cmp /etc/ssl/certs/ca-certificates.crt $SSL_CERT_FILE && "
+               "grep -c BEGIN $SSL_CERT_FILE; for v in $SSL_CERT_FILE $REQUESTS_CA_BUNDLE $CURL_CA_BUNDLE $GIT_SSL_CAINFO "
+               "$NODE_EXTRA_CA_CERTS $CARGO_HTTP_CAINFO $PIP_CERT $AWS_CA_BUNDLE $DENO_CERT; do test -s $v || echo none; done; "
+               "touch $SSL_CERT_FILE 2>/dev/null && echo writable")
+    host = pathlib.Path("/etc/ssl/certs/ca-certificates.crt").read_text().count("BEGIN")
+    assert r["stdout"] == f"{host + 1}\n", r
+
+
+@test
+def the_door_alone_is_a_proxy_for_those_who_ask():
+    with Web("api.test") as web:
+        p = start_brig("proxy", "--config", configure(web), "--port", "0", scratch() / "authority.pem")
+        try:
+            url = p.stdout.readline().decode().strip()
+            for proxy in (url, url.replace("http", "socks5h")):
+                curl = ["curl", "-sS", "-x", proxy, "--cacert", scratch() / "authority.pem"]
+                assert subprocess.run([*curl, "https://api.test/"], stdout=subprocess.PIPE, check=True).stdout == b"hello\n"
+                assert subprocess.run([*curl, "https://closed.test/"], stderr=subprocess.DEVNULL, check=False).returncode != 0
+            assert len(web.seen) == 2
+        finally:
+            p.terminate()
+            errors = p.communicate()[1].decode()
+        assert p.returncode == 0 and errors.count("Host not in allowlist: closed.test") == 2, errors
+        assert brig("audit", "list", "--json").text.count('"egress.allow"') == 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The ways through the door that somebody has to open on purpose: plain HTTP, other ports, pass-through, a service of the host."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from door import ADDRESS, PROXY, Raw, Web, behind, configure, denials, python, root  # noqa: E402
+from harness import main, test  # noqa: E402
+
+NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u", "all_proxy")
+
+
+@test
+def plain_http_to_other_machines_is_refused():
+    web = Web()
+    web.names = ("plain.test",)
+    with web:
+        far = {"far.test": "192.0.2.1"}
+        r = behind(configure(allow=["far.test:80"], resolve=far), "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "http://far.test/")
+        assert r["stdout"] == "403" and denials(r) == [("far.test:80", "not-allowed")], r
+        config = configure(web, allow=["plain.test:80"])  # pinned to loopback: not out of this machine
+        assert behind(config, "curl", "-sS", "http://plain.test/")["stdout"] == "hello\n"  # absolute form, at the proxy
+        assert behind(config, *NO_PROXY, "curl", "-sS", "http://plain.test/")["stdout"] == "hello\n"
+        r = behind(config, "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}", "http://other.test/")
+        assert r["stdout"] == "403" and [line for line, _, _ in web.seen] == ["GET / HTTP/1.1"] * 2, web.seen
+        code = f"""
+import socket
+def ask(text):
+    s = socket.create_connection(({ADDRESS!r}, {PROXY}), timeout=10); s.sendall(text); return s.recv(4096).split(b'\\r\\n')[0].decode()
+for line, host in (('GET /', 'plain.test'), ('GET http://plain.test/', 'other.test'), ('GET https://plain.test/', 'plain.test'), ('GET http://u@plain.test/', 'plain.test'),
+                   ('GET http://plain.test:8080/', 'plain.test:8080'), ('GET ftp://plain.test/', 'plain.test'), ('GET http://plain.test/', 'plain.test')):
+    print(ask(f'{{line}} HTTP/1.1\\r\\nHost: {{host}}\\r\\nConnection: close\\r\\n\\r\\n'.encode()).split()[1])
+"""
+        answers = python(config, code)["stdout"].split()
+        assert answers[-1] == "200" and all(a in ("400", "403") for a in answers[:-1]), answers
+        assert len(web.seen) == 3
+
+
+@test
+def a_port_is_part_of_a_rule():
+    with Web("api.test") as web:
+        config = configure(web, allow=["api.test:8443"])
+        assert behind(config, *NO_PROXY, "curl", "-sS", "https://api.test:8443/")["stdout"] == "hello\n"
+        assert behind(config, "curl", "-sS", "https://api.test:8443/")["stdout"] == "hello\n"
+        r = behind(config, *NO_PROXY, "curl", "-sS", "https://api.test/")
+        assert denials(r) == [("api.test:443", "not-allowed")], r
+        assert dict(web.seen[0][1])["Host"] == "api.test:8443"
+
+
+@test
+def rules_may_name_methods_and_paths_and_denial_is_stronger():
+    with Web("api.test") as web:
+        config = configure(web, allow=["GET api.test/v1/"], deny=["api.test/v1/secret"])
+        r = behind(config, "sh", "-c", "for u in /v1/a /v2/a /v1/secret /v1/../v2 /v1/%2e%2e/v2 '/v1/a?x=/../'; do "
+                   "curl -s --path-as-is -o /dev/null -w '%{http_code}\\n' https://api.test$u; done; "
+                   "curl -s -o /dev/null -w '%{http_code}\\n' -d x https://api.test/v1/a")
+        codes = r["stdout"].split()
+        assert codes[0] == codes[5] == "200" and all(c in ("400", "403") for c in codes[1:5] + codes[6:]), codes
+        assert [line.split()[1] for line, _, _ in web.seen] == ["/v1/a", "/v1/a?x=/../"], web.seen
+
+
+@test
+def a_name_passed_through_keeps_its_own_certificate():
+    with Web("pin.test") as web, Web("other.test") as other:
+        config = configure(web, other, passthrough=["pin.test"])
+        code = f"""
+import socket, ssl, time
+def issuer(host, sni=None):
+    s = socket.create_connection((host, 443), timeout=10)
+    c = ssl.create_default_context(cadata={(root() / 'ca.pem').read_text()!r})
+    try:
+        t = c.wrap_socket(s, server_hostname=sni or host)
+    except (ssl.SSLError, OSError) as e:
+        return type(e).__name__
+    t.sendall(f'GET / HTTP/1.1\\r\\nHost: {{host}}\\r\\nConnection: close\\r\\n\\r\\n'.encode())
+    who = dict(x[0] for x in t.getpeercert()['issuer'])['commonName']
+    data = b''
+    while d := t.recv(4096): data += d
+    return who + ' ' + data.split(b'\\r\\n')[0].decode()
+print(issuer('pin.test')); print(issuer('other.test')); print(issuer('pin.test', 'other.test'))
+"""
+        lines = python(config, code)["stdout"].splitlines()
+        assert lines[0] == "a root for tests HTTP/1.1 200 OK" and lines[1] == "SSLCertVerificationError", lines
+        assert "Error" in lines[2] and len(web.seen) == 1 and not other.seen, lines
+
+
+@test
+def one_service_of_the_host_can_be_opened_and_no_other():
+    def echo(self, s):
+        s.sendall(b"hi\n" + s.recv(100))
+
+    with Raw("x.test", echo, tls=False) as service, Raw("y.test", echo, tls=False) as closed:
+        config = configure(allow=[f"api.test:{closed.port}"], host_service=service.port)
+        code = f"""
+import socket
+def talk(port):
+    s = socket.create_connection(("host.brig.internal", port), timeout=10); s.sendall(b"raw bytes\\r\\n\\r\\n")
+    data = b""
+    while d := s.recv(100): data += d
+    return data
+print(talk({service.port})); print(talk({closed.port})[:12])
+"""
+        out = python(config, code)["stdout"].splitlines()
+        assert out[0] == r"b'hi\nraw bytes\r\n\r\n'" and out[1] == "b'HTTP/1.1 400'", out
+        assert not closed.seen
+
+
+@test
+def a_wildcard_covers_what_lies_below_and_not_the_apex():
+    with Web("a.api.test", "b.a.api.test", "api.test", "aapi.test") as web:
+        config = configure(web, allow=["*.api.test"])
+        r = behind(config, "sh", "-c", "for h in a.api.test b.a.api.test api.test aapi.test A.API.TEST. a.api.test.closed.test; do "
+                   "curl -s -o /dev/null -w '%{http_code}\\n' https://$h/; done")
+        assert r["stdout"].split()[:2] == ["200", "200"] and r["stdout"].split()[2:4] == ["000", "000"], r
+        assert r["stdout"].split()[5] == "000" and len(web.seen) >= 2, r
+
+
+if __name__ == "__main__":
+    sys.exit(main())

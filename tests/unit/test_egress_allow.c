@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "egress/allow.h"
+#include "egress/rate.h"
+
+static struct spec *s;
+static struct egress_rules *r;
+static struct egress_verdict v;
+static struct err e;
+
+static int fresh(void **state UNUSED)
+{
+	memset(&e, 0, sizeof(e));
+	s = spec_new(&e);
+	return s ? 0 : -1;
+}
+
+static int gone(void **state UNUSED)
+{
+	r = egress_rules_free(r);
+	s = spec_free(s);
+	return 0;
+}
+
+static void set(enum field_id id, const char *text)
+{
+	if (spec_set(s, id, text, ORIGIN_FLAG, &e) < 0)
+		fail_msg("%s", e.what);
+}
+
+static void allow(const char *text)
+{
+	set(FIELD_EGRESS_ALLOW, text);
+}
+
+static void compile(void)
+{
+	r = egress_rules_free(r);
+	if (egress_rules_new(&s->egress, &r, &e) < 0)
+		fail_msg("%s", e.what);
+}
+
+static struct egress_text t(const char *text)
+{
+	return egress_text(text, text ? strlen(text) : 0);
+}
+
+/* The same question through every transport must get the same answer about the name. */
+static bool tunnel(const char *host, uint16_t port)
+{
+	return egress_decide(
+		r,
+		&(struct egress_request){ .via = EGRESS_VIA_TUNNEL, .host = t(host), .port = port },
+		&v);
+}
+
+static bool tls(const char *connected, const char *sni, const char *host)
+{
+	return egress_decide(r,
+			     &(struct egress_request){ .via = EGRESS_VIA_TLS,
+						       .host = t(host),
+						       .tunnel = t(connected),
+						       .sni = t(sni),
+						       .port = 443 },
+			     &v);
+}
+
+static bool request_via(enum egress_via via, const char *method, const char *host, uint16_t port,
+			const char *target)
+{
+	return egress_decide(
+		r,
+		&(struct egress_request){ .via = via,
+					  .host = t(host),
+					  .sni = via == EGRESS_VIA_TLS ? t(host) : t(NULL),
+					  .port = port,
+					  .method = t(method),
+					  .target = t(target) },
+		&v);
+}
+
+static bool request(const char *method, const char *host, const char *target)
+{
+	return request_via(EGRESS_VIA_TLS, method, host, 443, target);
+}
+
+static void an_empty_list_denies_all(void **state UNUSED)
+{
+	compile();
+	assert_false(tunnel("example.org", 443));
+	assert_int_equal(v.reason, EGRESS_NOT_ALLOWED);
+	assert_string_equal(v.what, "Host not in allowlist: example.org");
+	assert_string_equal(v.hint, "--allow example.org");
+	assert_int_equal(egress_reason_status(v.reason), 403);
+}
+
+static void the_hint_is_the_line_that_would_allow_it(void **state UNUSED)
+{
+	static const char *const wanted[] = { "a.example", "b.example" };
+
+	for (size_t i = 0; i < 2; i++) {
+		compile();
+		assert_false(tunnel(wanted[i], i ? 8443 : 443));
+		assert_int_equal(strncmp(v.hint, "--allow ", 8), 0);
+		allow(v.hint + 8);
+		compile();
+		assert_true(tunnel(wanted[i], i ? 8443 : 443));
+	}
+}
+
+static void the_hint_for_a_request_would_allow_it_too(void **state UNUSED)
+{
+	char rule[sizeof(v.hint)];
+
+	allow("GET a.example/repos/");
+	compile();
+	assert_false(request("POST", "a.example", "/user/keys?x=y"));
+	assert_string_equal(v.what,
+			    "Host not in allowlist for this request: POST a.example/user/keys");
+	assert_string_equal(v.hint, "--allow 'POST a.example/user/keys'");
+	memcpy(rule, v.hint + 9, strlen(v.hint + 9) + 1);
+	rule[strlen(rule) - 1] = '\0';
+	allow(rule);
+	compile();
+	assert_true(request("POST", "a.example", "/user/keys?x=y"));
+}
+
+static void names_match_label_by_label(void **state UNUSED)
+{
+	allow("example.com");
+	allow("*.example.org");
+	compile();
+	assert_true(tunnel("example.com", 443));
+	assert_string_equal(v.rule, "example.com");
+	assert_true(tunnel("EXAMPLE.com.", 443));
+	assert_true(tunnel("a.b.example.org", 443));
+	assert_string_equal(v.rule, "*.example.org");
+	assert_false(tunnel("example.org", 443));
+	assert_false(tunnel("www.example.com", 443));
+	assert_false(tunnel("evilexample.com", 443));
+	assert_false(tunnel("example.com.evil.net", 443));
+	assert_false(tunnel("example.com@evil.net", 443));
+	assert_int_equal(v.reason, EGRESS_BAD_REQUEST);
+	assert_false(tunnel("127.0.0.1", 443));
+	assert_int_equal(v.reason, EGRESS_NOT_ALLOWED);
+	assert_false(tunnel("2130706433", 443));
+	assert_false(tunnel("[::1]", 443));
+}
+
+static void the_port_is_part_of_the_rule(void **state UNUSED)
+{
+	uint16_t ports[8];
+
+	allow("a.example");
+	allow("b.example:80,8443");
+	compile();
+	assert_true(tunnel("a.example", 443));
+	assert_false(tunnel("a.example", 80));
+	assert_false(tunnel("a.example", 22));
+	assert_string_equal(v.hint, "--allow a.example:22");
+	assert_false(tunnel("b.example", 443));
+	assert_true(tunnel("b.example", 8443));
+	assert_false(tunnel("b.example", 0));
+	assert_int_equal(egress_rules_ports(r, ports, 8), 3);
+	assert_int_equal(ports[0], 80);
+	assert_int_equal(ports[1], 443);
+	assert_int_equal(ports[2], 8443);
+}
+
+static void deny_beats_allow(void **state UNUSED)
+{
+	allow("*.example.org");
+	allow("a.example");
+	set(FIELD_EGRESS_DENY, "bad.example.org");
+	set(FIELD_EGRESS_DENY, "POST a.example/admin");
+	compile();
+	assert_true(tunnel("good.example.org", 443));
+	assert_false(tunnel("bad.example.org", 443));
+	assert_int_equal(v.reason, EGRESS_DENIED);
+	assert_string_equal(v.rule, "bad.example.org");
+	assert_false(tunnel("bad.example.org", 8443)); /* at any port */
+	assert_int_equal(v.reason, EGRESS_DENIED);
+	assert_true(tunnel("a.example", 443));
+	assert_true(request("GET", "a.example", "/admin"));
+	assert_false(request("POST", "a.example", "/admin/x"));
+	assert_int_equal(v.reason, EGRESS_DENIED);
+	assert_false(request("POST", "a.example", "/x/%2e%2e/admin"));
+	assert_int_equal(v.reason, EGRESS_BAD_REQUEST);
+}
+
+static void groups_hold_their_hosts(void **state UNUSED)
+{
+	allow("@pypi");
+	set(FIELD_EGRESS_GROUPS, "git");
+	compile();
+	assert_true(tunnel("pypi.org", 443));
+	assert_string_equal(v.rule, "@pypi");
+	assert_true(tunnel("x.pythonhosted.org", 443));
+	assert_true(tunnel("api.github.com", 443));
+	assert_string_equal(v.rule, "@git");
+	assert_false(tunnel("crates.io", 443));
+}
+
+static void methods_and_paths_are_part_of_the_rule(void **state UNUSED)
+{
+	allow("GET,HEAD a.example/v1/");
+	allow("b.example");
+	compile();
+	assert_true(tunnel("a.example", 443)); /* as far as can be told yet */
+	assert_true(request("GET", "a.example", "/v1/x?y"));
+	assert_true(request("HEAD", "a.example", "/v1/"));
+	assert_true(request("GET", "a.example", "/%76%31/x"));
+	assert_false(request("POST", "a.example", "/v1/x"));
+	assert_false(request("GET", "a.example", "/v2"));
+	assert_false(request("GET", "a.example", "/v1"));
+	assert_int_equal(v.reason, EGRESS_NOT_ALLOWED);
+	assert_false(request("GET", "a.example", "/v1/../v2"));
+	assert_int_equal(v.reason, EGRESS_BAD_REQUEST);
+	assert_false(request("GET", "a.example", "/v1/..%2fv2"));
+	assert_int_equal(v.reason, EGRESS_BAD_REQUEST);
+	/* where no rule looks at paths, odd ones are the server's own business */
+	assert_true(request("GET", "b.example", "/@scope%2fname"));
+	assert_true(request("GET", "b.example", "/a/../b"));
+	assert_false(request("GET", "b.example", "/a b"));
+	assert_false(request("GET", "b.example", "b"));
+	assert_false(request("get", "b.example", "/"));
+	assert_false(request("TRACE", "b.example", "/"));
+	assert_false(request("CONNECT", "b.example", "/"));
+	assert_true(request("OPTIONS", "b.example", "*"));
+	assert_false(request("GET", "b.example", "*"));
+	assert_int_equal(v.reason, EGRESS_BAD_REQUEST);
+}
+
+static void one_name_in_every_layer(void **state UNUSED)
+{
+	allow("a.example");
+	allow("b.example");
+	compile();
+	assert_true(tls("a.example", "a.example", "a.example"));
+	assert_true(tls("A.example.", "a.EXAMPLE", "a.example"));
+	assert_true(tls(NULL, "a.example", "a.example"));
+	assert_false(tls("a.example", "b.example", "a.example"));
+	assert_int_equal(v.reason, EGRESS_TLS_MISMATCH);
+	assert_false(tls("a.example", "a.example", "b.example"));
+	assert_int_equal(v.reason, EGRESS_TLS_MISMATCH);
+	assert_false(tls("b.example", "a.example", "a.example"));
+	assert_int_equal(v.reason, EGRESS_TLS_MISMATCH);
+	assert_false(tls("a.example", NULL, "a.example"));
+	assert_int_equal(v.reason, EGRESS_TLS_MISMATCH);
+	assert_int_equal(egress_reason_status(v.reason), 421);
+}
+
+static void plain_http_is_refused_unless_permitted(void **state UNUSED)
+{
+	allow("a.example");
+	allow("b.example:80");
+	compile();
+	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "a.example", 80, "/"));
+	assert_string_equal(v.what, "plain HTTP to a.example is refused");
+	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "b.example", 80, "/"));
+	assert_string_equal(v.what, "plain HTTP to b.example is refused");
+	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "c.example", 80, "/"));
+	assert_string_equal(v.what, "Host not in allowlist: c.example:80");
+	set(FIELD_EGRESS_HTTPS_ONLY, "false");
+	compile();
+	assert_false(request_via(EGRESS_VIA_HTTP, "GET", "a.example", 80, "/"));
+	assert_true(request_via(EGRESS_VIA_HTTP, "GET", "b.example", 80, "/"));
+	assert_false(egress_decide(r,
+				   &(struct egress_request){ .via = EGRESS_VIA_OTHER,
+							     .host = t("b.example"),
+							     .port = 80 },
+				   &v));
+}
+
+static void this_machine_is_closed_but_for_one_port(void **state UNUSED)
+{
+	allow("localhost");
+	allow("host.brig.internal:22");
+	set(FIELD_EGRESS_HOST_SERVICE, "5432");
+	compile();
+	assert_false(tunnel("localhost", 443));
+	assert_int_equal(v.reason, EGRESS_PRIVATE_ADDRESS);
+	assert_false(tunnel("a.localhost", 443));
+	assert_false(tunnel("printer.local", 443));
+	assert_false(tunnel("host.brig.internal", 22));
+	assert_int_equal(v.reason, EGRESS_PRIVATE_ADDRESS);
+	assert_true(tunnel("host.brig.internal", 5432));
+	assert_true(v.host_service && v.pinned && v.pin_port == 5432);
+	assert_int_equal(addr_class(&v.pin), ADDR_LOOPBACK);
+	assert_true(egress_decide(r,
+				  &(struct egress_request){ .via = EGRESS_VIA_OTHER,
+							    .host = t("host.brig.internal"),
+							    .port = 5432 },
+				  &v));
+}
+
+static void a_pin_opens_one_name_and_no_metadata(void **state UNUSED)
+{
+	allow("git.corp.example");
+	allow("web.corp.example:80");
+	set(FIELD_EGRESS_RESOLVE, "git.corp.example=10.0.0.5:8443");
+	set(FIELD_EGRESS_RESOLVE, "web.corp.example=127.0.0.1");
+	compile();
+	assert_true(tunnel("git.corp.example", 443));
+	assert_true(v.pinned && v.pin_port == 8443);
+	assert_int_equal(addr_class(&v.pin), ADDR_PRIVATE);
+	assert_false(tunnel("other.corp.example", 443));
+	/* loopback is exempt from https_only */
+	assert_true(request_via(EGRESS_VIA_HTTP, "GET", "web.corp.example", 80, "/"));
+	assert_int_equal(v.pin_port, 80);
+	set(FIELD_EGRESS_RESOLVE, "meta.example=169.254.169.254");
+	assert_true(egress_rules_new(&s->egress, &r, &e) < 0);
+	assert_non_null(strstr(e.what, "cloud metadata"));
+}
+
+static void answers_that_are_not_public_are_dropped(void **state UNUSED)
+{
+	static const char *const closed[] = { "127.0.0.1",      "10.0.0.1", "169.254.169.254",
+					      "::ffff:1.1.1.1", "fd00::1",  "198.18.0.1" };
+	struct addr own, a;
+
+	assert_int_equal(addr_parse("93.184.216.34", 13, &own), 0);
+	allow("a.example");
+	compile();
+	assert_true(tunnel("a.example", 443));
+	for (size_t i = 0; i < 6; i++) {
+		assert_int_equal(addr_parse(closed[i], strlen(closed[i]), &a), 0);
+		assert_false(egress_address(&a, &own, 1, &v));
+		assert_int_equal(v.reason, EGRESS_PRIVATE_ADDRESS);
+	}
+	assert_false(egress_address(&own, &own, 1, &v));
+	v.reason = EGRESS_OK;
+	assert_int_equal(addr_parse("1.1.1.1", 7, &a), 0);
+	assert_true(egress_address(&a, &own, 1, &v));
+}
+
+static void passthrough_excludes_rules_about_requests(void **state UNUSED)
+{
+	allow("*.example.org");
+	set(FIELD_EGRESS_PASSTHROUGH, "pinned.example.org");
+	compile();
+	assert_true(tls(NULL, "pinned.example.org", "pinned.example.org"));
+	assert_true(v.passthrough);
+	assert_true(tls(NULL, "a.example.org", "a.example.org"));
+	assert_false(v.passthrough);
+	allow("GET pinned.example.org/x");
+	assert_true(egress_rules_new(&s->egress, &r, &e) < 0);
+	assert_non_null(strstr(e.what, "about requests"));
+}
+
+static void wildcards_for_anybody_are_refused(void **state UNUSED)
+{
+	static const char *const wide[] = { "*.github.io", "*.co.uk", "*.nip.io" };
+
+	for (size_t i = 0; i < 3; i++) {
+		s = spec_free(s);
+		s = spec_new(&e);
+		allow(wide[i]);
+		assert_true(egress_rules_new(&s->egress, &r, &e) < 0);
+		assert_true(spec_check(s, &(struct place){ .cwd = "/srv/x" }, &e) < 0);
+		assert_non_null(strstr(e.what, "anybody"));
+	}
+	allow("me.github.io");
+}
+
+static void a_denial_is_told_in_json(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+
+	compile();
+	assert_false(tunnel("exa\"m\x01ple.org", 443));
+	verdict_json(&v, &b);
+	assert_non_null(strstr(buf_str(&b), "\"reason\":\"bad-request\""));
+	assert_null(strchr(buf_str(&b), 1));
+	buf_done(&b);
+	b = (struct buf)BUF_INIT(4096);
+	assert_false(tunnel("example.org", 8443));
+	verdict_json(&v, &b);
+	assert_string_equal(buf_str(&b),
+			    "{\"error\":{\"reason\":\"not-allowed\",\"what\":\"Host not in "
+			    "allowlist: example.org:8443\",\"hint\":\"--allow "
+			    "example.org:8443\",\"host\":\"example.org\",\"port\":8443,\"rule\":"
+			    "null}}\n");
+}
+
+/* --- limits --- */
+
+static struct host name(const char *text)
+{
+	struct host h;
+
+	assert_int_equal(host_parse(t(text), &h), HOST_OK);
+	return h;
+}
+
+static void requests_a_minute_are_counted_by_host_and_in_all(void **state UNUSED)
+{
+	struct rate_spec limits = { .domain = 3, .total = 5 };
+	CLEANUP(rate) struct rate *rate = NULL;
+	struct host a = name("a.example"), b = name("b.example");
+
+	assert_int_equal(rate_new(&limits, &rate, &e), 0);
+	for (int i = 0; i < 3; i++)
+		assert_true(rate_request(rate, &a, 1000, &v));
+	assert_false(rate_request(rate, &a, 1000, &v));
+	assert_int_equal(v.reason, EGRESS_LIMIT);
+	assert_int_equal(v.retry_after, 20);
+	assert_int_equal(egress_reason_status(v.reason), 429);
+	assert_true(rate_request(rate, &b, 1000, &v));
+	assert_true(rate_request(rate, &b, 1000, &v));
+	assert_false(rate_request(rate, &b, 1000, &v)); /* five in all */
+	assert_int_equal(v.retry_after, 12);
+	assert_true(rate_request(rate, &b, 13000, &v));
+	assert_false(rate_request(rate, &a, 20999, &v));
+	assert_false(rate_request(rate, &a, 500, &v)); /* a clock that goes back gives nothing */
+	assert_true(rate_request(rate, &a, 21000 + 12000, &v));
+}
+
+static void looking_often_loses_nothing(void **state UNUSED)
+{
+	struct rate_spec limits = { .domain = 7 };
+	CLEANUP(rate) struct rate *rate = NULL;
+	struct host a = name("a.example");
+	unsigned passed = 0;
+
+	assert_int_equal(rate_new(&limits, &rate, &e), 0);
+	for (uint64_t ms = 0; ms < 600000; ms += 7)
+		passed += rate_request(rate, &a, ms, &v);
+	assert_in_range(passed, 76, 77); /* 7 at once, then 7 a minute for ten */
+}
+
+static void names_connections_and_bytes_have_budgets(void **state UNUSED)
+{
+	struct rate_spec limits = {
+		.names = 2, .connections = 1, .bytes_out = 100, .bytes_in = 10
+	};
+	CLEANUP(rate) struct rate *rate = NULL;
+	struct host a = name("a.example"), b = name("b.example"), c = name("c.example");
+
+	assert_int_equal(rate_new(&limits, &rate, &e), 0);
+	assert_true(rate_name(rate, &a, &v) && rate_name(rate, &b, &v) && rate_name(rate, &a, &v));
+	assert_false(rate_name(rate, &c, &v));
+	assert_false(rate_request(rate, &c, 0, &v));
+	assert_true(rate_connect(rate, &v));
+	assert_false(rate_connect(rate, &v));
+	rate_disconnect(rate);
+	assert_true(rate_connect(rate, &v));
+	assert_true(rate_sent(rate, 60, &v));
+	assert_false(rate_sent(rate, 41, &v));
+	assert_true(rate_sent(rate, 40, &v));
+	assert_false(rate_sent(rate, 1, &v));
+	assert_false(rate_received(rate, UINT64_MAX, &v));
+	assert_true(rate_received(rate, 10, &v));
+	assert_int_equal(v.reason, EGRESS_LIMIT);
+}
+
+static void a_thousand_names_are_found_again(void **state UNUSED)
+{
+	struct rate_spec limits = { .names = 1000 };
+	CLEANUP(rate) struct rate *rate = NULL;
+	char text[32];
+
+	assert_int_equal(rate_new(&limits, &rate, &e), 0);
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < 1000; i++) {
+			struct host h;
+
+			(void)snprintf(text, sizeof(text), "n%d.example", i);
+			h = name(text);
+			assert_true(rate_name(rate, &h, &v));
+		}
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, gone)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_empty_list_denies_all),
+		TEST(the_hint_is_the_line_that_would_allow_it),
+		TEST(the_hint_for_a_request_would_allow_it_too),
+		TEST(names_match_label_by_label),
+		TEST(the_port_is_part_of_the_rule),
+		TEST(deny_beats_allow),
+		TEST(groups_hold_their_hosts),
+		TEST(methods_and_paths_are_part_of_the_rule),
+		TEST(one_name_in_every_layer),
+		TEST(plain_http_is_refused_unless_permitted),
+		TEST(this_machine_is_closed_but_for_one_port),
+		TEST(a_pin_opens_one_name_and_no_metadata),
+		TEST(answers_that_are_not_public_are_dropped),
+		TEST(passthrough_excludes_rules_about_requests),
+		TEST(wildcards_for_anybody_are_refused),
+		TEST(a_denial_is_told_in_json),
+		TEST(requests_a_minute_are_counted_by_host_and_in_all),
+		TEST(looking_often_loses_nothing),
+		TEST(names_connections_and_bytes_have_budgets),
+		TEST(a_thousand_names_are_found_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -42,8 +42,10 @@ struct egress_rules {
 static int add_rule(struct egress_rules *r, struct rulelist *l, const struct rule *rule,
 		    struct err *e)
 {
-	struct rule *slot = l->n < RULES_MAX ? ARENA_PUSH(r->arena, l->v, l->n) : NULL;
+	struct rule *slot = NULL;
 
+	if (l->n < RULES_MAX)
+		slot = ARENA_PUSH(r->arena, l->v, l->n);
 	if (!slot)
 		return err_set(e, ERR_CONFIG, E2BIG, "too many egress rules");
 	*slot = *rule;

@@ -25,20 +25,21 @@ static size_t pages(size_t n)
 	return (n / page + 1) * page;
 }
 
-static int value_new(size_t n, char **ret, struct err *e)
+static char *value_new(struct err *e)
 {
-	char *p = mmap(NULL, pages(n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t n = pages(SECRET_MAX + 1);
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
-		return err_nomem(e);
-	if (mlock(p, pages(n)) < 0) {
+		return (void)err_nomem(e), NULL;
+	if (mlock(p, n) < 0) {
 		(void)err_sys(e, "cannot lock memory for a credential");
-		(void)munmap(p, pages(n));
-		return err_hint(e, "raise the limit: ulimit -l");
+		(void)err_hint(e, "raise the limit: ulimit -l");
+		(void)munmap(p, n);
+		return NULL;
 	}
-	(void)madvise(p, pages(n), MADV_DONTDUMP);
-	*ret = p;
-	return 0;
+	(void)madvise(p, n, MADV_DONTDUMP);
+	return p;
 }
 
 void cred_value_free(char *value, size_t len)
@@ -51,12 +52,16 @@ void cred_value_free(char *value, size_t len)
 
 int cred_value_new(const char *p, size_t n, char **ret, struct err *e)
 {
+	char *copy;
+
 	if (n > SECRET_MAX)
 		return err_set(e, ERR_CONFIG, E2BIG, "the value is longer than %d bytes",
 			       SECRET_MAX);
-	if (value_new(SECRET_MAX + 1, ret, e) < 0)
+	copy = value_new(e);
+	if (!copy)
 		return -e->code;
-	memcpy(*ret, p, n);
+	memcpy(copy, p, n);
+	*ret = copy;
 	return 0;
 }
 
@@ -166,14 +171,14 @@ static int from_command(const struct strlist *words, char *const *envp, char *ou
 {
 	uint64_t deadline = clock_us() + COMMAND_US;
 	int ends[2], r, status;
-	pid_t pid;
+	pid_t pid = -1;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "no pipe");
 	r = spawn(words, envp, ends[1], &pid, e);
 	(void)close(ends[1]);
-	if (r < 0)
-		return (void)close(ends[0]), r;
+	if (r < 0 || pid <= 0)
+		return (void)close(ends[0]), -e->code;
 	r = read_all(ends[0], deadline, out, len, e);
 	(void)close(ends[0]);
 	status = reap(pid, r == 0, deadline);
@@ -201,13 +206,14 @@ static int fetch(const struct credential_spec *c, char *const *envp, char *out, 
 int cred_fetch(const struct credential_spec *c, char *const *envp, char **value, size_t *len,
 	       struct err *e)
 {
-	char *p = NULL;
 	size_t n = 0;
+	char *p;
 
 	if (!c->source.n)
 		return err_set(e, ERR_INTERNAL, EINVAL, "credential '%.60s' has no source",
 			       c->name);
-	if (value_new(SECRET_MAX + 1, &p, e) < 0)
+	p = value_new(e);
+	if (!p)
 		return -e->code;
 	if (fetch(c, envp, p, &n, e) < 0) {
 		cred_value_free(p, SECRET_MAX + 1);

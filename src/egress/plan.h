@@ -27,4 +27,4 @@ struct egress_plan *egress_plan_free(struct egress_plan *p); /* wipes the values
 DEFINE_CLEANUP(egress_plan, struct egress_plan *, egress_plan_free)
 
 int egress_plan_write(const struct egress_plan *p, struct buf *out, struct err *e);
-int egress_plan_read(const char *text, size_t n, struct egress_plan **ret, struct err *e);
+int egress_plan_read(const char *p, size_t n, struct egress_plan **ret, struct err *e);

@@ -168,7 +168,7 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 	CLEANUP(scan) struct scan *b = NULL;
 	const struct window *w = &s->body;
 
-	if (scan_alloc(s, &b, e) < 0)
+	if (scan_alloc(s, &b, e) < 0 || !b)
 		return -e->code;
 	b->direction = d;
 	b->part = SCAN_BODY;
@@ -369,10 +369,10 @@ static bool on_needle(void *context, const struct needle *n, ptrdiff_t end)
 /* --- redaction --- */
 
 /* Bytes number `at` and following of a token: every token is longer than the word. */
-static void put_mask(char *p, size_t n, int64_t at)
+static void put_mask(char *p, size_t n, size_t at)
 {
 	static const char word[] = "[REDACTED]";
-	int64_t len = sizeof(word) - 1;
+	size_t len = sizeof(word) - 1;
 
 	for (size_t i = 0; i < n; i++, at++)
 		p[i] = at < len ? word[at] : '*';
@@ -391,11 +391,12 @@ static void apply_mask(struct scan *b, const struct mask *m)
 	if (from < b->base && from < to) {
 		int64_t stop = to < b->base ? to : b->base;
 
-		put_mask(win + b->win_n - (b->base - from), (size_t)(stop - from), from - m->from);
+		put_mask(win + b->win_n - (b->base - from), (size_t)(stop - from),
+			 (size_t)(from - m->from));
 		from = stop;
 	}
 	if (from < to)
-		put_mask(b->data + (from - b->base), (size_t)(to - from), from - m->from);
+		put_mask(b->data + (from - b->base), (size_t)(to - from), (size_t)(from - m->from));
 	if (to == end)
 		b->masking = m->shape;
 }

@@ -129,14 +129,14 @@ static void json_all(struct buf *out, char c)
 }
 
 static const struct {
-	enum secret_form form;
 	escape_fn *escape;
+	enum secret_form form;
 	bool caseless;
 } escapes[] = {
-	{ SECRET_HEX, hex_all, true },       { SECRET_PERCENT, percent_all, true },
-	{ SECRET_URL, percent_some, false }, { SECRET_URL, percent_form, false },
-	{ SECRET_JSON, json_some, false },   { SECRET_JSON, json_slash, false },
-	{ SECRET_UNICODE, json_all, true },
+	{ hex_all, SECRET_HEX, true },       { percent_all, SECRET_PERCENT, true },
+	{ percent_some, SECRET_URL, false }, { percent_form, SECRET_URL, false },
+	{ json_some, SECRET_JSON, false },   { json_slash, SECRET_JSON, false },
+	{ json_all, SECRET_UNICODE, true },
 };
 
 static int add_escaped(struct arena *a, const struct secret *s, struct variants *l, struct err *e)

@@ -235,7 +235,7 @@ static int rule_text(const struct source *src, const struct node *n, struct buf 
 {
 	const struct node *methods = brigyaml_member(n, "methods"),
 			  *ports = brigyaml_member(n, "ports");
-	const char *host;
+	const char *host = "";
 
 	if (brigyaml_text(src, n, "host", &host, e) < 0)
 		return -e->code;

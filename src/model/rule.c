@@ -218,7 +218,7 @@ int list_add_rule(struct arena *a, struct strlist *l, const char *text, struct e
 int rule_parse_host_port(struct arena *a, const char *text, const char **host, uint16_t *port,
 			 struct err *e)
 {
-	struct rule r;
+	struct rule r = { 0 };
 
 	if (strpbrk(text, " @*/,"))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not HOST[:PORT]", text),
@@ -264,7 +264,7 @@ int list_merge_pin(struct arena *a, struct envlist *l, const char *text, enum or
 {
 	size_t n = strcspn(text, "=");
 	uint8_t addr[16];
-	const char *host;
+	const char *host = "";
 	uint16_t port;
 	int family;
 

@@ -42,21 +42,22 @@ struct walk {
 	void *arg;
 };
 
-/* The keys of the table that begin as that of `first` does, for `from` bytes: all for 0. */
-static void walk_fields(const struct spec *s, size_t first, size_t from, const struct walk *w)
+/* The keys of the table from `first` on that begin with the first `from` bytes of `group`. */
+static void walk_fields(const struct spec *s, size_t first, const char *group, size_t from,
+			const struct walk *w)
 {
 	for (size_t i = first; i < FIELD_COUNT; i++) {
 		const char *key = fields[i].key;
 		size_t n;
 
-		if (!key || strncmp(key, fields[first].key, from) != 0)
+		if (!key || strncmp(key, group, from) != 0)
 			continue;
 		n = group_len(key, from);
 		if (!n) {
 			w->field(w->arg, s, (enum field_id)i, key + from);
 		} else if (first_of_group(i, n)) {
 			w->open(w->arg, key + from, n - from);
-			walk_fields(s, i, n + 1, w);
+			walk_fields(s, i, key, n + 1, w);
 			w->close(w->arg);
 		}
 	}
@@ -109,7 +110,7 @@ void config_show_json(const struct spec *s, bool origin, struct json *j)
 
 	json_object(j);
 	json_kstr(j, "dialect", dialect_name((enum dialect)s->dialect_used));
-	walk_fields(s, 0, 0, &w);
+	walk_fields(s, 0, "", 0, &w);
 	if (origin)
 		json_origins(j, s);
 	json_object_end(j);
@@ -220,5 +221,5 @@ void config_show(const struct spec *s, bool origin, struct buf *out)
 		buf_printf(out, "  # read from the dialect '%s'",
 			   dialect_name((enum dialect)s->dialect_used));
 	buf_putc(out, '\n');
-	walk_fields(s, 0, 0, &w);
+	walk_fields(s, 0, "", 0, &w);
 }

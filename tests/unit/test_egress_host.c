@@ -67,7 +67,7 @@ static void what_is_no_name_is_refused(void **state UNUSED)
 	assert_int_equal(host_parse(egress_text("a.exa\0mple", 10), &h), HOST_BAD_BYTE);
 	assert_int_equal(host_parse(egress_text(NULL, 0), &h), HOST_EMPTY);
 	memset(label, 'a', 64);
-	strcpy(label + 64, ".org");
+	memcpy(label + 64, ".org", 5);
 	assert_int_equal(parse(label, &h), HOST_BAD_LABEL);
 	assert_int_equal(parse(label + 1, &h), HOST_OK);
 	memset(longer, 'a', sizeof(longer));

@@ -220,6 +220,11 @@ static void samples_from_manuals_are_only_told(void **state UNUSED)
 
 /* --- the known secret in every form --- */
 
+static const char unicode[] =
+	"\\u0073\\u0033\\u0063\\u0072\\u0033\\u0074\\u002B\\u0056\\u0061\\u006C\\u0075"
+	"\\u0065\\u002F\\u0077\\u0069\\u0074\\u0068\\u0022\\u006F\\u0064\\u0064\\u007E"
+	"\\u0062\\u0079\\u0074\\u0065\\u0073";
+
 static const char *const forms[] = {
 	VALUE,
 	"x" VALUE "y",
@@ -233,11 +238,7 @@ static const char *const forms[] = {
 	"s3cr3t%2BValue%2Fwith%22odd~bytes",
 	"{\"k\":\"s3cr3t+Value/with\\\"odd~bytes\"}",
 	"{\"k\":\"s3cr3t+Value\\/with\\\"odd~bytes\"}",
-	"\\u0073\\u0033\\u0063\\u0072\\u0033\\u0074\\u002B\\u0056\\u0061\\u006C\\u0075\\u0065\\u002"
-	"F"
-	"\\u0077\\u0069\\u0074\\u0068\\u0022\\u006F\\u0064\\u0064\\u007E\\u0062\\u0079\\u0074\\u006"
-	"5"
-	"\\u0073",
+	unicode,
 };
 
 #define FORMS (sizeof(forms) / sizeof(*forms))

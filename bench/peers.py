@@ -284,6 +284,17 @@ class Docker:
             *command,
         ]
 
+    def run_same(self, who, ws, *command):
+        """docker run with the settings that brig's docker backend has under --policy readonly."""
+        flags = [
+            "--init", "-i", "--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges",
+            "--tmpfs=/tmp:rw,noexec,nosuid,size=64m", "--tmpfs=/home/brig:rw,exec,nosuid,size=1g", "--memory=2g", "--memory-swap=2g",
+            "--pids-limit=257", "--cpu-shares=1024", "--ulimit=core=1", "--ulimit=nofile=4096", f"--user={who.uid}:{who.gid}",
+            "--log-driver=none", f"--volume={ws}:/workspace:ro", "--workdir=/workspace", "--hostname=brig",
+        ]
+        plain = self.run()
+        return [*plain[:-3], *flags, IMAGE, *command]
+
     def start(self):
         """True when the engine answers and has the image; otherwise a note says what is missing."""
         missing = [

@@ -11,6 +11,7 @@ import time
 import leaks
 import peers
 import readers
+import remote
 from harness import Candidate, Row, make_files, timed_row
 
 ROOMY = ("--memory", "8g", "--pids", "1000", "--timeout", "600s")
@@ -91,6 +92,51 @@ def _slow_peers(bench, who, docker, codex):
     for name, f in figures.items():
         peer = figures.get("brig run")
         bench.add_timed(name, f, None if f is peer else peer, "brig run")
+
+
+def bwrap(bench):
+    """The bwrap backend beside bubblewrap alone with the same mounts: what limits, filter and report cost."""
+    for who in bench.people:
+        bench.head(f"start of `true` on the bwrap backend, as {_title(who)}")
+        figures = bench.measure(
+            who,
+            [_brig(bench, "brig run --backend bwrap", "--backend", "bwrap", "--", "true"), _same(bench, who)],
+            bench.count(300, 40),
+            warmup=5,
+        )
+        same = figures.get("bwrap, same mounts")
+        for name, f in figures.items():
+            bench.add_timed(name, f, None if f is same else same, "bwrap, same mounts", *(() if f is same else (1.2,)))
+
+
+def docker(bench):
+    """The docker backend against the docker command, for the same container on the same engine."""
+    engine, who = peers.Docker(bench), bench.person
+    if not bench.brig or not engine.start():
+        return
+    ws = who.folder("container")
+    ours = ["/usr/bin/env", f"DOCKER_HOST=unix://{engine.socket}", bench.brig, "run", "--backend", "docker", "--image", peers.IMAGE,
+            "--workdir", str(ws)]
+    bench.head(f"a container that runs `true`, as {_title(who)}")
+    figures = bench.measure(
+        who,
+        [
+            Candidate("docker run", engine.run_same(who, ws, "true")),
+            Candidate("brig run --backend docker", [*ours, "--policy", "readonly", "--", "true"]),
+            Candidate("the same, protected names too", [*ours, "--", "true"]),
+        ],
+        bench.count(40, 10),
+        warmup=2,
+    )
+    engine.stop()
+    peer = figures.get("docker run")
+    for name, f in figures.items():
+        if f is peer:
+            bench.add_timed(name, f)
+        elif name.startswith("brig"):
+            bench.add_timed(name, f, peer, "docker run", 0.8)
+        else:
+            bench.add_timed(name, f, peer, "docker run")
 
 
 def size(bench):
@@ -515,7 +561,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, size, config, telemetry, steady, throughput, memory, output, record, scan)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, remote.ssh)}
 GROUPS["queries"] = readers.queries
 
 

@@ -69,6 +69,11 @@ BRIG_API int brig_manager_set(brig_manager *m, const char *key, const char *valu
 /* Can sandboxes be made here? Tries one, with the layout of a real run. */
 BRIG_API int brig_manager_ready(brig_manager *m, struct brig_error *e);
 
+/* Is one backend ("native", "bwrap", "docker"...) ready, told within the time limit (0: 2.5 s)?
+ * Returns 0 or a negative errno; detail says what it is or why not, one line. */
+BRIG_API int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_ms,
+				 char *detail, size_t n);
+
 /* --- request --- */
 
 BRIG_API brig_request *brig_request_new(brig_manager *m); /* starts with the manager's settings */
@@ -78,6 +83,23 @@ BRIG_API int brig_request_set(brig_request *q, const char *key, const char *valu
 BRIG_API int brig_request_argv(brig_request *q, const char *const *argv, struct brig_error *e);
 BRIG_API int brig_request_shell(brig_request *q, const char *line,
 				struct brig_error *e); /* sh -c */
+/* Python code, in place of an argument vector: it appears inside as a read-only file, and what it
+ * reads is the request's input. Copied; at most 8 MiB. The second form reads a file of the host's;
+ * under RLM Code one in the working folder is run where it stands. */
+BRIG_API int brig_request_python(brig_request *q, const void *code, size_t n, struct brig_error *e);
+BRIG_API int brig_request_python_file(brig_request *q, const char *path, struct brig_error *e);
+BRIG_API int brig_request_arg(brig_request *q, const char *arg,
+			      struct brig_error *e); /* one more of its sys.argv */
+
+/* A script: the interpreter (NULL: /bin/sh) reads the body as its input. A parameter becomes a
+ * variable, its name in upper case. */
+BRIG_API int brig_request_script(brig_request *q, const char *interpreter, const void *body,
+				 size_t n, struct brig_error *e);
+BRIG_API int brig_request_script_file(brig_request *q, const char *interpreter, const char *path,
+				      struct brig_error *e);
+BRIG_API int brig_request_param(brig_request *q, const char *name, const char *value,
+				struct brig_error *e);
+
 BRIG_API int brig_request_workdir(brig_request *q, const char *path, struct brig_error *e);
 BRIG_API int brig_request_env(brig_request *q, const char *name, const char *value,
 			      struct brig_error *e);
@@ -135,6 +157,9 @@ BRIG_API const char *brig_result_stdout(const brig_result *r, size_t *n); /* n m
 BRIG_API const char *brig_result_stderr(const brig_result *r, size_t *n);
 BRIG_API const char *brig_result_output(const brig_result *r,
 					size_t *n); /* both, as they arrived */
+/* Status and both streams as one text for a model ("Exit code: 1", "STDOUT:", "STDERR:"), cut at
+ * max characters with "[truncated]"; 0: not cut. free() it. */
+BRIG_API char *brig_result_text(const brig_result *r, size_t max);
 BRIG_API int brig_result_truncated(const brig_result *r);
 BRIG_API uint64_t brig_result_duration_us(const brig_result *r);
 BRIG_API const char *brig_result_id(const brig_result *r);

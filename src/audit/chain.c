@@ -158,7 +158,7 @@ static int next_segment(struct chain *c, struct err *e)
 static int find_end(struct chain *c, struct err *e)
 {
 	struct head *h = &c->state.head;
-	struct stat st;
+	struct stat st = { 0 };
 	int r = use_segment(c, h->segment, h->offset ? 0 : O_CREAT, e);
 
 	if (r < 0 && r != -ENOENT)
@@ -166,6 +166,7 @@ static int find_end(struct chain *c, struct err *e)
 	if (r == 0 && fstat(c->segment_fd, &st) < 0)
 		return cannot(c, errno, "read", e);
 	if (r == -ENOENT || (uint64_t)st.st_size < h->offset) {
+		err_clear(e);
 		c->mending.lost = "the log is shorter than its head says";
 		return next_segment(c, e);
 	}

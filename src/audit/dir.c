@@ -47,6 +47,7 @@ static int open_named(const char *path, bool make, struct err *e)
 int audit_dir_open(const char *dir, bool make, char *path, size_t n, struct err *e)
 {
 	char own[PATH_MAX - 8];
+	int fd;
 
 	if (dir && snprintf(path, n, "%s", dir) >= (int)n)
 		return err_set(e, ERR_CONFIG, ENAMETOOLONG, "audit.dir is too long");
@@ -54,6 +55,9 @@ int audit_dir_open(const char *dir, bool make, char *path, size_t n, struct err 
 		return open_named(path, make, e);
 	if (make)
 		return state_open("audit", path, n, e);
+	fd = state_find("audit", path, n);
+	if (fd >= 0)
+		return fd;
 	if (state_path(own, sizeof(own)) < 0 || snprintf(path, n, "%s/audit", own) >= (int)n)
 		return err_set(e, ERR_UNAVAILABLE, ENOENT, "there is no folder for brig's state");
 	return open_named(path, false, e);

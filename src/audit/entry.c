@@ -276,59 +276,75 @@ static unsigned hex4(const char *p)
 	return v;
 }
 
-static void put_utf8(struct buf *b, uint32_t c)
+static size_t put_utf8(char out[4], uint32_t c)
 {
-	if (c < 0x80) {
-		buf_putc(b, (char)c);
-	} else if (c < 0x800) {
-		buf_putc(b, (char)(0xc0 | c >> 6));
-		buf_putc(b, (char)(0x80 | (c & 0x3f)));
-	} else if (c < 0x10000) {
-		buf_putc(b, (char)(0xe0 | c >> 12));
-		buf_putc(b, (char)(0x80 | (c >> 6 & 0x3f)));
-		buf_putc(b, (char)(0x80 | (c & 0x3f)));
-	} else {
-		buf_putc(b, (char)(0xf0 | c >> 18));
-		buf_putc(b, (char)(0x80 | (c >> 12 & 0x3f)));
-		buf_putc(b, (char)(0x80 | (c >> 6 & 0x3f)));
-		buf_putc(b, (char)(0x80 | (c & 0x3f)));
-	}
+	static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+	for (size_t i = n - 1; i > 0; i--, c >>= 6)
+		out[i] = (char)(0x80 | (c & 0x3f));
+	out[0] = (char)(lead[n] | c);
+	return n;
 }
 
-/* \uXXXX at p (behind the u), which may be the first half of two; returns what was used. */
-static size_t decode_unicode(const char *p, const char *end, struct buf *b)
+/* \uXXXX at *p (behind the u), which may be the first half of two; moves *p over it. */
+static size_t decode_unicode(const char **p, const char *end, char out[4])
 {
-	uint32_t c = hex4(p), low;
+	uint32_t c = hex4(*p), low;
+	const char *at = *p;
 
-	if (c >= 0xd800 && c < 0xdc00 && end - p >= 10 && p[4] == '\\' && p[5] == 'u') {
-		low = hex4(p + 6);
+	*p += 4;
+	if (c >= 0xd800 && c < 0xdc00 && end - at >= 10 && at[4] == '\\' && at[5] == 'u') {
+		low = hex4(at + 6);
 		if (low >= 0xdc00 && low < 0xe000) {
-			put_utf8(b, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
-			return 10;
+			*p += 6;
+			return put_utf8(out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
 		}
 	}
-	put_utf8(b, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
-	return 4;
+	return put_utf8(out, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
+}
+
+/* The next piece of the text that a string means: bytes up to an escape, or what one escape stands
+ * for (in `room`). Returns its length, moves *p; 0 at the end. */
+static size_t next_piece(const char **p, const char *end, char room[4], const char **ret)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *at = *p, *back, *which;
+
+	if (at >= end)
+		return 0;
+	*ret = at;
+	back = memchr(at, '\\', (size_t)(end - at));
+	if (back != at) {
+		*p = back ? back : end;
+		return (size_t)(*p - at);
+	}
+	*ret = room;
+	*p = at + 2;
+	if (at[1] == 'u')
+		return decode_unicode(p, end, room);
+	which = strchr(from, at[1]);
+	room[0] = which ? to[which - from] : '?';
+	return 1;
 }
 
 void slice_decode(struct slice s, struct buf *b)
 {
-	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *p = s.p, *end = s.p ? s.p + s.n : NULL;
+	const char *p = s.p, *end = s.p ? s.p + s.n : NULL, *piece;
+	char room[4];
 
-	while (p < end) {
-		const char *back = memchr(p, '\\', (size_t)(end - p));
-		const char *which;
+	for (size_t n; (n = next_piece(&p, end, room, &piece));)
+		buf_add(b, piece, n);
+}
 
-		buf_add(b, p, (size_t)((back ? back : end) - p));
-		if (!back)
-			return;
-		p = back + 2;
-		if (back[1] == 'u') {
-			p += decode_unicode(p, end, b);
-		} else {
-			which = strchr(from, back[1]);
-			buf_putc(b, which ? to[which - from] : '?');
-		}
-	}
+bool slice_means(struct slice s, const char *text)
+{
+	const char *p = s.p, *end = s.p ? s.p + s.n : NULL, *piece;
+	size_t left = strlen(text);
+	char room[4];
+
+	for (size_t n; (n = next_piece(&p, end, room, &piece)); text += n, left -= n)
+		if (n > left || memcmp(piece, text, n) != 0)
+			return false;
+	return s.p && !left;
 }

@@ -51,7 +51,8 @@ int entry_read(const char *line, size_t n, struct entry *ret);
 /* The value of a key; false where the record has none. */
 bool entry_get(const struct entry *en, const char *key, struct pair *ret);
 
-bool slice_eq(struct slice s, const char *text);
+bool slice_eq(struct slice s, const char *text);    /* byte for byte */
+bool slice_means(struct slice s, const char *text); /* a string, escapes undone */
 
 /* A string value without its escapes, appended to b; a half of a surrogate pair becomes U+FFFD. */
 void slice_decode(struct slice s, struct buf *b);

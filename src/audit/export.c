@@ -50,6 +50,7 @@ void export_value(struct buf *out, const struct pair *p)
 	}
 	slice_decode(p->value, &plain);
 	clean_put(out, buf_str(&plain), plain.len);
+	out->failed |= plain.failed;
 }
 
 void export_json_value(struct buf *out, const struct pair *p)
@@ -101,6 +102,7 @@ static void text_pair(struct buf *out, const struct pair *p)
 	buf_putc(out, ' ');
 	clean_put(out, p->key.p, p->key.n);
 	buf_printf(out, quoted ? "=\"%s\"" : "=%s", buf_str(&value));
+	out->failed |= value.failed;
 }
 
 static void text_record(struct buf *out, const struct entry *en)
@@ -119,6 +121,7 @@ static void text_record(struct buf *out, const struct entry *en)
 		  en->run.p && en->run.n < 8 ? en->run.n : 8);
 	clean_put(&type, en->type.p, en->type.n);
 	buf_printf(out, "  %-17s", buf_str(&type));
+	out->failed |= type.failed;
 	pairs_init(&it, en->line, en->len);
 	while (pairs_next(&it, &p) > 0)
 		if (!one_of(p.key, shown))
@@ -183,6 +186,7 @@ static void csv_details(struct buf *out, const struct entry *en)
 	if (object.len)
 		buf_putc(&object, '}');
 	csv_cell(out, buf_str(&object), true);
+	out->failed |= object.failed;
 }
 
 static void csv_record(struct buf *out, const struct entry *en)
@@ -197,6 +201,7 @@ static void csv_record(struct buf *out, const struct entry *en)
 		if (there)
 			export_value(&cell, &p);
 		csv_cell(out, buf_str(&cell), there && p.kind != PAIR_NUMBER);
+		out->failed |= cell.failed;
 		buf_putc(out, ',');
 	}
 	csv_details(out, en);

@@ -46,17 +46,9 @@ bool filter_match_type(const struct filter *f, struct slice type)
 	return !f->security || is_security(type);
 }
 
-/* Escapes in what is looked for are rare, and then the text is compared as it was meant. */
 static bool text_match(const char *want, struct slice have)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(ENTRY_LINE_MAX);
-
-	if (!want)
-		return true;
-	if (!have.p || !memchr(have.p, '\\', have.n))
-		return slice_eq(have, want);
-	slice_decode(have, &b);
-	return !b.failed && str_eq(buf_str(&b), want);
+	return !want || slice_means(have, want);
 }
 
 static bool host_match(const char *want, struct slice have)
@@ -69,7 +61,8 @@ static bool host_match(const char *want, struct slice have)
 	if (!have.p)
 		return false;
 	if (!str_starts(want, "*."))
-		return have.n == n && strncasecmp(have.p, want, n) == 0;
+		return (have.n == n && strncasecmp(have.p, want, n) == 0) ||
+		       slice_means(have, want);
 	return have.n > n - 1 && strncasecmp(have.p + have.n - (n - 1), want + 1, n - 1) == 0;
 }
 

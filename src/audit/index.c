@@ -7,11 +7,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "audit/index_internal.h"
 #include "base/str.h"
 
-enum { SCHEMA = 1, BUSY_MS = 60000 };
+enum { SCHEMA = 1, BUSY_MS = 60000, BUSY_PAUSE_MS = 20, BUSY_TRIES = 250 };
 
 static const char schema[] =
 	"CREATE TABLE records(seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, type TEXT NOT NULL,"
@@ -189,13 +190,28 @@ static void discard(struct index *ix)
 		(void)unlinkat(ix->dirfd, names[i], 0);
 }
 
-static int attempt(struct index *ix, struct err *e)
+static int attempt_once(struct index *ix, struct err *e)
 {
-	if (flock(ix->dirfd, LOCK_SH) < 0)
-		return err_sys(e, "cannot lock '%s'", ix->dir);
 	if (make_file(ix, e) < 0 || connect(ix, e) < 0)
 		return -e->code;
 	return index_catch_up(ix, e);
+}
+
+/* SQLite waits for its own locks, except while another connection changes the journal mode: that it
+ * reports at once. */
+static int attempt(struct index *ix, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = BUSY_PAUSE_MS * 1000000L };
+	int r;
+
+	if (flock(ix->dirfd, LOCK_SH) < 0)
+		return err_sys(e, "cannot lock '%s'", ix->dir);
+	for (int i = 0; (r = attempt_once(ix, e)) == -EBUSY && i < BUSY_TRIES; i++) {
+		disconnect(ix);
+		err_clear(e);
+		(void)nanosleep(&pause, NULL);
+	}
+	return r;
 }
 
 /* Another user's folder may hold anything, and what is made there would not be theirs. */

@@ -200,7 +200,7 @@ int log_wait(struct log *l, uint64_t ticket, struct err *e)
 
 int log_append(struct log *l, const struct record *r, size_t n, struct err *e)
 {
-	uint64_t ticket;
+	uint64_t ticket = 0;
 
 	return log_submit(l, r, n, &ticket, e) < 0 ? -e->code : log_wait(l, ticket, e);
 }

@@ -63,6 +63,8 @@ static int first_of(int dir, uint32_t number, struct line *ret)
 	ssize_t n = fd >= 0 && text ? pread(fd, text, RECORD_LINE_MAX, 0) : -1;
 	const char *end = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
 
+	if (!text)
+		return -ENOMEM;
 	if (n < 0)
 		return fd < 0 ? fd : -EIO;
 	return end && line_parse(text, (size_t)(end - text), ret) == 0;

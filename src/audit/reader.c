@@ -128,6 +128,22 @@ static int stale(struct reader *r, struct err *e)
 		       r->path);
 }
 
+/* Retention removes the oldest first: a segment that is gone while older ones are there was taken
+ * by somebody else, and beginning anew would not help. */
+static int missing(struct reader *r, uint32_t number, struct err *e)
+{
+	CLEANUP(mem) uint32_t *numbers = NULL;
+	size_t n = 0;
+
+	if (audit_segments(r->dir, &numbers, &n, e) < 0)
+		return -e->code;
+	if (!n || numbers[0] > number)
+		return stale(r, e);
+	return err_set(e, ERR_UNAVAILABLE, EBADMSG, "segment %06u of '%.200s' is missing", number,
+		       r->path),
+	       err_hint(e, "brig audit verify says more");
+}
+
 static int use_segment(struct reader *r, uint32_t number, struct err *e)
 {
 	int fd;
@@ -136,7 +152,7 @@ static int use_segment(struct reader *r, uint32_t number, struct err *e)
 		return 0;
 	fd = audit_segment_open(r->dir, number, O_RDONLY);
 	if (fd == -ENOENT)
-		return stale(r, e);
+		return missing(r, number, e);
 	if (fd < 0)
 		return errno = -fd,
 		       err_sys(e, "cannot open segment %u of '%.200s'", number, r->path);
@@ -222,7 +238,7 @@ static int line_in_buffer(struct reader *r, uint64_t limit, const char **line, s
 
 int reader_seek(struct reader *r, const struct position *at, struct err *e)
 {
-	struct position found;
+	struct position found = { 0 };
 	const char *line;
 	size_t n;
 	int got;
@@ -250,6 +266,8 @@ int reader_next(struct reader *r, const char **line, size_t *n, struct position 
 	uint64_t limit = 0;
 	int got;
 
+	*line = NULL;
+	*n = 0;
 	if (!r->next.segment && go_to_oldest(r, e) < 0)
 		return -e->code;
 	for (;; r->next.segment++, r->next.offset = 0) {

@@ -42,14 +42,14 @@ void record_text(struct record *r, const char *field, const char *text)
 	v->given = text != NULL;
 }
 
-void record_number(struct record *r, const char *field, int64_t n)
+void record_number(struct record *r, const char *field, int64_t v)
 {
-	slot(r, field, VALUE_NUMBER)->number = n;
+	slot(r, field, VALUE_NUMBER)->number = v;
 }
 
-void record_bool(struct record *r, const char *field, bool b)
+void record_bool(struct record *r, const char *field, bool v)
 {
-	slot(r, field, VALUE_BOOL)->number = b;
+	slot(r, field, VALUE_BOOL)->number = v;
 }
 
 void record_list(struct record *r, const char *field, const char *const *list)

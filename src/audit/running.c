@@ -129,11 +129,11 @@ struct seen {
 static void look_in(int fd, uint64_t from, uint64_t to, const char *create, const char *exec,
 		    struct seen *s)
 {
-	enum { CHUNK = 1 << 20, OVERLAP = 128 };
-	CLEANUP(mem) char *text = malloc(CHUNK);
+	enum { CHUNK = 32 << 10, OVERLAP = 128 };
+	char text[CHUNK];
 	ssize_t n;
 
-	while (text && from < to && (n = pread(fd, text, CHUNK, (off_t)from)) > 0) {
+	while (from < to && (n = pread(fd, text, CHUNK, (off_t)from)) > 0) {
 		s->create |= memmem(text, (size_t)n, create, strlen(create)) != NULL;
 		s->exec |= memmem(text, (size_t)n, exec, strlen(exec)) != NULL;
 		from += n > OVERLAP ? (uint64_t)n - OVERLAP : (uint64_t)n;
@@ -234,7 +234,9 @@ static int claim(struct log *l, int fd, const struct run_info *i, const char *pr
 
 	if (n == (ssize_t)sizeof(few)) {
 		text = more = malloc((size_t)SLOTS_MAX * RUNNING_SLOT);
-		n = more ? pread(fd, more, (size_t)SLOTS_MAX * RUNNING_SLOT, 0) : -1;
+		if (!more)
+			return err_nomem(e);
+		n = pread(fd, more, (size_t)SLOTS_MAX * RUNNING_SLOT, 0);
 	}
 	if (n < 0)
 		return err_sys(e, "cannot read '%.200s/running'", log_dir(l));

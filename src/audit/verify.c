@@ -364,7 +364,7 @@ static int one_segment(struct check *c, struct verify_report *r, const struct he
 static int collect(struct check *c, struct verify_report *r, const struct head *h, struct err *e)
 {
 	CLEANUP(mem) uint32_t *numbers = NULL;
-	size_t n;
+	size_t n = 0;
 
 	if (audit_segments(c->dir, &numbers, &n, e) < 0)
 		return -e->code;
@@ -450,7 +450,7 @@ static int read_head(int dir, const struct audit_key *k, struct verify_report *r
 		     struct err *e)
 {
 	CLEANUP(fd) int fd = openat(dir, "head", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-	struct head_state s;
+	struct head_state s = { .slot = -1 };
 	int got = fd < 0 ? -errno : head_read(fd, k, false, &s);
 
 	if (got < 0 && got != -ENOENT && got != -EINVAL)
@@ -468,7 +468,7 @@ static int read_head(int dir, const struct audit_key *k, struct verify_report *r
 static int no_key(const struct verify_options *o, int dir, struct verify_report *r, struct err *e)
 {
 	CLEANUP(mem) uint32_t *numbers = NULL;
-	size_t n;
+	size_t n = 0;
 
 	if (e->code != ENOENT)
 		return -e->code;
@@ -487,7 +487,7 @@ static int check_all(const struct verify_options *o, struct check *c, struct ver
 		     struct err *e)
 {
 	struct seam s = { 0 };
-	struct head h;
+	struct head h = { 0 };
 	int got = read_head(c->dir, c->key, r, &h, e);
 
 	if (got < 0 && got != -ENOENT && got != -EINVAL)
@@ -499,6 +499,11 @@ static int check_all(const struct verify_options *o, struct check *c, struct ver
 	if (got == -ENOENT && !r->empty)
 		fault(r, "head", 0, 0, "the head is missing");
 	run_threads(c, o->threads);
+	for (size_t i = 0; i < c->count; i++)
+		if (c->pieces[i].error && c->pieces[i].error != -ENOENT)
+			return errno = -c->pieces[i].error,
+			       err_sys(e, "cannot read segment %06u of '%.100s'",
+				       c->pieces[i].segment, r->dir);
 	start_at_first(c, &s);
 	stitch(r, c, &s);
 	if (got == 0)

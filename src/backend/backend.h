@@ -37,20 +37,28 @@ struct job_want {
 	 * itself up. The command begins only after it has returned 0; its error is start's own. */
 	int (*permit)(void *arg, struct err *e);
 	void *permit_arg;
+
+	/* For a start that takes long. When a wake descriptor (-1: none) is readable, asked_to_stop
+	 * says whether to give up; note has something to tell meanwhile. Either may be NULL. */
+	int wake[2];
+	bool (*asked_to_stop)(void *arg);
+	void (*note)(void *arg, const char *text);
+	void *arg;
 };
 
 /* What a running job told. */
 enum job_event {
 	JOB_NOTHING,
 	JOB_STARTED, /* the command runs */
-	JOB_ENDED,   /* nothing of it is left; `finish` may be called */
+	JOB_ENDED,   /* nothing of it runs any more; `finish` may be called */
 };
 
 struct backend {
 	const char *name;
 	enum backend_kind kind;
-	unsigned bit; /* in field.honoured */
-	bool permits; /* start asks job_want.permit; else the conductor asks before start */
+	unsigned bit;    /* in field.honoured */
+	bool shows_code; /* Python code of the spec appears at its path; else it is refused */
+	bool permits;    /* start asks job_want.permit; else the conductor asks before start */
 
 	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
 	 * says where (a host, an engine); NULL: all defaults. */
@@ -76,7 +84,12 @@ struct backend {
 	void (*finish)(struct backend_job *j, struct outcome *o);
 };
 
-extern const struct backend backend_native, backend_bwrap, backend_none;
+extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,
+	backend_none;
+
+/* Fetches an image for the docker backend; note tells how it goes. */
+int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		       struct err *e);
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

@@ -2,20 +2,21 @@
 /* backend/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap.h"
+#include "backend/docker/ledger.h"
 #include "backend/kit/job.h"
 #include "backend/kit/journal.h"
+#include "model/code.h"
+#include "model/dialect.h"
 
 const struct backend *const backends_all[] = {
-	&backend_native,
-	&backend_bwrap,
-	&backend_none,
-	NULL,
+	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_none, NULL,
 };
 
 /* Each of them is a sandbox: none is weaker than what was asked for. */
 const struct backend *const backends_auto[] = {
 	&backend_native,
 	&backend_bwrap,
+	&backend_docker,
 	NULL,
 };
 
@@ -38,15 +39,36 @@ static const char *one_that_honours(const struct field *f)
 void backends_tidy(void)
 {
 	journal_sweep();
+	docker_sweep();
+}
+
+/* A brig on the other side of ssh can do what native can. */
+static unsigned bits(const struct spec *s, const struct backend *b)
+{
+	bool brig = b->kind == BACKEND_SSH && s->ssh.remote == SSH_REMOTE_BRIG;
+
+	return brig ? b->bit | ON_NATIVE : b->bit;
+}
+
+/* InitRunner documents what ssh does not enforce: its reader has warned of each. */
+static bool warned(const struct spec *s, const struct backend *b, enum field_id id)
+{
+	return b->kind == BACKEND_SSH && s->dialect_used == DIALECT_INITRUNNER &&
+	       s->origin[id] == ORIGIN_FILE;
 }
 
 static int check_honoured(const struct spec *s, const struct backend *b, struct err *e)
 {
+	if (code_is_file(s) && !b->shows_code)
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+			       "backend '%s' cannot show code as a file", b->name),
+		       err_hint(e, "backend 'native' can");
 	for (int id = 0; id < FIELD_COUNT; id++) {
 		const struct field *f = &fields[id];
 		const char *able;
 
-		if (!spec_wrote(s, (enum field_id)id) || f->honoured & b->bit)
+		if (!spec_wrote(s, (enum field_id)id) || f->honoured & bits(s, b) ||
+		    warned(s, b, (enum field_id)id))
 			continue;
 		able = one_that_honours(f);
 		(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' cannot honour %s%s",
@@ -54,6 +76,10 @@ static int check_honoured(const struct spec *s, const struct backend *b, struct 
 		return able ? err_hint(e, "backend '%s' can", able)
 			    : err_hint(e, "no backend in this version of brig can");
 	}
+	if (s->network == NETWORK_BRIDGE && b->kind != BACKEND_DOCKER)
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' has no network 'bridge'",
+			       b->name),
+		       err_hint(e, "backend 'docker' can; or use --network none");
 	return b->kind == BACKEND_BWRAP ? bwrap_honours(s, e) : 0;
 }
 
@@ -63,7 +89,7 @@ static int check_later(const struct spec *s, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 			       "workspace.mode 'overlay' is not in this version of brig"),
 		       err_hint(e, "use --policy readonly to keep the workspace as it is");
-	if (s->network == NETWORK_NONE || s->network == NETWORK_HOST)
+	if (s->network != NETWORK_PROXY)
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "network '%s' is not in this version of brig",
 		       fields[FIELD_NETWORK].words[s->network]),
@@ -107,7 +133,7 @@ static int usable(const struct spec *s, const struct backend *b, struct err *e)
 	return b->probe(s, &unused, e);
 }
 
-/* The last one able is taken untried: whatever stops it says so itself. */
+/* The only one able is taken untried: whatever stops it says so itself. */
 static int choose_auto(const struct spec *s, struct backend_choice *c, struct err *e)
 {
 	const struct backend *able[PASSED_OVER_MAX];
@@ -125,16 +151,17 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 		if (!first.code)
 			first = why;
 	}
-	for (size_t i = 0; i < n && !c->backend; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct err why = { 0 };
 
-		if (i + 1 == n || usable(s, able[i], &why) == 0)
+		if (n == 1 || usable(s, able[i], &why) == 0) {
 			c->backend = able[i];
-		else
-			pass_over(c, able[i], &why);
+			return 0;
+		}
+		pass_over(c, able[i], &why);
+		if (i == 0) /* the one to mend: the others were only asked for want of it */
+			first = why;
 	}
-	if (c->backend)
-		return 0;
 	*e = first;
 	return -e->code;
 }

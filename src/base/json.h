@@ -11,6 +11,12 @@
 
 #include "base/buf.h"
 
+/* jansson, which base/jread.c is made of, has functions of these names and is linked into the same
+ * programs. */
+#define json_object brig_json_object
+#define json_array brig_json_array
+#define json_null brig_json_null
+
 struct json {
 	struct buf *out;
 	unsigned depth;

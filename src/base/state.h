@@ -15,5 +15,8 @@
  * receives where that is. */
 int state_open(const char *sub, char *path, size_t n, struct err *e);
 
+/* Opens the folder where state_open has made it; a descriptor or -1. */
+int state_find(const char *sub, char *path, size_t n);
+
 /* Where that would be, without making or opening anything; 0 or -errno. */
 int state_path(char *path, size_t n);

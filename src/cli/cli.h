@@ -13,9 +13,10 @@ enum { EXIT_BRIG = 125 }; /* brig itself failed, before the command ran */
 
 struct command {
 	const char *name, *usage, *help;
-	const char *about; /* more lines for its own --help; may be NULL */
-	unsigned fields;   /* CMD_* whose settings it takes; 0: none */
-	bool permute;      /* options may follow the positional argument */
+	const char *about;   /* more lines for its own --help; may be NULL */
+	unsigned fields;     /* CMD_* whose settings it takes; 0: none */
+	bool permute;        /* options may follow the positional argument */
+	enum code_kind code; /* what its positional argument is; CODE_NONE: a command */
 	/* Words it takes besides, for completion: one after another, NULL when there is none. */
 	const char *(*word)(size_t i);
 	/* argv[0] is the command's name. Returns the exit status. */
@@ -23,8 +24,9 @@ struct command {
 };
 
 extern const struct command *const commands[]; /* NULL-terminated */
-extern const struct command cmd_run, cmd_exec, cmd_plan, cmd_doctor, cmd_config, cmd_allow,
-	cmd_audit, cmd_schema, cmd_completion, cmd_version, cmd_help;
+extern const struct command cmd_run, cmd_exec, cmd_python, cmd_script, cmd_plan, cmd_doctor,
+	cmd_config, cmd_allow, cmd_audit, cmd_image, cmd_schema, cmd_completion, cmd_version,
+	cmd_help;
 
 const struct command *command_by_name(const char *name);
 

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_doctor.c - "doctor": is this machine ready, layer by layer. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "doctor/attack.h"
 #include "doctor/doctor.h"
 
 #define TEXT_MAX ((size_t)64 << 10)
 
 struct asked {
-	bool json, fix, help;
+	bool json, fix, help, attack;
+	const char *file, *dialect, *backend;
 };
 
 static int unknown(const char *word, struct err *e)
 {
-	static const char *const options[] = { "--json", "--fix", "--help", NULL };
+	static const char *const options[] = { "--json",    "--fix",    "--help",
+					       "--role",    "--config", "--dialect",
+					       "--backend", "--attack", NULL };
 	const char *near = word[0] == '-' ? str_nearest(word, options) : NULL;
 
 	(void)err_set(e, ERR_USAGE, EINVAL, "%s '%.100s'",
@@ -24,13 +29,46 @@ static int unknown(const char *word, struct err *e)
 		    : err_hint(e, "brig doctor --help lists the options");
 }
 
+/* An option with a value, as "--name VALUE" or "--name=VALUE"; 1 when it was one. */
+static int take_value(int argc, char **argv, int *i, struct asked *a, struct err *e)
+{
+	const struct {
+		const char *name;
+		const char **to;
+	} all[] = { { "--role", &a->file },
+		    { "--config", &a->file },
+		    { "--dialect", &a->dialect },
+		    { "--backend", &a->backend } };
+
+	for (size_t k = 0; k < ARRAY_LEN(all); k++) {
+		size_t n = strlen(all[k].name);
+
+		if (strncmp(argv[*i], all[k].name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
+			continue;
+		if (!argv[*i][n] && *i + 1 >= argc)
+			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
+				       all[k].name);
+		*all[k].to = argv[*i][n] ? argv[*i] + n + 1 : argv[++*i];
+		return 1;
+	}
+	return 0;
+}
+
 static int parse(int argc, char **argv, struct asked *a, struct err *e)
 {
 	for (int i = 1; i < argc; i++) {
+		int r = take_value(argc, argv, &i, a, e);
+
+		if (r < 0)
+			return r;
+		if (r > 0)
+			continue;
 		if (str_eq(argv[i], "--json"))
 			a->json = true;
 		else if (str_eq(argv[i], "--fix"))
 			a->fix = true;
+		else if (str_eq(argv[i], "--attack"))
+			a->attack = true;
 		else if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h"))
 			a->help = true;
 		else
@@ -41,10 +79,14 @@ static int parse(int argc, char **argv, struct asked *a, struct err *e)
 
 static int help(const struct command *c)
 {
+	const struct check *checks;
+	size_t n;
+
 	help_command(c);
 	(void)printf("\nwhat each check protects:\n");
-	for (size_t i = 0; i < doctor_check_count; i++)
-		(void)printf("  %-18s%s\n", doctor_checks[i].name, doctor_checks[i].protects);
+	checks = doctor_checks(NULL, &n);
+	for (size_t i = 0; i < n; i++)
+		(void)printf("  %-20s%s\n", checks[i].name, checks[i].protects);
 	return 0;
 }
 
@@ -79,12 +121,58 @@ static int show(const struct diagnosis *d, bool json)
 	return doctor_failed(d) ? 1 : 0;
 }
 
+/* The configuration a run here would have: what was named, or all the usual layers. */
+static int load(const struct asked *a, struct spec *s, struct err *e)
+{
+	if ((a->file && spec_set(s, FIELD_CONFIG, a->file, ORIGIN_FLAG, e) < 0) ||
+	    (a->dialect && spec_set(s, FIELD_DIALECT, a->dialect, ORIGIN_FLAG, e) < 0) ||
+	    (a->backend && spec_set(s, FIELD_BACKEND, a->backend, ORIGIN_FLAG, e) < 0))
+		return -e->code;
+	return cli_load(s, e);
+}
+
+static int attack(const struct asked *a)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
+	struct report r;
+	struct err e = { 0 };
+	struct json j;
+
+	if (attack_all(a->backend, &r, &e) < 0) {
+		error_print(&e);
+		return EXIT_BRIG;
+	}
+	if (a->json) {
+		json_init(&j, &out, true);
+		attack_json(&r, &j);
+		buf_putc(&out, '\n');
+	} else {
+		attack_text(&r, &out);
+	}
+	if (out.failed || fputs(buf_str(&out), stdout) == EOF || fflush(stdout) == EOF)
+		return EXIT_BRIG;
+	return attack_broke(&r) ? 1 : 0;
+}
+
+static int examine(const struct asked *a, const struct spec *s)
+{
+	const struct check *checks;
+	struct diagnosis d;
+	int fixed = a->fix ? fix(a->json) : 0, status;
+	size_t n;
+
+	checks = doctor_checks(s, &n);
+	doctor_examine(checks, n, s, &d);
+	status = show(&d, a->json);
+	return status ? status : fixed;
+}
+
 static int doctor(const struct command *c, int argc, char **argv)
 {
+	CLEANUP(spec) struct spec *s = NULL;
 	struct asked a = { 0 };
 	struct err e = { 0 };
 	struct diagnosis d;
-	int fixed = 0, status;
 
 	if (parse(argc, argv, &a, &e) < 0) {
 		error_print(&e);
@@ -92,18 +180,27 @@ static int doctor(const struct command *c, int argc, char **argv)
 	}
 	if (a.help)
 		return help(c);
-	if (a.fix)
-		fixed = fix(a.json);
-	doctor_examine(doctor_checks, doctor_check_count, &d);
-	status = show(&d, a.json);
-	return status ? status : fixed;
+	if (a.attack)
+		return attack(&a);
+	s = spec_new(&e);
+	if (!s || load(&a, s, &e) < 0) {
+		doctor_refusal(&e, &d);
+		return show(&d, a.json);
+	}
+	return examine(&a, s);
 }
 
 const struct command cmd_doctor = {
 	.name = "doctor",
-	.usage = "[--json] [--fix]",
+	.usage = "[--role FILE | --config FILE] [--backend NAME] [--attack] [--json] [--fix]",
 	.help = "say whether sandboxes can be made here, layer by layer, and what mends it",
-	.about = "  --json            one object: schema, ready, checks\n"
+	.about = "  --role FILE       what this role needs, in the words of its dialect\n"
+		 "  --config FILE     the same for any configuration file\n"
+		 "  --dialect NAME    what the file is written in, if its content does not say\n"
+		 "  --backend NAME    as if the configuration named this one\n"
+		 "  --attack          attack a sandbox of each backend, and the same outside as a\n"
+		 "                    control; print what held\n"
+		 "  --json            one object: schema, ready, checks\n"
 		 "  --fix             install what can be installed: as root, an AppArmor profile\n"
 		 "                    that lets brig alone make user namespaces\n"
 		 "\nexit status: 0 ready; 1 something that is needed is missing\n",

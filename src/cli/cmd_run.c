@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/cmd_run.c - "run", "exec" and "plan": one command in a fresh sandbox, or what that would
- * mean. */
+/* cli/cmd_run.c - "run", "exec", "python", "script" and "plan": one command in a fresh sandbox, or
+ * what that would mean. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "base/fd.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
+#include "model/code.h"
 #include "sandbox/manager.h"
 #include "sandbox/recorder.h"
 
@@ -41,22 +43,43 @@ static void print_json(const brig_result *r)
 	(void)fflush(stdout);
 }
 
-/* Refused before there was a request to run: the same object, so that --json always prints one. */
-static int refused(const struct err *e, bool json)
+/* For whoever started this brig, e.g. another brig. */
+static void report(const struct spec *s, const struct outcome *o)
 {
-	struct outcome *o = json ? outcome_new() : NULL;
+	struct buf b = BUF_INIT((size_t)1 << 30);
+	struct json j;
+
+	if (!s->report_fd)
+		return;
+	json_init(&j, &b, true);
+	outcome_json(o, &j);
+	buf_putc(&b, '\n');
+	if (!b.failed)
+		(void)fd_write_all((int)s->report_fd, b.data, b.len);
+	buf_done(&b);
+}
+
+/* Refused before there was a request to run: the same object, so that --json always prints one. */
+static int refused(const struct err *e, const struct spec *s, bool json)
+{
+	struct outcome *o = json || (s && s->report_fd) ? outcome_new() : NULL;
 	struct buf b = BUF_INIT((size_t)1 << 20);
 	struct json j;
 
-	error_print(e);
+	if (!s || !s->report_fd)
+		error_print(e);
 	if (!o)
 		return EXIT_BRIG;
 	o->kind = OUTCOME_REFUSED;
 	o->error = *e;
-	json_init(&j, &b, true);
-	outcome_json(o, &j);
-	(void)printf("%s\n", buf_str(&b));
-	buf_done(&b);
+	if (s)
+		report(s, o);
+	if (json) {
+		json_init(&j, &b, true);
+		outcome_json(o, &j);
+		(void)printf("%s\n", buf_str(&b));
+		buf_done(&b);
+	}
 	(void)outcome_free(o);
 	return EXIT_BRIG;
 }
@@ -69,9 +92,36 @@ static bool wants_json(int argc, char **argv)
 	return false;
 }
 
-/* Options, the layers below them, then the command; 1 when help was printed. */
-static int prepare(const struct command *c, struct spec *s, int argc, char **argv, struct err *e)
+static int usage(const struct command *c, const char *what, struct err *e)
 {
+	return err_set(e, ERR_USAGE, EINVAL, "%s", what),
+	       err_hint(e, "usage: brig %s %s", c->name, c->usage);
+}
+
+/* The positional words of python and script. */
+static int prepare_code(const struct command *c, brig_request *q, int n, char **words,
+			struct err *e)
+{
+	struct spec *s = request_spec(q);
+	const char *given = s->code.given;
+
+	if (!given && n < 1)
+		return usage(c, "no code was given", e);
+	if (c->code == CODE_SCRIPT && n > 1)
+		return usage(c, "script takes one file", e);
+	if (given ? request_code(q, c->code, given, strlen(given), NULL, e) < 0
+		  : request_code_file(q, c->code, words[0], e) < 0)
+		return -e->code;
+	for (int i = given ? 0 : 1; i < n; i++)
+		if (code_add_arg(s, words[i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+/* Options, the layers below them, then the command; 1 when help was printed. */
+static int prepare(const struct command *c, brig_request *q, int argc, char **argv, struct err *e)
+{
+	struct spec *s = request_spec(q);
 	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
 
 	if (r > 0) {
@@ -85,9 +135,10 @@ static int prepare(const struct command *c, struct spec *s, int argc, char **arg
 	if (c->permute)
 		for (argc = rest; argv[argc];)
 			argc++;
+	if (c->code)
+		return prepare_code(c, q, argc - rest, argv + rest, e);
 	if (rest >= argc)
-		return err_set(e, ERR_USAGE, EINVAL, "no command was given"),
-		       err_hint(e, "usage: brig %s %s", c->name, c->usage);
+		return usage(c, "no command was given", e);
 	if (!c->permute)
 		return spec_set_argv(s, argc - rest, argv + rest, e);
 	if (argc - rest != 1)
@@ -183,12 +234,13 @@ static int execute(struct ctx *x)
 	struct terminal t = { 0 };
 	brig_result *r = NULL;
 	struct brig_error be;
-	int status;
+	/* A script's body is what its interpreter reads. */
+	int status, in = s->code.kind == CODE_SCRIPT ? -1 : 0;
 
 	if (s->json)
-		brig_request_stdio(x->request, 0, -1, -1);
+		brig_request_stdio(x->request, in, -1, -1);
 	else
-		brig_request_stdio(x->request, 0, 1, 2);
+		brig_request_stdio(x->request, in, 1, 2);
 	brig_request_on_note(x->request, on_note, s);
 	request_signals(x->request, open_signals());
 	if (s->tty)
@@ -199,9 +251,11 @@ static int execute(struct ctx *x)
 		message_print("brig", be.what);
 		return EXIT_BRIG;
 	}
-	say(result_outcome(r), s);
+	if (!s->report_fd) /* else whoever reads the report says it */
+		say(result_outcome(r), s);
 	if (s->json)
 		print_json(r);
+	report(s, result_outcome(r));
 	status = brig_result_exit_code(r);
 	brig_result_free(r);
 	return status;
@@ -237,13 +291,13 @@ static int run(const struct command *c, int argc, char **argv)
 	int r = ctx_init(&x, &e);
 
 	if (r == 0)
-		r = prepare(c, request_spec(x.request), argc, argv, &e);
+		r = prepare(c, x.request, argc, argv, &e);
 	if (r == 0)
 		say_notes(request_spec(x.request));
 	if (r < 0 && x.request && c != &cmd_plan)
 		(void)recorder_refused(request_spec(x.request), c->name, &e, &unrecorded);
 	if (r < 0)
-		r = refused(&e, json);
+		r = refused(&e, x.request ? request_spec(x.request) : NULL, json);
 	else if (r > 0)
 		r = 0;
 	else
@@ -266,6 +320,26 @@ const struct command cmd_exec = {
 	.help = "the same through sh -c; options may stand before and after",
 	.fields = CMD_EXEC,
 	.permute = true,
+	.run = run,
+};
+
+const struct command cmd_python = {
+	.name = "python",
+	.usage = "[OPTION...] (FILE | - | -c CODE) [ARG...]",
+	.help = "Python code, as a read-only file inside; options may stand before and after",
+	.fields = CMD_PYTHON,
+	.permute = true,
+	.code = CODE_PYTHON,
+	.run = run,
+};
+
+const struct command cmd_script = {
+	.name = "script",
+	.usage = "[OPTION...] [--interpreter PATH] [--param NAME=VALUE]... (FILE | -)",
+	.help = "a script as the interpreter's input, its parameters as upper-case variables",
+	.fields = CMD_SCRIPT,
+	.permute = true,
+	.code = CODE_SCRIPT,
 	.run = run,
 };
 

@@ -10,8 +10,8 @@ static void option_line(const struct field *f)
 {
 	char head[64];
 
-	(void)snprintf(head, sizeof(head), "--%s%s%s", f->flag, f->arg ? " " : "",
-		       f->arg ? f->arg : "");
+	(void)snprintf(head, sizeof(head), "%s--%s%s%s", f->letter == 'c' ? "-c, " : "", f->flag,
+		       f->arg ? " " : "", f->arg ? f->arg : "");
 	(void)printf("  %-*s%s", COLUMN - 2, head, f->help);
 	if (f->fallback && f->type != FIELD_T_BOOL)
 		(void)printf(" (%s)", f->fallback);

@@ -4,11 +4,13 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "doctor/attack.h"
 #include "sandbox/manager.h"
 
-const struct command *const commands[] = { &cmd_run,        &cmd_exec,    &cmd_plan,  &cmd_doctor,
-					   &cmd_config,     &cmd_allow,   &cmd_audit, &cmd_schema,
-					   &cmd_completion, &cmd_version, &cmd_help,  NULL };
+const struct command *const commands[] = { &cmd_run,     &cmd_exec,   &cmd_python, &cmd_script,
+					   &cmd_plan,    &cmd_doctor, &cmd_config, &cmd_allow,
+					   &cmd_audit,   &cmd_image,  &cmd_schema, &cmd_completion,
+					   &cmd_version, &cmd_help,   NULL };
 
 const struct command *command_by_name(const char *name)
 {
@@ -20,7 +22,7 @@ const struct command *command_by_name(const char *name)
 
 static int unknown_command(const char *name)
 {
-	const char *names[16];
+	const char *names[24];
 	const char *near;
 	struct err e = { 0 };
 	size_t n = 0;
@@ -52,6 +54,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && str_eq(argv[1], "_inside") && num_count(argv[2], &letter) == 0)
 		sandbox_inside((int)letter);
 
+	if (argc > 2 && str_eq(argv[1], "_attack"))
+		return attack_inside(argc - 2, argv + 2);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
 	if (argc < 2) {

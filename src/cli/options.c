@@ -36,6 +36,39 @@ static int set_pair(struct spec *s, const char *text, struct err *e)
 	return spec_set_key(s, key, equals + 1, ORIGIN_FLAG, e);
 }
 
+/* A switch that is on by default takes a word. */
+static const char *yes_or_no(const char *word)
+{
+	return str_eq(word, "yes") ? "true" : str_eq(word, "no") ? "false" : word;
+}
+
+/* Code was somebody's words to brig, not to everybody who can list processes: it leaves the
+ * arguments once it is read. */
+static int set_flag(struct spec *s, enum field_id id, const char *value, struct err *e)
+{
+	const char *own = id == FIELD_ENV && !strchr(value, '=') ? getenv(value) : NULL;
+	int r;
+
+	/* A name alone is the caller's own variable, as in docker: also a secret one, on purpose.
+	 */
+	if (own)
+		value = arena_printf(s->arena, "%s=%s", value, own);
+	if (!value)
+		return err_nomem(e);
+	r = spec_set(s, id, value, ORIGIN_FLAG, e);
+	if (id == FIELD_CODE && r == 0)
+		explicit_bzero((char *)(uintptr_t)value, strlen(value));
+	return r;
+}
+
+static int take_letter(struct spec *s, enum field_id id, int argc, char **argv, int *at,
+		       struct err *e)
+{
+	if (*at + 1 >= argc)
+		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", argv[*at]);
+	return set_flag(s, id, argv[++*at], e);
+}
+
 /* One option at argv[*at]; moves *at over the value it takes. 1: help. */
 static int one(const struct command *c, struct spec *s, int argc, char **argv, int *at,
 	       struct err *e)
@@ -48,6 +81,9 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 
 	if (str_eq(argv[*at], "-h") || str_eq(word, "help"))
 		return 1;
+	if (argv[*at][1] != '-' && !argv[*at][2] && (f = field_by_letter(argv[*at][1], &id)) &&
+	    f->commands & c->fields)
+		return take_letter(s, id, argc, argv, at, e);
 	if (!str_starts(argv[*at], "--"))
 		return err_set(e, ERR_USAGE, EINVAL, "unknown option '%.100s'", argv[*at]),
 		       err_hint(e, "brig %s --help lists them", c->name);
@@ -56,7 +92,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	pair = str_eq(name, "set");
 	if (!pair && (!f || !(f->commands & c->fields)))
 		return unknown(c, name, e);
-	if (!pair && f->type == FIELD_T_BOOL)
+	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
 	if (!value) {
 		if (*at + 1 >= argc)
@@ -65,7 +101,9 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	} else {
 		value++;
 	}
-	return pair ? set_pair(s, value, e) : spec_set(s, id, value, ORIGIN_FLAG, e);
+	if (pair)
+		return set_pair(s, value, e);
+	return set_flag(s, id, f->type == FIELD_T_BOOL ? yes_or_no(value) : value, e);
 }
 
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,

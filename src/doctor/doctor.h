@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "model/spec.h"
 
 enum check_status {
 	CHECK_PASS,
@@ -33,12 +34,13 @@ struct check {
 	const char *name, *protects;
 	/* *ret is CHECK_SKIP with empty texts on entry. */
 	void (*run)(struct machine *m, struct finding *ret);
+	bool spared; /* a failure is only a warning where a trial run works all the same */
 };
 
-enum { DOCTOR_CHECKS_MAX = 16 };
+enum { DOCTOR_CHECKS_MAX = 32 };
 
-extern const struct check doctor_checks[];
-extern const size_t doctor_check_count;
+/* The checks for a configuration, in the words of its dialect; NULL: for the machine as it is. */
+const struct check *doctor_checks(const struct spec *s, size_t *n);
 
 struct diagnosis {
 	const struct check *checks; /* borrowed */
@@ -47,7 +49,10 @@ struct diagnosis {
 };
 
 /* Runs each check once, in order; a second or so on a slow machine. n is at most the maximum. */
-void doctor_examine(const struct check *checks, size_t n, struct diagnosis *ret);
+void doctor_examine(const struct check *checks, size_t n, const struct spec *s,
+		    struct diagnosis *ret);
+/* A configuration that cannot be read is the only row. */
+void doctor_refusal(const struct err *e, struct diagnosis *ret);
 size_t doctor_failed(const struct diagnosis *d); /* how many; 0: ready */
 void doctor_text(const struct diagnosis *d, struct buf *out);
 void doctor_json(const struct diagnosis *d, struct json *j);

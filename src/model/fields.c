@@ -12,14 +12,17 @@ static const char *const backends[] = { "auto", "native", "bwrap", "docker", "ss
 	NULL };
 static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL };
 static const char *const modes[] = { "direct", "overlay", NULL };
+static const char *const remotes[] = { "plain", "brig", NULL };
 static const char *const profiles[] = { "strict", "default", "debug", NULL };
 
 static const char *const syncs[] = { "none", "full", NULL };
 static const char *const on_errors[] = { "refuse", "end", NULL };
 
 #define AT(member) offsetof(struct spec, member)
-#define ALL_CMDS (CMD_RUN | CMD_EXEC | CMD_PLAN)
-#define BOTH (ON_NATIVE | ON_NONE)
+#define STARTS (CMD_RUN | CMD_EXEC | CMD_PYTHON | CMD_SCRIPT)
+#define ALL_CMDS (STARTS | CMD_PLAN)
+#define BOTH (ON_NATIVE | ON_NONE | ON_DOCKER)
+#define ALSO_SSH (BOTH | ON_SSH)
 #define EVERY (~0U)
 
 #define KIB ((uint64_t)1024)
@@ -34,12 +37,12 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = BOTH, .commands = ALL_CMDS },
 	[FIELD_BACKEND] = { .flag = "backend", .key = "backend", .variable = "BRIG_BACKEND",
 		.type = FIELD_T_WORD, .offset = AT(backend), .words = backends, .fallback = "auto",
-		.arg = "NAME", .help = "how it is isolated: auto, native, bwrap or none (the host itself)",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.arg = "NAME", .help = "how it is isolated: auto, native, bwrap, docker, ssh (another host) or none (the host itself)",
+		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_NETWORK] = { .flag = "network", .key = "network", .variable = "BRIG_NETWORK",
 		.type = FIELD_T_WORD, .offset = AT(network), .words = networks, .fallback = "none",
-		.arg = "NAME", .help = "none (a private loopback) or host (the host's own network)",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.arg = "NAME", .help = "none (a private loopback), bridge (docker only) or host (the host's own network)",
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_WORKDIR] = { .flag = "workdir", .key = "workspace.path",
 		.type = FIELD_T_PATH, .offset = AT(workdir),
 		.arg = "DIR", .help = "host folder shown as the workspace; the current one if not given",
@@ -47,12 +50,12 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_TARGET] = { .key = "workspace.target",
 		.type = FIELD_T_STRING, .offset = AT(target), .fallback = "/workspace",
 		.arg = "PATH", .help = "where the workspace appears inside",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_TIMEOUT] = { .flag = "timeout", .key = "limits.timeout", .variable = "BRIG_TIMEOUT",
 		.type = FIELD_T_DURATION, .offset = AT(limits.timeout), .min = 1, .max = 52 * WEEK_MS,
 		.fallback = "120s",
 		.arg = "TIME", .help = "end the run after this long (30s, 10m, 1h30m); no default with --tty",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_MEMORY] = { .flag = "memory", .key = "limits.memory", .variable = "BRIG_MEMORY",
 		.type = FIELD_T_SIZE, .offset = AT(limits.memory), .min = MIB, .max = 64 * TIB, .fallback = "2g",
 		.arg = "SIZE", .help = "memory of all processes together (256m, 2g)",
@@ -77,7 +80,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_TMP] = { .key = "limits.tmp",
 		.type = FIELD_T_SIZE, .offset = AT(limits.tmp), .min = 64 * KIB, .max = TIB, .fallback = "1g",
 		.arg = "SIZE", .help = "size of the private /tmp, HOME and /dev/shm together",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_FILES] = { .key = "limits.files",
 		.type = FIELD_T_COUNT, .offset = AT(limits.files), .min = 16, .max = 1048576, .fallback = "4096",
 		.arg = "N", .help = "open files of one process",
@@ -85,39 +88,39 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_OUTPUT] = { .flag = "output-limit", .key = "limits.output",
 		.type = FIELD_T_SIZE, .offset = AT(limits.output), .min = 1, .max = 1024 * MIB, .fallback = "64k",
 		.arg = "SIZE", .help = "bytes kept of each stream with --json; given without it, of what passes through",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_MOUNT] = { .flag = "mount", .key = "mounts",
 		.type = FIELD_T_MOUNTS, .offset = AT(mounts),
 		.arg = "SRC:DST[:rw]", .help = "show a host file or folder at another place, read-only unless :rw",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_READ] = { .flag = "read", .key = "read",
 		.type = FIELD_T_PATHS, .offset = AT(read),
 		.arg = "PATH", .help = "show a host file or folder at its own path, read-only",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_WRITE] = { .flag = "write", .key = "write",
 		.type = FIELD_T_PATHS, .offset = AT(write),
 		.arg = "PATH", .help = "show a host file or folder at its own path, writable",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_ENV] = { .flag = "env", .key = "env.set",
 		.type = FIELD_T_ENV, .offset = AT(env),
-		.arg = "NAME=VALUE", .help = "set a variable inside",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.arg = "NAME[=VALUE]", .help = "set a variable inside; a name alone takes the caller's own",
+		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_ENV_PASS] = { .flag = "env-pass", .key = "env.pass",
 		.type = FIELD_T_NAMES, .offset = AT(env_pass),
 		.arg = "NAME", .help = "pass one of the caller's variables on, unless its name is a secret's",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_USER] = { .flag = "user", .key = "user",
 		.type = FIELD_T_USER, .offset = AT(user),
 		.arg = "UID[:GID]", .help = "ids inside; auto is the caller's, or 1000 for root",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_PROFILE] = { .flag = "profile", .key = "profile",
 		.type = FIELD_T_WORD, .offset = AT(profile), .words = profiles, .fallback = "default",
 		.arg = "NAME", .help = "system calls: strict, default or debug (for debuggers)",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_READ_ONLY_ROOT] = { .key = "read_only_root",
 		.type = FIELD_T_BOOL, .offset = AT(read_only_root), .fallback = "true",
 		.help = "false: a private writable layer over the system folders, thrown away afterwards",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_TMP_EXEC] = { .key = "limits.tmp_exec",
 		.type = FIELD_T_BOOL, .offset = AT(tmp_exec), .fallback = "true",
 		.help = "false: programs in the private /tmp cannot be executed",
@@ -160,7 +163,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_AUTO_PULL] = { .flag = "auto-pull", .key = "docker.auto_pull",
 		.type = FIELD_T_BOOL, .offset = AT(docker.auto_pull), .fallback = "true",
-		.help = "fetch an image that is not there",
+		.arg = "WORD", .help = "yes or no: fetch an image that is not there",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_SSH_HOST] = { .key = "ssh.host",
 		.type = FIELD_T_STRING, .offset = AT(ssh.host),
@@ -187,6 +190,10 @@ const struct field fields[FIELD_COUNT] = {
 		.type = FIELD_T_DURATION, .offset = AT(ssh.control_persist), .min = 0, .max = 52 * WEEK_MS,
 		.fallback = "60s",
 		.arg = "TIME", .help = "how long the connection stays warm",
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_SSH_REMOTE] = { .key = "ssh.remote",
+		.type = FIELD_T_WORD, .offset = AT(ssh.remote), .words = remotes, .fallback = "plain",
+		.arg = "NAME", .help = "plain: the remote host itself; brig: a native sandbox on it, made by its own brig",
 		.honoured = EVERY, .commands = ALL_CMDS },
 	[FIELD_EGRESS_ALLOW] = { .flag = "allow", .key = "egress.allow",
 		.type = FIELD_T_RULES, .offset = AT(egress.allow),
@@ -287,7 +294,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_LABELS] = { .key = "labels",
 		.type = FIELD_T_LABELS, .offset = AT(labels),
 		.arg = "NAME=VALUE", .help = "labels of the sandbox",
-		.honoured = 0, .commands = ALL_CMDS },
+		.honoured = ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_PORTS] = { .key = "ports",
 		.type = FIELD_T_PORTS, .offset = AT(ports),
 		.arg = "HOST:CONTAINER[/PROTOCOL]", .help = "ports of the sandbox shown on the host's loopback",
@@ -295,7 +302,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_GPUS] = { .key = "gpus",
 		.type = FIELD_T_STRING, .offset = AT(gpus),
 		.arg = "all", .help = "all: the host's GPUs",
-		.honoured = 0, .commands = ALL_CMDS },
+		.honoured = ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_COMMAND] = { .key = "command",
 		.type = FIELD_T_STRINGS, .offset = AT(command),
 		.arg = "WORD", .help = "main command of a long-lived sandbox",
@@ -347,19 +354,39 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_FULL_ACCESS_OK] = { .flag = "i-know-this-is-not-a-sandbox", .key = "allow_full_access",
 		.type = FIELD_T_BOOL, .offset = AT(full_access_ok), .fallback = "false",
 		.help = "the second opt-in that full_access and backend none need",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.honoured = EVERY, .commands = ALL_CMDS },
+	[FIELD_CODE] = { .flag = "code", .letter = 'c',
+		.type = FIELD_T_STRING, .offset = AT(code.given),
+		.arg = "CODE", .help = "the code itself, instead of a file",
+		.honoured = EVERY, .commands = CMD_PYTHON },
+	[FIELD_CODE_PATH] = { .key = "code.path",
+		.type = FIELD_T_STRING, .offset = AT(code.path),
+		.arg = "PATH", .help = "where Python code appears inside; the dialect's documented place if not given",
+		.honoured = EVERY, .commands = CMD_PYTHON },
+	[FIELD_INTERPRETER] = { .flag = "interpreter",
+		.type = FIELD_T_STRING, .offset = AT(code.interpreter),
+		.arg = "PATH", .help = "what runs the code inside; python3, or /bin/sh for scripts, if not given",
+		.honoured = EVERY, .commands = CMD_PYTHON | CMD_SCRIPT },
+	[FIELD_PARAM] = { .flag = "param",
+		.type = FIELD_T_ENV, .offset = AT(code.params),
+		.arg = "NAME=VALUE", .help = "a parameter of the script, as a variable in upper case",
+		.honoured = EVERY, .commands = CMD_SCRIPT },
+	[FIELD_REPORT_FD] = { .flag = "report-fd",
+		.type = FIELD_T_COUNT, .offset = AT(report_fd), .min = 3, .max = 1023,
+		.arg = "N", .help = "when the run is over, write what --json says, without the output, to this descriptor",
+		.honoured = EVERY, .commands = STARTS },
 	[FIELD_TTY] = { .flag = "tty",
 		.type = FIELD_T_BOOL, .offset = AT(tty), .fallback = "false",
 		.help = "give the command a terminal of its own",
-		.honoured = BOTH, .commands = CMD_RUN | CMD_EXEC },
+		.honoured = BOTH, .commands = STARTS },
 	[FIELD_JSON] = { .flag = "json",
 		.type = FIELD_T_BOOL, .offset = AT(json), .fallback = "false",
 		.help = "capture the output and print one JSON object that says how it went",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_QUIET] = { .flag = "quiet",
 		.type = FIELD_T_BOOL, .offset = AT(quiet), .fallback = "false",
 		.help = "no notes and warnings of brig's own on stderr",
-		.honoured = BOTH, .commands = ALL_CMDS },
+		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_CONFIG] = { .flag = "config",
 		.type = FIELD_T_STRING, .offset = AT(config),
 		.arg = "FILE", .help = "settings from a file, in any of the five dialects",
@@ -375,6 +402,16 @@ const struct field *field_by_flag(const char *flag, enum field_id *id)
 {
 	for (size_t i = 0; i < FIELD_COUNT; i++)
 		if (fields[i].flag && str_eq(fields[i].flag, flag)) {
+			*id = (enum field_id)i;
+			return &fields[i];
+		}
+	return NULL;
+}
+
+const struct field *field_by_letter(char letter, enum field_id *id)
+{
+	for (size_t i = 0; i < FIELD_COUNT; i++)
+		if (fields[i].letter == letter) {
 			*id = (enum field_id)i;
 			return &fields[i];
 		}

@@ -49,6 +49,7 @@ enum field_id {
 	FIELD_SSH_CONFIG_FILE,
 	FIELD_SSH_CONNECT_TIMEOUT,
 	FIELD_SSH_CONTROL_PERSIST,
+	FIELD_SSH_REMOTE,
 	FIELD_EGRESS_ALLOW,
 	FIELD_EGRESS_DENY,
 	FIELD_EGRESS_GROUPS,
@@ -89,6 +90,11 @@ enum field_id {
 	FIELD_AUDIT_MAX_AGE,
 	FIELD_AUDIT_MAX_RECORDS,
 	FIELD_FULL_ACCESS_OK,
+	FIELD_CODE,
+	FIELD_CODE_PATH,
+	FIELD_INTERPRETER,
+	FIELD_PARAM,
+	FIELD_REPORT_FD,
 	FIELD_TTY,
 	FIELD_JSON,
 	FIELD_QUIET,
@@ -127,13 +133,14 @@ enum field_type {
 enum { ON_NATIVE = 1, ON_NONE = 2, ON_BWRAP = 4, ON_DOCKER = 8, ON_SSH = 16 };
 
 /* Commands, as bits of `commands`. */
-enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4 };
+enum { CMD_RUN = 1, CMD_EXEC = 2, CMD_PLAN = 4, CMD_PYTHON = 8, CMD_SCRIPT = 16 };
 
 struct field {
 	const char *flag;     /* without the dashes; NULL: configuration only */
 	const char *key;      /* dotted name in configuration; NULL: command line only */
 	const char *variable; /* BRIG_...; NULL: not from the environment */
 	enum field_type type;
+	char letter;              /* short form of the flag; 0: none */
 	size_t offset;            /* in struct spec */
 	uint64_t min, max;        /* of numbers; 0 and 0: any */
 	const char *fallback;     /* the default, as text; NULL: empty */
@@ -146,5 +153,6 @@ struct field {
 extern const struct field fields[FIELD_COUNT];
 
 const struct field *field_by_flag(const char *flag, enum field_id *id);
+const struct field *field_by_letter(char letter, enum field_id *id);
 const struct field *field_by_key(const char *key, enum field_id *id);
 bool field_repeats(const struct field *f);

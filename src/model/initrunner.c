@@ -290,6 +290,21 @@ static int check_version(const struct role_reader *r, const struct node *root, s
 	return 0;
 }
 
+/* The first tool of each kind says how its code is run. */
+static void keep_tools(struct spec *s, const struct role *role)
+{
+	for (size_t i = role->tool_count; i-- > 0;) {
+		const struct role_tool *t = &role->tools[i];
+		enum code_kind kind = t->kind == ROLE_TOOL_PYTHON   ? CODE_PYTHON
+				      : t->kind == ROLE_TOOL_SCRIPT ? CODE_SCRIPT
+								    : CODE_NONE;
+
+		s->code.tool[kind].timeout = t->timeout;
+		s->code.tool[kind].output = t->output;
+		s->code.tool[kind].interpreter = kind == CODE_SCRIPT ? t->interpreter : NULL;
+	}
+}
+
 int initrunner_read_role(struct spec *s, const struct source *src, const char *cwd,
 			 const struct node *root, struct role *ret, struct err *e)
 {
@@ -313,6 +328,7 @@ int initrunner_read_role(struct spec *s, const struct source *src, const char *c
 		if (!role.name)
 			return err_nomem(e);
 	}
+	keep_tools(s, &role);
 	*ret = role;
 	return 0;
 }

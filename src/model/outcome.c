@@ -144,6 +144,10 @@ static void isolation_json(const struct isolation *i, struct json *j)
 	json_ku64(j, "landlock_abi", (uint64_t)i->landlock_abi);
 	json_kstr(j, "cgroup", i->cgroup ? i->cgroup : "none");
 	json_kstr(j, "network", i->network);
+	if (i->network_open)
+		json_kstr(j, "network_open", i->network_open);
+	if (i->runtime)
+		json_kstr(j, "runtime", i->runtime);
 	json_ku64(j, "uid_inside", i->uid_inside);
 	json_ku64(j, "gid_inside", i->gid_inside);
 	json_key(j, "limits");
@@ -223,6 +227,8 @@ void outcome_json(const struct outcome *o, struct json *j)
 	json_key(j, "setup_ms");
 	json_milli(j, o->setup_us);
 	json_kstr(j, "backend", o->backend);
+	if (o->image)
+		json_kstr(j, "image", o->image);
 	json_key(j, "isolation");
 	isolation_json(&o->isolation, j);
 	lists_json(o, j);

@@ -56,6 +56,8 @@ struct isolation {
 	int landlock_abi;    /* 0: none */
 	const char *cgroup;  /* "v1", "v2", "hybrid" or "none" */
 	const char *network;
+	const char *network_open; /* what a bridge reaches besides the internet; NULL: nothing */
+	const char *runtime;      /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;
 	enum enforcer limits[LIMIT_COUNT];
 };
@@ -91,6 +93,7 @@ struct outcome {
 	uint64_t duration_us, setup_us;
 	struct phases phases;
 	const char *backend;
+	const char *image; /* what the image's name meant, by digest; NULL: no image */
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;
@@ -112,6 +115,10 @@ void outcome_hit(struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */
 void outcome_json(const struct outcome *o, struct json *j);
+
+/* As a tool gives it back to a model: status, then both streams; at most max characters and
+ * "[truncated]" (0: all). The caller frees it; NULL without memory. */
+char *outcome_text(const struct outcome *o, size_t max);
 
 const char *outcome_name(enum outcome_kind k);
 const char *limit_name(enum limit l);

@@ -379,6 +379,8 @@ static const struct {
 	LIST(egress.roots),
 	LIST(leaks.rules),
 	LIST(audit.anchor),
+	LIST(code.args),
+	LIST(code.params),
 #undef LIST
 };
 

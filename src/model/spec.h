@@ -138,9 +138,33 @@ struct docker_spec {
 	bool auto_pull;
 };
 
+enum ssh_remote { SSH_REMOTE_PLAIN, SSH_REMOTE_BRIG };
+
 struct ssh_spec {
 	const char *host, *remote_cwd, *identity_file, *config_file;
 	uint64_t connect_timeout, control_persist; /* milliseconds */
+	enum ssh_remote remote;
+};
+
+enum code_kind { CODE_NONE, CODE_PYTHON, CODE_SCRIPT };
+
+/* What `brig python` and `brig script` run; see model/code.h. */
+struct code_spec {
+	enum code_kind kind;
+	const char *text; /* size bytes and a NUL */
+	size_t size;
+	const char *file;        /* host path it came from; NULL: none */
+	const char *path;        /* where Python code appears inside */
+	const char *interpreter; /* NULL: python3, or /bin/sh for scripts */
+	const char *given;       /* as an argument of brig's own */
+	struct strlist args;
+	struct envlist params;
+	bool in_place; /* the workspace shows the file already */
+	/* What a role says of its tool for this kind of code; 0 and NULL: nothing. */
+	struct {
+		uint64_t timeout, output;
+		const char *interpreter;
+	} tool[CODE_SCRIPT + 1];
 };
 
 /* What one run may ask of the network; 0: no limit. */
@@ -222,6 +246,8 @@ struct spec {
 	const char *image, *runtime, *gpus;
 	struct docker_spec docker;
 	struct ssh_spec ssh;
+	struct code_spec code;
+	uint64_t report_fd; /* 0: none */
 	struct egress_spec egress;
 	struct leak_spec leaks;
 	struct credentiallist credentials;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "model/code.h"
 #include "model/dialect.h"
 #include "model/envrules.h"
 #include "model/extra_args.h"
@@ -129,6 +130,17 @@ static int check_workspace(struct spec *s, const struct place *at, struct err *e
 		return err_set(e, ERR_POLICY, EPERM, "workdir '%s' is %s", s->workdir, why),
 		       err_hint(e, "choose the project folder below it");
 	s->private_workspace = true;
+	return 0;
+}
+
+static int check_ssh(struct spec *s, const struct place *at, struct err *e)
+{
+	if (s->ssh.identity_file &&
+	    path_resolve(s->arena, at, s->ssh.identity_file, &s->ssh.identity_file, e) < 0)
+		return err_wrap(e, "ssh.identity_file");
+	if (s->ssh.config_file &&
+	    path_resolve(s->arena, at, s->ssh.config_file, &s->ssh.config_file, e) < 0)
+		return err_wrap(e, "ssh.config_file");
 	return 0;
 }
 
@@ -362,5 +374,7 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0 ||
 	    check_audit(s, at, e) < 0)
 		return -e->code;
-	return check_metrics(s, at, e) < 0 ? -e->code : check_duplicates(s, e);
+	if (check_metrics(s, at, e) < 0 || check_duplicates(s, e) < 0 || check_ssh(s, at, e) < 0)
+		return -e->code;
+	return code_resolve(s, e);
 }

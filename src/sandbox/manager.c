@@ -10,6 +10,7 @@
 
 #include "backend/bwrap/inside.h"
 #include "base/fd.h"
+#include "sandbox/health.h"
 #include "sandbox/recorder.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/telemetry.h"
@@ -90,6 +91,27 @@ int brig_manager_ready(brig_manager *m, struct brig_error *be)
 	if (backend_choose(m->spec, &c, &e) < 0 || c.backend->probe(m->spec, &got, &e) < 0)
 		return fail(&e, be);
 	return 0;
+}
+
+int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_ms, char *detail,
+			size_t n)
+{
+	unsigned ms =
+		timeout_ms ? (unsigned)(timeout_ms < 600000 ? timeout_ms : 600000) : HEALTH_MS;
+	struct engine_health h;
+
+	if (strcmp(backend, "docker") == 0) {
+		engine_health(ms, &h);
+		(void)snprintf(detail, n, "%s", h.detail);
+		return h.state == ENGINE_READY  ? 0
+		       : h.state == ENGINE_LATE ? -ETIMEDOUT
+						: -ENOTCONN;
+	}
+	for (const struct backend *const *b = backends_all; *b; b++)
+		if (strcmp((*b)->name, backend) == 0)
+			return backend_health(*b, m->spec, ms, detail, n);
+	(void)snprintf(detail, n, "there is no backend '%.64s'", backend);
+	return -EINVAL;
 }
 
 _Noreturn void sandbox_inside(int letter)
@@ -286,7 +308,7 @@ static struct spec *checked(const brig_request *q, struct err *e)
 	if (!s)
 		return NULL;
 	s->argv = q->spec->argv;
-	if (!s->argv || !s->argv[0])
+	if (s->code.kind == CODE_NONE && (!s->argv || !s->argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
 	else if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
 		(void)err_sys(e, "the current folder is gone");
@@ -406,6 +428,11 @@ void brig_result_free(brig_result *r)
 	free(r);
 }
 
+int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e)
+{
+	return backend_pull_image(ref, note, arg, e);
+}
+
 const struct outcome *result_outcome(const brig_result *r)
 {
 	return r->o;
@@ -446,6 +473,11 @@ const char *brig_result_stderr(const brig_result *r, size_t *n)
 const char *brig_result_output(const brig_result *r, size_t *n)
 {
 	return text(&r->o->both, n);
+}
+
+char *brig_result_text(const brig_result *r, size_t max)
+{
+	return outcome_text(r->o, max);
 }
 
 int brig_result_truncated(const brig_result *r)

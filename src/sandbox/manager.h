@@ -13,10 +13,19 @@ _Noreturn void sandbox_inside(int letter);
 struct spec *request_spec(brig_request *q);
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 
+/* Reads code or a script from a descriptor to its end; file is its host path, or NULL. */
+int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file, struct err *e);
+/* The same from a path; "-" is standard input. */
+int request_code_file(brig_request *q, enum code_kind kind, const char *path, struct err *e);
+int request_code(brig_request *q, enum code_kind kind, const void *text, size_t n, const char *file,
+		 struct err *e);
+
 /* The backend that would run this spec, which nothing is started for; the error says why none
  * would.
  */
 int spec_backend(const struct spec *s, const char **name, struct err *e);
+/* Fetches an image for the docker backend. */
+int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 
 void error_export(const struct err *from, struct brig_error *to);

@@ -31,6 +31,8 @@ struct run {
 	const struct backend *backend;
 	struct backend_job *job;
 	struct outcome *o;
+	note_fn *note;
+	void *note_arg;
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct pump out, err;
 	struct vtfilter out_filter, err_filter;
@@ -39,7 +41,7 @@ struct run {
 	uint64_t started, deadline, kill_at; /* microseconds; 0: none */
 	int events, alarm;                   /* of the job; borrowed */
 	int master;                          /* of the command's terminal; -1: none */
-	bool ended;
+	bool ended, killed;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
@@ -153,15 +155,17 @@ static void on_clock(struct run *r)
 			outcome_hit(r->o, LIMIT_TIMEOUT);
 		r->backend->signal(r->job, SIGKILL);
 	}
-	if (r->kill_at && now >= r->kill_at)
+	if (r->kill_at && now >= r->kill_at && !r->killed) {
+		r->killed = true; /* once: the end may take its time on another host */
 		r->backend->signal(r->job, SIGKILL);
+	}
 }
 
 static int until_next(const struct run *r)
 {
 	uint64_t at = r->deadline, now = clock_us();
 
-	if (r->kill_at && (!at || r->kill_at < at))
+	if (r->kill_at && !r->killed && (!at || r->kill_at < at))
 		at = r->kill_at;
 	if (r->look_at && (!at || r->look_at < at))
 		at = r->look_at;
@@ -221,7 +225,32 @@ static void refuse(struct outcome *o, const struct err *e)
 	bool machine = e->kind == ERR_INTERNAL;
 
 	o->error = *e;
-	o->kind = machine ? OUTCOME_FAILED : OUTCOME_REFUSED;
+	o->kind = e->code == ECANCELED ? OUTCOME_CANCELLED /* while a host was being reached */
+		  : machine            ? OUTCOME_FAILED
+				       : OUTCOME_REFUSED;
+}
+
+/* A start that takes long is given up like a command, but has nothing to tidy up for. */
+static bool asked_to_stop(void *arg)
+{
+	struct run *r = arg;
+	struct pollfd p = { .fd = r->io->cancel, .events = POLLIN };
+	struct signalfd_siginfo s;
+
+	while (r->io->signals >= 0 && read(r->io->signals, &s, sizeof(s)) == (ssize_t)sizeof(s))
+		if (s.ssi_signo != SIGWINCH)
+			end_as(r, OUTCOME_CANCELLED, (int)s.ssi_signo);
+	if (r->io->cancel >= 0 && poll(&p, 1, 0) > 0)
+		end_as(r, OUTCOME_CANCELLED, 0);
+	return r->o->kind == OUTCOME_CANCELLED;
+}
+
+static void tell(void *arg, const char *text)
+{
+	const struct run *r = arg;
+
+	if (r->note)
+		r->note(r->note_arg, text);
 }
 
 /* The command may begin once its start is on the record. */
@@ -236,7 +265,13 @@ static int permit(void *arg, struct err *e)
 
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
 {
-	struct job_want w = { .tty = r->spec->tty, .no_input = r->io->in < 0, .id = r->o->id };
+	struct job_want w = { .tty = r->spec->tty,
+			      .no_input = r->io->in < 0,
+			      .id = r->o->id,
+			      .wake = { r->io->signals, r->io->cancel },
+			      .asked_to_stop = asked_to_stop,
+			      .note = tell,
+			      .arg = r };
 	bool asks = r->backend->permits && r->recorder;
 	struct job_io io = { -1, -1, -1, -1, -1, -1 };
 	struct winsize size;
@@ -250,7 +285,8 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 		w.permit_arg = r;
 	}
 	if ((!asks && permit(r, e) < 0) || r->backend->start(p, &w, &io, &r->job, e) < 0) {
-		refuse(r->o, e);
+		if (r->o->kind != OUTCOME_CANCELLED)
+			refuse(r->o, e);
 		return;
 	}
 	r->started = r->o->phases.started = clock_us();
@@ -344,7 +380,9 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 		 struct outcome *o)
 {
 	CLEANUP(recorder) struct recorder *recorder = NULL;
-	struct run r = { .spec = s, .io = io, .o = o, .master = -1 };
+	struct run r = {
+		.spec = s, .io = io, .o = o, .note = note, .note_arg = note_arg, .master = -1
+	};
 	struct err e = { 0 };
 
 	make_id(o->id);

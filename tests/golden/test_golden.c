@@ -9,9 +9,13 @@
 
 #include "unit.h"
 
+#include "backend/backend.h"
+#include "backend/bwrap/args.h"
+#include "backend/docker/docker.h"
 #include "backend/kit/plan.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "model/code.h"
 #include "model/paths.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
@@ -21,10 +25,17 @@ static const char *folder; /* of the expected plans */
 
 struct scene {
 	const char *name;
-	const char *settings[20]; /* key, value, ... */
-	void (*prepare)(void);    /* in the scratch folder */
-	const char *home;         /* below it; NULL: none */
+	const char *settings[20];           /* key, value, ... */
+	void (*prepare)(void);              /* in the scratch folder */
+	const char *home;                   /* below it; NULL: none */
+	const char *code;                   /* of Python, instead of the command; NULL: none */
+	bool ssh;                           /* the plan of the ssh backend */
+	const struct bwrap_features *bwrap; /* bubblewrap's arguments instead of the plan */
+	bool docker;                        /* the docker backend's plan */
 };
+
+static const struct bwrap_features upstream_0_8 = { .bind_fd = false };
+static const struct bwrap_features since_0_10 = { .bind_fd = true };
 
 /* ---- scenes ---- */
 
@@ -115,6 +126,58 @@ static const struct scene scenes[] = {
 	  .prepare = make_worktree,
 	  .settings = { "policy", "readonly" } },
 	{ .name = "worktree_hostile", .prepare = make_hostile_worktree },
+	{ .name = "python", .settings = { NULL }, .prepare = make_project, .code = "print(1)\n" },
+	{ .name = "python_workspace",
+	  .settings = { "workspace.target", "/work", "code.path", "/work/_run.py", NULL },
+	  .prepare = make_project,
+	  .code = "print(1)\n" },
+	{ .name = "ssh",
+	  .settings = { "ssh.host", "me@box", "ssh.remote_cwd", "~/it's here", "ssh.identity_file",
+			"/keys/id", "env.set", "A=b c", NULL },
+	  .prepare = make_project,
+	  .ssh = true },
+	{ .name = "ssh_python",
+	  .settings = { "ssh.host", "box", NULL },
+	  .prepare = make_project,
+	  .code = "print(1)\n",
+	  .ssh = true },
+	{ .name = "ssh_brig",
+	  .settings = { "ssh.host", "box", "ssh.remote", "brig", "limits.memory", "64m", "read",
+			"/srv/data", "env.set", "TOKEN=never in an argument", NULL },
+	  .prepare = make_project,
+	  .code = "print(1)\n",
+	  .ssh = true },
+	{ .name = "bwrap_0_8", .prepare = make_repository, .bwrap = &upstream_0_8 },
+	{ .name = "bwrap_0_10", .prepare = make_repository, .bwrap = &since_0_10 },
+	{ .name = "bwrap_mounts",
+	  .prepare = make_trees,
+	  .settings = { "mounts", "a:/data:rw", "mounts", "b:/workspace/vendor", "read", "read",
+			"write", "write", "network", "host" },
+	  .bwrap = &since_0_10 },
+	{ .name = "bwrap_private",
+	  .home = "ws",
+	  .settings = { "limits.tmp", "64m" },
+	  .bwrap = &since_0_10 },
+	{ .name = "docker_default", .docker = true, .prepare = make_project },
+	{ .name = "docker_python", .docker = true, .prepare = make_project, .code = "print(1)\n" },
+	{ .name = "docker_git", .docker = true, .prepare = make_repository },
+	{ .name = "docker_mounts",
+	  .docker = true,
+	  .prepare = make_trees,
+	  .settings = { "mounts", "a:/data:rw", "mounts", "b:/workspace/vendor", "read", "read",
+			"write", "write" } },
+	{ .name = "docker_settings",
+	  .docker = true,
+	  .prepare = make_project,
+	  .settings = { "image", "tool@sha256:00", "runtime", "runsc", "network", "bridge",
+			"limits.memory", "64m", "limits.cpus", "1.5", "limits.pids", "9",
+			"read_only_root", "false", "labels", "team=x", "env.set", "PATH=/x" } },
+	{ .name = "docker_extra",
+	  .docker = true,
+	  .prepare = make_project,
+	  .settings = { "docker.extra_args", "--pids-limit=100", "docker.extra_args",
+			"--ulimit=nofile=1024", "docker.extra_args", "--tmpfs=/scratch:size=1m",
+			"docker.extra_args", "--cpu-quota=50000", "docker.user", "" } },
 };
 
 /* ---- from a scene to text ---- */
@@ -169,6 +232,18 @@ static void normalise(struct box_plan *p, const char *top)
 	p->gid = p->gids[0].inside = p->gids[0].outside = SHOWN_ID;
 }
 
+static void write_args(struct box_plan *p, const struct bwrap_features *f, struct json *j)
+{
+	struct bwrap_args args;
+	struct err e = { 0 };
+
+	must(bwrap_args(p, f, &args, &e) == 0);
+	json_array(j);
+	for (size_t i = 0; i < args.n; i++)
+		json_str(j, args.v[i].text);
+	json_array_end(j);
+}
+
 static void replace(const char *text, const char *what, const char *with, struct buf *out)
 {
 	const char *at;
@@ -196,6 +271,8 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 		must(e.code == 0);
 	}
 	must(spec_set_argv(spec, 3, argv, &e) == 0);
+	if (s->code)
+		must(code_set(spec, CODE_PYTHON, s->code, strlen(s->code), NULL, &e) == 0);
 	/* Relative sources are meant from the scratch folder, the workspace is ws in it. */
 	(void)snprintf(cwd, sizeof(cwd), "%s%s", top, s->home ? "/ws" : "");
 	if (!s->home)
@@ -206,14 +283,54 @@ static void make_spec(const struct scene *s, const char *top, struct spec **ret)
 	*ret = spec;
 }
 
+static void docker_text(const struct spec *spec, struct json *j)
+{
+	struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	if (backend_docker.plan(spec, &p, NULL, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0 && (p->user != DOCKER_USER_IDS || p->uid == getuid()));
+	p->uid = p->gid = SHOWN_ID;
+	backend_docker.plan_json(p, j);
+	(void)backend_docker.plan_free(p);
+}
+
+static void ssh_text(const struct spec *spec, struct json *j)
+{
+	struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	must(setenv("XDG_RUNTIME_DIR", "/run/user/4242", 1) == 0);
+	if (backend_ssh.plan(spec, &p, NULL, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0);
+	backend_ssh.plan_json(p, j);
+	(void)backend_ssh.plan_free(p);
+}
+
+static void box_text(const struct spec *spec, const struct bwrap_features *bwrap, const char *top,
+		     struct json *j)
+{
+	CLEANUP(box_plan) struct box_plan *p = NULL;
+	struct err e = { 0 };
+
+	if (box_plan_new(spec, bwrap ? "bwrap" : "native", &p, &e) < 0)
+		(void)fprintf(stderr, "%s\n", e.what);
+	must(e.code == 0);
+	normalise(p, top);
+	if (bwrap)
+		write_args(p, bwrap, j);
+	else
+		box_plan_json(p, j);
+}
+
 /* The child's whole life. */
 static void write_plan(const struct scene *s, const char *top, int out)
 {
-	CLEANUP(box_plan) struct box_plan *p = NULL;
 	CLEANUP(buf) struct buf raw = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX_BYTES);
 	CLEANUP(spec) struct spec *spec = NULL;
-	struct err e = { 0 };
 	struct json j;
 
 	become_ordinary();
@@ -222,12 +339,13 @@ static void write_plan(const struct scene *s, const char *top, int out)
 	if (s->prepare)
 		s->prepare();
 	make_spec(s, top, &spec);
-	if (box_plan_new(spec, "native", &p, &e) < 0)
-		(void)fprintf(stderr, "%s\n", e.what);
-	must(e.code == 0);
-	normalise(p, top);
 	json_init(&j, &raw, true);
-	box_plan_json(p, &j);
+	if (s->docker)
+		docker_text(spec, &j);
+	else if (s->ssh)
+		ssh_text(spec, &j);
+	else
+		box_text(spec, s->bwrap, top, &j);
 	buf_putc(&raw, '\n');
 	replace(buf_str(&raw), top, "@TOP@", &text);
 	must(!raw.failed && !text.failed && fd_write_all(out, text.data, text.len) == 0);

@@ -11,8 +11,9 @@ test. A test may write in workspace() and scratch() as it likes; what it puts el
 Its files belong to the identity that starts brig.
 
 Run one file: `python3 tests/run/test_x.py [-v] [WORD...]`; all: tests/run-suite. From outside come
-BRIG (the program; default build/brig), BRIG_WRAP (a command put in front of it), TIME_FACTOR (a
-multiple for every limit, for emulated machines), CI or MUST_RUN (a skip is a failure).
+BRIG (the program; default build/brig), BRIG_WRAP (a command put in front of it), BRIG_BACKEND (passed
+on; tests that do not apply to it are left out), TIME_FACTOR (a multiple for every limit, for emulated
+machines), CI or MUST_RUN (a skip is a failure).
 Without root, tests run once, as the user there is; what only root can do is then left out.
 """
 
@@ -40,8 +41,8 @@ import traceback
 
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
-__all__ = ["brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_c", "descendants", "home",
-           "identity", "main", "namespaces", "scratch", "skip", "start_brig", "test", "tree", "uid", "wait_until",
+__all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_c", "descendants", "home",
+           "identity", "main", "namespaces", "scratch", "skip", "start_brig", "state", "test", "tree", "uid", "wait_until",
            "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -50,7 +51,8 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/spare", "brig/trusted", "brig/quarantine", "brig/audit")
+KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/spare", "brig/trusted", "brig/quarantine", "brig/audit",
+        "brig/docker", "brig/ssh")
 KEPT_BELOW = ("brig/audit/", "brig/quarantine/", "brig/workspaces/spare/")
 
 IS_ROOT = os.geteuid() == 0
@@ -58,6 +60,7 @@ MUST_RUN = os.environ.get("CI") == "true" or os.environ.get("MUST_RUN") == "1"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _tests = []
+_around = {}  # what to enter, and the files that need it
 _now = None  # the running test's Place, in its own process
 
 
@@ -79,6 +82,12 @@ def test(function=None, **options):
         return lambda f: test(f, **options)
     _tests.append(Test(function, **options))
     return function
+
+
+def around(make):
+    """Declare what must be there while a file's tests run: make(folder) gives a context manager, entered once before them."""
+    _around.setdefault(make, set()).add(sys._getframe(1).f_code.co_filename)
+    return make
 
 
 class Skip(Exception):
@@ -112,6 +121,11 @@ def scratch():
 
 def home():
     return _now.home
+
+
+def state():
+    """Where brig keeps what must survive a run."""
+    return _now.state
 
 
 # ---- calling brig ----
@@ -608,12 +622,20 @@ def _prepare(base):
         (base / "bin/wrap").write_text("\n".join(wrap))
 
 
+def _differs():
+    """Names of tests that a backend set from outside is excused from; tests/lib/BACKEND-differs has the reasons."""
+    path = TOP / f"tests/lib/{os.environ.get('BRIG_BACKEND')}-differs"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line.split()[0] for line in lines if line and not line.startswith("#")}
+
+
 def _select(words, fast):
     """The (test, user) pairs to run. A word matches part of a name; spaces count as underscores."""
+    differs = _differs()
     words = [w.replace(" ", "_") for w in words]
     users = ("root", "user") if IS_ROOT else ("user",)
     return [(t, u) for t in _tests for u in t.users
-            if u in users and not (fast and t.slow) and (not words or any(w in t.name for w in words))]
+            if u in users and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words))]
 
 
 def _remove_cgroups(names):
@@ -653,11 +675,16 @@ def main(argv=None):
     _adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     report = Reporter(args.verbose or not args.file)
+    stack = contextlib.ExitStack()
+    files = {t.function.__code__.co_filename for t, _ in cases}
     try:
         _prepare(base)
+        for i, make in enumerate(m for m, needed_by in _around.items() if needed_by & files):
+            stack.enter_context(make(base / f"around{i}"))
         _run_all(cases, max(1, args.jobs), base, report)
         _second_try(cases, report.failed, base, report)
     finally:
+        stack.close()
         _reap()
         _remove_cgroups(cgroups() - had)
         shutil.rmtree(base, ignore_errors=True)

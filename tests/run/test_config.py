@@ -149,7 +149,7 @@ def a_mistake_exits_1_with_file_line_column_and_the_nearest_word():
 
 @test
 def what_no_backend_can_do_is_a_line_and_no_mistake_of_the_file():
-    done = check("brig: 1\nimage: x\n")
+    done = check("brig: 1\nbackend: native\nimage: x\n")
     assert done.status == 0
     assert "a run would be refused: backend 'native' cannot honour --image" in done.text
 

@@ -460,13 +460,13 @@ def memory_is_limited_and_the_outcome_is_typed():
 
 @test
 def networks_that_do_not_exist_yet_are_refused_honestly():
-    for network in ("proxy", "bridge"):
-        refused("--network", network, words=(network,), hint=True)
+    refused("--network", "proxy", words=("proxy",), hint=True)
+    refused("--network", "bridge", "--backend", "native", words=("bridge", "native"), hint=True)
 
 
 @test
 def backends_that_do_not_exist_yet_are_refused_honestly():
-    for backend in ("docker", "ssh", "kubernetes"):
+    for backend in ("kubernetes",):
         refused("--backend", backend, words=(backend, "native"))
 
 

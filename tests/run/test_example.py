@@ -77,6 +77,22 @@ def the_example_runs_against_the_shared_library():
 
 
 @test
+def the_example_with_python_and_a_script_runs():
+    prefix = install()
+    program = scratch() / "example"
+    found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"
+    call(*compiler(), "-std=c99", *WARNINGS, TOP / "examples/python.c", *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
+    (workspace() / "step.py").write_text("import os\nprint(os.environ['TASK_ID'], __file__)\n")
+    argv = brig_argv(workspace())
+    argv[argv.index(str(brig_path()))] = str(program)
+    done = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout == ("--- step\nSTDOUT:\nabc123 /code/_run.py\n\n"
+                           "--- code\nExit code: 3\nSTDOUT:\nan argument input\n\n"
+                           "--- script\nSTDOUT:\nhello world\n\nSTDERR:\nwarning\n\n"), done.stdout
+
+
+@test
 def the_example_runs_against_the_static_library():
     prefix = install()
     program = scratch() / "example"

@@ -17,7 +17,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig, test,
+from harness import (FACTOR, brig, brig_argv, brig_environment, brig_path, descendants, home, main, scratch, start_brig, test,
                      wait_until, workspace)
 
 # ---- a strict reader of Prometheus text ----
@@ -425,6 +425,30 @@ def https_needs_a_trusted_certificate():
             wait_until(lambda: len(c.requests) >= expected, 3)
             assert no_sender_left() and len(c.requests) == expected, env
         check_trace(json.loads(c.requests[0][2]))
+
+
+@test
+def the_head_of_the_record_goes_over_https_and_shows_a_rollback_of_both():
+    settings = home() / ".config/brig/config.yaml"
+    settings.parent.mkdir(parents=True)
+    with Collector(tls=certificates()) as c:
+        settings.write_text(f"audit:\n  anchor: ['https://localhost:{c.port}/head']\n")
+        env = {"SSL_CERT_FILE": str(scratch() / "ca.pem")}
+        audit = pathlib.Path(brig_environment()["XDG_STATE_HOME"]) / "brig/audit"
+        assert brig("run", "--", "true", env=env).status == 0
+        shutil.copytree(audit, scratch() / "older")
+        assert brig("run", "--", "true", env=env).status == 0
+        assert wait_until(lambda: len(c.requests) >= 4, 10) and no_sender_left()
+        lines = [body.decode().strip() for path, _, body in c.requests if path == "/head"]
+    shutil.rmtree(settings.parents[1])
+    assert len(lines) == 4 and all(line.startswith("brig-head 1 ") for line in lines), lines
+    anchor = scratch() / "anchor"
+    anchor.write_text("".join(f"{line}\n" for line in lines))
+    assert brig("audit", "verify", "--anchor", anchor).status == 0
+    shutil.rmtree(audit)
+    shutil.copytree(scratch() / "older", audit)
+    assert brig("audit", "verify").status == 0, "it is a genuine older copy"
+    assert brig("audit", "verify", "--anchor", anchor).status == 1
 
 
 @test

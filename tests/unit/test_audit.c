@@ -528,6 +528,24 @@ static void a_reader_sees_all_and_no_more(void **state UNUSED)
 	(void)reader_free(r);
 }
 
+static void a_reader_does_not_pass_over_a_missing_segment(void **state UNUSED)
+{
+	struct reader *r = NULL;
+	struct err e = { 0 };
+	const char *line;
+	size_t n;
+	int got;
+
+	make_log(30, 3000);
+	assert_int_equal(unlink("log/000002.jsonl"), 0);
+	assert_int_equal(reader_open("log", NULL, &r, &e), 0);
+	while ((got = reader_next(r, &line, &n, NULL, &e)) == 1)
+		;
+	assert_int_equal(got, -EBADMSG);
+	assert_non_null(strstr(e.what, "000002"));
+	(void)reader_free(r);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
@@ -555,6 +573,7 @@ int main(void)
 		CASE(a_gap_that_base_does_not_explain_is_found),
 		CASE(a_prune_that_was_killed_is_finished_by_the_next),
 		CASE(a_reader_sees_all_and_no_more),
+		CASE(a_reader_does_not_pass_over_a_missing_segment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 
 #include "base/str.h"
 #include "doctor/doctor.h"
+#include "model/dialect.h"
 
 /* ---- a folder that goes away ---- */
 
@@ -132,7 +133,7 @@ static void warnings_and_skips_leave_a_machine_ready(void **state)
 	struct diagnosis d;
 
 	(void)state;
-	doctor_examine(fine, ARRAY_LEN(fine), &d);
+	doctor_examine(fine, ARRAY_LEN(fine), NULL, &d);
 	assert_int_equal(doctor_failed(&d), 0);
 	doctor_text(&d, &out);
 	assert_string_equal(buf_str(&out), "[pass] a: as it should be\n"
@@ -148,11 +149,11 @@ static void a_failure_makes_it_not_ready_and_is_counted(void **state)
 	struct diagnosis d;
 
 	(void)state;
-	doctor_examine(broken, ARRAY_LEN(broken), &d);
+	doctor_examine(broken, ARRAY_LEN(broken), NULL, &d);
 	assert_int_equal(doctor_failed(&d), 2);
 	doctor_text(&d, &out);
 	assert_non_null(strstr(buf_str(&out), "\nnot ready: 2 checks failed\n"));
-	doctor_examine(broken, 2, &d);
+	doctor_examine(broken, 2, NULL, &d);
 	doctor_text(&d, &out);
 	assert_non_null(strstr(buf_str(&out), "\nnot ready: 1 check failed\n"));
 }
@@ -162,7 +163,7 @@ static void a_name_with_control_bytes_stays_on_its_line(void **state)
 	struct diagnosis d;
 
 	(void)state;
-	doctor_examine(broken, ARRAY_LEN(broken), &d);
+	doctor_examine(broken, ARRAY_LEN(broken), NULL, &d);
 	assert_string_equal(d.findings[1].detail, "broken at 'a?b?[2J'");
 	assert_string_equal(d.findings[1].hint, "mend?it");
 }
@@ -174,7 +175,7 @@ static void json_says_the_same(void **state)
 	struct json j;
 
 	(void)state;
-	doctor_examine(fine, 2, &d);
+	doctor_examine(fine, 2, NULL, &d);
 	json_init(&j, &out, false);
 	doctor_json(&d, &j);
 	assert_string_equal(buf_str(&out),
@@ -185,14 +186,32 @@ static void json_says_the_same(void **state)
 			    "could be\",\"hint\":\"mend it\"}]}");
 }
 
+static void names_are_unlike(enum dialect d)
+{
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = spec_new(&e);
+	const struct check *checks;
+	size_t count;
+
+	assert_non_null(s);
+	s->dialect_used = (int)d;
+	checks = doctor_checks(s, &count);
+	assert_true(count > 0 && count <= DOCTOR_CHECKS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		assert_true(checks[i].name[0] && checks[i].protects[0]);
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(checks[i].name, checks[k].name);
+	}
+}
+
 static void the_real_checks_have_names_and_reasons_of_their_own(void **state)
 {
+	static const enum dialect dialects[] = { DIALECT_BRIG, DIALECT_RLM, DIALECT_INITRUNNER,
+						 DIALECT_IRONCLAW };
+
 	(void)state;
-	for (size_t i = 0; i < doctor_check_count; i++) {
-		assert_true(doctor_checks[i].name[0] && doctor_checks[i].protects[0]);
-		for (size_t k = 0; k < i; k++)
-			assert_string_not_equal(doctor_checks[i].name, doctor_checks[k].name);
-	}
+	for (size_t d = 0; d < ARRAY_LEN(dialects); d++)
+		names_are_unlike(dialects[d]);
 }
 
 /* ---- AppArmor ---- */

@@ -233,6 +233,8 @@ static void fill_at_once(void *arg)
 	int sum[2] = { 0 };
 
 	must(query_open(p->fd, p->dir, true, &q, &e) == 0);
+	if (query_unindexed(q))
+		(void)fprintf(stderr, "%s\n", query_unindexed(q));
 	must(query_unindexed(q) == NULL);
 	must(query_run(q, &all, add, sum, &e) == 0);
 	must(sum[0] == 3000);

@@ -3,10 +3,16 @@
  * under a sanitizer nothing leaks. The linker puts the functions below in malloc's place. */
 #include "unit.h"
 
+#include "audit/log.h"
 #include "audit/metrics.h"
 #include "audit/otlp.h"
+#include "audit/prune.h"
+#include "audit/reader.h"
 #include "audit/send.h"
+#include "audit/verify.h"
 #include "backend/kit/plan.h"
+#include "backend/ssh/ssh.h"
+#include "model/code.h"
 #include "model/outcome.h"
 #include "model/schema.h"
 #include "model/spec.h"
@@ -187,6 +193,35 @@ static void a_plan_survives_any_allocation_that_fails(void **state UNUSED)
 	leave_scratch(top);
 }
 
+static int make_remote_plan(void)
+{
+	CLEANUP(ssh_plan) struct backend_plan *p = NULL;
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20);
+	struct err e = { 0 };
+	struct json j;
+
+	if (ssh_plan(planned, &p, NULL, &e) < 0)
+		return -e.code;
+	json_init(&j, &b, true);
+	ssh_plan_json(p, &j);
+	return b.failed ? -ENOMEM : 0;
+}
+
+static void a_remote_plan_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	struct err e;
+
+	planned = spec_new(&e);
+	assert_non_null(planned);
+	assert_int_equal(spec_set_key(planned, "ssh.host", "box", ORIGIN_FLAG, &e), 0);
+	assert_int_equal(spec_set_key(planned, "ssh.remote", "brig", ORIGIN_FLAG, &e), 0);
+	assert_int_equal(spec_set_key(planned, "read", "/src/r", ORIGIN_FLAG, &e), 0);
+	assert_int_equal(code_set(planned, CODE_PYTHON, "print(1)", 8, NULL, &e), 0);
+	assert_int_equal(spec_check(planned, &here, &e), 0);
+	every_allocation_may_fail(make_remote_plan);
+	planned = spec_free(planned);
+}
+
 static int make_outcome(void)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
@@ -288,14 +323,69 @@ static void a_trace_survives_any_allocation_that_fails(void **state UNUSED)
 	every_allocation_may_fail(make_trace);
 }
 
+/* A tail to be taken over, an append, a prune, a verification, a reading. */
+static int use_record(struct log *l, struct err *e)
+{
+	struct prune_options p = { .max_records = 3 };
+	struct verify_options v = { .dir = "log", .threads = 1 };
+	CLEANUP(reader) struct reader *r = NULL;
+	struct prune_report pruned;
+	struct verify_report found;
+	struct record x;
+	const char *line;
+	size_t n;
+	int got;
+
+	record_init(&x, EVENT_SANDBOX_EXEC);
+	record_text(&x, "argv0", "true");
+	for (int i = 0; i < 6; i++)
+		if (log_append(l, &x, 1, e) < 0)
+			return -e->code;
+	if (prune(l, &p, &pruned, e) < 0 || verify(&v, &found, e) < 0)
+		return -e->code;
+	assert_true(found.ok);
+	got = reader_open("log", NULL, &r, e);
+	while (got >= 0 && (got = reader_next(r, &line, &n, NULL, e)) > 0)
+		;
+	return got;
+}
+
+static int keep_record(void)
+{
+	struct log_options o = { .dir = "log", .segment_bytes = 700 };
+	CLEANUP(log) struct log *l = NULL;
+	struct err e = { 0 };
+
+	remove_tree("log"); /* what failed must not be more work for the next */
+	if (log_open(&o, &l, &e) < 0)
+		return -e.code;
+	return use_record(l, &e);
+}
+
+static void a_record_survives_any_allocation_that_fails(void **state UNUSED)
+{
+	struct verify_options v = { .dir = "log", .threads = 1 };
+	struct verify_report found;
+	char scratch[PATH_MAX];
+	struct err e = { 0 };
+
+	enter_scratch(scratch);
+	every_allocation_may_fail(keep_record);
+	assert_int_equal(verify(&v, &found, &e), 0);
+	assert_true(found.ok);
+	leave_scratch(scratch);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_spec_survives_any_allocation_that_fails),
 	cmocka_unit_test(a_spec_can_be_used_after_an_error),
 	cmocka_unit_test(a_plan_survives_any_allocation_that_fails),
+	cmocka_unit_test(a_remote_plan_survives_any_allocation_that_fails),
 	cmocka_unit_test(an_outcome_survives_any_allocation_that_fails),
 	cmocka_unit_test(the_schema_survives_any_allocation_that_fails),
 	cmocka_unit_test(metrics_survive_any_allocation_that_fails),
 	cmocka_unit_test(a_trace_survives_any_allocation_that_fails),
+	cmocka_unit_test(a_record_survives_any_allocation_that_fails),
 };
 
 int main(void)

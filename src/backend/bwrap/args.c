@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "model/paths.h"
+#include "model/code.h"
 
 struct maker {
 	struct box_plan *plan;
@@ -104,13 +105,19 @@ static void empty_folder(struct maker *m, const char *dst)
 	option(m, "--remount-ro", dst);
 }
 
+/* The mode alone keeps it from everybody but the host's root, who is never inside. */
+static bool closed_anyway(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && !(st->st_mode & 0077) && st->st_uid == 0;
+}
+
 /* The procfs inside has the names of the one out here. */
 static void mask(struct maker *m, const struct op *o)
 {
 	const char *host = bwrap_host_path(m->plan, o);
 	struct stat st;
 
-	if (!host || lstat(host, &st) < 0)
+	if (!host || lstat(host, &st) < 0 || (o->kind == OP_MASK && closed_anyway(&st)))
 		return;
 	if (S_ISDIR(st.st_mode)) {
 		empty_folder(m, o->dst);
@@ -120,13 +127,13 @@ static void mask(struct maker *m, const struct op *o)
 	text(m, o->dst);
 }
 
-/* From the host's procfs: these parts are the same in every one, or look at who reads them. The
- * ones --proc makes have an owner inside, because bubblewrap's namespaces belong to the user. */
+/* Sysctls of the new namespaces would belong to the user inside, since bubblewrap maps it to their
+ * root for a while: the host's view of them, which shows who reads it its own values, is mounted
+ * over them. The rest that native makes read-only belongs to the host's root, who is never inside.
+ */
 static void readonly(struct maker *m, const struct op *o)
 {
-	struct stat st;
-
-	if (lstat(o->dst, &st) < 0)
+	if (!str_eq(o->dst, "/proc/sys"))
 		return;
 	option(m, "--ro-bind", o->dst);
 	text(m, o->dst);
@@ -179,10 +186,18 @@ static void operation(struct maker *m, const struct op *o)
 		private
 		(m, o);
 		break;
+	case OP_COVER:
+		if (!str_eq(o->dst, CODE_FOLDER)) /* read-only with the root */
+			bind(m, o);
+		break;
 	case OP_BIND:
 	case OP_BIND_FD:
-	case OP_COVER:
 		bind(m, o);
+		break;
+	case OP_CODE:
+		number(m, "--perms", "%o", 0444);
+		descriptor(m, "--ro-bind-data", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
+		text(m, o->dst);
 		break;
 	case OP_PROC:
 		option(m, "--proc", o->dst);

@@ -97,6 +97,7 @@ static int bwrap_probe(const struct spec *s, struct isolation *ret, struct err *
 
 const struct backend backend_bwrap = {
 	.name = "bwrap",
+	.shows_code = true,
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
 	.permits = true,

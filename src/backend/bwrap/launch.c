@@ -22,8 +22,10 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "model/code.h"
 
 #define TEXT_MAX ((size_t)16 << 20)
+#define START_MS 20000
 #define SAID_MAX 1024 /* of what bubblewrap complains of */
 
 void launch_done(struct launch *l)
@@ -80,7 +82,8 @@ static int note_source(struct launch *l, const struct op *o, struct err *e)
 
 static bool shows_a_tree(const struct op *o)
 {
-	return !o->skip && (o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_COVER);
+	return !o->skip && !str_eq(o->dst, CODE_FOLDER) &&
+	       (o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_COVER);
 }
 
 static int argument_of(const struct launch *l, size_t op)
@@ -106,6 +109,8 @@ static int open_operations(struct launch *l, struct err *e)
 
 		if (o->kind == OP_FILE && at >= 0)
 			fd = memory_file("brig-file", o->data, strlen(o->data), e);
+		else if (o->kind == OP_CODE && at >= 0)
+			fd = memory_file("brig-code", o->data, o->size, e);
 		else if (shows_a_tree(o))
 			fd = note_source(l, o, e);
 		else
@@ -352,6 +357,7 @@ static int gave_up(struct launch *l, struct err *e)
 	char text[SAID_MAX];
 	ssize_t n = pread(l->said, text, sizeof(text) - 1, 0);
 	const char *said = text;
+	bool forbidden;
 
 	text[n < 0 ? 0 : n] = '\0';
 	text[strcspn(text, "\n")] = '\0';
@@ -360,9 +366,12 @@ static int gave_up(struct launch *l, struct err *e)
 			*s = '?';
 	if (str_starts(said, "bwrap: "))
 		said += strlen("bwrap: ");
-	(void)err_set(e, ERR_UNAVAILABLE, EPERM, "bubblewrap could not make the sandbox: %s",
+	forbidden = strstr(said, "namespace") || strstr(said, "uid map") ||
+		    strstr(said, "ermission") || strstr(said, "not permitted");
+	(void)err_set(e, ERR_UNAVAILABLE, forbidden ? EPERM : EIO,
+		      "bubblewrap could not make the sandbox: %s",
 		      said[0] ? said : "it said nothing");
-	return box_explain(e);
+	return box_explain(e); /* of what is forbidden it knows the causes */
 }
 
 /* From now on the sandbox's own init is watched: bubblewrap ends right after it. */
@@ -390,4 +399,6 @@ static int heard(struct backend_job *j, struct box_start *c, const struct init_m
 	return 0;
 }
 
-const struct box_kind bwrap_kind = { .helpers = 1, .spawn = spawn, .heard = heard };
+const struct box_kind bwrap_kind = {
+	.helpers = 1, .start_ms = START_MS, .spawn = spawn, .heard = heard
+};

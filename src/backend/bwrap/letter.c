@@ -2,6 +2,7 @@
 #include "backend/bwrap/letter.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 
-#define FOLDERS_ALWAYS "/usr/bin:/usr/local/bin:/bin"
+#define FOLDERS_USUAL "/usr/bin:/usr/local/bin:/bin"
 #define PROGRAM_MAX ((off_t)64 << 20)
 
 /* Defined by the command line's main.c alone: is this process brig? */
@@ -32,7 +32,9 @@ static bool along(const char *path, const char *name, char full[PATH_MAX])
 
 static bool find(const char *name, char full[PATH_MAX])
 {
-	return along(getenv("PATH"), name, full) || along(FOLDERS_ALWAYS, name, full);
+	const char *path = getenv("PATH");
+
+	return along(path ? path : FOLDERS_USUAL, name, full);
 }
 
 static bool has(const char *data, size_t n, const char *option)

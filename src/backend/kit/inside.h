@@ -64,8 +64,8 @@ struct inside {
 	unsigned short rows, cols;
 	bool give_proc, give_mounts, count_written;
 	bool wait_permit; /* the monitor says when the command may begin */
-	uint64_t nproc; /* RLIMIT_NPROC; 0: leave it */
-	unsigned cpus;  /* bind to that many CPUs; 0: all */
+	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */
+	unsigned cpus;    /* bind to that many CPUs; 0: all */
 	int nice;
 };
 

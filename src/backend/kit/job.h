@@ -24,7 +24,8 @@ struct box_start {
 };
 
 struct box_kind {
-	unsigned helpers; /* processes of its own in the cgroup, besides init */
+	unsigned helpers;  /* processes of its own in the cgroup, besides init */
+	unsigned start_ms; /* what somebody else's program gets to start; 0: nobody else is asked */
 
 	/* Makes the process: box_clone with the backend's own flags and entry. */
 	int (*spawn)(struct backend_job *j, struct box_start *c, struct err *e);

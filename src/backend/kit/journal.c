@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "backend/kit/placeholder.h"
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -192,20 +193,26 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 	return j->file;
 }
 
-/* Only ever an empty folder goes: whatever has content is not ours. */
+/* Only ever what is empty goes: whatever has content is not ours. */
+static void remove_one(int dir, const char *name)
+{
+	if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno == ENOTDIR)
+		placeholder_file_take(dir, name);
+}
+
 static void remove_placeholder(int tree, char *path)
 {
 	char *slash = strrchr(path, '/');
 	CLEANUP(fd) int dir = -1;
 
 	if (!slash) {
-		(void)unlinkat(tree, path, AT_REMOVEDIR);
+		remove_one(tree, path);
 		return;
 	}
 	*slash = '\0';
 	dir = fd_open_nolinks(tree, path, O_PATH | O_DIRECTORY, FD_BENEATH);
 	if (dir >= 0)
-		(void)unlinkat(dir, slash + 1, AT_REMOVEDIR);
+		remove_one(dir, slash + 1);
 }
 
 static void remove_all(const struct journal *j)

@@ -43,21 +43,45 @@ static bool move_in(int folder, int dir, const char *name)
 	return done;
 }
 
-int placeholder_put(int folder, int dir, const char *name)
+/* Root makes it for somebody else, who must be able to see that it is empty. */
+static int give_to_owner(int dir, const char *name)
 {
 	struct stat at, st;
 
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return -EEXIST;
-	if (!move_in(folder, dir, name) && mkdirat(dir, name, SPARE_MODE) < 0)
-		return -errno;
-	/* Root makes it for somebody else, who must be able to see that it is empty. */
 	if (geteuid() == 0 && fstat(dir, &at) == 0 &&
 	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (st.st_uid != at.st_uid || st.st_gid != at.st_gid) &&
 	    fchownat(dir, name, at.st_uid, at.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
+}
+
+int placeholder_put(int folder, int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	if (!move_in(folder, dir, name) && mkdirat(dir, name, SPARE_MODE) < 0)
+		return -errno;
+	return give_to_owner(dir, name);
+}
+
+int placeholder_file(int dir, const char *name)
+{
+	CLEANUP(fd)
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : give_to_owner(dir, name);
+}
+
+void placeholder_file_take(int dir, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_size == 0 && (st.st_mode & 07777) == 0 && st.st_nlink == 1)
+		(void)unlinkat(dir, name, 0);
 }
 
 static bool is_empty(int dir, const char *name, struct stat *st)

@@ -13,6 +13,11 @@
  */
 int placeholder_put(int folder, int dir, const char *name);
 
+/* The same for a place that a file is mounted on: an empty file nobody may open, by which it is
+ * known again. */
+int placeholder_file(int dir, const char *name);
+void placeholder_file_take(int dir, const char *name);
+
 bool placeholder_is(int dir, const char *name); /* still there, still empty */
 
 /* Takes it away again; false when it is not an empty folder (any more). */

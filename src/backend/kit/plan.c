@@ -191,10 +191,8 @@ static void identity_root(struct box_plan *p, const struct stat *workspace)
 	map(p->gids, &p->gid_count, 0, 0, ID_RANGE);
 }
 
-static int identity(struct box_plan *p, struct err *e)
+static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 {
-	struct stat st;
-
 	if (getuid() != geteuid() || getgid() != getegid())
 		return err_set(e, ERR_POLICY, EPERM, "brig must not be installed setuid or setgid"),
 		       err_hint(e, "it needs no privilege: chmod u-s,g-s it");
@@ -202,13 +200,22 @@ static int identity(struct box_plan *p, struct err *e)
 		p->workspace = NULL;
 	} else {
 		p->workspace = p->spec->workdir;
-		if (plan_source(p->workspace, &st, e) < 0)
+		if (plan_source(p->workspace, st, e) < 0)
 			return err_wrap(e, "workdir");
-		if (!S_ISDIR(st.st_mode))
+		if (!S_ISDIR(st->st_mode))
 			return err_set(e, ERR_USAGE, ENOTDIR, "workdir '%s' is not a folder",
 				       p->workspace);
-		p->workspace_ident = ident_of(&st);
+		p->workspace_ident = ident_of(st);
 	}
+	return 0;
+}
+
+static int identity(struct box_plan *p, struct err *e)
+{
+	struct stat st;
+
+	if (workspace(p, &st, e) < 0)
+		return -e->code;
 	if (geteuid() == 0)
 		identity_root(p, p->workspace ? &st : NULL);
 	else
@@ -247,7 +254,7 @@ static bool user_name_valid(const char *name)
 	       !str_eq(name, "nobody");
 }
 
-static int fill(struct box_plan *p, struct err *e)
+static int names(struct box_plan *p, struct err *e)
 {
 	if (!user_name_valid(p->spec->user_name))
 		return err_set(e, ERR_USAGE, EINVAL,
@@ -259,9 +266,17 @@ static int fill(struct box_plan *p, struct err *e)
 	p->hostname = "brig";
 	p->cwd = p->spec->target;
 	p->argv = p->spec->argv;
+	return 0;
+}
+
+static int fill(struct box_plan *p, struct err *e)
+{
+	if (names(p, e) < 0)
+		return -e->code;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_mounts(p, e) < 0)
 		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0 || plan_environment(p, e) < 0)
+	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0 || plan_code(p, e) < 0 ||
+	    plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)
@@ -271,7 +286,21 @@ static int fill(struct box_plan *p, struct err *e)
 	return 0;
 }
 
-int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
+static int fill_trees(struct box_plan *p, struct err *e)
+{
+	struct stat st;
+
+	p->by_root = true; /* whether the workspace can be written to is seen by the caller */
+	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_mounts(p, e) < 0)
+		return -e->code;
+	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0 || plan_code(p, e) < 0)
+		return -e->code;
+	return plan_environment(p, e);
+}
+
+static int make(const struct spec *s, const char *backend,
+		int (*filled)(struct box_plan *p, struct err *e), struct box_plan **ret,
+		struct err *e)
 {
 	CLEANUP(box_plan) struct box_plan *p = calloc(1, sizeof(*p));
 
@@ -283,10 +312,20 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 	p->arena = arena_new(PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
-	if (fill(p, e) < 0)
+	if (filled(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;
+}
+
+int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
+{
+	return make(s, backend, fill, ret, e);
+}
+
+int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
+{
+	return make(s, backend, fill_trees, ret, e);
 }
 
 void box_plan_note(struct box_plan *p, const char *text)

@@ -34,6 +34,7 @@ enum op_kind {
 	OP_READONLY, /* a tree already there, made read-only, if it exists */
 	OP_COVER,    /* a protected name: itself, read-only; must exist */
 	OP_HIDE,     /* a socket in a shown tree: an empty file over it */
+	OP_CODE,     /* a file of `size` bytes, mounted read-only over what is there */
 	OP_KINDS
 };
 
@@ -41,6 +42,7 @@ struct op {
 	enum op_kind kind;
 	const char *src, *dst;
 	const char *data;   /* text of a file, goal of a link */
+	size_t size;        /* of OP_CODE's data */
 	struct ident ident; /* of src */
 	dev_t rdev;         /* of a device */
 	mode_t mode;
@@ -74,7 +76,8 @@ struct protected_name {
 	const char *inside; /* path in the sandbox */
 	bool existed;       /* before the run */
 	bool covered;       /* by a mount; a link cannot be */
-	size_t op;          /* index of the cover; meaningless unless covered */
+	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
+	size_t op; /* index of the cover; meaningless unless covered */
 	struct ident ident; /* of what was there */
 	struct timespec ctime;
 };
@@ -120,6 +123,11 @@ struct box_plan {
 
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
+
+/* Only the trees somebody asked to see, with their protected names and host sockets, and the
+ * variables: for a root that is not brig's to make, such as an image. The ids inside are those
+ * outside, and the caller's to choose: they are not set. */
+int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* Something the user should know; text is borrowed. */
 void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */

@@ -30,6 +30,7 @@ int plan_root(struct box_plan *p,
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders */
 int plan_sockets(struct box_plan *p, struct err *e); /* hides host sockets in shown trees */
+int plan_code(struct box_plan *p, struct err *e);    /* Python code, over all of it */
 int plan_environment(struct box_plan *p, struct err *e);
 
 /* The inside path of a host path that one of the plan's binds shows, or NULL. */

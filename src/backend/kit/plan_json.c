@@ -10,7 +10,7 @@ static const char *const op_names[] = {
 	[OP_PRIVATE] = "private", [OP_BIND] = "bind", [OP_BIND_FD] = "bind",
 	[OP_DEVICE] = "device",   [OP_PROC] = "proc", [OP_DEVPTS] = "devpts",
 	[OP_OVERLAY] = "overlay", [OP_MASK] = "mask", [OP_READONLY] = "readonly",
-	[OP_COVER] = "cover",     [OP_HIDE] = "hide",
+	[OP_COVER] = "cover",     [OP_HIDE] = "hide", [OP_CODE] = "code",
 };
 static_assert(ARRAY_LEN(op_names) == OP_KINDS, "a name for every operation");
 
@@ -25,6 +25,8 @@ static void op_json(const struct op *o, struct json *j)
 	json_kstr(j, "target", o->dst);
 	if (o->kind == OP_SYMLINK)
 		json_kstr(j, "to", o->data);
+	if (o->kind == OP_CODE)
+		json_ku64(j, "size", o->size);
 	if (bound)
 		json_kbool(j, "read_only", !o->writable);
 	if (o->kind == OP_BIND_FD)

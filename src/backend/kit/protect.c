@@ -98,7 +98,9 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 	if (tree < 0)
 		return -e->code;
 	dir = parent_of(tree, n->path, &name);
-	r = dir < 0 ? -ENOENT : placeholder_put(journal_folder(j), dir, name);
+	r = dir < 0   ? -ENOENT
+	    : n->file ? placeholder_file(dir, name)
+		      : placeholder_put(journal_folder(j), dir, name);
 	if (r == 0) {
 		t->placeholder[i] = true;
 		return 0;
@@ -107,6 +109,9 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 		t->placeholder[i] = journal_named(j, n->tree, n->path);
 		return 0;
 	}
+	if (n->file)
+		return errno = -r, err_sys(e, "the code has no place to appear at '%s'", n->inside),
+		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
 	t->plan->ops[n->op].skip = true;
 	return 0;
 }
@@ -329,6 +334,11 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	if (tree < 0)
 		return;
 	dir = parent_of(tree, n->path, &name);
+	if (n->file) { /* what is under the code was never in reach */
+		if (dir >= 0 && t->placeholder[i] && !journal_shared(j))
+			placeholder_file_take(dir, name);
+		return;
+	}
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (t->placeholder[i]) {

@@ -305,18 +305,27 @@ static int failed_inside(const struct backend_job *j, const struct init_msg *m, 
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
-static int started(struct backend_job *j, struct box_start *c, struct err *e)
+/* For a word, or for the end of who should say it. */
+static int wait_for_word(const struct backend_job *j, struct err *e)
 {
 	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
 			      { .fd = j->pidfd, .events = POLLIN } };
+
+	while (poll(p, ARRAY_LEN(p), j->kind->start_ms ? (int)j->kind->start_ms : -1) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "cannot wait for the sandbox");
+	return 0;
+}
+
+static int started(struct backend_job *j, struct box_start *c, struct err *e)
+{
 	int fds[INIT_FD_COUNT];
 	size_t n = INIT_FD_COUNT;
 	struct init_msg m;
 	bool spoke;
 
-	while (poll(p, ARRAY_LEN(p), -1) < 0)
-		if (errno != EINTR)
-			return err_sys(e, "cannot wait for the sandbox");
+	if (wait_for_word(j, e) < 0)
+		return -e->code;
 	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
 	if (spoke && m.said != INIT_FAILED)
 		keep_fds(j, &m, fds, n);
@@ -464,7 +473,6 @@ static int run_child(struct backend_job *j, struct box_start *c, struct pipes *p
 
 	if (r == 0)
 		r = j->kind->spawn(j, c, e);
-	j->cgroup_lock = fd_close(j->cgroup_lock);
 	pipes->control[1] = fd_close(pipes->control[1]);
 	pipes->out[1] = fd_close(pipes->out[1]);
 	pipes->err[1] = fd_close(pipes->err[1]);
@@ -474,7 +482,10 @@ static int run_child(struct backend_job *j, struct box_start *c, struct pipes *p
 	/* A child that is gone already has left its reason. */
 	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
 		return -e->code;
-	return started(j, c, e);
+	r = started(j, c, e);
+	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
+	j->cgroup_lock = fd_close(j->cgroup_lock);
+	return r;
 }
 
 int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,

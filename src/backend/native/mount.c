@@ -16,6 +16,7 @@
 #define ROOT_OWN ((uint64_t)1 << 20) /* what brig itself puts there */
 #define FD_PATH_LEN 32
 #define LAYER "/.layer"
+#define CODE_NAME ".code"
 
 struct builder {
 	const struct box_plan *plan;
@@ -416,6 +417,30 @@ static void close_layer(struct builder *b)
 	(void)unlinkat(b->root, &LAYER[1], AT_REMOVEDIR);
 }
 
+/* A file of the new root, shown at its place alone: its own name goes. */
+static int do_code(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd)
+	int out = openat(b->root, CODE_NAME, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+			 0444);
+	CLEANUP(fd) int from = -1;
+	CLEANUP(fd) int target = -1;
+	int r;
+
+	if (out < 0)
+		return err_sys(e, "cannot make the file");
+	r = fd_write_all(out, o->data, o->size);
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot write the code");
+	from = open_inside(b, "/" CODE_NAME);
+	target = make_target(b, o->dst, false, 0444);
+	if (from < 0 || target < 0)
+		return errno = from < 0 ? -from : -target, err_sys(e, "cannot make its place");
+	if (bind_fd(b, from, target, bind_attrs(o), e) < 0)
+		return -e->code;
+	return unlinkat(b->root, CODE_NAME, 0) < 0 ? err_sys(e, "cannot remove its name") : 0;
+}
+
 static int do_op(struct builder *b, const struct op *o, struct err *e)
 {
 	switch (o->kind) {
@@ -445,6 +470,8 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 		return do_again(b, o, e);
 	case OP_OVERLAY:
 		return do_overlay(b, o, e);
+	case OP_CODE:
+		return do_code(b, o, e);
 	case OP_KINDS:
 		break;
 	}
@@ -459,7 +486,8 @@ static int make_root(struct builder *b, struct err *e)
 	CLEANUP(fd) int ctx = -1;
 
 	(void)snprintf(size, sizeof(size), "%llu",
-		       (unsigned long long)(b->plan->spec->limits.tmp + ROOT_OWN));
+		       (unsigned long long)(b->plan->spec->limits.tmp + ROOT_OWN +
+					    b->plan->spec->code.size));
 	/* Empty files cost memory too: one for every page of the size, and some. */
 	(void)snprintf(inodes, sizeof(inodes), "%llu",
 		       (unsigned long long)(b->plan->spec->limits.tmp / 4096 + 4096));

@@ -77,6 +77,7 @@ const struct backend backend_native = {
 	.name = "native",
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
+	.shows_code = true,
 	.permits = true,
 	.probe = native_probe,
 	.plan = native_plan,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -141,17 +142,34 @@ static struct backend_job *job_new(struct backend_plan *p)
 	return j;
 }
 
+/* The code as a file without a name that nobody, its owner included, can change any more. */
+static int sealed_code(const struct spec *s, int *ret, struct err *e)
+{
+	CLEANUP(fd) int fd = memfd_create("brig-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : fd_write_all(fd, s->code.text, s->code.size);
+
+	if (r == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		r = -errno;
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot keep the code");
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
 static int none_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		      struct backend_job **ret, struct err *e)
 {
 	CLEANUP(job) struct backend_job *j = job_new(p);
 	struct ends ends = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
-	struct warden_start s = { .plan = p, .brig = getpid(), .tty = w->tty };
+	struct warden_start s = { .plan = p, .brig = getpid(), .code = -1, .tty = w->tty };
 	int r;
 
 	if (!j)
 		return err_nomem(e);
 	r = ends_open(&ends, w, e);
+	if (r == 0 && p->code)
+		r = sealed_code(p->spec, &s.code, e);
 	j->control = TAKE_FD(ends.control[0]);
 	s.control = ends.control[1];
 	s.in = ends.in[0];
@@ -161,6 +179,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 		r = spawn(j, &s, e);
 	/* Only now can the end of the warden be seen on the socket. */
 	ends.control[1] = fd_close(ends.control[1]);
+	(void)fd_close(s.code);
 	if (r == 0)
 		r = started(j, e);
 	if (r == 0)
@@ -298,6 +317,7 @@ const struct backend backend_none = {
 	.name = "none",
 	.kind = BACKEND_NONE,
 	.bit = ON_NONE,
+	.shows_code = true,
 	.probe = none_probe,
 	.plan = none_plan,
 	.plan_json = none_plan_json,

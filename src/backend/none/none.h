@@ -21,9 +21,14 @@ struct backend_plan {
 	const char **envp;
 	const char *cwd;        /* on the host */
 	const char *path_value; /* PATH of the command, for finding it */
+	bool code;              /* the spec's code is readable on CODE_FD */
 	const char *notes[4];
 	size_t note_count;
 };
+
+/* Where the command finds Python code: a sealed file without a name. */
+#define CODE_FD 3
+#define CODE_FD_PATH "/proc/self/fd/3"
 
 /* plan.c */
 int none_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
@@ -55,6 +60,7 @@ struct warden_start {
 	pid_t brig;       /* whose death ends the run */
 	int control;      /* the warden's end */
 	int in, out, err; /* the command's streams; in is -1 for no input */
+	int code;         /* to become CODE_FD; -1: none */
 	bool tty;         /* all three are one terminal, to become the controlling one */
 };
 

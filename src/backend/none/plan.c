@@ -5,6 +5,7 @@
 
 #include "backend/none/none.h"
 #include "base/str.h"
+#include "model/code.h"
 #include "model/envrules.h"
 #include "model/paths.h"
 
@@ -67,6 +68,9 @@ static const char *on_host(struct backend_plan *p, const char *item)
 {
 	const char *rest, *base = str_eq(p->cwd, "/") ? "" : p->cwd;
 
+	if (p->code && item == p->spec->code.path)
+		return CODE_FD_PATH;
+
 	if (!path_under(item, p->spec->target))
 		return item;
 	rest = item + strlen(p->spec->target);
@@ -82,6 +86,7 @@ static int arguments(struct backend_plan *p, struct err *e)
 		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	while (from[n])
 		n++;
+	p->code = code_is_file(p->spec);
 	p->argv = arena_alloc(p->arena, (n + 1) * sizeof(*p->argv));
 	if (!p->argv)
 		return err_nomem(e);
@@ -197,6 +202,8 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "network", fields[FIELD_NETWORK].words[NETWORK_HOST]);
 	strings_json("argv", p->argv, j);
 	json_kstr(j, "cwd", p->cwd);
+	if (p->code)
+		json_ku64(j, "code_bytes", p->spec->code.size);
 	json_ku64(j, "uid", geteuid());
 	json_ku64(j, "gid", getegid());
 	json_key(j, "namespaces");

@@ -60,6 +60,10 @@ static int place_streams(const struct warden_start *s)
 
 	if (in < 0 || dup2(in, 0) < 0 || dup2(s->out, 1) < 0 || dup2(s->err, 2) < 0)
 		return -errno;
+	if (s->code == CODE_FD && fcntl(CODE_FD, F_SETFD, 0) < 0)
+		return -errno;
+	if (s->code >= 0 && s->code != CODE_FD && dup2(s->code, CODE_FD) < 0)
+		return -errno;
 	return s->tty && ioctl(0, TIOCSCTTY, 0) < 0 ? -errno : 0;
 }
 
@@ -159,7 +163,7 @@ static void command_failed(const char *name, int code, struct err *e)
 /* Whatever the embedding program had open is gone before anything else happens. */
 static int close_foreign(const struct warden_start *s, struct err *e)
 {
-	const int keep[] = { s->control, s->in, s->out, s->err };
+	const int keep[] = { s->control, s->in, s->out, s->err, s->code };
 	int next = 3, r = 0;
 
 	for (;;) {
@@ -329,6 +333,7 @@ _Noreturn void warden_main(const struct warden_start *s)
 	(void)fd_close(s->in);
 	(void)fd_close(s->out);
 	(void)fd_close(s->err);
+	(void)fd_close(s->code);
 	if (fd_send(w.control, &started, sizeof(started), NULL, 0) < 0)
 		end(&w);
 	serve(&w);

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/body.c - a plan as the engine wants to hear it. Whatever holds in every run is
+ * written here, not in the plan, so that no setting can leave it out. */
+#include <string.h>
+
+#include "backend/docker/docker.h"
+#include "backend/docker/seccomp_json.h"
+#include "backend/kit/seccomp.h"
+#include "base/str.h"
+#include "model/paths.h"
+#include "model/code.h"
+
+#define SECCOMP_MAX ((size_t)1 << 20)
+
+static void strings(struct json *j, const char *key, const char *const *v, size_t n)
+{
+	json_key(j, key);
+	json_array(j);
+	for (size_t i = 0; i < n; i++)
+		json_str(j, v[i]);
+	json_array_end(j);
+}
+
+static size_t length(const char *const *v)
+{
+	size_t n = 0;
+
+	while (v && v[n])
+		n++;
+	return n;
+}
+
+const char *docker_host_path(const struct backend_plan *p, const char *inside)
+{
+	for (size_t i = p->box->op_count; i-- > 0;) {
+		const struct op *o = &p->box->ops[i];
+
+		if (o->kind == OP_BIND && path_under(inside, o->dst))
+			return arena_printf(p->box->arena, "%s%s", o->src, inside + strlen(o->dst));
+	}
+	return NULL;
+}
+
+/* ---- mounts ---- */
+
+/* What lies below a read-only tree on a mount of its own would be writable: it is left out. */
+static void bind(struct json *j, const char *src, const char *dst, bool writable)
+{
+	json_object(j);
+	json_kstr(j, "Type", "bind");
+	json_kstr(j, "Source", src);
+	json_kstr(j, "Target", dst);
+	json_kbool(j, "ReadOnly", !writable);
+	json_key(j, "BindOptions");
+	json_object(j);
+	json_kstr(j, "Propagation", "rprivate");
+	if (!writable)
+		json_kbool(j, "NonRecursive", true);
+	json_object_end(j);
+	json_object_end(j);
+}
+
+/* An empty folder over one that a tree shows, such as brig's own record. Masks of the root are the
+ * engine's. */
+static void mask(const struct backend_plan *p, const char *dst, struct json *j)
+{
+	if (!docker_host_path(p, dst))
+		return;
+	json_object(j);
+	json_kstr(j, "Type", "tmpfs");
+	json_kstr(j, "Target", dst);
+	json_kbool(j, "ReadOnly", true);
+	json_object_end(j);
+}
+
+static void op(const struct backend_plan *p, const struct body_run *r, const struct op *o,
+	       struct json *j)
+{
+	if (o->skip)
+		return;
+	if (o->kind == OP_CODE && r->files)
+		bind(j, arena_printf(p->box->arena, "%s.code", r->files), o->dst, false);
+	if (o->kind == OP_BIND)
+		bind(j, o->src, o->dst, o->writable);
+	else if (o->kind == OP_COVER && !str_eq(o->dst, CODE_FOLDER)) /* root's, as the root is */
+		bind(j, docker_host_path(p, o->dst), o->dst, o->writable);
+	else if (o->kind == OP_HIDE)
+		bind(j, "/dev/null", o->dst, false);
+	else if (o->kind == OP_MASK)
+		mask(p, o->dst, j);
+}
+
+static void mounts(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	static const char *const files[] = { "passwd", "group" };
+
+	json_key(j, "Mounts");
+	json_array(j);
+	for (size_t i = 0; i < p->box->op_count; i++)
+		op(p, r, &p->box->ops[i], j);
+	for (size_t i = 0; r->files && p->user == DOCKER_USER_IDS && i < ARRAY_LEN(files); i++)
+		bind(j, arena_printf(p->box->arena, "%s.%s", r->files, files[i]),
+		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);
+	json_array_end(j);
+}
+
+static void one_tmpfs(const struct backend_plan *p, const struct body_run *r,
+		      const struct tmpfs_want *t, struct json *j)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(1024);
+	bool known = p->user == DOCKER_USER_IDS && !r->podman;
+
+	if (t->plain) {
+		json_kstr(j, t->path, t->options);
+		return;
+	}
+	/* Podman takes no ids here, and an image's user is not known: such a folder is everybody's,
+	 * and there is but one. */
+	buf_printf(&b, "rw,%s,nosuid,nodev,size=%llu,mode=%04o", t->exec ? "exec" : "noexec",
+		   (unsigned long long)t->size, t->owned && !known ? 01777 : t->mode);
+	if (t->owned && known)
+		buf_printf(&b, ",uid=%u,gid=%u", p->uid, p->gid);
+	if (r->podman)
+		buf_puts(&b, ",notmpcopyup");
+	json_kstr(j, t->path, buf_str(&b));
+}
+
+static bool is_mounted(const struct backend_plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->box->op_count; i++)
+		if (p->box->ops[i].kind == OP_BIND && str_eq(p->box->ops[i].dst, path))
+			return true;
+	for (size_t i = 0; i < p->tmpfs_count; i++)
+		if (str_eq(p->tmpfs[i].path, path))
+			return true;
+	return false;
+}
+
+static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_key(j, "Tmpfs");
+	json_object(j);
+	for (size_t i = 0; i < p->tmpfs_count; i++)
+		one_tmpfs(p, r, &p->tmpfs[i], j);
+	for (size_t i = 0; i < r->volume_count; i++) {
+		const struct tmpfs_want t = { .path = r->volumes[i],
+					      .size = (uint64_t)64 << 20,
+					      .mode = 01777 };
+
+		if (!is_mounted(p, r->volumes[i]))
+			one_tmpfs(p, r, &t, j);
+	}
+	json_object_end(j);
+}
+
+/* ---- the rest of HostConfig ---- */
+
+static void security(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(SECCOMP_MAX);
+	struct json profile;
+
+	buf_puts(&b, "seccomp=");
+	if (r->seccomp) {
+		buf_puts(&b, r->seccomp);
+	} else {
+		json_init(&profile, &b, false);
+		seccomp_json((enum seccomp_profile)p->spec->profile, &profile);
+	}
+	json_key(j, "SecurityOpt");
+	json_array(j);
+	json_str(j, "no-new-privileges");
+	json_str(j, buf_str(&b));
+	json_array_end(j);
+}
+
+static void number(struct json *j, const char *key, uint64_t v)
+{
+	if (v)
+		json_ku64(j, key, v);
+}
+
+static void ulimit(struct json *j, const char *name, uint64_t soft, uint64_t hard)
+{
+	json_object(j);
+	json_kstr(j, "Name", name);
+	json_ku64(j, "Soft", soft);
+	json_ku64(j, "Hard", hard);
+	json_object_end(j);
+}
+
+static bool has_ulimit(const struct backend_plan *p, const char *name)
+{
+	for (size_t i = 0; i < p->ulimit_count; i++)
+		if (str_eq(p->ulimits[i].name, name))
+			return true;
+	return false;
+}
+
+static void limits(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	const struct tuning *t = &p->tune;
+
+	number(j, "Memory", t->memory);
+	number(j, "MemorySwap", t->memory_swap);
+	number(j, "MemoryReservation", t->reservation);
+	if (t->has_swappiness)
+		json_ku64(j, "MemorySwappiness", t->swappiness);
+	number(j, "PidsLimit", t->pids);
+	number(j, "NanoCpus", t->nano_cpus);
+	number(j, "CpuShares", t->cpu_shares);
+	number(j, "CpuPeriod", t->cpu_period);
+	number(j, "CpuQuota", t->cpu_quota);
+	if (t->cpuset_cpus)
+		json_kstr(j, "CpusetCpus", t->cpuset_cpus);
+	if (t->cpuset_mems)
+		json_kstr(j, "CpusetMems", t->cpuset_mems);
+	number(j, "ShmSize", t->shm);
+	if (t->has_oom_score)
+		json_ku64(j, "OomScoreAdj", t->oom_score);
+	json_key(j, "Ulimits");
+	json_array(j);
+	for (size_t i = 0; i < p->ulimit_count; i++)
+		ulimit(j, p->ulimits[i].name, p->ulimits[i].soft, p->ulimits[i].hard);
+	/* Podman would ask for a million, which not every service may have. */
+	if (r->podman && !has_ulimit(p, "nproc"))
+		ulimit(j, "nproc", p->tune.pids, p->tune.pids);
+	json_array_end(j);
+}
+
+static const char *network_mode(const struct backend_plan *p, const struct body_run *r)
+{
+	if (p->spec->network == NETWORK_HOST)
+		return "host";
+	return p->spec->network == NETWORK_BRIDGE && r->network ? r->network : "none";
+}
+
+static void gpus(struct json *j)
+{
+	json_key(j, "DeviceRequests");
+	json_array(j);
+	json_object(j);
+	json_key(j, "Count");
+	json_i64(j, -1);
+	json_key(j, "Capabilities");
+	json_array(j);
+	json_array(j);
+	json_str(j, "gpu");
+	json_array_end(j);
+	json_array_end(j);
+	json_object_end(j);
+	json_array_end(j);
+}
+
+static void host_config(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_key(j, "HostConfig");
+	json_object(j);
+	json_kbool(j, "Init", true);
+	json_kbool(j, "Privileged", false);
+	json_kbool(j, "PublishAllPorts", false);
+	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
+	security(p, r, j);
+	json_kbool(j, "ReadonlyRootfs", p->tune.read_only);
+	json_kstr(j, "NetworkMode", network_mode(p, r));
+	json_kstr(j, "IpcMode", "private");
+	json_kstr(j, "CgroupnsMode", "private");
+	if (r->podman && r->rootless)
+		json_kstr(j, "UsernsMode", "keep-id");
+	if (p->runtime)
+		json_kstr(j, "Runtime", p->runtime);
+	limits(p, r, j);
+	tmpfs(p, r, j);
+	mounts(p, r, j);
+	if (p->tune.gpus)
+		gpus(j);
+	if (r->tty && r->rows && r->api >= 42) {
+		json_key(j, "ConsoleSize");
+		json_array(j);
+		json_u64(j, r->rows);
+		json_u64(j, r->cols);
+		json_array_end(j);
+	}
+	/* The stream is ours alone: a copy on the host's disk would have no limit. */
+	json_key(j, "LogConfig");
+	json_object(j);
+	json_kstr(j, "Type", "none");
+	json_object_end(j);
+	json_object_end(j);
+}
+
+static void labels(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_key(j, "Labels");
+	json_object(j);
+	for (size_t i = 0; i < p->label_count; i++)
+		json_kstr(j, p->labels[i].name, p->labels[i].value);
+	json_kstr(j, DOCKER_LABEL_RUN, r->id);
+	json_kstr(j, DOCKER_LABEL_NONCE, r->nonce);
+	json_object_end(j);
+}
+
+static void user(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	/* In a rootless Docker's user namespace root is whoever started the engine, and files of
+	 * the workspace are that user's only so. Podman maps the caller to itself instead. */
+	bool owner = p->user_auto && r->rootless && !r->podman;
+
+	if (p->user == DOCKER_USER_IDS)
+		json_kstr(j, "User",
+			  arena_printf(p->box->arena, "%u:%u", owner ? 0 : p->uid,
+				       owner ? 0 : p->gid));
+}
+
+void docker_body(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	const struct box_plan *b = p->box;
+
+	json_object(j);
+	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
+	/* An entry point of the image's own would decide what runs. */
+	strings(j, "Entrypoint", b->argv, 1);
+	strings(j, "Cmd", b->argv + 1, length(b->argv) - 1);
+	user(p, r, j);
+	json_kstr(j, "WorkingDir", b->cwd);
+	strings(j, "Env", b->envp, length(b->envp));
+	if (p->spec->network != NETWORK_HOST) /* the host's name comes with its network */
+		json_kstr(j, "Hostname", p->tune.hostname ? p->tune.hostname : b->hostname);
+	json_kbool(j, "Tty", r->tty);
+	json_kbool(j, "OpenStdin", !r->no_input);
+	json_kbool(j, "StdinOnce", !r->no_input);
+	json_kbool(j, "AttachStdin", !r->no_input);
+	json_kbool(j, "AttachStdout", true);
+	json_kbool(j, "AttachStderr", true);
+	json_key(j, "Healthcheck");
+	json_object(j);
+	strings(j, "Test", (const char *const[]){ "NONE" }, 1);
+	json_object_end(j);
+	if (p->tune.stop_signal)
+		json_kstr(j, "StopSignal", p->tune.stop_signal);
+	if (p->tune.has_stop_timeout)
+		json_ku64(j, "StopTimeout", p->tune.stop_timeout);
+	labels(p, r, j);
+	host_config(p, r, j);
+	json_object_end(j);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/docker.h - the parts of the docker backend; nobody else includes this.
+ *
+ * Three processes: brig, a guard (a fork of brig that speaks to the engine and outlives brig's
+ * death for as long as it takes to remove the container), and the container itself. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "backend/docker/engine.h"
+#include "backend/kit/plan.h"
+#include "base/arena.h"
+
+#define DOCKER_DEFAULT_IMAGE "python:3.12-slim"
+#define DOCKER_LABEL_RUN "brig.run"     /* the run's id */
+#define DOCKER_LABEL_NONCE "brig.nonce" /* what a look-alike cannot know */
+
+struct tmpfs_want {
+	const char *path;
+	uint64_t size;
+	mode_t mode;
+	bool exec;
+	bool owned; /* by the user inside */
+	bool plain; /* options below are the user's own words */
+	const char *options;
+};
+
+struct ulimit_want {
+	const char *name;
+	uint64_t soft, hard;
+};
+
+/* What the body says of limits, after extra_args had their word. 0: not said. */
+struct tuning {
+	uint64_t memory, memory_swap, reservation, swappiness, cpu_shares, cpu_period, cpu_quota,
+		nano_cpus, pids, shm, oom_score, stop_timeout;
+	bool has_swappiness, has_oom_score, has_stop_timeout, read_only;
+	const char *cpuset_cpus, *cpuset_mems, *stop_signal, *hostname;
+	bool gpus;
+};
+
+enum docker_user { DOCKER_USER_IDS, DOCKER_USER_IMAGE };
+
+struct backend_plan {
+	struct box_plan *box; /* trees, protected names, variables */
+	const struct spec *spec;
+	const char *image, *runtime;
+	enum docker_user user;
+	uint32_t uid, gid;
+	bool user_auto; /* nobody wrote the ids: an engine in a user namespace may choose better */
+	struct tuning tune;
+	struct tmpfs_want *tmpfs;
+	size_t tmpfs_count;
+	struct ulimit_want *ulimits;
+	size_t ulimit_count;
+	struct envvar *labels; /* as they go to the engine */
+	size_t label_count;
+	const char *const *engine_sockets; /* that no mount may show */
+	size_t engine_socket_count;
+};
+
+/* plan.c */
+int docker_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		struct err *e);
+void docker_plan_json(const struct backend_plan *p, struct json *j);
+struct backend_plan *docker_plan_free(struct backend_plan *p);
+DEFINE_CLEANUP(docker_plan, struct backend_plan *, docker_plan_free)
+
+/* plan_extra.c: each allowed flag of extra_args becomes what its row's API field says. */
+int docker_plan_extra(struct backend_plan *p, struct err *e);
+
+/* What is known only when a run starts. */
+struct body_run {
+	const char *id, *nonce;
+	bool podman, rootless;
+	unsigned api;
+	bool tty, no_input;
+	unsigned short rows, cols; /* of the terminal; 0: unknown */
+	const char *files;         /* folder with this run's passwd and group; NULL: none */
+	const char *seccomp;       /* the profile, or a file with it; NULL: written in place */
+	const char *network;       /* name of this run's own network; NULL: none */
+	const char **volumes;      /* of the image: covered by tmpfs */
+	size_t volume_count;
+	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
+};
+
+/* body.c: the JSON body of POST /containers/create. Pure. */
+void docker_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
+/* The host path behind a path inside, or NULL. */
+const char *docker_host_path(const struct backend_plan *p, const char *inside);
+
+/* ---- the image ---- */
+
+struct image {
+	char id[80];      /* sha256:... */
+	char digest[512]; /* REPO@sha256:... where the registry gave one; else the id */
+	const char **volumes;
+	size_t volume_count;
+	struct arena *arena;
+};
+
+void image_done(struct image *i);
+bool image_ref_valid(const char *ref); /* no flag, no path, nothing to be escaped */
+
+/* Tells how a pull goes; returns true to give it up. */
+typedef bool pull_fn(void *arg, const char *line);
+
+/* The image as the engine has it; pulled first where `pull` allows. */
+int image_get(struct engine *g, const char *ref, bool pull, pull_fn *on_progress, void *arg,
+	      struct image *ret, struct err *e);
+int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg, struct err *e);
+
+/* ---- the network of one run ---- */
+
+struct bridge {
+	char name[64];   /* of the network */
+	char device[16]; /* of the bridge, as the kernel knows it */
+	bool made, closed;
+};
+
+/* Makes the network; closes host, LAN and metadata addresses where this process may. */
+int bridge_make(struct engine *g, const char *id, const char *nonce, struct bridge *b,
+		struct err *e);
+void bridge_remove(struct engine *g, struct bridge *b);
+void bridge_firewall_remove(const char *device);
+
+/* ---- runs that may need tidying up ---- */
+
+struct ledger {
+	int fd; /* of the run's entry, locked; -1: none */
+	int dir;
+	char id[33];
+	char path[4096]; /* of the folder */
+};
+
+/* Notes a run before anything of it exists; the entry is locked by this process. */
+int ledger_open(struct ledger *l, const char *id, const char *nonce, const char *socket,
+		struct err *e);
+int ledger_file(const struct ledger *l, const char *what, const char *text, struct err *e);
+int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e);
+void ledger_close(struct ledger *l); /* all of the run is gone: forgets it */
+void ledger_leave(struct ledger *l); /* something may be left: the next brig looks */
+
+/* Removes container and network of a run, found by both labels. 0 when nothing is left. */
+int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e);
+
+/* ---- the guard ---- */
+
+enum guard_said {
+	GUARD_NOTE,    /* text for the user */
+	GUARD_FAILED,  /* the command was not started; err says why */
+	GUARD_STARTED, /* it runs */
+	GUARD_ENDED,   /* and nothing of it is left */
+};
+
+struct guard_msg {
+	enum guard_said said;
+	struct err err;       /* of FAILED; of ENDED: brig or the engine failed */
+	char text[512];       /* of NOTE; of STARTED: the image's digest */
+	int exit_code;        /* of ENDED */
+	bool ended;           /* the engine told the exit code */
+	bool oom, pids;       /* limits that were hit */
+	bool user_ns, podman; /* of STARTED */
+	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
+	bool network_open;    /* of STARTED: a bridge without rules of ours */
+	bool never_ran;       /* of ENDED: err says why the command could not be executed */
+	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
+};
+
+struct guard_request {
+	int signal;
+};
+
+struct guard_start {
+	const struct backend_plan *plan;
+	const char *id;
+	int control;      /* the guard's end */
+	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
+	bool tty;         /* all three are one raw terminal, whose size is the container's */
+	unsigned short rows, cols;
+	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */
+};
+
+/* guard.c: never returns. */
+_Noreturn void guard_main(const struct guard_start *s);
+
+/* ---- stdout and stderr out of one stream (demux.c) ---- */
+
+struct demux {
+	unsigned char head[8];
+	size_t have;   /* of the head */
+	uint32_t left; /* of the frame */
+	int stream;    /* 1 or 2, of the frame */
+};
+
+/* Takes bytes off *p: returns the stream (1, 2) whose *n bytes at *data come next, 0 when more
+ * must come, -EBADMSG for what is no such stream. */
+int demux_next(struct demux *d, const char **p, size_t *left, const char **data, size_t *n);

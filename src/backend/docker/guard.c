@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/guard.c - the process between brig and the engine.
+ *
+ *   setting up -> serving -> ending -> gone
+ *
+ * It is a fork of brig that belongs to nobody: whatever happens to brig, it sees its end of the
+ * socket close, removes the container and leaves. It holds every connection to the engine, so brig
+ * itself never waits for one. */
+#include "backend/docker/guard.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+
+#define SIGNALS 64
+
+static void send_msg(const struct guard *g, const struct guard_msg *m)
+{
+	(void)fd_send(g->s->control, m, sizeof(*m), NULL, 0);
+}
+
+/* Whatever the embedding program had open is gone before anything else happens. */
+static void close_foreign(const struct guard_start *s)
+{
+	const int keep[] = { s->control, s->in, s->out, s->err };
+	int next = 3;
+
+	for (;;) {
+		int lowest = INT_MAX;
+
+		for (size_t i = 0; i < ARRAY_LEN(keep); i++)
+			if (keep[i] >= next && keep[i] < lowest)
+				lowest = keep[i];
+		if (lowest > next)
+			(void)fd_close_range(next, lowest == INT_MAX ? INT_MAX : lowest - 1);
+		if (lowest == INT_MAX)
+			return;
+		next = lowest + 1;
+	}
+}
+
+static void leave_streams(void)
+{
+	CLEANUP(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int i = 0; null >= 0 && i < 3; i++)
+		(void)dup2(null, i);
+}
+
+/* All signals are blocked since before the fork; the only one of use is the terminal's. */
+static void settle(const struct guard_start *s)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	(void)prctl(PR_SET_NAME, "brig-guard", 0, 0, 0);
+	for (int i = 1; i <= SIGNALS; i++)
+		(void)sigaction(i, &dfl, NULL);
+	(void)setsid();
+	(void)!chdir("/");
+	leave_streams();
+	close_foreign(s);
+}
+
+static void make_nonce(char out[NONCE_HEX + 1])
+{
+	unsigned char raw[NONCE_HEX / 2] = { 0 };
+
+	(void)!getrandom(raw, sizeof(raw), 0);
+	for (size_t i = 0; i < sizeof(raw); i++)
+		(void)snprintf(out + 2 * i, 3, "%02x", raw[i]);
+}
+
+bool guard_hears(struct guard *g, int *signal)
+{
+	struct guard_request r;
+	ssize_t n = recv(g->s->control, &r, sizeof(r), MSG_DONTWAIT);
+
+	*signal = 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n != (ssize_t)sizeof(r))
+		return true;
+	*signal = r.signal;
+	return false;
+}
+
+bool guard_note(struct guard *g, const char *text)
+{
+	struct guard_msg m = { .said = GUARD_NOTE };
+	int signal;
+
+	if (text) {
+		(void)snprintf(m.text, sizeof(m.text), "%s", text);
+		send_msg(g, &m);
+	}
+	return guard_hears(g, &signal) || signal == SIGKILL;
+}
+
+static void tell_started(const struct guard *g)
+{
+	const struct backend_plan *p = g->plan;
+	struct guard_msg m = { .said = GUARD_STARTED,
+			       .user_ns = g->engine.rootless,
+			       .podman = g->engine.podman,
+			       .no_seccomp = p->runtime && !str_eq(p->runtime, "runc") &&
+					     !str_eq(p->runtime, "crun"),
+			       .network_open = g->bridge.made && !g->bridge.closed,
+			       .unenforced = g->end.unenforced };
+
+	(void)snprintf(m.text, sizeof(m.text), "%s", g->image.digest);
+	send_msg(g, &m);
+}
+
+_Noreturn void guard_main(const struct guard_start *s)
+{
+	static struct guard g; /* large, and this process has no other use for its memory */
+	struct err e = { 0 };
+
+	g.s = s;
+	g.plan = s->plan;
+	g.attach = g.pids = -1;
+	g.ledger.fd = g.ledger.dir = -1;
+	g.early.max = (size_t)1 << 20;
+	g.end.said = GUARD_ENDED;
+	settle(s);
+	make_nonce(g.nonce);
+	if (guard_set_up(&g, &e) < 0) {
+		g.end.said = GUARD_FAILED;
+		g.end.err = e;
+	} else {
+		tell_started(&g);
+		guard_serve(&g);
+	}
+	/* Whoever waits is told as soon as nothing runs any more; the engine's record of the
+	 * container goes while they read on. What never ran is removed first: an error should not
+	 * leave things to be tidied up behind it. */
+	if (g.end.said == GUARD_ENDED)
+		send_msg(&g, &g.end);
+	guard_clean(&g);
+	if (g.end.said == GUARD_FAILED)
+		send_msg(&g, &g.end);
+	_exit(0);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/image.c - is the image there, what is it exactly, and if not, can it be fetched?
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/docker/docker.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#define REF_MAX 512
+#define IMAGE_MAX ((size_t)1 << 20)
+#define LINE_MAX_BYTES ((size_t)1 << 20)
+#define LAYERS_MAX 128
+#define PULL_QUIET_MS 300000 /* without a word from the registry */
+#define PROGRESS_US 1000000
+#define LOOK_MS 250 /* how soon a cancel is seen */
+
+void image_done(struct image *i)
+{
+	i->arena = arena_free(i->arena);
+}
+
+bool image_ref_valid(const char *ref)
+{
+	size_t n = strlen(ref);
+
+	return n && n < REF_MAX && ref[0] != '-' && ref[0] != '/' &&
+	       ref[strspn(ref, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			       "0123456789._-/:@")] == '\0';
+}
+
+/* A name in a path: everything but what its own grammar knows is escaped. */
+static void put_ref(struct buf *b, const char *ref)
+{
+	for (; *ref; ref++) {
+		const char one[2] = { *ref, '\0' };
+
+		if (strchr("/:@", *ref))
+			buf_putc(b, *ref);
+		else
+			engine_escape(b, one);
+	}
+}
+
+/* ---- what it is ---- */
+
+static int take_volumes(const struct jread *config, struct image *ret, struct err *e)
+{
+	const struct jread *v = jread_get(config, "Volumes");
+
+	for (void *it = jread_first(v); it; it = jread_next(v, it)) {
+		const char *path = jread_key(it), **slot;
+
+		if (path[0] != '/' || str_has_control(path) || strstr(path, ".."))
+			continue;
+		slot = ARENA_PUSH(ret->arena, ret->volumes, ret->volume_count);
+		if (!slot)
+			return err_nomem(e);
+		*slot = arena_strdup(ret->arena, path);
+		if (!*slot)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+static int take(const struct jread *json, const char *ref, struct image *ret, struct err *e)
+{
+	const char *id = jread_str(json, "Id");
+	const char *digest = jread_text(jread_at(jread_get(json, "RepoDigests"), 0));
+
+	if (!id || strlen(id) + 8 > sizeof(ret->id))
+		return err_set(e, ERR_INTERNAL, EBADMSG,
+			       "the engine does not say what image '%s' is", ref);
+	ret->arena = arena_new(IMAGE_MAX);
+	if (!ret->arena)
+		return err_nomem(e);
+	/* Podman leaves the kind of hash out. */
+	(void)snprintf(ret->id, sizeof(ret->id), "%s%s", strchr(id, ':') ? "" : "sha256:", id);
+	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", digest ? digest : ret->id);
+	return take_volumes(jread_get(json, "Config"), ret, e);
+}
+
+/* 0, 1 when the engine has no such image, or an error. */
+static int inspect(struct engine *g, const char *ref, struct image *ret, struct err *e)
+{
+	CLEANUP(buf) struct buf path = BUF_INIT(2048);
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	struct engine_call q = { .method = "GET" };
+
+	buf_puts(&path, "/images/");
+	put_ref(&path, ref);
+	buf_puts(&path, "/json");
+	q.path = buf_str(&path);
+	if (engine_ask(g, &q, &a, e) < 0)
+		return -e->code;
+	if (a.status == 404)
+		return 1;
+	if (a.status != 200)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s': %s", ref, a.message);
+	return take(a.json, ref, ret, e);
+}
+
+/* ---- fetching it ---- */
+
+static const char *registry_of(const char *ref, char *out, size_t n)
+{
+	size_t len = strcspn(ref, "/");
+
+	(void)snprintf(out, n, "%.*s", (int)len, ref);
+	if (!ref[len] || (!strpbrk(out, ".:") && !str_eq(out, "localhost")))
+		(void)snprintf(out, n, "docker.io");
+	return out;
+}
+
+static bool says(const char *text, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcasestr(text, *words))
+			return true;
+	return false;
+}
+
+static int not_found(const char *ref, struct err *e)
+{
+	(void)err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", ref);
+	return err_hint(e, "is the name right? Or build it: docker build -t NAME FOLDER");
+}
+
+/* The registry's own words, sorted by what the user can do about them. */
+static int pull_failed(const char *ref, const char *text, struct err *e)
+{
+	static const char *const locked[] = { "unauthorized",
+					      "authentication required",
+					      "no basic auth",
+					      "access denied",
+					      "access to the resource is denied",
+					      "status: 403",
+					      NULL };
+	static const char *const missing[] = {
+		"manifest unknown",          "not found", "name unknown", "does not exist",
+		"repository name not known", NULL
+	};
+	static const char *const away[] = {
+		"connection refused", "no such host", "timeout", "network is unreachable",
+		"server misbehaving", "EOF",          NULL
+	};
+	char registry[256];
+
+	(void)registry_of(ref, registry, sizeof(registry));
+	if (says(text, locked)) {
+		(void)err_set(e, ERR_UNAVAILABLE, EACCES,
+			      "image '%s' is private or does not exist: registry '%s' wants "
+			      "credentials",
+			      ref, registry);
+		return err_hint(e, "docker login %s && docker pull %s, then again", registry, ref);
+	}
+	if (says(text, missing))
+		return not_found(ref, e);
+	if (says(text, away)) {
+		(void)err_set(e, ERR_UNAVAILABLE, EHOSTUNREACH,
+			      "image '%s' is not here and registry '%s' cannot be reached: %.120s",
+			      ref, registry, text);
+		return err_hint(e, "check the network and the engine's proxy settings, or load it: "
+				   "docker load");
+	}
+	return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s' cannot be pulled: %.200s", ref, text);
+}
+
+struct layer {
+	char id[32];
+	uint64_t now, all;
+};
+
+struct pull {
+	const char *ref;
+	pull_fn *on_progress;
+	void *arg;
+	struct layer layers[LAYERS_MAX];
+	size_t layer_count;
+	uint64_t told; /* when */
+	char failed[256];
+};
+
+static void count_layer(struct pull *p, const char *id, uint64_t now, uint64_t all)
+{
+	size_t i = 0;
+
+	while (i < p->layer_count && !str_eq(p->layers[i].id, id))
+		i++;
+	if (i == LAYERS_MAX)
+		return;
+	if (i == p->layer_count) {
+		p->layer_count++;
+		(void)snprintf(p->layers[i].id, sizeof(p->layers[i].id), "%s", id);
+	}
+	p->layers[i].now = now;
+	p->layers[i].all = all;
+}
+
+static bool tell(struct pull *p)
+{
+	uint64_t now = 0, all = 0;
+	char line[256];
+
+	if (!p->on_progress || clock_us() - p->told < PROGRESS_US)
+		return false;
+	p->told = clock_us();
+	for (size_t i = 0; i < p->layer_count; i++) {
+		now += p->layers[i].now;
+		all += p->layers[i].all;
+	}
+	if (!all)
+		return p->on_progress(p->arg, NULL);
+	(void)snprintf(line, sizeof(line), "pulling image '%.100s': %llu of %llu MB", p->ref,
+		       (unsigned long long)now >> 20, (unsigned long long)all >> 20);
+	return p->on_progress(p->arg, line);
+}
+
+static void on_line(struct pull *p, const char *line, size_t n)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct jread *progress;
+	const char *id, *failed;
+	struct err e;
+
+	if (jread_parse(line, n, &v, &e) < 0)
+		return;
+	failed = jread_str(v, "error");
+	if (failed)
+		(void)snprintf(p->failed, sizeof(p->failed), "%s", failed);
+	id = jread_str(v, "id");
+	progress = jread_get(v, "progressDetail");
+	if (id && str_eq(jread_str(v, "status") ? jread_str(v, "status") : "", "Downloading"))
+		count_layer(p, id, (uint64_t)jread_int(progress, "current", 0),
+			    (uint64_t)jread_int(progress, "total", 0));
+}
+
+/* The answer is a line of JSON for every step, for as long as it takes. */
+static int follow(struct pull *p, struct client *c, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(LINE_MAX_BYTES);
+	uint64_t heard = clock_us();
+	char piece[8192];
+
+	for (;;) {
+		ssize_t n = client_read(c, piece, sizeof(piece), clock_us() + LOOK_MS * 1000, e);
+
+		if (n == 0)
+			return 0;
+		if (n < 0 && n != -EAGAIN)
+			return (int)n;
+		if (n < 0 && clock_us() - heard > (uint64_t)PULL_QUIET_MS * 1000)
+			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+				       "image '%s': the registry has gone silent", p->ref);
+		for (ssize_t i = 0; i < n; i++) {
+			if (piece[i] != '\n') {
+				buf_putc(&b, piece[i]);
+				continue;
+			}
+			on_line(p, buf_str(&b), b.len);
+			b.len = 0;
+			b.failed = false;
+		}
+		if (n > 0)
+			heard = clock_us();
+		if (tell(p))
+			return err_set(e, ERR_INTERNAL, ECANCELED, "the pull was given up");
+	}
+}
+
+static int refused(struct client *c, const char *ref, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(65536);
+	CLEANUP(jread) struct jread *v = NULL;
+	char text[256];
+	struct err ignored;
+
+	(void)client_read_all(c, &b, clock_us() + (uint64_t)ENGINE_CALL_MS * 1000, &ignored);
+	(void)jread_parse(b.data, b.len, &v, &ignored);
+	engine_message(v, text, sizeof(text));
+	return pull_failed(ref, text, e);
+}
+
+/* A name without tag or digest would fetch all of them. */
+static void pull_target(struct buf *b, const char *ref)
+{
+	const char *slash = strrchr(ref, '/'), *name = slash ? slash + 1 : ref;
+
+	buf_puts(b, "/images/create?fromImage=");
+	engine_escape(b, ref);
+	if (!strpbrk(name, ":@"))
+		buf_puts(b, "&tag=latest");
+}
+
+int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg, struct err *e)
+{
+	CLEANUP(client) struct client *c = NULL;
+	CLEANUP(buf) struct buf path = BUF_INIT(2048);
+	struct pull p = { .ref = ref, .on_progress = on_progress, .arg = arg };
+	struct engine_call q = { .method = "POST" };
+	uint64_t deadline = clock_us() + (uint64_t)PULL_QUIET_MS * 1000;
+	const struct http1_answer *a;
+
+	pull_target(&path, ref);
+	q.path = buf_str(&path);
+	if (engine_connect(g, ENGINE_CALL_MS, &c, e) < 0 ||
+	    engine_send(g, c, &q, NULL, deadline, e) < 0 || client_answer(c, deadline, &a, e) < 0)
+		return err_wrap(e, "image '%s'", ref);
+	if (a->status != 200)
+		return refused(c, ref, e);
+	if (follow(&p, c, e) < 0)
+		return -e->code;
+	return p.failed[0] ? pull_failed(ref, p.failed, e) : 0;
+}
+
+struct listener {
+	void (*note)(void *arg, const char *text);
+	void *arg;
+};
+
+static bool pass_on(void *arg, const char *line)
+{
+	const struct listener *l = arg;
+
+	if (line && l->note)
+		l->note(l->arg, line);
+	return false;
+}
+
+int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		       struct err *e)
+{
+	CLEANUP(engine) struct engine g = { 0 };
+	struct listener l = { .note = note, .arg = arg };
+
+	if (!image_ref_valid(ref))
+		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref);
+	if (engine_open(&g, e) < 0)
+		return -e->code;
+	return image_pull(&g, ref, pass_on, &l, e);
+}
+
+int image_get(struct engine *g, const char *ref, bool pull, pull_fn *on_progress, void *arg,
+	      struct image *ret, struct err *e)
+{
+	char line[640];
+	int r = inspect(g, ref, ret, e);
+
+	if (r <= 0)
+		return r;
+	if (!pull) {
+		(void)not_found(ref, e);
+		return err_hint(e, "brig image pull %.80s --backend docker, or --auto-pull yes",
+				ref);
+	}
+	(void)snprintf(line, sizeof(line), "image '%s' is not here yet: pulling it", ref);
+	if (on_progress && on_progress(arg, line))
+		return err_set(e, ERR_INTERNAL, ECANCELED, "the pull was given up");
+	if (image_pull(g, ref, on_progress, arg, e) < 0)
+		return -e->code;
+	r = inspect(g, ref, ret, e);
+	return r > 0 ? not_found(ref, e) : r;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/job.c - the docker backend seen from brig: starts the guard, judges the end. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+#include "backend/docker/docker.h"
+#include "backend/kit/protect.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#define LOOK_MS 20     /* at protected names */
+#define LEAVE_MS 20000 /* for a guard that was told to end it all */
+#define TERMINAL_PATH_MAX 64
+
+struct backend_job {
+	struct backend_plan *plan; /* borrowed */
+	int control, timer, events;
+	struct protect *protect;
+	bool ended, tampered, cover_lost;
+	struct guard_msg started, end;
+};
+
+/* Both ends of what goes between brig and the guard. Ours is in[1], out[0], err[0]. */
+struct ends {
+	int in[2], out[2], err[2], control[2];
+};
+
+static struct backend_job *job_free(struct backend_job *j);
+DEFINE_CLEANUP(job, struct backend_job *, job_free)
+
+static void ends_done(struct ends *p)
+{
+	int *all[] = { p->in, p->out, p->err, p->control };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		all[i][0] = fd_close(all[i][0]);
+		all[i][1] = fd_close(all[i][1]);
+	}
+}
+
+/* The container has a terminal of its own. This one changes nothing: it is there so that its size
+ * can be set on the master, and reaches the guard as a signal. */
+static int open_terminal(struct ends *p, const struct job_want *w, struct err *e)
+{
+	struct winsize size = { .ws_row = w->rows, .ws_col = w->cols };
+	char path[TERMINAL_PATH_MAX];
+	struct termios t;
+
+	p->out[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (p->out[0] < 0 || grantpt(p->out[0]) < 0 || unlockpt(p->out[0]) < 0 ||
+	    ptsname_r(p->out[0], path, sizeof(path)) != 0)
+		return err_sys(e, "cannot make a terminal");
+	p->in[1] = fcntl(p->out[0], F_DUPFD_CLOEXEC, 3);
+	p->in[0] = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (p->in[1] < 0 || p->in[0] < 0 || tcgetattr(p->in[0], &t) < 0)
+		return err_sys(e, "cannot open the terminal");
+	cfmakeraw(&t);
+	p->out[1] = fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
+	if (p->out[1] < 0 || tcsetattr(p->in[0], TCSANOW, &t) < 0 ||
+	    (w->rows && ioctl(p->out[0], TIOCSWINSZ, &size) < 0))
+		return err_sys(e, "cannot set the terminal up");
+	return 0;
+}
+
+static int ends_open(struct ends *p, const struct job_want *w, struct err *e)
+{
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
+		return err_sys(e, "cannot make a socket pair");
+	if (w->tty)
+		return open_terminal(p, w, e);
+	if ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
+	    pipe2(p->err, O_CLOEXEC) < 0)
+		return err_sys(e, "cannot make a pipe");
+	return 0;
+}
+
+/* Twice forked, the guard is nobody's child: it outlives us, and an embedding program's own wait
+ * calls see the first child at most, which is gone at once. fork, not clone: the guard allocates,
+ * and only fork leaves malloc's locks in order. */
+static int spawn(const struct guard_start *s, struct err *e)
+{
+	sigset_t all, old;
+	int status;
+	pid_t pid;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = fork();
+	if (pid == 0) {
+		pid = fork();
+		if (pid == 0)
+			guard_main(s);
+		_exit(pid < 0);
+	}
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (pid < 0)
+		return err_sys(e, "cannot start a process");
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR) /* reaped by the embedding program: the guard will tell */
+			return 0;
+	return status == 0 ? 0 : err_set(e, ERR_INTERNAL, EAGAIN, "cannot start a process");
+}
+
+static void ask(const struct backend_job *j, int sig)
+{
+	const struct guard_request r = { .signal = sig };
+
+	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+}
+
+/* One word of the guard's; 1, 0 when there is none now, or an error when it is gone. */
+static int hear(const struct backend_job *j, struct guard_msg *m)
+{
+	ssize_t n = recv(j->control, m, sizeof(*m), MSG_DONTWAIT);
+
+	if (n == (ssize_t)sizeof(*m))
+		return 1;
+	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECHILD;
+}
+
+static int gone(struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, ECHILD, "the container's guard was ended from outside");
+}
+
+/* Until the container runs, or cannot. */
+static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	for (;;) {
+		struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
+				      { .fd = w->wake[0], .events = POLLIN },
+				      { .fd = w->wake[1], .events = POLLIN } };
+		struct guard_msg m;
+		int r;
+
+		if (poll(p, w->asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
+			return err_sys(e, "cannot wait for the container");
+		if (w->asked_to_stop && (p[1].revents || p[2].revents) &&
+		    w->asked_to_stop(w->arg)) {
+			ask(j, SIGKILL);
+			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+		}
+		r = hear(j, &m);
+		if (r < 0)
+			return gone(e);
+		if (r == 0)
+			continue;
+		if (m.said == GUARD_NOTE && w->note)
+			w->note(w->arg, m.text);
+		if (m.said == GUARD_FAILED) {
+			*e = m.err;
+			return -e->code;
+		}
+		if (m.said == GUARD_STARTED) {
+			j->started = m;
+			return 0;
+		}
+	}
+}
+
+static int open_events(struct backend_job *j, struct err *e)
+{
+	const struct itimerspec every = { .it_interval = { .tv_nsec = LOOK_MS * 1000000 },
+					  .it_value = { .tv_nsec = LOOK_MS * 1000000 } };
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	j->events = epoll_create1(EPOLL_CLOEXEC);
+	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0)
+		return err_sys(e, "cannot watch the container");
+	if (!j->protect)
+		return 0;
+	j->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (j->timer < 0 || timerfd_settime(j->timer, 0, &every, NULL) < 0 ||
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->timer, &ev) < 0)
+		return err_sys(e, "cannot set a timer");
+	return 0;
+}
+
+static struct backend_job *job_new(struct backend_plan *p)
+{
+	struct backend_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->plan = p;
+	j->control = j->timer = j->events = -1;
+	return j;
+}
+
+static int begin(struct backend_job *j, struct ends *ends, const struct job_want *w, struct err *e)
+{
+	const struct guard_start s = { .plan = j->plan,
+				       .id = w->id,
+				       .control = ends->control[1],
+				       .in = ends->in[0],
+				       .out = ends->out[1],
+				       .err = ends->err[1],
+				       .tty = w->tty,
+				       .rows = w->rows,
+				       .cols = w->cols,
+				       .progress = w->note && isatty(2) };
+	int r = spawn(&s, e);
+
+	/* Only now can the end of the guard be seen on the socket. */
+	ends->control[1] = fd_close(ends->control[1]);
+	if (r == 0)
+		r = until_started(j, w, e);
+	return r == 0 ? open_events(j, e) : r;
+}
+
+static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+			struct backend_job **ret, struct err *e)
+{
+	CLEANUP(job) struct backend_job *j = job_new(p);
+	struct ends ends = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	int r;
+
+	if (!j)
+		return err_nomem(e);
+	if (protect_begin(p->box, w->id, &j->protect, e) < 0)
+		return -e->code;
+	r = ends_open(&ends, w, e);
+	j->control = TAKE_FD(ends.control[0]);
+	if (r == 0)
+		r = begin(j, &ends, w, e);
+	if (r == 0)
+		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
+				       .out = TAKE_FD(ends.out[0]),
+				       .err = TAKE_FD(ends.err[0]),
+				       .events = j->events,
+				       .in_peer = -1,
+				       .alarm = -1 };
+	ends_done(&ends);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(j);
+	return 0;
+}
+
+static void on_timer(struct backend_job *j, struct outcome *o)
+{
+	enum protect_news news;
+	uint64_t ticks;
+
+	if (j->timer < 0 || read(j->timer, &ticks, sizeof(ticks)) != (ssize_t)sizeof(ticks) ||
+	    j->tampered || j->cover_lost)
+		return;
+	news = protect_news(j->protect, o);
+	j->tampered = news == PROTECT_TAMPERED;
+	j->cover_lost = news == PROTECT_LOST;
+	if (news != PROTECT_QUIET)
+		ask(j, SIGKILL);
+}
+
+static enum job_event docker_event(struct backend_job *j, bool alarm, struct outcome *o)
+{
+	struct guard_msg m;
+	int r;
+
+	(void)alarm;
+	on_timer(j, o);
+	while ((r = hear(j, &m)) > 0)
+		if (m.said == GUARD_ENDED) {
+			j->end = m;
+			j->ended = true;
+		}
+	return r < 0 || j->ended ? JOB_ENDED : JOB_NOTHING;
+}
+
+static void docker_signal(struct backend_job *j, int sig)
+{
+	ask(j, sig);
+}
+
+/* The guard leaves last. Told to end it all it may still be waiting for the engine. */
+static void job_leave(struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct guard_msg m;
+
+	if (j->control < 0 || j->ended)
+		return;
+	ask(j, SIGKILL);
+	(void)shutdown(j->control, SHUT_WR);
+	while (poll(&p, 1, LEAVE_MS) > 0 && hear(j, &m) >= 0)
+		;
+}
+
+static struct backend_job *job_free(struct backend_job *j)
+{
+	if (!j)
+		return NULL;
+	job_leave(j);
+	if (j->protect) {
+		struct outcome *o = outcome_new();
+
+		if (o)
+			protect_end(j->protect, false, o);
+		(void)outcome_free(o);
+	}
+	j->protect = protect_free(j->protect);
+	(void)fd_close(j->control);
+	(void)fd_close(j->timer);
+	(void)fd_close(j->events);
+	free(j);
+	return NULL;
+}
+
+/* Init passes a signal's death on as 128 and its number; nothing else tells the two apart. */
+static void judge_status(int code, struct outcome *o)
+{
+	if (code > 128 && code < 128 + 32) {
+		o->kind = OUTCOME_SIGNALLED;
+		o->signal = code - 128;
+	} else {
+		o->kind = OUTCOME_EXITED;
+		o->exit_code = code;
+	}
+}
+
+static void judge_names(const struct backend_job *j, struct outcome *o)
+{
+	if (j->tampered) {
+		(void)err_set(&o->error, ERR_POLICY, EPERM,
+			      "the command tried to turn git on the host to another folder: it was "
+			      "ended");
+		return;
+	}
+	(void)err_set(&o->error, ERR_POLICY, EPERM,
+		      "a protected name in the workspace lost its cover: the run was ended");
+	(void)err_hint(&o->error, "the host renamed or removed it during the run; start again");
+}
+
+/* Only what the conductor has not judged already: its own timeout and cancel stand. */
+static void judge(const struct backend_job *j, struct outcome *o)
+{
+	if (o->kind != OUTCOME_FAILED)
+		return;
+	if (j->tampered || j->cover_lost) {
+		judge_names(j, o);
+	} else if (!j->ended) {
+		(void)gone(&o->error);
+	} else if (j->end.err.code) {
+		o->error = j->end.err;
+		if (j->end.never_ran)
+			o->kind = OUTCOME_REFUSED;
+	} else if (j->end.oom) {
+		o->kind = OUTCOME_OOM;
+	} else if (!j->end.ended) {
+		(void)err_set(&o->error, ERR_INTERNAL, EIO,
+			      "the engine did not tell how the command ended");
+	} else {
+		judge_status(j->end.exit_code, o);
+	}
+}
+
+static void describe(const struct backend_plan *p, const struct guard_msg *m, struct isolation *i)
+{
+	const struct spec *s = p->spec;
+	const struct tuning *t = &p->tune;
+	bool own_net = s->network != NETWORK_HOST;
+
+	*i = (struct isolation){
+		.user_ns = m->user_ns,
+		.pid_ns = true,
+		.mount_ns = true,
+		.net_ns = own_net,
+		.ipc_ns = true,
+		.uts_ns = own_net,
+		.cgroup_ns = true,
+		.no_new_privs = true,
+		.capabilities_dropped = true,
+		.read_only_root = t->read_only,
+		.seccomp = m->no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
+		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
+		.network = fields[FIELD_NETWORK].words[s->network],
+		.network_open = m->network_open ? "host, LAN and metadata addresses" : NULL,
+		.runtime = p->runtime,
+		.uid_inside = p->uid,
+		.gid_inside = p->gid,
+		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
+			    [LIMIT_CPUS] =
+				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
+			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
+			    [LIMIT_PIDS] = ENFORCER_CGROUP,
+			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_FILES] = ENFORCER_RLIMIT },
+	};
+	for (int l = 0; l < LIMIT_COUNT; l++)
+		if (m->unenforced & 1U << l)
+			i->limits[l] =
+				l == LIMIT_PIDS && m->podman ? ENFORCER_RLIMIT : ENFORCER_NONE;
+}
+
+static void docker_finish(struct backend_job *j, struct outcome *o)
+{
+	job_leave(j);
+	describe(j->plan, &j->started, &o->isolation);
+	o->image = arena_strdup(o->arena, j->started.text);
+	judge(j, o);
+	if (j->end.oom)
+		outcome_hit(o, LIMIT_MEMORY);
+	if (j->end.pids)
+		outcome_hit(o, LIMIT_PIDS);
+	if (j->protect) {
+		protect_end(j->protect, j->cover_lost, o);
+		j->protect = protect_free(j->protect);
+	}
+	(void)job_free(j);
+}
+
+static int docker_probe(const struct spec *s, struct isolation *ret, struct err *e)
+{
+	CLEANUP(engine) struct engine g = { 0 };
+
+	(void)s;
+	if (engine_open(&g, e) < 0)
+		return -e->code;
+	*ret = (struct isolation){ .user_ns = g.rootless,
+				   .pid_ns = true,
+				   .mount_ns = true,
+				   .net_ns = true,
+				   .ipc_ns = true,
+				   .uts_ns = true,
+				   .cgroup_ns = true,
+				   .no_new_privs = true,
+				   .capabilities_dropped = true,
+				   .read_only_root = true,
+				   .seccomp = fields[FIELD_PROFILE].words[PROFILE_DEFAULT],
+				   .network = fields[FIELD_NETWORK].words[NETWORK_NONE],
+				   .uid_inside = geteuid() ? geteuid() : 1000,
+				   .gid_inside = geteuid() ? getegid() : 1000 };
+	return 0;
+}
+
+const struct backend backend_docker = {
+	.name = "docker",
+	.shows_code = true,
+	.kind = BACKEND_DOCKER,
+	.bit = ON_DOCKER,
+	.probe = docker_probe,
+	.plan = docker_plan,
+	.plan_json = docker_plan_json,
+	.plan_free = docker_plan_free,
+	.start = docker_start,
+	.event = docker_event,
+	.signal = docker_signal,
+	.finish = docker_finish,
+};

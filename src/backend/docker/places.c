@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/places.c - where an engine's socket may be. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/docker/engine.h"
+#include "base/fd.h"
+#include "base/sha256.h"
+#include "base/str.h"
+
+#define FILE_MAX 65536
+
+static int add(struct arena *a, struct engine_places *at, const char *path, struct err *e)
+{
+	if (!path)
+		return err_nomem(e);
+	for (size_t i = 0; i < at->n; i++)
+		if (str_eq(at->path[i], path))
+			return 0;
+	if (at->n < ENGINE_ADDRESSES_MAX)
+		at->path[at->n++] = arena_strdup(a, path);
+	return at->path[at->n - 1] ? 0 : err_nomem(e);
+}
+
+/* unix:///path or /path. An engine elsewhere is one on another machine's file system. */
+static int add_address(struct arena *a, struct engine_places *at, const char *from,
+		       const char *address, struct err *e)
+{
+	const char *path = str_starts(address, "unix://") ? address + 7 : address;
+
+	if (path[0] != '/')
+		return err_set(e, ERR_CONFIG, ENOTSUP, "%s: '%.100s' is not a Unix socket", from,
+			       address),
+		       err_hint(e, "brig speaks to an engine on this machine: "
+				   "unix:///var/run/docker.sock");
+	at->named = true;
+	return add(a, at, path, e);
+}
+
+static const char *config_folder(struct arena *a)
+{
+	const char *own = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
+
+	if (own && own[0] == '/')
+		return own;
+	return home && home[0] == '/' ? arena_printf(a, "%s/.docker", home) : NULL;
+}
+
+static struct jread *read_json(const char *path)
+{
+	struct jread *v = NULL;
+	char text[FILE_MAX];
+	ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+	struct err e;
+
+	return n > 0 && jread_parse(text, (size_t)n, &v, &e) == 0 ? v : NULL;
+}
+
+/* The docker command keeps a context in a folder named by the hash of the context's name. */
+static const char *context_host(struct arena *a, const char *folder, const char *name)
+{
+	CLEANUP(jread) struct jread *meta = NULL;
+	unsigned char digest[SHA256_SIZE];
+	char hex[SHA256_HEX];
+	const char *path, *host;
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, name, strlen(name));
+	sha256_end(&h, digest);
+	sha256_hex(digest, hex);
+	path = arena_printf(a, "%s/contexts/meta/%s/meta.json", folder, hex);
+	meta = path ? read_json(path) : NULL;
+	host = jread_str(jread_get(jread_get(meta, "Endpoints"), "docker"), "Host");
+	return host ? arena_strdup(a, host) : NULL;
+}
+
+static int add_context(struct arena *a, struct engine_places *at, struct err *e)
+{
+	const char *folder = config_folder(a), *name = getenv("DOCKER_CONTEXT");
+	CLEANUP(jread) struct jread *config = NULL;
+	const char *host;
+
+	if (!folder)
+		return 0;
+	if (!name || !*name) {
+		const char *path = arena_printf(a, "%s/config.json", folder);
+
+		config = path ? read_json(path) : NULL;
+		name = jread_str(config, "currentContext");
+	}
+	if (!name || !*name || str_eq(name, "default"))
+		return 0;
+	host = context_host(a, folder, name);
+	if (!host)
+		return err_set(e, ERR_CONFIG, ENOENT, "docker context '%.64s' is not known", name),
+		       err_hint(e, "docker context ls shows them; or set DOCKER_HOST");
+	return add_address(a, at, "docker context", host, e);
+}
+
+static int add_usual(struct arena *a, struct engine_places *at, struct err *e)
+{
+	static const char *const in_home[] = { ".docker/run/docker.sock",
+					       ".docker/desktop/docker.sock",
+					       ".colima/default/docker.sock", ".rd/docker.sock" };
+	static const char *const in_runtime[] = { "docker.sock", "podman/podman.sock" };
+	const char *home = getenv("HOME"), *run = getenv("XDG_RUNTIME_DIR");
+	const char *own = arena_printf(a, "/run/user/%u", geteuid());
+
+	if (add(a, at, "/var/run/docker.sock", e) < 0)
+		return -e->code;
+	if (!run || run[0] != '/')
+		run = own;
+	for (size_t i = 0; i < ARRAY_LEN(in_runtime); i++)
+		if (add(a, at, arena_printf(a, "%s/%s", run, in_runtime[i]), e) < 0 ||
+		    add(a, at, arena_printf(a, "%s/%s", own, in_runtime[i]), e) < 0)
+			return -e->code;
+	for (size_t i = 0; home && home[0] == '/' && i < ARRAY_LEN(in_home); i++)
+		if (add(a, at, arena_printf(a, "%s/%s", home, in_home[i]), e) < 0)
+			return -e->code;
+	return add(a, at, "/run/podman/podman.sock", e);
+}
+
+int engine_places(struct arena *a, struct engine_places *ret, struct err *e)
+{
+	static const char *const variables[] = { "DOCKER_HOST", "CONTAINER_HOST" };
+
+	*ret = (struct engine_places){ 0 };
+	for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+		const char *value = getenv(variables[i]);
+
+		if (value && *value)
+			return add_address(a, ret, variables[i], value, e);
+	}
+	if (add_context(a, ret, e) < 0)
+		return -e->code;
+	return ret->named ? 0 : add_usual(a, ret, e);
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/plan.c - from a spec to what a container will be. Asks no engine. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/docker/docker.h"
+#include "backend/kit/plan_internal.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+#define ROOT_STARTED_UID 1000
+#define MIB ((uint64_t)1 << 20)
+#define TMP_DEFAULT (64 * MIB)
+#define SHM_MAX (64 * MIB)
+#define HOME_DEFAULT (1024 * MIB)
+
+/* ---- who the command is ---- */
+
+static int parse_ids(struct backend_plan *p, const char *text, struct err *e)
+{
+	size_t n = strcspn(text, ":");
+	const char *uid = arena_strndup(p->box->arena, text, n);
+	uint64_t u = 0, g = 0;
+
+	if (!uid)
+		return err_nomem(e);
+	if (num_count(uid, &u) < 0 || num_count(text[n] ? text + n + 1 : uid, &g) < 0 ||
+	    u > UINT32_MAX - 1 || g > UINT32_MAX - 1)
+		return err_set(e, ERR_CONFIG, EINVAL, "docker.user '%.40s' is not UID:GID", text),
+		       err_hint(e, "it is auto, UID:GID, or empty for the image's own user");
+	p->uid = (uint32_t)u;
+	p->gid = (uint32_t)g;
+	return 0;
+}
+
+/* The caller's own ids. Root's runs belong to the workspace's owner where that is an ordinary user,
+ * so that its files keep their owner. */
+static void auto_ids(struct backend_plan *p)
+{
+	struct stat st;
+
+	p->user_auto = true;
+	p->uid = geteuid();
+	p->gid = getegid();
+	if (p->uid)
+		return;
+	p->uid = p->gid = ROOT_STARTED_UID;
+	if (p->box->workspace && stat(p->box->workspace, &st) == 0 && st.st_uid && st.st_gid) {
+		p->uid = st.st_uid;
+		p->gid = st.st_gid;
+	}
+}
+
+static int who(struct backend_plan *p, struct err *e)
+{
+	const char *user = p->spec->docker.user;
+
+	if (p->spec->user.given) {
+		p->uid = p->spec->user.uid;
+		p->gid = p->spec->user.gid;
+	} else if (user && !*user) {
+		p->user = DOCKER_USER_IMAGE;
+	} else if (user && !str_eq(user, "auto")) {
+		if (parse_ids(p, user, e) < 0)
+			return -e->code;
+	} else {
+		auto_ids(p);
+	}
+	p->box->uid = p->uid;
+	p->box->gid = p->gid;
+	if (p->user == DOCKER_USER_IMAGE || p->uid == 0)
+		plan_note(p->box, "the command may be root inside the container: files it makes "
+				  "may belong to root");
+	return 0;
+}
+
+static bool may_write(const struct stat *st, uint32_t uid, uint32_t gid)
+{
+	mode_t need = uid == st->st_uid ? 0300 : gid == st->st_gid ? 0030 : 0003;
+
+	return uid == 0 || (st->st_mode & need) == need;
+}
+
+/* The command could not even begin to write: say so before it starts. */
+static int check_writable(const struct backend_plan *p, struct err *e)
+{
+	struct stat st;
+
+	if (!p->box->workspace || p->user != DOCKER_USER_IDS ||
+	    p->spec->policy != POLICY_WORKSPACE_WRITE)
+		return 0;
+	if (stat(p->box->workspace, &st) < 0)
+		return err_sys(e, "cannot look at '%s'", p->box->workspace);
+	if (may_write(&st, p->uid, p->gid))
+		return 0;
+	return err_set(e, ERR_PERMISSION, EACCES,
+		       "Permission denied: user %u in the container cannot write to '%s' (owner "
+		       "%u)",
+		       p->uid, p->box->workspace, st.st_uid),
+	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
+			p->box->workspace);
+}
+
+/* ---- what it may use ---- */
+
+static int add_tmpfs(struct backend_plan *p, struct tmpfs_want t, struct err *e)
+{
+	struct tmpfs_want *slot = ARENA_PUSH(p->box->arena, p->tmpfs, p->tmpfs_count);
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = t;
+	return 0;
+}
+
+static int private_folders(struct backend_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+	uint64_t home = spec_wrote(s, FIELD_TMP) ? s->limits.tmp : HOME_DEFAULT;
+	/* brig's own default for /tmp is the native backend's; containers have the seeds' one. */
+	bool sized = s->origin[FIELD_TMP] != ORIGIN_DEFAULT;
+	bool told = s->origin[FIELD_TMP_EXEC] != ORIGIN_DEFAULT;
+	const struct tmpfs_want tmp = { .path = "/tmp",
+					.size = sized ? s->limits.tmp : TMP_DEFAULT,
+					.mode = 01777,
+					.exec = told && s->tmp_exec };
+
+	if (s->read_only_root && add_tmpfs(p, tmp, e) < 0)
+		return -e->code;
+	if (add_tmpfs(p,
+		      (struct tmpfs_want){ .path = p->box->home,
+					   .size = home,
+					   .mode = 0700,
+					   .exec = true,
+					   .owned = true },
+		      e) < 0)
+		return -e->code;
+	if (p->box->workspace)
+		return 0;
+	return add_tmpfs(p,
+			 (struct tmpfs_want){ .path = s->target,
+					      .size = home,
+					      .mode = 0755,
+					      .exec = true,
+					      .owned = true },
+			 e);
+}
+
+static int add_ulimit(struct backend_plan *p, const char *name, uint64_t v, struct err *e)
+{
+	struct ulimit_want *slot = ARENA_PUSH(p->box->arena, p->ulimits, p->ulimit_count);
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = (struct ulimit_want){ .name = name, .soft = v, .hard = v };
+	return 0;
+}
+
+static int limits(struct backend_plan *p, struct err *e)
+{
+	const struct limits *l = &p->spec->limits;
+	uint64_t tmp = l->tmp < SHM_MAX ? l->tmp : SHM_MAX;
+
+	p->tune = (struct tuning){
+		.memory = l->memory,
+		.memory_swap = l->memory, /* the sum of both: no swap */
+		.cpu_shares = l->cpu_shares,
+		.nano_cpus = l->cpus * 1000000,
+		.pids = l->pids + 1, /* init comes on top */
+		.shm = tmp,
+		.read_only = p->spec->read_only_root,
+		.gpus = p->spec->gpus && *p->spec->gpus,
+	};
+	/* One byte, not none: see the native plan. */
+	if (add_ulimit(p, "core", 1, e) < 0)
+		return -e->code;
+	return add_ulimit(p, "nofile", l->files, e);
+}
+
+static int labels(struct backend_plan *p, struct err *e)
+{
+	struct arena *a = p->box->arena;
+
+	for (size_t i = 0; i < p->spec->labels.n; i++) {
+		struct envvar *slot = ARENA_PUSH(a, p->labels, p->label_count);
+
+		if (!slot)
+			return err_nomem(e);
+		*slot = p->spec->labels.v[i];
+		slot->name = arena_printf(a, "brig.user.%s", slot->name);
+		if (!slot->name)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+/* ---- variables ---- */
+
+static bool has_variable(const struct box_plan *b, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char **v = b->envp; *v; v++)
+		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+			return true;
+	return false;
+}
+
+static bool wrote_variable(const struct spec *s, const char *name)
+{
+	for (size_t i = 0; i < s->env.n; i++)
+		if (str_eq(s->env.v[i].name, name))
+			return true;
+	for (size_t i = 0; i < s->env_pass.n; i++)
+		if (str_eq(s->env_pass.v[i], name))
+			return true;
+	return false;
+}
+
+/* The image knows its own PATH; the tools' caches go where the command may write. */
+static int variables(struct backend_plan *p, struct err *e)
+{
+	static const struct {
+		const char *name, *below;
+	} caches[] = { { "XDG_CACHE_HOME", ".cache" },
+		       { "CARGO_HOME", ".cargo" },
+		       { "GOPATH", "go" } };
+	static const char *const engines[] = { "DOCKER_HOST", "CONTAINER_HOST" };
+	struct box_plan *b = p->box;
+	size_t n = 0, kept = 0;
+	const char **v;
+
+	for (size_t i = 0; i < ARRAY_LEN(engines); i++)
+		if (wrote_variable(p->spec, engines[i]))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "variable '%s' would show the command an engine",
+				       engines[i]),
+			       err_hint(e, "an engine is root on its machine: no run may have it");
+	while (b->envp[n])
+		n++;
+	v = arena_alloc(b->arena, (n + ARRAY_LEN(caches) + 1) * sizeof(*v));
+	if (!v)
+		return err_nomem(e);
+	for (size_t i = 0; i < n; i++)
+		if (!str_starts(b->envp[i], "PATH=") || wrote_variable(p->spec, "PATH"))
+			v[kept++] = b->envp[i];
+	b->envp = v;
+	for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
+		if (has_variable(b, caches[i].name))
+			continue;
+		v[kept] = arena_printf(b->arena, "%s=%s/%s", caches[i].name, b->home,
+				       caches[i].below);
+		if (!v[kept++])
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+/* ---- what must not be shown ---- */
+
+/* Both by the path as written and by where its folder really is: /var/run is a link. */
+static bool shows(const struct op *o, const char *socket)
+{
+	char folder[PATH_MAX], real[PATH_MAX];
+	const char *slash = strrchr(socket, '/');
+
+	if (path_under(socket, o->src))
+		return true;
+	(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - socket), socket);
+	return realpath(folder, real) && path_under(real, o->src);
+}
+
+static int check_sockets(const struct backend_plan *p, struct err *e)
+{
+	struct engine_places at;
+
+	if (engine_places(p->box->arena, &at, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+
+		for (size_t k = 0; o->kind == OP_BIND && k < at.n; k++)
+			if (shows(o, at.path[k]))
+				return err_set(e, ERR_POLICY, EPERM,
+					       "'%s' would show the command the engine's socket "
+					       "'%s'",
+					       o->src, at.path[k]),
+				       err_hint(e, "an engine is root on its machine: mount a "
+						   "folder that does not hold its socket");
+	}
+	return 0;
+}
+
+/* The engine's language is JSON: other bytes would arrive as something else. */
+static int check_text(const struct backend_plan *p, struct err *e)
+{
+	const char *const *const lists[] = { p->box->argv, (const char *const *)p->box->envp };
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		for (const char *const *v = lists[i]; v && *v; v++)
+			for (size_t at = 0, n = strlen(*v), len; at < n; at += len) {
+				len = utf8_len(*v + at, n - at);
+				if (!len)
+					return err_set(e, ERR_UNAVAILABLE, EILSEQ,
+						       "backend 'docker' cannot honour %s that are "
+						       "not UTF-8",
+						       i ? "variables" : "arguments"),
+					       err_hint(e, "backend 'native' can");
+			}
+	return 0;
+}
+
+static int check_image(const struct backend_plan *p, struct err *e)
+{
+	if (image_ref_valid(p->image))
+		return 0;
+	return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image", p->image),
+	       err_hint(e, "such as python:3.12-slim or registry.example/team/tool@sha256:...");
+}
+
+/* ---- all of it ---- */
+
+static int fill(struct backend_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+
+	p->image = s->image ? s->image : s->docker.image ? s->docker.image : DOCKER_DEFAULT_IMAGE;
+	p->runtime = s->runtime ? s->runtime : s->docker.runtime;
+	if (check_text(p, e) < 0 || check_image(p, e) < 0 || who(p, e) < 0 ||
+	    check_writable(p, e) < 0 || check_sockets(p, e) < 0)
+		return -e->code;
+	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
+	    variables(p, e) < 0)
+		return -e->code;
+	if (docker_plan_extra(p, e) < 0)
+		return -e->code;
+	if (s->network == NETWORK_HOST)
+		plan_note(p->box, "network host: the command reaches whatever this machine "
+				  "reaches, its own services included");
+	return 0;
+}
+
+int docker_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+		struct err *e)
+{
+	CLEANUP(docker_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	p->spec = s;
+	if (box_plan_trees(s, "docker", &p->box, e) < 0 || fill(p, e) < 0)
+		return -e->code;
+	if (notes)
+		*notes = p->box->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+void docker_plan_json(const struct backend_plan *p, struct json *j)
+{
+	const struct body_run r = { .id = "ID",
+				    .nonce = "NONCE",
+				    .tty = p->spec->tty,
+				    .files = "ID",
+				    .network = "brig-ID",
+				    .seccomp = "brig" };
+	const struct limits *l = &p->spec->limits;
+
+	json_object(j);
+	json_ku64(j, "schema", 1);
+	json_kstr(j, "backend", "docker");
+	json_kstr(j, "policy", fields[FIELD_POLICY].words[p->spec->policy]);
+	json_kstr(j, "network", fields[FIELD_NETWORK].words[p->spec->network]);
+	json_kstr(j, "image", p->image);
+	json_kbool(j, "auto_pull", p->spec->docker.auto_pull);
+	json_kstr(j, "seccomp", fields[FIELD_PROFILE].words[p->spec->profile]);
+	json_ku64(j, "timeout_ms", l->timeout);
+	json_key(j, "create");
+	docker_body(p, &r, j);
+	json_object_end(j);
+}
+
+struct backend_plan *docker_plan_free(struct backend_plan *p)
+{
+	if (p)
+		p->box = box_plan_free(p->box);
+	free(p);
+	return NULL;
+}

@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/serve.c - a running container: its streams, its signals, its end.
+ *
+ * One loop, bounded memory: a piece of the engine's stream is read only when the one before it has
+ * gone where it belongs, so a reader that stops makes the container wait. The loop ends when the
+ * engine has told the exit code and the stream is at its end, or when brig is gone, or when the
+ * engine is. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#include "backend/docker/guard.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/num.h"
+#include "base/str.h"
+
+#define CHUNK 65536
+#define IN_CHUNK 16384
+#define AFTER_END_US 3000000 /* for a stream that does not end with its container */
+#define AFTER_KILL_US 15000000
+#define ENGINE_BACK_MS 5000
+#define HELD_MAX 512
+
+/* What init says when there is nothing to execute; it then ends at once. */
+static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:" };
+
+struct out {
+	int fd; /* -1: its reader is gone */
+	const char *p;
+	size_t n;
+};
+
+struct serve {
+	struct guard *g;
+	struct demux demux;
+	char from[CHUNK];
+	const char *p; /* of `from`, not yet looked at */
+	size_t left;
+	struct out out, err; /* the piece each must still take */
+	char in[IN_CHUNK];
+	size_t in_n, in_at;
+	bool in_end;
+	char held[HELD_MAX]; /* the first words on stderr, if they may be init's own */
+	size_t held_n;
+	bool held_done;
+	bool answered; /* the head of the answer to wait is read */
+	struct buf status;
+	bool lost;           /* the engine is gone */
+	bool abandoned;      /* brig is gone */
+	int resized;         /* signalfd for the terminal's size; -1 */
+	uint64_t give_up_at; /* 0: never */
+};
+
+/* ---- asking the engine ---- */
+
+void guard_kill(struct guard *g, int signal)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "POST", .path = path };
+	struct err e;
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/kill?signal=%d", g->container, signal);
+	(void)engine_ask(&g->engine, &q, &a, &e);
+}
+
+void guard_resize(struct guard *g)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	struct winsize size = { .ws_row = g->s->rows, .ws_col = g->s->cols };
+	char path[160];
+	const struct engine_call q = { .method = "POST", .path = path };
+	struct err e;
+
+	if (ioctl(g->s->out, TIOCGWINSZ, &size) < 0 || !size.ws_row)
+		return;
+	(void)snprintf(path, sizeof(path), "/containers/%s/resize?h=%u&w=%u", g->container,
+		       size.ws_row, size.ws_col);
+	(void)engine_ask(&g->engine, &q, &a, &e);
+}
+
+/* ---- output ---- */
+
+static struct out *out_of(struct serve *s, int stream)
+{
+	return stream == 2 && !s->g->s->tty ? &s->err : &s->out;
+}
+
+/* The command learns that nobody reads any more as it would without us. */
+static void reader_gone(struct serve *s, struct out *o)
+{
+	o->fd = fd_close(o->fd);
+	o->n = 0;
+	guard_kill(s->g, SIGPIPE);
+}
+
+static void put(struct serve *s, struct out *o)
+{
+	while (o->n && o->fd >= 0) {
+		ssize_t w = write(o->fd, o->p, o->n);
+
+		if (w > 0) {
+			o->p += w;
+			o->n -= (size_t)w;
+		} else if (w < 0 && errno == EAGAIN) {
+			return;
+		} else if (w < 0 && errno != EINTR) {
+			reader_gone(s, o);
+		}
+	}
+	if (o->fd < 0)
+		o->n = 0;
+}
+
+static bool may_be_init(const char *p, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_LEN(init_words); i++) {
+		size_t len = strlen(init_words[i]);
+
+		if (memcmp(p, init_words[i], n < len ? n : len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Held back are only the very first words on stderr, and only while they look like init's. */
+static bool hold(struct serve *s, const char *data, size_t n)
+{
+	if (s->held_done)
+		return false;
+	if (s->held_n + n < sizeof(s->held) && (s->held_n || may_be_init(data, n))) {
+		memcpy(s->held + s->held_n, data, n);
+		s->held_n += n;
+		return true;
+	}
+	s->held_done = true;
+	return false;
+}
+
+/* Lets go of held words, then of the piece that came after them. */
+static void release(struct serve *s)
+{
+	struct out before = { .fd = s->err.fd, .p = s->held, .n = s->held_n };
+	struct pollfd p = { .fd = s->err.fd, .events = POLLOUT };
+
+	s->held_done = true;
+	while (before.n && before.fd >= 0) {
+		put(s, &before);
+		if (before.n)
+			(void)poll(&p, 1, 100);
+	}
+	s->err.fd = before.fd;
+	s->held_n = 0;
+}
+
+static bool stream_broken(struct serve *s)
+{
+	(void)err_set(&s->g->end.err, ERR_INTERNAL, EBADMSG,
+		      "the engine's stream of the container's output makes no sense");
+	guard_kill(s->g, SIGKILL);
+	s->g->attach = fd_close(s->g->attach);
+	s->left = 0;
+	return true;
+}
+
+/* Hands out one piece of what was read; false when there is none, or somebody must be waited for.
+ */
+static bool hand_out(struct serve *s)
+{
+	const char *data;
+	int stream;
+	size_t n;
+
+	if (s->out.n || s->err.n || !s->left)
+		return false;
+	if (s->g->s->tty) {
+		s->out.p = s->p;
+		s->out.n = s->left;
+		s->left = 0;
+	} else {
+		stream = demux_next(&s->demux, &s->p, &s->left, &data, &n);
+		if (stream <= 0)
+			return stream < 0 && stream_broken(s);
+		if (stream == 2 && hold(s, data, n))
+			return true;
+		if (stream == 2 && s->held_n)
+			release(s);
+		out_of(s, stream)->p = data;
+		out_of(s, stream)->n = n;
+	}
+	put(s, &s->out);
+	put(s, &s->err);
+	return true;
+}
+
+static void on_attach(struct serve *s)
+{
+	ssize_t n = recv(s->g->attach, s->from, sizeof(s->from), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		s->g->attach = fd_close(s->g->attach);
+		return;
+	}
+	s->p = s->from;
+	s->left = (size_t)n;
+}
+
+/* ---- input ---- */
+
+static void in_done(struct serve *s)
+{
+	s->in_end = true;
+	s->in_n = 0;
+	if (s->g->attach >= 0)
+		(void)shutdown(s->g->attach, SHUT_WR);
+}
+
+static void put_in(struct serve *s)
+{
+	ssize_t w = send(s->g->attach, s->in + s->in_at, s->in_n, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (w < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (w < 0) {
+		s->in_end = true; /* nobody takes it; the end will be told elsewhere */
+		s->in_n = 0;
+		return;
+	}
+	s->in_at += (size_t)w;
+	s->in_n -= (size_t)w;
+}
+
+static void on_in(struct serve *s)
+{
+	ssize_t n = read(s->g->s->in, s->in, sizeof(s->in));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		in_done(s);
+		return;
+	}
+	s->in_at = 0;
+	s->in_n = (size_t)n;
+	put_in(s);
+}
+
+/* ---- the end ---- */
+
+static void engine_lost(struct serve *s)
+{
+	s->lost = true;
+	s->g->wait = client_free(s->g->wait);
+}
+
+static void exit_known(struct serve *s)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	struct err e;
+
+	if (jread_parse(s->status.data, s->status.len, &v, &e) == 0 &&
+	    jread_int(v, "StatusCode", -1) >= 0) {
+		s->g->end.ended = true;
+		s->g->end.exit_code = (int)(jread_int(v, "StatusCode", 0) & 0xff);
+		s->give_up_at = clock_us() + AFTER_END_US;
+		s->g->wait = client_free(s->g->wait);
+	} else {
+		engine_lost(s);
+	}
+}
+
+static void on_wait(struct serve *s)
+{
+	const struct http1_answer *a;
+	char piece[1024];
+	struct err e;
+	ssize_t n;
+
+	if (!s->answered) {
+		if (client_answer(s->g->wait, clock_us() + 5000000, &a, &e) < 0) {
+			engine_lost(s);
+			return;
+		}
+		s->answered = true;
+	}
+	while ((n = client_read(s->g->wait, piece, sizeof(piece), clock_us(), &e)) > 0)
+		buf_add(&s->status, piece, (size_t)n);
+	if (n == -EAGAIN)
+		return;
+	if (n < 0)
+		engine_lost(s);
+	else
+		exit_known(s);
+}
+
+static void on_control(struct serve *s)
+{
+	int sig;
+
+	if (guard_hears(s->g, &sig))
+		s->abandoned = true;
+	if (!sig)
+		return;
+	guard_kill(s->g, sig);
+	if (sig == SIGKILL && !s->give_up_at)
+		s->give_up_at = clock_us() + AFTER_KILL_US;
+}
+
+static bool over(const struct serve *s)
+{
+	bool quiet = s->g->attach < 0 && !s->left && !s->out.n && !s->err.n;
+
+	if (s->abandoned)
+		return true;
+	if (s->give_up_at && clock_us() > s->give_up_at && !s->out.n && !s->err.n)
+		return true;
+	return quiet && (s->g->end.ended || s->lost);
+}
+
+/* ---- the loop ---- */
+
+enum { AT_CONTROL, AT_ATTACH, AT_OUT, AT_ERR, AT_IN, AT_WAIT, AT_PIDS, AT_SIZE, PLACES };
+
+static struct pollfd at_attach(const struct serve *s)
+{
+	struct pollfd p = { .fd = s->g->attach };
+
+	if (!s->left && !s->out.n && !s->err.n)
+		p.events |= POLLIN;
+	if (s->in_n)
+		p.events |= POLLOUT;
+	if (!p.events)
+		p.fd = -1; /* not even a hang-up: what came before it goes first */
+	return p;
+}
+
+static void turn(struct serve *s)
+{
+	bool wants_in = !s->in_end && !s->in_n && s->g->attach >= 0;
+	struct pollfd p[PLACES] = {
+		[AT_CONTROL] = { .fd = s->g->s->control, .events = POLLIN },
+		[AT_ATTACH] = at_attach(s),
+		[AT_OUT] = { .fd = s->out.n ? s->out.fd : -1, .events = POLLOUT },
+		[AT_ERR] = { .fd = s->err.n ? s->err.fd : -1, .events = POLLOUT },
+		[AT_IN] = { .fd = wants_in ? s->g->s->in : -1, .events = POLLIN },
+		[AT_WAIT] = { .fd = s->g->wait ? client_fd(s->g->wait) : -1, .events = POLLIN },
+		[AT_PIDS] = { .fd = s->g->pids, .events = POLLPRI },
+		[AT_SIZE] = { .fd = s->resized, .events = POLLIN },
+	};
+
+	if (poll(p, PLACES, s->give_up_at ? 50 : -1) < 0)
+		return;
+	if (p[AT_CONTROL].revents)
+		on_control(s);
+	if (p[AT_OUT].revents)
+		put(s, &s->out);
+	if (p[AT_ERR].revents)
+		put(s, &s->err);
+	if (p[AT_IN].revents)
+		on_in(s);
+	if (p[AT_ATTACH].revents & POLLOUT && s->in_n)
+		put_in(s);
+	if (p[AT_ATTACH].revents & ~POLLOUT && p[AT_ATTACH].events & POLLIN)
+		on_attach(s);
+	if (p[AT_PIDS].revents)
+		guard_read_pids(s->g);
+	if (p[AT_SIZE].revents) {
+		struct signalfd_siginfo info;
+
+		while (read(s->resized, &info, sizeof(info)) == (ssize_t)sizeof(info))
+			;
+		guard_resize(s->g);
+	}
+	if (p[AT_WAIT].revents)
+		on_wait(s);
+	while (hand_out(s))
+		;
+}
+
+/* ---- what the end means ---- */
+
+static void look_at_state(struct guard *g)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "GET", .path = path };
+	struct err e;
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/json", g->container);
+	if (engine_ask(&g->engine, &q, &a, &e) == 0)
+		g->end.oom = jread_bool(jread_get(a.json, "State"), "OOMKilled");
+}
+
+/* Does the stopped container have a file there? */
+static bool has_file(struct guard *g, const char *folder, const char *name)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+	struct engine_call q = { .method = "HEAD" };
+	struct err e;
+
+	buf_printf(&b, "/containers/%s/archive?path=", g->container);
+	engine_escape(&b, folder);
+	engine_escape(&b, *folder ? "/" : "");
+	engine_escape(&b, name);
+	q.path = buf_str(&b);
+	return engine_ask(&g->engine, &q, &a, &e) < 0 || a.status != 404;
+}
+
+/* Along the PATH that the container had. */
+static bool has_command(struct guard *g, const char *name)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char request[128], folder[256];
+	const struct engine_call q = { .method = "GET", .path = request };
+	const char *path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+	const struct jread *env;
+	struct err e;
+
+	if (name[0] == '/')
+		return has_file(g, "", name);
+	if (strchr(name, '/'))
+		return has_file(g, g->plan->box->cwd, name);
+	(void)snprintf(request, sizeof(request), "/containers/%s/json", g->container);
+	if (engine_ask(&g->engine, &q, &a, &e) < 0)
+		return true;
+	env = jread_get(jread_get(a.json, "Config"), "Env");
+	for (size_t i = 0; i < jread_count(env); i++)
+		if (jread_text(jread_at(env, i)) &&
+		    str_starts(jread_text(jread_at(env, i)), "PATH="))
+			path = jread_text(jread_at(env, i)) + 5;
+	while (*path) {
+		size_t n = strcspn(path, ":");
+
+		(void)snprintf(folder, sizeof(folder), "%.*s", (int)n, path);
+		if (has_file(g, folder, name))
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+/* Init's words on stderr, its exit status and the container's files agree: nothing was executed. A
+ * command cannot pretend that without removing itself from its image. */
+static void never_ran(struct serve *s)
+{
+	const char *name = s->g->plan->box->argv[0];
+	struct guard_msg *end = &s->g->end;
+	bool missing;
+
+	/* tini ends with the shell's 126 and 127, catatonit with 1. */
+	if (!s->held_n || s->held_done ||
+	    (end->exit_code != 127 && end->exit_code != 126 && end->exit_code != 1))
+		return;
+	missing = !has_command(s->g, name);
+	if (!missing && end->exit_code == 127)
+		return; /* it was there: what looks like init's word is the command's */
+	end->never_ran = true;
+	s->held_n = 0;
+	if (missing) {
+		(void)err_set(&end->err, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name);
+		(void)err_hint(&end->err, "image '%.100s' does not have it", s->g->plan->image);
+	} else {
+		(void)err_set(&end->err, ERR_NOT_EXECUTABLE, EACCES,
+			      "'%s': it, or its interpreter, cannot be executed in image '%.100s'",
+			      name, s->g->plan->image);
+	}
+}
+
+/* The engine may be back in a moment: then its container is removed, and did not end by itself. */
+static void after_loss(struct serve *s)
+{
+	struct guard *g = s->g;
+	uint64_t until = clock_us() + (uint64_t)ENGINE_BACK_MS * 1000;
+	struct engine again;
+	struct err e;
+	bool back = false;
+
+	engine_done(&g->engine);
+	while (!s->abandoned && !back && clock_us() < until) {
+		back = engine_open_at(g->engine.path, &again, &e) == 0;
+		if (back)
+			g->engine = again;
+		else
+			(void)poll(NULL, 0, 100);
+	}
+	(void)err_set(&g->end.err, ERR_UNAVAILABLE, ECONNRESET,
+		      "the engine went away during the run: how the command ended is not known");
+	(void)err_hint(&g->end.err,
+		       back ? "its container was removed; start again"
+			    : "start the engine again; the next brig removes what it left");
+}
+
+static int listen_size(const struct guard *g)
+{
+	sigset_t set;
+
+	if (!g->s->tty)
+		return -1;
+	(void)ioctl(g->s->in, TIOCSCTTY, 0);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGWINCH);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void begin(struct serve *s)
+{
+	const struct guard_start *q = s->g->s;
+	const int all[] = { q->in, q->out, q->err };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (all[i] >= 0)
+			(void)fcntl(all[i], F_SETFL, fcntl(all[i], F_GETFL) | O_NONBLOCK);
+	s->out.fd = q->out;
+	s->err.fd = q->err;
+	s->in_end = q->in < 0;
+	s->held_done = q->tty;
+	s->status.max = 65536;
+	s->resized = listen_size(s->g);
+	/* What came with the answer to attach is the first piece. */
+	if (s->g->early.len && s->g->early.len <= sizeof(s->from)) {
+		memcpy(s->from, s->g->early.data, s->g->early.len);
+		s->p = s->from;
+		s->left = s->g->early.len;
+	}
+}
+
+void guard_serve(struct guard *g)
+{
+	static struct serve s;
+
+	s.g = g;
+	begin(&s);
+	while (!over(&s))
+		turn(&s);
+	if (s.lost && !g->end.ended)
+		after_loss(&s);
+	else if (!s.abandoned)
+		look_at_state(g);
+	if (g->end.ended && !s.abandoned)
+		never_ran(&s);
+	if (s.held_n && !s.abandoned)
+		release(&s);
+	s.out.fd = fd_close(s.out.fd);
+	s.err.fd = fd_close(s.err.fd);
+}
+
+void guard_clean(struct guard *g)
+{
+	struct err e = { 0 };
+	int r = 0;
+
+	g->attach = fd_close(g->attach);
+	g->wait = client_free(g->wait);
+	if (g->ledger.fd < 0)
+		return;
+	r = remove_by_label(&g->engine, g->s->id, g->nonce, &e);
+	bridge_remove(&g->engine, &g->bridge);
+	if (r == 0)
+		ledger_close(&g->ledger);
+	else
+		ledger_leave(&g->ledger);
+}

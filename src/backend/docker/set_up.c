@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/set_up.c - from a plan to a running container, in the guard. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/docker/guard.h"
+#include "backend/docker/seccomp_json.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "model/code.h"
+
+#define BODY_MAX ((size_t)4 << 20)
+#define TRIES 3
+
+/* ---- the runtime ---- */
+
+static int no_runtime(const char *name, const struct jread *runtimes, struct err *e)
+{
+	static const struct {
+		const char *prefix, *hint;
+	} hints[] = {
+		{ "runsc", "gVisor: apt install runsc, add it to \"runtimes\" in "
+			   "/etc/docker/daemon.json, restart docker" },
+		{ "kata", "Kata Containers: install kata-runtime (needs /dev/kvm), add it to "
+			  "\"runtimes\" in /etc/docker/daemon.json, restart docker" },
+	};
+	CLEANUP(buf) struct buf has = BUF_INIT(160);
+
+	for (void *it = jread_first(runtimes); it; it = jread_next(runtimes, it))
+		buf_printf(&has, "%s%s", has.len ? ", " : "", jread_key(it));
+	(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
+		      "runtime '%.64s' is not registered with the engine (it has: %s)", name,
+		      buf_str(&has));
+	for (size_t i = 0; i < ARRAY_LEN(hints); i++)
+		if (str_starts(name, hints[i].prefix))
+			return err_hint(e, "%s", hints[i].hint);
+	return err_hint(e, "add it to \"runtimes\" in /etc/docker/daemon.json and restart docker");
+}
+
+static int check_runtime(struct guard *g, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	const struct engine_call q = { .method = "GET", .path = "/info" };
+	const struct jread *runtimes;
+
+	if (!g->plan->runtime)
+		return 0;
+	if (engine_ask(&g->engine, &q, &a, e) < 0)
+		return -e->code;
+	runtimes = jread_get(a.json, "Runtimes");
+	/* A query that fails is an error, never a pass. */
+	if (a.status != 200 || !runtimes)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "the engine does not tell its runtimes: %s",
+			       a.message);
+	return jread_get(runtimes, g->plan->runtime) ? 0
+						     : no_runtime(g->plan->runtime, runtimes, e);
+}
+
+/* ---- the files this run brings along ---- */
+
+static int write_files(struct guard *g, struct err *e)
+{
+	const struct box_plan *b = g->plan->box;
+	const struct spec *s = g->plan->spec;
+	CLEANUP(buf) struct buf text = BUF_INIT(4096);
+	uint32_t uid = g->plan->uid, gid = g->plan->gid;
+
+	if (g->plan->user != DOCKER_USER_IDS)
+		return 0;
+	buf_puts(&text, "root:x:0:0:root:/root:/bin/sh\n");
+	if (uid)
+		buf_printf(&text, "%s:x:%u:%u:%s:%s:/bin/sh\n", b->user_name, uid, gid,
+			   b->user_name, b->home);
+	buf_puts(&text, "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
+	if (ledger_file(&g->ledger, "passwd", buf_str(&text), e) < 0)
+		return -e->code;
+	text.len = 0;
+	buf_puts(&text, "root:x:0:\n");
+	if (gid)
+		buf_printf(&text, "%s:x:%u:\n", b->user_name, gid);
+	buf_puts(&text, "nogroup:x:65534:\n");
+	if (ledger_file(&g->ledger, "group", buf_str(&text), e) < 0)
+		return -e->code;
+	/* In a folder that is the caller's alone; the engine binds the file itself. */
+	return code_is_file(s) ? ledger_bytes(&g->ledger, "code", s->code.text, s->code.size, e)
+			       : 0;
+}
+
+/* Podman takes the profile as a file. */
+static int write_profile(struct guard *g, struct err *e)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(BODY_MAX);
+	struct json j;
+
+	json_init(&j, &text, false);
+	seccomp_json((enum seccomp_profile)g->plan->spec->profile, &j);
+	return ledger_file(&g->ledger, "seccomp", buf_str(&text), e);
+}
+
+/* ---- the container ---- */
+
+static void fill_body(struct guard *g, struct buf *b)
+{
+	char files[4200], profile[4220];
+	const struct body_run r = { .id = g->s->id,
+				    .nonce = g->nonce,
+				    .podman = g->engine.podman,
+				    .rootless = g->engine.rootless,
+				    .api = g->engine.api,
+				    .tty = g->s->tty,
+				    .rows = g->s->rows,
+				    .cols = g->s->cols,
+				    .no_input = g->s->in < 0,
+				    .files = files,
+				    .seccomp = g->engine.podman ? profile : NULL,
+				    .network = g->bridge.made ? g->bridge.name : NULL,
+				    .volumes = g->image.volumes,
+				    .volume_count = g->image.volume_count,
+				    .image_id = g->image.id };
+	struct json j;
+
+	(void)snprintf(files, sizeof(files), "%s/%s", g->ledger.path, g->s->id);
+	(void)snprintf(profile, sizeof(profile), "%s.seccomp", files);
+	json_init(&j, b, false);
+	docker_body(g->plan, &r, &j);
+}
+
+/* The engine says what it could not do, and goes on. A limit somebody wrote must hold. */
+static int check_warnings(struct guard *g, const struct jread *warnings, struct err *e)
+{
+	static const struct {
+		const char *word;
+		enum limit limit;
+		enum field_id field;
+	} known[] = { { "PIDs limit discarded", LIMIT_PIDS, FIELD_PIDS },
+		      { "pids limit", LIMIT_PIDS, FIELD_PIDS },
+		      { "memory limit capabilities", LIMIT_MEMORY, FIELD_MEMORY },
+		      { "Limitation discarded", LIMIT_MEMORY, FIELD_MEMORY },
+		      { "CPU cfs", LIMIT_CPUS, FIELD_CPUS },
+		      { "CPU shares", LIMIT_CPU_SHARES, FIELD_CPU_SHARES } };
+
+	for (size_t i = 0; i < jread_count(warnings); i++) {
+		const char *text = jread_text(jread_at(warnings, i));
+
+		for (size_t k = 0; text && k < ARRAY_LEN(known); k++) {
+			if (!strcasestr(text, known[k].word))
+				continue;
+			if (spec_wrote(g->plan->spec, known[k].field))
+				return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+					       "the engine cannot enforce the limit on %s: %.200s",
+					       limit_name(known[k].limit), text);
+			g->end.unenforced |= 1U << known[k].limit;
+		}
+	}
+	return 0;
+}
+
+static int create_failed(const struct guard *g, const struct engine_answer *a, struct err *e)
+{
+	if (a->status == 404 && strcasestr(a->message, "image"))
+		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image);
+	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the engine refuses the container: %s", a->message);
+	if (strstr(a->message, "container-init") || strstr(a->message, "docker-init"))
+		return err_hint(e, "every run has an init: apt install catatonit (Podman) or tini "
+				   "(Docker)");
+	if (strcasestr(a->message, "bind source path does not exist") ||
+	    strcasestr(a->message, "no such file or directory"))
+		return err_hint(e, "the engine must see the same files as brig: one in a virtual "
+				   "machine or container does not");
+	return -e->code;
+}
+
+/* Worth another try: the engine or its disk is busy. Never what it refuses on principle. */
+static bool is_transient(const struct engine_answer *a)
+{
+	static const char *const words[] = {
+		"temporarily unavailable", "resource busy",    "i/o timeout",
+		"deadline exceeded",       "connection reset", "try again"
+	};
+
+	if (a->status == 503 || a->status == 429)
+		return true;
+	for (size_t i = 0; a->status >= 500 && i < ARRAY_LEN(words); i++)
+		if (strcasestr(a->message, words[i]))
+			return true;
+	return false;
+}
+
+static int create_once(struct guard *g, const char *body, bool *again, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = {
+		.method = "POST", .path = path, .body = body, .ms = ENGINE_SLOW_MS
+	};
+	const char *id;
+
+	(void)snprintf(path, sizeof(path), "/containers/create?name=brig-%s", g->s->id);
+	if (engine_ask(&g->engine, &q, &a, e) < 0) {
+		/* It may have been made all the same: the next try needs the name. */
+		*again = e->code == ECONNRESET || e->code == ECONNREFUSED || e->code == EPIPE;
+		return -e->code;
+	}
+	id = jread_str(a.json, "Id");
+	*again = is_transient(&a);
+	if (a.status != 201 || !id || strlen(id) >= sizeof(g->container) ||
+	    strspn(id, "0123456789abcdef") != strlen(id))
+		return create_failed(g, &a, e);
+	memcpy(g->container, id, strlen(id) + 1);
+	*again = false;
+	return check_warnings(g, jread_get(a.json, "Warnings"), e);
+}
+
+static int create(struct guard *g, struct err *e)
+{
+	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
+	bool again = true;
+	int r = -EIO;
+
+	fill_body(g, &body);
+	if (body.failed)
+		return err_nomem(e);
+	for (int i = 0; i < TRIES && again; i++) {
+		struct err ignored;
+
+		if (i) {
+			(void)poll(NULL, 0, 100 << (2 * i));
+			(void)remove_by_label(&g->engine, g->s->id, g->nonce, &ignored);
+		}
+		r = create_once(g, buf_str(&body), &again, e);
+	}
+	return r;
+}
+
+/* ---- is it what was asked for? ---- */
+
+static int not_taken(const char *what, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		       "the engine made the container without %s: it is not started", what);
+}
+
+static bool lists(const struct jread *array, const char *prefix)
+{
+	for (size_t i = 0; i < jread_count(array); i++) {
+		const char *text = jread_text(jread_at(array, i));
+
+		if (text && str_starts(text, prefix))
+			return true;
+	}
+	return false;
+}
+
+/* Docker says ALL as it was told; Podman lists them one by one. */
+static bool drops_all(const struct guard *g, const struct jread *host)
+{
+	const struct jread *drop = jread_get(host, "CapDrop");
+
+	if (g->engine.podman)
+		return jread_count(drop) >= 10 && !jread_count(jread_get(host, "CapAdd"));
+	return lists(drop, "ALL") && !jread_count(jread_get(host, "CapAdd"));
+}
+
+/* A limit somebody wrote must hold; a default that does not is reported. Rootless Podman on control
+ * groups v1 has none at all. */
+static int check_limits(struct guard *g, const struct jread *host, struct err *e)
+{
+	const struct tuning *t = &g->plan->tune;
+	const struct {
+		const char *key;
+		uint64_t want;
+		enum limit limit;
+		enum field_id field;
+	} all[] = { { "PidsLimit", t->pids, LIMIT_PIDS, FIELD_PIDS },
+		    { "Memory", t->memory, LIMIT_MEMORY, FIELD_MEMORY },
+		    { "NanoCpus", t->nano_cpus, LIMIT_CPUS, FIELD_CPUS },
+		    { "CpuShares", t->cpu_shares, LIMIT_CPU_SHARES, FIELD_CPU_SHARES } };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		if (!all[i].want || (uint64_t)jread_int(host, all[i].key, 0) == all[i].want)
+			continue;
+		if (spec_wrote(g->plan->spec, all[i].field))
+			return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+				       "the engine cannot enforce the limit on %s",
+				       limit_name(all[i].limit)),
+			       err_hint(e, "a rootless engine needs control groups v2; or leave "
+					   "the limit out");
+		g->end.unenforced |= 1U << all[i].limit;
+	}
+	return 0;
+}
+
+/* An engine may know less than its API: what it wrote down is compared with what was asked. */
+static int verify(struct guard *g, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	const struct tuning *t = &g->plan->tune;
+	const struct jread *host;
+	char path[128];
+	const struct engine_call q = { .method = "GET", .path = path };
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/json", g->container);
+	if (engine_ask(&g->engine, &q, &a, e) < 0)
+		return -e->code;
+	host = jread_get(a.json, "HostConfig");
+	if (a.status != 200 || !host)
+		return not_taken("telling what it made", e);
+	if (jread_bool(host, "Privileged") || !drops_all(g, host))
+		return not_taken("dropping all capabilities", e);
+	if (!lists(jread_get(host, "SecurityOpt"), "no-new-privileges"))
+		return not_taken("no-new-privileges", e);
+	if (!lists(jread_get(host, "SecurityOpt"), "seccomp="))
+		return not_taken("brig's system-call filter", e);
+	if (jread_bool(host, "ReadonlyRootfs") != t->read_only)
+		return not_taken("a read-only root", e);
+	if (g->plan->spec->network == NETWORK_NONE &&
+	    !str_eq(jread_str(host, "NetworkMode") ? jread_str(host, "NetworkMode") : "", "none"))
+		return not_taken("closing the network", e);
+	return check_limits(g, host, e);
+}
+
+/* ---- running it ---- */
+
+static int start_failed(const struct guard *g, const char *text, struct err *e);
+
+/* Podman makes the container's processes when it is attached to, and fails here instead. */
+static int attach_failed(const struct guard *g, struct client *c, uint64_t deadline, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(65536);
+	CLEANUP(jread) struct jread *v = NULL;
+	char text[256];
+
+	(void)client_read_all(c, &b, deadline, e);
+	(void)jread_parse(b.data, b.len, &v, e);
+	engine_message(v, text, sizeof(text));
+	return start_failed(g, text, e);
+}
+
+static int attach(struct guard *g, struct err *e)
+{
+	CLEANUP(client) struct client *c = NULL;
+	uint64_t deadline = clock_us() + (uint64_t)ENGINE_CALL_MS * 1000;
+	const struct http1_answer *a;
+	char path[160];
+	const struct engine_call q = { .method = "POST", .path = path };
+
+	(void)snprintf(path, sizeof(path),
+		       "/containers/%s/attach?stream=1&stdout=1&stderr=1&stdin=%d", g->container,
+		       g->s->in >= 0);
+	if (engine_connect(&g->engine, ENGINE_CALL_MS, &c, e) < 0 ||
+	    engine_send(&g->engine, c, &q, "tcp", deadline, e) < 0 ||
+	    client_answer(c, deadline, &a, e) < 0)
+		return err_wrap(e, "cannot attach to the container");
+	if (a->framing != HTTP1_UPGRADED)
+		return attach_failed(g, c, deadline, e);
+	g->attach = client_hijack(c, &g->early).fd;
+	return 0;
+}
+
+/* Where there is no init in between, the runtime itself says that there is no such command. */
+static int start_failed(const struct guard *g, const char *text, struct err *e)
+{
+	const char *name = g->plan->box->argv[0];
+
+	if (strstr(text, "executable file not found") ||
+	    (strstr(text, "exec:") && strstr(text, "no such file or directory")))
+		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name),
+		       err_hint(e, "image '%.100s' does not have it", g->plan->image);
+	if (strstr(text, "exec:") && strstr(text, "permission denied"))
+		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%s': Permission denied", name);
+	return err_set(e, ERR_UNAVAILABLE, EIO, "the engine cannot start the container: %s", text);
+}
+
+static int start(struct guard *g, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "POST", .path = path, .ms = ENGINE_SLOW_MS };
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/start", g->container);
+	if (engine_ask(&g->engine, &q, &a, e) < 0)
+		return -e->code;
+	if (a.status >= 300)
+		return start_failed(g, a.message, e);
+	g->started = true;
+	return 0;
+}
+
+static int wait_for_end(struct guard *g, struct err *e)
+{
+	char path[128];
+	const struct engine_call q = { .method = "POST", .path = path };
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/wait?condition=not-running",
+		       g->container);
+	if (engine_connect(&g->engine, ENGINE_CALL_MS, &g->wait, e) < 0)
+		return -e->code;
+	return engine_send(&g->engine, g->wait, &q, NULL,
+			   clock_us() + (uint64_t)ENGINE_CALL_MS * 1000, e);
+}
+
+static bool on_pull(void *arg, const char *line)
+{
+	struct guard *g = arg;
+	bool show = line && (g->s->progress || !g->told_pull);
+
+	g->told_pull |= line != NULL;
+	return guard_note(g, show ? line : NULL);
+}
+
+static int given_up(struct guard *g, struct err *e)
+{
+	return guard_note(g, NULL) ? err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up")
+				   : 0;
+}
+
+static int make_bridge(struct guard *g, struct err *e)
+{
+	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
+		return -e->code;
+	if (!g->bridge.closed)
+		(void)guard_note(g, "network bridge: brig may not set firewall rules here, so this "
+				    "host, its LAN and metadata addresses stay open to the "
+				    "command");
+	return 0;
+}
+
+int guard_set_up(struct guard *g, struct err *e)
+{
+	if (engine_open(&g->engine, e) < 0 || check_runtime(g, e) < 0)
+		return -e->code;
+	if (image_get(&g->engine, g->plan->image, g->plan->spec->docker.auto_pull, on_pull, g,
+		      &g->image, e) < 0 ||
+	    given_up(g, e) < 0)
+		return -e->code;
+	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
+	    write_files(g, e) < 0 || (g->engine.podman && write_profile(g, e) < 0))
+		return -e->code;
+	if (g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0)
+		return -e->code;
+	if (create(g, e) < 0 || verify(g, e) < 0 || attach(g, e) < 0 || given_up(g, e) < 0)
+		return -e->code;
+	if (start(g, e) < 0 || wait_for_end(g, e) < 0)
+		return -e->code;
+	/* Engines before 23 take no size at creation: a quick command sees none at first. */
+	if (g->s->tty)
+		guard_resize(g);
+	guard_watch_pids(g);
+	return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan_code.c - Python code as a file that nobody inside can change, hide or move.
+ *
+ * It is mounted last, over whatever the workspace shows there. In the workspace the mount needs a
+ * name to stand on: the user's own file of that name is covered and stays as it is; a missing one
+ * is a placeholder of protect.c's, gone after the run. Elsewhere, in a root that is writable, the
+ * folder around it is covered as well, so that it cannot be moved away. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "backend/kit/plan_internal.h"
+#include "base/str.h"
+#include "model/code.h"
+#include "model/paths.h"
+
+/* What stands at the name on the host decides how the code can be put over it. */
+static int in_workspace(struct box_plan *p, const char *name, struct err *e)
+{
+	struct protected_name *slot = ARENA_PUSH(p->arena, p->protected, p->protected_count);
+	struct protected_name n = { .path = name,
+				    .tree = p->workspace,
+				    .inside = p->spec->code.path,
+				    .covered = true,
+				    .file = true,
+				    .op = p->op_count };
+	CLEANUP(fd) int tree = fd_open_nolinks(AT_FDCWD, p->workspace, O_PATH | O_DIRECTORY, 0);
+	struct stat st;
+
+	if (!slot)
+		return err_nomem(e);
+	if (tree < 0)
+		return errno = -tree, err_sys(e, "cannot open '%s'", p->workspace);
+	if (fstatat(tree, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (!S_ISREG(st.st_mode))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "the code cannot appear at '%s': '%s' in the workspace is "
+				       "not a plain file",
+				       p->spec->code.path, name),
+			       err_hint(e, "rename it, or --set code.path=%s/_run.py", CODE_FOLDER);
+		n.existed = true;
+		n.ident = ident_of(&st);
+		n.ctime = st.st_ctim;
+	}
+	*slot = n;
+	return 0;
+}
+
+int plan_code(struct box_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+	const char *path = s->code.path;
+	bool work;
+	struct op *o;
+
+	if (!code_is_file(s))
+		return 0;
+	work = path_under(path, s->target);
+	if (work && p->workspace && in_workspace(p, path + strlen(s->target) + 1, e) < 0)
+		return -e->code;
+	if (!work && plan_parents(p, path, e) < 0)
+		return -e->code;
+	o = plan_op(p, OP_CODE, path, e);
+	if (!o)
+		return -e->code;
+	o->data = s->code.text;
+	o->size = s->code.size;
+	/* A root that is sealed needs no more. */
+	return work || s->read_only_root || plan_op(p, OP_COVER, CODE_FOLDER, e) ? 0 : -e->code;
+}

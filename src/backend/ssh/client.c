@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/client.c - starts the OpenSSH client, and reads from its words why it gave up. */
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "backend/ssh/ssh.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#define SIGNALS 64
+#define LOG_ROOM 8192
+
+/* The folder holds sockets that are as good as a login: ours alone, and not a link. */
+int client_folder(const struct backend_plan *p, struct err *e)
+{
+	char *parent = arena_strdup(p->arena, p->folder),
+	     *slash = parent ? strrchr(parent, '/') : NULL;
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+
+	if (!slash)
+		return err_nomem(e);
+	*slash = '\0';
+	if (!str_eq(parent, "/tmp") && mkdir(parent, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make '%s'", parent);
+	if (mkdir(p->folder, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make '%s'", p->folder);
+	fd = open(p->folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "cannot open '%s'", p->folder);
+	if (st.st_uid != geteuid() || st.st_mode & 077)
+		return err_set(e, ERR_POLICY, EPERM, "'%s' is not a private folder of yours",
+			       p->folder),
+		       err_hint(e, "remove it; brig makes it with mode 0700");
+	return 0;
+}
+
+/* All that happens between clone and exec: nothing is allocated. */
+struct launch {
+	const char *program;
+	const char **argv, **envp;
+	int in, out, err, leash;
+};
+
+static int onto(int fd, int to, int null)
+{
+	return dup2(fd >= 0 ? fd : null, to);
+}
+
+static _Noreturn void launch(const struct launch *l)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+	char word;
+
+	for (int s = 1; s <= SIGNALS; s++)
+		(void)sigaction(s, &dfl, NULL);
+	(void)setsid();
+	if (null < 0 || onto(l->in, 0, null) < 0 || onto(l->out, 1, null) < 0 ||
+	    onto(l->err, 2, null) < 0)
+		_exit(125);
+	if (l->leash >= 0) {
+		/* The other end must be brig's alone. Signals stay blocked: this one waits. */
+		(void)prctl(PR_SET_NAME, "brig-keeper", 0, 0, 0);
+		if (dup2(l->leash, 3) < 0)
+			_exit(125);
+		(void)fd_close_range(4, INT32_MAX);
+		if (read(3, &word, 1) != 0)
+			_exit(0);
+	} else {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	}
+	(void)fd_close_range(3, INT32_MAX);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)execve(l->program, (char *const *)(uintptr_t)l->argv,
+		     (char *const *)(uintptr_t)l->envp);
+	_exit(127);
+}
+
+/* No exit signal: an embedding program's own wait calls never see this child. */
+static pid_t clone_child(int *pidfd)
+{
+	struct clone_args a = { .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)pidfd };
+	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+
+	if (pid >= 0 || errno != ENOSYS)
+		return pid;
+	return (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, pidfd, NULL, NULL);
+}
+
+/* The client closes what it inherits, so its log goes by way of our own list of descriptors. */
+static int arguments(const struct backend_plan *p, const struct client_want *w,
+		     const struct client *c, const char ***ret, struct err *e)
+{
+	const char *const tail[] = { "--", p->spec->ssh.host, w->reader, NULL };
+	const char *log = arena_printf(p->arena, "/proc/%d/fd/%d", getpid(), c->log);
+	size_t n = 0, m = 0;
+	const char **v;
+
+	while (p->argv[n])
+		n++;
+	while (w->more && w->more[m])
+		m++;
+	v = arena_alloc(p->arena, (n + m + 2 + ARRAY_LEN(tail)) * sizeof(*v));
+	if (!v || !log)
+		return err_nomem(e);
+	*ret = v;
+	for (size_t i = 0; i < n; i++)
+		*v++ = p->argv[i];
+	for (size_t i = 0; i < m; i++)
+		*v++ = w->more[i];
+	if (c->log >= 0) {
+		*v++ = "-E";
+		*v++ = log;
+	}
+	memcpy(v, tail, sizeof(tail));
+	return 0;
+}
+
+int client_start(const struct backend_plan *p, const struct client_want *w, struct client *c,
+		 struct err *e)
+{
+	struct launch l = { .program = p->program,
+			    .envp = p->envp,
+			    .in = w->in,
+			    .out = w->out,
+			    .err = w->err,
+			    .leash = w->leash };
+	sigset_t all, old;
+
+	*c = (struct client)CLIENT_NONE;
+	if (w->leash < 0) {
+		c->log = memfd_create("brig-ssh-log", MFD_CLOEXEC);
+		if (c->log < 0)
+			return err_sys(e, "cannot keep the log of ssh");
+	}
+	if (arguments(p, w, c, &l.argv, e) < 0)
+		return -e->code;
+	/* No handler of the embedding program may run in the child. */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	c->pid = clone_child(&c->pidfd);
+	if (c->pid == 0)
+		launch(&l);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return c->pid > 0 ? 0 : err_sys(e, "cannot start a process");
+}
+
+bool client_ended(const struct client *c)
+{
+	struct pollfd p = { .fd = c->pidfd, .events = POLLIN };
+
+	return c->pid <= 0 || poll(&p, 1, 0) > 0;
+}
+
+int client_reap(struct client *c, bool kill)
+{
+	siginfo_t info = { 0 };
+
+	if (c->pid <= 0)
+		return -1;
+	if (kill)
+		(void)syscall(SYS_pidfd_send_signal, c->pidfd, SIGKILL, NULL, 0);
+	while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
+		;
+	c->pid = -1;
+	return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+}
+
+void client_done(struct client *c)
+{
+	(void)client_reap(c, true);
+	c->pidfd = fd_close(c->pidfd);
+	c->log = fd_close(c->log);
+}
+
+static const struct {
+	const char *words, *what, *hint; /* both may name the host once */
+	enum err_kind kind;
+	int code;
+} causes[] = {
+	{ "IDENTIFICATION HAS CHANGED", "the host key of '%s' is another one than before",
+	  "if the host was set up anew: ssh-keygen -R its name, then connect once with ssh",
+	  ERR_POLICY, EKEYREJECTED },
+	{ "host key is known", "the host key of '%s' is not known",
+	  "connect once by hand, compare the key and accept it: ssh %s", ERR_POLICY, EKEYREJECTED },
+	{ "ost key verification failed", "the host key of '%s' is not known",
+	  "connect once by hand, compare the key and accept it: ssh %s", ERR_POLICY, EKEYREJECTED },
+	{ "Permission denied", "'%s' refused the login",
+	  "try: ssh -o BatchMode=yes %s true; then look at ssh-add -l and ssh.identity_file",
+	  ERR_PERMISSION, EACCES },
+	{ "Too many authentication failures", "'%s' refused the login",
+	  "name the key: ssh.identity_file, with IdentitiesOnly yes for %s", ERR_PERMISSION,
+	  EACCES },
+	{ "Could not resolve hostname", "the name of '%s' cannot be resolved",
+	  "check ssh.host, or give it a HostName in ~/.ssh/config", ERR_UNAVAILABLE, EHOSTUNREACH },
+	{ "Connection refused", "'%s' is not listening",
+	  "is sshd running there, and is the port right? try: ssh %s true", ERR_UNAVAILABLE,
+	  ECONNREFUSED },
+	{ "timed out", "'%s' did not answer in time",
+	  "raise ssh.connect_timeout, or try: ssh %s true", ERR_UNAVAILABLE, ETIMEDOUT },
+	{ "No route to host", "'%s' cannot be reached", "try: ssh %s true", ERR_UNAVAILABLE,
+	  EHOSTUNREACH },
+	{ "unreachable", "'%s' cannot be reached", "try: ssh %s true", ERR_UNAVAILABLE,
+	  EHOSTUNREACH },
+	{ "Bad configuration option", "ssh does not take its configuration for '%s'",
+	  "try: ssh -G %s", ERR_CONFIG, EINVAL },
+	{ "user config file", "ssh cannot read its configuration file for '%s'",
+	  "check ssh.config_file", ERR_CONFIG, ENOENT },
+};
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static int say(size_t i, const char *host, struct err *e)
+{
+	char what[256], hint[200];
+
+	(void)snprintf(what, sizeof(what), causes[i].what, host);
+	(void)snprintf(hint, sizeof(hint), causes[i].hint, host);
+	return err_set(e, causes[i].kind, causes[i].code, "%s", what), err_hint(e, "%s", hint);
+}
+#pragma GCC diagnostic pop
+
+/* The last line of what it said, without the control characters. */
+static const char *last_line(char *text)
+{
+	char *at;
+
+	for (char *c = text; *c; c++)
+		if (*c != '\n' && (*c < 32 || *c == 127))
+			*c = ' ';
+	for (size_t n = strlen(text); n && strchr("\n ", text[n - 1]); n--)
+		text[n - 1] = '\0';
+	at = strrchr(text, '\n');
+	return at ? at + 1 : text;
+}
+
+int client_explain(const struct backend_plan *p, const struct client *c, bool before, struct err *e)
+{
+	const char *host = p->spec->ssh.host;
+	char text[LOG_ROOM];
+	ssize_t n = c->log >= 0 ? pread(c->log, text, sizeof(text) - 1, 0) : 0;
+
+	text[n > 0 ? n : 0] = '\0';
+	for (size_t i = 0; before && i < ARRAY_LEN(causes); i++)
+		if (strstr(text, causes[i].words))
+			return say(i, host, e);
+	if (before)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot run anything on '%.60s': %.160s",
+			       host, text[0] ? last_line(text) : "it closed the connection"),
+		       err_hint(e, "try: ssh %.60s true", host);
+	return err_set(e, ERR_UNAVAILABLE, ECONNRESET, "the connection to '%.60s' was lost%s%.160s",
+		       host, text[0] ? ": " : "", last_line(text)),
+	       err_hint(e, "what ran there is ended as soon as its sshd sees the loss");
+}

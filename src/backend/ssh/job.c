@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/job.c - one run on another host.
+ *
+ *   connecting -> started -> (signalled) -> ended
+ *
+ * Connecting: the client has the wrapper's text, what the remote shells print before the wrapper's
+ * marks is dropped, the code is on its way. Started: the mark is there; from here on stdout and
+ * stdin are the conductor's, stderr passes through the relay. A signal is a second session over the
+ * same connection. Ended: the client is gone and the relay is empty. The command's end is what the
+ * wrapper said; a client that goes without a word from it has lost the connection. */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+
+#include "backend/ssh/job.h"
+#include "base/fd.h"
+#include "base/num.h"
+
+#define KILL_PATIENCE_S 5
+#define LOST_PATIENCE_MS 4000
+#define ABANDON_PATIENCE_MS 2500
+
+/* ---- running ---- */
+
+static void on_line(struct backend_job *j)
+{
+	const char *line = buf_str(&j->relay.line) + 1;
+	uint64_t v;
+
+	if (line[0] == 'E' && num_count(line + 2, &v) == 0 && v < 256) {
+		j->told = true;
+		j->status = (int)v;
+	} else if (line[0] == 'J') {
+		j->told = true;
+		buf_add(&j->report, line + 2, strlen(line + 2));
+	}
+}
+
+/* Listens to the goal of the relay while output waits for it. */
+static void follow(struct backend_job *j)
+{
+	bool waits = !relay_flushed(&j->relay);
+
+	if (waits == j->relay_waits)
+		return;
+	j->relay_waits = waits;
+	if (waits)
+		(void)ssh_job_listen(j, j->relay.to, EPOLLOUT);
+	else if (j->relay.to >= 0)
+		(void)epoll_ctl(j->events, EPOLL_CTL_DEL, j->relay.to, NULL);
+	if (j->relay.from < 0)
+		return;
+	if (waits)
+		(void)epoll_ctl(j->events, EPOLL_CTL_DEL, j->relay.from, NULL);
+	else
+		(void)ssh_job_listen(j, j->relay.from, EPOLLIN);
+}
+
+/* The other side cannot be told, or does not obey: the connection goes, and the outcome says so. */
+static void give_up(struct backend_job *j)
+{
+	uint64_t ticks;
+
+	if (read(j->timer, &ticks, sizeof(ticks)) != sizeof(ticks))
+		return;
+	j->left = true;
+	(void)syscall(SYS_pidfd_send_signal, j->client.pidfd, SIGKILL, NULL, 0);
+}
+
+static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcome *o)
+{
+	bool gone = client_ended(&j->client);
+
+	(void)alarm;
+	(void)o;
+	give_up(j);
+	while (relay_move(&j->relay) == SAID_LINE)
+		on_line(j);
+	follow(j);
+	if (gone && relay_flushed(&j->relay))
+		return JOB_ENDED;
+	/* What is left waits for its reader, and that is what wakes us. */
+	if (gone)
+		(void)epoll_ctl(j->events, EPOLL_CTL_DEL, j->client.pidfd, NULL);
+	return JOB_NOTHING;
+}
+
+static void ssh_signal(struct backend_job *j, int sig)
+{
+	const struct itimerspec patience = { .it_value.tv_sec = KILL_PATIENCE_S };
+	struct err e;
+
+	if (sig == SIGKILL && j->killing)
+		return;
+	if (sig == SIGKILL) {
+		j->killing = true;
+		(void)timerfd_settime(j->timer, 0, &patience, NULL);
+	}
+	client_done(&j->killer);
+	if (ssh_job_signal(j, sig, -1, false, &j->killer, &e) < 0 && sig == SIGKILL)
+		(void)syscall(SYS_pidfd_send_signal, j->client.pidfd, SIGKILL, NULL, 0);
+}
+
+/* ---- the end ---- */
+
+/* The connection went while the command ran: once more over a new one, if that can be had soon. */
+static void end_remotely(struct backend_job *j)
+{
+	struct pollfd p = { .events = POLLIN };
+	struct err e;
+
+	client_done(&j->killer);
+	if (ssh_job_signal(j, SIGKILL, -1, true, &j->killer, &e) < 0) {
+		j->left = true;
+		return;
+	}
+	p.fd = j->killer.pidfd;
+	if (poll(&p, 1, LOST_PATIENCE_MS) <= 0 || client_reap(&j->killer, false) != 0)
+		j->left = true;
+}
+
+/* A shell calls both "exit 137" and a SIGKILL 137; the second is the likelier one by far. */
+static void judge_status(int status, struct outcome *o)
+{
+	if (status > 128 && status < 128 + 65) {
+		o->kind = OUTCOME_SIGNALLED;
+		o->signal = status - 128;
+	} else {
+		o->kind = OUTCOME_EXITED;
+		o->exit_code = status;
+	}
+}
+
+static void judge(struct backend_job *j, struct outcome *o)
+{
+	struct err e = { 0 };
+
+	/* A report cut short by our own kill is no news. */
+	if (j->report.len && report_read(j->report.data, j->report.len, o, &e) < 0 &&
+	    o->kind == OUTCOME_FAILED)
+		o->error = e;
+	if (j->report.len && o->error.code)
+		(void)err_wrap(&o->error, "on '%.60s'", j->plan->spec->ssh.host);
+	if (o->kind != OUTCOME_FAILED || j->report.len)
+		return;
+	if (j->told)
+		judge_status(j->status, o);
+	else
+		(void)client_explain(j->plan, &j->client, false, &o->error);
+}
+
+static void describe(struct isolation *i)
+{
+	*i = (struct isolation){ .cgroup = "none",
+				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
+				 .uid_inside = geteuid(),
+				 .gid_inside = getegid() };
+}
+
+/* A keeper that has work to do outlives a brig that cannot wait for it. */
+static void release_keeper(struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->keeper.pidfd, .events = POLLIN };
+
+	if (j->leash >= 0 && !j->abandoned)
+		(void)!write(j->leash, "q", 1);
+	if (j->abandoned) {
+		j->leash = fd_close(j->leash);
+		if (poll(&p, 1, ABANDON_PATIENCE_MS) <= 0)
+			j->keeper.pid = -1;
+	}
+	(void)client_reap(&j->keeper, j->leash < 0 && !j->abandoned);
+	client_done(&j->keeper);
+	j->leash = fd_close(j->leash);
+}
+
+struct backend_job *ssh_job_free(struct backend_job *j)
+{
+	if (!j)
+		return NULL;
+	client_done(&j->client);
+	client_done(&j->killer);
+	release_keeper(j);
+	relay_done(&j->relay);
+	(void)fd_close(j->events);
+	(void)fd_close(j->timer);
+	buf_done(&j->report);
+	free(j);
+	return NULL;
+}
+
+static void ssh_finish(struct backend_job *j, struct outcome *o)
+{
+	(void)client_reap(&j->client, !client_ended(&j->client));
+	while (relay_move(&j->relay) == SAID_LINE)
+		on_line(j);
+	describe(&o->isolation);
+	if (!j->told)
+		end_remotely(j);
+	judge(j, o);
+	if (j->left)
+		outcome_deny(o, "process", j->plan->spec->ssh.host,
+			     "something of the run may still be there: it could not be ended");
+	(void)ssh_job_free(j);
+}
+
+static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
+{
+	CLEANUP(spec) struct spec *copy = s ? spec_clone(s, e) : spec_new(e);
+	CLEANUP(ssh_plan) struct backend_plan *p = NULL;
+	CLEANUP(ssh_job) struct backend_job *j = NULL;
+	const char *const argv[] = { "true", NULL };
+	char id[ID_ROOM];
+	struct job_want w = { .no_input = true, .id = id };
+	struct job_io io = { -1, -1, -1, -1, -1, -1 };
+
+	if (!copy)
+		return -e->code;
+	copy->argv = argv;
+	copy->code = (struct code_spec){ 0 };
+	(void)snprintf(id, sizeof(id), "probe%d", getpid());
+	if (ssh_plan(copy, &p, NULL, e) < 0 || ssh_start(p, &w, &io, &j, e) < 0)
+		return -e->code;
+	(void)fd_close(io.out);
+	(void)fd_close(io.err);
+	describe(ret);
+	return 0;
+}
+
+const struct backend backend_ssh = {
+	.name = "ssh",
+	.kind = BACKEND_SSH,
+	.bit = ON_SSH,
+	.shows_code = true,
+	.probe = ssh_probe,
+	.plan = ssh_plan,
+	.plan_json = ssh_plan_json,
+	.plan_free = ssh_plan_free,
+	.start = ssh_start,
+	.event = ssh_event,
+	.signal = ssh_signal,
+	.finish = ssh_finish,
+};

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/plan.c - what would run where: the client's arguments, the command, its variables. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/ssh/ssh.h"
+#include "base/fd.h"
+#include "base/sha256.h"
+#include "base/str.h"
+#include "model/code.h"
+
+#define PLAN_MAX ((size_t)64 << 20)
+#define SOCKET_NAME 16 /* hexadecimal digits */
+#define SOCKET_ROOM 88 /* of 108: ssh adds a suffix of 17 while it makes the socket */
+#define LIST_ROOM 4096
+#define SCRIPT_MAX ((size_t)32 << 20)
+
+/* No setting of the user's own ssh configuration may loosen these. */
+static const char *const fixed[] = {
+	"BatchMode=yes",
+	"StrictHostKeyChecking=yes",
+	"UpdateHostKeys=no",
+	"ForwardAgent=no",
+	"ForwardX11=no",
+	"ForwardX11Trusted=no",
+	"ClearAllForwardings=yes",
+	"PermitLocalCommand=no",
+	"RemoteCommand=none",
+	"RequestTTY=no",
+	"EscapeChar=none",
+	"SessionType=default",
+	"StdinNull=no",
+	"ForkAfterAuthentication=no",
+	"Tunnel=no",
+	"ConnectionAttempts=1",
+	"NumberOfPasswordPrompts=0",
+	"ServerAliveInterval=5",
+	"ServerAliveCountMax=3",
+	"LogLevel=ERROR",
+	"ControlMaster=auto",
+};
+
+/* What the client needs of ours. LANG and LC_* are left out: Debian's ssh_config sends them. */
+static const char *const client_vars[] = { "HOME",           "PATH",       "USER",
+					   "LOGNAME",        "KRB5CCNAME", "SSH_AUTH_SOCK",
+					   "XDG_RUNTIME_DIR" };
+
+int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e)
+{
+	if (!text)
+		return err_nomem(e);
+	if (!*v)
+		*v = arena_alloc(p->arena, LIST_ROOM * sizeof(**v));
+	if (!*v)
+		return err_nomem(e);
+	if (*n + 2 > LIST_ROOM)
+		return err_set(e, ERR_USAGE, E2BIG, "more than %d words or variables", LIST_ROOM);
+	(*v)[(*n)++] = text;
+	return 0;
+}
+
+static void note(struct backend_plan *p, const char *text)
+{
+	if (text && p->note_count + 1 < ARRAY_LEN(p->notes))
+		p->notes[p->note_count++] = text;
+}
+
+static int check_host(const struct spec *s, struct err *e)
+{
+	const char *host = s->ssh.host;
+
+	if (!host || !*host)
+		return err_set(e, ERR_CONFIG, EINVAL, "backend ssh needs ssh.host"),
+		       err_hint(e,
+				"--set ssh.host=NAME: an alias of ~/.ssh/config, or user@hostname");
+	/* A leading dash would be an option, and a blank the end of the name. */
+	if (host[0] == '-' || strchr(host, ' ') || strstr(host, "@-") || str_has_control(host))
+		return err_set(e, ERR_POLICY, EINVAL, "ssh.host '%.60s' is not a host", host);
+	if (s->ssh.remote_cwd && (!*s->ssh.remote_cwd || str_has_control(s->ssh.remote_cwd)))
+		return err_set(e, ERR_USAGE, EINVAL, "ssh.remote_cwd is not a path");
+	return 0;
+}
+
+static int find_program(struct backend_plan *p, struct err *e)
+{
+	const char *path = getenv("PATH");
+
+	for (size_t n; path && *path; path += n + (path[n] == ':')) {
+		n = strcspn(path, ":");
+		p->program = arena_printf(p->arena, "%.*s/ssh", (int)n, path);
+		if (!p->program)
+			return err_nomem(e);
+		if (path[0] == '/' && access(p->program, X_OK) == 0)
+			return 0;
+	}
+	return err_set(e, ERR_UNAVAILABLE, ENOENT, "no OpenSSH client 'ssh' on this machine"),
+	       err_hint(e, "apt install openssh-client");
+}
+
+/* A connection is shared only by runs that would make the same one. */
+static int control_socket(struct backend_plan *p, struct err *e)
+{
+	const struct ssh_spec *s = &p->spec->ssh;
+	const char *base = getenv("XDG_RUNTIME_DIR");
+	unsigned char digest[SHA256_SIZE];
+	char hex[SHA256_HEX];
+	struct sha256 h;
+	const char *parts[] = { s->host, s->identity_file, s->config_file };
+
+	sha256_init(&h);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		sha256_add(&h, parts[i] ? parts[i] : "", (parts[i] ? strlen(parts[i]) : 0) + 1);
+	sha256_add(&h, &s->control_persist, sizeof(s->control_persist));
+	sha256_end(&h, digest);
+	sha256_hex(digest, hex);
+	if (base && base[0] == '/' &&
+	    strlen(base) + strlen("/brig/ssh/") + SOCKET_NAME <= SOCKET_ROOM)
+		p->folder = arena_printf(p->arena, "%s/brig/ssh", base);
+	else
+		p->folder = arena_printf(p->arena, "/tmp/brig-ssh-%u", geteuid());
+	p->socket =
+		p->folder ? arena_printf(p->arena, "%s/%.*s", p->folder, SOCKET_NAME, hex) : NULL;
+	return p->socket ? 0 : err_nomem(e);
+}
+
+static int option(struct backend_plan *p, size_t *n, const char *text, struct err *e)
+{
+	return ssh_put(p, &p->argv, n, "-o", e) < 0 ? -e->code : ssh_put(p, &p->argv, n, text, e);
+}
+
+static int seconds(struct backend_plan *p, size_t *n, const char *name, uint64_t ms, struct err *e)
+{
+	return option(
+		p, n,
+		arena_printf(p->arena, "%s=%llu", name, (unsigned long long)(ms + 999) / 1000), e);
+}
+
+static int client_arguments(struct backend_plan *p, struct err *e)
+{
+	const struct ssh_spec *s = &p->spec->ssh;
+	size_t n = 0;
+
+	if (ssh_put(p, &p->argv, &n, "ssh", e) < 0)
+		return -e->code;
+	if (s->config_file && (ssh_put(p, &p->argv, &n, "-F", e) < 0 ||
+			       ssh_put(p, &p->argv, &n, s->config_file, e) < 0))
+		return -e->code;
+	if (s->identity_file && (ssh_put(p, &p->argv, &n, "-i", e) < 0 ||
+				 ssh_put(p, &p->argv, &n, s->identity_file, e) < 0))
+		return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+		if (option(p, &n, fixed[i], e) < 0)
+			return -e->code;
+	/* To OpenSSH 0 means for ever. */
+	if (seconds(p, &n, "ConnectTimeout", s->connect_timeout, e) < 0 ||
+	    (s->control_persist ? seconds(p, &n, "ControlPersist", s->control_persist, e)
+				: option(p, &n, "ControlPersist=no", e)) < 0)
+		return -e->code;
+	return option(p, &n, arena_printf(p->arena, "ControlPath=%s", p->socket), e);
+}
+
+static int client_environment(struct backend_plan *p, struct err *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(client_vars); i++) {
+		const char *value = getenv(client_vars[i]);
+
+		if (value && ssh_put(p, &p->envp, &n,
+				     arena_printf(p->arena, "%s=%s", client_vars[i], value), e) < 0)
+			return -e->code;
+	}
+	return n ? 0 : ssh_put(p, &p->envp, &n, "PATH=/usr/bin:/bin", e);
+}
+
+/* Only what somebody named goes over. */
+static int variables(struct backend_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+	size_t n = 0;
+
+	if (!p->brig && ssh_put(p, &p->vars, &n, "BRIG_SANDBOX=ssh", e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < s->env_pass.n; i++) {
+		const char *name = s->env_pass.v[i], *value = getenv(name);
+
+		if (value &&
+		    ssh_put(p, &p->vars, &n, arena_printf(p->arena, "%s=%s", name, value), e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < s->env.n; i++)
+		if (str_starts(s->env.v[i].name, "_b"))
+			return err_set(e, ERR_USAGE, EINVAL,
+				       "backend ssh keeps variables like '%.60s' for itself",
+				       s->env.v[i].name);
+		else if (ssh_put(p, &p->vars, &n,
+				 arena_printf(p->arena, "%s=%s", s->env.v[i].name,
+					      s->env.v[i].value),
+				 e) < 0)
+			return -e->code;
+	if (!n && !p->vars)
+		p->vars = arena_alloc(p->arena, sizeof(*p->vars));
+	return p->vars ? 0 : err_nomem(e);
+}
+
+/* Reads exactly the code from its input, so that the rest is the program's. Nothing is stored on
+ * the remote host. */
+static const char *loader(struct backend_plan *p)
+{
+	return arena_printf(p->arena,
+			    "import os,sys,linecache\n"
+			    "_b=b''\n"
+			    "while len(_b)<%zu:\n"
+			    " _c=os.read(0,min(65536,%zu-len(_b)))\n"
+			    " if not _c: sys.exit('the code did not arrive')\n"
+			    " _b+=_c\n"
+			    "sys.argv=sys.argv[1:];__file__=sys.argv[0]\n"
+			    "linecache.cache[__file__]=(len(_b),None,_b.decode('utf-8','replace')"
+			    ".splitlines(True),__file__)\n"
+			    "exec(compile(_b,__file__,'exec'))",
+			    p->spec->code.size, p->spec->code.size);
+}
+
+static int command(struct backend_plan *p, struct err *e)
+{
+	const char *const *from = p->spec->argv;
+	size_t n = 0;
+
+	if (!from || !from[0])
+		return err_set(e, ERR_USAGE, EINVAL, "no command given");
+	if (p->brig)
+		return settings_for_brig(p, &n, e);
+	if (ssh_put(p, &p->command, &n, *from++, e) < 0)
+		return -e->code;
+	if (code_is_file(p->spec) && (ssh_put(p, &p->command, &n, "-c", e) < 0 ||
+				      ssh_put(p, &p->command, &n, loader(p), e) < 0))
+		return -e->code;
+	for (; *from; from++)
+		if (ssh_put(p, &p->command, &n, *from, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	     struct err *e)
+{
+	CLEANUP(ssh_plan) struct backend_plan *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return err_nomem(e);
+	p->spec = s;
+	p->brig = s->ssh.remote == SSH_REMOTE_BRIG;
+	p->arena = arena_new(PLAN_MAX);
+	if (!p->arena)
+		return err_nomem(e);
+	if (check_host(s, e) < 0 || find_program(p, e) < 0 || control_socket(p, e) < 0 ||
+	    client_arguments(p, e) < 0 || client_environment(p, e) < 0)
+		return -e->code;
+	if (variables(p, e) < 0 || command(p, e) < 0)
+		return -e->code;
+	if (!p->brig)
+		note(p, arena_printf(p->arena,
+				     "this is not a sandbox: the command runs on '%s' with your "
+				     "rights there",
+				     s->ssh.host));
+	if (notes)
+		*notes = p->notes;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static void strings_json(const char *key, const char **v, struct json *j)
+{
+	json_key(j, key);
+	json_array(j);
+	for (; v && *v; v++)
+		json_str(j, *v);
+	json_array_end(j);
+}
+
+void ssh_plan_json(const struct backend_plan *p, struct json *j)
+{
+	CLEANUP(buf) struct buf script = BUF_INIT(SCRIPT_MAX);
+
+	remote_run(p, "ID", &script);
+	json_object(j);
+	json_ku64(j, "schema", 1);
+	json_kstr(j, "backend", "ssh");
+	json_kstr(j, "host", p->spec->ssh.host);
+	json_kstr(j, "remote", fields[FIELD_SSH_REMOTE].words[p->spec->ssh.remote]);
+	json_kstr(j, "cwd", p->spec->ssh.remote_cwd);
+	strings_json("client", p->argv, j);
+	strings_json("argv", p->command, j);
+	strings_json("env", p->vars, j);
+	if (code_is_file(p->spec))
+		json_ku64(j, "code_bytes", p->spec->code.size);
+	json_key(j, "limits");
+	json_object(j);
+	json_ku64(j, "output", p->spec->limits.output);
+	json_ku64(j, "timeout_ms", p->spec->limits.timeout);
+	json_object_end(j);
+	json_kstr(j, "script", buf_str(&script));
+	json_object_end(j);
+}
+
+struct backend_plan *ssh_plan_free(struct backend_plan *p)
+{
+	if (p)
+		(void)arena_free(p->arena);
+	free(p);
+	return NULL;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/remote.c - what runs on the other side: plain sh, whatever the login shell is.
+ *
+ * The login shell sees one constant line without anything of the user's in it. That line starts
+ * /bin/sh, which reads the rest from its input. The wrapper's own variables begin with _b, so that
+ * the command may have any it likes; its PATH is kept for its own tools. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/ssh/ssh.h"
+#include "base/str.h"
+#include "model/code.h"
+
+#define WATCH_SLACK_S 15
+
+void remote_quote(struct buf *b, const char *text)
+{
+	buf_putc(b, '\'');
+	for (; *text; text++) {
+		if (*text == '\'')
+			buf_puts(b, "'\\''");
+		else
+			buf_putc(b, *text);
+	}
+	buf_putc(b, '\'');
+}
+
+/* A line is read byte by byte, which costs no process; more than a little is read at once. */
+void remote_reader(size_t n, bool one_line, char *out, size_t room)
+{
+	if (one_line)
+		(void)snprintf(out, room, "exec /bin/sh -c 'IFS= read -r b && eval \"$b\"'");
+	else
+		(void)snprintf(out, room, "exec /bin/sh -c 'b=$(head -c %zu) && eval \"$b\"'", n);
+}
+
+/* Everything with the run's id among its variables, again until nothing is found: a fork may slip
+ * through one look, not through twenty. */
+static void sweep(struct buf *b)
+{
+	buf_puts(b, "k(){ _bi=0;while [ $_bi -lt 20 ];do "
+		    "_bl=$(grep -lasF BRIG_RUN=$_bn /proc/[0-9]*/environ);[ -n \"$_bl\" ]||break;"
+		    "for _bx in $_bl;do _bx=${_bx#/proc/};kill -9 "
+		    "${_bx%/environ};done;_bi=$((_bi+1));done;};");
+}
+
+/* "~" is the remote home. */
+static void folder(const char *path, struct buf *b)
+{
+	buf_puts(b, "unset CDPATH;cd -- ");
+	if (str_eq(path, "~") || str_starts(path, "~/")) {
+		buf_puts(b, "\"$HOME\"");
+		path++;
+	}
+	if (*path)
+		remote_quote(b, path);
+	buf_puts(b, "||{ m D;exit 0;};");
+}
+
+static void find_command(struct buf *b)
+{
+	buf_puts(b, "case $1 in */*)_bf=$1;;*)_bf=;set -f;IFS=:;for _bd in $PATH;do "
+		    "if [ -f \"$_bd/$1\" ]&&[ -x \"$_bd/$1\" ];then _bf=$_bd/$1;break;fi;done;"
+		    "unset IFS;set +f;;esac;"
+		    "[ -e \"$_bf\" ]||{ m N;exit 0;};"
+		    "{ [ -x \"$_bf\" ]&&[ ! -d \"$_bf\" ];}||{ m X;exit 0;};");
+}
+
+/* Ends the run when the connection does, and some time after its deadline in any case. sshd is the
+ * wrapper's parent: when that goes, the kernel gives the wrapper another one. Without /proc the
+ * parent is signalled instead; where neither works, only the deadline is left. */
+static void watcher(const struct backend_plan *p, struct buf *b)
+{
+	uint64_t limit = p->spec->limits.timeout / 1000;
+
+	buf_puts(
+		b,
+		"if [ -r /proc/$_bp/stat ];then a(){ read -r _b1 _b2 _b3 _b4 _b5 </proc/$_bp/stat&&"
+		"[ \"$_b4\" = $PPID ];};"
+		"elif kill -0 $PPID;then a(){ kill -0 $PPID;};else a(){ :;};fi;");
+	buf_printf(b,
+		   "(PATH=$_bq;trap 'kill -9 $_bz;exit' USR1;trap : HUP INT QUIT TERM;"
+		   "exec </dev/null >/dev/null 4>&- 5>&-;_bi=0;while a&&[ $_bi -lt %llu ];do "
+		   "sleep 1&_bz=$!;wait $_bz;_bi=$((_bi+1));done;k;kill -9 -$_bp)&_bw=$!;",
+		   (unsigned long long)(limit ? limit + WATCH_SLACK_S : 1000000000));
+}
+
+/* The same version there, or at least one that knows the same words. */
+static void check_version(struct buf *b)
+{
+	const char *dot = strrchr(BRIG_VERSION, '.');
+
+	buf_puts(b, "_bv=$(\"$_bf\" version);case $_bv in ");
+	buf_printf(b, "'brig %.*s.'*);;*)m \"V $_bv\";exit 0;;esac;",
+		   (int)(dot ? dot - BRIG_VERSION : 0), BRIG_VERSION);
+}
+
+/* brig's report comes on a descriptor of its own; Python code is read from the input before the
+ * sandbox reads it. */
+static void run_brig(const struct backend_plan *p, struct buf *b)
+{
+	buf_puts(b, "_br=$(");
+	if (code_is_file(p->spec))
+		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;", p->spec->code.size);
+	buf_puts(b, "export BRIG_RUN=$_bn;exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
+	if (code_is_file(p->spec))
+		buf_puts(b, ";};} 6<&0");
+	buf_puts(b, ");PATH=$_bq;kill -USR1 $_bw;k;m \"J $_br\"");
+}
+
+void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
+{
+	buf_printf(b, "_bn=%s;_bp=$$;_bq=$PATH;exec 4>&2 5>&1 2>/dev/null;", id);
+	buf_puts(b, "m(){ printf '\\036%s %s\\n' $_bn \"$1\" >&4;};");
+	sweep(b);
+	if (p->spec->ssh.remote_cwd)
+		folder(p->spec->ssh.remote_cwd, b);
+	for (const char **v = p->vars; *v; v++) {
+		const char *equals = strchr(*v, '=');
+
+		buf_printf(b, "export %.*s=", (int)(equals - *v), *v);
+		remote_quote(b, equals + 1);
+		buf_putc(b, ';');
+	}
+	buf_puts(b, "set --");
+	for (const char **a = p->command; *a; a++) {
+		buf_putc(b, ' ');
+		remote_quote(b, *a);
+	}
+	buf_putc(b, ';');
+	find_command(b);
+	if (p->brig)
+		check_version(b);
+	watcher(p, b);
+	/* Signals are for the command; the wrapper stays to tell how it ended. */
+	buf_puts(b, "trap : HUP INT QUIT TERM;printf '\\036%s\\n' $_bn;m \"S $_bp\";");
+	if (p->brig)
+		run_brig(p, b);
+	else
+		buf_puts(b, "(export BRIG_RUN=$_bn;exec \"$@\" 2>&4 4>&- 5>&-);_bs=$?;PATH=$_bq;"
+			    "kill -USR1 $_bw;k;m \"E $_bs\"");
+	buf_putc(b, '\n');
+}
+
+void remote_signal(const char *id, long pid, int sig, bool twice, struct buf *b)
+{
+	buf_printf(b, "_bn=%s;exec 2>/dev/null;", id);
+	if (sig != SIGKILL && pid > 1) {
+		buf_printf(b, "kill -%d -%ld\n", sig, pid);
+		return;
+	}
+	sweep(b);
+	buf_puts(b, "k;");
+	if (twice)
+		buf_puts(b, "sleep 1;k;");
+	if (pid > 1)
+		buf_printf(b, "kill -9 -%ld;", pid);
+	buf_puts(b, ":\n");
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/settings.c - a spec as arguments of the brig on the other side.
+ *
+ * What somebody wrote, and what a dialect sets, goes over as --set KEY=VALUE; defaults are the
+ * other brig's own, which has the same version. Values of variables are no arguments: the wrapper
+ * exports them, and --env NAME takes them from there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/ssh/ssh.h"
+#include "base/str.h"
+#include "model/code.h"
+
+/* Of this side alone: its folder, its choice of backend, what it keeps of the output. */
+static const enum field_id local[] = { FIELD_WORKDIR, FIELD_BACKEND,  FIELD_OUTPUT,
+				       FIELD_ENV,     FIELD_ENV_PASS, FIELD_FULL_ACCESS_OK };
+
+static bool goes_over(const struct spec *s, enum field_id id)
+{
+	const struct field *f = &fields[id];
+
+	for (size_t i = 0; i < ARRAY_LEN(local); i++)
+		if (local[i] == id)
+			return false;
+	return f->key && f->honoured != ~0U && f->honoured & ON_NATIVE &&
+	       s->origin[id] != ORIGIN_DEFAULT;
+}
+
+static int set(struct backend_plan *p, size_t *n, const struct field *f, const char *value,
+	       struct err *e)
+{
+	const char *text = value ? arena_printf(p->arena, "%s=%s", f->key, value) : NULL;
+
+	return ssh_put(p, &p->command, n, "--set", e) < 0 ? -e->code
+							  : ssh_put(p, &p->command, n, text, e);
+}
+
+static const char *number(struct backend_plan *p, const struct field *f, uint64_t v)
+{
+	unsigned long long n = v;
+
+	switch (f->type) {
+	case FIELD_T_SIZE:
+		return arena_printf(p->arena, "%llub", n);
+	case FIELD_T_DURATION:
+		return arena_printf(p->arena, "%llums", n);
+	case FIELD_T_MILLI:
+		return arena_printf(p->arena, "%llu.%03llu", n / 1000, n % 1000);
+	default:
+		return arena_printf(p->arena, "%llu", n);
+	}
+}
+
+static int list(struct backend_plan *p, size_t *n, const struct field *f, const void *at,
+		struct err *e)
+{
+	const struct strlist *l = at;
+	const struct mountlist *m = at;
+
+	if (f->type == FIELD_T_MOUNTS) {
+		for (size_t i = 0; i < m->n; i++)
+			if (set(p, n, f,
+				arena_printf(p->arena, "%s:%s%s", m->v[i].source, m->v[i].target,
+					     m->v[i].writable ? ":rw" : ""),
+				e) < 0)
+				return -e->code;
+		return 0;
+	}
+	for (size_t i = 0; i < l->n; i++)
+		if (set(p, n, f, l->v[i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int one(struct backend_plan *p, size_t *n, enum field_id id, struct err *e)
+{
+	const struct field *f = &fields[id];
+	const void *at = (const char *)p->spec + f->offset;
+	const struct user_spec *u = at;
+
+	switch (f->type) {
+	case FIELD_T_BOOL:
+		return set(p, n, f, *(const bool *)at ? "true" : "false", e);
+	case FIELD_T_WORD:
+		return set(p, n, f, f->words[*(const int *)at], e);
+	case FIELD_T_COUNT:
+	case FIELD_T_SIZE:
+	case FIELD_T_DURATION:
+	case FIELD_T_MILLI:
+		/* 0 where that is no value: no limit, as without the setting */
+		return !*(const uint64_t *)at && f->min
+			       ? 0
+			       : set(p, n, f, number(p, f, *(const uint64_t *)at), e);
+	case FIELD_T_STRING:
+	case FIELD_T_PATH:
+		return *(const char *const *)at ? set(p, n, f, *(const char *const *)at, e) : 0;
+	case FIELD_T_USER:
+		return set(p, n, f,
+			   u->given ? arena_printf(p->arena, "%u:%u", u->uid, u->gid) : "auto", e);
+	case FIELD_T_STRINGS:
+	case FIELD_T_PATHS:
+	case FIELD_T_MOUNTS:
+		return list(p, n, f, at, e);
+	default:
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+			       "'%s' cannot be passed on to another brig", f->key);
+	}
+}
+
+static int words(struct backend_plan *p, size_t *n, const char *const *v, struct err *e)
+{
+	for (; *v; v++)
+		if (ssh_put(p, &p->command, n, *v, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
+{
+	const struct spec *s = p->spec;
+	bool code = code_is_file(s);
+	const char *const head[] = { "brig",    code ? "python" : "run",
+				     "--quiet", "--report-fd",
+				     "3",       "--backend",
+				     "native",  NULL };
+	const char *const tail[] = { "--", NULL, NULL };
+	const char *const file[] = { "--interpreter", s->argv[0], "--", "/dev/fd/7", NULL };
+
+	if (words(p, n, head, e) < 0)
+		return -e->code;
+	for (int id = 0; id < FIELD_COUNT; id++)
+		if (goes_over(s, (enum field_id)id) && one(p, n, (enum field_id)id, e) < 0)
+			return -e->code;
+	for (const char **v = p->vars; *v; v++)
+		if (ssh_put(p, &p->command, n, "--env", e) < 0 ||
+		    ssh_put(p, &p->command, n, arena_strndup(p->arena, *v, strcspn(*v, "=")), e) <
+			    0)
+			return -e->code;
+	if (code &&
+	    (set(p, n, &fields[FIELD_CODE_PATH], s->code.path, e) < 0 || words(p, n, file, e) < 0))
+		return -e->code;
+	if (!code && words(p, n, tail, e) < 0)
+		return -e->code;
+	return words(p, n, code ? s->argv + 2 : s->argv, e);
+}

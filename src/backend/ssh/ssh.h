@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/ssh.h - the parts of the ssh backend; nobody else includes this.
+ *
+ * Local processes: brig, the OpenSSH client, a keeper (a fork of brig that sleeps until brig dies).
+ * On the remote host: a wrapper in plain sh, the command, a watcher. The client's command line is
+ * the same for every run but for the host; what to run, its variables and its folder go over the
+ * client's input, as one piece of sh that the wrapper reads and evaluates, then Python code, then
+ * the command's own input. The wrapper says on stderr, behind a mark that holds the run's id, that
+ * the command runs and how it ended. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "backend/backend.h"
+#include "base/arena.h"
+#include "base/buf.h"
+
+#define MARK '\036' /* then the run's id, a blank, and a word */
+enum { ID_ROOM = 33 };
+
+struct backend_plan {
+	struct arena *arena;
+	const struct spec *spec; /* borrowed: must outlive the plan */
+	const char *folder;      /* of the control socket */
+	const char *socket;
+	const char *program;  /* the OpenSSH client */
+	const char **argv;    /* it, up to the host */
+	const char **envp;    /* of the client: nothing in there may reach the remote host */
+	const char **command; /* what the wrapper runs */
+	const char **vars;    /* NAME=VALUE for it */
+	bool brig;            /* it is a brig that makes the sandbox there */
+	const char *notes[16];
+	size_t note_count;
+};
+
+/* plan.c */
+int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
+	     struct err *e); /* notes may be NULL */
+void ssh_plan_json(const struct backend_plan *p, struct json *j);
+struct backend_plan *ssh_plan_free(struct backend_plan *p);
+DEFINE_CLEANUP(ssh_plan, struct backend_plan *, ssh_plan_free)
+int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e);
+
+/* settings.c: the spec as arguments of another brig */
+int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e);
+
+/* remote.c: texts for the other side. Each ends with a newline. */
+void remote_quote(struct buf *b, const char *text); /* one word of sh, byte for byte */
+void remote_run(const struct backend_plan *p, const char *id, struct buf *b);
+/* Signals the wrapper's process group; SIGKILL: everything of the run, wherever it went. `pid` is 0
+ * while it is not known. `twice` comes back after a second for what was only beginning. */
+void remote_signal(const char *id, long pid, int sig, bool twice, struct buf *b);
+/* The remote command line that reads n bytes of sh from its input and evaluates them. */
+void remote_reader(size_t n, bool one_line, char *out, size_t room);
+
+/* client.c: the OpenSSH client as a child */
+struct client {
+	pid_t pid;
+	int pidfd;
+	int log; /* what the client itself had to say: a file without a name */
+};
+
+struct client_want {
+	const char *reader;      /* the remote command line */
+	int in, out, err;        /* borrowed; -1: the null device */
+	const char *const *more; /* further options, or NULL */
+	int leash; /* >= 0: sleep until it is closed without a word, and only then run */
+};
+
+#define CLIENT_NONE                                                                                \
+	{                                                                                          \
+		.pid = -1, .pidfd = -1, .log = -1                                                  \
+	}
+
+int client_folder(const struct backend_plan *p, struct err *e);
+int client_start(const struct backend_plan *p, const struct client_want *w, struct client *c,
+		 struct err *e);
+bool client_ended(const struct client *c);
+int client_reap(struct client *c, bool kill); /* waits; the wait status, or -1 when there is none */
+void client_done(struct client *c);           /* kills, waits and closes; may be called twice */
+/* Why the client gave up, from its own words. `before`: the command had not begun. */
+int client_explain(const struct backend_plan *p, const struct client *c, bool before,
+		   struct err *e);
+
+/* relay.c: the remote stderr without our own lines */
+enum said { SAID_NOTHING, SAID_LINE };
+
+struct relay {
+	int from, to; /* owned; -1 when at its end; `to` is a socket */
+	char mark[ID_ROOM + 2];
+	struct buf held;   /* read, not yet known to be output */
+	struct buf unsent; /* output that `to` did not take yet */
+	struct buf line;   /* what follows the mark, without the newline */
+	bool in_line;      /* the mark was seen, its line is not complete */
+	bool drop;         /* before the start mark: login noise, not output */
+	bool whole;        /* the last line runs to the end of the stream */
+};
+
+void relay_init(struct relay *r, int from, int to, const char *id);
+void relay_done(struct relay *r);
+/* Reads what there is. SAID_LINE: a line of the wrapper's is in `line`; call again. */
+enum said relay_move(struct relay *r);
+bool relay_flushed(const struct relay *r); /* nothing waits for `to` */
+
+/* report.c: another brig's account of its run */
+int report_read(const char *text, size_t n, struct outcome *o, struct err *e);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/ssh/start.c - from a plan to a command that runs on the other side.
+ *
+ * The client gets the wrapper's text; what the remote shells print before the wrapper's marks is
+ * dropped; the code is sent on. All of it has a time limit, and a signal for the caller ends it. */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+
+#include "backend/ssh/job.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "model/code.h"
+
+#define TEXT_MAX ((size_t)32 << 20)
+#define ONE_LINE_MAX 3000 /* the longest text that is worth reading byte by byte */
+#define READER_ROOM 96
+#define SLICE_MS 100
+#define START_SLACK_MS 5000
+#define NOISE_MAX ((size_t)1 << 20) /* before the first mark */
+
+/* Both ends of the client's streams, while they are being set up. */
+struct ends {
+	int in[2], out[2], err[2], shown[2];
+};
+
+static void ends_done(struct ends *p)
+{
+	int *all[] = { p->in, p->out, p->err, p->shown };
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		all[i][0] = fd_close(all[i][0]);
+		all[i][1] = fd_close(all[i][1]);
+	}
+}
+
+static int ends_open(struct ends *p, struct err *e)
+{
+	if (pipe2(p->in, O_CLOEXEC) < 0 || pipe2(p->out, O_CLOEXEC) < 0 ||
+	    pipe2(p->err, O_CLOEXEC) < 0 ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p->shown) < 0)
+		return err_sys(e, "cannot make a pipe");
+	return 0;
+}
+
+/* The text as a client's whole input, and the command line that reads it. */
+static int as_input(const struct buf *text, char reader[READER_ROOM], struct err *e)
+{
+	CLEANUP(fd) int fd = memfd_create("brig-ssh-text", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_write_all(fd, text->data, text->len);
+
+	remote_reader(text->len, text->len <= ONE_LINE_MAX, reader, READER_ROOM);
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot keep the text");
+	return TAKE_FD(fd);
+}
+
+int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct client *c,
+		   struct err *e)
+{
+	static const char *const quick[] = { "-o", "ConnectTimeout=3", "-o", "ControlMaster=no",
+					     NULL };
+	static const char *const plain[] = { "-o", "ControlMaster=no", NULL };
+	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
+	char reader[READER_ROOM];
+	struct client_want w = { .reader = reader,
+				 .out = -1,
+				 .err = -1,
+				 .leash = leash,
+				 .more = hurry ? quick : plain };
+	CLEANUP(fd) int in = -1;
+
+	remote_signal(j->id, j->pid, sig, leash >= 0, &text);
+	in = as_input(&text, reader, e);
+	if (in < 0)
+		return -e->code;
+	w.in = in;
+	return client_start(j->plan, &w, c, e);
+}
+
+static int start_keeper(struct backend_job *j, struct err *e)
+{
+	CLEANUP(fd) int theirs = -1;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "cannot make a pipe");
+	theirs = ends[0];
+	j->leash = ends[1];
+	return ssh_job_signal(j, SIGKILL, theirs, false, &j->keeper, e);
+}
+
+/* What goes before the command's own input: the wrapper's text, then the code. */
+struct prefix {
+	struct buf text;
+	const char *code;
+	size_t code_size, sent;
+};
+
+/* 1 when all of it is on its way, or nobody reads it any more. */
+static int send_prefix(struct prefix *x, int fd)
+{
+	while (x->sent < x->text.len + x->code_size) {
+		bool first = x->sent < x->text.len;
+		const char *at = first ? x->text.data + x->sent : x->code + (x->sent - x->text.len);
+		size_t left =
+			first ? x->text.len - x->sent : x->code_size - (x->sent - x->text.len);
+		ssize_t n = write(fd, at, left);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : 1;
+		x->sent += (size_t)n;
+	}
+	return 1;
+}
+
+/* Drops login noise up to the mark, byte by byte: what follows it is the command's. */
+static int find_mark(struct backend_job *j, int fd, size_t *noise, size_t *matched)
+{
+	size_t want = strlen(j->relay.mark);
+	char c;
+
+	for (;;) {
+		ssize_t n = read(fd, &c, 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 && errno == EAGAIN ? 0 : -EPIPE;
+		if (++*noise > NOISE_MAX)
+			return -E2BIG;
+		if (*matched == want && c == '\n') {
+			j->marked_out = true;
+			return 0;
+		}
+		*matched = *matched < want && c == j->relay.mark[*matched] ? *matched + 1
+			   : c == MARK                                     ? 1
+									   : 0;
+	}
+}
+
+static int refuse(struct backend_job *j, const char *line, struct err *e)
+{
+	const struct backend_plan *p = j->plan;
+	const char *host = p->spec->ssh.host, *name = p->command[0];
+
+	switch (line[0]) {
+	case 'D':
+		return err_set(e, ERR_USAGE, ENOENT, "'%.60s' has no folder '%.200s'", host,
+			       p->spec->ssh.remote_cwd),
+		       err_hint(e, "ssh.remote_cwd is a path on the remote host");
+	case 'N':
+		if (p->brig)
+			return err_set(e, ERR_UNAVAILABLE, ENOENT, "'%.60s' has no brig", host),
+			       err_hint(e, "install it there, or use ssh.remote plain, which is "
+					   "no sandbox");
+		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%.200s': command not found on '%.60s'",
+			       name, host);
+	case 'X':
+		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%.200s': not executable on '%.60s'",
+			       name, host);
+	case 'V':
+		return err_set(e, ERR_UNAVAILABLE, EPROTO, "'%.60s' has '%.40s', this is brig %s",
+			       host, line + 2, BRIG_VERSION),
+		       err_hint(e, "install the same version there");
+	default:
+		return err_set(e, ERR_INTERNAL, EPROTO, "'%.60s' said '%.40s'", host, line);
+	}
+}
+
+/* What the wrapper says before the command runs. 1: it runs. */
+static int hear(struct backend_job *j, struct err *e)
+{
+	while (relay_move(&j->relay) == SAID_LINE) {
+		const char *line = buf_str(&j->relay.line) + 1; /* behind the blank */
+		uint64_t pid;
+
+		if (line[0] != 'S')
+			return refuse(j, line, e);
+		if (num_count(line + 2, &pid) < 0 || pid < 2 || pid > INT_MAX)
+			return err_set(e, ERR_INTERNAL, EPROTO, "'%.40s' is no process", line);
+		j->pid = (long)pid;
+		j->marked_err = true;
+		j->relay.drop = false;
+		return 0;
+	}
+	return 0;
+}
+
+static bool caller_interrupts(void)
+{
+	sigset_t set;
+
+	return sigpending(&set) == 0 && (sigismember(&set, SIGINT) || sigismember(&set, SIGTERM) ||
+					 sigismember(&set, SIGHUP));
+}
+
+static int overdue(const struct backend_plan *p, struct err *e)
+{
+	if (caller_interrupts())
+		return err_set(e, ERR_UNAVAILABLE, ECANCELED,
+			       "interrupted while connecting to '%.60s'", p->spec->ssh.host);
+	return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "'%.60s' did not answer in time",
+		       p->spec->ssh.host),
+	       err_hint(e, "raise ssh.connect_timeout, or try: ssh %.60s true", p->spec->ssh.host);
+}
+
+static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *x, struct err *e)
+{
+	uint64_t until =
+		clock_us() + (j->plan->spec->ssh.connect_timeout + START_SLACK_MS) * (uint64_t)1000;
+	size_t noise = 0, matched = 0;
+	bool sent = false;
+
+	while (!j->marked_out || !j->marked_err || !sent) {
+		struct pollfd p[] = { { .fd = j->marked_err ? -1 : j->relay.from,
+					.events = POLLIN },
+				      { .fd = j->marked_out ? -1 : ends->out[0], .events = POLLIN },
+				      { .fd = sent ? -1 : ends->in[1], .events = POLLOUT },
+				      { .fd = j->client.pidfd, .events = POLLIN } };
+
+		j->abandoned = clock_us() > until || caller_interrupts();
+		if (j->abandoned)
+			return overdue(j->plan, e);
+		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
+			return err_sys(e, "cannot wait for ssh");
+		sent = sent || send_prefix(x, ends->in[1]) == 1;
+		if (!j->marked_err && hear(j, e) < 0)
+			return -e->code;
+		if (!j->marked_out && find_mark(j, ends->out[0], &noise, &matched) == -E2BIG)
+			return err_set(e, ERR_UNAVAILABLE, EPROTO,
+				       "'%.60s' prints more than brig reads when one logs in",
+				       j->plan->spec->ssh.host);
+		/* Gone before the marks: a short command has set both before it went. */
+		if (p[3].revents && (!j->marked_out || !j->marked_err))
+			return client_explain(j->plan, &j->client, true, e);
+		if (p[3].revents)
+			break;
+	}
+	return 0;
+}
+
+static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_ROOM], struct err *e)
+{
+	const struct spec *s = j->plan->spec;
+
+	x->text = (struct buf)BUF_INIT(TEXT_MAX);
+	remote_run(j->plan, j->id, &x->text);
+	if (x->text.failed)
+		return err_set(e, ERR_USAGE, E2BIG, "the command is too long");
+	remote_reader(x->text.len,
+		      x->text.len <= ONE_LINE_MAX && memchr(x->text.data, '\n', x->text.len) ==
+							     x->text.data + x->text.len - 1,
+		      reader, READER_ROOM);
+	if (code_is_file(s)) {
+		x->code = s->code.text;
+		x->code_size = s->code.size;
+	}
+	return 0;
+}
+
+int ssh_job_listen(const struct backend_job *j, int fd, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.fd = fd };
+
+	return epoll_ctl(j->events, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int listen_events(struct backend_job *j, struct err *e)
+{
+	j->events = epoll_create1(EPOLL_CLOEXEC);
+	j->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (j->events < 0 || j->timer < 0 || ssh_job_listen(j, j->client.pidfd, EPOLLIN) < 0 ||
+	    ssh_job_listen(j, j->timer, EPOLLIN) < 0 ||
+	    (j->relay.from >= 0 && ssh_job_listen(j, j->relay.from, EPOLLIN) < 0))
+		return err_sys(e, "cannot listen to ssh");
+	return 0;
+}
+
+static struct backend_job *job_new(struct backend_plan *p, const char *id)
+{
+	struct backend_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->plan = p;
+	(void)snprintf(j->id, sizeof(j->id), "%s", id);
+	j->client = j->killer = j->keeper = (struct client)CLIENT_NONE;
+	j->leash = j->events = j->timer = j->relay.from = j->relay.to = -1;
+	j->report = (struct buf)BUF_INIT((size_t)1 << 20);
+	return j;
+}
+
+static int begin(struct backend_job *j, struct ends *ends, struct err *e)
+{
+	char reader[READER_ROOM];
+	struct client_want w = { .reader = reader, .leash = -1 };
+	struct prefix x = { 0 };
+	int r;
+
+	if (client_folder(j->plan, e) < 0 || ends_open(ends, e) < 0 || start_keeper(j, e) < 0 ||
+	    prepare(j, &x, reader, e) < 0)
+		return buf_done(&x.text), -e->code;
+	w.in = ends->in[0];
+	w.out = ends->out[1];
+	w.err = ends->err[1];
+	r = client_start(j->plan, &w, &j->client, e);
+	ends->in[0] = fd_close(ends->in[0]);
+	ends->out[1] = fd_close(ends->out[1]);
+	ends->err[1] = fd_close(ends->err[1]);
+	relay_init(&j->relay, TAKE_FD(ends->err[0]), TAKE_FD(ends->shown[1]), j->id);
+	(void)fcntl(ends->out[0], F_SETFL, O_NONBLOCK);
+	(void)fcntl(ends->in[1], F_SETFL, O_NONBLOCK);
+	if (r == 0)
+		r = connect_all(j, ends, &x, e);
+	buf_done(&x.text);
+	return r;
+}
+
+int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+	      struct backend_job **ret, struct err *e)
+{
+	CLEANUP(ssh_job) struct backend_job *j = job_new(p, w->id);
+	struct ends ends = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	sigset_t pipe, old;
+	int r;
+
+	if (!j)
+		return err_nomem(e);
+	/* A client that dies at once must not take the caller along, nor change its handlers. */
+	(void)sigemptyset(&pipe);
+	(void)sigaddset(&pipe, SIGPIPE);
+	(void)pthread_sigmask(SIG_BLOCK, &pipe, &old);
+	r = begin(j, &ends, e);
+	while (!sigismember(&old, SIGPIPE) &&
+	       sigtimedwait(&pipe, NULL, &(struct timespec){ 0 }) > 0)
+		;
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r == 0)
+		r = listen_events(j, e);
+	if (r == 0) {
+		(void)fcntl(ends.out[0], F_SETFL, 0);
+		(void)fcntl(ends.in[1], F_SETFL, 0);
+		io->in = w->no_input ? -1 : ends.in[1];
+		ends.in[1] = w->no_input ? ends.in[1] : -1;
+		io->out = TAKE_FD(ends.out[0]);
+		io->err = TAKE_FD(ends.shown[0]);
+		io->events = j->events;
+		io->in_peer = io->alarm = -1;
+	}
+	ends_done(&ends);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(j);
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/jread.c - jansson behind names of our own: its header and base/json.h exclude each other. */
+#include "base/jread.h"
+
+#include <errno.h>
+#include <jansson.h>
+
+static const json_t *in(const struct jread *v)
+{
+	return (const json_t *)v;
+}
+
+static const struct jread *out(const json_t *v)
+{
+	return (const struct jread *)v;
+}
+
+int jread_parse(const char *p, size_t n, struct jread **ret, struct err *e)
+{
+	json_error_t why;
+	json_t *v = json_loadb(p ? p : "", n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+
+	if (!v)
+		return err_set(e, ERR_INTERNAL, EBADMSG, "not JSON: %s", why.text);
+	*ret = (struct jread *)v;
+	return 0;
+}
+
+struct jread *jread_free(struct jread *root)
+{
+	json_decref((json_t *)root);
+	return NULL;
+}
+
+const struct jread *jread_get(const struct jread *v, const char *key)
+{
+	return out(json_object_get(in(v), key));
+}
+
+const char *jread_str(const struct jread *v, const char *key)
+{
+	return json_string_value(json_object_get(in(v), key));
+}
+
+int64_t jread_int(const struct jread *v, const char *key, int64_t otherwise)
+{
+	const json_t *n = json_object_get(in(v), key);
+
+	return json_is_integer(n) ? json_integer_value(n) : otherwise;
+}
+
+bool jread_bool(const struct jread *v, const char *key)
+{
+	return json_is_true(json_object_get(in(v), key));
+}
+
+size_t jread_count(const struct jread *v)
+{
+	return json_array_size(in(v));
+}
+
+const struct jread *jread_at(const struct jread *v, size_t i)
+{
+	return out(json_array_get(in(v), i));
+}
+
+const char *jread_text(const struct jread *v)
+{
+	return json_string_value(in(v));
+}
+
+void *jread_first(const struct jread *v)
+{
+	return json_object_iter((json_t *)(uintptr_t)v);
+}
+
+void *jread_next(const struct jread *v, void *it)
+{
+	return json_object_iter_next((json_t *)(uintptr_t)v, it);
+}
+
+const char *jread_key(void *it)
+{
+	return json_object_iter_key(it);
+}
+
+const struct jread *jread_value(void *it)
+{
+	return out(json_object_iter_value(it));
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base/jread.h - reads JSON that somebody else wrote, strictly, into a tree.
+ *
+ * Refused: duplicate keys, text that is not UTF-8, a NUL inside a string, bytes behind the value,
+ * nesting beyond 2048. What is asked for and not there, or of another type, is NULL or the given
+ * default: an answer of a peer is a hint, never a promise. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+struct jread; /* a value of the tree; borrowed from its root */
+
+int jread_parse(const char *p, size_t n, struct jread **ret, struct err *e);
+struct jread *jread_free(struct jread *root); /* takes NULL */
+DEFINE_CLEANUP(jread, struct jread *, jread_free)
+
+/* Members of an object. `v` may be NULL, so that calls can be nested. */
+const struct jread *jread_get(const struct jread *v, const char *key);
+const char *jread_str(const struct jread *v, const char *key); /* NULL: none */
+int64_t jread_int(const struct jread *v, const char *key, int64_t otherwise);
+bool jread_bool(const struct jread *v, const char *key);
+
+/* Elements of an array; the text of one that is a string. */
+size_t jread_count(const struct jread *v);
+const struct jread *jread_at(const struct jread *v, size_t i);
+const char *jread_text(const struct jread *v);
+
+/* Keys of an object, in the order they were written: for (it = jread_first(v); it; ...). */
+void *jread_first(const struct jread *v);
+void *jread_next(const struct jread *v, void *it);
+const char *jread_key(void *it);
+const struct jread *jread_value(void *it);

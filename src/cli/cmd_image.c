@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_image.c - "image": fetches an image ahead of the first run that needs it. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+#include "sandbox/manager.h"
+
+static const char *const verbs[] = { "pull" };
+
+static const char *verb(size_t i)
+{
+	return i < sizeof(verbs) / sizeof(*verbs) ? verbs[i] : NULL;
+}
+
+/* On a terminal the last line is written over; elsewhere each stands. */
+static void on_progress(void *arg, const char *text)
+{
+	(void)arg;
+	if (isatty(2))
+		(void)fprintf(stderr, "\r\033[K%s", text);
+	else
+		message_print("brig: note", text);
+}
+
+static int usage(const struct command *c)
+{
+	struct err e = { 0 };
+
+	(void)err_set(&e, ERR_USAGE, EINVAL, "image takes: pull REF");
+	(void)err_hint(&e, "usage: brig %s %s", c->name, c->usage);
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
+/* The only word besides the name: the backend, which is docker. */
+static int take_backend(const char *value, struct err *e)
+{
+	if (value && str_eq(value, "docker"))
+		return 0;
+	return err_set(e, ERR_USAGE, EINVAL, "backend '%.40s' has no images", value ? value : ""),
+	       err_hint(e, "brig image pull REF --backend docker");
+}
+
+static int pull(const char *ref)
+{
+	struct err e = { 0 };
+	int r = sandbox_pull(ref, on_progress, NULL, &e);
+
+	if (isatty(2))
+		(void)fprintf(stderr, "\r\033[K");
+	if (r < 0) {
+		error_print(&e);
+		return EXIT_BRIG;
+	}
+	(void)printf("%s\n", ref);
+	return 0;
+}
+
+static int run(const struct command *c, int argc, char **argv)
+{
+	const char *ref = NULL;
+	struct err e = { 0 };
+
+	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
+		help_command(c);
+		return 0;
+	}
+	if (argc < 2 || !str_eq(argv[1], verbs[0]))
+		return usage(c);
+	for (int i = 2; i < argc; i++) {
+		int r = 0;
+
+		if (str_eq(argv[i], "--backend"))
+			r = take_backend(argv[++i], &e);
+		else if (str_starts(argv[i], "--backend="))
+			r = take_backend(argv[i] + 10, &e);
+		else if (argv[i][0] == '-' || ref)
+			return usage(c);
+		else
+			ref = argv[i];
+		if (r < 0) {
+			error_print(&e);
+			return EXIT_BRIG;
+		}
+		if (i >= argc)
+			break;
+	}
+	return ref ? pull(ref) : usage(c);
+}
+
+const struct command cmd_image = {
+	.name = "image",
+	.usage = "pull REF [--backend docker]",
+	.help = "fetch a container image ahead of the first run",
+	.word = verb,
+	.run = run,
+};

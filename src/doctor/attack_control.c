@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor/attack_control.c - the same attacks where they must work, and where they harm nobody.
+ *
+ * A control is a process of its own with a time limit. What could hurt the machine runs in scratch
+ * namespaces: root there, nobody on the host, limits on processes and CPU time, and all of it gone
+ * when the first process is. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "doctor/attack.h"
+
+#define CONTROL_MS 3000
+#define SCRATCH                                                                                    \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+
+struct answer {
+	int worked;
+	char detail[128];
+};
+
+typedef void control_fn(const void *arg, struct answer *ret);
+
+static void limit(int resource, rlim_t value)
+{
+	const struct rlimit r = { .rlim_cur = value, .rlim_max = value };
+
+	(void)setrlimit((__rlimit_resource_t)resource, &r);
+}
+
+/* Root of the new namespaces; false where a capability in them is not to be had. */
+static bool become_root(uid_t uid, gid_t gid)
+{
+	char line[64];
+
+	(void)fd_write_file(AT_FDCWD, "/proc/self/setgroups", "deny");
+	(void)snprintf(line, sizeof(line), "0 %u 1\n", uid);
+	if (fd_write_file(AT_FDCWD, "/proc/self/uid_map", line) < 0)
+		return false;
+	(void)snprintf(line, sizeof(line), "0 %u 1\n", gid);
+	if (fd_write_file(AT_FDCWD, "/proc/self/gid_map", line) < 0)
+		return false;
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("proc", "/proc", "proc", 0, NULL) == 0;
+}
+
+struct job {
+	bool scratch;
+	control_fn *fn;
+	const void *arg;
+	uid_t uid; /* who we are on the host: inside, before the map is written, one is nobody */
+	gid_t gid;
+};
+
+static _Noreturn void child(const struct job *j, int out)
+{
+	struct answer a = { .worked = -1 };
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	limit(RLIMIT_CORE, 0);
+	limit(RLIMIT_CPU, 2);
+	if (!j->scratch || become_root(j->uid, j->gid)) {
+		if (j->scratch)
+			limit(RLIMIT_NPROC, 2 * BOMB_FORKS);
+		j->fn(j->arg, &a);
+	}
+	_exit(fd_write_all(out, &a, sizeof(a)) < 0);
+}
+
+/* exit_signal SIGCHLD, so that an ordinary wait serves for both kinds. */
+static pid_t start(bool scratch)
+{
+	return scratch ? (pid_t)syscall(SYS_clone, SCRATCH | SIGCHLD, NULL, NULL, NULL, NULL)
+		       : fork();
+}
+
+static int run(bool scratch, control_fn *fn, const void *arg, struct answer *ret)
+{
+	const struct job j = {
+		.scratch = scratch, .fn = fn, .arg = arg, .uid = geteuid(), .gid = getegid()
+	};
+	struct pollfd p = { .events = POLLIN };
+	int ends[2];
+	ssize_t n = -1;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	pid = start(scratch);
+	if (pid == 0)
+		child(&j, ends[1]);
+	(void)fd_close(ends[1]);
+	p.fd = ends[0];
+	if (pid > 0 && poll(&p, 1, CONTROL_MS) == 1)
+		n = read(ends[0], ret, sizeof(*ret));
+	(void)fd_close(ends[0]);
+	if (pid > 0) {
+		(void)kill(pid, SIGKILL); /* the first of its pid namespace: all of it ends */
+		(void)waitpid(pid, NULL, 0);
+	}
+	return n == (ssize_t)sizeof(*ret) ? ret->worked : -1;
+}
+
+struct trial {
+	const struct attack *attack;
+	struct bait bait;
+};
+
+static void try(const void *arg, struct answer *ret)
+{
+	const struct trial *t = arg;
+
+	ret->worked = t->attack->try(&t->bait, ret->detail, sizeof(ret->detail));
+}
+
+int attack_control(const struct attack *a, const struct bait *b, char *detail, size_t n)
+{
+	struct trial t = { .attack = a, .bait = *b };
+	struct answer got = { .worked = -1 };
+	int r;
+
+	if (a->control == PLACE_ROOT && geteuid() != 0) {
+		(void)snprintf(detail, n, "only root can show it");
+		return -1;
+	}
+	t.bait.token = NULL; /* this is the control: reading anything is enough */
+	r = run(a->control == PLACE_SCRATCH, try, &t, &got);
+	(void)snprintf(detail, n, "%s", r < 0 ? "no place to show it here" : got.detail);
+	return r;
+}
+
+static void fork_many(const void *arg, struct answer *ret)
+{
+	(void)arg;
+	ret->worked = attack_forks() == BOMB_FORKS;
+}
+
+int attack_control_forks(void)
+{
+	struct answer got;
+
+	return run(true, fork_many, NULL, &got);
+}
+
+static void fill_memory(const void *arg, struct answer *ret)
+{
+	(void)arg;
+	attack_memory();
+	ret->worked = 1;
+}
+
+int attack_control_memory(void)
+{
+	struct answer got;
+
+	return run(true, fill_memory, NULL, &got);
+}

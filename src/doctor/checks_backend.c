@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor/checks_backend.c - the backends besides native: bubblewrap, container engines, ssh.
+ *
+ * What nobody asked for does not fail; it is told, so that one knows what there would be. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "backend/bwrap/program.h"
+#include "base/str.h"
+#include "doctor/machine.h"
+
+#define SCRATCH_MAX ((size_t)64 << 10)
+
+/* Fails where the configuration needs it. */
+static enum check_status missing(struct machine *m, enum backend_kind kind)
+{
+	return machine_needs(m, kind) ? CHECK_FAIL : CHECK_SKIP;
+}
+
+/* "bubblewrap 0.8.0", from the program itself; "bubblewrap" when it does not say. */
+static void bwrap_version(const char *path, char *out, size_t n)
+{
+	char *const argv[] = { (char[]){ "bwrap" }, (char[]){ "--version" }, NULL };
+	int ends[2];
+	ssize_t got = -1;
+	pid_t pid;
+
+	(void)snprintf(out, n, "bubblewrap");
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	pid = fork();
+	if (pid == 0) {
+		(void)dup2(ends[1], STDOUT_FILENO);
+		(void)execve(path, argv, (char *[]){ NULL });
+		_exit(127);
+	}
+	(void)fd_close(ends[1]);
+	if (pid > 0) {
+		got = read(ends[0], out, n - 1);
+		(void)waitpid(pid, NULL, 0);
+	}
+	(void)fd_close(ends[0]);
+	if (got > 0)
+		out[got] = '\0';
+	out[strcspn(out, "\n")] = '\0';
+}
+
+void check_bwrap(struct machine *m, struct finding *f)
+{
+	CLEANUP(arena) struct arena *a = arena_new(SCRATCH_MAX);
+	struct bwrap_program p = { 0 };
+	struct isolation got;
+	struct err e = { 0 };
+	char version[64];
+
+	if (!a)
+		return;
+	if (bwrap_find(a, &p, &e) < 0) {
+		finding_say(f, missing(m, BACKEND_BWRAP), "%s", e.what);
+		if (f->status == CHECK_FAIL)
+			finding_hint(f, "%s", e.hint);
+		return;
+	}
+	bwrap_version(p.path, version, sizeof(version));
+	if (backend_bwrap.probe(NULL, &got, &e) == 0) {
+		finding_say(f, CHECK_PASS, "%s at '%s': a trial run with the real layout worked",
+			    version, p.path);
+		return;
+	}
+	finding_say(f, machine_needs(m, BACKEND_BWRAP) ? CHECK_FAIL : CHECK_WARN, "%s at '%s': %s",
+		    version, p.path, e.what);
+	finding_hint(f, "%s", e.hint[0] ? e.hint : "use --backend native");
+}
+
+void check_docker_cli(struct machine *m, struct finding *f)
+{
+	const struct engine_health *h = machine_engine(m);
+
+	if (h->cli[0])
+		finding_say(f, CHECK_PASS, "docker CLI found at %s.", h->cli);
+	else
+		finding_say(f, CHECK_SKIP,
+			    "docker CLI not found; not needed: brig speaks to the engine itself");
+}
+
+void engine_hint(const struct engine_health *h, struct finding *f)
+{
+	switch (h->state) {
+	case ENGINE_READY:
+		break;
+	case ENGINE_ABSENT:
+		finding_hint(f, "sudo apt install docker.io, or podman; or use --backend native");
+		break;
+	case ENGINE_DENIED:
+		finding_hint(f,
+			     "you may not use '%s': sudo usermod -aG docker \"$USER\" and log in "
+			     "again (that is root on this machine), or use rootless podman",
+			     h->socket);
+		break;
+	case ENGINE_DOWN:
+		finding_hint(f, "sudo systemctl start docker");
+		break;
+	case ENGINE_LATE:
+		finding_hint(f, "sudo systemctl restart docker");
+		break;
+	}
+}
+
+void check_docker_daemon(struct machine *m, struct finding *f)
+{
+	const struct engine_health *h = machine_engine(m);
+
+	if (h->state == ENGINE_READY) {
+		finding_say(f, CHECK_PASS, "%s", h->detail);
+		return;
+	}
+	finding_say(f, missing(m, BACKEND_DOCKER), "%s", h->detail);
+	if (f->status == CHECK_FAIL)
+		engine_hint(h, f);
+}
+
+const char *machine_image(const struct machine *m)
+{
+	if (!m->spec)
+		return NULL;
+	return m->spec->image ? m->spec->image : m->spec->docker.image;
+}
+
+void check_docker_image(struct machine *m, struct finding *f)
+{
+	const char *image = machine_image(m);
+	int r = image ? engine_has_image(machine_engine(m), image, HEALTH_MS) : 0;
+
+	if (!image) {
+		finding_say(f, CHECK_SKIP, "no image is configured");
+	} else if (r == 1) {
+		finding_say(f, CHECK_PASS, "Image '%s' is available locally.", image);
+	} else if (r == 0) {
+		finding_say(f, CHECK_WARN, "Image '%s' is not available locally.", image);
+		finding_hint(f, "%sdocker pull %s",
+			     m->spec->docker.auto_pull ? "the first run fetches it; now: " : "",
+			     image);
+	} else {
+		finding_say(f, CHECK_SKIP, "not reached: %s", machine_engine(m)->detail);
+	}
+}
+
+static bool listed(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = list; (at = strstr(at, name)); at += n)
+		if ((at == list || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+			return true;
+	return false;
+}
+
+void check_runtimes(struct machine *m, struct finding *f)
+{
+	struct engine_health *h = machine_engine(m);
+	const char *want = !m->spec           ? NULL
+			   : m->spec->runtime ? m->spec->runtime
+					      : m->spec->docker.runtime;
+
+	if (engine_runtimes(h, HEALTH_MS) < 0) {
+		finding_say(f, want ? missing(m, BACKEND_DOCKER) : CHECK_SKIP, "not reached: %s",
+			    h->detail);
+		if (f->status == CHECK_FAIL)
+			engine_hint(h, f);
+	} else if (want && !listed(h->runtimes, want)) {
+		finding_say(f, CHECK_FAIL, "runtime '%s' is not registered with the engine (%s)",
+			    want, h->runtimes);
+		finding_hint(f,
+			     "%s add it to \"runtimes\" in /etc/docker/daemon.json and restart "
+			     "docker",
+			     str_eq(want, "runsc") ? "sudo apt install runsc;" : "install it;");
+	} else {
+		finding_say(f, CHECK_PASS, "%s", h->runtimes);
+	}
+}
+
+void check_ssh(struct machine *m, struct finding *f)
+{
+	const struct backend *b = backend_by_kind(BACKEND_SSH);
+	const char *host = m->spec ? m->spec->ssh.host : NULL;
+	char detail[512];
+
+	if (!host) {
+		finding_say(f, missing(m, BACKEND_SSH), "no ssh.host is configured");
+		if (f->status == CHECK_FAIL)
+			finding_hint(f, "name it: --set ssh.host=HOST");
+	} else if (!b) {
+		finding_say(f, missing(m, BACKEND_SSH),
+			    "'%s' was not tried: backend 'ssh' is not in this version of brig",
+			    host);
+		if (f->status == CHECK_FAIL)
+			finding_hint(f, "use --backend native");
+	} else if (backend_health(b, m->spec, 2 * HEALTH_MS, detail, sizeof(detail)) == 0) {
+		finding_say(f, CHECK_PASS, "'%s' answers", host);
+	} else {
+		finding_say(f, machine_needs(m, BACKEND_SSH) ? CHECK_FAIL : CHECK_WARN, "'%s': %s",
+			    host, detail);
+		finding_hint(f, "try: ssh -o BatchMode=yes %s true", host);
+	}
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor/checks_host.c - who one is inside, and where brig itself lies. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/ids.h"
+#include "base/fd.h"
+#include "base/state.h"
+#include "doctor/machine.h"
+
+void check_identity(struct machine *m, struct finding *f)
+{
+	CLEANUP(ids) struct ids *ids = NULL;
+	struct err e = { 0 };
+
+	if (geteuid() == 0 && ids_take(&ids, &e) < 0) {
+		if (!e.hint[0])
+			(void)err_hint(&e, "start brig as an ordinary user");
+		say_error(f, CHECK_FAIL, &e);
+		return;
+	}
+	if (!machine_works(m)) {
+		finding_say(f, CHECK_SKIP, "not reached: the trial run failed");
+		return;
+	}
+	if (ids)
+		finding_say(f, CHECK_PASS, "you are root; inside you are uid %u, on the host %u",
+			    m->isolation.uid_inside, ids_base(ids) + m->isolation.uid_inside);
+	else
+		finding_say(f, CHECK_PASS, "you are uid %u; inside you are uid %u", geteuid(),
+			    m->isolation.uid_inside);
+}
+
+void check_idmap(struct machine *m, struct finding *f)
+{
+	CLEANUP(ids) struct ids *ids = NULL;
+	CLEANUP(fd) int mapped = -1;
+	char cwd[PATH_MAX];
+	struct prepared_tree t = { .src = cwd };
+	struct err e = { 0 };
+	struct stat st;
+
+	if (geteuid() != 0 || machine_userns(m) < 0) {
+		finding_say(f, CHECK_SKIP, "%s",
+			    geteuid() != 0 ? "only runs started by root need it"
+					   : "not reached: no user namespace");
+		return;
+	}
+	if (!getcwd(cwd, sizeof(cwd)) || stat(cwd, &st) < 0 || ids_take(&ids, &e) < 0) {
+		finding_say(f, CHECK_SKIP, "the current folder or a range of ids is missing");
+		return;
+	}
+	t.ident = ident_of(&st);
+	t.disk_uid = st.st_uid;
+	t.disk_gid = st.st_gid;
+	mapped = ids_map_tree(&t, ids_base(ids) + 1000, ids_base(ids) + 1000, &e);
+	if (mapped >= 0) {
+		finding_say(f, CHECK_PASS, "'%s' can be shown to a sandbox with its owner", cwd);
+		return;
+	}
+	finding_say(f, CHECK_WARN, "root's files in '%s' cannot be shown with their owner: %s", cwd,
+		    strerrordesc_np(e.code));
+	finding_hint(f, "work on ext4, xfs or btrfs and Linux 5.12 or newer, or start brig as the "
+			"folder's owner");
+}
+
+/* Where base/state would look first; it is not asked itself because it makes what it does not
+ * find. */
+static bool state_first(char *path, size_t n)
+{
+	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+	if (xdg && xdg[0] == '/')
+		return snprintf(path, n, "%s/brig", xdg) < (int)n;
+	if (geteuid() == 0)
+		return snprintf(path, n, "/var/lib/brig") < (int)n;
+	return home && home[0] == '/' && snprintf(path, n, "%s/.local/state/brig", home) < (int)n;
+}
+
+/* Could the folder be made: is what there is of the path above it ours to write to? */
+static bool can_make(const char *path)
+{
+	char part[PATH_MAX];
+	char *slash;
+
+	(void)snprintf(part, sizeof(part), "%s", path);
+	while ((slash = strrchr(part, '/')) && slash > part) {
+		*slash = '\0';
+		if (access(part, F_OK) == 0)
+			break;
+	}
+	return faccessat(AT_FDCWD, slash > part ? part : "/", W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+/* Only for a folder that base/state would take, so that it makes no other. */
+static bool can_use(const char *path)
+{
+	struct err e = { 0 };
+	struct stat st;
+	int fd;
+
+	if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+	    (st.st_mode & 022))
+		return false;
+	fd = state_open(".", NULL, 0, &e);
+	(void)fd_close(fd);
+	return fd >= 0;
+}
+
+void check_state(struct machine *m, struct finding *f)
+{
+	char path[PATH_MAX];
+
+	(void)m;
+	if (!state_first(path, sizeof(path))) {
+		finding_say(f, CHECK_WARN, "there is no HOME to keep what must survive a crash in");
+	} else if (access(path, F_OK) < 0 && errno == ENOENT && can_make(path)) {
+		finding_say(f, CHECK_PASS, "'%s', made when first needed", path);
+		return;
+	} else if (can_use(path)) {
+		finding_say(f, CHECK_PASS, "'%s'", path);
+		return;
+	} else {
+		finding_say(f, CHECK_WARN,
+			    "'%s' cannot be used: what must survive a crash goes "
+			    "to a folder that a reboot empties",
+			    path);
+	}
+	finding_hint(f, "set XDG_STATE_HOME to a folder of yours that nobody else may write to");
+}
+
+void check_installation(struct machine *m, struct finding *f)
+{
+	char path[PATH_MAX];
+	struct err e = { 0 };
+	struct stat st;
+
+	(void)m;
+	if (stat("/proc/self/exe", &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID))) {
+		finding_say(f, CHECK_FAIL, "brig is setuid or setgid, which it is not made for");
+		if (own_path(path, sizeof(path), &e) == 0)
+			finding_hint(f, "sudo chmod u-s,g-s '%s'", path);
+		return;
+	}
+	if (own_path(path, sizeof(path), &e) < 0 || path_guarded(path, false, &e) < 0)
+		say_error(f, CHECK_WARN, &e);
+	else
+		finding_say(f, CHECK_PASS, "nobody else can replace '%s'", path);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor/machine.h - what the checks learn from one another; inside src/doctor only. */
+#pragma once
+
+#include "backend/kit/job.h"
+#include "doctor/doctor.h"
+#include "sandbox/health.h"
+
+/* Each part is found out once, when first asked for. */
+struct machine {
+	const struct spec *spec; /* of the configuration looked at; borrowed */
+	bool chosen;
+	int choice_result; /* 0, or -errno and why in `refusal` */
+	struct backend_choice choice;
+	struct err refusal;
+	bool probed, works;
+	struct isolation isolation; /* of the trial run, when it worked */
+	struct err trouble;         /* of the trial run, when not */
+	bool tried;
+	int userns; /* 0, or -errno of a trial user namespace */
+	bool asked;
+	struct engine_health engine;
+};
+
+/* The backend a run would take; NULL: a run would be refused, `refusal` says why. */
+const struct backend *machine_backend(struct machine *m);
+bool machine_needs(struct machine *m, enum backend_kind kind);
+bool machine_works(struct machine *m); /* a trial run on that backend */
+int machine_userns(struct machine *m); /* 0 or -errno of a trial user namespace */
+int machine_procfs(void);              /* ... of a fresh /proc in one */
+struct engine_health *machine_engine(struct machine *m);
+
+const char *machine_image(const struct machine *m);                 /* NULL: none is configured */
+void engine_hint(const struct engine_health *h, struct finding *f); /* what mends it */
+
+/* Would the configuration be taken where this process stands? */
+int machine_spec_fits(const struct machine *m, struct err *e);
+
+/* The backend knows the causes that are written somewhere; this adds the ones that are not. */
+void machine_explain(struct err *e);
+bool under_filter(void);             /* is there a filter that somebody else put around us? */
+long long setting(const char *path); /* the number in a file of /proc/sys, -1 where there is none */
+
+void say_error(struct finding *f, enum check_status status, const struct err *e);
+
+typedef void check_fn(struct machine *m, struct finding *f);
+check_fn check_sandbox, check_user_namespaces, check_procfs, check_seccomp, check_landlock,
+	check_cgroups, check_mount_api, check_kernel;                  /* checks_kernel.c */
+check_fn check_identity, check_idmap, check_state, check_installation; /* checks_host.c */
+check_fn check_bwrap, check_docker_cli, check_docker_daemon, check_docker_image, check_runtimes,
+	check_ssh; /* checks_backend.c */
+check_fn check_configured, check_env_allowlist, check_network_policy, check_extra_args,
+	check_mount_policy, check_temp; /* checks_config.c */
+check_fn role_docker, role_sandbox, ironclaw_docker, ironclaw_image,
+	ironclaw_enabled; /* checks_dialect.c: the same facts in a dialect's own words */

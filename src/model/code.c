@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/code.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "model/dialect.h"
+#include "model/envrules.h"
+#include "model/paths.h"
+#include "model/spec_lists.h"
+
+#define RUN_NAME "_run.py"
+
+int code_set(struct spec *s, enum code_kind kind, const void *text, size_t n, const char *file,
+	     struct err *e)
+{
+	char *copy;
+
+	if (n > CODE_MAX)
+		return err_set(e, ERR_USAGE, E2BIG, "the code is longer than %zu MiB",
+			       CODE_MAX >> 20);
+	copy = arena_alloc(s->arena, n + 1);
+	s->code.file = file ? arena_strdup(s->arena, file) : NULL;
+	if (!copy || (file && !s->code.file))
+		return err_nomem(e);
+	if (n)
+		memcpy(copy, text, n);
+	s->code.kind = kind;
+	s->code.text = copy;
+	s->code.size = n;
+	return 0;
+}
+
+int code_add_arg(struct spec *s, const char *arg, struct err *e)
+{
+	return list_add_string(s->arena, &s->code.args, arg, e);
+}
+
+bool code_is_file(const struct spec *s)
+{
+	return s->code.kind == CODE_PYTHON && !s->code.in_place;
+}
+
+/* RLM Code runs a file of the working folder where it stands. */
+static bool in_place(const struct spec *s)
+{
+	return s->dialect_used == DIALECT_RLM && s->code.file && s->workdir &&
+	       s->backend != BACKEND_SSH && !s->private_workspace && !s->no_workspace &&
+	       !spec_wrote(s, FIELD_CODE_PATH) && path_under(s->code.file, s->workdir) &&
+	       !str_eq(s->code.file, s->workdir);
+}
+
+static const char *default_path(const struct spec *s)
+{
+	if (s->code.in_place)
+		return arena_printf(s->arena, "%s%s", s->target, s->code.file + strlen(s->workdir));
+	if (s->dialect_used == DIALECT_INITRUNNER)
+		return arena_printf(s->arena, "%s/" RUN_NAME, s->target);
+	return CODE_FOLDER "/" RUN_NAME;
+}
+
+/* Directly in brig's own folder or at the top of the workspace: nowhere else could a mount of the
+ * user's come between. */
+static int check_path(const struct spec *s, const char *path, struct err *e)
+{
+	const char *name = strrchr(path, '/');
+	size_t n = name ? (size_t)(name - path) : 0;
+	bool own = n == strlen(CODE_FOLDER) && strncmp(path, CODE_FOLDER, n) == 0;
+	bool work = n == strlen(s->target) && strncmp(path, s->target, n) == 0;
+
+	if (!s->code.in_place &&
+	    (!name || (!own && !work) || !name[1] || str_has_control(path) || name[1] == '.'))
+		return err_set(e, ERR_USAGE, EINVAL, "code.path '%.100s' cannot hold the code",
+			       path),
+		       err_hint(e, "a name below %s or %s", CODE_FOLDER, s->target);
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (path_under(s->mounts.v[i].target, CODE_FOLDER) ||
+		    str_eq(s->mounts.v[i].target, path))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "mount target '%s' is where the code appears",
+				       s->mounts.v[i].target);
+	return 0;
+}
+
+/* A parameter that became PATH or IFS would change what the script's own words mean. */
+static int parameters(struct spec *s, struct err *e)
+{
+	static const char *const taken[] = { "PATH", "HOME", "SHELL", "USER", "LOGNAME" };
+
+	for (size_t i = 0; i < s->code.params.n; i++) {
+		char *name = arena_strdup(s->arena, s->code.params.v[i].name), *pair;
+		bool refused;
+
+		for (char *c = name; c && *c; c++)
+			if (*c >= 'a' && *c <= 'z')
+				*c = (char)(*c - 'a' + 'A');
+		pair = name ? arena_printf(s->arena, "%s=%s", name, s->code.params.v[i].value)
+			    : NULL;
+		if (!pair)
+			return err_nomem(e);
+		refused = env_steers_programs(name);
+		for (size_t k = 0; k < ARRAY_LEN(taken); k++)
+			refused |= str_eq(name, taken[k]);
+		if (refused)
+			return err_set(e, ERR_POLICY, EPERM,
+				       "parameter '%.60s' would become the variable %.60s, which "
+				       "steers programs",
+				       s->code.params.v[i].name, name),
+			       err_hint(e, "give the parameter another name");
+		if (list_merge_env(s->arena, &s->env, pair, ORIGIN_FLAG, e) < 0)
+			return err_wrap(e, "param");
+	}
+	return 0;
+}
+
+static int python(struct spec *s, struct err *e)
+{
+	const char **argv = arena_alloc(s->arena, (s->code.args.n + 3) * sizeof(*argv));
+
+	s->code.in_place = in_place(s);
+	if (!spec_wrote(s, FIELD_CODE_PATH))
+		s->code.path = default_path(s);
+	if (!argv || !s->code.path)
+		return err_nomem(e);
+	if (check_path(s, s->code.path, e) < 0)
+		return -e->code;
+	argv[0] = s->code.interpreter ? s->code.interpreter : "python3";
+	argv[1] = s->code.path;
+	for (size_t i = 0; i < s->code.args.n; i++)
+		argv[i + 2] = s->code.args.v[i];
+	s->argv = argv;
+	return 0;
+}
+
+static int script(struct spec *s, struct err *e)
+{
+	const char **argv = arena_alloc(s->arena, 2 * sizeof(*argv));
+
+	if (!argv)
+		return err_nomem(e);
+	argv[0] = s->code.interpreter ? s->code.interpreter : "/bin/sh";
+	s->argv = argv;
+	return 0;
+}
+
+/* What a role says of its tool is weaker than a flag, and stronger than the dialect's defaults. */
+static void as_the_tool_says(struct spec *s)
+{
+	enum code_kind kind = s->code.kind;
+
+	if (s->code.tool[kind].timeout && s->origin[FIELD_TIMEOUT] <= ORIGIN_FILE)
+		s->limits.timeout = s->code.tool[kind].timeout;
+	if (s->code.tool[kind].output && s->origin[FIELD_OUTPUT] <= ORIGIN_FILE)
+		s->limits.output = s->code.tool[kind].output;
+	if (!s->code.interpreter)
+		s->code.interpreter = s->code.tool[kind].interpreter;
+}
+
+int code_resolve(struct spec *s, struct err *e)
+{
+	if (s->code.kind == CODE_NONE)
+		return 0;
+	as_the_tool_says(s);
+	if (parameters(s, e) < 0)
+		return -e->code;
+	return s->code.kind == CODE_PYTHON ? python(s, e) : script(s, e);
+}

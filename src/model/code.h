@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/code.h - code as a request: Python in a file inside, a script on the interpreter's input.
+ *
+ * A request holds the text; spec_check makes a command of it (code_resolve): where the file
+ * appears, what runs it, the parameters as variables. The text itself is never an argument. */
+#pragma once
+
+#include "model/spec.h"
+
+#define CODE_MAX ((size_t)8 << 20)
+#define CODE_FOLDER "/code"
+
+/* Copies the text, which may hold any byte. `file` is the absolute host path it was read from, or
+ * NULL. */
+int code_set(struct spec *s, enum code_kind kind, const void *text, size_t n, const char *file,
+	     struct err *e);
+int code_add_arg(struct spec *s, const char *arg, struct err *e); /* of the program's argv */
+
+/* After paths are resolved: fills spec.argv and spec.code.path. */
+int code_resolve(struct spec *s, struct err *e);
+
+/* true: the backend has to show spec.code.text as a file at spec.code.path */
+bool code_is_file(const struct spec *s);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/outcome_text.c - an outcome as one text, in the form InitRunner's tools document. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "model/outcome.h"
+
+#define TEXT_MAX ((size_t)3 << 30)
+#define CUT "\n[truncated]"
+
+static void block(struct buf *b, const char *head, const struct stream *s)
+{
+	if (!s->data.len)
+		return;
+	buf_printf(b, "%s%s:\n", b->len ? "\n" : "", head);
+	buf_add(b, s->data.data, s->data.len);
+}
+
+/* Cuts after so many characters; bytes that are no UTF-8 count one each. */
+static void cut(struct buf *b, size_t max)
+{
+	size_t at = 0, n = 0;
+
+	while (at < b->len && n < max) {
+		size_t len = utf8_len(b->data + at, b->len - at);
+
+		at += len ? len : 1;
+		n++;
+	}
+	if (at >= b->len)
+		return;
+	b->len = at;
+	b->data[at] = '\0';
+	buf_puts(b, CUT);
+}
+
+char *outcome_text(const struct outcome *o, size_t max)
+{
+	struct buf b = BUF_INIT(TEXT_MAX);
+	int status = outcome_status(o);
+
+	if (o->error.code)
+		buf_printf(&b, "Error: %s", o->error.what);
+	else if (o->kind == OUTCOME_TIMEOUT)
+		buf_printf(&b, "Command timed out after %llu seconds",
+			   (unsigned long long)(o->duration_us + 500000) / 1000000);
+	else if (status)
+		buf_printf(&b, "Exit code: %d", status);
+	block(&b, "STDOUT", &o->out);
+	block(&b, "STDERR", &o->err);
+	if (!b.len)
+		buf_puts(&b, "(no output)");
+	if (max)
+		cut(&b, max);
+	return buf_take(&b);
+}

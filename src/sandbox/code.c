@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/code.c - requests that are code: read once, kept in memory, never on a command line. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "model/code.h"
+#include "model/paths.h"
+#include "sandbox/manager.h"
+
+static int fail(const struct err *from, struct brig_error *to)
+{
+	error_export(from, to);
+	return -from->code;
+}
+
+/* A script's body is the interpreter's input; Python code is for the backend to show. */
+int request_code(brig_request *q, enum code_kind kind, const void *text, size_t n, const char *file,
+		 struct err *e)
+{
+	struct brig_error be;
+
+	if (code_set(request_spec(q), kind, text, n, file, e) < 0)
+		return -e->code;
+	if (kind == CODE_SCRIPT && brig_request_input(q, text, n, &be) < 0)
+		return err_set(e, ERR_INTERNAL, be.errnum, "%s", be.what);
+	return 0;
+}
+
+int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(CODE_MAX + 1);
+	char part[16384];
+	ssize_t n;
+
+	while ((n = read(fd, part, sizeof(part))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(e, "cannot read the code");
+		buf_add(&b, part, (size_t)n);
+		if (b.failed)
+			return err_set(e, ERR_USAGE, E2BIG, "the code is longer than %zu MiB",
+				       CODE_MAX >> 20);
+	}
+	return request_code(q, kind, b.data, b.len, file, e);
+}
+
+int request_code_file(brig_request *q, enum code_kind kind, const char *path, struct err *e)
+{
+	char cwd[PATH_MAX];
+	struct place at = { .cwd = cwd };
+	const char *full = NULL;
+	CLEANUP(fd) int fd = -1;
+
+	if (str_eq(path, "-"))
+		return request_code_fd(q, kind, STDIN_FILENO, NULL, e);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return err_set(e, ERR_USAGE, ENOENT, "'%.200s' does not exist", path);
+	if (fd < 0)
+		return err_sys(e, "cannot open '%.200s'", path);
+	if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/' &&
+	    path_resolve(request_spec(q)->arena, &at, path, &full, e) < 0)
+		return -e->code;
+	return request_code_fd(q, kind, fd, full, e);
+}
+
+int brig_request_python(brig_request *q, const void *code, size_t n, struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	return request_code(q, CODE_PYTHON, code, n, NULL, &e) < 0 ? fail(&e, be) : 0;
+}
+
+int brig_request_python_file(brig_request *q, const char *path, struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	return request_code_file(q, CODE_PYTHON, path, &e) < 0 ? fail(&e, be) : 0;
+}
+
+int brig_request_arg(brig_request *q, const char *arg, struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	return code_add_arg(request_spec(q), arg, &e) < 0 ? fail(&e, be) : 0;
+}
+
+static int interpreter(brig_request *q, const char *path, struct err *e)
+{
+	return path ? spec_set(request_spec(q), FIELD_INTERPRETER, path, ORIGIN_API, e) : 0;
+}
+
+int brig_request_script(brig_request *q, const char *path, const void *body, size_t n,
+			struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	return interpreter(q, path, &e) < 0 || request_code(q, CODE_SCRIPT, body, n, NULL, &e) < 0
+		       ? fail(&e, be)
+		       : 0;
+}
+
+int brig_request_script_file(brig_request *q, const char *with, const char *path,
+			     struct brig_error *be)
+{
+	struct err e = { 0 };
+
+	return interpreter(q, with, &e) < 0 || request_code_file(q, CODE_SCRIPT, path, &e) < 0
+		       ? fail(&e, be)
+		       : 0;
+}
+
+int brig_request_param(brig_request *q, const char *name, const char *value, struct brig_error *be)
+{
+	CLEANUP(mem) char *text = NULL;
+	struct err e = { 0 };
+
+	if (asprintf(&text, "%s=%s", name, value) < 0)
+		return text = NULL, err_nomem(&e), fail(&e, be);
+	return spec_set(request_spec(q), FIELD_PARAM, text, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
+}

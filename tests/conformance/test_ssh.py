@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ssh backend against a real sshd: what goes over, what is refused, what is said when it fails."""
+
+import json
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
+
+import harness
+import sshd
+from harness import brig, brig_environment, descendants, home, identity, main, scratch, start_brig, test, wait_until, workspace
+
+
+def refused(done, *words):
+    assert done.status == 125, (done.status, done.errors)
+    for word in words:
+        assert word in done.errors, f"'{word}' is not in: {done.errors}"
+    assert "hint:" in done.errors
+
+
+# ---- what is said when it fails ----
+
+
+@test
+def each_way_not_to_get_there_has_its_own_words():
+    with sshd.Sshd(persist="0") as host:
+        run = lambda *more: brig("run", *host.options(*more), "--", "true")
+        assert run().status == 0  # the positive control
+        known = (host.folder / "known").read_text()
+        (host.folder / "known").write_text("")
+        refused(run(), "host key of 'box' is not known", "ssh box")
+        (host.folder / "known").write_text(known.split()[0] + " " + " ".join((host.folder / "key.pub").read_text().split()[:2]) + "\n")
+        refused(run(), "another one than before", "ssh-keygen -R")
+        (host.folder / "known").write_text(known)
+        (host.folder / "key.pub").rename(host.folder / "away.pub")
+        refused(run(), "refused the login", "ssh-add -l")
+        (host.folder / "away.pub").rename(host.folder / "key.pub")
+        refused(run("--set", "ssh.remote_cwd=/no/such"), "has no folder '/no/such'")
+        refused(run("--set", "ssh.config_file=/no/such"), "configuration file")
+        refused(run("--set", "ssh.host=no-such-host.invalid", "--set", "ssh.connect_timeout=3s"), "cannot be resolved")
+        host.config.write_text(host.config.read_text().replace(f"Port {host.port}", f"Port {sshd.free_port()}"))
+        refused(run(), "is not listening")
+
+
+@test
+def a_host_that_says_nothing_is_given_up():
+    import socket
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen(5)  # the connection is made, and then nothing
+        config = scratch() / "config"
+        config.write_text(f"Host box\n HostName 127.0.0.1\n Port {s.getsockname()[1]}\n")
+        if identity() == "user" and os.geteuid() == 0:
+            return  # the client itself refuses a caller without a name
+        began = time.monotonic()
+        done = brig("run", "--backend", "ssh", "--set", "ssh.host=box", "--set", f"ssh.config_file={config}",
+                    "--set", "ssh.connect_timeout=1s", "--", "true")
+        refused(done, "in time", "ssh.connect_timeout")
+        assert time.monotonic() - began < 12
+
+
+@test
+def connecting_can_be_interrupted():
+    with sshd.Sshd(persist="0") as host:
+        host.process.send_signal(signal.SIGSTOP)  # the kernel makes the connection, nobody answers
+        p = start_brig("run", *host.options("--json"), "--", "true")
+        time.sleep(1)
+        began = time.monotonic()
+        p.send_signal(signal.SIGTERM)
+        said = json.loads(p.communicate(timeout=20)[0])
+        assert time.monotonic() - began < 6
+        assert said["outcome"] == "cancelled" and "interrupted" in said["error"]["what"], said
+        host.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: not host.masters(), 12)
+
+
+@test
+def a_host_is_a_host_and_no_option():
+    for host in ("-oProxyCommand=id", "user@-x", "a b", "", "a\nb"):
+        done = brig("run", "--backend", "ssh", "--set", f"ssh.host={host}", "--", "true")
+        assert done.status == 125 and "ssh.host" in done.errors, (host, done.errors)
+    assert "needs ssh.host" in brig("run", "--backend", "ssh", "--", "true").errors
+
+
+@test
+def what_ssh_cannot_honour_is_refused_or_in_a_role_warned_of():
+    with sshd.Sshd() as host:
+        for flag in (["--memory", "64m"], ["--cpus", "1"], ["--pids", "9"], ["--network", "none"], ["--mount", "/tmp:/x"],
+                     ["--read", "/srv"], ["--policy", "readonly"], ["--workdir", str(workspace())], ["--tty"]):
+            done = brig("run", *host.options(*flag), "--", "true")
+            refused(done, "backend 'ssh' cannot honour")
+            assert "can" in done.errors.split("hint:")[1]
+        role = workspace() / "role.yaml"
+        sandbox = f"""
+security:
+  sandbox:
+    backend: ssh
+    network: none
+    memory_limit: 64m
+    ssh:
+      host: box
+      config_file: {host.config}
+      control_persist: 20s
+"""
+        role.write_text(sandbox)
+        done = brig("run", "--config", role, "--", "echo", "ran")
+        assert done.status == 0 and done.text == "ran\n", done.errors
+        assert done.errors.count("network is not enforced by backend ssh") == 1
+        assert done.errors.count("memory_limit is not enforced by backend ssh") == 1
+        assert "not a sandbox" in done.errors
+        for bad in ("network: bridge", f"bind_mounts: [{{source: {workspace()}, target: /data}}]"):
+            role.write_text(sandbox.replace("network: none", bad))
+            assert brig("run", "--config", role, "--", "true").status == 125
+        # Defaults are no requests: the report says what they came to.
+        said = brig("run", *host.options("--json"), "--", "true").json
+        assert said["isolation"]["network"] == "host" and said["isolation"]["limits"]["memory"] == "none"
+        assert not said["isolation"]["user_ns"] and said["backend"] == "ssh"
+
+
+# ---- what goes over ----
+
+
+@test
+def only_named_variables_go_over():
+    with sshd.Sshd(setting="AcceptEnv *") as host:
+        host.config.write_text(host.config.read_text() + " SendEnv LANG LC_* SECRET* MARK*\n")
+        done = brig("run", *host.options("--env-pass", "MARK_A", "--env", "B=2"), "--", "env",
+                    env={"SECRET_X": "1", "MARK_A": "a", "MARK_C": "c", "LC_ALL": "C.UTF-8", "SSH_AUTH_SOCK": "/no/such"})
+        seen = dict(line.split("=", 1) for line in done.text.splitlines() if "=" in line)
+        assert seen["MARK_A"] == "a" and seen["B"] == "2" and seen["BRIG_SANDBOX"] == "ssh"
+        assert not {"SECRET_X", "MARK_C", "LC_ALL", "SSH_AUTH_SOCK", "DISPLAY"} & seen.keys(), seen
+
+
+@test
+def forwarding_is_off_whatever_the_configuration_says():
+    with sshd.Sshd(setting="AllowAgentForwarding yes\nAllowTcpForwarding yes") as host:
+        port = sshd.free_port()
+        host.config.write_text(host.config.read_text() + f" ForwardAgent yes\n LocalForward {port} 127.0.0.1:{host.port}\n"
+                               f" PermitLocalCommand yes\n LocalCommand touch {scratch()}/local\n RemoteCommand touch {scratch()}/remote\n")
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", f"{scratch()}/agent"], stdout=subprocess.DEVNULL)
+        try:
+            assert wait_until((scratch() / "agent").exists)
+            done = brig("run", *host.options(), "--", "sh", "-c", f"echo ${{SSH_AUTH_SOCK-none}}; grep -c :{port:04X} /proc/net/tcp",
+                        env={"SSH_AUTH_SOCK": f"{scratch()}/agent"})
+            assert done.text == "none\n0\n", done.text
+            assert not (scratch() / "local").exists() and not (scratch() / "remote").exists()
+        finally:
+            agent.terminate()
+            agent.wait()
+
+
+@test
+def login_noise_is_no_output():
+    shell = scratch() / "shell"
+    with sshd.Sshd(setting=f"Banner {scratch()}/banner\nForceCommand {shell}") as host:
+        (scratch() / "banner").write_text("BANNER\n\x1e\x1b[2J")
+        shell.write_text("#!/bin/sh\necho NOISE; printf '\\036half'; echo NOISE >&2\nexec /bin/sh -c \"$SSH_ORIGINAL_COMMAND\"\n")
+        shell.chmod(0o755)
+        noise = subprocess.run(["ssh", "-F", host.config, "box", "true"], capture_output=True, check=False,
+                               preexec_fn=None if not host.login else lambda: os.setuid(harness.uid()))
+        assert b"NOISE" in noise.stdout and b"NOISE" in noise.stderr  # the positive control
+        said = brig("run", *host.options("--json"), "--", "sh", "-c", "echo out; echo err >&2").json
+        assert said["stdout"] == "out\n" and said["stderr"] == "err\n", said
+
+
+@test
+def a_mark_in_the_output_is_output():
+    with sshd.Sshd() as host:
+        text = "\x1e0123456789abcdef0123456789abcdef E 0\n\x1e"
+        said = brig("run", *host.options("--json"), "--", "sh", "-c", f"printf '%s' '{text}' >&2; exit 9").json
+        assert said["stderr"] == text and said["exit_code"] == 9
+
+
+@test
+def no_code_is_on_a_command_line():
+    """Neither here nor there: the word would be seen by everyone who lists processes."""
+    with sshd.Sshd() as host:
+        for backend in (["--backend", "native"], ["--backend", "none", "--i-know-this-is-not-a-sandbox"], host.options(),
+                        host.options("--set", "ssh.remote=brig")):
+            ready = workspace() / "ready"
+            ready.unlink(missing_ok=True)
+            where = "." if "ssh" not in backend else str(workspace())
+            more = [] if "ssh" not in backend else ["--set", f"ssh.remote_cwd={workspace()}"]
+            p = start_brig("python", *backend, *more, "-c", "# A_WORD_IN_THE_CODE\nopen('ready', 'w'); import time; time.sleep(60)")
+            assert wait_until(ready.exists, 10), (backend, where)
+            lines = []
+            for pid in descendants():
+                try:
+                    lines.append(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+                except OSError:
+                    continue
+            p.terminate()
+            p.communicate()
+            seen = [line for line in lines if b"A_WORD_IN_THE_CODE" in line]
+            assert not seen, seen
+            assert any(b"python" in line for line in lines)
+
+
+@test
+def the_shared_connection_is_private_and_shared():
+    with sshd.Sshd() as host:
+        assert brig("run", *host.options(), "--", "true").status == 0
+        folder = pathlib.Path(brig_environment()["XDG_RUNTIME_DIR"]) / "brig/ssh"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert len(list(folder.iterdir())) == 1 and len(host.masters()) == 1
+        before = len(host.sessions())
+        assert brig("run", *host.options(), "--", "true").status == 0
+        assert len(host.masters()) == 1 and len(host.sessions()) <= before
+        # Another key is another connection.
+        assert brig("run", *host.options("--set", f"ssh.identity_file={host.folder}/key"), "--", "true").status == 0
+        assert len(list(folder.iterdir())) == 2
+        host.close_connections()
+        folder.chmod(0o755)
+        refused(brig("run", *host.options(), "--", "true"), "not a private folder")
+        folder.chmod(0o700)
+
+
+@test
+def interrupting_ends_both_sides():
+    with sshd.Sshd() as host:
+        started = workspace() / "started"
+        p = start_brig("run", *host.options("--set", f"ssh.remote_cwd={workspace()}"), "--", "sh", "-c",
+                       "trap 'echo caught > caught; exit 3' INT; touch started; while :; do sleep 0.1; done")
+        assert wait_until(started.exists, 10)
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=10)
+        assert p.returncode == 130
+        assert (workspace() / "caught").read_text() == "caught\n"
+        assert not [name for name in descendants().values() if name == "sleep"]
+
+
+@test
+def a_remote_brig_has_its_own_say():
+    with sshd.Sshd() as host:
+        remote = host.options("--set", "ssh.remote=brig", "--set", f"ssh.remote_cwd={workspace()}")
+        said = brig("run", *remote, "--json", "--memory", "128m", "--", "sh", "-c", "echo $BRIG_SANDBOX; cat /etc/shadow").json
+        assert said["stdout"] == "native\n" and said["isolation"]["user_ns"] and said["isolation"]["seccomp"] == "default"
+        done = brig("run", *remote, "--", "true")
+        assert "not a sandbox" not in done.errors
+        done = brig("run", *remote, "--read", "/no/such", "--", "true")
+        assert done.status == 125 and done.errors == "brig: on 'box': read: '/no/such' does not exist\n", done.errors
+        broken = scratch() / "bin"
+        broken.mkdir()
+        (broken / "brig").write_text("#!/bin/sh\necho brig 0.0.9\n")
+        (broken / "brig").chmod(0o755)
+        text = (host.folder / "server").read_text()
+        for path, words in ((f"{broken}:{sshd.PATH}", "has 'brig 0.0.9', this is"), ("/usr/bin:/bin", "has no brig")):
+            host.close_connections()
+            host.stop()
+            (host.folder / "server").write_text("\n".join(
+                line if not line.startswith("SetEnv") else f"SetEnv PATH={path}" for line in text.splitlines()) + "\n")
+            host.start()
+            refused(brig("run", *remote, "--", "true"), words)
+
+
+@test
+def a_plan_is_an_argument_vector():
+    said = brig("plan", "--backend", "ssh", "--set", "ssh.host=me@box", "--set", "ssh.identity_file=~/key",
+                "--set", "ssh.connect_timeout=7s", "--set", "ssh.control_persist=1h30m", "--env", "A=it's", "--", "echo", "a b").json
+    client = said["client"]
+    assert client[0] == "ssh" and client[client.index("-i") + 1] == f"{home()}/key"
+    for option in ("BatchMode=yes", "StrictHostKeyChecking=yes", "ConnectTimeout=7", "ControlPersist=5400", "ForwardAgent=no"):
+        assert option in client, option
+    assert said["argv"] == ["echo", "a b"] and said["host"] == "me@box"
+    assert "export A='it'\\''s';" in said["script"] and "set -- 'echo' 'a b';" in said["script"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the files of this suite share: the engine, and brig with the docker backend on it."""
+
+import contextlib
+import itertools
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import engine  # noqa: E402
+from harness import brig, identity, start_brig, wait_until, workspace  # noqa: E402
+
+_numbers = itertools.count()
+shared = None  # the engine that tests share, once it runs
+
+
+@contextlib.contextmanager
+def shared_engine(folder):
+    global shared
+    with engine.Dockerd(folder) as e:
+        e.import_image(engine.busybox_tar())
+        shared = e
+        yield e
+
+
+def settle(path=None):
+    """Root's command is user 1000 in the container: the workspace becomes that one's."""
+    if identity() == "root":
+        os.chown(path or workspace(), 1000, 1000)
+
+
+def options(*more, host=None, image=engine.IMAGE):
+    return ("run", "--backend", "docker", "--image", image, *more)
+
+
+def environment(host=None, env=None):
+    return {"DOCKER_HOST": host or shared.host, **(env or {})}
+
+
+def box(*argv, image=engine.IMAGE, host=None, env=None, settled=True, **more):
+    """brig run on the docker backend; the words before "--" are options."""
+    if settled:
+        settle()
+    return brig(*options(image=image), *argv, env=environment(host, env), **more)
+
+
+def start_box(*argv, image=engine.IMAGE, host=None, env=None, **more):
+    settle()
+    return start_brig(*options(image=image), *argv, env=environment(host, env), **more)
+
+
+def sh(script, *opts, **more):
+    return box(*opts, "--", "sh", "-c", script, **more)
+
+
+def ours(where=None):
+    return [n for n in (where or shared).containers() if n.startswith("brig-")]
+
+
+def gone(run_id, where=None):
+    """Is all of that run removed? brig does not wait for the engine to forget a container that has ended."""
+    return wait_until(lambda: f"brig-{run_id}" not in ours(where), 10, 0.05)
+
+
+def token():
+    """A word that only this test's own commands hold: other tests run beside it on the same engine."""
+    return f"{identity()}-{os.getpid()}-{next(_numbers)}"
+
+
+def container_of(word, where=None, seconds=30, running=False):
+    """The name of the container whose command holds the word."""
+    def look():
+        status, found = (where or shared).ask("GET", "/containers/json?all=1")
+        return status == 200 and [c["Names"][0].lstrip("/") for c in found
+                                  if word in c["Command"] and (not running or c["State"] == "running")]
+    found = wait_until(look, seconds, 0.02)
+    assert found, "no container appeared"
+    return found[0]

@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Images: there, fetched from a registry, missing, private, or out of reach."""
+
+import contextlib
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import common  # noqa: E402
+from common import engine  # noqa: E402
+from common import box, environment, settle, shared_engine  # noqa: E402
+from harness import around, brig, identity, main, test  # noqa: E402
+
+around(shared_engine)
+registry = None
+
+
+@around
+@contextlib.contextmanager
+def a_registry(folder):
+    """One that is open, with an image in it, and one that wants a password."""
+    global registry
+    with engine.Registry(folder) as r:
+        for name in ("root/tool", "user/tool", "root/ahead", "user/ahead"):  # one for each test: they run side by side
+            common.shared.import_image(engine.busybox_tar(), f"{r.address}/{name}:1")
+            status, text = common.shared.ask("POST", f"/images/{r.address}/{name}/push?tag=1", {}, headers={"X-Registry-Auth": "e30="})
+            assert status == 200 and "error" not in str(text), text
+            forget(f"{r.address}/{name}:1")
+        registry = r
+        yield
+
+
+def forget(name):
+    common.shared.ask("DELETE", f"/images/{name}?force=1")
+
+
+@test(limit=120)
+def an_image_is_pulled_when_it_is_missing_and_pinned_by_its_digest():
+    settle()
+    name = f"{registry.address}/{identity()}/tool:1"
+    forget(name)
+    done = box("--auto-pull", "no", "--", "true", image=name)
+    assert done.status == 125 and f"Image '{name}' not found" in done.errors and "brig image pull" in done.errors, done.errors
+    r = box("--json", "--", "echo", "pulled", image=name)
+    assert r.json["stdout"] == "pulled\n" and f"{registry.address}/{identity()}/tool@sha256:" in r.json["image"], r.json
+    assert "pulling it" in r.errors, r.errors
+    assert "pulling" not in box("--", "true", image=name).errors
+    assert box("--", "echo", "by digest", image=r.json["image"]).text == "by digest\n"
+    forget(name)
+
+
+@test(limit=120)
+def image_pull_fetches_ahead_of_the_first_run():
+    settle()
+    name = f"{registry.address}/{identity()}/ahead:1"
+    forget(name)
+    done = brig("image", "pull", name, "--backend", "docker", env=environment())
+    assert done.status == 0 and done.text.strip() == name, done.errors
+    assert box("--auto-pull", "no", "--", "true", image=name).status == 0
+    forget(name)
+    assert brig("image", "pull", "--backend", "native", name, env=environment()).status == 125
+    assert brig("image", "pull", env=environment()).status == 125
+
+
+@test
+def missing_private_and_unreachable_are_three_things():
+    settle()
+    done = box("--", "true", image=f"{registry.address}/{identity()}/tool:none")
+    assert done.status == 125 and "not found" in done.errors and "credentials" not in done.errors, done.errors
+    done = box("--", "true", image=f"{registry.locked}/x/y:1")
+    assert done.status == 125 and "wants credentials" in done.errors and f"docker login {registry.locked}" in done.errors, done.errors
+    done = box("--", "true", image="127.0.0.1:1/x/y:1")
+    assert done.status == 125 and "cannot be reached" in done.errors, done.errors
+    for bad in ("--privileged", "/etc/passwd", "a b", "x\ny"):
+        assert box("--", "true", image=bad).status == 125, bad
+    assert json.loads(box("--json", "--auto-pull", "no", "--", "true", image="no/such:1").stdout)["error"]["code"] == "unavailable"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

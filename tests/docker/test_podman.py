@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The same through Podman's compatible socket: root's service for root, a rootless one for the ordinary user."""
+
+import contextlib
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from common import engine  # noqa: E402
+from common import box, container_of, gone, ours, start_box, token  # noqa: E402
+from harness import around, compile_c, identity, main, test, uid, wait_until, workspace  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+services = {}
+
+
+@around
+@contextlib.contextmanager
+def both(folder):
+    folder.mkdir()
+    folder.chmod(0o755)
+    with engine.Podman(folder / "r", 0) as root, engine.Podman(folder / "u", engine.ORDINARY) as user:
+        for who, e in (("root", root), ("user", user)):
+            e.import_image(engine.busybox_tar())
+            services[who] = e
+        yield
+
+
+def here():
+    return services[identity()]
+
+
+def pod(*argv, **more):
+    return box(*argv, host=here().host, **more)
+
+
+@test(limit=120)
+def a_run_is_a_run():
+    done = pod("--", "sh", "-c", "echo out; echo err >&2; touch made; id -u; exit 7")
+    me = 1000 if identity() == "root" else uid()
+    assert (done.status, done.text.split(), done.errors) == (7, ["out", str(me)], "err\n"), (done.text, done.errors)
+    assert (workspace() / "made").stat().st_uid == me
+    data = os.urandom(300000)
+    assert pod("--", "cat", input=data).stdout == data
+    done = pod("--", "no-such-command")
+    assert done.status == 127 and "command not found" in done.errors and "catatonit" not in done.errors, done.errors
+
+
+@test(limit=120)
+def it_is_held_as_on_docker():
+    (workspace() / "probe").write_bytes(compile_c(HERE / "probe.c").read_bytes())
+    (workspace() / "probe").chmod(0o755)
+    r = pod("--json", "--", "sh", "-c", "./probe; grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp:' /proc/self/status; touch /x; true").json
+    found = dict(line.replace(":", "").split()[:2] for line in r["stdout"].splitlines())
+    for name in ("chmod_setuid", "unshare_user", "mount", "socket_packet", "ioctl_tiocsti", "bpf", "keyctl", "mknod_device"):
+        assert found[name] in ("EPERM", "ENOSYS"), (name, found)
+    assert found["chmod_plain"] == found["socket_tcp"] == "0" and found["CapEff"] == found["CapBnd"] == "0" * 16, found
+    assert found["NoNewPrivs"] == "1" and found["Seccomp"] == "2" and "Read-only" in r["stderr"], r["stderr"]
+    assert r["isolation"]["user_ns"] == (identity() == "user"), r["isolation"]
+
+
+@test(limit=120)
+def limits_hold_or_are_refused():
+    r = pod("--json", "--memory", "64m", "--", "true").json
+    if identity() == "root":
+        assert r["outcome"] == "exited" and r["isolation"]["limits"]["memory"] == "cgroup", r
+    elif r["outcome"] == "refused":  # rootless on control groups v1: nobody could enforce it
+        assert "cannot enforce the limit on memory" in r["error"]["what"], r
+        r = pod("--json", "--", "true").json
+        assert r["outcome"] == "exited" and r["isolation"]["limits"]["memory"] == "none", r
+    r = pod("--json", "--timeout", "1s", "--", "sleep", "50").json
+    assert r["outcome"] == "timeout" and gone(r["id"], here()), r
+
+
+@test(limit=120)
+def a_killed_brig_leaves_no_container():
+    word = token()
+    p = start_box("--", "sh", "-c", f"sleep 100; : {word}", host=here().host)
+    name = container_of(word, here(), running=True)
+    p.kill()
+    p.wait()
+    assert wait_until(lambda: name not in ours(here()), 30, 0.1), ours(here())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Containers from start to end: streams, statuses, limits, signals, and nothing left whoever is killed."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from common import box, container_of, environment, gone, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
+import common  # noqa: E402
+from harness import (around, brig, brig_argv, brig_environment, descendants, home, identity, main, scratch, test, uid,  # noqa: E402
+                     wait_until, workspace)
+
+around(shared_engine)
+
+
+@test
+def status_and_streams_are_the_commands_own():
+    done = sh("echo out; echo err >&2; exit 7")
+    assert (done.status, done.text, done.errors) == (7, "out\n", "err\n"), done.errors
+
+
+@test
+def the_result_says_what_ran_and_what_held_it():
+    r = sh("exit 3", "--json").json
+    assert (r["outcome"], r["exit_code"], r["backend"]) == ("exited", 3, "docker"), r
+    assert re.fullmatch(r"(.*@)?sha256:[0-9a-f]{64}", r["image"]), r["image"]
+    i = r["isolation"]
+    assert i["capabilities_dropped"] and i["no_new_privs"] and i["read_only_root"] and i["seccomp"] == "default", i
+    assert i["network"] == "none" and i["limits"]["memory"] == "cgroup" and i["limits"]["pids"] == "cgroup", i
+    assert i["uid_inside"] == (1000 if identity() == "root" else uid()), i
+    assert gone(r["id"])
+
+
+@test(limit=120)
+def nothing_is_lost_when_it_ends_at_once():
+    for _ in range(4):
+        done = sh("echo out; echo err >&2")
+        assert (done.text, done.errors) == ("out\n", "err\n"), (done.text, done.errors)
+    big = os.urandom(3 << 20)
+    (workspace() / "big").write_bytes(big)
+    assert box("--", "cat", "big").stdout == big
+
+
+@test
+def input_arrives_whole_and_ends():
+    data = os.urandom(1 << 20)
+    assert box("--", "cat", input=data).stdout == data
+    assert box("--", "wc", "-c", input=b"").text.strip() == "0"
+
+
+@test
+def a_reader_that_leaves_ends_the_command():
+    settle()
+    p = subprocess.Popen(brig_argv(*options(), "--timeout", "30s", "--", "yes"), env=brig_environment(environment()),
+                         cwd=workspace(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert p.stdout.read(2) == b"y\n"
+    p.stdout.close()
+    assert p.wait(20) == 128 + signal.SIGPIPE
+
+
+@test
+def signals_and_missing_commands_are_told_apart():
+    r = sh("kill -9 $$", "--json").json
+    assert (r["outcome"], r["signal"], r["exit_code"]) == ("signalled", 9, 137), r
+    done = box("--", "no-such-command")
+    assert done.status == 127 and "'no-such-command': command not found" in done.errors and "tini" not in done.errors, done.errors
+    (workspace() / "plain").write_text("x")
+    done = box("--", "./plain")
+    assert done.status == 126 and "'./plain'" in done.errors, done.errors
+    # Words that only look like init's own are the command's.
+    done = sh("echo '[FATAL tini (7)] exec sh failed: No such file or directory' >&2; exit 127")
+    assert done.status == 127 and "[FATAL tini" in done.errors and "not found" not in done.errors, done.errors
+
+
+@test
+def a_time_limit_ends_all_of_it():
+    began = time.monotonic()
+    r = sh("sleep 100 & sleep 100", "--json", "--timeout", "1s").json
+    assert (r["outcome"], r["limits_hit"]) == ("timeout", ["timeout"]), r
+    assert time.monotonic() - began < 20 and gone(r["id"])
+
+
+@test
+def memory_and_processes_have_their_limits():
+    r = sh("head -c 200m /dev/zero | tail", "--json", "--memory", "32m").json
+    assert (r["outcome"], r["exit_code"], r["limits_hit"]) == ("oom", 137, ["memory"]), r
+    r = sh("(for i in $(seq 30); do sleep 1 & done); sleep 1", "--json", "--pids", "10").json
+    assert "pids" in r["limits_hit"] and "fork" in r["stderr"], r
+
+
+@test
+def output_past_the_cap_is_counted_and_dropped():
+    r = sh("head -c 300000 /dev/zero | tr '\\0' x; exit 5", "--json", "--output-limit", "1k").json
+    assert (r["exit_code"], len(r["stdout"]), r["stdout_bytes"], r["stdout_truncated"]) == (5, 1024, 300000, True), r["stdout_bytes"]
+
+
+@test
+def a_cancel_is_passed_on_and_then_kills():
+    word = token()
+    p = start_box("--json", "--", "sh", "-c", f": {word}; trap 'echo caught; exit 9' TERM; echo ready; while :; do sleep 0.1; done")
+    container_of(word, running=True)
+    time.sleep(1)
+    p.terminate()
+    r = json.loads(p.communicate(timeout=30)[0])
+    assert (r["outcome"], r["exit_code"]) == ("cancelled", 143) and "caught" in r["stdout"], r
+    word = token()
+    p = start_box("--json", "--", "sh", "-c", f": {word}; trap '' TERM; while :; do sleep 0.1; done")
+    container_of(word, running=True)
+    time.sleep(1)
+    p.terminate()
+    r = json.loads(p.communicate(timeout=30)[0])
+    assert (r["outcome"], r["exit_code"]) == ("cancelled", 143), r
+    assert gone(r["id"])
+
+
+@test
+def a_killed_brig_leaves_no_container():
+    word = token()
+    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
+    name = container_of(word)
+    p.kill()
+    p.wait()
+    assert wait_until(lambda: name not in ours(), 20, 0.05), "the container outlived brig"
+    assert wait_until(lambda: "brig-guard" not in descendants().values(), 10, 0.05)
+
+
+@test
+def what_a_killed_guard_leaves_the_next_brig_removes():
+    word = token()
+    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
+    name = container_of(word)
+    guards = [pid for pid, n in descendants().items() if n == "brig-guard"]
+    assert guards
+    for pid in guards:
+        os.kill(pid, signal.SIGKILL)
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 125 and b"guard was ended" in err, (p.returncode, err)
+    assert name in ours()
+    # A look-alike: brig's name and label, but not the nonce of the run.
+    status, made = common.shared.ask("POST", f"/containers/create?name=look-alike-{os.getpid()}", {
+        "Image": common.engine.IMAGE, "Cmd": ["true"], "Labels": {"brig.run": name.removeprefix("brig-"), "brig.nonce": "0" * 32}})
+    assert status == 201, made
+    try:
+        assert sh("true").status == 0
+        assert name not in ours(), "the orphan is still there"
+        assert f"look-alike-{os.getpid()}" in common.shared.containers()
+    finally:
+        common.shared.ask("DELETE", f"/containers/{made['Id']}?force=1")
+
+
+@test
+def a_container_killed_or_removed_from_outside_is_an_outcome():
+    for how in (("POST", "/containers/{}/kill"), ("DELETE", "/containers/{}?force=1")):
+        word = token()
+        p = start_box("--json", "--", "sh", "-c", f"sleep 100; : {word}")
+        name = container_of(word, running=True)
+        common.shared.ask(how[0], how[1].format(name))
+        r = json.loads(p.communicate(timeout=30)[0])
+        assert (r["outcome"], r["signal"], r["exit_code"]) == ("signalled", 9, 137), r
+
+
+@test
+def a_terminal_has_a_size_and_follows_it():
+    settle()
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    script = "sleep 1; stty size; read x; stty size; test -t 0 && test -t 2 && echo tty"
+    p = subprocess.Popen(brig_argv(*options(), "--tty", "--", "sh", "-c", script), stdin=slave, stdout=slave, stderr=slave,
+                         env=brig_environment(environment()), cwd=workspace(), start_new_session=True,
+                         preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0))
+    os.close(slave)
+    seen = b""
+
+    def read_until(words):
+        nonlocal seen
+        while words not in seen:
+            assert select.select([master], [], [], 20)[0], seen
+            seen += os.read(master, 1024)
+
+    read_until(b"33 77")
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 44, 88, 0, 0))
+    time.sleep(1)
+    os.write(master, b"\r")
+    read_until(b"44 88")
+    read_until(b"tty")
+    assert p.wait(20) == 0
+    os.close(master)
+
+
+@test(as_user="root", alone=True, limit=120)
+def an_engine_that_stops_in_mid_run_is_an_outcome():
+    with common.engine.Dockerd(scratch() / "d") as e:
+        e.import_image(common.engine.busybox_tar())
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            word = token()
+            p = start_box("--json", "--", "sh", "-c", f"sleep 100; : {word}", host=e.host)
+            name = container_of(word, e, running=True)
+            time.sleep(1)
+            began = time.monotonic()
+            e.stop_daemon(how)
+            r = json.loads(p.communicate(timeout=40)[0])
+            assert time.monotonic() - began < 40
+            # A graceful end stops its containers first.
+            assert r["outcome"] in ("failed", "signalled"), r
+            assert r["outcome"] == "signalled" or "engine" in r["error"]["what"], r
+            e.start()
+            assert box("--", "true", host=e.host).status == 0
+            assert name not in ours(e), "what the dead engine kept was not removed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

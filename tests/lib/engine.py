@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real engines for tests, started privately and stopped with everything they started.
+
+    with Dockerd(folder) as engine: ...          # runsc registered; engine.host is DOCKER_HOST
+    with Podman(folder, uid=0) as engine: ...    # or an ordinary uid: rootless
+    with Registry(folder) as registry: ...       # loopback; registry.address, registry.locked
+
+Each has its own socket, data and run folders below `folder`, which must be short (socket paths are)
+and reachable for everybody. Images are made here, from busybox and the machine's own Python.
+"""
+
+import contextlib
+import glob
+import http.client
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tarfile
+import time
+import urllib.parse
+
+ORDINARY = 4242  # who else than root may use the engine's socket; the harness's user
+IMAGE = "brig-test:1"
+PYTHON_IMAGE = "brig-test:python"
+PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("engine", timeout=PATIENCE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(self.path)
+
+
+class Engine:
+    """What all of them share: the API, the images, the end."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(mode=0o755, exist_ok=True)
+        self.socket = self.folder / "s"
+        self.process = None
+
+    @property
+    def host(self):
+        return f"unix://{self.socket}"
+
+    def ask(self, method, path, body=None, content="application/json", headers=None):
+        """(status, parsed answer or text) of one request."""
+        c = _UnixConnection(str(self.socket))
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        c.request(method, f"/v1.41{path}", data, {**(headers or {}), **({"Content-Type": content} if data is not None else {})})
+        r = c.getresponse()
+        text = r.read()
+        c.close()
+        try:
+            return r.status, json.loads(text)
+        except ValueError:
+            return r.status, text.decode(errors="replace")
+
+    def containers(self):
+        """Names and labels of all there are, running or not."""
+        status, found = self.ask("GET", "/containers/json?all=1")
+        assert status == 200, found
+        return {c["Names"][0].lstrip("/"): c["Labels"] for c in found}
+
+    def networks(self):
+        status, found = self.ask("GET", "/networks")
+        assert status == 200, found
+        return {n["Name"] for n in found} - {"bridge", "host", "none", "podman"}
+
+    def import_image(self, tar, name=IMAGE, changes=()):
+        repo, _, tag = name.rpartition(":")
+        query = urllib.parse.urlencode([("fromSrc", "-"), ("repo", repo), ("tag", tag), *(("changes", c) for c in changes)])
+        status, text = self.ask("POST", f"/images/create?{query}", tar, "application/x-tar")
+        assert status == 200 and "error" not in str(text)[:200], text
+        if isinstance(self, Podman):  # which does not look at repo and tag
+            last = text if isinstance(text, dict) else json.loads(text.strip().splitlines()[-1])
+            status, text = self.ask("POST", f"/images/{last['status']}/tag?{urllib.parse.urlencode({'repo': repo, 'tag': tag})}")
+            assert status == 201, text
+
+    def answers(self):
+        if self.process.poll() is not None:
+            return False
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.ask("GET", "/_ping")[0] == 200
+        return False
+
+    def wait_ready(self):
+        end = time.monotonic() + PATIENCE
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"{type(self).__name__} does not start:\n{self.log()[-3000:]}")
+            time.sleep(0.05)
+
+    def log(self):
+        return (self.folder / "log").read_text(errors="replace")
+
+    def launch(self, argv, **popen):
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            start_new_session=True, **popen)
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def _private(script):
+    """Mounts of its own, but what the host mounts later is seen."""
+    return ["unshare", "--mount", "--propagation", "slave", "sh", "-c", script]
+
+
+class Dockerd(Engine):
+    """Its own pid namespace goes with it: nothing survives, whatever the test did to it."""
+
+    def __init__(self, folder, networks=False, registries=()):
+        super().__init__(folder)
+        self.parent = f"engine-of-brig-{os.getpid()}-{self.folder.parent.name}"
+        self.networks_on = networks
+        self.registries = registries
+        self.daemon = None  # pid of dockerd itself
+
+    def start(self):
+        config = {
+            "runtimes": {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none"]}},
+            "insecure-registries": list(self.registries),
+        }
+        (self.folder / "daemon.json").write_text(json.dumps(config))
+        flags = ["--bridge=none", "--ip-masq=false"] if not self.networks_on else ["--bridge=none"]
+        # A /run of its own keeps it away from the host's containerd.
+        script = 'mount -t tmpfs tmpfs /run && echo $$ > "$0" && exec dockerd "$@"'
+        self.launch([
+            "unshare", "--fork", "--kill-child", "--mount", "--propagation", "slave", "sh", "-c", script, str(self.folder / "sh"),
+            "-H", self.host, "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/x",
+            "-p", f"{self.folder}/pid", "-G", str(ORDINARY), f"--cgroup-parent=/{self.parent}",
+            "--config-file", f"{self.folder}/daemon.json", "--iptables=false", "--ip-forward=false", "-l", "error", *flags])
+        self.wait_ready()
+        self.daemon = int((self.folder / "pid").read_text())
+
+    def restart(self):
+        self.stop_daemon(signal.SIGTERM)
+        self.start()
+
+    def stop_daemon(self, how):
+        """dockerd alone; containerd and shims go with a graceful end, and are looked after otherwise."""
+        if self.process is None:
+            return
+        if self.daemon:
+            with contextlib.suppress(OSError):
+                os.kill(self.daemon, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        self.process.kill()
+        self.process.wait()
+        self.process = self.daemon = None
+        self._end_leftovers()
+        _unmount(self.folder)  # as after a restart of the machine
+        shutil.rmtree(self.folder / "x", ignore_errors=True)
+        (self.folder / "pid").unlink(missing_ok=True)
+
+    def _end_leftovers(self):
+        """containerd and its shims name our folder on their command line; nobody else does."""
+        mine = os.fsencode(f"{self.folder}/")
+        for _ in range(100):
+            left = [pid for pid in filter(str.isdigit, os.listdir("/proc")) if int(pid) != os.getpid() and self._names(pid, mine)]
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(int(pid), signal.SIGKILL)
+            if not left:
+                return
+            time.sleep(0.05)
+
+    @staticmethod
+    def _names(pid, mine):
+        with contextlib.suppress(OSError):
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            name = words.split(b"\0")[0].rsplit(b"/", 1)[-1]
+            return mine in words and name.startswith((b"containerd", b"dockerd", b"runc"))
+        return False
+
+    def stop(self):
+        self.stop_daemon(signal.SIGTERM)
+        _kill_cgroups(self.parent)
+        _unmount(self.folder)
+
+
+class Podman(Engine):
+    """uid 0, or an ordinary one without an entry anywhere: it gets one in a view of its own."""
+
+    def __init__(self, folder, uid=0):
+        super().__init__(folder)
+        self.uid = uid
+
+    def start(self):
+        home = self.folder / "home"
+        for path in (home, self.folder / "run", self.folder / "tmp"):
+            path.mkdir(mode=0o700, exist_ok=True)
+            os.chown(path, self.uid, self.uid)
+        (self.folder / "log").touch()
+        # As root's capabilities allow here: see the class of machine in the design notes.
+        (self.folder / "containers.conf").write_text(
+            '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
+            '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n')
+        for name, line in (("passwd", f"tester:x:{self.uid}:{self.uid}::{home}:/bin/sh"), ("group", f"tester:x:{self.uid}:"),
+                           ("subuid", f"{self.uid}:200000:65536"), ("subgid", f"{self.uid}:200000:65536")):
+            path = pathlib.Path("/etc") / name
+            (self.folder / name).write_text((path.read_text() if path.exists() else "") + line + "\n")
+        os.chown(self.folder, self.uid, self.uid)
+        script = 'for f in passwd group subuid subgid; do touch /etc/$f; mount --bind "$0/$f" /etc/$f; done; exec "$@"'
+        drop = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--"] if self.uid else []
+        env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(self.folder / "run"),
+               "CONTAINERS_CONF": str(self.folder / "containers.conf"), "TMPDIR": str(self.folder / "tmp")}
+        # Flags, not files, for the folders: the process that tidies up after a container is told of them by flags.
+        self.launch([*_private(script), str(self.folder), *drop, "podman", "--root", str(home / "storage"), "--runroot",
+                     str(self.folder / "run"), "--tmpdir", str(self.folder / "tmp"), "--storage-driver=vfs", "--runtime=runc",
+                     "--cgroup-manager=cgroupfs", "--events-backend=file", "system", "service", "--time=0", self.host],
+                    env=env, cwd="/")
+        self.wait_ready()
+
+    def stop(self):
+        if self.process is not None:
+            with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
+                for name in self.containers():
+                    self.ask("DELETE", f"/containers/{name}?force=1&v=1")
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+        mine = os.fsencode(f"{self.folder}/")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                env = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+                name = words.split(b"\0")[0].rsplit(b"/", 1)[-1]
+                if (mine in words or mine in env) and name in (b"conmon", b"podman", b"catatonit", b"slirp4netns"):
+                    os.kill(int(pid), signal.SIGKILL)
+        _unmount(self.folder)
+
+
+class Registry:
+    """docker-registry on loopback; a second one that wants a password."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(exist_ok=True)
+        self.processes = []
+
+    def _launch(self, name, auth):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        config = self.folder / f"{name}.yml"
+        config.write_text(
+            f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {self.folder}/{name}}}}}\n"
+            f"http: {{addr: '127.0.0.1:{port}'}}\n" + auth)
+        with open(self.folder / "log", "ab") as log:
+            self.processes.append(subprocess.Popen(["docker-registry", "serve", config], stdin=subprocess.DEVNULL,
+                                                   stdout=log, stderr=log, start_new_session=True))
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return f"127.0.0.1:{port}"
+            time.sleep(0.05)
+        raise RuntimeError("docker-registry does not start")
+
+    def __enter__(self):
+        (self.folder / "htpasswd").write_text("someone:$2y$05$" + "x" * 53 + "\n")
+        self.address = self._launch("open", "")
+        self.locked = self._launch("locked", f"auth: {{htpasswd: {{realm: test, path: {self.folder}/htpasswd}}}}\n")
+        return self
+
+    def __exit__(self, *_):
+        for p in self.processes:
+            p.kill()
+            p.wait()
+
+
+# ---- images ----
+
+
+def busybox_tar():
+    """A root of busybox alone."""
+    out = io.BytesIO()
+    busybox = shutil.which("busybox")
+    names = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for folder, mode in (("bin", 0o755), ("etc", 0o755), ("usr", 0o755), ("usr/bin", 0o755), ("tmp", 0o1777), ("workspace", 0o755)):
+            _add(tar, folder, type=tarfile.DIRTYPE, mode=mode)
+        tar.add(busybox, "bin/busybox")
+        for name in names:
+            if name != "busybox":
+                _add(tar, f"bin/{name}", type=tarfile.SYMTYPE, linkname="busybox")
+    return out.getvalue()
+
+
+def python_tar():
+    """The same with this machine's Python and the libraries it needs."""
+    out = io.BytesIO(busybox_tar())
+    python = os.path.realpath("/usr/bin/python3")
+    version = os.path.basename(python)
+    libraries = set(glob.glob(f"/usr/lib/{version}/lib-dynload/*.so"))
+    files = {python}
+    for program in [python, *libraries]:
+        for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout.splitlines():
+            path = next((w for w in line.split() if w.startswith("/")), None)
+            if path:
+                files.add(path)
+    with tarfile.open(fileobj=out, mode="a") as tar:
+        for path in sorted(files):
+            tar.add(os.path.realpath(path), path.lstrip("/"))
+        _add(tar, "usr/bin/python3", type=tarfile.SYMTYPE, linkname=version)
+        tar.add(f"/usr/lib/{version}", f"usr/lib/{version}",
+                filter=lambda t: None if any(p in t.name for p in ("__pycache__", "/test", "ensurepip", "idlelib", "/config-")) else t)
+    return out.getvalue()
+
+
+def _add(tar, name, **fields):
+    info = tarfile.TarInfo(name)
+    for key, value in {"mode": 0o777, **fields}.items():
+        setattr(info, key, value)
+    tar.addfile(info)
+
+
+# ---- tidying up ----
+
+
+def _unmount(folder):
+    """What an engine that was killed has left mounted below its folder."""
+    for _ in range(5):
+        points = [line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+                  if line.split()[4].startswith(f"{folder}/")]
+        if not points:
+            return
+        for point in sorted(points, reverse=True):
+            subprocess.run(["umount", "-l", point], check=False, capture_output=True)
+
+
+def _kill_cgroups(name):
+    for top in ["/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*/")]:
+        for folder, _, _ in os.walk(os.path.join(top, name), topdown=False):
+            for _ in range(40):
+                with contextlib.suppress(OSError):
+                    for pid in pathlib.Path(folder, "cgroup.procs").read_text().split():
+                        os.kill(int(pid), signal.SIGKILL)
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+                if not os.path.exists(folder):
+                    break
+                time.sleep(0.05)

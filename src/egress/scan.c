@@ -466,11 +466,13 @@ static bool look(struct scan *b)
 bool scan_feed(struct scan *b, char *p, size_t n, bool last, struct scan_release *ret,
 	       struct egress_verdict *v)
 {
+	static char none[1]; /* the end of a stream may come without bytes */
+
 	*ret = (struct scan_release){ 0 };
 	if (b->blocked)
 		return verdict_deny(v, EGRESS_LEAK, NULL,
 				    "this request was stopped by the leak scan");
-	b->data = p;
+	b->data = p ? p : none;
 	b->n = n;
 	b->last = last;
 	b->verdict = v;

@@ -401,6 +401,18 @@ static void rules_change_what_is_done(void **state UNUSED)
 	assert_false(pass(SCAN_OUT, VALUE, strlen(VALUE), 4096, NULL));
 }
 
+static void an_end_without_bytes_is_an_end(void **state UNUSED)
+{
+	CLEANUP(scan) struct scan *b = NULL;
+	struct scan_release r;
+	char text[] = "ghp_aB3d";
+
+	assert_int_equal(scan_open(scanner, SCAN_OUT, &b, &e), 0);
+	assert_true(scan_feed(b, text, strlen(text), false, &r, &v));
+	assert_true(scan_feed(b, NULL, 0, true, &r, &v));
+	assert_int_equal(seen.n, 0);
+}
+
 static void what_comes_in_is_told_and_not_held(void **state UNUSED)
 {
 	CLEANUP(scan) struct scan *b = NULL;
@@ -725,7 +737,8 @@ int main(void)
 		TEST(what_is_not_a_secret_leaves_as_it_came),
 		TEST(sixty_four_digits_alone_are_told),
 		TEST(rules_change_what_is_done),
-		TEST(what_comes_in_is_told_and_not_held),
+		TEST(an_end_without_bytes_is_an_end),
+	TEST(what_comes_in_is_told_and_not_held),
 		TEST(every_part_of_a_head_is_scanned),
 		TEST(a_head_is_redacted_in_a_copy),
 		TEST(host_names_are_scanned_before_anything_is_resolved),

@@ -182,6 +182,8 @@ static int doctor(const struct command *c, int argc, char **argv)
 		return help(c);
 	s = spec_new(&e);
 	if (!s || load(&a, s, &e) < 0) {
+		if (a.attack)
+			return error_print(&e), EXIT_BRIG;
 		doctor_refusal(&e, &d);
 		return show(&d, a.json);
 	}

@@ -199,3 +199,12 @@ void json_kbool(struct json *j, const char *key, bool v)
 	json_key(j, key);
 	json_bool(j, v);
 }
+
+void json_kstrs(struct json *j, const char *key, const char *const *v)
+{
+	json_key(j, key);
+	json_array(j);
+	for (; v && *v; v++)
+		json_str(j, *v);
+	json_array_end(j);
+}

@@ -44,3 +44,5 @@ void json_null(struct json *j);
 void json_kstr(struct json *j, const char *key, const char *s);
 void json_ku64(struct json *j, const char *key, uint64_t v);
 void json_kbool(struct json *j, const char *key, bool v);
+void json_kstrs(struct json *j, const char *key,
+		const char *const *v); /* NULL-terminated; NULL: none */

@@ -233,7 +233,8 @@ static int strike(const struct ground *g, const char *backend, const char *const
 		argv[n++] = (char *)(uintptr_t)*words;
 	argv[n] = NULL;
 	if (!s || set_all(s, base, e) < 0 || set_all(s, more, e) < 0 ||
-	    set_container(g, backend, s, e) < 0 || spec_set_argv(s, n, argv, e) < 0 || spec_check(s, &at, e) < 0)
+	    set_container(g, backend, s, e) < 0 || spec_set_argv(s, n, argv, e) < 0 ||
+	    spec_check(s, &at, e) < 0)
 		return -e->code;
 	sandbox_run(s, &io, NULL, NULL, o);
 	if (o->started)
@@ -442,7 +443,8 @@ int attack_all(const char *backend, const struct spec *config, struct report *re
 	for (const struct backend *const *b = backend ? backends_all : backends_auto; *b; b++) {
 		if (backend && !str_eq((*b)->name, backend))
 			continue;
-		if (ret->count < BESIEGED_MAX && attack_one(*b, config, &ret->sieges[ret->count++], e) < 0)
+		if (ret->count < BESIEGED_MAX &&
+		    attack_one(*b, config, &ret->sieges[ret->count++], e) < 0)
 			return -e->code;
 	}
 	if (!ret->count)

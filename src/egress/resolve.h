@@ -2,7 +2,7 @@
 /* egress/resolve.h - names of the internet to addresses, asked only for names that were let
  * through.
  *
- * A stub resolver of our own: it reads resolv.conf and hosts once, before the lockdown, and needs
+ * A resolver of our own: it reads resolv.conf and hosts once, before the lockdown, and needs
  * no file, no search list and no library after it. Bounded in time (three tries of two seconds over
  * the servers in turn) and in what it keeps. An answer that was cut short counts with the addresses
  * it has. */

@@ -738,7 +738,7 @@ int main(void)
 		TEST(sixty_four_digits_alone_are_told),
 		TEST(rules_change_what_is_done),
 		TEST(an_end_without_bytes_is_an_end),
-	TEST(what_comes_in_is_told_and_not_held),
+		TEST(what_comes_in_is_told_and_not_held),
 		TEST(every_part_of_a_head_is_scanned),
 		TEST(a_head_is_redacted_in_a_copy),
 		TEST(host_names_are_scanned_before_anything_is_resolved),

@@ -13,13 +13,13 @@
 #include <termios.h>
 
 #include "backend/docker/docker.h"
+#include "backend/kit/ends.h"
 #include "backend/kit/protect.h"
 #include "base/fd.h"
 #include "base/str.h"
 
 #define LOOK_MS 20     /* at protected names */
 #define LEAVE_MS 20000 /* for a guard that was told to end it all */
-#define TERMINAL_PATH_MAX 64
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
@@ -29,58 +29,23 @@ struct backend_job {
 	struct guard_msg started, end;
 };
 
-/* Both ends of what goes between brig and the guard. Ours is in[1], out[0], err[0]. */
-struct ends {
-	int in[2], out[2], err[2], control[2];
-};
-
 static struct backend_job *job_free(struct backend_job *j);
 DEFINE_CLEANUP(job, struct backend_job *, job_free)
 
-static void ends_done(struct ends *p)
-{
-	int *all[] = { p->in, p->out, p->err, p->control };
-
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		all[i][0] = fd_close(all[i][0]);
-		all[i][1] = fd_close(all[i][1]);
-	}
-}
-
 /* The container has a terminal of its own. This one changes nothing: it is there so that its size
  * can be set on the master, and reaches the guard as a signal. */
-static int open_terminal(struct ends *p, const struct job_want *w, struct err *e)
+static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 {
-	struct winsize size = { .ws_row = w->rows, .ws_col = w->cols };
-	char path[TERMINAL_PATH_MAX];
 	struct termios t;
 
-	p->out[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (p->out[0] < 0 || grantpt(p->out[0]) < 0 || unlockpt(p->out[0]) < 0 ||
-	    ptsname_r(p->out[0], path, sizeof(path)) != 0)
-		return err_sys(e, "cannot make a terminal");
-	p->in[1] = fcntl(p->out[0], F_DUPFD_CLOEXEC, 3);
-	p->in[0] = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (p->in[1] < 0 || p->in[0] < 0 || tcgetattr(p->in[0], &t) < 0)
+	if (ends_open(p, w, e) < 0 || (w->tty && ends_terminal(p, w, e) < 0))
+		return -e->code;
+	if (w->tty && tcgetattr(p->in[0], &t) < 0)
 		return err_sys(e, "cannot open the terminal");
+	if (!w->tty)
+		return 0;
 	cfmakeraw(&t);
-	p->out[1] = fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
-	if (p->out[1] < 0 || tcsetattr(p->in[0], TCSANOW, &t) < 0 ||
-	    (w->rows && ioctl(p->out[0], TIOCSWINSZ, &size) < 0))
-		return err_sys(e, "cannot set the terminal up");
-	return 0;
-}
-
-static int ends_open(struct ends *p, const struct job_want *w, struct err *e)
-{
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
-		return err_sys(e, "cannot make a socket pair");
-	if (w->tty)
-		return open_terminal(p, w, e);
-	if ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
-	    pipe2(p->err, O_CLOEXEC) < 0)
-		return err_sys(e, "cannot make a pipe");
-	return 0;
+	return tcsetattr(p->in[0], TCSANOW, &t) < 0 ? err_sys(e, "cannot set the terminal up") : 0;
 }
 
 /* Twice forked, the guard is nobody's child: it outlives us, and an embedding program's own wait
@@ -221,14 +186,14 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 			struct backend_job **ret, struct err *e)
 {
 	CLEANUP(job) struct backend_job *j = job_new(p);
-	struct ends ends = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	struct ends ends = ENDS_NONE;
 	int r;
 
 	if (!j)
 		return err_nomem(e);
 	if (protect_begin(p->box, w->id, &j->protect, e) < 0)
 		return -e->code;
-	r = ends_open(&ends, w, e);
+	r = streams_open(&ends, w, e);
 	j->control = TAKE_FD(ends.control[0]);
 	if (r == 0)
 		r = begin(j, &ends, w, e);

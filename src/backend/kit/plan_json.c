@@ -52,15 +52,6 @@ static void maps_json(const char *key, const struct id_map *m, size_t n, bool ra
 	json_array_end(j);
 }
 
-static void strings_json(const char *key, const char *const *v, struct json *j)
-{
-	json_key(j, key);
-	json_array(j);
-	for (; v && *v; v++)
-		json_str(j, *v);
-	json_array_end(j);
-}
-
 static void limits_json(const struct limits *l, struct json *j)
 {
 	json_key(j, "limits");
@@ -90,7 +81,7 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	json_kstr(j, "policy", fields[FIELD_POLICY].words[s->policy]);
 	json_kstr(j, "network", fields[FIELD_NETWORK].words[s->network]);
 	json_kstr(j, "profile", fields[FIELD_PROFILE].words[s->profile]);
-	strings_json("argv", p->argv, j);
+	json_kstrs(j, "argv", p->argv);
 	json_kstr(j, "cwd", p->cwd);
 	json_ku64(j, "uid", p->uid);
 	json_ku64(j, "gid", p->gid);
@@ -108,7 +99,7 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	json_str(j, "cgroup");
 	json_array_end(j);
 	limits_json(&s->limits, j);
-	strings_json("env", (const char *const *)p->envp, j);
+	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_key(j, "writable");
 	json_array(j);
 	for (size_t i = 0; i < p->writable_count; i++)

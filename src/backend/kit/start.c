@@ -17,35 +17,11 @@
 #include <sys/wait.h>
 #include <linux/sched.h>
 
+#include "backend/kit/ends.h"
 #include "backend/kit/job.h"
 
 #define LOCK_FOLDER "/run/brig"
 #define WATCH_TICK_NS (10 * 1000 * 1000)
-
-/* Both ends of the command's streams, while they are being set up. */
-struct pipes {
-	int in[2], out[2], err[2], control[2];
-};
-
-static void pipes_done(struct pipes *p)
-{
-	int *all[] = { p->in, p->out, p->err, p->control };
-
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		all[i][0] = fd_close(all[i][0]);
-		all[i][1] = fd_close(all[i][1]);
-	}
-}
-
-static int pipes_open(struct pipes *p, const struct job_want *w, struct err *e)
-{
-	if (!w->tty && ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) ||
-			pipe2(p->out, O_CLOEXEC) < 0 || pipe2(p->err, O_CLOEXEC) < 0))
-		return err_sys(e, "cannot make a pipe");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
-		return err_sys(e, "cannot make a socket pair");
-	return 0;
-}
 
 /* A weight below the ordinary one as a nice value: each step is worth a quarter. */
 static int nice_of(uint64_t shares)
@@ -407,7 +383,7 @@ static void close_prepared(struct box_start *c)
 }
 
 static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w,
-			const struct pipes *pipes)
+			const struct ends *pipes)
 {
 	const struct box_plan *p = j->plan;
 
@@ -438,11 +414,11 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 
 /* Every step before the clone: after it only the child's own work is left. */
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
-		   struct pipes *pipes, struct err *e)
+		   struct ends *pipes, struct err *e)
 {
 	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
 		return -e->code;
-	if (pipes_open(pipes, w, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0)
+	if (ends_open(pipes, w, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
 	if (box_plan_variables(j->plan, w->variables, e) < 0 ||
@@ -452,7 +428,7 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 	return 0;
 }
 
-static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct job_io *io,
+static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct job_io *io,
 		   struct err *e)
 {
 	*io = (struct job_io){ .in = -1,
@@ -478,7 +454,7 @@ static int take_io(struct backend_job *j, struct pipes *pipes, bool tty, struct 
 	return 0;
 }
 
-static int run_child(struct backend_job *j, struct box_start *c, struct pipes *pipes,
+static int run_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
 		     const struct job_want *w, struct err *e)
 {
 	int r = prepare(j, c, w, pipes, e);
@@ -504,7 +480,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	      struct job_io *io, struct backend_job **ret, struct err *e)
 {
 	CLEANUP(job) struct backend_job *j = job_new(kind, p, w->id);
-	struct pipes pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	struct ends pipes = ENDS_NONE;
 	struct box_start c = { .plan = p, .own = own };
 	int r;
 
@@ -515,7 +491,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	r = run_child(j, &c, &pipes, w, e);
 	if (r == 0 && (listen_events(j, e) < 0 || take_io(j, &pipes, w->tty, io, e) < 0))
 		r = -e->code;
-	pipes_done(&pipes);
+	ends_done(&pipes);
 	if (r < 0)
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
 	describe(j);

@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "backend/kit/ends.h"
 #include "backend/none/none.h"
 #include "base/fd.h"
 
-#define TERMINAL_PATH_MAX 64
 #define WAKE_MS 200
 
 struct backend_job {
@@ -28,55 +28,16 @@ struct backend_job {
 	int status;
 };
 
-/* Both ends of what goes between brig and the command, while it is being set up. */
-struct ends {
-	int in[2], out[2], err[2], control[2];
-};
-
 static struct backend_job *job_free(struct backend_job *j);
 DEFINE_CLEANUP(job, struct backend_job *, job_free)
 
-static void ends_done(struct ends *p)
+static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 {
-	int *all[] = { p->in, p->out, p->err, p->control };
-
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		all[i][0] = fd_close(all[i][0]);
-		all[i][1] = fd_close(all[i][1]);
-	}
-}
-
-/* Ours is in[1] and out[0], the command's is in[0], out[1] and err[1], as with pipes. */
-static int open_terminal(struct ends *p, const struct job_want *w, struct err *e)
-{
-	struct winsize size = { .ws_row = w->rows, .ws_col = w->cols };
-	char path[TERMINAL_PATH_MAX];
-
-	p->out[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (p->out[0] < 0 || grantpt(p->out[0]) < 0 || unlockpt(p->out[0]) < 0 ||
-	    ptsname_r(p->out[0], path, sizeof(path)) != 0)
-		return err_sys(e, "cannot make a terminal");
-	if (w->rows && ioctl(p->out[0], TIOCSWINSZ, &size) < 0)
-		return err_sys(e, "cannot set the terminal up");
-	p->in[1] = fcntl(p->out[0], F_DUPFD_CLOEXEC, 3);
-	p->in[0] = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	p->out[1] = p->in[0] < 0 ? -1 : fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
-	p->err[1] = p->in[0] < 0 ? -1 : fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
-	if (p->in[1] < 0 || p->out[1] < 0 || p->err[1] < 0)
-		return err_sys(e, "cannot open the terminal");
-	return 0;
-}
-
-static int ends_open(struct ends *p, const struct job_want *w, struct err *e)
-{
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
-		return err_sys(e, "cannot make a socket pair");
+	if (ends_open(p, w, e) < 0 || (w->tty && ends_terminal(p, w, e) < 0))
+		return -e->code;
 	if (w->tty)
-		return open_terminal(p, w, e);
-	if ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
-	    pipe2(p->err, O_CLOEXEC) < 0)
-		return err_sys(e, "cannot make a pipe");
-	return 0;
+		p->err[1] = fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
+	return w->tty && p->err[1] < 0 ? err_sys(e, "cannot open the terminal") : 0;
 }
 
 /* Returns as fork does. No exit signal: an embedding program's own wait calls never see this child.
@@ -161,13 +122,13 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 		      struct backend_job **ret, struct err *e)
 {
 	CLEANUP(job) struct backend_job *j = job_new(p);
-	struct ends ends = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	struct ends ends = ENDS_NONE;
 	struct warden_start s = { .plan = p, .brig = getpid(), .code = -1, .tty = w->tty };
 	int r;
 
 	if (!j)
 		return err_nomem(e);
-	r = ends_open(&ends, w, e);
+	r = streams_open(&ends, w, e);
 	if (r == 0 && p->code)
 		r = sealed_code(p->spec, &s.code, e);
 	j->control = TAKE_FD(ends.control[0]);

@@ -182,15 +182,6 @@ int none_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	return 0;
 }
 
-static void strings_json(const char *key, const char **v, struct json *j)
-{
-	json_key(j, key);
-	json_array(j);
-	for (; v && *v; v++)
-		json_str(j, *v);
-	json_array_end(j);
-}
-
 void none_plan_json(const struct backend_plan *p, struct json *j)
 {
 	const struct limits *l = &p->spec->limits;
@@ -200,7 +191,7 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "backend", "none");
 	json_kstr(j, "policy", fields[FIELD_POLICY].words[POLICY_FULL_ACCESS]);
 	json_kstr(j, "network", fields[FIELD_NETWORK].words[NETWORK_HOST]);
-	strings_json("argv", p->argv, j);
+	json_kstrs(j, "argv", (const char *const *)p->argv);
 	json_kstr(j, "cwd", p->cwd);
 	if (p->code)
 		json_ku64(j, "code_bytes", p->spec->code.size);
@@ -215,7 +206,7 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 	json_ku64(j, "output", l->output);
 	json_ku64(j, "timeout_ms", l->timeout);
 	json_object_end(j);
-	strings_json("env", p->envp, j);
+	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_object_end(j);
 }
 

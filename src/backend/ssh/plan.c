@@ -271,15 +271,6 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	return 0;
 }
 
-static void strings_json(const char *key, const char **v, struct json *j)
-{
-	json_key(j, key);
-	json_array(j);
-	for (; v && *v; v++)
-		json_str(j, *v);
-	json_array_end(j);
-}
-
 void ssh_plan_json(const struct backend_plan *p, struct json *j)
 {
 	CLEANUP(buf) struct buf script = BUF_INIT(SCRIPT_MAX);
@@ -291,9 +282,9 @@ void ssh_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "host", p->spec->ssh.host);
 	json_kstr(j, "remote", fields[FIELD_SSH_REMOTE].words[p->spec->ssh.remote]);
 	json_kstr(j, "cwd", p->spec->ssh.remote_cwd);
-	strings_json("client", p->argv, j);
-	strings_json("argv", p->command, j);
-	strings_json("env", p->vars, j);
+	json_kstrs(j, "client", (const char *const *)p->argv);
+	json_kstrs(j, "argv", (const char *const *)p->command);
+	json_kstrs(j, "env", (const char *const *)p->vars);
 	if (code_is_file(p->spec))
 		json_ku64(j, "code_bytes", p->spec->code.size);
 	json_key(j, "limits");

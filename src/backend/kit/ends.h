@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/ends.h - both ends of what goes between brig and a command, while it is being set up.
+ *
+ * Ours are in[1], out[0], err[0] and control[0]; the command's, or those of the process that
+ * serves it, are the others. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "backend/backend.h"
+
+struct ends {
+	int in[2], out[2], err[2], control[2];
+};
+
+#define ENDS_NONE                                                                                  \
+	{                                                                                          \
+		{ -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 },                                    \
+	}
+
+/* A socket pair and, unless there is a terminal, a pipe for each stream that is wanted. */
+int ends_open(struct ends *p, const struct job_want *w, struct err *e);
+
+/* A terminal of the size that is wanted instead of the pipes; err stays as it is. */
+int ends_terminal(struct ends *p, const struct job_want *w, struct err *e);
+
+void ends_done(struct ends *p);

@@ -104,6 +104,7 @@ static bool name_request(struct session *s, const struct http1_request *q,
 {
 	struct http1_text authority = q->form == HTTP1_ABSOLUTE ? q->authority : q->host;
 	uint16_t usual = s->proxy && !s->tunnelled ? 80 : s->port, port = usual, again = usual;
+	enum host_fault fault;
 	struct host host;
 
 	*why = "the Host field names another host or port than the target";
@@ -117,11 +118,14 @@ static bool name_request(struct session *s, const struct http1_request *q,
 					.host = etext(authority),
 					.method = etext(q->method),
 					.target = etext(q->path) };
-	if (host_parse_authority(etext(authority), usual, name, &port) == HOST_OK)
+	fault = host_parse_authority(etext(authority), usual, name, &port);
+	if (fault == HOST_OK)
 		ret->host = egress_text(name->name, name->len);
 	else if (ret->host.n && ret->host.p[0] != '[' && memchr(ret->host.p, ':', ret->host.n))
 		ret->host.n =
 			(size_t)((const char *)memchr(ret->host.p, ':', ret->host.n) - ret->host.p);
+	if (q->form == HTTP1_ABSOLUTE && fault != HOST_OK)
+		return *why = "the target must be a name, with a port or without", false;
 	if (q->form == HTTP1_ABSOLUTE &&
 	    (host_parse_authority(etext(q->host), usual, &host, &again) != HOST_OK ||
 	     !host_eq(&host, name) || again != port))

@@ -6,6 +6,7 @@
 
 #include "audit/hex.h"
 #include "audit/redact.h"
+#include "base/clean.h"
 #include "base/str.h"
 
 #define LIST_BYTES_MAX 8192
@@ -92,25 +93,6 @@ static void put_milli(struct buf *out, int64_t v)
 	}
 }
 
-/* Characters that make a line look like something else: they reorder, hide or end text. */
-static bool deceives(uint32_t c)
-{
-	return (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c || c == 0x180e ||
-	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
-	       (c >= 0xe0000 && c <= 0xe0fff);
-}
-
-static uint32_t decode(const char *p, size_t len)
-{
-	static const unsigned char masks[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	uint32_t c = (unsigned char)p[0] & masks[len];
-
-	for (size_t i = 1; i < len; i++)
-		c = c << 6 | ((unsigned char)p[i] & 0x3f);
-	return c;
-}
-
 static void put_escape(struct buf *out, uint32_t c)
 {
 	if (c == '"' || c == '\\') {
@@ -138,10 +120,10 @@ static void put_quoted(struct buf *out, const char *p, size_t n)
 		if (!n)
 			break;
 		len = utf8_len(p, n);
-		c = len ? decode(p, len) : 0;
+		c = len ? utf8_code(p, len) : 0;
 		if (!len)
 			buf_puts(out, "\xef\xbf\xbd");
-		else if (c < 0x20 || c == '"' || c == '\\' || deceives(c))
+		else if (c == '"' || c == '\\' || !clean_shows(p, len))
 			put_escape(out, c);
 		else
 			buf_add(out, p, len);

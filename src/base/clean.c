@@ -5,16 +5,6 @@
 
 #include "base/str.h"
 
-static uint32_t code_point(const char *p, size_t n)
-{
-	static const unsigned char lead[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	uint32_t c = (unsigned char)p[0] & lead[n];
-
-	for (size_t i = 1; i < n; i++)
-		c = c << 6 | ((unsigned char)p[i] & 0x3f);
-	return c;
-}
-
 /* Marks of direction, joiners, separators, tags and the byte order mark: they show nothing, and
  * make what is shown a lie. */
 static bool hides(uint32_t c)
@@ -23,7 +13,7 @@ static bool hides(uint32_t c)
 		uint32_t first, last;
 	} ranges[] = { { 0x00ad, 0x00ad }, { 0x061c, 0x061c }, { 0x180e, 0x180e },
 		       { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f },
-		       { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe007f } };
+		       { 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe0fff } };
 
 	for (size_t i = 0; i < ARRAY_LEN(ranges); i++)
 		if (c >= ranges[i].first && c <= ranges[i].last)
@@ -33,7 +23,7 @@ static bool hides(uint32_t c)
 
 bool clean_shows(const char *p, size_t n)
 {
-	uint32_t c = code_point(p, n);
+	uint32_t c = utf8_code(p, n);
 
 	return c >= 0x20 && !(c >= 0x7f && c < 0xa0) && !hides(c);
 }
@@ -88,7 +78,7 @@ void clean_put_json(struct buf *b, const char *p, size_t n)
 		else if (clean_shows(p, len))
 			buf_add(b, p, len);
 		else
-			put_escape(b, code_point(p, len));
+			put_escape(b, utf8_code(p, len));
 		len = len ? len : 1;
 	}
 }

@@ -2,6 +2,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,21 +151,13 @@ ssize_t fd_read_file(int dirfd, const char *path, char *out, size_t n)
 	return (ssize_t)have;
 }
 
-struct dirent64_head {
-	uint64_t ino;
-	int64_t off;
-	unsigned short reclen;
-	unsigned char type;
-	char name[];
-};
-
 /* Closes what one getdents64 buffer names; returns how many were closed. */
 static int close_listed(int dir, int first, int last, const char *data, long n)
 {
 	int closed = 0;
 
 	for (long at = 0; at < n;) {
-		const struct dirent64_head *d = (const void *)(data + at);
+		const struct fd_entry *d = (const void *)(data + at);
 		int fd = d->name[0] >= '0' && d->name[0] <= '9' ? (int)strtol(d->name, NULL, 10)
 								: -1;
 
@@ -205,6 +198,22 @@ int fd_close_range(int first, int last)
 	if (syscall(SYS_close_range, (unsigned)first, (unsigned)last, 0U) == 0)
 		return 0;
 	return errno == ENOSYS ? close_by_list(first, last) : -errno;
+}
+
+int fd_close_except(int first, const int *keep, size_t n)
+{
+	for (;;) {
+		int kept = INT_MAX, r = 0;
+
+		for (size_t i = 0; i < n; i++)
+			if (keep[i] >= first && keep[i] < kept)
+				kept = keep[i];
+		if (kept > first)
+			r = fd_close_range(first, kept == INT_MAX ? INT_MAX : kept - 1);
+		if (r < 0 || kept == INT_MAX)
+			return r;
+		first = kept + 1;
+	}
 }
 
 int fd_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)

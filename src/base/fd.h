@@ -38,7 +38,17 @@ int fd_write_file(int dirfd, const char *path,
 ssize_t fd_read_file(int dirfd, const char *path, char *out,
 		     size_t n); /* NUL-terminated; length or -errno */
 
+/* What getdents64 fills a buffer with; reclen leads to the next. */
+struct fd_entry {
+	uint64_t ino;
+	int64_t off;
+	unsigned short reclen;
+	unsigned char type;
+	char name[];
+};
+
 int fd_close_range(int first, int last); /* close_range, or /proc/self/fd; 0 or -errno */
+int fd_close_except(int first, const int *keep, size_t n); /* all from first on but those n */
 int fd_send(int sock, const void *p, size_t n, const int *fds, size_t nfds); /* 0 or -errno */
 ssize_t fd_recv(int sock, void *p, size_t n, int *fds,
 		size_t *nfds); /* *nfds in: room, out: received */

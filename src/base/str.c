@@ -107,6 +107,16 @@ size_t utf8_len(const char *p, size_t n)
 	return len;
 }
 
+uint32_t utf8_code(const char *p, size_t len)
+{
+	static const unsigned char lead[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	uint32_t c = (unsigned char)p[0] & lead[len];
+
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | ((unsigned char)p[i] & 0x3f);
+	return c;
+}
+
 size_t utf8_cut(const char *p, size_t n)
 {
 	size_t back = 0;

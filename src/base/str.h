@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 bool str_eq(const char *a, const char *b);
 bool str_starts(const char *s, const char *prefix);
@@ -20,3 +21,6 @@ size_t utf8_cut(const char *p, size_t n);
 
 /* Length of the valid UTF-8 sequence at p (1 to 4), or 0 when the bytes are not UTF-8. */
 size_t utf8_len(const char *p, size_t n);
+
+/* The character that those `len` bytes are, as utf8_len measured them. */
+uint32_t utf8_code(const char *p, size_t len);

@@ -19,7 +19,7 @@
 #define SIZE_MIN ((uint64_t)6 << 20) /* bytes: nor less than this */
 #define SIZE_MAX_BYTES ((uint64_t)64 << 40)
 
-static const char *const keys[] = {
+const char *const agents_keys[] = {
 	"image",     "mounts",       "copies",     "builtin_tools", "companion_containers",
 	"labels",    "envs",         "idle_ttl",   "ports",         "command",
 	"cpu_limit", "memory_limit", "disk_limit", "gpus",          NULL,
@@ -29,10 +29,7 @@ static const char *const keys[] = {
 static const char *const never[] = { "network",      "networks",      "network_mode",
 				     "host_network", "host_services", "extra_hosts" };
 
-static const struct {
-	enum field_id id;
-	const char *text;
-} defaults[] = {
+static const struct dialect_default defaults[] = {
 	{ FIELD_POLICY, "workspace_write" },
 	{ FIELD_BACKEND, "docker" },
 	{ FIELD_NETWORK, "bridge" },
@@ -46,9 +43,8 @@ static const struct {
 
 static int set_defaults(struct spec *s, struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
-		if (read_default(s, defaults[i].id, defaults[i].text, e) < 0)
-			return -e->code;
+	if (read_defaults(s, defaults, ARRAY_LEN(defaults), e) < 0)
+		return -e->code;
 	foreign_unlimited(s, FIELD_TIMEOUT, ORIGIN_DIALECT);
 	foreign_unlimited(s, FIELD_MEMORY, ORIGIN_DIALECT);
 	foreign_unlimited(s, FIELD_CPUS, ORIGIN_DIALECT);
@@ -333,7 +329,7 @@ static int check_keys(const struct source *src, const struct node *root, struct 
 		e->kind = ERR_POLICY;
 		return err_hint(e, "declare what is needed under companion_containers");
 	}
-	return read_only_keys(src, root, keys, "an agents-sandbox file", e);
+	return read_only_keys(src, root, agents_keys, "an agents-sandbox file", e);
 }
 
 static int read_image(struct spec *s, const struct source *src, const struct node *root,

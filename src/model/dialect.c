@@ -14,38 +14,6 @@ static const char *const names[] = {
 	[DIALECT_AGENTS] = "agents", [DIALECT_IRONCLAW] = "ironclaw",     [DIALECT_COUNT] = NULL,
 };
 
-/* Any of them below a top-level `sandbox` makes a document RLM Code's. */
-static const char *const rlm_keys[] = {
-	"runtime",
-	"default_timeout_seconds",
-	"memory_limit_mb",
-	"allowed_mount_roots",
-	"env_allowlist",
-	"superbox_profile",
-	"superbox_auto_fallback",
-	"superbox_fallback_runtimes",
-	"docker",
-	"apple",
-	"apple_container_enabled",
-	"pure_rlm_backend",
-	"pure_rlm_allow_unsafe_exec",
-	"pure_rlm_strict",
-	"pure_rlm_output_mode",
-	"pure_rlm_max_iteration_output_chars",
-	"monty_type_check",
-	"monty_max_allocations",
-	"monty_max_memory",
-	"network_enabled",
-	"extra_args",
-	NULL,
-};
-
-static const char *const agents_keys[] = {
-	"image",     "mounts",       "copies",     "builtin_tools", "companion_containers",
-	"labels",    "envs",         "idle_ttl",   "ports",         "command",
-	"cpu_limit", "memory_limit", "disk_limit", "gpus",          NULL,
-};
-
 const char *dialect_name(enum dialect d)
 {
 	return d < DIALECT_COUNT ? names[d] : "unknown";
@@ -85,11 +53,13 @@ static bool looks_initrunner(const struct node *root)
 
 static bool looks_rlm(const struct node *root)
 {
+	/* Keys of its `docker` block that are often written one level too high. */
+	static const char *const misplaced[] = { "network_enabled", "extra_args", NULL };
 	const struct node *sandbox = node_get(root, "sandbox");
 
 	for (const struct node *n = sandbox && sandbox->kind == NODE_MAP ? sandbox->first : NULL; n;
 	     n = n->next)
-		if (among(n->key, rlm_keys))
+		if (among(n->key, rlm_keys) || among(n->key, misplaced))
 			return true;
 	return false;
 }
@@ -365,6 +335,14 @@ int read_list(struct spec *s, const struct source *src, enum field_id id, const 
 int read_default(struct spec *s, enum field_id id, const char *text, struct err *e)
 {
 	return spec_set(s, id, text, ORIGIN_DIALECT, e);
+}
+
+int read_defaults(struct spec *s, const struct dialect_default *v, size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++)
+		if (read_default(s, v[i].id, v[i].text, e) < 0)
+			return -e->code;
+	return 0;
 }
 
 int read_only_keys(const struct source *src, const struct node *map, const char *const *keys,

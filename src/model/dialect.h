@@ -50,6 +50,9 @@ int initrunner_read(struct spec *s, const struct source *src, const struct node 
 int rlm_read(struct spec *s, const struct source *src, const struct node *root, struct err *e);
 int agents_read(struct spec *s, const struct source *src, const struct node *root, struct err *e);
 
+extern const char *const rlm_keys[];    /* below `sandbox`; NULL-terminated */
+extern const char *const agents_keys[]; /* of the document; NULL-terminated */
+
 /* One variable of IronClaw's. */
 struct env_line {
 	const char *name, *value;
@@ -79,6 +82,14 @@ int read_list(struct spec *s, const struct source *src, enum field_id id, const 
 				 origins wrote */
 int read_default(struct spec *s, enum field_id id, const char *text,
 		 struct err *e); /* ORIGIN_DIALECT */
+
+/* What a dialect documents as its default. */
+struct dialect_default {
+	enum field_id id;
+	const char *text;
+};
+
+int read_defaults(struct spec *s, const struct dialect_default *v, size_t n, struct err *e);
 
 /* The text of a scalar node; NULL (and 0) for null. */
 int read_text(const struct source *src, const struct node *n, const char **ret, struct err *e);

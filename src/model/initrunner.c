@@ -29,10 +29,7 @@ int role_near_keys(const struct role_reader *r, const struct node *map, const ch
 
 static int put_defaults(struct spec *s, struct err *e)
 {
-	static const struct {
-		enum field_id id;
-		const char *text;
-	} defaults[] = {
+	static const struct dialect_default defaults[] = {
 		{ FIELD_BACKEND, "auto" },
 		{ FIELD_NETWORK, "none" },
 		{ FIELD_TARGET, "/work" },
@@ -48,10 +45,7 @@ static int put_defaults(struct spec *s, struct err *e)
 		{ FIELD_SSH_CONTROL_PERSIST, "60s" },
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
-		if (read_default(s, defaults[i].id, defaults[i].text, e) < 0)
-			return -e->code;
-	return 0;
+	return read_defaults(s, defaults, ARRAY_LEN(defaults), e);
 }
 
 /* The small /tmp belongs to the read-only root; where the root is writable so is its /tmp. */

@@ -273,10 +273,7 @@ static const struct variable variables[] = {
 	{ PREFIX "ORPHAN_THRESHOLD_SECS", read_idle, FIELD_COUNT, false, "seconds" },
 };
 
-static const struct {
-	enum field_id id;
-	const char *text;
-} defaults[] = {
+static const struct dialect_default defaults[] = {
 	{ FIELD_POLICY, "workspace_write" },
 	{ FIELD_BACKEND, "docker" },
 	{ FIELD_NETWORK, "proxy" },
@@ -298,9 +295,8 @@ static const struct {
 /* May be called for a file and then for the environment: the groups are put in once. */
 static int set_defaults(struct spec *s, struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
-		if (read_default(s, defaults[i].id, defaults[i].text, e) < 0)
-			return -e->code;
+	if (read_defaults(s, defaults, ARRAY_LEN(defaults), e) < 0)
+		return -e->code;
 	if (credentials_add_known(s, e) < 0)
 		return -e->code;
 	if (s->origin[FIELD_EGRESS_GROUPS] != ORIGIN_DEFAULT)

@@ -27,7 +27,7 @@ static const char *const output_modes[] = { "truncate", "summarize", "metadata",
 static const char *const block_keys[] = { "image",           "memory_limit_mb", "cpus",
 					  "network_enabled", "extra_args",      NULL };
 
-static const char *const keys[] = {
+const char *const rlm_keys[] = {
 	"runtime",
 	"default_timeout_seconds",
 	"memory_limit_mb",
@@ -50,10 +50,7 @@ static const char *const keys[] = {
 	NULL,
 };
 
-static const struct {
-	enum field_id id;
-	const char *text;
-} defaults[] = {
+static const struct dialect_default defaults[] = {
 	{ FIELD_POLICY, "workspace_write" },
 	{ FIELD_BACKEND, "docker" },
 	{ FIELD_NETWORK, "none" },
@@ -70,9 +67,8 @@ static const struct {
 
 static int set_defaults(struct spec *s, const struct source *src, struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
-		if (read_default(s, defaults[i].id, defaults[i].text, e) < 0)
-			return -e->code;
+	if (read_defaults(s, defaults, ARRAY_LEN(defaults), e) < 0)
+		return -e->code;
 	if (s->origin[FIELD_MOUNT_ROOTS] != ORIGIN_DEFAULT)
 		return 0;
 	if (read_default(s, FIELD_MOUNT_ROOTS, src->folder, e) < 0)
@@ -349,7 +345,7 @@ static int check_keys(const struct source *src, const struct node *sandbox, stru
 				return node_key_error(src->name, n, e,
 						      "'%s' does not belong in sandbox", n->key),
 				       err_hint(e, "write it below sandbox.docker");
-	return read_only_keys(src, sandbox, keys, "sandbox", e);
+	return read_only_keys(src, sandbox, rlm_keys, "sandbox", e);
 }
 
 static int read_sandbox(struct spec *s, const struct source *src, const struct node *b,

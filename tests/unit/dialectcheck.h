@@ -200,30 +200,35 @@ static inline void expect_line(const struct spec *s, char *line)
 	assert_string_equal(buf_str(&b), value);
 }
 
-static inline size_t slurp(const char *path, char *out, size_t n)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got;
-
-	if (fd < 0)
-		fail_msg("%s: %s", path, strerror(errno));
-	got = read(fd, out, n - 1);
-	(void)close(fd);
-	assert_true(got >= 0);
-	out[got] = '\0';
-	return (size_t)got;
-}
-
 /* Compares one example with its .expect file. */
 static inline void expect_file(const struct spec *s, const char *folder, const char *stem)
 {
 	char path[PATH_MAX * 2], text[16384], *rest = text, *line;
 
 	(void)snprintf(path, sizeof(path), "%s/%s.expect", folder, stem);
-	(void)slurp(path, text, sizeof(text));
+	(void)read_text_file(path, text, sizeof(text));
 	while ((line = strsep(&rest, "\n")))
 		if (*line && *line != '#')
 			expect_line(s, line);
+}
+
+/* One documented example: read with the reader, recognised as its dialect, resolved as expected. */
+static inline void expect_example(reader_fn *reader, enum dialect wanted, const char *path,
+				  const char *stem, const char *folder)
+{
+	CLEANUP(spec) struct spec *s = NULL;
+	char text[16384];
+	size_t n = read_text_file(path, text, sizeof(text));
+	struct node *root;
+	enum dialect d;
+	struct err e;
+
+	if (read_yaml(reader, text, n, &s, &e) < 0)
+		fail_msg("%s", e.what);
+	expect_file(s, folder, stem);
+	assert_int_equal(yaml_parse(s->arena, "f", text, n, &root, &e), 0);
+	assert_int_equal(dialect_of_tree(&here, root, &d, &e), 0);
+	assert_int_equal(d, wanted);
 }
 
 /* Calls fn for every file of the folder that ends in the suffix; returns how many. */

@@ -46,19 +46,7 @@ static void accepted(const char *text)
 
 static void one_example(const char *path, const char *stem, const char *folder)
 {
-	CLEANUP(spec) struct spec *s = NULL;
-	char text[16384];
-	size_t n = slurp(path, text, sizeof(text));
-	struct node *root;
-	enum dialect d;
-	struct err e;
-
-	if (read_yaml(agents_read, text, n, &s, &e) < 0)
-		fail_msg("%s", e.what);
-	expect_file(s, folder, stem);
-	assert_int_equal(yaml_parse(s->arena, "f", text, n, &root, &e), 0);
-	assert_int_equal(dialect_of_tree(&here, root, &d, &e), 0);
-	assert_int_equal(d, DIALECT_AGENTS);
+	expect_example(agents_read, DIALECT_AGENTS, path, stem, folder);
 }
 
 static void documented_fields_resolve_as_documented(void **state UNUSED)
@@ -380,7 +368,7 @@ static void a_thousand_mutations_are_errors_or_not_weaker(void **state UNUSED)
 		size_t n;
 
 		(void)snprintf(path, sizeof(path), "%s/agents/%s.yaml", golden, names[k]);
-		n = slurp(path, base_text, sizeof(base_text));
+		n = read_text_file(path, base_text, sizeof(base_text));
 		assert_int_equal(read_yaml(agents_read, base_text, n, &base, &e), 0);
 		for (int i = 0; i < 1000; i++) {
 			CLEANUP(spec) struct spec *s = NULL;

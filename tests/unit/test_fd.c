@@ -250,6 +250,25 @@ static void a_range_is_closed_and_no_more(void **state UNUSED)
 	both_ways(range_closed);
 }
 
+static void rest_closed(void)
+{
+	const int keep[] = { 7, -1, 3, 90 };
+
+	for (int fd = 3; fd < 100; fd++)
+		must(dup2(2, fd) == fd);
+	must(fd_close_except(3, keep, ARRAY_LEN(keep)) == 0);
+	for (int fd = 0; fd < 100; fd++)
+		must((fcntl(fd, F_GETFD) >= 0) == (fd <= 3 || fd == 7 || fd == 90));
+	must(fd_close_except(3, NULL, 0) == 0);
+	for (int fd = 3; fd < 100; fd++)
+		must(fcntl(fd, F_GETFD) < 0);
+}
+
+static void all_but_the_kept_are_closed(void **state UNUSED)
+{
+	both_ways(rest_closed);
+}
+
 static void stdio_ensured(void *arg UNUSED)
 {
 	must(close(0) == 0 && close(1) == 0);
@@ -374,6 +393,7 @@ static const struct CMUnitTest tests[] = {
 	IN_TREE(empty_long_and_slash_ended_paths_get_the_kernels_answer),
 	IN_TREE(opening_leaks_no_descriptor),
 	cmocka_unit_test(a_range_is_closed_and_no_more),
+	cmocka_unit_test(all_but_the_kept_are_closed),
 	cmocka_unit_test(missing_stdio_is_opened),
 	IN_TREE(a_file_is_read_up_to_its_room_and_ended),
 	IN_TREE(only_a_file_that_exists_is_written),

@@ -148,19 +148,12 @@ static void put_value(struct buf *b, const struct spec *s, const struct field *f
 	}
 }
 
-static void slurp(const char *name, char *out, size_t n)
+static void read_example(const char *name, char *out, size_t n)
 {
 	char path[PATH_MAX];
-	ssize_t got;
-	int fd;
 
 	(void)snprintf(path, sizeof(path), "%s/%s", examples, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	must(fd >= 0);
-	got = read(fd, out, n - 1);
-	must(got >= 0);
-	out[got] = '\0';
-	(void)close(fd);
+	(void)read_text_file(path, out, n);
 }
 
 static void compare(const struct spec *s, char *expect)
@@ -198,11 +191,11 @@ static void every_documented_example_resolves_as_documented(void **state UNUSED)
 
 		if (!str_ends_nocase(e->d_name, ".expect"))
 			continue;
-		slurp(e->d_name, expect, sizeof(expect));
+		read_example(e->d_name, expect, sizeof(expect));
 		(void)snprintf(name, sizeof(name), "%.*s.yaml", (int)strlen(e->d_name) - 7,
 			       e->d_name);
 		print_message("%s\n", name);
-		slurp(name, yaml, sizeof(yaml));
+		read_example(name, yaml, sizeof(yaml));
 		s = must_load(yaml);
 		compare(s, expect);
 		assert_int_equal(spec_check(s, &at, &err), 0);
@@ -933,7 +926,7 @@ static void damaged_roles_never_crash_and_never_run_on_the_host(void **state UNU
 	static char yaml[65536], copy[65536];
 	uint32_t seed = 20260416;
 
-	slurp("001-configuration.yaml", yaml, sizeof(yaml));
+	read_example("001-configuration.yaml", yaml, sizeof(yaml));
 	for (int round = 0; round < 1000; round++) {
 		CLEANUP(spec) struct spec *s = NULL;
 		size_t n = strlen(yaml);

@@ -183,7 +183,7 @@ static void one_example(const char *path, const char *stem, const char *folder)
 {
 	CLEANUP(spec) struct spec *s = NULL;
 	char text[16384];
-	size_t n = slurp(path, text, sizeof(text));
+	size_t n = read_text_file(path, text, sizeof(text));
 	struct err e;
 
 	if (read_env(text, n, &here, &s, &e) < 0)
@@ -529,7 +529,7 @@ static void a_thousand_mutations_are_errors_or_not_weaker(void **state UNUSED)
 		size_t n;
 
 		(void)snprintf(path, sizeof(path), "%s/ironclaw/%s.env", golden, names[k]);
-		n = slurp(path, base_text, sizeof(base_text));
+		n = read_text_file(path, base_text, sizeof(base_text));
 		assert_int_equal(read_env(base_text, n, &here, &base, &e), 0);
 		for (int i = 0; i < 1000; i++) {
 			CLEANUP(spec) struct spec *s = NULL;

@@ -51,19 +51,12 @@ static void fails(const char *old, const char *what)
 	assert_int_equal(out.len, 0);
 }
 
-static void slurp(const char *name, char *out, size_t n)
+static void read_example(const char *name, char *out, size_t n)
 {
 	char path[PATH_MAX];
-	ssize_t got;
-	int fd;
 
 	(void)snprintf(path, sizeof(path), "%s/%s", examples, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	must(fd >= 0);
-	got = read(fd, out, n - 1);
-	must(got >= 0);
-	out[got] = '\0';
-	(void)close(fd);
+	(void)read_text_file(path, out, n);
 }
 
 static void every_documented_old_form_becomes_the_documented_new_one(void **state UNUSED)
@@ -81,8 +74,8 @@ static void every_documented_old_form_becomes_the_documented_new_one(void **stat
 		print_message("%s\n", e->d_name);
 		(void)snprintf(name, sizeof(name), "%.*s.yaml", (int)strlen(e->d_name) - 9,
 			       e->d_name);
-		slurp(e->d_name, old, sizeof(old));
-		slurp(name, wanted, sizeof(wanted));
+		read_example(e->d_name, old, sizeof(old));
+		read_example(name, wanted, sizeof(wanted));
 		becomes(old, wanted);
 		done++;
 	}
@@ -237,7 +230,7 @@ static void the_result_loads_and_stays_as_it_is(void **state UNUSED)
 	struct node *root;
 	struct err e;
 
-	slurp("000-custom-image.old.yaml", old, sizeof(old));
+	read_example("000-custom-image.old.yaml", old, sizeof(old));
 	assert_int_equal(run(old, &out, &e), 0);
 	assert_int_equal(run(buf_str(&out), &again, &e), 0);
 	assert_string_equal(buf_str(&out), buf_str(&again));

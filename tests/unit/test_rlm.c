@@ -35,19 +35,7 @@ static struct spec *taken(const char *text)
 
 static void one_example(const char *path, const char *stem, const char *folder)
 {
-	CLEANUP(spec) struct spec *s = NULL;
-	char text[16384];
-	size_t n = slurp(path, text, sizeof(text));
-	struct node *root;
-	enum dialect d;
-	struct err e;
-
-	if (read_yaml(rlm_read, text, n, &s, &e) < 0)
-		fail_msg("%s", e.what);
-	expect_file(s, folder, stem);
-	assert_int_equal(yaml_parse(s->arena, "f", text, n, &root, &e), 0);
-	assert_int_equal(dialect_of_tree(&here, root, &d, &e), 0);
-	assert_int_equal(d, DIALECT_RLM);
+	expect_example(rlm_read, DIALECT_RLM, path, stem, folder);
 }
 
 static void documented_examples_resolve_as_documented(void **state UNUSED)
@@ -313,7 +301,7 @@ static void a_thousand_mutations_are_errors_or_not_weaker(void **state UNUSED)
 	struct err e;
 
 	(void)snprintf(path, sizeof(path), "%s/rlm/setup.yaml", golden);
-	n = slurp(path, base_text, sizeof(base_text));
+	n = read_text_file(path, base_text, sizeof(base_text));
 	assert_int_equal(read_yaml(rlm_read, base_text, n, &base, &e), 0);
 	for (int i = 0; i < 1000; i++) {
 		CLEANUP(spec) struct spec *s = NULL;

@@ -175,6 +175,14 @@ static void a_cut_waits_for_the_rest_of_a_character_only(void **state UNUSED)
 	assert_int_equal(utf8_cut("\xe2\x82\xac\xe2", 4), 3);
 }
 
+static void a_character_is_decoded(void **state UNUSED)
+{
+	assert_int_equal(utf8_code("a", 1), 'a');
+	assert_int_equal(utf8_code("\xc3\xbc", 2), 0xfc);
+	assert_int_equal(utf8_code("\xe2\x80\xae", 3), 0x202e);
+	assert_int_equal(utf8_code("\xf4\x8f\xbf\xbf", 4), 0x10ffff);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(prefixes_and_suffixes_are_compared_whole),
 	cmocka_unit_test(every_control_character_is_seen_and_nothing_else),
@@ -184,6 +192,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_cut_never_splits_a_character),
 	cmocka_unit_test(bytes_that_are_not_utf8_are_kept_at_a_cut),
 	cmocka_unit_test(a_cut_waits_for_the_rest_of_a_character_only),
+	cmocka_unit_test(a_character_is_decoded),
 };
 
 int main(void)

@@ -71,6 +71,21 @@ static inline void write_text(const char *path, const char *text)
 	(void)close(fd);
 }
 
+/* Reads a file of less than n bytes as a string; returns its length. */
+static inline size_t read_text_file(const char *path, char *out, size_t n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		fail_msg("%s: %s", path, strerror(errno));
+	got = read(fd, out, n - 1);
+	(void)close(fd);
+	assert_true(got >= 0);
+	out[got] = '\0';
+	return (size_t)got;
+}
+
 /* Runs fn in a process of its own; true when it came to its end within `seconds`. */
 static inline bool in_child(void (*fn)(void *), void *arg, unsigned seconds)
 {

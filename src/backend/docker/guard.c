@@ -32,20 +32,8 @@ static void send_msg(const struct guard *g, const struct guard_msg *m)
 static void close_foreign(const struct guard_start *s)
 {
 	const int keep[] = { s->control, s->in, s->out, s->err };
-	int next = 3;
 
-	for (;;) {
-		int lowest = INT_MAX;
-
-		for (size_t i = 0; i < ARRAY_LEN(keep); i++)
-			if (keep[i] >= next && keep[i] < lowest)
-				lowest = keep[i];
-		if (lowest > next)
-			(void)fd_close_range(next, lowest == INT_MAX ? INT_MAX : lowest - 1);
-		if (lowest == INT_MAX)
-			return;
-		next = lowest + 1;
-	}
+	(void)fd_close_except(3, keep, ARRAY_LEN(keep));
 }
 
 static void leave_streams(void)

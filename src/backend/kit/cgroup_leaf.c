@@ -165,14 +165,6 @@ static int sweep_one(int parent, const char *name)
 	return unlinkat(parent, name, AT_REMOVEDIR) == 0;
 }
 
-struct dirent64_head {
-	uint64_t ino;
-	int64_t off;
-	unsigned short reclen;
-	unsigned char type;
-	char name[];
-};
-
 /* A dot is in every unit name of systemd and in no name of ours. */
 static bool is_ours(const char *name)
 {
@@ -190,7 +182,7 @@ int cg_leaf_sweep(const char *path)
 		return 0;
 	while (seen < LIST_MAX && (n = syscall(SYS_getdents64, dir, data, sizeof(data))) > 0)
 		for (long at = 0; at < n; seen++) {
-			const struct dirent64_head *d = (const void *)(data + at);
+			const struct fd_entry *d = (const void *)(data + at);
 
 			if (is_ours(d->name))
 				removed += sweep_one(dir, d->name);

@@ -18,14 +18,6 @@
 #define INODE_BYTES 1024   /* about what a file of a tmpfs takes of the kernel */
 #define ENTRIES_MAX 100000 /* one look never lists more, whatever the sandbox does */
 
-struct dirent64_head {
-	uint64_t ino;
-	int64_t off;
-	unsigned short reclen;
-	unsigned char type;
-	char name[];
-};
-
 struct look {
 	const struct watch *w;
 	struct watch_usage sum;
@@ -126,7 +118,7 @@ static void list(struct look *k)
 		return;
 	while ((n = syscall(SYS_getdents64, k->w->procfd, data, sizeof(data))) > 0)
 		for (long at = 0; at < n;) {
-			const struct dirent64_head *d = (const void *)(data + at);
+			const struct fd_entry *d = (const void *)(data + at);
 
 			take(k, d->name);
 			if (decided(k) || ++seen >= ENTRIES_MAX)

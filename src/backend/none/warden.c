@@ -164,22 +164,9 @@ static void command_failed(const char *name, int code, struct err *e)
 static int close_foreign(const struct warden_start *s, struct err *e)
 {
 	const int keep[] = { s->control, s->in, s->out, s->err, s->code };
-	int next = 3, r = 0;
+	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
-	for (;;) {
-		int lowest = INT_MAX;
-
-		for (size_t i = 0; i < ARRAY_LEN(keep); i++)
-			if (keep[i] >= next && keep[i] < lowest)
-				lowest = keep[i];
-		if (lowest > next)
-			r = fd_close_range(next, lowest == INT_MAX ? INT_MAX : lowest - 1);
-		if (r < 0)
-			return errno = -r, err_sys(e, "cannot close inherited descriptors");
-		if (lowest == INT_MAX)
-			return 0;
-		next = lowest + 1;
-	}
+	return r < 0 ? (errno = -r, err_sys(e, "cannot close inherited descriptors")) : 0;
 }
 
 static int leave_streams(struct err *e)

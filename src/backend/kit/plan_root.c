@@ -208,6 +208,23 @@ static int devices_ops(struct box_plan *p, struct err *e)
 	return plan_private(p, "/dev/shm", 01777, e);
 }
 
+/* Where it is there. What only the machine's root may open, no user inside being that root, is in
+ * the plan and needs no mount. */
+static int mask(struct box_plan *p, const char *path, struct err *e)
+{
+	struct stat st;
+	struct op *o;
+
+	if (lstat(path, &st) < 0)
+		return 0;
+	o = plan_op(p, OP_MASK, path, e);
+	if (!o)
+		return -e->code;
+	o->ident = ident_of(&st);
+	o->skip = S_ISREG(st.st_mode) && !(st.st_mode & 0077) && st.st_uid == 0;
+	return 0;
+}
+
 static int proc_ops(struct box_plan *p, struct err *e)
 {
 	if (dir(p, "/proc", 0555, e) < 0 || !plan_op(p, OP_PROC, "/proc", e))
@@ -216,7 +233,7 @@ static int proc_ops(struct box_plan *p, struct err *e)
 		if (!plan_op(p, OP_READONLY, proc_readonly[i], e))
 			return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(proc_masks); i++)
-		if (access(proc_masks[i], F_OK) == 0 && !plan_op(p, OP_MASK, proc_masks[i], e))
+		if (mask(p, proc_masks[i], e) < 0)
 			return -e->code;
 	return 0;
 }

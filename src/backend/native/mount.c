@@ -11,8 +11,10 @@
 
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
+#include "model/paths.h"
 
 #define COMMON_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define MASK_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 #define ROOT_OWN ((uint64_t)1 << 20) /* what brig itself puts there */
 #define FD_PATH_LEN 32
 #define LAYER "/.layer"
@@ -28,7 +30,7 @@ struct builder {
 	int parent;
 	const char *parent_path; /* of some operation; parent_len bytes of it */
 	size_t parent_len;
-	int null, empty; /* what masks are made of: the null device, an empty folder */
+	int null, empty; /* what masks are copies of: the null device, an empty folder */
 	int layer; /* where writable layers keep what is written; gone from the tree in the end */
 };
 
@@ -85,25 +87,26 @@ static int open_inside(struct builder *b, const char *dst)
 	return fd_open_nolinks(b->root, dst, O_PATH, FD_IN_ROOT);
 }
 
-/* Makes dst, a folder or an empty file, unless it is there; returns a descriptor on it or -errno.
- */
-static int make_target(struct builder *b, const char *dst, bool folder, mode_t mode)
+/* Makes dst, a folder or an empty file, unless something is there already: then *made is false.
+ * Returns the folder above, which is the builder's, or -errno. */
+static int make_point(struct builder *b, const char *dst, bool folder, mode_t mode, bool *made)
 {
 	int parent = open_parent(b, dst);
-	CLEANUP(fd) int made = -1;
 
 	if (parent < 0)
 		return parent;
-	if (folder) {
-		if (mkdirat(parent, last_part(dst), mode) < 0 && errno != EEXIST && errno != EROFS)
-			return -errno;
-	} else {
-		made = openat(parent, last_part(dst), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-			      mode);
-		if (made < 0 && errno != EEXIST && errno != EROFS)
-			return -errno;
-	}
-	return fd_open_nolinks(parent, last_part(dst), O_PATH, FD_BENEATH);
+	*made = (folder ? mkdirat(parent, last_part(dst), mode)
+			: mknodat(parent, last_part(dst), S_IFREG | mode, 0)) == 0;
+	return *made || errno == EEXIST || errno == EROFS ? parent : -errno;
+}
+
+/* The same; returns a descriptor on dst, or -errno. */
+static int make_target(struct builder *b, const char *dst, bool folder, mode_t mode)
+{
+	bool made;
+	int parent = make_point(b, dst, folder, mode, &made);
+
+	return parent < 0 ? parent : fd_open_nolinks(parent, last_part(dst), O_PATH, FD_BENEATH);
 }
 
 static int set_attrs(int tree, uint64_t attrs, struct err *e)
@@ -120,6 +123,28 @@ static int attach(int tree, int target, struct err *e)
 	if (move_mount(tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
 		return err_sys(e, "cannot attach a mount");
 	return 0;
+}
+
+/* Attaches a tree at dst, which is made for it. What was made a moment ago is no link and needs no
+ * second look. */
+static int attach_new(struct builder *b, int tree, const char *dst, bool folder, mode_t mode,
+		      struct err *e)
+{
+	CLEANUP(fd) int target = -1;
+	bool made;
+	int parent = make_point(b, dst, folder, mode, &made);
+
+	if (parent < 0)
+		return errno = -parent, err_sys(e, "cannot make the mount point");
+	if (made) {
+		if (move_mount(tree, "", parent, last_part(dst), MOVE_MOUNT_F_EMPTY_PATH) < 0)
+			return err_sys(e, "cannot attach a mount");
+		return 0;
+	}
+	target = fd_open_nolinks(parent, last_part(dst), O_PATH, FD_BENEATH);
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot open the mount point");
+	return attach(tree, target, e);
 }
 
 /* The tree at `from` once more at `to`, with more attributes. In classic mode the attributes follow
@@ -222,22 +247,36 @@ static int do_symlink(struct builder *b, const struct op *o, struct err *e)
 /* Mounted on itself, so that it stays writable when the root around it is sealed. */
 static int do_private(struct builder *b, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int target = make_target(b, o->dst, true, o->mode);
+	CLEANUP(fd) int target = -1;
+	CLEANUP(fd) int tree = -1;
+	bool made;
+	int parent = make_point(b, o->dst, true, o->mode, &made);
 
-	if (target < 0)
-		return errno = -target, err_sys(e, "cannot make the folder");
-	return bind_fd(b, target, target, bind_attrs(o), e);
+	if (parent < 0)
+		return errno = -parent, err_sys(e, "cannot make the folder");
+	if (!made || b->classic) {
+		target = fd_open_nolinks(parent, last_part(o->dst), O_PATH, FD_BENEATH);
+		if (target < 0)
+			return errno = -target, err_sys(e, "cannot open the folder");
+		return bind_fd(b, target, target, bind_attrs(o), e);
+	}
+	tree = open_tree(parent, last_part(o->dst), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_sys(e, "cannot copy a mount");
+	/* The root around it has the common ones. */
+	if (bind_attrs(o) != COMMON_ATTRS && set_attrs(tree, bind_attrs(o), e) < 0)
+		return -e->code;
+	if (move_mount(tree, "", parent, last_part(o->dst), MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot attach a mount");
+	return 0;
 }
 
-/* The source as the parent saw it, or an error: it may have been swapped since. */
-static int open_source(const struct op *o, struct err *e)
+/* Is it what the parent saw? It may have been swapped since. */
+static int compare(int fd, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, o->src, O_PATH, 0);
 	struct ident now;
 	struct stat st;
 
-	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open '%s'", o->src);
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "cannot look at '%s'", o->src);
 	now = ident_of(&st);
@@ -246,45 +285,60 @@ static int open_source(const struct op *o, struct err *e)
 	if (o->kind == OP_BIND && !ident_same(&now, &o->ident))
 		return err_set(e, ERR_POLICY, EPERM,
 			       "'%s' was replaced while the sandbox was set up", o->src);
-	return TAKE_FD(fd);
+	return 0;
+}
+
+static int classic_bind(struct builder *b, const struct op *o, bool folder, mode_t mode,
+			struct err *e)
+{
+	CLEANUP(fd) int from = fd_open_nolinks(AT_FDCWD, o->src, O_PATH, 0);
+	CLEANUP(fd) int target = -1;
+
+	if (from < 0)
+		return errno = -from, err_sys(e, "cannot open '%s'", o->src);
+	if (compare(from, o, e) < 0)
+		return -e->code;
+	target = make_target(b, o->dst, folder, mode);
+	if (target < 0)
+		return errno = -target, err_sys(e, "cannot make the mount point");
+	return bind_fd(b, from, target, 0, e);
+}
+
+/* It is the copy that is compared: by whatever way the name led there, nothing else gets in. */
+static int bind_source(struct builder *b, const struct op *o, bool folder, mode_t mode,
+		       uint64_t attrs, struct err *e)
+{
+	CLEANUP(fd) int tree = -1;
+
+	if (b->classic)
+		return classic_bind(b, o, folder, mode, e);
+	tree = open_tree(AT_FDCWD, o->src,
+			 AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_RECURSIVE | OPEN_TREE_CLONE |
+				 OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_sys(e, "cannot copy the mount of '%s'", o->src);
+	if (compare(tree, o, e) < 0 || set_attrs(tree, attrs, e) < 0)
+		return -e->code;
+	return attach_new(b, tree, o->dst, folder, mode, e);
 }
 
 static int do_bind(struct builder *b, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int from = open_source(o, e);
-	CLEANUP(fd) int target = -1;
-
-	if (from < 0)
-		return -e->code;
-	target = make_target(b, o->dst, S_ISDIR(o->ident.type), 0755);
-	if (target < 0)
-		return errno = -target, err_sys(e, "cannot make the mount point");
-	return bind_fd(b, from, target, bind_attrs(o), e);
+	return bind_source(b, o, S_ISDIR(o->ident.type), 0755, bind_attrs(o), e);
 }
 
 static int do_bind_prepared(struct builder *b, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int target = make_target(b, o->dst, S_ISDIR(o->ident.type), 0755);
 	int tree = b->prepared[o->fd_slot];
 
-	if (target < 0)
-		return errno = -target, err_sys(e, "cannot make the mount point");
 	if (set_attrs(tree, bind_attrs(o), e) < 0)
 		return -e->code;
-	return attach(tree, target, e);
+	return attach_new(b, tree, o->dst, S_ISDIR(o->ident.type), 0755, e);
 }
 
 static int do_device(struct builder *b, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int from = open_source(o, e);
-	CLEANUP(fd) int target = -1;
-
-	if (from < 0)
-		return -e->code;
-	target = make_target(b, o->dst, false, 0666);
-	if (target < 0)
-		return errno = -target, err_sys(e, "cannot make the mount point");
-	return bind_fd(b, from, target, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+	return bind_source(b, o, false, 0666, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
 }
 
 static int do_proc(struct builder *b, const struct op *o, struct err *e)
@@ -313,19 +367,38 @@ static int do_devpts(struct builder *b, const struct op *o, struct err *e)
 	return new_fs(b, "devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, target, e);
 }
 
-/* What covers a masked file or folder, read-only already: a copy of a mount inherits that. The
- * first one is made here, from the sandbox's own null device or from its empty /run. */
-static int mask_source(struct builder *b, bool folder, int target, struct err *e)
+/* What covers a masked file or folder: a copy, read-only, of the sandbox's own null device or of its
+ * empty /run. */
+static int mask_tree(struct builder *b, bool folder, struct err *e)
 {
-	int *made = folder ? &b->empty : &b->null;
-	CLEANUP(fd) int from = open_inside(b, folder ? "/run" : "/dev/null");
+	int *from = folder ? &b->empty : &b->null;
+	CLEANUP(fd) int tree = -1;
 
-	if (from < 0)
-		return errno = -from, err_sys(e, "nothing to cover it with");
-	if (bind_fd(b, from, target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e) <
-	    0)
+	if (*from < 0)
+		*from = open_inside(b, folder ? "/run" : "/dev/null");
+	if (*from < 0)
+		return errno = -*from, err_sys(e, "nothing to cover it with");
+	tree = open_tree(*from, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return err_sys(e, "cannot copy a mount");
+	if (set_attrs(tree, MASK_ATTRS, e) < 0)
 		return -e->code;
-	return *made < 0 ? 1 : 0;
+	return TAKE_FD(tree);
+}
+
+/* Over an entry of the new procfs: the parent has seen what it is, and no name there is anybody's
+ * to change. */
+static int mask_proc(struct builder *b, const struct op *o, struct err *e)
+{
+	CLEANUP(fd) int tree = mask_tree(b, S_ISDIR(o->ident.type), e);
+
+	if (tree < 0)
+		return -e->code;
+	if (move_mount(tree, "", b->root, o->dst + 1, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+		return 0;
+	/* What is closed to this process, which has all capabilities here, is closed to the
+	 * command. */
+	return errno == ENOENT || errno == EACCES ? 0 : err_sys(e, "cannot cover it");
 }
 
 /* A file of the machine's root that its mode keeps from everybody else: nobody inside is that root,
@@ -339,32 +412,27 @@ static bool closed_anyway(const struct stat *st)
  * do. */
 static int do_mask(struct builder *b, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int target = open_inside(b, o->dst);
+	CLEANUP(fd) int target = -1;
+	CLEANUP(fd) int from = -1;
 	CLEANUP(fd) int tree = -1;
 	struct stat st;
-	int *made, r;
 
-	if (target == -ENOENT)
-		return 0;
-	/* What is closed to this process, which has all capabilities here, is closed to the
-	 * command. */
-	if (target == -EACCES && o->kind == OP_MASK)
+	if (!b->classic && o->ident.type && path_under(o->dst, "/proc"))
+		return mask_proc(b, o, e);
+	target = open_inside(b, o->dst);
+	if (target == -ENOENT || (target == -EACCES && o->kind == OP_MASK))
 		return 0;
 	if (target < 0 || fstat(target, &st) < 0)
 		return errno = target < 0 ? -target : errno, err_sys(e, "cannot look at it");
 	if (o->kind == OP_MASK && closed_anyway(&st))
 		return 0;
-	made = S_ISDIR(st.st_mode) ? &b->empty : &b->null;
-	if (*made < 0) {
-		r = mask_source(b, S_ISDIR(st.st_mode), target, e);
-		if (r == 1)
-			*made = open_inside(b, o->dst);
-		return r < 0 ? r : 0;
+	if (b->classic) {
+		from = open_inside(b, S_ISDIR(st.st_mode) ? "/run" : "/dev/null");
+		return from < 0 ? (errno = -from, err_sys(e, "nothing to cover it with"))
+				: bind_fd(b, from, target, 0, e);
 	}
-	if (b->classic)
-		return bind_fd(b, *made, target, 0, e);
-	tree = open_tree(*made, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	return tree < 0 ? err_sys(e, "cannot copy a mount") : attach(tree, target, e);
+	tree = mask_tree(b, S_ISDIR(st.st_mode), e);
+	return tree < 0 ? -e->code : attach(tree, target, e);
 }
 
 static int do_show(struct builder *b, const struct op *o, struct err *e)
@@ -385,6 +453,25 @@ static int do_again(struct builder *b, const struct op *o, struct err *e)
 	if (at < 0)
 		return errno = -at, err_sys(e, "cannot open it");
 	return bind_fd(b, at, at, bind_attrs(o), e);
+}
+
+/* A tree of the new procfs once more, read-only. */
+static int do_readonly(struct builder *b, const struct op *o, struct err *e)
+{
+	const char *path = o->dst + 1;
+	CLEANUP(fd) int tree = -1;
+
+	if (b->classic || !path_under(o->dst, "/proc"))
+		return do_again(b, o, e);
+	tree = open_tree(b->root, path,
+			 AT_SYMLINK_NOFOLLOW | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "cannot copy a mount");
+	if (set_attrs(tree, bind_attrs(o), e) < 0)
+		return -e->code;
+	if (move_mount(tree, "", b->root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot attach a mount");
+	return 0;
 }
 
 static int open_layer(struct builder *b, struct err *e)
@@ -475,6 +562,7 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 	case OP_HIDE:
 		return do_mask(b, o, e);
 	case OP_READONLY:
+		return do_readonly(b, o, e);
 	case OP_COVER:
 		return do_again(b, o, e);
 	case OP_OVERLAY:

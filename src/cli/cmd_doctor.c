@@ -90,18 +90,29 @@ static int help(const struct command *c)
 	return 0;
 }
 
-/* Stdout belongs to the object when one was asked for. */
-static int fix(bool json)
+static void on_pull(void *arg, const char *text)
 {
-	char done[512] = "";
-	struct err e = { 0 };
+	(void)arg;
+	message_print("brig: note", text);
+}
 
-	if (doctor_fix(done, sizeof(done), &e) < 0) {
-		error_print(&e);
-		return 1;
-	}
-	(void)fprintf(json ? stderr : stdout, "fix: %s\n", done);
-	return 0;
+/* Stdout belongs to the object when one was asked for. */
+static int told(int r, bool json, const char *done, const struct err *e)
+{
+	if (r < 0)
+		error_print(e);
+	else if (done[0])
+		(void)fprintf(json ? stderr : stdout, "fix: %s\n", done);
+	return r < 0;
+}
+
+static int fix(bool json, const struct spec *s)
+{
+	char done[768] = "";
+	struct err e = { 0 };
+	int r = told(doctor_fix(done, sizeof(done), &e), json, done, &e);
+
+	return told(doctor_fix_image(s, on_pull, done, sizeof(done), &e), json, done, &e) | r;
 }
 
 static int show(const struct diagnosis *d, bool json)
@@ -158,7 +169,7 @@ static int examine(const struct asked *a, const struct spec *s)
 {
 	const struct check *checks;
 	struct diagnosis d;
-	int fixed = a->fix ? fix(a->json) : 0, status;
+	int fixed = a->fix ? fix(a->json, s) : 0, status;
 	size_t n;
 
 	checks = doctor_checks(s, &n);
@@ -202,7 +213,8 @@ const struct command cmd_doctor = {
 		 "                    control; print what held\n"
 		 "  --json            one object: schema, ready, checks\n"
 		 "  --fix             install what can be installed: as root, an AppArmor profile\n"
-		 "                    that lets brig alone make user namespaces\n"
+		 "                    that lets brig alone make user namespaces; under backend\n"
+		 "                    docker, the image if it is missing or over 90 days old\n"
 		 "\nexit status: 0 ready; 1 something that is needed is missing\n",
 	.run = doctor,
 };

@@ -94,16 +94,17 @@ void engine_hint(const struct engine_health *h, struct finding *f)
 		finding_hint(f, "sudo apt install docker.io, or podman; or use --backend native");
 		break;
 	case ENGINE_DENIED:
-		finding_hint(f,
-			     "you may not use '%s': sudo usermod -aG docker \"$USER\" and log in "
-			     "again (that is root on this machine), or use rootless podman",
-			     h->socket);
+		finding_hint(f, "%s (who may use the docker group is root on this machine)",
+			     h->hint);
 		break;
 	case ENGINE_DOWN:
 		finding_hint(f, "sudo systemctl start docker");
 		break;
 	case ENGINE_LATE:
 		finding_hint(f, "sudo systemctl restart docker");
+		break;
+	case ENGINE_MISNAMED:
+		finding_hint(f, "%s", h->hint);
 		break;
 	}
 }
@@ -119,32 +120,6 @@ void check_docker_daemon(struct machine *m, struct finding *f)
 	finding_say(f, missing(m, BACKEND_DOCKER), "%s", h->detail);
 	if (f->status == CHECK_FAIL)
 		engine_hint(h, f);
-}
-
-const char *machine_image(const struct machine *m)
-{
-	if (!m->spec)
-		return NULL;
-	return m->spec->image ? m->spec->image : m->spec->docker.image;
-}
-
-void check_docker_image(struct machine *m, struct finding *f)
-{
-	const char *image = machine_image(m);
-	int r = image ? engine_has_image(machine_engine(m), image, HEALTH_MS) : 0;
-
-	if (!image) {
-		finding_say(f, CHECK_SKIP, "no image is configured");
-	} else if (r == 1) {
-		finding_say(f, CHECK_PASS, "Image '%s' is available locally.", image);
-	} else if (r == 0) {
-		finding_say(f, CHECK_WARN, "Image '%s' is not available locally.", image);
-		finding_hint(f, "%sdocker pull %s",
-			     m->spec->docker.auto_pull ? "the first run fetches it; now: " : "",
-			     image);
-	} else {
-		finding_say(f, CHECK_SKIP, "not reached: %s", machine_engine(m)->detail);
-	}
 }
 
 static bool listed(const char *list, const char *name)

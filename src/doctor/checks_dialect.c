@@ -18,14 +18,15 @@ void role_docker(struct machine *m, struct finding *f)
 static void say_docker_ready(struct machine *m, struct finding *f)
 {
 	const char *image = machine_image(m);
-	int r = image ? engine_has_image(machine_engine(m), image, HEALTH_MS) : 1;
+	int r = image ? machine_has_image(m) : 1;
 
 	if (r == 0 && !m->spec->docker.auto_pull) {
 		finding_say(f, CHECK_FAIL, "backend 'docker': Image '%s' not found", image);
-		finding_hint(f, "docker pull %s, or docker.auto_pull: true", image);
+		finding_hint(f, "brig image pull %s, or docker.auto_pull: true", image);
 	} else if (image) {
 		finding_say(f, CHECK_PASS, "backend 'docker' is ready, image '%s' %s", image,
 			    r == 1 ? "is pulled" : "is fetched by the first run");
+		warn_if_old(m, f);
 	} else {
 		finding_say(f, CHECK_PASS, "backend 'docker' is ready");
 	}
@@ -69,10 +70,11 @@ void ironclaw_docker(struct machine *m, struct finding *f)
 void ironclaw_image(struct machine *m, struct finding *f)
 {
 	const char *image = machine_image(m);
-	int r = image ? engine_has_image(machine_engine(m), image, HEALTH_MS) : -1;
+	int r = image ? machine_has_image(m) : -1;
 
 	if (r == 1) {
 		finding_say(f, CHECK_PASS, "Docker image '%s' found", image);
+		warn_if_old(m, f);
 	} else if (r == 0) {
 		finding_say(f, m->spec->docker.auto_pull ? CHECK_WARN : CHECK_FAIL,
 			    "Image '%s' not found", image);

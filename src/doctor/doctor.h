@@ -67,6 +67,12 @@ void finding_hint(struct finding *f, const char *fmt, ...) ERR_PRINTF(2, 3);
  * to be done and was not. */
 int doctor_fix(char *done, size_t n, struct err *e);
 
+/* Fetches the image of a configuration that runs on docker, if it is not here or has grown old;
+ * `done` as above, "" when there is no such image. */
+typedef void doctor_note_fn(void *arg, const char *text);
+int doctor_fix_image(const struct spec *s, doctor_note_fn *note, char *done, size_t n,
+		     struct err *e);
+
 /* ---- apparmor.c: its steps, apart so that they can be tried on a made-up tree ---- */
 
 enum apparmor {

@@ -20,6 +20,9 @@ struct machine {
 	int userns; /* 0, or -errno of a trial user namespace */
 	bool asked;
 	struct engine_health engine;
+	bool image_asked;
+	int image_there; /* 1, 0 or -errno */
+	int64_t image_age;
 };
 
 /* The backend a run would take; NULL: a run would be refused, `refusal` says why. */
@@ -30,7 +33,9 @@ int machine_userns(struct machine *m); /* 0 or -errno of a trial user namespace 
 int machine_procfs(void);              /* ... of a fresh /proc in one */
 struct engine_health *machine_engine(struct machine *m);
 
-const char *machine_image(const struct machine *m);                 /* NULL: none is configured */
+const char *machine_image(const struct machine *m); /* NULL: none is configured */
+int machine_has_image(struct machine *m);           /* 1, 0 or -errno: the engine was not reached */
+void warn_if_old(struct machine *m, struct finding *f); /* adds to what is said of the image */
 void engine_hint(const struct engine_health *h, struct finding *f); /* what mends it */
 
 /* Would the configuration be taken where this process stands? */
@@ -48,7 +53,8 @@ check_fn check_sandbox, check_user_namespaces, check_procfs, check_seccomp, chec
 	check_cgroups, check_mount_api, check_kernel;                  /* checks_kernel.c */
 check_fn check_identity, check_idmap, check_state, check_installation; /* checks_host.c */
 check_fn check_bwrap, check_docker_cli, check_docker_daemon, check_docker_image, check_runtimes,
-	check_ssh; /* checks_backend.c */
+	check_ssh;            /* checks_backend.c, checks_image.c */
+check_fn check_egress_worker; /* checks_egress.c */
 check_fn check_configured, check_env_allowlist, check_network_policy, check_extra_args,
 	check_mount_policy, check_temp; /* checks_config.c */
 check_fn role_docker, role_sandbox, ironclaw_docker, ironclaw_image,

@@ -69,17 +69,31 @@ static ssize_t receive(void *p, size_t n, int *fds, size_t *nfds)
 	return fd_recv(CONTROL, p, n, fds, nfds);
 }
 
+/* The configuration as a file, and the version of who wrote it: ours, or it is not to be read. */
+static int take_plan(int *fd, struct err *e)
+{
+	char version[64] = "";
+	size_t n = 1;
+	ssize_t got = receive(version, sizeof(version) - 1, fd, &n);
+
+	if (got <= 0 || n != 1)
+		return err_set(e, ERR_INTERNAL, EPIPE, "no configuration came");
+	if (strcmp(version, BRIG_VERSION) != 0)
+		return err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "brig-egress is of version " BRIG_VERSION ", brig is of another"),
+		       err_hint(e, "install brig and brig-egress from one build");
+	return 0;
+}
+
 static int read_plan(struct worker *k, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
 	struct stat st;
-	size_t n = 1;
-	char word;
 	void *text;
 	int r;
 
-	if (receive(&word, sizeof(word), &fd, &n) != 1 || n != 1)
-		return err_set(e, ERR_INTERNAL, EPIPE, "no configuration came");
+	if (take_plan(&fd, e) < 0)
+		return -e->code;
 	if (fstat(fd, &st) < 0 || st.st_size <= 0 || (size_t)st.st_size > PLAN_MAX)
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the configuration has a strange size");
 	text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -176,7 +176,7 @@ static int send_plan(struct egress *g, struct err *e)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
 		r = -errno;
 	if (r == 0)
-		r = fd_send(g->control, "c", 1, &fd, 1);
+		r = fd_send(g->control, BRIG_VERSION, sizeof(BRIG_VERSION), &fd, 1);
 	return r < 0 ? (errno = -r, err_sys(e, "cannot tell the door its rules")) : 0;
 }
 

@@ -47,7 +47,7 @@ def a_workspace_the_user_inside_cannot_write_is_said_before():
     assert box("--policy", "readonly", "--", "true", settled=False).status == 0
 
 
-@test(as_user="root")
+@test
 def the_doctors_attacks_are_held():
     (scratch() / "image.yaml").write_text(f"image: {engine.IMAGE}\n")
     done = brig("doctor", "--attack", "--backend", "docker", "--config", scratch() / "image.yaml",

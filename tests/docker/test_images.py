@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine  # noqa: E402
 from common import box, environment, settle, shared_engine  # noqa: E402
-from harness import around, brig, identity, main, test  # noqa: E402
+from harness import around, brig, identity, main, scratch, test  # noqa: E402
 
 around(shared_engine)
 registry = None
@@ -23,7 +23,7 @@ def a_registry(folder):
     """One that is open, with an image in it, and one that wants a password."""
     global registry
     with engine.Registry(folder) as r:
-        for name in ("root/tool", "user/tool", "root/ahead", "user/ahead"):  # one for each test: they run side by side
+        for name in ("root/tool", "user/tool", "root/ahead", "user/ahead", "root/fixed", "user/fixed"):  # one for each test: they run side by side
             common.shared.import_image(engine.busybox_tar(), f"{r.address}/{name}:1")
             status, text = common.shared.ask("POST", f"/images/{r.address}/{name}/push?tag=1", {}, headers={"X-Registry-Auth": "e30="})
             assert status == 200 and "error" not in str(text), text
@@ -62,6 +62,25 @@ def image_pull_fetches_ahead_of_the_first_run():
     forget(name)
     assert brig("image", "pull", "--backend", "native", name, env=environment()).status == 125
     assert brig("image", "pull", env=environment()).status == 125
+
+
+@test(limit=120)
+def the_doctor_fetches_it_when_told_to_mend():
+    settle()
+    name = f"{registry.address}/{identity()}/fixed:1"
+    config = scratch() / "image.yaml"
+    config.write_text(f"brig: 1\nbackend: docker\nimage: {name}\n")
+    forget(name)
+    done = brig("doctor", "--config", config, env=environment())
+    assert f"[warn] docker_image: Image '{name}' is not available locally." in done.text and "fix:" not in done.text, done.text
+    done = brig("doctor", "--fix", "--config", config, env=environment())
+    assert f"fix: image '{name}' was fetched\n" in done.text, (done.text, done.errors)
+    assert f"[pass] docker_image: Image '{name}' is available locally." in done.text, done.text
+    assert f"fix: image '{name}' is here\n" in brig("doctor", "--fix", "--config", config, env=environment()).text
+    forget(name)
+    config.write_text(f"brig: 1\nbackend: docker\nimage: {name}-none\n")
+    done = brig("doctor", "--fix", "--config", config, env=environment())
+    assert done.status == 1 and "not found" in done.errors, (done.text, done.errors)
 
 
 @test

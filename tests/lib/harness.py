@@ -42,7 +42,7 @@ import traceback
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 __all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_c", "descendants", "home",
-           "identity", "main", "namespaces", "scratch", "skip", "start_brig", "state", "test", "tree", "uid", "wait_until",
+           "identity", "main", "namespaces", "runtime", "scratch", "skip", "start_brig", "state", "test", "tree", "uid", "wait_until",
            "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -128,6 +128,11 @@ def state():
     return _now.state
 
 
+def runtime():
+    """Where brig keeps what may go with the session."""
+    return _now.runtime
+
+
 # ---- calling brig ----
 
 
@@ -181,7 +186,8 @@ def start_brig(*args, env=None, cwd=None, **popen):
     popen.setdefault("stdin", subprocess.DEVNULL)
     popen.setdefault("stdout", subprocess.PIPE)
     popen.setdefault("stderr", subprocess.PIPE)
-    return subprocess.Popen(brig_argv(*args), env=brig_environment(env), cwd=cwd or _now.work, **popen)
+    with _files_as(os.geteuid()):  # else the kernel takes it for a change of identity, and libc drops TMPDIR
+        return subprocess.Popen(brig_argv(*args), env=brig_environment(env), cwd=cwd or _now.work, **popen)
 
 
 def brig(*args, input=b"", env=None, cwd=None, timeout=30):

@@ -3,17 +3,20 @@
 """brig doctor for a configuration: the rows its dialect documents, engines in every state, and the attacks."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, descendants, identity, main, scratch, test, tree, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, brig_path, descendants, main, runtime, scratch, test, tree, workspace  # noqa: E402
 
 LINE = re.compile(r"\[(pass|warn|fail|skip)\] ([a-z_]+): (\S.*)")
 RLM = """sandbox:
@@ -67,10 +70,12 @@ class Engine(threading.Thread):
                 if self.silent:
                     kept.append(peer)
                     continue
-                target = peer.recv(4096).split()[1].decode()
-                body = self.answers.get(target)
-                head = "HTTP/1.0 200 OK" if body is not None else "HTTP/1.0 404 Not Found"
-                peer.sendall(f"{head}\r\nContent-Type: application/json\r\n\r\n{json.dumps(body or {})}".encode())
+                target = re.sub(r"^/v1\.\d+/", "/", peer.recv(4096).split()[1].decode())
+                body = self.answers.get(target) if target != "/_ping" else {}
+                head = "HTTP/1.1 200 OK" if body is not None else "HTTP/1.1 404 Not Found"
+                text = json.dumps(body or {})
+                peer.sendall(f"{head}\r\nApi-Version: 1.43\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                             f"Content-Length: {len(text)}\r\n\r\n{text}".encode())
                 peer.close()
 
     def close(self):
@@ -122,9 +127,8 @@ def what_rlm_code_lacks_fails_or_warns_with_its_remedy():
         got = rows(done)
         assert got["docker_image"][0] == "warn" and "docker pull python:3.11-slim" in done.text
         assert got["docker_network_policy"][0] == "warn"
-        if identity() == "root":  # on the way to another user libc drops TMPDIR
-            done = brig("doctor", "--config", config, env={**env, "TMPDIR": "/proc/1"})
-            assert done.status == 1 and rows(done)["mount_policy"][0] == rows(done)["temp_write_access"][0] == "fail"
+        done = brig("doctor", "--config", config, env={**env, "TMPDIR": "/proc/1"})
+        assert done.status == 1 and rows(done)["mount_policy"][0] == rows(done)["temp_write_access"][0] == "fail"
     bad = write("bad.yaml", RLM.format(ws=workspace(), network="false") + "    extra_args: [\"--privileged\"]\n")
     done = brig("doctor", "--config", bad)
     assert done.status == 1
@@ -156,6 +160,72 @@ def the_four_health_texts_come_in_time():
         (empty / name).symlink_to(f"/usr/bin/{name}")
     env = {"DOCKER_HOST": f"unix://{scratch()}/none.sock", "PATH": str(empty)}
     assert daemon(env) == (("fail", "docker CLI not found"), 1)
+
+
+def made(days):
+    return time.strftime("%Y-%m-%dT%H:%M:%S.123456789Z", time.gmtime(time.time() - days * 86400))
+
+
+@test
+def an_image_that_has_grown_old_is_a_warning():
+    config = write("rlm.yaml", RLM.format(ws=workspace(), network="false"))
+    for created, status in ((made(89), "pass"), (made(91), "warn"), ("1970-01-01T00:00:00Z", "pass"), (made(-1), "pass")):
+        with engine({**READY, "/images/python:3.11-slim/json": {"Id": "x", "Created": created}}) as env:
+            done = brig("doctor", "--config", config, env=env)
+        got = rows(done)["docker_image"]
+        assert got[0] == status and got[1].startswith("Image 'python:3.11-slim' is available locally."), (created, got)
+        assert done.status == 0 and ("91 days ago" in got[1]) == ("brig image pull python:3.11-slim" in done.text) == (status == "warn")
+
+
+@test
+def an_engine_is_looked_for_where_a_run_would_look():
+    config = write("rlm.yaml", RLM.format(ws=workspace(), network="false"))
+    podman = runtime() / "podman"
+    podman.mkdir()
+    with engine({**READY, "/version": {"Version": "4.3.1"}}) as env:
+        path = env["DOCKER_HOST"].removeprefix("unix://")
+        (podman / "podman.sock").symlink_to(path)
+        for there in ({"CONTAINER_HOST": env["DOCKER_HOST"]}, {"DOCKER_CONTEXT": "mine", "DOCKER_CONFIG": str(scratch() / "c")}, {}):
+            if "DOCKER_CONFIG" in there:
+                meta = scratch() / "c/contexts/meta" / hashlib.sha256(b"mine").hexdigest()
+                meta.mkdir(parents=True)
+                (meta / "meta.json").write_text(json.dumps({"Name": "mine", "Endpoints": {"docker": {"Host": env["DOCKER_HOST"]}}}))
+            done = brig("doctor", "--config", config, env=there)
+            if not there and pathlib.Path("/var/run/docker.sock").exists():
+                continue  # this machine's own engine comes first
+            assert rows(done)["docker_daemon"] == ("pass", "docker daemon ready (server 4.3.1)"), (there, done.text)
+    shutil.rmtree(podman)
+    done = brig("doctor", "--config", config, env={"DOCKER_HOST": "tcp://127.0.0.1:2375"})
+    assert done.status == 1 and rows(done)["docker_daemon"] == ("fail", "docker daemon unavailable")
+    assert "hint: brig speaks to an engine on this machine" in done.text, done.text
+
+
+@test
+def the_doors_program_is_tried():
+    got = rows(brig("doctor"))["egress_worker"]
+    assert got[0] == "pass" and re.fullmatch(r"brig-egress [0-9.]+ starts", got[1]), got
+    here = scratch() / "bin"
+    here.mkdir()
+    shutil.copy(brig_path(), here / "brig")
+    config = write("b.yaml", "brig: 1\nnetwork: proxy\n")
+
+    def doctor(*more):
+        argv = [*brig_argv()[:-1], str(here / "brig"), "doctor", *more]
+        p = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+        return {m[2]: (m[1], m[3]) for line in p.stdout.splitlines() if (m := LINE.fullmatch(line))}["egress_worker"], p.stdout
+
+    for (row, _), expected in ((doctor(), "warn"), (doctor("--config", config), "fail")):
+        assert row[0] == expected and "not installed" in row[1], row
+    version = got[1].split()[1].encode()
+    program = brig_path().with_name("brig-egress").read_bytes()
+    assert version + b"\0" in program
+    (here / "brig-egress").write_bytes(program.replace(version + b"\0", b"9" * len(version) + b"\0"))
+    (here / "brig-egress").chmod(0o755)
+    (status, detail), text = doctor("--config", config)
+    assert status == "fail" and "brig is of another" in detail and "hint: install brig and brig-egress from one build" in text, text
+    (here / "brig-egress").write_text("#!/bin/false\n")
+    (status, detail), _ = doctor("--config", config)
+    assert status == "fail" and "could not start" in detail, detail
 
 
 @test

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/num.h"
@@ -158,10 +159,9 @@ static int agree(struct engine *g, struct http1_text version, struct err *e)
 	return 0;
 }
 
-static int ping(struct engine *g, struct err *e)
+static int ping(struct engine *g, uint64_t deadline, struct err *e)
 {
 	const struct engine_call q = { .method = "GET", .path = "/_ping" };
-	uint64_t deadline = in_ms(ENGINE_QUICK_MS);
 	CLEANUP(buf) struct buf b = BUF_INIT(4096);
 	const struct http1_answer *a;
 
@@ -209,16 +209,17 @@ static int unavailable(const char *path, struct err *e)
 	}
 }
 
-int engine_open_at(const char *path, struct engine *ret, struct err *e)
+static int open_in(const char *path, unsigned ms, struct engine *ret, struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
+	uint64_t deadline = in_ms(ms);
 	struct stat st;
 
 	if (strlen(path) >= sizeof(g.path))
 		return err_set(e, ERR_CONFIG, ENAMETOOLONG, "the path of socket '%s' is too long",
 			       path);
 	memcpy(g.path, path, strlen(path) + 1);
-	if (engine_connect(&g, ENGINE_QUICK_MS, &g.client, e) < 0 || ping(&g, e) < 0)
+	if (engine_connect(&g, ms, &g.client, e) < 0 || ping(&g, deadline, e) < 0)
 		return unavailable(path, e);
 	g.rootless = stat(path, &st) == 0 && st.st_uid != 0;
 	if (!client_reusable(g.client))
@@ -228,12 +229,28 @@ int engine_open_at(const char *path, struct engine *ret, struct err *e)
 	return 0;
 }
 
+int engine_open_at(const char *path, struct engine *ret, struct err *e)
+{
+	return open_in(path, ENGINE_QUICK_MS, ret, e);
+}
+
 static bool is_worse(int code, int than)
 {
 	return !than || than == ENOENT || (than == ECONNREFUSED && code == EACCES);
 }
 
-int engine_open(struct engine *ret, struct err *e)
+/* Places where something lies; the others cost no time. */
+static unsigned how_many(const struct engine_places *at)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < at->n; i++)
+		n += access(at->path[i], F_OK) == 0;
+	return n ? n : 1;
+}
+
+/* All of it within total ms, or each place with its own time. */
+static int open_first(unsigned ms, bool total, struct engine *ret, struct err *e)
 {
 	CLEANUP(arena) struct arena *a = arena_new((size_t)1 << 20);
 	struct engine_places at = { 0 };
@@ -243,10 +260,12 @@ int engine_open(struct engine *ret, struct err *e)
 		return err_nomem(e);
 	if (engine_places(a, &at, e) < 0)
 		return -e->code;
+	if (total)
+		ms /= how_many(&at);
 	for (size_t i = 0; i < at.n; i++) {
 		struct err now = { 0 };
 
-		if (engine_open_at(at.path[i], ret, &now) == 0)
+		if (open_in(at.path[i], ms, ret, &now) == 0)
 			return 0;
 		if (is_worse(now.code, worst.code))
 			worst = now;
@@ -259,4 +278,14 @@ int engine_open(struct engine *ret, struct err *e)
 				   "socket in DOCKER_HOST");
 	}
 	return -e->code;
+}
+
+int engine_open(struct engine *ret, struct err *e)
+{
+	return open_first(ENGINE_QUICK_MS, false, ret, e);
+}
+
+int engine_open_within(unsigned ms, struct engine *ret, struct err *e)
+{
+	return open_first(ms, true, ret, e);
 }

@@ -47,6 +47,7 @@ int engine_places(struct arena *a, struct engine_places *ret, struct err *e);
  * no engine, one that is down, or one this user may not use, each with what to do. */
 int engine_open(struct engine *ret, struct err *e);
 int engine_open_at(const char *path, struct engine *ret, struct err *e);
+int engine_open_within(unsigned ms, struct engine *ret, struct err *e); /* all places together */
 void engine_done(struct engine *g);
 static inline void cleanup_engine(struct engine *g)
 {

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import ADDRESS, PROXY, Handler, Web, behind, configure, denials, leaf, python  # noqa: E402
+from door import ADDRESS, Handler, PROXY, Web, behind, configure, denials, leaf, on_every_door, python  # noqa: E402
 from harness import brig, main, scratch, start_brig, test  # noqa: E402
 
 NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u",
@@ -17,7 +17,7 @@ NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY",
 FETCH = "fetch(process.argv[1]).then(async r => console.log(r.status, await r.text())).catch(e => console.log(e.cause || e))"
 
 
-@test
+@on_every_door
 def curl_reaches_an_allowed_host_by_proxy_and_without():
     with Web("api.test") as web:
         config = configure(web)
@@ -27,7 +27,7 @@ def curl_reaches_an_allowed_host_by_proxy_and_without():
         assert len(web.seen) == 3
 
 
-@test
+@on_every_door
 def wget_openssl_and_node_need_no_setting():
     with Web("api.test") as web:
         config = configure(web)
@@ -40,7 +40,7 @@ def wget_openssl_and_node_need_no_setting():
         assert len(web.seen) == 4
 
 
-@test
+@on_every_door
 def python_sees_why_a_host_is_closed():
     with Web("api.test") as web, Web("closed.test") as closed:
         config = configure(web, closed, allow=["api.test"])
@@ -66,7 +66,7 @@ def curl_sees_why_a_host_is_closed():
     assert "403" in r["stderr"] and denials(r) == [("closed.test:443", "not-allowed")], r
 
 
-@test
+@on_every_door
 def the_flag_allow_opens_a_host_and_an_empty_list_none():
     with Web("api.test") as web:
         config = configure(web, allow=[])
@@ -108,7 +108,7 @@ class GitHandler(Handler):
     do_GET = do_POST = cgi
 
 
-@test
+@on_every_door
 def git_clones_fetches_and_pushes():
     repo = scratch() / "one.git"
     subprocess.run(["git", "init", "-q", "--bare", "-b", "main", repo], check=True)
@@ -175,7 +175,7 @@ server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {cert}; ssl_certificate_k
         nginx.wait()
 
 
-@test
+@on_every_door
 def the_authority_is_in_the_systems_own_bundle_beside_the_hosts_roots():
     r = behind(configure(allow=[]), "sh", "-c", "cmp /etc/ssl/certs/ca-certificates.crt $SSL_CERT_FILE && "
                "grep -c BEGIN $SSL_CERT_FILE; for v in $SSL_CERT_FILE $REQUESTS_CA_BUNDLE $CURL_CA_BUNDLE $GIT_SSL_CAINFO "

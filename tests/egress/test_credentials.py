@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import Handler, Web, configure, denials  # noqa: E402
+from door import Handler, Web, configure, denials, on_every_door  # noqa: E402
 from harness import brig, main, test  # noqa: E402
 
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
@@ -44,7 +44,7 @@ def with_token(*servers, **credential):
     return configure(*servers, more={"credentials": {"TOKEN": {"host": "api.test", **credential}}})
 
 
-@test
+@on_every_door
 def a_token_reaches_its_host_and_the_guest_never_sees_it():
     with Web("api.test", handler=Mirror) as web:
         r = run(with_token(web), 'echo "$TOKEN"; env; for p in plain gzip base64 slow; do curl -sSi --compressed -H "Authorization: Bearer $TOKEN" '
@@ -56,7 +56,7 @@ def a_token_reaches_its_host_and_the_guest_never_sees_it():
         assert '"credential.inject"' in record and '"credential.scrub"' in record and VALUE not in record, record
 
 
-@test
+@on_every_door
 def a_placeholder_anywhere_else_is_a_denial():
     with Web("api.test", handler=Mirror) as web, Web("other.test", handler=Mirror) as other:
         r = run(with_token(web, other, methods=["GET"], paths=["/v1/"]), """

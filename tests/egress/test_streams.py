@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import Raw, Web, behind, configure, denials, python  # noqa: E402
+from door import Raw, Web, behind, configure, denials, on_every_door, python  # noqa: E402
 from harness import (brig_argv, brig_environment, brig_path, descendants, identity, main, scratch, start_brig, test,  # noqa: E402
                      wait_until, workspace)
 
@@ -186,7 +186,7 @@ def a_reset_or_silent_server_ends_one_request_only():
         assert r["stdout"].split() == ["502", "502", "200"], r
 
 
-@test
+@on_every_door
 def without_its_worker_a_run_ends_and_nothing_takes_its_place():
     with Web("api.test") as web:
         p = start_behind(configure(web), "sh", "-c", "touch ready; sleep 20; curl -sS https://api.test/")
@@ -227,7 +227,7 @@ def the_worker_is_locked_down():
         p.wait()
 
 
-@test
+@on_every_door
 def no_door_no_run():
     lonely = scratch() / "bin"
     lonely.mkdir()

@@ -16,7 +16,7 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import ADDRESS, PROXY, Web, behind, configure, denials, python, root, context  # noqa: E402
+from door import ADDRESS, PROXY, Web, behind, configure, context, denials, on_every_door, python, root  # noqa: E402
 from harness import IS_ROOT, brig, main, scratch, test  # noqa: E402
 
 # Defines say(name, function): prints what it returned or how it failed; and talk(host, port, bytes, server name).
@@ -86,7 +86,7 @@ def own_addresses():
     return [a for a in found if not a.startswith("fe80")][:6]
 
 
-@test
+@on_every_door
 def the_host_and_its_networks_cannot_be_reached():
     addresses = own_addresses()
     with Oracle(addresses) as oracle:
@@ -112,7 +112,61 @@ say('own6', lambda: socket.create_connection(('::1', {oracle.port}), timeout=5))
         assert len(oracle.visits) == 1, oracle.visits
 
 
-@test
+# What somebody inside would do to the room itself: each line says what it was told.
+ROOM = TALK + r"""
+import ctypes, os, subprocess
+libc = ctypes.CDLL(None, use_errno=True)
+def call(f, *a):
+    r = f(*a)
+    return 'done' if r >= 0 else 'refused ' + os.strerror(ctypes.get_errno())
+def run(*a):
+    r = subprocess.run(a, capture_output=True, text=True)
+    return 'done' if r.returncode == 0 else 'refused ' + r.stderr.strip().replace('\n', ' ')
+def sock(*a):
+    socket.socket(*a); return 'done'
+say('devices', lambda: ' '.join(sorted(l.split(':')[0].strip() for l in open('/proc/net/dev') if ':' in l)))
+say('caps', lambda: ' '.join({l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')}))
+say('packet', lambda: sock(socket.AF_PACKET, socket.SOCK_RAW, 0))
+say('raw', lambda: sock(socket.AF_INET, socket.SOCK_RAW, 1))
+say('raw6', lambda: sock(socket.AF_INET6, socket.SOCK_RAW, 58))
+for name, words in (('dummy', 'link add x type dummy'), ('down', 'link set eth0 down'), ('mac', 'link set eth0 address 02:00:00:00:00:09'),
+                    ('route', 'route add 203.0.113.0/24 dev eth0'), ('address', 'addr add 10.9.9.9/24 dev eth0'),
+                    ('neighbour', 'neigh replace 198.19.255.253 lladdr 02:00:00:00:00:09 dev eth0'), ('move', 'link set eth0 netns 1')):
+    say(name, lambda: run('ip', *words.split()))
+say('unshare', lambda: call(libc.unshare, 0x40000000))
+say('unshare-user', lambda: call(libc.unshare, 0x50000000))
+say('setns', lambda: call(libc.setns, os.open('/proc/1/ns/net', os.O_RDONLY), 0x40000000))
+say('abstract', lambda: socket.socket(socket.AF_UNIX).connect('\0' + sys.argv[1]))
+say('sysctl', lambda: open('/proc/sys/net/ipv4/ip_forward', 'w').write('1'))
+say('broadcast', lambda: [s := socket.socket(socket.AF_INET, socket.SOCK_DGRAM), s.setsockopt(1, 6, 1), s.settimeout(1),
+                          s.sendto(b'x', ('198.19.255.255', 9)), s.recv(1)])
+say('after', lambda: talk('api.test', 443, get('api.test'), 'api.test'))
+"""
+
+
+@on_every_door
+def the_room_has_one_cable_and_nobody_inside_can_change_it():
+    name = f"brig-oracle-{os.getpid()}"
+    with Web("api.test") as web, socket.socket(socket.AF_UNIX) as oracle:
+        oracle.bind("\0" + name)
+        oracle.listen()
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect("\0" + name)  # from outside it is there
+        oracle.accept()[0].close()
+        r = behind(configure(web), "python3", "-c", ROOM, name)
+        answers = said(r)
+        assert (answers.pop("devices"), answers.pop("caps")) == ("eth0 lo", "0" * 16), r
+        assert " 200 " in answers.pop("after") and len(web.seen) == 1, (r, answers)
+        assert len(answers) == 16 and not any(v.startswith(("done", "None", "1")) for v in answers.values()), answers
+        oracle.settimeout(0)
+        try:
+            raise AssertionError(f"the host's socket was reached: {oracle.accept()}")
+        except BlockingIOError:
+            pass
+        assert r["backend"] == os.environ.get("BRIG_BACKEND", "native") and r["isolation"]["network"] == "proxy", r
+
+
+@on_every_door
 def a_dialled_address_gives_no_way_to_a_closed_name():
     with Web("api.test") as web, Web("closed.test") as closed:
         code = TALK + """
@@ -267,7 +321,7 @@ for n in {list(INWARD)!r}:
         assert web.connections == 0
 
 
-@test
+@on_every_door
 def names_that_are_not_allowed_are_never_asked_for():
     if not IS_ROOT:
         return
@@ -315,7 +369,7 @@ def upstream_must_prove_who_it_is():
         assert not self_signed.seen and not other.seen and not late.seen and not weak.seen
 
 
-@test
+@on_every_door
 def the_guest_keeps_its_own_ports_and_loopback():
     r = python(configure(allow=[]), """
 import socket, threading
@@ -354,7 +408,7 @@ say('control', lambda: talk('api.test', 443, get('api.test'), 'api.test'))
         assert len(web.seen) == 1, web.seen
 
 
-@test
+@on_every_door
 def every_decision_is_on_the_record():
     with Web("api.test") as web:
         r = python(configure(web), TALK + """

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import ADDRESS, PROXY, Raw, Web, behind, configure, denials, python, root  # noqa: E402
+from door import ADDRESS, PROXY, Raw, Web, behind, configure, denials, on_every_door, python, root  # noqa: E402
 from harness import main, test  # noqa: E402
 
 NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u", "all_proxy")
@@ -39,7 +39,7 @@ for line, host in (('GET /', 'plain.test'), ('GET http://plain.test/', 'other.te
         assert len(web.seen) == 3
 
 
-@test
+@on_every_door
 def a_port_is_part_of_a_rule():
     with Web("api.test") as web:
         config = configure(web, allow=["api.test:8443"])
@@ -87,7 +87,7 @@ print(issuer('pin.test')); print(issuer('other.test')); print(issuer('pin.test',
         assert "Error" in lines[2] and len(web.seen) == 1 and not other.seen, lines
 
 
-@test
+@on_every_door
 def one_service_of_the_host_can_be_opened_and_no_other():
     def echo(self, s):
         s.sendall(b"hi\n" + s.recv(100))

@@ -68,19 +68,22 @@ _now = None  # the running test's Place, in its own process
 
 
 class Test:
-    def __init__(self, function, as_user="both", slow=False, alone=False, limit=60):
+    def __init__(self, function, as_user="both", slow=False, alone=False, limit=60, backend=None):
         assert as_user in ("root", "user", "both")
-        self.function, self.slow, self.alone, self.limit = function, slow, alone, limit * FACTOR
-        self.name = function.__name__
+        self.function, self.slow, self.alone, self.limit, self.backend = function, slow, alone, limit * FACTOR, backend
+        self.name = function.__name__ + (f"_on_{backend}" if backend else "")
         self.file = pathlib.Path(function.__code__.co_filename).name
         self.users = ("root", "user") if as_user == "both" else (as_user,)
 
 
 def test(function=None, **options):
-    """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), limit (seconds)."""
+    """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), limit (seconds), backends (one test for
+    each, unless BRIG_BACKEND has come from outside)."""
     if function is None:
         return lambda f: test(f, **options)
-    _tests.append(Test(function, **options))
+    backends = options.pop("backends", None)
+    for backend in backends if backends and "BRIG_BACKEND" not in os.environ else (None,):
+        _tests.append(Test(function, backend=backend, **options))
     return function
 
 
@@ -464,6 +467,8 @@ def _child(t, base, number, user, log):
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
         _adopt_orphans()
+        if t.backend:
+            os.environ["BRIG_BACKEND"] = t.backend
         _now = Place(base, number, user, t.alone)
         os.chdir(_now.work)
         status = _run_here(t, _now)

@@ -194,6 +194,11 @@ static void operation(struct maker *m, const struct op *o)
 	case OP_BIND_FD:
 		bind(m, o);
 		break;
+	case OP_SHOW:
+		number(m, "--perms", "%o", 0644);
+		descriptor(m, "--ro-bind-data", BWRAP_OP, o->src, (size_t)(o - m->plan->ops));
+		text(m, o->dst);
+		break;
 	case OP_CODE:
 		number(m, "--perms", "%o", 0444);
 		descriptor(m, "--ro-bind-data", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
@@ -211,7 +216,6 @@ static void operation(struct maker *m, const struct op *o)
 		break;
 	case OP_DEVICE:
 	case OP_DEVPTS:
-	case OP_SHOW:    /* of a door, which only native has */
 	case OP_OVERLAY: /* refused, or left out and said, by the plan */
 	case OP_KINDS:
 		break;

@@ -86,8 +86,7 @@ _Noreturn void bwrap_inside(int letter)
 		_exit(124);
 	close_on_exec(&l.inside);
 	abi = enter(&l, fds, &e);
-	if (abi < 0 || inside_check(&l.inside, &e) < 0 ||
-	    (l.inside.wait_permit && inside_wait(&l.inside, &e) < 0))
+	if (abi < 0 || inside_check(&l.inside, &e) < 0 || inside_permit(&l.inside, &e) < 0)
 		init_fail(l.inside.control, &e);
 	init_main(&l.inside, abi, fds);
 }

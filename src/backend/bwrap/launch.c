@@ -94,6 +94,12 @@ static int argument_of(const struct launch *l, size_t op)
 	return -1;
 }
 
+/* What the door's plan shows over other files is one and the same. */
+static const char *shown_text(const struct box_plan *p)
+{
+	return p->ops[p->roots_op].data;
+}
+
 static int open_operations(struct launch *l, struct err *e)
 {
 	const struct box_plan *p = l->plan;
@@ -109,6 +115,8 @@ static int open_operations(struct launch *l, struct err *e)
 
 		if (o->kind == OP_FILE && at >= 0)
 			fd = memory_file("brig-file", o->data, strlen(o->data), e);
+		else if (o->kind == OP_SHOW && at >= 0)
+			fd = memory_file("brig-file", shown_text(p), strlen(shown_text(p)), e);
 		else if (o->kind == OP_CODE && at >= 0)
 			fd = memory_file("brig-code", o->data, o->size, e);
 		else if (shows_a_tree(o))
@@ -399,6 +407,16 @@ static int heard(struct backend_job *j, struct box_start *c, const struct init_m
 	return 0;
 }
 
-const struct box_kind bwrap_kind = {
-	.helpers = 1, .start_ms = START_MS, .spawn = spawn, .heard = heard
-};
+/* It has spoken, so it lives, and bubblewrap has written its pid before. */
+static pid_t inside(const struct box_start *c)
+{
+	const struct launch *l = c->own;
+
+	return child_pid(l->info);
+}
+
+const struct box_kind bwrap_kind = { .helpers = 1,
+				     .start_ms = START_MS,
+				     .spawn = spawn,
+				     .heard = heard,
+				     .inside = inside };

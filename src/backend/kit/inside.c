@@ -122,6 +122,18 @@ int inside_wait(const struct inside *c, struct err *e)
 	return n == sizeof(go) ? 0 : err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
 }
 
+int inside_permit(const struct inside *c, struct err *e)
+{
+	struct init_msg ready = { .said = INIT_READY };
+	int r = c->wait_door ? fd_send(c->control, &ready, sizeof(ready), NULL, 0) : 0;
+
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot ask for the door");
+	if (c->wait_door && inside_wait(c, e) < 0)
+		return -e->code;
+	return c->wait_permit ? inside_wait(c, e) : 0;
+}
+
 int inside_open(const struct inside *c, int *fds, struct err *e)
 {
 	if (c->tty && (fds[INIT_FD_PTY] = open_terminal(c, e)) < 0)

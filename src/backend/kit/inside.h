@@ -20,6 +20,7 @@ enum init_said {
 	INIT_EXITED,  /* the command ended; value is its wait status */
 	INIT_USAGE,   /* what its reaped children have written to disk */
 	INIT_DOOR,    /* before INIT_STARTED, under network proxy: the door's sockets come along */
+	INIT_READY,   /* ... or it waits for whoever makes the door from outside */
 };
 
 struct init_msg {
@@ -64,11 +65,15 @@ struct inside {
 	bool tty;
 	unsigned short rows, cols;
 	bool give_proc, give_mounts, count_written;
+	bool wait_door;   /* the monitor makes the network: INIT_READY, then wait */
 	bool wait_permit; /* the monitor says when the command may begin */
 	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */
 	unsigned cpus;    /* bind to that many CPUs; 0: all */
 	int nice;
 };
+
+/* The last step before init_main: until the door is there, and the command may begin. */
+int inside_permit(const struct inside *c, struct err *e);
 
 /* Until the monitor says to go on. */
 int inside_wait(const struct inside *c, struct err *e);

@@ -33,6 +33,9 @@ struct box_kind {
 	 * NULL. */
 	int (*heard)(struct backend_job *j, struct box_start *c, const struct init_msg *m,
 		     struct err *e);
+	/* The pid, as we see it, of the process inside, for which the monitor has to make the door.
+	 * NULL: the inside makes its own. */
+	pid_t (*inside)(const struct box_start *c);
 };
 
 struct backend_job {

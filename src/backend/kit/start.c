@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <linux/sched.h>
 
+#include "backend/kit/door.h"
 #include "backend/kit/ends.h"
 #include "backend/kit/job.h"
 
@@ -293,7 +294,19 @@ static int wait_for_word(const struct backend_job *j, struct err *e)
 	return 0;
 }
 
-/* The first word of the sandbox; with a door its sockets come before. */
+/* The inside waits for its network, and goes on once it is there. */
+static int make_door(struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	struct init_request go = { 0 };
+
+	if (door_open_for(j->kind->inside(c), j->plan->door, j->door, e) < 0)
+		return -e->code;
+	j->door_count = j->plan->door->n;
+	(void)fd_send(j->control, &go, sizeof(go), NULL, 0);
+	return 0;
+}
+
+/* The first word of the sandbox; with a door there is one before. */
 static int started(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	int fds[DOOR_SOCKETS_MAX];
@@ -304,6 +317,8 @@ static int started(struct backend_job *j, struct box_start *c, struct err *e)
 	if (wait_for_word(j, e) < 0)
 		return -e->code;
 	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
+	if (spoke && m.said == INIT_READY && c->inside.wait_door)
+		return make_door(j, c, e) < 0 ? -e->code : started(j, c, e);
 	if (spoke && m.said == INIT_DOOR) {
 		memcpy(j->door, fds, n * sizeof(*fds));
 		j->door_count = n;
@@ -404,6 +419,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->out = pipes->out[1];
 	c->err = pipes->err[1];
 	c->tty = w->tty;
+	c->wait_door = p->door && j->kind->inside;
 	c->wait_permit = w->permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;

@@ -62,7 +62,7 @@ static int door(const struct box_start *c, struct err *e)
 	struct init_msg m = { .said = INIT_DOOR };
 	int fds[DOOR_SOCKETS_MAX], r;
 
-	if (door_open(c->plan->door, fds, e) < 0)
+	if (door_open(c->plan->door, DOOR_NEW_GUEST, fds, e) < 0)
 		return -e->code;
 	r = fd_send(c->inside.control, &m, sizeof(m), fds, c->plan->door->n);
 	for (size_t i = 0; i < c->plan->door->n; i++)
@@ -186,8 +186,7 @@ _Noreturn void child_main(const struct box_start *c)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	forget_environment();
 	abi = lock_down(c, &e);
-	if (abi < 0 || inside_check(&c->inside, &e) < 0 ||
-	    (c->inside.wait_permit && inside_wait(&c->inside, &e) < 0))
+	if (abi < 0 || inside_check(&c->inside, &e) < 0 || inside_permit(&c->inside, &e) < 0)
 		init_fail(c->inside.control, &e);
 	init_main(&c->inside, abi, fds);
 }

@@ -134,12 +134,12 @@ static int guest_side(int fd, bool six)
 }
 
 /* From here on `here` speaks for the namespace left behind. */
-static int cable(int here, bool six)
+static int cable(int here, int guest, bool six)
 {
 	CLEANUP(fd) int door = ioctl(here, SIOCGSKNS), there = -1;
 	int r;
 
-	if (door < 0 || unshare(CLONE_NEWNET) < 0)
+	if (door < 0 || (guest < 0 ? unshare(CLONE_NEWNET) : setns(guest, CLONE_NEWNET)) < 0)
 		return -errno;
 	there = rtnl_open();
 	if (there < 0)
@@ -151,7 +151,7 @@ static int cable(int here, bool six)
 	return guest_side(there, six);
 }
 
-int door_open(const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e)
+int door_open(const struct door_want *w, int guest, int fds[DOOR_SOCKETS_MAX], struct err *e)
 {
 	CLEANUP(fd) int here = rtnl_open();
 	bool six = has_ipv6();
@@ -162,7 +162,7 @@ int door_open(const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *
 	r = here < 0 ? here : rtnl_up(here, LOOPBACK);
 	if (r == 0 && listeners(w, six, fds, e) < 0)
 		r = -e->code;
-	else if (r == 0 && (r = cable(here, six)) < 0)
+	else if (r == 0 && (r = cable(here, guest, six)) < 0)
 		r = (errno = -r, err_sys(e, "cannot lay the cable to the door"));
 	else if (r < 0)
 		r = (errno = -r, err_sys(e, "cannot set the door up"));

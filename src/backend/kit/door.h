@@ -2,11 +2,11 @@
 /* backend/kit/door.h - the network of a sandbox under `network: proxy`: one cable into a room where
  * every address is the room's own.
  *
- * Called in the child, which has every capability in its own user namespace and is alone in a fresh
- * network namespace. That namespace becomes the door: all of IPv4 and IPv6 is local there, and the
- * listening sockets are opened in it. Then the child moves on into a second new namespace, its own,
- * whose default route is a veth pair into the first. The door lives as long as its sockets. No
- * packet can go anywhere else: neither namespace has another device.
+ * The caller has every capability in its own user namespace and is alone in a fresh network
+ * namespace. That namespace becomes the door: all of IPv4 and IPv6 is local there, and the
+ * listening sockets are opened in it. Then the caller moves on into the sandbox's namespace, whose
+ * default route is a veth pair into the first. The door lives as long as its sockets. No packet can
+ * go anywhere else: neither namespace has another device.
  *
  * Allocates nothing, so it may run between clone and exec. */
 #pragma once
@@ -14,5 +14,8 @@
 #include "base/err.h"
 #include "model/door.h"
 
-/* Fills fds[i] for w->sockets[i]; the caller owns them. On failure none is left open. */
-int door_open(const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e);
+#define DOOR_NEW_GUEST (-1)
+
+/* The sandbox's network namespace is `guest`, which has nothing but loopback, or a new one. Fills
+ * fds[i] for w->sockets[i]; the caller owns them. On failure none is left open. */
+int door_open(const struct door_want *w, int guest, int fds[DOOR_SOCKETS_MAX], struct err *e);

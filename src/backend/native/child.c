@@ -62,7 +62,7 @@ static int door(const struct box_start *c, struct err *e)
 	struct init_msg m = { .said = INIT_DOOR };
 	int fds[DOOR_SOCKETS_MAX], r;
 
-	if (door_open(c->plan->door, fds, e) < 0)
+	if (door_open(c->plan->door, DOOR_NEW_GUEST, fds, e) < 0)
 		return -e->code;
 	r = fd_send(c->inside.control, &m, sizeof(m), fds, c->plan->door->n);
 	for (size_t i = 0; i < c->plan->door->n; i++)

@@ -76,7 +76,8 @@ static int check_honoured(const struct spec *s, const struct backend *b, struct 
 		return able ? err_hint(e, "backend '%s' can", able)
 			    : err_hint(e, "no backend in this version of brig can");
 	}
-	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP)
+	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP &&
+	    b->kind != BACKEND_DOCKER)
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' has no network 'proxy'",
 			       b->name),
 		       err_hint(e, "backend 'native' has");

@@ -24,6 +24,21 @@ def shared_engine(folder):
         yield e
 
 
+podmans = {}  # the same for Podman, by who starts brig
+
+
+@contextlib.contextmanager
+def shared_podmans(folder):
+    """Root's service, and a rootless one of the ordinary user."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    with engine.Podman(folder / "r", 0) as root, engine.Podman(folder / "u", engine.ORDINARY) as user:
+        for who, e in (("root", root), ("user", user)):
+            e.import_image(engine.busybox_tar())
+            podmans[who] = e
+        yield
+
+
 def settle(path=None):
     """Root's command is user 1000 in the container: the workspace becomes that one's."""
     if identity() == "root":

@@ -2,34 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same through Podman's compatible socket: root's service for root, a rootless one for the ordinary user."""
 
-import contextlib
 import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from common import engine  # noqa: E402
-from common import box, container_of, gone, ours, start_box, token  # noqa: E402
+from common import box, container_of, gone, ours, podmans, shared_podmans, start_box, token  # noqa: E402
 from harness import around, compile_c, identity, main, test, uid, wait_until, workspace  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-services = {}
 
-
-@around
-@contextlib.contextmanager
-def both(folder):
-    folder.mkdir()
-    folder.chmod(0o755)
-    with engine.Podman(folder / "r", 0) as root, engine.Podman(folder / "u", engine.ORDINARY) as user:
-        for who, e in (("root", root), ("user", user)):
-            e.import_image(engine.busybox_tar())
-            services[who] = e
-        yield
+around(shared_podmans)
 
 
 def here():
-    return services[identity()]
+    return podmans[identity()]
 
 
 def pod(*argv, **more):

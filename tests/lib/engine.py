@@ -27,6 +27,8 @@ import urllib.parse
 ORDINARY = 4242  # who else than root may use the engine's socket; the harness's user
 IMAGE = "brig-test:1"
 PYTHON_IMAGE = "brig-test:python"
+CURL_IMAGE = "brig-test:curl"
+CLIENTS_IMAGE = "brig-test:clients"
 PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
 
 
@@ -312,21 +314,55 @@ def busybox_tar():
     return out.getvalue()
 
 
+def _needed_by(*programs):
+    """The libraries that these programs load."""
+    files = set()
+    for program in programs:
+        for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout.splitlines():
+            path = next((w for w in line.split() if w.startswith("/")), None)
+            if path:
+                files.add(path)
+    return files
+
+
+def _add_files(tar, files):
+    """Those that are not there yet: an engine takes no file twice."""
+    for path in sorted(files - {f"/{name}" for name in tar.getnames()}):
+        tar.add(os.path.realpath(path), path.lstrip("/"))
+
+
+def curl_tar(*, base=None):
+    """busybox and this machine's curl, with a bundle of certificates that nobody should be shown."""
+    out = io.BytesIO(base or busybox_tar())
+    with tarfile.open(fileobj=out, mode="a") as tar:
+        _add_files(tar, {"/usr/bin/curl"} | _needed_by("/usr/bin/curl"))
+        for folder in ("etc/ssl", "etc/ssl/certs"):
+            _add(tar, folder, type=tarfile.DIRTYPE, mode=0o755)
+        data = b"the image's own\n"
+        info = tarfile.TarInfo("etc/ssl/certs/ca-certificates.crt")
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def clients_tar():
+    """The same with Python, git, and the libraries of node: the program itself may be shown by a mount."""
+    out = io.BytesIO(curl_tar(base=python_tar()))
+    git = {"/usr/bin/git", "/usr/lib/git-core/git-remote-https"}
+    with tarfile.open(fileobj=out, mode="a") as tar:
+        _add_files(tar, git | _needed_by(*git, "/usr/bin/node"))
+    return out.getvalue()
+
+
 def python_tar():
     """The same with this machine's Python and the libraries it needs."""
     out = io.BytesIO(busybox_tar())
     python = os.path.realpath("/usr/bin/python3")
     version = os.path.basename(python)
     libraries = set(glob.glob(f"/usr/lib/{version}/lib-dynload/*.so"))
-    files = {python}
-    for program in [python, *libraries]:
-        for line in subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout.splitlines():
-            path = next((w for w in line.split() if w.startswith("/")), None)
-            if path:
-                files.add(path)
+    files = {python} | _needed_by(python, *libraries)
     with tarfile.open(fileobj=out, mode="a") as tar:
-        for path in sorted(files):
-            tar.add(os.path.realpath(path), path.lstrip("/"))
+        _add_files(tar, files)
         _add(tar, "usr/bin/python3", type=tarfile.SYMTYPE, linkname=version)
         tar.add(f"/usr/lib/{version}", f"usr/lib/{version}",
                 filter=lambda t: None if any(p in t.name for p in ("__pycache__", "/test", "ensurepip", "idlelib", "/config-")) else t)

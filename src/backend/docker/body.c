@@ -90,6 +90,18 @@ static void op(const struct backend_plan *p, const struct body_run *r, const str
 		mask(p, o->dst, j);
 }
 
+/* Names and certificates as the door has them, over the image's and the engine's own. */
+static void door_files(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	const char *roots = arena_printf(p->box->arena, "%s.roots", r->files);
+
+	bind(j, arena_printf(p->box->arena, "%s.resolv", r->files), "/etc/resolv.conf", false);
+	bind(j, arena_printf(p->box->arena, "%s.hosts", r->files), "/etc/hosts", false);
+	bind(j, roots, DOOR_ROOTS, false);
+	for (size_t i = 0; i < r->bundle_count; i++)
+		bind(j, roots, r->bundles[i], false);
+}
+
 static void mounts(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
 	static const char *const files[] = { "passwd", "group" };
@@ -101,6 +113,8 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 	for (size_t i = 0; r->files && p->user == DOCKER_USER_IDS && i < ARRAY_LEN(files); i++)
 		bind(j, arena_printf(p->box->arena, "%s.%s", r->files, files[i]),
 		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);
+	if (p->box->door)
+		door_files(p, r, j);
 	json_array_end(j);
 }
 
@@ -232,7 +246,31 @@ static const char *network_mode(const struct backend_plan *p, const struct body_
 {
 	if (p->spec->network == NETWORK_HOST)
 		return "host";
+	if (p->box->door)
+		return arena_printf(p->box->arena, "container:%s", r->door);
 	return p->spec->network == NETWORK_BRIDGE && r->network ? r->network : "none";
+}
+
+static const char *hostname(const struct backend_plan *p)
+{
+	return p->tune.hostname ? p->tune.hostname : p->box->hostname;
+}
+
+/* The stream is ours alone: a copy on the host's disk would have no limit. */
+static void no_log(struct json *j)
+{
+	json_key(j, "LogConfig");
+	json_object(j);
+	json_kstr(j, "Type", "none");
+	json_object_end(j);
+}
+
+static void no_health_check(struct json *j)
+{
+	json_key(j, "Healthcheck");
+	json_object(j);
+	strings(j, "Test", (const char *const[]){ "NONE" }, 1);
+	json_object_end(j);
 }
 
 static void gpus(struct json *j)
@@ -265,8 +303,11 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	json_kstr(j, "NetworkMode", network_mode(p, r));
 	json_kstr(j, "IpcMode", "private");
 	json_kstr(j, "CgroupnsMode", "private");
+	/* Whoever joins a network must be of the user namespace that owns it: else no /sys. */
 	if (r->podman && r->rootless)
-		json_kstr(j, "UsernsMode", "keep-id");
+		json_kstr(j, "UsernsMode",
+			  p->box->door ? arena_printf(p->box->arena, "container:%s", r->door)
+				       : "keep-id");
 	if (p->runtime)
 		json_kstr(j, "Runtime", p->runtime);
 	limits(p, r, j);
@@ -281,11 +322,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 		json_u64(j, r->cols);
 		json_array_end(j);
 	}
-	/* The stream is ours alone: a copy on the host's disk would have no limit. */
-	json_key(j, "LogConfig");
-	json_object(j);
-	json_kstr(j, "Type", "none");
-	json_object_end(j);
+	no_log(j);
 	json_object_end(j);
 }
 
@@ -324,23 +361,87 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	user(p, r, j);
 	json_kstr(j, "WorkingDir", b->cwd);
 	strings(j, "Env", b->envp, length(b->envp));
-	if (p->spec->network != NETWORK_HOST) /* the host's name comes with its network */
-		json_kstr(j, "Hostname", p->tune.hostname ? p->tune.hostname : b->hostname);
+	/* The host's name comes with its network, and so does the helper's. */
+	if (p->spec->network != NETWORK_HOST && (!b->door || r->podman))
+		json_kstr(j, "Hostname", hostname(p));
 	json_kbool(j, "Tty", r->tty);
 	json_kbool(j, "OpenStdin", !r->no_input);
 	json_kbool(j, "StdinOnce", !r->no_input);
 	json_kbool(j, "AttachStdin", !r->no_input);
 	json_kbool(j, "AttachStdout", true);
 	json_kbool(j, "AttachStderr", true);
-	json_key(j, "Healthcheck");
-	json_object(j);
-	strings(j, "Test", (const char *const[]){ "NONE" }, 1);
-	json_object_end(j);
+	no_health_check(j);
 	if (p->tune.stop_signal)
 		json_kstr(j, "StopSignal", p->tune.stop_signal);
 	if (p->tune.has_stop_timeout)
 		json_ku64(j, "StopTimeout", p->tune.stop_timeout);
 	labels(p, r, j);
 	host_config(p, r, j);
+	json_object_end(j);
+}
+
+/* ---- the helper's container ---- */
+
+/* Of the network that both will have. Engines switch IPv6 off where they give no address. */
+static void sysctls(const struct body_run *r, struct json *j)
+{
+	json_key(j, "Sysctls");
+	json_object(j);
+	json_kstr(j, "net.ipv4.ip_unprivileged_port_start", "0");
+	json_kstr(j, "net.ipv4.ping_group_range", "1 0"); /* nobody */
+	if (!r->no_ipv6) {
+		json_kstr(j, "net.ipv6.conf.all.disable_ipv6", "0");
+		json_kstr(j, "net.ipv6.conf.default.disable_ipv6", "0");
+		json_kstr(j, "net.ipv6.conf.lo.disable_ipv6", "0");
+	}
+	json_object_end(j);
+}
+
+static void door_host_config(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	static const char *const caps[] = { "NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN" };
+
+	json_key(j, "HostConfig");
+	json_object(j);
+	json_kbool(j, "Privileged", false);
+	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
+	strings(j, "CapAdd", caps, ARRAY_LEN(caps));
+	/* Its socket has the guard's label, not a container's. */
+	strings(j, "SecurityOpt", (const char *const[]){ "no-new-privileges", "label=disable" }, 2);
+	json_kbool(j, "ReadonlyRootfs", true);
+	json_kstr(j, "NetworkMode", "none");
+	json_kstr(j, "IpcMode", "private");
+	json_kstr(j, "CgroupnsMode", "private");
+	if (r->podman && r->rootless)
+		json_kstr(j, "UsernsMode", "keep-id");
+	sysctls(r, j);
+	json_key(j, "Ulimits");
+	json_array(j);
+	/* Podman would ask for a million of each. */
+	ulimit(j, "nofile", p->spec->limits.files, p->spec->limits.files);
+	if (r->podman)
+		ulimit(j, "nproc", p->tune.pids, p->tune.pids);
+	json_array_end(j);
+	json_key(j, "Mounts");
+	json_array(j);
+	bind(j, r->helper, DOOR_HELPER_INSIDE, false);
+	bind(j, arena_printf(p->box->arena, "%s.door", r->files), DOOR_SOCKET_INSIDE, false);
+	json_array_end(j);
+	no_log(j);
+	json_object_end(j);
+}
+
+void docker_door_body(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
+	strings(j, "Entrypoint", (const char *const[]){ DOOR_HELPER_INSIDE }, 1);
+	strings(j, "Cmd", NULL, 0);
+	json_kstr(j, "User", "0:0");
+	json_kstr(j, "WorkingDir", "/");
+	json_kstr(j, "Hostname", hostname(p));
+	no_health_check(j);
+	labels(p, r, j);
+	door_host_config(p, r, j);
 	json_object_end(j);
 }

@@ -83,11 +83,18 @@ struct body_run {
 	const char *network;       /* name of this run's own network; NULL: none */
 	const char **volumes;      /* of the image: covered by tmpfs */
 	size_t volume_count;
-	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
+	const char *image_id;       /* what the name meant when it was looked up; NULL: the name */
+	const char *door;           /* network proxy: the container whose network this one joins */
+	const char *helper;         /* network proxy: the host's path of brig-door */
+	bool no_ipv6;               /* of the host's kernel */
+	const char *const *bundles; /* network proxy: the image's own bundles of certificates */
+	size_t bundle_count;
 };
 
 /* body.c: the JSON body of POST /containers/create. Pure. */
 void docker_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
+/* The same for the container that opens the door and owns the network of the other one. */
+void docker_door_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
 /* The host path behind a path inside, or NULL. */
 const char *docker_host_path(const struct backend_plan *p, const char *inside);
 
@@ -146,10 +153,24 @@ void ledger_leave(struct ledger *l); /* something may be left: the next brig loo
 /* Removes container and network of a run, found by both labels. 0 when nothing is left. */
 int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e);
 
+/* ---- the door ---- */
+
+#define DOOR_HELPER "brig-door"
+#define DOOR_HELPER_INSIDE "/.brig-door"
+#define DOOR_SOCKET_INSIDE "/.brig-door.socket"
+#define DOOR_HOSTS "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n"
+
+/* What the helper answers to a struct door_want: the sockets come along unless it failed. */
+struct door_answer {
+	uint32_t size; /* of this struct: the helper is of our own build */
+	struct err err;
+};
+
 /* ---- the guard ---- */
 
 enum guard_said {
 	GUARD_NOTE,    /* text for the user */
+	GUARD_DOOR,    /* under network proxy, before STARTED: the door's sockets come along */
 	GUARD_FAILED,  /* the command was not started; err says why */
 	GUARD_STARTED, /* it runs */
 	GUARD_ENDED,   /* and nothing of it is left */

@@ -6,19 +6,33 @@
 
 #define NONCE_HEX 32
 
+enum { GUARD_BUNDLES = 4, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
+
+/* Of network proxy; see door.c. */
+struct guard_door {
+	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
+	char helper[GUARD_PATH_MAX];
+	int listener, line;        /* where it reaches us, and the connection; -1: none */
+	int fds[DOOR_SOCKETS_MAX]; /* until they are handed over */
+	size_t n;
+	const char *bundles[GUARD_BUNDLES]; /* that the image has */
+	size_t bundle_count;
+};
+
 struct guard {
 	const struct guard_start *s;
 	const struct backend_plan *plan;
 	struct engine engine;
 	struct image image;
 	struct bridge bridge;
+	struct guard_door door;
 	struct ledger ledger;
 	char nonce[NONCE_HEX + 1];
-	char container[80]; /* its id; "" until it was made */
-	bool started;       /* the engine said so */
-	bool told_pull;     /* that the image is being fetched */
-	int attach;         /* the hijacked stream; -1: at its end */
-	struct buf early;   /* what came on it with the answer */
+	char container[CONTAINER_MAX]; /* its id; "" until it was made */
+	bool started;                  /* the engine said so */
+	bool told_pull;                /* that the image is being fetched */
+	int attach;                    /* the hijacked stream; -1: at its end */
+	struct buf early;              /* what came on it with the answer */
 	struct client *wait;
 	int pids;             /* pids.events of the container's control group; -1: not to be had */
 	struct guard_msg end; /* what is known of the end so far */
@@ -29,7 +43,18 @@ bool guard_hears(struct guard *g, int *signal);
 bool guard_note(struct guard *g, const char *text);
 
 int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started container */
-void guard_serve(struct guard *g);                /* serve.c: to its end */
+/* Makes the container brig-ID with this end of its name; its id goes to `container`. */
+typedef void body_fn(const struct backend_plan *p, const struct body_run *r, struct json *j);
+int guard_create(struct guard *g, const char *suffix, body_fn *body, char container[CONTAINER_MAX],
+		 struct err *e);
+
+/* door.c, in this order. */
+int door_write_files(const struct guard *g, struct err *e);
+int door_begin(struct guard *g, struct err *e);     /* makes and starts the helper */
+int door_wait(struct guard *g, struct err *e);      /* until the door is open */
+int door_hand_over(struct guard *g, struct err *e); /* the sockets to brig; the helper ends */
+void door_leave(struct guard *g);                   /* the same on the way out */
+void guard_serve(struct guard *g);                  /* serve.c: to its end */
 void guard_kill(struct guard *g, int signal);
 void guard_resize(struct guard *g);     /* to the size of our end's terminal */
 void guard_watch_pids(struct guard *g); /* at once after the start: a short run is soon over */

@@ -27,6 +27,8 @@ struct backend_job {
 	struct protect *protect;
 	bool ended, tampered, cover_lost;
 	struct guard_msg started, end;
+	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
+	size_t door_count;
 };
 
 static struct backend_job *job_free(struct backend_job *j);
@@ -97,6 +99,25 @@ static int gone(struct err *e)
 	return err_set(e, ERR_INTERNAL, ECHILD, "the container's guard was ended from outside");
 }
 
+/* The same while the container is being made: the door's sockets may come along. */
+static int hear_early(struct backend_job *j, struct guard_msg *m)
+{
+	int fds[DOOR_SOCKETS_MAX];
+	size_t n = ARRAY_LEN(fds);
+	ssize_t got = fd_recv(j->control, m, sizeof(*m), fds, &n);
+	bool ours = got == (ssize_t)sizeof(*m) && m->said == GUARD_DOOR && !j->door_count;
+
+	for (size_t i = 0; !ours && i < n; i++)
+		(void)fd_close(fds[i]);
+	if (ours) {
+		memcpy(j->door, fds, n * sizeof(*fds));
+		j->door_count = n;
+	}
+	if (got == (ssize_t)sizeof(*m))
+		return 1;
+	return got == -EAGAIN ? 0 : -ECHILD;
+}
+
 /* Until the container runs, or cannot. */
 static int until_started(struct backend_job *j, const struct job_want *w, struct err *e)
 {
@@ -114,7 +135,7 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			ask(j, SIGKILL);
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		}
-		r = hear(j, &m);
+		r = hear_early(j, &m);
 		if (r < 0)
 			return gone(e);
 		if (r == 0)
@@ -182,6 +203,13 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	return r == 0 ? open_events(j, e) : r;
 }
 
+static void give_door(struct backend_job *j, struct job_io *io)
+{
+	memcpy(io->door, j->door, j->door_count * sizeof(*j->door));
+	io->door_count = j->door_count;
+	j->door_count = 0;
+}
+
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 			struct backend_job **ret, struct err *e)
 {
@@ -191,7 +219,9 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 
 	if (!j)
 		return err_nomem(e);
-	if (protect_begin(p->box, w->id, &j->protect, e) < 0)
+	if (box_plan_variables(p->box, w->variables, e) < 0 ||
+	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
+	    protect_begin(p->box, w->id, &j->protect, e) < 0)
 		return -e->code;
 	r = streams_open(&ends, w, e);
 	j->control = TAKE_FD(ends.control[0]);
@@ -204,6 +234,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .events = j->events,
 				       .in_peer = -1,
 				       .alarm = -1 };
+	if (r == 0)
+		give_door(j, io);
 	ends_done(&ends);
 	if (r < 0)
 		return r;
@@ -264,6 +296,8 @@ static struct backend_job *job_free(struct backend_job *j)
 {
 	if (!j)
 		return NULL;
+	for (size_t i = 0; i < j->door_count; i++)
+		(void)fd_close(j->door[i]);
 	job_leave(j);
 	if (j->protect) {
 		struct outcome *o = outcome_new();

@@ -27,7 +27,8 @@
 #define REMOVE_WAIT_MS 100
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
-static const char *const extra_files[] = { "passwd", "group", "seccomp", "code" };
+static const char *const extra_files[] = { "passwd", "group",  "seccomp", "code",
+					   "hosts",  "resolv", "roots",   "door" };
 
 static int write_entry(int fd, const char *nonce, const char *socket)
 {

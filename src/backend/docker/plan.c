@@ -320,6 +320,44 @@ static int check_image(const struct backend_plan *p, struct err *e)
 	       err_hint(e, "such as python:3.12-slim or registry.example/team/tool@sha256:...");
 }
 
+/* ---- the door ---- */
+
+/* gVisor and Kata have a network stack of their own: what the door listens on is not in it. */
+static int check_door_runtime(const struct backend_plan *p, struct err *e)
+{
+	static const char *const able[] = { "runc", "crun", "youki", "io.containerd.runc.v2" };
+
+	for (size_t i = 0; p->runtime && i < ARRAY_LEN(able); i++)
+		if (str_eq(p->runtime, able[i]))
+			return 0;
+	if (!p->runtime)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		       "network 'proxy' is not to be had with runtime '%.64s': its containers do "
+		       "not use this kernel's network",
+		       p->runtime),
+	       err_hint(e, "use runtime runc, or --network none with '%.64s'", p->runtime);
+}
+
+/* Nothing of the user's lies over what the door shows, and no mount point is made in a host tree.
+ */
+static int check_door(const struct backend_plan *p, struct err *e)
+{
+	static const char *const shown[] = { DOOR_ROOTS, "/etc/resolv.conf", "/etc/hosts" };
+
+	for (size_t i = 0; i < p->box->op_count; i++)
+		for (size_t k = 0; k < ARRAY_LEN(shown); k++)
+			if (p->box->ops[i].kind == OP_BIND &&
+			    path_under(shown[k], p->box->ops[i].dst))
+				return err_set(e, ERR_POLICY, EPERM,
+					       "'%s' cannot be mounted under network proxy: the "
+					       "door "
+					       "shows '%s'",
+					       p->box->ops[i].dst, shown[k]),
+				       err_hint(e, "choose another target");
+	return check_door_runtime(p, e);
+}
+
 /* ---- all of it ---- */
 
 static int fill(struct backend_plan *p, struct err *e)
@@ -335,6 +373,8 @@ static int fill(struct backend_plan *p, struct err *e)
 	    variables(p, e) < 0)
 		return -e->code;
 	if (docker_plan_extra(p, e) < 0)
+		return -e->code;
+	if (p->box->door && check_door(p, e) < 0)
 		return -e->code;
 	if (s->network == NETWORK_HOST)
 		plan_note(p->box, "network host: the command reaches whatever this machine "
@@ -365,6 +405,8 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 				    .tty = p->spec->tty,
 				    .files = "ID",
 				    .network = "brig-ID",
+				    .door = "brig-ID-door",
+				    .helper = DOOR_HELPER,
 				    .seccomp = "brig" };
 	const struct limits *l = &p->spec->limits;
 
@@ -379,6 +421,10 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 	json_ku64(j, "timeout_ms", l->timeout);
 	json_key(j, "create");
 	docker_body(p, &r, j);
+	if (p->box->door) {
+		json_key(j, "door");
+		docker_door_body(p, &r, j);
+	}
 	json_object_end(j);
 }
 

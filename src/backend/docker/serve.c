@@ -560,6 +560,7 @@ void guard_clean(struct guard *g)
 
 	g->attach = fd_close(g->attach);
 	g->wait = client_free(g->wait);
+	door_leave(g);
 	if (g->ledger.fd < 0)
 		return;
 	r = remove_by_label(&g->engine, g->s->id, g->nonce, &e);

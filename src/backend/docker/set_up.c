@@ -12,6 +12,7 @@
 
 #define BODY_MAX ((size_t)4 << 20)
 #define TRIES 3
+#define IPV6_SWITCH "/proc/sys/net/ipv6/conf/all/disable_ipv6"
 
 /* ---- the runtime ---- */
 
@@ -59,15 +60,12 @@ static int check_runtime(struct guard *g, struct err *e)
 
 /* ---- the files this run brings along ---- */
 
-static int write_files(struct guard *g, struct err *e)
+static int write_names(struct guard *g, struct err *e)
 {
 	const struct box_plan *b = g->plan->box;
-	const struct spec *s = g->plan->spec;
 	CLEANUP(buf) struct buf text = BUF_INIT(4096);
 	uint32_t uid = g->plan->uid, gid = g->plan->gid;
 
-	if (g->plan->user != DOCKER_USER_IDS)
-		return 0;
 	buf_puts(&text, "root:x:0:0:root:/root:/bin/sh\n");
 	if (uid)
 		buf_printf(&text, "%s:x:%u:%u:%s:%s:/bin/sh\n", b->user_name, uid, gid,
@@ -82,9 +80,7 @@ static int write_files(struct guard *g, struct err *e)
 	buf_puts(&text, "nogroup:x:65534:\n");
 	if (ledger_file(&g->ledger, "group", buf_str(&text), e) < 0)
 		return -e->code;
-	/* In a folder that is the caller's alone; the engine binds the file itself. */
-	return code_is_file(s) ? ledger_bytes(&g->ledger, "code", s->code.text, s->code.size, e)
-			       : 0;
+	return 0;
 }
 
 /* Podman takes the profile as a file. */
@@ -98,9 +94,23 @@ static int write_profile(struct guard *g, struct err *e)
 	return ledger_file(&g->ledger, "seccomp", buf_str(&text), e);
 }
 
+/* In a folder that is the caller's alone; the engine binds the files themselves. */
+static int write_files(struct guard *g, struct err *e)
+{
+	const struct spec *s = g->plan->spec;
+
+	if (g->plan->user == DOCKER_USER_IDS && write_names(g, e) < 0)
+		return -e->code;
+	if (code_is_file(s) && ledger_bytes(&g->ledger, "code", s->code.text, s->code.size, e) < 0)
+		return -e->code;
+	if (g->plan->box->door && door_write_files(g, e) < 0)
+		return -e->code;
+	return g->engine.podman ? write_profile(g, e) : 0;
+}
+
 /* ---- the container ---- */
 
-static void fill_body(struct guard *g, struct buf *b)
+static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 {
 	char files[4200], profile[4220];
 	const struct body_run r = { .id = g->s->id,
@@ -117,13 +127,18 @@ static void fill_body(struct guard *g, struct buf *b)
 				    .network = g->bridge.made ? g->bridge.name : NULL,
 				    .volumes = g->image.volumes,
 				    .volume_count = g->image.volume_count,
-				    .image_id = g->image.id };
+				    .image_id = g->image.id,
+				    .door = g->door.container,
+				    .helper = g->door.helper,
+				    .no_ipv6 = access(IPV6_SWITCH, F_OK) < 0,
+				    .bundles = g->door.bundles,
+				    .bundle_count = g->door.bundle_count };
 	struct json j;
 
 	(void)snprintf(files, sizeof(files), "%s/%s", g->ledger.path, g->s->id);
 	(void)snprintf(profile, sizeof(profile), "%s.seccomp", files);
 	json_init(&j, b, false);
-	docker_body(g->plan, &r, &j);
+	body(g->plan, &r, &j);
 }
 
 /* The engine says what it could not do, and goes on. A limit somebody wrote must hold. */
@@ -187,7 +202,8 @@ static bool is_transient(const struct engine_answer *a)
 	return false;
 }
 
-static int create_once(struct guard *g, const char *body, bool *again, struct err *e)
+static int create_once(struct guard *g, const char *suffix, const char *body,
+		       char container[CONTAINER_MAX], bool *again, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	char path[128];
@@ -196,7 +212,7 @@ static int create_once(struct guard *g, const char *body, bool *again, struct er
 	};
 	const char *id;
 
-	(void)snprintf(path, sizeof(path), "/containers/create?name=brig-%s", g->s->id);
+	(void)snprintf(path, sizeof(path), "/containers/create?name=brig-%s%s", g->s->id, suffix);
 	if (engine_ask(&g->engine, &q, &a, e) < 0) {
 		/* It may have been made all the same: the next try needs the name. */
 		*again = e->code == ECONNRESET || e->code == ECONNREFUSED || e->code == EPIPE;
@@ -204,31 +220,42 @@ static int create_once(struct guard *g, const char *body, bool *again, struct er
 	}
 	id = jread_str(a.json, "Id");
 	*again = is_transient(&a);
-	if (a.status != 201 || !id || strlen(id) >= sizeof(g->container) ||
+	if (a.status != 201 || !id || strlen(id) >= CONTAINER_MAX ||
 	    strspn(id, "0123456789abcdef") != strlen(id))
 		return create_failed(g, &a, e);
-	memcpy(g->container, id, strlen(id) + 1);
+	memcpy(container, id, strlen(id) + 1);
 	*again = false;
 	return check_warnings(g, jread_get(a.json, "Warnings"), e);
 }
 
-static int create(struct guard *g, struct err *e)
+/* A try that failed may have made it all the same. Nobody else knows the name. */
+static void remove_try(struct guard *g, const char *suffix)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "DELETE", .path = path };
+	struct err ignored;
+
+	(void)snprintf(path, sizeof(path), "/containers/brig-%s%s?force=1&v=1", g->s->id, suffix);
+	(void)engine_ask(&g->engine, &q, &a, &ignored);
+}
+
+int guard_create(struct guard *g, const char *suffix, body_fn *write_body,
+		 char container[CONTAINER_MAX], struct err *e)
 {
 	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
 	bool again = true;
 	int r = -EIO;
 
-	fill_body(g, &body);
+	fill_body(g, write_body, &body);
 	if (body.failed)
 		return err_nomem(e);
 	for (int i = 0; i < TRIES && again; i++) {
-		struct err ignored;
-
 		if (i) {
 			(void)poll(NULL, 0, 100 << (2 * i));
-			(void)remove_by_label(&g->engine, g->s->id, g->nonce, &ignored);
+			remove_try(g, suffix);
 		}
-		r = create_once(g, buf_str(&body), &again, e);
+		r = create_once(g, suffix, buf_str(&body), container, &again, e);
 	}
 	return r;
 }
@@ -291,6 +318,17 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 	return 0;
 }
 
+static bool has_network(const struct guard *g, const char *mode)
+{
+	enum network want = g->plan->spec->network;
+	char joined[CONTAINER_MAX + 16];
+
+	if (want != NETWORK_NONE && want != NETWORK_PROXY)
+		return true;
+	(void)snprintf(joined, sizeof(joined), "container:%s", g->door.container);
+	return mode && str_eq(mode, want == NETWORK_NONE ? "none" : joined);
+}
+
 /* An engine may know less than its API: what it wrote down is compared with what was asked. */
 static int verify(struct guard *g, struct err *e)
 {
@@ -314,8 +352,7 @@ static int verify(struct guard *g, struct err *e)
 		return not_taken("brig's system-call filter", e);
 	if (jread_bool(host, "ReadonlyRootfs") != t->read_only)
 		return not_taken("a read-only root", e);
-	if (g->plan->spec->network == NETWORK_NONE &&
-	    !str_eq(jread_str(host, "NetworkMode") ? jread_str(host, "NetworkMode") : "", "none"))
+	if (!has_network(g, jread_str(host, "NetworkMode")))
 		return not_taken("closing the network", e);
 	return check_limits(g, host, e);
 }
@@ -428,6 +465,8 @@ static int make_bridge(struct guard *g, struct err *e)
 
 int guard_set_up(struct guard *g, struct err *e)
 {
+	bool door = g->plan->box->door;
+
 	if (engine_open(&g->engine, e) < 0 || check_runtime(g, e) < 0)
 		return -e->code;
 	if (image_get(&g->engine, g->plan->image, g->plan->spec->docker.auto_pull, on_pull, g,
@@ -435,13 +474,15 @@ int guard_set_up(struct guard *g, struct err *e)
 	    given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
-	    write_files(g, e) < 0 || (g->engine.podman && write_profile(g, e) < 0))
+	    write_files(g, e) < 0)
 		return -e->code;
-	if (g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0)
+	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
+	    (door && door_begin(g, e) < 0))
 		return -e->code;
-	if (create(g, e) < 0 || verify(g, e) < 0 || attach(g, e) < 0 || given_up(g, e) < 0)
+	if (guard_create(g, "", docker_body, g->container, e) < 0 || verify(g, e) < 0 ||
+	    (door && door_wait(g, e) < 0) || attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
-	if (start(g, e) < 0 || wait_for_end(g, e) < 0)
+	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || (door && door_hand_over(g, e) < 0))
 		return -e->code;
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */
 	if (g->s->tty)

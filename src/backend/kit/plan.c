@@ -292,7 +292,8 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	struct stat st;
 
 	p->by_root = true; /* whether the workspace can be written to is seen by the caller */
-	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_mounts(p, e) < 0)
+	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
+	    plan_mounts(p, e) < 0)
 		return -e->code;
 	if (plan_protect(p, e) < 0 || plan_sockets(p, e) < 0 || plan_code(p, e) < 0)
 		return -e->code;

@@ -177,8 +177,7 @@ static int etc_files(struct box_plan *p, struct err *e)
 		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
 		{ "/etc/hostname", "brig\n" },
 		{ "/etc/resolv.conf", host   ? host_text(p, "/etc/resolv.conf", "")
-				      : door ? "nameserver " DOOR_ADDRESS_TEXT
-					       "\noptions timeout:5\n"
+				      : door ? DOOR_RESOLV
 					     : "" },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 					"services: files\nprotocols: files\n" },

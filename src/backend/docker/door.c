@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/door.c - the door of a container, in the guard.
+ *
+ *     helper made and started -> it reached us -> it sent the sockets -> the sandbox has joined its
+ *     network -> we hang up, and it ends
+ *
+ * The helper's container is made first and owns the network namespace; the sandbox's is put into it
+ * when the door is open. So nothing of the image runs before, and the sandbox's container needs no
+ * program of ours, no capability and no moment of waiting. */
+#include <assert.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "backend/docker/guard.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/program.h"
+
+#define OPEN_MS 60000 /* a container's start, on a machine that has other work */
+#define LOOK_MS 250   /* whether the helper still lives */
+
+/* Where images keep the bundle that programs read without being told. */
+static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem",
+				       "/etc/pki/tls/certs/ca-bundle.crt",
+				       "/etc/ssl/ca-bundle.pem" };
+static_assert(ARRAY_LEN(bundles) == GUARD_BUNDLES, "room for each");
+
+int door_write_files(const struct guard *g, struct err *e)
+{
+	const struct box_plan *b = g->plan->box;
+	const char *name = g->plan->tune.hostname ? g->plan->tune.hostname : b->hostname;
+	const char *hosts = arena_printf(b->arena, DOOR_HOSTS, name);
+
+	if (!hosts)
+		return err_nomem(e);
+	if (ledger_file(&g->ledger, "hosts", hosts, e) < 0 ||
+	    ledger_file(&g->ledger, "resolv", DOOR_RESOLV, e) < 0)
+		return -e->code;
+	return ledger_file(&g->ledger, "roots", b->ops[b->roots_op].data, e);
+}
+
+/* A socket that the helper's container is shown. Its folder is the caller's alone; its own mode
+ * lets in a root without capabilities over files. */
+static int listen_for_helper(struct guard *g, struct err *e)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char name[64];
+	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	(void)snprintf(name, sizeof(name), "%s.door", g->s->id);
+	/* Through the descriptor: the folder's own path may be longer than an address. */
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/%s", g->ledger.dir,
+		       name);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    fchmodat(g->ledger.dir, name, 0666, 0) < 0 || listen(fd, 1) < 0)
+		return err_sys(e, "cannot make the door's socket in '%s'", g->ledger.path);
+	g->door.listener = TAKE_FD(fd);
+	return 0;
+}
+
+/* ---- the helper ---- */
+
+static int look_at_bundle(struct guard *g, const char *path, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+	struct engine_call q = { .method = "HEAD" };
+
+	buf_printf(&b, "/containers/%s/archive?path=", g->door.container);
+	engine_escape(&b, path);
+	q.path = buf_str(&b);
+	if (engine_ask(&g->engine, &q, &a, e) < 0)
+		return -e->code;
+	if (a.status == 200)
+		g->door.bundles[g->door.bundle_count++] = path;
+	return 0;
+}
+
+static int start_helper(struct guard *g, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "POST", .path = path, .ms = ENGINE_SLOW_MS };
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/start", g->door.container);
+	if (engine_ask(&g->engine, &q, &a, e) < 0)
+		return -e->code;
+	if (a.status >= 300)
+		return err_set(e, ERR_UNAVAILABLE, EIO,
+			       "the engine cannot start the door's container: %s", a.message);
+	return 0;
+}
+
+int door_begin(struct guard *g, struct err *e)
+{
+	struct err missing;
+
+	if (program_find(DOOR_HELPER, g->door.helper, sizeof(g->door.helper), &missing) < 0)
+		return err_set(e, ERR_UNAVAILABLE, ENOENT,
+			       "network proxy on docker needs the program '%s', which is not "
+			       "installed",
+			       DOOR_HELPER),
+		       err_hint(e, "%s", missing.hint);
+	if (listen_for_helper(g, e) < 0 ||
+	    guard_create(g, "-door", docker_door_body, g->door.container, e) < 0 ||
+	    start_helper(g, e) < 0)
+		return -e->code;
+	/* While it opens the door: which bundles does the image have? It is the sandbox's own. */
+	for (size_t i = 0; i < ARRAY_LEN(bundles); i++)
+		if (look_at_bundle(g, bundles[i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+/* ---- the sockets ---- */
+
+static int helper_ended(struct guard *g, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "GET", .path = path };
+	const struct jread *state;
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/json", g->door.container);
+	if (engine_ask(&g->engine, &q, &a, e) < 0)
+		return -e->code;
+	state = jread_get(a.json, "State");
+	if (a.status == 200 && jread_bool(state, "Running"))
+		return 0;
+	(void)err_set(e, ERR_UNAVAILABLE, ECHILD,
+		      "the door's container ended (%d) without opening it",
+		      (int)jread_int(state, "ExitCode", -1));
+	return err_hint(e, "the engine must run on this machine's own kernel, its default runtime "
+			   "be runc or crun");
+}
+
+/* Until the descriptor is readable; gives up with the helper, with brig and with the clock. */
+static int wait_readable(struct guard *g, int fd, uint64_t until, struct err *e)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	while (poll(&p, 1, LOOK_MS) <= 0) {
+		if (guard_note(g, NULL))
+			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+		if (helper_ended(g, e) < 0)
+			return -e->code;
+		if (clock_us() > until)
+			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+				       "the door's container does not answer");
+	}
+	return 0;
+}
+
+static int hear_helper(struct guard *g, struct err *e)
+{
+	struct guard_door *d = &g->door;
+	struct door_answer a = { 0 };
+	ssize_t n;
+
+	d->n = ARRAY_LEN(d->fds);
+	n = fd_recv(d->line, &a, sizeof(a), d->fds, &d->n);
+	if (n != (ssize_t)sizeof(a) || a.size != sizeof(a))
+		return err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "the program '%s' is not of this version of brig", d->helper),
+		       err_hint(e, "install brig and its programs together");
+	if (a.err.code) {
+		*e = a.err;
+		return err_wrap(e, "the door could not be opened");
+	}
+	if (d->n != g->plan->box->door->n)
+		return err_set(e, ERR_INTERNAL, EPROTO, "the door has lost a socket");
+	return 0;
+}
+
+int door_wait(struct guard *g, struct err *e)
+{
+	const struct door_want *w = g->plan->box->door;
+	uint64_t until = clock_us() + (uint64_t)OPEN_MS * 1000;
+	int r;
+
+	if (wait_readable(g, g->door.listener, until, e) < 0)
+		return -e->code;
+	g->door.line = accept4(g->door.listener, NULL, NULL, SOCK_CLOEXEC);
+	g->door.listener = fd_close(g->door.listener);
+	r = g->door.line < 0 ? -errno : fd_send(g->door.line, w, sizeof(*w), NULL, 0);
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot reach the door's container");
+	if (wait_readable(g, g->door.line, until, e) < 0)
+		return -e->code;
+	return hear_helper(g, e);
+}
+
+int door_hand_over(struct guard *g, struct err *e)
+{
+	const struct guard_msg m = { .said = GUARD_DOOR };
+	int r = fd_send(g->s->control, &m, sizeof(m), g->door.fds, g->door.n);
+
+	door_leave(g);
+	return r < 0 ? (errno = -r, err_sys(e, "cannot pass the door's sockets on")) : 0;
+}
+
+void door_leave(struct guard *g)
+{
+	for (size_t i = 0; i < g->door.n; i++)
+		g->door.fds[i] = fd_close(g->door.fds[i]);
+	g->door.n = 0;
+	g->door.listener = fd_close(g->door.listener);
+	g->door.line = fd_close(g->door.line);
+}

@@ -218,7 +218,7 @@ static int read_head(struct client *c)
 /* true: the answer is whole. */
 static bool read_body(struct client *c)
 {
-	while (!http1_body_done(&c->body)) {
+	while (c->stage == IN_BODY && !http1_body_done(&c->body)) {
 		struct http1_text data;
 		ssize_t n;
 
@@ -423,9 +423,7 @@ static void prepare(void)
 		die("the root cannot be read");
 	SSL_CTX_set_verify(run.ctx, SSL_VERIFY_PEER, NULL);
 	(void)SSL_CTX_set_session_cache_mode(run.ctx, SSL_SESS_CACHE_OFF);
-	(void)SSL_CTX_set_mode(run.ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
-						SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-						SSL_MODE_RELEASE_BUFFERS);
+	link_tune(run.ctx);
 }
 
 int main(int argc, char **argv)
@@ -443,7 +441,7 @@ int main(int argc, char **argv)
 		link_init(&run.clients[i].link, -1, ready);
 		dial(&run.clients[i]);
 	}
-	loop_run(run.loop, tick, NULL);
+	loop_run(run.loop, tick, NULL, NULL);
 	tell(now() - run.from);
 	(void)fflush(stdout);
 	while (run.o.hold && read(STDIN_FILENO, &c, 1) > 0)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 
+import egress
 import leaks
 import peers
 import readers
@@ -561,7 +562,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, remote.ssh)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh)}
 GROUPS["queries"] = readers.queries
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/event.h - what the worker tells its monitor: fixed structs, one a packet.
+/* egress/event.h - what the worker tells its monitor: fixed structs, some to a packet.
  *
- * The socket between the two is the ring: it holds a bounded number of packets, and a request whose
- * decision does not fit any more is refused. Texts are NUL-terminated; the monitor cuts them again,
+ * The socket between the two is the ring: it holds a bounded number of packets. A request whose
+ * decision does not fit waits, and so does everything behind it. Texts are NUL-terminated; the monitor cuts them again,
  * since they come from the process that reads hostile bytes. */
 #pragma once
 
@@ -34,6 +34,9 @@ struct egress_event {
 	char what[320];
 	char hint[256];
 };
+
+/* A packet holds one or more of them, whole. */
+enum { EGRESS_BATCH = 32 };
 
 /* The first packet to the worker comes with the configuration, the second with the sockets: this,
  * and the descriptors. */

@@ -302,11 +302,8 @@ void exchange_begin(struct session *s, const struct http1_request *q, size_t hea
 		return;
 	}
 	link_take(&s->guest, head);
-	s->up = upstream_get(s, &s->x.v, s->secure, false);
 	s->state = SESSION_EXCHANGE;
 	session_patience(s, MOVE_US);
-	if (!s->up)
-		session_answer(s, 503, "internal", "no memory");
 }
 
 /* ---- the way up ---- */
@@ -323,6 +320,14 @@ static bool put_chunk(struct link *l, bool chunked, const char *p, size_t n)
 	return link_add(l, size, strlen(size)) && link_add(l, p, n) && link_add(l, "\r\n", 2);
 }
 
+/* The end in the middle of an answer; what was read of it before is the guest's. */
+static void cut(struct session *s)
+{
+	(void)report_flush(s->k);
+	(void)link_flush(&s->guest);
+	s->state = SESSION_DEAD;
+}
+
 /* Denied when part of it is gone already: the rest stays here, and the guest hears it if it still
  * can. */
 static void stop(struct session *s, const struct egress_verdict *why)
@@ -333,7 +338,7 @@ static void stop(struct session *s, const struct egress_verdict *why)
 	v.port = s->x.v.port;
 	if (s->x.answered) {
 		report_deny(s->k, &v, method_of(s));
-		s->state = SESSION_DEAD;
+		cut(s);
 	} else {
 		session_deny(s, &v, method_of(s));
 	}
@@ -401,7 +406,8 @@ static bool pump_up(struct session *s)
 	struct exchange *x = &s->x;
 	bool moved = false;
 
-	while (s->state == SESSION_EXCHANGE && !x->up_done && !link_full(&s->up->link)) {
+	while (s->state == SESSION_EXCHANGE && !x->up_done && !link_full(&s->up->link) &&
+	       !session_tired(s)) {
 		struct http1_text piece;
 		ssize_t n;
 
@@ -428,6 +434,9 @@ static bool pump_up(struct session *s)
 		if (piece.n && !send_up(s, piece.p, piece.n, false))
 			return true;
 		link_take(&s->guest, (size_t)n);
+		if (session_told(s))
+			(void)link_push(&s->up->link);
+		s->turn += (size_t)n;
 		moved = true;
 	}
 	return moved;
@@ -442,7 +451,7 @@ static void fail(struct session *s, int status, const char *what)
 	report_done(s->k, &v, method_of(s), s->up ? &s->up->at_addr : NULL, 0, s->x.bytes_out,
 		    s->x.bytes_in);
 	if (s->x.answered)
-		s->state = SESSION_DEAD;
+		cut(s);
 	else
 		session_answer(s, status, "upstream", what);
 }
@@ -594,17 +603,16 @@ static bool answer_head(struct session *s)
 	return true;
 }
 
-/* What comes in is noted, never held up: only the bytes that were passed on are looked at. */
+/* What comes in is noted, never held up, and never changed. */
 static void look_at(struct session *s, const char *p, size_t n, bool last)
 {
 	struct scan_release ignored;
-	struct egress_verdict v = { 0 };
-	char copy[PIECE];
+	struct egress_verdict v;
 
-	if (!s->x.scan_down || n > sizeof(copy))
+	if (!s->x.scan_down)
 		return;
-	memcpy(copy, p, n);
-	if (!scan_feed(s->x.scan_down, copy, n, last, &ignored, &v))
+	v.reason = EGRESS_OK;
+	if (!scan_feed(s->x.scan_down, (char *)(uintptr_t)p, n, last, &ignored, &v))
 		s->x.scan_down = scan_close(s->x.scan_down);
 }
 
@@ -621,14 +629,18 @@ static bool send_down(struct session *s, const char *p, size_t n, bool last)
 	x->bytes_in += n;
 	look_at(s, p, n, last);
 	if (x->scrub) {
-		CLEANUP(buf) struct buf out = BUF_INIT(FLOW_MAX / 2);
-		struct err e = { 0 };
+		struct buf *out = &s->k->piece;
+		struct err e;
 
-		if (scrub_feed(x->scrub, p, n, last, &out, &e) < 0 || out.failed) {
+		if (!out->max)
+			*out = (struct buf)BUF_INIT(FLOW_MAX / 2);
+		out->len = 0;
+		out->failed = false;
+		if (scrub_feed(x->scrub, p, n, last, out, &e) < 0 || out->failed) {
 			fail(s, 502, "the answer's content coding is broken");
 			return false;
 		}
-		return put_chunk(&s->guest, chunked, buf_str(&out), out.len);
+		return put_chunk(&s->guest, chunked, buf_str(out), out->len);
 	}
 	return put_chunk(&s->guest, chunked, p, n);
 }
@@ -651,7 +663,8 @@ static bool answer_body(struct session *s)
 	struct exchange *x = &s->x;
 	bool moved = false;
 
-	while (s->state == SESSION_EXCHANGE && !x->down_done && !link_full(&s->guest)) {
+	while (s->state == SESSION_EXCHANGE && !x->down_done && !link_full(&s->guest) &&
+	       !session_tired(s)) {
 		struct http1_text piece;
 		ssize_t n;
 
@@ -677,6 +690,9 @@ static bool answer_body(struct session *s)
 		if (piece.n && !send_down(s, piece.p, piece.n, false))
 			return true;
 		link_take(u, (size_t)n);
+		if (session_told(s))
+			(void)link_push(&s->guest);
+		s->turn += (size_t)n;
 		moved = true;
 	}
 	return moved;
@@ -710,6 +726,12 @@ bool exchange_step(struct session *s)
 	struct exchange *x = &s->x;
 	bool moved = false;
 
+	if (!s->up && !session_told(s))
+		return false;
+	if (!s->up && !(s->up = upstream_get(s, &x->v, s->secure, false))) {
+		session_answer(s, 503, "internal", "no memory");
+		return true;
+	}
 	upstream_step(s->up);
 	if (s->up->state == UP_FAILED) {
 		struct egress_verdict v = s->up->failure;

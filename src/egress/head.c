@@ -6,6 +6,9 @@
 
 bool egress_text_is(struct egress_text t, const char *word)
 {
+	/* Most names differ in their first sign: bit 5 is all that case can change. */
+	if (t.n && ((t.p[0] ^ word[0]) & 0xdf))
+		return false;
 	return t.n == strlen(word) && strncasecmp(t.p, word, t.n) == 0;
 }
 

@@ -222,6 +222,11 @@ static void on_tick(void *arg, uint64_t now)
 		(void)loop_want(k->loop, &k->listeners[i].w, EPOLLIN);
 }
 
+static void on_settle(void *arg)
+{
+	session_settle(arg);
+}
+
 static bool is_six(int fd)
 {
 	struct sockaddr_storage a = { 0 };
@@ -260,7 +265,7 @@ static int serve(struct worker *k, struct err *e)
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the monitor");
 	report_state(CONTROL, EGRESS_EVENT_READY, NULL);
-	loop_run(k->loop, on_tick, k);
+	loop_run(k->loop, on_tick, on_settle, k);
 	return 0;
 }
 
@@ -281,6 +286,7 @@ static void worker_done(struct worker *k)
 	(void)egress_plan_free(k->plan);
 	(void)synth_free(k->synth);
 	(void)loop_free(k->loop);
+	buf_done(&k->piece);
 }
 
 int main(void)

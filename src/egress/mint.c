@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "egress/keeper.h"
+#include "wire/link.h"
 
 #define LEAVES 256
 
@@ -81,9 +82,7 @@ static SSL_CTX *server_context(void)
 	(void)SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
 	(void)SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
 					     SSL_OP_NO_COMPRESSION);
-	(void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE |
-					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-					  SSL_MODE_RELEASE_BUFFERS);
+	link_tune(c);
 	SSL_CTX_set_alpn_select_cb(c, choose_alpn, NULL);
 	return c;
 }

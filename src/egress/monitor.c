@@ -34,6 +34,8 @@ struct egress {
 	char pem[AUTHORITY_MAX];
 	struct egress_plan *plan;
 	const char **variables;
+	struct egress_event batch[EGRESS_BATCH];
+	size_t n_batch, next; /* heard; those before `next` were passed on */
 };
 
 /* ---- where the program is ---- */
@@ -305,13 +307,26 @@ static void cut(char *text, size_t n)
 	text[n - 1] = '\0';
 }
 
+bool egress_waiting(const struct egress *g)
+{
+	return !g->gone && g->next < g->n_batch;
+}
+
 enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 {
-	ssize_t n = recv(g->control, ret, sizeof(*ret), MSG_DONTWAIT);
+	if (!egress_waiting(g)) {
+		ssize_t n = recv(g->control, g->batch, sizeof(g->batch), MSG_DONTWAIT);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return EGRESS_QUIET;
-	if (n != (ssize_t)sizeof(*ret) || ret->kind >= EGRESS_EVENT_KINDS) {
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return EGRESS_QUIET;
+		g->next = 0;
+		g->n_batch = n > 0 ? (size_t)n / sizeof(*ret) : 0;
+		if (n <= 0 || (size_t)n % sizeof(*ret))
+			g->gone = true;
+	}
+	if (!g->gone)
+		*ret = g->batch[g->next++];
+	if (g->gone || ret->kind >= EGRESS_EVENT_KINDS) {
 		g->gone = true;
 		return EGRESS_GONE;
 	}

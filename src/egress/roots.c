@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "egress/addr.h"
+#include "wire/link.h"
 
 #define FILE_MAX ((size_t)4 << 20)
 #define ROOTS_MAX 2048
@@ -206,9 +207,7 @@ static int context(struct roots *r, struct err *e)
 		return err_nomem(e);
 	SSL_CTX_set_verify(r->ctx, SSL_VERIFY_PEER, NULL);
 	(void)SSL_CTX_set_options(r->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	(void)SSL_CTX_set_mode(r->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
-					       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-					       SSL_MODE_RELEASE_BUFFERS);
+	link_tune(r->ctx);
 	return 0;
 }
 

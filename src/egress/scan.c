@@ -16,6 +16,28 @@
 
 #define SCANNER_BYTES ((size_t)64 << 20)
 
+/* --- ends --- */
+
+static void wipe(struct scan *b)
+{
+	for (int i = 0; i < 2; i++)
+		if (b->win[i])
+			explicit_bzero(b->win[i], b->scanner->hold);
+}
+
+static struct scan *scan_free(struct scan *b)
+{
+	if (!b)
+		return NULL;
+	wipe(b);
+	(void)match_close(b->stream);
+	free(b->win[0]);
+	free(b->win[1]);
+	free(b);
+	return NULL;
+}
+DEFINE_CLEANUP(scan_whole, struct scan *, scan_free)
+
 /* --- the scanner --- */
 
 static int read_actions(struct scanner *s, const struct leak_spec *l, struct err *e)
@@ -90,7 +112,11 @@ struct scanner *scanner_free(struct scanner *s)
 {
 	if (!s)
 		return NULL;
-	(void)scan_close(s->head);
+	(void)scan_free(s->head);
+	for (struct scan *b = s->spare, *next; b; b = next) {
+		next = b->next;
+		(void)scan_free(b);
+	}
 	(void)matcher_free(s->matcher);
 	for (size_t i = 0; i < s->needles.n; i++)
 		explicit_bzero((char *)s->needles.v[i].v.p, s->needles.v[i].v.n);
@@ -124,7 +150,7 @@ void window_add(struct window *w, const char *p, size_t n)
 
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e)
 {
-	CLEANUP(scan) struct scan *b = calloc(1, sizeof(*b));
+	CLEANUP(scan_whole) struct scan *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return err_nomem(e);
@@ -151,24 +177,38 @@ void scan_restart(struct scan *b)
 
 struct scan *scan_close(struct scan *b)
 {
+	struct scanner *s;
+
 	if (!b)
 		return NULL;
-	(void)match_close(b->stream);
-	for (int i = 0; i < 2; i++) {
-		if (b->win[i])
-			explicit_bzero(b->win[i], b->scanner->hold);
-		free(b->win[i]);
-	}
-	free(b);
+	s = b->scanner;
+	if (s->n_spare == SPARE_MAX)
+		return scan_free(b);
+	wipe(b);
+	b->next = s->spare;
+	s->spare = b;
+	s->n_spare++;
 	return NULL;
+}
+
+static struct scan *take_spare(struct scanner *s)
+{
+	struct scan *b = s->spare;
+
+	if (b) {
+		s->spare = b->next;
+		s->n_spare--;
+		scan_restart(b);
+	}
+	return b;
 }
 
 int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struct err *e)
 {
-	CLEANUP(scan) struct scan *b = NULL;
+	struct scan *b = take_spare(s);
 	const struct window *w = &s->body;
 
-	if (scan_alloc(s, &b, e) < 0 || !b)
+	if (!b && scan_alloc(s, &b, e) < 0)
 		return -e->code;
 	b->direction = d;
 	b->part = SCAN_BODY;
@@ -179,7 +219,7 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 		memcpy(b->win[0], w->p + w->n - n, n);
 		b->win_n = n;
 	}
-	*ret = TAKE_PTR(b);
+	*ret = b;
 	return 0;
 }
 

@@ -206,22 +206,24 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 
 /* --- host names --- */
 
-/* Names have no case, so neither has the comparison. */
-static const char *find_caseless(const char *p, size_t n, const char *what, size_t len)
+/* Names have no case, so neither has the comparison. Only what ends behind `judged` bytes counts:
+ * what lies before them was looked at when it came. */
+static bool ends_with_it(const char *p, size_t judged, size_t n, const struct variant *v)
 {
-	for (size_t i = 0; len && i + len <= n; i++)
-		if (strncasecmp(p + i, what, len) == 0)
-			return p + i;
-	return NULL;
+	for (size_t end = v->n > judged ? v->n : judged + 1; end <= n; end++)
+		if (strncasecmp(p + end - v->n, v->p, v->n) == 0)
+			return true;
+	return false;
 }
 
-static bool has_secret(struct scanner *s, const char *p, size_t n, struct egress_verdict *v)
+static bool has_secret(struct scanner *s, const char *p, size_t judged, size_t n,
+		       struct egress_verdict *v)
 {
 	for (size_t i = 0; i < s->needles.n; i++) {
 		const struct needle *k = &s->needles.v[i];
 		struct scan_hit hit = { .kind = "secret", .part = SCAN_HOST, .action = LEAK_BLOCK };
 
-		if (!find_caseless(p, n, k->v.p, k->v.n))
+		if (!ends_with_it(p, judged, n, &k->v))
 			continue;
 		hit.name = s->secrets[k->secret].name;
 		if (s->report)
@@ -238,14 +240,17 @@ static bool has_secret(struct scanner *s, const char *p, size_t n, struct egress
 static bool labels_leak(struct scanner *s, const struct host *h, struct egress_verdict *v)
 {
 	char joined[WINDOW_MAX + HOST_NAME_MAX_LEN];
-	size_t n = s->labels.n, first = strcspn(h->name, ".");
+	size_t judged = s->labels.n, n = judged;
 
 	memcpy(joined, s->labels.p, n);
 	for (const char *p = h->name; *p; p++)
 		if (*p != '.')
 			joined[n++] = *p;
-	window_add(&s->labels, h->name, first);
-	return has_secret(s, joined, n, v);
+	/* The last piece of a secret is not remembered: asked for again, it is the last piece again. */
+	if (has_secret(s, joined, judged, n, v))
+		return true;
+	window_add(&s->labels, h->name, strcspn(h->name, "."));
+	return false;
 }
 
 bool scan_host(struct scanner *s, const struct host *h, struct egress_verdict *v)

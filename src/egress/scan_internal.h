@@ -13,6 +13,7 @@
 #define HOLD_MIN (SHAPE_BACK + SHAPE_AHEAD)
 #define PENDING_MAX 512
 #define MASKS_MAX 256
+#define SPARE_MAX 16
 #define WINDOW_MAX 1024 /* bytes remembered from one request to the next */
 
 /* The last bytes of what went out before, so that a secret in two pieces is one. */
@@ -37,6 +38,8 @@ struct scanner {
 	size_t hold;
 	struct window body, query, labels;
 	struct scan *head; /* for texts that are there as a whole */
+	struct scan *spare; /* closed ones, to be opened again: making one costs more than a scan */
+	size_t n_spare;
 	struct buf text;   /* of the head being scanned */
 	scan_report *report;
 	void *context;
@@ -56,6 +59,7 @@ struct mask {
  * `win` has the last bytes before `data`; the last `held` of them have not been released. */
 struct scan {
 	struct scanner *scanner;
+	struct scan *next; /* spare */
 	struct match_stream *stream;
 	enum scan_direction direction;
 	enum scan_part part;

@@ -15,6 +15,8 @@
 /* Ranges do not overlap, and none is shorter than the shortest secret. */
 #define RANGES_MAX (SLICE / SECRET_MIN + SECRET_MAX / SECRET_MIN)
 
+struct range;
+
 struct scrubber {
 	struct arena *arena; /* holds forms of secrets */
 	struct needles needles;
@@ -22,6 +24,7 @@ struct scrubber {
 	const struct secret *secrets;
 	uint8_t starts[8192]; /* one bit for each two bytes that a form can begin with */
 	struct scrub *whole;  /* for texts that are there as a whole */
+	struct range *ranges; /* of the slice at hand, whose ever it is */
 };
 
 /* From the first byte of the slice; what came earlier lies before it. */
@@ -39,10 +42,9 @@ struct scrub {
 	size_t unsent; /* of them: not passed on yet */
 	int64_t fed;
 	unsigned hits;
-	struct range ranges[RANGES_MAX];
-	size_t n_ranges;
 
 	/* of the call at hand */
+	size_t n_ranges;
 	const char *data;
 	size_t n;
 	struct buf *out;
@@ -104,6 +106,9 @@ int scrubber_new(const struct secret *secrets, size_t n, struct scrubber **ret, 
 	if (!s || !(s->arena = arena_new(SCRUBBER_BYTES)))
 		return err_nomem(e);
 	s->secrets = secrets;
+	s->ranges = arena_alloc(s->arena, RANGES_MAX * sizeof(*s->ranges));
+	if (!s->ranges)
+		return err_nomem(e);
 	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 ||
 	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || alloc(s, &s->whole, e) < 0)
 		return -e->code;
@@ -164,6 +169,7 @@ static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 {
 	struct scrub *b = context;
 	ptrdiff_t first = -(ptrdiff_t)b->unsent;
+	struct range *ranges = b->scrubber->ranges;
 	struct range r = { at - (ptrdiff_t)k->v.n, at, k->secret, false };
 	size_t i = b->n_ranges, stop;
 
@@ -172,11 +178,11 @@ static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 		r.from = first;
 		r.joined = true;
 	}
-	while (i && b->ranges[i - 1].from >= r.to)
+	while (i && ranges[i - 1].from >= r.to)
 		i--;
 	stop = i;
-	while (i && b->ranges[i - 1].to > r.from) {
-		const struct range *x = &b->ranges[--i];
+	while (i && ranges[i - 1].to > r.from) {
+		const struct range *x = &ranges[--i];
 
 		r.from = x->from < r.from ? x->from : r.from;
 		r.to = x->to > r.to ? x->to : r.to;
@@ -184,9 +190,9 @@ static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 	}
 	if (i == stop && b->n_ranges == RANGES_MAX)
 		return false;
-	memmove(&b->ranges[i + 1], &b->ranges[stop], (b->n_ranges - stop) * sizeof(r));
+	memmove(&ranges[i + 1], &ranges[stop], (b->n_ranges - stop) * sizeof(r));
 	b->n_ranges = b->n_ranges - (stop - i) + 1;
-	b->ranges[i] = r;
+	ranges[i] = r;
 	return true;
 }
 
@@ -245,7 +251,7 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	if (!seek_feed(s->seek, b->fed, egress_text(b->held, b->held_n), p, n, on_end, b))
 		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
 	for (size_t i = 0; i < b->n_ranges; i++) {
-		const struct range *r = &b->ranges[i];
+		const struct range *r = &s->ranges[i];
 		const char *name = s->secrets[r->secret].placeholder;
 
 		put(b, at, r->from);

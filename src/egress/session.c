@@ -26,6 +26,7 @@
 #define IDLE_US (90 * SECOND)    /* between two requests */
 #define TUNNEL_US (600 * SECOND) /* nothing moving in a tunnel */
 #define LINGER_US (2 * SECOND)
+#define TURN ((size_t)1 << 20) /* bytes; then it is somebody else's turn */
 
 #define TLS_HANDSHAKE 22
 #define SOCKS_VERSION 5
@@ -37,6 +38,58 @@ void session_patience(struct session *s, uint64_t us)
 	s->deadline = loop_now(s->k->loop) + us;
 }
 
+/* Runs it again once the monitor knows what was decided until now. */
+static void session_hold(struct session *s)
+{
+	if (s->held_at)
+		return;
+	s->held_next = s->k->held;
+	if (s->held_next)
+		s->held_next->held_at = &s->held_next;
+	s->held_at = &s->k->held;
+	s->k->held = s;
+}
+
+static void unhold(struct session *s)
+{
+	if (!s->held_at)
+		return;
+	*s->held_at = s->held_next;
+	if (s->held_next)
+		s->held_next->held_at = s->held_at;
+	s->held_at = NULL;
+}
+
+bool session_told(struct session *s)
+{
+	if (!s->k->n_events)
+		return true;
+	session_hold(s);
+	return false;
+}
+
+void session_settle(struct worker *k)
+{
+	struct session *all = NULL;
+
+	if (k->held && report_flush(k)) {
+		/* What is held again meanwhile waits for the next time. */
+		all = k->held;
+		all->held_at = &all;
+		k->held = NULL;
+	}
+	while (all) {
+		struct session *s = all;
+
+		unhold(s);
+		session_run(s);
+	}
+	if (k->n_events)
+		(void)report_flush(k);
+	if (k->held && !k->stalled)
+		loop_hurry(k->loop);
+}
+
 struct session *session_free(struct session *s)
 {
 	if (!s)
@@ -44,6 +97,7 @@ struct session *session_free(struct session *s)
 	exchange_done(s);
 	(void)upstream_free(s->up);
 	link_done(s->k->loop, &s->guest);
+	unhold(s);
 	*s->at = s->next;
 	if (s->next)
 		s->next->at = s->at;
@@ -122,8 +176,7 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 {
 	s->x.v = *v;
 	(void)snprintf(s->x.method, sizeof(s->x.method), "%s", method);
-	if (!report_allow(s->k, v, (struct http1_text){ method, strlen(method) }) ||
-	    !(s->up = upstream_get(s, v, false, true))) {
+	if (!report_allow(s->k, v, (struct http1_text){ method, strlen(method) })) {
 		s->state = SESSION_DEAD;
 		return;
 	}
@@ -132,7 +185,9 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 
 static bool opening(struct session *s)
 {
-	if (!s->up) {
+	if (!s->up && !session_told(s))
+		return false;
+	if (!s->up && !(s->up = upstream_get(s, &s->x.v, false, true))) {
 		s->state = SESSION_DEAD;
 		return false;
 	}
@@ -419,8 +474,11 @@ static bool head(struct session *s)
 	struct http1_request q;
 	const char *why;
 	bool had = s->guest.in.len > 0;
-	ssize_t n = had ? http1_read_request(link_data(&s->guest), s->guest.in.len, &q, &why) : 0;
+	ssize_t n;
 
+	if (s->k->stalled)
+		return session_hold(s), false;
+	n = had ? http1_read_request(link_data(&s->guest), s->guest.in.len, &q, &why) : 0;
 	if (n == 0) {
 		bool more = needs_more(s);
 
@@ -504,26 +562,51 @@ static void wait(struct session *s)
 		s->state = SESSION_DEAD;
 }
 
-void session_run(struct session *s)
+/* As far as it goes before anything is sent: head and body of an answer leave together. */
+static void take_steps(struct session *s)
 {
 	enum session_state was;
 	bool moved;
 
-	if (s->running)
-		return;
-	s->running = true;
 	do {
 		was = s->state;
 		moved = step(s);
-		if (s->state != SESSION_DEAD && s->state != SESSION_TLS) {
-			moved |= link_flush(&s->guest) > 0;
-			if (s->up && s->up->state == UP_OPEN)
-				moved |= link_flush(&s->up->link) > 0;
-			if (s->guest.broken)
-				s->state = SESSION_DEAD;
-		}
-	} while (s->state != SESSION_DEAD && (moved || was != s->state));
+	} while (s->state != SESSION_DEAD && (moved || was != s->state) && !session_tired(s));
+}
+
+static bool flush(struct session *s)
+{
+	bool moved;
+
+	if (s->state == SESSION_DEAD || s->state == SESSION_TLS ||
+	    (!s->guest.out.len && !(s->up && s->up->link.out.len)) || !session_told(s))
+		return false;
+	moved = link_flush(&s->guest) > 0;
+	if (s->up && s->up->state == UP_OPEN)
+		moved |= link_flush(&s->up->link) > 0;
+	return moved;
+}
+
+bool session_tired(const struct session *s)
+{
+	return s->turn >= TURN;
+}
+
+void session_run(struct session *s)
+{
+	if (s->running)
+		return;
+	s->running = true;
+	s->turn = 0;
+	do
+		take_steps(s);
+	while (flush(s) && !session_tired(s));
+	if (s->guest.broken)
+		s->state = SESSION_DEAD;
 	s->running = false;
+	/* The rest may lie inside TLS already, where no event tells of it. */
+	if (session_tired(s))
+		session_hold(s);
 	if (s->state != SESSION_DEAD)
 		wait(s);
 	if (s->state == SESSION_DEAD)

@@ -253,8 +253,9 @@ void upstream_release(struct upstream *u)
 {
 	struct worker *k = u->k;
 
-	if (u->link.eof || u->link.broken || u->link.in.len || u->link.out.len ||
-	    k->n_idle >= IDLE_MAX || link_wait(k->loop, &u->link, true) < 0) {
+	/* Bytes nobody asked for would be taken for the next answer. */
+	if (!link_clean(&u->link) || k->n_idle >= IDLE_MAX ||
+	    link_wait(k->loop, &u->link, true) < 0) {
 		(void)upstream_free(u);
 		return;
 	}

@@ -20,7 +20,7 @@
 #include "wire/link.h"
 #include "wire/loop.h"
 
-enum { OWN_MAX = 64, IDLE_MAX = 64 };
+enum { OWN_MAX = 64, IDLE_MAX = 64, EVENTS_MAX = 128 };
 
 struct worker;
 struct session;
@@ -51,13 +51,19 @@ struct worker {
 	struct listener listeners[DOOR_SOCKETS_MAX];
 	size_t n_listeners;
 	struct session *sessions;
+	struct session *held; /* on what the monitor has not been told yet */
 	struct upstream *idle;
 	size_t n_idle;
+	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
+	size_t n_events;
+	bool stalled; /* the monitor does not read: nothing new is decided */
+	struct buf piece; /* of an answer, scrubbed; kept for its room */
 };
 
 /* ---- report.c: evidence comes before forwarding ---- */
 
-/* false: the ring is full or its reader gone; nothing may be forwarded. */
+/* Decisions are collected and sent together, at the latest when report_flush is called. false: there
+ * is no room for one more, nothing may be forwarded. */
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
@@ -65,6 +71,8 @@ void report_done(struct worker *k, const struct egress_verdict *v, struct http1_
 void report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
 void report_leak(struct worker *k, const char *kind, bool redacted);
+/* false: some could not be sent; the loop hears when they can. */
+bool report_flush(struct worker *k);
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
 
 /* ---- upstream.c: the connection to the other side ---- */
@@ -140,8 +148,10 @@ struct session {
 	struct link guest; /* first */
 	struct worker *k;
 	struct session *next, **at;
+	struct session *held_next, **held_at; /* held_at: NULL, not held */
 	enum session_state state;
 	bool running; /* in session_run: an event from below is seen by its loop */
+	size_t turn;  /* bytes moved since session_run began: others want their turn as well */
 	bool proxy;   /* came to the explicit proxy */
 	bool tunnelled, secure, half_closed, up_half_closed;
 	uint16_t port;
@@ -155,6 +165,11 @@ struct session {
 
 void session_open(struct listener *l, int fd);
 void session_run(struct session *s); /* goes on as far as it can */
+void session_settle(struct worker *k); /* sends what was decided, then runs who was held for it */
+/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no address
+ * dialled before; false: the session is run again by session_settle. */
+bool session_told(struct session *s);
+bool session_tired(const struct session *s); /* it moved a lot: others first */
 void session_tick(struct worker *k, uint64_t now);
 struct session *session_free(struct session *s);
 void session_patience(struct session *s, uint64_t us);

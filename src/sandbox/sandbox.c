@@ -199,7 +199,7 @@ static void on_door(struct run *r)
 	struct egress_event ev;
 	struct err e = { 0 };
 
-	for (int i = 0; i < DOOR_EVENTS; i++) {
+	for (int i = 0; i < DOOR_EVENTS || egress_waiting(r->door); i++) {
 		switch (egress_next(r->door, &ev)) {
 		case EGRESS_QUIET:
 			return;

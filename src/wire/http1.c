@@ -93,6 +93,9 @@ bool http1_field_line(struct http1_text l, struct http1_field *f)
 
 bool http1_text_is(struct http1_text t, const char *word)
 {
+	/* Most names differ in their first sign: bit 5 is all that case can change. */
+	if (t.n && ((t.p[0] ^ word[0]) & 0xdf))
+		return false;
 	return t.p && t.n == strlen(word) && strncasecmp(t.p, word, t.n) == 0;
 }
 

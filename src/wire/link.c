@@ -52,6 +52,19 @@ static void flow_take(struct flow *f, size_t n)
 		flow_drop(f);
 }
 
+/* recv, but a socket that gave less than it was asked for is not asked again before it has news:
+ * that would be a system call in vain for each message. */
+static ssize_t take(struct link *l, char *to, size_t n)
+{
+	ssize_t r = -1;
+
+	if (l->drained)
+		return errno = EAGAIN, -1;
+	r = recv(l->fd, to, n, 0);
+	l->drained = r > 0 ? (size_t)r < n : r < 0 && errno == EAGAIN;
+	return r;
+}
+
 /* ---- a BIO that gives what was read early first ---- */
 
 static int bio_read(BIO *b, char *out, int n)
@@ -67,7 +80,7 @@ static int bio_read(BIO *b, char *out, int n)
 		flow_take(&l->early, k);
 		return (int)k;
 	}
-	r = recv(l->fd, out, (size_t)n, 0);
+	r = take(l, out, (size_t)n);
 	if (r < 0 && (errno == EAGAIN || errno == EINTR))
 		BIO_set_retry_read(b);
 	return (int)r;
@@ -110,9 +123,17 @@ static BIO_METHOD *link_method(void)
 
 /* ---- links ---- */
 
+static void on_news(struct watch *w, uint32_t events)
+{
+	struct link *l = (struct link *)w;
+
+	l->drained = false;
+	l->ready(w, events);
+}
+
 void link_init(struct link *l, int fd, watch_fn *ready)
 {
-	*l = (struct link){ .w = { .fd = fd, .ready = ready }, .fd = fd };
+	*l = (struct link){ .w = { .fd = fd, .ready = on_news }, .fd = fd, .ready = ready };
 }
 
 void link_done(struct loop *loop, struct link *l)
@@ -124,6 +145,15 @@ void link_done(struct loop *loop, struct link *l)
 	flow_drop(&l->out);
 	flow_drop(&l->early);
 	l->fd = fd_close(l->fd);
+}
+
+void link_tune(SSL_CTX *c)
+{
+	(void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE |
+					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+					  SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_read_ahead(c, 1);
+	SSL_CTX_set_default_read_buffer_len(c, FLOW_READ * 2);
 }
 
 int link_tls(struct link *l, SSL *ssl)
@@ -191,7 +221,7 @@ static ssize_t pull(struct link *l, char *to, size_t n)
 			l->broken = true;
 		return 0;
 	}
-	r = recv(l->fd, to, n, 0);
+	r = take(l, to, n);
 	if (r == 0)
 		l->eof = true;
 	else if (r < 0 && errno != EAGAIN && errno != EINTR)
@@ -201,24 +231,20 @@ static ssize_t pull(struct link *l, char *to, size_t n)
 
 size_t link_fill(struct link *l)
 {
-	size_t got = 0;
+	char *room;
+	ssize_t r;
 
-	while (!l->eof && !l->broken && l->fd >= 0 && l->in.len < FLOW_FULL) {
-		char *room = flow_room(&l->in, FLOW_READ);
-		ssize_t r = room ? pull(l, room, FLOW_READ) : 0;
-
-		if (!room)
-			l->broken = true;
-		if (r <= 0)
-			break;
+	if (l->eof || l->broken || l->fd < 0 || l->in.len >= FLOW_FULL)
+		return 0;
+	room = flow_room(&l->in, FLOW_READ);
+	r = room ? pull(l, room, FLOW_READ) : 0;
+	if (!room)
+		l->broken = true;
+	if (r > 0)
 		l->in.len += (size_t)r;
-		got += (size_t)r;
-		if (r < FLOW_READ && !l->ssl)
-			break;
-	}
 	if (!l->in.len)
 		flow_drop(&l->in);
-	return got;
+	return r > 0 ? (size_t)r : 0;
 }
 
 static ssize_t push(struct link *l, const char *p, size_t n)
@@ -241,11 +267,11 @@ static ssize_t push(struct link *l, const char *p, size_t n)
 	return r > 0 ? r : 0;
 }
 
-size_t link_flush(struct link *l)
+static size_t flush(struct link *l, size_t least)
 {
 	size_t sent = 0;
 
-	while (l->out.len && !l->broken && l->fd >= 0) {
+	while (l->out.len >= least && !l->broken && l->fd >= 0) {
 		ssize_t r = push(l, l->out.data + l->out.at, l->out.len);
 
 		if (r <= 0)
@@ -254,6 +280,16 @@ size_t link_flush(struct link *l)
 		sent += (size_t)r;
 	}
 	return sent;
+}
+
+size_t link_flush(struct link *l)
+{
+	return flush(l, 1);
+}
+
+size_t link_push(struct link *l)
+{
+	return flush(l, FLOW_READ);
 }
 
 bool link_add(struct link *l, const void *p, size_t n)
@@ -283,6 +319,12 @@ void link_half_close(struct link *l)
 		(void)SSL_shutdown(l->ssl);
 	}
 	(void)shutdown(l->fd, SHUT_WR);
+}
+
+bool link_clean(const struct link *l)
+{
+	return !l->eof && !l->broken && !l->in.len && !l->out.len &&
+	       !(l->ssl && SSL_has_pending(l->ssl));
 }
 
 int link_wait(struct loop *loop, struct link *l, bool reading)

@@ -34,14 +34,17 @@ struct link {
 	struct flow early; /* read before TLS began, and TLS's to read first */
 	bool handshaken, eof, broken;
 	bool read_wants_write, write_wants_read;
+	bool drained; /* nothing more can be read before the loop tells of news */
+	watch_fn *ready;
 };
 
 void link_init(struct link *l, int fd, watch_fn *ready);
 void link_done(struct loop *loop, struct link *l); /* closes, frees; may be called again */
 
 /* Everything below keeps to what is possible without waiting. */
-size_t link_fill(struct link *l);                       /* bytes that came; sets eof or broken */
+size_t link_fill(struct link *l); /* one read: bytes that came; sets eof or broken */
 size_t link_flush(struct link *l);                      /* bytes that left */
+size_t link_push(struct link *l); /* the same, whole records alone: more is about to be added */
 bool link_add(struct link *l, const void *p, size_t n); /* false: broken (no memory, too much) */
 void link_take(struct link *l, size_t n);               /* n bytes of `in` are used up */
 static inline const char *link_data(const struct link *l)
@@ -53,10 +56,15 @@ static inline bool link_full(const struct link *l)
 	return l->out.len >= FLOW_FULL;
 }
 
+/* How links want TLS to be: as much as is there read at once, no buffers kept while idle. */
+void link_tune(SSL_CTX *c);
 /* What was read so far becomes TLS's. The link owns ssl from here on, also on failure. */
 int link_tls(struct link *l, SSL *ssl);
 int link_handshake(struct link *l);   /* 1 done, 0 not yet, -EPROTO */
 void link_half_close(struct link *l); /* no more is sent: FIN, and close_notify before it */
+
+/* Nothing lies between the two sides, in either direction: not a byte was read too many. */
+bool link_clean(const struct link *l);
 
 /* Waits for room or bytes; `reading`: the owner could take more. */
 int link_wait(struct loop *loop, struct link *l, bool reading);

@@ -15,7 +15,7 @@
  * off while its event waited in the batch is not called. */
 struct loop {
 	int fd;
-	bool stopped;
+	bool stopped, hurry;
 	uint64_t now;
 	struct slot {
 		struct watch *w;
@@ -118,16 +118,17 @@ static void deliver(struct loop *l, const struct epoll_event *ev)
 		l->slots[slot].w->ready(l->slots[slot].w, ev->events);
 }
 
-void loop_run(struct loop *l, tick_fn *tick, void *arg)
+void loop_run(struct loop *l, tick_fn *tick, settle_fn *settle, void *arg)
 {
 	uint64_t next = clock_us() + TICK_US;
 
 	while (!l->stopped) {
 		struct epoll_event ev[AT_ONCE];
 		uint64_t now = clock_us();
-		int wait = now >= next ? 0 : (int)((next - now) / 1000) + 1;
+		int wait = l->hurry || now >= next ? 0 : (int)((next - now) / 1000) + 1;
 		int n = epoll_wait(l->fd, ev, AT_ONCE, wait);
 
+		l->hurry = false;
 		l->now = clock_us();
 		for (int i = 0; i < n && !l->stopped; i++)
 			deliver(l, &ev[i]);
@@ -135,7 +136,14 @@ void loop_run(struct loop *l, tick_fn *tick, void *arg)
 			tick(arg, l->now);
 			next = l->now + TICK_US;
 		}
+		if (settle)
+			settle(arg);
 	}
+}
+
+void loop_hurry(struct loop *l)
+{
+	l->hurry = true;
 }
 
 void loop_stop(struct loop *l)

@@ -33,8 +33,11 @@ DEFINE_CLEANUP(loop, struct loop *, loop_free)
 int loop_want(struct loop *l, struct watch *w, uint32_t events);
 
 typedef void tick_fn(void *arg, uint64_t now_us);
+typedef void settle_fn(void *arg);
 
-/* Runs until loop_stop; `tick` is called about four times a second. */
-void loop_run(struct loop *l, tick_fn *tick, void *arg);
+/* Runs until loop_stop; `tick` is called about four times a second, `settle` (may be NULL) whenever
+ * the events that came together have all been delivered. */
+void loop_run(struct loop *l, tick_fn *tick, settle_fn *settle, void *arg);
 void loop_stop(struct loop *l);
+void loop_hurry(struct loop *l); /* from `settle`: there is more to do, whatever comes */
 uint64_t loop_now(const struct loop *l); /* microseconds, as of the last wake-up */

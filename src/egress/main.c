@@ -203,6 +203,7 @@ static void on_tick(void *arg, uint64_t now)
 
 	resolver_tick(k->resolver, now);
 	session_tick(k, now);
+	names_tick(k, now);
 	upstream_tick(k, now);
 	for (size_t i = 0; i < k->n_listeners; i++)
 		(void)loop_want(k->loop, &k->listeners[i].w, EPOLLIN);
@@ -256,6 +257,7 @@ static void worker_done(struct worker *k)
 		(void)session_free(k->sessions);
 	while (k->idle)
 		(void)upstream_free(k->idle);
+	names_tick(k, UINT64_MAX);
 	(void)resolver_free(k->resolver);
 	(void)mint_free(k->mint);
 	(void)roots_free(k->roots);

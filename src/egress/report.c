@@ -69,7 +69,7 @@ void report_done(struct worker *k, const struct egress_verdict *v, struct http1_
 	(void)tell(k->monitor.fd, &ev);
 }
 
-void report_credential(struct worker *k, enum egress_event_kind kind,
+bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name)
 {
 	struct egress_event ev;
@@ -77,7 +77,7 @@ void report_credential(struct worker *k, enum egress_event_kind kind,
 	fill(&ev, kind, v, (struct http1_text){ "", 0 });
 	ev.what[0] = ev.hint[0] = '\0';
 	copy(ev.rule, sizeof(ev.rule), name);
-	(void)tell(k->monitor.fd, &ev);
+	return tell(k->monitor.fd, &ev);
 }
 
 void report_leak(struct worker *k, const char *kind, bool redacted)

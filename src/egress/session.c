@@ -57,7 +57,7 @@ void session_linger(struct session *s)
 	exchange_done(s);
 	s->up = upstream_free(s->up);
 	s->state = SESSION_LINGER;
-	session_patience(s, LINGER_US);
+	session_patience(s, IDLE_US);
 }
 
 /* ---- answers of the door itself ---- */
@@ -348,7 +348,14 @@ static bool hello(struct session *s)
 	q.host = q.sni = egress_text(h.name, h.name_len);
 	if (egress_decide(s->k->rules, &q, &v) && rate_name(s->k->rate, &v.host, &v) &&
 	    (!s->k->scanner || scan_host(s->k->scanner, &v.host, &v))) {
-		if (v.passthrough)
+		if (v.passthrough && h.encrypted) {
+			/* The name inside is another's to see: it could be any. */
+			(void)verdict_deny(&v, EGRESS_TLS_MISMATCH, NULL,
+					   "an encrypted hello to %s, which is passed through",
+					   v.host.name);
+			report_deny(s->k, &v, tls_text);
+			alert(s);
+		} else if (v.passthrough)
 			session_tunnel(s, &v, "TLS");
 		else
 			terminate(s, &v.host);
@@ -449,11 +456,15 @@ static bool head(struct session *s)
 
 static bool linger(struct session *s)
 {
-	bool moved = false;
+	bool moved = link_flush(&s->guest) > 0;
 
+	/* Whoever reads slowly gets all of it. */
+	if (moved)
+		session_patience(s, IDLE_US);
 	if (s->guest.out.len == 0 && !s->half_closed) {
 		s->half_closed = true;
 		link_half_close(&s->guest);
+		session_patience(s, LINGER_US);
 		moved = true;
 	}
 	if (s->half_closed) {
@@ -495,7 +506,9 @@ static bool step(struct session *s)
 
 static void wait(struct session *s)
 {
-	bool reading = s->state != SESSION_OPENING;
+	/* Nothing is read while a tunnel opens, or before the last word is out. */
+	bool reading =
+		s->state != SESSION_OPENING && (s->state != SESSION_LINGER || s->half_closed);
 
 	if (link_wait(s->k->loop, &s->guest, reading) < 0)
 		s->state = SESSION_DEAD;
@@ -598,6 +611,9 @@ void session_tick(struct worker *k, uint64_t now)
 			s->up->state = UP_FAILED;
 			(void)verdict_deny(&s->up->failure, EGRESS_INTERNAL, NULL,
 					   "the host did not answer in time");
+			session_run(s);
+		} else if (now >= s->deadline && s->state == SESSION_EXCHANGE) {
+			exchange_stalled(s);
 			session_run(s);
 		} else if (now >= s->deadline) {
 			(void)session_free(s);

@@ -24,6 +24,7 @@ enum { OWN_MAX = 64, IDLE_MAX = 64 };
 
 struct worker;
 struct session;
+struct stream;
 
 struct listener {
 	struct watch w; /* first */
@@ -51,6 +52,7 @@ struct worker {
 	struct listener listeners[DOOR_SOCKETS_MAX];
 	size_t n_listeners;
 	struct session *sessions;
+	struct stream *streams; /* of DNS over TCP */
 	struct upstream *idle;
 	size_t n_idle;
 };
@@ -62,7 +64,7 @@ bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
 		 const struct addr *a, int status, uint64_t out, uint64_t in);
-void report_credential(struct worker *k, enum egress_event_kind kind,
+bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
 void report_leak(struct worker *k, const char *kind, bool redacted);
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
@@ -122,7 +124,8 @@ struct exchange {
 	struct buf head; /* as sent upstream, for a second try */
 	struct http1_body up_body, down_body;
 	struct scan *scan_up, *scan_down;
-	struct decoder *decoder; /* of a coded request body: what is scanned is what it says */
+	struct decoder *decoder;      /* of a coded request body: what is scanned is what it says */
+	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;
 	enum down_framing down;
 	enum http1_asked asked;
@@ -132,6 +135,7 @@ struct exchange {
 	bool answered; /* a head went down */
 	bool down_done, keep_guest, keep_upstream;
 	unsigned interim;
+	unsigned scrubbed; /* values taken out of the answer's head */
 	int status;
 	uint64_t bytes_out, bytes_in;
 };
@@ -171,10 +175,13 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 /* ---- exchange.c ---- */
 
 void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
-bool exchange_step(struct session *s); /* true: something moved */
-void exchange_done(struct session *s); /* frees what an exchange holds; also of a broken one */
+bool exchange_step(struct session *s);    /* true: something moved */
+void exchange_stalled(struct session *s); /* nothing has moved for too long */
+void exchange_done(struct session *s);    /* frees what an exchange holds; also of a broken one */
 
 /* ---- names.c: the door's DNS ---- */
 
 void names_packet(struct listener *l);
 void names_stream(struct listener *l, int fd);
+void names_tick(struct worker *k,
+		uint64_t now); /* ends those that say nothing; all of them at the end of time */

@@ -328,7 +328,7 @@ static void terminate(struct session *s, const struct host *name)
 static bool hello(struct session *s)
 {
 	unsigned char scratch[HELLO_MAX];
-	struct egress_verdict v = { 0 };
+	struct egress_verdict v = { .port = s->port, .host = s->tunnel };
 	struct hello h;
 	struct host name;
 	int r = hello_read(s->guest.in.len ? link_data(&s->guest) : "", s->guest.in.len, scratch,
@@ -572,6 +572,15 @@ static void dialled(struct session *s)
 	name = synth_name(s->k->synth, &a);
 	if (name)
 		s->tunnel = *name;
+}
+
+void session_refuse(struct listener *l, int fd)
+{
+	struct egress_verdict v = { .port = l->port, .retry_after = 1 };
+
+	(void)verdict_deny(&v, EGRESS_LIMIT, NULL, "the door has no descriptor left");
+	report_deny(l->k, &v, connect_text);
+	(void)close(fd);
 }
 
 void session_open(struct listener *l, int fd)

@@ -49,6 +49,7 @@ struct worker {
 	struct addr own[OWN_MAX]; /* of this machine */
 	size_t n_own;
 	bool six; /* the door has IPv6 */
+	int most; /* no descriptor from here on is a guest's: as many are kept for the other side */
 	struct listener listeners[DOOR_SOCKETS_MAX];
 	size_t n_listeners;
 	struct session *sessions;
@@ -158,7 +159,8 @@ struct session {
 };
 
 void session_open(struct listener *l, int fd);
-void session_run(struct session *s); /* goes on as far as it can */
+void session_refuse(struct listener *l, int fd); /* there is no room for it */
+void session_run(struct session *s);             /* goes on as far as it can */
 void session_tick(struct worker *k, uint64_t now);
 struct session *session_free(struct session *s);
 void session_patience(struct session *s, uint64_t us);

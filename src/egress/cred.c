@@ -255,6 +255,14 @@ static bool bound_here(const struct cred *c, const struct cred_target *to)
 	return false;
 }
 
+bool creds_bound(const struct creds *c, const struct cred_target *to)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (bound_here(&c->v[i], to))
+			return true;
+	return false;
+}
+
 static bool path_permitted(const struct cred *c, struct egress_text target)
 {
 	CLEANUP(buf) struct buf path = BUF_INIT(PATH_MAX_LEN * 3 + 1);

@@ -48,6 +48,9 @@ struct cred_target {
 	bool verified; /* TLS, opened here and verified towards the host */
 };
 
+/* Has any credential its place there? */
+bool creds_bound(const struct creds *c, const struct cred_target *to);
+
 /* Rewrites the head in place (new texts in its arena). false: a placeholder where it must not be,
  * or something else where one should stand; *v says so, and the head is not to be sent. *used gets
  * a bit for each credential that was put in (bit i: specs->v[i]); those are to be scrubbed. */

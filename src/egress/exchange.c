@@ -15,6 +15,7 @@
 #define SECOND ((uint64_t)1000 * 1000)
 #define MOVE_US (600 * SECOND) /* nothing moving; an answer may be thought about for long */
 #define IDLE_US (90 * SECOND)
+#define HALF_US (60 * SECOND) /* the same for a guest that has closed its side */
 #define HEAD_ROOM ((size_t)256 << 10)
 #define INTERIM_MAX 16
 #define PIECE 16384
@@ -42,7 +43,13 @@ static const char *const not_passed[] = {
 	"Alt-Svc",
 	"Accept-Encoding",
 	"Public-Key-Pins",
+	"Proxy", /* which a CGI program would take for its own setting */
+	/* Another method or path than the rules were asked about. */
 	"X-HTTP-Method-Override",
+	"X-HTTP-Method",
+	"X-Method-Override",
+	"X-Original-URL",
+	"X-Rewrite-URL",
 };
 
 static bool passes(struct http1_text name)
@@ -88,6 +95,7 @@ void exchange_done(struct session *s)
 	x->scan_up = scan_close(x->scan_up);
 	x->scan_down = scan_close(x->scan_down);
 	x->decoder = decoder_free(x->decoder);
+	x->decoder_down = decoder_free(x->decoder_down);
 	x->scrub = scrub_close(x->scrub);
 }
 
@@ -155,12 +163,19 @@ static void add_field(struct egress_head *h, struct http1_text name, struct http
 		h->fields[h->n_fields++] = (struct egress_field){ etext(name), etext(value) };
 }
 
-static void filter_request(const struct http1_request *q, struct egress_head *h)
+/* A part of an answer: where one has a credential, its value could be fetched in halves that no
+ * scrubber knows. */
+static bool asks_for_part(struct http1_text name)
+{
+	return http1_text_is(name, "Range") || http1_text_is(name, "If-Range");
+}
+
+static void filter_request(const struct http1_request *q, bool whole, struct egress_head *h)
 {
 	h->method = etext(q->method);
 	h->target = etext(q->path);
 	for (size_t i = 0; i < q->n_fields; i++)
-		if (passes(q->fields[i].name) &&
+		if (passes(q->fields[i].name) && !(whole && asks_for_part(q->fields[i].name)) &&
 		    !listed_off(q->fields, q->n_fields, q->fields[i].name))
 			add_field(h, q->fields[i].name, q->fields[i].value);
 }
@@ -203,6 +218,7 @@ static bool judge(struct session *s, const struct http1_request *q, const struct
 	struct worker *k = s->k;
 	struct exchange *x = &s->x;
 	struct egress_head h = { .arena = arena };
+	struct cred_target to = { .verified = s->secure };
 	uint64_t used = 0;
 
 	if (!egress_decide(k->rules, e, &x->v))
@@ -213,25 +229,23 @@ static bool judge(struct session *s, const struct http1_request *q, const struct
 	    !rate_request(k->rate, &x->v.host, loop_now(k->loop) / 1000, &x->v) ||
 	    (k->scanner && !scan_host(k->scanner, &x->v.host, &x->v)))
 		return false;
-	filter_request(q, &h);
+	to.host = &x->v.host;
+	to.port = x->v.port;
+	filter_request(q, k->creds && creds_bound(k->creds, &to), &h);
 	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->v))
 		return false;
-	if (k->creds) {
-		struct cred_target to = { .host = &x->v.host,
-					  .port = x->v.port,
-					  .verified = s->secure };
-
-		if (!cred_apply(k->creds, &to, &h, &used, &x->v))
-			return false;
-	}
+	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->v))
+		return false;
 	for (size_t i = 0; i < k->plan->credentials.n && i < 64; i++)
-		if (used & (uint64_t)1 << i)
-			report_credential(k, EGRESS_EVENT_INJECT, &x->v,
-					  k->plan->credentials.v[i].name);
+		if ((used & (uint64_t)1 << i) && !report_credential(k, EGRESS_EVENT_INJECT, &x->v,
+								    k->plan->credentials.v[i].name))
+			return verdict_deny(&x->v, EGRESS_INTERNAL, NULL,
+					    "the use of a credential cannot be recorded");
 	x->head = (struct buf)BUF_INIT(HEAD_ROOM);
 	write_request(s, q, &h, &x->head);
-	return !x->head.failed ||
-	       verdict_deny(&x->v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
+	if (x->head.failed)
+		return verdict_deny(&x->v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
+	return rate_sent(k->rate, x->head.len, &x->v);
 }
 
 /* A coded body is scanned as what it says; one that the door cannot read only where nobody wants
@@ -479,10 +493,11 @@ static bool try_again(struct session *s)
 static void add_value(struct session *s, struct buf *out, struct http1_text t)
 {
 	struct err e = { 0 };
-	unsigned hits = 0;
 
-	if (!s->k->scrubber || scrub_text(s->k->scrubber, t.p, t.n, out, &hits, &e) < 0)
+	if (!s->k->scrubber)
 		buf_add(out, t.p, t.n);
+	else if (scrub_text(s->k->scrubber, t.p, t.n, out, &s->x.scrubbed, &e) < 0)
+		out->failed = true; /* better no answer than one with a value in it */
 }
 
 static enum down_framing frame_down(const struct exchange *x, const struct http1_answer *a)
@@ -509,7 +524,7 @@ static void write_answer(struct session *s, const struct http1_answer *a)
 		if (!passes(f->name) || listed_off(a->fields, a->n_fields, f->name) ||
 		    (x->scrub && http1_text_is(f->name, "Content-Encoding")))
 			continue;
-		buf_add(&b, f->name.p, f->name.n);
+		add_value(s, &b, f->name);
 		buf_puts(&b, ": ");
 		add_value(s, &b, f->value);
 		buf_puts(&b, "\r\n");
@@ -536,16 +551,64 @@ static bool open_filters(struct session *s, const struct http1_answer *a)
 	struct err e = { 0 };
 	size_t n = http1_count(a->fields, a->n_fields, "Content-Encoding");
 
-	if (a->framing == HTTP1_NO_BODY)
-		return true;
 	if (s->k->scanner && scan_open(s->k->scanner, SCAN_IN, &x->scan_down, &e) < 0)
 		return false;
-	if (!s->k->scrubber || !scrub_needed(s->k->scrubber))
+	if (a->framing == HTTP1_NO_BODY)
 		return true;
+	if (!s->k->scrubber || !scrub_needed(s->k->scrubber)) {
+		/* What it says is looked at where it can be read. */
+		if (x->scan_down && n == 1 &&
+		    coding_parse(etext(http1_field(a, "Content-Encoding")), &c) == 0 && c.n)
+			(void)decoder_new(&c, &x->decoder_down, &e);
+		return true;
+	}
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(etext(http1_field(a, "Content-Encoding")), &c) < 0))
 		return false;
 	return scrub_open(s->k->scrubber, n ? &c : NULL, &x->scrub, &e) == 0;
+}
+
+/* What comes in is noted, never held up. */
+static void look_at(struct session *s, const char *p, size_t n, bool last)
+{
+	struct scan_release ignored;
+	struct egress_verdict v = { 0 };
+	char copy[PIECE];
+	size_t at = 0;
+
+	while (s->x.scan_down && (at < n || last)) {
+		size_t k = n - at < PIECE ? n - at : PIECE;
+		bool end = last && at + k == n;
+
+		memcpy(copy, p + at, k);
+		if (!scan_feed(s->x.scan_down, copy, k, end, &ignored, &v) || end)
+			s->x.scan_down = scan_close(s->x.scan_down);
+		at += k;
+	}
+}
+
+static int look_decoded(void *context, char *p, size_t n, struct err *e)
+{
+	(void)e;
+	look_at(context, p, n, false);
+	return 0;
+}
+
+/* A body on its way down, as it is or as what it says. A coding that is broken is the guest's to
+ * find out. */
+static void look_at_body(struct session *s, const char *p, size_t n, bool last)
+{
+	struct exchange *x = &s->x;
+	struct err e = { 0 };
+
+	if (!x->decoder_down) {
+		look_at(s, p, n, last);
+		return;
+	}
+	if (decoder_feed(x->decoder_down, p, n, last, look_decoded, s, &e) < 0)
+		x->scan_down = scan_close(x->scan_down);
+	if (last)
+		look_at(s, "", 0, true);
 }
 
 static bool interim(struct session *s, const struct http1_answer *a)
@@ -563,6 +626,7 @@ static bool answer_head(struct session *s)
 {
 	struct link *u = &s->up->link;
 	struct exchange *x = &s->x;
+	struct egress_verdict v = { 0 };
 	struct http1_answer a;
 	struct err e = { 0 };
 	ssize_t n = u->in.len ? http1_read_answer(link_data(u), u->in.len, x->asked, &a, &e) : 0;
@@ -587,6 +651,10 @@ static bool answer_head(struct session *s)
 			link_take(u, (size_t)n);
 		return true;
 	}
+	if (!rate_received(s->k->rate, (size_t)n, &v)) {
+		stop(s, &v);
+		return true;
+	}
 	if (!open_filters(s, &a)) {
 		fail(s, 502, "the answer has a content coding nobody asked for");
 		return true;
@@ -596,24 +664,12 @@ static bool answer_head(struct session *s)
 	x->down = frame_down(x, &a);
 	/* With the request half sent nobody knows where the next one begins. */
 	x->keep_guest &= x->down != DOWN_CLOSE && x->up_done;
+	look_at(s, link_data(u), (size_t)n, a.framing == HTTP1_NO_BODY);
 	write_answer(s, &a);
 	http1_body_init(&x->down_body, &a);
 	x->answered = true;
 	link_take(u, (size_t)n);
 	return true;
-}
-
-/* What comes in is noted, never held up, and never changed. */
-static void look_at(struct session *s, const char *p, size_t n, bool last)
-{
-	struct scan_release ignored;
-	struct egress_verdict v;
-
-	if (!s->x.scan_down)
-		return;
-	v.reason = EGRESS_OK;
-	if (!scan_feed(s->x.scan_down, (char *)(uintptr_t)p, n, last, &ignored, &v))
-		s->x.scan_down = scan_close(s->x.scan_down);
 }
 
 static bool send_down(struct session *s, const char *p, size_t n, bool last)
@@ -627,7 +683,6 @@ static bool send_down(struct session *s, const char *p, size_t n, bool last)
 		return false;
 	}
 	x->bytes_in += n;
-	look_at(s, p, n, last);
 	if (x->scrub) {
 		struct buf *out = &s->k->piece;
 		struct err e;
@@ -640,8 +695,10 @@ static bool send_down(struct session *s, const char *p, size_t n, bool last)
 			fail(s, 502, "the answer's content coding is broken");
 			return false;
 		}
+		look_at(s, buf_str(out), out->len, last);
 		return put_chunk(&s->guest, chunked, buf_str(out), out->len);
 	}
+	look_at_body(s, p, n, last);
 	return put_chunk(&s->guest, chunked, p, n);
 }
 
@@ -703,12 +760,13 @@ static bool answer_body(struct session *s)
 static void finish(struct session *s)
 {
 	struct exchange *x = &s->x;
-	bool whole = x->up_done, keep = x->keep_guest && whole;
+	bool whole = x->up_done, more = !s->guest.eof || s->guest.in.len > 0,
+	     keep = x->keep_guest && whole && more;
 
 	report_done(s->k, &x->v, method_of(s), &s->up->at_addr, x->status, x->bytes_out,
 		    x->bytes_in);
-	if (x->scrub && scrub_hits(x->scrub))
-		report_credential(s->k, EGRESS_EVENT_SCRUB, &x->v, NULL);
+	if (x->scrubbed || (x->scrub && scrub_hits(x->scrub)))
+		(void)report_credential(s->k, EGRESS_EVENT_SCRUB, &x->v, NULL);
 	if (whole && x->keep_upstream)
 		upstream_release(TAKE_PTR(s->up));
 	if (!keep) {
@@ -719,6 +777,11 @@ static void finish(struct session *s)
 	s->up = upstream_free(s->up);
 	s->state = SESSION_HEAD;
 	session_patience(s, IDLE_US);
+}
+
+void exchange_stalled(struct session *s)
+{
+	fail(s, 504, "the host did not answer in time");
 }
 
 bool exchange_step(struct session *s)
@@ -754,15 +817,16 @@ bool exchange_step(struct session *s)
 	if (s->state != SESSION_EXCHANGE)
 		return true;
 	if (moved)
-		session_patience(s, MOVE_US);
+		session_patience(s, s->guest.eof ? HALF_US : MOVE_US);
 	if (x->down_done) {
 		finish(s);
 		return true;
 	}
-	/* What follows is the next request, read later; a guest that is gone needs no answer. */
-	if (x->up_done && !s->guest.eof)
-		(void)link_fill(&s->guest);
-	if (s->guest.broken || (s->guest.eof && (x->up_done || !s->guest.in.len)))
+	/* What follows is the next request, read later. A guest that says no more may still listen;
+	 * one that is gone is found out by what is sent to it. */
+	if (x->up_done && !s->guest.eof && !link_fill(&s->guest) && s->guest.eof)
+		session_patience(s, HALF_US);
+	if (s->guest.broken || (s->guest.eof && !x->up_done && !s->guest.in.len))
 		s->state = SESSION_DEAD;
 	return moved;
 }

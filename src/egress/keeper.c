@@ -171,6 +171,7 @@ static void serve(struct keeper *k, int sock)
 		if (n != (ssize_t)sizeof(q) || q.len > sizeof(q.data))
 			return;
 		memset(&a, 0, sizeof(a));
+		a.serial = q.serial;
 		a.status = q.kind == KEEPER_KEY    ? take_key(k, &q)
 			   : q.kind == KEEPER_LEAF ? make_leaf(k, &q, &a)
 						   : -EOPNOTSUPP;

@@ -17,12 +17,15 @@ enum keeper_kind { KEEPER_KEY, KEEPER_LEAF };
 
 struct keeper_ask {
 	uint32_t kind;
+	uint32_t serial; /* comes back with the answer: one that came too late is not taken for the
+			    next */
 	uint32_t len;
 	unsigned char data[KEEPER_NAME_MAX]; /* a SubjectPublicKeyInfo, or a canonical host name */
 };
 
 struct keeper_answer {
 	int32_t status; /* 0 or -errno */
+	uint32_t serial;
 	uint32_t len;
 	unsigned char leaf[KEEPER_LEAF_MAX]; /* DER */
 };

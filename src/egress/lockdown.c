@@ -20,7 +20,6 @@
 #include "base/cleanup.h"
 
 #define NOBODY 65534
-#define FILES 16384
 
 #if defined(__aarch64__)
 #define ARCH AUDIT_ARCH_AARCH64
@@ -185,7 +184,7 @@ static int limits(struct err *e)
 	static const struct {
 		int what;
 		rlim_t most;
-	} all[] = { { RLIMIT_CORE, 0 }, { RLIMIT_FSIZE, 0 }, { RLIMIT_NOFILE, FILES } };
+	} all[] = { { RLIMIT_CORE, 0 }, { RLIMIT_FSIZE, 0 }, { RLIMIT_NOFILE, LOCKDOWN_FILES } };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		struct rlimit l;

@@ -5,6 +5,7 @@
 #include "base/err.h"
 
 enum lockdown_role { LOCKDOWN_WORKER, LOCKDOWN_KEEPER };
+enum { LOCKDOWN_FILES = 16384 }; /* descriptors a process has at most */
 
 /* Afterwards: no file can be opened, no program started, no privilege had, no core written, no
  * process traced; the keeper can make no socket at all, the worker TCP and UDP ones that it may not

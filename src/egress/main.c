@@ -20,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -194,7 +195,9 @@ static void on_listener(struct watch *w, uint32_t events)
 			(void)loop_want(l->k->loop, w, 0);
 		if (fd < 0)
 			return;
-		if (l->kind == DOOR_DNS_STREAM)
+		if (fd >= l->k->most)
+			session_refuse(l, fd);
+		else if (l->kind == DOOR_DNS_STREAM)
 			names_stream(l, fd);
 		else
 			session_open(l, fd);
@@ -217,6 +220,7 @@ static void on_tick(void *arg, uint64_t now)
 
 	resolver_tick(k->resolver, now);
 	session_tick(k, now);
+	names_tick(k, now);
 	upstream_tick(k, now);
 	for (size_t i = 0; i < k->n_listeners; i++)
 		(void)loop_want(k->loop, &k->listeners[i].w, EPOLLIN);
@@ -259,8 +263,16 @@ static int take_sockets(struct worker *k, struct err *e)
 
 static int serve(struct worker *k, struct err *e)
 {
+	struct rlimit files;
+
 	k->monitor = (struct watch){ .fd = CONTROL, .ready = on_monitor };
-	if (take_sockets(k, e) < 0 || lockdown(LOCKDOWN_WORKER, e) < 0)
+	if (take_sockets(k, e) < 0)
+		return -e->code;
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return err_sys(e, "cannot read a limit");
+	/* The lockdown raises the limit to the highest there may be. */
+	k->most = (int)((files.rlim_max < LOCKDOWN_FILES ? files.rlim_max : LOCKDOWN_FILES) / 2);
+	if (lockdown(LOCKDOWN_WORKER, e) < 0)
 		return -e->code;
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the monitor");
@@ -275,6 +287,7 @@ static void worker_done(struct worker *k)
 		(void)session_free(k->sessions);
 	while (k->idle)
 		(void)upstream_free(k->idle);
+	names_tick(k, UINT64_MAX);
 	(void)resolver_free(k->resolver);
 	(void)mint_free(k->mint);
 	(void)roots_free(k->roots);

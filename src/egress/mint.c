@@ -26,17 +26,23 @@ struct mint {
 	SSL_CTX *ctx;
 	struct leaf leaves[LEAVES];
 	uint64_t clock;
+	uint32_t serial;
 };
 
-static int ask(const struct mint *m, const struct keeper_ask *q, struct keeper_answer *a)
+static int ask(struct mint *m, struct keeper_ask *q, struct keeper_answer *a)
 {
-	if (send(m->keeper, q, sizeof(*q), MSG_NOSIGNAL) != (ssize_t)sizeof(*q) ||
-	    recv(m->keeper, a, sizeof(*a), 0) != (ssize_t)sizeof(*a) || a->len > sizeof(a->leaf))
+	q->serial = ++m->serial;
+	if (send(m->keeper, q, sizeof(*q), MSG_NOSIGNAL) != (ssize_t)sizeof(*q))
 		return -EPIPE;
+	do /* past answers that came after their question was given up */
+		if (recv(m->keeper, a, sizeof(*a), 0) != (ssize_t)sizeof(*a) ||
+		    a->len > sizeof(a->leaf))
+			return -EPIPE;
+	while (a->serial != q->serial);
 	return a->status;
 }
 
-static int give_key(const struct mint *m)
+static int give_key(struct mint *m)
 {
 	struct keeper_ask q = { .kind = KEEPER_KEY };
 	struct keeper_answer a;

@@ -16,6 +16,7 @@
 
 #define TTL 30
 #define PACKETS_AT_ONCE 64
+#define STREAM_US ((uint64_t)30 * 1000 * 1000) /* between two questions over TCP */
 
 /* The length of the answer, or -1 when there is none to give. */
 static ssize_t answer(struct worker *k, const unsigned char *p, size_t n, unsigned char *out,
@@ -103,10 +104,15 @@ void names_packet(struct listener *l)
 struct stream {
 	struct link link; /* first */
 	struct worker *k;
+	struct stream *next, **at;
+	uint64_t deadline;
 };
 
 static void stream_end(struct stream *t)
 {
+	*t->at = t->next;
+	if (t->next)
+		t->next->at = t->at;
 	link_done(t->k->loop, &t->link);
 	rate_disconnect(t->k->rate);
 	free(t);
@@ -122,6 +128,10 @@ static bool stream_one(struct stream *t)
 	if (t->link.in.len < 2)
 		return false;
 	n = (size_t)p[0] << 8 | p[1];
+	if (n > DNS_UDP_MAX) { /* no question is that long, and the rest would never fit */
+		t->link.broken = true;
+		return false;
+	}
 	if (t->link.in.len < 2 + n)
 		return false;
 	m = answer(t->k, p + 2, n, out + 2, sizeof(out) - 2);
@@ -140,7 +150,8 @@ static void on_stream(struct watch *w, uint32_t events)
 	struct stream *t = (struct stream *)w;
 
 	(void)events;
-	(void)link_fill(&t->link);
+	if (link_fill(&t->link))
+		t->deadline = loop_now(t->k->loop) + STREAM_US;
 	while (!link_full(&t->link) && stream_one(t))
 		;
 	(void)link_flush(&t->link);
@@ -160,6 +171,21 @@ void names_stream(struct listener *l, int fd)
 		return;
 	}
 	t->k = l->k;
+	t->deadline = loop_now(t->k->loop) + STREAM_US;
+	t->next = t->k->streams;
+	if (t->next)
+		t->next->at = &t->next;
+	t->at = &t->k->streams;
+	t->k->streams = t;
 	link_init(&t->link, fd, on_stream);
 	on_stream(&t->link.w, 0);
+}
+
+void names_tick(struct worker *k, uint64_t now)
+{
+	for (struct stream *t = k->streams, *next; t; t = next) {
+		next = t->next;
+		if (now >= t->deadline)
+			stream_end(t);
+	}
 }

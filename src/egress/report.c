@@ -100,16 +100,17 @@ void report_done(struct worker *k, const struct egress_verdict *v, struct http1_
 		addr_text(a, ev->address);
 }
 
-void report_credential(struct worker *k, enum egress_event_kind kind,
+bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name)
 {
 	struct egress_event *ev = room(k);
 
 	if (!ev)
-		return;
+		return false;
 	fill(ev, kind, v, (struct http1_text){ "", 0 });
 	ev->what[0] = ev->hint[0] = '\0';
 	copy(ev->rule, sizeof(ev->rule), name);
+	return true;
 }
 
 void report_leak(struct worker *k, const char *kind, bool redacted)

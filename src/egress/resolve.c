@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/ask_tcp.h"
 #include "wire/dns.h"
 
 #define SERVERS_MAX 3
@@ -44,13 +45,19 @@ struct lookup {
 	struct host name;
 	lookup_fn *done;
 	void *arg;
-	uint16_t id[ASKS];
-	bool answered[ASKS];
-	struct addr found[RESOLVE_MAX];
-	size_t n;
+	struct ask {
+		uint16_t id;
+		bool answered, cut;
+		struct addr found[RESOLVE_MAX];
+		size_t n;
+		struct ask_tcp *tcp; /* once more, for all of a cut answer */
+	} asks[ASKS];
+	const struct addr *server; /* that was asked last */
 	unsigned tries;
 	uint64_t until;
 };
+
+static const uint16_t types[ASKS] = { [ASK_A] = DNS_A, [ASK_AAAA] = DNS_AAAA };
 
 /* ---- the two files ---- */
 
@@ -149,6 +156,8 @@ struct lookup *lookup_cancel(struct lookup *l)
 		return NULL;
 	(void)loop_want(l->r->loop, &l->w, 0);
 	(void)fd_close(l->w.fd);
+	for (int i = 0; i < ASKS; i++)
+		(void)ask_tcp_free(l->asks[i].tcp);
 	*l->at = l->next;
 	if (l->next)
 		l->next->at = l->at;
@@ -161,26 +170,30 @@ static void finish(struct lookup *l)
 	struct addr found[RESOLVE_MAX];
 	lookup_fn *done = l->done;
 	void *arg = l->arg;
-	size_t n = l->n;
+	size_t n = 0;
 
-	memcpy(found, l->found, n * sizeof(*found));
+	for (int i = 0; i < ASKS; i++)
+		for (size_t j = 0; j < l->asks[i].n && n < RESOLVE_MAX; j++)
+			found[n++] = l->asks[i].found[j];
 	(void)lookup_cancel(l);
 	done(arg, found, n);
 }
 
-/* A new socket for each try: its port is as hard to guess as the ids. */
-static int connect_server(const struct addr *server)
+int resolver_connect(const struct addr *server, int type)
 {
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(DNS_PORT) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(DNS_PORT) };
 	bool six = server->family == 6;
 	CLEANUP(fd)
-	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = socket(six ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	memcpy(&a4.sin_addr, server->b, 4);
 	memcpy(&a6.sin6_addr, server->b, 16);
-	if (fd < 0 || connect(fd, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
-			      six ? sizeof(a6) : sizeof(a4)) < 0)
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
+		    six ? sizeof(a6) : sizeof(a4)) < 0 &&
+	    errno != EINPROGRESS)
 		return -errno;
 	return TAKE_FD(fd);
 }
@@ -190,39 +203,94 @@ static void send_asks(struct lookup *l)
 	unsigned char packet[DNS_UDP_MAX];
 
 	for (int i = 0; i < ASKS; i++) {
-		ssize_t n =
-			dns_write_question(l->id[i], l->name.name, i == ASK_A ? DNS_A : DNS_AAAA,
-					   packet, sizeof(packet));
+		ssize_t n = dns_write_question(l->asks[i].id, l->name.name, types[i], packet,
+					       sizeof(packet));
 
-		if (n > 0 && !l->answered[i])
+		if (n > 0 && !l->asks[i].answered)
 			(void)send(l->w.fd, packet, (size_t)n, MSG_NOSIGNAL);
 	}
 }
 
+static bool new_ids(struct lookup *l)
+{
+	for (int i = 0; i < ASKS; i++)
+		if (getrandom(&l->asks[i].id, sizeof(l->asks[i].id), 0) !=
+		    (ssize_t)sizeof(l->asks[i].id))
+			return false;
+	return true;
+}
+
+static bool all_answered(const struct lookup *l)
+{
+	return l->asks[ASK_A].answered && l->asks[ASK_AAAA].answered;
+}
+
+/* A new socket for each try: its port is as hard to guess as the ids. Once the answers are there,
+ * and only TCP is waited for, there is no further try: what was cut has to do. */
 static bool ask_next(struct lookup *l)
 {
 	struct resolver *r = l->r;
 
 	(void)loop_want(r->loop, &l->w, 0);
 	l->w.fd = fd_close(l->w.fd);
-	if (!r->n_servers || l->tries == TRIES ||
-	    getrandom(l->id, sizeof(l->id), 0) != (ssize_t)sizeof(l->id))
+	if (!r->n_servers || l->tries == TRIES || all_answered(l) || !new_ids(l))
 		return false;
 	l->until = clock_us() + TRY_US;
-	l->w.fd = connect_server(&r->servers[l->tries++ % r->n_servers]);
+	l->server = &r->servers[l->tries++ % r->n_servers];
+	l->w.fd = resolver_connect(l->server, SOCK_DGRAM);
 	if (l->w.fd < 0)
 		return l->w.fd = -1, true; /* the next server at the next tick */
 	send_asks(l);
 	return loop_want(r->loop, &l->w, EPOLLIN) == 0;
 }
 
-static void take(struct lookup *l, int which, const struct dns_answer *a)
+static void take(struct ask *k, const struct dns_answer *a)
 {
-	l->answered[which] = true;
-	for (size_t i = 0; i < a->n && l->n < RESOLVE_MAX; i++) {
-		l->found[l->n].family = a->addrs[i].six ? 6 : 4;
-		memcpy(l->found[l->n++].b, a->addrs[i].bytes, 16);
+	k->answered = true;
+	k->cut = a->cut;
+	k->n = 0;
+	for (size_t i = 0; i < a->n && k->n < RESOLVE_MAX; i++) {
+		k->found[k->n].family = a->addrs[i].six ? 6 : 4;
+		memcpy(k->found[k->n++].b, a->addrs[i].bytes, 16);
 	}
+}
+
+static bool waits_for_tcp(const struct lookup *l)
+{
+	return l->asks[ASK_A].tcp || l->asks[ASK_AAAA].tcp;
+}
+
+static void on_whole(struct lookup *l, int which, const struct dns_answer *a)
+{
+	struct ask *k = &l->asks[which];
+
+	k->tcp = ask_tcp_free(k->tcp);
+	if (a)
+		take(k, a);
+	if (all_answered(l) && !waits_for_tcp(l))
+		finish(l);
+}
+
+static void on_whole_a(void *arg, const struct dns_answer *a)
+{
+	on_whole(arg, ASK_A, a);
+}
+
+static void on_whole_aaaa(void *arg, const struct dns_answer *a)
+{
+	on_whole(arg, ASK_AAAA, a);
+}
+
+/* The same server has the whole of it, over TCP. */
+static void ask_whole(struct lookup *l, int which)
+{
+	struct ask *k = &l->asks[which];
+
+	if (!k->cut || k->tcp)
+		return;
+	l->until = clock_us() + TRY_US;
+	k->tcp = ask_tcp_new(l->r->loop, l->server, l->name.name, types[which],
+			     which == ASK_A ? on_whole_a : on_whole_aaaa, l);
 }
 
 static void on_packet(struct watch *w, uint32_t events)
@@ -240,13 +308,15 @@ static void on_packet(struct watch *w, uint32_t events)
 	for (int i = 0; n > 0 && i < ASKS; i++) {
 		struct dns_answer a;
 
-		if (!l->answered[i] &&
-		    dns_read_answer(packet, (size_t)n, l->id[i], l->name.name,
-				    i == ASK_A ? DNS_A : DNS_AAAA, &a) == 0 &&
-		    (a.code == DNS_NOERROR || a.code == DNS_NXDOMAIN))
-			take(l, i, &a);
+		if (!l->asks[i].answered &&
+		    dns_read_answer(packet, (size_t)n, l->asks[i].id, l->name.name, types[i], &a) ==
+			    0 &&
+		    (a.code == DNS_NOERROR || a.code == DNS_NXDOMAIN)) {
+			take(&l->asks[i], &a);
+			ask_whole(l, i);
+		}
 	}
-	if (l->answered[ASK_A] && l->answered[ASK_AAAA])
+	if (all_answered(l) && !waits_for_tcp(l))
 		finish(l);
 }
 

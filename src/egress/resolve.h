@@ -4,8 +4,8 @@
  *
  * A resolver of our own: it reads resolv.conf and hosts once, before the lockdown, and needs
  * no file, no search list and no library after it. Bounded in time (three tries of two seconds over
- * the servers in turn) and in what it keeps. An answer that was cut short counts with the addresses
- * it has. */
+ * the servers in turn) and in what it keeps. An answer that UDP cut is asked for once more over
+ * TCP; where that fails, it counts with the addresses it has. */
 #pragma once
 
 #include <stddef.h>
@@ -37,6 +37,9 @@ struct lookup *resolver_ask(struct resolver *r, const struct host *h, lookup_fn 
 struct lookup *lookup_cancel(struct lookup *l); /* takes NULL; done is not called any more */
 
 void resolver_tick(struct resolver *r, uint64_t now_us);
+
+/* A non-blocking socket to a server's port 53: SOCK_DGRAM or SOCK_STREAM, the latter on its way. */
+int resolver_connect(const struct addr *server, int type);
 
 /* For tests: the texts of both files. */
 void resolver_read(struct resolver *r, const char *resolv_conf, const char *hosts);

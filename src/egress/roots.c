@@ -250,7 +250,9 @@ SSL *roots_client(struct roots *r, const char *name)
 	if (addr_parse(name, strlen(name), &a) == 0) {
 		ok = X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1;
 	} else {
-		X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+		/* A subject is not a name: only subjectAltName counts. */
+		X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+							       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 		ok = X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
 		     SSL_set_tlsext_host_name(ssl, name) == 1;
 	}

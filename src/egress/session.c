@@ -111,7 +111,7 @@ void session_linger(struct session *s)
 	exchange_done(s);
 	s->up = upstream_free(s->up);
 	s->state = SESSION_LINGER;
-	session_patience(s, LINGER_US);
+	session_patience(s, IDLE_US);
 }
 
 /* ---- answers of the door itself ---- */
@@ -383,7 +383,7 @@ static void terminate(struct session *s, const struct host *name)
 static bool hello(struct session *s)
 {
 	unsigned char scratch[HELLO_MAX];
-	struct egress_verdict v = { 0 };
+	struct egress_verdict v = { .port = s->port, .host = s->tunnel };
 	struct hello h;
 	struct host name;
 	int r = hello_read(s->guest.in.len ? link_data(&s->guest) : "", s->guest.in.len, scratch,
@@ -403,7 +403,14 @@ static bool hello(struct session *s)
 	q.host = q.sni = egress_text(h.name, h.name_len);
 	if (egress_decide(s->k->rules, &q, &v) && rate_name(s->k->rate, &v.host, &v) &&
 	    (!s->k->scanner || scan_host(s->k->scanner, &v.host, &v))) {
-		if (v.passthrough)
+		if (v.passthrough && h.encrypted) {
+			/* The name inside is another's to see: it could be any. */
+			(void)verdict_deny(&v, EGRESS_TLS_MISMATCH, NULL,
+					   "an encrypted hello to %s, which is passed through",
+					   v.host.name);
+			report_deny(s->k, &v, tls_text);
+			alert(s);
+		} else if (v.passthrough)
 			session_tunnel(s, &v, "TLS");
 		else
 			terminate(s, &v.host);
@@ -507,11 +514,15 @@ static bool head(struct session *s)
 
 static bool linger(struct session *s)
 {
-	bool moved = false;
+	bool moved = link_flush(&s->guest) > 0;
 
+	/* Whoever reads slowly gets all of it. */
+	if (moved)
+		session_patience(s, IDLE_US);
 	if (s->guest.out.len == 0 && !s->half_closed) {
 		s->half_closed = true;
 		link_half_close(&s->guest);
+		session_patience(s, LINGER_US);
 		moved = true;
 	}
 	if (s->half_closed) {
@@ -553,7 +564,9 @@ static bool step(struct session *s)
 
 static void wait(struct session *s)
 {
-	bool reading = s->state != SESSION_OPENING;
+	/* Nothing is read while a tunnel opens, or before the last word is out. */
+	bool reading =
+		s->state != SESSION_OPENING && (s->state != SESSION_LINGER || s->half_closed);
 
 	if (link_wait(s->k->loop, &s->guest, reading) < 0)
 		s->state = SESSION_DEAD;
@@ -644,6 +657,15 @@ static void dialled(struct session *s)
 		s->tunnel = *name;
 }
 
+void session_refuse(struct listener *l, int fd)
+{
+	struct egress_verdict v = { .port = l->port, .retry_after = 1 };
+
+	(void)verdict_deny(&v, EGRESS_LIMIT, NULL, "the door has no descriptor left");
+	report_deny(l->k, &v, connect_text);
+	(void)close(fd);
+}
+
 void session_open(struct listener *l, int fd)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -681,6 +703,9 @@ void session_tick(struct worker *k, uint64_t now)
 			s->up->state = UP_FAILED;
 			(void)verdict_deny(&s->up->failure, EGRESS_INTERNAL, NULL,
 					   "the host did not answer in time");
+			session_run(s);
+		} else if (now >= s->deadline && s->state == SESSION_EXCHANGE) {
+			exchange_stalled(s);
 			session_run(s);
 		} else if (now >= s->deadline) {
 			(void)session_free(s);

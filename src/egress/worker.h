@@ -24,6 +24,7 @@ enum { OWN_MAX = 64, IDLE_MAX = 64, EVENTS_MAX = 128 };
 
 struct worker;
 struct session;
+struct stream;
 
 struct listener {
 	struct watch w; /* first */
@@ -48,27 +49,29 @@ struct worker {
 	struct addr own[OWN_MAX]; /* of this machine */
 	size_t n_own;
 	bool six; /* the door has IPv6 */
+	int most; /* no descriptor from here on is a guest's: as many are kept for the other side */
 	struct listener listeners[DOOR_SOCKETS_MAX];
 	size_t n_listeners;
 	struct session *sessions;
-	struct session *held; /* on what the monitor has not been told yet */
+	struct session *held;   /* on what the monitor has not been told yet */
+	struct stream *streams; /* of DNS over TCP */
 	struct upstream *idle;
 	size_t n_idle;
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
-	bool stalled; /* the monitor does not read: nothing new is decided */
+	bool stalled;     /* the monitor does not read: nothing new is decided */
 	struct buf piece; /* of an answer, scrubbed; kept for its room */
 };
 
 /* ---- report.c: evidence comes before forwarding ---- */
 
-/* Decisions are collected and sent together, at the latest when report_flush is called. false: there
- * is no room for one more, nothing may be forwarded. */
+/* Decisions are collected and sent together, at the latest when report_flush is called. false:
+ * there is no room for one more, nothing may be forwarded. */
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
 		 const struct addr *a, int status, uint64_t out, uint64_t in);
-void report_credential(struct worker *k, enum egress_event_kind kind,
+bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
 void report_leak(struct worker *k, const char *kind, bool redacted);
 /* false: some could not be sent; the loop hears when they can. */
@@ -130,7 +133,8 @@ struct exchange {
 	struct buf head; /* as sent upstream, for a second try */
 	struct http1_body up_body, down_body;
 	struct scan *scan_up, *scan_down;
-	struct decoder *decoder; /* of a coded request body: what is scanned is what it says */
+	struct decoder *decoder;      /* of a coded request body: what is scanned is what it says */
+	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;
 	enum down_framing down;
 	enum http1_asked asked;
@@ -140,6 +144,7 @@ struct exchange {
 	bool answered; /* a head went down */
 	bool down_done, keep_guest, keep_upstream;
 	unsigned interim;
+	unsigned scrubbed; /* values taken out of the answer's head */
 	int status;
 	uint64_t bytes_out, bytes_in;
 };
@@ -164,10 +169,11 @@ struct session {
 };
 
 void session_open(struct listener *l, int fd);
-void session_run(struct session *s); /* goes on as far as it can */
+void session_refuse(struct listener *l, int fd); /* there is no room for it */
+void session_run(struct session *s);             /* goes on as far as it can */
 void session_settle(struct worker *k); /* sends what was decided, then runs who was held for it */
-/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no address
- * dialled before; false: the session is run again by session_settle. */
+/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
+ * address dialled before; false: the session is run again by session_settle. */
 bool session_told(struct session *s);
 bool session_tired(const struct session *s); /* it moved a lot: others first */
 void session_tick(struct worker *k, uint64_t now);
@@ -186,10 +192,13 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 /* ---- exchange.c ---- */
 
 void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
-bool exchange_step(struct session *s); /* true: something moved */
-void exchange_done(struct session *s); /* frees what an exchange holds; also of a broken one */
+bool exchange_step(struct session *s);    /* true: something moved */
+void exchange_stalled(struct session *s); /* nothing has moved for too long */
+void exchange_done(struct session *s);    /* frees what an exchange holds; also of a broken one */
 
 /* ---- names.c: the door's DNS ---- */
 
 void names_packet(struct listener *l);
 void names_stream(struct listener *l, int fd);
+void names_tick(struct worker *k,
+		uint64_t now); /* ends those that say nothing; all of them at the end of time */

@@ -52,10 +52,16 @@ static bool absolute(struct http1_text t, struct http1_request *q)
 	return true;
 }
 
+/* Methods have case: "connect" is another one, which some server may know. */
+static bool is_connect(struct http1_text t)
+{
+	return t.n == 7 && memcmp(t.p, "CONNECT", 7) == 0;
+}
+
 static bool target_form(struct http1_text t, struct http1_request *q)
 {
 	q->target = q->path = t;
-	if (http1_text_is(q->method, "CONNECT")) {
+	if (is_connect(q->method)) {
 		q->form = HTTP1_AUTHORITY;
 		q->authority = t;
 		return t.p[0] != '/';

@@ -4,6 +4,7 @@
 Nothing here leaves the machine: every upstream is a server on loopback with a name under `.test`."""
 
 import contextlib
+import ctypes
 import functools
 import http.server
 import json
@@ -11,6 +12,7 @@ import os
 import pathlib
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -25,6 +27,29 @@ DOORS = ("native", "bwrap")
 on_every_door = functools.partial(test, backends=DOORS)
 
 ADDRESS, PROXY = "198.19.255.253", 3128  # of the door, inside
+
+# Defines say(name, function): prints what it returned or how it failed; and talk(host, port, bytes, server name).
+TALK = r"""
+import socket, ssl, sys
+def say(name, f):
+    try: r = f()
+    except Exception as e: r = type(e).__name__ + ' ' + str(e)
+    print(name, r, flush=True)
+def talk(host, port, data, sni=None, tls=True, many=True):
+    s = socket.create_connection((host, port), timeout=10)
+    if tls:
+        c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
+        s = c.wrap_socket(s, server_hostname=sni)
+    s.sendall(data)
+    r = b''
+    while many or not r:
+        d = s.recv(65536)
+        if not d: break
+        r += d
+    return r.split(b'\r\n')[0].decode()
+def get(host, path='/', more=''):
+    return f'GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n'.encode()
+"""
 
 
 def openssl(*args, input=None):
@@ -213,6 +238,77 @@ class Raw:
         self.socket.close()
 
 
+class Resolver:
+    """A name server on loopback that answers everything with one address and remembers the questions.
+
+    What `whole` names is cut over UDP, and there over TCP alone."""
+
+    def __init__(self, table, whole=None):
+        self.table, self.whole, self.asked = table, whole or {}, []
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        for n in range(1, 250):
+            with contextlib.suppress(OSError):
+                self.socket.bind((f"127.53.{os.getpid() % 250}.{n}", 53))
+                break
+        self.address = self.socket.getsockname()[0]
+        self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.stream.bind((self.address, 53))
+        self.stream.listen(16)
+        for serve in (self._packets, self._streams):
+            threading.Thread(target=serve, daemon=True).start()
+
+    def _packets(self):
+        with contextlib.suppress(OSError):
+            while True:
+                q, a = self.socket.recvfrom(2048)
+                self.socket.sendto(self._answer(q, True), a)
+
+    def _streams(self):
+        with contextlib.suppress(OSError):
+            while True:
+                s, _ = self.stream.accept()
+                with contextlib.suppress(OSError), s:
+                    s.settimeout(5)
+                    n = int.from_bytes(s.recv(2), "big")
+                    a = self._answer(s.recv(n), False)
+                    for piece in (len(a).to_bytes(2, "big") + a[:9], a[9:]):  # an answer may come in parts
+                        s.sendall(piece)
+                        time.sleep(0.02)
+
+    def _answer(self, q, packet):
+        end = q.index(0, 12)
+        labels, at = [], 12
+        while at < end:
+            labels.append(q[at + 1:at + 1 + q[at]].decode())
+            at += 1 + q[at]
+        name, kind = ".".join(labels), struct.unpack(">H", q[end + 1:end + 3])[0]
+        self.asked.append(name if packet else name + "/tcp")
+        head, question = q[:2], q[12:end + 5]
+        if name in self.whole and packet:
+            return head + b"\x83\x80\0\1\0\0\0\0\0\0" + question
+        addresses = self.whole.get(name) or [self.table.get(name, "192.0.2.1")]
+        family = socket.AF_INET6 if ":" in addresses[0] else socket.AF_INET
+        if (kind == 28) != (family == socket.AF_INET6) or kind not in (1, 28):
+            return head + b"\x81\x80\0\1\0\0\0\0\0\0" + question
+        data = [socket.inet_pton(family, a) for a in addresses]
+        records = b"".join(b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 60, len(d)) + d for d in data)
+        return head + b"\x81\x80\0\1" + struct.pack(">H", len(data)) + b"\0\0\0\0" + question + records
+
+    def __enter__(self):
+        conf = scratch() / "resolv.conf"
+        conf.write_text(f"nameserver {self.address}\n")
+        libc = ctypes.CDLL(None, use_errno=True)
+        # Of this test's own mount namespace.
+        assert libc.mount(os.fsencode(conf), os.fsencode(os.path.realpath("/etc/resolv.conf")), None, 4096, None) == 0
+        return self
+
+    def __exit__(self, *_):
+        ctypes.CDLL(None).umount2(os.fsencode(os.path.realpath("/etc/resolv.conf")), 2)
+        self.socket.close()
+        self.stream.close()
+
+
 def configure(*servers, allow=None, **egress):
     """A configuration that pins each server's names, and allows them unless told otherwise; its path."""
     pins = {n: f"127.0.0.1:{s.port}" for s in servers for n in s.names if "*" not in n}
@@ -242,29 +338,6 @@ def denials(result):
 
 
 # ---- ways around it ----
-
-# Defines say(name, function): prints what it returned or how it failed; and talk(host, port, bytes, server name).
-TALK = r"""
-import socket, ssl, sys
-def say(name, f):
-    try: r = f()
-    except Exception as e: r = type(e).__name__ + ' ' + str(e)
-    print(name, r, flush=True)
-def talk(host, port, data, sni=None, tls=True, many=True):
-    s = socket.create_connection((host, port), timeout=10)
-    if tls:
-        c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
-        s = c.wrap_socket(s, server_hostname=sni)
-    s.sendall(data)
-    r = b''
-    while many or not r:
-        d = s.recv(65536)
-        if not d: break
-        r += d
-    return r.split(b'\r\n')[0].decode()
-def get(host, path='/', more=''):
-    return f'GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n'.encode()
-"""
 
 
 def said(result):

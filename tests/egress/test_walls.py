@@ -5,18 +5,15 @@
 Every "no" has an oracle on the other side: what the servers saw, which names a resolver was asked for."""
 
 import contextlib
-import ctypes
 import json
-import os
 import pathlib
 import socket
-import struct
 import subprocess
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import (ADDRESS, PROXY, TALK, Oracle, Web, behind, configure, context, denials, on_every_door,  # noqa: E402
+from door import (ADDRESS, PROXY, TALK, Oracle, Resolver, Web, behind, configure, context, denials, on_every_door,  # noqa: E402
                   own_addresses, python, root, said)
 from harness import IS_ROOT, brig, main, scratch, test  # noqa: E402
 
@@ -185,53 +182,6 @@ say('password', lambda: socks(b'', b'\\x05\\x01\\x02'))
         assert answers.pop("control") == "0500", answers
         assert answers["udp"] == answers["bind"] == "0507" and answers["password"] == "05ff", answers
         assert all(v.startswith("05") and v != "0500" for v in answers.values()), answers
-
-
-class Resolver:
-    """A name server on loopback that answers everything with one address and remembers the questions."""
-
-    def __init__(self, table):
-        self.table, self.asked = table, []
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        for n in range(1, 250):
-            with contextlib.suppress(OSError):
-                self.socket.bind((f"127.53.{os.getpid() % 250}.{n}", 53))
-                break
-        self.address = self.socket.getsockname()[0]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self):
-        with contextlib.suppress(OSError):
-            while True:
-                q, a = self.socket.recvfrom(2048)
-                end = q.index(0, 12)
-                labels, at = [], 12
-                while at < end:
-                    labels.append(q[at + 1:at + 1 + q[at]].decode())
-                    at += 1 + q[at]
-                name, kind = ".".join(labels), struct.unpack(">H", q[end + 1:end + 3])[0]
-                self.asked.append(name)
-                answer = self.table.get(name, "192.0.2.1")
-                family = socket.AF_INET6 if ":" in answer else socket.AF_INET
-                head, question = q[:2], q[12:end + 5]
-                if (kind == 28) == (family == socket.AF_INET6) and kind in (1, 28):
-                    data = socket.inet_pton(family, answer)
-                    record = b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 60, len(data)) + data
-                    self.socket.sendto(head + b"\x81\x80\0\1\0\1\0\0\0\0" + question + record, a)
-                else:
-                    self.socket.sendto(head + b"\x81\x80\0\1\0\0\0\0\0\0" + question, a)
-
-    def __enter__(self):
-        conf = scratch() / "resolv.conf"
-        conf.write_text(f"nameserver {self.address}\n")
-        libc = ctypes.CDLL(None, use_errno=True)
-        # Of this test's own mount namespace.
-        assert libc.mount(os.fsencode(conf), os.fsencode(os.path.realpath("/etc/resolv.conf")), None, 4096, None) == 0
-        return self
-
-    def __exit__(self, *_):
-        ctypes.CDLL(None).umount2(os.fsencode(os.path.realpath("/etc/resolv.conf")), 2)
-        self.socket.close()
 
 
 INWARD = {"loop.test": "127.0.0.1", "meta.test": "169.254.169.254", "ten.test": "10.0.0.1", "cgnat.test": "100.64.0.1",

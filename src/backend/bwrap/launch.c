@@ -398,8 +398,10 @@ static int heard(struct backend_job *j, struct box_start *c, const struct init_m
 		return 0;
 	pid = child_pid(l->info);
 	fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	if (pid > 0 && fd < 0 && errno == ESRCH)
-		return 0; /* over already; bubblewrap's own end is the news */
+	/* Over already, and bubblewrap's own end is the news. EINVAL is an older kernel's word for
+	 * a process that is gone while others are still in the group or session of its number. */
+	if (pid > 0 && fd < 0 && (errno == ESRCH || errno == EINVAL))
+		return 0;
 	if (fd < 0)
 		return err_set(e, ERR_INTERNAL, ESRCH, "bubblewrap did not name its child");
 	(void)fd_close(j->pidfd);

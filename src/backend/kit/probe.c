@@ -40,31 +40,52 @@ static const struct cause causes[] = {
 	  "sudo brig doctor --fix installs a profile for brig alone; or use --backend docker" },
 };
 
+/* What stops docker as well, and so is no reason to doubt this backend. */
+#define OFF(kind, name)                                                                            \
+	{                                                                                          \
+		"/proc/sys/user/max_" kind "_namespaces", "0",                                     \
+			name " namespaces are off (user.max_" kind "_namespaces = 0)",             \
+			"sudo sysctl -w user.max_" kind "_namespaces=15000", true                  \
+	}
+
+static const struct cause limits[] = {
+	OFF("mnt", "mount"), OFF("pid", "process"),   OFF("net", "network"),
+	OFF("ipc", "IPC"),   OFF("uts", "host name"), OFF("cgroup", "cgroup"),
+};
+
 static bool in_container(void)
 {
 	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
+static const struct cause *find_cause(const struct cause *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((geteuid() != 0 || list[i].root_too) && reads(list[i].path, list[i].value))
+			return &list[i];
+	return NULL;
+}
+
 bool box_doubtful(void)
 {
-	for (size_t i = 0; i < ARRAY_LEN(causes); i++)
-		if ((geteuid() != 0 || causes[i].root_too) &&
-		    reads(causes[i].path, causes[i].value))
-			return true;
+	if (find_cause(causes, ARRAY_LEN(causes)))
+		return true;
 	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0; /* somebody put a filter around us */
 }
 
 int box_explain(struct err *e)
 {
+	const struct cause *c;
+
 	if (e->hint[0] || (e->code != EPERM && e->code != EACCES && e->code != ENOSPC &&
 			   e->code != EINVAL && e->code != EUSERS && e->code != ENOSYS))
 		return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
-		if (!reads(causes[i].path, causes[i].value) ||
-		    (geteuid() == 0 && !causes[i].root_too))
-			continue;
+	c = find_cause(causes, ARRAY_LEN(causes));
+	if (!c && e->code == ENOSPC)
+		c = find_cause(limits, ARRAY_LEN(limits));
+	if (c) {
 		e->kind = ERR_UNAVAILABLE;
-		return err_wrap(e, "%s", causes[i].what), err_hint(e, "%s", causes[i].hint);
+		return err_wrap(e, "%s", c->what), err_hint(e, "%s", c->hint);
 	}
 	if (in_container() && (e->code == EPERM || e->code == EACCES)) {
 		e->kind = ERR_UNAVAILABLE;

@@ -22,7 +22,7 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 
 
 def status(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
 
 
@@ -31,7 +31,7 @@ def door_processes(brig_process):
     found = {}
     for pid in descendants(brig_process.pid):
         try:
-            with open(f"/proc/{pid}/comm", encoding="ascii") as f:
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
                 found[f.read().strip()] = pid
         except OSError:
             pass

@@ -6,6 +6,7 @@ Every "no" has an oracle on the other side: what the servers saw, which names a 
 
 import contextlib
 import json
+import os
 import pathlib
 import socket
 import subprocess

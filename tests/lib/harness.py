@@ -417,7 +417,7 @@ def _files_as(user):
 
 @contextlib.contextmanager
 def _locked(path):
-    with open(path, "w", encoding="ascii") as f:
+    with open(path, "w", encoding="utf-8") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         yield
 

@@ -259,12 +259,10 @@ static int claim(struct log *l, int fd, const struct run_info *i, const char *pr
 int running_begin(struct log *l, const struct run_info *i, const char *principal,
 		  struct running *ret, struct err *e)
 {
-	CLEANUP(fd)
-	int fd = openat(log_dirfd(l), "running",
-			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+	CLEANUP(fd) int fd = audit_file_open(log_dirfd(l), "running", O_RDWR | O_CREAT);
 
 	if (fd < 0)
-		return err_sys(e, "cannot open '%.200s/running'", log_dir(l));
+		return errno = -fd, err_sys(e, "cannot open '%.200s/running'", log_dir(l));
 	if (claim(l, fd, i, principal, &ret->offset, e) < 0)
 		return -e->code;
 	ret->fd = TAKE_FD(fd);

@@ -451,7 +451,7 @@ static int read_head(int dir, const struct audit_key *k, struct verify_report *r
 {
 	CLEANUP(fd) int fd = openat(dir, "head", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
 	struct head_state s = { .slot = -1 };
-	int got = fd < 0 ? -errno : head_read(fd, k, false, &s);
+	int got = fd < 0 ? -errno : head_read(fd, k, &s);
 
 	if (got < 0 && got != -ENOENT && got != -EINVAL)
 		return errno = -got, err_sys(e, "cannot read the head of '%.100s'", r->dir);

@@ -41,10 +41,11 @@ struct recorder {
  * it. */
 static void find_principal(char *out, size_t n)
 {
-	const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
+	uid_t me = geteuid();
+	const char *sudo = me == 0 ? getenv("SUDO_UID") : NULL;
 	char login[16] = "";
 
-	if (geteuid() == 0 && !sudo &&
+	if (me == 0 && !sudo &&
 	    fd_read_file(AT_FDCWD, "/proc/self/loginuid", login, sizeof(login)) > 0)
 		login[strcspn(login, "\n")] = '\0';
 	if (sudo && sudo[0] && strlen(sudo) <= 10 && strspn(sudo, "0123456789") == strlen(sudo))
@@ -52,7 +53,7 @@ static void find_principal(char *out, size_t n)
 	else if (login[0] && strcmp(login, "4294967295") != 0 && strcmp(login, "0") != 0)
 		(void)snprintf(out, n, "uid:0 login:%s", login);
 	else
-		(void)snprintf(out, n, "uid:%u", geteuid());
+		(void)snprintf(out, n, "uid:%u", me);
 }
 
 static int open_log(struct recorder *r, struct err *e)
@@ -414,13 +415,13 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 {
 	CLEANUP(throttle) struct throttle *t = o->denial_count ? throttle_new() : NULL;
-	size_t room = o->denial_count + LIMIT_COUNT + 1;
-	CLEANUP(mem) struct record *x = calloc(room, sizeof(*x));
+	size_t room = o->denial_count + (size_t)__builtin_popcount(o->limits_hit) + 1;
+	CLEANUP(mem) struct record *list = room > 1 ? calloc(room, sizeof(*list)) : NULL;
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
-	struct record more;
+	struct record one, more, *x = list ? list : &one;
 	size_t n = 0;
 
-	if (!x || (o->denial_count && !t))
+	if ((room > 1 && !list) || (o->denial_count && !t))
 		return err_nomem(e);
 	if (t)
 		n = fill_denials(r, o, t, x);

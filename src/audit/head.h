@@ -34,7 +34,8 @@ struct head_state {
 	unsigned damaged; /* bit per slot: there, but neither empty nor valid */
 	unsigned foreign; /* bit per slot: signed with another key */
 	unsigned empty;   /* bit per slot */
-	/* For head_follow: the file as it was last read or written, if it was sound, and its head. */
+	/* For head_follow: the file as it was last read or written, if it was sound, and its head.
+	 */
 	bool known;
 	struct head on_file;
 	char text[HEAD_FILE];

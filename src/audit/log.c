@@ -92,8 +92,8 @@ static struct failure *failure_at(struct log *l, size_t i)
 	return i ? &l->more[i - 1] : &l->failure;
 }
 
-/* A full table, or no memory for it, makes the last entry longer: tickets in between are then called
- * failed although they were written, never the other way round. */
+/* A full table, or no memory for it, makes the last entry longer: tickets in between are then
+ * called failed although they were written, never the other way round. */
 static void note_failure(struct log *l, uint64_t from, uint64_t to, const struct err *e)
 {
 	struct failure *f;

@@ -211,6 +211,7 @@ void record_body(const struct record *r, const struct audit_key *k, struct buf *
 	put_common(out, "policy", r->policy, k);
 	put_common(out, "rule", r->rule, k);
 	put_common(out, "principal", r->principal, k);
+	put_common(out, "agent", r->agent, k);
 	for (size_t i = 0; t->fields[i].name; i++) {
 		if (!r->values[i].given)
 			continue;

@@ -48,7 +48,10 @@ static bool in(enum chars set, char c)
 }
 
 /* Tokens that begin with a word of their service's own. The longer prefix stands first. */
-#define SHAPE(kind, prefix, set, min) { kind, prefix, sizeof(prefix) - 1, set, min }
+#define SHAPE(kind, prefix, set, min)                                                              \
+	{                                                                                          \
+		kind, prefix, sizeof(prefix) - 1, set, min                                         \
+	}
 static const struct {
 	const char *kind, *prefix;
 	unsigned char len;

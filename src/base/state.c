@@ -79,8 +79,9 @@ static int base_path(int which, uid_t me, char *path, size_t n)
 	return len >= 0 && (size_t)len < n ? 0 : -ENOENT;
 }
 
-/* Every place it may be, the best first; -1 when it is (or can be made) in none of them. A run comes
- * here more than once: one buffer, so that no page of the stack is touched for the other places. */
+/* Every place it may be, the best first; -1 when it is (or can be made) in none of them. A run
+ * comes here more than once: one buffer, so that no page of the stack is touched for the other
+ * places. */
 static int try_all(const char *sub, bool make, char *path, size_t n)
 {
 	uid_t me = geteuid();

@@ -34,7 +34,7 @@ struct recorder {
 	const char **anchors;
 	struct throttle *egress; /* of the door's decisions; NULL before the first */
 	uint64_t first;          /* record of this run; 0: it never began */
-	char policy[SPEC_DIGEST_SIZE], principal[64];
+	char policy[SPEC_DIGEST_SIZE], principal[64], agent[RUNNING_AGENT_MAX + 1];
 };
 
 /* Who asks. Root by sudo says who it was before; otherwise the login does, where the kernel keeps
@@ -56,6 +56,19 @@ static void find_principal(char *out, size_t n)
 		(void)snprintf(out, n, "uid:%u", me);
 }
 
+/* The same text on every record, also on the one that somebody else writes after a crash. */
+static void copy_agent(struct recorder *r)
+{
+	const char *name = r->spec->audit.agent;
+	size_t n = name ? strlen(name) : 0;
+
+	if (n > RUNNING_AGENT_MAX)
+		n = RUNNING_AGENT_MAX;
+	for (size_t i = 0; i < n; i++)
+		r->agent[i] = name[i] == '\t' || name[i] == '\n' ? ' ' : name[i];
+	r->agent[utf8_cut(r->agent, n)] = '\0';
+}
+
 static int open_log(struct recorder *r, struct err *e)
 {
 	const struct audit_spec *a = &r->spec->audit;
@@ -66,6 +79,7 @@ static int open_log(struct recorder *r, struct err *e)
 	if (r->log)
 		return 0;
 	find_principal(r->principal, sizeof(r->principal));
+	copy_agent(r);
 	return log_open(&o, &r->log, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
 }
 
@@ -129,6 +143,7 @@ static void fill_common(const struct recorder *r, struct record *x, enum event t
 	x->run = r->id;
 	x->policy = r->policy[0] ? r->policy : NULL;
 	x->principal = r->principal;
+	x->agent = r->agent[0] ? r->agent : NULL;
 }
 
 static void fill_command(const struct recorder *r, struct record *x)
@@ -158,9 +173,11 @@ static void fill_create(const struct recorder *r, struct record *x)
 
 static int begin_locked(struct recorder *r, struct err *e)
 {
-	struct run_info info = {
-		.run = r->id, .policy = r->policy, .backend = r->backend, .argv0 = r->spec->argv[0]
-	};
+	struct run_info info = { .run = r->id,
+				 .policy = r->policy,
+				 .backend = r->backend,
+				 .argv0 = r->spec->argv[0],
+				 .agent = r->agent };
 	struct record x;
 
 	if (running_begin(r->log, &info, r->principal, &r->running, e) < 0)

@@ -141,12 +141,16 @@ def an_agent_is_named_by_its_role():
     rows = list(csv.DictReader(io.StringIO(audit("export", "-f", "csv").text)))
     assert [r["agent"] for r in rows][:4] == ["", "", "release-notes", "release-notes"]
     assert rows[-1]["agent"] == "'=SUM(A1) " + "é" * 27  # 64 bytes, and nothing a spreadsheet would run
-    shaped = [json.loads(line) for line in audit("export", "-f", "ocsf", "--agent", "release-notes").text.splitlines()]
+    shaped = audit("export", "-f", "ocsf", "--agent", "release-notes").json
     assert {o["actor"]["app_name"] for o in shaped} == {"release-notes"} and "agent" not in shaped[0].get("unmapped", {})
     # What came with somebody's project has no say in whose name stands there.
     (workspace() / ".brig.yaml").write_text("brig: 1\naudit:\n  agent: somebody-else\n")
     assert brig("run", "--", "true").status == 125
-    assert audit("list", "--agent", "somebody-else", "--json").json == []
+    # Nor can it keep anybody from reading what was done there.
+    done = audit("list", "--agent", "somebody-else", "--json")
+    assert done.json == [] and "nobody has trusted" in done.errors and audit("list", "--json").json
+    (workspace() / ".brig.yaml").write_text("{")
+    assert audit("list", "--json").json and audit("verify").status == 0
 
 
 @test

@@ -17,6 +17,7 @@
 #define SYSLOG_SOCKET "/dev/log"
 #define AUDIT_INFO "<110>" /* facility 13 (audit), severity 6 (info) */
 #define WORD "brig-head "
+#define SENDERS_WAIT_MS 2000
 #define FILE_MAX ((off_t)1 << 30)
 
 static bool is_address(const char *name)
@@ -49,8 +50,12 @@ static int to_address(const char *url, const char *line, size_t n, struct err *e
 {
 	static const char *const headers[] = { "Content-Type: text/plain", NULL };
 
-	return send_detached(
-		&(struct send){ .url = url, .headers = headers, .body = line, .len = n }, e);
+	return send_detached(&(struct send){ .url = url,
+					     .headers = headers,
+					     .body = line,
+					     .len = n,
+					     .wait_ms = SENDERS_WAIT_MS },
+			     e);
 }
 
 int anchor_send(const char *const *names, const struct head *h, const struct audit_key *k,

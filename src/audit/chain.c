@@ -10,6 +10,7 @@
 #include "audit/chain.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -218,7 +219,7 @@ static int without_head(struct chain *c, struct err *e)
 
 static int catch_up(struct chain *c, struct err *e)
 {
-	int r = head_read(c->head_fd, &c->key, true, &c->state);
+	int r = head_follow(c->head_fd, &c->key, &c->state);
 
 	c->mending = (struct mending){ .head_damaged = c->state.damaged != 0 };
 	if (r == -ENOENT)
@@ -234,18 +235,22 @@ static int catch_up(struct chain *c, struct err *e)
 
 int chain_open(struct chain *c, const char *dir, struct err *e)
 {
+	char path[PATH_MAX];
+
 	c->dir = c->head_fd = c->segment_fd = -1;
 	c->out.max = OUT_MAX;
-	c->dir = audit_dir_open(dir, true, c->path, sizeof(c->path), e);
+	c->dir = audit_dir_open(dir, true, path, sizeof(path), e);
 	if (c->dir < 0)
 		return -e->code;
+	c->path = strdup(path);
+	if (!c->path)
+		return err_nomem(e);
 	if (key_make(c->dir, &c->key, e) < 0) {
 		(void)err_wrap(e, "the record in '%.200s'", c->path);
 		return e->hint[0] ? -e->code : hint_at(e->code, e);
 	}
-	c->head_fd =
-		openat(c->dir, "head", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-	return c->head_fd < 0 ? cannot(c, errno, "open", e) : 0;
+	c->head_fd = audit_file_open(c->dir, "head", O_RDWR | O_CREAT);
+	return c->head_fd < 0 ? cannot(c, -c->head_fd, "open", e) : 0;
 }
 
 void chain_done(struct chain *c)
@@ -254,6 +259,7 @@ void chain_done(struct chain *c)
 	c->head_fd = fd_close(c->head_fd);
 	c->dir = fd_close(c->dir);
 	buf_done(&c->out);
+	free(c->path);
 	explicit_bzero(&c->key, sizeof(c->key));
 }
 

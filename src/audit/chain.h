@@ -38,7 +38,7 @@ struct chain {
 	struct head_state state;
 	struct mending mending;
 	struct buf out;
-	char path[4096];
+	char *path; /* of the folder, for messages */
 };
 
 /* Makes folder, key and head where there are none. */

@@ -17,4 +17,7 @@ int audit_dir_open(const char *dir, bool make, char *path, size_t n, struct err 
 /* The numbers of the segments there are, ascending; caller frees *ret. */
 int audit_segments(int dirfd, uint32_t **ret, size_t *n, struct err *e);
 void audit_segment_name(uint32_t number, char out[SEGMENT_NAME_SIZE]);
-int audit_segment_open(int dirfd, uint32_t number, int flags); /* a descriptor or -errno */
+/* Files of the record: a descriptor or -errno. Without access times where the owner asks: each look
+ * behind a write would else be a write of its own. */
+int audit_file_open(int dirfd, const char *name, int flags);
+int audit_segment_open(int dirfd, uint32_t number, int flags);

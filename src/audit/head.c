@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/head.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <assert.h>
 #include <string.h>
 
 #include "audit/hex.h"
@@ -11,16 +10,47 @@
 
 #define WORD "brig-head 1 "
 
+/* By hand: every append writes one and reads two, and printf costs more than the signature. */
+static char *put(char *p, const char *text, size_t n)
+{
+	memcpy(p, text, n);
+	return p + n;
+}
+
+static char *put_number(char *p, uint64_t v)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	p = put(p, digits + at, sizeof(digits) - at);
+	*p = ' ';
+	return p + 1;
+}
+
 /* The text in front of the signature; its length. */
 static size_t unsigned_line(const struct head *h, const char *id, char out[HEAD_SLOT])
 {
-	char mac[SHA256_HEX];
+	char *p = put(out, WORD, sizeof(WORD) - 1);
 
-	sha256_hex(h->mac, mac);
-	return (size_t)snprintf(out, HEAD_SLOT,
-				WORD "%s %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %s ", id,
-				h->seq, h->segment, h->offset, h->time_us, mac);
+	p = put(p, id, KEY_ID_SIZE - 1);
+	*p++ = ' ';
+	p = put_number(p, h->seq);
+	p = put_number(p, h->segment);
+	p = put_number(p, h->offset);
+	p = put_number(p, h->time_us);
+	hex_encode(h->mac, sizeof(h->mac), p);
+	p += 2 * sizeof(h->mac);
+	*p++ = ' ';
+	return (size_t)(p - out);
 }
+
+/* Four numbers of twenty digits, two sums, and what is between them. */
+static_assert(sizeof(WORD) - 1 + KEY_ID_SIZE + 4 * 21 + 2 * (2 * SHA256_SIZE) + 1 < HEAD_SLOT,
+	      "the longest head fits a slot");
 
 static size_t signed_line(const struct head *h, const struct audit_key *k, char out[HEAD_SLOT])
 {
@@ -139,15 +169,12 @@ static ssize_t read_stable(int fd, char out[HEAD_FILE])
 	return n;
 }
 
-int head_read(int fd, const struct audit_key *k, bool locked, struct head_state *ret)
+/* What both slots say. */
+static int judge(const char text[HEAD_FILE], const struct audit_key *k, struct head_state *ret)
 {
-	char text[HEAD_FILE];
-	ssize_t n = locked ? read_slots(fd, text) : read_stable(fd, text);
 	struct head h;
 
 	*ret = (struct head_state){ .slot = -1 };
-	if (n < 0)
-		return (int)n;
 	for (int i = 0; i < 2; i++) {
 		const char *slot = text + (size_t)i * HEAD_SLOT;
 		unsigned bit = 1U << i;
@@ -173,17 +200,48 @@ int head_read(int fd, const struct audit_key *k, bool locked, struct head_state 
 	return ret->empty == 3 ? -ENOENT : -EINVAL;
 }
 
+int head_read(int fd, const struct audit_key *k, struct head_state *ret)
+{
+	char text[HEAD_FILE];
+	ssize_t n = read_stable(fd, text);
+
+	return n < 0 ? (int)n : judge(text, k, ret);
+}
+
+int head_follow(int fd, const struct audit_key *k, struct head_state *s)
+{
+	char text[HEAD_FILE];
+	ssize_t n = read_slots(fd, text);
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	if (s->known && memcmp(text, s->text, sizeof(text)) == 0) {
+		s->head = s->on_file; /* whoever had the lock before may have gone on from it */
+		return 0;
+	}
+	r = judge(text, k, s);
+	memcpy(s->text, text, sizeof(text));
+	s->on_file = s->head;
+	s->known = r == 0 && !s->damaged && !s->foreign;
+	return r;
+}
+
 int head_write(int fd, const struct audit_key *k, struct head_state *s, const struct head *h)
 {
 	int slot = s->slot < 0 ? 0 : 1 - s->slot;
+	size_t at = (size_t)slot * HEAD_SLOT;
 	char text[HEAD_SLOT];
 	ssize_t n;
 
 	head_format(h, k, text);
-	n = pwrite(fd, text, sizeof(text), (off_t)slot * HEAD_SLOT);
-	if (n != (ssize_t)sizeof(text))
+	n = pwrite(fd, text, sizeof(text), (off_t)at);
+	if (n != (ssize_t)sizeof(text)) {
+		s->known = false;
 		return n < 0 ? -errno : -EIO;
-	s->head = *h;
+	}
+	memcpy(s->text + at, text, sizeof(text));
+	s->head = s->on_file = *h;
 	s->slot = slot;
 	return 0;
 }

@@ -34,9 +34,17 @@ struct head_state {
 	unsigned damaged; /* bit per slot: there, but neither empty nor valid */
 	unsigned foreign; /* bit per slot: signed with another key */
 	unsigned empty;   /* bit per slot */
+	/* For head_follow: the file as it was last read or written, if it was sound, and its head.
+	 */
+	bool known;
+	struct head on_file;
+	char text[HEAD_FILE];
 };
 
-/* Reads both slots. 0; -ENOENT: nothing there; -EINVAL: neither slot is valid; -errno. Without
- * the lock it looks until two looks agree. */
-int head_read(int fd, const struct audit_key *k, bool locked, struct head_state *ret);
+/* Reads both slots. 0; -ENOENT: nothing there; -EINVAL: neither slot is valid; -errno. head_read is
+ * for whoever has no lock: it looks until two looks agree. */
+int head_read(int fd, const struct audit_key *k, struct head_state *ret);
+/* With the lock, into a state that this process has been following (or one of zeros): signatures
+ * are checked again only if somebody else has written meanwhile. */
+int head_follow(int fd, const struct audit_key *k, struct head_state *s);
 int head_write(int fd, const struct audit_key *k, struct head_state *s, const struct head *h);

@@ -32,7 +32,7 @@ struct log {
 	bool writing; /* some thread has the chain */
 	struct bodies pending, active;
 	uint64_t submitted, done;
-	struct failure failures[FAILURES_MAX];
+	struct failure failure, *more; /* the first, and the others when there are any */
 	size_t failed;
 	struct head head; /* a copy for others */
 	const char *const *anchors;
@@ -64,6 +64,7 @@ struct log *log_free(struct log *l)
 	chain_done(&l->chain);
 	bodies_done(&l->pending);
 	bodies_done(&l->active);
+	free(l->more);
 	(void)pthread_cond_destroy(&l->changed);
 	(void)pthread_mutex_destroy(&l->mutex);
 	free(l);
@@ -86,25 +87,37 @@ static void give_chain(struct log *l)
 	(void)pthread_cond_broadcast(&l->changed);
 }
 
-/* A full table makes the last entry longer: tickets in between are then called failed although they
- * were written, never the other way round. */
+static struct failure *failure_at(struct log *l, size_t i)
+{
+	return i ? &l->more[i - 1] : &l->failure;
+}
+
+/* A full table, or no memory for it, makes the last entry longer: tickets in between are then
+ * called failed although they were written, never the other way round. */
 static void note_failure(struct log *l, uint64_t from, uint64_t to, const struct err *e)
 {
-	struct failure *f = &l->failures[FAILURES_MAX - 1];
+	struct failure *f;
 
-	if (l->failed < FAILURES_MAX) {
-		f = &l->failures[l->failed++];
+	if (l->failed == 1 && !l->more)
+		l->more = calloc(FAILURES_MAX - 1, sizeof(*l->more));
+	if (!l->failed || (l->more && l->failed < FAILURES_MAX)) {
+		f = failure_at(l, l->failed++);
 		f->from = from;
+	} else {
+		f = failure_at(l, l->failed - 1);
 	}
 	f->to = to;
 	f->e = *e;
 }
 
-static const struct err *failure_of(const struct log *l, uint64_t ticket)
+static const struct err *failure_of(struct log *l, uint64_t ticket)
 {
-	for (size_t i = 0; i < l->failed; i++)
-		if (ticket >= l->failures[i].from && ticket <= l->failures[i].to)
-			return &l->failures[i].e;
+	for (size_t i = 0; i < l->failed; i++) {
+		const struct failure *f = failure_at(l, i);
+
+		if (ticket >= f->from && ticket <= f->to)
+			return &f->e;
+	}
 	return NULL;
 }
 

@@ -63,10 +63,10 @@ static const struct verdict {
 };
 
 /* Where a field of ours has a place of its own, and is not repeated under `unmapped`. */
-static const char *const mapped[] = { "seq",     "time",      "type",        "run",     "policy",
-				      "rule",    "principal", "prev",        "mac",     "host",
-				      "port",    "method",    "path",        "address", "argv0",
-				      "outcome", "rc",        "duration_ms", NULL };
+static const char *const mapped[] = { "seq",   "time",      "type",   "run",         "policy",
+				      "rule",  "principal", "agent",  "prev",        "mac",
+				      "host",  "port",      "method", "path",        "address",
+				      "argv0", "outcome",   "rc",     "duration_ms", NULL };
 
 /* --- a writer of objects on top of what the record already escaped --- */
 
@@ -230,6 +230,7 @@ static void put_actor(struct object *o, const struct entry *en)
 	key(o, "actor");
 	actor = begin(o->out);
 	put_user(&actor, en);
+	put_slice(&actor, "app_name", en->agent);
 	end(&actor);
 }
 

@@ -42,7 +42,7 @@ int reader_refresh(struct reader *r, struct err *e)
 {
 	uint64_t was = r->head.seq, removed = r->base.seq;
 	struct head_state s;
-	int got = head_read(r->head_fd, r->key, false, &s);
+	int got = head_read(r->head_fd, r->key, &s);
 
 	if (got == -ENOENT)
 		s.head = (struct head){ .segment = 1 };

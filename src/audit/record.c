@@ -63,33 +63,21 @@ void record_list(struct record *r, const char *field, const char *const *list)
 
 /* --- building a line --- */
 
-static void put_digits(struct buf *out, uint64_t v, unsigned width)
-{
-	char text[20];
-	size_t at = sizeof(text);
-
-	do {
-		text[--at] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v || sizeof(text) - at < width);
-	buf_add(out, text + at, sizeof(text) - at);
-}
-
 static void put_number(struct buf *out, int64_t v)
 {
 	if (v < 0)
 		buf_putc(out, '-');
-	put_digits(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, 1);
+	buf_putu(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, 1);
 }
 
 static void put_milli(struct buf *out, int64_t v)
 {
 	uint64_t u = v < 0 ? 0 : (uint64_t)v;
 
-	put_digits(out, u / 1000, 1);
+	buf_putu(out, u / 1000, 1);
 	if (u % 1000) {
 		buf_putc(out, '.');
-		put_digits(out, u % 1000, 3);
+		buf_putu(out, u % 1000, 3);
 	}
 }
 
@@ -205,6 +193,7 @@ void record_body(const struct record *r, const struct audit_key *k, struct buf *
 	put_common(out, "policy", r->policy, k);
 	put_common(out, "rule", r->rule, k);
 	put_common(out, "principal", r->principal, k);
+	put_common(out, "agent", r->agent, k);
 	for (size_t i = 0; t->fields[i].name; i++) {
 		if (!r->values[i].given)
 			continue;
@@ -257,7 +246,7 @@ void record_line(const struct link *at, const char *body, size_t n, const struct
 
 	record_time(at->time_us, text);
 	buf_add(out, "{\"seq\":", 7);
-	put_digits(out, at->seq, 1);
+	buf_putu(out, at->seq, 1);
 	buf_add(out, ",\"time\":\"", 9);
 	buf_add(out, text, RECORD_TIME_SIZE - 1);
 	buf_puts(out, at->clock_back ? "\",\"clock\":\"back\"," : "\",");

@@ -35,6 +35,7 @@ struct record {
 	const char *policy;    /* 16 hex digits; NULL: none */
 	const char *rule;      /* NULL: none */
 	const char *principal; /* NULL: none */
+	const char *agent;     /* NULL: none */
 	struct record_value values[EVENT_FIELDS_MAX];
 };
 

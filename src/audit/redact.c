@@ -48,50 +48,55 @@ static bool in(enum chars set, char c)
 }
 
 /* Tokens that begin with a word of their service's own. The longer prefix stands first. */
+#define SHAPE(kind, prefix, set, min)                                                              \
+	{                                                                                          \
+		kind, prefix, sizeof(prefix) - 1, set, min                                         \
+	}
 static const struct {
 	const char *kind, *prefix;
+	unsigned char len;
 	enum chars set;
 	unsigned char min; /* characters behind the prefix */
 } shapes[] = {
-	{ "github", "github_pat_", WORD, 20 },
-	{ "github", "ghp_", ALNUM, 20 },
-	{ "github", "gho_", ALNUM, 20 },
-	{ "github", "ghu_", ALNUM, 20 },
-	{ "github", "ghs_", ALNUM, 20 },
-	{ "github", "ghr_", ALNUM, 20 },
-	{ "gitlab", "glpat-", TOKEN, 16 },
-	{ "slack", "xoxa-", TOKEN, 10 },
-	{ "slack", "xoxb-", TOKEN, 10 },
-	{ "slack", "xoxe.", DOTTED, 10 },
-	{ "slack", "xoxp-", TOKEN, 10 },
-	{ "slack", "xoxr-", TOKEN, 10 },
-	{ "slack", "xoxs-", TOKEN, 10 },
-	{ "slack", "xapp-", TOKEN, 10 },
-	{ "aws", "AKIA", UPPER, 16 },
-	{ "aws", "ASIA", UPPER, 16 },
-	{ "anthropic", "sk-ant-", TOKEN, 16 },
-	{ "openai", "sk-", TOKEN, 20 },
-	{ "stripe", "sk_live_", ALNUM, 10 },
-	{ "stripe", "sk_test_", ALNUM, 10 },
-	{ "stripe", "pk_live_", ALNUM, 10 },
-	{ "stripe", "pk_test_", ALNUM, 10 },
-	{ "stripe", "rk_live_", ALNUM, 10 },
-	{ "stripe", "rk_test_", ALNUM, 10 },
-	{ "stripe", "whsec_", ALNUM, 16 },
-	{ "sendgrid", "SG.", DOTTED, 20 },
-	{ "twilio", "AC", HEX, 32 },
-	{ "twilio", "SK", HEX, 32 },
-	{ "google", "AIza", TOKEN, 30 },
-	{ "google", "ya29.", DOTTED, 20 },
-	{ "google", "GOCSPX-", TOKEN, 20 },
-	{ "npm", "npm_", ALNUM, 30 },
-	{ "pypi", "pypi-AgEI", TOKEN, 30 },
-	{ "huggingface", "hf_", ALNUM, 20 },
-	{ "digitalocean", "dop_v1_", HEX, 32 },
-	{ "docker", "dckr_pat_", TOKEN, 20 },
-	{ "vault", "hvs.", DOTTED, 20 },
-	{ "azure", "AccountKey=", BASE64, 20 },
-	{ "age", "AGE-SECRET-KEY-1", UPPER, 20 },
+	SHAPE("github", "github_pat_", WORD, 20),
+	SHAPE("github", "ghp_", ALNUM, 20),
+	SHAPE("github", "gho_", ALNUM, 20),
+	SHAPE("github", "ghu_", ALNUM, 20),
+	SHAPE("github", "ghs_", ALNUM, 20),
+	SHAPE("github", "ghr_", ALNUM, 20),
+	SHAPE("gitlab", "glpat-", TOKEN, 16),
+	SHAPE("slack", "xoxa-", TOKEN, 10),
+	SHAPE("slack", "xoxb-", TOKEN, 10),
+	SHAPE("slack", "xoxe.", DOTTED, 10),
+	SHAPE("slack", "xoxp-", TOKEN, 10),
+	SHAPE("slack", "xoxr-", TOKEN, 10),
+	SHAPE("slack", "xoxs-", TOKEN, 10),
+	SHAPE("slack", "xapp-", TOKEN, 10),
+	SHAPE("aws", "AKIA", UPPER, 16),
+	SHAPE("aws", "ASIA", UPPER, 16),
+	SHAPE("anthropic", "sk-ant-", TOKEN, 16),
+	SHAPE("openai", "sk-", TOKEN, 20),
+	SHAPE("stripe", "sk_live_", ALNUM, 10),
+	SHAPE("stripe", "sk_test_", ALNUM, 10),
+	SHAPE("stripe", "pk_live_", ALNUM, 10),
+	SHAPE("stripe", "pk_test_", ALNUM, 10),
+	SHAPE("stripe", "rk_live_", ALNUM, 10),
+	SHAPE("stripe", "rk_test_", ALNUM, 10),
+	SHAPE("stripe", "whsec_", ALNUM, 16),
+	SHAPE("sendgrid", "SG.", DOTTED, 20),
+	SHAPE("twilio", "AC", HEX, 32),
+	SHAPE("twilio", "SK", HEX, 32),
+	SHAPE("google", "AIza", TOKEN, 30),
+	SHAPE("google", "ya29.", DOTTED, 20),
+	SHAPE("google", "GOCSPX-", TOKEN, 20),
+	SHAPE("npm", "npm_", ALNUM, 30),
+	SHAPE("pypi", "pypi-AgEI", TOKEN, 30),
+	SHAPE("huggingface", "hf_", ALNUM, 20),
+	SHAPE("digitalocean", "dop_v1_", HEX, 32),
+	SHAPE("docker", "dckr_pat_", TOKEN, 20),
+	SHAPE("vault", "hvs.", DOTTED, 20),
+	SHAPE("azure", "AccountKey=", BASE64, 20),
+	SHAPE("age", "AGE-SECRET-KEY-1", UPPER, 20),
 };
 
 /* Names behind which a value is a secret, whatever it looks like: NAME=VALUE, NAME: VALUE. */
@@ -114,9 +119,9 @@ static size_t span(const char *p, size_t n, enum chars set)
 static size_t match_prefix(const char *p, size_t n, const char **kind)
 {
 	for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
-		size_t len = strlen(shapes[i].prefix), rest;
+		size_t len = shapes[i].len, rest;
 
-		if (n < len || memcmp(p, shapes[i].prefix, len) != 0)
+		if (p[0] != shapes[i].prefix[0] || n < len || memcmp(p, shapes[i].prefix, len) != 0)
 			continue;
 		rest = span(p + len, n - len, shapes[i].set);
 		if (rest >= shapes[i].min) {
@@ -314,8 +319,12 @@ size_t redact(const struct audit_key *k, const char *text, size_t n, char *out, 
 			if (!kind && p > text)
 				kind = match_context(text, p, (size_t)(end - p), &len);
 		}
-		if (!kind) {
-			at = put(out, at, room, p++, 1);
+		if (!kind) { /* to where the next word may begin */
+			const char *from = p++;
+
+			while (p < end && !word_begins(text, p))
+				p++;
+			at = put(out, at, room, from, (size_t)(p - from));
 			continue;
 		}
 		key_fingerprint(k, p, len, print);

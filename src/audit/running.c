@@ -12,12 +12,13 @@
 #include "base/str.h"
 
 #define SLOTS_MAX 4096
-#define ARGV0_MAX 96
+#define ARGV0_MAX 64
 #define WORD "run "
 
-/* A slot as text: WORD, id, policy, backend, segment, offset and time of its beginning, argv0. */
+/* A slot as text: WORD, id, policy, backend, segment, offset and time of its beginning, argv0, a
+ * tab, the agent. */
 struct entry {
-	char run[33], policy[17], backend[17], argv0[ARGV0_MAX + 1];
+	char run[33], policy[17], backend[17], argv0[ARGV0_MAX + 1], agent[RUNNING_AGENT_MAX + 1];
 	uint32_t segment;
 	uint64_t offset, time_us;
 };
@@ -72,10 +73,12 @@ static int fill_slot(int fd, uint64_t offset, const struct run_info *i, const st
 			 or_dash(i->run), or_dash(i->policy), or_dash(i->backend), h->segment,
 			 h->offset, wall_us(), ARGV0_MAX, or_dash(i->argv0));
 
-	memset(text + n, ' ', (size_t)(RUNNING_SLOT - n));
 	for (int at = 0; at < n; at++)
-		if (text[at] == '\n')
+		if (text[at] == '\n' || text[at] == '\t')
 			text[at] = '?';
+	n += snprintf(text + n, sizeof(text) - (size_t)n, "\t%.*s", RUNNING_AGENT_MAX,
+		      i->agent ? i->agent : "");
+	memset(text + n, ' ', (size_t)(RUNNING_SLOT - n));
 	text[RUNNING_SLOT - 1] = '\n';
 	return pwrite(fd, text, RUNNING_SLOT, (off_t)offset) == RUNNING_SLOT ? 0 : -errno;
 }
@@ -116,7 +119,9 @@ static bool parse_slot(const char slot[RUNNING_SLOT], struct entry *t)
 	    segment > UINT32_MAX || !take_number(&p, &t->offset) || !take_number(&p, &t->time_us))
 		return false;
 	t->segment = (uint32_t)segment;
-	(void)snprintf(t->argv0, sizeof(t->argv0), "%.*s", ARGV0_MAX, p);
+	n = strcspn(p, "\t");
+	(void)snprintf(t->argv0, sizeof(t->argv0), "%.*s", (int)n, p);
+	(void)snprintf(t->agent, sizeof(t->agent), "%s", p[n] ? p + n + 1 : "");
 	return true;
 }
 
@@ -174,6 +179,7 @@ static int put_crashed(struct log *l, const struct entry *t, const char *princip
 	r.run = t->run;
 	r.policy = t->policy[0] == '-' ? NULL : t->policy;
 	r.principal = principal;
+	r.agent = t->agent[0] ? t->agent : NULL;
 	record_text(&r, "backend", t->backend);
 	record_text(&r, "argv0", t->argv0);
 	record_number(&r, "rc", 125);
@@ -259,12 +265,10 @@ static int claim(struct log *l, int fd, const struct run_info *i, const char *pr
 int running_begin(struct log *l, const struct run_info *i, const char *principal,
 		  struct running *ret, struct err *e)
 {
-	CLEANUP(fd)
-	int fd = openat(log_dirfd(l), "running",
-			O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+	CLEANUP(fd) int fd = audit_file_open(log_dirfd(l), "running", O_RDWR | O_CREAT);
 
 	if (fd < 0)
-		return err_sys(e, "cannot open '%.200s/running'", log_dir(l));
+		return errno = -fd, err_sys(e, "cannot open '%.200s/running'", log_dir(l));
 	if (claim(l, fd, i, principal, &ret->offset, e) < 0)
 		return -e->code;
 	ret->fd = TAKE_FD(fd);

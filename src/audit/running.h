@@ -7,10 +7,11 @@
 
 #include "audit/log.h"
 
-enum { RUNNING_SLOT = 256 };
+enum { RUNNING_SLOT = 256, RUNNING_AGENT_MAX = 64 };
 
 struct run_info {
 	const char *run, *policy, *backend, *argv0; /* texts are borrowed and cut to fit */
+	const char *agent;                          /* without tabs; NULL or empty: none */
 };
 
 /* A claimed slot; embed it and begin with RUNNING_NONE. */

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "audit/senders.h"
 #include "base/fd.h"
 #include "base/program.h"
 #include "base/str.h"
@@ -29,7 +30,7 @@ static const char *const passed[] = { [CA_FILE] = "SSL_CERT_FILE", "SSL_CERT_DIR
 struct launch {
 	char program[PATH_MAX];
 	char *variables[ARRAY_LEN(passed) + 1];
-	int request, null;
+	int request, null, place;
 };
 
 static int check_header(const char *text, struct err *e)
@@ -118,6 +119,12 @@ static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
 	return 0;
 }
 
+/* The sender's place among all of them is its descriptor 3. */
+static int keep_place(int fd)
+{
+	return fd == 3 ? fcntl(fd, F_SETFD, 0) : dup2(fd, 3) == 3 ? 0 : -1;
+}
+
 /* In a child: only what is safe there. */
 static _Noreturn void become_sender(const struct launch *l)
 {
@@ -132,7 +139,7 @@ static _Noreturn void become_sender(const struct launch *l)
 	(void)setpriority(PRIO_PROCESS, 0, NICE); /* the next run comes first */
 	/* The current folder may be the workspace, on a disk somebody wants to unmount. */
 	if (chdir("/") == 0 && dup2(l->request, 0) == 0 && dup2(l->null, 1) == 1 &&
-	    dup2(l->null, 2) == 2 && fd_close_range(3, INT_MAX) == 0)
+	    dup2(l->null, 2) == 2 && keep_place(l->place) == 0 && fd_close_range(4, INT_MAX) == 0)
 		(void)execve(l->program, argv, l->variables);
 	_exit(127);
 }
@@ -184,6 +191,7 @@ int send_detached(const struct send *s, struct err *e)
 {
 	CLEANUP(fd) int request = -1;
 	CLEANUP(fd) int null = -1;
+	CLEANUP(fd) int place = -1;
 	struct launch l = { 0 };
 	int r;
 
@@ -195,8 +203,12 @@ int send_detached(const struct send *s, struct err *e)
 	null = above_stdio(open("/dev/null", O_RDWR | O_CLOEXEC));
 	if (null < 0)
 		return err_sys(e, "cannot open '/dev/null'");
+	place = above_stdio(senders_take(s->wait_ms, e));
+	if (place < 0)
+		return e->code ? -e->code : err_sys(e, "no descriptor for a sender");
 	l.request = request;
 	l.null = null;
+	l.place = place;
 	r = pick_variables(&l, s->ca_file, e);
 	if (r == 0)
 		r = start(&l, e);

@@ -3,7 +3,8 @@
  *
  * brig links no TLS and waits for no collector: the request goes into a memory file, brig-send
  * reads it from its descriptor 0, has nothing else of ours open and is nobody's child. Whether it
- * arrived is not known here: all that is waited for is two forks. */
+ * arrived is not known here: all that is waited for is two forks and, where the caller says so, for
+ * one of too many senders. */
 #pragma once
 
 #include <stddef.h>
@@ -22,10 +23,11 @@ struct send {
 	size_t len;
 	uint64_t timeout_ms; /* for all of it, retries included; 0: ten seconds */
 	const char *ca_file; /* trusted certificates instead of SSL_CERT_FILE's; or NULL */
+	uint64_t wait_ms; /* for the end of another sender, when too many live (audit/senders.h) */
 };
 
-/* Starts brig-send: 0 or -errno and *e, e.g. for a program that is not installed. Safe in a process
- * with threads; makes no zombie and no SIGCHLD. */
+/* Starts brig-send: 0 or -errno and *e, e.g. for a program that is not installed or -EBUSY. Safe in
+ * a process with threads; makes no zombie and no SIGCHLD. */
 int send_detached(const struct send *s, struct err *e);
 
 /* The request as brig-send reads it: url, time, headers a line each, an empty line, the body. */

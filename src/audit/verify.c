@@ -1,189 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* audit/verify.c - reads the whole record and says where it was touched.
  *
- * A line can be checked without its neighbours, so the segments are cut into pieces of a few MiB,
- * which threads take one by one: each checks the lines that begin in its piece and how they chain
- * among themselves. What holds the pieces together (the first `prev` and number of one against the
- * last of the one before) is compared at the end, in order, and then base, head and anchors. */
+ * The lines themselves are checked in pieces (audit/pieces.h). What holds those together (the first
+ * `prev` and number of one against the last of the one before) is compared here, in order, and then
+ * base, head and anchors. */
 #include "audit/verify.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "audit/anchor.h"
 #include "audit/dir.h"
+#include "audit/pieces.h"
 #include "audit/record.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-
-#define PIECE ((uint64_t)4 << 20)
-#define THREADS_MAX 64
-#define PIECE_FAULTS 4
-
-enum fault_kind { FAULT_FORM, FAULT_MAC, FAULT_CHAIN, FAULT_LOST, FAULT_UNFINISHED };
-
-struct piece_fault {
-	enum fault_kind kind;
-	uint64_t line; /* within the piece, from 0 */
-	uint64_t seq;  /* found there; 0: unknown */
-	uint64_t expected;
-};
-
-struct piece {
-	uint32_t segment;
-	uint64_t from, to; /* lines that begin in here; `to` never beyond the head */
-	bool last;         /* of what may be read of its segment */
-	uint64_t lines, first_seq, last_seq, last_time;
-	unsigned char first_prev[32], last_mac[32];
-	unsigned faults;
-	struct piece_fault fault[PIECE_FAULTS];
-	int error; /* -errno that kept it from reading */
-};
-
-struct check {
-	int dir;
-	const struct audit_key *key;
-	struct piece *pieces;
-	size_t count, room;
-	atomic_size_t next;
-	const struct anchor_line *anchored; /* ascending */
-	size_t anchored_n;
-	atomic_uchar *met; /* one per anchored: 1 the mac is right, 2 it is not */
-};
-
-/* --- one piece --- */
-
-static void piece_fault(struct piece *p, enum fault_kind kind, uint64_t seq, uint64_t expected)
-{
-	if (p->faults < PIECE_FAULTS)
-		p->fault[p->faults] = (struct piece_fault){ kind, p->lines, seq, expected };
-	p->faults++;
-}
-
-static void meet_anchor(struct check *c, const struct line *l)
-{
-	size_t low = 0, high = c->anchored_n;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (c->anchored[mid].head.seq < l->at.seq)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	for (; low < c->anchored_n && c->anchored[low].head.seq == l->at.seq; low++)
-		c->met[low] = hmac_equal(c->anchored[low].head.mac, l->mac) ? 1 : 2;
-}
-
-static void check_line(struct check *c, struct piece *p, const char *text, size_t n)
-{
-	struct line l;
-
-	if (line_parse(text, n, &l) < 0) {
-		piece_fault(p, FAULT_FORM, 0, 0);
-		p->last_seq = 0;
-		return;
-	}
-	if (!line_genuine(text, &l, c->key))
-		piece_fault(p, FAULT_MAC, l.at.seq, 0);
-	else if (p->first_seq && p->last_seq &&
-		 (l.at.seq != p->last_seq + 1 ||
-		  memcmp(l.at.prev, p->last_mac, sizeof(l.at.prev)) != 0 ||
-		  l.at.time_us < p->last_time))
-		piece_fault(p, FAULT_CHAIN, l.at.seq, p->last_seq + 1);
-	else if (l.type_n == 8 && memcmp(l.type, "log.lost", 8) == 0)
-		piece_fault(p, FAULT_LOST, l.at.seq, 0);
-	if (c->anchored_n)
-		meet_anchor(c, &l);
-	if (!p->first_seq) {
-		p->first_seq = l.at.seq;
-		memcpy(p->first_prev, l.at.prev, sizeof(l.at.prev));
-	}
-	p->last_seq = l.at.seq;
-	p->last_time = l.at.time_us;
-	memcpy(p->last_mac, l.mac, sizeof(l.mac));
-}
-
-/* Where the first line that begins at or after `from` begins. */
-static const char *first_line(const struct piece *p, const char *text, size_t n)
-{
-	const char *end;
-
-	if (!p->from)
-		return text;
-	end = memchr(text, '\n', n); /* the text begins one byte before the piece */
-	return end ? end + 1 : text + n;
-}
-
-static void check_piece(struct check *c, struct piece *p, char *text, size_t room)
-{
-	CLEANUP(fd) int fd = audit_segment_open(c->dir, p->segment, O_RDONLY);
-	uint64_t from = p->from ? p->from - 1 : 0;
-	size_t n = 0;
-	const char *at, *end, *stop;
-
-	if (fd < 0) {
-		p->error = fd;
-		return;
-	}
-	for (ssize_t got = 1; got > 0 && n < room; n += (size_t)got) {
-		got = pread(fd, text + n, room - n, (off_t)(from + n));
-		if (got < 0) {
-			p->error = -errno;
-			return;
-		}
-	}
-	if (p->last && from + n > p->to)
-		n = (size_t)(p->to - from);
-	stop = text + (p->to - from < n ? p->to - from : n);
-	for (at = first_line(p, text, n); at < stop; at = end + 1, p->lines++) {
-		end = memchr(at, '\n', (size_t)(text + n - at));
-		if (!end) {
-			piece_fault(p, FAULT_UNFINISHED, 0, 0);
-			p->last_seq = 0;
-			break;
-		}
-		check_line(c, p, at, (size_t)(end - at));
-	}
-}
-
-static void *work(void *arg)
-{
-	struct check *c = arg;
-	const size_t room = PIECE + 1 + RECORD_LINE_MAX;
-	CLEANUP(mem) char *text = malloc(room);
-
-	for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->count;) {
-		if (text)
-			check_piece(c, &c->pieces[i], text, room);
-		else
-			c->pieces[i].error = -ENOMEM;
-	}
-	return NULL;
-}
-
-static void run_threads(struct check *c, unsigned wanted)
-{
-	pthread_t threads[THREADS_MAX];
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	size_t n = wanted ? wanted : cpus > 0 ? (size_t)cpus : 1, started = 0;
-
-	if (n > THREADS_MAX)
-		n = THREADS_MAX;
-	if (n > c->count)
-		n = c->count;
-	while (started + 1 < n && pthread_create(&threads[started], NULL, work, c) == 0)
-		started++;
-	(void)work(c);
-	while (started)
-		(void)pthread_join(threads[--started], NULL);
-}
 
 /* --- the report --- */
 
@@ -295,28 +129,6 @@ static void stitch(struct verify_report *r, const struct check *c, struct seam *
 
 /* --- what there is to check --- */
 
-static int add_pieces(struct check *c, uint32_t segment, uint64_t size)
-{
-	for (uint64_t from = 0; from < size; from += PIECE) {
-		if (c->count == c->room) {
-			size_t room = c->room ? 2 * c->room : 64;
-			struct piece *more = realloc(c->pieces, room * sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			c->pieces = more;
-			c->room = room;
-		}
-		c->pieces[c->count++] = (struct piece){
-			.segment = segment,
-			.from = from,
-			.to = size - from > PIECE ? from + PIECE : size,
-			.last = size - from <= PIECE,
-		};
-	}
-	return 0;
-}
-
 /* Counts what lies behind the head; nothing of it was acknowledged. */
 static void count_tail(struct check *c, struct verify_report *r, uint32_t segment, uint64_t from,
 		       uint64_t size)
@@ -358,7 +170,7 @@ static int one_segment(struct check *c, struct verify_report *r, const struct he
 		count_tail(c, r, number, h->offset, size);
 		size = h->offset;
 	}
-	return add_pieces(c, number, size) < 0 ? err_nomem(e) : 0;
+	return check_add(c, number, size) < 0 ? err_nomem(e) : 0;
 }
 
 static int collect(struct check *c, struct verify_report *r, const struct head *h, struct err *e)
@@ -451,7 +263,7 @@ static int read_head(int dir, const struct audit_key *k, struct verify_report *r
 {
 	CLEANUP(fd) int fd = openat(dir, "head", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
 	struct head_state s = { .slot = -1 };
-	int got = fd < 0 ? -errno : head_read(fd, k, false, &s);
+	int got = fd < 0 ? -errno : head_read(fd, k, &s);
 
 	if (got < 0 && got != -ENOENT && got != -EINVAL)
 		return errno = -got, err_sys(e, "cannot read the head of '%.100s'", r->dir);
@@ -498,7 +310,7 @@ static int check_all(const struct verify_options *o, struct check *c, struct ver
 	r->empty = got == -ENOENT && !r->segments && !r->pruned && !c->anchored_n;
 	if (got == -ENOENT && !r->empty)
 		fault(r, "head", 0, 0, "the head is missing");
-	run_threads(c, o->threads);
+	check_run(c, o->threads);
 	for (size_t i = 0; i < c->count; i++)
 		if (c->pieces[i].error && c->pieces[i].error != -ENOENT)
 			return errno = -c->pieces[i].error,

@@ -13,7 +13,7 @@ void buf_done(struct buf *b)
 
 static bool reserve(struct buf *b, size_t n)
 {
-	size_t cap = b->cap ? b->cap : 256;
+	size_t cap = b->cap ? b->cap : 1024;
 	char *p;
 
 	if (b->failed || n > b->max - b->len) {
@@ -52,6 +52,18 @@ void buf_puts(struct buf *b, const char *s)
 void buf_putc(struct buf *b, char c)
 {
 	buf_add(b, &c, 1);
+}
+
+void buf_putu(struct buf *b, uint64_t v, unsigned width)
+{
+	char text[20];
+	size_t at = sizeof(text);
+
+	do {
+		text[--at] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v || (sizeof(text) - at < width && at));
+	buf_add(b, text + at, sizeof(text) - at);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/cleanup.h"
 
@@ -30,6 +31,8 @@ static inline void cleanup_buf(struct buf *b)
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
+/* Decimal digits, with zeros in front up to `width`; much cheaper than buf_printf. */
+void buf_putu(struct buf *b, uint64_t v, unsigned width);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *buf_str(const struct buf *b); /* "" while empty; borrowed until the next append */
 char *buf_take(struct buf *b);            /* caller frees; NULL if the buffer failed */

@@ -149,19 +149,21 @@ void json_str(struct json *j, const char *s)
 void json_u64(struct json *j, uint64_t v)
 {
 	separate(j);
-	buf_printf(j->out, "%llu", (unsigned long long)v);
+	buf_putu(j->out, v, 1);
 }
 
 void json_i64(struct json *j, int64_t v)
 {
 	separate(j);
-	buf_printf(j->out, "%lld", (long long)v);
+	if (v < 0)
+		buf_putc(j->out, '-');
+	buf_putu(j->out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, 1);
 }
 
 void json_milli(struct json *j, uint64_t v)
 {
 	separate(j);
-	buf_printf(j->out, "%llu", (unsigned long long)(v / 1000));
+	buf_putu(j->out, v / 1000, 1);
 	if (v % 1000 == 0)
 		return;
 	if (v % 100 == 0)

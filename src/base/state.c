@@ -25,25 +25,29 @@ static int make_parents(const char *path)
 }
 
 /* Opens a folder, making it, and what is above it, only when it is not there. */
-static int open_made(const char *path)
+static int open_made(const char *path, int flags)
 {
-	int fd = open(path, FOLDER);
+	int fd = open(path, FOLDER | flags);
 
 	if (fd < 0 && errno == ENOENT && make_parents(path) == 0)
-		fd = open(path, FOLDER);
+		fd = open(path, FOLDER | flags);
 	return fd;
 }
 
-/* A folder of our own, or nothing: in /tmp anybody may have been there first. */
-static int try_base(const char *base, const char *sub, bool make, char *path, size_t n)
+/* A folder of our own, or nothing: in /tmp anybody may have been there first. `path` has the base
+ * and gets the folder below it. */
+static int try_base(const char *sub, uid_t me, bool make, char *path, size_t n)
 {
-	CLEANUP(fd) int fd = make ? open_made(base) : open(base, FOLDER);
+	CLEANUP(fd) int fd = make ? open_made(path, O_PATH) : open(path, FOLDER | O_PATH);
+	size_t len = strlen(path);
 	struct stat st;
+	int below;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) ||
-	    snprintf(path, n, "%s/%s", base, sub) >= (int)n)
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != me || (st.st_mode & 022) ||
+	    snprintf(path + len, n - len, "/%s", sub) >= (int)(n - len))
 		return -1;
-	return make ? open_made(path) : open(path, FOLDER);
+	below = openat(fd, sub, FOLDER);
+	return below < 0 && errno == ENOENT && make ? open_made(path, 0) : below;
 }
 
 /* The folder of the first choice. */
@@ -61,20 +65,29 @@ int state_path(char *path, size_t n)
 	return len >= 0 && (size_t)len < n ? 0 : -ENOENT;
 }
 
-/* Every place it may be, the best first; -1 when it is (or can be made) in none of them. */
+static int base_path(int which, uid_t me, char *path, size_t n)
+{
+	const char *run = which == 1 ? getenv("XDG_RUNTIME_DIR") : NULL;
+	int len = -1;
+
+	if (which == 0)
+		return state_path(path, n);
+	if (which == 2)
+		len = snprintf(path, n, "/tmp/brig-%u", me);
+	else if (run && run[0] == '/')
+		len = snprintf(path, n, "%s/brig", run);
+	return len >= 0 && (size_t)len < n ? 0 : -ENOENT;
+}
+
+/* Every place it may be, the best first; -1 when it is (or can be made) in none of them. A run
+ * comes here more than once: one buffer, so that no page of the stack is touched for the other
+ * places. */
 static int try_all(const char *sub, bool make, char *path, size_t n)
 {
-	const char *run = getenv("XDG_RUNTIME_DIR");
-	char base[3][PATH_MAX];
+	uid_t me = geteuid();
 
-	base[1][0] = '\0';
-	if (state_path(base[0], PATH_MAX) < 0)
-		base[0][0] = '\0';
-	if (run && run[0] == '/')
-		(void)snprintf(base[1], PATH_MAX, "%s/brig", run);
-	(void)snprintf(base[2], PATH_MAX, "/tmp/brig-%u", geteuid());
-	for (size_t i = 0; i < ARRAY_LEN(base); i++) {
-		int fd = base[i][0] ? try_base(base[i], sub, make, path, n) : -1;
+	for (int which = 0; which < 3; which++) {
+		int fd = base_path(which, me, path, n) == 0 ? try_base(sub, me, make, path, n) : -1;
 
 		if (fd >= 0)
 			return fd;
@@ -84,7 +97,7 @@ static int try_all(const char *sub, bool make, char *path, size_t n)
 
 int state_open(const char *sub, char *path, size_t n, struct err *e)
 {
-	char own[PATH_MAX] = "";
+	char own[PATH_MAX];
 	int fd = try_all(sub, true, path ? path : own, path ? n : sizeof(own));
 
 	if (fd >= 0)

@@ -38,6 +38,9 @@ int options_parse(const struct command *c, struct spec *s, int argc, char **argv
 
 /* All layers of settings below the flags, from where this process stands (load.c). */
 int cli_load(struct spec *s, struct err *e);
+/* The same for a reader of the record: a project's file that is refused is left out, and *project
+ * says why. Else whoever may write there could keep others from reading what it did. */
+int cli_load_reader(struct spec *s, struct err *project, struct err *e);
 const char *cli_home(void); /* $HOME where it is a path; else NULL */
 int cli_here(char cwd[PATH_MAX], struct err *e);
 

@@ -20,10 +20,17 @@ int cli_here(char cwd[PATH_MAX], struct err *e)
 	return 0;
 }
 
-int cli_load(struct spec *s, struct err *e)
+int cli_load_reader(struct spec *s, struct err *project, struct err *e)
 {
 	char cwd[PATH_MAX];
-	struct config_place at = { .cwd = cwd, .home = cli_home(), .environ = environ };
+	struct config_place at = {
+		.cwd = cwd, .home = cli_home(), .environ = environ, .project = project
+	};
 
 	return cli_here(cwd, e) < 0 ? -e->code : config_load(s, &at, e);
+}
+
+int cli_load(struct spec *s, struct err *e)
+{
+	return cli_load_reader(s, NULL, e);
 }

@@ -282,7 +282,7 @@ static int load_project(struct spec *s, const struct config_place *at, struct er
 
 	if (config_find_project(s, at, &path, e) < 0)
 		return -e->code;
-	return path ? read_project(s, at, path, e) : 0;
+	return path ? read_project(s, at, path, at->project ? at->project : e) : 0;
 }
 
 int config_load(struct spec *s, const struct config_place *at, struct err *e)
@@ -300,5 +300,5 @@ int config_load(struct spec *s, const struct config_place *at, struct err *e)
 	    load_ambient(s, at, named == DIALECT_IRONCLAW, e) < 0 ||
 	    spec_set_environment(s, at->environ, e) < 0)
 		return -e->code;
-	return load_project(s, at, e);
+	return load_project(s, at, e) < 0 && !(at->project && at->project->code) ? -e->code : 0;
 }

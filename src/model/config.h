@@ -23,6 +23,8 @@ struct config_place {
 	char *const *environ;
 	const char *system_file; /* NULL: /etc/brig/config.yaml */
 	const char *user_file;   /* NULL: $XDG_CONFIG_HOME/brig/config.yaml, else ~/.config/... */
+	struct err *project;     /* gets why the project's file is not taken, for those who go on
+				    without     it; NULL: that is an error */
 };
 
 /* Fills what flags have not. `s` holds the flags already (they win by their origin). s->config and

@@ -20,6 +20,7 @@ static bool left_out(enum field_id id)
 	case FIELD_AUDIT_ON_ERROR:
 	case FIELD_AUDIT_ARGV:
 	case FIELD_AUDIT_ANCHOR:
+	case FIELD_AUDIT_AGENT:
 	case FIELD_AUDIT_MAX_AGE:
 	case FIELD_AUDIT_MAX_RECORDS:
 	case FIELD_JSON:

@@ -321,6 +321,8 @@ int initrunner_read_role(struct spec *s, const struct source *src, const char *c
 		role.name = arena_strdup(s->arena, name->text);
 		if (!role.name)
 			return err_nomem(e);
+		if (foreign_set(s, src, FIELD_AUDIT_AGENT, name, role.name, e) < 0)
+			return -e->code;
 	}
 	keep_tools(s, &role);
 	*ret = role;

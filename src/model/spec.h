@@ -217,7 +217,8 @@ struct credentiallist {
 struct audit_spec {
 	bool enabled, off; /* off: --no-audit */
 	bool argv;
-	const char *dir; /* absolute once spec_check has seen it; NULL: brig's own */
+	const char *dir;   /* absolute once spec_check has seen it; NULL: brig's own */
+	const char *agent; /* on whose behalf; NULL: not said */
 	enum audit_sync sync;
 	enum audit_on_error on_error;
 	struct strlist anchor;

@@ -34,17 +34,18 @@ struct recorder {
 	const char **anchors;
 	struct throttle *egress; /* of the door's decisions; NULL before the first */
 	uint64_t first;          /* record of this run; 0: it never began */
-	char policy[SPEC_DIGEST_SIZE], principal[64];
+	char policy[SPEC_DIGEST_SIZE], principal[64], agent[RUNNING_AGENT_MAX + 1];
 };
 
 /* Who asks. Root by sudo says who it was before; otherwise the login does, where the kernel keeps
  * it. */
 static void find_principal(char *out, size_t n)
 {
-	const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
+	uid_t me = geteuid();
+	const char *sudo = me == 0 ? getenv("SUDO_UID") : NULL;
 	char login[16] = "";
 
-	if (geteuid() == 0 && !sudo &&
+	if (me == 0 && !sudo &&
 	    fd_read_file(AT_FDCWD, "/proc/self/loginuid", login, sizeof(login)) > 0)
 		login[strcspn(login, "\n")] = '\0';
 	if (sudo && sudo[0] && strlen(sudo) <= 10 && strspn(sudo, "0123456789") == strlen(sudo))
@@ -52,7 +53,20 @@ static void find_principal(char *out, size_t n)
 	else if (login[0] && strcmp(login, "4294967295") != 0 && strcmp(login, "0") != 0)
 		(void)snprintf(out, n, "uid:0 login:%s", login);
 	else
-		(void)snprintf(out, n, "uid:%u", geteuid());
+		(void)snprintf(out, n, "uid:%u", me);
+}
+
+/* The same text on every record, also on the one that somebody else writes after a crash. */
+static void copy_agent(struct recorder *r)
+{
+	const char *name = r->spec->audit.agent;
+	size_t n = name ? strlen(name) : 0;
+
+	if (n > RUNNING_AGENT_MAX)
+		n = RUNNING_AGENT_MAX;
+	for (size_t i = 0; i < n; i++)
+		r->agent[i] = name[i] == '\t' || name[i] == '\n' ? ' ' : name[i];
+	r->agent[utf8_cut(r->agent, n)] = '\0';
 }
 
 static int open_log(struct recorder *r, struct err *e)
@@ -65,6 +79,7 @@ static int open_log(struct recorder *r, struct err *e)
 	if (r->log)
 		return 0;
 	find_principal(r->principal, sizeof(r->principal));
+	copy_agent(r);
 	return log_open(&o, &r->log, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
 }
 
@@ -128,6 +143,7 @@ static void fill_common(const struct recorder *r, struct record *x, enum event t
 	x->run = r->id;
 	x->policy = r->policy[0] ? r->policy : NULL;
 	x->principal = r->principal;
+	x->agent = r->agent[0] ? r->agent : NULL;
 }
 
 static void fill_command(const struct recorder *r, struct record *x)
@@ -157,9 +173,11 @@ static void fill_create(const struct recorder *r, struct record *x)
 
 static int begin_locked(struct recorder *r, struct err *e)
 {
-	struct run_info info = {
-		.run = r->id, .policy = r->policy, .backend = r->backend, .argv0 = r->spec->argv[0]
-	};
+	struct run_info info = { .run = r->id,
+				 .policy = r->policy,
+				 .backend = r->backend,
+				 .argv0 = r->spec->argv[0],
+				 .agent = r->agent };
 	struct record x;
 
 	if (running_begin(r->log, &info, r->principal, &r->running, e) < 0)
@@ -414,13 +432,13 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 {
 	CLEANUP(throttle) struct throttle *t = o->denial_count ? throttle_new() : NULL;
-	size_t room = o->denial_count + LIMIT_COUNT + 1;
-	CLEANUP(mem) struct record *x = calloc(room, sizeof(*x));
+	size_t room = o->denial_count + (size_t)__builtin_popcount(o->limits_hit) + 1;
+	CLEANUP(mem) struct record *list = room > 1 ? calloc(room, sizeof(*list)) : NULL;
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
-	struct record more;
+	struct record one, more, *x = list ? list : &one;
 	size_t n = 0;
 
-	if (!x || (o->denial_count && !t))
+	if ((room > 1 && !list) || (o->denial_count && !t))
 		return err_nomem(e);
 	if (t)
 		n = fill_denials(r, o, t, x);

@@ -78,6 +78,7 @@ void confine(uint16_t port)
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a header may be a secret */
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	limit(RLIMIT_CORE, 0);
+	limit(RLIMIT_FSIZE, 0); /* its place among the senders is a file to lock, not to fill */
 	limit(RLIMIT_NPROC, 0);
 	limit(RLIMIT_NOFILE, 64);
 	landlock(port);

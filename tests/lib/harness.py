@@ -52,7 +52,7 @@ GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgr
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
 KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/spare", "brig/trusted", "brig/quarantine", "brig/audit",
-        "brig/docker", "brig/ssh")
+        "brig/docker", "brig/senders", "brig/ssh")
 KEPT_BELOW = ("brig/audit/", "brig/quarantine/", "brig/workspaces/spare/")
 
 IS_ROOT = os.geteuid() == 0

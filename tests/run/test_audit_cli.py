@@ -124,6 +124,36 @@ def the_documented_query_of_the_seed_works():
 
 
 @test
+def an_agent_is_named_by_its_role():
+    role = workspace() / "role.yaml"
+    role.write_text("apiVersion: initrunner/v1\nkind: Agent\nmetadata:\n  name: release-notes\nspec:\n  role: x\n"
+                    "  security:\n    sandbox:\n      backend: auto\n")
+    assert brig("run", "--", "true").status == 0
+    assert brig("run", "--config", str(role), "--", "true").status == 0
+    assert brig("run", "--config", str(role), "--mount", "/etc:/etc:rw", "--", "true").status == 125
+    assert brig("run", "--set", "audit.agent=night shift", "--", "true").status == 0
+    assert brig("run", "--", "true", env={"BRIG_AUDIT_AGENT": "=SUM(A1)\t" + "é" * 40}).status == 0
+    mine = audit("list", "--agent", "release-notes", "--json").json
+    assert [(r["type"], r["agent"]) for r in mine] == [(t, "release-notes") for t in
+            ("sandbox.create", "sandbox.exec", "config.refused")], mine
+    assert audit("security-events", "--agent", "release-notes", "--json").json == mine[1:]
+    assert "for agent night shift" in audit("show", audit("list", "--agent", "night shift", "--json").json[0]["run"]).text
+    rows = list(csv.DictReader(io.StringIO(audit("export", "-f", "csv").text)))
+    assert [r["agent"] for r in rows][:4] == ["", "", "release-notes", "release-notes"]
+    assert rows[-1]["agent"] == "'=SUM(A1) " + "é" * 27  # 64 bytes, and nothing a spreadsheet would run
+    shaped = audit("export", "-f", "ocsf", "--agent", "release-notes").json
+    assert {o["actor"]["app_name"] for o in shaped} == {"release-notes"} and "agent" not in shaped[0].get("unmapped", {})
+    # What came with somebody's project has no say in whose name stands there.
+    (workspace() / ".brig.yaml").write_text("brig: 1\naudit:\n  agent: somebody-else\n")
+    assert brig("run", "--", "true").status == 125
+    # Nor can it keep anybody from reading what was done there.
+    done = audit("list", "--agent", "somebody-else", "--json")
+    assert done.json == [] and "nobody has trusted" in done.errors and audit("list", "--json").json
+    (workspace() / ".brig.yaml").write_text("{")
+    assert audit("list", "--json").json and audit("verify").status == 0
+
+
+@test
 def hosts_and_types_are_found():
     types = ("egress.allow", "egress.deny", "leak.block", "sandbox.exec")
     place = handmade([{"type": types[i % 4], "host": f"h{i % 3}.Example.org" if i % 4 < 3 else "ssh.example.net", "agent": f"a{i % 2}"}

@@ -553,6 +553,7 @@ mv {seen}.request {seen}.done
     assert [l for l in text["env"].split("\n") if l and not l.startswith(("PWD=", "OLDPWD=", "_="))] == ["SSL_CERT_FILE=/x"]
     fds = dict(re.findall(r"(\d+) -> (.*)", text["fd"]))
     assert fds.pop("0").startswith("/memfd:") and fds["2"] == "/dev/null"
+    assert fds.pop("3").endswith("/brig/senders"), "its place among all senders"
     # The rest are the script itself and where it writes to.
     assert set(fds.values()) <= {"/dev/null", f"{seen}.fd", f"{scratch()}/fake/brig-send"}, fds
     assert int(text["signals"], 16) == 0
@@ -560,6 +561,39 @@ mv {seen}.request {seen}.done
     parent, session = map(int, text["ids"].split())
     assert session != os.getsid(0) and parent != session
     assert wait_until(lambda: not descendants())
+
+
+@test
+def no_more_senders_live_than_thirty_two():
+    gate, seen = scratch() / "gate", scratch() / "seen"
+    seen.mkdir()
+    argv = copy_of_brig("slow", f"#!/bin/sh\n: > {seen}/$$\nwhile [ ! -e {gate} ]; do sleep 0.05; done\n")
+    trace = brig_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", **metrics_env()})
+    anchor = brig_environment({"XDG_CONFIG_HOME": str(scratch() / "config")})
+    (scratch() / "config/brig").mkdir(parents=True)
+    (scratch() / "config/brig/config.yaml").write_text("audit:\n  anchor: ['https://127.0.0.1:9/']\n")
+
+    def run(env):
+        return subprocess.run(argv, env=env, cwd=workspace(), capture_output=True, text=True, timeout=60, check=False)
+
+    try:
+        for _ in range(32):
+            done = run(trace)
+            assert done.returncode == 0 and "not sent" not in done.stderr, done.stderr
+        done = run(trace)  # a trace never holds a run up, and is not lost in silence
+        assert done.returncode == 0 and "32 senders are still at work" in done.stderr, done.stderr
+        assert wait_until(lambda: len(list(seen.iterdir())) == 32)
+        assert counts()["brig_export_failures_total", ()] == 1
+        done = run(anchor)  # an anchor waits a moment, then the run is refused
+        assert done.returncode == 125 and "audit.anchor" in done.stderr and "senders" in done.stderr, done.stderr
+        with subprocess.Popen(argv, env=anchor, cwd=workspace(), stdout=subprocess.DEVNULL) as waiting:
+            gate.touch()
+            assert waiting.wait(30) == 0
+        done = run(trace)
+        assert done.returncode == 0 and "not sent" not in done.stderr, done.stderr
+    finally:
+        gate.touch()
+        assert wait_until(lambda: not descendants())
 
 
 # ---- the journal ----

@@ -183,9 +183,11 @@ static void what_was_acknowledged_survives_kill_9(void **state UNUSED)
 
 static void begin_run(struct log *l, const char *id, struct running *slot)
 {
-	struct run_info info = {
-		.run = id, .policy = "00", .backend = "native", .argv0 = "cat\nx"
-	};
+	struct run_info info = { .run = id,
+				 .policy = "00",
+				 .backend = "native",
+				 .argv0 = "cat\nx\ty",
+				 .agent = "the builder" };
 	struct err e = { 0 };
 	struct record r;
 
@@ -241,7 +243,8 @@ static void a_run_whose_brig_died_is_noticed_once(void **state UNUSED)
 	assert_false(in_child(die_after_the_end, (void *)(uintptr_t)ID2, 10));
 	begin_run(l, ID3, &mine); /* takes over the slot of the dead */
 	assert_true(log_says("\"type\":\"sandbox.exec\",\"run\":\"" ID1 "\""));
-	assert_true(log_says("\"argv0\":\"cat?x\",\"rc\":125,"));
+	assert_true(log_says("\"principal\":\"uid:1\",\"agent\":\"the builder\","));
+	assert_true(log_says("\"argv0\":\"cat?x?y\",\"rc\":125,"));
 	assert_true(log_says("\"outcome\":\"crashed\""));
 	assert_true(log_says("\"run\":\"" ID2 "\",\"outcome\":\"exited\""));
 	assert_int_equal(log_head(l).seq, 5);

@@ -2,44 +2,12 @@
 /* unit/test_index_nomem.c - the nth allocation fails, SQLite's among them: a query then says so or
  * does without the index, but never answers with less than there is. */
 #include "unit.h"
+#include "nomem.h"
 
 #include "audit/export.h"
 #include "audit/query.h"
 
 #define TRIES_MAX 20000
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-static long left = -1; /* allocations until one fails; negative: none does */
-static bool struck;
-
-static bool fails_now(void)
-{
-	if (left < 0 || left-- > 0)
-		return false;
-	struck = true;
-	return true;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return fails_now() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails_now() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	return fails_now() ? NULL : __real_realloc(p, n);
-}
 
 struct found {
 	struct exporter x;

@@ -2,6 +2,7 @@
 /* unit/test_nomem.c - the nth allocation fails, for every n: an error is told, nothing crashes, and
  * under a sanitizer nothing leaks. The linker puts the functions below in malloc's place. */
 #include "unit.h"
+#include "nomem.h"
 
 #include "audit/log.h"
 #include "audit/metrics.h"
@@ -18,46 +19,6 @@
 #include "model/spec.h"
 
 #define TRIES_MAX 100000
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-static long left = -1; /* allocations until one fails; negative: none does */
-static bool for_good;  /* and all behind it */
-static bool struck;
-
-static bool fails_now(void)
-{
-	if (left < 0)
-		return false;
-	if (left > 0) {
-		left--;
-		return false;
-	}
-	struck = true;
-	if (!for_good)
-		left = -1;
-	return true;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return fails_now() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	return fails_now() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	return fails_now() ? NULL : __real_realloc(p, n);
-}
 
 /* A job that says -ENOMEM when it was told so, and 0 when it did its work. */
 typedef int job(void);

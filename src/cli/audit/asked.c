@@ -258,10 +258,13 @@ int asked_settle(struct asked *a, struct spec *s, struct err *e)
 {
 	char cwd[PATH_MAX];
 	struct place at = { .cwd = cwd, .home = cli_home() };
+	struct err project = { 0 };
 
 	if (!a->dir) {
-		if (cli_load(s, e) < 0)
+		if (cli_load_reader(s, &project, e) < 0)
 			return -e->code;
+		if (project.code)
+			message_print("brig: note", project.what);
 		if (s->audit.dir && (cli_here(cwd, e) < 0 ||
 				     path_resolve(s->arena, &at, s->audit.dir, &a->dir, e) < 0))
 			return err_wrap(e, "audit.dir");

@@ -514,20 +514,21 @@ void job_reap(struct backend_job *j)
 }
 
 /* What killed monitors have left, unless another run is just beginning. */
-static void sweep_cgroups(void)
+static void sweep_cgroups(const struct cg_map *places)
 {
-	CLEANUP(fd) int lock = cgroup_lock(LOCK_EX);
+	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
 
 	if (lock >= 0)
-		(void)cgroup_sweep(&(struct cgroup_host){ 0 });
+		(void)cgroup_sweep(NULL, places);
 }
 
 struct backend_job *job_free(struct backend_job *j)
 {
-	bool had_cgroup = j && j->cgroup;
+	CLEANUP(mem) struct cg_map *places = NULL;
 
 	if (!j)
 		return NULL;
+	places = cgroup_places(j->cgroup);
 	job_reap(j);
 	if (j->protect)
 		protect_end(j->protect, false, NULL);
@@ -545,7 +546,6 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	free(j);
-	if (had_cgroup)
-		sweep_cgroups();
+	sweep_cgroups(places);
 	return NULL;
 }

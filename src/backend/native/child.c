@@ -142,7 +142,7 @@ static int build(const struct box_start *c, int *fds, struct err *e)
 	(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
 	if (sethostname(p->hostname, strlen(p->hostname)) < 0)
 		return err_sys(e, "cannot set the host name");
-	if (network(c, e) < 0 || mount_plan(p, c->prepared, e) < 0)
+	if (network(c, e) < 0 || mount_plan(c, e) < 0)
 		return -e->code;
 	if (chdir(p->cwd) < 0)
 		return err_sys(e, "cannot enter '%s'", p->cwd);

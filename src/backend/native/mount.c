@@ -645,27 +645,50 @@ static int seal_root(struct builder *b, struct err *e)
 	return 0;
 }
 
-int mount_plan(const struct box_plan *p, const int *prepared, struct err *e)
+/* The names these cover are made by the monitor meanwhile. */
+static bool needs_names(const struct op *o)
 {
+	return o->kind == OP_COVER || o->kind == OP_CODE;
+}
+
+static int do_all(struct builder *b, const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = c->plan;
+	bool held = false;
+
+	for (size_t i = 0; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+
+		if (needs_names(o) && !held) {
+			if (box_held(c, e) < 0)
+				return -e->code;
+			held = true;
+		}
+		if (!o->skip && do_op(b, o, e) < 0)
+			return err_wrap(e, "mount '%s'", o->dst);
+		if (o->kind != OP_DIR && o->kind != OP_FILE)
+			forget_parent(b, o->dst);
+	}
+	return held ? 0 : box_held(c, e);
+}
+
+int mount_plan(const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = c->plan;
 	struct builder b = { .plan = p,
-			     .prepared = prepared,
+			     .prepared = c->prepared,
 			     .root = -1,
 			     .parent = -1,
 			     .null = -1,
 			     .empty = -1,
 			     .layer = -1 };
 	mode_t mask = umask(0);
-	int r = 0;
+	int r;
 
 	b.classic = lacks_new_calls();
 	if (make_root(&b, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < p->op_count && r == 0; i++) {
-		if (!p->ops[i].skip && do_op(&b, &p->ops[i], e) < 0)
-			r = err_wrap(e, "mount '%s'", p->ops[i].dst);
-		if (p->ops[i].kind != OP_DIR && p->ops[i].kind != OP_FILE)
-			forget_parent(&b, p->ops[i].dst);
-	}
+	r = do_all(&b, c, e);
 	close_layer(&b);
 	if (r == 0 && (enter_root(&b, e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
 		       seal_root(&b, e) < 0))

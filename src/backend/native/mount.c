@@ -341,6 +341,18 @@ static int do_device(struct builder *b, const struct op *o, struct err *e)
 	return bind_source(b, o, false, 0666, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
 }
 
+/* Second lines: the filter, and what the host user has left, come first. And a convenience: a server
+ * inside may listen on port 80. Where they cannot be written they are not there. They are written in
+ * the new procfs, because in the machine's own every sandbox that lives has an entry of the same
+ * name, and a look-up passes by all of them. */
+static void set_sysctls(const struct builder *b)
+{
+	(void)fd_write_file(b->root, "proc/sys/user/max_user_namespaces", "0");
+	(void)fd_write_file(b->root, "proc/sys/user/max_inotify_instances", "64");
+	if (b->plan->spec->network != NETWORK_HOST)
+		(void)fd_write_file(b->root, "proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+}
+
 static int do_proc(struct builder *b, const struct op *o, struct err *e)
 {
 	static const char *const options[] = { "hidepid", "2", NULL };
@@ -348,8 +360,10 @@ static int do_proc(struct builder *b, const struct op *o, struct err *e)
 
 	if (target < 0)
 		return errno = -target, err_sys(e, "cannot open the mount point");
-	if (new_fs(b, "proc", options, COMMON_ATTRS | MOUNT_ATTR_NOEXEC, target, e) == 0)
+	if (new_fs(b, "proc", options, COMMON_ATTRS | MOUNT_ATTR_NOEXEC, target, e) == 0) {
+		set_sysctls(b);
 		return 0;
+	}
 	if (e->code != EPERM && e->code != EBUSY)
 		return -e->code;
 	e->kind = ERR_UNAVAILABLE;

@@ -651,14 +651,14 @@ static void a_sweep_takes_abandoned_leaves_only(void **state)
 	assert_int_equal(mkdir(path_in(t, "mem/other"), 0755), 0);
 	held = open(path_in(t, "mem/brig-held"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(flock(held, LOCK_EX), 0);
-	assert_int_equal(cgroup_sweep(&t->host), 3);
+	assert_int_equal(cgroup_sweep(&t->host, NULL), 3);
 	assert_int_equal(access(path_in(t, "mem/brig-held"), F_OK), 0);
 	assert_int_equal(access(path_in(t, "mem/brig-daemon.service"), F_OK), 0);
 	assert_int_equal(access(path_in(t, "mem/other"), F_OK), 0);
 	assert_int_equal(access(path_in(t, "cg/a/brig-busy"), F_OK), 0);
 	assert_int_equal(close(held), 0);
-	assert_int_equal(cgroup_sweep(&t->host), 1);
-	assert_int_equal(cgroup_sweep(&t->host), 0);
+	assert_int_equal(cgroup_sweep(&t->host, NULL), 1);
+	assert_int_equal(cgroup_sweep(&t->host, NULL), 0);
 }
 
 #define ON_TREE(test) cmocka_unit_test_setup_teardown(test, make_tree, remove_tree)

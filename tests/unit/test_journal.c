@@ -388,59 +388,87 @@ static ino_t inode_of(int dir, const char *name)
 static void a_placeholder_that_was_used_is_used_again(void **state UNUSED)
 {
 	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(spares) struct spares s = SPARES_INIT(own), next = SPARES_INIT(own);
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ino_t first;
 
-	assert_int_equal(placeholder_put(own, dir, "a"), 0);
-	assert_int_equal(placeholder_put(own, dir, "a"), -EEXIST);
+	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
+	assert_int_equal(placeholder_put(&s, dir, "a"), -EEXIST);
 	assert_true(placeholder_is(dir, "a"));
 	first = inode_of(dir, "a");
-	assert_true(placeholder_take(own, dir, "a"));
+	assert_true(placeholder_take(&s, dir, "a"));
 	assert_false(exists("a"));
-	assert_int_equal(placeholder_put(own, dir, "b"), 0);
+	assert_int_equal(placeholder_put(&next, dir, "b"), 0);
 	assert_int_equal(inode_of(dir, "b"), first);
+	assert_int_equal(placeholder_put(&next, dir, "c"), 0);
+	assert_true(inode_of(dir, "c") != first);
 }
 
 static void a_placeholder_with_something_in_it_is_not_taken(void **state UNUSED)
 {
 	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(spares) struct spares s = SPARES_INIT(own);
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
 	make("a/b");
-	assert_false(placeholder_is(dir, "a") || placeholder_take(own, dir, "a"));
+	assert_false(placeholder_is(dir, "a") || placeholder_take(&s, dir, "a"));
 	assert_true(exists("a/b"));
-	assert_false(placeholder_take(own, dir, "absent"));
+	assert_false(placeholder_take(&s, dir, "absent"));
 	write_text("tree/file", "");
-	assert_false(placeholder_take(own, dir, "file"));
+	assert_false(placeholder_take(&s, dir, "file"));
 	assert_true(exists("file"));
 }
 
 static void a_placeholder_that_was_changed_is_not_kept(void **state UNUSED)
 {
 	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(spares) struct spares s = SPARES_INIT(own);
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 
-	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
 	assert_int_equal(fchmodat(dir, "a", 0777, 0), 0);
-	assert_true(placeholder_take(own, dir, "a"));
-	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_true(placeholder_take(&s, dir, "a"));
+	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
 	assert_int_equal(fstatat(dir, "a", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0755);
+}
+
+static void only_so_many_spares_are_kept(void **state UNUSED)
+{
+	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(spares) struct spares s = SPARES_INIT(own);
+	struct stat st;
+	char name[16];
+
+	for (int i = 0; i < 40; i++) {
+		(void)snprintf(name, sizeof(name), "p%d", i);
+		assert_int_equal(placeholder_put(&s, dir, name), 0);
+	}
+	for (int i = 0; i < 40; i++) {
+		(void)snprintf(name, sizeof(name), "p%d", i);
+		assert_true(placeholder_take(&s, dir, name));
+		assert_false(exists(name));
+	}
+	assert_int_equal(s.n, ARRAY_LEN(s.name));
+	assert_int_equal(fstat(s.dir, &st), 0);
+	assert_int_equal(st.st_nlink, 2 + ARRAY_LEN(s.name));
 }
 
 static void placeholders_work_on_another_file_system(void **state UNUSED)
 {
 	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(spares) struct spares s = SPARES_INIT(own);
 	char other[] = "/dev/shm/brig-test-XXXXXX";
 	CLEANUP(fd) int dir = -1;
 
 	must(mkdtemp(other));
 	dir = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(placeholder_put(own, dir, "a"), 0);
+	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
 	assert_true(placeholder_is(dir, "a"));
-	assert_true(placeholder_take(own, dir, "a"));
+	assert_true(placeholder_take(&s, dir, "a"));
 	assert_int_equal(rmdir(other), 0);
 }
 
@@ -461,6 +489,7 @@ static const struct CMUnitTest tests[] = {
 	HERE(a_placeholder_that_was_used_is_used_again),
 	HERE(a_placeholder_with_something_in_it_is_not_taken),
 	HERE(a_placeholder_that_was_changed_is_not_kept),
+	HERE(only_so_many_spares_are_kept),
 	HERE(placeholders_work_on_another_file_system),
 	HERE(state_that_others_may_write_to_is_not_used),
 	HERE(state_behind_a_link_is_not_used),

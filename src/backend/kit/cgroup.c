@@ -66,6 +66,11 @@ static struct cgroup *alloc(const char *id)
 
 	if (!c)
 		return NULL;
+	c->map = malloc(sizeof(*c->map));
+	if (!c->map) {
+		free(c);
+		return NULL;
+	}
 	(void)snprintf(c->id, sizeof(c->id), "%s", id);
 	c->v2 = c->aside = CG_LEAF_NONE;
 	for (size_t i = 0; i < ARRAY_LEN(c->v1); i++)
@@ -78,7 +83,6 @@ int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgro
 	       struct cgroup **ret, struct err *e)
 {
 	CLEANUP(cgroup) struct cgroup *c = NULL;
-	struct cg_map map;
 	int r;
 
 	if (!good_id(id))
@@ -87,11 +91,11 @@ int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgro
 	c = alloc(id);
 	if (!c)
 		return err_nomem(e);
-	r = cg_map_read(host, &map);
+	r = cg_map_read(host, c->map);
 	if (r == 0) /* before v1, which needs its freezer only where this cannot kill */
-		r = cg_v2_open(c, &map, l);
+		r = cg_v2_open(c, c->map, l);
 	if (r == 0)
-		r = cg_v1_open(c, &map, l);
+		r = cg_v1_open(c, c->map, l);
 	if (r < 0)
 		return err_set(e, ERR_INTERNAL, -r, "cannot make cgroup '" CG_PREFIX "%s': %s", id,
 			       strerror(-r));
@@ -138,6 +142,7 @@ struct cgroup *cgroup_free(struct cgroup *c)
 	cg_leaf_close(&c->v2);
 	for (size_t i = 0; i < c->v1_count; i++)
 		cg_leaf_close(&c->v1[i]);
+	free(c->map);
 	free(c);
 	return NULL;
 }
@@ -318,19 +323,31 @@ void cgroup_events(const struct cgroup *c, struct cgroup_events *ret)
 			leaf, leaf == &c->v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
 }
 
-int cgroup_sweep(const struct cgroup_host *host)
+struct cg_map *cgroup_places(struct cgroup *c)
 {
-	struct cg_map map;
+	return c ? TAKE_PTR(c->map) : NULL;
+}
+
+static int sweep(const struct cg_map *places)
+{
+	struct cg_place unified = places->place[CG_UNIFIED];
 	int removed = 0;
 
-	if (cg_map_read(host, &map) < 0)
-		return 0;
 	for (int k = 0; k < CG_UNIFIED; k++)
-		if (map.place[k].dir[0])
-			removed += cg_leaf_sweep(map.place[k].dir);
-	if (map.place[CG_UNIFIED].dir[0])
+		if (places->place[k].dir[0])
+			removed += cg_leaf_sweep(places->place[k].dir);
+	if (unified.dir[0])
 		do
-			removed += cg_leaf_sweep(map.place[CG_UNIFIED].dir);
-		while (cg_place_up(&map.place[CG_UNIFIED]));
+			removed += cg_leaf_sweep(unified.dir);
+		while (cg_place_up(&unified));
 	return removed;
+}
+
+int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places)
+{
+	struct cg_map map;
+
+	if (places)
+		return sweep(places);
+	return cg_map_read(host, &map) < 0 ? 0 : sweep(&map);
 }

@@ -71,6 +71,12 @@ struct cgroup_events {
 };
 void cgroup_events(const struct cgroup *c, struct cgroup_events *ret);
 
+/* Where leaves are made, as cgroup_new found it: the caller's from now on, to be freed. NULL for
+ * NULL. */
+struct cg_map;
+struct cg_map *cgroup_places(struct cgroup *c);
+
 /* Removes empty leaves of dead monitors from the places where ours would be made; cheap when there
- * are none. Returns how many, counting each hierarchy. */
-int cgroup_sweep(const struct cgroup_host *host);
+ * are none. Places that are not known (NULL) are looked for, which costs more than the sweep.
+ * Returns how many, counting each hierarchy. */
+int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places);

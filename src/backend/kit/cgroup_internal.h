@@ -64,6 +64,7 @@ uint64_t cg_value(const char *text, const char *key);
 
 struct cgroup {
 	char id[CG_ID_MAX + 1];
+	struct cg_map *map;
 	unsigned enforces;
 	struct cg_leaf v2;
 	struct cg_leaf v1[CG_UNIFIED];
@@ -81,9 +82,8 @@ void cg_oom_watch(struct cgroup *c, int fd, unsigned events);
 uint64_t cg_quota(uint64_t cpus); /* thousandths of a CPU to microseconds a period */
 bool cg_wants_cpu(const struct cgroup_limits *l);
 
-/* Both give 0, also where there is nothing to be had, or the -errno of a real failure. `map` is
- * used up by the walk. */
-int cg_v2_open(struct cgroup *c, struct cg_map *map, const struct cgroup_limits *l);
+/* Both give 0, also where there is nothing to be had, or the -errno of a real failure. */
+int cg_v2_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_limits *l);
 int cg_v1_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_limits *l);
 void cg_v2_return(struct cgroup *c); /* undoes stepping aside */
 

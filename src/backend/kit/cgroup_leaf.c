@@ -171,13 +171,24 @@ static bool is_ours(const char *name)
 	return strncmp(name, CG_PREFIX, strlen(CG_PREFIX)) == 0 && !strchr(name, '.');
 }
 
+/* Each child is one more link to its parent. */
+static bool childless(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && st.st_nlink == 2;
+}
+
 int cg_leaf_sweep(const char *path)
 {
-	CLEANUP(fd) int dir = fd_open_nolinks(AT_FDCWD, path, DIR_FLAGS, 0);
+	CLEANUP(fd) int dir = -1;
 	_Alignas(8) char data[8192];
 	int removed = 0, seen = 0;
 	long n;
 
+	if (childless(path))
+		return 0;
+	dir = fd_open_nolinks(AT_FDCWD, path, DIR_FLAGS, 0);
 	if (dir < 0 || faccessat(dir, ".", W_OK, AT_EACCESS) < 0)
 		return 0;
 	while (seen < LIST_MAX && (n = syscall(SYS_getdents64, dir, data, sizeof(data))) > 0)

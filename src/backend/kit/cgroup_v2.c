@@ -225,17 +225,18 @@ static unsigned wanted(const struct cg_map *map, const struct cgroup_limits *l)
 	return want;
 }
 
-int cg_v2_open(struct cgroup *c, struct cg_map *map, const struct cgroup_limits *l)
+int cg_v2_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_limits *l)
 {
+	struct cg_place at = map->place[CG_UNIFIED]; /* used up by the walk */
 	struct spot spot = { .dir = -1 };
 	char name[CG_NAME_MAX];
 	int r;
 
 	_Static_assert(CG_MEMORY == 0 && CG_PIDS == 1 && CG_CPU == 2, "kinds index controllers");
-	if (!map->place[CG_UNIFIED].dir[0])
+	if (!at.dir[0])
 		return 0;
 	(void)snprintf(name, sizeof(name), CG_PREFIX "%s", c->id);
-	r = find_spot(c, &map->place[CG_UNIFIED], wanted(map, l), &spot);
+	r = find_spot(c, &at, wanted(map, l), &spot);
 	if (r == 0 && spot.dir >= 0)
 		r = cg_leaf_make(spot.dir, name, CG_BIT(CG_UNIFIED), &c->v2);
 	if (!c->v2.kinds) {

@@ -68,85 +68,104 @@ bool ids_range_free(const char *text, uint32_t first)
 	return true;
 }
 
-/* Our own map must hold the whole range: inside a container it may not. */
-static bool range_mapped(const char *path, uint32_t first)
+/* Our own map must hold the whole range: inside a container it may not. Lines "inside outside
+ * count"; where it leads outside does not matter. */
+static bool range_mapped(const char *text, uint32_t first)
 {
-	char text[4096], *at = text, *line;
+	for (char *end; *text; text = *end ? end + 1 : end) {
+		unsigned long inside = strtoul(text, &end, 10), count;
 
-	if (fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0)
-		return false;
-	while ((line = strsep(&at, "\n")) && *line) {
-		char *end;
-		unsigned long inside = strtoul(line, &end, 10), count;
-
-		(void)strtoul(end, &end, 10); /* where it leads outside does not matter */
-		count = strtoul(end, NULL, 10);
+		(void)strtoul(end, &end, 10);
+		count = strtoul(end, &end, 10);
 		if (inside <= first && inside + count >= (unsigned long)first + RANGE)
 			return true;
+		end += strcspn(end, "\n");
 	}
 	return false;
 }
 
-static bool range_usable(const char *subuid, const char *subgid, uint32_t first)
+/* What decides about a range; what is not there says nothing. */
+enum { SUBUID, SUBGID, UID_MAP, GID_MAP, TEXTS };
+
+struct texts {
+	char *v[TEXTS];
+};
+
+static void texts_done(struct texts *t)
 {
-	return ids_range_free(subuid, first) && ids_range_free(subgid, first) &&
-	       range_mapped("/proc/self/uid_map", first) &&
-	       range_mapped("/proc/self/gid_map", first);
+	for (int i = 0; i < TEXTS; i++)
+		free(t->v[i]);
 }
 
-static int open_lock_folder(struct err *e)
+static int texts_read(struct texts *t)
+{
+	static const char *const paths[TEXTS] = { "/etc/subuid", "/etc/subgid",
+						  "/proc/self/uid_map", "/proc/self/gid_map" };
+
+	for (int i = 0; i < TEXTS; i++) {
+		t->v[i] = malloc(TEXT_MAX);
+		if (!t->v[i])
+			return -ENOMEM;
+		t->v[i][0] = '\0';
+		if (fd_read_file(AT_FDCWD, paths[i], t->v[i], TEXT_MAX) < 0)
+			t->v[i][0] = '\0';
+	}
+	return 0;
+}
+
+static bool range_usable(const struct texts *t, uint32_t first)
+{
+	return ids_range_free(t->v[SUBUID], first) && ids_range_free(t->v[SUBGID], first) &&
+	       range_mapped(t->v[UID_MAP], first) && range_mapped(t->v[GID_MAP], first);
+}
+
+/* One file, a byte of it for each slot; it stays: what two processes may lock must not be removed by
+ * one of them. */
+static int open_lock(struct err *e)
 {
 	int fd;
 
 	if (mkdir(LOCK_FOLDER, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make '%s'", LOCK_FOLDER);
-	fd = open(LOCK_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? err_sys(e, "cannot open '%s'", LOCK_FOLDER) : fd;
+	fd = open(LOCK_FOLDER "/ids", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? err_sys(e, "cannot open '%s'", LOCK_FOLDER "/ids") : fd;
 }
 
-/* The lock files stay: a name that two processes may lock must not be removed by one of them. */
-static int take_slot(int folder, unsigned slot)
+static bool take_slot(int lock, unsigned slot)
 {
-	CLEANUP(fd) int fd = -1;
-	char name[32];
+	struct flock l = { .l_type = F_WRLCK, .l_start = slot, .l_len = 1 };
 
-	(void)snprintf(name, sizeof(name), "ids-%u", slot);
-	fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return -1;
-	return TAKE_FD(fd);
+	return fcntl(lock, F_OFD_SETLK, &l) == 0;
+}
+
+static int take_free(struct ids *i, const struct texts *t, struct err *e)
+{
+	for (unsigned slot = 0; slot < SLOTS; slot++) {
+		i->base = FIRST + slot * RANGE;
+		if (range_usable(t, i->base) && take_slot(i->lock, slot))
+			return 0;
+	}
+	return err_set(e, ERR_UNAVAILABLE, EAGAIN,
+		       "no free range of 65536 user ids for a sandbox started by root"),
+	       err_hint(e, "start brig as an ordinary user, or give it a workspace that one owns");
 }
 
 int ids_take(struct ids **ret, struct err *e)
 {
 	CLEANUP(ids) struct ids *i = calloc(1, sizeof(*i));
-	CLEANUP(mem) char *subuid = calloc(1, TEXT_MAX);
-	CLEANUP(mem) char *subgid = calloc(1, TEXT_MAX);
-	CLEANUP(fd) int folder = -1;
+	struct texts t = { 0 };
+	int r;
 
-	if (!i || !subuid || !subgid)
+	if (!i)
 		return err_nomem(e);
-	i->lock = -1;
-	(void)fd_read_file(AT_FDCWD, "/etc/subuid", subuid, TEXT_MAX);
-	(void)fd_read_file(AT_FDCWD, "/etc/subgid", subgid, TEXT_MAX);
-	folder = open_lock_folder(e);
-	if (folder < 0)
+	i->lock = open_lock(e);
+	if (i->lock < 0)
 		return -e->code;
-	for (unsigned slot = 0; slot < SLOTS; slot++) {
-		uint32_t first = FIRST + slot * RANGE;
-
-		if (!range_usable(subuid, subgid, first))
-			continue;
-		i->lock = take_slot(folder, slot);
-		if (i->lock < 0)
-			continue;
-		i->base = first;
+	r = texts_read(&t) < 0 ? err_nomem(e) : take_free(i, &t, e);
+	texts_done(&t);
+	if (r == 0)
 		*ret = TAKE_PTR(i);
-		return 0;
-	}
-	return err_set(e, ERR_UNAVAILABLE, EAGAIN,
-		       "no free range of 65536 user ids for a sandbox started by root"),
-	       err_hint(e, "start brig as an ordinary user, or give it a workspace that one owns");
+	return r;
 }
 
 static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t outside)
@@ -158,25 +177,42 @@ static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t out
 	return fd_write_file(AT_FDCWD, path, line);
 }
 
+#define STACK 16384 /* three system calls, and whatever it takes to find them in a shared library */
+
+/* In our memory and with our descriptors: it touches neither, and must not outlive us. */
+static int wait_to_be_killed(void *parent)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	while (getppid() == *(const pid_t *)parent)
+		(void)pause();
+	return 0;
+}
+
+/* Copying our memory, or the table of our descriptors, would cost more than the namespace. */
+static pid_t start_waiter(pid_t *parent, char *stack)
+{
+	sigset_t all, old;
+	pid_t pid;
+
+	/* No handler of the embedding program may run in it. */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = clone(wait_to_be_killed, stack + STACK, CLONE_NEWUSER | CLONE_VM | CLONE_FILES,
+		    parent);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return pid;
+}
+
 /* A user namespace that exists only to describe a mapping. Its first process waits to be killed. */
 static int map_namespace(const struct prepared_tree *t, uint32_t uid, uint32_t gid, struct err *e)
 {
-	pid_t parent = getpid(),
-	      pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER, NULL, NULL, NULL, NULL);
+	_Alignas(16) char stack[STACK];
+	pid_t parent = getpid(), pid = start_waiter(&parent, stack);
 	char path[64];
 	int fd = -1, r;
 
 	if (pid < 0)
 		return err_sys(e, "cannot make a user namespace for the workspace");
-	if (pid == 0) {
-		/* It must neither outlive us nor hold our locks. */
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-		(void)fd_close_range(3, INT32_MAX);
-		if (getppid() != parent)
-			_exit(0);
-		for (;;)
-			(void)pause();
-	}
 	r = write_map(pid, "uid_map", t->disk_uid, uid);
 	if (r == 0)
 		r = write_map(pid, "gid_map", t->disk_gid, gid);
@@ -186,7 +222,8 @@ static int map_namespace(const struct prepared_tree *t, uint32_t uid, uint32_t g
 		r = fd < 0 ? -errno : 0;
 	}
 	(void)kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, __WALL);
+	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
 	if (r < 0)
 		return errno = -r, err_sys(e, "cannot map the owner of '%s'", t->src);
 	return fd;

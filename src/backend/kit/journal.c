@@ -15,6 +15,7 @@
 #include "base/str.h"
 
 #define TEXT_MAX ((size_t)1 << 20)
+#define FOLDER "workspaces"
 #define NAME "journal"
 #define WORKSPACE_ROOM 48
 
@@ -120,7 +121,7 @@ static int open_workspace(int folder, const char *workspace, int claim, struct j
 
 static int open_folder(struct err *e)
 {
-	return state_open("workspaces", NULL, 0, e);
+	return state_open(FOLDER, NULL, 0, e);
 }
 
 int journal_open(const struct ident *workspace, int claim, struct journal **ret, struct err *e)
@@ -257,25 +258,55 @@ void journal_clean(struct journal *j)
 	buf_done(&j->lines);
 }
 
+/* No run holds anything: what most runs find. Where this looks in the wrong place it says no. */
+static bool nothing_held(void)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	size_t n;
+
+	if (state_path(path, sizeof(path)) < 0)
+		return false;
+	n = strlen(path);
+	return snprintf(path + n, sizeof(path) - n, "/" FOLDER "/" NAME) <
+		       (int)(sizeof(path) - n) &&
+	       lstat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size;
+}
+
+/* Does a run that lives hold the byte? Asked without the lock, which all that begin or end want. */
+static bool held(int file, const char *workspace)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_start = byte_of(workspace), .l_len = 1 };
+
+	return fcntl(file, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
+static void sweep_workspace(int folder, int file, const char *workspace)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	int copy = held(file, workspace) ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 3);
+
+	if (copy >= 0 && open_workspace(copy, workspace, -1, &j) == 0)
+		journal_clean(j);
+}
+
 /* Every workspace named in the file, each once or, where their lines are mixed, more often. */
 void journal_sweep(void)
 {
-	char last[WORKSPACE_ROOM] = "";
+	char text[65536], last[WORKSPACE_ROOM] = "";
 	struct err e;
-	CLEANUP(fd) int folder = open_folder(&e);
-	char text[65536];
-	ssize_t got = folder < 0 ? 0 : fd_read_file(folder, NAME, text, sizeof(text));
+	CLEANUP(fd) int folder = nothing_held() ? -1 : open_folder(&e);
+	CLEANUP(fd)
+	int file = folder < 0 ? -1 : openat(folder, NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t got = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
 
-	for (const char *at = text; got > 0 && *at; at += strcspn(at, "\n"), at += *at == '\n') {
-		CLEANUP(journal) struct journal *j = NULL;
+	text[got > 0 ? got : 0] = '\0';
+	for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n') {
 		size_t n = strcspn(at, "\t\n") + 1;
-		int copy;
 
 		if (at[n - 1] != '\t' || n >= sizeof(last) || strncmp(at, last, n) == 0)
 			continue;
 		(void)snprintf(last, sizeof(last), "%.*s", (int)n, at);
-		copy = fcntl(folder, F_DUPFD_CLOEXEC, 3);
-		if (copy >= 0 && open_workspace(copy, last, -1, &j) == 0)
-			journal_clean(j);
+		sweep_workspace(folder, file, last);
 	}
 }

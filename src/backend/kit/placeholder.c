@@ -1,46 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/placeholder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
 
 #define SPARE "spare"
 #define SPARE_MODE 0755
-#define SPARES_MAX 32
+#define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-static int open_spares(int folder)
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	unsigned short reclen;
+	unsigned char type;
+	char name[];
+};
+
+static void spare_name(unsigned long long number, char out[32])
 {
-	int fd = openat(folder, SPARE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	(void)snprintf(out, 32, "%llx", number);
+}
 
-	if (fd >= 0 || errno != ENOENT || mkdirat(folder, SPARE, 0700) < 0)
-		return fd;
-	return openat(folder, SPARE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+static void list(struct spares *s)
+{
+	_Alignas(8) char data[2048];
+	long n;
+
+	while ((n = syscall(SYS_getdents64, s->dir, data, sizeof(data))) > 0)
+		for (long at = 0; at < n;) {
+			const struct entry *e = (const void *)(data + at);
+			char *end;
+			unsigned long long number = strtoull(e->name, &end, 16);
+
+			if (!*end && number && s->n < ARRAY_LEN(s->name))
+				s->name[s->n++] = number;
+			at += e->reclen;
+		}
+}
+
+static bool open_spares(struct spares *s)
+{
+	if (s->dir >= 0)
+		return true;
+	s->dir = openat(s->folder, SPARE, OPEN_FOLDER);
+	if (s->dir < 0 && errno == ENOENT && mkdirat(s->folder, SPARE, 0700) == 0)
+		s->dir = openat(s->folder, SPARE, OPEN_FOLDER);
+	if (s->dir >= 0)
+		list(s);
+	return s->dir >= 0;
 }
 
 /* Moves any spare one to its place; false when there is none or it cannot be moved there. */
-static bool move_in(int folder, int dir, const char *name)
+static bool move_in(struct spares *s, int dir, const char *name)
 {
-	int spares = open_spares(folder);
-	DIR *d = spares < 0 ? NULL : fdopendir(spares);
-	bool done = false;
+	char from[32];
 
-	for (struct dirent *e; d && !done && (e = readdir(d));) {
-		if (e->d_name[0] == '.')
-			continue;
-		done = renameat2(spares, e->d_name, dir, name, RENAME_NOREPLACE) == 0;
-		if (!done)
-			break;
-	}
-	if (d)
-		(void)closedir(d);
-	return done;
+	if (!open_spares(s) || !s->n)
+		return false;
+	spare_name(s->name[s->n - 1], from);
+	if (renameat2(s->dir, from, dir, name, RENAME_NOREPLACE) < 0)
+		return false;
+	s->n--;
+	return true;
 }
 
 /* Root makes it for somebody else, who must be able to see that it is empty. */
@@ -56,13 +85,9 @@ static int give_to_owner(int dir, const char *name)
 	return 0;
 }
 
-int placeholder_put(int folder, int dir, const char *name)
+int placeholder_put(struct spares *s, int dir, const char *name)
 {
-	struct stat st;
-
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return -EEXIST;
-	if (!move_in(folder, dir, name) && mkdirat(dir, name, SPARE_MODE) < 0)
+	if (!move_in(s, dir, name) && mkdirat(dir, name, SPARE_MODE) < 0)
 		return -errno;
 	return give_to_owner(dir, name);
 }
@@ -84,20 +109,30 @@ void placeholder_file_take(int dir, const char *name)
 		(void)unlinkat(dir, name, 0);
 }
 
+static bool only_dots(const char *data, long n)
+{
+	for (long at = 0; at < n;) {
+		const struct entry *e = (const void *)(data + at);
+
+		if (!str_eq(e->name, ".") && !str_eq(e->name, ".."))
+			return false;
+		at += e->reclen;
+	}
+	return true;
+}
+
 static bool is_empty(int dir, const char *name, struct stat *st)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	bool empty = fd >= 0 && fstat(fd, st) == 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	CLEANUP(fd) int fd = openat(dir, name, OPEN_FOLDER);
+	_Alignas(8) char data[1024];
+	long n;
 
-	empty = empty && d;
-	for (struct dirent *e; empty && (e = readdir(d));)
-		empty = str_eq(e->d_name, ".") || str_eq(e->d_name, "..");
-	if (d)
-		(void)closedir(d);
-	else
-		(void)fd_close(fd);
-	return empty;
+	if (fd < 0 || fstat(fd, st) < 0)
+		return false;
+	while ((n = syscall(SYS_getdents64, fd, data, sizeof(data))) > 0)
+		if (!only_dots(data, n))
+			return false;
+	return n == 0;
 }
 
 bool placeholder_is(int dir, const char *name)
@@ -108,27 +143,24 @@ bool placeholder_is(int dir, const char *name)
 }
 
 /* One that looks as when it was made is kept for the next run. */
-static bool move_out(int folder, int dir, const char *name, const struct stat *st)
+static bool move_out(struct spares *s, int dir, const char *name, const struct stat *st)
 {
-	CLEANUP(fd) int spares = -1;
-	struct stat all;
 	char to[32];
 
-	if ((st->st_mode & 07777) != SPARE_MODE)
+	if ((st->st_mode & 07777) != SPARE_MODE || !open_spares(s) || s->n == ARRAY_LEN(s->name))
 		return false;
-	spares = open_spares(folder);
-	/* Each is one more link to the folder they are in. */
-	if (spares < 0 || fstat(spares, &all) < 0 || all.st_nlink > SPARES_MAX + 2)
+	spare_name(st->st_ino, to);
+	if (renameat2(dir, name, s->dir, to, RENAME_NOREPLACE) < 0)
 		return false;
-	(void)snprintf(to, sizeof(to), "%llx", (unsigned long long)st->st_ino);
-	return renameat2(dir, name, spares, to, RENAME_NOREPLACE) == 0;
+	s->name[s->n++] = st->st_ino;
+	return true;
 }
 
-bool placeholder_take(int folder, int dir, const char *name)
+bool placeholder_take(struct spares *s, int dir, const char *name)
 {
 	struct stat st;
 
 	if (!is_empty(dir, name, &st))
 		return false;
-	return move_out(folder, dir, name, &st) || unlinkat(dir, name, AT_REMOVEDIR) == 0;
+	return move_out(s, dir, name, &st) || unlinkat(dir, name, AT_REMOVEDIR) == 0;
 }

@@ -286,6 +286,7 @@ static int hide_socket(struct box_plan *p, const char *line, struct err *e)
 int plan_sockets(struct box_plan *p, struct err *e)
 {
 	CLEANUP(fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
+	bool headed = false; /* the first line names the columns */
 	char text[8192];
 	size_t have = 0;
 	ssize_t n;
@@ -299,8 +300,9 @@ int plan_sockets(struct box_plan *p, struct err *e)
 		text[have] = '\0';
 		while ((end = memchr(line, '\n', have - (size_t)(line - text)))) {
 			*end = '\0';
-			if (hide_socket(p, line, e) < 0)
+			if (headed && hide_socket(p, line, e) < 0)
 				return -e->code;
+			headed = true;
 			line = end + 1;
 		}
 		have -= (size_t)(line - text);

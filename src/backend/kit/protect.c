@@ -73,34 +73,35 @@ static int tree_fd(struct protect *t, const char *path, struct err *e)
 	return fd;
 }
 
-/* The folder a name lies in, and its last component; -1 when the way there is gone or a link. */
-static int parent_of(int tree, const char *path, const char **name)
+/* The folder a name lies in, and its last component; negative when the way there is gone or a link.
+ * *opened is it too, or -1 when it is the tree itself: the caller's to close. */
+static int parent_of(int tree, const char *path, const char **name, int *opened)
 {
 	const char *slash = strrchr(path, '/');
 	char dir[PATH_MAX];
 
+	*opened = -1;
 	*name = slash ? slash + 1 : path;
 	if (!slash)
-		return fcntl(tree, F_DUPFD_CLOEXEC, 3);
+		return tree;
 	(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	return fd_open_nolinks(tree, dir, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	return *opened = fd_open_nolinks(tree, dir, O_RDONLY | O_DIRECTORY, FD_BENEATH);
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
-static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
+static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i, struct err *e)
 {
 	struct protected_name *n = &t->plan->protected[i];
-	int tree = tree_fd(t, n->tree, e);
-	CLEANUP(fd) int dir = -1;
+	int tree = tree_fd(t, n->tree, e), dir, r;
+	CLEANUP(fd) int opened = -1;
 	const char *name;
-	int r;
 
 	if (tree < 0)
 		return -e->code;
-	dir = parent_of(tree, n->path, &name);
+	dir = parent_of(tree, n->path, &name, &opened);
 	r = dir < 0   ? -ENOENT
 	    : n->file ? placeholder_file(dir, name)
-		      : placeholder_put(journal_folder(j), dir, name);
+		      : placeholder_put(s, dir, name);
 	if (r == 0) {
 		t->placeholder[i] = true;
 		return 0;
@@ -174,6 +175,20 @@ static unsigned bare_look(int tree)
 	return seen;
 }
 
+static int hold_all(struct protect *t, struct journal *j, struct err *e)
+{
+	CLEANUP(spares) struct spares s = SPARES_INIT(journal_folder(j));
+
+	for (size_t i = 0; i < t->plan->protected_count; i++) {
+		if (!t->plan->protected[i].covered)
+			continue;
+		if (hold(t, j, &s, i, e) < 0)
+			return -e->code;
+		(void)look_at(t, i, &t->cover[i]);
+	}
+	return 0;
+}
+
 static int begin(struct protect *t, struct err *e)
 {
 	CLEANUP(journal) struct journal *j = NULL;
@@ -183,13 +198,8 @@ static int begin(struct protect *t, struct err *e)
 	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
 		return -e->code;
 	journal_clean(j);
-	if (claim(t, j, e) < 0)
+	if (claim(t, j, e) < 0 || hold_all(t, j, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		if (t->plan->protected[i].covered && hold(t, j, i, e) < 0)
-			return -e->code;
-		(void)look_at(t, i, &t->cover[i]);
-	}
 	workspace = tree_fd(t, t->plan->workspace, e);
 	if (workspace < 0)
 		return -e->code;
@@ -270,8 +280,9 @@ static void quarantine(struct protect *t, struct outcome *o, int tree, const cha
 	char folder[PATH_MAX], to[96], place[PATH_MAX + 128], reason[PATH_MAX + 256];
 	const char *name;
 	struct err e;
-	CLEANUP(fd) int dir = parent_of(tree, path, &name);
+	CLEANUP(fd) int opened = -1;
 	CLEANUP(fd) int state = state_open("quarantine", folder, sizeof(folder), &e);
+	int dir = parent_of(tree, path, &name, &opened);
 	bool moved;
 
 	(void)snprintf(to, sizeof(to), "%s-%u", t->id, t->moved++);
@@ -321,19 +332,19 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 }
 
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
-		       const struct journal *j)
+		       const struct journal *j, struct spares *s)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
-	int tree = tree_fd(t, n->tree, &e);
-	CLEANUP(fd) int dir = -1;
+	int tree = tree_fd(t, n->tree, &e), dir;
+	CLEANUP(fd) int opened = -1;
 	const char *name;
 	struct ident now;
 	struct stat st;
 
 	if (tree < 0)
 		return;
-	dir = parent_of(tree, n->path, &name);
+	dir = parent_of(tree, n->path, &name, &opened);
 	if (n->file) { /* what is under the code was never in reach */
 		if (dir >= 0 && t->placeholder[i] && !journal_shared(j))
 			placeholder_file_take(dir, name);
@@ -343,7 +354,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 		return;
 	if (t->placeholder[i]) {
 		bool ours = journal_shared(j) ? placeholder_is(dir, name)
-					      : placeholder_take(journal_folder(j), dir, name);
+					      : placeholder_take(s, dir, name);
 
 		if (!ours)
 			quarantine(t, o, tree, n->path, "made during the run");
@@ -447,15 +458,17 @@ static void close_trees(struct protect *t)
 
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
+	CLEANUP(spares) struct spares spares = SPARES_INIT(-1);
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
 	int workspace;
 
 	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
+	spares.folder = journal_folder(j);
 	open_trees(t);
 	for (size_t i = 0; i < t->plan->protected_count; i++)
-		look_after(t, o, i, cover_lost, j);
+		look_after(t, o, i, cover_lost, j, &spares);
 	workspace = tree_fd(t, t->plan->workspace, &e);
 	if (workspace >= 0)
 		new_repository(t, o, workspace);

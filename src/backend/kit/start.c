@@ -209,6 +209,23 @@ int box_wait(const struct box_start *c, struct err *e)
 	return c->wait_go ? inside_wait(&c->inside, e) : 0;
 }
 
+int box_held(const struct box_start *c, struct err *e)
+{
+	size_t count = c->skips ? c->plan->op_count : 0;
+	ssize_t n;
+
+	if (!count)
+		return 0;
+	do
+		n = recv(c->inside.control, c->skips, count, 0);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)count)
+		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	for (size_t i = 0; i < count; i++)
+		c->plan->ops[i].skip = c->skips[i];
+	return 0;
+}
+
 /* What the child cannot do for itself. */
 static int complete_child(struct backend_job *j, const struct box_start *c, struct err *e)
 {
@@ -227,6 +244,19 @@ static int complete_child(struct backend_job *j, const struct box_start *c, stru
 
 /* The child is at work meanwhile. One that has failed says why itself, hence no look at the send.
  */
+static int hold_names(struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	if (!c->skips)
+		return 0;
+	if (protect_begin(j->plan, j->id, &j->protect, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < j->plan->op_count; i++)
+		c->skips[i] = j->plan->ops[i].skip;
+	(void)fd_send(j->control, c->skips, j->plan->op_count, NULL, 0);
+	return 0;
+}
+
+/* The same holds here. */
 static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	struct init_request go = { 0 };
@@ -424,7 +454,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
-	c->give_mounts = j->protect;
+	c->give_mounts = p->protected_count;
 	c->count_written = p->spec->limits.disk;
 }
 
@@ -434,7 +464,11 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 {
 	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
 		return -e->code;
-	if (ends_open(pipes, w, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0)
+	if (ends_open(pipes, w, e) < 0)
+		return -e->code;
+	if (j->kind->holds_late && j->plan->protected_count)
+		c->skips = arena_alloc(j->plan->arena, j->plan->op_count);
+	if (!c->skips && protect_begin(j->plan, j->id, &j->protect, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
 	if (box_plan_variables(j->plan, w->variables, e) < 0 ||
@@ -484,7 +518,8 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	if (r < 0)
 		return r;
 	/* A child that is gone already has left its reason. */
-	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
+	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || hold_names(j, c, e) < 0 ||
+	    give_permit(j, w, e) < 0)
 		return -e->code;
 	r = started(j, c, e);
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
@@ -530,20 +565,21 @@ void job_reap(struct backend_job *j)
 }
 
 /* What killed monitors have left, unless another run is just beginning. */
-static void sweep_cgroups(void)
+static void sweep_cgroups(const struct cg_map *places)
 {
-	CLEANUP(fd) int lock = cgroup_lock(LOCK_EX);
+	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
 
 	if (lock >= 0)
-		(void)cgroup_sweep(&(struct cgroup_host){ 0 });
+		(void)cgroup_sweep(NULL, places);
 }
 
 struct backend_job *job_free(struct backend_job *j)
 {
-	bool had_cgroup = j && j->cgroup;
+	CLEANUP(mem) struct cg_map *places = NULL;
 
 	if (!j)
 		return NULL;
+	places = cgroup_places(j->cgroup);
 	job_reap(j);
 	if (j->protect)
 		protect_end(j->protect, false, NULL);
@@ -561,7 +597,6 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	free(j);
-	if (had_cgroup)
-		sweep_cgroups();
+	sweep_cgroups(places);
 	return NULL;
 }

@@ -75,12 +75,7 @@ static int network(const struct box_start *c, struct err *e)
 {
 	if (c->plan->spec->network == NETWORK_HOST)
 		return 0;
-	if (c->plan->door ? door(c, e) < 0 : loopback(e) < 0)
-		return -e->code;
-	/* A convenience: a server inside may listen on port 80. Where /proc/sys is closed it may
-	 * not. */
-	(void)fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-	return 0;
+	return c->plan->door ? door(c, e) : loopback(e);
 }
 
 static int drop_privileges(struct err *e)
@@ -137,12 +132,9 @@ static int build(const struct box_start *c, int *fds, struct err *e)
 		return -e->code;
 	if (c->cgroup && unshare(CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "cannot make a cgroup namespace");
-	/* Second lines: the filter, and what the host user has left, come first. */
-	(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
-	(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
 	if (sethostname(p->hostname, strlen(p->hostname)) < 0)
 		return err_sys(e, "cannot set the host name");
-	if (network(c, e) < 0 || mount_plan(p, c->prepared, e) < 0)
+	if (network(c, e) < 0 || mount_plan(c, e) < 0)
 		return -e->code;
 	if (chdir(p->cwd) < 0)
 		return err_sys(e, "cannot enter '%s'", p->cwd);

@@ -341,6 +341,18 @@ static int do_device(struct builder *b, const struct op *o, struct err *e)
 	return bind_source(b, o, false, 0666, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
 }
 
+/* Second lines: the filter, and what the host user has left, come first. And a convenience: a server
+ * inside may listen on port 80. Where they cannot be written they are not there. They are written in
+ * the new procfs, because in the machine's own every sandbox that lives has an entry of the same
+ * name, and a look-up passes by all of them. */
+static void set_sysctls(const struct builder *b)
+{
+	(void)fd_write_file(b->root, "proc/sys/user/max_user_namespaces", "0");
+	(void)fd_write_file(b->root, "proc/sys/user/max_inotify_instances", "64");
+	if (b->plan->spec->network != NETWORK_HOST)
+		(void)fd_write_file(b->root, "proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+}
+
 static int do_proc(struct builder *b, const struct op *o, struct err *e)
 {
 	static const char *const options[] = { "hidepid", "2", NULL };
@@ -348,8 +360,10 @@ static int do_proc(struct builder *b, const struct op *o, struct err *e)
 
 	if (target < 0)
 		return errno = -target, err_sys(e, "cannot open the mount point");
-	if (new_fs(b, "proc", options, COMMON_ATTRS | MOUNT_ATTR_NOEXEC, target, e) == 0)
+	if (new_fs(b, "proc", options, COMMON_ATTRS | MOUNT_ATTR_NOEXEC, target, e) == 0) {
+		set_sysctls(b);
 		return 0;
+	}
 	if (e->code != EPERM && e->code != EBUSY)
 		return -e->code;
 	e->kind = ERR_UNAVAILABLE;
@@ -645,27 +659,50 @@ static int seal_root(struct builder *b, struct err *e)
 	return 0;
 }
 
-int mount_plan(const struct box_plan *p, const int *prepared, struct err *e)
+/* The names these cover are made by the monitor meanwhile. */
+static bool needs_names(const struct op *o)
 {
+	return o->kind == OP_COVER || o->kind == OP_CODE;
+}
+
+static int do_all(struct builder *b, const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = c->plan;
+	bool held = false;
+
+	for (size_t i = 0; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+
+		if (needs_names(o) && !held) {
+			if (box_held(c, e) < 0)
+				return -e->code;
+			held = true;
+		}
+		if (!o->skip && do_op(b, o, e) < 0)
+			return err_wrap(e, "mount '%s'", o->dst);
+		if (o->kind != OP_DIR && o->kind != OP_FILE)
+			forget_parent(b, o->dst);
+	}
+	return held ? 0 : box_held(c, e);
+}
+
+int mount_plan(const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = c->plan;
 	struct builder b = { .plan = p,
-			     .prepared = prepared,
+			     .prepared = c->prepared,
 			     .root = -1,
 			     .parent = -1,
 			     .null = -1,
 			     .empty = -1,
 			     .layer = -1 };
 	mode_t mask = umask(0);
-	int r = 0;
+	int r;
 
 	b.classic = lacks_new_calls();
 	if (make_root(&b, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < p->op_count && r == 0; i++) {
-		if (!p->ops[i].skip && do_op(&b, &p->ops[i], e) < 0)
-			r = err_wrap(e, "mount '%s'", p->ops[i].dst);
-		if (p->ops[i].kind != OP_DIR && p->ops[i].kind != OP_FILE)
-			forget_parent(&b, p->ops[i].dst);
-	}
+	r = do_all(&b, c, e);
 	close_layer(&b);
 	if (r == 0 && (enter_root(&b, e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
 		       seal_root(&b, e) < 0))

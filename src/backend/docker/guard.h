@@ -6,6 +6,8 @@
 
 #define NONCE_HEX 32
 
+enum hit { HIT_PIDS, HIT_MEMORY, HITS };
+
 struct guard {
 	const struct guard_start *s;
 	const struct backend_plan *plan;
@@ -20,7 +22,8 @@ struct guard {
 	int attach;         /* the hijacked stream; -1: at its end */
 	struct buf early;   /* what came on it with the answer */
 	struct client *wait;
-	int pids;             /* pids.events of the container's control group; -1: not to be had */
+	int hits[HITS];       /* counters of the container's control group; -1: not to be had */
+	bool look_at_hits;    /* again and again: nobody wakes us when they move */
 	struct guard_msg end; /* what is known of the end so far */
 };
 
@@ -32,7 +35,7 @@ int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started co
 void guard_serve(struct guard *g);                /* serve.c: to its end */
 void guard_kill(struct guard *g, int signal);
 void guard_resize(struct guard *g);     /* to the size of our end's terminal */
-void guard_watch_pids(struct guard *g); /* at once after the start: a short run is soon over */
-void guard_read_pids(struct guard *g);
+void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */
+void guard_read_hits(struct guard *g);
 /* Removes all there is; the ledger's entry stays if something could not be. */
 void guard_clean(struct guard *g);

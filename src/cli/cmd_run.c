@@ -158,7 +158,9 @@ static void say_limit(const struct outcome *o, const struct spec *s)
 	switch (o->kind) {
 	case OUTCOME_TIMEOUT:
 		num_duration_text(s->limits.timeout, text, sizeof(text));
-		(void)snprintf(said, sizeof(said), "Command timed out: it ran for %s", text);
+		if (!outcome_timeout_text(o, said, sizeof(said)))
+			(void)snprintf(said, sizeof(said), "Command timed out: it ran for %s",
+				       text);
 		message_log(PRIORITY_WARNING, "brig", said);
 		message_print(
 			"hint",

@@ -98,6 +98,8 @@ struct outcome {
 	struct stream out, err, both;
 	uint64_t duration_us, setup_us;
 	struct phases phases;
+	int dialect;         /* enum dialect of the configuration: whose words the text uses */
+	uint64_t timeout_ms; /* that the run had; 0: none */
 	const char *backend;
 	const char *image; /* what the image's name meant, by digest; NULL: no image */
 	struct isolation isolation;
@@ -126,6 +128,10 @@ void outcome_json(const struct outcome *o, struct json *j);
 /* As a tool gives it back to a model: status, then both streams; at most max characters and
  * "[truncated]" (0: all). The caller frees it; NULL without memory. */
 char *outcome_text(const struct outcome *o, size_t max);
+
+/* "Execution timeout after 30 seconds" under RLM Code; false: that dialect has no words of its own.
+ */
+bool outcome_timeout_text(const struct outcome *o, char *out, size_t n);
 
 const char *outcome_name(enum outcome_kind k);
 const char *limit_name(enum limit l);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/outcome_text.c - an outcome as one text, in the form InitRunner's tools document. */
+/* model/outcome_text.c - an outcome as one text, in the form InitRunner's tools document;
+ * under RLM Code a run that did not end by itself has that one's words. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
+#include "model/dialect.h"
 #include "model/outcome.h"
 
 #define TEXT_MAX ((size_t)3 << 30)
@@ -35,17 +37,39 @@ static void cut(struct buf *b, size_t max)
 	buf_puts(b, CUT);
 }
 
+bool outcome_timeout_text(const struct outcome *o, char *out, size_t n)
+{
+	if (o->dialect != DIALECT_RLM)
+		return false;
+	(void)snprintf(out, n, "Execution timeout after %llu seconds",
+		       (unsigned long long)(o->timeout_ms + 500) / 1000);
+	return true;
+}
+
+/* Why there is no status of the command's own. */
+static bool trouble(struct buf *b, const struct outcome *o)
+{
+	char text[64];
+
+	if (o->error.code)
+		buf_printf(b, o->dialect == DIALECT_RLM ? "Execution error: %s" : "Error: %s",
+			   o->error.what);
+	else if (o->kind != OUTCOME_TIMEOUT)
+		return false;
+	else if (outcome_timeout_text(o, text, sizeof(text)))
+		buf_puts(b, text);
+	else
+		buf_printf(b, "Command timed out after %llu seconds",
+			   (unsigned long long)(o->duration_us + 500000) / 1000000);
+	return true;
+}
+
 char *outcome_text(const struct outcome *o, size_t max)
 {
 	struct buf b = BUF_INIT(TEXT_MAX);
 	int status = outcome_status(o);
 
-	if (o->error.code)
-		buf_printf(&b, "Error: %s", o->error.what);
-	else if (o->kind == OUTCOME_TIMEOUT)
-		buf_printf(&b, "Command timed out after %llu seconds",
-			   (unsigned long long)(o->duration_us + 500000) / 1000000);
-	else if (status)
+	if (!trouble(&b, o) && status)
 		buf_printf(&b, "Exit code: %d", status);
 	block(&b, "STDOUT", &o->out);
 	block(&b, "STDERR", &o->err);

@@ -475,6 +475,8 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 	struct err e = { 0 };
 
 	make_id(o->id);
+	o->dialect = s->dialect_used;
+	o->timeout_ms = s->limits.timeout;
 	if (recorder_new(s, &recorder, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);

@@ -118,6 +118,14 @@ def no_trust_left():
 
 
 @test
+def rlm_code_reads_its_own_words_for_a_time_limit():
+    config = workspace() / "rlm.yaml"
+    config.write_text("sandbox:\n  runtime: docker\n  default_timeout_seconds: 1\n  docker: {network_enabled: false}\n")
+    done = brig("run", "--config", config, "--backend", "native", "--", "sleep", "60")
+    assert done.status == 124 and done.errors.startswith("brig: Execution timeout after 1 seconds\n"), done.errors
+
+
+@test
 def a_file_that_is_right_says_its_dialect():
     for name, text, dialect in zip(FILES, FILES.values(), ("brig", "initrunner", "rlm", "agents", "ironclaw")):
         done = check(text, name)

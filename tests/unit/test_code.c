@@ -119,6 +119,22 @@ static void a_result_reads_as_initrunner_documents(void **state UNUSED)
 	text_is(o, 0, "Command timed out after 30 seconds");
 }
 
+static void rlm_code_has_its_own_words_for_what_did_not_end(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	o->kind = OUTCOME_TIMEOUT;
+	o->dialect = DIALECT_RLM;
+	o->timeout_ms = 30000;
+	o->duration_us = 31001000;
+	text_is(o, 0, "Execution timeout after 30 seconds");
+	o->kind = OUTCOME_REFUSED;
+	(void)err_set(&o->error, ERR_UNAVAILABLE, ENOENT, "no engine");
+	text_is(o, 0, "Execution error: no engine");
+	o->dialect = DIALECT_INITRUNNER;
+	text_is(o, 0, "Error: no engine");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -127,6 +143,7 @@ int main(void)
 		cmocka_unit_test(parameters_become_upper_case_variables),
 		cmocka_unit_test(code_too_long_is_refused),
 		cmocka_unit_test(a_result_reads_as_initrunner_documents),
+		cmocka_unit_test(rlm_code_has_its_own_words_for_what_did_not_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

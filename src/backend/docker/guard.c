@@ -115,7 +115,8 @@ _Noreturn void guard_main(const struct guard_start *s)
 
 	g.s = s;
 	g.plan = s->plan;
-	g.attach = g.pids = g.door.listener = g.door.line = -1;
+	g.attach = g.hits[HIT_PIDS] = g.hits[HIT_MEMORY] = -1;
+	g.door.listener = g.door.line = -1;
 	g.ledger.fd = g.ledger.dir = -1;
 	g.early.max = (size_t)1 << 20;
 	g.end.said = GUARD_ENDED;

@@ -8,6 +8,8 @@
 
 enum { GUARD_BUNDLES = 4, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
 
+enum hit { HIT_PIDS, HIT_MEMORY, HITS };
+
 /* Of network proxy; see door.c. */
 struct guard_door {
 	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
@@ -34,7 +36,8 @@ struct guard {
 	int attach;                    /* the hijacked stream; -1: at its end */
 	struct buf early;              /* what came on it with the answer */
 	struct client *wait;
-	int pids;             /* pids.events of the container's control group; -1: not to be had */
+	int hits[HITS];       /* counters of the container's control group; -1: not to be had */
+	bool look_at_hits;    /* again and again: nobody wakes us when they move */
 	struct guard_msg end; /* what is known of the end so far */
 };
 
@@ -57,7 +60,7 @@ void door_leave(struct guard *g);                   /* the same on the way out *
 void guard_serve(struct guard *g);                  /* serve.c: to its end */
 void guard_kill(struct guard *g, int signal);
 void guard_resize(struct guard *g);     /* to the size of our end's terminal */
-void guard_watch_pids(struct guard *g); /* at once after the start: a short run is soon over */
-void guard_read_pids(struct guard *g);
+void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */
+void guard_read_hits(struct guard *g);
 /* Removes all there is; the ledger's entry stays if something could not be. */
 void guard_clean(struct guard *g);

@@ -26,6 +26,7 @@
 #define AFTER_KILL_US 15000000
 #define ENGINE_BACK_MS 5000
 #define HELD_MAX 512
+#define HITS_MS 10 /* between looks at counters that wake nobody up */
 
 /* What init says when there is nothing to execute; it then ends at once. */
 static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:" };
@@ -327,7 +328,7 @@ static bool over(const struct serve *s)
 
 /* ---- the loop ---- */
 
-enum { AT_CONTROL, AT_ATTACH, AT_OUT, AT_ERR, AT_IN, AT_WAIT, AT_PIDS, AT_SIZE, PLACES };
+enum { AT_CONTROL, AT_ATTACH, AT_OUT, AT_ERR, AT_IN, AT_WAIT, AT_PIDS, AT_MEMORY, AT_SIZE, PLACES };
 
 static struct pollfd at_attach(const struct serve *s)
 {
@@ -352,12 +353,15 @@ static void turn(struct serve *s)
 		[AT_ERR] = { .fd = s->err.n ? s->err.fd : -1, .events = POLLOUT },
 		[AT_IN] = { .fd = wants_in ? s->g->s->in : -1, .events = POLLIN },
 		[AT_WAIT] = { .fd = s->g->wait ? client_fd(s->g->wait) : -1, .events = POLLIN },
-		[AT_PIDS] = { .fd = s->g->pids, .events = POLLPRI },
+		[AT_PIDS] = { .fd = s->g->hits[HIT_PIDS], .events = POLLPRI },
+		[AT_MEMORY] = { .fd = s->g->hits[HIT_MEMORY], .events = POLLPRI },
 		[AT_SIZE] = { .fd = s->resized, .events = POLLIN },
 	};
 
-	if (poll(p, PLACES, s->give_up_at ? 50 : -1) < 0)
+	if (poll(p, PLACES, s->g->look_at_hits ? HITS_MS : s->give_up_at ? 50 : -1) < 0)
 		return;
+	if (s->g->look_at_hits || p[AT_PIDS].revents || p[AT_MEMORY].revents)
+		guard_read_hits(s->g);
 	if (p[AT_CONTROL].revents)
 		on_control(s);
 	if (p[AT_OUT].revents)
@@ -370,8 +374,6 @@ static void turn(struct serve *s)
 		put_in(s);
 	if (p[AT_ATTACH].revents & ~POLLOUT && p[AT_ATTACH].events & POLLIN)
 		on_attach(s);
-	if (p[AT_PIDS].revents)
-		guard_read_pids(s->g);
 	if (p[AT_SIZE].revents) {
 		struct signalfd_siginfo info;
 
@@ -396,7 +398,7 @@ static void look_at_state(struct guard *g)
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/json", g->container);
 	if (engine_ask(&g->engine, &q, &a, &e) == 0)
-		g->end.oom = jread_bool(jread_get(a.json, "State"), "OOMKilled");
+		g->end.oom |= jread_bool(jread_get(a.json, "State"), "OOMKilled");
 }
 
 /* Does the stopped container have a file there? */

@@ -487,6 +487,6 @@ int guard_set_up(struct guard *g, struct err *e)
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */
 	if (g->s->tty)
 		guard_resize(g);
-	guard_watch_pids(g);
+	guard_watch_hits(g);
 	return 0;
 }

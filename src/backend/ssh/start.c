@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
+#include "backend/kit/ends.h"
 #include "backend/ssh/job.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -28,26 +29,13 @@
 #define START_SLACK_MS 5000
 #define NOISE_MAX ((size_t)1 << 20) /* before the first mark */
 
-/* Both ends of the client's streams, while they are being set up. */
-struct ends {
-	int in[2], out[2], err[2], shown[2];
-};
-
-static void ends_done(struct ends *p)
-{
-	int *all[] = { p->in, p->out, p->err, p->shown };
-
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		all[i][0] = fd_close(all[i][0]);
-		all[i][1] = fd_close(all[i][1]);
-	}
-}
-
-static int ends_open(struct ends *p, struct err *e)
+/* The client always has all three streams. What it says on stderr passes the relay, and what is
+ * left of it reaches the conductor through `control`: a stream here, with room of its own. */
+static int open_ends(struct ends *p, struct err *e)
 {
 	if (pipe2(p->in, O_CLOEXEC) < 0 || pipe2(p->out, O_CLOEXEC) < 0 ||
 	    pipe2(p->err, O_CLOEXEC) < 0 ||
-	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p->shown) < 0)
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p->control) < 0)
 		return err_sys(e, "cannot make a pipe");
 	return 0;
 }
@@ -311,7 +299,7 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	struct prefix x = { 0 };
 	int r;
 
-	if (client_folder(j->plan, e) < 0 || ends_open(ends, e) < 0 || start_keeper(j, e) < 0 ||
+	if (client_folder(j->plan, e) < 0 || open_ends(ends, e) < 0 || start_keeper(j, e) < 0 ||
 	    prepare(j, &x, reader, e) < 0)
 		return buf_done(&x.text), -e->code;
 	w.in = ends->in[0];
@@ -321,7 +309,7 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	ends->in[0] = fd_close(ends->in[0]);
 	ends->out[1] = fd_close(ends->out[1]);
 	ends->err[1] = fd_close(ends->err[1]);
-	relay_init(&j->relay, TAKE_FD(ends->err[0]), TAKE_FD(ends->shown[1]), j->id);
+	relay_init(&j->relay, TAKE_FD(ends->err[0]), TAKE_FD(ends->control[1]), j->id);
 	(void)fcntl(ends->out[0], F_SETFL, O_NONBLOCK);
 	(void)fcntl(ends->in[1], F_SETFL, O_NONBLOCK);
 	if (r == 0)
@@ -334,7 +322,7 @@ int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *i
 	      struct backend_job **ret, struct err *e)
 {
 	CLEANUP(ssh_job) struct backend_job *j = job_new(p, w->id);
-	struct ends ends = { { -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	struct ends ends = ENDS_NONE;
 	sigset_t pipe, old;
 	int r;
 
@@ -357,7 +345,7 @@ int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *i
 		io->in = w->no_input ? -1 : ends.in[1];
 		ends.in[1] = w->no_input ? ends.in[1] : -1;
 		io->out = TAKE_FD(ends.out[0]);
-		io->err = TAKE_FD(ends.shown[0]);
+		io->err = TAKE_FD(ends.control[0]);
 		io->events = j->events;
 		io->in_peer = io->alarm = -1;
 	}

@@ -19,7 +19,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, IS_ROOT, brig, brig_environment, compile_c, descendants, identity,  # noqa: E402
+from harness import (FACTOR, IS_ROOT, brig, brig_environment, compile_ahead, compile_c, descendants, identity,  # noqa: E402
                      start_brig, uid, wait_until, workspace)
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -57,10 +57,19 @@ class Attempt:
         return self
 
 
+def _flags():
+    common = hashlib.sha256((HERE / "attacks/attack.h").read_bytes()).hexdigest()[:8]
+    return "-Wall", "-Wextra", "-Werror", "-pthread", f"-DCOMMON_{common}"
+
+
 def program(group):
     """An attack program, compiled; everybody can run it."""
-    common = hashlib.sha256((HERE / "attacks/attack.h").read_bytes()).hexdigest()[:8]
-    return compile_c(HERE / "attacks" / f"{group}.c", "-Wall", "-Wextra", "-Werror", "-pthread", f"-DCOMMON_{common}")
+    return compile_c(HERE / "attacks" / f"{group}.c", *_flags())
+
+
+def compile_all_ahead():
+    for source in sorted(HERE.glob("attacks/*.c")):
+        compile_ahead(source, *_flags())
 
 
 def mount(group):

@@ -13,7 +13,7 @@ Its files belong to the identity that starts brig.
 Run one file: `python3 tests/run/test_x.py [-v] [WORD...]`; all: tests/run-suite. From outside come
 BRIG (the program; default build/brig), BRIG_WRAP (a command put in front of it), BRIG_BACKEND (passed
 on; tests that do not apply to it are left out), TIME_FACTOR (a multiple for every limit, for emulated
-machines), CI or MUST_RUN (a skip is a failure).
+machines), ONLY_AS (root or user: root's runs are those of this identity alone), CI or MUST_RUN (a skip is a failure).
 Without root, tests run once, as the user there is; what only root can do is then left out.
 """
 
@@ -41,9 +41,9 @@ import traceback
 
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
-__all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_c", "descendants", "home",
-           "identity", "main", "namespaces", "runtime", "scratch", "skip", "start_brig", "state", "test", "tree", "uid", "wait_until",
-           "workspace"]
+__all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
+           "descendants", "home", "identity", "main", "namespaces", "runtime", "scratch", "skip", "start_brig", "state", "test", "tree",
+           "uid", "wait_until", "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ORDINARY = 4242  # no passwd entry on purpose: brig must not need one
@@ -56,6 +56,7 @@ KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/workspaces/s
 KEPT_BELOW = ("brig/audit/", "brig/quarantine/", "brig/workspaces/spare/")
 
 IS_ROOT = os.geteuid() == 0
+ONLY_AS = tuple(os.environ.get("ONLY_AS", "").split())
 MUST_RUN = os.environ.get("CI") == "true" or os.environ.get("MUST_RUN") == "1"
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -210,23 +211,44 @@ def brig(*args, input=b"", env=None, cwd=None, timeout=30):
 
 def compile_c(source, *flags):
     """Compile a C file to a static program that everyone can run; returns its path. Made once."""
-    source = pathlib.Path(source)
-    command = ["gcc", "-static", "-O1", "-D_GNU_SOURCE", *flags]
-    key = hashlib.sha256(repr((source.read_bytes(), command, platform.machine())).encode()).hexdigest()[:16]
-    ready = _now.base / "bin" / f"{source.stem}-{key}"
-    kept = _brig_given().parent / "test-programs" / ready.name  # spares an emulated machine the compiler
+    command, name = _compiler(source, flags)
+    ready, kept = _now.base / "bin" / name, _kept_programs() / name
     with _files_as(os.geteuid()), _locked(_now.base / "lock"):
         if not ready.exists() and kept.exists():
             shutil.copy(kept, ready)
         if not ready.exists():
-            made = subprocess.run([*command, "-o", f"{ready}.new", str(source)], capture_output=True, text=True, check=False)
-            assert made.returncode == 0, f"cannot compile {source}:\n{made.stderr}"
-            os.rename(f"{ready}.new", ready)
+            _compile(command, ready)
             with contextlib.suppress(OSError):
                 kept.parent.mkdir(exist_ok=True)
                 shutil.copy(ready, f"{kept}.{os.getpid()}")
                 os.rename(f"{kept}.{os.getpid()}", kept)
     return ready
+
+
+def compile_ahead(source, *flags):
+    """Leave beside brig what compile_c will ask for: a guest that is emulated takes long to compile."""
+    command, name = _compiler(source, flags)
+    _kept_programs().mkdir(exist_ok=True)
+    if not (_kept_programs() / name).exists():
+        _compile(command, _kept_programs() / name)
+
+
+def _compiler(source, flags):
+    """The command line, and a name for what it makes that changes with the source and the command."""
+    source = pathlib.Path(source)
+    command = ["gcc", "-static", "-O1", "-D_GNU_SOURCE", *flags]
+    key = hashlib.sha256(repr((source.read_bytes(), command, platform.machine())).encode()).hexdigest()[:16]
+    return [*command, str(source)], f"{source.stem}-{key}"
+
+
+def _compile(command, to):
+    made = subprocess.run([*command, "-o", f"{to}.{os.getpid()}"], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, f"cannot compile {command[-1]}:\n{made.stderr}"
+    os.rename(f"{to}.{os.getpid()}", to)
+
+
+def _kept_programs():
+    return _brig_given().parent / "test-programs"
 
 
 # ---- looking at the machine ----
@@ -644,7 +666,7 @@ def _select(words, fast):
     """The (test, user) pairs to run. A word matches part of a name; spaces count as underscores."""
     differs = _differs()
     words = [w.replace(" ", "_") for w in words]
-    users = ("root", "user") if IS_ROOT else ("user",)
+    users = ONLY_AS or ("root", "user") if IS_ROOT else ("user",)
     return [(t, u) for t in _tests for u in t.users
             if u in users and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words))]
 

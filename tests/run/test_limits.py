@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -269,10 +270,16 @@ def a_small_weight_is_taken():
 @test(as_user="root", alone=True)
 def weights_share_a_busy_cpu():
     """Two runs on one CPU, one with a tenth of the other's weight: the heavy one gets most of it."""
-    code = "import os, time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\nprint(sum(os.times()[:2]))"
+    code = ("import os, sys, time\nprint('ready', flush=True)\nsys.stdin.readline()\nhad = sum(os.times()[:2])\n"
+            "end = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\nprint(sum(os.times()[:2]) - had)")
     mask = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(mask)})
-    runs = [start_brig("run", "--cpu-shares", n, "--", "python3", "-c", code) for n in ("100", "1000")]
+    runs = [start_brig("run", "--cpu-shares", n, "--", "python3", "-c", code, stdin=subprocess.PIPE) for n in ("100", "1000")]
+    for p in runs:
+        assert p.stdout.readline() == b"ready\n"
+    for p in runs:
+        p.stdin.write(b"\n")
+        p.stdin.flush()
     light, heavy = (float(p.communicate(timeout=30 * FACTOR)[0]) for p in runs)
     os.sched_setaffinity(0, mask)
     assert heavy > 2 * light, (light, heavy)

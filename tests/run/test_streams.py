@@ -403,7 +403,7 @@ def the_default_cap_is_64_kib_a_stream_when_captured_and_none_otherwise():
 
 @test(as_user="user", limit=90)
 def a_flood_of_two_gigabytes_is_counted_in_little_memory():
-    p = start_brig("run", "--json", "--timeout", "60s", "--", "head", "-c", "2G", "/dev/zero")
+    p = start_brig("run", "--json", "--timeout", f"{60 * FACTOR}s", "--", "head", "-c", "2G", "/dev/zero")
     peak = 0
     while not select.select([p.stdout], [], [], 0.02)[0]:
         peak = max(peak, peak_memory(p))
@@ -425,7 +425,7 @@ def an_endless_flood_through_brig_meets_its_time_limit_in_little_memory():
 
 @test
 def a_reader_that_stops_makes_one_stream_wait_and_not_the_other():
-    p = start_brig("run", "--timeout", "1500ms", "--", "sh", "-c",
+    p = start_brig("run", "--timeout", f"{1.5 * FACTOR}s", "--", "sh", "-c",
                    "yes & i=0; while [ $i -lt 20 ]; do echo line $i >&2; sleep 0.02; i=$((i+1)); done; wait")
     got = b""
     while b"line 19\n" not in got:

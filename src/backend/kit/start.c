@@ -82,15 +82,19 @@ static int choose_enforcers(struct backend_job *j, struct box_start *c, struct e
 	return 0;
 }
 
-/* Shared while a run begins, exclusive (if it is to be had at once) for a sweep. Root's leaves lie
- * among other runs'; an ordinary user's are in a scope of its own, which goes as a whole. */
+/* Shared while a run begins, exclusive (if it is to be had at once) for a sweep. In a folder that
+ * nobody else can enter, so that nobody else can hold it; without one there is no sweep. */
 static int cgroup_lock(int how)
 {
+	char folder[48] = LOCK_FOLDER, path[64];
 	CLEANUP(fd) int fd = -1;
 
-	if (geteuid() != 0 || (mkdir(LOCK_FOLDER, 0700) < 0 && errno != EEXIST))
+	if (geteuid() != 0)
+		(void)snprintf(folder, sizeof(folder), "/run/user/%u/brig", geteuid());
+	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
 		return -1;
-	fd = open(LOCK_FOLDER "/cgroups", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	(void)snprintf(path, sizeof(path), "%s/cgroups", folder);
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || flock(fd, how | (how == LOCK_EX ? LOCK_NB : 0)) < 0)
 		return -1;
 	return TAKE_FD(fd);

@@ -231,6 +231,19 @@ def what_is_missing_or_strange_is_said():
 
 
 @test
+def a_setuid_bubblewrap_is_refused_where_it_would_be_one():
+    env = fake(pathlib.Path(REAL).read_bytes())
+    path = pathlib.Path(env["PATH"].split(":")[0]) / "bwrap"
+    assert bwrap("--", "true", env=env).status == 0, "the control"
+    path.chmod(0o4755)
+    done = bwrap("--", "true", env=env)
+    if identity() == "user":
+        refused(done, "is setuid", "chmod u-s")
+    else:
+        assert done.status == 0, done.errors
+
+
+@test
 def what_it_cannot_honour_is_refused_naming_native():
     for setting in ("read_only_root=false", "limits.tmp_exec=false"):
         refused(bwrap("--set", setting, "--", "true"), "backend 'bwrap' cannot honour", "'native' can")

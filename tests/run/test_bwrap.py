@@ -177,11 +177,32 @@ def killed_at_any_moment_it_leaves_nothing():
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(dice.uniform(0, 0.03) * FACTOR)
         p.kill()
-        p.wait()
-        assert wait_until(lambda: not descendants(), 2), descendants()
+        p.wait()  # the next one starts while this one's bubblewrap may still be at its mounts
+    assert wait_until(lambda: not descendants(), 10), descendants()
     assert bwrap("--", "true").status == 0
     after = tree(workspace())
     assert after == before, {k: (before.get(k), after.get(k)) for k in before.keys() ^ after.keys()} or (before, after)
+
+
+@test
+def placeholders_stay_until_the_bubblewrap_of_a_killed_run_is_gone():
+    """It makes a missing mount point anew: what is removed under its hands would be there for good."""
+    (workspace() / ".git").mkdir()
+    before = tree(workspace())
+    scratch().chmod(0o777)  # root's bubblewrap is somebody else
+    slow = fake(f"#!/bin/sh\n# {NEEDED}\ntouch {scratch()}/started; while [ ! -e {scratch()}/go ]; do sleep 0.01; done; exec {REAL} \"$@\"\n")
+    p = start_brig("run", "--backend", "bwrap", "--", "sleep", "1000", env=slow)
+    assert wait_until((scratch() / "started").exists)
+    held = tree(workspace())
+    assert set(held) > set(before)
+    p.kill()
+    p.communicate()
+    assert bwrap("--", "true").status == 0
+    assert tree(workspace()) == held, "removed while a bubblewrap was about to use them"
+    (scratch() / "go").touch()
+    assert wait_until(lambda: not descendants(), 10), descendants()
+    assert bwrap("--", "true").status == 0
+    assert tree(workspace()) == before
 
 
 @test(alone=True)

@@ -38,6 +38,7 @@ void launch_done(struct launch *l)
 	l->brig = fd_close(l->brig);
 	l->info = fd_close(l->info);
 	l->said = fd_close(l->said);
+	l->hold = fd_close(l->hold);
 }
 static int memory_file(const char *name, const void *data, size_t n, struct err *e)
 {
@@ -205,8 +206,8 @@ static void list(struct launch *l, int fd)
 static int list_all(struct launch *l, const struct box_start *start, struct err *e)
 {
 	const struct inside *c = &start->inside;
-	const int more[] = { l->text, l->letter,  l->seccomp, l->brig, l->info,
-			     l->said, c->control, c->in,      c->out,  c->err };
+	const int more[] = { l->text, l->letter, l->seccomp, l->brig, l->info, l->said,
+			     l->hold, c->control, c->in,     c->out,  c->err };
 
 	l->all = arena_alloc(l->plan->arena,
 			     (l->args.n + ARRAY_LEN(more) + PREPARED_MAX) * sizeof(*l->all));
@@ -327,10 +328,16 @@ static void enter(const struct box_start *c)
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	struct launch *l = c->own;
+	int r;
 
+	l->hold = j->protect ? protect_hold(j->protect) : -1;
+	if (j->protect && l->hold < 0)
+		return errno = -l->hold, err_sys(e, "cannot hold the placeholders");
 	if (prepare(l, c, e) < 0)
 		return -e->code;
-	return box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
+	r = box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
+	l->hold = fd_close(l->hold); /* when bubblewrap is gone, nobody but us has them */
+	return r;
 }
 
 /* The pid of the process inside, as we see it. */

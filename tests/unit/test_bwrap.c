@@ -44,16 +44,17 @@ static const struct {
 	const char *name, *options;
 	bool bind_fd;
 } releases[] = {
-	{ "0.8", "--help --version --args --unshare-all --share-net --unshare-user "
-		 "--unshare-user-try --unshare-ipc --unshare-pid --unshare-net --unshare-uts "
-		 "--unshare-cgroup --unshare-cgroup-try --userns --userns2 --disable-userns "
-		 "--assert-userns-disabled --pidns --uid --gid --hostname --chdir --clearenv "
-		 "--setenv --unsetenv --lock-file --sync-fd --bind --bind-try --dev-bind "
-		 "--dev-bind-try --ro-bind --ro-bind-try --remount-ro --exec-label --file-label "
-		 "--proc --dev --tmpfs --mqueue --dir --file --bind-data --ro-bind-data --symlink "
-		 "--seccomp --add-seccomp-fd --block-fd --userns-block-fd --info-fd "
-		 "--json-status-fd --new-session --die-with-parent --as-pid-1 --cap-add "
-		 "--cap-drop --perms --size --chmod ",
+	{ "0.8",
+	  "--help --version --args --unshare-all --share-net --unshare-user "
+	  "--unshare-user-try --unshare-ipc --unshare-pid --unshare-net --unshare-uts "
+	  "--unshare-cgroup --unshare-cgroup-try --userns --userns2 --disable-userns "
+	  "--assert-userns-disabled --pidns --uid --gid --hostname --chdir --clearenv "
+	  "--setenv --unsetenv --lock-file --sync-fd --bind --bind-try --dev-bind "
+	  "--dev-bind-try --ro-bind --ro-bind-try --remount-ro --exec-label --file-label "
+	  "--proc --dev --tmpfs --mqueue --dir --file --bind-data --ro-bind-data --symlink "
+	  "--seccomp --add-seccomp-fd --block-fd --userns-block-fd --info-fd "
+	  "--json-status-fd --new-session --die-with-parent --as-pid-1 --cap-add "
+	  "--cap-drop --perms --size --chmod ",
 	  false },
 	{ "0.9", "--argv0 ", false },
 	{ "0.10", "--bind-fd --ro-bind-fd ", true },

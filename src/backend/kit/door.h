@@ -3,10 +3,10 @@
  * every address is the room's own.
  *
  * The caller has every capability in its own user namespace and is alone in a fresh network
- * namespace. That namespace becomes the door: all of IPv4 and IPv6 is local there, and the listening
- * sockets are opened in it. Then the caller moves on into the sandbox's namespace, whose default
- * route is a veth pair into the first. The door lives as long as its sockets. No packet can go
- * anywhere else: neither namespace has another device.
+ * namespace. That namespace becomes the door: all of IPv4 and IPv6 is local there, and the
+ * listening sockets are opened in it. Then the caller moves on into the sandbox's namespace, whose
+ * default route is a veth pair into the first. The door lives as long as its sockets. No packet can
+ * go anywhere else: neither namespace has another device.
  *
  * Allocates nothing, so it may run between clone and exec. */
 #pragma once
@@ -22,7 +22,8 @@
  * fds[i] for w->sockets[i]; the caller owns them. On failure none is left open. */
 int door_open(const struct door_want *w, int guest, int fds[DOOR_SOCKETS_MAX], struct err *e);
 
-/* The same for a sandbox that somebody else has built, seen from outside: `pid` lives in its network
- * namespace and waits. A helper process enters the user namespace which that one belongs to, and
- * does the work there; it is gone when this returns. -EPERM: the caller has no say in there. */
+/* The same for a sandbox that somebody else has built, seen from outside: `pid` lives in its
+ * network namespace and waits. A helper process enters the user namespace which that one belongs
+ * to, and does the work there; it is gone when this returns. -EPERM: the caller has no say in
+ * there. */
 int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e);

@@ -154,7 +154,13 @@ def _first(op, *keys):
 def _translate(p, op, bench, ws):
     kind, target = op["op"], _first(op, "target", "dest", "path")
     source = _first(op, "source", "src", "from")
-    if kind in ("bind", "rbind", "idmap", "workspace"):
+    if str(target).startswith("/dev/") and kind in ("dir", "device", "symlink"):
+        return  # they come with --dev
+    if kind == "dir" and target == "/dev":
+        p.add("--dev", target)
+    elif kind == "private":
+        p.add("--tmpfs", target)
+    elif kind in ("bind", "rbind", "idmap", "workspace"):
         device = str(target).startswith("/dev/")
         ro = _first(op, "read_only", "readonly", "ro")
         p.add("--dev-bind" if device else "--ro-bind" if ro else "--bind", source or target, target)

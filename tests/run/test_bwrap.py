@@ -177,11 +177,32 @@ def killed_at_any_moment_it_leaves_nothing():
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(dice.uniform(0, 0.03) * FACTOR)
         p.kill()
-        p.wait()
-        assert wait_until(lambda: not descendants(), 2), descendants()
+        p.wait()  # the next one starts while this one's bubblewrap may still be at its mounts
+    assert wait_until(lambda: not descendants(), 10), descendants()
     assert bwrap("--", "true").status == 0
     after = tree(workspace())
     assert after == before, {k: (before.get(k), after.get(k)) for k in before.keys() ^ after.keys()} or (before, after)
+
+
+@test
+def placeholders_stay_until_the_bubblewrap_of_a_killed_run_is_gone():
+    """It makes a missing mount point anew: what is removed under its hands would be there for good."""
+    (workspace() / ".git").mkdir()
+    before = tree(workspace())
+    scratch().chmod(0o777)  # root's bubblewrap is somebody else
+    slow = fake(f"#!/bin/sh\n# {NEEDED}\ntouch {scratch()}/started; while [ ! -e {scratch()}/go ]; do sleep 0.01; done; exec {REAL} \"$@\"\n")
+    p = start_brig("run", "--backend", "bwrap", "--", "sleep", "1000", env=slow)
+    assert wait_until((scratch() / "started").exists)
+    held = tree(workspace())
+    assert set(held) > set(before)
+    p.kill()
+    p.communicate()
+    assert bwrap("--", "true").status == 0
+    assert tree(workspace()) == held, "removed while a bubblewrap was about to use them"
+    (scratch() / "go").touch()
+    assert wait_until(lambda: not descendants(), 10), descendants()
+    assert bwrap("--", "true").status == 0
+    assert tree(workspace()) == before
 
 
 @test(alone=True)
@@ -228,6 +249,19 @@ def what_is_missing_or_strange_is_said():
     refused(bwrap("--", "true", env=fake("#!/bin/sh\nexit 0\n")), "not bubblewrap 0.8 or newer", "hint: ")
     refused(bwrap("--", "true", env=fake(f"#!/bin/sh\n# {NEEDED}\nexit 3\n")), "it said nothing")
     refused(bwrap("--", "true", env=fake(f"#!/bin/sh\n# {NEEDED}\necho bwrap: cannot think >&2; exit 1\n")), "cannot think")
+
+
+@test
+def a_setuid_bubblewrap_is_refused_where_it_would_be_one():
+    env = fake(pathlib.Path(REAL).read_bytes())
+    path = pathlib.Path(env["PATH"].split(":")[0]) / "bwrap"
+    assert bwrap("--", "true", env=env).status == 0, "the control"
+    path.chmod(0o4755)
+    done = bwrap("--", "true", env=env)
+    if identity() == "user":
+        refused(done, "is setuid", "chmod u-s")
+    else:
+        assert done.status == 0, done.errors
 
 
 @test

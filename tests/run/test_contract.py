@@ -460,7 +460,7 @@ def memory_is_limited_and_the_outcome_is_typed():
 
 @test
 def networks_that_do_not_exist_yet_are_refused_honestly():
-    refused("--network", "proxy", "--backend", "bwrap", words=("proxy", "bwrap"), hint=True)
+    refused("--network", "proxy", "--backend", "ssh", words=("network", "ssh"), hint=True)
     refused("--network", "bridge", "--backend", "native", words=("bridge", "native"), hint=True)
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, identity, main, scratch, start_brig, test, tree, wait_until, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, identity, main, scratch, start_brig, test, tree, wait_until, workspace  # noqa: E402
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 ENFORCERS = {"cgroup", "watch", "rlimit", "affinity", "nice", "tmpfs", "monitor", "none"}
@@ -74,6 +74,14 @@ def memory_and_processes_are_the_control_groups_or_else_watched():
     best = "cgroup" if has_cgroup() else "watch"
     assert enforcer("memory") == enforcer("memory", "--memory", "100m") == best
     assert enforcer("pids") == enforcer("pids", "--pids", "20") == best
+
+
+@test
+def a_brig_of_low_priority_can_lower_the_weight_too():
+    argv = brig_argv("run", "--cpu-shares", "512", "--", "nice")
+    done = subprocess.run(["nice", "-n", "9", *argv], capture_output=True, text=True, env=brig_environment(), cwd=workspace(),
+                          stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == 0 and int(done.stdout) >= 9, (done.stdout, done.stderr)
 
 
 @test

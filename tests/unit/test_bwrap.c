@@ -39,6 +39,80 @@ static void both_options_for_descriptors_are_needed(void **state UNUSED)
 	assert_true(f.bind_fd);
 }
 
+/* What each release has added, from its notes; 0.12 took setuid mode away and no option. */
+static const struct {
+	const char *name, *options;
+	bool bind_fd;
+} releases[] = {
+	{ "0.8",
+	  "--help --version --args --unshare-all --share-net --unshare-user "
+	  "--unshare-user-try --unshare-ipc --unshare-pid --unshare-net --unshare-uts "
+	  "--unshare-cgroup --unshare-cgroup-try --userns --userns2 --disable-userns "
+	  "--assert-userns-disabled --pidns --uid --gid --hostname --chdir --clearenv "
+	  "--setenv --unsetenv --lock-file --sync-fd --bind --bind-try --dev-bind "
+	  "--dev-bind-try --ro-bind --ro-bind-try --remount-ro --exec-label --file-label "
+	  "--proc --dev --tmpfs --mqueue --dir --file --bind-data --ro-bind-data --symlink "
+	  "--seccomp --add-seccomp-fd --block-fd --userns-block-fd --info-fd "
+	  "--json-status-fd --new-session --die-with-parent --as-pid-1 --cap-add "
+	  "--cap-drop --perms --size --chmod ",
+	  false },
+	{ "0.9", "--argv0 ", false },
+	{ "0.10", "--bind-fd --ro-bind-fd ", true },
+	{ "0.11", "--overlay --tmp-overlay --ro-overlay --overlay-src --level-prefix ", true },
+	{ "0.12", "", true },
+};
+
+static bool knows(const char *options, const char *option)
+{
+	char word[64];
+
+	return snprintf(word, sizeof(word), "%s ", option) < (int)sizeof(word) &&
+	       strstr(options, word);
+}
+
+/* With a door and code, so that every kind of argument is among them. */
+static struct box_plan *plan_of_everything(struct spec *s, struct err *e)
+{
+	const struct place at = { .cwd = "/", .home = "/" };
+	char *words[] = { "true", NULL };
+	struct box_plan *p = NULL;
+
+	assert_int_equal(spec_set_key(s, "network", "proxy", ORIGIN_FLAG, e), 0);
+	assert_int_equal(spec_set_argv(s, 1, words, e), 0);
+	assert_int_equal(spec_check(s, &at, e), 0);
+	assert_int_equal(box_plan_new(s, "bwrap", &p, e), 0);
+	return p;
+}
+
+static void no_release_is_told_an_option_it_lacks(void **state UNUSED)
+{
+	struct err e = { 0 };
+	CLEANUP(spec) struct spec *s = spec_new(&e);
+	CLEANUP(box_plan) struct box_plan *p = plan_of_everything(s, &e);
+	char options[2048] = "";
+
+	for (size_t r = 0; r < ARRAY_LEN(releases); r++) {
+		struct bwrap_features has = { 0 };
+		struct bwrap_args args;
+		size_t by_fd = 0, shown = 0;
+
+		strcat(options, releases[r].options); /* NOLINT: bounded by the table */
+		assert_int_equal(bwrap_read_features(options, strlen(options), &has), 0);
+		assert_int_equal(has.bind_fd, releases[r].bind_fd);
+		assert_int_equal(bwrap_args(p, &has, &args, &e), 0);
+		for (size_t i = 0; i < args.n; i++) {
+			const char *word = args.v[i].text;
+
+			if (str_starts(word, "--") && !knows(options, word))
+				fail_msg("%s has no '%s'", releases[r].name, word);
+			by_fd += str_eq(word, "--ro-bind-fd");
+			shown += str_eq(word, "FD:" DOOR_ROOTS);
+		}
+		assert_int_equal(by_fd > 0, releases[r].bind_fd);
+		assert_true(shown > 0);
+	}
+}
+
 static const char *const argv[] = { "sh", "-c", "", NULL };
 static const char *const envp[] = { "A=b", "EMPTY=", NULL };
 static const char *const writable[] = { "/tmp", "/workspace" };
@@ -118,6 +192,7 @@ static void only_what_somebody_wrote_is_refused(void **state UNUSED)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_program_that_lacks_an_option_is_too_old),
 	cmocka_unit_test(both_options_for_descriptors_are_needed),
+	cmocka_unit_test(no_release_is_told_an_option_it_lacks),
 	cmocka_unit_test(a_letter_arrives_as_it_was_written),
 	cmocka_unit_test(a_letter_cut_short_anywhere_is_refused),
 	cmocka_unit_test(only_what_somebody_wrote_is_refused),

@@ -89,21 +89,77 @@ static void live(void)
 	_exit(0);
 }
 
-static void every_address_is_the_doors_and_no_other_port(void **state UNUSED)
+/* The sandbox of live_for: has its own network, as bubblewrap makes it, and waits. */
+static _Noreturn void guest_of(int control)
+{
+	char go;
+	int fd;
+
+	must(unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0);
+	must(write(control, "r", 1) == 1);
+	must(read(control, &go, 1) == 1);
+	fd = dial("93.184.216.34", 443);
+	must(fd >= 0);
+	must(dial("93.184.216.34", 444) == -ECONNREFUSED);
+	must(unshare(CLONE_NEWNET) == 0); /* the control: it has a say in its own namespace */
+	must(write(control, "d", 1) == 1);
+	must(read(control, &go, 1) == 1);
+	_exit(0);
+}
+
+/* From outside: the caller stays where it is, and has sockets in a room of their own. */
+static void live_for(void)
+{
+	struct door_want w = { .sockets = { { DOOR_STREAM, 443 } }, .n = 1 };
+	int pair[2], fds[DOOR_SOCKETS_MAX], status;
+	struct stat before, after;
+	struct err e = { 0 };
+	char word;
+	pid_t pid;
+
+	must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	must(stat("/proc/self/ns/net", &before) == 0);
+	must(door_open_for(getpid(), &w, fds, &e) == -EPERM); /* our own network gets no door */
+	pid = fork();
+	if (pid == 0)
+		guest_of(pair[1]);
+	must(read(pair[0], &word, 1) == 1 && word == 'r');
+	must(door_open_for(pid, &w, fds, &e) == 0);
+	must(fds[0] >= 0 && fds[1] == -1);
+	must(write(pair[0], "g", 1) == 1 && read(pair[0], &word, 1) == 1 && word == 'd');
+	must(accept(fds[0], NULL, NULL) >= 0);
+	must(stat("/proc/self/ns/net", &after) == 0 && after.st_ino == before.st_ino);
+	must(write(pair[0], "e", 1) == 1 && waitpid(pid, &status, 0) == pid && status == 0);
+	must(door_open_for(pid, &w, fds, &e) == -ENOENT); /* gone */
+	_exit(0);
+}
+
+static void in_a_child(void (*what)(void))
 {
 	pid_t pid = fork();
 	int status = 0;
 
 	if (pid == 0)
-		live();
+		what();
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+}
+
+static void every_address_is_the_doors_and_no_other_port(void **state UNUSED)
+{
+	in_a_child(live);
+}
+
+static void a_sandbox_built_by_others_gets_its_door_from_outside(void **state UNUSED)
+{
+	in_a_child(live_for);
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_door_listens_where_rules_point),
 	cmocka_unit_test(too_many_ports_are_refused),
 	cmocka_unit_test(every_address_is_the_doors_and_no_other_port),
+	cmocka_unit_test(a_sandbox_built_by_others_gets_its_door_from_outside),
 };
 
 int main(void)

@@ -165,6 +165,13 @@ static void folder(struct maker *m, const struct op *o)
 	option(m, "--dir", o->dst);
 }
 
+static void file(struct maker *m, const struct op *o)
+{
+	number(m, "--perms", "%o", 0644);
+	descriptor(m, "--file", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
+	text(m, o->dst);
+}
+
 static void operation(struct maker *m, const struct op *o)
 {
 	switch (o->kind) {
@@ -172,9 +179,7 @@ static void operation(struct maker *m, const struct op *o)
 		folder(m, o);
 		break;
 	case OP_FILE:
-		number(m, "--perms", "%o", o->mode);
-		descriptor(m, "--file", BWRAP_OP, o->dst, (size_t)(o - m->plan->ops));
-		text(m, o->dst);
+		file(m, o);
 		break;
 	case OP_SYMLINK:
 		if (path_under(o->dst, "/dev"))
@@ -192,7 +197,10 @@ static void operation(struct maker *m, const struct op *o)
 		break;
 	case OP_BIND:
 	case OP_BIND_FD:
-		bind(m, o);
+		if (o->copy) /* bubblewrap reads its whole list of mounts after each */
+			file(m, o);
+		else
+			bind(m, o);
 		break;
 	case OP_SHOW:
 		number(m, "--perms", "%o", 0644);

@@ -38,6 +38,7 @@ void launch_done(struct launch *l)
 	l->brig = fd_close(l->brig);
 	l->info = fd_close(l->info);
 	l->said = fd_close(l->said);
+	l->hold = fd_close(l->hold);
 }
 static int memory_file(const char *name, const void *data, size_t n, struct err *e)
 {
@@ -56,7 +57,8 @@ static int memory_file(const char *name, const void *data, size_t n, struct err 
 static int open_source(struct launch *l, const struct op *o, struct ident *ret, struct err *e)
 {
 	const char *host = bwrap_host_path(l->plan, o);
-	CLEANUP(fd) int fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -ENOMEM;
+	int how = o->copy ? O_RDONLY : O_PATH;
+	CLEANUP(fd) int fd = host ? fd_open_nolinks(AT_FDCWD, host, how, 0) : -ENOMEM;
 	struct stat st;
 
 	if (fd < 0)
@@ -72,8 +74,12 @@ static int open_source(struct launch *l, const struct op *o, struct ident *ret, 
 
 static int note_source(struct launch *l, const struct op *o, struct err *e)
 {
-	struct letter_check *check = ARENA_PUSH(l->plan->arena, l->checks, l->check_count);
+	struct letter_check *check;
+	struct ident own;
 
+	if (o->copy) /* another file inside; what is copied is what was opened */
+		return open_source(l, o, &own, e);
+	check = ARENA_PUSH(l->plan->arena, l->checks, l->check_count);
 	if (!check)
 		return err_nomem(e);
 	check->path = o->dst;
@@ -205,8 +211,8 @@ static void list(struct launch *l, int fd)
 static int list_all(struct launch *l, const struct box_start *start, struct err *e)
 {
 	const struct inside *c = &start->inside;
-	const int more[] = { l->text, l->letter,  l->seccomp, l->brig, l->info,
-			     l->said, c->control, c->in,      c->out,  c->err };
+	const int more[] = { l->text, l->letter,  l->seccomp, l->brig, l->info, l->said,
+			     l->hold, c->control, c->in,      c->out,  c->err };
 
 	l->all = arena_alloc(l->plan->arena,
 			     (l->args.n + ARRAY_LEN(more) + PREPARED_MAX) * sizeof(*l->all));
@@ -327,10 +333,16 @@ static void enter(const struct box_start *c)
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	struct launch *l = c->own;
+	int r;
 
+	l->hold = j->protect ? protect_hold(j->protect) : -1;
+	if (j->protect && l->hold < 0)
+		return errno = -l->hold, err_sys(e, "cannot hold the placeholders");
 	if (prepare(l, c, e) < 0)
 		return -e->code;
-	return box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
+	r = box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
+	l->hold = fd_close(l->hold); /* when bubblewrap is gone, nobody but us has them */
+	return r;
 }
 
 /* The pid of the process inside, as we see it. */
@@ -417,8 +429,6 @@ static pid_t inside(const struct box_start *c)
 	return child_pid(l->info);
 }
 
-const struct box_kind bwrap_kind = { .helpers = 1,
-				     .start_ms = START_MS,
-				     .spawn = spawn,
-				     .heard = heard,
-				     .inside = inside };
+const struct box_kind bwrap_kind = {
+	.helpers = 1, .start_ms = START_MS, .spawn = spawn, .heard = heard, .inside = inside
+};

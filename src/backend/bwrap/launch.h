@@ -18,6 +18,7 @@ struct launch {
 	/* The pid of its child; its complaints. Files, not pipes: a write to a pipe whose reader
 	 * has died would kill bubblewrap and leave its child waiting for ever. */
 	int info, said;
+	int hold; /* of the placeholders, until bubblewrap is gone; see protect.h */
 	char *argv[8];
 	char numbers[3][24];
 	int *all; /* every one of them, for the child */
@@ -27,7 +28,7 @@ struct launch {
 #define LAUNCH_INIT(p, prog)                                                                       \
 	{                                                                                          \
 		.plan = (p), .program = (prog), .text = -1, .letter = -1, .seccomp = -1,           \
-		.brig = -1, .info = -1, .said = -1                                                 \
+		.brig = -1, .info = -1, .said = -1, .hold = -1                                     \
 	}
 void launch_done(struct launch *l);
 

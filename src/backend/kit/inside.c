@@ -84,7 +84,8 @@ int inside_limits(const struct inside *c, struct err *e)
 		if (setrlimit((__rlimit_resource_t)w.resource, &w.value) < 0)
 			return err_sys(e, "cannot set resource limit %d", w.resource);
 	}
-	if (c->nice > 0 && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
+	/* Who started brig may have lowered it further: nobody may raise it again. */
+	if (c->nice > getpriority(PRIO_PROCESS, 0) && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
 		return err_sys(e, "cannot lower the priority");
 	return bind_cpus(c->cpus, e);
 }

@@ -52,11 +52,17 @@ static off_t byte_of(const char *workspace)
 	return (off_t)(h >> 2);
 }
 
-static int lock_byte(const struct journal *j, short how)
+static int lock_byte(int file, const char *workspace, short how)
 {
-	struct flock l = { .l_type = how, .l_start = byte_of(j->workspace), .l_len = 1 };
+	struct flock l = { .l_type = how, .l_start = byte_of(workspace), .l_len = 1 };
 
-	return fcntl(j->file, F_OFD_SETLK, &l);
+	return fcntl(file, F_OFD_SETLK, &l);
+}
+
+static void name_workspace(const struct ident *workspace, char out[WORKSPACE_ROOM])
+{
+	(void)snprintf(out, WORKSPACE_ROOM, "%llx-%llx\t", (unsigned long long)workspace->dev,
+		       (unsigned long long)workspace->ino);
 }
 
 static int read_all(struct journal *j)
@@ -109,7 +115,7 @@ static int open_workspace(int folder, const char *workspace, int claim, struct j
 		j->file = openat(folder, NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (j->file < 0 || flock(j->file, LOCK_EX) < 0)
 		return -errno;
-	j->shared = lock_byte(j, F_WRLCK) < 0;
+	j->shared = lock_byte(j->file, j->workspace, F_WRLCK) < 0;
 	r = read_all(j);
 	if (r == 0)
 		r = split(j, &j->lines, NULL);
@@ -133,8 +139,7 @@ int journal_open(const struct ident *workspace, int claim, struct journal **ret,
 		(void)fd_close(claim);
 		return -e->code;
 	}
-	(void)snprintf(text, sizeof(text), "%llx-%llx\t", (unsigned long long)workspace->dev,
-		       (unsigned long long)workspace->ino);
+	name_workspace(workspace, text);
 	r = open_workspace(folder, text, claim, ret);
 	return r < 0 ? (errno = -r, err_sys(e, "cannot open the journal of the workspace")) : 0;
 }
@@ -184,7 +189,7 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 	}
 	if (add.failed)
 		return err_nomem(e);
-	if (lock_byte(j, F_RDLCK) < 0 || lseek(j->file, 0, SEEK_END) < 0)
+	if (lock_byte(j->file, j->workspace, F_RDLCK) < 0 || lseek(j->file, 0, SEEK_END) < 0)
 		return err_sys(e, "cannot lock the journal of the workspace");
 	if (add.len)
 		r = fd_write_all(j->file, add.data, add.len);
@@ -192,6 +197,19 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 		return errno = -r, err_sys(e, "cannot write the journal of the workspace");
 	j->claimed = true;
 	return j->file;
+}
+
+int journal_hold(const struct ident *workspace, int claim)
+{
+	char text[WORKSPACE_ROOM], path[64];
+	CLEANUP(fd) int fd = -1;
+
+	name_workspace(workspace, text);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", claim);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || lock_byte(fd, text, F_RDLCK) < 0)
+		return -errno;
+	return TAKE_FD(fd);
 }
 
 /* Only ever what is empty goes: whatever has content is not ours. */

@@ -31,6 +31,10 @@ bool journal_named(const struct journal *j, const char *tree, const char *path);
  * is open. */
 int journal_claim(struct journal *j, const char *text, struct err *e);
 
+/* A second holder of what `claim` holds, for a process that may outlive this one: its lines stay
+ * until both are closed. Cannot be written to. -errno. */
+int journal_hold(const struct ident *workspace, int claim);
+
 /* Removes all placeholders and forgets them, unless another run lives. */
 void journal_clean(struct journal *j);
 

@@ -49,6 +49,7 @@ struct op {
 	dev_t rdev;         /* of a device */
 	mode_t mode;
 	bool writable, noexec;
+	bool copy;   /* a small file of the system's that everybody may read: a copy will do */
 	int fd_slot; /* index into prepared trees */
 	bool skip;   /* found to be needless at start */
 };

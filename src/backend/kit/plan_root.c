@@ -9,6 +9,8 @@
 #include "backend/kit/plan_internal.h"
 #include "base/str.h"
 
+#define COPY_MAX (256 << 10)
+
 /* Shown read-only where the host has them; a link stays a link (merged /usr). */
 static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",   "/lib",
 					    "/lib32", "/lib64", "/libx32", "/nix/store" };
@@ -124,8 +126,13 @@ static int same_place(struct box_plan *p, const char *path, struct err *e)
 
 	if (lstat(path, &st) < 0)
 		return 0;
-	if (!S_ISLNK(st.st_mode))
-		return plan_bind(p, path, path, false, false, e);
+	if (!S_ISLNK(st.st_mode)) {
+		if (plan_bind(p, path, path, false, false, e) < 0)
+			return -e->code;
+		p->ops[p->op_count - 1].copy = S_ISREG(st.st_mode) && st.st_size <= COPY_MAX &&
+					       (st.st_mode & 07777) == 0644;
+		return 0;
+	}
 	n = readlink(path, to, sizeof(to) - 1);
 	if (n < 0)
 		return err_sys(e, "cannot read the link '%s'", path);

@@ -456,6 +456,11 @@ static void close_trees(struct protect *t)
 			(void)fchmod(t->trees[i].fd, t->trees[i].mode);
 }
 
+int protect_hold(const struct protect *t)
+{
+	return journal_hold(&t->plan->workspace_ident, t->claim);
+}
+
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
 	CLEANUP(spares) struct spares spares = SPARES_INIT(-1);

@@ -4,7 +4,6 @@
 
 What the door's own processes make of the bytes is the same behind every backend and is tried in tests/egress."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -16,32 +15,15 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "egress")]
-import common  # noqa: E402
 from common import box, container_of, engine, environment, options, ours, podmans, settle, shared_engine, shared_podmans, start_box, token  # noqa: E402
 from door import ADDRESS, PROXY, TALK, Handler, Oracle, Web, configure, denials, own_addresses, said  # noqa: E402
 from harness import around, brig, brig_path, descendants, home, identity, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
+around(shared_engine)
+around(shared_podmans)
 FREE = "for v in HTTP_PROXY HTTPS_PROXY ALL_PROXY; do unset $v $(echo $v | tr A-Z a-z); done; "  # nobody told them of a proxy
 FETCH = "fetch(process.argv[1]).then(async r => console.log(r.status, await r.text())).catch(e => console.log(e.cause || e))"
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
-
-
-@around
-@contextlib.contextmanager
-def docker(folder):
-    with shared_engine(folder) as e:
-        e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
-        e.import_image(engine.clients_tar(), engine.CLIENTS_IMAGE)
-        yield e
-
-
-@around
-@contextlib.contextmanager
-def podman(folder):
-    with shared_podmans(folder):
-        for e in podmans.values():
-            e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
-        yield
 
 
 def behind(config, script, *opts, image=engine.CURL_IMAGE, timeout=60, **more):

@@ -163,12 +163,9 @@ static bool is_mounted(const struct backend_plan *p, const char *path)
 	return false;
 }
 
-static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct json *j)
+/* The engine would make a folder of its own for each, with what the image has there. */
+static void over_volumes(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	json_key(j, "Tmpfs");
-	json_object(j);
-	for (size_t i = 0; i < p->tmpfs_count; i++)
-		one_tmpfs(p, r, &p->tmpfs[i], j);
 	for (size_t i = 0; i < r->volume_count; i++) {
 		const struct tmpfs_want t = { .path = r->volumes[i],
 					      .size = (uint64_t)64 << 20,
@@ -177,6 +174,15 @@ static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct
 		if (!is_mounted(p, r->volumes[i]))
 			one_tmpfs(p, r, &t, j);
 	}
+}
+
+static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_key(j, "Tmpfs");
+	json_object(j);
+	for (size_t i = 0; i < p->tmpfs_count; i++)
+		one_tmpfs(p, r, &p->tmpfs[i], j);
+	over_volumes(p, r, j);
 	json_object_end(j);
 }
 
@@ -440,6 +446,10 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	bind(j, r->helper, DOOR_HELPER_INSIDE, false);
 	bind(j, arena_printf(p->box->arena, "%s.door", r->files), DOOR_SOCKET_INSIDE, false);
 	json_array_end(j);
+	json_key(j, "Tmpfs");
+	json_object(j);
+	over_volumes(p, r, j);
+	json_object_end(j);
 	no_log(j);
 	json_object_end(j);
 }

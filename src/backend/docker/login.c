@@ -24,8 +24,6 @@
 #define HUB_HOST "index." HUB /* what its credentials are kept under */
 #define HUB_KEY "https://" HUB_HOST "/v1/"
 
-extern char **environ;
-
 const char *login_registry(const char *ref, char *out, size_t n)
 {
 	size_t len = strcspn(ref, "/");

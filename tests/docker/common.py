@@ -20,6 +20,8 @@ def shared_engine(folder):
     global shared
     with engine.Dockerd(folder) as e:
         e.import_image(engine.busybox_tar())
+        e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
+        e.import_image(engine.clients_tar(), engine.CLIENTS_IMAGE)
         shared = e
         yield e
 
@@ -35,6 +37,7 @@ def shared_podmans(folder):
     with engine.Podman(folder / "r", 0) as root, engine.Podman(folder / "u", engine.ORDINARY) as user:
         for who, e in (("root", root), ("user", user)):
             e.import_image(engine.busybox_tar())
+            e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
             podmans[who] = e
         yield
 

@@ -5,6 +5,8 @@
 import json
 import os
 import pathlib
+import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -15,9 +17,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine  # noqa: E402
-from common import box, container_of, environment, options, settle, sh, shared_engine, start_box, token  # noqa: E402
-from harness import (around, brig, brig_environment, compile_c, home, identity, main, scratch, test, tree, uid, wait_until,  # noqa: E402
-                     workspace)
+from common import box, container_of, environment, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
+from harness import (around, brig, brig_environment, compile_c, descendants, home, identity, main, scratch, start_brig, state,  # noqa: E402
+                     test, tree, uid, wait_until, workspace)
 
 around(shared_engine)
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,9 +44,46 @@ def files_keep_their_owner_and_a_read_only_policy_holds():
 
 @test(as_user="root")
 def a_workspace_the_user_inside_cannot_write_is_said_before():
-    done = box("--", "true", settled=False)
-    assert done.status == 125 and "Permission denied" in done.errors and "chown" in done.errors, done.errors
+    # The engine has a view of its own and does not see what brig mounts here.
+    (workspace() / "kept").write_text("mine\n")
+    done = box("--", "touch", "/workspace/x", settled=False)
+    assert done.status == 125 and "Permission denied" in done.errors and f"chown -R 1000:1000 '{workspace()}'" in done.errors, done.errors
     assert box("--policy", "readonly", "--", "true", settled=False).status == 0
+    assert os.listdir(workspace()) == ["kept"] and wait_until(lambda: not tree(state() / "brig/docker"))
+
+
+@test(as_user="root", limit=180)
+def a_workspace_of_roots_is_shown_as_the_commands_own():
+    where = pathlib.Path(f"/tmp/{os.getpid()}-d")
+    (workspace() / "secret").write_text("mine\n")
+    (workspace() / "secret").chmod(0o600)
+    (workspace() / ".git").mkdir()
+    (workspace() / ".git/config").write_text("")
+    with engine.Dockerd(where) as e:
+        try:
+            e.import_image(engine.busybox_tar())
+            r = box("--json", "--", "sh", "-c", "id -u; cat secret; stat -c %u secret; echo x > made; mkdir d; echo y > .git/config; id -u > /workspace/d/id",
+                    host=e.host, settled=False).json
+            assert r["stdout"].splitlines() == ["1000", "mine", "1000"] and "Read-only" in r["stderr"], r
+            made = {p.name: (p.stat().st_uid, p.stat().st_gid) for p in (workspace() / "made", workspace() / "d", workspace() / "d/id")}
+            assert set(made.values()) == {(0, 0)} and (workspace() / "d/id").read_text() == "1000\n", made
+            # Nothing stays mounted: after an end, and after a guard that was killed.
+            mounts = lambda: [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if ".work" in line]  # noqa: E731
+            assert wait_until(lambda: not mounts() and not tree(state() / "brig/docker"), 10), mounts()
+            word = token()
+            p = start_brig(*options(), "--", "sh", "-c", f"sleep 100; : {word}", env=environment(e.host))
+            container_of(word, e, running=True)
+            assert mounts()
+            for pid, name in descendants().items():
+                if name == "brig-guard":
+                    os.kill(pid, signal.SIGKILL)
+            assert p.wait(30) != 0
+            assert box("--", "true", host=e.host, settled=False).status == 0
+            assert wait_until(lambda: not mounts() and not tree(state() / "brig/docker") and not ours(e), 20), (mounts(), ours(e))
+            assert sorted(os.listdir(workspace())) == [".git", "d", "made", "secret"]
+        finally:
+            e.stop()
+            shutil.rmtree(where, ignore_errors=True)
 
 
 @test

@@ -4,7 +4,6 @@
 
 What the door's own processes make of the bytes is the same behind every backend and is tried in tests/egress."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -21,31 +20,19 @@ from common import box, container_of, engine, environment, options, ours, podman
 from door import ADDRESS, PROXY, TALK, Handler, Oracle, Web, configure, denials, own_addresses, said  # noqa: E402
 from harness import around, brig, brig_path, descendants, home, identity, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
+around(shared_engine)
+around(shared_podmans)
 FREE = "for v in HTTP_PROXY HTTPS_PROXY ALL_PROXY; do unset $v $(echo $v | tr A-Z a-z); done; "  # nobody told them of a proxy
 FETCH = "fetch(process.argv[1]).then(async r => console.log(r.status, await r.text())).catch(e => console.log(e.cause || e))"
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
 
 
-@around
-@contextlib.contextmanager
-def docker(folder):
-    with shared_engine(folder) as e:
-        e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
-        e.import_image(engine.clients_tar(), engine.CLIENTS_IMAGE)
-        yield e
-
-
-@around
-@contextlib.contextmanager
-def podman(folder):
-    with shared_podmans(folder):
-        for e in podmans.values():
-            e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
-        yield
-
-
 def behind(config, script, *opts, image=engine.CURL_IMAGE, timeout=60, **more):
     return box("--json", "--config", config, *opts, "--", "sh", "-c", script, image=image, timeout=timeout, **more).json
+
+
+def shared():
+    return common.shared
 
 
 def nothing_left(result_id, where=None):
@@ -236,6 +223,24 @@ def a_missing_helper_is_named():
         done = subprocess.run([*drop, *argv], env=env, cwd=workspace(), capture_output=True, check=False)
         r = json.loads(done.stdout)
         assert r["outcome"] == "refused" and "'brig-door'" in r["error"]["what"] and "brig-door" in r["error"]["hint"] and nothing_left(r["id"]), r
+
+
+@test(limit=120)
+def an_images_own_ways_change_nothing():
+    """Entry point, command, user, folder and volumes of the image: the helper runs in it, too."""
+    name = f"brig-test:odd-{identity()}"
+    shared().import_image(engine.curl_tar(), name, ['ENTRYPOINT ["/bin/false"]', 'CMD ["no"]', "USER 99:99", "WORKDIR /nowhere", "VOLUME /data",
+                                                    "ENV LD_PRELOAD=/no.so HTTPS_PROXY=http://192.0.2.9:1 SSL_CERT_FILE=/no"])
+    with Web("api.test") as web:
+        word = token()
+        p = start_box("--config", configure(web), "--", "sh", "-c", f"unset LD_PRELOAD; curl -sS https://api.test/; sleep 100; : {word}", image=name)
+        assert wait_until(lambda: web.seen, 40), p.communicate()
+        status, found = shared().ask("GET", "/volumes")
+        assert status == 200 and not found["Volumes"], found
+        run = container_of(word, running=True)
+        p.kill()
+        p.wait()
+        assert nothing_left(run), ours()
 
 
 @test(limit=60)

@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images: there, fetched from a registry, missing, private, or out of reach."""
 
+import base64
 import contextlib
 import json
 import pathlib
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine  # noqa: E402
 from common import box, environment, settle, shared_engine  # noqa: E402
-from harness import around, brig, identity, main, scratch, test  # noqa: E402
+from harness import around, brig, home, identity, main, scratch, test  # noqa: E402
 
 around(shared_engine)
 registry = None
+PASSWORD = "open sesame"
+SESAME = base64.urlsafe_b64encode(json.dumps({"username": "someone", "password": PASSWORD}).encode()).decode()
 
 
 @around
@@ -28,6 +32,12 @@ def a_registry(folder):
             status, text = common.shared.ask("POST", f"/images/{r.address}/{name}/push?tag=1", {}, headers={"X-Registry-Auth": "e30="})
             assert status == 200 and "error" not in str(text), text
             forget(f"{r.address}/{name}:1")
+        for who in ("root", "user"):
+            name = f"{r.locked}/{who}/tool"
+            common.shared.import_image(engine.busybox_tar(), f"{name}:1")
+            status, text = common.shared.ask("POST", f"/images/{name}/push?tag=1", {}, headers={"X-Registry-Auth": SESAME})
+            assert status == 200 and "error" not in str(text), text
+            forget(f"{name}:1")
         registry = r
         yield
 
@@ -81,6 +91,54 @@ def the_doctor_fetches_it_when_told_to_mend():
     config.write_text(f"brig: 1\nbackend: docker\nimage: {name}-none\n")
     done = brig("doctor", "--fix", "--config", config, env=environment())
     assert done.status == 1 and "not found" in done.errors, (done.text, done.errors)
+
+
+def write_login(**config):
+    (home() / ".docker").mkdir(exist_ok=True)
+    (home() / ".docker/config.json").write_text(json.dumps(config))
+
+
+@test(limit=120)
+def a_login_of_the_engines_own_command_is_used():
+    settle()
+    name = f"{registry.locked}/{identity()}/tool:1"
+    good, bad = (base64.b64encode(f"someone:{p}".encode()).decode() for p in (PASSWORD, "guessed"))
+
+    def pull(env=None):
+        done = brig("image", "pull", name, "--backend", "docker", env=environment(env=env))
+        forget(name)
+        assert PASSWORD not in done.errors + done.text and good not in done.errors + done.text
+        return done.status, done.errors
+
+    status, errors = pull()
+    assert status == 125 and "wants credentials" in errors and f"docker login {registry.locked}" in errors, errors
+    write_login(auths={f"http://{registry.locked}/v1/": {"auth": good}})
+    assert pull()[0] == 0
+    r = box("--json", "--", "echo", "pulled", image=name)
+    assert r.json["stdout"] == "pulled\n", r.json
+    forget(name)
+    write_login(auths={registry.locked: {"auth": bad}})
+    status, errors = pull()
+    assert status == 125 and "does not take the credentials" in errors, errors
+    write_login(auths={registry.locked: {"auth": "%%%"}})
+    status, errors = pull()
+    assert status == 125 and "make no sense" in errors and "wants credentials" in errors, errors
+    # A helper program, which is given the registry and answers in JSON.
+    helper = scratch() / "docker-credential-test"
+    helper.write_text('#!/bin/sh\n[ "$1" = get ] && read -r name; [ "$name" = "' + registry.locked + '" ] || exit 1\n'
+                      'echo \'{"ServerURL":"x","Username":"someone","Secret":"' + PASSWORD + '"}\'\n')
+    helper.chmod(0o755)
+    path = {"PATH": f"{scratch()}:/usr/bin:/bin"}
+    write_login(auths={registry.locked: {}}, credHelpers={registry.locked: "test"})
+    assert pull(path)[0] == 0
+    write_login(credsStore="test")
+    assert pull(path)[0] == 0
+    status, errors = pull()
+    assert status == 125 and "docker-credential-test" in errors, errors
+    write_login(credsStore="../../bin/sh")
+    status, errors = pull(path)
+    assert status == 125 and "strange helper" in errors, errors
+    shutil.rmtree(home() / ".docker")
 
 
 @test

@@ -285,7 +285,8 @@ class Registry:
         raise RuntimeError("docker-registry does not start")
 
     def __enter__(self):
-        (self.folder / "htpasswd").write_text("someone:$2y$05$" + "x" * 53 + "\n")
+        # The password is "open sesame".
+        (self.folder / "htpasswd").write_text("someone:$2b$05$H5PVPzh4nRtbnPNRxOI2pe9oICWPBGKEBAH/buj8P9L9N00XQcUlC\n")
         self.address = self._launch("open", "")
         self.locked = self._launch("locked", f"auth: {{htpasswd: {{realm: test, path: {self.folder}/htpasswd}}}}\n")
         return self

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "backend/docker/docker.h"
+#include "backend/docker/login.h"
 #include "backend/docker/seccomp_json.h"
 #include "backend/kit/seccomp_table.h"
 #include "base/str.h"
@@ -241,12 +242,53 @@ static void a_name_of_an_image_is_no_flag_and_no_path(void **state)
 	assert_false(image_ref_valid("a%2fb"));
 }
 
+static int reads(const char *text, const char *registry, struct login *l)
+{
+	struct err e = { 0 };
+
+	*l = (struct login){ 0 };
+	return login_read(text, strlen(text), registry, l, &e);
+}
+
+static void credentials_are_found_under_the_names_a_registry_has(void **state)
+{
+	const char *text =
+		"{\"auths\":{\"https://index."
+		"docker.io/v1/\":{\"auth\":\"YTpi\"},"
+		"\"r.test:5000\":{\"auth\":\"dTpwOnE=\"},\"t.test\":{\"identitytoken\":\"x\"},"
+		"\"bad.test\":{\"auth\":\"YQ==\"},\"empty.test\":{}}}";
+	struct login l;
+	char out[64];
+
+	(void)state;
+	assert_string_equal(login_registry("python:3", out, sizeof(out)), "docker.io");
+	assert_string_equal(login_registry("team/tool", out, sizeof(out)), "docker.io");
+	assert_string_equal(login_registry("localhost/tool", out, sizeof(out)), "localhost");
+	assert_string_equal(login_registry("r.test:5000/a/b:1", out, sizeof(out)), "r.test:5000");
+	assert_int_equal(reads(text, "docker.io", &l), 0);
+	assert_string_equal(l.user, "a");
+	assert_string_equal(l.secret, "b");
+	assert_int_equal(reads(text, "r.test:5000", &l), 0);
+	assert_string_equal(l.secret, "p:q");
+	assert_int_equal(reads(text, "t.test", &l), 0);
+	assert_true(!l.user[0] && l.secret[0] == 'x');
+	assert_int_equal(reads(text, "r.test", &l), 1);
+	assert_int_equal(reads(text, "empty.test", &l), 1);
+	assert_true(reads(text, "bad.test", &l) < 0);
+	assert_true(reads("{\"credsStore\":\"../x\"}", "r.test", &l) < 0);
+	assert_int_equal(reads("{\"credsStore\":\"pass\",\"credHelpers\":{\"r.test\":\"own\"}}",
+			       "r.test", &l),
+			 0);
+	assert_string_equal(l.helper, "own");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_engines_filter_is_the_tables),
 	cmocka_unit_test(frames_come_apart_however_they_are_cut),
 	cmocka_unit_test(what_is_no_frame_is_refused),
 	cmocka_unit_test(an_address_that_was_named_is_the_only_one),
 	cmocka_unit_test(a_name_of_an_image_is_no_flag_and_no_path),
+	cmocka_unit_test(credentials_are_found_under_the_names_a_registry_has),
 };
 
 int main(void)

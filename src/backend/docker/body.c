@@ -30,13 +30,25 @@ static size_t length(const char *const *v)
 	return n;
 }
 
-const char *docker_host_path(const struct backend_plan *p, const char *inside)
+/* Where the engine finds what a bind shows. */
+static const char *source(const struct backend_plan *p, const struct body_run *r,
+			  const struct op *o)
+{
+	bool mapped = r->work && p->box->workspace && str_eq(o->src, p->box->workspace);
+
+	return mapped ? r->work : o->src;
+}
+
+/* The host path behind a path inside, or NULL. */
+static const char *host_path(const struct backend_plan *p, const struct body_run *r,
+			     const char *inside)
 {
 	for (size_t i = p->box->op_count; i-- > 0;) {
 		const struct op *o = &p->box->ops[i];
 
 		if (o->kind == OP_BIND && path_under(inside, o->dst))
-			return arena_printf(p->box->arena, "%s%s", o->src, inside + strlen(o->dst));
+			return arena_printf(p->box->arena, "%s%s", source(p, r, o),
+					    inside + strlen(o->dst));
 	}
 	return NULL;
 }
@@ -62,9 +74,10 @@ static void bind(struct json *j, const char *src, const char *dst, bool writable
 
 /* An empty folder over one that a tree shows, such as brig's own record. Masks of the root are the
  * engine's. */
-static void mask(const struct backend_plan *p, const char *dst, struct json *j)
+static void mask(const struct backend_plan *p, const struct body_run *r, const char *dst,
+		 struct json *j)
 {
-	if (!docker_host_path(p, dst))
+	if (!host_path(p, r, dst))
 		return;
 	json_object(j);
 	json_kstr(j, "Type", "tmpfs");
@@ -81,13 +94,13 @@ static void op(const struct backend_plan *p, const struct body_run *r, const str
 	if (o->kind == OP_CODE && r->files)
 		bind(j, arena_printf(p->box->arena, "%s.code", r->files), o->dst, false);
 	if (o->kind == OP_BIND)
-		bind(j, o->src, o->dst, o->writable);
+		bind(j, source(p, r, o), o->dst, o->writable);
 	else if (o->kind == OP_COVER && !str_eq(o->dst, CODE_FOLDER)) /* root's, as the root is */
-		bind(j, docker_host_path(p, o->dst), o->dst, o->writable);
+		bind(j, host_path(p, r, o->dst), o->dst, o->writable);
 	else if (o->kind == OP_HIDE)
 		bind(j, "/dev/null", o->dst, false);
 	else if (o->kind == OP_MASK)
-		mask(p, o->dst, j);
+		mask(p, r, o->dst, j);
 }
 
 /* Names and certificates as the door has them, over the image's and the engine's own. */
@@ -150,12 +163,9 @@ static bool is_mounted(const struct backend_plan *p, const char *path)
 	return false;
 }
 
-static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct json *j)
+/* The engine would make a folder of its own for each, with what the image has there. */
+static void over_volumes(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	json_key(j, "Tmpfs");
-	json_object(j);
-	for (size_t i = 0; i < p->tmpfs_count; i++)
-		one_tmpfs(p, r, &p->tmpfs[i], j);
 	for (size_t i = 0; i < r->volume_count; i++) {
 		const struct tmpfs_want t = { .path = r->volumes[i],
 					      .size = (uint64_t)64 << 20,
@@ -164,6 +174,15 @@ static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct
 		if (!is_mounted(p, r->volumes[i]))
 			one_tmpfs(p, r, &t, j);
 	}
+}
+
+static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_key(j, "Tmpfs");
+	json_object(j);
+	for (size_t i = 0; i < p->tmpfs_count; i++)
+		one_tmpfs(p, r, &p->tmpfs[i], j);
+	over_volumes(p, r, j);
 	json_object_end(j);
 }
 
@@ -427,6 +446,10 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	bind(j, r->helper, DOOR_HELPER_INSIDE, false);
 	bind(j, arena_printf(p->box->arena, "%s.door", r->files), DOOR_SOCKET_INSIDE, false);
 	json_array_end(j);
+	json_key(j, "Tmpfs");
+	json_object(j);
+	over_volumes(p, r, j);
+	json_object_end(j);
 	no_log(j);
 	json_object_end(j);
 }

@@ -49,6 +49,8 @@ struct backend_plan {
 	const char *image, *runtime;
 	enum docker_user user;
 	uint32_t uid, gid;
+	bool map_work; /* the workspace is shown with its owner mapped to the user inside: work.c */
+	uint32_t disk_uid, disk_gid; /* that owner */
 	bool user_auto; /* nobody wrote the ids: an engine in a user namespace may choose better */
 	struct tuning tune;
 	struct tmpfs_want *tmpfs;
@@ -64,6 +66,8 @@ struct backend_plan {
 /* plan.c */
 int docker_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
 		struct err *e);
+/* The refusal of a workspace that the user inside cannot write to. */
+int docker_not_writable(const struct backend_plan *p, struct err *e);
 void docker_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *docker_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(docker_plan, struct backend_plan *, docker_plan_free)
@@ -83,10 +87,11 @@ struct body_run {
 	const char *network;       /* name of this run's own network; NULL: none */
 	const char **volumes;      /* of the image: covered by tmpfs */
 	size_t volume_count;
-	const char *image_id;       /* what the name meant when it was looked up; NULL: the name */
-	const char *door;           /* network proxy: the container whose network this one joins */
-	const char *helper;         /* network proxy: the host's path of brig-door */
-	bool no_ipv6;               /* of the host's kernel */
+	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
+	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
+	const char *door;     /* network proxy: the container whose network this one joins */
+	const char *helper;   /* network proxy: the host's path of brig-door */
+	bool no_ipv6;         /* of the host's kernel */
 	const char *const *bundles; /* network proxy: the image's own bundles of certificates */
 	size_t bundle_count;
 };
@@ -95,8 +100,6 @@ struct body_run {
 void docker_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
 /* The same for the container that opens the door and owns the network of the other one. */
 void docker_door_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
-/* The host path behind a path inside, or NULL. */
-const char *docker_host_path(const struct backend_plan *p, const char *inside);
 
 /* ---- the image ---- */
 
@@ -149,6 +152,8 @@ int ledger_file(const struct ledger *l, const char *what, const char *text, stru
 int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e);
 void ledger_close(struct ledger *l); /* all of the run is gone: forgets it */
 void ledger_leave(struct ledger *l); /* something may be left: the next brig looks */
+
+void work_remove(int dir, const char *id); /* work.c: what work_show made, if it did */
 
 /* Removes container and network of a run, found by both labels. 0 when nothing is left. */
 int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e);

@@ -28,6 +28,7 @@ struct guard {
 	struct image image;
 	struct bridge bridge;
 	struct guard_door door;
+	char work[GUARD_PATH_MAX + 64]; /* where the engine finds the workspace; "": at its place */
 	struct ledger ledger;
 	char nonce[NONCE_HEX + 1];
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
@@ -50,6 +51,10 @@ int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started co
 typedef void body_fn(const struct backend_plan *p, const struct body_run *r, struct json *j);
 int guard_create(struct guard *g, const char *suffix, body_fn *body, char container[CONTAINER_MAX],
 		 struct err *e);
+
+/* work.c: before the container is made, and before it is started. */
+int work_show(struct guard *g, struct err *e);
+int work_check(struct guard *g, struct err *e);
 
 /* door.c, in this order. */
 int door_write_files(const struct guard *g, struct err *e);

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
+#include "backend/docker/login.h"
 #include "base/clock.h"
 #include "base/str.h"
 
 #define REF_MAX 512
+#define FIELD_MAX ((size_t)7 << 10)
 #define IMAGE_MAX ((size_t)1 << 20)
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define LAYERS_MAX 128
@@ -103,16 +105,6 @@ static int inspect(struct engine *g, const char *ref, struct image *ret, struct 
 
 /* ---- fetching it ---- */
 
-static const char *registry_of(const char *ref, char *out, size_t n)
-{
-	size_t len = strcspn(ref, "/");
-
-	(void)snprintf(out, n, "%.*s", (int)len, ref);
-	if (!ref[len] || (!strpbrk(out, ".:") && !str_eq(out, "localhost")))
-		(void)snprintf(out, n, "docker.io");
-	return out;
-}
-
 static bool says(const char *text, const char *const *words)
 {
 	for (; *words; words++)
@@ -128,7 +120,7 @@ static int not_found(const char *ref, struct err *e)
 }
 
 /* The registry's own words, sorted by what the user can do about them. */
-static int pull_failed(const char *ref, const char *text, struct err *e)
+static int pull_failed(const char *ref, const char *text, bool known, struct err *e)
 {
 	static const char *const locked[] = { "unauthorized",
 					      "authentication required",
@@ -147,13 +139,20 @@ static int pull_failed(const char *ref, const char *text, struct err *e)
 	};
 	char registry[256];
 
-	(void)registry_of(ref, registry, sizeof(registry));
+	(void)login_registry(ref, registry, sizeof(registry));
+	if (known && says(text, locked)) {
+		(void)err_set(e, ERR_UNAVAILABLE, EACCES,
+			      "image '%s': registry '%s' does not take the credentials kept for it",
+			      ref, registry);
+		return err_hint(e, "docker login %s, then again; or the image does not exist",
+				registry);
+	}
 	if (says(text, locked)) {
 		(void)err_set(e, ERR_UNAVAILABLE, EACCES,
 			      "image '%s' is private or does not exist: registry '%s' wants "
 			      "credentials",
 			      ref, registry);
-		return err_hint(e, "docker login %s && docker pull %s, then again", registry, ref);
+		return err_hint(e, "docker login %s, then again", registry);
 	}
 	if (says(text, missing))
 		return not_found(ref, e);
@@ -179,6 +178,7 @@ struct pull {
 	struct layer layers[LAYERS_MAX];
 	size_t layer_count;
 	uint64_t told; /* when */
+	bool known;    /* credentials went along */
 	char failed[256];
 };
 
@@ -269,7 +269,7 @@ static int follow(struct pull *p, struct client *c, struct err *e)
 	}
 }
 
-static int refused(struct client *c, const char *ref, struct err *e)
+static int refused(struct client *c, const struct pull *p, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(65536);
 	CLEANUP(jread) struct jread *v = NULL;
@@ -279,7 +279,7 @@ static int refused(struct client *c, const char *ref, struct err *e)
 	(void)client_read_all(c, &b, clock_us() + (uint64_t)ENGINE_CALL_MS * 1000, &ignored);
 	(void)jread_parse(b.data, b.len, &v, &ignored);
 	engine_message(v, text, sizeof(text));
-	return pull_failed(ref, text, e);
+	return pull_failed(p->ref, text, p->known, e);
 }
 
 /* A name without tag or digest would fetch all of them. */
@@ -293,25 +293,45 @@ static void pull_target(struct buf *b, const char *ref)
 		buf_puts(b, "&tag=latest");
 }
 
+/* Credentials that cannot be had are no reason not to try: most images are everybody's. */
+static void add_login(const struct engine *g, struct pull *p, struct buf *header)
+{
+	char line[640];
+	struct err e = { 0 };
+
+	if (login_field(p->ref, g->podman, header, &e) < 0 && p->on_progress) {
+		(void)snprintf(line, sizeof(line), "pulling without credentials: %s", e.what);
+		(void)p->on_progress(p->arg, line);
+	}
+	p->known = header->len;
+}
+
 int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *arg, struct err *e)
 {
 	CLEANUP(client) struct client *c = NULL;
-	CLEANUP(buf) struct buf path = BUF_INIT(2048);
+	CLEANUP(buf) struct buf path = BUF_INIT(2048), header = BUF_INIT(FIELD_MAX);
 	struct pull p = { .ref = ref, .on_progress = on_progress, .arg = arg };
 	struct engine_call q = { .method = "POST" };
 	uint64_t deadline = clock_us() + (uint64_t)PULL_QUIET_MS * 1000;
 	const struct http1_answer *a;
+	int r;
 
 	pull_target(&path, ref);
 	q.path = buf_str(&path);
-	if (engine_connect(g, ENGINE_CALL_MS, &c, e) < 0 ||
-	    engine_send(g, c, &q, NULL, deadline, e) < 0 || client_answer(c, deadline, &a, e) < 0)
+	add_login(g, &p, &header);
+	q.fields = buf_str(&header);
+	r = engine_connect(g, ENGINE_CALL_MS, &c, e);
+	if (r == 0)
+		r = engine_send(g, c, &q, NULL, deadline, e);
+	if (header.data)
+		explicit_bzero(header.data, header.len);
+	if (r < 0 || client_answer(c, deadline, &a, e) < 0)
 		return err_wrap(e, "image '%s'", ref);
 	if (a->status != 200)
-		return refused(c, ref, e);
+		return refused(c, &p, e);
 	if (follow(&p, c, e) < 0)
 		return -e->code;
-	return p.failed[0] ? pull_failed(ref, p.failed, e) : 0;
+	return p.failed[0] ? pull_failed(ref, p.failed, p.known, e) : 0;
 }
 
 struct listener {

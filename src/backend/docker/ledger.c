@@ -88,6 +88,7 @@ static void forget(int dir, const char *id)
 		(void)snprintf(name, sizeof(name), "%.32s.%s", id, extra_files[i]);
 		(void)unlinkat(dir, name, 0);
 	}
+	work_remove(dir, id);
 	(void)unlinkat(dir, id, 0);
 }
 

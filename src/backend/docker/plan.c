@@ -83,8 +83,22 @@ static bool may_write(const struct stat *st, uint32_t uid, uint32_t gid)
 	return uid == 0 || (st->st_mode & need) == need;
 }
 
-/* The command could not even begin to write: say so before it starts. */
-static int check_writable(const struct backend_plan *p, struct err *e)
+int docker_not_writable(const struct backend_plan *p, struct err *e)
+{
+	struct stat st = { 0 };
+
+	(void)stat(p->box->workspace, &st);
+	return err_set(e, ERR_PERMISSION, EACCES,
+		       "Permission denied: user %u in the container cannot write to '%s' (owner "
+		       "%u)",
+		       p->uid, p->box->workspace, st.st_uid),
+	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
+			p->box->workspace);
+}
+
+/* The command could not even begin to write: say so before it starts. Root may show the workspace
+ * as if it were the command's, which on disk it is not. */
+static int check_writable(struct backend_plan *p, struct err *e)
 {
 	struct stat st;
 
@@ -95,12 +109,10 @@ static int check_writable(const struct backend_plan *p, struct err *e)
 		return err_sys(e, "cannot look at '%s'", p->box->workspace);
 	if (may_write(&st, p->uid, p->gid))
 		return 0;
-	return err_set(e, ERR_PERMISSION, EACCES,
-		       "Permission denied: user %u in the container cannot write to '%s' (owner "
-		       "%u)",
-		       p->uid, p->box->workspace, st.st_uid),
-	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
-			p->box->workspace);
+	p->map_work = p->user_auto && geteuid() == 0;
+	p->disk_uid = st.st_uid;
+	p->disk_gid = st.st_gid;
+	return p->map_work ? 0 : docker_not_writable(p, e);
 }
 
 /* ---- what it may use ---- */
@@ -417,6 +429,8 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstr(j, "network", fields[FIELD_NETWORK].words[p->spec->network]);
 	json_kstr(j, "image", p->image);
 	json_kbool(j, "auto_pull", p->spec->docker.auto_pull);
+	if (p->map_work)
+		json_kbool(j, "idmapped", true);
 	json_kstr(j, "seccomp", fields[FIELD_PROFILE].words[p->spec->profile]);
 	json_ku64(j, "timeout_ms", l->timeout);
 	json_key(j, "create");

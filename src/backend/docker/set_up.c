@@ -128,6 +128,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .volumes = g->image.volumes,
 				    .volume_count = g->image.volume_count,
 				    .image_id = g->image.id,
+				    .work = g->work[0] ? g->work : NULL,
 				    .door = g->door.container,
 				    .helper = g->door.helper,
 				    .no_ipv6 = access(IPV6_SWITCH, F_OK) < 0,
@@ -175,6 +176,8 @@ static int create_failed(const struct guard *g, const struct engine_answer *a, s
 {
 	if (a->status == 404 && strcasestr(a->message, "image"))
 		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image);
+	if (g->work[0] && strstr(a->message, g->work)) /* it does not see what was mounted there */
+		return docker_not_writable(g->plan, e);
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the engine refuses the container: %s", a->message);
 	if (strstr(a->message, "container-init") || strstr(a->message, "docker-init"))
 		return err_hint(e, "every run has an init: apt install catatonit (Podman) or tini "
@@ -477,10 +480,11 @@ int guard_set_up(struct guard *g, struct err *e)
 	    write_files(g, e) < 0)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
-	    (door && door_begin(g, e) < 0))
+	    (g->plan->map_work && work_show(g, e) < 0) || (door && door_begin(g, e) < 0))
 		return -e->code;
 	if (guard_create(g, "", docker_body, g->container, e) < 0 || verify(g, e) < 0 ||
-	    (door && door_wait(g, e) < 0) || attach(g, e) < 0 || given_up(g, e) < 0)
+	    (g->plan->map_work && work_check(g, e) < 0) || (door && door_wait(g, e) < 0) ||
+	    attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || (door && door_hand_over(g, e) < 0))
 		return -e->code;

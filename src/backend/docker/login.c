@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/docker/login.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/base64.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/jread.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#define FILE_MAX ((size_t)256 << 10)
+#define ANSWER_MAX ((size_t)16 << 10)
+#define HELPER_US 10000000
+#define HUB "docker.io"
+#define HUB_HOST "index." HUB /* what its credentials are kept under */
+#define HUB_KEY "https://" HUB_HOST "/v1/"
+
+const char *login_registry(const char *ref, char *out, size_t n)
+{
+	size_t len = strcspn(ref, "/");
+
+	(void)snprintf(out, n, "%.*s", (int)len, ref);
+	if (!ref[len] || (!strpbrk(out, ".:") && !str_eq(out, "localhost")))
+		(void)snprintf(out, n, HUB);
+	return out;
+}
+
+/* ---- files ---- */
+
+/* Keys are hosts, or addresses with a scheme and a path. */
+static bool is_key_of(const char *key, const char *registry)
+{
+	const char *scheme = strstr(key, "://"), *host = scheme ? scheme + 3 : key;
+	size_t n = strcspn(host, "/");
+
+	if (str_eq(registry, HUB) && n == strlen(HUB_HOST) && strncmp(host, HUB_HOST, n) == 0)
+		return true;
+	return n == strlen(registry) && strncmp(host, registry, n) == 0;
+}
+
+static const struct jread *of_registry(const struct jread *table, const char *registry)
+{
+	for (void *it = jread_first(table); it; it = jread_next(table, it))
+		if (is_key_of(jread_key(it), registry))
+			return jread_value(it);
+	return NULL;
+}
+
+static int unusable(const char *registry, const char *what, struct err *e)
+{
+	return err_set(e, ERR_CONFIG, EINVAL, "the credentials kept for registry '%.100s' %s",
+		       registry, what),
+	       err_hint(e, "docker login %.100s writes them anew", registry);
+}
+
+static int set(char *to, size_t room, const char *from)
+{
+	size_t n = strlen(from);
+
+	if (n >= room)
+		return -E2BIG;
+	memcpy(to, from, n + 1);
+	return 0;
+}
+
+/* It becomes the name of a program. */
+static bool is_helper(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n && n < LOGIN_HELPER_MAX &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+		       n;
+}
+
+static int read_auth(const char *auth, const char *registry, struct login *ret, struct err *e)
+{
+	char both[LOGIN_USER_MAX + LOGIN_SECRET_MAX];
+	ssize_t n = base64_read(auth, strlen(auth), both, sizeof(both) - 1);
+	char *colon = NULL;
+	int r = -EBADMSG;
+
+	if (n > 0 && !memchr(both, '\0', (size_t)n)) {
+		both[n] = '\0';
+		colon = strchr(both, ':');
+	}
+	if (colon) {
+		*colon = '\0';
+		r = set(ret->user, sizeof(ret->user), both);
+		if (r == 0)
+			r = set(ret->secret, sizeof(ret->secret), colon + 1);
+	}
+	explicit_bzero(both, sizeof(both));
+	return r < 0 || !ret->user[0] ? unusable(registry, "make no sense", e) : 0;
+}
+
+int login_read(const char *text, size_t n, const char *registry, struct login *ret, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct jread *entry;
+	const char *helper, *auth, *token;
+
+	if (jread_parse(text, n, &v, e) < 0)
+		return -e->code;
+	helper = jread_text(of_registry(jread_get(v, "credHelpers"), registry));
+	if (!helper)
+		helper = jread_str(v, "credsStore");
+	if (helper && *helper)
+		return is_helper(helper) ? set(ret->helper, sizeof(ret->helper), helper)
+					 : unusable(registry, "name a strange helper", e);
+	entry = of_registry(jread_get(v, "auths"), registry);
+	token = jread_str(entry, "identitytoken");
+	auth = jread_str(entry, "auth");
+	if (token && *token)
+		return set(ret->secret, sizeof(ret->secret), token) < 0
+			       ? unusable(registry, "are too long", e)
+			       : 0;
+	return auth && *auth ? read_auth(auth, registry, ret, e) : 1;
+}
+
+int login_answer(const char *text, size_t n, struct login *ret, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	const char *user, *secret;
+
+	if (jread_parse(text, n, &v, e) < 0)
+		return -e->code;
+	user = jread_str(v, "Username");
+	secret = jread_str(v, "Secret");
+	if (!user || !secret || set(ret->secret, sizeof(ret->secret), secret) < 0 ||
+	    set(ret->user, sizeof(ret->user), str_eq(user, "<token>") ? "" : user) < 0)
+		return err_set(e, ERR_CONFIG, EBADMSG, "its answer makes no sense");
+	return 0;
+}
+
+/* ---- helper programs ---- */
+
+static int spawn(const char *name, int in, int out, pid_t *ret)
+{
+	char *const argv[] = { (char *)(uintptr_t)name, (char *)(uintptr_t) "get", NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int r;
+
+	(void)sigemptyset(&none);
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return -ENOMEM;
+	if (posix_spawnattr_init(&attr) != 0) {
+		(void)posix_spawn_file_actions_destroy(&actions);
+		return -ENOMEM;
+	}
+	r = posix_spawn_file_actions_adddup2(&actions, in, 0);
+	if (!r)
+		r = posix_spawn_file_actions_adddup2(&actions, out, 1);
+	if (!r)
+		r = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+	if (!r)
+		r = posix_spawnattr_setsigmask(&attr, &none);
+	if (!r)
+		r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	if (!r)
+		r = posix_spawnp(ret, name, &actions, &attr, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	(void)posix_spawnattr_destroy(&attr);
+	return -r;
+}
+
+static int read_end(int fd, char *out, size_t room, size_t *len)
+{
+	uint64_t until = clock_us() + HELPER_US;
+
+	for (*len = 0; *len < room;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		uint64_t now = clock_us();
+		ssize_t r;
+
+		if (now >= until || poll(&p, 1, (int)((until - now) / 1000) + 1) == 0)
+			return -ETIMEDOUT;
+		r = read(fd, out + *len, room - *len);
+		if (r < 0 && errno != EINTR)
+			return -errno;
+		if (r == 0)
+			return 0;
+		*len += r > 0 ? (size_t)r : 0;
+	}
+	return -E2BIG;
+}
+
+/* The registry goes in as a line, the answer comes out as JSON. */
+static int talk(const char *name, const char *registry, char *out, size_t *len, struct err *e)
+{
+	const char *key = str_eq(registry, HUB) ? HUB_KEY : registry;
+	int in[2] = { -1, -1 }, from[2] = { -1, -1 }, r, status = 0;
+	pid_t pid = -1;
+
+	r = pipe2(in, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0 ? -errno : 0;
+	if (r == 0)
+		r = fd_write_all(in[1], key, strlen(key));
+	if (r == 0)
+		r = spawn(name, in[0], from[1], &pid);
+	(void)fd_close(in[0]);
+	(void)fd_close(in[1]);
+	(void)fd_close(from[1]);
+	if (r == 0)
+		r = read_end(from[0], out, ANSWER_MAX, len);
+	(void)fd_close(from[0]);
+	if (pid > 0) {
+		if (r < 0)
+			(void)kill(pid, SIGKILL);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	return r < 0    ? (errno = -r, err_sys(e, "cannot be asked"))
+	       : status ? err_set(e, ERR_CONFIG, EACCES, "it has none")
+			: 0;
+}
+
+static int ask_helper(const char *registry, struct login *l, struct err *e)
+{
+	CLEANUP(mem) char *answer = malloc(ANSWER_MAX);
+	char name[LOGIN_HELPER_MAX + 32];
+	size_t n = 0;
+	int r;
+
+	if (!answer)
+		return err_nomem(e);
+	(void)snprintf(name, sizeof(name), "docker-credential-%s", l->helper);
+	r = talk(name, registry, answer, &n, e);
+	if (r == 0)
+		r = login_answer(answer, n, l, e);
+	explicit_bzero(answer, ANSWER_MAX);
+	return r < 0 ? err_wrap(e, "credentials for '%.100s' from '%s'", registry, name) : 0;
+}
+
+/* ---- where they may be ---- */
+
+static const struct {
+	const char *variable, *path; /* below the variable's folder; NULL: it is the file */
+	bool podman;
+} places[] = { { "REGISTRY_AUTH_FILE", NULL, true },
+	       { "XDG_RUNTIME_DIR", "containers/auth.json", true },
+	       { "XDG_CONFIG_HOME", "containers/auth.json", true },
+	       { "HOME", ".config/containers/auth.json", true },
+	       { "DOCKER_CONFIG", "config.json", false },
+	       { "HOME", ".docker/config.json", false } };
+
+/* As login_read, from the first file that knows the registry. */
+static int find(const char *registry, bool podman, char *text, struct login *ret, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		const char *value = getenv(places[i].variable);
+		char path[PATH_MAX];
+		ssize_t n;
+		int r;
+
+		if ((places[i].podman && !podman) || !value || value[0] != '/' ||
+		    snprintf(path, sizeof(path), "%s%s%s", value, places[i].path ? "/" : "",
+			     places[i].path ? places[i].path : "") >= PATH_MAX)
+			continue;
+		n = fd_read_file(AT_FDCWD, path, text, FILE_MAX);
+		r = n > 0 ? login_read(text, (size_t)n, registry, ret, e) : 1;
+		if (r <= 0)
+			return r < 0 ? err_wrap(e, "'%.150s'", path) : 0;
+	}
+	return 1;
+}
+
+static void put(const struct login *l, const char *registry, struct buf *out)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(ANSWER_MAX);
+	struct json j;
+
+	json_init(&j, &text, false);
+	json_object(&j);
+	if (l->user[0]) {
+		json_kstr(&j, "username", l->user);
+		json_kstr(&j, "password", l->secret);
+	} else {
+		json_kstr(&j, "identitytoken", l->secret);
+	}
+	json_kstr(&j, "serveraddress", str_eq(registry, HUB) ? HUB_KEY : registry);
+	json_object_end(&j);
+	buf_puts(out, "X-Registry-Auth: ");
+	base64_url(out, buf_str(&text), text.len);
+	buf_puts(out, "\r\n");
+	if (text.data)
+		explicit_bzero(text.data, text.len);
+}
+
+int login_field(const char *ref, bool podman, struct buf *out, struct err *e)
+{
+	CLEANUP(mem) char *text = malloc(FILE_MAX);
+	struct login l = { 0 };
+	char registry[256];
+	int r;
+
+	if (!text)
+		return err_nomem(e);
+	(void)login_registry(ref, registry, sizeof(registry));
+	r = find(registry, podman, text, &l, e);
+	if (r == 0 && l.helper[0])
+		r = ask_helper(registry, &l, e);
+	if (r == 0)
+		put(&l, registry, out);
+	explicit_bzero(text, FILE_MAX);
+	explicit_bzero(&l, sizeof(l));
+	return r > 0 ? 0 : r;
+}

@@ -60,6 +60,7 @@ bench: build
 
 fuzz: build-fuzz
 	@tools/fuzz build-fuzz $(FUZZ_TIME)
+	@tests/differential/compare.py build-fuzz/tests/differential-reader --seconds $(FUZZ_TIME)
 
 soak: deps-test build
 	@tests/run-suite --build $(BUILD) --repeat $(SOAK) run escape

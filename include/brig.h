@@ -146,6 +146,45 @@ BRIG_API int brig_execute_with_limits(brig_manager *m, const char *line, const c
 				      const struct brig_limits *limits, brig_result **ret,
 				      struct brig_error *e);
 
+/* --- the door alone: a guarded proxy on loopback, for programs that are in no sandbox --- */
+
+typedef struct brig_proxy brig_proxy;
+
+/* Starts with the manager's settings. One thread at a time; its own thread serves. */
+BRIG_API brig_proxy *brig_proxy_new(brig_manager *m); /* NULL without memory */
+BRIG_API void brig_proxy_free(brig_proxy *p);         /* stops it first; takes NULL */
+
+/* Until it is started. A rule is "[METHOD,... ]HOST[:PORT,...][/PREFIX]" or "@GROUP"; nothing is
+ * allowed by default. Port 0 is any. */
+BRIG_API int brig_proxy_allow(brig_proxy *p, const char *rule, struct brig_error *e);
+BRIG_API int brig_proxy_port(brig_proxy *p, uint16_t port, struct brig_error *e);
+BRIG_API int brig_proxy_set(brig_proxy *p, const char *key, const char *value,
+			    struct brig_error *e); /* any other setting, as of a manager */
+
+/* A value that clients use as {NAME} and never see: it goes as "Authorization: Bearer" to exactly
+ * that HOST[:PORT]; host NULL: a well-known name (GITHUB_TOKEN...) to its own. */
+BRIG_API int brig_proxy_credential(brig_proxy *p, const char *name, const char *host,
+				   struct brig_error *e);
+
+/* Asked for each value in brig_proxy_start, in its thread, and then never again. Writes at most
+ * `room` bytes and returns how many, -ENOENT when it has none, or another negative errno. Without a
+ * resolver the environment is asked. */
+typedef int brig_resolver_fn(void *arg, const char *name, char *value, size_t room);
+BRIG_API void brig_proxy_resolver(brig_proxy *p, brig_resolver_fn *fn, void *arg);
+
+/* Told of each denial, one line, in the proxy's own thread. */
+BRIG_API void brig_proxy_on_denial(brig_proxy *p, brig_note_fn *fn, void *arg);
+
+/* Returns when it listens. A proxy is started once. */
+BRIG_API int brig_proxy_start(brig_proxy *p, struct brig_error *e);
+BRIG_API uint16_t brig_proxy_listens(const brig_proxy *p);      /* its port */
+BRIG_API const char *brig_proxy_url(const brig_proxy *p);       /* "http://127.0.0.1:PORT" */
+BRIG_API const char *brig_proxy_authority(const brig_proxy *p); /* what clients must trust, PEM */
+
+/* Ends it and everything it serves. An error: it was lost before. *ret (which may be NULL) says
+ * what it counted, as a run's would; free it. */
+BRIG_API int brig_proxy_stop(brig_proxy *p, brig_result **ret, struct brig_error *e);
+
 /* --- result; texts are borrowed from it --- */
 
 BRIG_API void brig_result_free(brig_result *r);

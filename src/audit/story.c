@@ -147,6 +147,15 @@ static void tell_network(struct story *s, const struct entry *en)
 	tell_reason(s, en);
 }
 
+static void tell_done(struct story *s, const struct entry *en)
+{
+	buf_puts(&s->events, "network   done   ");
+	tell_target(s, en);
+	(void)put(&s->events, "  status ", en, "status", "");
+	(void)put(&s->events, ", bytes out ", en, "bytes_out", "");
+	(void)put(&s->events, ", in ", en, "bytes_in", "");
+}
+
 static void tell_denial(struct story *s, const struct entry *en)
 {
 	buf_puts(&s->events, "denied   ");
@@ -210,19 +219,13 @@ static const struct {
 	bool denial; /* counts as one */
 	void (*tell)(struct story *s, const struct entry *en);
 } tellers[] = {
-	{ "egress.allow", false, tell_network },
-	{ "egress.deny", true, tell_network },
-	{ "access.deny", true, tell_denial },
-	{ "limit.hit", false, tell_limit },
-	{ "leak.block", true, tell_secret },
-	{ "leak.", false, tell_secret },
-	{ "credential.misuse", true, tell_secret },
-	{ "credential.", false, tell_secret },
-	{ "sandbox.create", false, NULL },
-	{ "sandbox.ready", false, NULL },
-	{ "log.summary", false, tell_more },
-	{ "sandbox.exec", false, NULL },
-	{ "", false, tell_other },
+	{ "egress.allow", false, tell_network }, { "egress.deny", true, tell_network },
+	{ "egress.done", false, tell_done },     { "access.deny", true, tell_denial },
+	{ "limit.hit", false, tell_limit },      { "leak.block", true, tell_secret },
+	{ "leak.", false, tell_secret },         { "credential.misuse", true, tell_secret },
+	{ "credential.", false, tell_secret },   { "sandbox.create", false, NULL },
+	{ "sandbox.ready", false, NULL },        { "log.summary", false, tell_more },
+	{ "sandbox.exec", false, NULL },         { "", false, tell_other },
 };
 
 static void tell_event(struct story *s, const struct entry *en)

@@ -93,9 +93,28 @@ static bool same(const struct kind *a, const struct kind *b)
 	return a->type == b->type && str_eq(a->what, b->what) && str_eq(a->about, b->about);
 }
 
+/* By its type alone: it found no place. */
+static bool count_rest(struct throttle *t, enum event type, uint64_t now)
+{
+	struct kind *rest = &t->rest[type];
+
+	*rest = (struct kind){ .used = true,
+			       .type = type,
+			       .begun = rest->count ? rest->begun : now,
+			       .count = rest->count,
+			       .first = rest->first,
+			       .last = rest->last };
+	return count(rest, now), false;
+}
+
+bool throttle_each(struct throttle *t, const struct record *r, uint64_t now)
+{
+	return has_room(t, r->type, now) || count_rest(t, r->type, now);
+}
+
 bool throttle_admit(struct throttle *t, const struct record *r, uint64_t now)
 {
-	struct kind key, *rest = &t->rest[r->type];
+	struct kind key;
 	size_t at;
 
 	key_of(r, &key);
@@ -113,13 +132,7 @@ bool throttle_admit(struct throttle *t, const struct record *r, uint64_t now)
 		k->begun = now;
 		return true;
 	}
-	*rest = (struct kind){ .used = true,
-			       .type = r->type,
-			       .begun = rest->count ? rest->begun : now,
-			       .count = rest->count,
-			       .first = rest->first,
-			       .last = rest->last };
-	return count(rest, now), false;
+	return count_rest(t, r->type, now);
 }
 
 static struct kind *due_in(struct kind *v, size_t n, uint64_t now, bool end)

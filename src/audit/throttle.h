@@ -21,6 +21,8 @@ DEFINE_CLEANUP(throttle, struct throttle *, throttle_free)
 
 /* true: write this one. false: it was counted. */
 bool throttle_admit(struct throttle *t, const struct record *r, uint64_t now_us);
+/* The same for records of which no two are alike: only their number a second counts. */
+bool throttle_each(struct throttle *t, const struct record *r, uint64_t now_us);
 
 /* The next summary that is due (all of them if `end`): true and a record that borrows from the
  * throttle until the next call. To be called until it says false. */

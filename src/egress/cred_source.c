@@ -39,6 +39,8 @@ static char *value_new(struct err *e)
 		return NULL;
 	}
 	(void)madvise(p, n, MADV_DONTDUMP);
+	(void)madvise(p, n,
+		      MADV_WIPEONFORK); /* the sandbox's first process is a copy of this one */
 	return p;
 }
 

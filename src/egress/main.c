@@ -152,6 +152,7 @@ static int compile(struct worker *k, struct err *e)
 	int r = 0;
 
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
+	    chain_parse(p->egress.upstream_proxy, &k->chain, e) < 0 ||
 	    rate_new(&p->egress.rate, &k->rate, e) < 0)
 		r = -e->code;
 	if (r == 0 && p->leaks.scan)

@@ -199,7 +199,7 @@ static int make_variables(struct egress *g, struct err *e)
 	return 0;
 }
 
-int egress_start(const struct spec *s, struct egress **ret, struct err *e)
+int egress_start(const struct spec *s, char *const *envp, struct egress **ret, struct err *e)
 {
 	CLEANUP(egress) struct egress *g = calloc(1, sizeof(*g));
 
@@ -207,7 +207,7 @@ int egress_start(const struct spec *s, struct egress **ret, struct err *e)
 		return err_nomem(e);
 	g->pid = g->pidfd = g->control = g->authority = -1;
 	/* The program needs longest: it starts while the rules are being made. */
-	if (start_process(g, e) < 0 || egress_plan_new(s, environ, &g->plan, e) < 0 ||
+	if (start_process(g, e) < 0 || egress_plan_new(s, envp, &g->plan, e) < 0 ||
 	    send_plan(g, e) < 0 || make_variables(g, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(g);

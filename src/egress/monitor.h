@@ -21,8 +21,8 @@
 struct egress;
 
 /* Starts brig-egress for this spec; refuses when there is none or it cannot take the settings.
- * Fetches the credentials, so it may block while a command of theirs runs. */
-int egress_start(const struct spec *s, struct egress **ret, struct err *e);
+ * Fetches the credentials (variables from envp), so it may block while a command of theirs runs. */
+int egress_start(const struct spec *s, char *const *envp, struct egress **ret, struct err *e);
 struct egress *egress_free(struct egress *g); /* ends and reaps both processes; takes NULL */
 DEFINE_CLEANUP(egress, struct egress *, egress_free)
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "egress/allow.h"
+#include "egress/chain.h"
 #include "egress/cred.h"
 #include "model/credentials.h"
 #include "model/dialect.h"
@@ -73,8 +74,10 @@ static int check(const struct egress_plan *p, struct err *e)
 {
 	CLEANUP(egress_rules) struct egress_rules *rules = NULL;
 	CLEANUP(creds) struct creds *creds = NULL;
+	struct chain chain;
 
-	if (egress_rules_new(&p->egress, &rules, e) < 0)
+	if (egress_rules_new(&p->egress, &rules, e) < 0 ||
+	    chain_parse(p->egress.upstream_proxy, &chain, e) < 0)
 		return -e->code;
 	return creds_new(&p->credentials, p->secrets, p->bind_names, &creds, e);
 }
@@ -230,6 +233,9 @@ static void egress(struct wire *w, struct egress_spec *s)
 	flag(w, &s->inspect);
 	number(w, &s->port);
 	number(w, &s->host_service);
+	if (!s->upstream_proxy)
+		s->upstream_proxy = "";
+	text(w, &s->upstream_proxy);
 }
 
 static void credential(struct wire *w, struct credential_spec *c)

@@ -99,27 +99,55 @@ static void add_decoded(struct layout *l, struct egress_text target)
 	explicit_bzero(copy, target.n);
 }
 
+/* Takes the next value of a query off *p; false at its end. */
+static bool next_value(const char **p, const char *end, struct egress_text *value)
+{
+	const char *amp, *stop, *eq, *from;
+
+	if (*p >= end)
+		return false;
+	amp = memchr(*p, '&', (size_t)(end - *p));
+	stop = amp ? amp : end;
+	eq = memchr(*p, '=', (size_t)(stop - *p));
+	from = eq ? eq + 1 : *p;
+	*value = egress_text(from, (size_t)(stop - from));
+	*p = stop + 1;
+	return true;
+}
+
+/* Behind the '?', or the end. */
+static const char *query_of(struct egress_text target)
+{
+	const char *q = target.n ? memchr(target.p, '?', target.n) : NULL;
+
+	return q ? q + 1 : target.p + target.n;
+}
+
 /* The values of the query behind one another, and behind those of the requests before. */
 static void add_query(struct layout *l, struct egress_text target)
 {
-	struct window *w = &l->s->query;
-	const char *q = target.n ? memchr(target.p, '?', target.n) : NULL,
-		   *end = target.p + target.n;
+	const char *p = query_of(target), *end = target.p + target.n;
+	struct egress_text value;
 	struct piece *x;
 
-	if (!l->s->needles.n || !q)
+	if (!l->s->needles.n || p >= end)
 		return;
-	x = add(l, w->p, w->n, SCAN_URL);
+	x = add(l, l->s->query.p, l->s->query.n, SCAN_URL);
 	x->needles_only = true;
-	for (const char *p = q + 1; p < end;) {
-		const char *amp = memchr(p, '&', (size_t)(end - p)), *stop = amp ? amp : end,
-			   *eq = memchr(p, '=', (size_t)(stop - p)), *value = eq ? eq + 1 : p;
-
-		buf_add(&l->s->text, value, (size_t)(stop - value));
-		x->n += (size_t)(stop - value);
-		window_add(w, value, (size_t)(stop - value));
-		p = stop + 1;
+	while (next_value(&p, end, &value)) {
+		buf_add(&l->s->text, value.p, value.n);
+		x->n += value.n;
 	}
+}
+
+/* What was let out is remembered, and what was stopped is not: it would stop all that follows. */
+static void remember_query(struct scanner *s, struct egress_text target)
+{
+	const char *p = query_of(target), *end = target.p + target.n;
+	struct egress_text value;
+
+	while (s->needles.n && next_value(&p, end, &value))
+		window_add(&s->query, value.p, value.n);
 }
 
 static void add_fields(struct layout *l, struct egress_head *h)
@@ -182,6 +210,7 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 	       struct egress_verdict *v)
 {
 	struct layout l = { .s = s };
+	struct egress_text target = h->target;
 
 	s->text.len = 0;
 	if (h->target.p) {
@@ -201,6 +230,8 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 		if (!replace(h, &l.v[i], s->text.data + l.v[i].at))
 			return verdict_deny(v, EGRESS_INTERNAL, NULL, "no memory");
 	}
+	if (d == SCAN_OUT && target.p)
+		remember_query(s, target);
 	return true;
 }
 

@@ -463,10 +463,6 @@ static void connect_request(struct session *s, const struct http1_request *q, si
 
 	if (host_parse_authority(host, 0, &name, &port) == HOST_OK)
 		host = egress_text(name.name, name.len);
-	if (q->framing != HTTP1_NO_BODY) {
-		session_answer(s, 400, "bad-request", "CONNECT with a body");
-		return;
-	}
 	if (!decide_tunnel(s, host.p, host.n, port, &v)) {
 		session_deny(s, &v, connect_text);
 		return;

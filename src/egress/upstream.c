@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/upstream.c - from a verdict to an open connection.
  *
- *     resolving -> connecting -> shaking hands -> open -> idle in the pool -> open ...
+ *     resolving -> connecting [-> asking a proxy] -> shaking hands -> open -> idle in the pool ...
  *
  * Every address is asked about before it is dialled, and exactly that address is dialled. A name
- * pinned by the operator is not resolved. */
+ * pinned by the operator is not resolved. With a proxy of the machine's own (chain.h) it is the
+ * proxy that is dialled, and the proxy that resolves. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -94,7 +96,7 @@ static void dial_next(struct upstream *u)
 		struct addr *a = &u->addrs[u->next_addr++];
 		int fd;
 
-		if (!u->pinned && !egress_address(a, k->own, k->n_own, &u->failure))
+		if (!u->pinned && !u->chained && !egress_address(a, k->own, k->n_own, &u->failure))
 			continue;
 		fd = dial(a, u->dial_port);
 		if (fd < 0)
@@ -126,17 +128,20 @@ static void on_lookup(void *arg, const struct addr *v, size_t n)
 
 static void begin(struct upstream *u, const struct egress_verdict *v)
 {
-	if (v->pinned) {
-		u->addrs[0] = v->pin;
+	const struct chain *chain = &u->k->chain;
+	const struct host *name = u->chained ? &chain->host : &u->host;
+
+	if (v->pinned || (u->chained && !chain->host.len)) {
+		u->addrs[0] = v->pinned ? v->pin : chain->addr;
 		u->n_addrs = 1;
 	} else {
-		u->n_addrs = resolver_known(u->k->resolver, &u->host, u->addrs);
+		u->n_addrs = resolver_known(u->k->resolver, name, u->addrs);
 	}
 	if (u->n_addrs) {
 		dial_next(u);
 		return;
 	}
-	u->lookup = resolver_ask(u->k->resolver, &u->host, on_lookup, u);
+	u->lookup = resolver_ask(u->k->resolver, name, on_lookup, u);
 	if (!u->lookup)
 		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
 }
@@ -169,8 +174,9 @@ struct upstream *upstream_get(struct session *s, const struct egress_verdict *v,
 	u->owner = s;
 	u->host = v->host;
 	u->port = v->port;
-	u->dial_port = v->pinned ? v->pin_port : v->port;
 	u->pinned = v->pinned;
+	u->chained = k->chain.on && !v->pinned;
+	u->dial_port = u->chained ? k->chain.port : u->pinned ? v->pin_port : v->port;
 	u->tls = tls;
 	u->deadline = loop_now(k->loop) + OPEN_US;
 	link_init(&u->link, -1, on_event);
@@ -180,7 +186,8 @@ struct upstream *upstream_get(struct session *s, const struct egress_verdict *v,
 	return u;
 }
 
-static void connected(struct upstream *u)
+/* There is a way to the host itself. */
+static void reached(struct upstream *u)
 {
 	SSL *ssl;
 
@@ -194,6 +201,48 @@ static void connected(struct upstream *u)
 		return;
 	}
 	u->state = UP_SHAKING;
+}
+
+static void connected(struct upstream *u)
+{
+	char ask[2 * HOST_NAME_MAX_LEN + 96];
+	int n;
+
+	if (!u->chained) {
+		reached(u);
+		return;
+	}
+	n = snprintf(ask, sizeof(ask), "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n",
+		     u->host.name, u->port, u->host.name, u->port);
+	(void)link_add(&u->link, ask, (size_t)n);
+	u->state = UP_ASKING;
+}
+
+/* What the machine's own proxy says to CONNECT. */
+static void ask(struct upstream *u)
+{
+	struct http1_answer a;
+	struct err e = { 0 };
+	char what[96];
+	ssize_t n;
+
+	(void)link_flush(&u->link);
+	(void)link_fill(&u->link);
+	n = u->link.in.len ? http1_read_answer(link_data(&u->link), u->link.in.len,
+					       HTTP1_ASKED_HEAD, &a, &e)
+			   : 0;
+	if (n == 0 && !u->link.eof && !u->link.broken)
+		return;
+	if (n <= 0) {
+		fail(u, EGRESS_INTERNAL, "egress.upstream_proxy did not answer as a proxy");
+	} else if (a.status / 100 != 2) {
+		(void)snprintf(what, sizeof(what),
+			       "egress.upstream_proxy refused the connection: status %d", a.status);
+		fail(u, EGRESS_INTERNAL, what);
+	} else {
+		link_take(&u->link, (size_t)n);
+		reached(u);
+	}
 }
 
 static void check_connect(struct upstream *u)
@@ -240,12 +289,14 @@ void upstream_step(struct upstream *u)
 		was = u->state;
 		if (u->state == UP_CONNECTING)
 			check_connect(u);
+		if (u->state == UP_ASKING)
+			ask(u);
 		if (u->state == UP_SHAKING)
 			shake(u);
 	} while (u->state != was && u->state != UP_OPEN && u->state != UP_FAILED);
 	if (u->state == UP_CONNECTING)
 		(void)loop_want(u->k->loop, &u->link.w, EPOLLOUT);
-	else if (u->state == UP_SHAKING)
+	else if (u->state == UP_ASKING || u->state == UP_SHAKING)
 		(void)link_wait(u->k->loop, &u->link, true);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "egress/allow.h"
+#include "egress/chain.h"
 #include "egress/coding.h"
 #include "egress/cred.h"
 #include "egress/event.h"
@@ -45,6 +46,7 @@ struct worker {
 	struct mint *mint;
 	struct roots *roots;
 	struct resolver *resolver;
+	struct chain chain; /* the proxy this machine uses */
 	struct synth *synth;
 	struct addr own[OWN_MAX]; /* of this machine */
 	size_t n_own;
@@ -80,7 +82,7 @@ void report_state(int monitor, enum egress_event_kind kind, const struct err *e)
 
 /* ---- upstream.c: the connection to the other side ---- */
 
-enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_SHAKING, UP_OPEN, UP_FAILED };
+enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_ASKING, UP_SHAKING, UP_OPEN, UP_FAILED };
 
 struct upstream {
 	struct link link; /* first */
@@ -91,8 +93,9 @@ struct upstream {
 	struct host host;
 	uint16_t port, dial_port;
 	bool tls;
-	bool pinned; /* its address was written down by the operator */
-	bool reused; /* may have been closed by the other side meanwhile */
+	bool pinned;  /* its address was written down by the operator */
+	bool chained; /* by way of another proxy */
+	bool reused;  /* may have been closed by the other side meanwhile */
 	struct lookup *lookup;
 	struct addr addrs[RESOLVE_MAX];
 	size_t n_addrs, next_addr;

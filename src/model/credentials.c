@@ -120,6 +120,25 @@ int credentials_granted(struct arena *a, const struct spec *s, struct credential
 	return 0;
 }
 
+int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e)
+{
+	struct credential_spec c = { .slot = SLOT_HEADER,
+				     .field = "Authorization",
+				     .prefix = "Bearer ",
+				     .from = FROM_ENVIRONMENT };
+
+	if (!env_name_valid(name))
+		return err_set(e, ERR_USAGE, EINVAL, "'%.60s' is not a name of a variable", name);
+	if (credential_find(&s->credentials, name))
+		return err_set(e, ERR_USAGE, EEXIST, "credential '%.60s' twice", name);
+	c.name = arena_strdup(s->arena, name);
+	if (!c.name || list_add_string(s->arena, &c.hosts, host, e) < 0 ||
+	    list_add_string(s->arena, &c.source, name, e) < 0)
+		return err_nomem(e);
+	s->origin[FIELD_CREDENTIALS] = ORIGIN_API;
+	return add(s->arena, &s->credentials, &c, e);
+}
+
 /* --- reading --- */
 
 /* One text or a list of them. */

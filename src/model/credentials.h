@@ -24,6 +24,10 @@ int credentials_add_known(struct spec *s, struct err *e);
 
 const struct credential_spec *credential_find(const struct credentiallist *l, const char *name);
 
+/* Declares one by hand: its value, from the variable NAME, goes as Bearer to exactly HOST[:PORT].
+ */
+int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e);
+
 /* Puts together what this run is granted: with --credential only those named, declared or
  * well-known; without it all that are declared. */
 int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,

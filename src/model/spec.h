@@ -183,7 +183,8 @@ struct egress_spec {
 	struct rate_spec rate;
 	bool https_only, inspect;
 	uint64_t port;
-	uint64_t host_service; /* a port of the host's loopback; 0: none */
+	uint64_t host_service;      /* a port of the host's loopback; 0: none */
+	const char *upstream_proxy; /* http://HOST:PORT; NULL: none */
 };
 
 /* What is done about secrets on their way out. */

@@ -75,6 +75,11 @@ void brig_manager_free(brig_manager *m)
 	free(m);
 }
 
+const struct spec *manager_spec(const brig_manager *m)
+{
+	return m->spec;
+}
+
 int brig_manager_set(brig_manager *m, const char *key, const char *value, struct brig_error *be)
 {
 	struct err e = { 0 };
@@ -417,6 +422,15 @@ int brig_execute_with_limits(brig_manager *m, const char *line, const char *work
 	if (r == 0)
 		r = execute_line(q, line, workdir, NULL, ret, e);
 	brig_request_free(q);
+	return r;
+}
+
+brig_result *result_new(struct outcome *o)
+{
+	brig_result *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->o = o;
 	return r;
 }
 

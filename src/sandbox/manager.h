@@ -27,5 +27,7 @@ int spec_backend(const struct spec *s, const char **name, struct err *e);
 /* Fetches an image for the docker backend. */
 int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
+brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
+const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);

@@ -81,14 +81,14 @@ static int serve(struct proxy *p, int signals, struct err *e)
 	}
 }
 
-static int open_and_serve(struct proxy *p, const struct spec *s, int signals, proxy_ready_fn *ready,
-			  struct err *e)
+static int open_and_serve(struct proxy *p, const struct spec *s, char *const *envp, int signals,
+			  proxy_ready_fn *ready, struct err *e)
 {
 	struct door_socket what = { .kind = DOOR_PROXY, .port = (uint16_t)s->egress.port };
 	CLEANUP(fd) int fd = listen_on(&what.port, e);
 	const char *authority;
 
-	if (fd < 0 || egress_start(s, &p->door, e) < 0)
+	if (fd < 0 || egress_start(s, envp, &p->door, e) < 0)
 		return -e->code;
 	authority = egress_authority(p->door, e);
 	if (!authority || egress_attach(p->door, &what, &fd, 1, e) < 0 ||
@@ -108,8 +108,8 @@ static void make_id(char id[33])
 		(void)snprintf(id + 2 * i, 3, "%02x", raw[i]);
 }
 
-int proxy_run(const struct spec *s, int signals, proxy_ready_fn *ready, note_fn *denied, void *arg,
-	      struct outcome *o, struct err *e)
+int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_fn *ready,
+	      note_fn *denied, void *arg, struct outcome *o, struct err *e)
 {
 	CLEANUP(recorder) struct recorder *recorder = NULL;
 	struct proxy p = { .o = o, .denied = denied, .arg = arg };
@@ -122,7 +122,7 @@ int proxy_run(const struct spec *s, int signals, proxy_ready_fn *ready, note_fn 
 	if (recorder_new(s, &recorder, e) < 0)
 		return -e->code;
 	p.recorder = recorder;
-	r = open_and_serve(&p, s, signals, ready, e);
+	r = open_and_serve(&p, s, envp, signals, ready, e);
 	(void)egress_free(p.door);
 	o->duration_us = clock_us() - from;
 	o->kind = r == 0 ? OUTCOME_EXITED : OUTCOME_FAILED;

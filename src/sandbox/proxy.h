@@ -12,7 +12,8 @@
 /* Called once, when it listens: the port, and the authority that its clients must trust. */
 typedef int proxy_ready_fn(void *arg, uint16_t port, const char *authority, struct err *e);
 
-/* Serves until a signal can be read from `signals` (0), or the door is lost. *o counts; its denials
+/* Serves until something can be read from `signals` (0), or the door is lost. Credentials come from
+ * envp where they come from variables. *o counts; its denials
  * are told to `denied` as they happen. */
-int proxy_run(const struct spec *s, int signals, proxy_ready_fn *ready, note_fn *denied, void *arg,
-	      struct outcome *o, struct err *e);
+int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_fn *ready,
+	      note_fn *denied, void *arg, struct outcome *o, struct err *e);

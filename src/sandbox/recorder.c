@@ -331,6 +331,8 @@ static enum event egress_type(const struct egress_event *ev)
 {
 	if (ev->kind == EGRESS_EVENT_ALLOW)
 		return EVENT_EGRESS_ALLOW;
+	if (ev->kind == EGRESS_EVENT_DONE)
+		return EVENT_EGRESS_DONE;
 	if (ev->kind == EGRESS_EVENT_INJECT)
 		return EVENT_CREDENTIAL_INJECT;
 	if (ev->kind == EGRESS_EVENT_SCRUB)
@@ -351,6 +353,14 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 	record_text(x, "host", ev->host[0] ? ev->host : NULL);
 	if (ev->port)
 		record_number(x, "port", ev->port);
+	if (type == EVENT_EGRESS_DONE) {
+		record_text(x, "method", ev->method[0] ? ev->method : NULL);
+		record_text(x, "address", ev->address[0] ? ev->address : NULL);
+		record_number(x, "status", ev->status);
+		record_number(x, "bytes_out", (int64_t)ev->bytes_out);
+		record_number(x, "bytes_in", (int64_t)ev->bytes_in);
+		return;
+	}
 	if (type == EVENT_LEAK_BLOCK || type == EVENT_LEAK_WARN || type == EVENT_LEAK_REDACT) {
 		record_text(x, "pattern",
 			    ev->rule[0] && ev->kind == EGRESS_EVENT_LEAK ? ev->rule : ev->what);
@@ -379,15 +389,16 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 {
 	struct record x;
 
-	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED ||
-	    ev->kind == EGRESS_EVENT_DONE)
+	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED)
 		return 0;
 	if (!r->egress && !(r->egress = throttle_new()))
 		return err_nomem(e);
 	if (put_egress_summaries(r, false, e) < 0)
 		return -e->code;
 	fill_egress(r, ev, &x);
-	if (!throttle_admit(r->egress, &x, wall_us()))
+	/* Each has sizes of its own; decisions are alike. */
+	if (!(ev->kind == EGRESS_EVENT_DONE ? throttle_each(r->egress, &x, wall_us())
+					    : throttle_admit(r->egress, &x, wall_us())))
 		return 0;
 	return log_append(r->log, &x, 1, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
 }

@@ -436,7 +436,8 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 	r->o->backend = r->backend->name;
 	backends_tidy();
 	/* The door's processes start while the plan is made. */
-	if ((r->spec->network == NETWORK_PROXY && egress_start(r->spec, &r->door, &e) < 0) ||
+	if ((r->spec->network == NETWORK_PROXY &&
+	     egress_start(r->spec, environ, &r->door, &e) < 0) ||
 	    r->backend->plan(r->spec, &p, &notes, &e) < 0) {
 		refuse(r->o, &e);
 		return;

@@ -327,19 +327,25 @@ static void next_chunk(struct http1_body *b)
 	b->digits = 0;
 }
 
-/* Trailers are read past: nothing of ours has a use for them. */
+/* Trailers are fields like others, and read past: nothing of ours has a use for them. */
 static int trailer_char(struct http1_body *b, char c)
 {
+	bool named = b->state == HTTP1_TRAILER_IN;
+
 	if (++b->trailer > HTTP1_TRAILER_MAX)
 		return -EBADMSG;
-	if (c == '\r') {
-		b->state = b->state == HTTP1_TRAILER ? HTTP1_LAST_LF : HTTP1_TRAILER_LF;
+	if (c == '\r' && b->state != HTTP1_TRAILER_NAME) {
+		b->state = named ? HTTP1_TRAILER_LF : HTTP1_LAST_LF;
 		return 0;
 	}
-	if (b->state == HTTP1_TRAILER ? !http1_is_token_char((unsigned char)c)
-				      : !is_text_char((unsigned char)c))
+	if (c == ':' && b->state == HTTP1_TRAILER_NAME) {
+		b->state = HTTP1_TRAILER_IN;
+		return 0;
+	}
+	if (named ? !is_text_char((unsigned char)c) : !http1_is_token_char((unsigned char)c))
 		return -EBADMSG;
-	b->state = HTTP1_TRAILER_IN;
+	if (!named)
+		b->state = HTTP1_TRAILER_NAME;
 	return 0;
 }
 
@@ -359,6 +365,7 @@ static int frame_char(struct http1_body *b, char c)
 		next_chunk(b);
 		break;
 	case HTTP1_TRAILER:
+	case HTTP1_TRAILER_NAME:
 	case HTTP1_TRAILER_IN:
 		return trailer_char(b, c);
 	case HTTP1_TRAILER_LF:

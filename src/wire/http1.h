@@ -80,8 +80,9 @@ enum http1_state {
 	HTTP1_SIZE_LF, /* behind its CR */
 	HTTP1_DATA_CR, /* behind a chunk's data */
 	HTTP1_DATA_LF,
-	HTTP1_TRAILER,    /* at the start of a trailer line */
-	HTTP1_TRAILER_IN, /* inside one */
+	HTTP1_TRAILER,      /* at the start of a trailer line */
+	HTTP1_TRAILER_NAME, /* before its colon */
+	HTTP1_TRAILER_IN,   /* behind it */
 	HTTP1_TRAILER_LF,
 	HTTP1_LAST_LF, /* behind the CR of the empty line */
 	HTTP1_DONE,

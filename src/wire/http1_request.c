@@ -42,6 +42,9 @@ static bool absolute(struct http1_text t, struct http1_request *q)
 	if (!colon || colon == t.p)
 		return false;
 	q->scheme = text(t.p, (size_t)(colon - t.p));
+	for (at = t.p; at < colon; at++)
+		if ((*at | 0x20) < 'a' || (*at | 0x20) > 'z')
+			return false;
 	for (at = colon + 3; at < end && *at != '/' && *at != '?' && *at != '#'; at++)
 		;
 	q->authority = text(colon + 3, (size_t)(at - colon - 3));
@@ -126,6 +129,15 @@ static ssize_t body_framing(struct http1_request *q, const char **why)
 	return 0;
 }
 
+static ssize_t framing(struct http1_request *q, const char **why)
+{
+	ssize_t r = body_framing(q, why);
+
+	if (r == 0 && q->form == HTTP1_AUTHORITY && q->framing != HTTP1_NO_BODY)
+		return refuse(HTTP1_BAD_REQUEST, "CONNECT with a body", why); /* some read it */
+	return r;
+}
+
 static ssize_t meaning(struct http1_request *q, const char **why)
 {
 	size_t hosts = http1_count(q->fields, q->n_fields, "Host"),
@@ -141,7 +153,7 @@ static ssize_t meaning(struct http1_request *q, const char **why)
 	q->expects = expects && q->minor == 1;
 	q->keeps_alive =
 		q->minor == 1 && !http1_lists(q->fields, q->n_fields, "Connection", "close");
-	return body_framing(q, why);
+	return framing(q, why);
 }
 
 /* Refuses early what can never become a head. */

@@ -3,6 +3,7 @@
 
 Nothing here leaves the machine: every upstream is a server on loopback with a name under `.test`."""
 
+import base64
 import contextlib
 import ctypes
 import functools
@@ -160,6 +161,40 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+class GitHandler(Handler):
+    """git's own HTTP backend, as a CGI program; for those who know `password`, if there is one."""
+
+    password = None
+
+    def cgi(self):
+        path, _, query = self.path.partition("?")
+        self.server.seen.append((self.requestline, self.headers.items(), self.client_address))
+        n = self.headers.get("Content-Length")
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            body = self.rfile.read(int(n or 0))
+        if self.password and base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode().partition(":")[2] != self.password:
+            self.answer(b"", 401, [("WWW-Authenticate", 'Basic realm="git"')])
+            return
+        env = {"PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(scratch()), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path,
+               "REQUEST_METHOD": self.command, "QUERY_STRING": query, "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+               "REMOTE_USER": "me", "CONTENT_LENGTH": str(len(body)), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
+               "GIT_CONFIG_VALUE_0": "*", "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+               "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
+        out = subprocess.run(["git", "http-backend"], input=body, env=env, stdout=subprocess.PIPE, check=False).stdout
+        head, _, rest = out.partition(b"\r\n\r\n")
+        fields = [line.decode().split(": ", 1) for line in head.split(b"\r\n") if line]
+        status = next((int(v.split()[0]) for k, v in fields if k == "Status"), 200)
+        self.answer(rest, status, [(k, v) for k, v in fields if k != "Status"])
+
+    do_GET = do_POST = cgi
 
 
 class Web(http.server.ThreadingHTTPServer):

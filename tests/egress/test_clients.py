@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import ADDRESS, Handler, PROXY, Web, behind, configure, denials, leaf, on_every_door, python  # noqa: E402
+from door import ADDRESS, PROXY, GitHandler, Handler, Web, behind, configure, denials, leaf, on_every_door, python  # noqa: E402
 from harness import brig, main, scratch, start_brig, test  # noqa: E402
 
 NO_PROXY = ("env", "-u", "HTTPS_PROXY", "-u", "https_proxy", "-u", "HTTP_PROXY", "-u", "http_proxy", "-u", "ALL_PROXY", "-u",
@@ -77,35 +77,6 @@ def the_flag_allow_opens_a_host_and_an_empty_list_none():
     assert r.json["isolation"]["network"] == "proxy" and "nameserver" in r.json["stdout"]
     r = brig("run", "--network", "none", "--allow", "api.test", "--", "true")
     assert r.status == 125 and "--network proxy" in r.errors, r.errors
-
-
-class GitHandler(Handler):
-    """git's own HTTP backend, as a CGI program."""
-
-    def cgi(self):
-        path, _, query = self.path.partition("?")
-        self.server.seen.append((self.requestline, self.headers.items(), self.client_address))
-        n = self.headers.get("Content-Length")
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            body = b""
-            while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-        else:
-            body = self.rfile.read(int(n or 0))
-        env = {"PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(scratch()), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path,
-               "REQUEST_METHOD": self.command, "QUERY_STRING": query, "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-               "REMOTE_USER": "me", "CONTENT_LENGTH": str(len(body)), "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
-               "GIT_CONFIG_VALUE_0": "*", "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-               "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
-        out = subprocess.run(["git", "http-backend"], input=body, env=env, stdout=subprocess.PIPE, check=False).stdout
-        head, _, rest = out.partition(b"\r\n\r\n")
-        fields = [line.decode().split(": ", 1) for line in head.split(b"\r\n") if line]
-        status = next((int(v.split()[0]) for k, v in fields if k == "Status"), 200)
-        self.answer(rest, status, [(k, v) for k, v in fields if k != "Status"])
-
-    do_GET = do_POST = cgi
 
 
 @on_every_door

@@ -5,11 +5,12 @@
 import base64
 import gzip
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import Handler, Web, configure, denials, on_every_door  # noqa: E402
-from harness import brig, main, test  # noqa: E402
+from door import GitHandler, Handler, Web, configure, denials, on_every_door  # noqa: E402
+from harness import brig, main, scratch, test  # noqa: E402
 
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
 
@@ -96,6 +97,28 @@ printf nothing | put -H 'Content-Encoding: gzip' --data-binary @- https://other.
 (head -c 300000 /dev/zero; printf %s {VALUE}; head -c 300000 /dev/zero) | put -T - https://other.test/""")
         assert r["stdout"].split() == ["200"] + ["403"] * 5 + ["200", "400", "403"], r
         assert VALUE not in str(other.seen) and len(other.seen) == 2, other.seen
+
+
+@test
+def git_works_with_a_token_the_guest_never_sees():
+    class Guarded(GitHandler):
+        password = VALUE
+
+    repo = scratch() / "one.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", repo], check=True)
+    subprocess.run(["git", "-C", repo, "config", "http.receivepack", "true"], check=True)
+    with Web("api.test", handler=Guarded) as web:
+        r = run(with_token(web), """set -e
+git config --global user.name me; git config --global user.email me@example.org
+cd /tmp; git clone -q https://x:$TOKEN@api.test/one.git 2>/dev/null; cd one
+echo 1 > file; git add file; git commit -qm one; git push -q origin HEAD:main; git fetch -q
+git clone -q https://x:$TOKEN@api.test/one.git /tmp/two; cat /tmp/two/file
+git -c core.askPass=true clone -q https://x:wrong@api.test/one.git /tmp/three 2>/dev/null || echo refused; cat .git/config; env""")
+        assert r["stdout"].startswith("1\nrefused\n") and VALUE not in r["output"], r["output"]
+        sent = [dict(f).get("Authorization") for _, f, _ in web.seen]
+        assert "Basic " + base64.b64encode(f"x:{VALUE}".encode()).decode() in sent, sent
+        assert any("git-receive-pack" in line for line, _, _ in web.seen), web.seen
+        assert subprocess.run(["git", "-c", "safe.directory=*", "-C", repo, "show", "main:file"], stdout=subprocess.PIPE, check=True).stdout == b"1\n"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways through the door that somebody has to open on purpose: plain HTTP, other ports, pass-through, a service of the host."""
 
+import contextlib
 import pathlib
+import socket
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import ADDRESS, PROXY, Raw, Web, behind, configure, denials, on_every_door, python, root  # noqa: E402
@@ -106,6 +109,52 @@ print(talk({service.port})); print(talk({closed.port})[:12])
         out = python(config, code)["stdout"].splitlines()
         assert out[0] == r"b'hi\nraw bytes\r\n\r\n'" and out[1] == "b'HTTP/1.1 400'", out
         assert not closed.seen
+
+
+def chain(names):
+    """A proxy as companies have them: CONNECT to the servers it knows, 403 for others. Notes the heads it got."""
+    def relay(a, b):
+        with contextlib.suppress(OSError):
+            while data := a.recv(65536):
+                b.sendall(data)
+        with contextlib.suppress(OSError):
+            b.shutdown(socket.SHUT_WR)
+
+    def answer(self, s):
+        target = self.head(s).split(b" ")[1].decode()
+        if target == "odd.test:443":
+            s.sendall(b"220 this is no proxy\r\n")
+        elif target not in names:
+            s.sendall(b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")
+        else:
+            with socket.create_connection(("127.0.0.1", names[target])) as up:
+                s.sendall(b"HTTP/1.1 200 Established\r\nVia: 1.1 it\r\n\r\n")
+                back = threading.Thread(target=relay, args=(up, s), daemon=True)
+                back.start()
+                relay(s, up)
+                back.join(20)
+
+    return Raw("unused.test", answer, tls=False)
+
+
+@test
+def a_machine_behind_a_proxy_of_its_own_uses_it():
+    with Web("far.test", "pass.test", "direct.test") as web, chain({"far.test:443": web.port, "pass.test:443": web.port}) as proxy:
+        def config(**more):
+            return configure(allow=["far.test", "pass.test", "direct.test", "unknown.test", "odd.test"], passthrough=["pass.test"],
+                             resolve={"direct.test": f"127.0.0.1:{web.port}"}, **more)
+
+        way = config(upstream_proxy=f"http://127.0.0.1:{proxy.port}/")
+        r = behind(way, "sh", "-c", "for h in far far direct unknown odd closed; do curl -sS -o /dev/null -w '%{http_code}\\n' https://$h.test/; done; "
+                   f"curl -sS --cacert /dev/stdin https://pass.test/ <<'E'\n{(root() / 'ca.pem').read_text()}E\n")
+        assert r["stdout"].split() == ["200", "200", "200", "502", "502", "000", "hello"], r
+        heads = [h.split(b"\r\n")[0].decode() for h in proxy.seen]
+        assert heads == [f"CONNECT {n}.test:443 HTTP/1.1" for n in ("far", "unknown", "odd", "pass")], heads  # the pool serves the second; pins go straight
+        assert all(b"Host: " in h and h.count(b"\r\n") == 3 for h in proxy.seen), proxy.seen  # and nothing of the guest's
+        assert web.connections == 3, web.connections
+        for bad in ("ftp://127.0.0.1:1", "http://127.0.0.1", "http://u:p@127.0.0.1:1", "127.0.0.1:0", "http://-x:1"):
+            r = behind(config(upstream_proxy=bad), "true")
+            assert r["exit_code"] == 125 and "upstream_proxy" in r["error"]["what"] and "u:p" not in str(r), (bad, r)
 
 
 @test

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 
+#include "egress/chain.h"
 #include "egress/host.h"
 
 static void require_canonical(const struct host *h)
@@ -25,6 +26,28 @@ static void require_canonical(const struct host *h)
 	}
 }
 
+/* The proxy of the machine: a port, and a name or an address. */
+static void check_chain(const uint8_t *data, size_t size)
+{
+	char text[512];
+	struct chain c;
+	struct err e;
+
+	if (size >= sizeof(text))
+		return;
+	memcpy(text, data, size);
+	text[size] = '\0';
+	if (chain_parse(text, &c, &e) < 0) {
+		require(!c.on);
+		return;
+	}
+	require(c.on == (text[0] != '\0') && (!c.on || c.port));
+	if (c.host.len)
+		require_canonical(&c.host);
+	else
+		require(!c.on || c.addr.family == 4 || c.addr.family == 6);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct egress_text t = egress_text((const char *)data, size);
@@ -32,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct in_addr loose;
 	uint16_t port;
 
+	check_chain(data, size);
 	if (host_parse(t, &h) == HOST_OK) {
 		require_canonical(&h);
 		require(host_parse(egress_text(h.name, h.len), &again) == HOST_OK);

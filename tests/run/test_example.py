@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / d) for d in ("lib", "egress")]
+from door import Handler, Web, root  # noqa: E402
 from harness import TOP, brig_argv, brig_environment, brig_path, main, scratch, test, tree, workspace  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
@@ -90,6 +91,43 @@ def the_example_with_python_and_a_script_runs():
     assert done.stdout == ("--- step\nSTDOUT:\nabc123 /code/_run.py\n\n"
                            "--- code\nExit code: 3\nSTDOUT:\nan argument input\n\n"
                            "--- script\nSTDOUT:\nhello world\n\nSTDERR:\nwarning\n\n"), done.stdout
+
+
+class Echo(Handler):
+    def do_GET(self):
+        self.server.seen.append((self.requestline, dict(self.headers.items())))
+        self.answer(self.headers.get("Authorization", "none").encode())
+
+
+@test
+def the_proxy_example_guards_whoever_uses_it():
+    prefix = install()
+    program = prefix / "bin/example"  # finds its helper as an installed program would
+    found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"
+    call(*compiler(), "-std=c99", *WARNINGS, TOP / "examples/proxy.c", *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
+    with Web("api.test", handler=Echo) as web, Web("closed.test") as closed:
+        argv = brig_argv("api.test", scratch() / "authority.pem", f"egress.resolve=api.test=127.0.0.1:{web.port}", f"egress.roots={root()}/ca.pem")
+        argv[argv.index(str(brig_path()))] = str(program)
+        p = subprocess.Popen(argv, env={**brig_environment(), "API_TOKEN": "not this one, which is the environment's"}, cwd=workspace(),
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            url = p.stdout.readline().strip()
+            curl = ["curl", "-sS", "-x", url, "--cacert", scratch() / "authority.pem", "-g"]
+            for user in ("{API_TOKEN}", None):
+                got = call(*curl, *(["-H", f"Authorization: Bearer {user}"] if user else []), "https://api.test/")
+                assert "nobody else" not in got and (user is None) == (got == "none"), got
+            refused = subprocess.run([*curl, "https://closed.test/"], capture_output=True, check=False)
+            assert refused.returncode != 0 and not closed.connections
+        finally:
+            out, errors = p.communicate(timeout=20)
+        assert [f.get("Authorization") for _, f in web.seen] == ["Bearer a token that nobody else has", None], web.seen
+        result = json.loads(out)
+        assert p.returncode == 0 and result["egress"]["allowed"] == 2 and result["egress"]["denied"] == 1, (out, errors)
+        assert errors.count("denied: ") == 1 and "Host not in allowlist: closed.test" in errors, errors
+        # What cannot be had is refused before anything listens.
+        argv[-1] = "egress.roots=/nowhere"
+        done = subprocess.run(argv, env=brig_environment(), cwd=workspace(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "/nowhere" in done.stderr and not done.stdout, done
 
 
 @test

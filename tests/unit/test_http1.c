@@ -201,6 +201,10 @@ static void a_body_is_the_same_however_it_is_cut(void **state)
 static void chunks_are_exact_or_refused(void **state)
 {
 	static const char *const bad[] = {
+		"0\r\nno colon\r\n\r\n",
+		"0\r\n5\r\n\r\n",
+		"0\r\n: x\r\n\r\n",
+		"0\r\nA : x\r\n\r\n",
 		"\r\n",
 		"4;a=b\r\nwiki\r\n0\r\n\r\n",
 		"4 \r\nwiki\r\n0\r\n\r\n",

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/chain.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define SCHEME "http://"
+
+static int bad(const char *text, const char *why, struct err *e)
+{
+	(void)err_set(e, ERR_CONFIG, EINVAL, "egress.upstream_proxy '%.100s': %s", text, why);
+	return err_hint(e, "write it as http://HOST:PORT");
+}
+
+static bool read_port(const char *p, size_t n, uint16_t *ret)
+{
+	uint32_t v = 0;
+
+	if (!n || n > 5 || *p == '0')
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] < '0' || p[i] > '9')
+			return false;
+		v = v * 10 + (uint32_t)(p[i] - '0');
+	}
+	*ret = (uint16_t)v;
+	return v <= UINT16_MAX;
+}
+
+int chain_parse(const char *text, struct chain *ret, struct err *e)
+{
+	const char *p = text, *colon;
+	struct chain c = { .on = true };
+	size_t n, len;
+
+	*ret = (struct chain){ 0 };
+	if (!text || !*text)
+		return 0;
+	if (str_starts(p, SCHEME))
+		p += sizeof(SCHEME) - 1;
+	else if (strstr(p, "://"))
+		return bad(text, "only plain HTTP is spoken to it", e);
+	n = strlen(p);
+	n -= n && p[n - 1] == '/';
+	/* A password would be in every file that shows the settings. */
+	if (memchr(p, '@', n))
+		return bad("...", "a user and password are not taken", e);
+	colon = memrchr(p, ':', n);
+	len = colon ? (size_t)(colon - p) : 0;
+	if (!colon || !read_port(colon + 1, n - len - 1, &c.port))
+		return bad(text, "no port", e);
+	if (len > 2 && p[0] == '[' && p[len - 1] == ']' &&
+	    addr_parse(p + 1, len - 2, &c.addr) == 0 && c.addr.family == 6)
+		return *ret = c, 0;
+	if (addr_parse(p, len, &c.addr) == 0 && c.addr.family == 4)
+		return *ret = c, 0;
+	if (host_parse(egress_text(p, len), &c.host) != HOST_OK)
+		return bad(text, "no host", e);
+	*ret = c;
+	return 0;
+}

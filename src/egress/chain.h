@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/chain.h - the proxy that this machine must use itself (`egress.upstream_proxy`). Pure.
+ *
+ * Where there is one, every connection that is not pinned goes through it by CONNECT. It resolves
+ * the names, so which addresses they lead to is for it to judge. */
+#pragma once
+
+#include "base/err.h"
+#include "egress/addr.h"
+#include "egress/host.h"
+
+struct chain {
+	bool on;
+	struct host host; /* empty: `addr` it is */
+	struct addr addr;
+	uint16_t port;
+};
+
+/* [http://]HOST:PORT[/]; NULL or an empty text: none. */
+int chain_parse(const char *text, struct chain *ret, struct err *e);

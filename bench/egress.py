@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -27,6 +28,19 @@ def _free_port():
 
 def _openssl(*words):
     subprocess.run(["openssl", *map(str, words)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _records(size):
+    """What an API answers with: rows of JSON, no two alike."""
+    chance, text, made = random.Random(1), [], 0
+    words = "the quick brown fox jumps over a lazy dog and comes back with one more task to run".split()
+    while made < size:
+        row = {"id": chance.randrange(1 << 32), "name": " ".join(chance.choices(words, k=3)), "etag": f"{chance.getrandbits(64):016x}",
+               "url": f"https://api.example.org/v1/items/{chance.randrange(100000)}", "text": " ".join(chance.choices(words, k=20)),
+               "score": round(chance.random(), 6), "tags": chance.choices(words, k=2), "ok": chance.random() < 0.5}
+        text.append(json.dumps(row) + "\n")
+        made += len(text[-1])
+    return "".join(text).encode()[:size]
 
 
 class Place:
@@ -82,8 +96,8 @@ class Place:
         self.port, d = _free_port(), self.folder
         www = d / "www"
         www.mkdir()
-        (www / "small").write_bytes(os.urandom(KIB // 2).hex().encode())
-        (www / "large").write_bytes(os.urandom(MIB // 2).hex().encode())
+        (www / "small").write_bytes(_records(KIB))
+        (www / "large").write_bytes(_records(MIB))
         with contextlib.suppress(OSError):
             for path in (www, *www.iterdir()):
                 os.chown(path, self.who.uid, self.who.gid)

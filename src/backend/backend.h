@@ -37,6 +37,10 @@ struct job_want {
 	const char *id;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
 	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
+	/* For a backend with `awaits`, in place of `authority`: called once by start, as late as it
+	 * can be, because it may have to wait. NULL and *e: there is none. */
+	const char *(*await_authority)(void *arg, struct err *e);
+	void *await_arg;
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	/* For a backend with `permits`, or NULL: called once by start, while the sandbox sets
 	 * itself up. The command begins only after it has returned 0; its error is start's own. */
@@ -63,6 +67,7 @@ struct backend {
 	enum backend_kind kind;
 	unsigned bit;    /* in field.honoured */
 	bool shows_code; /* Python code of the spec appears at its path; else it is refused */
+	bool awaits;     /* start asks job_want.await_authority */
 	bool permits;    /* start asks job_want.permit; else the conductor asks before start */
 
 	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec

@@ -3,7 +3,6 @@
 
 #include <openssl/bn.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
@@ -13,19 +12,18 @@
 
 #include "base/fd.h"
 #include "egress/addr.h"
+#include "egress/authority.h"
 #include "egress/host.h"
 #include "egress/lockdown.h"
 
-#define SKEW (-3600L)         /* a guest whose clock is a little behind */
-#define LIFE (7L * 24 * 3600) /* of the authority; it dies with its key, which is sooner */
+#define SKEW (-3600L) /* a guest whose clock is a little behind */
 #define LEAF_LIFE (2L * 24 * 3600)
 
 DEFINE_CLEANUP(x509, X509 *, X509_free)
 
 struct keeper {
-	EVP_PKEY *key;      /* the authority's; exists here and nowhere else */
-	EVP_PKEY *leaf_key; /* the worker's, public half */
-	X509 *authority;
+	struct authority authority; /* its key exists here and nowhere else */
+	EVP_PKEY *leaf_key;         /* the worker's, public half */
 };
 
 static int serial(X509 *x)
@@ -70,36 +68,11 @@ static int begin(X509 *x, EVP_PKEY *key, long life)
 	       X509_gmtime_adj(X509_getm_notAfter(x), life) && X509_set_pubkey(x, key);
 }
 
-static int make_authority(struct keeper *k)
+static int tell(void *arg, const char *pem, size_t n)
 {
-	X509_NAME *name;
+	const int *out = arg;
 
-	k->key = EVP_EC_gen("P-256");
-	k->authority = X509_new();
-	if (!k->key || !k->authority || !begin(k->authority, k->key, LIFE))
-		return -EIO;
-	name = X509_get_subject_name(k->authority);
-	if (!common_name(name, "brig, for one run") || !X509_set_issuer_name(k->authority, name) ||
-	    !extension(k->authority, k->authority, NID_basic_constraints,
-		       "critical,CA:TRUE,pathlen:0") ||
-	    !extension(k->authority, k->authority, NID_key_usage, "critical,keyCertSign") ||
-	    !extension(k->authority, k->authority, NID_subject_key_identifier, "hash") ||
-	    !X509_sign(k->authority, k->key, EVP_sha256()))
-		return -EIO;
-	return 0;
-}
-
-static int tell(const struct keeper *k, int out)
-{
-	BIO *b = BIO_new(BIO_s_mem());
-	char *pem;
-	long n;
-	int r = -EIO;
-
-	if (b && PEM_write_bio_X509(b, k->authority) == 1 && (n = BIO_get_mem_data(b, &pem)) > 0)
-		r = fd_write_all(out, pem, (size_t)n);
-	BIO_free(b);
-	return r;
+	return fd_write_all(*out, pem, n);
 }
 
 static int take_key(struct keeper *k, const struct keeper_ask *q)
@@ -143,13 +116,13 @@ static int make_leaf(const struct keeper *k, const struct keeper_ask *q, struct 
 		return -EINVAL;
 	if (!begin(x, k->leaf_key, LEAF_LIFE) ||
 	    !common_name(X509_get_subject_name(x), "brig leaf") ||
-	    !X509_set_issuer_name(x, X509_get_subject_name(k->authority)) ||
-	    !extension(x, k->authority, NID_basic_constraints, "critical,CA:FALSE") ||
-	    !extension(x, k->authority, NID_key_usage, "critical,digitalSignature") ||
-	    !extension(x, k->authority, NID_ext_key_usage, "serverAuth") ||
-	    !extension(x, k->authority, NID_authority_key_identifier, "keyid:always") ||
-	    !extension(x, k->authority, NID_subject_alt_name, name) ||
-	    !X509_sign(x, k->key, EVP_sha256()))
+	    !X509_set_issuer_name(x, X509_get_subject_name(k->authority.cert)) ||
+	    !extension(x, k->authority.cert, NID_basic_constraints, "critical,CA:FALSE") ||
+	    !extension(x, k->authority.cert, NID_key_usage, "critical,digitalSignature") ||
+	    !extension(x, k->authority.cert, NID_ext_key_usage, "serverAuth") ||
+	    !extension(x, k->authority.cert, NID_authority_key_identifier, "keyid:always") ||
+	    !extension(x, k->authority.cert, NID_subject_alt_name, name) ||
+	    !X509_sign(x, k->authority.key, EVP_sha256()))
 		return -EIO;
 	n = i2d_X509(x, NULL);
 	if (n <= 0 || n > KEEPER_LEAF_MAX)
@@ -184,17 +157,17 @@ int keeper_main(int sock, int out)
 {
 	struct keeper k = { 0 };
 	struct err e = { 0 };
-	int r = make_authority(&k);
+	int r = -EIO;
 
-	if (r == 0)
-		r = tell(&k, out);
+	/* Nothing here comes from a file: not even how OpenSSL behaves. */
+	if (OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) == 1)
+		r = authority_make(&k.authority, tell, &out);
 	(void)close(out);
 	if (r == 0)
 		r = lockdown(LOCKDOWN_KEEPER, &e);
 	if (r == 0)
 		serve(&k, sock);
-	X509_free(k.authority);
-	EVP_PKEY_free(k.key);
+	authority_done(&k.authority);
 	EVP_PKEY_free(k.leaf_key);
 	return r == 0 ? 0 : 1;
 }

@@ -5,10 +5,13 @@
  * Started by a monitor with two descriptors: 3, a SEQPACKET socket (the configuration comes first,
  * then the door's sockets; decisions go back), and 4, a pipe for the authority's certificate.
  *
- *     start -> fork the keeper -> read configuration and files -> take sockets -> lock down ->
- * serve
+ *     start -> fork the keeper -> take configuration and sockets -> read files, compile -> lock
+ * down
+ *     -> serve
  *
- * Nothing hostile is read before the lockdown. The monitor's end of the socket closing is the end.
+ * What takes long is done while the sandbox's program starts, not while somebody waits for it: the
+ * sockets come when the sandbox is ready. Nothing hostile is read before the lockdown. The
+ * monitor's end of the socket closing is the end.
  */
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -16,6 +19,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -164,19 +168,6 @@ static int compile(struct worker *k, struct err *e)
 	return r;
 }
 
-static int prepare(struct worker *k, int keeper, struct err *e)
-{
-	k->synth = synth_new();
-	if (!k->synth)
-		return err_nomem(e);
-	if (read_plan(k, e) < 0 || loop_new(&k->loop, e) < 0 ||
-	    resolver_new(k->loop, &k->resolver, e) < 0 ||
-	    roots_new(&k->plan->egress.roots, &k->roots, e) < 0 || compile(k, e) < 0)
-		return -e->code;
-	read_own(k);
-	return mint_new(keeper, &k->mint, e);
-}
-
 /* ---- serving ---- */
 
 static void on_listener(struct watch *w, uint32_t events)
@@ -262,13 +253,27 @@ static int take_sockets(struct worker *k, struct err *e)
 	return 0;
 }
 
+static int prepare(struct worker *k, int keeper, struct err *e)
+{
+	k->synth = synth_new();
+	if (!k->synth)
+		return err_nomem(e);
+	if (loop_new(&k->loop, e) < 0 || read_plan(k, e) < 0 || take_sockets(k, e) < 0)
+		return -e->code;
+	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
+		return err_set(e, ERR_INTERNAL, EIO, "OpenSSL cannot be used");
+	if (resolver_new(k->loop, &k->resolver, e) < 0 ||
+	    roots_new(&k->plan->egress.roots, &k->roots, e) < 0 || compile(k, e) < 0)
+		return -e->code;
+	read_own(k);
+	return mint_new(keeper, &k->mint, e);
+}
+
 static int serve(struct worker *k, struct err *e)
 {
 	struct rlimit files;
 
 	k->monitor = (struct watch){ .fd = CONTROL, .ready = on_monitor };
-	if (take_sockets(k, e) < 0)
-		return -e->code;
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "cannot read a limit");
 	/* The lockdown raises the limit to the highest there may be. */
@@ -311,6 +316,7 @@ int main(void)
 	int keeper = -1, r;
 
 	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)setenv("TZ", "UTC0", 1); /* certificates know no other time: no file is read for it */
 	r = lockdown_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);

@@ -341,6 +341,13 @@ static int permit(void *arg, struct err *e)
 	return got;
 }
 
+static const char *await_authority(void *arg, struct err *e)
+{
+	const struct run *r = arg;
+
+	return egress_authority(r->door, e);
+}
+
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
 {
 	struct job_want w = { .tty = r->spec->tty,
@@ -366,9 +373,12 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 	}
 	if (r->door) {
 		w.variables = egress_variables(r->door);
-		w.authority = egress_authority(r->door, e);
+		w.await_authority = await_authority;
+		w.await_arg = r;
+		if (!r->backend->awaits)
+			w.authority = egress_authority(r->door, e);
 	}
-	if ((r->door && !w.authority) || (!asks && permit(r, e) < 0) ||
+	if ((r->door && !r->backend->awaits && !w.authority) || (!asks && permit(r, e) < 0) ||
 	    r->backend->start(p, &w, &io, &r->job, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			refuse(r->o, e);

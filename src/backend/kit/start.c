@@ -462,6 +462,17 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->count_written = p->spec->limits.disk;
 }
 
+static int trust_authority(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	const char *pem = w->authority;
+
+	if (!j->plan->door)
+		return 0;
+	if (!pem && w->await_authority && !(pem = w->await_authority(w->await_arg, e)))
+		return -e->code;
+	return pem ? box_plan_trust(j->plan, pem, e) : 0;
+}
+
 /* Every step before the clone: after it only the child's own work is left. */
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
@@ -475,8 +486,7 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 	if (!c->skips && protect_begin(j->plan, j->id, &j->protect, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
-	if (box_plan_variables(j->plan, w->variables, e) < 0 ||
-	    (j->plan->door && w->authority && box_plan_trust(j->plan, w->authority, e) < 0))
+	if (box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w, pipes);
 	return 0;

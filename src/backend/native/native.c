@@ -78,6 +78,7 @@ const struct backend backend_native = {
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
 	.shows_code = true,
+	.awaits = true,
 	.permits = true,
 	.probe = native_probe,
 	.plan = native_plan,

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -56,7 +57,7 @@ static int try_worker(struct err *e)
 	CLEANUP(fd) int fd = s ? any_port(e) : -1;
 	const struct door_socket what = { .kind = DOOR_PROXY, .port = DOOR_PROXY_PORT };
 
-	if (!s || fd < 0 || egress_start(s, &g, e) < 0 || !egress_authority(g, e) ||
+	if (!s || fd < 0 || egress_start(s, environ, &g, e) < 0 || !egress_authority(g, e) ||
 	    egress_attach(g, &what, &fd, 1, e) < 0)
 		return -e->code;
 	return until_ready(g, e);

@@ -146,9 +146,12 @@ static void fill_common(const struct recorder *r, struct record *x, enum event t
 	x->agent = r->agent[0] ? r->agent : NULL;
 }
 
+/* A request that was refused before a backend was chosen has the one that it asked for. */
 static void fill_command(const struct recorder *r, struct record *x)
 {
-	record_text(x, "backend", r->backend);
+	const char *asked = fields[FIELD_BACKEND].words[r->spec->backend];
+
+	record_text(x, "backend", r->backend ? r->backend : asked);
 	record_text(x, "argv0", r->spec->argv ? r->spec->argv[0] : NULL);
 	record_list(x, "argv", r->spec->audit.argv ? r->spec->argv : NULL);
 }

@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ from harness import brig_environment, main, scratch, test, uid, workspace  # noq
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 TOKEN = "gh" + "p_" + "0123456789abcdefghijABCDEFGHIJ012345"
+KILLS = int(os.environ.get("KILLS", "64"))  # 2000 takes a minute
 FORCED = ("--policy", "full_access", "--backend", "none", "--i-know-this-is-not-a-sandbox")
 
 
@@ -111,6 +113,40 @@ def a_killed_brig_is_found_by_the_next():
     assert [r["outcome"] for r in of_type("sandbox.exec")] == ["crashed", "exited", "exited", "exited"]
 
 
+@test(limit=60 + KILLS / 4)
+def a_brig_killed_anywhere_leaves_a_sound_record():
+    left, dice, living, acknowledged, killed = KILLS, random.Random(1), [], set(), 0
+    while left or living:
+        while left and len(living) < 32:
+            living.append((start_brig("run", "--json", "--", "true", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL),
+                           time.monotonic() + dice.uniform(0, 0.4)))
+            left -= 1
+        for p, end in living[:]:
+            if p.poll() is None and time.monotonic() > end:
+                p.kill()
+            if p.poll() is None:
+                continue
+            living.remove((p, end))
+            told = p.communicate()[0]
+            killed += p.returncode == -signal.SIGKILL
+            if p.returncode == 0:
+                acknowledged.add(json.loads(told)["id"])
+        time.sleep(0.001)
+    assert brig("run", "--", "true").status == 0  # finds who died
+    runs = record.verified(log())
+    begun = {r["run"] for r in runs if r["type"] == "sandbox.create"}
+    ends = [(r["run"], r["outcome"]) for r in runs if r["type"] == "sandbox.exec"]
+    assert len({run for run, _ in ends}) == len(ends), "no run ends twice"
+    assert begun <= {run for run, _ in ends}, [r for r in runs if r["run"] in begun - {run for run, _ in ends}]
+    odd = [r for r in runs if r["type"] == "sandbox.exec" and r["run"] not in begun]
+    assert all(r["outcome"] in ("refused", "failed") and not r["started"] for r in odd), odd
+    assert acknowledged <= {run for run, outcome in ends if outcome == "exited"}
+    assert brig("audit", "verify").status == 0
+    print(f"{killed} killed, {len(acknowledged)} acknowledged, {len(ends)} on the record,"
+          f" {sum(outcome == 'crashed' for _, outcome in ends)} of them crashed")
+    assert killed and acknowledged, (killed, acknowledged)
+
+
 @test
 def a_refused_request_is_on_the_record():
     assert brig("run", "--policy", "full_access", "--", "true").status == 125
@@ -119,7 +155,7 @@ def a_refused_request_is_on_the_record():
     assert brig("exec", "true").status == 125
     refused = of_type("config.refused")
     assert [(r["command"], r["error"]) for r in refused] == [("run", "policy"), ("exec", "config")], refused
-    assert [(r["outcome"], r["error"], r["started"]) for r in of_type("sandbox.exec")] == [("refused", "policy", False)]
+    assert [(r["backend"], r["outcome"], r["error"], r["started"]) for r in of_type("sandbox.exec")] == [("auto", "refused", "policy", False)]
     assert all(r["reason"] for r in refused)
 
 

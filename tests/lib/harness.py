@@ -675,7 +675,12 @@ def _remove_cgroups(names):
     """What failed tests left. Not earlier: a test beside the guilty one would take it for its own."""
     for name in sorted(names, reverse=True):
         with contextlib.suppress(OSError):
-            os.rmdir(name)
+            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
+            try:  # a lock that is held belongs to a run of somebody else's, which is about to use it
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.rmdir(name)
+            finally:
+                os.close(fd)
 
 
 def _load(path):

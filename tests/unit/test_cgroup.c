@@ -661,6 +661,31 @@ static void a_sweep_takes_abandoned_leaves_only(void **state)
 	assert_int_equal(cgroup_sweep(&t->host, NULL), 0);
 }
 
+static void a_sweep_finds_what_lies_beside_the_leaf_of_a_run(void **state)
+{
+	struct tree *t = *state;
+	struct cgroup *c;
+	struct cg_map *places;
+
+	describe(t, V2_AT_CG, "0::/a/b\n");
+	group(t, "cg", "pids", "pids", "");
+	group(t, "cg/a", "pids", "", "");
+	group(t, "cg/a/b", "", "", OTHERS);
+	put_all(t, "cg/a/brig-x1", (const char *const[]){ "cgroup.procs", "pids.max", NULL });
+	c = make(t, "x1", &limits);
+	places = cgroup_places(c);
+	assert_non_null(places);
+	assert_null(cgroup_places(c));
+	(void)cgroup_free(c);
+	/* Below, beside and above where it was. */
+	assert_int_equal(mkdir(path_in(t, "cg/a/b/brig-dead"), 0700), 0);
+	assert_int_equal(mkdir(path_in(t, "cg/a/brig-dead"), 0700), 0);
+	assert_int_equal(mkdir(path_in(t, "cg/brig-dead"), 0700), 0);
+	assert_int_equal(cgroup_sweep(NULL, places), 3);
+	assert_int_equal(cgroup_sweep(NULL, places), 0);
+	free(places);
+}
+
 #define ON_TREE(test) cmocka_unit_test_setup_teardown(test, make_tree, remove_tree)
 
 int main(void)
@@ -684,6 +709,7 @@ int main(void)
 		ON_TREE(a_leaf_in_use_is_never_taken_over),
 		ON_TREE(an_id_that_is_not_a_plain_word_is_refused),
 		ON_TREE(a_sweep_takes_abandoned_leaves_only),
+		ON_TREE(a_sweep_finds_what_lies_beside_the_leaf_of_a_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,8 +119,8 @@ static bool range_usable(const struct texts *t, uint32_t first)
 	       range_mapped(t->v[UID_MAP], first) && range_mapped(t->v[GID_MAP], first);
 }
 
-/* One file, a byte of it for each slot; it stays: what two processes may lock must not be removed by
- * one of them. */
+/* One file, a byte of it for each slot; it stays: what two processes may lock must not be removed
+ * by one of them. */
 static int open_lock(struct err *e)
 {
 	int fd;
@@ -177,7 +177,8 @@ static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t out
 	return fd_write_file(AT_FDCWD, path, line);
 }
 
-#define STACK 16384 /* three system calls, and whatever it takes to find them in a shared library */
+#define STACK 16384 /* three system calls, and whatever it takes to find them in a shared library  \
+		     */
 
 /* In our memory and with our descriptors: it touches neither, and must not outlive us. */
 static int wait_to_be_killed(void *parent)

@@ -28,13 +28,19 @@ _Noreturn void init_fail(int control, const struct err *e)
 	_exit(125);
 }
 
+/* What the caller ignored must not stay so, and no handler of its program may run in here. */
 static void default_signals(void)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
-	sigset_t none;
 
 	for (int s = 1; s <= SIGNALS; s++)
 		(void)sigaction(s, &dfl, NULL);
+}
+
+static void unblock_signals(void)
+{
+	sigset_t none;
+
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -90,7 +96,7 @@ static pid_t start(const struct inside *c, int terminal, volatile int *failed)
 
 	if (pid != 0)
 		return pid;
-	default_signals();
+	unblock_signals(); /* all are at their default: init's own handler ends with the exec */
 	(void)setsid();
 	*failed = -place_streams(c, terminal);
 	if (!*failed)
@@ -221,6 +227,7 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 	sigset_t child;
 	pid_t command;
 
+	default_signals();
 	(void)sigemptyset(&child);
 	(void)sigaddset(&child, SIGCHLD);
 	(void)sigprocmask(SIG_SETMASK, &child, NULL);

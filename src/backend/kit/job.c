@@ -204,7 +204,6 @@ void box_finish(struct backend_job *j, struct outcome *o)
 			check_covers(j);
 		on_news(j, o);
 	}
-	kill_all(j);
 	job_reap(j);
 	on_control(j);
 	cgroup_events(j->cgroup, &seen);

@@ -112,9 +112,18 @@ int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writabl
 	      struct err *e)
 {
 	struct stat st;
+
+	if (plan_source(src, &st, e) < 0)
+		return -e->code;
+	return plan_bind_seen(p, src, dst, writable, owned, &st, e);
+}
+
+int plan_bind_seen(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
+		   const struct stat *st, struct err *e)
+{
 	struct op *o;
 
-	if (plan_source(src, &st, e) < 0 || plan_parents(p, dst, e) < 0)
+	if (plan_parents(p, dst, e) < 0)
 		return -e->code;
 	o = plan_op(p, OP_BIND, dst, e);
 	if (!o)
@@ -122,13 +131,13 @@ int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writabl
 	o->src = arena_strdup(p->arena, src);
 	if (!o->src)
 		return err_nomem(e);
-	o->ident = ident_of(&st);
-	o->mode = st.st_mode & S_IFMT;
+	o->ident = ident_of(st);
+	o->mode = st->st_mode & S_IFMT;
 	o->writable = writable;
 	if (writable && plan_writable(p, dst, e) < 0)
 		return -e->code;
 	if (owned && p->needs_range)
-		return bind_prepared(p, o, &st, e);
+		return bind_prepared(p, o, st, e);
 	return 0;
 }
 

@@ -18,6 +18,9 @@ int plan_source(const char *path, struct stat *st, struct err *e);
 /* A host tree at dst: bound as it is, or prepared by the parent where root needs it idmapped. */
 int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
 	      struct err *e);
+/* The same for a source that was looked at already. */
+int plan_bind_seen(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
+		   const struct stat *st, struct err *e);
 
 /* A private, writable folder; all of them share one file system of limits.tmp bytes. */
 int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *e);

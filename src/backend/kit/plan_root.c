@@ -126,13 +126,15 @@ static int same_place(struct box_plan *p, const char *path, struct err *e)
 
 	if (lstat(path, &st) < 0)
 		return 0;
-	if (!S_ISLNK(st.st_mode)) {
-		if (plan_bind(p, path, path, false, false, e) < 0)
+	if (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) {
+		if (plan_bind_seen(p, path, path, false, false, &st, e) < 0)
 			return -e->code;
 		p->ops[p->op_count - 1].copy = S_ISREG(st.st_mode) && st.st_size <= COPY_MAX &&
 					       (st.st_mode & 07777) == 0644;
 		return 0;
 	}
+	if (!S_ISLNK(st.st_mode))
+		return plan_bind(p, path, path, false, false, e); /* says why not */
 	n = readlink(path, to, sizeof(to) - 1);
 	if (n < 0)
 		return err_sys(e, "cannot read the link '%s'", path);

@@ -388,8 +388,8 @@ static int listen_events(struct backend_job *j, struct err *e)
 		if (j->timer < 0 || timerfd_settime(j->timer, 0, &tick, NULL) < 0)
 			return err_sys(e, "cannot make a timer");
 	}
-	if (j->events < 0 || add_event(j, j->pidfd, EPOLLIN) < 0 ||
-	    add_event(j, j->control, EPOLLIN) < 0 || add_event(j, j->timer, EPOLLIN) < 0 ||
+	if (j->events < 0 || add_event(j, j->control, EPOLLIN) < 0 ||
+	    add_event(j, j->timer, EPOLLIN) < 0 ||
 	    add_event(j, cgroup_oom_fd(j->cgroup), EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the sandbox");
 	return 0;
@@ -535,6 +535,9 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || hold_names(j, c, e) < 0 ||
 	    give_permit(j, w, e) < 0)
 		return -e->code;
+	/* There is time for it before the child has something to say. */
+	if (listen_events(j, e) < 0)
+		return -e->code;
 	r = started(j, c, e);
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
 	j->cgroup_lock = fd_close(j->cgroup_lock);
@@ -554,8 +557,11 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
 	memset(c.prepared, -1, sizeof(c.prepared));
 	r = run_child(j, &c, &pipes, w, e);
-	if (r == 0 && (listen_events(j, e) < 0 || take_io(j, &pipes, w->tty, io, e) < 0))
-		r = -e->code;
+	/* Whose end counts is known only now. */
+	if (r == 0 && add_event(j, j->pidfd, EPOLLIN) < 0)
+		r = err_sys(e, "cannot listen to the sandbox");
+	if (r == 0)
+		r = take_io(j, &pipes, w->tty, io, e);
 	ends_done(&pipes);
 	if (r < 0)
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;

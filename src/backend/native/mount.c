@@ -341,10 +341,10 @@ static int do_device(struct builder *b, const struct op *o, struct err *e)
 	return bind_source(b, o, false, 0666, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
 }
 
-/* Second lines: the filter, and what the host user has left, come first. And a convenience: a server
- * inside may listen on port 80. Where they cannot be written they are not there. They are written in
- * the new procfs, because in the machine's own every sandbox that lives has an entry of the same
- * name, and a look-up passes by all of them. */
+/* Second lines: the filter, and what the host user has left, come first. And a convenience: a
+ * server inside may listen on port 80. Where they cannot be written they are not there. They are
+ * written in the new procfs, because in the machine's own every sandbox that lives has an entry of
+ * the same name, and a look-up passes by all of them. */
 static void set_sysctls(const struct builder *b)
 {
 	(void)fd_write_file(b->root, "proc/sys/user/max_user_namespaces", "0");
@@ -381,8 +381,8 @@ static int do_devpts(struct builder *b, const struct op *o, struct err *e)
 	return new_fs(b, "devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, target, e);
 }
 
-/* What covers a masked file or folder: a copy, read-only, of the sandbox's own null device or of its
- * empty /run. */
+/* What covers a masked file or folder: a copy, read-only, of the sandbox's own null device or of
+ * its empty /run. */
 static int mask_tree(struct builder *b, bool folder, struct err *e)
 {
 	int *from = folder ? &b->empty : &b->null;

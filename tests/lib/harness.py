@@ -42,7 +42,7 @@ import traceback
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 __all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
-           "descendants", "home", "identity", "main", "namespaces", "scratch", "skip", "start_brig", "state", "test", "tree", "uid",
+           "descendants", "home", "identity", "main", "namespaces", "scratch", "seconds", "skip", "start_brig", "state", "test", "tree", "uid",
            "wait_until", "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -69,16 +69,17 @@ _now = None  # the running test's Place, in its own process
 
 
 class Test:
-    def __init__(self, function, as_user="both", slow=False, alone=False, limit=60):
+    def __init__(self, function, as_user="both", slow=False, alone=False, by_root=False, limit=60):
         assert as_user in ("root", "user", "both")
-        self.function, self.slow, self.alone, self.limit = function, slow, alone, limit * FACTOR
+        self.function, self.slow, self.alone, self.by_root, self.limit = function, slow, alone, by_root, limit * FACTOR
         self.name = function.__name__
         self.file = pathlib.Path(function.__code__.co_filename).name
         self.users = ("root", "user") if as_user == "both" else (as_user,)
 
 
 def test(function=None, **options):
-    """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), limit (seconds)."""
+    """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), by_root (prepared by root,
+    whoever starts brig then), limit (seconds)."""
     if function is None:
         return lambda f: test(f, **options)
     _tests.append(Test(function, **options))
@@ -103,6 +104,11 @@ def skip(reason):
 def identity():
     """'root' or 'user': who starts brig in this test."""
     return _now.user
+
+
+def seconds(number):
+    """A --timeout that is not to be met, for this machine's speed."""
+    return f"{number * FACTOR:g}s"
 
 
 def uid():
@@ -657,7 +663,7 @@ def _select(words, fast):
     words = [w.replace(" ", "_") for w in words]
     users = ONLY_AS or ("root", "user") if IS_ROOT else ("user",)
     return [(t, u) for t in _tests for u in t.users
-            if u in users and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words))]
+            if u in users and (IS_ROOT or not t.by_root) and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words))]
 
 
 def _remove_cgroups(names):

@@ -15,7 +15,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import digest, finish, held, inside, on_host, outside, signal, timed  # noqa: E402
-from harness import brig, brig_environment, home, main, scratch, start_brig, test, tree, uid, wait_until, workspace  # noqa: E402
+from harness import (FACTOR, brig, brig_environment, home, main, scratch, seconds, start_brig, test, tree, uid,  # noqa: E402
+                     wait_until, workspace)
 
 HELD = (".envrc", ".gitmodules", ".gitattributes", ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".mcp.json", ".claude", ".codex", ".cursor",
         ".gemini", ".windsurf")
@@ -576,7 +577,7 @@ def a128_odd_files_where_the_host_reads_afterwards_do_not_hang_it():
                "git init -q .; rm .git/config; ln -s ../x .git/config; ln -s .git/config x", "i=0; mkdir -p .git/hooks; while [ $i -lt 300 ]; do : > .git/hooks/h$i; i=$((i+1)); done",
                "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.bind('.bashrc')\"", "mkdir -p .bashrc/a/b; chmod 0 .bashrc/a .bashrc", "chmod 0 .")
     for script in scripts:
-        took, done = timed(brig, "run", "--json", "--timeout", "5s", "--", "sh", "-c", script)
+        took, done = timed(brig, "run", "--json", "--timeout", seconds(5), "--", "sh", "-c", script)
         assert took < 6 and done.json["outcome"] in ("exited", "signalled"), (script, took, done.json["outcome"])
         on_host("sh", "-c", "chmod 755 .; chmod -R u+rwX . 2>/dev/null; rm -rf .git .bashrc .zshrc x HEAD objects refs config", user=0 if os.geteuid() == 0 else None)
         for p in (workspace().parent / "state/brig/quarantine").glob("*"):
@@ -661,9 +662,9 @@ def a029_a_covered_name_that_the_host_renames_ends_the_run():
     repository()
     script = "touch ready; while :; do (echo '[x]' >> .git/config; echo PWNED > .vscode/tasks.json) 2>/dev/null; done"
     (workspace() / ".vscode").mkdir()
-    with held("run", "--json", "--timeout", "15s", "--", "sh", "-c", script) as h:
+    with held("run", "--json", "--timeout", seconds(15), "--", "sh", "-c", script) as h:
         on_host("sh", "-c", "mv .vscode elsewhere; mkdir .vscode")
-        out, _ = h.process.communicate(timeout=10)
+        out, _ = h.process.communicate(timeout=10 * FACTOR)
     assert b"protected name" in out and h.process.returncode == 125, out[-600:]
     assert not list((workspace() / ".vscode").glob("*")) or quarantined(), "what was written into the gap is still there"
     quarantined()
@@ -672,9 +673,9 @@ def a029_a_covered_name_that_the_host_renames_ends_the_run():
 @test
 def a029_a_placeholder_that_the_host_removes_ends_the_run():
     script = "touch ready; while :; do (mkdir .claude; echo PWNED > .claude/settings.json) 2>/dev/null; done"
-    with held("run", "--json", "--timeout", "15s", "--", "sh", "-c", script) as h:
+    with held("run", "--json", "--timeout", seconds(15), "--", "sh", "-c", script) as h:
         os.rmdir(workspace() / ".claude")
-        out, _ = h.process.communicate(timeout=10)
+        out, _ = h.process.communicate(timeout=10 * FACTOR)
     assert h.process.returncode == 125, out[-600:]
     assert not (workspace() / ".claude/settings.json").exists(), "it was written into the gap and stayed"
     quarantined()

@@ -10,8 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import (FIRST_ID, INSIDE, UNSHARED, held, holding, identity, inside, mount, on_host, outside, status_of)  # noqa: E402
-from harness import (IS_ROOT, brig, brig_argv, brig_environment, main, scratch, skip, test, uid,  # noqa: E402
-                     workspace)
+from harness import IS_ROOT, brig, brig_argv, brig_environment, main, scratch, test, uid, workspace  # noqa: E402
 
 SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
@@ -47,10 +46,8 @@ def a061_no_capability_in_any_set_and_none_can_be_raised():
     assert not result.worked, result.worked
 
 
-@test
+@test(by_root=True)
 def a062_set_id_helpers_of_the_system_gain_nothing():
-    if not IS_ROOT:
-        skip("only root can prepare it")
     as_root("sh", "-c", f"echo ROOT-CANARY > {scratch()}/secret; chmod 600 {scratch()}/secret; chown 0:0 {scratch()}/secret")
     helpers = [p for p in ("/usr/bin/su", "/usr/bin/sudo", "/usr/bin/newgrp", "/usr/bin/mount", "/usr/bin/passwd") if os.path.exists(p)]
     assert any(os.stat(p).st_mode & stat.S_ISUID for p in helpers), "the control proves nothing: no set-id program here"
@@ -64,10 +61,8 @@ def a062_set_id_helpers_of_the_system_gain_nothing():
         assert not any("0" in s.split()[1:] for s in done.text.splitlines() if s.startswith("Uid")), done.text
 
 
-@test
+@test(by_root=True)
 def a063_a_root_only_file_in_a_shown_tree_stays_closed():
-    if not IS_ROOT:
-        skip("only root can prepare it")
     as_root("sh", "-c", f"echo ROOT-CANARY > {scratch()}/secret; chmod 600 {scratch()}/secret; chown 0:0 {scratch()}/secret")
     control = on_host("bwrap", "--ro-bind", "/", "/", "cat", scratch() / "secret", user=0)
     assert control.stdout == b"ROOT-CANARY\n", "the control proves nothing: stock bubblewrap cannot read it"
@@ -79,11 +74,9 @@ def a063_a_root_only_file_in_a_shown_tree_stays_closed():
     inside("identity", "read", "/etc/shadow").must_fail("secret")
 
 
-@test
+@test(by_root=True)
 def a063_a_root_only_file_cannot_be_written_through_a_writable_mount_of_somebody_elses_tree():
     """scratch belongs to the ordinary user; in it lies a file of root's."""
-    if not IS_ROOT:
-        skip("only root can prepare it")
     as_root("chown", "4242:4242", scratch(), workspace())
     as_root("sh", "-c", f"echo ROOT-CANARY > {scratch()}/secret; chmod 600 {scratch()}/secret; chown 0:0 {scratch()}/secret")
     done = brig("run", "--mount", f"{scratch()}:/data:rw", "--", "sh", "-c", "cat /data/secret; echo x >> /data/secret; echo made > /data/new")
@@ -130,11 +123,9 @@ def a064_a_shared_folder_with_the_group_bit_makes_no_set_id_program():
     assert not [f for f in set_id(workspace()) if f[0] in ("x", "y")]
 
 
-@test
+@test(by_root=True)
 def a065_supplementary_groups_open_nothing():
     """docker, disk, kvm, adm and their like. Root's run drops them; a user's cannot, but nothing they open is shown."""
-    if not IS_ROOT:
-        skip("only root can prepare it")
     argv = [a for a in brig_argv("run", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.02; done") if a != "--clear-groups"]
     groups = "--groups=4,6,44,998,999"
     argv = [*argv[:1], groups, *argv[1:]] if argv[0] == "setpriv" else ["setpriv", groups, "--", *argv]

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import (INSIDE, SCRATCH_PIDS, UNSHARED, attackers_uid, canary, held, inside, mount, on_host,  # noqa: E402
                     outside, program, status_of)
-from harness import IS_ROOT, brig, home, main, scratch, test, workspace  # noqa: E402
+from harness import IS_ROOT, brig, home, main, scratch, seconds, test, workspace  # noqa: E402
 
 SYSCTLS = [f"/proc/sys/{p}" for p in (
     "kernel/core_pattern", "kernel/core_pipe_limit", "kernel/core_uses_pid", "kernel/modprobe", "kernel/hotplug", "kernel/poweroff_cmd",
@@ -133,7 +133,7 @@ def a018_killing_every_pid_leaves_the_host_alone():
     control = on_host(*SCRATCH_PIDS, "sh", "-c", line).stdout.decode()
     assert "died 137" in control, f"the control proves nothing: {control}"
     with canary(), canary(attackers_uid()):
-        done = brig("run", "--timeout", "60s", *mount("procfs"), "--", "sh", "-c", f"sleep 300 & {INSIDE} kill-everyone 500000; echo died", timeout=70)
+        done = brig("run", "--timeout", seconds(60), *mount("procfs"), "--", "sh", "-c", f"sleep 300 & {INSIDE} kill-everyone 500000; echo died", timeout=70)
         assert done.status == 137 or b"+ kill-all" in done.stdout, done.stdout
         assert b"= one-by-one 1\n" in done.stdout, done.stdout
 

@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import (INSIDE, SCRATCH_PIDS, attackers_uid, canary, held, inside, mount, on_host,  # noqa: E402
                     outside, program, timed)
-from harness import brig, descendants, main, scratch, start_brig, test, wait_until, workspace  # noqa: E402
+from harness import FACTOR, brig, descendants, main, scratch, seconds, start_brig, test, wait_until, workspace  # noqa: E402
 
 
 def fact(done, name):
@@ -34,7 +34,7 @@ def a083_processes_and_threads_are_capped():
     for what in ("children", "threads"):
         control = on_host(*SCRATCH_PIDS, "prlimit", "--nproc=2000", program("resources"), what, "100", timeout=20)
         assert fact(control, what) == "100", "the control proves nothing"
-        done = brig("run", "--json", "--pids", "32", "--timeout", "10s", *mount("resources"), "--", INSIDE, what, "100")
+        done = brig("run", "--json", "--pids", "32", "--timeout", seconds(10), *mount("resources"), "--", INSIDE, what, "100")
         r = done.json
         made = [s for s in r["stdout"].splitlines() if s.startswith(f"= {what}")]
         if enforcer("pids") == "cgroup":
@@ -48,11 +48,11 @@ def a083_a_fork_bomb_goes_off_inside():
     with canary():
         p = start_brig("run", "--json", "--pids", "32", "--memory", "128m", "--timeout", "2s", *mount("resources"), "--", INSIDE, "bomb")
         began, most = time.monotonic(), 0
-        while p.poll() is None and time.monotonic() < began + 15:
+        while p.poll() is None and time.monotonic() < began + 15 * FACTOR:
             most = max(most, len(descendants(p.pid)))
             took, _ = timed(on_host, "true")
             assert took < 3, "the host cannot start a process"
-        out, _ = p.communicate(timeout=10)
+        out, _ = p.communicate(timeout=10 * FACTOR)
         assert p.returncode in (124, 137, 1) or b'"limit"' in out, out[-400:]
         assert most <= 80, f"{most} processes"
         assert wait_until(lambda: not [n for n in descendants().values() if n.startswith("resources")], 2), "some are left"
@@ -63,14 +63,14 @@ def a084_memory_is_capped_in_every_form():
     assert outside("resources", "memory", "160").worked, "the control proves nothing"
     with canary(attackers_uid()):
         for args in (("memory", "160"), ("memory-files", "160"), ("memory-files", "160", "/dev/shm/x"), ("memory-files", "160", "/tmp/x")):
-            r = brig("run", "--json", "--memory", "64m", "--timeout", "20s", *mount("resources"), "--", INSIDE, *args).json
+            r = brig("run", "--json", "--memory", "64m", "--timeout", seconds(20), *mount("resources"), "--", INSIDE, *args).json
             assert (r["outcome"], r["exit_code"], r["limits_hit"]) == ("oom", 137, ["memory"]), (args, r["outcome"], r["limits_hit"], r["stdout"])
 
 
 @test
 def a084_many_small_processes_count_together():
     code = "import os,time\nfor i in range(8):\n  if os.fork() == 0:\n    x = bytearray(16 << 20)\n    time.sleep(3)\n    os._exit(0)\ntime.sleep(4)"
-    r = brig("run", "--json", "--memory", "64m", "--timeout", "20s", "--", "python3", "-c", code).json
+    r = brig("run", "--json", "--memory", "64m", "--timeout", seconds(20), "--", "python3", "-c", code).json
     assert r["outcome"] == "oom", r
 
 
@@ -78,7 +78,7 @@ def a084_many_small_processes_count_together():
 def a086_cpus_are_capped():
     def spin(*options):
         """CPUs used, as the host counts them."""
-        p = start_brig("run", "--timeout", "10s", *options, *mount("resources"), "--", INSIDE, "spin", "4", "8")
+        p = start_brig("run", "--timeout", seconds(10), *options, *mount("resources"), "--", INSIDE, "spin", "4", "8")
         try:
             pid = wait_until(lambda: next((i for i, n in descendants(p.pid).items() if n == "attack"), None))
             began, ticks = time.monotonic(), cpu_ticks(pid)
@@ -120,7 +120,7 @@ def size_of(folder):
 
 @test
 def a087_the_workspace_is_limited_by_disk():
-    r = brig("run", "--json", "--disk", "8m", "--timeout", "10s", *mount("resources"), "--", "sh", "-c", f"{INSIDE} fill /workspace 128; sleep 3").json
+    r = brig("run", "--json", "--disk", "8m", "--timeout", seconds(10), *mount("resources"), "--", "sh", "-c", f"{INSIDE} fill /workspace 128; sleep 3").json
     assert r["outcome"] == "limit" and "disk" in r["limits_hit"], r
     assert size_of(workspace()) < 64 << 20, size_of(workspace())
 
@@ -134,8 +134,8 @@ def a087_no_other_place_is_writable():
 @test
 def a088_empty_files_are_limited_too():
     """Each takes about a KiB of the kernel's memory, and no block."""
-    p = start_brig("run", "--json", "--memory", "64m", "--set", "limits.tmp=8m", "--timeout", "20s", *mount("resources"), "--", INSIDE, "files", "/tmp", "200000")
-    out, _ = p.communicate(timeout=40)
+    p = start_brig("run", "--json", "--memory", "64m", "--set", "limits.tmp=8m", "--timeout", seconds(20), *mount("resources"), "--", INSIDE, "files", "/tmp", "200000")
+    out, _ = p.communicate(timeout=40 * FACTOR)
     text = out.decode()
     took, _ = timed(brig, "run", "--", "true")
     assert took < 3
@@ -144,9 +144,9 @@ def a088_empty_files_are_limited_too():
 
 @test
 def a088_deep_folders_and_long_names_do_not_slow_the_end():
-    done = brig("run", "--timeout", "30s", *mount("resources"), "--", INSIDE, "deep", "/tmp", "4000")
+    done = brig("run", "--timeout", seconds(30), *mount("resources"), "--", INSIDE, "deep", "/tmp", "4000")
     assert fact(done, "folders") == "4000"
-    took, _ = timed(brig, "run", "--json", "--timeout", "30s", *mount("resources"), "--", INSIDE, "files", "/tmp", "20000")
+    took, _ = timed(brig, "run", "--json", "--timeout", seconds(30), *mount("resources"), "--", INSIDE, "files", "/tmp", "20000")
     assert took < 5, took
 
 
@@ -163,7 +163,7 @@ def host_still_works():
 def a090_and_a091_kernel_objects_run_out_for_the_sandbox_only():
     before = host_still_works()
     assert before.returncode == 0, f"the control proves nothing: {before.stderr.decode()}"
-    with held("run", "--timeout", "20s", *mount("resources"), "--", INSIDE, "objects", "/workspace", "3000") as h:
+    with held("run", "--timeout", seconds(20), *mount("resources"), "--", INSIDE, "objects", "/workspace", "3000") as h:
         after = host_still_works()
     print(h.process.result.facts)
     assert after.returncode == 0, after.stderr.decode().strip().splitlines()[-1]
@@ -171,7 +171,7 @@ def a090_and_a091_kernel_objects_run_out_for_the_sandbox_only():
 
 @test(alone=True)
 def a091_the_hosts_user_can_still_start_processes():
-    with held("run", "--pids", "32", "--timeout", "10s", *mount("resources"), "--", INSIDE, "children", "28", "/workspace") as h:
+    with held("run", "--pids", "32", "--timeout", seconds(10), *mount("resources"), "--", INSIDE, "children", "28", "/workspace") as h:
         assert on_host("sh", "-c", "for i in 1 2 3 4 5; do true & done; wait").returncode == 0
         assert len(h.guests()) <= 32
 

@@ -175,7 +175,7 @@ def a080_endless_output_is_cut_and_costs_little_memory():
         time.sleep(0.05)
         if select.select([p.stdout], [], [], 0)[0]:
             break
-    out, _ = p.communicate(timeout=20)
+    out, _ = p.communicate(timeout=20 * FACTOR)
     r = json.loads(out)
     assert (p.returncode, r["outcome"]) == (124, "timeout") and r["stdout_truncated"] and r["stderr_truncated"]
     assert len(r["stdout"]) <= 16384 and r["stdout_bytes"] > 1 << 20 and "output" in r["limits_hit"]

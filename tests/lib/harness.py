@@ -42,8 +42,8 @@ import traceback
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 __all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
-           "descendants", "home", "identity", "main", "namespaces", "runtime", "scratch", "skip", "start_brig", "state", "test", "tree",
-           "uid", "wait_until", "workspace"]
+           "descendants", "home", "identity", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig", "state", "test",
+           "tree", "uid", "wait_until", "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ORDINARY = 4242  # no passwd entry on purpose: brig must not need one
@@ -69,17 +69,18 @@ _now = None  # the running test's Place, in its own process
 
 
 class Test:
-    def __init__(self, function, as_user="both", slow=False, alone=False, limit=60, backend=None):
+    def __init__(self, function, as_user="both", slow=False, alone=False, by_root=False, limit=60, backend=None):
         assert as_user in ("root", "user", "both")
-        self.function, self.slow, self.alone, self.limit, self.backend = function, slow, alone, limit * FACTOR, backend
+        self.function, self.slow, self.alone, self.by_root = function, slow, alone, by_root
+        self.limit, self.backend = limit * FACTOR, backend
         self.name = function.__name__ + (f"_on_{backend}" if backend else "")
         self.file = pathlib.Path(function.__code__.co_filename).name
         self.users = ("root", "user") if as_user == "both" else (as_user,)
 
 
 def test(function=None, **options):
-    """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), limit (seconds), backends (one test for
-    each, unless BRIG_BACKEND has come from outside)."""
+    """Declare a test. Options: as_user root|user|both, slow, alone (nothing beside it), by_root (prepared by root,
+    whoever starts brig then), limit (seconds), backends (one test for each, unless BRIG_BACKEND has come from outside)."""
     if function is None:
         return lambda f: test(f, **options)
     backends = options.pop("backends", None)
@@ -106,6 +107,11 @@ def skip(reason):
 def identity():
     """'root' or 'user': who starts brig in this test."""
     return _now.user
+
+
+def seconds(number):
+    """A --timeout that is not to be met, for this machine's speed."""
+    return f"{number * FACTOR:g}s"
 
 
 def uid():
@@ -668,7 +674,7 @@ def _select(words, fast):
     words = [w.replace(" ", "_") for w in words]
     users = ONLY_AS or ("root", "user") if IS_ROOT else ("user",)
     return [(t, u) for t in _tests for u in t.users
-            if u in users and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words))]
+            if u in users and (IS_ROOT or not t.by_root) and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words))]
 
 
 def _remove_cgroups(names):

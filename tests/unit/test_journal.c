@@ -123,6 +123,46 @@ static void a_name_is_held_while_its_run_lives(void **state UNUSED)
 	expect_no_trace();
 }
 
+/* The run before it died between the sweep of this one and its start. */
+static void what_is_cleaned_and_claimed_at_once_is_written_down_again(void **state UNUSED)
+{
+	CLEANUP(journal) struct journal *j = NULL;
+	int first = CLAIM(".envrc"), second;
+	char text[PATH_MAX + 16];
+	struct err e = { 0 };
+
+	(void)close(first);
+	assert_int_equal(journal_open(&workspace, -1, &j, &e), 0);
+	journal_clean(j);
+	(void)snprintf(text, sizeof(text), "%s\t.envrc\n", tree);
+	second = journal_claim(j, text, &e);
+	assert_true(second >= 0);
+	make(".envrc");
+	j = journal_free(j);
+	assert_true(held(".envrc"));
+	(void)close(second);
+	clean();
+	assert_false(exists(".envrc"));
+	expect_no_trace();
+}
+
+static void a_second_holder_outlives_the_first_and_cannot_write(void **state UNUSED)
+{
+	int first = CLAIM(".envrc"), second = journal_hold(&workspace, first);
+
+	assert_true(second >= 0);
+	assert_int_equal(write(second, "x", 1), -1);
+	(void)close(first);
+	assert_true(held(".envrc"));
+	clean();
+	assert_true(exists(".envrc"));
+	(void)close(second);
+	assert_false(held(".envrc"));
+	clean();
+	assert_false(exists(".envrc"));
+	expect_no_trace();
+}
+
 static void what_several_runs_hold_goes_with_the_last(void **state UNUSED)
 {
 	int first = CLAIM("both", "mine"), second = CLAIM("both", "yours");
@@ -475,6 +515,8 @@ static void placeholders_work_on_another_file_system(void **state UNUSED)
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 static const struct CMUnitTest tests[] = {
 	HERE(a_name_is_held_while_its_run_lives),
+	HERE(what_is_cleaned_and_claimed_at_once_is_written_down_again),
+	HERE(a_second_holder_outlives_the_first_and_cannot_write),
 	HERE(what_several_runs_hold_goes_with_the_last),
 	HERE(a_run_that_ends_sees_whether_it_is_the_last),
 	HERE(what_killed_runs_left_is_swept_after_the_last),

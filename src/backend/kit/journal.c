@@ -265,6 +265,10 @@ static void forget(struct journal *j)
 		return;
 	if (!others.len || pwrite(j->file, others.data, others.len, 0) == (ssize_t)others.len)
 		(void)!ftruncate(j->file, (off_t)others.len);
+	/* A claim that follows writes what is not there: now that is all of ours. */
+	buf_done(&j->all);
+	j->all = others;
+	others = (struct buf)BUF_INIT(TEXT_MAX);
 }
 
 void journal_clean(struct journal *j)

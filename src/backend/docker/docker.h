@@ -132,6 +132,7 @@ struct ledger {
 	int fd; /* of the run's entry, locked; -1: none */
 	int dir;
 	char id[33];
+	bool making;
 	char path[4096]; /* of the folder */
 };
 
@@ -140,10 +141,14 @@ int ledger_open(struct ledger *l, const char *id, const char *nonce, const char 
 		struct err *e);
 int ledger_file(const struct ledger *l, const char *what, const char *text, struct err *e);
 int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e);
-void ledger_close(struct ledger *l); /* all of the run is gone: forgets it */
+/* Around a request that makes something: an engine may go on with one whose asker is gone, so that
+ * finding nothing does not mean that nothing will be there. */
+void ledger_making(struct ledger *l, bool making);
+void ledger_close(struct ledger *l); /* all of the run is gone: forgets it, unless it was making */
 void ledger_leave(struct ledger *l); /* something may be left: the next brig looks */
 
-/* Removes container and network of a run, found by both labels. 0 when nothing is left. */
+/* Removes container and network of a run, found by both labels. How many there were, or an error
+ * when something is left. */
 int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e);
 
 /* ---- the guard ---- */

@@ -183,6 +183,7 @@ struct guard_start {
 	const char *id;
 	int control;      /* the guard's end */
 	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
+	int claim;        /* on placeholders: an engine makes what is missing, as root; -1: none */
 	bool tty;         /* all three are one raw terminal, whose size is the container's */
 	unsigned short rows, cols;
 	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */

@@ -169,6 +169,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 				       .in = ends->in[0],
 				       .out = ends->out[1],
 				       .err = ends->err[1],
+				       .claim = protect_claim(j->protect),
 				       .tty = w->tty,
 				       .rows = w->rows,
 				       .cols = w->cols,

@@ -239,6 +239,11 @@ static void escaped(const char *path, char *out, size_t n)
 	out[at] = '\0';
 }
 
+int protect_claim(const struct protect *t)
+{
+	return t ? t->claim : -1;
+}
+
 bool protect_covers_hold(const struct protect *t, int mountinfo)
 {
 	CLEANUP(buf) struct buf list = BUF_INIT(MOUNTS_MAX);

@@ -19,6 +19,10 @@ struct protect;
  * is NULL when the plan protects nothing. */
 int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e);
 
+/* What holds the placeholders for as long as it, or a copy of it in another process, is open; -1
+ * for none. Borrowed. */
+int protect_claim(const struct protect *t);
+
 /* Are all covers still in the sandbox's list of mounts? fd is its mountinfo. */
 bool protect_covers_hold(const struct protect *t, int mountinfo);
 

@@ -6,13 +6,14 @@
 #   make run        a Python snippet, contained      make format    lay out the C files
 #   make test       every suite                      make bench     brig and its peers, one table
 #   make test-asan  the suites under sanitizers      make fuzz      FUZZ_TIME=60 seconds a target
-#   make install    PREFIX=/usr/local, DESTDIR=      make soak      the suites SOAK=20 times over
+#   make install    PREFIX=/usr/local, DESTDIR=      make soak      KILLS=200 a backend, then the suites SOAK=20 times
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU
 
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_TIME ?= 60
 SOAK ?= 20
+KILLS ?= 200
 ARGS ?=
 
 MESON = meson setup
@@ -63,6 +64,7 @@ fuzz: build-fuzz
 	@tests/differential/compare.py build-fuzz/tests/differential-reader --seconds $(FUZZ_TIME)
 
 soak: deps-test build
+	@BRIG_KILLS=$(KILLS) BRIG=$(BUILD)/brig tests/soak
 	@tests/run-suite --build $(BUILD) --repeat $(SOAK) run escape
 
 lint: build

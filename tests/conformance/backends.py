@@ -5,25 +5,34 @@ import contextlib
 import dataclasses
 import os
 import shutil
+import signal
 import typing
 
 import engine
 import sshd
-from harness import brig, descendants, wait_until, workspace
+from harness import brig, descendants, files_as_root, identity, wait_until, workspace
 
 
 @dataclasses.dataclass
 class Backend:
     name: str
-    options: typing.Callable  # of the fixture: arguments for brig
+    options: typing.Callable  # of the fixture and the request: arguments for brig
     fixture: typing.Callable = contextlib.nullcontext  # a context manager: what runs meanwhile
     host_paths: bool = False  # the command sees the host's own names
     env: typing.Callable = lambda _: {}  # of the fixture: variables for brig
     who: tuple = ("root", "user")  # started by
+    short: tuple = ()  # of these: only the requests of the short list are asked
+    may_refuse: typing.Callable = lambda: ()  # names of requests that this machine has no means for
+    stop: typing.Callable = None  # of the fixture: what it needs dies
+    again: typing.Callable = lambda fixture: fixture.start()  # ... and is there again
+    kind: str = ""  # what the table calls it, if that is not its name
 
-    def ready(self, fixture):
+    def __post_init__(self):
+        self.kind = self.kind or self.name
+
+    def ready(self, fixture, request):
         """Whether this build has it at all; anything else that is wrong with it is a failure."""
-        said = brig("run", *self.options(fixture), "--json", "--", "true", env=self.env(fixture)).json
+        said = brig("run", *self.options(fixture, request), "--json", "--", "true", env=self.env(fixture)).json
         return not (said["error"] and "not in this version" in said["error"]["what"])
 
 
@@ -34,26 +43,88 @@ def cwd():
     return ["--set", f"ssh.remote_cwd={workspace()}"]
 
 
+def in_image(_, request):
+    """Only some need Python, and an engine that copies an image for every run takes its time."""
+    return ["--backend", "docker", "--image", engine.PYTHON_IMAGE if request.python else engine.IMAGE]
+
+
 @contextlib.contextmanager
-def dockerd():
-    """A private engine with an image that has Python. Root's command is user 1000 in there."""
-    with engine.Dockerd("/tmp/e") as e:
-        e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
+def settled():
+    """Root's command is user 1000 in a container."""
+    if identity() == "root":
         os.chown(workspace(), 1000, 1000)
-        yield e
-        # brig does not wait for the engine to forget a container; its guard does.
-        assert wait_until(lambda: not any(name.startswith("brig") for name in descendants().values()), 15)
-    os.chown(workspace(), 0, 0)
-    shutil.rmtree("/tmp/e", ignore_errors=True)
+    yield
+    # brig does not wait for the engine to forget a container; its guard does.
+    assert wait_until(lambda: not any(name.startswith("brig") for name in descendants().values()), 15)
+    if identity() == "root":
+        os.chown(workspace(), 0, 0)
 
 
+@contextlib.contextmanager
+def an_engine(make, python=True):
+    """A private one, whose images have busybox, and Python if asked for. Its folder's name is nobody else's: by it the end finds what is left."""
+    with files_as_root():
+        e = make()
+    try:
+        with files_as_root():
+            e.__enter__()
+            e.import_image(engine.busybox_tar())
+            if python:
+                e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
+        with settled():
+            yield e
+    finally:
+        with files_as_root():
+            e.stop()
+            shutil.rmtree(e.folder, ignore_errors=True)
+
+
+def dockerd():
+    return an_engine(lambda: engine.Dockerd(f"/tmp/e{os.getpid()}"))
+
+
+def podman():
+    return an_engine(lambda: engine.Podman(f"/tmp/p{os.getpid()}", 0 if identity() == "root" else engine.ORDINARY))
+
+
+def kill_engine(e):
+    if isinstance(e, engine.Dockerd):
+        e.stop_daemon(signal.SIGKILL)
+    else:
+        e.kill_service()
+
+
+def kill_sshd(host):
+    host.process.kill()
+    for pid in host.sessions():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    host.process.wait()
+
+
+def rootless_limits():
+    """Control groups are root's unless somebody hands a part of them over, which v1 does not know."""
+    return () if identity() == "root" else ("memory", "pids")
+
+
+def docker_host(e):
+    return {"DOCKER_HOST": e.host}
+
+
+# Neighbours with the same fixture share it.
 BACKENDS = [
-    Backend("native", lambda _: ["--backend", "native"]),
-    Backend("bwrap", lambda _: ["--backend", "bwrap"]),
-    Backend("none", lambda _: HOST, host_paths=True),
-    Backend("ssh", lambda host: host.options(*cwd()), sshd.Sshd, host_paths=True),
-    Backend("ssh-brig", lambda host: host.options(*cwd(), "--set", "ssh.remote=brig"), sshd.Sshd),
-    # For an ordinary user tests/docker does it: an engine of its own for each takes its time.
-    Backend("docker", lambda _: ["--backend", "docker", "--image", engine.PYTHON_IMAGE], dockerd,
-            env=lambda e: {"DOCKER_HOST": e.host}, who=("root",)),
+    Backend("native", lambda *_: ["--backend", "native"]),
+    Backend("bwrap", lambda *_: ["--backend", "bwrap"]),
+    Backend("none", lambda *_: HOST, host_paths=True),
+    Backend("ssh", lambda host, _: host.options(*cwd()), lambda: sshd.Sshd(), host_paths=True, stop=kill_sshd),
+    Backend("ssh-brig", lambda host, _: host.options(*cwd(), "--set", "ssh.remote=brig"), lambda: sshd.Sshd(), stop=kill_sshd),
 ]
+if os.geteuid() == 0:  # engines are started by root, whoever uses them
+    BACKENDS += [
+        # Its second kernel takes a second or two to start; root has the whole table on docker instead.
+        Backend("runsc", lambda *a: [*in_image(*a), "--runtime", "runsc"], dockerd, env=docker_host, who=("user",), short=("user",),
+                kind="docker"),
+        Backend("docker", in_image, dockerd, env=docker_host, short=("user",), stop=kill_engine),
+        Backend("podman", in_image, podman, env=docker_host, short=("root", "user"), may_refuse=rootless_limits, stop=kill_engine,
+                kind="docker"),
+    ]

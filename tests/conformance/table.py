@@ -23,6 +23,12 @@ class Request:
     signal: int = 0  # sent to brig once it prints
     raw: bool = False  # without --json: the bytes themselves
     setup: typing.Callable = None
+    short: bool = False  # on the short list, which has one of each kind
+    stops: bool = False  # what the backend needs dies meanwhile
+
+    @property
+    def python(self):
+        return self.verb == "python" or "python3" in self.argv
 
 
 def sh(text):
@@ -53,62 +59,70 @@ NO_LIMITS = PLAIN
 ODD = ["a b", "it's", "$HOME", "*", "new\nline", "\\", "", "-n", "\"", "`id`", "é"]
 BYTES = b"\xff\xfe\x81".decode("utf8", "surrogateescape")
 
+def Short(*args, **more):
+    return Request(*args, short=True, **more)
+
+
 TABLE = [
     Request("exit 0", ["true"], exits(0)),
     Request("exit 1", ["false"], exits(1)),
-    Request("exit 7", sh("exit 7"), exits(7)),
+    Short("exit 7", sh("exit 7"), exits(7)),
     Request("exit 255", sh("exit 255"), exits(255)),
-    Request("signal TERM", sh("kill -TERM $$"), dies(signal.SIGTERM)),
-    Request("signal KILL", sh("kill -KILL $$"), dies(signal.SIGKILL)),
+    Short("signal TERM", sh("kill -TERM $$"), dies(signal.SIGTERM)),
+    Short("signal KILL", sh("kill -KILL $$"), dies(signal.SIGKILL)),
     Request("signal SEGV", sh("kill -SEGV $$"), dies(signal.SIGSEGV)),
     Request("signal INT", sh("kill -INT $$"), dies(signal.SIGINT)),
-    Request("streams", sh("echo out; echo err >&2"), ok("out\n", stderr="err\n", stdout_bytes=4, stderr_bytes=4)),
+    Short("streams", sh("echo out; echo err >&2"), ok("out\n", stderr="err\n", stdout_bytes=4, stderr_bytes=4)),
     Request("timeout", ["sleep", "60"], {"outcome": "timeout", "exit_code": 124, "limits_hit": ["timeout"]},
             lambda: ["--timeout", "300ms"]),
-    Request("timeout, detached", sh("setsid sleep 60 & sleep 60"), {"outcome": "timeout", "exit_code": 124},
+    Short("timeout, detached", sh("setsid sleep 60 & sleep 60"), {"outcome": "timeout", "exit_code": 124},
             lambda: ["--timeout", "300ms"]),
-    Request("left behind", sh("sleep 60 & echo done"), ok("done\n")),
-    Request("output cap", sh("yes | head -c 5000"),
+    Short("left behind", sh("sleep 60 & echo done"), ok("done\n")),
+    Short("output cap", sh("yes | head -c 5000"),
             exits(0, stdout_bytes=5000, stdout_truncated=True, limits_hit=["output"], stdout="y\n" * 50),
             lambda: ["--output-limit", "100b"]),
     Request("large output", sh("yes | head -c 3000000"), exits(0, stdout_bytes=3000000, stdout_truncated=False),
             lambda: ["--output-limit", "4m"]),
-    Request("binary output", sh("head -c 70000 /dev/zero; printf '\\377\\036\\000'"), b"\0" * 70000 + b"\xff\x1e\0", raw=True),
-    Request("memory", ["python3", "-c", "b = bytearray(300 << 20)"], {"outcome": "oom", "exit_code": 137, "limits_hit": ["memory"]},
+    Short("binary output", sh("head -c 70000 /dev/zero; printf '\\377\\036\\000'"), b"\0" * 70000 + b"\xff\x1e\0", raw=True),
+    Short("memory", ["python3", "-c", "b = bytearray(300 << 20)"], {"outcome": "oom", "exit_code": 137, "limits_hit": ["memory"]},
             lambda: ["--memory", "64m"], refused=NO_LIMITS),
-    Request("pids", ["python3", "-c", "import os, time\nfor i in range(40):\n if not os.fork(): time.sleep(9)\ntime.sleep(9)"],
+    # An engine's counters are found a moment after the start.
+    Short("pids", ["python3", "-c", "import os, time\ntime.sleep(0.2)\nfor i in range(40):\n if not os.fork(): time.sleep(9)\ntime.sleep(9)"],
             {"limits_hit": ["pids"]}, lambda: ["--pids", "12"], refused=NO_LIMITS),
-    Request("env", sh("echo $A; echo \"$B\""), ok("1\ntwo words\n"), lambda: ["--env", "A=1", "--env", "B=two words"]),
-    Request("env is scrubbed", sh("echo ${API_TOKEN-none} ${MARK-none}"), ok("none yes\n"), lambda: ["--env-pass", "MARK"],
+    Short("env", sh("echo $A; echo \"$B\""), ok("1\ntwo words\n"), lambda: ["--env", "A=1", "--env", "B=two words"]),
+    Short("env is scrubbed", sh("echo ${API_TOKEN-none} ${MARK-none}"), ok("none yes\n"), lambda: ["--env-pass", "MARK"],
             env={"API_TOKEN": "secret", "MARK": "yes"}),
-    Request("arguments", ["printf", "<%s>", *ODD], "".join(f"<{a}>" for a in ODD).encode(), raw=True),
+    Short("arguments", ["printf", "<%s>", *ODD], "".join(f"<{a}>" for a in ODD).encode(), raw=True),
     # Engines speak JSON, which has no such bytes.
-    Request("arguments, any byte", ["printf", "<%s>", BYTES], ok("<\ufffd\ufffd\ufffd>", stdout_bytes=5), refused=("docker",)),
-    Request("input", ["cat"], ok("given\n"), input=b"given\n"),
+    Short("arguments, any byte", ["printf", "<%s>", BYTES], ok("<\ufffd\ufffd\ufffd>", stdout_bytes=5), refused=("docker",)),
+    Short("input", ["cat"], ok("given\n"), input=b"given\n"),
     Request("no input", ["wc", "-c"], ok("0\n")),
-    Request("large input", ["wc", "-c"], ok(f"{2 * MIB}\n"), input=b"x" * (2 * MIB)),
+    Short("large input", ["wc", "-c"], ok(f"{2 * MIB}\n"), input=b"x" * (2 * MIB)),
     Request("input not read", ["true"], exits(0), input=b"x" * MIB),
     Request("folder", ["pwd"], ok("/workspace\n")),
-    Request("writes", sh("echo new > made && cat made"), ok("new\n"), setup=lambda: (workspace() / "made").unlink(missing_ok=True)),
-    Request("readonly", sh("echo no > kept || exit 2"), exits(2), lambda: ["--policy", "readonly"], refused=PLAIN),
-    Request("mount", sh("cat /data/file; echo x > /data/new || exit 2"), exits(2, stdout="shown\n"),
+    Short("writes", sh("echo new > made && cat made"), ok("new\n"), setup=lambda: (workspace() / "made").unlink(missing_ok=True)),
+    Short("readonly", sh("echo no > kept || exit 2"), exits(2), lambda: ["--policy", "readonly"], refused=PLAIN),
+    Short("mount", sh("cat /data/file; echo x > /data/new || exit 2"), exits(2, stdout="shown\n"),
             lambda: ["--mount", f"{scratch()}/data:/data"], setup=data_file, refused=PLAIN),
-    Request("read path", sh("cat $P/file; echo x > $P/new || exit 2"), exits(2, stdout="shown\n"),
+    Short("read path", sh("cat $P/file; echo x > $P/new || exit 2"), exits(2, stdout="shown\n"),
             lambda: ["--read", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
-    Request("write path", sh("echo changed > $P/file && cat $P/file"), ok("changed\n"),
+    Short("write path", sh("echo changed > $P/file && cat $P/file"), ok("changed\n"),
             lambda: ["--write", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
-    Request("cancel", sh("echo go; touch started; sleep 60"), {"outcome": "cancelled", "exit_code": 143, "signal": 15}, signal=signal.SIGTERM),
-    Request("missing command", ["no-such-command"], {"outcome": "refused", "exit_code": 127, "error.code": "not_found"}),
-    Request("not executable", ["./plain"], {"outcome": "refused", "exit_code": 126, "error.code": "not_executable"},
+    Short("cancel", sh("echo go; touch started; sleep 60"), {"outcome": "cancelled", "exit_code": 143, "signal": 15}, signal=signal.SIGTERM),
+    Short("missing command", ["no-such-command"], {"outcome": "refused", "exit_code": 127, "error.code": "not_found"}),
+    Short("not executable", ["./plain"], {"outcome": "refused", "exit_code": 126, "error.code": "not_executable"},
             setup=lambda: (workspace() / "plain").write_text("text\n")),
-    Request("image", ["true"], {"outcome": "refused", "exit_code": 125}, lambda: ["--image", "no/such:image"]),
-    Request("python", ["-c", "import sys; print(__file__, sys.argv[1:])", "a b"], ok("/code/_run.py ['a b']\n"), verb="python"),
+    Short("image", ["true"], {"outcome": "refused", "exit_code": 125}, lambda: ["--image", "no/such:image"]),
+    Short("python", ["-c", "import sys; print(__file__, sys.argv[1:])", "a b"], ok("/code/_run.py ['a b']\n"), verb="python"),
     Request("python, input", ["-c", "print(input())"], ok("line\n"), verb="python", input=b"line\n"),
     Request("python, error", ["-c", "print(1)\nraise ValueError('x')"],
             exits(1, stdout="1\n", stderr=lambda text: text.endswith("ValueError: x\n")), verb="python"),
     Request("python, read-only", ["-c", "open(__file__, 'w')"], exits(1), verb="python"),
     Request("python, long", ["program.py"], ok("1048576\n"), verb="python",
             setup=lambda: (workspace() / "program.py").write_text(f"s = '{'x' * MIB}'\nprint(len(s))\n")),
-    Request("script", ["--param", "who=you", "-"], ok("hello you\n"), verb="script", input=b"echo hello $WHO\n"),
+    Short("script", ["--param", "who=you", "-"], ok("hello you\n"), verb="script", input=b"echo hello $WHO\n"),
     Request("script, status", ["--interpreter", "python3", "-"], exits(4), verb="script", input=b"raise SystemExit(4)\n"),
+    # Not asked of those who need nobody. What was begun is not known to have ended in any way.
+    Short("engine stopped", sh("echo go; touch started; sleep 60"), {"outcome": "failed", "exit_code": 125, "error.code": "unavailable",
+          "stdout": "go\n", "error.what": lambda text: any(w in text for w in ("went away", "was lost"))}, stops=True),
 ]

@@ -15,32 +15,15 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
 import sshd
+from faults import TYPED, kill, marked, seeded
 from harness import descendants, main, start_brig, test, uid, wait_until
 
-ROUNDS = 60
+ROUNDS = int(os.environ.get("BRIG_KILLS", "0")) or 60
 AT_ONCE = 4
-# On native's terms: what may be said of a run that was disturbed. It may also have been too early or too late.
-TYPED = {"failed", "refused", "cancelled", "exited", "signalled"}
-
-
-def marked(mark):
-    """Living processes that carry the mark among their variables, on either side."""
-    found = []
-    for pid in descendants():
-        with contextlib.suppress(OSError):
-            if mark.encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
-                found.append(pid)
-    return found
 
 
 def children_of(pid):
     return descendants(pid)
-
-
-def kill(pids, number=signal.SIGKILL):
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 def hit(what, p, host, runtime):
@@ -93,11 +76,9 @@ def check(number, what, mark, p, said):
     return answer["outcome"]
 
 
-@test(as_user="user", limit=170)
-def sixty_kills_leave_nothing():
-    seed = int(os.environ.get("FAULT_SEED", "0")) or random.randrange(1 << 30)
-    print(f"FAULT_SEED={seed}")
-    rng = random.Random(seed)
+@test(as_user="user", limit=110 + ROUNDS)
+def killed_anywhere_it_leaves_nothing():
+    rng = seeded()
     for i in range(AT_ONCE):
         os.mkdir(f"/tmp/r{i}", 0o700)
         os.chown(f"/tmp/r{i}", uid(), uid())

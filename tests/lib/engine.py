@@ -236,11 +236,37 @@ class Podman(Engine):
                     env=env, cwd="/")
         self.wait_ready()
 
+    def kill_service(self):
+        """The service alone; what watches its containers lives on. A rootless one is two processes."""
+        mine = os.fsencode(f"{self.folder}/")
+        self.process.kill()
+        self.process.wait()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                if mine in words and b"\0service\0" in words:
+                    os.kill(int(pid), signal.SIGKILL)
+
+    def _end_inside(self):
+        """What a service that died in mid-start has forgotten: its root lies in our storage."""
+        mine = f"/{self.folder.name}/home/storage/"
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if os.getpid() != int(pid) and mine in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().split("\n", 1)[0]:
+                    os.kill(int(pid), signal.SIGKILL)
+
+    def _kept(self):
+        """Ids of the containers that there still are; the cgroups of the others are gone."""
+        with contextlib.suppress(OSError, ValueError):
+            return [c["id"] for c in json.loads((self.folder / "home/storage/vfs-containers/containers.json").read_text())]
+        return []
+
     def stop(self):
+        kept = self._kept()
         if self.process is not None:
             with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
-                for name in self.containers():
-                    self.ask("DELETE", f"/containers/{name}?force=1&v=1")
+                for container in kept:
+                    self.ask("DELETE", f"/containers/{container}?force=1&v=1")
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(10)
@@ -255,6 +281,9 @@ class Podman(Engine):
                 name = words.split(b"\0")[0].rsplit(b"/", 1)[-1]
                 if (mine in words or mine in env) and name in (b"conmon", b"podman", b"catatonit", b"slirp4netns"):
                     os.kill(int(pid), signal.SIGKILL)
+        for container in kept:
+            _kill_cgroups(f"libpod_parent/libpod-{container}")
+        self._end_inside()
         _unmount(self.folder)
 
 

@@ -42,8 +42,8 @@ import traceback
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 __all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
-           "descendants", "home", "identity", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig", "state", "test",
-           "tree", "uid", "wait_until", "workspace"]
+           "descendants", "files_as_root", "home", "identity", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
+           "state", "test", "tree", "uid", "wait_until", "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 ORDINARY = 4242  # no passwd entry on purpose: brig must not need one
@@ -425,22 +425,30 @@ def _reap():
             pass
 
 
-@contextlib.contextmanager
-def _files_as(user):
-    """Make files as that user, so that fixtures belong to the one who starts brig; ends at exec.
-
-    Root keeps its capabilities meanwhile: the tree may be one that only root can read."""
+def _set_file_ids(gid, uid):
+    """Root keeps its capabilities meanwhile: the tree may be one that only root can read."""
     PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP = 28, 4
     if IS_ROOT:
         _check(_libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0))
-    old = _libc.setfsgid(user), _libc.setfsuid(user)
+    old = _libc.setfsgid(gid), _libc.setfsuid(uid)
     if IS_ROOT:
         _check(_libc.prctl(PR_SET_SECUREBITS, 0, 0, 0, 0))
+    return old
+
+
+@contextlib.contextmanager
+def _files_as(user):
+    """Make files as that user, so that fixtures belong to the one who starts brig; ends at exec."""
+    old = _set_file_ids(user, user)
     try:
         yield
     finally:
-        _libc.setfsuid(old[1])
-        _libc.setfsgid(old[0])
+        _set_file_ids(*old)
+
+
+def files_as_root():
+    """For what a test starts or makes that is not its identity's own; only root's harness can."""
+    return _files_as(os.geteuid())
 
 
 @contextlib.contextmanager

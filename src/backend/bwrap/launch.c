@@ -335,7 +335,7 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 	struct launch *l = c->own;
 	int r;
 
-	l->hold = j->protect ? protect_hold(j->protect) : -1;
+	l->hold = protect_hold(j->protect);
 	if (j->protect && l->hold < 0)
 		return errno = -l->hold, err_sys(e, "cannot hold the placeholders");
 	if (prepare(l, c, e) < 0)

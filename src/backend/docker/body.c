@@ -11,6 +11,7 @@
 #include "model/code.h"
 
 #define SECCOMP_MAX ((size_t)1 << 20)
+#define NPROC_ROOM 4096
 
 static void strings(struct json *j, const char *key, const char *const *v, size_t n)
 {
@@ -213,6 +214,16 @@ static void number(struct json *j, const char *key, uint64_t v)
 		json_ku64(j, key, v);
 }
 
+/* Podman would ask for a million, which not every service may have. It must not be met before the
+ * control group's limit, which is told, and counts the init of the container as well. Without a
+ * user namespace it would count processes of that user's elsewhere, too. */
+static uint64_t nproc(const struct backend_plan *p, const struct body_run *r)
+{
+	uint64_t n = p->tune.pids + 2;
+
+	return r->rootless || n > NPROC_ROOM ? n : NPROC_ROOM;
+}
+
 static void ulimit(struct json *j, const char *name, uint64_t soft, uint64_t hard)
 {
 	json_object(j);
@@ -255,9 +266,8 @@ static void limits(const struct backend_plan *p, const struct body_run *r, struc
 	json_array(j);
 	for (size_t i = 0; i < p->ulimit_count; i++)
 		ulimit(j, p->ulimits[i].name, p->ulimits[i].soft, p->ulimits[i].hard);
-	/* Podman would ask for a million, which not every service may have. */
 	if (r->podman && !has_ulimit(p, "nproc"))
-		ulimit(j, "nproc", p->tune.pids, p->tune.pids);
+		ulimit(j, "nproc", nproc(p, r), nproc(p, r));
 	json_array_end(j);
 }
 

@@ -142,6 +142,7 @@ struct ledger {
 	int fd; /* of the run's entry, locked; -1: none */
 	int dir;
 	char id[33];
+	bool making;
 	char path[4096]; /* of the folder */
 };
 
@@ -150,12 +151,16 @@ int ledger_open(struct ledger *l, const char *id, const char *nonce, const char 
 		struct err *e);
 int ledger_file(const struct ledger *l, const char *what, const char *text, struct err *e);
 int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e);
-void ledger_close(struct ledger *l); /* all of the run is gone: forgets it */
+/* Around a request that makes something: an engine may go on with one whose asker is gone, so that
+ * finding nothing does not mean that nothing will be there. */
+void ledger_making(struct ledger *l, bool making);
+void ledger_close(struct ledger *l); /* all of the run is gone: forgets it, unless it was making */
 void ledger_leave(struct ledger *l); /* something may be left: the next brig looks */
 
 void work_remove(int dir, const char *id); /* work.c: what work_show made, if it did */
 
-/* Removes container and network of a run, found by both labels. 0 when nothing is left. */
+/* Removes container and network of a run, found by both labels. How many there were, or an error
+ * when something is left. */
 int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e);
 
 /* ---- the door ---- */
@@ -204,6 +209,7 @@ struct guard_start {
 	const char *id;
 	int control;      /* the guard's end */
 	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
+	int hold;         /* of placeholders: an engine makes what is missing, as root; -1: none */
 	bool tty;         /* all three are one raw terminal, whose size is the container's */
 	unsigned short rows, cols;
 	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */

@@ -31,7 +31,7 @@ static void send_msg(const struct guard *g, const struct guard_msg *m)
 /* Whatever the embedding program had open is gone before anything else happens. */
 static void close_foreign(const struct guard_start *s)
 {
-	const int keep[] = { s->control, s->in, s->out, s->err };
+	const int keep[] = { s->control, s->in, s->out, s->err, s->hold };
 
 	(void)fd_close_except(3, keep, ARRAY_LEN(keep));
 }
@@ -108,6 +108,13 @@ static void tell_started(const struct guard *g)
 	send_msg(g, &m);
 }
 
+/* Nothing runs that could miss the placeholders. While this is not known they stay, for the next
+ * brig to remove: an engine that starts a container makes what is missing below its mounts. */
+static void let_go(const struct guard *g)
+{
+	(void)fd_close(g->s->hold);
+}
+
 _Noreturn void guard_main(const struct guard_start *s)
 {
 	static struct guard g; /* large, and this process has no other use for its memory */
@@ -132,10 +139,16 @@ _Noreturn void guard_main(const struct guard_start *s)
 	/* Whoever waits is told as soon as nothing runs any more; the engine's record of the
 	 * container goes while they read on. What never ran is removed first: an error should not
 	 * leave things to be tidied up behind it. */
-	if (g.end.said == GUARD_ENDED)
+	if (g.end.said == GUARD_ENDED) {
+		if (g.end.ended)
+			let_go(&g);
 		send_msg(&g, &g.end);
+	}
 	guard_clean(&g);
-	if (g.end.said == GUARD_FAILED)
+	if (g.end.said == GUARD_FAILED) {
+		if (!g.ledger.making)
+			let_go(&g);
 		send_msg(&g, &g.end);
+	}
 	_exit(0);
 }

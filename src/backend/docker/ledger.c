@@ -25,15 +25,19 @@
 #define SWEEP_MAX 64
 #define REMOVE_TRIES 20
 #define REMOVE_WAIT_MS 100
+#define MAKING 'm'
+#define QUIET 'q'
+#define MAKING_SECONDS 30 /* that an engine may take to make something nobody waits for */
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
 static const char *const extra_files[] = { "passwd", "group",  "seccomp", "code",
 					   "hosts",  "resolv", "roots",   "door" };
 
+/* A word on what was going on, the nonce, the socket. */
 static int write_entry(int fd, const char *nonce, const char *socket)
 {
 	char text[ENTRY_MAX];
-	int n = snprintf(text, sizeof(text), "%s\n%s\n", nonce, socket);
+	int n = snprintf(text, sizeof(text), "%c%s\n%s\n", QUIET, nonce, socket);
 
 	return n < (int)sizeof(text) ? fd_write_all(fd, text, (size_t)n) : -ENAMETOOLONG;
 }
@@ -80,6 +84,16 @@ int ledger_file(const struct ledger *l, const char *what, const char *text, stru
 	return ledger_bytes(l, what, text, strlen(text), e);
 }
 
+void ledger_making(struct ledger *l, bool making)
+{
+	const char word = making ? MAKING : QUIET;
+
+	/* Without the word an entry is kept a little longer or shorter: no reason to fail. */
+	if (l->fd >= 0)
+		(void)!pwrite(l->fd, &word, 1, 0);
+	l->making = making;
+}
+
 static void forget(int dir, const char *id)
 {
 	char name[64];
@@ -94,7 +108,7 @@ static void forget(int dir, const char *id)
 
 void ledger_close(struct ledger *l)
 {
-	if (l->dir >= 0 && l->fd >= 0)
+	if (l->dir >= 0 && l->fd >= 0 && !l->making)
 		forget(l->dir, l->id);
 	ledger_leave(l);
 }
@@ -136,13 +150,14 @@ static int remove_listed(struct engine *g, const char *kind, const char *query, 
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	struct engine_call q = { .method = "GET", .path = query };
-	int r = 0;
+	int r;
 
 	if (engine_ask(g, &q, &a, e) < 0)
 		return -e->code;
 	if (a.status != 200)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "the engine does not list %s: %s", kind,
 			       a.message);
+	r = (int)jread_count(a.json);
 	for (size_t i = 0; i < jread_count(a.json); i++) {
 		const char *id = jread_str(jread_at(a.json, i), "Id");
 
@@ -169,15 +184,16 @@ static int remove_kind(struct engine *g, const char *kind, const char *query, st
 int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(2048);
-	int r;
+	int containers, networks;
 
 	buf_puts(&b, "/containers/json?all=1&filters=");
 	filter(&b, id, nonce);
-	r = remove_kind(g, "containers", buf_str(&b), e);
+	containers = remove_kind(g, "containers", buf_str(&b), e);
 	b.len = 0;
 	buf_puts(&b, "/networks?filters=");
 	filter(&b, id, nonce);
-	return remove_kind(g, "networks", buf_str(&b), e) < 0 ? -e->code : r;
+	networks = remove_kind(g, "networks", buf_str(&b), e);
+	return containers < 0 || networks < 0 ? -e->code : containers + networks;
 }
 
 /* ---- the sweep ---- */
@@ -187,24 +203,28 @@ static bool is_id(const char *name)
 	return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
 }
 
-/* true when nothing of the run is left. */
-static bool tidy_run(const char *id, char *text)
+/* true when nothing of the run is left, or will be. */
+static bool tidy_run(const char *id, char *text, time_t age)
 {
 	CLEANUP(engine) struct engine g = { 0 };
-	char *socket = strchr(text, '\n'), *end, device[16];
+	char *socket = strchr(text, '\n'), *nonce = text + 1, *end, device[16];
 	struct err e = { 0 };
+	int r;
 
 	if (!socket)
 		return true;
 	*socket++ = '\0';
 	end = strchr(socket, '\n');
-	if (!end || strspn(text, "0123456789abcdef") != strlen(text))
+	if (!end || strspn(nonce, "0123456789abcdef") != strlen(nonce))
 		return true;
 	*end = '\0';
 	(void)snprintf(device, sizeof(device), "brig%.10s", id);
 	bridge_firewall_remove(device);
 	/* An engine that is down keeps its containers: the entry waits for it. */
-	return engine_open_at(socket, &g, &e) == 0 && remove_by_label(&g, id, text, &e) == 0;
+	if (engine_open_at(socket, &g, &e) < 0)
+		return false;
+	r = remove_by_label(&g, id, nonce, &e);
+	return r > 0 || (r == 0 && (text[0] != MAKING || age > MAKING_SECONDS));
 }
 
 static void tidy_entry(int dir, const char *id)
@@ -212,6 +232,7 @@ static void tidy_entry(int dir, const char *id)
 	CLEANUP(fd) int fd = openat(dir, id, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	char text[ENTRY_MAX];
 	struct stat st;
+	time_t age;
 	ssize_t n;
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0)
@@ -220,7 +241,8 @@ static void tidy_entry(int dir, const char *id)
 	if (n < 0)
 		return;
 	text[n] = '\0';
-	if (tidy_run(id, text) || time(NULL) - st.st_mtime > KEPT_SECONDS)
+	age = time(NULL) - st.st_mtime;
+	if (tidy_run(id, text, age) || age > KEPT_SECONDS)
 		forget(dir, id);
 }
 

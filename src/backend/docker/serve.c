@@ -567,8 +567,10 @@ void guard_clean(struct guard *g)
 		return;
 	r = remove_by_label(&g->engine, g->s->id, g->nonce, &e);
 	bridge_remove(&g->engine, &g->bridge);
-	if (r == 0)
-		ledger_close(&g->ledger);
-	else
+	if (r > 0)
+		ledger_making(&g->ledger, false);
+	if (r < 0)
 		ledger_leave(&g->ledger);
+	else
+		ledger_close(&g->ledger);
 }

@@ -216,11 +216,13 @@ static int create_once(struct guard *g, const char *suffix, const char *body,
 	const char *id;
 
 	(void)snprintf(path, sizeof(path), "/containers/create?name=brig-%s%s", g->s->id, suffix);
+	ledger_making(&g->ledger, true);
 	if (engine_ask(&g->engine, &q, &a, e) < 0) {
 		/* It may have been made all the same: the next try needs the name. */
 		*again = e->code == ECONNRESET || e->code == ECONNREFUSED || e->code == EPIPE;
 		return -e->code;
 	}
+	ledger_making(&g->ledger, false);
 	id = jread_str(a.json, "Id");
 	*again = is_transient(&a);
 	if (a.status != 201 || !id || strlen(id) >= CONTAINER_MAX ||
@@ -457,8 +459,10 @@ static int given_up(struct guard *g, struct err *e)
 
 static int make_bridge(struct guard *g, struct err *e)
 {
+	ledger_making(&g->ledger, true);
 	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
 		return -e->code;
+	ledger_making(&g->ledger, false);
 	if (!g->bridge.closed)
 		(void)guard_note(g, "network bridge: brig may not set firewall rules here, so this "
 				    "host, its LAN and metadata addresses stay open to the "

@@ -458,7 +458,7 @@ static void close_trees(struct protect *t)
 
 int protect_hold(const struct protect *t)
 {
-	return journal_hold(&t->plan->workspace_ident, t->claim);
+	return t ? journal_hold(&t->plan->workspace_ident, t->claim) : -1;
 }
 
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)

@@ -19,8 +19,8 @@ struct protect;
  * is NULL when the plan protects nothing. */
 int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e);
 
-/* A descriptor that keeps the placeholders for as long as any process has it open: for a program
- * that still makes mounts when its monitor is dead. -errno. */
+/* A descriptor that keeps the placeholders for as long as any process has it open: for a process
+ * that still makes mounts when its monitor is dead. -1: nothing is protected (NULL); -errno. */
 int protect_hold(const struct protect *t);
 
 /* Are all covers still in the sandbox's list of mounts? fd is its mountinfo. */

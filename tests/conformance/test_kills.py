@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a run die at random points: no hang, a typed outcome, nothing left. BRIG_KILLS says how often (make soak: 200).
+
+test_faults.py does the same to ssh."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
+
+import engine
+from backends import an_engine, kill_engine
+from faults import TYPED, kill, marked, seeded
+from harness import brig, descendants, files_as_root, identity, main, start_brig, state, test, tree, wait_until, workspace
+
+KILLS = int(os.environ.get("BRIG_KILLS", "0"))
+LIMIT = 120 + 6 * KILLS
+
+
+def ended(p, what):
+    try:
+        out, err = p.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        p.kill()
+        raise AssertionError(f"{what}: hung: {p.communicate()}") from None
+    if p.returncode == -signal.SIGKILL:
+        return "killed"
+    answer = json.loads(out)
+    assert answer["outcome"] in TYPED, f"{what}: {answer['outcome']}: {err}"
+    assert answer["outcome"] not in ("failed", "refused") or answer["error"]["what"], f"{what}: no reason"
+    return answer["outcome"]
+
+
+def summary(seen):
+    counts = {}
+    for what, outcome in seen:
+        counts.setdefault(what, {}).setdefault(outcome, 0)
+        counts[what][outcome] += 1
+    print(counts)
+
+
+# ---- on this host ----
+
+
+def any_part(p):
+    """A process of brig's, of the sandbox's, or the command."""
+    below = list(descendants(p.pid))
+    return [random.choice(below)] if below else []
+
+
+def kill_locally(backend, rounds):
+    seen = []
+    for number in range(rounds):
+        mark = f"MARK_{number:03}=1"
+        what = random.choice(["brig", "term", "part", "part"])
+        p = start_brig("run", "--backend", backend, "--env", mark, "--json", "--", "sh", "-c", "setsid sleep 300 & sleep 0.15")
+        time.sleep(random.uniform(0, 0.2))
+        if what == "part":
+            kill(any_part(p))
+        else:
+            kill([p.pid], signal.SIGKILL if what == "brig" else signal.SIGTERM)
+        seen.append((what, ended(p, what)))
+        assert wait_until(lambda: not marked(mark), 8), f"{number} {what}: left {[(i, descendants().get(i)) for i in marked(mark)]}"
+    summary(seen)
+    assert brig("run", "--backend", backend, "--", "true").status == 0
+    assert not tree(workspace()), tree(workspace())
+    assert len({outcome for _, outcome in seen}) > 1  # it did hit something
+
+
+@test(limit=LIMIT)
+def native_killed_anywhere_leaves_nothing():
+    seeded()
+    kill_locally("native", KILLS or 12)
+
+
+@test(limit=LIMIT)
+def bwrap_killed_anywhere_leaves_nothing():
+    seeded()
+    kill_locally("bwrap", KILLS or 12)
+
+
+# ---- engines ----
+
+
+def containers(e, word=""):
+    status, found = e.ask("GET", "/containers/json?all=1")
+    return [c["Id"] for c in found if word in str(c["Command"]) and c["Names"][0].lstrip("/").startswith("brig-")] if status == 200 else []
+
+
+def strike(what, p, e, word):
+    if what == "brig":
+        kill([p.pid])
+    elif what == "guard":
+        kill([pid for pid, name in descendants().items() if name == "brig-guard"])
+    elif what == "engine":
+        with files_as_root():
+            kill_engine(e)
+            e.start()
+    else:
+        for c in containers(e, word):
+            e.ask(*random.choice((("POST", f"/containers/{c}/kill"), ("DELETE", f"/containers/{c}?force=1"))))
+
+
+def noted():
+    """The runs that something may still be there of."""
+    return list((state() / "brig/docker").iterdir())
+
+
+def tidied(e, env):
+    """Guards come to their end by themselves; then the next brig removes what they could not."""
+    alone = lambda: "brig-guard" not in descendants().values()
+    if not alone():
+        return False
+    assert brig("run", "--backend", "docker", "--image", engine.IMAGE, "--", "true", env=env).status == 0
+    return wait_until(alone, 15) and not containers(e) and not tree(workspace()) and not noted()
+
+
+def kill_on(e, rounds):
+    """Some of the strikes hit the engine, the last one for certain."""
+    seen, env = [], {"DOCKER_HOST": e.host}
+    for number in range(rounds):
+        what = random.choice(["brig", "brig", "guard", "container", "container", "engine"]) if number < rounds - 1 else "engine"
+        word = f"word-{number}-of-{os.getpid()}"
+        p = start_brig("run", "--backend", "docker", "--image", engine.IMAGE, "--json", "--", "sh", "-c", f"sleep 0.5; : {word}", env=env)
+        time.sleep(random.uniform(0, 1.2))
+        strike(what, p, e, word)
+        seen.append((what, ended(p, what)))
+    summary(seen)
+    assert wait_until(lambda: tidied(e, env), 60, 0.5), (e.containers(), tree(workspace()), noted())
+
+
+@test(limit=LIMIT)
+def docker_killed_anywhere_leaves_nothing():
+    seeded()
+    with an_engine(lambda: engine.Dockerd(f"/tmp/e{os.getpid()}"), python=False) as e:
+        kill_on(e, KILLS or 8)
+
+
+@test(limit=LIMIT)
+def podman_killed_anywhere_leaves_nothing():
+    seeded()
+    with an_engine(lambda: engine.Podman(f"/tmp/p{os.getpid()}", 0 if identity() == "root" else engine.ORDINARY), python=False) as e:
+        kill_on(e, KILLS or 5)
+
+
+if __name__ == "__main__":
+    main()

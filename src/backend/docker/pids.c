@@ -2,7 +2,7 @@
 /* backend/docker/pids.c - did the container run into its limit on processes?
  *
  * The engine does not tell, but the kernel does, to whoever shares its view of control groups: the
- * counter of refused forks. Where it cannot be seen nothing is said.
+ * counter of refused forks, and a wake-up when it moves. Where it cannot be seen nothing is said.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -49,9 +49,9 @@ void guard_read_pids(struct guard *g)
 	if (n > 0) {
 		text[n] = '\0';
 		g->end.pids |= str_starts(text, "max ") && text[4] != '0';
-	}
-	if (n <= 0 || g->end.pids) /* gone, or nothing more to learn */
+	} else {
 		g->pids = fd_close(g->pids);
+	}
 }
 
 void guard_watch_pids(struct guard *g)

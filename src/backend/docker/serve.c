@@ -26,8 +26,6 @@
 #define AFTER_KILL_US 15000000
 #define ENGINE_BACK_MS 5000
 #define HELD_MAX 512
-#define PIDS_LOOK_MS 100 /* not every kernel wakes us when that counter moves */
-#define PIDS_REST_US 5000
 
 /* What init says when there is nothing to execute; it then ends at once. */
 static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:" };
@@ -57,7 +55,6 @@ struct serve {
 	bool abandoned;      /* brig is gone */
 	int resized;         /* signalfd for the terminal's size; -1 */
 	uint64_t give_up_at; /* 0: never */
-	uint64_t looked;     /* when, at the counter of refused forks */
 };
 
 /* ---- asking the engine ---- */
@@ -345,22 +342,6 @@ static struct pollfd at_attach(const struct serve *s)
 	return p;
 }
 
-/* Its cgroup goes with the container: looked at whenever something happens, and in between. */
-static void look_at_pids(struct serve *s)
-{
-	uint64_t now = clock_us();
-
-	if (s->g->pids < 0 || now - s->looked < PIDS_REST_US)
-		return;
-	s->looked = now;
-	guard_read_pids(s->g);
-}
-
-static int patience(const struct serve *s)
-{
-	return s->give_up_at ? 50 : s->g->pids >= 0 ? PIDS_LOOK_MS : -1;
-}
-
 static void turn(struct serve *s)
 {
 	bool wants_in = !s->in_end && !s->in_n && s->g->attach >= 0;
@@ -371,13 +352,12 @@ static void turn(struct serve *s)
 		[AT_ERR] = { .fd = s->err.n ? s->err.fd : -1, .events = POLLOUT },
 		[AT_IN] = { .fd = wants_in ? s->g->s->in : -1, .events = POLLIN },
 		[AT_WAIT] = { .fd = s->g->wait ? client_fd(s->g->wait) : -1, .events = POLLIN },
-		[AT_PIDS] = { .fd = s->g->pids, .events = POLLPRI }, /* to be awake */
+		[AT_PIDS] = { .fd = s->g->pids, .events = POLLPRI },
 		[AT_SIZE] = { .fd = s->resized, .events = POLLIN },
 	};
 
-	if (poll(p, PLACES, patience(s)) < 0)
+	if (poll(p, PLACES, s->give_up_at ? 50 : -1) < 0)
 		return;
-	look_at_pids(s);
 	if (p[AT_CONTROL].revents)
 		on_control(s);
 	if (p[AT_OUT].revents)
@@ -390,6 +370,8 @@ static void turn(struct serve *s)
 		put_in(s);
 	if (p[AT_ATTACH].revents & ~POLLOUT && p[AT_ATTACH].events & POLLIN)
 		on_attach(s);
+	if (p[AT_PIDS].revents)
+		guard_read_pids(s->g);
 	if (p[AT_SIZE].revents) {
 		struct signalfd_siginfo info;
 

@@ -245,7 +245,7 @@ touch ready; while ! test -e go; do sleep 0.05; done""", env={"TOKEN": VALUE})
                         data = pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
                         assert name == "cmdline" or not found(data), (pid, name, data)
             first = min(inside)
-            if IS_ROOT:
+            if IS_ROOT and "ASAN_OPTIONS" not in os.environ:  # a sanitizer keeps a copy of the environment
                 assert any(VALUE.encode() in piece for piece in memory_of(p.pid))  # the control: brig's own has it
                 pieces = list(memory_of(first))
                 assert sum(map(len, pieces)) > 1 << 16, "the first process cannot be read"

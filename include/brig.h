@@ -150,7 +150,8 @@ BRIG_API int brig_execute_with_limits(brig_manager *m, const char *line, const c
 
 typedef struct brig_proxy brig_proxy;
 
-/* Starts with the manager's settings. One thread at a time; its own thread serves. */
+/* Starts with the manager's settings. One thread at a time; its own thread serves. Every user of
+ * this machine can reach what listens on loopback, and use the credentials it has. */
 BRIG_API brig_proxy *brig_proxy_new(brig_manager *m); /* NULL without memory */
 BRIG_API void brig_proxy_free(brig_proxy *p);         /* stops it first; takes NULL */
 

@@ -265,8 +265,10 @@ static bool needs_more(struct session *s)
 {
 	if (link_fill(&s->guest))
 		return true;
-	if (s->guest.eof || s->guest.broken)
+	if (s->guest.broken)
 		s->state = SESSION_DEAD;
+	else if (s->guest.eof)
+		session_linger(s); /* the last answer may still be on its way */
 	return false;
 }
 

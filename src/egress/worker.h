@@ -199,6 +199,12 @@ bool exchange_step(struct session *s);    /* true: something moved */
 void exchange_stalled(struct session *s); /* nothing has moved for too long */
 void exchange_done(struct session *s);    /* frees what an exchange holds; also of a broken one */
 
+/* ---- look.c: the leak scan of answers ---- */
+
+void look_at(struct session *s, const char *p, size_t n, bool last);
+/* The same for a body on its way down, as it is or as what it says. */
+void look_at_body(struct session *s, const char *p, size_t n, bool last);
+
 /* ---- names.c: the door's DNS ---- */
 
 void names_packet(struct listener *l);

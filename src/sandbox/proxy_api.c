@@ -11,14 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "egress/cred.h"
 #include "model/credentials.h"
 #include "sandbox/manager.h"
 #include "sandbox/proxy.h"
-
-extern char **environ;
 
 enum stage { MADE, STARTING, SERVING, OVER };
 

@@ -97,7 +97,7 @@ struct http1_body {
 };
 
 /* Of a request or of an answer. */
-void http1_body_start(struct http1_body *b, enum http1_framing framing, uint64_t length);
+void http1_body_start(struct http1_body *b, enum http1_framing framed, uint64_t length);
 void http1_body_init(struct http1_body *b, const struct http1_answer *a);
 
 /* Takes some of the bytes at p: *data points to the body's bytes among them, possibly none. Returns

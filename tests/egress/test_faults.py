@@ -15,10 +15,11 @@ import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import Handler, Raw, Web, behind, configure, denials, python  # noqa: E402
+from door import Handler, Raw, Web, behind, configure, denials  # noqa: E402
 from harness import IS_ROOT, brig, descendants, home, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
+LIGHT = bool(os.environ.get("LIGHT"))  # under the sanitizers every process takes its time
 VALUE = "Zq8+Gk2/vTn41Lw0bYd7Rm"
 
 
@@ -92,21 +93,23 @@ def flood(connections):
 
 @test(as_user="user", limit=120)
 def ten_thousand_silent_connections_end_at_the_limit_of_the_run():
-    if not IS_ROOT:
+    if not IS_ROOT or LIGHT:
         return  # the door's descriptors are not ours to count
     said, (memory, files), r = flood(512)
     assert said[:3] == ["8", "10000", "8"] and said[-1] == "again", said
     assert int(said[3]) >= 10000 - 512 and files < 700, (said, files)
-    assert memory < (800 << 10 if "ASAN_OPTIONS" in os.environ else 48 << 10), memory
+    assert memory < 48 << 10, memory
     assert "limit" in {reason for _, reason in denials(r)}, r["denials"][:3]
 
 
 @test(as_user="root", limit=120)
 def where_they_are_allowed_they_leave_room_for_those_at_work():
+    if LIGHT:
+        return
     said, (memory, files), r = flood(100000)
     assert said[:3] == ["8", "10000", "8"] and said[-1] == "again", said
     assert 5000 <= 10000 - int(said[3]) <= 8192 and files <= 8400, (said, files)  # held, and half of the descriptors kept
-    assert memory < (2 << 20 if "ASAN_OPTIONS" in os.environ else 8192 * 16), memory
+    assert memory < 8192 * 16, memory
     assert "limit" in {reason for _, reason in denials(r)}, r["denials"][:3]
 
 
@@ -152,6 +155,9 @@ def a_run_whose_decisions_cannot_be_recorded_ends():
 
 @test(as_user="root", limit=90)
 def a_host_that_stalls_is_given_up_and_others_are_served():
+    if LIGHT:
+        return
+
     def silent(self, s):
         self.seen.append(s.recv(10))
         time.sleep(40)
@@ -239,7 +245,7 @@ touch ready; while ! test -e go; do sleep 0.05; done""", env={"TOKEN": VALUE})
                         data = pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
                         assert name == "cmdline" or not found(data), (pid, name, data)
             first = min(inside)
-            if IS_ROOT:
+            if IS_ROOT and "ASAN_OPTIONS" not in os.environ:  # a sanitizer keeps a copy of the environment
                 assert any(VALUE.encode() in piece for piece in memory_of(p.pid))  # the control: brig's own has it
                 pieces = list(memory_of(first))
                 assert sum(map(len, pieces)) > 1 << 16, "the first process cannot be read"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/authority.c - Certificate ::= SEQUENCE { tbs, algorithm, BIT STRING }, written from its end
- * to its beginning: so every length is known when it is written. */
+/* egress/authority.c - Certificate ::= SEQUENCE { tbs, algorithm, BIT STRING }, written from its
+ * end to its beginning: so every length is known when it is written. */
 #define OPENSSL_API_COMPAT 0x10100000L /* keys without a lookup are of OpenSSL 1.1 */
 #include "egress/authority.h"
 

@@ -2,8 +2,8 @@
 /* egress/event.h - what the worker tells its monitor: fixed structs, some to a packet.
  *
  * The socket between the two is the ring: it holds a bounded number of packets. A request whose
- * decision does not fit waits, and so does everything behind it. Texts are NUL-terminated; the monitor cuts them again,
- * since they come from the process that reads hostile bytes. */
+ * decision does not fit waits, and so does everything behind it. Texts are NUL-terminated; the
+ * monitor cuts them again, since they come from the process that reads hostile bytes. */
 #pragma once
 
 #include <stdint.h>

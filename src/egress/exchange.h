@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/exchange.h - the parts of an exchange, for one another: heads, the way up, the way down. */
+/* egress/exchange.h - the parts of an exchange, for one another: heads, the way up, the way down.
+ */
 #pragma once
 
 #include "egress/worker.h"

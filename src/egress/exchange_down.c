@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/exchange_down.c - the answer on its way down: its head written anew, its body looked at and
- * scrubbed. */
+/* egress/exchange_down.c - the answer on its way down: its head written anew, its body looked at
+ * and scrubbed. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -58,7 +58,8 @@ static void write_answer(struct session *s, const struct http1_answer *a)
 	for (size_t i = 0; i < a->n_fields; i++) {
 		const struct http1_field *f = &a->fields[i];
 
-		if (!exchange_passes(f->name) || exchange_listed_off(a->fields, a->n_fields, f->name) ||
+		if (!exchange_passes(f->name) ||
+		    exchange_listed_off(a->fields, a->n_fields, f->name) ||
 		    (x->scrub && http1_text_is(f->name, "Content-Encoding")))
 			continue;
 		buf_add(&b, f->name.p, f->name.n);

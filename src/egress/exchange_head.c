@@ -62,8 +62,8 @@ bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_tex
 }
 
 /* Which name and port a request is for; false: the layers contradict one another. */
-bool exchange_name(struct session *s, const struct http1_request *q,
-			 struct egress_request *ret, struct host *name, const char **why)
+bool exchange_name(struct session *s, const struct http1_request *q, struct egress_request *ret,
+		   struct host *name, const char **why)
 {
 	struct http1_text authority = q->form == HTTP1_ABSOLUTE ? q->authority : q->host;
 	uint16_t usual = s->proxy && !s->tunnelled ? 80 : s->port, port = usual, again = usual;
@@ -115,7 +115,8 @@ static const char *codings_for(const struct http1_request *q)
 static void add_field(struct egress_head *h, struct http1_text name, struct http1_text value)
 {
 	if (h->n_fields < HEAD_FIELDS_MAX)
-		h->fields[h->n_fields++] = (struct egress_field){ exchange_text(name), exchange_text(value) };
+		h->fields[h->n_fields++] =
+			(struct egress_field){ exchange_text(name), exchange_text(value) };
 }
 
 static void filter_request(const struct http1_request *q, struct egress_head *h)
@@ -160,7 +161,8 @@ static void write_request(struct session *s, const struct http1_request *q,
 }
 
 /* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
-bool exchange_judge(struct session *s, const struct http1_request *q, const struct egress_request *e)
+bool exchange_judge(struct session *s, const struct http1_request *q,
+		    const struct egress_request *e)
 {
 	CLEANUP(arena) struct arena *arena = arena_new(HEAD_ROOM);
 	struct worker *k = s->k;
@@ -208,9 +210,9 @@ bool exchange_scan(struct session *s, const struct http1_request *q)
 
 	if (!s->k->scanner || !x->has_body)
 		return true;
-	if (n > 1 ||
-	    (n &&
-	     coding_parse(exchange_text(http1_only(q->fields, q->n_fields, "Content-Encoding")), &c) < 0))
+	if (n > 1 || (n && coding_parse(exchange_text(http1_only(q->fields, q->n_fields,
+								 "Content-Encoding")),
+					&c) < 0))
 		return !s->k->plan->leaks.strict ||
 		       verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body in this content coding cannot be scanned");

@@ -5,11 +5,13 @@
  * Started by a monitor with two descriptors: 3, a SEQPACKET socket (the configuration comes first,
  * then the door's sockets; decisions go back), and 4, a pipe for the authority's certificate.
  *
- *     start -> fork the keeper -> take configuration and sockets -> read files, compile -> lock down
+ *     start -> fork the keeper -> take configuration and sockets -> read files, compile -> lock
+ * down
  *     -> serve
  *
  * What takes long is done while the sandbox's program starts, not while somebody waits for it: the
- * sockets come when the sandbox is ready. Nothing hostile is read before the lockdown. The monitor's end of the socket closing is the end.
+ * sockets come when the sandbox is ready. Nothing hostile is read before the lockdown. The
+ * monitor's end of the socket closing is the end.
  */
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -17,7 +19,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -288,7 +289,6 @@ int main(void)
 	int keeper = -1, r;
 
 	(void)sigaction(SIGPIPE, &ignore, NULL);
-	(void)setenv("TZ", "UTC0", 1); /* certificates know no other time: no file is read for it */
 	r = lockdown_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);

@@ -46,6 +46,7 @@ void egress_denial(const struct egress_event *ev, struct outcome *o);
 enum { EGRESS_REASON_SIZE = 640 };
 void egress_reason_text(const struct egress_event *ev, char *out, size_t n);
 
-bool egress_waiting(const struct egress *g); /* egress_next has something its descriptor does not show */
+bool egress_waiting(
+	const struct egress *g); /* egress_next has something its descriptor does not show */
 enum egress_news { EGRESS_QUIET, EGRESS_NEWS, EGRESS_GONE };
 enum egress_news egress_next(struct egress *g, struct egress_event *ret);

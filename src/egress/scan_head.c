@@ -246,7 +246,8 @@ static bool labels_leak(struct scanner *s, const struct host *h, struct egress_v
 	for (const char *p = h->name; *p; p++)
 		if (*p != '.')
 			joined[n++] = *p;
-	/* The last piece of a secret is not remembered: asked for again, it is the last piece again. */
+	/* The last piece of a secret is not remembered: asked for again, it is the last piece
+	 * again. */
 	if (has_secret(s, joined, judged, n, v))
 		return true;
 	window_add(&s->labels, h->name, strcspn(h->name, "."));

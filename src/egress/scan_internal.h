@@ -37,10 +37,10 @@ struct scanner {
 	struct candidate *ids; /* of the matcher's literals */
 	size_t hold;
 	struct window body, query, labels;
-	struct scan *head; /* for texts that are there as a whole */
+	struct scan *head;  /* for texts that are there as a whole */
 	struct scan *spare; /* closed ones, to be opened again: making one costs more than a scan */
 	size_t n_spare;
-	struct buf text;   /* of the head being scanned */
+	struct buf text; /* of the head being scanned */
 	scan_report *report;
 	void *context;
 };

@@ -56,14 +56,14 @@ struct worker {
 	size_t n_idle;
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
-	bool stalled; /* the monitor does not read: nothing new is decided */
+	bool stalled;     /* the monitor does not read: nothing new is decided */
 	struct buf piece; /* of an answer, scrubbed; kept for its room */
 };
 
 /* ---- report.c: evidence comes before forwarding ---- */
 
-/* Decisions are collected and sent together, at the latest when report_flush is called. false: there
- * is no room for one more, nothing may be forwarded. */
+/* Decisions are collected and sent together, at the latest when report_flush is called. false:
+ * there is no room for one more, nothing may be forwarded. */
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
@@ -164,10 +164,10 @@ struct session {
 };
 
 void session_open(struct listener *l, int fd);
-void session_run(struct session *s); /* goes on as far as it can */
+void session_run(struct session *s);   /* goes on as far as it can */
 void session_settle(struct worker *k); /* sends what was decided, then runs who was held for it */
-/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no address
- * dialled before; false: the session is run again by session_settle. */
+/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
+ * address dialled before; false: the session is run again by session_settle. */
 bool session_told(struct session *s);
 bool session_tired(const struct session *s); /* it moved a lot: others first */
 void session_tick(struct worker *k, uint64_t now);

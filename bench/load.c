@@ -7,15 +7,15 @@
  *   -n NAME[:P]  whom to ask, and for which port; a '#' becomes the number of the connection
  *   -r FILE      the root to trust, alone
  *   -u PATH      what to ask for                 -H LINE      a further field
- *   -c N         connections at once             -s SECONDS   how long (default 2), after -w SECONDS
- *   -1           one request a connection: handshakes are part of the sample
- *   -i           one request each, then say "ready" and hold the connections until stdin ends
- *   -q N         stop after N samples
+ *   -c N         connections at once             -s SECONDS   how long (default 2), after -w
+ * SECONDS -1           one request a connection: handshakes are part of the sample -i           one
+ * request each, then say "ready" and hold the connections until stdin ends -q N         stop after
+ * N samples
  *
- * One thread, TLS 1.3 or 1.2 with OpenSSL's own choice of cipher, every certificate verified. Prints
- * JSON, times in nanoseconds: a sample is the time from asking (with -1: from dialling) to the last
- * byte of the answer, which must be a 200. It is made of brig's own parser and links, and the same
- * for all that are measured. */
+ * One thread, TLS 1.3 or 1.2 with OpenSSL's own choice of cipher, every certificate verified.
+ * Prints JSON, times in nanoseconds: a sample is the time from asking (with -1: from dialling) to
+ * the last byte of the answer, which must be a 200. It is made of brig's own parser and links, and
+ * the same for all that are measured. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -95,10 +95,11 @@ static void ask(struct client *c)
 
 	if (run.o.port != 443)
 		(void)snprintf(port, sizeof(port), ":%u", run.o.port);
-	n = snprintf(head, sizeof(head),
-		     "GET %s HTTP/1.1\r\nHost: %s%s\r\nUser-Agent: bench\r\nAccept: */*\r\n%s%s\r\n",
-		     run.o.path, c->name, port, run.o.field ? run.o.field : "",
-		     run.o.field ? "\r\n" : "");
+	n = snprintf(
+		head, sizeof(head),
+		"GET %s HTTP/1.1\r\nHost: %s%s\r\nUser-Agent: bench\r\nAccept: */*\r\n%s%s\r\n",
+		run.o.path, c->name, port, run.o.field ? run.o.field : "",
+		run.o.field ? "\r\n" : "");
 	(void)link_add(&c->link, head, (size_t)n);
 	if (!run.o.once)
 		c->asked = now();
@@ -111,7 +112,8 @@ static void count(struct client *c)
 
 	run.all++;
 	if (c->asked >= run.from && run.n < SAMPLES_MAX)
-		run.samples[run.n++] = (uint32_t)(t - c->asked > UINT32_MAX ? UINT32_MAX : t - c->asked);
+		run.samples[run.n++] =
+			(uint32_t)(t - c->asked > UINT32_MAX ? UINT32_MAX : t - c->asked);
 	if (t >= run.end || (run.o.samples && run.n >= (size_t)run.o.samples))
 		loop_stop(run.loop);
 }
@@ -324,11 +326,11 @@ static uint32_t rank(double p)
 static void tell(uint64_t elapsed)
 {
 	qsort(run.samples, run.n, sizeof(*run.samples), compare);
-	(void)printf("{\"n\": %zu, \"all\": %zu, \"failed\": %zu, \"why\": \"%s\", \"elapsed\": %" PRIu64
-		     ", \"bytes\": %" PRIu64
-		     ", \"p50\": %u, \"p95\": %u, \"p99\": %u, \"held\": %zu}\n",
-		     run.n, run.all, run.failed, run.why, elapsed, run.bytes, rank(0.5), rank(0.95),
-		     rank(0.99), run.resting);
+	(void)printf(
+		"{\"n\": %zu, \"all\": %zu, \"failed\": %zu, \"why\": \"%s\", \"elapsed\": %" PRIu64
+		", \"bytes\": %" PRIu64 ", \"p50\": %u, \"p95\": %u, \"p99\": %u, \"held\": %zu}\n",
+		run.n, run.all, run.failed, run.why, elapsed, run.bytes, rank(0.5), rank(0.95),
+		rank(0.99), run.resting);
 }
 
 static void read_address(char *text)

@@ -36,7 +36,7 @@ struct job_want {
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
-	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
+	const char *authority; /* under network proxy: the certificate to trust inside, PEM */
 	/* For a backend with `awaits`, in place of `authority`: called once by start, as late as it
 	 * can be, because it may have to wait. NULL and *e: there is none. */
 	const char *(*await_authority)(void *arg, struct err *e);

@@ -19,7 +19,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -316,7 +315,6 @@ int main(void)
 	int keeper = -1, r;
 
 	(void)sigaction(SIGPIPE, &ignore, NULL);
-	(void)setenv("TZ", "UTC0", 1); /* certificates know no other time: no file is read for it */
 	r = lockdown_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);

@@ -70,7 +70,7 @@ static bool find_helper(char out[PATH_MAX])
 /* ---- starting ---- */
 
 static const char *const env_names[] = { "ASAN_OPTIONS", "UBSAN_OPTIONS" };
-enum { ENV_MAX = ARRAY_LEN(env_names) + 1 };
+enum { ENV_MAX = ARRAY_LEN(env_names) + 2 };
 
 struct egress_env {
 	char text[ARRAY_LEN(env_names)][PATH_MAX];
@@ -87,11 +87,14 @@ static void read_environment(struct egress_env *env)
 	}
 }
 
-/* All that the door hears of the caller's environment: what sanitizers are told. */
+/* All that the door hears of the caller's environment: what sanitizers are told. Certificates know
+ * no time but UTC, so that no file has to say which zone this is. */
 static void environment(const struct egress_env *from, char *to[ENV_MAX])
 {
+	static char utc[] = "TZ=UTC0";
 	size_t n = 0;
 
+	to[n++] = utc;
 	for (size_t i = 0; i < ARRAY_LEN(env_names); i++)
 		if (from->text[i][0])
 			to[n++] = (char *)(uintptr_t)from->text[i];

@@ -169,6 +169,7 @@ void scan_restart(struct scan *b)
 {
 	match_reset(b->stream);
 	b->base = 0;
+	b->which = 0;
 	b->win_n = b->held = 0;
 	b->n_pending = b->n_masks = 0;
 	b->masking = NULL;

@@ -7,31 +7,19 @@
  *
  * There is one decision function for all of it (egress/allow.h), asked again at each step that
  * tells more. Any error ends the connection; nothing is forwarded that was not understood. */
-#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "base/json.h"
-#include "egress/worker.h"
-#include "wire/hello.h"
-#include "wire/socks.h"
+#include "egress/session.h"
 
-#define SECOND ((uint64_t)1000 * 1000)
-#define HEAD_US (30 * SECOND)    /* for a hello, a handshake, a head */
-#define IDLE_US (90 * SECOND)    /* between two requests */
-#define TUNNEL_US (600 * SECOND) /* nothing moving in a tunnel */
+#define IDLE_US (90 * SECOND) /* between two requests */
 #define LINGER_US (2 * SECOND)
 #define TURN ((size_t)1 << 20) /* bytes; then it is somebody else's turn */
-
-#define TLS_HANDSHAKE 22
-#define SOCKS_VERSION 5
-
-static const struct http1_text connect_text = { "CONNECT", 7 }, tls_text = { "TLS", 3 };
 
 void session_patience(struct session *s, uint64_t us)
 {
@@ -39,7 +27,7 @@ void session_patience(struct session *s, uint64_t us)
 }
 
 /* Runs it again once the monitor knows what was decided until now. */
-static void session_hold(struct session *s)
+void session_hold(struct session *s)
 {
 	if (s->held_at)
 		return;
@@ -114,402 +102,6 @@ void session_linger(struct session *s)
 	session_patience(s, IDLE_US);
 }
 
-/* ---- answers of the door itself ---- */
-
-static void answer(struct session *s, int status, const char *phrase, const char *reason,
-		   unsigned retry_after, const struct buf *body)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT(8192);
-
-	buf_printf(&b,
-		   "HTTP/1.1 %d %.120s\r\nContent-Type: application/json\r\nbrig-reason: %s\r\n",
-		   status, phrase, reason);
-	if (retry_after)
-		buf_printf(&b, "Retry-After: %u\r\n", retry_after);
-	buf_printf(&b, "Content-Length: %zu\r\nConnection: close\r\n\r\n", body->len);
-	if (s->x.asked != HTTP1_ASKED_HEAD)
-		buf_add(&b, buf_str(body), body->len);
-	(void)link_add(&s->guest, buf_str(&b), b.len);
-}
-
-void session_deny(struct session *s, const struct egress_verdict *v, struct http1_text method)
-{
-	CLEANUP(buf) struct buf body = BUF_INIT(4096);
-
-	report_deny(s->k, v, method);
-	verdict_json(v, &body);
-	answer(s, egress_reason_status(v->reason), v->what, egress_reason_name(v->reason),
-	       v->retry_after, &body);
-	session_linger(s);
-}
-
-void session_answer(struct session *s, int status, const char *reason, const char *what)
-{
-	CLEANUP(buf) struct buf body = BUF_INIT(1024);
-	struct json j;
-
-	json_init(&j, &body, false);
-	json_object(&j);
-	json_key(&j, "error");
-	json_object(&j);
-	json_kstr(&j, "reason", reason);
-	json_kstr(&j, "what", what);
-	json_object_end(&j);
-	json_object_end(&j);
-	buf_putc(&body, '\n');
-	answer(s, status, what, reason, 0, &body);
-	session_linger(s);
-}
-
-/* A fatal alert, for a guest to whom no leaf can be shown: access_denied. */
-static void alert(struct session *s)
-{
-	static const unsigned char denied[] = { 21, 3, 3, 0, 2, 2, 49 };
-
-	(void)link_add(&s->guest, denied, sizeof(denied));
-	session_linger(s);
-}
-
-/* ---- tunnels ---- */
-
-void session_tunnel(struct session *s, const struct egress_verdict *v, const char *method)
-{
-	s->x.v = *v;
-	(void)snprintf(s->x.method, sizeof(s->x.method), "%s", method);
-	if (!report_allow(s->k, v, (struct http1_text){ method, strlen(method) })) {
-		s->state = SESSION_DEAD;
-		return;
-	}
-	s->state = SESSION_OPENING;
-}
-
-static bool opening(struct session *s)
-{
-	if (!s->up && !session_told(s))
-		return false;
-	if (!s->up && !(s->up = upstream_get(s, &s->x.v, false, true))) {
-		s->state = SESSION_DEAD;
-		return false;
-	}
-	upstream_step(s->up);
-	if (s->up->state == UP_FAILED) {
-		report_deny(s->k, &s->up->failure, tls_text);
-		alert(s);
-		return true;
-	}
-	if (s->up->state != UP_OPEN)
-		return false;
-	s->state = SESSION_TUNNEL;
-	session_patience(s, TUNNEL_US);
-	return true;
-}
-
-/* One direction of a tunnel; true when something moved. */
-static bool move(struct session *s, struct link *from, struct link *to, bool *closed, bool out)
-{
-	size_t n = from->in.len;
-	struct egress_verdict v;
-
-	if (n && !link_full(to)) {
-		if (out ? !rate_sent(s->k->rate, n, &v) : !rate_received(s->k->rate, n, &v)) {
-			report_deny(s->k, &v, tls_text);
-			s->state = SESSION_DEAD;
-			return true;
-		}
-		(void)link_add(to, link_data(from), n);
-		link_take(from, n);
-		*(out ? &s->x.bytes_out : &s->x.bytes_in) += n;
-		(void)link_flush(to);
-		return true;
-	}
-	if (from->eof && !from->in.len && !to->out.len && !*closed) {
-		*closed = true;
-		link_half_close(to);
-		return true;
-	}
-	return false;
-}
-
-static bool tunnel(struct session *s)
-{
-	struct link *g = &s->guest, *u = s->up ? &s->up->link : NULL;
-	bool moved = false;
-
-	if (!u) {
-		s->state = SESSION_DEAD;
-		return false;
-	}
-	moved |= link_fill(g) > 0;
-	moved |= link_fill(u) > 0;
-	moved |= move(s, g, u, &s->up_half_closed, true);
-	if (s->state == SESSION_TUNNEL)
-		moved |= move(s, u, g, &s->half_closed, false);
-	if (moved)
-		session_patience(s, TUNNEL_US);
-	if (g->broken || u->broken || (s->half_closed && s->up_half_closed)) {
-		report_done(s->k, &s->x.v, (struct http1_text){ s->x.method, strlen(s->x.method) },
-			    &s->up->at_addr, 0, s->x.bytes_out, s->x.bytes_in);
-		s->state = SESSION_DEAD;
-	}
-	return moved;
-}
-
-/* ---- the steps before HTTP ---- */
-
-static struct egress_text named(const struct host *h)
-{
-	return h->len ? egress_text(h->name, h->len) : egress_text(NULL, 0);
-}
-
-static bool needs_more(struct session *s)
-{
-	if (link_fill(&s->guest))
-		return true;
-	if (s->guest.broken)
-		s->state = SESSION_DEAD;
-	else if (s->guest.eof)
-		session_linger(s); /* the last answer may still be on its way */
-	return false;
-}
-
-/* A connection straight to the one open service of the host: its bytes are nobody's business. */
-static bool host_service(struct session *s)
-{
-	struct egress_request q = { .via = EGRESS_VIA_OTHER,
-				    .host = named(&s->tunnel),
-				    .tunnel = named(&s->tunnel),
-				    .port = s->port };
-	struct egress_verdict v = { 0 };
-
-	if (!s->tunnel.len || strcmp(s->tunnel.name, EGRESS_HOST_SERVICE) != 0 ||
-	    !egress_decide(s->k->rules, &q, &v) || !v.host_service)
-		return false;
-	session_tunnel(s, &v, "CONNECT");
-	return true;
-}
-
-static bool first(struct session *s)
-{
-	unsigned char c;
-
-	if (host_service(s))
-		return true;
-	if (!s->guest.in.len)
-		return needs_more(s);
-	c = (unsigned char)link_data(&s->guest)[0];
-	if (s->proxy && !s->tunnelled && c == SOCKS_VERSION) {
-		ssize_t n = socks_read_greeting((const unsigned char *)link_data(&s->guest),
-						s->guest.in.len);
-
-		if (n == 0)
-			return needs_more(s);
-		if (n < 0) {
-			(void)link_add(&s->guest, "\x05\xff", 2);
-			session_linger(s);
-			return true;
-		}
-		link_take(&s->guest, (size_t)n);
-		(void)link_add(&s->guest, "\x05\x00", 2);
-		s->state = SESSION_SOCKS;
-		return true;
-	}
-	s->state = c == TLS_HANDSHAKE && (!s->proxy || s->tunnelled) ? SESSION_HELLO : SESSION_HEAD;
-	return true;
-}
-
-static bool decide_tunnel(struct session *s, const char *host, size_t n, uint16_t port,
-			  struct egress_verdict *v)
-{
-	struct egress_request q = { .via = EGRESS_VIA_TUNNEL,
-				    .host = egress_text(host, n),
-				    .port = port };
-
-	if (!egress_decide(s->k->rules, &q, v) || !rate_name(s->k->rate, &v->host, v) ||
-	    (s->k->scanner && !scan_host(s->k->scanner, &v->host, v)))
-		return false;
-	s->tunnel = v->host;
-	s->port = port;
-	s->tunnelled = true;
-	s->state = SESSION_FIRST;
-	return true;
-}
-
-static bool socks(struct session *s)
-{
-	struct egress_verdict v = { 0 };
-	unsigned char reply[SOCKS_REPLY_LEN];
-	struct socks_request q;
-	ssize_t n = socks_read_request((const unsigned char *)link_data(&s->guest), s->guest.in.len,
-				       &q);
-
-	if (n == 0)
-		return needs_more(s);
-	if (n < 0) {
-		socks_reply(n == -EOPNOTSUPP ? SOCKS_BAD_COMMAND : SOCKS_FAILURE, reply);
-		(void)link_add(&s->guest, reply, sizeof(reply));
-		session_linger(s);
-		return true;
-	}
-	link_take(&s->guest, (size_t)n);
-	if (decide_tunnel(s, q.host, q.host_len, q.port, &v)) {
-		socks_reply(SOCKS_OK, reply);
-		(void)link_add(&s->guest, reply, sizeof(reply));
-		return true;
-	}
-	report_deny(s->k, &v, connect_text);
-	socks_reply(SOCKS_NOT_ALLOWED, reply);
-	(void)link_add(&s->guest, reply, sizeof(reply));
-	session_linger(s);
-	return true;
-}
-
-static void terminate(struct session *s, const struct host *name)
-{
-	SSL *ssl = mint_server(s->k->mint, name->name);
-
-	/* An answer still on its way in the clear must not end up inside TLS. */
-	if (!ssl || s->guest.out.len) {
-		SSL_free(ssl);
-		alert(s);
-		return;
-	}
-	if (link_tls(&s->guest, ssl) < 0) {
-		s->state = SESSION_DEAD;
-		return;
-	}
-	s->sni = *name;
-	s->state = SESSION_TLS;
-}
-
-/* What the ClientHello says decides; a "no" is told inside TLS, where a program shows it. */
-static bool hello(struct session *s)
-{
-	unsigned char scratch[HELLO_MAX];
-	struct egress_verdict v = { .port = s->port, .host = s->tunnel };
-	struct hello h;
-	struct host name;
-	int r = hello_read(s->guest.in.len ? link_data(&s->guest) : "", s->guest.in.len, scratch,
-			   &h);
-	struct egress_request q = { .via = EGRESS_VIA_TLS,
-				    .tunnel = named(&s->tunnel),
-				    .port = s->port };
-
-	if (r == 0)
-		return needs_more(s);
-	if (r < 0) {
-		(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "a malformed TLS hello");
-		report_deny(s->k, &v, tls_text);
-		alert(s);
-		return true;
-	}
-	q.host = q.sni = egress_text(h.name, h.name_len);
-	if (egress_decide(s->k->rules, &q, &v) && rate_name(s->k->rate, &v.host, &v) &&
-	    (!s->k->scanner || scan_host(s->k->scanner, &v.host, &v))) {
-		if (v.passthrough && h.encrypted) {
-			/* The name inside is another's to see: it could be any. */
-			(void)verdict_deny(&v, EGRESS_TLS_MISMATCH, NULL,
-					   "an encrypted hello to %s, which is passed through",
-					   v.host.name);
-			report_deny(s->k, &v, tls_text);
-			alert(s);
-		} else if (v.passthrough)
-			session_tunnel(s, &v, "TLS");
-		else
-			terminate(s, &v.host);
-		return true;
-	}
-	if (v.reason == EGRESS_TLS_MISMATCH || v.reason == EGRESS_BAD_REQUEST ||
-	    host_parse(q.sni, &name) != HOST_OK) {
-		report_deny(s->k, &v, tls_text);
-		alert(s);
-		return true;
-	}
-	/* A leaf for a name that is closed costs as much as any other. */
-	if (!rate_name(s->k->rate, &name, &v)) {
-		report_deny(s->k, &v, tls_text);
-		alert(s);
-		return true;
-	}
-	s->refused = v;
-	terminate(s, &name);
-	return true;
-}
-
-static bool shake(struct session *s)
-{
-	int r = link_handshake(&s->guest);
-	const char *name;
-
-	if (r == 0)
-		return false;
-	name = r > 0 ? SSL_get_servername(s->guest.ssl, TLSEXT_NAMETYPE_host_name) : NULL;
-	if (r < 0 || !name || strcasecmp(name, s->sni.name) != 0) {
-		/* Most often: a program that does not trust the run's authority. */
-		s->state = SESSION_DEAD;
-		return true;
-	}
-	s->secure = true;
-	s->state = SESSION_HEAD;
-	session_patience(s, HEAD_US);
-	return true;
-}
-
-/* ---- heads ---- */
-
-static void connect_request(struct session *s, const struct http1_request *q, size_t n)
-{
-	struct egress_verdict v = { 0 };
-	struct egress_text host = egress_text(q->authority.p, q->authority.n);
-	struct host name;
-	uint16_t port = 0;
-
-	if (host_parse_authority(host, 0, &name, &port) == HOST_OK)
-		host = egress_text(name.name, name.len);
-	if (!decide_tunnel(s, host.p, host.n, port, &v)) {
-		session_deny(s, &v, connect_text);
-		return;
-	}
-	link_take(&s->guest, n);
-	(void)link_add(&s->guest, "HTTP/1.1 200 Connection established\r\n\r\n", 39);
-	session_patience(s, HEAD_US);
-}
-
-static bool head(struct session *s)
-{
-	struct http1_request q;
-	const char *why;
-	bool had = s->guest.in.len > 0;
-	ssize_t n;
-
-	if (s->k->stalled)
-		return session_hold(s), false;
-	n = had ? http1_read_request(link_data(&s->guest), s->guest.in.len, &q, &why) : 0;
-	if (n == 0) {
-		bool more = needs_more(s);
-
-		if (more && !had)
-			session_patience(s, HEAD_US);
-		return more;
-	}
-	if (n < 0) {
-		struct egress_verdict v = { .port = s->port, .host = s->tunnel };
-
-		(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "%s", why);
-		report_deny(s->k, &v, (struct http1_text){ "", 0 });
-		session_answer(s, (int)-n, "bad-request", why);
-		return true;
-	}
-	if (q.form == HTTP1_AUTHORITY) {
-		if (s->proxy && !s->tunnelled && !s->secure)
-			connect_request(s, &q, (size_t)n);
-		else
-			session_answer(s, 400, "bad-request", "CONNECT inside a connection");
-		return true;
-	}
-	exchange_begin(s, &q, (size_t)n);
-	return true;
-}
-
 static bool linger(struct session *s)
 {
 	bool moved = link_flush(&s->guest) > 0;
@@ -537,19 +129,19 @@ static bool step(struct session *s)
 {
 	switch (s->state) {
 	case SESSION_FIRST:
-		return first(s);
+		return session_first(s);
 	case SESSION_SOCKS:
-		return socks(s);
+		return session_socks(s);
 	case SESSION_HELLO:
-		return hello(s);
+		return session_hello(s);
 	case SESSION_TLS:
-		return shake(s);
+		return session_shake(s);
 	case SESSION_HEAD:
-		return head(s);
+		return session_head(s);
 	case SESSION_OPENING:
-		return opening(s);
+		return session_opening(s);
 	case SESSION_TUNNEL:
-		return tunnel(s);
+		return session_pipe(s);
 	case SESSION_EXCHANGE:
 		return exchange_step(s);
 	case SESSION_LINGER:
@@ -672,7 +264,7 @@ void session_open(struct listener *l, int fd)
 
 	if (!s || !rate_connect(l->k->rate, &v)) {
 		if (s)
-			report_deny(l->k, &v, connect_text);
+			report_deny(l->k, &v, session_connect);
 		free(s);
 		(void)close(fd);
 		return;

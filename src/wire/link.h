@@ -42,9 +42,9 @@ void link_init(struct link *l, int fd, watch_fn *ready);
 void link_done(struct loop *loop, struct link *l); /* closes, frees; may be called again */
 
 /* Everything below keeps to what is possible without waiting. */
-size_t link_fill(struct link *l); /* one read: bytes that came; sets eof or broken */
-size_t link_flush(struct link *l);                      /* bytes that left */
-size_t link_push(struct link *l); /* the same, whole records alone: more is about to be added */
+size_t link_fill(struct link *l);  /* one read: bytes that came; sets eof or broken */
+size_t link_flush(struct link *l); /* bytes that left */
+size_t link_push(struct link *l);  /* the same, whole records alone: more is about to be added */
 bool link_add(struct link *l, const void *p, size_t n); /* false: broken (no memory, too much) */
 void link_take(struct link *l, size_t n);               /* n bytes of `in` are used up */
 static inline const char *link_data(const struct link *l)

@@ -39,5 +39,5 @@ typedef void settle_fn(void *arg);
  * the events that came together have all been delivered. */
 void loop_run(struct loop *l, tick_fn *tick, settle_fn *settle, void *arg);
 void loop_stop(struct loop *l);
-void loop_hurry(struct loop *l); /* from `settle`: there is more to do, whatever comes */
+void loop_hurry(struct loop *l);         /* from `settle`: there is more to do, whatever comes */
 uint64_t loop_now(const struct loop *l); /* microseconds, as of the last wake-up */

@@ -210,6 +210,38 @@ def without_its_keeper_no_new_name_can_be_reached():
 
 
 @test
+def a_monitor_that_does_not_read_makes_the_door_wait():
+    with Web("api.test") as web:
+        config = configure(web, rate={"domain": 100000, "total": 100000})
+        p = start_behind(config, "python3", "-c", """
+import http.client, os, time
+c = http.client.HTTPSConnection("api.test")
+for i in range(400):
+    c.request("GET", "/")
+    r = c.getresponse()
+    r.read()
+    if r.status != 200: print(r.status)
+    if i == 20: open("ready", "w")
+    while i == 20 and not os.path.exists("go"): time.sleep(0.01)
+print("done")
+""")
+        assert wait_until(lambda: (workspace() / "ready").exists())
+        os.kill(p.pid, signal.SIGSTOP)
+        try:
+            (workspace() / "go").touch()
+            seen = [-1, 21]
+            while seen[-1] != seen[-2] or seen[-1] == 21:
+                time.sleep(0.5 * FACTOR)
+                seen.append(len(web.seen))
+            assert seen[-1] < 400, "nothing ever waited"
+        finally:
+            os.kill(p.pid, signal.SIGCONT)
+        r = json.loads(p.communicate(timeout=60 * FACTOR)[0])
+        assert r["stdout"] == "done\n" and len(web.seen) == 400, (r, len(web.seen))
+        assert r["egress"]["allowed"] == 400 and r["egress"]["denied"] == 0, r["egress"]
+
+
+@test
 def the_worker_is_locked_down():
     p = start_behind(configure(allow=[]), "sleep", "20")
     try:

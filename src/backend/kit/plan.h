@@ -121,7 +121,7 @@ struct box_plan {
 	struct ident workspace_ident;
 
 	const struct door_want *door; /* network proxy; NULL: no door */
-	size_t roots_op; /* with a door: the OP_FILE of the certificates trusted inside */
+	size_t roots_op;   /* with a door: the OP_FILE of the certificates trusted inside */
 	size_t roots_room; /* behind its text, for one more */
 
 	const char *notes[9]; /* what the user should know, e.g. a private workspace */

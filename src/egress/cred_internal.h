@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/cred_internal.h - the parts of the credentials, for one another. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "egress/cred.h"
+#include "model/credentials.h"
+
+#define CRED_TEXT_MAX 131072
+
+struct binding {
+	struct host host;
+	uint16_t port;
+};
+
+struct cred {
+	const struct credential_spec *spec;
+	const struct secret *secret;
+	struct binding *hosts;
+	size_t n_hosts;
+	char *name, *escaped; /* {NAME} and %7BNAME%7D */
+};
+
+struct creds {
+	struct arena *arena;
+	struct cred *v;
+	size_t n;
+	bool bind_names;
+};
+
+/* One request on its way. */
+struct job {
+	const struct creds *creds;
+	const struct cred_target *to;
+	struct egress_head *head;
+	struct egress_verdict *v;
+	uint64_t bound, used;
+};
+
+enum outcome { NOT_THIS, REPLACED, REFUSED };
+
+/* ---- cred.c ---- */
+
+/* May this credential go with this request? Called before a value is put in, with the target as the
+ * guest wrote it. */
+bool cred_permitted(struct job *j, const struct cred *c);
+bool cred_foreign(struct job *j, const struct cred *c, const char *slot); /* false, with a denial */
+
+/* ---- cred_text.c ---- */
+
+bool cred_same(struct egress_text a, const char *b);
+bool cred_same_nocase(struct egress_text a, const char *b);
+/* The per-run placeholder, {NAME} or %7BNAME%7D, and nothing else. */
+bool cred_is_token(const struct cred *c, struct egress_text t);
+/* How long {NAME} of this credential at p is; 0: it is not there. */
+size_t cred_name_at(const struct cred *c, const char *p, size_t n);
+/* "Scheme token" in two; false when it is not of that form. */
+bool cred_split_scheme(struct egress_text v, struct egress_text *scheme, struct egress_text *rest);
+/* The text of a buffer, kept in the request's arena; the buffer is wiped. */
+bool cred_keep(struct job *j, struct buf *b, struct egress_text *ret);
+void cred_put_escaped(struct buf *b, const struct secret *s);
+void cred_put_base64(struct buf *b, const char *p, size_t n);
+bool cred_get_base64(struct egress_text t, struct buf *out); /* strict; padding at the end alone */
+
+/* ---- cred_list.c, cred_left.c: false is a denial ---- */
+
+bool cred_cookies(struct job *j);
+bool cred_target_names(struct job *j);
+bool cred_check_left(struct job *j); /* what is left of placeholders stands where it must not */

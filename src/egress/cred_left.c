@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/cred_left.c - placeholders that nothing was put in for: each is a misuse. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "egress/cred_internal.h"
+
+static bool misuse(struct job *j, const char *name, const char *where)
+{
+	char hint[sizeof(j->v->hint)];
+
+	(void)snprintf(hint, sizeof(hint),
+		       "credentials: {%.60s: {host: %.200s}} binds it to this host", name,
+		       j->to->host->name);
+	return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, hint,
+			    "the placeholder of credential '%s' in the %s of a request to %s", name,
+			    where, j->to->host->name);
+}
+
+/* {UPPER_CASE}, which is a name somebody meant to bind. */
+static size_t unbound_name(const char *p, size_t n, char *out, size_t max)
+{
+	size_t open = n && *p == '{'                            ? 1
+		      : n >= 3 && strncasecmp(p, "%7b", 3) == 0 ? 3
+								: 0,
+	       i = open;
+
+	while (open && i < n && i - open < max - 1 &&
+	       ((p[i] >= 'A' && p[i] <= 'Z') || p[i] == '_' ||
+		(i > open && p[i] >= '0' && p[i] <= '9')))
+		i++;
+	if (!open || i - open < 3 || i >= n ||
+	    !(p[i] == '}' || (n - i >= 3 && strncasecmp(p + i, "%7d", 3) == 0)))
+		return 0;
+	memcpy(out, p + open, i - open);
+	out[i - open] = '\0';
+	return i - open;
+}
+
+static bool check_at(struct job *j, const char *p, size_t n, const char *where)
+{
+	char name[64];
+
+	for (size_t i = 0; i < j->creds->n; i++) {
+		const struct cred *c = &j->creds->v[i];
+
+		if (cred_name_at(c, p, n))
+			return misuse(j, c->spec->name, where);
+		if (c->secret->placeholder && n >= CRED_PLACEHOLDER_LEN &&
+		    memcmp(p, c->secret->placeholder, CRED_PLACEHOLDER_LEN) == 0)
+			return misuse(j, c->spec->name, where);
+	}
+	if (n >= CRED_PLACEHOLDER_LEN && cred_is_placeholder(egress_text(p, CRED_PLACEHOLDER_LEN)))
+		return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
+				    "a placeholder of another run in the %s", where);
+	if (j->creds->bind_names && unbound_name(p, n, name, sizeof(name)))
+		return misuse(j, name, where);
+	return true;
+}
+
+static bool check_left(struct job *j, struct egress_text t, const char *where)
+{
+	for (size_t i = 0; i < t.n; i++)
+		if ((t.p[i] == 'b' || t.p[i] == '{' || t.p[i] == '%') &&
+		    !check_at(j, t.p + i, t.n - i, where))
+			return false;
+	return true;
+}
+
+/* A placeholder that Basic has wrapped is one all the same. */
+static bool check_basic(struct job *j, struct egress_text value)
+{
+	CLEANUP(buf) struct buf pair = BUF_INIT(CRED_TEXT_MAX);
+	struct egress_text scheme, rest;
+
+	if (!cred_split_scheme(value, &scheme, &rest) || !cred_same_nocase(scheme, "basic") ||
+	    !cred_get_base64(rest, &pair) || !pair.len)
+		return true;
+	return check_left(j, egress_text(pair.data, pair.len), "authorization");
+}
+
+bool cred_check_left(struct job *j)
+{
+	if (!check_left(j, j->head->target, "URL"))
+		return false;
+	for (size_t i = 0; i < j->head->n_fields; i++) {
+		const struct egress_field *f = &j->head->fields[i];
+
+		if (!check_left(j, f->name, "headers") || !check_left(j, f->value, "headers") ||
+		    !check_basic(j, f->value))
+			return false;
+	}
+	return true;
+}

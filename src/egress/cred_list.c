@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/cred_list.c - placeholders in cookies, queries and paths. */
+#include <string.h>
+
+#include "egress/cred_internal.h"
+#include "egress/path.h"
+
+/* --- name=value lists: cookies and queries --- */
+
+struct list_style {
+	char between;
+	bool escaped, blanks; /* values are percent-escaped; blanks may follow a separator */
+	enum credential_slot slot;
+};
+
+static const struct list_style cookies = { ';', false, true, SLOT_COOKIE };
+static const struct list_style queries = { '&', true, false, SLOT_QUERY };
+
+static enum outcome put_pair(struct job *j, const struct list_style *style, struct egress_text name,
+			     struct egress_text value, struct buf *out, uint64_t *seen)
+{
+	const struct cred *slot = NULL;
+
+	for (size_t i = 0; i < j->creds->n; i++) {
+		const struct cred *c = &j->creds->v[i];
+
+		if (!(j->bound >> i & 1) || c->spec->slot != style->slot ||
+		    !cred_same(name, c->spec->field))
+			continue;
+		slot = c;
+		if (!cred_is_token(c, value))
+			continue;
+		if (*seen >> i & 1)
+			return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
+					    "credential '%s' twice in one request", c->spec->name),
+			       REFUSED;
+		if (!cred_permitted(j, c))
+			return REFUSED;
+		*seen |= (uint64_t)1 << i;
+		buf_add(out, name.p, name.n);
+		buf_putc(out, '=');
+		if (style->escaped)
+			cred_put_escaped(out, c->secret);
+		else
+			buf_add(out, c->secret->value, c->secret->len);
+		return REPLACED;
+	}
+	return slot ? (cred_foreign(j, slot, slot->spec->field), REFUSED) : NOT_THIS;
+}
+
+/* Rewrites the list from p to end into out. */
+static bool apply_list(struct job *j, const struct list_style *style, struct egress_text list,
+		       struct buf *out)
+{
+	const char *p = list.p, *end = list.p + list.n;
+	uint64_t seen = 0;
+
+	while (p < end) {
+		const char *sep = memchr(p, style->between, (size_t)(end - p)),
+			   *stop = sep ? sep : end, *eq;
+		enum outcome o = NOT_THIS;
+
+		while (style->blanks && p < stop && *p == ' ')
+			buf_putc(out, *p++);
+		eq = memchr(p, '=', (size_t)(stop - p));
+		if (eq)
+			o = put_pair(j, style, egress_text(p, (size_t)(eq - p)),
+				     egress_text(eq + 1, (size_t)(stop - eq - 1)), out, &seen);
+		if (o == REFUSED)
+			return false;
+		if (o == NOT_THIS)
+			buf_add(out, p, (size_t)(stop - p));
+		if (sep)
+			buf_putc(out, style->between);
+		p = stop + 1;
+	}
+	return true;
+}
+
+bool cred_cookies(struct job *j)
+{
+	for (size_t i = 0; i < j->head->n_fields; i++) {
+		CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
+		struct egress_field *f = &j->head->fields[i];
+
+		if (!egress_text_is(f->name, "cookie") || !f->value.n)
+			continue;
+		if (!apply_list(j, &cookies, f->value, &out) || !cred_keep(j, &out, &f->value))
+			return false;
+	}
+	return true;
+}
+
+/* --- {NAME} in the target --- */
+
+static bool put_names(struct job *j, struct egress_text t, bool path, struct buf *out)
+{
+	for (size_t at = 0; at < t.n;) {
+		size_t len = 0;
+
+		for (size_t i = 0; i < j->creds->n && !len; i++) {
+			const struct cred *c = &j->creds->v[i];
+
+			if (!(j->bound >> i & 1) || (path && !c->spec->in_path))
+				continue;
+			len = cred_name_at(c, t.p + at, t.n - at);
+			if (!len)
+				continue;
+			if (!cred_permitted(j, c))
+				return false;
+			cred_put_escaped(out, c->secret);
+		}
+		if (!len)
+			buf_putc(out, t.p[at]);
+		at += len ? len : 1;
+	}
+	return true;
+}
+
+bool cred_target_names(struct job *j)
+{
+	CLEANUP(buf) struct buf list = BUF_INIT(CRED_TEXT_MAX), out = BUF_INIT(CRED_TEXT_MAX);
+	struct egress_text target = j->head->target, path = path_of_target(target), query;
+	bool ok;
+
+	if (!put_names(j, path, true, &out))
+		return false;
+	if (path.n < target.n) {
+		query = egress_text(path.p + path.n + 1, target.n - path.n - 1);
+		if (!apply_list(j, &queries, query, &list))
+			return false;
+		buf_putc(&out, '?');
+		ok = put_names(j, egress_text(buf_str(&list), list.len), false, &out);
+		if (list.data)
+			explicit_bzero(list.data, list.len);
+		if (!ok)
+			return false;
+	}
+	return cred_keep(j, &out, &j->head->target);
+}

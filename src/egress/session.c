@@ -252,7 +252,7 @@ void session_refuse(struct listener *l, int fd)
 	struct egress_verdict v = { .port = l->port, .retry_after = 1 };
 
 	(void)verdict_deny(&v, EGRESS_LIMIT, NULL, "the door has no descriptor left");
-	report_deny(l->k, &v, connect_text);
+	report_deny(l->k, &v, session_connect);
 	(void)close(fd);
 }
 

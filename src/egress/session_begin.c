@@ -167,8 +167,8 @@ bool session_hello(struct session *s)
 			(void)verdict_deny(&v, EGRESS_TLS_MISMATCH, NULL,
 					   "an encrypted hello to %s, which is passed through",
 					   v.host.name);
-			report_deny(s->k, &v, tls_text);
-			alert(s);
+			report_deny(s->k, &v, session_tls);
+			session_alert(s);
 		} else if (v.passthrough)
 			session_tunnel(s, &v, "TLS");
 		else

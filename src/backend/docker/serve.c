@@ -374,8 +374,6 @@ static void turn(struct serve *s)
 		put_in(s);
 	if (p[AT_ATTACH].revents & ~POLLOUT && p[AT_ATTACH].events & POLLIN)
 		on_attach(s);
-	if (p[AT_PIDS].revents)
-		guard_read_pids(s->g);
 	if (p[AT_SIZE].revents) {
 		struct signalfd_siginfo info;
 

@@ -4,7 +4,8 @@
  * Each round runs every candidate once, in a shuffled order, so that drift of the machine and the
  * after-effects of one candidate (a network namespace is torn down after its process is gone) hit
  * all of them alike. A sample is the wall time from posix_spawn to wait4. Figures go to stdout as
- * JSON, times in nanoseconds.
+ * JSON, times in nanoseconds. `over_first` is the median of the differences, round by round, to the
+ * first candidate: what a small addition costs is lost in the difference of two medians.
  *
  *   spawn [-n ROUNDS] [-w WARMUP] [-j JOBS] [-t SECONDS] [-p PREPARE] [-e] CANDIDATE [:::
  * CANDIDATE]... CANDIDATE = NAME [-n SAMPLES] [-o FD:PATH]... -- COMMAND [ARG...]
@@ -46,6 +47,8 @@ struct candidate {
 	uint64_t elapsed; /* ns, of all samples or, in parallel, of all turns */
 	uint64_t cpu;     /* ns, user and system, of the process and the children it waited for */
 	long max_rss;
+	int64_t over_first; /* ns; only if every round has both samples */
+	bool paired;
 };
 
 struct options {
@@ -266,6 +269,31 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static int by_difference(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* While samples are in the order of their rounds. */
+static void pair_up(const struct candidate *first, struct candidate *c, long rounds)
+{
+	int64_t *d;
+
+	if (first->taken != rounds || c->taken != rounds)
+		return;
+	d = calloc((size_t)rounds, sizeof(*d));
+	if (!d)
+		die("no memory");
+	for (long i = 0; i < rounds; i++)
+		d[i] = (int64_t)c->samples[i] - (int64_t)first->samples[i];
+	qsort(d, (size_t)rounds, sizeof(*d), by_difference);
+	c->over_first = d[rounds / 2];
+	c->paired = true;
+	free(d);
+}
+
 /* Nearest rank: the smallest sample that at least p percent do not exceed. */
 static uint64_t percentile(const struct candidate *c, long p)
 {
@@ -289,6 +317,8 @@ static void report(struct candidate *c, bool last)
 		     percentile(c, 99));
 	(void)printf(", \"max\": %" PRIu64 ", \"mean\": %" PRIu64 ",\n",
 		     c->taken ? c->samples[c->taken - 1] : 0, sum / n);
+	if (c->paired)
+		(void)printf("  \"over_first\": %" PRId64 ",\n", c->over_first);
 	(void)printf("  \"elapsed\": %" PRIu64 ", \"mean_cpu\": %" PRIu64
 		     ", \"max_rss_kib\": %ld}%s\n",
 		     c->elapsed, c->cpu / n, c->max_rss, last ? "" : ",");
@@ -413,6 +443,8 @@ int main(int argc, char **argv)
 	else
 		run_rounds(cs, count, &o);
 	reap_orphans();
+	for (int k = 1; k < count && o.jobs == 1; k++)
+		pair_up(&cs[0], &cs[k], o.rounds);
 	(void)puts("[");
 	for (int k = 0; k < count; k++)
 		report(&cs[k], k + 1 == count);

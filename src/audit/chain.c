@@ -18,8 +18,10 @@
 
 #include "audit/dir.h"
 #include "audit/log.h"
+#include "base/clock.h"
 
 #define OUT_MAX ((size_t)256 << 20)
+#define LOCK_SPIN_US 60
 #define ADOPT_MAX ((size_t)64 << 20)
 
 /* --- bodies --- */
@@ -263,13 +265,34 @@ void chain_done(struct chain *c)
 	explicit_bzero(&c->key, sizeof(c->key));
 }
 
-int chain_lock(struct chain *c, struct err *e)
+/* An append takes some twenty microseconds. Who goes to sleep for one is woken into a queue behind
+ * everybody else who is ready to run, milliseconds where many begin at once: so it tries again for
+ * a while first. */
+static int take_lock(int fd)
 {
 	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int how = F_OFD_SETLK;
+	uint64_t until = 0;
 
-	while (fcntl(c->head_fd, F_OFD_SETLKW, &whole) < 0)
-		if (errno != EINTR)
-			return cannot(c, errno, "lock", e);
+	while (fcntl(fd, how, &whole) < 0) {
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN && errno != EACCES)
+			return -errno;
+		if (!until)
+			until = clock_us() + LOCK_SPIN_US;
+		else if (clock_us() >= until)
+			how = F_OFD_SETLKW;
+	}
+	return 0;
+}
+
+int chain_lock(struct chain *c, struct err *e)
+{
+	int r = take_lock(c->head_fd);
+
+	if (r < 0)
+		return cannot(c, -r, "lock", e);
 	if (catch_up(c, e) == 0)
 		return 0;
 	chain_unlock(c);

@@ -22,6 +22,8 @@
 
 #define OPEN_MS 60000 /* a container's start, on a machine that has other work */
 #define LOOK_MS 250   /* whether the helper still lives */
+#define ENGINE_HINT                                                                                \
+	"the engine must run on this machine's own kernel, its default runtime be runc or crun"
 
 /* Where images keep the bundle that programs read without being told. */
 static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem",
@@ -91,7 +93,8 @@ static int start_helper(struct guard *g, struct err *e)
 		return -e->code;
 	if (a.status >= 300)
 		return err_set(e, ERR_UNAVAILABLE, EIO,
-			       "the engine cannot start the door's container: %s", a.message);
+			       "the engine cannot start the door's container: %.250s", a.message),
+		       err_hint(e, ENGINE_HINT);
 	return 0;
 }
 
@@ -134,8 +137,7 @@ static int helper_ended(struct guard *g, struct err *e)
 	(void)err_set(e, ERR_UNAVAILABLE, ECHILD,
 		      "the door's container ended (%d) without opening it",
 		      (int)jread_int(state, "ExitCode", -1));
-	return err_hint(e, "the engine must run on this machine's own kernel, its default runtime "
-			   "be runc or crun");
+	return err_hint(e, ENGINE_HINT);
 }
 
 /* Until the descriptor is readable; gives up with the helper, with brig and with the clock. */

@@ -119,11 +119,13 @@ BACKENDS = [
     Backend("ssh", lambda host, _: host.options(*cwd()), lambda: sshd.Sshd(), host_paths=True, stop=kill_sshd),
     Backend("ssh-brig", lambda host, _: host.options(*cwd(), "--set", "ssh.remote=brig"), lambda: sshd.Sshd(), stop=kill_sshd),
 ]
-if os.geteuid() == 0:  # engines are started by root, whoever uses them
+ENGINES = os.geteuid() == 0
+if ENGINES:
     BACKENDS += [
         # Its second kernel takes a second or two to start; root has the whole table on docker instead.
+        # The limit on processes counts the threads that kernel is made of: with a small one it cannot start.
         Backend("runsc", lambda *a: [*in_image(*a), "--runtime", "runsc"], dockerd, env=docker_host, who=("user",), short=("user",),
-                kind="docker"),
+                may_refuse=lambda: ("pids",), kind="docker"),
         Backend("docker", in_image, dockerd, env=docker_host, short=("user",), stop=kill_engine),
         Backend("podman", in_image, podman, env=docker_host, short=("root", "user"), may_refuse=rootless_limits, stop=kill_engine,
                 kind="docker"),

@@ -122,11 +122,10 @@ def tidied(e, env):
     return wait_until(alone, 15) and not containers(e) and not tree(workspace()) and not noted()
 
 
-def kill_on(e, rounds):
-    """Some of the strikes hit the engine, the last one for certain."""
+def kill_on(e, rounds, parts, last):
     seen, env = [], {"DOCKER_HOST": e.host}
     for number in range(rounds):
-        what = random.choice(["brig", "brig", "guard", "container", "container", "engine"]) if number < rounds - 1 else "engine"
+        what = random.choice(parts) if number < rounds - 1 else last
         word = f"word-{number}-of-{os.getpid()}"
         p = start_brig("run", "--backend", "docker", "--image", engine.IMAGE, "--json", "--", "sh", "-c", f"sleep 0.5; : {word}", env=env)
         time.sleep(random.uniform(0, 1.2))
@@ -140,14 +139,16 @@ def kill_on(e, rounds):
 def docker_killed_anywhere_leaves_nothing():
     seeded()
     with an_engine(lambda: engine.Dockerd(f"/tmp/e{os.getpid()}"), python=False) as e:
-        kill_on(e, KILLS or 8)
+        kill_on(e, KILLS or 8, ["brig", "brig", "guard", "container", "container", "engine"], "engine")
 
 
 @test(limit=LIMIT)
 def podman_killed_anywhere_leaves_nothing():
     seeded()
     with an_engine(lambda: engine.Podman(f"/tmp/p{os.getpid()}", 0 if identity() == "root" else engine.ORDINARY), python=False) as e:
-        kill_on(e, KILLS or 5)
+        # Not its service, nor who speaks to it: dead in mid-creation they leave Podman's own database and runtime astray.
+        # A service that stops while the command runs is a row of the conformance table.
+        kill_on(e, KILLS or 5, ["brig", "container"], "brig")
 
 
 if __name__ == "__main__":

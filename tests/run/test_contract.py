@@ -374,6 +374,17 @@ def a_symlinked_source_is_refused():
     refused("--write", f"{scratch()}/link", words=("link",))
 
 
+@test(as_user="root")
+def a_source_that_the_user_inside_cannot_reach_is_refused_for_that():
+    closed = scratch() / "closed"
+    (closed / "below").mkdir(parents=True)
+    closed.chmod(0o700)
+    done = refused("--backend", "native", "--read", closed / "below", words=("cannot reach", str(closed)), hint=True)
+    assert "namespaces" not in done.errors
+    closed.chmod(0o711)
+    assert brig("run", "--backend", "native", "--read", closed / "below", "--", "ls", closed / "below").status == 0
+
+
 @test
 def a_special_file_as_source_is_refused():
     with socket.socket(socket.AF_UNIX) as s:

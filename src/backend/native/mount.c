@@ -288,6 +288,17 @@ static int compare(int fd, const struct op *o, struct err *e)
 	return 0;
 }
 
+/* The plan has seen it; here the user inside looks, who passes no folder that is closed to others.
+ */
+static int source_error(const struct op *o, struct err *e)
+{
+	if (errno != EACCES)
+		return err_sys(e, "cannot copy the mount of '%s'", o->src);
+	return err_set(e, ERR_PERMISSION, EACCES,
+		       "Permission denied: the user inside cannot reach '%s'", o->src),
+	       err_hint(e, "give others x on the folders above it, or mount another path");
+}
+
 static int classic_bind(struct builder *b, const struct op *o, bool folder, mode_t mode,
 			struct err *e)
 {
@@ -295,7 +306,7 @@ static int classic_bind(struct builder *b, const struct op *o, bool folder, mode
 	CLEANUP(fd) int target = -1;
 
 	if (from < 0)
-		return errno = -from, err_sys(e, "cannot open '%s'", o->src);
+		return errno = -from, source_error(o, e);
 	if (compare(from, o, e) < 0)
 		return -e->code;
 	target = make_target(b, o->dst, folder, mode);
@@ -316,7 +327,7 @@ static int bind_source(struct builder *b, const struct op *o, bool folder, mode_
 			 AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_RECURSIVE | OPEN_TREE_CLONE |
 				 OPEN_TREE_CLOEXEC);
 	if (tree < 0)
-		return err_sys(e, "cannot copy the mount of '%s'", o->src);
+		return source_error(o, e);
 	if (compare(tree, o, e) < 0 || set_attrs(tree, attrs, e) < 0)
 		return -e->code;
 	return attach_new(b, tree, o->dst, folder, mode, e);

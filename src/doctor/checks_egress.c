@@ -4,12 +4,9 @@
  * Tried with the default rules and without the configuration's credentials, which may be commands
  * that somebody else should run. */
 #include <netinet/in.h>
-#include <poll.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "doctor/machine.h"
 #include "egress/monitor.h"
@@ -25,31 +22,6 @@ static int any_port(struct err *e)
 	return TAKE_FD(fd);
 }
 
-static int until_ready(struct egress *g, struct err *e)
-{
-	uint64_t until = clock_us() + (uint64_t)2 * HEALTH_MS * 1000;
-	struct pollfd p = { .fd = egress_fd(g), .events = POLLIN };
-	struct egress_event ev;
-
-	while (clock_us() < until) {
-		(void)poll(&p, 1, 100);
-		switch (egress_next(g, &ev)) {
-		case EGRESS_QUIET:
-			continue;
-		case EGRESS_GONE:
-			return err_set(e, ERR_UNAVAILABLE, ECHILD, "brig-egress ended at once");
-		case EGRESS_NEWS:
-			break;
-		}
-		if (ev.kind == EGRESS_EVENT_READY)
-			return 0;
-		(void)err_set(e, ERR_UNAVAILABLE, ECHILD, "brig-egress does not start: %.300s",
-			      ev.what);
-		return ev.hint[0] ? err_hint(e, "%s", ev.hint) : -e->code;
-	}
-	return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "brig-egress is not ready in time");
-}
-
 static int try_worker(struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
@@ -60,7 +32,7 @@ static int try_worker(struct err *e)
 	if (!s || fd < 0 || egress_start(s, environ, &g, e) < 0 || !egress_authority(g, e) ||
 	    egress_attach(g, &what, &fd, 1, e) < 0)
 		return -e->code;
-	return until_ready(g, e);
+	return egress_await(g, 2 * HEALTH_MS, e);
 }
 
 void check_egress_worker(struct machine *m, struct finding *f)

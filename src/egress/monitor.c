@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "egress/plan.h"
 #include "egress/verdict.h"
@@ -241,16 +242,19 @@ struct egress *egress_free(struct egress *g)
 
 /* ---- talking ---- */
 
+static int not_started(const struct egress_event *ev, struct err *e)
+{
+	(void)err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start: %.300s", ev->what);
+	return ev->hint[0] ? err_hint(e, "%s", ev->hint) : -e->code;
+}
+
 /* Why it ended, if it managed to say so. */
 static int died(struct egress *g, struct err *e)
 {
 	struct egress_event ev;
 
-	if (egress_next(g, &ev) == EGRESS_NEWS && ev.kind == EGRESS_EVENT_FAILED) {
-		(void)err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start: %.300s",
-			      ev.what);
-		return ev.hint[0] ? err_hint(e, "%s", ev.hint) : -e->code;
-	}
+	if (egress_next(g, &ev) == EGRESS_NEWS && ev.kind == EGRESS_EVENT_FAILED)
+		return not_started(&ev, e);
 	return err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start");
 }
 
@@ -313,6 +317,26 @@ static void cut(char *text, size_t n)
 bool egress_waiting(const struct egress *g)
 {
 	return !g->gone && g->next < g->n_batch;
+}
+
+int egress_await(struct egress *g, unsigned ms, struct err *e)
+{
+	uint64_t until = clock_us() + (uint64_t)ms * 1000;
+	struct pollfd p = { .fd = egress_fd(g), .events = POLLIN };
+	struct egress_event ev;
+
+	while (clock_us() < until) {
+		(void)poll(&p, 1, 100);
+		switch (egress_next(g, &ev)) {
+		case EGRESS_QUIET:
+			continue;
+		case EGRESS_GONE:
+			return err_set(e, ERR_UNAVAILABLE, ECHILD, "brig-egress ended at once");
+		case EGRESS_NEWS:
+			return ev.kind == EGRESS_EVENT_READY ? 0 : not_started(&ev, e);
+		}
+	}
+	return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "brig-egress is not ready in time");
 }
 
 enum egress_news egress_next(struct egress *g, struct egress_event *ret)

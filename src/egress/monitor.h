@@ -36,6 +36,9 @@ const char *const *egress_variables(const struct egress *g);
 int egress_attach(struct egress *g, const struct door_socket *what, const int *fds, size_t n,
 		  struct err *e);
 
+/* Waits until the worker serves; for who hears nothing of it otherwise. */
+int egress_await(struct egress *g, unsigned ms, struct err *e);
+
 int egress_fd(const struct egress *g); /* readable: egress_next has something; -1: gone */
 
 /* What the result shows of an event: it is counted, and a denial is listed. */

@@ -12,6 +12,7 @@
 #include "sandbox/recorder.h"
 
 #define BACKLOG 1024
+#define READY_MS 10000
 
 struct proxy {
 	struct egress *door;
@@ -92,6 +93,7 @@ static int open_and_serve(struct proxy *p, const struct spec *s, char *const *en
 		return -e->code;
 	authority = egress_authority(p->door, e);
 	if (!authority || egress_attach(p->door, &what, &fd, 1, e) < 0 ||
+	    egress_await(p->door, READY_MS, e) < 0 ||
 	    recorder_begin(p->recorder, p->o->id, "proxy", e) < 0 ||
 	    ready(p->arg, what.port, authority, e) < 0)
 		return -e->code;

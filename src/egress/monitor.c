@@ -167,6 +167,22 @@ static int start_process(struct egress *g, struct err *e)
 	return r;
 }
 
+static int not_started(const struct egress_event *ev, struct err *e)
+{
+	(void)err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start: %.300s", ev->what);
+	return ev->hint[0] ? err_hint(e, "%s", ev->hint) : -e->code;
+}
+
+/* Why it ended, if it managed to say so. */
+static int died(struct egress *g, struct err *e)
+{
+	struct egress_event ev;
+
+	if (egress_next(g, &ev) == EGRESS_NEWS && ev.kind == EGRESS_EVENT_FAILED)
+		return not_started(&ev, e);
+	return err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start");
+}
+
 /* A sealed memory file: it holds values that must not be on any disk. */
 static int send_plan(struct egress *g, struct err *e)
 {
@@ -183,6 +199,8 @@ static int send_plan(struct egress *g, struct err *e)
 		r = -errno;
 	if (r == 0)
 		r = fd_send(g->control, BRIG_VERSION, sizeof(BRIG_VERSION), &fd, 1);
+	if (r == -EPIPE || r == -ECONNRESET) /* it ended before it heard of them */
+		return died(g, e);
 	return r < 0 ? (errno = -r, err_sys(e, "cannot tell the door its rules")) : 0;
 }
 
@@ -241,22 +259,6 @@ struct egress *egress_free(struct egress *g)
 }
 
 /* ---- talking ---- */
-
-static int not_started(const struct egress_event *ev, struct err *e)
-{
-	(void)err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start: %.300s", ev->what);
-	return ev->hint[0] ? err_hint(e, "%s", ev->hint) : -e->code;
-}
-
-/* Why it ended, if it managed to say so. */
-static int died(struct egress *g, struct err *e)
-{
-	struct egress_event ev;
-
-	if (egress_next(g, &ev) == EGRESS_NEWS && ev.kind == EGRESS_EVENT_FAILED)
-		return not_started(&ev, e);
-	return err_set(e, ERR_UNAVAILABLE, ECHILD, "the door could not start");
-}
 
 const char *egress_authority(struct egress *g, struct err *e)
 {

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import INSIDE, held, inside, mount, outside, timed  # noqa: E402
-from harness import IS_ROOT, brig, main, scratch, test  # noqa: E402
+from harness import IS_ROOT, brig, main, scratch, test, uid  # noqa: E402
 
 METADATA = ("169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254")
 OTHERS = ("192.0.2.1", "10.0.0.1", "172.17.0.1", "192.168.1.1", "2001:db8::1")  # documentation, private, a bridge's gateway
@@ -156,8 +156,9 @@ def a143_and_a146_another_sandbox_and_the_host_cannot_connect_in():
 
 @test
 def a146_the_control_with_the_hosts_network_connects():
-    with held("run", "--network", "host", *mount("network"), "--", INSIDE, "listen", "42148", "/workspace") as h:
-        outside("network", "reach", *targets(("127.0.0.1",), 42148)).must_work("tcp:127.0.0.1:42148")
+    port = 24148 + (uid() != 0)  # of the host: below those it gives out itself, and both identities are tried at once
+    with held("run", "--network", "host", *mount("network"), "--", INSIDE, "listen", str(port), "/workspace") as h:
+        outside("network", "reach", *targets(("127.0.0.1",), port)).must_work(f"tcp:127.0.0.1:{port}")
     assert "visited" in h.process.result.worked
 
 

@@ -16,14 +16,6 @@
 #define SPARE_MODE 0755
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	unsigned short reclen;
-	unsigned char type;
-	char name[];
-};
-
 static void spare_name(unsigned long long number, char out[32])
 {
 	(void)snprintf(out, 32, "%llx", number);
@@ -36,7 +28,7 @@ static void list(struct spares *s)
 
 	while ((n = syscall(SYS_getdents64, s->dir, data, sizeof(data))) > 0)
 		for (long at = 0; at < n;) {
-			const struct entry *e = (const void *)(data + at);
+			const struct fd_entry *e = (const void *)(data + at);
 			char *end;
 			unsigned long long number = strtoull(e->name, &end, 16);
 
@@ -112,7 +104,7 @@ void placeholder_file_take(int dir, const char *name)
 static bool only_dots(const char *data, long n)
 {
 	for (long at = 0; at < n;) {
-		const struct entry *e = (const void *)(data + at);
+		const struct fd_entry *e = (const void *)(data + at);
 
 		if (!str_eq(e->name, ".") && !str_eq(e->name, ".."))
 			return false;

@@ -15,14 +15,6 @@
 #define DEPTH 4          /* /usr/local/lib/pythonN is 3 below /usr */
 #define FOLDERS_MAX 8192 /* copied at most; the rest stays read-only */
 
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	unsigned short reclen;
-	unsigned char type;
-	char name[];
-};
-
 enum { TYPE_DIR = 4 };
 
 /* Makes in `to` every folder that `from` has, down to `depth`. */
@@ -33,7 +25,7 @@ static void copy_folders(int from, int to, int depth, unsigned *left)
 
 	while (*left && (n = syscall(SYS_getdents64, from, data, sizeof(data))) > 0)
 		for (long at = 0; at < n && *left;) {
-			const struct entry *e = (const void *)(data + at);
+			const struct fd_entry *e = (const void *)(data + at);
 			CLEANUP(fd) int below = -1;
 			CLEANUP(fd) int copy = -1;
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of runs: there on every path, with nothing secret in it, and no run without it."""
 
+import collections
 import json
 import os
 import pathlib
@@ -383,7 +384,8 @@ def many_at_once_make_one_order():
         p.stdout.close()
         p.stderr.close()
     done = record.verified(log())
-    assert len(done) == 48 and len({r["run"] for r in done}) == 24
+    kinds = collections.Counter(r["type"] for r in done)
+    assert len(done) == 48 and len({r["run"] for r in done}) == 24, kinds
 
 
 @test

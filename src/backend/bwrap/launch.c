@@ -253,6 +253,11 @@ static int prepare(struct launch *l, struct box_start *start, struct err *e)
 
 /* ---- in the new process ---- */
 
+static int make_point(const char *path, bool folder)
+{
+	return folder ? mkdir(path, 0755) : mknod(path, S_IFREG | 0644, 0);
+}
+
 /* Root's trees, where the arguments say they are. */
 static int attach_trees(const struct box_start *c, struct err *e)
 {
@@ -265,12 +270,8 @@ static int attach_trees(const struct box_start *c, struct err *e)
 	if (mount("tmpfs", BWRAP_TREES, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755") < 0)
 		return err_sys(e, "cannot make a place for the trees");
 	for (size_t i = 0; i < c->plan->prepared_count; i++) {
-		bool folder = S_ISDIR(c->plan->prepared[i].ident.type);
-		CLEANUP(fd) int file = -1;
-
 		(void)snprintf(path, sizeof(path), BWRAP_TREES "/%zu", i);
-		if (folder ? mkdir(path, 0755) < 0
-			   : (file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0644)) < 0)
+		if (make_point(path, S_ISDIR(c->plan->prepared[i].ident.type)) < 0)
 			return err_sys(e, "cannot make '%s'", path);
 		if (move_mount(c->prepared[i], "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 			return err_sys(e, "cannot attach a mount");

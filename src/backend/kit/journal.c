@@ -308,7 +308,9 @@ static void sweep_workspace(int folder, int file, const char *workspace)
 	CLEANUP(journal) struct journal *j = NULL;
 	int copy = held(file, workspace) ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 3);
 
-	if (copy >= 0 && open_workspace(copy, workspace, -1, &j) == 0)
+	if (copy >= 0)
+		(void)open_workspace(copy, workspace, -1, &j);
+	if (j)
 		journal_clean(j);
 }
 

@@ -233,7 +233,7 @@ def empty(disk):
     (disk / "balloon").unlink()
 
 
-@test
+@test(by_root=True)
 def a221_no_run_without_a_record():
     disk = small_disk()
     config(f"audit:\n  dir: {disk}/log\n")
@@ -266,7 +266,7 @@ def during(disk, on_error, script):
     return p
 
 
-@test
+@test(by_root=True)
 def a221_a_disk_that_fills_during_a_run():
     disk = small_disk()
     try:

@@ -579,7 +579,8 @@ def a128_odd_files_where_the_host_reads_afterwards_do_not_hang_it():
     for script in scripts:
         took, done = timed(brig, "run", "--json", "--timeout", seconds(5), "--", "sh", "-c", script)
         assert took < 6 and done.json["outcome"] in ("exited", "signalled"), (script, took, done.json["outcome"])
-        on_host("sh", "-c", "chmod 755 .; chmod -R u+rwX . 2>/dev/null; rm -rf .git .bashrc .zshrc x HEAD objects refs config", user=0 if os.geteuid() == 0 else None)
+        workspace().chmod(0o755)  # the last one closes it
+        on_host("sh", "-c", "chmod -R u+rwX . 2>/dev/null; rm -rf .git .bashrc .zshrc x HEAD objects refs config", user=0 if os.geteuid() == 0 else None)
         for p in (workspace().parent / "state/brig/quarantine").glob("*"):
             on_host("chmod", "-R", "u+rwX", p, user=0 if os.geteuid() == 0 else None)
         quarantined()

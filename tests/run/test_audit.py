@@ -343,7 +343,7 @@ def the_head_goes_to_its_anchors():
     assert brig("run", "--", "true").status == 125
 
 
-@test(alone=True)
+@test(alone=True, by_root=True)
 def the_head_goes_to_the_system_log():
     path = "/dev/log"
     config("audit:\n  anchor: [syslog]\n")

@@ -150,7 +150,7 @@ def a072_and_a074_two_sandboxes_find_no_meeting_point():
     assert not left
 
 
-@test
+@test(by_root=True)
 def a073_the_environment_is_an_allow_list():
     secret = "S3CRET-73"
     names = ["DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "SSH_AUTH_SOCK", "GPG_AGENT_INFO", "AWS_SECRET_ACCESS_KEY",

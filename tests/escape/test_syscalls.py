@@ -37,7 +37,7 @@ def a042_no_namespace_can_be_joined():
     inside("syscalls", "join", "60").must_fail("setns-user", "setns-mnt", "setns-net", "setns-pidfd")
 
 
-@test(alone=True)  # its control leaves keys that all can see
+@test(alone=True, by_root=True)  # its control leaves keys that all can see
 def a044_to_a047_interfaces_of_the_machine_are_closed():
     """io_uring, bpf, keys, perf, userfaultfd, kexec, modules, swap, reboot, clocks, accounting, the log, kcmp..."""
     control = outside("syscalls", "interfaces", user=0 if IS_ROOT else None, within=("unshare", "--uts") if IS_ROOT else ())

@@ -379,10 +379,12 @@ def a_key_from_the_environment_stays_there():
 @test
 def many_at_once_make_one_order():
     runs = [start_brig("run", "--", "true") for _ in range(24)]
-    assert [p.wait(60 * FACTOR) for p in runs] == [0] * 24
+    codes = [p.wait(60 * FACTOR) for p in runs]
+    said = {p.stderr.read() for p in runs} - {b""}
     for p in runs:
         p.stdout.close()
         p.stderr.close()
+    assert codes == [0] * 24, (codes, said)
     done = record.verified(log())
     kinds = collections.Counter(r["type"] for r in done)
     assert len(done) == 48 and len({r["run"] for r in done}) == 24, kinds

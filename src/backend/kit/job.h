@@ -20,14 +20,12 @@ struct box_start {
 	bool wait_go;                /* the parent maps ids, or attaches the cgroup, first */
 	bool attach;                 /* clone could not place the child in the v2 leaf */
 	int prepared[PREPARED_MAX];
-	unsigned char *skips; /* room for what box_held waits for; NULL: nothing */
-	void *own;            /* the backend's */
+	void *own; /* the backend's */
 };
 
 struct box_kind {
 	unsigned helpers;  /* processes of its own in the cgroup, besides init */
 	unsigned start_ms; /* what somebody else's program gets to start; 0: nobody else is asked */
-	bool holds_late;   /* its new process calls box_held: names are held while it is at work */
 
 	/* Makes the process: box_clone with the backend's own flags and entry. */
 	int (*spawn)(struct backend_job *j, struct box_start *c, struct err *e);
@@ -79,9 +77,6 @@ int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 
 /* In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
-
-/* ... and, before the first operation on a protected name: which of them turned out needless. */
-int box_held(const struct box_start *c, struct err *e);
 
 /* ... and, started by root, to be the user inside: with every capability in the new user namespace
  * and none anywhere else. */

@@ -213,23 +213,6 @@ int box_wait(const struct box_start *c, struct err *e)
 	return c->wait_go ? inside_wait(&c->inside, e) : 0;
 }
 
-int box_held(const struct box_start *c, struct err *e)
-{
-	size_t count = c->skips ? c->plan->op_count : 0;
-	ssize_t n;
-
-	if (!count)
-		return 0;
-	do
-		n = recv(c->inside.control, c->skips, count, 0);
-	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)count)
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
-	for (size_t i = 0; i < count; i++)
-		c->plan->ops[i].skip = c->skips[i];
-	return 0;
-}
-
 /* What the child cannot do for itself. */
 static int complete_child(struct backend_job *j, const struct box_start *c, struct err *e)
 {
@@ -248,19 +231,6 @@ static int complete_child(struct backend_job *j, const struct box_start *c, stru
 
 /* The child is at work meanwhile. One that has failed says why itself, hence no look at the send.
  */
-static int hold_names(struct backend_job *j, const struct box_start *c, struct err *e)
-{
-	if (!c->skips)
-		return 0;
-	if (protect_begin(j->plan, j->id, &j->protect, e) < 0)
-		return -e->code;
-	for (size_t i = 0; i < j->plan->op_count; i++)
-		c->skips[i] = j->plan->ops[i].skip;
-	(void)fd_send(j->control, c->skips, j->plan->op_count, NULL, 0);
-	return 0;
-}
-
-/* The same holds here. */
 static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	struct init_request go = { 0 };
@@ -481,9 +451,7 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 		return -e->code;
 	if (ends_open(pipes, w, e) < 0)
 		return -e->code;
-	if (j->kind->holds_late && j->plan->protected_count)
-		c->skips = arena_alloc(j->plan->arena, j->plan->op_count);
-	if (!c->skips && protect_begin(j->plan, j->id, &j->protect, e) < 0)
+	if (protect_begin(j->plan, j->id, &j->protect, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
 	if (box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
@@ -532,8 +500,7 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	if (r < 0)
 		return r;
 	/* A child that is gone already has left its reason. */
-	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || hold_names(j, c, e) < 0 ||
-	    give_permit(j, w, e) < 0)
+	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
 		return -e->code;
 	/* There is time for it before the child has something to say. */
 	if (listen_events(j, e) < 0)

@@ -670,31 +670,19 @@ static int seal_root(struct builder *b, struct err *e)
 	return 0;
 }
 
-/* The names these cover are made by the monitor meanwhile. */
-static bool needs_names(const struct op *o)
-{
-	return o->kind == OP_COVER || o->kind == OP_CODE;
-}
-
 static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = c->plan;
-	bool held = false;
 
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
 
-		if (needs_names(o) && !held) {
-			if (box_held(c, e) < 0)
-				return -e->code;
-			held = true;
-		}
 		if (!o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);
 	}
-	return held ? 0 : box_held(c, e);
+	return 0;
 }
 
 int mount_plan(const struct box_start *c, struct err *e)

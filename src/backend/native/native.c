@@ -59,8 +59,6 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 	return box_clone(j, c, flags, enter, e);
 }
 
-/* holds_late would save a tenth of a millisecond, but of many runs at once in one workspace one
- * then found its cover gone now and then. */
 static const struct box_kind kind = { .spawn = spawn };
 
 static int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,

@@ -3,7 +3,6 @@
 """brig doctor: what it says, that it is true here, and that it leaves the machine as it was."""
 
 import json
-import os
 import pathlib
 import re
 import subprocess

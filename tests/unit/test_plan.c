@@ -9,6 +9,7 @@
 #include "unit.h"
 
 #include "backend/kit/plan.h"
+#include "backend/kit/protect.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/paths.h"
@@ -402,6 +403,57 @@ static void names_the_host_would_run_are_protected(void **state UNUSED)
 	done(&m);
 }
 
+static const char *to_vanish; /* the moment before it is opened */
+
+int __real_fd_open_nolinks(int dirfd, const char *path, int flags, unsigned how);
+int __wrap_fd_open_nolinks(int dirfd, const char *path, int flags, unsigned how);
+
+int __wrap_fd_open_nolinks(int dirfd, const char *path, int flags, unsigned how)
+{
+	if (to_vanish && str_eq(path, to_vanish))
+		must(unlinkat(dirfd, path, AT_REMOVEDIR) == 0);
+	return __real_fd_open_nolinks(dirfd, path, flags, how);
+}
+
+/* As the placeholders of other runs do. */
+static void a_name_that_vanishes_while_it_is_looked_at_is_held(void **state UNUSED)
+{
+	struct made m;
+
+	must(mkdir("ws/.claude", 0755) == 0);
+	to_vanish = ".claude";
+	PLAN_PLAIN(&m);
+	to_vanish = NULL;
+	assert_int_equal(m.result, 0);
+	assert_int_equal(access("ws/.claude", F_OK), -1);
+	assert_true(name_of(&m, ".claude")->covered);
+	assert_false(name_of(&m, ".claude")->existed);
+	done(&m);
+}
+
+/* Another run may make a repository between the plan and the look at the names: none of it is
+ * covered, so it is looked at afterwards. */
+static void a_repository_made_after_the_plan_is_looked_at(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	struct protect *t = NULL;
+	char path[PATH_MAX + 8];
+	struct made m;
+
+	(void)snprintf(path, sizeof(path), "%s/state", top);
+	must(setenv("XDG_STATE_HOME", path, 1) == 0);
+	PLAN_PLAIN(&m);
+	assert_int_equal(m.result, 0);
+	must(mkdir("ws/.git", 0755) == 0 && mkdir("ws/.git/hooks", 0755) == 0);
+	assert_int_equal(protect_begin(m.plan, "id", &t, &m.e), 0);
+	write_text("ws/.git/hooks/post-checkout", "x");
+	protect_end(t, false, o);
+	assert_int_equal(access("ws/.git/hooks/post-checkout", F_OK), -1);
+	assert_int_equal(o->denial_count, 1);
+	(void)protect_free(t);
+	done(&m);
+}
+
 static void a_protected_name_that_is_a_link_is_only_watched(void **state UNUSED)
 {
 	struct made m;
@@ -593,6 +645,8 @@ static const struct CMUnitTest tests[] = {
 	HERE(a_socket_of_the_host_in_a_shown_tree_is_hidden),
 	HERE(a_socket_with_many_connections_is_hidden_once),
 	HERE(names_the_host_would_run_are_protected),
+	HERE(a_name_that_vanishes_while_it_is_looked_at_is_held),
+	HERE(a_repository_made_after_the_plan_is_looked_at),
 	HERE(a_protected_name_that_is_a_link_is_only_watched),
 	HERE(an_archive_cannot_pass_the_folder_above_it_off_as_a_repository),
 	HERE(an_archive_cannot_pass_any_folder_off_as_a_repository),

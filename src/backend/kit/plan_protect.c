@@ -43,6 +43,7 @@ static const struct {
 		  { "modules", false } };
 
 #define WORKTREES_MAX 64
+#define LOOKS_MAX 100
 
 struct tree {
 	int fd; /* O_PATH */
@@ -140,23 +141,43 @@ static int protect_link(struct box_plan *p, const struct tree *t, const char *pa
 	return record(p, t, path, st, false, e);
 }
 
+/* What stands at path: 1, or 0 for nothing. Other runs' placeholders come and go meanwhile, so that
+ * what is opened is what is looked at: a name seen by one call and missed by the next would be
+ * neither covered nor held. */
+static int look(const struct tree *t, const char *path, struct stat *st, struct err *e)
+{
+	for (int tries = 0; tries < LOOKS_MAX; tries++) {
+		CLEANUP(fd) int fd = fd_open_nolinks(t->fd, path, O_PATH, FD_BENEATH);
+
+		if (fd >= 0)
+			return fstat(fd, st) < 0 ? err_sys(e, "cannot look at '%s'", path) : 1;
+		if (fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES)
+			return 0;
+		if (fd != -ELOOP)
+			return errno = -fd, err_sys(e, "cannot look at '%s'", path);
+		if (fstatat(t->fd, path, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st->st_mode))
+			return 1;
+	}
+	return err_set(e, ERR_UNAVAILABLE, EAGAIN, "'%s' in the workspace changes all the time",
+		       path);
+}
+
 static int protect(struct box_plan *p, const struct tree *t, const char *name, bool hold,
 		   struct err *e)
 {
 	char *path = arena_strdup(p->arena, name);
-	CLEANUP(fd) int fd = -1;
 	struct stat st;
+	int there;
 
 	if (!path)
 		return err_nomem(e);
 	if (pin_parents(p, t, path, e) < 0)
 		return -e->code;
-	if (fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return record(p, t, path, NULL, hold, e);
-	if (S_ISLNK(st.st_mode))
-		return protect_link(p, t, path, &st, e);
-	fd = fd_open_nolinks(t->fd, path, O_PATH, FD_BENEATH);
-	return record(p, t, path, &st, fd >= 0, e);
+	there = look(t, path, &st, e);
+	if (there <= 0)
+		return there < 0 ? -e->code : record(p, t, path, NULL, hold, e);
+	return S_ISLNK(st.st_mode) ? protect_link(p, t, path, &st, e)
+				   : record(p, t, path, &st, true, e);
 }
 
 /* Every worktree's own folder says where the shared one is: those files stay as they are. */
@@ -305,7 +326,8 @@ static int protect_workspace(struct box_plan *p, const struct tree *t, struct er
 	for (size_t i = 0; i < ARRAY_LEN(checked_names); i++)
 		if (protect(p, t, checked_names[i], false, e) < 0)
 			return -e->code;
-	if (fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
+	p->git_absent = fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0;
+	if (p->git_absent)
 		return 0; /* `git init` inside is ordinary work; protect.c looks at the result */
 	if (S_ISDIR(st.st_mode))
 		return protect_git(p, t, ".git/", e);

@@ -35,7 +35,6 @@ struct protect {
 	struct tree trees[TREES_MAX];
 	size_t tree_count;
 	bool *placeholder; /* one per protected name */
-	bool git_absent;
 	unsigned bare;       /* what of a bare repository was at the top: bits of bare_parts */
 	struct ident *cover; /* what each covered name was when the run began */
 	unsigned moved;      /* into quarantine */
@@ -192,7 +191,6 @@ static int hold_all(struct protect *t, struct journal *j, struct err *e)
 static int begin(struct protect *t, struct err *e)
 {
 	CLEANUP(journal) struct journal *j = NULL;
-	struct stat st;
 	int workspace;
 
 	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
@@ -203,7 +201,6 @@ static int begin(struct protect *t, struct err *e)
 	workspace = tree_fd(t, t->plan->workspace, e);
 	if (workspace < 0)
 		return -e->code;
-	t->git_absent = fstatat(workspace, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0;
 	t->bare = bare_look(workspace);
 	find_git(t);
 	return 0;
@@ -416,7 +413,7 @@ static void new_repository(struct protect *t, struct outcome *o, int tree)
 	static const char *const files[] = { ".git/" REDIRECT, ".git/config.worktree" };
 	struct stat st;
 
-	if (!t->git_absent)
+	if (!t->plan->git_absent)
 		return;
 	if (fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		new_bare(t, o, tree);

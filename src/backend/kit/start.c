@@ -21,6 +21,7 @@
 #include "backend/kit/ends.h"
 #include "backend/kit/job.h"
 
+#define SET_UP_MS 60000
 #define LOCK_FOLDER "/run/brig"
 #define WATCH_TICK_NS (10 * 1000 * 1000)
 
@@ -229,18 +230,23 @@ static int complete_child(struct backend_job *j, const struct box_start *c, stru
 	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
 }
 
-/* The child is at work meanwhile. One that has failed says why itself, hence no look at the send.
- */
-static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
+/* A child that is no more says why itself; one that is there would wait for ever. */
+static int let_go(const struct backend_job *j, struct err *e)
 {
 	struct init_request go = { 0 };
+	int r = fd_send(j->control, &go, sizeof(go), NULL, 0);
 
+	return r < 0 && r != -EPIPE && r != -ECONNRESET
+		       ? (errno = -r, err_sys(e, "cannot tell the sandbox to go on"))
+		       : 0;
+}
+
+/* The child is at work meanwhile. */
+static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
+{
 	if (!w->permit)
 		return 0;
-	if (w->permit(w->permit_arg, e) < 0)
-		return -e->code;
-	(void)fd_send(j->control, &go, sizeof(go), NULL, 0);
-	return 0;
+	return w->permit(w->permit_arg, e) < 0 ? -e->code : let_go(j, e);
 }
 
 static void keep_fds(struct backend_job *j, const struct init_msg *m, const int *fds, size_t n)
@@ -286,47 +292,62 @@ static int failed_inside(const struct backend_job *j, const struct init_msg *m, 
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
-/* For a word, or for the end of who should say it. */
-static int wait_for_word(const struct backend_job *j, struct err *e)
+/* For a word, or for the end of who should say it. A workspace on a file system that does not answer
+ * may take all day, hence the ear for a cancel. */
+static int wait_for_word(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
+	int ms = j->kind->start_ms ? (int)j->kind->start_ms : SET_UP_MS;
+	bool heed = w->asked_to_stop != NULL;
 	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
-			      { .fd = j->pidfd, .events = POLLIN } };
+			      { .fd = j->pidfd, .events = POLLIN },
+			      { .fd = heed ? w->wake[0] : -1, .events = POLLIN },
+			      { .fd = heed ? w->wake[1] : -1, .events = POLLIN } };
 
-	while (poll(p, ARRAY_LEN(p), j->kind->start_ms ? (int)j->kind->start_ms : -1) < 0)
-		if (errno != EINTR)
+	for (;;) {
+		int n = poll(p, ARRAY_LEN(p), ms);
+
+		if (n < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for the sandbox");
-	return 0;
+		if (n > 0 && (p[0].revents || p[1].revents))
+			return 0;
+		if (n == 0 && j->kind->heard) /* says why */
+			return 0;
+		if (n == 0)
+			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+				       "the sandbox was not set up within %d s", SET_UP_MS / 1000),
+			       err_hint(e, "does a mounted file system not answer?");
+		if (n > 0 && w->asked_to_stop(w->arg))
+			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+	}
 }
 
 /* The inside waits for its network, and goes on once it is there. */
 static int make_door(struct backend_job *j, const struct box_start *c, struct err *e)
 {
-	struct init_request go = { 0 };
-
 	if (door_open_for(j->kind->inside(c), j->plan->door, j->door, e) < 0)
 		return -e->code;
 	j->door_count = j->plan->door->n;
-	(void)fd_send(j->control, &go, sizeof(go), NULL, 0);
-	return 0;
+	return let_go(j, e);
 }
 
 /* The first word of the sandbox; with a door there is one before. */
-static int started(struct backend_job *j, struct box_start *c, struct err *e)
+static int started(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		   struct err *e)
 {
 	int fds[DOOR_SOCKETS_MAX];
 	size_t n = ARRAY_LEN(fds);
 	struct init_msg m;
 	bool spoke;
 
-	if (wait_for_word(j, e) < 0)
+	if (wait_for_word(j, w, e) < 0)
 		return -e->code;
 	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
 	if (spoke && m.said == INIT_READY && c->inside.wait_door)
-		return make_door(j, c, e) < 0 ? -e->code : started(j, c, e);
+		return make_door(j, c, e) < 0 ? -e->code : started(j, c, w, e);
 	if (spoke && m.said == INIT_DOOR) {
 		memcpy(j->door, fds, n * sizeof(*fds));
 		j->door_count = n;
-		return started(j, c, e);
+		return started(j, c, w, e);
 	}
 	if (spoke && m.said != INIT_FAILED)
 		keep_fds(j, &m, fds, n);
@@ -505,7 +526,7 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	/* There is time for it before the child has something to say. */
 	if (listen_events(j, e) < 0)
 		return -e->code;
-	r = started(j, c, e);
+	r = started(j, c, w, e);
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
 	j->cgroup_lock = fd_close(j->cgroup_lock);
 	return r;

@@ -81,7 +81,9 @@ struct protected_name {
 	bool covered;       /* by a mount; a link cannot be */
 	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
 	size_t op; /* index of the cover; meaningless unless covered */
+	bool link; /* to a place in the tree, which is protected too */
 	struct ident ident; /* of what was there */
+	struct ident goal;  /* of a link: what it led to; all zero: nothing */
 	struct timespec ctime;
 };
 

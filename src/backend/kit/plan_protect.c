@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/kit/gitconfig.h"
 #include "backend/kit/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
@@ -25,10 +26,10 @@ static const char *const held_names[] = { ".vscode", ".mcp.json", ".claude",
 /* The host asks, or is asked, before it acts on these: covered when they exist, taken away and
  * reported when they appear. */
 static const char *const checked_names[] = {
-	".envrc",        ".gitmodules", ".gitattributes", ".husky",  ".idea",         ".zed",
-	".devcontainer", ".windsurf",   ".continue",      ".bashrc", ".bash_profile", ".bash_login",
-	".bash_logout",  ".profile",    ".zshrc",         ".zshenv", ".zprofile",     ".zlogin",
-	".zlogout",      ".inputrc",    ".gitconfig",
+	".envrc",        ".gitmodules",  ".gitattributes", ".husky",     ".idea",   ".zed",
+	".devcontainer", ".windsurf",    ".githooks",      ".continue",  ".bashrc", ".bash_profile",
+	".bash_login",   ".bash_logout", ".profile",       ".zshrc",     ".zshenv", ".zprofile",
+	".zlogin",       ".zlogout",     ".inputrc",       ".gitconfig",
 };
 
 /* In a git folder: what git runs, or reads to learn what to run. The last three do nothing without
@@ -43,6 +44,8 @@ static const struct {
 		  { "modules", false } };
 
 #define WORKTREES_MAX 64
+#define LINKS_MAX 40 /* as many as the kernel follows */
+#define NAMES_MAX 1024
 
 struct tree {
 	int fd; /* O_PATH */
@@ -126,18 +129,20 @@ static int record(struct box_plan *p, const struct tree *t, const char *path, co
 	return covered ? cover(p, t, path, false, e) : 0;
 }
 
-/* A link cannot be covered: what it leads to is, if that lies in the tree, and the link itself is
- * compared after the run. One step: a chain of links is only compared. */
+/* A link cannot be covered: it is compared after the run, and so is what it leads to in the end. */
 static int protect_link(struct box_plan *p, const struct tree *t, const char *path,
 			const struct stat *st, struct err *e)
 {
-	const char *goal = link_goal(p, t, path);
-	CLEANUP(fd) int fd = goal ? fd_open_nolinks(t->fd, goal, O_PATH, FD_BENEATH) : -1;
+	struct protected_name *n;
 	struct stat there;
 
-	if (fd >= 0 && fstat(fd, &there) == 0 && record(p, t, goal, &there, true, e) < 0)
+	if (record(p, t, path, st, false, e) < 0)
 		return -e->code;
-	return record(p, t, path, st, false, e);
+	n = &p->protected[p->protected_count - 1];
+	n->link = link_goal(p, t, path) != NULL;
+	if (n->link && fstatat(t->fd, path, &there, 0) == 0)
+		n->goal = ident_of(&there);
+	return 0;
 }
 
 static int protect(struct box_plan *p, const struct tree *t, const char *name, bool hold,
@@ -157,6 +162,70 @@ static int protect(struct box_plan *p, const struct tree *t, const char *name, b
 		return protect_link(p, t, path, &st, e);
 	fd = fd_open_nolinks(t->fd, path, O_PATH, FD_BENEATH);
 	return record(p, t, path, &st, fd >= 0, e);
+}
+
+static bool recorded(const struct box_plan *p, const struct tree *t, const char *path)
+{
+	for (size_t i = 0; i < p->protected_count; i++)
+		if (str_eq(p->protected[i].tree, t->host) && str_eq(p->protected[i].path, path))
+			return true;
+	return false;
+}
+
+/* A link among the folders on the way is compared as well; returns where the way goes on, NULL when
+ * it leaves the tree or path is no link. */
+static const char *past_link(struct box_plan *p, const struct tree *t, const char *path,
+			     const char *rest, struct err *e)
+{
+	const char *goal = link_goal(p, t, path);
+	struct stat st;
+
+	if (!goal || fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    (!recorded(p, t, path) && record(p, t, path, &st, false, e) < 0))
+		return NULL;
+	return arena_printf(p->arena, "%s%s", goal, rest);
+}
+
+/* Where a link leads. A name that is missing is taken away should it appear, not the folder it
+ * would lie in. */
+static int protect_goal(struct box_plan *p, const struct tree *t, const char *goal, struct err *e)
+{
+	for (int left = LINKS_MAX; goal && left; left--) {
+		char *path = arena_strdup(p->arena, goal);
+		const char *on;
+		int r;
+
+		if (!path)
+			return err_nomem(e);
+		r = pin_parents(p, t, path, e);
+		if (r < 0 || recorded(p, t, goal))
+			return r < 0 ? r : 0;
+		if (r == 0)
+			return protect(p, t, goal, false, e);
+		on = past_link(p, t, path, goal + strlen(path), e);
+		if (!on)
+			return record(p, t, goal, NULL, false, e);
+		goal = on;
+	}
+	return 0;
+}
+
+/* Where the links lead, if that lies in the tree, link by link. Last, so that a name with a place
+ * of its own in the lists keeps it. */
+static int protect_goals(struct box_plan *p, const struct tree *t, struct err *e)
+{
+	for (size_t i = 0; i < p->protected_count; i++) {
+		const struct protected_name *n = &p->protected[i];
+
+		if (n->link && str_eq(n->tree, t->host) &&
+		    protect_goal(p, t, link_goal(p, t, n->path), e) < 0)
+			return -e->code;
+		if (i > NAMES_MAX)
+			return err_set(e, ERR_POLICY, ELOOP,
+				       "too many links lead from the protected names in '%s'",
+				       t->host);
+	}
+	return 0;
 }
 
 /* Every worktree's own folder says where the shared one is: those files stay as they are. */
@@ -270,7 +339,44 @@ static const char *worktree_common(struct box_plan *p, const char *gitdir)
 	return NULL;
 }
 
-static int protect_worktree(struct box_plan *p, struct err *e)
+struct configured {
+	struct box_plan *p;
+	const struct tree *t;
+	const char *folder; /* where the configuration lies */
+	struct err *e;
+};
+
+static int configured_path(void *arg, const struct gitconfig_path *path)
+{
+	const struct configured *c = arg;
+	const char *host = against(c->p, path->hooks ? c->p->workspace : c->folder, path->value);
+
+	if (!host || !path_under(host, c->t->host) || !host[strlen(c->t->host)])
+		return 0;
+	return protect_goal(c->p, c->t, host + strlen(c->t->host) + 1, c->e);
+}
+
+/* What the user's own configuration of git has it run or read, in this tree. */
+static int protect_configured(struct box_plan *p, const struct tree *t, const char *folder,
+			      struct err *e)
+{
+	static const char *const files[] = { "config", "config.worktree" };
+	struct configured c = { .p = p, .t = t, .folder = folder, .e = e };
+
+	for (size_t i = 0; folder && i < ARRAY_LEN(files); i++) {
+		char path[PATH_MAX + 32];
+		int r;
+
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
+		*e = (struct err){ 0 };
+		r = gitconfig_paths(path, configured_path, &c);
+		if (r < 0)
+			return e->code ? r : (errno = -r, err_sys(e, "cannot read '%s'", path));
+	}
+	return 0;
+}
+
+static int protect_worktree(struct box_plan *p, const char **folder, struct err *e)
 {
 	const char *gitdir = git_file_goal(p);
 	bool outside = gitdir && !path_under(gitdir, p->workspace);
@@ -289,15 +395,44 @@ static int protect_worktree(struct box_plan *p, struct err *e)
 	t.fd = fd_open_nolinks(AT_FDCWD, common, O_PATH | O_DIRECTORY, 0);
 	if (t.fd < 0)
 		return errno = -t.fd, err_sys(e, "cannot open '%s'", common);
+	*folder = common;
 	r = protect_git(p, &t, "", e);
+	if (r == 0)
+		r = protect_configured(p, &t, common, e);
+	if (r == 0)
+		r = protect_goals(p, &t, e);
 	(void)fd_close(t.fd);
 	return r;
 }
 
-static int protect_workspace(struct box_plan *p, const struct tree *t, struct err *e)
+/* *folder becomes the workspace's git folder, unless another is known. */
+static int protect_repository(struct box_plan *p, const struct tree *t, const char **folder,
+			      struct err *e)
 {
 	const char *goal;
 	struct stat st;
+
+	if (fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0; /* `git init` inside is ordinary work; protect.c looks at the result */
+	if (S_ISDIR(st.st_mode)) {
+		*folder = arena_printf(p->arena, "%s/.git", p->workspace);
+		return *folder ? protect_git(p, t, ".git/", e) : err_nomem(e);
+	}
+	/* A git folder elsewhere in the workspace is one all the same. */
+	goal = git_file_goal(p);
+	if (goal && path_under(goal, p->workspace) && goal[strlen(p->workspace)]) {
+		*folder = goal;
+		if (protect_git(p, t,
+				arena_printf(p->arena, "%s/", goal + strlen(p->workspace) + 1),
+				e) < 0)
+			return -e->code;
+	}
+	return protect(p, t, ".git", true, e);
+}
+
+static int protect_workspace(struct box_plan *p, const struct tree *t, const char *folder,
+			     struct err *e)
+{
 
 	for (size_t i = 0; i < ARRAY_LEN(held_names); i++)
 		if (protect(p, t, held_names[i], true, e) < 0)
@@ -305,27 +440,25 @@ static int protect_workspace(struct box_plan *p, const struct tree *t, struct er
 	for (size_t i = 0; i < ARRAY_LEN(checked_names); i++)
 		if (protect(p, t, checked_names[i], false, e) < 0)
 			return -e->code;
-	if (fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return 0; /* `git init` inside is ordinary work; protect.c looks at the result */
-	if (S_ISDIR(st.st_mode))
-		return protect_git(p, t, ".git/", e);
-	/* A git folder elsewhere in the workspace is one all the same. */
-	goal = git_file_goal(p);
-	if (goal && path_under(goal, p->workspace) && goal[strlen(p->workspace)] &&
-	    protect_git(p, t, arena_printf(p->arena, "%s/", goal + strlen(p->workspace) + 1), e) <
-		    0)
+	if (is_git_folder(p->workspace)) { /* a bare repository is a git folder itself */
+		folder = p->workspace;
+		if (protect_git(p, t, "", e) < 0)
+			return -e->code;
+	}
+	if (protect_repository(p, t, &folder, e) < 0)
 		return -e->code;
-	return protect(p, t, ".git", true, e);
+	return protect_configured(p, t, folder, e) < 0 ? -e->code : protect_goals(p, t, e);
 }
 
 int plan_protect(struct box_plan *p, struct err *e)
 {
 	struct tree t = { .host = p->workspace, .inside = p->spec->target };
 	CLEANUP(fd) int fd = -1;
+	const char *folder = NULL;
 
 	if (!p->workspace)
 		return 0;
-	if (protect_worktree(p, e) < 0)
+	if (protect_worktree(p, &folder, e) < 0)
 		return -e->code;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
 		return 0;
@@ -333,5 +466,5 @@ int plan_protect(struct box_plan *p, struct err *e)
 	if (fd < 0)
 		return errno = -fd, err_sys(e, "cannot open '%s'", p->workspace);
 	t.fd = fd;
-	return protect_workspace(p, &t, e);
+	return protect_workspace(p, &t, folder, e);
 }

@@ -73,6 +73,38 @@ static int tree_fd(struct protect *t, const char *path, struct err *e)
 	return fd;
 }
 
+/* The command may have taken its owner's rights from folders: they are given back to those on the
+ * way to path, and to path itself if it is one. */
+static void reopen(int tree, const char *path)
+{
+	char part[PATH_MAX], proc[32];
+	const char *slash = path;
+	struct stat st;
+
+	do {
+		CLEANUP(fd) int fd = -1;
+
+		slash = strchrnul(slash + 1, '/');
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+		fd = fd_open_nolinks(tree, part, O_PATH | O_DIRECTORY, FD_BENEATH);
+		if (fd < 0)
+			return;
+		(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+		if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+			(void)chmod(proc, (st.st_mode & 07777) | 0700);
+	} while (*slash);
+}
+
+static int open_folder(int tree, const char *path)
+{
+	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+
+	if (fd != -EACCES)
+		return fd;
+	reopen(tree, path);
+	return fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+}
+
 /* The folder a name lies in, and its last component; negative when the way there is gone or a link.
  * *opened is it too, or -1 when it is the tree itself: the caller's to close. */
 static int parent_of(int tree, const char *path, const char **name, int *opened)
@@ -85,7 +117,7 @@ static int parent_of(int tree, const char *path, const char **name, int *opened)
 	if (!slash)
 		return tree;
 	(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	return *opened = fd_open_nolinks(tree, dir, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	return *opened = open_folder(tree, dir);
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
@@ -113,7 +145,10 @@ static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i
 	if (n->file)
 		return errno = -r, err_sys(e, "the code has no place to appear at '%s'", n->inside),
 		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
+	/* Nor can it be made inside, or only once the command has opened the folder: then it is
+	 * found afterwards. */
 	t->plan->ops[n->op].skip = true;
+	n->covered = false;
 	return 0;
 }
 
@@ -150,18 +185,10 @@ static int claim(struct protect *t, struct journal *j, struct err *e)
 	return t->claim < 0 ? -e->code : 0;
 }
 
-/* The git folders, the workspace's own and the shared one of a worktree, in which the redirecting
- * file must not appear. */
-static void find_git(struct protect *t)
+/* HEAD, and the rest of it here or elsewhere. */
+static bool bare_enough(unsigned parts)
 {
-	for (size_t i = 0; i < t->tree_count; i++) {
-		bool own = str_eq(t->trees[i].path, t->plan->workspace);
-		struct stat st;
-
-		if (fstatat(t->trees[i].fd, own ? ".git" : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISDIR(st.st_mode))
-			t->trees[i].redirect = own ? ".git/" REDIRECT : REDIRECT;
-	}
+	return (parts & 1) && ((parts & 6) == 6 || (parts & 8));
 }
 
 static unsigned bare_look(int tree)
@@ -173,6 +200,22 @@ static unsigned bare_look(int tree)
 		if (fstatat(tree, bare_parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
 			seen |= 1U << i;
 	return seen;
+}
+
+/* The git folders, the workspace's own and the shared one of a worktree, in which the redirecting
+ * file must not appear. */
+static void find_git(struct protect *t)
+{
+	for (size_t i = 0; i < t->tree_count; i++) {
+		bool own = str_eq(t->trees[i].path, t->plan->workspace);
+		struct stat st;
+
+		if (fstatat(t->trees[i].fd, own ? ".git" : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISDIR(st.st_mode))
+			t->trees[i].redirect = own ? ".git/" REDIRECT : REDIRECT;
+		else if (bare_enough(t->bare) && !(t->bare & 8))
+			t->trees[i].redirect = REDIRECT;
+	}
 }
 
 static int hold_all(struct protect *t, struct journal *j, struct err *e)
@@ -274,24 +317,33 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 }
 
 /* Moves a name out of the tree: into brig's state folder, or, on another file system, aside. */
-static void quarantine(struct protect *t, struct outcome *o, int tree, const char *path,
-		       const char *why)
+static bool move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
 {
-	char folder[PATH_MAX], to[96], place[PATH_MAX + 128], reason[PATH_MAX + 256];
+	char folder[PATH_MAX], to[96];
 	const char *name;
 	struct err e;
 	CLEANUP(fd) int opened = -1;
 	CLEANUP(fd) int state = state_open("quarantine", folder, sizeof(folder), &e);
 	int dir = parent_of(tree, path, &name, &opened);
-	bool moved;
 
 	(void)snprintf(to, sizeof(to), "%s-%u", t->id, t->moved++);
-	(void)snprintf(place, sizeof(place), "%s/%s", folder, to);
-	moved = dir >= 0 && state >= 0 && renameat(dir, name, state, to) == 0;
-	if (!moved && dir >= 0) {
-		(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
-		(void)snprintf(place, sizeof(place), "%s", to);
-		moved = renameat(dir, name, tree, to) == 0;
+	(void)snprintf(place, n, "%s/%s", folder, to);
+	if (dir >= 0 && state >= 0 && renameat(dir, name, state, to) == 0)
+		return true;
+	(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
+	(void)snprintf(place, n, "%s", to);
+	return dir >= 0 && renameat(dir, name, tree, to) == 0;
+}
+
+static void quarantine(struct protect *t, struct outcome *o, int tree, const char *path,
+		       const char *why)
+{
+	char place[PATH_MAX + 128], reason[PATH_MAX + 256];
+	bool moved = move_away(t, tree, path, place, sizeof(place));
+
+	if (!moved) {
+		reopen(tree, path);
+		moved = move_away(t, tree, path, place, sizeof(place));
 	}
 	(void)snprintf(reason, sizeof(reason), "%s; %s %s", why,
 		       moved ? "moved to" : "could not be moved to", place);
@@ -331,6 +383,28 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 	return found == PROTECT_QUIET && !names_in_place(t) ? PROTECT_LOST : found;
 }
 
+/* Is it still a placeholder? It goes, unless another run needs it. */
+static bool take(struct spares *s, int tree, int dir, const char *path, const char *name,
+		 bool shared)
+{
+	if (shared || placeholder_take(s, dir, name))
+		return !shared || placeholder_is(dir, name);
+	if (!placeholder_is(dir, name))
+		return false;
+	reopen(tree, path); /* it cannot be moved out of a closed folder */
+	return placeholder_take(s, dir, name);
+}
+
+static bool leads_as_before(int tree, const struct protected_name *n)
+{
+	struct ident now = { 0 };
+	struct stat st;
+
+	if (fstatat(tree, n->path, &st, 0) == 0)
+		now = ident_of(&st);
+	return ident_same(&now, &n->goal);
+}
+
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
 		       const struct journal *j, struct spares *s)
 {
@@ -353,10 +427,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (t->placeholder[i]) {
-		bool ours = journal_shared(j) ? placeholder_is(dir, name)
-					      : placeholder_take(s, dir, name);
-
-		if (!ours)
+		if (!take(s, tree, dir, n->path, name, journal_shared(j)))
 			quarantine(t, o, tree, n->path, "made during the run");
 		return;
 	}
@@ -369,11 +440,13 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	    (!ident_same(&now, &n->ident) || st.st_ctim.tv_sec != n->ctime.tv_sec ||
 	     st.st_ctim.tv_nsec != n->ctime.tv_nsec))
 		quarantine(t, o, tree, n->path, "changed during the run");
+	else if (n->link && !leads_as_before(tree, n))
+		quarantine(t, o, tree, n->path, "led elsewhere after the run");
 }
 
 static void new_hooks(struct protect *t, struct outcome *o, int tree)
 {
-	int fd = fd_open_nolinks(tree, ".git/hooks", O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	int fd = open_folder(tree, ".git/hooks");
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	char path[PATH_MAX];
 
@@ -390,18 +463,13 @@ static void new_hooks(struct protect *t, struct outcome *o, int tree)
 		(void)closedir(d);
 }
 
-/* HEAD, and the rest of it here or elsewhere. */
-static bool bare_enough(unsigned parts)
-{
-	return (parts & 1) && ((parts & 6) == 6 || (parts & 8));
-}
-
-/* git takes a folder that looks like a bare repository for one: whatever made it so goes. */
+/* git takes a folder that looks like a bare repository for one, unless its `.git` is good, which
+ * the command may have seen to: whatever made it so goes. */
 static void new_bare(struct protect *t, struct outcome *o, int tree)
 {
 	unsigned now = bare_look(tree);
 
-	if (!bare_enough(now) || bare_enough(t->bare))
+	if (!bare_enough(now))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(bare_parts); i++)
 		if (now & ~t->bare & (1U << i))
@@ -416,12 +484,8 @@ static void new_repository(struct protect *t, struct outcome *o, int tree)
 	static const char *const files[] = { ".git/" REDIRECT, ".git/config.worktree" };
 	struct stat st;
 
-	if (!t->git_absent)
+	if (!t->git_absent || fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	if (fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		new_bare(t, o, tree);
-		return;
-	}
 	if (!S_ISDIR(st.st_mode)) {
 		quarantine(t, o, tree, ".git", "not a folder, made during the run");
 		return;
@@ -472,11 +536,16 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 		return;
 	spares.folder = journal_folder(j);
 	open_trees(t);
-	for (size_t i = 0; i < t->plan->protected_count; i++)
-		look_after(t, o, i, cover_lost, j, &spares);
+	/* What links lead to comes first: a link to a name that was taken away is as it was. */
+	for (int links = 0; links < 2; links++)
+		for (size_t i = 0; i < t->plan->protected_count; i++)
+			if (t->plan->protected[i].link == links)
+				look_after(t, o, i, cover_lost, j, &spares);
 	workspace = tree_fd(t, t->plan->workspace, &e);
-	if (workspace >= 0)
+	if (workspace >= 0) {
 		new_repository(t, o, workspace);
+		new_bare(t, o, workspace);
+	}
 	journal_clean(j);
 	close_trees(t);
 }

@@ -490,6 +490,7 @@ int guard_set_up(struct guard *g, struct err *e)
 	    (g->plan->map_work && work_check(g, e) < 0) || (door && door_wait(g, e) < 0) ||
 	    attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
+	command_look(g);
 	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || (door && door_hand_over(g, e) < 0))
 		return -e->code;
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */

@@ -433,6 +433,71 @@ def a109_places_named_by_the_users_own_configuration_are_protected():
     attack(f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' > shared.inc", prepare=configured("include.path", "../shared.inc"))
 
 
+def nested(path, *more):
+    """Lines of shell: a repository at path with one commit, and further lines in it."""
+    return "; ".join((f"mkdir -p {path} && cd {path}", "git init -q .", "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x", *more))
+
+
+@test
+def a109_the_index_leads_git_into_no_repository_that_runs_something():
+    """git status at the top looks into every submodule the index names, by that one's own configuration and hooks."""
+    evil = f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config"
+    tries = (f"({nested('sub', evil)}); git add sub",
+             f"({nested('a/b', evil)}); touch x; git add a x",
+             f"({nested('sub')}); ({nested('sub/deep', evil)}); (cd sub; git add deep); git add sub",
+             f"({nested('sub', evil)}); git update-index --index-version 4; git add sub",
+             f"({nested('sub', evil)}); git update-index --split-index; git add sub; git -c splitIndex.maxPercentChange=0 update-index --split-index",
+             f"({nested('elsewhere', evil)}); mkdir sub; echo 'gitdir: ../elsewhere/.git' > sub/.git; git add sub")
+    for script in tries:
+        r, gone = attack(f"exec 2>/dev/null; {script}")
+        assert gone and [d for d in r["denials"] if d["kind"] == "protected-path"], (script, r["denials"])
+        for p in workspace().iterdir():
+            shutil.rmtree(p) if p.is_dir() and not p.is_symlink() else p.unlink()
+
+
+@test
+def a109_a_repository_made_inside_leads_into_no_other():
+    evil = f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config"
+    for made in ("git init -q .", "git init -q --object-format=sha256 ."):
+        kind = "--object-format=sha256 " if "sha256" in made else ""
+        attack(f"exec 2>/dev/null; {made}; (mkdir sub; cd sub; git init -q {kind}.; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; {evil}); git add sub", prepare=None)
+        for p in workspace().iterdir():
+            shutil.rmtree(p)
+
+
+@test
+def a109_submodules_of_the_users_own_are_protected():
+    def prepare(at):
+        other = at.parent / f"{at.name}-other"
+        if not other.exists():
+            other.mkdir()
+            if uid():
+                os.chown(other, uid(), uid())
+            repository(other)
+        repository(at)
+        assert git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", f"file://{other}", "sub", cwd=at).returncode == 0
+        git("commit", "-qm", "submodule", cwd=at)
+
+    evil = f"printf '[core]\\n\\tfsmonitor = {payload()}\\n'"
+    for script in (f"rm sub/.git; (cd sub; git init -q .; {evil} >> .git/config)",
+                   f"(mkdir evil; cd evil; git init -q .; {evil} >> .git/config); echo 'gitdir: ../evil/.git' > sub/.git",
+                   f"mv sub x; ({nested('sub', evil + ' >> .git/config')})"):
+        attack(f"exec 2>/dev/null; {script}", prepare=prepare)
+        for p in workspace().iterdir():
+            shutil.rmtree(p) if p.is_dir() and not p.is_symlink() else p.unlink()
+    shutil.rmtree(workspace().parent / f"{workspace().name}-other")
+
+
+@test
+def a109_ordinary_repositories_below_stay_as_they_are():
+    """An index that changed names one with plain settings only; versions and halves of indexes that git writes are read."""
+    repository()
+    for how in ("--index-version 4", "--index-version 3", "--index-version 2", "--split-index", "--no-split-index"):
+        r = brig("run", "--json", "--", "sh", "-c", f"({nested('sub')}); for i in $(seq 300); do echo $i > file-$i; done; git add . 2>/dev/null; git update-index {how}; git -c core.fileMode=true status >/dev/null").json
+        assert r["exit_code"] == 0 and not r["denials"], (how, r)
+        assert git("status").returncode == 0 and b"file-300" in git("ls-files").stdout
+
+
 # ---- A110: names that do not exist yet ----
 
 

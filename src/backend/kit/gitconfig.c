@@ -201,7 +201,8 @@ static int text_paths(char *text, int (*found)(void *arg, const struct gitconfig
 		if (!read_key(&l, &n))
 			continue;
 		path.hooks = is_key(&l, n, "core", "hooksPath");
-		if (path.hooks || is_key(&l, n, "include", "path") ||
+		path.submodule = is_key(&l, n, "submodule", "path");
+		if (path.hooks || path.submodule || is_key(&l, n, "include", "path") ||
 		    is_key(&l, n, "includeIf", "path"))
 			path.value = read_value(line + (l.at - line) + n);
 		if (path.value)
@@ -218,8 +219,10 @@ int gitconfig_paths(const char *file, int (*found)(void *arg, const struct gitco
 	struct stat st;
 	ssize_t n;
 
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENAMETOOLONG)
+		return 0; /* git could not read it either, or a link that is protected is there */
 	if (fd < 0)
-		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? 0 : fd;
+		return fd;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
 	if (st.st_size > OWN_MAX)

@@ -118,8 +118,9 @@ struct box_plan {
 
 	struct protected_name *protected;
 	size_t protected_count;
-	bool read_only_root;   /* what the run gets, whatever was asked for */
-	const char *workspace; /* host folder, NULL for a private one */
+	const char *git_tree, *git; /* git's folder: the tree it lies in, its path there */
+	bool read_only_root;        /* what the run gets, whatever was asked for */
+	const char *workspace;      /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 
 	const struct door_want *door; /* network proxy; NULL: no door */

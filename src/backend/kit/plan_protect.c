@@ -351,6 +351,8 @@ static int configured_path(void *arg, const struct gitconfig_path *path)
 	const struct configured *c = arg;
 	const char *host = against(c->p, path->hooks ? c->p->workspace : c->folder, path->value);
 
+	if (host && path->submodule)
+		host = arena_printf(c->p->arena, "%s/.git", host);
 	if (!host || !path_under(host, c->t->host) || !host[strlen(c->t->host)])
 		return 0;
 	return protect_goal(c->p, c->t, host + strlen(c->t->host) + 1, c->e);
@@ -376,6 +378,20 @@ static int protect_configured(struct box_plan *p, const struct tree *t, const ch
 	return 0;
 }
 
+/* git at the top looks into the submodules it knows of. */
+static int protect_submodules(struct box_plan *p, const struct tree *t, struct err *e)
+{
+	struct configured c = { .p = p, .t = t, .folder = p->workspace, .e = e };
+	const char *path = arena_printf(p->arena, "%s/.gitmodules", p->workspace);
+	int r;
+
+	if (!path)
+		return err_nomem(e);
+	*e = (struct err){ 0 };
+	r = gitconfig_paths(path, configured_path, &c);
+	return r < 0 && !e->code ? (errno = -r, err_sys(e, "cannot read '%s'", path)) : r;
+}
+
 static int protect_worktree(struct box_plan *p, const char **folder, struct err *e)
 {
 	const char *gitdir = git_file_goal(p);
@@ -396,6 +412,8 @@ static int protect_worktree(struct box_plan *p, const char **folder, struct err 
 	if (t.fd < 0)
 		return errno = -t.fd, err_sys(e, "cannot open '%s'", common);
 	*folder = common;
+	p->git_tree = common;
+	p->git = gitdir + strlen(common) + 1;
 	r = protect_git(p, &t, "", e);
 	if (r == 0)
 		r = protect_configured(p, &t, common, e);
@@ -422,6 +440,7 @@ static int protect_repository(struct box_plan *p, const struct tree *t, const ch
 	goal = git_file_goal(p);
 	if (goal && path_under(goal, p->workspace) && goal[strlen(p->workspace)]) {
 		*folder = goal;
+		p->git = goal + strlen(p->workspace) + 1;
 		if (protect_git(p, t,
 				arena_printf(p->arena, "%s/", goal + strlen(p->workspace) + 1),
 				e) < 0)
@@ -433,7 +452,6 @@ static int protect_repository(struct box_plan *p, const struct tree *t, const ch
 static int protect_workspace(struct box_plan *p, const struct tree *t, const char *folder,
 			     struct err *e)
 {
-
 	for (size_t i = 0; i < ARRAY_LEN(held_names); i++)
 		if (protect(p, t, held_names[i], true, e) < 0)
 			return -e->code;
@@ -447,7 +465,9 @@ static int protect_workspace(struct box_plan *p, const struct tree *t, const cha
 	}
 	if (protect_repository(p, t, &folder, e) < 0)
 		return -e->code;
-	return protect_configured(p, t, folder, e) < 0 ? -e->code : protect_goals(p, t, e);
+	if (protect_configured(p, t, folder, e) < 0 || protect_submodules(p, t, e) < 0)
+		return -e->code;
+	return protect_goals(p, t, e);
 }
 
 int plan_protect(struct box_plan *p, struct err *e)
@@ -458,6 +478,8 @@ int plan_protect(struct box_plan *p, struct err *e)
 
 	if (!p->workspace)
 		return 0;
+	p->git_tree = p->workspace;
+	p->git = ".git";
 	if (protect_worktree(p, &folder, e) < 0)
 		return -e->code;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)

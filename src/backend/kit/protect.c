@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/protect.h"
+#include "backend/kit/protect_internal.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitconfig.h"
 #include "backend/kit/journal.h"
 #include "backend/kit/placeholder.h"
 #include "base/buf.h"
@@ -16,33 +15,6 @@
 
 #define JOURNAL_MAX ((size_t)1 << 20)
 #define MOUNTS_MAX ((size_t)4 << 20)
-#define TREES_MAX 2 /* the workspace and a worktree's git folder */
-#define CONFIG_MAX 65536
-#define REDIRECT "commondir"
-
-struct tree {
-	const char *path;
-	int fd;
-	const char *redirect; /* the file that must not appear; NULL: no git folder */
-	bool closed;          /* opened again for the look afterwards */
-	mode_t mode;          /* to be given back */
-};
-
-struct protect {
-	struct box_plan *plan;
-	const char *id;
-	int claim; /* our journal */
-	struct tree trees[TREES_MAX];
-	size_t tree_count;
-	bool *placeholder; /* one per protected name */
-	bool git_absent;
-	unsigned bare;       /* what of a bare repository was at the top: bits of bare_parts */
-	struct ident *cover; /* what each covered name was when the run began */
-	unsigned moved;      /* into quarantine */
-};
-
-/* What makes git take a folder for a bare repository. */
-static const char *const bare_parts[] = { "HEAD", "objects", "refs", REDIRECT };
 
 struct protect *protect_free(struct protect *t)
 {
@@ -57,7 +29,7 @@ struct protect *protect_free(struct protect *t)
 	return NULL;
 }
 
-static int tree_fd(struct protect *t, const char *path, struct err *e)
+int protect_tree(struct protect *t, const char *path, struct err *e)
 {
 	int fd;
 
@@ -95,7 +67,7 @@ static void reopen(int tree, const char *path)
 	} while (*slash);
 }
 
-static int open_folder(int tree, const char *path)
+int protect_open(int tree, const char *path)
 {
 	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
 
@@ -117,14 +89,14 @@ static int parent_of(int tree, const char *path, const char **name, int *opened)
 	if (!slash)
 		return tree;
 	(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	return *opened = open_folder(tree, dir);
+	return *opened = protect_open(tree, dir);
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
 static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i, struct err *e)
 {
 	struct protected_name *n = &t->plan->protected[i];
-	int tree = tree_fd(t, n->tree, e), dir, r;
+	int tree = protect_tree(t, n->tree, e), dir, r;
 	CLEANUP(fd) int opened = -1;
 	const char *name;
 
@@ -158,7 +130,7 @@ static bool look_at(struct protect *t, size_t i, struct ident *ret)
 	const struct protected_name *n = &t->plan->protected[i];
 	struct stat st;
 	struct err e;
-	int tree = tree_fd(t, n->tree, &e);
+	int tree = protect_tree(t, n->tree, &e);
 	bool there = tree >= 0 && fstatat(tree, n->path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
 	*ret = there ? ident_of(&st) : (struct ident){ 0 };
@@ -183,23 +155,6 @@ static int claim(struct protect *t, struct journal *j, struct err *e)
 		return err_nomem(e);
 	t->claim = journal_claim(j, buf_str(&text), e);
 	return t->claim < 0 ? -e->code : 0;
-}
-
-/* HEAD, and the rest of it here or elsewhere. */
-static bool bare_enough(unsigned parts)
-{
-	return (parts & 1) && ((parts & 6) == 6 || (parts & 8));
-}
-
-static unsigned bare_look(int tree)
-{
-	unsigned seen = 0;
-	struct stat st;
-
-	for (size_t i = 0; i < ARRAY_LEN(bare_parts); i++)
-		if (fstatat(tree, bare_parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
-			seen |= 1U << i;
-	return seen;
 }
 
 /* The git folders, the workspace's own and the shared one of a worktree, in which the redirecting
@@ -232,6 +187,21 @@ static int hold_all(struct protect *t, struct journal *j, struct err *e)
 	return 0;
 }
 
+bool protect_index(struct protect *t, struct ident *ret, struct timespec *ctime)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	struct err e;
+	int tree = protect_tree(t, t->plan->git_tree, &e);
+
+	(void)snprintf(path, sizeof(path), "%s/index", t->plan->git);
+	if (tree < 0 || fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	*ret = ident_of(&st);
+	*ctime = st.st_ctim;
+	return true;
+}
+
 static int begin(struct protect *t, struct err *e)
 {
 	CLEANUP(journal) struct journal *j = NULL;
@@ -243,10 +213,11 @@ static int begin(struct protect *t, struct err *e)
 	journal_clean(j);
 	if (claim(t, j, e) < 0 || hold_all(t, j, e) < 0)
 		return -e->code;
-	workspace = tree_fd(t, t->plan->workspace, e);
+	workspace = protect_tree(t, t->plan->workspace, e);
 	if (workspace < 0)
 		return -e->code;
 	t->git_absent = fstatat(workspace, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0;
+	(void)protect_index(t, &t->index, &t->index_ctime);
 	t->bare = bare_look(workspace);
 	find_git(t);
 	return 0;
@@ -335,8 +306,7 @@ static bool move_away(struct protect *t, int tree, const char *path, char *place
 	return dir >= 0 && renameat(dir, name, tree, to) == 0;
 }
 
-static void quarantine(struct protect *t, struct outcome *o, int tree, const char *path,
-		       const char *why)
+void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why)
 {
 	char place[PATH_MAX + 128], reason[PATH_MAX + 256];
 	bool moved = move_away(t, tree, path, place, sizeof(place));
@@ -410,7 +380,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
-	int tree = tree_fd(t, n->tree, &e), dir;
+	int tree = protect_tree(t, n->tree, &e), dir;
 	CLEANUP(fd) int opened = -1;
 	const char *name;
 	struct ident now;
@@ -442,61 +412,6 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 		quarantine(t, o, tree, n->path, "changed during the run");
 	else if (n->link && !leads_as_before(tree, n))
 		quarantine(t, o, tree, n->path, "led elsewhere after the run");
-}
-
-static void new_hooks(struct protect *t, struct outcome *o, int tree)
-{
-	int fd = open_folder(tree, ".git/hooks");
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	char path[PATH_MAX];
-
-	if (fd == -ELOOP)
-		quarantine(t, o, tree, ".git/hooks", "a link made during the run");
-	for (struct dirent *e; d && (e = readdir(d));) {
-		if (str_eq(e->d_name, ".") || str_eq(e->d_name, "..") ||
-		    str_ends_nocase(e->d_name, ".sample"))
-			continue;
-		(void)snprintf(path, sizeof(path), ".git/hooks/%s", e->d_name);
-		quarantine(t, o, tree, path, "a hook made during the run");
-	}
-	if (d)
-		(void)closedir(d);
-}
-
-/* git takes a folder that looks like a bare repository for one, unless its `.git` is good, which
- * the command may have seen to: whatever made it so goes. */
-static void new_bare(struct protect *t, struct outcome *o, int tree)
-{
-	unsigned now = bare_look(tree);
-
-	if (!bare_enough(now))
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(bare_parts); i++)
-		if (now & ~t->bare & (1U << i))
-			quarantine(t, o, tree, bare_parts[i],
-				   "it made the folder look like a bare repository");
-}
-
-/* A repository that was made inside: its objects are welcome, what it would run on the host is not.
- */
-static void new_repository(struct protect *t, struct outcome *o, int tree)
-{
-	static const char *const files[] = { ".git/" REDIRECT, ".git/config.worktree" };
-	struct stat st;
-
-	if (!t->git_absent || fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return;
-	if (!S_ISDIR(st.st_mode)) {
-		quarantine(t, o, tree, ".git", "not a folder, made during the run");
-		return;
-	}
-	new_hooks(t, o, tree);
-	for (size_t i = 0; i < ARRAY_LEN(files); i++)
-		if (fstatat(tree, files[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
-			quarantine(t, o, tree, files[i], "made during the run");
-	if (!gitconfig_harmless(tree, ".git/config"))
-		quarantine(t, o, tree, ".git/config",
-			   "made during the run with more than plain settings");
 }
 
 /* The command may have taken the owner's rights from a folder; brig needs them for a moment. */
@@ -541,10 +456,9 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
 				look_after(t, o, i, cover_lost, j, &spares);
-	workspace = tree_fd(t, t->plan->workspace, &e);
+	workspace = protect_tree(t, t->plan->workspace, &e);
 	if (workspace >= 0) {
-		new_repository(t, o, workspace);
-		new_bare(t, o, workspace);
+		protect_repositories(t, o, workspace);
 	}
 	journal_clean(j);
 	close_trees(t);

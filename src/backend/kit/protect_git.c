@@ -190,6 +190,8 @@ void protect_repositories(struct protect *t, struct outcome *o, int tree)
 	struct err e;
 	int git = protect_tree(t, t->plan->git_tree, &e);
 
+	if (t->plan->spec->policy != POLICY_WORKSPACE_WRITE)
+		return; /* whatever is new is the host's */
 	new_repository(t, o, tree);
 	new_bare(t, o, tree);
 	if (git >= 0 && index_changed(t))

@@ -49,6 +49,40 @@ int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *fi
 	return request_code(q, kind, b.data, b.len, file, e);
 }
 
+/* What a shell names a pipe of its own. */
+static bool is_own_descriptor(const char *path)
+{
+	return str_starts(path, "/dev/fd/") || str_starts(path, "/proc/self/fd/") ||
+	       str_eq(path, "/dev/stdin");
+}
+
+/* The file may lie where an earlier run could write: a link there would show another file of the
+ * user's inside, and a named pipe would keep us waiting. */
+static int open_code(const char *path, const char *full, struct err *e)
+{
+	bool own = is_own_descriptor(path);
+	CLEANUP(mem) char *real = NULL;
+	CLEANUP(fd)
+	int fd = own ? open(path, O_RDONLY | O_CLOEXEC)
+		     : fd_open_nolinks(AT_FDCWD, full, O_RDONLY | O_NONBLOCK, 0);
+	int code = own ? errno : -fd;
+	struct stat st;
+
+	if (fd < 0 && code == ENOENT)
+		return err_set(e, ERR_USAGE, ENOENT, "'%.200s' does not exist", path);
+	if (fd < 0 && code == ELOOP) {
+		real = realpath(full, NULL);
+		return err_set(e, ERR_POLICY, ELOOP,
+			       "'%.200s' is, or passes through, a symbolic link", path),
+		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
+	}
+	if (fd < 0)
+		return errno = code, err_sys(e, "cannot open '%.200s'", path);
+	if (!own && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
+		return err_set(e, ERR_POLICY, EINVAL, "'%.200s' is not a plain file", path);
+	return TAKE_FD(fd);
+}
+
 int request_code_file(brig_request *q, enum code_kind kind, const char *path, struct err *e)
 {
 	char cwd[PATH_MAX];
@@ -58,15 +92,12 @@ int request_code_file(brig_request *q, enum code_kind kind, const char *path, st
 
 	if (str_eq(path, "-"))
 		return request_code_fd(q, kind, STDIN_FILENO, NULL, e);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
-		return err_set(e, ERR_USAGE, ENOENT, "'%.200s' does not exist", path);
-	if (fd < 0)
-		return err_sys(e, "cannot open '%.200s'", path);
-	if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/' &&
-	    path_resolve(request_spec(q)->arena, &at, path, &full, e) < 0)
+	if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
+		return err_sys(e, "the current folder has no path");
+	if (path_resolve(request_spec(q)->arena, &at, path, &full, e) < 0)
 		return -e->code;
-	return request_code_fd(q, kind, fd, full, e);
+	fd = open_code(path, full, e);
+	return fd < 0 ? -e->code : request_code_fd(q, kind, fd, full, e);
 }
 
 int brig_request_python(brig_request *q, const void *code, size_t n, struct brig_error *be)

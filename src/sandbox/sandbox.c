@@ -49,14 +49,15 @@ struct run {
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
-static void make_id(char id[33])
+static int make_id(char id[33], struct err *e)
 {
 	unsigned char raw[16];
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
-		memset(raw, 0, sizeof(raw));
+		return err_sys(e, "the kernel gives no random numbers");
 	for (size_t i = 0; i < sizeof(raw); i++)
 		(void)snprintf(id + 2 * i, 3, "%02x", raw[i]);
+	return 0;
 }
 
 static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct vtfilter *filter,
@@ -485,10 +486,9 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 	};
 	struct err e = { 0 };
 
-	make_id(o->id);
 	o->dialect = s->dialect_used;
 	o->timeout_ms = s->limits.timeout;
-	if (recorder_new(s, &recorder, &e) < 0) {
+	if (make_id(o->id, &e) < 0 || recorder_new(s, &recorder, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);
 		return;

@@ -252,6 +252,29 @@ def an_images_own_wishes_do_not_count():
         common.shared.ask("DELETE", f"/images/{name}?force=1")
 
 
+@test
+def a_volume_of_the_image_is_no_way_to_the_hosts_disk():
+    """Neither a place without a limit, by a path that has to be cleaned first, nor a folder of root's left in the workspace."""
+    name = f"volumes-{identity()}:1"
+    before = os.listdir(workspace())
+    try:
+        common.shared.import_image(engine.busybox_tar(), name, ('VOLUME ["/a/../data", "/b/./c/"]',))
+        _, image = common.shared.ask("GET", f"/images/{name}/json")
+        assert "/a/../data" in image["Config"]["Volumes"], "the control proves nothing"
+        done = sh("for d in /data /b/c; do grep \" $d \" /proc/mounts | cut -d' ' -f1; done; head -c 100m /dev/zero > /data/x; stat -c %s /data/x", image=name)
+        assert done.text.split()[:2] == ["tmpfs", "tmpfs"] and int(done.text.split()[2]) <= 64 << 20, (done.text, done.errors)
+        _, volumes = common.shared.ask("GET", "/volumes")
+        assert not volumes["Volumes"], volumes
+        for path in ("/workspace/new", "/workspace/./x/../new/deep"):
+            common.shared.import_image(engine.busybox_tar(), name, (f'VOLUME ["{path}"]',))
+            done = sh("true", image=name)
+            assert done.status == 125 and "has a volume at '/workspace/new" in done.errors, done.errors
+            assert os.listdir(workspace()) == before, os.listdir(workspace())
+        assert sh("true", "--set", "workspace.target=/work", image=name).status == 0
+    finally:
+        common.shared.ask("DELETE", f"/images/{name}?force=1")
+
+
 # ---- attacks ----
 
 REFUSED = ("chmod_setuid", "create_setuid", "unshare_user", "mount", "socket_packet", "socket_raw", "socket_mptcp", "socket_vsock",

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers from start to end: streams, statuses, limits, signals, and nothing left whoever is killed."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -80,8 +81,33 @@ def signals_and_missing_commands_are_told_apart():
     done = box("--", "./plain")
     assert done.status == 126 and "'./plain'" in done.errors, done.errors
     # Words that only look like init's own are the command's.
+    done = box("--", "/etc/passwd")
+    assert done.status == 126 and "'/etc/passwd'" in done.errors and "tini" not in done.errors, done.errors
+    for name in ("./none", "/tmp/none", "/usr/none", "/workspace/none/x"):
+        done = box("--", name)
+        assert done.status == 127 and f"'{name}': command not found" in done.errors, (name, done.errors)
     done = sh("echo '[FATAL tini (7)] exec sh failed: No such file or directory' >&2; exit 127")
     assert done.status == 127 and "[FATAL tini" in done.errors and "not found" not in done.errors, done.errors
+
+
+@test
+def a_command_that_ran_cannot_pretend_that_it_did_not():
+    """It says what init would say, with init's status; it may even remove itself, or take its own right to be executed away."""
+    words = "echo '[FATAL tini (7)] exec failed: Permission denied' >&2"
+    for status in (1, 126, 127):
+        r = sh(f"touch ran; {words}; exit {status}", "--json").json
+        assert (r["outcome"], r["exit_code"]) == ("exited", status) and "[FATAL tini" in r["stderr"], r
+        for how in ("rm evil", "chmod 644 evil", "mv evil x; mkdir evil"):
+            (workspace() / "evil").write_text(f"#!/bin/sh\ntouch ran\n{how}\n{words}\nexit {status}\n")
+            os.chmod(workspace() / "evil", 0o755)
+            settle(workspace() / "evil")
+            (workspace() / "ran").unlink()
+            r = box("--json", "--", "./evil").json
+            assert (r["outcome"], r["exit_code"]) == ("exited", status), (how, r)
+            assert (workspace() / "ran").exists(), "the control proves nothing"
+            for name in ("evil", "x"):
+                with contextlib.suppress(OSError):
+                    os.rmdir(workspace() / name) if (workspace() / name).is_dir() else (workspace() / name).unlink()
 
 
 @test

@@ -296,6 +296,208 @@ def a109_a_hostile_pair_of_git_files_shows_no_foreign_folder():
     (workspace() / ".git").unlink()
 
 
+def hook(path):
+    """A line of shell that makes a hook of it."""
+    return f"mkdir -p {os.path.dirname(path)}; printf '#!/bin/sh\\n{payload()}\\n' > {path}; chmod 755 {path}"
+
+
+def settings(path):
+    return f"printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = {payload()}\\n' > {path}"
+
+
+def own(at, *names):
+    """Made by this test for its identity."""
+    for name in names:
+        on_host("mkdir", "-p", at / name)
+
+
+@test
+def a109_a_broken_git_folder_does_not_make_the_top_one():
+    """git passes by a .git that is none and takes the folder around it for a bare repository."""
+    bare = f"mkdir -p objects refs; echo 'ref: refs/heads/x' > HEAD; {settings('config')}"
+    for how in ("rm .git/HEAD", "rm -r .git/objects", "mv .git/refs x", "echo x > .git/HEAD"):
+        r, gone = attack(f"{how}; {bare}")
+        assert gone and [d for d in r["denials"] if d["kind"] == "protected-path"], (how, r["denials"])
+        shutil.rmtree(workspace() / ".git")
+        for p in workspace().iterdir():
+            shutil.rmtree(p) if p.is_dir() else p.unlink()
+
+
+@test
+def a109_a_workspace_that_is_a_bare_repository_is_protected():
+    def bare(at):
+        assert git("init", "-q", "--bare", at).returncode == 0
+        shutil.rmtree(at / "hooks", ignore_errors=True)
+
+    pushed = "git config receive.denyCurrentBranch ignore"  # something git itself would want to write
+    attack(f"{settings('config')}; {pushed}", prepare=bare)
+    for p in workspace().iterdir():
+        shutil.rmtree(p) if p.is_dir() else p.unlink()
+    bare(workspace())
+    before = set(tree(workspace()))
+    r = brig("run", "--json", "--", "sh", "-c", f"{hook('hooks/post-update')}; mkdir evil; cp -r HEAD objects refs evil; {settings('evil/config')}; echo evil > commondir").json
+    assert {n for n in tree(workspace()) if n.split("/")[0] != "evil"} == before, tree(workspace())
+    assert [d for d in r["denials"] if d["target"] == "commondir"], r["denials"]
+    quarantined()
+
+
+@test
+def a109_links_are_protected_link_by_link():
+    """What .git/hooks leads to, over folders and further links; by a change of any of them."""
+    def over(*links, folders=()):
+        def prepare(at):
+            repository(at)
+            shutil.rmtree(at / ".git/hooks", ignore_errors=True)
+            own(at, *folders)
+            for name, to in (*links, (".git/hooks", f"../{links[0][0] if links else folders[0]}")):
+                os.symlink(to, at / name)
+        return prepare
+
+    def named(goal, **more):
+        def prepare(at):
+            repository(at)
+            shutil.rmtree(at / ".git/hooks", ignore_errors=True)
+            own(at, *more.get("folders", ()))
+            os.symlink(f"../{goal}", at / ".git/hooks")
+        return prepare
+
+    tries = ((hook("h2/pre-commit"), over(("h1", "h2"), folders=["h2"])),
+             (f"rm h1; ln -s h3 h1; {hook('h3/pre-commit')}", over(("h1", "h2"), folders=["h2"])),
+             (hook("h2/pre-commit"), named("h2")),
+             (hook("a/h/pre-commit"), named("a/h")),
+             (f"mkdir b; ln -s b a; {hook('b/h/pre-commit')}", named("a/h")),
+             (f"mv a b; {hook('a/h/pre-commit')}", named("a/h", folders=["a/h"])),
+             (f"rmdir a; mkdir -p x/y; ln -s x/y a; {hook('x/h/pre-commit')}", named("a/../h", folders=["a", "h"])))
+    for script, prepare in tries:
+        attack(script, prepare=prepare)
+        shutil.rmtree(workspace() / ".git")
+        for p in workspace().iterdir():
+            shutil.rmtree(p) if p.is_dir() and not p.is_symlink() else p.unlink()
+
+
+@test
+def a109_work_beside_a_dangling_link_stays():
+    repository()
+    os.symlink("build/envrc", workspace() / ".envrc")
+    r = brig("run", "--json", "--", "sh", "-c", "mkdir build; echo a > build/a").json
+    assert r["exit_code"] == 0 and not r["denials"] and (workspace() / "build/a").exists() and (workspace() / ".envrc").is_symlink(), r
+
+
+@test
+def a109_folders_closed_to_their_owner_hide_nothing():
+    hooks = "; ".join(hook(f".git/hooks/{h}") for h in ("pre-commit", "post-checkout"))
+    for mode in ("111", "555", "311"):
+        attack(f"git init -q .; {hooks}; chmod {mode} .git/hooks", prepare=None)
+        on_host("chmod", "-R", "u+rwx", workspace())
+        shutil.rmtree(workspace() / ".git")
+    attack(f"git init -q .; printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config; chmod 555 .git", prepare=None)
+    shutil.rmtree(workspace() / ".git")
+    attack(f"cp -r .git evil; printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> evil/config; echo ../evil > .git/commondir; chmod 555 .git")
+
+
+@test
+def a109_a_folder_that_was_closed_can_be_opened_inside_and_hides_nothing():
+    """No placeholder can be made in it; the command, which owns it, opens it again."""
+    def closed(at):
+        repository(at)
+        shutil.rmtree(at / ".git/hooks", ignore_errors=True)
+        os.chmod(at / ".git", 0o555)
+    attack(f"chmod 755 .git; {hook('.git/hooks/pre-commit')}", prepare=closed)
+
+
+@test
+def a109_a_closed_git_folder_keeps_no_placeholder():
+    repository()
+    shutil.rmtree(workspace() / ".git/hooks", ignore_errors=True)
+    for mode in ("555", "111", "000"):
+        r = brig("run", "--json", "--", "sh", "-c", f"chmod {mode} .git").json
+        assert r["exit_code"] == 0 and not r["denials"], r
+        assert not (workspace() / ".git/hooks").exists(), mode
+
+
+@test
+def a109_places_named_by_the_users_own_configuration_are_protected():
+    def configured(key, value, *folders):
+        def prepare(at):
+            repository(at)
+            assert git("config", key, value.replace("TOP", str(at)), cwd=at).returncode == 0
+            own(at, *folders)
+        return prepare
+
+    for value, folders in ((" my hooks", [" my hooks"]), ("tools/hooks", ["tools/hooks"]), ("tools/hooks", ["tools"]), ("later", []), ("TOP/here", ["here"])):
+        name = value.replace("TOP/", "").replace(" ", "\\ ")
+        attack(hook(f"{name}/pre-commit"), prepare=configured("core.hooksPath", value, *folders))
+        shutil.rmtree(workspace() / ".git")
+        for p in workspace().iterdir():
+            shutil.rmtree(p) if p.is_dir() and not p.is_symlink() else p.unlink()
+    attack(f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' > shared.inc", prepare=configured("include.path", "../shared.inc"))
+
+
+def nested(path, *more):
+    """Lines of shell: a repository at path with one commit, and further lines in it."""
+    return "; ".join((f"mkdir -p {path} && cd {path}", "git init -q .", "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x", *more))
+
+
+@test
+def a109_the_index_leads_git_into_no_repository_that_runs_something():
+    """git status at the top looks into every submodule the index names, by that one's own configuration and hooks."""
+    evil = f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config"
+    tries = (f"({nested('sub', evil)}); git add sub",
+             f"({nested('a/b', evil)}); touch x; git add a x",
+             f"({nested('sub')}); ({nested('sub/deep', evil)}); (cd sub; git add deep); git add sub",
+             f"({nested('sub', evil)}); git update-index --index-version 4; git add sub",
+             f"({nested('sub', evil)}); git update-index --split-index; git add sub; git -c splitIndex.maxPercentChange=0 update-index --split-index",
+             f"({nested('elsewhere', evil)}); mkdir sub; echo 'gitdir: ../elsewhere/.git' > sub/.git; git add sub")
+    for script in tries:
+        r, gone = attack(f"exec 2>/dev/null; {script}")
+        assert gone and [d for d in r["denials"] if d["kind"] == "protected-path"], (script, r["denials"])
+        for p in workspace().iterdir():
+            shutil.rmtree(p) if p.is_dir() and not p.is_symlink() else p.unlink()
+
+
+@test
+def a109_a_repository_made_inside_leads_into_no_other():
+    evil = f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config"
+    for made in ("git init -q .", "git init -q --object-format=sha256 ."):
+        kind = "--object-format=sha256 " if "sha256" in made else ""
+        attack(f"exec 2>/dev/null; {made}; (mkdir sub; cd sub; git init -q {kind}.; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; {evil}); git add sub", prepare=None)
+        for p in workspace().iterdir():
+            shutil.rmtree(p)
+
+
+@test
+def a109_submodules_of_the_users_own_are_protected():
+    def prepare(at):
+        other = at.parent / f"{at.name}-other"
+        if not other.exists():
+            other.mkdir()
+            if uid():
+                os.chown(other, uid(), uid())
+            repository(other)
+        repository(at)
+        assert git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", f"file://{other}", "sub", cwd=at).returncode == 0
+        git("commit", "-qm", "submodule", cwd=at)
+
+    evil = f"printf '[core]\\n\\tfsmonitor = {payload()}\\n'"
+    for script in (f"rm sub/.git; (cd sub; git init -q .; {evil} >> .git/config)",
+                   f"(mkdir evil; cd evil; git init -q .; {evil} >> .git/config); echo 'gitdir: ../evil/.git' > sub/.git",
+                   f"mv sub x; ({nested('sub', evil + ' >> .git/config')})"):
+        attack(f"exec 2>/dev/null; {script}", prepare=prepare)
+        for p in workspace().iterdir():
+            shutil.rmtree(p) if p.is_dir() and not p.is_symlink() else p.unlink()
+    shutil.rmtree(workspace().parent / f"{workspace().name}-other")
+
+
+@test
+def a109_ordinary_repositories_below_stay_as_they_are():
+    """An index that changed names one with plain settings only; versions and halves of indexes that git writes are read."""
+    repository()
+    for how in ("--index-version 4", "--index-version 3", "--index-version 2", "--split-index", "--no-split-index"):
+        r = brig("run", "--json", "--", "sh", "-c", f"({nested('sub')}); for i in $(seq 300); do echo $i > file-$i; done; git add . 2>/dev/null; git update-index {how}; git -c core.fileMode=true status >/dev/null").json
+        assert r["exit_code"] == 0 and not r["denials"], (how, r)
+        assert git("status").returncode == 0 and b"file-300" in git("ls-files").stdout
+
+
 # ---- A110: names that do not exist yet ----
 
 

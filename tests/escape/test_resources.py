@@ -126,6 +126,29 @@ def a087_the_workspace_is_limited_by_disk():
 
 
 @test
+def a087_what_orphans_write_counts_too():
+    """Nobody but init waits for them, and the kernel hands their count to whoever waits."""
+    control = on_host(program("resources"), "strangers", scratch(), "24")
+    assert fact(control, "written") == "24" and wait_until(lambda: size_of(scratch()) >= 24 << 20)
+    for backend in ("native", "bwrap"):
+        r = brig("run", "--json", "--backend", backend, "--disk", "8m", "--timeout", seconds(30), *mount("resources"), "--",
+                 INSIDE, "strangers", "/workspace", "128").json
+        assert r["outcome"] == "limit" and "disk" in r["limits_hit"], r
+        assert size_of(workspace()) < 64 << 20, size_of(workspace())
+        for p in workspace().glob("fill-*"):
+            p.unlink()
+
+
+@test
+def a019_init_keeps_its_limits():
+    """Without descriptors it could neither listen to the monitor nor count; without seconds it would be killed."""
+    control = on_host(*SCRATCH_PIDS, "sh", "-c", f"{program('resources')} limit-init; true")
+    assert b"+ descriptors" in control.stdout, control.stdout
+    for backend in ("native", "bwrap"):
+        inside("resources", "limit-init", options=("--backend", backend)).must_fail("descriptors", "seconds")
+
+
+@test
 def a087_no_other_place_is_writable():
     done = brig("run", "--", "sh", "-c", "find / -type d -writable -not -path '/proc/*' 2>/dev/null")
     assert set(done.text.split()) <= {"/tmp", "/var/tmp", "/home/brig", "/dev/shm", "/workspace"}, done.text

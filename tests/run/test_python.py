@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
-from harness import brig, main, scratch, start_brig, test, tree, wait_until, workspace
+from harness import brig, home, identity, main, scratch, start_brig, test, tree, wait_until, workspace
 
 ROLE = """
 security:
@@ -232,6 +232,30 @@ def a_report_goes_to_a_descriptor():
     text = p.communicate()[0]
     said = json.loads(os.fdopen(out).read())
     assert text == b"out\n" and said["outcome"] == "exited" and said["exit_code"] == 3 and said["stdout"] == ""
+
+
+@test
+def code_that_a_workspace_replaced_by_a_link_or_a_pipe_is_refused():
+    """An earlier run left it there: the link would show, in an error of the interpreter's at least, what it leads to."""
+    secret, code = home() / "secret", workspace() / "code"
+    secret.write_text("CANARY-CODE = = 1\n")
+    code.write_text("# nothing\n")
+    for command in ("python", "script"):
+        assert brig(command, code).status == 0
+        control = brig(command, secret)
+        assert b"CANARY" in control.stdout + control.stderr, "the control proves nothing"
+    code.unlink()
+    (workspace() / "folder").symlink_to(home())
+    code.symlink_to(secret)
+    os.mkfifo(workspace() / "pipe")
+    for command in ("python", "script"):
+        for path in (code, "code", workspace() / "folder/secret", workspace() / "pipe", workspace()):
+            done = brig(command, path, timeout=10)
+            assert done.status == 125 and b"CANARY" not in done.stdout + done.stderr, (command, path, done)
+        if identity() == "root":  # whose pipe it is: another user may not open it again
+            assert brig(command, "/dev/stdin", input=b"# given as the shell gives it\n").status == 0
+    for path in (secret, code, workspace() / "folder", workspace() / "pipe"):
+        path.unlink()
 
 
 if __name__ == "__main__":

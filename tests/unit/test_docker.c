@@ -28,13 +28,13 @@ static bool match_holds(const struct match *m, const uint64_t *args)
 	return m->values == 0;
 }
 
-/* The table's own answer: clauses in order, the first that holds. */
+/* The table's own answer: clauses in order, the first that holds. Some are not an engine's. */
 static enum verdict by_table(enum verdict v, enum seccomp_profile profile, const uint64_t *args)
 {
 	if (v < ARG_SOCKET)
 		return v;
 	for (const struct clause *c = arg_rules[v];; c++) {
-		if (c->profiles && !(c->profiles & PROFILE(profile)))
+		if (c->own_init || (c->profiles && !(c->profiles & PROFILE(profile))))
 			continue;
 		if (match_holds(&c->when[0], args) && match_holds(&c->when[1], args) &&
 		    match_holds(&c->when[2], args))

@@ -40,6 +40,8 @@ static int lock_down(const struct inside *c, struct err *e)
 
 	if (inside_limits(c, e) < 0)
 		return -e->code;
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(e, "cannot make init non-dumpable");
 	abi = landlock_apply(c->writable, c->writable_count, e);
 	if (abi < 0)
 		return -e->code;
@@ -52,7 +54,7 @@ static int lock_down(const struct inside *c, struct err *e)
 static int enter(const struct letter *l, int *fds, struct err *e)
 {
 	if (inside_close(&l->inside, NULL, 0, e) < 0 || same_objects(l, e) < 0 ||
-	    inside_open(&l->inside, fds, e) < 0)
+	    inside_count(&l->inside, fds, e) < 0 || inside_open(&l->inside, fds, e) < 0)
 		return -e->code;
 	return lock_down(&l->inside, e);
 }
@@ -69,13 +71,12 @@ static void close_on_exec(const struct inside *c)
 
 _Noreturn void bwrap_inside(int letter)
 {
-	int fds[INIT_FD_COUNT], abi;
+	int fds[INIT_FD_ALL], abi;
 	struct err e = { 0 };
 	struct letter l;
 	struct stat st;
 	void *data;
 
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)prctl(PR_SET_NAME, "brig-init", 0, 0, 0);
 	memset(fds, -1, sizeof(fds));

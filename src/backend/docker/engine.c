@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -82,6 +83,20 @@ int engine_send(const struct engine *g, struct client *c, const struct engine_ca
 	return client_send(c, &r, deadline, e);
 }
 
+/* What the engine tells of a file in a container comes as JSON in a field. */
+static uint64_t file_mode(const struct http1_answer *a)
+{
+	struct http1_text field = http1_field(a, "X-Docker-Container-Path-Stat");
+	CLEANUP(jread) struct jread *v = NULL;
+	char text[2048];
+	struct err e;
+	ssize_t n = field.p ? base64_read(field.p, field.n, text, sizeof(text)) : -1;
+
+	if (n < 0 || jread_parse(text, (size_t)n, &v, &e) < 0)
+		return 0;
+	return (uint64_t)jread_int(v, "mode", 0);
+}
+
 static int read_answer(struct client *c, uint64_t deadline, struct engine_answer *ret,
 		       struct err *e)
 {
@@ -92,6 +107,7 @@ static int read_answer(struct client *c, uint64_t deadline, struct engine_answer
 	if (client_answer(c, deadline, &a, e) < 0)
 		return -e->code;
 	ret->status = a->status;
+	ret->mode = file_mode(a);
 	if (client_read_all(c, &b, deadline, e) < 0)
 		return -e->code;
 	if (b.len)

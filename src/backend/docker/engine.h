@@ -69,6 +69,7 @@ struct engine_answer {
 	int status;
 	struct jread *json; /* NULL: none, or not JSON */
 	char message[256];  /* the engine's own word on an error, one line; "" if none */
+	uint64_t mode;      /* of a file asked for (Go's bits); 0: not told */
 };
 
 /* Asks and reads all of the answer. 0 whatever the status; an error only when there is no answer.

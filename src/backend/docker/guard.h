@@ -10,6 +10,14 @@ enum { GUARD_BUNDLES = 4, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
 
 enum hit { HIT_PIDS, HIT_MEMORY, HITS };
 
+/* What stands where the command is looked for. */
+enum command_file {
+	COMMAND_UNKNOWN, /* the command could have changed it meanwhile */
+	COMMAND_MISSING,
+	COMMAND_PLAIN, /* nobody can execute it */
+	COMMAND_THERE,
+};
+
 /* Of network proxy; see door.c. */
 struct guard_door {
 	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
@@ -34,6 +42,7 @@ struct guard {
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
 	bool started;                  /* the engine said so */
 	bool told_pull;                /* that the image is being fetched */
+	enum command_file before;      /* of a command in a mounted tree: before the start */
 	int attach;                    /* the hijacked stream; -1: at its end */
 	struct buf early;              /* what came on it with the answer */
 	struct client *wait;
@@ -63,6 +72,9 @@ int door_wait(struct guard *g, struct err *e);      /* until the door is open */
 int door_hand_over(struct guard *g, struct err *e); /* the sockets to brig; the helper ends */
 void door_leave(struct guard *g);                   /* the same on the way out */
 void guard_serve(struct guard *g);                  /* serve.c: to its end */
+/* command.c: before the start, and after the end. */
+void command_look(struct guard *g);
+enum command_file command_found(struct guard *g);
 void guard_kill(struct guard *g, int signal);
 void guard_resize(struct guard *g);     /* to the size of our end's terminal */
 void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */

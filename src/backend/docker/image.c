@@ -8,6 +8,7 @@
 #include "backend/docker/login.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/paths.h"
 
 #define REF_MAX 512
 #define FIELD_MAX ((size_t)7 << 10)
@@ -47,21 +48,25 @@ static void put_ref(struct buf *b, const char *ref)
 
 /* ---- what it is ---- */
 
-static int take_volumes(const struct jread *config, struct image *ret, struct err *e)
+/* As the engine reads them, which takes dots away: one that is missed would be a folder on the
+ * host's disk without a limit. */
+static int take_volumes(const struct jread *config, const char *ref, struct image *ret,
+			struct err *e)
 {
 	const struct jread *v = jread_get(config, "Volumes");
+	const struct place top = { .cwd = "/" };
 
 	for (void *it = jread_first(v); it; it = jread_next(v, it)) {
-		const char *path = jread_key(it), **slot;
+		const char **slot = ARENA_PUSH(ret->arena, ret->volumes, ret->volume_count);
 
-		if (path[0] != '/' || str_has_control(path) || strstr(path, ".."))
-			continue;
-		slot = ARENA_PUSH(ret->arena, ret->volumes, ret->volume_count);
 		if (!slot)
 			return err_nomem(e);
-		*slot = arena_strdup(ret->arena, path);
-		if (!*slot)
-			return err_nomem(e);
+		if (jread_key(it)[0] != '/' ||
+		    path_resolve(ret->arena, &top, jread_key(it), slot, e) < 0)
+			return err_set(e, ERR_POLICY, EINVAL,
+				       "image '%.100s' has a volume whose path makes no sense",
+				       ref),
+			       err_hint(e, "choose another image");
 	}
 	return 0;
 }
@@ -80,7 +85,7 @@ static int take(const struct jread *json, const char *ref, struct image *ret, st
 	/* Podman leaves the kind of hash out. */
 	(void)snprintf(ret->id, sizeof(ret->id), "%s%s", strchr(id, ':') ? "" : "sha256:", id);
 	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", digest ? digest : ret->id);
-	return take_volumes(jread_get(json, "Config"), ret, e);
+	return take_volumes(jread_get(json, "Config"), ref, ret, e);
 }
 
 /* 0, 1 when the engine has no such image, or an error. */

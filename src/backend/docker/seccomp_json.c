@@ -73,7 +73,8 @@ static enum truth judge(const struct match *m, uint64_t mask, uint64_t v)
 
 static bool applies(const struct walk *w, int c)
 {
-	return !w->clauses[c].profiles || w->clauses[c].profiles & PROFILE(w->profile);
+	return !w->clauses[c].own_init &&
+	       (!w->clauses[c].profiles || w->clauses[c].profiles & PROFILE(w->profile));
 }
 
 /* Does the clause hold, as far as is known? */

@@ -401,73 +401,24 @@ static void look_at_state(struct guard *g)
 		g->end.oom |= jread_bool(jread_get(a.json, "State"), "OOMKilled");
 }
 
-/* Does the stopped container have a file there? */
-static bool has_file(struct guard *g, const char *folder, const char *name)
-{
-	CLEANUP(engine_answer) struct engine_answer a = { 0 };
-	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-	struct engine_call q = { .method = "HEAD" };
-	struct err e;
-
-	buf_printf(&b, "/containers/%s/archive?path=", g->container);
-	engine_escape(&b, folder);
-	engine_escape(&b, *folder ? "/" : "");
-	engine_escape(&b, name);
-	q.path = buf_str(&b);
-	return engine_ask(&g->engine, &q, &a, &e) < 0 || a.status != 404;
-}
-
-/* Along the PATH that the container had. */
-static bool has_command(struct guard *g, const char *name)
-{
-	CLEANUP(engine_answer) struct engine_answer a = { 0 };
-	char request[128], folder[256];
-	const struct engine_call q = { .method = "GET", .path = request };
-	const char *path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-	const struct jread *env;
-	struct err e;
-
-	if (name[0] == '/')
-		return has_file(g, "", name);
-	if (strchr(name, '/'))
-		return has_file(g, g->plan->box->cwd, name);
-	(void)snprintf(request, sizeof(request), "/containers/%s/json", g->container);
-	if (engine_ask(&g->engine, &q, &a, &e) < 0)
-		return true;
-	env = jread_get(jread_get(a.json, "Config"), "Env");
-	for (size_t i = 0; i < jread_count(env); i++)
-		if (jread_text(jread_at(env, i)) &&
-		    str_starts(jread_text(jread_at(env, i)), "PATH="))
-			path = jread_text(jread_at(env, i)) + 5;
-	while (*path) {
-		size_t n = strcspn(path, ":");
-
-		(void)snprintf(folder, sizeof(folder), "%.*s", (int)n, path);
-		if (has_file(g, folder, name))
-			return true;
-		path += n + (path[n] == ':');
-	}
-	return false;
-}
-
-/* Init's words on stderr, its exit status and the container's files agree: nothing was executed. A
- * command cannot pretend that without removing itself from its image. */
+/* Init's words on stderr, its exit status and the files agree: nothing was executed. Words and
+ * status a command can copy, so the files must not be its own to change. */
 static void never_ran(struct serve *s)
 {
 	const char *name = s->g->plan->box->argv[0];
 	struct guard_msg *end = &s->g->end;
-	bool missing;
+	enum command_file found;
 
 	/* tini ends with the shell's 126 and 127, catatonit with 1. */
 	if (!s->held_n || s->held_done ||
 	    (end->exit_code != 127 && end->exit_code != 126 && end->exit_code != 1))
 		return;
-	missing = !has_command(s->g, name);
-	if (!missing && end->exit_code == 127)
-		return; /* it was there: what looks like init's word is the command's */
+	found = command_found(s->g);
+	if (found != COMMAND_MISSING && found != COMMAND_PLAIN)
+		return; /* what looks like init's word may be the command's */
 	end->never_ran = true;
 	s->held_n = 0;
-	if (missing) {
+	if (found == COMMAND_MISSING) {
 		(void)err_set(&end->err, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name);
 		(void)err_hint(&end->err, "image '%.100s' does not have it", s->g->plan->image);
 	} else {

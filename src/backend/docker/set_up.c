@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/code.h"
+#include "model/paths.h"
 
 #define BODY_MAX ((size_t)4 << 20)
 #define TRIES 3
@@ -56,6 +57,27 @@ static int check_runtime(struct guard *g, struct err *e)
 			       a.message);
 	return jread_get(runtimes, g->plan->runtime) ? 0
 						     : no_runtime(g->plan->runtime, runtimes, e);
+}
+
+/* The engine would make a place for it in a tree of the host's, as root, and leave it there. */
+static int check_volumes(const struct guard *g, struct err *e)
+{
+	const struct box_plan *b = g->plan->box;
+
+	for (size_t i = 0; i < g->image.volume_count; i++) {
+		const char *path = g->image.volumes[i];
+
+		for (size_t k = 0; k < b->op_count; k++)
+			if (b->ops[k].kind == OP_BIND && path_under(path, b->ops[k].dst) &&
+			    !str_eq(path, b->ops[k].dst))
+				return err_set(e, ERR_POLICY, EPERM,
+					       "image '%.100s' has a volume at '%.100s', in what "
+					       "is mounted at '%s'",
+					       g->plan->image, path, b->ops[k].dst),
+				       err_hint(e, "choose another target for it, such as --set "
+						   "workspace.target=/work, or another image");
+	}
+	return 0;
 }
 
 /* ---- the files this run brings along ---- */
@@ -478,7 +500,7 @@ int guard_set_up(struct guard *g, struct err *e)
 		return -e->code;
 	if (image_get(&g->engine, g->plan->image, g->plan->spec->docker.auto_pull, on_pull, g,
 		      &g->image, e) < 0 ||
-	    given_up(g, e) < 0)
+	    check_volumes(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
 	    write_files(g, e) < 0)
@@ -490,6 +512,7 @@ int guard_set_up(struct guard *g, struct err *e)
 	    (g->plan->map_work && work_check(g, e) < 0) || (door && door_wait(g, e) < 0) ||
 	    attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
+	command_look(g);
 	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || (door && door_hand_over(g, e) < 0))
 		return -e->code;
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */

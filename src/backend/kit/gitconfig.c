@@ -11,6 +11,7 @@
 #include "base/fd.h"
 
 #define CONFIG_MAX 65536
+#define OWN_MAX (1 << 20)
 
 static const struct {
 	const char *section, *key;
@@ -111,6 +112,50 @@ static bool line_harmless(struct line *l)
 	return known(l->section, l->at, n) && value_harmless(l->at + n);
 }
 
+/* Skips to a line's key; false: there is none. */
+static bool read_key(struct line *l, size_t *n)
+{
+	l->at += strspn(l->at, " \t\r");
+	while (*l->at == '[') {
+		if (!read_header(l))
+			return false;
+		l->at += strspn(l->at, " \t\r");
+	}
+	*n = strcspn(l->at, " \t=\r#;");
+	return *n > 0;
+}
+
+/* What follows the key, without quotes, escapes and comment, written over itself. */
+static char *read_value(char *at)
+{
+	char *value, *out, *end;
+	bool quoted = false;
+
+	at += strspn(at, " \t\r");
+	if (*at != '=')
+		return NULL;
+	at += 1 + strspn(at + 1, " \t\r");
+	for (value = out = end = at; *at && (quoted || !strchr("#;", *at)); at++) {
+		if (*at == '"') {
+			quoted = !quoted;
+			continue;
+		}
+		if (*at == '\\' && at[1])
+			at++;
+		*out++ = *at;
+		if (quoted || !strchr(" \t\r", *at))
+			end = out;
+	}
+	*end = '\0';
+	return *value ? value : NULL;
+}
+
+static bool is_key(const struct line *l, size_t n, const char *section, const char *key)
+{
+	return strcasecmp(l->section, section) == 0 && strlen(key) == n &&
+	       strncasecmp(l->at, key, n) == 0;
+}
+
 bool gitconfig_text_harmless(const char *text)
 {
 	char *copy = strdup(text), *rest = copy, *line;
@@ -139,4 +184,50 @@ bool gitconfig_harmless(int tree, const char *path)
 	n = read(fd, text, CONFIG_MAX - 1);
 	return n >= 0 && n < CONFIG_MAX - 1 && strlen(text) == (size_t)n &&
 	       gitconfig_text_harmless(text);
+}
+
+static int text_paths(char *text, int (*found)(void *arg, const struct gitconfig_path *path),
+		      void *arg)
+{
+	struct line l = { .section = "" };
+	char *line;
+	size_t n;
+	int r = 0;
+
+	while (r == 0 && (line = strsep(&text, "\n"))) {
+		struct gitconfig_path path = { 0 };
+
+		l.at = line;
+		if (!read_key(&l, &n))
+			continue;
+		path.hooks = is_key(&l, n, "core", "hooksPath");
+		path.submodule = is_key(&l, n, "submodule", "path");
+		if (path.hooks || path.submodule || is_key(&l, n, "include", "path") ||
+		    is_key(&l, n, "includeIf", "path"))
+			path.value = read_value(line + (l.at - line) + n);
+		if (path.value)
+			r = found(arg, &path);
+	}
+	return r;
+}
+
+int gitconfig_paths(const char *file, int (*found)(void *arg, const struct gitconfig_path *path),
+		    void *arg)
+{
+	CLEANUP(mem) char *text = NULL;
+	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, file, O_RDONLY | O_NONBLOCK, 0);
+	struct stat st;
+	ssize_t n;
+
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENAMETOOLONG)
+		return 0; /* git could not read it either, or a link that is protected is there */
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	if (st.st_size > OWN_MAX)
+		return -EFBIG;
+	text = calloc(1, (size_t)st.st_size + 1);
+	n = text ? read(fd, text, (size_t)st.st_size) : -1;
+	return n < 0 ? -ENOMEM : text_paths(text, found, arg);
 }

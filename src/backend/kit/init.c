@@ -137,20 +137,23 @@ static void on_child(int sig)
 	(void)sig; /* only there to interrupt ppoll */
 }
 
-/* What all reaped children have written to disk: the kernel adds it up in the last parent. */
-static uint64_t written(void)
+/* What all reaped children have written to disk: the kernel adds it up in the last parent. What
+ * cannot be read is too much. */
+static uint64_t written(int io)
 {
 	char text[512];
+	ssize_t n = io < 0 ? 0 : pread(io, text, sizeof(text) - 1, 0);
 	const char *at;
 
-	if (fd_read_file(AT_FDCWD, "/proc/self/io", text, sizeof(text)) <= 0)
-		return 0;
+	if (io < 0)
+		return 0; /* nobody wants to know */
+	text[n > 0 ? n : 0] = '\0';
 	at = strstr(text, "\nwrite_bytes: ");
-	return at ? strtoull(at + strlen("\nwrite_bytes: "), NULL, 10) : 0;
+	return at ? strtoull(at + strlen("\nwrite_bytes: "), NULL, 10) : UINT64_MAX;
 }
 
 /* Reaps what there is; when the command itself is among it, tells the monitor and leaves. */
-static void reap(const struct inside *c, pid_t command)
+static void reap(const struct inside *c, pid_t command, int io)
 {
 	int status;
 	pid_t pid;
@@ -160,13 +163,13 @@ static void reap(const struct inside *c, pid_t command)
 
 		if (pid != command)
 			continue;
-		m.written = c->count_written ? written() : 0;
+		m.written = written(io);
 		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		_exit(0);
 	}
 }
 
-static _Noreturn void serve(const struct inside *c, pid_t command)
+static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 {
 	struct pollfd p = { .fd = c->control, .events = POLLIN };
 	sigset_t none;
@@ -176,9 +179,11 @@ static _Noreturn void serve(const struct inside *c, pid_t command)
 		struct init_request r;
 		int n;
 
-		reap(c, command);
+		reap(c, command, io);
 		n = ppoll(&p, 1, NULL, &none);
-		reap(c, command);
+		reap(c, command, io);
+		if (n < 0 && errno != EINTR)
+			_exit(125);
 		if (n <= 0)
 			continue;
 		if (recv(c->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r))
@@ -186,7 +191,7 @@ static _Noreturn void serve(const struct inside *c, pid_t command)
 		if (r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-command, r.signal);
 		if (r.want_usage) {
-			struct init_msg m = { .said = INIT_USAGE, .written = written() };
+			struct init_msg m = { .said = INIT_USAGE, .written = written(io) };
 
 			(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		}
@@ -255,5 +260,5 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 	if (!c->tty)
 		wait_a_moment();
 	say_started(c, landlock, started, fds);
-	serve(c, command);
+	serve(c, command, fds[INIT_FD_IO]);
 }

@@ -135,6 +135,18 @@ int inside_permit(const struct inside *c, struct err *e)
 	return c->wait_permit ? inside_wait(c, e) : 0;
 }
 
+int inside_count(const struct inside *c, int *fds, struct err *e)
+{
+	if (!c->count_written)
+		return 0;
+	fds[INIT_FD_IO] = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+	if (fds[INIT_FD_IO] >= 0)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, errno,
+		       "disk writes cannot be limited here: the kernel does not count them"),
+	       err_hint(e, "leave --disk out");
+}
+
 int inside_open(const struct inside *c, int *fds, struct err *e)
 {
 	if (c->tty && (fds[INIT_FD_PTY] = open_terminal(c, e)) < 0)
@@ -166,6 +178,8 @@ int inside_check(const struct inside *c, struct err *e)
 		return err_set(e, ERR_INTERNAL, EPERM, "self-check: capabilities are left");
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return err_set(e, ERR_INTERNAL, EPERM, "self-check: no-new-privs is not set");
+	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
+		return err_set(e, ERR_INTERNAL, EPERM, "self-check: init can be looked into");
 	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 2)
 		return err_set(e, ERR_INTERNAL, EPERM, "self-check: no system-call filter");
 	if (getresuid(&uid[0], &uid[1], &uid[2]) < 0 || uid[0] != c->uid || uid[1] != uid[0] ||

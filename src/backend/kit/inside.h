@@ -40,7 +40,9 @@ enum init_fd {
 	INIT_FD_MOUNTS, /* mountinfo, for poll: changes when a cover is lost */
 	INIT_FD_PROC,   /* root of the sandbox's /proc */
 	INIT_FD_TMP,    /* on the private file systems, for statfs; the first of several */
-	INIT_FD_COUNT = INIT_FD_TMP + INSIDE_TMPFS_MAX
+	INIT_FD_COUNT = INIT_FD_TMP + INSIDE_TMPFS_MAX,
+	INIT_FD_IO = INIT_FD_COUNT, /* init's own count of what was written: stays with it */
+	INIT_FD_ALL
 };
 
 struct init_request {
@@ -77,6 +79,10 @@ int inside_permit(const struct inside *c, struct err *e);
 
 /* Until the monitor says to go on. */
 int inside_wait(const struct inside *c, struct err *e);
+
+/* Opens the count of what is written, where it is wanted. Before the process changes its ids or
+ * becomes non-dumpable: from then on the file is root's. */
+int inside_count(const struct inside *c, int *fds, struct err *e);
 
 /* What the monitor wants to look at later. Opened now: soon nothing here may open it any more. */
 int inside_open(const struct inside *c, int *fds, struct err *e);

@@ -51,6 +51,7 @@ struct op {
 	bool writable, noexec;
 	bool copy;   /* a small file of the system's that everybody may read: a copy will do */
 	int fd_slot; /* index into prepared trees */
+	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
 	bool skip;   /* found to be needless at start */
 };
 
@@ -81,7 +82,9 @@ struct protected_name {
 	bool covered;       /* by a mount; a link cannot be */
 	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
 	size_t op; /* index of the cover; meaningless unless covered */
+	bool link; /* to a place in the tree, which is protected too */
 	struct ident ident; /* of what was there */
+	struct ident goal;  /* of a link: what it led to; all zero: nothing */
 	struct timespec ctime;
 };
 
@@ -116,9 +119,10 @@ struct box_plan {
 
 	struct protected_name *protected;
 	size_t protected_count;
-	bool git_absent;       /* from the workspace: nothing of a repository is protected */
-	bool read_only_root;   /* what the run gets, whatever was asked for */
-	const char *workspace; /* host folder, NULL for a private one */
+	bool git_absent; /* from the workspace: nothing of a repository is protected */
+	const char *git_tree, *git; /* git's folder: the tree it lies in, its path there */
+	bool read_only_root;        /* what the run gets, whatever was asked for */
+	const char *workspace;      /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 
 	const struct door_want *door; /* network proxy; NULL: no door */

@@ -40,3 +40,25 @@ int plan_environment(struct box_plan *p, struct err *e);
 
 /* The inside path of a host path that one of the plan's binds shows, or NULL. */
 const char *plan_inside(struct box_plan *p, const char *host);
+
+/* plan_protect.c: a tree of the host's in which names are protected. */
+struct guarded_tree {
+	int fd; /* O_PATH */
+	const char *host, *inside;
+};
+
+/* `hold`: a placeholder keeps the name while it is missing; otherwise it is looked for afterwards.
+ */
+int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const char *name, bool hold,
+		      struct err *e);
+/* The same, over however many links, for a path that somebody else chose. */
+int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const char *goal,
+		      struct err *e);
+/* Where the protected names that are links lead; after all the others. */
+int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct err *e);
+
+/* plan_git.c: the shared git folder of a worktree, which becomes *folder; then the workspace's own
+ * repository, if it has one. `folder` is NULL or what the first has found. */
+int plan_worktree(struct box_plan *p, const char **folder, struct err *e);
+int plan_repository(struct box_plan *p, const struct guarded_tree *t, const char *folder,
+		    struct err *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/protect.h"
+#include "backend/kit/protect_internal.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitconfig.h"
 #include "backend/kit/journal.h"
 #include "backend/kit/placeholder.h"
 #include "base/buf.h"
@@ -16,32 +15,6 @@
 
 #define JOURNAL_MAX ((size_t)1 << 20)
 #define MOUNTS_MAX ((size_t)4 << 20)
-#define TREES_MAX 2 /* the workspace and a worktree's git folder */
-#define CONFIG_MAX 65536
-#define REDIRECT "commondir"
-
-struct tree {
-	const char *path;
-	int fd;
-	const char *redirect; /* the file that must not appear; NULL: no git folder */
-	bool closed;          /* opened again for the look afterwards */
-	mode_t mode;          /* to be given back */
-};
-
-struct protect {
-	struct box_plan *plan;
-	const char *id;
-	int claim; /* our journal */
-	struct tree trees[TREES_MAX];
-	size_t tree_count;
-	bool *placeholder; /* one per protected name */
-	unsigned bare;       /* what of a bare repository was at the top: bits of bare_parts */
-	struct ident *cover; /* what each covered name was when the run began */
-	unsigned moved;      /* into quarantine */
-};
-
-/* What makes git take a folder for a bare repository. */
-static const char *const bare_parts[] = { "HEAD", "objects", "refs", REDIRECT };
 
 struct protect *protect_free(struct protect *t)
 {
@@ -56,7 +29,7 @@ struct protect *protect_free(struct protect *t)
 	return NULL;
 }
 
-static int tree_fd(struct protect *t, const char *path, struct err *e)
+int protect_tree(struct protect *t, const char *path, struct err *e)
 {
 	int fd;
 
@@ -72,6 +45,38 @@ static int tree_fd(struct protect *t, const char *path, struct err *e)
 	return fd;
 }
 
+/* The command may have taken its owner's rights from folders: they are given back to those on the
+ * way to path, and to path itself if it is one. */
+static void reopen(int tree, const char *path)
+{
+	char part[PATH_MAX], proc[32];
+	const char *slash = path;
+	struct stat st;
+
+	do {
+		CLEANUP(fd) int fd = -1;
+
+		slash = strchrnul(slash + 1, '/');
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+		fd = fd_open_nolinks(tree, part, O_PATH | O_DIRECTORY, FD_BENEATH);
+		if (fd < 0)
+			return;
+		(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+		if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+			(void)chmod(proc, (st.st_mode & 07777) | 0700);
+	} while (*slash);
+}
+
+int protect_open(int tree, const char *path)
+{
+	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+
+	if (fd != -EACCES)
+		return fd;
+	reopen(tree, path);
+	return fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+}
+
 /* The folder a name lies in, and its last component; negative when the way there is gone or a link.
  * *opened is it too, or -1 when it is the tree itself: the caller's to close. */
 static int parent_of(int tree, const char *path, const char **name, int *opened)
@@ -84,14 +89,14 @@ static int parent_of(int tree, const char *path, const char **name, int *opened)
 	if (!slash)
 		return tree;
 	(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	return *opened = fd_open_nolinks(tree, dir, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	return *opened = protect_open(tree, dir);
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
 static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i, struct err *e)
 {
 	struct protected_name *n = &t->plan->protected[i];
-	int tree = tree_fd(t, n->tree, e), dir, r;
+	int tree = protect_tree(t, n->tree, e), dir, r;
 	CLEANUP(fd) int opened = -1;
 	const char *name;
 
@@ -112,7 +117,10 @@ static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i
 	if (n->file)
 		return errno = -r, err_sys(e, "the code has no place to appear at '%s'", n->inside),
 		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
+	/* Nor can it be made inside, or only once the command has opened the folder: then it is
+	 * found afterwards. */
 	t->plan->ops[n->op].skip = true;
+	n->covered = false;
 	return 0;
 }
 
@@ -122,7 +130,7 @@ static bool look_at(struct protect *t, size_t i, struct ident *ret)
 	const struct protected_name *n = &t->plan->protected[i];
 	struct stat st;
 	struct err e;
-	int tree = tree_fd(t, n->tree, &e);
+	int tree = protect_tree(t, n->tree, &e);
 	bool there = tree >= 0 && fstatat(tree, n->path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
 	*ret = there ? ident_of(&st) : (struct ident){ 0 };
@@ -160,18 +168,9 @@ static void find_git(struct protect *t)
 		if (fstatat(t->trees[i].fd, own ? ".git" : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISDIR(st.st_mode))
 			t->trees[i].redirect = own ? ".git/" REDIRECT : REDIRECT;
+		else if (bare_enough(t->bare) && !(t->bare & 8))
+			t->trees[i].redirect = REDIRECT;
 	}
-}
-
-static unsigned bare_look(int tree)
-{
-	unsigned seen = 0;
-	struct stat st;
-
-	for (size_t i = 0; i < ARRAY_LEN(bare_parts); i++)
-		if (fstatat(tree, bare_parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
-			seen |= 1U << i;
-	return seen;
 }
 
 static int hold_all(struct protect *t, struct journal *j, struct err *e)
@@ -188,6 +187,21 @@ static int hold_all(struct protect *t, struct journal *j, struct err *e)
 	return 0;
 }
 
+bool protect_index(struct protect *t, struct ident *ret, struct timespec *ctime)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	struct err e;
+	int tree = protect_tree(t, t->plan->git_tree, &e);
+
+	(void)snprintf(path, sizeof(path), "%s/index", t->plan->git);
+	if (tree < 0 || fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	*ret = ident_of(&st);
+	*ctime = st.st_ctim;
+	return true;
+}
+
 static int begin(struct protect *t, struct err *e)
 {
 	CLEANUP(journal) struct journal *j = NULL;
@@ -198,9 +212,10 @@ static int begin(struct protect *t, struct err *e)
 	journal_clean(j);
 	if (claim(t, j, e) < 0 || hold_all(t, j, e) < 0)
 		return -e->code;
-	workspace = tree_fd(t, t->plan->workspace, e);
+	workspace = protect_tree(t, t->plan->workspace, e);
 	if (workspace < 0)
 		return -e->code;
+	(void)protect_index(t, &t->index, &t->index_ctime);
 	t->bare = bare_look(workspace);
 	find_git(t);
 	return 0;
@@ -271,24 +286,32 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 }
 
 /* Moves a name out of the tree: into brig's state folder, or, on another file system, aside. */
-static void quarantine(struct protect *t, struct outcome *o, int tree, const char *path,
-		       const char *why)
+static bool move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
 {
-	char folder[PATH_MAX], to[96], place[PATH_MAX + 128], reason[PATH_MAX + 256];
+	char folder[PATH_MAX], to[96];
 	const char *name;
 	struct err e;
 	CLEANUP(fd) int opened = -1;
 	CLEANUP(fd) int state = state_open("quarantine", folder, sizeof(folder), &e);
 	int dir = parent_of(tree, path, &name, &opened);
-	bool moved;
 
 	(void)snprintf(to, sizeof(to), "%s-%u", t->id, t->moved++);
-	(void)snprintf(place, sizeof(place), "%s/%s", folder, to);
-	moved = dir >= 0 && state >= 0 && renameat(dir, name, state, to) == 0;
-	if (!moved && dir >= 0) {
-		(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
-		(void)snprintf(place, sizeof(place), "%s", to);
-		moved = renameat(dir, name, tree, to) == 0;
+	(void)snprintf(place, n, "%s/%s", folder, to);
+	if (dir >= 0 && state >= 0 && renameat(dir, name, state, to) == 0)
+		return true;
+	(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
+	(void)snprintf(place, n, "%s", to);
+	return dir >= 0 && renameat(dir, name, tree, to) == 0;
+}
+
+void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why)
+{
+	char place[PATH_MAX + 128], reason[PATH_MAX + 256];
+	bool moved = move_away(t, tree, path, place, sizeof(place));
+
+	if (!moved) {
+		reopen(tree, path);
+		moved = move_away(t, tree, path, place, sizeof(place));
 	}
 	(void)snprintf(reason, sizeof(reason), "%s; %s %s", why,
 		       moved ? "moved to" : "could not be moved to", place);
@@ -328,12 +351,34 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 	return found == PROTECT_QUIET && !names_in_place(t) ? PROTECT_LOST : found;
 }
 
+/* Is it still a placeholder? It goes, unless another run needs it. */
+static bool take(struct spares *s, int tree, int dir, const char *path, const char *name,
+		 bool shared)
+{
+	if (shared || placeholder_take(s, dir, name))
+		return !shared || placeholder_is(dir, name);
+	if (!placeholder_is(dir, name))
+		return false;
+	reopen(tree, path); /* it cannot be moved out of a closed folder */
+	return placeholder_take(s, dir, name);
+}
+
+static bool leads_as_before(int tree, const struct protected_name *n)
+{
+	struct ident now = { 0 };
+	struct stat st;
+
+	if (fstatat(tree, n->path, &st, 0) == 0)
+		now = ident_of(&st);
+	return ident_same(&now, &n->goal);
+}
+
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
 		       const struct journal *j, struct spares *s)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
-	int tree = tree_fd(t, n->tree, &e), dir;
+	int tree = protect_tree(t, n->tree, &e), dir;
 	CLEANUP(fd) int opened = -1;
 	const char *name;
 	struct ident now;
@@ -350,10 +395,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (t->placeholder[i]) {
-		bool ours = journal_shared(j) ? placeholder_is(dir, name)
-					      : placeholder_take(s, dir, name);
-
-		if (!ours)
+		if (!take(s, tree, dir, n->path, name, journal_shared(j)))
 			quarantine(t, o, tree, n->path, "made during the run");
 		return;
 	}
@@ -366,70 +408,8 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	    (!ident_same(&now, &n->ident) || st.st_ctim.tv_sec != n->ctime.tv_sec ||
 	     st.st_ctim.tv_nsec != n->ctime.tv_nsec))
 		quarantine(t, o, tree, n->path, "changed during the run");
-}
-
-static void new_hooks(struct protect *t, struct outcome *o, int tree)
-{
-	int fd = fd_open_nolinks(tree, ".git/hooks", O_RDONLY | O_DIRECTORY, FD_BENEATH);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	char path[PATH_MAX];
-
-	if (fd == -ELOOP)
-		quarantine(t, o, tree, ".git/hooks", "a link made during the run");
-	for (struct dirent *e; d && (e = readdir(d));) {
-		if (str_eq(e->d_name, ".") || str_eq(e->d_name, "..") ||
-		    str_ends_nocase(e->d_name, ".sample"))
-			continue;
-		(void)snprintf(path, sizeof(path), ".git/hooks/%s", e->d_name);
-		quarantine(t, o, tree, path, "a hook made during the run");
-	}
-	if (d)
-		(void)closedir(d);
-}
-
-/* HEAD, and the rest of it here or elsewhere. */
-static bool bare_enough(unsigned parts)
-{
-	return (parts & 1) && ((parts & 6) == 6 || (parts & 8));
-}
-
-/* git takes a folder that looks like a bare repository for one: whatever made it so goes. */
-static void new_bare(struct protect *t, struct outcome *o, int tree)
-{
-	unsigned now = bare_look(tree);
-
-	if (!bare_enough(now) || bare_enough(t->bare))
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(bare_parts); i++)
-		if (now & ~t->bare & (1U << i))
-			quarantine(t, o, tree, bare_parts[i],
-				   "it made the folder look like a bare repository");
-}
-
-/* A repository that was made inside: its objects are welcome, what it would run on the host is not.
- */
-static void new_repository(struct protect *t, struct outcome *o, int tree)
-{
-	static const char *const files[] = { ".git/" REDIRECT, ".git/config.worktree" };
-	struct stat st;
-
-	if (!t->plan->git_absent)
-		return;
-	if (fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		new_bare(t, o, tree);
-		return;
-	}
-	if (!S_ISDIR(st.st_mode)) {
-		quarantine(t, o, tree, ".git", "not a folder, made during the run");
-		return;
-	}
-	new_hooks(t, o, tree);
-	for (size_t i = 0; i < ARRAY_LEN(files); i++)
-		if (fstatat(tree, files[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
-			quarantine(t, o, tree, files[i], "made during the run");
-	if (!gitconfig_harmless(tree, ".git/config"))
-		quarantine(t, o, tree, ".git/config",
-			   "made during the run with more than plain settings");
+	else if (n->link && !leads_as_before(tree, n))
+		quarantine(t, o, tree, n->path, "led elsewhere after the run");
 }
 
 /* The command may have taken the owner's rights from a folder; brig needs them for a moment. */
@@ -453,9 +433,26 @@ static void close_trees(struct protect *t)
 			(void)fchmod(t->trees[i].fd, t->trees[i].mode);
 }
 
-int protect_hold(const struct protect *t)
+int protect_holder(const struct box_plan *p, int *ret)
 {
-	return t ? journal_hold(&t->plan->workspace_ident, t->claim) : -1;
+	int fd = p->protected_count ? journal_holder() : -1;
+
+	*ret = fd < 0 ? -1 : fd;
+	return p->protected_count && fd < 0 ? fd : 0;
+}
+
+int protect_hold(const struct protect *t, int holder)
+{
+	return t ? journal_hold(&t->plan->workspace_ident, t->claim, holder) : 0;
+}
+
+int protect_let_go(int hold)
+{
+	struct flock all = { .l_type = F_UNLCK };
+
+	if (hold >= 0)
+		(void)fcntl(hold, F_OFD_SETLK, &all);
+	return fd_close(hold);
 }
 
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
@@ -469,11 +466,15 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 		return;
 	spares.folder = journal_folder(j);
 	open_trees(t);
-	for (size_t i = 0; i < t->plan->protected_count; i++)
-		look_after(t, o, i, cover_lost, j, &spares);
-	workspace = tree_fd(t, t->plan->workspace, &e);
-	if (workspace >= 0)
-		new_repository(t, o, workspace);
+	/* What links lead to comes first: a link to a name that was taken away is as it was. */
+	for (int links = 0; links < 2; links++)
+		for (size_t i = 0; i < t->plan->protected_count; i++)
+			if (t->plan->protected[i].link == links)
+				look_after(t, o, i, cover_lost, j, &spares);
+	workspace = protect_tree(t, t->plan->workspace, &e);
+	if (workspace >= 0) {
+		protect_repositories(t, o, workspace);
+	}
 	journal_clean(j);
 	close_trees(t);
 }

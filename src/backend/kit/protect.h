@@ -3,9 +3,8 @@
  * afterwards.
  *
  * States of one name: absent -> held (an empty folder of ours) -> absent again, when the last run
- * that holds it ends. Which run holds what is written to a journal per run before anything is made,
- * each journal locked by its run: a journal whose lock is free belongs to a run that died, and the
- * next brig that starts removes what it left. All of it happens under one lock per workspace. */
+ * that holds it ends. What a run may make is written to a journal before it is made (journal.h);
+ * what no living run claims any more, the next brig that starts removes. */
 #pragma once
 
 #include "backend/kit/plan.h"

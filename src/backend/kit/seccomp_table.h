@@ -73,6 +73,7 @@ struct clause {
 	struct match when[3];
 	enum verdict then;
 	unsigned int profiles;
+	bool own_init; /* only where process 1 is brig's: an engine has no room for more tests */
 };
 
 #define COUNT_OF(...) (sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
@@ -149,9 +150,11 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .then = V_ALLOW },
 	},
 	/* Asking, without a new limit, is answered by the kernel. Setting and asking at once is not
-	 * pretended: the answer would be missing. A pointer has two words. */
+	 * pretended: the answer would be missing. A pointer has two words. Init has the guest's own
+	 * ids, which is all the kernel asks for: without descriptors it could not even poll. */
 	[ARG_PRLIMIT] = {
 		{ .when = { IS(LOW(2), 0), IS(HIGH(2), 0) }, .then = V_ALLOW },
+		{ .when = { IS(LOW(0), 1) }, .then = V_EPERM, .own_init = true },
 		{ .when = { IS(LOW(1), RLIMIT_CORE), IS(LOW(3), 0), IS(HIGH(3), 0) },
 		  .then = V_PRETEND },
 		{ .when = { IS(LOW(1), RLIMIT_CORE) }, .then = V_EPERM },

@@ -128,7 +128,8 @@ static int build(const struct box_start *c, int *fds, struct err *e)
 	(void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	if (join_cgroup(c, e) < 0 ||
 	    inside_close(&c->inside, c->prepared, c->plan->prepared_count, e) < 0 ||
-	    box_wait(c, e) < 0 || (c->plan->by_root ? box_become(c, e) : own_maps(c->plan, e)) < 0)
+	    inside_count(&c->inside, fds, e) < 0 || box_wait(c, e) < 0 ||
+	    (c->plan->by_root ? box_become(c, e) : own_maps(c->plan, e)) < 0)
 		return -e->code;
 	if (c->cgroup && unshare(CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "cannot make a cgroup namespace");
@@ -166,7 +167,7 @@ static int lock_down(const struct box_start *c, struct err *e)
 
 _Noreturn void child_main(const struct box_start *c)
 {
-	int fds[INIT_FD_COUNT], abi;
+	int fds[INIT_FD_ALL], abi;
 	struct err e = { 0 };
 
 	memset(fds, -1, sizeof(fds));

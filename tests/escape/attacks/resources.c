@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -270,6 +271,50 @@ static void orphans(int argc, char **argv)
 	printf("= orphans %d\n", made);
 }
 
+static void write_mib(const char *folder, int number)
+{
+	static char data[1 << 20];
+	char path[512];
+	int fd;
+
+	memset(data, 'x', sizeof(data));
+	snprintf(path, sizeof(path), "%s/fill-stranger-%d", folder, number);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd >= 0 && write(fd, data, sizeof(data)) == (ssize_t)sizeof(data))
+		(void)fsync(fd);
+	_exit(0);
+}
+
+/* strangers FOLDER MIB: each MiB is written by an orphan that is gone a moment later. */
+static void strangers(int argc, char **argv)
+{
+	int most = argc > 1 ? atoi(argv[1]) : 1;
+
+	for (int i = 0; i < most; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			if (fork() == 0)
+				write_mib(argv[0], i);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+		usleep(15000);
+	}
+	printf("= written %d\n", most);
+}
+
+/* Another process of the same user's: the kernel asks for no more. */
+static void limit_init(int argc, char **argv)
+{
+	const struct rlimit none = { 0, 0 }, moment = { 1, 1 };
+
+	(void)argc;
+	(void)argv;
+	tried("descriptors", syscall(SYS_prlimit64, 1, RLIMIT_NOFILE, &none, NULL));
+	tried("seconds", syscall(SYS_prlimit64, 1, RLIMIT_CPU, &moment, NULL));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct subcommand all[] = {
@@ -285,6 +330,8 @@ int main(int argc, char **argv)
 		{ "spin", spin },
 		{ "affinity", affinity },
 		{ "orphans", orphans },
+		{ "strangers", strangers },
+		{ "limit-init", limit_init },
 		{ NULL, NULL },
 	};
 

@@ -342,7 +342,7 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 	if (prepare(l, c, e) < 0)
 		return -e->code;
 	r = box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
-	l->hold = fd_close(l->hold); /* when bubblewrap is gone, nobody but us has them */
+	j->hold = TAKE_FD(l->hold); /* bubblewrap may outlive what it has made by a moment */
 	return r;
 }
 

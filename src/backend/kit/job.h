@@ -52,6 +52,7 @@ struct backend_job {
 	int cgroup_lock; /* held until the child is in its leaf */
 	struct ids *ids;
 	struct protect *protect;
+	int hold; /* what our child holds of them, to be let go for it; -1: nothing */
 	struct isolation isolation;
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
@@ -66,7 +67,8 @@ struct backend_job {
 /* start.c. `own` is handed to the kind's functions in struct box_start. */
 int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,
 	      struct job_io *io, struct backend_job **ret, struct err *e);
-void job_reap(struct backend_job *j); /* kills and waits: afterwards no process is left */
+/* Kills and waits: afterwards no process is left inside. Who made them may be about to end. */
+void job_end(struct backend_job *j);
 struct backend_job *job_free(
 	struct backend_job *j); /* ends what lives, closes, removes; takes NULL */
 DEFINE_CLEANUP(job, struct backend_job *, job_free)

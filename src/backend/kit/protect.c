@@ -458,6 +458,15 @@ int protect_hold(const struct protect *t)
 	return t ? journal_hold(&t->plan->workspace_ident, t->claim) : -1;
 }
 
+int protect_let_go(int hold)
+{
+	struct flock all = { .l_type = F_UNLCK };
+
+	if (hold >= 0)
+		(void)fcntl(hold, F_OFD_SETLK, &all);
+	return fd_close(hold);
+}
+
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
 	CLEANUP(spares) struct spares spares = SPARES_INIT(-1);

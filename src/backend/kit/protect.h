@@ -23,6 +23,9 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
  * that still makes mounts when its monitor is dead. -1: nothing is protected (NULL); -errno. */
 int protect_hold(const struct protect *t);
 
+/* Ends that for everybody who has it open, and closes it; takes -1. Returns -1. */
+int protect_let_go(int hold);
+
 /* Are all covers still in the sandbox's list of mounts? fd is its mountinfo. */
 bool protect_covers_hold(const struct protect *t, int mountinfo);
 

@@ -412,6 +412,7 @@ static struct backend_job *job_new(const struct box_kind *kind, struct box_plan 
 	j->plan = p;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
 	j->pid = j->pidfd = j->control = j->events = j->timer = j->disk.fd = j->cgroup_lock = -1;
+	j->hold = -1;
 	memset(j->given, -1, sizeof(j->given));
 	return j;
 }
@@ -558,18 +559,32 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	return 0;
 }
 
-/* Kills the whole pid namespace by its init and waits: when this returns no process is left. */
-void job_reap(struct backend_job *j)
+static void reap(struct backend_job *j)
 {
 	siginfo_t info;
 
 	if (j->pid <= 0)
 		return;
-	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
-	(void)cgroup_kill(j->cgroup);
 	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
 		;
 	j->pid = -1;
+}
+
+/* Kills the whole pid namespace by its init. Where our child is somebody else, it is reaped last:
+ * there is enough to do while it ends. */
+void job_end(struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
+
+	if (j->pid <= 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	(void)cgroup_kill(j->cgroup);
+	while (j->kind->helpers && poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	if (!j->kind->helpers)
+		reap(j);
+	j->hold = protect_let_go(j->hold);
 }
 
 /* What killed monitors have left, unless another run is just beginning. */
@@ -588,7 +603,7 @@ struct backend_job *job_free(struct backend_job *j)
 	if (!j)
 		return NULL;
 	places = cgroup_places(j->cgroup);
-	job_reap(j);
+	job_end(j);
 	if (j->protect)
 		protect_end(j->protect, false, NULL);
 	(void)protect_free(j->protect);
@@ -602,6 +617,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->pidfd);
 	(void)fd_close(j->disk.fd);
 	(void)fd_close(j->cgroup_lock);
+	reap(j);
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	free(j);

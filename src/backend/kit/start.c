@@ -127,7 +127,7 @@ static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e
 		return -e->code;
 	for (size_t i = 0; i < p->prepared_count; i++) {
 		c->prepared[i] = ids_map_tree(&p->prepared[i], ids_base(j->ids) + p->uid,
-					      ids_base(j->ids) + p->gid, e);
+					      ids_base(j->ids) + p->gid, j->ids, e);
 		if (c->prepared[i] < 0)
 			return -e->code;
 	}
@@ -524,6 +524,7 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	/* A child that is gone already has left its reason. */
 	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
 		return -e->code;
+	ids_settle(j->ids);
 	/* There is time for it before the child has something to say. */
 	if (listen_events(j, e) < 0)
 		return -e->code;

@@ -508,6 +508,17 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 	return 0;
 }
 
+/* What killed monitors have left, unless another run is just beginning. The command runs meanwhile.
+ */
+static void sweep_cgroups(struct cgroup *c)
+{
+	CLEANUP(mem) struct cg_map *places = cgroup_places(c);
+	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
+
+	if (lock >= 0)
+		(void)cgroup_sweep(NULL, places);
+}
+
 static int run_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
 		     const struct job_want *w, struct err *e)
 {
@@ -531,6 +542,8 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	r = started(j, c, w, e);
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
 	j->cgroup_lock = fd_close(j->cgroup_lock);
+	if (r == 0)
+		sweep_cgroups(j->cgroup);
 	return r;
 }
 
@@ -588,22 +601,10 @@ void job_end(struct backend_job *j)
 	j->hold = protect_let_go(j->hold);
 }
 
-/* What killed monitors have left, unless another run is just beginning. */
-static void sweep_cgroups(const struct cg_map *places)
-{
-	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
-
-	if (lock >= 0)
-		(void)cgroup_sweep(NULL, places);
-}
-
 struct backend_job *job_free(struct backend_job *j)
 {
-	CLEANUP(mem) struct cg_map *places = NULL;
-
 	if (!j)
 		return NULL;
-	places = cgroup_places(j->cgroup);
 	job_end(j);
 	if (j->protect)
 		protect_end(j->protect, false, NULL);
@@ -622,6 +623,5 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	free(j);
-	sweep_cgroups(places);
 	return NULL;
 }

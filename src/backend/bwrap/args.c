@@ -89,7 +89,7 @@ static void bind(struct maker *m, const struct op *o)
 	const char *src = source(m->plan, o, &idmapped);
 	size_t index = (size_t)(o - m->plan->ops);
 
-	if (m->has->bind_fd && !idmapped && src)
+	if (m->has->bind_fd && !idmapped && o->kind != OP_COVER && src)
 		descriptor(m, o->writable ? "--bind-fd" : "--ro-bind-fd", BWRAP_OP, src, index);
 	else
 		option(m, o->writable ? "--bind" : "--ro-bind", src);
@@ -247,6 +247,18 @@ static void namespaces(struct maker *m)
 	text(m, "--as-pid-1"); /* brig's own init reaps */
 }
 
+/* A private folder that nothing is put into can come last. bubblewrap reads the list of mounts
+ * after each bind, and the later a mount is made the fewer times it is read. */
+static bool can_wait(const struct box_plan *p, const struct op *o)
+{
+	if (o->kind != OP_PRIVATE)
+		return false;
+	for (const struct op *later = o + 1; later < p->ops + p->op_count; later++)
+		if (path_under(later->dst, o->dst))
+			return false;
+	return true;
+}
+
 int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_args *ret,
 	       struct err *e)
 {
@@ -254,9 +266,10 @@ int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_
 
 	*ret = (struct bwrap_args){ 0 };
 	namespaces(&m);
-	for (size_t i = 0; i < p->op_count; i++)
-		if (!p->ops[i].skip)
-			operation(&m, &p->ops[i]);
+	for (int late = 0; late < 2; late++)
+		for (size_t i = 0; i < p->op_count; i++)
+			if (!p->ops[i].skip && can_wait(p, &p->ops[i]) == late)
+				operation(&m, &p->ops[i]);
 	option(&m, "--remount-ro", "/dev");
 	option(&m, "--remount-ro", "/");
 	option(&m, "--chdir", p->cwd);

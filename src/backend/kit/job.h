@@ -29,6 +29,10 @@ struct box_kind {
 
 	/* Makes the process: box_clone with the backend's own flags and entry. */
 	int (*spawn)(struct backend_job *j, struct box_start *c, struct err *e);
+	/* The process is made with no more than its descriptors and ids, before names are held and
+	 * `inside` is filled in; here it is told. Another's program starts meanwhile. May be NULL.
+	 */
+	int (*tell)(struct backend_job *j, struct box_start *c, struct err *e);
 	/* The inside has spoken; *m may be a failure. Or it has not (m is NULL): say why. May be
 	 * NULL. */
 	int (*heard)(struct backend_job *j, struct box_start *c, const struct init_msg *m,
@@ -76,6 +80,11 @@ DEFINE_CLEANUP(job, struct backend_job *, job_free)
 /* A new process in its cgroup, with a pidfd; `flags` are clone's. entry must not return. */
 int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 	      void (*entry)(const struct box_start *), struct err *e);
+
+/* The same without namespaces, for an entry that only execs. It may run in our memory while we
+ * wait: all signals stay blocked, since a handler of the embedding program would run there too. */
+int box_vfork(struct backend_job *j, struct box_start *c, void (*entry)(const struct box_start *),
+	      struct err *e);
 
 /* In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);

@@ -453,9 +453,17 @@ static void close_trees(struct protect *t)
 			(void)fchmod(t->trees[i].fd, t->trees[i].mode);
 }
 
-int protect_hold(const struct protect *t)
+int protect_holder(const struct box_plan *p, int *ret)
 {
-	return t ? journal_hold(&t->plan->workspace_ident, t->claim) : -1;
+	int fd = p->protected_count ? journal_holder() : -1;
+
+	*ret = fd < 0 ? -1 : fd;
+	return p->protected_count && fd < 0 ? fd : 0;
+}
+
+int protect_hold(const struct protect *t, int holder)
+{
+	return t ? journal_hold(&t->plan->workspace_ident, t->claim, holder) : 0;
 }
 
 int protect_let_go(int hold)

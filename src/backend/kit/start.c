@@ -23,6 +23,7 @@
 
 #define SET_UP_MS 60000
 #define LOCK_FOLDER "/run/brig"
+#define VFORK_STACK 65536
 #define WATCH_TICK_NS (10 * 1000 * 1000)
 
 /* A weight below the ordinary one as a nice value: each step is worth a quarter. */
@@ -177,6 +178,37 @@ static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t fl
 			      NULL, NULL);
 }
 
+struct entry {
+	void (*call)(const struct box_start *);
+	const struct box_start *c;
+};
+
+static int run_entry(void *arg)
+{
+	const struct entry *e = arg;
+
+	e->call(e->c);
+	return 125;
+}
+
+int box_vfork(struct backend_job *j, struct box_start *c, void (*call)(const struct box_start *),
+	      struct err *e)
+{
+	_Alignas(16) char stack[VFORK_STACK];
+	struct entry entry = { .call = call, .c = c };
+	sigset_t all, old;
+
+	if (cgroup_dirfd(j->cgroup) >= 0) /* only clone3 can place it, and needs a whole process */
+		return box_clone(j, c, 0, call, e);
+	c->cgroup = j->cgroup;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	j->pid = clone(run_entry, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PIDFD,
+		       &entry, &j->pidfd);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return j->pid > 0 ? 0 : err_sys(e, "cannot start a process");
+}
+
 int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 	      void (*entry)(const struct box_start *), struct err *e)
 {
@@ -241,12 +273,14 @@ static int let_go(const struct backend_job *j, struct err *e)
 		       : 0;
 }
 
-/* The child is at work meanwhile. */
+static int get_permit(const struct job_want *w, struct err *e)
+{
+	return w->permit ? w->permit(w->permit_arg, e) : 0;
+}
+
 static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	if (!w->permit)
-		return 0;
-	return w->permit(w->permit_arg, e) < 0 ? -e->code : let_go(j, e);
+	return w->permit ? let_go(j, e) : 0;
 }
 
 static void keep_fds(struct backend_job *j, const struct init_msg *m, const int *fds, size_t n)
@@ -423,8 +457,7 @@ static void close_prepared(struct box_start *c)
 		c->prepared[i] = fd_close(c->prepared[i]);
 }
 
-static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w,
-			const struct ends *pipes)
+static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w)
 {
 	const struct box_plan *p = j->plan;
 
@@ -440,10 +473,6 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;
 	c->profile = (unsigned)p->spec->profile;
-	c->control = pipes->control[1];
-	c->in = pipes->in[0];
-	c->out = pipes->out[1];
-	c->err = pipes->err[1];
 	c->tty = w->tty;
 	c->wait_door = p->door && j->kind->inside;
 	c->wait_permit = w->permit != NULL;
@@ -465,20 +494,51 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 	return pem ? box_plan_trust(j->plan, pem, e) : 0;
 }
 
-/* Every step before the clone: after it only the child's own work is left. */
+/* What a child has from its first moment. */
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
-		return -e->code;
-	if (ends_open(pipes, w, e) < 0)
-		return -e->code;
-	if (protect_begin(j->plan, j->id, &j->protect, e) < 0)
+	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0 ||
+	    ends_open(pipes, w, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
-	if (box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
+	c->inside.control = pipes->control[1];
+	c->inside.in = pipes->in[0];
+	c->inside.out = pipes->out[1];
+	c->inside.err = pipes->err[1];
+	return 0;
+}
+
+/* Everything else that is to be known before it can do its work. */
+static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		  struct err *e)
+{
+	if (protect_begin(j->plan, j->id, &j->protect, e) < 0 ||
+	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
-	fill_inside(j, &c->inside, w, pipes);
+	fill_inside(j, &c->inside, w);
+	return 0;
+}
+
+static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	/* A child that is gone already has left its reason. */
+	if (j->kind->spawn(j, c, e) < 0 || (complete_child(j, c, e) < 0 && e->code != EPIPE))
+		return -e->code;
+	return 0;
+}
+
+static int make_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
+		      const struct job_want *w, struct err *e)
+{
+	bool early = j->kind->tell;
+
+	if (prepare(j, c, w, pipes, e) < 0 || (early && spawn(j, c, e) < 0) ||
+	    settle(j, c, w, e) < 0 || (!early && spawn(j, c, e) < 0))
+		return -e->code;
+	/* The child is at work meanwhile; one that is yet to be told can still be done without. */
+	if (get_permit(w, e) < 0 || (early && j->kind->tell(j, c, e) < 0))
+		return -e->code;
 	return 0;
 }
 
@@ -522,18 +582,13 @@ static void sweep_cgroups(struct cgroup *c)
 static int run_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
 		     const struct job_want *w, struct err *e)
 {
-	int r = prepare(j, c, w, pipes, e);
+	int r = make_child(j, c, pipes, w, e);
 
-	if (r == 0)
-		r = j->kind->spawn(j, c, e);
 	pipes->control[1] = fd_close(pipes->control[1]);
 	pipes->out[1] = fd_close(pipes->out[1]);
 	pipes->err[1] = fd_close(pipes->err[1]);
 	close_prepared(c);
-	if (r < 0)
-		return r;
-	/* A child that is gone already has left its reason. */
-	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
+	if (r < 0 || give_permit(j, w, e) < 0)
 		return -e->code;
 	ids_settle(j->ids);
 	/* There is time for it before the child has something to say. */

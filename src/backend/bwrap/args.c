@@ -72,24 +72,33 @@ const char *bwrap_host_path(struct box_plan *p, const struct op *o)
 }
 
 /* Where bubblewrap finds it: root's idmapped trees are not at their own place. */
-static const char *source(struct box_plan *p, const struct op *o, bool *idmapped)
+static const char *source(struct box_plan *p, const struct op *o)
 {
 	const struct op *t = tree_of(p, o->dst);
 
-	*idmapped = t && t->kind == OP_BIND_FD;
-	if (*idmapped)
+	if (t && t->kind == OP_BIND_FD)
 		return arena_printf(p->arena, BWRAP_TREES "/%d%s", t->fd_slot,
 				    o->dst + strlen(t->dst));
 	return bwrap_host_path(p, o);
 }
 
+bool bwrap_by_fd(const struct op *o)
+{
+	static const char *const system[] = { "/usr",   "/bin",    "/sbin",      "/lib", "/lib32",
+					      "/lib64", "/libx32", "/nix/store", "/etc" };
+
+	for (size_t i = 0; i < ARRAY_LEN(system); i++)
+		if (o->kind == OP_BIND && !o->writable && path_under(o->src, system[i]))
+			return false;
+	return o->kind == OP_BIND;
+}
+
 static void bind(struct maker *m, const struct op *o)
 {
-	bool idmapped;
-	const char *src = source(m->plan, o, &idmapped);
+	const char *src = source(m->plan, o);
 	size_t index = (size_t)(o - m->plan->ops);
 
-	if (m->has->bind_fd && !idmapped && o->kind != OP_COVER && src)
+	if (m->has->bind_fd && bwrap_by_fd(o) && src)
 		descriptor(m, o->writable ? "--bind-fd" : "--ro-bind-fd", BWRAP_OP, src, index);
 	else
 		option(m, o->writable ? "--bind" : "--ro-bind", src);

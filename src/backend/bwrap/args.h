@@ -40,5 +40,10 @@ struct bwrap_args {
 int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_args *ret,
 	       struct err *e);
 
+/* Is what it shows handed over as a descriptor, if bubblewrap can take one? Not the system's own
+ * trees, which nobody but root could swap, nor covers, whose placeholders come later than the
+ * descriptors: what stands there is compared inside, and bubblewrap needs less time for a path. */
+bool bwrap_by_fd(const struct op *o);
+
 /* The host path of what a bind, cover or hidden socket is made of; NULL without memory. */
 const char *bwrap_host_path(struct box_plan *p, const struct op *o);

@@ -89,18 +89,15 @@ static int open_source(struct launch *l, const struct op *o, struct ident *ret, 
 	return TAKE_FD(fd);
 }
 
-static int note_source(struct launch *l, const struct op *o, struct err *e)
+/* What must be found inside. */
+static int expect(struct launch *l, const struct op *o, const struct ident *ident, struct err *e)
 {
-	struct letter_check *check;
-	struct ident own;
+	struct letter_check *check = ARENA_PUSH(l->plan->arena, l->checks, l->check_count);
 
-	if (o->copy) /* another file inside; what is copied is what was opened */
-		return open_source(l, o, &own, e);
-	check = ARENA_PUSH(l->plan->arena, l->checks, l->check_count);
 	if (!check)
 		return err_nomem(e);
-	check->path = o->dst;
-	return open_source(l, o, &check->ident, e);
+	*check = (struct letter_check){ .path = o->dst, .ident = *ident };
+	return 0;
 }
 
 /* What the door's plan shows over other files is one and the same. */
@@ -125,11 +122,12 @@ static int open_operations(struct launch *l, struct err *e)
 	memset(l->ops, -1, l->op_count * sizeof(*l->ops));
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
+		struct ident found;
 
 		if (has_text(o))
 			(void)memory_file("brig-file", &l->ops[i], e);
-		else if (o->kind == OP_BIND || o->kind == OP_BIND_FD)
-			l->ops[i] = note_source(l, o, e);
+		else if (o->copy || bwrap_by_fd(o))
+			l->ops[i] = open_source(l, o, &found, e);
 		else
 			continue;
 		if (l->ops[i] < 0)
@@ -153,19 +151,22 @@ static int fill_operations(struct launch *l, struct err *e)
 	return 0;
 }
 
-/* Placeholders are there by now. */
-static int note_covers(struct launch *l, struct err *e)
+/* Placeholders are there by now. What is copied is another file inside. */
+static int expect_trees(struct launch *l, struct err *e)
 {
 	for (size_t i = 0; i < l->op_count; i++) {
 		const struct op *o = &l->plan->ops[i];
-		int fd;
+		bool cover = o->kind == OP_COVER && !str_eq(o->dst, CODE_FOLDER);
+		bool tree = (o->kind == OP_BIND || o->kind == OP_BIND_FD) && !o->copy;
+		CLEANUP(fd) int fd = -1;
+		struct ident now = o->ident;
 
-		if (o->kind != OP_COVER || o->skip || str_eq(o->dst, CODE_FOLDER))
+		if (o->skip || (!cover && !tree))
 			continue;
-		fd = note_source(l, o, e);
-		if (fd < 0)
+		if (cover && (fd = open_source(l, o, &now, e)) < 0)
 			return -e->code;
-		(void)fd_close(fd);
+		if (expect(l, o, &now, e) < 0)
+			return -e->code;
 	}
 	return 0;
 }
@@ -434,7 +435,7 @@ static int tell(struct backend_job *j, struct box_start *c, struct err *e)
 	j->hold = TAKE_FD(l->hold); /* bubblewrap may outlive what it has made by a moment */
 	if (r < 0)
 		return errno = -r, err_sys(e, "cannot hold the placeholders");
-	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || note_covers(l, e) < 0)
+	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || expect_trees(l, e) < 0)
 		return -e->code;
 	c->inside.tmpfs_count = l->args.tmpfs_count;
 	for (size_t i = 0; i < c->inside.tmpfs_count; i++)

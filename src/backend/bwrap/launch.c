@@ -423,7 +423,10 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 		return -e->code;
 	if (!c->plan->by_root)
 		return box_vfork(j, c, enter, e);
-	return box_clone(j, c, CLONE_NEWNS, enter, e) < 0 ? -e->code : await_namespace(j, e);
+	if (box_clone(j, c, CLONE_NEWNS, enter, e) < 0 ||
+	    (c->join_late && box_complete_cgroup(j, e) < 0))
+		return -e->code;
+	return await_namespace(j, e);
 }
 
 /* bubblewrap waits for its arguments by now, or will. They go last: it needs all the rest. */

@@ -19,6 +19,7 @@ struct box_start {
 	const struct cgroup *cgroup; /* to be joined; NULL: none */
 	bool wait_go;                /* the parent maps ids, or attaches the cgroup, first */
 	bool attach;                 /* clone could not place the child in the v2 leaf */
+	bool join_late;              /* the v1 leaves come with the word to go on */
 	int prepared[PREPARED_MAX];
 	void *own; /* the backend's */
 };
@@ -85,6 +86,9 @@ int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
  * wait: all signals stay blocked, since a handler of the embedding program would run there too. */
 int box_vfork(struct backend_job *j, struct box_start *c, void (*entry)(const struct box_start *),
 	      struct err *e);
+
+/* The rest of its cgroup, for a spawn whose child joins late. */
+int box_complete_cgroup(struct backend_job *j, struct err *e);
 
 /* In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);

@@ -102,19 +102,33 @@ static int cgroup_lock(int how)
 	return TAKE_FD(fd);
 }
 
-static int make_cgroup(struct backend_job *j, struct err *e)
+static struct cgroup_limits limits_of(const struct backend_job *j)
 {
 	const struct limits *l = &j->plan->spec->limits;
-	struct cgroup_limits want = { .memory = l->memory,
-				      .cpus = l->cpus,
-				      .cpu_shares = l->cpu_shares,
-				      .pids = l->pids + j->kind->helpers };
+
+	return (struct cgroup_limits){ .memory = l->memory,
+				       .cpus = l->cpus,
+				       .cpu_shares = l->cpu_shares,
+				       .pids = l->pids + j->kind->helpers };
+}
+
+int box_complete_cgroup(struct backend_job *j, struct err *e)
+{
+	struct cgroup_limits want = limits_of(j);
+
+	return cgroup_complete(&j->cgroup, &want, e) < 0 ? err_wrap(e, "control group") : 0;
+}
+
+static int make_cgroup(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct cgroup_limits want = limits_of(j);
 
 	/* Until the child is in it a leaf looks abandoned: no sweep meanwhile. */
 	j->cgroup_lock = cgroup_lock(LOCK_SH);
-	if (cgroup_new(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
+	if (cgroup_begin(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
 		return err_wrap(e, "control group");
-	return 0;
+	c->join_late = j->kind->tell && j->plan->by_root && cgroup_can_wait(j->cgroup);
+	return c->join_late ? 0 : box_complete_cgroup(j, e);
 }
 
 /* Root only: the range of ids and the trees shown through it. */
@@ -241,24 +255,50 @@ int box_become(const struct box_start *c, struct err *e)
 	return 0;
 }
 
+/* The way into the leaves that were made meanwhile comes along. */
+static int join_late(const struct box_start *c, struct err *e)
+{
+	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
+	int fds[CGROUP_ENTRIES_MAX];
+	size_t n = ARRAY_LEN(fds);
+	struct init_request go;
+	bool joined = true;
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	if (fd_recv(c->inside.control, &go, sizeof(go), fds, &n) != (ssize_t)sizeof(go))
+		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	for (size_t i = 0; i < n; i++) {
+		joined &= write(fds[i], "0", 1) == 1;
+		(void)fd_close(fds[i]);
+	}
+	return joined ? 0 : err_sys(e, "cannot join the control group");
+}
+
 int box_wait(const struct box_start *c, struct err *e)
 {
-	return c->wait_go ? inside_wait(&c->inside, e) : 0;
+	if (!c->wait_go)
+		return 0;
+	return c->join_late ? join_late(c, e) : inside_wait(&c->inside, e);
 }
 
 /* What the child cannot do for itself. */
 static int complete_child(struct backend_job *j, const struct box_start *c, struct err *e)
 {
+	size_t n = 0;
+	int entries[CGROUP_ENTRIES_MAX];
 	struct init_request go = { 0 };
 	int r;
 
+	if (c->join_late)
+		n = cgroup_entries(j->cgroup, entries);
 	if (c->attach && cgroup_attach(j->cgroup, j->pid, e) < 0)
 		return err_wrap(e, "control group");
 	if (j->plan->by_root &&
 	    (write_maps(j, "uid_map", j->plan->uids, j->plan->uid_count, e) < 0 ||
 	     write_maps(j, "gid_map", j->plan->gids, j->plan->gid_count, e) < 0))
 		return -e->code;
-	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), NULL, 0) : 0;
+	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), entries, n) : 0;
 	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
 }
 
@@ -498,8 +538,7 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0 ||
-	    ends_open(pipes, w, e) < 0)
+	if (make_cgroup(j, c, e) < 0 || prepare_ids(j, c, e) < 0 || ends_open(pipes, w, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
 	c->inside.control = pipes->control[1];
@@ -513,7 +552,7 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		  struct err *e)
 {
-	if (protect_begin(j->plan, j->id, &j->protect, e) < 0 ||
+	if (choose_enforcers(j, c, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0 ||
 	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w);

@@ -71,15 +71,21 @@ const char *bwrap_host_path(struct box_plan *p, const struct op *o)
 	return t ? arena_printf(p->arena, "%s%s", t->src, o->dst + strlen(t->dst)) : o->dst;
 }
 
+bool bwrap_one_folder(const struct box_plan *p)
+{
+	return p->prepared_count == 1 && S_ISDIR(p->prepared[0].ident.type);
+}
+
 /* Where bubblewrap finds it: root's idmapped trees are not at their own place. */
 static const char *source(struct box_plan *p, const struct op *o)
 {
 	const struct op *t = tree_of(p, o->dst);
 
-	if (t && t->kind == OP_BIND_FD)
-		return arena_printf(p->arena, BWRAP_TREES "/%d%s", t->fd_slot,
-				    o->dst + strlen(t->dst));
-	return bwrap_host_path(p, o);
+	if (!t || t->kind != OP_BIND_FD)
+		return bwrap_host_path(p, o);
+	if (bwrap_one_folder(p))
+		return arena_printf(p->arena, BWRAP_TREES "%s", o->dst + strlen(t->dst));
+	return arena_printf(p->arena, BWRAP_TREES "/%d%s", t->fd_slot, o->dst + strlen(t->dst));
 }
 
 bool bwrap_by_fd(const struct op *o)

@@ -36,6 +36,9 @@ struct bwrap_args {
 /* Where root's idmapped trees stand in the namespace that bubblewrap is started in. */
 #define BWRAP_TREES "/run/brig"
 
+/* One folder, as most runs have it, is attached there; several things below it, by their number. */
+bool bwrap_one_folder(const struct box_plan *p);
+
 /* Texts are the plan's or live in its arena. Operations marked `skip` are left out. */
 int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_args *ret,
 	       struct err *e);

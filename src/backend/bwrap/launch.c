@@ -303,6 +303,13 @@ static int make_point(const char *path, bool folder)
 	return folder ? mkdir(path, 0755) : mknod(path, S_IFREG | 0644, 0);
 }
 
+static int attach(int tree, const char *path, struct err *e)
+{
+	if (move_mount(tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot attach a mount");
+	return 0;
+}
+
 static bool shows_sys(const struct box_plan *p)
 {
 	for (size_t i = 0; i < p->op_count; i++)
@@ -323,14 +330,16 @@ static int attach_trees(const struct box_start *c, struct err *e)
 		(void)umount2("/sys", MNT_DETACH);
 	if (!c->plan->prepared_count)
 		return 0;
+	if (bwrap_one_folder(c->plan))
+		return attach(c->prepared[0], BWRAP_TREES, e);
 	if (mount("tmpfs", BWRAP_TREES, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755") < 0)
 		return err_sys(e, "cannot make a place for the trees");
 	for (size_t i = 0; i < c->plan->prepared_count; i++) {
 		(void)snprintf(path, sizeof(path), BWRAP_TREES "/%zu", i);
 		if (make_point(path, S_ISDIR(c->plan->prepared[i].ident.type)) < 0)
 			return err_sys(e, "cannot make '%s'", path);
-		if (move_mount(c->prepared[i], "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-			return err_sys(e, "cannot attach a mount");
+		if (attach(c->prepared[i], path, e) < 0)
+			return -e->code;
 	}
 	return 0;
 }

@@ -22,6 +22,7 @@
 #include "backend/kit/job.h"
 
 #define SET_UP_MS 60000
+#define LET_END_MS 3000
 #define LOCK_FOLDER "/run/brig"
 #define VFORK_STACK 65536
 #define WATCH_TICK_NS (10 * 1000 * 1000)
@@ -366,8 +367,8 @@ static int failed_inside(const struct backend_job *j, const struct init_msg *m, 
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
-/* For a word, or for the end of who should say it. A workspace on a file system that does not answer
- * may take all day, hence the ear for a cancel. */
+/* For a word, or for the end of who should say it. A workspace on a file system that does not
+ * answer may take all day, hence the ear for a cancel. */
 static int wait_for_word(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	int ms = j->kind->start_ms ? (int)j->kind->start_ms : SET_UP_MS;
@@ -618,6 +619,34 @@ static void sweep_cgroups(struct cgroup *c)
 		(void)cgroup_sweep(NULL, places);
 }
 
+/* A program that was told what to do must not be killed in the middle: it would leave a child of
+ * its own, waiting for its word. Without us it makes its sandbox, whose init finds nobody and
+ * leaves. */
+static void let_end(struct backend_job *j, struct box_start *c)
+{
+	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
+	struct err known;
+	int n;
+
+	j->control = fd_close(j->control);
+	while ((n = poll(&p, 1, LET_END_MS)) < 0 && errno == EINTR)
+		;
+	if (n > 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	(void)j->kind->heard(j, c, NULL, &known);
+}
+
+static int follow(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		  struct err *e)
+{
+	if (give_permit(j, w, e) < 0)
+		return -e->code;
+	ids_settle(j->ids);
+	/* There is time for it before the child has something to say. */
+	return listen_events(j, e) < 0 ? -e->code : started(j, c, w, e);
+}
+
 static int run_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
 		     const struct job_want *w, struct err *e)
 {
@@ -627,13 +656,11 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	pipes->out[1] = fd_close(pipes->out[1]);
 	pipes->err[1] = fd_close(pipes->err[1]);
 	close_prepared(c);
-	if (r < 0 || give_permit(j, w, e) < 0)
+	if (r < 0)
 		return -e->code;
-	ids_settle(j->ids);
-	/* There is time for it before the child has something to say. */
-	if (listen_events(j, e) < 0)
-		return -e->code;
-	r = started(j, c, w, e);
+	r = follow(j, c, w, e);
+	if (r < 0 && j->kind->tell)
+		let_end(j, c);
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
 	j->cgroup_lock = fd_close(j->cgroup_lock);
 	if (r == 0)

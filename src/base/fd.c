@@ -255,9 +255,11 @@ ssize_t fd_recv(int sock, void *p, size_t n, int *fds, size_t *nfds)
 	ssize_t r;
 
 	*nfds = 0;
+	/* One that left without reading what we sent is told of first, and once; then comes what it
+	 * had to say. */
 	do
 		r = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	while (r < 0 && errno == EINTR);
+	while (r < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (r < 0)
 		return -errno;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {

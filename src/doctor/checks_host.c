@@ -55,7 +55,7 @@ void check_idmap(struct machine *m, struct finding *f)
 	t.ident = ident_of(&st);
 	t.disk_uid = st.st_uid;
 	t.disk_gid = st.st_gid;
-	mapped = ids_map_tree(&t, ids_base(ids) + 1000, ids_base(ids) + 1000, &e);
+	mapped = ids_map_tree(&t, ids_base(ids) + 1000, ids_base(ids) + 1000, NULL, &e);
 	if (mapped >= 0) {
 		finding_say(f, CHECK_PASS, "'%s' can be shown to a sandbox with its owner", cwd);
 		return;

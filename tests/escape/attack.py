@@ -143,7 +143,7 @@ class Held:
         return [pid for pid, name in descendants(self.process.pid).items() if name != "brig"]
 
     def guests(self):
-        """The same without init."""
+        """The same without init, and without the bubblewrap that waits outside for it."""
         return [p for p in self.pids() if inner_pid(p) not in (None, 1)]
 
     def release(self):
@@ -153,7 +153,7 @@ class Held:
 def inner_pid(pid):
     with contextlib.suppress(OSError):
         for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("NSpid:"):
+            if line.startswith("NSpid:") and len(line.split()) > 2:
                 return int(line.split()[-1])
     return None
 

@@ -190,7 +190,9 @@ def placeholders_stay_until_the_bubblewrap_of_a_killed_run_is_gone():
     (workspace() / ".git").mkdir()
     before = tree(workspace())
     scratch().chmod(0o777)  # root's bubblewrap is somebody else
-    slow = fake(f"#!/bin/sh\n# {NEEDED}\ntouch {scratch()}/started; while [ ! -e {scratch()}/go ]; do sleep 0.01; done; exec {REAL} \"$@\"\n")
+    # Placeholders matter to one that has its arguments; before that it has nothing to do with them.
+    slow = fake(f"#!/bin/bash\n# {NEEDED}\ncat <&$2 >{scratch()}/args; eval \"exec $2<{scratch()}/args\"; touch {scratch()}/started\n"
+                f"while [ ! -e {scratch()}/go ]; do sleep 0.01; done; exec {REAL} \"$@\"\n")
     p = start_brig("run", "--backend", "bwrap", "--", "sleep", "1000", env=slow)
     assert wait_until((scratch() / "started").exists)
     held = tree(workspace())

@@ -384,6 +384,22 @@ static void a_thing_replaced_by_another_is_noticed(void **state UNUSED)
 	assert_false(ident_same(&a, &c));
 }
 
+static void the_last_words_of_one_who_did_not_listen_arrive(void **state UNUSED)
+{
+	int pair[2];
+	char byte = 0;
+	size_t room = 0;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(fd_send(pair[0], "?", 1, NULL, 0), 0);
+	assert_int_equal(fd_send(pair[1], "!", 1, NULL, 0), 0);
+	(void)close(pair[1]);
+	assert_int_equal(fd_recv(pair[0], &byte, 1, NULL, &room), 1);
+	assert_int_equal(byte, '!');
+	assert_int_equal(fd_recv(pair[0], &byte, 1, NULL, &room), 0);
+	(void)close(pair[0]);
+}
+
 #define IN_TREE(f) cmocka_unit_test_setup_teardown(f, make_tree, remove_it)
 static const struct CMUnitTest tests[] = {
 	IN_TREE(a_path_without_links_is_opened),
@@ -399,6 +415,7 @@ static const struct CMUnitTest tests[] = {
 	IN_TREE(only_a_file_that_exists_is_written),
 	cmocka_unit_test(all_is_written_or_the_error_told),
 	cmocka_unit_test(descriptors_cross_a_socket_and_the_surplus_is_closed),
+	cmocka_unit_test(the_last_words_of_one_who_did_not_listen_arrive),
 	IN_TREE(a_thing_replaced_by_another_is_noticed),
 };
 

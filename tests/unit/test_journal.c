@@ -148,9 +148,10 @@ static void what_is_cleaned_and_claimed_at_once_is_written_down_again(void **sta
 
 static void a_second_holder_outlives_the_first_and_cannot_write(void **state UNUSED)
 {
-	int first = CLAIM(".envrc"), second = journal_hold(&workspace, first);
+	int first = CLAIM(".envrc"), second = journal_holder();
 
 	assert_true(second >= 0);
+	assert_int_equal(journal_hold(&workspace, first, second), 0);
 	assert_int_equal(write(second, "x", 1), -1);
 	(void)close(first);
 	assert_true(held(".envrc"));

@@ -71,25 +71,40 @@ const char *bwrap_host_path(struct box_plan *p, const struct op *o)
 	return t ? arena_printf(p->arena, "%s%s", t->src, o->dst + strlen(t->dst)) : o->dst;
 }
 
+bool bwrap_one_folder(const struct box_plan *p)
+{
+	return p->prepared_count == 1 && S_ISDIR(p->prepared[0].ident.type);
+}
+
 /* Where bubblewrap finds it: root's idmapped trees are not at their own place. */
-static const char *source(struct box_plan *p, const struct op *o, bool *idmapped)
+static const char *source(struct box_plan *p, const struct op *o)
 {
 	const struct op *t = tree_of(p, o->dst);
 
-	*idmapped = t && t->kind == OP_BIND_FD;
-	if (*idmapped)
-		return arena_printf(p->arena, BWRAP_TREES "/%d%s", t->fd_slot,
-				    o->dst + strlen(t->dst));
-	return bwrap_host_path(p, o);
+	if (!t || t->kind != OP_BIND_FD)
+		return bwrap_host_path(p, o);
+	if (bwrap_one_folder(p))
+		return arena_printf(p->arena, BWRAP_TREES "%s", o->dst + strlen(t->dst));
+	return arena_printf(p->arena, BWRAP_TREES "/%d%s", t->fd_slot, o->dst + strlen(t->dst));
+}
+
+bool bwrap_by_fd(const struct op *o)
+{
+	static const char *const system[] = { "/usr",   "/bin",    "/sbin",      "/lib", "/lib32",
+					      "/lib64", "/libx32", "/nix/store", "/etc" };
+
+	for (size_t i = 0; i < ARRAY_LEN(system); i++)
+		if (o->kind == OP_BIND && !o->writable && path_under(o->src, system[i]))
+			return false;
+	return o->kind == OP_BIND;
 }
 
 static void bind(struct maker *m, const struct op *o)
 {
-	bool idmapped;
-	const char *src = source(m->plan, o, &idmapped);
+	const char *src = source(m->plan, o);
 	size_t index = (size_t)(o - m->plan->ops);
 
-	if (m->has->bind_fd && !idmapped && src)
+	if (m->has->bind_fd && bwrap_by_fd(o) && src)
 		descriptor(m, o->writable ? "--bind-fd" : "--ro-bind-fd", BWRAP_OP, src, index);
 	else
 		option(m, o->writable ? "--bind" : "--ro-bind", src);
@@ -247,6 +262,18 @@ static void namespaces(struct maker *m)
 	text(m, "--as-pid-1"); /* brig's own init reaps */
 }
 
+/* A private folder that nothing is put into can come last. bubblewrap reads the list of mounts
+ * after each bind, and the later a mount is made the fewer times it is read. */
+static bool can_wait(const struct box_plan *p, const struct op *o)
+{
+	if (o->kind != OP_PRIVATE)
+		return false;
+	for (const struct op *later = o + 1; later < p->ops + p->op_count; later++)
+		if (path_under(later->dst, o->dst))
+			return false;
+	return true;
+}
+
 int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_args *ret,
 	       struct err *e)
 {
@@ -254,9 +281,10 @@ int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_
 
 	*ret = (struct bwrap_args){ 0 };
 	namespaces(&m);
-	for (size_t i = 0; i < p->op_count; i++)
-		if (!p->ops[i].skip)
-			operation(&m, &p->ops[i]);
+	for (int late = 0; late < 2; late++)
+		for (size_t i = 0; i < p->op_count; i++)
+			if (!p->ops[i].skip && can_wait(p, &p->ops[i]) == late)
+				operation(&m, &p->ops[i]);
 	option(&m, "--remount-ro", "/dev");
 	option(&m, "--remount-ro", "/");
 	option(&m, "--chdir", p->cwd);

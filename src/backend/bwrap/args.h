@@ -36,9 +36,17 @@ struct bwrap_args {
 /* Where root's idmapped trees stand in the namespace that bubblewrap is started in. */
 #define BWRAP_TREES "/run/brig"
 
+/* One folder, as most runs have it, is attached there; several things below it, by their number. */
+bool bwrap_one_folder(const struct box_plan *p);
+
 /* Texts are the plan's or live in its arena. Operations marked `skip` are left out. */
 int bwrap_args(struct box_plan *p, const struct bwrap_features *f, struct bwrap_args *ret,
 	       struct err *e);
+
+/* Is what it shows handed over as a descriptor, if bubblewrap can take one? Not the system's own
+ * trees, which nobody but root could swap, nor covers, whose placeholders come later than the
+ * descriptors: what stands there is compared inside, and bubblewrap needs less time for a path. */
+bool bwrap_by_fd(const struct op *o);
 
 /* The host path of what a bind, cover or hidden socket is made of; NULL without memory. */
 const char *bwrap_host_path(struct box_plan *p, const struct op *o);

@@ -7,6 +7,7 @@
 #include "backend/bwrap/launch.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -23,34 +25,49 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "model/code.h"
+#include "model/paths.h"
 
 #define TEXT_MAX ((size_t)16 << 20)
 #define START_MS 20000
 #define SAID_MAX 1024 /* of what bubblewrap complains of */
 
-void launch_done(struct launch *l)
+/* What only bubblewrap and the process inside need, once they have it. */
+static void let_go(struct launch *l)
 {
-	for (size_t i = 0; l->ops && i < l->args.n; i++)
+	for (size_t i = 0; l->ops && i < l->op_count; i++)
 		l->ops[i] = fd_close(l->ops[i]);
-	l->text = fd_close(l->text);
+	for (size_t i = 0; i < ARRAY_LEN(l->text); i++)
+		l->text[i] = fd_close(l->text[i]);
 	l->letter = fd_close(l->letter);
 	l->seccomp = fd_close(l->seccomp);
 	l->brig = fd_close(l->brig);
+}
+
+void launch_done(struct launch *l)
+{
+	let_go(l);
 	l->info = fd_close(l->info);
 	l->said = fd_close(l->said);
 	l->hold = fd_close(l->hold);
 }
-static int memory_file(const char *name, const void *data, size_t n, struct err *e)
-{
-	CLEANUP(fd) int fd = memfd_create(name, MFD_CLOEXEC);
-	int r;
 
-	if (fd < 0)
-		return err_sys(e, "cannot make an anonymous file");
-	r = fd_write_all(fd, data, n);
-	if (r < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		return errno = r < 0 ? -r : errno, err_sys(e, "cannot fill an anonymous file");
-	return TAKE_FD(fd);
+static int memory_file(const char *name, int *ret, struct err *e)
+{
+	*ret = memfd_create(name, MFD_CLOEXEC);
+	return *ret < 0 ? err_sys(e, "cannot make an anonymous file") : 0;
+}
+
+/* Whoever has inherited it reads from the beginning. */
+static int fill(int fd, const void *data, size_t n, struct err *e)
+{
+	ssize_t put;
+
+	for (size_t done = 0; done < n; done += (size_t)put) {
+		put = pwrite(fd, (const char *)data + done, n - done, (off_t)done);
+		if (put < 0)
+			return err_sys(e, "cannot fill an anonymous file");
+	}
+	return 0;
 }
 
 /* What is bound must be what was planned; inside, brig looks once more. */
@@ -72,32 +89,15 @@ static int open_source(struct launch *l, const struct op *o, struct ident *ret, 
 	return TAKE_FD(fd);
 }
 
-static int note_source(struct launch *l, const struct op *o, struct err *e)
+/* What must be found inside. */
+static int expect(struct launch *l, const struct op *o, const struct ident *ident, struct err *e)
 {
-	struct letter_check *check;
-	struct ident own;
+	struct letter_check *check = ARENA_PUSH(l->plan->arena, l->checks, l->check_count);
 
-	if (o->copy) /* another file inside; what is copied is what was opened */
-		return open_source(l, o, &own, e);
-	check = ARENA_PUSH(l->plan->arena, l->checks, l->check_count);
 	if (!check)
 		return err_nomem(e);
-	check->path = o->dst;
-	return open_source(l, o, &check->ident, e);
-}
-
-static bool shows_a_tree(const struct op *o)
-{
-	return !o->skip && !str_eq(o->dst, CODE_FOLDER) &&
-	       (o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_COVER);
-}
-
-static int argument_of(const struct launch *l, size_t op)
-{
-	for (size_t i = 0; i < l->args.n; i++)
-		if (l->args.v[i].fd == BWRAP_OP && l->args.v[i].op == op)
-			return (int)i;
-	return -1;
+	*check = (struct letter_check){ .path = o->dst, .ident = *ident };
+	return 0;
 }
 
 /* What the door's plan shows over other files is one and the same. */
@@ -106,41 +106,76 @@ static const char *shown_text(const struct box_plan *p)
 	return p->ops[p->roots_op].data;
 }
 
+static bool has_text(const struct op *o)
+{
+	return o->kind == OP_FILE || o->kind == OP_SHOW || o->kind == OP_CODE;
+}
+
 static int open_operations(struct launch *l, struct err *e)
 {
 	const struct box_plan *p = l->plan;
 
-	l->ops = arena_alloc(p->arena, l->args.n * sizeof(*l->ops));
+	l->ops = arena_alloc(p->arena, p->op_count * sizeof(*l->ops));
 	if (!l->ops)
 		return err_nomem(e);
-	memset(l->ops, -1, l->args.n * sizeof(*l->ops));
+	l->op_count = p->op_count;
+	memset(l->ops, -1, l->op_count * sizeof(*l->ops));
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
-		int at = argument_of(l, i);
-		CLEANUP(fd) int fd = -1;
+		struct ident found;
 
-		if (o->kind == OP_FILE && at >= 0)
-			fd = memory_file("brig-file", o->data, strlen(o->data), e);
-		else if (o->kind == OP_SHOW && at >= 0)
-			fd = memory_file("brig-file", shown_text(p), strlen(shown_text(p)), e);
-		else if (o->kind == OP_CODE && at >= 0)
-			fd = memory_file("brig-code", o->data, o->size, e);
-		else if (shows_a_tree(o))
-			fd = note_source(l, o, e);
+		if (has_text(o))
+			(void)memory_file("brig-file", &l->ops[i], e);
+		else if (o->copy || bwrap_by_fd(o))
+			l->ops[i] = open_source(l, o, &found, e);
 		else
 			continue;
-		if (fd < 0)
+		if (l->ops[i] < 0)
 			return -e->code;
-		if (at >= 0)
-			l->ops[at] = TAKE_FD(fd);
+	}
+	return 0;
+}
+
+static int fill_operations(struct launch *l, struct err *e)
+{
+	const struct box_plan *p = l->plan;
+
+	for (size_t i = 0; i < l->op_count; i++) {
+		const struct op *o = &p->ops[i];
+		const char *text = o->kind == OP_SHOW ? shown_text(p) : o->data;
+
+		if (has_text(o) &&
+		    fill(l->ops[i], text, o->kind == OP_CODE ? o->size : strlen(text), e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+/* Placeholders are there by now. What is copied is another file inside. */
+static int expect_trees(struct launch *l, struct err *e)
+{
+	for (size_t i = 0; i < l->op_count; i++) {
+		const struct op *o = &l->plan->ops[i];
+		bool cover = o->kind == OP_COVER && !str_eq(o->dst, CODE_FOLDER);
+		bool tree = (o->kind == OP_BIND || o->kind == OP_BIND_FD) && !o->copy;
+		CLEANUP(fd) int fd = -1;
+		struct ident now = o->ident;
+
+		if (o->skip || (!cover && !tree))
+			continue;
+		if (cover && (fd = open_source(l, o, &now, e)) < 0)
+			return -e->code;
+		if (expect(l, o, &now, e) < 0)
+			return -e->code;
 	}
 	return 0;
 }
 
 /* The arguments as bubblewrap reads them: each ends with a NUL. */
-static int write_arguments(struct launch *l, struct err *e)
+static int send_arguments(struct launch *l, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(TEXT_MAX);
+	int r;
 
 	for (size_t i = 0; i < l->args.n; i++) {
 		const struct bwrap_arg *a = &l->args.v[i];
@@ -149,15 +184,19 @@ static int write_arguments(struct launch *l, struct err *e)
 			buf_puts(&b, a->text);
 		else
 			buf_printf(&b, "%d",
-				   a->fd == BWRAP_OP        ? l->ops[i]
+				   a->fd == BWRAP_OP        ? l->ops[a->op]
 				   : a->fd == BWRAP_SECCOMP ? l->seccomp
 							    : l->info);
 		buf_putc(&b, '\0');
 	}
 	if (b.failed)
 		return err_nomem(e);
-	l->text = memory_file("brig-arguments", b.data, b.len, e);
-	return l->text < 0 ? -e->code : 0;
+	r = fd_send(l->text[0], b.data, b.len, NULL, 0);
+	let_go(l); /* now, while there is nothing to do but wait */
+	/* One that is gone already has left its reason. */
+	if (r < 0 && r != -EPIPE)
+		return errno = -r, err_sys(e, "cannot tell bubblewrap what to do");
+	return 0;
 }
 
 static int write_letter(struct launch *l, const struct inside *c, struct err *e)
@@ -167,8 +206,7 @@ static int write_letter(struct launch *l, const struct inside *c, struct err *e)
 	letter_write(c, l->checks, l->check_count, &b);
 	if (b.failed)
 		return err_set(e, ERR_USAGE, E2BIG, "the command and its variables are too long");
-	l->letter = memory_file("brig-letter", b.data, b.len, e);
-	return l->letter < 0 ? -e->code : 0;
+	return fill(l->letter, b.data, b.len, e);
 }
 
 static int write_filter(struct launch *l, const struct inside *c, struct err *e)
@@ -176,8 +214,18 @@ static int write_filter(struct launch *l, const struct inside *c, struct err *e)
 	size_t n;
 	const void *program = seccomp_bytes((enum seccomp_profile)c->profile, &n);
 
-	l->seccomp = memory_file("brig-filter", program, n, e);
-	return l->seccomp < 0 ? -e->code : 0;
+	return fill(l->seccomp, program, n, e);
+}
+
+/* A socket, because a write to it raises no signal in a program that embeds us. */
+static int open_arguments(struct launch *l, struct err *e)
+{
+	const struct timeval limit = { .tv_sec = START_MS / 1000 };
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, l->text) < 0 ||
+	    setsockopt(l->text[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
+		return err_sys(e, "cannot make a socket pair");
+	return 0;
 }
 
 static char *number(char out[24], const char *before, int fd)
@@ -191,7 +239,7 @@ static void fill_argv(struct launch *l)
 	static char name[] = "bwrap", args[] = "--args", dashes[] = "--", word[] = "_inside";
 	char *argv[] = { name,
 			 args,
-			 number(l->numbers[0], "", l->text),
+			 number(l->numbers[0], "", l->text[1]),
 			 dashes,
 			 number(l->numbers[1], "/proc/self/fd/", l->brig),
 			 word,
@@ -211,14 +259,14 @@ static void list(struct launch *l, int fd)
 static int list_all(struct launch *l, const struct box_start *start, struct err *e)
 {
 	const struct inside *c = &start->inside;
-	const int more[] = { l->text, l->letter,  l->seccomp, l->brig, l->info, l->said,
-			     l->hold, c->control, c->in,      c->out,  c->err };
+	const int more[] = { l->text[1], l->letter,  l->seccomp, l->brig, l->info, l->said,
+			     l->hold,    c->control, c->in,      c->out,  c->err };
 
 	l->all = arena_alloc(l->plan->arena,
-			     (l->args.n + ARRAY_LEN(more) + PREPARED_MAX) * sizeof(*l->all));
+			     (l->op_count + ARRAY_LEN(more) + PREPARED_MAX) * sizeof(*l->all));
 	if (!l->all)
 		return err_nomem(e);
-	for (size_t i = 0; i < l->args.n; i++)
+	for (size_t i = 0; i < l->op_count; i++)
 		list(l, l->ops[i]);
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)
 		list(l, more[i]);
@@ -231,21 +279,18 @@ static int list_all(struct launch *l, const struct box_start *start, struct err 
 	return 0;
 }
 
+/* All that bubblewrap inherits; what is in the files comes later. */
 static int prepare(struct launch *l, struct box_start *start, struct err *e)
 {
-	struct inside *c = &start->inside;
+	int r = protect_holder(l->plan, &l->hold);
 
-	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || open_operations(l, e) < 0)
-		return -e->code;
-	c->tmpfs_count = l->args.tmpfs_count;
-	for (size_t i = 0; i < c->tmpfs_count; i++)
-		c->tmpfs[i] = l->args.tmpfs[i];
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot open the journal of the workspace");
 	l->brig = brig_program(e);
-	if (l->brig < 0 || write_letter(l, c, e) < 0 || write_filter(l, c, e) < 0)
-		return -e->code;
-	l->info = memory_file("brig-info", "", 0, e);
-	l->said = memory_file("brig-said", "", 0, e);
-	if (l->info < 0 || l->said < 0 || write_arguments(l, e) < 0)
+	if (l->brig < 0 || open_operations(l, e) < 0 || open_arguments(l, e) < 0 ||
+	    memory_file("brig-letter", &l->letter, e) < 0 ||
+	    memory_file("brig-filter", &l->seccomp, e) < 0 ||
+	    memory_file("brig-info", &l->info, e) < 0 || memory_file("brig-said", &l->said, e) < 0)
 		return -e->code;
 	fill_argv(l);
 	return list_all(l, start, e);
@@ -258,6 +303,21 @@ static int make_point(const char *path, bool folder)
 	return folder ? mkdir(path, 0755) : mknod(path, S_IFREG | 0644, 0);
 }
 
+static int attach(int tree, const char *path, struct err *e)
+{
+	if (move_mount(tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot attach a mount");
+	return 0;
+}
+
+static bool shows_sys(const struct box_plan *p)
+{
+	for (size_t i = 0; i < p->op_count; i++)
+		if (p->ops[i].src && path_under(p->ops[i].src, "/sys"))
+			return true;
+	return false;
+}
+
 /* Root's trees, where the arguments say they are. */
 static int attach_trees(const struct box_start *c, struct err *e)
 {
@@ -265,16 +325,21 @@ static int attach_trees(const struct box_start *c, struct err *e)
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "cannot make the mounts private");
+	/* Nothing in there is needed, and bubblewrap reads the list of all mounts some 30 times. */
+	if (!shows_sys(c->plan))
+		(void)umount2("/sys", MNT_DETACH);
 	if (!c->plan->prepared_count)
 		return 0;
+	if (bwrap_one_folder(c->plan))
+		return attach(c->prepared[0], BWRAP_TREES, e);
 	if (mount("tmpfs", BWRAP_TREES, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755") < 0)
 		return err_sys(e, "cannot make a place for the trees");
 	for (size_t i = 0; i < c->plan->prepared_count; i++) {
 		(void)snprintf(path, sizeof(path), BWRAP_TREES "/%zu", i);
 		if (make_point(path, S_ISDIR(c->plan->prepared[i].ident.type)) < 0)
 			return err_sys(e, "cannot make '%s'", path);
-		if (move_mount(c->prepared[i], "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-			return err_sys(e, "cannot attach a mount");
+		if (attach(c->prepared[i], path, e) < 0)
+			return -e->code;
 	}
 	return 0;
 }
@@ -291,6 +356,23 @@ static int inherit(const struct launch *l, struct err *e)
 	return 0;
 }
 
+/* The mounts come first: in a user namespace of their own they could only be added to. */
+static int leave_root(const struct box_start *c, struct err *e)
+{
+	struct init_msg ready = { .said = INIT_READY };
+
+	if (attach_trees(c, e) < 0)
+		return -e->code;
+	if (unshare(CLONE_NEWUSER) < 0)
+		return err_sys(e, "cannot make a user namespace");
+	if (fd_send(c->inside.control, &ready, sizeof(ready), NULL, 0) < 0 || box_wait(c, e) < 0 ||
+	    box_become(c, e) < 0)
+		return -e->code;
+	/* As native; an ordinary user has nothing to say here. */
+	(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
+	return 0;
+}
+
 static int set_up(const struct box_start *c, const struct launch *l, struct err *e)
 {
 	int r = cgroup_join(c->cgroup);
@@ -299,12 +381,10 @@ static int set_up(const struct box_start *c, const struct launch *l, struct err 
 	(void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	if (r < 0)
 		return errno = -r, err_sys(e, "cannot join the control group");
-	if (inside_close(&c->inside, l->all, l->all_count, e) < 0 || box_wait(c, e) < 0)
+	if (inside_close(&c->inside, l->all, l->all_count, e) < 0)
 		return -e->code;
-	if (c->plan->by_root && (box_become(c, e) < 0 || attach_trees(c, e) < 0))
+	if (c->plan->by_root ? leave_root(c, e) < 0 : box_wait(c, e) < 0)
 		return -e->code;
-	if (c->plan->by_root) /* as native; an ordinary user has nothing to say here */
-		(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
 	return inherit(l, e);
 }
 
@@ -314,7 +394,6 @@ static void enter(const struct box_start *c)
 	const struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 }; /* as native; see kit/plan.c */
 	char *envp[] = { NULL };
 	struct err e = { 0 };
-	sigset_t none;
 
 	/* No death signal here, nor --die-with-parent: bubblewrap killed in the middle of its start
 	 * leaves a child that waits for ever. Init ends when the monitor or bubblewrap is gone. */
@@ -322,8 +401,6 @@ static void enter(const struct box_start *c)
 		init_fail(c->inside.control, &e);
 	/* Later the filter pretends. */
 	(void)setrlimit(RLIMIT_CORE, &core);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)execve(l->program.path, l->argv, envp);
 	(void)err_sys(&e, "cannot start '%s'", l->program.path);
 	init_fail(c->inside.control, &e);
@@ -331,19 +408,54 @@ static void enter(const struct box_start *c)
 
 /* ---- in the monitor ---- */
 
+/* Root's child has made its user namespace, and waits for the ids in it. */
+static int await_namespace(const struct backend_job *j, struct err *e)
+{
+	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
+			      { .fd = j->pidfd, .events = POLLIN } };
+	struct init_msg m;
+	size_t none = 0;
+
+	while (poll(p, ARRAY_LEN(p), START_MS) < 0 && errno == EINTR)
+		;
+	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m))
+		return err_set(e, ERR_INTERNAL, ECHILD, "the sandbox died at once");
+	if (m.said == INIT_READY)
+		return 0;
+	*e = m.err;
+	return -e->code;
+}
+
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
-	struct launch *l = c->own;
-	int r;
-
-	l->hold = protect_hold(j->protect);
-	if (j->protect && l->hold < 0)
-		return errno = -l->hold, err_sys(e, "cannot hold the placeholders");
-	if (prepare(l, c, e) < 0)
+	if (prepare(c->own, c, e) < 0)
 		return -e->code;
-	r = box_clone(j, c, c->plan->by_root ? CLONE_NEWUSER | CLONE_NEWNS : 0, enter, e);
-	l->hold = fd_close(l->hold); /* when bubblewrap is gone, nobody but us has them */
-	return r;
+	if (!c->plan->by_root)
+		return box_vfork(j, c, enter, e);
+	if (box_clone(j, c, CLONE_NEWNS, enter, e) < 0 ||
+	    (c->join_late && box_complete_cgroup(j, e) < 0))
+		return -e->code;
+	return await_namespace(j, e);
+}
+
+/* bubblewrap waits for its arguments by now, or will. They go last: it needs all the rest. */
+static int tell(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct launch *l = c->own;
+	int r = protect_hold(j->protect, l->hold);
+
+	j->hold = TAKE_FD(l->hold); /* bubblewrap may outlive what it has made by a moment */
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot hold the placeholders");
+	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || expect_trees(l, e) < 0)
+		return -e->code;
+	c->inside.tmpfs_count = l->args.tmpfs_count;
+	for (size_t i = 0; i < c->inside.tmpfs_count; i++)
+		c->inside.tmpfs[i] = l->args.tmpfs[i];
+	if (fill_operations(l, e) < 0 || write_letter(l, &c->inside, e) < 0 ||
+	    write_filter(l, &c->inside, e) < 0)
+		return -e->code;
+	return send_arguments(l, e);
 }
 
 /* The pid of the process inside, as we see it. */
@@ -430,6 +542,9 @@ static pid_t inside(const struct box_start *c)
 	return child_pid(l->info);
 }
 
-const struct box_kind bwrap_kind = {
-	.helpers = 1, .start_ms = START_MS, .spawn = spawn, .heard = heard, .inside = inside
-};
+const struct box_kind bwrap_kind = { .helpers = 1,
+				     .start_ms = START_MS,
+				     .spawn = spawn,
+				     .tell = tell,
+				     .heard = heard,
+				     .inside = inside };

@@ -11,10 +11,12 @@ struct launch {
 	struct box_plan *plan;        /* borrowed */
 	struct bwrap_program program; /* bubblewrap */
 	struct bwrap_args args;
-	int *ops; /* for each argument, the descriptor of its operation or -1 */
+	int *ops; /* for each operation its text, or what is bound; or -1 */
+	size_t op_count;
 	struct letter_check *checks;
 	size_t check_count;
-	int text, letter, seccomp, brig; /* the arguments, the letter, the filter, brig itself */
+	int text[2];               /* the arguments: our end and bubblewrap's */
+	int letter, seccomp, brig; /* the letter, the filter, brig itself */
 	/* The pid of its child; its complaints. Files, not pipes: a write to a pipe whose reader
 	 * has died would kill bubblewrap and leave its child waiting for ever. */
 	int info, said;
@@ -27,7 +29,7 @@ struct launch {
 
 #define LAUNCH_INIT(p, prog)                                                                       \
 	{                                                                                          \
-		.plan = (p), .program = (prog), .text = -1, .letter = -1, .seccomp = -1,           \
+		.plan = (p), .program = (prog), .text = { -1, -1 }, .letter = -1, .seccomp = -1,   \
 		.brig = -1, .info = -1, .said = -1, .hold = -1                                     \
 	}
 void launch_done(struct launch *l);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/bwrap/program.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -37,21 +38,36 @@ static bool find(const char *name, char full[PATH_MAX])
 	return along(path ? path : FOLDERS_USUAL, name, full);
 }
 
-static bool has(const char *data, size_t n, const char *option)
+/* What every run needs, of which the last to arrive came with 0.8.0; then what is used if there. */
+static const char *const options[] = { "--size",     "--perms",     "--add-seccomp-fd",
+				       "--clearenv", "--info-fd",   "--disable-userns",
+				       "--bind-fd",  "--ro-bind-fd" };
+enum { NEEDED = 0x3f, BIND_FD = 0xc0 };
+static_assert(ARRAY_LEN(options) == 8, "a bit of the masks above for each");
+
+/* Which of them are there, in one pass: every run makes it. */
+static unsigned find_options(const char *data, size_t n)
 {
-	return memmem(data, n, option, strlen(option));
+	const char *end = data + n;
+	unsigned seen = 0;
+
+	for (const char *at = data; (at = memchr(at, '-', (size_t)(end - at))); at++)
+		for (size_t i = 0; at + 1 < end && at[1] == '-' && i < ARRAY_LEN(options); i++) {
+			size_t length = strlen(options[i]);
+
+			if ((size_t)(end - at) >= length && memcmp(at, options[i], length) == 0)
+				seen |= 1U << i;
+		}
+	return seen;
 }
 
 int bwrap_read_features(const char *data, size_t n, struct bwrap_features *ret)
 {
-	/* What every run needs; the last to arrive came with 0.8.0. */
-	static const char *const needed[] = { "--size",     "--perms",   "--add-seccomp-fd",
-					      "--clearenv", "--info-fd", "--disable-userns" };
+	unsigned seen = find_options(data, n);
 
-	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
-		if (!has(data, n, needed[i]))
-			return -ENOTSUP;
-	ret->bind_fd = has(data, n, "--bind-fd") && has(data, n, "--ro-bind-fd");
+	if ((seen & NEEDED) != NEEDED)
+		return -ENOTSUP;
+	ret->bind_fd = (seen & BIND_FD) == BIND_FD;
 	return 0;
 }
 

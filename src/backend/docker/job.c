@@ -184,22 +184,24 @@ static struct backend_job *job_new(struct backend_plan *p)
 
 static int begin(struct backend_job *j, struct ends *ends, const struct job_want *w, struct err *e)
 {
-	CLEANUP(fd) int hold = protect_hold(j->protect);
-	const struct guard_start s = { .plan = j->plan,
-				       .id = w->id,
-				       .control = ends->control[1],
-				       .in = ends->in[0],
-				       .out = ends->out[1],
-				       .err = ends->err[1],
-				       .hold = hold,
-				       .tty = w->tty,
-				       .rows = w->rows,
-				       .cols = w->cols,
-				       .progress = w->note && isatty(2) };
-	int r;
+	CLEANUP(fd) int hold = -1;
+	struct guard_start s = { .plan = j->plan,
+				 .id = w->id,
+				 .control = ends->control[1],
+				 .in = ends->in[0],
+				 .out = ends->out[1],
+				 .err = ends->err[1],
+				 .tty = w->tty,
+				 .rows = w->rows,
+				 .cols = w->cols,
+				 .progress = w->note && isatty(2) };
+	int r = protect_holder(j->plan->box, &hold);
 
-	if (j->protect && hold < 0)
-		return errno = -hold, err_sys(e, "cannot hold the placeholders");
+	if (r == 0)
+		r = protect_hold(j->protect, hold);
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot hold the placeholders");
+	s.hold = hold;
 	r = spawn(&s, e);
 	hold = fd_close(hold); /* the guard's alone */
 	/* Only now can the end of the guard be seen on the socket. */

@@ -45,7 +45,7 @@ int work_show(struct guard *g, struct err *e)
 	if (g->engine.rootless) /* has no say over a mount of root's */
 		return docker_not_writable(p, e);
 	name_of(name, g->s->id);
-	tree = ids_map_tree(&t, p->uid, p->gid, e);
+	tree = ids_map_tree(&t, p->uid, p->gid, NULL, e);
 	if (tree < 0)
 		return docker_not_writable(p, e);
 	if (make_folder(g->ledger.dir, name) < 0 ||

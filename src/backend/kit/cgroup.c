@@ -79,8 +79,14 @@ static struct cgroup *alloc(const char *id)
 	return c;
 }
 
-int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
-	       struct cgroup **ret, struct err *e)
+static int cannot_make(const struct cgroup *c, int r, struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, -r, "cannot make cgroup '" CG_PREFIX "%s': %s", c->id,
+		       strerror(-r));
+}
+
+int cgroup_begin(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
+		 struct cgroup **ret, struct err *e)
 {
 	CLEANUP(cgroup) struct cgroup *c = NULL;
 	int r;
@@ -94,17 +100,40 @@ int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgro
 	r = cg_map_read(host, c->map);
 	if (r == 0) /* before v1, which needs its freezer only where this cannot kill */
 		r = cg_v2_open(c, c->map, l);
-	if (r == 0)
-		r = cg_v1_open(c, c->map, l);
 	if (r < 0)
-		return err_set(e, ERR_INTERNAL, -r, "cannot make cgroup '" CG_PREFIX "%s': %s", id,
-			       strerror(-r));
+		return cannot_make(c, r, e);
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+bool cgroup_can_wait(const struct cgroup *c)
+{
+	return c->v2.useful;
+}
+
+int cgroup_complete(struct cgroup **ret, const struct cgroup_limits *l, struct err *e)
+{
+	struct cgroup *c = *ret;
+	int r = cg_v1_open(c, c->map, l);
+
+	if (r < 0)
+		return cannot_make(c, r, e);
 	if (!c->enforces && !c->v2.useful && !cg_leaf_of(c, CG_FREEZER)) {
-		*ret = NULL;
+		*ret = cgroup_free(c);
 		return 0;
 	}
 	if (l->cpu_shares == CG_ORDINARY_SHARES)
 		c->enforces |= CGROUP_HAS_SHARES; /* what every new group has */
+	return 0;
+}
+
+int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
+	       struct cgroup **ret, struct err *e)
+{
+	CLEANUP(cgroup) struct cgroup *c = NULL;
+
+	if (cgroup_begin(host, id, l, &c, e) < 0 || cgroup_complete(&c, l, e) < 0)
+		return -e->code;
 	*ret = TAKE_PTR(c);
 	return 0;
 }
@@ -177,6 +206,15 @@ int cgroup_join(const struct cgroup *c)
 		if (write(c->v1[i].entry, "0", 1) != 1)
 			return -errno;
 	return 0;
+}
+
+size_t cgroup_entries(const struct cgroup *c, int fds[CGROUP_ENTRIES_MAX])
+{
+	size_t n = c ? c->v1_count : 0;
+
+	for (size_t i = 0; i < n; i++)
+		fds[i] = c->v1[i].entry;
+	return n;
 }
 
 /* Moving a process that is there already would cost as much as moving it in. */

@@ -34,6 +34,16 @@ struct cgroup_limits {
  * on with the watch. `id` is part of the leaf's name: letters, digits, '_' and '-', at most 64. */
 int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
 	       struct cgroup **ret, struct err *e);
+
+/* The same in two steps. After the first a child can be cloned into cgroup_dirfd and begin; it
+ * joins the rest by cgroup_entries, before anything else runs in it. That is possible where
+ * cgroup_can_wait says so; elsewhere the second step must come before the child. It may find that
+ * there is nothing to be had, and then *c is NULL. */
+int cgroup_begin(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
+		 struct cgroup **ret, struct err *e);
+bool cgroup_can_wait(const struct cgroup *c);
+int cgroup_complete(struct cgroup **c, const struct cgroup_limits *l, struct err *e);
+
 /* Removes the leaf, waiting up to half a second for it to empty; past that a later sweep has it. */
 struct cgroup *cgroup_free(struct cgroup *c);
 DEFINE_CLEANUP(cgroup, struct cgroup *, cgroup_free)
@@ -53,6 +63,9 @@ int cgroup_dirfd(const struct cgroup *c);
  * namespace comes after either (unshare): one made by clone shows the v1 leaf's name inside. */
 bool cgroup_needs_attach(const struct cgroup *c, bool placed_by_clone);
 int cgroup_join(const struct cgroup *c); /* v1 only; safe between clone and exec; 0 or -errno */
+enum { CGROUP_ENTRIES_MAX = 8 };
+/* What cgroup_join writes "0" to, for a child that has no copy of them. Borrowed. */
+size_t cgroup_entries(const struct cgroup *c, int fds[CGROUP_ENTRIES_MAX]);
 int cgroup_attach(struct cgroup *c, pid_t pid, struct err *e); /* v1 and v2, where not yet inside */
 
 /* Signals all of it: cgroup.kill, else freeze, signal each, thaw, for at most 50 ms or so. 0,

@@ -23,9 +23,21 @@
 #define LOCK_FOLDER "/run/brig"
 #define TEXT_MAX 65536
 
+#define STACK                                                                                      \
+	16384 /* three system calls, and whatever it takes to find them in a shared library        \
+	       */
+
+/* The first process of a user namespace, in our memory. */
+struct waiter {
+	pid_t parent, pid;
+	_Alignas(16) char stack[STACK];
+};
+
 struct ids {
 	int lock;
 	uint32_t base;
+	struct waiter *waiters[PREPARED_MAX]; /* killed, not yet waited for */
+	size_t waiter_count;
 };
 
 uint32_t ids_base(const struct ids *i)
@@ -33,10 +45,22 @@ uint32_t ids_base(const struct ids *i)
 	return i->base;
 }
 
+void ids_settle(struct ids *i)
+{
+	for (size_t w = 0; i && w < i->waiter_count; w++) {
+		while (waitpid(i->waiters[w]->pid, NULL, __WALL) < 0 && errno == EINTR)
+			;
+		free(i->waiters[w]);
+	}
+	if (i)
+		i->waiter_count = 0;
+}
+
 struct ids *ids_free(struct ids *i)
 {
 	if (!i)
 		return NULL;
+	ids_settle(i);
 	(void)fd_close(i->lock);
 	free(i);
 	return NULL;
@@ -177,62 +201,66 @@ static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t out
 	return fd_write_file(AT_FDCWD, path, line);
 }
 
-#define STACK 16384 /* three system calls, and whatever it takes to find them in a shared library  \
-		     */
-
 /* In our memory and with our descriptors: it touches neither, and must not outlive us. */
-static int wait_to_be_killed(void *parent)
+static int wait_to_be_killed(void *arg)
 {
+	const struct waiter *w = arg;
+
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* Not pause(), a cancellation point: it would note itself in the thread we share. */
-	while (getppid() == *(const pid_t *)parent)
+	while (getppid() == w->parent)
 		(void)syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
 	return 0;
 }
 
 /* Copying our memory, or the table of our descriptors, would cost more than the namespace. */
-static pid_t start_waiter(pid_t *parent, char *stack)
+static struct waiter *start_waiter(struct ids *i)
 {
+	CLEANUP(mem) struct waiter *w = i->waiter_count < PREPARED_MAX ? malloc(sizeof(*w)) : NULL;
 	sigset_t all, old;
-	pid_t pid;
 
+	if (!w)
+		return NULL;
+	w->parent = getpid();
 	/* No handler of the embedding program may run in it. */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(wait_to_be_killed, stack + STACK, CLONE_NEWUSER | CLONE_VM | CLONE_FILES,
-		    parent);
+	w->pid = clone(wait_to_be_killed, w->stack + STACK, CLONE_NEWUSER | CLONE_VM | CLONE_FILES,
+		       w);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return pid;
+	if (w->pid < 0)
+		return NULL;
+	return i->waiters[i->waiter_count++] = TAKE_PTR(w);
 }
 
 /* A user namespace that exists only to describe a mapping. Its first process waits to be killed. */
-static int map_namespace(const struct prepared_tree *t, uint32_t uid, uint32_t gid, struct err *e)
+static int map_namespace(struct ids *i, const struct prepared_tree *t, uint32_t uid, uint32_t gid,
+			 struct err *e)
 {
-	_Alignas(16) char stack[STACK];
-	pid_t parent = getpid(), pid = start_waiter(&parent, stack);
+	const struct waiter *w = start_waiter(i);
 	char path[64];
 	int fd = -1, r;
 
-	if (pid < 0)
+	if (!w)
 		return err_sys(e, "cannot make a user namespace for the workspace");
-	r = write_map(pid, "uid_map", t->disk_uid, uid);
+	r = write_map(w->pid, "uid_map", t->disk_uid, uid);
 	if (r == 0)
-		r = write_map(pid, "gid_map", t->disk_gid, gid);
+		r = write_map(w->pid, "gid_map", t->disk_gid, gid);
 	if (r == 0) {
-		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", w->pid);
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		r = fd < 0 ? -errno : 0;
 	}
-	(void)kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-		;
+	(void)kill(w->pid, SIGKILL);
 	if (r < 0)
 		return errno = -r, err_sys(e, "cannot map the owner of '%s'", t->src);
 	return fd;
 }
 
-int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, struct err *e)
+int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, struct ids *later,
+		 struct err *e)
 {
+	struct ids now_only = { .lock = -1 };
 	CLEANUP(fd) int ns = -1;
 	CLEANUP(fd) int src = fd_open_nolinks(AT_FDCWD, t->src, O_PATH, 0);
 	CLEANUP(fd) int tree = -1;
@@ -248,7 +276,8 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	if (!ident_same(&now, &t->ident))
 		return err_set(e, ERR_POLICY, EPERM,
 			       "'%s' was replaced while the sandbox was set up", t->src);
-	ns = map_namespace(t, uid, gid, e);
+	ns = map_namespace(later ? later : &now_only, t, uid, gid, e);
+	ids_settle(&now_only);
 	if (ns < 0)
 		return -e->code;
 	tree = open_tree(src, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);

@@ -19,9 +19,12 @@ struct ids *ids_free(struct ids *i); /* gives the range back; takes NULL */
 DEFINE_CLEANUP(ids, struct ids *, ids_free)
 uint32_t ids_base(const struct ids *i);
 
-/* A detached copy of the tree in which its owner on disk appears as host ids uid and gid. Returns a
- * descriptor or -errno with *e set. */
-int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, struct err *e);
+/* A detached copy of the tree in which its owner on disk appears as host ids uid and gid. The
+ * process that it takes is killed, and waited for at once or, if `later` is given, by ids_settle.
+ * Returns a descriptor or -errno with *e set. */
+int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, struct ids *later,
+		 struct err *e);
+void ids_settle(struct ids *i); /* takes NULL */
 
 /* Is [first, first + 65536) free of the ranges in text, a file in the form of /etc/subuid? Exposed
  * for the tests. */

@@ -204,7 +204,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 			check_covers(j);
 		on_news(j, o);
 	}
-	job_reap(j);
+	job_end(j);
 	on_control(j);
 	cgroup_events(j->cgroup, &seen);
 	/* The last look: a short run may have been over before the first. */

@@ -19,6 +19,7 @@ struct box_start {
 	const struct cgroup *cgroup; /* to be joined; NULL: none */
 	bool wait_go;                /* the parent maps ids, or attaches the cgroup, first */
 	bool attach;                 /* clone could not place the child in the v2 leaf */
+	bool join_late;              /* the v1 leaves come with the word to go on */
 	int prepared[PREPARED_MAX];
 	void *own; /* the backend's */
 };
@@ -29,6 +30,10 @@ struct box_kind {
 
 	/* Makes the process: box_clone with the backend's own flags and entry. */
 	int (*spawn)(struct backend_job *j, struct box_start *c, struct err *e);
+	/* The process is made with no more than its descriptors and ids, before names are held and
+	 * `inside` is filled in; here it is told. Another's program starts meanwhile. May be NULL.
+	 */
+	int (*tell)(struct backend_job *j, struct box_start *c, struct err *e);
 	/* The inside has spoken; *m may be a failure. Or it has not (m is NULL): say why. May be
 	 * NULL. */
 	int (*heard)(struct backend_job *j, struct box_start *c, const struct init_msg *m,
@@ -52,6 +57,7 @@ struct backend_job {
 	int cgroup_lock; /* held until the child is in its leaf */
 	struct ids *ids;
 	struct protect *protect;
+	int hold; /* what our child holds of them, to be let go for it; -1: nothing */
 	struct isolation isolation;
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
@@ -66,7 +72,8 @@ struct backend_job {
 /* start.c. `own` is handed to the kind's functions in struct box_start. */
 int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,
 	      struct job_io *io, struct backend_job **ret, struct err *e);
-void job_reap(struct backend_job *j); /* kills and waits: afterwards no process is left */
+/* Kills and waits: afterwards no process is left inside. Who made them may be about to end. */
+void job_end(struct backend_job *j);
 struct backend_job *job_free(
 	struct backend_job *j); /* ends what lives, closes, removes; takes NULL */
 DEFINE_CLEANUP(job, struct backend_job *, job_free)
@@ -74,6 +81,14 @@ DEFINE_CLEANUP(job, struct backend_job *, job_free)
 /* A new process in its cgroup, with a pidfd; `flags` are clone's. entry must not return. */
 int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 	      void (*entry)(const struct box_start *), struct err *e);
+
+/* The same without namespaces, for an entry that only execs. It may run in our memory while we
+ * wait: all signals stay blocked, since a handler of the embedding program would run there too. */
+int box_vfork(struct backend_job *j, struct box_start *c, void (*entry)(const struct box_start *),
+	      struct err *e);
+
+/* The rest of its cgroup, for a spawn whose child joins late. */
+int box_complete_cgroup(struct backend_job *j, struct err *e);
 
 /* In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);

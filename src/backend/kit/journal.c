@@ -199,17 +199,28 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 	return j->file;
 }
 
-int journal_hold(const struct ident *workspace, int claim)
+int journal_holder(void)
 {
-	char text[WORKSPACE_ROOM], path[64];
-	CLEANUP(fd) int fd = -1;
+	struct err e;
+	CLEANUP(fd) int folder = open_folder(&e);
+	int fd = folder < 0
+			 ? -1
+			 : openat(folder, NAME, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return folder < 0 ? -e.code : fd < 0 ? -errno : fd;
+}
+
+int journal_hold(const struct ident *workspace, int claim, int holder)
+{
+	char text[WORKSPACE_ROOM];
+	struct stat one, other;
 
 	name_workspace(workspace, text);
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", claim);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || lock_byte(fd, text, F_RDLCK) < 0)
+	if (fstat(claim, &one) < 0 || fstat(holder, &other) < 0)
 		return -errno;
-	return TAKE_FD(fd);
+	if (one.st_dev != other.st_dev || one.st_ino != other.st_ino)
+		return -ESTALE;
+	return lock_byte(holder, text, F_RDLCK) < 0 ? -errno : 0;
 }
 
 /* Only ever what is empty goes: whatever has content is not ours. */

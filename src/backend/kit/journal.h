@@ -31,9 +31,12 @@ bool journal_named(const struct journal *j, const char *tree, const char *path);
  * is open. */
 int journal_claim(struct journal *j, const char *text, struct err *e);
 
-/* A second holder of what `claim` holds, for a process that may outlive this one: its lines stay
- * until both are closed. Cannot be written to. -errno. */
-int journal_hold(const struct ident *workspace, int claim);
+/* A descriptor for journal_hold, which holds nothing yet. Cannot be written to. -errno. */
+int journal_holder(void);
+
+/* Makes `holder` a second one of what `claim` holds, for a process that has it open and may outlive
+ * this one: the lines stay until both are closed. 0 or -errno. */
+int journal_hold(const struct ident *workspace, int claim, int holder);
 
 /* Removes all placeholders and forgets them, unless another run lives. */
 void journal_clean(struct journal *j);

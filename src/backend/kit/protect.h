@@ -18,9 +18,16 @@ struct protect;
  * is NULL when the plan protects nothing. */
 int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e);
 
-/* A descriptor that keeps the placeholders for as long as any process has it open: for a process
- * that still makes mounts when its monitor is dead. -1: nothing is protected (NULL); -errno. */
-int protect_hold(const struct protect *t);
+/* A descriptor that will keep the placeholders for as long as any process has it open: for one that
+ * still makes mounts when its monitor is dead, and may be started before they are there. *ret is -1
+ * when the plan protects nothing. 0 or -errno. */
+int protect_holder(const struct box_plan *p, int *ret);
+
+/* From now on it keeps them. Nothing to do for NULL. 0 or -errno. */
+int protect_hold(const struct protect *t, int holder);
+
+/* Ends that for everybody who has it open, and closes it; takes -1. Returns -1. */
+int protect_let_go(int hold);
 
 /* Are all covers still in the sandbox's list of mounts? fd is its mountinfo. */
 bool protect_covers_hold(const struct protect *t, int mountinfo);

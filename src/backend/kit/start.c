@@ -22,7 +22,9 @@
 #include "backend/kit/job.h"
 
 #define SET_UP_MS 60000
+#define LET_END_MS 3000
 #define LOCK_FOLDER "/run/brig"
+#define VFORK_STACK 65536
 #define WATCH_TICK_NS (10 * 1000 * 1000)
 
 /* A weight below the ordinary one as a nice value: each step is worth a quarter. */
@@ -101,19 +103,33 @@ static int cgroup_lock(int how)
 	return TAKE_FD(fd);
 }
 
-static int make_cgroup(struct backend_job *j, struct err *e)
+static struct cgroup_limits limits_of(const struct backend_job *j)
 {
 	const struct limits *l = &j->plan->spec->limits;
-	struct cgroup_limits want = { .memory = l->memory,
-				      .cpus = l->cpus,
-				      .cpu_shares = l->cpu_shares,
-				      .pids = l->pids + j->kind->helpers };
+
+	return (struct cgroup_limits){ .memory = l->memory,
+				       .cpus = l->cpus,
+				       .cpu_shares = l->cpu_shares,
+				       .pids = l->pids + j->kind->helpers };
+}
+
+int box_complete_cgroup(struct backend_job *j, struct err *e)
+{
+	struct cgroup_limits want = limits_of(j);
+
+	return cgroup_complete(&j->cgroup, &want, e) < 0 ? err_wrap(e, "control group") : 0;
+}
+
+static int make_cgroup(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	struct cgroup_limits want = limits_of(j);
 
 	/* Until the child is in it a leaf looks abandoned: no sweep meanwhile. */
 	j->cgroup_lock = cgroup_lock(LOCK_SH);
-	if (cgroup_new(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
+	if (cgroup_begin(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
 		return err_wrap(e, "control group");
-	return 0;
+	c->join_late = j->kind->tell && j->plan->by_root && cgroup_can_wait(j->cgroup);
+	return c->join_late ? 0 : box_complete_cgroup(j, e);
 }
 
 /* Root only: the range of ids and the trees shown through it. */
@@ -127,7 +143,7 @@ static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e
 		return -e->code;
 	for (size_t i = 0; i < p->prepared_count; i++) {
 		c->prepared[i] = ids_map_tree(&p->prepared[i], ids_base(j->ids) + p->uid,
-					      ids_base(j->ids) + p->gid, e);
+					      ids_base(j->ids) + p->gid, j->ids, e);
 		if (c->prepared[i] < 0)
 			return -e->code;
 	}
@@ -177,6 +193,37 @@ static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t fl
 			      NULL, NULL);
 }
 
+struct entry {
+	void (*call)(const struct box_start *);
+	const struct box_start *c;
+};
+
+static int run_entry(void *arg)
+{
+	const struct entry *e = arg;
+
+	e->call(e->c);
+	return 125;
+}
+
+int box_vfork(struct backend_job *j, struct box_start *c, void (*call)(const struct box_start *),
+	      struct err *e)
+{
+	_Alignas(16) char stack[VFORK_STACK];
+	struct entry entry = { .call = call, .c = c };
+	sigset_t all, old;
+
+	if (cgroup_dirfd(j->cgroup) >= 0) /* only clone3 can place it, and needs a whole process */
+		return box_clone(j, c, 0, call, e);
+	c->cgroup = j->cgroup;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	j->pid = clone(run_entry, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PIDFD,
+		       &entry, &j->pidfd);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return j->pid > 0 ? 0 : err_sys(e, "cannot start a process");
+}
+
 int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 	      void (*entry)(const struct box_start *), struct err *e)
 {
@@ -209,24 +256,50 @@ int box_become(const struct box_start *c, struct err *e)
 	return 0;
 }
 
+/* The way into the leaves that were made meanwhile comes along. */
+static int join_late(const struct box_start *c, struct err *e)
+{
+	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
+	int fds[CGROUP_ENTRIES_MAX];
+	size_t n = ARRAY_LEN(fds);
+	struct init_request go;
+	bool joined = true;
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	if (fd_recv(c->inside.control, &go, sizeof(go), fds, &n) != (ssize_t)sizeof(go))
+		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	for (size_t i = 0; i < n; i++) {
+		joined &= write(fds[i], "0", 1) == 1;
+		(void)fd_close(fds[i]);
+	}
+	return joined ? 0 : err_sys(e, "cannot join the control group");
+}
+
 int box_wait(const struct box_start *c, struct err *e)
 {
-	return c->wait_go ? inside_wait(&c->inside, e) : 0;
+	if (!c->wait_go)
+		return 0;
+	return c->join_late ? join_late(c, e) : inside_wait(&c->inside, e);
 }
 
 /* What the child cannot do for itself. */
 static int complete_child(struct backend_job *j, const struct box_start *c, struct err *e)
 {
+	size_t n = 0;
+	int entries[CGROUP_ENTRIES_MAX];
 	struct init_request go = { 0 };
 	int r;
 
+	if (c->join_late)
+		n = cgroup_entries(j->cgroup, entries);
 	if (c->attach && cgroup_attach(j->cgroup, j->pid, e) < 0)
 		return err_wrap(e, "control group");
 	if (j->plan->by_root &&
 	    (write_maps(j, "uid_map", j->plan->uids, j->plan->uid_count, e) < 0 ||
 	     write_maps(j, "gid_map", j->plan->gids, j->plan->gid_count, e) < 0))
 		return -e->code;
-	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), NULL, 0) : 0;
+	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), entries, n) : 0;
 	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
 }
 
@@ -241,12 +314,14 @@ static int let_go(const struct backend_job *j, struct err *e)
 		       : 0;
 }
 
-/* The child is at work meanwhile. */
+static int get_permit(const struct job_want *w, struct err *e)
+{
+	return w->permit ? w->permit(w->permit_arg, e) : 0;
+}
+
 static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	if (!w->permit)
-		return 0;
-	return w->permit(w->permit_arg, e) < 0 ? -e->code : let_go(j, e);
+	return w->permit ? let_go(j, e) : 0;
 }
 
 static void keep_fds(struct backend_job *j, const struct init_msg *m, const int *fds, size_t n)
@@ -292,8 +367,8 @@ static int failed_inside(const struct backend_job *j, const struct init_msg *m, 
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
-/* For a word, or for the end of who should say it. A workspace on a file system that does not answer
- * may take all day, hence the ear for a cancel. */
+/* For a word, or for the end of who should say it. A workspace on a file system that does not
+ * answer may take all day, hence the ear for a cancel. */
 static int wait_for_word(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	int ms = j->kind->start_ms ? (int)j->kind->start_ms : SET_UP_MS;
@@ -412,6 +487,7 @@ static struct backend_job *job_new(const struct box_kind *kind, struct box_plan 
 	j->plan = p;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
 	j->pid = j->pidfd = j->control = j->events = j->timer = j->disk.fd = j->cgroup_lock = -1;
+	j->hold = -1;
 	memset(j->given, -1, sizeof(j->given));
 	return j;
 }
@@ -422,8 +498,7 @@ static void close_prepared(struct box_start *c)
 		c->prepared[i] = fd_close(c->prepared[i]);
 }
 
-static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w,
-			const struct ends *pipes)
+static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w)
 {
 	const struct box_plan *p = j->plan;
 
@@ -439,10 +514,6 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;
 	c->profile = (unsigned)p->spec->profile;
-	c->control = pipes->control[1];
-	c->in = pipes->in[0];
-	c->out = pipes->out[1];
-	c->err = pipes->err[1];
 	c->tty = w->tty;
 	c->wait_door = p->door && j->kind->inside;
 	c->wait_permit = w->permit != NULL;
@@ -464,20 +535,50 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 	return pem ? box_plan_trust(j->plan, pem, e) : 0;
 }
 
-/* Every step before the clone: after it only the child's own work is left. */
+/* What a child has from its first moment. */
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
-		return -e->code;
-	if (ends_open(pipes, w, e) < 0)
-		return -e->code;
-	if (protect_begin(j->plan, j->id, &j->protect, e) < 0)
+	if (make_cgroup(j, c, e) < 0 || prepare_ids(j, c, e) < 0 || ends_open(pipes, w, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
-	if (box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
+	c->inside.control = pipes->control[1];
+	c->inside.in = pipes->in[0];
+	c->inside.out = pipes->out[1];
+	c->inside.err = pipes->err[1];
+	return 0;
+}
+
+/* Everything else that is to be known before it can do its work. */
+static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		  struct err *e)
+{
+	if (choose_enforcers(j, c, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0 ||
+	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
-	fill_inside(j, &c->inside, w, pipes);
+	fill_inside(j, &c->inside, w);
+	return 0;
+}
+
+static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	/* A child that is gone already has left its reason. */
+	if (j->kind->spawn(j, c, e) < 0 || (complete_child(j, c, e) < 0 && e->code != EPIPE))
+		return -e->code;
+	return 0;
+}
+
+static int make_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
+		      const struct job_want *w, struct err *e)
+{
+	bool early = j->kind->tell;
+
+	if (prepare(j, c, w, pipes, e) < 0 || (early && spawn(j, c, e) < 0) ||
+	    settle(j, c, w, e) < 0 || (!early && spawn(j, c, e) < 0))
+		return -e->code;
+	/* The child is at work meanwhile; one that is yet to be told can still be done without. */
+	if (get_permit(w, e) < 0 || (early && j->kind->tell(j, c, e) < 0))
+		return -e->code;
 	return 0;
 }
 
@@ -507,28 +608,63 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 	return 0;
 }
 
+/* What killed monitors have left, unless another run is just beginning. The command runs meanwhile.
+ */
+static void sweep_cgroups(struct cgroup *c)
+{
+	CLEANUP(mem) struct cg_map *places = cgroup_places(c);
+	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
+
+	if (lock >= 0)
+		(void)cgroup_sweep(NULL, places);
+}
+
+/* A program that was told what to do must not be killed in the middle: it would leave a child of
+ * its own, waiting for its word. Without us it makes its sandbox, whose init finds nobody and
+ * leaves. */
+static void let_end(struct backend_job *j, struct box_start *c)
+{
+	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
+	struct err known;
+	int n;
+
+	j->control = fd_close(j->control);
+	while ((n = poll(&p, 1, LET_END_MS)) < 0 && errno == EINTR)
+		;
+	if (n > 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	(void)j->kind->heard(j, c, NULL, &known);
+}
+
+static int follow(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		  struct err *e)
+{
+	if (give_permit(j, w, e) < 0)
+		return -e->code;
+	ids_settle(j->ids);
+	/* There is time for it before the child has something to say. */
+	return listen_events(j, e) < 0 ? -e->code : started(j, c, w, e);
+}
+
 static int run_child(struct backend_job *j, struct box_start *c, struct ends *pipes,
 		     const struct job_want *w, struct err *e)
 {
-	int r = prepare(j, c, w, pipes, e);
+	int r = make_child(j, c, pipes, w, e);
 
-	if (r == 0)
-		r = j->kind->spawn(j, c, e);
 	pipes->control[1] = fd_close(pipes->control[1]);
 	pipes->out[1] = fd_close(pipes->out[1]);
 	pipes->err[1] = fd_close(pipes->err[1]);
 	close_prepared(c);
 	if (r < 0)
-		return r;
-	/* A child that is gone already has left its reason. */
-	if ((complete_child(j, c, e) < 0 && e->code != EPIPE) || give_permit(j, w, e) < 0)
 		return -e->code;
-	/* There is time for it before the child has something to say. */
-	if (listen_events(j, e) < 0)
-		return -e->code;
-	r = started(j, c, w, e);
+	r = follow(j, c, w, e);
+	if (r < 0 && j->kind->tell)
+		let_end(j, c);
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
 	j->cgroup_lock = fd_close(j->cgroup_lock);
+	if (r == 0)
+		sweep_cgroups(j->cgroup);
 	return r;
 }
 
@@ -558,37 +694,39 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	return 0;
 }
 
-/* Kills the whole pid namespace by its init and waits: when this returns no process is left. */
-void job_reap(struct backend_job *j)
+static void reap(struct backend_job *j)
 {
 	siginfo_t info;
 
 	if (j->pid <= 0)
 		return;
-	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
-	(void)cgroup_kill(j->cgroup);
 	while (waitid(P_PID, (id_t)j->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
 		;
 	j->pid = -1;
 }
 
-/* What killed monitors have left, unless another run is just beginning. */
-static void sweep_cgroups(const struct cg_map *places)
+/* Kills the whole pid namespace by its init. Where our child is somebody else, it is reaped last:
+ * there is enough to do while it ends. */
+void job_end(struct backend_job *j)
 {
-	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
+	struct pollfd p = { .fd = j->pidfd, .events = POLLIN };
 
-	if (lock >= 0)
-		(void)cgroup_sweep(NULL, places);
+	if (j->pid <= 0)
+		return;
+	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
+	(void)cgroup_kill(j->cgroup);
+	while (j->kind->helpers && poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	if (!j->kind->helpers)
+		reap(j);
+	j->hold = protect_let_go(j->hold);
 }
 
 struct backend_job *job_free(struct backend_job *j)
 {
-	CLEANUP(mem) struct cg_map *places = NULL;
-
 	if (!j)
 		return NULL;
-	places = cgroup_places(j->cgroup);
-	job_reap(j);
+	job_end(j);
 	if (j->protect)
 		protect_end(j->protect, false, NULL);
 	(void)protect_free(j->protect);
@@ -602,9 +740,9 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->pidfd);
 	(void)fd_close(j->disk.fd);
 	(void)fd_close(j->cgroup_lock);
+	reap(j);
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	free(j);
-	sweep_cgroups(places);
 	return NULL;
 }

@@ -51,6 +51,7 @@ struct op {
 	bool writable, noexec;
 	bool copy;   /* a small file of the system's that everybody may read: a copy will do */
 	int fd_slot; /* index into prepared trees */
+	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
 	bool skip;   /* found to be needless at start */
 };
 

@@ -272,7 +272,7 @@ static int sys_ops(struct box_plan *p, struct err *e)
 		e);
 }
 
-int plan_root(struct box_plan *p, struct err *e)
+static int fixed_tree(struct box_plan *p, struct err *e)
 {
 	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
 		return -e->code;
@@ -292,4 +292,13 @@ int plan_root(struct box_plan *p, struct err *e)
 	    plan_private(p, "/tmp", 01777, e) < 0)
 		return -e->code;
 	return plan_private(p, p->home, 0700, e);
+}
+
+int plan_root(struct box_plan *p, struct err *e)
+{
+	if (fixed_tree(p, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->op_count; i++)
+		p->ops[i].fixed = true;
+	return 0;
 }

@@ -268,8 +268,10 @@ static int hide_socket(struct box_plan *p, const char *line, struct err *e)
 	size_t n = p->op_count;
 
 	for (int column = 0; column < 7; column++) {
-		line += strcspn(line, " ");
-		line += strspn(line, " ");
+		while (*line && *line != ' ')
+			line++;
+		while (*line == ' ')
+			line++;
 	}
 	if (!*line || *line == '@')
 		return 0;

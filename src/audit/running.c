@@ -220,12 +220,12 @@ static bool used(const char *slot)
 static int bury_dead(struct log *l, int fd, char *text, size_t slots, const char *principal,
 		     struct err *e)
 {
-	uint64_t first = wall_us();
-	size_t left = LOOK_AT;
+	size_t left = LOOK_AT, at = slots ? wall_us() % slots : 0;
 
 	for (size_t i = 0; i < slots && left; i++) {
-		uint64_t offset = (first + i) % slots * RUNNING_SLOT;
+		uint64_t offset = (uint64_t)at * RUNNING_SLOT;
 
+		at = at + 1 < slots ? at + 1 : 0;
 		if (!used(text + offset))
 			continue;
 		left--;

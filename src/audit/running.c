@@ -12,6 +12,8 @@
 #include "base/str.h"
 
 #define SLOTS_MAX 4096
+#define SLOTS_FEW 96 /* as many fit on the stack */
+#define LOOK_AT 8    /* used slots that a start tries, while it finds none of a dead owner */
 #define ARGV0_MAX 64
 #define WORD "run "
 
@@ -208,32 +210,50 @@ static int bury(struct log *l, int fd, uint64_t offset, const char *principal, s
 					  : 0;
 }
 
-/* Goes over all slots; *free_at is one that nobody has, locked. */
-static int go_over(struct log *l, int fd, const char *text, size_t slots, const char *principal,
-		   uint64_t *free_at, struct err *e)
+static bool used(const char *slot)
 {
-	*free_at = UINT64_MAX;
-	for (size_t i = 0; i < slots; i++) {
-		uint64_t offset = (uint64_t)i * RUNNING_SLOT;
-		bool used = memcmp(text + offset, WORD, sizeof(WORD) - 1) == 0;
+	return memcmp(slot, WORD, sizeof(WORD) - 1) == 0;
+}
 
-		if ((!used && *free_at != UINT64_MAX) || lock_slot(fd, offset) < 0)
+/* To try each used slot would cost more with every run at once: a start tries a few, from where the
+ * clock points, and all of them once the owner of one is dead. */
+static int bury_dead(struct log *l, int fd, char *text, size_t slots, const char *principal,
+		     struct err *e)
+{
+	size_t left = LOOK_AT, at = slots ? wall_us() % slots : 0;
+
+	for (size_t i = 0; i < slots && left; i++) {
+		uint64_t offset = (uint64_t)at * RUNNING_SLOT;
+
+		at = at + 1 < slots ? at + 1 : 0;
+		if (!used(text + offset))
 			continue;
-		if (used && bury(l, fd, offset, principal, e) < 0)
+		left--;
+		if (lock_slot(fd, offset) < 0)
+			continue;
+		if (bury(l, fd, offset, principal, e) < 0)
 			return -e->code;
-		if (*free_at == UINT64_MAX)
-			*free_at = offset;
-		else
-			unlock_slot(fd, offset);
+		unlock_slot(fd, offset);
+		text[offset] = ' ';
+		left = slots;
 	}
 	return 0;
+}
+
+/* The first slot that nobody has, locked; UINT64_MAX: none. */
+static uint64_t lock_free(int fd, const char *text, size_t slots)
+{
+	for (uint64_t at = 0; at < slots * RUNNING_SLOT; at += RUNNING_SLOT)
+		if (!used(text + at) && lock_slot(fd, at) == 0)
+			return at;
+	return UINT64_MAX;
 }
 
 static int claim(struct log *l, int fd, const struct run_info *i, const char *principal,
 		 uint64_t *offset, struct err *e)
 {
 	CLEANUP(mem) char *more = NULL;
-	char few[16 * RUNNING_SLOT], *text = few;
+	char few[SLOTS_FEW * RUNNING_SLOT], *text = few;
 	ssize_t n = pread(fd, few, sizeof(few), 0);
 	struct head h;
 	int r;
@@ -246,8 +266,9 @@ static int claim(struct log *l, int fd, const struct run_info *i, const char *pr
 	}
 	if (n < 0)
 		return err_sys(e, "cannot read '%.200s/running'", log_dir(l));
-	if (go_over(l, fd, text, (size_t)n / RUNNING_SLOT, principal, offset, e) < 0)
+	if (bury_dead(l, fd, text, (size_t)n / RUNNING_SLOT, principal, e) < 0)
 		return -e->code;
+	*offset = lock_free(fd, text, (size_t)n / RUNNING_SLOT);
 	if (*offset == UINT64_MAX) {
 		*offset = (uint64_t)n / RUNNING_SLOT * RUNNING_SLOT;
 		if (*offset >= (uint64_t)SLOTS_MAX * RUNNING_SLOT)

@@ -105,16 +105,18 @@ char *arena_strdup(struct arena *a, const char *s)
 
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
+	char few[256], *p; /* most texts fit, and are made but once */
 	va_list ap;
-	char *p;
 	int n;
 
 	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
+	n = vsnprintf(few, sizeof(few), fmt, ap);
 	va_end(ap);
 	p = n < 0 ? NULL : arena_alloc(a, (size_t)n + 1);
 	if (!p)
 		return NULL;
+	if ((size_t)n < sizeof(few))
+		return memcpy(p, few, (size_t)n + 1);
 	va_start(ap, fmt);
 	(void)vsnprintf(p, (size_t)n + 1, fmt, ap);
 	va_end(ap);

@@ -2,17 +2,25 @@
 #include "sandbox/stream.h"
 
 #include <fcntl.h>
+#include <linux/major.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/fd.h"
 #include "base/str.h"
 
 #define CHUNK 65536
 #define SPLICE_CHUNK ((size_t)1 << 20)
+
+/* /dev/null and its like. */
+static bool never_blocks(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && major(st->st_rdev) == MEM_MAJOR;
+}
 
 /* Pipes and terminals are opened anew, so that not blocking stays our own affair. */
 static int own_goal(int to, const struct stat *st)
@@ -21,7 +29,7 @@ static int own_goal(int to, const struct stat *st)
 	int fd = -1;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", to);
-	if (S_ISFIFO(st->st_mode) || S_ISCHR(st->st_mode))
+	if (S_ISFIFO(st->st_mode) || (S_ISCHR(st->st_mode) && !never_blocks(st)))
 		fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return fd >= 0 ? fd : fcntl(to, F_DUPFD_CLOEXEC, 3);
 }

@@ -85,6 +85,18 @@ def a_brig_of_low_priority_can_lower_the_weight_too():
 
 
 @test
+def the_list_of_cpus_inside_has_those_the_caller_may_use():
+    mine = os.sched_getaffinity(0)
+    for cpus in (mine, {max(mine)}):
+        argv = brig_argv("run", "--", "cat", "/sys/devices/system/cpu/online")
+        done = subprocess.run(["taskset", "-c", ",".join(map(str, cpus)), *argv], capture_output=True, text=True, env=brig_environment(),
+                              cwd=workspace(), stdin=subprocess.DEVNULL, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        parts = [[int(n) for n in part.split("-")] for part in done.stdout.strip().split(",")]
+        assert {cpu for part in parts for cpu in range(part[0], part[-1] + 1)} == cpus, done.stdout
+
+
+@test
 def cpus_are_the_control_groups_or_else_whole():
     cgroup = has_cgroup()
     assert enforcer("cpus", "--cpus", "1") == ("cgroup" if cgroup else "affinity")

@@ -259,6 +259,73 @@ static void a_run_whose_brig_died_is_noticed_once(void **state UNUSED)
 	assert_true(intact());
 }
 
+enum { MANY = 40 };
+
+static void run_id(unsigned i, char id[33])
+{
+	(void)snprintf(id, 33, "%032x", i + 1);
+}
+
+static void die_with_many(void *arg UNUSED)
+{
+	struct log_options o = { .dir = "log" };
+	struct err e = { 0 };
+	struct running slot[MANY];
+	struct log *l;
+
+	must(log_open(&o, &l, &e) == 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		char id[33];
+
+		run_id(i, id);
+		begin_run(l, id, &slot[i]);
+	}
+	(void)raise(SIGKILL);
+}
+
+static void many_that_died_at_once_are_noticed_by_the_next(void **state UNUSED)
+{
+	struct log *l = open_log(0, false);
+	struct running mine;
+
+	assert_false(in_child(die_with_many, NULL, 20));
+	begin_run(l, ID1, &mine);
+	assert_int_equal(log_head(l).seq, 2 * MANY + 1);
+	assert_int_equal(mine.offset, 0);
+	running_end(&mine);
+	(void)log_free(l);
+	assert_true(intact());
+}
+
+/* A start looks at a few of the slots in use only: the next ones find what it passed by. */
+static void one_that_died_among_many_that_live_is_noticed_in_time(void **state UNUSED)
+{
+	struct log *l = open_log(0, false);
+	struct running slot[MANY], mine;
+	char id[33], said[96];
+	unsigned starts = 0;
+
+	run_id(MANY / 2, id);
+	(void)snprintf(said, sizeof(said), "\"type\":\"sandbox.exec\",\"run\":\"%s\"", id);
+
+	assert_false(in_child(die_running, (void *)(uintptr_t)ID2, 10));
+	for (unsigned i = 0; i < MANY; i++) {
+		run_id(i, id);
+		begin_run(l, id, &slot[i]); /* the first takes over the slot */
+	}
+	assert_false(log_says(said));
+	running_abandon(&slot[MANY / 2]);
+	do {
+		begin_run(l, ID3, &mine);
+		running_end(&mine);
+	} while (!log_says(said) && ++starts < 1000);
+	assert_true(starts < 1000);
+	for (unsigned i = 0; i < MANY; i++)
+		running_end(&slot[i]);
+	(void)log_free(l);
+	assert_true(intact());
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
@@ -267,6 +334,8 @@ int main(void)
 		CASE(processes_make_one_order),
 		CASE(what_was_acknowledged_survives_kill_9),
 		CASE(a_run_whose_brig_died_is_noticed_once),
+		CASE(many_that_died_at_once_are_noticed_by_the_next),
+		CASE(one_that_died_among_many_that_live_is_noticed_in_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -233,6 +233,47 @@ static void v2_goes_up_to_the_first_parent_that_hands_the_controllers_down(void 
 	assert_string_equal(text_of(t, "cg/a.slice/b.scope/cgroup.subtree_control"), "\n");
 }
 
+static void at_the_usual_place_mountinfo_is_not_asked(void **state)
+{
+	struct tree *t = *state;
+	CLEANUP(cgroup) struct cgroup *c = NULL;
+	char usual[96];
+
+	(void)snprintf(usual, sizeof(usual), "%s/usual", t->root);
+	t->host.usual = usual;
+	describe(t, "nothing is said here\n",
+		 "4:memory:/a\n3:cpu,cpuset:/\n2:pids:/\n0::/b.scope\n");
+	put(t, "usual/memory/a/cgroup.procs", "");
+	put(t, "usual/pids/cgroup.procs", "");
+	put(t, "usual/unified/b.scope/cgroup.procs", OTHERS);
+	put_all(t, "usual/memory/a/brig-x1", v1_memory);
+	put_all(t, "usual/pids/brig-x1", v1_pids);
+	c = make(t, "x1", &limits);
+	assert_non_null(c);
+	assert_int_equal(cgroup_enforces(c), CGROUP_HAS_MEMORY | CGROUP_HAS_PIDS);
+	assert_string_equal(text_of(t, "usual/memory/a/brig-x1/memory.limit_in_bytes"), "67108864");
+	assert_string_equal(text_of(t, "usual/pids/brig-x1/pids.max"), "101");
+}
+
+static void what_is_not_at_the_usual_place_mountinfo_tells(void **state)
+{
+	struct tree *t = *state;
+	CLEANUP(cgroup) struct cgroup *c = NULL;
+	char usual[96];
+
+	/* As in a container whose cgroup is the root of the mount. */
+	(void)snprintf(usual, sizeof(usual), "%s/cg", t->root);
+	t->host.usual = usual;
+	describe(t, "30 1 0:26 /a %s/cg rw - cgroup2 cgroup2 rw\n", "0::/a/b\n");
+	group(t, "cg", "cpu memory pids", "cpu memory pids", "");
+	group(t, "cg/b", "", "", OTHERS);
+	put_all(t, "cg/brig-x1", v2_files);
+	c = make(t, "x1", &limits);
+	assert_non_null(c);
+	assert_int_equal(cgroup_enforces(c), ALL);
+	assert_string_equal(text_of(t, "cg/brig-x1/pids.max"), "101");
+}
+
 static void events_are_read_and_kill_uses_the_kill_file(void **state)
 {
 	struct tree *t = *state;
@@ -692,6 +733,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		ON_TREE(v2_goes_up_to_the_first_parent_that_hands_the_controllers_down),
+		ON_TREE(at_the_usual_place_mountinfo_is_not_asked),
+		ON_TREE(what_is_not_at_the_usual_place_mountinfo_tells),
 		ON_TREE(events_are_read_and_kill_uses_the_kill_file),
 		ON_TREE(controllers_are_switched_on_where_nobody_is_in_the_way),
 		ON_TREE(alone_in_its_cgroup_the_monitor_steps_aside_and_comes_back),

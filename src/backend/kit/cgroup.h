@@ -21,6 +21,7 @@ struct cgroup;
 struct cgroup_host {
 	const char *mountinfo;   /* /proc/self/mountinfo */
 	const char *self_cgroup; /* /proc/self/cgroup */
+	const char *usual;       /* /sys/fs/cgroup; NULL with a mountinfo: it alone says where */
 };
 
 struct cgroup_limits {

@@ -3,11 +3,18 @@
  *
  * /proc/self/cgroup names our cgroup relative to the root of the cgroup namespace, mountinfo says
  * which part of a hierarchy a mount shows. The directory is the mount point plus what is left of
- * our path below the mount's root; a mount that does not show our cgroup is of no use. */
+ * our path below the mount's root; a mount that does not show our cgroup is of no use.
+ *
+ * To have the kernel write mountinfo takes as long as a dozen look-ups: where all hierarchies lie
+ * at their usual places, whole and writable, it is not asked. */
 #include "backend/kit/cgroup_internal.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 #include "base/fd.h"
 
@@ -21,7 +28,10 @@ static const char *const kind_names[CG_KINDS] = {
 
 struct parse {
 	struct cg_map *map;
+	bool described;            /* by files, not by the kernel: any file system will do */
 	const char *own[CG_KINDS]; /* our path in each hierarchy; NULL: not in it */
+	const char
+		*list[CG_KINDS]; /* the controllers of that hierarchy, as the kernel joins them */
 };
 
 /* Is `word` one of the comma-separated words of `list`? */
@@ -72,8 +82,10 @@ static void take_own(struct parse *p, char *line)
 		return;
 	}
 	for (int k = 0; k < CG_UNIFIED; k++)
-		if (listed(list, kind_names[k]))
+		if (listed(list, kind_names[k])) {
 			p->own[k] = path;
+			p->list[k] = list;
+		}
 }
 
 /* mountinfo writes blank, tab, newline and backslash as three octal digits. */
@@ -204,16 +216,59 @@ static int read_mounts(struct parse *p, const char *path)
 	}
 }
 
+/* Is our cgroup of this kind below the usual mount point? What is not, or is mounted read-only, is
+ * for mountinfo to tell. */
+static bool take_usual(struct parse *p, const char *usual, enum cg_kind kind, bool alone)
+{
+	const char *sub = kind == CG_UNIFIED ? "unified" : p->list[kind];
+	char point[256];
+	struct statfs f;
+	int n = alone ? snprintf(point, sizeof(point), "%s", usual)
+		      : snprintf(point, sizeof(point), "%s/%s", usual, sub);
+
+	if (n < 0 || (size_t)n >= sizeof(point))
+		return false;
+	take_place(p, kind, "/", point);
+	if (!p->map->place[kind].dir[0] || statfs(p->map->place[kind].dir, &f) < 0)
+		return false;
+	if (!p->described &&
+	    f.f_type != (kind == CG_UNIFIED ? CGROUP2_SUPER_MAGIC : CGROUP_SUPER_MAGIC))
+		return false;
+	return !(f.f_flags & ST_RDONLY);
+}
+
+static void forget(struct cg_map *m)
+{
+	for (size_t k = 0; k < CG_KINDS; k++)
+		m->place[k].dir[0] = '\0';
+}
+
+static bool all_usual(struct parse *p, const char *usual)
+{
+	bool v1 = false;
+
+	for (int k = 0; k < CG_UNIFIED; k++) {
+		v1 |= p->own[k] != NULL;
+		/* A new group of a hierarchy with cpuset in it takes no process until it has CPUs.
+		 */
+		if (p->own[k] && !listed(p->list[k], "cpuset") &&
+		    !take_usual(p, usual, (enum cg_kind)k, false))
+			return false;
+	}
+	return !p->own[CG_UNIFIED] || take_usual(p, usual, CG_UNIFIED, !v1);
+}
+
 int cg_map_read(const struct cgroup_host *host, struct cg_map *ret)
 {
 	const char *self = host && host->self_cgroup ? host->self_cgroup : "/proc/self/cgroup";
 	const char *mounts = host && host->mountinfo ? host->mountinfo : "/proc/self/mountinfo";
-	struct parse p = { .map = ret };
+	bool described = host && host->mountinfo;
+	const char *usual = described ? host->usual : "/sys/fs/cgroup";
+	struct parse p = { .map = ret, .described = described };
 	char text[SELF_MAX_BYTES], *at = text, *nl;
 	int r;
 
-	for (size_t k = 0; k < CG_KINDS; k++)
-		ret->place[k].dir[0] = '\0';
+	forget(ret);
 	r = (int)fd_read_file(AT_FDCWD, self, text, sizeof(text));
 	if (r < 0)
 		return cg_unavailable(r) ? 0 : r;
@@ -221,6 +276,9 @@ int cg_map_read(const struct cgroup_host *host, struct cg_map *ret)
 		*nl = '\0';
 		take_own(&p, at);
 	}
+	if (usual && all_usual(&p, usual))
+		return 0;
+	forget(ret);
 	r = read_mounts(&p, mounts);
 	return r < 0 && !cg_unavailable(r) ? r : 0;
 }

@@ -121,19 +121,29 @@ static void texts_done(struct texts *t)
 		free(t->v[i]);
 }
 
+/* Most are a line or two: only a long one gets the largest buffer, which the kernel has to clear.
+ */
+static char *text_of(const char *path)
+{
+	char few[2048], *text;
+	ssize_t n = fd_read_file(AT_FDCWD, path, few, sizeof(few));
+
+	if (n < (ssize_t)sizeof(few) - 1)
+		return strdup(n < 0 ? "" : few);
+	text = malloc(TEXT_MAX);
+	if (text && fd_read_file(AT_FDCWD, path, text, TEXT_MAX) < 0)
+		text[0] = '\0';
+	return text;
+}
+
 static int texts_read(struct texts *t)
 {
 	static const char *const paths[TEXTS] = { "/etc/subuid", "/etc/subgid",
 						  "/proc/self/uid_map", "/proc/self/gid_map" };
 
-	for (int i = 0; i < TEXTS; i++) {
-		t->v[i] = malloc(TEXT_MAX);
-		if (!t->v[i])
+	for (int i = 0; i < TEXTS; i++)
+		if (!(t->v[i] = text_of(paths[i])))
 			return -ENOMEM;
-		t->v[i][0] = '\0';
-		if (fd_read_file(AT_FDCWD, paths[i], t->v[i], TEXT_MAX) < 0)
-			t->v[i][0] = '\0';
-	}
 	return 0;
 }
 
@@ -162,9 +172,14 @@ static bool take_slot(int lock, unsigned slot)
 	return fcntl(lock, F_OFD_SETLK, &l) == 0;
 }
 
+/* Every run begins to look at another slot, or 64 at once would try those of the others first. */
 static int take_free(struct ids *i, const struct texts *t, struct err *e)
 {
-	for (unsigned slot = 0; slot < SLOTS; slot++) {
+	unsigned first = (unsigned)getpid();
+
+	for (unsigned n = 0; n < SLOTS; n++) {
+		unsigned slot = (first + n) % SLOTS;
+
 		i->base = FIRST + slot * RANGE;
 		if (range_usable(t, i->base) && take_slot(i->lock, slot))
 			return 0;

@@ -228,20 +228,27 @@ static bool hidden_already(const struct box_plan *p, const char *inside)
 	return false;
 }
 
-/* Covers a host socket at every place the trees show it. */
+static bool is_socket(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* Covers a host socket at every place the trees show it. Most lie in none of them: the file is
+ * looked at last. */
 static int hide_at(struct box_plan *p, const char *host, struct err *e)
 {
 	size_t n = p->op_count; /* those added here need no look */
-	struct stat st;
 
-	if (lstat(host, &st) < 0 || !S_ISSOCK(st.st_mode))
-		return 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct op *o = &p->ops[i];
 		const char *inside;
 
 		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !path_under(host, o->src))
 			continue;
+		if (!is_socket(host))
+			return 0;
 		inside = arena_printf(p->arena, "%s%s", o->dst, host + strlen(o->src));
 		if (!inside)
 			return err_nomem(e);
@@ -261,8 +268,10 @@ static int hide_socket(struct box_plan *p, const char *line, struct err *e)
 	size_t n = p->op_count;
 
 	for (int column = 0; column < 7; column++) {
-		line += strcspn(line, " ");
-		line += strspn(line, " ");
+		while (*line && *line != ' ')
+			line++;
+		while (*line == ' ')
+			line++;
 	}
 	if (!*line || *line == '@')
 		return 0;

@@ -2,14 +2,17 @@
 /* backend/kit/plan_root.c - the part of the tree that is the same in every run. */
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
 #include "backend/kit/plan_internal.h"
+#include "base/buf.h"
 #include "base/str.h"
 
 #define COPY_MAX (256 << 10)
+#define CPU_LIST "/sys/devices/system/cpu/online"
 
 /* Shown read-only where the host has them; a link stays a link (merged /usr). */
 static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",   "/lib",
@@ -157,7 +160,6 @@ static int layer_over(struct box_plan *p, struct err *e)
 	return 0;
 }
 
-/* Under network host the command resolves names as the host does. */
 static const char *host_text(struct box_plan *p, const char *path, const char *otherwise)
 {
 	char text[16384];
@@ -183,6 +185,7 @@ static int etc_files(struct box_plan *p, struct err *e)
 	} all[] = {
 		{ "/etc/passwd", passwd },
 		{ "/etc/group", group },
+		/* Under network host the command resolves names as the host does. */
 		{ "/etc/hosts", host ? host_text(p, "/etc/hosts", hosts) : hosts },
 		{ "/etc/hostname", "brig\n" },
 		{ "/etc/resolv.conf", host   ? host_text(p, "/etc/resolv.conf", "")
@@ -246,20 +249,40 @@ static int proc_ops(struct box_plan *p, struct err *e)
 	return 0;
 }
 
+/* The CPUs that the command may use, as the kernel writes such lists: "0-3,8". It takes a tenth of
+ * what the file of the host does, and tells no more than the command can find out. */
+static const char *cpu_list(struct box_plan *p)
+{
+	CLEANUP(buf) struct buf list = BUF_INIT(CPU_SETSIZE * 8);
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0) /* more CPUs than the set has bits */
+		return host_text(p, CPU_LIST, "");
+	for (int cpu = 0, end; cpu < CPU_SETSIZE; cpu = end + 1) {
+		for (end = cpu; end < CPU_SETSIZE && CPU_ISSET(end, &set);)
+			end++;
+		if (end == cpu)
+			continue;
+		if (list.len)
+			buf_putc(&list, ',');
+		buf_putu(&list, (uint64_t)cpu, 0);
+		if (end - cpu > 1) {
+			buf_putc(&list, '-');
+			buf_putu(&list, (uint64_t)end - 1, 0);
+		}
+	}
+	buf_putc(&list, '\n');
+	return list.failed ? NULL : arena_strndup(p->arena, list.data, list.len);
+}
+
 /* Runtimes ask /sys how many CPUs there are and what the cgroup allows; nothing else is answered.
  */
 static int sys_ops(struct box_plan *p, struct err *e)
 {
-	static const char *const cpu_lists[] = { "/sys/devices/system/cpu/online" };
 	const struct limits *l = &p->spec->limits;
-	char text[64];
 
-	for (size_t i = 0; i < ARRAY_LEN(cpu_lists); i++) {
-		ssize_t n = fd_read_file(AT_FDCWD, cpu_lists[i], text, sizeof(text));
-
-		if (n > 0 && file(p, cpu_lists[i], arena_strdup(p->arena, text), e) < 0)
-			return -e->code;
-	}
+	if (file(p, CPU_LIST, cpu_list(p), e) < 0)
+		return -e->code;
 	if (file(p, "/sys/fs/cgroup/memory.max",
 		 arena_printf(p->arena, "%llu\n", (unsigned long long)l->memory), e) < 0 ||
 	    file(p, "/sys/fs/cgroup/pids.max",
@@ -272,7 +295,7 @@ static int sys_ops(struct box_plan *p, struct err *e)
 		e);
 }
 
-int plan_root(struct box_plan *p, struct err *e)
+static int fixed_tree(struct box_plan *p, struct err *e)
 {
 	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
 		return -e->code;
@@ -292,4 +315,13 @@ int plan_root(struct box_plan *p, struct err *e)
 	    plan_private(p, "/tmp", 01777, e) < 0)
 		return -e->code;
 	return plan_private(p, p->home, 0700, e);
+}
+
+int plan_root(struct box_plan *p, struct err *e)
+{
+	if (fixed_tree(p, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->op_count; i++)
+		p->ops[i].fixed = true;
+	return 0;
 }

@@ -445,19 +445,28 @@ static int add_event(const struct backend_job *j, int fd, uint32_t events)
 
 static int listen_events(struct backend_job *j, struct err *e)
 {
-	const struct itimerspec tick = { .it_interval.tv_nsec = WATCH_TICK_NS,
-					 .it_value.tv_nsec = WATCH_TICK_NS };
-
 	j->events = epoll_create1(EPOLL_CLOEXEC);
 	if (j->watch_memory || j->watch_pids || j->watch_disk || j->protect) {
 		j->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-		if (j->timer < 0 || timerfd_settime(j->timer, 0, &tick, NULL) < 0)
+		if (j->timer < 0)
 			return err_sys(e, "cannot make a timer");
 	}
 	if (j->events < 0 || add_event(j, j->control, EPOLLIN) < 0 ||
 	    add_event(j, j->timer, EPOLLIN) < 0 ||
 	    add_event(j, cgroup_oom_fd(j->cgroup), EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the sandbox");
+	return 0;
+}
+
+/* Only once the command runs: among many starts at once the set-up takes longer than a tick, and
+ * every run would begin with a look at nothing. */
+static int start_ticks(const struct backend_job *j, struct err *e)
+{
+	const struct itimerspec tick = { .it_interval.tv_nsec = WATCH_TICK_NS,
+					 .it_value.tv_nsec = WATCH_TICK_NS };
+
+	if (j->timer >= 0 && timerfd_settime(j->timer, 0, &tick, NULL) < 0)
+		return err_sys(e, "cannot set a timer");
 	return 0;
 }
 
@@ -684,6 +693,8 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	/* Whose end counts is known only now. */
 	if (r == 0 && add_event(j, j->pidfd, EPOLLIN) < 0)
 		r = err_sys(e, "cannot listen to the sandbox");
+	if (r == 0)
+		r = start_ticks(j, e);
 	if (r == 0)
 		r = take_io(j, &pipes, w->tty, io, e);
 	ends_done(&pipes);

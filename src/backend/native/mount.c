@@ -14,7 +14,9 @@
 #include "model/paths.h"
 
 #define COMMON_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-#define MASK_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+/* A device that is mounted read-only can be written to all the same; its node is the host's. */
+#define DEVICE_ATTRS (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+#define MASK_ATTRS DEVICE_ATTRS
 #define ROOT_OWN ((uint64_t)1 << 20) /* what brig itself puts there */
 #define FD_PATH_LEN 32
 #define LAYER "/.layer"
@@ -23,7 +25,7 @@
 struct builder {
 	const struct box_plan *plan;
 	const int *prepared;
-	int root;     /* the new root, O_PATH */
+	int root;     /* the new root, O_PATH; also the current folder while it is built */
 	bool classic; /* the kernel, or a filter around us, has no mount_setattr */
 
 	/* The folder looked up last: neighbours in the plan share it. */
@@ -170,63 +172,52 @@ static int bind_fd(struct builder *b, int from, int to, uint64_t attrs, struct e
 	return attach(tree, to, e);
 }
 
-static int new_fs(struct builder *b, const char *type, const char *const *options, uint64_t attrs,
-		  int target, struct err *e)
-{
-	CLEANUP(fd) int ctx = -1;
-	CLEANUP(fd) int tree = -1;
-	char text[128] = "", dst[FD_PATH_LEN];
-
-	if (b->classic) {
-		for (; *options; options += 2)
-			(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s=%s",
-				       text[0] ? "," : "", options[0], options[1]);
-		fd_path(target, dst);
-		if (mount(type, dst, type, MS_NOSUID | MS_NOEXEC * !!(attrs & MOUNT_ATTR_NOEXEC),
-			  text) < 0)
-			return err_sys(e, "cannot mount %s", type);
-		return 0;
-	}
-	ctx = fsopen(type, FSOPEN_CLOEXEC);
-	if (ctx < 0)
-		return err_sys(e, "cannot make a %s", type);
-	for (; *options; options += 2)
-		if (fsconfig(ctx, FSCONFIG_SET_STRING, options[0], options[1], 0) < 0)
-			return err_sys(e, "%s does not take %s=%s", type, options[0], options[1]);
-	if (fsconfig(ctx, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return err_sys(e, "cannot make a %s", type);
-	tree = fsmount(ctx, FSMOUNT_CLOEXEC, (unsigned)attrs);
-	if (tree < 0)
-		return err_sys(e, "cannot mount %s", type);
-	return attach(tree, target, e);
-}
-
 static uint64_t bind_attrs(const struct op *o)
 {
 	return COMMON_ATTRS | (o->writable ? 0 : MOUNT_ATTR_RDONLY) |
 	       (o->noexec ? MOUNT_ATTR_NOEXEC : 0);
 }
 
+/* The folder that dst is made in, and its name there. */
+static int place_of(struct builder *b, const struct op *o, const char **name)
+{
+	*name = o->fixed ? o->dst + 1 : last_part(o->dst);
+	return o->fixed ? b->root : open_parent(b, o->dst);
+}
+
+/* Of something mounted at a fixed place. Nobody is there yet to see it without them. */
+static int set_attrs_at(const struct builder *b, const char *at, uint64_t attrs, struct err *e)
+{
+	struct mount_attr a = { .attr_set = attrs };
+
+	if (!b->classic &&
+	    mount_setattr(b->root, at, AT_RECURSIVE | AT_SYMLINK_NOFOLLOW, &a, sizeof(a)) < 0)
+		return err_sys(e, "cannot set mount attributes");
+	return 0;
+}
+
 static int do_dir(struct builder *b, const struct op *o, struct err *e)
 {
-	int parent = open_parent(b, o->dst);
+	const char *name;
+	int parent = place_of(b, o, &name);
 
 	if (parent < 0)
 		return errno = -parent, err_sys(e, "cannot open the folder above");
-	if (mkdirat(parent, last_part(o->dst), o->mode) < 0 && errno != EEXIST)
+	if (mkdirat(parent, name, o->mode) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make the folder");
 	return 0;
 }
 
 static int do_file(struct builder *b, const struct op *o, struct err *e)
 {
-	int parent = open_parent(b, o->dst);
+	const char *name;
+	int parent = place_of(b, o, &name);
 	CLEANUP(fd) int fd = -1;
 	int r;
 
 	if (parent < 0)
 		return errno = -parent, err_sys(e, "cannot open the folder above");
-	fd = openat(parent, last_part(o->dst), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode);
+	fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode);
 	if (fd < 0)
 		return err_sys(e, "cannot make the file");
 	r = fd_write_all(fd, o->data, strlen(o->data));
@@ -235,11 +226,12 @@ static int do_file(struct builder *b, const struct op *o, struct err *e)
 
 static int do_symlink(struct builder *b, const struct op *o, struct err *e)
 {
-	int parent = open_parent(b, o->dst);
+	const char *name;
+	int parent = place_of(b, o, &name);
 
 	if (parent < 0)
 		return errno = -parent, err_sys(e, "cannot open the folder above");
-	if (symlinkat(o->data, parent, last_part(o->dst)) < 0)
+	if (symlinkat(o->data, parent, name) < 0)
 		return err_sys(e, "cannot make the link");
 	return 0;
 }
@@ -248,36 +240,29 @@ static int do_symlink(struct builder *b, const struct op *o, struct err *e)
 static int do_private(struct builder *b, const struct op *o, struct err *e)
 {
 	CLEANUP(fd) int target = -1;
-	CLEANUP(fd) int tree = -1;
-	bool made;
-	int parent = make_point(b, o->dst, true, o->mode, &made);
+	const char *at = o->dst + 1;
 
-	if (parent < 0)
-		return errno = -parent, err_sys(e, "cannot make the folder");
-	if (!made || b->classic) {
-		target = fd_open_nolinks(parent, last_part(o->dst), O_PATH, FD_BENEATH);
+	if (!o->fixed) {
+		target = make_target(b, o->dst, true, o->mode);
 		if (target < 0)
-			return errno = -target, err_sys(e, "cannot open the folder");
+			return errno = -target, err_sys(e, "cannot make the folder");
 		return bind_fd(b, target, target, bind_attrs(o), e);
 	}
-	tree = open_tree(parent, last_part(o->dst), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (tree < 0)
-		return err_sys(e, "cannot copy a mount");
+	if (mkdirat(b->root, at, o->mode) < 0)
+		return err_sys(e, "cannot make the folder");
+	if (mount(at, at, NULL, MS_BIND, NULL) < 0)
+		return err_sys(e, "cannot mount it on itself");
 	/* The root around it has the common ones. */
-	if (bind_attrs(o) != COMMON_ATTRS && set_attrs(tree, bind_attrs(o), e) < 0)
-		return -e->code;
-	if (move_mount(tree, "", parent, last_part(o->dst), MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_sys(e, "cannot attach a mount");
-	return 0;
+	return bind_attrs(o) == COMMON_ATTRS ? 0 : set_attrs_at(b, at, bind_attrs(o), e);
 }
 
 /* Is it what the parent saw? It may have been swapped since. */
-static int compare(int fd, const struct op *o, struct err *e)
+static int compare(int fd, const char *name, const struct op *o, struct err *e)
 {
 	struct ident now;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0)
+	if (fstatat(fd, name, &st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
 		return err_sys(e, "cannot look at '%s'", o->src);
 	now = ident_of(&st);
 	if (o->kind == OP_DEVICE && (!S_ISCHR(st.st_mode) || st.st_rdev != o->rdev))
@@ -307,12 +292,27 @@ static int classic_bind(struct builder *b, const struct op *o, bool folder, mode
 
 	if (from < 0)
 		return errno = -from, source_error(o, e);
-	if (compare(from, o, e) < 0)
+	if (compare(from, "", o, e) < 0)
 		return -e->code;
 	target = make_target(b, o->dst, folder, mode);
 	if (target < 0)
 		return errno = -target, err_sys(e, "cannot make the mount point");
 	return bind_fd(b, from, target, 0, e);
+}
+
+/* At a fixed place mount(2) does in one call what takes four with descriptors. */
+static int bind_fixed(struct builder *b, const struct op *o, bool folder, mode_t mode,
+		      uint64_t attrs, struct err *e)
+{
+	const char *at = o->dst + 1;
+
+	if ((folder ? mkdirat(b->root, at, mode) : mknodat(b->root, at, S_IFREG | mode, 0)) < 0)
+		return err_sys(e, "cannot make the mount point");
+	if (mount(o->src, at, NULL, MS_BIND | MS_REC, NULL) < 0)
+		return source_error(o, e);
+	if (compare(b->root, at, o, e) < 0)
+		return -e->code;
+	return set_attrs_at(b, at, attrs, e);
 }
 
 /* It is the copy that is compared: by whatever way the name led there, nothing else gets in. */
@@ -321,6 +321,8 @@ static int bind_source(struct builder *b, const struct op *o, bool folder, mode_
 {
 	CLEANUP(fd) int tree = -1;
 
+	if (o->fixed)
+		return bind_fixed(b, o, folder, mode, attrs, e);
 	if (b->classic)
 		return classic_bind(b, o, folder, mode, e);
 	tree = open_tree(AT_FDCWD, o->src,
@@ -328,7 +330,7 @@ static int bind_source(struct builder *b, const struct op *o, bool folder, mode_
 				 OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return source_error(o, e);
-	if (compare(tree, o, e) < 0 || set_attrs(tree, attrs, e) < 0)
+	if (compare(tree, "", o, e) < 0 || set_attrs(tree, attrs, e) < 0)
 		return -e->code;
 	return attach_new(b, tree, o->dst, folder, mode, e);
 }
@@ -349,7 +351,7 @@ static int do_bind_prepared(struct builder *b, const struct op *o, struct err *e
 
 static int do_device(struct builder *b, const struct op *o, struct err *e)
 {
-	return bind_source(b, o, false, 0666, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e);
+	return bind_source(b, o, false, 0666, DEVICE_ATTRS, e);
 }
 
 /* Second lines: the filter, and what the host user has left, come first. And a convenience: a
@@ -366,15 +368,11 @@ static void set_sysctls(const struct builder *b)
 
 static int do_proc(struct builder *b, const struct op *o, struct err *e)
 {
-	static const char *const options[] = { "hidepid", "2", NULL };
-	CLEANUP(fd) int target = open_inside(b, o->dst);
-
-	if (target < 0)
-		return errno = -target, err_sys(e, "cannot open the mount point");
-	if (new_fs(b, "proc", options, COMMON_ATTRS | MOUNT_ATTR_NOEXEC, target, e) == 0) {
+	if (mount("proc", o->dst + 1, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2") == 0) {
 		set_sysctls(b);
 		return 0;
 	}
+	(void)err_sys(e, "cannot mount proc");
 	if (e->code != EPERM && e->code != EBUSY)
 		return -e->code;
 	e->kind = ERR_UNAVAILABLE;
@@ -382,14 +380,12 @@ static int do_proc(struct builder *b, const struct op *o, struct err *e)
 			"inside a container: start it with --security-opt systempaths=unconfined");
 }
 
-static int do_devpts(struct builder *b, const struct op *o, struct err *e)
+static int do_devpts(const struct op *o, struct err *e)
 {
-	static const char *const options[] = { "ptmxmode", "0666", "mode", "0620", NULL };
-	CLEANUP(fd) int target = open_inside(b, o->dst);
-
-	if (target < 0)
-		return errno = -target, err_sys(e, "cannot open the mount point");
-	return new_fs(b, "devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, target, e);
+	if (mount("devpts", o->dst + 1, "devpts", MS_NOSUID | MS_NOEXEC,
+		  "ptmxmode=0666,mode=0620") < 0)
+		return err_sys(e, "cannot mount devpts");
+	return 0;
 }
 
 /* What covers a masked file or folder: a copy, read-only, of the sandbox's own null device or of
@@ -413,17 +409,18 @@ static int mask_tree(struct builder *b, bool folder, struct err *e)
 
 /* Over an entry of the new procfs: the parent has seen what it is, and no name there is anybody's
  * to change. */
-static int mask_proc(struct builder *b, const struct op *o, struct err *e)
+static int mask_proc(const struct builder *b, const struct op *o, struct err *e)
 {
-	CLEANUP(fd) int tree = mask_tree(b, S_ISDIR(o->ident.type), e);
+	bool folder = S_ISDIR(o->ident.type);
+	const char *cover = folder ? "run" : "dev/null", *at = o->dst + 1;
 
-	if (tree < 0)
-		return -e->code;
-	if (move_mount(tree, "", b->root, o->dst + 1, MOVE_MOUNT_F_EMPTY_PATH) == 0)
-		return 0;
+	if (mount(cover, at, NULL, MS_BIND, NULL) == 0)
+		return folder ? set_attrs_at(b, at, MASK_ATTRS, e) : 0; /* the device has them */
 	/* What is closed to this process, which has all capabilities here, is closed to the
 	 * command. */
-	return errno == ENOENT || errno == EACCES ? 0 : err_sys(e, "cannot cover it");
+	if ((errno == ENOENT || errno == EACCES) && faccessat(b->root, cover, F_OK, 0) == 0)
+		return 0;
+	return err_sys(e, "cannot cover it");
 }
 
 /* A file of the machine's root that its mode keeps from everybody else: nobody inside is that root,
@@ -442,7 +439,7 @@ static int do_mask(struct builder *b, const struct op *o, struct err *e)
 	CLEANUP(fd) int tree = -1;
 	struct stat st;
 
-	if (!b->classic && o->ident.type && path_under(o->dst, "/proc"))
+	if (o->fixed)
 		return mask_proc(b, o, e);
 	target = open_inside(b, o->dst);
 	if (target == -ENOENT || (target == -EACCES && o->kind == OP_MASK))
@@ -483,33 +480,25 @@ static int do_again(struct builder *b, const struct op *o, struct err *e)
 /* A tree of the new procfs once more, read-only. */
 static int do_readonly(struct builder *b, const struct op *o, struct err *e)
 {
-	const char *path = o->dst + 1;
-	CLEANUP(fd) int tree = -1;
+	const char *at = o->dst + 1;
 
-	if (b->classic || !path_under(o->dst, "/proc"))
+	if (!o->fixed)
 		return do_again(b, o, e);
-	tree = open_tree(b->root, path,
-			 AT_SYMLINK_NOFOLLOW | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (tree < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "cannot copy a mount");
-	if (set_attrs(tree, bind_attrs(o), e) < 0)
-		return -e->code;
-	if (move_mount(tree, "", b->root, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_sys(e, "cannot attach a mount");
-	return 0;
+	if (mount(at, at, NULL, MS_BIND | MS_REC, NULL) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "cannot mount it on itself");
+	return set_attrs_at(b, at, bind_attrs(o), e);
 }
 
 static int open_layer(struct builder *b, struct err *e)
 {
-	CLEANUP(fd) int target = make_target(b, LAYER, true, 0700);
-	char size[32];
-	const char *const options[] = { "size", size, "mode", "755", NULL };
+	char text[64];
 
-	if (target < 0)
-		return errno = -target, err_sys(e, "cannot make a folder for the writable layer");
-	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)b->plan->spec->limits.tmp);
-	if (new_fs(b, "tmpfs", options, COMMON_ATTRS, target, e) < 0)
-		return -e->code;
+	(void)snprintf(text, sizeof(text), "size=%llu,mode=755",
+		       (unsigned long long)b->plan->spec->limits.tmp);
+	if (mkdirat(b->root, &LAYER[1], 0700) < 0)
+		return err_sys(e, "cannot make a folder for the writable layer");
+	if (mount("tmpfs", &LAYER[1], "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
+		return err_sys(e, "cannot mount the writable layer");
 	b->layer = open_inside(b, LAYER);
 	return b->layer < 0 ? (errno = -b->layer, err_sys(e, "cannot open the layer")) : 0;
 }
@@ -582,7 +571,7 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 	case OP_PROC:
 		return do_proc(b, o, e);
 	case OP_DEVPTS:
-		return do_devpts(b, o, e);
+		return do_devpts(o, e);
 	case OP_MASK:
 	case OP_HIDE:
 		return do_mask(b, o, e);
@@ -605,47 +594,25 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 /* An empty tmpfs on top of "/": this process keeps looking names up below it until it pivots. */
 static int make_root(struct builder *b, struct err *e)
 {
-	char size[32], inodes[32], text[96];
-	const char *const options[] = { "size", size, "nr_inodes", inodes, "mode", "755", NULL };
-	CLEANUP(fd) int ctx = -1;
+	unsigned long long tmp = b->plan->spec->limits.tmp, code = b->plan->spec->code.size;
+	char text[96];
 
-	(void)snprintf(size, sizeof(size), "%llu",
-		       (unsigned long long)(b->plan->spec->limits.tmp + ROOT_OWN +
-					    b->plan->spec->code.size));
 	/* Empty files cost memory too: one for every page of the size, and some. */
-	(void)snprintf(inodes, sizeof(inodes), "%llu",
-		       (unsigned long long)(b->plan->spec->limits.tmp / 4096 + 4096));
-	(void)snprintf(text, sizeof(text), "size=%s,nr_inodes=%s,mode=755", size, inodes);
-
+	(void)snprintf(text, sizeof(text), "size=%llu,nr_inodes=%llu,mode=755",
+		       tmp + ROOT_OWN + code, tmp / 4096 + 4096);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "cannot make the mounts private");
-	if (b->classic) {
-		if (mount("tmpfs", "/", "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
-			return err_sys(e, "cannot mount the new root");
-		/* ".." of the root crosses into what is mounted on top of it. */
-		b->root = open("/..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		return b->root < 0 ? err_sys(e, "cannot open the new root") : 0;
-	}
-	ctx = fsopen("tmpfs", FSOPEN_CLOEXEC);
-	if (ctx < 0)
-		return err_sys(e, "cannot make the new root");
-	for (size_t i = 0; options[i]; i += 2)
-		if (fsconfig(ctx, FSCONFIG_SET_STRING, options[i], options[i + 1], 0) < 0)
-			return err_sys(e, "tmpfs does not take %s", options[i]);
-	if (fsconfig(ctx, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return err_sys(e, "cannot make the new root");
-	b->root = fsmount(ctx, FSMOUNT_CLOEXEC, COMMON_ATTRS);
-	if (b->root < 0)
+	if (mount("tmpfs", "/", "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
 		return err_sys(e, "cannot mount the new root");
-	if (move_mount(b->root, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_sys(e, "cannot attach the new root");
-	return 0;
+	/* ".." of the root crosses into what is mounted on top of it. */
+	b->root = open("/..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (b->root < 0)
+		return err_sys(e, "cannot open the new root");
+	return fchdir(b->root) < 0 ? err_sys(e, "cannot enter the new root") : 0;
 }
 
-static int enter_root(struct builder *b, struct err *e)
+static int enter_root(struct err *e)
 {
-	if (fchdir(b->root) < 0)
-		return err_sys(e, "cannot enter the new root");
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_sys(e, "cannot make it the root");
 	if (umount2(".", MNT_DETACH) < 0)
@@ -703,7 +670,7 @@ int mount_plan(const struct box_start *c, struct err *e)
 		return -e->code;
 	r = do_all(&b, c, e);
 	close_layer(&b);
-	if (r == 0 && (enter_root(&b, e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
+	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
 		       seal_root(&b, e) < 0))
 		r = -e->code;
 	(void)fd_close(b.parent);

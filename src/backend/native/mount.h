@@ -2,9 +2,9 @@
 /* backend/native/mount.h - carries out the operations of a plan in the child's own mount namespace.
  *
  * Runs between clone and exec: no allocation. No link is followed to a place where something is
- * attached, and what is attached was compared with the plan. Kernels without the mount calls of 5.12 get the same tree
- * through mount(2) on /proc/self/fd, with the attributes set in a second pass after the old root is
- * gone. */
+ * attached, and what is attached is compared with the plan. Outside the fixed tree kernels without
+ * the mount calls of 5.12 get the same through mount(2) on /proc/self/fd; all attributes are then
+ * set in a second pass after the old root is gone. */
 #pragma once
 
 #include "backend/kit/job.h"

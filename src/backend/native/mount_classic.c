@@ -39,9 +39,9 @@ static unsigned long flags_of(const char *text)
 static unsigned long wanted(const struct op *o)
 {
 	switch (o->kind) {
-	case OP_DEVICE:
 	case OP_DEVPTS:
 		return MS_NOSUID | MS_NOEXEC;
+	case OP_DEVICE:
 	case OP_MASK:
 	case OP_HIDE:
 		return MS_RDONLY | MS_NOSUID | MS_NOEXEC;

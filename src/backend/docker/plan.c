@@ -231,14 +231,16 @@ static bool wrote_variable(const struct spec *s, const char *name)
 	return false;
 }
 
-/* The image knows its own PATH; the tools' caches go where the command may write. */
+/* The image knows its own PATH; the tools' caches go where the command may write. go runs what it
+ * builds, and /tmp may be noexec. */
 static int variables(struct backend_plan *p, struct err *e)
 {
 	static const struct {
 		const char *name, *below;
-	} caches[] = { { "XDG_CACHE_HOME", ".cache" },
-		       { "CARGO_HOME", ".cargo" },
-		       { "GOPATH", "go" } };
+	} caches[] = { { "XDG_CACHE_HOME", "/.cache" },
+		       { "CARGO_HOME", "/.cargo" },
+		       { "GOPATH", "/go" },
+		       { "GOTMPDIR", "" } };
 	static const char *const engines[] = { "DOCKER_HOST", "CONTAINER_HOST" };
 	struct box_plan *b = p->box;
 	size_t n = 0, kept = 0;
@@ -262,7 +264,7 @@ static int variables(struct backend_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
 		if (has_variable(b, caches[i].name))
 			continue;
-		v[kept] = arena_printf(b->arena, "%s=%s/%s", caches[i].name, b->home,
+		v[kept] = arena_printf(b->arena, "%s=%s%s", caches[i].name, b->home,
 				       caches[i].below);
 		if (!v[kept++])
 			return err_nomem(e);

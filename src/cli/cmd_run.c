@@ -205,6 +205,29 @@ static void say(const struct outcome *o, const struct spec *s)
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }
 
+static bool output_lost(const struct outcome *o)
+{
+	const struct {
+		const char *name;
+		int error;
+	} streams[] = { { "output", o->out.lost }, { "errors", o->err.lost } };
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+		struct err e = { 0 };
+
+		if (!streams[i].error)
+			continue;
+		errno = streams[i].error;
+		(void)err_sys(&e, "the command's %s is not complete: it cannot be written",
+			      streams[i].name);
+		(void)err_hint(&e, "make room where it goes and run it again");
+		error_print(&e);
+		any = true;
+	}
+	return any;
+}
+
 static void on_note(void *arg, const char *text)
 {
 	const struct spec *s = arg;
@@ -259,6 +282,8 @@ static int execute(struct ctx *x)
 		print_json(r);
 	report(s, result_outcome(r));
 	status = brig_result_exit_code(r);
+	if (output_lost(result_outcome(r)) && status == 0)
+		status = EXIT_BRIG; /* what was asked for is not all there */
 	brig_result_free(r);
 	return status;
 }

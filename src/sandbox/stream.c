@@ -156,6 +156,14 @@ static int deliver(struct pump *p, char *data, size_t n)
 	return put(p, clean, vtfilter_run(p->filter, data, room, clean));
 }
 
+/* A reader that left, or a terminal that hung up, wants no more; from any other goal output is
+ * missed. */
+static void give_up(struct pump *p, int error)
+{
+	if (error != EPIPE && !(error == EIO && isatty(p->to)))
+		p->keep->lost = error;
+}
+
 static void at_end(struct pump *p)
 {
 	char rest[VTFILTER_SLACK * 2];
@@ -201,8 +209,10 @@ static bool splice_some(struct pump *p)
 			ioctl(p->from, FIONREAD, &left) == 0 && left > 0 && poll(&goal, 1, 0) == 0;
 		return true;
 	}
-	if (errno != EINTR)
+	if (errno != EINTR) {
+		give_up(p, errno);
 		at_end(p);
+	}
 	return true;
 }
 
@@ -211,11 +221,14 @@ void pump_move(struct pump *p)
 	char data[CHUNK + sizeof(p->held)];
 	ssize_t n;
 	size_t have;
+	int r;
 
 	p->blocked = false;
 	if (p->unsent.len) {
-		if (put_unsent(p) < 0) {
+		r = put_unsent(p);
+		if (r < 0) {
 			p->unsent.len = 0;
+			give_up(p, -r);
 			at_end(p);
 		}
 		return;
@@ -234,9 +247,12 @@ void pump_move(struct pump *p)
 	have = p->held_n + (size_t)n;
 	p->held_n = 0;
 	have = whole(p, data, have);
-	/* The reader is gone: the command learns it as it would without us, by SIGPIPE. */
-	if (deliver(p, data, have) < 0)
+	/* Nobody takes it: the command learns it as it would without us, by SIGPIPE. */
+	r = deliver(p, data, have);
+	if (r < 0) {
+		give_up(p, -r);
 		at_end(p);
+	}
 }
 
 void feed_open(struct feed *f, int from, int to, int peer)

@@ -47,7 +47,8 @@ static int take_value(int argc, char **argv, int *i, struct asked *a, struct err
 			continue;
 		if (!argv[*i][n] && *i + 1 >= argc)
 			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
-				       all[k].name);
+				       all[k].name),
+			       err_hint(e, "brig doctor --help says which");
 		*all[k].to = argv[*i][n] ? argv[*i] + n + 1 : argv[++*i];
 		return 1;
 	}

@@ -18,6 +18,7 @@ static int asked_help(const struct command *c, int argc, char **argv)
 	}
 	if (argc > 1) {
 		(void)err_set(&e, ERR_USAGE, EINVAL, "%s takes no '%.100s'", c->name, argv[1]);
+		(void)err_hint(&e, "usage: brig %s", c->name);
 		error_print(&e);
 		return EXIT_BRIG;
 	}

@@ -118,10 +118,26 @@ static int prepare_code(const struct command *c, brig_request *q, int n, char **
 	return 0;
 }
 
+/* The line that was typed, with the second opt-in. Code was taken out of the arguments when it was
+ * read; a line that does not fit into a hint is nobody's to copy. */
+static const char *again(const struct command *c, struct spec *s, char *const *argv)
+{
+	CLEANUP(buf) struct buf line = BUF_INIT(200);
+
+	buf_printf(&line, "brig %s --i-know-this-is-not-a-sandbox", c->name);
+	for (int i = 1; argv[i] && !s->code.given; i++) {
+		buf_putc(&line, ' ');
+		buf_put_word(&line, argv[i]);
+	}
+	return line.failed || s->code.given ? NULL : arena_strdup(s->arena, buf_str(&line));
+}
+
 /* Options, the layers below them, then the command; 1 when help was printed. */
 static int prepare(const struct command *c, brig_request *q, int argc, char **argv, struct err *e)
 {
 	struct spec *s = request_spec(q);
+	/* As typed: what is parsed is moved about. */
+	char **typed = arena_copy_array(s->arena, argv, (size_t)argc + 1, sizeof(*argv));
 	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
 
 	if (r > 0) {
@@ -132,6 +148,9 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 		return -e->code;
 	while (argv[argc])
 		argc++;
+	if (typed && !s->full_access_ok &&
+	    (s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE))
+		s->again = again(c, s, typed);
 	if (c->permute)
 		for (argc = rest; argv[argc];)
 			argc++;

@@ -133,7 +133,8 @@ static int set_number(uint64_t *ret, const struct field *f, const char *text, st
 		bound_text(f, f->min, min, sizeof(min));
 		bound_text(f, f->max, max, sizeof(max));
 		return err_set(e, ERR_USAGE, ERANGE, "%s '%s' is out of bounds (%s to %s)", name,
-			       text, min, max);
+			       text, min, max),
+		       err_hint(e, "%s", f->help);
 	}
 	*ret = v;
 	return 0;
@@ -160,7 +161,8 @@ static int set_user(struct user_spec *ret, const char *text, struct err *e)
 	u.gid = text[n] ? (uint32_t)gid : (uint32_t)uid;
 	if (!u.uid || !u.gid)
 		return err_set(e, ERR_POLICY, EPERM, "user '%s': nobody is root inside a sandbox",
-			       text);
+			       text),
+		       err_hint(e, "numbers from 1 to 65535, or auto");
 	*ret = u;
 	return 0;
 }
@@ -184,7 +186,8 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 	case FIELD_T_BOOL:
 		if (set_bool(at, text) < 0)
 			return err_set(e, ERR_USAGE, EINVAL, "%s '%s' is neither true nor false",
-				       f->flag ? f->flag : f->key, text);
+				       f->flag ? f->flag : f->key, text),
+			       err_hint(e, "%s", f->help);
 		return 0;
 	case FIELD_T_WORD:
 		return set_word(at, f, text, e);
@@ -308,7 +311,8 @@ int spec_set_key(struct spec *s, const char *key, const char *text, enum origin 
 		return spec_set(s, id, text, by, e);
 	near = nearest_key(key);
 	(void)err_set(e, ERR_USAGE, EINVAL, "unknown setting '%s'", key);
-	return near ? err_hint(e, "did you mean '%s'?", near) : -e->code;
+	return near ? err_hint(e, "did you mean '%s'?", near)
+		    : err_hint(e, "brig config show lists them");
 }
 
 int spec_set_environment(struct spec *s, char *const *envp, struct err *e)

@@ -270,6 +270,7 @@ struct spec {
 	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
 				   folder */
 	const char *const *argv;
+	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];
 	const char *where[FIELD_COUNT]; /* "FILE:LINE:COLUMN" or the variable's name; NULL: nothing
 					   to say */

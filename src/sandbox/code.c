@@ -60,9 +60,11 @@ int request_code_file(brig_request *q, enum code_kind kind, const char *path, st
 		return request_code_fd(q, kind, STDIN_FILENO, NULL, e);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
-		return err_set(e, ERR_USAGE, ENOENT, "'%.200s' does not exist", path);
+		return err_set(e, ERR_USAGE, ENOENT, "'%.200s' does not exist", path),
+		       err_hint(e, "name a file, or '-' for what is on standard input");
 	if (fd < 0)
-		return err_sys(e, "cannot open '%.200s'", path);
+		return err_sys(e, "cannot open '%.200s'", path),
+		       err_hint(e, "brig reads it as you: you must be able to read it");
 	if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/' &&
 	    path_resolve(request_spec(q)->arena, &at, path, &full, e) < 0)
 		return -e->code;

@@ -99,7 +99,9 @@ static int inspect(struct engine *g, const char *ref, struct image *ret, struct 
 	if (a.status == 404)
 		return 1;
 	if (a.status != 200)
-		return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s': %s", ref, a.message);
+		return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s': %s", ref, a.message),
+		       err_hint(e, "a name is in lower case, such as python:3.12-slim or "
+				   "registry.example/team/tool@sha256:...");
 	return take(a.json, ref, ret, e);
 }
 
@@ -157,13 +159,15 @@ static int pull_failed(const char *ref, const char *text, bool known, struct err
 	if (says(text, missing))
 		return not_found(ref, e);
 	if (says(text, away)) {
-		(void)err_set(e, ERR_UNAVAILABLE, EHOSTUNREACH,
-			      "image '%s' is not here and registry '%s' cannot be reached: %.120s",
-			      ref, registry, text);
+		(void)err_set(
+			e, ERR_UNAVAILABLE, EHOSTUNREACH,
+			"image '%s' cannot be pulled: registry '%s' cannot be reached: %.120s", ref,
+			registry, text);
 		return err_hint(e, "check the network and the engine's proxy settings, or load it: "
 				   "docker load");
 	}
-	return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s' cannot be pulled: %.200s", ref, text);
+	return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s' cannot be pulled: %.200s", ref, text),
+	       err_hint(e, "try: docker pull %.100s; or load it: docker load", ref);
 }
 
 struct layer {

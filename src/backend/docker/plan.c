@@ -88,11 +88,14 @@ int docker_not_writable(const struct backend_plan *p, struct err *e)
 	struct stat st = { 0 };
 
 	(void)stat(p->box->workspace, &st);
-	return err_set(e, ERR_PERMISSION, EACCES,
-		       "Permission denied: user %u in the container cannot write to '%s' (owner "
-		       "%u)",
-		       p->uid, p->box->workspace, st.st_uid),
-	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
+	(void)err_set(e, ERR_PERMISSION, EACCES,
+		      "Permission denied: user %u in the container cannot write to '%s' (owner "
+		      "%u)",
+		      p->uid, p->box->workspace, st.st_uid);
+	if (st.st_uid == p->uid)
+		return err_hint(e, "use --policy readonly, or: chmod u+rwx '%s'",
+				p->box->workspace);
+	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
 			p->box->workspace);
 }
 
@@ -264,8 +267,8 @@ static int variables(struct backend_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
 		if (has_variable(b, caches[i].name))
 			continue;
-		v[kept] = arena_printf(b->arena, "%s=%s%s", caches[i].name, b->home,
-				       caches[i].below);
+		v[kept] =
+			arena_printf(b->arena, "%s=%s%s", caches[i].name, b->home, caches[i].below);
 		if (!v[kept++])
 			return err_nomem(e);
 	}

@@ -175,7 +175,10 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 static int create_failed(const struct guard *g, const struct engine_answer *a, struct err *e)
 {
 	if (a->status == 404 && strcasestr(a->message, "image"))
-		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image);
+		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image),
+		       err_hint(e,
+				"it was here a moment ago: brig image pull %.100s --backend docker",
+				g->plan->image);
 	if (g->work[0] && strstr(a->message, g->work)) /* it does not see what was mounted there */
 		return docker_not_writable(g->plan, e);
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the engine refuses the container: %s", a->message);
@@ -186,7 +189,11 @@ static int create_failed(const struct guard *g, const struct engine_answer *a, s
 	    strcasestr(a->message, "no such file or directory"))
 		return err_hint(e, "the engine must see the same files as brig: one in a virtual "
 				   "machine or container does not");
-	return -e->code;
+	if (strcasestr(a->message, "memory limit"))
+		return err_hint(e, "raise --memory");
+	if (strcasestr(a->message, "CPUs"))
+		return err_hint(e, "lower --cpus");
+	return err_hint(e, "the engine's log says more: journalctl -u docker");
 }
 
 /* Worth another try: the engine or its disk is busy. Never what it refuses on principle. */
@@ -410,8 +417,11 @@ static int start_failed(const struct guard *g, const char *text, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name),
 		       err_hint(e, "image '%.100s' does not have it", g->plan->image);
 	if (strstr(text, "exec:") && strstr(text, "permission denied"))
-		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%s': Permission denied", name);
-	return err_set(e, ERR_UNAVAILABLE, EIO, "the engine cannot start the container: %s", text);
+		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%s': Permission denied", name),
+		       err_hint(e, "it must be a file that may be executed in image '%.100s'",
+				g->plan->image);
+	return err_set(e, ERR_UNAVAILABLE, EIO, "the engine cannot start the container: %s", text),
+	       err_hint(e, "the engine's log says more: journalctl -u docker");
 }
 
 static int start(struct guard *g, struct err *e)

@@ -68,9 +68,11 @@ static int source_error(const char *path, int code, struct err *e)
 		       real ? err_hint(e, "use '%s'", real) : -e->code;
 	}
 	if (code == ENOENT)
-		return err_set(e, ERR_USAGE, ENOENT, "'%s' does not exist", path);
+		return err_set(e, ERR_USAGE, ENOENT, "'%s' does not exist", path),
+		       err_hint(e, "make it first, or correct the path");
 	errno = code;
-	return err_sys(e, "cannot look at '%s'", path);
+	return err_sys(e, "cannot look at '%s'", path),
+	       err_hint(e, "uid %u must be able to reach it", geteuid());
 }
 
 int plan_source(const char *path, struct stat *st, struct err *e)
@@ -89,7 +91,7 @@ int plan_source(const char *path, struct stat *st, struct err *e)
 					       : "device"),
 	       S_ISSOCK(st->st_mode)
 		       ? err_hint(e, "a socket would let the code inside talk to a host service")
-		       : -e->code;
+		       : err_hint(e, "put what it gives into a file, and show that");
 }
 
 /* Root's own trees are shown through an idmapped mount, so that new files keep the tree's owner. */
@@ -213,7 +215,8 @@ static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 			return err_wrap(e, "workdir");
 		if (!S_ISDIR(st->st_mode))
 			return err_set(e, ERR_USAGE, ENOTDIR, "workdir '%s' is not a folder",
-				       p->workspace);
+				       p->workspace),
+			       err_hint(e, "name the folder that holds it; --read shows one file");
 		p->workspace_ident = ident_of(st);
 	}
 	return 0;

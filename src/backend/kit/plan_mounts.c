@@ -182,10 +182,12 @@ static int check_writable(struct box_plan *p, struct err *e)
 		return 0;
 	if (stat(p->workspace, &st) < 0)
 		return err_sys(e, "cannot look at '%s'", p->workspace);
-	return err_set(e, ERR_PERMISSION, EACCES,
-		       "Permission denied: the user inside cannot write to '%s' (owner %u)",
-		       p->workspace, st.st_uid),
-	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", geteuid(),
+	(void)err_set(e, ERR_PERMISSION, EACCES,
+		      "Permission denied: the user inside cannot write to '%s' (owner %u)",
+		      p->workspace, st.st_uid);
+	if (st.st_uid == geteuid())
+		return err_hint(e, "use --policy readonly, or: chmod u+rwx '%s'", p->workspace);
+	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", geteuid(),
 			getegid(), p->workspace);
 }
 

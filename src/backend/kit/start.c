@@ -263,7 +263,7 @@ static void keep_fds(struct backend_job *j, const struct init_msg *m, const int 
 /* A command that exists on the host but is not shown inside: say how to show it. */
 static void hint_at_host(const char *name, struct err *e)
 {
-	const char *path = strchr(name, '/') ? NULL : getenv("PATH");
+	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
 	char full[PATH_MAX];
 
 	for (size_t n; path && *path; path += n + (path[n] == ':')) {

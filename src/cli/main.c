@@ -68,6 +68,7 @@ const char brig_is_this_program[] = "brig";
 
 int main(int argc, char **argv)
 {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	const struct command *c;
 	uint64_t letter;
 
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
 		return EXIT_BRIG;
 	/* A caller's limit on file sizes is an error with words, not the end of us; the command
 	 * has the signal back. */
-	(void)signal(SIGXFSZ, SIG_IGN);
+	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	if (argc < 2) {
 		help_print();
 		return EXIT_BRIG;

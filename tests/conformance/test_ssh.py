@@ -43,6 +43,7 @@ def each_way_not_to_get_there_has_its_own_words():
         (host.folder / "away.pub").rename(host.folder / "key.pub")
         refused(run("--set", "ssh.remote_cwd=/no/such"), "has no folder '/no/such'")
         refused(run("--set", "ssh.config_file=/no/such"), "configuration file")
+        refused(run("--set", "ssh.identity_file=/no/such"), "ssh.identity_file '/no/such'", "No such file")
         refused(run("--set", "ssh.host=no-such-host.invalid", "--set", "ssh.connect_timeout=3s"), "cannot be resolved")
         host.config.write_text(host.config.read_text().replace(f"Port {host.port}", f"Port {sshd.free_port()}"))
         refused(run(), "is not listening")
@@ -63,6 +64,11 @@ def a_host_that_says_nothing_is_given_up():
                     "--set", "ssh.connect_timeout=1s", "--", "true")
         refused(done, "in time", "ssh.connect_timeout")
         assert time.monotonic() - began < 12
+
+
+@test(as_user="user", by_root=True)
+def a_caller_without_a_name_is_told_that_ssh_wants_one():
+    refused(brig("run", "--backend", "ssh", "--set", "ssh.host=127.0.0.1", "--", "true"), "has no name", "/etc/passwd")
 
 
 @test
@@ -244,7 +250,7 @@ def a_remote_brig_has_its_own_say():
         done = brig("run", *remote, "--", "true")
         assert "not a sandbox" not in done.errors
         done = brig("run", *remote, "--read", "/no/such", "--", "true")
-        assert done.status == 125 and done.errors == "brig: on 'box': read: '/no/such' does not exist\n", done.errors
+        assert done.status == 125 and done.errors.startswith("brig: on 'box': read: '/no/such' does not exist\nhint: "), done.errors
         broken = scratch() / "bin"
         broken.mkdir()
         (broken / "brig").write_text("#!/bin/sh\necho brig 0.0.9\n")

@@ -292,6 +292,16 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 	return j;
 }
 
+/* ssh goes on without it and tries other keys. */
+static int check_identity(const struct spec *s, struct err *e)
+{
+	if (!s->ssh.identity_file || access(s->ssh.identity_file, R_OK) == 0)
+		return 0;
+	(void)err_sys(e, "cannot read ssh.identity_file '%.200s'", s->ssh.identity_file);
+	e->kind = ERR_CONFIG;
+	return err_hint(e, "name the file of the private key, or leave it to ~/.ssh/config");
+}
+
 static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 {
 	char reader[READER_ROOM];
@@ -299,8 +309,8 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	struct prefix x = { 0 };
 	int r;
 
-	if (client_folder(j->plan, e) < 0 || open_ends(ends, e) < 0 || start_keeper(j, e) < 0 ||
-	    prepare(j, &x, reader, e) < 0)
+	if (check_identity(j->plan->spec, e) < 0 || client_folder(j->plan, e) < 0 ||
+	    open_ends(ends, e) < 0 || start_keeper(j, e) < 0 || prepare(j, &x, reader, e) < 0)
 		return buf_done(&x.text), -e->code;
 	w.in = ends->in[0];
 	w.out = ends->out[1];

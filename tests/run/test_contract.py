@@ -457,6 +457,22 @@ def a_folder_that_is_gone_or_closed_is_said_with_its_remedy():
 # ---- workspace ----
 
 
+@test(by_root=True)
+def a_workspace_that_is_mounted_read_only_is_said_and_read():
+    folder = scratch() / "folder"
+    folder.mkdir()
+    (folder / "file").write_text("text\n")
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        done = sh("cat file; echo x > file", cwd=folder)
+        assert done.text == "text\n" and done.status != 0 and "the workspace is mounted read-only" in done.errors, done.errors
+        done = sh("cat file", "--policy", "readonly", cwd=folder)
+        assert (done.text, done.errors) == ("text\n", "")
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
 @test
 def an_explicit_workdir_of_root_or_home_is_refused():
     refused("--workdir", "/", words=("'/'",))

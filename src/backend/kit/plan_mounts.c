@@ -176,9 +176,16 @@ static int check_writable(struct box_plan *p, struct err *e)
 {
 	struct stat st;
 
-	if (!p->workspace || p->by_root || p->spec->policy != POLICY_WORKSPACE_WRITE)
+	if (!p->workspace || p->spec->policy != POLICY_WORKSPACE_WRITE)
 		return 0;
-	if (faccessat(AT_FDCWD, p->workspace, W_OK | X_OK, AT_EACCESS) == 0 || errno == EROFS)
+	if (faccessat(AT_FDCWD, p->workspace, W_OK | X_OK, AT_EACCESS) == 0)
+		return 0;
+	/* Somebody mounted it so, and may mean it: what only reads works. */
+	if (errno == EROFS)
+		return plan_note(p, "the workspace is mounted read-only: the command cannot write "
+				    "to it"),
+		       0;
+	if (p->by_root)
 		return 0;
 	if (stat(p->workspace, &st) < 0)
 		return err_sys(e, "cannot look at '%s'", p->workspace);

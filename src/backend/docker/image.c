@@ -256,7 +256,8 @@ static int follow(struct pull *p, struct client *c, struct err *e)
 			return (int)n;
 		if (n < 0 && clock_us() - heard > (uint64_t)PULL_QUIET_MS * 1000)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
-				       "image '%s': the registry has gone silent", p->ref);
+				       "image '%s': the registry has gone silent", p->ref),
+			       err_hint(e, "try again, or by hand: docker pull %.100s", p->ref);
 		for (ssize_t i = 0; i < n; i++) {
 			if (piece[i] != '\n') {
 				buf_putc(&b, piece[i]);
@@ -359,7 +360,10 @@ int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text
 	struct listener l = { .note = note, .arg = arg };
 
 	if (!image_ref_valid(ref))
-		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref);
+		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref),
+		       err_hint(
+			       e,
+			       "such as python:3.12-slim or registry.example/team/tool@sha256:...");
 	if (engine_open(&g, e) < 0)
 		return -e->code;
 	return image_pull(&g, ref, pass_on, &l, e);

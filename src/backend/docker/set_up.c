@@ -165,7 +165,8 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 			if (spec_wrote(g->plan->spec, known[k].field))
 				return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 					       "the engine cannot enforce the limit on %s: %.200s",
-					       limit_name(known[k].limit), text);
+					       limit_name(known[k].limit), text),
+				       err_hint(e, "leave the limit out, or use --backend native");
 			g->end.unenforced |= 1U << known[k].limit;
 		}
 	}
@@ -277,7 +278,8 @@ int guard_create(struct guard *g, const char *suffix, body_fn *write_body,
 static int not_taken(const char *what, struct err *e)
 {
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "the engine made the container without %s: it is not started", what);
+		       "the engine made the container without %s: it is not started", what),
+	       err_hint(e, "use an engine that keeps to it, or --backend native");
 }
 
 static bool lists(const struct jread *array, const char *prefix)

@@ -196,7 +196,8 @@ static int variables(struct backend_plan *p, struct err *e)
 		if (str_starts(s->env.v[i].name, "_b"))
 			return err_set(e, ERR_USAGE, EINVAL,
 				       "backend ssh keeps variables like '%.60s' for itself",
-				       s->env.v[i].name);
+				       s->env.v[i].name),
+			       err_hint(e, "give it another name");
 		else if (ssh_put(p, &p->vars, &n,
 				 arena_printf(p->arena, "%s=%s", s->env.v[i].name,
 					      s->env.v[i].value),

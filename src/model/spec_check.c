@@ -153,12 +153,20 @@ static int check_target(struct spec *s, struct err *e)
 	return target_check(s->target, "", e) < 0 ? err_wrap(e, "workspace.target") : 0;
 }
 
+/* Such a path has one place only, its own; what is reserved are folders of the system. */
+static int check_own_place(const struct spec *s, const char *path, struct err *e)
+{
+	if (target_check(path, s->target, e) == 0)
+		return 0;
+	return err_hint(e, "name the folder below it that is needed");
+}
+
 static int check_paths(struct spec *s, const struct place *at, struct strlist *l, const char *flag,
 		       struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (path_resolve(s->arena, at, l->v[i], &l->v[i], e) < 0 ||
-		    target_check(l->v[i], s->target, e) < 0 ||
+		    check_own_place(s, l->v[i], e) < 0 ||
 		    (l == &s->write && check_system(s, at, l->v[i], true, e) < 0))
 			return blame(s, l == &s->write ? FIELD_WRITE : FIELD_READ, flag, e);
 	return 0;

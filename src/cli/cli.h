@@ -36,6 +36,9 @@ const struct command *command_by_name(const char *name);
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
 		  struct err *e);
 
+/* One "KEY=VALUE" of --set. */
+int options_set(struct spec *s, const char *text, struct err *e);
+
 /* All layers of settings below the flags, from where this process stands (load.c). */
 int cli_load(struct spec *s, struct err *e);
 /* The same for a reader of the record: a project's file that is refused is left out, and *project

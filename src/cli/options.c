@@ -24,7 +24,7 @@ static int unknown(const struct command *c, const char *name, struct err *e)
 		    : err_hint(e, "brig %s --help lists them", c->name);
 }
 
-static int set_pair(struct spec *s, const char *text, struct err *e)
+int options_set(struct spec *s, const char *text, struct err *e)
 {
 	const char *equals = strchr(text, '=');
 	char key[64];
@@ -106,7 +106,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 		value++;
 	}
 	if (pair)
-		return set_pair(s, value, e);
+		return options_set(s, value, e);
 	return set_flag(s, id, f->type == FIELD_T_BOOL ? yes_or_no(value) : value, e);
 }
 

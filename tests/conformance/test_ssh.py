@@ -87,6 +87,18 @@ def connecting_can_be_interrupted():
 
 
 @test
+def the_doctor_tries_the_host_it_is_told_of():
+    with sshd.Sshd(persist="0") as host:
+        done = brig("doctor", *host.options())
+        assert done.status == 0 and "[pass] ssh: 'box' answers" in done.text, done.text
+        host.config.write_text(host.config.read_text().replace(f"Port {host.port}", f"Port {sshd.free_port()}"))
+        done = brig("doctor", *host.options())
+        assert done.status == 1 and "[fail] ssh: 'box'" in done.text and "not listening" in done.text, done.text
+    done = brig("doctor", "--backend", "ssh", "--set", "ssh.hots=box")
+    assert done.status == 1 and "did you mean 'ssh.host'" in done.text, done.text
+
+
+@test
 def a_host_is_a_host_and_no_option():
     for host in ("-oProxyCommand=id", "user@-x", "a b", "", "a\nb"):
         done = brig("run", "--backend", "ssh", "--set", f"ssh.host={host}", "--", "true")

@@ -156,10 +156,13 @@ static int refuse(struct backend_job *j, const char *line, struct err *e)
 			       err_hint(e, "install it there, or use ssh.remote plain, which is "
 					   "no sandbox");
 		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%.200s': command not found on '%.60s'",
-			       name, host);
+			       name, host),
+		       err_hint(e, "correct the name, or the PATH of a login there");
 	case 'X':
 		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%.200s': not executable on '%.60s'",
-			       name, host);
+			       name, host),
+		       err_hint(e, "it must be a file that may be executed: chmod +x, or name its "
+				   "interpreter in front");
 	case 'V':
 		return err_set(e, ERR_UNAVAILABLE, EPROTO, "'%.60s' has '%.40s', this is brig %s",
 			       host, line + 2, BRIG_VERSION),

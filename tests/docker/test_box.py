@@ -123,6 +123,22 @@ def shown_trees_appear_where_they_were_asked_for():
 
 
 @test
+def a_path_that_json_cannot_say_is_refused_and_no_other_is_shown():
+    """An engine would read the bytes as U+FFFD, which is the name of another folder."""
+    asked, other = os.fsencode(scratch()) + b"/d\xff", os.fsencode(scratch()) + "/d\ufffd".encode()
+    for folder in (asked, other):
+        os.mkdir(folder)
+        pathlib.Path(os.fsdecode(folder), "file").write_text("asked\n" if folder == asked else "another\n")
+    found = sh(f"cat {scratch()}/d*/file", "--read", os.fsdecode(other))
+    assert found.text == "another\n", found.errors  # the control: such a name is no obstacle
+    for option in ("--read", "--write", "--workdir"):
+        done = sh(f"cat {scratch()}/d*/file file", option, os.fsdecode(asked))
+        assert done.status == 125 and done.text == "" and "paths that are not UTF-8" in done.errors, (option, done.text, done.errors)
+    done = sh("cat /data/file", "--mount", f"{os.fsdecode(asked)}:/data")
+    assert done.status == 125 and "paths that are not UTF-8" in done.errors, done.errors
+
+
+@test
 def protected_names_stay_as_they_are():
     (workspace() / ".git/hooks").mkdir(parents=True)
     (workspace() / ".git/objects").mkdir()

@@ -310,22 +310,36 @@ static int check_sockets(const struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-/* The engine's language is JSON: other bytes would arrive as something else. */
+/* The engine's language is JSON: other bytes would arrive as something else, a path as the path of
+ * another folder. */
+static int check_utf8(const char *text, const char *what, struct err *e)
+{
+	for (size_t at = 0, n = strlen(text), len; at < n; at += len) {
+		len = utf8_len(text + at, n - at);
+		if (!len)
+			return err_set(e, ERR_UNAVAILABLE, EILSEQ,
+				       "backend 'docker' cannot honour %s that are not UTF-8",
+				       what),
+			       err_hint(e, "backend 'native' can");
+	}
+	return 0;
+}
+
 static int check_text(const struct backend_plan *p, struct err *e)
 {
 	const char *const *const lists[] = { p->box->argv, (const char *const *)p->box->envp };
 
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		for (const char *const *v = lists[i]; v && *v; v++)
-			for (size_t at = 0, n = strlen(*v), len; at < n; at += len) {
-				len = utf8_len(*v + at, n - at);
-				if (!len)
-					return err_set(e, ERR_UNAVAILABLE, EILSEQ,
-						       "backend 'docker' cannot honour %s that are "
-						       "not UTF-8",
-						       i ? "variables" : "arguments"),
-					       err_hint(e, "backend 'native' can");
-			}
+			if (check_utf8(*v, i ? "variables" : "arguments", e) < 0)
+				return -e->code;
+	for (size_t i = 0; i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+
+		if ((o->src && check_utf8(o->src, "paths", e) < 0) ||
+		    (o->dst && check_utf8(o->dst, "paths", e) < 0))
+			return -e->code;
+	}
 	return 0;
 }
 

@@ -29,6 +29,7 @@ extern const struct command cmd_run, cmd_exec, cmd_python, cmd_script, cmd_plan,
 	cmd_version, cmd_help;
 
 const struct command *command_by_name(const char *name);
+int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 
 /* Fills the spec from the options in argv; *rest is the first word that is not one. With permute,
  * positional words are moved to the end and options behind them are taken too. Returns 1 when help

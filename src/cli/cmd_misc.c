@@ -55,6 +55,8 @@ static int help(const struct command *c, int argc, char **argv)
 	const struct command *about = argc > 1 ? command_by_name(argv[1]) : NULL;
 
 	(void)c;
+	if (argc > 1 && argv[1][0] != '-' && !about)
+		return command_unknown(argv[1]);
 	if (about)
 		help_command(about);
 	else

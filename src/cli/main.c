@@ -23,7 +23,7 @@ const struct command *command_by_name(const char *name)
 	return NULL;
 }
 
-static int unknown_command(const char *name)
+int command_unknown(const char *name)
 {
 	const char *names[24];
 	const char *near;
@@ -91,5 +91,5 @@ int main(int argc, char **argv)
 		c = &cmd_version;
 	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))
 		c = &cmd_help;
-	return c ? printed(c->run(c, argc - 1, argv + 1)) : unknown_command(argv[1]);
+	return c ? printed(c->run(c, argc - 1, argv + 1)) : command_unknown(argv[1]);
 }

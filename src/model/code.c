@@ -162,6 +162,9 @@ int code_resolve(struct spec *s, struct err *e)
 	if (s->code.kind == CODE_NONE)
 		return 0;
 	as_the_tool_says(s);
+	if (s->code.interpreter && !*s->code.interpreter)
+		return err_set(e, ERR_USAGE, EINVAL, "the interpreter is an empty word"),
+		       err_hint(e, "name a program, or leave the option out");
 	if (parameters(s, e) < 0)
 		return -e->code;
 	return s->code.kind == CODE_PYTHON ? python(s, e) : script(s, e);

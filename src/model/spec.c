@@ -315,23 +315,50 @@ int spec_set_key(struct spec *s, const char *key, const char *text, enum origin 
 		    : err_hint(e, "brig config show lists them");
 }
 
+static int set_variable(struct spec *s, enum field_id id, const char *value, struct err *e)
+{
+	if (spec_set(s, id, value, ORIGIN_ENVIRONMENT, e) < 0)
+		return err_wrap(e, "variable %s", fields[id].variable);
+	if (s->origin[id] == ORIGIN_ENVIRONMENT)
+		s->where[id] = fields[id].variable;
+	return 0;
+}
+
+/* Others may call theirs BRIG_ too; but one that is nearly ours was meant to be. */
+static int check_misspelt(const char *name, struct err *e)
+{
+	const char *known[FIELD_COUNT + 1], *near;
+	const size_t prefix = strlen("BRIG_");
+	size_t n = 0;
+
+	for (int id = 0; id < FIELD_COUNT; id++)
+		if (fields[id].variable && str_starts(fields[id].variable, "BRIG_"))
+			known[n++] = fields[id].variable + prefix;
+	known[n] = NULL;
+	near = str_nearest(name + prefix, known);
+	if (!near)
+		return 0;
+	return err_set(e, ERR_USAGE, EINVAL, "unknown variable %.60s", name),
+	       err_hint(e, "did you mean BRIG_%s?", near);
+}
+
 int spec_set_environment(struct spec *s, char *const *envp, struct err *e)
 {
 	for (; *envp; envp++) {
-		if (!str_starts(*envp, "BRIG_"))
-			continue;
-		for (int id = 0; id < FIELD_COUNT; id++) {
-			const char *name = fields[id].variable;
-			size_t n = name ? strlen(name) : 0;
+		const char *equals = strchr(*envp, '=');
+		char name[64];
+		int id;
 
-			if (!n || strncmp(*envp, name, n) != 0 || (*envp)[n] != '=')
-				continue;
-			if (spec_set(s, (enum field_id)id, *envp + n + 1, ORIGIN_ENVIRONMENT, e) <
-			    0)
-				return err_wrap(e, "variable %s", name);
-			if (s->origin[id] == ORIGIN_ENVIRONMENT)
-				s->where[id] = name;
-		}
+		if (!str_starts(*envp, "BRIG_") || !equals ||
+		    (size_t)(equals - *envp) >= sizeof(name))
+			continue;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(equals - *envp), *envp);
+		for (id = 0; id < FIELD_COUNT; id++)
+			if (fields[id].variable && str_eq(fields[id].variable, name))
+				break;
+		if ((id < FIELD_COUNT ? set_variable(s, (enum field_id)id, equals + 1, e)
+				      : check_misspelt(name, e)) < 0)
+			return -e->code;
 	}
 	return 0;
 }

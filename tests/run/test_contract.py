@@ -419,6 +419,8 @@ def a_newline_in_a_name_is_refused():
 @test
 def clumsy_words_are_answered_with_a_line_and_a_hint():
     (workspace() / "file").write_text("")
+    (workspace() / "broken.yaml").write_text("brig: [1\n")
+    (workspace() / "bytes.yaml").write_bytes(b"\xff\xfe")
     os.mkfifo(scratch() / "pipe")
     for options in (("--mount", "x"), ("--mount", ":"), ("--mount", f"{scratch()}:/x:rx"), ("--mount", f"{scratch()}:/workspace"),
                     ("--mount", f"{scratch()}/pipe:/x"), ("--read", "missing"), ("--read", "/"), ("--write", "/etc"), ("--read", "~nobody/x"),
@@ -432,10 +434,19 @@ def clumsy_words_are_answered_with_a_line_and_a_hint():
     for args, status in ((["run"], 125), (["run", "--", ""], 125), (["run", "--memory"], 125), (["exec", "a", "b"], 125), (["python"], 125),
                          (["python", "missing.py"], 125), (["python", "-c"], 125), (["script", "missing.sh"], 125), (["run", "--", "./file"], 126),
                          (["run", "--", "/etc"], 126), (["run", "--", "no-such-command"], 127), (["run", "--", "/no/such"], 127),
-                         (["version", "x"], 125), (["doctor", "--role"], 125), (["config", "show", "--config"], 125)):
+                         (["version", "x"], 125), (["doctor", "--role"], 125), (["config", "show", "--config"], 125), (["help", "ruin"], 125),
+                         (["script", "--interpreter", "", "file"], 125), (["audit", "list", "--limit", "-1"], 125), (["audit", "list", "--limit"], 125),
+                         (["config", "check", "broken.yaml"], 1), (["config", "check", "bytes.yaml"], 1)):
         done = brig(*args)
         lines = done.errors.splitlines()
         assert done.status == status and len(lines) == 2 and lines[0].startswith("brig: ") and lines[1].startswith("hint: "), (args, done.errors)
+
+
+@test
+def a_variable_that_is_nearly_brigs_own_is_refused():
+    for name, meant in (("BRIG_POLCIY", "BRIG_POLICY"), ("BRIG_CPU", "BRIG_CPUS"), ("BRIG_NETWROK", "BRIG_NETWORK")):
+        refused(env={name: "none"}, words=(name, f"did you mean {meant}?"))
+    assert brig("run", "--", "true", env={"BRIG_SANDBOX": "native", "BRIG_TEAM_COLOUR": "red"}).status == 0  # somebody else's
 
 
 @test

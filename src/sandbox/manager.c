@@ -498,6 +498,11 @@ char *brig_result_text(const brig_result *r, size_t max)
 	return outcome_text(r->o, max);
 }
 
+int brig_result_lost(const brig_result *r)
+{
+	return r->o->out.lost ? r->o->out.lost : r->o->err.lost;
+}
+
 int brig_result_truncated(const brig_result *r)
 {
 	return r->o->out.truncated || r->o->err.truncated;

@@ -229,7 +229,7 @@ static bool output_lost(const struct outcome *o)
 	const struct {
 		const char *name;
 		int error;
-	} streams[] = { { "output", o->out.lost }, { "errors", o->err.lost } };
+	} streams[] = { { "output", o->out.lost }, { "error output", o->err.lost } };
 	bool any = false;
 
 	for (size_t i = 0; i < ARRAY_LEN(streams); i++) {

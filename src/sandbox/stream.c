@@ -39,6 +39,10 @@ void pump_open(struct pump *p, int from, int to)
 	if (to < 0 || fstat(to, &st) < 0)
 		return;
 	p->to = own_goal(to, &st);
+	if (p->to < 0) {
+		p->keep->lost = errno;
+		return;
+	}
 	p->is_socket = S_ISSOCK(st.st_mode);
 	/* Only out of a pipe: a terminal with nothing to say looks as if it were at its end. */
 	p->can_splice = !p->limit && !p->filter && !p->is_socket && fstat(from, &st) == 0 &&

@@ -257,7 +257,21 @@ def a_limit_on_file_sizes_is_an_error_with_words():
     line = shlex.join(brig_argv("run", "--", "true"))
     done = subprocess.run(["bash", "-c", f"ulimit -f 0; {line}"], env=brig_environment(), cwd=workspace(),
                           capture_output=True, timeout=20 * FACTOR, check=False)
-    assert done.returncode == 125 and b"File too large" in done.stderr, (done.returncode, done.stderr)
+    assert done.returncode == 125 and b"File too large" in done.stderr and b"hint: " in done.stderr, (done.returncode, done.stderr)
+
+
+@test
+def too_few_descriptors_are_an_error_with_words_or_none():
+    line = shlex.join(brig_argv("run", "--", "echo", "x"))
+    seen = set()
+    for limit in (*range(6, 40, 2), 64):
+        done = subprocess.run(["bash", "-c", f"ulimit -n {limit}; {line}"], env=brig_environment(), cwd=workspace(),
+                              capture_output=True, timeout=20 * FACTOR, check=False)
+        good = (done.returncode, done.stdout, done.stderr) == (0, b"x\n", b"")
+        refused = done.returncode == 125 and b"brig: " in done.stderr
+        assert good or refused, (limit, done.returncode, done.stdout, done.stderr)
+        seen.add(good)
+    assert seen == {True, False}
 
 
 @test

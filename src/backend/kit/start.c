@@ -600,7 +600,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->timer);
 	(void)fd_close(j->control);
 	(void)fd_close(j->pidfd);
-	(void)fd_close(j->disk.fd);
+	disk_done(&j->disk);
 	(void)fd_close(j->cgroup_lock);
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);

@@ -225,7 +225,8 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 	case FIELD_T_COPIES:
 	case FIELD_T_COMPANIONS:
 	case FIELD_T_CREDENTIALS:
-		return err_set(e, ERR_USAGE, EINVAL, "%s can only be written in a file", f->key);
+		return err_set(e, ERR_USAGE, EINVAL, "%s can only be written in a file", f->key),
+		       err_hint(e, "in a brig.yaml: --config FILE");
 	}
 	return err_set(e, ERR_INTERNAL, EINVAL, "field of an unknown type");
 }
@@ -278,7 +279,8 @@ int spec_set(struct spec *s, enum field_id id, const char *text, enum origin by,
 
 	if (strlen(text) > TEXT_MAX)
 		return err_set(e, ERR_USAGE, E2BIG, "%s: the value is too long",
-			       f->flag ? f->flag : f->key);
+			       f->flag ? f->flag : f->key),
+		       err_hint(e, "%s", f->help);
 	if (by < s->origin[id] && !merges(id))
 		return check_value(s, id, text, by, e);
 	if (field_repeats(f))

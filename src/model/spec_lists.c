@@ -102,7 +102,8 @@ int list_merge_label(struct arena *a, struct envlist *l, const char *text, enum 
 	struct envvar v = { .by = by };
 
 	if (!equals || equals == text || str_has_control(text))
-		return err_set(e, ERR_USAGE, EINVAL, "label '%s' is not NAME=VALUE", text);
+		return err_set(e, ERR_USAGE, EINVAL, "label '%s' is not NAME=VALUE", text),
+		       err_hint(e, "such as team=blue");
 	v.name = arena_strndup(a, text, (size_t)(equals - text));
 	v.value = arena_strdup(a, equals + 1);
 	return v.name && v.value ? merge(a, l, &v, e) : err_nomem(e);
@@ -141,7 +142,8 @@ int list_add_port(struct arena *a, struct portlist *l, const char *text, struct 
 	if (!colon || !p.protocol || port_number(text, (size_t)(colon - text), &p.host) < 0 ||
 	    port_number(rest, slash ? (size_t)(slash - rest) : strlen(rest), &p.container) < 0)
 		return err_set(e, ERR_USAGE, EINVAL,
-			       "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text);
+			       "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text),
+		       err_hint(e, "such as 8080:80");
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))
 			return err_set(e, ERR_USAGE, EEXIST, "two ports at %u/%s on the host",

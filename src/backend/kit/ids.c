@@ -177,8 +177,9 @@ static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t out
 	return fd_write_file(AT_FDCWD, path, line);
 }
 
-#define STACK 16384 /* three system calls, and whatever it takes to find them in a shared library  \
-		     */
+#define STACK                                                                                      \
+	16384 /* three system calls, and whatever it takes to find them in a shared library        \
+	       */
 
 /* In our memory and with our descriptors: it touches neither, and must not outlive us. */
 static int wait_to_be_killed(void *parent)
@@ -247,7 +248,8 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	now = ident_of(&st);
 	if (!ident_same(&now, &t->ident))
 		return err_set(e, ERR_POLICY, EPERM,
-			       "'%s' was replaced while the sandbox was set up", t->src);
+			       "'%s' was replaced while the sandbox was set up", t->src),
+		       err_hint(e, "run it again");
 	ns = map_namespace(t, uid, gid, e);
 	if (ns < 0)
 		return -e->code;

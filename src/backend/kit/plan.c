@@ -47,7 +47,8 @@ int plan_parents(struct box_plan *p, const char *dst, struct err *e)
 	char part[PATH_MAX];
 
 	if (strlen(dst) >= sizeof(part))
-		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", dst);
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", dst),
+		       err_hint(e, "at most %d bytes", PATH_MAX - 1);
 	for (const char *slash = strchr(dst + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		memcpy(part, dst, (size_t)(slash - dst));
 		part[slash - dst] = '\0';
@@ -270,7 +271,10 @@ static int names(struct box_plan *p, struct err *e)
 {
 	if (!user_name_valid(p->spec->user_name))
 		return err_set(e, ERR_USAGE, EINVAL,
-			       "'%.64s' cannot be the name of the user inside", p->spec->user_name);
+			       "'%.64s' cannot be the name of the user inside", p->spec->user_name),
+		       err_hint(e,
+				"at most 32 of a-z, 0-9, '_' and '-', a letter in front; not root "
+				"or nobody");
 	p->user_name = p->spec->user_name;
 	p->home = arena_printf(p->arena, "/home/%s", p->user_name);
 	if (!p->home)

@@ -129,7 +129,8 @@ static int mask_record(struct box_plan *p, struct err *e)
 			continue;
 		if (path_under(o->src, record) && !str_eq(o->src, record))
 			return err_set(e, ERR_POLICY, EPERM,
-				       "'%s' would show a part of brig's own record", o->src);
+				       "'%s' would show a part of brig's own record", o->src),
+			       err_hint(e, "brig audit export gives what is in it");
 		if (!path_under(record, o->src))
 			continue;
 		if (o->writable)

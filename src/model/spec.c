@@ -144,7 +144,7 @@ static int set_user(struct user_spec *ret, const char *text, struct err *e)
 {
 	struct user_spec u = { .given = true };
 	char head[16];
-	uint64_t uid, gid;
+	uint64_t uid = 0, gid = 0;
 	size_t n = strcspn(text, ":");
 
 	if (str_eq(text, "auto")) {

@@ -279,7 +279,7 @@ struct spec {
 struct spec *spec_new(struct err *e); /* all defaults; NULL and *e without memory */
 struct spec *spec_free(struct spec *s);
 DEFINE_CLEANUP(spec, struct spec *, spec_free)
-struct spec *spec_clone(const struct spec *s, struct err *e);
+struct spec *spec_clone(const struct spec *from, struct err *e);
 
 /* Sets one field from text. Lists grow by one element a call; the first element of a stronger
  * origin replaces what weaker ones wrote. Maps (env.set, labels) are merged by name instead, and

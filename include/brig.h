@@ -201,6 +201,9 @@ BRIG_API const char *brig_result_output(const brig_result *r,
  * max characters with "[truncated]"; 0: not cut. free() it. */
 BRIG_API char *brig_result_text(const brig_result *r, size_t max);
 BRIG_API int brig_result_truncated(const brig_result *r);
+/* Errno of a descriptor of brig_request_stdio that took no more, as on a full disk: what the
+ * command wrote is not all there. 0: all is; a reader that left is none's fault. */
+BRIG_API int brig_result_lost(const brig_result *r);
 BRIG_API uint64_t brig_result_duration_us(const brig_result *r);
 BRIG_API const char *brig_result_id(const brig_result *r);
 BRIG_API char *brig_result_json(const brig_result *r); /* the object of --json; free() it */

@@ -106,16 +106,15 @@ static int check_host_run(const struct spec *s, struct err *e)
 	    s->backend != BACKEND_AUTO)
 		return err_set(e, ERR_USAGE, EINVAL,
 			       "policy full_access means no sandbox: it excludes backend '%s'",
-			       fields[FIELD_BACKEND].words[s->backend]);
+			       fields[FIELD_BACKEND].words[s->backend]),
+		       err_hint(e, "leave out --backend, or choose --policy workspace_write");
 	if (s->full_access_ok)
 		return 0;
-	return err_set(e, ERR_POLICY, EPERM, "%s runs on the host, outside of any sandbox",
-		       full ? "policy full_access" : "backend none"),
-	       err_hint(e,
-			"if that is meant: brig run --%s --i-know-this-is-not-a-sandbox -- %.60s "
-			"...",
-			full ? "policy full_access" : "backend none",
-			s->argv && s->argv[0] ? s->argv[0] : "COMMAND");
+	(void)err_set(e, ERR_POLICY, EPERM, "%s runs on the host, outside of any sandbox",
+		      full ? "policy full_access" : "backend none");
+	return s->again ? err_hint(e, "if that is meant: %s", s->again)
+			: err_hint(e, "if that is meant, ask again with "
+				      "--i-know-this-is-not-a-sandbox");
 }
 
 static void pass_over(struct backend_choice *c, const struct backend *b, const struct err *e)

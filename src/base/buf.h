@@ -30,6 +30,8 @@ static inline void cleanup_buf(struct buf *b)
 
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_puts(struct buf *b, const char *s);
+/* One word of sh: as it is where nothing in it means something to a shell, else in quotes. */
+void buf_put_word(struct buf *b, const char *text);
 void buf_putc(struct buf *b, char c);
 /* Decimal digits, with zeros in front up to `width`; much cheaper than buf_printf. */
 void buf_putu(struct buf *b, uint64_t v, unsigned width);

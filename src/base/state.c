@@ -43,7 +43,10 @@ static int try_base(const char *sub, uid_t me, bool make, char *path, size_t n)
 	struct stat st;
 	int below;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != me || (st.st_mode & 022) ||
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	errno = EACCES;
+	if (st.st_uid != me || (st.st_mode & 022) ||
 	    snprintf(path + len, n - len, "/%s", sub) >= (int)(n - len))
 		return -1;
 	below = openat(fd, sub, FOLDER);
@@ -79,6 +82,12 @@ static int base_path(int which, uid_t me, char *path, size_t n)
 	return len >= 0 && (size_t)len < n ? 0 : -ENOENT;
 }
 
+/* What says nothing about the place: the next one would be taken for the first by mistake. */
+static bool out_of_means(int code)
+{
+	return code == EMFILE || code == ENFILE || code == ENOMEM;
+}
+
 /* Every place it may be, the best first; -1 when it is (or can be made) in none of them. A run
  * comes here more than once: one buffer, so that no page of the stack is touched for the other
  * places. */
@@ -87,11 +96,15 @@ static int try_all(const char *sub, bool make, char *path, size_t n)
 	uid_t me = geteuid();
 
 	for (int which = 0; which < 3; which++) {
-		int fd = base_path(which, me, path, n) == 0 ? try_base(sub, me, make, path, n) : -1;
+		int fd;
 
-		if (fd >= 0)
+		if (base_path(which, me, path, n) < 0)
+			continue;
+		fd = try_base(sub, me, make, path, n);
+		if (fd >= 0 || out_of_means(errno))
 			return fd;
 	}
+	errno = EACCES;
 	return -1;
 }
 
@@ -102,6 +115,8 @@ int state_open(const char *sub, char *path, size_t n, struct err *e)
 
 	if (fd >= 0)
 		return fd;
+	if (out_of_means(errno))
+		return err_sys(e, "cannot open the folder of brig's own state");
 	return err_set(e, ERR_UNAVAILABLE, EACCES, "no folder for brig's own state can be made"),
 	       err_hint(e, "set XDG_STATE_HOME to a folder you may write to");
 }

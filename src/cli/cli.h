@@ -29,12 +29,16 @@ extern const struct command cmd_run, cmd_exec, cmd_python, cmd_script, cmd_plan,
 	cmd_version, cmd_help;
 
 const struct command *command_by_name(const char *name);
+int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 
 /* Fills the spec from the options in argv; *rest is the first word that is not one. With permute,
  * positional words are moved to the end and options behind them are taken too. Returns 1 when help
  * was asked for. */
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
 		  struct err *e);
+
+/* One "KEY=VALUE" of --set. */
+int options_set(struct spec *s, const char *text, struct err *e);
 
 /* All layers of settings below the flags, from where this process stands (load.c). */
 int cli_load(struct spec *s, struct err *e);

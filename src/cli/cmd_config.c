@@ -47,7 +47,8 @@ static int take(int argc, char **argv, int *i, const char *name, const char **re
 	else if (*i + 1 < argc)
 		*ret = argv[++*i];
 	else
-		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", name);
+		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", name),
+		       err_hint(e, "brig config --help says which");
 	return 1;
 }
 

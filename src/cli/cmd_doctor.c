@@ -10,17 +10,20 @@
 #include "doctor/doctor.h"
 
 #define TEXT_MAX ((size_t)64 << 10)
+#define SET_MAX 64
 
 struct asked {
 	bool json, fix, help, attack;
 	const char *file, *dialect, *backend;
+	const char *set[SET_MAX]; /* KEY=VALUE */
+	size_t set_count;
 };
 
 static int unknown(const char *word, struct err *e)
 {
-	static const char *const options[] = { "--json",    "--fix",    "--help",
-					       "--role",    "--config", "--dialect",
-					       "--backend", "--attack", NULL };
+	static const char *const options[] = { "--json",   "--fix",     "--help",    "--role",
+					       "--config", "--dialect", "--backend", "--attack",
+					       "--set",    NULL };
 	const char *near = word[0] == '-' ? str_nearest(word, options) : NULL;
 
 	(void)err_set(e, ERR_USAGE, EINVAL, "%s '%.100s'",
@@ -38,7 +41,8 @@ static int take_value(int argc, char **argv, int *i, struct asked *a, struct err
 	} all[] = { { "--role", &a->file },
 		    { "--config", &a->file },
 		    { "--dialect", &a->dialect },
-		    { "--backend", &a->backend } };
+		    { "--backend", &a->backend },
+		    { "--set", &a->set[a->set_count < SET_MAX ? a->set_count : SET_MAX - 1] } };
 
 	for (size_t k = 0; k < ARRAY_LEN(all); k++) {
 		size_t n = strlen(all[k].name);
@@ -47,7 +51,11 @@ static int take_value(int argc, char **argv, int *i, struct asked *a, struct err
 			continue;
 		if (!argv[*i][n] && *i + 1 >= argc)
 			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
-				       all[k].name);
+				       all[k].name),
+			       err_hint(e, "brig doctor --help says which");
+		if (str_eq(all[k].name, "--set") && a->set_count++ >= SET_MAX)
+			return err_set(e, ERR_USAGE, E2BIG, "more than %d times --set", SET_MAX),
+			       err_hint(e, "write them in a file: --config FILE");
 		*all[k].to = argv[*i][n] ? argv[*i] + n + 1 : argv[++*i];
 		return 1;
 	}
@@ -139,6 +147,9 @@ static int load(const struct asked *a, struct spec *s, struct err *e)
 	    (a->dialect && spec_set(s, FIELD_DIALECT, a->dialect, ORIGIN_FLAG, e) < 0) ||
 	    (a->backend && spec_set(s, FIELD_BACKEND, a->backend, ORIGIN_FLAG, e) < 0))
 		return -e->code;
+	for (size_t i = 0; i < a->set_count; i++)
+		if (options_set(s, a->set[i], e) < 0)
+			return -e->code;
 	return cli_load(s, e);
 }
 
@@ -203,12 +214,14 @@ static int doctor(const struct command *c, int argc, char **argv)
 
 const struct command cmd_doctor = {
 	.name = "doctor",
-	.usage = "[--role FILE | --config FILE] [--backend NAME] [--attack] [--json] [--fix]",
+	.usage = "[--role FILE | --config FILE] [--backend NAME] [--set KEY=VALUE] [--attack] "
+		 "[--json] [--fix]",
 	.help = "say whether sandboxes can be made here, layer by layer, and what mends it",
 	.about = "  --role FILE       what this role needs, in the words of its dialect\n"
 		 "  --config FILE     the same for any configuration file\n"
 		 "  --dialect NAME    what the file is written in, if its content does not say\n"
 		 "  --backend NAME    as if the configuration named this one\n"
+		 "  --set KEY=VALUE   the same for any setting, as in brig run\n"
 		 "  --attack          attack a sandbox of each backend, and the same outside as a\n"
 		 "                    control; print what held\n"
 		 "  --json            one object: schema, ready, checks\n"

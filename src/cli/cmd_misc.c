@@ -18,6 +18,7 @@ static int asked_help(const struct command *c, int argc, char **argv)
 	}
 	if (argc > 1) {
 		(void)err_set(&e, ERR_USAGE, EINVAL, "%s takes no '%.100s'", c->name, argv[1]);
+		(void)err_hint(&e, "usage: brig %s", c->name);
 		error_print(&e);
 		return EXIT_BRIG;
 	}
@@ -54,6 +55,8 @@ static int help(const struct command *c, int argc, char **argv)
 	const struct command *about = argc > 1 ? command_by_name(argv[1]) : NULL;
 
 	(void)c;
+	if (argc > 1 && argv[1][0] != '-' && !about)
+		return command_unknown(argv[1]);
 	if (about)
 		help_command(about);
 	else

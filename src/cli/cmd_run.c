@@ -118,10 +118,26 @@ static int prepare_code(const struct command *c, brig_request *q, int n, char **
 	return 0;
 }
 
+/* The line that was typed, with the second opt-in. Code was taken out of the arguments when it was
+ * read; a line that does not fit into a hint is nobody's to copy. */
+static const char *again(const struct command *c, struct spec *s, char *const *argv)
+{
+	CLEANUP(buf) struct buf line = BUF_INIT(200);
+
+	buf_printf(&line, "brig %s --i-know-this-is-not-a-sandbox", c->name);
+	for (int i = 1; argv[i] && !s->code.given; i++) {
+		buf_putc(&line, ' ');
+		buf_put_word(&line, argv[i]);
+	}
+	return line.failed || s->code.given ? NULL : arena_strdup(s->arena, buf_str(&line));
+}
+
 /* Options, the layers below them, then the command; 1 when help was printed. */
 static int prepare(const struct command *c, brig_request *q, int argc, char **argv, struct err *e)
 {
 	struct spec *s = request_spec(q);
+	/* As typed: what is parsed is moved about. */
+	char **typed = arena_copy_array(s->arena, argv, (size_t)argc + 1, sizeof(*argv));
 	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
 
 	if (r > 0) {
@@ -132,6 +148,9 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 		return -e->code;
 	while (argv[argc])
 		argc++;
+	if (typed && !s->full_access_ok &&
+	    (s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE))
+		s->again = again(c, s, typed);
 	if (c->permute)
 		for (argc = rest; argv[argc];)
 			argc++;
@@ -205,6 +224,29 @@ static void say(const struct outcome *o, const struct spec *s)
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }
 
+static bool output_lost(const struct outcome *o)
+{
+	const struct {
+		const char *name;
+		int error;
+	} streams[] = { { "output", o->out.lost }, { "error output", o->err.lost } };
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(streams); i++) {
+		struct err e = { 0 };
+
+		if (!streams[i].error)
+			continue;
+		errno = streams[i].error;
+		(void)err_sys(&e, "the command's %s is not complete: it cannot be written",
+			      streams[i].name);
+		(void)err_hint(&e, "make room where it goes and run it again");
+		error_print(&e);
+		any = true;
+	}
+	return any;
+}
+
 static void on_note(void *arg, const char *text)
 {
 	const struct spec *s = arg;
@@ -259,6 +301,8 @@ static int execute(struct ctx *x)
 		print_json(r);
 	report(s, result_outcome(r));
 	status = brig_result_exit_code(r);
+	if (output_lost(result_outcome(r)) && status == 0)
+		status = EXIT_BRIG; /* what was asked for is not all there */
 	brig_result_free(r);
 	return status;
 }

@@ -16,7 +16,8 @@ const char *cli_home(void)
 int cli_here(char cwd[PATH_MAX], struct err *e)
 {
 	if (!getcwd(cwd, PATH_MAX) || cwd[0] != '/')
-		return err_sys(e, "the current folder is gone");
+		return err_sys(e, "the current folder is gone"),
+		       err_hint(e, "change to one that exists: cd \"$HOME\"");
 	return 0;
 }
 

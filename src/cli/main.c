@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/main.c - brig: finds the command and runs it. */
+#include <signal.h>
+#include <stdio.h>
+
 #include "base/fd.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -20,7 +23,7 @@ const struct command *command_by_name(const char *name)
 	return NULL;
 }
 
-static int unknown_command(const char *name)
+int command_unknown(const char *name)
 {
 	const char *names[24];
 	const char *near;
@@ -42,12 +45,30 @@ static int unknown_command(const char *name)
 	return EXIT_BRIG;
 }
 
+/* What was printed must be somewhere: on a full disk nothing succeeds. */
+static int printed(int status)
+{
+	struct err e = { 0 };
+
+	errno = 0;
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	if (errno)
+		(void)err_sys(&e, "cannot write to standard output");
+	else /* an earlier attempt failed, and what it said is gone */
+		(void)err_set(&e, ERR_INTERNAL, EIO, "cannot write to standard output");
+	(void)err_hint(&e, "see whether there is space where it goes, and a reader");
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
 /* Tells the library that the running program is brig (backend/bwrap/program.c). */
 extern const char brig_is_this_program[];
 const char brig_is_this_program[] = "brig";
 
 int main(int argc, char **argv)
 {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	const struct command *c;
 	uint64_t letter;
 
@@ -58,6 +79,9 @@ int main(int argc, char **argv)
 		return attack_inside(argc - 2, argv + 2);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
+	/* A caller's limit on file sizes is an error with words, not the end of us; the command
+	 * has the signal back. */
+	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	if (argc < 2) {
 		help_print();
 		return EXIT_BRIG;
@@ -67,5 +91,5 @@ int main(int argc, char **argv)
 		c = &cmd_version;
 	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))
 		c = &cmd_help;
-	return c ? c->run(c, argc - 1, argv + 1) : unknown_command(argv[1]);
+	return c ? printed(c->run(c, argc - 1, argv + 1)) : command_unknown(argv[1]);
 }

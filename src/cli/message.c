@@ -52,9 +52,34 @@ void message_print(const char *head, const char *text)
 	message_log(level, head, text);
 }
 
+/* For what the machine refused, wherever that was. */
+static const char *machine_hint(const struct err *e)
+{
+	static const struct {
+		int code;
+		const char *hint;
+	} rows[] = {
+		{ EMFILE, "raise the caller's limit on open files: ulimit -n 1024" },
+		{ ENFILE, "raise the machine's limit on open files: sysctl fs.file-max" },
+		{ EAGAIN, "the caller's limit on processes is reached: ulimit -u" },
+		{ EFBIG, "raise the caller's limit on the size of files: ulimit -f unlimited" },
+		{ ENOSPC, "make room on that file system" },
+		{ EDQUOT, "make room within the quota on that file system" },
+		{ EROFS, "that file system is mounted read-only" },
+		{ ENOMEM, "the machine, or the cgroup around brig, has no memory left" },
+	};
+
+	for (size_t i = 0; e->kind == ERR_INTERNAL && i < ARRAY_LEN(rows); i++)
+		if (rows[i].code == e->code)
+			return rows[i].hint;
+	return NULL;
+}
+
 void error_print(const struct err *e)
 {
+	const char *hint = e->hint[0] ? e->hint : machine_hint(e);
+
 	message_print("brig", e->what);
-	if (e->hint[0])
-		message_print("hint", e->hint);
+	if (hint)
+		message_print("hint", hint);
 }

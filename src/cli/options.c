@@ -24,13 +24,15 @@ static int unknown(const struct command *c, const char *name, struct err *e)
 		    : err_hint(e, "brig %s --help lists them", c->name);
 }
 
-static int set_pair(struct spec *s, const char *text, struct err *e)
+int options_set(struct spec *s, const char *text, struct err *e)
 {
 	const char *equals = strchr(text, '=');
 	char key[64];
 
 	if (!equals || equals == text || (size_t)(equals - text) >= sizeof(key))
-		return err_set(e, ERR_USAGE, EINVAL, "--set '%.100s' is not KEY=VALUE", text);
+		return err_set(e, ERR_USAGE, EINVAL, "--set '%.100s' is not KEY=VALUE", text),
+		       err_hint(e,
+				"such as --set limits.memory=1g; brig config show lists the keys");
 	memcpy(key, text, (size_t)(equals - text));
 	key[equals - text] = '\0';
 	return spec_set_key(s, key, equals + 1, ORIGIN_FLAG, e);
@@ -65,7 +67,8 @@ static int take_letter(struct spec *s, enum field_id id, int argc, char **argv, 
 		       struct err *e)
 {
 	if (*at + 1 >= argc)
-		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", argv[*at]);
+		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", argv[*at]),
+		       err_hint(e, "%s", fields[id].help);
 	return set_flag(s, id, argv[++*at], e);
 }
 
@@ -96,13 +99,14 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
 	if (!value) {
 		if (*at + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '--%s' needs a value", name);
+			return err_set(e, ERR_USAGE, EINVAL, "option '--%s' needs a value", name),
+			       err_hint(e, "%s", pair ? "KEY=VALUE" : f->help);
 		value = argv[++*at];
 	} else {
 		value++;
 	}
 	if (pair)
-		return set_pair(s, value, e);
+		return options_set(s, value, e);
 	return set_flag(s, id, f->type == FIELD_T_BOOL ? yes_or_no(value) : value, e);
 }
 

@@ -81,7 +81,7 @@ void check_docker_cli(struct machine *m, struct finding *f)
 	if (h->cli[0])
 		finding_say(f, CHECK_PASS, "docker CLI found at %s.", h->cli);
 	else
-		finding_say(f, CHECK_SKIP,
+		finding_say(f, machine_needs(m, BACKEND_DOCKER) ? CHECK_WARN : CHECK_SKIP,
 			    "docker CLI not found; not needed: brig speaks to the engine itself");
 }
 

@@ -19,7 +19,8 @@ int code_set(struct spec *s, enum code_kind kind, const void *text, size_t n, co
 
 	if (n > CODE_MAX)
 		return err_set(e, ERR_USAGE, E2BIG, "the code is longer than %zu MiB",
-			       CODE_MAX >> 20);
+			       CODE_MAX >> 20),
+		       err_hint(e, "put it in the workspace: brig run -- python3 FILE");
 	copy = arena_alloc(s->arena, n + 1);
 	s->code.file = file ? arena_strdup(s->arena, file) : NULL;
 	if (!copy || (file && !s->code.file))
@@ -79,7 +80,8 @@ static int check_path(const struct spec *s, const char *path, struct err *e)
 		    str_eq(s->mounts.v[i].target, path))
 			return err_set(e, ERR_POLICY, EPERM,
 				       "mount target '%s' is where the code appears",
-				       s->mounts.v[i].target);
+				       s->mounts.v[i].target),
+			       err_hint(e, "choose a place of its own, such as /data");
 	return 0;
 }
 
@@ -162,6 +164,9 @@ int code_resolve(struct spec *s, struct err *e)
 	if (s->code.kind == CODE_NONE)
 		return 0;
 	as_the_tool_says(s);
+	if (s->code.interpreter && !*s->code.interpreter)
+		return err_set(e, ERR_USAGE, EINVAL, "the interpreter is an empty word"),
+		       err_hint(e, "name a program, or leave the option out");
 	if (parameters(s, e) < 0)
 		return -e->code;
 	return s->code.kind == CODE_PYTHON ? python(s, e) : script(s, e);

@@ -16,7 +16,8 @@ int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, 
 	if (fstat(fd, st) < 0)
 		return err_sys(e, "cannot read '%.200s'", name);
 	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a file", name);
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a file", name),
+		       err_hint(e, "name a file of settings, such as brig.yaml");
 	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && !ret->failed)
 		buf_add(ret, chunk, (size_t)n);
 	if (n < 0)
@@ -33,7 +34,7 @@ int config_slurp(const char *path, struct buf *ret, struct stat *st, struct err 
 	if (fd < 0) {
 		(void)err_sys(e, "cannot open '%.200s'", path);
 		e->kind = ERR_CONFIG;
-		return -e->code;
+		return err_hint(e, "name a file that is there and that you can read");
 	}
 	return config_slurp_fd(fd, path, ret, st, e);
 }

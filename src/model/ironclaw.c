@@ -134,7 +134,7 @@ static int parse_whole(const struct reader *r, const struct variable *v, const c
 	if (num_count(value, &n) < 0 || (value[0] == '0' && value[1]))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.40s' is not a whole number of %s", value,
 			       v->what),
-		       fail_here(r, e);
+		       (void)err_hint(e, "digits alone, such as 120"), fail_here(r, e);
 	if (!n && !v->zero)
 		return err_set(e, ERR_CONFIG, ERANGE, "must be greater than 0"), fail_here(r, e);
 	return 0;

@@ -81,6 +81,8 @@ struct stream {
 	struct buf data; /* kept bytes, whole characters */
 	uint64_t bytes;  /* all that was written */
 	bool truncated;
+	int lost; /* errno of a goal that failed, as a full disk does; a reader that left is no
+		     failure */
 };
 
 /* When a run went from one state to the next (base/clock.h); 0: it never did. */

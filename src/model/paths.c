@@ -46,15 +46,19 @@ int path_resolve(struct arena *a, const struct place *at, const char *text, cons
 	char *joined, *out;
 
 	if (!*text)
-		return err_set(e, ERR_USAGE, EINVAL, "an empty path");
+		return err_set(e, ERR_USAGE, EINVAL, "an empty path"),
+		       err_hint(e, "name a file or folder, or leave the option out");
 	if (str_has_control(text))
-		return err_set(e, ERR_USAGE, EINVAL, "a path with a control character");
+		return err_set(e, ERR_USAGE, EINVAL, "a path with a control character"),
+		       err_hint(e, "rename it without line breaks and the like");
 	if (text[0] == '~') {
 		if (text[1] && text[1] != '/')
 			return err_set(e, ERR_USAGE, EINVAL,
-				       "path '%s': only '~' and '~/' are known", text);
+				       "path '%s': only '~' and '~/' are known", text),
+			       err_hint(e, "write the whole path, from '/' on");
 		if (!at->home)
-			return err_set(e, ERR_USAGE, EINVAL, "path '%s': HOME is not set", text);
+			return err_set(e, ERR_USAGE, EINVAL, "path '%s': HOME is not set", text),
+			       err_hint(e, "write the whole path, from '/' on");
 		base = at->home;
 		rest = text + 1;
 	} else if (text[0] != '/') {
@@ -102,6 +106,8 @@ int mount_parse(struct arena *a, const char *text, struct mount_spec *ret, struc
 	return 0;
 }
 
+#define OWN_PLACE "choose a place of its own, such as /data"
+
 int target_check(const char *target, const char *workspace_target, struct err *e)
 {
 	char flat[PATH_MAX];
@@ -109,9 +115,11 @@ int target_check(const char *target, const char *workspace_target, struct err *e
 	if (strlen(target) > sizeof(flat) - 2)
 		return err_set(e, ERR_USAGE, ENAMETOOLONG, "a mount target longer than any path");
 	if (str_has_control(target))
-		return err_set(e, ERR_USAGE, EINVAL, "a mount target with a control character");
+		return err_set(e, ERR_USAGE, EINVAL, "a mount target with a control character"),
+		       err_hint(e, OWN_PLACE);
 	if (target[0] != '/')
-		return err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not absolute", target);
+		return err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not absolute", target),
+		       err_hint(e, "write it from '/' on: '/%s'", target);
 	canonical(target, flat);
 	if (!str_eq(flat, target))
 		return err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not in its plain form",
@@ -121,11 +129,13 @@ int target_check(const char *target, const char *workspace_target, struct err *e
 		if (path_under(target, closed[i]))
 			return err_set(e, ERR_POLICY, EPERM,
 				       "mount target '%s': nothing may cover '%s'", target,
-				       closed[i]);
+				       closed[i]),
+			       err_hint(e, OWN_PLACE);
 	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
 		if (str_eq(target, reserved[i]))
 			return err_set(e, ERR_POLICY, EPERM, "mount target '%s' is reserved",
-				       target);
+				       target),
+			       err_hint(e, OWN_PLACE);
 	if (str_eq(target, workspace_target))
 		return err_set(e, ERR_POLICY, EPERM, "mount target '%s' is the workspace", target),
 		       err_hint(e, "choose the folder shown there with --workdir");

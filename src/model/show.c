@@ -68,7 +68,7 @@ static void walk_fields(const struct spec *s, size_t first, const char *group, s
 static void json_field(void *arg, const struct spec *s, enum field_id id, const char *name)
 {
 	json_key(arg, name);
-	if (id == FIELD_WORKDIR && s->private_workspace)
+	if (id == FIELD_WORKDIR && (s->private_workspace || s->no_workspace))
 		json_null(arg);
 	else
 		show_value(arg, s, id, false);
@@ -175,7 +175,7 @@ static void value_text(struct buf *b, const struct spec *s, enum field_id id)
 		buf_puts(b, f->words[*(const int *)v]);
 	} else if (f->type == FIELD_T_PORTS) {
 		ports_text(b, v);
-	} else if (id == FIELD_WORKDIR && s->private_workspace) {
+	} else if (id == FIELD_WORKDIR && (s->private_workspace || s->no_workspace)) {
 		buf_puts(b, "null");
 	} else if (f->type == FIELD_T_STRING && *(const char *const *)v &&
 		   plain_word(*(const char *const *)v)) {

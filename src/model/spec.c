@@ -133,7 +133,8 @@ static int set_number(uint64_t *ret, const struct field *f, const char *text, st
 		bound_text(f, f->min, min, sizeof(min));
 		bound_text(f, f->max, max, sizeof(max));
 		return err_set(e, ERR_USAGE, ERANGE, "%s '%s' is out of bounds (%s to %s)", name,
-			       text, min, max);
+			       text, min, max),
+		       err_hint(e, "%s", f->help);
 	}
 	*ret = v;
 	return 0;
@@ -143,7 +144,7 @@ static int set_user(struct user_spec *ret, const char *text, struct err *e)
 {
 	struct user_spec u = { .given = true };
 	char head[16];
-	uint64_t uid, gid;
+	uint64_t uid = 0, gid = 0;
 	size_t n = strcspn(text, ":");
 
 	if (str_eq(text, "auto")) {
@@ -160,7 +161,8 @@ static int set_user(struct user_spec *ret, const char *text, struct err *e)
 	u.gid = text[n] ? (uint32_t)gid : (uint32_t)uid;
 	if (!u.uid || !u.gid)
 		return err_set(e, ERR_POLICY, EPERM, "user '%s': nobody is root inside a sandbox",
-			       text);
+			       text),
+		       err_hint(e, "numbers from 1 to 65535, or auto");
 	*ret = u;
 	return 0;
 }
@@ -184,7 +186,8 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 	case FIELD_T_BOOL:
 		if (set_bool(at, text) < 0)
 			return err_set(e, ERR_USAGE, EINVAL, "%s '%s' is neither true nor false",
-				       f->flag ? f->flag : f->key, text);
+				       f->flag ? f->flag : f->key, text),
+			       err_hint(e, "%s", f->help);
 		return 0;
 	case FIELD_T_WORD:
 		return set_word(at, f, text, e);
@@ -222,7 +225,8 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 	case FIELD_T_COPIES:
 	case FIELD_T_COMPANIONS:
 	case FIELD_T_CREDENTIALS:
-		return err_set(e, ERR_USAGE, EINVAL, "%s can only be written in a file", f->key);
+		return err_set(e, ERR_USAGE, EINVAL, "%s can only be written in a file", f->key),
+		       err_hint(e, "in a brig.yaml: --config FILE");
 	}
 	return err_set(e, ERR_INTERNAL, EINVAL, "field of an unknown type");
 }
@@ -275,7 +279,8 @@ int spec_set(struct spec *s, enum field_id id, const char *text, enum origin by,
 
 	if (strlen(text) > TEXT_MAX)
 		return err_set(e, ERR_USAGE, E2BIG, "%s: the value is too long",
-			       f->flag ? f->flag : f->key);
+			       f->flag ? f->flag : f->key),
+		       err_hint(e, "%s", f->help);
 	if (by < s->origin[id] && !merges(id))
 		return check_value(s, id, text, by, e);
 	if (field_repeats(f))
@@ -308,26 +313,56 @@ int spec_set_key(struct spec *s, const char *key, const char *text, enum origin 
 		return spec_set(s, id, text, by, e);
 	near = nearest_key(key);
 	(void)err_set(e, ERR_USAGE, EINVAL, "unknown setting '%s'", key);
-	return near ? err_hint(e, "did you mean '%s'?", near) : -e->code;
+	return near ? err_hint(e, "did you mean '%s'?", near)
+		    : err_hint(e, "brig config show lists them");
+}
+
+static int set_variable(struct spec *s, enum field_id id, const char *value, struct err *e)
+{
+	if (spec_set(s, id, value, ORIGIN_ENVIRONMENT, e) < 0)
+		return err_wrap(e, "variable %s", fields[id].variable);
+	if (s->origin[id] == ORIGIN_ENVIRONMENT)
+		s->where[id] = fields[id].variable;
+	return 0;
+}
+
+/* Others may call theirs BRIG_ too; but one that is nearly ours was meant to be. */
+static int check_misspelt(const char *name, struct err *e)
+{
+	const char *known[FIELD_COUNT + 1], *near;
+	const size_t prefix = strlen("BRIG_");
+	size_t n = 0;
+
+	if (str_eq(name, "BRIG_AUDIT_KEY")) /* no setting: a key is in no file and on no line */
+		return 0;
+	for (int id = 0; id < FIELD_COUNT; id++)
+		if (fields[id].variable && str_starts(fields[id].variable, "BRIG_"))
+			known[n++] = fields[id].variable + prefix;
+	known[n] = NULL;
+	near = str_nearest(name + prefix, known);
+	if (!near)
+		return 0;
+	return err_set(e, ERR_USAGE, EINVAL, "unknown variable %.60s", name),
+	       err_hint(e, "did you mean BRIG_%s?", near);
 }
 
 int spec_set_environment(struct spec *s, char *const *envp, struct err *e)
 {
 	for (; *envp; envp++) {
-		if (!str_starts(*envp, "BRIG_"))
-			continue;
-		for (int id = 0; id < FIELD_COUNT; id++) {
-			const char *name = fields[id].variable;
-			size_t n = name ? strlen(name) : 0;
+		const char *equals = strchr(*envp, '=');
+		char name[64];
+		int id;
 
-			if (!n || strncmp(*envp, name, n) != 0 || (*envp)[n] != '=')
-				continue;
-			if (spec_set(s, (enum field_id)id, *envp + n + 1, ORIGIN_ENVIRONMENT, e) <
-			    0)
-				return err_wrap(e, "variable %s", name);
-			if (s->origin[id] == ORIGIN_ENVIRONMENT)
-				s->where[id] = name;
-		}
+		if (!str_starts(*envp, "BRIG_") || !equals ||
+		    (size_t)(equals - *envp) >= sizeof(name))
+			continue;
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(equals - *envp), *envp);
+		for (id = 0; id < FIELD_COUNT; id++)
+			if (fields[id].variable && str_eq(fields[id].variable, name))
+				break;
+		if ((id < FIELD_COUNT ? set_variable(s, (enum field_id)id, equals + 1, e)
+				      : check_misspelt(name, e)) < 0)
+			return -e->code;
 	}
 	return 0;
 }

@@ -270,6 +270,7 @@ struct spec {
 	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
 				   folder */
 	const char *const *argv;
+	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];
 	const char *where[FIELD_COUNT]; /* "FILE:LINE:COLUMN" or the variable's name; NULL: nothing
 					   to say */
@@ -278,7 +279,7 @@ struct spec {
 struct spec *spec_new(struct err *e); /* all defaults; NULL and *e without memory */
 struct spec *spec_free(struct spec *s);
 DEFINE_CLEANUP(spec, struct spec *, spec_free)
-struct spec *spec_clone(const struct spec *s, struct err *e);
+struct spec *spec_clone(const struct spec *from, struct err *e);
 
 /* Sets one field from text. Lists grow by one element a call; the first element of a stronger
  * origin replaces what weaker ones wrote. Maps (env.set, labels) are merged by name instead, and

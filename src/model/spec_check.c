@@ -153,12 +153,20 @@ static int check_target(struct spec *s, struct err *e)
 	return target_check(s->target, "", e) < 0 ? err_wrap(e, "workspace.target") : 0;
 }
 
+/* Such a path has one place only, its own; what is reserved are folders of the system. */
+static int check_own_place(const struct spec *s, const char *path, struct err *e)
+{
+	if (target_check(path, s->target, e) == 0)
+		return 0;
+	return err_hint(e, "name the folder below it that is needed");
+}
+
 static int check_paths(struct spec *s, const struct place *at, struct strlist *l, const char *flag,
 		       struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (path_resolve(s->arena, at, l->v[i], &l->v[i], e) < 0 ||
-		    target_check(l->v[i], s->target, e) < 0 ||
+		    check_own_place(s, l->v[i], e) < 0 ||
 		    (l == &s->write && check_system(s, at, l->v[i], true, e) < 0))
 			return blame(s, l == &s->write ? FIELD_WRITE : FIELD_READ, flag, e);
 	return 0;
@@ -246,7 +254,8 @@ static int check_duplicates(const struct spec *s, struct err *e)
 	for (size_t i = 0; (a = nth_target(s, i)); i++)
 		for (size_t j = i + 1; (b = nth_target(s, j)); j++)
 			if (str_eq(a, b))
-				return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", a);
+				return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", a),
+				       err_hint(e, "leave one out, or give it another place");
 	return 0;
 }
 
@@ -343,7 +352,10 @@ static int check_egress(struct spec *s, struct err *e)
 
 	if (imply_door(s, e) < 0)
 		return -e->code;
-
+	if (s->network != NETWORK_PROXY && s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG)
+		return err_set(e, ERR_USAGE, EINVAL, "--credential says nothing under network '%s'",
+			       fields[FIELD_NETWORK].words[s->network]),
+		       err_hint(e, "it is put in by the door: --allow HOST opens one");
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||
 		    rule_check_allow(&r, e) < 0)
@@ -379,7 +391,9 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	    check_egress(s, e) < 0)
 		return -e->code;
 	if (s->tty && s->json)
-		return err_set(e, ERR_USAGE, EINVAL, "--tty and --json exclude each other");
+		return err_set(e, ERR_USAGE, EINVAL, "--tty and --json exclude each other"),
+		       err_hint(e, "--json keeps the output, --tty shows it to somebody: leave one "
+				   "out");
 	if (s->tty && !spec_wrote(s, FIELD_TIMEOUT))
 		s->limits.timeout = 0;
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&

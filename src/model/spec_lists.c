@@ -37,6 +37,12 @@ static int merge(struct arena *a, struct envlist *l, const struct envvar *v, str
 	return 0;
 }
 
+static int not_a_name(const char *name, struct err *e)
+{
+	return err_set(e, ERR_USAGE, EINVAL, "'%s' is not a variable name", name),
+	       err_hint(e, "letters, digits and '_', and no digit in front");
+}
+
 int list_merge_env(struct arena *a, struct envlist *l, const char *text, enum origin by,
 		   struct err *e)
 {
@@ -51,7 +57,7 @@ int list_merge_env(struct arena *a, struct envlist *l, const char *text, enum or
 	if (!v.name || !v.value)
 		return err_nomem(e);
 	if (!env_name_valid(v.name))
-		return err_set(e, ERR_USAGE, EINVAL, "'%s' is not a variable name", v.name);
+		return not_a_name(v.name, e);
 	return merge(a, l, &v, e);
 }
 
@@ -63,7 +69,7 @@ int list_add_env(struct arena *a, struct envlist *l, const char *text, struct er
 int list_add_name(struct arena *a, struct strlist *l, const char *name, struct err *e)
 {
 	if (!env_name_valid(name))
-		return err_set(e, ERR_USAGE, EINVAL, "'%s' is not a variable name", name);
+		return not_a_name(name, e);
 	if (env_looks_secret(name))
 		return err_set(e, ERR_POLICY, EPERM, "env-pass '%s': the name is that of a secret",
 			       name),
@@ -78,7 +84,8 @@ int list_add_mount(struct arena *a, struct mountlist *l, const char *text, struc
 
 	if (str_has_control(text))
 		return err_set(e, ERR_USAGE, EINVAL,
-			       "a mount with a control character in its name");
+			       "a mount with a control character in its name"),
+		       err_hint(e, "rename it without line breaks and the like");
 	if (mount_parse(a, text, &m, e) < 0)
 		return -e->code;
 	slot = ARENA_PUSH(a, l->v, l->n);
@@ -95,7 +102,8 @@ int list_merge_label(struct arena *a, struct envlist *l, const char *text, enum 
 	struct envvar v = { .by = by };
 
 	if (!equals || equals == text || str_has_control(text))
-		return err_set(e, ERR_USAGE, EINVAL, "label '%s' is not NAME=VALUE", text);
+		return err_set(e, ERR_USAGE, EINVAL, "label '%s' is not NAME=VALUE", text),
+		       err_hint(e, "such as team=blue");
 	v.name = arena_strndup(a, text, (size_t)(equals - text));
 	v.value = arena_strdup(a, equals + 1);
 	return v.name && v.value ? merge(a, l, &v, e) : err_nomem(e);
@@ -134,7 +142,8 @@ int list_add_port(struct arena *a, struct portlist *l, const char *text, struct 
 	if (!colon || !p.protocol || port_number(text, (size_t)(colon - text), &p.host) < 0 ||
 	    port_number(rest, slash ? (size_t)(slash - rest) : strlen(rest), &p.container) < 0)
 		return err_set(e, ERR_USAGE, EINVAL,
-			       "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text);
+			       "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text),
+		       err_hint(e, "such as 8080:80");
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))
 			return err_set(e, ERR_USAGE, EEXIST, "two ports at %u/%s on the host",

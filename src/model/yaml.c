@@ -346,7 +346,8 @@ static int broken(const struct reader *r, const yaml_parser_t *p, struct err *e)
 	if (p->error == YAML_MEMORY_ERROR)
 		return err_nomem(e);
 	return at_mark(r, &p->problem_mark, e, "not YAML: %s",
-		       p->problem ? p->problem : "unknown cause");
+		       p->problem ? p->problem : "unknown cause"),
+	       err_hint(e, "see the brackets, quotes and indentation in front of it");
 }
 
 static int read_events(struct reader *r, yaml_parser_t *p, struct err *e)
@@ -379,7 +380,8 @@ static int check_bytes(const struct reader *r, const char *data, size_t n, struc
 		len = utf8_len(data + i, n - i);
 		if (!len || !data[i])
 			return at_mark(r, &m, e,
-				       len ? "a NUL character" : "bytes that are not UTF-8");
+				       len ? "a NUL character" : "bytes that are not UTF-8"),
+			       err_hint(e, "save it as UTF-8 text");
 		m.column = data[i] == '\n' ? 0 : m.column + 1;
 		m.line += data[i] == '\n';
 	}

@@ -315,8 +315,12 @@ static struct spec *checked(const brig_request *q, struct err *e)
 	s->argv = q->spec->argv;
 	if (s->code.kind == CODE_NONE && (!s->argv || !s->argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
+	else if (s->code.kind == CODE_NONE && !*s->argv[0])
+		(void)err_set(e, ERR_USAGE, EINVAL, "the command is an empty word"),
+			(void)err_hint(e, "an unset variable? name a program");
 	else if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
-		(void)err_sys(e, "the current folder is gone");
+		(void)err_sys(e, "the current folder is gone"),
+			(void)err_hint(e, "change to one that exists: cd \"$HOME\"");
 	else if (spec_check(s, &at, e) == 0)
 		return TAKE_PTR(s);
 	return NULL;
@@ -492,6 +496,11 @@ const char *brig_result_output(const brig_result *r, size_t *n)
 char *brig_result_text(const brig_result *r, size_t max)
 {
 	return outcome_text(r->o, max);
+}
+
+int brig_result_lost(const brig_result *r)
+{
+	return r->o->out.lost ? r->o->out.lost : r->o->err.lost;
 }
 
 int brig_result_truncated(const brig_result *r)

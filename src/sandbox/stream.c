@@ -47,6 +47,10 @@ void pump_open(struct pump *p, int from, int to)
 	if (to < 0 || fstat(to, &st) < 0)
 		return;
 	p->to = own_goal(to, &st);
+	if (p->to < 0) {
+		p->keep->lost = errno;
+		return;
+	}
 	p->is_socket = S_ISSOCK(st.st_mode);
 	/* Only out of a pipe: a terminal with nothing to say looks as if it were at its end. */
 	p->can_splice = !p->limit && !p->filter && !p->is_socket && fstat(from, &st) == 0 &&
@@ -164,6 +168,14 @@ static int deliver(struct pump *p, char *data, size_t n)
 	return put(p, clean, vtfilter_run(p->filter, data, room, clean));
 }
 
+/* A reader that left, or a terminal that hung up, wants no more; from any other goal output is
+ * missed. */
+static void give_up(struct pump *p, int error)
+{
+	if (error != EPIPE && !(error == EIO && isatty(p->to)))
+		p->keep->lost = error;
+}
+
 static void at_end(struct pump *p)
 {
 	char rest[VTFILTER_SLACK * 2];
@@ -209,8 +221,10 @@ static bool splice_some(struct pump *p)
 			ioctl(p->from, FIONREAD, &left) == 0 && left > 0 && poll(&goal, 1, 0) == 0;
 		return true;
 	}
-	if (errno != EINTR)
+	if (errno != EINTR) {
+		give_up(p, errno);
 		at_end(p);
+	}
 	return true;
 }
 
@@ -219,11 +233,14 @@ void pump_move(struct pump *p)
 	char data[CHUNK + sizeof(p->held)];
 	ssize_t n;
 	size_t have;
+	int r;
 
 	p->blocked = false;
 	if (p->unsent.len) {
-		if (put_unsent(p) < 0) {
+		r = put_unsent(p);
+		if (r < 0) {
 			p->unsent.len = 0;
+			give_up(p, -r);
 			at_end(p);
 		}
 		return;
@@ -242,9 +259,12 @@ void pump_move(struct pump *p)
 	have = p->held_n + (size_t)n;
 	p->held_n = 0;
 	have = whole(p, data, have);
-	/* The reader is gone: the command learns it as it would without us, by SIGPIPE. */
-	if (deliver(p, data, have) < 0)
+	/* Nobody takes it: the command learns it as it would without us, by SIGPIPE. */
+	r = deliver(p, data, have);
+	if (r < 0) {
+		give_up(p, -r);
 		at_end(p);
+	}
 }
 
 void feed_open(struct feed *f, int from, int to, int peer)

@@ -43,6 +43,7 @@ def each_way_not_to_get_there_has_its_own_words():
         (host.folder / "away.pub").rename(host.folder / "key.pub")
         refused(run("--set", "ssh.remote_cwd=/no/such"), "has no folder '/no/such'")
         refused(run("--set", "ssh.config_file=/no/such"), "configuration file")
+        refused(run("--set", "ssh.identity_file=/no/such"), "ssh.identity_file '/no/such'", "No such file")
         refused(run("--set", "ssh.host=no-such-host.invalid", "--set", "ssh.connect_timeout=3s"), "cannot be resolved")
         host.config.write_text(host.config.read_text().replace(f"Port {host.port}", f"Port {sshd.free_port()}"))
         refused(run(), "is not listening")
@@ -65,6 +66,11 @@ def a_host_that_says_nothing_is_given_up():
         assert time.monotonic() - began < 12
 
 
+@test(as_user="user", by_root=True)
+def a_caller_without_a_name_is_told_that_ssh_wants_one():
+    refused(brig("run", "--backend", "ssh", "--set", "ssh.host=127.0.0.1", "--", "true"), "has no name", "/etc/passwd")
+
+
 @test
 def connecting_can_be_interrupted():
     with sshd.Sshd(persist="0") as host:
@@ -78,6 +84,18 @@ def connecting_can_be_interrupted():
         assert said["outcome"] == "cancelled" and "interrupted" in said["error"]["what"], said
         host.process.send_signal(signal.SIGCONT)
         wait_until(lambda: not host.masters(), 12)
+
+
+@test
+def the_doctor_tries_the_host_it_is_told_of():
+    with sshd.Sshd(persist="0") as host:
+        done = brig("doctor", *host.options())
+        assert done.status == 0 and "[pass] ssh: 'box' answers" in done.text, done.text
+        host.config.write_text(host.config.read_text().replace(f"Port {host.port}", f"Port {sshd.free_port()}"))
+        done = brig("doctor", *host.options())
+        assert done.status == 1 and "[fail] ssh: 'box'" in done.text and "not listening" in done.text, done.text
+    done = brig("doctor", "--backend", "ssh", "--set", "ssh.hots=box")
+    assert done.status == 1 and "did you mean 'ssh.host'" in done.text, done.text
 
 
 @test
@@ -244,7 +262,7 @@ def a_remote_brig_has_its_own_say():
         done = brig("run", *remote, "--", "true")
         assert "not a sandbox" not in done.errors
         done = brig("run", *remote, "--read", "/no/such", "--", "true")
-        assert done.status == 125 and done.errors == "brig: on 'box': read: '/no/such' does not exist\n", done.errors
+        assert done.status == 125 and done.errors.startswith("brig: on 'box': read: '/no/such' does not exist\nhint: "), done.errors
         broken = scratch() / "bin"
         broken.mkdir()
         (broken / "brig").write_text("#!/bin/sh\necho brig 0.0.9\n")

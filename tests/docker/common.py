@@ -22,6 +22,7 @@ def shared_engine(folder):
         e.import_image(engine.busybox_tar())
         e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
         e.import_image(engine.clients_tar(), engine.CLIENTS_IMAGE)
+        e.import_image(engine.frame_tar(), engine.FRAME_IMAGE)
         shared = e
         yield e
 

@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -122,6 +123,22 @@ def shown_trees_appear_where_they_were_asked_for():
 
 
 @test
+def a_path_that_json_cannot_say_is_refused_and_no_other_is_shown():
+    """An engine would read the bytes as U+FFFD, which is the name of another folder."""
+    asked, other = os.fsencode(scratch()) + b"/d\xff", os.fsencode(scratch()) + "/d\ufffd".encode()
+    for folder in (asked, other):
+        os.mkdir(folder)
+        pathlib.Path(os.fsdecode(folder), "file").write_text("asked\n" if folder == asked else "another\n")
+    found = sh(f"cat {scratch()}/d*/file", "--read", os.fsdecode(other))
+    assert found.text == "another\n", found.errors  # the control: such a name is no obstacle
+    for option in ("--read", "--write", "--workdir"):
+        done = sh(f"cat {scratch()}/d*/file file", option, os.fsdecode(asked))
+        assert done.status == 125 and done.text == "" and "paths that are not UTF-8" in done.errors, (option, done.text, done.errors)
+    done = sh("cat /data/file", "--mount", f"{os.fsdecode(asked)}:/data")
+    assert done.status == 125 and "paths that are not UTF-8" in done.errors, done.errors
+
+
+@test
 def protected_names_stay_as_they_are():
     (workspace() / ".git/hooks").mkdir(parents=True)
     (workspace() / ".git/objects").mkdir()
@@ -235,6 +252,63 @@ def extra_args_reach_their_api_fields():
         path.write_text(ROLE % json.dumps([bad]))
         done = brig("run", "--config", str(path), "--", "true", env=environment())
         assert done.status == 125 and "blocked by sandbox policy" in done.errors, (bad, done.errors)
+
+
+@test(limit=120)
+def every_allowed_flag_is_found_in_what_the_engine_made():
+    """One container with all of them; those that exclude each other, in a second and a third."""
+    cases = {  # value, what stands in its field
+        "--memory-reservation": ("64m", 64 << 20), "--memory-swap": ("256m", 256 << 20), "--memory-swappiness": ("10", 10),
+        "--cpu-shares": ("512", 512), "--cpus": ("0.5", 500000000), "--cpu-period": ("50000", 50000), "--cpu-quota": ("25000", 25000),
+        "--cpuset-cpus": ("0", "0"), "--cpuset-mems": ("0", "0"), "--pids-limit": ("100", 100), "--shm-size": ("16m", 16 << 20),
+        "--oom-score-adj": ("500", 500), "--stop-signal": ("SIGINT", "SIGINT"), "--stop-timeout": ("3", 3),
+        "--hostname": ("there", "there"), "--label": ("team=x", {"team": "x"}), "--read-only": (None, True),
+        "--ulimit": ("nofile=1024", [{"Name": "nofile", "Soft": 1024, "Hard": 1024}]),
+        "--tmpfs": ("/scratch:size=1m", {"/scratch": "size=1m,noexec,nosuid,nodev"}),
+        "--gpus": ("all", None),
+    }
+    source = (HERE.parents[1] / "src/model/extra_args_table.c").read_text()
+    rows = dict(re.findall(r'^\t\{ "(--[a-z-]+)", "([\w.]+)"', source, re.M))
+    assert set(rows) == set(cases), set(rows) ^ set(cases)
+
+    def holds(found, wanted):
+        if isinstance(wanted, dict):
+            return wanted.items() <= found.items()
+        return all(w in found for w in wanted) if isinstance(wanted, list) else found == wanted
+
+    groups = ({"--cpus"}, {"--memory-swappiness"}, {"--gpus"})
+    for flags in (set(cases).difference(*groups), *groups):
+        words = [w for f in sorted(flags) for w in (f, cases[f][0]) if w is not None]
+        if flags == {"--gpus"}:  # no such device here: the body alone
+            assert '"DeviceRequests"' in json.dumps(plan_with(words)), words
+            continue
+        found = inspect_with(words)
+        for f in flags:
+            at = found if rows[f].startswith("HostConfig.") else found["Config"]
+            for part in rows[f].split("."):
+                at = at[part]
+            assert holds(at, cases[f][1]), (f, at, cases[f][1])
+
+
+def plan_with(extra_args):
+    path = scratch() / "role.yaml"
+    path.write_text(ROLE % json.dumps(extra_args))
+    return brig("plan", "--config", str(path), "--", "true", env=environment()).json
+
+
+def inspect_with(extra_args):
+    """What the engine says of a container that runs with these."""
+    word = token()
+    path = scratch() / "role.yaml"
+    path.write_text(ROLE % json.dumps(extra_args))
+    settle()
+    p = start_brig("run", "--config", str(path), "--", "sh", "-c", f": {word}; sleep 30", env=environment())
+    try:
+        name = container_of(word, running=True)
+        return common.shared.ask("GET", f"/containers/{name}/json")[1]
+    finally:
+        p.terminate()
+        print(extra_args, p.communicate(timeout=20))
 
 
 @test

@@ -29,6 +29,7 @@ IMAGE = "brig-test:1"
 PYTHON_IMAGE = "brig-test:python"
 CURL_IMAGE = "brig-test:curl"
 CLIENTS_IMAGE = "brig-test:clients"
+FRAME_IMAGE = "brig-test:frame"
 PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
 
 
@@ -343,6 +344,21 @@ def busybox_tar():
         for name in names:
             if name != "busybox":
                 _add(tar, f"bin/{name}", type=tarfile.SYMTYPE, linkname="busybox")
+    return out.getvalue()
+
+
+def frame_tar():
+    """The links of this machine's root and empty folders: for images whose programs are shown to them from here."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for folder, mode in (("etc", 0o755), ("etc/alternatives", 0o755), ("usr", 0o755), ("tmp", 0o1777), ("workspace", 0o755)):
+            _add(tar, folder, type=tarfile.DIRTYPE, mode=mode)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            if os.path.islink(f"/{name}"):
+                _add(tar, name, type=tarfile.SYMTYPE, linkname=os.readlink(f"/{name}"))
+        for path in (*glob.glob("/usr/lib64/*"), "/etc/alternatives/cc"):
+            if os.path.islink(path):
+                _add(tar, path.lstrip("/"), type=tarfile.SYMTYPE, linkname=os.readlink(path))
     return out.getvalue()
 
 

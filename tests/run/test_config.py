@@ -195,6 +195,12 @@ def json_has_bytes_milliseconds_and_the_keys_of_the_file():
 
 
 @test
+def a_dialect_without_a_workspace_names_none():
+    assert show(put("agents.yaml", "image: busybox\n"))["workspace"]["path"] is None
+    assert show(put("f.yaml", BRIG))["workspace"]["path"] == str(workspace())
+
+
+@test
 def origin_says_who_wrote_each_setting():
     path = put("f.yaml", BRIG)
     origin = show(path, "--origin")["origin"]

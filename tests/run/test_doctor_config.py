@@ -127,6 +127,11 @@ def what_rlm_code_lacks_fails_or_warns_with_its_remedy():
         got = rows(done)
         assert got["docker_image"][0] == "warn" and "docker pull python:3.11-slim" in done.text
         assert got["docker_network_policy"][0] == "warn"
+        nowhere = scratch() / "nowhere"
+        nowhere.mkdir()
+        (nowhere / "setpriv").symlink_to("/usr/bin/setpriv")  # for the harness
+        got = rows(brig("doctor", "--config", config, env={**env, "PATH": str(nowhere)}))
+        assert got["docker_cli"] == ("warn", "docker CLI not found; not needed: brig speaks to the engine itself"), got
         done = brig("doctor", "--config", config, env={**env, "TMPDIR": "/proc/1"})
         assert done.status == 1 and rows(done)["mount_policy"][0] == rows(done)["temp_write_access"][0] == "fail"
     bad = write("bad.yaml", RLM.format(ws=workspace(), network="false") + "    extra_args: [\"--privileged\"]\n")

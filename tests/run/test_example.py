@@ -93,6 +93,48 @@ def the_example_with_python_and_a_script_runs():
                            "--- script\nSTDOUT:\nhello world\n\nSTDERR:\nwarning\n\n"), done.stdout
 
 
+LOST = r"""
+#include <brig.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+int main(void)
+{
+	static const char *const goals[] = { "/dev/full", "/dev/null" };
+	brig_manager *m = brig_manager_new();
+
+	for (int i = 0; i < 2; i++) {
+		brig_request *q = brig_request_new(m);
+		brig_result *r = NULL;
+		struct brig_error e;
+
+		brig_request_stdio(q, -1, open(goals[i], O_WRONLY), -1);
+		if (brig_request_shell(q, "echo x", &e) < 0 || brig_execute(q, &r, &e) < 0)
+			return 1;
+		printf("%d %s\n", brig_result_exit_code(r), brig_result_lost(r) == ENOSPC ? "lost" : brig_result_lost(r) ? "odd" : "kept");
+		brig_result_free(r);
+		brig_request_free(q);
+	}
+	brig_manager_free(m);
+	return 0;
+}
+"""
+
+
+@test
+def a_program_is_told_that_its_descriptor_took_no_more():
+    prefix = install()
+    program, source = scratch() / "lost", scratch() / "lost.c"
+    source.write_text(LOST)
+    found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"
+    call(*compiler(), "-std=c99", *WARNINGS, source, *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
+    argv = brig_argv()
+    argv[argv.index(str(brig_path()))] = str(program)
+    done = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+    assert done.stdout == "0 lost\n0 kept\n", (done.stdout, done.stderr)
+
+
 class Echo(Handler):
     def do_GET(self):
         self.server.seen.append((self.requestline, dict(self.headers.items())))

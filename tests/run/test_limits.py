@@ -342,6 +342,57 @@ def bytes_written_to_the_workspace_are_limited():
 
 
 @test
+def a_short_run_over_its_disk_is_told_by_its_limit_too():
+    for _ in range(4):  # mostly over before the first look
+        done = sh("head -c 5m /dev/zero > big", "--json", "--disk", "1m")
+        limited(done, "limit", "disk")
+        (workspace() / "big").unlink()
+
+
+HIDING = """
+import ctypes, os, time
+prctl = ctypes.CDLL(None).prctl
+def write(name):
+    with open(name, "wb") as f:
+        f.write(bytes(900_000))
+        f.flush()
+        os.fsync(f.fileno())
+    time.sleep(0.02)
+def orphans(i):      # init has them, and nobody else
+    if os.fork() == 0:
+        if os.fork() == 0:
+            time.sleep(0.05)
+            write(f"f{i}")
+        os._exit(0)
+    os.wait()
+    time.sleep(0.1)
+def zombies(i):      # nobody has them
+    if os.fork() == 0:
+        write(f"f{i}")
+        time.sleep(0.15)
+        os._exit(0)
+    time.sleep(0.2)
+def undumpable(i):   # not to be read
+    prctl(4, 0, 0, 0, 0)
+    write(f"f{i}")
+for i in range(40):
+    %s(i)
+"""
+
+
+@test(limit=120)
+def writers_cannot_hide_from_the_disk_limit():
+    """Orphans, zombies that are not reaped, and processes that forbid to be read."""
+    for way in ("orphans", "zombies", "undumpable"):
+        done = brig("run", "--json", "--disk", "4m", "--", "python3", "-c", HIDING % way)
+        limited(done, "limit", "disk")
+        made = list(workspace().glob("f*"))
+        assert made and sum(p.stat().st_size for p in made) < 20 << 20, (way, len(made))  # of 36 MB
+        for path in made:
+            path.unlink()
+
+
+@test
 def within_its_disk_a_run_is_left_alone():
     done = sh("dd if=/dev/zero of=small bs=64k count=32 conv=fsync 2>/dev/null; sleep 0.2", "--json", "--disk", "8m")
     assert (done.status, done.json["limits_hit"]) == (0, []), done.json["outcome"]

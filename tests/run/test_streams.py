@@ -233,6 +233,48 @@ def a_reader_that_leaves_does_not_end_a_command_that_does_not_write():
 
 
 @test
+def output_that_cannot_be_written_is_no_success():
+    def full(*args, stream="stdout"):
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with open("/dev/full", "wb") as goal:
+            p = start_brig(*args, **{**streams, stream: goal})
+            return finish(p), p.stderr.read().decode() if p.stderr else ""
+
+    for options in ((), ("--output-limit", "1k"), ("--tty",)):
+        status, errors = full("run", *options, "--", "echo", "x")
+        assert status == 125 and "output is not complete" in errors and "No space left" in errors, (status, errors)
+    assert full("run", "--", "sh", "-c", "echo x >&2", stream="stderr")[0] == 125
+    assert full("run", "--", "sh", "-c", "echo x; exit 3")[0] == 3  # the command's own says more
+    assert full("run", "--", "true") == (0, "")
+    for args in (("run", "--json", "--", "true"), ("plan", "--", "true"), ("version",), ("help",), ("schema",), ("config", "show"),
+                 ("completion", "bash"), ("doctor",), ("audit", "list")):
+        status, errors = full(*args)
+        assert status == 125 and "cannot write" in errors, (args, status, errors)
+
+
+@test
+def a_limit_on_file_sizes_is_an_error_with_words():
+    line = shlex.join(brig_argv("run", "--", "true"))
+    done = subprocess.run(["bash", "-c", f"ulimit -f 0; {line}"], env=brig_environment(), cwd=workspace(),
+                          capture_output=True, timeout=20 * FACTOR, check=False)
+    assert done.returncode == 125 and b"File too large" in done.stderr and b"hint: " in done.stderr, (done.returncode, done.stderr)
+
+
+@test
+def too_few_descriptors_are_an_error_with_words_or_none():
+    line = shlex.join(brig_argv("run", "--", "echo", "x"))
+    seen = set()
+    for limit in (*range(6, 40, 2), 64):
+        done = subprocess.run(["bash", "-c", f"ulimit -n {limit}; {line}"], env=brig_environment(), cwd=workspace(),
+                              capture_output=True, timeout=20 * FACTOR, check=False)
+        good = (done.returncode, done.stdout, done.stderr) == (0, b"x\n", b"")
+        refused = done.returncode == 125 and b"brig: " in done.stderr
+        assert good or refused, (limit, done.returncode, done.stdout, done.stderr)
+        seen.add(good)
+    assert seen == {True, False}
+
+
+@test
 def closed_streams_of_the_caller_are_no_obstacle():
     for closing in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"):
         line = f"{shlex.join(brig_argv('run', '--', 'sh', '-c', 'cat; echo out; echo err >&2; exit 3'))} {closing}"

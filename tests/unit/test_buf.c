@@ -52,6 +52,22 @@ static void past_the_maximum_nothing_is_added_any_more(void **state UNUSED)
 	assert_string_equal(buf_str(&b), "again");
 }
 
+static void a_word_is_quoted_where_a_shell_would_read_more_into_it(void **state UNUSED)
+{
+	static const char *const words[][2] = { { "--policy=a,b:c", "--policy=a,b:c" },
+						{ "", "''" },
+						{ "a b", "'a b'" },
+						{ "$HOME", "'$HOME'" },
+						{ "it's", "'it'\\''s'" } };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		CLEANUP(buf) struct buf b = BUF_INIT(100);
+
+		buf_put_word(&b, words[i][0]);
+		assert_string_equal(buf_str(&b), words[i][1]);
+	}
+}
+
 static void a_length_that_overflows_is_refused(void **state UNUSED)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(100);
@@ -181,6 +197,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_buffer_grows_and_is_always_ended),
 	cmocka_unit_test(a_buffer_takes_its_maximum_and_not_a_byte_more),
 	cmocka_unit_test(past_the_maximum_nothing_is_added_any_more),
+	cmocka_unit_test(a_word_is_quoted_where_a_shell_would_read_more_into_it),
 	cmocka_unit_test(a_length_that_overflows_is_refused),
 	cmocka_unit_test(what_is_taken_belongs_to_the_taker),
 	cmocka_unit_test(an_arena_gives_zeroed_and_aligned_memory),

@@ -295,7 +295,11 @@ static void only_the_named_variables_of_the_environment_are_read(void **state UN
 {
 	char *envp[] = { "BRIG_MEMORY=64m",
 			 "BRIG_POLICY=readonly",
-			 "BRIG_MEMORYX=1g",
+			 "BRIG_COLOUR=red",
+			 "BRIG_AUDIT_KEY=0f",
+			 "BRIG_SANDBOX=native",
+			 "BRIG_RUN=1",
+			 "BRIG_ATTACK_SECRET=x",
 			 "MEMORY=3g",
 			 "BRIG_I_KNOW_THIS_IS_NOT_A_SANDBOX=true",
 			 "BRIG_ALLOW_FULL_ACCESS=true",
@@ -303,6 +307,7 @@ static void only_the_named_variables_of_the_environment_are_read(void **state UN
 			 "BRIG_PIDS",
 			 NULL };
 	char *bad[] = { "BRIG_MEMORY=much", NULL };
+	char *misspelt[] = { "BRIG_MEMORYX=1g", NULL };
 	CLEANUP(spec) struct spec *s = fresh();
 	struct err e;
 
@@ -313,6 +318,9 @@ static void only_the_named_variables_of_the_environment_are_read(void **state UN
 	assert_int_equal(s->limits.pids, 256);
 	assert_int_equal(spec_set_environment(s, bad, &e), -EINVAL);
 	assert_string_equal(e.what, "variable BRIG_MEMORY: memory 'much' is not a size");
+	assert_true(spec_set_environment(s, misspelt, &e) < 0);
+	assert_string_equal(e.what, "unknown variable BRIG_MEMORYX");
+	assert_string_equal(e.hint, "did you mean BRIG_MEMORY?");
 }
 
 static void the_command_line_is_copied(void **state UNUSED)

@@ -283,7 +283,28 @@ static void a_reader_that_is_gone_ends_the_stream(void **state UNUSED)
 		/* The command finds out by itself. */
 		assert_int_equal(write(r.source, "y", 1), -1);
 		assert_int_equal(errno, EPIPE);
+		assert_int_equal(r.keep.lost, 0);
 		(void)close(goal[1]);
+		rig_done(&r);
+	}
+}
+
+static void a_goal_without_room_ends_the_stream_and_is_remembered(void **state UNUSED)
+{
+	static const uint64_t limits[] = { 0, 100 };
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		int goal = open("/dev/full", O_WRONLY | O_CLOEXEC);
+		struct rig r;
+
+		must(goal >= 0);
+		rig_open(&r, limits[i], goal);
+		say(&r, "x", 1);
+		if (pump_wants(&r.pump).fd >= 0) /* a splice that was refused is tried as a copy */
+			pump_move(&r.pump);
+		assert_int_equal(pump_wants(&r.pump).fd, -1);
+		assert_int_equal(r.keep.lost, ENOSPC);
+		(void)close(goal);
 		rig_done(&r);
 	}
 }
@@ -509,6 +530,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(output_passes_into_files_of_either_kind),
 	cmocka_unit_test(the_callers_descriptor_keeps_its_flags),
 	cmocka_unit_test(a_reader_that_is_gone_ends_the_stream),
+	cmocka_unit_test(a_goal_without_room_ends_the_stream_and_is_remembered),
 	cmocka_unit_test(a_socket_whose_reader_is_gone_raises_no_signal),
 	cmocka_unit_test(a_reader_that_stops_makes_the_command_wait),
 	cmocka_unit_test(a_reader_that_stops_does_not_stop_brig_itself),

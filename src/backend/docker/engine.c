@@ -165,7 +165,8 @@ static int agree(struct engine *g, struct http1_text version, struct err *e)
 		memcpy(text, version.p, version.n);
 	if (!str_starts(text, "1.") || num_count(text + 2, &minor) < 0)
 		return err_set(e, ERR_UNAVAILABLE, EPROTO,
-			       "what answers at '%s' is not a Docker engine", g->path);
+			       "what answers at '%s' is not a Docker engine", g->path),
+		       err_hint(e, "name an engine's socket in DOCKER_HOST");
 	if (minor < ENGINE_API_MIN)
 		return err_set(e, ERR_UNAVAILABLE, EPROTONOSUPPORT,
 			       "the engine at '%s' is too old: API 1.%u, brig needs 1.%d", g->path,
@@ -233,7 +234,8 @@ static int open_in(const char *path, unsigned ms, struct engine *ret, struct err
 
 	if (strlen(path) >= sizeof(g.path))
 		return err_set(e, ERR_CONFIG, ENAMETOOLONG, "the path of socket '%s' is too long",
-			       path);
+			       path),
+		       err_hint(e, "at most 107 bytes: a link with a shorter name helps");
 	memcpy(g.path, path, strlen(path) + 1);
 	if (engine_connect(&g, ms, &g.client, e) < 0 || ping(&g, deadline, e) < 0)
 		return unavailable(path, e);

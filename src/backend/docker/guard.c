@@ -47,11 +47,11 @@ static void leave_streams(void)
 /* All signals are blocked since before the fork; the only one of use is the terminal's. */
 static void settle(const struct guard_start *s)
 {
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	const struct sigaction dfl = { .sa_handler = SIG_DFL }, ignore = { .sa_handler = SIG_IGN };
 
 	(void)prctl(PR_SET_NAME, "brig-guard", 0, 0, 0);
 	for (int i = 1; i <= SIGNALS; i++)
-		(void)sigaction(i, &dfl, NULL);
+		(void)sigaction(i, i == SIGXFSZ ? &ignore : &dfl, NULL); /* an error, with words */
 	(void)setsid();
 	(void)!chdir("/");
 	leave_streams();

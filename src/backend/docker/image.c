@@ -104,7 +104,9 @@ static int inspect(struct engine *g, const char *ref, struct image *ret, struct 
 	if (a.status == 404)
 		return 1;
 	if (a.status != 200)
-		return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s': %s", ref, a.message);
+		return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s': %s", ref, a.message),
+		       err_hint(e, "a name is in lower case, such as python:3.12-slim or "
+				   "registry.example/team/tool@sha256:...");
 	return take(a.json, ref, ret, e);
 }
 
@@ -162,13 +164,15 @@ static int pull_failed(const char *ref, const char *text, bool known, struct err
 	if (says(text, missing))
 		return not_found(ref, e);
 	if (says(text, away)) {
-		(void)err_set(e, ERR_UNAVAILABLE, EHOSTUNREACH,
-			      "image '%s' is not here and registry '%s' cannot be reached: %.120s",
-			      ref, registry, text);
+		(void)err_set(
+			e, ERR_UNAVAILABLE, EHOSTUNREACH,
+			"image '%s' cannot be pulled: registry '%s' cannot be reached: %.120s", ref,
+			registry, text);
 		return err_hint(e, "check the network and the engine's proxy settings, or load it: "
 				   "docker load");
 	}
-	return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s' cannot be pulled: %.200s", ref, text);
+	return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s' cannot be pulled: %.200s", ref, text),
+	       err_hint(e, "try: docker pull %.100s; or load it: docker load", ref);
 }
 
 struct layer {
@@ -257,7 +261,8 @@ static int follow(struct pull *p, struct client *c, struct err *e)
 			return (int)n;
 		if (n < 0 && clock_us() - heard > (uint64_t)PULL_QUIET_MS * 1000)
 			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
-				       "image '%s': the registry has gone silent", p->ref);
+				       "image '%s': the registry has gone silent", p->ref),
+			       err_hint(e, "try again, or by hand: docker pull %.100s", p->ref);
 		for (ssize_t i = 0; i < n; i++) {
 			if (piece[i] != '\n') {
 				buf_putc(&b, piece[i]);
@@ -360,7 +365,10 @@ int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text
 	struct listener l = { .note = note, .arg = arg };
 
 	if (!image_ref_valid(ref))
-		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref);
+		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref),
+		       err_hint(
+			       e,
+			       "such as python:3.12-slim or registry.example/team/tool@sha256:...");
 	if (engine_open(&g, e) < 0)
 		return -e->code;
 	return image_pull(&g, ref, pass_on, &l, e);

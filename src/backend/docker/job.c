@@ -96,7 +96,8 @@ static int hear(const struct backend_job *j, struct guard_msg *m)
 
 static int gone(struct err *e)
 {
-	return err_set(e, ERR_INTERNAL, ECHILD, "the container's guard was ended from outside");
+	return err_set(e, ERR_INTERNAL, ECHILD, "the container's guard was ended from outside"),
+	       err_hint(e, "the next run of brig removes what it left");
 }
 
 /* The same while the container is being made: the door's sockets may come along. */

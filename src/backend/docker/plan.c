@@ -88,11 +88,14 @@ int docker_not_writable(const struct backend_plan *p, struct err *e)
 	struct stat st = { 0 };
 
 	(void)stat(p->box->workspace, &st);
-	return err_set(e, ERR_PERMISSION, EACCES,
-		       "Permission denied: user %u in the container cannot write to '%s' (owner "
-		       "%u)",
-		       p->uid, p->box->workspace, st.st_uid),
-	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
+	(void)err_set(e, ERR_PERMISSION, EACCES,
+		      "Permission denied: user %u in the container cannot write to '%s' (owner "
+		      "%u)",
+		      p->uid, p->box->workspace, st.st_uid);
+	if (st.st_uid == p->uid)
+		return err_hint(e, "use --policy readonly, or: chmod u+rwx '%s'",
+				p->box->workspace);
+	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", p->uid, p->gid,
 			p->box->workspace);
 }
 
@@ -231,14 +234,16 @@ static bool wrote_variable(const struct spec *s, const char *name)
 	return false;
 }
 
-/* The image knows its own PATH; the tools' caches go where the command may write. */
+/* The image knows its own PATH; the tools' caches go where the command may write. go runs what it
+ * builds, and /tmp may be noexec. */
 static int variables(struct backend_plan *p, struct err *e)
 {
 	static const struct {
 		const char *name, *below;
-	} caches[] = { { "XDG_CACHE_HOME", ".cache" },
-		       { "CARGO_HOME", ".cargo" },
-		       { "GOPATH", "go" } };
+	} caches[] = { { "XDG_CACHE_HOME", "/.cache" },
+		       { "CARGO_HOME", "/.cargo" },
+		       { "GOPATH", "/go" },
+		       { "GOTMPDIR", "" } };
 	static const char *const engines[] = { "DOCKER_HOST", "CONTAINER_HOST" };
 	struct box_plan *b = p->box;
 	size_t n = 0, kept = 0;
@@ -262,8 +267,8 @@ static int variables(struct backend_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
 		if (has_variable(b, caches[i].name))
 			continue;
-		v[kept] = arena_printf(b->arena, "%s=%s/%s", caches[i].name, b->home,
-				       caches[i].below);
+		v[kept] =
+			arena_printf(b->arena, "%s=%s%s", caches[i].name, b->home, caches[i].below);
 		if (!v[kept++])
 			return err_nomem(e);
 	}
@@ -305,22 +310,36 @@ static int check_sockets(const struct backend_plan *p, struct err *e)
 	return 0;
 }
 
-/* The engine's language is JSON: other bytes would arrive as something else. */
+/* The engine's language is JSON: other bytes would arrive as something else, a path as the path of
+ * another folder. */
+static int check_utf8(const char *text, const char *what, struct err *e)
+{
+	for (size_t at = 0, n = strlen(text), len; at < n; at += len) {
+		len = utf8_len(text + at, n - at);
+		if (!len)
+			return err_set(e, ERR_UNAVAILABLE, EILSEQ,
+				       "backend 'docker' cannot honour %s that are not UTF-8",
+				       what),
+			       err_hint(e, "backend 'native' can");
+	}
+	return 0;
+}
+
 static int check_text(const struct backend_plan *p, struct err *e)
 {
 	const char *const *const lists[] = { p->box->argv, (const char *const *)p->box->envp };
 
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		for (const char *const *v = lists[i]; v && *v; v++)
-			for (size_t at = 0, n = strlen(*v), len; at < n; at += len) {
-				len = utf8_len(*v + at, n - at);
-				if (!len)
-					return err_set(e, ERR_UNAVAILABLE, EILSEQ,
-						       "backend 'docker' cannot honour %s that are "
-						       "not UTF-8",
-						       i ? "variables" : "arguments"),
-					       err_hint(e, "backend 'native' can");
-			}
+			if (check_utf8(*v, i ? "variables" : "arguments", e) < 0)
+				return -e->code;
+	for (size_t i = 0; i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+
+		if ((o->src && check_utf8(o->src, "paths", e) < 0) ||
+		    (o->dst && check_utf8(o->dst, "paths", e) < 0))
+			return -e->code;
+	}
 	return 0;
 }
 

@@ -425,6 +425,9 @@ static void never_ran(struct serve *s)
 		(void)err_set(&end->err, ERR_NOT_EXECUTABLE, EACCES,
 			      "'%s': it, or its interpreter, cannot be executed in image '%.100s'",
 			      name, s->g->plan->image);
+		(void)err_hint(&end->err,
+			       "it must be a file that may be executed: chmod +x, or name its "
+			       "interpreter in front");
 	}
 }
 

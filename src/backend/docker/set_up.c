@@ -187,7 +187,8 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 			if (spec_wrote(g->plan->spec, known[k].field))
 				return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 					       "the engine cannot enforce the limit on %s: %.200s",
-					       limit_name(known[k].limit), text);
+					       limit_name(known[k].limit), text),
+				       err_hint(e, "leave the limit out, or use --backend native");
 			g->end.unenforced |= 1U << known[k].limit;
 		}
 	}
@@ -197,7 +198,10 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 static int create_failed(const struct guard *g, const struct engine_answer *a, struct err *e)
 {
 	if (a->status == 404 && strcasestr(a->message, "image"))
-		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image);
+		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image),
+		       err_hint(e,
+				"it was here a moment ago: brig image pull %.100s --backend docker",
+				g->plan->image);
 	if (g->work[0] && strstr(a->message, g->work)) /* it does not see what was mounted there */
 		return docker_not_writable(g->plan, e);
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the engine refuses the container: %s", a->message);
@@ -208,7 +212,11 @@ static int create_failed(const struct guard *g, const struct engine_answer *a, s
 	    strcasestr(a->message, "no such file or directory"))
 		return err_hint(e, "the engine must see the same files as brig: one in a virtual "
 				   "machine or container does not");
-	return -e->code;
+	if (strcasestr(a->message, "memory limit"))
+		return err_hint(e, "raise --memory");
+	if (strcasestr(a->message, "CPUs"))
+		return err_hint(e, "lower --cpus");
+	return err_hint(e, "the engine's log says more: journalctl -u docker");
 }
 
 /* Worth another try: the engine or its disk is busy. Never what it refuses on principle. */
@@ -292,7 +300,8 @@ int guard_create(struct guard *g, const char *suffix, body_fn *write_body,
 static int not_taken(const char *what, struct err *e)
 {
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "the engine made the container without %s: it is not started", what);
+		       "the engine made the container without %s: it is not started", what),
+	       err_hint(e, "use an engine that keeps to it, or --backend native");
 }
 
 static bool lists(const struct jread *array, const char *prefix)
@@ -432,8 +441,11 @@ static int start_failed(const struct guard *g, const char *text, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name),
 		       err_hint(e, "image '%.100s' does not have it", g->plan->image);
 	if (strstr(text, "exec:") && strstr(text, "permission denied"))
-		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%s': Permission denied", name);
-	return err_set(e, ERR_UNAVAILABLE, EIO, "the engine cannot start the container: %s", text);
+		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%s': Permission denied", name),
+		       err_hint(e, "it must be a file that may be executed in image '%.100s'",
+				g->plan->image);
+	return err_set(e, ERR_UNAVAILABLE, EIO, "the engine cannot start the container: %s", text),
+	       err_hint(e, "the engine's log says more: journalctl -u docker");
 }
 
 static int start(struct guard *g, struct err *e)

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -12,16 +13,11 @@
 
 #define FREE_FLOOR ((uint64_t)64 << 20)
 
-/* write_bytes of one process; one that is gone counts nothing: its parent has it. */
-static uint64_t written_by(int procfd, const char *pid)
+static uint64_t write_bytes(char *text)
 {
-	char path[64], text[512], *at, *end;
+	char *at = strstr(text, "\nwrite_bytes: "), *end;
 	uint64_t n = 0;
 
-	(void)snprintf(path, sizeof(path), "%.32s/io", pid);
-	if (fd_read_file(procfd, path, text, sizeof(text)) <= 0)
-		return 0;
-	at = strstr(text, "\nwrite_bytes: ");
 	if (!at)
 		return 0;
 	at += strlen("\nwrite_bytes: ");
@@ -31,21 +27,98 @@ static uint64_t written_by(int procfd, const char *pid)
 	return num_count(at, &n) < 0 ? 0 : n;
 }
 
-bool disk_over(const struct disk *d, int procfd, uint64_t limit)
+/* "PID (NAME) STATE ...", and the name may hold anything. */
+static bool has_ended(int procfd, const char *pid)
+{
+	char path[64], text[512];
+	const char *behind;
+
+	(void)snprintf(path, sizeof(path), "%.32s/stat", pid);
+	if (fd_read_file(procfd, path, text, sizeof(text)) <= 0)
+		return true;
+	behind = strrchr(text, ')');
+	return !behind || behind[1] != ' ' || strchr("ZX", behind[2]);
+}
+
+/* One process as it is now, given what it was; false when it is gone: its parent has it all. */
+static bool look_at(int procfd, const char *pid, const struct disk_seen *was, struct disk_seen *now)
+{
+	char path[64], text[512];
+	ssize_t r;
+
+	(void)snprintf(path, sizeof(path), "%.32s/io", pid);
+	r = fd_read_file(procfd, path, text, sizeof(text));
+	*now = (struct disk_seen){ .pid = (int)strtol(pid, NULL, 10),
+				   .bytes = was ? was->bytes : 0 };
+	if (r > 0)
+		now->bytes = write_bytes(text);
+	else if (r == -EACCES || r == -EPERM)
+		now->hidden = !has_ended(procfd, pid);
+	return r > 0 || r == -EACCES || r == -EPERM;
+}
+
+/* The entry of that pid in the look before; *at moves on with ascending pids. */
+static const struct disk_seen *earlier(const struct disk_look *l, size_t *at, const char *pid)
+{
+	long want = strtol(pid, NULL, 10);
+
+	while (*at < l->n && l->v[*at].pid < want)
+		(*at)++;
+	return *at < l->n && l->v[*at].pid == want ? &l->v[*at] : NULL;
+}
+
+/* What all but init have; UINT64_MAX when one has hidden it for two looks on end. Once may be a
+ * process that is just leaving its memory. */
+static uint64_t written(struct disk *d, int procfd, DIR *dir)
+{
+	const struct disk_look *before = &d->looks[d->turn % 2];
+	struct disk_look *now = &d->looks[++d->turn % 2];
+	uint64_t total = 0;
+	size_t at = 0;
+
+	now->n = 0;
+	for (const struct dirent *e; dir && (e = readdir(dir));) {
+		const struct disk_seen *was;
+		struct disk_seen is;
+
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' || strcmp(e->d_name, "1") == 0)
+			continue;
+		was = earlier(before, &at, e->d_name);
+		if (!look_at(procfd, e->d_name, was, &is))
+			continue;
+		if (is.hidden && was && was->hidden)
+			return UINT64_MAX;
+		total += is.bytes;
+		if (now->n < DISK_SEEN)
+			now->v[now->n++] = is;
+	}
+	return total;
+}
+
+bool disk_over(struct disk *d, int procfd, uint64_t limit)
 {
 	int copy = openat(procfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	uint64_t total = d->reaped;
 	struct statvfs v;
+	uint64_t total;
 
-	if (fstatvfs(d->fd, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < FREE_FLOOR)
+	if (!d->looks)
+		d->looks = calloc(2, sizeof(*d->looks));
+	if (!d->looks ||
+	    (fstatvfs(d->fd, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < FREE_FLOOR))
 		total = UINT64_MAX;
-	for (struct dirent *e; dir && total <= limit && (e = readdir(dir));)
-		if (e->d_name[0] > '0' && e->d_name[0] <= '9' && strcmp(e->d_name, "1") != 0)
-			total += written_by(procfd, e->d_name);
+	else
+		total = written(d, procfd, dir);
 	if (dir)
 		(void)closedir(dir);
 	else
 		(void)fd_close(copy);
-	return total > limit;
+	return total > limit || d->reaped > limit - total;
+}
+
+void disk_done(struct disk *d)
+{
+	d->fd = fd_close(d->fd);
+	free(d->looks);
+	d->looks = NULL;
 }

@@ -2,18 +2,38 @@
 /* backend/kit/disk.h - how much a run has written to the host's disk.
  *
  * The kernel adds a process's count to its parent's when it is reaped, so what the living have
- * written plus what init (the last parent of all) has collected is everything. Init's own file
- * cannot be read from outside, so init tells. A file system that is nearly full ends the run as
- * well. */
+ * written plus what init (the last parent of all) has collected is everything. Init's own count is
+ * known to init alone, so init tells. A process that has ended and is not reaped cannot be read any
+ * more: it counts with what it had at the look before. One that makes itself unreadable and stays
+ * so cannot be held to a limit, and ends the run. A file system that is nearly full does so, too.
+ */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#define DISK_SEEN 1024 /* processes remembered from look to look */
+
+struct disk_seen {
+	uint64_t bytes;
+	int pid;
+	bool hidden; /* alive, and not to be read */
+};
+
+struct disk_look {
+	struct disk_seen v[DISK_SEEN]; /* by pid, as the kernel lists them */
+	size_t n;
+};
 
 struct disk {
 	int fd;          /* a folder on the workspace's file system */
 	uint64_t reaped; /* bytes, as init told last */
 	unsigned tick;
+	struct disk_look *looks; /* two: this one and the one before, by turns; made by the first */
+	unsigned turn;
 };
 
-bool disk_over(const struct disk *d, int procfd, uint64_t limit);
+/* A look at all processes of that /proc: has the run written more than it may? */
+bool disk_over(struct disk *d, int procfd, uint64_t limit);
+void disk_done(struct disk *d);

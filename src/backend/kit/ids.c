@@ -290,7 +290,8 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	now = ident_of(&st);
 	if (!ident_same(&now, &t->ident))
 		return err_set(e, ERR_POLICY, EPERM,
-			       "'%s' was replaced while the sandbox was set up", t->src);
+			       "'%s' was replaced while the sandbox was set up", t->src),
+		       err_hint(e, "run it again");
 	ns = map_namespace(later ? later : &now_only, t, uid, gid, e);
 	ids_settle(&now_only);
 	if (ns < 0)

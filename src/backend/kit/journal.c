@@ -194,7 +194,9 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 	if (add.len)
 		r = fd_write_all(j->file, add.data, add.len);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot write the journal of the workspace");
+		return errno = -r, err_sys(e, "cannot write the journal of the workspace"),
+		       err_hint(e, "make room where brig keeps its state; brig doctor "
+				   "names the folder");
 	j->claimed = true;
 	return j->file;
 }

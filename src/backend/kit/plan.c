@@ -47,7 +47,8 @@ int plan_parents(struct box_plan *p, const char *dst, struct err *e)
 	char part[PATH_MAX];
 
 	if (strlen(dst) >= sizeof(part))
-		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", dst);
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", dst),
+		       err_hint(e, "at most %d bytes", PATH_MAX - 1);
 	for (const char *slash = strchr(dst + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		memcpy(part, dst, (size_t)(slash - dst));
 		part[slash - dst] = '\0';
@@ -68,9 +69,11 @@ static int source_error(const char *path, int code, struct err *e)
 		       real ? err_hint(e, "use '%s'", real) : -e->code;
 	}
 	if (code == ENOENT)
-		return err_set(e, ERR_USAGE, ENOENT, "'%s' does not exist", path);
+		return err_set(e, ERR_USAGE, ENOENT, "'%s' does not exist", path),
+		       err_hint(e, "make it first, or correct the path");
 	errno = code;
-	return err_sys(e, "cannot look at '%s'", path);
+	return err_sys(e, "cannot look at '%s'", path),
+	       err_hint(e, "uid %u must be able to reach it", geteuid());
 }
 
 int plan_source(const char *path, struct stat *st, struct err *e)
@@ -89,7 +92,7 @@ int plan_source(const char *path, struct stat *st, struct err *e)
 					       : "device"),
 	       S_ISSOCK(st->st_mode)
 		       ? err_hint(e, "a socket would let the code inside talk to a host service")
-		       : -e->code;
+		       : err_hint(e, "put what it gives into a file, and show that");
 }
 
 /* Root's own trees are shown through an idmapped mount, so that new files keep the tree's owner. */
@@ -213,7 +216,8 @@ static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 			return err_wrap(e, "workdir");
 		if (!S_ISDIR(st->st_mode))
 			return err_set(e, ERR_USAGE, ENOTDIR, "workdir '%s' is not a folder",
-				       p->workspace);
+				       p->workspace),
+			       err_hint(e, "name the folder that holds it; --read shows one file");
 		p->workspace_ident = ident_of(st);
 	}
 	return 0;
@@ -267,7 +271,10 @@ static int names(struct box_plan *p, struct err *e)
 {
 	if (!user_name_valid(p->spec->user_name))
 		return err_set(e, ERR_USAGE, EINVAL,
-			       "'%.64s' cannot be the name of the user inside", p->spec->user_name);
+			       "'%.64s' cannot be the name of the user inside", p->spec->user_name),
+		       err_hint(e,
+				"at most 32 of a-z, 0-9, '_' and '-', a letter in front; not root "
+				"or nobody");
 	p->user_name = p->spec->user_name;
 	p->home = arena_printf(p->arena, "/home/%s", p->user_name);
 	if (!p->home)

@@ -129,7 +129,8 @@ static int mask_record(struct box_plan *p, struct err *e)
 			continue;
 		if (path_under(o->src, record) && !str_eq(o->src, record))
 			return err_set(e, ERR_POLICY, EPERM,
-				       "'%s' would show a part of brig's own record", o->src);
+				       "'%s' would show a part of brig's own record", o->src),
+			       err_hint(e, "brig audit export gives what is in it");
 		if (!path_under(record, o->src))
 			continue;
 		if (o->writable)
@@ -176,16 +177,25 @@ static int check_writable(struct box_plan *p, struct err *e)
 {
 	struct stat st;
 
-	if (!p->workspace || p->by_root || p->spec->policy != POLICY_WORKSPACE_WRITE)
+	if (!p->workspace || p->spec->policy != POLICY_WORKSPACE_WRITE)
 		return 0;
-	if (faccessat(AT_FDCWD, p->workspace, W_OK | X_OK, AT_EACCESS) == 0 || errno == EROFS)
+	if (faccessat(AT_FDCWD, p->workspace, W_OK | X_OK, AT_EACCESS) == 0)
+		return 0;
+	/* Somebody mounted it so, and may mean it: what only reads works. */
+	if (errno == EROFS)
+		return plan_note(p, "the workspace is mounted read-only: the command cannot write "
+				    "to it"),
+		       0;
+	if (p->by_root)
 		return 0;
 	if (stat(p->workspace, &st) < 0)
 		return err_sys(e, "cannot look at '%s'", p->workspace);
-	return err_set(e, ERR_PERMISSION, EACCES,
-		       "Permission denied: the user inside cannot write to '%s' (owner %u)",
-		       p->workspace, st.st_uid),
-	       err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", geteuid(),
+	(void)err_set(e, ERR_PERMISSION, EACCES,
+		      "Permission denied: the user inside cannot write to '%s' (owner %u)",
+		      p->workspace, st.st_uid);
+	if (st.st_uid == geteuid())
+		return err_hint(e, "use --policy readonly, or: chmod u+rwx '%s'", p->workspace);
+	return err_hint(e, "use --policy readonly, or: sudo chown -R %u:%u '%s'", geteuid(),
 			getegid(), p->workspace);
 }
 

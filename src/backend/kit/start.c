@@ -338,7 +338,7 @@ static void keep_fds(struct backend_job *j, const struct init_msg *m, const int 
 /* A command that exists on the host but is not shown inside: say how to show it. */
 static void hint_at_host(const char *name, struct err *e)
 {
-	const char *path = strchr(name, '/') ? NULL : getenv("PATH");
+	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
 	char full[PATH_MAX];
 
 	for (size_t n; path && *path; path += n + (path[n] == ':')) {
@@ -749,7 +749,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->timer);
 	(void)fd_close(j->control);
 	(void)fd_close(j->pidfd);
-	(void)fd_close(j->disk.fd);
+	disk_done(&j->disk);
 	(void)fd_close(j->cgroup_lock);
 	reap(j);
 	(void)cgroup_free(j->cgroup);

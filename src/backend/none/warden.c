@@ -152,10 +152,14 @@ static void command_failed(const char *name, int code, struct err *e)
 	if (missing && strchr(name, '/') && access(name, F_OK) == 0) {
 		(void)err_set(e, ERR_NOT_EXECUTABLE, code, "'%s': its interpreter is not there",
 			      name);
+		(void)err_hint(e, "see its first line, or its loader");
 		return;
 	}
 	(void)err_set(e, missing ? ERR_NOT_FOUND : ERR_NOT_EXECUTABLE, code, "'%s': %s", name,
 		      missing ? "command not found" : strerrordesc_np(code));
+	(void)err_hint(e, missing ? "correct the name, or PATH"
+				  : "it must be a file that may be executed: chmod +x, or name its "
+				    "interpreter in front");
 }
 
 /* ---- setting up ---- */

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -245,6 +246,21 @@ static const char *last_line(char *text)
 	return at ? at + 1 : text;
 }
 
+/* The client ends before its log begins when the caller has no name. Only asked for an explanation:
+ * names may also come from elsewhere. */
+static bool has_name(uid_t uid)
+{
+	FILE *f = fopen("/etc/passwd", "re");
+	struct passwd one, *line = NULL;
+	char text[1024];
+
+	while (f && fgetpwent_r(f, &one, text, sizeof(text), &line) == 0 && line->pw_uid != uid)
+		line = NULL;
+	if (f)
+		(void)fclose(f);
+	return !f || line;
+}
+
 int client_explain(const struct backend_plan *p, const struct client *c, bool before, struct err *e)
 {
 	const char *host = p->spec->ssh.host;
@@ -255,6 +271,11 @@ int client_explain(const struct backend_plan *p, const struct client *c, bool be
 	for (size_t i = 0; before && i < ARRAY_LEN(causes); i++)
 		if (strstr(text, causes[i].words))
 			return say(i, host, e);
+	if (before && !text[0] && !has_name(getuid()))
+		return err_set(e, ERR_UNAVAILABLE, ENOENT,
+			       "ssh does not serve uid %u, which has no name here", getuid()),
+		       err_hint(e,
+				"give it a line in /etc/passwd, or run brig as a user who has one");
 	if (before)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot run anything on '%.60s': %.160s",
 			       host, text[0] ? last_line(text) : "it closed the connection"),

@@ -77,9 +77,11 @@ static int check_host(const struct spec *s, struct err *e)
 				"--set ssh.host=NAME: an alias of ~/.ssh/config, or user@hostname");
 	/* A leading dash would be an option, and a blank the end of the name. */
 	if (host[0] == '-' || strchr(host, ' ') || strstr(host, "@-") || str_has_control(host))
-		return err_set(e, ERR_POLICY, EINVAL, "ssh.host '%.60s' is not a host", host);
+		return err_set(e, ERR_POLICY, EINVAL, "ssh.host '%.60s' is not a host", host),
+		       err_hint(e, "an alias of ~/.ssh/config, or user@hostname");
 	if (s->ssh.remote_cwd && (!*s->ssh.remote_cwd || str_has_control(s->ssh.remote_cwd)))
-		return err_set(e, ERR_USAGE, EINVAL, "ssh.remote_cwd is not a path");
+		return err_set(e, ERR_USAGE, EINVAL, "ssh.remote_cwd is not a path"),
+		       err_hint(e, "a folder of the remote host, such as /srv/work or ~/work");
 	return 0;
 }
 
@@ -194,7 +196,8 @@ static int variables(struct backend_plan *p, struct err *e)
 		if (str_starts(s->env.v[i].name, "_b"))
 			return err_set(e, ERR_USAGE, EINVAL,
 				       "backend ssh keeps variables like '%.60s' for itself",
-				       s->env.v[i].name);
+				       s->env.v[i].name),
+			       err_hint(e, "give it another name");
 		else if (ssh_put(p, &p->vars, &n,
 				 arena_printf(p->arena, "%s=%s", s->env.v[i].name,
 					      s->env.v[i].value),

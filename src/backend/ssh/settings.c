@@ -103,7 +103,8 @@ static int one(struct backend_plan *p, size_t *n, enum field_id id, struct err *
 		return list(p, n, f, at, e);
 	default:
 		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "'%s' cannot be passed on to another brig", f->key);
+			       "'%s' cannot be passed on to another brig", f->key),
+		       err_hint(e, "set it in the configuration of the brig there");
 	}
 }
 

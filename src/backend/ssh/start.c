@@ -156,10 +156,13 @@ static int refuse(struct backend_job *j, const char *line, struct err *e)
 			       err_hint(e, "install it there, or use ssh.remote plain, which is "
 					   "no sandbox");
 		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%.200s': command not found on '%.60s'",
-			       name, host);
+			       name, host),
+		       err_hint(e, "correct the name, or the PATH of a login there");
 	case 'X':
 		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%.200s': not executable on '%.60s'",
-			       name, host);
+			       name, host),
+		       err_hint(e, "it must be a file that may be executed: chmod +x, or name its "
+				   "interpreter in front");
 	case 'V':
 		return err_set(e, ERR_UNAVAILABLE, EPROTO, "'%.60s' has '%.40s', this is brig %s",
 			       host, line + 2, BRIG_VERSION),
@@ -292,6 +295,16 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 	return j;
 }
 
+/* ssh goes on without it and tries other keys. */
+static int check_identity(const struct spec *s, struct err *e)
+{
+	if (!s->ssh.identity_file || access(s->ssh.identity_file, R_OK) == 0)
+		return 0;
+	(void)err_sys(e, "cannot read ssh.identity_file '%.200s'", s->ssh.identity_file);
+	e->kind = ERR_CONFIG;
+	return err_hint(e, "name the file of the private key, or leave it to ~/.ssh/config");
+}
+
 static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 {
 	char reader[READER_ROOM];
@@ -299,8 +312,8 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	struct prefix x = { 0 };
 	int r;
 
-	if (client_folder(j->plan, e) < 0 || open_ends(ends, e) < 0 || start_keeper(j, e) < 0 ||
-	    prepare(j, &x, reader, e) < 0)
+	if (check_identity(j->plan->spec, e) < 0 || client_folder(j->plan, e) < 0 ||
+	    open_ends(ends, e) < 0 || start_keeper(j, e) < 0 || prepare(j, &x, reader, e) < 0)
 		return buf_done(&x.text), -e->code;
 	w.in = ends->in[0];
 	w.out = ends->out[1];

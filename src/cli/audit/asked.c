@@ -53,7 +53,8 @@ static int set_count(uint64_t *to, const char *text, struct err *e)
 {
 	return num_count(text, to) == 0
 		       ? 0
-		       : err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no number of records", text);
+		       : (err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no number of records", text),
+			  err_hint(e, "a whole number, such as 20"));
 }
 
 static int set_age(uint64_t *to, const char *text, struct err *e)
@@ -181,7 +182,8 @@ static int one_option(struct asked *a, int argc, char **argv, int *i, struct err
 			return 0;
 		}
 		if (!value && *i + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", o->name);
+			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", o->name),
+			       err_hint(e, "brig audit --help says which");
 		return take(a, (enum audit_option_id)id, value ? value : argv[++*i], e);
 	}
 	return unknown_option(a, argv[*i], e);

@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import box, container_of, environment, gone, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
 import common  # noqa: E402
-from harness import (around, brig, brig_argv, brig_environment, descendants, home, identity, main, scratch, test, uid,  # noqa: E402
+from harness import (around, brig, brig_argv, brig_environment, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
                      wait_until, workspace)
 
 around(shared_engine)
@@ -136,18 +136,43 @@ def a_killed_brig_leaves_no_container():
     assert wait_until(lambda: "brig-guard" not in descendants().values(), 10, 0.05)
 
 
-@test
-def what_a_killed_guard_leaves_the_next_brig_removes():
-    word = token()
-    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
-    name = container_of(word)
+def kill_guards():
     guards = [pid for pid, n in descendants().items() if n == "brig-guard"]
     assert guards
     for pid in guards:
         os.kill(pid, signal.SIGKILL)
-    out, err = p.communicate(timeout=30)
+
+
+@test
+def what_a_killed_guard_leaves_brig_removes():
+    """Nobody holds the container to anything any more: it does not wait for the next run."""
+    word = token()
+    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
+    name = container_of(word, running=True)
+    assert os.listdir(workspace())  # the placeholders
+    kill_guards()
+    _, err = p.communicate(timeout=30)
     assert p.returncode == 125 and b"guard was ended" in err, (p.returncode, err)
-    assert name in ours()
+    assert name not in ours() and not os.listdir(workspace())
+
+
+@test
+def what_a_killed_brig_and_guard_leave_the_next_brig_removes():
+    word = token()
+    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
+    name = container_of(word, running=True)
+    p.send_signal(signal.SIGSTOP)
+    kill_guards()
+    p.kill()
+    p.wait()
+    # The container runs on, so its covers stay, even when another brig comes that cannot reach the engine.
+    held = sorted(os.listdir(workspace()))
+    note = state() / f"brig/docker/{name.removeprefix('brig-')}"
+    there, away = note.read_text(), common.shared.socket
+    note.write_text(there.replace(str(away), f"{away}-away"))
+    assert brig("run", "--backend", "native", "--", "true").status == 0
+    assert held and sorted(os.listdir(workspace())) == held and name in ours()
+    note.write_text(there)
     # A look-alike: brig's name and label, but not the nonce of the run.
     status, made = common.shared.ask("POST", f"/containers/create?name=look-alike-{os.getpid()}", {
         "Image": common.engine.IMAGE, "Cmd": ["true"], "Labels": {"brig.run": name.removeprefix("brig-"), "brig.nonce": "0" * 32}})
@@ -155,6 +180,7 @@ def what_a_killed_guard_leaves_the_next_brig_removes():
     try:
         assert sh("true").status == 0
         assert name not in ours(), "the orphan is still there"
+        assert not os.listdir(workspace())
         assert f"look-alike-{os.getpid()}" in common.shared.containers()
     finally:
         common.shared.ask("DELETE", f"/containers/{made['Id']}?force=1")

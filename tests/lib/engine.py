@@ -75,6 +75,10 @@ class Engine:
         assert status == 200, found
         return {c["Names"][0].lstrip("/"): c["Labels"] for c in found}
 
+    def astray(self):
+        """What the API does not show of containers: files in its storage, and processes."""
+        return []
+
     def networks(self):
         status, found = self.ask("GET", "/networks")
         assert status == 200, found
@@ -249,13 +253,25 @@ class Podman(Engine):
                 if mine in words and b"\0service\0" in words:
                     os.kill(int(pid), signal.SIGKILL)
 
-    def _end_inside(self):
-        """What a service that died in mid-start has forgotten: its root lies in our storage."""
+    def _inside(self):
+        """What a service that died in mid-start may have forgotten: its root lies in our storage."""
         mine = f"/{self.folder.name}/home/storage/"
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 if os.getpid() != int(pid) and mine in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().split("\n", 1)[0]:
-                    os.kill(int(pid), signal.SIGKILL)
+                    yield int(pid)
+
+    def _watchers(self):
+        """conmon, one for each container that was started."""
+        mine = os.fsencode(f"{self.folder}/")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                if mine in words and words.split(b"\0")[0].endswith(b"conmon"):
+                    yield int(pid)
+
+    def astray(self):
+        return [*self._kept(), *self._inside(), *self._watchers()]
 
     def _kept(self):
         """Ids of the containers that there still are; the cgroups of the others are gone."""
@@ -285,7 +301,9 @@ class Podman(Engine):
                     os.kill(int(pid), signal.SIGKILL)
         for container in kept:
             _kill_cgroups(f"libpod_parent/libpod-{container}")
-        self._end_inside()
+        for pid in self._inside():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         _unmount(self.folder)
 
 

@@ -67,5 +67,6 @@ void guard_kill(struct guard *g, int signal);
 void guard_resize(struct guard *g);     /* to the size of our end's terminal */
 void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */
 void guard_read_hits(struct guard *g);
-/* Removes all there is; the ledger's entry stays if something could not be. */
-void guard_clean(struct guard *g);
+/* Removes all there is; the ledger's entry stays if something could not be, or may yet appear.
+ * Returns whether nothing is left. */
+bool guard_clean(struct guard *g);

@@ -23,9 +23,11 @@
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
+	char id[33];
 	int control, timer, events;
 	struct protect *protect;
 	bool ended, tampered, cover_lost;
+	bool told; /* the guard said its last word: what is left is its own to remove */
 	struct guard_msg started, end;
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
@@ -85,12 +87,14 @@ static void ask(const struct backend_job *j, int sig)
 }
 
 /* One word of the guard's; 1, 0 when there is none now, or an error when it is gone. */
-static int hear(const struct backend_job *j, struct guard_msg *m)
+static int hear(struct backend_job *j, struct guard_msg *m)
 {
 	ssize_t n = recv(j->control, m, sizeof(*m), MSG_DONTWAIT);
 
-	if (n == (ssize_t)sizeof(*m))
+	if (n == (ssize_t)sizeof(*m)) {
+		j->told |= m->said == GUARD_ENDED || m->said == GUARD_FAILED;
 		return 1;
+	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECHILD;
 }
 
@@ -143,6 +147,7 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 		if (m.said == GUARD_NOTE && w->note)
 			w->note(w->arg, m.text);
 		if (m.said == GUARD_FAILED) {
+			j->told = true;
 			*e = m.err;
 			return -e->code;
 		}
@@ -225,6 +230,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 
 	if (!j)
 		return err_nomem(e);
+	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
 	    protect_begin(p->box, w->id, &j->protect, e) < 0)
@@ -284,7 +290,8 @@ static void docker_signal(struct backend_job *j, int sig)
 	ask(j, sig);
 }
 
-/* The guard leaves last. Told to end it all it may still be waiting for the engine. */
+/* The guard leaves last. Told to end it all it may still be waiting for the engine. One that was
+ * killed has left a container that nobody holds to its limits, so it is removed here. */
 static void job_leave(struct backend_job *j)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
@@ -296,6 +303,9 @@ static void job_leave(struct backend_job *j)
 	(void)shutdown(j->control, SHUT_WR);
 	while (poll(&p, 1, LEAVE_MS) > 0 && hear(j, &m) >= 0)
 		;
+	if (!j->told)
+		ledger_tidy(j->id);
+	j->told = true;
 }
 
 static struct backend_job *job_free(struct backend_job *j)

@@ -555,7 +555,7 @@ void guard_serve(struct guard *g)
 	s.err.fd = fd_close(s.err.fd);
 }
 
-void guard_clean(struct guard *g)
+bool guard_clean(struct guard *g)
 {
 	struct err e = { 0 };
 	int r = 0;
@@ -564,13 +564,11 @@ void guard_clean(struct guard *g)
 	g->wait = client_free(g->wait);
 	door_leave(g);
 	if (g->ledger.fd < 0)
-		return;
-	r = remove_by_label(&g->engine, g->s->id, g->nonce, &e);
+		return true;
+	r = remove_run(&g->engine, g->s->id, g->nonce, g->ledger.word, &e);
 	bridge_remove(&g->engine, &g->bridge);
-	if (r > 0)
-		ledger_making(&g->ledger, false);
-	if (r < 0)
-		ledger_leave(&g->ledger);
-	else
-		ledger_close(&g->ledger);
+	if (r >= 0)
+		return ledger_close(&g->ledger);
+	ledger_leave(&g->ledger);
+	return false;
 }

@@ -6,6 +6,7 @@
 
 #include "backend/docker/guard.h"
 #include "backend/docker/seccomp_json.h"
+#include "backend/kit/journal.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/code.h"
@@ -216,13 +217,13 @@ static int create_once(struct guard *g, const char *suffix, const char *body,
 	const char *id;
 
 	(void)snprintf(path, sizeof(path), "/containers/create?name=brig-%s%s", g->s->id, suffix);
-	ledger_making(&g->ledger, true);
+	ledger_say(&g->ledger, LEDGER_MAKING);
 	if (engine_ask(&g->engine, &q, &a, e) < 0) {
 		/* It may have been made all the same: the next try needs the name. */
 		*again = e->code == ECONNRESET || e->code == ECONNREFUSED || e->code == EPIPE;
 		return -e->code;
 	}
-	ledger_making(&g->ledger, false);
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	id = jread_str(a.json, "Id");
 	*again = is_transient(&a);
 	if (a.status != 201 || !id || strlen(id) >= CONTAINER_MAX ||
@@ -390,10 +391,12 @@ static int attach(struct guard *g, struct err *e)
 	(void)snprintf(path, sizeof(path),
 		       "/containers/%s/attach?stream=1&stdout=1&stderr=1&stdin=%d", g->container,
 		       g->s->in >= 0);
+	ledger_say(&g->ledger, LEDGER_STARTING);
 	if (engine_connect(&g->engine, ENGINE_CALL_MS, &c, e) < 0 ||
 	    engine_send(&g->engine, c, &q, "tcp", deadline, e) < 0 ||
 	    client_answer(c, deadline, &a, e) < 0)
 		return err_wrap(e, "cannot attach to the container");
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a->framing != HTTP1_UPGRADED)
 		return attach_failed(g, c, deadline, e);
 	g->attach = client_hijack(c, &g->early).fd;
@@ -421,8 +424,10 @@ static int start(struct guard *g, struct err *e)
 	const struct engine_call q = { .method = "POST", .path = path, .ms = ENGINE_SLOW_MS };
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/start", g->container);
+	ledger_say(&g->ledger, LEDGER_STARTING);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a.status >= 300)
 		return start_failed(g, a.message, e);
 	g->started = true;
@@ -459,15 +464,23 @@ static int given_up(struct guard *g, struct err *e)
 
 static int make_bridge(struct guard *g, struct err *e)
 {
-	ledger_making(&g->ledger, true);
+	ledger_say(&g->ledger, LEDGER_MAKING);
 	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
 		return -e->code;
-	ledger_making(&g->ledger, false);
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (!g->bridge.closed)
 		(void)guard_note(g, "network bridge: brig may not set firewall rules here, so this "
 				    "host, its LAN and metadata addresses stay open to the "
 				    "command");
 	return 0;
+}
+
+/* Not only as long as somebody of us lives: the engine is about to be asked. */
+static int keep_placeholders(const struct guard *g, struct err *e)
+{
+	int r = g->s->hold < 0 ? 0 : journal_keep(&g->plan->box->workspace_ident, g->s->id);
+
+	return r < 0 ? (errno = -r, err_sys(e, "cannot hold the placeholders")) : 0;
 }
 
 int guard_set_up(struct guard *g, struct err *e)
@@ -481,7 +494,7 @@ int guard_set_up(struct guard *g, struct err *e)
 	    given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
-	    write_files(g, e) < 0)
+	    keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
 	    (g->plan->map_work && work_show(g, e) < 0) || (door && door_begin(g, e) < 0))

@@ -35,6 +35,11 @@ int journal_claim(struct journal *j, const char *text, struct err *e);
  * until both are closed. Cannot be written to. -errno. */
 int journal_hold(const struct ident *workspace, int claim);
 
+/* A holder that no death ends: the lines stay until journal_let_go of the same id. For somebody
+ * else who was asked to make mounts there and goes on whoever dies. 0 or -errno. */
+int journal_keep(const struct ident *workspace, const char *id);
+void journal_let_go(const char *id); /* nothing when it was not kept */
+
 /* Removes all placeholders and forgets them, unless another run lives. */
 void journal_clean(struct journal *j);
 

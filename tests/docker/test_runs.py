@@ -19,8 +19,10 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import box, container_of, environment, gone, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
 import common  # noqa: E402
-from harness import (around, brig, brig_argv, brig_environment, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
+from harness import (around, brig, brig_argv, brig_environment, compile_c, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
                      wait_until, workspace)
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 around(shared_engine)
 
@@ -195,6 +197,34 @@ def a_container_killed_or_removed_from_outside_is_an_outcome():
         common.shared.ask(how[0], how[1].format(name))
         r = json.loads(p.communicate(timeout=30)[0])
         assert (r["outcome"], r["signal"], r["exit_code"]) == ("signalled", 9, 137), r
+
+
+@test
+def what_is_written_to_disk_is_limited():
+    # fsync: what the cache has is written all the same, only later
+    fill = "dd if=/dev/zero of=big bs=64k count={} conv=fsync 2>/dev/null"
+    for again in ("", " & wait", "; done"):  # by a child, and by many that are gone
+        script = f"for i in 1 2 3 4 5 6 7 8; do {fill.format(60)}{again}; sleep 10" if "done" in again else fill.format(1600) + again + "; sleep 10"
+        r = sh(script, "--json", "--disk", "8m").json
+        assert (r["outcome"], r["limits_hit"], r["isolation"]["limits"]["disk"]) == ("limit", ["disk"], "watch"), (again, r)
+        (workspace() / "big").unlink()
+    r = sh(fill.format(32) + "; sleep 0.3; head -c 9m /dev/zero > /tmp/x; stat -c %s /tmp/x", "--json", "--disk", "8m").json
+    assert (r["outcome"], r["limits_hit"]) == ("exited", []) and int(r["stdout"]) <= 8 << 20, r
+    assert sh("true", "--json").json["isolation"]["limits"]["disk"] == "none"
+    r = sh("true", "--json", "--disk", "8m", "--runtime", "runsc").json
+    assert r["outcome"] == "refused" and "limits.disk" in r["error"]["what"] and r["error"]["hint"], r
+
+
+@test
+def a_command_that_hides_what_it_writes_is_ended():
+    (workspace() / "hide").write_bytes(compile_c(HERE / "hide.c").read_bytes())
+    (workspace() / "hide").chmod(0o755)
+    assert box("--", "./hide", "true").status == 0  # without a limit it may
+    r = box("--json", "--disk", "8m", "--", "./hide", "sleep", "4").json
+    if identity() == "root":  # who sees all the same
+        assert (r["outcome"], r["exit_code"]) == ("exited", 0), r
+    else:
+        assert r["outcome"] == "failed" and "cannot be watched" in r["error"]["what"] and r["duration_ms"] < 3900, r
 
 
 @test

@@ -207,7 +207,7 @@ struct guard_msg {
 	char text[512];       /* of NOTE; of STARTED: the image's digest */
 	int exit_code;        /* of ENDED */
 	bool ended;           /* the engine told the exit code */
-	bool oom, pids;       /* limits that were hit */
+	bool oom, pids, disk; /* limits that were hit */
 	bool user_ns, podman; /* of STARTED */
 	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
 	bool network_open;    /* of STARTED: a bridge without rules of ours */

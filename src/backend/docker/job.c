@@ -370,6 +370,8 @@ static void judge(const struct backend_job *j, struct outcome *o)
 			o->kind = OUTCOME_REFUSED;
 	} else if (j->end.oom) {
 		o->kind = OUTCOME_OOM;
+	} else if (j->end.disk) {
+		o->kind = OUTCOME_LIMIT;
 	} else if (!j->end.ended) {
 		(void)err_set(&o->error, ERR_INTERNAL, EIO,
 			      "the engine did not tell how the command ended");
@@ -408,6 +410,7 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
 			    [LIMIT_PIDS] = ENFORCER_CGROUP,
 			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_DISK] = s->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};
 	for (int l = 0; l < LIMIT_COUNT; l++)
@@ -426,6 +429,8 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 		outcome_hit(o, LIMIT_MEMORY);
 	if (j->end.pids)
 		outcome_hit(o, LIMIT_PIDS);
+	if (j->end.disk)
+		outcome_hit(o, LIMIT_DISK);
 	if (j->protect) {
 		protect_end(j->protect, j->cover_lost, o);
 		j->protect = protect_free(j->protect);

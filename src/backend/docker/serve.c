@@ -27,6 +27,7 @@
 #define ENGINE_BACK_MS 5000
 #define HELD_MAX 512
 #define HITS_MS 10 /* between looks at counters that wake nobody up */
+#define WRITES_MS 50
 
 /* What init says when there is nothing to execute; it then ends at once. */
 static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:" };
@@ -358,8 +359,13 @@ static void turn(struct serve *s)
 		[AT_SIZE] = { .fd = s->resized, .events = POLLIN },
 	};
 
-	if (poll(p, PLACES, s->g->look_at_hits ? HITS_MS : s->give_up_at ? 50 : -1) < 0)
+	if (poll(p, PLACES,
+		 s->g->look_at_hits                      ? HITS_MS
+		 : s->give_up_at || s->g->look_at_writes ? WRITES_MS
+							 : -1) < 0)
 		return;
+	if (s->g->look_at_writes)
+		guard_read_writes(s->g);
 	if (s->g->look_at_hits || p[AT_PIDS].revents || p[AT_MEMORY].revents)
 		guard_read_hits(s->g);
 	if (p[AT_CONTROL].revents)

@@ -509,5 +509,6 @@ int guard_set_up(struct guard *g, struct err *e)
 	if (g->s->tty)
 		guard_resize(g);
 	guard_watch_hits(g);
+	guard_watch_writes(g);
 	return 0;
 }

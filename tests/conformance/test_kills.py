@@ -179,6 +179,13 @@ def docker_killed_anywhere_leaves_nothing():
         kill_on(e, KILLS or 8, PARTS, "engine")
 
 
+@test(as_user="user", limit=LIMIT)
+def rootless_docker_killed_anywhere_leaves_nothing():
+    seeded()
+    with an_engine(lambda: engine.RootlessDockerd(f"/tmp/d{os.getpid()}"), python=False) as e:
+        kill_on(e, KILLS or 5, PARTS, "engine")
+
+
 @test(limit=LIMIT)
 def podman_killed_anywhere_leaves_nothing():
     seeded()

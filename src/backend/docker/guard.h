@@ -33,6 +33,7 @@ struct guard {
 	struct ledger ledger;
 	char nonce[NONCE_HEX + 1];
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
+	bool no_cgroups;               /* the engine keeps no limit, whatever it says */
 	bool started;                  /* the engine said so */
 	bool told_pull;                /* that the image is being fetched */
 	int attach;                    /* the hijacked stream; -1: at its end */

@@ -385,6 +385,8 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 	const struct spec *s = p->spec;
 	const struct tuning *t = &p->tune;
 	bool own_net = s->network != NETWORK_HOST;
+	/* In a rootless Docker the caller is root inside: see body.c. */
+	bool root = m->user_ns && !m->podman && p->user_auto;
 
 	*i = (struct isolation){
 		.user_ns = m->user_ns,
@@ -402,8 +404,8 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 		.network = fields[FIELD_NETWORK].words[s->network],
 		.network_open = m->network_open ? "host, LAN and metadata addresses" : NULL,
 		.runtime = p->runtime,
-		.uid_inside = p->uid,
-		.gid_inside = p->gid,
+		.uid_inside = root ? 0 : p->uid,
+		.gid_inside = root ? 0 : p->gid,
 		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
 			    [LIMIT_CPUS] =
 				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,

@@ -40,23 +40,30 @@ static int no_runtime(const char *name, const struct jread *runtimes, struct err
 	return err_hint(e, "add it to \"runtimes\" in /etc/docker/daemon.json and restart docker");
 }
 
-static int check_runtime(struct guard *g, struct err *e)
+/* Is there the runtime that was asked for, and somebody to enforce limits? A rootless Docker
+ * without control groups takes every limit, writes it down, and keeps none. */
+static int check_engine(struct guard *g, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	const struct engine_call q = { .method = "GET", .path = "/info" };
+	bool doubtful = g->engine.rootless && !g->engine.podman;
 	const struct jread *runtimes;
+	const char *driver;
 
-	if (!g->plan->runtime)
+	if (!g->plan->runtime && !doubtful)
 		return 0;
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
 	runtimes = jread_get(a.json, "Runtimes");
+	driver = jread_str(a.json, "CgroupDriver");
 	/* A query that fails is an error, never a pass. */
 	if (a.status != 200 || !runtimes)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "the engine does not tell its runtimes: %s",
 			       a.message);
-	return jread_get(runtimes, g->plan->runtime) ? 0
-						     : no_runtime(g->plan->runtime, runtimes, e);
+	g->no_cgroups = doubtful && (!driver || str_eq(driver, "none"));
+	return !g->plan->runtime || jread_get(runtimes, g->plan->runtime)
+		       ? 0
+		       : no_runtime(g->plan->runtime, runtimes, e);
 }
 
 /* ---- the files this run brings along ---- */
@@ -295,8 +302,8 @@ static bool drops_all(const struct guard *g, const struct jread *host)
 	return lists(drop, "ALL") && !jread_count(jread_get(host, "CapAdd"));
 }
 
-/* A limit somebody wrote must hold; a default that does not is reported. Rootless Podman on control
- * groups v1 has none at all. */
+/* A limit somebody wrote must hold; a default that does not is reported. A rootless engine on
+ * control groups v1 has none at all. */
 static int check_limits(struct guard *g, const struct jread *host, struct err *e)
 {
 	const struct tuning *t = &g->plan->tune;
@@ -311,7 +318,9 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 		    { "CpuShares", t->cpu_shares, LIMIT_CPU_SHARES, FIELD_CPU_SHARES } };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		if (!all[i].want || (uint64_t)jread_int(host, all[i].key, 0) == all[i].want)
+		bool taken = (uint64_t)jread_int(host, all[i].key, 0) == all[i].want;
+
+		if (!all[i].want || (taken && !g->no_cgroups))
 			continue;
 		if (spec_wrote(g->plan->spec, all[i].field))
 			return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
@@ -487,7 +496,7 @@ int guard_set_up(struct guard *g, struct err *e)
 {
 	bool door = g->plan->box->door;
 
-	if (engine_open(&g->engine, e) < 0 || check_runtime(g, e) < 0)
+	if (engine_open(&g->engine, e) < 0 || check_engine(g, e) < 0)
 		return -e->code;
 	if (image_get(&g->engine, g->plan->image, g->plan->spec->docker.auto_pull, on_pull, g,
 		      &g->image, e) < 0 ||

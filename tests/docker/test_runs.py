@@ -271,6 +271,7 @@ def an_engine_that_stops_in_mid_run_is_an_outcome():
         e.start()
         assert box("--", "true", host=e.host).status == 0
         assert name not in ours(e), "what the dead engine kept was not removed"
+        assert wait_until(lambda: not os.listdir(state() / "brig/docker"), 15)  # before it stops again
 
 
 if __name__ == "__main__":

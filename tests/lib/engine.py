@@ -150,6 +150,7 @@ class Dockerd(Engine):
             "insecure-registries": list(self.registries),
         }
         (self.folder / "daemon.json").write_text(json.dumps(config))
+        (self.folder / "tmp").mkdir(exist_ok=True)
         flags = ["--bridge=none", "--ip-masq=false"] if not self.networks_on else ["--bridge=none"]
         # A /run of its own keeps it away from the host's containerd.
         script = 'mount -t tmpfs tmpfs /run && echo $$ > "$0" && exec dockerd "$@"'
@@ -157,7 +158,8 @@ class Dockerd(Engine):
             "unshare", "--fork", "--kill-child", "--mount", "--propagation", "slave", "sh", "-c", script, str(self.folder / "sh"),
             "-H", self.host, "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/x",
             "-p", f"{self.folder}/pid", "-G", str(ORDINARY), f"--cgroup-parent=/{self.parent}",
-            "--config-file", f"{self.folder}/daemon.json", "--iptables=false", "--ip-forward=false", "-l", "error", *flags])
+            "--config-file", f"{self.folder}/daemon.json", "--iptables=false", "--ip-forward=false", "-l", "error", *flags],
+            env={**os.environ, "TMPDIR": str(self.folder / "tmp")})  # where containerd, told to end, may say where it stood
         self.wait_ready()
         self.daemon = int((self.folder / "pid").read_text())
 
@@ -178,8 +180,6 @@ class Dockerd(Engine):
         self.process.wait()
         self.process = self.daemon = None
         self._end_leftovers()
-        for log in glob.glob("/tmp/containerd.*.stacks.log") if self.folder.is_relative_to("/tmp") else ():
-            os.unlink(log)  # a daemon that is killed has containerd say where it stood; /tmp is the test's own
         _unmount(self.folder)  # as after a restart of the machine
         shutil.rmtree(self.folder / "x", ignore_errors=True)
         (self.folder / "pid").unlink(missing_ok=True)

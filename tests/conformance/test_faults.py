@@ -53,7 +53,7 @@ def one(number, host, rng, more):
     with contextlib.suppress(OSError):
         hit(what, p, host, str(runtime))
     try:
-        if what in ("master", "sshd"):  # it may have hit nothing: nothing was there yet
+        if what in ("client", "master", "sshd"):  # it may have hit nothing: nothing was there yet
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return number, what, mark, p, p.communicate(timeout=6)
             p.terminate()

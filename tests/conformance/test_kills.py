@@ -111,7 +111,7 @@ def none_without_its_wardens_does_not_wait_for_what_is_left():
 # ---- engines ----
 
 
-PARTS = ["brig", "brig", "guard", "container", "container", "engine"]
+PARTS = ["brig", "brig", "guard", "container", "container", "door", "engine"]
 
 
 def containers(e, word=""):
@@ -129,7 +129,7 @@ def strike(what, p, e, word):
             kill_engine(e)
             e.start()
     else:
-        for c in containers(e, word):
+        for c in containers(e, word if what == "container" else "brig-door"):
             e.ask(*random.choice((("POST", f"/containers/{c}/kill"), ("DELETE", f"/containers/{c}?force=1"))))
 
 
@@ -164,7 +164,8 @@ def kill_on(e, rounds, parts, last):
     for number in range(rounds):
         what = random.choice(parts) if number < rounds - 1 else last
         word = f"word-{number}-of-{os.getpid()}"
-        p = start_brig("run", "--backend", "docker", "--image", engine.IMAGE, "--json", "--", "sh", "-c", f"sleep 0.5; : {word}", env=env)
+        network = ("--network", "proxy", "--allow", "api.test") if what == "door" or random.random() < 0.3 else ()
+        p = start_brig("run", "--backend", "docker", "--image", engine.IMAGE, *network, "--json", "--", "sh", "-c", f"sleep 0.5; : {word}", env=env)
         time.sleep(random.uniform(0, 1.2))
         strike(what, p, e, word)
         seen.append((what, ended(p, what)))

@@ -186,14 +186,20 @@ static int remove_kind(struct engine *g, const char *kind, const char *query, st
 	return r;
 }
 
-/* Nobody else knows the names. */
+/* Nobody else knows the names of a run's containers. */
+enum { NAMES = 2, NAME_ROOM = 64 };
+
+static void name_one(char out[NAME_ROOM], const char *id, int which)
+{
+	(void)snprintf(out, NAME_ROOM, "brig-%.32s%s", id, which ? "-door" : "");
+}
+
 static int remove_by_name(struct engine *g, const char *id, struct err *e)
 {
-	static const char *const suffixes[] = { "", "-door" };
-	char name[64];
+	char name[NAME_ROOM];
 
-	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
-		(void)snprintf(name, sizeof(name), "brig-%.32s%s", id, suffixes[i]);
+	for (int i = 0; i < NAMES; i++) {
+		name_one(name, id, i);
 		if (remove_one(g, "containers", name, e) < 0)
 			return -e->code;
 	}
@@ -230,16 +236,17 @@ static int remove_by_label(struct engine *g, const char *id, const char *nonce, 
 int remove_run(struct engine *g, const char *id, const char *nonce, enum ledger_word word,
 	       struct err *e)
 {
-	char name[64];
+	char name[NAME_ROOM];
 	int r = remove_by_label(g, id, nonce, e);
 
 	if (!g->podman)
 		return r;
 	if (r >= 0 && word == LEDGER_MAKING && remove_by_name(g, id, e) < 0)
 		return -e->code;
-	(void)snprintf(name, sizeof(name), "brig-%.32s", id);
-	if (word == LEDGER_STARTING)
+	for (int i = 0; i < NAMES && word == LEDGER_STARTING; i++) {
+		name_one(name, id, i);
 		stray_end(name);
+	}
 	return r;
 }
 

@@ -14,6 +14,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
+import harness
 import sshd
 from faults import TYPED, kill, marked, seeded
 from harness import descendants, main, start_brig, test, uid, wait_until
@@ -85,6 +86,9 @@ def kill_everything(*more):
             seen = [check(*done) for done in pool.map(lambda n: one(n, host, random.Random(rng.random()), more), range(ROUNDS))]
         host.close_connections()
         assert wait_until(lambda: not host.sessions(), 10), "sessions of sshd are left"
+    # Watchers look once a second whether their wrapper is there, and one that nobody reaps is; whoever came to end a run looks
+    # twice, at every process there is.
+    assert wait_until(lambda: (harness._reap(), not {"sh", "sleep"} & set(descendants().values()))[1], 15, 0.1), descendants()
     for i in range(AT_ONCE):
         subprocess.run(["rm", "-rf", f"/tmp/r{i}"], check=True)
     print({word: seen.count(word) for word in set(seen)})

@@ -38,8 +38,8 @@ static const char *one_that_honours(const struct field *f)
 
 void backends_tidy(void)
 {
+	docker_sweep(); /* first: a container may have covers on the placeholders */
 	journal_sweep();
-	docker_sweep();
 }
 
 /* A brig on the other side of ssh can do what native can. */

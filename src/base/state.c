@@ -123,5 +123,7 @@ int state_open(const char *sub, char *path, size_t n, struct err *e)
 
 int state_find(const char *sub, char *path, size_t n)
 {
-	return try_all(sub, false, path, n);
+	char own[PATH_MAX];
+
+	return try_all(sub, false, path ? path : own, path ? n : sizeof(own));
 }

@@ -15,7 +15,7 @@
  * receives where that is. */
 int state_open(const char *sub, char *path, size_t n, struct err *e);
 
-/* Opens the folder where state_open has made it; a descriptor or -1. */
+/* Opens the folder where state_open has made it; a descriptor or -1. `path` as there. */
 int state_find(const char *sub, char *path, size_t n);
 
 /* Where that would be, without making or opening anything; 0 or -errno. */

@@ -76,7 +76,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_DISK] = { .flag = "disk", .key = "limits.disk",
 		.type = FIELD_T_SIZE, .offset = AT(limits.disk), .min = MIB, .max = 1024 * TIB,
 		.arg = "SIZE", .help = "bytes the run may write to the workspace; also caps the private folders",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_TMP] = { .key = "limits.tmp",
 		.type = FIELD_T_SIZE, .offset = AT(limits.tmp), .min = 64 * KIB, .max = TIB, .fallback = "1g",
 		.arg = "SIZE", .help = "size of the private /tmp, HOME and /dev/shm together",

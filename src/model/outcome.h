@@ -95,6 +95,7 @@ struct outcome {
 	char id[33];
 	enum outcome_kind kind;
 	bool started;    /* the command itself began to run */
+	bool left;       /* something of it may still run, and hold its streams open */
 	bool unrecorded; /* the record of it could not be written, or not all of it */
 	int exit_code, signal;
 	struct stream out, err, both;

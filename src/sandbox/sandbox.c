@@ -24,6 +24,7 @@
 #define GRACE_US (500 * 1000)
 /* How often a run under `audit.on_error: end` looks whether the record still takes its end. */
 #define RECORD_LOOK_US (1000 * 1000)
+#define DRAIN_US (1000 * 1000) /* for streams that somebody may hold open for ever */
 #define KEEP_MAX ((size_t)1 << 30)
 #define DOOR_EVENTS 256 /* heard at a turn: whoever sends them must not keep the rest waiting */
 
@@ -41,6 +42,7 @@ struct run {
 	struct feed in;
 	uint64_t look_at;                    /* the same; 0: never */
 	uint64_t started, deadline, kill_at; /* microseconds; 0: none */
+	uint64_t drain_until;                /* the same */
 	int events, alarm;                   /* of the job; borrowed */
 	int master;                          /* of the command's terminal; -1: none */
 	bool ended, killed;
@@ -174,7 +176,9 @@ static int until_next(const struct run *r)
 		at = r->kill_at;
 	if (r->look_at && (!at || r->look_at < at))
 		at = r->look_at;
-	if (r->ended || !at)
+	if (r->ended)
+		at = r->drain_until;
+	if (!at)
 		return -1;
 	if (at <= now)
 		return 0;
@@ -235,7 +239,16 @@ static void on_event(struct run *r, bool alarm)
 	}
 	r->job = NULL;
 	r->ended = true;
+	if (r->o->left)
+		r->drain_until = clock_us() + DRAIN_US;
 	feed_close(&r->in);
+}
+
+/* All that the command wrote has reached its goal. What cannot be ended may never close its end. */
+static bool drained(const struct run *r)
+{
+	return r->ended && ((pump_done(&r->out) && pump_done(&r->err)) ||
+			    (r->drain_until && clock_us() >= r->drain_until));
 }
 
 /* The sockets go to the worker; nothing of ours is to accept on them. */
@@ -395,7 +408,7 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 	r->events = io.events;
 	r->alarm = io.alarm;
 	open_streams(r, &io);
-	while (!r->ended || !pump_done(&r->out) || !pump_done(&r->err))
+	while (!drained(r))
 		turn(r);
 	pump_close(&r->out);
 	pump_close(&r->err);

@@ -55,12 +55,12 @@ def any_part(p):
     return [random.choice(below)] if below else []
 
 
-def kill_locally(backend, rounds):
+def kill_locally(backend, rounds, *more):
     seen = []
     for number in range(rounds):
         mark = f"MARK_{number:03}=1"
         what = random.choice(["brig", "term", "part", "part"])
-        p = start_brig("run", "--backend", backend, "--env", mark, "--json", "--", "sh", "-c", "setsid sleep 300 & sleep 0.15")
+        p = start_brig("run", "--backend", backend, *more, "--env", mark, "--json", "--", "sh", "-c", "setsid sleep 300 & sleep 0.15")
         time.sleep(random.uniform(0, 0.2))
         if what == "part":
             kill(any_part(p))
@@ -69,7 +69,7 @@ def kill_locally(backend, rounds):
         seen.append((what, ended(p, what)))
         assert wait_until(lambda: not marked(mark), 8), f"{number} {what}: left {[(i, descendants().get(i)) for i in marked(mark)]}"
     summary(seen)
-    assert brig("run", "--backend", backend, "--", "true").status == 0
+    assert brig("run", "--backend", backend, *more, "--", "true").status == 0
     assert not tree(workspace()), tree(workspace())
     assert len({outcome for _, outcome in seen}) > 1  # it did hit something
 
@@ -86,7 +86,32 @@ def bwrap_killed_anywhere_leaves_nothing():
     kill_locally("bwrap", KILLS or 12)
 
 
+@test(limit=LIMIT)
+def none_killed_anywhere_leaves_nothing():
+    seeded()
+    kill_locally("none", KILLS or 12, "--i-know-this-is-not-a-sandbox")
+
+
+@test
+def none_without_its_wardens_does_not_wait_for_what_is_left():
+    p = start_brig("run", "--backend", "none", "--i-know-this-is-not-a-sandbox", "--env", "MARK_LEFT=1", "--json", "--", "sh", "-c",
+                   "setsid sleep 300 & sleep 300")
+    assert wait_until(lambda: len(marked("MARK_LEFT=1")) > 1)
+    wardens = [pid for pid, name in descendants(p.pid).items() if name == "brig-warden"]
+    kill(wardens, signal.SIGSTOP)  # else one hears of the other's death
+    kill(reversed(wardens))
+    out, _ = p.communicate(timeout=20)
+    left = marked("MARK_LEFT=1")
+    kill(left)
+    said = json.loads(out)
+    assert left and said["outcome"] == "failed" and "warden" in said["error"]["what"], said
+    assert [d["kind"] for d in said["denials"]] == ["process"], said
+
+
 # ---- engines ----
+
+
+PARTS = ["brig", "brig", "guard", "container", "container", "door", "engine"]
 
 
 def containers(e, word=""):
@@ -104,7 +129,7 @@ def strike(what, p, e, word):
             kill_engine(e)
             e.start()
     else:
-        for c in containers(e, word):
+        for c in containers(e, word if what == "container" else "brig-door"):
             e.ask(*random.choice((("POST", f"/containers/{c}/kill"), ("DELETE", f"/containers/{c}?force=1"))))
 
 
@@ -113,13 +138,25 @@ def noted():
     return list((state() / "brig/docker").iterdir())
 
 
+def astray(e):
+    with files_as_root():
+        return e.astray()
+
+
+def left(e, seen):
+    """What is there, and in which round it was made."""
+    status, found = e.ask("GET", "/containers/json?all=1")
+    found = [(c["Names"][0], c["State"], c["Status"], c["Command"]) for c in found] if status == 200 else found
+    return found, astray(e), tree(workspace()), noted(), list(enumerate(seen))
+
+
 def tidied(e, env):
     """Guards come to their end by themselves; then the next brig removes what they could not."""
     alone = lambda: "brig-guard" not in descendants().values()
     if not alone():
         return False
     assert brig("run", "--backend", "docker", "--image", engine.IMAGE, "--", "true", env=env).status == 0
-    return wait_until(alone, 15) and not containers(e) and not tree(workspace()) and not noted()
+    return wait_until(alone, 15) and not containers(e) and not astray(e) and not tree(workspace()) and not noted()
 
 
 def kill_on(e, rounds, parts, last):
@@ -127,28 +164,34 @@ def kill_on(e, rounds, parts, last):
     for number in range(rounds):
         what = random.choice(parts) if number < rounds - 1 else last
         word = f"word-{number}-of-{os.getpid()}"
-        p = start_brig("run", "--backend", "docker", "--image", engine.IMAGE, "--json", "--", "sh", "-c", f"sleep 0.5; : {word}", env=env)
+        network = ("--network", "proxy", "--allow", "api.test") if what == "door" or random.random() < 0.3 else ()
+        p = start_brig("run", "--backend", "docker", "--image", engine.IMAGE, *network, "--json", "--", "sh", "-c", f"sleep 0.5; : {word}", env=env)
         time.sleep(random.uniform(0, 1.2))
         strike(what, p, e, word)
         seen.append((what, ended(p, what)))
     summary(seen)
-    assert wait_until(lambda: tidied(e, env), 60, 0.5), (e.containers(), tree(workspace()), noted())
+    assert wait_until(lambda: tidied(e, env), 60, 0.5), left(e, seen)
 
 
 @test(limit=LIMIT)
 def docker_killed_anywhere_leaves_nothing():
     seeded()
     with an_engine(lambda: engine.Dockerd(f"/tmp/e{os.getpid()}"), python=False) as e:
-        kill_on(e, KILLS or 8, ["brig", "brig", "guard", "container", "container", "engine"], "engine")
+        kill_on(e, KILLS or 8, PARTS, "engine")
+
+
+@test(as_user="user", limit=LIMIT)
+def rootless_docker_killed_anywhere_leaves_nothing():
+    seeded()
+    with an_engine(lambda: engine.RootlessDockerd(f"/tmp/d{os.getpid()}"), python=False) as e:
+        kill_on(e, KILLS or 5, PARTS, "engine")
 
 
 @test(limit=LIMIT)
 def podman_killed_anywhere_leaves_nothing():
     seeded()
     with an_engine(lambda: engine.Podman(f"/tmp/p{os.getpid()}", 0 if identity() == "root" else engine.ORDINARY), python=False) as e:
-        # Not its service, nor who speaks to it: dead in mid-creation they leave Podman's own database and runtime astray.
-        # A service that stops while the command runs is a row of the conformance table.
-        kill_on(e, KILLS or 5, ["brig", "container"], "brig")
+        kill_on(e, KILLS or 5, PARTS, "engine")
 
 
 if __name__ == "__main__":

@@ -170,8 +170,6 @@ def killed_brigs_and_guards_leave_nothing():
                 for pid in guards:
                     os.kill(pid, signal.SIGKILL)
                 assert p.wait(40) != 0 and guards
-                assert name in ours()
-                assert box("--", "true").status == 0  # the next brig removes what it finds
             else:
                 p.kill()
                 p.wait()

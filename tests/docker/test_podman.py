@@ -57,6 +57,8 @@ def limits_hold_or_are_refused():
         assert "cannot enforce the limit on memory" in r["error"]["what"], r
         r = pod("--json", "--", "true").json
         assert r["outcome"] == "exited" and r["isolation"]["limits"]["memory"] == "none", r
+    r = pod("--json", "--disk", "8m", "--", "sh", "-c", "dd if=/dev/zero of=big bs=64k count=1600 conv=fsync 2>/dev/null; sleep 10").json
+    assert (r["outcome"], r["limits_hit"], r["isolation"]["limits"]["disk"]) == ("limit", ["disk"], "watch"), r
     r = pod("--json", "--timeout", "1s", "--", "sleep", "50").json
     assert r["outcome"] == "timeout" and gone(r["id"], here()), r
 

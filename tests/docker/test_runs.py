@@ -20,8 +20,10 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import box, container_of, environment, gone, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
 import common  # noqa: E402
-from harness import (around, brig, brig_argv, brig_environment, descendants, home, identity, main, scratch, test, uid,  # noqa: E402
+from harness import (around, brig, brig_argv, brig_environment, compile_c, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
                      wait_until, workspace)
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 around(shared_engine)
 
@@ -162,18 +164,43 @@ def a_killed_brig_leaves_no_container():
     assert wait_until(lambda: "brig-guard" not in descendants().values(), 10, 0.05)
 
 
-@test
-def what_a_killed_guard_leaves_the_next_brig_removes():
-    word = token()
-    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
-    name = container_of(word)
+def kill_guards():
     guards = [pid for pid, n in descendants().items() if n == "brig-guard"]
     assert guards
     for pid in guards:
         os.kill(pid, signal.SIGKILL)
-    out, err = p.communicate(timeout=30)
+
+
+@test
+def what_a_killed_guard_leaves_brig_removes():
+    """Nobody holds the container to anything any more: it does not wait for the next run."""
+    word = token()
+    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
+    name = container_of(word, running=True)
+    assert os.listdir(workspace())  # the placeholders
+    kill_guards()
+    _, err = p.communicate(timeout=30)
     assert p.returncode == 125 and b"guard was ended" in err, (p.returncode, err)
-    assert name in ours()
+    assert name not in ours() and not os.listdir(workspace())
+
+
+@test
+def what_a_killed_brig_and_guard_leave_the_next_brig_removes():
+    word = token()
+    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
+    name = container_of(word, running=True)
+    p.send_signal(signal.SIGSTOP)
+    kill_guards()
+    p.kill()
+    p.wait()
+    # The container runs on, so its covers stay, even when another brig comes that cannot reach the engine.
+    held = sorted(os.listdir(workspace()))
+    note = state() / f"brig/docker/{name.removeprefix('brig-')}"
+    there, away = note.read_text(), common.shared.socket
+    note.write_text(there.replace(str(away), f"{away}-away"))
+    assert brig("run", "--backend", "native", "--", "true").status == 0
+    assert held and sorted(os.listdir(workspace())) == held and name in ours()
+    note.write_text(there)
     # A look-alike: brig's name and label, but not the nonce of the run.
     status, made = common.shared.ask("POST", f"/containers/create?name=look-alike-{os.getpid()}", {
         "Image": common.engine.IMAGE, "Cmd": ["true"], "Labels": {"brig.run": name.removeprefix("brig-"), "brig.nonce": "0" * 32}})
@@ -181,6 +208,7 @@ def what_a_killed_guard_leaves_the_next_brig_removes():
     try:
         assert sh("true").status == 0
         assert name not in ours(), "the orphan is still there"
+        assert not os.listdir(workspace())
         assert f"look-alike-{os.getpid()}" in common.shared.containers()
     finally:
         common.shared.ask("DELETE", f"/containers/{made['Id']}?force=1")
@@ -195,6 +223,34 @@ def a_container_killed_or_removed_from_outside_is_an_outcome():
         common.shared.ask(how[0], how[1].format(name))
         r = json.loads(p.communicate(timeout=30)[0])
         assert (r["outcome"], r["signal"], r["exit_code"]) == ("signalled", 9, 137), r
+
+
+@test
+def what_is_written_to_disk_is_limited():
+    # fsync: what the cache has is written all the same, only later
+    fill = "dd if=/dev/zero of=big bs=64k count={} conv=fsync 2>/dev/null"
+    for again in ("", " & wait", "; done"):  # by a child, and by many that are gone
+        script = f"for i in 1 2 3 4 5 6 7 8; do {fill.format(60)}{again}; sleep 10" if "done" in again else fill.format(1600) + again + "; sleep 10"
+        r = sh(script, "--json", "--disk", "8m").json
+        assert (r["outcome"], r["limits_hit"], r["isolation"]["limits"]["disk"]) == ("limit", ["disk"], "watch"), (again, r)
+        (workspace() / "big").unlink()
+    r = sh(fill.format(32) + "; sleep 0.3; head -c 9m /dev/zero > /tmp/x; stat -c %s /tmp/x", "--json", "--disk", "8m").json
+    assert (r["outcome"], r["limits_hit"]) == ("exited", []) and int(r["stdout"]) <= 8 << 20, r
+    assert sh("true", "--json").json["isolation"]["limits"]["disk"] == "none"
+    r = sh("true", "--json", "--disk", "8m", "--runtime", "runsc").json
+    assert r["outcome"] == "refused" and "limits.disk" in r["error"]["what"] and r["error"]["hint"], r
+
+
+@test
+def a_command_that_hides_what_it_writes_is_ended():
+    (workspace() / "hide").write_bytes(compile_c(HERE / "hide.c").read_bytes())
+    (workspace() / "hide").chmod(0o755)
+    assert box("--", "./hide", "true").status == 0  # without a limit it may
+    r = box("--json", "--disk", "8m", "--", "./hide", "sleep", "4").json
+    if identity() == "root":  # who sees all the same
+        assert (r["outcome"], r["exit_code"]) == ("exited", 0), r
+    else:
+        assert r["outcome"] == "failed" and "cannot be watched" in r["error"]["what"] and r["duration_ms"] < 3900, r
 
 
 @test
@@ -241,6 +297,7 @@ def an_engine_that_stops_in_mid_run_is_an_outcome():
         e.start()
         assert box("--", "true", host=e.host).status == 0
         assert name not in ours(e), "what the dead engine kept was not removed"
+        assert wait_until(lambda: not os.listdir(state() / "brig/docker"), 15)  # before it stops again
 
 
 if __name__ == "__main__":

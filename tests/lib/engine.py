@@ -3,6 +3,7 @@
 
     with Dockerd(folder) as engine: ...          # runsc registered; engine.host is DOCKER_HOST
     with Podman(folder, uid=0) as engine: ...    # or an ordinary uid: rootless
+    with RootlessDockerd(folder) as engine: ...
     with Registry(folder) as registry: ...       # loopback; registry.address, registry.locked
 
 Each has its own socket, data and run folders below `folder`, which must be short (socket paths are)
@@ -76,6 +77,10 @@ class Engine:
         assert status == 200, found
         return {c["Names"][0].lstrip("/"): c["Labels"] for c in found}
 
+    def astray(self):
+        """What the API does not show of containers: files in its storage, and processes."""
+        return []
+
     def networks(self):
         status, found = self.ask("GET", "/networks")
         assert status == 200, found
@@ -146,6 +151,7 @@ class Dockerd(Engine):
             "insecure-registries": list(self.registries),
         }
         (self.folder / "daemon.json").write_text(json.dumps(config))
+        (self.folder / "tmp").mkdir(exist_ok=True)
         flags = ["--bridge=none", "--ip-masq=false"] if not self.networks_on else ["--bridge=none"]
         # A /run of its own keeps it away from the host's containerd.
         script = 'mount -t tmpfs tmpfs /run && echo $$ > "$0" && exec dockerd "$@"'
@@ -153,7 +159,8 @@ class Dockerd(Engine):
             "unshare", "--fork", "--kill-child", "--mount", "--propagation", "slave", "sh", "-c", script, str(self.folder / "sh"),
             "-H", self.host, "--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/x",
             "-p", f"{self.folder}/pid", "-G", str(ORDINARY), f"--cgroup-parent=/{self.parent}",
-            "--config-file", f"{self.folder}/daemon.json", "--iptables=false", "--ip-forward=false", "-l", "error", *flags])
+            "--config-file", f"{self.folder}/daemon.json", "--iptables=false", "--ip-forward=false", "-l", "error", *flags],
+            env={**os.environ, "TMPDIR": str(self.folder / "tmp")})  # where containerd, told to end, may say where it stood
         self.wait_ready()
         self.daemon = int((self.folder / "pid").read_text())
 
@@ -174,8 +181,6 @@ class Dockerd(Engine):
         self.process.wait()
         self.process = self.daemon = None
         self._end_leftovers()
-        for log in glob.glob("/tmp/containerd.*.stacks.log") if self.folder.is_relative_to("/tmp") else ():
-            os.unlink(log)  # a daemon that is killed has containerd say where it stood; /tmp is the test's own
         _unmount(self.folder)  # as after a restart of the machine
         shutil.rmtree(self.folder / "x", ignore_errors=True)
         (self.folder / "pid").unlink(missing_ok=True)
@@ -206,6 +211,86 @@ class Dockerd(Engine):
         _unmount(self.folder)
 
 
+def _named(folder, uid, home):
+    """A shell script that runs its arguments where the uid has a name, and others to give away, as "$0" is the folder."""
+    for name, line in (("passwd", f"tester:x:{uid}:{uid}::{home}:/bin/sh"), ("group", f"tester:x:{uid}:"),
+                       ("subuid", "tester:200000:65536"), ("subgid", "tester:200000:65536")):
+        path = pathlib.Path("/etc") / name
+        others = [l for l in (path.read_text() if path.exists() else "").splitlines() if l != line]
+        (folder / name).write_text("\n".join([*others, line, ""]))
+    return 'for f in passwd group subuid subgid; do touch /etc/$f; mount --bind "$0/$f" /etc/$f; done; exec "$@"'
+
+
+def _as(uid):
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"] if uid else []
+
+
+class RootlessDockerd(Engine):
+    """dockerd as an ordinary user, in the namespaces that Docker's own script makes."""
+
+    SCRIPT = "/usr/share/docker.io/contrib/dockerd-rootless.sh"
+
+    def __init__(self, folder, uid=ORDINARY):
+        super().__init__(folder)
+        self.uid = uid
+
+    def start(self):
+        home, run = self.folder / "home", self.folder / "run"
+        for path in (home, run, self.folder / "tmp"):
+            path.mkdir(mode=0o700, exist_ok=True)
+            os.chown(path, self.uid, self.uid)
+        (self.folder / "log").touch()
+        (self.folder / "daemon.json").write_text("{}")
+        os.chown(self.folder, self.uid, self.uid)
+        env = {"PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin", "HOME": str(home), "XDG_RUNTIME_DIR": str(run),
+               "TMPDIR": str(self.folder / "tmp")}
+        # Its network needs the device that distributions let everybody open.
+        tun = 'mknod -m 666 "$0/tun" c 10 200; mount --bind "$0/tun" /dev/net/tun; '
+        self.launch([*_private(tun + _named(self.folder, self.uid, home)), str(self.folder), *_as(self.uid), self.SCRIPT, "-H", self.host,
+                     "--data-root", str(home / "data"), "--exec-root", str(run / "x"), "-p", str(run / "pid"),
+                     "--config-file", str(self.folder / "daemon.json"), "--bridge=none", "--iptables=false", "-l", "error"], env=env, cwd="/")
+        self.wait_ready()
+
+    def kill_service(self):
+        """All that it is made of, and what it ran: nothing of it is in a control group or pid namespace of its own."""
+        self.process.kill()
+        self._end_leftovers()
+        (self.folder / "run/pid").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "run/x", ignore_errors=True)  # as after a restart of the machine
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(20)
+        self.process.kill()
+        self._end_leftovers()
+        _unmount(self.folder)
+
+    def _end_leftovers(self):
+        self.process.wait()
+        self.process = None
+        for _ in range(100):
+            left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid != os.getpid() and self._ours(pid)]
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+    def _ours(self, pid):
+        """Its own processes name our folder on their command line; those in containers have their root in our storage."""
+        with contextlib.suppress(OSError):
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            name = words.split(b"\0")[0].rsplit(b"/", 1)[-1]
+            if os.fsencode(f"{self.folder}/") in words:
+                return name.startswith((b"containerd", b"dockerd", b"runc", b"rootlesskit", b"slirp4netns"))
+            return f"{self.folder}/home/data/" in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().split("\n", 1)[0]
+        return False
+
+
 class Podman(Engine):
     """uid 0, or an ordinary one without an entry anywhere: it gets one in a view of its own."""
 
@@ -223,17 +308,12 @@ class Podman(Engine):
         (self.folder / "containers.conf").write_text(
             '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
             '[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "runc"\n')
-        for name, line in (("passwd", f"tester:x:{self.uid}:{self.uid}::{home}:/bin/sh"), ("group", f"tester:x:{self.uid}:"),
-                           ("subuid", f"{self.uid}:200000:65536"), ("subgid", f"{self.uid}:200000:65536")):
-            path = pathlib.Path("/etc") / name
-            (self.folder / name).write_text((path.read_text() if path.exists() else "") + line + "\n")
+        script = _named(self.folder, self.uid, home)
         os.chown(self.folder, self.uid, self.uid)
-        script = 'for f in passwd group subuid subgid; do touch /etc/$f; mount --bind "$0/$f" /etc/$f; done; exec "$@"'
-        drop = ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", "--"] if self.uid else []
         env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(self.folder / "run"),
                "CONTAINERS_CONF": str(self.folder / "containers.conf"), "TMPDIR": str(self.folder / "tmp")}
         # Flags, not files, for the folders: the process that tidies up after a container is told of them by flags.
-        self.launch([*_private(script), str(self.folder), *drop, "podman", "--root", str(home / "storage"), "--runroot",
+        self.launch([*_private(script), str(self.folder), *_as(self.uid), "podman", "--root", str(home / "storage"), "--runroot",
                      str(self.folder / "run"), "--tmpdir", str(self.folder / "tmp"), "--storage-driver=vfs", "--runtime=runc",
                      "--cgroup-manager=cgroupfs", "--events-backend=file", "system", "service", "--time=0", self.host],
                     env=env, cwd="/")
@@ -250,13 +330,25 @@ class Podman(Engine):
                 if mine in words and b"\0service\0" in words:
                     os.kill(int(pid), signal.SIGKILL)
 
-    def _end_inside(self):
-        """What a service that died in mid-start has forgotten: its root lies in our storage."""
+    def _inside(self):
+        """What a service that died in mid-start may have forgotten: its root lies in our storage."""
         mine = f"/{self.folder.name}/home/storage/"
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
                 if os.getpid() != int(pid) and mine in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().split("\n", 1)[0]:
-                    os.kill(int(pid), signal.SIGKILL)
+                    yield int(pid)
+
+    def _watchers(self):
+        """conmon, one for each container that was started."""
+        mine = os.fsencode(f"{self.folder}/")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                if mine in words and words.split(b"\0")[0].endswith(b"conmon"):
+                    yield int(pid)
+
+    def astray(self):
+        return [*self._kept(), *self._inside(), *self._watchers()]
 
     def _kept(self):
         """Ids of the containers that there still are; the cgroups of the others are gone."""
@@ -286,7 +378,9 @@ class Podman(Engine):
                     os.kill(int(pid), signal.SIGKILL)
         for container in kept:
             _kill_cgroups(f"libpod_parent/libpod-{container}")
-        self._end_inside()
+        for pid in self._inside():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         _unmount(self.folder)
 
 
@@ -374,8 +468,12 @@ def _needed_by(*programs):
 
 
 def _add_files(tar, files):
-    """Those that are not there yet: an engine takes no file twice."""
-    for path in sorted(files - {f"/{name}" for name in tar.getnames()}):
+    """Those that are not there yet: an engine takes no file twice. Folders too: Docker makes what is missing for root alone."""
+    there = {f"/{name}" for name in tar.getnames()}
+    folders = {str(parent) for path in files for parent in pathlib.Path(path).parents} - {"/"}
+    for path in sorted(folders - there):
+        _add(tar, path.lstrip("/"), type=tarfile.DIRTYPE, mode=0o755)
+    for path in sorted(files - there):
         tar.add(os.path.realpath(path), path.lstrip("/"))
 
 

@@ -123,6 +123,36 @@ static void a_name_is_held_while_its_run_lives(void **state UNUSED)
 	expect_no_trace();
 }
 
+static const char *kept_path(void)
+{
+	(void)snprintf(found, sizeof(found), "%s/state/brig/workspaces/kept", top);
+	return found;
+}
+
+/* An engine was asked to start a container, and all of brig is dead. */
+static void a_name_that_is_kept_outlives_its_run(void **state UNUSED)
+{
+	const struct ident other = { .dev = 7, .ino = 91, .type = S_IFDIR };
+	int fd = CLAIM(".envrc");
+
+	assert_int_equal(journal_keep(&workspace, "one"), 0);
+	assert_int_equal(journal_keep(&workspace, "two"), 0);
+	assert_int_equal(journal_keep(&other, "three"), 0);
+	(void)close(fd);
+	journal_let_go("one");
+	journal_let_go("wo");
+	journal_let_go("never kept");
+	journal_sweep();
+	clean();
+	assert_true(exists(".envrc"));
+	journal_let_go("two"); /* what keeps another workspace keeps nothing here */
+	journal_sweep();
+	assert_false(exists(".envrc"));
+	expect_no_trace();
+	journal_let_go("three");
+	assert_int_equal(access(kept_path(), F_OK), -1);
+}
+
 /* The run before it died between the sweep of this one and its start. */
 static void what_is_cleaned_and_claimed_at_once_is_written_down_again(void **state UNUSED)
 {
@@ -516,6 +546,7 @@ static void placeholders_work_on_another_file_system(void **state UNUSED)
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 static const struct CMUnitTest tests[] = {
 	HERE(a_name_is_held_while_its_run_lives),
+	HERE(a_name_that_is_kept_outlives_its_run),
 	HERE(what_is_cleaned_and_claimed_at_once_is_written_down_again),
 	HERE(a_second_holder_outlives_the_first_and_cannot_write),
 	HERE(what_several_runs_hold_goes_with_the_last),

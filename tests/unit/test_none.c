@@ -364,21 +364,54 @@ static void everything_dies_with_brig(void **state)
 	}
 }
 
-static void a_killed_warden_is_told_and_takes_the_command_along(void **state)
+#define ABOVE "above=$(cut -d' ' -f4 /proc/$PPID/stat); "
+
+static void a_killed_warden_is_told_and_takes_everything_along(void **state)
 {
-	struct run r;
-	pid_t command;
+	static const char *const victims[] = { "$PPID", "$above" };
 
 	(void)state;
-	run_script(&r, "echo $$; read x; kill -KILL $PPID; exec sleep 60");
+	for (size_t i = 0; i < ARRAY_LEN(victims); i++) {
+		char script[256];
+		pid_t detached, command;
+		struct run r;
+
+		(void)snprintf(script, sizeof(script),
+			       DETACHED ABOVE "echo $$; read x; kill -KILL %s; exec sleep 60",
+			       victims[i]);
+		run_script(&r, script);
+		detached = read_pid(&r);
+		command = read_pid(&r);
+		r.io.in = fd_close(r.io.in);
+		assert_true(ends_within(&r, PATIENCE_US));
+		finish(&r);
+		assert_int_equal(r.outcome->kind, OUTCOME_FAILED);
+		assert_int_equal(r.outcome->error.kind, ERR_INTERNAL);
+		assert_true(gone_within(command, PATIENCE_US));
+		assert_true(gone_within(detached, PATIENCE_US));
+		if (i == 0) /* of the other one nobody told */
+			assert_int_equal(r.outcome->denial_count, 0);
+		run_done(&r);
+	}
+}
+
+static void what_killed_both_wardens_is_told(void **state)
+{
+	pid_t detached, command;
+	struct run r;
+
+	(void)state;
+	run_script(&r, DETACHED ABOVE "echo $$; read x; kill -KILL $above $PPID; exec sleep 60");
+	detached = read_pid(&r);
 	command = read_pid(&r);
 	r.io.in = fd_close(r.io.in);
 	assert_true(ends_within(&r, PATIENCE_US));
 	finish(&r);
 	assert_int_equal(r.outcome->kind, OUTCOME_FAILED);
-	assert_int_equal(r.outcome->error.kind, ERR_INTERNAL);
 	assert_int_equal(r.outcome->denial_count, 1);
+	assert_true(r.outcome->left);
 	assert_true(gone_within(command, PATIENCE_US));
+	(void)kill(detached, SIGKILL);
 	run_done(&r);
 }
 
@@ -807,7 +840,8 @@ int main(void)
 		cmocka_unit_test(signals_reach_the_group_and_sigkill_everything),
 		cmocka_unit_test(giving_up_ends_everything_and_keeps_the_verdict),
 		cmocka_unit_test(everything_dies_with_brig),
-		cmocka_unit_test(a_killed_warden_is_told_and_takes_the_command_along),
+		cmocka_unit_test(a_killed_warden_is_told_and_takes_everything_along),
+		cmocka_unit_test(what_killed_both_wardens_is_told),
 		cmocka_unit_test(a_stopped_warden_still_obeys),
 		cmocka_unit_test(a_fork_loop_is_ended),
 		cmocka_unit_test(secrets_of_the_caller_stay_out_of_the_environment),

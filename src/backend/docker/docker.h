@@ -138,11 +138,20 @@ void bridge_firewall_remove(const char *device);
 
 /* ---- runs that may need tidying up ---- */
 
+/* What was asked of the engine and not answered: it may go on with that when its asker is gone, or
+ * its runtime when it is gone itself. */
+enum ledger_word {
+	LEDGER_QUIET = 'q',    /* nothing */
+	LEDGER_MAKING = 'm',   /* to make something: finding nothing does not mean that nothing
+				  will be there */
+	LEDGER_STARTING = 's', /* to start it: mounts are being made in the workspace */
+};
+
 struct ledger {
 	int fd; /* of the run's entry, locked; -1: none */
 	int dir;
 	char id[33];
-	bool making;
+	enum ledger_word word;
 	char path[4096]; /* of the folder */
 };
 
@@ -151,17 +160,23 @@ int ledger_open(struct ledger *l, const char *id, const char *nonce, const char 
 		struct err *e);
 int ledger_file(const struct ledger *l, const char *what, const char *text, struct err *e);
 int ledger_bytes(const struct ledger *l, const char *what, const void *p, size_t n, struct err *e);
-/* Around a request that makes something: an engine may go on with one whose asker is gone, so that
- * finding nothing does not mean that nothing will be there. */
-void ledger_making(struct ledger *l, bool making);
-void ledger_close(struct ledger *l); /* all of the run is gone: forgets it, unless it was making */
+void ledger_say(struct ledger *l, enum ledger_word word);
+/* All of the run is gone: forgets it, and lets go of its placeholders. Unless a request was not
+ * answered: then the next brig looks. Returns whether it is forgotten. */
+bool ledger_close(struct ledger *l);
 void ledger_leave(struct ledger *l); /* something may be left: the next brig looks */
+/* Removes what a dead guard has left of this run. Blocks as long as the engine does. */
+void ledger_tidy(const char *id);
 
 void work_remove(int dir, const char *id); /* work.c: what work_show made, if it did */
 
-/* Removes container and network of a run, found by both labels. How many there were, or an error
- * when something is left. */
-int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e);
+/* Removes containers and network of a run, found by both labels, and what of them has none if a
+ * request was not answered. An error when something is left. */
+int remove_run(struct engine *g, const char *id, const char *nonce, enum ledger_word word,
+	       struct err *e);
+
+/* stray.c: ends what is left of the container with this name, of Podman's and of our own user. */
+void stray_end(const char *name);
 
 /* ---- the door ---- */
 
@@ -192,7 +207,7 @@ struct guard_msg {
 	char text[512];       /* of NOTE; of STARTED: the image's digest */
 	int exit_code;        /* of ENDED */
 	bool ended;           /* the engine told the exit code */
-	bool oom, pids;       /* limits that were hit */
+	bool oom, pids, disk; /* limits that were hit */
 	bool user_ns, podman; /* of STARTED */
 	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
 	bool network_open;    /* of STARTED: a bridge without rules of ours */

@@ -89,8 +89,10 @@ static int start_helper(struct guard *g, struct err *e)
 	const struct engine_call q = { .method = "POST", .path = path, .ms = ENGINE_SLOW_MS };
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/start", g->door.container);
+	ledger_say(&g->ledger, LEDGER_STARTING);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a.status >= 300)
 		return err_set(e, ERR_UNAVAILABLE, EIO,
 			       "the engine cannot start the door's container: %.250s", a.message),

@@ -18,6 +18,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "backend/kit/journal.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -112,6 +113,7 @@ static void tell_started(const struct guard *g)
  * brig to remove: an engine that starts a container makes what is missing below its mounts. */
 static void let_go(const struct guard *g)
 {
+	journal_let_go(g->s->id);
 	(void)fd_close(g->s->hold);
 }
 
@@ -119,12 +121,13 @@ _Noreturn void guard_main(const struct guard_start *s)
 {
 	static struct guard g; /* large, and this process has no other use for its memory */
 	struct err e = { 0 };
+	bool clean;
 
 	g.s = s;
 	g.plan = s->plan;
 	g.attach = g.hits[HIT_PIDS] = g.hits[HIT_MEMORY] = -1;
 	g.door.listener = g.door.line = -1;
-	g.ledger.fd = g.ledger.dir = -1;
+	g.ledger.fd = g.ledger.dir = g.proc = g.disk.fd = -1;
 	g.early.max = (size_t)1 << 20;
 	g.end.said = GUARD_ENDED;
 	settle(s);
@@ -144,9 +147,9 @@ _Noreturn void guard_main(const struct guard_start *s)
 			let_go(&g);
 		send_msg(&g, &g.end);
 	}
-	guard_clean(&g);
+	clean = guard_clean(&g);
 	if (g.end.said == GUARD_FAILED) {
-		if (!g.ledger.making)
+		if (clean)
 			let_go(&g);
 		send_msg(&g, &g.end);
 	}

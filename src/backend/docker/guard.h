@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/docker/docker.h"
+#include "backend/kit/disk.h"
 
 #define NONCE_HEX 32
 
@@ -40,14 +41,20 @@ struct guard {
 	struct ledger ledger;
 	char nonce[NONCE_HEX + 1];
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
+	bool no_cgroups;               /* the engine keeps no limit, whatever it says */
 	bool started;                  /* the engine said so */
 	bool told_pull;                /* that the image is being fetched */
 	enum command_file before;      /* of a command in a mounted tree: before the start */
 	int attach;                    /* the hijacked stream; -1: at its end */
 	struct buf early;              /* what came on it with the answer */
 	struct client *wait;
-	int hits[HITS];       /* counters of the container's control group; -1: not to be had */
-	bool look_at_hits;    /* again and again: nobody wakes us when they move */
+	int hits[HITS];    /* counters of the container's control group; -1: not to be had */
+	bool look_at_hits; /* again and again: nobody wakes us when they move */
+	int64_t pid;       /* of the container's init, as the engine counts; 0: unknown */
+	struct disk disk;  /* of writes.c, as are: */
+	int proc;          /* of the container; -1: not yet */
+	uint64_t seen_at;  /* when all of it was */
+	bool look_at_writes;
 	struct guard_msg end; /* what is known of the end so far */
 };
 
@@ -79,5 +86,8 @@ void guard_kill(struct guard *g, int signal);
 void guard_resize(struct guard *g);     /* to the size of our end's terminal */
 void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */
 void guard_read_hits(struct guard *g);
-/* Removes all there is; the ledger's entry stays if something could not be. */
-void guard_clean(struct guard *g);
+void guard_watch_writes(struct guard *g);
+void guard_read_writes(struct guard *g);
+/* Removes all there is; the ledger's entry stays if something could not be, or may yet appear.
+ * Returns whether nothing is left. */
+bool guard_clean(struct guard *g);

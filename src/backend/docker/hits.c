@@ -99,14 +99,13 @@ void guard_watch_hits(struct guard *g)
 	char path[128], text[8192];
 	const struct engine_call q = { .method = "GET", .path = path };
 	struct err e;
-	int64_t pid;
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/json", g->container);
 	if (engine_ask(&g->engine, &q, &a, &e) < 0)
 		return;
-	pid = jread_int(jread_get(a.json, "State"), "Pid", 0);
-	(void)snprintf(path, sizeof(path), "/proc/%lld/cgroup", (long long)pid);
-	if (pid <= 0 || fd_read_file(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	g->pid = jread_int(jread_get(a.json, "State"), "Pid", 0);
+	(void)snprintf(path, sizeof(path), "/proc/%lld/cgroup", (long long)g->pid);
+	if (g->pid <= 0 || fd_read_file(AT_FDCWD, path, text, sizeof(text)) <= 0)
 		return;
 	open_counters(g, text);
 	guard_read_hits(g);

@@ -23,9 +23,11 @@
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
+	char id[33];
 	int control, timer, events;
 	struct protect *protect;
 	bool ended, tampered, cover_lost;
+	bool told; /* the guard said its last word: what is left is its own to remove */
 	struct guard_msg started, end;
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
@@ -85,12 +87,14 @@ static void ask(const struct backend_job *j, int sig)
 }
 
 /* One word of the guard's; 1, 0 when there is none now, or an error when it is gone. */
-static int hear(const struct backend_job *j, struct guard_msg *m)
+static int hear(struct backend_job *j, struct guard_msg *m)
 {
 	ssize_t n = recv(j->control, m, sizeof(*m), MSG_DONTWAIT);
 
-	if (n == (ssize_t)sizeof(*m))
+	if (n == (ssize_t)sizeof(*m)) {
+		j->told |= m->said == GUARD_ENDED || m->said == GUARD_FAILED;
 		return 1;
+	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECHILD;
 }
 
@@ -144,6 +148,7 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 		if (m.said == GUARD_NOTE && w->note)
 			w->note(w->arg, m.text);
 		if (m.said == GUARD_FAILED) {
+			j->told = true;
 			*e = m.err;
 			return -e->code;
 		}
@@ -228,6 +233,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 
 	if (!j)
 		return err_nomem(e);
+	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
 	    protect_begin(p->box, w->id, &j->protect, e) < 0)
@@ -287,7 +293,8 @@ static void docker_signal(struct backend_job *j, int sig)
 	ask(j, sig);
 }
 
-/* The guard leaves last. Told to end it all it may still be waiting for the engine. */
+/* The guard leaves last. Told to end it all it may still be waiting for the engine. One that was
+ * killed has left a container that nobody holds to its limits, so it is removed here. */
 static void job_leave(struct backend_job *j)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
@@ -299,6 +306,9 @@ static void job_leave(struct backend_job *j)
 	(void)shutdown(j->control, SHUT_WR);
 	while (poll(&p, 1, LEAVE_MS) > 0 && hear(j, &m) >= 0)
 		;
+	if (!j->told)
+		ledger_tidy(j->id);
+	j->told = true;
 }
 
 static struct backend_job *job_free(struct backend_job *j)
@@ -363,6 +373,8 @@ static void judge(const struct backend_job *j, struct outcome *o)
 			o->kind = OUTCOME_REFUSED;
 	} else if (j->end.oom) {
 		o->kind = OUTCOME_OOM;
+	} else if (j->end.disk) {
+		o->kind = OUTCOME_LIMIT;
 	} else if (!j->end.ended) {
 		(void)err_set(&o->error, ERR_INTERNAL, EIO,
 			      "the engine did not tell how the command ended");
@@ -376,6 +388,8 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 	const struct spec *s = p->spec;
 	const struct tuning *t = &p->tune;
 	bool own_net = s->network != NETWORK_HOST;
+	/* In a rootless Docker the caller is root inside: see body.c. */
+	bool root = m->user_ns && !m->podman && p->user_auto;
 
 	*i = (struct isolation){
 		.user_ns = m->user_ns,
@@ -393,14 +407,15 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 		.network = fields[FIELD_NETWORK].words[s->network],
 		.network_open = m->network_open ? "host, LAN and metadata addresses" : NULL,
 		.runtime = p->runtime,
-		.uid_inside = p->uid,
-		.gid_inside = p->gid,
+		.uid_inside = root ? 0 : p->uid,
+		.gid_inside = root ? 0 : p->gid,
 		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
 			    [LIMIT_CPUS] =
 				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
 			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
 			    [LIMIT_PIDS] = ENFORCER_CGROUP,
 			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_DISK] = s->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};
 	for (int l = 0; l < LIMIT_COUNT; l++)
@@ -419,6 +434,8 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 		outcome_hit(o, LIMIT_MEMORY);
 	if (j->end.pids)
 		outcome_hit(o, LIMIT_PIDS);
+	if (j->end.disk)
+		outcome_hit(o, LIMIT_DISK);
 	if (j->protect) {
 		protect_end(j->protect, j->cover_lost, o);
 		j->protect = protect_free(j->protect);

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "backend/docker/docker.h"
+#include "backend/kit/journal.h"
 #include "base/fd.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -25,9 +26,8 @@
 #define SWEEP_MAX 64
 #define REMOVE_TRIES 20
 #define REMOVE_WAIT_MS 100
-#define MAKING 'm'
-#define QUIET 'q'
-#define MAKING_SECONDS 30 /* that an engine may take to make something nobody waits for */
+#define MAKING_SECONDS 30   /* that an engine may take to make something nobody waits for */
+#define STARTING_SECONDS 10 /* that a runtime may take to start something for no engine */
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
 static const char *const extra_files[] = { "passwd", "group",  "seccomp", "code",
@@ -37,7 +37,7 @@ static const char *const extra_files[] = { "passwd", "group",  "seccomp", "code"
 static int write_entry(int fd, const char *nonce, const char *socket)
 {
 	char text[ENTRY_MAX];
-	int n = snprintf(text, sizeof(text), "%c%s\n%s\n", QUIET, nonce, socket);
+	int n = snprintf(text, sizeof(text), "%c%s\n%s\n", LEDGER_QUIET, nonce, socket);
 
 	return n < (int)sizeof(text) ? fd_write_all(fd, text, (size_t)n) : -ENAMETOOLONG;
 }
@@ -50,6 +50,7 @@ int ledger_open(struct ledger *l, const char *id, const char *nonce, const char 
 	int r;
 
 	l->fd = -1;
+	l->word = LEDGER_QUIET;
 	(void)snprintf(l->id, sizeof(l->id), "%s", id);
 	l->dir = state_open(FOLDER, l->path, sizeof(l->path), e);
 	if (l->dir < 0)
@@ -84,14 +85,14 @@ int ledger_file(const struct ledger *l, const char *what, const char *text, stru
 	return ledger_bytes(l, what, text, strlen(text), e);
 }
 
-void ledger_making(struct ledger *l, bool making)
+void ledger_say(struct ledger *l, enum ledger_word word)
 {
-	const char word = making ? MAKING : QUIET;
+	const char c = (char)word;
 
 	/* Without the word an entry is kept a little longer or shorter: no reason to fail. */
 	if (l->fd >= 0)
-		(void)!pwrite(l->fd, &word, 1, 0);
-	l->making = making;
+		(void)!pwrite(l->fd, &c, 1, 0);
+	l->word = word;
 }
 
 static void forget(int dir, const char *id)
@@ -103,14 +104,18 @@ static void forget(int dir, const char *id)
 		(void)unlinkat(dir, name, 0);
 	}
 	work_remove(dir, id);
+	journal_let_go(id);
 	(void)unlinkat(dir, id, 0);
 }
 
-void ledger_close(struct ledger *l)
+bool ledger_close(struct ledger *l)
 {
-	if (l->dir >= 0 && l->fd >= 0 && !l->making)
+	bool all = l->dir >= 0 && l->fd >= 0 && l->word == LEDGER_QUIET;
+
+	if (all)
 		forget(l->dir, l->id);
 	ledger_leave(l);
+	return all;
 }
 
 void ledger_leave(struct ledger *l)
@@ -154,7 +159,7 @@ static int remove_listed(struct engine *g, const char *kind, const char *query, 
 
 	if (engine_ask(g, &q, &a, e) < 0)
 		return -e->code;
-	if (a.status != 200)
+	if (a.status != 200 || !a.json)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "the engine does not list %s: %s", kind,
 			       a.message);
 	r = (int)jread_count(a.json);
@@ -181,7 +186,37 @@ static int remove_kind(struct engine *g, const char *kind, const char *query, st
 	return r;
 }
 
-int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e)
+/* Nobody else knows the names of a run's containers. */
+enum { NAMES = 2, NAME_ROOM = 64 };
+
+static void name_one(char out[NAME_ROOM], const char *id, int which)
+{
+	(void)snprintf(out, NAME_ROOM, "brig-%.32s%s", id, which ? "-door" : "");
+}
+
+static int remove_by_name(struct engine *g, const char *id, struct err *e)
+{
+	char name[NAME_ROOM];
+
+	for (int i = 0; i < NAMES; i++) {
+		name_one(name, id, i);
+		if (remove_one(g, "containers", name, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+/* A Podman that was killed while it made or removed a container may have only half of it, and then
+ * lists it never again (files that carry no label) or fails to list anything that the labels match
+ * (a record without files). Asked to remove it by name it does. */
+static int remove_halves(struct engine *g, const char *id, const char *query, struct err *e)
+{
+	int r = remove_by_name(g, id, e);
+
+	return r < 0 ? r : remove_kind(g, "containers", query, e);
+}
+
+static int remove_by_label(struct engine *g, const char *id, const char *nonce, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(2048);
 	int containers, networks;
@@ -189,11 +224,30 @@ int remove_by_label(struct engine *g, const char *id, const char *nonce, struct 
 	buf_puts(&b, "/containers/json?all=1&filters=");
 	filter(&b, id, nonce);
 	containers = remove_kind(g, "containers", buf_str(&b), e);
+	if (containers < 0 && g->podman)
+		containers = remove_halves(g, id, buf_str(&b), e);
 	b.len = 0;
 	buf_puts(&b, "/networks?filters=");
 	filter(&b, id, nonce);
 	networks = remove_kind(g, "networks", buf_str(&b), e);
 	return containers < 0 || networks < 0 ? -e->code : containers + networks;
+}
+
+int remove_run(struct engine *g, const char *id, const char *nonce, enum ledger_word word,
+	       struct err *e)
+{
+	char name[NAME_ROOM];
+	int r = remove_by_label(g, id, nonce, e);
+
+	if (!g->podman)
+		return r;
+	if (r >= 0 && word == LEDGER_MAKING && remove_by_name(g, id, e) < 0)
+		return -e->code;
+	for (int i = 0; i < NAMES && word == LEDGER_STARTING; i++) {
+		name_one(name, id, i);
+		stray_end(name);
+	}
+	return r;
 }
 
 /* ---- the sweep ---- */
@@ -203,13 +257,20 @@ static bool is_id(const char *name)
 	return strlen(name) == 32 && strspn(name, "0123456789abcdef") == 32;
 }
 
+/* An answer that was never heard may come true for a while. */
+static bool settled(char word, time_t age)
+{
+	return word == LEDGER_MAKING     ? age > MAKING_SECONDS
+	       : word == LEDGER_STARTING ? age > STARTING_SECONDS
+					 : true;
+}
+
 /* true when nothing of the run is left, or will be. */
 static bool tidy_run(const char *id, char *text, time_t age)
 {
 	CLEANUP(engine) struct engine g = { 0 };
 	char *socket = strchr(text, '\n'), *nonce = text + 1, *end, device[16];
 	struct err e = { 0 };
-	int r;
 
 	if (!socket)
 		return true;
@@ -223,8 +284,8 @@ static bool tidy_run(const char *id, char *text, time_t age)
 	/* An engine that is down keeps its containers: the entry waits for it. */
 	if (engine_open_at(socket, &g, &e) < 0)
 		return false;
-	r = remove_by_label(&g, id, nonce, &e);
-	return r > 0 || (r == 0 && (text[0] != MAKING || age > MAKING_SECONDS));
+	return remove_run(&g, id, nonce, (enum ledger_word)text[0], &e) >= 0 &&
+	       settled(text[0], age);
 }
 
 static void tidy_entry(int dir, const char *id)
@@ -244,6 +305,14 @@ static void tidy_entry(int dir, const char *id)
 	age = time(NULL) - st.st_mtime;
 	if (tidy_run(id, text, age) || age > KEPT_SECONDS)
 		forget(dir, id);
+}
+
+void ledger_tidy(const char *id)
+{
+	CLEANUP(fd) int dir = state_find(FOLDER, NULL, 0);
+
+	if (dir >= 0)
+		tidy_entry(dir, id);
 }
 
 void docker_sweep(void)

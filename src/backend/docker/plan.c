@@ -130,15 +130,20 @@ static int add_tmpfs(struct backend_plan *p, struct tmpfs_want t, struct err *e)
 	return 0;
 }
 
+static uint64_t within_disk(const struct spec *s, uint64_t size)
+{
+	return s->limits.disk && s->limits.disk < size ? s->limits.disk : size;
+}
+
 static int private_folders(struct backend_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
-	uint64_t home = spec_wrote(s, FIELD_TMP) ? s->limits.tmp : HOME_DEFAULT;
+	uint64_t home = within_disk(s, spec_wrote(s, FIELD_TMP) ? s->limits.tmp : HOME_DEFAULT);
 	/* brig's own default for /tmp is the native backend's; containers have the seeds' one. */
 	bool sized = s->origin[FIELD_TMP] != ORIGIN_DEFAULT;
 	bool told = s->origin[FIELD_TMP_EXEC] != ORIGIN_DEFAULT;
 	const struct tmpfs_want tmp = { .path = "/tmp",
-					.size = sized ? s->limits.tmp : TMP_DEFAULT,
+					.size = within_disk(s, sized ? s->limits.tmp : TMP_DEFAULT),
 					.mode = 01777,
 					.exec = told && s->tmp_exec };
 
@@ -190,6 +195,9 @@ static int limits(struct backend_plan *p, struct err *e)
 	};
 	/* One byte, not none: see the native plan. */
 	if (add_ulimit(p, "core", 1, e) < 0)
+		return -e->code;
+	/* A backstop between two looks of the watch. */
+	if (l->disk && add_ulimit(p, "fsize", l->disk * 2, e) < 0)
 		return -e->code;
 	return add_ulimit(p, "nofile", l->files, e);
 }
@@ -351,17 +359,33 @@ static int check_image(const struct backend_plan *p, struct err *e)
 	       err_hint(e, "such as python:3.12-slim or registry.example/team/tool@sha256:...");
 }
 
-/* ---- the door ---- */
-
-/* gVisor and Kata have a network stack of their own: what the door listens on is not in it. */
-static int check_door_runtime(const struct backend_plan *p, struct err *e)
+/* gVisor and Kata have a kernel of their own: no process and no socket of theirs is one of ours. */
+static bool shares_kernel(const struct backend_plan *p)
 {
 	static const char *const able[] = { "runc", "crun", "youki", "io.containerd.runc.v2" };
 
 	for (size_t i = 0; p->runtime && i < ARRAY_LEN(able); i++)
 		if (str_eq(p->runtime, able[i]))
-			return 0;
-	if (!p->runtime)
+			return true;
+	return !p->runtime;
+}
+
+static int check_disk(const struct backend_plan *p, struct err *e)
+{
+	if (!p->spec->limits.disk || shares_kernel(p))
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		       "limits.disk cannot be kept with runtime '%.64s': nobody counts what its "
+		       "processes write",
+		       p->runtime),
+	       err_hint(e, "use runtime runc, or leave the limit out");
+}
+
+/* ---- the door ---- */
+
+static int check_door_runtime(const struct backend_plan *p, struct err *e)
+{
+	if (shares_kernel(p))
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		       "network 'proxy' is not to be had with runtime '%.64s': its containers do "
@@ -397,8 +421,8 @@ static int fill(struct backend_plan *p, struct err *e)
 
 	p->image = s->image ? s->image : s->docker.image ? s->docker.image : DOCKER_DEFAULT_IMAGE;
 	p->runtime = s->runtime ? s->runtime : s->docker.runtime;
-	if (check_text(p, e) < 0 || check_image(p, e) < 0 || who(p, e) < 0 ||
-	    check_writable(p, e) < 0 || check_sockets(p, e) < 0)
+	if (check_text(p, e) < 0 || check_image(p, e) < 0 || check_disk(p, e) < 0 ||
+	    who(p, e) < 0 || check_writable(p, e) < 0 || check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
 	    variables(p, e) < 0)

@@ -27,6 +27,7 @@
 #define ENGINE_BACK_MS 5000
 #define HELD_MAX 512
 #define HITS_MS 10 /* between looks at counters that wake nobody up */
+#define WRITES_MS 50
 
 /* What init says when there is nothing to execute; it then ends at once. */
 static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:" };
@@ -358,8 +359,13 @@ static void turn(struct serve *s)
 		[AT_SIZE] = { .fd = s->resized, .events = POLLIN },
 	};
 
-	if (poll(p, PLACES, s->g->look_at_hits ? HITS_MS : s->give_up_at ? 50 : -1) < 0)
+	if (poll(p, PLACES,
+		 s->g->look_at_hits                      ? HITS_MS
+		 : s->give_up_at || s->g->look_at_writes ? WRITES_MS
+							 : -1) < 0)
 		return;
+	if (s->g->look_at_writes)
+		guard_read_writes(s->g);
 	if (s->g->look_at_hits || p[AT_PIDS].revents || p[AT_MEMORY].revents)
 		guard_read_hits(s->g);
 	if (p[AT_CONTROL].revents)
@@ -509,7 +515,7 @@ void guard_serve(struct guard *g)
 	s.err.fd = fd_close(s.err.fd);
 }
 
-void guard_clean(struct guard *g)
+bool guard_clean(struct guard *g)
 {
 	struct err e = { 0 };
 	int r = 0;
@@ -518,13 +524,11 @@ void guard_clean(struct guard *g)
 	g->wait = client_free(g->wait);
 	door_leave(g);
 	if (g->ledger.fd < 0)
-		return;
-	r = remove_by_label(&g->engine, g->s->id, g->nonce, &e);
+		return true;
+	r = remove_run(&g->engine, g->s->id, g->nonce, g->ledger.word, &e);
 	bridge_remove(&g->engine, &g->bridge);
-	if (r > 0)
-		ledger_making(&g->ledger, false);
-	if (r < 0)
-		ledger_leave(&g->ledger);
-	else
-		ledger_close(&g->ledger);
+	if (r >= 0)
+		return ledger_close(&g->ledger);
+	ledger_leave(&g->ledger);
+	return false;
 }

@@ -6,6 +6,7 @@
 
 #include "backend/docker/guard.h"
 #include "backend/docker/seccomp_json.h"
+#include "backend/kit/journal.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/code.h"
@@ -40,23 +41,30 @@ static int no_runtime(const char *name, const struct jread *runtimes, struct err
 	return err_hint(e, "add it to \"runtimes\" in /etc/docker/daemon.json and restart docker");
 }
 
-static int check_runtime(struct guard *g, struct err *e)
+/* Is there the runtime that was asked for, and somebody to enforce limits? A rootless Docker
+ * without control groups takes every limit, writes it down, and keeps none. */
+static int check_engine(struct guard *g, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	const struct engine_call q = { .method = "GET", .path = "/info" };
+	bool doubtful = g->engine.rootless && !g->engine.podman;
 	const struct jread *runtimes;
+	const char *driver;
 
-	if (!g->plan->runtime)
+	if (!g->plan->runtime && !doubtful)
 		return 0;
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
 	runtimes = jread_get(a.json, "Runtimes");
+	driver = jread_str(a.json, "CgroupDriver");
 	/* A query that fails is an error, never a pass. */
 	if (a.status != 200 || !runtimes)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "the engine does not tell its runtimes: %s",
 			       a.message);
-	return jread_get(runtimes, g->plan->runtime) ? 0
-						     : no_runtime(g->plan->runtime, runtimes, e);
+	g->no_cgroups = doubtful && (!driver || str_eq(driver, "none"));
+	return !g->plan->runtime || jread_get(runtimes, g->plan->runtime)
+		       ? 0
+		       : no_runtime(g->plan->runtime, runtimes, e);
 }
 
 /* The engine would make a place for it in a tree of the host's, as root, and leave it there. */
@@ -246,13 +254,13 @@ static int create_once(struct guard *g, const char *suffix, const char *body,
 	const char *id;
 
 	(void)snprintf(path, sizeof(path), "/containers/create?name=brig-%s%s", g->s->id, suffix);
-	ledger_making(&g->ledger, true);
+	ledger_say(&g->ledger, LEDGER_MAKING);
 	if (engine_ask(&g->engine, &q, &a, e) < 0) {
 		/* It may have been made all the same: the next try needs the name. */
 		*again = e->code == ECONNRESET || e->code == ECONNREFUSED || e->code == EPIPE;
 		return -e->code;
 	}
-	ledger_making(&g->ledger, false);
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	id = jread_str(a.json, "Id");
 	*again = is_transient(&a);
 	if (a.status != 201 || !id || strlen(id) >= CONTAINER_MAX ||
@@ -325,8 +333,8 @@ static bool drops_all(const struct guard *g, const struct jread *host)
 	return lists(drop, "ALL") && !jread_count(jread_get(host, "CapAdd"));
 }
 
-/* A limit somebody wrote must hold; a default that does not is reported. Rootless Podman on control
- * groups v1 has none at all. */
+/* A limit somebody wrote must hold; a default that does not is reported. A rootless engine on
+ * control groups v1 has none at all. */
 static int check_limits(struct guard *g, const struct jread *host, struct err *e)
 {
 	const struct tuning *t = &g->plan->tune;
@@ -341,7 +349,9 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 		    { "CpuShares", t->cpu_shares, LIMIT_CPU_SHARES, FIELD_CPU_SHARES } };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		if (!all[i].want || (uint64_t)jread_int(host, all[i].key, 0) == all[i].want)
+		bool taken = (uint64_t)jread_int(host, all[i].key, 0) == all[i].want;
+
+		if (!all[i].want || (taken && !g->no_cgroups))
 			continue;
 		if (spec_wrote(g->plan->spec, all[i].field))
 			return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
@@ -421,10 +431,12 @@ static int attach(struct guard *g, struct err *e)
 	(void)snprintf(path, sizeof(path),
 		       "/containers/%s/attach?stream=1&stdout=1&stderr=1&stdin=%d", g->container,
 		       g->s->in >= 0);
+	ledger_say(&g->ledger, LEDGER_STARTING);
 	if (engine_connect(&g->engine, ENGINE_CALL_MS, &c, e) < 0 ||
 	    engine_send(&g->engine, c, &q, "tcp", deadline, e) < 0 ||
 	    client_answer(c, deadline, &a, e) < 0)
 		return err_wrap(e, "cannot attach to the container");
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a->framing != HTTP1_UPGRADED)
 		return attach_failed(g, c, deadline, e);
 	g->attach = client_hijack(c, &g->early).fd;
@@ -455,8 +467,10 @@ static int start(struct guard *g, struct err *e)
 	const struct engine_call q = { .method = "POST", .path = path, .ms = ENGINE_SLOW_MS };
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/start", g->container);
+	ledger_say(&g->ledger, LEDGER_STARTING);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a.status >= 300)
 		return start_failed(g, a.message, e);
 	g->started = true;
@@ -493,10 +507,10 @@ static int given_up(struct guard *g, struct err *e)
 
 static int make_bridge(struct guard *g, struct err *e)
 {
-	ledger_making(&g->ledger, true);
+	ledger_say(&g->ledger, LEDGER_MAKING);
 	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
 		return -e->code;
-	ledger_making(&g->ledger, false);
+	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (!g->bridge.closed)
 		(void)guard_note(g, "network bridge: brig may not set firewall rules here, so this "
 				    "host, its LAN and metadata addresses stay open to the "
@@ -504,18 +518,26 @@ static int make_bridge(struct guard *g, struct err *e)
 	return 0;
 }
 
+/* Not only as long as somebody of us lives: the engine is about to be asked. */
+static int keep_placeholders(const struct guard *g, struct err *e)
+{
+	int r = g->s->hold < 0 ? 0 : journal_keep(&g->plan->box->workspace_ident, g->s->id);
+
+	return r < 0 ? (errno = -r, err_sys(e, "cannot hold the placeholders")) : 0;
+}
+
 int guard_set_up(struct guard *g, struct err *e)
 {
 	bool door = g->plan->box->door;
 
-	if (engine_open(&g->engine, e) < 0 || check_runtime(g, e) < 0)
+	if (engine_open(&g->engine, e) < 0 || check_engine(g, e) < 0)
 		return -e->code;
 	if (image_get(&g->engine, g->plan->image, g->plan->spec->docker.auto_pull, on_pull, g,
 		      &g->image, e) < 0 ||
 	    check_volumes(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
-	    write_files(g, e) < 0)
+	    keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
 	    (g->plan->map_work && work_show(g, e) < 0) || (door && door_begin(g, e) < 0))
@@ -531,5 +553,6 @@ int guard_set_up(struct guard *g, struct err *e)
 	if (g->s->tty)
 		guard_resize(g);
 	guard_watch_hits(g);
+	guard_watch_writes(g);
 	return 0;
 }

@@ -41,14 +41,14 @@ static bool has_ended(int procfd, const char *pid)
 }
 
 /* One process as it is now, given what it was; false when it is gone: its parent has it all. */
-static bool look_at(int procfd, const char *pid, const struct disk_seen *was, struct disk_seen *now)
+static bool look_at(int procfd, const char *pid, const struct disk_process *was, struct disk_process *now)
 {
 	char path[64], text[512];
 	ssize_t r;
 
 	(void)snprintf(path, sizeof(path), "%.32s/io", pid);
 	r = fd_read_file(procfd, path, text, sizeof(text));
-	*now = (struct disk_seen){ .pid = (int)strtol(pid, NULL, 10),
+	*now = (struct disk_process){ .pid = (int)strtol(pid, NULL, 10),
 				   .bytes = was ? was->bytes : 0 };
 	if (r > 0)
 		now->bytes = write_bytes(text);
@@ -58,7 +58,7 @@ static bool look_at(int procfd, const char *pid, const struct disk_seen *was, st
 }
 
 /* The entry of that pid in the look before; *at moves on with ascending pids. */
-static const struct disk_seen *earlier(const struct disk_look *l, size_t *at, const char *pid)
+static const struct disk_process *earlier(const struct disk_pass *l, size_t *at, const char *pid)
 {
 	long want = strtol(pid, NULL, 10);
 
@@ -67,27 +67,27 @@ static const struct disk_seen *earlier(const struct disk_look *l, size_t *at, co
 	return *at < l->n && l->v[*at].pid == want ? &l->v[*at] : NULL;
 }
 
-/* What all but init have; UINT64_MAX when one has hidden it for two looks on end. Once may be a
- * process that is just leaving its memory. */
-static uint64_t written(struct disk *d, int procfd, DIR *dir)
+/* What all have written but brig's own init; *seen tells of those that hide it. */
+static uint64_t written(struct disk *d, int procfd, DIR *dir, enum disk_seen *seen)
 {
-	const struct disk_look *before = &d->looks[d->turn % 2];
-	struct disk_look *now = &d->looks[++d->turn % 2];
+	const struct disk_pass *before = &d->passes[d->turn % 2];
+	struct disk_pass *now = &d->passes[++d->turn % 2];
 	uint64_t total = 0;
 	size_t at = 0;
 
 	now->n = 0;
 	for (const struct dirent *e; dir && (e = readdir(dir));) {
-		const struct disk_seen *was;
-		struct disk_seen is;
+		const struct disk_process *was;
+		struct disk_process is;
 
-		if (e->d_name[0] < '1' || e->d_name[0] > '9' || strcmp(e->d_name, "1") == 0)
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
+		    (!d->with_init && strcmp(e->d_name, "1") == 0))
 			continue;
 		was = earlier(before, &at, e->d_name);
 		if (!look_at(procfd, e->d_name, was, &is))
 			continue;
-		if (is.hidden && was && was->hidden)
-			return UINT64_MAX;
+		if (is.hidden && *seen != DISK_CLOSED)
+			*seen = was && was->hidden ? DISK_CLOSED : DISK_HIDDEN;
 		total += is.bytes;
 		if (now->n < DISK_SEEN)
 			now->v[now->n++] = is;
@@ -95,30 +95,31 @@ static uint64_t written(struct disk *d, int procfd, DIR *dir)
 	return total;
 }
 
-bool disk_over(struct disk *d, int procfd, uint64_t limit)
+enum disk_seen disk_look(struct disk *d, int procfd, uint64_t limit)
 {
 	int copy = openat(procfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	enum disk_seen seen = DISK_OK;
 	struct statvfs v;
 	uint64_t total;
 
-	if (!d->looks)
-		d->looks = calloc(2, sizeof(*d->looks));
-	if (!d->looks ||
+	if (!d->passes)
+		d->passes = calloc(2, sizeof(*d->passes));
+	if (!d->passes ||
 	    (fstatvfs(d->fd, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < FREE_FLOOR))
 		total = UINT64_MAX;
 	else
-		total = written(d, procfd, dir);
+		total = written(d, procfd, dir, &seen);
 	if (dir)
 		(void)closedir(dir);
 	else
 		(void)fd_close(copy);
-	return total > limit || d->reaped > limit - total;
+	return total > limit || d->reaped > limit - total ? DISK_OVER : seen;
 }
 
 void disk_done(struct disk *d)
 {
 	d->fd = fd_close(d->fd);
-	free(d->looks);
-	d->looks = NULL;
+	free(d->passes);
+	d->passes = NULL;
 }

@@ -90,7 +90,8 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 		look(j);
 	if (!j->watch_disk || j->disk.tick++ % DISK_EVERY)
 		return;
-	if (disk_over(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk)) {
+	if (disk_look(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk) >=
+	    DISK_CLOSED) {
 		j->killed_disk = true;
 		kill_all(j);
 	}

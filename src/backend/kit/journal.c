@@ -17,6 +17,8 @@
 #define TEXT_MAX ((size_t)1 << 20)
 #define FOLDER "workspaces"
 #define NAME "journal"
+#define KEPT "kept" /* a folder of empty files, WORKSPACE.ID; gone when it has none */
+#define KEPT_TRIES 10
 #define WORKSPACE_ROOM 48
 
 struct journal {
@@ -63,6 +65,38 @@ static void name_workspace(const struct ident *workspace, char out[WORKSPACE_ROO
 {
 	(void)snprintf(out, WORKSPACE_ROOM, "%llx-%llx\t", (unsigned long long)workspace->dev,
 		       (unsigned long long)workspace->ino);
+}
+
+/* Calls fn for every file that keeps something; true as soon as that is. */
+static bool any_kept(int folder, bool (*fn)(int dir, const char *name, const char *arg),
+		     const char *arg)
+{
+	int dir = openat(folder, KEPT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = dir < 0 ? NULL : fdopendir(dir);
+	bool found = false;
+
+	for (struct dirent *e; d && !found && (e = readdir(d));)
+		found = fn(dir, e->d_name, arg);
+	if (d)
+		(void)closedir(d);
+	else
+		(void)fd_close(dir);
+	return found;
+}
+
+static bool keeps(int dir, const char *name, const char *workspace)
+{
+	size_t n = strlen(workspace) - 1; /* without its tab */
+
+	(void)dir;
+	return strncmp(name, workspace, n) == 0 && name[n] == '.';
+}
+
+static bool remove_kept(int dir, const char *name, const char *id)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && str_eq(dot + 1, id) && unlinkat(dir, name, 0) == 0;
 }
 
 static int read_all(struct journal *j)
@@ -115,7 +149,8 @@ static int open_workspace(int folder, const char *workspace, int claim, struct j
 		j->file = openat(folder, NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (j->file < 0 || flock(j->file, LOCK_EX) < 0)
 		return -errno;
-	j->shared = lock_byte(j->file, j->workspace, F_WRLCK) < 0;
+	j->shared = lock_byte(j->file, j->workspace, F_WRLCK) < 0 ||
+		    any_kept(folder, keeps, j->workspace);
 	r = read_all(j);
 	if (r == 0)
 		r = split(j, &j->lines, NULL);
@@ -223,6 +258,36 @@ int journal_hold(const struct ident *workspace, int claim, int holder)
 	if (one.st_dev != other.st_dev || one.st_ino != other.st_ino)
 		return -ESTALE;
 	return lock_byte(holder, text, F_RDLCK) < 0 ? -errno : 0;
+}
+
+/* The folder may go while we look at it: somebody else has just let go of the last one. */
+int journal_keep(const struct ident *workspace, const char *id)
+{
+	char text[WORKSPACE_ROOM], name[WORKSPACE_ROOM + 64];
+	struct err e;
+	CLEANUP(fd) int folder = open_folder(&e);
+	CLEANUP(fd) int fd = -1;
+
+	if (folder < 0)
+		return -e.code;
+	name_workspace(workspace, text);
+	(void)snprintf(name, sizeof(name), KEPT "/%.*s.%.40s", (int)strlen(text) - 1, text, id);
+	for (int i = 0; fd < 0 && i < KEPT_TRIES; i++) {
+		if (mkdirat(folder, KEPT, 0700) < 0 && errno != EEXIST)
+			return -errno;
+		fd = openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != ENOENT)
+			return -errno;
+	}
+	return fd < 0 ? -EAGAIN : 0;
+}
+
+void journal_let_go(const char *id)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+
+	if (folder >= 0 && any_kept(folder, remove_kept, id))
+		(void)unlinkat(folder, KEPT, AT_REMOVEDIR);
 }
 
 /* Only ever what is empty goes: whatever has content is not ours. */

@@ -38,6 +38,11 @@ int journal_holder(void);
  * this one: the lines stay until both are closed. 0 or -errno. */
 int journal_hold(const struct ident *workspace, int claim, int holder);
 
+/* A holder that no death ends: the lines stay until journal_let_go of the same id. For somebody
+ * else who was asked to make mounts there and goes on whoever dies. 0 or -errno. */
+int journal_keep(const struct ident *workspace, const char *id);
+void journal_let_go(const char *id); /* nothing when it was not kept */
+
 /* Removes all placeholders and forgets them, unless another run lives. */
 void journal_clean(struct journal *j);
 

@@ -25,6 +25,7 @@ struct backend_job {
 	pid_t pid;                 /* of the warden; -1 once reaped */
 	int pidfd, control;
 	bool ended, left; /* as the warden told */
+	bool lost;        /* ... or the one above it: it was killed, and what was there is ended */
 	int status;
 };
 
@@ -84,7 +85,8 @@ static int started(const struct backend_job *j, struct err *e)
 			return err_sys(e, "cannot wait for the command to start");
 		wake(j);
 	}
-	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m))
+	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m) ||
+	    m.said == WARDEN_LOST)
 		return err_set(e, ERR_INTERNAL, ECHILD, "the command's warden died at once");
 	if (m.said != WARDEN_FAILED)
 		return 0;
@@ -166,6 +168,9 @@ static void on_control(struct backend_job *j)
 		if (m.said == WARDEN_ENDED) {
 			j->ended = true;
 			j->status = m.status;
+			j->left = m.left;
+		} else if (m.said == WARDEN_LOST) {
+			j->lost = true;
 			j->left = m.left;
 		}
 		none = 0;
@@ -268,7 +273,8 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 	on_control(j);
 	describe(&o->isolation);
 	judge(j, o);
-	if (j->left || !j->ended)
+	o->left = j->left || !(j->ended || j->lost);
+	if (o->left)
 		outcome_deny(o, "process", j->plan->argv[0],
 			     "something it started could not be ended and may still run");
 	(void)job_free(j);

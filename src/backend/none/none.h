@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/none/none.h - the parts of the backend that is not a sandbox; nobody else includes this.
  *
- * Three processes: brig, a warden (a fork of brig, without exec), the command. The warden is there
+ * Four processes: brig, two wardens (forks of brig, without exec), the command. The warden is there
  * so that a run on the host still ends as a whole: what the command leaves behind becomes the
- * warden's child, and the warden ends it. Nothing here holds a command that wants to get away: it
- * has the caller's rights, and may kill the warden first. */
+ * warden's child, and the warden ends it. The one above it does the same for a warden that was
+ * killed, and ends with it otherwise. Nothing here holds a command that wants to get away: it has
+ * the caller's rights, and may kill both first. */
 #pragma once
 
 #include <stdbool.h>
@@ -42,6 +43,7 @@ enum warden_said {
 	WARDEN_FAILED,  /* the command was not started; err says why */
 	WARDEN_STARTED, /* it runs */
 	WARDEN_ENDED,   /* it ended, and so did all it left; status is its wait status */
+	WARDEN_LOST,    /* the warden was killed, and then all there was: how it ended is not known */
 };
 
 struct warden_msg {

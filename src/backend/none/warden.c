@@ -6,7 +6,11 @@
  * Serving ends when the command does, when brig asks for SIGKILL, when brig's end of the socket
  * closes or brig dies, or when somebody sends the warden a signal that means "leave". Ending kills
  * every descendant, tells how the command ended and leaves. It has a time limit: a process in the
- * middle of a dead network file system, or of another user, does not die. */
+ * middle of a dead network file system, or of another user, does not die.
+ *
+ * Above it stands a second one, which is brig's child. It does nothing but pass signals on until the
+ * first has left; if that was killed, the command's descendants are the second one's children now,
+ * and are ended here. If the second is killed, that is a parent's death to the first. */
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -18,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "backend/none/none.h"
@@ -208,7 +213,7 @@ static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 	if (prctl(PR_SET_PDEATHSIG, PARENT_DIED, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_sys(e, "cannot take charge of the command's children");
-	if (getppid() != s->brig)
+	if (getppid() != w->brig)
 		_exit(125);
 	/* A SIGCHLD ignored by the embedding program would have the kernel reap behind our back. */
 	default_signals();
@@ -219,8 +224,6 @@ static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 	w->signals = listen_signals();
 	if (w->signals < 0)
 		return err_sys(e, "cannot listen to signals");
-	if (chdir(s->plan->cwd) < 0)
-		return err_sys(e, "cannot enter '%s'", s->plan->cwd);
 	return 0;
 }
 
@@ -255,13 +258,14 @@ static bool signals_say_leave(const struct warden *w)
 	return leave;
 }
 
+/* w->command is 0 in the one above. */
 static bool end_all(struct warden *w)
 {
 	uint64_t deadline = clock_us() + (uint64_t)WARDEN_PATIENCE_MS * 1000;
 	struct pollfd p = { .fd = w->signals, .events = POLLIN };
 
 	for (;;) {
-		if (!w->ended)
+		if (!w->ended && w->command)
 			(void)kill(-w->command, SIGKILL); /* all there is where /proc is blind */
 		reap_kill_descendants();
 		if (!reap(w))
@@ -305,15 +309,27 @@ static _Noreturn void serve(struct warden *w)
 	}
 }
 
-_Noreturn void warden_main(const struct warden_start *s)
+static void let_go(const struct warden_start *s)
 {
-	struct warden w = { .control = s->control, .brig = s->brig };
+	(void)fd_close(s->in);
+	(void)fd_close(s->out);
+	(void)fd_close(s->err);
+	(void)fd_close(s->code);
+}
+
+static _Noreturn void lower(const struct warden_start *s, pid_t above)
+{
+	struct warden w = { .control = s->control, .brig = above };
 	const struct warden_msg started = { .said = WARDEN_STARTED };
 	volatile int failed = 0;
 	struct err e = { 0 };
 
 	if (set_up(s, &w, &e) < 0)
 		fail(s, &e);
+	if (chdir(s->plan->cwd) < 0) {
+		(void)err_sys(&e, "cannot enter '%s'", s->plan->cwd);
+		fail(s, &e);
+	}
 	w.command = start(s, &failed);
 	if (w.command < 0)
 		(void)err_sys(&e, "cannot start a process");
@@ -321,11 +337,56 @@ _Noreturn void warden_main(const struct warden_start *s)
 		command_failed(s->plan->argv[0], failed, &e);
 	if (e.code)
 		fail(s, &e);
-	(void)fd_close(s->in);
-	(void)fd_close(s->out);
-	(void)fd_close(s->err);
-	(void)fd_close(s->code);
+	let_go(s);
 	if (fd_send(w.control, &started, sizeof(started), NULL, 0) < 0)
 		end(&w);
 	serve(&w);
+}
+
+/* ---- the one above ---- */
+
+/* Until the first has left; its wait status. It hears of brig's death, and of brig's wishes, by
+ * itself, unless it was stopped. */
+static int pass_on(const struct warden *w, pid_t first)
+{
+	struct pollfd p = { .fd = w->signals, .events = POLLIN };
+	struct signalfd_siginfo s;
+	int status;
+
+	for (;;) {
+		if (waitpid(first, &status, WNOHANG | __WALL) == first)
+			return status;
+		(void)poll(&p, 1, -1);
+		while (read(w->signals, &s, sizeof(s)) == sizeof(s))
+			if (s.ssi_signo != SIGCHLD)
+				(void)kill(first, (int)s.ssi_signo);
+		if (getppid() != w->brig)
+			(void)kill(first, SIGTERM);
+	}
+}
+
+_Noreturn void warden_main(const struct warden_start *s)
+{
+	struct warden w = { .control = s->control, .brig = s->brig };
+	struct warden_msg m = { .said = WARDEN_LOST };
+	pid_t me = getpid(), first;
+	struct err e = { 0 };
+	int status;
+
+	if (set_up(s, &w, &e) < 0)
+		fail(s, &e);
+	first = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
+	if (first == 0)
+		lower(s, me);
+	if (first < 0) {
+		(void)err_sys(&e, "cannot start a process");
+		fail(s, &e);
+	}
+	let_go(s);
+	status = pass_on(&w, first);
+	if (WIFEXITED(status))
+		_exit(WEXITSTATUS(status));
+	m.left = !end_all(&w);
+	(void)fd_send(w.control, &m, sizeof(m), NULL, 0);
+	_exit(0);
 }

@@ -101,7 +101,38 @@ static int cgroup_lock(int how)
 	return TAKE_FD(fd);
 }
 
-static int make_cgroup(struct backend_job *j, struct err *e)
+/* A limit that somebody wrote and that nothing but a cgroup holds to: the watch is late by a look,
+ * and there is no other way to a part of a CPU or to more than one's share. Whole CPUs and lesser
+ * shares are the kernel's without one; what is a default is not worth the wait. */
+static bool needs_cgroup(const struct spec *s, unsigned has)
+{
+	const struct limits *l = &s->limits;
+
+	return (l->memory && spec_wrote(s, FIELD_MEMORY) && !(has & CGROUP_HAS_MEMORY)) ||
+	       (spec_wrote(s, FIELD_PIDS) && !(has & CGROUP_HAS_PIDS)) ||
+	       (l->cpus % 1000 && !(has & CGROUP_HAS_CPUS)) ||
+	       (l->cpu_shares > 1024 && !(has & CGROUP_HAS_SHARES));
+}
+
+/* A manager that cannot be had leaves everything as it is, and is told of. */
+static void ask_manager(struct backend_job *j, const struct cgroup_limits *want,
+			const struct job_want *w)
+{
+	struct cgroup *c = NULL;
+	struct err e = { 0 };
+	char text[512];
+
+	if (cgroup_ask(&(struct cgroup_host){ 0 }, j->id, want, &c, &e) < 0 && w->note) {
+		(void)snprintf(text, sizeof(text), "no control group for the limits: %s", e.what);
+		w->note(w->arg, text);
+	}
+	if (!c)
+		return;
+	(void)cgroup_free(j->cgroup);
+	j->cgroup = c;
+}
+
+static int make_cgroup(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	const struct limits *l = &j->plan->spec->limits;
 	struct cgroup_limits want = { .memory = l->memory,
@@ -113,6 +144,8 @@ static int make_cgroup(struct backend_job *j, struct err *e)
 	j->cgroup_lock = cgroup_lock(LOCK_SH);
 	if (cgroup_new(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
 		return err_wrap(e, "control group");
+	if (needs_cgroup(j->plan->spec, cgroup_enforces(j->cgroup)))
+		ask_manager(j, &want, w);
 	return 0;
 }
 
@@ -167,11 +200,12 @@ static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t fl
 	pid_t pid;
 
 	c->cgroup = j->cgroup;
-	c->wait_go = j->plan->by_root;
+	c->attach = cgroup_is_asked_for(j->cgroup);
+	c->wait_go = j->plan->by_root || c->attach;
 	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 	if (pid >= 0 || !lacks_clone3(cgroup))
 		return pid;
-	c->attach = cgroup >= 0;
+	c->attach |= cgroup >= 0;
 	c->wait_go |= c->attach;
 	return (pid_t)syscall(SYS_clone, (unsigned long)(flags | CLONE_PIDFD), NULL, &j->pidfd,
 			      NULL, NULL);
@@ -468,7 +502,7 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	if (make_cgroup(j, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
+	if (make_cgroup(j, w, e) < 0 || choose_enforcers(j, c, e) < 0 || prepare_ids(j, c, e) < 0)
 		return -e->code;
 	if (ends_open(pipes, w, e) < 0)
 		return -e->code;

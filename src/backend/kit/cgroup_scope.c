@@ -34,7 +34,7 @@
 #define PAUSE_MIN 200000 /* nanoseconds */
 #define PAUSE_MAX 5000000
 #define LINGER_NS 10000000
-#define LINGER_TRIES 1000 /* ten seconds */
+#define LINGER_US 10000000
 #define END_MS 500
 
 static void cgroup_file(const struct cgroup_host *host, pid_t pid, char *path, size_t n)
@@ -57,13 +57,13 @@ static void own_place(const struct cgroup_host *host, char *text, size_t n)
 static void await_move(const struct cgroup_host *host, const char *before)
 {
 	const struct timespec pause = { .tv_nsec = LINGER_NS };
+	uint64_t deadline = clock_us() + LINGER_US;
 	char now[PATH_MAX];
 
-	for (int i = 0; i < LINGER_TRIES; i++) {
-		own_place(host, now, sizeof(now));
-		if (strcmp(now, before) != 0)
-			return;
+	own_place(host, now, sizeof(now));
+	while (strcmp(now, before) == 0 && clock_us() < deadline) {
 		(void)nanosleep(&pause, NULL);
+		own_place(host, now, sizeof(now));
 	}
 }
 

@@ -442,10 +442,10 @@ static int one_that_refuses(const struct tree *t, int conn)
 	struct asked a;
 
 	(void)t;
-	return read_start(conn, &a) && say(conn, OK_LINE, strlen(OK_LINE)) &&
-			       answer(conn, 3, "Access\x1b[31m denied")
-		       ? 0
-		       : 1;
+	if (!read_start(conn, &a) || !say(conn, OK_LINE, strlen(OK_LINE)) ||
+	    !answer(conn, 3, "Access\x1b[31m denied"))
+		return 1;
+	return gone(a.pid) ? 0 : 2;
 }
 
 static int one_that_lets_nobody_in(const struct tree *t, int conn)
@@ -709,6 +709,17 @@ static void fails_with(struct tree *t, manager_fn *fn, int code, const char *wor
 	assert_int_equal(unlink(path_in(t, "run/systemd/private")), 0);
 }
 
+static void a_refusal_leaves_no_holder(void **state)
+{
+	struct tree *t = *state;
+	struct cgroup *c;
+	struct err e;
+
+	start_manager(t, one_that_refuses);
+	assert_int_equal(ask(t, &c, &e), -EPERM);
+	assert_int_equal(manager_status(t), 0);
+}
+
 static void what_goes_wrong_is_said(void **state)
 {
 	struct tree *t = *state;
@@ -778,6 +789,7 @@ int main(void)
 		ON_TREE(only_a_login_session_asks),
 		ON_TREE(a_folder_that_others_may_write_to_is_not_believed),
 		ON_TREE(a_folder_of_somebody_else_is_not_believed),
+		ON_TREE(a_refusal_leaves_no_holder),
 		ON_TREE(what_goes_wrong_is_said),
 		ON_TREE(a_manager_that_hangs_is_given_up),
 		ON_TREE(a_holder_waits_for_a_manager_that_is_late),

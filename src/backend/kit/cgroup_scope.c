@@ -74,6 +74,7 @@ static _Noreturn void hold(const struct cgroup_host *host, int leash)
 	char before[PATH_MAX], c;
 	pid_t pid = getpid();
 	sigset_t none;
+	ssize_t n;
 
 	(void)prctl(PR_SET_NAME, "brig-scope", 0, 0, 0);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a copy of the caller's memory */
@@ -87,9 +88,11 @@ static _Noreturn void hold(const struct cgroup_host *host, int leash)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (fd_send(0, &pid, sizeof(pid), NULL, 0) < 0)
 		_exit(1);
-	while (recv(0, &c, 1, 0) < 0 && errno == EINTR)
-		;
-	await_move(host, before);
+	do
+		n = recv(0, &c, 1, 0);
+	while (n < 0 && errno == EINTR);
+	if (n == 0) /* not told that nothing comes of it */
+		await_move(host, before);
 	_exit(0);
 }
 
@@ -233,9 +236,13 @@ static int open_scope(struct cgroup *c, const struct cgroup_host *host, uint64_t
 	struct cg_scope *s = &c->scope;
 
 	(void)snprintf(s->unit, sizeof(s->unit), CG_PREFIX "%s.scope", c->id);
-	if (start_holder(s, host, e) < 0 ||
-	    manager_start_scope(s->manager, s->unit, s->holder, deadline, e) < 0)
+	if (start_holder(s, host, e) < 0)
 		return -e->code;
+	if (manager_start_scope(s->manager, s->unit, s->holder, deadline, e) < 0) {
+		if (e->code == EPERM) /* refused: nobody is going to move the holder */
+			(void)send(s->leash, "", 1, MSG_NOSIGNAL);
+		return -e->code;
+	}
 	return wait_moved(host, s, deadline, ret, e);
 }
 

@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, cgroups, descendants, main, start_brig, test, wait_until  # noqa: E402
+from harness import brig, brig_argv, cgroups, descendants, main, seconds, start_brig, test, wait_until  # noqa: E402
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 BOTH = ("native", "bwrap")
@@ -118,7 +118,7 @@ def the_limits_stand_where_the_command_is():
 
 @test(alone=True, backends=BOTH)
 def too_much_memory_is_the_kernels_to_end():
-    done = brig("run", "--json", "--memory", "64m", "--timeout", "60s", "--", "python3", "-c", HOG)
+    done = brig("run", "--json", "--memory", "64m", "--timeout", seconds(60), "--", "python3", "-c", HOG)
     r = done.json
     assert (done.status, r["outcome"], r["limits_hit"]) == (137, "oom", ["memory"]), r
     assert r["isolation"]["limits"]["memory"] == "cgroup"
@@ -161,7 +161,7 @@ def a_scope_ended_by_the_manager_is_told():
 def a_manager_that_hangs_is_given_up_and_told_of():
     with stopped_manager():
         began = time.monotonic()
-        done = brig("run", "--json", "--memory", "64m", "--timeout", "60s", "--", "python3", "-c", HOG)
+        done = brig("run", "--json", "--memory", "64m", "--timeout", seconds(60), "--", "python3", "-c", HOG)
         r = done.json
         assert (done.status, r["outcome"], r["isolation"]["limits"]["memory"]) == (137, "oom", "watch"), r
         assert time.monotonic() - began < 8 * FACTOR

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, identity, main, scratch, start_brig, test, tree, wait_until, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, identity, main, scratch, seconds, start_brig, test, tree, wait_until, workspace  # noqa: E402
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 ENFORCERS = {"cgroup", "watch", "rlimit", "affinity", "nice", "tmpfs", "monitor", "none"}
@@ -135,7 +135,7 @@ def work(kept=[]):
 for _ in range(16): threading.Thread(target=work, daemon=True).start()
 time.sleep(10)
 """
-    limited(python(code, "--json", "--memory", "64m", "--timeout", "20s"), "oom", "memory")
+    limited(python(code, "--json", "--memory", "64m", "--timeout", seconds(20)), "oom", "memory")
 
 
 @test
@@ -149,7 +149,7 @@ for _ in range(30):
         time.sleep(15); os._exit(0)
 time.sleep(15)
 """
-    limited(python(code, "--json", "--memory", "64m", "--timeout", "20s"), "oom", "memory")
+    limited(python(code, "--json", "--memory", "64m", "--timeout", seconds(20)), "oom", "memory")
 
 
 @test
@@ -174,7 +174,7 @@ print('fine')
 @test
 def files_in_private_folders_count_as_memory():
     for place in ("/tmp", "$HOME", "/dev/shm"):
-        done = sh(f"head -c 200m /dev/zero > {place}/x; sleep 10", "--json", "--memory", "48m", "--timeout", "20s")
+        done = sh(f"head -c 200m /dev/zero > {place}/x; sleep 10", "--json", "--memory", "48m", "--timeout", seconds(20))
         limited(done, "oom", "memory")
 
 
@@ -195,7 +195,7 @@ def the_limit_can_be_seen_inside():
 
 @test
 def too_many_processes_are_a_limit_that_was_hit():
-    done = sh("i=0; while [ $i -lt 40 ]; do sleep 3 & i=$((i+1)); sleep 0.005; done; sleep 3", "--json", "--pids", "12", "--timeout", "10s")
+    done = sh("i=0; while [ $i -lt 40 ]; do sleep 3 & i=$((i+1)); sleep 0.005; done; sleep 3", "--json", "--pids", "12", "--timeout", seconds(10))
     r = done.json
     assert r["limits_hit"] == ["pids"], r
     if r["isolation"]["limits"]["pids"] == "watch":
@@ -213,7 +213,7 @@ for _ in range(40):
     time.sleep(0.005)  # time for a watch to look, before process limits as the backstop end it untyped
 time.sleep(3)
 """
-    done = python(code, "--json", "--pids", "12", "--timeout", "10s")
+    done = python(code, "--json", "--pids", "12", "--timeout", seconds(10))
     assert done.status != 0 and done.json["limits_hit"] == ["pids"]
 
 
@@ -329,7 +329,7 @@ def a_stopped_command_meets_its_time_limit():
 @test
 def bytes_written_to_the_workspace_are_limited():
     done = sh("dd if=/dev/zero of=big bs=64k count=1600 conv=fsync 2>/dev/null; sleep 10", "--json", "--disk", "8m",
-              "--timeout", "20s")
+              "--timeout", seconds(20))
     limited(done, "limit", "disk")
     assert done.json["isolation"]["limits"]["disk"] == "watch"
 
@@ -405,7 +405,7 @@ def two_values_of_one_limit_the_last_counts():
 
 @test
 def limits_hold_in_a_run_with_other_mounts_too():
-    done = sh("head -c 200m /dev/zero > /tmp/x; sleep 10", "--json", "--memory", "48m", "--timeout", "20s", "--policy", "readonly",
+    done = sh("head -c 200m /dev/zero > /tmp/x; sleep 10", "--json", "--memory", "48m", "--timeout", seconds(20), "--policy", "readonly",
               "--mount", f"{scratch()}:/data", "--network", "host")
     limited(done, "oom", "memory")
 

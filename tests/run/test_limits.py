@@ -195,7 +195,8 @@ def the_limit_can_be_seen_inside():
 
 @test
 def too_many_processes_are_a_limit_that_was_hit():
-    done = sh("i=0; while [ $i -lt 40 ]; do sleep 3 & i=$((i+1)); sleep 0.005; done; sleep 3", "--json", "--pids", "12", "--timeout", seconds(10))
+    done = sh(f"i=0; while [ $i -lt 40 ]; do sleep {seconds(3)} & i=$((i+1)); sleep 0.005; done; sleep 3", "--json", "--pids", "12",
+              "--timeout", seconds(10))
     r = done.json
     assert r["limits_hit"] == ["pids"], r
     if r["isolation"]["limits"]["pids"] == "watch":
@@ -206,10 +207,10 @@ def too_many_processes_are_a_limit_that_was_hit():
 
 @test
 def threads_count_as_processes():
-    code = """
+    code = f"""
 import threading, time
 for _ in range(40):
-    threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+    threading.Thread(target=time.sleep, args=({3 * FACTOR},), daemon=True).start()
     time.sleep(0.005)  # time for a watch to look, before process limits as the backstop end it untyped
 time.sleep(3)
 """

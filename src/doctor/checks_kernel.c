@@ -164,6 +164,22 @@ static size_t list_enforcers(unsigned has, struct buf *out)
 	return missing;
 }
 
+/* As a run asks for a limit that is written; *e says why a manager that is there does not. */
+static bool manager_makes_groups(const struct cgroup_limits *want, const char *id,
+				 struct finding *f, struct err *e)
+{
+	CLEANUP(cgroup) struct cgroup *c = NULL;
+	CLEANUP(buf) struct buf list = BUF_INIT(512);
+
+	if (cgroup_ask(&(struct cgroup_host){ 0 }, id, want, &c, e) < 0 || !c ||
+	    list_enforcers(cgroup_enforces(c), &list) > 0)
+		return false;
+	finding_say(f, CHECK_PASS,
+		    "%s, made by this user's service manager for a limit that is written: %s",
+		    cgroup_version(c), buf_str(&list));
+	return true;
+}
+
 void check_cgroups(struct machine *m, struct finding *f)
 {
 	const struct cgroup_limits want = {
@@ -186,8 +202,11 @@ void check_cgroups(struct machine *m, struct finding *f)
 		finding_say(f, CHECK_PASS, "%s: %s", cgroup_version(c), buf_str(&list));
 		return;
 	}
-	finding_say(f, CHECK_WARN, "%s%s: %s", c ? cgroup_version(c) : layout,
-		    c || str_eq(layout, "none") ? "" : ", none writable", buf_str(&list));
+	if (manager_makes_groups(&want, id, f, &e))
+		return;
+	finding_say(f, CHECK_WARN, "%s%s: %s%s%s", c ? cgroup_version(c) : layout,
+		    c || str_eq(layout, "none") ? "" : ", none writable", buf_str(&list),
+		    e.code ? "; " : "", e.what);
 	hint_cgroups(f, layout);
 }
 

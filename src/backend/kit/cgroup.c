@@ -60,19 +60,26 @@ static bool good_id(const char *id)
 	return n > 0 && n <= CG_ID_MAX && id[n] == '\0';
 }
 
-static struct cgroup *alloc(const char *id)
+struct cgroup *cg_alloc(const char *id, struct err *e)
 {
-	struct cgroup *c = calloc(1, sizeof(*c));
+	struct cgroup *c;
 
-	if (!c)
+	if (!good_id(id)) {
+		(void)err_set(e, ERR_INTERNAL, EINVAL, "'%s' cannot be part of a cgroup's name",
+			      id);
 		return NULL;
-	c->map = malloc(sizeof(*c->map));
-	if (!c->map) {
+	}
+	c = calloc(1, sizeof(*c));
+	if (c)
+		c->map = malloc(sizeof(*c->map));
+	if (!c || !c->map) {
 		free(c);
+		(void)err_nomem(e);
 		return NULL;
 	}
 	(void)snprintf(c->id, sizeof(c->id), "%s", id);
-	c->v2 = c->aside = CG_LEAF_NONE;
+	c->v2 = c->aside = c->scope.rest = CG_LEAF_NONE;
+	c->scope.leash = c->scope.manager = -1;
 	for (size_t i = 0; i < ARRAY_LEN(c->v1); i++)
 		c->v1[i] = CG_LEAF_NONE;
 	c->kill = c->oom_count = c->oom_event = c->oom_poll = -1;
@@ -91,12 +98,9 @@ int cgroup_begin(const struct cgroup_host *host, const char *id, const struct cg
 	CLEANUP(cgroup) struct cgroup *c = NULL;
 	int r;
 
-	if (!good_id(id))
-		return err_set(e, ERR_INTERNAL, EINVAL, "'%s' cannot be part of a cgroup's name",
-			       id);
-	c = alloc(id);
+	c = cg_alloc(id, e);
 	if (!c)
-		return err_nomem(e);
+		return -e->code;
 	r = cg_map_read(host, c->map);
 	if (r == 0) /* before v1, which needs its freezer only where this cannot kill */
 		r = cg_v2_open(c, c->map, l);
@@ -171,6 +175,7 @@ struct cgroup *cgroup_free(struct cgroup *c)
 	cg_leaf_close(&c->v2);
 	for (size_t i = 0; i < c->v1_count; i++)
 		cg_leaf_close(&c->v1[i]);
+	cg_scope_end(&c->scope);
 	free(c->map);
 	free(c);
 	return NULL;
@@ -192,7 +197,12 @@ unsigned cgroup_enforces(const struct cgroup *c)
 
 int cgroup_dirfd(const struct cgroup *c)
 {
-	return c ? c->v2.dir : -1;
+	return c && !c->scope.holder ? c->v2.dir : -1;
+}
+
+bool cgroup_is_asked_for(const struct cgroup *c)
+{
+	return c && c->scope.holder;
 }
 
 bool cgroup_needs_attach(const struct cgroup *c, bool placed_by_clone)
@@ -218,7 +228,7 @@ size_t cgroup_entries(const struct cgroup *c, int fds[CGROUP_ENTRIES_MAX])
 }
 
 /* Moving a process that is there already would cost as much as moving it in. */
-static bool inside(const struct cg_leaf *v2, pid_t pid)
+bool cg_inside(const struct cg_leaf *v2, pid_t pid)
 {
 	char text[64], want[24];
 	ssize_t n = pread(v2->entry, text, sizeof(text) - 1, 0);
@@ -237,8 +247,10 @@ int cgroup_attach(struct cgroup *c, pid_t pid, struct err *e)
 
 	if (!c)
 		return 0;
+	if (c->scope.holder)
+		return cg_scope_attach(c, pid, e);
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	if (c->v2.kinds && !inside(&c->v2, pid))
+	if (c->v2.kinds && !cg_inside(&c->v2, pid))
 		r = fd_write_file(c->v2.dir, "cgroup.procs", text);
 	for (size_t i = 0; r == 0 && i < c->v1_count; i++)
 		r = fd_write_file(c->v1[i].dir, "cgroup.procs", text);

@@ -22,6 +22,8 @@ struct cgroup_host {
 	const char *mountinfo;   /* /proc/self/mountinfo */
 	const char *self_cgroup; /* /proc/self/cgroup */
 	const char *usual;       /* /sys/fs/cgroup; NULL with a mountinfo: it alone says where */
+	const char *proc;        /* /proc, for the cgroups of others */
+	const char *runtime;     /* /run/user/UID */
 };
 
 struct cgroup_limits {
@@ -45,6 +47,14 @@ int cgroup_begin(const struct cgroup_host *host, const char *id, const struct cg
 bool cgroup_can_wait(const struct cgroup *c);
 int cgroup_complete(struct cgroup **c, const struct cgroup_limits *l, struct err *e);
 
+/* The same for a login session, to which nothing is delegated: the leaf lies in a scope that the
+ * caller's own service manager makes for it (see manager.h). Only a process that cgroup_attach
+ * moves gets in. Takes milliseconds, and three seconds at the most. Where nobody can be asked, or
+ * nothing would be gained, *ret is NULL and that is no error; an error is a manager that does not
+ * do it. */
+int cgroup_ask(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
+	       struct cgroup **ret, struct err *e);
+
 /* Removes the leaf, waiting up to half a second for it to empty; past that a later sweep has it. */
 struct cgroup *cgroup_free(struct cgroup *c);
 DEFINE_CLEANUP(cgroup, struct cgroup *, cgroup_free)
@@ -57,6 +67,8 @@ unsigned cgroup_enforces(const struct cgroup *c);
 
 /* Descriptor of the v2 leaf for clone3's CLONE_INTO_CGROUP, or -1. Borrowed. */
 int cgroup_dirfd(const struct cgroup *c);
+/* A leaf that only the manager may move a process into: cgroup_attach is the one way. */
+bool cgroup_is_asked_for(const struct cgroup *c);
 
 /* Two ways in. The fast one: the child is cloned into cgroup_dirfd and calls cgroup_join before it
  * does anything else (10 us a hierarchy). The slow one: the parent calls cgroup_attach; moving

@@ -3,7 +3,8 @@
  *
  * cgroup_map.c finds out where our own cgroup lies in each hierarchy (reads, decides, changes
  * nothing); cgroup_leaf.c makes, locks and removes one leaf; cgroup_v1.c and cgroup_v2.c fill
- * leaves with limits; cgroup.c is the public face. */
+ * leaves with limits; cgroup_scope.c gets a place for one from the service manager; cgroup.c is the
+ * public face. */
 #pragma once
 
 #include <limits.h>
@@ -62,6 +63,16 @@ bool cg_set_number(const struct cg_leaf *leaf, const char *file, uint64_t value)
 uint64_t cg_get(const struct cg_leaf *leaf, const char *file, const char *key);
 uint64_t cg_value(const char *text, const char *key);
 
+/* What the manager made for us. The holder is a process of ours that keeps the scope alive, for a
+ * scope ends with the last process in it and takes the counters along. */
+struct cg_scope {
+	pid_t holder; /* 0: there is no scope */
+	int leash;    /* the holder ends when this does */
+	int manager;
+	char unit[CG_NAME_MAX];
+	struct cg_leaf rest; /* where the holder is, so that the scope itself is empty */
+};
+
 struct cgroup {
 	char id[CG_ID_MAX + 1];
 	struct cg_map *map;
@@ -71,10 +82,11 @@ struct cgroup {
 	size_t v1_count;
 	struct cg_leaf aside; /* where we went so that our own cgroup could get controllers */
 	unsigned enabled;     /* controllers that were switched on there */
-	int kill;             /* cgroup.kill of the v2 leaf */
-	int oom_count;        /* v2: memory.events, v1: memory.oom_control */
-	int oom_event;        /* v1: the eventfd */
-	int oom_poll;         /* epoll over whichever of them tells */
+	struct cg_scope scope;
+	int kill;      /* cgroup.kill of the v2 leaf */
+	int oom_count; /* v2: memory.events, v1: memory.oom_control */
+	int oom_event; /* v1: the eventfd */
+	int oom_poll;  /* epoll over whichever of them tells */
 };
 
 const struct cg_leaf *cg_leaf_of(const struct cgroup *c, enum cg_kind kind); /* NULL: none */
@@ -86,6 +98,14 @@ bool cg_wants_cpu(const struct cgroup_limits *l);
 int cg_v2_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_limits *l);
 int cg_v1_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_limits *l);
 void cg_v2_return(struct cgroup *c); /* undoes stepping aside */
+unsigned cg_v2_wanted(const struct cg_map *map, const struct cgroup_limits *l); /* CG_BITs */
+/* The leaf below a directory of ours without processes, which it takes over on success. */
+int cg_v2_below(struct cgroup *c, int dir, unsigned want, const struct cgroup_limits *l);
+
+bool cg_inside(const struct cg_leaf *v2, pid_t pid);    /* and nobody else is */
+struct cgroup *cg_alloc(const char *id, struct err *e); /* nothing in it yet but the id */
+void cg_scope_end(struct cg_scope *s); /* lets go of it: the manager removes it soon */
+int cg_scope_attach(struct cgroup *c, pid_t pid, struct err *e);
 
 /* Not permitted, not there, not offered: the next place may do. Anything else is a failure. */
 bool cg_unavailable(int r);

@@ -214,7 +214,7 @@ static void fill(struct cgroup *c, const struct cgroup_limits *l, unsigned have)
 }
 
 /* A controller with a hierarchy of its own is not to be had here. */
-static unsigned wanted(const struct cg_map *map, const struct cgroup_limits *l)
+unsigned cg_v2_wanted(const struct cg_map *map, const struct cgroup_limits *l)
 {
 	unsigned want = (l->memory ? CG_BIT(CG_MEMORY) : 0) | (l->pids ? CG_BIT(CG_PIDS) : 0) |
 			(cg_wants_cpu(l) ? CG_BIT(CG_CPU) : 0);
@@ -225,28 +225,44 @@ static unsigned wanted(const struct cg_map *map, const struct cgroup_limits *l)
 	return want;
 }
 
+/* Takes dir over when there is a leaf in the end. */
+static int make_leaf(struct cgroup *c, int dir, unsigned have, const struct cgroup_limits *l)
+{
+	char name[CG_NAME_MAX];
+	int r;
+
+	(void)snprintf(name, sizeof(name), CG_PREFIX "%s", c->id);
+	r = cg_leaf_make(dir, name, CG_BIT(CG_UNIFIED), &c->v2);
+	if (r < 0)
+		return r;
+	fill(c, l, have);
+	if (!c->v2.useful && !cg_leaf_remove(&c->v2))
+		cg_leaf_close(&c->v2);
+	return 0;
+}
+
 int cg_v2_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_limits *l)
 {
 	struct cg_place at = map->place[CG_UNIFIED]; /* used up by the walk */
 	struct spot spot = { .dir = -1 };
-	char name[CG_NAME_MAX];
 	int r;
 
 	_Static_assert(CG_MEMORY == 0 && CG_PIDS == 1 && CG_CPU == 2, "kinds index controllers");
 	if (!at.dir[0])
 		return 0;
-	(void)snprintf(name, sizeof(name), CG_PREFIX "%s", c->id);
-	r = find_spot(c, &at, wanted(map, l), &spot);
-	if (r == 0 && spot.dir >= 0)
-		r = cg_leaf_make(spot.dir, name, CG_BIT(CG_UNIFIED), &c->v2);
-	if (!c->v2.kinds) {
-		(void)fd_close(spot.dir);
-		return r < 0 && !cg_unavailable(r) ? r : 0;
+	r = find_spot(c, &at, cg_v2_wanted(map, l), &spot);
+	if (r == 0 && spot.dir >= 0) {
+		r = make_leaf(c, spot.dir, spot.have, l);
+		if (r == 0)
+			return 0;
 	}
-	fill(c, l, spot.have);
-	if (!c->v2.useful && !cg_leaf_remove(&c->v2))
-		cg_leaf_close(&c->v2);
-	return 0;
+	(void)fd_close(spot.dir);
+	return r < 0 && !cg_unavailable(r) ? r : 0;
+}
+
+int cg_v2_below(struct cgroup *c, int dir, unsigned want, const struct cgroup_limits *l)
+{
+	return make_leaf(c, dir, offer(c, dir, want, false), l);
 }
 
 void cg_v2_return(struct cgroup *c)

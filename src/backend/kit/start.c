@@ -103,6 +103,37 @@ static int cgroup_lock(int how)
 	return TAKE_FD(fd);
 }
 
+/* A limit that somebody wrote and that nothing but a cgroup holds to: the watch is late by a look,
+ * and there is no other way to a part of a CPU or to more than one's share. Whole CPUs and lesser
+ * shares are the kernel's without one; what is a default is not worth the wait. */
+static bool needs_cgroup(const struct spec *s, unsigned has)
+{
+	const struct limits *l = &s->limits;
+
+	return (l->memory && spec_wrote(s, FIELD_MEMORY) && !(has & CGROUP_HAS_MEMORY)) ||
+	       (spec_wrote(s, FIELD_PIDS) && !(has & CGROUP_HAS_PIDS)) ||
+	       (l->cpus % 1000 && !(has & CGROUP_HAS_CPUS)) ||
+	       (l->cpu_shares > 1024 && !(has & CGROUP_HAS_SHARES));
+}
+
+/* A manager that cannot be had leaves everything as it is, and is told of. */
+static void ask_manager(struct backend_job *j, const struct cgroup_limits *want,
+			const struct job_want *w)
+{
+	struct cgroup *c = NULL;
+	struct err e = { 0 };
+	char text[512];
+
+	if (cgroup_ask(&(struct cgroup_host){ 0 }, j->id, want, &c, &e) < 0 && w->note) {
+		(void)snprintf(text, sizeof(text), "no control group for the limits: %s", e.what);
+		w->note(w->arg, text);
+	}
+	if (!c)
+		return;
+	(void)cgroup_free(j->cgroup);
+	j->cgroup = c;
+}
+
 static struct cgroup_limits limits_of(const struct backend_job *j)
 {
 	const struct limits *l = &j->plan->spec->limits;
@@ -120,7 +151,8 @@ int box_complete_cgroup(struct backend_job *j, struct err *e)
 	return cgroup_complete(&j->cgroup, &want, e) < 0 ? err_wrap(e, "control group") : 0;
 }
 
-static int make_cgroup(struct backend_job *j, struct box_start *c, struct err *e)
+static int make_cgroup(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		       struct err *e)
 {
 	struct cgroup_limits want = limits_of(j);
 
@@ -129,7 +161,13 @@ static int make_cgroup(struct backend_job *j, struct box_start *c, struct err *e
 	if (cgroup_begin(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
 		return err_wrap(e, "control group");
 	c->join_late = j->kind->tell && j->plan->by_root && cgroup_can_wait(j->cgroup);
-	return c->join_late ? 0 : box_complete_cgroup(j, e);
+	if (c->join_late)
+		return 0;
+	if (box_complete_cgroup(j, e) < 0)
+		return -e->code;
+	if (needs_cgroup(j->plan->spec, cgroup_enforces(j->cgroup)))
+		ask_manager(j, &want, w);
+	return 0;
 }
 
 /* Root only: the range of ids and the trees shown through it. */
@@ -183,11 +221,12 @@ static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t fl
 	pid_t pid;
 
 	c->cgroup = j->cgroup;
-	c->wait_go = j->plan->by_root;
+	c->attach = cgroup_is_asked_for(j->cgroup);
+	c->wait_go = j->plan->by_root || c->attach;
 	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 	if (pid >= 0 || !lacks_clone3(cgroup))
 		return pid;
-	c->attach = cgroup >= 0;
+	c->attach |= cgroup >= 0;
 	c->wait_go |= c->attach;
 	return (pid_t)syscall(SYS_clone, (unsigned long)(flags | CLONE_PIDFD), NULL, &j->pidfd,
 			      NULL, NULL);
@@ -213,7 +252,8 @@ int box_vfork(struct backend_job *j, struct box_start *c, void (*call)(const str
 	struct entry entry = { .call = call, .c = c };
 	sigset_t all, old;
 
-	if (cgroup_dirfd(j->cgroup) >= 0) /* only clone3 can place it, and needs a whole process */
+	/* Only clone3 can place it, and needs a whole process; one that is moved has to wait. */
+	if (cgroup_dirfd(j->cgroup) >= 0 || cgroup_is_asked_for(j->cgroup))
 		return box_clone(j, c, 0, call, e);
 	c->cgroup = j->cgroup;
 	(void)sigfillset(&all);
@@ -548,7 +588,7 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	if (make_cgroup(j, c, e) < 0 || prepare_ids(j, c, e) < 0 || ends_open(pipes, w, e) < 0)
+	if (make_cgroup(j, c, w, e) < 0 || prepare_ids(j, c, e) < 0 || ends_open(pipes, w, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
 	c->inside.control = pipes->control[1];

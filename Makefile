@@ -7,7 +7,7 @@
 #   make test       every suite                      make bench     brig and its peers, one table
 #   make test-asan  the suites under sanitizers      make fuzz      FUZZ_TIME=60 seconds a target
 #   make install    PREFIX=/usr/local, DESTDIR=      make soak      KILLS=200 a backend, then the suites SOAK=20 times
-#   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU
+#   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -53,7 +53,7 @@ test-asan: build-asan
 
 test-kernels: build
 	@tools/deps kernels
-	@tests/kernels/run $(BUILD)
+	@tests/kernels/run $(if $(ARCH),,$(BUILD))
 
 bench: build
 	@tools/deps bench

@@ -19,6 +19,23 @@ struct match_call {
 	void *context;
 };
 
+/* vectorscan's own question takes processors on which it then meets an unknown instruction. */
+static int processor_fits(struct err *e)
+{
+#if defined(__x86_64__)
+	if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("popcnt"))
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+			       "the leak scan needs a processor with SSE4.2 and POPCNT"),
+		       err_hint(e, "a virtual machine may hide them: give it the host's model "
+				   "(QEMU: -cpu host)");
+#endif
+	if (hs_valid_platform() != HS_SUCCESS)
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+			       "the leak scan cannot run on this processor"),
+		       err_hint(e, "use network none or host, which need no door");
+	return 0;
+}
+
 static int compile(struct matcher *m, const struct literal *l, size_t n, struct err *e)
 {
 	CLEANUP(mem) const char **texts = calloc(n, sizeof(*texts));
@@ -52,7 +69,7 @@ int matcher_new(const struct literal *l, size_t n, struct matcher **ret, struct 
 
 	if (!m)
 		return err_nomem(e);
-	if (n && compile(m, l, n, e) < 0)
+	if (n && (processor_fits(e) < 0 || compile(m, l, n, e) < 0))
 		return -e->code;
 	*ret = TAKE_PTR(m);
 	return 0;

@@ -202,7 +202,7 @@ static int write_all(struct client *c, const char *p, size_t n, uint64_t deadlin
 static bool plain(const char *s)
 {
 	for (; *s; s++)
-		if (*s <= ' ' || *s == 0x7f)
+		if (*s <= ' ' || *s >= 0x7f)
 			return false;
 	return true;
 }

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import (INSIDE, UNSHARED, alive, attackers_uid, canary, digest, held, inside, mount, on_host, outside,  # noqa: E402
                     status_of)
-from harness import IS_ROOT, brig, brig_path, main, scratch, seconds, test, wait_until, workspace  # noqa: E402
+from harness import FACTOR, IS_ROOT, brig, brig_path, main, scratch, seconds, test, wait_until, workspace  # noqa: E402
 
 KINDS = ("user", "mount", "pid", "net", "ipc", "uts", "cgroup")
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
@@ -115,7 +115,7 @@ def a055_random_system_calls_do_no_harm():
     before = digest(scratch() / "file"), digest(brig_path()), digest("/etc/passwd")
     with canary(), canary(attackers_uid()):
         done = brig("run", "--json", "--timeout", seconds(40), "--memory", "512m", "--pids", "64", "--set", "limits.tmp=32m", "--read", scratch(),
-                    *mount("syscalls"), "--", INSIDE, "noise", "300000", str(seed), "20", timeout=60)
+                    *mount("syscalls"), "--", INSIDE, "noise", f"{300000 / FACTOR:.0f}", str(seed), f"{20 * FACTOR:.0f}", timeout=60)
         assert done.json["outcome"] in ("exited", "signalled", "limit", "oom"), done.json
         calls = [s for s in done.json["stdout"].split("\n") if s.startswith("= calls")]
         print(done.json["outcome"], calls)

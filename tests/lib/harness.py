@@ -13,7 +13,7 @@ Its files belong to the identity that starts brig.
 Run one file: `python3 tests/run/test_x.py [-v] [WORD...]`; all: tests/run-suite. From outside come
 BRIG (the program; default build/brig), BRIG_WRAP (a command put in front of it), BRIG_BACKEND (passed
 on; tests that do not apply to it are left out), TIME_FACTOR (a multiple for every limit, for emulated
-machines), ONLY_AS (root or user: root's runs are those of this identity alone), CI or MUST_RUN (a skip is a failure).
+machines), COMPILE_FOR (the machine that compile_ahead compiles for), ONLY_AS (root or user: root's runs are those of this identity alone), CI or MUST_RUN (a skip is a failure).
 Without root, tests run once, as the user there is; what only root can do is then left out.
 """
 
@@ -242,9 +242,11 @@ def compile_ahead(source, *flags):
 def _compiler(source, flags):
     """The command line, and a name for what it makes that changes with the source and the command."""
     source = pathlib.Path(source)
-    command = ["gcc", "-static", "-O1", "-D_GNU_SOURCE", *flags]
-    key = hashlib.sha256(repr((source.read_bytes(), command, platform.machine())).encode()).hexdigest()[:16]
-    return [*command, str(source)], f"{source.stem}-{key}"
+    machine = os.environ.get("COMPILE_FOR", platform.machine())
+    compiler = "gcc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
+    options = ["-static", "-O1", "-D_GNU_SOURCE", *flags]
+    key = hashlib.sha256(repr((source.read_bytes(), options, machine)).encode()).hexdigest()[:16]
+    return [compiler, *options, str(source)], f"{source.stem}-{key}"
 
 
 def _compile(command, to):

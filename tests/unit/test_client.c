@@ -212,15 +212,19 @@ static void an_endless_answer_meets_the_buffers_maximum(void **state)
 	(void)close(peer);
 }
 
-static void a_target_with_a_blank_is_not_sent(void **state)
+static void a_target_that_needs_quoting_is_not_sent(void **state)
 {
-	const struct client_request q = { .method = "GET", .target = "/a HTTP/1.1\r\nX: y" };
-	struct err e = { 0 };
+	static const char *const bad[] = { "/a b", "/a\r\nX: y", "/a\x7f", "/\xc3\xa4", "/\x80" };
 	int peer;
 	CLEANUP(client) struct client *c = connected(&peer);
 
 	(void)state;
-	assert_int_equal(client_send(c, &q, 0, &e), -EINVAL);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const struct client_request q = { .method = "GET", .target = bad[i] };
+		struct err e = { 0 };
+
+		assert_int_equal(client_send(c, &q, 0, &e), -EINVAL);
+	}
 	(void)close(peer);
 }
 
@@ -257,7 +261,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(bytes_nobody_asked_for_end_the_connection),
 	cmocka_unit_test(an_answer_cut_short_is_an_error),
 	cmocka_unit_test(an_endless_answer_meets_the_buffers_maximum),
-	cmocka_unit_test(a_target_with_a_blank_is_not_sent),
+	cmocka_unit_test(a_target_that_needs_quoting_is_not_sent),
 	cmocka_unit_test(ways_not_to_connect_are_told_apart),
 };
 

@@ -298,6 +298,171 @@ static void numbers_newer_than_libseccomp_are_right(void **state)
 	assert_int_equal(number(FILTER_X86_64, "uprobe"), 336);
 }
 
+/* Numbers that the headers name but behind which no kernel of these architectures has a call. */
+static bool was_never_there(const char *name)
+{
+	static const char *const empty[] = {
+		"afs_syscall", "epoll_ctl_old", "epoll_wait_old",  "getpmsg", "get_thread_area",
+		"putpmsg",     "security",      "set_thread_area", "tuxcall", "vserver",
+	};
+
+	for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++)
+		if (strcmp(name, empty[i]) == 0)
+			return true;
+	return false;
+}
+
+static void every_call_libseccomp_knows_has_a_row(void **state)
+{
+	int known = 0;
+
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int nr = 0; nr < 512; nr++) {
+			char *name = seccomp_syscall_resolve_num_arch(scmp[arch], nr);
+
+			if (name && !find(arch, nr) && !was_never_there(name))
+				fail_msg("no row for %s, %d, arch %d", name, nr, arch);
+			known += name != NULL;
+			free(name);
+		}
+	assert_true(known > 600);
+}
+
+/* Calls of x86_64 alone, and the one of both architectures that does the same: the filter must not
+ * be kinder to one way than to the other. In `from` stands, for each argument of the latter, which
+ * of the old call's arguments it is, or one of these. */
+enum { FREE = 6, CREATES, CHILD };
+
+static const struct sibling {
+	const char *old, *modern;
+	uint8_t from[4];
+} siblings[] = {
+	{ "access", "faccessat", { FREE, 0, 1 } },
+	{ "alarm", "setitimer", { FREE, FREE, FREE } },
+	{ "chmod", "fchmodat", { FREE, 0, 1, FREE } },
+	{ "chown", "fchownat", { FREE, 0, 1, 2 } },
+	{ "creat", "openat", { FREE, 0, CREATES, 1 } },
+	{ "dup2", "dup3", { 0, 1, FREE } },
+	{ "epoll_create", "epoll_create1", { FREE } },
+	{ "epoll_wait", "epoll_pwait", { 0, 1, 2, 3 } },
+	{ "eventfd", "eventfd2", { 0, FREE } },
+	{ "fork", "clone", { CHILD, FREE, FREE, FREE } },
+	{ "futimesat", "utimensat", { 0, 1, 2, FREE } },
+	{ "getdents", "getdents64", { 0, 1, 2 } },
+	{ "getpgrp", "getpgid", { FREE } },
+	{ "inotify_init", "inotify_init1", { FREE } },
+	{ "lchown", "fchownat", { FREE, 0, 1, 2 } },
+	{ "link", "linkat", { FREE, 0, FREE, 1 } },
+	{ "lstat", "newfstatat", { FREE, 0, 1, FREE } },
+	{ "mkdir", "mkdirat", { FREE, 0, 1 } },
+	{ "mknod", "mknodat", { FREE, 0, 1, 2 } },
+	{ "open", "openat", { FREE, 0, 1, 2 } },
+	{ "pause", "ppoll", { FREE, FREE, FREE, FREE } },
+	{ "pipe", "pipe2", { 0, FREE } },
+	{ "poll", "ppoll", { 0, 1, 2, FREE } },
+	{ "readlink", "readlinkat", { FREE, 0, 1, 2 } },
+	{ "rename", "renameat", { FREE, 0, FREE, 1 } },
+	{ "rmdir", "unlinkat", { FREE, 0, FREE } },
+	{ "select", "pselect6", { 0, 1, 2, 3 } },
+	{ "signalfd", "signalfd4", { 0, 1, 2, FREE } },
+	{ "stat", "newfstatat", { FREE, 0, 1, FREE } },
+	{ "symlink", "symlinkat", { 0, FREE, 1 } },
+	{ "time", "clock_gettime", { FREE, FREE } },
+	{ "unlink", "unlinkat", { FREE, 0, FREE } },
+	{ "utime", "utimensat", { FREE, 0, 1, FREE } },
+	{ "utimes", "utimensat", { FREE, 0, 1, FREE } },
+	{ "vfork", "clone", { CHILD, FREE, FREE, FREE } },
+};
+
+/* x86_64's own: the processor's matters, which may or must exist there alone, and the long dead. */
+static const struct {
+	const char *name;
+	uint32_t want;
+} alone[] = {
+	{ "arch_prctl", SECCOMP_RET_ALLOW },
+	{ "uretprobe", SECCOMP_RET_ALLOW },
+	{ "uprobe", SECCOMP_RET_ALLOW },
+	{ "modify_ldt", ERRNO(ENOSYS) },
+	{ "iopl", ERRNO(EPERM) },
+	{ "ioperm", ERRNO(EPERM) },
+	{ "create_module", ERRNO(EPERM) },
+	{ "query_module", ERRNO(EPERM) },
+	{ "get_kernel_syms", ERRNO(EPERM) },
+	{ "_sysctl", ERRNO(EPERM) },
+	{ "sysfs", ERRNO(EPERM) },
+	{ "uselib", ERRNO(EPERM) },
+	{ "ustat", ERRNO(EPERM) },
+};
+
+static uint64_t argument_of(uint8_t from, const uint64_t *old)
+{
+	switch (from) {
+	case FREE:
+		return 0;
+	case CREATES:
+		return O_CREAT | O_WRONLY | O_TRUNC;
+	case CHILD:
+		return 17; /* SIGCHLD */
+	default:
+		return old[from];
+	}
+}
+
+static void compare_siblings(const struct sibling *s, int p)
+{
+	uint32_t old_nr = (uint32_t)number(FILTER_X86_64, s->old);
+	unsigned int seed = 1;
+
+	for (int round = 0; round < 2000; round++) {
+		uint64_t old[6], modern[6] = { 0 };
+
+		for (int k = 0; k < 6; k++)
+			old[k] = some_value(&seed);
+		for (int k = 0; k < 4; k++)
+			modern[k] = argument_of(s->from[k], old);
+		for (int arch = 0; arch < FILTER_ARCHES; arch++)
+			if (run(FILTER_X86_64, p, old_nr, old) !=
+			    run(arch, p, (uint32_t)number(arch, s->modern), modern))
+				fail_msg("%s(%jx, %jx, %jx) is not judged as %s, profile %d",
+					 s->old, (uintmax_t)old[0], (uintmax_t)old[1],
+					 (uintmax_t)old[2], s->modern, p);
+	}
+}
+
+static void old_calls_of_x86_64_are_judged_as_their_siblings(void **state)
+{
+	const uint64_t none[6] = { 0 };
+	size_t only_there = 0;
+
+	(void)state;
+	for (size_t i = 0; i < SYSCALL_RULES; i++)
+		only_there += syscall_rules[i].nr[FILTER_AARCH64] == NONE;
+	assert_int_equal(only_there,
+			 sizeof(siblings) / sizeof(siblings[0]) + sizeof(alone) / sizeof(alone[0]));
+	for (int p = 0; p < SECCOMP_PROFILES; p++) {
+		for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
+			assert_int_equal(number(FILTER_AARCH64, siblings[i].old), NONE);
+			compare_siblings(&siblings[i], p);
+		}
+		for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+			uint32_t nr = (uint32_t)number(FILTER_X86_64, alone[i].name);
+
+			assert_int_equal(number(FILTER_AARCH64, alone[i].name), NONE);
+			assert_int_equal(run(FILTER_X86_64, p, nr, none), alone[i].want);
+		}
+	}
+}
+
+/* All others exist on both, and the row gives both one verdict. */
+static void nothing_exists_on_aarch64_alone(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < SYSCALL_RULES; i++)
+		if (syscall_rules[i].nr[FILTER_X86_64] == NONE)
+			fail_msg("%s has no number on x86_64", syscall_rules[i].name);
+}
+
 static void programs_are_small(void **state)
 {
 	(void)state;
@@ -538,6 +703,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_foreign_architecture_is_killed),
 	cmocka_unit_test(numbers_agree_with_libseccomp),
 	cmocka_unit_test(numbers_newer_than_libseccomp_are_right),
+	cmocka_unit_test(every_call_libseccomp_knows_has_a_row),
+	cmocka_unit_test(old_calls_of_x86_64_are_judged_as_their_siblings),
+	cmocka_unit_test(nothing_exists_on_aarch64_alone),
 	cmocka_unit_test(programs_are_small),
 	cmocka_unit_test(arguments_decide_as_written_here),
 	cmocka_unit_test(dangerous_calls_are_refused_in_every_profile),

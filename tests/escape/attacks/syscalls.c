@@ -364,6 +364,7 @@ static bool too_final(long nr)
 #ifdef SYS_fork
 	case SYS_fork:
 	case SYS_vfork:
+	case SYS_pause:
 #endif
 		return true;
 	}

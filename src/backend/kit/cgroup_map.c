@@ -13,10 +13,13 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 #include "base/fd.h"
+
+#define FIRST_CGROUP_NS 0xEFFFFFFBU /* its inode: the kernel gives it to no other */
 
 #define LINE_MAX_BYTES 16384 /* a longer line (overlayfs with many layers) is none of ours */
 #define SELF_MAX_BYTES 16384
@@ -243,10 +246,21 @@ static void forget(struct cg_map *m)
 		m->place[k].dir[0] = '\0';
 }
 
+/* In another cgroup namespace the paths of /proc/self/cgroup begin somewhere below what a mount
+ * from outside shows. */
+static bool in_first_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/cgroup", &st) == 0 && st.st_ino == FIRST_CGROUP_NS;
+}
+
 static bool all_usual(struct parse *p, const char *usual)
 {
 	bool v1 = false;
 
+	if (!p->described && !in_first_namespace())
+		return false;
 	for (int k = 0; k < CG_UNIFIED; k++) {
 		v1 |= p->own[k] != NULL;
 		/* A new group of a hierarchy with cpuset in it takes no process until it has CPUs.

@@ -19,8 +19,9 @@
 #define DOOR_ADDRESS_TEXT "198.19.255.253"
 #define DOOR_ROOTS "/etc/brig/ca-bundle.crt" /* inside: host roots and the run's authority */
 #define DOOR_PROXY_PORT 3128                 /* unless egress.port says otherwise */
-#define DOOR_RESOLV "nameserver " DOOR_ADDRESS_TEXT "\noptions timeout:5\n" /* resolv.conf inside  \
-									     */
+#define DOOR_RESOLV                                                                                \
+	"nameserver " DOOR_ADDRESS_TEXT "\noptions timeout:5\n" /* resolv.conf inside              \
+								 */
 
 /* fd62:7269:6700::/48; the last 32 bits are the IPv4 address, the 16 before tell what it is. */
 #define DOOR_PREFIX6                                                                               \

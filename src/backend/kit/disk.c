@@ -41,7 +41,8 @@ static bool has_ended(int procfd, const char *pid)
 }
 
 /* One process as it is now, given what it was; false when it is gone: its parent has it all. */
-static bool look_at(int procfd, const char *pid, const struct disk_process *was, struct disk_process *now)
+static bool look_at(int procfd, const char *pid, const struct disk_process *was,
+		    struct disk_process *now)
 {
 	char path[64], text[512];
 	ssize_t r;
@@ -49,7 +50,7 @@ static bool look_at(int procfd, const char *pid, const struct disk_process *was,
 	(void)snprintf(path, sizeof(path), "%.32s/io", pid);
 	r = fd_read_file(procfd, path, text, sizeof(text));
 	*now = (struct disk_process){ .pid = (int)strtol(pid, NULL, 10),
-				   .bytes = was ? was->bytes : 0 };
+				      .bytes = was ? was->bytes : 0 };
 	if (r > 0)
 		now->bytes = write_bytes(text);
 	else if (r == -EACCES || r == -EPERM)

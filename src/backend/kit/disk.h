@@ -30,14 +30,16 @@ struct disk {
 	uint64_t reaped; /* bytes, as init told last */
 	bool with_init;  /* it is not ours and tells nothing, but its file can be read */
 	unsigned tick;
-	struct disk_pass *passes; /* two: this one and the one before, by turns; made by the first */
+	struct disk_pass
+		*passes; /* two: this one and the one before, by turns; made by the first */
 	unsigned turn;
 };
 
 enum disk_seen {
 	DISK_OK,
 	DISK_HIDDEN, /* not over as far as can be seen, but a living process does not let us look */
-	DISK_CLOSED, /* ... the same one as the time before: not one that is just leaving its memory */
+	DISK_CLOSED, /* ... the same one as the time before: not one that is just leaving its memory
+		      */
 	DISK_OVER,
 };
 

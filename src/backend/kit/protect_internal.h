@@ -21,7 +21,7 @@ struct protect {
 	int claim; /* our journal */
 	struct tree trees[TREES_MAX];
 	size_t tree_count;
-	bool *placeholder; /* one per protected name */
+	bool *placeholder;   /* one per protected name */
 	unsigned bare;       /* what of a bare repository was at the top: bits of bare_parts */
 	struct ident *cover; /* what each covered name was when the run began */
 	unsigned moved;      /* into quarantine */

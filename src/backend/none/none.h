@@ -43,7 +43,7 @@ enum warden_said {
 	WARDEN_FAILED,  /* the command was not started; err says why */
 	WARDEN_STARTED, /* it runs */
 	WARDEN_ENDED,   /* it ended, and so did all it left; status is its wait status */
-	WARDEN_LOST,    /* the warden was killed, and then all there was: how it ended is not known */
+	WARDEN_LOST, /* the warden was killed, and then all there was: how it ended is not known */
 };
 
 struct warden_msg {

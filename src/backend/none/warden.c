@@ -8,9 +8,9 @@
  * every descendant, tells how the command ended and leaves. It has a time limit: a process in the
  * middle of a dead network file system, or of another user, does not die.
  *
- * Above it stands a second one, which is brig's child. It does nothing but pass signals on until the
- * first has left; if that was killed, the command's descendants are the second one's children now,
- * and are ended here. If the second is killed, that is a parent's death to the first. */
+ * Above it stands a second one, which is brig's child. It does nothing but pass signals on until
+ * the first has left; if that was killed, the command's descendants are the second one's children
+ * now, and are ended here. If the second is killed, that is a parent's death to the first. */
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>

@@ -473,6 +473,7 @@ def a_workspace_that_is_mounted_read_only_is_said_and_read():
     folder = scratch() / "folder"
     folder.mkdir()
     (folder / "file").write_text("text\n")
+    os.chown(folder, os.stat(workspace()).st_uid, os.stat(workspace()).st_gid)  # root's own would have to be idmapped
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)

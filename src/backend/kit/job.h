@@ -78,7 +78,8 @@ struct backend_job *job_free(
 	struct backend_job *j); /* ends what lives, closes, removes; takes NULL */
 DEFINE_CLEANUP(job, struct backend_job *, job_free)
 
-/* A new process in its cgroup, with a pidfd; `flags` are clone's. entry must not return. */
+/* clone.c. A new process in its cgroup, with a pidfd; `flags` are clone's. entry must not return.
+ */
 int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 	      void (*entry)(const struct box_start *), struct err *e);
 
@@ -87,10 +88,10 @@ int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 int box_vfork(struct backend_job *j, struct box_start *c, void (*entry)(const struct box_start *),
 	      struct err *e);
 
-/* The rest of its cgroup, for a spawn whose child joins late. */
+/* enforce.c. The rest of its cgroup, for a spawn whose child joins late. */
 int box_complete_cgroup(struct backend_job *j, struct err *e);
 
-/* In the new process: what box_start's caller does for it has to be waited for. */
+/* clone.c. In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
 
 /* ... and, started by root, to be the user inside: with every capability in the new user namespace

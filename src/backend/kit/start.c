@@ -4,171 +4,21 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <linux/sched.h>
 
 #include "backend/kit/door.h"
 #include "backend/kit/ends.h"
-#include "backend/kit/job.h"
+#include "backend/kit/start_internal.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
-#define LOCK_FOLDER "/run/brig"
-#define VFORK_STACK 65536
 #define WATCH_TICK_NS (10 * 1000 * 1000)
-
-/* A weight below the ordinary one as a nice value: each step is worth a quarter. */
-static int nice_of(uint64_t shares)
-{
-	int n = 0;
-
-	for (uint64_t weight = 1024000; weight > shares * 1000 + shares * 100 && n < 19; n++)
-		weight = weight * 4 / 5;
-	return n;
-}
-
-static int cannot_limit(const char *what, struct err *e)
-{
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "%s cannot be limited here: no cgroup is writable", what),
-	       err_hint(e, "run it in a delegated cgroup: systemd-run --user --scope -p "
-			   "Delegate=yes brig ...");
-}
-
-/* Each limit goes to the best enforcer there is. A written one that finds none stops the run. */
-static int choose_enforcers(struct backend_job *j, struct box_start *c, struct err *e)
-{
-	const struct spec *s = j->plan->spec;
-	const struct limits *l = &s->limits;
-	enum enforcer *by = j->isolation.limits;
-	unsigned has = cgroup_enforces(j->cgroup);
-
-	if (l->memory)
-		by[LIMIT_MEMORY] = has & CGROUP_HAS_MEMORY ? ENFORCER_CGROUP : ENFORCER_WATCH;
-	by[LIMIT_PIDS] = has & CGROUP_HAS_PIDS ? ENFORCER_CGROUP : ENFORCER_WATCH;
-	by[LIMIT_TMP] = ENFORCER_TMPFS;
-	by[LIMIT_FILES] = ENFORCER_RLIMIT;
-	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
-	j->watch_memory = by[LIMIT_MEMORY] == ENFORCER_WATCH;
-	j->watch_pids = by[LIMIT_PIDS] == ENFORCER_WATCH;
-	j->watch_disk = l->disk && j->plan->workspace;
-	if (j->watch_disk)
-		j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (j->watch_pids)
-		c->inside.nproc = l->pids * 2; /* a backstop between two looks */
-	if (l->cpus && has & CGROUP_HAS_CPUS)
-		by[LIMIT_CPUS] = ENFORCER_CGROUP;
-	else if (l->cpus && l->cpus % 1000)
-		return cannot_limit("a fraction of a CPU", e);
-	else if (l->cpus)
-		by[LIMIT_CPUS] = ENFORCER_AFFINITY;
-	if (by[LIMIT_CPUS] == ENFORCER_AFFINITY)
-		c->inside.cpus = (unsigned)(l->cpus / 1000);
-	if (has & CGROUP_HAS_SHARES)
-		by[LIMIT_CPU_SHARES] = ENFORCER_CGROUP;
-	else if (l->cpu_shares > 1024)
-		return cannot_limit("a CPU weight above the ordinary", e);
-	else if (l->cpu_shares < 1024)
-		by[LIMIT_CPU_SHARES] = ENFORCER_NICE;
-	if (by[LIMIT_CPU_SHARES] == ENFORCER_NICE)
-		c->inside.nice = nice_of(l->cpu_shares);
-	return 0;
-}
-
-/* Shared while a run begins, exclusive (if it is to be had at once) for a sweep. In a folder that
- * nobody else can enter, so that nobody else can hold it; without one there is no sweep. */
-static int cgroup_lock(int how)
-{
-	char folder[48] = LOCK_FOLDER, path[64];
-	CLEANUP(fd) int fd = -1;
-
-	if (geteuid() != 0)
-		(void)snprintf(folder, sizeof(folder), "/run/user/%u/brig", geteuid());
-	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-		return -1;
-	(void)snprintf(path, sizeof(path), "%s/cgroups", folder);
-	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || flock(fd, how | (how == LOCK_EX ? LOCK_NB : 0)) < 0)
-		return -1;
-	return TAKE_FD(fd);
-}
-
-/* A limit that somebody wrote and that nothing but a cgroup holds to: the watch is late by a look,
- * and there is no other way to a part of a CPU or to more than one's share. Whole CPUs and lesser
- * shares are the kernel's without one; what is a default is not worth the wait. */
-static bool needs_cgroup(const struct spec *s, unsigned has)
-{
-	const struct limits *l = &s->limits;
-
-	return (l->memory && spec_wrote(s, FIELD_MEMORY) && !(has & CGROUP_HAS_MEMORY)) ||
-	       (spec_wrote(s, FIELD_PIDS) && !(has & CGROUP_HAS_PIDS)) ||
-	       (l->cpus % 1000 && !(has & CGROUP_HAS_CPUS)) ||
-	       (l->cpu_shares > 1024 && !(has & CGROUP_HAS_SHARES));
-}
-
-/* A manager that cannot be had leaves everything as it is, and is told of. */
-static void ask_manager(struct backend_job *j, const struct cgroup_limits *want,
-			const struct job_want *w)
-{
-	struct cgroup *c = NULL;
-	struct err e = { 0 };
-	char text[512];
-
-	if (cgroup_ask(&(struct cgroup_host){ 0 }, j->id, want, &c, &e) < 0 && w->note) {
-		(void)snprintf(text, sizeof(text), "no control group for the limits: %s", e.what);
-		w->note(w->arg, text);
-	}
-	if (!c)
-		return;
-	(void)cgroup_free(j->cgroup);
-	j->cgroup = c;
-}
-
-static struct cgroup_limits limits_of(const struct backend_job *j)
-{
-	const struct limits *l = &j->plan->spec->limits;
-
-	return (struct cgroup_limits){ .memory = l->memory,
-				       .cpus = l->cpus,
-				       .cpu_shares = l->cpu_shares,
-				       .pids = l->pids + j->kind->helpers };
-}
-
-int box_complete_cgroup(struct backend_job *j, struct err *e)
-{
-	struct cgroup_limits want = limits_of(j);
-
-	return cgroup_complete(&j->cgroup, &want, e) < 0 ? err_wrap(e, "control group") : 0;
-}
-
-static int make_cgroup(struct backend_job *j, struct box_start *c, const struct job_want *w,
-		       struct err *e)
-{
-	struct cgroup_limits want = limits_of(j);
-
-	/* Until the child is in it a leaf looks abandoned: no sweep meanwhile. */
-	j->cgroup_lock = cgroup_lock(LOCK_SH);
-	if (cgroup_begin(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
-		return err_wrap(e, "control group");
-	c->join_late = j->kind->tell && j->plan->by_root && cgroup_can_wait(j->cgroup);
-	if (c->join_late)
-		return 0;
-	if (box_complete_cgroup(j, e) < 0)
-		return -e->code;
-	if (needs_cgroup(j->plan->spec, cgroup_enforces(j->cgroup)))
-		ask_manager(j, &want, w);
-	return 0;
-}
 
 /* Root only: the range of ids and the trees shown through it. */
 static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e)
@@ -186,161 +36,6 @@ static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e
 			return -e->code;
 	}
 	return 0;
-}
-
-static int write_maps(const struct backend_job *j, const char *which, const struct id_map *m,
-		      size_t n, struct err *e)
-{
-	uint32_t base = j->ids ? ids_base(j->ids) : 0;
-	char path[64], text[256] = "";
-	int r;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", j->pid, which);
-	for (size_t i = 0; i < n; i++)
-		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%u %u %u\n",
-			       m[i].inside, m[i].outside + base, m[i].count);
-	r = fd_write_file(AT_FDCWD, path, text);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write the %s of the sandbox", which)) : 0;
-}
-
-static bool lacks_clone3(int cgroup)
-{
-	return errno == ENOSYS || errno == E2BIG || (errno == EINVAL && cgroup >= 0);
-}
-
-/* Returns as fork does. No exit signal: an embedding program's own wait calls never see this child.
- */
-static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t flags)
-{
-	int cgroup = cgroup_dirfd(j->cgroup);
-	struct clone_args a = {
-		.flags = flags | CLONE_PIDFD | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
-		.pidfd = (uint64_t)(uintptr_t)&j->pidfd,
-		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
-	};
-	pid_t pid;
-
-	c->cgroup = j->cgroup;
-	c->attach = cgroup_is_asked_for(j->cgroup);
-	c->wait_go = j->plan->by_root || c->attach;
-	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
-	if (pid >= 0 || !lacks_clone3(cgroup))
-		return pid;
-	c->attach |= cgroup >= 0;
-	c->wait_go |= c->attach;
-	return (pid_t)syscall(SYS_clone, (unsigned long)(flags | CLONE_PIDFD), NULL, &j->pidfd,
-			      NULL, NULL);
-}
-
-struct entry {
-	void (*call)(const struct box_start *);
-	const struct box_start *c;
-};
-
-static int run_entry(void *arg)
-{
-	const struct entry *e = arg;
-
-	e->call(e->c);
-	return 125;
-}
-
-int box_vfork(struct backend_job *j, struct box_start *c, void (*call)(const struct box_start *),
-	      struct err *e)
-{
-	_Alignas(16) char stack[VFORK_STACK];
-	struct entry entry = { .call = call, .c = c };
-	sigset_t all, old;
-
-	/* Only clone3 can place it, and needs a whole process; one that is moved has to wait. */
-	if (cgroup_dirfd(j->cgroup) >= 0 || cgroup_is_asked_for(j->cgroup))
-		return box_clone(j, c, 0, call, e);
-	c->cgroup = j->cgroup;
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	j->pid = clone(run_entry, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_PIDFD,
-		       &entry, &j->pidfd);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return j->pid > 0 ? 0 : err_sys(e, "cannot start a process");
-}
-
-int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
-	      void (*entry)(const struct box_start *), struct err *e)
-{
-	sigset_t all, old;
-
-	/* No handler of the embedding program may run in the child. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	j->pid = clone_child(j, c, flags);
-	if (j->pid == 0) {
-		entry(c);
-		_exit(125);
-	}
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (j->pid > 0)
-		return 0;
-	(void)err_sys(e, "cannot make the namespaces of a sandbox");
-	return box_explain(e);
-}
-
-int box_become(const struct box_start *c, struct err *e)
-{
-	const struct box_plan *p = c->plan;
-
-	if (syscall(SYS_setgroups, 0, NULL) < 0)
-		return err_sys(e, "cannot drop supplementary groups");
-	if (syscall(SYS_setresgid, p->gid, p->gid, p->gid) < 0 ||
-	    syscall(SYS_setresuid, p->uid, p->uid, p->uid) < 0)
-		return err_sys(e, "cannot become uid %u inside", p->uid);
-	return 0;
-}
-
-/* The way into the leaves that were made meanwhile comes along. */
-static int join_late(const struct box_start *c, struct err *e)
-{
-	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
-	int fds[CGROUP_ENTRIES_MAX];
-	size_t n = ARRAY_LEN(fds);
-	struct init_request go;
-	bool joined = true;
-
-	while (poll(&p, 1, -1) < 0 && errno == EINTR)
-		;
-	if (fd_recv(c->inside.control, &go, sizeof(go), fds, &n) != (ssize_t)sizeof(go))
-		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
-	for (size_t i = 0; i < n; i++) {
-		joined &= write(fds[i], "0", 1) == 1;
-		(void)fd_close(fds[i]);
-	}
-	return joined ? 0 : err_sys(e, "cannot join the control group");
-}
-
-int box_wait(const struct box_start *c, struct err *e)
-{
-	if (!c->wait_go)
-		return 0;
-	return c->join_late ? join_late(c, e) : inside_wait(&c->inside, e);
-}
-
-/* What the child cannot do for itself. */
-static int complete_child(struct backend_job *j, const struct box_start *c, struct err *e)
-{
-	size_t n = 0;
-	int entries[CGROUP_ENTRIES_MAX];
-	struct init_request go = { 0 };
-	int r;
-
-	if (c->join_late)
-		n = cgroup_entries(j->cgroup, entries);
-	if (c->attach && cgroup_attach(j->cgroup, j->pid, e) < 0)
-		return err_wrap(e, "control group");
-	if (j->plan->by_root &&
-	    (write_maps(j, "uid_map", j->plan->uids, j->plan->uid_count, e) < 0 ||
-	     write_maps(j, "gid_map", j->plan->gids, j->plan->gid_count, e) < 0))
-		return -e->code;
-	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), entries, n) : 0;
-	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
 }
 
 /* A child that is no more says why itself; one that is there would wait for ever. */
@@ -588,7 +283,8 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 static int prepare(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct ends *pipes, struct err *e)
 {
-	if (make_cgroup(j, c, w, e) < 0 || prepare_ids(j, c, e) < 0 || ends_open(pipes, w, e) < 0)
+	if (enforce_cgroup(j, c, w, e) < 0 || prepare_ids(j, c, e) < 0 ||
+	    ends_open(pipes, w, e) < 0)
 		return -e->code;
 	j->control = TAKE_FD(pipes->control[0]);
 	c->inside.control = pipes->control[1];
@@ -602,7 +298,7 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		  struct err *e)
 {
-	if (choose_enforcers(j, c, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0 ||
+	if (enforce_limits(j, c, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0 ||
 	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w);
@@ -612,7 +308,7 @@ static int settle(struct backend_job *j, struct box_start *c, const struct job_w
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	/* A child that is gone already has left its reason. */
-	if (j->kind->spawn(j, c, e) < 0 || (complete_child(j, c, e) < 0 && e->code != EPIPE))
+	if (j->kind->spawn(j, c, e) < 0 || (box_complete_child(j, c, e) < 0 && e->code != EPIPE))
 		return -e->code;
 	return 0;
 }
@@ -655,17 +351,6 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 		return err_sys(e, "no terminal came out of the sandbox");
 	io->out = TAKE_FD(j->given[INIT_FD_PTY]);
 	return 0;
-}
-
-/* What killed monitors have left, unless another run is just beginning. The command runs meanwhile.
- */
-static void sweep_cgroups(struct cgroup *c)
-{
-	CLEANUP(mem) struct cg_map *places = cgroup_places(c);
-	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
-
-	if (lock >= 0)
-		(void)cgroup_sweep(NULL, places);
 }
 
 /* A program that was told what to do must not be killed in the middle: it would leave a child of
@@ -713,7 +398,7 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
 	j->cgroup_lock = fd_close(j->cgroup_lock);
 	if (r == 0)
-		sweep_cgroups(j->cgroup);
+		enforce_sweep(j->cgroup);
 	return r;
 }
 

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/enforce.c - who holds a run to its limits: its cgroup, the watch or the kernel's own
+ * limits, and how the cgroup comes to be. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/kit/start_internal.h"
+
+#define LOCK_FOLDER "/run/brig"
+
+/* A weight below the ordinary one as a nice value: each step is worth a quarter. */
+static int nice_of(uint64_t shares)
+{
+	int n = 0;
+
+	for (uint64_t weight = 1024000; weight > shares * 1000 + shares * 100 && n < 19; n++)
+		weight = weight * 4 / 5;
+	return n;
+}
+
+static int cannot_limit(const char *what, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		       "%s cannot be limited here: no cgroup is writable", what),
+	       err_hint(e, "run it in a delegated cgroup: systemd-run --user --scope -p "
+			   "Delegate=yes brig ...");
+}
+
+int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
+{
+	const struct spec *s = j->plan->spec;
+	const struct limits *l = &s->limits;
+	enum enforcer *by = j->isolation.limits;
+	unsigned has = cgroup_enforces(j->cgroup);
+
+	if (l->memory)
+		by[LIMIT_MEMORY] = has & CGROUP_HAS_MEMORY ? ENFORCER_CGROUP : ENFORCER_WATCH;
+	by[LIMIT_PIDS] = has & CGROUP_HAS_PIDS ? ENFORCER_CGROUP : ENFORCER_WATCH;
+	by[LIMIT_TMP] = ENFORCER_TMPFS;
+	by[LIMIT_FILES] = ENFORCER_RLIMIT;
+	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
+	j->watch_memory = by[LIMIT_MEMORY] == ENFORCER_WATCH;
+	j->watch_pids = by[LIMIT_PIDS] == ENFORCER_WATCH;
+	j->watch_disk = l->disk && j->plan->workspace;
+	if (j->watch_disk)
+		j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (j->watch_pids)
+		c->inside.nproc = l->pids * 2; /* a backstop between two looks */
+	if (l->cpus && has & CGROUP_HAS_CPUS)
+		by[LIMIT_CPUS] = ENFORCER_CGROUP;
+	else if (l->cpus && l->cpus % 1000)
+		return cannot_limit("a fraction of a CPU", e);
+	else if (l->cpus)
+		by[LIMIT_CPUS] = ENFORCER_AFFINITY;
+	if (by[LIMIT_CPUS] == ENFORCER_AFFINITY)
+		c->inside.cpus = (unsigned)(l->cpus / 1000);
+	if (has & CGROUP_HAS_SHARES)
+		by[LIMIT_CPU_SHARES] = ENFORCER_CGROUP;
+	else if (l->cpu_shares > 1024)
+		return cannot_limit("a CPU weight above the ordinary", e);
+	else if (l->cpu_shares < 1024)
+		by[LIMIT_CPU_SHARES] = ENFORCER_NICE;
+	if (by[LIMIT_CPU_SHARES] == ENFORCER_NICE)
+		c->inside.nice = nice_of(l->cpu_shares);
+	return 0;
+}
+
+/* Shared while a run begins, exclusive (if it is to be had at once) for a sweep. In a folder that
+ * nobody else can enter, so that nobody else can hold it; without one there is no sweep. */
+static int cgroup_lock(int how)
+{
+	char folder[48] = LOCK_FOLDER, path[64];
+	CLEANUP(fd) int fd = -1;
+
+	if (geteuid() != 0)
+		(void)snprintf(folder, sizeof(folder), "/run/user/%u/brig", geteuid());
+	if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+		return -1;
+	(void)snprintf(path, sizeof(path), "%s/cgroups", folder);
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, how | (how == LOCK_EX ? LOCK_NB : 0)) < 0)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+/* A limit that somebody wrote and that nothing but a cgroup holds to: the watch is late by a look,
+ * and there is no other way to a part of a CPU or to more than one's share. Whole CPUs and lesser
+ * shares are the kernel's without one; what is a default is not worth the wait. */
+static bool needs_cgroup(const struct spec *s, unsigned has)
+{
+	const struct limits *l = &s->limits;
+
+	return (l->memory && spec_wrote(s, FIELD_MEMORY) && !(has & CGROUP_HAS_MEMORY)) ||
+	       (spec_wrote(s, FIELD_PIDS) && !(has & CGROUP_HAS_PIDS)) ||
+	       (l->cpus % 1000 && !(has & CGROUP_HAS_CPUS)) ||
+	       (l->cpu_shares > 1024 && !(has & CGROUP_HAS_SHARES));
+}
+
+/* A manager that cannot be had leaves everything as it is, and is told of. */
+static void ask_manager(struct backend_job *j, const struct cgroup_limits *want,
+			const struct job_want *w)
+{
+	struct cgroup *c = NULL;
+	struct err e = { 0 };
+	char text[512];
+
+	if (cgroup_ask(&(struct cgroup_host){ 0 }, j->id, want, &c, &e) < 0 && w->note) {
+		(void)snprintf(text, sizeof(text), "no control group for the limits: %s", e.what);
+		w->note(w->arg, text);
+	}
+	if (!c)
+		return;
+	(void)cgroup_free(j->cgroup);
+	j->cgroup = c;
+}
+
+static struct cgroup_limits limits_of(const struct backend_job *j)
+{
+	const struct limits *l = &j->plan->spec->limits;
+
+	return (struct cgroup_limits){ .memory = l->memory,
+				       .cpus = l->cpus,
+				       .cpu_shares = l->cpu_shares,
+				       .pids = l->pids + j->kind->helpers };
+}
+
+int box_complete_cgroup(struct backend_job *j, struct err *e)
+{
+	struct cgroup_limits want = limits_of(j);
+
+	return cgroup_complete(&j->cgroup, &want, e) < 0 ? err_wrap(e, "control group") : 0;
+}
+
+int enforce_cgroup(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		   struct err *e)
+{
+	struct cgroup_limits want = limits_of(j);
+
+	/* Until the child is in it a leaf looks abandoned: no sweep meanwhile. */
+	j->cgroup_lock = cgroup_lock(LOCK_SH);
+	if (cgroup_begin(&(struct cgroup_host){ 0 }, j->id, &want, &j->cgroup, e) < 0)
+		return err_wrap(e, "control group");
+	c->join_late = j->kind->tell && j->plan->by_root && cgroup_can_wait(j->cgroup);
+	if (c->join_late)
+		return 0;
+	if (box_complete_cgroup(j, e) < 0)
+		return -e->code;
+	if (needs_cgroup(j->plan->spec, cgroup_enforces(j->cgroup)))
+		ask_manager(j, &want, w);
+	return 0;
+}
+
+void enforce_sweep(struct cgroup *c)
+{
+	CLEANUP(mem) struct cg_map *places = cgroup_places(c);
+	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
+
+	if (lock >= 0)
+		(void)cgroup_sweep(NULL, places);
+}

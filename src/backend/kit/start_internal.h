@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/start_internal.h - the parts of a start, for start.c alone. */
+#pragma once
+
+#include "backend/kit/job.h"
+
+/* enforce.c. Each limit goes to the best enforcer there is. A written one that finds none stops the
+ * run. */
+int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e);
+int enforce_cgroup(struct backend_job *j, struct box_start *c, const struct job_want *w,
+		   struct err *e);
+
+/* What killed monitors have left, unless another run is just beginning. The command runs meanwhile.
+ */
+void enforce_sweep(struct cgroup *c);
+
+/* clone.c: what the child cannot do for itself. */
+int box_complete_child(struct backend_job *j, const struct box_start *c, struct err *e);

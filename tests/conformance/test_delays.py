@@ -68,7 +68,7 @@ def bwrap_runs_do_not_disturb_each_other():
 
 @test
 def a_start_that_hangs_can_be_cancelled():
-    argv = traced(inject("fsmount:delay_enter=1000000:when=1"), "run", "--backend", "native", "--json", "--", "true")
+    argv = traced(inject("pivot_root:delay_enter=1000000:when=1"), "run", "--backend", "native", "--json", "--", "true")
     p = subprocess.Popen(argv, env=brig_environment(), cwd=workspace(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert wait_until(lambda: "brig-init" in descendants(p.pid).values(), 10)
     names = {name: pid for pid, name in descendants(p.pid).items()}

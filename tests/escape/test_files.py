@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import stat
+import subprocess
 import sys
 import time
 
@@ -56,6 +57,12 @@ def use_repository(cwd=None):
         git(*args, cwd=cwd)
 
 
+def remove(path):
+    """A folder and what is in it, also where the command closed it."""
+    subprocess.run(["chmod", "-R", "u+rwx", path], check=True)
+    shutil.rmtree(path)
+
+
 def control(script, prepare=repository):
     """The same script on the host leads to code of the guest's being run."""
     at = scratch() / "control"
@@ -66,7 +73,7 @@ def control(script, prepare=repository):
     use_repository(at)
     assert pwned().exists(), "the control proves nothing"
     pwned().unlink()
-    shutil.rmtree(at)
+    remove(at)
 
 
 def quarantined():
@@ -75,7 +82,7 @@ def quarantined():
     for state in (workspace().parent / "state/brig/quarantine", workspace()):
         for p in state.glob("*") if state.name == "quarantine" else state.glob(".brig-quarantine-*"):
             names.add(p.name)
-            shutil.rmtree(p) if p.is_dir() and not p.is_symlink() else p.unlink()
+            remove(p) if p.is_dir() and not p.is_symlink() else p.unlink()
     return names
 
 
@@ -389,9 +396,9 @@ def a109_folders_closed_to_their_owner_hide_nothing():
     for mode in ("111", "555", "311"):
         attack(f"git init -q .; {hooks}; chmod {mode} .git/hooks", prepare=None)
         on_host("chmod", "-R", "u+rwx", workspace())
-        shutil.rmtree(workspace() / ".git")
+        remove(workspace() / ".git")
     attack(f"git init -q .; printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config; chmod 555 .git", prepare=None)
-    shutil.rmtree(workspace() / ".git")
+    remove(workspace() / ".git")
     attack(f"cp -r .git evil; printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> evil/config; echo ../evil > .git/commondir; chmod 555 .git")
 
 

@@ -175,8 +175,9 @@ def kill_guards():
 def what_a_killed_guard_leaves_brig_removes():
     """Nobody holds the container to anything any more: it does not wait for the next run."""
     word = token()
-    p = start_box("--", "sh", "-c", f"sleep 100; : {word}")
+    p = start_box("--", "sh", "-c", f"echo up; sleep 100; : {word}")
     name = container_of(word, running=True)
+    assert p.stdout.readline() == b"up\n"  # earlier the next run removes it
     assert os.listdir(workspace())  # the placeholders
     kill_guards()
     _, err = p.communicate(timeout=30)

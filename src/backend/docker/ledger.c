@@ -26,6 +26,8 @@
 #define SWEEP_MAX 64
 #define REMOVE_TRIES 20
 #define REMOVE_WAIT_MS 100
+#define LOCK_TRIES 200
+#define LOCK_WAIT_MS 10
 #define MAKING_SECONDS 30   /* that an engine may take to make something nobody waits for */
 #define STARTING_SECONDS 10 /* that a runtime may take to start something for no engine */
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
@@ -288,7 +290,18 @@ static bool tidy_run(const char *id, char *text, time_t age)
 	       settled(text[0], age);
 }
 
-static void tidy_entry(int dir, const char *id)
+/* A guard that was killed lets go of its entry a moment after its last word was heard. */
+static bool lock_entry(int fd, int tries)
+{
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (--tries <= 0)
+			return false;
+		(void)poll(NULL, 0, LOCK_WAIT_MS);
+	}
+	return true;
+}
+
+static void tidy_entry(int dir, const char *id, int tries)
 {
 	CLEANUP(fd) int fd = openat(dir, id, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	char text[ENTRY_MAX];
@@ -296,7 +309,7 @@ static void tidy_entry(int dir, const char *id)
 	time_t age;
 	ssize_t n;
 
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0)
+	if (fd < 0 || !lock_entry(fd, tries) || fstat(fd, &st) < 0)
 		return;
 	n = pread(fd, text, sizeof(text) - 1, 0);
 	if (n < 0)
@@ -312,7 +325,7 @@ void ledger_tidy(const char *id)
 	CLEANUP(fd) int dir = state_find(FOLDER, NULL, 0);
 
 	if (dir >= 0)
-		tidy_entry(dir, id);
+		tidy_entry(dir, id, LOCK_TRIES);
 }
 
 void docker_sweep(void)
@@ -329,7 +342,7 @@ void docker_sweep(void)
 	d = fd < 0 ? NULL : fdopendir(fd);
 	for (struct dirent *en; d && left && (en = readdir(d));)
 		if (is_id(en->d_name)) {
-			tidy_entry(dirfd(d), en->d_name);
+			tidy_entry(dirfd(d), en->d_name, 1);
 			left--;
 		}
 	if (d)

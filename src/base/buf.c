@@ -66,15 +66,8 @@ void buf_putu(struct buf *b, uint64_t v, unsigned width)
 	buf_add(b, text + at, sizeof(text) - at);
 }
 
-void buf_put_word(struct buf *b, const char *text)
+void buf_put_quoted(struct buf *b, const char *text)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789_./:=@%+,-";
-
-	if (*text && !text[strspn(text, plain)]) {
-		buf_puts(b, text);
-		return;
-	}
 	buf_putc(b, '\'');
 	for (; *text; text++) {
 		if (*text == '\'')
@@ -83,6 +76,17 @@ void buf_put_word(struct buf *b, const char *text)
 			buf_putc(b, *text);
 	}
 	buf_putc(b, '\'');
+}
+
+void buf_put_word(struct buf *b, const char *text)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_./:=@%+,-";
+
+	if (*text && !text[strspn(text, plain)])
+		buf_puts(b, text);
+	else
+		buf_put_quoted(b, text);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

@@ -30,7 +30,9 @@ static inline void cleanup_buf(struct buf *b)
 
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_puts(struct buf *b, const char *s);
-/* One word of sh: as it is where nothing in it means something to a shell, else in quotes. */
+/* One word of sh, byte for byte; buf_put_word without quotes where nothing in it means something to
+ * a shell. */
+void buf_put_quoted(struct buf *b, const char *text);
 void buf_put_word(struct buf *b, const char *text);
 void buf_putc(struct buf *b, char c);
 /* Decimal digits, with zeros in front up to `width`; much cheaper than buf_printf. */

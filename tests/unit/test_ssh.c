@@ -21,7 +21,7 @@ static void spoken(const char *word, char *out, size_t room)
 	size_t n;
 
 	buf_puts(&b, "printf %s ");
-	remote_quote(&b, word);
+	buf_put_quoted(&b, word);
 	p = popen(buf_str(&b), "r");
 	assert_non_null(p);
 	n = fread(out, 1, room - 1, p);

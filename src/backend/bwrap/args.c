@@ -90,13 +90,7 @@ static const char *source(struct box_plan *p, const struct op *o)
 
 bool bwrap_by_fd(const struct op *o)
 {
-	static const char *const system[] = { "/usr",   "/bin",    "/sbin",      "/lib", "/lib32",
-					      "/lib64", "/libx32", "/nix/store", "/etc" };
-
-	for (size_t i = 0; i < ARRAY_LEN(system); i++)
-		if (o->kind == OP_BIND && !o->writable && path_under(o->src, system[i]))
-			return false;
-	return o->kind == OP_BIND;
+	return o->kind == OP_BIND && !o->fixed;
 }
 
 static void bind(struct maker *m, const struct op *o)

@@ -14,18 +14,6 @@
 
 #define WATCH_SLACK_S 15
 
-void remote_quote(struct buf *b, const char *text)
-{
-	buf_putc(b, '\'');
-	for (; *text; text++) {
-		if (*text == '\'')
-			buf_puts(b, "'\\''");
-		else
-			buf_putc(b, *text);
-	}
-	buf_putc(b, '\'');
-}
-
 /* A line is read byte by byte, which costs no process; more than a little is read at once. */
 void remote_reader(size_t n, bool one_line, char *out, size_t room)
 {
@@ -54,7 +42,7 @@ static void folder(const char *path, struct buf *b)
 		path++;
 	}
 	if (*path)
-		remote_quote(b, path);
+		buf_put_quoted(b, path);
 	buf_puts(b, "||{ m D;exit 0;};");
 }
 
@@ -120,13 +108,13 @@ void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
 		const char *equals = strchr(*v, '=');
 
 		buf_printf(b, "export %.*s=", (int)(equals - *v), *v);
-		remote_quote(b, equals + 1);
+		buf_put_quoted(b, equals + 1);
 		buf_putc(b, ';');
 	}
 	buf_puts(b, "set --");
 	for (const char **a = p->command; *a; a++) {
 		buf_putc(b, ' ');
-		remote_quote(b, *a);
+		buf_put_quoted(b, *a);
 	}
 	buf_putc(b, ';');
 	find_command(b);

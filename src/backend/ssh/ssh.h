@@ -47,7 +47,6 @@ int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text
 int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e);
 
 /* remote.c: texts for the other side. Each ends with a newline. */
-void remote_quote(struct buf *b, const char *text); /* one word of sh, byte for byte */
 void remote_run(const struct backend_plan *p, const char *id, struct buf *b);
 /* Signals the wrapper's process group; SIGKILL: everything of the run, wherever it went. `pid` is 0
  * while it is not known. `twice` comes back after a second for what was only beginning. */

@@ -7,10 +7,12 @@
 #   make test       every suite                      make bench     brig and its peers, one table
 #   make test-asan  the suites under sanitizers      make fuzz      FUZZ_TIME=60 seconds a target
 #   make install    PREFIX=/usr/local, DESTDIR=      make soak      KILLS=200 a backend, then the suites SOAK=20 times
+#   make uninstall  what make install put there
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
 BUILD ?= build
-PREFIX ?= /usr/local
+# Without one, the prefix that the build folder has; a new one has /usr/local.
+PREFIX ?=
 FUZZ_TIME ?= 60
 SOAK ?= 20
 KILLS ?= 200
@@ -20,11 +22,12 @@ MESON = meson setup
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
 .NOTPARALLEL:
-.PHONY: build build-asan build-fuzz deps-test run test test-asan test-kernels bench fuzz soak lint format install clean
+.PHONY: build build-asan build-fuzz deps-test run test test-asan test-kernels bench fuzz soak lint format install uninstall clean
 
 build:
 	@tools/deps build
-	@test -f $(BUILD)/build.ninja || $(MESON) --prefix=$(PREFIX) $(BUILD)
+	@test -f $(BUILD)/build.ninja || $(MESON) --prefix=$(or $(abspath $(PREFIX)),/usr/local) $(BUILD)
+	@$(if $(PREFIX),tools/set-prefix $(BUILD) $(abspath $(PREFIX)))
 	@ninja --quiet -C $(BUILD)
 
 # The second compiler and the sanitizers in one build.
@@ -77,7 +80,11 @@ format:
 	@clang-format -i $(C_FILES)
 
 install: build
-	@meson install --no-rebuild -C $(BUILD)
+	@meson install --quiet --no-rebuild -C $(BUILD)
+	@tools/set-prefix --say $(BUILD)
+
+uninstall:
+	@tools/uninstall $(BUILD)
 
 clean:
 	rm -rf $(BUILD) build-asan build-fuzz

@@ -5,25 +5,30 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "install.h"
 
-static int beside(const char *name, char *path, size_t n)
+/* The path of NAME in FOLDER, a path relative to the folder of the program that runs. */
+static int near(const char *folder, const char *name, char *path, size_t n)
 {
 	ssize_t len = readlink("/proc/self/exe", path, n - 1);
+	size_t left;
 	char *slash;
 
 	if (len <= 0)
 		return -1;
 	path[len] = '\0';
 	slash = strrchr(path, '/');
-	if (!slash || strlen(name) >= n - (size_t)(slash + 1 - path))
+	if (!slash)
 		return -1;
-	(void)snprintf(slash + 1, n - (size_t)(slash + 1 - path), "%s", name);
+	left = n - (size_t)(slash + 1 - path);
+	if ((size_t)snprintf(slash + 1, left, "%s%s", folder, name) >= left)
+		return -1;
 	return access(path, X_OK);
 }
 
 int program_find(const char *name, char *path, size_t n, struct err *e)
 {
-	if (beside(name, path, n) == 0)
+	if (near("", name, path, n) == 0 || near("../libexec/brig/", name, path, n) == 0)
 		return 0;
 	if ((size_t)snprintf(path, n, "%s/%s", BRIG_LIBEXECDIR, name) < n &&
 	    access(path, X_OK) == 0)

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 
-/* Beside ourselves, as in a build folder or a private copy; else where it is installed. -ENOENT,
- * with the place it should be at in the hint. */
+/* Beside ourselves, as in a build folder or a private copy; else in the libexec folder of our own
+ * prefix, wherever that was moved to; else where brig was told it would be installed. -ENOENT, with
+ * that place in the hint. */
 int program_find(const char *name, char *path, size_t n, struct err *e);

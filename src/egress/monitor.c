@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "egress/plan.h"
 #include "egress/verdict.h"
 #include "model/outcome.h"
@@ -38,35 +39,6 @@ struct egress {
 	struct egress_event batch[EGRESS_BATCH];
 	size_t n_batch, next; /* heard; those before `next` were passed on */
 };
-
-/* ---- where the program is ---- */
-
-static bool runnable(const char *path)
-{
-	return access(path, X_OK) == 0;
-}
-
-/* Beside our own program (as it is built), in its libexec folder, or where it was installed. */
-static bool find_helper(char out[PATH_MAX])
-{
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
-
-	if (n > 0) {
-		self[n] = '\0';
-		slash = strrchr(self, '/');
-		if (slash)
-			*slash = '\0';
-		if (snprintf(out, PATH_MAX, "%s/%s", self, HELPER) < PATH_MAX && runnable(out))
-			return true;
-		if (snprintf(out, PATH_MAX, "%s/../libexec/brig/%s", self, HELPER) < PATH_MAX &&
-		    runnable(out))
-			return true;
-	}
-	return snprintf(out, PATH_MAX, "%s/%s", BRIG_LIBEXECDIR, HELPER) < PATH_MAX &&
-	       runnable(out);
-}
 
 /* ---- starting ---- */
 
@@ -150,11 +122,8 @@ static int start_process(struct egress *g, struct err *e)
 	int pair[2] = { -1, -1 }, pipe_ends[2] = { -1, -1 }, r;
 	char path[PATH_MAX];
 
-	if (!find_helper(path))
-		return err_set(e, ERR_UNAVAILABLE, ENOENT,
-			       "network proxy needs the program '%s', which is not installed",
-			       HELPER),
-		       err_hint(e, "it belongs beside brig or in " BRIG_LIBEXECDIR);
+	if (program_find(HELPER, path, sizeof(path), e) < 0)
+		return err_wrap(e, "network proxy");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
 	    pipe2(pipe_ends, O_CLOEXEC) < 0 || above(&pair[1]) < 0 || above(&pipe_ends[1]) < 0)
 		r = err_sys(e, "cannot make the door's sockets");

@@ -58,11 +58,16 @@ def pkg_config(prefix, *args):
                 env={**os.environ, "PKG_CONFIG_PATH": str(folder)}).split()
 
 
+def started(program, *args):
+    """A program of the installed tree, as this test's identity."""
+    argv = brig_argv(*args)
+    argv[argv.index(str(brig_path()))] = str(program)
+    return subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+
+
 def run_example(program):
     """The example, started as this test's identity; checks what it prints and that it changes nothing."""
-    argv = brig_argv(workspace())
-    argv[argv.index(str(brig_path()))] = str(program)
-    done = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+    done = started(program, workspace())
     assert (done.returncode, done.stdout, done.stderr) == (0, SAID, ""), f"{done.returncode}\n{done.stdout}{done.stderr}"
     assert tree(workspace()) == {}
 
@@ -84,13 +89,48 @@ def the_example_with_python_and_a_script_runs():
     found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"
     call(*compiler(), "-std=c99", *WARNINGS, TOP / "examples/python.c", *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
     (workspace() / "step.py").write_text("import os\nprint(os.environ['TASK_ID'], __file__)\n")
-    argv = brig_argv(workspace())
-    argv[argv.index(str(brig_path()))] = str(program)
-    done = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+    done = started(program, workspace())
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert done.stdout == ("--- step\nSTDOUT:\nabc123 /code/_run.py\n\n"
                            "--- code\nExit code: 3\nSTDOUT:\nan argument input\n\n"
                            "--- script\nSTDOUT:\nhello world\n\nSTDERR:\nwarning\n\n"), done.stdout
+
+
+@test
+def an_installed_tree_works_wherever_it_is_moved():
+    prefix = install()
+    for name in ("brig-egress", "brig-door", "brig-send", "brig-audit"):
+        assert (prefix / "libexec/brig" / name).exists(), name
+    moved = scratch() / "moved"
+    prefix.rename(moved)
+    done = started(moved / "bin/brig", "run", "--network", "proxy", "--", "true")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    done = started(moved / "bin/brig", "audit", "list")
+    assert done.returncode == 0 and "sandbox.exec" in done.stdout, done
+    if option("b_sanitize") != "none":
+        return  # brig would have to write them
+    for name in ("share/bash-completion/completions/brig", "share/zsh/site-functions/_brig", "share/fish/vendor_completions.d/brig.fish",
+                 "share/man/man1/brig.1"):
+        assert "--workdir" in (moved / name).read_text().replace("\\-", "-") or name.endswith("fish"), name
+
+
+@test(as_user="root")
+def a_prefix_can_be_changed_and_an_installation_removed():
+    tools, project, built = TOP / "tools", scratch() / "project", scratch() / "built"
+    (project / "brig").mkdir(parents=True)
+    (project / "meson.build").write_text("project('x')\ninstall_data('brig/file', install_dir: 'libexec/brig')\n")
+    (project / "brig/file").write_text("x")
+    call("meson", "setup", f"--prefix={scratch()}/first", built, project)
+    for prefix in (scratch() / "second", scratch() / "second"):
+        call(tools / "set-prefix", built, prefix)
+    call("meson", "install", "--quiet", "-C", built)
+    assert str(scratch() / "second") in call(tools / "set-prefix", "--say", built)
+    assert not (scratch() / "first").exists() and (scratch() / "second/libexec/brig/file").exists()
+    (scratch() / "second/libexec/theirs").write_text("not ours")
+    call(tools / "uninstall", built)
+    assert sorted(tree(scratch() / "second")) == ["libexec", "libexec/theirs"], tree(scratch() / "second")
+    again = subprocess.run([tools / "uninstall", built], capture_output=True, text=True, check=False)
+    assert again.returncode == 1 and "nothing was installed" in again.stderr, again
 
 
 LOST = r"""
@@ -129,9 +169,7 @@ def a_program_is_told_that_its_descriptor_took_no_more():
     source.write_text(LOST)
     found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"
     call(*compiler(), "-std=c99", *WARNINGS, source, *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
-    argv = brig_argv()
-    argv[argv.index(str(brig_path()))] = str(program)
-    done = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+    done = started(program)
     assert done.stdout == "0 lost\n0 kept\n", (done.stdout, done.stderr)
 
 

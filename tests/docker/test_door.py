@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "egress")]
 import common  # noqa: E402
 from common import box, container_of, engine, environment, options, ours, podmans, settle, shared_engine, shared_podmans, start_box, token  # noqa: E402
 from door import ADDRESS, PROXY, TALK, Handler, Oracle, Web, configure, denials, own_addresses, said  # noqa: E402
-from harness import around, brig, brig_path, descendants, home, identity, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
+from harness import around, brig, brig_path, descendants, home, identity, installed_hidden, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 around(shared_engine)
 around(shared_podmans)
@@ -211,9 +211,7 @@ def a_missing_helper_is_named():
     alone.mkdir()
     for name in ("brig", "brig-egress"):
         shutil.copy(brig_path().with_name(name), alone / name)
-    if pathlib.Path("/usr/local/libexec/brig/brig-door").exists():
-        return  # an installed one is found, as it should
-    with Web("api.test") as web:
+    with Web("api.test") as web, installed_hidden():
         settle()
         argv = [alone / "brig", *options(image=engine.CURL_IMAGE), "--json", "--config", configure(web), "--", "true"]
         drop = ["setpriv", f"--reuid={uid()}", f"--regid={uid()}", "--clear-groups", "--inh-caps=-all", "--"] if identity() == "user" else []

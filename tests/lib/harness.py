@@ -42,7 +42,7 @@ import traceback
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
 __all__ = ["around", "brig", "brig_argv", "brig_environment", "brig_path", "cgroups", "compile_ahead", "compile_c",
-           "descendants", "files_as_root", "home", "identity", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
+           "descendants", "files_as_root", "home", "identity", "installed_hidden", "main", "namespaces", "runtime", "scratch", "seconds", "skip", "start_brig",
            "state", "test", "tree", "uid", "wait_until", "workspace"]
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -141,6 +141,22 @@ def state():
 def runtime():
     """Where brig keeps what may go with the session."""
     return _now.runtime
+
+
+@contextlib.contextmanager
+def installed_hidden():
+    """While it lasts, programs that a `make install` on this machine has put beside brig are not found."""
+    place = pathlib.Path("/usr/local/libexec/brig")
+    if not place.exists():
+        yield
+        return
+    empty = _now.scratch / "empty"
+    empty.mkdir()
+    _mount(empty, place, 0x1000)  # MS_BIND
+    try:
+        yield
+    finally:
+        _check(_libc.umount2(os.fsencode(place), 2))  # MNT_DETACH
 
 
 # ---- calling brig ----

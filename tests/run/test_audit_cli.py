@@ -17,7 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, brig_path, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, brig_path, identity, installed_hidden, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
 RUN = re.compile(r"[0-9a-f]{32}")
 # C0 but newline (and the CR of CSV), DEL, C1, and what turns text around.
@@ -446,10 +446,9 @@ def without_its_program_it_says_what_is_missing():
     alone.mkdir()
     shutil.copy(brig_path(), alone / "brig")
     (alone / "brig").chmod(0o755)
-    if pathlib.Path("/usr/local/libexec/brig/brig-audit").exists():
-        return  # an installed one is rightly found
     argv = [*brig_argv()[:-1], str(alone / "brig"), "audit", "list"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=brig_environment(), cwd=workspace())
+    with installed_hidden():
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=brig_environment(), cwd=workspace())
     assert done.returncode == 125 and "brig-audit is not installed" in done.stderr, (done, identity())
 
 

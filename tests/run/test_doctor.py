@@ -47,7 +47,8 @@ def doctor_behind(prefix, *args):
     argv = brig_argv("doctor", *args)
     at = argv.index(str(brig_path()))
     argv[at:at] = map(str, prefix)
-    done = subprocess.run(argv, capture_output=True, text=True, env=brig_environment(), cwd=workspace(), timeout=60,
+    env = {**brig_environment(), "DOCKER_HOST": f"unix://{scratch()}/no-engine"}  # auto would take this machine's
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=workspace(), timeout=60,
                           stdin=subprocess.DEVNULL, check=False)
     print(done.stdout, done.stderr)
     return done

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "install.h"
+#include "config.h"
 
 /* The path of NAME in FOLDER, a path relative to the folder of the program that runs. */
 static int near(const char *folder, const char *name, char *path, size_t n)

@@ -221,8 +221,8 @@ int gitconfig_paths(const char *file, int (*found)(void *arg, const struct gitco
 
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENAMETOOLONG)
 		return 0; /* git could not read it either, or a link that is protected is there */
-	if (fd < 0)
-		return fd;
+	if (fd < 0)       /* the placeholder of another run, or where one was a moment ago */
+		return (lstat(file, &st) < 0 ? errno == ENOENT : S_ISSOCK(st.st_mode)) ? 0 : fd;
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
 	if (st.st_size > OWN_MAX)

@@ -80,9 +80,9 @@ struct protected_name {
 	const char *inside; /* path in the sandbox */
 	bool existed;       /* before the run */
 	bool covered;       /* by a mount; a link cannot be */
-	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
-	size_t op; /* index of the cover; meaningless unless covered */
-	bool link; /* to a place in the tree, which is protected too */
+	bool file;          /* a place for a mounted file: never held by a folder */
+	size_t op;          /* index of the cover; meaningless unless covered */
+	bool link;          /* to a place in the tree, which is protected too */
 	struct ident ident; /* of what was there */
 	struct ident goal;  /* of a link: what it led to; all zero: nothing */
 	struct timespec ctime;

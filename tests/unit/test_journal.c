@@ -452,8 +452,8 @@ static void a_placeholder_is_something_nobody_can_open_or_fill(void **state UNUS
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 
-	assert_int_equal(placeholder_put(dir, "a", false), 0);
-	assert_int_equal(placeholder_put(dir, "a", false), -EEXIST);
+	assert_int_equal(placeholder_put(dir, "a", true, false), 0);
+	assert_int_equal(placeholder_put(dir, "a", true, false), -EEXIST);
 	assert_true(placeholder_is(dir, "a"));
 	assert_int_equal(fstatat(dir, "a", &st, AT_SYMLINK_NOFOLLOW), 0);
 	assert_true(S_ISSOCK(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid());
@@ -492,29 +492,36 @@ static void a_placeholder_with_a_second_name_is_taken(void **state UNUSED)
 {
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	assert_int_equal(placeholder_put(dir, "a", false), 0);
+	assert_int_equal(placeholder_put(dir, "a", true, false), 0);
 	must(linkat(dir, "a", dir, "b", 0) == 0);
 	assert_true(placeholder_take(dir, "a"));
 	assert_false(exists("a"));
 	assert_true(exists("b"));
 }
 
-static void an_empty_folder_is_a_placeholder_too(void **state UNUSED)
+static void an_empty_folder_or_file_is_a_placeholder_too(void **state UNUSED)
 {
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	make("a");
-	assert_true(placeholder_is(dir, "a"));
-	assert_true(placeholder_take(dir, "a"));
-	assert_false(exists("a"));
+	for (int file = 0; file < 2; file++) {
+		assert_int_equal(placeholder_put(dir, "a", false, file), 0);
+		assert_int_equal(placeholder_put(dir, "a", false, file), -EEXIST);
+		assert_int_equal(openat(dir, "a/b", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0,
+				 file);
+		assert_int_equal(placeholder_is(dir, "a"), file);
+		(void)unlinkat(dir, "a/b", 0);
+		assert_true(placeholder_is(dir, "a"));
+		assert_true(placeholder_take(dir, "a"));
+		assert_false(exists("a"));
+	}
 }
 
 static void a_place_that_cannot_take_one_is_told(void **state UNUSED)
 {
 	CLEANUP(fd) int dir = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	assert_true(placeholder_put(dir, "a", false) < 0);
-	assert_int_equal(placeholder_put(-1, "a", false), -EBADF);
+	assert_true(placeholder_put(dir, "a", true, false) < 0);
+	assert_int_equal(placeholder_put(-1, "a", true, false), -EBADF);
 }
 
 static void spares_of_earlier_versions_go(void **state UNUSED)
@@ -551,7 +558,7 @@ static const struct CMUnitTest tests[] = {
 	HERE(a_placeholder_is_something_nobody_can_open_or_fill),
 	HERE(what_is_no_placeholder_is_not_taken),
 	HERE(a_placeholder_with_a_second_name_is_taken),
-	HERE(an_empty_folder_is_a_placeholder_too),
+	HERE(an_empty_folder_or_file_is_a_placeholder_too),
 	HERE(a_place_that_cannot_take_one_is_told),
 	HERE(spares_of_earlier_versions_go),
 	HERE(state_that_others_may_write_to_is_not_used),

@@ -23,14 +23,13 @@ static bool no_nodes_here(int code)
 	return code == EPERM || code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
 }
 
-int placeholder_put(int dir, const char *name, bool file)
+int placeholder_put(int dir, const char *name, bool node, bool file)
 {
-	if (mknodat(dir, name, S_IFSOCK, 0) == 0)
+	if (node && mknodat(dir, name, S_IFSOCK, 0) == 0)
 		return 0;
-	if (no_nodes_here(errno) &&
-	    (file ? mknodat(dir, name, S_IFREG, 0) : mkdirat(dir, name, 0755)) == 0)
-		return 0;
-	return -errno;
+	if (node && !no_nodes_here(errno))
+		return -errno;
+	return (file ? mknodat(dir, name, S_IFREG, 0) : mkdirat(dir, name, 0755)) < 0 ? -errno : 0;
 }
 
 static bool is_node(const struct stat *st)

@@ -5,16 +5,16 @@
  * all that a name can stand for this gives others the least: nobody can open it, root included, so
  * that no descriptor outlives the run it was made for; nothing can be put into it; it has no owner
  * to be set afterwards, by a name that may mean something else by then. git neither lists nor adds
- * it. A file system that has no such nodes gets an empty folder, which git does not see either.
+ * it. Where there can be no such nodes it is an empty folder, which git does not see either.
  *
  * Each is made new and removed for good. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Puts one at `name` in `dir`; 0 or -errno (-EEXIST: something is there). `file`: a file will be
- * mounted on it, so that it is never a folder. */
-int placeholder_put(int dir, const char *name, bool file);
+/* Puts one at `name` in `dir`; 0 or -errno (-EEXIST: something is there). `node`: as above, if the
+ * file system can. `file`: a file will be mounted on it, so that it is never a folder. */
+int placeholder_put(int dir, const char *name, bool node, bool file);
 
 bool placeholder_is(int dir, const char *name); /* still there, still empty */
 

@@ -119,6 +119,7 @@ struct box_plan {
 
 	struct protected_name *protected;
 	size_t protected_count;
+	bool no_nodes;              /* as placeholders: somebody else mounts what is there */
 	bool git_absent;            /* from the workspace: nothing of a repository is protected */
 	const char *git_tree, *git; /* git's folder: the tree it lies in, its path there */
 	bool read_only_root;        /* what the run gets, whatever was asked for */

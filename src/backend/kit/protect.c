@@ -103,7 +103,7 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 	if (tree < 0)
 		return -e->code;
 	dir = parent_of(tree, n->path, &name, &opened);
-	r = dir < 0 ? dir : placeholder_put(dir, name, n->file);
+	r = dir < 0 ? dir : placeholder_put(dir, name, !t->plan->no_nodes, n->file);
 	if (r == 0 || r == -EEXIST) {
 		t->placeholder[i] =
 			r == 0 || (journal_named(j, n->tree, n->path) && placeholder_is(dir, name));

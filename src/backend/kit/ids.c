@@ -74,9 +74,9 @@ bool ids_range_free(const char *text, uint32_t first)
 		char line[256], *at = line;
 		uint64_t from, count;
 
-		if (n >= sizeof(line))
-			return false;
 		if (n && *text != '#') {
+			if (n >= sizeof(line))
+				return false;
 			memcpy(line, text, n);
 			line[n] = '\0';
 			(void)strsep(&at, ":");

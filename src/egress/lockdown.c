@@ -38,8 +38,7 @@ static const unsigned short common[] = {
 	__NR_madvise,      __NR_futex,          __NR_getrandom,    __NR_clock_gettime,
 	__NR_clock_getres, __NR_gettimeofday,   __NR_exit,         __NR_exit_group,
 	__NR_rt_sigreturn, __NR_rt_sigprocmask, __NR_rt_sigaction, __NR_restart_syscall,
-	__NR_getpid,       __NR_gettid,         __NR_tgkill,       __NR_sched_yield,
-	__NR_sigaltstack,
+	__NR_getpid,       __NR_gettid,         __NR_sched_yield,  __NR_sigaltstack,
 #if defined(__x86_64__)
 	__NR_time,
 #endif
@@ -92,6 +91,22 @@ static void guarded(struct program *p, unsigned call)
 		put(p, f[i]);
 }
 
+/* Signals to itself, as abort() sends them: without Landlock's scopes (ABI 6) the worker of an
+ * ordinary user could end every process of that user. */
+static void signals(struct program *p)
+{
+	const struct sock_filter f[] = {
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_tgkill, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARG(0)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)getpid(), 0, 1),
+		RET(SECCOMP_RET_ALLOW),
+		REFUSE,
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(f); i++)
+		put(p, f[i]);
+}
+
 /* Sockets of the internet, streams and datagrams: no raw, netlink, packet or Unix ones. */
 static void sockets(struct program *p)
 {
@@ -126,6 +141,7 @@ static int filter(enum lockdown_role role, struct err *e)
 		allow(&p, worker, ARRAY_LEN(worker));
 	if (role == LOCKDOWN_WORKER)
 		sockets(&p);
+	signals(&p);
 	guarded(&p, __NR_mmap);
 	guarded(&p, __NR_mprotect);
 	put(&p, (struct sock_filter)REFUSE);

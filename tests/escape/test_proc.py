@@ -25,7 +25,7 @@ OTHERS = ["/proc/sysrq-trigger", "/proc/irq/default_smp_affinity", "/proc/self/.
           "/proc/thread-self/root/proc/sysrq-trigger", "/proc/1/root/proc/sys/kernel/core_pattern", "/proc/bus/pci", "/proc/fs/xfs/stat",
           "/proc/timer_stats", "/proc/mtrr", "/proc/acpi/wakeup", "/proc/scsi/scsi", "/proc/asound/cards"]
 SECRETS = ["/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/sched_debug", "/proc/kallsyms", "/proc/kmsg",
-           "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/interrupts",
+           "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup", "/proc/acpi", "/proc/scsi", "/proc/asound", "/proc/interrupts", "/proc/softirqs",
            "/proc/latency_stats", "/proc/vmallocinfo", "/proc/config.gz", "/proc/cmdline", "/proc/pressure", "/proc/slabinfo",
            "/proc/pagetypeinfo", "/sys/firmware", "/sys/kernel/security", "/sys/kernel/debug", "/sys/kernel/tracing",
            "/sys/kernel/notes", "/sys/kernel/btf/vmlinux", "/sys/class", "/sys/block", "/sys/module", "/sys/bus", "/sys/power", "/dev/kmsg", "/dev/mem"]

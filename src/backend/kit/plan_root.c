@@ -55,8 +55,7 @@ static const char *const proc_masks[] = {
 	"/proc/latency_stats", "/proc/timer_stats",
 	"/proc/vmallocinfo",   "/proc/pressure",
 	"/proc/cmdline",       "/proc/sys/kernel/random/boot_id",
-	"/proc/config.gz",
-
+	"/proc/config.gz",     "/proc/softirqs",
 };
 static const char *const proc_readonly[] = { "/proc/sys", "/proc/sysrq-trigger",
 					     "/proc/irq", "/proc/bus",

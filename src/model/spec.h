@@ -292,12 +292,13 @@ int spec_set_key(struct spec *s, const char *key, const char *text, enum origin 
 int spec_set_environment(struct spec *s, char *const *envp, struct err *e); /* BRIG_* variables */
 int spec_set_argv(struct spec *s, int argc, char *const *argv, struct err *e); /* copies */
 
-/* The place this process stands in, given so that the check itself stays pure. */
+/* The place this process stands in, given so that the check asks no variable. */
 struct place {
 	const char *cwd, *home; /* home may be NULL */
 };
 
-/* Makes paths absolute and refuses what no backend could take. */
+/* Makes paths absolute and refuses what no backend could take. Looks at no file but to tell whether
+ * a folder is the home folder, or contains it. */
 int spec_check(struct spec *s, const struct place *at, struct err *e);
 
 /* Notes where the last value of a field came from; text is copied. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/home.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/dialect.h"
@@ -83,7 +84,13 @@ static int check_system(const struct spec *s, const struct place *at, const char
 	if (holds_system_root(path))
 		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is a folder of the system", path),
 		       err_hint(e, "name the folder below it that is needed");
-	if (!writable || own_place(path, at) || named_root(s, path))
+	if (!writable || named_root(s, path))
+		return 0;
+	if (home_kind(path, at->home) != HOME_APART)
+		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is, or contains, your home folder",
+			       path),
+		       err_hint(e, "name the folder below it that is needed");
+	if (own_place(path, at))
 		return 0;
 	for (size_t i = 1; i < ARRAY_LEN(system_roots); i++)
 		if (path_under(path, system_roots[i]))
@@ -99,12 +106,16 @@ static const char *unfit(const struct spec *s, const struct place *at, const cha
 {
 	static const char *const live[] = { "/proc", "/sys", "/dev" };
 	bool writable = s->policy == POLICY_WORKSPACE_WRITE;
+	enum home_kind kind;
 	struct err ignored;
 
 	if (str_eq(s->workdir, "/"))
 		return "the root of the host";
-	if (home && str_eq(s->workdir, home))
+	kind = home_kind(s->workdir, home);
+	if (kind == HOME_ITSELF || (home && str_eq(s->workdir, home)))
 		return "a home folder";
+	if (kind == HOME_CONTAINS)
+		return "a folder that contains your home folder";
 	for (size_t i = 0; i < ARRAY_LEN(live); i++)
 		if (path_under(s->workdir, live[i]))
 			return "part of the system";

@@ -246,7 +246,7 @@ static int check_mounts(struct spec *s, const struct place *at, struct err *e)
 	return 0;
 }
 
-/* The nth target of all three kinds together, or NULL behind the last. */
+/* The nth target of all three kinds together. */
 static const char *nth_target(const struct spec *s, size_t n)
 {
 	if (n < s->mounts.n)
@@ -255,19 +255,46 @@ static const char *nth_target(const struct spec *s, size_t n)
 	if (n < s->read.n)
 		return s->read.v[n];
 	n -= s->read.n;
-	return n < s->write.n ? s->write.v[n] : NULL;
+	return s->write.v[n];
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static int check_duplicates(const struct spec *s, struct err *e)
 {
-	const char *a, *b;
+	size_t n = s->mounts.n + s->read.n + s->write.n;
+	CLEANUP(mem) const char **all = n ? malloc(n * sizeof(*all)) : NULL;
 
-	for (size_t i = 0; (a = nth_target(s, i)); i++)
-		for (size_t j = i + 1; (b = nth_target(s, j)); j++)
-			if (str_eq(a, b))
-				return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", a),
-				       err_hint(e, "leave one out, or give it another place");
+	if (n && !all)
+		return err_nomem(e);
+	for (size_t i = 0; i < n; i++)
+		all[i] = nth_target(s, i);
+	if (n)
+		qsort(all, n, sizeof(*all), by_text);
+	for (size_t i = 1; i < n; i++)
+		if (str_eq(all[i - 1], all[i]))
+			return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", all[i]),
+			       err_hint(e, "leave one out, or give it another place");
 	return 0;
+}
+
+/* On the host, here or elsewhere, a variable is as good as a program. */
+static int check_untrusted_env(const struct spec *s, const struct envvar *v, struct err *e)
+{
+	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE ||
+			s->backend == BACKEND_SSH;
+
+	if (!host_run || !s->untrusted || v->by != ORIGIN_PROJECT)
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM,
+		      "'%.100s' is set by a project file that nobody has trusted, for a command "
+		      "that is not contained",
+		      v->name);
+	(void)blame(s, FIELD_ENV, "env.set", e);
+	return err_hint(e, "read the file, then trust it as it stands: brig allow");
 }
 
 /* What a file sets would act on programs before they have begun; a flag is the caller's own word.
@@ -278,6 +305,8 @@ static int check_env(const struct spec *s, struct err *e)
 		const struct envvar *v = &s->env.v[i];
 		bool file = v->by > ORIGIN_DIALECT && v->by <= ORIGIN_ENVIRONMENT;
 
+		if (check_untrusted_env(s, v, e) < 0)
+			return -e->code;
 		if (!file || !env_steers_programs(v->name))
 			continue;
 		(void)err_set(e, ERR_POLICY, EPERM, "'%.100s' changes how programs are started",

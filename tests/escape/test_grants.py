@@ -19,7 +19,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, inside, outside  # noqa: E402
-from harness import brig, files_as_root, identity, main, scratch, test, tree, uid, wait_until, workspace  # noqa: E402
+from harness import brig, files_as_root, identity, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 NOWHERE = "/dev/null/state"  # no folder, not even for root
 BOTH = ("native", "bwrap")
@@ -451,6 +451,95 @@ def the_kernels_file_systems_below_a_shown_folder_are_left_out():
         for name in ("proc", "proc/sys/kernel", "sys/kernel", "version"):
             refused(brig("run", "--read", workspace() / "chroot" / name, "--", "true"), "host's kernel")
             refused(brig("run", "--mount", f"{workspace()}/chroot/{name}:/data", "--", "true"), "host's kernel")
+
+
+# ---- a project's file that nobody has trusted ----
+
+
+def project(text):
+    path = workspace() / ".brig.yaml"
+    path.write_text(text)
+    return path
+
+
+@contextlib.contextmanager
+def trusted(path):
+    assert brig("allow", path).status == 0
+    yield
+    (state() / "brig/trusted").unlink()
+
+
+def fake(name):
+    """A program in the workspace that would run in the place of another."""
+    path = workspace() / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho said by the workspace; touch {scratch()}/PWNED\n")
+    path.chmod(0o755)
+
+
+@test
+def entries_of_a_project_do_not_hide_behind_those_of_the_caller():
+    """A map is merged from all layers; the caller's own entry made the project's count."""
+    mine = scratch() / "mine.yaml"
+    for theirs, ours, flags in (("egress: {resolve: {api.example.org: 127.0.0.1}}", "egress: {resolve: {other.example.org: 127.0.0.2}}", ("--set", "egress.resolve=other.example.org=127.0.0.2")),
+                                ("leaks: {rules: {private-key: 'off'}}", "leaks: {rules: {hex64: block}}", ("--set", "leaks.rules=hex64=block")),
+                                ("env: {set: {PATH: /workspace/bin}}", "env: {set: {A: b}}", ("--env", "A=b"))):
+        path = project(theirs + "\n")
+        mine.write_text(f"brig: 1\n{ours}\n")
+        run = ("plan", "--allow", "api.example.org", "--")
+        refused(brig(*run, "true"), "may only tighten")
+        refused(brig("plan", *flags, *run[1:], "true"), "may only tighten")
+        refused(brig("plan", "--config", mine, *run[1:], "true"), "may only tighten")
+        with trusted(path):  # the control: it is what it looks like
+            assert brig("plan", *flags, *run[1:], "true").status == 0
+            key, entry = theirs.split(":")[0], theirs.split("{")[2].split(":")[0]
+            shown = brig("config", "show", "--config", mine, "--origin", "--json").json
+            assert [o["entries"][entry] for k, o in shown["origin"].items() if k.startswith(key) and entry in o.get("entries", {})] == ["project"], shown["origin"]
+    path.unlink()
+
+
+@test
+def a_project_chooses_no_programs_by_its_variables():
+    fake("python3")
+    fake("git")
+    (workspace() / "sitecustomize.py").write_text("print('forged')\n")
+    for line in ("PATH: /workspace/bin:/usr/bin:/bin", "PYTHONPATH: /workspace", "PYTHONSTARTUP: /workspace/x", "HOME: /workspace", "GIT_DIR: x", "PAGER: x", "EDITOR: x", "LANGUAGE: /workspace/x",
+                 "LC_ALL: ../x", "TZ: ':/workspace/z'", "NODE_PATH: /workspace", "HTTPS_PROXY: 'http://x'", "SSL_CERT_FILE: x", "XDG_CONFIG_HOME: x", "LUA_INIT: x", "UNHEARD_OF: x"):
+        path = project("env: {set: {" + line + "}}\n")
+        for command in (("python", "-c", "print(2 + 2)"), ("run", "--", "python3", "--version"), ("run", "--", "env")):
+            done = refused(brig(*command), "may only tighten", "brig allow")
+            assert not done.stdout, line
+    path = project("env: {set: {PATH: '/workspace/bin:/usr/bin:/bin'}}\n")
+    with trusted(path):  # the control: it is obeyed, but not for the interpreter of the caller's code
+        assert "said by the workspace" in brig("run", "--", "python3", "--version").text
+        assert brig("python", "-c", "import os; print(2 + 2, os.environ['PATH'])").text == "4 /workspace/bin:/usr/bin:/bin\n"
+        assert "said by the workspace" in brig("python", "--env", "PATH=/workspace/bin", "-c", "print(2 + 2)").text  # the caller's own word
+    project("env: {set: {CI: '1', LANG: C, NODE_ENV: test}}\n")
+    assert brig("run", "--", "sh", "-c", "echo $CI $LANG $NODE_ENV").text == "1 C test\n"
+    assert not (scratch() / "PWNED").exists()
+
+
+@test
+def a_project_sets_nothing_for_a_command_on_the_host():
+    fake("git")
+    loose = ("--backend", "none", "--i-know-this-is-not-a-sandbox")
+    ssh = ("--backend", "ssh", "--set", "ssh.host=nowhere.invalid")
+    for line in ("PATH: '/workspace/bin:/usr/bin:/bin'", "CI: '1'", "LANG: C"):
+        path = project("env: {set: {" + line + "}}\n")
+        for options in (loose, ("--policy", "full_access", "--i-know-this-is-not-a-sandbox"), ssh):
+            done = refused(brig("run", *options, "--", "sh", "-c", "echo ran; git status"), "brig allow")
+            assert b"ran" not in done.stdout and not (scratch() / "PWNED").exists(), (line, options)
+    path = project("env: {set: {CI: 'mark'}}\n")
+    with trusted(path):
+        assert brig("run", *loose, "--", "sh", "-c", "echo $CI").text == "mark\n"
+    path.unlink()
+
+
+@test
+def language_passes_by_exact_names():
+    given = {"LC_ALL": "C.UTF-8", "LC_TIME": "C", "LC_SECRET_STASH": "x", "LC_": "x", "LC_ALLX": "x", "LANGUAGE": "en", "LANGX": "x", "TZ": "UTC"}
+    seen_inside = dict(line.split("=", 1) for line in brig("run", "--", "env", env=given).text.splitlines())
+    assert {k for k in given if k in seen_inside} == {"LC_ALL", "LC_TIME", "LANGUAGE", "TZ"}, seen_inside
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 
 #define PASSWD "/etc/passwd"
 #define PASSWD_MAX ((size_t)1 << 20)
-#define DEPTH_MAX (PATH_MAX / 2)
+#define DEPTH_MAX 512
 
 /* The nth field of a line of n bytes, with its length; NULL: there are fewer. */
 static const char *field(const char *line, size_t n, int nth, size_t *len)
@@ -86,24 +86,21 @@ int home_listed(uid_t uid, char *path, size_t n)
 static int height(const char *path, const struct ident *what)
 {
 	CLEANUP(fd) int at = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct ident last = { 0 };
+	struct ident now = { 0 }, last;
+	char up[3 * DEPTH_MAX] = ".", *end = up; /* then "..", "../..", and so on */
+	struct stat st;
 
-	for (int up = 0; at >= 0 && up < DEPTH_MAX; up++) {
-		struct ident now;
-		struct stat st;
-		int above;
-
-		if (fstat(at, &st) < 0)
+	for (int n = 0; at >= 0 && n < DEPTH_MAX; n++) {
+		if (n)
+			end = stpcpy(end, n > 1 ? "/.." : "..");
+		last = now;
+		if (fstatat(at, up, &st, 0) < 0)
 			return -1;
 		now = ident_of(&st);
 		if (ident_same(&now, what))
-			return up;
-		if (up && ident_same(&now, &last))
+			return n;
+		if (n && ident_same(&now, &last))
 			return -1; /* the root is above itself */
-		last = now;
-		above = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		(void)fd_close(at);
-		at = above;
 	}
 	return -1;
 }

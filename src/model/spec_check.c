@@ -84,13 +84,7 @@ static int check_system(const struct spec *s, const struct place *at, const char
 	if (holds_system_root(path))
 		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is a folder of the system", path),
 		       err_hint(e, "name the folder below it that is needed");
-	if (!writable || named_root(s, path))
-		return 0;
-	if (home_kind(path, at->home) != HOME_APART)
-		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is, or contains, your home folder",
-			       path),
-		       err_hint(e, "name the folder below it that is needed");
-	if (own_place(path, at))
+	if (!writable || own_place(path, at) || named_root(s, path))
 		return 0;
 	for (size_t i = 1; i < ARRAY_LEN(system_roots); i++)
 		if (path_under(path, system_roots[i]))
@@ -99,6 +93,18 @@ static int check_system(const struct spec *s, const struct place *at, const char
 				       path),
 			       err_hint(e, "show it read-only, or name it in mount_roots");
 	return 0;
+}
+
+/* The same, and the home folder: what a grant makes writable in it the host obeys. */
+static int check_grant(const struct spec *s, const struct place *at, const char *path,
+		       bool writable, struct err *e)
+{
+	if (check_system(s, at, path, writable, e) < 0)
+		return -e->code;
+	if (!writable || named_root(s, path) || home_kind(path, at->home) == HOME_APART)
+		return 0;
+	return err_set(e, ERR_POLICY, EPERM, "'%.200s' is, or contains, your home folder", path),
+	       err_hint(e, "name the folder below it that is needed");
 }
 
 /* Why a folder cannot be the workspace; NULL: it can. */
@@ -178,7 +184,7 @@ static int check_paths(struct spec *s, const struct place *at, struct strlist *l
 	for (size_t i = 0; i < l->n; i++)
 		if (path_resolve(s->arena, at, l->v[i], &l->v[i], e) < 0 ||
 		    check_own_place(s, l->v[i], e) < 0 ||
-		    (l == &s->write && check_system(s, at, l->v[i], true, e) < 0))
+		    (l == &s->write && check_grant(s, at, l->v[i], true, e) < 0))
 			return blame(s, l == &s->write ? FIELD_WRITE : FIELD_READ, flag, e);
 	return 0;
 }
@@ -240,7 +246,7 @@ static int check_mounts(struct spec *s, const struct place *at, struct err *e)
 
 		if (path_resolve(s->arena, at, m->source, &m->source, e) < 0 ||
 		    target_check(m->target, s->target, e) < 0 ||
-		    check_system(s, at, m->source, m->writable, e) < 0)
+		    check_grant(s, at, m->source, m->writable, e) < 0)
 			return blame(s, FIELD_MOUNT, "mount", e);
 	}
 	return 0;

@@ -176,6 +176,37 @@ def the_places_of_another_environment_are_guarded():
 
 
 @test
+def settings_that_the_next_run_obeys_cannot_be_written():
+    """The user's own file may loosen everything; it need not be there yet."""
+    theirs = folder("theirs")
+    loose = "policy: full_access\nallow_full_access: true\n"
+    for env, place in (({"XDG_CONFIG_HOME": str(theirs / "conf")}, theirs / "conf"), ({"HOME": str(theirs / "home"), "XDG_CONFIG_HOME": None}, theirs / "home/.config")):
+        (place / "brig").mkdir(parents=True)
+        (place / "brig/config.yaml").write_text(loose)  # the control: it is obeyed
+        assert brig("config", "show", "--json", env=env).json["policy"] == "full_access"
+        (place / "brig/config.yaml").unlink()
+        (scratch() / "link").symlink_to(place)
+        for there in (True, False):
+            for options in (("--write", place), ("--workdir", place), ("--mount", f"{place}:/data:rw"), *(() if not there else (("--write", place / "brig"), ("--workdir", place / "brig")))):
+                script = f"for d in {place} /workspace /data; do mkdir -p $d/brig; for f in $d/brig $d; do printf '{loose}' > $f/config.yaml; done; done"
+                refused(brig("run", *options, "--", "sh", "-c", script, env=env), "settings")
+                assert not list(place.rglob("config.yaml")), options
+            if there:
+                (place / "brig").rmdir()
+        (scratch() / "link").unlink()
+        assert brig("run", "--read", place, "--", "ls", place, env=env).status == 0
+
+
+@test
+def a_metrics_file_by_another_name_is_guarded():
+    (scratch() / "alias").symlink_to(workspace())
+    for name in (workspace() / "m.prom", scratch() / "alias/m.prom", scratch() / "alias/later/m.prom"):
+        done = brig("run", "--set", f"metrics.textfile={name}", "--", "sh", "-c", "ln -s x m.prom")
+        assert done.status == 125 and "metrics.textfile" in done.errors, (name, done.errors)
+    assert brig("run", "--set", f"metrics.textfile={scratch()}/m.prom", "--", "true").status == 0
+
+
+@test
 def without_a_place_for_state_there_is_no_run():
     """And nothing is put into /tmp, whoever has prepared a folder there."""
     for runtime in (None, "/nonexistent", str(folder("shared", mode=0o755)), "relative", "/tmp"):

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/plan_guard.c - what no tree may show, whatever way it was asked for.
  *
- * brig's own state and record, file systems of the host's kernel, sockets of the host. The trees
- * and what is guarded are compared by their place on their file system: a link or a bind that leads
- * to one of them is as good as its path. */
+ * brig's own state, record and settings, file systems of the host's kernel, sockets of the host.
+ * The trees and what is guarded are compared by their place on their file system: a link or a bind
+ * that leads to one of them is as good as its path. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan_internal.h"
+#include "base/home.h"
 #include "base/kernelfs.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -223,11 +224,63 @@ static int guard_places(struct box_plan *p, const struct sight *s, struct err *e
 	return p->spec->audit.dir ? guard_record_at(p, s, p->spec->audit.dir, e) : 0;
 }
 
+/* --- what else brig reads or writes on the host --- */
+
+/* Where the user's own settings are, or may come to be. */
+static int settings_place(int which, char *path, size_t n)
+{
+	const char *base = getenv(which == 0 ? "XDG_CONFIG_HOME" : "HOME");
+	char home[PATH_MAX];
+	int len;
+
+	if (which == 2)
+		base = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+	if (!base || base[0] != '/')
+		return -ENOENT;
+	len = snprintf(path, n, "%s%s/brig", base, which == 0 ? "" : "/.config");
+	return len < (int)n ? 0 : -ENOENT;
+}
+
+/* A run that writes the settings of the next one is contained by nothing. */
+static int guard_settings(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	char path[PATH_MAX];
+	struct where at;
+
+	for (int i = 0; i < 3; i++) {
+		if (settings_place(i, path, sizeof(path)) < 0 ||
+		    mounts_find(&s->mounts, p->arena, path, &at) < 0)
+			continue;
+		for (size_t k = 0; k < s->n; k++)
+			if (s->v[k].writable &&
+			    (within(&at, &s->v[k].at) || within(&s->v[k].at, &at)))
+				return refuse(&s->v[k], "make brig's own settings writable",
+					      "choose another folder, or --policy readonly", e);
+	}
+	return 0;
+}
+
+/* Neither changed inside nor a link put in its place, by whatever name it is called. */
+static int guard_metrics(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	const char *file = p->spec->metrics_textfile;
+	struct where at;
+
+	if (!file || mounts_find(&s->mounts, p->arena, file, &at) < 0)
+		return 0;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].writable && within(&at, &s->v[i].at))
+			return refuse(&s->v[i], "let the command change metrics.textfile",
+				      "choose a folder for it that the command cannot write to", e);
+	return 0;
+}
+
 int plan_guard(struct box_plan *p, struct err *e)
 {
 	struct sight s = { 0 };
 
-	if (look(p, &s, e) < 0 || guard_places(p, &s, e) < 0 || leave_out_kernelfs(p, &s, e) < 0)
+	if (look(p, &s, e) < 0 || guard_places(p, &s, e) < 0 || guard_settings(p, &s, e) < 0 ||
+	    guard_metrics(p, &s, e) < 0 || leave_out_kernelfs(p, &s, e) < 0)
 		return -e->code;
 	return plan_sockets(p, &s, e);
 }

@@ -198,27 +198,44 @@ static int guard_record_at(struct box_plan *p, const struct sight *s, const char
 	return guard_record(p, s, &record, e);
 }
 
-/* In every place where it may be: the next run may come with other variables. What this user cannot
- * reach is none. */
+static int guard_place(struct box_plan *p, const struct sight *s, const char *place, struct err *e)
+{
+	struct where state, record;
+	char path[PATH_MAX];
+
+	/* What this user cannot reach is no place for its state. */
+	if (mounts_find(&s->mounts, p->arena, place, &state) < 0)
+		return 0;
+	if (guard_state(s, &state, e) < 0)
+		return -e->code;
+	if (snprintf(path, sizeof(path), "%s/audit", place) >= (int)sizeof(path) ||
+	    access(path, F_OK) < 0)
+		return 0;
+	record = state; /* no link leads there: brig would not open it */
+	record.path = arena_printf(p->arena, "%s/audit", state.path);
+	return record.path ? guard_record(p, s, &record, e) : err_nomem(e);
+}
+
+/* In every place where it may be: the next run may come with other variables. */
 static int guard_places(struct box_plan *p, const struct sight *s, struct err *e)
 {
-	char path[PATH_MAX], before[STATE_PLACES][PATH_MAX];
-	struct where state;
+	const char *before[STATE_PLACES];
+	char place[PATH_MAX];
+	size_t n = 0;
 
 	for (int i = 0; i < STATE_PLACES; i++) {
 		bool again = false;
 
-		before[i][0] = '\0';
-		if (state_place(i, before[i], sizeof(before[i])) < 0)
+		if (state_place(i, place, sizeof(place)) < 0)
 			continue;
-		for (int k = 0; k < i && !again; k++)
-			again = str_eq(before[i], before[k]);
-		if (again || mounts_find(&s->mounts, p->arena, before[i], &state) < 0)
+		for (size_t k = 0; k < n && !again; k++)
+			again = str_eq(place, before[k]);
+		if (again)
 			continue;
-		if (guard_state(s, &state, e) < 0)
-			return -e->code;
-		if (snprintf(path, sizeof(path), "%s/audit", before[i]) < (int)sizeof(path) &&
-		    guard_record_at(p, s, path, e) < 0)
+		before[n] = arena_strdup(p->arena, place);
+		if (!before[n++])
+			return err_nomem(e);
+		if (guard_place(p, s, place, e) < 0)
 			return -e->code;
 	}
 	return p->spec->audit.dir ? guard_record_at(p, s, p->spec->audit.dir, e) : 0;

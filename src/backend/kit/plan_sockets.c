@@ -86,6 +86,7 @@ static int hide_in(struct search *s, const struct where *folder, const char *nam
 /* NULL: without memory. */
 static const struct recent *resolve(struct search *s, const char *folder)
 {
+	CLEANUP(fd) int fd = -1;
 	struct recent *r;
 	int found;
 
@@ -93,21 +94,25 @@ static const struct recent *resolve(struct search *s, const char *folder)
 		if (s->recent[i].name && str_eq(s->recent[i].name, folder))
 			return &s->recent[i];
 	r = &s->recent[s->next++ % RECENT];
-	*r = (struct recent){ .name = folder };
-	found = access(folder, F_OK) < 0
-			? -ENOENT
-			: mounts_find(&s->sight->mounts, s->plan->arena, folder, &r->at);
+	*r = (struct recent){ .name = arena_strdup(s->plan->arena, folder) };
+	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	found = fd < 0 ? -errno : mounts_where(&s->sight->mounts, s->plan->arena, fd, &r->at);
 	r->found = found == 0;
-	return found == -ENOMEM ? NULL : r;
+	return found == -ENOMEM || !r->name ? NULL : r;
 }
 
 static int hide_absolute(struct search *s, const char *path, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
-	const char *folder =
-		arena_strndup(s->plan->arena, path, slash > path ? (size_t)(slash - path) : 1);
-	const struct recent *r = folder ? resolve(s, folder) : NULL;
+	size_t n = slash > path ? (size_t)(slash - path) : 1;
+	const struct recent *r;
+	char folder[PATH_MAX];
 
+	if (n >= sizeof(folder))
+		return 0;
+	memcpy(folder, path, n);
+	folder[n] = '\0';
+	r = resolve(s, folder);
 	if (!r)
 		return err_nomem(e);
 	return r->found ? hide_in(s, &r->at, slash + 1, e) : 0;

@@ -47,7 +47,6 @@ static int open_named(const char *path, bool make, struct err *e)
 
 int audit_dir_open(const char *dir, bool make, char *path, size_t n, struct err *e)
 {
-	char own[PATH_MAX - 8];
 	int fd;
 
 	if (dir && snprintf(path, n, "%s", dir) >= (int)n)
@@ -59,9 +58,8 @@ int audit_dir_open(const char *dir, bool make, char *path, size_t n, struct err 
 	fd = state_find("audit", path, n);
 	if (fd >= 0)
 		return fd;
-	if (state_path(own, sizeof(own)) < 0 || snprintf(path, n, "%s/audit", own) >= (int)n)
-		return err_set(e, ERR_UNAVAILABLE, ENOENT, "there is no folder for brig's state");
-	return open_named(path, false, e);
+	return err_set(e, ERR_UNAVAILABLE, ENOENT, "there is no record of brig's own yet"),
+	       err_hint(e, "a run begins one; for one that lies elsewhere set audit.dir");
 }
 
 void audit_segment_name(uint32_t number, char out[SEGMENT_NAME_SIZE])

@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/home.h"
 
+#define IN_HOME "/.local/state/brig"
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 static int make_parents(const char *path)
@@ -34,9 +36,14 @@ static int open_made(const char *path, int flags)
 	return fd;
 }
 
-/* A folder of our own, or nothing: in /tmp anybody may have been there first. `path` has the base
- * and gets the folder below it. */
-static int try_base(const char *sub, uid_t me, bool make, char *path, size_t n)
+static bool ours(const struct stat *st, mode_t closed)
+{
+	return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & closed);
+}
+
+/* A folder of our own, or nothing: where others may write, anybody may have been there first.
+ * `path` has the base and gets the folder below it. */
+static int try_base(const char *sub, bool make, char *path, size_t n)
 {
 	CLEANUP(fd) int fd = make ? open_made(path, O_PATH) : open(path, FOLDER | O_PATH);
 	size_t len = strlen(path);
@@ -46,40 +53,70 @@ static int try_base(const char *sub, uid_t me, bool make, char *path, size_t n)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
 	errno = EACCES;
-	if (st.st_uid != me || (st.st_mode & 022) ||
-	    snprintf(path + len, n - len, "/%s", sub) >= (int)(n - len))
+	if (!ours(&st, 022) || snprintf(path + len, n - len, "/%s", sub) >= (int)(n - len))
 		return -1;
 	below = openat(fd, sub, FOLDER);
 	return below < 0 && errno == ENOENT && make ? open_made(path, 0) : below;
 }
 
-/* The folder of the first choice. */
-int state_path(char *path, size_t n)
+/* brig's folder below a base that a variable names, if it names one. */
+static int below(const char *base, const char *rest, char *path, size_t n)
 {
-	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	int len = -1;
+	int len = base && base[0] == '/' ? snprintf(path, n, "%s%s", base, rest) : -1;
 
-	if (xdg && xdg[0] == '/')
-		len = snprintf(path, n, "%s/brig", xdg);
-	else if (geteuid() == 0)
-		len = snprintf(path, n, "/var/lib/brig");
-	else if (home && home[0] == '/')
-		len = snprintf(path, n, "%s/.local/state/brig", home);
 	return len >= 0 && (size_t)len < n ? 0 : -ENOENT;
 }
 
-static int base_path(int which, uid_t me, char *path, size_t n)
+/* Where it belongs by the variables. */
+static int first_choice(char *path, size_t n)
 {
-	const char *run = which == 1 ? getenv("XDG_RUNTIME_DIR") : NULL;
-	int len = -1;
+	const char *xdg = getenv("XDG_STATE_HOME");
 
-	if (which == 0)
-		return state_path(path, n);
-	if (which == 2)
-		len = snprintf(path, n, "/tmp/brig-%u", me);
-	else if (run && run[0] == '/')
-		len = snprintf(path, n, "%s/brig", run);
-	return len >= 0 && (size_t)len < n ? 0 : -ENOENT;
+	if (xdg && xdg[0] == '/')
+		return below(xdg, "/brig", path, n);
+	if (geteuid() == 0)
+		return below("/var/lib", "/brig", path, n);
+	return below(getenv("HOME"), IN_HOME, path, n);
+}
+
+static int in_password_home(char *path, size_t n)
+{
+	char home[PATH_MAX];
+
+	return home_listed(geteuid(), home, sizeof(home)) == 0 ? below(home, IN_HOME, path, n)
+							       : -ENOENT;
+}
+
+int state_place(int which, char *path, size_t n)
+{
+	char base[32];
+
+	switch (which) {
+	case 0:
+		return first_choice(path, n);
+	case STATE_SECOND:
+		return below(getenv("XDG_RUNTIME_DIR"), "/brig", path, n);
+	case 2:
+		return geteuid() == 0 ? below("/var/lib", "/brig", path, n)
+				      : below(getenv("HOME"), IN_HOME, path, n);
+	case 3:
+		return in_password_home(path, n);
+	case 4:
+		(void)snprintf(base, sizeof(base), "/run/user/%u", geteuid());
+		return below(base, "/brig", path, n);
+	default:
+		return -ENOENT;
+	}
+}
+
+/* What the session gave this user alone; a folder that others may enter is not what it should be.
+ */
+static bool second_is_private(void)
+{
+	const char *run = getenv("XDG_RUNTIME_DIR");
+	struct stat st;
+
+	return run && stat(run, &st) == 0 && ours(&st, 077);
 }
 
 /* What says nothing about the place: the next one would be taken for the first by mistake. */
@@ -88,19 +125,17 @@ static bool out_of_means(int code)
 	return code == EMFILE || code == ENFILE || code == ENOMEM;
 }
 
-/* Every place it may be, the best first; -1 when it is (or can be made) in none of them. A run
- * comes here more than once: one buffer, so that no page of the stack is touched for the other
- * places. */
+/* The first choice, else the second; -1 when it is (or can be made) in neither. A run comes here
+ * more than once: one buffer, so that no page of the stack is touched for the other place. */
 static int try_all(const char *sub, bool make, char *path, size_t n)
 {
-	uid_t me = geteuid();
-
-	for (int which = 0; which < 3; which++) {
+	for (int which = 0; which <= STATE_SECOND; which++) {
 		int fd;
 
-		if (base_path(which, me, path, n) < 0)
+		if (state_place(which, path, n) < 0 ||
+		    (which == STATE_SECOND && !second_is_private()))
 			continue;
-		fd = try_base(sub, me, make, path, n);
+		fd = try_base(sub, make, path, n);
 		if (fd >= 0 || out_of_means(errno))
 			return fd;
 	}
@@ -118,7 +153,7 @@ int state_open(const char *sub, char *path, size_t n, struct err *e)
 	if (out_of_means(errno))
 		return err_sys(e, "cannot open the folder of brig's own state");
 	return err_set(e, ERR_UNAVAILABLE, EACCES, "no folder for brig's own state can be made"),
-	       err_hint(e, "set XDG_STATE_HOME to a folder you may write to");
+	       err_hint(e, "set XDG_STATE_HOME to a folder of yours that nobody else may write to");
 }
 
 int state_find(const char *sub, char *path, size_t n)
@@ -126,4 +161,16 @@ int state_find(const char *sub, char *path, size_t n)
 	char own[PATH_MAX];
 
 	return try_all(sub, false, path ? path : own, path ? n : sizeof(own));
+}
+
+/* Mostly one look: the first choice is there. */
+bool state_displaced(char *path, size_t n)
+{
+	CLEANUP(fd) int first = -1;
+	CLEANUP(fd) int used = -1;
+
+	if (state_place(0, path, n) == 0)
+		first = try_base(".", false, path, n);
+	used = first < 0 ? state_find(".", path, n) : -1;
+	return used >= 0;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base/state.h - brig's own folder for what must survive a run: journals, quarantine, later the
- * record.
+/* base/state.h - brig's own folder for what must survive a run: journals, quarantine, the record,
+ * the list of trusted files.
  *
- * $XDG_STATE_HOME/brig, else /var/lib/brig for root and ~/.local/state/brig for others; where none
- * of them can be made, a private folder below $XDG_RUNTIME_DIR or /tmp. Mode 0700, owner checked.
- */
+ * $XDG_STATE_HOME/brig, else /var/lib/brig for root and ~/.local/state/brig for others; where that
+ * cannot be had, a folder below $XDG_RUNTIME_DIR, which must be this user's alone, and the user is
+ * told (state_displaced). Else there is none. Mode 0700, owner checked. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
+
+enum { STATE_SECOND = 1, STATE_PLACES = 5 };
 
 /* Opens (and makes) the folder `sub` below it; a descriptor or -errno. `path`, unless NULL,
  * receives where that is. */
@@ -18,5 +21,10 @@ int state_open(const char *sub, char *path, size_t n, struct err *e);
 /* Opens the folder where state_open has made it; a descriptor or -1. `path` as there. */
 int state_find(const char *sub, char *path, size_t n);
 
-/* Where that would be, without making or opening anything; 0 or -errno. */
-int state_path(char *path, size_t n);
+/* The places where this user's state is or may come to be, numbered from 0 to STATE_PLACES: the two
+ * that are used, then those that another environment would lead to. 0, or -errno where there is no
+ * such place. Nothing is made or opened: for guards, which ask for all of them. */
+int state_place(int which, char *path, size_t n);
+
+/* Is the state in use anywhere but in its first place? Then `path` receives where. */
+bool state_displaced(char *path, size_t n);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_allow.c - "allow": trust a project's file as it stands, or no longer. */
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "model/config.h"
 #include "model/paths.h"
-#include "base/sha256.h"
+#include "model/show.h"
 #include "model/trust.h"
 #include "sandbox/recorder.h"
 
@@ -33,79 +36,144 @@ static int parse(int argc, char **argv, struct asked *a, struct err *e)
 	return 0;
 }
 
-/* The file named, or the one a run from here would read; absolute, as the list keeps it. */
-static int find(struct spec *s, const struct asked *a, const char **ret, struct err *e)
+/* The settings that hold here without the project's file: what it loosens is measured by them, and
+ * the record is the user's own. A file of the user's that cannot be read is no reason against
+ * trusting this one. */
+static struct spec *without_project(const struct config_place *at, struct err *e)
 {
-	const char *home = getenv("HOME");
-	char cwd[PATH_MAX];
-	struct config_place at = { .cwd = cwd,
-				   .home = home && home[0] == '/' ? home : NULL,
-				   .environ = environ };
+	struct spec *s = spec_new(e);
+	struct err unread = { 0 };
 
-	if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
-		return err_sys(e, "the current folder is gone");
+	if (s)
+		(void)config_load(s, at, &unread);
+	return s;
+}
+
+/* The file named, or the one a run from here would read; absolute, as the list keeps it. */
+static int find(struct spec *s, const struct asked *a, const struct config_place *at,
+		const char **ret, struct err *e)
+{
 	if (a->file)
-		return path_resolve(s->arena, &(struct place){ .cwd = cwd, .home = at.home },
+		return path_resolve(s->arena, &(struct place){ .cwd = at->cwd, .home = at->home },
 				    a->file, ret, e);
-	if (config_find_project(s, &at, ret, e) < 0)
+	if (config_find_project(s, at, ret, e) < 0)
 		return -e->code;
 	return *ret ? 0
 		    : (err_set(e, ERR_USAGE, ENOENT, "no .brig.yaml is found from here"),
 		       err_hint(e, "name the file: brig allow FILE"));
 }
 
-/* On the record before it counts. The settings of the record are the user's own; a project's file
- * that cannot be read yet is no reason against trusting it. */
-static int put_on_record(const char *action, const char *path, const struct buf *data,
-			 struct err *e)
+/* Once: what is shown, recorded and trusted are the same bytes. No link is followed, and what would
+ * keep us waiting is refused. */
+static int read_once(const char *path, struct buf *data, struct err *e)
 {
-	CLEANUP(spec) struct spec *s = spec_new(e);
+	CLEANUP(fd)
+	int fd = fd_open_nolinks(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	CLEANUP(mem) char *real = NULL;
+	struct stat st;
+
+	if (fd == -ELOOP) {
+		real = realpath(path, NULL);
+		return err_set(e, ERR_POLICY, ELOOP,
+			       "'%.200s' is, or passes through, a symbolic link", path),
+		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
+	}
+	if (fd < 0)
+		return errno = -fd, err_sys(e, "cannot open '%.200s'", path),
+		       err_hint(e, "name a file that is there and that you can read");
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a plain file", path),
+		       err_hint(e, "name a file of settings, such as .brig.yaml");
+	return config_slurp_fd(fd, path, data, &st, e);
+}
+
+struct telling {
+	const struct spec *spec;
+	bool any;
+};
+
+static int tell(void *arg, enum field_id id, const struct envvar *entry)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)4 << 20);
+	struct telling *t = arg;
+	struct json j;
+
+	json_init(&j, &b, false);
+	if (entry)
+		json_str(&j, entry->value);
+	else
+		show_value(&j, t->spec, id, true);
+	(void)printf("%s  %s%s%s: %s\n", t->any ? "" : "it loosens:\n", fields[id].key,
+		     entry ? "." : "", entry ? entry->name : "", buf_str(&b));
+	t->any = true;
+	return 0;
+}
+
+/* What does not parse is not trusted: whoever mends it later would change it anyway. */
+static int show(const struct spec *before, const char *path, const struct buf *data,
+		const char *digest, struct err *e)
+{
+	CLEANUP(spec) struct spec *after = spec_clone(before, e);
+	struct telling t = { .spec = after };
+	const char *slash = strrchr(path, '/');
+	struct source src = {
+		.name = path, .home = cli_home(), .origin = ORIGIN_PROJECT, .trusted = true
+	};
+	enum dialect was;
+
+	if (!after)
+		return -e->code;
+	src.folder = arena_strndup(after->arena, path, slash > path ? (size_t)(slash - path) : 1);
+	if (!src.folder)
+		return err_nomem(e);
+	if (config_read_text(after, buf_str(data), data->len, DIALECT_BRIG, &src, &was, e) < 0)
+		return -e->code;
+	(void)printf("sha256 %s, %zu bytes\n", digest, data->len);
+	(void)tighten_each(before, after, tell, &t);
+	if (!t.any)
+		(void)printf("it loosens nothing: a run takes it as it is, trusted or not\n");
+	return 0;
+}
+
+static void digest_of(const struct buf *data, char hex[SHA256_HEX])
+{
 	unsigned char sum[SHA256_SIZE];
-	char hex[SHA256_HEX];
-	struct err unread = { 0 };
 	struct sha256 h;
 
-	if (!s)
-		return -e->code;
-	(void)cli_load(s, &unread);
 	sha256_init(&h);
 	sha256_add(&h, buf_str(data), data->len);
 	sha256_end(&h, sum);
 	sha256_hex(sum, hex);
-	return recorder_policy(s, action, path, data->len ? hex : NULL, e);
 }
 
-/* What does not parse is not trusted: whoever mends it later would change it anyway. */
-static int trust(struct spec *s, const char *path, struct err *e)
+/* On the record before it counts. */
+static int trust(const struct spec *s, const char *path, struct err *e)
 {
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
-	const char *slash = strrchr(path, '/');
-	struct source src = { .name = path,
-			      .folder = arena_strndup(s->arena, path,
-						      slash > path ? (size_t)(slash - path) : 1),
-			      .home = getenv("HOME"),
-			      .origin = ORIGIN_PROJECT,
-			      .trusted = true };
-	enum dialect was;
-	struct stat st;
+	char hex[SHA256_HEX];
 
-	if (!src.folder)
-		return err_nomem(e);
-	if (config_slurp(path, &data, &st, e) < 0 ||
-	    config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) < 0)
+	if (read_once(path, &data, e) < 0)
 		return -e->code;
-	if (put_on_record("allow", path, &data, e) < 0)
+	digest_of(&data, hex);
+	if (show(s, path, &data, hex, e) < 0 || recorder_policy(s, "allow", path, hex, e) < 0)
 		return -e->code;
 	return trust_add(path, buf_str(&data), data.len, e);
 }
 
 static int change(const struct asked *a, struct err *e)
 {
-	CLEANUP(spec) struct spec *s = spec_new(e);
+	char cwd[PATH_MAX];
+	const struct config_place at = {
+		.cwd = cwd, .home = cli_home(), .environ = environ, .alone = true
+	};
+	CLEANUP(spec) struct spec *s = NULL;
 	const char *path = NULL;
 	int r;
 
-	if (!s || find(s, a, &path, e) < 0 || !path)
+	if (cli_here(cwd, e) < 0)
+		return -e->code;
+	s = without_project(&at, e);
+	if (!s || find(s, a, &at, &path, e) < 0 || !path)
 		return -e->code;
 	if (!a->revoke) {
 		if (trust(s, path, e) < 0)
@@ -113,7 +181,7 @@ static int change(const struct asked *a, struct err *e)
 		(void)printf("%s: trusted as it stands; a change ends that\n", path);
 		return 0;
 	}
-	r = put_on_record("revoke", path, &(struct buf){ 0 }, e);
+	r = recorder_policy(s, "revoke", path, NULL, e);
 	if (r == 0)
 		r = trust_remove(path, e);
 	if (r >= 0)
@@ -143,6 +211,8 @@ const struct command cmd_allow = {
 	.usage = "[--revoke] [FILE]",
 	.help = "trust a project's .brig.yaml as it stands, so that it may loosen settings",
 	.about = "  --revoke          trust it no longer\n\n"
-		 "Without FILE: the .brig.yaml that a run from here would read.\n",
+		 "Without FILE: the .brig.yaml that a run from here would read. Prints its digest "
+		 "and\n"
+		 "every setting that it loosens.\n",
 	.run = allow,
 };

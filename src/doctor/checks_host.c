@@ -66,19 +66,6 @@ void check_idmap(struct machine *m, struct finding *f)
 			"folder's owner");
 }
 
-/* Where base/state would look first; it is not asked itself because it makes what it does not
- * find. */
-static bool state_first(char *path, size_t n)
-{
-	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-	if (xdg && xdg[0] == '/')
-		return snprintf(path, n, "%s/brig", xdg) < (int)n;
-	if (geteuid() == 0)
-		return snprintf(path, n, "/var/lib/brig") < (int)n;
-	return home && home[0] == '/' && snprintf(path, n, "%s/.local/state/brig", home) < (int)n;
-}
-
 /* Could the folder be made: is what there is of the path above it ours to write to? */
 static bool can_make(const char *path)
 {
@@ -114,7 +101,7 @@ void check_state(struct machine *m, struct finding *f)
 	char path[PATH_MAX];
 
 	(void)m;
-	if (!state_first(path, sizeof(path))) {
+	if (state_place(0, path, sizeof(path)) < 0) {
 		finding_say(f, CHECK_WARN, "there is no HOME to keep what must survive a crash in");
 	} else if (access(path, F_OK) < 0 && errno == ENOENT && can_make(path)) {
 		finding_say(f, CHECK_PASS, "'%s', made when first needed", path);
@@ -125,7 +112,7 @@ void check_state(struct machine *m, struct finding *f)
 	} else {
 		finding_say(f, CHECK_WARN,
 			    "'%s' cannot be used: what must survive a crash goes "
-			    "to a folder that a reboot empties",
+			    "below XDG_RUNTIME_DIR, which a reboot empties, or nowhere",
 			    path);
 	}
 	finding_hint(f, "set XDG_STATE_HOME to a folder of yours that nobody else may write to");

@@ -171,3 +171,8 @@ int code_resolve(struct spec *s, struct err *e)
 		return -e->code;
 	return s->code.kind == CODE_PYTHON ? python(s, e) : script(s, e);
 }
+
+bool code_obeys_path(const struct spec *s, const struct envvar *path)
+{
+	return s->code.kind == CODE_NONE || path->by >= ORIGIN_API;
+}

@@ -19,5 +19,9 @@ int code_add_arg(struct spec *s, const char *arg, struct err *e); /* of the prog
 /* After paths are resolved: fills spec.argv and spec.code.path. */
 int code_resolve(struct spec *s, struct err *e);
 
+/* true: the command is looked for along this PATH. The interpreter of a code request is not, unless
+ * the caller itself has set it: a project's file must not choose what runs the caller's code. */
+bool code_obeys_path(const struct spec *s, const struct envvar *path);
+
 /* true: the backend has to show spec.code.text as a file at spec.code.path */
 bool code_is_file(const struct spec *s);

@@ -242,7 +242,8 @@ static int read_project(struct spec *s, const struct config_place *at, const cha
 	struct source src = {
 		.name = path, .home = at->home, .cwd = at->cwd, .origin = ORIGIN_PROJECT
 	};
-	struct spec before = *s;
+	const struct audit_spec audit = s->audit;
+	CLEANUP(spec) struct spec *before = NULL;
 	enum dialect was;
 	struct stat st;
 
@@ -254,10 +255,13 @@ static int read_project(struct spec *s, const struct config_place *at, const cha
 	    folder_of(s->arena, path, &src.folder, e) < 0)
 		return -e->code;
 	src.trusted = trust_has(path, buf_str(&data), data.len);
-	if (config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) == 0 &&
-	    (src.trusted || tighten_check(&before, s, path, e) == 0))
+	s->untrusted = !src.trusted;
+	before = spec_clone(s, e); /* maps are merged in place */
+	if (before &&
+	    config_read_text(s, buf_str(&data), data.len, DIALECT_BRIG, &src, &was, e) == 0 &&
+	    (src.trusted || tighten_check(before, s, path, e) == 0))
 		return 0;
-	s->audit = before.audit; /* a refused file has no say in whether that is recorded */
+	s->audit = audit; /* a refused file has no say in whether that is recorded */
 	return -e->code;
 }
 
@@ -300,5 +304,7 @@ int config_load(struct spec *s, const struct config_place *at, struct err *e)
 	    load_ambient(s, at, named == DIALECT_IRONCLAW, e) < 0 ||
 	    spec_set_environment(s, at->environ, e) < 0)
 		return -e->code;
+	if (at->alone)
+		return 0;
 	return load_project(s, at, e) < 0 && !(at->project && at->project->code) ? -e->code : 0;
 }

@@ -23,6 +23,7 @@ struct config_place {
 	char *const *environ;
 	const char *system_file; /* NULL: /etc/brig/config.yaml */
 	const char *user_file;   /* NULL: $XDG_CONFIG_HOME/brig/config.yaml, else ~/.config/... */
+	bool alone;              /* leave the project's file out */
 	struct err *project;     /* gets why the project's file is not taken, for those who go on
 				    without     it; NULL: that is an error */
 };

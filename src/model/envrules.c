@@ -189,9 +189,68 @@ static const char *const secret_suffixes[] = {
 	"_WEBHOOK_URL",
 };
 
-static const char *const passing[] = { "LANG",        "LANGUAGE", "TERM",     "COLORTERM",
-				       "TZ",          "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
-				       "FORCE_COLOR", "COLUMNS",  "LINES" };
+/* Language, time and terminal. The categories are named one by one: sshd passes everything that
+ * begins with LC_ on, so people put all sorts there. */
+static const char *const passing[] = {
+	"LANG",
+	"LANGUAGE",
+	"LC_ALL",
+	"LC_ADDRESS",
+	"LC_COLLATE",
+	"LC_CTYPE",
+	"LC_IDENTIFICATION",
+	"LC_MEASUREMENT",
+	"LC_MESSAGES",
+	"LC_MONETARY",
+	"LC_NAME",
+	"LC_NUMERIC",
+	"LC_PAPER",
+	"LC_TELEPHONE",
+	"LC_TIME",
+	"TERM",
+	"COLORTERM",
+	"TZ",
+	"NO_COLOR",
+	"CLICOLOR",
+	"CLICOLOR_FORCE",
+	"FORCE_COLOR",
+	"COLUMNS",
+	"LINES",
+};
+
+/* Further ones that change what a program says, how much it does at once, or which of its own modes
+ * it is in; none leads a program to a file. */
+static const char *const modes[] = {
+	"APP_ENV",
+	"BABEL_ENV",
+	"CARGO_INCREMENTAL",
+	"CARGO_TERM_COLOR",
+	"CI",
+	"DEBUG",
+	"ENVIRONMENT",
+	"FLASK_ENV",
+	"GOMAXPROCS",
+	"GO_ENV",
+	"LOGLEVEL",
+	"LOG_LEVEL",
+	"MIX_ENV",
+	"MKL_NUM_THREADS",
+	"NODE_ENV",
+	"OMP_NUM_THREADS",
+	"OPENBLAS_NUM_THREADS",
+	"PORT",
+	"PYTHONDONTWRITEBYTECODE",
+	"PYTHONHASHSEED",
+	"PYTHONUNBUFFERED",
+	"PYTHONUTF8",
+	"RACK_ENV",
+	"RAILS_ENV",
+	"RAYON_NUM_THREADS",
+	"RUST_BACKTRACE",
+	"RUST_LOG",
+	"SOURCE_DATE_EPOCH",
+	"VERBOSE",
+};
 
 bool env_name_valid(const char *name)
 {
@@ -222,14 +281,25 @@ bool env_looks_secret(const char *name)
 	return false;
 }
 
-bool env_passes_by_default(const char *name)
+static bool listed(const char *name, const char *const *list, size_t n)
 {
-	if (str_starts(name, "LC_")) /* sshd passes them on, so people put all sorts there */
-		return !env_looks_secret(name);
-	for (size_t i = 0; i < ARRAY_LEN(passing); i++)
-		if (str_eq(name, passing[i]))
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(name, list[i]))
 			return true;
 	return false;
+}
+
+bool env_passes_by_default(const char *name)
+{
+	return listed(name, passing, ARRAY_LEN(passing));
+}
+
+bool env_anybody_may_set(const char *name, const char *value)
+{
+	/* To libc LANGUAGE is a list of folders. */
+	if (str_eq(name, "LANGUAGE") || strchr(value, '/') || str_has_control(value))
+		return false;
+	return listed(name, passing, ARRAY_LEN(passing)) || listed(name, modes, ARRAY_LEN(modes));
 }
 
 bool env_steers_programs(const char *name)

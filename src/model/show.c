@@ -88,6 +88,52 @@ static void json_close(void *arg)
 	json_object_end(arg);
 }
 
+/* Of maps and lists that all layers add to: the nth entry's name and who wrote it. */
+static bool nth_entry(const struct spec *s, enum field_id id, size_t n, const char **name,
+		      enum origin *by)
+{
+	const struct field *f = &fields[id];
+	const struct envlist *map = value(s, f);
+
+	if (id == FIELD_EGRESS_DENY) {
+		if (n >= s->egress.deny.n)
+			return false;
+		*name = s->egress.deny.v[n];
+		*by = s->egress.deny_by.v[n];
+		return true;
+	}
+	if ((f->type != FIELD_T_ENV && f->type != FIELD_T_LABELS && f->type != FIELD_T_PINS &&
+	     f->type != FIELD_T_LEAKS) ||
+	    n >= map->n)
+		return false;
+	*name = map->v[n].name;
+	*by = map->v[n].by;
+	return true;
+}
+
+static void json_entries(struct json *j, const struct spec *s, enum field_id id)
+{
+	const char *name;
+	enum origin by;
+
+	if (!nth_entry(s, id, 0, &name, &by))
+		return;
+	json_key(j, "entries");
+	if (id == FIELD_EGRESS_DENY) /* in the order of the list, where a rule may stand twice */
+		json_array(j);
+	else
+		json_object(j);
+	for (size_t i = 0; nth_entry(s, id, i, &name, &by); i++)
+		if (id == FIELD_EGRESS_DENY)
+			json_str(j, origin_name(by));
+		else
+			json_kstr(j, name, origin_name(by));
+	if (id == FIELD_EGRESS_DENY)
+		json_array_end(j);
+	else
+		json_object_end(j);
+}
+
 static void json_origins(struct json *j, const struct spec *s)
 {
 	json_key(j, "origin");
@@ -99,6 +145,7 @@ static void json_origins(struct json *j, const struct spec *s)
 		json_object(j);
 		json_kstr(j, "by", origin_name(s->origin[id]));
 		json_kstr(j, "where", s->where[id]);
+		json_entries(j, s, (enum field_id)id);
 		json_object_end(j);
 	}
 	json_object_end(j);
@@ -186,6 +233,17 @@ static void value_text(struct buf *b, const struct spec *s, enum field_id id)
 	}
 }
 
+/* Entries that somebody else wrote than the one named for the whole. */
+static void other_writers(struct buf *b, const struct spec *s, enum field_id id)
+{
+	const char *name;
+	enum origin by;
+
+	for (size_t i = 0; nth_entry(s, id, i, &name, &by); i++)
+		if (by != s->origin[id])
+			buf_printf(b, "; %s: %s", name, origin_name(by));
+}
+
 static void text_field(void *arg, const struct spec *s, enum field_id id, const char *name)
 {
 	struct text *t = arg;
@@ -195,6 +253,8 @@ static void text_field(void *arg, const struct spec *s, enum field_id id, const 
 	if (t->origin)
 		buf_printf(t->out, "  # %s%s%s", origin_name(s->origin[id]),
 			   s->where[id] ? " " : "", s->where[id] ? s->where[id] : "");
+	if (t->origin)
+		other_writers(t->out, s, id);
 	buf_putc(t->out, '\n');
 }
 

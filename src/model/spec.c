@@ -177,6 +177,16 @@ static int set_string(struct arena *a, const char **ret, const char *text, struc
 	return 0;
 }
 
+static int note_origin(struct spec *s, enum origin by, struct err *e)
+{
+	enum origin *slot = ARENA_PUSH(s->arena, s->egress.deny_by.v, s->egress.deny_by.n);
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = by;
+	return 0;
+}
+
 static int set_value(struct spec *s, const struct field *f, const char *text, enum origin by,
 		     struct err *e)
 {
@@ -217,7 +227,9 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 	case FIELD_T_PORTS:
 		return list_add_port(s->arena, at, text, e);
 	case FIELD_T_RULES:
-		return list_add_rule(s->arena, at, text, e);
+		if (list_add_rule(s->arena, at, text, e) < 0)
+			return -e->code;
+		return at == &s->egress.deny ? note_origin(s, by, e) : 0;
 	case FIELD_T_PINS:
 		return list_merge_pin(s->arena, at, text, by, e);
 	case FIELD_T_LEAKS:
@@ -398,6 +410,7 @@ static const struct {
 	LIST(docker.extra_args),
 	LIST(egress.allow),
 	LIST(egress.deny),
+	LIST(egress.deny_by),
 	LIST(egress.groups),
 	LIST(mount_roots),
 	LIST(builtin_tools),

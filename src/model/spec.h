@@ -71,6 +71,12 @@ struct envlist {
 	size_t n;
 };
 
+/* Who wrote each element of a list that all layers add to. */
+struct originlist {
+	enum origin *v;
+	size_t n;
+};
+
 struct limits {
 	uint64_t memory;     /* bytes */
 	uint64_t cpus;       /* thousandths of a CPU; 0: all of them */
@@ -176,6 +182,7 @@ struct rate_spec {
 
 struct egress_spec {
 	struct strlist allow, deny; /* rules, in the text form of model/rule.h */
+	struct originlist deny_by;
 	struct strlist groups;
 	struct strlist passthrough; /* hosts whose TLS is not opened */
 	struct strlist roots;       /* files with further certificates to trust upstream */
@@ -267,6 +274,7 @@ struct spec {
 	const char *config, *dialect; /* as given on the command line */
 	int dialect_used;   /* enum dialect of the --config file or the environment; 0: brig's */
 	const char *folder; /* of the --config file, absolute; NULL: none was read */
+	bool untrusted;     /* a project's file was read that nobody has trusted */
 	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
 				   folder */
 	const char *const *argv;
@@ -292,12 +300,13 @@ int spec_set_key(struct spec *s, const char *key, const char *text, enum origin 
 int spec_set_environment(struct spec *s, char *const *envp, struct err *e); /* BRIG_* variables */
 int spec_set_argv(struct spec *s, int argc, char *const *argv, struct err *e); /* copies */
 
-/* The place this process stands in, given so that the check itself stays pure. */
+/* The place this process stands in, given so that the check asks no variable. */
 struct place {
 	const char *cwd, *home; /* home may be NULL */
 };
 
-/* Makes paths absolute and refuses what no backend could take. */
+/* Makes paths absolute and refuses what no backend could take. Looks at no file but to tell whether
+ * a folder is the home folder, or contains it. */
 int spec_check(struct spec *s, const struct place *at, struct err *e);
 
 /* Notes where the last value of a field came from; text is copied. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/home.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/dialect.h"
@@ -94,17 +95,33 @@ static int check_system(const struct spec *s, const struct place *at, const char
 	return 0;
 }
 
+/* The same, and the home folder: what a grant makes writable in it the host obeys. */
+static int check_grant(const struct spec *s, const struct place *at, const char *path,
+		       bool writable, struct err *e)
+{
+	if (check_system(s, at, path, writable, e) < 0)
+		return -e->code;
+	if (!writable || named_root(s, path) || home_kind(path, at->home) == HOME_APART)
+		return 0;
+	return err_set(e, ERR_POLICY, EPERM, "'%.200s' is, or contains, your home folder", path),
+	       err_hint(e, "name the folder below it that is needed");
+}
+
 /* Why a folder cannot be the workspace; NULL: it can. */
 static const char *unfit(const struct spec *s, const struct place *at, const char *home)
 {
 	static const char *const live[] = { "/proc", "/sys", "/dev" };
 	bool writable = s->policy == POLICY_WORKSPACE_WRITE;
+	enum home_kind kind;
 	struct err ignored;
 
 	if (str_eq(s->workdir, "/"))
 		return "the root of the host";
-	if (home && str_eq(s->workdir, home))
+	kind = home_kind(s->workdir, home);
+	if (kind == HOME_ITSELF || (home && str_eq(s->workdir, home)))
 		return "a home folder";
+	if (kind == HOME_CONTAINS)
+		return "a folder that contains your home folder";
 	for (size_t i = 0; i < ARRAY_LEN(live); i++)
 		if (path_under(s->workdir, live[i]))
 			return "part of the system";
@@ -167,7 +184,7 @@ static int check_paths(struct spec *s, const struct place *at, struct strlist *l
 	for (size_t i = 0; i < l->n; i++)
 		if (path_resolve(s->arena, at, l->v[i], &l->v[i], e) < 0 ||
 		    check_own_place(s, l->v[i], e) < 0 ||
-		    (l == &s->write && check_system(s, at, l->v[i], true, e) < 0))
+		    (l == &s->write && check_grant(s, at, l->v[i], true, e) < 0))
 			return blame(s, l == &s->write ? FIELD_WRITE : FIELD_READ, flag, e);
 	return 0;
 }
@@ -229,13 +246,13 @@ static int check_mounts(struct spec *s, const struct place *at, struct err *e)
 
 		if (path_resolve(s->arena, at, m->source, &m->source, e) < 0 ||
 		    target_check(m->target, s->target, e) < 0 ||
-		    check_system(s, at, m->source, m->writable, e) < 0)
+		    check_grant(s, at, m->source, m->writable, e) < 0)
 			return blame(s, FIELD_MOUNT, "mount", e);
 	}
 	return 0;
 }
 
-/* The nth target of all three kinds together, or NULL behind the last. */
+/* The nth target of all three kinds together. */
 static const char *nth_target(const struct spec *s, size_t n)
 {
 	if (n < s->mounts.n)
@@ -244,19 +261,46 @@ static const char *nth_target(const struct spec *s, size_t n)
 	if (n < s->read.n)
 		return s->read.v[n];
 	n -= s->read.n;
-	return n < s->write.n ? s->write.v[n] : NULL;
+	return s->write.v[n];
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static int check_duplicates(const struct spec *s, struct err *e)
 {
-	const char *a, *b;
+	size_t n = s->mounts.n + s->read.n + s->write.n;
+	CLEANUP(mem) const char **all = n ? malloc(n * sizeof(*all)) : NULL;
 
-	for (size_t i = 0; (a = nth_target(s, i)); i++)
-		for (size_t j = i + 1; (b = nth_target(s, j)); j++)
-			if (str_eq(a, b))
-				return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", a),
-				       err_hint(e, "leave one out, or give it another place");
+	if (n && !all)
+		return err_nomem(e);
+	for (size_t i = 0; i < n; i++)
+		all[i] = nth_target(s, i);
+	if (n)
+		qsort(all, n, sizeof(*all), by_text);
+	for (size_t i = 1; i < n; i++)
+		if (str_eq(all[i - 1], all[i]))
+			return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", all[i]),
+			       err_hint(e, "leave one out, or give it another place");
 	return 0;
+}
+
+/* On the host, here or elsewhere, a variable is as good as a program. */
+static int check_untrusted_env(const struct spec *s, const struct envvar *v, struct err *e)
+{
+	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE ||
+			s->backend == BACKEND_SSH;
+
+	if (!host_run || !s->untrusted || v->by != ORIGIN_PROJECT)
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM,
+		      "'%.100s' is set by a project file that nobody has trusted, for a command "
+		      "that is not contained",
+		      v->name);
+	(void)blame(s, FIELD_ENV, "env.set", e);
+	return err_hint(e, "read the file, then trust it as it stands: brig allow");
 }
 
 /* What a file sets would act on programs before they have begun; a flag is the caller's own word.
@@ -267,6 +311,8 @@ static int check_env(const struct spec *s, struct err *e)
 		const struct envvar *v = &s->env.v[i];
 		bool file = v->by > ORIGIN_DIALECT && v->by <= ORIGIN_ENVIRONMENT;
 
+		if (check_untrusted_env(s, v, e) < 0)
+			return -e->code;
 		if (!file || !env_steers_programs(v->name))
 			continue;
 		(void)err_set(e, ERR_POLICY, EPERM, "'%.100s' changes how programs are started",

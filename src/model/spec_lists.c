@@ -9,6 +9,9 @@
 #include "model/envrules.h"
 #include "model/paths.h"
 
+/* Each entry is compared with all before it. */
+enum { MAP_MAX = 4096, PORTS_MAX = 1024 };
+
 int list_add_string(struct arena *a, struct strlist *l, const char *text, struct err *e)
 {
 	const char *copy = arena_strdup(a, text), **slot = copy ? ARENA_PUSH(a, l->v, l->n) : NULL;
@@ -30,6 +33,8 @@ static int merge(struct arena *a, struct envlist *l, const struct envvar *v, str
 				l->v[i] = *v;
 			return 0;
 		}
+	if (l->n >= MAP_MAX)
+		return err_set(e, ERR_USAGE, E2BIG, "more than %d entries", MAP_MAX);
 	slot = ARENA_PUSH(a, l->v, l->n);
 	if (!slot)
 		return err_nomem(e);
@@ -148,6 +153,8 @@ int list_add_port(struct arena *a, struct portlist *l, const char *text, struct 
 		if (l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))
 			return err_set(e, ERR_USAGE, EEXIST, "two ports at %u/%s on the host",
 				       p.host, p.protocol);
+	if (l->n >= PORTS_MAX)
+		return err_set(e, ERR_USAGE, E2BIG, "more than %d ports", PORTS_MAX);
 	slot = ARENA_PUSH(a, l->v, l->n);
 	if (!slot)
 		return err_nomem(e);

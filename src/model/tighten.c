@@ -4,6 +4,7 @@
  * A row that says nothing needs trust: a setting added later is closed until somebody has thought
  * about it. Writing the value that holds anyway is never loosening. */
 #include "base/str.h"
+#include "model/envrules.h"
 #include "model/trust.h"
 
 enum direction {
@@ -14,7 +15,8 @@ enum direction {
 	ONLY_TRUE,
 	ONLY_FALSE,
 	ONLY_EMPTY, /* a list that permits: nothing but emptying it */
-	FREE,       /* acts inside alone, or can only add a refusal */
+	BY_NAME,    /* variables that lead no program anywhere */
+	FREE,       /* says nothing to anybody, or can only add a refusal */
 };
 
 static const enum direction directions[FIELD_COUNT] = {
@@ -62,7 +64,7 @@ static const enum direction directions[FIELD_COUNT] = {
 	[FIELD_AUDIT_SYNC] = UP,
 	[FIELD_AUDIT_ON_ERROR] = UP,
 	[FIELD_AUDIT_ARGV] = ONLY_FALSE,
-	[FIELD_ENV] = FREE,
+	[FIELD_ENV] = BY_NAME,
 	[FIELD_LABELS] = FREE,
 	[FIELD_EGRESS_DENY] = FREE,
 };
@@ -127,27 +129,85 @@ static bool permitted(const struct spec *before, const struct spec *after, enum 
 		return ((const struct strlist *)is)->n == 0;
 	case FREE:
 		return true;
+	case BY_NAME: /* of maps, which are compared entry by entry */
 	case NEEDS_TRUST:
 		break;
 	}
 	return false;
 }
 
+static const struct envlist *map_of(const struct spec *s, const struct field *f)
+{
+	return f->type == FIELD_T_ENV || f->type == FIELD_T_LABELS || f->type == FIELD_T_PINS ||
+			       f->type == FIELD_T_LEAKS
+		       ? value(s, f)
+		       : NULL;
+}
+
+static bool had(const struct envlist *l, const struct envvar *v)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i].name, v->name))
+			return str_eq(l->v[i].value, v->value);
+	return false;
+}
+
+/* Layers are merged into one map: who wrote it last says nothing about an entry. */
+static int each_entry(const struct envlist *was, const struct envlist *is, enum field_id id,
+		      loosened_fn *fn, void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < is->n && r == 0; i++) {
+		const struct envvar *v = &is->v[i];
+
+		if (v->by != ORIGIN_PROJECT || directions[id] == FREE || had(was, v) ||
+		    (directions[id] == BY_NAME && env_anybody_may_set(v->name, v->value)))
+			continue;
+		r = fn(arg, id, v);
+	}
+	return r;
+}
+
+int tighten_each(const struct spec *before, const struct spec *after, loosened_fn *fn, void *arg)
+{
+	int r = 0;
+
+	for (int i = 0; i < FIELD_COUNT && r == 0; i++) {
+		enum field_id id = (enum field_id)i;
+		const struct envlist *is = map_of(after, &fields[id]);
+
+		if (is)
+			r = each_entry(map_of(before, &fields[id]), is, id, fn, arg);
+		else if (after->origin[id] == ORIGIN_PROJECT && !permitted(before, after, id))
+			r = fn(arg, id, NULL);
+	}
+	return r;
+}
+
+struct refusal {
+	const struct spec *after;
+	const char *path;
+	struct err *e;
+};
+
+static int refuse(void *arg, enum field_id id, const struct envvar *entry)
+{
+	const struct refusal *r = arg;
+	const char *where = r->after->origin[id] == ORIGIN_PROJECT ? r->after->where[id] : NULL;
+
+	return err_set(r->e, ERR_POLICY, EPERM,
+		       "%.160s: %s%s%.60s: a project file that nobody has trusted may only tighten",
+		       where ? where : r->path, fields[id].key, entry ? "." : "",
+		       entry ? entry->name : ""),
+	       err_hint(r->e, "read the file, then trust it as it stands: brig allow %.150s",
+			r->path);
+}
+
 int tighten_check(const struct spec *before, const struct spec *after, const char *path,
 		  struct err *e)
 {
-	for (int id = 0; id < FIELD_COUNT; id++) {
-		const char *where = after->where[id];
+	struct refusal r = { .after = after, .path = path, .e = e };
 
-		if (after->origin[id] != ORIGIN_PROJECT ||
-		    permitted(before, after, (enum field_id)id))
-			continue;
-		return err_set(e, ERR_POLICY, EPERM,
-			       "%.160s: %s: a project file that nobody has trusted may only "
-			       "tighten",
-			       where ? where : path, fields[id].key),
-		       err_hint(e, "read the file, then trust it as it stands: brig allow %.150s",
-				path);
-	}
-	return 0;
+	return tighten_each(before, after, refuse, &r);
 }

@@ -85,14 +85,12 @@ static int open_log(struct recorder *r, struct err *e)
 
 static bool folder_exists(const struct audit_spec *a)
 {
-	char state[PATH_MAX - 8], path[PATH_MAX];
+	CLEANUP(fd) int own = -1;
 
 	if (a->dir)
 		return access(a->dir, F_OK) == 0;
-	if (state_path(state, sizeof(state)) < 0)
-		return false;
-	(void)snprintf(path, sizeof(path), "%s/audit", state);
-	return access(path, F_OK) == 0;
+	own = state_find("audit", NULL, 0);
+	return own >= 0;
 }
 
 static int copy_anchors(struct recorder *r, const struct strlist *l, struct err *e)

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "egress/monitor.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
@@ -490,6 +491,20 @@ static void failed_record(struct outcome *o, const struct err *e)
 	o->error = *e;
 }
 
+/* Journals and the record where nobody would look for them are told of. */
+static void note_state(note_fn *note, void *note_arg)
+{
+	char path[PATH_MAX], line[PATH_MAX + 128];
+
+	if (!note || !state_displaced(path, sizeof(path)))
+		return;
+	(void)snprintf(line, sizeof(line),
+		       "brig's own state and record are in '%.*s', which may not outlive the "
+		       "session: set XDG_STATE_HOME to a folder of yours",
+		       (int)strlen(path) - 2, path); /* without "/." */
+	note(note_arg, line);
+}
+
 void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		 struct outcome *o)
 {
@@ -507,6 +522,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 		return;
 	}
 	r.recorder = recorder;
+	note_state(note, note_arg);
 	conduct(&r, note, note_arg);
 	(void)egress_free(r.door);
 	if (recorder_end(recorder, o, &e) < 0)

@@ -301,7 +301,8 @@ static void ssh_text(const struct spec *spec, struct json *j)
 	struct backend_plan *p = NULL;
 	struct err e = { 0 };
 
-	must(setenv("XDG_RUNTIME_DIR", "/run/user/4242", 1) == 0);
+	must(setenv("XDG_RUNTIME_DIR", "/dev/null", 1) == 0);
+	must(setenv("XDG_STATE_HOME", "/dev/null", 1) == 0);
 	if (backend_ssh.plan(spec, &p, NULL, &e) < 0)
 		(void)fprintf(stderr, "%s\n", e.what);
 	must(e.code == 0);

@@ -4,6 +4,7 @@
 
 import contextlib
 import difflib
+import hashlib
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, home, main, scratch, test, workspace  # noqa: E402
+from harness import brig, home, main, scratch, state, test, workspace  # noqa: E402
 
 BRIG = """\
 brig: 1
@@ -327,6 +328,68 @@ def allow_wants_a_file_that_reads():
         put(".brig.yaml", "netwrok: host\n", workspace())
         done = brig("allow")
         assert done.status == 125 and "'netwrok'" in done.errors
+
+
+@test
+def allow_shows_what_it_trusts():
+    with no_trust_left():
+        text = "network: host\nlimits: {memory: 3g, pids: 10}\nenv: {set: {PATH: /workspace/bin, CI: '1'}}\negress: {deny: [x.example]}\n"
+        put(".brig.yaml", text, workspace())
+        done = brig("allow")
+        assert done.status == 0, done.errors
+        assert hashlib.sha256(text.encode()).hexdigest() in done.text
+        loosened = [line.strip() for line in done.text.splitlines() if line.startswith("  ")]
+        assert [line.split(":")[0] for line in loosened] == ["network", "limits.memory", "env.set.PATH"] and '"/workspace/bin"' in done.text, done.text
+        put(".brig.yaml", "policy: readonly\n", workspace())
+        assert "loosens nothing" in brig("allow").text
+
+
+@test
+def allow_follows_no_link_and_waits_for_nobody():
+    """The bytes shown, recorded and trusted are one reading of a plain file."""
+    with no_trust_left():
+        real = put("real.yaml", "network: host\n", scratch())
+        place = workspace() / ".brig.yaml"
+        place.symlink_to(real)
+        assert "symbolic link" in brig("allow").errors and brig("run", "--", "true").status == 125
+        place.unlink()
+        (scratch() / "way").symlink_to(workspace())
+        put(".brig.yaml", "network: host\n", workspace())
+        done = brig("allow", scratch() / "way/.brig.yaml")
+        assert done.status == 125 and str(place) in done.errors, done.errors
+        place.unlink()
+        os.mkfifo(place)
+        for reader in ((), (os.open(place, os.O_RDWR | os.O_NONBLOCK),)):  # nobody writes; and somebody might
+            assert brig("allow", timeout=10).status == 125
+            assert brig("allow", place, timeout=10).status == 125
+            for fd in reader:
+                os.close(fd)
+        place.unlink()
+        assert brig("allow", "/dev/zero", timeout=10).status == 125
+        assert brig("allow", workspace()).status == 125
+        assert not (state() / "brig/trusted").exists()
+
+
+@test
+def show_names_who_wrote_each_entry():
+    mine = put("mine.yaml", "brig: 1\nleaks: {rules: {hex64: block}}\nenv: {set: {A: mine, B: mine}}\negress: {deny: [m.example]}\n")
+    put(".brig.yaml", "env: {set: {CI: '1'}}\negress: {deny: [p.example]}\nlabels: {team: blue}\n", workspace())
+    shown = brig("config", "show", "--config", mine, "--origin", "--json").json
+    assert shown["env"]["set"] == {"A": "mine", "B": "mine", "CI": "1"}
+    assert shown["origin"]["env.set"]["entries"] == {"A": "file", "B": "file", "CI": "project"}
+    assert dict(zip(shown["egress"]["deny"], shown["origin"]["egress.deny"]["entries"])) == {"m.example": "file", "p.example": "project"}
+    assert shown["origin"]["labels"] == {"by": "project", "where": f"{workspace()}/.brig.yaml:3:9", "entries": {"team": "project"}}
+    text = brig("config", "show", "--config", mine, "--origin").text
+    line = next(line for line in text.splitlines() if line.strip().startswith("set:"))
+    assert "# file" in line and "; CI: project" in line and "A: project" not in line, line
+
+
+@test
+def many_entries_are_shown_at_once():
+    path = put("many.yaml", "brig: 1\nread:\n" + "".join(f"- /srv/a/{i}\n" for i in range(60000)))
+    assert len(brig("config", "show", "--config", path, "--json", timeout=10).json["read"]) == 60000
+    path.write_text(path.read_text() + "- /srv/a/7\n")
+    assert "two mounts at '/srv/a/7'" in brig("config", "show", "--config", path).errors
 
 
 @test

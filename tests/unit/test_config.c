@@ -179,7 +179,7 @@ static void a_project_may_tighten(void **state UNUSED)
 	    "timeout: 60, "
 	    "pids: 100, disk: 1g, tmp: 64m, files: 64, output: 1k, cpu_shares: 512, tmp_exec: "
 	    "false}\n"
-	    "env: {set: {A: b}}\negress: {deny: [x.example], allow: []}\nread_only_root: true\n"
+	    "env: {set: {CI: b}}\negress: {deny: [x.example], allow: []}\nread_only_root: true\n"
 	    "workspace: {mode: overlay}\nallow_full_access: false\nmounts: []\n");
 	loads("home/proj");
 	assert_int_equal(s->policy, POLICY_READONLY);
@@ -231,6 +231,13 @@ static void a_project_may_not_loosen_until_it_is_trusted(void **state UNUSED)
 		"command: [x]",
 		"runtime: runc",
 		"idle_ttl: 11m",
+		"env: {set: {PATH: /workspace/bin}}",
+		"env: {set: {PYTHONPATH: x}}",
+		"env: {set: {CI: /workspace/x}}",
+		"env: {set: {LANGUAGE: en}}",
+		"env: {set: {A: b, CI: '1'}}",
+		"egress: {resolve: {a.example: 127.0.0.1}}",
+		"leaks: {rules: {private-key: 'off'}}",
 	};
 	char text[128];
 
@@ -256,6 +263,61 @@ static void what_tightens_is_measured_against_the_layers_below(void **state UNUS
 	loads("home/proj");
 	assert_int_equal(s->limits.timeout, 1800000);
 	assert_int_equal(s->egress.deny.n, 2);
+}
+
+/* What a stronger layer has written into the same map makes the project's entries nobody else's. */
+static void entries_of_a_map_are_compared_one_by_one(void **state UNUSED)
+{
+	static const struct {
+		enum field_id id;
+		const char *ours, *same, *theirs;
+	} tries[] = {
+		{ FIELD_EGRESS_RESOLVE, "b.example=127.0.0.2",
+		  "egress: {resolve: {b.example: 127.0.0.2}}",
+		  "egress: {resolve: {a.example: 127.0.0.1}}" },
+		{ FIELD_LEAKS_RULES, "hex64=block", "leaks: {rules: {hex64: block}}",
+		  "leaks: {rules: {hex64: block, private-key: 'off'}}" },
+		{ FIELD_ENV, "HOME=/x", "env: {set: {HOME: /x}}",
+		  "env: {set: {HOME: /x, PATH: /y}}" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(tries); i++)
+		for (int by = ORIGIN_SYSTEM; by <= ORIGIN_FLAG; by++) {
+			if (by == ORIGIN_PROJECT)
+				continue;
+			again();
+			put("home/proj/.brig.yaml", tries[i].same);
+			assert_int_equal(spec_set(s, tries[i].id, tries[i].ours, by, &e), 0);
+			if (load("home/proj") < 0)
+				fail_msg("%s: %s", tries[i].same, e.what);
+			again();
+			put("home/proj/.brig.yaml", tries[i].theirs);
+			assert_int_equal(spec_set(s, tries[i].id, tries[i].ours, by, &e), 0);
+			assert_true(load("home/proj") < 0);
+			assert_non_null(strstr(e.what, "may only tighten"));
+		}
+}
+
+/* A weaker layer's entry that the project would replace is a change as well. */
+static void an_entry_is_not_replaced_in_silence(void **state UNUSED)
+{
+	put("user.yaml", "leaks: {rules: {private-key: block}}\n");
+	put("home/proj/.brig.yaml", "leaks: {rules: {private-key: 'off'}}\n");
+	refuses("home/proj", "leaks.rules.private-key");
+	put("home/proj/.brig.yaml", "leaks: {rules: {private-key: block}}\n");
+	loads("home/proj");
+}
+
+static void a_map_has_an_end(void **state UNUSED)
+{
+	char name[32];
+	int r = 0;
+
+	for (int i = 0; i < 5000 && r == 0; i++) {
+		(void)snprintf(name, sizeof(name), "N%d=x", i);
+		r = spec_set(s, FIELD_ENV, name, ORIGIN_FLAG, &e);
+	}
+	assert_int_equal(r, -E2BIG);
 }
 
 static void a_dialects_defaults_count_as_below(void **state UNUSED)
@@ -603,6 +665,9 @@ int main(void)
 		TEST(a_project_may_tighten),
 		TEST(a_project_may_not_loosen_until_it_is_trusted),
 		TEST(what_tightens_is_measured_against_the_layers_below),
+		TEST(entries_of_a_map_are_compared_one_by_one),
+		TEST(an_entry_is_not_replaced_in_silence),
+		TEST(a_map_has_an_end),
 		TEST(a_dialects_defaults_count_as_below),
 		TEST(what_a_stronger_layer_says_needs_no_trust),
 		TEST(a_changed_file_is_trusted_no_longer),

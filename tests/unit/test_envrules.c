@@ -150,6 +150,52 @@ static void a_secret_dressed_as_a_locale_does_not_pass(void **state UNUSED)
 	assert_true(env_looks_secret("LC_API_KEY"));
 	assert_false(env_passes_by_default("LC_API_KEY"));
 	assert_false(env_passes_by_default("LC_GITHUB_TOKEN"));
+	assert_false(env_passes_by_default("LC_WHATEVER"));
+	assert_false(env_passes_by_default("LC_"));
+	assert_true(env_passes_by_default("LC_MEASUREMENT"));
+}
+
+static void a_stranger_sets_nothing_that_leads_anywhere(void **state UNUSED)
+{
+	static const char *const names[] = { "PATH",
+					     "HOME",
+					     "PYTHONPATH",
+					     "NODE_PATH",
+					     "LUA_INIT",
+					     "GIT_DIR",
+					     "PAGER",
+					     "EDITOR",
+					     "HTTPS_PROXY",
+					     "SSL_CERT_FILE",
+					     "XDG_CONFIG_HOME",
+					     "LD_PRELOAD",
+					     "BASH_ENV",
+					     "LANGUAGE",
+					     "TERMINFO",
+					     "TZDIR",
+					     "LOCPATH",
+					     "MAKEFLAGS",
+					     "GOFLAGS",
+					     "RUSTC_WRAPPER",
+					     "CC",
+					     "SHELL",
+					     "PYTHONSTARTUP",
+					     "NODE_OPTIONS",
+					     "A",
+					     "ci",
+					     "LC_X",
+					     "BRIG_POLICY",
+					     "PS4",
+					     "" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		assert_false(env_anybody_may_set(names[i], "x"));
+	assert_true(env_anybody_may_set("CI", "true"));
+	assert_true(env_anybody_may_set("LC_ALL", "C.UTF-8"));
+	assert_true(env_anybody_may_set("NODE_ENV", "test"));
+	assert_false(env_anybody_may_set("TZ", ":/workspace/zone"));
+	assert_false(env_anybody_may_set("LANG", "../../workspace/x"));
+	assert_false(env_anybody_may_set("TERM", "a\033b"));
 }
 
 static void nothing_passes_that_looks_secret(void **state UNUSED)
@@ -186,6 +232,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(ordinary_names_are_not_taken_for_secrets),
 	cmocka_unit_test(language_terminal_and_time_zone_pass_and_nothing_else),
 	cmocka_unit_test(a_secret_dressed_as_a_locale_does_not_pass),
+	cmocka_unit_test(a_stranger_sets_nothing_that_leads_anywhere),
 	cmocka_unit_test(nothing_passes_that_looks_secret),
 	cmocka_unit_test(only_shell_names_are_variable_names),
 };

@@ -98,6 +98,53 @@ static void a_plan_holds_the_host_apart_from_options(void **state UNUSED)
 	assert_non_null(strstr(notes[0], "not a sandbox"));
 }
 
+/* The value of ControlPath in the plan, with these folders to choose from. */
+static void control_path(const char *run, const char *state, char *out, size_t n)
+{
+	static const char *const pairs[] = { "backend", "ssh", "ssh.host", "box", NULL };
+	struct spec *s = new_spec(pairs);
+	struct backend_plan *p = NULL;
+	struct err e = { 0 };
+
+	assert_int_equal(setenv("XDG_RUNTIME_DIR", run, 1), 0);
+	assert_int_equal(setenv("XDG_STATE_HOME", state, 1), 0);
+	if (backend_ssh.plan(s, &p, NULL, &e) < 0)
+		fail_msg("%s", e.what);
+	out[0] = '\0';
+	for (const char **v = p->argv; *v; v++)
+		if (str_starts(*v, "ControlPath="))
+			(void)snprintf(out, n, "%s", *v + strlen("ControlPath="));
+	(void)backend_ssh.plan_free(p);
+	(void)spec_free(s);
+}
+
+static void a_shared_connection_lies_in_no_shared_folder(void **state UNUSED)
+{
+	char top[] = "/tmp/brig-test-ssh-XXXXXX", run[64], kept[64], below[80], out[256], want[256];
+
+	assert_non_null(mkdtemp(top));
+	(void)snprintf(run, sizeof(run), "%s/run", top);
+	(void)snprintf(kept, sizeof(kept), "%s/state", top);
+	(void)snprintf(below, sizeof(below), "%s/brig", kept);
+	control_path(run, kept, out, sizeof(out));
+	assert_string_equal(out, "none"); /* neither is there */
+	assert_int_equal(mkdir(kept, 0755) | mkdir(below, 0700), 0);
+	control_path(run, kept, out, sizeof(out));
+	(void)snprintf(want, sizeof(want), "%s/ssh/", below);
+	assert_true(str_starts(out, want));
+	assert_int_equal(mkdir(run, 0755), 0);
+	control_path(run, kept, out, sizeof(out)); /* others may enter it */
+	assert_true(str_starts(out, want));
+	assert_int_equal(chmod(run, 0700), 0);
+	control_path(run, kept, out, sizeof(out));
+	(void)snprintf(want, sizeof(want), "%s/brig/ssh/", run);
+	assert_true(str_starts(out, want));
+	assert_int_equal(rmdir(run) | chmod(below, 0777), 0);
+	control_path(run, kept, out, sizeof(out)); /* others may write to it */
+	assert_string_equal(out, "none");
+	assert_int_equal(rmdir(below) | rmdir(kept) | rmdir(top), 0);
+}
+
 static void the_remote_line_holds_nothing_of_the_users(void **state UNUSED)
 {
 	char line[96];
@@ -308,6 +355,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_quoted_word_is_itself),
 		cmocka_unit_test(a_plan_holds_the_host_apart_from_options),
+		cmocka_unit_test(a_shared_connection_lies_in_no_shared_folder),
 		cmocka_unit_test(the_remote_line_holds_nothing_of_the_users),
 		cmocka_unit_test(settings_go_over_as_words),
 		cmocka_unit_test(hosts_that_are_options_are_refused),

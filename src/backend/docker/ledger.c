@@ -330,16 +330,9 @@ void ledger_tidy(const char *id)
 
 void docker_sweep(void)
 {
-	char path[4096];
-	CLEANUP(fd) int base = -1;
-	int fd, left = SWEEP_MAX;
-	DIR *d;
+	int fd = state_find(FOLDER, NULL, 0), left = SWEEP_MAX;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
-	if (state_path(path, sizeof(path)) < 0)
-		return;
-	base = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	fd = base < 0 ? -1 : openat(base, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	d = fd < 0 ? NULL : fdopendir(fd);
 	for (struct dirent *en; d && left && (en = readdir(d));)
 		if (is_id(en->d_name)) {
 			tidy_entry(dirfd(d), en->d_name, 1);

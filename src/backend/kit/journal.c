@@ -352,19 +352,14 @@ void journal_clean(struct journal *j)
 	buf_done(&j->lines);
 }
 
-/* No run holds anything: what most runs find. Where this looks in the wrong place it says no. */
+/* No run holds anything: what most runs find. */
 static bool nothing_held(void)
 {
-	char path[PATH_MAX];
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
 	struct stat st;
-	size_t n;
 
-	if (state_path(path, sizeof(path)) < 0)
-		return false;
-	n = strlen(path);
-	return snprintf(path + n, sizeof(path) - n, "/" FOLDER "/" NAME) <
-		       (int)(sizeof(path) - n) &&
-	       lstat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size;
+	return folder >= 0 && fstatat(folder, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISREG(st.st_mode) && !st.st_size;
 }
 
 /* Does a run that lives hold the byte? Asked without the lock, which all that begin or end want. */

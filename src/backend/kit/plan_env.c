@@ -6,6 +6,7 @@
 #include "backend/kit/plan_internal.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "model/code.h"
 #include "model/envrules.h"
 #include "model/paths.h"
 
@@ -138,7 +139,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	for (size_t i = 0; i < s->env.n; i++) {
 		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
 			return -e->code;
-		if (str_eq(s->env.v[i].name, "PATH"))
+		if (str_eq(s->env.v[i].name, "PATH") && code_obeys_path(s, &s->env.v[i]))
 			p->path_value = s->env.v[i].value;
 	}
 	return 0;

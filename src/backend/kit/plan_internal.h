@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/kit/plan.h"
+#include "base/mounts.h"
 
 /* Appends an operation; NULL and *e without memory. */
 struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struct err *e);
@@ -32,7 +33,8 @@ int plan_root(struct box_plan *p,
 	      struct err *e); /* system folders, /etc, /proc, /dev, /tmp, HOME */
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders */
-int plan_sockets(struct box_plan *p, struct err *e); /* hides host sockets in shown trees */
+int plan_guard(struct box_plan *p,
+	       struct err *e); /* what no shown tree may show; after all trees */
 int plan_door(struct box_plan *p,
 	      struct err *e); /* after plan_root; nothing unless network is proxy */
 int plan_code(struct box_plan *p, struct err *e); /* Python code, over all of it */
@@ -40,6 +42,23 @@ int plan_environment(struct box_plan *p, struct err *e);
 
 /* The inside path of a host path that one of the plan's binds shows, or NULL. */
 const char *plan_inside(struct box_plan *p, const char *host);
+
+/* A tree that the command is shown: its own place on its file system, and where it appears. */
+struct shown {
+	struct where at;
+	const char *inside;
+	bool writable, folder;
+};
+
+/* What plan_guard has looked at once for all guards. */
+struct sight {
+	struct mounts mounts;
+	struct shown *v;
+	size_t n;
+};
+
+/* plan_sockets.c: covers the host's sockets in what is shown. */
+int plan_sockets(struct box_plan *p, const struct sight *s, struct err *e);
 
 /* plan_protect.c: a tree of the host's in which names are protected. */
 struct guarded_tree {

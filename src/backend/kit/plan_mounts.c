@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/plan_mounts.c - the workspace and what the user asked to see, parents first. */
-#include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan_internal.h"
-#include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
 
@@ -86,67 +82,6 @@ static int mount_point_exists(struct box_plan *p, const struct want *w, struct e
 	return 0;
 }
 
-/* The journals and the quarantine are read by brig on the host: no run may write to them. */
-static int check_state(const struct want *w, struct err *e)
-{
-	char state[PATH_MAX];
-
-	if (!w->writable || state_path(state, sizeof(state)) < 0 ||
-	    (!path_under(state, w->src) && !path_under(w->src, state)))
-		return 0;
-	return err_set(e, ERR_POLICY, EPERM, "%s: '%s' would make brig's own state folder writable",
-		       w->flag, w->src),
-	       err_hint(e, "choose another folder, or set XDG_STATE_HOME to one elsewhere");
-}
-
-/* Where the record lies, without links in its path; false while there is none. */
-static bool record_folder(const struct spec *s, char out[PATH_MAX])
-{
-	char state[PATH_MAX - 8], path[PATH_MAX];
-
-	if (s->audit.dir)
-		return realpath(s->audit.dir, out) != NULL;
-	if (state_path(state, sizeof(state)) < 0)
-		return false;
-	(void)snprintf(path, sizeof(path), "%s/audit", state);
-	return realpath(path, out) != NULL;
-}
-
-/* The record and its key are nothing for the command to read: in a tree that shows them there is an
- * empty folder in their place. */
-static int mask_record(struct box_plan *p, struct err *e)
-{
-	size_t n = p->op_count;
-	char record[PATH_MAX];
-
-	if (!record_folder(p->spec, record))
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		const struct op *o = &p->ops[i];
-		const char *inside;
-
-		if (o->kind != OP_BIND && o->kind != OP_BIND_FD)
-			continue;
-		if (path_under(o->src, record) && !str_eq(o->src, record))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "'%s' would show a part of brig's own record", o->src),
-			       err_hint(e, "brig audit export gives what is in it");
-		if (!path_under(record, o->src))
-			continue;
-		if (o->writable)
-			return err_set(e, ERR_POLICY, EPERM,
-				       "'%s' would make the folder of brig's own record writable",
-				       o->src),
-			       err_hint(e, "choose another folder, or another audit.dir");
-		inside = arena_printf(p->arena, "%s%s", o->dst, record + strlen(o->src));
-		if (!inside)
-			return err_nomem(e);
-		if (!plan_op(p, OP_MASK, inside, e))
-			return -e->code;
-	}
-	return 0;
-}
-
 /* A second writable way into the workspace would lead around the covers of its protected names. */
 static int check_overlap(const struct box_plan *p, const struct want *w, struct err *e)
 {
@@ -161,15 +96,53 @@ static int check_overlap(const struct box_plan *p, const struct want *w, struct 
 	       err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->target);
 }
 
-static bool seen_already(const struct box_plan *p, const struct want *w)
+/* The tree that decides what stands at dst so far: the last one bound at or above it. */
+static const struct op *tree_at(const struct box_plan *p, const char *dst)
 {
-	for (size_t i = 0; i < p->op_count; i++) {
+	for (size_t i = p->op_count; i-- > 0;) {
 		const struct op *o = &p->ops[i];
 
-		if (o->kind == OP_BIND && str_eq(o->src, o->dst) && path_under(w->dst, o->dst))
-			return !w->writable && str_eq(w->src, w->dst);
+		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && path_under(dst, o->dst))
+			return o;
 	}
-	return false;
+	return NULL;
+}
+
+/* A wish to read what is shown there already, and cannot be written there either. What is narrower
+ * than the tree around it is bound over it. */
+static bool seen_already(const struct box_plan *p, const struct want *w)
+{
+	const struct op *o = tree_at(p, w->dst);
+
+	return o && o->kind == OP_BIND && !w->writable && !o->writable && str_eq(o->src, o->dst) &&
+	       str_eq(w->src, w->dst);
+}
+
+/* What is named to be read, below a tree that can be written, cannot be written by the other way
+ * either: the workspace, and mounts, show it at a place of their own. */
+static int read_only_elsewhere(struct box_plan *p, const struct wants *w, struct err *e)
+{
+	size_t n = p->op_count; /* without the covers made here */
+
+	for (size_t i = 0; i < w->n; i++) {
+		if (!str_eq(w->v[i].flag, "read"))
+			continue;
+		for (size_t k = 0; k < n; k++) {
+			const struct op *o = &p->ops[k];
+			const char *inside;
+
+			if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !o->writable ||
+			    !path_under(w->v[i].src, o->src) || str_eq(w->v[i].src, o->src))
+				continue;
+			inside = arena_printf(p->arena, "%s%s", o->dst,
+					      w->v[i].src + strlen(o->src));
+			if (!inside)
+				return err_nomem(e);
+			if (tree_at(p, inside) == o && !plan_op(p, OP_COVER, inside, e))
+				return -e->code;
+		}
+	}
+	return 0;
 }
 
 /* The command could not even begin to write: say so before it starts. */
@@ -221,114 +194,10 @@ int plan_mounts(struct box_plan *p, struct err *e)
 	for (size_t i = 0; i < w.n; i++) {
 		if (seen_already(p, &w.v[i]))
 			continue;
-		if (check_state(&w.v[i], e) < 0 || check_overlap(p, &w.v[i], e) < 0 ||
-		    mount_point_exists(p, &w.v[i], e) < 0)
+		if (check_overlap(p, &w.v[i], e) < 0 || mount_point_exists(p, &w.v[i], e) < 0)
 			return -e->code;
 		if (plan_bind(p, w.v[i].src, w.v[i].dst, w.v[i].writable, w.v[i].owned, e) < 0)
 			return err_wrap(e, "%s", w.v[i].flag);
 	}
-	return mask_record(p, e);
-}
-
-static bool hidden_already(const struct box_plan *p, const char *inside)
-{
-	for (size_t i = p->op_count; i-- > 0 && p->ops[i].kind == OP_HIDE;)
-		if (str_eq(p->ops[i].dst, inside))
-			return true;
-	return false;
-}
-
-static bool is_socket(const char *path)
-{
-	struct stat st;
-
-	return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
-}
-
-/* Covers a host socket at every place the trees show it. Most lie in none of them: the file is
- * looked at last. */
-static int hide_at(struct box_plan *p, const char *host, struct err *e)
-{
-	size_t n = p->op_count; /* those added here need no look */
-
-	for (size_t i = 0; i < n; i++) {
-		const struct op *o = &p->ops[i];
-		const char *inside;
-
-		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !path_under(host, o->src))
-			continue;
-		if (!is_socket(host))
-			return 0;
-		inside = arena_printf(p->arena, "%s%s", o->dst, host + strlen(o->src));
-		if (!inside)
-			return err_nomem(e);
-		if (hidden_already(p, inside)) /* every connection has a line of its own */
-			continue;
-		if (!plan_op(p, OP_HIDE, inside, e))
-			return -e->code;
-	}
-	return 0;
-}
-
-/* One line of /proc/net/unix: seven columns, then the path as the server wrote it, if any. A
- * relative one is tried against the folders shown, where a server of the project most likely stood.
- */
-static int hide_socket(struct box_plan *p, const char *line, struct err *e)
-{
-	size_t n = p->op_count;
-
-	for (int column = 0; column < 7; column++) {
-		while (*line && *line != ' ')
-			line++;
-		while (*line == ' ')
-			line++;
-	}
-	if (!*line || *line == '@')
-		return 0;
-	if (*line == '/')
-		return hide_at(p, line, e);
-	for (size_t i = 0; i < n; i++) {
-		const struct op *o = &p->ops[i];
-		struct place at = { .cwd = o->src };
-		const char *host;
-
-		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !S_ISDIR(o->ident.type))
-			continue;
-		if (path_resolve(p->arena, &at, line, &host, e) == 0 && hide_at(p, host, e) < 0)
-			return -e->code;
-	}
-	return 0;
-}
-
-/* A read-only mount does not stop a connect: the host's listening sockets in shown trees are
- * covered. */
-int plan_sockets(struct box_plan *p, struct err *e)
-{
-	CLEANUP(fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
-	bool headed = false; /* the first line names the columns */
-	char text[8192];
-	size_t have = 0;
-	ssize_t n;
-
-	if (fd < 0)
-		return err_sys(e, "cannot read the list of sockets '/proc/net/unix'");
-	while ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
-		char *line = text, *end;
-
-		have += (size_t)n;
-		text[have] = '\0';
-		while ((end = memchr(line, '\n', have - (size_t)(line - text)))) {
-			*end = '\0';
-			if (headed && hide_socket(p, line, e) < 0)
-				return -e->code;
-			headed = true;
-			line = end + 1;
-		}
-		have -= (size_t)(line - text);
-		memmove(text, line, have);
-		if (have == sizeof(text) - 1)
-			return err_set(e, ERR_INTERNAL, EIO,
-				       "a line of '/proc/net/unix' is too long");
-	}
-	return n < 0 ? err_sys(e, "cannot read '/proc/net/unix'") : 0;
+	return read_only_elsewhere(p, &w, e);
 }

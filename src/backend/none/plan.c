@@ -111,8 +111,6 @@ static int put(struct backend_plan *p, size_t *n, const char *name, const char *
 		at++;
 	p->envp[at] = text;
 	*n += at == *n;
-	if (str_eq(name, "PATH"))
-		p->path_value = strchr(text, '=') + 1;
 	return 0;
 }
 
@@ -129,6 +127,8 @@ static int inherited(struct backend_plan *p, size_t *n, struct err *e)
 			return err_nomem(e);
 		if (name && !env_looks_secret(name) && put(p, n, name, equals + 1, e) < 0)
 			return -e->code;
+		if (name && str_eq(name, "PATH"))
+			p->path_value = arena_strdup(p->arena, equals + 1);
 	}
 	return 0;
 }
@@ -146,15 +146,20 @@ static int variables(struct backend_plan *p, struct err *e)
 	p->path_value = PATH_FALLBACK;
 	if (inherited(p, &n, e) < 0)
 		return -e->code;
+	if (!p->path_value)
+		return err_nomem(e);
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *value = getenv(s->env_pass.v[i]);
 
 		if (value && put(p, &n, s->env_pass.v[i], value, e) < 0)
 			return -e->code;
 	}
-	for (size_t i = 0; i < s->env.n; i++)
+	for (size_t i = 0; i < s->env.n; i++) {
 		if (put(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
 			return -e->code;
+		if (str_eq(s->env.v[i].name, "PATH") && code_obeys_path(s, &s->env.v[i]))
+			p->path_value = s->env.v[i].value;
+	}
 	return 0;
 }
 

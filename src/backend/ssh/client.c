@@ -22,15 +22,17 @@
 /* The folder holds sockets that are as good as a login: ours alone, and not a link. */
 int client_folder(const struct backend_plan *p, struct err *e)
 {
-	char *parent = arena_strdup(p->arena, p->folder),
+	char *parent = p->folder ? arena_strdup(p->arena, p->folder) : NULL,
 	     *slash = parent ? strrchr(parent, '/') : NULL;
 	CLEANUP(fd) int fd = -1;
 	struct stat st;
 
+	if (!p->folder)
+		return 0;
 	if (!slash)
 		return err_nomem(e);
 	*slash = '\0';
-	if (!str_eq(parent, "/tmp") && mkdir(parent, 0700) < 0 && errno != EEXIST)
+	if (mkdir(parent, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make '%s'", parent);
 	if (mkdir(p->folder, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make '%s'", p->folder);

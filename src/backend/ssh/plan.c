@@ -8,6 +8,7 @@
 #include "backend/ssh/ssh.h"
 #include "base/fd.h"
 #include "base/sha256.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "model/code.h"
 
@@ -102,14 +103,11 @@ static int find_program(struct backend_plan *p, struct err *e)
 }
 
 /* A connection is shared only by runs that would make the same one. */
-static int control_socket(struct backend_plan *p, struct err *e)
+static void connection_name(const struct ssh_spec *s, char hex[SHA256_HEX])
 {
-	const struct ssh_spec *s = &p->spec->ssh;
-	const char *base = getenv("XDG_RUNTIME_DIR");
-	unsigned char digest[SHA256_SIZE];
-	char hex[SHA256_HEX];
-	struct sha256 h;
 	const char *parts[] = { s->host, s->identity_file, s->config_file };
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
 
 	sha256_init(&h);
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
@@ -117,11 +115,35 @@ static int control_socket(struct backend_plan *p, struct err *e)
 	sha256_add(&h, &s->control_persist, sizeof(s->control_persist));
 	sha256_end(&h, digest);
 	sha256_hex(digest, hex);
-	if (base && base[0] == '/' &&
-	    strlen(base) + strlen("/brig/ssh/") + SOCKET_NAME <= SOCKET_ROOM)
-		p->folder = arena_printf(p->arena, "%s/brig/ssh", base);
-	else
-		p->folder = arena_printf(p->arena, "/tmp/brig-ssh-%u", geteuid());
+}
+
+/* Below XDG_RUNTIME_DIR where that is this user's alone, else in brig's state. */
+static bool private_base(char *path, size_t n)
+{
+	const char *run = getenv("XDG_RUNTIME_DIR");
+	CLEANUP(fd) int state = -1;
+	struct stat st;
+
+	if (run && run[0] == '/' && stat(run, &st) == 0 && S_ISDIR(st.st_mode) &&
+	    st.st_uid == geteuid() && !(st.st_mode & 077) &&
+	    snprintf(path, n, "%s/brig", run) < (int)n)
+		return true;
+	state = state_find(".", path, n);
+	if (state >= 0)
+		path[strlen(path) - 2] = '\0'; /* "/." */
+	return state >= 0;
+}
+
+/* A socket that is as good as a login lies in no folder that others may enter; where there is no
+ * other, or the name is too long for a socket, every run has a connection of its own. */
+static int control_socket(struct backend_plan *p, struct err *e)
+{
+	char hex[SHA256_HEX], base[SOCKET_ROOM];
+
+	if (!private_base(base, sizeof(base) - strlen("/ssh/") - SOCKET_NAME))
+		return 0;
+	connection_name(&p->spec->ssh, hex);
+	p->folder = arena_printf(p->arena, "%s/ssh", base);
 	p->socket =
 		p->folder ? arena_printf(p->arena, "%s/%.*s", p->folder, SOCKET_NAME, hex) : NULL;
 	return p->socket ? 0 : err_nomem(e);
@@ -160,7 +182,10 @@ static int client_arguments(struct backend_plan *p, struct err *e)
 	    (s->control_persist ? seconds(p, &n, "ControlPersist", s->control_persist, e)
 				: option(p, &n, "ControlPersist=no", e)) < 0)
 		return -e->code;
-	return option(p, &n, arena_printf(p->arena, "ControlPath=%s", p->socket), e);
+	return option(p, &n,
+		      p->socket ? arena_printf(p->arena, "ControlPath=%s", p->socket)
+				: "ControlPath=none",
+		      e);
 }
 
 static int client_environment(struct backend_plan *p, struct err *e)

@@ -23,7 +23,7 @@ enum { ID_ROOM = 33 };
 struct backend_plan {
 	struct arena *arena;
 	const struct spec *spec; /* borrowed: must outlive the plan */
-	const char *folder;      /* of the control socket */
+	const char *folder;      /* of the control socket; NULL: connections are not shared */
 	const char *socket;
 	const char *program;  /* the OpenSSH client */
 	const char **argv;    /* it, up to the host */

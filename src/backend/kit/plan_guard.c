@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan_guard.c - what no tree may show, whatever way it was asked for.
+ *
+ * brig's own state, record and settings, file systems of the host's kernel, sockets of the host.
+ * The trees and what is guarded are compared by their place on their file system: a link or a bind
+ * that leads to one of them is as good as its path. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/plan_internal.h"
+#include "base/home.h"
+#include "base/kernelfs.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+static bool is_tree(const struct op *o)
+{
+	return o->kind == OP_BIND || o->kind == OP_BIND_FD;
+}
+
+static int show(struct box_plan *p, struct sight *s, struct shown one, struct err *e)
+{
+	struct shown *slot = ARENA_PUSH(p->arena, s->v, s->n);
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = one;
+	return 0;
+}
+
+/* A tree is carried in with what is mounted below it. */
+static int show_below(struct box_plan *p, struct sight *s, const struct op *o, struct err *e)
+{
+	for (size_t i = 0; i < s->mounts.n; i++) {
+		const struct mount *m = &s->mounts.v[i];
+		struct shown one = { .at = { .dev = m->dev, .path = m->root, .real = m->point },
+				     .writable = o->writable,
+				     .folder = true };
+
+		if (!path_under(m->point, o->src) || str_eq(m->point, o->src))
+			continue;
+		one.inside = arena_printf(p->arena, "%s%s", o->dst, m->point + strlen(o->src));
+		if (!one.inside)
+			return err_nomem(e);
+		if (show(p, s, one, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int look(struct box_plan *p, struct sight *s, struct err *e)
+{
+	if (mounts_read(p->arena, &s->mounts, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+		struct shown one = { .inside = o->dst,
+				     .writable = o->writable,
+				     .folder = S_ISDIR(o->ident.type) };
+		int r;
+
+		if (!is_tree(o) || (o->fixed && !one.folder))
+			continue;
+		/* The system's own folders are many, and no links. */
+		r = o->fixed ? mounts_where_text(&s->mounts, p->arena, o->src, &one.at)
+			     : mounts_find(&s->mounts, p->arena, o->src, &one.at);
+		if (r < 0)
+			return errno = -r, err_sys(e, "cannot find the mount of '%s'", o->src);
+		if (show(p, s, one, e) < 0 || (one.folder && show_below(p, s, o, e) < 0))
+			return -e->code;
+	}
+	return 0;
+}
+
+/* --- the kernel's own file systems --- */
+
+static bool in_kernelfs(const struct sight *s, const struct op *o)
+{
+	const struct mount *best = NULL;
+
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (path_under(o->src, s->mounts.v[i].point) &&
+		    (!best || strlen(s->mounts.v[i].point) >= strlen(best->point)))
+			best = &s->mounts.v[i];
+	return best && kernelfs_is(best->type);
+}
+
+/* Something empty over it; it cannot be taken off inside. */
+static int blank(struct box_plan *p, const char *host, const char *inside, struct err *e)
+{
+	struct stat st;
+	bool folder = lstat(host, &st) < 0 || S_ISDIR(st.st_mode);
+
+	return plan_op(p, folder ? OP_MASK : OP_HIDE, inside, e) ? 0 : -e->code;
+}
+
+static int leave_out_kernelfs(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	size_t n = p->op_count;
+	bool any = false;
+
+	for (size_t k = 0; k < n; k++) {
+		const struct op o = p->ops[k]; /* the array may move */
+
+		if (!is_tree(&o))
+			continue;
+		if (!o.fixed && in_kernelfs(s, &o))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "'%s' is part of a file system of the host's kernel", o.src),
+			       err_hint(e, "put what is needed of it into a file, and show that");
+		for (size_t i = 0; i < s->mounts.n; i++) {
+			const struct mount *m = &s->mounts.v[i];
+			const char *inside;
+
+			if (!kernelfs_is(m->type) || !path_under(m->point, o.src))
+				continue;
+			inside = arena_printf(p->arena, "%s%s", o.dst, m->point + strlen(o.src));
+			if (!inside)
+				return err_nomem(e);
+			if (blank(p, m->point, inside, e) < 0)
+				return -e->code;
+			any = true;
+		}
+	}
+	if (any)
+		plan_note(p,
+			  "a file system of the host's kernel lies below a folder that is shown: "
+			  "it is left out");
+	return 0;
+}
+
+/* --- brig's own state, and the record in it --- */
+
+static bool within(const struct where *one, const struct where *other)
+{
+	return one->dev == other->dev && path_under(one->path, other->path);
+}
+
+static int refuse(const struct shown *v, const char *what, const char *hint, struct err *e)
+{
+	return err_set(e, ERR_POLICY, EPERM, "'%.200s' would %s", v->at.real, what),
+	       err_hint(e, "%s", hint);
+}
+
+/* The journals, the quarantine and the list of trusted files are obeyed by brig on the host: no run
+ * may write to them, or make the folder before brig does. */
+static int guard_state(const struct sight *s, const struct where *state, struct err *e)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct shown *v = &s->v[i];
+
+		if (v->writable && (within(state, &v->at) || within(&v->at, state)))
+			return refuse(
+				v, "make brig's own state folder writable",
+				"choose another folder, or set XDG_STATE_HOME to one elsewhere", e);
+	}
+	return 0;
+}
+
+/* The record and its key are nothing for the command to read: in a tree that shows them there is an
+ * empty folder in their place. */
+static int guard_record(struct box_plan *p, const struct sight *s, const struct where *record,
+			struct err *e)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct shown *v = &s->v[i];
+		const char *inside, *rest;
+
+		if (within(&v->at, record) && !within(record, &v->at))
+			return refuse(v, "show a part of brig's own record",
+				      "brig audit export gives what is in it", e);
+		if (!within(record, &v->at))
+			continue;
+		if (v->writable)
+			return refuse(v, "make the folder of brig's own record writable",
+				      "choose another folder, or another audit.dir", e);
+		rest = record->path + (str_eq(v->at.path, "/") ? 0 : strlen(v->at.path));
+		inside = arena_printf(p->arena, "%s%s", v->inside, rest);
+		if (!inside)
+			return err_nomem(e);
+		if (!plan_op(p, OP_MASK, inside, e))
+			return -e->code;
+	}
+	return 0;
+}
+
+/* Only a record that is there: nothing is masked before there is something. */
+static int guard_record_at(struct box_plan *p, const struct sight *s, const char *path,
+			   struct err *e)
+{
+	struct where record;
+
+	if (access(path, F_OK) < 0 || mounts_find(&s->mounts, p->arena, path, &record) < 0)
+		return 0;
+	return guard_record(p, s, &record, e);
+}
+
+static int guard_place(struct box_plan *p, const struct sight *s, const char *place, struct err *e)
+{
+	struct where state, record;
+	char path[PATH_MAX];
+
+	/* What this user cannot reach is no place for its state. */
+	if (mounts_find(&s->mounts, p->arena, place, &state) < 0)
+		return 0;
+	if (guard_state(s, &state, e) < 0)
+		return -e->code;
+	if (snprintf(path, sizeof(path), "%s/audit", place) >= (int)sizeof(path) ||
+	    access(path, F_OK) < 0)
+		return 0;
+	record = state; /* no link leads there: brig would not open it */
+	record.path = arena_printf(p->arena, "%s/audit", state.path);
+	return record.path ? guard_record(p, s, &record, e) : err_nomem(e);
+}
+
+/* In every place where it may be: the next run may come with other variables. */
+static int guard_places(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	const char *before[STATE_PLACES];
+	char place[PATH_MAX];
+	size_t n = 0;
+
+	for (int i = 0; i < STATE_PLACES; i++) {
+		bool again = false;
+
+		if (state_place(i, place, sizeof(place)) < 0)
+			continue;
+		for (size_t k = 0; k < n && !again; k++)
+			again = str_eq(place, before[k]);
+		if (again)
+			continue;
+		before[n] = arena_strdup(p->arena, place);
+		if (!before[n++])
+			return err_nomem(e);
+		if (guard_place(p, s, place, e) < 0)
+			return -e->code;
+	}
+	return p->spec->audit.dir ? guard_record_at(p, s, p->spec->audit.dir, e) : 0;
+}
+
+/* --- what else brig reads or writes on the host --- */
+
+/* Where the user's own settings are, or may come to be. */
+static int settings_place(int which, char *path, size_t n)
+{
+	const char *base = getenv(which == 0 ? "XDG_CONFIG_HOME" : "HOME");
+	char home[PATH_MAX];
+	int len;
+
+	if (which == 2)
+		base = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+	if (!base || base[0] != '/')
+		return -ENOENT;
+	len = snprintf(path, n, "%s%s/brig", base, which == 0 ? "" : "/.config");
+	return len < (int)n ? 0 : -ENOENT;
+}
+
+/* A run that writes the settings of the next one is contained by nothing. */
+static int guard_settings(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	char path[PATH_MAX];
+	struct where at;
+
+	for (int i = 0; i < 3; i++) {
+		if (settings_place(i, path, sizeof(path)) < 0 ||
+		    mounts_find(&s->mounts, p->arena, path, &at) < 0)
+			continue;
+		for (size_t k = 0; k < s->n; k++)
+			if (s->v[k].writable &&
+			    (within(&at, &s->v[k].at) || within(&s->v[k].at, &at)))
+				return refuse(&s->v[k], "make brig's own settings writable",
+					      "choose another folder, or --policy readonly", e);
+	}
+	return 0;
+}
+
+/* Neither changed inside nor a link put in its place, by whatever name it is called. */
+static int guard_metrics(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	const char *file = p->spec->metrics_textfile;
+	struct where at;
+
+	if (!file || mounts_find(&s->mounts, p->arena, file, &at) < 0)
+		return 0;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].writable && within(&at, &s->v[i].at))
+			return refuse(&s->v[i], "let the command change metrics.textfile",
+				      "choose a folder for it that the command cannot write to", e);
+	return 0;
+}
+
+int plan_guard(struct box_plan *p, struct err *e)
+{
+	struct sight s = { 0 };
+
+	if (look(p, &s, e) < 0 || guard_places(p, &s, e) < 0 || guard_settings(p, &s, e) < 0 ||
+	    guard_metrics(p, &s, e) < 0 || leave_out_kernelfs(p, &s, e) < 0)
+		return -e->code;
+	return plan_sockets(p, &s, e);
+}

@@ -1,0 +1,577 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is shown, and what never is: brig's own state, the home folder, the host's sockets and the kernel's file systems, by
+whatever name; and grants inside of one another.
+
+The oracle is the host: what is there after a run, and what a run was refused for. Every name that is refused is shown by
+another run, or by the host, to lead where it should."""
+
+import contextlib
+import hashlib
+import itertools
+import os
+import pathlib
+import socket
+import stat
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import as_identity, inside, outside  # noqa: E402
+from harness import brig, files_as_root, identity, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
+
+NOWHERE = "/dev/null/state"  # no folder, not even for root
+BOTH = ("native", "bwrap")
+
+
+def refused(done, *words):
+    assert done.status == 125, (done.status, done.stdout, done.stderr)
+    for word in words:
+        assert word in done.errors, (word, done.errors)
+    return done
+
+
+def folder(*names, mode=0o755):
+    """A folder below scratch, of this test's identity."""
+    path = scratch().joinpath(*names)
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(mode)
+    return path
+
+
+def mount(*args):
+    with files_as_root():
+        subprocess.run(["mount", *map(os.fspath, args)], check=True)
+
+
+@contextlib.contextmanager
+def mounted(target, *args):
+    mount(*args, target)
+    try:
+        yield target
+    finally:
+        with files_as_root():
+            subprocess.run(["umount", "-l", os.fspath(target)], check=True)
+
+
+@contextlib.contextmanager
+def password_home(path):
+    """While it lasts this identity's line of /etc/passwd names that folder."""
+    lines = [line for line in pathlib.Path("/etc/passwd").read_text().splitlines() if line.split(":")[2] != str(uid())]
+    fake = scratch() / "passwd"
+    fake.write_text("\n".join([*lines, f"somebody:x:{uid()}:{uid()}::{path}:/bin/sh", ""]))
+    fake.chmod(0o644)
+    with mounted("/etc/passwd", "--bind", fake):
+        yield
+
+
+# ---- brig's own state ----
+
+
+def displaced():
+    """Variables that leave only the second place, and that place."""
+    run = folder("run", mode=0o700)
+    return {"XDG_STATE_HOME": NOWHERE, "HOME": "/nonexistent", "XDG_RUNTIME_DIR": str(run)}, run
+
+
+def record(env):
+    """A first run, which makes the record; returns what must not change."""
+    done = brig("run", "--", "true", env=env)
+    assert done.status == 0 and "XDG_STATE_HOME" in done.errors, done.errors
+    run = pathlib.Path(env["XDG_RUNTIME_DIR"])
+    assert (run / "brig/audit/key").read_bytes(), "the control proves nothing: there is no key"
+    assert stat.S_IMODE((run / "brig").stat().st_mode) == 0o700
+    return (run / "brig/audit/key").read_bytes()
+
+
+@test(backends=BOTH)
+def state_in_its_second_place_is_guarded_as_in_the_first():
+    """The key of the record, the record and the list of trusted files lay in a folder that the command could be given."""
+    env, run = displaced()
+    key = record(env)
+    read = "cat {0}/audit/key || exit 7"
+    for options, place in ((("--workdir", run), "/workspace/brig"), (("--mount", f"{run}:/data:rw"), "/data/brig"), (("--write", run), f"{run}/brig"),
+                           (("--mount", f"{run}/brig:/data:rw"), "/data"), (("--write", run / "brig/audit"), run / "brig"), (("--write", scratch()), run / "brig")):
+        refused(brig("run", *options, "--", "sh", "-c", read.format(place), env=env), "brig's own")
+    for options in (("--read", run / "brig/audit"), ("--mount", f"{run}/brig/audit:/data"), ("--read", run / "brig/audit/key")):
+        done = brig("run", *options, "--", "sh", "-c", f"cat {run}/brig/audit/key /data/key", env=env)
+        assert key not in done.stdout, options
+    for options, place in ((("--read", run), run / "brig"), (("--mount", f"{run}:/data"), "/data/brig"), (("--read", scratch()), run / "brig")):
+        done = brig("run", *options, "--", "sh", "-c", f"ls -d {place} && {read.format(place)}", env=env)
+        assert key not in done.stdout, options
+        if identity() == "user":  # root's folder is closed to the user inside
+            assert done.status == 7 and str(place).encode() in done.stdout, (options, done.stdout, done.errors)
+
+
+@test
+def a_run_cannot_forge_the_list_of_trusted_files():
+    env, run = displaced()
+    record(env)
+    text = "brig: 1\nnetwork: host\n"
+    line = f"{hashlib.sha256(text.encode()).hexdigest()}  {run}/.brig.yaml\n"
+    (run / ".brig.yaml").write_text(text)
+    refused(brig("plan", "--workdir", run, "--policy", "readonly", "--", "true", env=env), "trusted")
+    (run / "brig/trusted").write_text(line)  # the control: such a line is obeyed
+    assert "trusted" not in brig("plan", "--workdir", run, "--policy", "readonly", "--", "true", env=env).errors
+    (run / "brig/trusted").unlink()
+    for options in (("--write", run), ("--mount", f"{run}:/data:rw"), ("--mount", f"{run}/brig:/data:rw")):
+        brig("run", *options, "--", "sh", "-c", f"for d in {run}/brig /data/brig /data; do printf '{line}' > $d/trusted; done", env=env)
+        assert not (run / "brig/trusted").exists(), options
+
+
+@test
+def a_state_folder_that_is_not_there_yet_cannot_be_made_by_a_run():
+    for where in (workspace(), workspace() / "a"):
+        env = {"XDG_STATE_HOME": str(where / "later"), "XDG_RUNTIME_DIR": None}
+        done = brig("run", "--no-audit", "--", "sh", "-c", "mkdir -p later/brig a/later/brig && echo x > later/brig/trusted", env=env)
+        refused(done, "brig's own state")
+        assert not (where / "later/brig/trusted").exists()
+        for name in ("later/brig/workspaces", "later/brig", "later", ""):
+            with contextlib.suppress(OSError):
+                (where / name).rmdir() if where / name != workspace() else None
+
+
+@test
+def state_behind_a_link_is_guarded():
+    real = folder("real", mode=0o700)
+    (scratch() / "alias").symlink_to(real)
+    env = {"XDG_STATE_HOME": str(scratch() / "alias"), "HOME": "/nonexistent", "XDG_RUNTIME_DIR": None}
+    assert brig("run", "--", "true", env=env).status == 0
+    assert (real / "brig/audit/key").exists(), "the control proves nothing"
+    refused(brig("run", "--write", real, "--", "true", env=env), "brig's own state")
+    refused(brig("run", "--workdir", real / "brig", "--", "true", env=env), "brig's own")
+    done = brig("run", "--read", real, "--", "cat", real / "brig/audit/key", env=env)
+    assert done.status == 1 and not done.stdout, done.stdout
+
+
+@test(by_root=True, backends=BOTH)
+def state_behind_a_bind_is_guarded():
+    """The same folder, or the one above it, or a part of it, mounted elsewhere; and below a folder that is shown."""
+    env, run = displaced()
+    key = record(env)
+    other, project = folder("other"), folder("project")
+    (project / "x").mkdir()
+    for source in (run, run / "brig", run / "brig/audit", scratch()):
+        with mounted(other, "--bind", source):
+            assert [p for p in other.rglob("key") if p.read_bytes() == key], "the control proves nothing"
+            refused(brig("run", "--write", other, "--", "true", env=env), "brig's own")
+            done = brig("run", "--read", other, "--", "sh", "-c", f"find {other} -name key -exec cat {{}} +", env=env)
+            assert key not in done.stdout, source
+        with mounted(project / "x", "--bind", source):
+            refused(brig("run", "--workdir", project, "--", "true", env=env), "brig's own")
+            done = brig("run", "--workdir", project, "--policy", "readonly", "--", "sh", "-c", "find . -name key -exec cat {} +", env=env)
+            assert key not in done.stdout, source
+
+
+@test(by_root=True)
+def the_places_of_another_environment_are_guarded():
+    """The next brig may come with another HOME: from a service, or from a login."""
+    theirs = folder("theirs")
+    (theirs / ".local/state").mkdir(parents=True)
+    with password_home(theirs):
+        refused(brig("run", "--write", theirs / ".local/state", "--", "true"), "brig's own state")
+        refused(brig("run", "--workdir", theirs / ".local", "--", "true"), "brig's own state")
+    assert brig("run", "--write", theirs / ".local/state", "--", "true").status == 0
+
+
+@test
+def settings_that_the_next_run_obeys_cannot_be_written():
+    """The user's own file may loosen everything; it need not be there yet."""
+    theirs = folder("theirs")
+    loose = "policy: full_access\nallow_full_access: true\n"
+    for env, place in (({"XDG_CONFIG_HOME": str(theirs / "conf")}, theirs / "conf"), ({"HOME": str(theirs / "home"), "XDG_CONFIG_HOME": None}, theirs / "home/.config")):
+        (place / "brig").mkdir(parents=True)
+        (place / "brig/config.yaml").write_text(loose)  # the control: it is obeyed
+        assert brig("config", "show", "--json", env=env).json["policy"] == "full_access"
+        (place / "brig/config.yaml").unlink()
+        (scratch() / "link").symlink_to(place)
+        for there in (True, False):
+            for options in (("--write", place), ("--workdir", place), ("--mount", f"{place}:/data:rw"), *(() if not there else (("--write", place / "brig"), ("--workdir", place / "brig")))):
+                script = f"for d in {place} /workspace /data; do mkdir -p $d/brig; for f in $d/brig $d; do printf '{loose}' > $f/config.yaml; done; done"
+                refused(brig("run", *options, "--", "sh", "-c", script, env=env), "settings")
+                assert not list(place.rglob("config.yaml")), options
+            if there:
+                (place / "brig").rmdir()
+        (scratch() / "link").unlink()
+        assert brig("run", "--read", place, "--", "ls", place, env=env).status == 0
+
+
+@test
+def a_metrics_file_by_another_name_is_guarded():
+    (scratch() / "alias").symlink_to(workspace())
+    for name in (workspace() / "m.prom", scratch() / "alias/m.prom", scratch() / "alias/later/m.prom"):
+        done = brig("run", "--set", f"metrics.textfile={name}", "--", "sh", "-c", "ln -s x m.prom")
+        assert done.status == 125 and "metrics.textfile" in done.errors, (name, done.errors)
+    assert brig("run", "--set", f"metrics.textfile={scratch()}/m.prom", "--", "true").status == 0
+
+
+@test
+def without_a_place_for_state_there_is_no_run():
+    """And nothing is put into /tmp, whoever has prepared a folder there."""
+    for runtime in (None, "/nonexistent", str(folder("shared", mode=0o755)), "relative", "/tmp"):
+        before = tree("/tmp")
+        done = refused(brig("run", "--", "true", env={"XDG_STATE_HOME": NOWHERE, "HOME": "/nonexistent", "XDG_RUNTIME_DIR": runtime}), "state", "XDG_STATE_HOME")
+        assert "note" not in done.errors
+        assert {n for n in tree("/tmp") if "brig" in n} == {n for n in before if "brig" in n}, runtime
+    assert tree(scratch()) == {"shared": tree(scratch())["shared"]}
+
+
+# ---- the home folder ----
+
+
+def secret_home(*names):
+    at = folder(*names)
+    (at / "id").write_text("PRIVATE KEY\n")
+    return at
+
+
+def seen(cwd, *options, env=None):
+    """What a run that is started there sees, and whether it could leave something."""
+    # The record is elsewhere: with the state in it another guard would have refused.
+    done = brig("run", *options, "--", "sh", "-c", "find . -name id -exec cat {} +; echo x > left", cwd=cwd, env=env)
+    left = list(pathlib.Path(cwd).rglob("left"))
+    for p in left:
+        p.unlink()
+    return b"PRIVATE KEY" in done.stdout, bool(left), done
+
+
+@test(backends=BOTH)
+def the_home_folder_is_no_workspace_by_any_name():
+    real = secret_home("above", "real", "u")
+    (scratch() / "link").symlink_to(real)
+    (scratch() / "above/linked").symlink_to("real")
+    project = folder("above", "real", "u", "project")
+    (project / "id").write_text("PRIVATE KEY\n")
+    homes = (real, scratch() / "link", scratch() / "above/linked/u", scratch() / "above/linked/../real/u")
+    for name in homes:
+        env = {"HOME": str(name)}
+        shown, left, done = seen(project, env=env)
+        assert shown and left and done.status == 0, "the control proves nothing: a folder of the home is a workspace"
+        for cwd in (real, real.parent, real.parent.parent):
+            for options in ((), ("--policy", "readonly")):
+                shown, left, done = seen(cwd, *options, env=env)
+                assert not shown and not left and "private workspace" in done.errors, (name, cwd, options, done.errors)
+        for cwd in (real, real.parent, real.parent.parent):
+            refused(brig("run", "--workdir", cwd, "--", "true", env=env), "home folder")
+            refused(brig("run", "--write", cwd, "--", "true", env=env), "home folder")
+            refused(brig("run", "--mount", f"{cwd}:/data:rw", "--", "true", env=env), "home folder")
+    (project / "id").unlink()
+
+
+@test(by_root=True)
+def the_home_folder_is_no_workspace_by_the_password_entry_or_a_bind():
+    real, other = secret_home("real", "u"), folder("other")
+    shown, _, _ = seen(real)
+    assert shown, "the control proves nothing"
+    with password_home(real):
+        for cwd in (real, real.parent):
+            shown, left, done = seen(cwd)
+            assert not shown and not left and "private workspace" in done.errors, (cwd, done.errors)
+            refused(brig("run", "--workdir", cwd, "--", "true"), "home folder")
+    for source in (real, real.parent):
+        with mounted(other, "--bind", source):
+            shown, left, done = seen(other, env={"HOME": str(real)})
+            assert not shown and not left and "private workspace" in done.errors, (source, done.errors)
+
+
+# ---- grants inside of one another ----
+
+
+def nested():
+    """A tree of four folders, one in another."""
+    at = folder("d", "b", "c", "e")
+    return at.parents[2]
+
+
+def written(top):
+    """Which of its folders the command has written to; gone again."""
+    found = {str(p.parent.relative_to(top)) for p in top.rglob("new")}
+    for p in top.rglob("new"):
+        p.unlink()
+    return found
+
+
+def grant(kind, path, inside_path):
+    return {"read": ("--read", path), "write": ("--write", path), "ro": ("--mount", f"{path}:{inside_path}"), "rw": ("--mount", f"{path}:{inside_path}:rw")}[kind]
+
+
+def allowed(grants):
+    """By the rule: the innermost grant decides. {folder: may it be written}"""
+    result = {}
+    for name in (".", "b", "b/c", "b/c/e"):
+        kind = [k for k, at in grants if at == "." or name == at or name.startswith(at + "/")][-1]
+        result[name] = kind in ("write", "rw")
+    return result
+
+
+def try_all(top, base, options, expected, what):
+    """Writes to every folder from inside; the host sees which ones it reached."""
+    script = "; ".join(f"(echo x > {base}/{name}/new)" for name in expected)
+    done = brig("run", "--json", *options, "--", "sh", "-c", script)
+    assert done.json["outcome"] == "exited", (what, done.json)
+    got = written(top)
+    want = {name for name, writable in expected.items() if writable}
+    assert got == want, (what, got, want)
+
+
+@test(backends=BOTH, limit=120)
+def the_innermost_grant_decides_in_every_nesting_and_order():
+    top = nested()
+    kinds = ("read", "write", "ro", "rw")
+    for wide, narrow in itertools.product(kinds, kinds):
+        grants = [(wide, "."), (narrow, "b")]
+        # Both by the same path; with mounts also at a place of their own.
+        for base in {str(top), "/data" if {wide, narrow} <= {"ro", "rw"} else str(top)}:
+            words = [grant(kind, top if at == "." else top / at, base if at == "." else f"{base}/{at}") for kind, at in grants]
+            for order in (words, words[::-1]):
+                try_all(top, base, [w for pair in order for w in pair], allowed(grants), (grants, base, order is words))
+
+
+@test(backends=BOTH)
+def three_and_four_grants_deep():
+    top = nested()
+    for kinds in (("write", "read", "write"), ("read", "write", "read"), ("write", "read", "rw", "ro"), ("rw", "ro", "write", "read"), ("ro", "rw", "ro", "rw")):
+        grants = list(zip(kinds, (".", "b", "b/c", "b/c/e")))
+        words = [grant(kind, top if at == "." else top / at, top if at == "." else top / at) for kind, at in grants]
+        for order in (words, words[::-1], words[1:] + words[:1]):
+            try_all(top, top, [w for pair in order for w in pair], allowed(grants), kinds)
+
+
+@test(backends=BOTH)
+def a_folder_named_to_be_read_is_read_only_wherever_it_is_shown():
+    """The workspace and mounts show it at another path; that is no way to write to it."""
+    top = nested()
+    for options, base in ((("--workdir", top), "/workspace"), (("--mount", f"{top}:/data:rw"), "/data"), (("--write", top, "--mount", f"{top}/b:/data/b:rw", "--mount", f"{top}:/data:rw"), "/data")):
+        try_all(top, base, (*options, "--read", top / "b/c"), {".": True, "b": True, "b/c": False, "b/c/e": False}, base)
+        try_all(top, base, ("--read", top / "b/c", *options), {".": True, "b": True, "b/c": False, "b/c/e": False}, base)
+    try_all(top, "/workspace", ("--workdir", top, "--mount", f"{top}/b:/workspace/b"), {".": True, "b": False, "b/c": False, "b/c/e": False}, "a mount")
+    # The workspace itself, named to be read at its own path, is the workspace still.
+    try_all(top, "/workspace", ("--workdir", top, "--read", top), {".": True, "b": True, "b/c": True, "b/c/e": True}, "the same folder")
+
+
+# ---- sockets ----
+
+
+class Service:
+    """A service of the host's that counts its visitors."""
+
+    def __init__(self, bind):
+        self.visits = 0
+        self.socket = socket.socket(socket.AF_UNIX)
+        bind(self.socket)
+        self.socket.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self.socket.accept()
+                self.visits += 1
+                peer.close()
+
+
+@contextlib.contextmanager
+def bound(name, real):
+    """A service whose socket the kernel lists by that name; it lies at `real`."""
+    service = Service(lambda s: s.bind(os.fspath(name)))
+    os.chmod(real, 0o777)
+    try:
+        outside("ipc", "connect", real).must_work(str(real))
+        assert wait_until(lambda: service.visits), "the control proves nothing"
+        service.visits = 0
+        yield service
+    finally:
+        service.socket.shutdown(socket.SHUT_RDWR)
+        service.socket.close()
+        os.unlink(real)
+
+
+def cannot_connect(service, *paths, options=()):
+    inside("ipc", "connect", *map(str, paths), options=options).must_fail(*map(str, paths))
+    assert not service.visits, "the host's service was reached"
+
+
+@test(backends=BOTH)
+def a_socket_bound_by_way_of_a_link_is_covered():
+    real = workspace() / "s"
+    (scratch() / "alias").symlink_to(workspace())
+    (scratch() / "twice").symlink_to(scratch() / "alias")
+    (workspace() / "sub").mkdir()
+    (scratch() / "sub").symlink_to(workspace() / "sub")
+    for name in (scratch() / "alias/s", scratch() / "twice/s", scratch() / "alias/../" / workspace().name / "s", f"{workspace()}//./s"):
+        with bound(name, real) as service:
+            cannot_connect(service, "/workspace/s")
+            cannot_connect(service, "/data/s", options=("--mount", f"{workspace()}:/data"))
+    with bound(scratch() / "sub/s", workspace() / "sub/s") as service:
+        cannot_connect(service, "/workspace/sub/s")
+        cannot_connect(service, "/data/s", options=("--mount", f"{workspace()}/sub:/data"))
+
+
+def server(real, cwd, name, fd=None):
+    """A process of this identity's that binds that name, standing there; with `fd` a folder as its descriptor 9."""
+    code = (f"import os, socket; os.chdir({str(cwd)!r}); fd = {fd and str(fd)!r}; fd and os.dup2(os.open(fd, os.O_PATH), 9)\n"
+            f"s = socket.socket(socket.AF_UNIX); s.bind({name!r}.replace('PID', str(os.getpid()))); os.chmod({str(real)!r}, 0o777); s.listen()\n"
+            "print('ready', flush=True)\nwhile True:\n    s.accept()[0].close(); print('visit', flush=True)")
+    return subprocess.Popen(as_identity(["/usr/bin/python3", "-c", code]), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+
+
+@test
+def a_socket_bound_by_a_name_of_its_servers_own_is_covered():
+    """Relative to where its server stands, and by way of a descriptor: the kernel lists the name as it was written."""
+    sub = workspace() / "a/b"
+    sub.mkdir(parents=True)
+    deep, top = sub / "s", workspace() / "s"
+    for real, cwd, name, fd in ((deep, sub, "s", None), (deep, workspace(), "a/b/s", None), (deep, workspace() / "a", "./b/../b/s", None), (top, sub, "../../s", None),
+                                (deep, "/", "/proc/self/fd/9/s", sub), (deep, "/", "/proc/PID/fd/9/s", sub), (deep, "/", "/dev/fd/9/s", sub),
+                                (deep, "/", "/proc/thread-self/fd/9/b/s", workspace() / "a"), (top, "/", "/proc/self/fd/9/s", workspace()), (deep, sub, "/proc/self/cwd/s", None)):
+        p = server(real, cwd, name, fd)
+        try:
+            assert p.stdout.readline() == b"ready\n", name
+            outside("ipc", "connect", real).must_work(str(real))
+            assert p.stdout.readline() == b"visit\n", "the control proves nothing"
+            place = f"/workspace/{real.relative_to(workspace())}"
+            inside("ipc", "connect", place).must_fail(place)
+        finally:
+            p.kill()
+            said = p.communicate()[0]
+            os.unlink(real)
+        assert not said, (name, said)
+
+
+@test(by_root=True, backends=BOTH)
+def a_socket_bound_by_way_of_a_bind_is_covered():
+    """Mounted elsewhere, as a whole or in part; and below a folder that is shown."""
+    other, sub = folder("other"), workspace() / "sub"
+    sub.mkdir()
+    with mounted(other, "--bind", workspace()), bound(other / "s", workspace() / "s") as service:
+        cannot_connect(service, "/workspace/s")
+    with mounted(other, "--bind", sub), bound(other / "s", sub / "s") as service:
+        cannot_connect(service, "/workspace/sub/s")
+    far = folder("far")
+    with mounted(sub, "--bind", far), bound(far / "s", far / "s") as service:
+        cannot_connect(service, "/workspace/sub/s")
+
+
+# ---- file systems of the host's kernel ----
+
+
+@test(by_root=True, backends=BOTH)
+def the_kernels_file_systems_below_a_shown_folder_are_left_out():
+    """A chroot in the workspace has them mounted; hidepid and masks of the sandbox's own /proc say nothing about that one."""
+    names = {"proc": "proc", "sys": "sysfs", "dev/mqueue": "mqueue"}
+    for name in names:
+        (workspace() / "chroot" / name).mkdir(parents=True)
+    kept = workspace() / "chroot/kept"
+    kept.mkdir()
+    (workspace() / "chroot/version").touch()
+    with contextlib.ExitStack() as stack:
+        for name, kind in names.items():
+            stack.enter_context(mounted(workspace() / "chroot" / name, "-t", kind, kind))
+        stack.enter_context(mounted(kept, "-t", "tmpfs", "-o", f"uid={uid()},gid={uid()},mode=755", "tmpfs"))
+        stack.enter_context(mounted(workspace() / "chroot/version", "--bind", "/proc/version"))
+        (kept / "file").touch()
+        assert (workspace() / "chroot/proc/1/comm").exists() and (workspace() / "chroot/sys/kernel").exists(), "the control proves nothing"
+        script = "cd {}/chroot && cat version && ls -A proc sys dev/mqueue kept && cat proc/1/comm proc/version proc/sys/kernel/hostname; ls sys/kernel"
+        for options, base in (((), "/workspace"), (("--policy", "readonly"), "/workspace"), (("--read", workspace()), workspace()), (("--mount", f"{workspace()}:/data"), "/data")):
+            done = brig("run", *options, "--", "sh", "-c", script.format(base))
+            # Root's trees are shown through an idmapped mount, without what is mounted below.
+            assert [w for w in done.text.split() if w != "file"] == ["dev/mqueue:", "kept:", "proc:", "sys:"], (options, done.text, done.errors)
+            assert "file" in done.text or identity() == "root", (options, done.text)
+            assert "host's kernel" in done.errors, done.errors
+        for name in ("proc", "proc/sys/kernel", "sys/kernel", "version"):
+            refused(brig("run", "--read", workspace() / "chroot" / name, "--", "true"), "host's kernel")
+            refused(brig("run", "--mount", f"{workspace()}/chroot/{name}:/data", "--", "true"), "host's kernel")
+
+
+# ---- a project's file that nobody has trusted ----
+
+
+def project(text):
+    path = workspace() / ".brig.yaml"
+    path.write_text(text)
+    return path
+
+
+@contextlib.contextmanager
+def trusted(path):
+    assert brig("allow", path).status == 0
+    yield
+    (state() / "brig/trusted").unlink()
+
+
+def fake(name):
+    """A program in the workspace that would run in the place of another."""
+    path = workspace() / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho said by the workspace; touch {scratch()}/PWNED\n")
+    path.chmod(0o755)
+
+
+@test
+def entries_of_a_project_do_not_hide_behind_those_of_the_caller():
+    """A map is merged from all layers; the caller's own entry made the project's count."""
+    mine = scratch() / "mine.yaml"
+    for theirs, ours, flags in (("egress: {resolve: {api.example.org: 127.0.0.1}}", "egress: {resolve: {other.example.org: 127.0.0.2}}", ("--set", "egress.resolve=other.example.org=127.0.0.2")),
+                                ("leaks: {rules: {private-key: 'off'}}", "leaks: {rules: {hex64: block}}", ("--set", "leaks.rules=hex64=block")),
+                                ("env: {set: {PATH: /workspace/bin}}", "env: {set: {A: b}}", ("--env", "A=b"))):
+        path = project(theirs + "\n")
+        mine.write_text(f"brig: 1\n{ours}\n")
+        run = ("plan", "--allow", "api.example.org", "--")
+        refused(brig(*run, "true"), "may only tighten")
+        refused(brig("plan", *flags, *run[1:], "true"), "may only tighten")
+        refused(brig("plan", "--config", mine, *run[1:], "true"), "may only tighten")
+        with trusted(path):  # the control: it is what it looks like
+            assert brig("plan", *flags, *run[1:], "true").status == 0
+            key, entry = theirs.split(":")[0], theirs.split("{")[2].split(":")[0]
+            shown = brig("config", "show", "--config", mine, "--origin", "--json").json
+            assert [o["entries"][entry] for k, o in shown["origin"].items() if k.startswith(key) and entry in o.get("entries", {})] == ["project"], shown["origin"]
+    path.unlink()
+
+
+@test
+def a_project_chooses_no_programs_by_its_variables():
+    fake("python3")
+    fake("git")
+    (workspace() / "sitecustomize.py").write_text("print('forged')\n")
+    for line in ("PATH: /workspace/bin:/usr/bin:/bin", "PYTHONPATH: /workspace", "PYTHONSTARTUP: /workspace/x", "HOME: /workspace", "GIT_DIR: x", "PAGER: x", "EDITOR: x", "LANGUAGE: /workspace/x",
+                 "LC_ALL: ../x", "TZ: ':/workspace/z'", "NODE_PATH: /workspace", "HTTPS_PROXY: 'http://x'", "SSL_CERT_FILE: x", "XDG_CONFIG_HOME: x", "LUA_INIT: x", "UNHEARD_OF: x"):
+        path = project("env: {set: {" + line + "}}\n")
+        for command in (("python", "-c", "print(2 + 2)"), ("run", "--", "python3", "--version"), ("run", "--", "env")):
+            done = refused(brig(*command), "may only tighten", "brig allow")
+            assert not done.stdout, line
+    path = project("env: {set: {PATH: '/workspace/bin:/usr/bin:/bin'}}\n")
+    with trusted(path):  # the control: it is obeyed, but not for the interpreter of the caller's code
+        assert "said by the workspace" in brig("run", "--", "python3", "--version").text
+        assert brig("python", "-c", "import os; print(2 + 2, os.environ['PATH'])").text == "4 /workspace/bin:/usr/bin:/bin\n"
+        assert "said by the workspace" in brig("python", "--env", "PATH=/workspace/bin", "-c", "print(2 + 2)").text  # the caller's own word
+    project("env: {set: {CI: '1', LANG: C, NODE_ENV: test}}\n")
+    assert brig("run", "--", "sh", "-c", "echo $CI $LANG $NODE_ENV").text == "1 C test\n"
+    assert not (scratch() / "PWNED").exists()
+
+
+@test
+def a_project_sets_nothing_for_a_command_on_the_host():
+    fake("git")
+    loose = ("--backend", "none", "--i-know-this-is-not-a-sandbox")
+    ssh = ("--backend", "ssh", "--set", "ssh.host=nowhere.invalid")
+    for line in ("PATH: '/workspace/bin:/usr/bin:/bin'", "CI: '1'", "LANG: C"):
+        path = project("env: {set: {" + line + "}}\n")
+        for options in (loose, ("--policy", "full_access", "--i-know-this-is-not-a-sandbox"), ssh):
+            done = refused(brig("run", *options, "--", "sh", "-c", "echo ran; git status"), "brig allow")
+            assert b"ran" not in done.stdout and not (scratch() / "PWNED").exists(), (line, options)
+    path = project("env: {set: {CI: 'mark'}}\n")
+    with trusted(path):
+        assert brig("run", *loose, "--", "sh", "-c", "echo $CI").text == "mark\n"
+    path.unlink()
+
+
+@test
+def language_passes_by_exact_names():
+    given = {"LC_ALL": "C.UTF-8", "LC_TIME": "C", "LC_SECRET_STASH": "x", "LC_": "x", "LC_ALLX": "x", "LANGUAGE": "en", "LANGX": "x", "TZ": "UTC"}
+    seen_inside = dict(line.split("=", 1) for line in brig("run", "--", "env", env=given).text.splitlines())
+    assert {k for k in given if k in seen_inside} == {"LC_ALL", "LC_TIME", "LANGUAGE", "TZ"}, seen_inside
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@
 
 #define PART 16384
 #define HELD_MAX ((size_t)65536)
-#define LINE_MAX_BYTES ((size_t)1 << 20)
+#define LINE_MAX_BYTES ((size_t)REPORT_MAX)
 
 void relay_init(struct relay *r, int from, int to, const char *id)
 {

@@ -18,7 +18,7 @@
 #include "base/buf.h"
 
 #define MARK '\036' /* then the run's id, a blank, and a word */
-enum { ID_ROOM = 33 };
+enum { ID_ROOM = 33, REPORT_MAX = 32 << 20 /* bytes; more than all denials of a run */ };
 
 struct backend_plan {
 	struct arena *arena;

@@ -291,7 +291,7 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
 	j->client = j->killer = j->keeper = (struct client)CLIENT_NONE;
 	j->leash = j->events = j->timer = j->relay.from = j->relay.to = -1;
-	j->report = (struct buf)BUF_INIT((size_t)1 << 20);
+	j->report = (struct buf)BUF_INIT((size_t)REPORT_MAX);
 	return j;
 }
 

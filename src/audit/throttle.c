@@ -8,9 +8,9 @@
 
 #define WINDOW_US ((uint64_t)1000000)
 #define WINDOW_MAX_US (3600 * WINDOW_US)
-#define KINDS_MAX 256            /* of one type */
-#define ALIKE_MAX 16             /* kinds that differ only in what they say about one target */
-#define WRITTEN_MAX 1000         /* records of one type at once ... */
+#define KINDS_MAX 256              /* of one type */
+#define ALIKE_MAX 16               /* kinds that differ only in what they say about one target */
+#define WRITTEN_MAX 1000           /* records of one type at once ... */
 #define REFILL_US (10 * WINDOW_US) /* ... and then one in this time */
 #define TEXT_MAX 128
 
@@ -100,7 +100,7 @@ static bool count(struct throttle *t, struct kind *k, uint64_t now)
 static void begin(struct kind *k, uint64_t now)
 {
 	k->begun = now;
-	k->window = !k->window ? WINDOW_US
+	k->window = !k->window                      ? WINDOW_US
 		    : k->window * 2 > WINDOW_MAX_US ? WINDOW_MAX_US
 						    : k->window * 2;
 }

@@ -235,8 +235,28 @@ static void say_denials(const struct outcome *o)
 	message_log(PRIORITY_WARNING, "brig", text);
 }
 
+/* brig's words begin a line of their own, below whatever the command has painted. */
+static void fresh_line(const struct outcome *o)
+{
+	bool moved = o->out.moved || o->err.moved;
+
+	if (!isatty(STDERR_FILENO) || !(moved || o->out.mid_line || o->err.mid_line))
+		return;
+	(void)fputs(moved ? "\r\n\033[J" : "\r\n", stderr);
+}
+
+static bool has_words(const struct outcome *o, const struct spec *s)
+{
+	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
+	       o->kind == OUTCOME_LIMIT ||
+	       (!s->quiet &&
+		(outcome_denied(o) || (!s->json && (o->out.truncated || o->err.truncated))));
+}
+
 static void say(const struct outcome *o, const struct spec *s)
 {
+	if (has_words(o, s))
+		fresh_line(o);
 	if (o->error.code)
 		error_print(&o->error);
 	else

@@ -59,6 +59,9 @@ static const char *machine_hint(const struct err *e)
 		int code;
 		const char *hint;
 	} rows[] = {
+		{ ETOOMANYREFS,
+		  "a program of yours has too many descriptors on their way: end it, or "
+		  "raise the limit on open files" },
 		{ EMFILE, "raise the caller's limit on open files: ulimit -n 1024" },
 		{ ENFILE, "raise the machine's limit on open files: sysctl fs.file-max" },
 		{ EAGAIN, "the caller's limit on processes is reached: ulimit -u" },

@@ -9,15 +9,15 @@
 
 #define TARGET_MAX 4352 /* bytes: a path, and a little */
 #define REASON_MAX 4608
-#define ALIKE_MAX 4                 /* of a target, with different reasons */
+#define ALIKE_MAX 4                  /* of a target, with different reasons */
 #define ARENA_MAX ((size_t)24 << 20) /* more than all limits below come to */
 
 static const struct {
 	const char *kind;
 	size_t max;
 } classes[] = {
-	[DENIAL_NETWORK] = { "network", 256 },       [DENIAL_LEAK] = { "leak", 256 },
-	[DENIAL_PATH] = { "protected-path", 1000 },  [DENIAL_FOLDER] = { "protected-path", 256 },
+	[DENIAL_NETWORK] = { "network", 256 },      [DENIAL_LEAK] = { "leak", 256 },
+	[DENIAL_PATH] = { "protected-path", 1000 }, [DENIAL_FOLDER] = { "protected-path", 256 },
 	[DENIAL_OTHER] = { "other", 256 },
 };
 static_assert(ARRAY_LEN(classes) == DENIAL_CLASSES, "a limit for every class");
@@ -127,10 +127,8 @@ static bool list(struct outcome *o, enum denial_class class, const struct denial
 {
 	struct denial d = {
 		.kind = arena_strdup(o->arena, from->kind),
-		.target = arena_strndup(o->arena, from->target,
-					strnlen(from->target, TARGET_MAX)),
-		.reason = arena_strndup(o->arena, from->reason,
-					strnlen(from->reason, REASON_MAX)),
+		.target = arena_strndup(o->arena, from->target, strnlen(from->target, TARGET_MAX)),
+		.reason = arena_strndup(o->arena, from->reason, strnlen(from->reason, REASON_MAX)),
 		.class = class,
 		.count = 1,
 	};

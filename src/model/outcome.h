@@ -94,6 +94,7 @@ struct stream {
 	struct buf data; /* kept bytes, whole characters */
 	uint64_t bytes;  /* all that was written */
 	bool truncated;
+	bool mid_line, moved; /* on a terminal: where it left the cursor */
 	int lost; /* errno of a goal that failed, as a full disk does; a reader that left is no
 		     failure */
 };
@@ -139,7 +140,7 @@ void outcome_deny(struct outcome *o, const char *kind, const char *target, const
 void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kind,
 		     const char *target, const char *reason);
 void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another brig's count */
-uint64_t outcome_denied(const struct outcome *o); /* how often, listed or not */
+uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
 void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_hit(struct outcome *o, enum limit l);
 

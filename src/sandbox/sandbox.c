@@ -78,6 +78,7 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 		vtfilter_init(filter);
 		p->filter = filter;
 	}
+	p->raw = to >= 0 && r->spec->tty && isatty(to);
 }
 
 static void open_streams(struct run *r, struct job_io *io)

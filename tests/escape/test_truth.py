@@ -10,6 +10,8 @@ import fcntl
 import json
 import os
 import pathlib
+import pty
+import re
 import resource
 import signal
 import struct
@@ -127,6 +129,8 @@ for n in range(1100):
     told = [r for r in record.verified(log()) if r["run"] == many.json["id"] and r["type"] == "access.deny"]
     assert {r["target"] for r in told} == targets, (len(told), len(targets))
     assert ".bashrc" in targets or "./" in targets, sorted(targets)[:5]
+    counted = sum(d.get("count", 1) for d in many.json["denials"]) + sum(many.json["denials_dropped"].values())
+    assert counted > 1100 or {".git", ".git/hooks"} & targets, counted  # each, or all of them as one
     assert not (workspace() / ".bashrc").exists() and not list((workspace() / ".git").glob("hooks/h*"))
     assert len(many.errors.splitlines()) < 200, len(many.errors.splitlines())
 
@@ -346,6 +350,161 @@ def commands():
         with contextlib.suppress(OSError):
             found[entry.parent.name] = entry.read_bytes()
     return found
+
+
+
+# ---- brig's own words, on a terminal that the command has painted ----
+
+HIDE = {
+    "concealed": "\\033[8m\\033[30;40m",
+    "black on black": "\\033[38;2;0;0;0;48;2;0;0;0m",
+    "no cursor": "\\033[?25l\\033[2m",
+    "reset and concealed in one": "\\033[0;8m",
+    "an unfinished colour": "\\033[8m\\033[0",
+    "an unfinished title": "\\033[8m\\033]0;",
+    "half a character": "\\033[8m\\342\\234",
+    "somewhere else": "\\033[8m\\033[H",
+}
+STEER = {
+    "concealed": "\\033[8m",
+    "a title that swallows what follows": "\\033]0;",
+    "a device string": "\\033P",
+    "the other screen": "\\033[?1049h",
+    "line drawing": "\\033(0\\016",
+    "a scrolling region of one line": "\\033[1;1r",
+    "updates held back": "\\033[?2026h",
+    "letters in the background's colour": "\\033]10;#000000\\033\\134\\033]4;7;#000000\\033\\134",
+    "mouse and keypad": "\\033[?1003h\\033[?1006h\\033[?2004h\\033=\\033[?1h",
+    "no wrapping, origin, insert": "\\033[?7l\\033[?6h\\033[4h",
+}
+MODES_OFF = (1000, 1002, 1003, 1006, 1004, 2004, 2026, 6, 5, 1)
+
+
+class Screen:
+    """What of a terminal's state decides whether a letter can be read, from the bytes that reached it."""
+
+    def __init__(self):
+        self.painted = self.hidden = self.drawing = self.region = self.other = self.keypad = self.insert = False
+        self.palette, self.modes, self.wraps, self.text = set(), set(), True, ""
+
+    def escape(self, kind, words):
+        if kind in "78":
+            return
+        self.drawing = words != "B" if kind == "(" else self.drawing
+        self.keypad = kind == "=" if kind in "=>" else self.keypad
+
+    def control(self, words, final):
+        numbers = [int(x) for x in re.findall("[0-9]+", words)]
+        if final == "m" and not words.startswith(">"):
+            self.painted = any(numbers)
+        elif final == "r":
+            self.region = bool(numbers)
+        elif final in "hl":
+            on = final == "h"
+            for n in numbers:
+                if not words.startswith("?"):
+                    self.insert = on if n == 4 else self.insert
+                elif n == 25:
+                    self.hidden = not on
+                elif n == 7:
+                    self.wraps = on
+                elif n in (47, 1047, 1049):
+                    self.other = on
+                elif on:
+                    self.modes.add(n)
+                else:
+                    self.modes.discard(n)
+
+    def command(self, text):
+        number = text.split(";")[0]
+        if number in ("4", "10", "11"):
+            self.palette.add(number)
+        elif number in ("104", "110", "111"):
+            self.palette.discard({"104": "4"}.get(number, number[1:]))
+
+    def feed(self, data):
+        text = data.decode(errors="replace")
+        part = re.compile(r"\x1b\[([0-9;:?>=!]*)([@-~])|\x1b\]([^\x07\x1b]*)(\x07|\x1b\\|$)|\x1b[P_^X][^\x1b]*(?:\x1b\\|$)|\x1b([()])(.)|\x1b([78=>])|\x1b|(.)", re.S)
+        for m in part.finditer(text):
+            if m[2]:
+                self.control(m[1], m[2])
+            elif m[3] is not None:
+                self.command(m[3])
+            elif m[5]:
+                self.escape(m[5], m[6])
+            elif m[7]:
+                self.escape(m[7], "")
+            elif m[8]:
+                self.text += m[8]
+
+    def readable(self):
+        return not (self.painted or self.hidden or self.drawing or self.region or self.other or self.palette or self.insert or self.keypad
+                    or self.modes & set(MODES_OFF)) and self.wraps
+
+
+def on_terminal(*options, escape, plant=True):
+    """What reaches the terminal of a run that paints, and plants a file that brig will speak of."""
+    master, slave = pty.openpty()
+    code = f"printf 'text{escape}'" + ("; echo evil > .bashrc" if plant else "")
+    p = start_brig("run", *options, "--", "sh", "-c", code, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    data = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(master, 65536):
+            data += part
+    os.close(master)
+    assert p.wait(20 * FACTOR) == 0, data
+    return data
+
+
+def before_brigs_words(data):
+    seen, words, _ = data.partition(b"brig: protected-path")
+    assert words, data
+    return seen
+
+
+@test
+def brigs_words_are_not_in_the_commands_colours():
+    for name, escape in HIDE.items():
+        seen = before_brigs_words(on_terminal(escape=escape))
+        control, screen = Screen(), Screen()
+        control.feed(seen[:seen.rindex(b"\x1b[0m")] if b"\x1b[0m" in seen else seen)
+        assert control.painted or control.hidden, (name, seen)  # the control: without the end of it nothing could be read
+        screen.feed(seen)
+        assert screen.readable() and screen.text.endswith("\n"), (name, seen)
+    plain = on_terminal(escape="", plant=False)
+    assert plain == b"text", plain  # nothing is added to what needs nothing
+
+
+@test
+def brigs_words_reach_a_terminal_that_the_command_had_for_itself():
+    for name, escape in STEER.items():
+        seen = before_brigs_words(on_terminal("--tty", escape=escape))
+        control, screen = Screen(), Screen()
+        control.feed(seen[:seen.index(b"\x1b\\\x1b7")])
+        screen.feed(seen)
+        assert not control.readable() or "string" in name or "swallows" in name, (name, seen)
+        assert screen.readable() and screen.text.endswith("\n"), (name, seen)
+    assert on_terminal("--tty", escape="", plant=False) == b"text"
+
+
+@test
+def a_terminal_is_given_back_also_when_nobody_speaks_and_when_a_run_is_cut_short():
+    screen = Screen()
+    screen.feed(on_terminal(escape="\\033[8m\\033[?25l", plant=False))
+    assert screen.readable()
+    master, slave = pty.openpty()
+    p = start_brig("run", "--timeout", "500ms", "--", "sh", "-c", "printf '\\033[8m'; sleep 60", stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    data = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(master, 65536):
+            data += part
+    os.close(master)
+    assert p.wait(20 * FACTOR) == 124
+    screen = Screen()
+    screen.feed(data.partition(b"brig: ")[0])
+    assert screen.readable(), data
 
 
 if __name__ == "__main__":

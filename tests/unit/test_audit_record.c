@@ -439,9 +439,9 @@ int main(void)
 		cmocka_unit_test(every_event_has_a_name_and_fields),
 		cmocka_unit_test(a_million_denials_are_a_few_records),
 		cmocka_unit_test(a_million_different_denials_have_a_bound_too),
-	cmocka_unit_test(a_flood_of_one_type_hides_no_other),
-	cmocka_unit_test(what_is_said_of_one_target_leaves_room_for_others),
-	cmocka_unit_test(no_pace_fills_the_disk),
+		cmocka_unit_test(a_flood_of_one_type_hides_no_other),
+		cmocka_unit_test(what_is_said_of_one_target_leaves_room_for_others),
+		cmocka_unit_test(no_pace_fills_the_disk),
 		cmocka_unit_test(a_head_reads_back_and_nothing_else_does),
 	};
 

@@ -197,7 +197,8 @@ static void no_kind_of_denial_crowds_out_another(void **state UNUSED)
 		assert_int_equal(outcome_denied(o), 20000);
 		outcome_deny(o, "network", "last.test:443", "not-allowed: no");
 		outcome_deny_as(o, DENIAL_LEAK, "network", "last.test:443", "leak: a token");
-		outcome_deny(o, "protected-path", ".git/hooks/post-checkout", "made during the run");
+		outcome_deny(o, "protected-path", ".git/hooks/post-checkout",
+			     "made during the run");
 		outcome_deny(o, "process", "host", "may still be there");
 		assert_int_equal(outcome_denied(o), 20004);
 		assert_int_equal(listed(o, DENIAL_LEAK), 1);

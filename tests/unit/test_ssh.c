@@ -217,9 +217,8 @@ static void tube_close(struct tube *t)
 
 static void the_wrappers_lines_are_no_output(void **state UNUSED)
 {
-	static const char text[] =
-		"noise " MARKED " S 77\nfirst\n\036 no mark\n" MARKED " E 3\n" MARKED_END
-		" E 4\n" MARKED_END " E 5\nlast";
+	static const char text[] = "noise " MARKED " S 77\nfirst\n\036 no mark\n" MARKED
+				   " E 3\n" MARKED_END " E 4\n" MARKED_END " E 5\nlast";
 	size_t size = strlen(text);
 
 	/* However the stream is cut. */

@@ -29,7 +29,7 @@ struct backend_job {
 	bool ended, tampered, cover_lost;
 	bool told; /* the guard said its last word: what is left is its own to remove */
 	struct guard_msg started, end;
-	struct outcome *outcome; /* of a start that fails; borrowed; NULL: nobody asks */
+	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
 };

@@ -37,8 +37,8 @@ void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t 
 {
 	struct rlimit ours;
 
-	if (p->by_root || spec_wrote(p->spec, FIELD_FILES) ||
-	    getrlimit(RLIMIT_NOFILE, &ours) < 0 || ours.rlim_cur < 2 * FILES_ROOM)
+	if (p->by_root || spec_wrote(p->spec, FIELD_FILES) || getrlimit(RLIMIT_NOFILE, &ours) < 0 ||
+	    ours.rlim_cur < 2 * FILES_ROOM)
 		return;
 	for (size_t i = 0; i < n; i++)
 		if (limits[i].resource == RLIMIT_NOFILE &&

@@ -148,8 +148,8 @@ static int failed_to_begin(const struct backend_job *j, const struct init_msg *m
 	return failed_inside(j, m, e);
 }
 
-/* The command is let go. That it runs, or why it cannot, is the next word; whoever dies before it is
- * said leaves a run behind, which is judged as one. */
+/* The command is let go. That it runs, or why it cannot, is the next word; whoever dies before it
+ * is said leaves a run behind, which is judged as one. */
 static int running(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	struct init_msg m;

@@ -44,8 +44,8 @@ enum warden_said {
 	WARDEN_BEGINS,  /* the next thing is the command: from here on it may have run */
 	WARDEN_STARTED, /* it runs */
 	WARDEN_ENDED,   /* it ended, and so did all it left; status is its wait status */
-	WARDEN_LOST, /* one of the wardens was killed or told to leave, by whomever, and then all
-		      * there was: how the command would have ended is not known */
+	WARDEN_LOST,    /* one of the wardens was killed or told to leave, by whomever, and then all
+			 * there was: how the command would have ended is not known */
 };
 
 struct warden_msg {

@@ -323,8 +323,8 @@ static void let_go(const struct warden_start *s)
 static _Noreturn void lower(const struct warden_start *s, pid_t above)
 {
 	struct warden w = { .control = s->control, .brig = above };
-	const struct warden_msg begins = { .said = WARDEN_BEGINS }, started = { .said =
-											WARDEN_STARTED };
+	const struct warden_msg begins = { .said = WARDEN_BEGINS },
+				started = { .said = WARDEN_STARTED };
 	volatile int failed = 0;
 	struct err e = { 0 };
 

@@ -2,8 +2,8 @@
 /* backend/ssh/remote.c - what runs on the other side: plain sh, whatever the login shell is.
  *
  * The login shell sees one constant line without anything of the user's in it. That line starts
- * /bin/sh, which reads the rest from its input. The wrapper's own variables begin with _b, and those
- * of the command are set in the process that becomes it, so that it may have any it likes. */
+ * /bin/sh, which reads the rest from its input. The wrapper's own variables begin with _b, and
+ * those of the command are set in the process that becomes it, so that it may have any it likes. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,8 +135,7 @@ static void run_command(const struct backend_plan *p, struct buf *b)
 	buf_puts(b, "exec \"$@\" 2>&4 4>&- 5>&-);_bs=$?;kill -USR1 $_bw;k;n \"E $_bs\"");
 }
 
-void remote_run(const struct backend_plan *p, const char *id, const struct nonces *n,
-		struct buf *b)
+void remote_run(const struct backend_plan *p, const char *id, const struct nonces *n, struct buf *b)
 {
 	/* Unset first: a variable that came with the login would be handed on. */
 	buf_printf(b, "unset _bb _be;_bb=%s;_be=%s;_bn=%s;_bp=$$;", n->begin, n->end, id);

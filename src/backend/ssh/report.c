@@ -102,7 +102,10 @@ static void read_lists(const struct jread *v, struct outcome *o)
 			outcome_drop(o, kind, (uint64_t)jread_int(d, "count", 1) - 1);
 	}
 	for (int c = 0; c < DENIAL_CLASSES; c++) {
-		int64_t n = c == DENIAL_FOLDER ? 0 : jread_int(dropped, denial_class_kind((enum denial_class)c), 0);
+		int64_t n =
+			c == DENIAL_FOLDER
+				? 0
+				: jread_int(dropped, denial_class_kind((enum denial_class)c), 0);
 
 		if (n > 0)
 			outcome_drop(o, denial_class_kind((enum denial_class)c), (uint64_t)n);

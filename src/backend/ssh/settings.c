@@ -136,8 +136,8 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 	for (const char **v = p->vars; *v; v++)
 		if (ssh_put(p, &p->command, n, "--env-from", e) < 0 ||
 		    ssh_put(p, &p->command, n,
-			    arena_printf(p->arena, "%.*s=" REMOTE_VAR "%d",
-					 (int)strcspn(*v, "="), *v, (int)(v - p->vars)),
+			    arena_printf(p->arena, "%.*s=" REMOTE_VAR "%d", (int)strcspn(*v, "="),
+					 *v, (int)(v - p->vars)),
 			    e) < 0)
 			return -e->code;
 	if (code &&

@@ -46,8 +46,8 @@ int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text
 /* settings.c: the spec as arguments of another brig */
 int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e);
 
-/* What makes the wrapper's words its own. Two, because whoever holds the other end of its streams may
- * have seen the first one by the time that the second counts. */
+/* What makes the wrapper's words its own. Two, because whoever holds the other end of its streams
+ * may have seen the first one by the time that the second counts. */
 struct nonces {
 	char begin[ID_ROOM], end[ID_ROOM];
 };

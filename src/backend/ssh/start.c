@@ -137,8 +137,8 @@ static int find_mark(struct backend_job *j, int fd, size_t *noise, size_t *match
 			return 0;
 		}
 		*matched = *matched && *matched < want && c == nonce[*matched - 1] ? *matched + 1
-			   : c == mark                                            ? 1
-										  : 0;
+			   : c == mark                                             ? 1
+										   : 0;
 	}
 }
 

@@ -38,6 +38,17 @@ void message_log(enum priority level, const char *head, const char *text)
 	(void)fputs(buf_str(&line), stderr);
 }
 
+void message_answer(const char *head, const char *text)
+{
+	CLEANUP(buf) struct buf line = BUF_INIT((size_t)64 << 10);
+
+	clean_put(&line, head, strlen(head));
+	buf_puts(&line, ": ");
+	clean_put(&line, text, strlen(text));
+	buf_putc(&line, '\n');
+	(void)fputs(buf_str(&line), stdout);
+}
+
 void message_print(const char *head, const char *text)
 {
 	static const struct {

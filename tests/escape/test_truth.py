@@ -157,6 +157,24 @@ for name in ('a\\x1b[8mb', 'a\\x1b]0;t\\x07b', 'a\\u202eb', 'a\\u009b8mb', 'a\\n
 
 
 
+CONTROLS = re.compile("[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+@test
+def what_a_hostile_file_says_is_cleaned_wherever_it_is_quoted():
+    """The words of a project's file, told by the command line, the doctor and the checker."""
+    said = []
+    for text in ('brig: 1\n"a\\x1b[8mb": 1\n', 'brig: 1\npolicy: "x\\e]0;t\\a"\n', 'brig: 1\nread: ["/no/\\u009b8m\\u202e"]\n',
+                 'brig: 1\n"limits\\n\\nbrig: all is well": 1\n', 'brig: 1\nbackend: "\\x7f\\x0d"\n'):
+        (workspace() / ".brig.yaml").write_text(text)
+        for args in (("run", "--", "true"), ("doctor",), ("config", "check", ".brig.yaml"), ("allow",)):
+            done = brig(*args)
+            said.append((text, args, done.text + done.errors))
+    assert sum("x?]0;t?" in words for _, _, words in said) >= 2, said  # it is quoted at all
+    for text, args, words in said:
+        assert not CONTROLS.search(words) and "\nbrig: all is well" not in words, (text, args, words)
+
+
 # ---- a run that ran says so ----
 
 IN_FLIGHT = """

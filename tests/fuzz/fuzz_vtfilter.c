@@ -2,9 +2,9 @@
 /* fuzz/fuzz_vtfilter.c - what the terminal filter lets out, judged by a second reader of its own.
  *
  * The first input byte chooses how the rest is cut into calls. Whatever the input: the output is
- * the same as in one piece, no longer than the input but for what undoes it, holds only whole characters and sequences of
- * the safe set after every call, leaves no colour on and no cursor hidden, and passes a second time
- * unchanged. */
+ * the same as in one piece, no longer than the input but for what undoes it, holds only whole
+ * characters and sequences of the safe set after every call, leaves no colour on and no cursor
+ * hidden, and passes a second time unchanged. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

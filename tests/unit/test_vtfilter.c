@@ -100,10 +100,10 @@ static void where_the_cursor_is_left_is_known(void **state)
 		const char *in;
 		bool mid_line, moved;
 	} samples[] = {
-		{ "a\n", false, false },      { "a", true, false },
+		{ "a\n", false, false },         { "a", true, false },
 		{ "a\n\x1b[31m", false, false }, { "a\nb\r", true, false },
-		{ "a\n\x1b[A", false, true },  { "\xc3\xbc", true, false },
-		{ "a\n\x1b[2J", false, true }, { "", false, false },
+		{ "a\n\x1b[A", false, true },    { "\xc3\xbc", true, false },
+		{ "a\n\x1b[2J", false, true },   { "", false, false },
 	};
 
 	(void)state;
@@ -161,7 +161,8 @@ static void reports_and_modes_are_dropped(void **state)
 		{ "a\x1b["
 		  "1000000000000000000000000000000000000000000000000000000000000000000000000mb",
 		  "ab" },
-		{ "\x1b[38;2;255;128;255;48;2;1;2;3mb", "\x1b[38;2;255;128;255;48;2;1;2;3mb\x1b[0m" },
+		{ "\x1b[38;2;255;128;255;48;2;1;2;3mb",
+		  "\x1b[38;2;255;128;255;48;2;1;2;3mb\x1b[0m" },
 		{ "a\x1b[3\n1mb", "a\n1mb" },
 		{ "a\x1b[3\x1b[4mb", "a\x1b[4mb\x1b[0m" },
 	};

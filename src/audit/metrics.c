@@ -240,7 +240,11 @@ void metrics_count_run(struct metrics *m, const struct outcome *o)
 		if (o->limits_hit & (1U << l))
 			metrics_add(m, METRIC_LIMIT_HITS, limit_name((enum limit)l), NULL, 1);
 	for (size_t i = 0; i < o->denial_count; i++)
-		metrics_add(m, METRIC_DENIALS, o->denials[i].kind, NULL, 1);
+		metrics_add(m, METRIC_DENIALS, o->denials[i].kind, NULL, o->denials[i].count);
+	for (int c = 0; c < DENIAL_CLASSES; c++)
+		if (o->denials_dropped[c])
+			metrics_add(m, METRIC_DENIALS, denial_class_kind((enum denial_class)c),
+				    NULL, o->denials_dropped[c]);
 	if (!o->started)
 		return;
 	metrics_observe(m, METRIC_RUN_DURATION, backend, NULL, o->duration_us);

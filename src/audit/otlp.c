@@ -111,7 +111,7 @@ static void run_attributes(struct json *j, const struct spec *s, const struct ou
 	attribute(j, "brig.outcome", outcome_name(o->kind));
 	attribute_program(j, s);
 	attribute_number(j, "process.exit.code", (uint64_t)outcome_status(o));
-	attribute_number(j, "brig.denials", o->denial_count);
+	attribute_number(j, "brig.denials", outcome_denied(o));
 	attribute_limits(j, o);
 	if (outcome_status(o) != 0)
 		attribute(j, "error.type",

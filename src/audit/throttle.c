@@ -6,22 +6,35 @@
 
 #include "base/str.h"
 
-#define WINDOW_US 1000000
-#define KINDS_MAX 256
-#define WRITTEN_MAX 1000 /* records a second, of one type */
+#define WINDOW_US ((uint64_t)1000000)
+#define WINDOW_MAX_US (3600 * WINDOW_US)
+#define KINDS_MAX 256              /* of one type */
+#define ALIKE_MAX 16               /* kinds that differ only in what they say about one target */
+#define WRITTEN_MAX 1000           /* records of one type at once ... */
+#define REFILL_US (10 * WINDOW_US) /* ... and then one in this time */
 #define TEXT_MAX 128
 
 struct kind {
 	bool used;
 	enum event type;
 	char what[TEXT_MAX], about[TEXT_MAX]; /* host or target; kind, reason or pattern */
-	uint64_t begun, count, first, last;   /* count: those that were not written */
+	uint64_t hash;
+	uint64_t begun, count, first, last; /* count: those that were not written */
+	uint64_t window;                    /* how long they are counted: longer each time */
+};
+
+/* One type cannot take the place of another. */
+struct table {
+	struct kind *kinds; /* KINDS_MAX of them once there is a first */
+	size_t n;
+	struct kind rest; /* what found no place there */
+	uint64_t written, refilled;
+	uint64_t each, second; /* of those of which no two are alike */
 };
 
 struct throttle {
-	struct kind kinds[KINDS_MAX];
-	struct kind rest[EVENT_COUNT]; /* what found no place above */
-	uint64_t written[EVENT_COUNT], second[EVENT_COUNT];
+	struct table tables[EVENT_COUNT];
+	uint64_t counted; /* that no summary has told of */
 	char from[RECORD_TIME_SIZE], to[RECORD_TIME_SIZE];
 	struct kind out; /* what the last summary borrows from */
 };
@@ -33,6 +46,8 @@ struct throttle *throttle_new(void)
 
 struct throttle *throttle_free(struct throttle *t)
 {
+	for (int i = 0; t && i < EVENT_COUNT; i++)
+		free(t->tables[i].kinds);
 	free(t);
 	return NULL;
 }
@@ -60,99 +75,154 @@ static void key_of(const struct record *r, struct kind *k)
 	(void)snprintf(k->about, sizeof(k->about), "%.*s", TEXT_MAX - 1, texts[1]);
 }
 
-static size_t hash(const struct kind *k)
+static uint64_t hash(const struct kind *k)
 {
-	uint64_t h = 1469598103934665603ULL ^ (uint64_t)k->type;
+	uint64_t h = 1469598103934665603ULL;
 
 	for (const char *p = k->what; *p; p++)
 		h = (h ^ (unsigned char)*p) * 1099511628211ULL;
 	for (const char *p = k->about; *p; p++)
 		h = (h ^ (unsigned char)*p) * 1099511628211ULL;
-	return (size_t)(h % KINDS_MAX);
+	return h;
 }
 
-static void count(struct kind *k, uint64_t now)
+static bool count(struct throttle *t, struct kind *k, uint64_t now)
 {
 	if (!k->count++)
 		k->first = now;
 	k->last = now;
+	t->counted++;
+	return false;
 }
 
-/* Room for one more record of this type this second? */
-static bool has_room(struct throttle *t, enum event type, uint64_t now)
+/* A window begins; the next one will be longer, so that what goes on for hours is told of ever more
+ * seldom. */
+static void begin(struct kind *k, uint64_t now)
 {
-	if (now / WINDOW_US != t->second[type]) {
-		t->second[type] = now / WINDOW_US;
-		t->written[type] = 0;
-	}
-	return t->written[type]++ < WRITTEN_MAX;
+	k->begun = now;
+	k->window = !k->window                      ? WINDOW_US
+		    : k->window * 2 > WINDOW_MAX_US ? WINDOW_MAX_US
+						    : k->window * 2;
 }
 
-static bool same(const struct kind *a, const struct kind *b)
+/* Room for one more record of this type? */
+static bool has_room(struct table *b, uint64_t now)
 {
-	return a->type == b->type && str_eq(a->what, b->what) && str_eq(a->about, b->about);
+	uint64_t more = b->refilled ? (now - b->refilled) / REFILL_US : 0;
+
+	if (more || !b->refilled)
+		b->refilled = now;
+	b->written -= more < b->written ? more : b->written;
+	if (b->written >= WRITTEN_MAX)
+		return false;
+	b->written++;
+	return true;
 }
 
 /* By its type alone: it found no place. */
 static bool count_rest(struct throttle *t, enum event type, uint64_t now)
 {
-	struct kind *rest = &t->rest[type];
+	struct kind *rest = &t->tables[type].rest;
 
-	*rest = (struct kind){ .used = true,
-			       .type = type,
-			       .begun = rest->count ? rest->begun : now,
-			       .count = rest->count,
-			       .first = rest->first,
-			       .last = rest->last };
-	return count(rest, now), false;
+	rest->used = true;
+	rest->type = type;
+	if (!rest->count)
+		begin(rest, now);
+	return count(t, rest, now);
 }
 
 bool throttle_each(struct throttle *t, const struct record *r, uint64_t now)
 {
-	return has_room(t, r->type, now) || count_rest(t, r->type, now);
+	struct table *b = &t->tables[r->type];
+
+	if (now / WINDOW_US != b->second) {
+		b->second = now / WINDOW_US;
+		b->each = 0;
+	}
+	return b->each++ < WRITTEN_MAX || count_rest(t, r->type, now);
+}
+
+static bool same(const struct kind *a, const struct kind *b)
+{
+	return a->hash == b->hash && str_eq(a->what, b->what) && str_eq(a->about, b->about);
+}
+
+static bool is_open(const struct kind *k, uint64_t now)
+{
+	return k->used && (k->count || now - k->begun < k->window);
+}
+
+/* Its place, or one that is free for it; NULL: there is none. */
+static struct kind *place(struct table *b, const struct kind *key, uint64_t now)
+{
+	struct kind *spare = NULL;
+	size_t alike = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		struct kind *k = &b->kinds[i];
+
+		if (same(k, key))
+			return k;
+		if (!is_open(k, now))
+			spare = spare ? spare : k;
+		else
+			alike += str_eq(k->what, key->what);
+	}
+	if (alike >= ALIKE_MAX)
+		return NULL;
+	if (b->n < KINDS_MAX && !b->kinds)
+		b->kinds = calloc(KINDS_MAX, sizeof(*b->kinds));
+	if (b->n < KINDS_MAX && b->kinds)
+		return &b->kinds[b->n++];
+	return spare;
 }
 
 bool throttle_admit(struct throttle *t, const struct record *r, uint64_t now)
 {
-	struct kind key;
-	size_t at;
+	struct table *b = &t->tables[r->type];
+	struct kind key, *k;
 
 	key_of(r, &key);
-	at = hash(&key);
-	for (size_t probe = 0; probe < 16; probe++) {
-		struct kind *k = &t->kinds[(at + probe) % KINDS_MAX];
-
-		if (k->used && same(k, &key) && now - k->begun < WINDOW_US)
-			return count(k, now), false;
-		if (k->used && (k->count || now - k->begun < WINDOW_US))
-			continue;
-		if (!has_room(t, r->type, now))
-			break;
+	key.hash = hash(&key);
+	k = place(b, &key, now);
+	if (k && k->used && same(k, &key) && is_open(k, now))
+		return count(t, k, now);
+	if (!k || !has_room(b, now))
+		return count_rest(t, r->type, now);
+	if (!k->used || !same(k, &key))
 		*k = key;
-		k->begun = now;
-		return true;
-	}
-	return count_rest(t, r->type, now);
+	begin(k, now);
+	return true;
 }
 
-static struct kind *due_in(struct kind *v, size_t n, uint64_t now, bool end)
+static bool is_due(const struct kind *k, uint64_t now, bool end)
 {
-	for (size_t i = 0; i < n; i++)
-		if (v[i].count && (end || now - v[i].begun >= WINDOW_US))
-			return &v[i];
+	return k->count && (end || now - k->begun >= k->window);
+}
+
+static struct kind *due(struct throttle *t, uint64_t now, bool end)
+{
+	for (int i = 0; t->counted && i < EVENT_COUNT; i++) {
+		struct table *b = &t->tables[i];
+
+		for (size_t at = 0; at < b->n; at++)
+			if (is_due(&b->kinds[at], now, end))
+				return &b->kinds[at];
+		if (is_due(&b->rest, now, end))
+			return &b->rest;
+	}
 	return NULL;
 }
 
 bool throttle_summary(struct throttle *t, uint64_t now, bool end, struct record *ret)
 {
-	struct kind *k = due_in(t->kinds, KINDS_MAX, now, end);
+	struct kind *k = due(t, now, end);
 
-	if (!k)
-		k = due_in(t->rest, EVENT_COUNT, now, end);
 	if (!k)
 		return false;
 	t->out = *k;
-	*k = (struct kind){ 0 };
+	t->counted -= k->count;
+	k->count = 0;
 	record_init(ret, EVENT_LOG_SUMMARY);
 	record_time(t->out.first, t->from);
 	record_time(t->out.last, t->to);

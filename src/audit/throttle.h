@@ -2,8 +2,10 @@
 /* audit/throttle.h - keeps a guest that is denied a million times from filling the disk.
  *
  * The first of its kind is written; the same within a second are counted, and one log.summary says
- * how many there were. Kinds are told apart by type and by what was asked for; past so many kinds a
- * second, or records a second, the rest is counted per type. Nothing is dropped without a count.
+ * how many there were; then within two seconds, four, up to an hour. Kinds are told apart by what
+ * was asked for. Each type has places of its own, so that a flood of one cannot hide another: 256
+ * kinds, of which 16 may be about one target, and 1,000 records, then one every ten seconds. What
+ * finds no place is counted by its type. Nothing is dropped without a count.
  * Not thread-safe; times are given, in microseconds that do not run backwards. */
 #pragma once
 

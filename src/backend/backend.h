@@ -35,6 +35,9 @@ struct job_want {
 	bool tty;
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
+	/* Of a start that fails: what was denied, and whether the command may have begun all the
+	 * same. NULL: nobody asks. */
+	struct outcome *outcome;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
 	const char *authority; /* under network proxy: the certificate to trust inside, PEM */
 	/* For a backend with `awaits`, in place of `authority`: called once by start, as late as it

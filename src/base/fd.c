@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -216,6 +217,36 @@ int fd_close_except(int first, const int *keep, size_t n)
 	}
 }
 
+static ssize_t send_once(int sock, const struct msghdr *m)
+{
+	ssize_t w;
+
+	do
+		w = sendmsg(sock, m, MSG_NOSIGNAL);
+	while (w < 0 && errno == EINTR);
+	return w;
+}
+
+/* The kernel counts what is on its way per user, against the sender's soft limit: somebody else may
+ * have used up all of it. The hard limit is what we may do, and for one message we do. */
+static ssize_t send_harder(int sock, const struct msghdr *m)
+{
+	struct rlimit old, more;
+	ssize_t w;
+	int saved;
+
+	if (getrlimit(RLIMIT_NOFILE, &old) < 0)
+		return errno = ETOOMANYREFS, -1;
+	more = (struct rlimit){ .rlim_cur = old.rlim_max, .rlim_max = old.rlim_max };
+	if (old.rlim_cur == old.rlim_max || setrlimit(RLIMIT_NOFILE, &more) < 0)
+		return errno = ETOOMANYREFS, -1;
+	w = send_once(sock, m);
+	saved = errno;
+	(void)setrlimit(RLIMIT_NOFILE, &old);
+	errno = saved;
+	return w;
+}
+
 int fd_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * SEND_FDS_MAX)] = { 0 };
@@ -235,9 +266,9 @@ int fd_send(int sock, const void *p, size_t n, const int *fds, size_t nfds)
 		c->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
 		memcpy(CMSG_DATA(c), fds, sizeof(int) * nfds);
 	}
-	do
-		w = sendmsg(sock, &m, MSG_NOSIGNAL);
-	while (w < 0 && errno == EINTR);
+	w = send_once(sock, &m);
+	if (w < 0 && errno == ETOOMANYREFS)
+		w = send_harder(sock, &m);
 	if (w < 0)
 		return -errno;
 	return (size_t)w == n ? 0 : -EIO;

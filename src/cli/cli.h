@@ -58,4 +58,6 @@ enum priority { PRIORITY_ERROR = 3, PRIORITY_WARNING, PRIORITY_NOTICE, PRIORITY_
  * and "brig: note" have their own, anything else is an error. */
 void message_log(enum priority level, const char *head, const char *text);
 void message_print(const char *head, const char *text);
+/* The same for an answer, on stdout. */
+void message_answer(const char *head, const char *text);
 void error_print(const struct err *e);

@@ -126,19 +126,22 @@ static int check_file(struct spec *s, const struct asked *a, enum dialect *was, 
 static void say_backend(const struct spec *s)
 {
 	struct err e = { 0 };
+	char text[sizeof(e.what) + sizeof(e.hint) + 64];
 	const char *name;
 
 	if (spec_backend(s, &name, &e) == 0)
-		(void)printf("backend: %s would run it\n", name);
+		(void)snprintf(text, sizeof(text), "%s would run it", name);
 	else
-		(void)printf("backend: a run would be refused: %s%s%s%s\n", e.what,
-			     e.hint[0] ? " (" : "", e.hint, e.hint[0] ? ")" : "");
+		(void)snprintf(text, sizeof(text), "a run would be refused: %s%s%s%s", e.what,
+			       e.hint[0] ? " (" : "", e.hint, e.hint[0] ? ")" : "");
+	message_answer("backend", text);
 }
 
 static int check(const struct asked *a, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	enum dialect was = DIALECT_BRIG;
+	char text[128];
 
 	if (!s || need_file(a, "check", e) < 0)
 		return -e->code;
@@ -146,9 +149,10 @@ static int check(const struct asked *a, struct err *e)
 		error_print(e);
 		return 1;
 	}
-	(void)printf("%s: ok (%s, %zu settings)\n", a->file, dialect_name(was), settings(s));
+	(void)snprintf(text, sizeof(text), "ok (%s, %zu settings)", dialect_name(was), settings(s));
+	message_answer(a->file, text);
 	for (size_t i = 0; i < s->notes.n; i++)
-		(void)printf("note: %s\n", s->notes.v[i]);
+		message_answer("note", s->notes.v[i]);
 	say_backend(s);
 	return 0;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_image.c - "image": fetches an image ahead of the first run that needs it. */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "sandbox/manager.h"
@@ -17,11 +19,15 @@ static const char *verb(size_t i)
 /* On a terminal the last line is written over; elsewhere each stands. */
 static void on_progress(void *arg, const char *text)
 {
+	CLEANUP(buf) struct buf line = BUF_INIT(4096);
+
 	(void)arg;
-	if (isatty(2))
-		(void)fprintf(stderr, "\r\033[K%s", text);
-	else
+	if (!isatty(2)) {
 		message_print("brig: note", text);
+		return;
+	}
+	clean_put(&line, text, strlen(text)); /* a registry's words */
+	(void)fprintf(stderr, "\r\033[K%s", buf_str(&line));
 }
 
 static int usage(const struct command *c)

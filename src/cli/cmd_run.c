@@ -15,6 +15,8 @@
 #include "sandbox/manager.h"
 #include "sandbox/recorder.h"
 
+#define DENIALS_SAID 64 /* of each class, on stderr */
+
 struct ctx {
 	brig_manager *manager;
 	brig_request *request;
@@ -205,21 +207,63 @@ static void say_limit(const struct outcome *o, const struct spec *s)
 	}
 }
 
+/* A part of each class: the result and the record have more. */
+static void say_denials(const struct outcome *o)
+{
+	size_t said[DENIAL_CLASSES] = { 0 };
+	uint64_t more = 0;
+	char text[1024], times[48];
+
+	for (size_t i = 0; i < o->denial_count; i++) {
+		const struct denial *d = &o->denials[i];
+
+		if (said[d->class]++ >= DENIALS_SAID) {
+			more += d->count;
+			continue;
+		}
+		(void)snprintf(times, sizeof(times), " (%llu times)", (unsigned long long)d->count);
+		(void)snprintf(text, sizeof(text), "%s '%.400s': %.500s%s", d->kind, d->target,
+			       d->reason, d->count > 1 ? times : "");
+		message_log(PRIORITY_WARNING, "brig", text);
+	}
+	for (int c = 0; c < DENIAL_CLASSES; c++)
+		more += o->denials_dropped[c];
+	if (!more)
+		return;
+	(void)snprintf(text, sizeof(text), "%llu more denials; brig audit show %s",
+		       (unsigned long long)more, o->id);
+	message_log(PRIORITY_WARNING, "brig", text);
+}
+
+/* brig's words begin a line of their own, below whatever the command has painted. */
+static void fresh_line(const struct outcome *o)
+{
+	bool moved = o->out.moved || o->err.moved;
+
+	if (!isatty(STDERR_FILENO) || !(moved || o->out.mid_line || o->err.mid_line))
+		return;
+	(void)fputs(moved ? "\r\n\033[J" : "\r\n", stderr);
+}
+
+static bool has_words(const struct outcome *o, const struct spec *s)
+{
+	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
+	       o->kind == OUTCOME_LIMIT ||
+	       (!s->quiet &&
+		(outcome_denied(o) || (!s->json && (o->out.truncated || o->err.truncated))));
+}
+
 static void say(const struct outcome *o, const struct spec *s)
 {
+	if (has_words(o, s))
+		fresh_line(o);
 	if (o->error.code)
 		error_print(&o->error);
 	else
 		say_limit(o, s);
 	if (s->quiet)
 		return;
-	for (size_t i = 0; i < o->denial_count; i++) {
-		const struct denial *d = &o->denials[i];
-		char text[1024];
-
-		(void)snprintf(text, sizeof(text), "%s '%s': %s", d->kind, d->target, d->reason);
-		message_log(PRIORITY_WARNING, "brig", text);
-	}
+	say_denials(o);
 	if (!s->json && (o->out.truncated || o->err.truncated))
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }

@@ -38,6 +38,17 @@ void message_log(enum priority level, const char *head, const char *text)
 	(void)fputs(buf_str(&line), stderr);
 }
 
+void message_answer(const char *head, const char *text)
+{
+	CLEANUP(buf) struct buf line = BUF_INIT((size_t)64 << 10);
+
+	clean_put(&line, head, strlen(head));
+	buf_puts(&line, ": ");
+	clean_put(&line, text, strlen(text));
+	buf_putc(&line, '\n');
+	(void)fputs(buf_str(&line), stdout);
+}
+
 void message_print(const char *head, const char *text)
 {
 	static const struct {
@@ -59,6 +70,9 @@ static const char *machine_hint(const struct err *e)
 		int code;
 		const char *hint;
 	} rows[] = {
+		{ ETOOMANYREFS,
+		  "a program of yours has too many descriptors on their way: end it, or "
+		  "raise the limit on open files" },
 		{ EMFILE, "raise the caller's limit on open files: ulimit -n 1024" },
 		{ ENFILE, "raise the machine's limit on open files: sysctl fs.file-max" },
 		{ EAGAIN, "the caller's limit on processes is reached: ulimit -u" },

@@ -63,6 +63,18 @@ static int set_flag(struct spec *s, enum field_id id, const char *value, struct 
 	return r;
 }
 
+/* NAME=VARIABLE: as --env NAME, but found under another name, which does nothing to brig itself. */
+static int set_from(struct spec *s, const char *text, struct err *e)
+{
+	const char *equals = strchr(text, '='), *value = equals ? getenv(equals + 1) : NULL;
+
+	if (!value || equals == text)
+		return err_set(e, ERR_USAGE, EINVAL, "--env-from '%.100s' names no variable", text),
+		       err_hint(e, "--env-from NAME=VARIABLE, where VARIABLE is set");
+	text = arena_printf(s->arena, "%.*s=%s", (int)(equals - text), text, value);
+	return text ? spec_set(s, FIELD_ENV, text, ORIGIN_FLAG, e) : err_nomem(e);
+}
+
 static int take_letter(struct spec *s, enum field_id id, int argc, char **argv, int *at,
 		       struct err *e)
 {
@@ -80,7 +92,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	char name[64];
 	enum field_id id;
 	const struct field *f;
-	bool pair;
+	bool pair, from;
 
 	if (str_eq(argv[*at], "-h") || str_eq(word, "help"))
 		return 1;
@@ -92,7 +104,8 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 		       err_hint(e, "brig %s --help lists them", c->name);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
 	f = field_by_flag(name, &id);
-	pair = str_eq(name, "set");
+	from = str_eq(name, "env-from") && fields[FIELD_ENV].commands & c->fields;
+	pair = from || str_eq(name, "set");
 	if (!pair && (!f || !(f->commands & c->fields)))
 		return unknown(c, name, e);
 	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
@@ -106,7 +119,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 		value++;
 	}
 	if (pair)
-		return options_set(s, value, e);
+		return from ? set_from(s, value, e) : options_set(s, value, e);
 	return set_flag(s, id, f->type == FIELD_T_BOOL ? yes_or_no(value) : value, e);
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "doctor/machine.h"
 #include "model/dialect.h"
 
@@ -188,6 +189,13 @@ size_t doctor_failed(const struct diagnosis *d)
 	return n;
 }
 
+/* A finding may quote a file, an engine or another host. */
+static void put_line(struct buf *out, const char *text)
+{
+	clean_put(out, text, strlen(text));
+	buf_putc(out, '\n');
+}
+
 void doctor_text(const struct diagnosis *d, struct buf *out)
 {
 	size_t failed = doctor_failed(d);
@@ -195,10 +203,12 @@ void doctor_text(const struct diagnosis *d, struct buf *out)
 	for (size_t i = 0; i < d->count; i++) {
 		const struct finding *f = &d->findings[i];
 
-		buf_printf(out, "[%s] %s: %s\n", status_names[f->status], d->checks[i].name,
-			   f->detail);
-		if (f->hint[0])
-			buf_printf(out, "hint: %s\n", f->hint);
+		buf_printf(out, "[%s] %s: ", status_names[f->status], d->checks[i].name);
+		put_line(out, f->detail);
+		if (f->hint[0]) {
+			buf_puts(out, "hint: ");
+			put_line(out, f->hint);
+		}
 	}
 	if (failed)
 		buf_printf(out, "not ready: %zu check%s failed\n", failed, failed == 1 ? "" : "s");

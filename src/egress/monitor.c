@@ -361,5 +361,9 @@ void egress_denial(const struct egress_event *ev, struct outcome *o)
 		return;
 	(void)snprintf(target, sizeof(target), "%s:%u", ev->host, ev->port);
 	egress_reason_text(ev, reason, sizeof(reason));
-	outcome_deny(o, "network", target, reason);
+	outcome_deny_as(o,
+			ev->reason == EGRESS_LEAK || ev->reason == EGRESS_CREDENTIAL_MISUSE
+				? DENIAL_LEAK
+				: DENIAL_NETWORK,
+			"network", target, reason);
 }

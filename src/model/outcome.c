@@ -3,9 +3,24 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
-#define DENIALS_MAX 64
-#define ARENA_MAX ((size_t)256 << 10)
+#include "base/str.h"
+
+#define TARGET_MAX 4352 /* bytes: a path, and a little */
+#define REASON_MAX 4608
+#define ALIKE_MAX 4                  /* of a target, with different reasons */
+#define ARENA_MAX ((size_t)24 << 20) /* more than all limits below come to */
+
+static const struct {
+	const char *kind;
+	size_t max;
+} classes[] = {
+	[DENIAL_NETWORK] = { "network", 256 },      [DENIAL_LEAK] = { "leak", 256 },
+	[DENIAL_PATH] = { "protected-path", 1000 }, [DENIAL_FOLDER] = { "protected-path", 256 },
+	[DENIAL_OTHER] = { "other", 256 },
+};
+static_assert(ARRAY_LEN(classes) == DENIAL_CLASSES, "a limit for every class");
 
 static const char *const outcome_names[] = {
 	[OUTCOME_FAILED] = "failed",
@@ -71,20 +86,119 @@ struct outcome *outcome_free(struct outcome *o)
 	return NULL;
 }
 
-void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason)
+const char *denial_class_kind(enum denial_class c)
+{
+	return classes[c].kind;
+}
+
+static enum denial_class class_of(const char *kind)
+{
+	for (int c = 0; c < DENIAL_OTHER; c++)
+		if (str_eq(kind, classes[c].kind))
+			return (enum denial_class)c;
+	return DENIAL_OTHER;
+}
+
+static bool same_text(const char *kept, const char *text, size_t max)
+{
+	return strncmp(kept, text, max) == 0;
+}
+
+/* Counts one that is listed already; *alike: how many there are of its target. */
+static bool count_again(struct outcome *o, enum denial_class class, const char *target,
+			const char *reason, size_t *alike)
+{
+	*alike = 0;
+	for (size_t i = 0; i < o->denial_count; i++) {
+		struct denial *d = &o->denials[i];
+
+		if (d->class != class || !same_text(d->target, target, TARGET_MAX))
+			continue;
+		if (!reason || same_text(d->reason, reason, REASON_MAX)) {
+			d->count++;
+			return true;
+		}
+		++*alike;
+	}
+	return false;
+}
+
+static bool list(struct outcome *o, enum denial_class class, const struct denial *from)
 {
 	struct denial d = {
-		.kind = arena_strdup(o->arena, kind),
-		.target = arena_strdup(o->arena, target),
-		.reason = arena_strdup(o->arena, reason),
+		.kind = arena_strdup(o->arena, from->kind),
+		.target = arena_strndup(o->arena, from->target, strnlen(from->target, TARGET_MAX)),
+		.reason = arena_strndup(o->arena, from->reason, strnlen(from->reason, REASON_MAX)),
+		.class = class,
+		.count = 1,
 	};
 	struct denial *slot;
 
-	if (o->denial_count >= DENIALS_MAX || !d.kind || !d.target || !d.reason)
-		return;
+	if (!d.kind || !d.target || !d.reason)
+		return false;
 	slot = ARENA_PUSH(o->arena, o->denials, o->denial_count);
-	if (slot)
-		*slot = d;
+	if (!slot)
+		return false;
+	*slot = d;
+	o->class_count[class]++;
+	return true;
+}
+
+/* One more name of a folder of which there are too many. */
+static void deny_folder(struct outcome *o, const char *kind, const char *target)
+{
+	static const char reason[] = "further names in this folder";
+	const char *slash = strrchr(target, '/');
+	char folder[TARGET_MAX];
+	struct denial d = { .kind = kind, .target = folder, .reason = reason };
+	size_t alike;
+
+	(void)snprintf(folder, sizeof(folder), "%.*s/", slash ? (int)(slash - target) : 1,
+		       slash ? target : ".");
+	if (!count_again(o, DENIAL_FOLDER, folder, NULL, &alike) &&
+	    (o->class_count[DENIAL_FOLDER] >= classes[DENIAL_FOLDER].max ||
+	     !list(o, DENIAL_FOLDER, &d)))
+		o->denials_dropped[DENIAL_FOLDER]++;
+}
+
+void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kind,
+		     const char *target, const char *reason)
+{
+	struct denial d = { .kind = kind, .target = target, .reason = reason };
+	size_t alike;
+
+	if (count_again(o, class, target, reason, &alike))
+		return;
+	/* Nothing is copied before it is known to fit. */
+	if (o->class_count[class] < classes[class].max && alike < ALIKE_MAX && list(o, class, &d))
+		return;
+	if (class == DENIAL_PATH)
+		deny_folder(o, kind, target);
+	else
+		o->denials_dropped[class]++;
+}
+
+void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason)
+{
+	outcome_deny_as(o, class_of(kind), kind, target, reason);
+}
+
+void outcome_drop(struct outcome *o, const char *kind, uint64_t n)
+{
+	uint64_t *at = &o->denials_dropped[class_of(kind)];
+
+	*at = *at + n < n ? UINT64_MAX : *at + n;
+}
+
+uint64_t outcome_denied(const struct outcome *o)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < o->denial_count; i++)
+		n += o->denials[i].count;
+	for (int c = 0; c < DENIAL_CLASSES; c++)
+		n += o->denials_dropped[c];
+	return n;
 }
 
 void outcome_pass(struct outcome *o, const char *backend, const char *reason)
@@ -170,6 +284,34 @@ static void stream_json(const char *name, const struct stream *s, struct json *j
 	json_kbool(j, key, s->truncated);
 }
 
+static void denials_json(const struct outcome *o, struct json *j)
+{
+	json_key(j, "denials");
+	json_array(j);
+	for (size_t i = 0; i < o->denial_count; i++) {
+		json_object(j);
+		json_kstr(j, "kind", o->denials[i].kind);
+		json_kstr(j, "target", o->denials[i].target);
+		json_kstr(j, "reason", o->denials[i].reason);
+		if (o->denials[i].count > 1)
+			json_ku64(j, "count", o->denials[i].count);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_key(j, "denials_dropped");
+	json_object(j);
+	for (int c = 0; c < DENIAL_CLASSES; c++) {
+		uint64_t n = o->denials_dropped[c];
+
+		if (c == DENIAL_FOLDER)
+			continue;
+		n += c == DENIAL_PATH ? o->denials_dropped[DENIAL_FOLDER] : 0;
+		if (n)
+			json_ku64(j, classes[c].kind, n);
+	}
+	json_object_end(j);
+}
+
 static void lists_json(const struct outcome *o, struct json *j)
 {
 	json_key(j, "limits_hit");
@@ -178,16 +320,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 		if (o->limits_hit & (1U << l))
 			json_str(j, limit_name((enum limit)l));
 	json_array_end(j);
-	json_key(j, "denials");
-	json_array(j);
-	for (size_t i = 0; i < o->denial_count; i++) {
-		json_object(j);
-		json_kstr(j, "kind", o->denials[i].kind);
-		json_kstr(j, "target", o->denials[i].target);
-		json_kstr(j, "reason", o->denials[i].reason);
-		json_object_end(j);
-	}
-	json_array_end(j);
+	denials_json(o, j);
 	json_key(j, "passed_over");
 	json_array(j);
 	for (size_t i = 0; i < o->passed_count; i++) {

@@ -62,8 +62,21 @@ struct isolation {
 	enum enforcer limits[LIMIT_COUNT];
 };
 
+/* Each has a limit of its own, so that a command that is denied one thing a thousand times cannot
+ * hide that it was denied another. */
+enum denial_class {
+	DENIAL_NETWORK,
+	DENIAL_LEAK, /* kind "network", too: a secret on its way out, a credential misused */
+	DENIAL_PATH,
+	DENIAL_FOLDER, /* many names of kind "protected-path", by their folder */
+	DENIAL_OTHER,
+	DENIAL_CLASSES
+};
+
 struct denial {
 	const char *kind, *target, *reason;
+	enum denial_class class;
+	uint64_t count; /* times that it happened, or names of the folder that it stands for */
 };
 
 /* What went through the door. */
@@ -81,6 +94,7 @@ struct stream {
 	struct buf data; /* kept bytes, whole characters */
 	uint64_t bytes;  /* all that was written */
 	bool truncated;
+	bool mid_line, moved; /* on a terminal: where it left the cursor */
 	int lost; /* errno of a goal that failed, as a full disk does; a reader that left is no
 		     failure */
 };
@@ -108,7 +122,8 @@ struct outcome {
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;
-	size_t denial_count;
+	size_t denial_count, class_count[DENIAL_CLASSES];
+	uint64_t denials_dropped[DENIAL_CLASSES]; /* that happened and are not listed */
 	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
@@ -119,9 +134,13 @@ struct outcome *outcome_new(void); /* NULL without memory */
 struct outcome *outcome_free(struct outcome *o);
 DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
 
-/* At most 64 are kept; a text that does not fit the arena is left out rather than failing the run.
- */
+/* The same again is counted. Of each class a number is listed (protected-path: 1,000, then by
+ * folder; others: 256), the rest is counted in denials_dropped. The class goes by the kind. */
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);
+void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kind,
+		     const char *target, const char *reason);
+void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another brig's count */
+uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
 void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_hit(struct outcome *o, enum limit l);
 
@@ -137,5 +156,6 @@ char *outcome_text(const struct outcome *o, size_t max);
 bool outcome_timeout_text(const struct outcome *o, char *out, size_t n);
 
 const char *outcome_name(enum outcome_kind k);
+const char *denial_class_kind(enum denial_class c); /* as `denials_dropped` names it */
 const char *limit_name(enum limit l);
 const char *enforcer_name(enum enforcer f);

@@ -404,23 +404,39 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 	return log_append(r->log, &x, 1, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
 }
 
-/* Denials one by one; the same again and again are counted. */
-static size_t fill_denials(const struct recorder *r, const struct outcome *o, struct throttle *t,
-			   struct record *x)
+/* So many more than are written one by one. */
+static void fill_summary(const struct recorder *r, const char *kind, const char *target,
+			 uint64_t count, struct record *x)
 {
-	uint64_t now = wall_us();
+	fill_common(r, x, EVENT_LOG_SUMMARY);
+	record_text(x, "of", event_types[EVENT_ACCESS_DENY].name);
+	record_number(x, "count", count > INT64_MAX ? INT64_MAX : (int64_t)count);
+	record_text(x, "kind", kind);
+	record_text(x, "target", target);
+}
+
+/* Those of the network are on the record since they happened, with counts of their own. */
+static size_t fill_denials(const struct recorder *r, const struct outcome *o, struct record *x)
+{
 	size_t n = 0;
 
 	for (size_t i = 0; i < o->denial_count; i++) {
-		if (str_eq(o->denials[i].kind, "network")) /* on the record since it happened */
+		const struct denial *d = &o->denials[i];
+
+		if (d->class == DENIAL_NETWORK || d->class == DENIAL_LEAK)
 			continue;
 		fill_common(r, &x[n], EVENT_ACCESS_DENY);
-		x[n].rule = o->denials[i].kind;
-		record_text(&x[n], "kind", o->denials[i].kind);
-		record_text(&x[n], "target", o->denials[i].target);
-		record_text(&x[n], "reason", o->denials[i].reason);
-		n += throttle_admit(t, &x[n], now);
+		x[n].rule = d->kind;
+		record_text(&x[n], "kind", d->kind);
+		record_text(&x[n], "target", d->target);
+		record_text(&x[n++], "reason", d->reason);
+		if (d->count > 1)
+			fill_summary(r, d->kind, d->target, d->count - 1, &x[n++]);
 	}
+	for (int c = 0; c < DENIAL_CLASSES; c++)
+		if (o->denials_dropped[c] && c != DENIAL_NETWORK && c != DENIAL_LEAK)
+			fill_summary(r, denial_class_kind((enum denial_class)c), NULL,
+				     o->denials_dropped[c], &x[n++]);
 	return n;
 }
 
@@ -441,25 +457,29 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 	return n;
 }
 
+/* Each denial and its count, and a count for each class that has more. */
+static size_t denial_room(const struct outcome *o)
+{
+	size_t n = 2 * o->denial_count;
+
+	for (int c = 0; c < DENIAL_CLASSES; c++)
+		n += o->denials_dropped[c] > 0;
+	return n;
+}
+
 static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 {
-	CLEANUP(throttle) struct throttle *t = o->denial_count ? throttle_new() : NULL;
-	size_t room = o->denial_count + (size_t)__builtin_popcount(o->limits_hit) + 1;
+	size_t more = denial_room(o), room = more + (size_t)__builtin_popcount(o->limits_hit) + 1;
 	CLEANUP(mem) struct record *list = room > 1 ? calloc(room, sizeof(*list)) : NULL;
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
-	struct record one, more, *x = list ? list : &one;
+	struct record one, *x = list ? list : &one;
 	size_t n = 0;
 
-	if ((room > 1 && !list) || (o->denial_count && !t))
+	if (room > 1 && !list)
 		return err_nomem(e);
-	if (t)
-		n = fill_denials(r, o, t, x);
+	if (more)
+		n = fill_denials(r, o, x);
 	n += fill_limits(r, o, x + n);
-	while (t && throttle_summary(t, wall_us(), true, &more)) {
-		more.run = r->id;
-		if (log_append(r->log, &more, 1, e) < 0)
-			return -e->code;
-	}
 	fill_exec(r, o, &text, &x[n++]);
 	return log_append(r->log, x, n, e);
 }

@@ -79,6 +79,7 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 		vtfilter_init(filter);
 		p->filter = filter;
 	}
+	p->raw = to >= 0 && r->spec->tty && isatty(to);
 }
 
 static void open_streams(struct run *r, struct job_io *io)
@@ -363,11 +364,21 @@ static const char *await_authority(void *arg, struct err *e)
 	return egress_authority(r->door, e);
 }
 
+/* The start failed after the command was let go: no refusal, and the record says that it ran. */
+static void was_started(struct run *r, uint64_t from)
+{
+	r->o->phases.started = r->o->phases.ended = clock_us();
+	r->o->setup_us = r->o->phases.started - from;
+	if (r->o->kind == OUTCOME_REFUSED)
+		r->o->kind = OUTCOME_FAILED;
+}
+
 static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
 {
 	struct job_want w = { .tty = r->spec->tty,
 			      .no_input = r->io->in < 0,
 			      .id = r->o->id,
+			      .outcome = r->o,
 			      .wake = { r->io->signals, r->io->cancel },
 			      .asked_to_stop = asked_to_stop,
 			      .note = tell,
@@ -397,6 +408,8 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 	    r->backend->start(p, &w, &io, &r->job, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			refuse(r->o, e);
+		if (r->o->started)
+			was_started(r, from);
 		return;
 	}
 	if (attach_door(r, &io, e) < 0)

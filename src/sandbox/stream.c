@@ -57,25 +57,6 @@ void pump_open(struct pump *p, int from, int to)
 			S_ISFIFO(st.st_mode);
 }
 
-bool pump_done(const struct pump *p)
-{
-	return (p->from < 0 || p->silent) && !p->unsent.len;
-}
-
-void pump_close(struct pump *p)
-{
-	buf_done(&p->unsent);
-	p->from = fd_close(p->from);
-	p->to = fd_close(p->to);
-}
-
-struct pollfd pump_wants(const struct pump *p)
-{
-	if (p->unsent.len || (p->from >= 0 && p->blocked))
-		return (struct pollfd){ .fd = p->to, .events = POLLOUT };
-	return (struct pollfd){ .fd = p->silent ? -1 : p->from, .events = POLLIN };
-}
-
 /* Writes what the goal takes now. 0 or more: bytes taken; -errno: it takes nothing any more. */
 static ssize_t put_some(const struct pump *p, const char *data, size_t n)
 {
@@ -100,6 +81,57 @@ static int put(struct pump *p, const char *data, size_t n)
 		return (int)w;
 	buf_add(&p->unsent, data + w, n - (size_t)w);
 	return p->unsent.failed ? -ENOMEM : 0;
+}
+
+/* Gives the terminal back as it was: whoever speaks next is not the command. */
+static void settle(struct pump *p)
+{
+	char rest[VTFILTER_SLACK];
+
+	if (p->settled)
+		return;
+	p->settled = true;
+	if (p->filter) {
+		(void)put(p, rest, vtfilter_flush(p->filter, rest));
+		p->keep->moved = p->filter->moved;
+		p->keep->mid_line = p->filter->mid_line;
+	}
+	if (p->raw && p->steered)
+		(void)put(p, VT_RESET, sizeof(VT_RESET) - 1);
+	p->keep->moved |= p->steered;
+}
+
+/* Is there anything in it that a terminal might obey? Bytes of characters beyond ASCII may be. */
+static void watch(struct pump *p, const char *data, size_t n)
+{
+	for (size_t i = 0; i < n && !p->steered; i++) {
+		unsigned char c = (unsigned char)data[i];
+
+		p->steered = c == 0x1b || c == 0x0e || c == 0x0f || (c >= 0x80 && c < 0xa0);
+	}
+	if (n)
+		p->keep->mid_line = data[n - 1] != '\n';
+}
+
+bool pump_done(const struct pump *p)
+{
+	return (p->from < 0 || p->silent) && !p->unsent.len;
+}
+
+void pump_close(struct pump *p)
+{
+	if (p->to >= 0)
+		settle(p);
+	buf_done(&p->unsent);
+	p->from = fd_close(p->from);
+	p->to = fd_close(p->to);
+}
+
+struct pollfd pump_wants(const struct pump *p)
+{
+	if (p->unsent.len || (p->from >= 0 && p->blocked))
+		return (struct pollfd){ .fd = p->to, .events = POLLOUT };
+	return (struct pollfd){ .fd = p->silent ? -1 : p->from, .events = POLLIN };
 }
 
 static int put_unsent(struct pump *p)
@@ -163,6 +195,8 @@ static int deliver(struct pump *p, char *data, size_t n)
 		room = room < n ? utf8_cut(data, room) : n;
 	}
 	p->keep->bytes += n;
+	if (p->raw)
+		watch(p, data, room);
 	if (!p->filter)
 		return put(p, data, room);
 	return put(p, clean, vtfilter_run(p->filter, data, room, clean));
@@ -187,8 +221,8 @@ static void at_end(struct pump *p)
 		p->held_n = 0;
 		(void)deliver(p, rest, n);
 	}
-	if (p->filter && p->to >= 0)
-		(void)put(p, rest, vtfilter_flush(p->filter, rest));
+	if (p->to >= 0)
+		settle(p);
 	/* Closing a terminal's master hangs up on programs that have only let go of it, and are
 	 * still busy ending: it stays open until the run is over. */
 	if (p->terminal)

@@ -30,15 +30,18 @@ struct pump {
 	char held[4]; /* the first bytes of a character whose rest has not come */
 	size_t held_n;
 	struct vtfilter *filter; /* when `to` is a terminal */
-	struct buf unsent;       /* read, but not yet taken by `to` */
-	size_t sent;             /* of unsent */
+	bool raw;          /* ... that the command has for its own: what it says is not looked at */
+	bool steered;      /* and it has said more than text */
+	bool settled;      /* the terminal is as it was */
+	struct buf unsent; /* read, but not yet taken by `to` */
+	size_t sent;       /* of unsent */
 };
 
 /* `to` may be -1. Takes `from`; makes a descriptor of its own for `to`, whose flags stay untouched.
  */
 void pump_open(struct pump *p, int from, int to);
 bool pump_done(const struct pump *p); /* at its end, and all of it delivered */
-void pump_close(struct pump *p);
+void pump_close(struct pump *p);      /* a terminal gets its own colours back, if it takes them */
 /* What to wait for; fd is -1 when there is nothing to do any more. */
 struct pollfd pump_wants(const struct pump *p);
 void pump_move(struct pump *p);

@@ -82,8 +82,11 @@ static void on_text(struct vtfilter *f, unsigned char c, struct sink *s)
 	} else if (c < 0x20) {
 		if (c && strchr("\n\r\t\b\a\f", c))
 			emit(s, &byte, 1);
+		f->mid_line =
+			c == '\n' ? false : f->mid_line || c == '\t' || c == '\b' || c == '\r';
 	} else if (c < 0x7f) {
 		emit(s, &byte, 1);
+		f->mid_line = true;
 	} else if (between(c, 0xc2, 0xf4)) {
 		enter(f, VT_CHARACTER);
 		hold(f, c);
@@ -110,6 +113,7 @@ static bool on_character(struct vtfilter *f, unsigned char c, struct sink *s)
 	}
 	if (!is_hostile(f->held, want))
 		emit(s, f->held, want);
+	f->mid_line = true;
 	enter(f, VT_TEXT);
 	return true;
 }
@@ -151,6 +155,17 @@ static bool is_safe_csi(const char *p, size_t n, unsigned char final)
 	return final == 'm' || final == 'K' || between(final, 'A', 'H');
 }
 
+/* What has to be undone of a sequence that passes. */
+static void note_csi(struct vtfilter *f, const char *p, size_t n, unsigned char final)
+{
+	if (final == 'm')
+		f->painted = !(n == 0 || (n == 1 && p[0] == '0'));
+	else if (final == 'h' || final == 'l')
+		f->hidden = final == 'l';
+	else
+		f->moved = true;
+}
+
 static bool on_csi(struct vtfilter *f, unsigned char c, struct sink *s)
 {
 	if (!between(c, 0x20, 0x7e)) {
@@ -167,6 +182,7 @@ static bool on_csi(struct vtfilter *f, unsigned char c, struct sink *s)
 	if (is_safe_csi(f->held + 2, f->held_len - 2, c)) {
 		char final = (char)c;
 
+		note_csi(f, f->held + 2, f->held_len - 2, c);
 		emit(s, f->held, f->held_len);
 		emit(s, &final, 1);
 	}
@@ -233,6 +249,7 @@ static bool on_byte(struct vtfilter *f, unsigned char c, struct sink *s)
 void vtfilter_init(struct vtfilter *f)
 {
 	enter(f, VT_TEXT);
+	f->painted = f->hidden = f->moved = f->mid_line = false;
 }
 
 size_t vtfilter_run(struct vtfilter *f, const char *in, size_t n, char *out)
@@ -251,6 +268,11 @@ size_t vtfilter_flush(struct vtfilter *f, char *out)
 
 	if (f->state == VT_CHARACTER)
 		replace_held(f, &s);
+	if (f->painted)
+		emit(&s, "\033[0m", 4);
+	if (f->hidden)
+		emit(&s, "\033[?25h", 6);
+	f->painted = f->hidden = false;
 	enter(f, VT_TEXT);
 	return s.n;
 }

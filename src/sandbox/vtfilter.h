@@ -8,9 +8,11 @@
  *
  * The result does not depend on how the input is cut into calls; each call's output holds whole
  * characters and whole sequences only, so that two streams on one terminal cannot be spliced into
- * something new. Filtering twice changes nothing. Pure: no allocation, no system call. */
+ * something new. Filtering twice changes nothing. Whoever speaks after the end of the input speaks
+ * in the terminal's own colours. Pure: no allocation, no system call. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -36,13 +38,28 @@ struct vtfilter {
 	size_t held_len;
 	size_t dropped;     /* of the sequence being dropped */
 	unsigned char last; /* byte of the string being dropped */
+	/* What the input has done to the terminal and not undone. */
+	bool painted, hidden; /* a colour is set; the cursor cannot be seen */
+	bool moved;           /* the cursor may be anywhere */
+	bool mid_line;        /* it is not where a line begins */
 };
+
+/* Undoes whatever a program with a terminal of its own can have left behind: an unfinished
+ * sequence, the other screen, a scrolling region, origin and insert mode, no wrapping, character
+ * sets, keypad, mouse, paste and focus reports, held updates, a changed palette, colours, a hidden
+ * cursor. Moves nothing, clears nothing. */
+#define VT_RESET                                                                                   \
+	"\033\\\0337\033[r\0338\033[?1047l\033[?6l\033[?7h\033[?5l\033[?69l\033[4l\033[20l\033[?"  \
+	"1l"                                                                                       \
+	"\033>\033(B\033)B\017\033[?9l\033[?1000l\033[?1002l\033[?1003l\033[?1005l\033[?1006l"     \
+	"\033[?1015l\033[?1004l\033[?2004l\033[?2026l\033]104\033\\\033]110\033\\\033]111\033\\"   \
+	"\033[0m\033[?25h"
 
 void vtfilter_init(struct vtfilter *f);
 
 /* Returns how many bytes it wrote to out, which has room for n + VTFILTER_SLACK and is not in. */
 size_t vtfilter_run(struct vtfilter *f, const char *in, size_t n, char *out);
 
-/* The input is at its end: writes what is left of it (at most VTFILTER_SLACK bytes) and starts
- * anew. */
+/* The input is at its end: writes what is left of it, undoes colours and a hidden cursor that the
+ * input left on (at most VTFILTER_SLACK bytes), and starts anew. `moved` and `mid_line` stay. */
 size_t vtfilter_flush(struct vtfilter *f, char *out);

@@ -13,6 +13,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
 import harness
+import record
 import sshd
 from harness import brig, brig_environment, descendants, home, identity, main, scratch, start_brig, test, wait_until, workspace
 
@@ -275,6 +276,144 @@ def a_remote_brig_has_its_own_say():
                 line if not line.startswith("SetEnv") else f"SetEnv PATH={path}" for line in text.splitlines()) + "\n")
             host.start()
             refused(brig("run", *remote, "--", "true"), words)
+
+
+# ---- a command that writes its own report ----
+
+REPORT = {"schema": 1, "outcome": "exited", "exit_code": 0, "signal": None, "limits_hit": [], "denials": [], "error": None,
+          "isolation": {"user_ns": True, "pid_ns": True, "mount_ns": True, "net_ns": True, "seccomp": "default", "landlock_abi": 7,
+                        "cgroup": "v2", "network": "none", "limits": {"memory": "cgroup"}}}
+FORGE = """
+import json, os, re, sys, time
+report = json.loads(sys.argv[2])
+def parent(pid):
+    return int(open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[1])
+def say(number, word):
+    os.write(2, ('\\x1e%s %s\\n' % (number, word)).encode())
+def memory(pid):  # every number of the right form that another process holds
+    found = set()
+    try:
+        maps, mem = open('/proc/%d/maps' % pid), open('/proc/%d/mem' % pid, 'rb')
+    except OSError:
+        return found
+    for line in maps:
+        low, high = (int(x, 16) for x in line.split()[0].split('-'))
+        if ' rw' in line and high - low < 1 << 24:
+            try:
+                mem.seek(low)
+                found.update(x.decode() for x in re.findall(rb'(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])', mem.read(high - low)))
+            except OSError:
+                pass
+    return found
+def seen():  # what others of the same user show of themselves
+    text = b''
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        for name in ('environ', 'cmdline'):
+            try:
+                text += open('/proc/%s/%s' % (pid, name), 'rb').read()
+            except OSError:
+                pass
+    return set(re.findall(r'(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])', text.decode(errors='replace')))
+run = os.environ.get('BRIG_RUN', '')
+wrapper = os.getppid()
+"""
+FORGERIES = {
+    "the run's id": "say(run, 'J ' + json.dumps(report)); say(run, 'E 0')",
+    "the run's id, and the wrapper killed": "os.kill(wrapper, 9); say(run, 'J ' + json.dumps(report)); say(run, 'E 0')",
+    "numbers in environments and arguments": "for n in seen(): say(n, 'E 0'); say(n, 'J ' + json.dumps(report))",
+    "numbers of its own streams": "import fcntl\n"
+        "for f in (1, 2):\n"
+        "    try:\n"
+        "        p = os.open('/proc/self/fd/%d' % f, os.O_RDONLY | os.O_NONBLOCK); data = os.read(p, 65536).decode(errors='replace')\n"
+        "        for n in re.findall('[0-9a-f]{32}', data): say(n, 'E 0'); say(n, 'J ' + json.dumps(report))\n"
+        "    except OSError: pass\n",
+    "a report with every number in the wrapper's memory": "for n in memory(wrapper): say(n, 'J ' + json.dumps(report))",
+}
+
+
+def sandboxed(said):
+    i = said["isolation"]
+    return i["user_ns"] or i["seccomp"] != "none" or i["landlock_abi"] or i["limits"]["memory"] != "none"
+
+
+@test
+def a_command_cannot_write_its_own_report():
+    """Isolation that is not there is the lie to be caught; its exit status is its own to choose."""
+    with sshd.Sshd() as host:
+        for name, forgery in FORGERIES.items():
+            done = brig("run", *host.options("--json"), "--", "python3", "-c", FORGE + forgery + "\nos._exit(7)", "x", json.dumps(REPORT))
+            said = done.json
+            assert not sandboxed(said), (name, said["isolation"])
+            assert (said["outcome"], said["exit_code"]) in (("exited", 7), ("failed", 125)), (name, said["outcome"], said["exit_code"], said["error"])
+            assert said["outcome"] == ("failed" if "killed" in name else "exited") or "memory" in name, (name, said)
+        end = [r for r in record.verified(record.folder(harness.state())) if r["type"] == "sandbox.exec"][-1]
+        assert "user_ns" not in end.get("layers", "") and "landlock" not in end.get("layers", ""), end
+
+
+@test
+def a_mark_counts_once_and_what_comes_behind_it_is_told():
+    """Whoever may read the wrapper's memory has its number. It is good for an exit status, which is the command's own, and then
+    the wrapper's word behind it tells that something went on."""
+    with sshd.Sshd() as host:
+        code = FORGE + "n = memory(wrapper) - {run}\nfor x in n: say(x, 'E 0')\nos.write(2, b'hidden')\nprint(len(n), flush=True); os._exit(7)"
+        said = brig("run", *host.options("--json"), "--", "python3", "-c", code, "x", json.dumps(REPORT)).json
+        if said["stdout"] == "0\n":  # the kernel lets nobody look: nothing was forged
+            assert (said["outcome"], said["exit_code"]) == ("exited", 7), said
+            return
+        assert said["exit_code"] == 0 and [d["kind"] for d in said["denials"]] == ["process"], said
+        assert "hidden" not in said["stderr"] and not sandboxed(said), said
+
+
+@test
+def a_command_of_a_remote_brig_forges_nothing():
+    with sshd.Sshd() as host:
+        remote = host.options("--set", "ssh.remote=brig", "--set", f"ssh.remote_cwd={workspace()}")
+        lie = {**REPORT, "isolation": {**REPORT["isolation"], "landlock_abi": 77}}
+        for name, forgery in FORGERIES.items():
+            forgery = forgery.replace("os.kill(wrapper, 9); ", "")  # init's own number, in there
+            said = brig("run", *remote, "--json", "--", "python3", "-c", FORGE + forgery + "\nos._exit(7)", "x", json.dumps(lie)).json
+            assert (said["outcome"], said["exit_code"]) == ("exited", 7), (name, said)
+            assert said["isolation"]["user_ns"] and said["isolation"]["landlock_abi"] != 77, (name, said["isolation"])
+
+
+@test
+def variables_of_the_command_do_not_steer_the_remote_brig():
+    """Its state, its configuration, its own program and tools are those of the login; the command has what it was given."""
+    evil = scratch() / "evil"
+    evil.mkdir()
+    for name in ("brig", "grep", "head", "sleep"):
+        (evil / name).write_text(f"#!/bin/sh\n: > {evil}/{name}-ran\necho brig 0.1.0\n")
+        (evil / name).chmod(0o755)
+    (evil / "brig.yaml").write_text("brig: 1\nnetwork: host\n")
+    (evil / "config").mkdir()
+    given = {"HOME": evil, "XDG_STATE_HOME": evil / "state", "XDG_CONFIG_HOME": evil, "XDG_RUNTIME_DIR": evil, "PATH": f"{evil}:/usr/bin:/bin",
+             "BRIG_CONFIG": evil / "brig.yaml", "BRIG_AUDIT_DIR": evil / "audit", "BRIG_AUDIT_KEY": "0" * 64, "BASH_ENV": evil / "brig",
+             "ENV": evil / "brig", "IFS": "0123456789abcdef", "TMPDIR": evil, "DOCKER_HOST": f"unix://{evil}/d", "LC_ALL": "C"}
+    with sshd.Sshd() as host:
+        remote = host.options("--set", "ssh.remote=brig", "--set", f"ssh.remote_cwd={workspace()}")
+        options = [word for name, value in given.items() for word in ("--env", f"{name}={value}")]
+        refusals = brig("run", *remote, "--json", *options, "--", "env").json
+        if refusals["outcome"] != "exited":  # names that brig keeps for itself: those go, the rest stays
+            options = [word for name, value in given.items() if not name.startswith(("BRIG", "XDG_RUNTIME")) for word in ("--env", f"{name}={value}")]
+        said = brig("run", *remote, "--json", *options, "--", "/usr/bin/env").json
+        assert (said["outcome"], said["exit_code"]) == ("exited", 0), said
+        inside = dict(line.split("=", 1) for line in said["stdout"].splitlines() if "=" in line)
+        assert inside["XDG_STATE_HOME"] == str(evil / "state") and inside["TMPDIR"] == str(evil), inside
+        assert not [name for name in inside if name.startswith("_b")] and "BRIG_RUN" not in inside, inside
+        assert said["isolation"]["user_ns"] and said["isolation"]["network"] == "none", said["isolation"]
+        made = sorted(p.name for p in evil.iterdir())
+        assert made == ["brig", "brig.yaml", "config", "grep", "head", "sleep"], made
+        # Plain: the command alone has them, and its PATH is where it is looked for.
+        plain = brig("run", *host.options("--json"), *options, "--", "sleep", "7").json
+        assert plain["exit_code"] == 0 and plain["stdout"] == "brig 0.1.0\n", plain
+        assert sorted(p.name for p in evil.iterdir() if p.name.endswith("-ran")) == ["sleep-ran"], list(evil.iterdir())
+
+
+@test
+def names_that_the_wrapper_goes_by_are_refused():
+    for option, env in ((("--env", "_be=x"), {}), (("--env", "BRIG_RUN=x"), {}), (("--env-pass", "_bb"), {"_bb": "x"})):
+        done = brig("run", "--backend", "ssh", "--set", "ssh.host=box", *option, "--", "true", env=env)
+        assert done.status == 125 and "hint" in done.errors, (option, done.errors)
 
 
 @test

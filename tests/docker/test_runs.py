@@ -11,15 +11,18 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import box, container_of, environment, gone, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
 import common  # noqa: E402
+import record  # noqa: E402
 from harness import (around, brig, brig_argv, brig_environment, compile_c, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
                      wait_until, workspace)
 
@@ -299,6 +302,69 @@ def an_engine_that_stops_in_mid_run_is_an_outcome():
         assert box("--", "true", host=e.host).status == 0
         assert name not in ours(e), "what the dead engine kept was not removed"
         assert wait_until(lambda: not os.listdir(state() / "brig/docker"), 15)  # before it stops again
+
+
+
+class Between:
+    """A socket in front of the engine that does something about the call which starts the container."""
+
+    def __init__(self, at_start):
+        self.at_start, self.path = at_start, scratch() / "between"
+        self.listener = socket.socket(socket.AF_UNIX)
+
+    def __enter__(self):
+        self.listener.bind(str(self.path))
+        self.path.chmod(0o666)
+        self.listener.listen(16)
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    @property
+    def host(self):
+        return f"unix://{self.path}"
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                engine = socket.socket(socket.AF_UNIX)
+                engine.connect(str(common.shared.socket))
+                threading.Thread(target=self.copy, args=(client, engine, True), daemon=True).start()
+                threading.Thread(target=self.copy, args=(engine, client, False), daemon=True).start()
+
+    def copy(self, source, goal, asks):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if asks and data.startswith(b"POST ") and data.split()[1].endswith(b"/start") and not self.at_start(source, goal, data):
+                    return
+                goal.sendall(data)
+        with contextlib.suppress(OSError):
+            goal.shutdown(socket.SHUT_WR)
+
+
+def the_end(run):
+    return [r for r in record.verified(record.folder(state())) if r.get("run") == run and r["type"] == "sandbox.exec"][-1]
+
+
+@test
+def what_a_refused_start_denied_is_kept():
+    """Somebody plants a file while the container is made, and then the engine does not start it."""
+    def refuse(client, engine, data):
+        (workspace() / ".bashrc").write_text("evil")
+        client.sendall(b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n"
+                       b'{"message":"no"}')
+        client.shutdown(socket.SHUT_RDWR)
+        return False
+
+    with Between(refuse) as between:
+        done = box("--json", "--", "true", host=between.host)
+    assert (done.json["outcome"], done.status) == ("refused", 125), done.json
+    assert [d["target"] for d in done.json["denials"]] == [".bashrc"] and ".bashrc" in done.errors, done.json["denials"]
+    assert not (workspace() / ".bashrc").exists() and the_end(done.json["id"])["started"] is False
+    assert [r["target"] for r in record.verified(record.folder(state())) if r["type"] == "access.deny"] == [".bashrc"]
 
 
 if __name__ == "__main__":

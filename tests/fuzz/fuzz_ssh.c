@@ -11,6 +11,7 @@
 #include "base/fd.h"
 
 #define ID "ab"
+#define END "cd"
 
 static void feed(const uint8_t *data, size_t size, size_t cut, struct buf *shown, struct buf *said)
 {
@@ -32,7 +33,8 @@ static void feed(const uint8_t *data, size_t size, size_t cut, struct buf *shown
 		while (relay_move(&r) == SAID_LINE) {
 			buf_add(said, r.line.data, r.line.len);
 			buf_putc(said, '|');
-			r.drop = false;
+			if (!r.last)
+				relay_expect_end(&r, END, size % 2);
 		}
 		while ((n = recv(out[0], part, sizeof(part), MSG_DONTWAIT)) > 0)
 			buf_add(shown, part, (size_t)n);

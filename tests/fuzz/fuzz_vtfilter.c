@@ -2,8 +2,9 @@
 /* fuzz/fuzz_vtfilter.c - what the terminal filter lets out, judged by a second reader of its own.
  *
  * The first input byte chooses how the rest is cut into calls. Whatever the input: the output is
- * the same as in one piece, no longer than the input, holds only whole characters and sequences of
- * the safe set after every call, and passes a second time unchanged. */
+ * the same as in one piece, no longer than the input but for what undoes it, holds only whole
+ * characters and sequences of the safe set after every call, leaves no colour on and no cursor
+ * hidden, and passes a second time unchanged. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "sandbox/vtfilter.h"
 
 #define INPUT_MAX ((size_t)1 << 20)
+#define UNDO_MAX 10 /* colours off, cursor on */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -66,6 +68,22 @@ static void require_safe(const char *p, size_t n)
 	}
 }
 
+/* The last colour is none, and the last word about the cursor is that it shows. */
+static void require_settled(const char *p, size_t n)
+{
+	bool painted = false, hidden = false;
+
+	for (size_t len = 0; n; p += len, n -= len) {
+		len = *p == 0x1b ? safe_sequence(p, n) : safe_character(p, n);
+		require(len > 0);
+		if (*p == 0x1b && p[len - 1] == 'm')
+			painted = strspn(p + 2, "0;:") != len - 3;
+		if (*p == 0x1b && len == 6 && p[2] == '?')
+			hidden = p[5] == 'l';
+	}
+	require(!painted && !hidden);
+}
+
 /* Filters in calls of at most `step` bytes, each into a buffer of exactly the promised size. */
 static size_t filter_in_steps(const char *in, size_t n, size_t step, char *out)
 {
@@ -103,12 +121,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2 || size > INPUT_MAX)
 		return 0;
 	step = (size_t)data[0] % 32 + 1;
-	whole = malloc(size + VTFILTER_SLACK);
-	cut = malloc(size + VTFILTER_SLACK);
+	whole = malloc(size + 2 * VTFILTER_SLACK);
+	cut = malloc(size + 2 * VTFILTER_SLACK);
 	require(whole && cut);
 	n = filter_in_steps(in, size - 1, size - 1, whole);
 	m = filter_in_steps(in, size - 1, step, cut);
-	require(n <= size - 1 && n == m && memcmp(whole, cut, n) == 0);
+	require(n <= size - 1 + UNDO_MAX && n == m && memcmp(whole, cut, n) == 0);
+	whole[n] = '\0';
+	require_settled(whole, n);
 	m = n ? filter_in_steps(whole, n, step, cut) : 0;
 	require(n == m && memcmp(whole, cut, n) == 0);
 	free(whole);

@@ -16,7 +16,7 @@ from harness import brig, brig_path, home, identity, main, scratch, test, tree, 
 
 MEMBERS = {"schema", "id", "outcome", "exit_code", "signal", "stdout", "stderr", "stdout_bytes", "stderr_bytes",
            "stdout_truncated", "stderr_truncated", "duration_ms", "setup_ms", "backend", "isolation", "output",
-           "limits_hit", "denials", "egress", "error"}
+           "limits_hit", "denials", "denials_dropped", "egress", "error"}
 LAYERS = {"user_ns", "pid_ns", "net_ns", "mount_ns", "seccomp", "landlock_abi", "cgroup", "uid_inside", "limits"}
 
 

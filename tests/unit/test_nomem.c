@@ -196,8 +196,10 @@ static int make_outcome(void)
 	for (int i = 0; i < 1000; i++)
 		buf_puts(&o->out.data, "some output\n");
 	for (int i = 0; i < 10; i++)
-		outcome_deny(o, "kind", "target", "reason");
+		outcome_deny(o, "kind", &"0123456789"[i], "reason");
 	whole = !o->out.data.failed && o->denial_count == 10;
+	if (outcome_denied(o) != 10) /* what has no place is counted */
+		return -EINVAL;
 	json_init(&j, &b, true);
 	outcome_json(o, &j);
 	return b.failed || !whole ? -ENOMEM : 0;

@@ -152,22 +152,104 @@ static void output_with_every_byte_is_valid_json(void **state UNUSED)
 	expect(&b, "\"stdout_truncated\": true");
 }
 
-static void at_most_64_denials_are_kept_whatever_their_size(void **state UNUSED)
+static size_t listed(const struct outcome *o, enum denial_class class)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->denial_count; i++)
+		n += o->denials[i].class == class;
+	return n;
+}
+
+static void the_same_denial_again_is_counted(void **state UNUSED)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	CLEANUP(outcome) struct outcome *large = outcome_new();
 	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
-	char text[8000];
 
 	for (int i = 0; i < 10000; i++)
 		outcome_deny(o, "kind", "target", "reason");
-	assert_int_equal(o->denial_count, 64);
-	memset(text, 'x', sizeof(text) - 1);
-	text[sizeof(text) - 1] = '\0';
-	for (int i = 0; i < 200; i++)
-		outcome_deny(large, "kind", text, "reason");
-	assert_in_range(large->denial_count, 1, 64);
-	write_json(large, &b, false);
+	assert_int_equal(o->denial_count, 1);
+	assert_int_equal(o->denials[0].count, 10000);
+	assert_int_equal(outcome_denied(o), 10000);
+	write_json(o, &b, false);
+	expect(&b, "\"reason\":\"reason\",\"count\":10000}]");
+	expect(&b, "\"denials_dropped\":{}");
+}
+
+/* What a command can make up without end must not push out what it wants to hide. */
+static void no_kind_of_denial_crowds_out_another(void **state UNUSED)
+{
+	static const char *const floods[] = { "network", "process", "made-up", "protected-path" };
+
+	for (size_t f = 0; f < ARRAY_LEN(floods); f++) {
+		CLEANUP(outcome) struct outcome *o = outcome_new();
+		char text[8000], kind[32];
+
+		memset(text, 'x', sizeof(text) - 1);
+		text[sizeof(text) - 1] = '\0';
+		for (unsigned i = 0; i < 20000; i++) {
+			(void)snprintf(text, 24, "d%u/name%u", i, i);
+			text[strlen(text)] = 'x';
+			(void)snprintf(kind, sizeof(kind), "%s%u", floods[f],
+				       f == 2 ? i : 0); /* a new kind each time, too */
+			outcome_deny(o, f == 2 ? kind : floods[f], text, text);
+		}
+		assert_int_equal(outcome_denied(o), 20000);
+		outcome_deny(o, "network", "last.test:443", "not-allowed: no");
+		outcome_deny_as(o, DENIAL_LEAK, "network", "last.test:443", "leak: a token");
+		outcome_deny(o, "protected-path", ".git/hooks/post-checkout",
+			     "made during the run");
+		outcome_deny(o, "process", "host", "may still be there");
+		assert_int_equal(outcome_denied(o), 20004);
+		assert_int_equal(listed(o, DENIAL_LEAK), 1);
+		assert_true(listed(o, DENIAL_NETWORK) >= 1 && listed(o, DENIAL_PATH) >= 1 &&
+			    listed(o, DENIAL_OTHER) >= 1);
+		assert_true(f == 0 || o->denials_dropped[DENIAL_NETWORK] == 0);
+		assert_true(f == 3 || (listed(o, DENIAL_PATH) == 1 && !listed(o, DENIAL_FOLDER)));
+	}
+}
+
+static void one_target_does_not_use_up_the_list(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	char reason[64];
+
+	for (int i = 0; i < 5000; i++) {
+		(void)snprintf(reason, sizeof(reason), "method: M%d is not allowed", i);
+		outcome_deny(o, "network", "api.test:443", reason);
+	}
+	outcome_deny(o, "network", "evil.test:443", "not-allowed: no");
+	assert_int_equal(listed(o, DENIAL_NETWORK), 5);
+	assert_int_equal(o->denials_dropped[DENIAL_NETWORK], 4996);
+	assert_string_equal(o->denials[4].target, "evil.test:443");
+}
+
+static void names_past_a_thousand_are_counted_by_folder(void **state UNUSED)
+{
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	CLEANUP(buf) struct buf b = BUF_INIT(1 << 20);
+	char path[64];
+
+	for (int i = 0; i < 1500; i++) {
+		(void)snprintf(path, sizeof(path), ".git/hooks/h%d", i);
+		outcome_deny(o, "protected-path", path, "made during the run");
+	}
+	outcome_deny(o, "protected-path", ".envrc", "made during the run");
+	assert_int_equal(listed(o, DENIAL_PATH), 1000);
+	assert_int_equal(listed(o, DENIAL_FOLDER), 2);
+	write_json(o, &b, false);
+	expect(&b, "\"target\":\".git/hooks/\",\"reason\":\"further names in this folder\","
+		   "\"count\":500");
+	expect(&b, "\"target\":\"./\",\"reason\":\"further names in this folder\"}");
+	for (int i = 0; i < 1000; i++) {
+		(void)snprintf(path, sizeof(path), "d%d/.envrc", i);
+		outcome_deny(o, "protected-path", path, "made during the run");
+	}
+	assert_int_equal(listed(o, DENIAL_FOLDER), 256);
+	assert_int_equal(o->denials_dropped[DENIAL_FOLDER], 746);
+	b.len = 0;
+	write_json(o, &b, false);
+	expect(&b, "\"denials_dropped\":{\"protected-path\":746}");
 }
 
 static void every_name_is_different(void **state UNUSED)
@@ -237,7 +319,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_json_has_every_key_even_of_an_empty_run),
 	cmocka_unit_test(the_json_says_how_it_went),
 	cmocka_unit_test(output_with_every_byte_is_valid_json),
-	cmocka_unit_test(at_most_64_denials_are_kept_whatever_their_size),
+	cmocka_unit_test(the_same_denial_again_is_counted),
+	cmocka_unit_test(no_kind_of_denial_crowds_out_another),
+	cmocka_unit_test(one_target_does_not_use_up_the_list),
+	cmocka_unit_test(names_past_a_thousand_are_counted_by_folder),
 	cmocka_unit_test(every_name_is_different),
 	cmocka_unit_test(the_schema_is_json_and_mentions_every_setting),
 	cmocka_unit_test(the_schema_opens_each_group_once),

@@ -12,6 +12,8 @@
 
 #define ID "0123456789abcdef0123456789abcdef"
 #define MARKED "\036" ID
+#define END_ID "fedcba9876543210fedcba9876543210"
+#define MARKED_END "\036" END_ID
 
 /* What /bin/sh makes of a word. */
 static void spoken(const char *word, char *out, size_t room)
@@ -185,7 +187,7 @@ static void settings_go_over_as_words(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_LEN(want); i++)
 		if (!has(p->command, want[i]))
 			fail_msg("no '%s'", want[i]);
-	assert_true(has(p->command, "TOKEN")); /* by name: its value is no argument */
+	assert_true(has(p->command, "TOKEN=_bv0")); /* by name: its value is no argument */
 	for (const char **w = p->command; *w; w++)
 		assert_null(strstr(*w, "secret"));
 	assert_string_equal(p->command[0], "brig");
@@ -218,9 +220,10 @@ struct tube {
 	struct relay r;
 	char said[256]; /* lines, with '|' behind each */
 	char shown[4096];
+	bool report;
 };
 
-static void tube_open(struct tube *t)
+static void tube_open(struct tube *t, bool report)
 {
 	int pipe_ends[2], ends[2];
 
@@ -230,6 +233,7 @@ static void tube_open(struct tube *t)
 	t->in = pipe_ends[1];
 	t->out = ends[0];
 	relay_init(&t->r, pipe_ends[0], ends[1], ID);
+	t->report = report;
 }
 
 static void tube_turn(struct tube *t)
@@ -240,7 +244,8 @@ static void tube_turn(struct tube *t)
 	while (relay_move(&t->r) == SAID_LINE) {
 		(void)snprintf(t->said + strlen(t->said), sizeof(t->said) - strlen(t->said), "%s|",
 			       buf_str(&t->r.line));
-		t->r.drop = false;
+		if (!t->r.last)
+			relay_expect_end(&t->r, END_ID, t->report);
 	}
 	have = strlen(t->shown);
 	n = recv(t->out, t->shown + have, sizeof(t->shown) - 1 - have, MSG_DONTWAIT);
@@ -259,31 +264,33 @@ static void tube_close(struct tube *t)
 
 static void the_wrappers_lines_are_no_output(void **state UNUSED)
 {
-	static const char text[] =
-		"noise " MARKED " S 77\nfirst\n\036 no mark\n" MARKED " E 3\nlast";
+	static const char text[] = "noise " MARKED " S 77\nfirst\n\036 no mark\n" MARKED
+				   " E 3\n" MARKED_END " E 4\n" MARKED_END " E 5\nlast";
 	size_t size = strlen(text);
 
 	/* However the stream is cut. */
 	for (size_t cut = 0; cut <= size; cut++) {
 		struct tube t;
 
-		tube_open(&t);
+		tube_open(&t, false);
 		assert_int_equal(write(t.in, text, cut), (ssize_t)cut);
 		tube_turn(&t);
 		assert_int_equal(write(t.in, text + cut, size - cut), (ssize_t)(size - cut));
 		tube_turn(&t);
 		tube_close(&t);
-		assert_string_equal(t.said, " S 77| E 3|");
-		assert_string_equal(t.shown, "first\n\036 no mark\nlast");
+		/* The number of the beginning is no longer good, that of the end only once. */
+		assert_string_equal(t.said, " S 77| E 4|");
+		assert_string_equal(t.shown, "first\n\036 no mark\n" MARKED " E 3\n");
+		assert_true(t.r.after);
 	}
 }
 
 static void a_report_runs_to_the_end(void **state UNUSED)
 {
-	static const char text[] = MARKED " S 2\nout" MARKED " J {\n \"a\": 1\n}\n";
+	static const char text[] = MARKED " S 2\nout" MARKED_END " J {\n \"a\": 1\n}\n";
 	struct tube t;
 
-	tube_open(&t);
+	tube_open(&t, true);
 	for (const char *c = text; *c; c++) {
 		assert_int_equal(write(t.in, c, 1), 1);
 		tube_turn(&t);
@@ -297,7 +304,7 @@ static void half_a_mark_at_the_end_is_output(void **state UNUSED)
 {
 	struct tube t;
 
-	tube_open(&t);
+	tube_open(&t, false);
 	assert_int_equal(write(t.in, MARKED " S 2\nx\0360123", 1 + 32 + 5 + 6), 1 + 32 + 5 + 6);
 	tube_turn(&t);
 	tube_close(&t);

@@ -61,7 +61,7 @@ static void text_colour_and_cursor_pass(void **state)
 		  "gr\xc3\xbc\xc3\x9f"
 		  "e \xe2\x9c\x93 \xf0\x9f\x9a\xa2" },
 		{ "\x1b[1;31mred\x1b[0m\x1b[m", "\x1b[1;31mred\x1b[0m\x1b[m" },
-		{ "\x1b[38;5;208mx\x1b[4:3mx", "\x1b[38;5;208mx\x1b[4:3mx" },
+		{ "\x1b[38;5;208mx\x1b[4:3mx", "\x1b[38;5;208mx\x1b[4:3mx\x1b[0m" },
 		{ "50%\r\x1b[K51%\x1b[2A\x1b[10;20H\x1b[2J\x1b[3G",
 		  "50%\r\x1b[K51%\x1b[2A\x1b[10;20H\x1b[2J\x1b[3G" },
 		{ "\x1b[?25lbusy\x1b[?25h", "\x1b[?25lbusy\x1b[?25h" },
@@ -71,6 +71,52 @@ static void text_colour_and_cursor_pass(void **state)
 
 	(void)state;
 	EXPECT(samples);
+}
+
+/* Whoever speaks next must not speak in the command's colours, nor to a hidden cursor. */
+static void what_the_command_left_on_is_undone(void **state)
+{
+	static const struct sample samples[] = {
+		{ "a\x1b[8m", "a\x1b[8m\x1b[0m" },
+		{ "a\x1b[8m\x1b[30;40mb", "a\x1b[8m\x1b[30;40mb\x1b[0m" },
+		{ "a\x1b[0;8m", "a\x1b[0;8m\x1b[0m" },
+		{ "a\x1b[8m\x1b[0m", "a\x1b[8m\x1b[0m" },
+		{ "a\x1b[8m\x1b[", "a\x1b[8m\x1b[0m" },
+		{ "a\x1b[8m\x1b[0", "a\x1b[8m\x1b[0m" },
+		{ "a\x1b[8m\x1b]0;t", "a\x1b[8m\x1b[0m" },
+		{ "a\x1b[8m\xc3", "a\x1b[8m?\x1b[0m" },
+		{ "\x1b[?25la", "\x1b[?25la\x1b[?25h" },
+		{ "\x1b[?25l\x1b[8m", "\x1b[?25l\x1b[8m\x1b[0m\x1b[?25h" },
+		{ "\x1b[8m\x1b[?25l\x1b[m\x1b[?25ha", "\x1b[8m\x1b[?25l\x1b[m\x1b[?25ha" },
+	};
+
+	(void)state;
+	EXPECT(samples);
+}
+
+static void where_the_cursor_is_left_is_known(void **state)
+{
+	static const struct {
+		const char *in;
+		bool mid_line, moved;
+	} samples[] = {
+		{ "a\n", false, false },         { "a", true, false },
+		{ "a\n\x1b[31m", false, false }, { "a\nb\r", true, false },
+		{ "a\n\x1b[A", false, true },    { "\xc3\xbc", true, false },
+		{ "a\n\x1b[2J", false, true },   { "", false, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(samples) / sizeof(*samples); i++) {
+		struct vtfilter f;
+		char out[256];
+
+		vtfilter_init(&f);
+		(void)vtfilter_run(&f, samples[i].in, strlen(samples[i].in), out);
+		(void)vtfilter_flush(&f, out);
+		assert_int_equal(f.mid_line, samples[i].mid_line);
+		assert_int_equal(f.moved, samples[i].moved);
+	}
 }
 
 static void clipboard_links_and_titles_are_dropped_whole(void **state)
@@ -88,7 +134,7 @@ static void clipboard_links_and_titles_are_dropped_whole(void **state)
 		{ "a\x1b]0;title\ab\x1bktitle\x1b\\c", "abc" },
 		{ "a\x1bP+q544e\x1b\\b\x1bP$qm\x1b\\c", "abc" },
 		{ "a\x1b_Gi=1;AAAA\x1b\\b\x1b^pm\x1b\\c\x1bXsos\x1b\\d", "abcd" },
-		{ "a\x1b]0;x\x1b[31mred", "a\x1b[31mred" },
+		{ "a\x1b]0;x\x1b[31mred", "a\x1b[31mred\x1b[0m" },
 		{ "a\x1b]0;x\x1b]0;y\ab", "ab" },
 		{ "a\x1b]0;cancelled\x18"
 		  "b\x1bPz\x1a"
@@ -115,9 +161,10 @@ static void reports_and_modes_are_dropped(void **state)
 		{ "a\x1b["
 		  "1000000000000000000000000000000000000000000000000000000000000000000000000mb",
 		  "ab" },
-		{ "\x1b[38;2;255;128;255;48;2;1;2;3mb", "\x1b[38;2;255;128;255;48;2;1;2;3mb" },
+		{ "\x1b[38;2;255;128;255;48;2;1;2;3mb",
+		  "\x1b[38;2;255;128;255;48;2;1;2;3mb\x1b[0m" },
 		{ "a\x1b[3\n1mb", "a\n1mb" },
-		{ "a\x1b[3\x1b[4mb", "a\x1b[4mb" },
+		{ "a\x1b[3\x1b[4mb", "a\x1b[4mb\x1b[0m" },
 	};
 
 	(void)state;
@@ -189,7 +236,7 @@ static void each_byte_that_is_not_utf8_becomes_a_question_mark(void **state)
 		  "b\xf0\x9f\x9a",
 		  "a??b???" },
 		{ "\xed\xa0\x80|\xe0\x80\x9b|\xf4\x90\x80\x80|", "???|???|????|" },
-		{ "\xe2\x80\x1b[31m\xc3\x1b]0;t\a\xc3", "??\x1b[31m??" },
+		{ "\xe2\x80\x1b[31m\xc3\x1b]0;t\a\xc3", "??\x1b[31m??\x1b[0m" },
 		{ "\xe2\x9d"
 		  "52;c;text",
 		  "??52;c;text" },
@@ -263,6 +310,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_colour_and_cursor_pass),
+		cmocka_unit_test(what_the_command_left_on_is_undone),
+		cmocka_unit_test(where_the_cursor_is_left_is_known),
 		cmocka_unit_test(clipboard_links_and_titles_are_dropped_whole),
 		cmocka_unit_test(reports_and_modes_are_dropped),
 		cmocka_unit_test(other_controls_are_dropped),

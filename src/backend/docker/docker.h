@@ -196,7 +196,8 @@ struct door_answer {
 enum guard_said {
 	GUARD_NOTE,    /* text for the user */
 	GUARD_DOOR,    /* under network proxy, before STARTED: the door's sockets come along */
-	GUARD_FAILED,  /* the command was not started; err says why */
+	GUARD_BEGINS,  /* the engine is asked to start it: from here on it may have run */
+	GUARD_FAILED,  /* the command was not started, unless `ran` is set; err says why */
 	GUARD_STARTED, /* it runs */
 	GUARD_ENDED,   /* and nothing of it is left */
 };
@@ -211,6 +212,7 @@ struct guard_msg {
 	bool user_ns, podman; /* of STARTED */
 	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
 	bool network_open;    /* of STARTED: a bridge without rules of ours */
+	bool ran;             /* of FAILED: it may have */
 	bool never_ran;       /* of ENDED: err says why the command could not be executed */
 	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
 };

@@ -94,6 +94,14 @@ bool guard_note(struct guard *g, const char *text)
 	return guard_hears(g, &signal) || signal == SIGKILL;
 }
 
+void guard_begins(struct guard *g)
+{
+	const struct guard_msg m = { .said = GUARD_BEGINS };
+
+	g->end.ran = true;
+	send_msg(g, &m);
+}
+
 static void tell_started(const struct guard *g)
 {
 	const struct backend_plan *p = g->plan;

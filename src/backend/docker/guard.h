@@ -61,6 +61,7 @@ struct guard {
 /* Both return true when brig is gone, or has said to end it all. */
 bool guard_hears(struct guard *g, int *signal);
 bool guard_note(struct guard *g, const char *text);
+void guard_begins(struct guard *g); /* the command may run from now on */
 
 int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started container */
 /* Makes the container brig-ID with this end of its name; its id goes to `container`. */

@@ -29,6 +29,7 @@ struct backend_job {
 	bool ended, tampered, cover_lost;
 	bool told; /* the guard said its last word: what is left is its own to remove */
 	struct guard_msg started, end;
+	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
 };
@@ -147,8 +148,12 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			continue;
 		if (m.said == GUARD_NOTE && w->note)
 			w->note(w->arg, m.text);
+		if (m.said == GUARD_BEGINS && w->outcome)
+			w->outcome->started = true;
 		if (m.said == GUARD_FAILED) {
 			j->told = true;
+			if (w->outcome)
+				w->outcome->started = m.ran;
 			*e = m.err;
 			return -e->code;
 		}
@@ -234,6 +239,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	if (!j)
 		return err_nomem(e);
 	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
+	j->outcome = w->outcome;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
 	    protect_begin(p->box, w->id, &j->protect, e) < 0)
@@ -318,13 +324,8 @@ static struct backend_job *job_free(struct backend_job *j)
 	for (size_t i = 0; i < j->door_count; i++)
 		(void)fd_close(j->door[i]);
 	job_leave(j);
-	if (j->protect) {
-		struct outcome *o = outcome_new();
-
-		if (o)
-			protect_end(j->protect, false, o);
-		(void)outcome_free(o);
-	}
+	if (j->protect)
+		protect_end(j->protect, false, j->outcome);
 	j->protect = protect_free(j->protect);
 	(void)fd_close(j->control);
 	(void)fd_close(j->timer);

@@ -468,9 +468,11 @@ static int start(struct guard *g, struct err *e)
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/start", g->container);
 	ledger_say(&g->ledger, LEDGER_STARTING);
+	guard_begins(g);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
+	g->end.ran = a.status < 300;
 	if (a.status >= 300)
 		return start_failed(g, a.message, e);
 	g->started = true;

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "backend/kit/start_internal.h"
 
 #define LOCK_FOLDER "/run/brig"
+/* The kernel looks at the limit before it adds a message of up to 253 descriptors. */
+#define FILES_ROOM 256
 
 /* A weight below the ordinary one as a nice value: each step is worth a quarter. */
 static int nice_of(uint64_t shares)
@@ -27,6 +30,21 @@ static int cannot_limit(const char *what, struct err *e)
 		       "%s cannot be limited here: no cgroup is writable", what),
 	       err_hint(e, "run it in a delegated cgroup: systemd-run --user --scope -p "
 			   "Delegate=yes brig ...");
+}
+
+/* Root's runs have ids of their own, which count alone. */
+void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t n)
+{
+	struct rlimit ours;
+
+	if (p->by_root || spec_wrote(p->spec, FIELD_FILES) || getrlimit(RLIMIT_NOFILE, &ours) < 0 ||
+	    ours.rlim_cur < 2 * FILES_ROOM)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (limits[i].resource == RLIMIT_NOFILE &&
+		    limits[i].value.rlim_max > ours.rlim_cur - FILES_ROOM)
+			limits[i].value.rlim_cur = limits[i].value.rlim_max =
+				ours.rlim_cur - FILES_ROOM;
 }
 
 int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)

@@ -100,6 +100,8 @@ static pid_t start(const struct inside *c, int terminal, volatile int *failed)
 	(void)setsid();
 	*failed = -place_streams(c, terminal);
 	if (!*failed)
+		*failed = -inside_files(c);
+	if (!*failed)
 		*failed = exec_command(c);
 	_exit(127);
 }
@@ -115,10 +117,12 @@ static int open_slave(int master)
 	return open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
 }
 
-static void say_started(const struct inside *c, int landlock, uint64_t at, int *fds)
+/* Before the command can act: if this cannot be said nothing is started. */
+static void say_begins(const struct inside *c, int landlock, int *fds)
 {
-	struct init_msg m = { .said = INIT_STARTED, .landlock = landlock, .at = at };
-	int list[INIT_FD_COUNT];
+	struct init_msg m = { .said = INIT_BEGINS, .landlock = landlock };
+	int list[INIT_FD_COUNT], r;
+	struct err e = { 0 };
 	size_t n = 0;
 
 	for (int i = 0; i < INIT_FD_COUNT; i++)
@@ -126,8 +130,12 @@ static void say_started(const struct inside *c, int landlock, uint64_t at, int *
 			list[n++] = fds[i];
 			m.fds |= 1U << i;
 		}
-	if (fd_send(c->control, &m, sizeof(m), list, n) < 0)
-		_exit(125);
+	r = fd_send(c->control, &m, sizeof(m), list, n);
+	if (r < 0) {
+		errno = -r;
+		(void)err_sys(&e, "cannot hand descriptors over");
+		init_fail(c->control, &e);
+	}
 	for (int i = 0; i < INIT_FD_COUNT; i++)
 		(void)fd_close(fds[i]);
 }
@@ -231,9 +239,9 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 {
 	struct sigaction sa = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
 	int terminal = c->tty ? open_slave(fds[INIT_FD_PTY]) : -1, null;
+	struct init_msg started = { .said = INIT_STARTED, .landlock = landlock };
 	volatile int failed = 0;
 	struct err e = { 0 };
-	uint64_t started;
 	sigset_t child;
 	pid_t command;
 
@@ -248,8 +256,9 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 		init_fail(c->control, &e);
 	}
 	(void)fd_close(null);
+	say_begins(c, landlock, fds);
 	command = start(c, terminal, &failed);
-	started = clock_us();
+	started.at = clock_us();
 	if (command < 0)
 		(void)err_sys(&e, "cannot start a process inside");
 	else if (failed)
@@ -264,6 +273,7 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 	 * once. */
 	if (!c->tty)
 		wait_a_moment();
-	say_started(c, landlock, started, fds);
+	if (fd_send(c->control, &started, sizeof(started), NULL, 0) < 0)
+		_exit(125); /* the monitor is gone */
 	serve(c, command, fds[INIT_FD_IO]);
 }

@@ -69,6 +69,24 @@ static int bind_cpus(unsigned n, struct err *e)
 	return 0;
 }
 
+static int set_limit(struct rlimit_want w)
+{
+	struct rlimit now;
+
+	if (getrlimit((__rlimit_resource_t)w.resource, &now) == 0 &&
+	    now.rlim_max < w.value.rlim_max)
+		w.value.rlim_cur = w.value.rlim_max = now.rlim_max;
+	return setrlimit((__rlimit_resource_t)w.resource, &w.value) < 0 ? -errno : 0;
+}
+
+int inside_files(const struct inside *c)
+{
+	for (size_t i = 0; i < c->rlimit_count; i++)
+		if (c->rlimits[i].resource == RLIMIT_NOFILE)
+			return set_limit(c->rlimits[i]);
+	return 0;
+}
+
 int inside_limits(const struct inside *c, struct err *e)
 {
 	struct rlimit_want extra = { .resource = RLIMIT_NPROC,
@@ -76,13 +94,10 @@ int inside_limits(const struct inside *c, struct err *e)
 
 	for (size_t i = 0; i < c->rlimit_count + (c->nproc > 0); i++) {
 		struct rlimit_want w = i < c->rlimit_count ? c->rlimits[i] : extra;
-		struct rlimit now;
+		int r = w.resource == RLIMIT_NOFILE ? 0 : set_limit(w);
 
-		if (getrlimit((__rlimit_resource_t)w.resource, &now) == 0 &&
-		    now.rlim_max < w.value.rlim_max)
-			w.value.rlim_cur = w.value.rlim_max = now.rlim_max;
-		if (setrlimit((__rlimit_resource_t)w.resource, &w.value) < 0)
-			return err_sys(e, "cannot set resource limit %d", w.resource);
+		if (r < 0)
+			return errno = -r, err_sys(e, "cannot set resource limit %d", w.resource);
 	}
 	/* Who started brig may have lowered it further: nobody may raise it again. */
 	if (c->nice > getpriority(PRIO_PROCESS, 0) && setpriority(PRIO_PROCESS, 0, c->nice) < 0)

@@ -16,10 +16,12 @@
 
 enum init_said {
 	INIT_FAILED,  /* set-up stopped; err says why */
-	INIT_STARTED, /* the command runs; descriptors come along, in the order of enum init_fd */
+	INIT_BEGINS,  /* the next thing is the command: from here on it may have run, whatever else
+		       * is said. Descriptors come along, in the order of enum init_fd */
+	INIT_STARTED, /* it runs. Without descriptors: nothing can keep this word back */
 	INIT_EXITED,  /* the command ended; value is its wait status */
 	INIT_USAGE,   /* what its reaped children have written to disk */
-	INIT_DOOR,    /* before INIT_STARTED, under network proxy: the door's sockets come along */
+	INIT_DOOR,    /* before INIT_BEGINS, under network proxy: the door's sockets come along */
 	INIT_READY,   /* ... or it waits for whoever makes the door from outside */
 };
 
@@ -89,6 +91,10 @@ int inside_open(const struct inside *c, int *fds, struct err *e);
 
 /* Resource limits, priority, CPUs. */
 int inside_limits(const struct inside *c, struct err *e);
+
+/* The limit of open files, for the command alone: it also bounds how many descriptors of the user's
+ * may be on their way, and init has some to send. 0 or -errno. */
+int inside_files(const struct inside *c);
 
 /* Looks instead of believing; a single "no" and nothing may be started. */
 int inside_check(const struct inside *c, struct err *e);

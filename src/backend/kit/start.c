@@ -140,7 +140,32 @@ static int make_door(struct backend_job *j, const struct box_start *c, struct er
 	return let_go(j, e);
 }
 
-/* The first word of the sandbox; with a door there is one before. */
+static int failed_to_begin(const struct backend_job *j, const struct init_msg *m,
+			   const struct job_want *w, struct err *e)
+{
+	if (w->outcome)
+		w->outcome->started = false; /* init has seen that it was not */
+	return failed_inside(j, m, e);
+}
+
+/* The command is let go. That it runs, or why it cannot, is the next word; whoever dies before it
+ * is said leaves a run behind, which is judged as one. */
+static int running(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	struct init_msg m;
+	size_t none = 0;
+
+	if (w->outcome)
+		w->outcome->started = true;
+	if (wait_for_word(j, w, e) < 0)
+		return -e->code;
+	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m) &&
+	    m.said == INIT_FAILED)
+		return failed_to_begin(j, &m, w, e);
+	return 0;
+}
+
+/* The words of the sandbox up to the command's begin; with a door there is one before. */
 static int started(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct err *e)
 {
@@ -168,7 +193,7 @@ static int started(struct backend_job *j, struct box_start *c, const struct job_
 	if (m.said == INIT_FAILED)
 		return failed_inside(j, &m, e);
 	j->isolation.landlock_abi = m.landlock;
-	return 0;
+	return running(j, w, e);
 }
 
 static int add_event(const struct backend_job *j, int fd, uint32_t events)
@@ -257,6 +282,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->tmpfs_count = 1;
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;
+	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->spec->profile;
 	c->tty = w->tty;
 	c->wait_door = p->door && j->kind->inside;
@@ -402,6 +428,17 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	return r;
 }
 
+/* Ends what there is. What was done meanwhile is told, and whether it ran. */
+static void give_up(struct backend_job *j, struct outcome *o)
+{
+	job_end(j);
+	if (o && o->started)
+		o->isolation = j->isolation;
+	if (j->protect)
+		protect_end(j->protect, false, o);
+	j->protect = protect_free(j->protect);
+}
+
 int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const struct job_want *w,
 	      struct job_io *io, struct backend_job **ret, struct err *e)
 {
@@ -423,9 +460,11 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	if (r == 0)
 		r = take_io(j, &pipes, w->tty, io, e);
 	ends_done(&pipes);
-	if (r < 0)
-		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
 	describe(j);
+	if (r < 0) {
+		give_up(j, w->outcome);
+		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
+	}
 	*ret = TAKE_PTR(j);
 	return 0;
 }

@@ -10,6 +10,11 @@ int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e);
 int enforce_cgroup(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		   struct err *e);
 
+/* The kernel counts descriptors that are on their way through unix sockets per user, against the
+ * sender's own limit of open files: a command whose limit is below everybody else's cannot keep the
+ * user's other programs from sending. Only where nobody asked for a number. */
+void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t n);
+
 /* What killed monitors have left, unless another run is just beginning. The command runs meanwhile.
  */
 void enforce_sweep(struct cgroup *c);

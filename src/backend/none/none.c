@@ -72,12 +72,26 @@ static void wake(const struct backend_job *j)
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGCONT, NULL, 0);
 }
 
-/* A command may stop its warden before that has said a word, hence the waking. */
-static int started(const struct backend_job *j, struct err *e)
+static void keep_word(struct backend_job *j, const struct warden_msg *m)
+{
+	if (m->said == WARDEN_ENDED) {
+		j->ended = true;
+		j->status = m->status;
+		j->left = m->left;
+	} else if (m->said == WARDEN_LOST) {
+		j->lost = true;
+		j->left = m->left;
+	}
+}
+
+/* A command may stop its warden before that has said a word, hence the waking. One that loses its
+ * warden at once has run, and is judged as a run. */
+static int started(struct backend_job *j, bool begun, struct err *e)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
 	struct warden_msg m;
 	size_t none = 0;
+	bool spoke;
 	int ready;
 
 	while ((ready = poll(&p, 1, WAKE_MS)) <= 0) {
@@ -85,10 +99,14 @@ static int started(const struct backend_job *j, struct err *e)
 			return err_sys(e, "cannot wait for the command to start");
 		wake(j);
 	}
-	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m) ||
-	    m.said == WARDEN_LOST)
+	spoke = fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m);
+	if (spoke && m.said == WARDEN_BEGINS)
+		return started(j, true, e);
+	if (!begun && (!spoke || m.said == WARDEN_LOST))
 		return err_set(e, ERR_INTERNAL, ECHILD, "the command's warden died at once");
-	if (m.said != WARDEN_FAILED)
+	if (spoke)
+		keep_word(j, &m);
+	if (!spoke || m.said != WARDEN_FAILED)
 		return 0;
 	*e = m.err;
 	return -e->code;
@@ -144,7 +162,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	ends.control[1] = fd_close(ends.control[1]);
 	(void)fd_close(s.code);
 	if (r == 0)
-		r = started(j, e);
+		r = started(j, false, e);
 	if (r == 0)
 		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
 				       .out = TAKE_FD(ends.out[0]),
@@ -165,16 +183,20 @@ static void on_control(struct backend_job *j)
 	size_t none = 0;
 
 	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
-		if (m.said == WARDEN_ENDED) {
-			j->ended = true;
-			j->status = m.status;
-			j->left = m.left;
-		} else if (m.said == WARDEN_LOST) {
-			j->lost = true;
-			j->left = m.left;
-		}
+		keep_word(j, &m);
 		none = 0;
 	}
+}
+
+/* The one above was killed; the one below it ends what there is and tells, or was killed too. */
+static void hear_lower(struct backend_job *j)
+{
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+
+	on_control(j);
+	if (j->ended || j->lost || poll(&p, 1, 2 * WARDEN_PATIENCE_MS) <= 0)
+		return;
+	on_control(j);
 }
 
 static void ask_to_end(const struct backend_job *j)
@@ -238,7 +260,7 @@ static void judge(const struct backend_job *j, struct outcome *o)
 {
 	if (o->kind != OUTCOME_FAILED)
 		return;
-	if (!j->ended) {
+	if (!j->ended || j->lost) {
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
 			      "the command's warden was ended from outside");
 	} else if (WIFSIGNALED(j->status)) {
@@ -270,7 +292,7 @@ static int none_probe(const struct spec *s, struct isolation *ret, struct err *e
 static void none_finish(struct backend_job *j, struct outcome *o)
 {
 	job_reap(j);
-	on_control(j);
+	hear_lower(j);
 	describe(&o->isolation);
 	judge(j, o);
 	o->left = j->left || !(j->ended || j->lost);

@@ -41,9 +41,11 @@ DEFINE_CLEANUP(none_plan, struct backend_plan *, none_plan_free)
 /* What the two say to each other, on a SEQPACKET socketpair. */
 enum warden_said {
 	WARDEN_FAILED,  /* the command was not started; err says why */
+	WARDEN_BEGINS,  /* the next thing is the command: from here on it may have run */
 	WARDEN_STARTED, /* it runs */
 	WARDEN_ENDED,   /* it ended, and so did all it left; status is its wait status */
-	WARDEN_LOST, /* the warden was killed, and then all there was: how it ended is not known */
+	WARDEN_LOST,    /* one of the wardens was killed or told to leave, by whomever, and then all
+			 * there was: how the command would have ended is not known */
 };
 
 struct warden_msg {

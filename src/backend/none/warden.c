@@ -38,6 +38,7 @@ struct warden {
 	int control, signals;
 	pid_t brig, command;
 	bool ended; /* the command itself; status holds how */
+	bool asked; /* by brig, to end it all */
 	int status;
 };
 
@@ -279,7 +280,8 @@ static bool end_all(struct warden *w)
 
 static _Noreturn void end(struct warden *w)
 {
-	struct warden_msg m = { .said = WARDEN_ENDED };
+	/* Killed below, it has not ended by itself: only brig may have that told as its end. */
+	struct warden_msg m = { .said = w->ended || w->asked ? WARDEN_ENDED : WARDEN_LOST };
 
 	m.left = !end_all(w);
 	m.status = w->ended ? w->status : SIGKILL; /* as a wait status: ended by that signal */
@@ -301,9 +303,10 @@ static _Noreturn void serve(struct warden *w)
 			end(w);
 		if (!p[0].revents)
 			continue;
-		if (recv(w->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r) ||
-		    r.signal == SIGKILL)
-			end(w); /* brig is gone, or asks for it */
+		w->asked = recv(w->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r) ||
+			   r.signal == SIGKILL;
+		if (w->asked) /* or brig is gone */
+			end(w);
 		if (r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-w->command, r.signal);
 	}
@@ -320,7 +323,8 @@ static void let_go(const struct warden_start *s)
 static _Noreturn void lower(const struct warden_start *s, pid_t above)
 {
 	struct warden w = { .control = s->control, .brig = above };
-	const struct warden_msg started = { .said = WARDEN_STARTED };
+	const struct warden_msg begins = { .said = WARDEN_BEGINS },
+				started = { .said = WARDEN_STARTED };
 	volatile int failed = 0;
 	struct err e = { 0 };
 
@@ -330,6 +334,8 @@ static _Noreturn void lower(const struct warden_start *s, pid_t above)
 		(void)err_sys(&e, "cannot enter '%s'", s->plan->cwd);
 		fail(s, &e);
 	}
+	if (fd_send(w.control, &begins, sizeof(begins), NULL, 0) < 0)
+		_exit(125); /* brig is gone */
 	w.command = start(s, &failed);
 	if (w.command < 0)
 		(void)err_sys(&e, "cannot start a process");

@@ -31,13 +31,25 @@ static void on_line(struct backend_job *j)
 	const char *line = buf_str(&j->relay.line) + 1;
 	uint64_t v;
 
-	if (line[0] == 'E' && num_count(line + 2, &v) == 0 && v < 256) {
-		j->told = true;
-		j->status = (int)v;
-	} else if (line[0] == 'J') {
+	/* A report of a brig that nobody asked for is none. */
+	if (j->plan->brig && line[0] == 'J') {
 		j->told = true;
 		buf_add(&j->report, line + 2, strlen(line + 2));
+	} else if (!j->plan->brig && line[0] == 'E' && num_count(line + 2, &v) == 0 && v < 256) {
+		j->told = true;
+		j->status = (int)v;
 	}
+}
+
+/* Behind the last word nothing of the run is left to speak. What does is given a moment to go. */
+static void on_more(struct backend_job *j)
+{
+	const struct itimerspec patience = { .it_value.tv_sec = KILL_PATIENCE_S };
+
+	if (!j->relay.after || j->left)
+		return;
+	j->left = true;
+	(void)timerfd_settime(j->timer, 0, &patience, NULL);
 }
 
 /* Listens to the goal of the relay while output waits for it. */
@@ -80,6 +92,7 @@ static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcom
 	give_up(j);
 	while (relay_move(&j->relay) == SAID_LINE)
 		on_line(j);
+	on_more(j);
 	follow(j);
 	if (gone && relay_flushed(&j->relay))
 		return JOB_ENDED;
@@ -198,6 +211,7 @@ static void ssh_finish(struct backend_job *j, struct outcome *o)
 	(void)client_reap(&j->client, !client_ended(&j->client));
 	while (relay_move(&j->relay) == SAID_LINE)
 		on_line(j);
+	on_more(j);
 	describe(&o->isolation);
 	if (!j->told)
 		end_remotely(j);

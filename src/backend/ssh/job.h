@@ -7,6 +7,7 @@
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
 	char id[ID_ROOM];
+	struct nonces nonces;
 	struct client client, killer, keeper;
 	int leash; /* brig's end; a word on it lets the keeper go */
 	int events, timer;

@@ -202,6 +202,17 @@ static int client_environment(struct backend_plan *p, struct err *e)
 	return n ? 0 : ssh_put(p, &p->envp, &n, "PATH=/usr/bin:/bin", e);
 }
 
+/* The command's own, but for names that the wrapper goes by. */
+static int variable(struct backend_plan *p, size_t *n, const char *name, const char *value,
+		    struct err *e)
+{
+	if (str_starts(name, "_b") || str_eq(name, "BRIG_RUN"))
+		return err_set(e, ERR_USAGE, EINVAL,
+			       "backend ssh keeps variables like '%.60s' for itself", name),
+		       err_hint(e, "give it another name");
+	return ssh_put(p, &p->vars, n, arena_printf(p->arena, "%s=%s", name, value), e);
+}
+
 /* Only what somebody named goes over. */
 static int variables(struct backend_plan *p, struct err *e)
 {
@@ -213,20 +224,11 @@ static int variables(struct backend_plan *p, struct err *e)
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *name = s->env_pass.v[i], *value = getenv(name);
 
-		if (value &&
-		    ssh_put(p, &p->vars, &n, arena_printf(p->arena, "%s=%s", name, value), e) < 0)
+		if (value && variable(p, &n, name, value, e) < 0)
 			return -e->code;
 	}
 	for (size_t i = 0; i < s->env.n; i++)
-		if (str_starts(s->env.v[i].name, "_b"))
-			return err_set(e, ERR_USAGE, EINVAL,
-				       "backend ssh keeps variables like '%.60s' for itself",
-				       s->env.v[i].name),
-			       err_hint(e, "give it another name");
-		else if (ssh_put(p, &p->vars, &n,
-				 arena_printf(p->arena, "%s=%s", s->env.v[i].name,
-					      s->env.v[i].value),
-				 e) < 0)
+		if (variable(p, &n, s->env.v[i].name, s->env.v[i].value, e) < 0)
 			return -e->code;
 	if (!n && !p->vars)
 		p->vars = arena_alloc(p->arena, sizeof(*p->vars));
@@ -303,7 +305,7 @@ void ssh_plan_json(const struct backend_plan *p, struct json *j)
 {
 	CLEANUP(buf) struct buf script = BUF_INIT(SCRIPT_MAX);
 
-	remote_run(p, "ID", &script);
+	remote_run(p, "ID", &(struct nonces){ "BEGIN", "END" }, &script);
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kstr(j, "backend", "ssh");

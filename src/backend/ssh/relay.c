@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/ssh/relay.c - copies the remote stderr, taking out the lines that are the wrapper's.
  *
- * The mark is one control byte and the run's id; what could be the beginning of it is held back
+ * The mark is one control byte and a secret number; what could be the beginning of it is held back
  * until more has come. Memory is bounded: nothing is read while output waits for its reader. */
 #include <fcntl.h>
 #include <string.h>
@@ -12,9 +12,15 @@
 
 #define PART 16384
 #define HELD_MAX ((size_t)65536)
-#define LINE_MAX_BYTES ((size_t)1 << 20)
+#define LINE_MAX_BYTES ((size_t)REPORT_MAX)
 
-void relay_init(struct relay *r, int from, int to, const char *id)
+static void set_mark(struct relay *r, const char *nonce)
+{
+	r->mark[0] = MARK;
+	memcpy(r->mark + 1, nonce, strlen(nonce) + 1);
+}
+
+void relay_init(struct relay *r, int from, int to, const char *nonce)
 {
 	*r = (struct relay){ .from = from,
 			     .to = to,
@@ -22,11 +28,18 @@ void relay_init(struct relay *r, int from, int to, const char *id)
 			     .unsent = BUF_INIT(HELD_MAX),
 			     .line = BUF_INIT(LINE_MAX_BYTES),
 			     .drop = true };
-	r->mark[0] = MARK;
-	memcpy(r->mark + 1, id, strlen(id) + 1);
+	set_mark(r, nonce);
 	(void)fcntl(from, F_SETFL, O_NONBLOCK);
 	if (to >= 0)
 		(void)fcntl(to, F_SETFL, O_NONBLOCK);
+}
+
+void relay_expect_end(struct relay *r, const char *nonce, bool report)
+{
+	set_mark(r, nonce);
+	r->drop = false;
+	r->last = true;
+	r->report = report;
 }
 
 void relay_done(struct relay *r)
@@ -95,20 +108,19 @@ static size_t mark_at(const struct relay *r, bool *whole)
 
 static bool take_line(struct relay *r)
 {
-	const char *end = r->held.len ? memchr(r->held.data, '\n', r->held.len) : NULL;
-	bool runs_on = r->whole || (r->line.len + r->held.len > 1 &&
-				    (r->line.len ? r->line.data : r->held.data)[1] == 'J');
-	size_t n = end && !runs_on ? (size_t)(end - r->held.data) : r->held.len;
+	const char *end =
+		r->held.len && !r->report ? memchr(r->held.data, '\n', r->held.len) : NULL;
+	size_t n = end ? (size_t)(end - r->held.data) : r->held.len;
 
-	r->whole = runs_on;
 	buf_add(&r->line, r->held.data, n);
 	if (n)
 		take_off(&r->held, n);
-	if (runs_on ? r->from >= 0 : !end)
+	if (r->report ? r->from >= 0 : !end)
 		return false;
-	if (!runs_on)
+	if (end)
 		take_off(&r->held, 1);
 	r->in_line = false;
+	r->over = r->last;
 	return true;
 }
 
@@ -117,6 +129,11 @@ static bool look(struct relay *r)
 	bool whole;
 	size_t at;
 
+	if (r->over) {
+		r->after |= r->held.len > 0;
+		r->held.len = 0;
+		return false;
+	}
 	if (r->in_line)
 		return take_line(r);
 	at = mark_at(r, &whole);

@@ -2,8 +2,8 @@
 /* backend/ssh/remote.c - what runs on the other side: plain sh, whatever the login shell is.
  *
  * The login shell sees one constant line without anything of the user's in it. That line starts
- * /bin/sh, which reads the rest from its input. The wrapper's own variables begin with _b, so that
- * the command may have any it likes; its PATH is kept for its own tools. */
+ * /bin/sh, which reads the rest from its input. The wrapper's own variables begin with _b, and
+ * those of the command are set in the process that becomes it, so that it may have any it likes. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void folder(const char *path, struct buf *b)
 
 static void find_command(struct buf *b)
 {
-	buf_puts(b, "case $1 in */*)_bf=$1;;*)_bf=;set -f;IFS=:;for _bd in $PATH;do "
+	buf_puts(b, "case $1 in */*)_bf=$1;;*)_bf=;set -f;IFS=:;for _bd in $_bk;do "
 		    "if [ -f \"$_bd/$1\" ]&&[ -x \"$_bd/$1\" ];then _bf=$_bd/$1;break;fi;done;"
 		    "unset IFS;set +f;;esac;"
 		    "[ -e \"$_bf\" ]||{ m N;exit 0;};"
@@ -68,7 +68,7 @@ static void watcher(const struct backend_plan *p, struct buf *b)
 		"[ \"$_b4\" = $PPID ];};"
 		"elif kill -0 $PPID;then a(){ kill -0 $PPID;};else a(){ :;};fi;");
 	buf_printf(b,
-		   "(PATH=$_bq;trap 'kill -9 $_bz;exit' USR1;trap : HUP INT QUIT TERM;"
+		   "(unset _bb _be;trap 'kill -9 $_bz;exit' USR1;trap : HUP INT QUIT TERM;"
 		   "exec </dev/null >/dev/null 4>&- 5>&-;_bi=0;while a&&[ $_bi -lt %llu ];do "
 		   "sleep 1&_bz=$!;wait $_bz;_bi=$((_bi+1));done;k;kill -9 -$_bp)&_bw=$!;",
 		   (unsigned long long)(limit ? limit + WATCH_SLACK_S : 1000000000));
@@ -84,6 +84,36 @@ static void check_version(struct buf *b)
 		   (int)(dot ? dot - BRIG_VERSION : 0), BRIG_VERSION);
 }
 
+/* For one process, which execs next: what the command is to have must not steer the wrapper's own
+ * tools, and nothing at all the brig that it runs. */
+static void export_variables(const struct backend_plan *p, struct buf *b)
+{
+	for (const char **v = p->vars; *v; v++) {
+		const char *equals = strchr(*v, '=');
+
+		if (p->brig)
+			buf_printf(b, "export " REMOTE_VAR "%d=", (int)(v - p->vars));
+		else
+			buf_printf(b, "export %.*s=", (int)(equals - *v), *v);
+		buf_put_quoted(b, equals + 1);
+		buf_putc(b, ';');
+	}
+	buf_puts(b, "export BRIG_RUN=\"$_bn\";unset _bb _be;");
+}
+
+/* Where it is looked for: the command along its own PATH, a brig along the login's. */
+static void search_path(const struct backend_plan *p, struct buf *b)
+{
+	buf_puts(b, "_bk=");
+	for (const char **v = p->vars; !p->brig && *v; v++)
+		if (str_starts(*v, "PATH=")) {
+			buf_put_quoted(b, *v + strlen("PATH="));
+			buf_putc(b, ';');
+			return;
+		}
+	buf_puts(b, "$PATH;");
+}
+
 /* brig's report comes on a descriptor of its own; Python code is read from the input before the
  * sandbox reads it. */
 static void run_brig(const struct backend_plan *p, struct buf *b)
@@ -91,26 +121,31 @@ static void run_brig(const struct backend_plan *p, struct buf *b)
 	buf_puts(b, "_br=$(");
 	if (code_is_file(p->spec))
 		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;", p->spec->code.size);
-	buf_puts(b, "export BRIG_RUN=$_bn;exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
+	export_variables(p, b);
+	buf_puts(b, "exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
 	if (code_is_file(p->spec))
 		buf_puts(b, ";};} 6<&0");
-	buf_puts(b, ");PATH=$_bq;kill -USR1 $_bw;k;m \"J $_br\"");
+	buf_puts(b, ");kill -USR1 $_bw;k;n \"J $_br\"");
 }
 
-void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
+static void run_command(const struct backend_plan *p, struct buf *b)
 {
-	buf_printf(b, "_bn=%s;_bp=$$;_bq=$PATH;exec 4>&2 5>&1 2>/dev/null;", id);
-	buf_puts(b, "m(){ printf '\\036%s %s\\n' $_bn \"$1\" >&4;};");
+	buf_putc(b, '(');
+	export_variables(p, b);
+	buf_puts(b, "exec \"$@\" 2>&4 4>&- 5>&-);_bs=$?;kill -USR1 $_bw;k;n \"E $_bs\"");
+}
+
+void remote_run(const struct backend_plan *p, const char *id, const struct nonces *n, struct buf *b)
+{
+	/* Unset first: a variable that came with the login would be handed on. */
+	buf_printf(b, "unset _bb _be;_bb=%s;_be=%s;_bn=%s;_bp=$$;", n->begin, n->end, id);
+	buf_puts(b, "exec 4>&2 5>&1 2>/dev/null;"
+		    "m(){ printf '\\036%s %s\\n' $_bb \"$1\" >&4;};"
+		    "n(){ printf '\\036%s %s\\n' $_be \"$1\" >&4;};");
 	sweep(b);
 	if (p->spec->ssh.remote_cwd)
 		folder(p->spec->ssh.remote_cwd, b);
-	for (const char **v = p->vars; *v; v++) {
-		const char *equals = strchr(*v, '=');
-
-		buf_printf(b, "export %.*s=", (int)(equals - *v), *v);
-		buf_put_quoted(b, equals + 1);
-		buf_putc(b, ';');
-	}
+	search_path(p, b);
 	buf_puts(b, "set --");
 	for (const char **a = p->command; *a; a++) {
 		buf_putc(b, ' ');
@@ -122,12 +157,11 @@ void remote_run(const struct backend_plan *p, const char *id, struct buf *b)
 		check_version(b);
 	watcher(p, b);
 	/* Signals are for the command; the wrapper stays to tell how it ended. */
-	buf_puts(b, "trap : HUP INT QUIT TERM;printf '\\036%s\\n' $_bn;m \"S $_bp\";");
+	buf_puts(b, "trap : HUP INT QUIT TERM;printf '\\036%s\\n' $_bb;m \"S $_bp\";");
 	if (p->brig)
 		run_brig(p, b);
 	else
-		buf_puts(b, "(export BRIG_RUN=$_bn;exec \"$@\" 2>&4 4>&- 5>&-);_bs=$?;PATH=$_bq;"
-			    "kill -USR1 $_bw;k;m \"E $_bs\"");
+		run_command(p, b);
 	buf_putc(b, '\n');
 }
 

@@ -10,7 +10,7 @@
 #include "base/jread.h"
 #include "base/str.h"
 
-#define LIST_MAX 64
+#define LIST_MAX 4096 /* more than another brig lists */
 
 static bool find_kind(const char *name, enum outcome_kind *ret)
 {
@@ -80,7 +80,8 @@ static void read_isolation(const struct jread *v, struct outcome *o)
 
 static void read_lists(const struct jread *v, struct outcome *o)
 {
-	const struct jread *hit = jread_get(v, "limits_hit"), *denied = jread_get(v, "denials");
+	const struct jread *hit = jread_get(v, "limits_hit"), *denied = jread_get(v, "denials"),
+			   *dropped = jread_get(v, "denials_dropped");
 
 	for (size_t i = 0; i < jread_count(hit) && i < LIST_MAX; i++)
 		for (int l = 0; l < LIMIT_COUNT; l++) {
@@ -94,8 +95,20 @@ static void read_lists(const struct jread *v, struct outcome *o)
 		const char *kind = jread_str(d, "kind"), *target = jread_str(d, "target"),
 			   *reason = jread_str(d, "reason");
 
-		if (kind && target && reason)
-			outcome_deny(o, kind, target, reason);
+		if (!kind || !target || !reason)
+			continue;
+		outcome_deny(o, kind, target, reason);
+		if (jread_int(d, "count", 1) > 1)
+			outcome_drop(o, kind, (uint64_t)jread_int(d, "count", 1) - 1);
+	}
+	for (int c = 0; c < DENIAL_CLASSES; c++) {
+		int64_t n =
+			c == DENIAL_FOLDER
+				? 0
+				: jread_int(dropped, denial_class_kind((enum denial_class)c), 0);
+
+		if (n > 0)
+			outcome_drop(o, denial_class_kind((enum denial_class)c), (uint64_t)n);
 	}
 }
 

@@ -2,8 +2,9 @@
 /* backend/ssh/settings.c - a spec as arguments of the brig on the other side.
  *
  * What somebody wrote, and what a dialect sets, goes over as --set KEY=VALUE; defaults are the
- * other brig's own, which has the same version. Values of variables are no arguments: the wrapper
- * exports them, and --env NAME takes them from there. */
+ * other brig's own, which has the same version. Values of variables are no arguments, and none of
+ * them may steer that brig itself: the wrapper exports them under names that mean nothing, and
+ * --env-from NAME=THAT takes them from there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -133,9 +134,11 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 		if (goes_over(s, (enum field_id)id) && one(p, n, (enum field_id)id, e) < 0)
 			return -e->code;
 	for (const char **v = p->vars; *v; v++)
-		if (ssh_put(p, &p->command, n, "--env", e) < 0 ||
-		    ssh_put(p, &p->command, n, arena_strndup(p->arena, *v, strcspn(*v, "=")), e) <
-			    0)
+		if (ssh_put(p, &p->command, n, "--env-from", e) < 0 ||
+		    ssh_put(p, &p->command, n,
+			    arena_printf(p->arena, "%.*s=" REMOTE_VAR "%d", (int)strcspn(*v, "="),
+					 *v, (int)(v - p->vars)),
+			    e) < 0)
 			return -e->code;
 	if (code &&
 	    (set(p, n, &fields[FIELD_CODE_PATH], s->code.path, e) < 0 || words(p, n, file, e) < 0))

@@ -5,8 +5,8 @@
  * On the remote host: a wrapper in plain sh, the command, a watcher. The client's command line is
  * the same for every run but for the host; what to run, its variables and its folder go over the
  * client's input, as one piece of sh that the wrapper reads and evaluates, then Python code, then
- * the command's own input. The wrapper says on stderr, behind a mark that holds the run's id, that
- * the command runs and how it ended. */
+ * the command's own input. The wrapper says on stderr, behind a mark, that the command runs and how
+ * it ended. A mark is good for one time: it holds a number that the command does not know. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-#define MARK '\036' /* then the run's id, a blank, and a word */
-enum { ID_ROOM = 33 };
+#define MARK '\036' /* then a number, a blank, and a word */
+enum { ID_ROOM = 33, REPORT_MAX = 32 << 20 /* bytes; more than all denials of a run */ };
 
 struct backend_plan {
 	struct arena *arena;
@@ -46,8 +46,16 @@ int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text
 /* settings.c: the spec as arguments of another brig */
 int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e);
 
+/* What makes the wrapper's words its own. Two, because whoever holds the other end of its streams
+ * may have seen the first one by the time that the second counts. */
+struct nonces {
+	char begin[ID_ROOM], end[ID_ROOM];
+};
+
 /* remote.c: texts for the other side. Each ends with a newline. */
-void remote_run(const struct backend_plan *p, const char *id, struct buf *b);
+void remote_run(const struct backend_plan *p, const char *id, const struct nonces *n,
+		struct buf *b);
+#define REMOTE_VAR "_bv" /* and a number: what a remote brig finds a variable's value under */
 /* Signals the wrapper's process group; SIGKILL: everything of the run, wherever it went. `pid` is 0
  * while it is not known. `twice` comes back after a second for what was only beginning. */
 void remote_signal(const char *id, long pid, int sig, bool twice, struct buf *b);
@@ -94,10 +102,15 @@ struct relay {
 	struct buf line;   /* what follows the mark, without the newline */
 	bool in_line;      /* the mark was seen, its line is not complete */
 	bool drop;         /* before the start mark: login noise, not output */
-	bool whole;        /* the last line runs to the end of the stream */
+	bool last;         /* the next line is the last */
+	bool report;       /* ... and runs to the end of the stream */
+	bool over;         /* it was said */
+	bool after;        /* and yet something came behind it, which is dropped */
 };
 
-void relay_init(struct relay *r, int from, int to, const char *id);
+void relay_init(struct relay *r, int from, int to, const char *nonce);
+/* From now on everything is output up to the one line behind this nonce. */
+void relay_expect_end(struct relay *r, const char *nonce, bool report);
 void relay_done(struct relay *r);
 /* Reads what there is. SAID_LINE: a line of the wrapper's is in `line`; call again. */
 enum said relay_move(struct relay *r);

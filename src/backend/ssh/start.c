@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -118,7 +119,8 @@ static int send_prefix(struct prefix *x, int fd)
 /* Drops login noise up to the mark, byte by byte: what follows it is the command's. */
 static int find_mark(struct backend_job *j, int fd, size_t *noise, size_t *matched)
 {
-	size_t want = strlen(j->relay.mark);
+	const char mark = MARK, *nonce = j->nonces.begin;
+	size_t want = 1 + strlen(nonce);
 	char c;
 
 	for (;;) {
@@ -134,9 +136,9 @@ static int find_mark(struct backend_job *j, int fd, size_t *noise, size_t *match
 			j->marked_out = true;
 			return 0;
 		}
-		*matched = *matched < want && c == j->relay.mark[*matched] ? *matched + 1
-			   : c == MARK                                     ? 1
-									   : 0;
+		*matched = *matched && *matched < want && c == nonce[*matched - 1] ? *matched + 1
+			   : c == mark                                             ? 1
+										   : 0;
 	}
 }
 
@@ -185,7 +187,7 @@ static int hear(struct backend_job *j, struct err *e)
 			return err_set(e, ERR_INTERNAL, EPROTO, "'%.40s' is no process", line);
 		j->pid = (long)pid;
 		j->marked_err = true;
-		j->relay.drop = false;
+		relay_expect_end(&j->relay, j->nonces.end, j->plan->brig);
 		return 0;
 	}
 	return 0;
@@ -249,7 +251,7 @@ static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_R
 	const struct spec *s = j->plan->spec;
 
 	x->text = (struct buf)BUF_INIT(TEXT_MAX);
-	remote_run(j->plan, j->id, &x->text);
+	remote_run(j->plan, j->id, &j->nonces, &x->text);
 	if (x->text.failed)
 		return err_set(e, ERR_USAGE, E2BIG, "the command is too long");
 	remote_reader(x->text.len,
@@ -291,8 +293,19 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
 	j->client = j->killer = j->keeper = (struct client)CLIENT_NONE;
 	j->leash = j->events = j->timer = j->relay.from = j->relay.to = -1;
-	j->report = (struct buf)BUF_INIT((size_t)1 << 20);
+	j->report = (struct buf)BUF_INIT((size_t)REPORT_MAX);
 	return j;
+}
+
+static int make_nonce(char out[ID_ROOM], struct err *e)
+{
+	unsigned char raw[(ID_ROOM - 1) / 2];
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "the kernel gives no random numbers");
+	for (size_t i = 0; i < sizeof(raw); i++)
+		(void)snprintf(out + 2 * i, 3, "%02x", raw[i]);
+	return 0;
 }
 
 /* ssh goes on without it and tries other keys. */
@@ -312,7 +325,8 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	struct prefix x = { 0 };
 	int r;
 
-	if (check_identity(j->plan->spec, e) < 0 || client_folder(j->plan, e) < 0 ||
+	if (make_nonce(j->nonces.begin, e) < 0 || make_nonce(j->nonces.end, e) < 0 ||
+	    check_identity(j->plan->spec, e) < 0 || client_folder(j->plan, e) < 0 ||
 	    open_ends(ends, e) < 0 || start_keeper(j, e) < 0 || prepare(j, &x, reader, e) < 0)
 		return buf_done(&x.text), -e->code;
 	w.in = ends->in[0];
@@ -322,7 +336,7 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	ends->in[0] = fd_close(ends->in[0]);
 	ends->out[1] = fd_close(ends->out[1]);
 	ends->err[1] = fd_close(ends->err[1]);
-	relay_init(&j->relay, TAKE_FD(ends->err[0]), TAKE_FD(ends->control[1]), j->id);
+	relay_init(&j->relay, TAKE_FD(ends->err[0]), TAKE_FD(ends->control[1]), j->nonces.begin);
 	(void)fcntl(ends->out[0], F_SETFL, O_NONBLOCK);
 	(void)fcntl(ends->in[1], F_SETFL, O_NONBLOCK);
 	if (r == 0)

@@ -478,3 +478,26 @@ void docker_door_body(const struct backend_plan *p, const struct body_run *r, st
 	door_host_config(p, r, j);
 	json_object_end(j);
 }
+
+/* ---- the container that the image is looked at in ---- */
+
+void docker_look_body(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
+	strings(j, "Entrypoint", (const char *const[]){ "/" }, 1); /* cannot be executed */
+	strings(j, "Cmd", NULL, 0);
+	no_health_check(j);
+	labels(p, r, j);
+	json_key(j, "HostConfig");
+	json_object(j);
+	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
+	json_kstr(j, "NetworkMode", "none");
+	json_key(j, "Tmpfs");
+	json_object(j);
+	over_volumes(p, r, j);
+	json_object_end(j);
+	no_log(j);
+	json_object_end(j);
+	json_object_end(j);
+}

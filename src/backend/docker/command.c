@@ -10,9 +10,6 @@
 #include "base/str.h"
 #include "model/paths.h"
 
-#define GO_FOLDER ((uint64_t)1 << 31)
-#define GO_LINK ((uint64_t)1 << 27)
-
 /* Its path inside; NULL when it is looked for along PATH. */
 static const char *own_path(const struct guard *g)
 {
@@ -97,7 +94,7 @@ static enum command_file file_at(struct guard *g, const char *folder, const char
 		return COMMAND_UNKNOWN;
 	if (a.status == 404)
 		return COMMAND_MISSING;
-	if (!a.mode || a.mode & GO_LINK)
+	if (!a.has_mode || a.mode & GO_LINK)
 		return COMMAND_THERE;
 	return a.mode & GO_FOLDER || !(a.mode & 0111) ? COMMAND_PLAIN : COMMAND_THERE;
 }

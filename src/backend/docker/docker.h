@@ -101,6 +101,9 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 /* The same for the container that opens the door and owns the network of the other one. */
 void docker_door_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
 
+/* And for one that is never started: nothing of brig's, and nothing mounted. */
+void docker_look_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
+
 /* ---- the image ---- */
 
 struct image {

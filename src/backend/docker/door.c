@@ -7,7 +7,6 @@
  * The helper's container is made first and owns the network namespace; the sandbox's is put into it
  * when the door is open. So nothing of the image runs before, and the sandbox's container needs no
  * program of ours, no capability and no moment of waiting. */
-#include <assert.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -24,12 +23,6 @@
 #define LOOK_MS 250   /* whether the helper still lives */
 #define ENGINE_HINT                                                                                \
 	"the engine must run on this machine's own kernel, its default runtime be runc or crun"
-
-/* Where images keep the bundle that programs read without being told. */
-static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem",
-				       "/etc/pki/tls/certs/ca-bundle.crt",
-				       "/etc/ssl/ca-bundle.pem" };
-static_assert(ARRAY_LEN(bundles) == GUARD_BUNDLES, "room for each");
 
 int door_write_files(const struct guard *g, struct err *e)
 {
@@ -66,22 +59,6 @@ static int listen_for_helper(struct guard *g, struct err *e)
 
 /* ---- the helper ---- */
 
-static int look_at_bundle(struct guard *g, const char *path, struct err *e)
-{
-	CLEANUP(engine_answer) struct engine_answer a = { 0 };
-	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-	struct engine_call q = { .method = "HEAD" };
-
-	buf_printf(&b, "/containers/%s/archive?path=", g->door.container);
-	engine_escape(&b, path);
-	q.path = buf_str(&b);
-	if (engine_ask(&g->engine, &q, &a, e) < 0)
-		return -e->code;
-	if (a.status == 200)
-		g->door.bundles[g->door.bundle_count++] = path;
-	return 0;
-}
-
 static int start_helper(struct guard *g, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
@@ -111,14 +88,9 @@ int door_begin(struct guard *g, struct err *e)
 			       DOOR_HELPER),
 		       err_hint(e, "%s", missing.hint);
 	if (listen_for_helper(g, e) < 0 ||
-	    guard_create(g, "-door", docker_door_body, g->door.container, e) < 0 ||
-	    start_helper(g, e) < 0)
+	    guard_create(g, GUARD_DOOR_SUFFIX, docker_door_body, g->door.container, e) < 0)
 		return -e->code;
-	/* While it opens the door: which bundles does the image have? It is the sandbox's own. */
-	for (size_t i = 0; i < ARRAY_LEN(bundles); i++)
-		if (look_at_bundle(g, bundles[i], e) < 0)
-			return -e->code;
-	return 0;
+	return start_helper(g, e);
 }
 
 /* ---- the sockets ---- */

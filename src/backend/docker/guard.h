@@ -7,7 +7,10 @@
 
 #define NONCE_HEX 32
 
-enum { GUARD_BUNDLES = 4, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
+#define GUARD_DOOR_SUFFIX "-door" /* of the helper's name */
+#define GUARD_LOOK "-look"        /* of the one that the image is looked at in */
+
+enum { GUARD_BUNDLES = 6, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
 
 enum hit { HIT_PIDS, HIT_MEMORY, HITS };
 
@@ -67,6 +70,10 @@ int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started co
 typedef void body_fn(const struct backend_plan *p, const struct body_run *r, struct json *j);
 int guard_create(struct guard *g, const char *suffix, body_fn *body, char container[CONTAINER_MAX],
 		 struct err *e);
+
+/* targets.c: refuses an image with a link where something will be mounted, and finds the bundles
+ * of certificates that it has. */
+int targets_check(struct guard *g, struct err *e);
 
 /* work.c: before the container is made, and before it is started. */
 int work_show(struct guard *g, struct err *e);

@@ -537,7 +537,7 @@ int guard_set_up(struct guard *g, struct err *e)
 	    check_volumes(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
-	    keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
+	    targets_check(g, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
 	    (g->plan->map_work && work_show(g, e) < 0) || (door && door_begin(g, e) < 0))

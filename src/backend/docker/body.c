@@ -12,6 +12,7 @@
 
 #define SECCOMP_MAX ((size_t)1 << 20)
 #define NPROC_ROOM 4096
+#define PODMAN_EMPTY "ro,noexec,nosuid,nodev,size=4096,mode=0755,notmpcopyup"
 
 static void strings(struct json *j, const char *key, const char *const *v, size_t n)
 {
@@ -74,11 +75,11 @@ static void bind(struct json *j, const char *src, const char *dst, bool writable
 }
 
 /* An empty folder over one that a tree shows, such as brig's own record. Masks of the root are the
- * engine's. */
+ * engine's. Podman would fill it with what it hides: see masks(). */
 static void mask(const struct backend_plan *p, const struct body_run *r, const char *dst,
 		 struct json *j)
 {
-	if (!host_path(p, r, dst))
+	if (r->podman || !host_path(p, r, dst))
 		return;
 	json_object(j);
 	json_kstr(j, "Type", "tmpfs");
@@ -177,6 +178,17 @@ static void over_volumes(const struct backend_plan *p, const struct body_run *r,
 	}
 }
 
+/* For Podman, which takes the word that keeps it from copying only here. */
+static void masks(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	for (size_t i = 0; r->podman && i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+
+		if (o->kind == OP_MASK && !o->skip && host_path(p, r, o->dst))
+			json_kstr(j, o->dst, PODMAN_EMPTY);
+	}
+}
+
 static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
 	json_key(j, "Tmpfs");
@@ -184,27 +196,33 @@ static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct
 	for (size_t i = 0; i < p->tmpfs_count; i++)
 		one_tmpfs(p, r, &p->tmpfs[i], j);
 	over_volumes(p, r, j);
+	masks(p, r, j);
 	json_object_end(j);
 }
 
 /* ---- the rest of HostConfig ---- */
 
-static void security(const struct backend_plan *p, const struct body_run *r, struct json *j)
+static void security(const struct backend_plan *p, const struct body_run *r, bool door,
+		     struct json *j)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(SECCOMP_MAX);
+	const char *file = door ? r->filter : r->seccomp;
 	struct json profile;
 
 	buf_puts(&b, "seccomp=");
-	if (r->seccomp) {
-		buf_puts(&b, r->seccomp);
-	} else {
-		json_init(&profile, &b, false);
+	json_init(&profile, &b, false);
+	if (file)
+		buf_puts(&b, file);
+	else if (door)
+		seccomp_json_door(&profile);
+	else
 		seccomp_json((enum seccomp_profile)p->spec->profile, &profile);
-	}
 	json_key(j, "SecurityOpt");
 	json_array(j);
 	json_str(j, "no-new-privileges");
 	json_str(j, buf_str(&b));
+	if (door) /* its socket has the guard's label, not a container's */
+		json_str(j, "label=disable");
 	json_array_end(j);
 }
 
@@ -327,7 +345,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	json_kbool(j, "Privileged", false);
 	json_kbool(j, "PublishAllPorts", false);
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
-	security(p, r, j);
+	security(p, r, false, j);
 	json_kbool(j, "ReadonlyRootfs", p->tune.read_only);
 	json_kstr(j, "NetworkMode", network_mode(p, r));
 	json_kstr(j, "IpcMode", "private");
@@ -428,15 +446,14 @@ static void sysctls(const struct body_run *r, struct json *j)
 
 static void door_host_config(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	static const char *const caps[] = { "NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN" };
+	static const char *const podmans[] = { "/run", "/tmp", "/var/tmp" };
 
 	json_key(j, "HostConfig");
 	json_object(j);
 	json_kbool(j, "Privileged", false);
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
-	strings(j, "CapAdd", caps, ARRAY_LEN(caps));
-	/* Its socket has the guard's label, not a container's. */
-	strings(j, "SecurityOpt", (const char *const[]){ "no-new-privileges", "label=disable" }, 2);
+	strings(j, "CapAdd", (const char *const[]){ "NET_ADMIN" }, 1);
+	security(p, r, true, j);
 	json_kbool(j, "ReadonlyRootfs", true);
 	json_kstr(j, "NetworkMode", "none");
 	json_kstr(j, "IpcMode", "private");
@@ -453,12 +470,13 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	json_array_end(j);
 	json_key(j, "Mounts");
 	json_array(j);
-	bind(j, r->helper, DOOR_HELPER_INSIDE, false);
 	bind(j, arena_printf(p->box->arena, "%s.door", r->files), DOOR_SOCKET_INSIDE, false);
 	json_array_end(j);
+	/* Podman would put folders of its own there, and copy what the root does not have. */
 	json_key(j, "Tmpfs");
 	json_object(j);
-	over_volumes(p, r, j);
+	for (size_t i = 0; r->podman && i < ARRAY_LEN(podmans); i++)
+		json_kstr(j, podmans[i], PODMAN_EMPTY);
 	json_object_end(j);
 	no_log(j);
 	json_object_end(j);
@@ -467,7 +485,7 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 void docker_door_body(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
 	json_object(j);
-	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
+	json_kstr(j, "Image", r->helper);
 	strings(j, "Entrypoint", (const char *const[]){ DOOR_HELPER_INSIDE }, 1);
 	strings(j, "Cmd", NULL, 0);
 	json_kstr(j, "User", "0:0");

@@ -90,7 +90,8 @@ struct body_run {
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
 	const char *door;     /* network proxy: the container whose network this one joins */
-	const char *helper;   /* network proxy: the host's path of brig-door */
+	const char *helper;   /* network proxy: the image of brig-door */
+	const char *filter;   /* as seccomp, for brig-door */
 	bool no_ipv6;         /* of the host's kernel */
 	const char *const *bundles; /* network proxy: the image's own bundles of certificates */
 	size_t bundle_count;
@@ -184,8 +185,8 @@ void stray_end(const char *name);
 /* ---- the door ---- */
 
 #define DOOR_HELPER "brig-door"
-#define DOOR_HELPER_INSIDE "/.brig-door"
-#define DOOR_SOCKET_INSIDE "/.brig-door.socket"
+#define DOOR_HELPER_INSIDE "/brig-door" /* in a root of brig's own: see helper.c */
+#define DOOR_SOCKET_INSIDE "/socket"
 #define DOOR_HOSTS "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n"
 
 /* What the helper answers to a struct door_want: the sockets come along unless it failed. */

@@ -25,7 +25,8 @@ enum command_file {
 /* Of network proxy; see door.c. */
 struct guard_door {
 	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
-	char helper[GUARD_PATH_MAX];
+	char helper[GUARD_PATH_MAX];   /* the program */
+	char image[80];                /* with that program alone */
 	int listener, line;        /* where it reaches us, and the connection; -1: none */
 	int fds[DOOR_SOCKETS_MAX]; /* until they are handed over */
 	size_t n;
@@ -78,6 +79,9 @@ int targets_check(struct guard *g, struct err *e);
 /* work.c: before the container is made, and before it is started. */
 int work_show(struct guard *g, struct err *e);
 int work_check(struct guard *g, struct err *e);
+
+/* helper.c: finds or makes the image that the helper starts from, and compares it. */
+int helper_image(struct guard *g, struct err *e);
 
 /* door.c, in this order. */
 int door_write_files(const struct guard *g, struct err *e);

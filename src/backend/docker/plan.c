@@ -462,6 +462,7 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 				    .network = "brig-ID",
 				    .door = "brig-ID-door",
 				    .helper = DOOR_HELPER,
+				    .filter = "brig",
 				    .seccomp = "brig" };
 	const struct limits *l = &p->spec->limits;
 

@@ -121,7 +121,12 @@ static int write_profile(struct guard *g, struct err *e)
 
 	json_init(&j, &text, false);
 	seccomp_json((enum seccomp_profile)g->plan->spec->profile, &j);
-	return ledger_file(&g->ledger, "seccomp", buf_str(&text), e);
+	if (ledger_file(&g->ledger, "seccomp", buf_str(&text), e) < 0 || !g->plan->box->door)
+		return -e->code;
+	text.len = 0;
+	json_init(&j, &text, false);
+	seccomp_json_door(&j);
+	return ledger_file(&g->ledger, "filter", buf_str(&text), e);
 }
 
 /* In a folder that is the caller's alone; the engine binds the files themselves. */
@@ -142,7 +147,7 @@ static int write_files(struct guard *g, struct err *e)
 
 static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 {
-	char files[4200], profile[4220];
+	char files[4200], profile[4220], filter[4220];
 	const struct body_run r = { .id = g->s->id,
 				    .nonce = g->nonce,
 				    .podman = g->engine.podman,
@@ -160,7 +165,8 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .image_id = g->image.id,
 				    .work = g->work[0] ? g->work : NULL,
 				    .door = g->door.container,
-				    .helper = g->door.helper,
+				    .helper = g->door.image,
+				    .filter = g->engine.podman ? filter : NULL,
 				    .no_ipv6 = access(IPV6_SWITCH, F_OK) < 0,
 				    .bundles = g->door.bundles,
 				    .bundle_count = g->door.bundle_count };
@@ -168,6 +174,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 
 	(void)snprintf(files, sizeof(files), "%s/%s", g->ledger.path, g->s->id);
 	(void)snprintf(profile, sizeof(profile), "%s.seccomp", files);
+	(void)snprintf(filter, sizeof(filter), "%s.filter", files);
 	json_init(&j, b, false);
 	body(g->plan, &r, &j);
 }

@@ -147,11 +147,12 @@ static int ask_for(struct look *l, const char *path, enum found *ret, struct err
 		return err_set(e, ERR_UNAVAILABLE, EIO,
 			       "the engine does not say what image '%.100s' has at '%.150s'",
 			       l->g->plan->image, path);
-	*ret = a.status == 404                        ? FOUND_NOTHING
-	       : a.mode & GO_LINK                     ? FOUND_LINK
-	       : a.mode & GO_FOLDER                   ? FOUND_FOLDER
-	       : a.mode & GO_PLAIN_NOT                ? FOUND_OTHER
-						      : FOUND_FILE;
+	/* Podman knows a link that leads nowhere, and says that there is nothing. */
+	*ret = !a.has_mode             ? FOUND_NOTHING
+	       : a.mode & GO_LINK      ? FOUND_LINK
+	       : a.mode & GO_FOLDER    ? FOUND_FOLDER
+	       : a.mode & GO_PLAIN_NOT ? FOUND_OTHER
+				       : FOUND_FILE;
 	return 0;
 }
 

@@ -130,6 +130,7 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);
 	if (p->box->door)
 		door_files(p, r, j);
+	bind(j, r->gate, r->gate_inside, false);
 	json_array_end(j);
 }
 
@@ -154,7 +155,7 @@ static void one_tmpfs(const struct backend_plan *p, const struct body_run *r,
 	json_kstr(j, t->path, buf_str(&b));
 }
 
-static bool is_mounted(const struct backend_plan *p, const char *path)
+bool docker_is_mounted(const struct backend_plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->box->op_count; i++)
 		if (p->box->ops[i].kind == OP_BIND && str_eq(p->box->ops[i].dst, path))
@@ -173,7 +174,7 @@ static void over_volumes(const struct backend_plan *p, const struct body_run *r,
 					      .size = (uint64_t)64 << 20,
 					      .mode = 01777 };
 
-		if (!is_mounted(p, r->volumes[i]))
+		if (!docker_is_mounted(p, r->volumes[i]))
 			one_tmpfs(p, r, &t, j);
 	}
 }
@@ -341,7 +342,7 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 {
 	json_key(j, "HostConfig");
 	json_object(j);
-	json_kbool(j, "Init", true);
+	json_kbool(j, "Init", false); /* the gate is */
 	json_kbool(j, "Privileged", false);
 	json_kbool(j, "PublishAllPorts", false);
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
@@ -384,11 +385,16 @@ static void labels(const struct backend_plan *p, const struct body_run *r, struc
 	json_object_end(j);
 }
 
+/* In a rootless Docker's user namespace root is whoever started the engine, and files of the
+ * workspace are that user's only so. Podman maps the caller to itself instead. */
+bool docker_is_owner(const struct backend_plan *p, bool rootless, bool podman)
+{
+	return p->user_auto && rootless && !podman;
+}
+
 static void user(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	/* In a rootless Docker's user namespace root is whoever started the engine, and files of
-	 * the workspace are that user's only so. Podman maps the caller to itself instead. */
-	bool owner = p->user_auto && r->rootless && !r->podman;
+	bool owner = docker_is_owner(p, r->rootless, r->podman);
 
 	if (p->user == DOCKER_USER_IDS)
 		json_kstr(j, "User",
@@ -403,8 +409,8 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	json_object(j);
 	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
 	/* An entry point of the image's own would decide what runs. */
-	strings(j, "Entrypoint", b->argv, 1);
-	strings(j, "Cmd", b->argv + 1, length(b->argv) - 1);
+	strings(j, "Entrypoint", &r->gate_inside, 1);
+	strings(j, "Cmd", b->argv, length(b->argv));
 	user(p, r, j);
 	json_kstr(j, "WorkingDir", b->cwd);
 	strings(j, "Env", b->envp, length(b->envp));
@@ -412,9 +418,10 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	if (p->spec->network != NETWORK_HOST && (!b->door || r->podman))
 		json_kstr(j, "Hostname", hostname(p));
 	json_kbool(j, "Tty", r->tty);
-	json_kbool(j, "OpenStdin", !r->no_input);
-	json_kbool(j, "StdinOnce", !r->no_input);
-	json_kbool(j, "AttachStdin", !r->no_input);
+	/* The gate hears through it, whether the command will or not. */
+	json_kbool(j, "OpenStdin", true);
+	json_kbool(j, "StdinOnce", true);
+	json_kbool(j, "AttachStdin", true);
 	json_kbool(j, "AttachStdout", true);
 	json_kbool(j, "AttachStderr", true);
 	no_health_check(j);

@@ -72,6 +72,9 @@ void docker_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *docker_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(docker_plan, struct backend_plan *, docker_plan_free)
 
+/* gVisor and Kata have a kernel of their own: no process and no socket of theirs is one of ours. */
+bool docker_shares_kernel(const struct backend_plan *p);
+
 /* plan_extra.c: each allowed flag of extra_args becomes what its row's API field says. */
 int docker_plan_extra(struct backend_plan *p, struct err *e);
 
@@ -80,7 +83,7 @@ struct body_run {
 	const char *id, *nonce;
 	bool podman, rootless;
 	unsigned api;
-	bool tty, no_input;
+	bool tty;
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	const char *files;         /* folder with this run's passwd and group; NULL: none */
 	const char *seccomp;       /* the profile, or a file with it; NULL: written in place */
@@ -92,10 +95,16 @@ struct body_run {
 	const char *door;     /* network proxy: the container whose network this one joins */
 	const char *helper;   /* network proxy: the image of brig-door */
 	const char *filter;   /* as seccomp, for brig-door */
+	const char *gate, *gate_inside; /* brig-gate on the host, and in the container */
 	bool no_ipv6;         /* of the host's kernel */
 	const char *const *bundles; /* network proxy: the image's own bundles of certificates */
 	size_t bundle_count;
 };
+
+/* Is something of brig's mounted at exactly that path? */
+bool docker_is_mounted(const struct backend_plan *p, const char *path);
+/* Is the command root inside, who is the caller outside? */
+bool docker_is_owner(const struct backend_plan *p, bool rootless, bool podman);
 
 /* body.c: the JSON body of POST /containers/create. Pure. */
 void docker_body(const struct backend_plan *p, const struct body_run *r, struct json *j);

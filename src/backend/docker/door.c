@@ -148,19 +148,6 @@ static int wait_readable(struct guard *g, int fd, uint64_t until, struct err *e)
 	return 0;
 }
 
-/* Its words become ours, and go to a terminal. */
-static void take_words(struct err *to, const struct err *from)
-{
-	*to = *from;
-	to->what[sizeof(to->what) - 1] = to->hint[sizeof(to->hint) - 1] = '\0';
-	if ((unsigned)to->kind >= ERR_KINDS)
-		to->kind = ERR_INTERNAL;
-	for (char *c = to->what; *c; c++)
-		*c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
-	for (char *c = to->hint; *c; c++)
-		*c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
-}
-
 static int option(int fd, int name)
 {
 	int v = -1;
@@ -224,7 +211,7 @@ static int hear_helper(struct guard *g, struct err *e)
 			       "the program '%s' is not of this version of brig", d->helper),
 		       err_hint(e, "install brig and its programs together");
 	if (a.err.code) {
-		take_words(e, &a.err);
+		guard_take_words(e, &a.err);
 		return err_wrap(e, "the door could not be opened");
 	}
 	return check_sockets(d, g->plan->box->door, e);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
+#include "backend/docker/gate.h"
 #include "backend/kit/plan_internal.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -359,8 +360,7 @@ static int check_image(const struct backend_plan *p, struct err *e)
 	       err_hint(e, "such as python:3.12-slim or registry.example/team/tool@sha256:...");
 }
 
-/* gVisor and Kata have a kernel of their own: no process and no socket of theirs is one of ours. */
-static bool shares_kernel(const struct backend_plan *p)
+bool docker_shares_kernel(const struct backend_plan *p)
 {
 	static const char *const able[] = { "runc", "crun", "youki", "io.containerd.runc.v2" };
 
@@ -372,7 +372,7 @@ static bool shares_kernel(const struct backend_plan *p)
 
 static int check_disk(const struct backend_plan *p, struct err *e)
 {
-	if (!p->spec->limits.disk || shares_kernel(p))
+	if (!p->spec->limits.disk || docker_shares_kernel(p))
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		       "limits.disk cannot be kept with runtime '%.64s': nobody counts what its "
@@ -385,7 +385,7 @@ static int check_disk(const struct backend_plan *p, struct err *e)
 
 static int check_door_runtime(const struct backend_plan *p, struct err *e)
 {
-	if (shares_kernel(p))
+	if (docker_shares_kernel(p))
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		       "network 'proxy' is not to be had with runtime '%.64s': its containers do "
@@ -463,6 +463,8 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 				    .door = "brig-ID-door",
 				    .helper = DOOR_HELPER,
 				    .filter = "brig",
+				    .gate = GATE_PROGRAM,
+				    .gate_inside = "/.brig-GATE",
 				    .seccomp = "brig" };
 	const struct limits *l = &p->spec->limits;
 

@@ -72,9 +72,6 @@ void docker_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *docker_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(docker_plan, struct backend_plan *, docker_plan_free)
 
-/* gVisor and Kata have a kernel of their own: no process and no socket of theirs is one of ours. */
-bool docker_shares_kernel(const struct backend_plan *p);
-
 /* plan_extra.c: each allowed flag of extra_args becomes what its row's API field says. */
 int docker_plan_extra(struct backend_plan *p, struct err *e);
 
@@ -223,7 +220,6 @@ struct guard_msg {
 	bool oom, pids, disk; /* limits that were hit */
 	bool user_ns, podman; /* of STARTED */
 	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
-	bool network_open;    /* of STARTED: a bridge without rules of ours */
 	bool never_ran;       /* of ENDED: err says why the command could not be executed */
 	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
 };

@@ -267,11 +267,11 @@ static void make_secret(char out[GATE_SECRET])
 	}
 }
 
-static bool same_kernel(const struct guard *g, const struct gate_hello *h)
+static bool same_kernel(const struct gate_hello *h)
 {
 	char boot[GATE_ID] = "";
 
-	return docker_shares_kernel(g->plan) && h->boot[0] &&
+	return h->boot[0] &&
 	       fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) > 0 &&
 	       str_eq(boot, h->boot);
 }
@@ -285,11 +285,12 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .gid = owner ? 0 : p->gid,
 			       .any_user = p->user != DOCKER_USER_IDS,
 			       .rootless = g->engine.rootless,
-			       .same_kernel = same_kernel(g, h),
+			       .same_kernel = same_kernel(h),
 			       .read_only_root = p->tune.read_only,
 			       .more_mounts = p->tune.gpus,
 			       .no_input = g->s->in < 0 };
 
+	g->same_kernel = w.same_kernel;
 	make_secret(g->secret);
 	memcpy(w.secret, g->secret, sizeof(w.secret));
 	return w;

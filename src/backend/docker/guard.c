@@ -109,13 +109,10 @@ void guard_take_words(struct err *to, const struct err *from)
 
 static void tell_started(const struct guard *g)
 {
-	const struct backend_plan *p = g->plan;
 	struct guard_msg m = { .said = GUARD_STARTED,
 			       .user_ns = g->engine.rootless,
 			       .podman = g->engine.podman,
-			       .no_seccomp = p->runtime && !str_eq(p->runtime, "runc") &&
-					     !str_eq(p->runtime, "crun"),
-			       .network_open = g->bridge.made && !g->bridge.closed,
+			       .no_seccomp = !g->same_kernel,
 			       .unenforced = g->end.unenforced };
 
 	(void)snprintf(m.text, sizeof(m.text), "%s", g->image.digest);

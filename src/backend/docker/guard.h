@@ -43,6 +43,7 @@ struct guard {
 	bool told_pull;                /* that the image is being fetched */
 	char gate[GUARD_PATH_MAX];     /* the program that is first inside */
 	char gate_inside[48];          /* where: nobody can foresee it */
+	bool same_kernel;              /* inside as here */
 	char secret[GATE_SECRET];      /* by which it says that nothing was executed */
 	int attach;                    /* the hijacked stream; -1: at its end */
 	struct buf early;              /* what came on it, not yet looked at */

@@ -405,7 +405,6 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 		.seccomp = m->no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
 		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
 		.network = fields[FIELD_NETWORK].words[s->network],
-		.network_open = m->network_open ? "host, LAN and metadata addresses" : NULL,
 		.runtime = p->runtime,
 		.uid_inside = root ? 0 : p->uid,
 		.gid_inside = root ? 0 : p->gid,

@@ -360,7 +360,8 @@ static int check_image(const struct backend_plan *p, struct err *e)
 	       err_hint(e, "such as python:3.12-slim or registry.example/team/tool@sha256:...");
 }
 
-bool docker_shares_kernel(const struct backend_plan *p)
+/* gVisor and Kata have a kernel of their own: no process and no socket of theirs is one of ours. */
+static bool shares_kernel(const struct backend_plan *p)
 {
 	static const char *const able[] = { "runc", "crun", "youki", "io.containerd.runc.v2" };
 
@@ -372,7 +373,7 @@ bool docker_shares_kernel(const struct backend_plan *p)
 
 static int check_disk(const struct backend_plan *p, struct err *e)
 {
-	if (!p->spec->limits.disk || docker_shares_kernel(p))
+	if (!p->spec->limits.disk || shares_kernel(p))
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		       "limits.disk cannot be kept with runtime '%.64s': nobody counts what its "
@@ -385,7 +386,7 @@ static int check_disk(const struct backend_plan *p, struct err *e)
 
 static int check_door_runtime(const struct backend_plan *p, struct err *e)
 {
-	if (docker_shares_kernel(p))
+	if (shares_kernel(p))
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		       "network 'proxy' is not to be had with runtime '%.64s': its containers do "

@@ -504,11 +504,13 @@ static int make_bridge(struct guard *g, struct err *e)
 	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
-	if (!g->bridge.closed)
-		(void)guard_note(g, "network bridge: brig may not set firewall rules here, so this "
-				    "host, its LAN and metadata addresses stay open to the "
-				    "command");
-	return 0;
+	if (g->bridge.closed)
+		return 0;
+	(void)err_set(e, ERR_UNAVAILABLE, EPERM,
+		      "network bridge would leave this host, its LAN and metadata addresses open: "
+		      "brig cannot set firewall rules for the engine's bridge");
+	return err_hint(e, "start brig as root with Docker and nftables; or --network proxy, which "
+			   "needs neither");
 }
 
 /* Not only as long as somebody of us lives: the engine is about to be asked. */

@@ -19,6 +19,7 @@
 #include <sys/sysmacros.h>
 
 #include "backend/docker/gate.h"
+#include "backend/docker/gate_table.h"
 #include "base/fd.h"
 
 #define TMPFS 0x01021994
@@ -84,64 +85,6 @@ static int check_privileges(const struct gate_want *w, struct err *e)
 
 /* ---- the table of mounts ---- */
 
-struct entry {
-	char point[GATE_PATH_MAX];
-	char type[32];
-	bool read_only;
-};
-
-static bool is_octal(const char *p)
-{
-	return p[0] >= '0' && p[0] <= '3' && p[1] >= '0' && p[1] <= '7' && p[2] >= '0' &&
-	       p[2] <= '7';
-}
-
-/* The kernel writes blanks and backslashes as \040. */
-static bool unescape(const char *p, size_t n, char out[GATE_PATH_MAX])
-{
-	size_t k = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (k + 1 >= GATE_PATH_MAX)
-			return false;
-		if (p[i] == '\\' && n - i > 3 && is_octal(p + i + 1)) {
-			out[k++] = (char)((p[i + 1] - '0') << 6 | (p[i + 2] - '0') << 3 |
-					  (p[i + 3] - '0'));
-			i += 3;
-		} else {
-			out[k++] = p[i];
-		}
-	}
-	out[k] = '\0';
-	return true;
-}
-
-/* One line: "36 35 98:0 /root /point options... - type source ...". Moves on; false at the end or
- * where a line makes no sense, with *bad then set. */
-static bool next_entry(const char **at, struct entry *ret, bool *bad)
-{
-	const char *line = *at, *end = strchr(line, '\n'), *field = line, *dash;
-	size_t n;
-
-	if (!end)
-		return false;
-	*at = end + 1;
-	for (int i = 0; i < 4 && field; i++) {
-		field = memchr(field, ' ', (size_t)(end - field));
-		field = field ? field + 1 : NULL;
-	}
-	dash = field ? memmem(field, (size_t)(end - field), " - ", 3) : NULL;
-	*bad = !dash;
-	if (*bad)
-		return false;
-	n = (size_t)((const char *)memchr(field, ' ', (size_t)(dash + 1 - field)) - field);
-	*bad = !unescape(field, n, ret->point);
-	ret->read_only = strncmp(field + n, " ro", 3) == 0 && strchr(", ", field[n + 3]);
-	n = strcspn(dash + 3, " \n");
-	(void)snprintf(ret->type, sizeof(ret->type), "%.*s", (int)n, dash + 3);
-	return !*bad;
-}
-
 static bool under(const char *path, const char *dir)
 {
 	size_t n = strlen(dir);
@@ -150,7 +93,7 @@ static bool under(const char *path, const char *dir)
 }
 
 /* What engines mount by themselves, in every container. */
-static bool is_engines(const struct entry *m)
+static bool is_engines(const struct gate_entry *m)
 {
 	static const char *const points[] = { "/",
 					      "/etc/hostname",
@@ -194,10 +137,10 @@ static bool is_planned(const struct gate_want *w, const struct gate_mount *mount
 static int check_strays(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
 			const char *table, struct err *e)
 {
-	static struct entry m; /* large, and there is one thread */
+	static struct gate_entry m; /* large, and there is one thread */
 	bool bad = false;
 
-	while (next_entry(&table, &m, &bad))
+	while (gate_table_next(&table, &m, &bad))
 		if (!w->more_mounts && !is_planned(w, mounts, own, m.point) && !is_engines(&m))
 			return err_set(e, ERR_POLICY, EPERM,
 				       "something was mounted at '%.200s', where nothing should be",
@@ -210,10 +153,10 @@ static int check_strays(const struct gate_want *w, const struct gate_mount *moun
 /* The last one there, which lies over the others. */
 static bool is_mounted(const char *table, const char *path, bool *read_only)
 {
-	static struct entry m;
+	static struct gate_entry m;
 	bool bad = false, found = false;
 
-	while (next_entry(&table, &m, &bad))
+	while (gate_table_next(&table, &m, &bad))
 		if (strcmp(m.point, path) == 0) {
 			*read_only = m.read_only;
 			found = true;

@@ -12,6 +12,7 @@ import os
 import pathlib
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
@@ -236,6 +237,36 @@ def an_image_that_calls_itself_the_helpers_is_not_used():
     assert box(*run, host=e.host, timeout=60).json["outcome"] == "exited"
     _, images = e.ask("GET", "/images/json")
     assert [t for i in images for t in i["RepoTags"] or () if "brig-door" in t] == tags, images
+
+
+@test(limit=120)
+def what_the_helper_says_is_not_believed():
+    """Somebody else answers at its socket: words without an end and with escapes, descriptors of another kind or network."""
+    folder = state() / "brig/docker"
+    word = b"\x1b[31m\x00A"
+    mad = struct.pack("Iii", 12 + 384 + 256, 5, 99) + word * 95 + b"AAAA" + b"\x1bB" * 128
+    fine = struct.pack("Iii", 12 + 384 + 256, 0, 0) + bytes(640)
+
+    def answer(data, descriptors, seen):
+        assert wait_until(lambda: folder.exists() and list(folder.glob("*.door")), 20, 0.005)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.connect(str(next(folder.glob("*.door"))))
+            want = s.recv(4096)
+            n = struct.unpack_from("N", want, 21 * 8)[0]
+            socket.send_fds(s, [data], [descriptors.fileno()] * n if descriptors else [])
+            seen.append(s.recv(1))
+
+    with socket.create_server(("127.0.0.1", 0)) as host, open("/dev/null", "rb") as null, socket.socket() as plain:
+        for data, descriptors, what in ((mad, None, "the door could not be opened"), (fine, host, "did not send the door's sockets"),
+                                        (fine, null, "did not send the door's sockets"), (fine, plain, "did not send the door's sockets"),
+                                        (fine, None, "did not send the door's sockets"), (b"short", None, "not of this version")):
+            seen = []
+            t = threading.Thread(target=answer, args=(data, descriptors, seen), daemon=True)
+            t.start()
+            done = box("--network", "proxy", "--allow", "example.org", "--", "touch", "ran", timeout=60)
+            t.join(20)
+            assert done.status == 125 and what in done.errors and b"\x1b" not in done.stderr and seen == [b""], (what, done.errors, seen)
+            assert not os.listdir(workspace()) and nothing_left()
 
 
 # ---- a source that is changed between brig's look and the engine's ----

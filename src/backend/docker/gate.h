@@ -61,6 +61,8 @@ struct gate_answer {
 	struct err err; /* code 0: all is as it was asked for */
 };
 
-/* gate_check.c, inside: is this what was asked for? `own` is the path of the gate itself. */
+/* gate_check.c, inside: is /proc the kernel's, and not a folder of the image? */
+bool gate_has_proc(void);
+/* And: is this what was asked for? `own` is the path of the gate itself. */
 int gate_check(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
 	       struct err *e);

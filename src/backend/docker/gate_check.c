@@ -23,6 +23,7 @@
 #include "base/fd.h"
 
 #define TMPFS 0x01021994
+#define PROC 0x9fa0
 #define TABLE_MAX ((size_t)1 << 20)
 #define GROUPS_MAX 64
 #define OVERFLOW_GID 65534
@@ -95,24 +96,27 @@ static bool under(const char *path, const char *dir)
 /* What engines mount by themselves, in every container. */
 static bool is_engines(const struct gate_entry *m)
 {
-	static const char *const points[] = { "/",
-					      "/etc/hostname",
-					      "/etc/hosts",
-					      "/etc/resolv.conf",
-					      "/run",
-					      "/tmp",
-					      "/var/tmp",
-					      "/run/.containerenv",
-					      "/run/secrets",
-					      "/run/lock" };
+	static const struct {
+		const char *path;
+		bool empty; /* a tmpfs */
+	} points[] = { { "/", false },
+		       { "/etc/hostname", false },
+		       { "/etc/hosts", false },
+		       { "/etc/resolv.conf", false },
+		       { "/run/.containerenv", false },
+		       { "/run/secrets", false },
+		       { "/run", true },
+		       { "/run/lock", true },
+		       { "/tmp", true },
+		       { "/var/tmp", true } };
 	static const char *const types[] = { "proc",   "sysfs",  "tmpfs",   "devpts",   "mqueue",
 					     "cgroup", "cgroup2", "devtmpfs" };
 	static const char *const kernels[] = { "/proc", "/sys", "/dev" };
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_LEN(points); i++)
-		if (strcmp(m->point, points[i]) == 0)
-			return true;
+		if (strcmp(m->point, points[i].path) == 0)
+			return !points[i].empty || strcmp(m->type, "tmpfs") == 0;
 	for (size_t i = 0; i < ARRAY_LEN(kernels); i++) {
 		if (!under(m->point, kernels[i]))
 			continue;
@@ -211,6 +215,13 @@ static int check_mount(const struct gate_want *w, const struct gate_mount *m, co
 	if (m->read_only && w->same_kernel && !(fs.f_flags & ST_RDONLY))
 		return other(m, "it can be written to", e);
 	return 0;
+}
+
+bool gate_has_proc(void)
+{
+	struct statfs fs;
+
+	return statfs("/proc", &fs) == 0 && fs.f_type == PROC;
 }
 
 static int read_table(char *out, size_t n, struct err *e)

@@ -85,7 +85,7 @@ static bool pass(struct gate *g, const char *own)
 	char word = 0;
 	bool fine;
 
-	if (!say_hello() || !read_all(&g->want, sizeof(g->want)) ||
+	if (!gate_has_proc() || !say_hello() || !read_all(&g->want, sizeof(g->want)) ||
 	    g->want.mounts > GATE_MOUNTS_MAX || !hear_mounts(g))
 		return false;
 	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0;

@@ -93,8 +93,8 @@ struct body_run {
 	const char *helper;   /* network proxy: the image of brig-door */
 	const char *filter;   /* as seccomp, for brig-door */
 	const char *gate, *gate_inside; /* brig-gate on the host, and in the container */
-	bool no_ipv6;         /* of the host's kernel */
-	const char *const *bundles; /* network proxy: the image's own bundles of certificates */
+	bool no_ipv6;                   /* of the host's kernel */
+	const char *const *bundles;     /* network proxy: the image's own bundles of certificates */
 	size_t bundle_count;
 };
 

@@ -81,7 +81,8 @@ static const struct op *tree_of(const struct backend_plan *p, const char *inside
 
 static int changed(const char *path, struct err *e)
 {
-	return err_set(e, ERR_POLICY, EPERM, "'%.200s' was changed while the run was started", path),
+	return err_set(e, ERR_POLICY, EPERM, "'%.200s' was changed while the run was started",
+		       path),
 	       err_hint(e, "start again when nobody else changes that folder");
 }
 
@@ -167,9 +168,12 @@ static int list_mounts(struct list *l, struct err *e)
 static int nonsense(struct err *e)
 {
 	return err_set(e, ERR_UNAVAILABLE, EPROTO,
-		       "the container ended, or said something odd, before the command was started"),
-	       err_hint(e, "the engine must be able to show '%s' to a container: it must see the "
-			   "same files as brig", GATE_PROGRAM);
+		       "the container ended, or said something odd, before the command was "
+		       "started"),
+	       err_hint(e,
+			"the engine must be able to show '%s' to a container: it must see the "
+			"same files as brig",
+			GATE_PROGRAM);
 }
 
 /* What has come so far: the container's stdout, and nothing else. */

@@ -34,15 +34,15 @@ struct gate_hello {
 };
 
 struct gate_want {
-	uint32_t mounts;               /* that follow */
-	uint32_t uid, gid;             /* of the command */
-	uint8_t any_user;              /* the image says who: these ids do not count */
-	uint8_t rootless;              /* the caller's own groups may have come along */
-	uint8_t same_kernel;           /* devices and inodes mean the same on both sides */
+	uint32_t mounts;     /* that follow */
+	uint32_t uid, gid;   /* of the command */
+	uint8_t any_user;    /* the image says who: these ids do not count */
+	uint8_t rootless;    /* the caller's own groups may have come along */
+	uint8_t same_kernel; /* devices and inodes mean the same on both sides */
 	uint8_t read_only_root;
-	uint8_t more_mounts;           /* the engine adds what nobody can list: graphics cards */
+	uint8_t more_mounts; /* the engine adds what nobody can list: graphics cards */
 	uint8_t no_input;
-	char secret[GATE_SECRET];      /* says that the command could not be executed */
+	char secret[GATE_SECRET]; /* says that the command could not be executed */
 };
 
 enum gate_kind { GATE_BIND, GATE_TMPFS, GATE_NULL, GATE_KINDS };

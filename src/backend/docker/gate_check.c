@@ -109,8 +109,8 @@ static bool is_engines(const struct gate_entry *m)
 		       { "/run/lock", true },
 		       { "/tmp", true },
 		       { "/var/tmp", true } };
-	static const char *const types[] = { "proc",   "sysfs",  "tmpfs",   "devpts",   "mqueue",
-					     "cgroup", "cgroup2", "devtmpfs" };
+	static const char *const types[] = { "proc",   "sysfs",  "tmpfs",   "devpts",
+					     "mqueue", "cgroup", "cgroup2", "devtmpfs" };
 	static const char *const kernels[] = { "/proc", "/sys", "/dev" };
 	struct stat st;
 

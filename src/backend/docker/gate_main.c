@@ -8,6 +8,7 @@
  * a name that nobody could foresee. Afterwards it passes signals on, collects orphans, and ends as
  * the command did, a signal's death as 128 and its number. */
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 
 #define EXIT_MISSING 127
 #define EXIT_PLAIN 126
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct gate {
 	struct gate_want want;
@@ -118,21 +120,49 @@ static void no_input(void)
 		(void)close(STDIN_FILENO);
 }
 
+/* Along PATH, as native does it: ENOENT only when no folder has it. */
+static int execute(char **argv)
+{
+	const char *path = getenv("PATH");
+	int result = ENOENT;
+
+	if (strchr(argv[0], '/')) {
+		(void)execve(argv[0], argv, environ);
+		return errno;
+	}
+	for (path = path ? path : DEFAULT_PATH; *path && *argv[0];) {
+		size_t n = strcspn(path, ":");
+		char full[PATH_MAX];
+
+		if (snprintf(full, sizeof(full), "%.*s/%s", (int)n, path, argv[0]) <
+		    (int)sizeof(full)) {
+			(void)execve(full, argv, environ);
+			if (errno != ENOENT && errno != ENOTDIR)
+				result = errno;
+			if (result != ENOENT && result != EACCES)
+				return result;
+		}
+		path += n + (path[n] == ':');
+	}
+	return result;
+}
+
 static _Noreturn void become(const struct gate *g, int go, char **argv)
 {
+	sigset_t output;
 	char byte;
 
 	while (read(go, &byte, 1) < 0 && errno == EINTR)
 		;
 	(void)setpgid(0, 0);
-	if (g->has_terminal) {
-		(void)signal(SIGTTOU, SIG_IGN);
+	if (g->has_terminal) { /* a background process may do it while that one is blocked */
+		(void)sigemptyset(&output);
+		(void)sigaddset(&output, SIGTTOU);
+		(void)sigprocmask(SIG_BLOCK, &output, NULL);
 		(void)tcsetpgrp(STDIN_FILENO, getpgrp());
-		(void)signal(SIGTTOU, SIG_DFL);
 	}
 	(void)sigprocmask(SIG_SETMASK, &g->mask, NULL);
-	(void)execvp(argv[0], argv);
-	not_executed(g, argv[0], errno);
+	not_executed(g, argv[0], execute(argv));
 }
 
 /* The secret is nowhere else by the time the command could look for it. */
@@ -161,7 +191,7 @@ static pid_t start(struct gate *g, char **argv)
 /* What the kernel raises for a fault of our own is not passed on. */
 static void signals_of(sigset_t *all)
 {
-	static const int own[] = { SIGFPE, SIGILL, SIGSEGV, SIGBUS,  SIGABRT,
+	static const int own[] = { SIGFPE,  SIGILL, SIGSEGV, SIGBUS, SIGABRT,
 				   SIGTRAP, SIGSYS, SIGTTIN, SIGTTOU };
 
 	(void)sigfillset(all);

@@ -20,8 +20,8 @@ struct guard_door {
 	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
 	char helper[GUARD_PATH_MAX];   /* the program */
 	char image[80];                /* with that program alone */
-	int listener, line;        /* where it reaches us, and the connection; -1: none */
-	int fds[DOOR_SOCKETS_MAX]; /* until they are handed over */
+	int listener, line;            /* where it reaches us, and the connection; -1: none */
+	int fds[DOOR_SOCKETS_MAX];     /* until they are handed over */
 	size_t n;
 	const char *bundles[GUARD_BUNDLES]; /* that the image has */
 	size_t bundle_count;

@@ -99,9 +99,9 @@ static int read_program(const char *path, struct buf *b, struct err *e)
 		buf_add(b, piece, (size_t)n);
 	if (n < 0)
 		return err_sys(e, "cannot read '%s'", path);
-	return b->failed || !b->len ? err_set(e, ERR_UNAVAILABLE, EFBIG,
-					      "'%s' is not brig's program", path)
-				    : 0;
+	return b->failed || !b->len
+		       ? err_set(e, ERR_UNAVAILABLE, EFBIG, "'%s' is not brig's program", path)
+		       : 0;
 }
 
 static int helper_read(struct helper *h, const char *path, struct err *e)
@@ -111,8 +111,8 @@ static int helper_read(struct helper *h, const char *path, struct err *e)
 	h->layer = (struct buf)BUF_INIT(2 * PROGRAM_MAX);
 	if (read_program(path, &program, e) < 0)
 		return -e->code;
-	tar_file(&h->layer, DOOR_HELPER_INSIDE + 1, 0755, program.data, program.len);
-	tar_file(&h->layer, DOOR_SOCKET_INSIDE + 1, 0644, NULL, 0);
+	tar_file(&h->layer, &DOOR_HELPER_INSIDE[1], 0755, program.data, program.len);
+	tar_file(&h->layer, &DOOR_SOCKET_INSIDE[1], 0644, NULL, 0);
 	tar_end(&h->layer);
 	if (h->layer.failed)
 		return err_nomem(e);

@@ -4,9 +4,9 @@
  *     connect to the guard -> hear which sockets are wanted -> open the door -> pass them on
  *       -> stay until the guard hangs up
  *
- * Runs in a container of its own, whose network namespace the sandbox is put into afterwards, and is
- * the only file in there but for the guard's socket. It must stay until then: an engine joins the
- * network of running containers only. Linked statically, because there is nothing around it. */
+ * Runs in a container of its own, whose network namespace the sandbox is put into afterwards, and
+ * is the only file in there but for the guard's socket. It must stay until then: an engine joins
+ * the network of running containers only. Linked statically, because there is nothing around it. */
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -91,8 +91,8 @@ static int open_door(const struct door_want *w, struct opening *o)
 
 static void answer(int guard, const struct door_want *w)
 {
-	struct opening *o = mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct opening *o =
+		mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct door_answer a = { .size = sizeof(a) };
 	bool opened;
 

@@ -8,7 +8,8 @@
  * started: an engine that is asked for a file of another one makes its mounts first.
  *
  * An image is named by the digest of what it holds, so what was seen stays true. The digest of the
- * last answer to such a question is kept, in one of 256 places: nothing is parsed, nothing grows. */
+ * last answer to such a question is kept, in one of 256 places: nothing is parsed, nothing grows.
+ */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -113,12 +114,12 @@ static void collect(struct look *l)
 {
 	/* The engines' own, and those of brig's that not every run has. */
 	static const struct target always[] = {
-		{ "/proc", false },         { "/sys", false },
-		{ "/dev", false },          { "/dev/shm", false },
-		{ "/run", false },          { "/run/.containerenv", true },
-		{ "/run/secrets", false },  { "/etc/hostname", true },
-		{ "/etc/hosts", true },     { "/etc/resolv.conf", true },
-		{ "/etc/passwd", true },    { "/etc/group", true },
+		{ "/proc", false },        { "/sys", false },
+		{ "/dev", false },         { "/dev/shm", false },
+		{ "/run", false },         { "/run/.containerenv", true },
+		{ "/run/secrets", false }, { "/etc/hostname", true },
+		{ "/etc/hosts", true },    { "/etc/resolv.conf", true },
+		{ "/etc/passwd", true },   { "/etc/group", true },
 		{ DOOR_ROOTS, true },
 	};
 

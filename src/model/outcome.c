@@ -258,8 +258,6 @@ static void isolation_json(const struct isolation *i, struct json *j)
 	json_ku64(j, "landlock_abi", (uint64_t)i->landlock_abi);
 	json_kstr(j, "cgroup", i->cgroup ? i->cgroup : "none");
 	json_kstr(j, "network", i->network);
-	if (i->network_open)
-		json_kstr(j, "network_open", i->network_open);
 	if (i->runtime)
 		json_kstr(j, "runtime", i->runtime);
 	json_ku64(j, "uid_inside", i->uid_inside);

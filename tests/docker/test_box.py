@@ -207,7 +207,8 @@ def the_engine_made_what_was_asked_for():
     p.terminate()
     p.wait(20)
     h = c["HostConfig"]
-    assert h["CapDrop"] == ["ALL"] and not h["CapAdd"] and not h["Privileged"] and h["ReadonlyRootfs"] and h["Init"], h
+    assert h["CapDrop"] == ["ALL"] and not h["CapAdd"] and not h["Privileged"] and h["ReadonlyRootfs"] and not h["Init"], h
+    assert c["Config"]["Entrypoint"][0].startswith("/.brig-") and len(c["Config"]["Entrypoint"][0]) == 39, c["Config"]["Entrypoint"]
     assert "no-new-privileges" in h["SecurityOpt"] and any(o.startswith("seccomp={") for o in h["SecurityOpt"]), h["SecurityOpt"][:1]
     assert h["NetworkMode"] == "none" and h["IpcMode"] == "private" and not h["PidMode"] and not h["UsernsMode"] and not h["Devices"], h
     assert (h["Memory"], h["MemorySwap"], h["NanoCpus"], h["PidsLimit"]) == (64 << 20, 64 << 20, 500000000, 78), h
@@ -388,7 +389,7 @@ def nothing_of_the_host_is_in_sight():
     words = done.text.split()
     assert "CapEff: 0000000000000000" in " ".join(words) and "CapBnd: 0000000000000000" in " ".join(words), done.text
     assert "NoNewPrivs: 1" in " ".join(words) and "Seccomp: 2" in " ".join(words), done.text
-    assert "docker-init" in done.text and done.status != 0
+    assert "/.brig-" in done.text and done.status != 0
 
 
 # ---- runtimes ----

@@ -207,23 +207,26 @@ def what_cannot_be_had_is_refused_by_name():
 
 @test(limit=60)
 def a_missing_helper_is_named():
-    alone = scratch() / "bin"
-    alone.mkdir()
-    for name in ("brig", "brig-egress"):
-        shutil.copy(brig_path().with_name(name), alone / name)
-    with Web("api.test") as web, installed_hidden():
-        settle()
-        argv = [alone / "brig", *options(image=engine.CURL_IMAGE), "--json", "--config", configure(web), "--", "true"]
-        drop = ["setpriv", f"--reuid={uid()}", f"--regid={uid()}", "--clear-groups", "--inh-caps=-all", "--"] if identity() == "user" else []
-        env = {"PATH": os.environ["PATH"], "HOME": str(home()), "XDG_STATE_HOME": str(state()), **environment()}
-        done = subprocess.run([*drop, *argv], env=env, cwd=workspace(), capture_output=True, check=False)
-        r = json.loads(done.stdout)
-        assert r["outcome"] == "refused" and "'brig-door'" in r["error"]["what"] and "brig-door" in r["error"]["hint"] and nothing_left(r["id"]), r
+    programs = ("brig", "brig-egress", "brig-door", "brig-gate")
+    for missing in programs[2:]:
+        alone = scratch() / f"without-{missing}"
+        alone.mkdir()
+        for name in programs:
+            if name != missing:
+                shutil.copy(brig_path().with_name(name), alone / name)
+        with Web("api.test") as web, installed_hidden():
+            settle()
+            argv = [alone / "brig", *options(image=engine.CURL_IMAGE), "--json", "--config", configure(web), "--", "true"]
+            drop = ["setpriv", f"--reuid={uid()}", f"--regid={uid()}", "--clear-groups", "--inh-caps=-all", "--"] if identity() == "user" else []
+            env = {"PATH": os.environ["PATH"], "HOME": str(home()), "XDG_STATE_HOME": str(state()), **environment()}
+            done = subprocess.run([*drop, *argv], env=env, cwd=workspace(), capture_output=True, check=False)
+            r = json.loads(done.stdout)
+            assert r["outcome"] == "refused" and f"'{missing}'" in r["error"]["what"] and missing in r["error"]["hint"] and nothing_left(r["id"]), r
 
 
 @test(limit=120)
 def an_images_own_ways_change_nothing():
-    """Entry point, command, user, folder and volumes of the image: the helper runs in it, too."""
+    """Entry point, command, user, folder and volumes of the image: all of it is the command's alone."""
     name = f"brig-test:odd-{identity()}"
     shared().import_image(engine.curl_tar(), name, ['ENTRYPOINT ["/bin/false"]', 'CMD ["no"]', "USER 99:99", "WORKDIR /nowhere", "VOLUME /data",
                                                     "ENV LD_PRELOAD=/no.so HTTPS_PROXY=http://192.0.2.9:1 SSL_CERT_FILE=/no"])
@@ -245,7 +248,7 @@ def the_plan_shows_both_containers():
     p = json.loads(brig("plan", "--backend", "docker", "--image", "x:1", "--allow", "api.test:8443", "--", "true", env={"DOCKER_HOST": "unix:///nowhere"}).text)
     door, create = p["door"]["HostConfig"], p["create"]["HostConfig"]
     assert create["NetworkMode"] == "container:brig-ID-door" and "CapAdd" not in create and "Hostname" not in p["create"], p
-    assert door["NetworkMode"] == "none" and door["ReadonlyRootfs"] and p["door"]["Entrypoint"] == ["/.brig-door"], p
+    assert door["NetworkMode"] == "none" and door["ReadonlyRootfs"] and p["door"]["Entrypoint"] == ["/brig-door"], p
     assert {"/etc/resolv.conf", "/etc/hosts", "/etc/brig/ca-bundle.crt"} <= {m["Target"] for m in create["Mounts"]}, p
 
 

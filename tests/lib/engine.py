@@ -31,7 +31,46 @@ PYTHON_IMAGE = "brig-test:python"
 CURL_IMAGE = "brig-test:curl"
 CLIENTS_IMAGE = "brig-test:clients"
 FRAME_IMAGE = "brig-test:frame"
+ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
 PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
+
+
+CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "plain")
+CROOKED = """#!/usr/bin/python3
+import json, os, sys
+way = sys.argv[0].rsplit("-", 1)[1]
+if "create" in sys.argv:
+    path = sys.argv[sys.argv.index("--bundle") + 1] + "/config.json"
+    c = json.load(open(path))
+    p, mounts = c["process"], c["mounts"]
+    work = [m for m in mounts if m["destination"] == "/workspace"]
+    if way == "caps":
+        p["capabilities"] = {k: ["CAP_NET_RAW"] for k in ("bounding", "effective", "permitted")}
+    elif way == "bound":
+        p["capabilities"] = {"bounding": ["CAP_CHOWN"]}
+    elif way == "seccomp":
+        c["linux"].pop("seccomp")
+    elif way == "privs":
+        p["noNewPrivileges"] = False
+    elif way == "user":
+        p["user"]["uid"] = p["user"]["gid"] = 0
+    elif way == "groups":
+        p["user"]["additionalGids"] = [0]
+    elif way == "root":
+        c["root"]["readonly"] = False
+    elif way == "stray":
+        mounts.append({"destination": "/mnt", "type": "bind", "source": work[0]["source"], "options": ["rbind", "rw"]})
+    elif way == "writable":
+        for m in mounts:
+            if m["destination"] == "/etc/passwd":
+                m["options"] = ["rbind", "rw"]
+    elif way == "elsewhere":
+        work[0]["source"] = "/etc"
+    elif way == "missing":
+        mounts.remove(work[0])
+    json.dump(c, open(path, "w"))
+os.execv("/usr/sbin/runc", ["runc", *sys.argv[1:]])
+"""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -147,7 +186,7 @@ class Dockerd(Engine):
 
     def start(self):
         config = {
-            "runtimes": {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none"]}},
+            "runtimes": {"runsc": {"path": "/usr/bin/runsc", "runtimeArgs": ["--network=none"]}, **self._crooked()},
             "insecure-registries": list(self.registries),
         }
         (self.folder / "daemon.json").write_text(json.dumps(config))
@@ -163,6 +202,16 @@ class Dockerd(Engine):
             env={**os.environ, "TMPDIR": str(self.folder / "tmp")})  # where containerd, told to end, may say where it stood
         self.wait_ready()
         self.daemon = int((self.folder / "pid").read_text())
+
+    def _crooked(self):
+        """Runtimes that make another container than the one that was asked for, each in one way: "crooked-NAME"."""
+        program = self.folder / "crooked"
+        program.write_text(CROOKED)
+        program.chmod(0o755)
+        for name in CROOKED_WAYS:
+            with contextlib.suppress(FileExistsError):
+                (self.folder / f"crooked-{name}").symlink_to("crooked")
+        return {f"crooked-{name}": {"path": str(self.folder / f"crooked-{name}")} for name in CROOKED_WAYS}
 
     def restart(self):
         self.stop_daemon(signal.SIGTERM)
@@ -311,7 +360,8 @@ class Podman(Engine):
         script = _named(self.folder, self.uid, home)
         os.chown(self.folder, self.uid, self.uid)
         env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_RUNTIME_DIR": str(self.folder / "run"),
-               "CONTAINERS_CONF": str(self.folder / "containers.conf"), "TMPDIR": str(self.folder / "tmp")}
+               "CONTAINERS_CONF": str(self.folder / "containers.conf"), "TMPDIR": str(self.folder / "tmp"),
+               "ftp_proxy": "http://someone:open-sesame@proxy.test:1"}  # of the service alone
         # Flags, not files, for the folders: the process that tidies up after a container is told of them by flags.
         self.launch([*_private(script), str(self.folder), *_as(self.uid), "podman", "--root", str(home / "storage"), "--runroot",
                      str(self.folder / "run"), "--tmpdir", str(self.folder / "tmp"), "--storage-driver=vfs", "--runtime=runc",

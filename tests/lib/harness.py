@@ -51,9 +51,9 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/quarantine", "brig/audit",
+KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/quarantine", "brig/images", "brig/audit",
         "brig/docker", "brig/senders", "brig/ssh")
-KEPT_BELOW = ("brig/audit/", "brig/quarantine/")
+KEPT_BELOW = ("brig/audit/", "brig/images/", "brig/quarantine/")
 
 IS_ROOT = os.geteuid() == 0
 ONLY_AS = tuple(os.environ.get("ONLY_AS", "").split())
@@ -674,7 +674,7 @@ def _prepare(base):
         sys.exit(f"harness: no '{_brig_given()}'; make build makes it, BRIG names another")
     shutil.copy(_brig_given(), base / "bin/brig")
     (base / "bin/brig").chmod(0o755)
-    for name in ("brig-send", "brig-audit", "brig-egress", "brig-door"):  # brig looks for them beside itself
+    for name in ("brig-send", "brig-audit", "brig-egress", "brig-door", "brig-gate"):  # brig looks for them beside itself
         helper = _brig_given().with_name(name)
         if helper.exists():
             shutil.copy(helper, base / "bin" / name)

@@ -99,7 +99,7 @@ def the_example_with_python_and_a_script_runs():
 @test
 def an_installed_tree_works_wherever_it_is_moved():
     prefix = install()
-    for name in ("brig-egress", "brig-door", "brig-send", "brig-audit"):
+    for name in ("brig-egress", "brig-door", "brig-gate", "brig-send", "brig-audit"):
         assert (prefix / "libexec/brig" / name).exists(), name
     moved = scratch() / "moved"
     prefix.rename(moved)

@@ -12,6 +12,7 @@
 
 #define SECCOMP_MAX ((size_t)1 << 20)
 #define NPROC_ROOM 4096
+#define PODMAN_EMPTY "ro,noexec,nosuid,nodev,size=4096,mode=0755,notmpcopyup"
 
 static void strings(struct json *j, const char *key, const char *const *v, size_t n)
 {
@@ -74,11 +75,11 @@ static void bind(struct json *j, const char *src, const char *dst, bool writable
 }
 
 /* An empty folder over one that a tree shows, such as brig's own record. Masks of the root are the
- * engine's. */
+ * engine's. Podman would fill it with what it hides: see masks(). */
 static void mask(const struct backend_plan *p, const struct body_run *r, const char *dst,
 		 struct json *j)
 {
-	if (!host_path(p, r, dst))
+	if (r->podman || !host_path(p, r, dst))
 		return;
 	json_object(j);
 	json_kstr(j, "Type", "tmpfs");
@@ -129,6 +130,7 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);
 	if (p->box->door)
 		door_files(p, r, j);
+	bind(j, r->gate, r->gate_inside, false);
 	json_array_end(j);
 }
 
@@ -153,7 +155,7 @@ static void one_tmpfs(const struct backend_plan *p, const struct body_run *r,
 	json_kstr(j, t->path, buf_str(&b));
 }
 
-static bool is_mounted(const struct backend_plan *p, const char *path)
+bool docker_is_mounted(const struct backend_plan *p, const char *path)
 {
 	for (size_t i = 0; i < p->box->op_count; i++)
 		if (p->box->ops[i].kind == OP_BIND && str_eq(p->box->ops[i].dst, path))
@@ -172,8 +174,19 @@ static void over_volumes(const struct backend_plan *p, const struct body_run *r,
 					      .size = (uint64_t)64 << 20,
 					      .mode = 01777 };
 
-		if (!is_mounted(p, r->volumes[i]))
+		if (!docker_is_mounted(p, r->volumes[i]))
 			one_tmpfs(p, r, &t, j);
+	}
+}
+
+/* For Podman, which takes the word that keeps it from copying only here. */
+static void masks(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	for (size_t i = 0; r->podman && i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+
+		if (o->kind == OP_MASK && !o->skip && host_path(p, r, o->dst))
+			json_kstr(j, o->dst, PODMAN_EMPTY);
 	}
 }
 
@@ -184,27 +197,33 @@ static void tmpfs(const struct backend_plan *p, const struct body_run *r, struct
 	for (size_t i = 0; i < p->tmpfs_count; i++)
 		one_tmpfs(p, r, &p->tmpfs[i], j);
 	over_volumes(p, r, j);
+	masks(p, r, j);
 	json_object_end(j);
 }
 
 /* ---- the rest of HostConfig ---- */
 
-static void security(const struct backend_plan *p, const struct body_run *r, struct json *j)
+static void security(const struct backend_plan *p, const struct body_run *r, bool door,
+		     struct json *j)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(SECCOMP_MAX);
+	const char *file = door ? r->filter : r->seccomp;
 	struct json profile;
 
 	buf_puts(&b, "seccomp=");
-	if (r->seccomp) {
-		buf_puts(&b, r->seccomp);
-	} else {
-		json_init(&profile, &b, false);
+	json_init(&profile, &b, false);
+	if (file)
+		buf_puts(&b, file);
+	else if (door)
+		seccomp_json_door(&profile);
+	else
 		seccomp_json((enum seccomp_profile)p->spec->profile, &profile);
-	}
 	json_key(j, "SecurityOpt");
 	json_array(j);
 	json_str(j, "no-new-privileges");
 	json_str(j, buf_str(&b));
+	if (door) /* its socket has the guard's label, not a container's */
+		json_str(j, "label=disable");
 	json_array_end(j);
 }
 
@@ -323,11 +342,11 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 {
 	json_key(j, "HostConfig");
 	json_object(j);
-	json_kbool(j, "Init", true);
+	json_kbool(j, "Init", false); /* the gate is */
 	json_kbool(j, "Privileged", false);
 	json_kbool(j, "PublishAllPorts", false);
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
-	security(p, r, j);
+	security(p, r, false, j);
 	json_kbool(j, "ReadonlyRootfs", p->tune.read_only);
 	json_kstr(j, "NetworkMode", network_mode(p, r));
 	json_kstr(j, "IpcMode", "private");
@@ -366,11 +385,16 @@ static void labels(const struct backend_plan *p, const struct body_run *r, struc
 	json_object_end(j);
 }
 
+/* In a rootless Docker's user namespace root is whoever started the engine, and files of the
+ * workspace are that user's only so. Podman maps the caller to itself instead. */
+bool docker_is_owner(const struct backend_plan *p, bool rootless, bool podman)
+{
+	return p->user_auto && rootless && !podman;
+}
+
 static void user(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	/* In a rootless Docker's user namespace root is whoever started the engine, and files of
-	 * the workspace are that user's only so. Podman maps the caller to itself instead. */
-	bool owner = p->user_auto && r->rootless && !r->podman;
+	bool owner = docker_is_owner(p, r->rootless, r->podman);
 
 	if (p->user == DOCKER_USER_IDS)
 		json_kstr(j, "User",
@@ -385,8 +409,8 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	json_object(j);
 	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
 	/* An entry point of the image's own would decide what runs. */
-	strings(j, "Entrypoint", b->argv, 1);
-	strings(j, "Cmd", b->argv + 1, length(b->argv) - 1);
+	strings(j, "Entrypoint", &r->gate_inside, 1);
+	strings(j, "Cmd", b->argv, length(b->argv));
 	user(p, r, j);
 	json_kstr(j, "WorkingDir", b->cwd);
 	strings(j, "Env", b->envp, length(b->envp));
@@ -394,9 +418,10 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	if (p->spec->network != NETWORK_HOST && (!b->door || r->podman))
 		json_kstr(j, "Hostname", hostname(p));
 	json_kbool(j, "Tty", r->tty);
-	json_kbool(j, "OpenStdin", !r->no_input);
-	json_kbool(j, "StdinOnce", !r->no_input);
-	json_kbool(j, "AttachStdin", !r->no_input);
+	/* The gate hears through it, whether the command will or not. */
+	json_kbool(j, "OpenStdin", true);
+	json_kbool(j, "StdinOnce", true);
+	json_kbool(j, "AttachStdin", true);
 	json_kbool(j, "AttachStdout", true);
 	json_kbool(j, "AttachStderr", true);
 	no_health_check(j);
@@ -428,15 +453,14 @@ static void sysctls(const struct body_run *r, struct json *j)
 
 static void door_host_config(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
-	static const char *const caps[] = { "NET_ADMIN", "NET_BIND_SERVICE", "SYS_ADMIN" };
+	static const char *const podmans[] = { "/run", "/tmp", "/var/tmp" };
 
 	json_key(j, "HostConfig");
 	json_object(j);
 	json_kbool(j, "Privileged", false);
 	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
-	strings(j, "CapAdd", caps, ARRAY_LEN(caps));
-	/* Its socket has the guard's label, not a container's. */
-	strings(j, "SecurityOpt", (const char *const[]){ "no-new-privileges", "label=disable" }, 2);
+	strings(j, "CapAdd", (const char *const[]){ "NET_ADMIN" }, 1);
+	security(p, r, true, j);
 	json_kbool(j, "ReadonlyRootfs", true);
 	json_kstr(j, "NetworkMode", "none");
 	json_kstr(j, "IpcMode", "private");
@@ -453,12 +477,13 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	json_array_end(j);
 	json_key(j, "Mounts");
 	json_array(j);
-	bind(j, r->helper, DOOR_HELPER_INSIDE, false);
 	bind(j, arena_printf(p->box->arena, "%s.door", r->files), DOOR_SOCKET_INSIDE, false);
 	json_array_end(j);
+	/* Podman would put folders of its own there, and copy what the root does not have. */
 	json_key(j, "Tmpfs");
 	json_object(j);
-	over_volumes(p, r, j);
+	for (size_t i = 0; r->podman && i < ARRAY_LEN(podmans); i++)
+		json_kstr(j, podmans[i], PODMAN_EMPTY);
 	json_object_end(j);
 	no_log(j);
 	json_object_end(j);
@@ -467,7 +492,7 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 void docker_door_body(const struct backend_plan *p, const struct body_run *r, struct json *j)
 {
 	json_object(j);
-	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
+	json_kstr(j, "Image", r->helper);
 	strings(j, "Entrypoint", (const char *const[]){ DOOR_HELPER_INSIDE }, 1);
 	strings(j, "Cmd", NULL, 0);
 	json_kstr(j, "User", "0:0");
@@ -476,5 +501,28 @@ void docker_door_body(const struct backend_plan *p, const struct body_run *r, st
 	no_health_check(j);
 	labels(p, r, j);
 	door_host_config(p, r, j);
+	json_object_end(j);
+}
+
+/* ---- the container that the image is looked at in ---- */
+
+void docker_look_body(const struct backend_plan *p, const struct body_run *r, struct json *j)
+{
+	json_object(j);
+	json_kstr(j, "Image", r->image_id ? r->image_id : p->image);
+	strings(j, "Entrypoint", (const char *const[]){ "/" }, 1); /* cannot be executed */
+	strings(j, "Cmd", NULL, 0);
+	no_health_check(j);
+	labels(p, r, j);
+	json_key(j, "HostConfig");
+	json_object(j);
+	strings(j, "CapDrop", (const char *const[]){ "ALL" }, 1);
+	json_kstr(j, "NetworkMode", "none");
+	json_key(j, "Tmpfs");
+	json_object(j);
+	over_volumes(p, r, j);
+	json_object_end(j);
+	no_log(j);
+	json_object_end(j);
 	json_object_end(j);
 }

@@ -4,7 +4,7 @@
  * The engine's bridge leads to the internet, and just as well to this host, to the machines around
  * it and to the cloud's metadata service. Where this process may (root, on the engine's own network
  * namespace) a table of nftables shuts the latter three; it is named after the bridge and removed
- * with it. Where it may not, the run says that they are open. */
+ * with it. Where it may not, the run is refused. */
 #include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
@@ -24,8 +24,8 @@
 /* Everything that is not an address of the public internet. */
 #define CLOSED                                                                                     \
 	"0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, "       \
-	"192.0.0.0/24, 192.0.2.0/24, 192.168.0.0/16, 198.18.0.0/15, 198.51.100.0/24, "             \
-	"203.0.113.0/24, 224.0.0.0/4, 240.0.0.0/4"
+	"168.63.129.16/32, 192.0.0.0/24, 192.0.2.0/24, 192.88.99.0/24, 192.168.0.0/16, "           \
+	"198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, 224.0.0.0/4, 240.0.0.0/4"
 
 /* Runs nft with the rules on its standard input; true when it took them all. No shell. */
 static bool nft(const char *rules)

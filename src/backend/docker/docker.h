@@ -80,7 +80,7 @@ struct body_run {
 	const char *id, *nonce;
 	bool podman, rootless;
 	unsigned api;
-	bool tty, no_input;
+	bool tty;
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	const char *files;         /* folder with this run's passwd and group; NULL: none */
 	const char *seccomp;       /* the profile, or a file with it; NULL: written in place */
@@ -90,16 +90,26 @@ struct body_run {
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
 	const char *door;     /* network proxy: the container whose network this one joins */
-	const char *helper;   /* network proxy: the host's path of brig-door */
-	bool no_ipv6;         /* of the host's kernel */
-	const char *const *bundles; /* network proxy: the image's own bundles of certificates */
+	const char *helper;   /* network proxy: the image of brig-door */
+	const char *filter;   /* as seccomp, for brig-door */
+	const char *gate, *gate_inside; /* brig-gate on the host, and in the container */
+	bool no_ipv6;                   /* of the host's kernel */
+	const char *const *bundles;     /* network proxy: the image's own bundles of certificates */
 	size_t bundle_count;
 };
+
+/* Is something of brig's mounted at exactly that path? */
+bool docker_is_mounted(const struct backend_plan *p, const char *path);
+/* Is the command root inside, who is the caller outside? */
+bool docker_is_owner(const struct backend_plan *p, bool rootless, bool podman);
 
 /* body.c: the JSON body of POST /containers/create. Pure. */
 void docker_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
 /* The same for the container that opens the door and owns the network of the other one. */
 void docker_door_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
+
+/* And for one that is never started: nothing of brig's, and nothing mounted. */
+void docker_look_body(const struct backend_plan *p, const struct body_run *r, struct json *j);
 
 /* ---- the image ---- */
 
@@ -181,8 +191,8 @@ void stray_end(const char *name);
 /* ---- the door ---- */
 
 #define DOOR_HELPER "brig-door"
-#define DOOR_HELPER_INSIDE "/.brig-door"
-#define DOOR_SOCKET_INSIDE "/.brig-door.socket"
+#define DOOR_HELPER_INSIDE "/brig-door" /* in a root of brig's own: see helper.c */
+#define DOOR_SOCKET_INSIDE "/socket"
 #define DOOR_HOSTS "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n"
 
 /* What the helper answers to a struct door_want: the sockets come along unless it failed. */
@@ -196,8 +206,7 @@ struct door_answer {
 enum guard_said {
 	GUARD_NOTE,    /* text for the user */
 	GUARD_DOOR,    /* under network proxy, before STARTED: the door's sockets come along */
-	GUARD_BEGINS,  /* the engine is asked to start it: from here on it may have run */
-	GUARD_FAILED,  /* the command was not started, unless `ran` is set; err says why */
+	GUARD_FAILED,  /* the command was not started; err says why */
 	GUARD_STARTED, /* it runs */
 	GUARD_ENDED,   /* and nothing of it is left */
 };
@@ -211,8 +220,6 @@ struct guard_msg {
 	bool oom, pids, disk; /* limits that were hit */
 	bool user_ns, podman; /* of STARTED */
 	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
-	bool network_open;    /* of STARTED: a bridge without rules of ours */
-	bool ran;             /* of FAILED: it may have */
 	bool never_ran;       /* of ENDED: err says why the command could not be executed */
 	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
 };

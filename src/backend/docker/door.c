@@ -7,8 +7,8 @@
  * The helper's container is made first and owns the network namespace; the sandbox's is put into it
  * when the door is open. So nothing of the image runs before, and the sandbox's container needs no
  * program of ours, no capability and no moment of waiting. */
-#include <assert.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,16 +20,13 @@
 #include "base/fd.h"
 #include "base/program.h"
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
 #define OPEN_MS 60000 /* a container's start, on a machine that has other work */
 #define LOOK_MS 250   /* whether the helper still lives */
 #define ENGINE_HINT                                                                                \
 	"the engine must run on this machine's own kernel, its default runtime be runc or crun"
-
-/* Where images keep the bundle that programs read without being told. */
-static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem",
-				       "/etc/pki/tls/certs/ca-bundle.crt",
-				       "/etc/ssl/ca-bundle.pem" };
-static_assert(ARRAY_LEN(bundles) == GUARD_BUNDLES, "room for each");
 
 int door_write_files(const struct guard *g, struct err *e)
 {
@@ -66,22 +63,6 @@ static int listen_for_helper(struct guard *g, struct err *e)
 
 /* ---- the helper ---- */
 
-static int look_at_bundle(struct guard *g, const char *path, struct err *e)
-{
-	CLEANUP(engine_answer) struct engine_answer a = { 0 };
-	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-	struct engine_call q = { .method = "HEAD" };
-
-	buf_printf(&b, "/containers/%s/archive?path=", g->door.container);
-	engine_escape(&b, path);
-	q.path = buf_str(&b);
-	if (engine_ask(&g->engine, &q, &a, e) < 0)
-		return -e->code;
-	if (a.status == 200)
-		g->door.bundles[g->door.bundle_count++] = path;
-	return 0;
-}
-
 static int start_helper(struct guard *g, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
@@ -100,6 +81,20 @@ static int start_helper(struct guard *g, struct err *e)
 	return 0;
 }
 
+/* Another version of brig may have removed the image that was just found. */
+static int make_helper(struct guard *g, struct err *e)
+{
+	int r = -ENOENT;
+
+	for (int i = 0; i < 2 && r == -ENOENT; i++) {
+		r = helper_image(g, e);
+		if (r == 0)
+			r = guard_create(g, GUARD_DOOR_SUFFIX, docker_door_body, g->door.container,
+					 e);
+	}
+	return r;
+}
+
 int door_begin(struct guard *g, struct err *e)
 {
 	struct err missing;
@@ -110,15 +105,9 @@ int door_begin(struct guard *g, struct err *e)
 			       "installed",
 			       DOOR_HELPER),
 		       err_hint(e, "%s", missing.hint);
-	if (listen_for_helper(g, e) < 0 ||
-	    guard_create(g, "-door", docker_door_body, g->door.container, e) < 0 ||
-	    start_helper(g, e) < 0)
+	if (listen_for_helper(g, e) < 0 || make_helper(g, e) < 0)
 		return -e->code;
-	/* While it opens the door: which bundles does the image have? It is the sandbox's own. */
-	for (size_t i = 0; i < ARRAY_LEN(bundles); i++)
-		if (look_at_bundle(g, bundles[i], e) < 0)
-			return -e->code;
-	return 0;
+	return start_helper(g, e);
 }
 
 /* ---- the sockets ---- */
@@ -159,6 +148,56 @@ static int wait_readable(struct guard *g, int fd, uint64_t until, struct err *e)
 	return 0;
 }
 
+static int option(int fd, int name)
+{
+	int v = -1;
+	socklen_t n = sizeof(v);
+
+	return getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0 ? -1 : v;
+}
+
+/* Which network a socket belongs to; 0 where the kernel does not say (before 5.14). */
+static uint64_t network_of(int fd)
+{
+	uint64_t v = 0;
+	socklen_t n = sizeof(v);
+
+	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &v, &n) < 0 ? 0 : v;
+}
+
+static bool is_wanted(int fd, const struct door_socket *want)
+{
+	int type = want->kind == DOOR_DNS_PACKET ? SOCK_DGRAM : SOCK_STREAM;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in6 six;
+	} at = { 0 };
+	socklen_t n = sizeof(at);
+
+	if (option(fd, SO_TYPE) != type || option(fd, SO_ACCEPTCONN) != (type == SOCK_STREAM) ||
+	    getsockname(fd, &at.any, &n) < 0)
+		return false;
+	/* The port is at the same place in both. */
+	return (at.any.sa_family == AF_INET || at.any.sa_family == AF_INET6) &&
+	       ntohs(at.six.sin6_port) == want->port;
+}
+
+/* The worker will take whatever comes through them for the sandbox's: none may be of this machine's
+ * own network, all of one. */
+static int check_sockets(const struct guard_door *d, const struct door_want *w, struct err *e)
+{
+	CLEANUP(fd) int own = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool right = d->n == w->n && own >= 0;
+
+	for (size_t i = 0; right && i < d->n; i++)
+		right = is_wanted(d->fds[i], &w->sockets[i]) &&
+			network_of(d->fds[i]) == network_of(d->fds[0]) &&
+			(!network_of(own) || network_of(d->fds[i]) != network_of(own));
+	return right ? 0
+		     : err_set(e, ERR_INTERNAL, EPROTO,
+			       "the door's container did not send the door's sockets");
+}
+
 static int hear_helper(struct guard *g, struct err *e)
 {
 	struct guard_door *d = &g->door;
@@ -172,12 +211,10 @@ static int hear_helper(struct guard *g, struct err *e)
 			       "the program '%s' is not of this version of brig", d->helper),
 		       err_hint(e, "install brig and its programs together");
 	if (a.err.code) {
-		*e = a.err;
+		guard_take_words(e, &a.err);
 		return err_wrap(e, "the door could not be opened");
 	}
-	if (d->n != g->plan->box->door->n)
-		return err_set(e, ERR_INTERNAL, EPROTO, "the door has lost a socket");
-	return 0;
+	return check_sockets(d, g->plan->box->door, e);
 }
 
 int door_wait(struct guard *g, struct err *e)

@@ -76,25 +76,26 @@ int engine_send(const struct engine *g, struct client *c, const struct engine_ca
 	if (n >= (int)sizeof(target))
 		return err_set(e, ERR_INTERNAL, EMSGSIZE, "a request to the engine is too long");
 	if (q->body) {
-		r.type = "application/json";
+		r.type = q->tar ? "application/x-tar" : "application/json";
 		r.body = q->body;
-		r.body_len = strlen(q->body);
+		r.body_len = q->tar ? q->tar : strlen(q->body);
 	}
 	return client_send(c, &r, deadline, e);
 }
 
 /* What the engine tells of a file in a container comes as JSON in a field. */
-static uint64_t file_mode(const struct http1_answer *a)
+static void read_mode(const struct http1_answer *a, struct engine_answer *ret)
 {
 	struct http1_text field = http1_field(a, "X-Docker-Container-Path-Stat");
 	CLEANUP(jread) struct jread *v = NULL;
-	char text[2048];
+	char text[8192];
 	struct err e;
 	ssize_t n = field.p ? base64_read(field.p, field.n, text, sizeof(text)) : -1;
 
-	if (n < 0 || jread_parse(text, (size_t)n, &v, &e) < 0)
-		return 0;
-	return (uint64_t)jread_int(v, "mode", 0);
+	if (n < 0 || jread_parse(text, (size_t)n, &v, &e) < 0 || jread_int(v, "mode", -1) < 0)
+		return;
+	ret->mode = (uint64_t)jread_int(v, "mode", 0);
+	ret->has_mode = true;
 }
 
 static int read_answer(struct client *c, uint64_t deadline, struct engine_answer *ret,
@@ -107,7 +108,7 @@ static int read_answer(struct client *c, uint64_t deadline, struct engine_answer
 	if (client_answer(c, deadline, &a, e) < 0)
 		return -e->code;
 	ret->status = a->status;
-	ret->mode = file_mode(a);
+	read_mode(a, ret);
 	if (client_read_all(c, &b, deadline, e) < 0)
 		return -e->code;
 	if (b.len)

@@ -61,6 +61,7 @@ struct engine_call {
 	const char *method;
 	const char *path; /* with its query, below the version */
 	const char *body; /* JSON; NULL: none */
+	size_t tar;       /* the body is an archive of that many bytes; 0: it is not */
 	const char *fields;
 	unsigned ms; /* 0: ENGINE_CALL_MS */
 };
@@ -69,8 +70,14 @@ struct engine_answer {
 	int status;
 	struct jread *json; /* NULL: none, or not JSON */
 	char message[256];  /* the engine's own word on an error, one line; "" if none */
-	uint64_t mode;      /* of a file asked for (Go's bits); 0: not told */
+	uint64_t mode;      /* of a file asked for (the bits below), where it was told */
+	bool has_mode;
 };
+
+/* Go's bits of a file's mode; none of these: a plain file. */
+#define GO_FOLDER ((uint64_t)1 << 31)
+#define GO_LINK ((uint64_t)1 << 27)
+#define GO_PLAIN_NOT ((uint64_t)0x8f280000) /* a folder, link, pipe, socket, device or unknown */
 
 /* Asks and reads all of the answer. 0 whatever the status; an error only when there is no answer.
  */

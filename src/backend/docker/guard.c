@@ -94,23 +94,25 @@ bool guard_note(struct guard *g, const char *text)
 	return guard_hears(g, &signal) || signal == SIGKILL;
 }
 
-void guard_begins(struct guard *g)
+void guard_take_words(struct err *to, const struct err *from)
 {
-	const struct guard_msg m = { .said = GUARD_BEGINS };
+	char *const texts[] = { to->what, to->hint };
 
-	g->end.ran = true;
-	send_msg(g, &m);
+	*to = *from;
+	to->what[sizeof(to->what) - 1] = to->hint[sizeof(to->hint) - 1] = '\0';
+	if ((unsigned)to->kind >= ERR_KINDS)
+		to->kind = ERR_INTERNAL;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		for (char *c = texts[i]; *c; c++)
+			*c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
 }
 
 static void tell_started(const struct guard *g)
 {
-	const struct backend_plan *p = g->plan;
 	struct guard_msg m = { .said = GUARD_STARTED,
 			       .user_ns = g->engine.rootless,
 			       .podman = g->engine.podman,
-			       .no_seccomp = p->runtime && !str_eq(p->runtime, "runc") &&
-					     !str_eq(p->runtime, "crun"),
-			       .network_open = g->bridge.made && !g->bridge.closed,
+			       .no_seccomp = !g->same_kernel,
 			       .unenforced = g->end.unenforced };
 
 	(void)snprintf(m.text, sizeof(m.text), "%s", g->image.digest);
@@ -128,6 +130,7 @@ static void let_go(const struct guard *g)
 _Noreturn void guard_main(const struct guard_start *s)
 {
 	static struct guard g; /* large, and this process has no other use for its memory */
+	char inside[NONCE_HEX + 1];
 	struct err e = { 0 };
 	bool clean;
 
@@ -140,12 +143,18 @@ _Noreturn void guard_main(const struct guard_start *s)
 	g.end.said = GUARD_ENDED;
 	settle(s);
 	make_nonce(g.nonce);
+	make_nonce(inside);
+	(void)snprintf(g.gate_inside, sizeof(g.gate_inside), "/.brig-%s", inside);
 	if (guard_set_up(&g, &e) < 0) {
 		g.end.said = GUARD_FAILED;
 		g.end.err = e;
 	} else {
+		/* Said before the command can act. */
 		tell_started(&g);
-		guard_serve(&g);
+		if (gate_go(&g, &e) < 0)
+			g.end.err = e;
+		else
+			guard_serve(&g);
 	}
 	/* Whoever waits is told as soon as nothing runs any more; the engine's record of the
 	 * container goes while they read on. What never ran is removed first: an error should not

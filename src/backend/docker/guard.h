@@ -3,28 +3,25 @@
 #pragma once
 
 #include "backend/docker/docker.h"
+#include "backend/docker/gate.h"
 #include "backend/kit/disk.h"
 
 #define NONCE_HEX 32
 
-enum { GUARD_BUNDLES = 4, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
+#define GUARD_DOOR_SUFFIX "-door" /* of the helper's name */
+#define GUARD_LOOK "-look"        /* of the one that the image is looked at in */
+
+enum { GUARD_BUNDLES = 6, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
 
 enum hit { HIT_PIDS, HIT_MEMORY, HITS };
-
-/* What stands where the command is looked for. */
-enum command_file {
-	COMMAND_UNKNOWN, /* the command could have changed it meanwhile */
-	COMMAND_MISSING,
-	COMMAND_PLAIN, /* nobody can execute it */
-	COMMAND_THERE,
-};
 
 /* Of network proxy; see door.c. */
 struct guard_door {
 	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
-	char helper[GUARD_PATH_MAX];
-	int listener, line;        /* where it reaches us, and the connection; -1: none */
-	int fds[DOOR_SOCKETS_MAX]; /* until they are handed over */
+	char helper[GUARD_PATH_MAX];   /* the program */
+	char image[80];                /* with that program alone */
+	int listener, line;            /* where it reaches us, and the connection; -1: none */
+	int fds[DOOR_SOCKETS_MAX];     /* until they are handed over */
 	size_t n;
 	const char *bundles[GUARD_BUNDLES]; /* that the image has */
 	size_t bundle_count;
@@ -44,9 +41,13 @@ struct guard {
 	bool no_cgroups;               /* the engine keeps no limit, whatever it says */
 	bool started;                  /* the engine said so */
 	bool told_pull;                /* that the image is being fetched */
-	enum command_file before;      /* of a command in a mounted tree: before the start */
+	char gate[GUARD_PATH_MAX];     /* the program that is first inside */
+	char gate_inside[48];          /* where: nobody can foresee it */
+	bool same_kernel;              /* inside as here */
+	char secret[GATE_SECRET];      /* by which it says that nothing was executed */
 	int attach;                    /* the hijacked stream; -1: at its end */
-	struct buf early;              /* what came on it with the answer */
+	struct buf early;              /* what came on it, not yet looked at */
+	struct demux demux;            /* where in it that is */
 	struct client *wait;
 	int hits[HITS];    /* counters of the container's control group; -1: not to be had */
 	bool look_at_hits; /* again and again: nobody wakes us when they move */
@@ -58,10 +59,12 @@ struct guard {
 	struct guard_msg end; /* what is known of the end so far */
 };
 
+/* An error that another process has told, fit to be told on. */
+void guard_take_words(struct err *to, const struct err *from);
+
 /* Both return true when brig is gone, or has said to end it all. */
 bool guard_hears(struct guard *g, int *signal);
 bool guard_note(struct guard *g, const char *text);
-void guard_begins(struct guard *g); /* the command may run from now on */
 
 int guard_set_up(struct guard *g, struct err *e); /* set_up.c: to the started container */
 /* Makes the container brig-ID with this end of its name; its id goes to `container`. */
@@ -69,9 +72,21 @@ typedef void body_fn(const struct backend_plan *p, const struct body_run *r, str
 int guard_create(struct guard *g, const char *suffix, body_fn *body, char container[CONTAINER_MAX],
 		 struct err *e);
 
+/* targets.c: refuses an image with a link where something will be mounted, and finds the bundles
+ * of certificates that it has. */
+int targets_check(struct guard *g, struct err *e);
+
+/* gate.c: the program; that all in the container is as it was asked for; the word to begin. */
+int gate_find(struct guard *g, struct err *e);
+int gate_pass(struct guard *g, struct err *e);
+int gate_go(struct guard *g, struct err *e);
+
 /* work.c: before the container is made, and before it is started. */
 int work_show(struct guard *g, struct err *e);
 int work_check(struct guard *g, struct err *e);
+
+/* helper.c: finds or makes the image that the helper starts from, and compares it. */
+int helper_image(struct guard *g, struct err *e);
 
 /* door.c, in this order. */
 int door_write_files(const struct guard *g, struct err *e);
@@ -80,9 +95,6 @@ int door_wait(struct guard *g, struct err *e);      /* until the door is open */
 int door_hand_over(struct guard *g, struct err *e); /* the sockets to brig; the helper ends */
 void door_leave(struct guard *g);                   /* the same on the way out */
 void guard_serve(struct guard *g);                  /* serve.c: to its end */
-/* command.c: before the start, and after the end. */
-void command_look(struct guard *g);
-enum command_file command_found(struct guard *g);
 void guard_kill(struct guard *g, int signal);
 void guard_resize(struct guard *g);     /* to the size of our end's terminal */
 void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */

@@ -48,6 +48,20 @@ static void put_ref(struct buf *b, const char *ref)
 
 /* ---- what it is ---- */
 
+/* Below these is the kernel, and the root is the root; the words go to the terminal. */
+static bool volume_fits(const char *path)
+{
+	static const char *const never[] = { "/proc", "/sys", "/dev" };
+
+	for (const char *c = path; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			return false;
+	for (size_t i = 0; i < ARRAY_LEN(never); i++)
+		if (path_under(path, never[i]))
+			return false;
+	return path[1];
+}
+
 /* As the engine reads them, which takes dots away: one that is missed would be a folder on the
  * host's disk without a limit. */
 static int take_volumes(const struct jread *config, const char *ref, struct image *ret,
@@ -62,7 +76,8 @@ static int take_volumes(const struct jread *config, const char *ref, struct imag
 		if (!slot)
 			return err_nomem(e);
 		if (jread_key(it)[0] != '/' ||
-		    path_resolve(ret->arena, &top, jread_key(it), slot, e) < 0)
+		    path_resolve(ret->arena, &top, jread_key(it), slot, e) < 0 ||
+		    !volume_fits(*slot))
 			return err_set(e, ERR_POLICY, EINVAL,
 				       "image '%.100s' has a volume whose path makes no sense",
 				       ref),

@@ -148,12 +148,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			continue;
 		if (m.said == GUARD_NOTE && w->note)
 			w->note(w->arg, m.text);
-		if (m.said == GUARD_BEGINS && w->outcome)
-			w->outcome->started = true;
 		if (m.said == GUARD_FAILED) {
 			j->told = true;
-			if (w->outcome)
-				w->outcome->started = m.ran;
 			*e = m.err;
 			return -e->code;
 		}
@@ -406,7 +402,6 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 		.seccomp = m->no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
 		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
 		.network = fields[FIELD_NETWORK].words[s->network],
-		.network_open = m->network_open ? "host, LAN and metadata addresses" : NULL,
 		.runtime = p->runtime,
 		.uid_inside = root ? 0 : p->uid,
 		.gid_inside = root ? 0 : p->gid,

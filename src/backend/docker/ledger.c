@@ -15,7 +15,7 @@
 #include <sys/file.h>
 #include <time.h>
 
-#include "backend/docker/docker.h"
+#include "backend/docker/guard.h"
 #include "backend/kit/journal.h"
 #include "base/fd.h"
 #include "base/state.h"
@@ -32,8 +32,8 @@
 #define STARTING_SECONDS 10 /* that a runtime may take to start something for no engine */
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
-static const char *const extra_files[] = { "passwd", "group",  "seccomp", "code",
-					   "hosts",  "resolv", "roots",   "door" };
+static const char *const extra_files[] = { "passwd", "group", "seccomp", "code",  "hosts",
+					   "resolv", "roots", "door",    "filter" };
 
 /* A word on what was going on, the nonce, the socket. */
 static int write_entry(int fd, const char *nonce, const char *socket)
@@ -189,11 +189,13 @@ static int remove_kind(struct engine *g, const char *kind, const char *query, st
 }
 
 /* Nobody else knows the names of a run's containers. */
-enum { NAMES = 2, NAME_ROOM = 64 };
+enum { NAMES = 3, NAME_ROOM = 64 };
 
 static void name_one(char out[NAME_ROOM], const char *id, int which)
 {
-	(void)snprintf(out, NAME_ROOM, "brig-%.32s%s", id, which ? "-door" : "");
+	static const char *const ends[NAMES] = { "", GUARD_DOOR_SUFFIX, GUARD_LOOK };
+
+	(void)snprintf(out, NAME_ROOM, "brig-%.32s%s", id, ends[which]);
 }
 
 static int remove_by_name(struct engine *g, const char *id, struct err *e)

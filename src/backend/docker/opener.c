@@ -4,18 +4,20 @@
  *     connect to the guard -> hear which sockets are wanted -> open the door -> pass them on
  *       -> stay until the guard hangs up
  *
- * Runs as the only process of a container of its own, whose network namespace the sandbox is put
- * into afterwards, and has no use for anything else in there. It must stay until then: an engine
- * joins the network of running containers only. Linked statically, because the image around it is
- * anybody's. */
-#include <fcntl.h>
+ * Runs in a container of its own, whose network namespace the sandbox is put into afterwards, and
+ * is the only file in there but for the guard's socket. It must stay until then: an engine joins
+ * the network of running containers only. Linked statically, because there is nothing around it. */
 #include <net/if.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include "backend/docker/docker.h"
 #include "backend/kit/door.h"
@@ -49,29 +51,60 @@ static bool is_closed(void)
 	return closed;
 }
 
-/* Ends in the namespace it began in. */
-static int open_door(const struct door_want *w, int *fds, struct err *e)
+/* Shared by both processes; so are the descriptors. */
+struct opening {
+	struct door_room room;
+	struct err err;
+};
+
+/* A network namespace of its own takes SYS_ADMIN, which is root on the machine, or a user namespace
+ * that owns it, which is nothing. Whoever made that one has every say in it from outside. */
+static int build_room(const struct door_want *w, struct opening *o)
 {
-	CLEANUP(fd) int guest = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
+		(void)err_sys(&o->err, "the door's container cannot make a network of its own");
+		return err_hint(&o->err, "user namespaces must be allowed: sysctl "
+					 "user.max_user_namespaces, "
+					 "kernel.unprivileged_userns_clone");
+	}
+	return door_room(w, &o->room, &o->err);
+}
+
+static int open_door(const struct door_want *w, struct opening *o)
+{
+	pid_t builder;
+	int status = -1;
 
 	if (!is_closed())
 		return err_set(
-			e, ERR_UNAVAILABLE, ENOTSUP,
+			&o->err, ERR_UNAVAILABLE, ENOTSUP,
 			"the engine gave the door's container a network: nothing is started");
-	if (guest < 0 || unshare(CLONE_NEWNET) < 0)
-		return err_sys(e, "cannot set the door up");
-	return door_open(w, guest, fds, e);
+	builder = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (builder == 0)
+		_exit(build_room(w, o) < 0);
+	while (builder > 0 && waitpid(builder, &status, 0) < 0 && errno == EINTR)
+		;
+	if (status != 0)
+		return o->err.code ? -o->err.code : err_sys(&o->err, "cannot set the door up");
+	return door_cable(&o->room, &o->err);
 }
 
 static void answer(int guard, const struct door_want *w)
 {
+	struct opening *o =
+		mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct door_answer a = { .size = sizeof(a) };
-	int fds[DOOR_SOCKETS_MAX];
-	bool opened = open_door(w, fds, &a.err) == 0;
+	bool opened;
 
-	(void)fd_send(guard, &a, sizeof(a), fds, opened ? w->n : 0);
-	for (size_t i = 0; opened && i < w->n; i++)
-		(void)fd_close(fds[i]);
+	if (o == MAP_FAILED)
+		return;
+	o->room.rtnl = -1;
+	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
+		o->room.fds[i] = -1;
+	opened = open_door(w, o) == 0;
+	a.err = o->err;
+	(void)fd_send(guard, &a, sizeof(a), o->room.fds, opened ? w->n : 0);
+	door_room_done(&o->room);
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
+#include "backend/docker/gate.h"
 #include "backend/kit/plan_internal.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -462,6 +463,9 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 				    .network = "brig-ID",
 				    .door = "brig-ID-door",
 				    .helper = DOOR_HELPER,
+				    .filter = "brig",
+				    .gate = GATE_PROGRAM,
+				    .gate_inside = "/.brig-GATE",
 				    .seccomp = "brig" };
 	const struct limits *l = &p->spec->limits;
 

@@ -258,7 +258,24 @@ static bool has_rule(enum seccomp_profile profile, enum verdict v)
 	return false;
 }
 
-void seccomp_json(enum seccomp_profile profile, struct json *j)
+/* unshare(CLONE_NEWUSER | CLONE_NEWNET), and with no other flag. */
+static void allow_namespace(struct json *j)
+{
+	struct walk w = { .j = j };
+
+	w.tests[0] =
+		(struct test){ .op = TEST_IS, .value = CLONE_NEWUSER | CLONE_NEWNET, .used = true };
+	json_object(j);
+	json_key(j, "names");
+	json_array(j);
+	json_str(j, "unshare");
+	json_array_end(j);
+	json_kstr(j, "action", "SCMP_ACT_ALLOW");
+	tests_json(&w);
+	json_object_end(j);
+}
+
+static void profile_json(enum seccomp_profile profile, bool door, struct json *j)
 {
 	struct walk w = { .j = j, .profile = profile };
 
@@ -280,6 +297,18 @@ void seccomp_json(enum seccomp_profile profile, struct json *j)
 		else
 			walk_on(&w);
 	}
+	if (door)
+		allow_namespace(j);
 	json_array_end(j);
 	json_object_end(j);
+}
+
+void seccomp_json(enum seccomp_profile profile, struct json *j)
+{
+	profile_json(profile, false, j);
+}
+
+void seccomp_json_door(struct json *j)
+{
+	profile_json(SECCOMP_DEFAULT, true, j);
 }

@@ -8,3 +8,5 @@
 #include "base/json.h"
 
 void seccomp_json(enum seccomp_profile profile, struct json *j); /* one object */
+/* The default one, and leave to make a user namespace with a network: for the door's helper. */
+void seccomp_json_door(struct json *j);

@@ -25,12 +25,8 @@
 #define AFTER_END_US 3000000 /* for a stream that does not end with its container */
 #define AFTER_KILL_US 15000000
 #define ENGINE_BACK_MS 5000
-#define HELD_MAX 512
 #define HITS_MS 10 /* between looks at counters that wake nobody up */
 #define WRITES_MS 50
-
-/* What init says when there is nothing to execute; it then ends at once. */
-static const char *const init_words[] = { "[FATAL tini (", "ERROR (catatonit:" };
 
 struct out {
 	int fd; /* -1: its reader is gone */
@@ -40,7 +36,6 @@ struct out {
 
 struct serve {
 	struct guard *g;
-	struct demux demux;
 	char from[CHUNK];
 	const char *p; /* of `from`, not yet looked at */
 	size_t left;
@@ -48,7 +43,7 @@ struct serve {
 	char in[IN_CHUNK];
 	size_t in_n, in_at;
 	bool in_end;
-	char held[HELD_MAX]; /* the first words on stderr, if they may be init's own */
+	char held[GATE_FAILED]; /* the first bytes that came, if they may be the gate's own */
 	size_t held_n;
 	bool held_done;
 	bool answered; /* the head of the answer to wait is read */
@@ -120,23 +115,21 @@ static void put(struct serve *s, struct out *o)
 		o->n = 0;
 }
 
-static bool may_be_init(const char *p, size_t n)
+static struct out *told(struct serve *s)
 {
-	for (size_t i = 0; i < ARRAY_LEN(init_words); i++) {
-		size_t len = strlen(init_words[i]);
-
-		if (memcmp(p, init_words[i], n < len ? n : len) == 0)
-			return true;
-	}
-	return false;
+	return s->g->s->tty ? &s->out : &s->err;
 }
 
-/* Held back are only the very first words on stderr, and only while they look like init's. */
+/* Held back are only the very first bytes, and only while they are those of the secret, by which
+ * the gate says that it executed nothing. */
 static bool hold(struct serve *s, const char *data, size_t n)
 {
+	size_t known = s->held_n < GATE_SECRET ? GATE_SECRET - s->held_n : 0;
+
 	if (s->held_done)
 		return false;
-	if (s->held_n + n < sizeof(s->held) && (s->held_n || may_be_init(data, n))) {
+	if (s->held_n + n <= sizeof(s->held) &&
+	    memcmp(data, s->g->secret + GATE_SECRET - known, n < known ? n : known) == 0) {
 		memcpy(s->held + s->held_n, data, n);
 		s->held_n += n;
 		return true;
@@ -148,8 +141,8 @@ static bool hold(struct serve *s, const char *data, size_t n)
 /* Lets go of held words, then of the piece that came after them. */
 static void release(struct serve *s)
 {
-	struct out before = { .fd = s->err.fd, .p = s->held, .n = s->held_n };
-	struct pollfd p = { .fd = s->err.fd, .events = POLLOUT };
+	struct out before = { .fd = told(s)->fd, .p = s->held, .n = s->held_n };
+	struct pollfd p = { .fd = before.fd, .events = POLLOUT };
 
 	s->held_done = true;
 	while (before.n && before.fd >= 0) {
@@ -157,7 +150,7 @@ static void release(struct serve *s)
 		if (before.n)
 			(void)poll(&p, 1, 100);
 	}
-	s->err.fd = before.fd;
+	told(s)->fd = before.fd;
 	s->held_n = 0;
 }
 
@@ -182,20 +175,21 @@ static bool hand_out(struct serve *s)
 	if (s->out.n || s->err.n || !s->left)
 		return false;
 	if (s->g->s->tty) {
-		s->out.p = s->p;
-		s->out.n = s->left;
+		stream = 1;
+		data = s->p;
+		n = s->left;
 		s->left = 0;
 	} else {
-		stream = demux_next(&s->demux, &s->p, &s->left, &data, &n);
+		stream = demux_next(&s->g->demux, &s->p, &s->left, &data, &n);
 		if (stream <= 0)
 			return stream < 0 && stream_broken(s);
-		if (stream == 2 && hold(s, data, n))
-			return true;
-		if (stream == 2 && s->held_n)
-			release(s);
-		out_of(s, stream)->p = data;
-		out_of(s, stream)->n = n;
 	}
+	if (out_of(s, stream) == told(s) && hold(s, data, n))
+		return true;
+	if (out_of(s, stream) == told(s) && s->held_n)
+		release(s);
+	out_of(s, stream)->p = data;
+	out_of(s, stream)->n = n;
 	put(s, &s->out);
 	put(s, &s->err);
 	return true;
@@ -407,24 +401,21 @@ static void look_at_state(struct guard *g)
 		g->end.oom |= jread_bool(jread_get(a.json, "State"), "OOMKilled");
 }
 
-/* Init's words on stderr, its exit status and the files agree: nothing was executed. Words and
- * status a command can copy, so the files must not be its own to change. */
+/* Nobody but the gate knows the secret, and it is gone where something was executed. */
 static void never_ran(struct serve *s)
 {
 	const char *name = s->g->plan->box->argv[0];
 	struct guard_msg *end = &s->g->end;
-	enum command_file found;
+	char number[GATE_FAILED - GATE_SECRET + 1] = "";
+	unsigned error;
 
-	/* tini ends with the shell's 126 and 127, catatonit with 1. */
-	if (!s->held_n || s->held_done ||
-	    (end->exit_code != 127 && end->exit_code != 126 && end->exit_code != 1))
+	if (s->held_n != GATE_FAILED || s->held_done)
 		return;
-	found = command_found(s->g);
-	if (found != COMMAND_MISSING && found != COMMAND_PLAIN)
-		return; /* what looks like init's word may be the command's */
+	memcpy(number, s->held + GATE_SECRET, sizeof(number) - 1);
+	error = (unsigned)strtoul(number, NULL, 16);
 	end->never_ran = true;
 	s->held_n = 0;
-	if (found == COMMAND_MISSING) {
+	if (error == ENOENT) {
 		(void)err_set(&end->err, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name);
 		(void)err_hint(&end->err, "image '%.100s' does not have it", s->g->plan->image);
 	} else {
@@ -484,10 +475,9 @@ static void begin(struct serve *s)
 	s->out.fd = q->out;
 	s->err.fd = q->err;
 	s->in_end = q->in < 0;
-	s->held_done = q->tty;
 	s->status.max = 65536;
 	s->resized = listen_size(s->g);
-	/* What came with the answer to attach is the first piece. */
+	/* What came behind the gate's answer is the first piece. */
 	if (s->g->early.len && s->g->early.len <= sizeof(s->from)) {
 		memcpy(s->from, s->g->early.data, s->g->early.len);
 		s->p = s->from;

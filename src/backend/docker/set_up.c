@@ -121,7 +121,12 @@ static int write_profile(struct guard *g, struct err *e)
 
 	json_init(&j, &text, false);
 	seccomp_json((enum seccomp_profile)g->plan->spec->profile, &j);
-	return ledger_file(&g->ledger, "seccomp", buf_str(&text), e);
+	if (ledger_file(&g->ledger, "seccomp", buf_str(&text), e) < 0 || !g->plan->box->door)
+		return -e->code;
+	text.len = 0;
+	json_init(&j, &text, false);
+	seccomp_json_door(&j);
+	return ledger_file(&g->ledger, "filter", buf_str(&text), e);
 }
 
 /* In a folder that is the caller's alone; the engine binds the files themselves. */
@@ -142,7 +147,7 @@ static int write_files(struct guard *g, struct err *e)
 
 static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 {
-	char files[4200], profile[4220];
+	char files[4200], profile[4220], filter[4220];
 	const struct body_run r = { .id = g->s->id,
 				    .nonce = g->nonce,
 				    .podman = g->engine.podman,
@@ -151,7 +156,6 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .tty = g->s->tty,
 				    .rows = g->s->rows,
 				    .cols = g->s->cols,
-				    .no_input = g->s->in < 0,
 				    .files = files,
 				    .seccomp = g->engine.podman ? profile : NULL,
 				    .network = g->bridge.made ? g->bridge.name : NULL,
@@ -160,7 +164,10 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .image_id = g->image.id,
 				    .work = g->work[0] ? g->work : NULL,
 				    .door = g->door.container,
-				    .helper = g->door.helper,
+				    .helper = g->door.image,
+				    .filter = g->engine.podman ? filter : NULL,
+				    .gate = g->gate,
+				    .gate_inside = g->gate_inside,
 				    .no_ipv6 = access(IPV6_SWITCH, F_OK) < 0,
 				    .bundles = g->door.bundles,
 				    .bundle_count = g->door.bundle_count };
@@ -168,6 +175,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 
 	(void)snprintf(files, sizeof(files), "%s/%s", g->ledger.path, g->s->id);
 	(void)snprintf(profile, sizeof(profile), "%s.seccomp", files);
+	(void)snprintf(filter, sizeof(filter), "%s.filter", files);
 	json_init(&j, b, false);
 	body(g->plan, &r, &j);
 }
@@ -213,9 +221,6 @@ static int create_failed(const struct guard *g, const struct engine_answer *a, s
 	if (g->work[0] && strstr(a->message, g->work)) /* it does not see what was mounted there */
 		return docker_not_writable(g->plan, e);
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the engine refuses the container: %s", a->message);
-	if (strstr(a->message, "container-init") || strstr(a->message, "docker-init"))
-		return err_hint(e, "every run has an init: apt install catatonit (Podman) or tini "
-				   "(Docker)");
 	if (strcasestr(a->message, "bind source path does not exist") ||
 	    strcasestr(a->message, "no such file or directory"))
 		return err_hint(e, "the engine must see the same files as brig: one in a virtual "
@@ -405,10 +410,10 @@ static int verify(struct guard *g, struct err *e)
 
 /* ---- running it ---- */
 
-static int start_failed(const struct guard *g, const char *text, struct err *e);
+static int start_failed(const char *text, struct err *e);
 
 /* Podman makes the container's processes when it is attached to, and fails here instead. */
-static int attach_failed(const struct guard *g, struct client *c, uint64_t deadline, struct err *e)
+static int attach_failed(struct client *c, uint64_t deadline, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(65536);
 	CLEANUP(jread) struct jread *v = NULL;
@@ -417,7 +422,7 @@ static int attach_failed(const struct guard *g, struct client *c, uint64_t deadl
 	(void)client_read_all(c, &b, deadline, e);
 	(void)jread_parse(b.data, b.len, &v, e);
 	engine_message(v, text, sizeof(text));
-	return start_failed(g, text, e);
+	return start_failed(text, e);
 }
 
 static int attach(struct guard *g, struct err *e)
@@ -429,8 +434,7 @@ static int attach(struct guard *g, struct err *e)
 	const struct engine_call q = { .method = "POST", .path = path };
 
 	(void)snprintf(path, sizeof(path),
-		       "/containers/%s/attach?stream=1&stdout=1&stderr=1&stdin=%d", g->container,
-		       g->s->in >= 0);
+		       "/containers/%s/attach?stream=1&stdout=1&stderr=1&stdin=1", g->container);
 	ledger_say(&g->ledger, LEDGER_STARTING);
 	if (engine_connect(&g->engine, ENGINE_CALL_MS, &c, e) < 0 ||
 	    engine_send(&g->engine, c, &q, "tcp", deadline, e) < 0 ||
@@ -438,24 +442,13 @@ static int attach(struct guard *g, struct err *e)
 		return err_wrap(e, "cannot attach to the container");
 	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a->framing != HTTP1_UPGRADED)
-		return attach_failed(g, c, deadline, e);
+		return attach_failed(c, deadline, e);
 	g->attach = client_hijack(c, &g->early).fd;
 	return 0;
 }
 
-/* Where there is no init in between, the runtime itself says that there is no such command. */
-static int start_failed(const struct guard *g, const char *text, struct err *e)
+static int start_failed(const char *text, struct err *e)
 {
-	const char *name = g->plan->box->argv[0];
-
-	if (strstr(text, "executable file not found") ||
-	    (strstr(text, "exec:") && strstr(text, "no such file or directory")))
-		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name),
-		       err_hint(e, "image '%.100s' does not have it", g->plan->image);
-	if (strstr(text, "exec:") && strstr(text, "permission denied"))
-		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%s': Permission denied", name),
-		       err_hint(e, "it must be a file that may be executed in image '%.100s'",
-				g->plan->image);
 	return err_set(e, ERR_UNAVAILABLE, EIO, "the engine cannot start the container: %s", text),
 	       err_hint(e, "the engine's log says more: journalctl -u docker");
 }
@@ -468,13 +461,11 @@ static int start(struct guard *g, struct err *e)
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/start", g->container);
 	ledger_say(&g->ledger, LEDGER_STARTING);
-	guard_begins(g);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
-	g->end.ran = a.status < 300;
 	if (a.status >= 300)
-		return start_failed(g, a.message, e);
+		return start_failed(a.message, e);
 	g->started = true;
 	return 0;
 }
@@ -513,11 +504,13 @@ static int make_bridge(struct guard *g, struct err *e)
 	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
-	if (!g->bridge.closed)
-		(void)guard_note(g, "network bridge: brig may not set firewall rules here, so this "
-				    "host, its LAN and metadata addresses stay open to the "
-				    "command");
-	return 0;
+	if (g->bridge.closed)
+		return 0;
+	(void)err_set(e, ERR_UNAVAILABLE, EPERM,
+		      "network bridge would leave this host, its LAN and metadata addresses open: "
+		      "brig cannot set firewall rules for the engine's bridge");
+	return err_hint(e, "start brig as root with Docker and nftables; or --network proxy, which "
+			   "needs neither");
 }
 
 /* Not only as long as somebody of us lives: the engine is about to be asked. */
@@ -532,14 +525,14 @@ int guard_set_up(struct guard *g, struct err *e)
 {
 	bool door = g->plan->box->door;
 
-	if (engine_open(&g->engine, e) < 0 || check_engine(g, e) < 0)
+	if (gate_find(g, e) < 0 || engine_open(&g->engine, e) < 0 || check_engine(g, e) < 0)
 		return -e->code;
 	if (image_get(&g->engine, g->plan->image, g->plan->spec->docker.auto_pull, on_pull, g,
 		      &g->image, e) < 0 ||
 	    check_volumes(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
-	    keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
+	    targets_check(g, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
 	    (g->plan->map_work && work_show(g, e) < 0) || (door && door_begin(g, e) < 0))
@@ -548,8 +541,8 @@ int guard_set_up(struct guard *g, struct err *e)
 	    (g->plan->map_work && work_check(g, e) < 0) || (door && door_wait(g, e) < 0) ||
 	    attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
-	command_look(g);
-	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || (door && door_hand_over(g, e) < 0))
+	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || gate_pass(g, e) < 0 ||
+	    (door && door_hand_over(g, e) < 0))
 		return -e->code;
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */
 	if (g->s->tty)

@@ -133,13 +133,13 @@ static int guest_side(int fd, bool six)
 	return r;
 }
 
-/* From here on `here` speaks for the namespace left behind. */
-static int cable(int here, int guest, bool six)
+/* `here` speaks for the door's namespace; the caller is in the guest's. */
+static int cable(int here, bool six)
 {
 	CLEANUP(fd) int door = ioctl(here, SIOCGSKNS), there = -1;
 	int r;
 
-	if (door < 0 || (guest < 0 ? unshare(CLONE_NEWNET) : setns(guest, CLONE_NEWNET)) < 0)
+	if (door < 0)
 		return -errno;
 	there = rtnl_open();
 	if (there < 0)
@@ -151,22 +151,44 @@ static int cable(int here, int guest, bool six)
 	return guest_side(there, six);
 }
 
-int door_open(const struct door_want *w, int guest, int fds[DOOR_SOCKETS_MAX], struct err *e)
+int door_room(const struct door_want *w, struct door_room *room, struct err *e)
 {
-	CLEANUP(fd) int here = rtnl_open();
-	bool six = has_ipv6();
 	int r;
 
+	*room = (struct door_room){ .rtnl = rtnl_open(), .six = has_ipv6() };
 	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
-		fds[i] = -1;
-	r = here < 0 ? here : rtnl_up(here, LOOPBACK);
-	if (r == 0 && listeners(w, six, fds, e) < 0)
-		r = -e->code;
-	else if (r == 0 && (r = cable(here, guest, six)) < 0)
-		r = (errno = -r, err_sys(e, "cannot lay the cable to the door"));
-	else if (r < 0)
-		r = (errno = -r, err_sys(e, "cannot set the door up"));
-	for (size_t i = 0; r < 0 && i < DOOR_SOCKETS_MAX; i++)
-		fds[i] = fd_close(fds[i]);
+		room->fds[i] = -1;
+	r = room->rtnl < 0 ? room->rtnl : rtnl_up(room->rtnl, LOOPBACK);
+	if (r < 0)
+		return errno = -r, err_sys(e, "cannot set the door up");
+	return listeners(w, room->six, room->fds, e);
+}
+
+int door_cable(const struct door_room *room, struct err *e)
+{
+	int r = cable(room->rtnl, room->six);
+
+	return r < 0 ? (errno = -r, err_sys(e, "cannot lay the cable to the door")) : 0;
+}
+
+void door_room_done(struct door_room *room)
+{
+	room->rtnl = fd_close(room->rtnl);
+	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
+		room->fds[i] = fd_close(room->fds[i]);
+}
+
+int door_open(const struct door_want *w, int guest, int fds[DOOR_SOCKETS_MAX], struct err *e)
+{
+	struct door_room room;
+	int r = door_room(w, &room, e);
+
+	if (r == 0 && (guest < 0 ? unshare(CLONE_NEWNET) : setns(guest, CLONE_NEWNET)) < 0)
+		r = err_sys(e, "cannot leave the door's namespace");
+	if (r == 0)
+		r = door_cable(&room, e);
+	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
+		fds[i] = r == 0 ? TAKE_FD(room.fds[i]) : -1;
+	door_room_done(&room);
 	return r;
 }

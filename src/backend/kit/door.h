@@ -11,6 +11,7 @@
  * Allocates nothing, so it may run between clone and exec. */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -21,6 +22,19 @@
 /* The sandbox's network namespace is `guest`, which has nothing but loopback, or a new one. Fills
  * fds[i] for w->sockets[i]; the caller owns them. On failure none is left open. */
 int door_open(const struct door_want *w, int guest, int fds[DOOR_SOCKETS_MAX], struct err *e);
+
+/* The two halves of it, for a caller that may not move between namespaces. */
+struct door_room {
+	int rtnl;                  /* speaks for the namespace that it was opened in */
+	int fds[DOOR_SOCKETS_MAX]; /* as above */
+	bool six;
+};
+
+/* In the door's namespace. Whatever the answer, door_room_done closes what was opened. */
+int door_room(const struct door_want *w, struct door_room *room, struct err *e);
+/* In the sandbox's, by whoever has a say in both. */
+int door_cable(const struct door_room *room, struct err *e);
+void door_room_done(struct door_room *room);
 
 /* The same for a sandbox that somebody else has built, seen from outside: `pid` lives in its
  * network namespace and waits. A helper process enters the user namespace which that one belongs

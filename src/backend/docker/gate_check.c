@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/gate_check.c - what an engine was asked for, compared with what came of it, from
+ * the inside and before the command exists.
+ *
+ * Every mount that was planned is where it should be, reached without a link, and shows what it
+ * should, by device and inode. And no other is there but the engine's own: one that went astray is
+ * found wherever it is. */
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include "backend/docker/gate.h"
+#include "backend/docker/gate_table.h"
+#include "base/fd.h"
+
+#define TMPFS 0x01021994
+#define PROC 0x9fa0
+#define TABLE_MAX ((size_t)1 << 20)
+#define GROUPS_MAX 64
+#define OVERFLOW_GID 65534
+
+/* ---- who runs ---- */
+
+static int not_taken(const char *what, struct err *e)
+{
+	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "the engine started the container %s", what);
+	return err_hint(e, "nothing was run; use an engine that keeps to it, or --backend native");
+}
+
+static int check_groups(const struct gate_want *w, gid_t gid, struct err *e)
+{
+	gid_t groups[GROUPS_MAX];
+	int n = getgroups(GROUPS_MAX, groups);
+
+	if (n < 0)
+		return not_taken("in more groups than can be told", e);
+	for (int i = 0; i < n; i++)
+		if (groups[i] != gid && !(w->rootless && groups[i] == OVERFLOW_GID))
+			return not_taken("in groups that nobody asked for, such as the image's", e);
+	return 0;
+}
+
+static int check_user(const struct gate_want *w, struct err *e)
+{
+	uid_t uid[3];
+	gid_t gid[3];
+
+	if (getresuid(&uid[0], &uid[1], &uid[2]) < 0 || getresgid(&gid[0], &gid[1], &gid[2]) < 0)
+		return err_sys(e, "cannot tell the user inside");
+	for (int i = 0; i < 3; i++)
+		if (uid[i] != uid[0] || gid[i] != gid[0] ||
+		    (!w->any_user && (uid[i] != w->uid || gid[i] != w->gid)))
+			return not_taken("as another user", e);
+	return check_groups(w, gid[0], e);
+}
+
+static int check_privileges(const struct gate_want *w, struct err *e)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return err_sys(e, "cannot tell the capabilities inside");
+	for (int i = 0; i < 2; i++)
+		if (data[i].effective || data[i].permitted || data[i].inheritable)
+			return not_taken("with capabilities", e);
+	for (unsigned long c = 0; c < 64; c++)
+		if (prctl(PR_CAPBSET_READ, c, 0, 0, 0) > 0)
+			return not_taken("with capabilities to be had", e);
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+		return not_taken("without no-new-privileges", e);
+	/* A kernel in a program has calls of its own, and a filter around it. */
+	if (w->same_kernel && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
+		return not_taken("without brig's system-call filter", e);
+	return 0;
+}
+
+/* ---- the table of mounts ---- */
+
+static bool under(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (!path[n] || path[n] == '/');
+}
+
+/* What engines mount by themselves, in every container. */
+static bool is_engines(const struct gate_entry *m)
+{
+	static const struct {
+		const char *path;
+		bool empty; /* a tmpfs */
+	} points[] = { { "/", false },
+		       { "/etc/hostname", false },
+		       { "/etc/hosts", false },
+		       { "/etc/resolv.conf", false },
+		       { "/run/.containerenv", false },
+		       { "/run/secrets", false },
+		       { "/run", true },
+		       { "/run/lock", true },
+		       { "/tmp", true },
+		       { "/var/tmp", true } };
+	static const char *const types[] = { "proc",   "sysfs",  "tmpfs",   "devpts",
+					     "mqueue", "cgroup", "cgroup2", "devtmpfs" };
+	static const char *const kernels[] = { "/proc", "/sys", "/dev" };
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_LEN(points); i++)
+		if (strcmp(m->point, points[i].path) == 0)
+			return !points[i].empty || strcmp(m->type, "tmpfs") == 0;
+	for (size_t i = 0; i < ARRAY_LEN(kernels); i++) {
+		if (!under(m->point, kernels[i]))
+			continue;
+		for (size_t k = 0; k < ARRAY_LEN(types); k++)
+			if (strcmp(m->type, types[k]) == 0)
+				return true;
+		/* A rootless engine binds the devices that it may not make. */
+		return lstat(m->point, &st) == 0 && S_ISCHR(st.st_mode);
+	}
+	return false;
+}
+
+static bool is_planned(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
+		       const char *point)
+{
+	for (uint32_t i = 0; i < w->mounts; i++)
+		if (strcmp(mounts[i].path, point) == 0)
+			return true;
+	return strcmp(own, point) == 0;
+}
+
+static int check_strays(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
+			const char *table, struct err *e)
+{
+	static struct gate_entry m; /* large, and there is one thread */
+	bool bad = false;
+
+	while (gate_table_next(&table, &m, &bad))
+		if (!w->more_mounts && !is_planned(w, mounts, own, m.point) && !is_engines(&m))
+			return err_set(e, ERR_POLICY, EPERM,
+				       "something was mounted at '%.200s', where nothing should be",
+				       m.point),
+			       err_hint(e, "nothing was run; look at the image and at what else "
+					   "changes the folders that are mounted");
+	return bad ? err_set(e, ERR_INTERNAL, EBADMSG, "the table of mounts makes no sense") : 0;
+}
+
+/* The last one there, which lies over the others. */
+static bool is_mounted(const char *table, const char *path, bool *read_only)
+{
+	static struct gate_entry m;
+	bool bad = false, found = false;
+
+	while (gate_table_next(&table, &m, &bad))
+		if (strcmp(m.point, path) == 0) {
+			*read_only = m.read_only;
+			found = true;
+		}
+	return found;
+}
+
+/* ---- each mount ---- */
+
+static int other(const struct gate_mount *m, const char *how, struct err *e)
+{
+	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' inside is not what was to be mounted: %s",
+		      m->path, how);
+	return err_hint(e, "nothing was run; the image, or somebody who changed the folder "
+			   "meanwhile, turned the mount to another place");
+}
+
+static bool shows(const struct gate_want *w, const struct gate_mount *m, const struct stat *st,
+		  const struct statfs *fs)
+{
+	if (m->kind == GATE_TMPFS)
+		return S_ISDIR(st->st_mode) && (!w->same_kernel || fs->f_type == TMPFS);
+	if (m->kind == GATE_NULL)
+		return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+	if (!w->same_kernel)
+		return (st->st_mode & S_IFMT) == m->type;
+	return st->st_dev == m->dev && st->st_ino == m->ino && (st->st_mode & S_IFMT) == m->type;
+}
+
+static int check_mount(const struct gate_want *w, const struct gate_mount *m, const char *table,
+		       struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+	bool read_only = false;
+	struct statfs fs;
+	struct stat st;
+
+	if (!is_mounted(table, m->path, &read_only))
+		return other(m, "nothing is mounted there", e);
+	if (m->read_only && !read_only)
+		return other(m, "it can be written to", e);
+	fd = fd_open_nolinks(AT_FDCWD, m->path, O_PATH | O_CLOEXEC, 0);
+	/* Where the user inside may not go the command may not either. */
+	if (fd == -EACCES)
+		return 0;
+	if (fd < 0)
+		return other(m, fd == -ELOOP ? "there is a link on the way" : strerror(-fd), e);
+	if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+		return err_sys(e, "cannot look at '%.200s' inside", m->path);
+	if (!shows(w, m, &st, &fs))
+		return other(m, "it is another file or folder", e);
+	if (m->read_only && w->same_kernel && !(fs.f_flags & ST_RDONLY))
+		return other(m, "it can be written to", e);
+	return 0;
+}
+
+bool gate_has_proc(void)
+{
+	struct statfs fs;
+
+	return statfs("/proc", &fs) == 0 && fs.f_type == PROC;
+}
+
+static int read_table(char *out, size_t n, struct err *e)
+{
+	CLEANUP(fd) int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	size_t have = 0;
+	ssize_t r = -1;
+
+	while (fd >= 0 && have + 1 < n && (r = read(fd, out + have, n - 1 - have)) > 0)
+		have += (size_t)r;
+	out[have] = '\0';
+	return r == 0 ? 0 : err_sys(e, "cannot read the table of mounts inside");
+}
+
+int gate_check(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
+	       struct err *e)
+{
+	static char table[TABLE_MAX];
+	bool read_only = false;
+
+	if (check_user(w, e) < 0 || check_privileges(w, e) < 0 ||
+	    read_table(table, sizeof(table), e) < 0)
+		return -e->code;
+	if (w->read_only_root && !(is_mounted(table, "/", &read_only) && read_only))
+		return not_taken("without a read-only root", e);
+	for (uint32_t i = 0; i < w->mounts; i++)
+		if (check_mount(w, &mounts[i], table, e) < 0)
+			return -e->code;
+	return check_strays(w, mounts, own, table, e);
+}

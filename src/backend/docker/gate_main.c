@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/gate_main.c - brig-gate: the first process of a sandbox's container, and its init.
+ *
+ *     hello ─▶ hear what was asked for ─▶ compare ─▶ answer ─▶ wait for the word ─▶ the command
+ *
+ * Runs as the command would: no capability, brig's filter, the user inside. Nothing of the image is
+ * executed before it, and it needs nothing of the image: it is linked statically and mounted under
+ * a name that nobody could foresee. Afterwards it passes signals on, collects orphans, and ends as
+ * the command did, a signal's death as 128 and its number. */
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+#include "backend/docker/gate.h"
+#include "base/fd.h"
+
+#define EXIT_MISSING 127
+#define EXIT_PLAIN 126
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct gate {
+	struct gate_want want;
+	struct gate_mount mounts[GATE_MOUNTS_MAX];
+	struct termios terminal; /* as it was */
+	bool has_terminal;
+	sigset_t mask; /* likewise */
+};
+
+/* ---- talking to the guard ---- */
+
+static bool read_all(void *p, size_t n)
+{
+	for (char *at = p; n;) {
+		ssize_t r = read(STDIN_FILENO, at, n);
+
+		if (r <= 0 && !(r < 0 && errno == EINTR))
+			return false;
+		at += r > 0 ? r : 0;
+		n -= r > 0 ? (size_t)r : 0;
+	}
+	return true;
+}
+
+/* Bytes are to pass as they are, and nobody is to see them. */
+static void make_raw(struct gate *g)
+{
+	struct termios raw;
+
+	g->has_terminal = tcgetattr(STDIN_FILENO, &g->terminal) == 0;
+	if (!g->has_terminal)
+		return;
+	raw = g->terminal;
+	cfmakeraw(&raw);
+	(void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+}
+
+static bool say_hello(void)
+{
+	struct gate_hello h = { .magic = GATE_MAGIC };
+
+	if (fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", h.boot, sizeof(h.boot)) < 0)
+		h.boot[0] = '\0';
+	return fd_write_all(STDOUT_FILENO, &h, sizeof(h)) == 0;
+}
+
+static bool hear_mounts(struct gate *g)
+{
+	for (uint32_t i = 0; i < g->want.mounts; i++) {
+		struct gate_mount *m = &g->mounts[i];
+
+		if (!read_all(m, offsetof(struct gate_mount, path)) || !m->length ||
+		    m->length > sizeof(m->path) || !read_all(m->path, m->length) ||
+		    m->path[m->length - 1] || m->path[0] != '/')
+			return false;
+	}
+	return true;
+}
+
+static bool pass(struct gate *g, const char *own)
+{
+	struct gate_answer a = { .magic = GATE_MAGIC };
+	char word = 0;
+	bool fine;
+
+	if (!gate_has_proc() || !say_hello() || !read_all(&g->want, sizeof(g->want)) ||
+	    g->want.mounts > GATE_MOUNTS_MAX || !hear_mounts(g))
+		return false;
+	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0;
+	return fd_write_all(STDOUT_FILENO, &a, sizeof(a)) == 0 && fine && read_all(&word, 1) &&
+	       word == GATE_GO;
+}
+
+/* ---- the command ---- */
+
+/* Found by its secret, which is gone from here once something else is executed. */
+static _Noreturn void not_executed(const struct gate *g, const char *name, int error)
+{
+	char line[GATE_FAILED + 1];
+	struct stat st;
+
+	/* It is there, and what it needs is not. */
+	if (error == ENOENT && strchr(name, '/') && stat(name, &st) == 0)
+		error = ENOEXEC;
+	(void)snprintf(line, sizeof(line), "%.*s%08x", GATE_SECRET, g->want.secret,
+		       (unsigned)error);
+	(void)fd_write_all(g->has_terminal ? STDOUT_FILENO : STDERR_FILENO, line, GATE_FAILED);
+	_exit(error == ENOENT ? EXIT_MISSING : EXIT_PLAIN);
+}
+
+static void no_input(void)
+{
+	CLEANUP(fd) int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+		(void)close(STDIN_FILENO);
+}
+
+/* Along PATH, as native does it: ENOENT only when no folder has it. */
+static int execute(char **argv)
+{
+	const char *path = getenv("PATH");
+	int result = ENOENT;
+
+	if (strchr(argv[0], '/')) {
+		(void)execve(argv[0], argv, environ);
+		return errno;
+	}
+	for (path = path ? path : DEFAULT_PATH; *path && *argv[0];) {
+		size_t n = strcspn(path, ":");
+		char full[PATH_MAX];
+
+		if (snprintf(full, sizeof(full), "%.*s/%s", (int)n, path, argv[0]) <
+		    (int)sizeof(full)) {
+			(void)execve(full, argv, environ);
+			if (errno != ENOENT && errno != ENOTDIR)
+				result = errno;
+			if (result != ENOENT && result != EACCES)
+				return result;
+		}
+		path += n + (path[n] == ':');
+	}
+	return result;
+}
+
+static _Noreturn void become(const struct gate *g, int go, char **argv)
+{
+	sigset_t output;
+	char byte;
+
+	while (read(go, &byte, 1) < 0 && errno == EINTR)
+		;
+	(void)setpgid(0, 0);
+	if (g->has_terminal) { /* a background process may do it while that one is blocked */
+		(void)sigemptyset(&output);
+		(void)sigaddset(&output, SIGTTOU);
+		(void)sigprocmask(SIG_BLOCK, &output, NULL);
+		(void)tcsetpgrp(STDIN_FILENO, getpgrp());
+	}
+	(void)sigprocmask(SIG_SETMASK, &g->mask, NULL);
+	not_executed(g, argv[0], execute(argv));
+}
+
+/* The secret is nowhere else by the time the command could look for it. */
+static pid_t start(struct gate *g, char **argv)
+{
+	int go[2];
+	pid_t pid;
+
+	if (g->want.no_input && !g->has_terminal)
+		no_input();
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		(void)close(go[1]);
+		become(g, go[0], argv);
+	}
+	explicit_bzero(g->want.secret, sizeof(g->want.secret));
+	(void)close(go[0]);
+	(void)close(go[1]);
+	return pid;
+}
+
+/* ---- init ---- */
+
+/* What the kernel raises for a fault of our own is not passed on. */
+static void signals_of(sigset_t *all)
+{
+	static const int own[] = { SIGFPE,  SIGILL, SIGSEGV, SIGBUS, SIGABRT,
+				   SIGTRAP, SIGSYS, SIGTTIN, SIGTTOU };
+
+	(void)sigfillset(all);
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		(void)sigdelset(all, own[i]);
+}
+
+/* Collects all that ended; the status once the command is among them, else -1. */
+static int reap(pid_t command)
+{
+	int status, found = -1;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == command)
+			found = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return found;
+}
+
+static int serve(pid_t command)
+{
+	sigset_t all;
+	int status = -1;
+
+	signals_of(&all);
+	while (status < 0) {
+		siginfo_t info;
+		int sig = sigwaitinfo(&all, &info);
+
+		if (sig == SIGCHLD)
+			status = reap(command);
+		else if (sig > 0)
+			(void)kill(command, sig);
+	}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static struct gate g; /* large, and there is one */
+	sigset_t all;
+	pid_t command;
+
+	signals_of(&all);
+	(void)sigprocmask(SIG_BLOCK, &all, &g.mask);
+	make_raw(&g);
+	if (argc < 2 || !pass(&g, argv[0]))
+		return GATE_REFUSED;
+	if (g.has_terminal)
+		(void)tcsetattr(STDIN_FILENO, TCSANOW, &g.terminal);
+	command = start(&g, argv + 1);
+	return command < 0 ? GATE_REFUSED : serve(command);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/targets.c - what the image has where things will be mounted.
+ *
+ * An engine mounts by path, in a root that the image's author has written: a link on the way takes
+ * a mount, or the cover of a protected name, to another place than the one that was asked for, or
+ * has the engine make files in the workspace. So every component of every target is looked at, and
+ * a link refuses the image. The looking is done in a container that has no mounts and is never
+ * started: an engine that is asked for a file of another one makes its mounts first.
+ *
+ * An image is named by the digest of what it holds, so what was seen stays true. The digest of the
+ * last answer to such a question is kept, in one of 256 places: nothing is parsed, nothing grows.
+ */
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/docker/guard.h"
+#include "base/fd.h"
+#include "base/sha256.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+#define FOLDER "images"
+#define VERSION "targets 1" /* another rule: look again */
+
+/* Where images keep the bundle that programs read without being told. One that is a link is left
+ * alone: what it leads to stands here as well. */
+static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt",
+				       "/etc/ssl/cert.pem",
+				       "/etc/pki/tls/certs/ca-bundle.crt",
+				       "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+				       "/etc/ssl/ca-bundle.pem",
+				       "/var/lib/ca-certificates/ca-bundle.pem" };
+static_assert(ARRAY_LEN(bundles) == GUARD_BUNDLES, "room for each");
+
+struct target {
+	const char *path;
+	bool file;
+};
+
+enum found { FOUND_NOTHING, FOUND_FOLDER, FOUND_FILE, FOUND_LINK, FOUND_OTHER };
+
+struct seen {
+	const char *path;
+	enum found found;
+};
+
+struct look {
+	struct guard *g;
+	struct arena *arena;
+	struct target *targets;
+	size_t target_count;
+	struct seen *seen;
+	size_t seen_count;
+	bool failed; /* no memory */
+	char container[CONTAINER_MAX];
+};
+
+struct answer {
+	unsigned char question[SHA256_SIZE];
+	unsigned char bundles; /* a bit for each that is there */
+};
+static_assert(GUARD_BUNDLES <= 8, "a bit for each");
+
+/* ---- what is mounted ---- */
+
+static void add(struct look *l, const char *path, bool file)
+{
+	struct target *t = ARENA_PUSH(l->arena, l->targets, l->target_count);
+
+	if (t)
+		*t = (struct target){ .path = path, .file = file };
+	else
+		l->failed = true;
+}
+
+/* In a tree of the host's, or a folder that starts empty: the image has no say there. */
+static bool is_inside(const struct backend_plan *p, const char *path)
+{
+	for (size_t i = 0; i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+
+		if (o->kind == OP_BIND && path_under(path, o->dst) && !str_eq(path, o->dst))
+			return true;
+	}
+	for (size_t i = 0; i < p->tmpfs_count; i++)
+		if (path_under(path, p->tmpfs[i].path) && !str_eq(path, p->tmpfs[i].path))
+			return true;
+	return false;
+}
+
+static void add_ops(struct look *l)
+{
+	const struct backend_plan *p = l->g->plan;
+
+	for (size_t i = 0; i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+		bool known = o->kind == OP_BIND || o->kind == OP_COVER || o->kind == OP_HIDE ||
+			     o->kind == OP_MASK || o->kind == OP_CODE;
+
+		if (known && !is_inside(p, o->dst))
+			add(l, o->dst,
+			    o->kind == OP_CODE || o->kind == OP_HIDE ||
+				    (o->kind == OP_BIND && o->ident.type != S_IFDIR));
+	}
+	for (size_t i = 0; i < p->tmpfs_count; i++)
+		if (!is_inside(p, p->tmpfs[i].path))
+			add(l, p->tmpfs[i].path, false);
+}
+
+static void collect(struct look *l)
+{
+	/* The engines' own, and those of brig's that not every run has. */
+	static const struct target always[] = {
+		{ "/proc", false },        { "/sys", false },
+		{ "/dev", false },         { "/dev/shm", false },
+		{ "/run", false },         { "/run/.containerenv", true },
+		{ "/run/secrets", false }, { "/etc/hostname", true },
+		{ "/etc/hosts", true },    { "/etc/resolv.conf", true },
+		{ "/etc/passwd", true },   { "/etc/group", true },
+		{ DOOR_ROOTS, true },
+	};
+
+	add_ops(l);
+	for (size_t i = 0; i < ARRAY_LEN(always); i++)
+		if (!is_inside(l->g->plan, always[i].path))
+			add(l, always[i].path, always[i].file);
+	for (size_t i = 0; i < l->g->image.volume_count; i++)
+		add(l, l->g->image.volumes[i], false);
+}
+
+/* ---- what the image has there ---- */
+
+static int ask_for(struct look *l, const char *path, enum found *ret, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	CLEANUP(buf) struct buf b = BUF_INIT(16384);
+	struct engine_call q = { .method = "HEAD" };
+
+	buf_printf(&b, "/containers/%s/archive?path=", l->container);
+	engine_escape(&b, path);
+	q.path = buf_str(&b);
+	if (engine_ask(&l->g->engine, &q, &a, e) < 0)
+		return -e->code;
+	if (a.status != 404 && (a.status != 200 || !a.has_mode))
+		return err_set(e, ERR_UNAVAILABLE, EIO,
+			       "the engine does not say what image '%.100s' has at '%.150s'",
+			       l->g->plan->image, path);
+	/* Podman knows a link that leads nowhere, and says that there is nothing. */
+	*ret = !a.has_mode             ? FOUND_NOTHING
+	       : a.mode & GO_LINK      ? FOUND_LINK
+	       : a.mode & GO_FOLDER    ? FOUND_FOLDER
+	       : a.mode & GO_PLAIN_NOT ? FOUND_OTHER
+				       : FOUND_FILE;
+	return 0;
+}
+
+static int find(struct look *l, const char *path, enum found *ret, struct err *e)
+{
+	struct seen *s;
+
+	for (size_t i = 0; i < l->seen_count; i++)
+		if (str_eq(l->seen[i].path, path)) {
+			*ret = l->seen[i].found;
+			return 0;
+		}
+	if (ask_for(l, path, ret, e) < 0)
+		return -e->code;
+	s = ARENA_PUSH(l->arena, l->seen, l->seen_count);
+	if (!s)
+		return err_nomem(e);
+	*s = (struct seen){ .path = path, .found = *ret };
+	return 0;
+}
+
+/* From the top down to the path itself, or to what is no folder on the way: then *at is that. */
+static int walk(struct look *l, const char *path, const char **at, enum found *ret, struct err *e)
+{
+	const char *slash = path;
+
+	do {
+		slash = strchr(slash + 1, '/');
+		*at = arena_printf(l->arena, "%.*s", slash ? (int)(slash - path) : -1, path);
+		if (!*at)
+			return err_nomem(e);
+		if (find(l, *at, ret, e) < 0)
+			return -e->code;
+	} while (slash && *ret == FOUND_FOLDER);
+	return 0;
+}
+
+static int refuse(const struct look *l, const struct target *t, const char *at, enum found found,
+		  struct err *e)
+{
+	static const char *const words[] = { [FOUND_FOLDER] = "a folder",
+					     [FOUND_FILE] = "a file",
+					     [FOUND_LINK] = "a link",
+					     [FOUND_OTHER] = "something odd" };
+
+	(void)err_set(e, ERR_POLICY, ELOOP,
+		      "image '%.100s' has %s at '%.100s', where '%.100s' is to be mounted",
+		      l->g->plan->image, words[found], at, t->path);
+	return err_hint(e, "what the image has there could turn the mount to another place: choose "
+			   "another image, or another target");
+}
+
+static int check(struct look *l, const struct target *t, struct err *e)
+{
+	enum found found, fits = t->file ? FOUND_FILE : FOUND_FOLDER;
+	const char *at;
+
+	if (walk(l, t->path, &at, &found, e) < 0)
+		return -e->code;
+	if (found == FOUND_NOTHING || (found == fits && str_eq(at, t->path)))
+		return 0;
+	return refuse(l, t, at, found, e);
+}
+
+static int look_at_bundles(struct look *l, unsigned char *bits, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
+		enum found found;
+		const char *at;
+
+		if (walk(l, bundles[i], &at, &found, e) < 0)
+			return -e->code;
+		if (found == FOUND_FILE && str_eq(at, bundles[i]))
+			*bits |= (unsigned char)(1U << i);
+	}
+	return 0;
+}
+
+static void remove_look(struct look *l)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "DELETE", .path = path };
+	struct err ignored;
+
+	(void)snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", l->container);
+	(void)engine_ask(&l->g->engine, &q, &a, &ignored);
+}
+
+static int look_at_image(struct look *l, unsigned char *bits, struct err *e)
+{
+	int r = guard_create(l->g, GUARD_LOOK, docker_look_body, l->container, e);
+
+	for (size_t i = 0; r == 0 && i < l->target_count; i++)
+		r = check(l, &l->targets[i], e);
+	if (r == 0)
+		r = look_at_bundles(l, bits, e);
+	if (l->container[0])
+		remove_look(l);
+	return r;
+}
+
+/* ---- what was seen before ---- */
+
+static void question(const struct look *l, unsigned char out[SHA256_SIZE])
+{
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, VERSION, sizeof(VERSION));
+	sha256_add(&h, l->g->image.id, strlen(l->g->image.id) + 1);
+	for (size_t i = 0; i < l->target_count; i++) {
+		sha256_add(&h, l->targets[i].path, strlen(l->targets[i].path) + 1);
+		sha256_add(&h, l->targets[i].file ? "f" : "d", 1);
+	}
+	sha256_end(&h, out);
+}
+
+static bool recall(int dir, const char *name, struct answer *a)
+{
+	struct answer kept;
+	CLEANUP(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || read(fd, &kept, sizeof(kept)) != (ssize_t)sizeof(kept) ||
+	    memcmp(kept.question, a->question, sizeof(kept.question)) != 0)
+		return false;
+	a->bundles = kept.bundles;
+	return true;
+}
+
+/* Of no consequence where it fails: the next run looks again. */
+static void keep(int dir, const char *name, const struct answer *a)
+{
+	char draft[64];
+	CLEANUP(fd) int fd = -1;
+
+	(void)snprintf(draft, sizeof(draft), "%s.%d", name, getpid());
+	fd = openat(dir, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	if (fd_write_all(fd, a, sizeof(*a)) < 0 || renameat(dir, draft, dir, name) < 0)
+		(void)unlinkat(dir, draft, 0);
+}
+
+int targets_check(struct guard *g, struct err *e)
+{
+	CLEANUP(arena) struct arena *arena = arena_new((size_t)4 << 20);
+	CLEANUP(fd) int dir = state_open(FOLDER, NULL, 0, e);
+	struct look l = { .g = g, .arena = arena };
+	struct answer a = { 0 };
+	char name[3];
+
+	if (!arena)
+		return err_nomem(e);
+	collect(&l);
+	if (l.failed)
+		return err_nomem(e);
+	question(&l, a.question);
+	(void)snprintf(name, sizeof(name), "%02x", a.question[0]);
+	if (dir < 0 || !recall(dir, name, &a)) {
+		if (look_at_image(&l, &a.bundles, e) < 0)
+			return -e->code;
+		if (dir >= 0)
+			keep(dir, name, &a);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bundles); i++)
+		if (a.bundles & 1U << i)
+			g->door.bundles[g->door.bundle_count++] = bundles[i];
+	return 0;
+}

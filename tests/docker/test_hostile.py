@@ -1,0 +1,473 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Images and neighbours that turn what is mounted, or what runs, to another place; and engines that make something else.
+
+Images are made here from busybox. What they could do is shown first, on the same engine without brig: the control."""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tarfile
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import common  # noqa: E402
+from common import box, container_of, engine, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
+from harness import around, brig_path, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
+
+around(shared_engine)
+around(shared_podmans)
+FOLDER = object()
+
+
+def image(*entries):
+    """A root of busybox with other things in it: (path, goal of a link | FOLDER | bytes)."""
+    names = {name for name, _ in entries}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(engine.busybox_tar())) as base, tarfile.open(fileobj=out, mode="w") as tar:
+        for member in base.getmembers():
+            if member.name not in names:
+                tar.addfile(member, base.extractfile(member) if member.isfile() else None)
+        for name, what in entries:
+            info = tarfile.TarInfo(name)
+            info.mode = 0o755
+            info.type = tarfile.DIRTYPE if what is FOLDER else tarfile.REGTYPE if isinstance(what, bytes) else tarfile.SYMTYPE
+            if isinstance(what, bytes):
+                info.size = len(what)
+            elif what is not FOLDER:
+                info.linkname = what
+            tar.addfile(info, io.BytesIO(what) if isinstance(what, bytes) else None)
+    return out.getvalue()
+
+
+def mine(name):
+    """The same file runs as root and as a user, side by side on one engine."""
+    return f"hostile-{identity()}:{name}"
+
+
+def run_bare(e, body):
+    """What the engine makes of it without brig: (exit status, output)."""
+    status, made = e.ask("POST", "/containers/create", {"Tty": True, **body, "HostConfig": {"NetworkMode": "none", **body.get("HostConfig", {})}})
+    assert status == 201, made
+    try:
+        status, text = e.ask("POST", f"/containers/{made['Id']}/start")
+        assert status == 204, text
+        status, end = e.ask("POST", f"/containers/{made['Id']}/wait")
+        return end["StatusCode"], e.ask("GET", f"/containers/{made['Id']}/logs?stdout=1&stderr=1")[1]
+    finally:
+        e.ask("DELETE", f"/containers/{made['Id']}?force=1&v=1")
+
+
+def nothing_left():
+    """Nothing of this test's runs: each has a note for as long as the engine has something of it."""
+    return wait_until(lambda: not list((state() / "brig/docker").iterdir()), 10, 0.1)
+
+
+def engines():
+    return (common.shared, podmans[identity()])
+
+
+# ---- links in the image ----
+
+WAY = (("workspace", "/home/brig/l"), ("home", FOLDER), ("home/brig", FOLDER), ("home/brig/l", "/r/ws"), ("r", FOLDER), ("r/ws", FOLDER))
+LINKS = {  # what the image has; the path that is named; whether Docker shows it (it puts files of its own over some)
+    "cover": (WAY, "/workspace", True),
+    "passwd": ((("etc/passwd", "/workspace/sub/left"),), "/etc/passwd", True),
+    "group": ((("etc/group", "/workspace/sub/left"),), "/etc/group", True),
+    "hosts": ((("etc/hosts", "/workspace/left"),), "/etc/hosts", False),
+    "etc": ((("etc", "/workspace/e"),), "/etc", False),
+    "home": ((("home", "/r"), ("r", FOLDER)), "/home", True),
+    "home2": ((("home", FOLDER), ("home/brig", "/workspace")), "/home/brig", True),
+    "tmp": ((("tmp", "/workspace"),), "/tmp", True),
+    "magic": ((("workspace", "/proc/self/cwd/r"), ("r", FOLDER)), "/workspace", True),
+    "loop": ((("workspace", "/workspace"),), "/workspace", True),
+    "up": ((("workspace", "../../../../../../r"), ("r", FOLDER)), "/workspace", True),
+    "file": ((("workspace", b"not a folder"),), "/workspace", True),
+    "folder": ((("etc/passwd", FOLDER),), "/etc/passwd", True),
+    "sys": ((("sys", "/workspace"),), "/sys", False),
+}
+
+
+@test(limit=240)
+def a_link_on_the_way_of_a_mount_refuses_the_image():
+    for e in engines():
+        podman = e is not common.shared
+        for name, (entries, path, plain) in LINKS.items():
+            if podman and name not in ("cover", "passwd", "hosts", "home2", "loop"):
+                continue  # each look costs Podman a twentieth of a second
+            e.import_image(image(*entries), mine(name))
+            done = box("--json", "--", "sh", "-c", "touch /workspace/ran /r/ws/ran", image=mine(name), host=e.host)
+            r = done.json
+            if plain or podman or r["outcome"] == "refused":
+                assert r["outcome"] == "refused" and done.status == 125, (name, r)
+                assert not plain or f"at '{path}'" in r["error"]["what"] and mine(name) in r["error"]["what"], (name, r["error"])
+            else:
+                (workspace() / "ran").unlink()
+            assert not os.listdir(workspace()), (name, os.listdir(workspace()))
+        assert nothing_left()
+
+
+@test(limit=120)
+def a_link_below_a_target_of_ones_own_refuses_the_image():
+    e = common.shared
+    extra = scratch() / "extra"
+    extra.mkdir()
+    os.chown(extra, 1000 if identity() == "root" else uid(), -1)
+    e.import_image(image(("data", "/workspace"), ("opt", FOLDER), ("opt/a", "/bin")), mine("target"))
+    for target, named in (("/data", "/data"), ("/data/x", "/data"), ("/opt/a/b/c", "/opt/a")):
+        r = box("--json", "--mount", f"{extra}:{target}", "--", "true", image=mine("target")).json
+        assert r["outcome"] == "refused" and f"at '{named}'" in r["error"]["what"] and target in r["error"]["what"], r
+    assert box("--mount", f"{extra}:/opt/b/c", "--", "true", image=mine("target")).status == 0
+    # The other way round: a volume of the image's own choice.
+    for volume, named in (("/data/v", "/data"), ("/opt/a", "/opt/a")):
+        e.import_image(image(("data", "/workspace"), ("opt", FOLDER), ("opt/a", "/bin")), mine("volume"), changes=[f"VOLUME {volume}"])
+        r = box("--json", "--", "true", image=mine("volume")).json
+        assert r["outcome"] == "refused" and f"at '{named}'" in r["error"]["what"], r
+    for volume in ("/proc/x", "/dev/shm", "/"):
+        with contextlib.suppress(AssertionError):  # an engine may refuse to make it
+            e.import_image(engine.busybox_tar(), mine("odd"), changes=[f"VOLUME {volume}"])
+            assert box("--json", "--", "true", image=mine("odd")).json["outcome"] == "refused", volume
+    assert not os.listdir(workspace()) and nothing_left()
+    extra.rmdir()
+
+
+@test(as_user="root", limit=120)
+def without_brig_the_same_links_take_the_covers_off():
+    e = common.shared
+    work = scratch() / "work"
+    (work / ".git/hooks").mkdir(parents=True)
+    e.import_image(image(*WAY), mine("control"))
+    bind = [{"Type": "bind", "Source": str(work), "Target": "/workspace"},
+            {"Type": "bind", "Source": str(work / ".git/hooks"), "Target": "/workspace/.git/hooks", "ReadOnly": True}]
+    run_bare(e, {"Image": mine("control"), "Cmd": ["sh", "-c", "echo evil > /r/ws/.git/hooks/pre-commit"],
+                 "HostConfig": {"Mounts": bind, "Tmpfs": {"/home/brig": ""}}})
+    assert (work / ".git/hooks/pre-commit").read_text() == "evil\n"
+    # And the engine makes files for what is mounted through a link.
+    e.import_image(image(("etc/passwd", "/workspace/sub/left")), mine("control"))
+    bind = [{"Type": "bind", "Source": str(work), "Target": "/workspace"}, {"Type": "bind", "Source": "/etc/hostname", "Target": "/etc/passwd"}]
+    run_bare(e, {"Image": mine("control"), "Cmd": ["true"], "HostConfig": {"Mounts": bind}})
+    assert (work / "sub/left").exists()
+    shutil.rmtree(work)
+
+
+@test(limit=60)
+def what_was_seen_of_an_image_is_kept_for_that_image_alone():
+    e = common.shared
+    e.import_image(image(("r", FOLDER)), mine("kept"))
+    assert box("--", "true", image=mine("kept")).status == 0
+    kept = list((state() / "brig/images").iterdir())
+    assert len(kept) == 1 and kept[0].stat().st_size == 33 and (state() / "brig/images").stat().st_mode & 0o77 == 0, kept
+    e.import_image(image(*WAY), mine("kept"))  # the same name, another image
+    assert box("--json", "--", "true", image=mine("kept")).json["outcome"] == "refused"
+    assert box("--set", "workspace.target=/r/ws", "--", "true", image=mine("kept")).status == 0  # where it has no link
+
+
+# ---- the door's helper ----
+
+EVIL = b"#!/bin/sh\nexit 77\n"
+DOOR = ((".brig-door", "/proc/self/cwd/x"), ("x", EVIL), ("brig-door", EVIL), ("socket", "/x"), (".brig-door.socket", "/x"))
+
+
+def archive(name, layer, labels):
+    """An image as `docker save` writes it."""
+    config = json.dumps({"architecture": engine.ARCHITECTURE, "os": "linux", "config": {"Labels": labels},
+                         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}}).encode()
+    manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path, data in (("config.json", config), ("layer.tar", layer), ("manifest.json", manifest)):
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+@test(limit=180)
+def the_doors_helper_runs_in_a_root_of_brigs_own():
+    for e in engines():
+        e.import_image(image(*DOOR), mine("door"))
+        hostile = e.ask("GET", f"/images/{mine('door')}/json")[1]["Id"].split(":")[-1]
+        word = token()
+        p = start_box("--network", "proxy", "--allow", "example.org", "--", "sh", "-c", f": {word}; read end", image=mine("door"), host=e.host,
+                      stdin=subprocess.PIPE)
+        name = container_of(word, e, running=True)
+        helper = e.ask("GET", f"/containers/{name}-door/json")[1]
+        p.communicate(b"\n", timeout=60)
+        assert p.returncode == 0 and hostile not in helper["Image"], (p.returncode, helper["Image"])
+        host = helper["HostConfig"]
+        assert [c.removeprefix("CAP_") for c in host["CapAdd"]] == ["NET_ADMIN"] and host["ReadonlyRootfs"], host["CapAdd"]
+        assert any(o.startswith("seccomp=") for o in host["SecurityOpt"]), host["SecurityOpt"]
+        assert [m["Destination"] for m in helper["Mounts"]] == ["/socket"], helper["Mounts"]
+
+
+@test(as_user="root", limit=60)
+def without_a_root_of_its_own_the_images_program_would_be_the_helper():
+    e = common.shared
+    e.import_image(image(*DOOR), mine("trick"))
+    helper = pathlib.Path(brig_path()).parent / "brig-door"
+    status, _ = run_bare(e, {"Image": mine("trick"), "Entrypoint": ["/.brig-door"], "User": "0:0",
+                             "HostConfig": {"CapAdd": ["SYS_ADMIN"], "ReadonlyRootfs": False,
+                                            "Mounts": [{"Type": "bind", "Source": str(helper), "Target": "/.brig-door", "ReadOnly": True}]}})
+    assert status == 77, status
+
+
+@test(limit=120)
+def an_image_that_calls_itself_the_helpers_is_not_used():
+    e = podmans[identity()]  # nobody else's at this time
+    run = ("--json", "--network", "proxy", "--allow", "example.org", "--", "true")
+    assert box(*run, host=e.host, timeout=60).json["outcome"] == "exited"
+    _, images = e.ask("GET", "/images/json")
+    tags = [t for i in images for t in i["RepoTags"] or () if t.startswith("localhost/brig-door:")]
+    assert len(tags) == 1 and len(tags[0].rpartition(":")[2]) == 32, tags
+    repo, _, tag = tags[0].rpartition(":")
+    # Another image under that name, then one of an older brig.
+    assert e.ask("POST", f"/images/{engine.IMAGE}/tag?repo={repo}&tag={tag}")[0] == 201
+    r = box(*run, host=e.host, timeout=60).json
+    assert r["outcome"] == "refused" and "is not the one that brig made" in r["error"]["what"] and "rmi" in r["error"]["hint"], r
+    assert e.ask("DELETE", f"/images/{tags[0]}?force=1")[0] == 200
+    assert e.ask("POST", "/images/load", archive(f"{repo}:{'0' * 32}", image(("brig-door", EVIL)), {"brig.door": "old"}), "application/x-tar")[0] == 200
+    assert box(*run, host=e.host, timeout=60).json["outcome"] == "exited"
+    _, images = e.ask("GET", "/images/json")
+    assert [t for i in images for t in i["RepoTags"] or () if "brig-door" in t] == tags, images
+
+
+@test(limit=120)
+def what_the_helper_says_is_not_believed():
+    """Somebody else answers at its socket: words without an end and with escapes, descriptors of another kind or network."""
+    folder = state() / "brig/docker"
+    word = b"\x1b[31m\x00A"
+    mad = struct.pack("Iii", 12 + 384 + 256, 5, 99) + word * 95 + b"AAAA" + b"\x1bB" * 128
+    fine = struct.pack("Iii", 12 + 384 + 256, 0, 0) + bytes(640)
+
+    def answer(data, descriptors, seen):
+        assert wait_until(lambda: folder.exists() and list(folder.glob("*.door")), 20, 0.005)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.connect(str(next(folder.glob("*.door"))))
+            want = s.recv(4096)
+            n = struct.unpack_from("N", want, 21 * 8)[0]
+            socket.send_fds(s, [data], [descriptors.fileno()] * n if descriptors else [])
+            seen.append(s.recv(1))
+
+    with socket.create_server(("127.0.0.1", 0)) as host, open("/dev/null", "rb") as null, socket.socket() as plain:
+        for data, descriptors, what in ((mad, None, "the door could not be opened"), (fine, host, "did not send the door's sockets"),
+                                        (fine, null, "did not send the door's sockets"), (fine, plain, "did not send the door's sockets"),
+                                        (fine, None, "did not send the door's sockets"), (b"short", None, "not of this version")):
+            seen = []
+            t = threading.Thread(target=answer, args=(data, descriptors, seen), daemon=True)
+            t.start()
+            done = box("--network", "proxy", "--allow", "example.org", "--", "touch", "ran", timeout=60)
+            t.join(20)
+            assert done.status == 125 and what in done.errors and b"\x1b" not in done.stderr and seen == [b""], (what, done.errors, seen)
+            assert not os.listdir(workspace()) and nothing_left()
+
+
+# ---- a source that is changed between brig's look and the engine's ----
+
+
+@contextlib.contextmanager
+def between(e, act):
+    """A socket before the engine's: act() is called when a container with mounts is about to be started or made ready."""
+    path = scratch() / "between"
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    os.chmod(path, 0o777)
+    server.listen(16)
+    done = []
+
+    def pump(a, b, look):
+        with contextlib.suppress(OSError):
+            while data := a.recv(65536):
+                if look and not done and (b"/attach?" in data or b"/start " in data):
+                    done.append(True)
+                    act()
+                b.sendall(data)
+        with contextlib.suppress(OSError):
+            b.shutdown(socket.SHUT_WR)
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                up = socket.socket(socket.AF_UNIX)
+                up.connect(str(e.socket))
+                threading.Thread(target=pump, args=(client, up, True), daemon=True).start()
+                threading.Thread(target=pump, args=(up, client, False), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"unix://{path}"
+        assert done, "nothing was started"
+    finally:
+        server.close()
+        path.unlink()
+
+
+def swap(path, make):
+    """What a neighbour that may write to the folder above does: the path is something else in one step."""
+    aside = path.with_name(f".{path.name}.aside")
+    make(aside)
+    os.rename(path, path.with_name(f".{path.name}.was"))
+    os.rename(aside, path)
+
+
+@test(limit=180)
+def a_source_that_is_swapped_meanwhile_is_never_shown():
+    base = scratch() / "base"
+    secret = base / "secret"
+
+    def to_secret(aside):
+        aside.symlink_to(secret)
+
+    def to_folder(aside):
+        aside.mkdir()
+        (aside / "key").write_text("the key")
+
+    cases = {
+        "a link": (base / "shared/data", to_secret),
+        "another folder": (base / "shared/data", to_folder),
+        "a link above": (base / "shared", to_secret),
+    }
+    for e in engines():
+        for name, (path, make) in cases.items():
+            shutil.rmtree(base, ignore_errors=True)
+            (base / "shared/data").mkdir(parents=True)
+            (secret / "data").mkdir(parents=True)
+            for folder in (secret, secret / "data"):
+                (folder / "key").write_text("the key")
+            for folder in (base, base / "shared", base / "shared/data", secret, secret / "data"):
+                os.chown(folder, 1000 if identity() == "root" else uid(), -1)
+            with between(e, lambda path=path, make=make: swap(path, make)) as host:
+                r = box("--json", "--mount", f"{base}/shared/data:/data:rw", "--", "sh", "-c", "cat /data/key; touch /data/ran", host=host).json
+            assert r["outcome"] == "refused" and r["stdout"] == "", (name, r)
+            assert "'/data' inside is not what was to be mounted" in r["error"]["what"] or "was changed" in r["error"]["what"], (name, r["error"])
+            assert not list(base.rglob("ran")), name
+    # The control: that is what the engine shows where nobody looks again.
+    if identity() == "root":
+        shutil.rmtree(base)
+        (base / "shared/data").mkdir(parents=True)
+        secret.mkdir()
+        (secret / "key").write_text("the key")
+        e = common.shared
+        body = {"Image": engine.IMAGE, "Cmd": ["cat", "/data/key"], "Tty": True,
+                "HostConfig": {"NetworkMode": "none", "Mounts": [{"Type": "bind", "Source": f"{base}/shared/data", "Target": "/data"}]}}
+        _, made = e.ask("POST", "/containers/create", body)
+        swap(base / "shared/data", to_secret)
+        assert e.ask("POST", f"/containers/{made['Id']}/start")[0] == 204 and e.ask("POST", f"/containers/{made['Id']}/wait")[0] == 200
+        assert "the key" in e.ask("GET", f"/containers/{made['Id']}/logs?stdout=1")[1]
+        e.ask("DELETE", f"/containers/{made['Id']}?force=1")
+    shutil.rmtree(base)
+
+
+@test(limit=120)
+def a_cover_whose_source_is_swapped_does_not_begin():
+    e = common.shared
+    elsewhere = scratch() / "elsewhere"
+    elsewhere.mkdir()
+    os.chown(elsewhere, 1000 if identity() == "root" else uid(), -1)
+    subprocess.run(["git", "init", "-q", workspace()], check=True, env={**os.environ, "HOME": str(home())})
+    for name in ("hooks", "config"):
+        path = workspace() / ".git" / name
+        with between(e, lambda path=path: swap(path, lambda aside: aside.symlink_to(elsewhere))) as host:
+            subprocess.run(["chown", "-R", "1000:1000" if identity() == "root" else f"{uid()}", workspace()], check=True)
+            r = box("--json", "--", "sh", "-c", "touch ran; echo evil > .git/hooks/pre-commit", host=host).json
+        assert r["outcome"] == "refused", (name, r)
+        assert not (workspace() / "ran").exists() and not os.listdir(elsewhere), name
+        path.unlink()
+        os.rename(path.with_name(f".{name}.was"), path)
+    shutil.rmtree(elsewhere)
+
+
+# ---- who runs, and with what ----
+
+
+@test(as_user="root", limit=180)
+def an_engine_that_makes_something_else_is_found_out_before_the_command():
+    words = {"caps": "with capabilities", "bound": "with capabilities to be had", "seccomp": "without brig's system-call filter",
+             "privs": "without no-new-privileges", "user": "as another user", "groups": "in groups that nobody asked for",
+             "root": "without a read-only root", "stray": "something was mounted at '/mnt'", "writable": "'/etc/passwd' inside",
+             "elsewhere": "'/workspace' inside", "missing": "'/workspace' inside"}
+    for way, what in words.items():
+        r = box("--json", "--runtime", f"crooked-{way}", "--", "touch", "/workspace/ran", "/mnt/ran").json
+        assert r["outcome"] == "refused" and what in r["error"]["what"], (way, r["outcome"], r["error"])
+        assert not os.listdir(workspace()), way
+    assert box("--runtime", "crooked-plain", "--", "touch", "ran").status == 0 and os.listdir(workspace()) == ["ran"]
+
+
+@test(limit=120)
+def groups_and_variables_of_the_image_give_nothing():
+    me = 1000 if identity() == "root" else uid()
+    entries = (("etc/passwd", f"root:x:0:0::/:/bin/sh\nme:x:{me}:{me}::/:/bin/sh\n".encode()), ("etc/group", f"root:x:0:me\ndisk:x:6:me\nme:x:{me}:\n".encode()),
+               ("x", EVIL))
+    changes = ["ENV LD_PRELOAD=/x", "ENV LD_LIBRARY_PATH=/", "ENV LD_AUDIT=/x", "ENV GLIBC_TUNABLES=glibc.malloc.check=3", "ENTRYPOINT [\"/x\"]",
+               "USER me", "WORKDIR /etc"]
+    for e in engines():
+        e.import_image(image(*entries), mine("groups"), changes=changes)
+        done = box("--", "sh", "-c", "id -u; id -G; env; cat /proc/1/maps | grep -c ' /x' ", image=mine("groups"), host=e.host)
+        lines = done.text.splitlines()
+        assert lines[:2] == [str(me), str(me)] and lines[-1] == "0", (done.text, done.errors)
+        assert "open-sesame" not in done.text, done.text  # a variable of Podman's service
+    # Whoever takes the image's own user takes no groups along with it.
+    r = box("--json", "--set", "docker.user=", "--", "touch", "ran", image=mine("groups")).json
+    assert r["outcome"] == "refused" and "in groups that nobody asked for" in r["error"]["what"], r
+    assert not os.listdir(workspace())
+    status, text = run_bare(common.shared, {"Image": mine("groups"), "Entrypoint": ["id"], "Cmd": ["-G"], "Env": ["LD_PRELOAD="]})
+    assert "6" in text.split(), text
+
+
+@test(limit=60)
+def a_command_cannot_claim_that_it_was_never_executed():
+    done = box("--json", "--", "no-such-command").json
+    assert done["outcome"] == "refused" and "command not found" in done["error"]["what"], done
+    (workspace() / "plain").write_text("no program")
+    (workspace() / "lost").write_text("#!/no/such/interpreter\n")
+    (workspace() / "lost").chmod(0o755)
+    for name in ("./plain", "./lost"):
+        done = box("--json", "--", name).json
+        assert done["outcome"] == "refused" and "cannot be executed" in done["error"]["what"], done
+    # Words and status of its own are a command's own.
+    script = "cat /proc/1/environ /proc/1/cmdline | tr '\\0' '\\n' | grep -c brig-gate; echo 00000000000000000000000000000000 >&2; exit 127"
+    done = box("--json", "--", "sh", "-c", script).json
+    assert done["outcome"] == "exited" and done["exit_code"] == 127 and done["stderr"] == "0" * 32 + "\n", done
+
+
+# ---- Podman ----
+
+
+@test(limit=120)
+def a_mask_is_empty_on_podman_too():
+    e = podmans[identity()]
+    tree = scratch() / "tree"
+    (tree / "state").mkdir(parents=True)
+    for path in (tree, tree / "state"):
+        os.chown(path, 1000 if identity() == "root" else uid(), -1)
+    env = {"XDG_STATE_HOME": str(tree / "state")}
+    assert box("--", "true", host=e.host, env=env).status == 0
+    record = tree / "state/brig/audit"
+    assert list(record.iterdir()), "nothing to hide"
+    for path in (tree / "state/brig", record):
+        path.chmod(0o755)  # the caller's folders must not be what hides it
+    done = box("--read", str(tree), "--", "sh", "-c", f"ls -A {record}; grep -c ' {record} tmpfs ro' /proc/mounts", host=e.host, env=env)
+    assert done.text == "1\n", (done.text, done.errors)
+    # Podman's own way: what lies below is copied into what is mounted over it.
+    secret = scratch() / "secret"
+    (secret / "in").mkdir(parents=True)
+    (secret / "in/key").write_text("the key")
+    for path in (secret, secret / "in"):
+        path.chmod(0o755)
+    mounts = [{"Type": "bind", "Source": str(secret), "Target": "/s"}, {"Type": "tmpfs", "Target": "/s/in"}]
+    _, text = run_bare(e, {"Image": engine.IMAGE, "Cmd": ["cat", "/s/in/key"], "HostConfig": {"Mounts": mounts}})
+    assert "the key" in text, text
+    shutil.rmtree(secret)
+    shutil.rmtree(tree)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -58,16 +58,21 @@ static int memory_file(const char *name, int *ret, struct err *e)
 }
 
 /* Whoever has inherited it reads from the beginning. */
-static int fill(int fd, const void *data, size_t n, struct err *e)
+static int fill_from(int fd, size_t at, const void *data, size_t n, struct err *e)
 {
 	ssize_t put;
 
 	for (size_t done = 0; done < n; done += (size_t)put) {
-		put = pwrite(fd, (const char *)data + done, n - done, (off_t)done);
+		put = pwrite(fd, (const char *)data + done, n - done, (off_t)(at + done));
 		if (put < 0)
 			return err_sys(e, "cannot fill an anonymous file");
 	}
 	return 0;
+}
+
+static int fill(int fd, const void *data, size_t n, struct err *e)
+{
+	return fill_from(fd, 0, data, n, e);
 }
 
 /* What is bound must be what was planned; inside, brig looks once more. */
@@ -209,12 +214,18 @@ static int write_letter(struct launch *l, const struct inside *c, struct err *e)
 	return fill(l->letter, b.data, b.len, e);
 }
 
+/* One program: under it nobody loads another. */
 static int write_filter(struct launch *l, const struct inside *c, struct err *e)
 {
-	size_t n;
+	size_t n, front = 0;
 	const void *program = seccomp_bytes((enum seccomp_profile)c->profile, &n);
+	const void *affinity = seccomp_affinity_bytes(&front);
 
-	return fill(l->seccomp, program, n, e);
+	if (!c->cpus)
+		front = 0;
+	if (fill(l->seccomp, affinity, front, e) < 0)
+		return -e->code;
+	return fill_from(l->seccomp, front, program, n, e);
 }
 
 /* A socket, because a write to it raises no signal in a program that embeds us. */

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "backend/kit/inside.h"
+#include "backend/kit/watch.h"
 #include "base/clock.h"
 #include "base/str.h"
 
@@ -152,6 +153,18 @@ static uint64_t written(int io)
 	return at ? strtoull(at + strlen("\nwrite_bytes: "), NULL, 10) : UINT64_MAX;
 }
 
+/* A command that could not fork any more often ends before the next look of the watch. */
+static uint64_t tasks(const struct inside *c)
+{
+	CLEANUP(fd) int proc = c->nproc ? open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct watch_usage left = { 0 };
+
+	if (proc < 0)
+		return 0;
+	(void)watch_look(&(struct watch){ .procfd = proc }, &left);
+	return left.tasks + 1;
+}
+
 /* Reaps what there is; when the command itself is among it, tells the monitor and leaves. */
 static void reap(const struct inside *c, pid_t command, int io)
 {
@@ -164,6 +177,7 @@ static void reap(const struct inside *c, pid_t command, int io)
 		if (pid != command)
 			continue;
 		m.written = written(io);
+		m.tasks = tasks(c);
 		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		_exit(0);
 	}

@@ -36,6 +36,7 @@ static void on_control(struct backend_job *j)
 		if (m.said == INIT_EXITED) {
 			j->exited = true;
 			j->status = m.value;
+			j->full |= j->pids_held && m.tasks >= j->plan->spec->limits.pids;
 		}
 		if (m.said == INIT_EXITED || m.said == INIT_USAGE)
 			j->disk.reaped = m.written;
@@ -49,12 +50,15 @@ static void look(struct backend_job *j)
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
 			   .tmpfs = &j->given[INIT_FD_TMP],
 			   .memory_max = j->watch_memory ? l->memory : 0,
-			   .tasks_max = j->watch_pids ? l->pids : 0 };
+			   .tasks_max = j->watch_pids && !j->pids_held ? l->pids : 0 };
 	struct watch_usage used;
+	enum watch_verdict verdict;
 
 	while (w.tmpfs_count < INSIDE_TMPFS_MAX && w.tmpfs[w.tmpfs_count] >= 0)
 		w.tmpfs_count++;
-	switch (watch_look(&w, &used)) {
+	verdict = watch_look(&w, &used);
+	j->full |= j->pids_held && used.tasks >= l->pids;
+	switch (verdict) {
 	case WATCH_MEMORY:
 		j->killed_memory = true;
 		break;
@@ -214,7 +218,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	judge(j, &seen, o);
 	if (j->killed_memory || seen.oom)
 		outcome_hit(o, LIMIT_MEMORY);
-	if (j->killed_pids || seen.pids_max)
+	if (j->killed_pids || j->full || seen.pids_max)
 		outcome_hit(o, LIMIT_PIDS);
 	if (j->killed_disk)
 		outcome_hit(o, LIMIT_DISK);

@@ -63,10 +63,12 @@ struct backend_job {
 	size_t door_count;
 	struct disk disk;
 	bool watch_memory, watch_pids, watch_disk;
+	bool pids_held; /* by the kernel: the watch only tells */
 
 	bool exited; /* the command ended by itself; status holds how */
 	int status;
 	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
+	bool full; /* was seen with as many processes as it may have */
 };
 
 /* start.c. `own` is handed to the kind's functions in struct box_start. */
@@ -107,4 +109,5 @@ void box_finish(struct backend_job *j, struct outcome *o);
  * hint). */
 int box_probe(const struct backend *b, struct isolation *ret, struct err *e);
 int box_explain(struct err *e);
-bool box_doubtful(void); /* does something speak against namespaces here? Cheap */
+bool box_counts_processes(void); /* enforce.c: does the kernel, for a sandbox alone? */
+bool box_doubtful(void);         /* does something speak against namespaces here? Cheap */

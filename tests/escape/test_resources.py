@@ -8,9 +8,9 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import (INSIDE, SCRATCH_PIDS, attackers_uid, canary, held, inside, mount, on_host,  # noqa: E402
+from attack import (INSIDE, SCRATCH_PIDS, WAIT, attackers_uid, canary, held, inner_pid, inside, mount, on_host,  # noqa: E402
                     outside, program, timed)
-from harness import FACTOR, brig, descendants, main, scratch, seconds, start_brig, test, wait_until, workspace  # noqa: E402
+from harness import FACTOR, brig, descendants, main, scratch, seconds, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
 
 def fact(done, name):
@@ -197,6 +197,37 @@ def a091_the_hosts_user_can_still_start_processes():
     with held("run", "--pids", "32", "--timeout", seconds(10), *mount("resources"), "--", INSIDE, "children", "28", "/workspace") as h:
         assert on_host("sh", "-c", "for i in 1 2 3 4 5; do true & done; wait").returncode == 0
         assert len(h.guests()) <= 32
+
+
+@test(alone=True)
+def inotify_watches_run_out_for_the_sandbox_only():
+    """The host's user pays for a guest's watches; three quarters of what it may have stay its own."""
+    most = int(pathlib.Path("/proc/sys/fs/inotify/max_user_watches").read_text())
+    watch = ("/usr/bin/python3", "-c", "import ctypes, os\nc = ctypes.CDLL(None)\nassert c.inotify_add_watch(c.inotify_init1(0), b'/', 512) > 0")
+    (scratch() / "go").touch()
+    control = on_host(program("resources"), "watches", scratch(), str(most // 4 + 1))
+    assert int(fact(control, "watches")) > most // 4, "the control proves nothing"
+    with held("run", "--backend", "native", "--set", "limits.files=8192", "--timeout", seconds(20), *mount("resources"), "--",
+              INSIDE, "watches", "/workspace") as h:
+        done = on_host(*watch, user=attackers_uid())
+        assert done.returncode == 0, done.stderr
+    assert 0 < int(h.process.result.facts["watches"]) <= most // 4, h.process.result.facts
+
+
+@test
+def nothing_inside_leaves_the_first_to_be_killed():
+    """When the machine runs out of memory the kernel takes the guest; the host reads the files it goes by."""
+    files = [f"/proc/{p}/{n}" for p in ("self", "thread-self", "self/task/self/..", "1") for n in ("oom_score_adj", "oom_adj")]
+    files += ["/proc/self/autogroup", "/proc/self/timerslack_ns", "/proc/self/coredump_filter", "/proc/self/comm", "/proc/self/clear_refs"]
+    outside("procfs", "open-write", "/proc/self/oom_score_adj").must_work()
+    for backend in ("native", "bwrap"):
+        attempt = inside("procfs", "open-write", *files, options=("--backend", backend)).must_fail("/proc/self/oom_score_adj")
+        assert attempt.denied["/proc/self/comm"] == "EROFS", attempt.denied
+        script = "for f in /proc/*/oom_score_adj; do echo 0 > $f; done 2>/dev/null; " + WAIT
+        with held("run", "--backend", backend, "--", "sh", "-c", script) as h:
+            found = {pathlib.Path(f"/proc/{p}/oom_score_adj").read_text() for p in h.pids() if inner_pid(p)}
+            assert found == {"1000\n"}, found
+    assert brig("run", "--", "sh", "-c", "echo out > /dev/stderr; exec 3<>/dev/null; echo x > /dev/fd/3").status == 0 or uid() == 0
 
 
 @test

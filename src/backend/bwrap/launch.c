@@ -21,6 +21,7 @@
 
 #include "backend/bwrap/letter.h"
 #include "backend/kit/seccomp.h"
+#include "backend/kit/sysctl.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -371,6 +372,7 @@ static int inherit(const struct launch *l, struct err *e)
 static int leave_root(const struct box_start *c, struct err *e)
 {
 	struct init_msg ready = { .said = INIT_READY };
+	CLEANUP(fd) int proc = -1;
 
 	if (attach_trees(c, e) < 0)
 		return -e->code;
@@ -380,7 +382,9 @@ static int leave_root(const struct box_start *c, struct err *e)
 	    box_become(c, e) < 0)
 		return -e->code;
 	/* As native; an ordinary user has nothing to say here. */
-	(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
+	proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc >= 0)
+		sysctl_user_limits(proc);
 	return 0;
 }
 

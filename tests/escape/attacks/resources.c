@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resources.c - using up what there is. Everything here is bounded by its arguments. */
+#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -218,6 +219,37 @@ static void objects(int argc, char **argv)
 	kill(pid, SIGKILL);
 }
 
+/* As many watches as there may be, on the folders below /usr, then the host looks. */
+static int folders[4000], folder_count;
+
+static int keep_folder(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st, (void)at;
+	if (kind == FTW_D && folder_count < 4000)
+		folders[folder_count++] = open(path, O_PATH | O_DIRECTORY);
+	return folder_count == 4000;
+}
+
+static void watches(int argc, char **argv)
+{
+	const struct rlimit many = { 8192, 8192 };
+	int n = 0, most = argc > 1 ? atoi(argv[1]) : 0, fd;
+	bool full = false;
+
+	(void)setrlimit(RLIMIT_NOFILE, &many);
+	nftw("/usr", keep_folder, 20, FTW_PHYS);
+	while (!full && (fd = inotify_init1(IN_CLOEXEC)) >= 0)
+		for (int i = 0; i < folder_count && !full; i++) {
+			char path[32];
+
+			snprintf(path, sizeof(path), "/proc/self/fd/%d", folders[i]);
+			full = inotify_add_watch(fd, path, IN_DELETE_SELF) < 0 || ++n == most;
+		}
+	printf("= watches %d\n", n);
+	if (argc)
+		let_host_look(argv[0]);
+}
+
 static void *spin_thread(void *arg)
 {
 	for (;;)
@@ -327,6 +359,7 @@ int main(int argc, char **argv)
 		{ "files", files },
 		{ "deep", deep },
 		{ "objects", objects },
+		{ "watches", watches },
 		{ "spin", spin },
 		{ "affinity", affinity },
 		{ "orphans", orphans },

@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -137,6 +138,53 @@ def a087_what_orphans_write_counts_too():
         assert size_of(workspace()) < 64 << 20, size_of(workspace())
         for p in workspace().glob("fill-*"):
             p.unlink()
+
+
+@test(limit=120)
+def a087_writers_whose_count_nobody_gets_are_counted():
+    """Children that the kernel reaps by itself, and threads whose process has lost its first one."""
+    ways = ("ignore", "nocldwait", "slow", "masked", "headless", "turnover")
+    for n, way in enumerate(ways):
+        if n == 0:
+            control = on_host(program("resources"), "unwaited", scratch(), "24", way)
+            assert fact(control, "written") == "24" and wait_until(lambda: size_of(scratch()) >= 24 << 20)
+        r = brig("run", "--json", "--backend", "bwrap" if n == 1 else "native", "--disk", "8m", "--timeout", seconds(30), *mount("resources"), "--",
+                 INSIDE, "unwaited", "/workspace", "128", way).json
+        assert r["outcome"] == "limit" and "disk" in r["limits_hit"], (way, r)
+        assert size_of(workspace()) < 64 << 20, (way, size_of(workspace()))
+        for p in workspace().glob("fill-*"):
+            p.unlink()
+
+
+@test
+def a087_children_that_are_waited_for_count_once():
+    code = ("import os, time\nfor i in range(8):\n  if not os.fork():\n    if not os.fork():\n      f = open(f'fill-{i}', 'wb')\n"
+            "      f.write(bytes(1 << 20))\n      f.close()\n      time.sleep(0.1)\n      os._exit(0)\n    os.wait()\n    os._exit(0)\n  os.wait()")
+    r = brig("run", "--json", "--disk", "12m", "--", "python3", "-c", code).json  # 16 if they counted twice
+    assert (r["outcome"], r["exit_code"], r["limits_hit"]) == ("exited", 0, []), r
+    assert size_of(workspace()) >= 8 << 20
+
+
+@test(by_root=True)
+def a087_where_the_workspace_is_a_file_system_of_its_own_its_loss_counts():
+    """On a tmpfs the kernel counts nothing as written to disk; what somebody else does elsewhere is no matter."""
+    own = scratch() / "own"
+    own.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256m,mode=755,uid={uid()}", "own", own], check=True)
+    try:
+        run = ("run", "--json", "--workdir", own, "--disk", "8m", "--timeout", seconds(10), *mount("resources"), "--")
+        r = brig(*run, "sh", "-c", f"{INSIDE} fill /workspace 64; sleep 5").json
+        assert r["outcome"] == "limit" and "disk" in r["limits_hit"], r
+        assert size_of(own) < 80 << 20
+        for p in own.glob("fill-*"):
+            p.unlink()
+        subprocess.run(["mount", "--bind", own, scratch() / "own"], check=True)  # now there are two of it: not alone
+        try:
+            assert brig(*run, INSIDE, "fill", "/workspace", "16").json["outcome"] == "exited"
+        finally:
+            subprocess.run(["umount", own], check=True)
+    finally:
+        subprocess.run(["umount", own], check=True)
 
 
 @test

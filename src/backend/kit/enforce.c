@@ -86,6 +86,12 @@ static void enforce_pids(struct backend_job *j, struct box_start *c, unsigned ha
 	c->inside.nproc = j->pids_held ? pids + 1 : pids * 2;
 }
 
+static void begin_disk(struct backend_job *j)
+{
+	j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	disk_begin(&j->disk);
+}
+
 int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	const struct spec *s = j->plan->spec;
@@ -101,7 +107,7 @@ int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
 	j->watch_disk = l->disk && j->plan->workspace;
 	if (j->watch_disk)
-		j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		begin_disk(j);
 	if (l->cpus && has & CGROUP_HAS_CPUS)
 		by[LIMIT_CPUS] = ENFORCER_CGROUP;
 	else if (l->cpus && l->cpus % 1000)

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 
 #include "backend/kit/disk.h"
@@ -20,6 +21,8 @@
 
 #define EVENTS_AT_ONCE 8
 #define DISK_EVERY 5 /* ticks */
+#define TICK_NS (10 * 1000 * 1000)
+#define HURRY_NS (1000 * 1000)
 
 static void kill_all(struct backend_job *j)
 {
@@ -27,8 +30,10 @@ static void kill_all(struct backend_job *j)
 	(void)cgroup_kill(j->cgroup);
 }
 
-static void on_control(struct backend_job *j)
+/* Returns whether init has told what its children have written. */
+static bool on_control(struct backend_job *j)
 {
+	bool told = false;
 	struct init_msg m;
 	size_t none = 0;
 
@@ -40,8 +45,44 @@ static void on_control(struct backend_job *j)
 		}
 		if (m.said == INIT_EXITED || m.said == INIT_USAGE)
 			j->disk.reaped = m.written;
+		told |= m.said == INIT_USAGE;
 		none = 0;
 	}
+	return told;
+}
+
+int job_tick(const struct backend_job *j, bool hurry)
+{
+	const struct timespec every = { .tv_nsec = hurry ? HURRY_NS : TICK_NS };
+	const struct itimerspec tick = { .it_interval = every, .it_value = every };
+
+	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &tick, NULL);
+}
+
+static void look_at_disk(struct backend_job *j)
+{
+	bool was = j->disk.hurry;
+
+	j->disk.asked = false;
+	if (disk_look(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk) >=
+	    DISK_CLOSED) {
+		j->killed_disk = true;
+		kill_all(j);
+	} else if (j->disk.hurry != was) {
+		(void)job_tick(j, j->disk.hurry);
+	}
+}
+
+static void on_disk(struct backend_job *j)
+{
+	struct init_request ask = { .want_usage = true };
+
+	if (!j->watch_disk || (j->tick % DISK_EVERY && !j->disk.hurry))
+		return;
+	/* It is to be looked when init has just told: what it knows is missing elsewhere. */
+	if (j->disk.asked)
+		look_at_disk(j);
+	j->disk.asked = fd_send(j->control, &ask, sizeof(ask), NULL, 0) == 0;
 }
 
 static void look(struct backend_job *j)
@@ -83,23 +124,17 @@ static void on_news(struct backend_job *j, struct outcome *o)
 
 static void on_timer(struct backend_job *j, struct outcome *o)
 {
-	struct init_request ask = { .want_usage = true };
 	uint64_t ticks;
 
 	if (read(j->timer, &ticks, sizeof(ticks)) != sizeof(ticks))
 		return;
 	if (j->protect && !j->cover_lost && !j->tampered)
 		on_news(j, o);
-	if (j->watch_memory || j->watch_pids)
+	j->tick++;
+	if ((j->watch_memory || j->watch_pids) &&
+	    (!j->disk.hurry || j->tick % (TICK_NS / HURRY_NS) == 0))
 		look(j);
-	if (!j->watch_disk || j->disk.tick++ % DISK_EVERY)
-		return;
-	if (disk_look(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk) >=
-	    DISK_CLOSED) {
-		j->killed_disk = true;
-		kill_all(j);
-	}
-	(void)fd_send(j->control, &ask, sizeof(ask), NULL, 0);
+	on_disk(j);
 }
 
 static enum job_event on_ready(struct backend_job *j, const struct epoll_event *ev,
@@ -109,9 +144,10 @@ static enum job_event on_ready(struct backend_job *j, const struct epoll_event *
 
 	if (fd == j->pidfd)
 		return JOB_ENDED;
-	if (fd == j->control)
-		on_control(j);
-	else if (fd == j->timer)
+	if (fd == j->control) {
+		if (on_control(j) && j->watch_disk)
+			look_at_disk(j);
+	} else if (fd == j->timer)
 		on_timer(j, o);
 	else if (fd == cgroup_oom_fd(j->cgroup)) {
 		struct cgroup_events seen;
@@ -210,7 +246,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 		on_news(j, o);
 	}
 	job_end(j);
-	on_control(j);
+	(void)on_control(j);
 	cgroup_events(j->cgroup, &seen);
 	/* The last look: a short run may have been over before the first. */
 	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->spec->limits.disk;

@@ -62,6 +62,7 @@ struct backend_job {
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
 	struct disk disk;
+	unsigned tick; /* of the timer */
 	bool watch_memory, watch_pids, watch_disk;
 	bool pids_held; /* by the kernel: the watch only tells */
 
@@ -99,6 +100,9 @@ int box_wait(const struct box_start *c, struct err *e);
 /* ... and, started by root, to be the user inside: with every capability in the new user namespace
  * and none anywhere else. */
 int box_become(const struct box_start *c, struct err *e);
+
+/* job.c. Starts the watch's timer, or sets its pace. 0 or -1 with errno. */
+int job_tick(const struct backend_job *j, bool hurry);
 
 /* job.c: three slots of a backend's table. */
 enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o);

@@ -336,6 +336,83 @@ static void strangers(int argc, char **argv)
 	printf("= written %d\n", most);
 }
 
+struct writer {
+	const char *folder, *how;
+	int most;
+};
+
+static void mib(const char *folder, int i)
+{
+	static char block[1 << 20];
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/fill-%d", folder, i);
+	fd = open(path, O_WRONLY | O_CREAT, 0644);
+	if (fd < 0 || write(fd, block, sizeof(block)) < 0)
+		_exit(1);
+	close(fd);
+}
+
+static void *write_one(void *arg)
+{
+	mib(*(const char **)arg, *(int *)((char **)arg + 1));
+	usleep(60000);
+	return NULL;
+}
+
+/* Threads that outlive the first one: one that writes, or many that come and go. */
+static void *write_all(void *arg)
+{
+	struct writer *w = arg;
+
+	usleep(100000);
+	for (int i = 0; i < w->most; i++) {
+		struct {
+			const char *folder;
+			int i;
+		} one = { w->folder, i };
+		pthread_t t;
+
+		if (strcmp(w->how, "headless") == 0) {
+			mib(w->folder, i);
+		} else if (pthread_create(&t, NULL, write_one, &one) == 0) {
+			pthread_join(t, NULL);
+		}
+		usleep(15000);
+	}
+	printf("= written %d\n", w->most);
+	exit(0);
+}
+
+/* unwaited FOLDER MIB HOW: writers whose count nobody gets. */
+static void unwaited(int argc, char **argv)
+{
+	static struct writer w; /* the threads outlive this stack */
+	struct sigaction sa = { .sa_handler = SIG_IGN };
+	pthread_t t;
+
+	w = (struct writer){ argv[0], argc > 2 ? argv[2] : "ignore", argc > 1 ? atoi(argv[1]) : 1 };
+	if (strcmp(w.how, "headless") == 0 || strcmp(w.how, "turnover") == 0) {
+		pthread_create(&t, NULL, write_all, &w);
+		pthread_exit(NULL);
+	}
+	if (strcmp(w.how, "nocldwait") == 0)
+		sa = (struct sigaction){ .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT };
+	sigaction(SIGCHLD, &sa, NULL);
+	for (int i = 0; i < w.most; i++) {
+		if (fork() == 0) {
+			mib(w.folder, i);
+			usleep(strcmp(w.how, "slow") == 0 ? 60000 : 20000);
+			_exit(0);
+		}
+		if (strcmp(w.how, "masked") == 0)
+			mib(w.folder, 1000 + i);
+		usleep(15000);
+	}
+	printf("= written %d\n", w.most);
+}
+
 /* Another process of the same user's: the kernel asks for no more. */
 static void limit_init(int argc, char **argv)
 {
@@ -364,6 +441,7 @@ int main(int argc, char **argv)
 		{ "affinity", affinity },
 		{ "orphans", orphans },
 		{ "strangers", strangers },
+		{ "unwaited", unwaited },
 		{ "limit-init", limit_init },
 		{ NULL, NULL },
 	};

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import (INSIDE, SCRATCH_PIDS, WAIT, attackers_uid, canary, held, inner_pid, inside, mount, on_host,  # noqa: E402
+from attack import (INSIDE, SCRATCH_PIDS, UNSHARED, WAIT, attackers_uid, canary, held, inner_pid, inside, mount, on_host,  # noqa: E402
                     outside, program, timed)
 from harness import FACTOR, brig, descendants, main, scratch, seconds, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
@@ -66,6 +66,18 @@ def a084_memory_is_capped_in_every_form():
         for args in (("memory", "160"), ("memory-files", "160"), ("memory-files", "160", "/dev/shm/x"), ("memory-files", "160", "/tmp/x")):
             r = brig("run", "--json", "--memory", "64m", "--timeout", seconds(20), *mount("resources"), "--", INSIDE, *args).json
             assert (r["outcome"], r["exit_code"], r["limits_hit"]) == ("oom", 137, ["memory"]), (args, r["outcome"], r["limits_hit"], r["stdout"])
+
+
+@test(limit=90)
+def a084_memory_that_no_process_maps_counts():
+    """Segments, anonymous files, page tables, and what a process has whose first thread has ended."""
+    for n, how in enumerate(("segments", "semaphores", "memfds", "one-memfd", "tables", "headless")):
+        control = on_host(*UNSHARED, program("resources"), "unmapped", how, "32")
+        assert fact(control, "held") == "32", f"{how}: the control proves nothing: {control.stdout} {control.stderr}"
+        run = ("--backend", ("bwrap", "native")[n % 2], "--memory", "64m", "--timeout", seconds(20), *mount("resources"), "--", INSIDE, "unmapped", how)
+        r = brig("run", "--json", *run, "160").json
+        assert (r["outcome"], r["limits_hit"]) == ("oom", ["memory"]), (how, r["outcome"], r["stdout"])
+        assert fact(brig("run", *run, "16"), "held") == "16", how
 
 
 @test

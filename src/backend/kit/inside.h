@@ -29,6 +29,7 @@ struct init_msg {
 	int landlock;     /* ABI obtained */
 	unsigned fds;     /* bits 1 << enum init_fd of what is attached */
 	uint64_t written; /* bytes */
+	uint64_t held;    /* bytes in objects of System V */
 	uint64_t tasks;   /* at the command's end, with it; 0: nobody wants to know */
 	uint64_t at;      /* when, on the monotonic clock, in microseconds */
 	struct err err;

@@ -20,7 +20,7 @@
 #include "backend/kit/watch.h"
 
 #define EVENTS_AT_ONCE 8
-#define DISK_EVERY 5 /* ticks */
+#define ASK_EVERY 5 /* ticks */
 #define TICK_NS (10 * 1000 * 1000)
 #define HURRY_NS (1000 * 1000)
 
@@ -45,6 +45,8 @@ static bool on_control(struct backend_job *j)
 		}
 		if (m.said == INIT_EXITED || m.said == INIT_USAGE)
 			j->disk.reaped = m.written;
+		if (m.said == INIT_USAGE)
+			j->system_v = m.held;
 		told |= m.said == INIT_USAGE;
 		none = 0;
 	}
@@ -73,16 +75,21 @@ static void look_at_disk(struct backend_job *j)
 	}
 }
 
-static void on_disk(struct backend_job *j)
+/* What is not asked at every tick. */
+static void ask(struct backend_job *j)
 {
-	struct init_request ask = { .want_usage = true };
+	struct init_request usage = { .want_usage = true };
+	bool turn = j->tick % ASK_EVERY == 0;
 
-	if (!j->watch_disk || (j->tick % DISK_EVERY && !j->disk.hurry))
+	if (!(j->watch_disk && j->disk.hurry) && !turn)
 		return;
+	if (turn && j->watch_memory)
+		j->unmapped = memfds_step(&j->memfds, j->given[INIT_FD_PROC]);
 	/* It is to be looked when init has just told: what it knows is missing elsewhere. */
-	if (j->disk.asked)
+	if (j->watch_disk && j->disk.asked)
 		look_at_disk(j);
-	j->disk.asked = fd_send(j->control, &ask, sizeof(ask), NULL, 0) == 0;
+	if (j->watch_disk || j->watch_memory)
+		j->disk.asked = fd_send(j->control, &usage, sizeof(usage), NULL, 0) == 0;
 }
 
 static void look(struct backend_job *j)
@@ -90,6 +97,7 @@ static void look(struct backend_job *j)
 	const struct limits *l = &j->plan->spec->limits;
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
 			   .tmpfs = &j->given[INIT_FD_TMP],
+			   .held = j->unmapped + j->system_v,
 			   .memory_max = j->watch_memory ? l->memory : 0,
 			   .tasks_max = j->watch_pids && !j->pids_held ? l->pids : 0 };
 	struct watch_usage used;
@@ -134,7 +142,7 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 	if ((j->watch_memory || j->watch_pids) &&
 	    (!j->disk.hurry || j->tick % (TICK_NS / HURRY_NS) == 0))
 		look(j);
-	on_disk(j);
+	ask(j);
 }
 
 static enum job_event on_ready(struct backend_job *j, const struct epoll_event *ev,

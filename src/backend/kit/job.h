@@ -10,6 +10,7 @@
 #include "backend/kit/disk.h"
 #include "backend/kit/ids.h"
 #include "backend/kit/inside.h"
+#include "backend/kit/memfds.h"
 #include "backend/kit/protect.h"
 
 /* What the new process finds in its copy of our memory. */
@@ -63,6 +64,9 @@ struct backend_job {
 	size_t door_count;
 	struct disk disk;
 	unsigned tick; /* of the timer */
+	struct memfds memfds;
+	uint64_t unmapped; /* bytes of memfds, mapped or not */
+	uint64_t system_v; /* bytes, as init told last */
 	bool watch_memory, watch_pids, watch_disk;
 	bool pids_held; /* by the kernel: the watch only tells */
 

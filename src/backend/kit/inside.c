@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "backend/kit/sockmem.h"
 #include "base/str.h"
 
 #define FDS_CHECKED 32 /* everything inherited was closed, so ours are the lowest numbers */
@@ -156,6 +157,9 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		if (fds[INIT_FD_MOUNTS] < 0)
 			return err_sys(e, "cannot open mountinfo");
 	}
+	/* Missing where another's filter is in force already: the result says `partial` anyway. */
+	if (c->give_diag)
+		fds[INIT_FD_DIAG] = sockmem_open();
 	if (!c->give_proc)
 		return 0;
 	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)

@@ -83,8 +83,10 @@ static void ask(struct backend_job *j)
 
 	if (!(j->watch_disk && j->disk.hurry) && !turn)
 		return;
-	if (turn && j->watch_memory)
+	if (turn && j->watch_memory) {
 		j->unmapped = memfds_step(&j->memfds, j->given[INIT_FD_PROC]);
+		j->buffers = sockmem_step(&j->sockmem, j->given[INIT_FD_DIAG]);
+	}
 	/* It is to be looked when init has just told: what it knows is missing elsewhere. */
 	if (j->watch_disk && j->disk.asked)
 		look_at_disk(j);
@@ -98,6 +100,7 @@ static void look(struct backend_job *j)
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
 			   .tmpfs = &j->given[INIT_FD_TMP],
 			   .held = j->unmapped + j->system_v,
+			   .kernel = j->buffers,
 			   .memory_max = j->watch_memory ? l->memory : 0,
 			   .tasks_max = j->watch_pids && !j->pids_held ? l->pids : 0 };
 	struct watch_usage used;

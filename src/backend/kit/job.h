@@ -12,6 +12,7 @@
 #include "backend/kit/inside.h"
 #include "backend/kit/memfds.h"
 #include "backend/kit/protect.h"
+#include "backend/kit/sockmem.h"
 
 /* What the new process finds in its copy of our memory. */
 struct box_start {
@@ -65,6 +66,8 @@ struct backend_job {
 	struct disk disk;
 	unsigned tick; /* of the timer */
 	struct memfds memfds;
+	struct sockmem sockmem;
+	uint64_t buffers;  /* bytes in sockets */
 	uint64_t unmapped; /* bytes of memfds, mapped or not */
 	uint64_t system_v; /* bytes, as init told last */
 	bool watch_memory, watch_pids, watch_disk;

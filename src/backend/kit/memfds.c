@@ -13,6 +13,8 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
+#define INODE_BYTES 1024 /* about what an empty one takes */
+
 /* A folder of /proc, entry by entry. */
 struct walk {
 	_Alignas(8) char data[8192];
@@ -68,7 +70,7 @@ static int of_process(struct memfds *m, int procfd, const char *pid)
 		looked++;
 		if (name[0] != '.' && fstatat(w.fd, name, &st, AT_NO_AUTOMOUNT) == 0 &&
 		    st.st_dev == m->device && is_new(m, st.st_ino))
-			m->sum += (uint64_t)st.st_blocks * 512;
+			m->sum += (uint64_t)st.st_blocks * 512 + INODE_BYTES;
 	}
 	(void)fd_close(w.fd);
 	return looked;

@@ -259,6 +259,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = p->protected_count;
+	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
 	c->count_written = p->spec->limits.disk;
 }
 

@@ -224,7 +224,7 @@ static uint64_t in_tmpfs(const struct watch *w)
 enum watch_verdict watch_look(const struct watch *w, struct watch_usage *ret)
 {
 	struct look k = { .w = w, .page = (uint64_t)sysconf(_SC_PAGESIZE) };
-	uint64_t files = in_tmpfs(w);
+	uint64_t files = add(in_tmpfs(w), w->kernel);
 
 	k.sum.memory = add(files, w->held);
 	list(&k);

@@ -21,7 +21,8 @@ struct watch {
 	int procfd;       /* root of the sandbox's procfs, O_RDONLY; its offset is used */
 	const int *tmpfs; /* descriptors on its tmpfs mounts, for statfs */
 	size_t tmpfs_count;
-	uint64_t held; /* bytes of shared objects that may be mapped or not: memfds, System V */
+	uint64_t held;   /* bytes of shared objects that may be mapped or not: memfds, System V */
+	uint64_t kernel; /* bytes that no process can map: socket buffers */
 	uint64_t memory_max; /* bytes; PSS is read only above it; 0: no memory limit */
 	uint64_t tasks_max;  /* 0: no limit */
 };

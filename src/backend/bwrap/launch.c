@@ -467,8 +467,11 @@ static int tell(struct backend_job *j, struct box_start *c, struct err *e)
 	c->inside.tmpfs_count = l->args.tmpfs_count;
 	for (size_t i = 0; i < c->inside.tmpfs_count; i++)
 		c->inside.tmpfs[i] = l->args.tmpfs[i];
-	if (fill_operations(l, e) < 0 || write_letter(l, &c->inside, e) < 0 ||
-	    write_filter(l, &c->inside, e) < 0)
+	/* Under the filter nobody inside could: it is inherited. */
+	if (write_filter(l, &c->inside, e) < 0 || inside_bind(j->pid, c->inside.cpus, e) < 0)
+		return -e->code;
+	c->inside.cpus = 0;
+	if (fill_operations(l, e) < 0 || write_letter(l, &c->inside, e) < 0)
 		return -e->code;
 	return send_arguments(l, e);
 }

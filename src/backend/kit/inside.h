@@ -93,6 +93,10 @@ int inside_open(const struct inside *c, int *fds, struct err *e);
 /* Resource limits, priority, CPUs. */
 int inside_limits(const struct inside *c, struct err *e);
 
+/* Binds a process, 0: the caller, to the first n of the CPUs that it may use, counted from a start
+ * that differs between runs. Nothing if n is 0. */
+int inside_bind(pid_t pid, unsigned n, struct err *e);
+
 /* Looks instead of believing; a single "no" and nothing may be started. */
 int inside_check(const struct inside *c, struct err *e);
 

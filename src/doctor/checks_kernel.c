@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 
 #include "backend/kit/cgroup.h"
+#include "backend/kit/job.h"
 #include "backend/kit/landlock.h"
 #include "base/str.h"
 #include "doctor/machine.h"
@@ -140,14 +141,15 @@ static void hint_cgroups(struct finding *f, const char *layout)
  * Returns how many are not the cgroup's. */
 static size_t list_enforcers(unsigned has, struct buf *out)
 {
-	static const struct {
+	const enum enforcer pids = box_counts_processes() ? ENFORCER_RLIMIT : ENFORCER_WATCH;
+	const struct {
 		unsigned bit;
 		enum limit limit;
 		enum enforcer otherwise;
 		const char *note;
 	} rows[] = {
-		{ CGROUP_HAS_MEMORY, LIMIT_MEMORY, ENFORCER_WATCH, "" },
-		{ CGROUP_HAS_PIDS, LIMIT_PIDS, ENFORCER_WATCH, "" },
+		{ CGROUP_HAS_MEMORY, LIMIT_MEMORY, ENFORCER_PARTIAL, "" },
+		{ CGROUP_HAS_PIDS, LIMIT_PIDS, pids, "" },
 		{ CGROUP_HAS_CPUS, LIMIT_CPUS, ENFORCER_AFFINITY, " (whole ones)" },
 		{ CGROUP_HAS_SHARES, LIMIT_CPU_SHARES, ENFORCER_NICE, " (only below 1024)" },
 	};

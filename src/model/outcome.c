@@ -42,10 +42,11 @@ static const char *const limit_names[] = {
 static_assert(ARRAY_LEN(limit_names) == LIMIT_COUNT, "a name for every limit");
 
 static const char *const enforcer_names[] = {
-	[ENFORCER_NONE] = "none",   [ENFORCER_CGROUP] = "cgroup",
-	[ENFORCER_WATCH] = "watch", [ENFORCER_RLIMIT] = "rlimit",
-	[ENFORCER_TMPFS] = "tmpfs", [ENFORCER_AFFINITY] = "affinity",
-	[ENFORCER_NICE] = "nice",   [ENFORCER_MONITOR] = "monitor",
+	[ENFORCER_NONE] = "none",         [ENFORCER_CGROUP] = "cgroup",
+	[ENFORCER_WATCH] = "watch",       [ENFORCER_PARTIAL] = "watch (partial)",
+	[ENFORCER_RLIMIT] = "rlimit",     [ENFORCER_TMPFS] = "tmpfs",
+	[ENFORCER_AFFINITY] = "affinity", [ENFORCER_NICE] = "nice",
+	[ENFORCER_MONITOR] = "monitor",
 };
 static_assert(ARRAY_LEN(enforcer_names) == ENFORCER_COUNT, "a name for every enforcer");
 

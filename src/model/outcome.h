@@ -40,7 +40,8 @@ enum enforcer {
 	ENFORCER_NONE, /* no such limit in this run */
 	ENFORCER_CGROUP,
 	ENFORCER_WATCH,    /* the supervisor looks and ends the run */
-	ENFORCER_RLIMIT,   /* a per-process limit of the kernel */
+	ENFORCER_PARTIAL,  /* ... and there is something that it does not see */
+	ENFORCER_RLIMIT,   /* a resource limit of the kernel */
 	ENFORCER_TMPFS,    /* the size of the file system itself */
 	ENFORCER_AFFINITY, /* bound to that many CPUs */
 	ENFORCER_NICE,

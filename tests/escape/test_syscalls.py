@@ -8,9 +8,9 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import (INSIDE, UNSHARED, alive, attackers_uid, canary, digest, held, inside, mount, on_host, outside,  # noqa: E402
-                    status_of)
-from harness import FACTOR, IS_ROOT, brig, brig_path, main, scratch, seconds, test, wait_until, workspace  # noqa: E402
+from attack import (INSIDE, SCRATCH_PIDS, UNSHARED, alive, attackers_uid, canary, digest, held, inner_pid, inside, mount,  # noqa: E402
+                    on_host, outside, program, status_of)
+from harness import FACTOR, IS_ROOT, brig, brig_path, main, scratch, seconds, test, uid, wait_until, workspace  # noqa: E402
 
 KINDS = ("user", "mount", "pid", "net", "ipc", "uts", "cgroup")
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
@@ -100,10 +100,117 @@ def a053_a_sibling_sandbox_cannot_be_traced_or_read():
 
 
 @test
-def a054_no_filter_with_a_listener_and_further_filters_are_welcome():
+def a054_no_filter_with_a_listener_and_further_filters_in_debug_alone():
     outside("syscalls", "listener").must_work("new-listener")
-    attempt = inside("syscalls", "listener").must_fail("new-listener", "new-listener-high")
-    assert attempt.facts["own-filter"] == "works"
+    for profile, own in (("strict", "EINVAL"), ("default", "EINVAL"), ("debug", "works")):
+        attempt = inside("syscalls", "listener", options=("--profile", profile)).must_fail("new-listener", "new-listener-high")
+        assert attempt.facts["own-filter"] == own, (profile, attempt.facts)
+
+
+EVERY = tuple(("--backend", b, "--profile", p) for b in ("native", "bwrap") for p in ("strict", "default", "debug"))
+
+
+@test
+def no_lease_makes_the_host_wait():
+    """Of a file in the workspace, and of one that is shown read-only; the host's open() is the oracle."""
+    for folder in (workspace(), scratch()):
+        (folder / "file").write_text("canary\n")
+        os.chown(folder / "file", uid(), uid()) if IS_ROOT else None
+    outside("neighbours", "leases", scratch() / "file", scratch()).must_work("lease-write", "lease-high", "notify")
+    names = ("lease-write", "lease-read", "lease-high", "lease-dup", "notify", "notify-high")
+    for options in EVERY:
+        attempt = inside("neighbours", "leases", options=options).must_fail(*names)
+        assert set(attempt.denied.values()) == {"EINVAL"} and attempt.facts["delegation"] == "EINVAL", attempt.denied
+    attempt = inside("neighbours", "leases", scratch() / "file", scratch(), options=("--read", scratch())).must_fail(*names)
+    assert os.read(os.open(scratch() / "file", os.O_RDWR | os.O_NONBLOCK), 9) == b"canary\n"
+    (workspace() / "file").unlink()
+
+
+@test
+def the_machines_aio_budget_is_out_of_reach():
+    outside("neighbours", "aio").must_work("io_setup")
+    for options in EVERY:
+        if "debug" not in options:
+            attempt = inside("neighbours", "aio", options=options).must_fail("io_setup", "io_setup-high")
+            assert set(attempt.denied.values()) == {"ENOSYS"}, attempt.denied
+
+
+@test
+def huge_pages_are_out_of_reach():
+    outside("neighbours", "huge").must_work("map", "map-high", "memfd", "memfd-high")
+    for options in EVERY:
+        attempt = inside("neighbours", "huge", options=options)
+        attempt.must_fail("map", "map-2m", "map-high", "memfd", "memfd-2m", "memfd-high", "segment")
+        assert set(attempt.denied.values()) == {"EINVAL"}, attempt.denied
+
+
+@test
+def no_whiteout_can_be_made():
+    """It is a device node: on the host's disk nothing but files may appear."""
+    (scratch() / "w").mkdir()
+    os.chown(scratch() / "w", uid(), uid()) if IS_ROOT else None
+    outside("neighbours", "whiteout", scratch() / "w").must_work("whiteout")
+    assert [p for p in (scratch() / "w").iterdir() if p.is_char_device()], "the control proves nothing"
+    for options in EVERY:
+        inside("neighbours", "whiteout", "/workspace", options=options).must_fail("whiteout", "whiteout-high", "whiteout-noreplace")
+        assert all(p.is_file() for p in workspace().iterdir())
+        for p in workspace().iterdir():
+            p.unlink()
+
+
+@test
+def no_program_of_the_guests_is_loaded_into_the_kernel():
+    """One of each kind, and never more: great numbers stop a machine for good."""
+    outside("neighbours", "filters").must_work("socket-unix", "socket-udp", "reuseport", "seccomp", "prctl")
+    sockets = {"socket-unix", "socket-udp", "socket-high", "reuseport"}
+    for options in EVERY:
+        attempt = inside("neighbours", "filters", options=options)
+        assert all(attempt.denied.get(s) == "EPERM" for s in sockets), attempt.denied
+        own = {"seccomp", "seccomp-high", "seccomp-tsync", "prctl", "prctl-high"}
+        if "debug" in options:
+            assert set(attempt.worked) <= own and "seccomp" in attempt.worked, attempt.worked
+        else:
+            assert not attempt.worked and all(attempt.denied.get(s) == "EINVAL" for s in own), (attempt.worked, attempt.denied)
+
+
+@test
+def programs_that_would_filter_themselves_go_on_without():
+    done = brig("run", "--", "sh", "-c", "file /bin/sh && xz --version >/dev/null && gpgv --version >/dev/null && echo fine")
+    assert done.status == 0 and "fine" in done.text, (done.text, done.errors)
+    (workspace() / "x.1").write_text('.TH X 1\n.SH NAME\nx \\- a page\n')
+    done = brig("run", "--", "sh", "-c", "if command -v man >/dev/null; then man -l x.1; else echo 'a page'; fi")
+    assert done.status == 0 and "a page" in done.text, (done.text, done.errors)
+    (workspace() / "x.1").unlink()
+
+
+@test
+def every_thread_shares_the_descriptors_of_its_process():
+    outside("neighbours", "descriptors").must_work("close_range", "unshare", "clone")
+    for options in EVERY:
+        attempt = inside("neighbours", "descriptors", options=options)
+        attempt.must_fail("close_range", "close_range-high", "unshare", "unshare-fs", "clone", "clone-fs")
+
+
+def schedule(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return {"nice": fields[16], "policy": fields[38], "cpus": os.sched_getaffinity(pid)}
+
+
+@test
+def init_cannot_be_starved():
+    """Its priority, policy, I/O class and CPUs as the host sees them, whatever the guest asks for."""
+    scheduling = ("nice", "nice-high", "nice-user", "nice-user-0", "nice-group", "io", "io-user", "io-group", "affinity",
+                  "param", "attr", "scheduler")
+    control = on_host(*SCRATCH_PIDS, "sh", "-c", f"{program('neighbours')} starve; true")
+    assert all(f"+ {n} ".encode() in control.stdout for n in ("nice", "nice-user", "io", "affinity", "scheduler")), control.stdout
+    for backend in ("native", "bwrap"):
+        with held("run", "--backend", backend, *mount("neighbours"), "--", INSIDE, "starve", "/workspace") as h:
+            init = next(p for p in h.pids() if inner_pid(p) == 1)
+            seen = schedule(init)
+            assert seen == {"nice": str(os.nice(0)), "policy": "0", "cpus": os.sched_getaffinity(0)}, seen
+        h.process.result.must_fail(*scheduling)
+        assert set(h.process.result.denied.values()) == {"EPERM"}, h.process.result.denied
+        assert h.process.result.facts["own-thread"] == "works"
 
 
 @test(limit=90)

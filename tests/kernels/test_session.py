@@ -86,7 +86,7 @@ def a_default_is_watched_and_the_manager_is_left_alone():
     with stopped_manager():
         r = brig("run", "--json", "--", "true").json
         assert r["duration_ms"] + r["setup_ms"] < 2500 * FACTOR, r
-    assert (r["isolation"]["cgroup"], r["isolation"]["limits"]["memory"], r["isolation"]["limits"]["pids"]) == ("none", "watch", "watch"), r
+    assert (r["isolation"]["cgroup"], r["isolation"]["limits"]["memory"], r["isolation"]["limits"]["pids"]) == ("none", "watch (partial)", "rlimit"), r
     r = brig("run", "--json", "--cpus", "1", "--cpu-shares", "512", "--", "true").json["isolation"]
     assert (r["cgroup"], r["limits"]["cpus"], r["limits"]["cpu_shares"]) == ("none", "affinity", "nice"), r
 
@@ -163,7 +163,7 @@ def a_manager_that_hangs_is_given_up_and_told_of():
         began = time.monotonic()
         done = brig("run", "--json", "--memory", "64m", "--timeout", seconds(60), "--", "python3", "-c", HOG)
         r = done.json
-        assert (done.status, r["outcome"], r["isolation"]["limits"]["memory"]) == (137, "oom", "watch"), r
+        assert (done.status, r["outcome"], r["isolation"]["limits"]["memory"]) == (137, "oom", "watch (partial)"), r
         assert time.monotonic() - began < 8 * FACTOR
         assert "service manager" in done.errors and "does not answer" in done.errors, done.errors
         refused = brig("run", "--json", "--cpus", "0.5", "--", "true")

@@ -12,7 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import brig, brig_argv, brig_environment, identity, main, scratch, seconds, start_brig, test, tree, wait_until, workspace  # noqa: E402
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
-ENFORCERS = {"cgroup", "watch", "rlimit", "affinity", "nice", "tmpfs", "monitor", "none"}
+ENFORCERS = {"cgroup", "watch", "watch (partial)", "rlimit", "affinity", "nice", "tmpfs", "monitor", "none"}
+COUNTED = tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14)  # processes, for each user namespace
 SLACK = 1 << 20  # the file system of the private folders has room for brig's own small files
 
 
@@ -75,10 +76,20 @@ def the_report_names_an_enforcer_for_every_limit():
 
 
 @test
-def memory_and_processes_are_the_control_groups_or_else_watched():
-    best, written = ("cgroup" if has else "watch" for has in (has_cgroup(), can_ask()))
-    assert (enforcer("memory"), enforcer("memory", "--memory", "100m")) == (best, written)
-    assert (enforcer("pids"), enforcer("pids", "--pids", "20")) == (best, written)
+def memory_and_processes_are_the_control_groups_or_else_watched_and_counted():
+    for name, value, otherwise in (("memory", "100m", "watch (partial)"), ("pids", "20", "rlimit" if COUNTED else "watch")):
+        best, written = ("cgroup" if has else otherwise for has in (has_cgroup(), can_ask()))
+        assert (enforcer(name), enforcer(name, f"--{name}", value)) == (best, written), name
+
+
+@test
+def strict_takes_no_memory_limit_that_is_only_watched():
+    done = brig("run", "--profile", "strict", "--memory", "100m", "--", "true")
+    if can_ask():
+        assert done.status == 0, done.errors
+    else:
+        assert done.status == 125 and "memory under --profile strict cannot be limited here" in done.errors and "hint: " in done.errors, done.errors
+    assert brig("run", "--profile", "strict", "--", "true").status == 0, "the default is no demand"
 
 
 @test
@@ -234,6 +245,16 @@ time.sleep(3)
 def as_many_processes_as_allowed_are_allowed():
     assert sh("for i in 1 2 3 4 5 6 7 8; do sleep 0.2 & done; wait; echo fine", "--pids", "9").stdout == b"fine\n"
     assert brig("run", "--pids", "2", "--", "true").status == 0
+
+
+@test
+def the_number_of_processes_is_exact_and_fork_fails():
+    code = ("import os, time\nn = 1\ntry:\n  while n < 60:\n    if not os.fork():\n      time.sleep(9)\n    n += 1\n"
+            "except BlockingIOError:\n  print(n, 'EAGAIN', flush=True)\ntime.sleep(0.2)")
+    for backend in ("native", "bwrap"):
+        r = python(code, "--json", "--backend", backend, "--pids", "20", "--timeout", seconds(10)).json
+        if r["isolation"]["limits"]["pids"] != "watch":
+            assert (r["stdout"], r["outcome"], r["limits_hit"]) == ("20 EAGAIN\n", "exited", ["pids"]), (backend, r)
 
 
 @test

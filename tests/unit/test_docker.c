@@ -85,6 +85,7 @@ static enum verdict by_rules(const struct jread *rules, const char *name, const 
 		v = str_eq(jread_str(r, "action"), "SCMP_ACT_ALLOW") ? V_ALLOW
 		    : jread_int(r, "errnoRet", -1) == 0              ? V_PRETEND
 		    : jread_int(r, "errnoRet", -1) == ENOSYS         ? V_ENOSYS
+		    : jread_int(r, "errnoRet", -1) == EINVAL         ? V_EINVAL
 								     : V_KILL;
 	}
 	assert_true(holding <= 1);

@@ -54,6 +54,7 @@ static const uint32_t scmp[] = { SCMP_ARCH_AARCH64, SCMP_ARCH_X86_64 };
 static const uint32_t answers[ARG_SOCKET] = {
 	[V_ENOSYS] = ERRNO(ENOSYS),
 	[V_EPERM] = ERRNO(EPERM),
+	[V_EINVAL] = ERRNO(EINVAL),
 	[V_EAFNOSUPPORT] = ERRNO(EAFNOSUPPORT),
 	[V_EPROTONOSUPPORT] = ERRNO(EPROTONOSUPPORT),
 	[V_KILL] = SECCOMP_RET_KILL_PROCESS,
@@ -477,9 +478,9 @@ static void programs_are_small(void **state)
 /* What follows is written out by hand and takes nothing from the table but numbers. */
 
 static void expect(int arch, int p, uint32_t want, const char *name, uint64_t a0, uint64_t a1,
-		   uint64_t a2, uint64_t a3)
+		   uint64_t a2, uint64_t a3, uint64_t a4)
 {
-	const uint64_t args[6] = { a0, a1, a2, a3 };
+	const uint64_t args[6] = { a0, a1, a2, a3, a4 };
 	int nr = number(arch, name);
 	uint32_t got;
 
@@ -495,11 +496,12 @@ static void expect(int arch, int p, uint32_t want, const char *name, uint64_t a0
 struct example {
 	uint32_t want;
 	const char *name;
-	uint64_t a0, a1, a2, a3;
+	uint64_t a0, a1, a2, a3, a4;
 };
 
 #define YES SECCOMP_RET_ALLOW
 #define NO ERRNO(EPERM)
+#define BAD ERRNO(EINVAL)
 
 static const struct example examples[] = {
 	/* sockets: types carry flags, protocol 262 is MPTCP, 132 SCTP, 1 ICMP */
@@ -558,7 +560,7 @@ static const struct example examples[] = {
 	{ NO, "prctl", JUNK | 35, 0, 0, 0 },
 	{ NO, "prctl", 53, 0, 2, 0 },
 	{ YES, "prctl", 52, 0, 0, 0 },
-	{ YES, "prctl", 22, 2, 0, 0 },
+	{ YES, "prctl", 22, 1, 0, 0 },
 	{ YES, "prctl", 38, 1, 0, 0 },
 	{ YES, "prctl", 4, 0, 0, 0 },
 	{ YES, "prctl", 36, 1, 0, 0 },
@@ -579,10 +581,67 @@ static const struct example examples[] = {
 	{ NO, "prlimit64", 1, 7, 0x1000, 0 },
 	{ NO, "prlimit64", JUNK | 1, 7, 0x1000, 0x1000 },
 	{ NO, "prlimit64", 1, 4, 0x1000, 0 },
-	{ YES, "seccomp", 1, 0, 0x1000, 0 },
-	{ YES, "seccomp", 1, 1, 0x1000, 0 },
-	{ NO, "seccomp", 1, 8, 0x1000, 0 },
-	{ NO, "seccomp", 1, JUNK | 0x19, 0x1000, 0 },
+	{ YES, "seccomp", 0, 0, 0, 0 },
+	{ YES, "seccomp", 2, 0, 0x1000, 0 },
+	/* leases: F_SETLEASE, F_NOTIFY, F_SETDELEG; beside them F_GETLEASE, F_SETPIPE_SZ */
+	{ BAD, "fcntl", 3, 1024, 0, 0 },
+	{ BAD, "fcntl", 3, JUNK | 1024, 1, 0 },
+	{ BAD, "fcntl", JUNK, 1026, 0, 0 },
+	{ BAD, "fcntl", 3, JUNK | 1040, 0, 0 },
+	{ YES, "fcntl", 1024, 1, 1024, 0 },
+	{ YES, "fcntl", 3, 1025, 0, 0 },
+	{ YES, "fcntl", 3, 1031, 1024, 0 },
+	{ YES, "fcntl", 3, 1030, 0, 0 },
+	{ YES, "fcntl", 3, 38, 0, 0 },
+	/* huge pages, of any size */
+	{ BAD, "mmap", 0, 1, 3, 0x40022 },
+	{ BAD, "mmap", 0, 1, 3, JUNK | 0x54040022 },
+	{ YES, "mmap", 0x40000, 0x40000, 3, 0x20022 },
+	{ YES, "mmap", 0, 1, 3, 0x100022 },
+	{ BAD, "memfd_create", 0, 4, 0, 0 },
+	{ BAD, "memfd_create", 0, JUNK | 7, 0, 0 },
+	{ YES, "memfd_create", 4, 0x1b, 0, 0 },
+	{ BAD, "shmget", 0, 1, 04600, 0 },
+	{ BAD, "shmget", 0, 1, JUNK | 05000, 0 },
+	{ YES, "shmget", 04000, 04000, 03600, 0 },
+	/* whiteouts */
+	{ BAD, "renameat2", 0, 0, 0, 0, 4 },
+	{ BAD, "renameat2", 0, 0, 0, 0, JUNK | 5 },
+	{ YES, "renameat2", 4, 4, 4, 4, 3 },
+	/* threads with descriptors of their own */
+	{ NO, "close_range", 3, 9, 2, 0 },
+	{ NO, "close_range", 3, 9, JUNK | 6, 0 },
+	{ YES, "close_range", 2, 2, 4, 0 },
+	{ NO, "clone", 0x003d0b00, 0, 0, 0 },
+	{ NO, "clone", JUNK | 0x00010900, 0, 0, 0 },
+	{ YES, "clone", 0x00000911, 0, 0, 0 },
+	/* programs in sockets: of the socket level alone */
+	{ NO, "setsockopt", 3, 1, 26, 0 },
+	{ NO, "setsockopt", 3, JUNK | 1, JUNK | 50, 0 },
+	{ NO, "setsockopt", 3, 1, 51, 0 },
+	{ NO, "setsockopt", 3, 1, 52, 0 },
+	{ YES, "setsockopt", 3, 1, 27, 0 },
+	{ YES, "setsockopt", 3, 1, 2, 0 },
+	{ YES, "setsockopt", 1, 6, 26, 0 },
+	/* init's priority, alone or with all of its user or group */
+	{ YES, "setpriority", 0, 0, 19, 0 },
+	{ YES, "setpriority", JUNK, 77, 1, 0 },
+	{ NO, "setpriority", 0, 1, 19, 0 },
+	{ NO, "setpriority", JUNK, JUNK | 1, 19, 0 },
+	{ NO, "setpriority", 1, 0, 19, 0 },
+	{ NO, "setpriority", 2, 0, 19, 0 },
+	{ NO, "setpriority", JUNK | 2, 1000, 19, 0 },
+	{ YES, "ioprio_set", 1, 0, 0x6000, 0 },
+	{ NO, "ioprio_set", 1, JUNK | 1, 0x6000, 0 },
+	{ NO, "ioprio_set", 2, 0, 0x6000, 0 },
+	{ NO, "ioprio_set", 3, 1000, 0x6000, 0 },
+	{ YES, "sched_setaffinity", 0, 8, 0, 0 },
+	{ YES, "sched_setaffinity", 77, 1, 0, 0 },
+	{ NO, "sched_setaffinity", JUNK | 1, 8, 0, 0 },
+	{ NO, "sched_setscheduler", 1, 5, 0, 0 },
+	{ NO, "sched_setparam", 1, 0, 0, 0 },
+	{ NO, "sched_setattr", JUNK | 1, 0, 0, 0 },
+	{ YES, "sched_setattr", 0, 1, 0, 0 },
 	/* set-id modes; 0100 is O_CREAT, 020000000 the bit of O_TMPFILE */
 	{ YES, "chmod", 0, 01777, 0, 0 },
 	{ NO, "chmod", 0, 04755, 0, 0 },
@@ -625,7 +684,8 @@ static void arguments_decide_as_written_here(void **state)
 			for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
 				const struct example *e = &examples[i];
 
-				expect(arch, p, e->want, e->name, e->a0, e->a1, e->a2, e->a3);
+				expect(arch, p, e->want, e->name, e->a0, e->a1, e->a2, e->a3,
+				       e->a4);
 			}
 }
 
@@ -653,9 +713,9 @@ static void dangerous_calls_are_refused_in_every_profile(void **state)
 	for (int arch = 0; arch < FILTER_ARCHES; arch++)
 		for (int p = 0; p < SECCOMP_PROFILES; p++) {
 			for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-				expect(arch, p, NO, never[i], 0, 0, 0, 0);
+				expect(arch, p, NO, never[i], 0, 0, 0, 0, 0);
 			for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
-				expect(arch, p, ERRNO(ENOSYS), missing[i], 0, 0, 0, 0);
+				expect(arch, p, ERRNO(ENOSYS), missing[i], 0, 0, 0, 0, 0);
 		}
 }
 
@@ -663,27 +723,37 @@ static void profiles_differ_as_documented(void **state)
 {
 	static const struct {
 		const char *name;
-		uint64_t a0, a2;
+		uint64_t a0, a1, a2;
 		uint32_t want[SECCOMP_PROFILES];
 	} rows[] = {
-		{ "ptrace", 0, 0, { NO, YES, YES } },
-		{ "process_vm_readv", 0, 0, { NO, YES, YES } },
-		{ "process_vm_writev", 0, 0, { NO, YES, YES } },
-		{ "process_madvise", 0, 0, { NO, YES, YES } },
-		{ "kcmp", 0, 0, { NO, NO, YES } },
-		{ "personality", 8, 0, { NO, YES, YES } },
-		{ "personality", JUNK | 0x40000, 0, { NO, YES, YES } },
-		{ "io_setup", 0, 0, { ERRNO(ENOSYS), YES, YES } },
-		{ "mq_open", 0, 0, { ERRNO(ENOSYS), YES, YES } },
-		{ "msgget", 0, 0, { ERRNO(ENOSYS), YES, YES } },
-		{ "socket", 16, 0, { ERRNO(EAFNOSUPPORT), YES, YES } },
-		{ "socket", JUNK | 16, JUNK, { ERRNO(EAFNOSUPPORT), YES, YES } },
+		{ "ptrace", 0, 3, 0, { NO, YES, YES } },
+		{ "process_vm_readv", 0, 3, 0, { NO, YES, YES } },
+		{ "process_vm_writev", 0, 3, 0, { NO, YES, YES } },
+		{ "process_madvise", 0, 3, 0, { NO, YES, YES } },
+		{ "kcmp", 0, 3, 0, { NO, NO, YES } },
+		{ "personality", 8, 3, 0, { NO, YES, YES } },
+		{ "personality", JUNK | 0x40000, 3, 0, { NO, YES, YES } },
+		{ "io_setup", 0, 3, 0, { ERRNO(ENOSYS), ERRNO(ENOSYS), YES } },
+		{ "io_submit", 0, 3, 0, { ERRNO(ENOSYS), ERRNO(ENOSYS), YES } },
+		{ "inotify_init1", 0, 3, 0, { ERRNO(ENOSYS), YES, YES } },
+		{ "inotify_add_watch", 0, 3, 0, { ERRNO(ENOSYS), YES, YES } },
+		{ "seccomp", 1, 0, 0x1000, { BAD, BAD, YES } },
+		{ "seccomp", JUNK | 1, 1, 0x1000, { BAD, BAD, YES } },
+		{ "seccomp", 1, 8, 0x1000, { BAD, BAD, NO } },
+		{ "seccomp", 1, JUNK | 0x19, 0x1000, { BAD, BAD, NO } },
+		{ "prctl", JUNK | 22, 2, 0x1000, { BAD, BAD, YES } },
+		{ "mq_open", 0, 3, 0, { ERRNO(ENOSYS), YES, YES } },
+		{ "msgget", 0, 3, 0, { ERRNO(ENOSYS), YES, YES } },
+		{ "socket", 16, 3, 0, { ERRNO(EAFNOSUPPORT), YES, YES } },
+		{ "socket", JUNK | 16, 3, JUNK, { ERRNO(EAFNOSUPPORT), YES, YES } },
 		{ "socket",
 		  16,
+		  3,
 		  4,
 		  { ERRNO(EAFNOSUPPORT), ERRNO(EPROTONOSUPPORT), ERRNO(EPROTONOSUPPORT) } },
 		{ "socket",
 		  16,
+		  3,
 		  15,
 		  { ERRNO(EAFNOSUPPORT), ERRNO(EPROTONOSUPPORT), ERRNO(EPROTONOSUPPORT) } },
 	};
@@ -692,8 +762,8 @@ static void profiles_differ_as_documented(void **state)
 	for (int arch = 0; arch < FILTER_ARCHES; arch++)
 		for (int p = 0; p < SECCOMP_PROFILES; p++)
 			for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-				expect(arch, p, rows[i].want[p], rows[i].name, rows[i].a0, 3,
-				       rows[i].a2, 0);
+				expect(arch, p, rows[i].want[p], rows[i].name, rows[i].a0,
+				       rows[i].a1, rows[i].a2, 0, 0);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -373,7 +373,6 @@ static void personality_and_prctl_are_limited(void **state)
 		{ "UNAME26", SYS_personality, { 0x20000 } },
 		{ "PR_SET_MM", SYS_prctl, { HIGH | 35, -1, 0, 0, 1 } },
 		{ "PR_SET_SPECULATION_CTRL", SYS_prctl, { 53, 99, 2, 0, 0 } },
-		{ "notify listener", SYS_seccomp, { 1, 8, 0 } },
 	};
 	static const struct call fine[] = {
 		{ "personality query", SYS_personality, { 0xffffffff } },
@@ -382,6 +381,7 @@ static void personality_and_prctl_are_limited(void **state)
 		{ "PR_SET_CHILD_SUBREAPER", SYS_prctl, { PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0 } },
 	};
 	const struct call plain_filter = { "seccomp", SYS_seccomp, { 1, 0, 0 } };
+	const struct call listener = { "notify listener", SYS_seccomp, { 1, 8, 0 } };
 	const struct call no_randomize = { "ADDR_NO_RANDOMIZE", SYS_personality, { 0x40000 } };
 
 	(void)state;
@@ -390,8 +390,10 @@ static void personality_and_prctl_are_limited(void **state)
 	for (size_t i = 0; i < COUNT(fine); i++)
 		for (int p = 0; p < SECCOMP_PROFILES; p++)
 			expect(p, &fine[i], 0);
-	for (int p = 0; p < SECCOMP_PROFILES; p++)
-		expect(p, &plain_filter, EFAULT);
+	for (int p = 0; p < SECCOMP_PROFILES; p++) {
+		expect(p, &plain_filter, p == SECCOMP_DEBUG ? EFAULT : EINVAL);
+		expect(p, &listener, p == SECCOMP_DEBUG ? EPERM : EINVAL);
+	}
 	expect(UNFILTERED, &no_randomize, 0);
 	expect(SECCOMP_STRICT, &no_randomize, EPERM);
 	expect(SECCOMP_DEFAULT, &no_randomize, 0);

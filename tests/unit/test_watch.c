@@ -28,6 +28,7 @@
 
 #include <cmocka.h>
 
+#include "backend/kit/memfds.h"
 #include "backend/kit/watch.h"
 #include "base/fd.h"
 
@@ -291,6 +292,35 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
+/* A process, not a thread of ours: only children of the made-up /proc's are looked at. */
+static void memfds_count_once_and_without_being_mapped(void **state)
+{
+	static const char block[MIB];
+	char dir[] = "/tmp/brig-memfds-XXXXXX", self[32], path[64];
+	int fd = memfd_create("x", MFD_CLOEXEC), proc;
+	struct memfds m = { 0 };
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(self, sizeof(self), "/proc/%d", (int)getpid());
+	for (int pid = 1; pid < 4; pid++) {
+		(void)snprintf(path, sizeof(path), "%s/%d", dir, pid);
+		assert_int_equal(symlink(self, path), 0);
+	}
+	proc = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(memfds_step(&m, proc) < (uint64_t)MIB);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(write(fd, block, sizeof(block)), (int)sizeof(block));
+	assert_int_equal(memfds_step(&m, proc), 3 * MIB + 1024);
+	assert_int_equal(memfds_step(&m, proc), 3 * MIB + 1024);
+	assert_int_equal(ftruncate(fd, MIB), 0);
+	assert_int_equal(memfds_step(&m, proc), MIB + 1024);
+	(void)close(fd);
+	assert_int_equal(memfds_step(&m, proc), 0);
+	(void)close(proc);
+	assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 static void odd_entries_and_numbers_do_no_harm(void **state)
 {
 	char dir[] = "/tmp/brig-watch-XXXXXX";
@@ -310,12 +340,22 @@ static void odd_entries_and_numbers_do_no_harm(void **state)
 	put(w.procfd, "5", "statm", "-5 -6 x\n");
 	put(w.procfd, "123456789012345", "statm", "5 5\n"); /* longer than any pid: not found */
 	assert_int_equal(watch_look(&w, &u), WATCH_OK);
-	assert_true(u.memory == 7 * page);
+	/* With the most that page tables of 10 and of 5 pages can take. */
+	assert_true(u.memory == 7 * page + page + 80 + page + 40);
 	assert_int_equal(u.tasks, 4);
-	w.memory_max = page;
+	w.memory_max = 2 * page;
+	put(w.procfd, "2", "status", "Name:\tx VmPTE: 9\nVmPTE:\t       1 kB\nVmSwap: 9 kB\n");
+	put(w.procfd, "4", "status", "Name:\tx\nVmPTE:\t       0 kB\n");
 	put(w.procfd, "2", "smaps_rollup", "0-1 ---p 0 0 0 [rollup]\nRss: 9 kB\nPss:  3 kB\n");
 	assert_int_equal(watch_look(&w, &u), WATCH_OK);
-	assert_true(u.memory == 3 * 1024);
+	assert_true(u.memory == (3 + 1) * 1024);
+	w.held = 10 * page; /* of which what is mapped has been counted */
+	put(w.procfd, "2", "smaps_rollup", "0-1\nPss:  3 kB\nPss_Shmem:   40000 kB\n");
+	assert_int_equal(watch_look(&w, &u), WATCH_OK);
+	put(w.procfd, "2", "smaps_rollup", "0-1\nPss:  3 kB\nPss_Shmem:   1 kB\n     ");
+	assert_int_equal(watch_look(&w, &u), WATCH_MEMORY);
+	assert_true(u.memory == (3 + 1) * 1024 + 10 * page - 1024);
+	w.held = 0;
 	put(w.procfd, "3", "smaps_rollup", "Pss_Dirty: 1 kB\n"); /* no such line: resident size */
 	assert_int_equal(watch_look(&w, &u), WATCH_OK);
 	put(w.procfd, "6", "statm", "1 99999999999999999999999999 1\n");
@@ -332,6 +372,7 @@ int main(void)
 		cmocka_unit_test(memory_shared_by_fork_counts_once),
 		cmocka_unit_test(files_in_the_tmpfs_are_memory),
 		cmocka_unit_test(a_hostile_process_name_changes_nothing),
+		cmocka_unit_test(memfds_count_once_and_without_being_mapped),
 		cmocka_unit_test(odd_entries_and_numbers_do_no_harm),
 	};
 

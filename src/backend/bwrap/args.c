@@ -138,14 +138,13 @@ static void mask(struct maker *m, const struct op *o)
 
 /* Sysctls of the new namespaces would belong to the user inside, since bubblewrap maps it to their
  * root for a while: the host's view of them, which shows who reads it its own values, is mounted
- * over them. The rest that native makes read-only belongs to the host's root, who is never inside.
- */
-static void readonly(struct maker *m, const struct op *o)
+ * over them. */
+static void proc(struct maker *m, const struct op *o)
 {
-	if (!str_eq(o->dst, "/proc/sys"))
-		return;
-	option(m, "--ro-bind", o->dst);
-	text(m, o->dst);
+	option(m, "--proc", o->dst);
+	option(m, "--ro-bind", "/proc/sys");
+	text(m, "/proc/sys");
+	option(m, "--remount-ro", o->dst);
 }
 
 static void private(struct maker *m, const struct op *o)
@@ -222,14 +221,11 @@ static void operation(struct maker *m, const struct op *o)
 		text(m, o->dst);
 		break;
 	case OP_PROC:
-		option(m, "--proc", o->dst);
+		proc(m, o);
 		break;
 	case OP_MASK:
 	case OP_HIDE: /* gone by now: bubblewrap would make a mount point for it in the workspace */
 		mask(m, o);
-		break;
-	case OP_READONLY:
-		readonly(m, o);
 		break;
 	case OP_DEVICE:
 	case OP_DEVPTS:

@@ -14,7 +14,6 @@
 
 #include "backend/bwrap/letter.h"
 #include "backend/kit/landlock.h"
-#include "backend/kit/seccomp.h"
 #include "base/fd.h"
 
 static int same_objects(const struct letter *l, struct err *e)
@@ -36,19 +35,11 @@ static int same_objects(const struct letter *l, struct err *e)
 
 static int lock_down(const struct inside *c, struct err *e)
 {
-	int abi, r;
-
 	if (inside_limits(c, e) < 0)
 		return -e->code;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "cannot make init non-dumpable");
-	abi = landlock_apply(c->writable, c->writable_count, e);
-	if (abi < 0)
-		return -e->code;
-	r = c->cpus ? seccomp_deny_affinity() : 0;
-	if (r < 0)
-		return errno = -r, err_sys(e, "cannot load the system-call filter");
-	return abi;
+	return landlock_apply(c->writable, c->writable_count, e);
 }
 
 static int enter(const struct letter *l, int *fds, struct err *e)

@@ -21,6 +21,7 @@
 
 #include "backend/bwrap/letter.h"
 #include "backend/kit/seccomp.h"
+#include "backend/kit/sysctl.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -58,16 +59,21 @@ static int memory_file(const char *name, int *ret, struct err *e)
 }
 
 /* Whoever has inherited it reads from the beginning. */
-static int fill(int fd, const void *data, size_t n, struct err *e)
+static int fill_from(int fd, size_t at, const void *data, size_t n, struct err *e)
 {
 	ssize_t put;
 
 	for (size_t done = 0; done < n; done += (size_t)put) {
-		put = pwrite(fd, (const char *)data + done, n - done, (off_t)done);
+		put = pwrite(fd, (const char *)data + done, n - done, (off_t)(at + done));
 		if (put < 0)
 			return err_sys(e, "cannot fill an anonymous file");
 	}
 	return 0;
+}
+
+static int fill(int fd, const void *data, size_t n, struct err *e)
+{
+	return fill_from(fd, 0, data, n, e);
 }
 
 /* What is bound must be what was planned; inside, brig looks once more. */
@@ -209,12 +215,18 @@ static int write_letter(struct launch *l, const struct inside *c, struct err *e)
 	return fill(l->letter, b.data, b.len, e);
 }
 
+/* One program: under it nobody loads another. */
 static int write_filter(struct launch *l, const struct inside *c, struct err *e)
 {
-	size_t n;
+	size_t n, front = 0;
 	const void *program = seccomp_bytes((enum seccomp_profile)c->profile, &n);
+	const void *affinity = seccomp_affinity_bytes(&front);
 
-	return fill(l->seccomp, program, n, e);
+	if (!c->cpus)
+		front = 0;
+	if (fill(l->seccomp, affinity, front, e) < 0)
+		return -e->code;
+	return fill_from(l->seccomp, front, program, n, e);
 }
 
 /* A socket, because a write to it raises no signal in a program that embeds us. */
@@ -360,6 +372,7 @@ static int inherit(const struct launch *l, struct err *e)
 static int leave_root(const struct box_start *c, struct err *e)
 {
 	struct init_msg ready = { .said = INIT_READY };
+	CLEANUP(fd) int proc = -1;
 
 	if (attach_trees(c, e) < 0)
 		return -e->code;
@@ -369,7 +382,9 @@ static int leave_root(const struct box_start *c, struct err *e)
 	    box_become(c, e) < 0)
 		return -e->code;
 	/* As native; an ordinary user has nothing to say here. */
-	(void)fd_write_file(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "64");
+	proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (proc >= 0)
+		sysctl_user_limits(proc);
 	return 0;
 }
 
@@ -452,8 +467,11 @@ static int tell(struct backend_job *j, struct box_start *c, struct err *e)
 	c->inside.tmpfs_count = l->args.tmpfs_count;
 	for (size_t i = 0; i < c->inside.tmpfs_count; i++)
 		c->inside.tmpfs[i] = l->args.tmpfs[i];
-	if (fill_operations(l, e) < 0 || write_letter(l, &c->inside, e) < 0 ||
-	    write_filter(l, &c->inside, e) < 0)
+	/* Under the filter nobody inside could: it is inherited. */
+	if (write_filter(l, &c->inside, e) < 0 || inside_bind(j->pid, c->inside.cpus, e) < 0)
+		return -e->code;
+	c->inside.cpus = 0;
+	if (fill_operations(l, e) < 0 || write_letter(l, &c->inside, e) < 0)
 		return -e->code;
 	return send_arguments(l, e);
 }

@@ -6,12 +6,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/num.h"
 
 #define FREE_FLOOR ((uint64_t)64 << 20)
+#define SLACK ((uint64_t)1 << 20) /* what a file system takes for itself */
+#define LEAVING_US 45000          /* what a process may take between its memory and its end */
+#define MOUNTS_MAX ((size_t)256 << 10)
+
+/* What one look finds. */
+struct look {
+	int procfd;
+	const struct disk_pass *before;
+	struct disk_pass *now;
+	uint64_t grown;    /* by those seen before, and by init */
+	uint64_t appeared; /* with those that were not */
+	uint64_t gone;     /* what the vanished had */
+	uint64_t unkept;   /* of those for whom there is no room on the list */
+	enum disk_seen seen;
+};
 
 static uint64_t write_bytes(char *text)
 {
@@ -28,94 +47,245 @@ static uint64_t write_bytes(char *text)
 }
 
 /* "PID (NAME) STATE ...", and the name may hold anything. */
-static bool has_ended(int procfd, const char *pid)
+static bool has_ended(int procfd, const char *task)
 {
-	char path[64], text[512];
+	char path[96], text[512];
 	const char *behind;
 
-	(void)snprintf(path, sizeof(path), "%.32s/stat", pid);
+	(void)snprintf(path, sizeof(path), "%.64s/stat", task);
 	if (fd_read_file(procfd, path, text, sizeof(text)) <= 0)
 		return true;
 	behind = strrchr(text, ')');
 	return !behind || behind[1] != ' ' || strchr("ZX", behind[2]);
 }
 
-/* One process as it is now, given what it was; false when it is gone: its parent has it all. */
-static bool look_at(int procfd, const char *pid, const struct disk_process *was,
+/* One process or thread as it is now, given what it was; false when it is gone. */
+static bool look_at(int procfd, const char *task, const struct disk_process *was,
 		    struct disk_process *now)
 {
-	char path[64], text[512];
+	char path[96], text[512];
 	ssize_t r;
 
-	(void)snprintf(path, sizeof(path), "%.32s/io", pid);
+	(void)snprintf(path, sizeof(path), "%.64s/io", task);
 	r = fd_read_file(procfd, path, text, sizeof(text));
-	*now = (struct disk_process){ .pid = (int)strtol(pid, NULL, 10),
-				      .bytes = was ? was->bytes : 0 };
+	now->bytes = was ? was->bytes : 0;
 	if (r > 0)
 		now->bytes = write_bytes(text);
 	else if (r == -EACCES || r == -EPERM)
-		now->hidden = !has_ended(procfd, pid);
+		now->headless = has_ended(procfd, task);
+	if (r <= 0 && !now->headless)
+		now->hidden = was && was->hidden ? was->hidden : clock_us();
 	return r > 0 || r == -EACCES || r == -EPERM;
 }
 
-/* The entry of that pid in the look before; *at moves on with ascending pids. */
-static const struct disk_process *earlier(const struct disk_pass *l, size_t *at, const char *pid)
+/* The entry of that id in the look before; *at moves on with ascending ids. */
+static const struct disk_process *earlier(const struct disk_list *l, size_t *at, int id)
 {
-	long want = strtol(pid, NULL, 10);
-
-	while (*at < l->n && l->v[*at].pid < want)
+	while (*at < l->n && l->v[*at].pid < id)
 		(*at)++;
-	return *at < l->n && l->v[*at].pid == want ? &l->v[*at] : NULL;
+	return *at < l->n && l->v[*at].pid == id ? &l->v[*at] : NULL;
 }
 
-/* What all have written but brig's own init; *seen tells of those that hide it. */
-static uint64_t written(struct disk *d, int procfd, DIR *dir, enum disk_seen *seen)
+static const struct disk_process *earlier_thread(const struct disk_list *l, int id)
 {
-	const struct disk_pass *before = &d->passes[d->turn % 2];
-	struct disk_pass *now = &d->passes[++d->turn % 2];
-	uint64_t total = 0;
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].pid == id)
+			return &l->v[i];
+	return NULL;
+}
+
+static bool keep(struct disk_list *l, const struct disk_process *p)
+{
+	if (l->n == DISK_SEEN)
+		return false;
+	l->v[l->n++] = *p;
+	return true;
+}
+
+static uint64_t more(uint64_t now, uint64_t was)
+{
+	return now > was ? now - was : 0;
+}
+
+static DIR *open_list(int at, const char *path)
+{
+	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir)
+		(void)fd_close(fd);
+	return dir;
+}
+
+static bool is_id(const char *name)
+{
+	return name[0] >= '1' && name[0] <= '9';
+}
+
+static void note_hidden(struct look *k, const struct disk_process *is)
+{
+	if (is->hidden && k->seen != DISK_CLOSED)
+		k->seen = clock_us() - is->hidden >= LEAVING_US ? DISK_CLOSED : DISK_HIDDEN;
+}
+
+/* What the threads of a process have written since the look before. The first has ended, and with
+ * it the file that speaks for all. */
+static uint64_t by_threads(struct look *k, const char *pid, const struct disk_process *was)
+{
+	bool known = was && was->headless;
+	uint64_t grown = 0, all = 0;
+	char path[96];
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "%.32s/task", pid);
+	dir = open_list(k->procfd, path);
+	for (const struct dirent *e; dir && (e = readdir(dir));) {
+		struct disk_process is = { .pid = (int)strtol(e->d_name, NULL, 10) };
+		const struct disk_process *old = earlier_thread(&k->before->threads, is.pid);
+
+		(void)snprintf(path, sizeof(path), "%.32s/task/%.32s", pid, e->d_name);
+		if (!is_id(e->d_name) || strcmp(e->d_name, pid) == 0 ||
+		    !look_at(k->procfd, path, old, &is))
+			continue;
+		note_hidden(k, &is);
+		all += is.bytes;
+		grown += more(is.bytes, old ? old->bytes : 0);
+		if (!keep(&k->now->threads, &is))
+			k->seen = DISK_CLOSED;
+	}
+	if (dir)
+		(void)closedir(dir);
+	/* Until then they were counted with their process. */
+	return known || !was ? grown : more(all, was->bytes);
+}
+
+static void count(struct look *k, const char *pid, const struct disk_process *was,
+		  struct disk_process *is)
+{
+	note_hidden(k, is);
+	if (is->headless)
+		is->bytes += by_threads(k, pid, was);
+	if (!keep(&k->now->processes, is)) {
+		k->unkept += is->bytes;
+		return;
+	}
+	if (was)
+		k->grown += more(is->bytes, was->bytes);
+	else
+		k->appeared += is->bytes;
+}
+
+/* Those that are not listed any more. Both lists ascend. */
+static uint64_t vanished(const struct disk_list *before, const struct disk_list *now)
+{
+	uint64_t sum = 0;
 	size_t at = 0;
 
-	now->n = 0;
-	for (const struct dirent *e; dir && (e = readdir(dir));) {
-		const struct disk_process *was;
-		struct disk_process is;
+	for (size_t i = 0; i < before->n; i++)
+		if (!earlier(now, &at, before->v[i].pid))
+			sum += before->v[i].bytes;
+	return sum;
+}
 
-		if (e->d_name[0] < '1' || e->d_name[0] > '9' ||
-		    (!d->with_init && strcmp(e->d_name, "1") == 0))
+/* Adds what all have written since the look before. */
+static enum disk_seen written(struct disk *d, int procfd, uint64_t *unkept)
+{
+	struct look k = { .procfd = procfd,
+			  .before = &d->passes[d->turn % 2],
+			  .now = &d->passes[(d->turn + 1) % 2] };
+	DIR *dir = open_list(procfd, ".");
+	size_t at = 0;
+
+	d->turn++;
+	k.now->processes.n = k.now->threads.n = 0;
+	for (const struct dirent *e; dir && (e = readdir(dir));) {
+		struct disk_process is = { .pid = (int)strtol(e->d_name, NULL, 10) };
+		const struct disk_process *was;
+
+		if (!is_id(e->d_name) || (!d->with_init && is.pid == 1))
 			continue;
-		was = earlier(before, &at, e->d_name);
-		if (!look_at(procfd, e->d_name, was, &is))
-			continue;
-		if (is.hidden && *seen != DISK_CLOSED)
-			*seen = was && was->hidden ? DISK_CLOSED : DISK_HIDDEN;
-		total += is.bytes;
-		if (now->n < DISK_SEEN)
-			now->v[now->n++] = is;
+		was = earlier(&k.before->processes, &at, is.pid);
+		if (look_at(procfd, e->d_name, was, &is))
+			count(&k, e->d_name, was, &is);
 	}
-	return total;
+	if (dir)
+		(void)closedir(dir);
+	k.grown += more(d->reaped, d->known);
+	d->known = d->reaped;
+	k.gone = vanished(&k.before->processes, &k.now->processes);
+	d->total += k.appeared + more(k.grown, k.gone + d->owed);
+	d->owed = more(k.gone + d->owed, k.grown);
+	*unkept = k.unkept;
+	return k.seen;
+}
+
+static uint64_t room(const struct disk *d)
+{
+	struct statvfs v;
+
+	return fstatvfs(d->fd, &v) < 0 ? UINT64_MAX : (uint64_t)v.f_bavail * v.f_frsize;
+}
+
+/* Is there one mount of that file system, the whole of it, here? A line of the list begins "ID
+ * PARENT MAJOR:MINOR ROOT PLACE"; blanks in it are escaped. */
+static bool is_alone(int fd)
+{
+	char *list = malloc(MOUNTS_MAX), device[32], *at = list;
+	bool whole = false;
+	int places = 0;
+	struct stat st;
+	ssize_t n = list ? fd_read_file(AT_FDCWD, "/proc/self/mountinfo", list, MOUNTS_MAX) : -1;
+
+	if (n > 0 && (size_t)n < MOUNTS_MAX - 1 && fstat(fd, &st) == 0) {
+		(void)snprintf(device, sizeof(device), "%u:%u", major(st.st_dev), minor(st.st_dev));
+		for (char *line; (line = strsep(&at, "\n")) && *line;) {
+			const char *field[4];
+
+			for (size_t i = 0; i < ARRAY_LEN(field); i++)
+				field[i] = strsep(&line, " ");
+			if (!field[3] || strcmp(field[2], device) != 0)
+				continue;
+			places++;
+			whole = strcmp(field[3], "/") == 0;
+		}
+	}
+	free(list);
+	return places == 1 && whole;
+}
+
+/* Its own file system is one that begins with it. */
+static bool is_top(int fd)
+{
+	struct stat st, above;
+
+	return fstat(fd, &st) == 0 && fstatat(fd, "..", &above, 0) == 0 &&
+	       st.st_dev != above.st_dev;
+}
+
+void disk_begin(struct disk *d)
+{
+	d->room = room(d);
+	d->alone = is_top(d->fd) && is_alone(d->fd);
+	d->begun = true;
 }
 
 enum disk_seen disk_look(struct disk *d, int procfd, uint64_t limit)
 {
-	int copy = openat(procfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	enum disk_seen seen = DISK_OK;
-	struct statvfs v;
-	uint64_t total;
+	uint64_t left = room(d), unkept = 0, lost;
+	enum disk_seen seen;
 
+	if (!d->begun)
+		disk_begin(d);
 	if (!d->passes)
 		d->passes = calloc(2, sizeof(*d->passes));
-	if (!d->passes ||
-	    (fstatvfs(d->fd, &v) == 0 && (uint64_t)v.f_bavail * v.f_frsize < FREE_FLOOR))
-		total = UINT64_MAX;
-	else
-		total = written(d, procfd, dir, &seen);
-	if (dir)
-		(void)closedir(dir);
-	else
-		(void)fd_close(copy);
-	return total > limit || d->reaped > limit - total ? DISK_OVER : seen;
+	if (!d->passes || left < FREE_FLOOR)
+		return DISK_OVER;
+	seen = written(d, procfd, &unkept);
+	lost = more(d->room, left);
+	d->hurry = lost > d->total + SLACK;
+	if (d->total > limit || unkept > limit - d->total)
+		return DISK_OVER;
+	return d->alone && lost > limit + SLACK ? DISK_OVER : seen;
 }
 
 void disk_done(struct disk *d)

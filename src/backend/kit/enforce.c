@@ -3,9 +3,11 @@
  * limits, and how the cgroup comes to be. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "backend/kit/start_internal.h"
@@ -47,6 +49,67 @@ void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t 
 				ours.rlim_cur - FILES_ROOM;
 }
 
+/* Since Linux 5.14 the processes of a user are counted for each user namespace, so that a limit set
+ * inside counts the sandbox alone. No file or call tells. */
+bool box_counts_processes(void)
+{
+	struct utsname u;
+	unsigned long major, minor = 0;
+	char *end;
+
+	if (uname(&u) < 0)
+		return false;
+	major = strtoul(u.release, &end, 10);
+	if (*end == '.')
+		minor = strtoul(end + 1, NULL, 10);
+	return major > 5 || (major == 5 && minor >= 14);
+}
+
+/* It never holds the host's root. */
+static bool rlimit_holds(const struct box_plan *p)
+{
+	return box_counts_processes() && (p->needs_range || p->uids[0].outside != 0);
+}
+
+/* Strict takes no word for a protection: a memory limit that somebody wrote must be the kernel's.
+ */
+static int enforce_memory(struct backend_job *j, unsigned has, struct err *e)
+{
+	const struct spec *s = j->plan->spec;
+	enum enforcer *by = &j->isolation.limits[LIMIT_MEMORY];
+
+	if (!s->limits.memory)
+		return 0;
+	*by = has & CGROUP_HAS_MEMORY ? ENFORCER_CGROUP : ENFORCER_PARTIAL;
+	j->watch_memory = *by == ENFORCER_PARTIAL;
+	if (j->watch_memory && s->profile == PROFILE_STRICT && spec_wrote(s, FIELD_MEMORY))
+		return cannot_limit("memory under --profile strict", e);
+	return 0;
+}
+
+/* Init, the only process of brig's in that namespace, is not the command's. */
+static void enforce_pids(struct backend_job *j, struct box_start *c, unsigned has)
+{
+	uint64_t pids = j->plan->spec->limits.pids;
+	enum enforcer *by = &j->isolation.limits[LIMIT_PIDS];
+
+	if (has & CGROUP_HAS_PIDS) {
+		*by = ENFORCER_CGROUP;
+		return;
+	}
+	j->watch_pids = true;
+	j->pids_held = rlimit_holds(j->plan);
+	*by = j->pids_held ? ENFORCER_RLIMIT : ENFORCER_WATCH;
+	/* Otherwise a backstop between two looks. */
+	c->inside.nproc = j->pids_held ? pids + 1 : pids * 2;
+}
+
+static void begin_disk(struct backend_job *j)
+{
+	j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	disk_begin(&j->disk);
+}
+
 int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	const struct spec *s = j->plan->spec;
@@ -54,19 +117,15 @@ int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 	enum enforcer *by = j->isolation.limits;
 	unsigned has = cgroup_enforces(j->cgroup);
 
-	if (l->memory)
-		by[LIMIT_MEMORY] = has & CGROUP_HAS_MEMORY ? ENFORCER_CGROUP : ENFORCER_WATCH;
-	by[LIMIT_PIDS] = has & CGROUP_HAS_PIDS ? ENFORCER_CGROUP : ENFORCER_WATCH;
+	if (enforce_memory(j, has, e) < 0)
+		return -e->code;
+	enforce_pids(j, c, has);
 	by[LIMIT_TMP] = ENFORCER_TMPFS;
 	by[LIMIT_FILES] = ENFORCER_RLIMIT;
 	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
-	j->watch_memory = by[LIMIT_MEMORY] == ENFORCER_WATCH;
-	j->watch_pids = by[LIMIT_PIDS] == ENFORCER_WATCH;
 	j->watch_disk = l->disk && j->plan->workspace;
 	if (j->watch_disk)
-		j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (j->watch_pids)
-		c->inside.nproc = l->pids * 2; /* a backstop between two looks */
+		begin_disk(j);
 	if (l->cpus && has & CGROUP_HAS_CPUS)
 		by[LIMIT_CPUS] = ENFORCER_CGROUP;
 	else if (l->cpus && l->cpus % 1000)

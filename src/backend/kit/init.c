@@ -11,14 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "backend/kit/inside.h"
+#include "backend/kit/watch.h"
 #include "base/clock.h"
 #include "base/str.h"
 
 #define SIGNALS 64
+#define OBJECT_BYTES 1024
+#define SEMAPHORE_BYTES 128
+#define MESSAGE_BYTES 128
 
 _Noreturn void init_fail(int control, const struct err *e)
 {
@@ -160,6 +167,41 @@ static uint64_t written(int io)
 	return at ? strtoull(at + strlen("\nwrite_bytes: "), NULL, 10) : UINT64_MAX;
 }
 
+/* What the kernel keeps for objects of System V, about: pages, and what it takes to keep them. They
+ * need not be mapped by anybody, and only a process in their namespace can ask. */
+static uint64_t system_v(void)
+{
+	struct shm_info shm = { 0 };
+	struct seminfo sem = { 0 };
+	struct msginfo msg = { 0 };
+	union {
+		struct seminfo *info;
+	} arg = { &sem };
+	uint64_t sum = 0;
+
+	if (shmctl(0, SHM_INFO, (struct shmid_ds *)(void *)&shm) >= 0)
+		sum += shm.shm_rss * (uint64_t)sysconf(_SC_PAGESIZE) +
+		       (uint64_t)shm.used_ids * OBJECT_BYTES;
+	if (semctl(0, 0, SEM_INFO, arg) >= 0)
+		sum += ((uint64_t)sem.semaem + (uint64_t)sem.semusz * 4) * SEMAPHORE_BYTES;
+	if (msgctl(0, MSG_INFO, (struct msqid_ds *)(void *)&msg) >= 0)
+		sum += (uint64_t)msg.msgtql + (uint64_t)msg.msgmap * MESSAGE_BYTES +
+		       (uint64_t)msg.msgpool * OBJECT_BYTES;
+	return sum;
+}
+
+/* A command that could not fork any more often ends before the next look of the watch. */
+static uint64_t tasks(const struct inside *c)
+{
+	CLEANUP(fd) int proc = c->nproc ? open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct watch_usage left = { 0 };
+
+	if (proc < 0)
+		return 0;
+	(void)watch_look(&(struct watch){ .procfd = proc }, &left);
+	return left.tasks + 1;
+}
+
 /* Reaps what there is; when the command itself is among it, tells the monitor and leaves. */
 static void reap(const struct inside *c, pid_t command, int io)
 {
@@ -172,6 +214,7 @@ static void reap(const struct inside *c, pid_t command, int io)
 		if (pid != command)
 			continue;
 		m.written = written(io);
+		m.tasks = tasks(c);
 		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		_exit(0);
 	}
@@ -199,7 +242,9 @@ static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 		if (r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-command, r.signal);
 		if (r.want_usage) {
-			struct init_msg m = { .said = INIT_USAGE, .written = written(io) };
+			struct init_msg m = { .said = INIT_USAGE,
+					      .written = written(io),
+					      .held = system_v() };
 
 			(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		}

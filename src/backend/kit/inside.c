@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "backend/kit/sockmem.h"
 #include "base/str.h"
 
 #define FDS_CHECKED 32 /* everything inherited was closed, so ours are the lowest numbers */
@@ -43,18 +44,17 @@ int inside_close(const struct inside *c, const int *more, size_t n, struct err *
 	return r < 0 ? (errno = -r, err_sys(e, "cannot close inherited descriptors")) : 0;
 }
 
-/* The first n of the CPUs this process may use, counted from a start that differs between runs. */
-static int bind_cpus(unsigned n, struct err *e)
+int inside_bind(pid_t pid, unsigned n, struct err *e)
 {
 	cpu_set_t have, want;
 	unsigned total, start, seen = 0;
 
 	if (!n)
 		return 0;
-	if (sched_getaffinity(0, sizeof(have), &have) < 0)
+	if (sched_getaffinity(pid, sizeof(have), &have) < 0)
 		return err_sys(e, "cannot read the CPU affinity");
 	total = (unsigned)CPU_COUNT(&have);
-	start = total > n ? (unsigned)syscall(SYS_gettid) % total : 0;
+	start = total > n ? (unsigned)(pid ? pid : (pid_t)syscall(SYS_gettid)) % total : 0;
 	CPU_ZERO(&want);
 	for (unsigned cpu = 0, index = 0; cpu < CPU_SETSIZE && total; cpu++) {
 		if (!CPU_ISSET(cpu, &have))
@@ -64,7 +64,7 @@ static int bind_cpus(unsigned n, struct err *e)
 			seen++;
 		}
 	}
-	if (!seen || sched_setaffinity(0, sizeof(want), &want) < 0)
+	if (!seen || sched_setaffinity(pid, sizeof(want), &want) < 0)
 		return err_sys(e, "cannot bind to %u CPUs", n);
 	return 0;
 }
@@ -102,7 +102,7 @@ int inside_limits(const struct inside *c, struct err *e)
 	/* Who started brig may have lowered it further: nobody may raise it again. */
 	if (c->nice > getpriority(PRIO_PROCESS, 0) && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
 		return err_sys(e, "cannot lower the priority");
-	return bind_cpus(c->cpus, e);
+	return inside_bind(0, c->cpus, e);
 }
 
 static int open_terminal(const struct inside *c, struct err *e)
@@ -171,6 +171,9 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		if (fds[INIT_FD_MOUNTS] < 0)
 			return err_sys(e, "cannot open mountinfo");
 	}
+	/* Missing where another's filter is in force already: the result says `partial` anyway. */
+	if (c->give_diag)
+		fds[INIT_FD_DIAG] = sockmem_open();
 	if (!c->give_proc)
 		return 0;
 	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)

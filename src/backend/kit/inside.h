@@ -31,6 +31,8 @@ struct init_msg {
 	int landlock;     /* ABI obtained */
 	unsigned fds;     /* bits 1 << enum init_fd of what is attached */
 	uint64_t written; /* bytes */
+	uint64_t held;    /* bytes in objects of System V */
+	uint64_t tasks;   /* at the command's end, with it; 0: nobody wants to know */
 	uint64_t at;      /* when, on the monotonic clock, in microseconds */
 	struct err err;
 };
@@ -41,6 +43,7 @@ enum init_fd {
 	INIT_FD_PTY,    /* master of the command's terminal */
 	INIT_FD_MOUNTS, /* mountinfo, for poll: changes when a cover is lost */
 	INIT_FD_PROC,   /* root of the sandbox's /proc */
+	INIT_FD_DIAG,   /* tells of the sockets inside; may be missing */
 	INIT_FD_TMP,    /* on the private file systems, for statfs; the first of several */
 	INIT_FD_COUNT = INIT_FD_TMP + INSIDE_TMPFS_MAX,
 	INIT_FD_IO = INIT_FD_COUNT, /* init's own count of what was written: stays with it */
@@ -68,7 +71,7 @@ struct inside {
 	int in, out, err; /* the command's streams; in is -1 for no input, all with a terminal */
 	bool tty;
 	unsigned short rows, cols;
-	bool give_proc, give_mounts, count_written;
+	bool give_proc, give_mounts, give_diag, count_written;
 	bool wait_door;   /* the monitor makes the network: INIT_READY, then wait */
 	bool wait_permit; /* the monitor says when the command may begin */
 	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */
@@ -95,6 +98,10 @@ int inside_limits(const struct inside *c, struct err *e);
 /* The limit of open files, for the command alone: it also bounds how many descriptors of the user's
  * may be on their way, and init has some to send. 0 or -errno. */
 int inside_files(const struct inside *c);
+
+/* Binds a process, 0: the caller, to the first n of the CPUs that it may use, counted from a start
+ * that differs between runs. Nothing if n is 0. */
+int inside_bind(pid_t pid, unsigned n, struct err *e);
 
 /* Looks instead of believing; a single "no" and nothing may be started. */
 int inside_check(const struct inside *c, struct err *e);

@@ -13,13 +13,16 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 
 #include "backend/kit/disk.h"
 #include "backend/kit/watch.h"
 
 #define EVENTS_AT_ONCE 8
-#define DISK_EVERY 5 /* ticks */
+#define ASK_EVERY 5 /* ticks */
+#define TICK_NS (10 * 1000 * 1000)
+#define HURRY_NS (1000 * 1000)
 
 static void kill_all(struct backend_job *j)
 {
@@ -27,8 +30,10 @@ static void kill_all(struct backend_job *j)
 	(void)cgroup_kill(j->cgroup);
 }
 
-static void on_control(struct backend_job *j)
+/* Returns whether init has told what its children have written. */
+static bool on_control(struct backend_job *j)
 {
+	bool told = false;
 	struct init_msg m;
 	size_t none = 0;
 
@@ -36,11 +41,57 @@ static void on_control(struct backend_job *j)
 		if (m.said == INIT_EXITED) {
 			j->exited = true;
 			j->status = m.value;
+			j->full |= j->pids_held && m.tasks >= j->plan->spec->limits.pids;
 		}
 		if (m.said == INIT_EXITED || m.said == INIT_USAGE)
 			j->disk.reaped = m.written;
+		if (m.said == INIT_USAGE)
+			j->system_v = m.held;
+		told |= m.said == INIT_USAGE;
 		none = 0;
 	}
+	return told;
+}
+
+int job_tick(const struct backend_job *j, bool hurry)
+{
+	const struct timespec every = { .tv_nsec = hurry ? HURRY_NS : TICK_NS };
+	const struct itimerspec tick = { .it_interval = every, .it_value = every };
+
+	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &tick, NULL);
+}
+
+static void look_at_disk(struct backend_job *j)
+{
+	bool was = j->disk.hurry;
+
+	j->disk.asked = false;
+	if (disk_look(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk) >=
+	    DISK_CLOSED) {
+		j->killed_disk = true;
+		kill_all(j);
+	} else if (j->disk.hurry != was) {
+		(void)job_tick(j, j->disk.hurry);
+	}
+}
+
+/* What is not asked at every tick. */
+static void ask(struct backend_job *j)
+{
+	struct init_request usage = { .want_usage = true };
+	bool turn = j->tick % ASK_EVERY == 0;
+
+	if (!(j->watch_disk && j->disk.hurry) && !turn)
+		return;
+	if (turn && j->watch_memory) {
+		j->unmapped = memfds_step(&j->memfds, j->given[INIT_FD_PROC]);
+		j->buffers = sockmem_step(&j->sockmem, j->given[INIT_FD_DIAG]);
+	}
+	/* It is to be looked when init has just told: what it knows is missing elsewhere. */
+	if (j->watch_disk && j->disk.asked)
+		look_at_disk(j);
+	if (j->watch_disk || j->watch_memory)
+		j->disk.asked = fd_send(j->control, &usage, sizeof(usage), NULL, 0) == 0;
 }
 
 static void look(struct backend_job *j)
@@ -48,13 +99,18 @@ static void look(struct backend_job *j)
 	const struct limits *l = &j->plan->spec->limits;
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
 			   .tmpfs = &j->given[INIT_FD_TMP],
+			   .held = j->unmapped + j->system_v,
+			   .kernel = j->buffers,
 			   .memory_max = j->watch_memory ? l->memory : 0,
-			   .tasks_max = j->watch_pids ? l->pids : 0 };
+			   .tasks_max = j->watch_pids && !j->pids_held ? l->pids : 0 };
 	struct watch_usage used;
+	enum watch_verdict verdict;
 
 	while (w.tmpfs_count < INSIDE_TMPFS_MAX && w.tmpfs[w.tmpfs_count] >= 0)
 		w.tmpfs_count++;
-	switch (watch_look(&w, &used)) {
+	verdict = watch_look(&w, &used);
+	j->full |= j->pids_held && used.tasks >= l->pids;
+	switch (verdict) {
 	case WATCH_MEMORY:
 		j->killed_memory = true;
 		break;
@@ -79,23 +135,17 @@ static void on_news(struct backend_job *j, struct outcome *o)
 
 static void on_timer(struct backend_job *j, struct outcome *o)
 {
-	struct init_request ask = { .want_usage = true };
 	uint64_t ticks;
 
 	if (read(j->timer, &ticks, sizeof(ticks)) != sizeof(ticks))
 		return;
 	if (j->protect && !j->cover_lost && !j->tampered)
 		on_news(j, o);
-	if (j->watch_memory || j->watch_pids)
+	j->tick++;
+	if ((j->watch_memory || j->watch_pids) &&
+	    (!j->disk.hurry || j->tick % (TICK_NS / HURRY_NS) == 0))
 		look(j);
-	if (!j->watch_disk || j->disk.tick++ % DISK_EVERY)
-		return;
-	if (disk_look(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk) >=
-	    DISK_CLOSED) {
-		j->killed_disk = true;
-		kill_all(j);
-	}
-	(void)fd_send(j->control, &ask, sizeof(ask), NULL, 0);
+	ask(j);
 }
 
 static enum job_event on_ready(struct backend_job *j, const struct epoll_event *ev,
@@ -105,9 +155,10 @@ static enum job_event on_ready(struct backend_job *j, const struct epoll_event *
 
 	if (fd == j->pidfd)
 		return JOB_ENDED;
-	if (fd == j->control)
-		on_control(j);
-	else if (fd == j->timer)
+	if (fd == j->control) {
+		if (on_control(j) && j->watch_disk)
+			look_at_disk(j);
+	} else if (fd == j->timer)
 		on_timer(j, o);
 	else if (fd == cgroup_oom_fd(j->cgroup)) {
 		struct cgroup_events seen;
@@ -206,7 +257,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 		on_news(j, o);
 	}
 	job_end(j);
-	on_control(j);
+	(void)on_control(j);
 	cgroup_events(j->cgroup, &seen);
 	/* The last look: a short run may have been over before the first. */
 	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->spec->limits.disk;
@@ -214,7 +265,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	judge(j, &seen, o);
 	if (j->killed_memory || seen.oom)
 		outcome_hit(o, LIMIT_MEMORY);
-	if (j->killed_pids || seen.pids_max)
+	if (j->killed_pids || j->full || seen.pids_max)
 		outcome_hit(o, LIMIT_PIDS);
 	if (j->killed_disk)
 		outcome_hit(o, LIMIT_DISK);

@@ -10,7 +10,9 @@
 #include "backend/kit/disk.h"
 #include "backend/kit/ids.h"
 #include "backend/kit/inside.h"
+#include "backend/kit/memfds.h"
 #include "backend/kit/protect.h"
+#include "backend/kit/sockmem.h"
 
 /* What the new process finds in its copy of our memory. */
 struct box_start {
@@ -62,11 +64,19 @@ struct backend_job {
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
 	struct disk disk;
+	unsigned tick; /* of the timer */
+	struct memfds memfds;
+	struct sockmem sockmem;
+	uint64_t buffers;  /* bytes in sockets */
+	uint64_t unmapped; /* bytes of memfds, mapped or not */
+	uint64_t system_v; /* bytes, as init told last */
 	bool watch_memory, watch_pids, watch_disk;
+	bool pids_held; /* by the kernel: the watch only tells */
 
 	bool exited; /* the command ended by itself; status holds how */
 	int status;
 	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
+	bool full; /* was seen with as many processes as it may have */
 };
 
 /* start.c. `own` is handed to the kind's functions in struct box_start. */
@@ -98,6 +108,9 @@ int box_wait(const struct box_start *c, struct err *e);
  * and none anywhere else. */
 int box_become(const struct box_start *c, struct err *e);
 
+/* job.c. Starts the watch's timer, or sets its pace. 0 or -1 with errno. */
+int job_tick(const struct backend_job *j, bool hurry);
+
 /* job.c: three slots of a backend's table. */
 enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o);
 void box_signal(struct backend_job *j, int sig);
@@ -107,4 +120,5 @@ void box_finish(struct backend_job *j, struct outcome *o);
  * hint). */
 int box_probe(const struct backend *b, struct isolation *ret, struct err *e);
 int box_explain(struct err *e);
-bool box_doubtful(void); /* does something speak against namespaces here? Cheap */
+bool box_counts_processes(void); /* enforce.c: does the kernel, for a sandbox alone? */
+bool box_doubtful(void);         /* does something speak against namespaces here? Cheap */

@@ -21,22 +21,21 @@
 #include "model/spec.h"
 
 enum op_kind {
-	OP_DIR,      /* a folder in brig's own root */
-	OP_FILE,     /* a small file with given text */
-	OP_SYMLINK,  /* data is where it points */
-	OP_PRIVATE,  /* a folder of the root's own tmpfs that stays writable */
-	OP_BIND,     /* a host tree, compared with `ident` before use */
-	OP_BIND_FD,  /* a tree the parent has prepared (idmapped); `fd_slot` */
-	OP_DEVICE,   /* a host device node, compared with its device number */
-	OP_PROC,     /* a fresh procfs */
-	OP_DEVPTS,   /* a fresh devpts */
-	OP_OVERLAY,  /* a private writable layer over a tree already there */
-	OP_MASK,     /* something harmless over a file or folder, if it exists */
-	OP_READONLY, /* a tree already there, made read-only, if it exists */
-	OP_COVER,    /* a protected name: itself, read-only; must exist */
-	OP_HIDE,     /* a socket in a shown tree: an empty file over it */
-	OP_SHOW,     /* src, a file of brig's own root, over a file already there */
-	OP_CODE,     /* a file of `size` bytes, mounted read-only over what is there */
+	OP_DIR,     /* a folder in brig's own root */
+	OP_FILE,    /* a small file with given text */
+	OP_SYMLINK, /* data is where it points */
+	OP_PRIVATE, /* a folder of the root's own tmpfs that stays writable */
+	OP_BIND,    /* a host tree, compared with `ident` before use */
+	OP_BIND_FD, /* a tree the parent has prepared (idmapped); `fd_slot` */
+	OP_DEVICE,  /* a host device node, compared with its device number */
+	OP_PROC,    /* a fresh procfs, read-only */
+	OP_DEVPTS,  /* a fresh devpts */
+	OP_OVERLAY, /* a private writable layer over a tree already there */
+	OP_MASK,    /* something harmless over a file or folder, if it exists */
+	OP_COVER,   /* a protected name: itself, read-only; must exist */
+	OP_HIDE,    /* a socket in a shown tree: an empty file over it */
+	OP_SHOW,    /* src, a file of brig's own root, over a file already there */
+	OP_CODE,    /* a file of `size` bytes, mounted read-only over what is there */
 	OP_KINDS
 };
 

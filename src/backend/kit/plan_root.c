@@ -57,9 +57,6 @@ static const char *const proc_masks[] = {
 	"/proc/cmdline",       "/proc/sys/kernel/random/boot_id",
 	"/proc/config.gz",     "/proc/softirqs",
 };
-static const char *const proc_readonly[] = { "/proc/sys", "/proc/sysrq-trigger",
-					     "/proc/irq", "/proc/bus",
-					     "/proc/fs",  "/proc/driver" };
 
 static int dir(struct box_plan *p, const char *path, mode_t mode, struct err *e)
 {
@@ -239,9 +236,6 @@ static int proc_ops(struct box_plan *p, struct err *e)
 {
 	if (dir(p, "/proc", 0555, e) < 0 || !plan_op(p, OP_PROC, "/proc", e))
 		return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(proc_readonly); i++)
-		if (!plan_op(p, OP_READONLY, proc_readonly[i], e))
-			return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(proc_masks); i++)
 		if (mask(p, proc_masks[i], e) < 0)
 			return -e->code;

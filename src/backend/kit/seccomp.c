@@ -30,8 +30,9 @@ static const struct program {
 
 _Static_assert(LENGTH(programs) == SECCOMP_PROFILES, "one program for each profile");
 
-/* Stacked under the main filter: the strictest answer of all filters counts, so this one need not
- * look at the architecture (the main one kills the foreign) nor know the profiles. */
+/* In front of the main program, or stacked under it: the strictest answer of all filters counts, so
+ * this one need not look at the architecture (the main one kills the foreign) nor know the
+ * profiles. Its last instruction is for the stacked form alone. */
 static const struct sock_filter affinity[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_sched_setaffinity, 0, 1),
@@ -49,9 +50,10 @@ static int load(const struct sock_filter *insn, unsigned short len)
 	return 0;
 }
 
-int seccomp_deny_affinity(void)
+const void *seccomp_affinity_bytes(size_t *n)
 {
-	return load(affinity, LENGTH(affinity));
+	*n = (LENGTH(affinity) - 1) * sizeof(struct sock_filter);
+	return affinity;
 }
 
 const void *seccomp_bytes(enum seccomp_profile profile, size_t *n)
@@ -67,7 +69,7 @@ int seccomp_install(enum seccomp_profile profile, bool deny_affinity)
 	if ((unsigned int)profile >= SECCOMP_PROFILES)
 		return -EINVAL;
 	if (deny_affinity)
-		r = seccomp_deny_affinity();
+		r = load(affinity, LENGTH(affinity));
 	if (r < 0)
 		return r;
 	return load(programs[profile].insn, programs[profile].len);

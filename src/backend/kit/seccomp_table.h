@@ -10,15 +10,21 @@
 #pragma once
 
 #include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/ioprio.h>
+#include <linux/memfd.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -30,6 +36,7 @@ enum filter_arch { FILTER_AARCH64, FILTER_X86_64, FILTER_ARCHES };
 enum verdict {
 	V_ENOSYS,
 	V_EPERM,
+	V_EINVAL,
 	V_EAFNOSUPPORT,
 	V_EPROTONOSUPPORT,
 	V_KILL,
@@ -50,6 +57,16 @@ enum verdict {
 	ARG_OPENAT,
 	ARG_MKNOD,
 	ARG_MKNODAT,
+	ARG_FCNTL,
+	ARG_MMAP,
+	ARG_MEMFD,
+	ARG_SHMGET,
+	ARG_RENAME,
+	ARG_CLOSE_RANGE,
+	ARG_SETSOCKOPT,
+	ARG_SETPRIORITY,
+	ARG_IOPRIO,
+	ARG_SCHED, /* the thread that is meant is argument 0 */
 	VERDICTS,
 };
 
@@ -73,7 +90,7 @@ struct clause {
 	struct match when[3];
 	enum verdict then;
 	unsigned int profiles;
-	bool own_init; /* only where process 1 is brig's: an engine has no room for more tests */
+	bool own_init; /* only where process 1 is brig's: an engine's is the command */
 };
 
 #define COUNT_OF(...) (sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
@@ -98,6 +115,8 @@ struct clause {
 /* O_TMPFILE also holds O_DIRECTORY, whose value differs; the kernel looks at this bit alone. */
 #define OPEN_CREATES (O_CREAT | 020000000)
 #define SET_ID (S_ISUID | S_ISGID)
+#define F_SETDELEG_CMD 1040 /* of Linux 6.19 */
+#define NOT_DEBUG (PROFILE(SECCOMP_STRICT) | PROFILE(SECCOMP_DEFAULT))
 #define NOT_STRICT (PROFILE(SECCOMP_DEFAULT) | PROFILE(SECCOMP_DEBUG))
 
 /* clang-format off */
@@ -125,8 +144,12 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .when = { IS(LOW(1), TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
+	/* A thread with descriptors of its own would keep its files out of what the watch counts.
+	 */
 	[ARG_CLONE] = {
 		{ .when = { ANY_BIT(LOW(0), CLONE_NEW_ANY) }, .then = V_EPERM },
+		{ .when = { ANY_BIT(LOW(0), CLONE_THREAD), MASKED(LOW(0), CLONE_FILES, 0) },
+		  .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
 	/* PER_LINUX32 is what `setarch` and package builds set, ADDR_NO_RANDOMIZE what
@@ -137,9 +160,12 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		  .then = V_ALLOW, .profiles = NOT_STRICT },
 		{ .then = V_EPERM },
 	},
-	/* The first forges /proc/PID/exe and cmdline, the second switches mitigations off. */
+	/* The first forges /proc/PID/exe and cmdline, the second switches mitigations off. Filters:
+	 * see ARG_SECCOMP. */
 	[ARG_PRCTL] = {
 		{ .when = { IS(LOW(0), PR_SET_MM, PR_SET_SPECULATION_CTRL) }, .then = V_EPERM },
+		{ .when = { IS(LOW(0), PR_SET_SECCOMP), IS(LOW(1), SECCOMP_MODE_FILTER) },
+		  .then = V_EINVAL, .profiles = NOT_DEBUG },
 		{ .then = V_ALLOW },
 	},
 	/* With a core limit of 1, which the guest starts with, the kernel does not run the host's
@@ -160,9 +186,13 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .when = { IS(LOW(1), RLIMIT_CORE) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
-	/* A listener's answers could only loosen the guest's own filters, but it adds the whole
+	/* Each filter is a program in the kernel that no limit counts, and great numbers of them
+	 * stop a machine: EINVAL, as from a kernel without filters, which is what callers expect.
+	 * A listener's answers could only loosen the guest's own filters, but it adds the whole
 	 * notify machinery to what the guest can reach. */
 	[ARG_SECCOMP] = {
+		{ .when = { IS(LOW(0), SECCOMP_SET_MODE_FILTER) },
+		  .then = V_EINVAL, .profiles = NOT_DEBUG },
 		{ .when = { ANY_BIT(LOW(1), SECCOMP_FILTER_FLAG_NEW_LISTENER) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
@@ -197,6 +227,59 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .when = { MASKED(LOW(2), S_IFMT, S_IFCHR, S_IFBLK) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
+	/* A lease on any file that is shown, be it read-only, makes the host's open() wait for as
+	 * long as 45 seconds, again and again. EINVAL is the answer of file systems without. */
+	[ARG_FCNTL] = {
+		{ .when = { IS(LOW(1), F_SETLEASE, F_NOTIFY, F_SETDELEG_CMD) }, .then = V_EINVAL },
+		{ .then = V_ALLOW },
+	},
+	/* Huge pages are a pool of the machine's, outside of every memory limit. */
+	[ARG_MMAP] = {
+		{ .when = { ANY_BIT(LOW(3), MAP_HUGETLB) }, .then = V_EINVAL },
+		{ .then = V_ALLOW },
+	},
+	[ARG_MEMFD] = {
+		{ .when = { ANY_BIT(LOW(1), MFD_HUGETLB) }, .then = V_EINVAL },
+		{ .then = V_ALLOW },
+	},
+	[ARG_SHMGET] = {
+		{ .when = { ANY_BIT(LOW(2), SHM_HUGETLB) }, .then = V_EINVAL },
+		{ .then = V_ALLOW },
+	},
+	/* A whiteout is a device node, and hides a file where the folder becomes a layer. */
+	[ARG_RENAME] = {
+		{ .when = { ANY_BIT(LOW(4), RENAME_WHITEOUT) }, .then = V_EINVAL },
+		{ .then = V_ALLOW },
+	},
+	[ARG_CLOSE_RANGE] = {
+		{ .when = { ANY_BIT(LOW(2), CLOSE_RANGE_UNSHARE) }, .then = V_EPERM },
+		{ .then = V_ALLOW },
+	},
+	/* As ARG_SECCOMP: a program in the kernel a socket. */
+	[ARG_SETSOCKOPT] = {
+		{ .when = { IS(LOW(1), SOL_SOCKET),
+			    IS(LOW(2), SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
+			       SO_ATTACH_REUSEPORT_EBPF) }, .then = V_EPERM },
+		{ .then = V_ALLOW },
+	},
+	/* Init has the guest's own ids, which is all the kernel asks for, and must not be starved:
+	 * not by its number, nor along with its user or group. */
+	[ARG_SETPRIORITY] = {
+		{ .when = { IS(LOW(0), PRIO_PROCESS), IS(LOW(1), 1) },
+		  .then = V_EPERM, .own_init = true },
+		{ .when = { IS(LOW(0), PRIO_PROCESS) }, .then = V_ALLOW },
+		{ .then = V_EPERM },
+	},
+	[ARG_IOPRIO] = {
+		{ .when = { IS(LOW(0), IOPRIO_WHO_PROCESS), IS(LOW(1), 1) },
+		  .then = V_EPERM, .own_init = true },
+		{ .when = { IS(LOW(0), IOPRIO_WHO_PROCESS) }, .then = V_ALLOW },
+		{ .then = V_EPERM },
+	},
+	[ARG_SCHED] = {
+		{ .when = { IS(LOW(0), 1) }, .then = V_EPERM, .own_init = true },
+		{ .then = V_ALLOW },
+	},
 };
 
 #define NONE (-1) /* the architecture has no such call */
@@ -224,12 +307,12 @@ static const struct syscall_rule syscall_rules[] = {
 	ALL("preadv2", 286, 327, V_ALLOW),
 	ALL("pwritev2", 287, 328, V_ALLOW),
 	ALL("close", 57, 3, V_ALLOW),
-	ALL("close_range", 436, 436, V_ALLOW),
+	ALL("close_range", 436, 436, ARG_CLOSE_RANGE),
 	ALL("lseek", 62, 8, V_ALLOW),
 	ALL("dup", 23, 32, V_ALLOW),
 	ALL("dup2", NONE, 33, V_ALLOW),
 	ALL("dup3", 24, 292, V_ALLOW),
-	ALL("fcntl", 25, 72, V_ALLOW),
+	ALL("fcntl", 25, 72, ARG_FCNTL),
 	ALL("flock", 32, 73, V_ALLOW),
 	ALL("pipe", NONE, 22, V_ALLOW),
 	ALL("pipe2", 59, 293, V_ALLOW),
@@ -276,7 +359,7 @@ static const struct syscall_rule syscall_rules[] = {
 	ALL("readlinkat", 78, 267, V_ALLOW),
 	ALL("rename", NONE, 82, V_ALLOW),
 	ALL("renameat", 38, 264, V_ALLOW),
-	ALL("renameat2", 276, 316, V_ALLOW),
+	ALL("renameat2", 276, 316, ARG_RENAME),
 	ALL("umask", 166, 95, V_ALLOW),
 	ALL("chown", NONE, 92, V_ALLOW),
 	ALL("fchown", 55, 93, V_ALLOW),
@@ -303,11 +386,12 @@ static const struct syscall_rule syscall_rules[] = {
 	ALL("fremovexattr", 16, 199, V_ALLOW),
 	ALL("removexattrat", 466, 466, V_ALLOW),
 	ALL("file_getattr", 468, 468, V_ALLOW),
-	ALL("memfd_create", 279, 319, V_ALLOW),
-	ALL("inotify_init", NONE, 253, V_ALLOW),
-	ALL("inotify_init1", 26, 294, V_ALLOW),
-	ALL("inotify_add_watch", 27, 254, V_ALLOW),
-	ALL("inotify_rm_watch", 28, 255, V_ALLOW),
+	ALL("memfd_create", 279, 319, ARG_MEMFD),
+	/* A watch on a shown folder tells which of its files the host opens: not in strict. */
+	EACH("inotify_init", NONE, 253, V_ENOSYS, V_ALLOW, V_ALLOW),
+	EACH("inotify_init1", 26, 294, V_ENOSYS, V_ALLOW, V_ALLOW),
+	EACH("inotify_add_watch", 27, 254, V_ENOSYS, V_ALLOW, V_ALLOW),
+	EACH("inotify_rm_watch", 28, 255, V_ENOSYS, V_ALLOW, V_ALLOW),
 
 	/* Waiting for events. */
 	ALL("poll", NONE, 7, V_ALLOW),
@@ -330,7 +414,7 @@ static const struct syscall_rule syscall_rules[] = {
 
 	/* Memory. */
 	ALL("brk", 214, 12, V_ALLOW),
-	ALL("mmap", 222, 9, V_ALLOW),
+	ALL("mmap", 222, 9, ARG_MMAP),
 	ALL("munmap", 215, 11, V_ALLOW),
 	ALL("mremap", 216, 25, V_ALLOW),
 	ALL("mprotect", 226, 10, V_ALLOW),
@@ -409,23 +493,24 @@ static const struct syscall_rule syscall_rules[] = {
 	ALL("getrandom", 278, 318, V_ALLOW),
 	ALL("restart_syscall", 128, 219, V_ALLOW),
 
-	/* Scheduling: the kernel itself refuses to raise anything without a capability. */
+	/* Scheduling: the kernel itself refuses to raise anything without a capability; init is out
+	 * of reach by argument rules. */
 	ALL("sched_yield", 124, 24, V_ALLOW),
 	ALL("sched_getaffinity", 123, 204, V_ALLOW),
-	ALL("sched_setaffinity", 122, 203, V_ALLOW),
+	ALL("sched_setaffinity", 122, 203, ARG_SCHED),
 	ALL("sched_getparam", 121, 143, V_ALLOW),
-	ALL("sched_setparam", 118, 142, V_ALLOW),
+	ALL("sched_setparam", 118, 142, ARG_SCHED),
 	ALL("sched_getscheduler", 120, 145, V_ALLOW),
-	ALL("sched_setscheduler", 119, 144, V_ALLOW),
+	ALL("sched_setscheduler", 119, 144, ARG_SCHED),
 	ALL("sched_getattr", 275, 315, V_ALLOW),
-	ALL("sched_setattr", 274, 314, V_ALLOW),
+	ALL("sched_setattr", 274, 314, ARG_SCHED),
 	ALL("sched_get_priority_max", 125, 146, V_ALLOW),
 	ALL("sched_get_priority_min", 126, 147, V_ALLOW),
 	ALL("sched_rr_get_interval", 127, 148, V_ALLOW),
 	ALL("getpriority", 141, 140, V_ALLOW),
-	ALL("setpriority", 140, 141, V_ALLOW),
+	ALL("setpriority", 140, 141, ARG_SETPRIORITY),
 	ALL("ioprio_get", 31, 252, V_ALLOW),
-	ALL("ioprio_set", 30, 251, V_ALLOW),
+	ALL("ioprio_set", 30, 251, ARG_IOPRIO),
 
 	/* Signals and time. */
 	ALL("rt_sigaction", 134, 13, V_ALLOW),
@@ -461,7 +546,7 @@ static const struct syscall_rule syscall_rules[] = {
 	ALL("connect", 203, 42, V_ALLOW),
 	ALL("getsockname", 204, 51, V_ALLOW),
 	ALL("getpeername", 205, 52, V_ALLOW),
-	ALL("setsockopt", 208, 54, V_ALLOW),
+	ALL("setsockopt", 208, 54, ARG_SETSOCKOPT),
 	ALL("getsockopt", 209, 55, V_ALLOW),
 	ALL("sendto", 206, 44, V_ALLOW),
 	ALL("recvfrom", 207, 45, V_ALLOW),
@@ -472,7 +557,7 @@ static const struct syscall_rule syscall_rules[] = {
 	ALL("shutdown", 210, 48, V_ALLOW),
 
 	/* SysV shared memory and semaphores: private, as the ipc namespace is. */
-	ALL("shmget", 194, 29, V_ALLOW),
+	ALL("shmget", 194, 29, ARG_SHMGET),
 	ALL("shmat", 196, 30, V_ALLOW),
 	ALL("shmdt", 197, 67, V_ALLOW),
 	ALL("shmctl", 195, 31, V_ALLOW),
@@ -518,13 +603,15 @@ static const struct syscall_rule syscall_rules[] = {
 	EACH("process_mrelease", 448, 448, V_EPERM, V_ALLOW, V_ALLOW),
 	EACH("kcmp", 272, 312, V_EPERM, V_EPERM, V_ALLOW),
 
+	/* Its queues come from one budget of the whole machine, which one guest can take. */
+	EACH("io_setup", 0, 206, V_ENOSYS, V_ENOSYS, V_ALLOW),
+	EACH("io_destroy", 1, 207, V_ENOSYS, V_ENOSYS, V_ALLOW),
+	EACH("io_submit", 2, 209, V_ENOSYS, V_ENOSYS, V_ALLOW),
+	EACH("io_cancel", 3, 210, V_ENOSYS, V_ENOSYS, V_ALLOW),
+	EACH("io_getevents", 4, 208, V_ENOSYS, V_ENOSYS, V_ALLOW),
+	EACH("io_pgetevents", 292, 333, V_ENOSYS, V_ENOSYS, V_ALLOW),
+
 	/* Rarely needed, rich in past faults. Strict says ENOSYS: callers then fall back. */
-	EACH("io_setup", 0, 206, V_ENOSYS, V_ALLOW, V_ALLOW),
-	EACH("io_destroy", 1, 207, V_ENOSYS, V_ALLOW, V_ALLOW),
-	EACH("io_submit", 2, 209, V_ENOSYS, V_ALLOW, V_ALLOW),
-	EACH("io_cancel", 3, 210, V_ENOSYS, V_ALLOW, V_ALLOW),
-	EACH("io_getevents", 4, 208, V_ENOSYS, V_ALLOW, V_ALLOW),
-	EACH("io_pgetevents", 292, 333, V_ENOSYS, V_ALLOW, V_ALLOW),
 	EACH("msgget", 186, 68, V_ENOSYS, V_ALLOW, V_ALLOW),
 	EACH("msgsnd", 189, 69, V_ENOSYS, V_ALLOW, V_ALLOW),
 	EACH("msgrcv", 188, 70, V_ENOSYS, V_ALLOW, V_ALLOW),

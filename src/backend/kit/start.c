@@ -18,7 +18,6 @@
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
-#define WATCH_TICK_NS (10 * 1000 * 1000)
 
 /* Root only: the range of ids and the trees shown through it. */
 static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e)
@@ -222,12 +221,7 @@ static int listen_events(struct backend_job *j, struct err *e)
  * every run would begin with a look at nothing. */
 static int start_ticks(const struct backend_job *j, struct err *e)
 {
-	const struct itimerspec tick = { .it_interval.tv_nsec = WATCH_TICK_NS,
-					 .it_value.tv_nsec = WATCH_TICK_NS };
-
-	if (j->timer >= 0 && timerfd_settime(j->timer, 0, &tick, NULL) < 0)
-		return err_sys(e, "cannot set a timer");
-	return 0;
+	return job_tick(j, false) < 0 ? err_sys(e, "cannot set a timer") : 0;
 }
 
 static void describe(struct backend_job *j)
@@ -291,6 +285,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = p->protected_count;
+	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
 	c->count_written = p->spec->limits.disk;
 }
 

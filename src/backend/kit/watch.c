@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three system calls and a stat for each process, nothing allocated. Neither statm nor the link
- * count of the task directory holds a byte the guest chooses, unlike stat or status with their
- * process name. */
+ * count of the task directory holds a byte the guest chooses. The name in status is the guest's,
+ * but the kernel escapes line ends in it: no line begins with it. */
 #include "backend/kit/watch.h"
 
 #include <fcntl.h>
@@ -13,16 +13,21 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
 
-#define INODE_BYTES 1024   /* about what a file of a tmpfs takes of the kernel */
+#define INODE_BYTES 1024 /* about what a file of a tmpfs takes of the kernel */
+#define ENTRY_BYTES 8    /* of a page table */
+#define TABLES_SMALL ((uint64_t)256 << 10)
+#define STATUS_MAX 4096
 #define ENTRIES_MAX 100000 /* one look never lists more, whatever the sandbox does */
 
 struct look {
 	const struct watch *w;
 	struct watch_usage sum;
 	uint64_t page;
-	bool exact; /* proportional sizes instead of resident ones */
+	uint64_t mapped; /* of the exact sum: shared memory */
+	bool exact;      /* proportional sizes instead of resident ones */
 };
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -56,26 +61,55 @@ static bool read_of(const struct look *k, const char *pid, const char *file, cha
 	return fd_read_file(k->w->procfd, path, out, n) > 0;
 }
 
-/* statm: "size resident shared ...", in pages. */
-static uint64_t resident(const struct look *k, const char *pid)
+/* statm: "size resident shared ...", in pages. False: it has no memory. */
+static bool sizes(const struct look *k, const char *pid, uint64_t *size, uint64_t *resident)
 {
 	char text[128], *second;
 
+	*size = *resident = 0;
 	if (!read_of(k, pid, "statm", text, sizeof(text)))
-		return 0;
+		return false;
 	second = strchr(text, ' ');
-	return second ? times(number(second), k->page) : 0;
+	*size = times(number(text), k->page);
+	*resident = second ? times(number(second), k->page) : 0;
+	return *size > 0;
+}
+
+/* The number behind that word, in KiB; false if there is none. */
+static bool kib(const char *text, const char *word, uint64_t *ret)
+{
+	const char *line = strstr(text, word);
+
+	if (line)
+		*ret = times(number(line + strlen(word)), 1024);
+	return line;
+}
+
+/* Page tables stay when what they led to is gone, and lead to a page of zeros that nobody pays for:
+ * 4 KiB for each 2 MiB that was ever touched. Only for those that could matter is the kernel asked
+ * in the cheap pass. */
+static uint64_t tables(const struct look *k, const char *pid, uint64_t size)
+{
+	uint64_t most = add(size / (k->page / ENTRY_BYTES), k->page), n;
+	char text[STATUS_MAX];
+
+	if (!k->exact && most <= TABLES_SMALL)
+		return most;
+	return read_of(k, pid, "status", text, sizeof(text)) && kib(text, "\nVmPTE:", &n) ? n
+											  : most;
 }
 
 /* What cannot be read counts with its resident size: too much rather than too little. */
-static uint64_t proportional(const struct look *k, const char *pid)
+static uint64_t proportional(struct look *k, const char *pid, uint64_t resident)
 {
-	char text[512], *line;
+	char text[1024];
+	uint64_t pss, shared = 0;
 
-	if (!read_of(k, pid, "smaps_rollup", text, sizeof(text)))
-		return resident(k, pid);
-	line = strstr(text, "\nPss:");
-	return line ? times(number(line + strlen("\nPss:")), 1024) : resident(k, pid);
+	if (!read_of(k, pid, "smaps_rollup", text, sizeof(text)) || !kib(text, "\nPss:", &pss))
+		return resident;
+	if (kib(text, "\nPss_Shmem:", &shared))
+		k->mapped = add(k->mapped, shared);
+	return pss;
 }
 
 /* The kernel adds the number of threads to the two links a directory has. */
@@ -90,13 +124,55 @@ static uint64_t threads(const struct look *k, const char *pid)
 	return st.st_nlink > 2 ? (uint64_t)st.st_nlink - 2 : 1;
 }
 
+/* A process whose first thread has ended has its memory still, but only the others tell. The kernel
+ * finds any thread by its number. False: nobody is left, or can be asked. */
+static bool another_thread(const struct look *k, const char *pid, char *ret, size_t n,
+			   uint64_t *size, uint64_t *resident)
+{
+	_Alignas(8) char data[2048];
+	char path[24];
+	CLEANUP(fd) int task = -1;
+	long got;
+
+	(void)snprintf(path, sizeof(path), "%.11s/task", pid);
+	task = openat(k->w->procfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (task >= 0 && (got = syscall(SYS_getdents64, task, data, sizeof(data))) > 0)
+		for (long at = 0; at < got;) {
+			const struct fd_entry *d = (const void *)(data + at);
+
+			if (d->name[0] != '.' && sizes(k, d->name, size, resident)) {
+				(void)snprintf(ret, n, "%.11s", d->name);
+				return true;
+			}
+			at += d->reclen;
+		}
+	return false;
+}
+
+static void take_memory(struct look *k, const char *pid, uint64_t tasks)
+{
+	uint64_t size, resident;
+	char other[16];
+
+	if (!sizes(k, pid, &size, &resident)) {
+		if (tasks < 2 || !another_thread(k, pid, other, sizeof(other), &size, &resident))
+			return;
+		pid = other;
+	}
+	k->sum.memory = add(k->sum.memory, tables(k, pid, size));
+	k->sum.memory = add(k->sum.memory, k->exact ? proportional(k, pid, resident) : resident);
+}
+
 static void take(struct look *k, const char *pid)
 {
+	uint64_t tasks;
+
 	if (strspn(pid, "0123456789") != strlen(pid) || strcmp(pid, "1") == 0)
 		return;
-	k->sum.memory = add(k->sum.memory, k->exact ? proportional(k, pid) : resident(k, pid));
+	tasks = threads(k, pid);
+	take_memory(k, pid, tasks);
 	if (!k->exact)
-		k->sum.tasks = add(k->sum.tasks, threads(k, pid));
+		k->sum.tasks = add(k->sum.tasks, tasks);
 }
 
 /* Enough is known: a fork bomb need not be counted to its end. */
@@ -148,14 +224,17 @@ static uint64_t in_tmpfs(const struct watch *w)
 enum watch_verdict watch_look(const struct watch *w, struct watch_usage *ret)
 {
 	struct look k = { .w = w, .page = (uint64_t)sysconf(_SC_PAGESIZE) };
-	uint64_t files = in_tmpfs(w);
+	uint64_t files = add(in_tmpfs(w), w->kernel);
 
-	k.sum.memory = files;
+	k.sum.memory = add(files, w->held);
 	list(&k);
 	if (w->memory_max && k.sum.memory > w->memory_max && !decided(&k)) {
 		k.exact = true;
 		k.sum.memory = files;
 		list(&k);
+		/* What is mapped of it has been counted. */
+		if (w->held > k.mapped)
+			k.sum.memory = add(k.sum.memory, w->held - k.mapped);
 	}
 	*ret = k.sum;
 	if (w->tasks_max && k.sum.tasks > w->tasks_max)

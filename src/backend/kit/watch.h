@@ -4,8 +4,9 @@
  * It reads the sandbox's own procfs (a descriptor the child passed out), so its cost does not
  * depend on what else runs on the host. Memory: the sum of resident sizes is an upper bound and
  * cheap; only when that passes the limit is the proportional size (PSS, exact but slow) summed.
- * Bytes in the private tmpfs mounts count too, and a mapped file of theirs counts twice: too much
- * rather than too little. A memfd that nobody maps is not seen; the report says so. */
+ * Page tables count, as do bytes in the private tmpfs mounts; a mapped file of theirs counts twice:
+ * too much rather than too little. What the kernel keeps for the guest otherwise (pipes, epoll,
+ * descriptors in flight...) is not seen; the report says so. */
 #pragma once
 
 #include <stdint.h>
@@ -20,6 +21,8 @@ struct watch {
 	int procfd;       /* root of the sandbox's procfs, O_RDONLY; its offset is used */
 	const int *tmpfs; /* descriptors on its tmpfs mounts, for statfs */
 	size_t tmpfs_count;
+	uint64_t held;   /* bytes of shared objects that may be mapped or not: memfds, System V */
+	uint64_t kernel; /* bytes that no process can map: socket buffers */
 	uint64_t memory_max; /* bytes; PSS is read only above it; 0: no memory limit */
 	uint64_t tasks_max;  /* 0: no limit */
 };

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "backend/kit/sysctl.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
 #include "model/paths.h"
@@ -360,16 +361,26 @@ static int do_device(struct builder *b, const struct op *o, struct err *e)
  * the same name, and a look-up passes by all of them. */
 static void set_sysctls(const struct builder *b)
 {
-	(void)fd_write_file(b->root, "proc/sys/user/max_user_namespaces", "0");
-	(void)fd_write_file(b->root, "proc/sys/user/max_inotify_instances", "64");
+	CLEANUP(fd) int proc = openat(b->root, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (proc < 0)
+		return;
+	sysctl_user_limits(proc);
+	(void)fd_write_file(proc, "sys/user/max_user_namespaces", "0");
 	if (b->plan->spec->network != NETWORK_HOST)
-		(void)fd_write_file(b->root, "proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+		(void)fd_write_file(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0");
 }
 
+/* Read-only as a whole, for no file in it is the command's to change: its place among the first to
+ * be killed when memory runs out is not, nor a namespace's limits. */
 static int do_proc(struct builder *b, const struct op *o, struct err *e)
 {
-	if (mount("proc", o->dst + 1, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2") == 0) {
+	const char *at = o->dst + 1;
+
+	if (mount("proc", at, "proc", PROC_FLAGS, "hidepid=2") == 0) {
 		set_sysctls(b);
+		if (mount(NULL, at, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | PROC_FLAGS, NULL) < 0)
+			return err_sys(e, "cannot make proc read-only");
 		return 0;
 	}
 	(void)err_sys(e, "cannot mount proc");
@@ -470,23 +481,9 @@ static int do_again(struct builder *b, const struct op *o, struct err *e)
 {
 	CLEANUP(fd) int at = open_inside(b, o->dst);
 
-	if (at == -ENOENT && o->kind == OP_READONLY)
-		return 0;
 	if (at < 0)
 		return errno = -at, err_sys(e, "cannot open it");
 	return bind_fd(b, at, at, bind_attrs(o), e);
-}
-
-/* A tree of the new procfs once more, read-only. */
-static int do_readonly(struct builder *b, const struct op *o, struct err *e)
-{
-	const char *at = o->dst + 1;
-
-	if (!o->fixed)
-		return do_again(b, o, e);
-	if (mount(at, at, NULL, MS_BIND | MS_REC, NULL) < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "cannot mount it on itself");
-	return set_attrs_at(b, at, bind_attrs(o), e);
 }
 
 static int open_layer(struct builder *b, struct err *e)
@@ -575,8 +572,6 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 	case OP_MASK:
 	case OP_HIDE:
 		return do_mask(b, o, e);
-	case OP_READONLY:
-		return do_readonly(b, o, e);
 	case OP_COVER:
 		return do_again(b, o, e);
 	case OP_OVERLAY:

@@ -46,7 +46,7 @@ static unsigned long wanted(const struct op *o)
 	case OP_HIDE:
 		return MS_RDONLY | MS_NOSUID | MS_NOEXEC;
 	case OP_PROC:
-		return MS_NOSUID | MS_NODEV | MS_NOEXEC;
+		return PROC_FLAGS | MS_RDONLY;
 	default:
 		return MS_NOSUID | MS_NODEV | (o->writable ? 0 : MS_RDONLY) |
 		       (o->noexec ? MS_NOEXEC : 0);

@@ -3,7 +3,11 @@
  */
 #pragma once
 
+#include <sys/mount.h>
+
 #include "backend/kit/plan.h"
+
+#define PROC_FLAGS (MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 /* After the pivot: gives every mount, nested ones included, the attributes of the operation it came
  * from. Called in the child; needs the new /proc. */

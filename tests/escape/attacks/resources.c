@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resources.c - using up what there is. Everything here is bounded by its arguments. */
+#include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -7,6 +8,9 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -218,6 +222,37 @@ static void objects(int argc, char **argv)
 	kill(pid, SIGKILL);
 }
 
+/* As many watches as there may be, on the folders below /usr, then the host looks. */
+static int folders[4000], folder_count;
+
+static int keep_folder(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st, (void)at;
+	if (kind == FTW_D && folder_count < 4000)
+		folders[folder_count++] = open(path, O_PATH | O_DIRECTORY);
+	return folder_count == 4000;
+}
+
+static void watches(int argc, char **argv)
+{
+	const struct rlimit many = { 8192, 8192 };
+	int n = 0, most = argc > 1 ? atoi(argv[1]) : 0, fd;
+	bool full = false;
+
+	(void)setrlimit(RLIMIT_NOFILE, &many);
+	nftw("/usr", keep_folder, 20, FTW_PHYS);
+	while (!full && (fd = inotify_init1(IN_CLOEXEC)) >= 0)
+		for (int i = 0; i < folder_count && !full; i++) {
+			char path[32];
+
+			snprintf(path, sizeof(path), "/proc/self/fd/%d", folders[i]);
+			full = inotify_add_watch(fd, path, IN_DELETE_SELF) < 0 || ++n == most;
+		}
+	printf("= watches %d\n", n);
+	if (argc)
+		let_host_look(argv[0]);
+}
+
 static void *spin_thread(void *arg)
 {
 	for (;;)
@@ -304,6 +339,152 @@ static void strangers(int argc, char **argv)
 	printf("= written %d\n", most);
 }
 
+/* Memory that is in no process's resident size: HOW, MIB. */
+static void *hold_memory(void *arg)
+{
+	size_t n = (size_t) * (int *)arg << 20;
+	char *p = malloc(n);
+
+	usleep(50000);
+	memset(p, 1, n);
+	printf("= held %zu\n", (n >> 20) * (size_t)p[n - 1]);
+	usleep(300000);
+	exit(0);
+}
+
+static void unmapped(int argc, char **argv)
+{
+	static char block[1 << 20];
+	static int most;
+	const char *how = argv[0];
+	pthread_t t;
+	int i = 0;
+
+	most = argc > 1 ? atoi(argv[1]) : 1;
+	memset(block, 1, sizeof(block));
+	if (strcmp(how, "headless") == 0) {
+		pthread_create(&t, NULL, hold_memory, &most);
+		pthread_exit(NULL);
+	}
+	if (strcmp(how, "tables") == 0) { /* each leads to the page of zeros */
+		size_t n = (size_t)most * 256 << 21;
+		volatile char *p = mmap(NULL, n, PROT_READ,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		madvise((void *)(uintptr_t)p, n, MADV_NOHUGEPAGE);
+		for (size_t at = 0; at < n; at += 2 << 20)
+			i += p[at];
+		i = most;
+	}
+	for (; i < most; i++) {
+		if (strcmp(how, "segments") == 0) {
+			int id = shmget(IPC_PRIVATE, sizeof(block), IPC_CREAT | 0600);
+			char *p = shmat(id, NULL, 0);
+
+			memcpy(p, block, sizeof(block));
+			shmdt(p);
+		} else if (strcmp(how, "semaphores") == 0) { /* 64 bytes or so each */
+			if (semget(IPC_PRIVATE, 16000, IPC_CREAT | 0600) < 0)
+				break;
+		} else if (strcmp(how, "sockets") == 0) {
+			int p[2], size = 1 << 20;
+
+			socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p);
+			setsockopt(p[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+			setsockopt(p[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+			for (int side = 0; side < 2; side++)
+				while (write(p[side], block, 65536) > 0)
+					continue;
+		} else {
+			int fd = memfd_create("x", 0);
+
+			if (write(fd, block, sizeof(block)) < 0)
+				break;
+			if (strcmp(how, "one-memfd") == 0 && i)
+				close(fd), pwrite(3, block, sizeof(block), (off_t)i << 20);
+		}
+	}
+	printf("= held %d\n", i);
+	usleep(300000);
+}
+
+struct writer {
+	const char *folder, *how;
+	int most;
+};
+
+static void mib(const char *folder, int i)
+{
+	static char block[1 << 20];
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/fill-%d", folder, i);
+	fd = open(path, O_WRONLY | O_CREAT, 0644);
+	if (fd < 0 || write(fd, block, sizeof(block)) < 0)
+		_exit(1);
+	close(fd);
+}
+
+static void *write_one(void *arg)
+{
+	mib(*(const char **)arg, *(int *)((char **)arg + 1));
+	usleep(60000);
+	return NULL;
+}
+
+/* Threads that outlive the first one: one that writes, or many that come and go. */
+static void *write_all(void *arg)
+{
+	struct writer *w = arg;
+
+	usleep(100000);
+	for (int i = 0; i < w->most; i++) {
+		struct {
+			const char *folder;
+			int i;
+		} one = { w->folder, i };
+		pthread_t t;
+
+		if (strcmp(w->how, "headless") == 0) {
+			mib(w->folder, i);
+		} else if (pthread_create(&t, NULL, write_one, &one) == 0) {
+			pthread_join(t, NULL);
+		}
+		usleep(15000);
+	}
+	printf("= written %d\n", w->most);
+	exit(0);
+}
+
+/* unwaited FOLDER MIB HOW: writers whose count nobody gets. */
+static void unwaited(int argc, char **argv)
+{
+	static struct writer w; /* the threads outlive this stack */
+	struct sigaction sa = { .sa_handler = SIG_IGN };
+	pthread_t t;
+
+	w = (struct writer){ argv[0], argc > 2 ? argv[2] : "ignore", argc > 1 ? atoi(argv[1]) : 1 };
+	if (strcmp(w.how, "headless") == 0 || strcmp(w.how, "turnover") == 0) {
+		pthread_create(&t, NULL, write_all, &w);
+		pthread_exit(NULL);
+	}
+	if (strcmp(w.how, "nocldwait") == 0)
+		sa = (struct sigaction){ .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT };
+	sigaction(SIGCHLD, &sa, NULL);
+	for (int i = 0; i < w.most; i++) {
+		if (fork() == 0) {
+			mib(w.folder, i);
+			usleep(strcmp(w.how, "slow") == 0 ? 60000 : 20000);
+			_exit(0);
+		}
+		if (strcmp(w.how, "masked") == 0)
+			mib(w.folder, 1000 + i);
+		usleep(15000);
+	}
+	printf("= written %d\n", w.most);
+}
+
 /* Another process of the same user's: the kernel asks for no more. */
 static void limit_init(int argc, char **argv)
 {
@@ -327,10 +508,13 @@ int main(int argc, char **argv)
 		{ "files", files },
 		{ "deep", deep },
 		{ "objects", objects },
+		{ "watches", watches },
 		{ "spin", spin },
 		{ "affinity", affinity },
 		{ "orphans", orphans },
 		{ "strangers", strangers },
+		{ "unmapped", unmapped },
+		{ "unwaited", unwaited },
 		{ "limit-init", limit_init },
 		{ NULL, NULL },
 	};

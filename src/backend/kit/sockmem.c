@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/sockmem.h"
+
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+
+#define ANSWER_BYTES 16384
+#define ANSWERS 32 /* a step */
+
+static const struct {
+	uint8_t family, protocol;
+} kinds[] = { { AF_UNIX, 0 },
+	      { AF_INET, IPPROTO_TCP },
+	      { AF_INET, IPPROTO_UDP },
+	      { AF_INET6, IPPROTO_TCP },
+	      { AF_INET6, IPPROTO_UDP } };
+
+int sockmem_open(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool begin(int fd, unsigned kind)
+{
+	struct {
+		struct nlmsghdr head;
+		union {
+			struct unix_diag_req local;
+			struct inet_diag_req_v2 inet;
+		} want;
+	} r = { .head = { .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			  .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP } };
+
+	if (kinds[kind].family == AF_UNIX) {
+		r.want.local = (struct unix_diag_req){ .sdiag_family = AF_UNIX,
+						       .udiag_states = ~0U,
+						       .udiag_show = UDIAG_SHOW_MEMINFO };
+		r.head.nlmsg_len = NLMSG_LENGTH(sizeof(r.want.local));
+	} else {
+		r.want.inet =
+			(struct inet_diag_req_v2){ .sdiag_family = kinds[kind].family,
+						   .sdiag_protocol = kinds[kind].protocol,
+						   .idiag_ext = 1U << (INET_DIAG_SKMEMINFO - 1),
+						   .idiag_states = ~0U };
+		r.head.nlmsg_len = NLMSG_LENGTH(sizeof(r.want.inet));
+	}
+	return send(fd, &r, r.head.nlmsg_len, 0) == (ssize_t)r.head.nlmsg_len;
+}
+
+/* What waits to be sent or to be read. */
+static uint64_t of_socket(const struct nlmsghdr *h, unsigned kind)
+{
+	bool local = kinds[kind].family == AF_UNIX;
+	size_t fixed =
+		NLMSG_ALIGN(local ? sizeof(struct unix_diag_msg) : sizeof(struct inet_diag_msg));
+	const struct rtattr *a = (const void *)((const char *)NLMSG_DATA(h) + fixed);
+	int left = (int)h->nlmsg_len - (int)NLMSG_LENGTH(fixed);
+	int want = local ? UNIX_DIAG_MEMINFO : INET_DIAG_SKMEMINFO;
+
+	for (; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+		uint32_t n[SK_MEMINFO_VARS];
+
+		if (a->rta_type != want || RTA_PAYLOAD(a) < sizeof(uint32_t) * SK_MEMINFO_BACKLOG)
+			continue;
+		memcpy(n, RTA_DATA(a), sizeof(uint32_t) * SK_MEMINFO_BACKLOG);
+		return (uint64_t)n[SK_MEMINFO_RMEM_ALLOC] +
+		       (n[SK_MEMINFO_WMEM_ALLOC] > n[SK_MEMINFO_WMEM_QUEUED]
+				? n[SK_MEMINFO_WMEM_ALLOC]
+				: n[SK_MEMINFO_WMEM_QUEUED]);
+	}
+	return 0;
+}
+
+/* One answer; false when there is none now. At the end of a list the next kind is due. */
+static bool take(struct sockmem *m, int fd)
+{
+	_Alignas(struct nlmsghdr) char data[ANSWER_BYTES];
+	ssize_t n = recv(fd, data, sizeof(data), MSG_DONTWAIT);
+	const struct nlmsghdr *h = (const void *)data;
+
+	if (n <= 0)
+		return false;
+	for (int left = (int)n; NLMSG_OK(h, (unsigned)left); h = NLMSG_NEXT(h, left)) {
+		if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR) {
+			m->listing = false;
+			m->kind++;
+			return true;
+		}
+		m->sum += of_socket(h, m->kind);
+	}
+	return true;
+}
+
+uint64_t sockmem_step(struct sockmem *m, int fd)
+{
+	for (int i = 0; i < ANSWERS && fd >= 0; i++) {
+		if (m->kind == ARRAY_LEN(kinds)) {
+			m->last = m->sum;
+			m->sum = m->kind = 0;
+			break;
+		}
+		if (!m->listing && !(m->listing = begin(fd, m->kind)))
+			m->kind++;
+		else if (!take(m, fd))
+			break;
+	}
+	return m->sum > m->last ? m->sum : m->last;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attacks/neighbours.c - what one guest does to others on the machine, and to brig's own init, with
+ * system calls that are granted as such: by their arguments. */
+#include <linux/aio_abi.h>
+#include <linux/filter.h>
+#include <linux/ioprio.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+
+#include "attack.h"
+
+#ifndef F_SETDELEG
+#define F_SETDELEG (1024 + 16)
+#endif
+#define HIGH 0x700000000L
+
+/* Leases on files that can only be read, as far as this user owns them, and signals from folders.
+ */
+static void leases(int argc, char **argv)
+{
+	char path[64];
+	int fd = open(argc > 0 ? argv[0] : "/workspace/file", O_RDONLY), again;
+	int folder = open(argc > 1 ? argv[1] : "/workspace", O_RDONLY | O_DIRECTORY);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, O_RDONLY);
+	(void)close(fd);
+	signal(SIGIO, SIG_IGN);
+	tried("lease-write", fcntl(again, F_SETLEASE, F_WRLCK));
+	tried("lease-read", fcntl(again, F_SETLEASE, F_RDLCK));
+	tried("lease-high", syscall(SYS_fcntl, again, HIGH | F_SETLEASE, F_RDLCK));
+	tried("lease-dup", fcntl(dup(again), F_SETLEASE, F_RDLCK));
+	tried("notify", fcntl(folder, F_NOTIFY, 1 /* DN_ACCESS */));
+	tried("notify-high", syscall(SYS_fcntl, folder, HIGH | F_NOTIFY, 1));
+	if (fcntl(folder, F_SETDELEG, (char[16]){ 0 }) < 0)
+		printf("= delegation %s\n", strerrorname_np(errno));
+}
+
+static void aio(int argc, char **argv)
+{
+	aio_context_t context = 0;
+
+	(void)argc, (void)argv;
+	tried("io_setup", syscall(SYS_io_setup, 1, &context));
+	context = 0;
+	tried("io_setup-high", syscall(SYS_io_setup, HIGH | 1, &context));
+}
+
+/* Without a reservation a mapping can be made though the machine's pool is empty. */
+static void huge(int argc, char **argv)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_HUGETLB;
+	const size_t size = (size_t)32 << 20;
+
+	(void)argc, (void)argv;
+	tried("map", (long)(intptr_t)mmap(NULL, size, PROT_READ, flags, -1, 0));
+	tried("map-2m", (long)(intptr_t)mmap(NULL, size, PROT_READ, flags | 21 << 26, -1, 0));
+	tried("map-high", syscall(SYS_mmap, 0, size, PROT_READ, HIGH | flags, -1, 0));
+	tried("memfd", memfd_create("x", MFD_HUGETLB));
+	tried("memfd-2m", memfd_create("x", MFD_HUGETLB | MFD_CLOEXEC | 21U << 26));
+	tried("memfd-high", syscall(SYS_memfd_create, "x", HIGH | MFD_HUGETLB));
+	tried("segment", shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_HUGETLB | SHM_NORESERVE | 0600));
+}
+
+static void whiteout(int argc, char **argv)
+{
+	(void)argc;
+	if (chdir(argv[0]) < 0)
+		return;
+	for (int i = 0; i < 2; i++) {
+		char from[16], to[16];
+
+		snprintf(from, sizeof(from), "from%d", i);
+		snprintf(to, sizeof(to), "to%d", i);
+		(void)close(open(from, O_CREAT | O_WRONLY, 0644));
+		tried(i ? "whiteout-high" : "whiteout",
+		      syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, (i ? HIGH : 0) | 4));
+	}
+	(void)close(open("x", O_CREAT | O_WRONLY, 0644));
+	tried("whiteout-noreplace", syscall(SYS_renameat2, AT_FDCWD, "x", AT_FDCWD, "y", 5));
+}
+
+/* One program each, and never more: great numbers stop a machine. */
+static void filters(int argc, char **argv)
+{
+	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, 0x7fffffff);
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog f = { .len = 1, .filter = &all }, s = { .len = 1, .filter = &allow };
+	int local = socket(AF_UNIX, SOCK_DGRAM, 0), udp = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+
+	(void)argc, (void)argv;
+	tried("socket-unix", setsockopt(local, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof(f)));
+	tried("socket-udp", setsockopt(udp, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof(f)));
+	tried("socket-high", syscall(SYS_setsockopt, udp, HIGH | SOL_SOCKET,
+				     HIGH | SO_ATTACH_FILTER, &f, sizeof(f)));
+	(void)setsockopt(udp, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	tried("reuseport", setsockopt(udp, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &f, sizeof(f)));
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	tried("seccomp", syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &s));
+	tried("seccomp-high", syscall(SYS_seccomp, HIGH | SECCOMP_SET_MODE_FILTER, 0, &s));
+	tried("seccomp-tsync", syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 1, &s));
+	tried("prctl", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &s, 0, 0));
+	tried("prctl-high", syscall(SYS_prctl, HIGH | PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &s));
+}
+
+static int leave(void *arg)
+{
+	(void)arg;
+	(void)syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void *apart(void *arg)
+{
+	tried("close_range", syscall(SYS_close_range, 900, 901, 2));
+	tried("close_range-high", syscall(SYS_close_range, 900, 901, HIGH | 2));
+	tried("unshare", unshare(CLONE_FILES));
+	tried("unshare-fs", unshare(CLONE_FILES | CLONE_FS));
+	return arg;
+}
+
+/* Threads whose descriptors nobody sees who looks at their process. */
+static void descriptors(int argc, char **argv)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	const int thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
+	pthread_t t;
+
+	(void)argc, (void)argv;
+	pthread_create(&t, NULL, apart, NULL);
+	pthread_join(t, NULL);
+	tried("clone", clone(leave, stack + sizeof(stack), thread, NULL));
+	usleep(100000);
+	tried("clone-fs", clone(leave, stack + sizeof(stack), thread | CLONE_FS, NULL));
+	usleep(100000);
+}
+
+/* Everything that could make init wait for its turn. Init is process 1 here. */
+static void starve(int argc, char **argv)
+{
+	const struct sched_param none = { 0 };
+	uint32_t attr[12] = { sizeof(attr), SCHED_IDLE }; /* struct sched_attr */
+	const int idle = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	tried("nice", setpriority(PRIO_PROCESS, 1, 19));
+	tried("nice-high", syscall(SYS_setpriority, HIGH | PRIO_PROCESS, HIGH | 1, 19));
+	tried("nice-user", setpriority(PRIO_USER, getuid(), 19));
+	tried("nice-user-0", setpriority(PRIO_USER, 0, 19));
+	tried("nice-group", setpriority(PRIO_PGRP, 1, 19));
+	tried("io", syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 1, idle));
+	tried("io-user", syscall(SYS_ioprio_set, IOPRIO_WHO_USER, getuid(), idle));
+	tried("io-group", syscall(SYS_ioprio_set, IOPRIO_WHO_PGRP, 1, idle));
+	tried("affinity", sched_setaffinity(1, sizeof(one), &one));
+	tried("param", sched_setparam(1, &none));
+	tried("attr", syscall(SYS_sched_setattr, 1, attr, 0));
+	tried("scheduler", sched_setscheduler(1, SCHED_IDLE, &none));
+	printf("= own-thread %s\n", sched_setaffinity(gettid(), sizeof(one), &one) == 0 &&
+						    setpriority(PRIO_PROCESS, 0, 19) == 0
+					    ? "works"
+					    : strerrorname_np(errno));
+	if (argc)
+		let_host_look(argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct subcommand all[] = {
+		{ "leases", leases },     { "aio", aio },         { "huge", huge },
+		{ "whiteout", whiteout }, { "filters", filters }, { "descriptors", descriptors },
+		{ "starve", starve },     { NULL, NULL },
+	};
+
+	return dispatch(all, argc, argv);
+}

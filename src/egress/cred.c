@@ -3,7 +3,7 @@
  *
  * First each slot that a credential bound to this host declares is looked at: it holds a
  * placeholder, which is replaced if method and path permit, or nothing, or the request is refused.
- * Then {NAME} in the query. What is left of placeholders after that stands where it must not. */
+ * Then the further places it declares: the path, parameters of the query. What is left of placeholders after that stands where it must not. */
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
@@ -52,6 +52,11 @@ static int check_value(const struct credential_spec *c, const struct secret *s, 
 	for (size_t i = 0; i < s->len; i++) {
 		unsigned char b = (unsigned char)s->value[i];
 
+		if (b == 0x20 && !c->delayed)
+			return err_set(e, ERR_CONFIG, EINVAL,
+				       "credential '%.60s': the value has a blank in it", c->name),
+			       err_hint(e, "'streaming: delayed' permits it: the end of every "
+					   "answer then waits for the next 24 KiB");
 		if (b < 0x20 || b == 0x7f || (c->slot == SLOT_COOKIE && strchr(";, \"\\", b)))
 			return err_set(e, ERR_CONFIG, EINVAL,
 				       "credential '%.60s': the value has a byte that cannot stand "

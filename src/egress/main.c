@@ -152,6 +152,7 @@ static int compile(struct worker *k, struct err *e)
 				  .n_secrets = p->credentials.n,
 				  .report = on_hit,
 				  .context = k };
+	bool delayed = false;
 	int r = 0;
 
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
@@ -162,8 +163,10 @@ static int compile(struct worker *k, struct err *e)
 		r = scanner_new(&o, &k->scanner, e);
 	if (r == 0 && (p->credentials.n || p->bind_names))
 		r = creds_new(&p->credentials, p->secrets, p->bind_names, &k->creds, e);
+	for (size_t i = 0; i < p->credentials.n; i++)
+		delayed |= p->credentials.v[i].delayed;
 	if (r == 0 && p->credentials.n)
-		r = scrubber_new(p->secrets, p->credentials.n, &k->scrubber, e);
+		r = scrubber_new(p->secrets, p->credentials.n, delayed, &k->scrubber, e);
 	return r;
 }
 

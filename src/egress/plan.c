@@ -250,7 +250,9 @@ static void credential(struct wire *w, struct credential_spec *c)
 	text(w, &c->prefix);
 	texts(w, &c->methods);
 	texts(w, &c->paths);
+	texts(w, &c->query);
 	flag(w, &c->in_path);
+	flag(w, &c->delayed);
 }
 
 static void fields_of(struct wire *w, struct egress_plan *p)

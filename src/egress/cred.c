@@ -137,10 +137,10 @@ static bool bound_here(const struct cred *c, const struct cred_target *to)
 	return false;
 }
 
-bool creds_bound(const struct creds *c, const struct cred_target *to)
+bool creds_narrow(const struct creds *c, const struct cred_target *to)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (bound_here(&c->v[i], to))
+		if ((c->v[i].spec->methods.n || c->v[i].spec->paths.n) && bound_here(&c->v[i], to))
 			return true;
 	return false;
 }
@@ -154,7 +154,7 @@ static bool path_permitted(const struct cred *c, struct egress_text target)
 	if (path_normalise(path_of_target(target), &path) != PATH_OK)
 		return false;
 	for (size_t i = 0; i < c->spec->paths.n; i++)
-		if (path_below(buf_str(&path), c->spec->paths.v[i]))
+		if (path_below(buf_str(&path), c->spec->paths.v[i], false))
 			return true;
 	return false;
 }
@@ -288,6 +288,15 @@ static bool has_header_slot(const struct job *j, size_t i, struct egress_text na
 
 	return (j->bound >> i & 1) && (c->slot == SLOT_HEADER || c->slot == SLOT_BASIC) &&
 	       cred_same_nocase(name, header_of(c));
+}
+
+bool creds_header(const struct creds *c, const struct cred_target *to, struct egress_text name)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].spec->slot == SLOT_HEADER && bound_here(&c->v[i], to) &&
+		    cred_same_nocase(name, c->v[i].spec->field))
+			return true;
+	return false;
 }
 
 /* Several credentials may share a slot: one of them must fit. */

@@ -108,13 +108,30 @@ static int read_plan(struct worker *k, struct err *e)
 	return r;
 }
 
-static void read_own(struct worker *k)
+static int add_own(struct worker *k, const struct addr *a, struct err *e)
+{
+	struct addr *more;
+
+	/* What is not public is closed whoever has it. */
+	if (!a->family || addr_class(a) != ADDR_PUBLIC)
+		return 0;
+	more = reallocarray(k->own, k->n_own + 1, sizeof(*more));
+	if (!more)
+		return err_nomem(e);
+	k->own = more;
+	k->own[k->n_own++] = *a;
+	return 0;
+}
+
+/* All of them, or there is no door: one that is not known could be reached by a name. */
+static int read_own(struct worker *k, struct err *e)
 {
 	struct ifaddrs *list = NULL;
+	int r = 0;
 
 	if (getifaddrs(&list) < 0)
-		return;
-	for (struct ifaddrs *i = list; i && k->n_own < OWN_MAX; i = i->ifa_next) {
+		return err_sys(e, "cannot read the addresses of this machine");
+	for (struct ifaddrs *i = list; i && r == 0; i = i->ifa_next) {
 		struct addr a = { 0 };
 
 		if (!i->ifa_addr)
@@ -126,10 +143,10 @@ static void read_own(struct worker *k)
 			a.family = 6;
 			memcpy(a.b, &((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, 16);
 		}
-		if (a.family)
-			k->own[k->n_own++] = a;
+		r = add_own(k, &a, e);
 	}
 	freeifaddrs(list);
+	return r;
 }
 
 /* A leak that was let pass, or taken out, is evidence too; a block is the denial it becomes. */
@@ -202,9 +219,10 @@ static void on_monitor(struct watch *w, uint32_t events)
 {
 	struct worker *k = (struct worker *)((char *)w - offsetof(struct worker, monitor));
 	char word;
+	ssize_t n = recv(w->fd, &word, sizeof(word), MSG_DONTWAIT);
 
 	(void)events;
-	if (recv(w->fd, &word, sizeof(word), MSG_DONTWAIT) <= 0 && errno != EAGAIN)
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		loop_stop(k->loop);
 }
 
@@ -267,7 +285,8 @@ static int prepare(struct worker *k, int keeper, struct err *e)
 	if (resolver_new(k->loop, &k->resolver, e) < 0 ||
 	    roots_new(&k->plan->egress.roots, &k->roots, e) < 0 || compile(k, e) < 0)
 		return -e->code;
-	read_own(k);
+	if (read_own(k, e) < 0)
+		return -e->code;
 	return mint_new(keeper, &k->mint, e);
 }
 
@@ -293,6 +312,9 @@ static void worker_done(struct worker *k)
 {
 	while (k->sessions)
 		(void)session_free(k->sessions);
+	/* What was still under way is told; then the monitor need not wait for the rest. */
+	if (k->loop)
+		report_last(k);
 	while (k->idle)
 		(void)upstream_free(k->idle);
 	names_tick(k, UINT64_MAX);
@@ -308,6 +330,7 @@ static void worker_done(struct worker *k)
 	(void)synth_free(k->synth);
 	(void)loop_free(k->loop);
 	buf_done(&k->piece);
+	free(k->own);
 }
 
 int main(void)

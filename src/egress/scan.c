@@ -309,8 +309,10 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 	if (from < first)
 		from = first;
 	p = scan_bytes(b, from, to, tmp);
-	/* In a head it is for the credentials to say whether one of ours stands where it may. */
-	if (kind == LEAK_PLACEHOLDER && b->part != SCAN_BODY && *p == 'b')
+	/* In a head it is for the credentials to say whether one of ours stands where it may; in what
+	 * comes in it is what stands for a value now. */
+	if (kind == LEAK_PLACEHOLDER && *p == 'b' &&
+	    (b->part != SCAN_BODY || b->direction == SCAN_IN))
 		return true;
 	if (!shape_is_block(kind))
 		preview(hit.preview, p, (size_t)(to - from));

@@ -1,0 +1,314 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a value's owner and the reader of the record rely on: nothing of a value comes back in pauses, parts or other slots, no request
+leaves without a trace, no rule is talked around.
+
+Every one has a control that goes through and an oracle upstream or in the record."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from door import TALK, Handler, Web, behind, configure, denials, python, said  # noqa: E402
+from harness import IS_ROOT, brig, brig_argv, brig_environment, main, scratch, test  # noqa: E402
+
+VALUE = "ghp_N2dmKEepbnBOzq8Gk2vT"
+
+RESET = r"""
+import socket, ssl, struct, time
+def begin(method, path, more=b'', fields='', host='api.test'):
+    s = ssl.create_default_context().wrap_socket(socket.create_connection((host, 443), timeout=20), server_hostname=host)
+    s.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n'.encode() + more)
+    return s
+def reset(s):
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0)); s.close()
+"""
+
+
+def records(run, *types):
+    return [e for e in json.loads(brig("audit", "list", "--json", "--limit", "5000").text) if e.get("run") == run["id"] and e["type"] in types]
+
+
+class Count(Handler):
+    """Notes method, path and how much of the body has come, as it comes."""
+
+    def handle_any(self):
+        entry = [self.command, self.path, 0]
+        self.server.seen.append(entry)
+        left = int(self.headers.get("Content-Length", 0))
+        while left and (data := self.rfile.read1(min(left, 1 << 16))):
+            left -= len(data)
+            entry[2] += len(data)
+        if "slow" in self.path:
+            time.sleep(1)
+        self.answer(b"ok\n")
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
+
+    def __getattr__(self, name):
+        if name.startswith("do_"):
+            return self.handle_any
+        raise AttributeError(name)
+
+
+# ---- values ----
+
+
+class Walk(Handler):
+    """Streams, sign by sign, what begins like a value."""
+
+    def get_walk(self):
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for n in range(3, len(VALUE) - 1):
+            for c in (VALUE[n], "~"):
+                self.chunk(("\n" + VALUE[:n] + c).encode())
+                time.sleep(0.004)
+        self.chunk(b"")
+
+
+@test
+def where_an_answer_pauses_tells_nothing_of_a_value():
+    code = RESET + r"""
+s = begin('GET', '/walk', host='other.test'); data = b''
+while not data.endswith(b'0\r\n\r\n'): data += s.recv(65536)
+body, whole, ends = data.partition(b'\r\n\r\n')[2], b'', []
+while (size := int(body.partition(b'\r\n')[0], 16)):
+    body = body.partition(b'\r\n')[2]; whole += body[:size]; ends.append(body[size - 1:size] <= b' '); body = body[size + 2:]
+print(len(whole), sum(ends), len(ends))
+"""
+    with Web("other.test", handler=Walk) as web:
+        stream = sum(2 * (n + 2) for n in range(3, len(VALUE) - 1))
+        seen = {}
+        for name, value in (("none", None), ("right", VALUE), ("other", "0" * 40)):
+            more = {"credentials": {"TOKEN": {"host": "api.test"}}} if value else {}
+            r = python(configure(web, more=more), code, env={"TOKEN": value})
+            length, at_blank, chunks = map(int, r["stdout"].split())
+            assert length == stream and chunks > 10, (name, r["stdout"])
+            seen[name] = chunks - at_blank
+        assert seen["none"] > 10, seen  # the control: without a credential what comes is passed on as it came
+        assert seen["right"] == seen["other"] == 1, seen  # with one a pause is where the stream has a blank, and at the end
+
+
+class Store(Handler):
+    """Keeps what it is told and shows it under another name, in capitals, in parts."""
+
+    kept = "nothing"
+
+    def do_GET(self):
+        self.server.seen.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+        if "?" in self.path:
+            Store.kept = self.path.partition("=")[2]
+        text, spec = Store.kept.encode(), self.headers.get("Range")
+        if self.path == "/forced":
+            self.answer(text[:12], 206, [("Content-Range", "bytes 0-11/24")])
+        elif self.path == "/sneaky":
+            self.answer(text[:12], 200, [("Content-Range", "bytes 0-11/24")])
+        elif spec:
+            first, last = spec.removeprefix("bytes=").split("-")
+            self.answer(text[int(first):int(last or 1000) + 1], 206)
+        else:
+            self.answer(text)
+
+
+@test
+def a_value_is_neither_put_into_a_query_nor_fetched_in_parts():
+    with Web("api.test", "raw.test", handler=Store) as web:
+        Store.kept = VALUE
+        line = """get() { curl -g -sS -w ' %{http_code}\\n' "$@"; }
+get "https://api.test/store?q={TOKEN}"; get "https://api.test/?anything=1&q=%7BTOKEN%7D"; get "https://api.test/?q=$TOKEN"
+get -r 0-11 https://raw.test/part; get -r 12- https://raw.test/part; get -r 0-11 https://api.test/part; get -H 'If-Range: "x"' -r 0-1 https://raw.test/
+get https://raw.test/forced; get https://raw.test/sneaky"""
+        r = brig("run", "--json", "--config", configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}}), "--", "sh", "-c", line,
+                 env={"TOKEN": VALUE}).json
+        assert not any("=" in path or "range" in f or "if-range" in f for path, f in web.seen), web.seen
+        assert VALUE[:12] not in r["output"] and VALUE[12:] not in r["output"], r["output"]
+        assert [reason for _, reason in denials(r)] == ["credential-misuse"] * 5, r["denials"]
+        # the controls: a named parameter takes it, and without a credential parts are parts
+        web.seen.clear()
+        named = {"TOKEN": {"host": "api.test", "header": "Authorization", "query": ["key"]}}
+        r = brig("run", "--json", "--config", configure(web, more={"credentials": named}), "--", "sh", "-c",
+                 'curl -g -sS "https://api.test/store?key={TOKEN}"; curl -g -sS "https://api.test/store?q={TOKEN}"', env={"TOKEN": VALUE}).json
+        assert [path for path, _ in web.seen] == [f"/store?key={VALUE}"] and r["stdout"].startswith("brig-"), (web.seen, r["stdout"])
+        Store.kept = "0123456789abcdefghij"
+        r = behind(configure(web), "sh", "-c", "curl -sS -r 0-11 https://raw.test/part; curl -sS https://raw.test/forced")
+        assert r["stdout"] == "0123456789ab" * 2, r["stdout"]
+
+
+@test
+def a_value_that_could_be_guessed_or_never_ends_is_refused():
+    with Web("api.test") as web:
+        for value, more, word in (("fifteen-signs-x", {}, "15 bytes, not 16"), ("a blank within it, long enough", {}, "blank")):
+            done = brig("run", "--config", configure(web, more={"credentials": {"TOKEN": {"host": "api.test", **more}}}), "--", "true", env={"TOKEN": value})
+            assert done.status != 0 and word in done.errors, (done.status, done.errors)
+        config = configure(web, more={"credentials": {"TOKEN": {"host": "api.test", "streaming": "delayed"}}})
+        r = brig("run", "--json", "--config", config, "--", "curl", "-sS", "https://api.test/", env={"TOKEN": "a blank within it, long enough"}).json
+        assert r["stdout"] == "hello\n", r
+
+
+@test
+def every_scrub_is_counted_and_nothing_else_is_said_to_have_passed():
+    class Echo(Handler):
+        def do_GET(self):
+            value = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            fields = [("X-Echo", value), ("X-Last", "z")] if self.path == "/first" else [("X-First", "z"), ("X-Echo", value)]
+            if self.path != "/cut":
+                self.answer(b"x", fields=fields)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", "100000")
+            self.end_headers()
+            self.wfile.write(b"half " + value.encode() + b" of it\n")
+            self.wfile.flush()
+            self.close_connection = True
+
+    with Web("api.test", handler=Echo) as web:
+        for path in ("first", "last", "cut"):
+            r = brig("run", "--json", "--config", configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}}), "--", "sh", "-c",
+                     f'curl -sSi -H "Authorization: Bearer $TOKEN" https://api.test/{path} 2>&1', env={"TOKEN": VALUE}).json
+            assert VALUE not in r["output"] and "brig-" in r["stdout"], r["output"]
+            found = [e["type"] for e in records(r, "credential.scrub", "leak.warn")]
+            assert found == ["credential.scrub"], (path, found)
+
+
+# ---- rules ----
+
+
+@test
+def a_method_or_path_is_not_said_otherwise_by_a_field():
+    odd = ["X_HTTP_Method_Override", "X-Http_Method-Override", "X_Original_URL", "X-Original-Uri", "X-Original-Method", "X-Forwarded-Uri", "X-Forwarded-Prefix",
+           "X-Forwarded-Server", "X-Forwarded-Port", "X-Forwarded-Method", "X-Rewrite-Uri", "X-Host", "Content_Length", "Transfer_Encoding",
+           "My-Method-Override", "X-HTTP-Method-Name", "_method", "X-HOST-Override"]
+    fields = [w for name in odd for w in ("-H", f"{name}: DELETE")]
+    with Web("api.test") as web, Web("wide.test") as wide:
+        limited = [dict(allow=["POST api.test/items", "GET api.test/v1/", "wide.test"]), dict(deny=["DELETE api.test"]),
+                   dict(more={"credentials": {"TOKEN": {"host": "api.test", "methods": ["GET"]}}})]
+        for how in limited:
+            web.seen.clear()
+            r = brig("run", "--json", "--config", configure(web, wide, **how), "--", "sh", "-c", 'for u in https://api.test/v1/x https://wide.test/; do curl -sS "$@" $u; done',
+                     "sh", *fields, "-H", "X-Kept: 1", "-H", "X-Amz-Date: 2", env={"TOKEN": VALUE}).json
+            names = {k.lower() for k, _ in web.seen[0][1]}
+            assert {"x-kept", "x-amz-date"} <= names and not names & {n.lower() for n in odd}, (how, names, r["stderr"])
+        names = {k.lower() for k, _ in wide.seen[0][1]}
+        assert {"x-host", "x-forwarded-uri", "_method"} <= names, names  # the control: a host without such a rule
+
+
+@test
+def a_denied_path_is_denied_in_any_case():
+    with Web("api.test") as web:
+        paths = ["/admin", "/Admin", "/ADMIN/x", "/%61dmin", "/%41dMIN/", "/adm%69n?x", "/administer", "/x/admin"]
+        r = behind(configure(web, deny=["api.test/admin"]), "sh", "-c", "".join(f"curl -s -o /dev/null -w '%{{http_code}} ' 'https://api.test{p}';" for p in paths))
+        assert r["stdout"].split() == ["403"] * 6 + ["200"] * 2, r["stdout"]
+        assert [line.split()[1] for line, _, _ in web.seen] == paths[6:], web.seen
+
+
+@test
+def all_addresses_of_the_machine_are_its_own():
+    if not IS_ROOT:
+        return  # no addresses of one's own, nothing to try with
+    hosts, server = scratch() / "hosts", scratch() / "server.py"
+    hosts.write_text("127.0.0.1 localhost\n11.0.0.5 near.test\n11.0.0.190 far.test\n11.1.0.1 away.test\n")
+    server.write_text("""import http.server
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b'a page of this machine')
+    def log_message(self, *a): pass
+s = http.server.HTTPServer(('0.0.0.0', 80), H); print(flush=True); s.serve_forever()
+""")
+    argv = " ".join(f"'{w}'" for w in brig_argv("run", "--network", "proxy", "--set", "egress.https_only=false"))
+    # away.test is the control: an address that is local by its route alone, so that it leads here and is nobody's own.
+    script = f"""ip link set lo up; for i in $(seq 1 200); do echo "addr add 11.0.0.$i/32 dev lo"; done | ip -batch -; ip route add local 11.1.0.0/24 dev lo
+mount --bind {hosts} /etc/hosts; python3 {server} >{scratch()}/up & server=$!; while [ ! -s {scratch()}/up ]; do sleep 0.05; done
+for h in near far away; do {argv} --allow $h.test:80 -- curl -sS http://$h.test/ 2>&1 | tr '\\n' ' '; echo; done; kill $server"""
+    out = subprocess.run(["unshare", "-nm", "sh", "-c", script], env=brig_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    lines = out.stdout.splitlines()
+    assert len(lines) == 3 and lines[2].startswith("a page of this machine"), out.stdout
+    assert all("an address of this machine" in line and "a page" not in line for line in lines[:2]), out.stdout
+
+
+# ---- the record ----
+
+
+@test
+def a_request_whose_guest_resets_is_on_the_record():
+    with Web("api.test", handler=Count) as web:
+        r = python(configure(web), RESET + r"""
+size = 3 << 20
+s = begin('POST', '/up', b'z' * (size + 1000), f'Content-Length: {size + 2000}\r\n'); time.sleep(0.5); reset(s)
+s = begin('GET', '/x'); s.recv(100); s.close()
+s = begin('DELETE', '/slow'); time.sleep(0.2); reset(s)
+s = begin('PATCH', '/slow'); time.sleep(0.2); s.shutdown(socket.SHUT_WR); s.close()
+s = begin('PUT', '/slow', b'q' * 500, 'Content-Length: 900\r\n'); time.sleep(0.2)   # the run ends first
+""")
+        assert sorted(m for m, _, _ in web.seen) == ["DELETE", "GET", "PATCH", "POST", "PUT"], web.seen
+        done = {e["method"]: e for e in records(r, "egress.done")}
+        assert sorted(done) == sorted(e["method"] for e in records(r, "egress.allow")) == sorted({m for m, _, _ in web.seen}), done
+        assert done["POST"]["bytes_out"] >= web.seen[0][2] > 3 << 20 and done["PUT"]["bytes_out"] == 500, (done, web.seen)
+        assert done["GET"]["status"] == 200 and done["DELETE"]["status"] == done["POST"]["status"] == 0, done
+        assert r["egress"]["bytes_out"] == sum(e["bytes_out"] for e in done.values()), (r["egress"], done)
+
+
+@test
+def a_tunnel_that_is_reset_is_on_the_record():
+    with Web("pin.test", handler=Count) as web:
+        config = configure(web, passthrough=["pin.test"])
+        r = python(config, RESET.replace("create_default_context()", "_create_unverified_context()") + r"""
+s = begin('PUT', '/slow', b'z' * 50000, 'Content-Length: 90000\r\n', host='pin.test'); time.sleep(0.3); reset(s)
+""")
+        done = records(r, "egress.done")
+        assert [e["method"] for e in done] == ["TLS"] and done[0]["bytes_out"] > 50000 and web.seen[0][2] == 50000, (done, web.seen)
+
+
+@test
+def what_is_done_is_summed_and_floods_hide_nothing():
+    with Web("api.test", handler=Count) as web:
+        r = python(configure(web, rate={"domain": 0, "total": 0}), RESET + r"""
+s = begin('GET', '/0')
+def ask(method, body=b''):
+    s.sendall(f'{method} / HTTP/1.1\r\nHost: api.test\r\nContent-Length: {len(body)}\r\n\r\n'.encode() + body)
+    data = b''
+    while not data.endswith(b'ok\n'): data += s.recv(4096)
+data = b''
+while not data.endswith(b'ok\n'): data += s.recv(4096)
+for i in range(40): ask('POST', b'x' * 100)
+for i in range(320): ask('M' + ''.join(chr(65 + int(c)) for c in str(i)))
+ask('DELETE', b'y' * 7)
+for i in range(5): ask('ZZZZ', b'z' * 11)
+for i in range(3): ask('DELETE', b'y' * 7)
+""")
+        assert r["exit_code"] == 0 and len(web.seen) == 370, (len(web.seen), r)
+        done = records(r, "egress.done")
+        sums = {}
+        for e in done:
+            n, b = sums.get(e.get("method"), (0, 0))
+            sums[e.get("method")] = (n + e.get("count", 1), b + e["bytes_out"])
+        assert sums["POST"] == (40, 4000) and sums["DELETE"] == (4, 28), sums
+        assert sum(n for n, _ in sums.values()) == 370 and sum(b for _, b in sums.values()) == r["egress"]["bytes_out"] == 4000 + 28 + 55, sums
+        assert len(done) < 330 and sums[None][0] > 50, (len(done), sums.get(None))  # what was invented beyond its places is one sum
+        assert {e["method"] for e in records(r, "egress.allow")} >= {"GET", "POST", "DELETE"}
+
+
+@test
+def refusals_of_one_kind_do_not_push_out_another():
+    with Web("api.test") as web:
+        r = python(configure(web), TALK + r"""
+import concurrent.futures
+def ask(name):
+    s = socket.create_connection(('198.19.255.253', 3128), timeout=20)
+    s.sendall(f'CONNECT {name}:443 HTTP/1.1\r\nHost: {name}:443\r\n\r\n'.encode()); s.recv(100); s.close()
+with concurrent.futures.ThreadPoolExecutor(32) as pool: list(pool.map(ask, [f'n{i}.closed.test' for i in range(700)]))
+say('leak', lambda: talk('api.test', 443, get('api.test', '/?ghp_0123456789abcdefghijABCDEFGHIJ012345'), 'api.test'))
+say('last', lambda: talk('api.test', 443, get('api.test', '/', 'X: {NOTHING}\r\n'), 'api.test'))
+""")
+        assert " 403 " in said(r)["leak"] and r["egress"]["denied"] == 701, (r["egress"], r["stdout"])
+        denied, counted = records(r, "egress.deny"), records(r, "log.summary")
+        assert 256 <= len(denied) <= 300 and len(records(r, "leak.block")) == 1, len(denied)
+        assert len(denied) + sum(e["count"] for e in counted if e["of"] == "egress.deny") == 700, counted
+
+
+if __name__ == "__main__":
+    sys.exit(main())

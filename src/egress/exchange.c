@@ -37,6 +37,9 @@ void exchange_done(struct session *s)
 		explicit_bzero(x->head.data, x->head.len); /* it may hold a credential */
 	buf_done(&x->head);
 	x->scan_up = scan_close(x->scan_up);
+	x->scan_coded = scan_close(x->scan_coded);
+	x->json_up = json_scan_close(x->json_up);
+	buf_done(&x->coded);
 	x->scan_down = scan_close(x->scan_down);
 	x->decoder = decoder_free(x->decoder);
 	x->decoder_down = decoder_free(x->decoder_down);

@@ -205,6 +205,7 @@ static bool send_down(struct session *s, const char *p, size_t n, bool last)
 			exchange_fail(s, 502, "the answer's content coding is broken");
 			return false;
 		}
+		s->turn += out->len;
 		look_at(s, buf_str(out), out->len, last);
 		return exchange_put(&s->guest, chunked, buf_str(out), out->len);
 	}
@@ -228,6 +229,7 @@ bool exchange_down(struct session *s)
 {
 	struct link *u = &s->up->link;
 	struct exchange *x = &s->x;
+	size_t most = x->scrub && scrub_coded(x->scrub) ? CODED_PIECE : PIECE;
 	bool moved = false;
 
 	while (s->state == SESSION_EXCHANGE && !x->down_done && !link_full(&s->guest) &&
@@ -248,8 +250,8 @@ bool exchange_down(struct session *s)
 			x->keep_upstream = false;
 			continue;
 		}
-		n = http1_body_read(&x->down_body, link_data(u),
-				    u->in.len < PIECE ? u->in.len : PIECE, &piece);
+		n = http1_body_read(&x->down_body, link_data(u), u->in.len < most ? u->in.len : most,
+				    &piece);
 		if (n < 0) {
 			exchange_fail(s, 502, "the answer's chunks are malformed");
 			return true;

@@ -273,16 +273,44 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 	return rate_sent(k->rate, x->head.len, &x->v);
 }
 
-/* A coded body is scanned as what it says; one that the door cannot read only where nobody wants
- * to be strict. */
+/* A field that vouches for the body: it cannot be changed unnoticed. */
+static bool vouches(const struct http1_field *f)
+{
+	return holds(f->name, "digest") || holds(f->name, "signature") ||
+	       holds(f->name, "checksum") || holds(f->name, "content-md5") ||
+	       holds(f->name, "content-sha") || holds(f->name, "-hash") ||
+	       (http1_text_is(f->name, "Authorization") &&
+		(begins(f->value, "AWS4-") || begins(f->value, "Signature") ||
+		 begins(f->value, "Hawk") || begins(f->value, "SharedKey")));
+}
+
+static bool is_covered(const struct http1_request *q)
+{
+	for (size_t i = 0; i < q->n_fields; i++)
+		if (vouches(&q->fields[i]))
+			return true;
+	return false;
+}
+
+static bool is_json(const struct http1_request *q)
+{
+	struct http1_text type = http1_only(q->fields, q->n_fields, "Content-Type");
+
+	return type.p && holds(type, "json");
+}
+
+/* A coded body is scanned as what it says, and stopped where something would have to be taken out
+ * of it; one that the door cannot read passes only where nobody wants to be strict. */
 bool exchange_scan(struct session *s, const struct http1_request *q)
 {
 	struct exchange *x = &s->x;
+	struct scanner *scanner = s->k->scanner;
 	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
+	bool kept = is_covered(q);
 	struct codings c = { 0 };
 	struct err e = { 0 };
 
-	if (!s->k->scanner || !x->has_body)
+	if (!scanner || !x->has_body)
 		return true;
 	if (n > 1 || (n && coding_parse(exchange_text(http1_only(q->fields, q->n_fields,
 								 "Content-Encoding")),
@@ -290,8 +318,18 @@ bool exchange_scan(struct session *s, const struct http1_request *q)
 		return !s->k->plan->leaks.strict ||
 		       verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body in this content coding cannot be scanned");
-	if (scan_open(s->k->scanner, SCAN_OUT, &x->scan_up, &e) < 0 ||
-	    (c.n && decoder_new(&c, &x->decoder, &e) < 0))
+	if (c.n > 1)
+		return verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
+				    "a request body that is coded twice is not scanned");
+	if ((is_json(q) ? json_scan_open(scanner, !kept && !c.n, &x->json_up, &e)
+			: scan_open(scanner, SCAN_OUT, &x->scan_up, &e)) < 0 ||
+	    (c.n && (decoder_new(&c, &x->decoder, &e) < 0 ||
+		     scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
 		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL, "%s", e.what);
+	if (x->scan_up && (kept || c.n))
+		scan_keep(x->scan_up);
+	if (x->scan_coded)
+		scan_keep(x->scan_coded);
+	x->coded = (struct buf)BUF_INIT(CODED_MAX);
 	return true;
 }

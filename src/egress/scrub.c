@@ -291,6 +291,11 @@ int scrub_feed(struct scrub *b, const char *p, size_t n, bool last, struct buf *
 	return last ? plain(b, "", 0, true, e) : 0;
 }
 
+bool scrub_coded(const struct scrub *b)
+{
+	return b->decoder != NULL;
+}
+
 unsigned scrub_hits(const struct scrub *b)
 {
 	return b->hits;

@@ -44,4 +44,5 @@ DEFINE_CLEANUP(scrub, struct scrub *, scrub_close)
 /* Appends to out what may be passed on. -EBADMSG: the coding is broken; -EFBIG: it swells beyond
  * what is bearable. The stream must then be cut. */
 int scrub_feed(struct scrub *b, const char *p, size_t n, bool last, struct buf *out, struct err *e);
+bool scrub_coded(const struct scrub *b);
 unsigned scrub_hits(const struct scrub *b); /* so far, for the record */

@@ -13,6 +13,7 @@
 #include "egress/resolve.h"
 #include "egress/roots.h"
 #include "egress/scan.h"
+#include "egress/scan_json.h"
 #include "egress/scrub.h"
 #include "egress/synth.h"
 #include "model/door.h"
@@ -62,7 +63,7 @@ struct worker {
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
 	bool stalled;     /* the monitor does not read: nothing new is decided */
-	struct buf piece; /* of an answer, scrubbed; kept for its room */
+	struct buf piece; /* of an answer, scrubbed, or of a request; kept for its room */
 };
 
 /* ---- report.c: evidence comes before forwarding ---- */
@@ -139,7 +140,12 @@ struct exchange {
 	struct buf head; /* as sent upstream, for a second try */
 	struct http1_body up_body, down_body;
 	struct scan *scan_up, *scan_down;
+	struct json_scan *json_up;    /* in place of scan_up, for a body of JSON */
 	struct decoder *decoder;      /* of a coded request body: what is scanned is what it says */
+	struct scan *scan_coded;      /* and what it is: its own head has texts as well */
+	struct buf coded;             /* of it, not sent yet */
+	size_t coded_old;             /* of these, older than the last `decoded` bytes it says */
+	size_t decoded;
 	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;
 	enum down_framing down;

@@ -415,6 +415,8 @@ static void fill_sum(const struct recorder *r, const struct tally_sum *sum, stru
 	record_text(x, "target", t->target[0] ? t->target : NULL);
 	if (ev->kind == EGRESS_EVENT_LEAK)
 		record_text(x, "kind", ev->rule);
+	else if (sum->type == EVENT_LEAK_BLOCK && ev->what[0])
+		record_text(x, "kind", ev->what);
 	else if (ev->reason && ev->reason < EGRESS_REASONS)
 		record_text(x, "kind", egress_reason_name(ev->reason));
 	record_text(x, "first", t->first);

@@ -65,12 +65,18 @@ static uint64_t hash_group(enum event type, const struct egress_event *ev)
 	return mix_text(mix(h, &ev->reason, sizeof(ev->reason)), ev->rule);
 }
 
+/* What a secret was is worth telling apart; why else something was refused, its reason says. */
+static const char *about(const struct kind *k)
+{
+	return k->type == EVENT_LEAK_BLOCK || k->type == EVENT_CREDENTIAL_MISUSE ? k->like.what : "";
+}
+
 static uint64_t hash_kind(const struct kind *k)
 {
 	const struct egress_event *e = &k->like;
 	uint64_t h = hash_group(k->type, e);
 
-	h = mix_text(mix_text(mix_text(h, e->host), e->method), e->credential);
+	h = mix_text(mix_text(mix_text(mix_text(h, e->host), e->method), e->credential), about(k));
 	return mix(mix(h, &e->port, sizeof(e->port)), &e->status, sizeof(e->status));
 }
 
@@ -80,7 +86,7 @@ static bool same(const struct kind *a, const struct kind *b)
 	       a->like.port == b->like.port && a->like.status == b->like.status &&
 	       str_eq(a->like.rule, b->like.rule) && str_eq(a->like.host, b->like.host) &&
 	       str_eq(a->like.method, b->like.method) &&
-	       str_eq(a->like.credential, b->like.credential);
+	       str_eq(a->like.credential, b->like.credential) && str_eq(about(a), about(b));
 }
 
 /* Methods that mean something to servers; any other is somebody's invention. */

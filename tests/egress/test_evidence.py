@@ -175,6 +175,118 @@ def every_scrub_is_counted_and_nothing_else_is_said_to_have_passed():
             assert found == ["credential.scrub"], (path, found)
 
 
+# ---- what leaves ----
+
+
+class Bodies(Handler):
+    """Notes what came of each body, also of those that never end."""
+
+    def do_POST(self):
+        entry = [self.path, dict(self.headers.items()), b""]
+        self.server.seen.append(entry)
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            while (line := self.rfile.readline()) and (size := int(line, 16)):
+                entry[2] += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            left = int(self.headers.get("Content-Length", 0))
+            while left and (data := self.rfile.read1(left)):
+                entry[2] += data
+                left -= len(data)
+        self.answer(b"ok\n")
+
+
+TOKEN = "Bearer abcdefghijklmnopqrstuvwxyz0123"
+SHAPE = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+
+POST = RESET + r"""
+import gzip, json, zlib, sys
+def post(name, body, fields='', chunked=False):
+    fields += 'Transfer-Encoding: chunked\r\n' if chunked else f'Content-Length: {len(body)}\r\n'
+    if chunked: body = b''.join(b'%x\r\n%s\r\n' % (len(body[i:i + 50]), body[i:i + 50]) for i in range(0, len(body), 50)) + b'0\r\n\r\n'
+    s = begin('POST', '/' + name, fields=fields)
+    try:
+        for i in range(0, len(body), 4096): s.sendall(body[i:i + 4096])
+    except OSError: pass
+    try: answer = s.recv(4096)
+    except OSError: answer = b'- cut'
+    print(name, (answer or b'- cut').split()[1].decode(), flush=True)
+    s.close()
+def header(extra=b'', name=b'', comment=b''):
+    flags = (4 if extra else 0) | (8 if name else 0) | (16 if comment else 0)
+    h = b'\x1f\x8b\x08' + bytes([flags]) + bytes(6)
+    if extra: h += len(extra).to_bytes(2, 'little') + extra
+    if name: h += name + b'\0'
+    if comment: h += comment + b'\0'
+    z = zlib.compressobj(9, zlib.DEFLATED, -15); data = z.compress(b'nothing to see') + z.flush()
+    return h + data + zlib.crc32(b'nothing to see').to_bytes(4, 'little') + (14).to_bytes(4, 'little')
+"""
+
+
+@test
+def json_is_read_with_its_escapes_and_stays_json():
+    with Web("api.test", handler=Bodies) as web:
+        r = python(configure(web), POST + f"""
+token, shape = {TOKEN!r}, {SHAPE!r}
+kind = 'Content-Type: application/json\\r\\n'
+post('control', b'{{"a": "x"}}', kind)
+post('newline', json.dumps({{'a': 'x\\n' + token, 'b': [1, 'y']}}).encode(), kind)
+post('chunked', json.dumps({{'a': '\\t' + token + '\\t', 'b': 'z' * 9000}}).encode(), kind, True)
+post('number', ('{{"a":"\\\\u0042' + token[1:] + '"}}').encode(), 'Content-Type: application/problem+json; charset=utf-8\\r\\n')
+post('member', json.dumps({{'Authorization': token}}).encode(), kind)
+post('shape', ('{{"a":"\\\\n' + shape + '"}}').encode(), kind)
+post('escaped', ('{{"a":"\\\\u0067' + shape[1:] + '"}}').encode(), kind)
+post('digest', json.dumps({{'a': token}}).encode(), kind + 'Content-Digest: sha-256=:x:\\r\\n')
+post('signed', json.dumps({{'a': token}}).encode(), kind + 'X-Hub-Signature-256: sha256=x\\r\\n')
+post('plain', ('x ' + token).encode(), 'Content-MD5: x\\r\\n')
+""")
+        assert said(r) == {"control": "200", "newline": "200", "chunked": "200", "number": "200", "member": "200", "shape": "403", "escaped": "403",
+                           "digest": "403", "signed": "403", "plain": "403"}, r["stdout"]
+        came = {path.strip("/"): body for path, _, body in web.seen}
+        assert TOKEN[7:].encode() not in b"".join(came.values()) and SHAPE[4:].encode() not in b"".join(came.values()), came
+        values = {name: json.loads(came[name]) for name in ("control", "newline", "chunked", "number", "member")}  # valid, and as long as it was
+        assert values["newline"]["a"].startswith("x\n[REDACTED]**") and len(values["newline"]["a"]) == 2 + len(TOKEN), values
+        assert values["chunked"]["b"] == "z" * 9000 and values["number"]["a"].startswith("[*****REDACTED]"), values
+        told = records(r, "leak.redact", "leak.block", "log.summary")
+        blocked = sum(e.get("count", 1) for e in told if "leak.block" in (e["type"], e.get("of")))
+        assert blocked == 5 and any(e["type"] == "leak.redact" for e in told), told
+
+
+@test
+def a_coded_body_is_stopped_whole_and_the_record_says_so():
+    with Web("api.test", handler=Bodies) as web:
+        r = python(configure(web), POST + f"""
+token, shape = {TOKEN!r}.encode(), {SHAPE!r}.encode()
+kind = 'Content-Encoding: gzip\\r\\n'
+big = bytes(range(256)) * 4; import random; random.seed(1); noise = random.randbytes(200000)
+post('control', gzip.compress(b'x nothing y'), kind)
+post('large', gzip.compress(noise), kind)
+post('stream', gzip.compress(noise), kind, True)
+post('small', gzip.compress(b'x ' + token + b' y'), kind)
+post('late', gzip.compress(b'x' * 50000 + b' ' + shape), kind)
+post('middle', gzip.compress(noise + b' ' + shape + b' ' + noise), kind)
+post('deflate', zlib.compress(b'x ' + token + b' y'), 'Content-Encoding: deflate\\r\\n')
+post('name', header(name=b'a ' + shape), kind)
+post('comment', header(comment=b'a ' + shape), kind)
+post('extra', header(extra=b'a ' + shape), kind)
+post('json', gzip.compress(b'{{"a": "\\\\n' + shape + b'"}}'), kind + 'Content-Type: application/json\\r\\n')
+post('twice', gzip.compress(gzip.compress(b'x nothing y')), 'Content-Encoding: gzip, gzip\\r\\n')
+post('member', gzip.compress(b'a') + gzip.compress(b' ' + shape), kind)
+post('padded', header(extra=b'x' * 60000) * 5, kind)
+post('bomb', gzip.compress(bytes(30 << 20)), kind)
+""")
+        answers = said(r)
+        assert [answers.pop(n) for n in ("control", "large", "stream", "bomb")] == ["200"] * 4, r["stdout"]
+        assert not any(v == "200" for v in answers.values()), answers
+        came = {path.strip("/"): body for path, _, body in web.seen}
+        assert all(len(came.get(n, b"")) == 0 for n in answers if n not in ("middle", "padded")), {n: len(b) for n, b in came.items()}
+        assert len(came["large"]) == len(came["stream"]) > 200000 and len(came["middle"]) < 210000, {n: len(b) for n, b in came.items()}
+        told = records(r, "leak.redact", "leak.block", "log.summary")
+        assert sum(e.get("count", 1) for e in told if "leak.block" in (e["type"], e.get("of"))) == len(answers), told
+        assert not any("redact" in str(e.get("of", e["type"])) for e in told), told
+
+
 # ---- rules ----
 
 

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "egress/scan.h"
+#include "egress/scan_json.h"
 #include "egress/scrub.h"
 
 #include <zlib.h>
@@ -551,6 +552,87 @@ static void host_names_are_scanned_before_anything_is_resolved(void **state UNUS
 	secret = kept;
 }
 
+/* --- JSON --- */
+
+static bool json_pass(const char *text, size_t step, bool redact, struct buf *out)
+{
+	CLEANUP(json_scan) struct json_scan *j = NULL;
+	size_t n = strlen(text);
+	bool ok = true;
+
+	make(1);
+	assert_int_equal(json_scan_open(scanner, redact, &j, &e), 0);
+	for (size_t at = 0; ok; at += step) {
+		size_t take = n - at < step ? n - at : step;
+
+		ok = json_scan_feed(j, text + at, take, at + take == n, out, &v);
+		if (at + take == n)
+			break;
+	}
+	return ok;
+}
+
+#define STARS "**********"
+#define BEARER "Bearer abcdefghijklmnopqrst"
+#define HIDDEN "[REDACTED]" STARS "*******"
+
+static void json_is_scanned_as_it_is_read_and_stays_json(void **state UNUSED)
+{
+	static const struct {
+		const char *text, *want; /* NULL: blocked */
+	} rows[] = {
+		{ "{\"a\": 1, \"b\": [true, null, \"x\\u00e4\\ud83d\\ude00\\n\"]}",
+		  "{\"a\": 1, \"b\": [true, null, \"x\\u00e4\\ud83d\\ude00\\n\"]}" },
+		{ "{\"a\":\"x\\n" BEARER "\"}", "{\"a\":\"x\\n" HIDDEN "\"}" },
+		{ "{\"a\":\"\\t" BEARER "\\n\"}", "{\"a\":\"\\t" HIDDEN "\\n\"}" },
+		{ "{\"a\":\"\\u0042earer abcdefghijklmnopqrst\"}",
+		  "{\"a\":\"[*****REDACTED]" STARS "*******\"}" },
+		{ "{\"a\":\"Bearer abc\\u0064efghijklmn\\/pqrst\"}",
+		  "{\"a\":\"[REDACTED]***" STARS STARS "\"}" },
+		{ "{\"a\":\"Bearer abcdefghijklmnopqrst\\\\\"}", "{\"a\":\"" HIDDEN "\\\\\"}" },
+		{ "{\"Authorization\": \"Basic dXNlcjpwYXNz\"}",
+		  "{\"Authorization\": \"Basic [REDACTED]**\"}" },
+		{ "\"{\\\"authorization\\\":\\\"Basic dXNlcjpwYXNz\\\"}\"",
+		  "\"{\\\"authorization\\\":\\\"Basic [REDACTED]**\\\"}\"" },
+		{ "{\"" BEARER "\":2}", "{\"" HIDDEN "\":2}" },
+		/* blocked by kind, behind an escape or as one */
+		{ "{\"a\":\"\\nghp_aB3dE6gH9jK2mN5pQ8\"}", NULL },
+		{ "{\"a\":\"\\u0067hp_aB3dE6gH9jK2mN5pQ8\"}", NULL },
+		{ "{\"a\":\"x\\bghp_aB3dE6g\\u00489jK2mN5pQ8\"}", NULL },
+		{ "[\"a\", \"\\u0041KIA2345672345672345\"]", NULL },
+		/* the known value, in escapes and without, and behind what only looks like one */
+		{ "{\"a\":\"\\ns3cr3t+Value\\/with\\\"odd\\u007ebytes\"}", NULL },
+		{ "{\"a\":\"\\u0073\\u0033cr3t+Value/with\\u0022odd~bytes\"}", NULL },
+		{ "x \\u0073\\u0033cr3t+Value/with\\u0022odd~bytes", NULL },
+		/* no JSON at all: as any text */
+		{ "say " BEARER " and go", "say " HIDDEN " and go" },
+		{ "\\q \\u12 \\", "\\q \\u12 \\" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		for (size_t step = 1; step < 100; step += step < 9 ? 1 : 23) {
+			CLEANUP(buf) struct buf out = BUF_INIT(4096);
+			bool ok = json_pass(rows[i].text, step, true, &out);
+
+			if (ok != (rows[i].want != NULL))
+				fail_msg("row %zu, step %zu: %s", i, step, rows[i].text);
+			if (!rows[i].want)
+				assert_int_equal(out.len, 0);
+			else
+				assert_string_equal(buf_str(&out), rows[i].want);
+		}
+}
+
+static void what_cannot_be_replaced_in_json_is_blocked(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+
+	assert_false(json_pass("{\"a\":\"" BEARER "\"}", 7, false, &out)); /* a digest covers it */
+	assert_string_equal(seen.kinds, "bearer-token ");
+	assert_int_equal(seen.last.action, LEAK_BLOCK);
+	assert_int_equal(out.len, 0);
+}
+
 /* --- scrubbing --- */
 
 static void scrub_all(struct scrubber *s, const struct codings *c, const char *text, size_t n,
@@ -839,6 +921,8 @@ int main(void)
 		TEST(every_part_of_a_head_is_scanned),
 		TEST(a_head_is_redacted_in_a_copy),
 		TEST(host_names_are_scanned_before_anything_is_resolved),
+		TEST(json_is_scanned_as_it_is_read_and_stays_json),
+		TEST(what_cannot_be_replaced_in_json_is_blocked),
 		TEST(every_form_is_scrubbed_whatever_the_chunks),
 		TEST(other_bytes_go_through_unchanged_and_at_once),
 		TEST(pauses_do_not_depend_on_the_secret),

@@ -15,6 +15,7 @@
  */
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -36,6 +37,13 @@
 #define AUTHORITY 4
 #define PLAN_MAX ((size_t)16 << 20)
 #define ACCEPT_AT_ONCE 64
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
 
 /* ---- before the lockdown ---- */
 
@@ -187,6 +195,44 @@ static int compile(struct worker *k, struct err *e)
 	return r;
 }
 
+/* ---- memory ---- */
+
+/* What connections have taken. A sanitizer's allocator does not say. */
+static size_t taken(const struct worker *k)
+{
+	struct mallinfo2 m = mallinfo2();
+	size_t now = m.uordblks + m.hblkhd;
+
+	return now > k->base ? now - k->base : 0;
+}
+
+/* Whoever knocks now waits: the last quarter is for those at work. */
+static bool is_short(const struct worker *k)
+{
+	return taken(k) > k->plan->memory / 4 * 3;
+}
+
+/* The budget is also a limit of the kernel's, which leaves a connection without memory and not the
+ * machine. */
+static int bound_memory(struct worker *k, struct err *e)
+{
+#ifndef SANITIZED
+	char text[128] = "";
+	unsigned long long data = 0;
+	struct rlimit l;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) <= 0 ||
+	    sscanf(text, "%*u %*u %*u %*u %*u %llu", &data) != 1)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot read the door's own size");
+	l.rlim_cur = l.rlim_max = data * (unsigned long long)getpagesize() + k->plan->memory;
+	if (setrlimit(RLIMIT_DATA, &l) < 0)
+		return err_sys(e, "cannot bound the door's memory");
+#endif
+	k->base = mallinfo2().uordblks + mallinfo2().hblkhd;
+	(void)e;
+	return 0;
+}
+
 /* ---- serving ---- */
 
 static void on_listener(struct watch *w, uint32_t events)
@@ -199,7 +245,13 @@ static void on_listener(struct watch *w, uint32_t events)
 		return;
 	}
 	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-		int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd;
+
+		if (is_short(l->k)) {
+			(void)loop_want(l->k->loop, w, 0);
+			return;
+		}
+		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		/* Out of descriptors: whoever knocks waits until the next tick. */
 		if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -299,6 +351,8 @@ static int serve(struct worker *k, struct err *e)
 		return err_sys(e, "cannot read a limit");
 	/* The lockdown raises the limit to the highest there may be. */
 	k->most = (int)((files.rlim_max < LOCKDOWN_FILES ? files.rlim_max : LOCKDOWN_FILES) / 2);
+	if (bound_memory(k, e) < 0)
+		return -e->code;
 	if (lockdown(LOCKDOWN_WORKER, e) < 0)
 		return -e->code;
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)

@@ -5,6 +5,7 @@ leaves without a trace, no rule is talked around.
 
 Every one has a control that goes through and an oracle upstream or in the record."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import TALK, Handler, Web, behind, configure, denials, python, said  # noqa: E402
-from harness import IS_ROOT, brig, brig_argv, brig_environment, main, scratch, test  # noqa: E402
+from harness import IS_ROOT, brig, brig_argv, brig_environment, main, scratch, start_brig, test  # noqa: E402
 
 VALUE = "ghp_N2dmKEepbnBOzq8Gk2vT"
 
@@ -285,6 +286,63 @@ post('bomb', gzip.compress(bytes(30 << 20)), kind)
         told = records(r, "leak.redact", "leak.block", "log.summary")
         assert sum(e.get("count", 1) for e in told if "leak.block" in (e["type"], e.get("of"))) == len(answers), told
         assert not any("redact" in str(e.get("of", e["type"])) for e in told), told
+
+
+# ---- the worker ----
+
+
+def worker_of(pid):
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, _, rest = path.read_text().rpartition(")")
+            if name.endswith("(brig-egress") and int(rest.split()[1]) == pid:
+                return path.parent
+    raise AssertionError("no worker")
+
+
+def resident(proc):
+    return int(next(line.split()[1] for line in (proc / "status").read_text().splitlines() if line.startswith("VmRSS")))
+
+
+@test
+def connections_share_a_budget_of_memory():
+    code = RESET + r"""
+import os, sys, threading
+for k in list(os.environ):
+    if k.lower().endswith('_proxy'): del os.environ[k]
+threading.stack_size(1 << 18)
+kept, lock, context = [], threading.Lock(), ssl.create_default_context()
+def stall():
+    try:
+        s = context.wrap_socket(socket.create_connection(('api.test', 443), timeout=3), server_hostname='api.test')
+        s.sendall(b'GET / HTTP/1.1\r\nHost: api.test\r\nX: ' + b'y' * 60000)
+        with lock: kept.append(s)
+    except OSError: pass
+def many(n):
+    threads = [threading.Thread(target=stall) for _ in range(n)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+many(8); print(len(kept), flush=True); sys.stdin.readline()
+many(250); print(len(kept), flush=True); sys.stdin.readline()
+for s in kept: s.close()
+for i in range(20):
+    try: print(begin('GET', '/').recv(100).split()[1].decode(), flush=True); break
+    except OSError: time.sleep(0.5)
+"""
+    with Web("api.test") as web:
+        config = configure(web, more={"limits": {"memory": "128m", "pids": 600}}, rate={"connections": 1000, "domain": 0, "total": 0})
+        p = start_brig("run", "--config", config, "--", "python3", "-c", code, stdin=subprocess.PIPE, text=True)
+        few = p.stdout.readline().strip()
+        worker = worker_of(p.pid)
+        before = resident(worker)
+        p.stdin.write("\n")
+        p.stdin.flush()
+        many = p.stdout.readline().strip()
+        after = resident(worker)
+        out, err = p.communicate("\n", timeout=60)
+        assert few == "8" and 8 < int(many) < 258, (few, many, err)  # who comes when it is spent waits
+        assert out.strip() == "200", (out, err)  # and is served when others have left
+        assert after - before < 20 << 10, (before, after, many)
 
 
 # ---- rules ----

@@ -194,10 +194,12 @@ struct egress_rules *egress_rules_free(struct egress_rules *r)
 
 /* --- names --- */
 
+/* What is neither a name nor an address may be anything, and is not repeated: it would end up in the
+ * record. */
 static bool parse_name(struct egress_text t, struct host *ret, struct egress_verdict *v)
 {
 	enum host_fault f = host_parse(t, ret);
-	int shown = (int)(t.n < 100 ? t.n : 100);
+	int shown = (int)(t.n < 48 ? t.n : 48);
 
 	if (f == HOST_OK)
 		return true;
@@ -206,8 +208,7 @@ static bool parse_name(struct egress_text t, struct host *ret, struct egress_ver
 				    "use the host's name; egress.resolve can give an address one",
 				    "Host not in allowlist: '%.*s' %s", shown, t.p,
 				    host_fault_text(f));
-	return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the host '%.*s' %s", shown,
-			    t.p ? t.p : "", host_fault_text(f));
+	return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the host %s", host_fault_text(f));
 }
 
 /* One name in every layer that has one. */
@@ -219,10 +220,12 @@ static bool same_name(const struct egress_request *q, struct egress_text other, 
 
 	if (!other.p)
 		return true;
-	if (host_parse(other, &h) != HOST_OK || !host_eq(&h, &v->host))
-		return verdict_deny(v, r, NULL, "%s '%.*s' is not the host '%s' that was asked for",
-				    what, (int)(other.n < 100 ? other.n : 100), other.p,
+	if (host_parse(other, &h) != HOST_OK)
+		return verdict_deny(v, r, NULL, "%s is not the host '%s' that was asked for", what,
 				    v->host.name);
+	if (!host_eq(&h, &v->host))
+		return verdict_deny(v, r, NULL, "%s '%s' is not the host '%s' that was asked for",
+				    what, h.name, v->host.name);
 	return true;
 }
 

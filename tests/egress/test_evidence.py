@@ -8,12 +8,14 @@ Every one has a control that goes through and an oracle upstream or in the recor
 import contextlib
 import json
 import pathlib
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from door import TALK, Handler, Web, behind, configure, denials, python, said  # noqa: E402
+from door import TALK, Handler, Raw, Web, behind, configure, denials, python, said  # noqa: E402
 from harness import IS_ROOT, brig, brig_argv, brig_environment, main, scratch, start_brig, test  # noqa: E402
 
 VALUE = "ghp_N2dmKEepbnBOzq8Gk2vT"
@@ -343,6 +345,52 @@ for i in range(20):
         assert few == "8" and 8 < int(many) < 258, (few, many, err)  # who comes when it is spent waits
         assert out.strip() == "200", (out, err)  # and is served when others have left
         assert after - before < 20 << 10, (before, after, many)
+
+
+# ---- a hostile proxy in front of the machine ----
+
+
+@test
+def a_hostile_proxy_of_the_machine_gains_nothing():
+    tunnel = b"HTTP/1.1 200 Connection established\r\n\r\n"
+    lies = {"huge": b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70000 + b"\r\n\r\n", "fields": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500 + b"\r\n",
+            "interim": b"HTTP/1.1 100 Continue\r\n\r\n" * 5000, "auth": b"HTTP/1.1 407 Who are you\r\nProxy-Authenticate: Basic realm=x\r\n\r\n",
+            "moved": b"HTTP/1.1 302 Found\r\nLocation: https://control.test/\r\n\r\n", "upgrade": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
+            "body": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "both": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "twice": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "bare": b"HTTP/1.1 200 OK\nX: y\n\n", "old": b"hello\r\n",
+            "early": tunnel + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "cut": b"HTTP/1.1 200 O", "nothing": b"", "zero": tunnel + bytes(2000)}
+
+    def between(self, s):
+        ask = self.head(s)
+        host = ask.split()[1].decode().split(":")[0]
+        if host.split(".")[0] in lies:
+            s.sendall(lies[host.split(".")[0]])
+            s.shutdown(1)
+            self.seen[-1] += b"".join(iter(lambda: s.recv(65536), b""))
+            return
+        s.sendall(tunnel)
+        with socket.create_connection(("127.0.0.1", (other if host == "wrong.test" else web).port)) as far:
+            for a, b in ((s, far), (far, s)):
+                threading.Thread(target=pipe, args=(self, a, b), daemon=True).start()
+            time.sleep(1)
+
+    def pipe(self, a, b):
+        with contextlib.suppress(OSError):
+            while data := a.recv(65536):
+                self.seen.append(data)
+                b.sendall(data)
+
+    hosts = [f"{name}.test" for name in lies] + ["wrong.test", "control.test"]
+    with Web("control.test") as web, Web("other.test") as other, Raw("x", between, tls=False) as proxy:
+        config = configure(allow=hosts, upstream_proxy=f"http://127.0.0.1:{proxy.port}", more={"credentials": {"TOKEN": {"host": hosts}}})
+        r = brig("run", "--json", "--config", config, "--", "sh", "-c", "for h in " + " ".join(hosts) + "; do curl -s -o /dev/null "
+                 "-w \"$h %{http_code}\\n\" -H \"Authorization: Bearer $TOKEN\" https://$h/; done", env={"TOKEN": VALUE}, timeout=60).json
+        answers = said(r)
+        assert answers.pop("control.test") == "200" and answers.pop("wrong.test") == "421", (answers, r)
+        assert set(answers.values()) == {"502"} and len(answers) == len(lies), answers
+        assert [dict(f).get("Authorization") for _, f, _ in web.seen] == [f"Bearer {VALUE}"] and not other.seen, (web.seen, other.seen)
+        assert VALUE.encode() not in b"".join(proxy.seen) and b"brig-" not in b"".join(proxy.seen)  # nothing of a head goes with CONNECT
+        assert VALUE not in r["output"], r["output"]
 
 
 # ---- rules ----

@@ -194,8 +194,8 @@ struct egress_rules *egress_rules_free(struct egress_rules *r)
 
 /* --- names --- */
 
-/* What is neither a name nor an address may be anything, and is not repeated: it would end up in the
- * record. */
+/* What is neither a name nor an address may be anything, and is not repeated: it would end up in
+ * the record. */
 static bool parse_name(struct egress_text t, struct host *ret, struct egress_verdict *v)
 {
 	enum host_fault f = host_parse(t, ret);

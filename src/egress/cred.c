@@ -3,7 +3,8 @@
  *
  * First each slot that a credential bound to this host declares is looked at: it holds a
  * placeholder, which is replaced if method and path permit, or nothing, or the request is refused.
- * Then the further places it declares: the path, parameters of the query. What is left of placeholders after that stands where it must not. */
+ * Then the further places it declares: the path, parameters of the query. What is left of
+ * placeholders after that stands where it must not. */
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>

@@ -250,8 +250,8 @@ bool exchange_down(struct session *s)
 			x->keep_upstream = false;
 			continue;
 		}
-		n = http1_body_read(&x->down_body, link_data(u), u->in.len < most ? u->in.len : most,
-				    &piece);
+		n = http1_body_read(&x->down_body, link_data(u),
+				    u->in.len < most ? u->in.len : most, &piece);
 		if (n < 0) {
 			exchange_fail(s, 502, "the answer's chunks are malformed");
 			return true;

@@ -226,7 +226,8 @@ static bool report_used(struct session *s, uint64_t used)
 		if (!report_credential(s->k, EGRESS_EVENT_INJECT, &s->x.v, l->v[i].name))
 			return false;
 		if (!s->x.credential[0])
-			(void)snprintf(s->x.credential, sizeof(s->x.credential), "%s", l->v[i].name);
+			(void)snprintf(s->x.credential, sizeof(s->x.credential), "%s",
+				       l->v[i].name);
 	}
 	return true;
 }

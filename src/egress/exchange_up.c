@@ -101,8 +101,7 @@ static bool send_plain(struct session *s, const char *p, size_t n, bool last,
 		if (!json_scan_feed(s->x.json_up, p, n, last, out, v))
 			return false;
 		r.data = egress_text(buf_str(out), out->len);
-	} else if (s->x.scan_up &&
-		   !scan_feed(s->x.scan_up, (char *)(uintptr_t)p, n, last, &r, v)) {
+	} else if (s->x.scan_up && !scan_feed(s->x.scan_up, (char *)(uintptr_t)p, n, last, &r, v)) {
 		return false;
 	}
 	if (!exchange_put(up, chunked, r.held.p, r.held.n) ||

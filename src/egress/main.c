@@ -212,17 +212,30 @@ static bool is_short(const struct worker *k)
 	return taken(k) > k->plan->memory / 4 * 3;
 }
 
+#ifndef SANITIZED
+/* Pages of data and stack: the sixth number the kernel gives. 0: it gives none. */
+static unsigned long long own_size(void)
+{
+	char text[128] = "", *at = text;
+	unsigned long long n = 0;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) <= 0)
+		return 0;
+	for (int i = 0; i < 6; i++)
+		n = strtoull(at, &at, 10);
+	return n;
+}
+#endif
+
 /* The budget is also a limit of the kernel's, which leaves a connection without memory and not the
  * machine. */
 static int bound_memory(struct worker *k, struct err *e)
 {
 #ifndef SANITIZED
-	char text[128] = "";
-	unsigned long long data = 0;
+	unsigned long long data = own_size();
 	struct rlimit l;
 
-	if (fd_read_file(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) <= 0 ||
-	    sscanf(text, "%*u %*u %*u %*u %*u %llu", &data) != 1)
+	if (!data)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot read the door's own size");
 	l.rlim_cur = l.rlim_max = data * (unsigned long long)getpagesize() + k->plan->memory;
 	if (setrlimit(RLIMIT_DATA, &l) < 0)

@@ -329,8 +329,8 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 	if (hit.action == LEAK_REDACT && b->can_mask && !b->can_mask(b->owner, from, to))
 		hit.action = LEAK_BLOCK;
 	p = scan_bytes(b, from, to, tmp);
-	/* In a head it is for the credentials to say whether one of ours stands where it may; in what
-	 * comes in it is what stands for a value now. */
+	/* In a head it is for the credentials to say whether one of ours stands where it may; in
+	 * what comes in it is what stands for a value now. */
 	if (kind == LEAK_PLACEHOLDER && *p == 'b' &&
 	    (b->part != SCAN_BODY || b->direction == SCAN_IN))
 		return true;

@@ -218,14 +218,14 @@ static const struct {
 	enum secret_form form;
 	bool caseless;
 } escapes[] = {
-	{ hex_all, SECRET_HEX, true },       { percent_all, SECRET_PERCENT, true },
-	{ percent_some, SECRET_URL, false }, { percent_form, SECRET_URL, false },
-	{ json_some, SECRET_JSON, false },   { json_slash, SECRET_JSON, false },
-	{ json_all, SECRET_UNICODE, true },  { html_hex, SECRET_HTML, false },
-	{ html_decimal, SECRET_HTML, false }, { html_go, SECRET_HTML, false },
-	{ html_slash, SECRET_HTML, false },   { html_mustache, SECRET_HTML, false },
+	{ hex_all, SECRET_HEX, true },         { percent_all, SECRET_PERCENT, true },
+	{ percent_some, SECRET_URL, false },   { percent_form, SECRET_URL, false },
+	{ json_some, SECRET_JSON, false },     { json_slash, SECRET_JSON, false },
+	{ json_all, SECRET_UNICODE, true },    { html_hex, SECRET_HTML, false },
+	{ html_decimal, SECRET_HTML, false },  { html_go, SECRET_HTML, false },
+	{ html_slash, SECRET_HTML, false },    { html_mustache, SECRET_HTML, false },
 	{ html_signs_hex, SECRET_HTML, true }, { html_signs_decimal, SECRET_HTML, false },
-	{ html_all_hex, SECRET_HTML, true }, { html_all_decimal, SECRET_HTML, false },
+	{ html_all_hex, SECRET_HTML, true },   { html_all_decimal, SECRET_HTML, false },
 };
 
 static int add_escaped(struct arena *a, const struct secret *s, struct variants *l, struct err *e)

@@ -156,8 +156,8 @@ static inline bool ends_like(const struct entry *x, const char *p)
 	return !((load(end - TAIL) ^ x->tail[0]) | (load(end - TAIL / 2) ^ x->tail[1]));
 }
 
-/* Does a form end near the group at p? TAIL - GRAM bytes in front of it and stride - 1 behind it can
- * be read. */
+/* Does a form end near the group at p? TAIL - GRAM bytes in front of it and stride - 1 behind it
+ * can be read. */
 static inline bool probe(const struct seek *s, const char *p, size_t most)
 {
 	size_t slot = hash(p), at = s->slots[slot].first, last = s->slots[slot].last;

@@ -141,11 +141,11 @@ struct exchange {
 	struct buf head; /* as sent upstream, for a second try */
 	struct http1_body up_body, down_body;
 	struct scan *scan_up, *scan_down;
-	struct json_scan *json_up;    /* in place of scan_up, for a body of JSON */
-	struct decoder *decoder;      /* of a coded request body: what is scanned is what it says */
-	struct scan *scan_coded;      /* and what it is: its own head has texts as well */
-	struct buf coded;             /* of it, not sent yet */
-	size_t coded_old;             /* of these, older than the last `decoded` bytes it says */
+	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
+	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
+	struct scan *scan_coded;   /* and what it is: its own head has texts as well */
+	struct buf coded;          /* of it, not sent yet */
+	size_t coded_old;          /* of these, older than the last `decoded` bytes it says */
 	size_t decoded;
 	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;

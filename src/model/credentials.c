@@ -286,7 +286,9 @@ static int read_slot(struct spec *s, const struct source *src, const struct node
 	static const struct {
 		const char *key;
 		enum credential_slot slot;
-	} keys[] = { { "header", SLOT_HEADER }, { "cookie", SLOT_COOKIE }, { "basic", SLOT_BASIC } };
+	} keys[] = { { "header", SLOT_HEADER },
+		     { "cookie", SLOT_COOKIE },
+		     { "basic", SLOT_BASIC } };
 	const struct node *at = NULL;
 
 	c->slot = SLOT_HEADER;
@@ -357,7 +359,8 @@ static int read_also(struct spec *s, const struct source *src, const struct node
 	for (size_t i = 0; i < places.n; i++) {
 		c->in_path |= str_eq(places.v[i], "path");
 		if (str_eq(places.v[i], "query") && c->slot != SLOT_QUERY && !c->query.n)
-			return node_error(src->name, also, e, "also: which parameters of the query?"),
+			return node_error(src->name, also, e,
+					  "also: which parameters of the query?"),
 			       err_hint(e, "name them: query: [access_token]");
 		if (!str_eq(places.v[i], "path") && !str_eq(places.v[i], "query"))
 			return node_error(src->name, also, e,
@@ -374,8 +377,8 @@ static int read_also(struct spec *s, const struct source *src, const struct node
 static int read_one(struct spec *s, const struct source *src, const struct node *n,
 		    struct credential_spec *c, struct err *e)
 {
-	static const char *const keys[] = { "host",   "header", "prefix",  "query",
-					    "cookie", "basic",  "methods", "paths",
+	static const char *const keys[] = { "host",   "header", "prefix",    "query",
+					    "cookie", "basic",  "methods",   "paths",
 					    "also",   "from",   "streaming", NULL };
 
 	if (!env_name_valid(n->key))

@@ -33,8 +33,8 @@ struct recorder {
 	const char *id; /* borrowed from the outcome */
 	const char *backend;
 	const char **anchors;
-	struct tally *egress;    /* of the door's decisions; NULL before the first */
-	uint64_t first;          /* record of this run; 0: it never began */
+	struct tally *egress; /* of the door's decisions; NULL before the first */
+	uint64_t first;       /* record of this run; 0: it never began */
 	char policy[SPEC_DIGEST_SIZE], principal[64], agent[RUNNING_AGENT_MAX + 1];
 };
 
@@ -536,8 +536,7 @@ int recorder_end(struct recorder *r, const struct outcome *o, struct err *e)
 	r->id = o->id;
 	r->backend = o->backend;
 	if (open_log(r, e) < 0 || (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0) ||
-	    put_egress_sums(r, true, e) < 0 || put_end(r, o, e) < 0 ||
-	    log_anchor(r->log, e) < 0)
+	    put_egress_sums(r, true, e) < 0 || put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
 		return e->kind = ERR_UNAVAILABLE, -e->code;
 	running_end(&r->running);
 	prune_sometimes(r);

@@ -68,7 +68,8 @@ static uint64_t hash_group(enum event type, const struct egress_event *ev)
 /* What a secret was is worth telling apart; why else something was refused, its reason says. */
 static const char *about(const struct kind *k)
 {
-	return k->type == EVENT_LEAK_BLOCK || k->type == EVENT_CREDENTIAL_MISUSE ? k->like.what : "";
+	return k->type == EVENT_LEAK_BLOCK || k->type == EVENT_CREDENTIAL_MISUSE ? k->like.what
+										 : "";
 }
 
 static uint64_t hash_kind(const struct kind *k)
@@ -92,10 +93,10 @@ static bool same(const struct kind *a, const struct kind *b)
 /* Methods that mean something to servers; any other is somebody's invention. */
 static bool known_method(const char *m)
 {
-	static const char *const names[] = { "GET",      "HEAD",      "POST", "PUT",  "DELETE",
-					     "PATCH",    "OPTIONS",   "TLS",  "CONNECT",
-					     "PROPFIND", "PROPPATCH", "COPY", "MOVE", "LOCK",
-					     "UNLOCK",   "MKCOL",     "REPORT" };
+	static const char *const names[] = { "GET",       "HEAD",    "POST", "PUT",     "DELETE",
+					     "PATCH",     "OPTIONS", "TLS",  "CONNECT", "PROPFIND",
+					     "PROPPATCH", "COPY",    "MOVE", "LOCK",    "UNLOCK",
+					     "MKCOL",     "REPORT" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (str_eq(m, names[i]))

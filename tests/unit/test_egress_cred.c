@@ -17,9 +17,13 @@ static struct egress_verdict v;
 static uint64_t used;
 static struct err e;
 
-static char *environment[] = { "GITHUB_TOKEN=" VALUE,    "GH=" VALUE,
-			       "OTHER=" OTHER,           "SHORT=123456789012345",
-			       "LINES=two\nlines of one value", "BLANK=one blank in its middle", NULL };
+static char *environment[] = { "GITHUB_TOKEN=" VALUE,
+			       "GH=" VALUE,
+			       "OTHER=" OTHER,
+			       "SHORT=123456789012345",
+			       "LINES=two\nlines of one value",
+			       "BLANK=one blank in its middle",
+			       NULL };
 
 static void read_yaml(const char *text)
 {
@@ -232,14 +236,16 @@ static void the_name_in_braces_works_in_the_parameters_that_are_named(void **sta
 	assert_int_equal(used, 0);
 	/* neither another one, nor another spelling, nor a part of it, nor twice, nor the path */
 	for (int i = 0; i < 8; i++) {
-		static const char *const targets[] = { "/user?q={GITHUB_TOKEN}",
-						       "/user?KEY={GITHUB_TOKEN}",
-						       "/user?%6bey={GITHUB_TOKEN}",
-						       "/user?key=a{GITHUB_TOKEN}",
-						       "/user?key={GITHUB_TOKEN}b",
-						       "/user?{GITHUB_TOKEN}",
-						       "/user?key={GITHUB_TOKEN}&key={GITHUB_TOKEN}",
-						       "/bot{GITHUB_TOKEN}/x" };
+		static const char *const targets[] = {
+			"/user?q={GITHUB_TOKEN}",
+			"/user?KEY={GITHUB_TOKEN}",
+			"/user?%6bey={GITHUB_TOKEN}",
+			"/user?key=a{GITHUB_TOKEN}",
+			"/user?key={GITHUB_TOKEN}b",
+			"/user?{GITHUB_TOKEN}",
+			"/user?key={GITHUB_TOKEN}&key={GITHUB_TOKEN}",
+			"/bot{GITHUB_TOKEN}/x"
+		};
 
 		request("GET", egress_text(targets[i], strlen(targets[i])));
 		misused("api.example.org");
@@ -258,7 +264,8 @@ static void a_header_credential_has_no_place_in_the_query(void **state UNUSED)
 		misused("api.example.org");
 	}
 	for (int i = 0; i < 3; i++) {
-		static const char *const names[] = { "Author_ization", "Authorization_", "X-Authorization" };
+		static const char *const names[] = { "Author_ization", "Authorization_",
+						     "X-Authorization" };
 
 		request("GET", text("/user"));
 		field(names[i], text("Bearer %s", placeholder(0)));

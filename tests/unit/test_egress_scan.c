@@ -689,8 +689,8 @@ static void other_bytes_go_through_unchanged_and_at_once(void **state UNUSED)
 	assert_int_equal(scrub_hits(b), 0);
 }
 
-/* Where a scrubber with this secret pauses, in a stream that does not hold it: how much is out after
- * each piece. */
+/* Where a scrubber with this secret pauses, in a stream that does not hold it: how much is out
+ * after each piece. */
 static void pauses(const struct secret *kept, const char *text, size_t n, size_t step,
 		   struct buf *ret)
 {
@@ -724,17 +724,29 @@ static void pauses_do_not_depend_on_the_secret(void **state UNUSED)
 		{ .value = value },
 	};
 	static const char *const lines[] = {
-		"data: ghp_N2dmKEepbnBOa1b2c3d\n\n", "{\"a\":\"ghp_N2dmKEepbnBOa1\"}\n",
-		"ghp_", "000000000000000x", "Z2hwX04yZG1LRWVwYm5CT2ExYjJj", "6768705f4e32646d4b",
-		"sk-ant-api03-abc", "\r\n", "%67%68%70%5f%4e", "\xff\x80\x01", "\\u0067\\u0068",
-		"z9/+=&amp;&#39;", "abcdefghij",
+		"data: ghp_N2dmKEepbnBOa1b2c3d\n\n",
+		"{\"a\":\"ghp_N2dmKEepbnBOa1\"}\n",
+		"ghp_",
+		"000000000000000x",
+		"Z2hwX04yZG1LRWVwYm5CT2ExYjJj",
+		"6768705f4e32646d4b",
+		"sk-ant-api03-abc",
+		"\r\n",
+		"%67%68%70%5f%4e",
+		"\xff\x80\x01",
+		"\\u0067\\u0068",
+		"z9/+=&amp;&#39;",
+		"abcdefghij",
 	};
 	size_t n = 0;
 
 	memset(value, 'q', SECRET_MAX);
 	for (unsigned i = 0; n + 4096 < 40000; i++)
-		n += (size_t)snprintf(text + n, 4096, "%s%s", lines[(i * i + i / 3) % ARRAY_LEN(lines)],
-				      i % 5 == 0 ? " " : i % 7 == 0 ? "\n" : "");
+		n += (size_t)snprintf(text + n, 4096, "%s%s",
+				      lines[(i * i + i / 3) % ARRAY_LEN(lines)],
+				      i % 5 == 0   ? " "
+				      : i % 7 == 0 ? "\n"
+						   : "");
 	for (; n + 64 < sizeof(text); n += 8) /* and a run that is longer than what is held */
 		memcpy(text + n, "ghp_N2q.", 8);
 	for (size_t step = 1; step < 40000; step = step * 3 + 7) {

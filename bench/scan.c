@@ -112,7 +112,7 @@ static void streams(const struct secret *secrets, const struct leak_spec *leaks)
 	must(data != NULL, "no memory");
 	must(scanner_new(&o, &scanner, &e) == 0, e.what);
 	show("compile", (now() - from) * 1e3, "ms");
-	must(scrubber_new(secrets, SECRETS, &scrubber, &e) == 0, e.what);
+	must(scrubber_new(secrets, SECRETS, false, &scrubber, &e) == 0, e.what);
 	for (size_t k = 0; k < 3; k++) {
 		double scan = 0, scrub = 0;
 

@@ -154,6 +154,8 @@ static void tell_done(struct story *s, const struct entry *en)
 	(void)put(&s->events, "  status ", en, "status", "");
 	(void)put(&s->events, ", bytes out ", en, "bytes_out", "");
 	(void)put(&s->events, ", in ", en, "bytes_in", "");
+	(void)put(&s->events, ", with ", en, "credential", "");
+	(void)put(&s->events, ", of ", en, "count", " more like it");
 }
 
 static void tell_denial(struct story *s, const struct entry *en)

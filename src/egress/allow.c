@@ -194,10 +194,12 @@ struct egress_rules *egress_rules_free(struct egress_rules *r)
 
 /* --- names --- */
 
+/* What is neither a name nor an address may be anything, and is not repeated: it would end up in
+ * the record. */
 static bool parse_name(struct egress_text t, struct host *ret, struct egress_verdict *v)
 {
 	enum host_fault f = host_parse(t, ret);
-	int shown = (int)(t.n < 100 ? t.n : 100);
+	int shown = (int)(t.n < 48 ? t.n : 48);
 
 	if (f == HOST_OK)
 		return true;
@@ -206,8 +208,7 @@ static bool parse_name(struct egress_text t, struct host *ret, struct egress_ver
 				    "use the host's name; egress.resolve can give an address one",
 				    "Host not in allowlist: '%.*s' %s", shown, t.p,
 				    host_fault_text(f));
-	return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the host '%.*s' %s", shown,
-			    t.p ? t.p : "", host_fault_text(f));
+	return verdict_deny(v, EGRESS_BAD_REQUEST, NULL, "the host %s", host_fault_text(f));
 }
 
 /* One name in every layer that has one. */
@@ -219,10 +220,12 @@ static bool same_name(const struct egress_request *q, struct egress_text other, 
 
 	if (!other.p)
 		return true;
-	if (host_parse(other, &h) != HOST_OK || !host_eq(&h, &v->host))
-		return verdict_deny(v, r, NULL, "%s '%.*s' is not the host '%s' that was asked for",
-				    what, (int)(other.n < 100 ? other.n : 100), other.p,
+	if (host_parse(other, &h) != HOST_OK)
+		return verdict_deny(v, r, NULL, "%s is not the host '%s' that was asked for", what,
 				    v->host.name);
+	if (!host_eq(&h, &v->host))
+		return verdict_deny(v, r, NULL, "%s '%s' is not the host '%s' that was asked for",
+				    what, h.name, v->host.name);
 	return true;
 }
 
@@ -309,9 +312,13 @@ static bool need_path(struct question *k)
 
 enum fit { FIT_NO, FIT_YES, FIT_BROKEN };
 
-/* Before the request is known, a rule about requests fits as far as it can be told: `early`. */
-static enum fit fits(struct question *k, const struct rule *rule, bool any_port, bool early)
+/* Before the request is known, a rule about requests allows as far as it can be told, and denies
+ * nothing. A rule that denies is for any port where it names none, and for a path in any case: some
+ * servers know no other. */
+static enum fit fits(struct question *k, const struct rule *rule, bool denies)
 {
+	bool any_port = denies, any_case = denies, early = !denies;
+
 	if (!host_matches(rule->host, &k->v->host) || !has_port(rule, k->v->port, any_port))
 		return FIT_NO;
 	if (!k->q->method.p)
@@ -322,13 +329,23 @@ static enum fit fits(struct question *k, const struct rule *rule, bool any_port,
 		return FIT_YES;
 	if (!need_path(k))
 		return FIT_BROKEN;
-	return path_below(buf_str(&k->path), rule->path) ? FIT_YES : FIT_NO;
+	return path_below(buf_str(&k->path), rule->path, any_case) ? FIT_YES : FIT_NO;
+}
+
+/* Is the name, at this port, subject to any rule about requests? */
+static bool is_narrow(const struct rulelist *l, const struct egress_verdict *v, bool any_port)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if ((l->v[i].path || l->v[i].methods.n) && host_matches(l->v[i].host, &v->host) &&
+		    has_port(&l->v[i], v->port, any_port))
+			return true;
+	return false;
 }
 
 static bool check_deny(const struct egress_rules *r, struct question *k)
 {
 	for (size_t i = 0; i < r->deny.n; i++) {
-		enum fit f = fits(k, &r->deny.v[i], true, false);
+		enum fit f = fits(k, &r->deny.v[i], true);
 
 		if (f == FIT_BROKEN)
 			return false;
@@ -390,7 +407,7 @@ static bool not_in_list(const struct egress_rules *r, struct question *k)
 static bool check_allow(const struct egress_rules *r, struct question *k)
 {
 	for (size_t i = 0; i < r->allow.n; i++) {
-		enum fit f = fits(k, &r->allow.v[i], false, true);
+		enum fit f = fits(k, &r->allow.v[i], false);
 
 		if (f == FIT_BROKEN)
 			return false;
@@ -480,6 +497,7 @@ bool egress_decide(const struct egress_rules *r, const struct egress_request *q,
 	ok = check_request(q, v) && check_deny(r, &k) && check_allow(r, &k) &&
 	     check_transport(r, q, v);
 	v->passthrough = ok && is_passthrough(r, &v->host);
+	v->narrow = ok && (is_narrow(&r->allow, v, false) || is_narrow(&r->deny, v, true));
 	buf_done(&k.path);
 	return ok;
 }

@@ -27,6 +27,7 @@ struct decoder {
 	struct stage stages[CODING_DEPTH];
 	unsigned n;
 	uint64_t in, out;
+	uint64_t call_in, call_out; /* of the call at hand */
 	decoder_sink *sink;
 	void *context;
 	char chunk[CODING_DEPTH][OUT_CHUNK];
@@ -133,7 +134,9 @@ static int give(struct decoder *d, unsigned i, char *p, size_t n, struct err *e)
 	if (i + 1 < d->n)
 		return feed_stage(d, i + 1, p, n, e);
 	d->out += n;
-	if (d->out > SWELL_FREE && d->out / SWELL_RATIO > d->in)
+	d->call_out += n;
+	if ((d->out > SWELL_FREE && d->out / SWELL_RATIO > d->in) ||
+	    (d->call_out > SWELL_FREE && d->call_out / SWELL_RATIO > d->call_in))
 		return err_set(e, ERR_INTERNAL, EFBIG, "a body that swells beyond measure");
 	return d->sink(d->context, p, n, e);
 }
@@ -216,6 +219,8 @@ int decoder_feed(struct decoder *d, const char *p, size_t n, bool last, decoder_
 	d->sink = sink;
 	d->context = context;
 	d->in += n;
+	d->call_in = n;
+	d->call_out = 0;
 	while (n) {
 		/* zlib counts in 32 bits */
 		size_t take = n > (1U << 30) ? 1U << 30 : n;

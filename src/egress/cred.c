@@ -3,7 +3,8 @@
  *
  * First each slot that a credential bound to this host declares is looked at: it holds a
  * placeholder, which is replaced if method and path permit, or nothing, or the request is refused.
- * Then {NAME} in the query. What is left of placeholders after that stands where it must not. */
+ * Then the further places it declares: the path, parameters of the query. What is left of
+ * placeholders after that stands where it must not. */
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
@@ -52,6 +53,11 @@ static int check_value(const struct credential_spec *c, const struct secret *s, 
 	for (size_t i = 0; i < s->len; i++) {
 		unsigned char b = (unsigned char)s->value[i];
 
+		if (b == 0x20 && !c->delayed)
+			return err_set(e, ERR_CONFIG, EINVAL,
+				       "credential '%.60s': the value has a blank in it", c->name),
+			       err_hint(e, "'streaming: delayed' permits it: the end of every "
+					   "answer then waits for the next 24 KiB");
 		if (b < 0x20 || b == 0x7f || (c->slot == SLOT_COOKIE && strchr(";, \"\\", b)))
 			return err_set(e, ERR_CONFIG, EINVAL,
 				       "credential '%.60s': the value has a byte that cannot stand "
@@ -132,10 +138,10 @@ static bool bound_here(const struct cred *c, const struct cred_target *to)
 	return false;
 }
 
-bool creds_bound(const struct creds *c, const struct cred_target *to)
+bool creds_narrow(const struct creds *c, const struct cred_target *to)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (bound_here(&c->v[i], to))
+		if ((c->v[i].spec->methods.n || c->v[i].spec->paths.n) && bound_here(&c->v[i], to))
 			return true;
 	return false;
 }
@@ -149,7 +155,7 @@ static bool path_permitted(const struct cred *c, struct egress_text target)
 	if (path_normalise(path_of_target(target), &path) != PATH_OK)
 		return false;
 	for (size_t i = 0; i < c->spec->paths.n; i++)
-		if (path_below(buf_str(&path), c->spec->paths.v[i]))
+		if (path_below(buf_str(&path), c->spec->paths.v[i], false))
 			return true;
 	return false;
 }
@@ -283,6 +289,15 @@ static bool has_header_slot(const struct job *j, size_t i, struct egress_text na
 
 	return (j->bound >> i & 1) && (c->slot == SLOT_HEADER || c->slot == SLOT_BASIC) &&
 	       cred_same_nocase(name, header_of(c));
+}
+
+bool creds_header(const struct creds *c, const struct cred_target *to, struct egress_text name)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].spec->slot == SLOT_HEADER && bound_here(&c->v[i], to) &&
+		    cred_same_nocase(name, c->v[i].spec->field))
+			return true;
+	return false;
 }
 
 /* Several credentials may share a slot: one of them must fit. */

@@ -48,8 +48,10 @@ struct cred_target {
 	bool verified; /* TLS, opened here and verified towards the host */
 };
 
-/* Has any credential its place there? */
-bool creds_bound(const struct creds *c, const struct cred_target *to);
+/* Is any credential bound to it for some methods or paths alone? */
+bool creds_narrow(const struct creds *c, const struct cred_target *to);
+/* Is this field the slot of one bound to it? */
+bool creds_header(const struct creds *c, const struct cred_target *to, struct egress_text name);
 
 /* Rewrites the head in place (new texts in its arena). false: a placeholder where it must not be,
  * or something else where one should stand; *v says so, and the head is not to be sent. *used gets

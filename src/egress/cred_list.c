@@ -16,6 +16,41 @@ struct list_style {
 static const struct list_style cookies = { ';', false, true, SLOT_COOKIE };
 static const struct list_style queries = { '&', true, false, SLOT_QUERY };
 
+/* Is this the name of a place that the credential has in such a list? Its slot holds nothing but
+ * its token; a further parameter may hold anything else as well. */
+static bool has_place(const struct cred *c, const struct list_style *style, struct egress_text name,
+		      bool *slot)
+{
+	*slot = c->spec->slot == style->slot && cred_same(name, c->spec->field);
+	if (*slot)
+		return true;
+	for (size_t i = 0; style->slot == SLOT_QUERY && i < c->spec->query.n; i++)
+		if (cred_same(name, c->spec->query.v[i]))
+			return true;
+	return false;
+}
+
+static enum outcome put_value(struct job *j, const struct list_style *style, size_t i,
+			      struct egress_text name, struct buf *out, uint64_t *seen)
+{
+	const struct cred *c = &j->creds->v[i];
+
+	if (*seen >> i & 1)
+		return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
+				    "credential '%s' twice in one request", c->spec->name),
+		       REFUSED;
+	if (!cred_permitted(j, c))
+		return REFUSED;
+	*seen |= (uint64_t)1 << i;
+	buf_add(out, name.p, name.n);
+	buf_putc(out, '=');
+	if (style->escaped)
+		cred_put_escaped(out, c->secret);
+	else
+		buf_add(out, c->secret->value, c->secret->len);
+	return REPLACED;
+}
+
 static enum outcome put_pair(struct job *j, const struct list_style *style, struct egress_text name,
 			     struct egress_text value, struct buf *out, uint64_t *seen)
 {
@@ -23,27 +58,14 @@ static enum outcome put_pair(struct job *j, const struct list_style *style, stru
 
 	for (size_t i = 0; i < j->creds->n; i++) {
 		const struct cred *c = &j->creds->v[i];
+		bool own;
 
-		if (!(j->bound >> i & 1) || c->spec->slot != style->slot ||
-		    !cred_same(name, c->spec->field))
+		if (!(j->bound >> i & 1) || !has_place(c, style, name, &own))
 			continue;
-		slot = c;
-		if (!cred_is_token(c, value))
-			continue;
-		if (*seen >> i & 1)
-			return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
-					    "credential '%s' twice in one request", c->spec->name),
-			       REFUSED;
-		if (!cred_permitted(j, c))
-			return REFUSED;
-		*seen |= (uint64_t)1 << i;
-		buf_add(out, name.p, name.n);
-		buf_putc(out, '=');
-		if (style->escaped)
-			cred_put_escaped(out, c->secret);
-		else
-			buf_add(out, c->secret->value, c->secret->len);
-		return REPLACED;
+		if (cred_is_token(c, value))
+			return put_value(j, style, i, name, out, seen);
+		if (own)
+			slot = c;
 	}
 	return slot ? (cred_foreign(j, slot, slot->spec->field), REFUSED) : NOT_THIS;
 }
@@ -91,19 +113,19 @@ bool cred_cookies(struct job *j)
 	return true;
 }
 
-/* --- {NAME} in the target --- */
+/* --- the target: {NAME} in the path where it is declared, then the query --- */
 
-static bool put_names(struct job *j, struct egress_text t, bool path, struct buf *out)
+static bool put_names(struct job *j, struct egress_text path, struct buf *out)
 {
-	for (size_t at = 0; at < t.n;) {
+	for (size_t at = 0; at < path.n;) {
 		size_t len = 0;
 
 		for (size_t i = 0; i < j->creds->n && !len; i++) {
 			const struct cred *c = &j->creds->v[i];
 
-			if (!(j->bound >> i & 1) || (path && !c->spec->in_path))
+			if (!(j->bound >> i & 1) || !c->spec->in_path)
 				continue;
-			len = cred_name_at(c, t.p + at, t.n - at);
+			len = cred_name_at(c, path.p + at, path.n - at);
 			if (!len)
 				continue;
 			if (!cred_permitted(j, c))
@@ -111,7 +133,7 @@ static bool put_names(struct job *j, struct egress_text t, bool path, struct buf
 			cred_put_escaped(out, c->secret);
 		}
 		if (!len)
-			buf_putc(out, t.p[at]);
+			buf_putc(out, path.p[at]);
 		at += len ? len : 1;
 	}
 	return true;
@@ -119,22 +141,16 @@ static bool put_names(struct job *j, struct egress_text t, bool path, struct buf
 
 bool cred_target_names(struct job *j)
 {
-	CLEANUP(buf) struct buf list = BUF_INIT(CRED_TEXT_MAX), out = BUF_INIT(CRED_TEXT_MAX);
-	struct egress_text target = j->head->target, path = path_of_target(target), query;
-	bool ok;
+	CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
+	struct egress_text target = j->head->target, path = path_of_target(target);
+	bool ok = put_names(j, path, &out);
 
-	if (!put_names(j, path, true, &out))
-		return false;
-	if (path.n < target.n) {
-		query = egress_text(path.p + path.n + 1, target.n - path.n - 1);
-		if (!apply_list(j, &queries, query, &list))
-			return false;
+	if (ok && path.n < target.n) {
 		buf_putc(&out, '?');
-		ok = put_names(j, egress_text(buf_str(&list), list.len), false, &out);
-		if (list.data)
-			explicit_bzero(list.data, list.len);
-		if (!ok)
-			return false;
+		ok = apply_list(j, &queries,
+				egress_text(path.p + path.n + 1, target.n - path.n - 1), &out);
 	}
-	return cred_keep(j, &out, &j->head->target);
+	if (!ok && out.data)
+		explicit_bzero(out.data, out.len);
+	return ok && cred_keep(j, &out, &j->head->target);
 }

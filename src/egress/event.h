@@ -13,7 +13,7 @@ enum egress_event_kind {
 	EGRESS_EVENT_FAILED, /* it could not start: `what` and `hint` */
 	EGRESS_EVENT_ALLOW,
 	EGRESS_EVENT_DENY,
-	EGRESS_EVENT_DONE,   /* an allowed request is over: address, status, bytes */
+	EGRESS_EVENT_DONE,   /* an allowed request is over: address, status, bytes, credential */
 	EGRESS_EVENT_INJECT, /* a credential was put into a request: `rule` is its name */
 	EGRESS_EVENT_SCRUB,  /* values were taken out of an answer */
 	EGRESS_EVENT_LEAK, /* something like a secret was let pass, or taken out: `what`, `rule` */
@@ -31,6 +31,7 @@ struct egress_event {
 	char method[32]; /* "CONNECT" for a tunnel, "TLS" for one that is not opened */
 	char address[48];
 	char rule[128];
+	char credential[64]; /* that was put into it; empty: none */
 	char what[320];
 	char hint[256];
 };

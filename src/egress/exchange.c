@@ -15,14 +15,31 @@
 #define IDLE_US (90 * SECOND)
 #define HALF_US (60 * SECOND) /* the same for a guest that has closed its side */
 
+void exchange_told(struct session *s)
+{
+	struct exchange *x = &s->x;
+
+	if (!x->open)
+		return;
+	x->open = false;
+	report_done(s->k, s);
+	if (x->scrubbed || (x->scrub && scrub_hits(x->scrub)))
+		(void)report_credential(s->k, EGRESS_EVENT_SCRUB, &x->v, NULL);
+}
+
 void exchange_done(struct session *s)
 {
 	struct exchange *x = &s->x;
+
+	exchange_told(s);
 
 	if (x->head.data)
 		explicit_bzero(x->head.data, x->head.len); /* it may hold a credential */
 	buf_done(&x->head);
 	x->scan_up = scan_close(x->scan_up);
+	x->scan_coded = scan_close(x->scan_coded);
+	x->json_up = json_scan_close(x->json_up);
+	buf_done(&x->coded);
 	x->scan_down = scan_close(x->scan_down);
 	x->decoder = decoder_free(x->decoder);
 	x->decoder_down = decoder_free(x->decoder_down);
@@ -67,10 +84,7 @@ void exchange_stop(struct session *s, const struct egress_verdict *why)
 
 void exchange_fail(struct session *s, int status, const char *what)
 {
-	struct egress_verdict v = s->x.v;
-
-	report_done(s->k, &v, exchange_method(s), s->up ? &s->up->at_addr : NULL, 0, s->x.bytes_out,
-		    s->x.bytes_in);
+	exchange_told(s);
 	if (s->x.answered)
 		cut(s);
 	else
@@ -121,6 +135,7 @@ void exchange_begin(struct session *s, const struct http1_request *q, size_t hea
 		session_answer(s, 503, "internal", "the decision cannot be recorded");
 		return;
 	}
+	s->x.open = true;
 	link_take(&s->guest, head);
 	s->state = SESSION_EXCHANGE;
 	session_patience(s, MOVE_US);
@@ -132,10 +147,7 @@ static void finish(struct session *s)
 	bool whole = x->up_done, more = !s->guest.eof || s->guest.in.len > 0,
 	     keep = x->keep_guest && whole && more;
 
-	report_done(s->k, &x->v, exchange_method(s), &s->up->at_addr, x->status, x->bytes_out,
-		    x->bytes_in);
-	if (x->scrubbed || (x->scrub && scrub_hits(x->scrub)))
-		(void)report_credential(s->k, EGRESS_EVENT_SCRUB, &x->v, NULL);
+	exchange_told(s);
 	if (whole && x->keep_upstream)
 		upstream_release(TAKE_PTR(s->up));
 	if (!keep) {

@@ -8,6 +8,9 @@
 #define SECOND ((uint64_t)1000 * 1000)
 #define HEAD_ROOM ((size_t)256 << 10)
 #define PIECE 16384
+#define CODED_PIECE 240 /* so little of an answer that what it says has room */
+#define CODED_HOLD 65536
+#define CODED_MAX (2 * CODED_HOLD + PIECE)
 
 static inline struct http1_text exchange_method(const struct session *s)
 {

@@ -38,6 +38,13 @@ static void add_value(struct session *s, struct buf *out, struct http1_text t)
 		out->failed = true; /* better no answer than one with a value in it */
 }
 
+/* Nobody asked for a part; half of a value is nothing a scrubber knows. */
+static bool is_part(const struct session *s, const struct http1_answer *a)
+{
+	return s->k->scrubber &&
+	       (a->status == 206 || http1_count(a->fields, a->n_fields, "Content-Range"));
+}
+
 static enum down_framing frame_down(const struct exchange *x, const struct http1_answer *a)
 {
 	if (a->framing == HTTP1_NO_BODY)
@@ -79,6 +86,8 @@ static void write_answer(struct session *s, const struct http1_answer *a)
 	buf_puts(&b, "\r\n");
 	if (b.failed)
 		s->guest.broken = true;
+	else
+		look_at(s, buf_str(&b), b.len, a->framing == HTTP1_NO_BODY);
 	(void)link_add(&s->guest, buf_str(&b), b.len);
 }
 
@@ -151,6 +160,12 @@ bool exchange_answer(struct session *s)
 		exchange_stop(s, &v);
 		return true;
 	}
+	if (is_part(s, &a)) {
+		(void)verdict_deny(&v, EGRESS_CREDENTIAL_MISUSE, NULL,
+				   "a part of an answer, while the run has a credential");
+		exchange_stop(s, &v);
+		return true;
+	}
 	if (!open_filters(s, &a)) {
 		exchange_fail(s, 502, "the answer has a content coding nobody asked for");
 		return true;
@@ -160,7 +175,6 @@ bool exchange_answer(struct session *s)
 	x->down = frame_down(x, &a);
 	/* With the request half sent nobody knows where the next one begins. */
 	x->keep_guest &= x->down != DOWN_CLOSE && x->up_done;
-	look_at(s, link_data(u), (size_t)n, a.framing == HTTP1_NO_BODY);
 	write_answer(s, &a);
 	http1_body_init(&x->down_body, &a);
 	x->answered = true;
@@ -191,6 +205,7 @@ static bool send_down(struct session *s, const char *p, size_t n, bool last)
 			exchange_fail(s, 502, "the answer's content coding is broken");
 			return false;
 		}
+		s->turn += out->len;
 		look_at(s, buf_str(out), out->len, last);
 		return exchange_put(&s->guest, chunked, buf_str(out), out->len);
 	}
@@ -214,6 +229,7 @@ bool exchange_down(struct session *s)
 {
 	struct link *u = &s->up->link;
 	struct exchange *x = &s->x;
+	size_t most = x->scrub && scrub_coded(x->scrub) ? CODED_PIECE : PIECE;
 	bool moved = false;
 
 	while (s->state == SESSION_EXCHANGE && !x->down_done && !link_full(&s->guest) &&
@@ -235,7 +251,7 @@ bool exchange_down(struct session *s)
 			continue;
 		}
 		n = http1_body_read(&x->down_body, link_data(u),
-				    u->in.len < PIECE ? u->in.len : PIECE, &piece);
+				    u->in.len < most ? u->in.len : most, &piece);
 		if (n < 0) {
 			exchange_fail(s, 502, "the answer's chunks are malformed");
 			return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/exchange_head.c - the head of a request: who it is for, whether it may go, and how it is
  * written anew. */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -125,21 +126,62 @@ static void add_field(struct egress_head *h, struct http1_text name, struct http
 			(struct egress_field){ exchange_text(name), exchange_text(value) };
 }
 
-/* A part of an answer: where one has a credential, its value could be fetched in halves that no
- * scrubber knows. */
+/* A part of an answer: a value could be fetched in halves that no scrubber knows, from the host it
+ * was sent to or from any other name of the same service. */
 static bool asks_for_part(struct http1_text name)
 {
 	return http1_text_is(name, "Range") || http1_text_is(name, "If-Range");
 }
 
-static void filter_request(const struct http1_request *q, bool whole, struct egress_head *h)
+static bool begins(struct http1_text t, const char *word)
+{
+	size_t n = strlen(word);
+
+	return t.n >= n && strncasecmp(t.p, word, n) == 0;
+}
+
+static bool holds(struct http1_text t, const char *word)
+{
+	for (; t.n >= strlen(word); t.p++, t.n--)
+		if (begins(t, word))
+			return true;
+	return false;
+}
+
+/* Says a method, path or host to servers in place of what the rules were asked about. Many read '_'
+ * as '-', so that a name with one is another name. */
+static bool says_otherwise(struct http1_text name)
+{
+	return memchr(name.p, '_', name.n) || begins(name, "X-Forwarded-") ||
+	       begins(name, "X-Original-") || begins(name, "X-Rewrite-") ||
+	       holds(name, "Method-Override") || holds(name, "X-HTTP-Method") ||
+	       holds(name, "X-Host");
+}
+
+/* What a request keeps of its fields. */
+struct filter {
+	const struct creds *creds;
+	const struct cred_target *to;
+	bool whole;  /* no part of an answer may be asked for */
+	bool narrow; /* rules of this host are about methods or paths */
+};
+
+static bool is_kept(const struct filter *f, const struct http1_request *q, struct http1_text name)
+{
+	if (!exchange_passes(name) || exchange_listed_off(q->fields, q->n_fields, name) ||
+	    (f->whole && asks_for_part(name)))
+		return false;
+	return !f->narrow || !says_otherwise(name) ||
+	       (f->creds && creds_header(f->creds, f->to, exchange_text(name)));
+}
+
+static void filter_request(const struct http1_request *q, const struct filter *f,
+			   struct egress_head *h)
 {
 	h->method = exchange_text(q->method);
 	h->target = exchange_text(q->path);
 	for (size_t i = 0; i < q->n_fields; i++)
-		if (exchange_passes(q->fields[i].name) &&
-		    !(whole && asks_for_part(q->fields[i].name)) &&
-		    !exchange_listed_off(q->fields, q->n_fields, q->fields[i].name))
+		if (is_kept(f, q, q->fields[i].name))
 			add_field(h, q->fields[i].name, q->fields[i].value);
 }
 
@@ -174,6 +216,22 @@ static void write_request(struct session *s, const struct http1_request *q,
 	buf_puts(out, "\r\n");
 }
 
+static bool report_used(struct session *s, uint64_t used)
+{
+	const struct credentiallist *l = &s->k->plan->credentials;
+
+	for (size_t i = 0; i < l->n && i < 64; i++) {
+		if (!(used >> i & 1))
+			continue;
+		if (!report_credential(s->k, EGRESS_EVENT_INJECT, &s->x.v, l->v[i].name))
+			return false;
+		if (!s->x.credential[0])
+			(void)snprintf(s->x.credential, sizeof(s->x.credential), "%s",
+				       l->v[i].name);
+	}
+	return true;
+}
+
 /* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
 bool exchange_judge(struct session *s, const struct http1_request *q,
 		    const struct egress_request *e)
@@ -195,16 +253,20 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 		return false;
 	to.host = &x->v.host;
 	to.port = x->v.port;
-	filter_request(q, k->creds && creds_bound(k->creds, &to), &h);
+	filter_request(q,
+		       &(struct filter){ .creds = k->creds,
+					 .to = &to,
+					 .whole = k->scrubber != NULL,
+					 .narrow = x->v.narrow ||
+						   (k->creds && creds_narrow(k->creds, &to)) },
+		       &h);
 	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->v))
 		return false;
 	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->v))
 		return false;
-	for (size_t i = 0; i < k->plan->credentials.n && i < 64; i++)
-		if ((used & (uint64_t)1 << i) && !report_credential(k, EGRESS_EVENT_INJECT, &x->v,
-								    k->plan->credentials.v[i].name))
-			return verdict_deny(&x->v, EGRESS_INTERNAL, NULL,
-					    "the use of a credential cannot be recorded");
+	if (!report_used(s, used))
+		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL,
+				    "the use of a credential cannot be recorded");
 	x->head = (struct buf)BUF_INIT(HEAD_ROOM);
 	write_request(s, q, &h, &x->head);
 	if (x->head.failed)
@@ -212,16 +274,44 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 	return rate_sent(k->rate, x->head.len, &x->v);
 }
 
-/* A coded body is scanned as what it says; one that the door cannot read only where nobody wants
- * to be strict. */
+/* A field that vouches for the body: it cannot be changed unnoticed. */
+static bool vouches(const struct http1_field *f)
+{
+	return holds(f->name, "digest") || holds(f->name, "signature") ||
+	       holds(f->name, "checksum") || holds(f->name, "content-md5") ||
+	       holds(f->name, "content-sha") || holds(f->name, "-hash") ||
+	       (http1_text_is(f->name, "Authorization") &&
+		(begins(f->value, "AWS4-") || begins(f->value, "Signature") ||
+		 begins(f->value, "Hawk") || begins(f->value, "SharedKey")));
+}
+
+static bool is_covered(const struct http1_request *q)
+{
+	for (size_t i = 0; i < q->n_fields; i++)
+		if (vouches(&q->fields[i]))
+			return true;
+	return false;
+}
+
+static bool is_json(const struct http1_request *q)
+{
+	struct http1_text type = http1_only(q->fields, q->n_fields, "Content-Type");
+
+	return type.p && holds(type, "json");
+}
+
+/* A coded body is scanned as what it says, and stopped where something would have to be taken out
+ * of it; one that the door cannot read passes only where nobody wants to be strict. */
 bool exchange_scan(struct session *s, const struct http1_request *q)
 {
 	struct exchange *x = &s->x;
+	struct scanner *scanner = s->k->scanner;
 	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
+	bool kept = is_covered(q);
 	struct codings c = { 0 };
 	struct err e = { 0 };
 
-	if (!s->k->scanner || !x->has_body)
+	if (!scanner || !x->has_body)
 		return true;
 	if (n > 1 || (n && coding_parse(exchange_text(http1_only(q->fields, q->n_fields,
 								 "Content-Encoding")),
@@ -229,8 +319,18 @@ bool exchange_scan(struct session *s, const struct http1_request *q)
 		return !s->k->plan->leaks.strict ||
 		       verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body in this content coding cannot be scanned");
-	if (scan_open(s->k->scanner, SCAN_OUT, &x->scan_up, &e) < 0 ||
-	    (c.n && decoder_new(&c, &x->decoder, &e) < 0))
+	if (c.n > 1)
+		return verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
+				    "a request body that is coded twice is not scanned");
+	if ((is_json(q) ? json_scan_open(scanner, !kept && !c.n, &x->json_up, &e)
+			: scan_open(scanner, SCAN_OUT, &x->scan_up, &e)) < 0 ||
+	    (c.n && (decoder_new(&c, &x->decoder, &e) < 0 ||
+		     scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
 		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL, "%s", e.what);
+	if (x->scan_up && (kept || c.n))
+		scan_keep(x->scan_up);
+	if (x->scan_coded)
+		scan_keep(x->scan_coded);
+	x->coded = (struct buf)BUF_INIT(CODED_MAX);
 	return true;
 }

@@ -24,8 +24,11 @@ void look_at(struct session *s, const char *p, size_t n, bool last)
 
 static int look_decoded(void *context, char *p, size_t n, struct err *e)
 {
+	struct session *s = context;
+
 	(void)e;
-	look_at(context, p, n, false);
+	s->turn += n;
+	look_at(s, p, n, false);
 	return 0;
 }
 

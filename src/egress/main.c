@@ -15,6 +15,7 @@
  */
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -36,6 +37,13 @@
 #define AUTHORITY 4
 #define PLAN_MAX ((size_t)16 << 20)
 #define ACCEPT_AT_ONCE 64
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
 
 /* ---- before the lockdown ---- */
 
@@ -108,13 +116,30 @@ static int read_plan(struct worker *k, struct err *e)
 	return r;
 }
 
-static void read_own(struct worker *k)
+static int add_own(struct worker *k, const struct addr *a, struct err *e)
+{
+	struct addr *more;
+
+	/* What is not public is closed whoever has it. */
+	if (!a->family || addr_class(a) != ADDR_PUBLIC)
+		return 0;
+	more = reallocarray(k->own, k->n_own + 1, sizeof(*more));
+	if (!more)
+		return err_nomem(e);
+	k->own = more;
+	k->own[k->n_own++] = *a;
+	return 0;
+}
+
+/* All of them, or there is no door: one that is not known could be reached by a name. */
+static int read_own(struct worker *k, struct err *e)
 {
 	struct ifaddrs *list = NULL;
+	int r = 0;
 
 	if (getifaddrs(&list) < 0)
-		return;
-	for (struct ifaddrs *i = list; i && k->n_own < OWN_MAX; i = i->ifa_next) {
+		return err_sys(e, "cannot read the addresses of this machine");
+	for (struct ifaddrs *i = list; i && r == 0; i = i->ifa_next) {
 		struct addr a = { 0 };
 
 		if (!i->ifa_addr)
@@ -126,10 +151,10 @@ static void read_own(struct worker *k)
 			a.family = 6;
 			memcpy(a.b, &((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, 16);
 		}
-		if (a.family)
-			k->own[k->n_own++] = a;
+		r = add_own(k, &a, e);
 	}
 	freeifaddrs(list);
+	return r;
 }
 
 /* A leak that was let pass, or taken out, is evidence too; a block is the denial it becomes. */
@@ -152,6 +177,7 @@ static int compile(struct worker *k, struct err *e)
 				  .n_secrets = p->credentials.n,
 				  .report = on_hit,
 				  .context = k };
+	bool delayed = false;
 	int r = 0;
 
 	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
@@ -162,9 +188,62 @@ static int compile(struct worker *k, struct err *e)
 		r = scanner_new(&o, &k->scanner, e);
 	if (r == 0 && (p->credentials.n || p->bind_names))
 		r = creds_new(&p->credentials, p->secrets, p->bind_names, &k->creds, e);
+	for (size_t i = 0; i < p->credentials.n; i++)
+		delayed |= p->credentials.v[i].delayed;
 	if (r == 0 && p->credentials.n)
-		r = scrubber_new(p->secrets, p->credentials.n, &k->scrubber, e);
+		r = scrubber_new(p->secrets, p->credentials.n, delayed, &k->scrubber, e);
 	return r;
+}
+
+/* ---- memory ---- */
+
+/* What connections have taken. A sanitizer's allocator does not say. */
+static size_t taken(const struct worker *k)
+{
+	struct mallinfo2 m = mallinfo2();
+	size_t now = m.uordblks + m.hblkhd;
+
+	return now > k->base ? now - k->base : 0;
+}
+
+/* Whoever knocks now waits: the last quarter is for those at work. */
+static bool is_short(const struct worker *k)
+{
+	return taken(k) > k->plan->memory / 4 * 3;
+}
+
+#ifndef SANITIZED
+/* Pages of data and stack: the sixth number the kernel gives. 0: it gives none. */
+static unsigned long long own_size(void)
+{
+	char text[128] = "", *at = text;
+	unsigned long long n = 0;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) <= 0)
+		return 0;
+	for (int i = 0; i < 6; i++)
+		n = strtoull(at, &at, 10);
+	return n;
+}
+#endif
+
+/* The budget is also a limit of the kernel's, which leaves a connection without memory and not the
+ * machine. */
+static int bound_memory(struct worker *k, struct err *e)
+{
+#ifndef SANITIZED
+	unsigned long long data = own_size();
+	struct rlimit l;
+
+	if (!data)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot read the door's own size");
+	l.rlim_cur = l.rlim_max = data * (unsigned long long)getpagesize() + k->plan->memory;
+	if (setrlimit(RLIMIT_DATA, &l) < 0)
+		return err_sys(e, "cannot bound the door's memory");
+#endif
+	k->base = mallinfo2().uordblks + mallinfo2().hblkhd;
+	(void)e;
+	return 0;
 }
 
 /* ---- serving ---- */
@@ -179,7 +258,13 @@ static void on_listener(struct watch *w, uint32_t events)
 		return;
 	}
 	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-		int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd;
+
+		if (is_short(l->k)) {
+			(void)loop_want(l->k->loop, w, 0);
+			return;
+		}
+		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		/* Out of descriptors: whoever knocks waits until the next tick. */
 		if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -199,9 +284,10 @@ static void on_monitor(struct watch *w, uint32_t events)
 {
 	struct worker *k = (struct worker *)((char *)w - offsetof(struct worker, monitor));
 	char word;
+	ssize_t n = recv(w->fd, &word, sizeof(word), MSG_DONTWAIT);
 
 	(void)events;
-	if (recv(w->fd, &word, sizeof(word), MSG_DONTWAIT) <= 0 && errno != EAGAIN)
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		loop_stop(k->loop);
 }
 
@@ -264,7 +350,8 @@ static int prepare(struct worker *k, int keeper, struct err *e)
 	if (resolver_new(k->loop, &k->resolver, e) < 0 ||
 	    roots_new(&k->plan->egress.roots, &k->roots, e) < 0 || compile(k, e) < 0)
 		return -e->code;
-	read_own(k);
+	if (read_own(k, e) < 0)
+		return -e->code;
 	return mint_new(keeper, &k->mint, e);
 }
 
@@ -277,6 +364,8 @@ static int serve(struct worker *k, struct err *e)
 		return err_sys(e, "cannot read a limit");
 	/* The lockdown raises the limit to the highest there may be. */
 	k->most = (int)((files.rlim_max < LOCKDOWN_FILES ? files.rlim_max : LOCKDOWN_FILES) / 2);
+	if (bound_memory(k, e) < 0)
+		return -e->code;
 	if (lockdown(LOCKDOWN_WORKER, e) < 0)
 		return -e->code;
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
@@ -290,6 +379,9 @@ static void worker_done(struct worker *k)
 {
 	while (k->sessions)
 		(void)session_free(k->sessions);
+	/* What was still under way is told; then the monitor need not wait for the rest. */
+	if (k->loop)
+		report_last(k);
 	while (k->idle)
 		(void)upstream_free(k->idle);
 	names_tick(k, UINT64_MAX);
@@ -305,6 +397,7 @@ static void worker_done(struct worker *k)
 	(void)synth_free(k->synth);
 	(void)loop_free(k->loop);
 	buf_done(&k->piece);
+	free(k->own);
 }
 
 int main(void)

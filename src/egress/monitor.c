@@ -237,10 +237,12 @@ const char *egress_authority(struct egress *g, struct err *e)
 		struct pollfd p = { .fd = g->authority, .events = POLLIN };
 		ssize_t n = -1;
 
-		if (poll(&p, 1, AUTHORITY_MS) > 0)
-			n = read(g->authority, g->pem + have, sizeof(g->pem) - 1 - have);
-		else if (errno == EINTR)
+		int ready = poll(&p, 1, AUTHORITY_MS);
+
+		if (ready < 0 && errno == EINTR)
 			continue;
+		if (ready > 0)
+			n = read(g->authority, g->pem + have, sizeof(g->pem) - 1 - have);
 		if (n > 0) {
 			have += (size_t)n;
 			g->pem[have] = '\0';
@@ -273,6 +275,11 @@ int egress_attach(struct egress *g, const struct door_socket *what, const int *f
 	}
 	r = fd_send(g->control, &m, sizeof(m), fds, n);
 	return r < 0 ? died(g, e) : 0;
+}
+
+void egress_end(struct egress *g)
+{
+	(void)shutdown(g->control, SHUT_WR);
 }
 
 int egress_fd(const struct egress *g)
@@ -332,6 +339,7 @@ enum egress_news egress_next(struct egress *g, struct egress_event *ret)
 	cut(ret->method, sizeof(ret->method));
 	cut(ret->address, sizeof(ret->address));
 	cut(ret->rule, sizeof(ret->rule));
+	cut(ret->credential, sizeof(ret->credential));
 	cut(ret->what, sizeof(ret->what));
 	cut(ret->hint, sizeof(ret->hint));
 	return EGRESS_NEWS;

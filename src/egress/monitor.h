@@ -46,6 +46,9 @@ struct outcome;
 void egress_count(const struct egress_event *ev, struct outcome *o);
 void egress_denial(const struct egress_event *ev, struct outcome *o);
 
+/* No more is wanted: the worker tells what is still open and ends. To be heard until it is gone. */
+void egress_end(struct egress *g);
+
 enum { EGRESS_REASON_SIZE = 640 };
 void egress_reason_text(const struct egress_event *ev, char *out, size_t n);
 

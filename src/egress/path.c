@@ -120,11 +120,11 @@ enum path_fault path_normalise(struct egress_text path, struct buf *out)
 	return has_odd_segment(buf_str(out)) ? PATH_AMBIGUOUS : PATH_OK;
 }
 
-bool path_below(const char *path, const char *prefix)
+bool path_below(const char *path, const char *prefix, bool any_case)
 {
 	size_t n = strlen(prefix);
 
-	if (!str_starts(path, prefix))
+	if (any_case ? !str_starts_nocase(path, prefix) : !str_starts(path, prefix))
 		return false;
 	return (n && prefix[n - 1] == '/') || !path[n] || path[n] == '/';
 }

@@ -37,4 +37,4 @@ const char *path_fault_text(enum path_fault f);
 /* true when a normalised path lies at or below the prefix, at a segment's edge: "/a" covers "/a"
  * and
  * "/a/b", not "/ab"; "/a/" covers "/a/b", not "/a". */
-bool path_below(const char *path, const char *prefix);
+bool path_below(const char *path, const char *prefix, bool any_case);

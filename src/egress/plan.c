@@ -16,6 +16,8 @@
 #define MAGIC "brig-egress-plan 1"
 #define PLAN_BYTES ((size_t)16 << 20)
 #define LIST_MAX 10000
+#define MEMORY_MIN ((uint64_t)16 << 20)
+#define MEMORY_MAX ((uint64_t)64 << 20)
 
 /* --- making --- */
 
@@ -82,6 +84,16 @@ static int check(const struct egress_plan *p, struct err *e)
 	return creds_new(&p->credentials, p->secrets, p->bind_names, &creds, e);
 }
 
+/* An eighth of what the run has, within reason; the run's own limit does not count it. */
+static uint64_t memory_for(uint64_t limit)
+{
+	uint64_t share = limit / 8;
+
+	if (!limit || share > MEMORY_MAX)
+		return MEMORY_MAX;
+	return share > MEMORY_MIN ? share : MEMORY_MIN;
+}
+
 int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan **ret,
 		    struct err *e)
 {
@@ -92,6 +104,7 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 	p->egress = s->egress;
 	p->leaks = s->leaks;
 	p->bind_names = s->dialect_used == DIALECT_IRONCLAW;
+	p->memory = memory_for(s->limits.memory);
 	if (fetch_all(p, s, envp, e) < 0 || check(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
@@ -250,7 +263,9 @@ static void credential(struct wire *w, struct credential_spec *c)
 	text(w, &c->prefix);
 	texts(w, &c->methods);
 	texts(w, &c->paths);
+	texts(w, &c->query);
 	flag(w, &c->in_path);
+	flag(w, &c->delayed);
 }
 
 static void fields_of(struct wire *w, struct egress_plan *p)
@@ -260,6 +275,7 @@ static void fields_of(struct wire *w, struct egress_plan *p)
 	flag(w, &p->leaks.strict);
 	pairs(w, &p->leaks.rules);
 	flag(w, &p->bind_names);
+	number(w, &p->memory);
 }
 
 /* --- secrets: the values go to locked memory --- */

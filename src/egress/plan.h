@@ -17,6 +17,7 @@ struct egress_plan {
 	struct leak_spec leaks;
 	struct credentiallist credentials; /* those granted to this run */
 	struct secret *secrets;            /* one for each credential, values in locked memory */
+	uint64_t memory;                   /* bytes that connections of the worker may take */
 	bool bind_names; /* {NAME} of an unbound name is a misuse too (IronClaw) */
 };
 

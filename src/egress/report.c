@@ -56,11 +56,28 @@ bool report_flush(struct worker *k)
 	return !k->stalled;
 }
 
-/* Room for one more event, or NULL. */
+void report_last(struct worker *k)
+{
+	for (size_t at = 0, n; at < k->n_events; at += n) {
+		n = k->n_events - at < EGRESS_BATCH ? k->n_events - at : EGRESS_BATCH;
+		if (send(k->monitor.fd, &k->events[at], n * sizeof(*k->events), MSG_NOSIGNAL) < 0)
+			break;
+	}
+	k->n_events = 0;
+	(void)shutdown(k->monitor.fd, SHUT_RDWR);
+}
+
+/* Room for one more event, or NULL. Whoever makes decisions faster than the monitor reads them
+ * waits for it, with everybody else: nothing could be sent before it knows. */
 static struct egress_event *room(struct worker *k)
 {
 	if (k->n_events == EVENTS_MAX)
 		(void)report_flush(k);
+	if (k->n_events == EVENTS_MAX &&
+	    send(k->monitor.fd, k->events, EGRESS_BATCH * sizeof(*k->events), MSG_NOSIGNAL) > 0) {
+		k->n_events -= EGRESS_BATCH;
+		memmove(k->events, &k->events[EGRESS_BATCH], k->n_events * sizeof(*k->events));
+	}
 	return k->n_events < EVENTS_MAX ? &k->events[k->n_events++] : NULL;
 }
 
@@ -84,20 +101,22 @@ void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_
 	(void)report_flush(k); /* the guest may be gone the moment it hears of it */
 }
 
-void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
-		 const struct addr *a, int status, uint64_t out, uint64_t in)
+void report_done(struct worker *k, const struct session *s)
 {
+	const struct exchange *x = &s->x;
 	struct egress_event *ev = room(k);
 
 	if (!ev)
 		return;
-	fill(ev, EGRESS_EVENT_DONE, v, method);
+	fill(ev, EGRESS_EVENT_DONE, &x->v, (struct http1_text){ x->method, strlen(x->method) });
+	ev->reason = EGRESS_OK;
 	ev->what[0] = ev->hint[0] = '\0';
-	ev->status = (uint16_t)status;
-	ev->bytes_out = out;
-	ev->bytes_in = in;
-	if (a)
-		addr_text(a, ev->address);
+	ev->status = (uint16_t)x->status;
+	ev->bytes_out = x->bytes_out;
+	ev->bytes_in = x->bytes_in;
+	copy(ev->credential, sizeof(ev->credential), x->credential);
+	if (s->up && s->up->at_addr.family)
+		addr_text(&s->up->at_addr, ev->address);
 }
 
 bool report_credential(struct worker *k, enum egress_event_kind kind,

@@ -8,6 +8,7 @@
  * found. */
 #include "egress/scan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +87,21 @@ static int make_windows(struct scanner *s, struct err *e)
 	return s->body.p && s->query.p && s->labels.p ? 0 : err_nomem(e);
 }
 
+/* What is held back is seen by the other side: of the values it tells no more than that there are
+ * some, and whether one is of a length that hardly any has. */
+static size_t hold_for(const struct needles *n)
+{
+	static_assert(HOLD_MIN < HOLD_USUAL, "no shape is longer");
+	return !n->n                      ? HOLD_MIN
+	       : n->longest <= HOLD_USUAL ? HOLD_USUAL
+					  : (size_t)SECRET_MAX * SECRET_GROWS;
+}
+
+size_t scan_hold(const struct scanner *s)
+{
+	return s->hold;
+}
+
 int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *e)
 {
 	CLEANUP(scanner) struct scanner *s = calloc(1, sizeof(*s));
@@ -101,7 +117,7 @@ int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *
 	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || compile(s, e) < 0 ||
 	    make_windows(s, e) < 0)
 		return -e->code;
-	s->hold = s->needles.longest > HOLD_MIN ? s->needles.longest : HOLD_MIN;
+	s->hold = hold_for(&s->needles);
 	if (scan_alloc(s, &s->head, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(s);
@@ -213,6 +229,8 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 		return -e->code;
 	b->direction = d;
 	b->part = SCAN_BODY;
+	b->needles_only = b->credential_field = b->no_redact = false;
+	b->can_mask = NULL;
 	if (d == SCAN_OUT && w->n) {
 		/* The end of the last body comes first: it was judged then, its tail is not. */
 		size_t n = w->n < s->hold ? w->n : s->hold;
@@ -308,9 +326,13 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 		return true;
 	if (from < first)
 		from = first;
+	if (hit.action == LEAK_REDACT && b->can_mask && !b->can_mask(b->owner, from, to))
+		hit.action = LEAK_BLOCK;
 	p = scan_bytes(b, from, to, tmp);
-	/* In a head it is for the credentials to say whether one of ours stands where it may. */
-	if (kind == LEAK_PLACEHOLDER && b->part != SCAN_BODY && *p == 'b')
+	/* In a head it is for the credentials to say whether one of ours stands where it may; in
+	 * what comes in it is what stands for a value now. */
+	if (kind == LEAK_PLACEHOLDER && *p == 'b' &&
+	    (b->part != SCAN_BODY || b->direction == SCAN_IN))
 		return true;
 	if (!shape_is_block(kind))
 		preview(hit.preview, p, (size_t)(to - from));
@@ -372,8 +394,8 @@ static bool try_shape(struct scan *b, const struct shape *shape, int64_t start)
 		b->pending[b->n_pending++] = (struct pending){ shape, start };
 		return true;
 	}
-	return scan_found(b, r.kind, shape, f == SHAPE_SAMPLE, start - (int64_t)r.back,
-			  start + (int64_t)r.ahead);
+	return scan_found(b, r.kind, shape, f == SHAPE_SAMPLE,
+			  start - (int64_t)r.back + (int64_t)r.skip, start + (int64_t)r.ahead);
 }
 
 static bool try_pending(struct scan *b)
@@ -481,7 +503,7 @@ static void release(struct scan *b, struct scan_release *ret)
 	ret->held = egress_text(b->win[b->which] + b->win_n - b->held, from_held);
 	ret->data = egress_text(b->data, out - from_held);
 	slide(b, keep);
-	if (b->last && b->direction == SCAN_OUT && b->part == SCAN_BODY)
+	if (b->last && b->direction == SCAN_OUT && b->part == SCAN_BODY && !b->needles_only)
 		window_add(&b->scanner->body, b->win[b->which], b->win_n);
 }
 
@@ -502,6 +524,11 @@ static bool look(struct scan *b)
 		return verdict_deny(b->verdict, EGRESS_INTERNAL, NULL, "the leak scan failed");
 	}
 	return r == 0 && scan_hex(b);
+}
+
+void scan_keep(struct scan *b)
+{
+	b->no_redact = true;
 }
 
 bool scan_feed(struct scan *b, char *p, size_t n, bool last, struct scan_release *ret,

@@ -66,6 +66,11 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 struct scan *scan_close(struct scan *b); /* takes NULL; returns NULL */
 DEFINE_CLEANUP(scan, struct scan *, scan_close)
 
+/* Its bytes cannot be changed: what would be redacted is blocked. */
+void scan_keep(struct scan *b);
+/* So many bytes behind the end of a token it has been found. */
+size_t scan_hold(const struct scanner *s);
+
 /* What may be forwarded now, in this order. The first points into the scan and is good until the
  * next call, the second into the caller's bytes. */
 struct scan_release {

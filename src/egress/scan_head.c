@@ -293,7 +293,8 @@ bool scan_host(struct scanner *s, const struct host *h, struct egress_verdict *v
 	buf_add(&s->text, h->name, h->len);
 	if (s->text.failed)
 		return too_much(v);
-	if (!scan_piece(s, SCAN_OUT, &x, v))
-		return false;
-	return !s->needles.n || !labels_leak(s, h, v);
+	if (scan_piece(s, SCAN_OUT, &x, v) && (!s->needles.n || !labels_leak(s, h, v)))
+		return true;
+	v->host = (struct host){ 0 }; /* the record is no place for it */
+	return false;
 }

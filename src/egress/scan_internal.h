@@ -11,6 +11,7 @@
 
 /* At least so much is held back: the longest shape and what is looked at behind it. */
 #define HOLD_MIN (SHAPE_BACK + SHAPE_AHEAD)
+#define HOLD_USUAL 4096
 #define PENDING_MAX 512
 #define MASKS_MAX 256
 #define SPARE_MAX 16
@@ -72,6 +73,9 @@ struct scan {
 	size_t n_pending;
 	struct mask masks[MASKS_MAX];
 	size_t n_masks;
+	/* Can these bytes be replaced? NULL: any can. */
+	bool (*can_mask)(const void *owner, int64_t from, int64_t to);
+	const void *owner;
 	const struct shape *masking; /* a redaction that went on to the end of the last piece */
 
 	/* of the call at hand */

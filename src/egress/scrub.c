@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/scrub.c - seek.h names where a form of a secret ends; what lies between is passed on.
  *
- * Held back is only what could be the beginning of a form: an event of a stream that ends in a
- * blank line goes out at once. */
+ * What is held back must tell nothing of the secret to whoever can have a text of their choice sent
+ * down: it follows from the stream alone. No form has a blank or a control in it, so everything
+ * behind the last such byte waits for the next one; a line, and so an event of a stream, is out
+ * when it ends. A run without any is held to a constant that no form exceeds. */
 #include "egress/scrub.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "egress/seek.h"
 
@@ -22,7 +23,7 @@ struct scrubber {
 	struct needles needles;
 	struct seek *seek;
 	const struct secret *secrets;
-	uint8_t starts[8192]; /* one bit for each two bytes that a form can begin with */
+	bool delayed;         /* a form may have a blank in it: only the constant counts */
 	struct scrub *whole;  /* for texts that are there as a whole */
 	struct range *ranges; /* of the slice at hand, whose ever it is */
 };
@@ -38,7 +39,7 @@ struct scrub {
 	struct scrubber *scrubber;
 	struct decoder *decoder; /* NULL: the body has no coding */
 	char *held, *tail;       /* the last bytes that came; room for the next such */
-	size_t held_n;
+	size_t held_n, room;
 	size_t unsent; /* of them: not passed on yet */
 	int64_t fed;
 	unsigned hits;
@@ -52,38 +53,6 @@ struct scrub {
 
 /* --- the scrubber --- */
 
-static unsigned other_case(unsigned char c)
-{
-	return (c | 32) >= 'a' && (c | 32) <= 'z' ? c ^ 32U : c;
-}
-
-static void set_start(struct scrubber *s, unsigned a, unsigned b)
-{
-	s->starts[(a << 8 | b) >> 3] |= (uint8_t)(1U << (b & 7));
-}
-
-static bool may_start(const struct scrubber *s, const char *p)
-{
-	unsigned a = (unsigned char)p[0], b = (unsigned char)p[1];
-
-	return s->starts[(a << 8 | b) >> 3] >> (b & 7) & 1;
-}
-
-static void note_starts(struct scrubber *s)
-{
-	for (size_t i = 0; i < s->needles.n; i++) {
-		const struct variant *v = &s->needles.v[i].v;
-		unsigned char a = (unsigned char)v->p[0], b = (unsigned char)v->p[1];
-
-		set_start(s, a, b);
-		if (v->caseless) {
-			set_start(s, other_case(a), b);
-			set_start(s, a, other_case(b));
-			set_start(s, other_case(a), other_case(b));
-		}
-	}
-}
-
 static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 {
 	CLEANUP(scrub) struct scrub *b = calloc(1, sizeof(*b));
@@ -91,28 +60,25 @@ static int alloc(struct scrubber *s, struct scrub **ret, struct err *e)
 	if (!b)
 		return err_nomem(e);
 	b->scrubber = s;
-	b->held = malloc(s->needles.longest + 1);
-	b->tail = malloc(s->needles.longest + 1);
-	if (!b->held || !b->tail)
-		return err_nomem(e);
 	*ret = TAKE_PTR(b);
 	return 0;
 }
 
-int scrubber_new(const struct secret *secrets, size_t n, struct scrubber **ret, struct err *e)
+int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct scrubber **ret,
+		 struct err *e)
 {
 	CLEANUP(scrubber) struct scrubber *s = calloc(1, sizeof(*s));
 
 	if (!s || !(s->arena = arena_new(SCRUBBER_BYTES)))
 		return err_nomem(e);
 	s->secrets = secrets;
+	s->delayed = delayed;
 	s->ranges = arena_alloc(s->arena, RANGES_MAX * sizeof(*s->ranges));
 	if (!s->ranges)
 		return err_nomem(e);
 	if (needles_new(s->arena, secrets, n, &s->needles, e) < 0 ||
 	    seek_new(s->arena, &s->needles, &s->seek, e) < 0 || alloc(s, &s->whole, e) < 0)
 		return -e->code;
-	note_starts(s);
 	*ret = TAKE_PTR(s);
 	return 0;
 }
@@ -146,17 +112,22 @@ int scrub_open(struct scrubber *s, const struct codings *codings, struct scrub *
 	return 0;
 }
 
+static void drop(struct scrub *b)
+{
+	if (b->held)
+		explicit_bzero(b->held, b->room);
+	if (b->tail)
+		explicit_bzero(b->tail, b->room);
+	free(b->held);
+	free(b->tail);
+}
+
 struct scrub *scrub_close(struct scrub *b)
 {
 	if (!b)
 		return NULL;
 	(void)decoder_free(b->decoder);
-	if (b->held)
-		explicit_bzero(b->held, b->scrubber->needles.longest);
-	if (b->tail)
-		explicit_bzero(b->tail, b->scrubber->needles.longest);
-	free(b->held);
-	free(b->tail);
+	drop(b);
 	free(b);
 	return NULL;
 }
@@ -208,33 +179,57 @@ static void put(struct scrub *b, ptrdiff_t from, ptrdiff_t to)
 		buf_add(b->out, b->data + from, (size_t)(to - from));
 }
 
-static bool begins_form(const struct scrubber *s, const char *p, size_t n)
+/* How many bytes at the end are held back: those behind the last blank or control. */
+static size_t open_run(const struct scrub *b)
 {
-	for (size_t i = 0; i < s->needles.n; i++) {
-		const struct variant *v = &s->needles.v[i].v;
+	size_t n = b->n, all;
 
-		if (v->n > n &&
-		    (v->caseless ? strncasecmp(p, v->p, n) == 0 : memcmp(p, v->p, n) == 0))
-			return true;
-	}
-	return false;
+	while (n && (b->scrubber->delayed || (unsigned char)b->data[n - 1] > 0x20))
+		n--;
+	all = b->n - n + (n ? 0 : b->held_n);
+	return all < SCRUB_HOLD ? all : SCRUB_HOLD;
 }
 
-/* Copies the end of what was seen to b->tail, and says how much of that end could be the beginning
- * of a form. What was replaced counts as well: forms may overlap. */
-static size_t could_begin(struct scrub *b, size_t *tail_n)
+static int make_room(struct scrub *b, size_t n, struct err *e)
 {
-	const struct scrubber *s = b->scrubber;
-	size_t all = b->held_n + b->n, max = s->needles.longest - 1;
-	size_t n = all < max ? all : max, in_data = n < b->n ? n : b->n;
+	size_t room = b->room ? b->room : 512;
+	struct scrub old = *b;
 
-	memcpy(b->tail, b->held + b->held_n - (n - in_data), n - in_data);
+	if (n <= b->room)
+		return 0;
+	while (room < n)
+		room *= 2;
+	b->held = malloc(room);
+	b->tail = malloc(room);
+	b->room = room;
+	if (b->held && b->tail) {
+		if (old.held_n)
+			memcpy(b->held, old.held, old.held_n);
+		drop(&old);
+		return 0;
+	}
+	free(b->held);
+	free(b->tail);
+	*b = old;
+	return err_nomem(e);
+}
+
+/* Keeps the last n bytes that came, those that were replaced as well: forms may overlap. */
+static int keep_tail(struct scrub *b, size_t n, struct err *e)
+{
+	size_t in_data = n < b->n ? n : b->n;
+	char *swap;
+
+	if (make_room(b, n, e) < 0)
+		return -e->code;
+	if (n > in_data)
+		memcpy(b->tail, b->held + b->held_n - (n - in_data), n - in_data);
 	if (in_data)
 		memcpy(b->tail + n - in_data, b->data + b->n - in_data, in_data);
-	*tail_n = n;
-	for (size_t i = 0; i < n; i++)
-		if ((i + 1 == n || may_start(s, b->tail + i)) && begins_form(s, b->tail + i, n - i))
-			return n - i;
+	swap = b->held;
+	b->held = b->tail;
+	b->tail = swap;
+	b->held_n = n;
 	return 0;
 }
 
@@ -242,8 +237,7 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 {
 	const struct scrubber *s = b->scrubber;
 	ptrdiff_t at = -(ptrdiff_t)b->unsent;
-	size_t keep = 0, tail_n = 0;
-	char *swap;
+	size_t tail, keep;
 
 	b->data = p;
 	b->n = n;
@@ -259,15 +253,11 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 			buf_puts(b->out, name ? name : "[REDACTED]");
 		at = r->to;
 	}
-	if (!last && s->needles.n)
-		keep = could_begin(b, &tail_n);
-	if ((ptrdiff_t)keep > (ptrdiff_t)n - at)
-		keep = (size_t)((ptrdiff_t)n - at);
+	tail = last || !s->needles.n ? 0 : open_run(b);
+	keep = (ptrdiff_t)tail > (ptrdiff_t)n - at ? (size_t)((ptrdiff_t)n - at) : tail;
 	put(b, at, (ptrdiff_t)n - (ptrdiff_t)keep);
-	swap = b->held;
-	b->held = b->tail;
-	b->tail = swap;
-	b->held_n = tail_n;
+	if (keep_tail(b, tail, e) < 0)
+		return -e->code;
 	b->unsent = keep;
 	b->fed += (int64_t)n;
 	return b->out->failed ? err_nomem(e) : 0;
@@ -301,6 +291,11 @@ int scrub_feed(struct scrub *b, const char *p, size_t n, bool last, struct buf *
 	return last ? plain(b, "", 0, true, e) : 0;
 }
 
+bool scrub_coded(const struct scrub *b)
+{
+	return b->decoder != NULL;
+}
+
 unsigned scrub_hits(const struct scrub *b)
 {
 	return b->hits;
@@ -316,6 +311,6 @@ int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, uns
 	b->hits = 0;
 	if (scrub_feed(b, p, n, true, out, e) < 0)
 		return -e->code;
-	*hits = b->hits;
+	*hits += b->hits;
 	return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/scrub.h - takes the secrets of a run out of what upstream answers.
  *
- * Every form of secret.h is replaced by the secret's placeholder, whatever the chunks; a tail is
- * held back until it cannot be the start of one. The length changes: the caller re-frames (chunked)
- * and drops Content-Length wherever scrub_needed says so. */
+ * Every form of secret.h is replaced by the secret's placeholder, whatever the chunks. What is held
+ * back of a stream without a secret in it depends on that stream alone, never on the secrets:
+ * everything behind the last byte of 0x20 or less, at most SCRUB_HOLD bytes. The length changes:
+ * the caller re-frames (chunked) and drops Content-Length wherever scrub_needed says so. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,15 +16,21 @@
 #include "egress/coding.h"
 #include "egress/secret.h"
 
+/* As long as any form can be. */
+#define SCRUB_HOLD (SECRET_MAX * SECRET_GROWS)
+
 struct scrubber; /* one a run: the compiled forms */
 struct scrub;    /* one a stream */
 
-int scrubber_new(const struct secret *secrets, size_t n, struct scrubber **ret, struct err *e);
+/* `delayed`: a value may have a blank in it, as its owner said; then SCRUB_HOLD bytes always wait
+ * for the end. */
+int scrubber_new(const struct secret *secrets, size_t n, bool delayed, struct scrubber **ret,
+		 struct err *e);
 struct scrubber *scrubber_free(struct scrubber *s);
 DEFINE_CLEANUP(scrubber, struct scrubber *, scrubber_free)
 bool scrub_needed(const struct scrubber *s); /* false: there is no secret to look for */
 
-/* A whole text, such as a reason phrase or the value of a field, appended to out. */
+/* A whole text, such as a reason phrase or the value of a field, appended to out; *hits grows. */
 int scrub_text(struct scrubber *s, const char *p, size_t n, struct buf *out, unsigned *hits,
 	       struct err *e);
 
@@ -37,4 +44,5 @@ DEFINE_CLEANUP(scrub, struct scrub *, scrub_close)
 /* Appends to out what may be passed on. -EBADMSG: the coding is broken; -EFBIG: it swells beyond
  * what is bearable. The stream must then be cut. */
 int scrub_feed(struct scrub *b, const char *p, size_t n, bool last, struct buf *out, struct err *e);
+bool scrub_coded(const struct scrub *b);
 unsigned scrub_hits(const struct scrub *b); /* so far, for the record */

@@ -128,21 +128,110 @@ static void json_all(struct buf *out, char c)
 	buf_printf(out, "\\u%04x", (unsigned char)c);
 }
 
+static const char *html_name(char c)
+{
+	return c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : NULL;
+}
+
+static void html_put(struct buf *out, char c, const char *escape)
+{
+	if (escape)
+		buf_puts(out, escape);
+	else
+		buf_putc(out, c);
+}
+
+/* Python, and most that use hexadecimal numbers. */
+static void html_hex(struct buf *out, char c)
+{
+	html_put(out, c, c == '"' ? "&quot;" : c == '\'' ? "&#x27;" : html_name(c));
+}
+
+/* PHP, Ruby, Java. */
+static void html_decimal(struct buf *out, char c)
+{
+	html_put(out, c, c == '"' ? "&quot;" : c == '\'' ? "&#39;" : html_name(c));
+}
+
+static void html_go(struct buf *out, char c)
+{
+	html_put(out, c,
+		 c == '"'    ? "&#34;"
+		 : c == '\'' ? "&#39;"
+		 : c == '+'  ? "&#43;"
+			     : html_name(c));
+}
+
+/* As OWASP has it. */
+static void html_slash(struct buf *out, char c)
+{
+	if (c == '/')
+		buf_puts(out, "&#x2F;");
+	else
+		html_hex(out, c);
+}
+
+static void html_mustache(struct buf *out, char c)
+{
+	html_put(out, c,
+		 c == '"'    ? "&quot;"
+		 : c == '\'' ? "&#39;"
+		 : c == '/'  ? "&#x2F;"
+		 : c == '`'  ? "&#x60;"
+		 : c == '='  ? "&#x3D;"
+			     : html_name(c));
+}
+
+static bool alnum(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+static void html_all_hex(struct buf *out, char c)
+{
+	buf_printf(out, "&#x%02x;", (unsigned char)c);
+}
+
+static void html_all_decimal(struct buf *out, char c)
+{
+	buf_printf(out, "&#%d;", (unsigned char)c);
+}
+
+static void html_signs_hex(struct buf *out, char c)
+{
+	if (alnum(c))
+		buf_putc(out, c);
+	else
+		html_all_hex(out, c);
+}
+
+static void html_signs_decimal(struct buf *out, char c)
+{
+	if (alnum(c))
+		buf_putc(out, c);
+	else
+		html_all_decimal(out, c);
+}
+
 static const struct {
 	escape_fn *escape;
 	enum secret_form form;
 	bool caseless;
 } escapes[] = {
-	{ hex_all, SECRET_HEX, true },       { percent_all, SECRET_PERCENT, true },
-	{ percent_some, SECRET_URL, false }, { percent_form, SECRET_URL, false },
-	{ json_some, SECRET_JSON, false },   { json_slash, SECRET_JSON, false },
-	{ json_all, SECRET_UNICODE, true },
+	{ hex_all, SECRET_HEX, true },         { percent_all, SECRET_PERCENT, true },
+	{ percent_some, SECRET_URL, false },   { percent_form, SECRET_URL, false },
+	{ json_some, SECRET_JSON, false },     { json_slash, SECRET_JSON, false },
+	{ json_all, SECRET_UNICODE, true },    { html_hex, SECRET_HTML, false },
+	{ html_decimal, SECRET_HTML, false },  { html_go, SECRET_HTML, false },
+	{ html_slash, SECRET_HTML, false },    { html_mustache, SECRET_HTML, false },
+	{ html_signs_hex, SECRET_HTML, true }, { html_signs_decimal, SECRET_HTML, false },
+	{ html_all_hex, SECRET_HTML, true },   { html_all_decimal, SECRET_HTML, false },
 };
 
 static int add_escaped(struct arena *a, const struct secret *s, struct variants *l, struct err *e)
 {
 	for (size_t i = 0; i < sizeof(escapes) / sizeof(*escapes); i++) {
-		CLEANUP(buf) struct buf b = BUF_INIT(SECRET_MAX * 6 + 1);
+		CLEANUP(buf) struct buf b = BUF_INIT(SECRET_MAX * SECRET_GROWS + 1);
 		char *copy;
 
 		for (size_t c = 0; c < s->len; c++)

@@ -11,9 +11,10 @@
 #include "base/err.h"
 #include "egress/host.h"
 
-/* Shorter ones are refused as injectable: they would be found everywhere. */
-#define SECRET_MIN 8
+/* Shorter ones are refused as injectable: they would be found everywhere, and could be guessed. */
+#define SECRET_MIN 16
 #define SECRET_MAX 4096
+#define SECRET_GROWS 6 /* no form has more bytes for one */
 
 struct secret {
 	const char *name; /* shown in records; never the value */
@@ -31,6 +32,7 @@ enum secret_form {
 	SECRET_URL,        /* only what a URL needs escaped, where that differs from raw */
 	SECRET_JSON,       /* only what JSON needs escaped, where that differs */
 	SECRET_UNICODE,    /* every byte as \u00XX */
+	SECRET_HTML,       /* what HTML needs escaped, as the common writers do it; every byte */
 	SECRET_FORMS
 };
 

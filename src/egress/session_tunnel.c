@@ -16,6 +16,7 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 		s->state = SESSION_DEAD;
 		return;
 	}
+	s->x.open = true;
 	s->state = SESSION_OPENING;
 }
 
@@ -82,10 +83,7 @@ bool session_pipe(struct session *s)
 		moved |= move(s, u, g, &s->half_closed, false);
 	if (moved)
 		session_patience(s, TUNNEL_US);
-	if (g->broken || u->broken || (s->half_closed && s->up_half_closed)) {
-		report_done(s->k, &s->x.v, (struct http1_text){ s->x.method, strlen(s->x.method) },
-			    &s->up->at_addr, 0, s->x.bytes_out, s->x.bytes_in);
+	if (g->broken || u->broken || (s->half_closed && s->up_half_closed))
 		s->state = SESSION_DEAD;
-	}
 	return moved;
 }

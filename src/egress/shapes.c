@@ -391,9 +391,13 @@ static enum shape_found authorization(const struct shape *s, const struct shape_
 		len = run(v->p + at, n - at, TOKEN68);
 		if (!gap || is_ours(v->p + at, len))
 			return SHAPE_NO;
+		/* Decided where "bearer" is, so that both are found in the same bytes. */
+		if (len < 20 && at + len == n && !v->ends)
+			return SHAPE_MORE;
 		if (len < 8)
-			return at + len == n && !v->ends ? SHAPE_MORE : SHAPE_NO;
+			return SHAPE_NO;
 		r->ahead = at + len;
+		r->skip = at;
 		return SHAPE_YES;
 	}
 	return SHAPE_NO;

@@ -29,6 +29,7 @@ struct shape_view {
 
 struct shape_range {
 	size_t back, ahead; /* the token: p - back up to p + ahead; more of it may follow */
+	size_t skip;        /* of these, what stands in front and is no secret */
 	enum leak_kind kind;
 };
 

@@ -38,6 +38,7 @@ struct egress_verdict {
 	/* Filled by egress_decide, whatever it decided, as far as it came. */
 	struct host host; /* the canonical name; empty when it was none */
 	uint16_t port;
+	bool narrow;       /* a rule of this name and port is about methods or paths */
 	bool passthrough;  /* TLS is not opened for this name, only its server name checked */
 	bool host_service; /* the one port of the host itself: bytes are passed as they are */
 	bool pinned;       /* dial `pin` and `pin_port` and resolve nothing */

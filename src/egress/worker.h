@@ -13,6 +13,7 @@
 #include "egress/resolve.h"
 #include "egress/roots.h"
 #include "egress/scan.h"
+#include "egress/scan_json.h"
 #include "egress/scrub.h"
 #include "egress/synth.h"
 #include "model/door.h"
@@ -21,7 +22,7 @@
 #include "wire/link.h"
 #include "wire/loop.h"
 
-enum { OWN_MAX = 64, IDLE_MAX = 64, EVENTS_MAX = 128 };
+enum { IDLE_MAX = 64, EVENTS_MAX = 128 };
 
 struct worker;
 struct session;
@@ -48,9 +49,10 @@ struct worker {
 	struct resolver *resolver;
 	struct chain chain; /* the proxy this machine uses */
 	struct synth *synth;
-	struct addr own[OWN_MAX]; /* of this machine */
+	struct addr *own; /* of this machine, the public ones */
 	size_t n_own;
-	bool six; /* the door has IPv6 */
+	size_t base; /* bytes in use before the first connection */
+	bool six;    /* the door has IPv6 */
 	int most; /* no descriptor from here on is a guest's: as many are kept for the other side */
 	struct listener listeners[DOOR_SOCKETS_MAX];
 	size_t n_listeners;
@@ -62,22 +64,25 @@ struct worker {
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
 	bool stalled;     /* the monitor does not read: nothing new is decided */
-	struct buf piece; /* of an answer, scrubbed; kept for its room */
+	struct buf piece; /* of an answer, scrubbed, or of a request; kept for its room */
 };
 
 /* ---- report.c: evidence comes before forwarding ---- */
 
-/* Decisions are collected and sent together, at the latest when report_flush is called. false:
- * there is no room for one more, nothing may be forwarded. */
+/* Decisions are collected and sent together, at the latest when report_flush is called. None is
+ * lost: without room for one more the worker waits for its monitor. false: the monitor is gone,
+ * nothing may be forwarded. */
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
-void report_done(struct worker *k, const struct egress_verdict *v, struct http1_text method,
-		 const struct addr *a, int status, uint64_t out, uint64_t in);
+/* What was let out is over; the session's exchange says how. */
+void report_done(struct worker *k, const struct session *s);
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
 void report_leak(struct worker *k, const char *kind, bool redacted);
 /* false: some could not be sent; the loop hears when they can. */
 bool report_flush(struct worker *k);
+/* Everything, waiting if need be; there is nothing more to be told. */
+void report_last(struct worker *k);
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
 
 /* ---- upstream.c: the connection to the other side ---- */
@@ -136,7 +141,12 @@ struct exchange {
 	struct buf head; /* as sent upstream, for a second try */
 	struct http1_body up_body, down_body;
 	struct scan *scan_up, *scan_down;
-	struct decoder *decoder;      /* of a coded request body: what is scanned is what it says */
+	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
+	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
+	struct scan *scan_coded;   /* and what it is: its own head has texts as well */
+	struct buf coded;          /* of it, not sent yet */
+	size_t coded_old;          /* of these, older than the last `decoded` bytes it says */
+	size_t decoded;
 	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
 	struct scrub *scrub;
 	enum down_framing down;
@@ -148,6 +158,8 @@ struct exchange {
 	bool down_done, keep_guest, keep_upstream;
 	unsigned interim;
 	unsigned scrubbed; /* values taken out of the answer's head */
+	bool open;         /* the monitor knows that it was let out, and not yet that it is over */
+	char credential[64]; /* the first that was put in */
 	int status;
 	uint64_t bytes_out, bytes_in;
 };
@@ -197,7 +209,8 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
 bool exchange_step(struct session *s);    /* true: something moved */
 void exchange_stalled(struct session *s); /* nothing has moved for too long */
-void exchange_done(struct session *s);    /* frees what an exchange holds; also of a broken one */
+void exchange_told(struct session *s);    /* its end is reported, if its beginning was */
+void exchange_done(struct session *s);    /* the same, and frees what it holds */
 
 /* ---- look.c: the leak scan of answers ---- */
 

@@ -73,6 +73,17 @@ static int add(struct arena *a, struct credentiallist *l, const struct credentia
 	return 0;
 }
 
+/* Where that dialect's own pages put {NAME} in a URL. */
+static int add_queries(struct arena *a, struct credential_spec *c, struct err *e)
+{
+	static const char *const names[] = { "token", "access_token", "key" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (list_add_string(a, &c->query, names[i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
 int credentials_add_known(struct spec *s, struct err *e)
 {
 	struct credential_spec c;
@@ -81,7 +92,7 @@ int credentials_add_known(struct spec *s, struct err *e)
 		return 0;
 	(void)spec_list_begin(s, FIELD_CREDENTIALS, ORIGIN_DIALECT);
 	for (size_t i = 0; i < ARRAY_LEN(known); i++)
-		if (!fill_known(s->arena, i, &c))
+		if (!fill_known(s->arena, i, &c) || add_queries(s->arena, &c, e) < 0)
 			return err_nomem(e);
 		else if (add(s->arena, &s->credentials, &c, e) < 0)
 			return -e->code;
@@ -215,35 +226,47 @@ static bool is_structural(const char *name)
 	return str_starts_nocase(name, "proxy-");
 }
 
-static int read_slot(struct spec *s, const struct source *src, const struct node *n,
-		     struct credential_spec *c, struct err *e)
+static int read_field(const struct source *src, const struct node *m, struct credential_spec *c,
+		      struct err *e)
 {
-	static const char *const keys[] = { "header", "query", "cookie", "basic" };
-	const struct node *prefix = brigyaml_member(n, "prefix"), *at = NULL;
+	if (read_text(src, m, &c->field, e) < 0)
+		return -e->code;
+	if (c->slot == SLOT_BASIC ? str_has_control(c->field) || strchr(c->field, ':')
+				  : !is_token(c->field))
+		return node_error(src->name, m, e, "'%.60s' is not a name", c->field);
+	if (c->slot == SLOT_HEADER && is_structural(c->field))
+		return node_error(src->name, m, e, "nothing can be injected into the field '%.60s'",
+				  c->field);
+	return 0;
+}
 
-	c->slot = SLOT_HEADER;
-	c->field = "Authorization";
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		const struct node *m = brigyaml_member(n, keys[i]);
+/* Alone the first of them is the slot; beside another slot all of them are further places. */
+static int read_query(struct spec *s, const struct source *src, const struct node *n, bool beside,
+		      struct credential_spec *c, struct err *e)
+{
+	const struct node *m = brigyaml_member(n, "query");
 
-		if (!m)
-			continue;
-		if (at)
-			return node_error(src->name, m, e,
-					  "one of header, query, cookie and basic, "
-					  "not two");
-		at = m;
-		c->slot = (enum credential_slot)i;
-		if (read_text(src, m, &c->field, e) < 0)
-			return -e->code;
-		if (c->slot == SLOT_BASIC ? str_has_control(c->field) || strchr(c->field, ':')
-					  : !is_token(c->field))
-			return node_error(src->name, m, e, "'%.60s' is not a name", c->field);
-		if (c->slot == SLOT_HEADER && is_structural(c->field))
-			return node_error(src->name, m, e,
-					  "nothing can be injected into the field '%.60s'",
-					  c->field);
+	if (!m)
+		return 0;
+	if (read_texts(s->arena, src, m, &c->query, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < c->query.n; i++)
+		if (!is_token(c->query.v[i]))
+			return node_error(src->name, m, e, "'%.60s' is not a name", c->query.v[i]);
+	if (!c->query.n)
+		return node_error(src->name, m, e, "query: the names of its parameters");
+	if (!beside) {
+		c->slot = SLOT_QUERY;
+		c->field = c->query.v[0];
+		c->query.v++;
+		c->query.n--;
 	}
+	return 0;
+}
+
+static int read_prefix(struct spec *s, const struct source *src, const struct node *prefix,
+		       struct credential_spec *c, struct err *e)
+{
 	if (prefix && c->slot != SLOT_HEADER)
 		return node_error(src->name, prefix, e, "a prefix belongs to a header");
 	/* "Bearer " is how Authorization is used; other fields hold the bare value. */
@@ -255,6 +278,37 @@ static int read_slot(struct spec *s, const struct source *src, const struct node
 	c->prefix = arena_strdup(s->arena, c->prefix);
 	c->field = arena_strdup(s->arena, c->field);
 	return c->prefix && c->field ? 0 : err_nomem(e);
+}
+
+static int read_slot(struct spec *s, const struct source *src, const struct node *n,
+		     struct credential_spec *c, struct err *e)
+{
+	static const struct {
+		const char *key;
+		enum credential_slot slot;
+	} keys[] = { { "header", SLOT_HEADER },
+		     { "cookie", SLOT_COOKIE },
+		     { "basic", SLOT_BASIC } };
+	const struct node *at = NULL;
+
+	c->slot = SLOT_HEADER;
+	c->field = "Authorization";
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		const struct node *m = brigyaml_member(n, keys[i].key);
+
+		if (!m)
+			continue;
+		if (at)
+			return node_error(src->name, m, e,
+					  "one of header, cookie and basic, not two");
+		at = m;
+		c->slot = keys[i].slot;
+		if (read_field(src, m, c, e) < 0)
+			return -e->code;
+	}
+	if (read_query(s, src, n, at != NULL, c, e) < 0)
+		return -e->code;
+	return read_prefix(s, src, brigyaml_member(n, "prefix"), c, e);
 }
 
 static int read_source(struct spec *s, const struct source *src, const struct node *n,
@@ -291,26 +345,41 @@ static int read_source(struct spec *s, const struct source *src, const struct no
 	return 0;
 }
 
-static int read_also(const struct source *src, const struct node *n, struct credential_spec *c,
-		     struct err *e)
+/* Further places for {NAME}: the path, and the parameters that `query` names. */
+static int read_also(struct spec *s, const struct source *src, const struct node *n,
+		     struct credential_spec *c, struct err *e)
 {
-	const struct node *also = brigyaml_member(n, "also");
+	const struct node *also = brigyaml_member(n, "also"),
+			  *streaming = brigyaml_member(n, "streaming");
+	struct strlist places = { 0 };
+	const char *word = NULL;
 
-	if (!also)
-		return 0;
-	if (also->kind == NODE_SCALAR && str_eq(also->text, "path")) {
-		c->in_path = true;
-		return 0;
+	if (also && read_texts(s->arena, src, also, &places, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < places.n; i++) {
+		c->in_path |= str_eq(places.v[i], "path");
+		if (str_eq(places.v[i], "query") && c->slot != SLOT_QUERY && !c->query.n)
+			return node_error(src->name, also, e,
+					  "also: which parameters of the query?"),
+			       err_hint(e, "name them: query: [access_token]");
+		if (!str_eq(places.v[i], "path") && !str_eq(places.v[i], "query"))
+			return node_error(src->name, also, e,
+					  "also: the further places are 'path' and 'query'");
 	}
-	return node_error(src->name, also, e, "also: the only further place is 'path'");
+	if (streaming && read_text(src, streaming, &word, e) < 0)
+		return -e->code;
+	c->delayed = word && str_eq(word, "delayed");
+	if (word && !c->delayed)
+		return node_error(src->name, streaming, e, "streaming: the only word is 'delayed'");
+	return 0;
 }
 
 static int read_one(struct spec *s, const struct source *src, const struct node *n,
 		    struct credential_spec *c, struct err *e)
 {
-	static const char *const keys[] = { "host",   "header", "prefix",  "query",
-					    "cookie", "basic",  "methods", "paths",
-					    "also",   "from",   NULL };
+	static const char *const keys[] = { "host",   "header", "prefix",    "query",
+					    "cookie", "basic",  "methods",   "paths",
+					    "also",   "from",   "streaming", NULL };
 
 	if (!env_name_valid(n->key))
 		return node_key_error(src->name, n, e, "'%.60s' is not the name of a variable",
@@ -322,7 +391,7 @@ static int read_one(struct spec *s, const struct source *src, const struct node 
 	if (!c->name)
 		return err_nomem(e);
 	if (read_hosts(s, src, n, c, e) < 0 || read_methods(s, src, n, c, e) < 0 ||
-	    read_slot(s, src, n, c, e) < 0 || read_also(src, n, c, e) < 0)
+	    read_slot(s, src, n, c, e) < 0 || read_also(s, src, n, c, e) < 0)
 		return -e->code;
 	return read_source(s, src, n, c, e);
 }

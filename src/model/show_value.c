@@ -141,7 +141,17 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 
 	json_key(j, "host");
 	json_strings(j, &c->hosts);
-	json_kstr(j, slots[c->slot], c->field);
+	if (c->slot != SLOT_QUERY)
+		json_kstr(j, slots[c->slot], c->field);
+	if (c->slot == SLOT_QUERY || c->query.n) {
+		json_key(j, "query");
+		json_array(j);
+		if (c->slot == SLOT_QUERY)
+			json_str(j, c->field);
+		for (size_t i = 0; i < c->query.n; i++)
+			json_str(j, c->query.v[i]);
+		json_array_end(j);
+	}
 	if (c->slot == SLOT_HEADER)
 		json_kstr(j, "prefix", c->prefix);
 	if (c->methods.n) {
@@ -154,6 +164,8 @@ static void json_credential(struct json *j, const struct credential_spec *c)
 	}
 	if (c->in_path)
 		json_kstr(j, "also", "path");
+	if (c->delayed)
+		json_kstr(j, "streaming", "delayed");
 	json_key(j, "from");
 	json_object(j);
 	json_key(j, sources[c->from]);

@@ -212,7 +212,9 @@ struct credential_spec {
 	const char *field;             /* header, parameter or cookie; the user of basic */
 	const char *prefix;            /* in front of the value in a header */
 	struct strlist methods, paths; /* none: any */
+	struct strlist query;          /* further parameters whose whole value may be {NAME} */
 	bool in_path;                  /* {NAME} is replaced in the path as well */
+	bool delayed;                  /* the value may have a blank in it: answers are held back */
 	enum credential_from from;
 	struct strlist source; /* the variable, the file, or the words of the command */
 };

@@ -13,6 +13,7 @@
 
 #define BACKLOG 1024
 #define READY_MS 10000
+#define DOOR_END_US ((uint64_t)2 * 1000 * 1000)
 
 struct proxy {
 	struct egress *door;
@@ -64,6 +65,21 @@ static int hear(struct proxy *p, struct err *e)
 		}
 		if (recorder_egress(p->recorder, &ev, e) < 0)
 			return -e->code;
+	}
+}
+
+/* What was under way is on the record as well. */
+static void end_door(struct proxy *p)
+{
+	uint64_t until = clock_us() + DOOR_END_US;
+	struct pollfd w = { .events = POLLIN };
+	struct err e;
+
+	egress_end(p->door);
+	while ((w.fd = egress_fd(p->door)) >= 0 && clock_us() < until) {
+		(void)poll(&w, 1, 50);
+		if (hear(p, &e) < 0)
+			return;
 	}
 }
 
@@ -125,6 +141,8 @@ int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_
 		return -e->code;
 	p.recorder = recorder;
 	r = open_and_serve(&p, s, envp, signals, ready, e);
+	if (o->started)
+		end_door(&p);
 	(void)egress_free(p.door);
 	o->duration_us = clock_us() - from;
 	o->kind = r == 0 ? OUTCOME_EXITED : OUTCOME_FAILED;

@@ -19,6 +19,7 @@
 #include "egress/event.h"
 #include "egress/verdict.h"
 #include "model/digest.h"
+#include "sandbox/tally.h"
 
 /* Old records are looked for once in so many. */
 #define PRUNE_EVERY 1000
@@ -32,8 +33,8 @@ struct recorder {
 	const char *id; /* borrowed from the outcome */
 	const char *backend;
 	const char **anchors;
-	struct throttle *egress; /* of the door's decisions; NULL before the first */
-	uint64_t first;          /* record of this run; 0: it never began */
+	struct tally *egress; /* of the door's decisions; NULL before the first */
+	uint64_t first;       /* record of this run; 0: it never began */
 	char policy[SPEC_DIGEST_SIZE], principal[64], agent[RUNNING_AGENT_MAX + 1];
 };
 
@@ -128,7 +129,7 @@ struct recorder *recorder_free(struct recorder *r)
 	if (!r)
 		return NULL;
 	running_abandon(&r->running);
-	(void)throttle_free(r->egress);
+	(void)tally_free(r->egress);
 	(void)log_free(r->log);
 	free(r->anchors);
 	free(r);
@@ -360,6 +361,7 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 		record_number(x, "status", ev->status);
 		record_number(x, "bytes_out", (int64_t)ev->bytes_out);
 		record_number(x, "bytes_in", (int64_t)ev->bytes_in);
+		record_text(x, "credential", ev->credential[0] ? ev->credential : NULL);
 		return;
 	}
 	if (type == EVENT_LEAK_BLOCK || type == EVENT_LEAK_WARN || type == EVENT_LEAK_REDACT) {
@@ -374,13 +376,60 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 		record_text(x, "method", ev->method[0] ? ev->method : NULL);
 }
 
-static int put_egress_summaries(struct recorder *r, bool end, struct err *e)
-{
-	struct record more;
+/* The texts of a sum that the record borrows. */
+struct sum_text {
+	char target[RECORD_TEXT_MAX], first[RECORD_TIME_SIZE], last[RECORD_TIME_SIZE];
+};
 
-	while (r->egress && throttle_summary(r->egress, wall_us(), end, &more)) {
-		more.run = r->id;
-		if (log_append(r->log, &more, 1, e) < 0)
+/* Where they went, as far as they went to the same place. */
+static void name_target(const struct egress_event *ev, char *out, size_t n)
+{
+	char port[8] = "";
+
+	if (ev->port)
+		(void)snprintf(port, sizeof(port), ":%u", ev->port);
+	(void)snprintf(out, n, "%s%s%s%s", ev->method, ev->method[0] && ev->host[0] ? " " : "",
+		       ev->host, ev->host[0] ? port : "");
+}
+
+static void fill_sum(const struct recorder *r, const struct tally_sum *sum, struct sum_text *t,
+		     struct record *x)
+{
+	const struct egress_event *ev = &sum->like;
+
+	if (sum->type == EVENT_EGRESS_DONE) {
+		fill_egress(r, ev, x);
+		record_number(x, "count", (int64_t)sum->count);
+		return;
+	}
+	record_init(x, EVENT_LOG_SUMMARY);
+	x->run = r->id;
+	x->rule = ev->rule[0] ? ev->rule : NULL;
+	name_target(ev, t->target, sizeof(t->target));
+	record_time(sum->first, t->first);
+	record_time(sum->last, t->last);
+	record_text(x, "of", event_types[sum->type].name);
+	record_number(x, "count", (int64_t)sum->count);
+	record_text(x, "target", t->target[0] ? t->target : NULL);
+	if (ev->kind == EGRESS_EVENT_LEAK)
+		record_text(x, "kind", ev->rule);
+	else if (sum->type == EVENT_LEAK_BLOCK && ev->what[0])
+		record_text(x, "kind", ev->what);
+	else if (ev->reason && ev->reason < EGRESS_REASONS)
+		record_text(x, "kind", egress_reason_name(ev->reason));
+	record_text(x, "first", t->first);
+	record_text(x, "last", t->last);
+}
+
+static int put_egress_sums(struct recorder *r, bool end, struct err *e)
+{
+	struct tally_sum sum;
+	struct sum_text text;
+	struct record x;
+
+	while (r->egress && tally_next(r->egress, wall_us(), end, &sum)) {
+		fill_sum(r, &sum, &text, &x);
+		if (log_append(r->log, &x, 1, e) < 0)
 			return e->kind = ERR_UNAVAILABLE, -e->code;
 	}
 	return 0;
@@ -392,16 +441,14 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 
 	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED)
 		return 0;
-	if (!r->egress && !(r->egress = throttle_new()))
+	if (!r->egress && !(r->egress = tally_new()))
 		return err_nomem(e);
-	if (put_egress_summaries(r, false, e) < 0)
-		return -e->code;
-	fill_egress(r, ev, &x);
-	/* Each has sizes of its own; decisions are alike. */
-	if (!(ev->kind == EGRESS_EVENT_DONE ? throttle_each(r->egress, &x, wall_us())
-					    : throttle_admit(r->egress, &x, wall_us())))
-		return 0;
-	return log_append(r->log, &x, 1, e) < 0 ? (e->kind = ERR_UNAVAILABLE, -e->code) : 0;
+	if (tally_take(r->egress, egress_type(ev), ev, wall_us())) {
+		fill_egress(r, ev, &x);
+		if (log_append(r->log, &x, 1, e) < 0)
+			return e->kind = ERR_UNAVAILABLE, -e->code;
+	}
+	return put_egress_sums(r, false, e);
 }
 
 /* So many more than are written one by one. */
@@ -507,8 +554,7 @@ int recorder_end(struct recorder *r, const struct outcome *o, struct err *e)
 	r->id = o->id;
 	r->backend = o->backend;
 	if (open_log(r, e) < 0 || (!r->policy[0] && spec_digest(r->spec, r->policy, e) < 0) ||
-	    put_egress_summaries(r, true, e) < 0 || put_end(r, o, e) < 0 ||
-	    log_anchor(r->log, e) < 0)
+	    put_egress_sums(r, true, e) < 0 || put_end(r, o, e) < 0 || log_anchor(r->log, e) < 0)
 		return e->kind = ERR_UNAVAILABLE, -e->code;
 	running_end(&r->running);
 	prune_sometimes(r);

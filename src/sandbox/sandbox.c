@@ -27,6 +27,7 @@
 #define RECORD_LOOK_US (1000 * 1000)
 #define DRAIN_US (1000 * 1000) /* for streams that somebody may hold open for ever */
 #define KEEP_MAX ((size_t)1 << 30)
+#define DOOR_END_US ((uint64_t)2 * 1000 * 1000)
 #define DOOR_EVENTS 256 /* heard at a turn: whoever sends them must not keep the rest waiting */
 
 struct run {
@@ -223,6 +224,20 @@ static void on_door(struct run *r)
 				r->backend->signal(r->job, SIGKILL);
 			}
 		}
+	}
+}
+
+/* What was under way when the run ended is on the record as well. A worker that never says so is
+ * not waited for. */
+static void end_door(struct run *r)
+{
+	uint64_t until = clock_us() + DOOR_END_US;
+	struct pollfd p = { .events = POLLIN };
+
+	egress_end(r->door);
+	while (!r->unrecorded.code && (p.fd = egress_fd(r->door)) >= 0 && clock_us() < until) {
+		(void)poll(&p, 1, 50);
+		on_door(r);
 	}
 }
 
@@ -537,6 +552,8 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 	r.recorder = recorder;
 	note_state(note, note_arg);
 	conduct(&r, note, note_arg);
+	if (r.door && o->started)
+		end_door(&r);
 	(void)egress_free(r.door);
 	if (recorder_end(recorder, o, &e) < 0)
 		failed_record(o, &e);

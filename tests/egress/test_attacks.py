@@ -161,8 +161,8 @@ def a_value_cannot_be_fetched_in_halves():
 for r in 0-16 17-40; do curl -sSi -H "Authorization: Bearer $TOKEN" -H "Range: bytes=$r" -H 'If-Range: "x"' https://api.test/; done
 curl -sS -H 'Range: bytes=1-2' https://other.test/""", env={"TOKEN": VALUE}).json
         assert [f["authorization"] for _, f in api.seen] == [f"Bearer {VALUE}"] * 2, api.seen
-        assert not any("range" in f or "if-range" in f for _, f in api.seen), api.seen
-        assert other.seen[0][1]["range"] == "bytes=1-2" and r["stdout"].endswith("on"), r["stdout"]
+        assert not any("range" in f or "if-range" in f for _, f in api.seen + other.seen), (api.seen, other.seen)
+        assert r["stdout"].endswith("none"), r["stdout"]  # the whole, at other hosts as well
         assert VALUE[:9] not in r["output"] and VALUE[9:] not in r["output"], r["output"]  # nor as a field's name
 
 

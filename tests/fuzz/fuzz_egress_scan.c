@@ -7,7 +7,7 @@
 #include "egress/scrub.h"
 
 static const struct secret secrets[] = {
-	{ .name = "A", .value = "aaac+/\"aaac", .len = 11, .placeholder = "brig-#" },
+	{ .name = "A", .value = "aaac+/\"aaac&aaac", .len = 16, .placeholder = "brig-#" },
 	{ .name = "B", .value = "0123456789abcdef", .len = 16, .placeholder = "brig-%" },
 };
 
@@ -59,7 +59,7 @@ static void scrub_in(size_t step, const uint8_t *data, size_t size, struct buf *
 	struct scrub *b = NULL;
 	struct err e;
 
-	require(scrubber_new(secrets, 2, &s, &e) == 0 && scrub_open(s, NULL, &b, &e) == 0);
+	require(scrubber_new(secrets, 2, false, &s, &e) == 0 && scrub_open(s, NULL, &b, &e) == 0);
 	for (size_t at = 0;; at += step) {
 		size_t take = size - at < step ? size - at : step;
 

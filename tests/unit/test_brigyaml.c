@@ -222,7 +222,21 @@ static void credentials_are_read(void **state UNUSED)
 	assert_true(c[3].slot == SLOT_QUERY && c[3].in_path);
 	refused("credentials: {A: {from: {env: A}}}\n", "'host' is missing", "bound");
 	refused("credentials: {A: {host: '*.a.example'}}\n", "is not HOST[:PORT]", "exact");
-	refused("credentials: {A: {host: a.example, header: X, query: z}}\n", "not two", NULL);
+	taken("credentials: {E: {host: a.example, header: X, query: [p, z], also: [query, path], "
+	      "streaming: delayed}}\n");
+	c = &s->credentials.v[s->credentials.n - 1];
+	assert_true(c[0].slot == SLOT_HEADER && c[0].in_path && c[0].delayed);
+	assert_int_equal(c[0].query.n, 2);
+	assert_string_equal(c[0].query.v[1], "z");
+	taken("credentials: {F: {host: a.example, query: [p, z]}}\n");
+	c = &s->credentials.v[s->credentials.n - 1];
+	assert_true(c[0].slot == SLOT_QUERY && c[0].query.n == 1 && !c[0].delayed);
+	refused("credentials: {A: {host: a.example, header: X, cookie: z}}\n", "not two", NULL);
+	refused("credentials: {A: {host: a.example, also: query}}\n", "which parameters",
+		"access_token");
+	refused("credentials: {A: {host: a.example, also: [body]}}\n", "'path' and 'query'", NULL);
+	refused("credentials: {A: {host: a.example, query: []}}\n", "its parameters", NULL);
+	refused("credentials: {A: {host: a.example, streaming: live}}\n", "'delayed'", NULL);
 	refused("credentials: {A: {host: a.example, header: Host}}\n", "nothing can be injected",
 		NULL);
 	refused("credentials: {A: {host: a.example, header: 'X Y'}}\n", "is not a name", NULL);

@@ -6,8 +6,8 @@
 #include "model/credentials.h"
 #include "model/dialect.h"
 
-#define VALUE "real+token/42"
-#define OTHER "other-value-9"
+#define VALUE "real+token/42-long"
+#define OTHER "other-value-9-long"
 
 static struct spec *s;
 static struct egress_plan *plan;
@@ -17,9 +17,13 @@ static struct egress_verdict v;
 static uint64_t used;
 static struct err e;
 
-static char *environment[] = { "GITHUB_TOKEN=" VALUE,    "GH=" VALUE,
-			       "OTHER=" OTHER,           "SHORT=1234567",
-			       "LINES=two\nlines of it", NULL };
+static char *environment[] = { "GITHUB_TOKEN=" VALUE,
+			       "GH=" VALUE,
+			       "OTHER=" OTHER,
+			       "SHORT=123456789012345",
+			       "LINES=two\nlines of one value",
+			       "BLANK=one blank in its middle",
+			       NULL };
 
 static void read_yaml(const char *text)
 {
@@ -190,8 +194,8 @@ static void a_token_in_basic_is_replaced_for_git(void **state UNUSED)
 		request("GET", text("/r.git/info/refs?service=git-upload-pack"));
 		field("Authorization", text("Basic %s", coded));
 		assert_true(sent(k ? "reg.example.org" : "git.example.org"));
-		is(head.fields[0].value, k ? "Basic bWU6b3RoZXItdmFsdWUtOQ=="
-					   : "Basic eC1hY2Nlc3MtdG9rZW46cmVhbCt0b2tlbi80Mg==");
+		is(head.fields[0].value, k ? "Basic bWU6b3RoZXItdmFsdWUtOS1sb25n"
+					   : "Basic eC1hY2Nlc3MtdG9rZW46cmVhbCt0b2tlbi80Mi1sb25n");
 		request("GET", text("/"));
 		field("Authorization", text("Basic %s", coded));
 		misused("elsewhere.example.org");
@@ -208,32 +212,75 @@ static void headers_queries_and_cookies_are_slots(void **state UNUSED)
 	field("x-key", text("%s", placeholder(0)));
 	field("Cookie", text("a=b; session=%s; c=d", placeholder(2)));
 	assert_true(sent("a.example"));
-	is(head.target, "/x?a=b&key=real%2Btoken%2F42&c");
+	is(head.target, "/x?a=b&key=real%2Btoken%2F42-long&c");
 	is(head.fields[0].value, VALUE);
 	is(head.fields[1].value, "a=b; session=" OTHER "; c=d");
 	assert_int_equal(used, 7);
 }
 
-static void the_name_in_braces_works_in_the_query(void **state UNUSED)
+static void the_name_in_braces_works_in_the_parameters_that_are_named(void **state UNUSED)
 {
-	make(bearer);
+	make("credentials:\n  GITHUB_TOKEN: {host: api.example.org, header: Authorization, query: "
+	     "[access_token, key]}\n");
 	request("GET", text("/user?access_token={GITHUB_TOKEN}"));
 	assert_true(sent("api.example.org"));
-	is(head.target, "/user?access_token=real%2Btoken%2F42");
+	is(head.target, "/user?access_token=real%2Btoken%2F42-long");
 	request("GET", text("/user?access_token=%%7BGITHUB_TOKEN%%7D&x=1"));
 	assert_true(sent("api.example.org"));
-	is(head.target, "/user?access_token=real%2Btoken%2F42&x=1");
-	/* the path only where it was declared */
-	request("GET", text("/bot{GITHUB_TOKEN}/x"));
-	misused("api.example.org");
+	is(head.target, "/user?access_token=real%2Btoken%2F42-long&x=1");
+	request("GET", text("/user?key=%s", placeholder(0)));
+	assert_true(sent("api.example.org"));
+	/* what else such a parameter holds is the guest's */
+	request("GET", text("/user?key=mine"));
+	assert_true(sent("api.example.org"));
+	assert_int_equal(used, 0);
+	/* neither another one, nor another spelling, nor a part of it, nor twice, nor the path */
+	for (int i = 0; i < 8; i++) {
+		static const char *const targets[] = {
+			"/user?q={GITHUB_TOKEN}",
+			"/user?KEY={GITHUB_TOKEN}",
+			"/user?%6bey={GITHUB_TOKEN}",
+			"/user?key=a{GITHUB_TOKEN}",
+			"/user?key={GITHUB_TOKEN}b",
+			"/user?{GITHUB_TOKEN}",
+			"/user?key={GITHUB_TOKEN}&key={GITHUB_TOKEN}",
+			"/bot{GITHUB_TOKEN}/x"
+		};
+
+		request("GET", egress_text(targets[i], strlen(targets[i])));
+		misused("api.example.org");
+	}
+}
+
+static void a_header_credential_has_no_place_in_the_query(void **state UNUSED)
+{
+	make(bearer);
+	for (int i = 0; i < 4; i++) {
+		static const char *const targets[] = { "/user?access_token={GITHUB_TOKEN}",
+						       "/user?a=1&q=%7bGITHUB_TOKEN%7D",
+						       "/?{GITHUB_TOKEN}", "/?a={GITHUB_TOKEN}x" };
+
+		request("GET", egress_text(targets[i], strlen(targets[i])));
+		misused("api.example.org");
+	}
+	for (int i = 0; i < 3; i++) {
+		static const char *const names[] = { "Author_ization", "Authorization_",
+						     "X-Authorization" };
+
+		request("GET", text("/user"));
+		field(names[i], text("Bearer %s", placeholder(0)));
+		misused("api.example.org");
+	}
 }
 
 static void the_path_is_a_place_where_declared(void **state UNUSED)
 {
 	make("credentials: {T: {host: a.example, also: path, from: {env: OTHER}}}\n");
-	request("GET", text("/bot{T}/send?x=%%7bT%%7d"));
+	request("GET", text("/bot{T}/send?x=1"));
 	assert_true(sent("a.example"));
-	is(head.target, "/bot" OTHER "/send?x=" OTHER);
+	is(head.target, "/bot" OTHER "/send?x=1");
+	request("GET", text("/bot{T}/send?x=%%7bT%%7d"));
+	misused("a.example");
 }
 
 static void nothing_is_added_to_a_request_without_placeholder(void **state UNUSED)
@@ -363,8 +410,10 @@ static void an_unbound_name_is_told_how_to_bind_it(void **state UNUSED)
 static void values_that_cannot_be_sent_are_refused(void **state UNUSED)
 {
 	static const char *const bad[][2] = {
-		{ "credentials: {SHORT: {host: a.example}}\n", "has 7 bytes, not 8" },
-		{ "credentials: {LINES: {host: a.example}}\n", "cannot stand in its place" },
+		{ "credentials: {SHORT: {host: a.example}}\n", "has 15 bytes, not 16" },
+		{ "credentials: {LINES: {host: a.example, streaming: delayed}}\n",
+		  "cannot stand in its place" },
+		{ "credentials: {BLANK: {host: a.example}}\n", "has a blank in it" },
 		{ "credentials: {MISSING: {host: a.example}}\n", "variable 'MISSING' is not set" },
 		{ "credentials: {A: {host: a.example, from: {file: /nonexistent}}}\n",
 		  "cannot open" },
@@ -396,14 +445,14 @@ static void files_and_commands_give_values(void **state UNUSED)
 	assert_int_equal(write(fd, VALUE "\n", sizeof(VALUE)), sizeof(VALUE));
 	(void)snprintf(yaml, sizeof(yaml),
 		       "credentials:\n  A: {host: a.example, from: {file: %s}}\n"
-		       "  B: {host: a.example, header: X, from: {command: [printf, '%%s\\n', 'a "
-		       "$(b)c;d']}}\n",
+		       "  B: {host: a.example, header: X, from: {command: [printf, '%%s\\n', 'a"
+		       "$(b)c;d-and-more']}}\n",
 		       path);
 	make(yaml);
 	assert_int_equal(plan->secrets[0].len, strlen(VALUE));
 	assert_memory_equal(plan->secrets[0].value, VALUE, strlen(VALUE));
-	assert_int_equal(plan->secrets[1].len, 9);
-	assert_memory_equal(plan->secrets[1].value, "a $(b)c;d", 9); /* no shell */
+	assert_int_equal(plan->secrets[1].len, 17);
+	assert_memory_equal(plan->secrets[1].value, "a$(b)c;d-and-more", 17); /* no shell */
 	assert_int_equal(fchmod(fd, 0666), 0);
 	plan = egress_plan_free(plan);
 	assert_true(egress_plan_new(s, environment, &plan, &e) < 0);
@@ -477,7 +526,8 @@ int main(void)
 		TEST(a_bearer_token_is_put_in_its_slot),
 		TEST(a_token_in_basic_is_replaced_for_git),
 		TEST(headers_queries_and_cookies_are_slots),
-		TEST(the_name_in_braces_works_in_the_query),
+		TEST(the_name_in_braces_works_in_the_parameters_that_are_named),
+		TEST(a_header_credential_has_no_place_in_the_query),
 		TEST(the_path_is_a_place_where_declared),
 		TEST(nothing_is_added_to_a_request_without_placeholder),
 		TEST(another_value_in_the_slot_is_refused),

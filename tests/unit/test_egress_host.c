@@ -314,12 +314,15 @@ static void what_can_be_read_in_two_ways_is_refused(void **state UNUSED)
 
 static void a_prefix_ends_at_a_segment(void **state UNUSED)
 {
-	assert_true(path_below("/repos", "/repos"));
-	assert_true(path_below("/repos/x", "/repos"));
-	assert_false(path_below("/reposx", "/repos"));
-	assert_true(path_below("/repos/x", "/repos/"));
-	assert_false(path_below("/repos", "/repos/"));
-	assert_true(path_below("/x", "/"));
+	assert_true(path_below("/repos", "/repos", false));
+	assert_true(path_below("/repos/x", "/repos", false));
+	assert_false(path_below("/reposx", "/repos", false));
+	assert_true(path_below("/repos/x", "/repos/", false));
+	assert_false(path_below("/repos", "/repos/", false));
+	assert_true(path_below("/x", "/", false));
+	assert_false(path_below("/Repos/x", "/repos", false));
+	assert_true(path_below("/Repos/x", "/repos", true));
+	assert_false(path_below("/Reposx", "/repos", true));
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "egress/scan.h"
+#include "egress/scan_json.h"
 #include "egress/scrub.h"
 
 #include <zlib.h>
@@ -239,6 +240,11 @@ static const char *const forms[] = {
 	"{\"k\":\"s3cr3t+Value/with\\\"odd~bytes\"}",
 	"{\"k\":\"s3cr3t+Value\\/with\\\"odd~bytes\"}",
 	unicode,
+	"s3cr3t+Value/with&quot;odd~bytes",
+	"s3cr3t&#43;Value/with&#34;odd~bytes",
+	"s3cr3t+Value&#x2F;with&quot;odd~bytes",
+	"s3cr3t&#x2b;Value&#x2F;with&#x22;odd&#x7E;bytes",
+	"s3cr3t&#43;Value&#47;with&#34;odd&#126;bytes",
 };
 
 #define FORMS (sizeof(forms) / sizeof(*forms))
@@ -546,6 +552,87 @@ static void host_names_are_scanned_before_anything_is_resolved(void **state UNUS
 	secret = kept;
 }
 
+/* --- JSON --- */
+
+static bool json_pass(const char *text, size_t step, bool redact, struct buf *out)
+{
+	CLEANUP(json_scan) struct json_scan *j = NULL;
+	size_t n = strlen(text);
+	bool ok = true;
+
+	make(1);
+	assert_int_equal(json_scan_open(scanner, redact, &j, &e), 0);
+	for (size_t at = 0; ok; at += step) {
+		size_t take = n - at < step ? n - at : step;
+
+		ok = json_scan_feed(j, text + at, take, at + take == n, out, &v);
+		if (at + take == n)
+			break;
+	}
+	return ok;
+}
+
+#define STARS "**********"
+#define BEARER "Bearer abcdefghijklmnopqrst"
+#define HIDDEN "[REDACTED]" STARS "*******"
+
+static void json_is_scanned_as_it_is_read_and_stays_json(void **state UNUSED)
+{
+	static const struct {
+		const char *text, *want; /* NULL: blocked */
+	} rows[] = {
+		{ "{\"a\": 1, \"b\": [true, null, \"x\\u00e4\\ud83d\\ude00\\n\"]}",
+		  "{\"a\": 1, \"b\": [true, null, \"x\\u00e4\\ud83d\\ude00\\n\"]}" },
+		{ "{\"a\":\"x\\n" BEARER "\"}", "{\"a\":\"x\\n" HIDDEN "\"}" },
+		{ "{\"a\":\"\\t" BEARER "\\n\"}", "{\"a\":\"\\t" HIDDEN "\\n\"}" },
+		{ "{\"a\":\"\\u0042earer abcdefghijklmnopqrst\"}",
+		  "{\"a\":\"[*****REDACTED]" STARS "*******\"}" },
+		{ "{\"a\":\"Bearer abc\\u0064efghijklmn\\/pqrst\"}",
+		  "{\"a\":\"[REDACTED]***" STARS STARS "\"}" },
+		{ "{\"a\":\"Bearer abcdefghijklmnopqrst\\\\\"}", "{\"a\":\"" HIDDEN "\\\\\"}" },
+		{ "{\"Authorization\": \"Basic dXNlcjpwYXNz\"}",
+		  "{\"Authorization\": \"Basic [REDACTED]**\"}" },
+		{ "\"{\\\"authorization\\\":\\\"Basic dXNlcjpwYXNz\\\"}\"",
+		  "\"{\\\"authorization\\\":\\\"Basic [REDACTED]**\\\"}\"" },
+		{ "{\"" BEARER "\":2}", "{\"" HIDDEN "\":2}" },
+		/* blocked by kind, behind an escape or as one */
+		{ "{\"a\":\"\\nghp_aB3dE6gH9jK2mN5pQ8\"}", NULL },
+		{ "{\"a\":\"\\u0067hp_aB3dE6gH9jK2mN5pQ8\"}", NULL },
+		{ "{\"a\":\"x\\bghp_aB3dE6g\\u00489jK2mN5pQ8\"}", NULL },
+		{ "[\"a\", \"\\u0041KIA2345672345672345\"]", NULL },
+		/* the known value, in escapes and without, and behind what only looks like one */
+		{ "{\"a\":\"\\ns3cr3t+Value\\/with\\\"odd\\u007ebytes\"}", NULL },
+		{ "{\"a\":\"\\u0073\\u0033cr3t+Value/with\\u0022odd~bytes\"}", NULL },
+		{ "x \\u0073\\u0033cr3t+Value/with\\u0022odd~bytes", NULL },
+		/* no JSON at all: as any text */
+		{ "say " BEARER " and go", "say " HIDDEN " and go" },
+		{ "\\q \\u12 \\", "\\q \\u12 \\" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		for (size_t step = 1; step < 100; step += step < 9 ? 1 : 23) {
+			CLEANUP(buf) struct buf out = BUF_INIT(4096);
+			bool ok = json_pass(rows[i].text, step, true, &out);
+
+			if (ok != (rows[i].want != NULL))
+				fail_msg("row %zu, step %zu: %s", i, step, rows[i].text);
+			if (!rows[i].want)
+				assert_int_equal(out.len, 0);
+			else
+				assert_string_equal(buf_str(&out), rows[i].want);
+		}
+}
+
+static void what_cannot_be_replaced_in_json_is_blocked(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+
+	assert_false(json_pass("{\"a\":\"" BEARER "\"}", 7, false, &out)); /* a digest covers it */
+	assert_string_equal(seen.kinds, "bearer-token ");
+	assert_int_equal(seen.last.action, LEAK_BLOCK);
+	assert_int_equal(out.len, 0);
+}
+
 /* --- scrubbing --- */
 
 static void scrub_all(struct scrubber *s, const struct codings *c, const char *text, size_t n,
@@ -568,7 +655,7 @@ static void every_form_is_scrubbed_whatever_the_chunks(void **state UNUSED)
 {
 	CLEANUP(scrubber) struct scrubber *s = NULL;
 
-	assert_int_equal(scrubber_new(&secret, 1, &s, &e), 0);
+	assert_int_equal(scrubber_new(&secret, 1, false, &s, &e), 0);
 	assert_true(scrub_needed(s));
 	for (size_t i = 0; i < FORMS; i++)
 		for (size_t step = 1; step < 300; step += step < 8 ? 1 : 37) {
@@ -595,11 +682,115 @@ static void other_bytes_go_through_unchanged_and_at_once(void **state UNUSED)
 	CLEANUP(buf) struct buf out = BUF_INIT(65536);
 	char text[] = "data: s3cr3t+Value/with, not the whole\n\n";
 
-	assert_int_equal(scrubber_new(&secret, 1, &s, &e), 0);
+	assert_int_equal(scrubber_new(&secret, 1, false, &s, &e), 0);
 	assert_int_equal(scrub_open(s, NULL, &b, &e), 0);
 	assert_int_equal(scrub_feed(b, text, strlen(text), false, &out, &e), 0);
 	assert_string_equal(buf_str(&out), text); /* an event is not held back */
 	assert_int_equal(scrub_hits(b), 0);
+}
+
+/* Where a scrubber with this secret pauses, in a stream that does not hold it: how much is out
+ * after each piece. */
+static void pauses(const struct secret *kept, const char *text, size_t n, size_t step,
+		   struct buf *ret)
+{
+	CLEANUP(scrubber) struct scrubber *s = NULL;
+	CLEANUP(scrub) struct scrub *b = NULL;
+	CLEANUP(buf) struct buf out = BUF_INIT(1 << 20);
+
+	assert_int_equal(scrubber_new(kept, 1, false, &s, &e), 0);
+	assert_int_equal(scrub_open(s, NULL, &b, &e), 0);
+	for (size_t at = 0; at < n; at += step) {
+		size_t take = n - at < step ? n - at : step;
+
+		assert_int_equal(scrub_feed(b, text + at, take, false, &out, &e), 0);
+		buf_printf(ret, "%zu ", out.len);
+	}
+	assert_int_equal(scrub_feed(b, "", 0, true, &out, &e), 0);
+	assert_int_equal(scrub_hits(b), 0);
+	assert_memory_equal(out.data, text, n);
+}
+
+/* What comes out when must tell nothing of a secret, or it can be read letter by letter. */
+static void pauses_do_not_depend_on_the_secret(void **state UNUSED)
+{
+	static char value[SECRET_MAX + 1], text[90000];
+	struct secret kept[] = {
+		{ .value = "ghp_N2dmKEepbnBOa1b2c3d4" },
+		{ .value = "ghp_N2dmKEepbnB~" },
+		{ .value = "0000000000000000" },
+		{ .value = "z9/+=&'\"\\<>%?#$!AAAAAAAAAAAAAAA" },
+		{ .value = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789_-ABCDEFGHIJKLMNOP" },
+		{ .value = value },
+	};
+	static const char *const lines[] = {
+		"data: ghp_N2dmKEepbnBOa1b2c3d\n\n",
+		"{\"a\":\"ghp_N2dmKEepbnBOa1\"}\n",
+		"ghp_",
+		"000000000000000x",
+		"Z2hwX04yZG1LRWVwYm5CT2ExYjJj",
+		"6768705f4e32646d4b",
+		"sk-ant-api03-abc",
+		"\r\n",
+		"%67%68%70%5f%4e",
+		"\xff\x80\x01",
+		"\\u0067\\u0068",
+		"z9/+=&amp;&#39;",
+		"abcdefghij",
+	};
+	size_t n = 0;
+
+	memset(value, 'q', SECRET_MAX);
+	for (unsigned i = 0; n + 4096 < 40000; i++)
+		n += (size_t)snprintf(text + n, 4096, "%s%s",
+				      lines[(i * i + i / 3) % ARRAY_LEN(lines)],
+				      i % 5 == 0   ? " "
+				      : i % 7 == 0 ? "\n"
+						   : "");
+	for (; n + 64 < sizeof(text); n += 8) /* and a run that is longer than what is held */
+		memcpy(text + n, "ghp_N2q.", 8);
+	for (size_t step = 1; step < 40000; step = step * 3 + 7) {
+		CLEANUP(buf) struct buf first = BUF_INIT(2 << 20);
+
+		for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+			CLEANUP(buf) struct buf other = BUF_INIT(2 << 20);
+
+			kept[i].name = "K";
+			kept[i].len = strlen(kept[i].value);
+			kept[i].placeholder = i % 2 ? "brig-0123456789" : NULL;
+			pauses(&kept[i], text, n, step, i ? &other : &first);
+			if (i)
+				assert_string_equal(buf_str(&first), buf_str(&other));
+		}
+	}
+}
+
+static void what_is_held_back_ends_at_a_blank(void **state UNUSED)
+{
+	static char text[3 * SCRUB_HOLD];
+	CLEANUP(scrubber) struct scrubber *s = NULL, *slow = NULL;
+	CLEANUP(scrub) struct scrub *b = NULL, *late = NULL;
+	CLEANUP(buf) struct buf out = BUF_INIT(1 << 20), last = BUF_INIT(1 << 20);
+
+	assert_int_equal(scrubber_new(&secret, 1, false, &s, &e), 0);
+	assert_int_equal(scrub_open(s, NULL, &b, &e), 0);
+	assert_int_equal(scrub_feed(b, "{\"a\": 1}\n{\"b\"", 13, false, &out, &e), 0);
+	assert_string_equal(buf_str(&out), "{\"a\": 1}\n");
+	assert_int_equal(scrub_feed(b, ":2}\n", 4, false, &out, &e), 0);
+	assert_string_equal(buf_str(&out), "{\"a\": 1}\n{\"b\":2}\n");
+	memset(text, 'x', sizeof(text));
+	out.len = 0;
+	assert_int_equal(scrub_feed(b, text, sizeof(text), false, &out, &e), 0);
+	assert_int_equal(out.len, sizeof(text) - SCRUB_HOLD);
+	assert_int_equal(scrub_feed(b, "\n", 1, false, &out, &e), 0);
+	assert_int_equal(out.len, sizeof(text) + 1);
+	/* a value with a blank in it: no byte ends anything */
+	assert_int_equal(scrubber_new(&secret, 1, true, &slow, &e), 0);
+	assert_int_equal(scrub_open(slow, NULL, &late, &e), 0);
+	assert_int_equal(scrub_feed(late, "one\n\ntwo\n\n", 10, false, &last, &e), 0);
+	assert_int_equal(last.len, 0);
+	assert_int_equal(scrub_feed(late, "", 0, true, &last, &e), 0);
+	assert_string_equal(buf_str(&last), "one\n\ntwo\n\n");
 }
 
 static size_t deflated(const char *text, size_t n, int window, char *out, size_t max)
@@ -627,7 +818,7 @@ static void coded_bodies_are_read(void **state UNUSED)
 	CLEANUP(scrubber) struct scrubber *s = NULL;
 	static const char text[] = "before " VALUE " behind";
 
-	assert_int_equal(scrubber_new(&secret, 1, &s, &e), 0);
+	assert_int_equal(scrubber_new(&secret, 1, false, &s, &e), 0);
 	for (size_t i = 0; i < 3; i++)
 		for (size_t step = 1; step < 100; step += 9) {
 			CLEANUP(buf) struct buf out = BUF_INIT(65536);
@@ -659,7 +850,7 @@ static void codings_within_codings_and_members_are_read(void **state UNUSED)
 
 	n += deflated(" b", 2, 31, one + n, 256); /* a second member */
 	n = deflated(one, n, 15, two, sizeof(two));
-	assert_int_equal(scrubber_new(&secret, 1, &s, &e), 0);
+	assert_int_equal(scrubber_new(&secret, 1, false, &s, &e), 0);
 	assert_int_equal(coding_parse(egress_text("gzip , deflate", 14), &c), 0);
 	scrub_all(s, &c, two, n, 3, &out, &hits);
 	assert_string_equal(buf_str(&out), "a brig-0123456789abcdefghijklmnopqrstuv b");
@@ -673,7 +864,7 @@ static void broken_and_swelling_bodies_are_cut(void **state UNUSED)
 	struct codings c;
 	size_t n;
 
-	assert_int_equal(scrubber_new(&secret, 1, &s, &e), 0);
+	assert_int_equal(scrubber_new(&secret, 1, false, &s, &e), 0);
 	assert_true(coding_parse(egress_text("br", 2), &c) < 0);
 	assert_true(coding_parse(egress_text("gzip,gzip,gzip,gzip", 19), &c) < 0);
 	assert_int_equal(coding_parse(egress_text("identity", 8), &c), 0);
@@ -712,13 +903,13 @@ static void texts_of_a_head_are_scrubbed(void **state UNUSED)
 {
 	CLEANUP(scrubber) struct scrubber *s = NULL;
 	CLEANUP(buf) struct buf out = BUF_INIT(65536);
-	unsigned hits;
+	unsigned hits = 0;
 
-	assert_int_equal(scrubber_new(&secret, 1, &s, &e), 0);
+	assert_int_equal(scrubber_new(&secret, 1, false, &s, &e), 0);
 	assert_int_equal(scrub_text(s, "echo " VALUE, 5 + strlen(VALUE), &out, &hits, &e), 0);
 	assert_int_equal(hits, 1);
 	assert_int_equal(scrub_text(s, " plain", 6, &out, &hits, &e), 0);
-	assert_int_equal(hits, 0);
+	assert_int_equal(hits, 1);
 	assert_string_equal(buf_str(&out), "echo brig-0123456789abcdefghijklmnopqrstuv plain");
 }
 
@@ -742,8 +933,12 @@ int main(void)
 		TEST(every_part_of_a_head_is_scanned),
 		TEST(a_head_is_redacted_in_a_copy),
 		TEST(host_names_are_scanned_before_anything_is_resolved),
+		TEST(json_is_scanned_as_it_is_read_and_stays_json),
+		TEST(what_cannot_be_replaced_in_json_is_blocked),
 		TEST(every_form_is_scrubbed_whatever_the_chunks),
 		TEST(other_bytes_go_through_unchanged_and_at_once),
+		TEST(pauses_do_not_depend_on_the_secret),
+		TEST(what_is_held_back_ends_at_a_blank),
 		TEST(coded_bodies_are_read),
 		TEST(codings_within_codings_and_members_are_read),
 		TEST(broken_and_swelling_bodies_are_cut),

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define SLOTS 8192 /* at most half full */
+#define FIRST_US ((uint64_t)1000 * 1000)
+#define LONGEST_US ((uint64_t)3600 * 1000 * 1000)
+
+struct kind {
+	enum event type;
+	struct egress_event like; /* bytes are those of the sum */
+	uint64_t count, first, last;
+	uint64_t window, due;
+};
+
+/* The kinds of one rule or one reason. */
+struct group {
+	uint64_t hash;
+	size_t n;
+};
+
+struct tally {
+	struct kind *slots[SLOTS];
+	size_t n;
+	struct group groups[TALLY_MOST];
+	size_t n_groups;
+	size_t at; /* where the search for what is due goes on */
+};
+
+struct tally *tally_new(void)
+{
+	return calloc(1, sizeof(struct tally));
+}
+
+struct tally *tally_free(struct tally *t)
+{
+	for (size_t i = 0; t && i < SLOTS; i++)
+		free(t->slots[i]);
+	free(t);
+	return NULL;
+}
+
+/* --- kinds --- */
+
+static uint64_t mix(uint64_t h, const void *p, size_t n)
+{
+	for (const unsigned char *c = p; n; n--, c++)
+		h = (h ^ *c) * 1099511628211ULL;
+	return (h ^ 0xff) * 1099511628211ULL;
+}
+
+static uint64_t mix_text(uint64_t h, const char *s)
+{
+	return mix(h, s, strlen(s));
+}
+
+static uint64_t hash_group(enum event type, const struct egress_event *ev)
+{
+	uint64_t h = mix(1469598103934665603ULL, &type, sizeof(type));
+
+	return mix_text(mix(h, &ev->reason, sizeof(ev->reason)), ev->rule);
+}
+
+/* What a secret was is worth telling apart; why else something was refused, its reason says. */
+static const char *about(const struct kind *k)
+{
+	return k->type == EVENT_LEAK_BLOCK || k->type == EVENT_CREDENTIAL_MISUSE ? k->like.what
+										 : "";
+}
+
+static uint64_t hash_kind(const struct kind *k)
+{
+	const struct egress_event *e = &k->like;
+	uint64_t h = hash_group(k->type, e);
+
+	h = mix_text(mix_text(mix_text(mix_text(h, e->host), e->method), e->credential), about(k));
+	return mix(mix(h, &e->port, sizeof(e->port)), &e->status, sizeof(e->status));
+}
+
+static bool same(const struct kind *a, const struct kind *b)
+{
+	return a->type == b->type && a->like.reason == b->like.reason &&
+	       a->like.port == b->like.port && a->like.status == b->like.status &&
+	       str_eq(a->like.rule, b->like.rule) && str_eq(a->like.host, b->like.host) &&
+	       str_eq(a->like.method, b->like.method) &&
+	       str_eq(a->like.credential, b->like.credential) && str_eq(about(a), about(b));
+}
+
+/* Methods that mean something to servers; any other is somebody's invention. */
+static bool known_method(const char *m)
+{
+	static const char *const names[] = { "GET",       "HEAD",    "POST", "PUT",     "DELETE",
+					     "PATCH",     "OPTIONS", "TLS",  "CONNECT", "PROPFIND",
+					     "PROPPATCH", "COPY",    "MOVE", "LOCK",    "UNLOCK",
+					     "MKCOL",     "REPORT" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (str_eq(m, names[i]))
+			return true;
+	return false;
+}
+
+/* Everything of one rule or reason that found no place, by method. */
+static void widen(struct kind *k)
+{
+	struct egress_event wide = { .kind = k->like.kind, .reason = k->like.reason };
+
+	memcpy(wide.rule, k->like.rule, sizeof(wide.rule));
+	memcpy(wide.credential, k->like.credential, sizeof(wide.credential));
+	if (known_method(k->like.method))
+		memcpy(wide.method, k->like.method, sizeof(wide.method));
+	k->like = wide;
+}
+
+/* --- places --- */
+
+static struct kind **slot_of(struct tally *t, const struct kind *k)
+{
+	size_t at = (size_t)(hash_kind(k) % SLOTS);
+
+	while (t->slots[at] && !same(t->slots[at], k))
+		at = (at + 1) % SLOTS;
+	return &t->slots[at];
+}
+
+/* Takes one of the group's places; false: there is none left. */
+static bool take_place(struct tally *t, const struct kind *k)
+{
+	uint64_t h = hash_group(k->type, &k->like);
+	size_t i = 0;
+
+	if (t->n >= TALLY_MOST / 2)
+		return false;
+	while (i < t->n_groups && t->groups[i].hash != h)
+		i++;
+	if (i == t->n_groups)
+		t->groups[t->n_groups++] = (struct group){ .hash = h };
+	return t->groups[i].n < TALLY_PLACES && ++t->groups[i].n;
+}
+
+static bool enter(struct tally *t, struct kind **slot, const struct kind *k, uint64_t now)
+{
+	*slot = malloc(sizeof(**slot));
+	if (!*slot)
+		return false;
+	**slot = *k;
+	(*slot)->window = FIRST_US;
+	(*slot)->due = now + FIRST_US;
+	t->n++;
+	return true;
+}
+
+static void add(struct kind *k, const struct egress_event *ev, uint64_t now)
+{
+	if (!k->count++)
+		k->first = now;
+	k->last = now;
+	k->like.bytes_out += ev->bytes_out;
+	k->like.bytes_in += ev->bytes_in;
+	if (!str_eq(k->like.address, ev->address))
+		k->like.address[0] = '\0';
+}
+
+bool tally_take(struct tally *t, enum event type, const struct egress_event *ev, uint64_t now)
+{
+	struct kind k = { .type = type, .like = *ev };
+	struct kind **slot;
+
+	k.like.bytes_out = k.like.bytes_in = 0;
+	slot = slot_of(t, &k);
+	if (!*slot && take_place(t, &k))
+		return enter(t, slot, &k, now), true;
+	if (!*slot) {
+		widen(&k);
+		slot = slot_of(t, &k);
+	}
+	if (!*slot && t->n >= TALLY_MOST - EVENT_COUNT) {
+		k.like = (struct egress_event){ .kind = ev->kind };
+		slot = slot_of(t, &k);
+	}
+	if (!*slot)
+		return enter(t, slot, &k, now), true;
+	add(*slot, ev, now);
+	return false;
+}
+
+/* --- sums --- */
+
+static void give(struct kind *k, uint64_t now, struct tally_sum *ret)
+{
+	*ret = (struct tally_sum){ k->type, k->like, k->count, k->first, k->last };
+	k->count = 0;
+	k->like.bytes_out = k->like.bytes_in = 0;
+	k->window = k->window * 2 < LONGEST_US ? k->window * 2 : LONGEST_US;
+	k->due = now + k->window;
+}
+
+bool tally_next(struct tally *t, uint64_t now, bool end, struct tally_sum *ret)
+{
+	for (; t->at < SLOTS; t->at++) {
+		struct kind *k = t->slots[t->at];
+
+		if (k && k->count && (end || now >= k->due)) {
+			give(k, now, ret);
+			return true;
+		}
+	}
+	t->at = 0;
+	return false;
+}

@@ -6,7 +6,7 @@
 #   make run        a Python snippet, contained      make format    lay out the C files
 #   make test       every suite                      make bench     brig and its peers, one table
 #   make test-asan  the suites under sanitizers      make fuzz      FUZZ_TIME=60 seconds a target
-#   make install    PREFIX=/usr/local, DESTDIR=      make soak      KILLS=200 a backend, then the suites SOAK=20 times
+#   make install    PREFIX=/usr/local, DESTDIR=      make soak      10 minutes a fuzz target, KILLS=200 a backend, the suites SOAK=20 times
 #   make uninstall  what make install put there
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
@@ -66,7 +66,8 @@ fuzz: build-fuzz
 	@tools/fuzz build-fuzz $(FUZZ_TIME)
 	@tests/differential/compare.py build-fuzz/tests/differential-reader --seconds $(FUZZ_TIME)
 
-soak: deps-test build
+soak: deps-test build build-fuzz
+	@tools/fuzz build-fuzz 600
 	@BRIG_KILLS=$(KILLS) BRIG=$(BUILD)/brig tests/soak
 	@tests/run-suite --build $(BUILD) --repeat $(SOAK) run escape
 

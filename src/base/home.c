@@ -87,12 +87,14 @@ static int height(const char *path, const struct ident *what)
 {
 	CLEANUP(fd) int at = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct ident now = { 0 }, last;
-	char up[3 * DEPTH_MAX] = ".", *end = up; /* then "..", "../..", and so on */
+	char up[3 * DEPTH_MAX] = "."; /* then "..", "../..", and so on */
 	struct stat st;
 
 	for (int n = 0; at >= 0 && n < DEPTH_MAX; n++) {
-		if (n)
-			end = stpcpy(end, n > 1 ? "/.." : "..");
+		if (n == 1)
+			memcpy(up, "..", sizeof(".."));
+		else if (n > 1)
+			memcpy(up + 3 * n - 4, "/..", sizeof("/.."));
 		last = now;
 		if (fstatat(at, up, &st, 0) < 0)
 			return -1;

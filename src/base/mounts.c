@@ -154,13 +154,18 @@ static int place(const struct mounts *m, struct arena *a, int fd, const char *re
 		 struct where *ret)
 {
 	const struct mount *on = mount_of(m, fd, real);
-	struct where w;
+	struct where w = { .real = arena_strdup(a, real) };
+	struct stat st;
 
-	if (!on || !rest_of(real, on->point))
+	if (on && rest_of(real, on->point)) {
+		w.dev = on->dev;
+		w.path = join(a, on->root, rest_of(real, on->point));
+	} else if (fd >= 0 && fstat(fd, &st) == 0) {
+		w.dev = st.st_dev; /* the mount of a changed root is in no list */
+		w.path = w.real;
+	} else {
 		return -ENOENT;
-	w.dev = on->dev;
-	w.path = join(a, on->root, rest_of(real, on->point));
-	w.real = arena_strdup(a, real);
+	}
 	if (!w.path || !w.real)
 		return -ENOMEM;
 	*ret = w;

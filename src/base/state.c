@@ -163,14 +163,16 @@ int state_find(const char *sub, char *path, size_t n)
 	return try_all(sub, false, path ? path : own, path ? n : sizeof(own));
 }
 
-/* Mostly one look: the first choice is there. */
 bool state_displaced(char *path, size_t n)
 {
-	CLEANUP(fd) int first = -1;
-	CLEANUP(fd) int used = -1;
+	CLEANUP(fd) int used = try_all(".", true, path, n);
+	char first[PATH_MAX];
+	size_t len;
 
-	if (state_place(0, path, n) == 0)
-		first = try_base(".", false, path, n);
-	used = first < 0 ? state_find(".", path, n) : -1;
-	return used >= 0;
+	if (used < 0)
+		return false;
+	if (state_place(0, first, sizeof(first)) < 0)
+		return true;
+	len = strlen(first);
+	return strncmp(path, first, len) != 0 || strcmp(path + len, "/.") != 0;
 }

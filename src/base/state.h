@@ -26,5 +26,5 @@ int state_find(const char *sub, char *path, size_t n);
  * such place. Nothing is made or opened: for guards, which ask for all of them. */
 int state_place(int which, char *path, size_t n);
 
-/* Is the state in use anywhere but in its first place? Then `path` receives where. */
+/* Is the state (which is made) anywhere but in its first place? Then `path` receives where. */
 bool state_displaced(char *path, size_t n);

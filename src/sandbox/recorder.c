@@ -87,11 +87,13 @@ static int open_log(struct recorder *r, struct err *e)
 static bool folder_exists(const struct audit_spec *a)
 {
 	CLEANUP(fd) int own = -1;
+	struct err unused;
 
 	if (a->dir)
 		return access(a->dir, F_OK) == 0;
-	own = state_find("audit", NULL, 0);
-	return own >= 0;
+	/* Where it will be, which is made for it: the plan keeps the command from it. */
+	own = state_open(".", NULL, 0, &unused);
+	return own >= 0 && faccessat(own, "audit", F_OK, 0) == 0;
 }
 
 static int copy_anchors(struct recorder *r, const struct strlist *l, struct err *e)

@@ -54,6 +54,24 @@ def data_file():
     (scratch() / "data/file").chmod(0o666)
 
 
+def nested_folders():
+    data_file()
+    for name in ("b", "b/c"):
+        (scratch() / "data" / name).mkdir(exist_ok=True)
+        (scratch() / "data" / name).chmod(0o777)
+
+
+def nested(*grants, base=None):
+    """Options for grants of scratch/data and what is in it; base is where they appear."""
+    top = f"{scratch()}/data"
+    base = base or top
+    words = []
+    for flag, name, *mode in grants:
+        words += [flag, f"{top}{name}:{base}{name}{mode[0]}" if mode else f"{top}{name}"]
+    return [*words, "--env", f"P={base}"]
+
+
+TRY_EACH = "for d in . b b/c; do (: > $P/$d/new) 2>/dev/null && printf '%s ' $d && rm $P/$d/new; done; true"
 PLAIN = ("none", "ssh")  # not sandboxes: they refuse what they cannot hold
 NO_LIMITS = PLAIN
 ODD = ["a b", "it's", "$HOME", "*", "new\nline", "\\", "", "-n", "\"", "`id`", "é"]
@@ -108,6 +126,12 @@ TABLE = [
             lambda: ["--read", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
     Short("write path", sh("echo changed > $P/file && cat $P/file"), ok("changed\n"),
             lambda: ["--write", f"{scratch()}/data", "--env", f"P={scratch()}/data"], setup=data_file, refused=PLAIN),
+    Short("grants in one another", sh(TRY_EACH), ok(". b/c "), lambda: nested(("--read", "/b"), ("--write", ""), ("--write", "/b/c")), setup=nested_folders,
+          refused=PLAIN),
+    Request("grants in one another, mounts", sh(TRY_EACH), ok("b "), lambda: nested(("--mount", "/b", ":rw"), ("--mount", "", ""), ("--mount", "/b/c", "")),
+            setup=nested_folders, refused=PLAIN),
+    Short("a part to be read of a mount", sh(TRY_EACH), ok(". b "), lambda: [*nested(("--mount", "", ":rw"), base="/data"), "--read", f"{scratch()}/data/b/c"],
+          setup=nested_folders, refused=PLAIN),
     Short("cancel", sh("echo go; touch started; sleep 60"), {"outcome": "cancelled", "exit_code": 143, "signal": 15}, signal=signal.SIGTERM),
     Short("missing command", ["no-such-command"], {"outcome": "refused", "exit_code": 127, "error.code": "not_found"}),
     Short("not executable", ["./plain"], {"outcome": "refused", "exit_code": 126, "error.code": "not_executable"},

@@ -170,6 +170,11 @@ def what_a_hostile_file_says_is_cleaned_wherever_it_is_quoted():
         for args in (("run", "--", "true"), ("doctor",), ("config", "check", ".brig.yaml"), ("allow",)):
             done = brig(*args)
             said.append((text, args, done.text + done.errors))
+    (workspace() / ".brig.yaml").unlink()
+    named = workspace() / "a\u202e.yaml"
+    named.write_text("brig: 1\n")
+    said.append((named.name, "config check", brig("config", "check", named.name).text))
+    assert "ok" in said[-1][2], said[-1]
     assert sum("x?]0;t?" in words for _, _, words in said) >= 2, said  # it is quoted at all
     for text, args, words in said:
         assert not CONTROLS.search(words) and "\nbrig: all is well" not in words, (text, args, words)

@@ -351,6 +351,22 @@ def a_command_cannot_write_its_own_report():
 
 
 @test
+def names_of_the_login_do_not_hand_the_numbers_on():
+    """A variable that came with the login stays one of the environment when the wrapper sets it."""
+    with sshd.Sshd() as host:
+        text = (host.folder / "server").read_text()
+        host.stop()
+        (host.folder / "server").write_text("\n".join(f"{line} b=x _bb=x _be=x _bn=x" if line.startswith("SetEnv") else line for line in text.splitlines()) + "\n")
+        host.start()
+        plain = subprocess.run(["ssh", "-F", host.config, "box", "read b; env"], input=b"text\n", capture_output=True, check=False,
+                               preexec_fn=None if not host.login else lambda: os.setuid(harness.uid()))
+        assert b"b=text" in plain.stdout, plain  # the control
+        said = brig("run", *host.options("--json"), "--", "env").json
+        mine = {line for line in said["stdout"].splitlines() if line.startswith(("b=", "_bb=", "_be="))}
+        assert said["exit_code"] == 0 and not mine, mine
+
+
+@test
 def a_mark_counts_once_and_what_comes_behind_it_is_told():
     """Whoever may read the wrapper's memory has its number. It is good for an exit status, which is the command's own, and then
     the wrapper's word behind it tells that something went on."""

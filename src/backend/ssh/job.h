@@ -8,6 +8,7 @@ struct backend_job {
 	struct backend_plan *plan; /* borrowed */
 	char id[ID_ROOM];
 	struct nonces nonces;
+	struct outcome *outcome; /* of a start that fails; borrowed; NULL: nobody asks */
 	struct client client, killer, keeper;
 	int leash; /* brig's end; a word on it lets the keeper go */
 	int events, timer;

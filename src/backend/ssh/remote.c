@@ -137,8 +137,8 @@ static void run_command(const struct backend_plan *p, struct buf *b)
 
 void remote_run(const struct backend_plan *p, const char *id, const struct nonces *n, struct buf *b)
 {
-	/* Unset first: a variable that came with the login would be handed on. */
-	buf_printf(b, "unset _bb _be;_bb=%s;_be=%s;_bn=%s;_bp=$$;", n->begin, n->end, id);
+	/* Unset first: a variable that came with the login would be handed on. b is this text. */
+	buf_printf(b, "unset b _bb _be;_bb=%s;_be=%s;_bn=%s;_bp=$$;", n->begin, n->end, id);
 	buf_puts(b, "exec 4>&2 5>&1 2>/dev/null;"
 		    "m(){ printf '\\036%s %s\\n' $_bb \"$1\" >&4;};"
 		    "n(){ printf '\\036%s %s\\n' $_be \"$1\" >&4;};");

@@ -187,6 +187,8 @@ static int hear(struct backend_job *j, struct err *e)
 			return err_set(e, ERR_INTERNAL, EPROTO, "'%.40s' is no process", line);
 		j->pid = (long)pid;
 		j->marked_err = true;
+		if (j->outcome)
+			j->outcome->started = true;
 		relay_expect_end(&j->relay, j->nonces.end, j->plan->brig);
 		return 0;
 	}
@@ -355,6 +357,7 @@ int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *i
 
 	if (!j)
 		return err_nomem(e);
+	j->outcome = w->outcome;
 	/* A client that dies at once must not take the caller along, nor change its handlers. */
 	(void)sigemptyset(&pipe);
 	(void)sigaddset(&pipe, SIGPIPE);

@@ -299,9 +299,11 @@ static bool is_covered(const struct http1_request *q)
 
 static bool is_json(const struct http1_request *q)
 {
-	struct http1_text type = http1_only(q->fields, q->n_fields, "Content-Type");
-
-	return type.p && holds(type, "json");
+	for (size_t i = 0; i < q->n_fields; i++)
+		if (http1_text_is(q->fields[i].name, "Content-Type") &&
+		    holds(q->fields[i].value, "json"))
+			return true;
+	return false;
 }
 
 /* A coded body is scanned as what it says, and stopped where something would have to be taken out

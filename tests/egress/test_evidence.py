@@ -109,8 +109,6 @@ class Store(Handler):
         text, spec = Store.kept.encode(), self.headers.get("Range")
         if self.path == "/forced":
             self.answer(text[:12], 206, [("Content-Range", "bytes 0-11/24")])
-        elif self.path == "/sneaky":
-            self.answer(text[:12], 200, [("Content-Range", "bytes 0-11/24")])
         elif spec:
             first, last = spec.removeprefix("bytes=").split("-")
             self.answer(text[int(first):int(last or 1000) + 1], 206)
@@ -125,12 +123,12 @@ def a_value_is_neither_put_into_a_query_nor_fetched_in_parts():
         line = """get() { curl -g -sS -w ' %{http_code}\\n' "$@"; }
 get "https://api.test/store?q={TOKEN}"; get "https://api.test/?anything=1&q=%7BTOKEN%7D"; get "https://api.test/?q=$TOKEN"
 get -r 0-11 https://raw.test/part; get -r 12- https://raw.test/part; get -r 0-11 https://api.test/part; get -H 'If-Range: "x"' -r 0-1 https://raw.test/
-get https://raw.test/forced; get https://raw.test/sneaky"""
+get https://raw.test/forced"""
         r = brig("run", "--json", "--config", configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}}), "--", "sh", "-c", line,
                  env={"TOKEN": VALUE}).json
         assert not any("=" in path or "range" in f or "if-range" in f for path, f in web.seen), web.seen
         assert VALUE[:12] not in r["output"] and VALUE[12:] not in r["output"], r["output"]
-        assert [reason for _, reason in denials(r)] == ["credential-misuse"] * 5, r["denials"]
+        assert [reason for _, reason in denials(r)] == ["credential-misuse"] * 4, r["denials"]
         # the controls: a named parameter takes it, and without a credential parts are parts
         web.seen.clear()
         named = {"TOKEN": {"host": "api.test", "header": "Authorization", "query": ["key"]}}

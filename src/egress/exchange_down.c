@@ -41,8 +41,7 @@ static void add_value(struct session *s, struct buf *out, struct http1_text t)
 /* Nobody asked for a part; half of a value is nothing a scrubber knows. */
 static bool is_part(const struct session *s, const struct http1_answer *a)
 {
-	return s->k->scrubber &&
-	       (a->status == 206 || http1_count(a->fields, a->n_fields, "Content-Range"));
+	return s->k->scrubber && a->status == 206;
 }
 
 static enum down_framing frame_down(const struct exchange *x, const struct http1_answer *a)

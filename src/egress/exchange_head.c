@@ -110,12 +110,16 @@ bool exchange_name(struct session *s, const struct http1_request *q, struct egre
 	return true;
 }
 
-/* Only codings the door can read, and only those the guest can. */
-static const char *codings_for(const struct http1_request *q)
+/* Only codings the door can read, and only those the guest can. None for an answer that may repeat
+ * a value beside a text of the guest's choice: how well the two are packed together would show, in
+ * what comes when, whether one is part of the other. */
+static const char *codings_for(const struct session *s, const struct http1_request *q)
 {
 	bool gzip = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "gzip");
 	bool deflate = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "deflate");
 
+	if (s->x.credential[0])
+		return "identity";
 	return gzip && deflate ? "gzip, deflate" : gzip ? "gzip" : deflate ? "deflate" : "identity";
 }
 
@@ -205,7 +209,7 @@ static void write_request(struct session *s, const struct http1_request *q,
 		buf_puts(out, "\r\n");
 	}
 	if (http1_count(q->fields, q->n_fields, "Accept-Encoding"))
-		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(q));
+		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(s, q));
 	if (q->framing == HTTP1_CHUNKED)
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
 	else if (q->framing == HTTP1_LENGTH ||
@@ -295,9 +299,11 @@ static bool is_covered(const struct http1_request *q)
 
 static bool is_json(const struct http1_request *q)
 {
-	struct http1_text type = http1_only(q->fields, q->n_fields, "Content-Type");
-
-	return type.p && holds(type, "json");
+	for (size_t i = 0; i < q->n_fields; i++)
+		if (http1_text_is(q->fields[i].name, "Content-Type") &&
+		    holds(q->fields[i].value, "json"))
+			return true;
+	return false;
 }
 
 /* A coded body is scanned as what it says, and stopped where something would have to be taken out

@@ -380,7 +380,7 @@ static void worker_done(struct worker *k)
 	while (k->sessions)
 		(void)session_free(k->sessions);
 	/* What was still under way is told; then the monitor need not wait for the rest. */
-	if (k->loop)
+	if (k->monitor.fd == CONTROL)
 		report_last(k);
 	while (k->idle)
 		(void)upstream_free(k->idle);

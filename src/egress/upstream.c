@@ -86,6 +86,38 @@ static int dial(const struct addr *a, uint16_t port)
 	return TAKE_FD(fd);
 }
 
+/* Does this machine deliver it to itself? So it does with addresses that came after the start, and
+ * with those that are its own by a route alone: it then speaks from the very address. No packet is
+ * sent for the question. */
+static bool is_here(const struct addr *a)
+{
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) }, from = { 0 };
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(9) };
+	bool six = a->family == 6;
+	CLEANUP(fd) int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t n = sizeof(from);
+
+	memcpy(&a4.sin_addr, a->b, 4);
+	memcpy(&a6.sin6_addr, a->b, 16);
+	if (fd < 0 ||
+	    connect(fd, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
+		    six ? sizeof(a6) : sizeof(a4)) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&from, &n) < 0)
+		return false; /* nor can it be dialled */
+	return six ? memcmp(&from.sin6_addr, a->b, 16) == 0
+		   : memcmp((const char *)&from + offsetof(struct sockaddr_in, sin_addr), a->b,
+			    4) == 0;
+}
+
+static bool may_dial(struct upstream *u, const struct addr *a)
+{
+	if (u->pinned || u->chained)
+		return true;
+	return egress_address(a, u->k->own, u->k->n_own, &u->failure) &&
+	       (!is_here(a) ||
+		egress_address(a, a, 1, &u->failure)); /* as one that was known beforehand */
+}
+
 /* The next address that may be dialled; the last refusal is the answer if there is none. */
 static void dial_next(struct upstream *u)
 {
@@ -96,7 +128,7 @@ static void dial_next(struct upstream *u)
 		struct addr *a = &u->addrs[u->next_addr++];
 		int fd;
 
-		if (!u->pinned && !u->chained && !egress_address(a, k->own, k->n_own, &u->failure))
+		if (!may_dial(u, a))
 			continue;
 		fd = dial(a, u->dial_port);
 		if (fd < 0)

@@ -51,6 +51,7 @@ def a_token_reaches_its_host_and_the_guest_never_sees_it():
         r = run(with_token(web), 'echo "$TOKEN"; env; for p in plain gzip base64 slow; do curl -sSi --compressed -H "Authorization: Bearer $TOKEN" '
                 "https://api.test/$p; done")
         assert [f["Authorization"] for _, f in web.seen] == [f"Bearer {VALUE}"] * 4, (web.seen, r)
+        assert {f["Accept-Encoding"] for _, f in web.seen} == {"identity"}, web.seen  # how well a value is packed beside a guess is not to be seen
         assert VALUE not in r["output"] and base64.b64encode(VALUE.encode()).decode()[2:-4] not in r["output"], r["output"]
         assert r["stdout"].startswith("brig-") and r["output"].count("brig-") > 4, r["output"]
         record = brig("audit", "list", "--json").text
@@ -76,8 +77,8 @@ get -X DELETE -H "Authorization: Bearer $TOKEN" https://api.test/v1/x""")
 @test
 def nothing_is_injected_where_nothing_was_asked_for():
     with Web("api.test", handler=Mirror) as web:
-        r = run(with_token(web), "curl -sS https://api.test/plain")
-        assert "Authorization" not in web.seen[0][1], r
+        r = run(with_token(web), "curl -sS --compressed https://api.test/plain")
+        assert "Authorization" not in web.seen[0][1] and "gzip" in web.seen[0][1]["Accept-Encoding"], (web.seen, r)
 
 
 @test

@@ -109,8 +109,6 @@ class Store(Handler):
         text, spec = Store.kept.encode(), self.headers.get("Range")
         if self.path == "/forced":
             self.answer(text[:12], 206, [("Content-Range", "bytes 0-11/24")])
-        elif self.path == "/sneaky":
-            self.answer(text[:12], 200, [("Content-Range", "bytes 0-11/24")])
         elif spec:
             first, last = spec.removeprefix("bytes=").split("-")
             self.answer(text[int(first):int(last or 1000) + 1], 206)
@@ -125,12 +123,12 @@ def a_value_is_neither_put_into_a_query_nor_fetched_in_parts():
         line = """get() { curl -g -sS -w ' %{http_code}\\n' "$@"; }
 get "https://api.test/store?q={TOKEN}"; get "https://api.test/?anything=1&q=%7BTOKEN%7D"; get "https://api.test/?q=$TOKEN"
 get -r 0-11 https://raw.test/part; get -r 12- https://raw.test/part; get -r 0-11 https://api.test/part; get -H 'If-Range: "x"' -r 0-1 https://raw.test/
-get https://raw.test/forced; get https://raw.test/sneaky"""
+get https://raw.test/forced"""
         r = brig("run", "--json", "--config", configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}}), "--", "sh", "-c", line,
                  env={"TOKEN": VALUE}).json
         assert not any("=" in path or "range" in f or "if-range" in f for path, f in web.seen), web.seen
         assert VALUE[:12] not in r["output"] and VALUE[12:] not in r["output"], r["output"]
-        assert [reason for _, reason in denials(r)] == ["credential-misuse"] * 5, r["denials"]
+        assert [reason for _, reason in denials(r)] == ["credential-misuse"] * 4, r["denials"]
         # the controls: a named parameter takes it, and without a credential parts are parts
         web.seen.clear()
         named = {"TOKEN": {"host": "api.test", "header": "Authorization", "query": ["key"]}}
@@ -429,7 +427,7 @@ def all_addresses_of_the_machine_are_its_own():
     if not IS_ROOT:
         return  # no addresses of one's own, nothing to try with
     hosts, server = scratch() / "hosts", scratch() / "server.py"
-    hosts.write_text("127.0.0.1 localhost\n11.0.0.5 near.test\n11.0.0.190 far.test\n11.1.0.1 away.test\n")
+    hosts.write_text("127.0.0.1 localhost\n11.0.0.5 near.test\n11.0.0.190 far.test\n11.1.0.1 routed.test\n11.0.1.7 late.test\n12.0.0.2 away.test\n")
     server.write_text("""import http.server
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -438,14 +436,18 @@ class H(http.server.BaseHTTPRequestHandler):
 s = http.server.HTTPServer(('0.0.0.0', 80), H); print(flush=True); s.serve_forever()
 """)
     argv = " ".join(f"'{w}'" for w in brig_argv("run", "--network", "proxy", "--set", "egress.https_only=false"))
-    # away.test is the control: an address that is local by its route alone, so that it leads here and is nobody's own.
-    script = f"""ip link set lo up; for i in $(seq 1 200); do echo "addr add 11.0.0.$i/32 dev lo"; done | ip -batch -; ip route add local 11.1.0.0/24 dev lo
-mount --bind {hosts} /etc/hosts; python3 {server} >{scratch()}/up & server=$!; while [ ! -s {scratch()}/up ]; do sleep 0.05; done
-for h in near far away; do {argv} --allow $h.test:80 -- curl -sS http://$h.test/ 2>&1 | tr '\\n' ' '; echo; done; kill $server"""
+    # routed.test is the machine's own by a route alone, late.test from the middle of a run on; away.test, the control, is another's.
+    script = f"""unshare -n sleep 60 & far=$!; ip link set lo up; ip link add v0 type veth peer name v1; ip link set v1 netns $far; ip addr add 12.0.0.1/24 dev v0; ip link set v0 up
+nsenter -t $far -n sh -c 'ip addr add 12.0.0.2/24 dev v1; ip link set v1 up; exec python3 {server}' >{scratch()}/far & other=$!
+for i in $(seq 1 200); do echo "addr add 11.0.0.$i/32 dev lo"; done | ip -batch -; ip route add local 11.1.0.0/24 dev lo
+mount --bind {hosts} /etc/hosts; python3 {server} >{scratch()}/up & server=$!; while [ ! -s {scratch()}/up ] || [ ! -s {scratch()}/far ]; do sleep 0.05; done
+for h in near far routed away late; do [ $h = late ] && (sleep 1; ip addr add 11.0.1.7/32 dev lo) &
+{argv} --allow $h.test:80 -- sh -c "[ $h = late ] && sleep 2; curl -sS http://$h.test/" 2>&1 | tr '\\n' ' '; echo
+done; kill $server $other $far"""
     out = subprocess.run(["unshare", "-nm", "sh", "-c", script], env=brig_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
     lines = out.stdout.splitlines()
-    assert len(lines) == 3 and lines[2].startswith("a page of this machine"), out.stdout
-    assert all("an address of this machine" in line and "a page" not in line for line in lines[:2]), out.stdout
+    assert len(lines) == 5 and lines.pop(3).startswith("a page of this machine"), out.stdout
+    assert all("an address of this machine" in line and "a page" not in line for line in lines), out.stdout
 
 
 # ---- the record ----

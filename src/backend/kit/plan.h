@@ -83,9 +83,14 @@ struct protected_name {
 	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
 	size_t op; /* index of the cover; meaningless unless covered */
 	bool link; /* to a place in the tree, which is protected too */
-	struct ident ident; /* of what was there */
+	struct stamp was;   /* of what was there */
 	struct ident goal;  /* of a link: what it led to; all zero: nothing */
-	struct timespec ctime;
+};
+
+/* A protected file with other names, by which it could be written: it becomes a file of its own. */
+struct shared_file {
+	const char *tree, *path;
+	struct ident ident;
 };
 
 struct box_plan {
@@ -119,6 +124,8 @@ struct box_plan {
 
 	struct protected_name *protected;
 	size_t protected_count;
+	struct shared_file *shared;
+	size_t shared_count;
 	bool git_absent;            /* from the workspace: nothing of a repository is protected */
 	const char *git_tree, *git; /* git's folder: the tree it lies in, its path there */
 	bool read_only_root;        /* what the run gets, whatever was asked for */

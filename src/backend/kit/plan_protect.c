@@ -34,6 +34,8 @@ static const char *const checked_names[] = {
 #define LOOKS_MAX 100
 #define LINKS_MAX 40 /* as many as the kernel follows */
 #define NAMES_MAX 1024
+#define INSIDE_MAX 2000 /* entries of covered folders that are looked at, one by one */
+#define INSIDE_DEPTH 4
 
 static int cover(struct box_plan *p, const struct guarded_tree *t, const char *path, bool pin,
 		 struct err *e)
@@ -92,6 +94,21 @@ static const char *link_goal(struct box_plan *p, const struct guarded_tree *t, c
 								  : NULL;
 }
 
+/* A file with more than one name is not protected by a cover over one of them. */
+static int note_shared(struct box_plan *p, const struct guarded_tree *t, const char *path,
+		       const struct stat *st, struct err *e)
+{
+	struct shared_file *slot;
+
+	if (!S_ISREG(st->st_mode) || st->st_nlink < 2)
+		return 0;
+	slot = ARENA_PUSH(p->arena, p->shared, p->shared_count);
+	if (!slot)
+		return err_nomem(e);
+	*slot = (struct shared_file){ .tree = t->host, .path = path, .ident = ident_of(st) };
+	return 0;
+}
+
 static int record(struct box_plan *p, const struct guarded_tree *t, const char *path,
 		  const struct stat *st, bool covered, struct err *e)
 {
@@ -105,10 +122,11 @@ static int record(struct box_plan *p, const struct guarded_tree *t, const char *
 		return err_nomem(e);
 	if (st) {
 		n.existed = true;
-		n.ident = ident_of(st);
-		n.ctime = st->st_ctim;
+		n.was = stamp_of(st);
 	}
 	*slot = n;
+	if (st && note_shared(p, t, path, st, e) < 0)
+		return -e->code;
 	return covered ? cover(p, t, path, false, e) : 0;
 }
 
@@ -214,21 +232,84 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 	return 0;
 }
 
-/* Where the links lead, if that lies in the tree, link by link. Last, so that a name with a place
- * of its own in the lists keeps it. */
+/* ---- what lies in covered folders ---- */
+
+struct inside_walk {
+	struct box_plan *p;
+	const struct guarded_tree *t;
+	int left; /* entries that will still be looked at */
+	struct err *e;
+};
+
+static int look_inside(struct inside_walk *w, const char *folder, int depth);
+
+/* A cover holds the folder, not what a link in it leads to, nor a file's other names. */
+static int look_at_entry(struct inside_walk *w, const char *folder, int fd, const char *name,
+			 int depth)
+{
+	const char *path;
+	struct stat st;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (S_ISREG(st.st_mode) && st.st_nlink < 2)
+		return 0;
+	path = arena_printf(w->p->arena, "%s/%s", folder, name);
+	if (!path)
+		return err_nomem(w->e);
+	if (S_ISLNK(st.st_mode))
+		return plan_protect_goal(w->p, w->t, link_goal(w->p, w->t, path), w->e);
+	if (S_ISDIR(st.st_mode))
+		return look_inside(w, path, depth + 1);
+	return note_shared(w->p, w->t, path, &st, w->e);
+}
+
+static int look_inside(struct inside_walk *w, const char *folder, int depth)
+{
+	int fd = depth > INSIDE_DEPTH
+			 ? -1
+			 : fd_open_nolinks(w->t->fd, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int r = 0;
+
+	if (depth > INSIDE_DEPTH)
+		w->left = 0;
+	for (struct dirent *en; d && r == 0 && (en = readdir(d));) {
+		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
+			continue;
+		if (w->left-- <= 0)
+			break;
+		r = look_at_entry(w, folder, fd, en->d_name, depth);
+	}
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+/* Where the links lead, if that lies in the tree, link by link, and those inside of covered
+ * folders. Last, so that a name with a place of its own in the lists keeps it. */
 int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	for (size_t i = 0; i < p->protected_count; i++) {
-		const struct protected_name *n = &p->protected[i];
+	struct inside_walk w = { .p = p, .t = t, .left = INSIDE_MAX, .e = e };
 
-		if (n->link && str_eq(n->tree, t->host) &&
-		    plan_protect_goal(p, t, link_goal(p, t, n->path), e) < 0)
+	for (size_t i = 0; i < p->protected_count; i++) {
+		const struct protected_name n = p->protected[i];
+
+		if (!str_eq(n.tree, t->host) || n.file)
+			continue;
+		if (n.link && plan_protect_goal(p, t, link_goal(p, t, n.path), e) < 0)
+			return -e->code;
+		if (n.existed && n.covered && S_ISDIR(n.was.ident.type) &&
+		    look_inside(&w, n.path, 1) < 0)
 			return -e->code;
 		if (i > NAMES_MAX)
 			return err_set(e, ERR_POLICY, ELOOP,
 				       "too many links lead from the protected names in '%s'",
 				       t->host);
 	}
+	if (w.left <= 0)
+		plan_note(p, "folders with protected names are large or deep: links and second "
+			     "names in there were not all looked at");
 	return 0;
 }
 

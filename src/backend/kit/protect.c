@@ -45,51 +45,12 @@ int protect_tree(struct protect *t, const char *path, struct err *e)
 	return fd;
 }
 
-/* The command may have taken its owner's rights from folders: they are given back to those on the
- * way to path, and to path itself if it is one. */
-static void reopen(int tree, const char *path)
+/* The place cannot be written to, or is not there. Whatever else went wrong (a full disk, no
+ * memory) says nothing about what the command could make. */
+static bool needless(int r)
 {
-	char part[PATH_MAX], proc[32];
-	const char *slash = path;
-	struct stat st;
-
-	do {
-		CLEANUP(fd) int fd = -1;
-
-		slash = strchrnul(slash + 1, '/');
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		fd = fd_open_nolinks(tree, part, O_PATH | O_DIRECTORY, FD_BENEATH);
-		if (fd < 0)
-			return;
-		(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-		if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
-			(void)chmod(proc, (st.st_mode & 07777) | 0700);
-	} while (*slash);
-}
-
-int protect_open(int tree, const char *path)
-{
-	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-
-	if (fd != -EACCES)
-		return fd;
-	reopen(tree, path);
-	return fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-}
-
-/* The folder a name lies in, and its last component; negative when the way there is gone or a link.
- * *opened is it too, or -1 when it is the tree itself: the caller's to close. */
-static int parent_of(int tree, const char *path, const char **name, int *opened)
-{
-	const char *slash = strrchr(path, '/');
-	char dir[PATH_MAX];
-
-	*opened = -1;
-	*name = slash ? slash + 1 : path;
-	if (!slash)
-		return tree;
-	(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	return *opened = protect_open(tree, dir);
+	return r == -EROFS || r == -EACCES || r == -EPERM || r == -ENOENT || r == -ENOTDIR ||
+	       r == -ELOOP;
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
@@ -102,7 +63,7 @@ static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i
 
 	if (tree < 0)
 		return -e->code;
-	dir = parent_of(tree, n->path, &name, &opened);
+	dir = protect_parent(tree, n->path, &name, &opened);
 	r = dir < 0   ? -ENOENT
 	    : n->file ? placeholder_file(dir, name)
 		      : placeholder_put(s, dir, name);
@@ -117,8 +78,11 @@ static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i
 	if (n->file)
 		return errno = -r, err_sys(e, "the code has no place to appear at '%s'", n->inside),
 		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
-	/* Nor can it be made inside, or only once the command has opened the folder: then it is
-	 * found afterwards. */
+	if (!needless(r))
+		return errno = -r, err_sys(e, "cannot hold '%s' in '%s'", n->path, n->tree),
+		       err_hint(e, "make room there, or use --policy readonly");
+	/* Nor can it be made inside, or only once the command has opened or made the folder: then
+	 * it is found afterwards. */
 	t->plan->ops[n->op].skip = true;
 	n->covered = false;
 	return 0;
@@ -210,7 +174,7 @@ static int begin(struct protect *t, struct err *e)
 	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
 		return -e->code;
 	journal_clean(j);
-	if (claim(t, j, e) < 0 || hold_all(t, j, e) < 0)
+	if (claim(t, j, e) < 0 || protect_unshare(t, e) < 0 || hold_all(t, j, e) < 0)
 		return -e->code;
 	workspace = protect_tree(t, t->plan->workspace, e);
 	if (workspace < 0)
@@ -285,40 +249,6 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 	return true;
 }
 
-/* Moves a name out of the tree: into brig's state folder, or, on another file system, aside. */
-static bool move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
-{
-	char folder[PATH_MAX], to[96];
-	const char *name;
-	struct err e;
-	CLEANUP(fd) int opened = -1;
-	CLEANUP(fd) int state = state_open("quarantine", folder, sizeof(folder), &e);
-	int dir = parent_of(tree, path, &name, &opened);
-
-	(void)snprintf(to, sizeof(to), "%s-%u", t->id, t->moved++);
-	(void)snprintf(place, n, "%s/%s", folder, to);
-	if (dir >= 0 && state >= 0 && renameat(dir, name, state, to) == 0)
-		return true;
-	(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
-	(void)snprintf(place, n, "%s", to);
-	return dir >= 0 && renameat(dir, name, tree, to) == 0;
-}
-
-void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why)
-{
-	char place[PATH_MAX + 128], reason[PATH_MAX + 256];
-	bool moved = move_away(t, tree, path, place, sizeof(place));
-
-	if (!moved) {
-		reopen(tree, path);
-		moved = move_away(t, tree, path, place, sizeof(place));
-	}
-	(void)snprintf(reason, sizeof(reason), "%s; %s %s", why,
-		       moved ? "moved to" : "could not be moved to", place);
-	if (o)
-		outcome_deny(o, "protected-path", path, reason);
-}
-
 static bool names_in_place(struct protect *t)
 {
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
@@ -359,7 +289,7 @@ static bool take(struct spares *s, int tree, int dir, const char *path, const ch
 		return !shared || placeholder_is(dir, name);
 	if (!placeholder_is(dir, name))
 		return false;
-	reopen(tree, path); /* it cannot be moved out of a closed folder */
+	protect_reopen(tree, path); /* it cannot be moved out of a closed folder */
 	return placeholder_take(s, dir, name);
 }
 
@@ -373,6 +303,17 @@ static bool leads_as_before(int tree, const struct protected_name *n)
 	return ident_same(&now, &n->goal);
 }
 
+/* Through a cover a folder cannot be changed, nor has it a second name: only the host did. A file
+ * is its inode, whoever wrote to it by whichever way. */
+static bool as_before(const struct protected_name *n, const struct stat *st, bool cover_lost)
+{
+	struct stamp now = stamp_of(st);
+
+	if (n->covered && !cover_lost && S_ISDIR(st->st_mode))
+		return ident_same(&now.ident, &n->was.ident);
+	return stamp_same(&now, &n->was);
+}
+
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
 		       const struct journal *j, struct spares *s)
 {
@@ -381,12 +322,11 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	int tree = protect_tree(t, n->tree, &e), dir;
 	CLEANUP(fd) int opened = -1;
 	const char *name;
-	struct ident now;
 	struct stat st;
 
 	if (tree < 0)
 		return;
-	dir = parent_of(tree, n->path, &name, &opened);
+	dir = protect_parent(tree, n->path, &name, &opened);
 	if (n->file) { /* what is under the code was never in reach */
 		if (dir >= 0 && t->placeholder[i] && !journal_shared(j))
 			placeholder_file_take(dir, name);
@@ -399,14 +339,9 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 			quarantine(t, o, tree, n->path, "made during the run");
 		return;
 	}
-	now = ident_of(&st);
-	if (!n->existed && !n->covered) {
+	if (!n->existed && !n->covered)
 		quarantine(t, o, tree, n->path, "made during the run");
-		return;
-	}
-	if ((!n->covered || cover_lost) && n->existed &&
-	    (!ident_same(&now, &n->ident) || st.st_ctim.tv_sec != n->ctime.tv_sec ||
-	     st.st_ctim.tv_nsec != n->ctime.tv_nsec))
+	else if (n->existed && !as_before(n, &st, cover_lost))
 		quarantine(t, o, tree, n->path, "changed during the run");
 	else if (n->link && !leads_as_before(tree, n))
 		quarantine(t, o, tree, n->path, "led elsewhere after the run");

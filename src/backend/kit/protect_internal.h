@@ -29,16 +29,34 @@ struct protect {
 	struct timespec index_ctime;
 };
 
-/* A folder below the tree, opened even if the command has closed it to its owner; -errno. */
+/* quarantine.c. A folder below the tree, opened even if the command has closed it to its owner;
+ * -errno. */
 int protect_open(int tree, const char *path);
+void protect_reopen(int tree, const char *path); /* to its owner, with all folders on the way */
+
+/* The folder a name lies in, and its last component; negative when the way there is gone or a link.
+ * *opened is it too, or -1 when it is the tree itself: the caller's to close. */
+int protect_parent(int tree, const char *path, const char **name, int *opened);
 
 int protect_tree(struct protect *t, const char *path, struct err *e); /* borrowed; -errno */
 
 /* git's index as it is now; false: there is none. */
 bool protect_index(struct protect *t, struct ident *ret, struct timespec *ctime);
 
-/* Moves a name away and reports it. */
+/* What leads git to a name: moved away where that cannot be. Either may be NULL. */
+struct lead {
+	int tree;
+	const char *index, *git;
+};
+
+/* Moves a name away and reports it; or what leads there; or the run has failed. `o` may be NULL. */
+void quarantine_lead(struct protect *t, struct outcome *o, int tree, const char *path,
+		     const char *why, const struct lead *lead);
+/* The same, led to by the workspace's own git folder if it lies in there. */
 void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why);
+
+/* unshare.c: gives each protected file that has other names an inode of its own. */
+int protect_unshare(struct protect *t, struct err *e);
 
 /* protect_git.c: what of a bare repository is at the top, as bits; is that enough for git? */
 unsigned bare_look(int tree);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #define DENIALS_MAX 64
+#define TRUST_MAX 100
 #define ARENA_MAX ((size_t)256 << 10)
 
 static const char *const outcome_names[] = {
@@ -85,6 +86,20 @@ void outcome_deny(struct outcome *o, const char *kind, const char *target, const
 	slot = ARENA_PUSH(o->arena, o->denials, o->denial_count);
 	if (slot)
 		*slot = d;
+}
+
+void outcome_trust(struct outcome *o, const char *path, const char *reason)
+{
+	struct trust_change c = { .path = arena_strdup(o->arena, path),
+				  .reason = arena_strdup(o->arena, reason) };
+	struct trust_change *slot = NULL;
+
+	if (o->trust_count < TRUST_MAX && c.path && c.reason)
+		slot = ARENA_PUSH(o->arena, o->trust, o->trust_count);
+	if (slot)
+		*slot = c;
+	else
+		o->trust_more++;
 }
 
 void outcome_pass(struct outcome *o, const char *backend, const char *reason)
@@ -188,6 +203,17 @@ static void lists_json(const struct outcome *o, struct json *j)
 		json_object_end(j);
 	}
 	json_array_end(j);
+	json_key(j, "changed_trust");
+	json_array(j);
+	for (size_t i = 0; i < o->trust_count; i++) {
+		json_object(j);
+		json_kstr(j, "path", o->trust[i].path);
+		json_kstr(j, "reason", o->trust[i].reason);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_ku64(j, "changed_trust_more", o->trust_more);
+	json_ku64(j, "unseen_folders", o->unseen_folders);
 	json_key(j, "passed_over");
 	json_array(j);
 	for (size_t i = 0; i < o->passed_count; i++) {

@@ -66,6 +66,11 @@ struct denial {
 	const char *kind, *target, *reason;
 };
 
+/* A file that tools on the host obey and that was the command's to change. */
+struct trust_change {
+	const char *path, *reason;
+};
+
 /* What went through the door. */
 struct egress_count {
 	uint64_t allowed, denied; /* requests and tunnels */
@@ -109,6 +114,10 @@ struct outcome {
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;
 	size_t denial_count;
+	struct trust_change *trust; /* what the user should look at before tools obey it */
+	size_t trust_count;
+	uint64_t trust_more;     /* that found no room in the list */
+	uint64_t unseen_folders; /* of the workspace, not looked at for repositories and such files */
 	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
@@ -122,6 +131,8 @@ DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
 /* At most 64 are kept; a text that does not fit the arena is left out rather than failing the run.
  */
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);
+/* At most 100 are kept, the rest is counted. */
+void outcome_trust(struct outcome *o, const char *path, const char *reason);
 void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_hit(struct outcome *o, enum limit l);
 

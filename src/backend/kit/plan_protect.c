@@ -12,24 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/kit/names.h"
 #include "backend/kit/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
-
-/* A program on the host may act on them the moment they are there: held even while they are
- * missing. Each costs two changes of the host's folder, so only names that need no further step are
- * here. */
-static const char *const held_names[] = { ".vscode", ".mcp.json", ".claude",
-					  ".codex",  ".cursor",   ".gemini" };
-
-/* The host asks, or is asked, before it acts on these: covered when they exist, taken away and
- * reported when they appear. */
-static const char *const checked_names[] = {
-	".envrc",        ".gitmodules",  ".gitattributes", ".husky",     ".idea",   ".zed",
-	".devcontainer", ".windsurf",    ".githooks",      ".continue",  ".bashrc", ".bash_profile",
-	".bash_login",   ".bash_logout", ".profile",       ".zshrc",     ".zshenv", ".zprofile",
-	".zlogin",       ".zlogout",     ".inputrc",       ".gitconfig",
-};
 
 #define LOOKS_MAX 100
 #define LINKS_MAX 40 /* as many as the kernel follows */
@@ -167,6 +153,14 @@ static int look(const struct guarded_tree *t, const char *path, struct stat *st,
 		       path);
 }
 
+/* With no link on the way. */
+static bool is_missing(const struct guarded_tree *t, const char *path)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(t->fd, path, O_PATH, FD_BENEATH);
+
+	return fd == -ENOENT;
+}
+
 int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const char *name, bool hold,
 		      struct err *e)
 {
@@ -176,6 +170,8 @@ int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const ch
 
 	if (!path)
 		return err_nomem(e);
+	if (!hold && is_missing(t, path))
+		return record(p, t, path, NULL, false, e);
 	if (pin_parents(p, t, path, e) < 0)
 		return -e->code;
 	there = look(t, path, &st, e);
@@ -185,10 +181,10 @@ int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const ch
 				   : record(p, t, path, &st, true, e);
 }
 
-static bool recorded(const struct box_plan *p, const struct guarded_tree *t, const char *path)
+bool plan_protects(const struct box_plan *p, const char *tree, const char *path)
 {
 	for (size_t i = 0; i < p->protected_count; i++)
-		if (str_eq(p->protected[i].tree, t->host) && str_eq(p->protected[i].path, path))
+		if (str_eq(p->protected[i].tree, tree) && str_eq(p->protected[i].path, path))
 			return true;
 	return false;
 }
@@ -202,7 +198,7 @@ static const char *past_link(struct box_plan *p, const struct guarded_tree *t, c
 	struct stat st;
 
 	if (!goal || fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    (!recorded(p, t, path) && record(p, t, path, &st, false, e) < 0))
+	    (!plan_protects(p, t->host, path) && record(p, t, path, &st, false, e) < 0))
 		return NULL;
 	return arena_printf(p->arena, "%s%s", goal, rest);
 }
@@ -220,7 +216,7 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 		if (!path)
 			return err_nomem(e);
 		r = pin_parents(p, t, path, e);
-		if (r < 0 || recorded(p, t, goal))
+		if (r < 0 || plan_protects(p, t->host, goal))
 			return r < 0 ? r : 0;
 		if (r == 0)
 			return plan_protect_name(p, t, goal, false, e);
@@ -316,12 +312,13 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, const char *folder,
 			     struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_LEN(held_names); i++)
-		if (plan_protect_name(p, t, held_names[i], true, e) < 0)
+	for (size_t i = 0; i < guarded_name_count; i++) {
+		const struct guarded_name *n = &guarded_names[i];
+
+		if (n->class != NAME_REPORTED &&
+		    plan_protect_name(p, t, n->name, n->class == NAME_HELD, e) < 0)
 			return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(checked_names); i++)
-		if (plan_protect_name(p, t, checked_names[i], false, e) < 0)
-			return -e->code;
+	}
 	return plan_repository(p, t, folder, e) < 0 ? -e->code : plan_protect_goals(p, t, e);
 }
 
@@ -333,8 +330,6 @@ int plan_protect(struct box_plan *p, struct err *e)
 
 	if (!p->workspace)
 		return 0;
-	p->git_tree = p->workspace;
-	p->git = ".git";
 	if (plan_worktree(p, &folder, e) < 0)
 		return -e->code;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)

@@ -6,7 +6,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "backend/kit/gitdirs.h"
 #include "backend/kit/journal.h"
 #include "backend/kit/placeholder.h"
 #include "base/buf.h"
@@ -25,6 +27,7 @@ struct protect *protect_free(struct protect *t)
 		(void)fd_close(t->trees[i].fd);
 	free(t->placeholder);
 	free(t->cover);
+	protect_links_done(t);
 	free(t);
 	return NULL;
 }
@@ -132,7 +135,7 @@ static void find_git(struct protect *t)
 		if (fstatat(t->trees[i].fd, own ? ".git" : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISDIR(st.st_mode))
 			t->trees[i].redirect = own ? ".git/" REDIRECT : REDIRECT;
-		else if (bare_enough(t->bare) && !(t->bare & 8))
+		else if (gitdir_enough(t->bare) && !(t->bare & GIT_COMMONDIR))
 			t->trees[i].redirect = REDIRECT;
 	}
 }
@@ -151,21 +154,6 @@ static int hold_all(struct protect *t, struct journal *j, struct err *e)
 	return 0;
 }
 
-bool protect_index(struct protect *t, struct ident *ret, struct timespec *ctime)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	struct err e;
-	int tree = protect_tree(t, t->plan->git_tree, &e);
-
-	(void)snprintf(path, sizeof(path), "%s/index", t->plan->git);
-	if (tree < 0 || fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	*ret = ident_of(&st);
-	*ctime = st.st_ctim;
-	return true;
-}
-
 static int begin(struct protect *t, struct err *e)
 {
 	CLEANUP(journal) struct journal *j = NULL;
@@ -179,9 +167,10 @@ static int begin(struct protect *t, struct err *e)
 	workspace = protect_tree(t, t->plan->workspace, e);
 	if (workspace < 0)
 		return -e->code;
-	(void)protect_index(t, &t->index, &t->index_ctime);
-	t->bare = bare_look(workspace);
+	t->bare = gitdir_look(workspace);
 	find_git(t);
+	protect_links_begin(t);
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
 }
 
@@ -332,6 +321,9 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 			placeholder_file_take(dir, name);
 		return;
 	}
+	/* A link on the way that the plan has not seen, and something behind it. */
+	if (dir == -ELOOP && !n->existed && fstatat(tree, n->path, &st, 0) == 0)
+		quarantine(t, o, tree, n->path, "reached by a link made during the run");
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (t->placeholder[i]) {
@@ -395,7 +387,6 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	CLEANUP(spares) struct spares spares = SPARES_INIT(-1);
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
-	int workspace;
 
 	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
@@ -406,10 +397,7 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
 				look_after(t, o, i, cover_lost, j, &spares);
-	workspace = protect_tree(t, t->plan->workspace, &e);
-	if (workspace >= 0) {
-		protect_repositories(t, o, workspace);
-	}
+	protect_repositories(t, o);
 	journal_clean(j);
 	close_trees(t);
 }

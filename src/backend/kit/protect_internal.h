@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/kit/protect.h"
+#include "backend/kit/reader.h"
 
 #define TREES_MAX 2 /* the workspace and a worktree's git folder */
 #define REDIRECT "commondir"
@@ -25,8 +26,10 @@ struct protect {
 	unsigned bare;       /* what of a bare repository was at the top: bits of bare_parts */
 	struct ident *cover; /* what each covered name was when the run began */
 	unsigned moved;      /* into quarantine */
-	struct ident index;  /* git's, when the run began; all zero: none */
-	struct timespec index_ctime;
+	struct timespec began;   /* whatever has a later ctime was changed by the run, or during it */
+	struct seen_index *seen; /* one per index of the plan */
+	int reads;               /* questions that may still be asked of git */
+	bool strict;             /* git did not say where an index leads */
 };
 
 /* quarantine.c. A folder below the tree, opened even if the command has closed it to its owner;
@@ -39,9 +42,6 @@ void protect_reopen(int tree, const char *path); /* to its owner, with all folde
 int protect_parent(int tree, const char *path, const char **name, int *opened);
 
 int protect_tree(struct protect *t, const char *path, struct err *e); /* borrowed; -errno */
-
-/* git's index as it is now; false: there is none. */
-bool protect_index(struct protect *t, struct ident *ret, struct timespec *ctime);
 
 /* What leads git to a name: moved away where that cannot be. Either may be NULL. */
 struct lead {
@@ -58,10 +58,25 @@ void quarantine(struct protect *t, struct outcome *o, int tree, const char *path
 /* unshare.c: gives each protected file that has other names an inode of its own. */
 int protect_unshare(struct protect *t, struct err *e);
 
-/* protect_git.c: what of a bare repository is at the top, as bits; is that enough for git? */
-unsigned bare_look(int tree);
-bool bare_enough(unsigned parts);
+/* protect_git.c. After the run: repositories that the command made, at the top or where git on the
+ * host goes on its own from there. */
+void protect_repositories(struct protect *t, struct outcome *o);
+bool protect_changed(const struct protect *t, const struct stat *st); /* since the run began */
+/* Takes away what a git folder made during the run would have the host's git run. */
+void protect_tame(struct protect *t, struct outcome *o, int tree, const char *git);
+bool protect_plain(struct protect *t, int tree, const char *git); /* is there nothing to take? */
+/* What git says of a configuration in a git folder. */
+enum reader_said protect_config_facts(struct protect *t, int tree, const char *git, const char *name,
+				      struct buf *facts);
 
-/* After the run: repositories that the command made, at the top or where git on the host goes on
- * its own from there. */
-void protect_repositories(struct protect *t, struct outcome *o, int tree);
+bool protect_worktree_plain(int tree, const char *folder); /* as git makes a worktree's folder */
+/* Was it made since the run began? false where the file system does not say. */
+bool protect_made(const struct protect *t, int tree, const char *path);
+
+/* walk.c: repositories elsewhere, and names that are only reported. After protect_repositories. */
+void protect_walk(struct protect *t, struct outcome *o);
+
+/* protect_links.c: what each index named, and where that leads afterwards. */
+void protect_links_begin(struct protect *t);
+void protect_links(struct protect *t, struct outcome *o);
+void protect_links_done(struct protect *t);

@@ -57,6 +57,24 @@ int protect_parent(int tree, const char *path, const char **name, int *opened)
 	return *opened = protect_open(tree, dir);
 }
 
+/* Behind a link nothing of the workspace is touched: the link goes. false: there is none on the way.
+ */
+static bool cut_at_link(int tree, char *path)
+{
+	struct stat st;
+
+	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		bool link;
+
+		*slash = '\0';
+		link = fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+		if (link)
+			return true;
+		*slash = '/';
+	}
+	return false;
+}
+
 /* Into brig's state folder, or, on another file system, aside in the tree. 0 or -errno. */
 static int move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
 {
@@ -78,11 +96,15 @@ static int move_away(struct protect *t, int tree, const char *path, char *place,
 	return renameat(dir, name, tree, to) < 0 ? -errno : 0;
 }
 
-static int move(struct protect *t, struct outcome *o, int tree, const char *path, const char *why)
+static int move(struct protect *t, struct outcome *o, int tree, const char *name, const char *why)
 {
-	char place[PATH_MAX + 128] = "", reason[PATH_MAX + 256];
-	int r = move_away(t, tree, path, place, sizeof(place));
+	char place[PATH_MAX + 128] = "", reason[PATH_MAX + 256], path[PATH_MAX];
+	int r;
 
+	(void)snprintf(path, sizeof(path), "%s", name);
+	r = move_away(t, tree, path, place, sizeof(place));
+	if (r == -ELOOP && cut_at_link(tree, path))
+		r = move_away(t, tree, path, place, sizeof(place));
 	if (r < 0 && r != -ENOENT) {
 		protect_reopen(tree, path);
 		r = move_away(t, tree, path, place, sizeof(place));

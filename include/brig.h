@@ -13,9 +13,11 @@
  *	brig_result_free(r);
  *	brig_manager_free(m);
  *
- * Functions that can fail return 0 or a negative errno and fill *e (never NULL). A manager and its
- * requests may be used by one thread at a time; different managers are independent. Nothing here
- * prints, exits, or touches signal handlers of the calling program. */
+ * Functions that can fail return 0 or a negative errno and fill *e (never NULL). A pointer that
+ *they give back through an argument is set in any case, to NULL where there is nothing to give. A
+ *text that is missing (NULL) is an error unless its function says otherwise. A manager and its
+ *requests may be used by one thread at a time; different managers are independent. Nothing here
+ *prints, exits, or touches signal handlers of the calling program. */
 #ifndef BRIG_H
 #define BRIG_H
 
@@ -132,11 +134,12 @@ BRIG_API int brig_request_plan(brig_request *q, char **json, struct brig_error *
 /* --- execution --- */
 
 /* Blocks until nothing of the run is left. A command that fails, is killed or runs out of time is a
- * result; only a run that was refused or could not be made is an error (and *ret is still set, so
- * that its JSON can be shown). */
+ * result; only a run that was refused or could not be made is an error (and there is a result, so
+ * that its JSON can be shown, unless memory is out). */
 BRIG_API int brig_execute(brig_request *q, brig_result **ret, struct brig_error *e);
 
-/* One line through sh -c in a folder. env is "NAME=VALUE"..., NULL-terminated, or NULL. */
+/* One line through sh -c in a folder. env is "NAME=VALUE"..., NULL-terminated, or NULL. An argument
+ * that is not accepted is an error without a result. */
 BRIG_API int brig_execute_command(brig_manager *m, const char *line, const char *workdir,
 				  const char *const *env, brig_result **ret, struct brig_error *e);
 BRIG_API int brig_execute_with_policy(brig_manager *m, const char *line, const char *workdir,
@@ -182,8 +185,9 @@ BRIG_API uint16_t brig_proxy_listens(const brig_proxy *p);      /* its port */
 BRIG_API const char *brig_proxy_url(const brig_proxy *p);       /* "http://127.0.0.1:PORT" */
 BRIG_API const char *brig_proxy_authority(const brig_proxy *p); /* what clients must trust, PEM */
 
-/* Ends it and everything it serves. An error: it was lost before. *ret (which may be NULL) says
- * what it counted, as a run's would; free it. */
+/* Ends it and everything it serves. An error: it was lost before. *ret (ret may be NULL) says what
+ * it counted, as a run's would; free it. There is none, and that is no error, when it was never
+ * started, could not be started, or was stopped before. */
 BRIG_API int brig_proxy_stop(brig_proxy *p, brig_result **ret, struct brig_error *e);
 
 /* --- result; texts are borrowed from it --- */

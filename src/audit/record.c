@@ -6,7 +6,7 @@
 
 #include "audit/hex.h"
 #include "audit/redact.h"
-#include "base/clean.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #define LIST_BYTES_MAX 8192
@@ -81,50 +81,11 @@ static void put_milli(struct buf *out, int64_t v)
 	}
 }
 
-static void put_escape(struct buf *out, uint32_t c)
-{
-	if (c == '"' || c == '\\') {
-		buf_putc(out, '\\');
-		buf_putc(out, (char)c);
-	} else if (c >= 0x10000) {
-		buf_printf(out, "\\u%04x\\u%04x", 0xd7c0U + (c >> 10), 0xdc00U + (c & 0x3ff));
-	} else {
-		buf_printf(out, "\\u%04x", c);
-	}
-}
-
-static void put_quoted(struct buf *out, const char *p, size_t n)
-{
-	buf_putc(out, '"');
-	for (size_t run, len; n; p += len, n -= len) {
-		uint32_t c;
-
-		for (run = 0;
-		     run < n && p[run] >= 0x20 && p[run] < 0x7f && p[run] != '"' && p[run] != '\\';)
-			run++;
-		buf_add(out, p, run);
-		p += run;
-		n -= run;
-		if (!n)
-			break;
-		len = utf8_len(p, n);
-		c = len ? utf8_code(p, len) : 0;
-		if (!len)
-			buf_puts(out, "\xef\xbf\xbd");
-		else if (c == '"' || c == '\\' || !clean_shows(p, len))
-			put_escape(out, c);
-		else
-			buf_add(out, p, len);
-		len = len ? len : 1;
-	}
-	buf_putc(out, '"');
-}
-
 static void put_text(struct buf *out, const char *text, const struct audit_key *k)
 {
 	char clean[RECORD_TEXT_MAX];
 
-	put_quoted(out, clean, redact(k, text, strlen(text), clean, sizeof(clean)));
+	json_quote(out, clean, redact(k, text, strlen(text), clean, sizeof(clean)));
 }
 
 static void put_list(struct buf *out, const char *const *list, const struct audit_key *k)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/str.h"
 
 void json_init(struct json *j, struct buf *out, bool pretty)
@@ -85,19 +86,21 @@ void json_array_end(struct json *j)
 	close_level(j, ']');
 }
 
-static void escape(struct buf *out, unsigned char c)
+static void escape(struct buf *out, uint32_t c)
 {
 	static const char names[] = "\b\t\n\f\r\"\\";
 	static const char letters[] = "btnfr\"\\";
-	const char *at = c ? strchr(names, c) : NULL;
+	const char *at = c && c < 0x80 ? strchr(names, (int)c) : NULL;
 
 	if (at)
 		buf_printf(out, "\\%c", letters[at - names]);
-	else
+	else if (c < 0x10000)
 		buf_printf(out, "\\u%04x", c);
+	else
+		buf_printf(out, "\\u%04x\\u%04x", 0xd7c0U + (c >> 10), 0xdc00U + (c & 0x3ff));
 }
 
-static void quoted(struct buf *out, const char *p, size_t n)
+void json_quote(struct buf *out, const char *p, size_t n)
 {
 	buf_putc(out, '"');
 	while (n) {
@@ -112,12 +115,12 @@ static void quoted(struct buf *out, const char *p, size_t n)
 		if (!n)
 			break;
 		len = utf8_len(p, n);
-		if (len > 1)
+		if (len > 1 && clean_shows(p, len))
 			buf_add(out, p, len);
 		else if (len == 0)
 			buf_puts(out, "\xef\xbf\xbd");
 		else
-			escape(out, (unsigned char)*p);
+			escape(out, utf8_code(p, len));
 		p += len ? len : 1;
 		n -= len ? len : 1;
 	}
@@ -127,7 +130,7 @@ static void quoted(struct buf *out, const char *p, size_t n)
 void json_key(struct json *j, const char *key)
 {
 	separate(j);
-	quoted(j->out, key, strlen(key));
+	json_quote(j->out, key, strlen(key));
 	buf_puts(j->out, j->pretty ? ": " : ":");
 	j->after_key = true;
 }
@@ -135,7 +138,7 @@ void json_key(struct json *j, const char *key)
 void json_strn(struct json *j, const char *p, size_t n)
 {
 	separate(j);
-	quoted(j->out, p, n);
+	json_quote(j->out, p, n);
 }
 
 void json_str(struct json *j, const char *s)

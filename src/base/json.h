@@ -25,6 +25,10 @@ struct json {
 	bool after_key; /* the next value belongs to a key */
 };
 
+/* One string, quotes and all: the only place that writes one. What a terminal would obey or hide
+ * (clean.h) is escaped, bytes that are not UTF-8 become U+FFFD. */
+void json_quote(struct buf *out, const char *p, size_t n);
+
 void json_init(struct json *j, struct buf *out, bool pretty);
 void json_object(struct json *j);
 void json_object_end(struct json *j);

@@ -106,6 +106,8 @@ int brig_request_python(brig_request *q, const void *code, size_t n, struct brig
 {
 	struct err e = { 0 };
 
+	if (!code && n)
+		return error_missing("code", be);
 	return request_code(q, CODE_PYTHON, code, n, NULL, &e) < 0 ? fail(&e, be) : 0;
 }
 
@@ -113,6 +115,8 @@ int brig_request_python_file(brig_request *q, const char *path, struct brig_erro
 {
 	struct err e = { 0 };
 
+	if (!path)
+		return error_missing("file", be);
 	return request_code_file(q, CODE_PYTHON, path, &e) < 0 ? fail(&e, be) : 0;
 }
 
@@ -120,6 +124,8 @@ int brig_request_arg(brig_request *q, const char *arg, struct brig_error *be)
 {
 	struct err e = { 0 };
 
+	if (!arg)
+		return error_missing("argument", be);
 	return code_add_arg(request_spec(q), arg, &e) < 0 ? fail(&e, be) : 0;
 }
 
@@ -133,6 +139,8 @@ int brig_request_script(brig_request *q, const char *path, const void *body, siz
 {
 	struct err e = { 0 };
 
+	if (!body && n)
+		return error_missing("script", be);
 	return interpreter(q, path, &e) < 0 || request_code(q, CODE_SCRIPT, body, n, NULL, &e) < 0
 		       ? fail(&e, be)
 		       : 0;
@@ -143,6 +151,8 @@ int brig_request_script_file(brig_request *q, const char *with, const char *path
 {
 	struct err e = { 0 };
 
+	if (!path)
+		return error_missing("file", be);
 	return interpreter(q, with, &e) < 0 || request_code_file(q, CODE_SCRIPT, path, &e) < 0
 		       ? fail(&e, be)
 		       : 0;
@@ -153,6 +163,8 @@ int brig_request_param(brig_request *q, const char *name, const char *value, str
 	CLEANUP(mem) char *text = NULL;
 	struct err e = { 0 };
 
+	if (!name || !value)
+		return error_missing(name ? "value" : "name of a parameter", be);
 	if (asprintf(&text, "%s=%s", name, value) < 0)
 		return text = NULL, err_nomem(&e), fail(&e, be);
 	return spec_set(request_spec(q), FIELD_PARAM, text, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;

@@ -53,6 +53,14 @@ static int fail(const struct err *from, struct brig_error *to)
 	return -from->code;
 }
 
+int error_missing(const char *what, struct brig_error *to)
+{
+	struct err e = { 0 };
+
+	(void)err_set(&e, ERR_USAGE, EINVAL, "no %s was given", what);
+	return fail(&e, to);
+}
+
 brig_manager *brig_manager_new(void)
 {
 	brig_manager *m = calloc(1, sizeof(*m));
@@ -84,6 +92,8 @@ int brig_manager_set(brig_manager *m, const char *key, const char *value, struct
 {
 	struct err e = { 0 };
 
+	if (!key || !value)
+		return error_missing(key ? "value" : "name of a setting", be);
 	return spec_set_key(m->spec, key, value, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
 }
 
@@ -105,6 +115,8 @@ int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_m
 		timeout_ms ? (unsigned)(timeout_ms < 600000 ? timeout_ms : 600000) : HEALTH_MS;
 	struct engine_health h;
 
+	if (!backend)
+		return (void)snprintf(detail, n, "no backend was given"), -EINVAL;
 	if (strcmp(backend, "docker") == 0) {
 		engine_health(ms, &h);
 		(void)snprintf(detail, n, "%s", h.detail);
@@ -175,6 +187,8 @@ int brig_request_set(brig_request *q, const char *key, const char *value, struct
 {
 	struct err e = { 0 };
 
+	if (!key || !value)
+		return error_missing(key ? "value" : "name of a setting", be);
 	return spec_set_key(q->spec, key, value, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
 }
 
@@ -183,10 +197,10 @@ int brig_request_argv(brig_request *q, const char *const *argv, struct brig_erro
 	struct err e = { 0 };
 	int n = 0;
 
-	while (argv[n])
+	while (argv && argv[n])
 		n++;
 	if (!n)
-		return err_set(&e, ERR_USAGE, EINVAL, "no command was given"), fail(&e, be);
+		return error_missing("command", be);
 	return spec_set_argv(q->spec, n, (char *const *)(uintptr_t)argv, &e) < 0 ? fail(&e, be) : 0;
 }
 
@@ -194,7 +208,7 @@ int brig_request_shell(brig_request *q, const char *line, struct brig_error *e)
 {
 	const char *const argv[] = { "/bin/sh", "-c", "--", line, NULL };
 
-	return brig_request_argv(q, argv, e);
+	return line ? brig_request_argv(q, argv, e) : error_missing("command", e);
 }
 
 int brig_request_workdir(brig_request *q, const char *path, struct brig_error *e)
@@ -206,8 +220,11 @@ int brig_request_env(brig_request *q, const char *name, const char *value, struc
 {
 	char *text = NULL;
 	struct err e = { 0 };
-	int r = asprintf(&text, "%s=%s", name, value);
+	int r;
 
+	if (!name || !value)
+		return error_missing(name ? "value" : "name of a variable", be);
+	r = asprintf(&text, "%s=%s", name, value);
 	if (r < 0)
 		return err_nomem(&e), fail(&e, be);
 	r = brig_request_set(q, "env.set", text, be);
@@ -239,8 +256,11 @@ static int set_number(brig_request *q, const char *key, uint64_t v, const char *
 int brig_request_limits(brig_request *q, const struct brig_limits *l, struct brig_error *e)
 {
 	char cpus[32];
-	int r = set_number(q, "limits.memory", l->memory_bytes, "b", e);
+	int r;
 
+	if (!l)
+		return error_missing("limit", e);
+	r = set_number(q, "limits.memory", l->memory_bytes, "b", e);
 	(void)snprintf(cpus, sizeof(cpus), "%llu.%03llu", (unsigned long long)l->cpu_milli / 1000,
 		       (unsigned long long)l->cpu_milli % 1000);
 	if (r == 0)
@@ -260,8 +280,12 @@ int brig_request_input(brig_request *q, const void *data, size_t n, struct brig_
 {
 	CLEANUP(fd) int fd = memfd_create("brig-input", MFD_CLOEXEC);
 	struct err e = { 0 };
-	int r = fd < 0 ? -errno : fd_write_all(fd, data, n);
+	int r = fd < 0 ? -errno : 0;
 
+	if (!data && n)
+		return error_missing("input", be);
+	if (r == 0 && n)
+		r = fd_write_all(fd, data, n);
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		r = -errno;
 	if (r < 0)
@@ -333,6 +357,7 @@ int brig_request_plan(brig_request *q, char **json, struct brig_error *be)
 	CLEANUP(spec) struct spec *s = checked(q, &e);
 	struct json j;
 
+	*json = NULL;
 	json_init(&j, &b, true);
 	if (!s || sandbox_plan(s, &j, &e) < 0)
 		return fail(&e, be);
@@ -347,6 +372,7 @@ int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
 	CLEANUP(spec) struct spec *s = checked(q, &e);
 	struct telemetry t;
 
+	*ret = NULL;
 	if (r)
 		r->o = outcome_new();
 	if (!r || !r->o) {
@@ -397,7 +423,10 @@ int brig_execute_command(brig_manager *m, const char *line, const char *workdir,
 			 const char *const *env, brig_result **ret, struct brig_error *e)
 {
 	brig_request *q = new_request(m, e);
-	int r = q ? execute_line(q, line, workdir, env, ret, e) : -ENOMEM;
+	int r;
+
+	*ret = NULL;
+	r = q ? execute_line(q, line, workdir, env, ret, e) : -ENOMEM;
 
 	brig_request_free(q);
 	return r;
@@ -410,6 +439,7 @@ int brig_execute_with_policy(brig_manager *m, const char *line, const char *work
 	brig_request *q = new_request(m, e);
 	int r = q ? brig_request_policy(q, policy, e) : -ENOMEM;
 
+	*ret = NULL;
 	if (r == 0)
 		r = execute_line(q, line, workdir, env, ret, e);
 	brig_request_free(q);
@@ -423,6 +453,7 @@ int brig_execute_with_limits(brig_manager *m, const char *line, const char *work
 	brig_request *q = new_request(m, e);
 	int r = q ? brig_request_limits(q, limits, e) : -ENOMEM;
 
+	*ret = NULL;
 	if (r == 0)
 		r = execute_line(q, line, workdir, NULL, ret, e);
 	brig_request_free(q);

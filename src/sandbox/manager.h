@@ -31,3 +31,4 @@ brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes b
 const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);
+int error_missing(const char *what, struct brig_error *to); /* "no WHAT was given"; -EINVAL */

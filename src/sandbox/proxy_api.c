@@ -100,6 +100,8 @@ static int set(brig_proxy *p, const char *key, const char *value, struct brig_er
 {
 	struct err e = { 0 };
 
+	if (!key || !value)
+		return error_missing(key ? "value" : "name of a setting", be);
 	if (p->checked)
 		(void)err_set(&e, ERR_USAGE, EBUSY, "this proxy was started already");
 	else if (spec_set_key(p->spec, key, value, ORIGIN_API, &e) == 0)
@@ -129,7 +131,7 @@ int brig_proxy_credential(brig_proxy *p, const char *name, const char *host, str
 {
 	struct err e = { 0 };
 
-	if (!host)
+	if (!name || !host)
 		return set(p, "use_credentials", name, be);
 	if (p->checked)
 		(void)err_set(&e, ERR_USAGE, EBUSY, "this proxy was started already");
@@ -311,6 +313,8 @@ int brig_proxy_stop(brig_proxy *p, brig_result **ret, struct brig_error *be)
 {
 	const uint64_t one = 1;
 
+	if (ret)
+		*ret = NULL;
 	if (!p->threaded)
 		return 0;
 	(void)!write(p->stop, &one, sizeof(one));

@@ -513,7 +513,7 @@ def a110_missing_protected_names_are_not_there_afterwards():
     """Held ones cannot even be made; the others are taken away, and reported."""
     def script(name, way):
         return {"file": f"echo PWNED > {name}", "folder": f"mkdir -p {name} && echo PWNED > {name}/settings.json", "link": f"ln -s target {name}",
-                "moved": f"mkdir x; echo PWNED > x/settings.json; mv -T x {name}", "exchanged": f"mkdir x; rmdir {name}; mv x {name}"}[way]
+                "moved": f"mkdir x; echo PWNED > x/settings.json; mv -T x {name}", "exchanged": f"mkdir x; rm -f {name}; rmdir {name}; mv x {name}"}[way]
 
     for way in ("file", "folder", "link", "moved", "exchanged"):
         r = brig("run", "--json", "--", "sh", "-c", "; ".join(f"({script(n, way)})" for n in HELD) + "; rm -rf x; true").json
@@ -534,7 +534,7 @@ def a110_names_that_act_at_once_cannot_be_made_even_for_a_moment():
         end = time.monotonic() + 0.5
         while time.monotonic() < end:
             for n in names:
-                assert (workspace() / n).is_dir() and os.listdir(workspace() / n) == [], n
+                assert (workspace() / n).is_socket(), n
     assert tree(workspace()) == {} and not quarantined()
 
 
@@ -543,8 +543,8 @@ def a110_missing_names_in_an_existing_git_folder_are_not_there_afterwards():
     repository()
     shutil.rmtree(workspace() / ".git/hooks", ignore_errors=True)
     before = set(tree(workspace() / ".git"))
-    brig("run", "--", "sh", "-c", "mkdir -p .git/hooks .git/modules/x; echo x > .git/hooks/pre-commit; echo x > .git/config.worktree; echo x > .git/modules/x/config")
-    assert set(tree(workspace() / ".git")) == before
+    brig("run", "--", "sh", "-c", "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/config.worktree; git init -q --bare .git/modules/x")
+    assert set(tree(workspace() / ".git")) - {"modules"} == before
     quarantined()
 
 
@@ -884,7 +884,7 @@ def a029_a_covered_name_that_the_host_renames_ends_the_run():
 def a029_a_placeholder_that_the_host_removes_ends_the_run():
     script = "touch ready; while :; do (mkdir .claude; echo PWNED > .claude/settings.json) 2>/dev/null; done"
     with held("run", "--json", "--timeout", seconds(15), "--", "sh", "-c", script) as h:
-        os.rmdir(workspace() / ".claude")
+        os.unlink(workspace() / ".claude")
         out, _ = h.process.communicate(timeout=10 * FACTOR)
     assert h.process.returncode == 125, out[-600:]
     assert not (workspace() / ".claude/settings.json").exists(), "it was written into the gap and stayed"
@@ -895,14 +895,14 @@ def a029_a_placeholder_that_the_host_removes_ends_the_run():
 def a110_two_runs_in_one_workspace_share_the_placeholders():
     with held("run", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.02; done; mkdir .claude/x; echo evil > .mcp.json; true") as first:
         for _ in range(3):
-            done = brig("run", "--", "sh", "-c", "echo evil > .mcp.json; mkdir .claude/x; rmdir .vscode; true")
+            done = brig("run", "--", "sh", "-c", "echo evil > .mcp.json; mkdir .claude/x; rm -f .vscode; true")
             assert done.status == 0, done.errors
-        assert (workspace() / ".claude").is_dir() and first.process.poll() is None, "the first run lost its placeholders"
+        assert (workspace() / ".claude").is_socket() and first.process.poll() is None, "the first run lost its placeholders"
         second = start_brig("run", "--", "sh", "-c", "touch second; while [ ! -e third ]; do sleep 0.02; done; echo evil > .mcp.json; true")
         assert wait_until(lambda: (workspace() / "second").exists())
         first.release()
         first.process.wait(10)
-        assert (workspace() / ".claude").is_dir(), "the second run lost its placeholders"
+        assert (workspace() / ".claude").is_socket(), "the second run lost its placeholders"
         (workspace() / "third").touch()
         attempt = finish(second)
         assert attempt.status == 0, attempt.stderr
@@ -919,7 +919,7 @@ def a110_two_runs_and_a_killed_one():
         second.send_signal(signal.SIGKILL)
         second.communicate()
         brig("run", "--", "true")
-        assert (workspace() / ".claude").is_dir(), "the living run's placeholders went with the dead one's"
+        assert (workspace() / ".claude").is_socket(), "the living run's placeholders went with the dead one's"
         first.release()
         first.process.wait(10)
         assert first.process.returncode == 0

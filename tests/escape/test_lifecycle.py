@@ -95,11 +95,11 @@ def a100_killed_in_every_phase_nothing_stays():
 
 
 @test(alone=True)
-def a100_a_placeholder_that_the_host_filled_meanwhile_is_kept():
+def a100_what_the_host_put_in_the_place_of_a_placeholder_is_kept():
     with held("run", "--", "sh", "-c", "touch ready; sleep 60") as h:
         h.process.kill()
         h.process.wait()
-    on_host("sh", "-c", "echo '{}' > .vscode/settings.json")
+    on_host("sh", "-c", "rm -f .vscode; mkdir .vscode; echo '{}' > .vscode/settings.json")
     assert brig("run", "--", "true").status == 0
     assert (workspace() / ".vscode/settings.json").read_text() == "{}\n"
     assert leftovers() == {".vscode", ".vscode/settings.json"}

@@ -149,7 +149,7 @@ def a_clean_run_in_a_repository_changes_not_one_byte():
 def placeholders_do_not_show_in_git_status():
     repository()
     p = waiting("git status --porcelain --ignored --untracked-files=all; rm ready go")
-    assert (workspace() / ".vscode").is_dir(), "no placeholder: the test is void"
+    assert (workspace() / ".vscode").is_socket(), "no placeholder: the test is void"
     assert git("status", "--porcelain", "--untracked-files=all") == "?? ready\n"
     (workspace() / "go").touch()
     assert sorted(p.communicate(timeout=20 * FACTOR)[0].split()) == [b"??", b"??", b"go", b"ready"]
@@ -409,7 +409,7 @@ def another_common_folder_cannot_be_named_by_a_repository():
     """A file .git/commondir says where config and hooks are, not only in worktrees."""
     repository()
     r = report("cp -r .git evil; git config -f evil/config core.fsmonitor evil; echo ../evil > .git/commondir; sleep 5", ended=True)
-    assert [d["target"] for d in r["denials"]] == [".git/commondir"]
+    assert {d["target"] for d in r["denials"]} <= {".git/commondir", "evil/config"} and r["denials"][0]["target"] == ".git/commondir"
     assert not obeyed_by_the_hosts_git(), r["denials"]
     assert (workspace() / ".git/HEAD").exists()
     forget_all(r)

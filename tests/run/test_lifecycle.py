@@ -219,17 +219,19 @@ def the_next_run_still_protects_what_a_killed_one_held():
     finish(p)
     assert wait_until(lambda: not descendants(), 1)
     assert sh("echo evil > .vscode/tasks.json").status != 0
-    assert sh("rmdir .vscode && mkdir .vscode && echo evil > .vscode/tasks.json").status != 0
+    assert sh("rm -f .vscode && mkdir .vscode && echo evil > .vscode/tasks.json").status != 0
     assert tree(workspace()) == {}
 
 
 @test(alone=True)
-def what_the_user_put_into_a_forgotten_placeholder_is_kept():
+def what_the_user_put_in_the_place_of_a_forgotten_placeholder_is_kept():
     p = start_sh("echo ready; sleep 1000")
     read_until(p.stdout, b"ready\n")
     p.kill()
     finish(p)
     assert wait_until(lambda: not descendants(), 1)
+    (workspace() / ".vscode").unlink()
+    (workspace() / ".vscode").mkdir()
     (workspace() / ".vscode/settings.json").write_text("{}\n")  # the user's own work, no run being there
     done = brig("run", "--json", "--", "true")
     assert done.status == 0 and done.json["denials"] == []
@@ -421,7 +423,7 @@ def descriptors_of_brig_do_not_grow_with_what_the_command_does():
 
 def two_runs(first_ends_first):
     """Both at once; when the one ends the other is still protected; both trees are clean at the end."""
-    try_it = "echo evil > .vscode/x || rmdir .vscode || mv .claude other || echo evil > .git/hooks/pre-push"
+    try_it = "echo evil > .vscode/x || rm -f .vscode || mv .claude other || echo evil > .git/hooks/pre-push"
     wait = "touch NAME.ready; while [ ! -e NAME.go ]; do sleep 0.01; done; ({ " + try_it + "; } 2>/dev/null) && echo done"
     repository(workspace())
     shutil.rmtree(workspace() / ".git/hooks")  # a placeholder as well
@@ -430,13 +432,13 @@ def two_runs(first_ends_first):
         runs[name] = start_sh(wait.replace("NAME", name), "--json")
         assert wait_until(exists(f"{name}.ready"))
     held = placeholders()
-    assert held and (workspace() / ".git/hooks").is_dir()
+    assert held and (workspace() / ".git/hooks").is_socket()
     for name in ("a", "b") if first_ends_first else ("b", "a"):
         (workspace() / f"{name}.go").touch()
         out, err = runs[name].communicate(timeout=20 * FACTOR)
         assert b'"stdout": ""' in out and b'"outcome": "exited"' in out and b'"denials": []' in out, out + err
         if name == ("a" if first_ends_first else "b"):
-            assert placeholders() == held and (workspace() / ".git/hooks").is_dir(), "the other run's were removed"
+            assert placeholders() == held and (workspace() / ".git/hooks").is_socket(), "the other run's were removed"
     left = {n for n in tree(workspace()) if not n.endswith((".ready", ".go"))}
     assert left == {".git", ".git/HEAD", ".git/config", ".git/objects", ".git/refs"}, left
 
@@ -512,7 +514,7 @@ def the_host_removing_a_covered_folder_ends_the_run():
 @test
 def the_host_removing_a_placeholder_ends_the_run():
     repository(workspace())
-    done = ended_by_the_host(lambda: os.rmdir(workspace() / ".vscode"))
+    done = ended_by_the_host(lambda: os.unlink(workspace() / ".vscode"))
     assert not (workspace() / ".vscode").exists(), done["denials"]
 
 

@@ -416,6 +416,22 @@ def bytes_that_are_no_text_pass_through_and_are_replaced_in_json():
             assert set(r["stdout"]) == {"\ufffd"}, r["stdout"]
 
 
+@test
+def json_holds_nothing_that_a_terminal_obeys():
+    """Neither what the command says nor the names it chose; the meaning stays."""
+    bad = "".join(map(chr, (*range(0x80, 0xa0), 0x7f, 0x61c, 0x200e, 0x200f, *range(0x2028, 0x202f), *range(0x2066, 0x206a), 0xfeff)))
+    name = "\u009b31m\u202e"
+    (workspace() / "data").write_text(bad, encoding="utf-8")
+    done = brig("run", "--json", "--", "sh", "-c", f"cat data; cat data >&2; mkdir -p .husky/'{name}'")
+    r = done.json
+    assert r["stdout"] == r["stderr"] == bad, r
+    assert not set(done.stdout.decode()) & (set(bad) | set(map(chr, range(0x20))) - {"\n"}), done.stdout
+    done = brig("run", "--json", "--", "sh", "-c", f"'./{name}'")
+    assert name in done.json["stderr"] and name not in done.stdout.decode(), done.stdout
+    plan = brig("plan", "--", "echo", name)
+    assert plan.json["argv"][1] == name and name not in plan.stdout.decode(), plan.stdout
+
+
 @test(as_user="user")
 def invalid_bytes_under_a_limit_stay_within_it():
     (workspace() / "data").write_bytes(b"\xff\x80\xe2\x82" * 50)

@@ -83,8 +83,8 @@ static void no_text_makes_a_second_line(void **state UNUSED)
 	static const struct {
 		const char *in, *out;
 	} cases[] = {
-		{ "a\nb", "a\\u000ab" },
-		{ "\"}\n{\"seq\":8", "\\\"}\\u000a{\\\"seq\\\":8" },
+		{ "a\nb", "a\\nb" },
+		{ "\"}\n{\"seq\":8", "\\\"}\\n{\\\"seq\\\":8" },
 		{ "back\\slash", "back\\\\slash" },
 		{ "\x1b[31mred", "\\u001b[31mred" },
 		{ "\x7f", "\\u007f" },

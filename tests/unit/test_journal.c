@@ -447,100 +447,95 @@ static void state_behind_a_link_is_not_used(void **state UNUSED)
 	assert_int_equal(rmdir("elsewhere"), 0);
 }
 
-static ino_t inode_of(int dir, const char *name)
+static void a_placeholder_is_something_nobody_can_open_or_fill(void **state UNUSED)
 {
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 
-	assert_int_equal(fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW), 0);
-	assert_true(S_ISDIR(st.st_mode));
-	return st.st_ino;
-}
-
-static void a_placeholder_that_was_used_is_used_again(void **state UNUSED)
-{
-	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CLEANUP(spares) struct spares s = SPARES_INIT(own), next = SPARES_INIT(own);
-	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	ino_t first;
-
-	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
-	assert_int_equal(placeholder_put(&s, dir, "a"), -EEXIST);
+	assert_int_equal(placeholder_put(dir, "a", true, false), 0);
+	assert_int_equal(placeholder_put(dir, "a", true, false), -EEXIST);
 	assert_true(placeholder_is(dir, "a"));
-	first = inode_of(dir, "a");
-	assert_true(placeholder_take(&s, dir, "a"));
-	assert_false(exists("a"));
-	assert_int_equal(placeholder_put(&next, dir, "b"), 0);
-	assert_int_equal(inode_of(dir, "b"), first);
-	assert_int_equal(placeholder_put(&next, dir, "c"), 0);
-	assert_true(inode_of(dir, "c") != first);
-}
-
-static void a_placeholder_with_something_in_it_is_not_taken(void **state UNUSED)
-{
-	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CLEANUP(spares) struct spares s = SPARES_INIT(own);
-	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
-	make("a/b");
-	assert_false(placeholder_is(dir, "a") || placeholder_take(&s, dir, "a"));
-	assert_true(exists("a/b"));
-	assert_false(placeholder_take(&s, dir, "absent"));
-	write_text("tree/file", "");
-	assert_false(placeholder_take(&s, dir, "file"));
-	assert_true(exists("file"));
-}
-
-static void a_placeholder_that_was_changed_is_not_kept(void **state UNUSED)
-{
-	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CLEANUP(spares) struct spares s = SPARES_INIT(own);
-	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct stat st;
-
-	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
+	assert_int_equal(fstatat(dir, "a", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_true(S_ISSOCK(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid());
+	assert_int_equal(st.st_mode & 07777, 0);
+	assert_int_equal(openat(dir, "a", O_RDONLY | O_CLOEXEC), -1);
 	assert_int_equal(fchmodat(dir, "a", 0777, 0), 0);
-	assert_true(placeholder_take(&s, dir, "a"));
-	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
-	assert_int_equal(fstatat(dir, "a", &st, 0), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
+	assert_int_equal(openat(dir, "a", O_RDWR | O_CREAT | O_CLOEXEC, 0600), -1);
+	assert_int_equal(errno, ENXIO);
+	assert_int_equal(mkdirat(dir, "a/b", 0700), -1);
+	assert_int_equal(errno, ENOTDIR);
+	assert_int_equal(fchmodat(dir, "a", 0, 0), 0);
+	assert_true(placeholder_take(dir, "a"));
+	assert_false(exists("a"));
 }
 
-static void only_so_many_spares_are_kept(void **state UNUSED)
+static void what_is_no_placeholder_is_not_taken(void **state UNUSED)
 {
-	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CLEANUP(spares) struct spares s = SPARES_INIT(own);
-	struct stat st;
-	char name[16];
+	static const char *const names[] = { "file", "full", "link", "pipe", "socket", "absent" };
 
-	for (int i = 0; i < 40; i++) {
-		(void)snprintf(name, sizeof(name), "p%d", i);
-		assert_int_equal(placeholder_put(&s, dir, name), 0);
+	write_text("tree/file", "");
+	make("full");
+	make("full/b");
+	must(symlinkat("nowhere", dir, "link") == 0);
+	must(mknodat(dir, "pipe", S_IFIFO, 0) == 0);
+	must(mknodat(dir, "socket", S_IFSOCK | 0600, 0) == 0);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		assert_false(placeholder_is(dir, names[i]) || placeholder_take(dir, names[i]));
+		assert_true(str_eq(names[i], "absent") || exists(names[i]));
 	}
-	for (int i = 0; i < 40; i++) {
-		(void)snprintf(name, sizeof(name), "p%d", i);
-		assert_true(placeholder_take(&s, dir, name));
-		assert_false(exists(name));
-	}
-	assert_int_equal(s.n, ARRAY_LEN(s.name));
-	assert_int_equal(fstat(s.dir, &st), 0);
-	assert_int_equal(st.st_nlink, 2 + ARRAY_LEN(s.name));
+	assert_true(exists("full/b"));
 }
 
-static void placeholders_work_on_another_file_system(void **state UNUSED)
+/* One link more, which only somebody else can have made, is no reason to leave ours. */
+static void a_placeholder_with_a_second_name_is_taken(void **state UNUSED)
+{
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_int_equal(placeholder_put(dir, "a", true, false), 0);
+	must(linkat(dir, "a", dir, "b", 0) == 0);
+	assert_true(placeholder_take(dir, "a"));
+	assert_false(exists("a"));
+	assert_true(exists("b"));
+}
+
+static void an_empty_folder_or_file_is_a_placeholder_too(void **state UNUSED)
+{
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (int file = 0; file < 2; file++) {
+		assert_int_equal(placeholder_put(dir, "a", false, file), 0);
+		assert_int_equal(placeholder_put(dir, "a", false, file), -EEXIST);
+		assert_int_equal(openat(dir, "a/b", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0,
+				 file);
+		assert_int_equal(placeholder_is(dir, "a"), file);
+		(void)unlinkat(dir, "a/b", 0);
+		assert_true(placeholder_is(dir, "a"));
+		assert_true(placeholder_take(dir, "a"));
+		assert_false(exists("a"));
+	}
+}
+
+static void a_place_that_cannot_take_one_is_told(void **state UNUSED)
+{
+	CLEANUP(fd) int dir = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_true(placeholder_put(dir, "a", true, false) < 0);
+	assert_int_equal(placeholder_put(-1, "a", true, false), -EBADF);
+}
+
+static void spares_of_earlier_versions_go(void **state UNUSED)
 {
 	CLEANUP(fd) int own = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CLEANUP(spares) struct spares s = SPARES_INIT(own);
-	char other[] = "/dev/shm/brig-test-XXXXXX";
-	CLEANUP(fd) int dir = -1;
 
-	must(mkdtemp(other));
-	dir = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_int_equal(placeholder_put(&s, dir, "a"), 0);
-	assert_true(placeholder_is(dir, "a"));
-	assert_true(placeholder_take(&s, dir, "a"));
-	assert_int_equal(rmdir(other), 0);
+	must(mkdir("spare", 0700) == 0 && mkdir("spare/1a", 0755) == 0);
+	must(mkdir("spare/2b", 0755) == 0);
+	write_text("spare/2b/tasks.json", "evil");
+	placeholder_drop_spares(own);
+	assert_int_equal(access("spare", F_OK), -1);
+	placeholder_drop_spares(own);
+	assert_int_equal(access("state/brig/quarantine/spare-2b/tasks.json", F_OK), 0);
+	assert_int_equal(access("state/brig/quarantine/spare-1a", F_OK), -1);
 }
 
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
@@ -560,11 +555,12 @@ static const struct CMUnitTest tests[] = {
 	HERE(workspaces_do_not_mix),
 	HERE(a_run_that_ends_between_the_look_and_the_cleaning_is_not_forgotten),
 	HERE(many_runs_at_once_leave_nothing),
-	HERE(a_placeholder_that_was_used_is_used_again),
-	HERE(a_placeholder_with_something_in_it_is_not_taken),
-	HERE(a_placeholder_that_was_changed_is_not_kept),
-	HERE(only_so_many_spares_are_kept),
-	HERE(placeholders_work_on_another_file_system),
+	HERE(a_placeholder_is_something_nobody_can_open_or_fill),
+	HERE(what_is_no_placeholder_is_not_taken),
+	HERE(a_placeholder_with_a_second_name_is_taken),
+	HERE(an_empty_folder_or_file_is_a_placeholder_too),
+	HERE(a_place_that_cannot_take_one_is_told),
+	HERE(spares_of_earlier_versions_go),
 	HERE(state_that_others_may_write_to_is_not_used),
 	HERE(state_behind_a_link_is_not_used),
 };

@@ -110,6 +110,21 @@ static void strings_are_escaped_and_bad_bytes_replaced(void **state UNUSED)
 	       3, "\"a" REPLACED "b\"");
 }
 
+/* Two-byte controls, marks that turn or hide text, separators of lines: each as an escape of the
+ * same meaning. Their neighbours pass. */
+static void what_a_terminal_obeys_is_escaped(void **state UNUSED)
+{
+	writes("\xc2\x9b"
+	       "2J",
+	       4, "\"\\u009b2J\"");
+	writes("\xc2\x80\xc2\x9f\xc2\xa0", 6, "\"\\u0080\\u009f\xc2\xa0\"");
+	writes("\xe2\x80\xaa\xe2\x80\xae\xe2\x80\xaf", 9, "\"\\u202a\\u202e\xe2\x80\xaf\"");
+	writes("\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xb0", 9, "\"\\u2066\\u2069\xe2\x81\xb0\"");
+	writes("\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\x90", 9, "\"\\u200e\\u200f\xe2\x80\x90\"");
+	writes("\xe2\x80\xa8\xe2\x80\xa9\xd8\x9c", 8, "\"\\u2028\\u2029\\u061c\"");
+	writes("\xef\xbb\xbf\xf3\xa0\x81\x81", 7, "\"\\ufeff\\udb40\\udc41\"");
+}
+
 static void a_string_is_read_no_further_than_its_length(void **state UNUSED)
 {
 	char *tight = malloc(3);
@@ -211,6 +226,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_byte_alone_comes_out_valid),
 	cmocka_unit_test(every_pair_of_bytes_comes_out_valid),
 	cmocka_unit_test(strings_are_escaped_and_bad_bytes_replaced),
+	cmocka_unit_test(what_a_terminal_obeys_is_escaped),
 	cmocka_unit_test(a_string_is_read_no_further_than_its_length),
 	cmocka_unit_test(numbers_are_written_exactly),
 	cmocka_unit_test(commas_stand_where_they_belong),

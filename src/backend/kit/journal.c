@@ -291,25 +291,19 @@ void journal_let_go(const char *id)
 }
 
 /* Only ever what is empty goes: whatever has content is not ours. */
-static void remove_one(int dir, const char *name)
-{
-	if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno == ENOTDIR)
-		placeholder_file_take(dir, name);
-}
-
 static void remove_placeholder(int tree, char *path)
 {
 	char *slash = strrchr(path, '/');
 	CLEANUP(fd) int dir = -1;
 
 	if (!slash) {
-		remove_one(tree, path);
+		(void)placeholder_take(tree, path);
 		return;
 	}
 	*slash = '\0';
 	dir = fd_open_nolinks(tree, path, O_PATH | O_DIRECTORY, FD_BENEATH);
 	if (dir >= 0)
-		remove_one(dir, slash + 1);
+		(void)placeholder_take(dir, slash + 1);
 }
 
 static void remove_all(const struct journal *j)

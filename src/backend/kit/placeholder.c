@@ -1,158 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/placeholder.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "base/str.h"
 
 #define SPARE "spare"
-#define SPARE_MODE 0755
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-static void spare_name(unsigned long long number, char out[32])
+/* What mknod says where there are no such nodes, and what a filter on system calls says. */
+static bool no_nodes_here(int code)
 {
-	(void)snprintf(out, 32, "%llx", number);
+	return code == EPERM || code == EOPNOTSUPP || code == ENOSYS || code == EINVAL;
 }
 
-static void list(struct spares *s)
+int placeholder_put(int dir, const char *name, bool node, bool file)
 {
-	_Alignas(8) char data[2048];
-	long n;
-
-	while ((n = syscall(SYS_getdents64, s->dir, data, sizeof(data))) > 0)
-		for (long at = 0; at < n;) {
-			const struct fd_entry *e = (const void *)(data + at);
-			char *end;
-			unsigned long long number = strtoull(e->name, &end, 16);
-
-			if (!*end && number && s->n < ARRAY_LEN(s->name))
-				s->name[s->n++] = number;
-			at += e->reclen;
-		}
-}
-
-static bool open_spares(struct spares *s)
-{
-	if (s->dir >= 0)
-		return true;
-	s->dir = openat(s->folder, SPARE, OPEN_FOLDER);
-	if (s->dir < 0 && errno == ENOENT && mkdirat(s->folder, SPARE, 0700) == 0)
-		s->dir = openat(s->folder, SPARE, OPEN_FOLDER);
-	if (s->dir >= 0)
-		list(s);
-	return s->dir >= 0;
-}
-
-/* Moves any spare one to its place; false when there is none or it cannot be moved there. */
-static bool move_in(struct spares *s, int dir, const char *name)
-{
-	char from[32];
-
-	if (!open_spares(s) || !s->n)
-		return false;
-	spare_name(s->name[s->n - 1], from);
-	if (renameat2(s->dir, from, dir, name, RENAME_NOREPLACE) < 0)
-		return false;
-	s->n--;
-	return true;
-}
-
-/* Root makes it for somebody else, who must be able to see that it is empty. */
-static int give_to_owner(int dir, const char *name)
-{
-	struct stat at, st;
-
-	if (geteuid() == 0 && fstat(dir, &at) == 0 &&
-	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (st.st_uid != at.st_uid || st.st_gid != at.st_gid) &&
-	    fchownat(dir, name, at.st_uid, at.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+	if (node && mknodat(dir, name, S_IFSOCK, 0) == 0)
+		return 0;
+	if (node && !no_nodes_here(errno))
 		return -errno;
-	return 0;
+	return (file ? mknodat(dir, name, S_IFREG, 0) : mkdirat(dir, name, 0755)) < 0 ? -errno : 0;
 }
 
-int placeholder_put(struct spares *s, int dir, const char *name)
+static bool is_node(const struct stat *st)
 {
-	if (!move_in(s, dir, name) && mkdirat(dir, name, SPARE_MODE) < 0)
-		return -errno;
-	return give_to_owner(dir, name);
+	return (S_ISSOCK(st->st_mode) ||
+		(S_ISREG(st->st_mode) && st->st_size == 0 && st->st_nlink == 1)) &&
+	       (st->st_mode & 07777) == 0;
 }
 
-int placeholder_file(int dir, const char *name)
+static bool is_empty(int dir, const char *name)
 {
-	CLEANUP(fd)
-	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0);
+	int fd = openat(dir, name, OPEN_FOLDER);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool empty = d != NULL;
 
-	return fd < 0 ? -errno : give_to_owner(dir, name);
-}
-
-void placeholder_file_take(int dir, const char *name)
-{
-	struct stat st;
-
-	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-	    st.st_size == 0 && (st.st_mode & 07777) == 0 && st.st_nlink == 1)
-		(void)unlinkat(dir, name, 0);
-}
-
-static bool only_dots(const char *data, long n)
-{
-	for (long at = 0; at < n;) {
-		const struct fd_entry *e = (const void *)(data + at);
-
-		if (!str_eq(e->name, ".") && !str_eq(e->name, ".."))
-			return false;
-		at += e->reclen;
-	}
-	return true;
-}
-
-static bool is_empty(int dir, const char *name, struct stat *st)
-{
-	CLEANUP(fd) int fd = openat(dir, name, OPEN_FOLDER);
-	_Alignas(8) char data[1024];
-	long n;
-
-	if (fd < 0 || fstat(fd, st) < 0)
-		return false;
-	while ((n = syscall(SYS_getdents64, fd, data, sizeof(data))) > 0)
-		if (!only_dots(data, n))
-			return false;
-	return n == 0;
+	for (struct dirent *e; empty && (e = readdir(d));)
+		empty = str_eq(e->d_name, ".") || str_eq(e->d_name, "..");
+	if (d)
+		(void)closedir(d);
+	else
+		(void)fd_close(fd);
+	return empty;
 }
 
 bool placeholder_is(int dir, const char *name)
 {
 	struct stat st;
 
-	return is_empty(dir, name, &st);
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	return S_ISDIR(st.st_mode) ? is_empty(dir, name) : is_node(&st);
 }
 
-/* One that looks as when it was made is kept for the next run. */
-static bool move_out(struct spares *s, int dir, const char *name, const struct stat *st)
-{
-	char to[32];
-
-	if ((st->st_mode & 07777) != SPARE_MODE || !open_spares(s) || s->n == ARRAY_LEN(s->name))
-		return false;
-	spare_name(st->st_ino, to);
-	if (renameat2(dir, name, s->dir, to, RENAME_NOREPLACE) < 0)
-		return false;
-	s->name[s->n++] = st->st_ino;
-	return true;
-}
-
-bool placeholder_take(struct spares *s, int dir, const char *name)
+bool placeholder_take(int dir, const char *name)
 {
 	struct stat st;
 
-	if (!is_empty(dir, name, &st))
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return false;
-	return move_out(s, dir, name, &st) || unlinkat(dir, name, AT_REMOVEDIR) == 0;
+	if (S_ISDIR(st.st_mode))
+		return unlinkat(dir, name, AT_REMOVEDIR) == 0;
+	return is_node(&st) && unlinkat(dir, name, 0) == 0;
+}
+
+static void drop_spare(int dir, const char *name)
+{
+	char to[NAME_MAX + 16];
+	struct err e;
+	CLEANUP(fd) int state = -1;
+
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+		return;
+	state = state_open("quarantine", NULL, 0, &e);
+	(void)snprintf(to, sizeof(to), SPARE "-%s", name);
+	if (state >= 0)
+		(void)renameat2(dir, name, state, to, RENAME_NOREPLACE);
+}
+
+void placeholder_drop_spares(int folder)
+{
+	int fd;
+	DIR *d;
+
+	if (unlinkat(folder, SPARE, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return;
+	fd = openat(folder, SPARE, OPEN_FOLDER);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (e->d_name[0] != '.')
+			drop_spare(dirfd(d), e->d_name);
+	if (d)
+		(void)closedir(d);
+	else
+		(void)fd_close(fd);
+	(void)unlinkat(folder, SPARE, AT_REMOVEDIR);
 }

@@ -307,7 +307,8 @@ static int fill_trees(struct box_plan *p, struct err *e)
 {
 	struct stat st;
 
-	p->by_root = true; /* whether the workspace can be written to is seen by the caller */
+	p->by_root = true;  /* whether the workspace can be written to is seen by the caller */
+	p->no_nodes = true; /* gVisor, for one, cannot mount the node of a socket */
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_mounts(p, e) < 0)
 		return -e->code;

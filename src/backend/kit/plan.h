@@ -80,9 +80,9 @@ struct protected_name {
 	const char *inside; /* path in the sandbox */
 	bool existed;       /* before the run */
 	bool covered;       /* by a mount; a link cannot be */
-	bool file; /* a place for a mounted file: while missing, an empty file nobody may open */
-	size_t op; /* index of the cover; meaningless unless covered */
-	bool link; /* to a place in the tree, which is protected too */
+	bool file;          /* a place for a mounted file: never held by a folder */
+	size_t op;          /* index of the cover; meaningless unless covered */
+	bool link;          /* to a place in the tree, which is protected too */
 	struct stamp was;   /* of what was there */
 	struct ident goal;  /* of a link: what it led to; all zero: nothing */
 };
@@ -142,6 +142,7 @@ struct box_plan {
 	size_t git_count;
 	struct watched_index *indexes;
 	size_t index_count;
+	bool no_nodes;   /* as placeholders: somebody else mounts what is there */
 	bool git_absent; /* from the workspace: nothing of a repository is protected */
 	bool read_only_root;        /* what the run gets, whatever was asked for */
 	const char *workspace;      /* host folder, NULL for a private one */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "backend/kit/placeholder.h"
 #include "backend/kit/plan_internal.h"
 #include "base/str.h"
 #include "model/code.h"
@@ -31,7 +32,7 @@ static int in_workspace(struct box_plan *p, const char *name, struct err *e)
 	if (tree < 0)
 		return errno = -tree, err_sys(e, "cannot open '%s'", p->workspace);
 	if (fstatat(tree, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (!S_ISREG(st.st_mode))
+		if (!S_ISREG(st.st_mode) && (S_ISDIR(st.st_mode) || !placeholder_is(tree, name)))
 			return err_set(e, ERR_POLICY, EPERM,
 				       "the code cannot appear at '%s': '%s' in the workspace is "
 				       "not a plain file",

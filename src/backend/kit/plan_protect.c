@@ -2,10 +2,9 @@
 /* backend/kit/plan_protect.c - names in a writable workspace that the host would execute later.
  *
  * A name that exists gets a read-only cover of itself. A name that does not is held by a
- * placeholder, an empty folder that protect.c makes on the host for the time of the run and that is
- * covered too: git does not see empty folders, so nothing shows up as untracked. Folders on the way
- * to a covered name are pinned (mounted on themselves, writable), because a mount point cannot be
- * renamed away. */
+ * placeholder that protect.c makes on the host for the time of the run (placeholder.h) and that is
+ * covered too. Folders on the way to a covered name are pinned (mounted on themselves, writable),
+ * because a mount point cannot be renamed away. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

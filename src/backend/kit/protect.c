@@ -57,7 +57,7 @@ static bool needless(int r)
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
-static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i, struct err *e)
+static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 {
 	struct protected_name *n = &t->plan->protected[i];
 	int tree = protect_tree(t, n->tree, e), dir, r;
@@ -67,15 +67,10 @@ static int hold(struct protect *t, struct journal *j, struct spares *s, size_t i
 	if (tree < 0)
 		return -e->code;
 	dir = protect_parent(tree, n->path, &name, &opened);
-	r = dir < 0   ? -ENOENT
-	    : n->file ? placeholder_file(dir, name)
-		      : placeholder_put(s, dir, name);
-	if (r == 0) {
-		t->placeholder[i] = true;
-		return 0;
-	}
-	if (r == -EEXIST) {
-		t->placeholder[i] = journal_named(j, n->tree, n->path);
+	r = dir < 0 ? dir : placeholder_put(dir, name, !t->plan->no_nodes, n->file);
+	if (r == 0 || r == -EEXIST) {
+		t->placeholder[i] =
+			r == 0 || (journal_named(j, n->tree, n->path) && placeholder_is(dir, name));
 		return 0;
 	}
 	if (n->file)
@@ -142,12 +137,10 @@ static void find_git(struct protect *t)
 
 static int hold_all(struct protect *t, struct journal *j, struct err *e)
 {
-	CLEANUP(spares) struct spares s = SPARES_INIT(journal_folder(j));
-
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		if (!t->plan->protected[i].covered)
 			continue;
-		if (hold(t, j, &s, i, e) < 0)
+		if (hold(t, j, i, e) < 0)
 			return -e->code;
 		(void)look_at(t, i, &t->cover[i]);
 	}
@@ -161,6 +154,7 @@ static int begin(struct protect *t, struct err *e)
 
 	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
 		return -e->code;
+	placeholder_drop_spares(journal_folder(j));
 	journal_clean(j);
 	if (claim(t, j, e) < 0 || protect_unshare(t, e) < 0 || hold_all(t, j, e) < 0)
 		return -e->code;
@@ -271,15 +265,14 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 }
 
 /* Is it still a placeholder? It goes, unless another run needs it. */
-static bool take(struct spares *s, int tree, int dir, const char *path, const char *name,
-		 bool shared)
+static bool take(int tree, int dir, const char *path, const char *name, bool shared)
 {
-	if (shared || placeholder_take(s, dir, name))
+	if (shared || placeholder_take(dir, name))
 		return !shared || placeholder_is(dir, name);
 	if (!placeholder_is(dir, name))
 		return false;
 	protect_reopen(tree, path); /* it cannot be moved out of a closed folder */
-	return placeholder_take(s, dir, name);
+	return placeholder_take(dir, name);
 }
 
 static bool leads_as_before(int tree, const struct protected_name *n)
@@ -304,7 +297,7 @@ static bool as_before(const struct protected_name *n, const struct stat *st, boo
 }
 
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
-		       const struct journal *j, struct spares *s)
+		       const struct journal *j)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
@@ -318,7 +311,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	dir = protect_parent(tree, n->path, &name, &opened);
 	if (n->file) { /* what is under the code was never in reach */
 		if (dir >= 0 && t->placeholder[i] && !journal_shared(j))
-			placeholder_file_take(dir, name);
+			(void)placeholder_take(dir, name);
 		return;
 	}
 	/* A link on the way that the plan has not seen, and something behind it. */
@@ -327,7 +320,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (t->placeholder[i]) {
-		if (!take(s, tree, dir, n->path, name, journal_shared(j)))
+		if (!take(tree, dir, n->path, name, journal_shared(j)))
 			quarantine(t, o, tree, n->path, "made during the run");
 		return;
 	}
@@ -384,19 +377,17 @@ int protect_let_go(int hold)
 
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
-	CLEANUP(spares) struct spares spares = SPARES_INIT(-1);
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
 
 	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
-	spares.folder = journal_folder(j);
 	open_trees(t);
 	/* What links lead to comes first: a link to a name that was taken away is as it was. */
 	for (int links = 0; links < 2; links++)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
-				look_after(t, o, i, cover_lost, j, &spares);
+				look_after(t, o, i, cover_lost, j);
 	protect_repositories(t, o);
 	journal_clean(j);
 	close_trees(t);

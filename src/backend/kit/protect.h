@@ -2,7 +2,7 @@
 /* backend/kit/protect.h - placeholders for protected names that do not exist yet, and the look
  * afterwards.
  *
- * States of one name: absent -> held (an empty folder of ours) -> absent again, when the last run
+ * States of one name: absent -> held (placeholder.h) -> absent again, when the last run
  * that holds it ends. What a run may make is written to a journal before it is made (journal.h);
  * what no living run claims any more, the next brig that starts removes. */
 #pragma once

@@ -22,9 +22,10 @@
 #define WORKTREES_MAX 512
 #define ON_THE_HOST "; on the host, empty its folder and run git submodule update --init"
 
+/* A socket is no file to be obeyed; another run may hold a name with one. */
 bool protect_changed(const struct protect *t, const struct stat *st)
 {
-	return !time_before(&st->st_ctim, &t->began);
+	return !S_ISSOCK(st->st_mode) && !time_before(&st->st_ctim, &t->began);
 }
 
 bool protect_made(const struct protect *t, int tree, const char *path)
@@ -62,6 +63,8 @@ static bool config_plain(struct protect *t, int tree, const char *git)
 	(void)snprintf(path, sizeof(path), "%s/config", git);
 	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT;
+	if (S_ISSOCK(st.st_mode)) /* another run's placeholder; git reads none */
+		return true;
 	return S_ISREG(st.st_mode) && st.st_nlink == 1 &&
 	       protect_config_facts(t, tree, git, "config", &facts) == READER_PLAIN &&
 	       gitsay_has(&facts, "plain");
@@ -73,12 +76,15 @@ static bool hooks_plain(int tree, const char *git)
 	char path[PATH_MAX];
 	int fd, left = HOOKS_MAX;
 	bool plain = true;
+	struct stat st;
 	DIR *d;
 
 	(void)snprintf(path, sizeof(path), "%s/hooks", git);
+	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode))
+		return true;
 	fd = protect_open(tree, path);
 	if (fd < 0)
-		return fd == -ENOENT;
+		return false;
 	d = fdopendir(fd);
 	for (struct dirent *e; d && plain && (e = readdir(d));)
 		plain = str_eq(e->d_name, ".") || str_eq(e->d_name, "..") ||
@@ -95,8 +101,9 @@ static bool has(int tree, const char *git, const char *part)
 	struct stat st;
 
 	return snprintf(path, sizeof(path), "%s/%s", git, part) >= (int)sizeof(path) ||
-	       fstatat(tree, path, &st, 0) == 0 ||
-	       fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	       ((fstatat(tree, path, &st, 0) == 0 ||
+		 fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0) &&
+		!S_ISSOCK(st.st_mode));
 }
 
 static bool part_plain(struct protect *t, int tree, const char *git, const char *part)

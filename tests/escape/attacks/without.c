@@ -3,7 +3,8 @@
  *
  * userns: making user namespaces is EPERM, as under AppArmor or in a container. seccomp, landlock:
  * the kernel was built without. signals: kill, tkill and tgkill are EPERM, so that only a pidfd (or
- * a control group) ends anybody. cgroups is for the caller: it needs no filter. */
+ * a control group) ends anybody. nodes: a file system that has no sockets in it. cgroups is for the
+ * caller: it needs no filter. */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,6 +52,15 @@ static struct sock_filter no_signals[] = {
 	DENY(SYS_tgkill, EPERM),
 	RETURN(SECCOMP_RET_ALLOW),
 };
+static struct sock_filter no_nodes[] = {
+	LOAD(nr),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mknodat, 0, 4),
+	LOAD(args[2]),
+	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, S_IFMT),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, S_IFSOCK, 0, 1),
+	RETURN(SECCOMP_RET_ERRNO | EPERM),
+	RETURN(SECCOMP_RET_ALLOW),
+};
 
 #define FEATURE(name, filter)                                                                      \
 	{                                                                                          \
@@ -62,7 +73,8 @@ static const struct {
 	const char *name;
 	struct sock_fprog program;
 } features[] = { FEATURE("userns", userns), FEATURE("seccomp", no_seccomp),
-		 FEATURE("landlock", no_landlock), FEATURE("signals", no_signals) };
+		 FEATURE("landlock", no_landlock), FEATURE("signals", no_signals),
+		 FEATURE("nodes", no_nodes) };
 
 int main(int argc, char **argv)
 {

@@ -13,7 +13,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import brig, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
-from victim import attack, clear, hook, payload, ran, remove, repository, settings, sh, taken, told, use  # noqa: E402
+from victim import attack, clear, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, use  # noqa: E402
+
+
+GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
 
 
 def text(path):
@@ -205,6 +208,74 @@ def what_cannot_be_moved_ends_the_run_as_failed():
     assert (r["outcome"], r["exit_code"]) == ("failed", 125), r
     assert "could not be moved" in r["error"]["what"] and r["error"]["hint"], r["error"]
     taken()
+
+
+# ---- runs that were killed ----
+
+
+HOSTILE = "echo evil > .bashrc; mkdir .husky; echo evil > .husky/pre-commit"
+
+
+def killed(script, *, both):
+    """A run whose brig is killed once the script has done its work; with its survivor or without."""
+    p = start_brig("run", "--", "sh", "-c", f"{script}; touch ready; sleep 60")
+    assert wait_until((workspace() / "ready").exists)
+    guard = survivor_of(p.pid)
+    if both:
+        beat = next(f for f in (workspace().parent / "state/brig/runs").iterdir() if not f.name.startswith("told"))
+        made = max(f.lstat().st_ctime_ns for f in workspace().rglob("*"))
+        assert wait_until(lambda: beat.stat().st_mtime_ns > made), "no beat"
+        os.kill(guard, 9)
+    os.kill(p.pid, 9)
+    p.wait()
+    p.stdout.close()
+    p.stderr.close()
+    assert wait_until(lambda: not pathlib.Path(f"/proc/{guard}/stat").exists() or "Z" in pathlib.Path(f"/proc/{guard}/stat").read_text().rsplit(")", 1)[1][:3], 20)
+
+
+@test
+def what_a_killed_run_left_is_taken_away_at_once():
+    script = f"{HOSTILE}; git init -q .; {hook('.git/hooks/post-checkout')}; {settings('.git/config')}"
+    killed(script, both=False)
+    assert not (workspace() / ".bashrc").exists() and not (workspace() / ".husky").exists()
+    use()
+    assert not ran() and len(taken()) == 4
+    r = sh("true")
+    assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", ".git/hooks", ".git/config"}, r["denials"]
+    assert all("killed" in d["reason"] for d in r["denials"])
+    assert sh("true")["denials"] == []
+
+
+@test
+def what_a_killed_run_left_in_an_old_repository_is_taken_away_at_once():
+    repository()
+    killed(f"{GITLINK}sub; mkdir sub; cp -r .git sub/.git; {settings('sub/.git/config')}; echo x > .git/config.worktree", both=False)
+    assert not (workspace() / "sub/.git").exists() and not (workspace() / ".git/config.worktree").exists()
+    use()
+    assert not ran() and taken() and sh("true")["denials"]
+
+
+@test
+def the_next_run_finishes_where_nobody_survived():
+    killed(f"{HOSTILE}; git init -q .; {settings('.git/config')}", both=True)
+    assert (workspace() / ".bashrc").exists(), "somebody survived: the test is void"
+    r = sh("true")
+    assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", ".git/config"}, r["denials"]
+    use()
+    assert not ran() and len(taken()) == 3 and sh("true")["denials"] == []
+
+
+@test
+def what_the_user_did_after_a_killed_run_stays():
+    repository()
+    killed(HOSTILE, both=True)
+    host("git remote add up https://example.org/x.git; echo mine > .envrc; rm -r .husky; mkdir .husky; echo mine > .husky/pre-push")
+    before = text(".git/config")
+    r = sh("true")
+    assert text(".git/config") == before and text(".envrc") == "mine\n" and text(".husky/pre-push") == "mine\n"
+    assert not (workspace() / ".bashrc").exists()
+    assert {d["target"]: "left in place" in d["reason"] for d in r["denials"]} == {".bashrc": False, ".husky": True, ".envrc": True, ".git/config": True}, r["denials"]
+    assert len(taken()) == 1 and sh("true")["denials"] == []
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import brig, brig_environment, scratch, workspace  # noqa: E402
+from harness import brig, brig_environment, scratch, wait_until, workspace  # noqa: E402
 
 ME = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always")
 AS_ME = "git " + " ".join(ME)
@@ -121,3 +121,30 @@ def attack(*scripts, options=(), prepare=repository, look=use, checked=True):
     seen, gone = ran(), taken()
     assert not seen, f"code of the guest's ran on the host; {r['outcome']}, denials: {r['denials']}"
     return r, gone
+
+
+def session(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[3])
+
+
+def survivor_of(pid):
+    """The child of brig's that has a session of its own and is brig still."""
+    found = []
+
+    def look():
+        found[:] = [c for c in children(pid) if session(c) == c]
+        return found
+    assert wait_until(look), "no survivor: the test is void"
+    return found[0]
+
+
+def children(pid):
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found

@@ -282,8 +282,10 @@ static int protect_submodule(struct box_plan *p, const struct guarded_tree *t, c
 
 	if (!host)
 		return err_nomem(e);
-	if (!path || str_eq(path, ".git") || fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path || str_eq(path, ".git") || plan_protects(p, t->host, path))
 		return 0;
+	if (fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0) /* nothing may appear there */
+		return plan_protect_name(p, t, path, false, e);
 	if (S_ISDIR(st.st_mode)) {
 		git = host;
 		path = arena_printf(p->arena, "%s/", path);

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "backend/kit/gitdirs.h"
+#include "backend/kit/inventory.h"
 #include "backend/kit/journal.h"
 #include "backend/kit/placeholder.h"
 #include "base/buf.h"
@@ -22,7 +23,9 @@ struct protect *protect_free(struct protect *t)
 {
 	if (!t)
 		return NULL;
+	protect_dismiss(t);
 	(void)fd_close(t->claim);
+	(void)fd_close(t->inventory);
 	for (size_t i = 0; i < t->tree_count; i++)
 		(void)fd_close(t->trees[i].fd);
 	free(t->placeholder);
@@ -147,19 +150,24 @@ static int hold_all(struct protect *t, struct journal *j, struct err *e)
 	return 0;
 }
 
-static int begin(struct protect *t, struct err *e)
+/* Under the lock that all workspaces share: what is quick. */
+static int hold_names(struct protect *t, struct err *e)
 {
 	CLEANUP(journal) struct journal *j = NULL;
-	int workspace;
 
 	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
 		return -e->code;
 	placeholder_drop_spares(journal_folder(j));
 	journal_clean(j);
-	if (claim(t, j, e) < 0 || protect_unshare(t, e) < 0 || hold_all(t, j, e) < 0)
-		return -e->code;
-	workspace = protect_tree(t, t->plan->workspace, e);
-	if (workspace < 0)
+	return claim(t, j, e) < 0 || hold_all(t, j, e) < 0 ? -e->code : 0;
+}
+
+static int begin(struct protect *t, struct err *e)
+{
+	int workspace = protect_tree(t, t->plan->workspace, e);
+
+	if (workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0 ||
+	    inventory_open(t, e) < 0)
 		return -e->code;
 	t->bare = gitdir_look(workspace);
 	find_git(t);
@@ -183,7 +191,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 		return err_nomem(e);
 	t->plan = p;
 	t->id = id;
-	t->claim = -1;
+	t->claim = t->inventory = t->lifeline = -1;
 	if (begin(t, e) < 0) {
 		protect_end(t, false, NULL);
 		return err_wrap(e, "protected names");
@@ -252,6 +260,7 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 	enum protect_news found = PROTECT_QUIET;
 	struct stat st;
 
+	inventory_beat(t);
 	for (size_t i = 0; i < t->tree_count; i++) {
 		const struct tree *tree = &t->trees[i];
 
@@ -296,8 +305,15 @@ static bool as_before(const struct protected_name *n, const struct stat *st, boo
 	return stamp_same(&now, &n->was);
 }
 
-static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
-		       const struct journal *j)
+static const char *made(const char *path)
+{
+	return str_ends_nocase(path, "/.git")
+		       ? "a repository made during the run where git's index names a submodule; on the "
+			 "host, empty its folder and run git submodule update --init"
+		       : "made during the run";
+}
+
+static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
@@ -306,30 +322,43 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	const char *name;
 	struct stat st;
 
-	if (tree < 0)
+	if (tree < 0 || n->file || t->placeholder[i])
 		return;
 	dir = protect_parent(tree, n->path, &name, &opened);
-	if (n->file) { /* what is under the code was never in reach */
-		if (dir >= 0 && t->placeholder[i] && !journal_shared(j))
-			(void)placeholder_take(dir, name);
-		return;
-	}
 	/* A link on the way that the plan has not seen, and something behind it. */
 	if (dir == -ELOOP && !n->existed && fstatat(tree, n->path, &st, 0) == 0)
 		quarantine(t, o, tree, n->path, "reached by a link made during the run");
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	if (t->placeholder[i]) {
-		if (!take(tree, dir, n->path, name, journal_shared(j)))
-			quarantine(t, o, tree, n->path, "made during the run");
-		return;
-	}
 	if (!n->existed && !n->covered)
-		quarantine(t, o, tree, n->path, "made during the run");
+		quarantine(t, o, tree, n->path, made(n->path));
 	else if (n->existed && !as_before(n, &st, cover_lost))
 		quarantine(t, o, tree, n->path, "changed during the run");
 	else if (n->link && !leads_as_before(tree, n))
 		quarantine(t, o, tree, n->path, "led elsewhere after the run");
+}
+
+/* A placeholder of ours. What is under a mounted file was never in reach. */
+static void release(struct protect *t, struct outcome *o, size_t i, const struct journal *j)
+{
+	const struct protected_name *n = &t->plan->protected[i];
+	struct err e;
+	int tree = t->placeholder[i] ? protect_tree(t, n->tree, &e) : -1, dir;
+	CLEANUP(fd) int opened = -1;
+	const char *name;
+	struct stat st;
+
+	if (tree < 0)
+		return;
+	dir = protect_parent(tree, n->path, &name, &opened);
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (n->file) {
+		if (!journal_shared(j))
+			(void)placeholder_take(dir, name);
+	} else if (!take(tree, dir, n->path, name, journal_shared(j))) {
+		quarantine(t, o, tree, n->path, "made during the run");
+	}
 }
 
 /* The command may have taken the owner's rights from a folder; brig needs them for a moment. */
@@ -375,20 +404,32 @@ int protect_let_go(int hold)
 	return fd_close(hold);
 }
 
-void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
+/* Short, since other workspaces wait. */
+static void release_all(struct protect *t, struct outcome *o)
 {
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
 
 	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
+	for (size_t i = 0; i < t->plan->protected_count; i++)
+		release(t, o, i, j);
+	journal_clean(j);
+}
+
+void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
+{
+	protect_dismiss(t);
 	open_trees(t);
 	/* What links lead to comes first: a link to a name that was taken away is as it was. */
 	for (int links = 0; links < 2; links++)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
-				look_after(t, o, i, cover_lost, j);
-	protect_repositories(t, o);
-	journal_clean(j);
+				look_after(t, o, i, cover_lost);
+	if (t->began.tv_sec) /* else the command cannot have begun */
+		protect_repositories(t, o);
+	release_all(t, o);
 	close_trees(t);
+	inventory_close(t);
+	inventory_tell(t, o);
 }

@@ -151,6 +151,27 @@ void protect_tame(struct protect *t, struct outcome *o, int tree, const char *gi
 	new_worktrees(t, o, tree, NULL, git);
 }
 
+void protect_tame_until(struct protect *t, struct outcome *o, int tree, const char *git,
+			const struct timespec *until)
+{
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		const char *part = git_parts[i].name;
+		char path[PATH_MAX + 32];
+		struct stat st;
+
+		(void)snprintf(path, sizeof(path), "%s/%s", git, part);
+		if (part_plain(t, tree, git, part))
+			continue;
+		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    time_before(until, &st.st_ctim))
+			outcome_deny(o, "protected-path", path,
+				     "changed during the run or after it; left in place: look at it "
+				     "before you use git");
+		else
+			move_part(t, o, tree, git, part, "made during the run");
+	}
+}
+
 /* git takes a folder that looks like a bare repository for one, unless its `.git` is good, which
  * the command may have seen to: whatever made it so goes. */
 static void new_bare(struct protect *t, struct outcome *o, int tree)

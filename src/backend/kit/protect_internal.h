@@ -30,6 +30,10 @@ struct protect {
 	struct seen_index *seen; /* one per index of the plan */
 	int reads;               /* questions that may still be asked of git */
 	bool strict;             /* git did not say where an index leads */
+	int inventory;           /* STATE/runs/ID; -1: none */
+	uint64_t beat;           /* when it was last touched */
+	pid_t survivor;          /* 0: none */
+	int lifeline;            /* its end tells the survivor that we are no more; -1: none */
 };
 
 /* quarantine.c. A folder below the tree, opened even if the command has closed it to its owner;
@@ -64,6 +68,9 @@ void protect_repositories(struct protect *t, struct outcome *o);
 bool protect_changed(const struct protect *t, const struct stat *st); /* since the run began */
 /* Takes away what a git folder made during the run would have the host's git run. */
 void protect_tame(struct protect *t, struct outcome *o, int tree, const char *git);
+/* The same for what has not changed since; the rest is told of and left. */
+void protect_tame_until(struct protect *t, struct outcome *o, int tree, const char *git,
+			const struct timespec *until);
 bool protect_plain(struct protect *t, int tree, const char *git); /* is there nothing to take? */
 /* What git says of a configuration in a git folder. */
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git, const char *name,
@@ -80,3 +87,7 @@ void protect_walk(struct protect *t, struct outcome *o);
 void protect_links_begin(struct protect *t);
 void protect_links(struct protect *t, struct outcome *o);
 void protect_links_done(struct protect *t);
+void protect_links_forget(struct protect *t); /* in a survivor, which has no copies */
+
+/* survivor.c. Sends it home before the check is made by whom it belongs to. */
+void protect_dismiss(struct protect *t);

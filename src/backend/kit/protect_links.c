@@ -59,6 +59,13 @@ void protect_links_done(struct protect *t)
 	free(t->seen);
 }
 
+/* What it does not know of an index it does not guess. */
+void protect_links_forget(struct protect *t)
+{
+	for (size_t i = 0; t->seen && i < t->plan->index_count; i++)
+		t->seen[i].copy.fd = -1;
+}
+
 /* One index, and what is known of it. */
 struct links {
 	struct protect *t;

@@ -68,6 +68,7 @@ def a100_when_the_launcher_is_killed_everything_inside_dies():
         h.process.wait()
         assert wait_until(lambda: not alive(pids), 1), f"alive: {alive(pids)}"
     assert wait_until(lambda: leftovers() == set(), 20), "the survivor does not tidy up"
+    assert brig("run", "--", "true").status == 0
 
 
 @test(alone=True)

@@ -4,6 +4,7 @@
 #include "backend/bwrap/bwrap.h"
 #include "backend/docker/ledger.h"
 #include "backend/kit/job.h"
+#include "backend/kit/inventory.h"
 #include "backend/kit/journal.h"
 #include "model/code.h"
 #include "model/dialect.h"
@@ -40,6 +41,7 @@ void backends_tidy(void)
 {
 	docker_sweep(); /* first: a container may have covers on the placeholders */
 	journal_sweep();
+	inventory_sweep();
 }
 
 /* A brig on the other side of ssh can do what native can. */

@@ -23,6 +23,30 @@ bool ident_same(const struct ident *a, const struct ident *b)
 	return a->dev == b->dev && a->ino == b->ino && a->type == b->type;
 }
 
+struct stamp stamp_of(const struct stat *st)
+{
+	return (struct stamp){ .ident = ident_of(st),
+			       .size = st->st_size,
+			       .mtime = st->st_mtim,
+			       .ctime = st->st_ctim };
+}
+
+static bool time_same(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+bool stamp_same(const struct stamp *a, const struct stamp *b)
+{
+	return ident_same(&a->ident, &b->ident) && a->size == b->size &&
+	       time_same(&a->mtime, &b->mtime) && time_same(&a->ctime, &b->ctime);
+}
+
+bool time_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
 /* One component of a walk. O_NOFOLLOW alone would open a link itself under O_PATH, hence the look.
  */
 static int open_step(int dirfd, const char *name, int flags)

@@ -23,6 +23,17 @@ struct ident {
 struct ident ident_of(const struct stat *st);
 bool ident_same(const struct ident *a, const struct ident *b);
 
+/* The same, and whether it was changed meanwhile: nobody but the kernel sets ctime. */
+struct stamp {
+	struct ident ident;
+	off_t size;
+	struct timespec mtime, ctime;
+};
+
+struct stamp stamp_of(const struct stat *st);
+bool stamp_same(const struct stamp *a, const struct stamp *b);
+bool time_before(const struct timespec *a, const struct timespec *b);
+
 enum {
 	FD_BENEATH = 1, /* never above the start directory; absolute paths are refused */
 	FD_IN_ROOT = 2, /* the start directory acts as "/" */

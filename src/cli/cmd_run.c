@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -16,6 +17,7 @@
 #include "sandbox/recorder.h"
 
 #define DENIALS_SAID 64 /* of each class, on stderr */
+#define TRUST_SHOWN 6 /* names in the line about changed files */
 
 struct ctx {
 	brig_manager *manager;
@@ -253,6 +255,22 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 		(outcome_denied(o) || (!s->json && (o->out.truncated || o->err.truncated))));
 }
 
+/* One line, however many there are. */
+static void say_trust(const struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(4096);
+	uint64_t more = o->trust_count + o->trust_more;
+
+	if (!o->trust_count)
+		return;
+	buf_puts(&text, "changed, and obeyed by tools on the host:");
+	for (size_t i = 0; i < o->trust_count && i < TRUST_SHOWN; i++, more--)
+		buf_printf(&text, "%s '%.200s'", i ? "," : "", o->trust[i].path);
+	if (more)
+		buf_printf(&text, " and %llu more", (unsigned long long)more);
+	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
+}
+
 static void say(const struct outcome *o, const struct spec *s)
 {
 	if (has_words(o, s))
@@ -264,6 +282,7 @@ static void say(const struct outcome *o, const struct spec *s)
 	if (s->quiet)
 		return;
 	say_denials(o);
+	say_trust(o);
 	if (!s->json && (o->out.truncated || o->err.truncated))
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }

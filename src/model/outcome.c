@@ -9,6 +9,7 @@
 
 #define TARGET_MAX 4352 /* bytes: a path, and a little */
 #define REASON_MAX 4608
+#define TRUST_MAX 100
 #define ALIKE_MAX 4                  /* of a target, with different reasons */
 #define ARENA_MAX ((size_t)24 << 20) /* more than all limits below come to */
 
@@ -202,6 +203,20 @@ uint64_t outcome_denied(const struct outcome *o)
 	return n;
 }
 
+void outcome_trust(struct outcome *o, const char *path, const char *reason)
+{
+	struct trust_change c = { .path = arena_strdup(o->arena, path),
+				  .reason = arena_strdup(o->arena, reason) };
+	struct trust_change *slot = NULL;
+
+	if (o->trust_count < TRUST_MAX && c.path && c.reason)
+		slot = ARENA_PUSH(o->arena, o->trust, o->trust_count);
+	if (slot)
+		*slot = c;
+	else
+		o->trust_more++;
+}
+
 void outcome_pass(struct outcome *o, const char *backend, const char *reason)
 {
 	struct passed p = { .backend = arena_strdup(o->arena, backend),
@@ -320,6 +335,17 @@ static void lists_json(const struct outcome *o, struct json *j)
 			json_str(j, limit_name((enum limit)l));
 	json_array_end(j);
 	denials_json(o, j);
+	json_key(j, "changed_trust");
+	json_array(j);
+	for (size_t i = 0; i < o->trust_count; i++) {
+		json_object(j);
+		json_kstr(j, "path", o->trust[i].path);
+		json_kstr(j, "reason", o->trust[i].reason);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_ku64(j, "changed_trust_more", o->trust_more);
+	json_ku64(j, "unseen_folders", o->unseen_folders);
 	json_key(j, "passed_over");
 	json_array(j);
 	for (size_t i = 0; i < o->passed_count; i++) {

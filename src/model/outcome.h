@@ -79,6 +79,11 @@ struct denial {
 	uint64_t count; /* times that it happened, or names of the folder that it stands for */
 };
 
+/* A file that tools on the host obey and that was the command's to change. */
+struct trust_change {
+	const char *path, *reason;
+};
+
 /* What went through the door. */
 struct egress_count {
 	uint64_t allowed, denied; /* requests and tunnels */
@@ -124,6 +129,10 @@ struct outcome {
 	struct denial *denials;
 	size_t denial_count, class_count[DENIAL_CLASSES];
 	uint64_t denials_dropped[DENIAL_CLASSES]; /* that happened and are not listed */
+	struct trust_change *trust; /* what the user should look at before tools obey it */
+	size_t trust_count;
+	uint64_t trust_more;     /* that found no room in the list */
+	uint64_t unseen_folders; /* of the workspace, not looked at for repositories and such files */
 	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
@@ -141,6 +150,8 @@ void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kin
 		     const char *target, const char *reason);
 void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another brig's count */
 uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
+/* At most 100 are kept, the rest is counted. */
+void outcome_trust(struct outcome *o, const char *path, const char *reason);
 void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_hit(struct outcome *o, enum limit l);
 

@@ -19,7 +19,7 @@ from attack import digest, finish, held, inside, on_host, outside, signal, timed
 from harness import (FACTOR, brig, brig_environment, home, main, scratch, seconds, start_brig, test, tree, uid,  # noqa: E402
                      wait_until, workspace)
 
-HELD = (".envrc", ".gitmodules", ".gitattributes", ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".mcp.json", ".claude", ".codex", ".cursor",
+HELD = (".envrc", ".gitattributes", ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".mcp.json", ".claude", ".codex", ".cursor",
         ".gemini", ".windsurf")
 RC = (".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".inputrc", ".gitconfig")
 
@@ -132,7 +132,7 @@ def a109_another_common_folder_cannot_be_named():
 def a109_attributes_and_filters_cannot_be_combined():
     attack(f"mkdir -p .git/info; echo '* filter=x diff=x' > .git/info/attributes; git config filter.x.clean '{payload()}'; git config diff.x.textconv '{payload()}'; echo a > a", check=False)
     attack("echo '* filter=x' > .gitattributes; printf '[submodule \"x\"]\\n\\tpath = x\\n\\turl = ../x\\n\\tupdate = !touch PWNED\\n' > .gitmodules", check=False)
-    assert not (workspace() / ".gitmodules").exists()
+    assert not (workspace() / ".gitattributes").exists()
 
 
 @test
@@ -497,10 +497,10 @@ def a109_submodules_of_the_users_own_are_protected():
 
 @test
 def a109_ordinary_repositories_below_stay_as_they_are():
-    """An index that changed names one with plain settings only; versions and halves of indexes that git writes are read."""
+    """What nobody names is left alone; versions and halves of indexes that git writes are read."""
     repository()
     for how in ("--index-version 4", "--index-version 3", "--index-version 2", "--split-index", "--no-split-index"):
-        r = brig("run", "--json", "--", "sh", "-c", f"({nested('sub')}); for i in $(seq 300); do echo $i > file-$i; done; git add . 2>/dev/null; git update-index {how}; git -c core.fileMode=true status >/dev/null").json
+        r = brig("run", "--json", "--", "sh", "-c", f"({nested('sub')}); for i in $(seq 300); do echo $i > file-$i; done; git add file* 2>/dev/null; git update-index {how}; git -c core.fileMode=true status >/dev/null").json
         assert r["exit_code"] == 0 and not r["denials"], (how, r)
         assert git("status").returncode == 0 and b"file-300" in git("ls-files").stdout
 
@@ -543,8 +543,8 @@ def a110_missing_names_in_an_existing_git_folder_are_not_there_afterwards():
     repository()
     shutil.rmtree(workspace() / ".git/hooks", ignore_errors=True)
     before = set(tree(workspace() / ".git"))
-    brig("run", "--", "sh", "-c", "mkdir -p .git/hooks .git/modules/x; echo x > .git/hooks/pre-commit; echo x > .git/config.worktree; echo x > .git/modules/x/config")
-    assert set(tree(workspace() / ".git")) == before
+    brig("run", "--", "sh", "-c", "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .git/config.worktree; git init -q --bare .git/modules/x")
+    assert set(tree(workspace() / ".git")) - {"modules"} == before
     quarantined()
 
 

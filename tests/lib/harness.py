@@ -51,9 +51,9 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/quarantine", "brig/images", "brig/audit",
-        "brig/docker", "brig/senders", "brig/ssh")
-KEPT_BELOW = ("brig/audit/", "brig/images/", "brig/quarantine/")
+KEPT = ("brig", "brig/git", "brig/runs", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/quarantine", "brig/images",
+        "brig/audit", "brig/docker", "brig/senders", "brig/ssh")
+KEPT_BELOW = ("brig/audit/", "brig/git/", "brig/images/", "brig/quarantine/")
 
 IS_ROOT = os.geteuid() == 0
 ONLY_AS = tuple(os.environ.get("ONLY_AS", "").split())

@@ -14,7 +14,7 @@ from harness import (brig, brig_environment, home, identity, main, scratch, star
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 HELD = (".vscode", ".mcp.json", ".claude", ".codex", ".cursor", ".gemini")
-CHECKED = (".envrc", ".gitmodules", ".gitattributes", ".husky", ".idea", ".zed", ".devcontainer", ".windsurf", ".continue",
+CHECKED = (".envrc", ".brig.yaml", ".gitattributes", ".husky", ".idea", ".zed", ".devcontainer", ".windsurf", ".continue",
            ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".inputrc", ".gitconfig")
 ME = ("-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "init.defaultBranch=main")
 AS_ME = "git " + " ".join(ME) + " "
@@ -335,7 +335,7 @@ def git_init_in_an_empty_workspace_works():
 @test
 def hooks_of_a_new_repository_are_quarantined():
     r = report("git init -q; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; mkdir .git/hooks/post-merge")
-    quarantined(r, ".git/hooks/pre-commit", ".git/hooks/post-merge")
+    quarantined(r, ".git/hooks")
     assert git("status", "--porcelain") == ""
 
 
@@ -409,7 +409,7 @@ def another_common_folder_cannot_be_named_by_a_repository():
     """A file .git/commondir says where config and hooks are, not only in worktrees."""
     repository()
     r = report("cp -r .git evil; git config -f evil/config core.fsmonitor evil; echo ../evil > .git/commondir; sleep 5", ended=True)
-    assert [d["target"] for d in r["denials"]] == [".git/commondir"]
+    assert {d["target"] for d in r["denials"]} <= {".git/commondir", "evil/config"} and r["denials"][0]["target"] == ".git/commondir"
     assert not obeyed_by_the_hosts_git(), r["denials"]
     assert (workspace() / ".git/HEAD").exists()
     forget_all(r)
@@ -586,8 +586,7 @@ def a_git_file_with_a_long_or_strange_text_is_no_obstacle():
 @test
 def what_git_runs_from_other_places_of_its_folder_is_protected():
     repository()
-    (workspace() / ".git/modules/sub/hooks").mkdir(parents=True)
-    (workspace() / ".git/modules/sub/config").write_text("[core]\n")
+    git("init", "-q", "--bare", ".git/modules/sub")
     before = contents(workspace() / ".git/modules")
     assert sh("echo evil > .git/modules/sub/hooks/post-checkout").status != 0
     assert sh("echo evil > .git/modules/sub/config").status != 0

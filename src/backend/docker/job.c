@@ -268,6 +268,7 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 	if (j->timer < 0 || read(j->timer, &ticks, sizeof(ticks)) != (ssize_t)sizeof(ticks) ||
 	    j->tampered || j->cover_lost)
 		return;
+	protect_survive(j->protect, -1);
 	news = protect_news(j->protect, o);
 	j->tampered = news == PROTECT_TAMPERED;
 	j->cover_lost = news == PROTECT_LOST;

@@ -139,6 +139,8 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 
 	if (read(j->timer, &ticks, sizeof(ticks)) != sizeof(ticks))
 		return;
+	if (j->protect)
+		protect_survive(j->protect, j->pidfd);
 	if (j->protect && !j->cover_lost && !j->tampered)
 		on_news(j, o);
 	j->tick++;

@@ -292,8 +292,8 @@ static int fill(struct box_plan *p, struct err *e)
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_mounts(p, e) < 0)
 		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_guard(p, e) < 0 || plan_code(p, e) < 0 ||
-	    plan_environment(p, e) < 0)
+	if (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_guard(p, e) < 0 ||
+	    plan_code(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)
@@ -312,7 +312,8 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_mounts(p, e) < 0)
 		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_guard(p, e) < 0 || plan_code(p, e) < 0)
+	if (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_guard(p, e) < 0 ||
+	    plan_code(p, e) < 0)
 		return -e->code;
 	return plan_environment(p, e);
 }

@@ -82,9 +82,26 @@ struct protected_name {
 	bool file;          /* a place for a mounted file: never held by a folder */
 	size_t op;          /* index of the cover; meaningless unless covered */
 	bool link;          /* to a place in the tree, which is protected too */
-	struct ident ident; /* of what was there */
+	struct stamp was;   /* of what was there */
 	struct ident goal;  /* of a link: what it led to; all zero: nothing */
-	struct timespec ctime;
+};
+
+/* A protected file with other names, by which it could be written: it becomes a file of its own. */
+struct shared_file {
+	const char *tree, *path;
+	struct ident ident;
+};
+
+/* A git folder that the plan protects: its tree, its path there ("": the tree itself), and both. */
+struct git_folder {
+	const char *tree, *path, *host;
+};
+
+/* An index of git's whose gitlinks lead git on: the folder it lies in, and the working tree that its
+ * names are relative to. Both are paths of the host's. */
+struct watched_index {
+	const char *git, *root;
+	const char *config; /* the folder with the repository's configuration */
 };
 
 struct box_plan {
@@ -118,9 +135,14 @@ struct box_plan {
 
 	struct protected_name *protected;
 	size_t protected_count;
-	bool no_nodes;              /* as placeholders: somebody else mounts what is there */
-	bool git_absent;            /* from the workspace: nothing of a repository is protected */
-	const char *git_tree, *git; /* git's folder: the tree it lies in, its path there */
+	struct shared_file *shared;
+	size_t shared_count;
+	struct git_folder *gits;
+	size_t git_count;
+	struct watched_index *indexes;
+	size_t index_count;
+	bool no_nodes;   /* as placeholders: somebody else mounts what is there */
+	bool git_absent; /* from the workspace: nothing of a repository is protected */
 	bool read_only_root;        /* what the run gets, whatever was asked for */
 	const char *workspace;      /* host folder, NULL for a private one */
 	struct ident workspace_ident;
@@ -148,5 +170,7 @@ int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **
 void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */
 void box_plan_members(const struct box_plan *p, struct json *j); /* of an object begun already */
+/* Is the name in the list of protected ones? */
+bool plan_protects(const struct box_plan *p, const char *tree, const char *path);
 struct box_plan *box_plan_free(struct box_plan *p);
 DEFINE_CLEANUP(box_plan, struct box_plan *, box_plan_free)

@@ -39,8 +39,7 @@ static int in_workspace(struct box_plan *p, const char *name, struct err *e)
 				       p->spec->code.path, name),
 			       err_hint(e, "rename it, or --set code.path=%s/_run.py", CODE_FOLDER);
 		n.existed = true;
-		n.ident = ident_of(&st);
-		n.ctime = st.st_ctim;
+		n.was = stamp_of(&st);
 	}
 	*slot = n;
 	return 0;

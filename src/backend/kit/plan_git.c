@@ -7,64 +7,77 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitconfig.h"
+#include "backend/kit/gitdirs.h"
+#include "backend/kit/gitsay.h"
 #include "backend/kit/plan_internal.h"
+#include "backend/kit/reader.h"
 #include "base/str.h"
 #include "model/paths.h"
 
-/* In a git folder: what git runs, or reads to learn what to run. The last three do nothing without
- * a line in `config`, which is covered. */
-static const struct {
-	const char *name;
-	bool hold;
-} git_names[] = { { "hooks", true },
-		  { "config", true },
-		  { "config.worktree", false },
-		  { "info/attributes", false },
-		  { "modules", false } };
-
 #define WORKTREES_MAX 64
+#define SUBMODULES_MAX 64
 
-/* Every worktree's own folder says where the shared one is: those files stay as they are. */
-static int protect_worktrees(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
-			     struct err *e)
+/* One name below a git folder, which `prefix` leads to. */
+static int protect_part(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
+			const char *part, bool hold, struct err *e)
 {
-	static const char *const files[] = { "commondir", "gitdir", "config.worktree" };
-	const char *folder = arena_printf(p->arena, "%sworktrees", prefix);
-	int fd = folder ? fd_open_nolinks(t->fd, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH) : -1;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	int r = 0, left = WORKTREES_MAX;
+	const char *name = arena_printf(p->arena, "%s%s", prefix, part);
 
-	for (struct dirent *en; d && r == 0 && (en = readdir(d));) {
-		if (en->d_name[0] == '.' || str_has_control(en->d_name))
-			continue;
-		if (!left--)
-			r = err_set(e, ERR_UNAVAILABLE, E2BIG, "more than %d git worktrees",
-				    WORKTREES_MAX);
-		for (size_t i = 0; r == 0 && i < ARRAY_LEN(files); i++) {
-			const char *name =
-				arena_printf(p->arena, "%s/%s/%s", folder, en->d_name, files[i]);
-
-			r = name ? plan_protect_name(p, t, name, false, e) : err_nomem(e);
-		}
-	}
-	if (d)
-		(void)closedir(d);
-	return r;
+	return name ? plan_protect_name(p, t, name, hold, e) : err_nomem(e);
 }
 
-static int protect_git(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
+/* A git folder's own parts. Only the workspace's own are held while they are missing. */
+static int protect_parts(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
+			 bool hold, struct err *e)
+{
+	for (size_t i = 0; i < GIT_PARTS; i++)
+		if (protect_part(p, t, prefix, git_parts[i].name, hold && git_parts[i].hold, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int watch_index(struct box_plan *p, const char *git, const char *root, const char *config,
 		       struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_LEN(git_names); i++) {
-		const char *name = arena_printf(p->arena, "%s%s", prefix, git_names[i].name);
+	struct watched_index *slot;
 
-		if (!name)
-			return err_nomem(e);
-		if (plan_protect_name(p, t, name, git_names[i].hold, e) < 0)
-			return -e->code;
-	}
-	return protect_worktrees(p, t, prefix, e);
+	for (size_t i = 0; i < p->index_count; i++)
+		if (str_eq(p->indexes[i].git, git))
+			return 0;
+	slot = ARENA_PUSH(p->arena, p->indexes, p->index_count);
+	if (!slot)
+		return err_nomem(e);
+	*slot = (struct watched_index){ .git = git, .root = root, .config = config };
+	return 0;
+}
+
+struct module_walk {
+	struct box_plan *p;
+	const struct guarded_tree *t;
+	struct err *e;
+};
+
+static int protect_module(void *arg, const char *path)
+{
+	const struct module_walk *w = arg;
+	const char *prefix = arena_printf(w->p->arena, "%s/", path);
+
+	return prefix ? protect_parts(w->p, w->t, prefix, false, w->e) : err_nomem(w->e);
+}
+
+/* The git folders of submodules: known by the names in them, however they are called. */
+static int protect_modules(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
+			   struct err *e)
+{
+	struct module_walk w = { .p = p, .t = t, .e = e };
+	const char *folder = arena_printf(p->arena, "%smodules", prefix);
+	int r;
+
+	if (!folder)
+		return err_nomem(e);
+	*e = (struct err){ 0 };
+	r = gitdirs_below(t->fd, folder, protect_module, &w);
+	return r < 0 && !e->code ? (errno = -r, err_sys(e, "cannot look through '%s'", folder)) : r;
 }
 
 /* Reads a one-line file of git's and cuts the newline; false when it is not such a file. */
@@ -137,23 +150,98 @@ static const char *worktree_common(struct box_plan *p, const char *gitdir)
 	return NULL;
 }
 
-struct configured {
-	struct box_plan *p;
-	const struct guarded_tree *t;
-	const char *folder; /* where the configuration lies */
-	struct err *e;
-};
-
-static int configured_path(void *arg, const struct gitconfig_path *path)
+/* Every worktree's own folder says where the shared one is: those files stay as they are. Its index
+ * names paths of its working tree. */
+static int protect_one_worktree(struct box_plan *p, const struct guarded_tree *t, const char *folder,
+				const char *config, struct err *e)
 {
-	const struct configured *c = arg;
-	const char *host = against(c->p, path->hooks ? c->p->workspace : c->folder, path->value);
+	static const char *const files[] = { "commondir", "gitdir", "config.worktree" };
+	const char *prefix = arena_printf(p->arena, "%s/", folder), *root;
+	const char *git = arena_printf(p->arena, "%s/%s", t->host, folder);
+	char text[PATH_MAX], path[PATH_MAX + 32];
+	char *slash;
 
-	if (host && path->submodule)
-		host = arena_printf(c->p->arena, "%s/.git", host);
-	if (!host || !path_under(host, c->t->host) || !host[strlen(c->t->host)])
+	if (!prefix || !git)
+		return err_nomem(e);
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (protect_part(p, t, prefix, files[i], false, e) < 0)
+			return -e->code;
+	if (protect_modules(p, t, prefix, e) < 0)
+		return -e->code;
+	(void)snprintf(path, sizeof(path), "%s/gitdir", git);
+	root = git_line(path, text, sizeof(text)) ? against(p, git, text) : NULL;
+	slash = root ? strrchr(root, '/') : NULL;
+	if (!slash || !str_eq(slash, "/.git"))
 		return 0;
-	return plan_protect_goal(c->p, c->t, host + strlen(c->t->host) + 1, c->e);
+	root = arena_printf(p->arena, "%.*s", (int)(slash - root), root);
+	return root ? watch_index(p, git, root, config, e) : err_nomem(e);
+}
+
+static int protect_worktrees(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
+			     const char *config, struct err *e)
+{
+	const char *folder = arena_printf(p->arena, "%sworktrees", prefix);
+	int fd = folder ? fd_open_nolinks(t->fd, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH)
+			: -ENOMEM;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int r = 0, left = WORKTREES_MAX;
+
+	for (struct dirent *en; d && r == 0 && (en = readdir(d));) {
+		const char *one;
+
+		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
+			continue;
+		if (!left--)
+			r = err_set(e, ERR_UNAVAILABLE, E2BIG, "more than %d git worktrees",
+				    WORKTREES_MAX);
+		one = r == 0 ? arena_printf(p->arena, "%s/%s", folder, en->d_name) : NULL;
+		if (r == 0)
+			r = one ? protect_one_worktree(p, t, one, config, e) : err_nomem(e);
+	}
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+/* All of a git folder. `host` is its path; its index names paths below `root`, or nothing that is
+ * looked at for NULL. */
+static int protect_git(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
+		       const char *host, const char *root, struct err *e)
+{
+	struct git_folder *slot = ARENA_PUSH(p->arena, p->gits, p->git_count);
+
+	if (!slot)
+		return err_nomem(e);
+	*slot = (struct git_folder){ .tree = t->host,
+				     .path = host + strlen(t->host) + (host[strlen(t->host)] == '/'),
+				     .host = host };
+	if (protect_parts(p, t, prefix, true, e) < 0 || protect_modules(p, t, prefix, e) < 0 ||
+	    protect_worktrees(p, t, prefix, host, e) < 0)
+		return -e->code;
+	return root ? watch_index(p, host, root, host, e) : 0;
+}
+
+/* ---- what git has said before ---- */
+
+static bool said_before(enum reader_kind kind, const char *folder, const char *name, struct buf *ret)
+{
+	char path[PATH_MAX + 32];
+	struct stamp now;
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	now = stamp_of(&st);
+	return reader_known(kind, &now, ret);
+}
+
+/* A path of the host's, if it lies in the tree; NULL otherwise. */
+static const char *in_tree(const struct guarded_tree *t, const char *host)
+{
+	return host && path_under(host, t->host) && host[strlen(t->host)]
+		       ? host + strlen(t->host) + 1
+		       : NULL;
 }
 
 /* What the user's own configuration of git has it run or read, in this tree. */
@@ -161,33 +249,84 @@ static int protect_configured(struct box_plan *p, const struct guarded_tree *t, 
 			      struct err *e)
 {
 	static const char *const files[] = { "config", "config.worktree" };
-	struct configured c = { .p = p, .t = t, .folder = folder, .e = e };
 
 	for (size_t i = 0; folder && i < ARRAY_LEN(files); i++) {
-		char path[PATH_MAX + 32];
-		int r;
+		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
 
-		(void)snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
-		*e = (struct err){ 0 };
-		r = gitconfig_paths(path, configured_path, &c);
-		if (r < 0)
-			return e->code ? r : (errno = -r, err_sys(e, "cannot read '%s'", path));
+		if (!said_before(READER_CONFIG, folder, files[i], &facts))
+			continue;
+		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
+			bool hooks = str_starts(fact, "hooks=");
+			const char *path;
+
+			if (!hooks && !str_starts(fact, "include="))
+				continue;
+			path = against(p, hooks ? p->workspace : folder, strchr(fact, '=') + 1);
+			if (plan_protect_goal(p, t, in_tree(t, path), e) < 0)
+				return -e->code;
+		}
 	}
 	return 0;
 }
 
-/* git at the top looks into the submodules it knows of. */
+/* A repository that an index names: a file stays as it is, of a folder its parts do. What it leads
+ * git on to is watched in turn. */
+static int protect_submodule(struct box_plan *p, const struct guarded_tree *t, const char *root,
+			     const char *link, struct err *e)
+{
+	const char *top = arena_printf(p->arena, "%s/%s", root, link);
+	const char *host = top ? arena_printf(p->arena, "%s/.git", top) : NULL;
+	const char *path = in_tree(t, host), *git = NULL;
+	char text[PATH_MAX];
+	struct stat st;
+
+	if (!host)
+		return err_nomem(e);
+	if (!path || str_eq(path, ".git") || plan_protects(p, t->host, path))
+		return 0;
+	if (fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0) /* nothing may appear there */
+		return plan_protect_name(p, t, path, false, e);
+	if (S_ISDIR(st.st_mode)) {
+		git = host;
+		path = arena_printf(p->arena, "%s/", path);
+		if (!path || protect_parts(p, t, path, false, e) < 0 ||
+		    protect_modules(p, t, path, e) < 0)
+			return path ? -e->code : err_nomem(e);
+	} else {
+		if (plan_protect_goal(p, t, path, e) < 0)
+			return -e->code;
+		if (git_line(host, text, sizeof(text)) && str_starts(text, "gitdir: "))
+			git = against(p, top, text + strlen("gitdir: "));
+	}
+	return git ? watch_index(p, git, top, git, e) : 0;
+}
+
+/* The list grows with what is found; the bound is on all of it. */
 static int protect_submodules(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	struct configured c = { .p = p, .t = t, .folder = p->workspace, .e = e };
-	const char *path = arena_printf(p->arena, "%s/.gitmodules", p->workspace);
-	int r;
+	int left = SUBMODULES_MAX;
 
-	if (!path)
-		return err_nomem(e);
-	*e = (struct err){ 0 };
-	r = gitconfig_paths(path, configured_path, &c);
-	return r < 0 && !e->code ? (errno = -r, err_sys(e, "cannot read '%s'", path)) : r;
+	for (size_t i = 0; i < p->index_count; i++) {
+		CLEANUP(buf) struct buf links = BUF_INIT(READER_ANSWER_MAX);
+		const struct watched_index one = p->indexes[i];
+
+		if (!said_before(READER_INDEX, one.git, "index", &links))
+			continue;
+		for (const char *link = NULL; (link = gitsay_next(&links, link)) && left; left--)
+			if (protect_submodule(p, t, one.root, link, e) < 0)
+				return -e->code;
+	}
+	return 0;
+}
+
+/* The working tree of a common folder, where it lies in one. */
+static const char *main_root(struct box_plan *p, const char *common)
+{
+	const char *slash = strrchr(common, '/');
+
+	return str_eq(slash, "/.git") && slash != common
+		       ? arena_printf(p->arena, "%.*s", (int)(slash - common), common)
+		       : NULL;
 }
 
 int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
@@ -210,9 +349,7 @@ int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
 	if (t.fd < 0)
 		return errno = -t.fd, err_sys(e, "cannot open '%s'", common);
 	*folder = common;
-	p->git_tree = common;
-	p->git = gitdir + strlen(common) + 1;
-	r = protect_git(p, &t, "", e);
+	r = protect_git(p, &t, "", common, main_root(p, common), e);
 	if (r == 0)
 		r = protect_configured(p, &t, common, e);
 	if (r == 0)
@@ -228,22 +365,25 @@ static int protect_repository(struct box_plan *p, const struct guarded_tree *t, 
 	const char *goal;
 	struct stat st;
 
+	const char *own = arena_printf(p->arena, "%s/.git", p->workspace);
+
+	if (!own)
+		return err_nomem(e);
 	p->git_absent = fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0;
-	if (p->git_absent)
-		return 0; /* `git init` inside is ordinary work; protect.c looks at the result */
+	if (p->git_absent) /* `git init` inside is ordinary work: its result is looked at */
+		return watch_index(p, own, p->workspace, own, e);
 	if (S_ISDIR(st.st_mode)) {
-		*folder = arena_printf(p->arena, "%s/.git", p->workspace);
-		return *folder ? protect_git(p, t, ".git/", e) : err_nomem(e);
+		*folder = own;
+		return protect_git(p, t, ".git/", own, p->workspace, e);
 	}
 	/* A git folder elsewhere in the workspace is one all the same. */
 	goal = git_file_goal(p);
 	if (goal && path_under(goal, p->workspace) && goal[strlen(p->workspace)]) {
+		const char *prefix = arena_printf(p->arena, "%s/", in_tree(t, goal));
+
 		*folder = goal;
-		p->git = goal + strlen(p->workspace) + 1;
-		if (protect_git(p, t,
-				arena_printf(p->arena, "%s/", goal + strlen(p->workspace) + 1),
-				e) < 0)
-			return -e->code;
+		if (!prefix || protect_git(p, t, prefix, goal, p->workspace, e) < 0)
+			return prefix ? -e->code : err_nomem(e);
 	}
 	return plan_protect_name(p, t, ".git", true, e);
 }
@@ -253,7 +393,7 @@ int plan_repository(struct box_plan *p, const struct guarded_tree *t, const char
 {
 	if (is_git_folder(p->workspace)) { /* a bare repository is a git folder itself */
 		folder = p->workspace;
-		if (protect_git(p, t, "", e) < 0)
+		if (protect_git(p, t, "", p->workspace, NULL, e) < 0)
 			return -e->code;
 	}
 	if (protect_repository(p, t, &folder, e) < 0)

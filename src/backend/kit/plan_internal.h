@@ -33,6 +33,8 @@ int plan_root(struct box_plan *p,
 	      struct err *e); /* system folders, /etc, /proc, /dev, /tmp, HOME */
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders */
+/* After plan_protect: refuses a second writable way to a protected name. */
+int plan_ways(struct box_plan *p, struct err *e);
 int plan_guard(struct box_plan *p,
 	       struct err *e); /* what no shown tree may show; after all trees */
 int plan_door(struct box_plan *p,

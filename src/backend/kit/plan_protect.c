@@ -11,28 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/kit/names.h"
 #include "backend/kit/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
 
-/* A program on the host may act on them the moment they are there: held even while they are
- * missing. Each costs two changes of the host's folder, so only names that need no further step are
- * here. */
-static const char *const held_names[] = { ".vscode", ".mcp.json", ".claude",
-					  ".codex",  ".cursor",   ".gemini" };
-
-/* The host asks, or is asked, before it acts on these: covered when they exist, taken away and
- * reported when they appear. */
-static const char *const checked_names[] = {
-	".envrc",        ".gitmodules",  ".gitattributes", ".husky",     ".idea",   ".zed",
-	".devcontainer", ".windsurf",    ".githooks",      ".continue",  ".bashrc", ".bash_profile",
-	".bash_login",   ".bash_logout", ".profile",       ".zshrc",     ".zshenv", ".zprofile",
-	".zlogin",       ".zlogout",     ".inputrc",       ".gitconfig",
-};
-
 #define LOOKS_MAX 100
 #define LINKS_MAX 40 /* as many as the kernel follows */
 #define NAMES_MAX 1024
+#define INSIDE_MAX 2000 /* entries of covered folders that are looked at, one by one */
+#define INSIDE_DEPTH 4
 
 static int cover(struct box_plan *p, const struct guarded_tree *t, const char *path, bool pin,
 		 struct err *e)
@@ -91,6 +79,21 @@ static const char *link_goal(struct box_plan *p, const struct guarded_tree *t, c
 								  : NULL;
 }
 
+/* A file with more than one name is not protected by a cover over one of them. */
+static int note_shared(struct box_plan *p, const struct guarded_tree *t, const char *path,
+		       const struct stat *st, struct err *e)
+{
+	struct shared_file *slot;
+
+	if (!S_ISREG(st->st_mode) || st->st_nlink < 2)
+		return 0;
+	slot = ARENA_PUSH(p->arena, p->shared, p->shared_count);
+	if (!slot)
+		return err_nomem(e);
+	*slot = (struct shared_file){ .tree = t->host, .path = path, .ident = ident_of(st) };
+	return 0;
+}
+
 static int record(struct box_plan *p, const struct guarded_tree *t, const char *path,
 		  const struct stat *st, bool covered, struct err *e)
 {
@@ -104,10 +107,11 @@ static int record(struct box_plan *p, const struct guarded_tree *t, const char *
 		return err_nomem(e);
 	if (st) {
 		n.existed = true;
-		n.ident = ident_of(st);
-		n.ctime = st->st_ctim;
+		n.was = stamp_of(st);
 	}
 	*slot = n;
+	if (st && note_shared(p, t, path, st, e) < 0)
+		return -e->code;
 	return covered ? cover(p, t, path, false, e) : 0;
 }
 
@@ -148,6 +152,14 @@ static int look(const struct guarded_tree *t, const char *path, struct stat *st,
 		       path);
 }
 
+/* With no link on the way. */
+static bool is_missing(const struct guarded_tree *t, const char *path)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(t->fd, path, O_PATH, FD_BENEATH);
+
+	return fd == -ENOENT;
+}
+
 int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const char *name, bool hold,
 		      struct err *e)
 {
@@ -157,6 +169,8 @@ int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const ch
 
 	if (!path)
 		return err_nomem(e);
+	if (!hold && is_missing(t, path))
+		return record(p, t, path, NULL, false, e);
 	if (pin_parents(p, t, path, e) < 0)
 		return -e->code;
 	there = look(t, path, &st, e);
@@ -166,10 +180,10 @@ int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const ch
 				   : record(p, t, path, &st, true, e);
 }
 
-static bool recorded(const struct box_plan *p, const struct guarded_tree *t, const char *path)
+bool plan_protects(const struct box_plan *p, const char *tree, const char *path)
 {
 	for (size_t i = 0; i < p->protected_count; i++)
-		if (str_eq(p->protected[i].tree, t->host) && str_eq(p->protected[i].path, path))
+		if (str_eq(p->protected[i].tree, tree) && str_eq(p->protected[i].path, path))
 			return true;
 	return false;
 }
@@ -183,7 +197,7 @@ static const char *past_link(struct box_plan *p, const struct guarded_tree *t, c
 	struct stat st;
 
 	if (!goal || fstatat(t->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    (!recorded(p, t, path) && record(p, t, path, &st, false, e) < 0))
+	    (!plan_protects(p, t->host, path) && record(p, t, path, &st, false, e) < 0))
 		return NULL;
 	return arena_printf(p->arena, "%s%s", goal, rest);
 }
@@ -201,7 +215,7 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 		if (!path)
 			return err_nomem(e);
 		r = pin_parents(p, t, path, e);
-		if (r < 0 || recorded(p, t, goal))
+		if (r < 0 || plan_protects(p, t->host, goal))
 			return r < 0 ? r : 0;
 		if (r == 0)
 			return plan_protect_name(p, t, goal, false, e);
@@ -213,33 +227,97 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 	return 0;
 }
 
-/* Where the links lead, if that lies in the tree, link by link. Last, so that a name with a place
- * of its own in the lists keeps it. */
+/* ---- what lies in covered folders ---- */
+
+struct inside_walk {
+	struct box_plan *p;
+	const struct guarded_tree *t;
+	int left; /* entries that will still be looked at */
+	struct err *e;
+};
+
+static int look_inside(struct inside_walk *w, const char *folder, int depth);
+
+/* A cover holds the folder, not what a link in it leads to, nor a file's other names. */
+static int look_at_entry(struct inside_walk *w, const char *folder, int fd, const char *name,
+			 int depth)
+{
+	const char *path;
+	struct stat st;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (S_ISREG(st.st_mode) && st.st_nlink < 2)
+		return 0;
+	path = arena_printf(w->p->arena, "%s/%s", folder, name);
+	if (!path)
+		return err_nomem(w->e);
+	if (S_ISLNK(st.st_mode))
+		return plan_protect_goal(w->p, w->t, link_goal(w->p, w->t, path), w->e);
+	if (S_ISDIR(st.st_mode))
+		return look_inside(w, path, depth + 1);
+	return note_shared(w->p, w->t, path, &st, w->e);
+}
+
+static int look_inside(struct inside_walk *w, const char *folder, int depth)
+{
+	int fd = depth > INSIDE_DEPTH
+			 ? -1
+			 : fd_open_nolinks(w->t->fd, folder, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int r = 0;
+
+	if (depth > INSIDE_DEPTH)
+		w->left = 0;
+	for (struct dirent *en; d && r == 0 && (en = readdir(d));) {
+		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
+			continue;
+		if (w->left-- <= 0)
+			break;
+		r = look_at_entry(w, folder, fd, en->d_name, depth);
+	}
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+/* Where the links lead, if that lies in the tree, link by link, and those inside of covered
+ * folders. Last, so that a name with a place of its own in the lists keeps it. */
 int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	for (size_t i = 0; i < p->protected_count; i++) {
-		const struct protected_name *n = &p->protected[i];
+	struct inside_walk w = { .p = p, .t = t, .left = INSIDE_MAX, .e = e };
 
-		if (n->link && str_eq(n->tree, t->host) &&
-		    plan_protect_goal(p, t, link_goal(p, t, n->path), e) < 0)
+	for (size_t i = 0; i < p->protected_count; i++) {
+		const struct protected_name n = p->protected[i];
+
+		if (!str_eq(n.tree, t->host) || n.file)
+			continue;
+		if (n.link && plan_protect_goal(p, t, link_goal(p, t, n.path), e) < 0)
+			return -e->code;
+		if (n.existed && n.covered && S_ISDIR(n.was.ident.type) &&
+		    look_inside(&w, n.path, 1) < 0)
 			return -e->code;
 		if (i > NAMES_MAX)
 			return err_set(e, ERR_POLICY, ELOOP,
 				       "too many links lead from the protected names in '%s'",
 				       t->host);
 	}
+	if (w.left <= 0)
+		plan_note(p, "folders with protected names are large or deep: links and second "
+			     "names in there were not all looked at");
 	return 0;
 }
 
 static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, const char *folder,
 			     struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_LEN(held_names); i++)
-		if (plan_protect_name(p, t, held_names[i], true, e) < 0)
+	for (size_t i = 0; i < guarded_name_count; i++) {
+		const struct guarded_name *n = &guarded_names[i];
+
+		if (n->class != NAME_REPORTED &&
+		    plan_protect_name(p, t, n->name, n->class == NAME_HELD, e) < 0)
 			return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(checked_names); i++)
-		if (plan_protect_name(p, t, checked_names[i], false, e) < 0)
-			return -e->code;
+	}
 	return plan_repository(p, t, folder, e) < 0 ? -e->code : plan_protect_goals(p, t, e);
 }
 
@@ -251,8 +329,6 @@ int plan_protect(struct box_plan *p, struct err *e)
 
 	if (!p->workspace)
 		return 0;
-	p->git_tree = p->workspace;
-	p->git = ".git";
 	if (plan_worktree(p, &folder, e) < 0)
 		return -e->code;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)

@@ -6,7 +6,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "backend/kit/gitdirs.h"
+#include "backend/kit/inventory.h"
 #include "backend/kit/journal.h"
 #include "backend/kit/placeholder.h"
 #include "base/buf.h"
@@ -20,11 +23,14 @@ struct protect *protect_free(struct protect *t)
 {
 	if (!t)
 		return NULL;
+	protect_dismiss(t);
 	(void)fd_close(t->claim);
+	(void)fd_close(t->inventory);
 	for (size_t i = 0; i < t->tree_count; i++)
 		(void)fd_close(t->trees[i].fd);
 	free(t->placeholder);
 	free(t->cover);
+	protect_links_done(t);
 	free(t);
 	return NULL;
 }
@@ -45,51 +51,12 @@ int protect_tree(struct protect *t, const char *path, struct err *e)
 	return fd;
 }
 
-/* The command may have taken its owner's rights from folders: they are given back to those on the
- * way to path, and to path itself if it is one. */
-static void reopen(int tree, const char *path)
+/* The place cannot be written to, or is not there. Whatever else went wrong (a full disk, no
+ * memory) says nothing about what the command could make. */
+static bool needless(int r)
 {
-	char part[PATH_MAX], proc[32];
-	const char *slash = path;
-	struct stat st;
-
-	do {
-		CLEANUP(fd) int fd = -1;
-
-		slash = strchrnul(slash + 1, '/');
-		(void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		fd = fd_open_nolinks(tree, part, O_PATH | O_DIRECTORY, FD_BENEATH);
-		if (fd < 0)
-			return;
-		(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-		if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
-			(void)chmod(proc, (st.st_mode & 07777) | 0700);
-	} while (*slash);
-}
-
-int protect_open(int tree, const char *path)
-{
-	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-
-	if (fd != -EACCES)
-		return fd;
-	reopen(tree, path);
-	return fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
-}
-
-/* The folder a name lies in, and its last component; negative when the way there is gone or a link.
- * *opened is it too, or -1 when it is the tree itself: the caller's to close. */
-static int parent_of(int tree, const char *path, const char **name, int *opened)
-{
-	const char *slash = strrchr(path, '/');
-	char dir[PATH_MAX];
-
-	*opened = -1;
-	*name = slash ? slash + 1 : path;
-	if (!slash)
-		return tree;
-	(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	return *opened = protect_open(tree, dir);
+	return r == -EROFS || r == -EACCES || r == -EPERM || r == -ENOENT || r == -ENOTDIR ||
+	       r == -ELOOP;
 }
 
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
@@ -102,7 +69,7 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 
 	if (tree < 0)
 		return -e->code;
-	dir = parent_of(tree, n->path, &name, &opened);
+	dir = protect_parent(tree, n->path, &name, &opened);
 	r = dir < 0 ? dir : placeholder_put(dir, name, !t->plan->no_nodes, n->file);
 	if (r == 0 || r == -EEXIST) {
 		t->placeholder[i] =
@@ -112,10 +79,11 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 	if (n->file)
 		return errno = -r, err_sys(e, "the code has no place to appear at '%s'", n->inside),
 		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
-	if (r != -EROFS && r != -EACCES && r != -EPERM)
-		return errno = -r, err_sys(e, "cannot hold the name '%s'", n->path);
-	/* Nor can it be made inside, or only once the command has opened the folder: then it is
-	 * found afterwards. */
+	if (!needless(r))
+		return errno = -r, err_sys(e, "cannot hold '%s' in '%s'", n->path, n->tree),
+		       err_hint(e, "make room there, or use --policy readonly");
+	/* Nor can it be made inside, or only once the command has opened or made the folder: then
+	 * it is found afterwards. */
 	t->plan->ops[n->op].skip = true;
 	n->covered = false;
 	return 0;
@@ -165,7 +133,7 @@ static void find_git(struct protect *t)
 		if (fstatat(t->trees[i].fd, own ? ".git" : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISDIR(st.st_mode))
 			t->trees[i].redirect = own ? ".git/" REDIRECT : REDIRECT;
-		else if (bare_enough(t->bare) && !(t->bare & 8))
+		else if (gitdir_enough(t->bare) && !(t->bare & GIT_COMMONDIR))
 			t->trees[i].redirect = REDIRECT;
 	}
 }
@@ -182,38 +150,29 @@ static int hold_all(struct protect *t, struct journal *j, struct err *e)
 	return 0;
 }
 
-bool protect_index(struct protect *t, struct ident *ret, struct timespec *ctime)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	struct err e;
-	int tree = protect_tree(t, t->plan->git_tree, &e);
-
-	(void)snprintf(path, sizeof(path), "%s/index", t->plan->git);
-	if (tree < 0 || fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	*ret = ident_of(&st);
-	*ctime = st.st_ctim;
-	return true;
-}
-
-static int begin(struct protect *t, struct err *e)
+/* Under the lock that all workspaces share: what is quick. */
+static int hold_names(struct protect *t, struct err *e)
 {
 	CLEANUP(journal) struct journal *j = NULL;
-	int workspace;
 
 	if (journal_open(&t->plan->workspace_ident, -1, &j, e) < 0)
 		return -e->code;
 	placeholder_drop_spares(journal_folder(j));
 	journal_clean(j);
-	if (claim(t, j, e) < 0 || hold_all(t, j, e) < 0)
+	return claim(t, j, e) < 0 || hold_all(t, j, e) < 0 ? -e->code : 0;
+}
+
+static int begin(struct protect *t, struct err *e)
+{
+	int workspace = protect_tree(t, t->plan->workspace, e);
+
+	if (workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0 ||
+	    inventory_open(t, e) < 0)
 		return -e->code;
-	workspace = protect_tree(t, t->plan->workspace, e);
-	if (workspace < 0)
-		return -e->code;
-	(void)protect_index(t, &t->index, &t->index_ctime);
-	t->bare = bare_look(workspace);
+	t->bare = gitdir_look(workspace);
 	find_git(t);
+	protect_links_begin(t);
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
 }
 
@@ -232,7 +191,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 		return err_nomem(e);
 	t->plan = p;
 	t->id = id;
-	t->claim = -1;
+	t->claim = t->inventory = t->lifeline = -1;
 	if (begin(t, e) < 0) {
 		protect_end(t, false, NULL);
 		return err_wrap(e, "protected names");
@@ -281,40 +240,6 @@ bool protect_covers_hold(const struct protect *t, int mountinfo)
 	return true;
 }
 
-/* Moves a name out of the tree: into brig's state folder, or, on another file system, aside. */
-static bool move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
-{
-	char folder[PATH_MAX], to[96];
-	const char *name;
-	struct err e;
-	CLEANUP(fd) int opened = -1;
-	CLEANUP(fd) int state = state_open("quarantine", folder, sizeof(folder), &e);
-	int dir = parent_of(tree, path, &name, &opened);
-
-	(void)snprintf(to, sizeof(to), "%s-%u", t->id, t->moved++);
-	(void)snprintf(place, n, "%s/%s", folder, to);
-	if (dir >= 0 && state >= 0 && renameat(dir, name, state, to) == 0)
-		return true;
-	(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
-	(void)snprintf(place, n, "%s", to);
-	return dir >= 0 && renameat(dir, name, tree, to) == 0;
-}
-
-void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why)
-{
-	char place[PATH_MAX + 128], reason[PATH_MAX + 256];
-	bool moved = move_away(t, tree, path, place, sizeof(place));
-
-	if (!moved) {
-		reopen(tree, path);
-		moved = move_away(t, tree, path, place, sizeof(place));
-	}
-	(void)snprintf(reason, sizeof(reason), "%s; %s %s", why,
-		       moved ? "moved to" : "could not be moved to", place);
-	if (o)
-		outcome_deny(o, "protected-path", path, reason);
-}
-
 static bool names_in_place(struct protect *t)
 {
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
@@ -335,6 +260,7 @@ enum protect_news protect_news(struct protect *t, struct outcome *o)
 	enum protect_news found = PROTECT_QUIET;
 	struct stat st;
 
+	inventory_beat(t);
 	for (size_t i = 0; i < t->tree_count; i++) {
 		const struct tree *tree = &t->trees[i];
 
@@ -354,7 +280,7 @@ static bool take(int tree, int dir, const char *path, const char *name, bool sha
 		return !shared || placeholder_is(dir, name);
 	if (!placeholder_is(dir, name))
 		return false;
-	reopen(tree, path); /* it cannot be moved out of a closed folder */
+	protect_reopen(tree, path); /* it cannot be moved out of a closed folder */
 	return placeholder_take(dir, name);
 }
 
@@ -368,43 +294,71 @@ static bool leads_as_before(int tree, const struct protected_name *n)
 	return ident_same(&now, &n->goal);
 }
 
-static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost,
-		       const struct journal *j)
+/* Through a cover a folder cannot be changed, nor has it a second name: only the host did. A file
+ * is its inode, whoever wrote to it by whichever way. */
+static bool as_before(const struct protected_name *n, const struct stat *st, bool cover_lost)
+{
+	struct stamp now = stamp_of(st);
+
+	if (n->covered && !cover_lost && S_ISDIR(st->st_mode))
+		return ident_same(&now.ident, &n->was.ident);
+	return stamp_same(&now, &n->was);
+}
+
+static const char *made(const char *path)
+{
+	return str_ends_nocase(path, "/.git")
+		       ? "a repository made during the run where git's index names a submodule; on the "
+			 "host, empty its folder and run git submodule update --init"
+		       : "made during the run";
+}
+
+static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
 {
 	const struct protected_name *n = &t->plan->protected[i];
 	struct err e;
 	int tree = protect_tree(t, n->tree, &e), dir;
 	CLEANUP(fd) int opened = -1;
 	const char *name;
-	struct ident now;
+	struct stat st;
+
+	if (tree < 0 || n->file || t->placeholder[i])
+		return;
+	dir = protect_parent(tree, n->path, &name, &opened);
+	/* A link on the way that the plan has not seen, and something behind it. */
+	if (dir == -ELOOP && !n->existed && fstatat(tree, n->path, &st, 0) == 0)
+		quarantine(t, o, tree, n->path, "reached by a link made during the run");
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (!n->existed && !n->covered)
+		quarantine(t, o, tree, n->path, made(n->path));
+	else if (n->existed && !as_before(n, &st, cover_lost))
+		quarantine(t, o, tree, n->path, "changed during the run");
+	else if (n->link && !leads_as_before(tree, n))
+		quarantine(t, o, tree, n->path, "led elsewhere after the run");
+}
+
+/* A placeholder of ours. What is under a mounted file was never in reach. */
+static void release(struct protect *t, struct outcome *o, size_t i, const struct journal *j)
+{
+	const struct protected_name *n = &t->plan->protected[i];
+	struct err e;
+	int tree = t->placeholder[i] ? protect_tree(t, n->tree, &e) : -1, dir;
+	CLEANUP(fd) int opened = -1;
+	const char *name;
 	struct stat st;
 
 	if (tree < 0)
 		return;
-	dir = parent_of(tree, n->path, &name, &opened);
-	if (n->file) { /* what is under the code was never in reach */
-		if (dir >= 0 && t->placeholder[i] && !journal_shared(j))
-			(void)placeholder_take(dir, name);
-		return;
-	}
+	dir = protect_parent(tree, n->path, &name, &opened);
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	if (t->placeholder[i]) {
-		if (!take(tree, dir, n->path, name, journal_shared(j)))
-			quarantine(t, o, tree, n->path, "made during the run");
-		return;
-	}
-	now = ident_of(&st);
-	if (!n->existed && !n->covered) {
+	if (n->file) {
+		if (!journal_shared(j))
+			(void)placeholder_take(dir, name);
+	} else if (!take(tree, dir, n->path, name, journal_shared(j))) {
 		quarantine(t, o, tree, n->path, "made during the run");
-		return;
 	}
-	if ((!n->covered || cover_lost) && n->existed &&
-	    (!ident_same(&now, &n->ident) || st.st_ctim.tv_sec != n->ctime.tv_sec ||
-	     st.st_ctim.tv_nsec != n->ctime.tv_nsec))
-		quarantine(t, o, tree, n->path, "changed during the run");
-	else if (n->link && !leads_as_before(tree, n))
-		quarantine(t, o, tree, n->path, "led elsewhere after the run");
 }
 
 /* The command may have taken the owner's rights from a folder; brig needs them for a moment. */
@@ -450,24 +404,32 @@ int protect_let_go(int hold)
 	return fd_close(hold);
 }
 
-void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
+/* Short, since other workspaces wait. */
+static void release_all(struct protect *t, struct outcome *o)
 {
 	CLEANUP(journal) struct journal *j = NULL;
 	struct err e;
-	int workspace;
 
 	if (journal_open(&t->plan->workspace_ident, TAKE_FD(t->claim), &j, &e) < 0)
 		return;
+	for (size_t i = 0; i < t->plan->protected_count; i++)
+		release(t, o, i, j);
+	journal_clean(j);
+}
+
+void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
+{
+	protect_dismiss(t);
 	open_trees(t);
 	/* What links lead to comes first: a link to a name that was taken away is as it was. */
 	for (int links = 0; links < 2; links++)
 		for (size_t i = 0; i < t->plan->protected_count; i++)
 			if (t->plan->protected[i].link == links)
-				look_after(t, o, i, cover_lost, j);
-	workspace = protect_tree(t, t->plan->workspace, &e);
-	if (workspace >= 0) {
-		protect_repositories(t, o, workspace);
-	}
-	journal_clean(j);
+				look_after(t, o, i, cover_lost);
+	if (t->began.tv_sec) /* else the command cannot have begun */
+		protect_repositories(t, o);
+	release_all(t, o);
 	close_trees(t);
+	inventory_close(t);
+	inventory_tell(t, o);
 }

@@ -1,95 +1,189 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect_git.c - repositories that the command made or changed: their objects are
- * welcome, what they would run on the host is not.
+/* backend/kit/protect_git.c - repositories that the command made: their objects are welcome, what
+ * they would run on the host is not.
  *
- * git status at the top looks into every repository that the index names as a submodule, with that
- * one's own configuration and hooks, and from there on into the next. So an index that changed is
- * read, and what it leads to is treated like a repository made at the top. */
+ * Only names and stat data are looked at. What a new configuration says is asked of git itself
+ * (reader.h); where nobody answers it counts as hostile. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitconfig.h"
-#include "backend/kit/gitindex.h"
+#include "backend/kit/gitdirs.h"
+#include "backend/kit/gitsay.h"
 #include "backend/kit/protect_internal.h"
+#include "backend/kit/reader.h"
 #include "base/str.h"
+#include "model/paths.h"
 
-#define NESTED_DEPTH 8
-#define NESTED_MAX 1024
+#define HOOKS_MAX 64       /* samples of git's are fewer */
+#define NEW_MODULES_MAX 64 /* moved one by one */
+#define WORKTREES_MAX 512
+#define ON_THE_HOST "; on the host, empty its folder and run git submodule update --init"
 
-/* What makes git take a folder for a bare repository. */
-static const char *const bare_parts[] = { "HEAD", "objects", "refs", REDIRECT };
-
-/* HEAD, and the rest of it here or elsewhere. */
-bool bare_enough(unsigned parts)
+/* A socket is no file to be obeyed; another run may hold a name with one. */
+bool protect_changed(const struct protect *t, const struct stat *st)
 {
-	return (parts & 1) && ((parts & 6) == 6 || (parts & 8));
+	return !S_ISSOCK(st->st_mode) && !time_before(&st->st_ctim, &t->began);
 }
 
-unsigned bare_look(int tree)
+bool protect_made(const struct protect *t, int tree, const char *path)
 {
-	unsigned seen = 0;
+	struct statx sx;
+	struct timespec born;
+
+	if (statx(tree, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &sx) < 0 ||
+	    !(sx.stx_mask & STATX_BTIME))
+		return false;
+	born = (struct timespec){ .tv_sec = sx.stx_btime.tv_sec, .tv_nsec = sx.stx_btime.tv_nsec };
+	return !time_before(&born, &t->began);
+}
+
+enum reader_said protect_config_facts(struct protect *t, int tree, const char *git, const char *name,
+				      struct buf *facts)
+{
+	struct reader_copy copy = READER_COPY_NONE;
+	CLEANUP(fd) int dir = protect_open(tree, git);
+	enum reader_said said = READER_HOSTILE;
+
+	if (dir >= 0 && reader_copy(READER_CONFIG, dir, name, &copy) == 0)
+		said = reader_ask(READER_CONFIG, &copy, "", t->plan->workspace, facts);
+	reader_copy_done(&copy);
+	return said;
+}
+
+/* No configuration is as good as a plain one. By a second name it could be written later. */
+static bool config_plain(struct protect *t, int tree, const char *git)
+{
+	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+	char path[PATH_MAX];
 	struct stat st;
 
-	for (size_t i = 0; i < ARRAY_LEN(bare_parts); i++)
-		if (fstatat(tree, bare_parts[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
-			seen |= 1U << i;
-	return seen;
+	(void)snprintf(path, sizeof(path), "%s/config", git);
+	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT;
+	if (S_ISSOCK(st.st_mode)) /* another run's placeholder; git reads none */
+		return true;
+	return S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+	       protect_config_facts(t, tree, git, "config", &facts) == READER_PLAIN &&
+	       gitsay_has(&facts, "plain");
 }
 
-static void new_hooks(struct protect *t, struct outcome *o, int tree, const char *git)
+/* git runs no sample. */
+static bool hooks_plain(int tree, const char *git)
 {
-	char path[PATH_MAX + 300];
+	char path[PATH_MAX];
+	int fd, left = HOOKS_MAX;
+	bool plain = true;
+	struct stat st;
 	DIR *d;
-	int fd;
 
 	(void)snprintf(path, sizeof(path), "%s/hooks", git);
+	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode))
+		return true;
 	fd = protect_open(tree, path);
-	d = fd < 0 ? NULL : fdopendir(fd);
-	if (fd == -ELOOP)
-		quarantine(t, o, tree, path, "a link made during the run");
-	for (struct dirent *e; d && (e = readdir(d));) {
-		if (str_eq(e->d_name, ".") || str_eq(e->d_name, "..") ||
-		    str_ends_nocase(e->d_name, ".sample"))
-			continue;
-		(void)snprintf(path, sizeof(path), "%s/hooks/%s", git, e->d_name);
-		quarantine(t, o, tree, path, "a hook made during the run");
-	}
+	if (fd < 0)
+		return false;
+	d = fdopendir(fd);
+	for (struct dirent *e; d && plain && (e = readdir(d));)
+		plain = str_eq(e->d_name, ".") || str_eq(e->d_name, "..") ||
+			(str_ends_nocase(e->d_name, ".sample") && left--);
 	if (d)
 		(void)closedir(d);
+	return d && plain;
+}
+
+/* Following links: git does. */
+static bool has(int tree, const char *git, const char *part)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return snprintf(path, sizeof(path), "%s/%s", git, part) >= (int)sizeof(path) ||
+	       ((fstatat(tree, path, &st, 0) == 0 ||
+		 fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0) &&
+		!S_ISSOCK(st.st_mode));
+}
+
+static bool part_plain(struct protect *t, int tree, const char *git, const char *part)
+{
+	if (str_eq(part, "hooks"))
+		return hooks_plain(tree, git);
+	return str_eq(part, "config") ? config_plain(t, tree, git) : !has(tree, git, part);
+}
+
+bool protect_plain(struct protect *t, int tree, const char *git)
+{
+	for (size_t i = 0; i < GIT_PARTS; i++)
+		if (!part_plain(t, tree, git, git_parts[i].name))
+			return false;
+	return true;
+}
+
+static void move_part(struct protect *t, struct outcome *o, int tree, const char *git,
+		      const char *part, const char *why)
+{
+	const struct lead lead = { .tree = tree, .git = git };
+	char path[PATH_MAX + 32];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", git, part);
+	quarantine_lead(t, o, tree, path, why, &lead);
+}
+
+static void new_worktrees(struct protect *t, struct outcome *o, int tree, const char *tree_path,
+			  const char *git);
+
+void protect_tame(struct protect *t, struct outcome *o, int tree, const char *git)
+{
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		const char *part = git_parts[i].name;
+
+		if (!part_plain(t, tree, git, part))
+			move_part(t, o, tree, git, part,
+				  str_eq(part, "config")
+					  ? "made during the run with more than plain settings"
+					  : "made during the run");
+	}
+	if (has(tree, git, "modules"))
+		move_part(t, o, tree, git, "modules",
+			  "submodules cloned during the run" ON_THE_HOST);
+	new_worktrees(t, o, tree, NULL, git);
+}
+
+void protect_tame_until(struct protect *t, struct outcome *o, int tree, const char *git,
+			const struct timespec *until)
+{
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		const char *part = git_parts[i].name;
+		char path[PATH_MAX + 32];
+		struct stat st;
+
+		(void)snprintf(path, sizeof(path), "%s/%s", git, part);
+		if (part_plain(t, tree, git, part))
+			continue;
+		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    time_before(until, &st.st_ctim))
+			outcome_deny(o, "protected-path", path,
+				     "changed during the run or after it; left in place: look at it "
+				     "before you use git");
+		else
+			move_part(t, o, tree, git, part, "made during the run");
+	}
 }
 
 /* git takes a folder that looks like a bare repository for one, unless its `.git` is good, which
  * the command may have seen to: whatever made it so goes. */
 static void new_bare(struct protect *t, struct outcome *o, int tree)
 {
-	unsigned now = bare_look(tree);
+	unsigned now = gitdir_look(tree);
 
-	if (!bare_enough(now))
+	if (!gitdir_enough(now))
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(bare_parts); i++)
+	for (size_t i = 0; i < GIT_NAMES; i++)
 		if (now & ~t->bare & (1U << i))
-			quarantine(t, o, tree, bare_parts[i],
+			quarantine(t, o, tree, git_names[i],
 				   "it made the folder look like a bare repository");
-}
-
-static void tame(struct protect *t, struct outcome *o, int tree, const char *git)
-{
-	static const char *const files[] = { REDIRECT, "config.worktree" };
-	char path[PATH_MAX + 32];
-	struct stat st;
-
-	new_hooks(t, o, tree, git);
-	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", git, files[i]);
-		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			quarantine(t, o, tree, path, "made during the run");
-	}
-	(void)snprintf(path, sizeof(path), "%s/config", git);
-	if (!gitconfig_harmless(tree, path))
-		quarantine(t, o, tree, path, "made during the run with more than plain settings");
 }
 
 static void new_repository(struct protect *t, struct outcome *o, int tree)
@@ -99,101 +193,191 @@ static void new_repository(struct protect *t, struct outcome *o, int tree)
 	if (!t->plan->git_absent || fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (S_ISDIR(st.st_mode))
-		tame(t, o, tree, ".git");
+		protect_tame(t, o, tree, ".git");
 	else
 		quarantine(t, o, tree, ".git", "not a folder, made during the run");
 }
 
-/* ---- what the index leads to ---- */
+/* ---- new worktrees and submodules of old repositories ---- */
 
-struct nested {
-	struct protect *t;
-	struct outcome *o;
-	int tree;
-	const char *above; /* the repository's folder with a slash; "": the top */
-	int depth;
-	int *left;
-};
-
-/* The plan has covered it, or a part of it. */
-static bool is_covered(const struct protect *t, const char *git)
+/* As git makes it: the shared folder is two above, byte for byte. */
+bool protect_worktree_plain(int tree, const char *folder)
 {
-	size_t n = strlen(git);
-
-	for (size_t i = 0; i < t->plan->protected_count; i++) {
-		const struct protected_name *p = &t->plan->protected[i];
-
-		if (p->covered && str_eq(p->tree, t->plan->workspace) &&
-		    strncmp(p->path, git, n) == 0 && (!p->path[n] || p->path[n] == '/'))
-			return true;
-	}
-	return false;
-}
-
-static void look_into(struct nested *n, int tree, const char *git);
-
-static int on_link(void *arg, const char *path)
-{
-	struct nested *n = arg;
-	char git[PATH_MAX];
-	struct nested below = *n;
-	char above[PATH_MAX];
+	static const char wanted[] = "../..\n";
+	char path[PATH_MAX + 32], text[sizeof(wanted)];
+	CLEANUP(fd) int fd = -1;
 	struct stat st;
 
-	if (--*n->left < 0)
-		return -E2BIG;
-	if (snprintf(git, sizeof(git), "%s%s/.git", n->above, path) >= (int)sizeof(git))
-		return -ENAMETOOLONG;
-	if (fstatat(n->tree, git, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return 0;
-	if (!S_ISDIR(st.st_mode)) {
-		if (!is_covered(n->t, git))
-			quarantine(n->t, n->o, n->tree, git, "it leads git to another folder");
-		return 0;
+	(void)snprintf(path, sizeof(path), "%s/commondir", folder);
+	fd = fd_open_nolinks(tree, path, O_RDONLY | O_NONBLOCK, FD_BENEATH);
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+	       st.st_size == sizeof(wanted) - 1 &&
+	       pread(fd, text, sizeof(text), 0) == sizeof(wanted) - 1 &&
+	       memcmp(text, wanted, sizeof(wanted) - 1) == 0 &&
+	       !has(tree, folder, "config.worktree") && !has(tree, folder, "modules");
+}
+
+static void new_worktree(struct protect *t, struct outcome *o, int tree, const char *tree_path,
+			 const char *git, const char *name)
+{
+	char part[NAME_MAX + 16], path[PATH_MAX], pointer[PATH_MAX + 16];
+	struct stat st;
+
+	(void)snprintf(part, sizeof(part), "worktrees/%s", name);
+	(void)snprintf(path, sizeof(path), "%s%s%s", git, *git ? "/" : "", part);
+	(void)snprintf(pointer, sizeof(pointer), "%s/commondir", path);
+	if (tree_path && plan_protects(t->plan, tree_path, pointer))
+		return;
+	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || protect_worktree_plain(tree, path))
+		return;
+	quarantine(t, o, tree, path, "not as git makes a worktree's folder");
+}
+
+/* `tree_path`: of which the plan knows the old ones; NULL: all are new. */
+static void new_worktrees(struct protect *t, struct outcome *o, int tree, const char *tree_path,
+			  const char *git)
+{
+	char path[PATH_MAX];
+	int fd, left = WORKTREES_MAX;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "%s%sworktrees", git, *git ? "/" : "");
+	fd = protect_open(tree, path);
+	if (fd == -ELOOP || fd == -ENOTDIR)
+		quarantine(t, o, tree, path, "a link or file made during the run");
+	d = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *e; d && left && (e = readdir(d));) {
+		if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
+			continue;
+		left--;
+		new_worktree(t, o, tree, tree_path, git, e->d_name);
 	}
-	if (!is_covered(n->t, git))
-		tame(n->t, n->o, n->tree, git);
-	(void)snprintf(above, sizeof(above), "%s%s/", n->above, path);
-	below.above = above;
-	below.depth++;
-	look_into(&below, n->tree, git);
+	if (d)
+		(void)closedir(d);
+	if (!left)
+		quarantine(t, o, tree, path, "more worktrees than brig looks at");
+}
+
+struct module_search {
+	const struct protect *t;
+	const char *tree_path;
+	struct buf found; /* NUL after each */
+	size_t count;
+};
+
+static int on_module(void *arg, const char *path)
+{
+	struct module_search *s = arg;
+	char part[PATH_MAX + 16];
+
+	(void)snprintf(part, sizeof(part), "%s/config", path);
+	if (plan_protects(s->t->plan, s->tree_path, part))
+		return 0;
+	if (s->count++ == NEW_MODULES_MAX)
+		return -E2BIG;
+	buf_add(&s->found, path, strlen(path) + 1);
 	return 0;
 }
 
-/* An index that cannot be read to its end may lead anywhere. */
-static void look_into(struct nested *n, int tree, const char *git)
+static void new_modules(struct protect *t, struct outcome *o, int tree, const char *tree_path,
+			const char *git)
 {
-	char path[PATH_MAX + 32];
-	int r = n->depth > NESTED_DEPTH ? -E2BIG : gitindex_links(tree, git, on_link, n);
+	struct module_search s = { .t = t, .tree_path = tree_path, .found = BUF_INIT(1 << 20) };
+	char path[PATH_MAX];
+	int r;
 
-	(void)snprintf(path, sizeof(path), "%s/index", git);
-	if (r < 0)
-		quarantine(n->t, n->o, tree, path, "an index of git's that cannot be read");
+	(void)snprintf(path, sizeof(path), "%s%smodules", git, *git ? "/" : "");
+	r = gitdirs_below(tree, path, on_module, &s);
+	if (r < 0 || s.found.failed)
+		quarantine(t, o, tree, path, "more than brig looks at" ON_THE_HOST);
+	else
+		for (const char *one = NULL; (one = gitsay_next(&s.found, one));)
+			quarantine(t, o, tree, one, "a submodule cloned during the run" ON_THE_HOST);
+	buf_done(&s.found);
 }
 
-static bool index_changed(struct protect *t)
-{
-	struct timespec ctime;
-	struct ident now;
+/* ---- what the user's own configuration names ---- */
 
-	if (!protect_index(t, &now, &ctime))
+/* A file that changed, or a folder with an entry that did. */
+static bool place_changed(const struct protect *t, int tree, const char *path)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(tree, path, O_PATH, FD_BENEATH);
+	struct stat st;
+	bool changed;
+	DIR *d;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
-	return !ident_same(&now, &t->index) || ctime.tv_sec != t->index_ctime.tv_sec ||
-	       ctime.tv_nsec != t->index_ctime.tv_nsec;
+	changed = protect_changed(t, &st);
+	d = S_ISDIR(st.st_mode) ? fdopendir(protect_open(tree, path)) : NULL;
+	for (struct dirent *e; d && !changed && (e = readdir(d));)
+		changed = !str_eq(e->d_name, "..") &&
+			  fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			  protect_changed(t, &st);
+	if (d)
+		(void)closedir(d);
+	return changed;
 }
 
-void protect_repositories(struct protect *t, struct outcome *o, int tree)
+static void configured_place(struct protect *t, struct outcome *o, const struct git_folder *g,
+			     const char *fact)
 {
-	int left = NESTED_MAX;
-	struct nested top = { .t = t, .o = o, .tree = tree, .above = "", .left = &left };
-
+	const char *value = strchr(fact, '=') + 1, *top = t->plan->workspace;
+	bool hooks = str_starts(fact, "hooks=");
+	struct place at = { .cwd = hooks ? top : g->host };
+	CLEANUP(arena) struct arena *arena = arena_new(1 << 16);
+	const char *host;
 	struct err e;
-	int git = protect_tree(t, t->plan->git_tree, &e);
+	int tree = protect_tree(t, top, &e);
 
-	if (t->plan->spec->policy != POLICY_WORKSPACE_WRITE)
+	if (tree < 0 || !arena || path_resolve(arena, &at, value, &host, &e) < 0 ||
+	    !path_under(host, top) || !host[strlen(top)])
+		return;
+	host += strlen(top) + 1;
+	if (!plan_protects(t->plan, top, host) && place_changed(t, tree, host))
+		quarantine(t, o, tree, host, "made or changed during the run; git's configuration names it");
+}
+
+/* At the first run after a change of the configuration nobody has said yet what it names: then that
+ * was not covered, and is looked at now. */
+static void configured_places(struct protect *t, struct outcome *o, const struct git_folder *g)
+{
+	static const char *const files[] = { "config", "config.worktree" };
+	struct err e;
+	int tree = protect_tree(t, g->tree, &e);
+
+	for (size_t i = 0; tree >= 0 && i < ARRAY_LEN(files); i++) {
+		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+
+		if (!has(tree, *g->path ? g->path : ".", files[i]) ||
+		    protect_config_facts(t, tree, *g->path ? g->path : ".", files[i], &facts) !=
+			    READER_PLAIN)
+			continue;
+		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));)
+			if (str_starts(fact, "hooks=") || str_starts(fact, "include="))
+				configured_place(t, o, g, fact);
+	}
+}
+
+void protect_repositories(struct protect *t, struct outcome *o)
+{
+	struct err e;
+	int top = protect_tree(t, t->plan->workspace, &e);
+
+	if (top < 0 || t->plan->spec->policy != POLICY_WORKSPACE_WRITE)
 		return; /* whatever is new is the host's */
-	new_repository(t, o, tree);
-	new_bare(t, o, tree);
-	if (git >= 0 && index_changed(t))
-		look_into(&top, git, t->plan->git);
+	new_repository(t, o, top);
+	new_bare(t, o, top);
+	for (size_t i = 0; i < t->plan->git_count; i++) {
+		const struct git_folder *g = &t->plan->gits[i];
+		int tree = protect_tree(t, g->tree, &e);
+
+		if (tree < 0)
+			continue;
+		new_worktrees(t, o, tree, g->tree, g->path);
+		new_modules(t, o, tree, g->tree, g->path);
+		configured_places(t, o, g);
+	}
+	protect_links(t, o);
+	protect_walk(t, o);
 }

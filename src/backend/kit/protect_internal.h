@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/kit/protect.h"
+#include "backend/kit/reader.h"
 
 #define TREES_MAX 2 /* the workspace and a worktree's git folder */
 #define REDIRECT "commondir"
@@ -25,25 +26,68 @@ struct protect {
 	unsigned bare;       /* what of a bare repository was at the top: bits of bare_parts */
 	struct ident *cover; /* what each covered name was when the run began */
 	unsigned moved;      /* into quarantine */
-	struct ident index;  /* git's, when the run began; all zero: none */
-	struct timespec index_ctime;
+	struct timespec began;   /* whatever has a later ctime was changed by the run, or during it */
+	struct seen_index *seen; /* one per index of the plan */
+	int reads;               /* questions that may still be asked of git */
+	bool strict;             /* git did not say where an index leads */
+	int inventory;           /* STATE/runs/ID; -1: none */
+	uint64_t beat;           /* when it was last touched */
+	pid_t survivor;          /* 0: none */
+	int lifeline;            /* its end tells the survivor that we are no more; -1: none */
 };
 
-/* A folder below the tree, opened even if the command has closed it to its owner; -errno. */
+/* quarantine.c. A folder below the tree, opened even if the command has closed it to its owner;
+ * -errno. */
 int protect_open(int tree, const char *path);
+void protect_reopen(int tree, const char *path); /* to its owner, with all folders on the way */
+
+/* The folder a name lies in, and its last component; negative when the way there is gone or a link.
+ * *opened is it too, or -1 when it is the tree itself: the caller's to close. */
+int protect_parent(int tree, const char *path, const char **name, int *opened);
 
 int protect_tree(struct protect *t, const char *path, struct err *e); /* borrowed; -errno */
 
-/* git's index as it is now; false: there is none. */
-bool protect_index(struct protect *t, struct ident *ret, struct timespec *ctime);
+/* What leads git to a name: moved away where that cannot be. Either may be NULL. */
+struct lead {
+	int tree;
+	const char *index, *git;
+};
 
-/* Moves a name away and reports it. */
+/* Moves a name away and reports it; or what leads there; or the run has failed. `o` may be NULL. */
+void quarantine_lead(struct protect *t, struct outcome *o, int tree, const char *path,
+		     const char *why, const struct lead *lead);
+/* The same, led to by the workspace's own git folder if it lies in there. */
 void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why);
 
-/* protect_git.c: what of a bare repository is at the top, as bits; is that enough for git? */
-unsigned bare_look(int tree);
-bool bare_enough(unsigned parts);
+/* unshare.c: gives each protected file that has other names an inode of its own. */
+int protect_unshare(struct protect *t, struct err *e);
 
-/* After the run: repositories that the command made, at the top or where git on the host goes on
- * its own from there. */
-void protect_repositories(struct protect *t, struct outcome *o, int tree);
+/* protect_git.c. After the run: repositories that the command made, at the top or where git on the
+ * host goes on its own from there. */
+void protect_repositories(struct protect *t, struct outcome *o);
+bool protect_changed(const struct protect *t, const struct stat *st); /* since the run began */
+/* Takes away what a git folder made during the run would have the host's git run. */
+void protect_tame(struct protect *t, struct outcome *o, int tree, const char *git);
+/* The same for what has not changed since; the rest is told of and left. */
+void protect_tame_until(struct protect *t, struct outcome *o, int tree, const char *git,
+			const struct timespec *until);
+bool protect_plain(struct protect *t, int tree, const char *git); /* is there nothing to take? */
+/* What git says of a configuration in a git folder. */
+enum reader_said protect_config_facts(struct protect *t, int tree, const char *git, const char *name,
+				      struct buf *facts);
+
+bool protect_worktree_plain(int tree, const char *folder); /* as git makes a worktree's folder */
+/* Was it made since the run began? false where the file system does not say. */
+bool protect_made(const struct protect *t, int tree, const char *path);
+
+/* walk.c: repositories elsewhere, and names that are only reported. After protect_repositories. */
+void protect_walk(struct protect *t, struct outcome *o);
+
+/* protect_links.c: what each index named, and where that leads afterwards. */
+void protect_links_begin(struct protect *t);
+void protect_links(struct protect *t, struct outcome *o);
+void protect_links_done(struct protect *t);
+void protect_links_forget(struct protect *t); /* in a survivor, which has no copies */
+
+/* survivor.c. Sends it home before the check is made by whom it belongs to. */
+void protect_dismiss(struct protect *t);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/gitsay.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+#define GITLINK "160000 "
+#define VALUE_MAX 4096
+
+/* An allow-list: git knows dozens of keys that run a program, and gains more; what an ordinary
+ * `git init`, `clone` or `remote add` writes is short. */
+static const struct {
+	const char *section, *key;
+} harmless[] = {
+	{ "core", "repositoryformatversion" },
+	{ "core", "filemode" },
+	{ "core", "bare" },
+	{ "core", "logallrefupdates" },
+	{ "core", "symlinks" },
+	{ "core", "ignorecase" },
+	{ "core", "precomposeunicode" },
+	{ "core", "autocrlf" },
+	{ "core", "eol" },
+	{ "core", "safecrlf" },
+	{ "core", "quotepath" },
+	{ "core", "abbrev" },
+	{ "user", "name" },
+	{ "user", "email" },
+	{ "author", "name" },
+	{ "author", "email" },
+	{ "committer", "name" },
+	{ "committer", "email" },
+	{ "remote", "url" },
+	{ "remote", "fetch" },
+	{ "remote", "tagopt" },
+	{ "remote", "prune" },
+	{ "branch", "remote" },
+	{ "branch", "merge" },
+	{ "branch", "rebase" },
+	{ "branch", "description" },
+	{ "init", "defaultbranch" },
+	{ "pull", "rebase" },
+	{ "pull", "ff" },
+	{ "push", "default" },
+	{ "push", "autosetupremote" },
+	{ "color", "ui" },
+	{ "advice", "detachedhead" },
+	{ "extensions", "objectformat" },
+	{ "extensions", "refstorage" },
+};
+
+/* A path as git writes it: relative, and no component that means something else. */
+static bool is_plain_path(const char *path)
+{
+	if (!*path || str_has_control(path))
+		return false;
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (!n || (n == 1 && path[0] == '.') || (n == 2 && !memcmp(path, "..", 2)) ||
+		    (n == 4 && strncasecmp(path, ".git", 4) == 0))
+			return false;
+		path += n;
+		if (*path && !*++path)
+			return false;
+	}
+	return true;
+}
+
+/* "MODE HASH STAGE TAB PATH"; NULL: something else. */
+static const char *path_of(const char *record)
+{
+	size_t mode = strspn(record, "01234567"), hash;
+
+	if (mode != 6 || record[6] != ' ')
+		return NULL;
+	record += 7;
+	hash = strspn(record, "0123456789abcdef");
+	if ((hash != 40 && hash != 64) || record[hash] != ' ')
+		return NULL;
+	record += hash + 1;
+	if (record[0] < '0' || record[0] > '3' || record[1] != '\t')
+		return NULL;
+	return record + 2;
+}
+
+static void end_record(struct gitsay_index *g, struct buf *links)
+{
+	const char *path;
+
+	g->record[g->have] = '\0';
+	path = path_of(g->record);
+	g->have = 0;
+	if (!path) {
+		g->hostile = true;
+	} else if (str_starts(g->record, GITLINK)) {
+		g->hostile |= !is_plain_path(path);
+		buf_add(links, path, strlen(path) + 1);
+	}
+}
+
+void gitsay_index(struct gitsay_index *g, const char *data, size_t n, struct buf *links)
+{
+	for (size_t i = 0; i < n && !g->hostile; i++) {
+		if (!data[i])
+			end_record(g, links);
+		else if (g->have < sizeof(g->record) - 1)
+			g->record[g->have++] = data[i];
+		else
+			g->hostile = true;
+	}
+}
+
+bool gitsay_index_end(const struct gitsay_index *g, const struct buf *links)
+{
+	return !g->hostile && !g->have && !links->failed;
+}
+
+/* Section and key stand before the first dot and behind the last one. */
+static bool is_key(const char *name, const char *section, const char *key)
+{
+	const char *first = strchr(name, '.'), *last = strrchr(name, '.');
+
+	return first && (size_t)(first - name) == strlen(section) &&
+	       strncmp(name, section, strlen(section)) == 0 && str_eq(last + 1, key);
+}
+
+static bool is_harmless(const char *name, const char *value)
+{
+	/* An address may name a helper program: "ext::sh -c ..." */
+	if (strstr(value, "::") || str_has_control(value))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(harmless); i++)
+		if (is_key(name, harmless[i].section, harmless[i].key))
+			return true;
+	return false;
+}
+
+static void add_fact(struct buf *facts, const char *what, const char *value)
+{
+	buf_puts(facts, what);
+	buf_add(facts, value, strlen(value) + 1);
+}
+
+static void take_setting(const char *name, const char *value, struct buf *facts)
+{
+	if (is_key(name, "core", "hookspath"))
+		add_fact(facts, "hooks=", value);
+	else if (is_key(name, "include", "path") || is_key(name, "includeif", "path"))
+		add_fact(facts, "include=", value);
+	else if (is_key(name, "extensions", "objectformat"))
+		add_fact(facts, "format=", value);
+}
+
+bool gitsay_config(const char *data, size_t n, struct buf *facts)
+{
+	bool plain = true;
+
+	for (size_t at = 0; at < n;) {
+		char name[512], value[VALUE_MAX] = "";
+		const char *record = data + at;
+		const char *end = memchr(record, '\0', n - at), *line;
+		size_t len;
+
+		if (!end)
+			return false;
+		at += (size_t)(end - record) + 1;
+		line = memchr(record, '\n', (size_t)(end - record));
+		len = line ? (size_t)(line - record) : (size_t)(end - record);
+		if (!len || len >= sizeof(name) || (line && end - line > VALUE_MAX))
+			return false;
+		memcpy(name, record, len);
+		name[len] = '\0';
+		if (line)
+			memcpy(value, line + 1, (size_t)(end - line));
+		plain &= is_harmless(name, value);
+		take_setting(name, value, facts);
+	}
+	if (plain)
+		add_fact(facts, "plain", "");
+	return !facts->failed;
+}
+
+const char *gitsay_next(const struct buf *list, const char *at)
+{
+	const char *end = list->data + list->len;
+
+	if (!list->len)
+		return NULL;
+	at = at ? at + strlen(at) + 1 : list->data;
+	return at < end ? at : NULL;
+}
+
+bool gitsay_has(const struct buf *list, const char *record)
+{
+	for (const char *at = NULL; (at = gitsay_next(list, at));)
+		if (str_eq(at, record))
+			return true;
+	return false;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/inventory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "backend/kit/gitsay.h"
+#include "backend/kit/protect_internal.h"
+#include "base/clock.h"
+#include "base/state.h"
+#include "base/str.h"
+
+#define FOLDER "runs"
+#define MAGIC "brig-run 1"
+#define TEXT_MAX ((size_t)4 << 20)
+#define BEAT_US 1000000
+#define TOLD_MAX 65536
+
+static void put(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text) + 1);
+}
+
+static void put_name(struct buf *b, const struct protected_name *n)
+{
+	put(b, n->tree);
+	put(b, n->path);
+	buf_printf(b, "%d %llx %llx %x %llx %llx.%lx %llx.%lx", n->existed,
+		   (unsigned long long)n->was.ident.dev, (unsigned long long)n->was.ident.ino,
+		   (unsigned)n->was.ident.type, (unsigned long long)n->was.size,
+		   (unsigned long long)n->was.mtime.tv_sec, (unsigned long)n->was.mtime.tv_nsec,
+		   (unsigned long long)n->was.ctime.tv_sec, (unsigned long)n->was.ctime.tv_nsec);
+	buf_putc(b, '\0');
+}
+
+/* Names that a placeholder holds are the journal's. */
+static void put_all(const struct protect *t, struct buf *b)
+{
+	put(b, MAGIC);
+	put(b, t->plan->workspace);
+	buf_printf(b, "%llx-%llx", (unsigned long long)t->plan->workspace_ident.dev,
+		   (unsigned long long)t->plan->workspace_ident.ino);
+	buf_putc(b, '\0');
+	put(b, t->plan->git_absent ? "git absent" : "git");
+	for (size_t i = 0; i < t->plan->protected_count; i++)
+		if (!t->placeholder[i] && !t->plan->protected[i].file)
+			put_name(b, &t->plan->protected[i]);
+}
+
+int inventory_open(struct protect *t, struct err *e)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
+	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, e);
+	int r;
+
+	if (folder < 0)
+		return -e->code;
+	put_all(t, &text);
+	if (text.failed)
+		return err_nomem(e);
+	t->inventory = openat(folder, t->id, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			      0600);
+	if (t->inventory < 0 || flock(t->inventory, LOCK_EX | LOCK_NB) < 0)
+		return err_sys(e, "cannot write down what the run must not change");
+	r = fd_write_all(t->inventory, text.data, text.len);
+	t->beat = clock_us();
+	return r < 0 ? (errno = -r, err_sys(e, "cannot write down what the run must not change"),
+			err_hint(e, "make room where brig keeps its state; brig doctor names the "
+				    "folder"))
+		     : 0;
+}
+
+void inventory_beat(struct protect *t)
+{
+	uint64_t now = clock_us();
+
+	if (t->inventory < 0 || now - t->beat < BEAT_US)
+		return;
+	t->beat = now;
+	(void)futimens(t->inventory, NULL);
+}
+
+void inventory_close(struct protect *t)
+{
+	CLEANUP(fd) int folder = t->inventory < 0 ? -1 : state_find(FOLDER, NULL, 0);
+
+	if (folder >= 0)
+		(void)unlinkat(folder, t->id, 0);
+	t->inventory = fd_close(t->inventory);
+}
+
+/* ---- what is told later ---- */
+
+static void told_name(const struct ident *workspace, char out[80])
+{
+	(void)snprintf(out, 80, "told-%llx-%llx", (unsigned long long)workspace->dev,
+		       (unsigned long long)workspace->ino);
+}
+
+void inventory_keep(const struct protect *t, const struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX);
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd) int fd = -1;
+	char name[80];
+
+	for (size_t i = 0; i < o->denial_count; i++) {
+		put(&text, o->denials[i].target);
+		put(&text, o->denials[i].reason);
+	}
+	told_name(&t->plan->workspace_ident, name);
+	fd = folder < 0 || !text.len ? -1
+				     : openat(folder, name,
+					      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		(void)fd_write_all(fd, text.data, text.len);
+}
+
+static bool read_all(int fd, struct buf *ret)
+{
+	char data[8192];
+	ssize_t n;
+
+	while ((n = read(fd, data, sizeof(data))) > 0)
+		buf_add(ret, data, (size_t)n);
+	return n == 0 && ret->len && !ret->failed && !ret->data[ret->len - 1];
+}
+
+void inventory_tell(const struct protect *t, struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX);
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd) int fd = -1;
+	const char *target = NULL, *reason;
+	char name[80], said[PATH_MAX + 256];
+
+	told_name(&t->plan->workspace_ident, name);
+	fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || !o || unlinkat(folder, name, 0) < 0 || !read_all(fd, &text))
+		return;
+	while ((target = gitsay_next(&text, target)) && (reason = gitsay_next(&text, target))) {
+		(void)snprintf(said, sizeof(said), "after a run that was killed: %s", reason);
+		outcome_deny(o, "protected-path", target, said);
+		target = reason;
+	}
+}
+
+/* ---- the finder ---- */
+
+struct finder {
+	struct protect t;
+	struct box_plan plan;
+	struct outcome *o;
+	struct timespec beat;
+};
+
+static bool read_stamp(const char *text, bool *existed, struct stamp *ret)
+{
+	unsigned long long dev, ino, size, ms, cs;
+	unsigned long mn, cn;
+	unsigned type;
+	int there;
+
+	if (sscanf(text, "%d %llx %llx %x %llx %llx.%lx %llx.%lx", &there, &dev, &ino, &type, &size,
+		   &ms, &mn, &cs, &cn) != 9)
+		return false;
+	*existed = there;
+	*ret = (struct stamp){ .ident = { .dev = (dev_t)dev, .ino = (ino_t)ino, .type = type },
+			       .size = (off_t)size,
+			       .mtime = { .tv_sec = (time_t)ms, .tv_nsec = (long)mn },
+			       .ctime = { .tv_sec = (time_t)cs, .tv_nsec = (long)cn } };
+	return true;
+}
+
+/* Before the last sign of life of the run: its own work, or of that time. */
+static bool of_the_run(const struct finder *f, const struct stat *st)
+{
+	return !time_before(&f->beat, &st->st_ctim);
+}
+
+static void find_one(struct finder *f, const char *tree_path, const char *path, const char *was)
+{
+	struct err e;
+	int tree = protect_tree(&f->t, tree_path, &e), dir;
+	CLEANUP(fd) int opened = -1;
+	struct stamp before, now;
+	const char *name;
+	struct stat st;
+	bool existed;
+
+	if (tree < 0 || !read_stamp(was, &existed, &before))
+		return;
+	dir = protect_parent(tree, path, &name, &opened);
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode))
+		return;
+	now = stamp_of(&st);
+	if (!existed && of_the_run(f, &st))
+		quarantine(&f->t, f->o, tree, path, "made during the run");
+	else if (!existed)
+		outcome_deny(f->o, "protected-path", path,
+			     "made during the run or after it; left in place: look at it before you use it");
+	else if (S_ISDIR(st.st_mode) ? !ident_same(&now.ident, &before.ident)
+				     : !stamp_same(&now, &before))
+		outcome_deny(f->o, "protected-path", path,
+			     "changed during the run or after it; left in place: look at it before you use it");
+}
+
+/* A repository that the run began. */
+static void find_repository(struct finder *f)
+{
+	struct err e;
+	int tree = protect_tree(&f->t, f->plan.workspace, &e);
+	struct stat st;
+
+	if (tree < 0 || fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (!S_ISDIR(st.st_mode) && of_the_run(f, &st))
+		quarantine(&f->t, f->o, tree, ".git", "not a folder, made during the run");
+	else if (S_ISDIR(st.st_mode))
+		protect_tame_until(&f->t, f->o, tree, ".git", &f->beat);
+}
+
+static void find_all(struct finder *f, const struct buf *text)
+{
+	const char *git = gitsay_next(text, gitsay_next(text, gitsay_next(text, text->data)));
+	const char *tree = git ? gitsay_next(text, git) : NULL, *path, *was;
+
+	while (tree && (path = gitsay_next(text, tree)) && (was = gitsay_next(text, path))) {
+		find_one(f, tree, path, was);
+		tree = gitsay_next(text, was);
+	}
+	if (git && str_eq(git, "git absent"))
+		find_repository(f);
+}
+
+static bool read_head(struct finder *f, const struct buf *text)
+{
+	const char *workspace = text->len && str_eq(text->data, MAGIC)
+					? gitsay_next(text, text->data)
+					: NULL;
+	const char *ident = workspace ? gitsay_next(text, workspace) : NULL;
+	unsigned long long dev, ino;
+
+	if (!ident || sscanf(ident, "%llx-%llx", &dev, &ino) != 2)
+		return false;
+	f->plan.workspace = workspace;
+	f->plan.workspace_ident = (struct ident){ .dev = (dev_t)dev, .ino = (ino_t)ino };
+	return true;
+}
+
+/* The lock is held: nobody else finishes this one. */
+static void finish(int folder, const char *id, int fd)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+	struct finder f = { .t = { .id = id, .claim = -1, .inventory = -1 }, .o = o };
+	struct stat st, same;
+
+	/* It may be another file by now: whoever was faster has removed it. */
+	if (fstat(fd, &st) < 0 || fstatat(folder, id, &same, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    st.st_ino != same.st_ino)
+		return;
+	f.t.plan = &f.plan;
+	f.beat = st.st_mtim;
+	if (o && read_all(fd, &text) && read_head(&f, &text)) {
+		find_all(&f, &text);
+		inventory_keep(&f.t, o);
+	}
+	(void)unlinkat(folder, id, 0);
+	for (size_t i = 0; i < f.t.tree_count; i++)
+		(void)fd_close(f.t.trees[i].fd);
+}
+
+void inventory_sweep(void)
+{
+	int folder = state_find(FOLDER, NULL, 0);
+	DIR *d = folder < 0 ? NULL : fdopendir(folder);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		CLEANUP(fd) int fd = -1;
+
+		if (e->d_name[0] == '.' || str_starts(e->d_name, "told-"))
+			continue;
+		fd = openat(folder, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			finish(folder, e->d_name, fd);
+	}
+	if (d)
+		(void)closedir(d);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/inventory.h - what a run's protected names were when it began, written down so that
+ * somebody else can finish the check.
+ *
+ * One file a run, STATE/runs/ID, locked for as long as the monitor or its survivor lives, touched
+ * every second (the beat). A file that nobody has locked belongs to a run whose check was never
+ * made: whoever finds it moves only what lies in a place that was empty and is not younger than the
+ * last beat; whatever came later may be the user's own and is told of, never moved. */
+#pragma once
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "model/outcome.h"
+
+struct protect;
+
+int inventory_open(struct protect *t, struct err *e); /* before the command may act */
+void inventory_beat(struct protect *t);
+void inventory_close(struct protect *t); /* the check was made */
+
+/* What is to be told by the next run in the workspace, and telling it. */
+void inventory_keep(const struct protect *t, const struct outcome *o);
+void inventory_tell(const struct protect *t, struct outcome *o);
+
+/* Finishes what dead runs have left. Cheap when there is none. */
+void inventory_sweep(void);

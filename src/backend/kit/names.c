@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/names.h"
+
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+/* clang-format off */
+const struct guarded_name guarded_names[] = {
+	/* A program on the host may act on them the moment they are there. Each costs every run, so
+	 * only names that need no further step are here. */
+	{ ".vscode", NAME_HELD, "tasks and settings of an editor that has the folder open" },
+	{ ".mcp.json", NAME_HELD, "servers that an agent starts" },
+	{ ".claude", NAME_HELD, "hooks, commands and settings of an agent" },
+	{ ".codex", NAME_HELD, "settings of an agent" },
+	{ ".cursor", NAME_HELD, "servers and rules of an editor" },
+	{ ".gemini", NAME_HELD, "settings of an agent" },
+
+	/* The host asks, or is asked, before it acts on these. */
+	{ ".brig.yaml", NAME_TAKEN, "settings of the next run here" },
+	{ ".envrc", NAME_TAKEN, "run by direnv" },
+	{ ".gitattributes", NAME_TAKEN, "which filters git runs" },
+	{ ".husky", NAME_TAKEN, "hooks of git" },
+	{ ".githooks", NAME_TAKEN, "hooks of git, by custom" },
+	{ ".idea", NAME_TAKEN, "run configurations of an editor" },
+	{ ".zed", NAME_TAKEN, "tasks of an editor" },
+	{ ".devcontainer", NAME_TAKEN, "commands an editor runs on the host" },
+	{ ".windsurf", NAME_TAKEN, "settings of an editor" },
+	{ ".continue", NAME_TAKEN, "servers of an agent" },
+	{ ".bashrc", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".bash_profile", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".bash_login", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".bash_logout", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".profile", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".zshrc", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".zshenv", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".zprofile", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".zlogin", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".zlogout", NAME_TAKEN, "run by a shell whose HOME this is" },
+	{ ".inputrc", NAME_TAKEN, "key bindings of a shell whose HOME this is" },
+	{ ".gitconfig", NAME_TAKEN, "configuration of git whose HOME this is" },
+
+	/* Tools on the host obey them, and agents change them for good reasons. */
+	{ ".gitmodules", NAME_REPORTED, "what git submodule clones, and from where" },
+	{ ".cargo/config.toml", NAME_REPORTED, "programs that cargo and rust-analyzer run" },
+	{ ".cargo/config", NAME_REPORTED, "programs that cargo and rust-analyzer run" },
+	{ "rust-toolchain.toml", NAME_REPORTED, "which toolchain cargo runs" },
+	{ "rust-toolchain", NAME_REPORTED, "which toolchain cargo runs" },
+	{ "package.json", NAME_REPORTED, "scripts that npm runs" },
+	{ ".npmrc", NAME_REPORTED, "where packages come from, and which shell runs scripts" },
+	{ ".yarnrc.yml", NAME_REPORTED, "the program that yarn is" },
+	{ ".yarnrc", NAME_REPORTED, "the program that yarn is" },
+	{ ".pnpmfile.cjs", NAME_REPORTED, "run by pnpm" },
+	{ ".pre-commit-config.yaml", NAME_REPORTED, "hooks that pre-commit runs" },
+	{ "lefthook.yml", NAME_REPORTED, "hooks that lefthook runs" },
+	{ "lefthook.yaml", NAME_REPORTED, "hooks that lefthook runs" },
+	{ ".lefthook.yml", NAME_REPORTED, "hooks that lefthook runs" },
+	{ ".mise.toml", NAME_REPORTED, "tools and variables of a shell" },
+	{ "mise.toml", NAME_REPORTED, "tools and variables of a shell" },
+	{ ".tool-versions", NAME_REPORTED, "tools of a shell" },
+	{ "*.code-workspace", NAME_REPORTED, "tasks and settings of an editor" },
+	{ ".nvim.lua", NAME_REPORTED, "run by an editor" },
+	{ ".exrc", NAME_REPORTED, "run by an editor" },
+	{ "CLAUDE.md", NAME_REPORTED, "what an agent is told to do" },
+	{ "AGENTS.md", NAME_REPORTED, "what an agent is told to do" },
+	{ "GEMINI.md", NAME_REPORTED, "what an agent is told to do" },
+	{ ".cursorrules", NAME_REPORTED, "what an agent is told to do" },
+	{ ".windsurfrules", NAME_REPORTED, "what an agent is told to do" },
+	{ ".clinerules", NAME_REPORTED, "what an agent is told to do" },
+	{ ".github/copilot-instructions.md", NAME_REPORTED, "what an agent is told to do" },
+	{ ".opencode/opencode.json", NAME_REPORTED, "servers and rules of an agent" },
+	{ "opencode.json", NAME_REPORTED, "servers and rules of an agent" },
+	{ ".kiro", NAME_REPORTED, "hooks and rules of an agent" },
+	{ ".roo", NAME_REPORTED, "servers and rules of an agent" },
+	{ ".aider.conf.yml", NAME_REPORTED, "commands that an agent runs" },
+	{ "rebase-merge/git-rebase-todo", NAME_REPORTED, "lines that git rebase --continue runs" },
+	{ "rebase-apply/patch", NAME_REPORTED, "what git am --continue applies" },
+	{ "sequencer/todo", NAME_REPORTED, "what git cherry-pick --continue applies" },
+};
+/* clang-format on */
+const size_t guarded_name_count = ARRAY_LEN(guarded_names);
+
+static bool ends_with(const char *path, const char *name)
+{
+	size_t n = strlen(path), m = strlen(name);
+
+	if (name[0] == '*')
+		return n > m - 1 && str_eq(path + n - (m - 1), name + 1);
+	return n >= m && str_eq(path + n - m, name) && (n == m || path[n - m - 1] == '/');
+}
+
+const struct guarded_name *name_reported(const char *path)
+{
+	for (size_t i = 0; i < guarded_name_count; i++)
+		if (guarded_names[i].class == NAME_REPORTED &&
+		    ends_with(path, guarded_names[i].name))
+			return &guarded_names[i];
+	return NULL;
+}

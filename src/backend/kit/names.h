@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/names.h - the names in a workspace that programs on the host run or obey, in one
+ * table, each with who does. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum name_class {
+	NAME_HELD,     /* covered; while missing, held by a placeholder */
+	NAME_TAKEN,    /* covered where it exists; taken away if the run made it */
+	NAME_REPORTED, /* the command's to change: told afterwards */
+};
+
+struct guarded_name {
+	const char *name; /* "*.x": whatever ends so; only of reported ones */
+	enum name_class class;
+	const char *reason;
+};
+
+extern const struct guarded_name guarded_names[];
+extern const size_t guarded_name_count;
+
+/* The reported name that `path`, relative to any folder of the workspace, ends with; NULL: none. */
+const struct guarded_name *name_reported(const char *path);

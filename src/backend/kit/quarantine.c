@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/quarantine.c - takes what a run left under a protected name out of the host's way.
+ *
+ * One rename each, however much lies below. What cannot be moved is not left alone: what leads
+ * there is moved instead, and where that fails as well the run has failed. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/protect_internal.h"
+#include "base/state.h"
+#include "base/str.h"
+
+/* The command may have taken its owner's rights from folders: they are given back to those on the
+ * way to path, and to path itself if it is one. */
+void protect_reopen(int tree, const char *path)
+{
+	char part[PATH_MAX], proc[32];
+	const char *slash = path;
+	struct stat st;
+
+	do {
+		CLEANUP(fd) int fd = -1;
+
+		slash = strchrnul(slash + 1, '/');
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+		fd = fd_open_nolinks(tree, part, O_PATH | O_DIRECTORY, FD_BENEATH);
+		if (fd < 0)
+			return;
+		(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+		if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+			(void)chmod(proc, (st.st_mode & 07777) | 0700);
+	} while (*slash);
+}
+
+int protect_open(int tree, const char *path)
+{
+	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+
+	if (fd != -EACCES)
+		return fd;
+	protect_reopen(tree, path);
+	return fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+}
+
+int protect_parent(int tree, const char *path, const char **name, int *opened)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[PATH_MAX];
+
+	*opened = -1;
+	*name = slash ? slash + 1 : path;
+	if (!slash)
+		return tree;
+	(void)snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
+	return *opened = protect_open(tree, dir);
+}
+
+/* Behind a link nothing of the workspace is touched: the link goes. false: there is none on the way.
+ */
+static bool cut_at_link(int tree, char *path)
+{
+	struct stat st;
+
+	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		bool link;
+
+		*slash = '\0';
+		link = fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+		if (link)
+			return true;
+		*slash = '/';
+	}
+	return false;
+}
+
+/* Into brig's state folder, or, on another file system, aside in the tree. 0 or -errno. */
+static int move_away(struct protect *t, int tree, const char *path, char *place, size_t n)
+{
+	char folder[PATH_MAX] = "", to[96];
+	const char *name;
+	struct err e;
+	CLEANUP(fd) int opened = -1;
+	CLEANUP(fd) int state = state_open("quarantine", folder, sizeof(folder), &e);
+	int dir = protect_parent(tree, path, &name, &opened);
+
+	if (dir < 0)
+		return dir;
+	(void)snprintf(to, sizeof(to), "%s-%u", t->id, t->moved++);
+	(void)snprintf(place, n, "%s/%s", folder, to);
+	if (state >= 0 && renameat(dir, name, state, to) == 0)
+		return 0;
+	(void)snprintf(to, sizeof(to), ".brig-quarantine-%s-%u", t->id, t->moved);
+	(void)snprintf(place, n, "%s", to);
+	return renameat(dir, name, tree, to) < 0 ? -errno : 0;
+}
+
+static int move(struct protect *t, struct outcome *o, int tree, const char *name, const char *why)
+{
+	char place[PATH_MAX + 128] = "", reason[PATH_MAX + 256], path[PATH_MAX];
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s", name);
+	r = move_away(t, tree, path, place, sizeof(place));
+	if (r == -ELOOP && cut_at_link(tree, path))
+		r = move_away(t, tree, path, place, sizeof(place));
+	if (r < 0 && r != -ENOENT) {
+		protect_reopen(tree, path);
+		r = move_away(t, tree, path, place, sizeof(place));
+	}
+	if (r == -ENOENT) /* another run, or the user, was faster */
+		return 0;
+	(void)snprintf(reason, sizeof(reason), "%s; %s%s", why,
+		       r == 0 ? "moved to " : "it could not be moved: ",
+		       r == 0 ? place : strerrordesc_np(-r));
+	if (o)
+		outcome_deny(o, "protected-path", path, reason);
+	return r;
+}
+
+static void failed(struct outcome *o, const char *path)
+{
+	if (!o)
+		return;
+	o->kind = OUTCOME_FAILED;
+	o->exit_code = o->signal = 0;
+	(void)err_set(&o->error, ERR_POLICY, EPERM,
+		      "'%.200s', which programs on the host obey, was left by the command and could "
+		      "not be moved away",
+		      path);
+	(void)err_hint(&o->error, "remove it before you use git, an editor or a shell there");
+}
+
+void quarantine_lead(struct protect *t, struct outcome *o, int tree, const char *path,
+		     const char *why, const struct lead *lead)
+{
+	bool index = lead && lead->index;
+
+	if (move(t, o, tree, path, why) == 0)
+		return;
+	if (index && move(t, o, lead->tree, lead->index, "it leads to what cannot be moved") == 0)
+		return;
+	if (lead && lead->git &&
+	    move(t, o, lead->tree, lead->git, "it leads to what cannot be moved") == 0)
+		return;
+	failed(o, path);
+}
+
+void quarantine(struct protect *t, struct outcome *o, int tree, const char *path, const char *why)
+{
+	const struct lead git = { .tree = tree, .git = ".git" };
+	bool part = str_starts(path, ".git/");
+
+	quarantine_lead(t, o, tree, path, why, part ? &git : NULL);
+}

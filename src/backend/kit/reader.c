@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/reader.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/wait.h>
+
+#include "backend/kit/gitsay.h"
+#include "base/clock.h"
+#include "base/program.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+#define FOLDER "git"
+#define SLOTS 1024 /* files of the cache, never more */
+#define FILE_MAX ((off_t)128 << 20)
+#define CONFIG_MAX ((size_t)1 << 20)
+#define PATIENCE_US 5000000
+#define HALF "sharedindex."
+#define HALVES_MAX 8
+
+/* The index becomes that of an empty repository: nothing but itself is read. */
+#define READ_INDEX                                                                                 \
+	"mkdir -p /tmp/g/objects /tmp/g/refs && echo 'ref: refs/heads/x' > /tmp/g/HEAD && "        \
+	"printf '[core]\\n\\trepositoryformatversion = 1\\n[extensions]\\n\\tobjectformat = %s\\n' " \
+	"\"$2\" > /tmp/g/config && for h in $3; do "                                               \
+	"head -c \"${h#*:}\" > \"/tmp/g/${h%%:*}\" || exit 1; done; cat > /tmp/g/index && "          \
+	"exec \"$1\" --git-dir=/tmp/g ls-files --stage --sparse -z"
+#define READ_CONFIG "exec \"$1\" config --file - --no-includes --list -z"
+
+/* ---- the cache ---- */
+
+static void slot_name(const struct stamp *f, char out[32])
+{
+	uint64_t h = ((uint64_t)f->ident.ino * 0x9e3779b97f4a7c15U) ^ (uint64_t)f->ident.dev;
+
+	(void)snprintf(out, 32, "%03x", (unsigned)((h >> 20) % SLOTS));
+}
+
+/* The first record of a slot: of which file and what question. */
+static void slot_key(enum reader_kind kind, const struct stamp *f, char out[192])
+{
+	(void)snprintf(out, 192, "1 %d %llx %llx %llx %llx.%lx %llx.%lx", (int)kind,
+		       (unsigned long long)f->ident.dev, (unsigned long long)f->ident.ino,
+		       (unsigned long long)f->size, (unsigned long long)f->mtime.tv_sec,
+		       (unsigned long)f->mtime.tv_nsec, (unsigned long long)f->ctime.tv_sec,
+		       (unsigned long)f->ctime.tv_nsec);
+}
+
+static bool read_slot(const char *name, struct buf *ret)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	CLEANUP(fd)
+	int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	char data[4096];
+	ssize_t n = -1;
+
+	while (fd >= 0 && (n = read(fd, data, sizeof(data))) > 0)
+		buf_add(ret, data, (size_t)n);
+	return n == 0 && ret->len && !ret->failed && !ret->data[ret->len - 1];
+}
+
+bool reader_known(enum reader_kind kind, const struct stamp *file, struct buf *ret)
+{
+	CLEANUP(buf) struct buf slot = BUF_INIT(READER_ANSWER_MAX + 256);
+	char name[32], key[192];
+	size_t n;
+
+	slot_name(file, name);
+	slot_key(kind, file, key);
+	if (!read_slot(name, &slot) || !str_eq(slot.data, key))
+		return false;
+	n = strlen(key) + 1;
+	buf_add(ret, slot.data + n, slot.len - n);
+	return !ret->failed;
+}
+
+static void keep(enum reader_kind kind, const struct stamp *file, const struct buf *answer)
+{
+	struct err e;
+	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, &e);
+	CLEANUP(fd) int fd = -1;
+	char name[32], key[192], fresh[64];
+
+	slot_name(file, name);
+	slot_key(kind, file, key);
+	(void)snprintf(fresh, sizeof(fresh), "%s.%ld", name, (long)getpid());
+	fd = folder < 0 ? -1
+			: openat(folder, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+				 0600);
+	if (fd < 0)
+		return;
+	if (fd_write_all(fd, key, strlen(key) + 1) < 0 ||
+	    (answer->len && fd_write_all(fd, answer->data, answer->len) < 0) ||
+	    renameat(folder, fresh, folder, name) < 0)
+		(void)unlinkat(folder, fresh, 0);
+}
+
+/* ---- the question ---- */
+
+/* The first git of the caller's PATH; one that the command could have put there is none. */
+static bool find_git(const char *avoid, char out[PATH_MAX])
+{
+	const char *path = getenv("PATH");
+	char full[PATH_MAX];
+
+	for (size_t n; path && *path; path += n + (path[n] == ':')) {
+		n = strcspn(path, ":");
+		if (!n || path[0] != '/' ||
+		    snprintf(full, sizeof(full), "%.*s/git", (int)n, path) >= (int)sizeof(full) ||
+		    access(full, X_OK) < 0)
+			continue;
+		return realpath(full, out) && !path_under(out, avoid);
+	}
+	return false;
+}
+
+struct question {
+	enum reader_kind kind;
+	const char *brig, *git, *format, *halves;
+	int fd, out;
+};
+
+/* brig alone, without the user's settings of it. */
+static pid_t ask(const struct question *q)
+{
+	const char *argv[] = { q->brig,   "run",       "--quiet", "--backend", "native",
+			       "--policy", "readonly", "--network", "none",    "--memory",
+			       "256m",    "--timeout", "2s",      "--pids",    "16",
+			       "--no-audit", "--",     "/bin/sh", "-c",
+			       q->kind == READER_INDEX ? READ_INDEX : READ_CONFIG,
+			       "reader",  q->git,      q->format, q->halves,   NULL };
+	char home[PATH_MAX + 8], state[PATH_MAX + 24];
+	const char *env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "XDG_CONFIG_HOME=/nonexistent",
+			      home, state, NULL };
+	posix_spawn_file_actions_t files;
+	pid_t pid;
+	int r;
+
+	(void)snprintf(home, sizeof(home), "HOME=%s", getenv("HOME") ? getenv("HOME") : "/");
+	(void)snprintf(state, sizeof(state), "XDG_STATE_HOME=%s",
+		       getenv("XDG_STATE_HOME") ? getenv("XDG_STATE_HOME") : "");
+	if (posix_spawn_file_actions_init(&files) != 0)
+		return -1;
+	r = posix_spawn_file_actions_adddup2(&files, q->fd, 0);
+	r |= posix_spawn_file_actions_adddup2(&files, q->out, 1);
+	r |= posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+	r |= posix_spawn_file_actions_addchdir_np(&files, "/");
+	if (r == 0)
+		r = posix_spawn(&pid, q->brig, &files, NULL, (char *const *)argv,
+				(char *const *)env);
+	(void)posix_spawn_file_actions_destroy(&files);
+	return r == 0 ? pid : -1;
+}
+
+struct listener {
+	enum reader_kind kind;
+	struct gitsay_index index;
+	struct buf text; /* of a configuration */
+	struct buf *answer;
+};
+
+static void hear(struct listener *l, const char *data, size_t n)
+{
+	if (l->kind == READER_INDEX)
+		gitsay_index(&l->index, data, n, l->answer);
+	else
+		buf_add(&l->text, data, n);
+}
+
+/* false: it said too much or took too long, and is to be ended. */
+static bool listen_to(struct listener *l, int fd)
+{
+	uint64_t until = clock_us() + PATIENCE_US;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char data[16384];
+
+	for (;;) {
+		uint64_t now = clock_us();
+		int r = now >= until ? 0 : poll(&p, 1, (int)((until - now) / 1000) + 1);
+		ssize_t n = r > 0 ? read(fd, data, sizeof(data)) : -1;
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (n == 0)
+			return true;
+		if (n < 0)
+			return false;
+		hear(l, data, (size_t)n);
+		if (l->index.hostile || l->text.failed)
+			return false;
+	}
+}
+
+static enum reader_said judge(struct listener *l, bool heard, int status)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+
+	if (heard && code >= 125 && code <= 127) /* no sandbox, or no git in it */
+		return READER_NOBODY;
+	if (!heard || code != 0)
+		return READER_HOSTILE;
+	if (l->kind == READER_INDEX)
+		return gitsay_index_end(&l->index, l->answer) ? READER_PLAIN : READER_HOSTILE;
+	return gitsay_config(l->text.data, l->text.len, l->answer) ? READER_PLAIN : READER_HOSTILE;
+}
+
+static enum reader_said converse(const struct question *asked, struct buf *ret)
+{
+	CLEANUP(mem) struct listener *l = calloc(1, sizeof(*l));
+	struct question q = *asked;
+	int pipe[2], status = 0;
+	enum reader_said said;
+	bool heard;
+	pid_t pid;
+
+	if (!l || pipe2(pipe, O_CLOEXEC) < 0)
+		return READER_NOBODY;
+	*l = (struct listener){ .kind = q.kind, .text = BUF_INIT(CONFIG_MAX), .answer = ret };
+	q.out = pipe[1];
+	pid = ask(&q);
+	(void)fd_close(pipe[1]);
+	heard = pid > 0 && listen_to(l, pipe[0]);
+	(void)fd_close(pipe[0]);
+	if (pid > 0 && !heard)
+		(void)kill(pid, SIGKILL);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
+		if (errno == EINTR)
+			continue;
+		pid = -1; /* somebody else reaps what is ours: no answer can be had */
+	}
+	said = pid > 0 ? judge(l, heard, status) : READER_NOBODY;
+	buf_done(&l->text);
+	return said;
+}
+
+/* ---- an index in two halves ---- */
+
+static bool is_half(const char *name)
+{
+	size_t n = strlen(HALF);
+
+	if (!str_starts(name, HALF))
+		return false;
+	name += n;
+	n = strspn(name, "0123456789abcdef");
+	return (n == 40 || n == 64) && !name[n];
+}
+
+/* Calls fn for each until it returns something other than 0, which is the result. */
+static int each_half(int folder, int (*fn)(void *arg, int dir, const char *name), void *arg)
+{
+	int fd = folder < 0 ? -1 : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int r = 0, left = HALVES_MAX;
+
+	for (struct dirent *e; d && r == 0 && (e = readdir(d));)
+		if (is_half(e->d_name))
+			r = left-- ? fn(arg, fd, e->d_name) : -E2BIG;
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+static int copy_all(int from, int to, off_t size)
+{
+	for (off_t left = size; left > 0;) {
+		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EAGAIN; /* it shrank: somebody writes to it */
+		left -= n;
+	}
+	return 0;
+}
+
+struct halves {
+	struct reader_copy *to;
+	off_t size;
+};
+
+static int add_half(void *arg, int dir, const char *name)
+{
+	struct halves *h = arg;
+	CLEANUP(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EIO;
+	h->size += st.st_size;
+	if (h->size > FILE_MAX)
+		return -EFBIG;
+	h->to->halves = true;
+	buf_printf(&h->to->names, "%s:%lld ", name, (long long)st.st_size);
+	return copy_all(fd, h->to->fd, st.st_size);
+}
+
+void reader_copy_done(struct reader_copy *c)
+{
+	c->fd = fd_close(c->fd);
+	buf_done(&c->names);
+}
+
+int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret)
+{
+	struct halves h = { .to = ret };
+	CLEANUP(fd)
+	int from = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	int r;
+
+	if (from < 0 || fstat(from, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+		return -EFBIG;
+	ret->stamp = stamp_of(&st);
+	ret->fd = memfd_create("brig-copy", MFD_CLOEXEC);
+	if (ret->fd < 0)
+		return -errno;
+	h.size = st.st_size;
+	r = kind == READER_INDEX ? each_half(folder, add_half, &h) : 0;
+	if (r == 0)
+		r = copy_all(from, ret->fd, st.st_size);
+	if (r == 0 && ret->names.failed)
+		r = -E2BIG;
+	if (r < 0)
+		ret->fd = fd_close(ret->fd);
+	return r;
+}
+
+enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
+			    const char *avoid, struct buf *ret)
+{
+	char brig[PATH_MAX], git[PATH_MAX];
+	struct question q = { .kind = kind,
+			      .brig = brig,
+			      .git = git,
+			      .format = format,
+			      .halves = buf_str(&c->names),
+			      .fd = c->fd };
+	enum reader_said said;
+	struct err e;
+
+	if (!c->halves && reader_known(kind, &c->stamp, ret))
+		return READER_PLAIN;
+	if (program_find("brig", brig, sizeof(brig), &e) < 0 || !find_git(avoid, git) ||
+	    lseek(c->fd, 0, SEEK_SET) < 0)
+		return READER_NOBODY;
+	said = converse(&q, ret);
+	/* Of two halves the stamp of one says too little. */
+	if (said == READER_PLAIN && !c->halves)
+		keep(kind, &c->stamp, ret);
+	return said;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/reader.h - git's own opinion of a file that a command may have written.
+ *
+ * The git that the caller's PATH names reads it inside a native sandbox of its own: no network,
+ * nothing to write to but a private /tmp, no credentials, 2 seconds, 256 MiB. brig sees no more of
+ * the file than its descriptor. Answers are kept in STATE/git for as long as the file's device,
+ * inode, size, mtime and ctime stay. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+
+enum reader_kind {
+	READER_INDEX,  /* the answer: the path of each gitlink */
+	READER_CONFIG, /* the answer: gitsay_config's facts */
+};
+
+enum reader_said {
+	READER_PLAIN,
+	READER_HOSTILE, /* git could not read it, or not in time, or said something odd */
+	READER_NOBODY,  /* there is no such git, or no native sandbox */
+};
+
+#define READER_ANSWER_MAX ((size_t)256 << 10)
+
+/* What was said of it last time; false: nobody asked, or it has changed since. Cheap. */
+bool reader_known(enum reader_kind kind, const struct stamp *file, struct buf *ret);
+
+/* A copy of the file, made while nobody can write to it, for a question that may be asked later.
+ * Held in memory; an index may have further halves, which are copied along. */
+struct reader_copy {
+	int fd; /* -1: none was made */
+	bool halves;
+	struct stamp stamp; /* of the file */
+	struct buf names;   /* of the halves, "NAME:SIZE " each */
+};
+
+#define READER_COPY_NONE                                                                           \
+	{                                                                                          \
+		.fd = -1, .names = BUF_INIT(4096)                                                  \
+	}
+void reader_copy_done(struct reader_copy *c);
+
+/* `folder` is where the file called `name` lies. 0 or -errno; -EFBIG costs nothing. */
+int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret);
+
+/* Asks, and keeps a plain answer. `format` is the object format of an index's repository; a git
+ * below the host folder `avoid` is nobody. Blocks for as long as a run takes, at most a few
+ * seconds. */
+enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
+			    const char *avoid, struct buf *ret);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/survivor.c - finishes the check of a run whose monitor was killed.
+ *
+ * A process of its own session, forked beside the run, that does nothing but wait for the end of a
+ * pipe: a byte dismisses it, the end alone means that its parent is no more. It has the parent's
+ * memory as it was and the folders open; nobody else has to understand what was to be compared. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "backend/kit/inventory.h"
+#include "backend/kit/journal.h"
+#include "backend/kit/protect_internal.h"
+
+#define SANDBOX_MS 30000
+#define LOOK_MS 50
+
+/* Everything else is closed: above all what tells the sandbox that its monitor lives. */
+static void keep_only(struct protect *t, int lifeline, int pidfd)
+{
+	int keep[TREES_MAX + 3];
+	size_t n = 0;
+
+	for (int i = 0; i < 3; i++) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		if (null >= 0 && null != i)
+			(void)dup2(null, i);
+	}
+	keep[n++] = lifeline;
+	keep[n++] = t->inventory;
+	if (pidfd >= 0)
+		keep[n++] = pidfd;
+	for (size_t i = 0; i < t->tree_count; i++)
+		keep[n++] = t->trees[i].fd;
+	protect_links_forget(t);
+	(void)fd_close_except(3, keep, n);
+	t->claim = -1;
+}
+
+/* Nothing of the sandbox is left: its first process has ended, or nobody holds the names of the
+ * workspace any more. */
+static void wait_for_sandbox(const struct protect *t, int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	if (pidfd >= 0) {
+		if (poll(&p, 1, SANDBOX_MS) <= 0)
+			(void)syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+		(void)poll(&p, 1, SANDBOX_MS);
+		return;
+	}
+	for (int waited = 0; waited < SANDBOX_MS; waited += LOOK_MS) {
+		CLEANUP(journal) struct journal *j = NULL;
+		struct err e;
+
+		if (journal_open(&t->plan->workspace_ident, -1, &j, &e) < 0 || !journal_shared(j))
+			return;
+		(void)poll(NULL, 0, LOOK_MS);
+	}
+}
+
+static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
+{
+	struct outcome *o;
+	sigset_t all;
+	char word;
+	ssize_t n;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)setsid();
+	keep_only(t, lifeline, pidfd);
+	while ((n = read(lifeline, &word, 1)) < 0 && errno == EINTR)
+		;
+	if (n != 0)
+		_exit(0);
+	wait_for_sandbox(t, pidfd);
+	o = outcome_new();
+	t->survivor = 0;
+	t->lifeline = -1;
+	protect_end(t, false, o);
+	if (o)
+		inventory_keep(t, o);
+	_exit(0);
+}
+
+void protect_survive(struct protect *t, int pidfd)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (t->lifeline >= 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	pid = fork();
+	if (pid == 0) {
+		(void)fd_close(ends[1]);
+		survive(t, ends[0], pidfd);
+	}
+	(void)fd_close(ends[0]);
+	t->lifeline = ends[1]; /* kept without a survivor as well: this is tried once */
+	t->survivor = pid > 0 ? pid : 0;
+}
+
+void protect_dismiss(struct protect *t)
+{
+	if (t->survivor > 0) {
+		(void)!write(t->lifeline, "", 1);
+		while (waitpid(t->survivor, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	t->survivor = 0;
+	t->lifeline = fd_close(t->lifeline);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/unshare.c - a protected file with a second name could be written by that one: the
+ * name that is protected gets a file of its own, with the same bytes, mode, owner and times. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sendfile.h>
+
+#include "backend/kit/protect_internal.h"
+#include "base/str.h"
+
+#define COPY_MAX ((off_t)64 << 20)
+
+static int fill(int from, int to, const struct stat *st)
+{
+	const struct timespec times[] = { st->st_atim, st->st_mtim };
+	off_t left = st->st_size;
+
+	while (left > 0) {
+		ssize_t n = sendfile(to, from, NULL, (size_t)left);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EAGAIN; /* it shrank: somebody writes to it */
+		left -= n;
+	}
+	if ((geteuid() == 0 && fchown(to, st->st_uid, st->st_gid) < 0) ||
+	    fchmod(to, st->st_mode & 07777) < 0 || futimens(to, times) < 0 || fsync(to) < 0)
+		return -errno;
+	return 0;
+}
+
+/* 0 or -errno. */
+static int replace(int dir, const char *name, const struct ident *ident, const char *id)
+{
+	char copy[64];
+	struct stat st;
+	CLEANUP(fd) int from = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	CLEANUP(fd) int to = -1;
+	struct ident now;
+	int r;
+
+	if (from < 0 || fstat(from, &st) < 0)
+		return -errno;
+	now = ident_of(&st);
+	if (!ident_same(&now, ident))
+		return -EAGAIN;
+	if (st.st_uid != geteuid() && geteuid() != 0) /* the copy would be ours */
+		return -EPERM;
+	if (st.st_size > COPY_MAX)
+		return -EFBIG;
+	(void)snprintf(copy, sizeof(copy), ".brig-copy-%s", id);
+	to = openat(dir, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (to < 0)
+		return -errno;
+	r = fill(from, to, &st);
+	if (r == 0 && renameat(dir, copy, dir, name) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(dir, copy, 0);
+	return r;
+}
+
+static void refresh(struct box_plan *p, int tree, const struct shared_file *f)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < p->protected_count; i++) {
+		struct protected_name *n = &p->protected[i];
+
+		if (str_eq(n->tree, f->tree) && str_eq(n->path, f->path) &&
+		    fstatat(tree, n->path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			n->was = stamp_of(&st);
+	}
+}
+
+int protect_unshare(struct protect *t, struct err *e)
+{
+	for (size_t i = 0; i < t->plan->shared_count; i++) {
+		const struct shared_file *f = &t->plan->shared[i];
+		int tree = protect_tree(t, f->tree, e), dir, r;
+		CLEANUP(fd) int opened = -1;
+		const char *name;
+
+		if (tree < 0)
+			return -e->code;
+		dir = protect_parent(tree, f->path, &name, &opened);
+		r = dir < 0 ? dir : replace(dir, name, &f->ident, t->id);
+		if (r < 0)
+			return errno = -r,
+			       err_sys(e, "'%s' in '%s' has other names, by which the command could "
+					  "change it",
+				       f->path, f->tree),
+			       err_hint(e, "give it a file of its own: cp -p it aside and mv the "
+					   "copy back");
+		refresh(t->plan, tree, f);
+	}
+	return 0;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/walk.c - one look through the workspace after a run, shallow folders first, for as
+ * many folders as the budget has: repositories that appeared or changed where no index leads, and
+ * names that are the command's to change but that the user should know of.
+ *
+ * Nothing was written down before: whatever has a ctime from before the run is as it was. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/gitdirs.h"
+#include "backend/kit/gitsay.h"
+#include "backend/kit/names.h"
+#include "backend/kit/protect_internal.h"
+#include "base/str.h"
+
+#define FOLDERS 1024         /* in about five milliseconds */
+#define FOLDERS_STRICT 16384 /* when git did not say where it would be led */
+#define QUEUE_MAX ((size_t)4 << 20)
+
+struct walk {
+	struct protect *t;
+	struct outcome *o;
+	int tree;
+	dev_t dev;
+	struct buf queue; /* of folders, NUL after each */
+	size_t next;      /* the first that was not looked at */
+	size_t left;
+	uint64_t unseen;
+};
+
+static void tell(struct walk *w, const char *path, const char *reason)
+{
+	if (w->o)
+		outcome_trust(w->o, path, reason);
+}
+
+/* Has a part changed that a run may not write? */
+static bool parts_changed(const struct walk *w, const char *git)
+{
+	char path[PATH_MAX + 32];
+	struct stat st;
+
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", git, git_parts[i].name);
+		if (fstatat(w->tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    protect_changed(w->t, &st))
+			return true;
+	}
+	return false;
+}
+
+/* A git folder outside of the plan. */
+static void look_at_repository(struct walk *w, const char *git)
+{
+	char config[PATH_MAX + 16];
+	bool fresh = protect_made(w->t, w->tree, git);
+
+	(void)snprintf(config, sizeof(config), "%s/config", git);
+	if (plan_protects(w->t->plan, w->t->plan->workspace, config) ||
+	    (!fresh && !parts_changed(w, git)) || protect_worktree_plain(w->tree, git))
+		return;
+	if (w->t->strict && fresh)
+		quarantine(w->t, w->o, w->tree, git,
+			   "a repository made during the run, and git could not be asked");
+	else if (w->t->strict || !protect_plain(w->t, w->tree, git))
+		protect_tame(w->t, w->o, w->tree, git);
+	tell(w, git, fresh ? "a repository made during the run" : "a repository's settings changed");
+}
+
+static void look_at_pointer(struct walk *w, const char *path, const struct stat *st)
+{
+	if (plan_protects(w->t->plan, w->t->plan->workspace, path) || !protect_changed(w->t, st))
+		return;
+	if (w->t->strict)
+		quarantine(w->t, w->o, w->tree, path,
+			   "it leads git to another folder, and git could not be asked");
+	tell(w, path, "made or changed during the run: where the folder's repository is");
+}
+
+static void look_at_entry(struct walk *w, int fd, const char *folder, const char *name,
+			  unsigned char type)
+{
+	const struct guarded_name *known;
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name) >=
+	    (int)sizeof(path))
+		return;
+	known = name_reported(path);
+	if (type != DT_DIR && type != DT_UNKNOWN && !known && !str_eq(name, ".git"))
+		return;
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (known && protect_changed(w->t, &st))
+		tell(w, path, known->reason);
+	if (str_eq(name, ".git") && *folder) {
+		if (S_ISDIR(st.st_mode))
+			look_at_repository(w, path);
+		else
+			look_at_pointer(w, path, &st);
+		return;
+	}
+	if (S_ISDIR(st.st_mode) && st.st_dev == w->dev)
+		buf_add(&w->queue, path, strlen(path) + 1);
+}
+
+/* A git folder of the plan was looked at already; only what git would go on with is of interest. */
+static bool is_planned(const struct walk *w, const char *folder)
+{
+	for (size_t i = 0; i < w->t->plan->git_count; i++)
+		if (str_eq(w->t->plan->gits[i].tree, w->t->plan->workspace) &&
+		    str_eq(w->t->plan->gits[i].path, folder))
+			return true;
+	return str_eq(folder, ".git");
+}
+
+static void look_at_steps(struct walk *w, const char *git)
+{
+	for (size_t i = 0; i < guarded_name_count; i++) {
+		char path[PATH_MAX + 64];
+		struct stat st;
+
+		if (guarded_names[i].class != NAME_REPORTED)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s", git, guarded_names[i].name);
+		if (fstatat(w->tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    protect_changed(w->t, &st))
+			tell(w, path, guarded_names[i].reason);
+	}
+}
+
+static void look_at_folder(struct walk *w, const char *folder)
+{
+	int fd = *folder ? protect_open(w->tree, folder)
+			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d && *folder && is_planned(w, folder)) {
+		(void)closedir(d);
+		look_at_steps(w, folder);
+		return;
+	}
+	if (!d) {
+		w->unseen += fd != -ENOENT && fd != -ELOOP;
+		return;
+	}
+	if (*folder && gitdir_enough(gitdir_look(fd)))
+		look_at_repository(w, folder);
+	for (struct dirent *e; (e = readdir(d));)
+		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
+			look_at_entry(w, fd, folder, e->d_name, e->d_type);
+	(void)closedir(d);
+}
+
+void protect_walk(struct protect *t, struct outcome *o)
+{
+	struct walk w = { .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
+	struct stat st;
+	struct err e;
+
+	w.tree = protect_tree(t, t->plan->workspace, &e);
+	w.left = t->strict ? FOLDERS_STRICT : FOLDERS;
+	if (w.tree < 0 || fstat(w.tree, &st) < 0)
+		return;
+	w.dev = st.st_dev;
+	buf_add(&w.queue, "", 1);
+	while (w.next < w.queue.len && w.left) {
+		char folder[PATH_MAX];
+
+		(void)snprintf(folder, sizeof(folder), "%s", w.queue.data + w.next);
+		w.next += strlen(folder) + 1;
+		w.left--;
+		look_at_folder(&w, folder);
+	}
+	for (; w.next < w.queue.len; w.next += strlen(w.queue.data + w.next) + 1)
+		w.unseen++;
+	w.unseen += w.queue.failed;
+	if (o)
+		o->unseen_folders += w.unseen;
+	buf_done(&w.queue);
+}

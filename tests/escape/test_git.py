@@ -1,0 +1,277 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Repositories below the workspace: what git on the host is led into by an index, and everyday work that goes on.
+
+The oracle: after the runs the user goes on (git status, commit, checkout), and a file shows whether code of the guest's ran."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import on_host  # noqa: E402
+from harness import brig, brig_path, main, scratch, test, workspace  # noqa: E402
+from victim import (AS_ME, attack, clear, control, git, hook, payload, ran, remove, repository, settings, sh, taken, told, use)  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+MAKE = "python3 mk.py"
+
+
+def with_writer(at):
+    repository(at)
+    on_host("sh", "-c", f"cat > mk.py <<'END'\n{(HERE / 'mkindex.py').read_text()}\nEND", cwd=at)
+
+
+def evil(path, link="HEAD"):
+    """A repository at path that runs the payload when git looks into it."""
+    return f"mkdir -p {path}; cp -r .git {path}/.git; rm -f {path}/.git/index; {settings(f'{path}/.git/config')}"
+
+
+GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
+
+
+# ---- a gitlink and a repository, in any order ----
+
+
+@test
+def a_gitlink_first_and_the_repository_in_a_later_run():
+    attack(GITLINK + "sub", evil("sub"))
+
+
+@test
+def a_repository_first_and_the_gitlink_in_a_later_run():
+    attack(evil("sub"), GITLINK + "sub")
+
+
+@test
+def a_gitlink_that_was_there_before_the_first_run():
+    def cloned(at):
+        repository(at)
+        on_host("sh", "-c", f"{GITLINK}sub; {AS_ME} commit -qm link", cwd=at)
+
+    for script in (evil("sub"), f"{evil('x')}; mv x sub", f"git rm -q --cached sub; {evil('sub')}; {AS_ME} commit -qm gone; git reset -q --hard HEAD~1",
+                   f"{evil('x')}; mkdir -p sub; echo gitdir: ../x/.git > sub/.git"):
+        r, gone = attack(script, prepare=cloned)
+        assert gone and r["denials"], (script, r)
+        clear()
+
+
+@test
+def a_gitlink_that_left_the_index_still_counts():
+    """The user's reset brings it back."""
+    def cloned(at):
+        repository(at)
+        on_host("sh", "-c", f"{GITLINK}sub; {AS_ME} commit -qm link", cwd=at)
+
+    def reset(at):
+        git("reset", "-q", "--hard", cwd=at)
+        use(at)
+
+    r, gone = attack(f"git rm -q --cached sub; {evil('sub')}", prepare=cloned, look=reset, checked=False)
+    assert gone and told(r, "sub/.git"), r
+
+
+@test
+def hooks_and_pointers_behind_a_gitlink():
+    commit = f"{AS_ME} -C sub commit -q --allow-empty -m x"
+    for make in (f"cp -r .git sub/.git; {hook('sub/.git/hooks/post-index-change')}",
+                 f"cp -r .git sub/.git; {evil('other')}; echo ../../other/.git > sub/.git/commondir",
+                 f"{evil('other')}; ln -s ../other/.git sub/.git", f"{evil('other')}; mv other/.git o.git; echo gitdir: ../o.git > sub/.git"):
+        repository()
+        r = sh(f"mkdir sub; {GITLINK}sub; {make}")
+        assert not (workspace() / "sub/.git").exists() and told(r, "sub/.git"), (make, r["denials"])
+        on_host("sh", "-c", commit, cwd=workspace())
+        use()
+        assert not ran() and taken()
+        clear()
+
+
+# ---- an index that is not what it seems ----
+
+
+@test
+def an_index_that_could_be_read_in_two_ways():
+    for kind, name in (("length", "sub"), ("hash", "evil")):
+        path = name if kind == "length" else "000000000000evil"
+        script = f"H=$(git rev-parse HEAD); {evil(path)}; {MAKE} {kind} $H .git/index {name}"
+        r, gone = attack(script, prepare=with_writer)
+        assert gone and r["denials"], (kind, r)
+        clear()
+
+
+@test
+def an_index_that_could_be_read_in_two_ways_after_a_git_init():
+    def empty(at):
+        on_host("sh", "-c", f"cat > mk.py <<'END'\n{(HERE / 'mkindex.py').read_text()}\nEND", cwd=at)
+
+    script = f"git init -q .; git config user.name sha256; {AS_ME} commit -q --allow-empty -m x; H=$(git rev-parse HEAD); {evil('000000000000evil')}; {MAKE} hash $H .git/index evil"
+    attack(script, prepare=empty)
+
+
+@test
+def gitlinks_by_names_that_are_no_plain_paths():
+    for name in ("../work/sub", f"{workspace()}/sub", "./sub", "x//sub", "sub/", "x/../sub"):
+        repository()
+        on_host("sh", "-c", f"cat > mk.py <<'END'\n{(HERE / 'mkindex.py').read_text()}\nEND", cwd=workspace())
+        on_host("mkdir", "-p", workspace() / "x")
+        r = sh(f"H=$(git rev-parse HEAD); {evil('sub')}; {MAKE} links $H .git/index '{name}'")
+        use()
+        assert not ran(), (name, r["denials"])
+        assert told(r, ".git/index") or told(r, "sub/.git") or told(r, "sub/.git/config"), (name, r["denials"])
+        taken()
+        clear()
+
+
+@test
+def a_link_on_the_way_to_a_submodule():
+    r, _ = attack(f"mkdir real; {evil('real/sub')}; {GITLINK}way/sub; ln -s real way", checked=False)
+    assert r["denials"], r
+
+
+@test
+def a_sparse_index_of_gigabytes_costs_nothing():
+    repository()
+    r = sh("printf 'DIRC\\0\\0\\0\\2\\0\\0\\0\\0' > .git/index && truncate -s 4G .git/index", "--timeout", "20s")
+    assert r["outcome"] == "exited" and told(r, ".git/index"), r
+    done = git("reset", "-q")
+    assert done.returncode == 0 and git("status", "--short").stdout == b"", done.stderr
+    taken()
+    clear()
+    r = sh("mkdir .git && printf 'DIRC\\0\\0\\0\\2\\0\\0\\0\\0' > .git/index && truncate -s 4G .git/index", "--timeout", "20s")
+    assert told(r, ".git/index") and taken(), r
+
+
+@test
+def thousands_of_hooks_are_one_move():
+    r = sh("git init -q .; mkdir -p .git/hooks; cd .git/hooks; i=0; while [ $i -lt 3000 ]; do : > h$i; i=$((i+1)); done")
+    assert [d["target"] for d in r["denials"]] == [".git/hooks"] and len(taken()) == 1, r["denials"]
+
+
+# ---- worktrees of one repository ----
+
+
+@test
+def the_index_of_the_main_repository_leads_into_no_worktree():
+    main_repo = scratch() / "main"
+    main_repo.mkdir()
+    os.chown(main_repo, os.stat(workspace()).st_uid, os.stat(workspace()).st_gid)
+    repository(main_repo)
+    for work, index in ((".worktrees/task", ".git"), (".worktrees/second", ".git/worktrees/task")):
+        git("worktree", "add", "-q", main_repo / work, cwd=main_repo, check=True)
+        top = main_repo if index == ".git" else main_repo / ".worktrees/task"
+        link = f"{work}/sub" if index == ".git" else "../second/sub"
+        script = (f"C={main_repo}/{index}; H=$(git rev-parse HEAD); GIT_DIR=$C git update-index --add --cacheinfo 160000,$H,{link}; "
+                  f"mkdir -p sub/.git/refs sub/.git/objects; echo $H > sub/.git/HEAD; {settings('sub/.git/config')}")
+        r = sh(script, "--workdir", str(main_repo / work))
+        use(top)
+        assert not ran(), (work, r["denials"])
+        if index == ".git":
+            assert told(r, "sub/.git") and taken(), r["denials"]
+
+
+@test
+def a_worktree_made_inside_works_and_a_forged_one_does_not():
+    repository()
+    target = ("--set", f"workspace.target={workspace()}")
+    r = sh(f"git worktree add -q tree && cd tree && echo a > a && git add a && {AS_ME} commit -qm in-tree", *target)
+    assert r["exit_code"] == 0 and r["denials"] == [], r
+    assert git("status", "--short", cwd=workspace() / "tree").stdout == b"" and b"in-tree" in git("log", cwd=workspace() / "tree").stdout
+    for forge in ("echo $PWD/evil/.git > .git/worktrees/forged/commondir", "echo x > .git/worktrees/forged/config.worktree", "ln -s tree .git/worktrees/linked"):
+        r = sh(f"{evil('evil')}; cp -r .git/worktrees/tree .git/worktrees/forged; {forge}", *target)
+        assert [d for d in r["denials"] if ".git/worktrees/" in d["target"]], (forge, r["denials"])
+        on_host("rm", "-rf", workspace() / ".git/worktrees/forged", workspace() / "evil")
+        taken()
+
+
+# ---- submodules ----
+
+
+def with_submodule(at):
+    other = at.parent / "other"
+    if not other.exists():
+        other.mkdir()
+        os.chown(other, os.stat(at).st_uid, os.stat(at).st_gid)
+        repository(other)
+    repository(at)
+    git("submodule", "--quiet", "add", other, "sub", cwd=at, check=True)
+    git("commit", "-qm", "submodule", cwd=at, check=True)
+
+
+def drop_other():
+    remove(workspace().parent / "other")
+
+
+@test
+def a_commit_inside_an_existing_submodule_works():
+    with_submodule(workspace())
+    target = ("--set", f"workspace.target={workspace()}")
+    for _ in range(2):  # once with nothing known of the index, once with its gitlinks known
+        r = sh(f"cd sub && echo a >> a && git add a && {AS_ME} commit -qm within && cd .. && git add sub && {AS_ME} commit -qm outer", *target)
+        assert r["exit_code"] == 0 and r["denials"] == [], r
+        assert git("status", "--short").stdout == b"" and b"within" in git("log", "-1", cwd=workspace() / "sub").stdout
+    drop_other()
+
+
+@test
+def what_a_submodule_runs_cannot_be_changed():
+    for script in (settings(".git/modules/sub/config"), hook(".git/modules/sub/hooks/post-index-change"), f"rm sub/.git; {evil('sub')}",
+                   f"{evil('x')}; echo gitdir: ../x/.git > sub/.git", f"{evil('x')}; echo $PWD/x/.git > .git/modules/sub/commondir",
+                   f"mv .git/modules/sub old; cp -r old .git/modules/sub; {settings('.git/modules/sub/config')}"):
+        for known in (False, True):
+            with_submodule(workspace())
+            if known:
+                assert sh("true")["denials"] == []
+            r = sh(script)
+            use()
+            assert not ran(), (script, known, r["denials"])
+            taken()
+            clear()
+    drop_other()
+
+
+@test
+def a_new_submodule_ends_in_quarantine_with_the_way_out():
+    with_submodule(workspace())
+    on_host("sh", "-c", "rm -rf .git/modules sub; mkdir sub", cwd=workspace())
+    other = workspace().parent / "other"
+    r = sh(f"git config --global safe.directory '*'; {AS_ME} submodule --quiet update --init", "--read", str(other))
+    assert told(r, ".git/modules/sub") or told(r, "sub/.git"), r
+    assert any("git submodule update --init" in d["reason"] for d in r["denials"]), r["denials"]
+    taken()
+    on_host("sh", "-c", "rm -rf sub/* sub/.[a-z]*", cwd=workspace())
+    git("submodule", "--quiet", "update", "--init", check=True)
+    assert (workspace() / "sub/file").exists()
+    drop_other()
+
+
+@test
+def fetch_and_a_branch_with_submodules_work():
+    with_submodule(workspace())
+    git("branch", "with", check=True)
+    git("reset", "-q", "--hard", "HEAD~1", check=True)
+    other = workspace().parent / "other"
+    git("remote", "add", "up", other, check=True)
+    target = ("--set", f"workspace.target={workspace()}", "--read", str(other))
+    r = sh(f"git config --global safe.directory '*'; {AS_ME} fetch -q up && git checkout -q with && git checkout -q - && git checkout -q with && git log --oneline up/main | wc -l", *target)
+    assert r["exit_code"] == 0 and r["denials"] == [], r
+    assert git("status", "--short").stdout in (b"", b" M .gitmodules\n"), git("status", "--short").stdout
+    drop_other()
+
+
+# ---- a git to ask ----
+
+
+@test
+def without_a_git_to_ask_a_new_repository_is_hostile():
+    """PATH has a git of the workspace's own: that one is not asked, nor is it run."""
+    repository()
+    on_host("sh", "-c", f"mkdir bin; printf '#!/bin/sh\\ntouch {scratch()}/PWNED\\n' > bin/git; chmod 755 bin/git", cwd=workspace())
+    done = brig("run", "--json", "--", "sh", "-c", f"{GITLINK}sub; {evil('sub')}", env={"PATH": f"{workspace()}/bin:/usr/bin:/bin"})
+    assert not ran(), done.json
+    assert told(done.json, "sub/.git"), done.json
+    use()
+    assert not ran() and taken()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

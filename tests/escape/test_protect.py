@@ -1,0 +1,282 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Names that the host runs or obeys later: files by their inode, links, second ways in, what cannot be moved, runs that were killed.
+
+The oracle: after the run the user goes on (git status, commit, checkout), and a file shows whether code of the guest's ran."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import on_host  # noqa: E402
+from harness import brig, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from victim import attack, clear, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, use  # noqa: E402
+
+
+GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
+
+
+def text(path):
+    return (workspace() / path).read_text()
+
+
+def host(script, at=None):
+    done = on_host("sh", "-c", script, cwd=at or workspace())
+    assert done.returncode == 0, done.stderr
+
+
+# ---- a file is its inode ----
+
+
+@test
+def a_second_name_made_in_an_earlier_run_does_not_write_the_configuration():
+    attack("git init -q . && ln .git/config notes.txt", f"echo x >> .git/config; {settings('notes.txt')}", prepare=lambda at: None)
+
+
+@test
+def a_second_name_that_was_there_does_not_write_the_configuration():
+    def prepare(at):
+        repository(at)
+        host("ln .git/config notes.txt", at)
+
+    attack(settings("notes.txt"), prepare=prepare)
+    assert os.stat(workspace() / ".git/config").st_nlink == 1
+    assert "fsmonitor" in text("notes.txt") and "fsmonitor" not in text(".git/config")
+
+
+@test
+def no_protected_file_is_written_by_a_second_name():
+    """At the top, in a covered folder, and further down; in one run and by a name of a folder that is not covered."""
+    repository()
+    names = (".mcp.json", ".envrc", ".bashrc", ".vscode/tasks.json", ".git/hooks/pre-commit", ".husky/_/pre-push", ".git/info/attributes", ".gitattributes")
+    for i, name in enumerate(names):
+        host(f"mkdir -p {os.path.dirname(name) or '.'} deep/er; echo mine > {name}; chmod 750 {name}; ln {name} deep/er/n{i}")
+    stats = {n: os.stat(workspace() / n) for n in names}
+    r = sh("for f in deep/er/n*; do echo evil > $f || exit 1; done")
+    assert r["exit_code"] == 0 and r["denials"] == [], r
+    for name in names:
+        now = os.stat(workspace() / name)
+        assert text(name) == "mine\n", name
+        assert (now.st_mode, now.st_uid, now.st_mtime_ns, now.st_nlink) == (stats[name].st_mode, stats[name].st_uid, stats[name].st_mtime_ns, 1), name
+
+
+@test
+def a_file_that_cannot_be_made_private_refuses_the_run():
+    repository()
+    host("truncate -s 65M .mcp.json; ln .mcp.json other")
+    done = brig("run", "--", "touch", "ran")
+    assert done.status == 125 and "has other names" in done.errors and "hint" in done.errors, done.errors
+    assert not (workspace() / "ran").exists() and sorted(p.name for p in workspace().iterdir()) == [".git", ".mcp.json", "file", "other"]
+
+
+@test
+def a_covered_file_that_changed_all_the_same_is_taken_away():
+    """By whom and how does not matter: here the host, in place."""
+    host("echo mine > .envrc")
+    p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done")
+    assert wait_until((workspace() / "ready").exists)
+    host("echo other >> .envrc; touch go")
+    out, err = p.communicate(timeout=30)
+    assert b"changed during the run" in out, (out, err)
+    assert not (workspace() / ".envrc").exists() and taken()
+
+
+# ---- links in covered folders ----
+
+
+def linked(name, goal, folders=(), what="mine"):
+    def prepare(at):
+        repository(at)
+        for folder in (*folders, os.path.dirname(name) or "."):
+            host(f"mkdir -p {folder}", at)
+        if what:
+            real = os.path.normpath(os.path.join(os.path.dirname(name), goal))
+            host(f"mkdir -p $(dirname {real}); printf '#!/bin/sh\\n' > {real}; chmod 755 {real}", at)
+        host(f"rm -f {name}; ln -s {goal} {name}", at)
+    return prepare
+
+
+@test
+def a_hook_that_is_a_link_into_the_tree_is_not_written_through():
+    write = f"printf '#!/bin/sh\\n{payload()}\\n' > "
+    for script, prepare in (
+            (write + ".git/hooks/pre-commit", linked(".git/hooks/pre-commit", "../../scripts/pre-commit")),
+            (write + "scripts/pre-commit", linked(".git/hooks/pre-commit", "../../scripts/pre-commit")),
+            (f"mv scripts old; mkdir scripts; {write} scripts/pre-commit; chmod 755 scripts/pre-commit", linked(".git/hooks/pre-commit", "../../scripts/pre-commit")),
+            (f"{hook('scripts/pre-commit')}", linked(".git/hooks/pre-commit", "../../scripts/pre-commit", what=None))):
+        attack(script, prepare=prepare)
+        clear()
+
+
+@test
+def a_hook_over_two_links_and_one_with_a_second_name_are_not_written():
+    def two(at):
+        linked(".git/hooks/pre-commit", "../../scripts/one")(at)
+        host("mv scripts/one real; ln -s ../real scripts/one", at)
+
+    def names(at):
+        linked(".git/hooks/pre-commit", "../../scripts/one")(at)
+        host("ln scripts/one plain", at)
+
+    write = f"printf '#!/bin/sh\\n{payload()}\\n' > "
+    for script, prepare in ((write + "real", two), (f"rm scripts/one; {write} scripts/one; chmod 755 scripts/one", two), (write + "plain", names)):
+        attack(script, prepare=prepare)
+        clear()
+
+
+@test
+def links_in_other_covered_folders_are_followed():
+    repository()
+    for i, name in enumerate((".vscode/tasks.json", ".claude/settings.json", ".husky/_/pre-commit", ".idea/x/y.xml", ".devcontainer/devcontainer.json")):
+        up = "../" * name.count("/")
+        host(f"mkdir -p {os.path.dirname(name)} shared; echo mine > shared/{i}; ln -s {up}shared/{i} {name}")
+    r = sh("for f in shared/*; do echo evil > $f && exit 1; done; exit 0")
+    assert r["exit_code"] == 0 and {text(f"shared/{i}") for i in range(5)} == {"mine\n"}, r
+
+
+@test
+def a_folder_of_thousands_of_files_is_told_of_and_the_run_goes_on():
+    host("mkdir -p .claude/many; cd .claude/many; i=0; while [ $i -lt 2100 ]; do : > $i; i=$((i+1)); done")
+    done = brig("run", "--", "true")
+    assert done.status == 0 and "not all looked at" in done.errors, done.errors
+
+
+# ---- a second way in ----
+
+
+@test
+def a_second_way_to_a_protected_name_is_refused():
+    repository()
+    host("mkdir -p sub plain/deep lib/tools; git init -q sub; ln -s ../../lib/tools/x .git/hooks/pre-commit; echo x > lib/tools/x")
+    for source in ("sub", ".git", ".git/hooks", "lib", "lib/tools", ".", ".vscode"):
+        if not (workspace() / source).exists():
+            host(f"mkdir -p {source}")
+        done = brig("run", "--mount", f"{workspace()}/{source}:/data:rw", "--", "sh", "-c", "touch /data/ran")
+        assert done.status == 125 and "second way" in done.errors, (source, done.errors)
+    done = brig("run", "--mount", f"{workspace()}/plain:/data:rw", "--", "sh", "-c", "echo evil > /data/deep/f")
+    assert done.status == 0 and text("plain/deep/f") == "evil\n", done.errors
+
+
+@test(as_user="root", by_root=True)
+def a_second_way_by_a_mount_of_the_hosts_is_refused():
+    repository()
+    other = scratch() / "other"
+    other.mkdir()
+    subprocess.run(["mount", "--bind", workspace() / ".git", other], check=True)
+    try:
+        done = brig("run", "--mount", f"{other}:/data:rw", "--", "sh", "-c", "touch /data/hooks/ran")
+        assert done.status == 125 and "second way" in done.errors, done.errors
+    finally:
+        subprocess.run(["umount", other], check=True)
+
+
+# ---- what cannot be held, and what cannot be moved ----
+
+
+@test(as_user="root", by_root=True)
+def a_name_that_cannot_be_held_for_want_of_room_refuses_the_run():
+    place = scratch() / "full"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=12,mode=0777", "none", place], check=True)
+    try:
+        subprocess.run(["sh", "-c", "mkdir ws; cd ws; for i in 0 1 2 3 4 5 6 7 8; do touch f$i; done; touch f9 && touch f10 && exit 1; exit 0"], cwd=place, check=True)
+        done = brig("run", "--workdir", place / "ws", "--", "touch", "f0")
+        assert done.status == 125 and "cannot hold" in done.errors and "hint" in done.errors, done.errors
+        done = brig("run", "--policy", "readonly", "--workdir", place / "ws", "--", "true")
+        assert done.status == 0, done.errors
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@test(as_user="user")
+def what_cannot_be_moved_ends_the_run_as_failed():
+    """Root takes the folder away from the user while the run lasts."""
+    if os.geteuid() != 0:
+        return  # the harness runs as root in CI; there this is tried
+    host("mkdir scripts; ln -s scripts/envrc .envrc")
+    p = start_brig("run", "--json", "--", "sh", "-c", "echo evil > scripts/envrc; touch ready; while [ ! -e go ]; do sleep 0.01; done")
+    assert wait_until((workspace() / "ready").exists)
+    os.chown(workspace() / "scripts", 0, 0)
+    os.chmod(workspace() / "scripts", 0o755)
+    host("touch go")
+    out, _ = p.communicate(timeout=30)
+    os.chown(workspace() / "scripts", uid(), uid())
+    r = json.loads(out)
+    assert (r["outcome"], r["exit_code"]) == ("failed", 125), r
+    assert "could not be moved" in r["error"]["what"] and r["error"]["hint"], r["error"]
+    taken()
+
+
+# ---- runs that were killed ----
+
+
+HOSTILE = "echo evil > .bashrc; mkdir .husky; echo evil > .husky/pre-commit"
+
+
+def killed(script, *, both):
+    """A run whose brig is killed once the script has done its work; with its survivor or without."""
+    p = start_brig("run", "--", "sh", "-c", f"{script}; touch ready; sleep 60")
+    assert wait_until((workspace() / "ready").exists)
+    guard = survivor_of(p.pid)
+    if both:
+        beat = next(f for f in (workspace().parent / "state/brig/runs").iterdir() if not f.name.startswith("told"))
+        made = max(f.lstat().st_ctime_ns for f in workspace().rglob("*"))
+        assert wait_until(lambda: beat.stat().st_mtime_ns > made), "no beat"
+        os.kill(guard, 9)
+    os.kill(p.pid, 9)
+    p.wait()
+    p.stdout.close()
+    p.stderr.close()
+    assert wait_until(lambda: not pathlib.Path(f"/proc/{guard}/stat").exists() or "Z" in pathlib.Path(f"/proc/{guard}/stat").read_text().rsplit(")", 1)[1][:3], 20)
+
+
+@test
+def what_a_killed_run_left_is_taken_away_at_once():
+    script = f"{HOSTILE}; git init -q .; {hook('.git/hooks/post-checkout')}; {settings('.git/config')}"
+    killed(script, both=False)
+    assert not (workspace() / ".bashrc").exists() and not (workspace() / ".husky").exists()
+    use()
+    assert not ran() and len(taken()) == 4
+    r = sh("true")
+    assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", ".git/hooks", ".git/config"}, r["denials"]
+    assert all("killed" in d["reason"] for d in r["denials"])
+    assert sh("true")["denials"] == []
+
+
+@test
+def what_a_killed_run_left_in_an_old_repository_is_taken_away_at_once():
+    repository()
+    killed(f"{GITLINK}sub; mkdir sub; cp -r .git sub/.git; {settings('sub/.git/config')}; echo x > .git/config.worktree", both=False)
+    assert not (workspace() / "sub/.git").exists() and not (workspace() / ".git/config.worktree").exists()
+    use()
+    assert not ran() and taken() and sh("true")["denials"]
+
+
+@test
+def the_next_run_finishes_where_nobody_survived():
+    killed(f"{HOSTILE}; git init -q .; {settings('.git/config')}", both=True)
+    assert (workspace() / ".bashrc").exists(), "somebody survived: the test is void"
+    r = sh("true")
+    assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", ".git/config"}, r["denials"]
+    use()
+    assert not ran() and len(taken()) == 3 and sh("true")["denials"] == []
+
+
+@test
+def what_the_user_did_after_a_killed_run_stays():
+    repository()
+    killed(HOSTILE, both=True)
+    host("git remote add up https://example.org/x.git; echo mine > .envrc; rm -r .husky; mkdir .husky; echo mine > .husky/pre-push")
+    before = text(".git/config")
+    r = sh("true")
+    assert text(".git/config") == before and text(".envrc") == "mine\n" and text(".husky/pre-push") == "mine\n"
+    assert not (workspace() / ".bashrc").exists()
+    assert {d["target"]: "left in place" in d["reason"] for d in r["denials"]} == {".bashrc": False, ".husky": True, ".envrc": True, ".git/config": True}, r["denials"]
+    assert len(taken()) == 1 and sh("true")["denials"] == []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz/fuzz_gitsay.c - what git prints of an index and of a configuration that a hostile run left.
+ * The first byte says how the list comes in pieces; the answer must not depend on that. */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "backend/kit/gitsay.h"
+
+static bool listen(const uint8_t *data, size_t size, size_t piece, struct buf *links)
+{
+	struct gitsay_index g = { 0 };
+
+	for (size_t at = 0; at < size; at += piece)
+		gitsay_index(&g, (const char *)data + at, size - at < piece ? size - at : piece,
+			     links);
+	return gitsay_index_end(&g, links);
+}
+
+static void check_links(const struct buf *links)
+{
+	for (const char *at = NULL; (at = gitsay_next(links, at));) {
+		require(*at && *at != '/' && strlen(at) < 4096 + 128);
+		require(!strstr(at, "//") && strcmp(at, "..") != 0 && strncmp(at, "../", 3) != 0);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CLEANUP(buf) struct buf one = BUF_INIT(1 << 16), other = BUF_INIT(1 << 16),
+				facts = BUF_INIT(1 << 16);
+	bool whole;
+
+	if (!size)
+		return 0;
+	whole = listen(data + 1, size - 1, size, &one);
+	require(listen(data + 1, size - 1, (size_t)data[0] + 1, &other) == whole);
+	if (whole) {
+		require(one.len == other.len && (!one.len || !memcmp(one.data, other.data, one.len)));
+		check_links(&one);
+	}
+	(void)gitsay_config((const char *)data + 1, size - 1, &facts);
+	require(!gitsay_has(&facts, "plain") || !strstr(buf_str(&facts), "hooks="));
+	return 0;
+}

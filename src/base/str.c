@@ -77,7 +77,8 @@ const char *str_nearest(const char *s, const char *const *words)
 
 		if (m > NEAR_MAX)
 			continue;
-		d = distance(s, n, *words, m);
+		/* The beginning of a word is as near as can be. */
+		d = n > 2 && str_starts(*words, s) ? 0 : distance(s, n, *words, m);
 		if (d <= (n + 2) / 3 && (!best || d < best_at)) {
 			best = *words;
 			best_at = d;

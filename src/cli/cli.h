@@ -24,16 +24,16 @@ struct command {
 };
 
 extern const struct command *const commands[]; /* NULL-terminated */
-extern const struct command cmd_run, cmd_exec, cmd_python, cmd_script, cmd_plan, cmd_doctor,
-	cmd_config, cmd_allow, cmd_audit, cmd_image, cmd_proxy, cmd_schema, cmd_completion,
-	cmd_version, cmd_help;
+extern const struct command cmd_run, cmd_shell, cmd_exec, cmd_python, cmd_script, cmd_plan,
+	cmd_doctor, cmd_config, cmd_allow, cmd_audit, cmd_image, cmd_proxy, cmd_schema,
+	cmd_completion, cmd_version, cmd_help;
 
 const struct command *command_by_name(const char *name);
 int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 
 /* Fills the spec from the options in argv; *rest is the first word that is not one. With permute,
  * positional words are moved to the end and options behind them are taken too. Returns 1 when help
- * was asked for. */
+ * was asked for, 2 when all of it. */
 int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
 		  struct err *e);
 
@@ -50,6 +50,7 @@ int cli_here(char cwd[PATH_MAX], struct err *e);
 
 void help_print(void);
 void help_command(const struct command *c);
+void help_all(const struct command *c); /* with every setting, by section */
 
 /* As syslog numbers them. */
 enum priority { PRIORITY_ERROR = 3, PRIORITY_WARNING, PRIORITY_NOTICE, PRIORITY_INFO };

@@ -58,7 +58,7 @@ static int help(const struct command *c, int argc, char **argv)
 	if (argc > 1 && argv[1][0] != '-' && !about)
 		return command_unknown(argv[1]);
 	if (about)
-		help_command(about);
+		(argc > 2 && str_eq(argv[2], "all") ? help_all : help_command)(about);
 	else
 		help_print();
 	return 0;
@@ -72,6 +72,6 @@ const struct command cmd_schema = { .name = "schema",
 				    .help = "print the JSON Schema of all settings",
 				    .run = schema };
 const struct command cmd_help = { .name = "help",
-				  .usage = "[COMMAND]",
+				  .usage = "[COMMAND [all]]",
 				  .help = "print this, or more about one command",
 				  .run = help };

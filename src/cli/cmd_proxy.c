@@ -65,7 +65,7 @@ static int prepare(const struct command *c, struct spec *s, int argc, char **arg
 	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
 
 	if (r > 0) {
-		help_command(c);
+		(r > 1 ? help_all : help_command)(c);
 		return 1;
 	}
 	if (r < 0 || cli_load(s, e) < 0 || cli_here(cwd, e) < 0)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -136,6 +137,35 @@ static const char *again(const struct command *c, struct spec *s, char *const *a
 	return line.failed || s->code.given ? NULL : arena_strdup(s->arena, buf_str(&line));
 }
 
+/* Whoever sits at a terminal gets one inside, in brig's own dialect, unless the output goes
+ * elsewhere. */
+static bool wants_terminal(const struct command *c, const struct spec *s)
+{
+	return c != &cmd_plan && c->code != CODE_SCRIPT && s->backend != BACKEND_SSH &&
+	       s->origin[FIELD_PIDS] != ORIGIN_DIALECT && !s->json && !s->report_fd &&
+	       !spec_wrote(s, FIELD_OUTPUT);
+}
+
+/* The caller's own shell where the host's programs are shown, else the one that is everywhere. */
+static int shell_argv(struct spec *s, struct err *e)
+{
+	static const char *const known[] = { "bash", "zsh", "fish", "dash", "ksh", NULL };
+	const char *own = getenv("SHELL"), *name = own ? strrchr(own, '/') : NULL;
+	char path[32] = "/bin/sh";
+
+	for (size_t i = 0; name && known[i]; i++) {
+		char at[32];
+
+		(void)snprintf(at, sizeof(at), "/usr/bin/%s", known[i]);
+		if (str_eq(name + 1, known[i]) && access(at, X_OK) == 0)
+			(void)snprintf(path, sizeof(path), "%s", at);
+	}
+	if (s->image || s->docker.image || s->backend == BACKEND_DOCKER ||
+	    s->backend == BACKEND_SSH)
+		(void)snprintf(path, sizeof(path), "/bin/sh");
+	return spec_set_argv(s, 1, (char *[]){ path }, e);
+}
+
 /* Options, the layers below them, then the command; 1 when help was printed. */
 static int prepare(const struct command *c, brig_request *q, int argc, char **argv, struct err *e)
 {
@@ -145,11 +175,13 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
 
 	if (r > 0) {
-		help_command(c);
+		(r > 1 ? help_all : help_command)(c);
 		return 1;
 	}
 	if (r < 0 || cli_load(s, e) < 0)
 		return -e->code;
+	if (!spec_wrote(s, FIELD_TTY))
+		s->tty = wants_terminal(c, s) && terminal_is_ours();
 	while (argv[argc])
 		argc++;
 	if (typed && !s->full_access_ok &&
@@ -160,6 +192,8 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 			argc++;
 	if (c->code)
 		return prepare_code(c, q, argc - rest, argv + rest, e);
+	if (c == &cmd_shell)
+		return rest < argc ? usage(c, "shell takes no command", e) : shell_argv(s, e);
 	if (rest >= argc)
 		return usage(c, "no command was given", e);
 	if (!c->permute)
@@ -419,6 +453,14 @@ const struct command cmd_run = {
 	.name = "run",
 	.usage = "[OPTION...] [--] COMMAND [ARG...]",
 	.help = "run one command in a fresh sandbox; stdin, stdout and stderr pass through",
+	.fields = CMD_RUN,
+	.run = run,
+};
+
+const struct command cmd_shell = {
+	.name = "shell",
+	.usage = "[OPTION...]",
+	.help = "a shell in a fresh sandbox, to look around in",
 	.fields = CMD_RUN,
 	.run = run,
 };

@@ -10,10 +10,11 @@
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
 
-const struct command *const commands[] = { &cmd_run,        &cmd_exec,    &cmd_python, &cmd_script,
-					   &cmd_plan,       &cmd_doctor,  &cmd_config, &cmd_allow,
-					   &cmd_audit,      &cmd_image,   &cmd_proxy,  &cmd_schema,
-					   &cmd_completion, &cmd_version, &cmd_help,   NULL };
+const struct command *const commands[] = { &cmd_run,    &cmd_shell,      &cmd_exec,    &cmd_python,
+					   &cmd_script, &cmd_plan,       &cmd_doctor,  &cmd_config,
+					   &cmd_allow,  &cmd_audit,      &cmd_image,   &cmd_proxy,
+					   &cmd_schema, &cmd_completion, &cmd_version, &cmd_help,
+					   NULL };
 
 const struct command *command_by_name(const char *name)
 {
@@ -35,7 +36,8 @@ int command_unknown(const char *name)
 	names[n] = NULL;
 	near = str_nearest(name, names);
 	(void)err_set(&e, ERR_USAGE, EINVAL, "unknown command '%.100s'", name);
-	if (near)
+	/* A slip of the finger spares the first letter: `brig make` does not mean image. */
+	if (near && near[0] == name[0])
 		(void)err_hint(&e, "did you mean 'brig %s'?", near);
 	else
 		(void)err_hint(

@@ -75,16 +75,46 @@ static int set_from(struct spec *s, const char *text, struct err *e)
 	return text ? spec_set(s, FIELD_ENV, text, ORIGIN_FLAG, e) : err_nomem(e);
 }
 
-static int take_letter(struct spec *s, enum field_id id, int argc, char **argv, int *at,
-		       struct err *e)
+/* Short options, one or several behind one dash: `-t`, `-it`, `-e NAME=VALUE`. `-i` says what is so
+ * anyway: standard input is passed on. */
+static int letters(const struct command *c, struct spec *s, int argc, char **argv, int *at,
+		   struct err *e)
 {
-	if (*at + 1 >= argc)
-		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", argv[*at]),
-		       err_hint(e, "%s", fields[id].help);
-	return set_flag(s, id, argv[++*at], e);
+	const char *typed = argv[*at];
+
+	for (const char *p = typed + 1; *p; p++) {
+		enum field_id id;
+		const struct field *f = field_by_letter(*p, &id);
+
+		if (*p == 'i' && c->fields & (CMD_RUN | CMD_EXEC))
+			continue;
+		if (!f || !(f->commands & c->fields))
+			return err_set(e, ERR_USAGE, EINVAL, "unknown option '%.100s'", typed),
+			       err_hint(e, "brig %s --help lists them", c->name);
+		if (f->type == FIELD_T_BOOL) {
+			if (spec_set(s, id, "true", ORIGIN_FLAG, e) < 0)
+				return -e->code;
+			continue;
+		}
+		if (p[1])
+			return set_flag(s, id, p + 1, e);
+		if (*at + 1 >= argc)
+			return err_set(e, ERR_USAGE, EINVAL, "option '-%c' needs a value", *p),
+			       err_hint(e, "%s", f->help);
+		return set_flag(s, id, argv[++*at], e);
+	}
+	return 0;
 }
 
-/* One option at argv[*at]; moves *at over the value it takes. 1: help. */
+/* `--no-NAME` for a switch; NULL: there is no such switch. */
+static const struct field *switched_off(const char *name, enum field_id *id)
+{
+	const struct field *f = str_starts(name, "no-") ? field_by_flag(name + 3, id) : NULL;
+
+	return f && f->type == FIELD_T_BOOL && !f->arg ? f : NULL;
+}
+
+/* One option at argv[*at]; moves *at over the value it takes. 1: help, 2: all of it. */
 static int one(const struct command *c, struct spec *s, int argc, char **argv, int *at,
 	       struct err *e)
 {
@@ -96,14 +126,14 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 
 	if (str_eq(argv[*at], "-h") || str_eq(word, "help"))
 		return 1;
-	if (argv[*at][1] != '-' && !argv[*at][2] && (f = field_by_letter(argv[*at][1], &id)) &&
-	    f->commands & c->fields)
-		return take_letter(s, id, argc, argv, at, e);
-	if (!str_starts(argv[*at], "--"))
-		return err_set(e, ERR_USAGE, EINVAL, "unknown option '%.100s'", argv[*at]),
-		       err_hint(e, "brig %s --help lists them", c->name);
+	if (str_eq(word, "help=all"))
+		return 2;
+	if (argv[*at][1] != '-')
+		return letters(c, s, argc, argv, at, e);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
 	f = field_by_flag(name, &id);
+	if (!f && !value && (f = switched_off(name, &id)) && f->commands & c->fields)
+		return spec_set(s, id, "false", ORIGIN_FLAG, e);
 	from = str_eq(name, "env-from") && fields[FIELD_ENV].commands & c->fields;
 	pair = from || str_eq(name, "set");
 	if (!pair && (!f || !(f->commands & c->fields)))

@@ -12,3 +12,6 @@ struct terminal {
 
 void terminal_raw(struct terminal *t); /* nothing happens unless stdin is a terminal */
 void terminal_restore(struct terminal *t);
+
+/* Whether stdin, stdout and stderr are one terminal, and this process stands in its foreground. */
+bool terminal_is_ours(void);

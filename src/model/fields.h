@@ -143,6 +143,7 @@ struct field {
 	const char *variable; /* BRIG_...; NULL: not from the environment */
 	enum field_type type;
 	char letter;              /* short form of the flag; 0: none */
+	bool none;                /* of a number: the word `none` means no limit, stored as 0 */
 	size_t offset;            /* in struct spec */
 	uint64_t min, max;        /* of numbers; 0 and 0: any */
 	const char *fallback;     /* the default, as text; NULL: empty */

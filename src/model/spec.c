@@ -123,6 +123,11 @@ static int set_number(uint64_t *ret, const struct field *f, const char *text, st
 	uint64_t v;
 	int r = read_number(f, text, &v);
 
+	if (f->none && str_eq(text, "none")) {
+		*ret = 0;
+		return 0;
+	}
+
 	if (r == -EINVAL)
 		return err_set(e, ERR_USAGE, EINVAL, "%s '%s' is not a %s", name, text,
 			       f->type == FIELD_T_SIZE       ? "size"

@@ -197,6 +197,8 @@ static void set_environment(void)
 	must(clearenv() == 0);
 	must(setenv("PATH", "/usr/bin:relative:/nowhere:/bin", 1) == 0);
 	must(setenv("LANG", "C.UTF-8", 1) == 0);
+	must(setenv("GIT_CONFIG_NOSYSTEM", "1", 1) == 0);
+	must(setenv("GIT_CONFIG_GLOBAL", "/dev/null", 1) == 0);
 	must(setenv("EDITOR", "vi", 1) == 0);
 	must(setenv("GITHUB_TOKEN", "never shown", 1) == 0);
 	must(setenv("LD_PRELOAD_NOT", "never shown", 1) == 0);

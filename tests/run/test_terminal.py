@@ -17,7 +17,7 @@ import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, descendants, main, start_brig, test, tree, wait_until, workspace  # noqa: E402
+from harness import brig, descendants, main, scratch, start_brig, test, tree, wait_until, workspace  # noqa: E402
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 
@@ -71,6 +71,9 @@ class Terminal:
         return termios.tcgetattr(self.slave) == self.before
 
 
+ASKED = "import os; print([os.isatty(i) for i in range(3)])"
+
+
 def python(code):
     return ("python3", "-c", code)
 
@@ -86,10 +89,59 @@ def all_three_streams_are_a_terminal():
 
 
 @test
-def without_tty_there_is_no_terminal_inside_even_at_one():
-    t = Terminal(*python("import os; print([os.isatty(i) for i in range(3)]); os.open('/dev/tty', os.O_RDWR)"), brig_options=())
-    assert t.finish() != 0
-    assert b"[False, False, False]" in t.seen and b"OSError" in t.seen, t.seen
+def who_sits_at_a_terminal_gets_one_inside_without_a_time_limit():
+    t = Terminal(*python(ASKED), brig_options=())
+    assert t.finish() == 0 and b"[True, True, True]" in t.seen, t.seen
+    assert t.restored()
+
+
+@test
+def without_a_terminal_of_ones_own_there_is_none_inside():
+    """--no-tty, output that is kept or counted, a stream that goes elsewhere, a brig in the background."""
+    for options in (("--no-tty",), ("--output-limit", "1m"), ("--json",), ("--tty=false",)):
+        t = Terminal(*python(ASKED), brig_options=options)
+        assert t.finish() == 0 and b"[False, False, False]" in t.seen, (options, t.seen)
+    done = brig("run", "--", *python(ASKED))
+    assert b"[False, False, False]" in done.stdout, done.stdout
+    master, slave = pty.openpty()  # two streams of three
+    p = start_brig("run", "--", *python(ASKED), stdin=slave, stderr=slave)
+    assert b"[False, False, False]" in p.communicate()[0]
+    # In a session of its own, but not in the foreground of that terminal.
+    p = start_brig("run", "--", *python(ASKED), stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+    assert p.wait(20 * FACTOR) == 0
+    assert b"[False, False, False]" in os.read(master, 65536)
+    os.close(master)
+    os.close(slave)
+
+
+@test
+def letters_say_what_words_say():
+    (scratch() / "seen").touch()
+    t = Terminal(*python(ASKED + "; print(os.environ['A'], os.listdir('/data'))"), brig_options=("-it", "-e", "A=b", "-v", f"{scratch()}:/data", "-w", str(workspace())))
+    assert t.finish() == 0 and b"[True, True, True]" in t.seen and b"b ['seen']" in t.seen, t.seen
+    assert brig("run", "-eA=c", "--", "sh", "-c", "echo $A").text == "c\n"
+    for wrong in (["-x"], ["-tx"], ["-e"]):
+        done = brig("run", *wrong)
+        assert done.status == 125 and "brig:" in done.errors, (wrong, done.errors)
+
+
+@test
+def a_shell_is_one_word():
+    t = Terminal("exit", brig_options=())  # only for its terminal
+    t.finish()
+    t.process = start_brig("shell", stdin=t.slave, stdout=t.slave, stderr=t.slave, start_new_session=True,
+                           preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 1))
+    t.type(b"echo in-$((6 * 7)); exit 5\n")
+    assert t.finish() == 5 and b"in-42" in t.seen, t.seen
+    assert brig("shell", input=b"echo piped\n").text == "piped\n"
+    assert brig("shell", "ls").status == 125
+
+
+@test
+def a_command_line_in_one_word_is_sent_to_exec():
+    done = brig("run", "echo hi | wc")
+    assert done.status == 127 and "brig exec" in done.errors, done.errors
+    assert "brig image" not in brig("make").errors
 
 
 @test
@@ -328,7 +380,7 @@ def tty_and_json_are_refused_together():
 @test
 def there_is_no_default_time_limit_with_tty_and_a_written_one_holds():
     help_text = " ".join(brig("run", "--help").text.split())
-    assert "no default with --tty" in help_text
+    assert "on a terminal there is no limit unless given" in help_text
     assert brig("run", "--tty", "--timeout", "300ms", "--", "sleep", "60").status == 124
 
 

@@ -225,6 +225,60 @@ static void a_setting_by_key_must_be_a_pair(void **state UNUSED)
 	fails(&plain, "--set=limits.mem=1g", "unknown setting 'limits.mem'", NULL);
 }
 
+static void letters_stand_for_words_alone_or_together(void **state UNUSED)
+{
+	struct line l;
+
+	PARSE(&l, &plain, "-it", "-e", "A=b", "-eC=d", "-tw/x", "-v", "/a:/b:rw", "ls", "-t");
+	assert_int_equal(l.result, 0);
+	assert_string_equal(l.argv[l.rest], "ls");
+	assert_true(l.spec->tty);
+	assert_int_equal(l.spec->env.n, 2);
+	assert_int_equal(l.spec->mounts.n, 1);
+	assert_string_equal(l.spec->workdir, "/x");
+	done(&l);
+	fails(&plain, "-x", "unknown option '-x'", NULL);
+	fails(&plain, "-tix", "unknown option '-tix'", NULL);
+	fails(&plain, "-te", "option '-e' needs a value", NULL);
+	fails(&plan, "-i", "unknown option '-i'", NULL);
+}
+
+static void a_switch_is_set_off_by_its_opposite(void **state UNUSED)
+{
+	struct line l;
+
+	PARSE(&l, &plain, "--tty", "--no-tty", "--no-audit", "ls");
+	assert_int_equal(l.result, 0);
+	assert_false(l.spec->tty);
+	assert_true(l.spec->audit.off && spec_wrote(l.spec, FIELD_TTY));
+	done(&l);
+	fails(&plain, "--no-memory", "unknown option '--no-memory'", NULL);
+	fails(&plain, "--no-tty=x", "unknown option '--no-tty'", NULL);
+	fails(&plain, "--net", "unknown option '--net'", "did you mean '--network'?");
+}
+
+static void no_time_limit_is_a_word(void **state UNUSED)
+{
+	struct line l;
+
+	PARSE(&l, &plain, "--timeout", "none", "ls");
+	assert_int_equal(l.result, 0);
+	assert_int_equal(l.spec->limits.timeout, 0);
+	done(&l);
+	PARSE(&l, &plain, "--memory", "none", "ls");
+	assert_int_equal(l.result, -EINVAL);
+	done(&l);
+}
+
+static void all_of_the_help_is_asked_for_by_name(void **state UNUSED)
+{
+	struct line l;
+
+	PARSE(&l, &plain, "--help=all");
+	assert_int_equal(l.result, 2);
+	done(&l);
+}
+
 static void an_unknown_option_names_the_nearest(void **state UNUSED)
 {
 	fails(&plain, "--memroy", "unknown option '--memroy'", "did you mean '--memory'?");
@@ -320,6 +374,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_last_of_a_single_option_counts),
 	cmocka_unit_test(any_setting_can_be_set_by_its_key),
 	cmocka_unit_test(a_setting_by_key_must_be_a_pair),
+	cmocka_unit_test(letters_stand_for_words_alone_or_together),
+	cmocka_unit_test(a_switch_is_set_off_by_its_opposite),
+	cmocka_unit_test(no_time_limit_is_a_word),
+	cmocka_unit_test(all_of_the_help_is_asked_for_by_name),
 	cmocka_unit_test(an_unknown_option_names_the_nearest),
 	cmocka_unit_test(an_abbreviation_is_not_guessed),
 	cmocka_unit_test(an_option_of_another_command_is_unknown),

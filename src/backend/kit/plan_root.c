@@ -4,12 +4,14 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
 #include "backend/kit/plan_internal.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "model/git_settings.h"
 
 #define COPY_MAX (256 << 10)
 #define CPU_LIST "/sys/devices/system/cpu/online"
@@ -164,6 +166,36 @@ static const char *host_text(struct box_plan *p, const char *path, const char *o
 	return n < 0 ? otherwise : arena_strndup(p->arena, text, (size_t)n);
 }
 
+/* The caller's name, e-mail and habits, so that the first commit inside succeeds. ~/.gitconfig
+ * stays the sandbox's own. */
+static int git_settings(struct box_plan *p, struct err *e)
+{
+	const char *off = getenv("GIT_CONFIG_NOSYSTEM"), *system = getenv("GIT_CONFIG_SYSTEM");
+	struct git_files f = { .home = getenv("HOME"),
+			       .config = getenv("XDG_CONFIG_HOME"),
+			       .global = getenv("GIT_CONFIG_GLOBAL"),
+			       .system = off      ? NULL
+					 : system ? system
+						  : "/etc/gitconfig",
+			       .workspace = p->workspace };
+	const char *git = p->workspace ? arena_printf(p->arena, "%s/.git", p->workspace) : NULL;
+	bool undecided;
+	const char *text;
+	struct stat st;
+
+	/* A file there leads to the real one; what it says is not for brig to read. */
+	if (git && (lstat(git, &st) < 0 || S_ISDIR(st.st_mode)))
+		f.git_dir = git;
+	text = git_settings_text(p->arena, &f, &undecided);
+	if (!text)
+		return err_nomem(e);
+	if (undecided && git && lstat(git, &st) == 0)
+		plan_note(p, "git inside has no name and e-mail: whether an include of your git "
+			     "configuration applies cannot be told without git; set them inside "
+			     "with git config --global");
+	return *text ? file(p, "/etc/gitconfig", text, e) : 0;
+}
+
 static int etc_files(struct box_plan *p, struct err *e)
 {
 	bool host = p->spec->network == NETWORK_HOST, door = p->spec->network == NETWORK_PROXY;
@@ -194,7 +226,7 @@ static int etc_files(struct box_plan *p, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (file(p, all[i].path, all[i].text, e) < 0)
 			return -e->code;
-	return 0;
+	return git_settings(p, e);
 }
 
 static int devices_ops(struct box_plan *p, struct err *e)

@@ -69,12 +69,18 @@ static void keep_fds(struct backend_job *j, const struct init_msg *m, const int 
 		(void)fd_close(fds[at]);
 }
 
-/* A command that exists on the host but is not shown inside: say how to show it. */
-static void hint_at_host(const char *name, struct err *e)
+/* A command line in one word, or a command that exists on the host but is not shown inside: say how
+ * to run it. */
+static void hint_at_host(const char *const *argv, struct err *e)
 {
+	const char *name = argv[0];
 	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
 	char full[PATH_MAX];
 
+	if (!argv[1] && strpbrk(name, " |;&<>$")) {
+		(void)err_hint(e, "a whole command line is for the shell: brig exec '...'");
+		return;
+	}
 	for (size_t n; path && *path; path += n + (path[n] == ':')) {
 		n = strcspn(path, ":");
 		if (!n || path[0] != '/' ||
@@ -97,7 +103,7 @@ static int failed_inside(const struct backend_job *j, const struct init_msg *m, 
 	if (!e->code)
 		e->code = EIO;
 	if (e->kind == ERR_NOT_FOUND)
-		hint_at_host(j->plan->argv[0], e);
+		hint_at_host(j->plan->argv, e);
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 

@@ -88,6 +88,8 @@ static int one(struct backend_plan *p, size_t *n, enum field_id id, struct err *
 	case FIELD_T_SIZE:
 	case FIELD_T_DURATION:
 	case FIELD_T_MILLI:
+		if (!*(const uint64_t *)at && f->none)
+			return set(p, n, f, "none", e);
 		/* 0 where that is no value: no limit, as without the setting */
 		return !*(const uint64_t *)at && f->min
 			       ? 0

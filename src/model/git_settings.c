@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/git_settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "model/git_syntax.h"
+#include "model/paths.h"
+
+enum { FILE_MAX = 1 << 20, DEPTH_MAX = 10, TEXT_MAX = 1 << 16 };
+
+/* Sorted by section, as they are written. The first six are the identity. */
+static const struct {
+	const char *section, *key;
+} known[] = {
+	{ "user", "name" },
+	{ "user", "email" },
+	{ "author", "name" },
+	{ "author", "email" },
+	{ "committer", "name" },
+	{ "committer", "email" },
+	{ "advice", "detachedhead" },
+	{ "branch", "autosetupmerge" },
+	{ "branch", "autosetuprebase" },
+	{ "branch", "sort" },
+	{ "color", "ui" },
+	{ "column", "ui" },
+	{ "commit", "cleanup" },
+	{ "commit", "verbose" },
+	{ "core", "abbrev" },
+	{ "core", "autocrlf" },
+	{ "core", "commentchar" },
+	{ "core", "eol" },
+	{ "core", "quotepath" },
+	{ "core", "safecrlf" },
+	{ "core", "whitespace" },
+	{ "diff", "algorithm" },
+	{ "diff", "colormoved" },
+	{ "diff", "mnemonicprefix" },
+	{ "diff", "renames" },
+	{ "fetch", "prune" },
+	{ "i18n", "commitencoding" },
+	{ "i18n", "logoutputencoding" },
+	{ "init", "defaultbranch" },
+	{ "log", "date" },
+	{ "merge", "conflictstyle" },
+	{ "merge", "ff" },
+	{ "pull", "ff" },
+	{ "pull", "rebase" },
+	{ "push", "autosetupremote" },
+	{ "push", "default" },
+	{ "rebase", "autosquash" },
+	{ "rebase", "autostash" },
+	{ "rerere", "enabled" },
+	{ "tag", "sort" },
+	{ "user", "useconfigonly" },
+};
+enum { IDENTITY = 6, KNOWN = sizeof(known) / sizeof(*known) };
+
+struct git_reading {
+	struct arena *arena;
+	const struct git_files *files;
+	const char *value[KNOWN]; /* the last one counts, as for git */
+	const char *file;         /* being read */
+	unsigned depth;
+	bool undecided, full;
+};
+
+static int read_file(struct git_reading *r, const char *path);
+
+/* ---- git's patterns for folders ---- */
+
+/* `**` crosses slashes, `*` and `?` do not. Bounded: each `*` or `**` tries every rest once, and a
+ * pattern has at most STARS_MAX of them. */
+static bool match(const char *p, const char *s, bool nocase)
+{
+	for (; *p; p++, s++) {
+		if (p[0] == '*') {
+			bool any = p[1] == '*';
+
+			p += any ? 2 : 1;
+			/* A "**" with its slash also stands for no folder at all. */
+			if (any && *p == '/' && match(p + 1, s, nocase))
+				return true;
+			for (;; s++) {
+				if (match(p, s, nocase))
+					return true;
+				if (!*s || (!any && *s == '/'))
+					return false;
+			}
+		}
+		if (!*s || (*p == '?' && *s == '/'))
+			return false;
+		if (*p != '?' && (nocase ? tolower(*p) != tolower(*s) : *p != *s))
+			return false;
+	}
+	return !*s;
+}
+
+int git_dir_matches(const char *pattern, const char *path, bool nocase)
+{
+	enum { STARS_MAX = 4 };
+	unsigned stars = 0;
+
+	for (const char *p = pattern; *p; p++)
+		stars += *p == '*' && p[1] != '*';
+	if (strpbrk(pattern, "[\\") || stars > STARS_MAX || strlen(pattern) >= PATH_MAX)
+		return -ENOTSUP;
+	return match(pattern, path, nocase);
+}
+
+/* ---- includes ---- */
+
+/* A path as a configuration file writes it; NULL when it cannot be resolved. */
+static const char *path_in(struct git_reading *r, const char *text)
+{
+	const char *slash = strrchr(r->file, '/');
+
+	if (text[0] == '/')
+		return arena_strdup(r->arena, text);
+	if (text[0] == '~')
+		return text[1] == '/' && r->files->home
+			       ? arena_printf(r->arena, "%s/%s", r->files->home, text + 2)
+			       : NULL;
+	return arena_printf(r->arena, "%.*s/%s", (int)(slash ? slash - r->file : 0), r->file, text);
+}
+
+/* The condition as git completes it: from the top, or anywhere; a folder means what is below it. */
+static const char *gitdir_pattern(struct git_reading *r, const char *text)
+{
+	const char *rest = text[strlen(text) - 1] == '/' ? "**" : "";
+
+	if (text[0] == '~' || str_starts(text, "./")) {
+		const char *path = path_in(r, text[0] == '.' ? text + 2 : text);
+
+		return path ? arena_printf(r->arena, "%s%s", path, rest) : NULL;
+	}
+	return arena_printf(r->arena, "%s%s%s", text[0] == '/' ? "" : "**/", text, rest);
+}
+
+/* 1, 0, or negative: not to be decided here. */
+static int condition_holds(struct git_reading *r, const char *condition)
+{
+	bool nocase = str_starts(condition, "gitdir/i:");
+	const char *pattern, *dir = r->files->git_dir;
+	char real[PATH_MAX];
+	int found;
+
+	if (!nocase && !str_starts(condition, "gitdir:"))
+		return -ENOTSUP; /* onbranch, hasconfig and what will come */
+	condition = strchr(condition, ':') + 1;
+	pattern = *condition ? gitdir_pattern(r, condition) : NULL;
+	if (!pattern || !dir)
+		return -ENOTSUP;
+	found = git_dir_matches(pattern, dir, nocase);
+	if (found == 0 && realpath(dir, real))
+		found = git_dir_matches(pattern, real, nocase);
+	return found;
+}
+
+static int include(struct git_reading *r, const struct git_setting *s)
+{
+	bool conditional = str_eq(s->section, "includeif");
+	int holds = conditional ? condition_holds(r, s->sub) : 1;
+	const char *path = s->value && holds ? path_in(r, s->value) : NULL;
+
+	if (holds == 0)
+		return 0;
+	if (holds < 0 || !path || r->depth >= DEPTH_MAX)
+		r->undecided = true;
+	else
+		(void)read_file(r, path);
+	return 0;
+}
+
+/* ---- settings ---- */
+
+static int on_setting(void *arg, const struct git_setting *s)
+{
+	struct git_reading *r = arg;
+
+	if (str_eq(s->key, "path") &&
+	    ((str_eq(s->section, "include") && !*s->sub) || str_eq(s->section, "includeif")))
+		return include(r, s);
+	for (size_t i = 0; i < KNOWN; i++) {
+		const char *value = s->value ? s->value : "true";
+
+		if (*s->sub || !str_eq(s->section, known[i].section) ||
+		    !str_eq(s->key, known[i].key) || str_has_control(value))
+			continue;
+		r->value[i] = arena_strdup(r->arena, value);
+		r->full |= !r->value[i];
+	}
+	return 0;
+}
+
+/* A file of the caller's, opened so that nothing can hold brig up; below the workspace it would be
+ * the command's. */
+static int open_own(const struct git_reading *r, const char *path)
+{
+	CLEANUP(fd) int fd = -1;
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (!realpath(path, real))
+		return -errno;
+	if (r->files->workspace && path_under(real, r->files->workspace))
+		return -EPERM;
+	fd = fd_open_nolinks(AT_FDCWD, real, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+		return -EPERM;
+	return TAKE_FD(fd);
+}
+
+/* What git would silently do without is fine; what git would read and brig does not is undecided.
+ */
+static int read_file(struct git_reading *r, const char *path)
+{
+	CLEANUP(fd) int fd = open_own(r, path);
+	CLEANUP(mem) char *text = fd < 0 ? NULL : malloc(FILE_MAX);
+	const char *before = r->file;
+	ssize_t n;
+
+	if (fd < 0) {
+		r->undecided |= fd != -ENOENT && fd != -ENOTDIR && fd != -EACCES;
+		return fd;
+	}
+	n = text ? read(fd, text, FILE_MAX) : -1;
+	r->file = path;
+	r->depth++;
+	if (n < 0 || git_syntax_read(text, (size_t)n, on_setting, r) < 0)
+		r->undecided = true;
+	r->depth--;
+	r->file = before;
+	return 0;
+}
+
+static void read_all(struct git_reading *r)
+{
+	const struct git_files *f = r->files;
+	const char *own = f->config ? arena_printf(r->arena, "%s/git/config", f->config)
+			  : f->home ? arena_printf(r->arena, "%s/.config/git/config", f->home)
+				    : NULL;
+
+	if (f->system)
+		(void)read_file(r, f->system);
+	if (f->global) {
+		(void)read_file(r, f->global);
+		return;
+	}
+	if (own)
+		(void)read_file(r, own);
+	if (f->home && (own = arena_printf(r->arena, "%s/.gitconfig", f->home)))
+		(void)read_file(r, own);
+}
+
+static void put_value(struct buf *b, const char *key, const char *value)
+{
+	buf_printf(b, "\t%s = \"", key);
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			buf_putc(b, '\\');
+		buf_putc(b, *value);
+	}
+	buf_puts(b, "\"\n");
+}
+
+const char *git_settings_text(struct arena *a, const struct git_files *f, bool *undecided)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(TEXT_MAX);
+	struct git_reading r = { .arena = a, .files = f };
+	const char *section = "";
+
+	read_all(&r);
+	for (size_t i = r.undecided ? IDENTITY : 0; i < KNOWN; i++) {
+		if (!r.value[i])
+			continue;
+		if (!str_eq(section, known[i].section))
+			buf_printf(&b, "[%s]\n", section = known[i].section);
+		put_value(&b, known[i].key, r.value[i]);
+	}
+	if (undecided)
+		*undecided = r.undecided;
+	return r.full || b.failed ? NULL : arena_strdup(a, buf_str(&b));
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/git_settings.h - the caller's own git settings that may be known inside.
+ *
+ * Name, e-mail and a short list of habits are copied from the files that git would read for the
+ * caller; nothing that names a program, a file, an address or a credential is on the list. Where a
+ * condition of an include cannot be decided without git, no name and no e-mail is given rather
+ * than a wrong one. No file that the command could write is read. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+
+struct git_files {
+	const char *home;      /* NULL: none */
+	const char *config;    /* XDG_CONFIG_HOME; NULL: ~/.config */
+	const char *global;    /* GIT_CONFIG_GLOBAL: instead of the caller's files; NULL: not set */
+	const char *system;    /* GIT_CONFIG_SYSTEM, /etc/gitconfig; NULL: not read */
+	const char *git_dir;   /* of the workspace, for `includeIf "gitdir:..."`; NULL: not known */
+	const char *workspace; /* what lies below is the command's and not read; may be NULL */
+};
+
+/* The text of a configuration file, "" when nothing applies; NULL when the arena is full.
+ * *undecided, if it is not NULL: whether the identity was left out for an include. */
+const char *git_settings_text(struct arena *a, const struct git_files *f, bool *undecided);
+
+/* Whether git's pattern matches that folder: 1, 0, or -ENOTSUP for one with brackets or escapes. */
+int git_dir_matches(const char *pattern, const char *path, bool nocase);

@@ -286,7 +286,8 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
 	       o->kind == OUTCOME_LIMIT ||
 	       (!s->quiet &&
-		(outcome_denied(o) || (!s->json && (o->out.truncated || o->err.truncated))));
+		(outcome_denied(o) || o->trust_count ||
+		 (!s->json && (o->out.truncated || o->err.truncated))));
 }
 
 /* One line, however many there are. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/plan_mounts.c - the workspace and what the user asked to see, parents first. */
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan_internal.h"

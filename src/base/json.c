@@ -163,16 +163,16 @@ void json_i64(struct json *j, int64_t v)
 	buf_putu(j->out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, 1);
 }
 
-void json_milli(struct json *j, uint64_t v)
+void json_milli(struct json *j, uint64_t thousandths)
 {
 	separate(j);
-	buf_putu(j->out, v / 1000, 1);
-	if (v % 1000 == 0)
+	buf_putu(j->out, thousandths / 1000, 1);
+	if (thousandths % 1000 == 0)
 		return;
-	if (v % 100 == 0)
-		buf_printf(j->out, ".%llu", (unsigned long long)(v % 1000 / 100));
+	if (thousandths % 100 == 0)
+		buf_printf(j->out, ".%llu", (unsigned long long)(thousandths % 1000 / 100));
 	else
-		buf_printf(j->out, ".%03llu", (unsigned long long)(v % 1000));
+		buf_printf(j->out, ".%03llu", (unsigned long long)(thousandths % 1000));
 }
 
 void json_bool(struct json *j, bool v)

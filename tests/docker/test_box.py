@@ -363,6 +363,22 @@ def probe_lines(text):
 
 
 @test
+def arguments_that_harm_neighbours_are_refused_as_on_native():
+    """The controls, outside of a container, are those of tests/escape/test_syscalls.py."""
+    attacks = HERE.parent / "escape/attacks/neighbours.c"
+    (workspace() / "attack").write_bytes(compile_c(attacks, "-pthread").read_bytes())
+    (workspace() / "attack").chmod(0o755)
+    (workspace() / "file").write_text("x")
+    each = {"leases file .": {"EINVAL"}, "aio": {"ENOSYS"}, "huge": {"EINVAL"}, "whiteout .": {"EINVAL"},
+            "filters": {"EPERM", "EINVAL"}, "descriptors": {"EPERM"}}
+    done = sh("; ".join(f"./attack {what}; echo status $?" for what in each))
+    parts = done.text.split("status 1\n")
+    assert len(parts) == len(each) + 1 and not parts[-1], done.text
+    for part, (what, answers) in zip(parts, each.items()):
+        assert {line.split()[-1] for line in part.splitlines() if line.startswith("- ")} == answers, (what, part)
+
+
+@test
 def system_calls_are_those_of_the_table():
     probe = compile_c(HERE / "probe.c")
     (workspace() / "probe").write_bytes(probe.read_bytes())

@@ -47,6 +47,7 @@ int inside_close(const struct inside *c, const int *more, size_t n, struct err *
 int inside_bind(pid_t pid, unsigned n, struct err *e)
 {
 	cpu_set_t have, want;
+	unsigned who = (unsigned)(pid ? pid : (pid_t)syscall(SYS_gettid));
 	unsigned total, start, seen = 0;
 
 	if (!n)
@@ -54,9 +55,11 @@ int inside_bind(pid_t pid, unsigned n, struct err *e)
 	if (sched_getaffinity(pid, sizeof(have), &have) < 0)
 		return err_sys(e, "cannot read the CPU affinity");
 	total = (unsigned)CPU_COUNT(&have);
-	start = total > n ? (unsigned)(pid ? pid : (pid_t)syscall(SYS_gettid)) % total : 0;
+	if (!total)
+		return err_set(e, ERR_INTERNAL, EINVAL, "no CPU may be used");
+	start = total > n ? who % total : 0;
 	CPU_ZERO(&want);
-	for (unsigned cpu = 0, index = 0; cpu < CPU_SETSIZE && total; cpu++) {
+	for (unsigned cpu = 0, index = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &have))
 			continue;
 		if ((index++ + total - start) % total < n) {

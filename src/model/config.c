@@ -210,14 +210,21 @@ static bool exists(struct arena *a, const char *folder, const char *name, const 
 	return true;
 }
 
+/* The current folder has no links in its path, HOME may: both forms count. */
+static bool is_home(const struct config_place *at, const char *real, const char *folder)
+{
+	return at->home && (str_eq(folder, at->home) || (real && str_eq(folder, real)));
+}
+
 /* The nearest one from the workspace upwards. Above the workspace it counts only within a bound
  * that is the user's: a repository, or the way to the home folder; /tmp is anybody's. */
 static const char *find_project(struct spec *s, const struct config_place *at, const char *start)
 {
+	CLEANUP(mem) char *real = at->home ? realpath(at->home, NULL) : NULL;
 	const char *found = NULL;
 	char *folder = arena_strdup(s->arena, start);
 
-	if (!folder || str_eq(start, "/") || (at->home && str_eq(start, at->home)))
+	if (!folder || str_eq(start, "/") || is_home(at, real, start))
 		return NULL;
 	if (exists(s->arena, start, PROJECT_FILE, &found))
 		return found;
@@ -226,7 +233,7 @@ static const char *find_project(struct spec *s, const struct config_place *at, c
 		if (!slash || slash == folder)
 			return NULL;
 		*slash = '\0';
-		if (at->home && str_eq(folder, at->home))
+		if (is_home(at, real, folder))
 			return found;
 		if (!found)
 			(void)exists(s->arena, folder, PROJECT_FILE, &found);

@@ -320,6 +320,29 @@ static void a_map_has_an_end(void **state UNUSED)
 	assert_int_equal(r, -E2BIG);
 }
 
+static void a_home_behind_a_link_bounds_the_search_as_well(void **state UNUSED)
+{
+	char cwd[PATH_MAX + 64], home[PATH_MAX + 64];
+	struct config_place at = { .cwd = cwd,
+				   .home = home,
+				   .environ = nothing,
+				   .system_file = "/nonexistent",
+				   .user_file = "/nonexistent" };
+
+	(void)snprintf(cwd, sizeof(cwd), "%s", at_top("home/proj/sub"));
+	(void)snprintf(home, sizeof(home), "%s", at_top("hlink"));
+	must(mkdir("home/proj/sub", 0755) == 0 && symlink("home", "hlink") == 0);
+	put("home/proj/.brig.yaml", "policy: readonly\n");
+	assert_int_equal(config_load(s, &at, &e), 0);
+	assert_int_equal(s->policy, POLICY_READONLY);
+	/* The home folder's own is not a project's. */
+	put("home/.brig.yaml", "limits: {pids: 10}\n");
+	(void)snprintf(cwd, sizeof(cwd), "%s", at_top("home"));
+	again();
+	assert_int_equal(config_load(s, &at, &e), 0);
+	assert_int_equal(s->limits.pids, 256);
+}
+
 static void a_dialects_defaults_count_as_below(void **state UNUSED)
 {
 	put("role.yaml", "security: {sandbox: {backend: auto}}\n");
@@ -667,6 +690,7 @@ int main(void)
 		TEST(what_tightens_is_measured_against_the_layers_below),
 		TEST(entries_of_a_map_are_compared_one_by_one),
 		TEST(an_entry_is_not_replaced_in_silence),
+		TEST(a_home_behind_a_link_bounds_the_search_as_well),
 		TEST(a_map_has_an_end),
 		TEST(a_dialects_defaults_count_as_below),
 		TEST(what_a_stronger_layer_says_needs_no_trust),

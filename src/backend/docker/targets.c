@@ -208,7 +208,7 @@ static int refuse(const struct look *l, const struct target *t, const char *at, 
 
 static int check(struct look *l, const struct target *t, struct err *e)
 {
-	enum found found, fits = t->file ? FOUND_FILE : FOUND_FOLDER;
+	enum found found = FOUND_OTHER, fits = t->file ? FOUND_FILE : FOUND_FOLDER;
 	const char *at;
 
 	if (walk(l, t->path, &at, &found, e) < 0)
@@ -221,7 +221,7 @@ static int check(struct look *l, const struct target *t, struct err *e)
 static int look_at_bundles(struct look *l, unsigned char *bits, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
-		enum found found;
+		enum found found = FOUND_OTHER;
 		const char *at;
 
 		if (walk(l, bundles[i], &at, &found, e) < 0)

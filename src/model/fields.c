@@ -11,6 +11,7 @@ static const char *const policies[] = { "readonly", "workspace_write", "full_acc
 static const char *const backends[] = { "auto", "native", "bwrap", "docker", "ssh", "kubernetes", "none",
 	NULL };
 static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL };
+static const char *const gits[] = { "write", "read", "none", NULL };
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const remotes[] = { "plain", "brig", NULL };
 static const char *const profiles[] = { "strict", "default", "debug", NULL };
@@ -50,6 +51,10 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_TARGET] = { .key = "workspace.target",
 		.type = FIELD_T_STRING, .offset = AT(target), .fallback = "/workspace",
 		.arg = "PATH", .help = "where the workspace appears inside",
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
+	[FIELD_GIT] = { .flag = "git", .key = "git",
+		.type = FIELD_T_WORD, .offset = AT(git), .words = gits, .fallback = "write",
+		.arg = "NAME", .help = "the workspace's git folder: write (all but hooks, settings and the like), read or none (not shown)",
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_TIMEOUT] = { .flag = "timeout", .key = "limits.timeout", .variable = "BRIG_TIMEOUT",
 		.type = FIELD_T_DURATION, .offset = AT(limits.timeout), .min = 1, .max = 52 * WEEK_MS, .none = true,

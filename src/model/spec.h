@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "model/fields.h"
 
+enum git_access { GIT_WRITE, GIT_READ, GIT_NONE };
 enum policy { POLICY_READONLY, POLICY_WORKSPACE_WRITE, POLICY_FULL_ACCESS };
 enum backend_kind {
 	BACKEND_AUTO,
@@ -243,6 +244,7 @@ struct spec {
 	enum network network;
 	enum profile profile;
 	enum workspace_mode workspace_mode;
+	enum git_access git;
 	const char *workdir; /* host folder; NULL: the current one */
 	const char *target;  /* where it appears inside */
 	struct limits limits;

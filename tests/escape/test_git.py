@@ -10,8 +10,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import brig, brig_path, main, scratch, test, workspace  # noqa: E402
-from victim import (AS_ME, attack, clear, control, git, hook, payload, ran, remove, repository, settings, sh, taken, told, use)  # noqa: E402
+from harness import brig, main, scratch, test, workspace  # noqa: E402
+from victim import (AS_ME, attack, clear, git, hook, ran, remove, repository, settings, sh, taken, told, use)  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 MAKE = "python3 mk.py"
@@ -22,7 +22,7 @@ def with_writer(at):
     on_host("sh", "-c", f"cat > mk.py <<'END'\n{(HERE / 'mkindex.py').read_text()}\nEND", cwd=at)
 
 
-def evil(path, link="HEAD"):
+def evil(path):
     """A repository at path that runs the payload when git looks into it."""
     return f"mkdir -p {path}; cp -r .git {path}/.git; rm -f {path}/.git/index; {settings(f'{path}/.git/config')}"
 
@@ -143,7 +143,7 @@ def a_sparse_index_of_gigabytes_costs_nothing():
 
 @test
 def thousands_of_hooks_are_one_move():
-    r = sh("git init -q .; mkdir -p .git/hooks; cd .git/hooks; i=0; while [ $i -lt 3000 ]; do : > h$i; i=$((i+1)); done")
+    r = sh("git init -q .; mkdir -p .git/hooks; cd .git/hooks; touch $(seq -f h%g 3000)")
     assert [d["target"] for d in r["denials"]] == [".git/hooks"] and len(taken()) == 1, r["denials"]
 
 

@@ -12,8 +12,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import brig, identity, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
-from victim import attack, clear, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, use  # noqa: E402
+from harness import brig, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from victim import attack, clear, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
 
 
 GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
@@ -139,7 +139,7 @@ def links_in_other_covered_folders_are_followed():
 
 @test
 def a_folder_of_thousands_of_files_is_told_of_and_the_run_goes_on():
-    host("mkdir -p .claude/many; cd .claude/many; i=0; while [ $i -lt 2100 ]; do : > $i; i=$((i+1)); done")
+    host("mkdir -p .claude/many; cd .claude/many; touch $(seq 2100)")
     done = brig("run", "--", "true")
     assert done.status == 0 and "not all looked at" in done.errors, done.errors
 
@@ -208,6 +208,95 @@ def what_cannot_be_moved_ends_the_run_as_failed():
     assert (r["outcome"], r["exit_code"]) == ("failed", 125), r
     assert "could not be moved" in r["error"]["what"] and r["error"]["hint"], r["error"]
     taken()
+
+
+# ---- what is the command's to change, and told ----
+
+
+@test
+def files_that_tools_obey_are_reported_when_they_change():
+    host("mkdir -p .cargo deep/er; for n in package.json .npmrc CLAUDE.md .cargo/config.toml same.code-workspace; do echo a > $n; done")
+    r = sh("cat package.json CLAUDE.md")
+    assert r["changed_trust"] == [] and r["unseen_folders"] == 0, r
+    done = brig("run", "--json", "--", "sh", "-c", "echo b >> package.json; echo b > .npmrc; echo b > .cargo/config.toml; echo b > deep/er/AGENTS.md; mkdir .kiro; echo c > x.code-workspace; echo d > ordinary")
+    seen = {c["path"] for c in done.json["changed_trust"]}
+    assert seen == {"package.json", ".npmrc", ".cargo/config.toml", "deep/er/AGENTS.md", ".kiro", "x.code-workspace"}, seen
+    assert done.json["denials"] == [] and text("package.json") == "a\nb\n" and all(c["reason"] for c in done.json["changed_trust"])
+    lines = [x for x in done.errors.splitlines() if "obeyed by tools" in x]
+    assert len(lines) == 1 and "'package.json'" in lines[0], done.errors
+
+
+@test
+def a_time_that_was_set_back_hides_no_change():
+    """A name with the same size and the same mtime is another file all the same."""
+    host("echo aaaa > package.json; echo aaaa > AGENTS.md")
+    r = sh("touch -r package.json t; echo bbbb > package.json; touch -r t package.json; cp -p AGENTS.md u; echo cccc > u; touch -r t u; mv u AGENTS.md")
+    assert {c["path"] for c in r["changed_trust"]} == {"package.json", "AGENTS.md"}, r["changed_trust"]
+
+
+@test
+def steps_that_git_goes_on_with_are_reported():
+    repository()
+    r = sh("mkdir -p .git/rebase-merge .git/sequencer; echo exec evil > .git/rebase-merge/git-rebase-todo; echo pick > .git/sequencer/todo")
+    assert {c["path"] for c in r["changed_trust"]} == {".git/rebase-merge/git-rebase-todo", ".git/sequencer/todo"}, r["changed_trust"]
+
+
+@test
+def repositories_elsewhere_are_found_disarmed_and_told():
+    repository()
+    r = sh(f"git init -q a/b; git init -q --bare c.git; {settings('c.git/config')}; git init -q d; {hook('d/.git/hooks/pre-commit')}")
+    assert {"a/b/.git", "c.git", "d/.git"} <= {c["path"] for c in r["changed_trust"]}, r["changed_trust"]
+    assert {d["target"] for d in r["denials"]} == {"c.git/config", "d/.git/hooks"}, r["denials"]
+    use(workspace() / "d")
+    assert not ran() and (workspace() / "a/b/.git/config").exists() and len(taken()) == 2
+    r = sh(settings("a/b/.git/config"))
+    use(workspace() / "a/b")
+    assert not ran() and [d["target"] for d in r["denials"]] == ["a/b/.git/config"] and taken()
+
+
+@test
+def a_workspace_too_large_to_look_through_says_how_much_was_not():
+    host("mkdir $(seq -f d%g 1100)")
+    r = sh("true")
+    assert 50 < r["unseen_folders"] < 200 and r["outcome"] == "exited", r["unseen_folders"]
+
+
+@test
+def the_git_folder_can_be_read_only_or_hidden():
+    repository()
+    r = sh("git log --oneline && ! touch .git/x && ! git add -A && ! mv .git y && ! git init -q --separate-git-dir z .", "--git", "read")
+    assert r["exit_code"] == 0 and r["denials"] == [], r
+    for policy in ("workspace_write", "readonly"):
+        r = sh("[ -z \"$(ls -A .git)\" ] && ! git log && ! touch .git/x && ! mv .git y", "--git", "none", "--policy", policy)
+        assert r["exit_code"] == 0 and r["denials"] == [], r
+    assert not (workspace() / ".git/x").exists()
+    clear()
+    for access in ("read", "none"):
+        r = sh("git init -q .", "--git", access)
+        assert told(r, ".git") and taken(), r
+
+
+@test
+def a_project_file_may_only_take_access_to_git_away():
+    repository()
+    own = home() / ".config/brig"
+    own.mkdir(parents=True)
+    for given, wanted, ok in (("write", "read", True), ("read", "none", True), ("read", "write", False), ("none", "read", False)):
+        host(f"printf 'brig: 1\\ngit: {wanted}\\n' > .brig.yaml")
+        (own / "config.yaml").write_text(f"brig: 1\ngit: {given}\n")
+        done = brig("run", "--", "sh", "-c", "ls -A .git | wc -l; touch .git/x 2>/dev/null && echo written")
+        assert (done.status in (0, 1) and b"written" not in done.stdout) if ok else (done.status == 125 and "git" in done.errors), (given, wanted, done.errors)
+        assert wanted != "none" or done.stdout == b"0\n", done.stdout
+    remove(home() / ".config")
+
+
+@test
+def settings_of_the_next_run_are_not_the_commands_to_write():
+    r = sh("printf 'brig: 1\\nnetwork: none\\n' > .brig.yaml")
+    assert told(r, ".brig.yaml") and taken(), r
+    host("printf 'brig: 1\\nlimits: {pids: 100}\\n' > .brig.yaml")
+    r = sh("printf 'brig: 1\\nlimits: {pids: 200}\\n' > .brig.yaml || exit 3")
+    assert r["exit_code"] == 3 and "100" in text(".brig.yaml"), r
 
 
 # ---- runs that were killed ----

@@ -74,9 +74,9 @@ const struct guarded_name guarded_names[] = {
 	{ ".kiro", NAME_REPORTED, "hooks and rules of an agent" },
 	{ ".roo", NAME_REPORTED, "servers and rules of an agent" },
 	{ ".aider.conf.yml", NAME_REPORTED, "commands that an agent runs" },
-	{ "rebase-merge/git-rebase-todo", NAME_REPORTED, "lines that git rebase --continue runs" },
-	{ "rebase-apply/patch", NAME_REPORTED, "what git am --continue applies" },
-	{ "sequencer/todo", NAME_REPORTED, "what git cherry-pick --continue applies" },
+	{ "rebase-merge/git-rebase-todo", NAME_STEP, "lines that git rebase --continue runs" },
+	{ "rebase-apply/patch", NAME_STEP, "what git am --continue applies" },
+	{ "sequencer/todo", NAME_STEP, "what git cherry-pick --continue applies" },
 };
 /* clang-format on */
 const size_t guarded_name_count = ARRAY_LEN(guarded_names);
@@ -93,7 +93,7 @@ static bool ends_with(const char *path, const char *name)
 const struct guarded_name *name_reported(const char *path)
 {
 	for (size_t i = 0; i < guarded_name_count; i++)
-		if (guarded_names[i].class == NAME_REPORTED &&
+		if (guarded_names[i].class >= NAME_REPORTED &&
 		    ends_with(path, guarded_names[i].name))
 			return &guarded_names[i];
 	return NULL;

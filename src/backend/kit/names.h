@@ -10,6 +10,7 @@ enum name_class {
 	NAME_HELD,     /* covered; while missing, held by a placeholder */
 	NAME_TAKEN,    /* covered where it exists; taken away if the run made it */
 	NAME_REPORTED, /* the command's to change: told afterwards */
+	NAME_STEP,     /* the same, in a git folder */
 };
 
 struct guarded_name {
@@ -21,5 +22,5 @@ struct guarded_name {
 extern const struct guarded_name guarded_names[];
 extern const size_t guarded_name_count;
 
-/* The reported name that `path`, relative to any folder of the workspace, ends with; NULL: none. */
+/* The reported name or step that `path`, relative to any folder of the workspace, ends with; NULL: none. */
 const struct guarded_name *name_reported(const char *path);

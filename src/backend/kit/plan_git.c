@@ -335,10 +335,10 @@ int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
 	bool outside = gitdir && !path_under(gitdir, p->workspace);
 	const char *common = outside ? worktree_common(p, gitdir) : NULL;
 	struct guarded_tree t = { .fd = -1, .host = common, .inside = common };
-	bool change = p->spec->policy == POLICY_WORKSPACE_WRITE;
+	bool change = p->spec->policy == POLICY_WORKSPACE_WRITE && p->spec->git == GIT_WRITE;
 	int r;
 
-	if (!common)
+	if (!common || p->spec->git == GIT_NONE)
 		return 0;
 	if (target_check(common, p->spec->target, e) < 0 ||
 	    plan_bind(p, common, common, change, change, e) < 0)
@@ -356,6 +356,40 @@ int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
 		r = plan_protect_goals(p, &t, e);
 	(void)fd_close(t.fd);
 	return r;
+}
+
+/* A git folder, or the file that leads to one, as a whole: read-only, or nothing to be seen of it. */
+static int shut(struct box_plan *p, const struct guarded_tree *t, const char *name, struct err *e)
+{
+	const struct protected_name *n;
+
+	if (plan_protect_name(p, t, name, false, e) < 0)
+		return -e->code;
+	n = &p->protected[p->protected_count - 1];
+	if (p->spec->git != GIT_NONE || !n->existed)
+		return 0;
+	if (!n->covered)
+		return err_set(e, ERR_POLICY, ELOOP, "git: '%s' is a link, which cannot be hidden", name),
+		       err_hint(e, "use --git read");
+	p->ops[n->op].kind = OP_MASK;
+	return 0;
+}
+
+/* `git: read` and `git: none`: no rules for its parts, none of them can be written. */
+static int shut_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	const char *goal = git_file_goal(p), *path = in_tree(t, goal);
+	const char *own = arena_printf(p->arena, "%s/.git", p->workspace);
+
+	if (!own)
+		return err_nomem(e);
+	if (is_git_folder(p->workspace))
+		return err_set(e, ERR_POLICY, EPERM,
+			       "git: the workspace is itself a bare repository, and writable"),
+		       err_hint(e, "use --policy readonly");
+	if ((path && shut(p, t, path, e) < 0) || shut(p, t, ".git", e) < 0)
+		return -e->code;
+	return watch_index(p, goal ? goal : own, p->workspace, goal ? goal : own, e);
 }
 
 /* *folder becomes the workspace's git folder, unless another is known. */
@@ -391,6 +425,8 @@ static int protect_repository(struct box_plan *p, const struct guarded_tree *t, 
 int plan_repository(struct box_plan *p, const struct guarded_tree *t, const char *folder,
 		    struct err *e)
 {
+	if (p->spec->git != GIT_WRITE)
+		return shut_repository(p, t, e) < 0 ? -e->code : protect_submodules(p, t, e);
 	if (is_git_folder(p->workspace)) { /* a bare repository is a git folder itself */
 		folder = p->workspace;
 		if (protect_git(p, t, "", p->workspace, NULL, e) < 0)

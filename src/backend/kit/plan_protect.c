@@ -314,7 +314,7 @@ static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, c
 	for (size_t i = 0; i < guarded_name_count; i++) {
 		const struct guarded_name *n = &guarded_names[i];
 
-		if (n->class != NAME_REPORTED &&
+		if (n->class < NAME_REPORTED &&
 		    plan_protect_name(p, t, n->name, n->class == NAME_HELD, e) < 0)
 			return -e->code;
 	}
@@ -331,11 +331,13 @@ int plan_protect(struct box_plan *p, struct err *e)
 		return 0;
 	if (plan_worktree(p, &folder, e) < 0)
 		return -e->code;
-	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
+	if (p->spec->policy != POLICY_WORKSPACE_WRITE && p->spec->git != GIT_NONE)
 		return 0;
 	fd = fd_open_nolinks(AT_FDCWD, p->workspace, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return errno = -fd, err_sys(e, "cannot open '%s'", p->workspace);
 	t.fd = fd;
+	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
+		return plan_repository(p, &t, folder, e);
 	return protect_workspace(p, &t, folder, e);
 }

@@ -24,6 +24,7 @@ struct protect *protect_free(struct protect *t)
 	if (!t)
 		return NULL;
 	protect_dismiss(t);
+	protect_reap(t);
 	(void)fd_close(t->claim);
 	(void)fd_close(t->inventory);
 	for (size_t i = 0; i < t->tree_count; i++)
@@ -432,4 +433,5 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 	close_trees(t);
 	inventory_close(t);
 	inventory_tell(t, o);
+	protect_reap(t);
 }

@@ -46,8 +46,15 @@ enum reader_said protect_config_facts(struct protect *t, int tree, const char *g
 	struct reader_copy copy = READER_COPY_NONE;
 	CLEANUP(fd) int dir = protect_open(tree, git);
 	enum reader_said said = READER_HOSTILE;
+	struct stamp now;
+	struct stat st;
 
-	if (dir >= 0 && reader_copy(READER_CONFIG, dir, name, &copy) == 0)
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return READER_HOSTILE;
+	now = stamp_of(&st);
+	if (reader_known(READER_CONFIG, &now, facts))
+		return READER_PLAIN;
+	if (reader_copy(READER_CONFIG, dir, name, &copy) == 0)
 		said = reader_ask(READER_CONFIG, &copy, "", t->plan->workspace, facts);
 	reader_copy_done(&copy);
 	return said;

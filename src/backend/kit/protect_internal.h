@@ -91,3 +91,4 @@ void protect_links_forget(struct protect *t); /* in a survivor, which has no cop
 
 /* survivor.c. Sends it home before the check is made by whom it belongs to. */
 void protect_dismiss(struct protect *t);
+void protect_reap(struct protect *t); /* it has ended, or is about to */

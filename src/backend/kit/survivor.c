@@ -13,9 +13,11 @@
 #include "backend/kit/inventory.h"
 #include "backend/kit/journal.h"
 #include "backend/kit/protect_internal.h"
+#include "base/clock.h"
 
 #define SANDBOX_MS 30000
 #define LOOK_MS 50
+#define AFTER_US 50000 /* a shorter run has none: it costs more than such a run */
 
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
@@ -92,7 +94,7 @@ void protect_survive(struct protect *t, int pidfd)
 	int ends[2];
 	pid_t pid;
 
-	if (t->lifeline >= 0 || pipe2(ends, O_CLOEXEC) < 0)
+	if (t->lifeline >= 0 || clock_us() - t->beat < AFTER_US || pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	pid = fork();
 	if (pid == 0) {
@@ -106,11 +108,14 @@ void protect_survive(struct protect *t, int pidfd)
 
 void protect_dismiss(struct protect *t)
 {
-	if (t->survivor > 0) {
+	if (t->survivor > 0)
 		(void)!write(t->lifeline, "", 1);
-		while (waitpid(t->survivor, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
-	t->survivor = 0;
 	t->lifeline = fd_close(t->lifeline);
+}
+
+void protect_reap(struct protect *t)
+{
+	while (t->survivor > 0 && waitpid(t->survivor, NULL, 0) < 0 && errno == EINTR)
+		;
+	t->survivor = 0;
 }

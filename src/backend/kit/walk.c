@@ -124,7 +124,7 @@ static void look_at_steps(struct walk *w, const char *git)
 		char path[PATH_MAX + 64];
 		struct stat st;
 
-		if (guarded_names[i].class != NAME_REPORTED)
+		if (guarded_names[i].class != NAME_STEP)
 			continue;
 		(void)snprintf(path, sizeof(path), "%s/%s", git, guarded_names[i].name);
 		if (fstatat(w->tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -132,7 +132,8 @@ struct outcome {
 	struct trust_change *trust; /* what the user should look at before tools obey it */
 	size_t trust_count;
 	uint64_t trust_more;     /* that found no room in the list */
-	uint64_t unseen_folders; /* of the workspace, not looked at for repositories and such files */
+	uint64_t unseen_folders; /* of the workspace, not looked at for repositories and such files
+				  */
 	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;

@@ -27,8 +27,9 @@ static void check_links(const struct buf *links)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	CLEANUP(buf) struct buf one = BUF_INIT(1 << 16), other = BUF_INIT(1 << 16),
-				facts = BUF_INIT(1 << 16);
+	CLEANUP(buf)
+	struct buf one = BUF_INIT(1 << 16),
+		   other = BUF_INIT(1 << 16), facts = BUF_INIT(1 << 16);
 	bool whole;
 
 	if (!size)
@@ -36,7 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	whole = listen(data + 1, size - 1, size, &one);
 	require(listen(data + 1, size - 1, (size_t)data[0] + 1, &other) == whole);
 	if (whole) {
-		require(one.len == other.len && (!one.len || !memcmp(one.data, other.data, one.len)));
+		require(one.len == other.len &&
+			(!one.len || !memcmp(one.data, other.data, one.len)));
 		check_links(&one);
 	}
 	(void)gitsay_config((const char *)data + 1, size - 1, &facts);

@@ -16,18 +16,19 @@
 const struct git_part git_parts[GIT_PARTS] = {
 	{ "hooks", true },
 	{ "config", true },
-	{ "config.worktree", false },        /* read where config says so */
-	{ "info/attributes", false },        /* names drivers that config defines */
+	{ "config.worktree", false },         /* read where config says so */
+	{ "info/attributes", false },         /* names drivers that config defines */
 	{ "objects/info/alternates", false }, /* objects of another folder, and of its alternates */
-	{ "commondir", false },              /* config and hooks of another folder */
+	{ "commondir", false },               /* config and hooks of another folder */
 };
 
 const char *const git_names[GIT_NAMES] = { "HEAD", "objects", "refs", "commondir" };
 
 bool gitdir_enough(unsigned names)
 {
-	return (names & GIT_HEAD) && ((names & (GIT_OBJECTS | GIT_REFS)) == (GIT_OBJECTS | GIT_REFS) ||
-				      (names & GIT_COMMONDIR));
+	return (names & GIT_HEAD) &&
+	       ((names & (GIT_OBJECTS | GIT_REFS)) == (GIT_OBJECTS | GIT_REFS) ||
+		(names & GIT_COMMONDIR));
 }
 
 unsigned gitdir_look(int folder)

@@ -8,7 +8,8 @@
 /* What git runs from a git folder, or reads to learn what to run or where else to look. */
 struct git_part {
 	const char *name;
-	bool hold; /* git obeys it without a line in `config`: held in the workspace while missing */
+	bool hold; /* git obeys it without a line in `config`: held in the workspace while missing
+		    */
 };
 enum { GIT_PARTS = 6 };
 extern const struct git_part git_parts[GIT_PARTS];

@@ -63,8 +63,8 @@ int inventory_open(struct protect *t, struct err *e)
 	put_all(t, &text);
 	if (text.failed)
 		return err_nomem(e);
-	t->inventory = openat(folder, t->id, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			      0600);
+	t->inventory =
+		openat(folder, t->id, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (t->inventory < 0 || flock(t->inventory, LOCK_EX | LOCK_NB) < 0)
 		return err_sys(e, "cannot write down what the run must not change");
 	r = fd_write_all(t->inventory, text.data, text.len);
@@ -114,9 +114,10 @@ void inventory_keep(const struct protect *t, const struct outcome *o)
 		put(&text, o->denials[i].reason);
 	}
 	told_name(&t->plan->workspace_ident, name);
-	fd = folder < 0 || !text.len ? -1
-				     : openat(folder, name,
-					      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = folder < 0 || !text.len
+		     ? -1
+		     : openat(folder, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
+			      0600);
 	if (fd >= 0)
 		(void)fd_write_all(fd, text.data, text.len);
 }
@@ -203,11 +204,13 @@ static void find_one(struct finder *f, const char *tree_path, const char *path, 
 		quarantine(&f->t, f->o, tree, path, "made during the run");
 	else if (!existed)
 		outcome_deny(f->o, "protected-path", path,
-			     "made during the run or after it; left in place: look at it before you use it");
+			     "made during the run or after it; left in place: look at it before "
+			     "you use it");
 	else if (S_ISDIR(st.st_mode) ? !ident_same(&now.ident, &before.ident)
 				     : !stamp_same(&now, &before))
 		outcome_deny(f->o, "protected-path", path,
-			     "changed during the run or after it; left in place: look at it before you use it");
+			     "changed during the run or after it; left in place: look at it before "
+			     "you use it");
 }
 
 /* A repository that the run began. */
@@ -240,9 +243,8 @@ static void find_all(struct finder *f, const struct buf *text)
 
 static bool read_head(struct finder *f, const struct buf *text)
 {
-	const char *workspace = text->len && str_eq(text->data, MAGIC)
-					? gitsay_next(text, text->data)
-					: NULL;
+	const char *workspace =
+		text->len && str_eq(text->data, MAGIC) ? gitsay_next(text, text->data) : NULL;
 	const char *ident = workspace ? gitsay_next(text, workspace) : NULL;
 	unsigned long long dev, ino;
 

@@ -22,5 +22,6 @@ struct guarded_name {
 extern const struct guarded_name guarded_names[];
 extern const size_t guarded_name_count;
 
-/* The reported name or step that `path`, relative to any folder of the workspace, ends with; NULL: none. */
+/* The reported name or step that `path`, relative to any folder of the workspace, ends with; NULL:
+ * none. */
 const struct guarded_name *name_reported(const char *path);

@@ -97,8 +97,8 @@ struct git_folder {
 	const char *tree, *path, *host;
 };
 
-/* An index of git's whose gitlinks lead git on: the folder it lies in, and the working tree that its
- * names are relative to. Both are paths of the host's. */
+/* An index of git's whose gitlinks lead git on: the folder it lies in, and the working tree that
+ * its names are relative to. Both are paths of the host's. */
 struct watched_index {
 	const char *git, *root;
 	const char *config; /* the folder with the repository's configuration */
@@ -141,10 +141,10 @@ struct box_plan {
 	size_t git_count;
 	struct watched_index *indexes;
 	size_t index_count;
-	bool no_nodes;   /* as placeholders: somebody else mounts what is there */
-	bool git_absent; /* from the workspace: nothing of a repository is protected */
-	bool read_only_root;        /* what the run gets, whatever was asked for */
-	const char *workspace;      /* host folder, NULL for a private one */
+	bool no_nodes;         /* as placeholders: somebody else mounts what is there */
+	bool git_absent;       /* from the workspace: nothing of a repository is protected */
+	bool read_only_root;   /* what the run gets, whatever was asked for */
+	const char *workspace; /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 
 	const struct door_want *door; /* network proxy; NULL: no door */

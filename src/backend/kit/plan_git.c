@@ -152,8 +152,8 @@ static const char *worktree_common(struct box_plan *p, const char *gitdir)
 
 /* Every worktree's own folder says where the shared one is: those files stay as they are. Its index
  * names paths of its working tree. */
-static int protect_one_worktree(struct box_plan *p, const struct guarded_tree *t, const char *folder,
-				const char *config, struct err *e)
+static int protect_one_worktree(struct box_plan *p, const struct guarded_tree *t,
+				const char *folder, const char *config, struct err *e)
 {
 	static const char *const files[] = { "commondir", "gitdir", "config.worktree" };
 	const char *prefix = arena_printf(p->arena, "%s/", folder), *root;
@@ -213,7 +213,8 @@ static int protect_git(struct box_plan *p, const struct guarded_tree *t, const c
 	if (!slot)
 		return err_nomem(e);
 	*slot = (struct git_folder){ .tree = t->host,
-				     .path = host + strlen(t->host) + (host[strlen(t->host)] == '/'),
+				     .path = host + strlen(t->host) +
+					     (host[strlen(t->host)] == '/'),
 				     .host = host };
 	if (protect_parts(p, t, prefix, true, e) < 0 || protect_modules(p, t, prefix, e) < 0 ||
 	    protect_worktrees(p, t, prefix, host, e) < 0)
@@ -223,7 +224,8 @@ static int protect_git(struct box_plan *p, const struct guarded_tree *t, const c
 
 /* ---- what git has said before ---- */
 
-static bool said_before(enum reader_kind kind, const char *folder, const char *name, struct buf *ret)
+static bool said_before(enum reader_kind kind, const char *folder, const char *name,
+			struct buf *ret)
 {
 	char path[PATH_MAX + 32];
 	struct stamp now;
@@ -358,7 +360,8 @@ int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
 	return r;
 }
 
-/* A git folder, or the file that leads to one, as a whole: read-only, or nothing to be seen of it. */
+/* A git folder, or the file that leads to one, as a whole: read-only, or nothing to be seen of it.
+ */
 static int shut(struct box_plan *p, const struct guarded_tree *t, const char *name, struct err *e)
 {
 	const struct protected_name *n;
@@ -369,7 +372,8 @@ static int shut(struct box_plan *p, const struct guarded_tree *t, const char *na
 	if (p->spec->git != GIT_NONE || !n->existed)
 		return 0;
 	if (!n->covered)
-		return err_set(e, ERR_POLICY, ELOOP, "git: '%s' is a link, which cannot be hidden", name),
+		return err_set(e, ERR_POLICY, ELOOP, "git: '%s' is a link, which cannot be hidden",
+			       name),
 		       err_hint(e, "use --git read");
 	p->ops[n->op].kind = OP_MASK;
 	return 0;

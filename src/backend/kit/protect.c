@@ -309,7 +309,8 @@ static bool as_before(const struct protected_name *n, const struct stat *st, boo
 static const char *made(const char *path)
 {
 	return str_ends_nocase(path, "/.git")
-		       ? "a repository made during the run where git's index names a submodule; on the "
+		       ? "a repository made during the run where git's index names a submodule; on "
+			 "the "
 			 "host, empty its folder and run git submodule update --init"
 		       : "made during the run";
 }

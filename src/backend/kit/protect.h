@@ -44,8 +44,8 @@ enum protect_news {
  * run. */
 enum protect_news protect_news(struct protect *t, struct outcome *o);
 
-/* Starts, once, a process that finishes the check should this one be killed. `pidfd` is the sandbox's
- * first process, -1 where it is somebody else's. Beside the run, never before it. */
+/* Starts, once, a process that finishes the check should this one be killed. `pidfd` is the
+ * sandbox's first process, -1 where it is somebody else's. Beside the run, never before it. */
 void protect_survive(struct protect *t, int pidfd);
 
 /* After the last process is gone: removes placeholders no other run needs, moves what appeared or

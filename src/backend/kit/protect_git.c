@@ -40,8 +40,8 @@ bool protect_made(const struct protect *t, int tree, const char *path)
 	return !time_before(&born, &t->began);
 }
 
-enum reader_said protect_config_facts(struct protect *t, int tree, const char *git, const char *name,
-				      struct buf *facts)
+enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
+				      const char *name, struct buf *facts)
 {
 	struct reader_copy copy = READER_COPY_NONE;
 	CLEANUP(fd) int dir = protect_open(tree, git);
@@ -171,9 +171,10 @@ void protect_tame_until(struct protect *t, struct outcome *o, int tree, const ch
 			continue;
 		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    time_before(until, &st.st_ctim))
-			outcome_deny(o, "protected-path", path,
-				     "changed during the run or after it; left in place: look at it "
-				     "before you use git");
+			outcome_deny(
+				o, "protected-path", path,
+				"changed during the run or after it; left in place: look at it "
+				"before you use git");
 		else
 			move_part(t, o, tree, git, part, "made during the run");
 	}
@@ -299,7 +300,8 @@ static void new_modules(struct protect *t, struct outcome *o, int tree, const ch
 		quarantine(t, o, tree, path, "more than brig looks at" ON_THE_HOST);
 	else
 		for (const char *one = NULL; (one = gitsay_next(&s.found, one));)
-			quarantine(t, o, tree, one, "a submodule cloned during the run" ON_THE_HOST);
+			quarantine(t, o, tree, one,
+				   "a submodule cloned during the run" ON_THE_HOST);
 	buf_done(&s.found);
 }
 
@@ -342,7 +344,8 @@ static void configured_place(struct protect *t, struct outcome *o, const struct 
 		return;
 	host += strlen(top) + 1;
 	if (!plan_protects(t->plan, top, host) && place_changed(t, tree, host))
-		quarantine(t, o, tree, host, "made or changed during the run; git's configuration names it");
+		quarantine(t, o, tree, host,
+			   "made or changed during the run; git's configuration names it");
 }
 
 /* At the first run after a change of the configuration nobody has said yet what it names: then that

@@ -22,11 +22,11 @@ struct protect {
 	int claim; /* our journal */
 	struct tree trees[TREES_MAX];
 	size_t tree_count;
-	bool *placeholder;   /* one per protected name */
-	unsigned bare;       /* what of a bare repository was at the top: bits of bare_parts */
-	struct ident *cover; /* what each covered name was when the run began */
-	unsigned moved;      /* into quarantine */
-	struct timespec began;   /* whatever has a later ctime was changed by the run, or during it */
+	bool *placeholder;     /* one per protected name */
+	unsigned bare;         /* what of a bare repository was at the top: bits of bare_parts */
+	struct ident *cover;   /* what each covered name was when the run began */
+	unsigned moved;        /* into quarantine */
+	struct timespec began; /* whatever has a later ctime was changed by the run, or during it */
 	struct seen_index *seen; /* one per index of the plan */
 	int reads;               /* questions that may still be asked of git */
 	bool strict;             /* git did not say where an index leads */
@@ -73,8 +73,8 @@ void protect_tame_until(struct protect *t, struct outcome *o, int tree, const ch
 			const struct timespec *until);
 bool protect_plain(struct protect *t, int tree, const char *git); /* is there nothing to take? */
 /* What git says of a configuration in a git folder. */
-enum reader_said protect_config_facts(struct protect *t, int tree, const char *git, const char *name,
-				      struct buf *facts);
+enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
+				      const char *name, struct buf *facts);
 
 bool protect_worktree_plain(int tree, const char *folder); /* as git makes a worktree's folder */
 /* Was it made since the run began? false where the file system does not say. */

@@ -34,8 +34,8 @@ void protect_links_begin(struct protect *t)
 	for (size_t i = 0; t->seen && i < t->plan->index_count; i++) {
 		struct seen_index *s = &t->seen[i];
 		CLEANUP(fd)
-		int dir = fd_open_nolinks(AT_FDCWD, t->plan->indexes[i].git,
-					  O_PATH | O_DIRECTORY, 0);
+		int dir =
+			fd_open_nolinks(AT_FDCWD, t->plan->indexes[i].git, O_PATH | O_DIRECTORY, 0);
 		struct stat st;
 
 		*s = (struct seen_index){ .links = BUF_INIT(READER_ANSWER_MAX),
@@ -272,7 +272,8 @@ static void look_at_link(struct links *l, const char *link, bool fresh)
 	if (!path_under(host, l->t->plan->workspace))
 		return; /* out of the command's reach */
 	tree = tree_of(l->t, &path);
-	if (tree < 0 || str_eq(path, ".git")) /* the workspace is the submodule: looked at already */
+	if (tree < 0 ||
+	    str_eq(path, ".git")) /* the workspace is the submodule: looked at already */
 		return;
 	parent = protect_parent(tree, path, &name, &opened);
 	if (parent == -ELOOP && fstatat(tree, path, &through, 0) == 0)
@@ -280,10 +281,11 @@ static void look_at_link(struct links *l, const char *link, bool fresh)
 	if (parent < 0 || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	if (!is_old(l, tree, path, &st) || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
-		move_repository(l, tree, path,
-				"a repository made or changed during the run where git's index names "
-				"a submodule; on the host, empty its folder and run git submodule "
-				"update --init");
+		move_repository(
+			l, tree, path,
+			"a repository made or changed during the run where git's index names "
+			"a submodule; on the host, empty its folder and run git submodule "
+			"update --init");
 	else
 		old_repository(l, tree, path, &st, root, fresh);
 }

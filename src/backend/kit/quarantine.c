@@ -57,7 +57,8 @@ int protect_parent(int tree, const char *path, const char **name, int *opened)
 	return *opened = protect_open(tree, dir);
 }
 
-/* Behind a link nothing of the workspace is touched: the link goes. false: there is none on the way.
+/* Behind a link nothing of the workspace is touched: the link goes. false: there is none on the
+ * way.
  */
 static bool cut_at_link(int tree, char *path)
 {
@@ -125,10 +126,11 @@ static void failed(struct outcome *o, const char *path)
 		return;
 	o->kind = OUTCOME_FAILED;
 	o->exit_code = o->signal = 0;
-	(void)err_set(&o->error, ERR_POLICY, EPERM,
-		      "'%.200s', which programs on the host obey, was left by the command and could "
-		      "not be moved away",
-		      path);
+	(void)err_set(
+		&o->error, ERR_POLICY, EPERM,
+		"'%.200s', which programs on the host obey, was left by the command and could "
+		"not be moved away",
+		path);
 	(void)err_hint(&o->error, "remove it before you use git, an editor or a shell there");
 }
 

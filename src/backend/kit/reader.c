@@ -31,9 +31,10 @@
 /* The index becomes that of an empty repository: nothing but itself is read. */
 #define READ_INDEX                                                                                 \
 	"mkdir -p /tmp/g/objects /tmp/g/refs && echo 'ref: refs/heads/x' > /tmp/g/HEAD && "        \
-	"printf '[core]\\n\\trepositoryformatversion = 1\\n[extensions]\\n\\tobjectformat = %s\\n' " \
+	"printf '[core]\\n\\trepositoryformatversion = 1\\n[extensions]\\n\\tobjectformat = "      \
+	"%s\\n' "                                                                                  \
 	"\"$2\" > /tmp/g/config && for h in $3; do "                                               \
-	"head -c \"${h#*:}\" > \"/tmp/g/${h%%:*}\" || exit 1; done; cat > /tmp/g/index && "          \
+	"head -c \"${h#*:}\" > \"/tmp/g/${h%%:*}\" || exit 1; done; cat > /tmp/g/index && "        \
 	"exec \"$1\" --git-dir=/tmp/g ls-files --stage --sparse -z"
 #define READ_CONFIG "exec \"$1\" config --file - --no-includes --list -z"
 
@@ -95,8 +96,8 @@ static void keep(enum reader_kind kind, const struct stamp *file, const struct b
 	slot_key(kind, file, key);
 	(void)snprintf(fresh, sizeof(fresh), "%s.%ld", name, (long)getpid());
 	fd = folder < 0 ? -1
-			: openat(folder, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-				 0600);
+			: openat(folder, fresh,
+				 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;
 	if (fd_write_all(fd, key, strlen(key) + 1) < 0 ||
@@ -133,12 +134,19 @@ struct question {
 /* brig alone, without the user's settings of it. */
 static pid_t ask(const struct question *q)
 {
-	const char *argv[] = { q->brig,   "run",       "--quiet", "--backend", "native",
-			       "--policy", "readonly", "--network", "none",    "--memory",
-			       "256m",    "--timeout", "2s",      "--pids",    "16",
-			       "--no-audit", "--",     "/bin/sh", "-c",
-			       q->kind == READER_INDEX ? READ_INDEX : READ_CONFIG,
-			       "reader",  q->git,      q->format, q->halves,   NULL };
+	const char *argv[] = { q->brig,    "run",
+			       "--quiet",  "--backend",
+			       "native",   "--policy",
+			       "readonly", "--network",
+			       "none",     "--memory",
+			       "256m",     "--timeout",
+			       "2s",       "--pids",
+			       "16",       "--no-audit",
+			       "--",       "/bin/sh",
+			       "-c",       q->kind == READER_INDEX ? READ_INDEX : READ_CONFIG,
+			       "reader",   q->git,
+			       q->format,  q->halves,
+			       NULL };
 	char home[PATH_MAX + 8], state[PATH_MAX + 24];
 	const char *env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "XDG_CONFIG_HOME=/nonexistent",
 			      home, state, NULL };

@@ -88,8 +88,9 @@ int protect_unshare(struct protect *t, struct err *e)
 		r = dir < 0 ? dir : replace(dir, name, &f->ident, t->id);
 		if (r < 0)
 			return errno = -r,
-			       err_sys(e, "'%s' in '%s' has other names, by which the command could "
-					  "change it",
+			       err_sys(e,
+				       "'%s' in '%s' has other names, by which the command could "
+				       "change it",
 				       f->path, f->tree),
 			       err_hint(e, "give it a file of its own: cp -p it aside and mv the "
 					   "copy back");

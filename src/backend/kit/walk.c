@@ -67,7 +67,8 @@ static void look_at_repository(struct walk *w, const char *git)
 			   "a repository made during the run, and git could not be asked");
 	else if (w->t->strict || !protect_plain(w->t, w->tree, git))
 		protect_tame(w->t, w->o, w->tree, git);
-	tell(w, git, fresh ? "a repository made during the run" : "a repository's settings changed");
+	tell(w, git,
+	     fresh ? "a repository made during the run" : "a repository's settings changed");
 }
 
 static void look_at_pointer(struct walk *w, const char *path, const struct stat *st)

@@ -13,8 +13,6 @@
 #define PATH_FALLBACK "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define PATH_TEXT_MAX 65536
 
-extern char **environ;
-
 static int put(struct box_plan *p, size_t *n, const char *name, const char *value, struct err *e)
 {
 	size_t len = strlen(name);

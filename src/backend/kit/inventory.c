@@ -160,21 +160,33 @@ struct finder {
 	struct timespec beat;
 };
 
+/* Hexadecimal numbers with one character between them, and nothing else. */
+static bool read_numbers(const char *text, unsigned long long *out, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char *end;
+
+		out[i] = strtoull(text, &end, 16);
+		if (end == text || (i + 1 < n ? !*end : *end))
+			return false;
+		text = end + 1;
+	}
+	return true;
+}
+
 static bool read_stamp(const char *text, bool *existed, struct stamp *ret)
 {
-	unsigned long long dev, ino, size, ms, cs;
-	unsigned long mn, cn;
-	unsigned type;
-	int there;
+	unsigned long long v[9];
 
-	if (sscanf(text, "%d %llx %llx %x %llx %llx.%lx %llx.%lx", &there, &dev, &ino, &type, &size,
-		   &ms, &mn, &cs, &cn) != 9)
+	if (!read_numbers(text, v, ARRAY_LEN(v)))
 		return false;
-	*existed = there;
-	*ret = (struct stamp){ .ident = { .dev = (dev_t)dev, .ino = (ino_t)ino, .type = type },
-			       .size = (off_t)size,
-			       .mtime = { .tv_sec = (time_t)ms, .tv_nsec = (long)mn },
-			       .ctime = { .tv_sec = (time_t)cs, .tv_nsec = (long)cn } };
+	*existed = v[0];
+	*ret = (struct stamp){
+		.ident = { .dev = (dev_t)v[1], .ino = (ino_t)v[2], .type = (mode_t)v[3] },
+		.size = (off_t)v[4],
+		.mtime = { .tv_sec = (time_t)v[5], .tv_nsec = (long)v[6] },
+		.ctime = { .tv_sec = (time_t)v[7], .tv_nsec = (long)v[8] }
+	};
 	return true;
 }
 
@@ -246,12 +258,12 @@ static bool read_head(struct finder *f, const struct buf *text)
 	const char *workspace =
 		text->len && str_eq(text->data, MAGIC) ? gitsay_next(text, text->data) : NULL;
 	const char *ident = workspace ? gitsay_next(text, workspace) : NULL;
-	unsigned long long dev, ino;
+	unsigned long long v[2];
 
-	if (!ident || sscanf(ident, "%llx-%llx", &dev, &ino) != 2)
+	if (!ident || !read_numbers(ident, v, ARRAY_LEN(v)))
 		return false;
 	f->plan.workspace = workspace;
-	f->plan.workspace_ident = (struct ident){ .dev = (dev_t)dev, .ino = (ino_t)ino };
+	f->plan.workspace_ident = (struct ident){ .dev = (dev_t)v[0], .ino = (ino_t)v[1] };
 	return true;
 }
 

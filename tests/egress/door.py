@@ -369,7 +369,8 @@ def python(config, code, **more):
 
 
 def denials(result):
-    return [(d["target"], d["reason"].split(":")[0]) for d in result["denials"] if d["kind"] == "network"]
+    """(target, reason) of each, as often as it happened."""
+    return [(d["target"], d["reason"].split(":")[0]) for d in result["denials"] if d["kind"] == "network" for _ in range(d.get("count", 1))]
 
 
 # ---- ways around it ----

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -14,6 +16,7 @@
 #include "backend/kit/journal.h"
 #include "backend/kit/protect_internal.h"
 #include "base/clock.h"
+#include "base/str.h"
 
 #define SANDBOX_MS 30000
 #define LOOK_MS 50
@@ -40,6 +43,21 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 	protect_links_forget(t);
 	(void)fd_close_except(3, keep, n);
 	t->claim = -1;
+}
+
+/* The caller's variables may hold credentials; what says where brig's state and git are stays. */
+static void forget_variables(void)
+{
+	static const char *const needed[] = { "HOME=", "PATH=", "XDG_", NULL };
+
+	for (char **v = environ; v && *v; v++) {
+		bool keep = false;
+
+		for (size_t i = 0; needed[i]; i++)
+			keep |= str_starts(*v, needed[i]);
+		if (!keep)
+			explicit_bzero(*v, strlen(*v));
+	}
 }
 
 /* Nothing of the sandbox is left: its first process has ended, or nobody holds the names of the
@@ -74,6 +92,8 @@ static _Noreturn void survive(struct protect *t, int lifeline, int pidfd)
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)setsid();
+	(void)prctl(PR_SET_NAME, "brig-survivor", 0, 0, 0);
+	forget_variables();
 	keep_only(t, lifeline, pidfd);
 	while ((n = read(lifeline, &word, 1)) < 0 && errno == EINTR)
 		;

@@ -53,7 +53,7 @@ static int configure(brig_proxy *p, int argc, char **argv, struct brig_error *e)
 		if (brig_proxy_set(p, argv[i], eq + 1, e) < 0)
 			return -1;
 	}
-	brig_proxy_resolver(p, resolve, "a token that nobody else has");
+	brig_proxy_resolver(p, resolve, "a-token-that-nobody-else-has");
 	brig_proxy_on_denial(p, denied, NULL);
 	return 0;
 }

@@ -316,8 +316,14 @@ def a_projects_file_loosens_only_when_it_is_trusted_as_it_stands():
 @test
 def what_runs_inside_cannot_trust_itself():
     with no_trust_left():
-        brig("run", "--", "sh", "-c", "printf 'network: host\\n' > .brig.yaml")
-        assert brig("run", "--", "true").status == 125
+        done = brig("run", "--", "sh", "-c", "printf 'network: host\\n' > .brig.yaml")
+        assert "'.brig.yaml': made during the run" in done.errors and not (workspace() / ".brig.yaml").exists(), done.errors
+        (workspace() / ".brig.yaml").write_text("network: none\n")
+        assert brig("allow").status == 0
+        done = brig("run", "--", "sh", "-c", "printf 'network: host\\n' > .brig.yaml")
+        assert done.status != 0 and (workspace() / ".brig.yaml").read_text() == "network: none\n", done.errors
+        assert brig("run", "--json", "--", "true").json["isolation"]["network"] == "none"
+        assert brig("allow", "--revoke").status == 0
         (workspace() / ".brig.yaml").unlink()
 
 

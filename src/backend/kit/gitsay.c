@@ -184,12 +184,10 @@ bool gitsay_config(const char *data, size_t n, struct buf *facts)
 
 const char *gitsay_next(const struct buf *list, const char *at)
 {
-	const char *end = list->data + list->len;
-
 	if (!list->len)
 		return NULL;
 	at = at ? at + strlen(at) + 1 : list->data;
-	return at < end ? at : NULL;
+	return at < list->data + list->len ? at : NULL;
 }
 
 bool gitsay_has(const struct buf *list, const char *record)

@@ -27,6 +27,7 @@
 #define PATIENCE_US 5000000
 #define HALF "sharedindex."
 #define HALVES_MAX 8
+#define VARIABLES_MAX 510
 
 /* The index becomes that of an empty repository: nothing but itself is read. */
 #define READ_INDEX                                                                                 \
@@ -131,6 +132,18 @@ struct question {
 	int fd, out;
 };
 
+/* The caller's, without what configures brig. */
+static void own_variables(const char *env[VARIABLES_MAX + 2])
+{
+	size_t n = 0;
+
+	for (char **v = environ; v && *v && n < VARIABLES_MAX; v++)
+		if (!str_starts(*v, "BRIG_") && !str_starts(*v, "XDG_CONFIG_HOME="))
+			env[n++] = *v;
+	env[n++] = "XDG_CONFIG_HOME=/nonexistent";
+	env[n] = NULL;
+}
+
 /* brig alone, without the user's settings of it. */
 static pid_t ask(const struct question *q)
 {
@@ -147,16 +160,12 @@ static pid_t ask(const struct question *q)
 			       "reader",   q->git,
 			       q->format,  q->halves,
 			       NULL };
-	char home[PATH_MAX + 8], state[PATH_MAX + 24];
-	const char *env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "XDG_CONFIG_HOME=/nonexistent",
-			      home, state, NULL };
+	const char *env[VARIABLES_MAX + 2];
 	posix_spawn_file_actions_t files;
 	pid_t pid;
 	int r;
 
-	(void)snprintf(home, sizeof(home), "HOME=%s", getenv("HOME") ? getenv("HOME") : "/");
-	(void)snprintf(state, sizeof(state), "XDG_STATE_HOME=%s",
-		       getenv("XDG_STATE_HOME") ? getenv("XDG_STATE_HOME") : "");
+	own_variables(env);
 	if (posix_spawn_file_actions_init(&files) != 0)
 		return -1;
 	r = posix_spawn_file_actions_adddup2(&files, q->fd, 0);

@@ -27,9 +27,9 @@ static void check_links(const struct buf *links)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	CLEANUP(buf)
-	struct buf one = BUF_INIT(1 << 16),
-		   other = BUF_INIT(1 << 16), facts = BUF_INIT(1 << 16);
+	CLEANUP(buf) struct buf one = BUF_INIT(1 << 16);
+	CLEANUP(buf) struct buf other = BUF_INIT(1 << 16);
+	CLEANUP(buf) struct buf facts = BUF_INIT(1 << 16);
 	bool whole;
 
 	if (!size)

@@ -240,6 +240,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
 	    protect_begin(p->box, w->id, &j->protect, e) < 0)
 		return -e->code;
+	protect_survive(j->protect, -1);
 	r = streams_open(&ends, w, e);
 	j->control = TAKE_FD(ends.control[0]);
 	if (r == 0)
@@ -268,7 +269,6 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 	if (j->timer < 0 || read(j->timer, &ticks, sizeof(ticks)) != (ssize_t)sizeof(ticks) ||
 	    j->tampered || j->cover_lost)
 		return;
-	protect_survive(j->protect, -1);
 	news = protect_news(j->protect, o);
 	j->tampered = news == PROTECT_TAMPERED;
 	j->cover_lost = news == PROTECT_LOST;

@@ -45,7 +45,8 @@ enum protect_news {
 enum protect_news protect_news(struct protect *t, struct outcome *o);
 
 /* Starts, once, a process that finishes the check should this one be killed. `pidfd` is the
- * sandbox's first process, -1 where it is somebody else's. Beside the run, never before it. */
+ * sandbox's first process: then a run of a few milliseconds has none, which would cost more than
+ * the run. -1 where that process is somebody else's. */
 void protect_survive(struct protect *t, int pidfd);
 
 /* After the last process is gone: removes placeholders no other run needs, moves what appeared or

@@ -114,7 +114,8 @@ void protect_survive(struct protect *t, int pidfd)
 	int ends[2];
 	pid_t pid;
 
-	if (t->lifeline >= 0 || clock_us() - t->beat < AFTER_US || pipe2(ends, O_CLOEXEC) < 0)
+	if (!t || t->lifeline >= 0 || (pidfd >= 0 && clock_us() - t->beat < AFTER_US) ||
+	    pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	pid = fork();
 	if (pid == 0) {

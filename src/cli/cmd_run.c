@@ -18,7 +18,7 @@
 #include "sandbox/recorder.h"
 
 #define DENIALS_SAID 64 /* of each class, on stderr */
-#define TRUST_SHOWN 6 /* names in the line about changed files */
+#define TRUST_SHOWN 6   /* names in the line about changed files */
 
 struct ctx {
 	brig_manager *manager;
@@ -137,15 +137,6 @@ static const char *again(const struct command *c, struct spec *s, char *const *a
 	return line.failed || s->code.given ? NULL : arena_strdup(s->arena, buf_str(&line));
 }
 
-/* Whoever sits at a terminal gets one inside, in brig's own dialect, unless the output goes
- * elsewhere. */
-static bool wants_terminal(const struct command *c, const struct spec *s)
-{
-	return c != &cmd_plan && c->code != CODE_SCRIPT && s->backend != BACKEND_SSH &&
-	       s->origin[FIELD_PIDS] != ORIGIN_DIALECT && !s->json && !s->report_fd &&
-	       !spec_wrote(s, FIELD_OUTPUT);
-}
-
 /* The caller's own shell where the host's programs are shown, else the one that is everywhere. */
 static int shell_argv(struct spec *s, struct err *e)
 {
@@ -180,8 +171,8 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 	}
 	if (r < 0 || cli_load(s, e) < 0)
 		return -e->code;
-	if (!spec_wrote(s, FIELD_TTY))
-		s->tty = wants_terminal(c, s) && terminal_is_ours();
+	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
+		s->tty = !s->json && s->backend != BACKEND_SSH && terminal_is_ours();
 	while (argv[argc])
 		argc++;
 	if (typed && !s->full_access_ok &&
@@ -285,9 +276,8 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 {
 	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
 	       o->kind == OUTCOME_LIMIT ||
-	       (!s->quiet &&
-		(outcome_denied(o) || o->trust_count ||
-		 (!s->json && (o->out.truncated || o->err.truncated))));
+	       (!s->quiet && (outcome_denied(o) || o->trust_count ||
+			      (!s->json && (o->out.truncated || o->err.truncated))));
 }
 
 /* One line, however many there are. */

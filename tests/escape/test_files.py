@@ -800,8 +800,7 @@ def a128_many_violations_are_reported_in_bounds():
     done = brig("run", "--json", "--", "sh", "-c", "git init -q .; mkdir -p .git/hooks; i=0; while [ $i -lt 2000 ]; do : > .git/hooks/h$i; i=$((i+1)); done")
     r = done.json
     assert r["denials"] and len(done.stdout) < 2 << 20
-    left = [n for n in os.listdir(workspace() / ".git/hooks") if not n.endswith(".sample")]
-    assert not left, f"{len(left)} hooks are left"
+    assert not (workspace() / ".git/hooks").exists()
     quarantined()
 
 

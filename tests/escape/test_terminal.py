@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -144,7 +145,7 @@ def a077_names_in_brigs_own_messages_are_harmless():
     assert b"\033]52" not in printed, printed
     _, printed, _ = on_terminal(brig_argv("run", "--", "sh", "-c", "git init -q . && touch \".git/hooks/$(printf 'a\\033]52;c;UFdORUQ=\\007')\""))
     for p in (workspace().parent / "state/brig/quarantine").glob("*"):
-        p.unlink()
+        shutil.rmtree(p)
     assert b"\033]52" not in printed, printed
 
 

@@ -64,6 +64,7 @@ def leftovers():
 def a100_when_the_launcher_is_killed_everything_inside_dies():
     with held("run", "--", "python3", "-c", STUBBORN + "open('ready', 'w')\ntime.sleep(60)") as h:
         pids = h.pids()
+        survivor_of(h.process.pid)  # from here on somebody tidies up
         h.process.kill()
         h.process.wait()
         assert wait_until(lambda: not alive(pids), 1), f"alive: {alive(pids)}"

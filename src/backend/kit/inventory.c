@@ -18,6 +18,7 @@
 #define FOLDER "runs"
 #define MAGIC "brig-run 1"
 #define TEXT_MAX ((size_t)4 << 20)
+#define UNFINISHED_S 60 /* nobody takes so long to write a few kilobytes */
 #define BEAT_US 1000000
 #define TOLD_MAX 65536
 
@@ -52,27 +53,44 @@ static void put_all(const struct protect *t, struct buf *b)
 			put_name(b, &t->plan->protected[i]);
 }
 
+/* Under a name that no sweep takes for a dead run's until it is locked and whole. */
+static int write_new(int folder, const char *id, const struct buf *text)
+{
+	CLEANUP(fd) int fd = -1;
+	char name[80];
+	int r;
+
+	(void)snprintf(name, sizeof(name), ".%s", id);
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	r = fd_write_all(fd, text->data, text->len);
+	if (r == 0 && renameat(folder, name, folder, id) < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)unlinkat(folder, name, 0);
+		return r;
+	}
+	return TAKE_FD(fd);
+}
+
 int inventory_open(struct protect *t, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, e);
-	int r;
 
 	if (folder < 0)
 		return -e->code;
 	put_all(t, &text);
 	if (text.failed)
 		return err_nomem(e);
-	t->inventory =
-		openat(folder, t->id, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (t->inventory < 0 || flock(t->inventory, LOCK_EX | LOCK_NB) < 0)
-		return err_sys(e, "cannot write down what the run must not change");
-	r = fd_write_all(t->inventory, text.data, text.len);
+	t->inventory = write_new(folder, t->id, &text);
 	t->beat = clock_us();
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write down what the run must not change"),
-			err_hint(e, "make room where brig keeps its state; brig doctor names the "
-				    "folder"))
-		     : 0;
+	if (t->inventory >= 0)
+		return 0;
+	errno = -t->inventory;
+	(void)err_sys(e, "cannot write down what the run must not change");
+	return err_hint(e, "make room where brig keeps its state; brig doctor names the folder");
 }
 
 void inventory_beat(struct protect *t)
@@ -290,6 +308,16 @@ static void finish(int folder, const char *id, int fd)
 		(void)fd_close(f.t.trees[i].fd);
 }
 
+/* Of a run that was killed while it wrote: nothing had begun. */
+static void remove_unfinished(int folder, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_mtime + UNFINISHED_S < time(NULL))
+		(void)unlinkat(folder, name, 0);
+}
+
 void inventory_sweep(void)
 {
 	int folder = state_find(FOLDER, NULL, 0);
@@ -298,8 +326,12 @@ void inventory_sweep(void)
 	for (struct dirent *e; d && (e = readdir(d));) {
 		CLEANUP(fd) int fd = -1;
 
-		if (e->d_name[0] == '.' || str_starts(e->d_name, "told-"))
+		if (str_starts(e->d_name, "told-"))
 			continue;
+		if (e->d_name[0] == '.') {
+			remove_unfinished(folder, e->d_name);
+			continue;
+		}
 		fd = openat(folder, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			finish(folder, e->d_name, fd);

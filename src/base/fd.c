@@ -75,6 +75,8 @@ static int walk(int dirfd, const char *path, int flags)
 
 	if (at < 0 || !*path)
 		return at < 0 ? -errno : -ENOENT;
+	if (strnlen(path, PATH_MAX) == PATH_MAX)
+		return -ENAMETOOLONG; /* as the kernel has it */
 	for (;;) {
 		size_t n;
 		bool last;

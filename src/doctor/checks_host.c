@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/ids.h"
+#include "backend/kit/plan/ids.h"
 #include "base/fd.h"
 #include "base/state.h"
 #include "doctor/machine.h"

@@ -3,7 +3,7 @@
  * reader that knows no overflow; what it cannot read counts as taken. */
 #include "fuzz.h"
 
-#include "backend/kit/ids.h"
+#include "backend/kit/plan/ids.h"
 
 #define RANGE 65536U
 #define LINE_ROOM 256 /* a longer line is not read, and so taken */

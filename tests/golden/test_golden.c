@@ -12,7 +12,7 @@
 #include "backend/backend.h"
 #include "backend/bwrap/args.h"
 #include "backend/docker/docker.h"
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/code.h"

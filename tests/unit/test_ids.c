@@ -2,7 +2,7 @@
 /* unit/test_ids.c - ranges of ids that belong to nobody. */
 #include "unit.h"
 
-#include "backend/kit/ids.h"
+#include "backend/kit/plan/ids.h"
 
 #define FIRST 0x20000000U
 

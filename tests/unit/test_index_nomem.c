@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit/test_index_nomem.c - the nth allocation fails, SQLite's among them: a query then says so or
  * does without the index, but never answers with less than there is. */
-#include "unit.h"
 #include "nomem.h"
+#include "unit.h"
 
 #include "audit/export.h"
 #include "audit/query.h"

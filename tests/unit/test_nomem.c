@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit/test_nomem.c - the nth allocation fails, for every n: an error is told, nothing crashes, and
  * under a sanitizer nothing leaks. The linker puts the functions below in malloc's place. */
-#include "unit.h"
 #include "nomem.h"
+#include "unit.h"
 
 #include "audit/log.h"
 #include "audit/metrics.h"
@@ -11,7 +11,7 @@
 #include "audit/reader.h"
 #include "audit/send.h"
 #include "audit/verify.h"
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "backend/ssh/ssh.h"
 #include "model/code.h"
 #include "model/outcome.h"

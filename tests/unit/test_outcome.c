@@ -2,10 +2,10 @@
 /* unit/test_outcome.c - the exit status and the JSON of a run, and the schema of the settings. */
 #include "unit.h"
 
+#include "jsoncheck.h"
 #include "model/fields.h"
 #include "model/outcome.h"
 #include "model/schema.h"
-#include "jsoncheck.h"
 
 static void every_ending_has_the_status_of_the_contract(void **state UNUSED)
 {

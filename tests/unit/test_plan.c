@@ -8,12 +8,12 @@
 
 #include "unit.h"
 
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "backend/kit/protect.h"
 #include "base/buf.h"
 #include "base/str.h"
-#include "model/paths.h"
 #include "jsoncheck.h"
+#include "model/paths.h"
 
 static char top[PATH_MAX];
 

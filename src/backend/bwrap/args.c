@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/paths.h"
 #include "model/code.h"
+#include "model/paths.h"
 
 struct maker {
 	struct box_plan *plan;

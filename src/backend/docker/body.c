@@ -7,8 +7,8 @@
 #include "backend/docker/seccomp_json.h"
 #include "backend/kit/seccomp.h"
 #include "base/str.h"
-#include "model/paths.h"
 #include "model/code.h"
+#include "model/paths.h"
 
 #define SECCOMP_MAX ((size_t)1 << 20)
 #define NPROC_ROOM 4096

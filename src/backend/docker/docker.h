@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/docker/engine.h"
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "base/arena.h"
 
 #define DOCKER_DEFAULT_IMAGE "python:3.12-slim"

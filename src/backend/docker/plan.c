@@ -6,7 +6,7 @@
 
 #include "backend/docker/docker.h"
 #include "backend/docker/gate.h"
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "model/paths.h"

@@ -11,7 +11,7 @@
 #include <sys/mount.h>
 
 #include "backend/docker/guard.h"
-#include "backend/kit/ids.h"
+#include "backend/kit/plan/ids.h"
 #include "base/fd.h"
 
 #define BELOW ".brig-not-mounted"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "base/err.h"
 
 enum init_said {

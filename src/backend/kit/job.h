@@ -8,9 +8,9 @@
 #include "backend/backend.h"
 #include "backend/kit/cgroup.h"
 #include "backend/kit/disk.h"
-#include "backend/kit/ids.h"
 #include "backend/kit/inside.h"
 #include "backend/kit/memfds.h"
+#include "backend/kit/plan/ids.h"
 #include "backend/kit/protect.h"
 #include "backend/kit/sockmem.h"
 

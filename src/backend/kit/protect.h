@@ -7,7 +7,7 @@
  * what no living run claims any more, the next brig that starts removes. */
 #pragma once
 
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "model/outcome.h"

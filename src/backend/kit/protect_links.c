@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitsay.h"
 #include "backend/kit/gitdirs.h"
+#include "backend/kit/gitsay.h"
 #include "backend/kit/protect_internal.h"
 #include "backend/kit/reader.h"
 #include "base/str.h"

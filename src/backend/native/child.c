@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "backend/kit/landlock.h"
-#include "backend/native/mount.h"
 #include "backend/kit/door.h"
+#include "backend/kit/landlock.h"
 #include "backend/kit/seccomp.h"
+#include "backend/native/mount.h"
 #include "base/str.h"
 
 static int write_map(const char *path, uint32_t inside, uint32_t outside, struct err *e)

@@ -5,7 +5,7 @@
 
 #include <sys/mount.h>
 
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 
 #define PROC_FLAGS (MS_NOSUID | MS_NODEV | MS_NOEXEC)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/ids.h"
+#include "backend/kit/plan/ids.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_env.c - the variables inside: built from nothing, never inherited. */
+/* backend/kit/plan/plan_env.c - the variables inside: built from nothing, never inherited. */
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/code.h"

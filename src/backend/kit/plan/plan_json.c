@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_json.c - a plan as people and tests read it. */
+/* backend/kit/plan/plan_json.c - a plan as people and tests read it. */
 #include <assert.h>
 #include <stdio.h>
 
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 
 static const char *const op_names[] = {
 	[OP_DIR] = "dir",         [OP_FILE] = "file", [OP_SYMLINK] = "symlink",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_mounts.c - the workspace and what the user asked to see, parents first. */
+/* backend/kit/plan/plan_mounts.c - the workspace and what the user asked to see, parents first. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_root.c - the part of the tree that is the same in every run. */
+/* backend/kit/plan/plan_root.c - the part of the tree that is the same in every run. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/git_settings.h"

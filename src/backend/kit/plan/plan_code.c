@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_code.c - Python code as a file that nobody inside can change, hide or move.
+/* backend/kit/plan/plan_code.c - Python code as a file that nobody inside can change, hide or move.
  *
  * It is mounted last, over whatever the workspace shows there. In the workspace the mount needs a
  * name to stand on: the user's own file of that name is covered and stays as it is; a missing one
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/kit/placeholder.h"
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_sockets.c - the host's sockets in what is shown.
+/* backend/kit/plan/plan_sockets.c - the host's sockets in what is shown.
  *
  * A read-only mount does not stop a connect, so the sockets that the kernel lists are covered. The
  * list has the name as the server wrote it: by way of a link, or of a bind. What counts is where
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
 

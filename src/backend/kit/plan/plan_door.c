@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_door.c - what a sandbox behind the door finds in its tree: the certificates to
+/* backend/kit/plan/plan_door.c - what a sandbox behind the door finds in its tree: the certificates to
  * trust, which are the host's and, once it exists, the run's own authority. */
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "model/paths.h"
 
 #define OWN_ROOM 4096                 /* for the run's own authority */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_protect.c - names in a writable workspace that the host would execute later.
+/* backend/kit/plan/plan_protect.c - names in a writable workspace that the host would execute later.
  *
  * A name that exists gets a read-only cover of itself. A name that does not is held by a
  * placeholder that protect.c makes on the host for the time of the run (placeholder.h) and that is
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "backend/kit/names.h"
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/ids.h - user and group ids of a sandbox that root started.
+/* backend/kit/plan/ids.h - user and group ids of a sandbox that root started.
  *
  * A range of 65,536 ids that no account and no subordinate range uses, locked for the life of the
  * sandbox, so that two sandboxes never share an id. Trees that root owns are shown through idmapped
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_git.c - the protected names of a git folder, wherever it lies: in the workspace,
+/* backend/kit/plan/plan_git.c - the protected names of a git folder, wherever it lies: in the workspace,
  * as the workspace, or shared by worktrees; and the places that its configuration names. */
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "backend/kit/gitdirs.h"
 #include "backend/kit/gitsay.h"
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/reader.h"
 #include "base/str.h"
 #include "model/paths.h"

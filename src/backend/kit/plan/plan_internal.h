@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_internal.h - the parts that fill one plan; nobody else includes this. */
+/* backend/kit/plan/plan_internal.h - the parts that fill one plan; nobody else includes this. */
 #pragma once
 
-#include "backend/kit/plan.h"
+#include "backend/kit/plan/plan.h"
 #include "base/mounts.h"
 
 /* Appends an operation; NULL and *e without memory. */

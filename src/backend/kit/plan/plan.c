@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan.c - from a spec to a plan: who the command is inside, and the order of work.
+/* backend/kit/plan/plan.c - from a spec to a plan: who the command is inside, and the order of work.
  */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
 

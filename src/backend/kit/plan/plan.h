@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan.h - the world a command is shown, as plain data; native and bwrap share it.
+/* backend/kit/plan/plan.h - the world a command is shown, as plain data; native and bwrap share it.
  *
  * Computed in the trusted parent, where paths are resolved and each source's identity is noted.
  * native's child carries the operations out in order, resolving every source again in its own mount

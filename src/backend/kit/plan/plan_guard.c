@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan_guard.c - what no tree may show, whatever way it was asked for.
+/* backend/kit/plan/plan_guard.c - what no tree may show, whatever way it was asked for.
  *
  * brig's own state, record and settings, file systems of the host's kernel, sockets of the host.
  * The trees and what is guarded are compared by their place on their file system: a link or a bind
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/plan_internal.h"
+#include "backend/kit/plan/plan_internal.h"
 #include "base/home.h"
 #include "base/kernelfs.h"
 #include "base/state.h"

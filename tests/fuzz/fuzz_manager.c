@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "backend/kit/manager.h"
+#include "backend/kit/limits/systemd.h"
 #include "base/clock.h"
 #include "base/fd.h"
 

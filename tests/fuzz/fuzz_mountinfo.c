@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 static int memory_file(const char *name, const void *data, size_t n, char *path, size_t room)
 {

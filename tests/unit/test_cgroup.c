@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#include "backend/kit/cgroup.h"
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 #define ALL (CGROUP_HAS_MEMORY | CGROUP_HAS_CPUS | CGROUP_HAS_SHARES | CGROUP_HAS_PIDS)
 #define OTHERS "1\n2\n" /* processes that are not us */

@@ -27,8 +27,8 @@
 
 #include <cmocka.h>
 
-#include "backend/kit/cgroup.h"
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup.h"
+#include "backend/kit/limits/cgroup_internal.h"
 #include "base/fd.h"
 
 #define MIB (1024L * 1024)

@@ -21,9 +21,9 @@
 
 #include <cmocka.h>
 
-#include "backend/kit/cgroup.h"
-#include "backend/kit/cgroup_internal.h"
-#include "backend/kit/manager.h"
+#include "backend/kit/limits/cgroup.h"
+#include "backend/kit/limits/cgroup_internal.h"
+#include "backend/kit/limits/systemd.h"
 #include "base/clock.h"
 
 #define ALL (CGROUP_HAS_MEMORY | CGROUP_HAS_CPUS | CGROUP_HAS_SHARES | CGROUP_HAS_PIDS)

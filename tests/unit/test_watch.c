@@ -28,8 +28,8 @@
 
 #include <cmocka.h>
 
-#include "backend/kit/memfds.h"
-#include "backend/kit/watch.h"
+#include "backend/kit/limits/memfds.h"
+#include "backend/kit/limits/watch.h"
 #include "base/fd.h"
 
 #define MIB (1024L * 1024)

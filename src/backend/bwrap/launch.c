@@ -20,8 +20,8 @@
 #include <sys/syscall.h>
 
 #include "backend/bwrap/letter.h"
+#include "backend/kit/limits/sysctl.h"
 #include "backend/kit/seccomp.h"
-#include "backend/kit/sysctl.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"

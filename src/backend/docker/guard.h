@@ -4,7 +4,7 @@
 
 #include "backend/docker/docker.h"
 #include "backend/docker/gate.h"
-#include "backend/kit/disk.h"
+#include "backend/kit/limits/disk.h"
 
 #define NONCE_HEX 32
 

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 
 #include "backend/kit/inside.h"
-#include "backend/kit/watch.h"
+#include "backend/kit/limits/watch.h"
 #include "base/clock.h"
 #include "base/str.h"
 

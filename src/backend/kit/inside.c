@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "backend/kit/sockmem.h"
+#include "backend/kit/limits/sockmem.h"
 #include "base/str.h"
 
 #define FDS_CHECKED 32 /* everything inherited was closed, so ours are the lowest numbers */

@@ -16,8 +16,8 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-#include "backend/kit/disk.h"
-#include "backend/kit/watch.h"
+#include "backend/kit/limits/disk.h"
+#include "backend/kit/limits/watch.h"
 
 #define EVENTS_AT_ONCE 8
 #define ASK_EVERY 5 /* ticks */

@@ -6,13 +6,13 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/kit/cgroup.h"
-#include "backend/kit/disk.h"
 #include "backend/kit/inside.h"
-#include "backend/kit/memfds.h"
+#include "backend/kit/limits/cgroup.h"
+#include "backend/kit/limits/disk.h"
+#include "backend/kit/limits/memfds.h"
+#include "backend/kit/limits/sockmem.h"
 #include "backend/kit/plan/ids.h"
 #include "backend/kit/protect.h"
-#include "backend/kit/sockmem.h"
 
 /* What the new process finds in its copy of our memory. */
 struct box_start {

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "backend/kit/sysctl.h"
+#include "backend/kit/limits/sysctl.h"
 #include "backend/native/mount_classic.h"
 #include "backend/native/overlay.h"
 #include "model/paths.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/cgroup_leaf.c - making, locking, sweeping and removing one leaf.
+/* backend/kit/limits/cgroup_leaf.c - making, locking, sweeping and removing one leaf.
  *
  * States: made (directory exists, unlocked) -> owned (flock held) -> gone. A sweep removes what it
  * can lock, so it may take a leaf away between "made" and "owned". The maker therefore locks first
  * and looks afterwards whether the leaf is still there: whoever holds the lock decides alone. No
  * lock on the shared parent is needed, which any local user could hold for ever; the leaf itself
  * has mode 0700, so that nobody else can open and lock it. */
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
 #include <stdio.h>

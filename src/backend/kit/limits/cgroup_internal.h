@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/cgroup_internal.h - what the files of the cgroup module share.
+/* backend/kit/limits/cgroup_internal.h - what the files of the cgroup module share.
  *
  * cgroup_map.c finds out where our own cgroup lies in each hierarchy (reads, decides, changes
  * nothing); cgroup_leaf.c makes, locks and removes one leaf; cgroup_v1.c and cgroup_v2.c fill
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "backend/kit/cgroup.h"
+#include "backend/kit/limits/cgroup.h"
 
 /* The v1 hierarchies we use, then the v2 tree. Others (cpuset above all, whose empty children take
  * no process) are left alone. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/sockmem.h - memory in socket buffers of one network namespace.
+/* backend/kit/limits/sockmem.h - memory in socket buffers of one network namespace.
  *
  * The kernel is asked through a diagnostic socket, which belongs to the namespace that it was
  * opened in, wherever its owner is. Its answers are numbers; none of them is a byte that the guest

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/cgroup.h - one control-group leaf per run, on v2, v1 and hybrid hosts.
+/* backend/kit/limits/cgroup.h - one control-group leaf per run, on v2, v1 and hybrid hosts.
  *
  * A leaf is made before the child exists, is locked (flock) for as long as its monitor lives, and
  * is removed at the end. A leaf whose lock is free belongs to a monitor that died: cgroup_sweep

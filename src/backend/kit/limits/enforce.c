@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/enforce.c - who holds a run to its limits: its cgroup, the watch or the kernel's own
+/* backend/kit/limits/enforce.c - who holds a run to its limits: its cgroup, the watch or the kernel's own
  * limits, and how the cgroup comes to be. */
 #include <fcntl.h>
 #include <stdio.h>

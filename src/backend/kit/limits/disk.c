@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/disk.h"
+#include "backend/kit/limits/disk.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/manager.c - see manager.h.
+/* backend/kit/limits/systemd.c - see manager.h.
  *
  * What is spoken is the least of D-Bus: authentication by the kernel's word for our uid, one method
  * call at a time, its answer. The body of an answer is looked at only when it is an error, for the
  * text to show. */
-#include "backend/kit/manager.h"
+#include "backend/kit/limits/systemd.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/sysctl.h"
+#include "backend/kit/limits/sysctl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

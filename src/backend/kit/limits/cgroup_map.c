@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/cgroup_map.c - where our own cgroup lies in each hierarchy.
+/* backend/kit/limits/cgroup_map.c - where our own cgroup lies in each hierarchy.
  *
  * /proc/self/cgroup names our cgroup relative to the root of the cgroup namespace, mountinfo says
  * which part of a hierarchy a mount shows. The directory is the mount point plus what is left of
@@ -7,7 +7,7 @@
  *
  * To have the kernel write mountinfo takes as long as a dozen look-ups: where all hierarchies lie
  * at their usual places, whole and writable, it is not asked. */
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>

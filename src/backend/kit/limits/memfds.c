@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/memfds.h"
+#include "backend/kit/limits/memfds.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

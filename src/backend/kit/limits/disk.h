@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/disk.h - how much a run has written to the host's disk.
+/* backend/kit/limits/disk.h - how much a run has written to the host's disk.
  *
  * Each look adds what every process has written since the look before. The kernel hands a process's
  * count to whoever waits for it, in the end to init, whose own count is known to init alone, so

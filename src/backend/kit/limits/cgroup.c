@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
 #include <signal.h>

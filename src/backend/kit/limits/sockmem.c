@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/sockmem.h"
+#include "backend/kit/limits/sockmem.h"
 
 #include <errno.h>
 #include <linux/inet_diag.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/memfds.h - memory in anonymous files, which no process need have mapped.
+/* backend/kit/limits/memfds.h - memory in anonymous files, which no process need have mapped.
  *
  * A memfd is known by the device of the kernel's own file system that it lies on, and counts once,
  * by its inode, however many descriptors lead to it. One step looks at a bounded number of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/cgroup_v2.c - the leaf in the unified tree.
+/* backend/kit/limits/cgroup_v2.c - the leaf in the unified tree.
  *
  * Where it may lie: below our own cgroup or an ancestor of it. To put a child there we need the
  * right to write cgroup.procs of the common ancestor, which is exactly the directory the leaf is
@@ -7,7 +7,7 @@
  * begin to do while processes are in it. So our own cgroup serves only when it is the root, when
  * its controllers are on already, or when we are alone in it: then we step aside into a leaf of
  * our own, and come back at the end. */
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
 #include <stdio.h>

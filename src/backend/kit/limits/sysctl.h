@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/sysctl.h - limits that belong to the sandbox's own user namespace.
+/* backend/kit/limits/sysctl.h - limits that belong to the sandbox's own user namespace.
  *
  * Second lines: the filter, and what the host's user has left, come first. Where they cannot be
  * written they are not there. Those of System V ipc are not among them: the kernel lets only the

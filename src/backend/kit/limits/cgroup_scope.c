@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/cgroup_scope.c - a leaf in a scope of the caller's service manager.
+/* backend/kit/limits/cgroup_scope.c - a leaf in a scope of the caller's service manager.
  *
  * A login session (ssh, a console) is a cgroup of root's: its user may make nothing in it and move
  * nothing out of it. The user's manager has a tree of its own beside it and may be asked:
@@ -13,7 +13,7 @@
  * the leaf; everything else is done here, for the scope is ours. It vanishes when holder and
  * sandbox are gone, however the caller ended: the holder lives only as long as the caller's end of
  * its pipe. */
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "backend/kit/manager.h"
+#include "backend/kit/limits/systemd.h"
 #include "base/clock.h"
 #include "base/fd.h"
 

@@ -2,7 +2,7 @@
 /* Three system calls and a stat for each process, nothing allocated. Neither statm nor the link
  * count of the task directory holds a byte the guest chooses. The name in status is the guest's,
  * but the kernel escapes line ends in it: no line begins with it. */
-#include "backend/kit/watch.h"
+#include "backend/kit/limits/watch.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/cgroup_v1.c - leaves in the per-controller hierarchies.
+/* backend/kit/limits/cgroup_v1.c - leaves in the per-controller hierarchies.
  *
  * Each leaf lies directly below our own cgroup, where a limit that already holds for us holds for
  * the guest as well. Controllers mounted together share one leaf. A hierarchy that does not take
  * what was asked gets no leaf: every leaf costs a move of the child. */
-#include "backend/kit/cgroup_internal.h"
+#include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
 #include <stdio.h>

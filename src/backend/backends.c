@@ -3,9 +3,9 @@
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap.h"
 #include "backend/docker/ledger.h"
-#include "backend/kit/inventory.h"
 #include "backend/kit/job.h"
-#include "backend/kit/journal.h"
+#include "backend/kit/protect/inventory.h"
+#include "backend/kit/protect/journal.h"
 #include "model/code.h"
 #include "model/dialect.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "backend/kit/gitsay.h"
+#include "backend/kit/protect/gitsay.h"
 
 static bool listen(const uint8_t *data, size_t size, size_t piece, struct buf *links)
 {

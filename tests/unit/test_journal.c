@@ -2,8 +2,8 @@
 /* unit/test_journal.c - who holds which placeholder, with several processes and some that die. */
 #include "unit.h"
 
-#include "backend/kit/journal.h"
-#include "backend/kit/placeholder.h"
+#include "backend/kit/protect/journal.h"
+#include "backend/kit/protect/placeholder.h"
 #include "base/state.h"
 #include "base/str.h"
 

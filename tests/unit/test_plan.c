@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #include "backend/kit/plan/plan.h"
-#include "backend/kit/protect.h"
+#include "backend/kit/protect/protect.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "jsoncheck.h"

@@ -18,7 +18,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "backend/kit/journal.h"
+#include "backend/kit/protect/journal.h"
 #include "base/fd.h"
 #include "base/str.h"
 

@@ -14,7 +14,7 @@
 
 #include "backend/docker/docker.h"
 #include "backend/kit/ends.h"
-#include "backend/kit/protect.h"
+#include "backend/kit/protect/protect.h"
 #include "base/fd.h"
 #include "base/str.h"
 

@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "backend/docker/guard.h"
-#include "backend/kit/journal.h"
+#include "backend/kit/protect/journal.h"
 #include "base/fd.h"
 #include "base/state.h"
 #include "base/str.h"

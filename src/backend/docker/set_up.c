@@ -6,7 +6,7 @@
 
 #include "backend/docker/guard.h"
 #include "backend/docker/seccomp_json.h"
-#include "backend/kit/journal.h"
+#include "backend/kit/protect/journal.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/code.h"

@@ -12,7 +12,7 @@
 #include "backend/kit/limits/memfds.h"
 #include "backend/kit/limits/sockmem.h"
 #include "backend/kit/plan/ids.h"
-#include "backend/kit/protect.h"
+#include "backend/kit/protect/protect.h"
 
 /* What the new process finds in its copy of our memory. */
 struct box_start {

@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "backend/kit/placeholder.h"
 #include "backend/kit/plan/plan_internal.h"
+#include "backend/kit/protect/placeholder.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitdirs.h"
-#include "backend/kit/gitsay.h"
 #include "backend/kit/plan/plan_internal.h"
-#include "backend/kit/reader.h"
+#include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/gitsay.h"
 #include "base/str.h"
 #include "model/paths.h"
 

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/names.h"
 #include "backend/kit/plan/plan_internal.h"
+#include "backend/kit/protect/protected_names.h"
 #include "base/str.h"
 #include "model/paths.h"
 

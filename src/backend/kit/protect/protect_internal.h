@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect_internal.h - the two parts of protect.h; nobody else includes this. */
+/* backend/kit/protect/protect_internal.h - the two parts of protect.h; nobody else includes this. */
 #pragma once
 
-#include "backend/kit/protect.h"
-#include "backend/kit/reader.h"
+#include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/protect.h"
 
 #define TREES_MAX 2 /* the workspace and a worktree's git folder */
 #define REDIRECT "commondir"

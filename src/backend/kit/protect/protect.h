@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect.h - placeholders for protected names that do not exist yet, and the look
+/* backend/kit/protect/protect.h - placeholders for protected names that do not exist yet, and the look
  * afterwards.
  *
  * States of one name: absent -> held (placeholder.h) -> absent again, when the last run

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/reader.h - git's own opinion of a file that a command may have written.
+/* backend/kit/protect/git_reader.h - git's own opinion of a file that a command may have written.
  *
  * The git that the caller's PATH names reads it inside a native sandbox of its own: no network,
  * nothing to write to but a private /tmp, no credentials, 2 seconds, 256 MiB. brig sees no more of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/journal.h - which placeholders the runs in a workspace hold.
+/* backend/kit/protect/journal.h - which placeholders the runs in a workspace hold.
  *
  * One file of brig's, locked for every change. A line is a workspace, the path of a tree, and the
  * path of a placeholder in it, with tabs between. Every run holds a shared lock on one byte of that

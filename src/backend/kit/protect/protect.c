@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/protect_internal.h"
+#include "backend/kit/protect/protect_internal.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/kit/gitdirs.h"
-#include "backend/kit/inventory.h"
-#include "backend/kit/journal.h"
-#include "backend/kit/placeholder.h"
+#include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/inventory.h"
+#include "backend/kit/protect/journal.h"
+#include "backend/kit/protect/placeholder.h"
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"

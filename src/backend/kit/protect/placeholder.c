@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/placeholder.h"
+#include "backend/kit/protect/placeholder.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/gitdirs.h"
+#include "backend/kit/protect/gitdirs.h"
 
 #include <dirent.h>
 #include <fcntl.h>

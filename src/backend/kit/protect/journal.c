@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/journal.h"
+#include "backend/kit/protect/journal.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "backend/kit/placeholder.h"
+#include "backend/kit/protect/placeholder.h"
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"

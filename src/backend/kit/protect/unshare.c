@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/unshare.c - a protected file with a second name could be written by that one: the
+/* backend/kit/protect/unshare.c - a protected file with a second name could be written by that one: the
  * name that is protected gets a file of its own, with the same bytes, mode, owner and times. */
 #include <fcntl.h>
 #include <limits.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/sendfile.h>
 
-#include "backend/kit/protect_internal.h"
+#include "backend/kit/protect/protect_internal.h"
 #include "base/str.h"
 
 #define COPY_MAX ((off_t)64 << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect_links.c - where the gitlinks of an index lead git.
+/* backend/kit/protect/protect_links.c - where the gitlinks of an index lead git.
  *
  * git status looks into every repository that the index names as a submodule, by that one's own
  * configuration and hooks, and from there on into the next. So a repository that is new behind such
@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitdirs.h"
-#include "backend/kit/gitsay.h"
-#include "backend/kit/protect_internal.h"
-#include "backend/kit/reader.h"
+#include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/protect_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/gitdirs.h - git folders, known by the names in them; no file is read. */
+/* backend/kit/protect/gitdirs.h - git folders, known by the names in them; no file is read. */
 #pragma once
 
 #include <stdbool.h>

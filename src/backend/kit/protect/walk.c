@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/walk.c - one look through the workspace after a run, shallow folders first, for as
+/* backend/kit/protect/walk.c - one look through the workspace after a run, shallow folders first, for as
  * many folders as the budget has: repositories that appeared or changed where no index leads, and
  * names that are the command's to change but that the user should know of.
  *
@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitdirs.h"
-#include "backend/kit/gitsay.h"
-#include "backend/kit/names.h"
-#include "backend/kit/protect_internal.h"
+#include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/protect/protected_names.h"
 #include "base/str.h"
 
 #define FOLDERS 1024         /* in about five milliseconds */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/gitsay.h - what git printed about an index or a configuration, as a list.
+/* backend/kit/protect/gitsay.h - what git printed about an index or a configuration, as a list.
  *
  * The names and values in it are a hostile command's own. Whatever is not as git prints it makes
  * the whole answer void. Pure: no file, no process. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect_git.c - repositories that the command made: their objects are welcome, what
+/* backend/kit/protect/protect_git.c - repositories that the command made: their objects are welcome, what
  * they would run on the host is not.
  *
  * Only names and stat data are looked at. What a new configuration says is asked of git itself
@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/kit/gitdirs.h"
-#include "backend/kit/gitsay.h"
-#include "backend/kit/protect_internal.h"
-#include "backend/kit/reader.h"
+#include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitdirs.h"
+#include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/protect_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/reader.h"
+#include "backend/kit/protect/git_reader.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/sendfile.h>
 #include <sys/wait.h>
 
-#include "backend/kit/gitsay.h"
+#include "backend/kit/protect/gitsay.h"
 #include "base/clock.h"
 #include "base/program.h"
 #include "base/state.h"

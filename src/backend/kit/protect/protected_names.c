@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/names.h"
+#include "backend/kit/protect/protected_names.h"
 
 #include <string.h>
 

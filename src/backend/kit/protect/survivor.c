@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/survivor.c - finishes the check of a run whose monitor was killed.
+/* backend/kit/protect/survivor.c - finishes the check of a run whose monitor was killed.
  *
  * A process of its own session, forked beside the run, that does nothing but wait for the end of a
  * pipe: a byte dismisses it, the end alone means that its parent is no more. It has the parent's
@@ -12,9 +12,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "backend/kit/inventory.h"
-#include "backend/kit/journal.h"
-#include "backend/kit/protect_internal.h"
+#include "backend/kit/protect/inventory.h"
+#include "backend/kit/protect/journal.h"
+#include "backend/kit/protect/protect_internal.h"
 #include "base/clock.h"
 #include "base/str.h"
 

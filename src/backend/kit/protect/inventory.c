@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/inventory.h"
+#include "backend/kit/protect/inventory.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <sys/file.h>
 #include <time.h>
 
-#include "backend/kit/gitsay.h"
-#include "backend/kit/protect_internal.h"
+#include "backend/kit/protect/gitsay.h"
+#include "backend/kit/protect/protect_internal.h"
 #include "base/clock.h"
 #include "base/state.h"
 #include "base/str.h"

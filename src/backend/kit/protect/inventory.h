@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/inventory.h - what a run's protected names were when it began, written down so that
+/* backend/kit/protect/inventory.h - what a run's protected names were when it began, written down so that
  * somebody else can finish the check.
  *
  * One file a run, STATE/runs/ID, locked for as long as the monitor or its survivor lives, touched

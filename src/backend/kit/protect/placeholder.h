@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/placeholder.h - what holds a protected name for as long as a run lasts.
+/* backend/kit/protect/placeholder.h - what holds a protected name for as long as a run lasts.
  *
  * It is the node of a socket that nobody listens at, of mode 0, made in its place by one call. Of
  * all that a name can stand for this gives others the least: nobody can open it, root included, so

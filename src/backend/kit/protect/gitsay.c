@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/gitsay.h"
+#include "backend/kit/protect/gitsay.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/names.h - the names in a workspace that programs on the host run or obey, in one
+/* backend/kit/protect/protected_names.h - the names in a workspace that programs on the host run or obey, in one
  * table, each with who does. */
 #pragma once
 

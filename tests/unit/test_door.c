@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 
-#include "backend/kit/door.h"
+#include "backend/kit/net/door_net.h"
 #include "base/fd.h"
 
 static bool wants(const struct door_want *w, enum door_kind kind, uint16_t port)

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 
 #include "backend/docker/docker.h"
-#include "backend/kit/door.h"
+#include "backend/kit/net/door_net.h"
 #include "base/fd.h"
 
 static int reach_guard(void)

@@ -12,8 +12,8 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-#include "backend/kit/door.h"
 #include "backend/kit/ends.h"
+#include "backend/kit/net/door_net.h"
 #include "backend/kit/start_internal.h"
 
 #define SET_UP_MS 60000

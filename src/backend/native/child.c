@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "backend/kit/door.h"
 #include "backend/kit/landlock.h"
+#include "backend/kit/net/door_net.h"
 #include "backend/kit/seccomp.h"
 #include "backend/native/mount.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/door_for.c - the door of a sandbox that another program has built.
+/* backend/kit/net/door_for.c - the door of a sandbox that another program has built.
  *
  * Only a process of one thread may enter a user namespace, and it cannot come back: hence a helper.
  * It has every capability in the sandbox's user namespace and none in ours, opens nothing by path
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "backend/kit/door.h"
+#include "backend/kit/net/door_net.h"
 #include "base/fd.h"
 
 /* The helper's only word; err.code 0: the sockets come along. */

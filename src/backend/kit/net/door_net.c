@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/door.h"
+#include "backend/kit/net/door_net.h"
 
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "backend/kit/rtnl.h"
+#include "backend/kit/net/rtnl.h"
 #include "base/cleanup.h"
 
 #define BACKLOG 4096 /* the kernel has its own, smaller bound */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/rtnl.h"
+#include "backend/kit/net/rtnl.h"
 
 #include <errno.h>
 #include <linux/if_addr.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/rtnl.h - the few requests to the kernel's routing socket that a door needs.
+/* backend/kit/net/rtnl.h - the few requests to the kernel's routing socket that a door needs.
  *
  * A routing socket belongs to the namespace it was opened in, wherever its owner has gone since.
  * Nothing is allocated. Each request waits for the kernel's word: 0 or -errno. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/door.h - the network of a sandbox under `network: proxy`: one cable into a room where
+/* backend/kit/net/door_net.h - the network of a sandbox under `network: proxy`: one cable into a room where
  * every address is the room's own.
  *
  * The caller has every capability in its own user namespace and is alone in a fresh network

@@ -3,7 +3,7 @@
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap.h"
 #include "backend/docker/ledger.h"
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
 #include "model/code.h"

@@ -10,9 +10,9 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
-#include "backend/kit/job.h"
-#include "backend/kit/landlock.h"
 #include "backend/kit/limits/cgroup.h"
+#include "backend/kit/process/job.h"
+#include "backend/kit/process/landlock.h"
 #include "base/str.h"
 #include "doctor/machine.h"
 

@@ -2,7 +2,7 @@
 /* doctor/machine.h - what the checks learn from one another; inside src/doctor only. */
 #pragma once
 
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 #include "doctor/doctor.h"
 #include "sandbox/health.h"
 

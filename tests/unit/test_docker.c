@@ -5,7 +5,7 @@
 #include "backend/docker/docker.h"
 #include "backend/docker/login.h"
 #include "backend/docker/seccomp_json.h"
-#include "backend/kit/seccomp_table.h"
+#include "backend/kit/process/seccomp_table.h"
 #include "base/str.h"
 
 #if defined(__aarch64__)

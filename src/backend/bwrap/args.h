@@ -5,7 +5,7 @@
  * carries out by itself; docs/design/bwrap.md says which of them bubblewrap does differently. */
 #pragma once
 
-#include "backend/kit/inside.h"
+#include "backend/kit/process/inside.h"
 
 /* What the program at hand knows beyond 0.8.0, found in the program itself: distributions carry
  * newer options back. */

@@ -13,7 +13,7 @@
 #include <sys/prctl.h>
 
 #include "backend/bwrap/letter.h"
-#include "backend/kit/landlock.h"
+#include "backend/kit/process/landlock.h"
 #include "base/fd.h"
 
 static int same_objects(const struct letter *l, struct err *e)

@@ -21,7 +21,7 @@
 
 #include "backend/bwrap/letter.h"
 #include "backend/kit/limits/sysctl.h"
-#include "backend/kit/seccomp.h"
+#include "backend/kit/process/seccomp.h"
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"

@@ -4,7 +4,7 @@
 
 #include "backend/bwrap/letter.h"
 #include "backend/bwrap/program.h"
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 
 /* What is needed for the time of the start. The descriptors are inherited by bubblewrap. */
 struct launch {

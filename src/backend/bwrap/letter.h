@@ -5,7 +5,7 @@
  * build of brig; the reader checks that, and every bound. */
 #pragma once
 
-#include "backend/kit/inside.h"
+#include "backend/kit/process/inside.h"
 #include "base/buf.h"
 
 /* A path that must be the same object inside as the monitor saw outside. */

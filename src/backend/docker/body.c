@@ -5,7 +5,7 @@
 
 #include "backend/docker/docker.h"
 #include "backend/docker/seccomp_json.h"
-#include "backend/kit/seccomp.h"
+#include "backend/kit/process/seccomp.h"
 #include "base/str.h"
 #include "model/code.h"
 #include "model/paths.h"

@@ -13,7 +13,7 @@
 #include <termios.h>
 
 #include "backend/docker/docker.h"
-#include "backend/kit/ends.h"
+#include "backend/kit/process/ends.h"
 #include "backend/kit/protect/protect.h"
 #include "base/fd.h"
 #include "base/str.h"

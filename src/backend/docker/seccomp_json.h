@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/seccomp_json.h - the system-call table in the form engines take.
  *
- * Made from the same table as the native backend's filter (backend/kit/seccomp_table.h). Pure. */
+ * Made from the same table as the native backend's filter (backend/kit/process/seccomp_table.h). Pure. */
 #pragma once
 
-#include "backend/kit/seccomp.h"
+#include "backend/kit/process/seccomp.h"
 #include "base/json.h"
 
 void seccomp_json(enum seccomp_profile profile, struct json *j); /* one object */

@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "backend/kit/landlock.h"
 #include "backend/kit/net/door_net.h"
-#include "backend/kit/seccomp.h"
+#include "backend/kit/process/landlock.h"
+#include "backend/kit/process/seccomp.h"
 #include "backend/native/mount.h"
 #include "base/str.h"
 

@@ -4,6 +4,6 @@
  * Between clone and exec nothing is allocated and nothing is decided: all of it is in the plan. */
 #pragma once
 
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 
 _Noreturn void child_main(const struct box_start *c);

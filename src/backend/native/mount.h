@@ -7,7 +7,7 @@
  * set in a second pass after the old root is gone. */
 #pragma once
 
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 
 /* Builds the root, enters it and lets go of the old one. Waits for protected names to be held. */
 int mount_plan(const struct box_start *c, struct err *e);

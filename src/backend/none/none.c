@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "backend/kit/ends.h"
+#include "backend/kit/process/ends.h"
 #include "backend/none/none.h"
 #include "base/fd.h"
 

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
-#include "backend/kit/ends.h"
+#include "backend/kit/process/ends.h"
 #include "backend/ssh/job.h"
 #include "base/clock.h"
 #include "base/fd.h"

@@ -10,7 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "backend/kit/start_internal.h"
+#include "backend/kit/process/start_internal.h"
 
 #define LOCK_FOLDER "/run/brig"
 /* The kernel looks at the limit before it adds a message of up to 253 descriptors. */

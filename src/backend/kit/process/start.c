@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/start.c - carries a plan out: everything from the first pipe to the running
+/* backend/kit/process/start.c - carries a plan out: everything from the first pipe to the running
  * command. */
 #include <fcntl.h>
 #include <limits.h>
@@ -12,9 +12,9 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
-#include "backend/kit/ends.h"
 #include "backend/kit/net/door_net.h"
-#include "backend/kit/start_internal.h"
+#include "backend/kit/process/ends.h"
+#include "backend/kit/process/start_internal.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/clone.c - the new process: how it is made, and what it and its parent do for each
+/* backend/kit/process/clone.c - the new process: how it is made, and what it and its parent do for each
  * other until it can go its own way. */
 #include <fcntl.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <linux/sched.h>
 
-#include "backend/kit/start_internal.h"
+#include "backend/kit/process/start_internal.h"
 
 #define VFORK_STACK 65536
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/job.c - what a running sandbox reports, and how its end is judged.
+/* backend/kit/process/job.c - what a running sandbox reports, and how its end is judged.
  *
  * The outcome is decided by what was seen (a counter of the cgroup, the watch's verdict, the status
  * that init passed on), never guessed from an exit code. */
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 
 #include <fcntl.h>
 #include <poll.h>

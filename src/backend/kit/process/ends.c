@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/ends.h"
+#include "backend/kit/process/ends.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

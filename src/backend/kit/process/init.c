@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/init.c - process 1 of the sandbox, under the same filter as the command.
+/* backend/kit/process/init.c - process 1 of the sandbox, under the same filter as the command.
  *
  * It starts the command, reaps whatever becomes an orphan, passes signals on, and leaves when the
  * command ends or the monitor is gone. When it leaves, the kernel ends everything else in here. */
@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "backend/kit/inside.h"
 #include "backend/kit/limits/watch.h"
+#include "backend/kit/process/inside.h"
 #include "base/clock.h"
 #include "base/str.h"
 

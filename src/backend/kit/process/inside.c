@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/inside.h"
+#include "backend/kit/process/inside.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>

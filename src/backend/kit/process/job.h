@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/job.h - a running sandbox that has brig's own init inside, seen from its monitor.
+/* backend/kit/process/job.h - a running sandbox that has brig's own init inside, seen from its monitor.
  *
  * native and bwrap differ in how the process inside comes to be (struct box_kind); limits, streams,
  * events and the judgement of the end are the same. */
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/kit/inside.h"
 #include "backend/kit/limits/cgroup.h"
 #include "backend/kit/limits/disk.h"
 #include "backend/kit/limits/memfds.h"
 #include "backend/kit/limits/sockmem.h"
 #include "backend/kit/plan/ids.h"
+#include "backend/kit/process/inside.h"
 #include "backend/kit/protect/protect.h"
 
 /* What the new process finds in its copy of our memory. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/start_internal.h - the parts of a start, for start.c alone. */
+/* backend/kit/process/start_internal.h - the parts of a start, for start.c alone. */
 #pragma once
 
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 
 /* enforce.c. Each limit goes to the best enforcer there is. A written one that finds none stops the
  * run. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/seccomp_table.h - every system call the filter knows, and what becomes of it.
+/* backend/kit/process/seccomp_table.h - every system call the filter knows, and what becomes of it.
  *
  * Plain data, shared by tools/gen-seccomp.c, which compiles it, and by the tests, which compare the
  * compiled programs with it. A call that is not listed answers ENOSYS, as on a kernel without it.
@@ -28,7 +28,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "backend/kit/seccomp.h"
+#include "backend/kit/process/seccomp.h"
 
 enum filter_arch { FILTER_AARCH64, FILTER_X86_64, FILTER_ARCHES };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/seccomp.c - hand the prepared filter to the kernel. */
-#include "backend/kit/seccomp.h"
+/* backend/kit/process/seccomp.c - hand the prepared filter to the kernel. */
+#include "backend/kit/process/seccomp.h"
 
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/probe.c - can this machine do it, and if not, why not.
+/* backend/kit/process/probe.c - can this machine do it, and if not, why not.
  *
  * The probe is a real run of `true` with the layout of every other run, so it cannot say yes where
  * a run would fail. The explanation looks for the known causes one by one and names the one it
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "backend/kit/job.h"
+#include "backend/kit/process/job.h"
 #include "base/clock.h"
 
 #define PROBE_MS 5000

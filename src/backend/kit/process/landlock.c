@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/landlock.h"
+#include "backend/kit/process/landlock.h"
 
 #include <fcntl.h>
 #include <linux/landlock.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/landlock.h - the second line behind the mounts: what may be changed, by path.
+/* backend/kit/process/landlock.h - the second line behind the mounts: what may be changed, by path.
  *
  * Everything visible may be read and executed; only the named places may be changed. Abstract
  * sockets and signals stay inside the domain where the kernel can say so. Network rules are not

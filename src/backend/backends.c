@@ -7,7 +7,7 @@
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
 #include "model/code.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 const struct backend *const backends_all[] = {
 	&backend_native, &backend_bwrap, &backend_docker, &backend_ssh, &backend_none, NULL,

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "model/config.h"
-#include "model/migrate.h"
+#include "model/dialect/migrate.h"
 #include "model/paths.h"
 #include "sandbox/manager.h"
 

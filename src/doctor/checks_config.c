@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "doctor/machine.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/paths.h"
 
 #define ENV_MANY 6

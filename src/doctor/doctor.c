@@ -11,7 +11,7 @@
 
 #include "base/clean.h"
 #include "doctor/machine.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 static const char *const status_names[] = {
 	[CHECK_PASS] = "pass",

@@ -11,7 +11,7 @@
 #include "egress/chain.h"
 #include "egress/cred.h"
 #include "model/credentials.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 #define MAGIC "brig-egress-plan 1"
 #define PLAN_BYTES ((size_t)16 << 20)

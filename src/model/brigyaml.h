@@ -2,7 +2,7 @@
 /* model/brigyaml.h - the two halves of brig.yaml's reader, for each other. */
 #pragma once
 
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 /* Refuses a node of another kind, naming both. */
 int brigyaml_want(const struct source *src, const struct node *n, enum node_kind kind,

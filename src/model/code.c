@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/envrules.h"
 #include "model/paths.h"
 #include "model/spec_lists.h"

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/spec.h"
 
 #define CONFIG_FILE_MAX (((size_t)1 << 20) + 2) /* of a struct buf that is to hold a whole file */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "model/config.h"
-#include "model/initrunner.h"
+#include "model/dialect/initrunner.h"
 
 /* The whole of a regular file or a pipe, at most one byte more than is ever taken. */
 int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, struct err *e)

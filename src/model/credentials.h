@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/spec.h"
 
 #define CREDENTIALS_MAX 64

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/outcome.h"
 
 #define TEXT_MAX ((size_t)3 << 30)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/spec.h"
 
 struct preset {

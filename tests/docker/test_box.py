@@ -268,7 +268,7 @@ def every_allowed_flag_is_found_in_what_the_engine_made():
         "--tmpfs": ("/scratch:size=1m", {"/scratch": "size=1m,noexec,nosuid,nodev"}),
         "--gpus": ("all", None),
     }
-    source = (HERE.parents[1] / "src/model/extra_args_table.c").read_text()
+    source = (HERE.parents[1] / "src/model/dialect/extra_args_table.c").read_text()
     rows = dict(re.findall(r'^\t\{ "(--[a-z-]+)", "([\w.]+)"', source, re.M))
     assert set(rows) == set(cases), set(rows) ^ set(cases)
 

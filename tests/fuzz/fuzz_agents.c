@@ -6,8 +6,8 @@
  * hooks have a health check. */
 #include "fuzz.h"
 
-#include "model/dialect.h"
-#include "model/foreign.h"
+#include "model/dialect/dialect.h"
+#include "model/dialect/foreign.h"
 
 static void require_path(const char *path)
 {

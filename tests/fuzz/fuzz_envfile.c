@@ -6,9 +6,9 @@
  * the host. */
 #include "fuzz.h"
 
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
+#include "model/dialect/foreign.h"
 #include "model/envrules.h"
-#include "model/foreign.h"
 #include "model/groups.h"
 
 static void require_lines(const struct env_line *v, size_t n)

@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/str.h"
-#include "model/extra_args.h"
+#include "model/dialect/extra_args.h"
 
 #define LINES_MAX 64
 

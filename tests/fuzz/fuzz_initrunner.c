@@ -7,9 +7,9 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "model/extra_args.h"
-#include "model/initrunner.h"
-#include "model/migrate.h"
+#include "model/dialect/extra_args.h"
+#include "model/dialect/initrunner.h"
+#include "model/dialect/migrate.h"
 #include "model/paths.h"
 
 static const struct source from = { .name = "role.yaml",

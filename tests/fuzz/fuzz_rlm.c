@@ -6,8 +6,8 @@
  * allow-list takes. */
 #include "fuzz.h"
 
-#include "model/dialect.h"
-#include "model/extra_args.h"
+#include "model/dialect/dialect.h"
+#include "model/dialect/extra_args.h"
 
 static void require_sound(const struct spec *s, const char *text)
 {

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/num.h"
 #include "base/str.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/spec.h"
 #include "model/yaml.h"
 

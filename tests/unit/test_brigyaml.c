@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/str.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 static struct spec *s;
 static struct err e;

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "model/code.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/outcome.h"
 
 static const struct place here = { .cwd = "/src/project", .home = "/home/me" };

@@ -19,7 +19,7 @@
 
 #include "base/str.h"
 #include "doctor/doctor.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 /* ---- a folder that goes away ---- */
 

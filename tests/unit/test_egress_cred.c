@@ -4,7 +4,7 @@
 #include "egress/cred.h"
 #include "egress/plan.h"
 #include "model/credentials.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 #define VALUE "real+token/42-long"
 #define OTHER "other-value-9-long"

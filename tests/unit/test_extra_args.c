@@ -5,7 +5,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "model/extra_args.h"
+#include "model/dialect/extra_args.h"
 
 #define WORDS_MAX 8
 

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "model/initrunner.h"
+#include "model/dialect/initrunner.h"
 #include "model/spec.h"
 #include "model/yaml.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "model/initrunner.h"
-#include "model/migrate.h"
+#include "model/dialect/initrunner.h"
+#include "model/dialect/migrate.h"
 #include "model/yaml.h"
 
 static const char *examples;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/plan_extra.c - flags of `docker run` that a file added, by their API field.
  *
- * The flags were checked when they were read (model/extra_args.c); here each row's field finds the
+ * The flags were checked when they were read (model/dialect/extra_args.c); here each row's field finds the
  * place in the plan that becomes that field of the body. */
 #include <stddef.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "backend/docker/docker.h"
 #include "base/num.h"
 #include "base/str.h"
-#include "model/extra_args.h"
+#include "model/dialect/extra_args.h"
 
 enum value_kind { V_COUNT, V_SIZE, V_NANO, V_TEXT, V_TRUE };
 

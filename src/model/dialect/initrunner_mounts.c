@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/initrunner_mounts.c - which folders of the host a role may show, and where.
+/* model/dialect/initrunner_mounts.c - which folders of the host a role may show, and where.
  *
  * Three questions for each source, by text alone: is it a place of the system, does it lie below a
  * permitted root (the role's folder, the working folder, mount_roots of trusted configuration), is
@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/foreign.h"
-#include "model/initrunner.h"
+#include "model/dialect/foreign.h"
+#include "model/dialect/initrunner.h"
 #include "model/paths.h"
 
 #define MOUNTS_MAX 256 /* of one role; each is compared with all before it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/foreign.h - what the readers of the foreign dialects share: values spelled their way.
+/* model/dialect/foreign.h - what the readers of the foreign dialects share: values spelled their way.
  *
  * Every function that takes a node puts "FILE:LINE:COLUMN: key: " in front of its error. */
 #pragma once
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/spec.h"
 #include "model/yaml.h"
 

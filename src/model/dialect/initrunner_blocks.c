@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/initrunner_blocks.c - env_passthrough and the sub-blocks docker and ssh of
+/* model/dialect/initrunner_blocks.c - env_passthrough and the sub-blocks docker and ssh of
  * security.sandbox. */
 #include <string.h>
 
 #include "base/num.h"
 #include "base/str.h"
+#include "model/dialect/extra_args.h"
+#include "model/dialect/foreign.h"
+#include "model/dialect/initrunner.h"
 #include "model/envrules.h"
-#include "model/extra_args.h"
-#include "model/foreign.h"
-#include "model/initrunner.h"
 
 #define NAMES_MAX 1024 /* of env_passthrough */
 

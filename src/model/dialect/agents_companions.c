@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/agents_companions.c - the services beside an agents-sandbox, with their health checks. */
+/* model/dialect/agents_companions.c - the services beside an agents-sandbox, with their health checks. */
 #include <string.h>
 #include <strings.h>
 
 #include "base/str.h"
-#include "model/agents.h"
-#include "model/foreign.h"
+#include "model/dialect/agents.h"
+#include "model/dialect/foreign.h"
 
 #define NAME_MAX_BYTES 63 /* it is a host name inside */
 #define COMPANIONS_MAX 64

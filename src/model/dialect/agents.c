@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/agents.c - the YAML of agents-sandbox: one image and only declared files of the host.
+/* model/dialect/agents.c - the YAML of agents-sandbox: one image and only declared files of the host.
  *
  * Strict, as that system is: an unknown key is an error. Nothing of the host is shown unless it is
  * listed; a mount at /workspace is the workspace. The host's network is not a setting at all. */
-#include "model/agents.h"
+#include "model/dialect/agents.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "base/str.h"
-#include "model/foreign.h"
+#include "model/dialect/foreign.h"
 #include "model/paths.h"
 #include "model/spec_lists.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/migrate_rewrite.c - surgery on the text of a role, guided by the positions of its tree.
+/* model/dialect/migrate_rewrite.c - surgery on the text of a role, guided by the positions of its tree.
  *
  * A block is cut into one run of lines for each of its keys, comments in front of a key included.
  * `enabled` becomes `backend`, the keys that only Docker knows move into a sub-block at the end,
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/migrate_internal.h"
+#include "model/dialect/migrate_internal.h"
 
 static const char *const moving[] = { "image", "user", "runtime", "extra_args" };
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/extra_args.c - reads flags of `docker run`; what has no row in the table is refused.
+/* model/dialect/extra_args.c - reads flags of `docker run`; what has no row in the table is refused.
  *
  * Docker's own reader decides what a token means, so this one reads as it does: a flag that takes a
  * value takes the next token, a short flag takes the rest of its own. Where the two could disagree
  * (a value that begins with a dash, a bare word) the list is refused. */
-#include "model/extra_args.h"
+#include "model/dialect/extra_args.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "model/extra_args_table.h"
+#include "model/dialect/extra_args_table.h"
 
 #define ARGS_MAX 256 /* tokens; each flag is compared with all before it */
 #define VALUE_MAX 1024

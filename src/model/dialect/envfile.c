@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/envfile.c - KEY=value lines, as IronClaw's .env file has them.
+/* model/dialect/envfile.c - KEY=value lines, as IronClaw's .env file has them.
  *
  * Nothing is expanded and nothing is executed. The file usually holds more than the sandbox's
  * settings, so other names are read past as a shell or a dotenv reader would; where those two
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/envrules.h"
 
 #define FILE_MAX ((size_t)1 << 20)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/stray.c - settings that stand where nobody reads them.
+/* model/dialect/stray.c - settings that stand where nobody reads them.
  *
  * Two dialects are parts of larger documents, whose other keys are none of brig's business. A slip
  * in the line above a block, or in its indentation, makes the block one of those: it would be
  * tolerated, and the sandbox weaker than the file seems to say. So the words that only a sandbox
  * has are refused everywhere else. */
 #include "base/str.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 struct habitat {
 	const char *const *words; /* anywhere outside the block */

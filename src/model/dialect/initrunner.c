@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/initrunner.c - the InitRunner role: `security.sandbox` and its sub-blocks.
+/* model/dialect/initrunner.c - the InitRunner role: `security.sandbox` and its sub-blocks.
  *
  * Inside security.sandbox every key and word must be known: a slip there would silently weaken what
  * the role's author asked for. The rest of a role belongs to others and is tolerated, except where
  * a key is a slip of one that brig reads. */
-#include "model/initrunner.h"
+#include "model/dialect/initrunner.h"
 
 #include <string.h>
 
 #include "base/str.h"
-#include "model/foreign.h"
+#include "model/dialect/foreign.h"
 
 int role_near_keys(const struct role_reader *r, const struct node *map, const char *const *keys,
 		   const char *in, struct err *e)

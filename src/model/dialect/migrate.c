@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/migrate.c - checks the old form, has its text rewritten, proves that nothing was lost. */
-#include "model/migrate.h"
+/* model/dialect/migrate.c - checks the old form, has its text rewritten, proves that nothing was lost. */
+#include "model/dialect/migrate.h"
 
 #include "base/str.h"
-#include "model/dialect.h"
-#include "model/migrate_internal.h"
+#include "model/dialect/dialect.h"
+#include "model/dialect/migrate_internal.h"
 #include "model/yaml.h"
 
 #define TREE_MAX ((size_t)32 << 20)

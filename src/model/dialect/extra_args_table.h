@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/extra_args_table.h - the flags of `docker run` that a file may add; for extra_args.c alone.
+/* model/dialect/extra_args_table.h - the flags of `docker run` that a file may add; for extra_args.c alone.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/extra_args.h"
+#include "model/dialect/extra_args.h"
 
 struct allowed {
 	const char *flag, *api; /* the second is a path in the body of the API's container create */

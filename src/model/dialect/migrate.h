@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/migrate.h - an InitRunner role in the old form (`security.docker`), rewritten into the new
+/* model/dialect/migrate.h - an InitRunner role in the old form (`security.docker`), rewritten into the new
  * one (`security.sandbox`). */
 #pragma once
 

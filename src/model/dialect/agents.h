@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/agents.h - pieces of the agents-sandbox reader, between its own files. */
+/* model/dialect/agents.h - pieces of the agents-sandbox reader, between its own files. */
 #pragma once
 
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 
 /* Durations as Go writes them (90s, 1m30s): a bare number is refused, but for 0. Empty text and
  * null leave *ret alone. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect.c - which dialect a document is in, and what all readers need. */
-#include "model/dialect.h"
+/* model/dialect/dialect.c - which dialect a document is in, and what all readers need. */
+#include "model/dialect/dialect.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/agents_files.c - what of the host may enter an agents-sandbox: mounts, copies, tools.
+/* model/dialect/agents_files.c - what of the host may enter an agents-sandbox: mounts, copies, tools.
  *
  * Sources are absolute or below "~" and written without "..": what a path means must not depend on
  * where the file lies. Links and special files are refused when the sandbox is built. */
@@ -7,8 +7,8 @@
 
 #include "base/buf.h"
 #include "base/str.h"
-#include "model/agents.h"
-#include "model/foreign.h"
+#include "model/dialect/agents.h"
+#include "model/dialect/foreign.h"
 #include "model/paths.h"
 #include "model/spec_lists.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/extra_args.h - which flags of `docker run` a file may add: an allow-list.
+/* model/dialect/extra_args.h - which flags of `docker run` a file may add: an allow-list.
  *
  * Understands --flag=value, --flag value, glued short forms (-lname=x), abbreviations (refused),
  * repeated flags (the last counts) and bare words (refused: the first of them would become the

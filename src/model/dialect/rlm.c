@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/rlm.c - RLM Code's `sandbox:` block.
+/* model/dialect/rlm.c - RLM Code's `sandbox:` block.
  *
  * Other top-level keys of the file are RLM Code's own business. Below `sandbox` every key is known:
  * what brig acts on, what has no meaning here (checked, then told), and what would switch the
@@ -11,9 +11,9 @@
 #include "base/buf.h"
 #include "base/num.h"
 #include "base/str.h"
-#include "model/dialect.h"
-#include "model/extra_args.h"
-#include "model/foreign.h"
+#include "model/dialect/dialect.h"
+#include "model/dialect/extra_args.h"
+#include "model/dialect/foreign.h"
 
 #define SECONDS_MAX ((uint64_t)52 * 7 * 24 * 3600)
 #define MB_MAX ((uint64_t)64 << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/initrunner_tools.c - the tools of a role that run commands: shell, python and script.
+/* model/dialect/initrunner_tools.c - the tools of a role that run commands: shell, python and script.
  *
  * They are read and kept for the part of brig that serves tools. Other types belong to others and
  * are passed over. */
@@ -7,7 +7,7 @@
 
 #include "base/num.h"
 #include "base/str.h"
-#include "model/initrunner.h"
+#include "model/dialect/initrunner.h"
 
 #define TOOLS_MAX 256
 #define TIMEOUT_MAX 86400 /* seconds */

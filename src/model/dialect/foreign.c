@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/foreign.h"
+#include "model/dialect/foreign.h"
 
 #include <stdarg.h>
 #include <stdio.h>

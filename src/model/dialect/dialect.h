@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect.h - five ways to write one spec.
+/* model/dialect/dialect.h - five ways to write one spec.
  *
  * A dialect's reader first puts the dialect's documented defaults into the spec (ORIGIN_DIALECT:
  * not requests), then what the file says (the source's origin, with FILE:LINE:COLUMN in

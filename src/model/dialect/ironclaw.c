@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/ironclaw.c - IronClaw's SANDBOX_* variables, from an env file or the environment.
+/* model/dialect/ironclaw.c - IronClaw's SANDBOX_* variables, from an env file or the environment.
  *
  * Both the names its page prints and those its program read are known. In a file a name that is
  * unknown, or that looks like one of ours mistyped, is an error: ignoring it could leave a sandbox
@@ -12,8 +12,8 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "model/credentials.h"
-#include "model/dialect.h"
-#include "model/foreign.h"
+#include "model/dialect/dialect.h"
+#include "model/dialect/foreign.h"
 #include "model/groups.h"
 #include "model/spec_lists.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/initrunner.h - what an InitRunner role says beyond the spec: its tools and its preset.
+/* model/dialect/initrunner.h - what an InitRunner role says beyond the spec: its tools and its preset.
  *
  * initrunner_read (dialect.h) is initrunner_read_role without them. Notes for people (names
  * dropped, settings a backend ignores, a backend assumed) are put into spec.notes. */
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/dialect.h"
+#include "model/dialect/dialect.h"
 #include "model/presets.h"
 #include "model/spec.h"
 

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "audit/send.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "telemetry/send.h"
 
 #define SYSLOG_SOCKET "/dev/log"
 #define AUDIT_INFO "<110>" /* facility 13 (audit), severity 6 (info) */

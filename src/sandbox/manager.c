@@ -12,8 +12,8 @@
 #include "base/fd.h"
 #include "sandbox/health.h"
 #include "sandbox/recorder.h"
+#include "sandbox/run_telemetry.h"
 #include "sandbox/sandbox.h"
-#include "sandbox/telemetry.h"
 
 #define JSON_MAX ((size_t)3 << 30)
 #define PLAN_JSON_MAX ((size_t)64 << 20)

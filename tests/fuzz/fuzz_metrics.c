@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "audit/metrics.h"
+#include "telemetry/metrics.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

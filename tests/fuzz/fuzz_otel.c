@@ -3,9 +3,9 @@
  * without becoming something else. */
 #include "fuzz.h"
 
-#include "audit/otlp.h"
 #include "base/str.h"
 #include "base/url.h"
+#include "telemetry/otlp.h"
 
 static void lists(const char *text)
 {

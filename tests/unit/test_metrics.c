@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "audit/metrics.h"
-#include "audit/metrics_file.h"
 #include "base/fd.h"
+#include "telemetry/metrics.h"
+#include "telemetry/metrics_file.h"
 
 #define BIG ((size_t)1 << 20)
 

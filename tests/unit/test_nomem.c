@@ -5,11 +5,8 @@
 #include "unit.h"
 
 #include "audit/log.h"
-#include "audit/metrics.h"
-#include "audit/otlp.h"
 #include "audit/prune.h"
 #include "audit/reader.h"
-#include "audit/send.h"
 #include "audit/verify.h"
 #include "backend/kit/plan/plan.h"
 #include "backend/ssh/ssh.h"
@@ -17,6 +14,9 @@
 #include "model/outcome.h"
 #include "model/schema.h"
 #include "model/spec.h"
+#include "telemetry/metrics.h"
+#include "telemetry/otlp.h"
+#include "telemetry/send.h"
 
 #define TRIES_MAX 100000
 

@@ -2,10 +2,10 @@
 /* unit/test_otlp.c - the OTEL_* variables, trace context, sampling, and the JSON of a trace. */
 #include "unit.h"
 
-#include "audit/otlp.h"
-#include "audit/send.h"
 #include "base/url.h"
 #include "jsoncheck.h"
+#include "telemetry/otlp.h"
+#include "telemetry/send.h"
 
 #define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 #define ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318"

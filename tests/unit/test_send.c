@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "audit/send.h"
-#include "send/confine.h"
-#include "send/request.h"
+#include "telemetry/send.h"
+#include "telemetry/send/confine.h"
+#include "telemetry/send/request.h"
 
 static void what_brig_writes_is_read(void **state UNUSED)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "send/confine.h"
+#include "telemetry/send/confine.h"
 
 #include <fcntl.h>
 #include <linux/landlock.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/metrics.h"
+#include "telemetry/metrics.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/metrics_internal.h"
 #include "base/str.h"
+#include "telemetry/metrics_internal.h"
 
 #define SERIES_MAX 512
 

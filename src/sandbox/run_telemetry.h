@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/telemetry.h - around one run: its trace and its metrics, where they are configured.
+/* sandbox/run_telemetry.h - around one run: its trace and its metrics, where they are configured.
  *
  * Neither can fail a run or hold it up; what goes wrong is said through the note function. */
 #pragma once
 
-#include "audit/otlp.h"
 #include "sandbox/sandbox.h"
+#include "telemetry/otlp.h"
 
 struct telemetry {
 	struct arena *arena; /* NULL: no trace */

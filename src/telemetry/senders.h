@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/senders.h - how many brig-send of one user may live at once.
+/* telemetry/senders.h - how many brig-send of one user may live at once.
  *
  * The file `senders` in brig's state folder stands for them: a sender holds an OFD lock on one of
  * its first bytes, by a descriptor that it inherits, so that the kernel counts and nobody has to

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/metrics_internal.h - what counting and its text share. */
+/* telemetry/metrics_internal.h - what counting and its text share. */
 #pragma once
 
-#include "audit/metrics.h"
+#include "telemetry/metrics.h"
 
 enum { LABEL_SIZE = 48, BUCKETS_MAX = 20 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/otlp_env.c - the OTEL_* variables, as the OpenTelemetry specification writes them. */
+/* telemetry/otlp_env.c - the OTEL_* variables, as the OpenTelemetry specification writes them. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
 
-#include "audit/otlp.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "base/url.h"
+#include "telemetry/otlp.h"
 
 #define URL_DEFAULT "http://localhost:4318"
 #define TIMEOUT_MS 10000

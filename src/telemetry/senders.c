@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/senders.h"
+#include "telemetry/senders.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

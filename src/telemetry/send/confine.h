@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* send/confine.h - what is left of this process before it reads a byte from the network. */
+/* telemetry/send/confine.h - what is left of this process before it reads a byte from the network. */
 #pragma once
 
 #include <stdint.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/otlp.h"
+#include "telemetry/otlp.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "audit/send.h"
 #include "base/str.h"
+#include "telemetry/send.h"
 
 #define NAME_MAX_BYTES 128
 #define KIND_INTERNAL 1

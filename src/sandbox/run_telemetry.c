@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/telemetry.h"
+#include "sandbox/run_telemetry.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "audit/metrics.h"
-#include "audit/metrics_file.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "telemetry/metrics.h"
+#include "telemetry/metrics_file.h"
 
 #define ARENA_MAX ((size_t)1 << 20)
 #define BODY_MAX ((size_t)1 << 20)

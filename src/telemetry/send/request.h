@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* send/request.h - what brig wants sent, as it stands in the memory file (audit/send.h). */
+/* telemetry/send/request.h - what brig wants sent, as it stands in the memory file (telemetry/send.h). */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "send/request.h"
+#include "telemetry/send/request.h"
 
 #include <string.h>
 #include <strings.h>

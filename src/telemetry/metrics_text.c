@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/metrics_text.c - Prometheus text, written and read back.
+/* telemetry/metrics_text.c - Prometheus text, written and read back.
  *
  * The reader takes what the writer makes and nothing else, because what it reads becomes the next
  * state: names of the table, labels in their order, whole numbers, seconds with at most six digits
  * behind the point, buckets that add up. */
 #include <string.h>
 
-#include "audit/metrics_internal.h"
 #include "base/str.h"
+#include "telemetry/metrics_internal.h"
 
 #define SECOND 1000000ULL
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* send/main.c - brig-send: posts one request that brig left on descriptor 0, and ends.
+/* telemetry/send/send_main.c - brig-send: posts one request that brig left on descriptor 0, and ends.
  *
  * Trying -> waiting (the answer, or the failure to connect, is one of those OTLP lets a client
  * repeat) -> trying ... -> delivered or given up. Redirects are not followed: an address somebody
@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/num.h"
-#include "send/confine.h"
-#include "send/request.h"
+#include "telemetry/send/confine.h"
+#include "telemetry/send/request.h"
 #include "wire/tcp.h"
 #include "wire/tls.h"
 

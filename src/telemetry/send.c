@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/send.h"
+#include "telemetry/send.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -12,11 +12,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "audit/senders.h"
 #include "base/fd.h"
 #include "base/program.h"
 #include "base/str.h"
 #include "base/url.h"
+#include "telemetry/senders.h"
 
 #define PROGRAM "brig-send"
 #define TIMEOUT_MS 10000

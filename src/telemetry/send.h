@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/send.h - hands one HTTP request to brig-send, a program of its own, and goes on.
+/* telemetry/send.h - hands one HTTP request to brig-send, a program of its own, and goes on.
  *
  * brig links no TLS and waits for no collector: the request goes into a memory file, brig-send
  * reads it from its descriptor 0, has nothing else of ours open and is nobody's child. Whether it
@@ -23,7 +23,7 @@ struct send {
 	size_t len;
 	uint64_t timeout_ms; /* for all of it, retries included; 0: ten seconds */
 	const char *ca_file; /* trusted certificates instead of SSL_CERT_FILE's; or NULL */
-	uint64_t wait_ms; /* for the end of another sender, when too many live (audit/senders.h) */
+	uint64_t wait_ms; /* for the end of another sender, when too many live (telemetry/senders.h) */
 };
 
 /* Starts brig-send: 0 or -errno and *e, e.g. for a program that is not installed or -EBUSY. Safe in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/metrics_file.h"
+#include "telemetry/metrics_file.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/otlp.h - a run as a trace: OTLP/HTTP with JSON, when the standard OTEL_* variables ask for
+/* telemetry/otlp.h - a run as a trace: OTLP/HTTP with JSON, when the standard OTEL_* variables ask for
  * it.
  *
  * Pure but for the random ids and the start of the sender. Attributes hold no argument beyond

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/metrics_file.h - the counts of many brigs in one file, for node_exporter's textfile
+/* telemetry/metrics_file.h - the counts of many brigs in one file, for node_exporter's textfile
  * collector.
  *
  * PATH is replaced whole (written beside it, then exchanged), so a reader never sees half of it;
@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "audit/metrics.h"
+#include "telemetry/metrics.h"
 
 /* Adds what `more` counted. Waits for other writers, at most two seconds. 0 or -errno and *e; the
  * file is then as it was. A file that is not brig's text is replaced and counting starts afresh:

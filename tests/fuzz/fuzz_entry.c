@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-#include "audit/export.h"
-#include "audit/filter.h"
-#include "audit/story.h"
+#include "audit/read/export.h"
+#include "audit/read/filter.h"
+#include "audit/read/story.h"
 #include "base/clean.h"
 #include "base/str.h"
 

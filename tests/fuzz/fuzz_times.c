@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "audit/times.h"
+#include "audit/read/times.h"
 
 #define UNTOUCHED INT64_C(0x0123456789abcdef)
 #define NOW INT64_C(1767322984000000)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "audit/entry.h"
-#include "audit/segments.h"
-#include "audit/times.h"
+#include "audit/read/entry.h"
+#include "audit/read/segments.h"
+#include "audit/read/times.h"
 #include "base/clean.h"
 #include "base/str.h"
 

@@ -4,9 +4,9 @@
 #include <jansson.h>
 
 #include "audit/events.h"
-#include "audit/export.h"
-#include "audit/filter.h"
-#include "audit/story.h"
+#include "audit/read/export.h"
+#include "audit/read/filter.h"
+#include "audit/read/story.h"
 #include "base/str.h"
 
 #define RUN "0123456789abcdef0123456789abcdef"

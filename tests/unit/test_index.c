@@ -2,8 +2,8 @@
 /* The index against logs made by hand: it only looks at lines, so their macs need not be right. */
 #include "unit.h"
 
-#include "audit/index.h"
-#include "audit/query.h"
+#include "audit/read/index.h"
+#include "audit/read/query.h"
 #include "base/cleanup.h"
 
 struct place {

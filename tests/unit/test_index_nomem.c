@@ -4,8 +4,8 @@
 #include "nomem.h"
 #include "unit.h"
 
-#include "audit/export.h"
-#include "audit/query.h"
+#include "audit/read/export.h"
+#include "audit/read/query.h"
 
 #define TRIES_MAX 20000
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "audit/times.h"
+#include "audit/read/times.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "audit/export.h"
-#include "audit/filter.h"
-#include "audit/query.h"
+#include "audit/read/export.h"
+#include "audit/read/filter.h"
+#include "audit/read/query.h"
 #include "base/err.h"
 #include "cli/audit/words.h"
 #include "model/spec.h"

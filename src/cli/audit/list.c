@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/story.h"
+#include "audit/read/story.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/audit/asked.h"

@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 
-#include "audit/segments.h"
+#include "audit/read/segments.h"
 #include "cli/audit/asked.h"
 
 enum { LOOK_MS = 1000 }; /* where no notice comes: a network file system */

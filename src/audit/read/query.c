@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/query.h"
+#include "audit/read/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/index.h"
-#include "audit/segments.h"
+#include "audit/read/index.h"
+#include "audit/read/segments.h"
 #include "base/str.h"
 
 enum { SPOTS_MAX = 10000000 };

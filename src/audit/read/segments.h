@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/segments.h - the record's files, line by line, while others append to them.
+/* audit/read/segments.h - the record's files, line by line, while others append to them.
  *
  * Read with pread and never mapped: a tail that is cut meanwhile is a short read, not a signal. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/times.h - points in time as records and people write them, in microseconds since 1970.
+/* audit/read/times.h - points in time as records and people write them, in microseconds since 1970.
  *
  * No libc calendar: a record's time is UTC, whatever TZ says. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/filter.h"
+#include "audit/read/filter.h"
 
 #include <errno.h>
 #include <string.h>

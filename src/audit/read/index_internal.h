@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/index_internal.h - what the parts of the index share. */
+/* audit/read/index_internal.h - what the parts of the index share. */
 #pragma once
 
 #include <sqlite3.h>
 
-#include "audit/index.h"
+#include "audit/read/index.h"
 
 struct index {
 	int dirfd; /* its own; flock on it guards making and discarding the file */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/entry.h"
+#include "audit/read/entry.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "audit/times.h"
+#include "audit/read/times.h"
 #include "base/str.h"
 
 /* --- values --- */

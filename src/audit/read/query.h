@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/query.h - the records that match a filter, oldest first.
+/* audit/read/query.h - the records that match a filter, oldest first.
  *
  * With the index where it can be had, else by reading everything. Takes no lock of the log's and
  * disturbs no writer. */
 #pragma once
 
-#include "audit/filter.h"
+#include "audit/read/filter.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 

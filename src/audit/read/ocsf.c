@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/ocsf.c - a record as an event of the Open Cybersecurity Schema Framework, version 1.1.
+/* audit/read/ocsf.c - a record as an event of the Open Cybersecurity Schema Framework, version 1.1.
  *
  * Class, activity and severity come from the table of events; what OCSF has no place for goes under
  * `unmapped`, so that nothing is lost. */
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "audit/events.h"
-#include "audit/export.h"
+#include "audit/read/export.h"
 #include "base/clean.h"
 #include "base/str.h"
 

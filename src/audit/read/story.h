@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/story.h - the records of one run, told in order: what was asked, what contained it, what it
+/* audit/read/story.h - the records of one run, told in order: what was asked, what contained it, what it
  * tried, how it ended. Pure: into a buffer, safe on a terminal. */
 #pragma once
 
-#include "audit/entry.h"
+#include "audit/read/entry.h"
 #include "base/buf.h"
 
 struct story {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/export.h - records in the forms others read. Pure: into a buffer, which the caller empties
+/* audit/read/export.h - records in the forms others read. Pure: into a buffer, which the caller empties
  * between records.
  *
  * Every form is safe on a terminal: text and CSV replace control characters, the JSON forms escape
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "audit/entry.h"
+#include "audit/read/entry.h"
 #include "base/buf.h"
 
 enum format {

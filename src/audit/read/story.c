@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/story.h"
+#include "audit/read/story.h"
 
 #include <string.h>
 
-#include "audit/export.h"
+#include "audit/read/export.h"
 #include "base/clean.h"
 #include "base/num.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/entry.h - reads one line of the record, without building a tree.
+/* audit/read/entry.h - reads one line of the record, without building a tree.
  *
  * The bytes are as hostile as whoever could write the file: every line is checked as JSON (one
  * object, UTF-8, bounded depth). Nothing is allocated; all texts are slices of the line. */

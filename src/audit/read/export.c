@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/export.h"
+#include "audit/read/export.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/times.h"
+#include "audit/read/times.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/index_find.c - a filter as a SELECT.
+/* audit/read/index_find.c - a filter as a SELECT.
  *
  * Types are looked up first: those there are and the filter wants. Each gets a SELECT of its own,
  * in the order of its index; SQLite merges them, so that the newest few come at once whatever is
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audit/index_internal.h"
+#include "audit/read/index_internal.h"
 #include "base/str.h"
 
 enum { TYPES_MAX = 64, TYPE_SIZE = 72, SELECT_MAX = 64 << 10, BINDS_MAX = 16 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/filter.h - which records somebody asked for. Pure.
+/* audit/read/filter.h - which records somebody asked for. Pure.
  *
  * The filter decides; the index only finds candidates for it. */
 #pragma once
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "audit/entry.h"
+#include "audit/read/entry.h"
 #include "base/err.h"
 
 enum { FILTER_TYPES_MAX = 32 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/index.h"
+#include "audit/read/index.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "audit/index_internal.h"
+#include "audit/read/index_internal.h"
 #include "base/str.h"
 
 enum { SCHEMA = 1, BUSY_MS = 60000, BUSY_PAUSE_MS = 20, BUSY_TRIES = 250 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/index.h - where in the segments a record stands: SQLite, filled by readers.
+/* audit/read/index.h - where in the segments a record stands: SQLite, filled by readers.
  *
  * The index holds nothing that the segments do not hold, and is never believed: it gives places,
  * and who reads them checks what is there. It is opened only in a folder of the caller's own. */
@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#include "audit/filter.h"
-#include "audit/segments.h"
+#include "audit/read/filter.h"
+#include "audit/read/segments.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/segments.h"
+#include "audit/read/segments.h"
 
 #include <fcntl.h>
 #include <string.h>
 
 #include "audit/dir.h"
-#include "audit/entry.h"
+#include "audit/read/entry.h"
 
 enum { WINDOW = 4 * ENTRY_LINE_MAX };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/index_fill.c - from the segments into the tables.
+/* audit/read/index_fill.c - from the segments into the tables.
  *
  * Table `state` has one row: how far the segments are read. A reader that finds more in them reads
  * on in transactions of BATCH lines, under SQLite's write lock; any number of readers may do so at
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "audit/index_internal.h"
+#include "audit/read/index_internal.h"
 
 enum { BATCH = 200000, MAC_HEX = 64, RESERVE = 16 << 20 /* bytes left to the record */ };
 

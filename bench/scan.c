@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "egress/allow.h"
 #include "egress/cred.h"
+#include "egress/rules/allow.h"
 #include "egress/scan.h"
 #include "egress/scrub.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "egress/addr.h"
+#include "egress/rules/addr.h"
 #include "wire/dns.h"
 #include "wire/loop.h"
 

@@ -5,7 +5,7 @@
 #include <strings.h>
 #include <zlib.h>
 
-#include "egress/head.h"
+#include "egress/rules/request_head.h"
 
 /* zlib's best case is 1032 to 1; more than that in all means codings within codings. */
 #define SWELL_RATIO 1100

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "egress/host.h"
+#include "egress/rules/host.h"
 
 /* What the door offers upstream, in place of whatever the guest asked for. */
 #define CODING_ACCEPT "gzip, deflate, identity"

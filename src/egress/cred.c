@@ -11,7 +11,7 @@
 
 #include "base/str.h"
 #include "egress/cred_internal.h"
-#include "egress/path.h"
+#include "egress/rules/path.h"
 #include "model/rule.h"
 
 #define PREFIX "brig-"

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "egress/head.h"
+#include "egress/rules/request_head.h"
+#include "egress/rules/verdict.h"
 #include "egress/secret.h"
-#include "egress/verdict.h"
 #include "model/spec.h"
 
 #define CRED_PLACEHOLDER_LEN 37 /* "brig-" and 32 letters and digits */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "egress/cred_internal.h"
-#include "egress/path.h"
+#include "egress/rules/path.h"
 
 /* --- name=value lists: cookies and queries --- */
 

@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "egress/addr.h"
 #include "egress/authority.h"
-#include "egress/host.h"
 #include "egress/lockdown.h"
+#include "egress/rules/addr.h"
+#include "egress/rules/host.h"
 
 #define SKEW (-3600L) /* a guest whose clock is a little behind */
 #define LEAF_LIFE (2L * 24 * 3600)

@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/program.h"
 #include "egress/plan.h"
-#include "egress/verdict.h"
+#include "egress/rules/verdict.h"
 #include "model/outcome.h"
 
 #define HELPER "brig-egress"

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "egress/allow.h"
-#include "egress/chain.h"
 #include "egress/cred.h"
+#include "egress/rules/allow.h"
+#include "egress/rules/upstream_proxy.h"
 #include "model/credentials.h"
 #include "model/dialect/dialect.h"
 

@@ -13,8 +13,8 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "egress/addr.h"
-#include "egress/host.h"
+#include "egress/rules/addr.h"
+#include "egress/rules/host.h"
 #include "wire/loop.h"
 
 enum { RESOLVE_MAX = 16 };

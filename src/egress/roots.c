@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "egress/addr.h"
+#include "egress/rules/addr.h"
 #include "wire/link.h"
 
 #define FILE_MAX ((size_t)4 << 20)

@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "egress/head.h"
+#include "egress/rules/request_head.h"
+#include "egress/rules/verdict.h"
 #include "egress/secret.h"
-#include "egress/verdict.h"
 #include "model/leaks.h"
 #include "model/spec.h"
 

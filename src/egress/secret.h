@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "egress/host.h"
+#include "egress/rules/host.h"
 
 /* Shorter ones are refused as injectable: they would be found everywhere, and could be guessed. */
 #define SECRET_MIN 16

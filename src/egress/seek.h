@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "egress/host.h"
+#include "egress/rules/host.h"
 #include "egress/secret.h"
 
 struct seek;

@@ -5,7 +5,7 @@
  *                                      |             '-> opening -> tunnel   (not to be opened)
  *                                      '-> head (plain HTTP) -> exchange ...
  *
- * There is one decision function for all of it (egress/allow.h), asked again at each step that
+ * There is one decision function for all of it (egress/rules/allow.h), asked again at each step that
  * tells more. Any error ends the connection; nothing is forwarded that was not understood. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

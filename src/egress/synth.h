@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "egress/addr.h"
-#include "egress/host.h"
+#include "egress/rules/addr.h"
+#include "egress/rules/host.h"
 
 enum { SYNTH_MAX = 65536 };
 

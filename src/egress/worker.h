@@ -2,16 +2,16 @@
 /* egress/worker.h - what the parts of the worker share; nobody else includes this. */
 #pragma once
 
-#include "egress/allow.h"
-#include "egress/chain.h"
 #include "egress/coding.h"
 #include "egress/cred.h"
 #include "egress/event.h"
 #include "egress/mint.h"
 #include "egress/plan.h"
-#include "egress/rate.h"
 #include "egress/resolve.h"
 #include "egress/roots.h"
+#include "egress/rules/allow.h"
+#include "egress/rules/rate.h"
+#include "egress/rules/upstream_proxy.h"
 #include "egress/scan.h"
 #include "egress/scan_json.h"
 #include "egress/scrub.h"

@@ -17,7 +17,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "egress/event.h"
-#include "egress/verdict.h"
+#include "egress/rules/verdict.h"
 #include "model/digest.h"
 #include "sandbox/tally.h"
 

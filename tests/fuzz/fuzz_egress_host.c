@@ -5,8 +5,8 @@
 
 #include <arpa/inet.h>
 
-#include "egress/chain.h"
-#include "egress/host.h"
+#include "egress/rules/host.h"
+#include "egress/rules/upstream_proxy.h"
 
 static void require_canonical(const struct host *h)
 {

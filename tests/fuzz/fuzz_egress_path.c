@@ -3,7 +3,7 @@
  * separator, dot segment or control that was not there. */
 #include "fuzz.h"
 
-#include "egress/path.h"
+#include "egress/rules/path.h"
 
 static void require_plain(const char *p)
 {

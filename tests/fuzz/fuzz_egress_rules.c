@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "egress/allow.h"
+#include "egress/rules/allow.h"
 #include "model/rule.h"
 
 static char *line(char **at)

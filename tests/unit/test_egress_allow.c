@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "egress/allow.h"
-#include "egress/rate.h"
+#include "egress/rules/allow.h"
+#include "egress/rules/rate.h"
 
 static struct spec *s;
 static struct egress_rules *r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "egress/addr.h"
-#include "egress/host.h"
-#include "egress/path.h"
+#include "egress/rules/addr.h"
+#include "egress/rules/host.h"
+#include "egress/rules/path.h"
 
 static enum host_fault parse(const char *text, struct host *h)
 {

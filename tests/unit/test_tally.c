@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "egress/verdict.h"
+#include "egress/rules/verdict.h"
 #include "sandbox/tally.h"
 
 #define SECOND ((uint64_t)1000 * 1000)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/verdict.h - what the door decided about one connection or request, and how it is told.
+/* egress/rules/verdict.h - what the door decided about one connection or request, and how it is told.
  *
  * Plain data: owns nothing, may be copied and may cross a pipe once `rule` has been printed. */
 #pragma once
@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "egress/addr.h"
-#include "egress/host.h"
+#include "egress/rules/addr.h"
+#include "egress/rules/host.h"
 
 /* A closed set: the word of each stands in the `brig-reason` header, in `denials` and in the audit
  * record. */

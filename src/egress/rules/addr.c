@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/addr.h"
+#include "egress/rules/addr.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

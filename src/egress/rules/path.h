@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/path.h - the one form of a request path that rules are compared with.
+/* egress/rules/path.h - the one form of a request path that rules are compared with.
  *
  * Escapes of unreserved bytes are decoded, other escapes get upper-case digits. Whatever two
  * servers could read differently is refused, not guessed: dot segments in any spelling, encoded
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "egress/host.h"
+#include "egress/rules/host.h"
 
 #define PATH_MAX_LEN 8192
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/allow.h - one decision for every transport: may the sandbox talk to this?
+/* egress/rules/allow.h - one decision for every transport: may the sandbox talk to this?
  *
  * Pure: no socket, clock or log. Immutable once compiled, so every connection may share it. The
  * rules are those of struct egress_spec, whose texts are checked here again: an empty list denies
@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "egress/addr.h"
-#include "egress/host.h"
-#include "egress/verdict.h"
+#include "egress/rules/addr.h"
+#include "egress/rules/host.h"
+#include "egress/rules/verdict.h"
 #include "model/spec.h"
 
 struct egress_rules;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/verdict.h"
+#include "egress/rules/verdict.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/head.h - a request head as the deciding half sees it: no framing, only names and values.
+/* egress/rules/request_head.h - a request head as the deciding half sees it: no framing, only names and values.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
-#include "egress/host.h"
+#include "egress/rules/host.h"
 
 #define HEAD_FIELDS_MAX 128
 

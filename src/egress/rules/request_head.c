@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/head.h"
+#include "egress/rules/request_head.h"
 
 #include <string.h>
 #include <strings.h>

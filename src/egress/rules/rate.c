@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rate.c - a bucket a host and one for all; an open-addressed table of names that never
+/* egress/rules/rate.c - a bucket a host and one for all; an open-addressed table of names that never
  * grows beyond what the run may ask for. */
-#include "egress/rate.h"
+#include "egress/rules/rate.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rate.h - how much one run may ask for: requests, bytes, connections, names.
+/* egress/rules/rate.h - how much one run may ask for: requests, bytes, connections, names.
  *
  * Requests are token buckets that hold a minute's worth: N at once, then N a minute. Bytes and
  * names are budgets of the whole run. The caller brings the time (milliseconds of a clock that does
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "egress/host.h"
-#include "egress/verdict.h"
+#include "egress/rules/host.h"
+#include "egress/rules/verdict.h"
 #include "model/spec.h"
 
 struct rate;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/host.h - host names as the guest wrote them, brought into one form or refused.
+/* egress/rules/host.h - host names as the guest wrote them, brought into one form or refused.
  *
  * Strict and total: letters, digits, hyphens and dots, labels of 1 to 63 bytes, 253 in all, one
  * trailing dot forgotten, lower case. What is an address in anybody's reading (dotted, decimal,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/host.h"
+#include "egress/rules/host.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/chain.h"
+#include "egress/rules/upstream_proxy.h"
 
 #include <errno.h>
 #include <string.h>

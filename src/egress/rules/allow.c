@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/allow.c - the order of a decision is fixed: is it a name, is it one and the same name in
+/* egress/rules/allow.c - the order of a decision is fixed: is it a name, is it one and the same name in
  * every layer, is it this machine, is it denied, is it allowed at this port, is this way of talking
  * allowed, is this request allowed. */
-#include "egress/allow.h"
+#include "egress/rules/allow.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/str.h"
-#include "egress/path.h"
+#include "egress/rules/path.h"
 #include "model/groups.h"
 #include "model/rule.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/path.h"
+#include "egress/rules/path.h"
 
 #include <assert.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "egress/cred.h"
+#include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
 #include "egress/scan.h"
 #include "egress/scrub.h"

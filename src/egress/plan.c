@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "egress/cred.h"
+#include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
 #include "egress/rules/upstream_proxy.h"
 #include "model/credentials.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "egress/coding.h"
-#include "egress/cred.h"
+#include "egress/credential/cred.h"
 #include "egress/event.h"
 #include "egress/mint.h"
 #include "egress/plan.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "egress/cred.h"
+#include "egress/credential/cred.h"
 #include "model/credentials.h"
 #include "sandbox/manager.h"
 #include "sandbox/proxy.h"

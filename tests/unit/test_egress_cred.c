@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "egress/cred.h"
+#include "egress/credential/cred.h"
 #include "egress/plan.h"
 #include "model/credentials.h"
 #include "model/dialect/dialect.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/cred_left.c - placeholders that nothing was put in for: each is a misuse. */
+/* egress/credential/cred_left.c - placeholders that nothing was put in for: each is a misuse. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "egress/cred_internal.h"
+#include "egress/credential/cred_internal.h"
 
 static bool misuse(struct job *j, const char *name, const char *where)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/cred.h - credentials that the code inside can use and never see.
+/* egress/credential/cred.h - credentials that the code inside can use and never see.
  *
  * The trusted side fetches the values (cred_fetch), makes a placeholder a run (cred_placeholder)
  * and hands both to the worker. There cred_apply puts a value in the place of its placeholder, only

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/cred_list.c - placeholders in cookies, queries and paths. */
+/* egress/credential/cred_list.c - placeholders in cookies, queries and paths. */
 #include <string.h>
 
-#include "egress/cred_internal.h"
+#include "egress/credential/cred_internal.h"
 #include "egress/rules/path.h"
 
 /* --- name=value lists: cookies and queries --- */

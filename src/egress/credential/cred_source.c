@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/cred_source.c - where values come from: a variable, a file, a command. Trusted side only.
+/* egress/credential/cred_source.c - where values come from: a variable, a file, a command. Trusted side only.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "egress/cred.h"
+#include "egress/credential/cred.h"
 
 #define COMMAND_US ((uint64_t)10 * 1000 * 1000)
 

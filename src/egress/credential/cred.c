@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/cred.c - placeholders become values in their slots, and nowhere else.
+/* egress/credential/cred.c - placeholders become values in their slots, and nowhere else.
  *
  * First each slot that a credential bound to this host declares is looked at: it holds a
  * placeholder, which is replaced if method and path permit, or nothing, or the request is refused.
@@ -10,7 +10,7 @@
 #include <sys/random.h>
 
 #include "base/str.h"
-#include "egress/cred_internal.h"
+#include "egress/credential/cred_internal.h"
 #include "egress/rules/path.h"
 #include "model/rule.h"
 

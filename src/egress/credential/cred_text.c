@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/cred_text.c - what placeholders look like, and how values are written in their place. */
+/* egress/credential/cred_text.c - what placeholders look like, and how values are written in their place. */
 #include <string.h>
 #include <strings.h>
 
-#include "egress/cred_internal.h"
+#include "egress/credential/cred_internal.h"
 
 bool cred_same(struct egress_text a, const char *b)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/cred_internal.h - the parts of the credentials, for one another. */
+/* egress/credential/cred_internal.h - the parts of the credentials, for one another. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "egress/cred.h"
+#include "egress/credential/cred.h"
 #include "model/credentials.h"
 
 #define CRED_TEXT_MAX 131072

@@ -10,8 +10,8 @@
 
 #include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
-#include "egress/scan.h"
-#include "egress/scrub.h"
+#include "egress/scan/scan.h"
+#include "egress/scan/scrub.h"
 
 #define TOTAL ((size_t)64 << 20)
 #define CHUNK 16384

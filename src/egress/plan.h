@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "egress/secret.h"
+#include "egress/scan/secret.h"
 #include "model/spec.h"
 
 struct egress_plan {

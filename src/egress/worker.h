@@ -2,7 +2,6 @@
 /* egress/worker.h - what the parts of the worker share; nobody else includes this. */
 #pragma once
 
-#include "egress/coding.h"
 #include "egress/credential/cred.h"
 #include "egress/event.h"
 #include "egress/mint.h"
@@ -12,9 +11,10 @@
 #include "egress/rules/allow.h"
 #include "egress/rules/rate.h"
 #include "egress/rules/upstream_proxy.h"
-#include "egress/scan.h"
-#include "egress/scan_json.h"
-#include "egress/scrub.h"
+#include "egress/scan/coding.h"
+#include "egress/scan/scan.h"
+#include "egress/scan/scan_json.h"
+#include "egress/scan/scrub.h"
 #include "egress/synth.h"
 #include "model/door.h"
 #include "wire/http1.h"

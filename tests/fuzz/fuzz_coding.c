@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/buf.h"
-#include "egress/coding.h"
+#include "egress/scan/coding.h"
 
 #define OUT_MAX ((size_t)64 << 20)
 

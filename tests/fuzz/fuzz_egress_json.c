@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "base/jread.h"
-#include "egress/scan_json.h"
+#include "egress/scan/scan_json.h"
 
 static const struct secret secrets[] = {
 	{ .name = "A", .value = "naac+/\"naac&naac", .len = 16, .placeholder = "brig-#" },

@@ -3,8 +3,8 @@
  * findings and the same bytes out, for the leak scan and for the scrubber. */
 #include "fuzz.h"
 
-#include "egress/scan.h"
-#include "egress/scrub.h"
+#include "egress/scan/scan.h"
+#include "egress/scan/scrub.h"
 
 static const struct secret secrets[] = {
 	{ .name = "A", .value = "aaac+/\"aaac&aaac", .len = 16, .placeholder = "brig-#" },

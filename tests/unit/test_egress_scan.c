@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "egress/scan.h"
-#include "egress/scan_json.h"
-#include "egress/scrub.h"
+#include "egress/scan/scan.h"
+#include "egress/scan/scan_json.h"
+#include "egress/scan/scrub.h"
 
 #include <zlib.h>
 

@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "egress/rules/request_head.h"
 #include "egress/rules/verdict.h"
-#include "egress/secret.h"
+#include "egress/scan/secret.h"
 #include "model/spec.h"
 
 #define CRED_PLACEHOLDER_LEN 37 /* "brig-" and 32 letters and digits */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scrub.c - seek.h names where a form of a secret ends; what lies between is passed on.
+/* egress/scan/scrub.c - seek.h names where a form of a secret ends; what lies between is passed on.
  *
  * What is held back must tell nothing of the secret to whoever can have a text of their choice sent
  * down: it follows from the stream alone. No form has a blank or a control in it, so everything
  * behind the last such byte waits for the next one; a line, and so an event of a stream, is out
  * when it ends. A run without any is held to a constant that no form exceeds. */
-#include "egress/scrub.h"
+#include "egress/scan/scrub.h"
 
 #include <string.h>
 
-#include "egress/seek.h"
+#include "egress/scan/seek.h"
 
 #define SCRUBBER_BYTES ((size_t)64 << 20)
 #define SLICE 16384

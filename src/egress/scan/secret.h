@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/secret.h - a value that must not be seen, and every form it could take on the way.
+/* egress/scan/secret.h - a value that must not be seen, and every form it could take on the way.
  *
  * Pure. The values are borrowed from their holder, which keeps them in locked memory. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/match.h - some dozens of literals found in a stream, however it is cut: vectorscan.
+/* egress/scan/match.h - some dozens of literals found in a stream, however it is cut: vectorscan.
  *
  * Literals alone, since that is the fast half of vectorscan: 4 GB/s a core and 2 ms to compile,
  * against 2.5 and 35 for the same shapes as expressions. What follows a literal is looked at by the

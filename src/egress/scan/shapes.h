@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/shapes.h - what tokens look like: a literal to find fast, then what must follow.
+/* egress/scan/shapes.h - what tokens look like: a literal to find fast, then what must follow.
  *
  * Pure. A literal is only a candidate; shape_check decides with the bytes around it. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan_head.c - names, URLs and fields through the leak scan.
+/* egress/scan/scan_head.c - names, URLs and fields through the leak scan.
  *
  * A head is copied into one text, piece by piece, and each is scanned with the same stream, which
  * is only reset: opening one for each field would cost more than the scan. Behind the pieces that
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "egress/scan_internal.h"
+#include "egress/scan/scan_internal.h"
 
 #define PIECES_MAX (2 * HEAD_FIELDS_MAX + 8)
 #define DECODE_DEPTH 3

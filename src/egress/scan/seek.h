@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/seek.h - the forms of known secrets in a stream, faster than any matcher of many literals.
+/* egress/scan/seek.h - the forms of known secrets in a stream, faster than any matcher of many literals.
  *
  * Secrets are long, so not every byte needs a look: with forms of m bytes and more, twelve bytes at
  * every (m - 11)th place decide whether one can be near. What a look costs does not depend on the
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "egress/rules/host.h"
-#include "egress/secret.h"
+#include "egress/scan/secret.h"
 
 struct seek;
 

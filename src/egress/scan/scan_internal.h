@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan_internal.h - the parts of the leak scan, for one another. */
+/* egress/scan/scan_internal.h - the parts of the leak scan, for one another. */
 #pragma once
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "egress/match.h"
-#include "egress/scan.h"
-#include "egress/seek.h"
-#include "egress/shapes.h"
+#include "egress/scan/match.h"
+#include "egress/scan/scan.h"
+#include "egress/scan/seek.h"
+#include "egress/scan/shapes.h"
 
 /* At least so much is held back: the longest shape and what is looked at behind it. */
 #define HOLD_MIN (SHAPE_BACK + SHAPE_AHEAD)

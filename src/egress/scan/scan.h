@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan.h - does what leaves the sandbox carry a secret?
+/* egress/scan/scan.h - does what leaves the sandbox carry a secret?
  *
  * Token shapes (the table in scan_kinds.h) and the exact values of the secrets of this run, in
  * every form of secret.h, looked for by vectorscan in one pass, whatever the chunks. What comes in
@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "egress/rules/request_head.h"
 #include "egress/rules/verdict.h"
-#include "egress/secret.h"
+#include "egress/scan/secret.h"
 #include "model/leaks.h"
 #include "model/spec.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/secret.h"
+#include "egress/scan/secret.h"
 
 #include <string.h>
 #include <strings.h>

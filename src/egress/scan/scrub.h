@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scrub.h - takes the secrets of a run out of what upstream answers.
+/* egress/scan/scrub.h - takes the secrets of a run out of what upstream answers.
  *
  * Every form of secret.h is replaced by the secret's placeholder, whatever the chunks. What is held
  * back of a stream without a secret in it depends on that stream alone, never on the secrets:
@@ -13,8 +13,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "egress/coding.h"
-#include "egress/secret.h"
+#include "egress/scan/coding.h"
+#include "egress/scan/secret.h"
 
 /* As long as any form can be. */
 #define SCRUB_HOLD (SECRET_MAX * SECRET_GROWS)

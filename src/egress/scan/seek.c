@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/seek.c - places at every multiple of the stride are looked at. A form of n bytes is
+/* egress/scan/seek.c - places at every multiple of the stride are looked at. A form of n bytes is
  * entered with the last `stride` twelve-byte groups it has, one of which falls on such a place
  * wherever the form lies; so a form is found in the call that brings its last byte, and no later
  * than that.
@@ -8,7 +8,7 @@
  * looked at and measure: every place costs the same, a fixed number of comparisons of sixteen
  * bytes, whether its group is one of a form's or not. Only where the last sixteen bytes of a form
  * stand, all of them, is there more to do. */
-#include "egress/seek.h"
+#include "egress/scan/seek.h"
 
 #include <assert.h>
 #include <stdlib.h>

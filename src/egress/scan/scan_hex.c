@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan_hex.c - 64 hexadecimal digits that stand alone.
+/* egress/scan/scan_hex.c - 64 hexadecimal digits that stand alone.
  *
  * No literal finds them. A run of 64 has a digit at every 64th place, so only those are looked at;
  * a digit there is followed to both ends of its run. */
-#include "egress/scan_internal.h"
+#include "egress/scan/scan_internal.h"
 
 #define RUN 32 /* the shortest of interest */
 #define LONG 64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/coding.h"
+#include "egress/scan/coding.h"
 
 #include <string.h>
 #include <strings.h>

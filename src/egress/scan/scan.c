@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan.c - streams through the leak scan.
+/* egress/scan/scan.c - streams through the leak scan.
  *
  * The matcher names places where a literal ends. The literal of a known secret is the end of one of
  * its forms: the whole form is compared backwards, at once. The literal of a shape is its
  * beginning: what follows decides, and when it is not there yet the candidate waits for the next
  * piece. What is held back is long enough for either, so nothing of a secret has left when it is
  * found. */
-#include "egress/scan.h"
+#include "egress/scan/scan.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
-#include "egress/scan_internal.h"
+#include "egress/scan/scan_internal.h"
 
 #define SCANNER_BYTES ((size_t)64 << 20)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/coding.h - content codings the door can read: gzip and deflate, up to three deep.
+/* egress/scan/coding.h - content codings the door can read: gzip and deflate, up to three deep.
  *
  * Streaming and bounded: a stream that swells beyond 1000 times what came in (past the first MiB)
  * is refused. */

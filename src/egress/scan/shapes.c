@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/shapes.h"
+#include "egress/scan/shapes.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan_json.c - the body is cut into units, each a byte or an escape. The scan sees what
+/* egress/scan/scan_json.c - the body is cut into units, each a byte or an escape. The scan sees what
  * they mean and gives back, later and in order, what they are to mean: a unit that comes back
  * changed is written anew in as many bytes as it had. */
-#include "egress/scan_json.h"
+#include "egress/scan/scan_json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "egress/scan_internal.h"
+#include "egress/scan/scan_internal.h"
 
 #define SLICE 4096
 #define MEANS_MAX (SLICE + 16)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/match.h"
+#include "egress/scan/match.h"
 
 #include <hs/hs.h>
 #include <limits.h>

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/program.h"
-#include "egress/plan.h"
+#include "egress/egress_plan.h"
 #include "egress/rules/verdict.h"
 #include "model/outcome.h"
 

@@ -2,7 +2,7 @@
 /* fuzz/fuzz_egress_plan.c - a plan that is read can be written, and read again as the same. */
 #include "fuzz.h"
 
-#include "egress/plan.h"
+#include "egress/egress_plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

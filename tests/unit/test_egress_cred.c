@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "egress/credential/cred.h"
-#include "egress/plan.h"
+#include "egress/egress_plan.h"
 #include "model/credentials.h"
 #include "model/dialect/dialect.h"
 

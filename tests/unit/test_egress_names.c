@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "egress/resolve.h"
-#include "egress/synth.h"
+#include "egress/worker/resolve.h"
+#include "egress/worker/synth.h"
 #include "model/door.h"
 
 static struct host host(const char *name)

@@ -5,7 +5,7 @@
 
 #include <sys/syscall.h>
 
-#include "egress/lockdown.h"
+#include "egress/worker/lockdown.h"
 
 static long signal_to(pid_t pid, int number)
 {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/egress_plan.h - everything the door needs to know of a run, as one value that crosses a pipe.
+ *
+ * The trusted side makes it from the spec, fetching the credentials; the worker reads it back. The
+ * text holds secrets: it goes through a pipe or a sealed memfd, never to a file, and is wiped. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "egress/scan/secret.h"
+#include "model/spec.h"
+
+struct egress_plan {
+	struct arena *arena; /* owns everything below but the values */
+	struct egress_spec egress;
+	struct leak_spec leaks;
+	struct credentiallist credentials; /* those granted to this run */
+	struct secret *secrets;            /* one for each credential, values in locked memory */
+	uint64_t memory;                   /* bytes that connections of the worker may take */
+	bool bind_names; /* {NAME} of an unbound name is a misuse too (IronClaw) */
+};
+
+/* Fetches every granted credential and makes its placeholder. Blocks while a command runs. */
+int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan **ret,
+		    struct err *e);
+struct egress_plan *egress_plan_free(struct egress_plan *p); /* wipes the values */
+DEFINE_CLEANUP(egress_plan, struct egress_plan *, egress_plan_free)
+
+int egress_plan_write(const struct egress_plan *p, struct buf *out, struct err *e);
+int egress_plan_read(const char *p, size_t n, struct egress_plan **ret, struct err *e);

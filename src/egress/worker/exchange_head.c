@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/exchange_head.c - the head of a request: who it is for, whether it may go, and how it is
+ * written anew. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "egress/worker/exchange.h"
+
+/* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says.
+ */
+static const char *const not_passed[] = {
+	"Connection",
+	"Keep-Alive",
+	"Proxy-Connection",
+	"Transfer-Encoding",
+	"Content-Length",
+	"TE",
+	"Trailer",
+	"Upgrade",
+	"HTTP2-Settings",
+	"Host",
+	"Expect",
+	"Forwarded",
+	"X-Forwarded-For",
+	"X-Forwarded-Host",
+	"X-Forwarded-Proto",
+	"X-Real-IP",
+	"Via",
+	"Alt-Svc",
+	"Accept-Encoding",
+	"Public-Key-Pins",
+	"Proxy", /* which a CGI program would take for its own setting */
+	/* Another method or path than the rules were asked about. */
+	"X-HTTP-Method-Override",
+	"X-HTTP-Method",
+	"X-Method-Override",
+	"X-Original-URL",
+	"X-Rewrite-URL",
+};
+
+bool exchange_passes(struct http1_text name)
+{
+	if (name.n >= 6 && strncasecmp(name.p, "Proxy-", 6) == 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(not_passed); i++)
+		if (http1_text_is(name, not_passed[i]))
+			return false;
+	return true;
+}
+
+/* Names a Connection field lists are for this hop only; what the door needs cannot be listed off.
+ */
+bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_text name)
+{
+	static const char *const needed[] = { "Authorization", "Cookie", "Content-Encoding",
+					      "Content-Type", "Set-Cookie" };
+	char word[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+		if (http1_text_is(name, needed[i]))
+			return false;
+	if (name.n >= sizeof(word))
+		return false;
+	memcpy(word, name.p, name.n);
+	word[name.n] = '\0';
+	return http1_lists(f, n, "Connection", word);
+}
+
+/* Which name and port a request is for; false: the layers contradict one another. */
+bool exchange_name(struct session *s, const struct http1_request *q, struct egress_request *ret,
+		   struct host *name, const char **why)
+{
+	struct http1_text authority = q->form == HTTP1_ABSOLUTE ? q->authority : q->host;
+	uint16_t usual = s->proxy && !s->tunnelled ? 80 : s->port, port = usual, again = usual;
+	enum host_fault fault;
+	struct host host;
+
+	*why = "the Host field names another host or port than the target";
+	if (s->proxy && !s->tunnelled && q->form != HTTP1_ABSOLUTE)
+		return *why = "this is a proxy: the target must be a whole URL", false;
+	if (q->form == HTTP1_ABSOLUTE && !http1_text_is(q->scheme, s->secure ? "https" : "http"))
+		return *why = "the scheme does not fit the connection", false;
+	if (q->form == HTTP1_ASTERISK || http1_text_is(q->method, "TRACE"))
+		return *why = "this method is not passed on", false;
+	*ret = (struct egress_request){ .via = s->secure ? EGRESS_VIA_TLS : EGRESS_VIA_HTTP,
+					.host = exchange_text(authority),
+					.method = exchange_text(q->method),
+					.target = exchange_text(q->path) };
+	fault = host_parse_authority(exchange_text(authority), usual, name, &port);
+	if (fault == HOST_OK)
+		ret->host = egress_text(name->name, name->len);
+	else if (ret->host.n && ret->host.p[0] != '[' && memchr(ret->host.p, ':', ret->host.n))
+		ret->host.n =
+			(size_t)((const char *)memchr(ret->host.p, ':', ret->host.n) - ret->host.p);
+	if (q->form == HTTP1_ABSOLUTE && fault != HOST_OK)
+		return *why = "the target must be a name, with a port or without", false;
+	if (q->form == HTTP1_ABSOLUTE &&
+	    (host_parse_authority(exchange_text(q->host), usual, &host, &again) != HOST_OK ||
+	     !host_eq(&host, name) || again != port))
+		return false;
+	if ((!s->proxy || s->tunnelled) && port != s->port)
+		return false;
+	ret->port = port;
+	if (s->tunnel.len)
+		ret->tunnel = egress_text(s->tunnel.name, s->tunnel.len);
+	if (s->secure)
+		ret->sni = egress_text(s->sni.name, s->sni.len);
+	return true;
+}
+
+/* Only codings the door can read, and only those the guest can. None for an answer that may repeat
+ * a value beside a text of the guest's choice: how well the two are packed together would show, in
+ * what comes when, whether one is part of the other. */
+static const char *codings_for(const struct session *s, const struct http1_request *q)
+{
+	bool gzip = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "gzip");
+	bool deflate = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "deflate");
+
+	if (s->x.credential[0])
+		return "identity";
+	return gzip && deflate ? "gzip, deflate" : gzip ? "gzip" : deflate ? "deflate" : "identity";
+}
+
+static void add_field(struct egress_head *h, struct http1_text name, struct http1_text value)
+{
+	if (h->n_fields < HEAD_FIELDS_MAX)
+		h->fields[h->n_fields++] =
+			(struct egress_field){ exchange_text(name), exchange_text(value) };
+}
+
+/* A part of an answer: a value could be fetched in halves that no scrubber knows, from the host it
+ * was sent to or from any other name of the same service. */
+static bool asks_for_part(struct http1_text name)
+{
+	return http1_text_is(name, "Range") || http1_text_is(name, "If-Range");
+}
+
+static bool begins(struct http1_text t, const char *word)
+{
+	size_t n = strlen(word);
+
+	return t.n >= n && strncasecmp(t.p, word, n) == 0;
+}
+
+static bool holds(struct http1_text t, const char *word)
+{
+	for (; t.n >= strlen(word); t.p++, t.n--)
+		if (begins(t, word))
+			return true;
+	return false;
+}
+
+/* Says a method, path or host to servers in place of what the rules were asked about. Many read '_'
+ * as '-', so that a name with one is another name. */
+static bool says_otherwise(struct http1_text name)
+{
+	return memchr(name.p, '_', name.n) || begins(name, "X-Forwarded-") ||
+	       begins(name, "X-Original-") || begins(name, "X-Rewrite-") ||
+	       holds(name, "Method-Override") || holds(name, "X-HTTP-Method") ||
+	       holds(name, "X-Host");
+}
+
+/* What a request keeps of its fields. */
+struct filter {
+	const struct creds *creds;
+	const struct cred_target *to;
+	bool whole;  /* no part of an answer may be asked for */
+	bool narrow; /* rules of this host are about methods or paths */
+};
+
+static bool is_kept(const struct filter *f, const struct http1_request *q, struct http1_text name)
+{
+	if (!exchange_passes(name) || exchange_listed_off(q->fields, q->n_fields, name) ||
+	    (f->whole && asks_for_part(name)))
+		return false;
+	return !f->narrow || !says_otherwise(name) ||
+	       (f->creds && creds_header(f->creds, f->to, exchange_text(name)));
+}
+
+static void filter_request(const struct http1_request *q, const struct filter *f,
+			   struct egress_head *h)
+{
+	h->method = exchange_text(q->method);
+	h->target = exchange_text(q->path);
+	for (size_t i = 0; i < q->n_fields; i++)
+		if (is_kept(f, q, q->fields[i].name))
+			add_field(h, q->fields[i].name, q->fields[i].value);
+}
+
+static void write_request(struct session *s, const struct http1_request *q,
+			  const struct egress_head *h, struct buf *out)
+{
+	const struct egress_verdict *v = &s->x.v;
+	bool usual = v->port == (s->secure ? 443 : 80);
+
+	buf_add(out, h->method.p, h->method.n);
+	buf_putc(out, ' ');
+	buf_add(out, h->target.p, h->target.n);
+	buf_printf(out, " HTTP/1.1\r\nHost: %s", v->host.name);
+	if (!usual)
+		buf_printf(out, ":%u", v->port);
+	buf_puts(out, "\r\n");
+	for (size_t i = 0; i < h->n_fields; i++) {
+		buf_add(out, h->fields[i].name.p, h->fields[i].name.n);
+		buf_puts(out, ": ");
+		buf_add(out, h->fields[i].value.p, h->fields[i].value.n);
+		buf_puts(out, "\r\n");
+	}
+	if (http1_count(q->fields, q->n_fields, "Accept-Encoding"))
+		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(s, q));
+	if (q->framing == HTTP1_CHUNKED)
+		buf_puts(out, "Transfer-Encoding: chunked\r\n");
+	else if (q->framing == HTTP1_LENGTH ||
+		 http1_count(q->fields, q->n_fields, "Content-Length"))
+		buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)q->length);
+	if (q->expects)
+		buf_puts(out, "Expect: 100-continue\r\n");
+	buf_puts(out, "\r\n");
+}
+
+static bool report_used(struct session *s, uint64_t used)
+{
+	const struct credentiallist *l = &s->k->plan->credentials;
+
+	for (size_t i = 0; i < l->n && i < 64; i++) {
+		if (!(used >> i & 1))
+			continue;
+		if (!report_credential(s->k, EGRESS_EVENT_INJECT, &s->x.v, l->v[i].name))
+			return false;
+		if (!s->x.credential[0])
+			(void)snprintf(s->x.credential, sizeof(s->x.credential), "%s",
+				       l->v[i].name);
+	}
+	return true;
+}
+
+/* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
+bool exchange_judge(struct session *s, const struct http1_request *q,
+		    const struct egress_request *e)
+{
+	CLEANUP(arena) struct arena *arena = arena_new(HEAD_ROOM);
+	struct worker *k = s->k;
+	struct exchange *x = &s->x;
+	struct egress_head h = { .arena = arena };
+	struct cred_target to = { .verified = s->secure };
+	uint64_t used = 0;
+
+	if (!egress_decide(k->rules, e, &x->v))
+		return false;
+	if (!arena)
+		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL, "no memory");
+	if (!rate_name(k->rate, &x->v.host, &x->v) ||
+	    !rate_request(k->rate, &x->v.host, loop_now(k->loop) / 1000, &x->v) ||
+	    (k->scanner && !scan_host(k->scanner, &x->v.host, &x->v)))
+		return false;
+	to.host = &x->v.host;
+	to.port = x->v.port;
+	filter_request(q,
+		       &(struct filter){ .creds = k->creds,
+					 .to = &to,
+					 .whole = k->scrubber != NULL,
+					 .narrow = x->v.narrow ||
+						   (k->creds && creds_narrow(k->creds, &to)) },
+		       &h);
+	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->v))
+		return false;
+	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->v))
+		return false;
+	if (!report_used(s, used))
+		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL,
+				    "the use of a credential cannot be recorded");
+	x->head = (struct buf)BUF_INIT(HEAD_ROOM);
+	write_request(s, q, &h, &x->head);
+	if (x->head.failed)
+		return verdict_deny(&x->v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
+	return rate_sent(k->rate, x->head.len, &x->v);
+}
+
+/* A field that vouches for the body: it cannot be changed unnoticed. */
+static bool vouches(const struct http1_field *f)
+{
+	return holds(f->name, "digest") || holds(f->name, "signature") ||
+	       holds(f->name, "checksum") || holds(f->name, "content-md5") ||
+	       holds(f->name, "content-sha") || holds(f->name, "-hash") ||
+	       (http1_text_is(f->name, "Authorization") &&
+		(begins(f->value, "AWS4-") || begins(f->value, "Signature") ||
+		 begins(f->value, "Hawk") || begins(f->value, "SharedKey")));
+}
+
+static bool is_covered(const struct http1_request *q)
+{
+	for (size_t i = 0; i < q->n_fields; i++)
+		if (vouches(&q->fields[i]))
+			return true;
+	return false;
+}
+
+static bool is_json(const struct http1_request *q)
+{
+	for (size_t i = 0; i < q->n_fields; i++)
+		if (http1_text_is(q->fields[i].name, "Content-Type") &&
+		    holds(q->fields[i].value, "json"))
+			return true;
+	return false;
+}
+
+/* A coded body is scanned as what it says, and stopped where something would have to be taken out
+ * of it; one that the door cannot read passes only where nobody wants to be strict. */
+bool exchange_scan(struct session *s, const struct http1_request *q)
+{
+	struct exchange *x = &s->x;
+	struct scanner *scanner = s->k->scanner;
+	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
+	bool kept = is_covered(q);
+	struct codings c = { 0 };
+	struct err e = { 0 };
+
+	if (!scanner || !x->has_body)
+		return true;
+	if (n > 1 || (n && coding_parse(exchange_text(http1_only(q->fields, q->n_fields,
+								 "Content-Encoding")),
+					&c) < 0))
+		return !s->k->plan->leaks.strict ||
+		       verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
+				    "a request body in this content coding cannot be scanned");
+	if (c.n > 1)
+		return verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
+				    "a request body that is coded twice is not scanned");
+	if ((is_json(q) ? json_scan_open(scanner, !kept && !c.n, &x->json_up, &e)
+			: scan_open(scanner, SCAN_OUT, &x->scan_up, &e)) < 0 ||
+	    (c.n && (decoder_new(&c, &x->decoder, &e) < 0 ||
+		     scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
+		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL, "%s", e.what);
+	if (x->scan_up && (kept || c.n))
+		scan_keep(x->scan_up);
+	if (x->scan_coded)
+		scan_keep(x->scan_coded);
+	x->coded = (struct buf)BUF_INIT(CODED_MAX);
+	return true;
+}

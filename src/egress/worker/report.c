@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/report.c - decisions on their way to the monitor. No path, no query, no body: names,
+ * ports, sizes and reasons. */
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "egress/worker/worker.h"
+
+static void copy(char *to, size_t room, const char *from)
+{
+	size_t n = from ? strlen(from) : 0;
+
+	if (n >= room)
+		n = room - 1;
+	if (n)
+		memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+static void fill(struct egress_event *ev, enum egress_event_kind kind,
+		 const struct egress_verdict *v, struct http1_text method)
+{
+	memset(ev, 0, sizeof(*ev));
+	ev->kind = kind;
+	ev->reason = v->reason;
+	ev->port = v->port;
+	copy(ev->host, sizeof(ev->host), v->host.name);
+	copy(ev->rule, sizeof(ev->rule), v->rule);
+	copy(ev->what, sizeof(ev->what), v->what);
+	copy(ev->hint, sizeof(ev->hint), v->hint);
+	if (method.n < sizeof(ev->method))
+		memcpy(ev->method, method.p, method.n);
+}
+
+bool report_flush(struct worker *k)
+{
+	size_t sent = 0;
+
+	while (sent < k->n_events) {
+		size_t n = k->n_events - sent;
+
+		n = n < EGRESS_BATCH ? n : EGRESS_BATCH;
+		if (send(k->monitor.fd, &k->events[sent], n * sizeof(*k->events),
+			 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			break;
+		sent += n;
+	}
+	k->n_events -= sent;
+	if (sent && k->n_events)
+		memmove(k->events, &k->events[sent], k->n_events * sizeof(*k->events));
+	if (!sent && !k->stalled && !k->n_events)
+		return true;
+	k->stalled = k->n_events > 0;
+	(void)loop_want(k->loop, &k->monitor, k->stalled ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	return !k->stalled;
+}
+
+void report_last(struct worker *k)
+{
+	for (size_t at = 0, n; at < k->n_events; at += n) {
+		n = k->n_events - at < EGRESS_BATCH ? k->n_events - at : EGRESS_BATCH;
+		if (send(k->monitor.fd, &k->events[at], n * sizeof(*k->events), MSG_NOSIGNAL) < 0)
+			break;
+	}
+	k->n_events = 0;
+	(void)shutdown(k->monitor.fd, SHUT_RDWR);
+}
+
+/* Room for one more event, or NULL. Whoever makes decisions faster than the monitor reads them
+ * waits for it, with everybody else: nothing could be sent before it knows. */
+static struct egress_event *room(struct worker *k)
+{
+	if (k->n_events == EVENTS_MAX)
+		(void)report_flush(k);
+	if (k->n_events == EVENTS_MAX &&
+	    send(k->monitor.fd, k->events, EGRESS_BATCH * sizeof(*k->events), MSG_NOSIGNAL) > 0) {
+		k->n_events -= EGRESS_BATCH;
+		memmove(k->events, &k->events[EGRESS_BATCH], k->n_events * sizeof(*k->events));
+	}
+	return k->n_events < EVENTS_MAX ? &k->events[k->n_events++] : NULL;
+}
+
+bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method)
+{
+	struct egress_event *ev = room(k);
+
+	if (!ev)
+		return false;
+	fill(ev, EGRESS_EVENT_ALLOW, v, method);
+	ev->what[0] = ev->hint[0] = '\0';
+	return true;
+}
+
+void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method)
+{
+	struct egress_event *ev = room(k);
+
+	if (ev)
+		fill(ev, EGRESS_EVENT_DENY, v, method);
+	(void)report_flush(k); /* the guest may be gone the moment it hears of it */
+}
+
+void report_done(struct worker *k, const struct session *s)
+{
+	const struct exchange *x = &s->x;
+	struct egress_event *ev = room(k);
+
+	if (!ev)
+		return;
+	fill(ev, EGRESS_EVENT_DONE, &x->v, (struct http1_text){ x->method, strlen(x->method) });
+	ev->reason = EGRESS_OK;
+	ev->what[0] = ev->hint[0] = '\0';
+	ev->status = (uint16_t)x->status;
+	ev->bytes_out = x->bytes_out;
+	ev->bytes_in = x->bytes_in;
+	copy(ev->credential, sizeof(ev->credential), x->credential);
+	if (s->up && s->up->at_addr.family)
+		addr_text(&s->up->at_addr, ev->address);
+}
+
+bool report_credential(struct worker *k, enum egress_event_kind kind,
+		       const struct egress_verdict *v, const char *name)
+{
+	struct egress_event *ev = room(k);
+
+	if (!ev)
+		return false;
+	fill(ev, kind, v, (struct http1_text){ "", 0 });
+	ev->what[0] = ev->hint[0] = '\0';
+	copy(ev->rule, sizeof(ev->rule), name);
+	return true;
+}
+
+void report_leak(struct worker *k, const char *kind, bool redacted)
+{
+	struct egress_event *ev = room(k);
+
+	if (!ev)
+		return;
+	*ev = (struct egress_event){ .kind = EGRESS_EVENT_LEAK, .reason = EGRESS_LEAK };
+	copy(ev->what, sizeof(ev->what), redacted ? "redacted" : "let pass");
+	copy(ev->rule, sizeof(ev->rule), kind);
+}
+
+void report_state(int monitor, enum egress_event_kind kind, const struct err *e)
+{
+	struct egress_event ev = { .kind = kind };
+
+	if (e) {
+		copy(ev.what, sizeof(ev.what), e->what);
+		copy(ev.hint, sizeof(ev.hint), e->hint);
+	}
+	(void)!send(monitor, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL);
+}

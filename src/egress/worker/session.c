@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/session.c - a connection of the guest, from its first byte to its end.
+ *
+ *     first byte -> [SOCKS | CONNECT ->] -> ClientHello -> TLS -> head -> exchange -> head ...
+ *                                      |             '-> opening -> tunnel   (not to be opened)
+ *                                      '-> head (plain HTTP) -> exchange ...
+ *
+ * There is one decision function for all of it (egress/rules/allow.h), asked again at each step that
+ * tells more. Any error ends the connection; nothing is forwarded that was not understood. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "egress/worker/session.h"
+
+#define IDLE_US (90 * SECOND) /* between two requests */
+#define LINGER_US (2 * SECOND)
+#define TURN ((size_t)1 << 20) /* bytes; then it is somebody else's turn */
+
+void session_patience(struct session *s, uint64_t us)
+{
+	s->deadline = loop_now(s->k->loop) + us;
+}
+
+/* Runs it again once the monitor knows what was decided until now. */
+void session_hold(struct session *s)
+{
+	if (s->held_at)
+		return;
+	s->held_next = s->k->held;
+	if (s->held_next)
+		s->held_next->held_at = &s->held_next;
+	s->held_at = &s->k->held;
+	s->k->held = s;
+}
+
+static void unhold(struct session *s)
+{
+	if (!s->held_at)
+		return;
+	*s->held_at = s->held_next;
+	if (s->held_next)
+		s->held_next->held_at = s->held_at;
+	s->held_at = NULL;
+}
+
+bool session_told(struct session *s)
+{
+	if (!s->k->n_events)
+		return true;
+	session_hold(s);
+	return false;
+}
+
+void session_settle(struct worker *k)
+{
+	struct session *all = NULL;
+
+	if (k->held && report_flush(k)) {
+		/* What is held again meanwhile waits for the next time. */
+		all = k->held;
+		all->held_at = &all;
+		k->held = NULL;
+	}
+	while (all) {
+		struct session *s = all;
+
+		unhold(s);
+		session_run(s);
+	}
+	if (k->n_events)
+		(void)report_flush(k);
+	if (k->held && !k->stalled)
+		loop_hurry(k->loop);
+}
+
+struct session *session_free(struct session *s)
+{
+	if (!s)
+		return NULL;
+	exchange_done(s);
+	(void)upstream_free(s->up);
+	link_done(s->k->loop, &s->guest);
+	unhold(s);
+	*s->at = s->next;
+	if (s->next)
+		s->next->at = s->at;
+	rate_disconnect(s->k->rate);
+	free(s);
+	return NULL;
+}
+
+void session_linger(struct session *s)
+{
+	exchange_done(s);
+	s->up = upstream_free(s->up);
+	s->state = SESSION_LINGER;
+	session_patience(s, IDLE_US);
+}
+
+static bool linger(struct session *s)
+{
+	bool moved = link_flush(&s->guest) > 0;
+
+	/* Whoever reads slowly gets all of it. */
+	if (moved)
+		session_patience(s, IDLE_US);
+	if (s->guest.out.len == 0 && !s->half_closed) {
+		s->half_closed = true;
+		link_half_close(&s->guest);
+		session_patience(s, LINGER_US);
+		moved = true;
+	}
+	if (s->half_closed) {
+		moved |= link_fill(&s->guest) > 0;
+		if (s->guest.in.len)
+			link_take(&s->guest, s->guest.in.len);
+	}
+	if (s->guest.broken || (s->half_closed && s->guest.eof))
+		s->state = SESSION_DEAD;
+	return moved;
+}
+
+static bool step(struct session *s)
+{
+	switch (s->state) {
+	case SESSION_FIRST:
+		return session_first(s);
+	case SESSION_SOCKS:
+		return session_socks(s);
+	case SESSION_HELLO:
+		return session_hello(s);
+	case SESSION_TLS:
+		return session_shake(s);
+	case SESSION_HEAD:
+		return session_head(s);
+	case SESSION_OPENING:
+		return session_opening(s);
+	case SESSION_TUNNEL:
+		return session_pipe(s);
+	case SESSION_EXCHANGE:
+		return exchange_step(s);
+	case SESSION_LINGER:
+		return linger(s);
+	case SESSION_DEAD:
+		break;
+	}
+	return false;
+}
+
+static void wait(struct session *s)
+{
+	/* Nothing is read while a tunnel opens, or before the last word is out. */
+	bool reading =
+		s->state != SESSION_OPENING && (s->state != SESSION_LINGER || s->half_closed);
+
+	if (link_wait(s->k->loop, &s->guest, reading) < 0)
+		s->state = SESSION_DEAD;
+	if (s->up && s->up->state == UP_OPEN &&
+	    link_wait(s->k->loop, &s->up->link, !link_full(&s->guest)) < 0)
+		s->state = SESSION_DEAD;
+}
+
+/* As far as it goes before anything is sent: head and body of an answer leave together. */
+static void take_steps(struct session *s)
+{
+	enum session_state was;
+	bool moved;
+
+	do {
+		was = s->state;
+		moved = step(s);
+	} while (s->state != SESSION_DEAD && (moved || was != s->state) && !session_tired(s));
+}
+
+static bool flush(struct session *s)
+{
+	bool moved;
+
+	if (s->state == SESSION_DEAD || s->state == SESSION_TLS ||
+	    (!s->guest.out.len && !(s->up && s->up->link.out.len)) || !session_told(s))
+		return false;
+	moved = link_flush(&s->guest) > 0;
+	if (s->up && s->up->state == UP_OPEN)
+		moved |= link_flush(&s->up->link) > 0;
+	return moved;
+}
+
+bool session_tired(const struct session *s)
+{
+	return s->turn >= TURN;
+}
+
+void session_run(struct session *s)
+{
+	if (s->running)
+		return;
+	s->running = true;
+	s->turn = 0;
+	do
+		take_steps(s);
+	while (flush(s) && !session_tired(s));
+	if (s->guest.broken)
+		s->state = SESSION_DEAD;
+	s->running = false;
+	/* The rest may lie inside TLS already, where no event tells of it. */
+	if (session_tired(s))
+		session_hold(s);
+	if (s->state != SESSION_DEAD)
+		wait(s);
+	if (s->state == SESSION_DEAD)
+		(void)session_free(s);
+}
+
+/* ---- beginning and end ---- */
+
+static void on_event(struct watch *w, uint32_t events)
+{
+	(void)events;
+	session_run((struct session *)w);
+}
+
+/* The address the guest dialled: its name, if it is one of the addresses we gave out. */
+static void dialled(struct session *s)
+{
+	struct sockaddr_in6 a6 = { .sin6_family = AF_UNSPEC };
+	socklen_t n = sizeof(a6); /* as large as any it could be */
+	struct addr a = { .family = 4 };
+	const struct host *name;
+
+	if (getsockname(s->guest.fd, (struct sockaddr *)&a6, &n) < 0)
+		return;
+	if (a6.sin6_family == AF_INET) {
+		memcpy(a.b, (const char *)&a6 + offsetof(struct sockaddr_in, sin_addr), 4);
+	} else if (IN6_IS_ADDR_V4MAPPED(&a6.sin6_addr)) {
+		memcpy(a.b, a6.sin6_addr.s6_addr + 12, 4);
+	} else {
+		a.family = 6;
+		memcpy(a.b, a6.sin6_addr.s6_addr, 16);
+	}
+	name = synth_name(s->k->synth, &a);
+	if (name)
+		s->tunnel = *name;
+}
+
+void session_refuse(struct listener *l, int fd)
+{
+	struct egress_verdict v = { .port = l->port, .retry_after = 1 };
+
+	(void)verdict_deny(&v, EGRESS_LIMIT, NULL, "the door has no descriptor left");
+	report_deny(l->k, &v, session_connect);
+	(void)close(fd);
+}
+
+void session_open(struct listener *l, int fd)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct egress_verdict v = { 0 };
+	int on = 1;
+
+	if (!s || !rate_connect(l->k->rate, &v)) {
+		if (s)
+			report_deny(l->k, &v, session_connect);
+		free(s);
+		(void)close(fd);
+		return;
+	}
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	link_init(&s->guest, fd, on_event);
+	s->k = l->k;
+	s->port = l->port;
+	s->proxy = l->kind == DOOR_PROXY;
+	s->next = l->k->sessions;
+	if (s->next)
+		s->next->at = &s->next;
+	s->at = &l->k->sessions;
+	l->k->sessions = s;
+	if (!s->proxy)
+		dialled(s);
+	session_patience(s, IDLE_US);
+	session_run(s);
+}
+
+void session_tick(struct worker *k, uint64_t now)
+{
+	for (struct session *s = k->sessions, *next; s; s = next) {
+		next = s->next;
+		if (s->up && s->up->state < UP_OPEN && now >= s->up->deadline) {
+			s->up->state = UP_FAILED;
+			(void)verdict_deny(&s->up->failure, EGRESS_INTERNAL, NULL,
+					   "the host did not answer in time");
+			session_run(s);
+		} else if (now >= s->deadline && s->state == SESSION_EXCHANGE) {
+			exchange_stalled(s);
+			session_run(s);
+		} else if (now >= s->deadline) {
+			(void)session_free(s);
+		}
+	}
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/session_begin.c - from the first byte of a connection to the head of a request. */
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "egress/worker/session.h"
+#include "wire/hello.h"
+#include "wire/socks.h"
+
+#define TLS_HANDSHAKE 22
+#define SOCKS_VERSION 5
+
+/* ---- the steps before HTTP ---- */
+
+static struct egress_text named(const struct host *h)
+{
+	return h->len ? egress_text(h->name, h->len) : egress_text(NULL, 0);
+}
+
+static bool needs_more(struct session *s)
+{
+	if (link_fill(&s->guest))
+		return true;
+	if (s->guest.broken)
+		s->state = SESSION_DEAD;
+	else if (s->guest.eof)
+		session_linger(s); /* the last answer may still be on its way */
+	return false;
+}
+
+/* A connection straight to the one open service of the host: its bytes are nobody's business. */
+static bool host_service(struct session *s)
+{
+	struct egress_request q = { .via = EGRESS_VIA_OTHER,
+				    .host = named(&s->tunnel),
+				    .tunnel = named(&s->tunnel),
+				    .port = s->port };
+	struct egress_verdict v = { 0 };
+
+	if (!s->tunnel.len || strcmp(s->tunnel.name, EGRESS_HOST_SERVICE) != 0 ||
+	    !egress_decide(s->k->rules, &q, &v) || !v.host_service)
+		return false;
+	session_tunnel(s, &v, "CONNECT");
+	return true;
+}
+
+bool session_first(struct session *s)
+{
+	unsigned char c;
+
+	if (host_service(s))
+		return true;
+	if (!s->guest.in.len)
+		return needs_more(s);
+	c = (unsigned char)link_data(&s->guest)[0];
+	if (s->proxy && !s->tunnelled && c == SOCKS_VERSION) {
+		ssize_t n = socks_read_greeting((const unsigned char *)link_data(&s->guest),
+						s->guest.in.len);
+
+		if (n == 0)
+			return needs_more(s);
+		if (n < 0) {
+			(void)link_add(&s->guest, "\x05\xff", 2);
+			session_linger(s);
+			return true;
+		}
+		link_take(&s->guest, (size_t)n);
+		(void)link_add(&s->guest, "\x05\x00", 2);
+		s->state = SESSION_SOCKS;
+		return true;
+	}
+	s->state = c == TLS_HANDSHAKE && (!s->proxy || s->tunnelled) ? SESSION_HELLO : SESSION_HEAD;
+	return true;
+}
+
+static bool decide_tunnel(struct session *s, const char *host, size_t n, uint16_t port,
+			  struct egress_verdict *v)
+{
+	struct egress_request q = { .via = EGRESS_VIA_TUNNEL,
+				    .host = egress_text(host, n),
+				    .port = port };
+
+	if (!egress_decide(s->k->rules, &q, v) || !rate_name(s->k->rate, &v->host, v) ||
+	    (s->k->scanner && !scan_host(s->k->scanner, &v->host, v)))
+		return false;
+	s->tunnel = v->host;
+	s->port = port;
+	s->tunnelled = true;
+	s->state = SESSION_FIRST;
+	return true;
+}
+
+bool session_socks(struct session *s)
+{
+	struct egress_verdict v = { 0 };
+	unsigned char reply[SOCKS_REPLY_LEN];
+	struct socks_request q;
+	ssize_t n = socks_read_request((const unsigned char *)link_data(&s->guest), s->guest.in.len,
+				       &q);
+
+	if (n == 0)
+		return needs_more(s);
+	if (n < 0) {
+		socks_reply(n == -EOPNOTSUPP ? SOCKS_BAD_COMMAND : SOCKS_FAILURE, reply);
+		(void)link_add(&s->guest, reply, sizeof(reply));
+		session_linger(s);
+		return true;
+	}
+	link_take(&s->guest, (size_t)n);
+	if (decide_tunnel(s, q.host, q.host_len, q.port, &v)) {
+		socks_reply(SOCKS_OK, reply);
+		(void)link_add(&s->guest, reply, sizeof(reply));
+		return true;
+	}
+	report_deny(s->k, &v, session_connect);
+	socks_reply(SOCKS_NOT_ALLOWED, reply);
+	(void)link_add(&s->guest, reply, sizeof(reply));
+	session_linger(s);
+	return true;
+}
+
+static void terminate(struct session *s, const struct host *name)
+{
+	SSL *ssl = mint_server(s->k->mint, name->name);
+
+	/* An answer still on its way in the clear must not end up inside TLS. */
+	if (!ssl || s->guest.out.len) {
+		SSL_free(ssl);
+		session_alert(s);
+		return;
+	}
+	if (link_tls(&s->guest, ssl) < 0) {
+		s->state = SESSION_DEAD;
+		return;
+	}
+	s->sni = *name;
+	s->state = SESSION_TLS;
+}
+
+/* What the ClientHello says decides; a "no" is told inside TLS, where a program shows it. */
+bool session_hello(struct session *s)
+{
+	unsigned char scratch[HELLO_MAX];
+	struct egress_verdict v = { .port = s->port, .host = s->tunnel };
+	struct hello h;
+	struct host name;
+	int r = hello_read(s->guest.in.len ? link_data(&s->guest) : "", s->guest.in.len, scratch,
+			   &h);
+	struct egress_request q = { .via = EGRESS_VIA_TLS,
+				    .tunnel = named(&s->tunnel),
+				    .port = s->port };
+
+	if (r == 0)
+		return needs_more(s);
+	if (r < 0) {
+		(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "a malformed TLS hello");
+		report_deny(s->k, &v, session_tls);
+		session_alert(s);
+		return true;
+	}
+	q.host = q.sni = egress_text(h.name, h.name_len);
+	if (egress_decide(s->k->rules, &q, &v) && rate_name(s->k->rate, &v.host, &v) &&
+	    (!s->k->scanner || scan_host(s->k->scanner, &v.host, &v))) {
+		if (v.passthrough && h.encrypted) {
+			/* The name inside is another's to see: it could be any. */
+			(void)verdict_deny(&v, EGRESS_TLS_MISMATCH, NULL,
+					   "an encrypted hello to %s, which is passed through",
+					   v.host.name);
+			report_deny(s->k, &v, session_tls);
+			session_alert(s);
+		} else if (v.passthrough)
+			session_tunnel(s, &v, "TLS");
+		else
+			terminate(s, &v.host);
+		return true;
+	}
+	if (v.reason == EGRESS_TLS_MISMATCH || v.reason == EGRESS_BAD_REQUEST ||
+	    host_parse(q.sni, &name) != HOST_OK) {
+		report_deny(s->k, &v, session_tls);
+		session_alert(s);
+		return true;
+	}
+	/* A leaf for a name that is closed costs as much as any other. */
+	if (!rate_name(s->k->rate, &name, &v)) {
+		report_deny(s->k, &v, session_tls);
+		session_alert(s);
+		return true;
+	}
+	s->refused = v;
+	terminate(s, &name);
+	return true;
+}
+
+bool session_shake(struct session *s)
+{
+	int r = link_handshake(&s->guest);
+	const char *name;
+
+	if (r == 0)
+		return false;
+	name = r > 0 ? SSL_get_servername(s->guest.ssl, TLSEXT_NAMETYPE_host_name) : NULL;
+	if (r < 0 || !name || strcasecmp(name, s->sni.name) != 0) {
+		/* Most often: a program that does not trust the run's authority. */
+		s->state = SESSION_DEAD;
+		return true;
+	}
+	s->secure = true;
+	s->state = SESSION_HEAD;
+	session_patience(s, HEAD_US);
+	return true;
+}
+
+/* ---- heads ---- */
+
+static void connect_request(struct session *s, const struct http1_request *q, size_t n)
+{
+	struct egress_verdict v = { 0 };
+	struct egress_text host = egress_text(q->authority.p, q->authority.n);
+	struct host name;
+	uint16_t port = 0;
+
+	if (host_parse_authority(host, 0, &name, &port) == HOST_OK)
+		host = egress_text(name.name, name.len);
+	if (!decide_tunnel(s, host.p, host.n, port, &v)) {
+		session_deny(s, &v, session_connect);
+		return;
+	}
+	link_take(&s->guest, n);
+	(void)link_add(&s->guest, "HTTP/1.1 200 Connection established\r\n\r\n", 39);
+	session_patience(s, HEAD_US);
+}
+
+bool session_head(struct session *s)
+{
+	struct http1_request q;
+	const char *why;
+	bool had = s->guest.in.len > 0;
+	ssize_t n;
+
+	if (s->k->stalled)
+		return session_hold(s), false;
+	n = had ? http1_read_request(link_data(&s->guest), s->guest.in.len, &q, &why) : 0;
+	if (n == 0) {
+		bool more = needs_more(s);
+
+		if (more && !had)
+			session_patience(s, HEAD_US);
+		return more;
+	}
+	if (n < 0) {
+		struct egress_verdict v = { .port = s->port, .host = s->tunnel };
+
+		(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "%s", why);
+		report_deny(s->k, &v, (struct http1_text){ "", 0 });
+		session_answer(s, (int)-n, "bad-request", why);
+		return true;
+	}
+	if (q.form == HTTP1_AUTHORITY) {
+		if (s->proxy && !s->tunnelled && !s->secure)
+			connect_request(s, &q, (size_t)n);
+		else
+			session_answer(s, 400, "bad-request", "CONNECT inside a connection");
+		return true;
+	}
+	exchange_begin(s, &q, (size_t)n);
+	return true;
+}

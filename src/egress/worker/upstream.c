@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/upstream.c - from a verdict to an open connection.
+ *
+ *     resolving -> connecting [-> asking a proxy] -> shaking hands -> open -> idle in the pool ...
+ *
+ * Every address is asked about before it is dialled, and exactly that address is dialled. A name
+ * pinned by the operator is not resolved. With a proxy of the machine's own (chain.h) it is the
+ * proxy that is dialled, and the proxy that resolves. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "egress/worker/worker.h"
+
+#define OPEN_US (15 * 1000 * 1000)
+#define IDLE_US (30 * 1000 * 1000)
+
+static void leave_pool(struct upstream *u)
+{
+	if (!u->at)
+		return;
+	*u->at = u->next;
+	if (u->next)
+		u->next->at = u->at;
+	u->at = NULL;
+	u->k->n_idle--;
+}
+
+struct upstream *upstream_free(struct upstream *u)
+{
+	if (!u)
+		return NULL;
+	leave_pool(u);
+	(void)lookup_cancel(u->lookup);
+	link_done(u->k->loop, &u->link);
+	free(u);
+	return NULL;
+}
+
+static void fail(struct upstream *u, enum egress_reason reason, const char *what)
+{
+	u->state = UP_FAILED;
+	if (!u->failure.reason)
+		(void)verdict_deny(&u->failure, reason, NULL, "%s", what);
+}
+
+/* An idle connection that stirs is of no use any more; one with an owner is the owner's. */
+static void on_event(struct watch *w, uint32_t events)
+{
+	struct upstream *u = (struct upstream *)w;
+
+	(void)events;
+	if (u->owner)
+		session_run(u->owner);
+	else
+		(void)upstream_free(u);
+}
+
+static int dial(const struct addr *a, uint16_t port)
+{
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	bool six = a->family == 6;
+	CLEANUP(fd)
+	int fd = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+
+	memcpy(&a4.sin_addr, a->b, 4);
+	memcpy(&a6.sin6_addr, a->b, 16);
+	if (fd < 0)
+		return -errno;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	if (connect(fd, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
+		    six ? sizeof(a6) : sizeof(a4)) < 0 &&
+	    errno != EINPROGRESS)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+/* Does this machine deliver it to itself? So it does with addresses that came after the start, and
+ * with those that are its own by a route alone: it then speaks from the very address. No packet is
+ * sent for the question. */
+static bool is_here(const struct addr *a)
+{
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) }, from = { 0 };
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(9) };
+	bool six = a->family == 6;
+	CLEANUP(fd) int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t n = sizeof(from);
+
+	memcpy(&a4.sin_addr, a->b, 4);
+	memcpy(&a6.sin6_addr, a->b, 16);
+	if (fd < 0 ||
+	    connect(fd, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
+		    six ? sizeof(a6) : sizeof(a4)) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&from, &n) < 0)
+		return false; /* nor can it be dialled */
+	return six ? memcmp(&from.sin6_addr, a->b, 16) == 0
+		   : memcmp((const char *)&from + offsetof(struct sockaddr_in, sin_addr), a->b,
+			    4) == 0;
+}
+
+static bool may_dial(struct upstream *u, const struct addr *a)
+{
+	if (u->pinned || u->chained)
+		return true;
+	return egress_address(a, u->k->own, u->k->n_own, &u->failure) &&
+	       (!is_here(a) ||
+		egress_address(a, a, 1, &u->failure)); /* as one that was known beforehand */
+}
+
+/* The next address that may be dialled; the last refusal is the answer if there is none. */
+static void dial_next(struct upstream *u)
+{
+	struct worker *k = u->k;
+
+	link_done(k->loop, &u->link);
+	while (u->next_addr < u->n_addrs) {
+		struct addr *a = &u->addrs[u->next_addr++];
+		int fd;
+
+		if (!may_dial(u, a))
+			continue;
+		fd = dial(a, u->dial_port);
+		if (fd < 0)
+			continue;
+		u->failure.reason = EGRESS_OK;
+		u->at_addr = *a;
+		link_init(&u->link, fd, on_event);
+		u->state = UP_CONNECTING;
+		(void)loop_want(k->loop, &u->link.w, EPOLLOUT);
+		return;
+	}
+	fail(u, EGRESS_INTERNAL, "the host could not be reached");
+}
+
+static void on_lookup(void *arg, const struct addr *v, size_t n)
+{
+	struct upstream *u = arg;
+
+	u->lookup = NULL;
+	memcpy(u->addrs, v, n * sizeof(*v));
+	u->n_addrs = n;
+	if (n)
+		dial_next(u);
+	else
+		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
+	if (u->owner)
+		session_run(u->owner);
+}
+
+static void begin(struct upstream *u, const struct egress_verdict *v)
+{
+	const struct chain *chain = &u->k->chain;
+	const struct host *name = u->chained ? &chain->host : &u->host;
+
+	if (v->pinned || (u->chained && !chain->host.len)) {
+		u->addrs[0] = v->pinned ? v->pin : chain->addr;
+		u->n_addrs = 1;
+	} else {
+		u->n_addrs = resolver_known(u->k->resolver, name, u->addrs);
+	}
+	if (u->n_addrs) {
+		dial_next(u);
+		return;
+	}
+	u->lookup = resolver_ask(u->k->resolver, name, on_lookup, u);
+	if (!u->lookup)
+		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
+}
+
+static struct upstream *from_pool(struct worker *k, const struct egress_verdict *v, bool tls)
+{
+	for (struct upstream *u = k->idle; u; u = u->next)
+		if (u->tls == tls && u->port == v->port && host_eq(&u->host, &v->host)) {
+			leave_pool(u);
+			u->reused = true;
+			return u;
+		}
+	return NULL;
+}
+
+struct upstream *upstream_get(struct session *s, const struct egress_verdict *v, bool tls,
+			      bool fresh)
+{
+	struct worker *k = s->k;
+	struct upstream *u = fresh ? NULL : from_pool(k, v, tls);
+
+	if (u) {
+		u->owner = s;
+		return u;
+	}
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->k = k;
+	u->owner = s;
+	u->host = v->host;
+	u->port = v->port;
+	u->pinned = v->pinned;
+	u->chained = k->chain.on && !v->pinned;
+	u->dial_port = u->chained ? k->chain.port : u->pinned ? v->pin_port : v->port;
+	u->tls = tls;
+	u->deadline = loop_now(k->loop) + OPEN_US;
+	link_init(&u->link, -1, on_event);
+	u->failure.host = v->host;
+	u->failure.port = v->port;
+	begin(u, v);
+	return u;
+}
+
+/* There is a way to the host itself. */
+static void reached(struct upstream *u)
+{
+	SSL *ssl;
+
+	if (!u->tls) {
+		u->state = UP_OPEN;
+		return;
+	}
+	ssl = roots_client(u->k->roots, u->host.name);
+	if (!ssl || link_tls(&u->link, ssl) < 0) {
+		fail(u, EGRESS_INTERNAL, "no memory for TLS");
+		return;
+	}
+	u->state = UP_SHAKING;
+}
+
+static void connected(struct upstream *u)
+{
+	char ask[2 * HOST_NAME_MAX_LEN + 96];
+	int n;
+
+	if (!u->chained) {
+		reached(u);
+		return;
+	}
+	n = snprintf(ask, sizeof(ask), "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n",
+		     u->host.name, u->port, u->host.name, u->port);
+	(void)link_add(&u->link, ask, (size_t)n);
+	u->state = UP_ASKING;
+}
+
+/* What the machine's own proxy says to CONNECT. */
+static void ask(struct upstream *u)
+{
+	struct http1_answer a;
+	struct err e = { 0 };
+	char what[96];
+	ssize_t n;
+
+	(void)link_flush(&u->link);
+	(void)link_fill(&u->link);
+	n = u->link.in.len ? http1_read_answer(link_data(&u->link), u->link.in.len,
+					       HTTP1_ASKED_HEAD, &a, &e)
+			   : 0;
+	if (n == 0 && !u->link.eof && !u->link.broken)
+		return;
+	if (n <= 0) {
+		fail(u, EGRESS_INTERNAL, "egress.upstream_proxy did not answer as a proxy");
+	} else if (a.status / 100 != 2) {
+		(void)snprintf(what, sizeof(what),
+			       "egress.upstream_proxy refused the connection: status %d", a.status);
+		fail(u, EGRESS_INTERNAL, what);
+	} else {
+		link_take(&u->link, (size_t)n);
+		reached(u);
+	}
+}
+
+static void check_connect(struct upstream *u)
+{
+	socklen_t n = sizeof(int);
+	int code = 0;
+	struct sockaddr_storage peer;
+	socklen_t peer_len = sizeof(peer);
+
+	if (getsockopt(u->link.fd, SOL_SOCKET, SO_ERROR, &code, &n) < 0 || code) {
+		dial_next(u);
+		return;
+	}
+	if (getpeername(u->link.fd, (struct sockaddr *)&peer, &peer_len) == 0)
+		connected(u);
+	else if (errno != ENOTCONN)
+		dial_next(u);
+}
+
+static void shake(struct upstream *u)
+{
+	int r = link_handshake(&u->link);
+	long why;
+
+	if (r > 0) {
+		u->state = UP_OPEN;
+		return;
+	}
+	if (r == 0)
+		return;
+	why = SSL_get_verify_result(u->link.ssl);
+	if (why != X509_V_OK)
+		(void)verdict_deny(&u->failure, EGRESS_TLS_MISMATCH, NULL,
+				   "the certificate of %s cannot be trusted: %s", u->host.name,
+				   X509_verify_cert_error_string(why));
+	fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
+}
+
+void upstream_step(struct upstream *u)
+{
+	enum upstream_state was;
+
+	do {
+		was = u->state;
+		if (u->state == UP_CONNECTING)
+			check_connect(u);
+		if (u->state == UP_ASKING)
+			ask(u);
+		if (u->state == UP_SHAKING)
+			shake(u);
+	} while (u->state != was && u->state != UP_OPEN && u->state != UP_FAILED);
+	if (u->state == UP_CONNECTING)
+		(void)loop_want(u->k->loop, &u->link.w, EPOLLOUT);
+	else if (u->state == UP_ASKING || u->state == UP_SHAKING)
+		(void)link_wait(u->k->loop, &u->link, true);
+}
+
+void upstream_release(struct upstream *u)
+{
+	struct worker *k = u->k;
+
+	/* Bytes nobody asked for would be taken for the next answer. */
+	if (!link_clean(&u->link) || k->n_idle >= IDLE_MAX ||
+	    link_wait(k->loop, &u->link, true) < 0) {
+		(void)upstream_free(u);
+		return;
+	}
+	u->owner = NULL;
+	u->deadline = loop_now(k->loop) + IDLE_US;
+	u->next = k->idle;
+	if (u->next)
+		u->next->at = &u->next;
+	u->at = &k->idle;
+	k->idle = u;
+	k->n_idle++;
+}
+
+void upstream_tick(struct worker *k, uint64_t now)
+{
+	for (struct upstream *u = k->idle, *next; u; u = next) {
+		next = u->next;
+		if (now >= u->deadline)
+			(void)upstream_free(u);
+	}
+}

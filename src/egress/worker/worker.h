@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/worker.h - what the parts of the worker share; nobody else includes this. */
+#pragma once
+
+#include "egress/credential/cred.h"
+#include "egress/egress_plan.h"
+#include "egress/event.h"
+#include "egress/rules/allow.h"
+#include "egress/rules/rate.h"
+#include "egress/rules/upstream_proxy.h"
+#include "egress/scan/coding.h"
+#include "egress/scan/scan.h"
+#include "egress/scan/scan_json.h"
+#include "egress/scan/scrub.h"
+#include "egress/worker/mint.h"
+#include "egress/worker/resolve.h"
+#include "egress/worker/roots.h"
+#include "egress/worker/synth.h"
+#include "model/door.h"
+#include "wire/http1.h"
+#include "wire/http1_request.h"
+#include "wire/link.h"
+#include "wire/loop.h"
+
+enum { IDLE_MAX = 64, EVENTS_MAX = 128 };
+
+struct worker;
+struct session;
+struct stream;
+
+struct listener {
+	struct watch w; /* first */
+	struct worker *k;
+	enum door_kind kind;
+	uint16_t port;
+};
+
+struct worker {
+	struct loop *loop;
+	struct watch monitor; /* the control socket */
+	struct egress_plan *plan;
+	struct egress_rules *rules;
+	struct rate *rate;
+	struct scanner *scanner;   /* NULL: leaks are not looked for */
+	struct creds *creds;       /* NULL: there are none */
+	struct scrubber *scrubber; /* NULL: there is nothing to scrub */
+	struct mint *mint;
+	struct roots *roots;
+	struct resolver *resolver;
+	struct chain chain; /* the proxy this machine uses */
+	struct synth *synth;
+	struct addr *own; /* of this machine, the public ones */
+	size_t n_own;
+	size_t base; /* bytes in use before the first connection */
+	bool six;    /* the door has IPv6 */
+	int most; /* no descriptor from here on is a guest's: as many are kept for the other side */
+	struct listener listeners[DOOR_SOCKETS_MAX];
+	size_t n_listeners;
+	struct session *sessions;
+	struct session *held;   /* on what the monitor has not been told yet */
+	struct stream *streams; /* of DNS over TCP */
+	struct upstream *idle;
+	size_t n_idle;
+	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
+	size_t n_events;
+	bool stalled;     /* the monitor does not read: nothing new is decided */
+	struct buf piece; /* of an answer, scrubbed, or of a request; kept for its room */
+};
+
+/* ---- report.c: evidence comes before forwarding ---- */
+
+/* Decisions are collected and sent together, at the latest when report_flush is called. None is
+ * lost: without room for one more the worker waits for its monitor. false: the monitor is gone,
+ * nothing may be forwarded. */
+bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
+void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
+/* What was let out is over; the session's exchange says how. */
+void report_done(struct worker *k, const struct session *s);
+bool report_credential(struct worker *k, enum egress_event_kind kind,
+		       const struct egress_verdict *v, const char *name);
+void report_leak(struct worker *k, const char *kind, bool redacted);
+/* false: some could not be sent; the loop hears when they can. */
+bool report_flush(struct worker *k);
+/* Everything, waiting if need be; there is nothing more to be told. */
+void report_last(struct worker *k);
+void report_state(int monitor, enum egress_event_kind kind, const struct err *e);
+
+/* ---- upstream.c: the connection to the other side ---- */
+
+enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_ASKING, UP_SHAKING, UP_OPEN, UP_FAILED };
+
+struct upstream {
+	struct link link; /* first */
+	struct worker *k;
+	struct session *owner;       /* NULL: idle, in the pool */
+	struct upstream *next, **at; /* of the pool */
+	enum upstream_state state;
+	struct host host;
+	uint16_t port, dial_port;
+	bool tls;
+	bool pinned;  /* its address was written down by the operator */
+	bool chained; /* by way of another proxy */
+	bool reused;  /* may have been closed by the other side meanwhile */
+	struct lookup *lookup;
+	struct addr addrs[RESOLVE_MAX];
+	size_t n_addrs, next_addr;
+	struct addr at_addr; /* dialled */
+	uint64_t deadline;
+	struct egress_verdict failure; /* with UP_FAILED */
+};
+
+/* For a verdict that said yes. An idle one, or a new one on its way. NULL without memory. */
+struct upstream *upstream_get(struct session *s, const struct egress_verdict *v, bool tls,
+			      bool fresh);
+void upstream_step(struct upstream *u);    /* after an event: resolving to open, or failed */
+void upstream_release(struct upstream *u); /* back into the pool, in a state to be used again */
+struct upstream *upstream_free(struct upstream *u);
+void upstream_tick(struct worker *k, uint64_t now);
+
+/* ---- session.c: a connection of the guest ---- */
+
+enum session_state {
+	SESSION_FIRST,   /* the first byte tells what this is */
+	SESSION_SOCKS,   /* the greeting was answered */
+	SESSION_HELLO,   /* TLS: reading the ClientHello */
+	SESSION_TLS,     /* shaking hands with the guest */
+	SESSION_HEAD,    /* HTTP: reading a head */
+	SESSION_OPENING, /* a tunnel waits for its upstream */
+	SESSION_TUNNEL,
+	SESSION_EXCHANGE, /* a request on its way up, its answer on its way down */
+	SESSION_LINGER,   /* everything is said: flush, wait a little for the guest to leave */
+	SESSION_DEAD,
+};
+
+enum down_framing { DOWN_NONE, DOWN_LENGTH, DOWN_CHUNKED, DOWN_CLOSE };
+
+/* One request and its answer. */
+struct exchange {
+	struct egress_verdict v;
+	char method[HTTP1_METHOD_MAX + 1];
+	struct buf head; /* as sent upstream, for a second try */
+	struct http1_body up_body, down_body;
+	struct scan *scan_up, *scan_down;
+	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
+	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
+	struct scan *scan_coded;   /* and what it is: its own head has texts as well */
+	struct buf coded;          /* of it, not sent yet */
+	size_t coded_old;          /* of these, older than the last `decoded` bytes it says */
+	size_t decoded;
+	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
+	struct scrub *scrub;
+	enum down_framing down;
+	enum http1_asked asked;
+	unsigned minor; /* of the guest */
+	bool up_chunked, up_done, has_body, expects;
+	bool sent;     /* the head went up */
+	bool answered; /* a head went down */
+	bool down_done, keep_guest, keep_upstream;
+	unsigned interim;
+	unsigned scrubbed; /* values taken out of the answer's head */
+	bool open;         /* the monitor knows that it was let out, and not yet that it is over */
+	char credential[64]; /* the first that was put in */
+	int status;
+	uint64_t bytes_out, bytes_in;
+};
+
+struct session {
+	struct link guest; /* first */
+	struct worker *k;
+	struct session *next, **at;
+	struct session *held_next, **held_at; /* held_at: NULL, not held */
+	enum session_state state;
+	bool running; /* in session_run: an event from below is seen by its loop */
+	size_t turn;  /* bytes moved since session_run began: others want their turn as well */
+	bool proxy;   /* came to the explicit proxy */
+	bool tunnelled, secure, half_closed, up_half_closed;
+	uint16_t port;
+	struct host tunnel; /* the name this connection was opened for; empty: none */
+	struct host sni;
+	struct egress_verdict refused; /* told once the guest has sent its first request */
+	uint64_t deadline;
+	struct upstream *up;
+	struct exchange x;
+};
+
+void session_open(struct listener *l, int fd);
+void session_refuse(struct listener *l, int fd); /* there is no room for it */
+void session_run(struct session *s);             /* goes on as far as it can */
+void session_settle(struct worker *k); /* sends what was decided, then runs who was held for it */
+/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
+ * address dialled before; false: the session is run again by session_settle. */
+bool session_told(struct session *s);
+bool session_tired(const struct session *s); /* it moved a lot: others first */
+void session_tick(struct worker *k, uint64_t now);
+struct session *session_free(struct session *s);
+void session_patience(struct session *s, uint64_t us);
+
+/* Says no over HTTP and ends the connection. */
+void session_deny(struct session *s, const struct egress_verdict *v, struct http1_text method);
+/* An answer of the door itself that is no denial; the connection ends. */
+void session_answer(struct session *s, int status, const char *reason, const char *what);
+void session_linger(struct session *s);
+
+/* Bytes as they are, both ways, once its upstream is there. */
+void session_tunnel(struct session *s, const struct egress_verdict *v, const char *method);
+
+/* ---- exchange.c ---- */
+
+void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
+bool exchange_step(struct session *s);    /* true: something moved */
+void exchange_stalled(struct session *s); /* nothing has moved for too long */
+void exchange_told(struct session *s);    /* its end is reported, if its beginning was */
+void exchange_done(struct session *s);    /* the same, and frees what it holds */
+
+/* ---- look.c: the leak scan of answers ---- */
+
+void look_at(struct session *s, const char *p, size_t n, bool last);
+/* The same for a body on its way down, as it is or as what it says. */
+void look_at_body(struct session *s, const char *p, size_t n, bool last);
+
+/* ---- names.c: the door's DNS ---- */
+
+void names_packet(struct listener *l);
+void names_stream(struct listener *l, int fd);
+void names_tick(struct worker *k,
+		uint64_t now); /* ends those that say nothing; all of them at the end of time */

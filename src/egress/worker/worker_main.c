@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/worker_main.c - brig-egress: the process that reads what the sandbox sends, and beside it the one
+ * that keeps its certificate authority.
+ *
+ * Started by a monitor with two descriptors: 3, a SEQPACKET socket (the configuration comes first,
+ * then the door's sockets; decisions go back), and 4, a pipe for the authority's certificate.
+ *
+ *     start -> fork the keeper -> take configuration and sockets -> read files, compile -> lock
+ * down
+ *     -> serve
+ *
+ * What takes long is done while the sandbox's program starts, not while somebody waits for it: the
+ * sockets come when the sandbox is ready. Nothing hostile is read before the lockdown. The
+ * monitor's end of the socket closing is the end.
+ */
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/fd.h"
+#include "egress/worker/keeper.h"
+#include "egress/worker/lockdown.h"
+#include "egress/worker/worker.h"
+
+#define CONTROL 3
+#define AUTHORITY 4
+#define PLAN_MAX ((size_t)16 << 20)
+#define ACCEPT_AT_ONCE 64
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
+/* ---- before the lockdown ---- */
+
+static int start_keeper(int *sock, struct err *e)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, "cannot make a socket pair");
+	pid = fork();
+	if (pid < 0)
+		return err_sys(e, "cannot start the keeper");
+	if (pid == 0) {
+		(void)prctl(PR_SET_NAME, "brig-keeper", 0, 0, 0);
+		(void)close(pair[0]);
+		(void)close(CONTROL);
+		if (lockdown_early(e) < 0)
+			_exit(1);
+		_exit(keeper_main(pair[1], AUTHORITY));
+	}
+	(void)close(pair[1]);
+	(void)close(AUTHORITY);
+	*sock = pair[0];
+	return 0;
+}
+
+static ssize_t receive(void *p, size_t n, int *fds, size_t *nfds)
+{
+	struct pollfd wait = { .fd = CONTROL, .events = POLLIN };
+
+	while (poll(&wait, 1, -1) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return fd_recv(CONTROL, p, n, fds, nfds);
+}
+
+/* The configuration as a file, and the version of who wrote it: ours, or it is not to be read. */
+static int take_plan(int *fd, struct err *e)
+{
+	char version[64] = "";
+	size_t n = 1;
+	ssize_t got = receive(version, sizeof(version) - 1, fd, &n);
+
+	if (got <= 0 || n != 1)
+		return err_set(e, ERR_INTERNAL, EPIPE, "no configuration came");
+	if (strcmp(version, BRIG_VERSION) != 0)
+		return err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "brig-egress is of version " BRIG_VERSION ", brig is of another"),
+		       err_hint(e, "install brig and brig-egress from one build");
+	return 0;
+}
+
+static int read_plan(struct worker *k, struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+	void *text;
+	int r;
+
+	if (take_plan(&fd, e) < 0)
+		return -e->code;
+	if (fstat(fd, &st) < 0 || st.st_size <= 0 || (size_t)st.st_size > PLAN_MAX)
+		return err_set(e, ERR_INTERNAL, EBADMSG, "the configuration has a strange size");
+	text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (text == MAP_FAILED)
+		return err_sys(e, "cannot read the configuration");
+	r = egress_plan_read(text, (size_t)st.st_size, &k->plan, e);
+	(void)munmap(text, (size_t)st.st_size);
+	return r;
+}
+
+static int add_own(struct worker *k, const struct addr *a, struct err *e)
+{
+	struct addr *more;
+
+	/* What is not public is closed whoever has it. */
+	if (!a->family || addr_class(a) != ADDR_PUBLIC)
+		return 0;
+	more = reallocarray(k->own, k->n_own + 1, sizeof(*more));
+	if (!more)
+		return err_nomem(e);
+	k->own = more;
+	k->own[k->n_own++] = *a;
+	return 0;
+}
+
+/* All of them, or there is no door: one that is not known could be reached by a name. */
+static int read_own(struct worker *k, struct err *e)
+{
+	struct ifaddrs *list = NULL;
+	int r = 0;
+
+	if (getifaddrs(&list) < 0)
+		return err_sys(e, "cannot read the addresses of this machine");
+	for (struct ifaddrs *i = list; i && r == 0; i = i->ifa_next) {
+		struct addr a = { 0 };
+
+		if (!i->ifa_addr)
+			continue;
+		if (i->ifa_addr->sa_family == AF_INET) {
+			a.family = 4;
+			memcpy(a.b, &((struct sockaddr_in *)i->ifa_addr)->sin_addr, 4);
+		} else if (i->ifa_addr->sa_family == AF_INET6) {
+			a.family = 6;
+			memcpy(a.b, &((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, 16);
+		}
+		r = add_own(k, &a, e);
+	}
+	freeifaddrs(list);
+	return r;
+}
+
+/* A leak that was let pass, or taken out, is evidence too; a block is the denial it becomes. */
+static void on_hit(void *context, const struct scan_hit *hit)
+{
+	char kind[128];
+
+	if (hit->action == LEAK_BLOCK)
+		return;
+	(void)snprintf(kind, sizeof(kind), "%s%s%s", hit->kind, hit->name ? " " : "",
+		       hit->name ? hit->name : "");
+	report_leak(context, kind, hit->action == LEAK_REDACT);
+}
+
+static int compile(struct worker *k, struct err *e)
+{
+	const struct egress_plan *p = k->plan;
+	struct scan_options o = { .leaks = &p->leaks,
+				  .secrets = p->secrets,
+				  .n_secrets = p->credentials.n,
+				  .report = on_hit,
+				  .context = k };
+	bool delayed = false;
+	int r = 0;
+
+	if (egress_rules_new(&p->egress, &k->rules, e) < 0 ||
+	    chain_parse(p->egress.upstream_proxy, &k->chain, e) < 0 ||
+	    rate_new(&p->egress.rate, &k->rate, e) < 0)
+		r = -e->code;
+	if (r == 0 && p->leaks.scan)
+		r = scanner_new(&o, &k->scanner, e);
+	if (r == 0 && (p->credentials.n || p->bind_names))
+		r = creds_new(&p->credentials, p->secrets, p->bind_names, &k->creds, e);
+	for (size_t i = 0; i < p->credentials.n; i++)
+		delayed |= p->credentials.v[i].delayed;
+	if (r == 0 && p->credentials.n)
+		r = scrubber_new(p->secrets, p->credentials.n, delayed, &k->scrubber, e);
+	return r;
+}
+
+/* ---- memory ---- */
+
+/* What connections have taken. A sanitizer's allocator does not say. */
+static size_t taken(const struct worker *k)
+{
+	struct mallinfo2 m = mallinfo2();
+	size_t now = m.uordblks + m.hblkhd;
+
+	return now > k->base ? now - k->base : 0;
+}
+
+/* Whoever knocks now waits: the last quarter is for those at work. */
+static bool is_short(const struct worker *k)
+{
+	return taken(k) > k->plan->memory / 4 * 3;
+}
+
+#ifndef SANITIZED
+/* Pages of data and stack: the sixth number the kernel gives. 0: it gives none. */
+static unsigned long long own_size(void)
+{
+	char text[128] = "", *at = text;
+	unsigned long long n = 0;
+
+	if (fd_read_file(AT_FDCWD, "/proc/self/statm", text, sizeof(text)) <= 0)
+		return 0;
+	for (int i = 0; i < 6; i++)
+		n = strtoull(at, &at, 10);
+	return n;
+}
+#endif
+
+/* The budget is also a limit of the kernel's, which leaves a connection without memory and not the
+ * machine. */
+static int bound_memory(struct worker *k, struct err *e)
+{
+#ifndef SANITIZED
+	unsigned long long data = own_size();
+	struct rlimit l;
+
+	if (!data)
+		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot read the door's own size");
+	l.rlim_cur = l.rlim_max = data * (unsigned long long)getpagesize() + k->plan->memory;
+	if (setrlimit(RLIMIT_DATA, &l) < 0)
+		return err_sys(e, "cannot bound the door's memory");
+#endif
+	k->base = mallinfo2().uordblks + mallinfo2().hblkhd;
+	(void)e;
+	return 0;
+}
+
+/* ---- serving ---- */
+
+static void on_listener(struct watch *w, uint32_t events)
+{
+	struct listener *l = (struct listener *)w;
+
+	(void)events;
+	if (l->kind == DOOR_DNS_PACKET) {
+		names_packet(l);
+		return;
+	}
+	for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+		int fd;
+
+		if (is_short(l->k)) {
+			(void)loop_want(l->k->loop, w, 0);
+			return;
+		}
+		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		/* Out of descriptors: whoever knocks waits until the next tick. */
+		if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			(void)loop_want(l->k->loop, w, 0);
+		if (fd < 0)
+			return;
+		if (fd >= l->k->most)
+			session_refuse(l, fd);
+		else if (l->kind == DOOR_DNS_STREAM)
+			names_stream(l, fd);
+		else
+			session_open(l, fd);
+	}
+}
+
+static void on_monitor(struct watch *w, uint32_t events)
+{
+	struct worker *k = (struct worker *)((char *)w - offsetof(struct worker, monitor));
+	char word;
+	ssize_t n = recv(w->fd, &word, sizeof(word), MSG_DONTWAIT);
+
+	(void)events;
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		loop_stop(k->loop);
+}
+
+static void on_tick(void *arg, uint64_t now)
+{
+	struct worker *k = arg;
+
+	resolver_tick(k->resolver, now);
+	session_tick(k, now);
+	names_tick(k, now);
+	upstream_tick(k, now);
+	for (size_t i = 0; i < k->n_listeners; i++)
+		(void)loop_want(k->loop, &k->listeners[i].w, EPOLLIN);
+}
+
+static void on_settle(void *arg)
+{
+	session_settle(arg);
+}
+
+static bool is_six(int fd)
+{
+	struct sockaddr_storage a = { 0 };
+	socklen_t n = sizeof(a);
+
+	return getsockname(fd, (struct sockaddr *)&a, &n) == 0 && a.ss_family == AF_INET6;
+}
+
+static int take_sockets(struct worker *k, struct err *e)
+{
+	struct egress_sockets m = { 0 };
+	int fds[DOOR_SOCKETS_MAX];
+	size_t n = ARRAY_LEN(fds);
+
+	if (receive(&m, sizeof(m), fds, &n) != (ssize_t)sizeof(m) || n != m.n || !n)
+		return err_set(e, ERR_INTERNAL, EPIPE, "no sockets came");
+	for (size_t i = 0; i < n; i++) {
+		struct listener *l = &k->listeners[k->n_listeners++];
+
+		*l = (struct listener){ .w = { .fd = fds[i], .ready = on_listener },
+					.k = k,
+					.kind = (enum door_kind)m.kinds[i],
+					.port = (uint16_t)m.ports[i] };
+		k->six |= is_six(fds[i]);
+		if (loop_want(k->loop, &l->w, EPOLLIN) < 0)
+			return err_set(e, ERR_INTERNAL, EBADF, "a socket cannot be listened to");
+	}
+	return 0;
+}
+
+static int prepare(struct worker *k, int keeper, struct err *e)
+{
+	k->synth = synth_new();
+	if (!k->synth)
+		return err_nomem(e);
+	if (loop_new(&k->loop, e) < 0 || read_plan(k, e) < 0 || take_sockets(k, e) < 0)
+		return -e->code;
+	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
+		return err_set(e, ERR_INTERNAL, EIO, "OpenSSL cannot be used");
+	if (resolver_new(k->loop, &k->resolver, e) < 0 ||
+	    roots_new(&k->plan->egress.roots, &k->roots, e) < 0 || compile(k, e) < 0)
+		return -e->code;
+	if (read_own(k, e) < 0)
+		return -e->code;
+	return mint_new(keeper, &k->mint, e);
+}
+
+static int serve(struct worker *k, struct err *e)
+{
+	struct rlimit files;
+
+	k->monitor = (struct watch){ .fd = CONTROL, .ready = on_monitor };
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return err_sys(e, "cannot read a limit");
+	/* The lockdown raises the limit to the highest there may be. */
+	k->most = (int)((files.rlim_max < LOCKDOWN_FILES ? files.rlim_max : LOCKDOWN_FILES) / 2);
+	if (bound_memory(k, e) < 0)
+		return -e->code;
+	if (lockdown(LOCKDOWN_WORKER, e) < 0)
+		return -e->code;
+	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
+		return err_sys(e, "cannot listen to the monitor");
+	report_state(CONTROL, EGRESS_EVENT_READY, NULL);
+	loop_run(k->loop, on_tick, on_settle, k);
+	return 0;
+}
+
+static void worker_done(struct worker *k)
+{
+	while (k->sessions)
+		(void)session_free(k->sessions);
+	/* What was still under way is told; then the monitor need not wait for the rest. */
+	if (k->monitor.fd == CONTROL)
+		report_last(k);
+	while (k->idle)
+		(void)upstream_free(k->idle);
+	names_tick(k, UINT64_MAX);
+	(void)resolver_free(k->resolver);
+	(void)mint_free(k->mint);
+	(void)roots_free(k->roots);
+	(void)scrubber_free(k->scrubber);
+	(void)creds_free(k->creds);
+	(void)scanner_free(k->scanner);
+	(void)rate_free(k->rate);
+	(void)egress_rules_free(k->rules);
+	(void)egress_plan_free(k->plan);
+	(void)synth_free(k->synth);
+	(void)loop_free(k->loop);
+	buf_done(&k->piece);
+	free(k->own);
+}
+
+int main(void)
+{
+	static struct worker k;
+	struct err e = { 0 };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	int keeper = -1, r;
+
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	r = lockdown_early(&e);
+	if (r == 0)
+		r = start_keeper(&keeper, &e);
+	if (r == 0)
+		r = prepare(&k, keeper, &e);
+	if (r == 0)
+		r = serve(&k, &e);
+	if (r < 0)
+		report_state(CONTROL, EGRESS_EVENT_FAILED, &e);
+	worker_done(&k);
+	_exit(r < 0 ? 1 : 0); /* what libraries and sanitizers do at an exit the lockdown forbids */
+}

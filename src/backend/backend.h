@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "model/door.h"
+#include "model/door_spec.h"
 #include "model/outcome.h"
 #include "model/spec.h"
 

@@ -64,7 +64,7 @@ static int printed(int status)
 	return EXIT_BRIG;
 }
 
-/* Tells the library that the running program is brig (backend/bwrap/program.c). */
+/* Tells the library that the running program is brig (backend/bwrap/bwrap_program.c). */
 extern const char brig_is_this_program[];
 const char brig_is_this_program[] = "brig";
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "backend/bwrap/program.h"
+#include "backend/bwrap/bwrap_program.h"
 #include "base/str.h"
 #include "doctor/machine.h"
 

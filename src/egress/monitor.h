@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "egress/event.h"
-#include "model/door.h"
+#include "model/door_spec.h"
 #include "model/spec.h"
 
 struct egress;

@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#include "backend/bwrap/inside.h"
+#include "backend/bwrap/bwrap_inside.h"
 #include "base/fd.h"
 #include "sandbox/health.h"
 #include "sandbox/recorder.h"

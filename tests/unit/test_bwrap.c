@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "backend/bwrap/bwrap.h"
+#include "backend/bwrap/bwrap_program.h"
 #include "backend/bwrap/letter.h"
-#include "backend/bwrap/program.h"
 #include "base/str.h"
 
 static const char old_enough[] = "x\0--size\0--perms\0--add-seccomp-fd\0--clearenv\0--info-fd\0"

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "egress/worker/resolve.h"
 #include "egress/worker/synth.h"
-#include "model/door.h"
+#include "model/door_spec.h"
 
 static struct host host(const char *name)
 {

@@ -2,8 +2,8 @@
 /* backend/bwrap/launch.h - from a plan to a running bubblewrap. */
 #pragma once
 
+#include "backend/bwrap/bwrap_program.h"
 #include "backend/bwrap/letter.h"
-#include "backend/bwrap/program.h"
 #include "backend/kit/process/job.h"
 
 /* What is needed for the time of the start. The descriptors are inherited by bubblewrap. */

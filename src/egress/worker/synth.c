@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/door.h"
+#include "model/door_spec.h"
 
 #define TABLE (2 * SYNTH_MAX) /* open addressing, at most half full; a power of two */
 

@@ -16,7 +16,7 @@
 #include "egress/worker/resolve.h"
 #include "egress/worker/roots.h"
 #include "egress/worker/synth.h"
-#include "model/door.h"
+#include "model/door_spec.h"
 #include "wire/http1.h"
 #include "wire/http1_request.h"
 #include "wire/link.h"

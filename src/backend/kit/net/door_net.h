@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "model/door.h"
+#include "model/door_spec.h"
 
 #define DOOR_NEW_GUEST (-1)
 

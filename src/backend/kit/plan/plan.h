@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "model/door.h"
+#include "model/door_spec.h"
 #include "model/spec.h"
 
 enum op_kind {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/client.c - starts the OpenSSH client, and reads from its words why it gave up. */
+/* backend/ssh/ssh_client.c - starts the OpenSSH client, and reads from its words why it gave up. */
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>

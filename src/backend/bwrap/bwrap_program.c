@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/bwrap/program.h"
+#include "backend/bwrap/bwrap_program.h"
 
 #include <assert.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/none/plan.c - what would run on the host: argument vector, variables, folder. */
+/* backend/none/none_plan.c - what would run on the host: argument vector, variables, folder. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/start.c - from a plan to a command that runs on the other side.
+/* backend/ssh/ssh_start.c - from a plan to a command that runs on the other side.
  *
  * The client gets the wrapper's text; what the remote shells print before the wrapper's marks is
  * dropped; the code is sent on. All of it has a time limit, and a signal for the caller ends it. */
@@ -16,7 +16,7 @@
 #include <sys/timerfd.h>
 
 #include "backend/kit/process/ends.h"
-#include "backend/ssh/job.h"
+#include "backend/ssh/ssh_job.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/num.h"

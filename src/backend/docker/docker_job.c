@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/job.c - the docker backend seen from brig: starts the guard, judges the end. */
+/* backend/docker/docker_job.c - the docker backend seen from brig: starts the guard, judges the end. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/audit/verify.c - "verify" and "prune": what the record's own library says, for people and
+/* cli/audit/audit_verify.c - "verify" and "prune": what the record's own library says, for people and
  * programs. */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/code.c - requests that are code: read once, kept in memory, never on a command line. */
+/* sandbox/code_run.c - requests that are code: read once, kept in memory, never on a command line. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

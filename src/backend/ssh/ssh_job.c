@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/job.c - one run on another host.
+/* backend/ssh/ssh_job.c - one run on another host.
  *
  *   connecting -> started -> (signalled) -> ended
  *
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 
-#include "backend/ssh/job.h"
+#include "backend/ssh/ssh_job.h"
 #include "base/fd.h"
 #include "base/num.h"
 

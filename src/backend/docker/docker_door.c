@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/door.c - the door of a container, in the guard.
+/* backend/docker/docker_door.c - the door of a container, in the guard.
  *
  *     helper made and started -> it reached us -> it sent the sockets -> the sandbox has joined its
  *     network -> we hang up, and it ends

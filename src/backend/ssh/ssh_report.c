@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/report.c - what another brig says of its run, taken into an outcome of this one.
+/* backend/ssh/ssh_report.c - what another brig says of its run, taken into an outcome of this one.
  *
  * The report comes from the remote host: it is believed as far as that host is, read strictly, and
  * everything in it is bounded. The conductor's own judgement (a time limit, a cancel) stands. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/door.h - what a backend and the egress worker must agree on: the addresses of the door and
+/* model/door_spec.h - what a backend and the egress worker must agree on: the addresses of the door and
  * the sockets that are opened in it.
  *
  * All of it lies in networks that nobody routes: 198.18.0.0/15 is for benchmarks (RFC 2544), and

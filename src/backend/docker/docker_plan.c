@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/plan.c - from a spec to what a container will be. Asks no engine. */
+/* backend/docker/docker_plan.c - from a spec to what a container will be. Asks no engine. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

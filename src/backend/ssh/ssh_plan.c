@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/plan.c - what would run where: the client's arguments, the command, its variables. */
+/* backend/ssh/ssh_plan.c - what would run where: the client's arguments, the command, its variables. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

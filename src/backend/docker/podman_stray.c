@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/stray.c - processes that Podman has forgotten.
+/* backend/docker/podman_stray.c - processes that Podman has forgotten.
  *
  * Podman writes down that a container has processes only when its runtime has made them. Killed in
  * between it knows nothing of them when it is back, and removes the container without them: a

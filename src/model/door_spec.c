@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/door.h"
+#include "model/door_spec.h"
 
 #include <stdbool.h>
 

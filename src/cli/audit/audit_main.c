@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/audit/main.c - brig-audit: reads the record. Started by `brig audit`. */
+/* cli/audit/audit_main.c - brig-audit: reads the record. Started by `brig audit`. */
 #include "audit/dir.h"
 #include "base/fd.h"
 #include "cli/audit/asked.h"

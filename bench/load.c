@@ -85,7 +85,7 @@ static _Noreturn void die(const char *what)
 
 /* ---- one connection ---- */
 
-static void ready(struct watch *w, uint32_t events);
+static void ready(struct loop_watch *w, uint32_t events);
 static void dial(struct client *c);
 
 static void ask(struct client *c)
@@ -280,7 +280,7 @@ static bool step(struct client *c)
 	return c->stage != was;
 }
 
-static void ready(struct watch *w, uint32_t events)
+static void ready(struct loop_watch *w, uint32_t events)
 {
 	struct client *c = (struct client *)w;
 	bool moved;

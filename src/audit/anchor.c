@@ -89,12 +89,12 @@ int anchor_send(const char *const *names, const struct head *h, const struct aud
 
 /* --- reading them back --- */
 
-struct lines {
+struct anchor_lines {
 	struct anchor_line *v;
 	size_t n, room;
 };
 
-static int add_line(struct lines *l, const struct anchor_line *a)
+static int add_line(struct anchor_lines *l, const struct anchor_line *a)
 {
 	if (l->n == l->room) {
 		size_t room = l->room ? 2 * l->room : 256;
@@ -137,7 +137,7 @@ static int read_whole(const char *path, char **ret, size_t *n, struct err *e)
 }
 
 static int take_lines(const char *text, size_t n, const struct audit_key *k, unsigned source,
-		      struct verify_anchor *about, struct lines *out)
+		      struct verify_anchor *about, struct anchor_lines *out)
 {
 	struct anchor_line a = { .source = source };
 
@@ -176,7 +176,7 @@ static int by_seq(const void *a, const void *b)
 int anchor_read(const char *const *files, const struct audit_key *k, struct verify_anchor *about,
 		unsigned *count, struct anchor_line **ret, size_t *n, struct err *e)
 {
-	struct lines l = { 0 };
+	struct anchor_lines l = { 0 };
 	int r = 0;
 
 	for (*count = 0; files && files[*count] && r == 0; (*count)++) {

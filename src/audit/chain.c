@@ -318,7 +318,7 @@ static uint64_t wall_us(void)
 
 static void put_line(struct chain *c, const char *body, size_t n, uint64_t now, struct head *h)
 {
-	struct link at = { .seq = h->seq + 1,
+	struct record_link at = { .seq = h->seq + 1,
 			   .time_us = now > h->time_us ? now : h->time_us,
 			   .clock_back = now < h->time_us };
 

@@ -19,7 +19,7 @@ static void piece_fault(struct piece *p, enum fault_kind kind, uint64_t seq, uin
 	p->faults++;
 }
 
-static void meet_anchor(struct check *c, const struct line *l)
+static void meet_anchor(struct piece_check *c, const struct line *l)
 {
 	size_t low = 0, high = c->anchored_n;
 
@@ -35,7 +35,7 @@ static void meet_anchor(struct check *c, const struct line *l)
 		c->met[low] = hmac_equal(c->anchored[low].head.mac, l->mac) ? 1 : 2;
 }
 
-static void check_line(struct check *c, struct piece *p, const char *text, size_t n)
+static void check_line(struct piece_check *c, struct piece *p, const char *text, size_t n)
 {
 	struct line l;
 
@@ -75,7 +75,7 @@ static const char *first_line(const struct piece *p, const char *text, size_t n)
 	return end ? end + 1 : text + n;
 }
 
-static void check_piece(struct check *c, struct piece *p, char *text, size_t room)
+static void check_piece(struct piece_check *c, struct piece *p, char *text, size_t room)
 {
 	CLEANUP(fd) int fd = audit_segment_open(c->dir, p->segment, O_RDONLY);
 	uint64_t from = p->from ? p->from - 1 : 0;
@@ -109,7 +109,7 @@ static void check_piece(struct check *c, struct piece *p, char *text, size_t roo
 
 static void *work(void *arg)
 {
-	struct check *c = arg;
+	struct piece_check *c = arg;
 	const size_t room = PIECE + 1 + RECORD_LINE_MAX;
 	CLEANUP(mem) char *text = malloc(room);
 
@@ -122,7 +122,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-void check_run(struct check *c, unsigned wanted)
+void check_run(struct piece_check *c, unsigned wanted)
 {
 	pthread_t threads[THREADS_MAX];
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -139,7 +139,7 @@ void check_run(struct check *c, unsigned wanted)
 		(void)pthread_join(threads[--started], NULL);
 }
 
-int check_add(struct check *c, uint32_t segment, uint64_t size)
+int check_add(struct piece_check *c, uint32_t segment, uint64_t size)
 {
 	for (uint64_t from = 0; from < size; from += PIECE) {
 		if (c->count == c->room) {

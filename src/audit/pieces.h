@@ -34,7 +34,7 @@ struct piece {
 	int error; /* -errno that kept it from reading */
 };
 
-struct check {
+struct piece_check {
 	int dir;
 	const struct audit_key *key;
 	struct piece *pieces; /* whoever made the check frees it */
@@ -46,6 +46,6 @@ struct check {
 };
 
 /* Adds a segment, of which `size` bytes count; 0 or -ENOMEM. */
-int check_add(struct check *c, uint32_t segment, uint64_t size);
+int check_add(struct piece_check *c, uint32_t segment, uint64_t size);
 /* Fills all pieces in; threads 0: one per CPU. */
-void check_run(struct check *c, unsigned threads);
+void check_run(struct piece_check *c, unsigned threads);

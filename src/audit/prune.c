@@ -17,7 +17,7 @@
 #include "audit/dir.h"
 #include "base/fd.h"
 
-struct cut {
+struct prune_cut {
 	struct head last; /* the last record to go; seq 0: none goes */
 	uint64_t offset;  /* behind it, in its segment */
 	uint64_t first;   /* number of the oldest record there is */
@@ -81,7 +81,7 @@ static bool goes(const struct bound *b, const struct line *l)
 
 /* The last record of this segment that goes. */
 static int cut_within(int dir, uint32_t number, uint64_t limit, const struct bound *b,
-		      struct cut *c, struct err *e)
+		      struct prune_cut *c, struct err *e)
 {
 	struct file f = { .fd = -1 };
 	const char *end;
@@ -109,7 +109,7 @@ static int cut_within(int dir, uint32_t number, uint64_t limit, const struct bou
 
 /* Where to cut. The cut lies in the last segment whose first record goes. */
 static int find_cut(struct log *l, const struct bound *b, const uint32_t *numbers, size_t n,
-		    struct cut *c, struct err *e)
+		    struct prune_cut *c, struct err *e)
 {
 	struct head h = log_head_locked(l);
 	bool any = false;
@@ -137,7 +137,7 @@ static int find_cut(struct log *l, const struct bound *b, const uint32_t *number
 
 /* Writing a segment anew is worth it when most of it goes; otherwise the cut moves back to the end
  * of the segment before. */
-static int move_back(int dir, const uint32_t *numbers, struct cut *c, struct err *e)
+static int move_back(int dir, const uint32_t *numbers, struct prune_cut *c, struct err *e)
 {
 	struct line first;
 	int r;
@@ -177,7 +177,7 @@ static int replace(int dir, const char *name, const void *p, size_t n, struct er
 }
 
 /* The segment with the cut in it, without its beginning. */
-static int shorten(int dir, const struct cut *c, struct err *e)
+static int shorten(int dir, const struct prune_cut *c, struct err *e)
 {
 	char name[SEGMENT_NAME_SIZE];
 	struct file f = { .fd = -1 };
@@ -190,7 +190,7 @@ static int shorten(int dir, const struct cut *c, struct err *e)
 	return r;
 }
 
-static int say_so(struct log *l, const struct cut *c, const struct prune_options *o, struct err *e)
+static int say_so(struct log *l, const struct prune_cut *c, const struct prune_options *o, struct err *e)
 {
 	struct record r;
 
@@ -201,7 +201,7 @@ static int say_so(struct log *l, const struct cut *c, const struct prune_options
 	return log_append_locked(l, &r, 1, e);
 }
 
-static int carry_out(struct log *l, const struct cut *c, const uint32_t *numbers,
+static int carry_out(struct log *l, const struct prune_cut *c, const uint32_t *numbers,
 		     const struct prune_options *o, struct prune_report *ret, struct err *e)
 {
 	bool whole = c->offset == c->size;
@@ -255,7 +255,7 @@ static int prune_locked(struct log *l, const struct prune_options *o, struct pru
 	struct head h = log_head_locked(l);
 	struct bound b = bound_of(o, &h);
 	CLEANUP(mem) uint32_t *numbers = NULL;
-	struct cut c = { 0 };
+	struct prune_cut c = { 0 };
 	size_t n;
 
 	if (audit_segments(log_dirfd(l), &numbers, &n, e) < 0 ||

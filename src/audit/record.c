@@ -199,7 +199,7 @@ void record_time(uint64_t us, char out[RECORD_TIME_SIZE])
 		out[i] = (char)('0' + rest % 10);
 }
 
-void record_line(const struct link *at, const char *body, size_t n, const struct audit_key *k,
+void record_line(const struct record_link *at, const char *body, size_t n, const struct audit_key *k,
 		 struct buf *out, unsigned char mac[32])
 {
 	char text[RECORD_TIME_SIZE], hex[MAC_HEX];

@@ -51,7 +51,7 @@ void record_list(struct record *r, const char *field, const char *const *list); 
 void record_body(const struct record *r, const struct audit_key *k, struct buf *out);
 
 /* Where in the chain a line stands. */
-struct link {
+struct record_link {
 	uint64_t seq;
 	uint64_t time_us; /* since 1970 */
 	bool clock_back;  /* the clock was behind the record before */
@@ -59,12 +59,12 @@ struct link {
 };
 
 /* Appends the whole line, newline included; mac receives its own. */
-void record_line(const struct link *at, const char *body, size_t n, const struct audit_key *k,
+void record_line(const struct record_link *at, const char *body, size_t n, const struct audit_key *k,
 		 struct buf *out, unsigned char mac[32]);
 
 /* A line taken apart, as far as the chain goes; texts are borrowed from it. */
 struct line {
-	struct link at;
+	struct record_link at;
 	const char *type; /* not NUL-terminated */
 	size_t type_n;
 	const char *body; /* from "type" to the last field */

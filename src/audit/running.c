@@ -19,7 +19,7 @@
 
 /* A slot as text: WORD, id, policy, backend, segment, offset and time of its beginning, argv0, a
  * tab, the agent. */
-struct entry {
+struct running_entry {
 	char run[33], policy[17], backend[17], argv0[ARGV0_MAX + 1], agent[RUNNING_AGENT_MAX + 1];
 	uint32_t segment;
 	uint64_t offset, time_us;
@@ -102,7 +102,7 @@ static bool take_number(char **p, uint64_t *ret)
 	return num_count(word, ret) == 0;
 }
 
-static bool parse_slot(const char slot[RUNNING_SLOT], struct entry *t)
+static bool parse_slot(const char slot[RUNNING_SLOT], struct running_entry *t)
 {
 	char text[RUNNING_SLOT], *p = text + sizeof(WORD) - 1;
 	size_t n = RUNNING_SLOT - 1;
@@ -149,7 +149,7 @@ static void look_in(int fd, uint64_t from, uint64_t to, const char *create, cons
 	}
 }
 
-static struct seen look_for(struct log *l, const struct entry *t)
+static struct seen look_for(struct log *l, const struct running_entry *t)
 {
 	struct head h = log_head_locked(l);
 	struct seen s = { 0 };
@@ -172,7 +172,7 @@ static struct seen look_for(struct log *l, const struct entry *t)
 	return s;
 }
 
-static int put_crashed(struct log *l, const struct entry *t, const char *principal, struct err *e)
+static int put_crashed(struct log *l, const struct running_entry *t, const char *principal, struct err *e)
 {
 	uint64_t now = wall_us();
 	struct record r;
@@ -198,7 +198,7 @@ static int put_crashed(struct log *l, const struct entry *t, const char *princip
 static int bury(struct log *l, int fd, uint64_t offset, const char *principal, struct err *e)
 {
 	char slot[RUNNING_SLOT];
-	struct entry t;
+	struct running_entry t;
 	struct seen s;
 
 	if (pread(fd, slot, sizeof(slot), (off_t)offset) != RUNNING_SLOT || !parse_slot(slot, &t))

@@ -96,7 +96,7 @@ struct seam {
 };
 
 /* Puts the pieces together in order. */
-static void stitch(struct verify_report *r, const struct check *c, struct seam *s)
+static void stitch(struct verify_report *r, const struct piece_check *c, struct seam *s)
 {
 	uint64_t line = 0;
 
@@ -130,7 +130,7 @@ static void stitch(struct verify_report *r, const struct check *c, struct seam *
 /* --- what there is to check --- */
 
 /* Counts what lies behind the head; nothing of it was acknowledged. */
-static void count_tail(struct check *c, struct verify_report *r, uint32_t segment, uint64_t from,
+static void count_tail(struct piece_check *c, struct verify_report *r, uint32_t segment, uint64_t from,
 		       uint64_t size)
 {
 	CLEANUP(fd) int fd = audit_segment_open(c->dir, segment, O_RDONLY);
@@ -145,7 +145,7 @@ static void count_tail(struct check *c, struct verify_report *r, uint32_t segmen
 	}
 }
 
-static int one_segment(struct check *c, struct verify_report *r, const struct head *h,
+static int one_segment(struct piece_check *c, struct verify_report *r, const struct head *h,
 		       uint32_t number, bool following, struct err *e)
 {
 	char name[SEGMENT_NAME_SIZE];
@@ -173,7 +173,7 @@ static int one_segment(struct check *c, struct verify_report *r, const struct he
 	return check_add(c, number, size) < 0 ? err_nomem(e) : 0;
 }
 
-static int collect(struct check *c, struct verify_report *r, const struct head *h, struct err *e)
+static int collect(struct piece_check *c, struct verify_report *r, const struct head *h, struct err *e)
 {
 	CLEANUP(mem) uint32_t *numbers = NULL;
 	size_t n = 0;
@@ -215,7 +215,7 @@ static void check_base(int dir, const struct audit_key *k, struct verify_report 
 }
 
 /* A prune that was ended between its two steps has left records that base calls removed. */
-static void start_at_first(const struct check *c, struct seam *s)
+static void start_at_first(const struct piece_check *c, struct seam *s)
 {
 	for (size_t i = 0; i < c->count; i++)
 		if (c->pieces[i].first_seq) {
@@ -238,7 +238,7 @@ static void check_end(struct verify_report *r, const struct head *h, const struc
 		fault(r, "head", 0, h->seq, "the head belongs to another record of that number");
 }
 
-static void check_anchors(struct verify_report *r, const struct check *c)
+static void check_anchors(struct verify_report *r, const struct piece_check *c)
 {
 	for (size_t i = 0; i < c->anchored_n; i++) {
 		const struct anchor_line *a = &c->anchored[i];
@@ -295,7 +295,7 @@ static int no_key(const struct verify_options *o, int dir, struct verify_report 
 			   err_hint(e, "put it back, or give it in BRIG_AUDIT_KEY"));
 }
 
-static int check_all(const struct verify_options *o, struct check *c, struct verify_report *r,
+static int check_all(const struct verify_options *o, struct piece_check *c, struct verify_report *r,
 		     struct err *e)
 {
 	struct seam s = { 0 };
@@ -324,7 +324,7 @@ static int check_all(const struct verify_options *o, struct check *c, struct ver
 	return 0;
 }
 
-static int with_anchors(const struct verify_options *o, struct check *c, struct verify_report *r,
+static int with_anchors(const struct verify_options *o, struct piece_check *c, struct verify_report *r,
 			struct err *e)
 {
 	CLEANUP(mem) struct anchor_line *lines = NULL;
@@ -356,7 +356,7 @@ static uint64_t removed(int dir)
 static int verify_once(const struct verify_options *o, int dir, const struct audit_key *k,
 		       const char *path, struct verify_report *ret, struct err *e)
 {
-	struct check c = { .key = k, .dir = dir };
+	struct piece_check c = { .key = k, .dir = dir };
 
 	*ret = (struct verify_report){ .ok = true };
 	(void)snprintf(ret->dir, sizeof(ret->dir), "%.255s", path);

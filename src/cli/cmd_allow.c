@@ -15,12 +15,12 @@
 #include "model/trust.h"
 #include "sandbox/recorder.h"
 
-struct asked {
+struct allow_asked {
 	const char *file;
 	bool revoke, help;
 };
 
-static int parse(int argc, char **argv, struct asked *a, struct err *e)
+static int parse(int argc, char **argv, struct allow_asked *a, struct err *e)
 {
 	for (int i = 1; i < argc; i++) {
 		if (str_eq(argv[i], "--revoke"))
@@ -50,7 +50,7 @@ static struct spec *without_project(const struct config_place *at, struct err *e
 }
 
 /* The file named, or the one a run from here would read; absolute, as the list keeps it. */
-static int find(struct spec *s, const struct asked *a, const struct config_place *at,
+static int find(struct spec *s, const struct allow_asked *a, const struct config_place *at,
 		const char **ret, struct err *e)
 {
 	if (a->file)
@@ -160,7 +160,7 @@ static int trust(const struct spec *s, const char *path, struct err *e)
 	return trust_add(path, buf_str(&data), data.len, e);
 }
 
-static int change(const struct asked *a, struct err *e)
+static int change(const struct allow_asked *a, struct err *e)
 {
 	char cwd[PATH_MAX];
 	const struct config_place at = {
@@ -191,7 +191,7 @@ static int change(const struct asked *a, struct err *e)
 
 static int allow(const struct command *c, int argc, char **argv)
 {
-	struct asked a = { 0 };
+	struct allow_asked a = { 0 };
 	struct err e = { 0 };
 
 	if (parse(argc, argv, &a, &e) == 0) {

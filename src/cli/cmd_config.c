@@ -17,7 +17,7 @@
 
 /* --- what the subcommands take --- */
 
-struct asked {
+struct config_asked {
 	const char *file, *dialect;
 	bool origin, json, help;
 };
@@ -52,7 +52,7 @@ static int take(int argc, char **argv, int *i, const char *name, const char **re
 	return 1;
 }
 
-static int parse(int argc, char **argv, struct asked *a, struct err *e)
+static int parse(int argc, char **argv, struct config_asked *a, struct err *e)
 {
 	for (int i = 2; i < argc; i++) {
 		int r = take(argc, argv, &i, "--config", &a->file, e);
@@ -77,7 +77,7 @@ static int parse(int argc, char **argv, struct asked *a, struct err *e)
 	return 0;
 }
 
-static int need_file(const struct asked *a, const char *what, struct err *e)
+static int need_file(const struct config_asked *a, const char *what, struct err *e)
 {
 	return a->file ? 0
 		       : (err_set(e, ERR_USAGE, EINVAL, "config %s: name the file", what),
@@ -96,7 +96,7 @@ static size_t settings(const struct spec *s)
 }
 
 /* One file alone, as if it were run from its own folder. */
-static int check_file(struct spec *s, const struct asked *a, enum dialect *was, struct err *e)
+static int check_file(struct spec *s, const struct config_asked *a, enum dialect *was, struct err *e)
 {
 	char cwd[PATH_MAX];
 	struct place at = { .cwd = cwd, .home = cli_home() };
@@ -137,7 +137,7 @@ static void say_backend(const struct spec *s)
 	message_answer("backend", text);
 }
 
-static int check(const struct asked *a, struct err *e)
+static int check(const struct config_asked *a, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	enum dialect was = DIALECT_BRIG;
@@ -159,7 +159,7 @@ static int check(const struct asked *a, struct err *e)
 
 /* --- show --- */
 
-static int resolve(struct spec *s, const struct asked *a, struct err *e)
+static int resolve(struct spec *s, const struct config_asked *a, struct err *e)
 {
 	char cwd[PATH_MAX];
 	struct place at = { .cwd = cwd, .home = cli_home() };
@@ -172,7 +172,7 @@ static int resolve(struct spec *s, const struct asked *a, struct err *e)
 	return spec_check(s, &at, e);
 }
 
-static int show(const struct asked *a, struct err *e)
+static int show(const struct config_asked *a, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
@@ -194,7 +194,7 @@ static int show(const struct asked *a, struct err *e)
 
 /* --- migrate --- */
 
-static int migrate(const struct asked *a, struct err *e)
+static int migrate(const struct config_asked *a, struct err *e)
 {
 	CLEANUP(buf) struct buf in = BUF_INIT(CONFIG_FILE_MAX);
 	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
@@ -210,7 +210,7 @@ static int migrate(const struct asked *a, struct err *e)
 
 static const struct {
 	const char *name;
-	int (*run)(const struct asked *a, struct err *e); /* exit status, or negative and *e */
+	int (*run)(const struct config_asked *a, struct err *e); /* exit status, or negative and *e */
 } verbs[] = { { "check", check }, { "show", show }, { "migrate", migrate } };
 
 static int unknown_verb(const char *word, struct err *e)
@@ -228,7 +228,7 @@ static int unknown_verb(const char *word, struct err *e)
 
 static int config(const struct command *c, int argc, char **argv)
 {
-	struct asked a = { 0 };
+	struct config_asked a = { 0 };
 	struct err e = { 0 };
 	int r = parse(argc, argv, &a, &e);
 

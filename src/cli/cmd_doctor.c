@@ -12,7 +12,7 @@
 #define TEXT_MAX ((size_t)64 << 10)
 #define SET_MAX 64
 
-struct asked {
+struct doctor_asked {
 	bool json, fix, help, attack;
 	const char *file, *dialect, *backend;
 	const char *set[SET_MAX]; /* KEY=VALUE */
@@ -33,7 +33,7 @@ static int unknown(const char *word, struct err *e)
 }
 
 /* An option with a value, as "--name VALUE" or "--name=VALUE"; 1 when it was one. */
-static int take_value(int argc, char **argv, int *i, struct asked *a, struct err *e)
+static int take_value(int argc, char **argv, int *i, struct doctor_asked *a, struct err *e)
 {
 	const struct {
 		const char *name;
@@ -62,7 +62,7 @@ static int take_value(int argc, char **argv, int *i, struct asked *a, struct err
 	return 0;
 }
 
-static int parse(int argc, char **argv, struct asked *a, struct err *e)
+static int parse(int argc, char **argv, struct doctor_asked *a, struct err *e)
 {
 	for (int i = 1; i < argc; i++) {
 		int r = take_value(argc, argv, &i, a, e);
@@ -141,7 +141,7 @@ static int show(const struct diagnosis *d, bool json)
 }
 
 /* The configuration a run here would have: what was named, or all the usual layers. */
-static int load(const struct asked *a, struct spec *s, struct err *e)
+static int load(const struct doctor_asked *a, struct spec *s, struct err *e)
 {
 	if ((a->file && spec_set(s, FIELD_CONFIG, a->file, ORIGIN_FLAG, e) < 0) ||
 	    (a->dialect && spec_set(s, FIELD_DIALECT, a->dialect, ORIGIN_FLAG, e) < 0) ||
@@ -153,7 +153,7 @@ static int load(const struct asked *a, struct spec *s, struct err *e)
 	return cli_load(s, e);
 }
 
-static int attack(const struct asked *a, const struct spec *s)
+static int attack(const struct doctor_asked *a, const struct spec *s)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(TEXT_MAX);
 	struct report r;
@@ -176,7 +176,7 @@ static int attack(const struct asked *a, const struct spec *s)
 	return attack_broke(&r) ? 1 : 0;
 }
 
-static int examine(const struct asked *a, const struct spec *s)
+static int examine(const struct doctor_asked *a, const struct spec *s)
 {
 	const struct check *checks;
 	struct diagnosis d;
@@ -192,7 +192,7 @@ static int examine(const struct asked *a, const struct spec *s)
 static int doctor(const struct command *c, int argc, char **argv)
 {
 	CLEANUP(spec) struct spec *s = NULL;
-	struct asked a = { 0 };
+	struct doctor_asked a = { 0 };
 	struct err e = { 0 };
 	struct diagnosis d;
 

@@ -22,7 +22,7 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-struct asked {
+struct proxy_asked {
 	const char *file; /* for the authority; NULL: stdout */
 	bool quiet;
 };
@@ -38,7 +38,7 @@ static int write_authority(const char *path, const char *pem, struct err *e)
 
 static int ready(void *arg, uint16_t port, const char *authority, struct err *e)
 {
-	const struct asked *a = arg;
+	const struct proxy_asked *a = arg;
 
 	if (a->file && write_authority(a->file, authority, e) < 0)
 		return -e->code;
@@ -49,13 +49,13 @@ static int ready(void *arg, uint16_t port, const char *authority, struct err *e)
 
 static void denied(void *arg, const char *text)
 {
-	const struct asked *a = arg;
+	const struct proxy_asked *a = arg;
 
 	if (!a->quiet)
 		message_log(PRIORITY_WARNING, "brig", text);
 }
 
-static int prepare(const struct command *c, struct spec *s, int argc, char **argv, struct asked *a,
+static int prepare(const struct command *c, struct spec *s, int argc, char **argv, struct proxy_asked *a,
 		   struct err *e)
 {
 	char *const self[] = { (char[]){ "proxy" } };
@@ -86,7 +86,7 @@ static int run(const struct command *c, int argc, char **argv)
 	CLEANUP(spec) struct spec *s = spec_new(&e);
 	CLEANUP(outcome) struct outcome *o = outcome_new();
 	CLEANUP(fd) int signals = open_signals();
-	struct asked a = { 0 };
+	struct proxy_asked a = { 0 };
 	int r = s && o ? prepare(c, s, argc, argv, &a, &e) : err_nomem(&e);
 
 	if (r == 0)

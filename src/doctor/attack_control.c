@@ -53,7 +53,7 @@ static bool become_root(uid_t uid, gid_t gid)
 	       mount("proc", "/proc", "proc", 0, NULL) == 0;
 }
 
-struct job {
+struct control_job {
 	bool scratch;
 	control_fn *fn;
 	const void *arg;
@@ -61,7 +61,7 @@ struct job {
 	gid_t gid;
 };
 
-static _Noreturn void child(const struct job *j, int out)
+static _Noreturn void child(const struct control_job *j, int out)
 {
 	struct answer a = { .worked = -1 };
 
@@ -85,7 +85,7 @@ static pid_t start(bool scratch)
 
 static int run(bool scratch, control_fn *fn, const void *arg, struct answer *ret)
 {
-	const struct job j = {
+	const struct control_job j = {
 		.scratch = scratch, .fn = fn, .arg = arg, .uid = geteuid(), .gid = getegid()
 	};
 	struct pollfd p = { .events = POLLIN };

@@ -76,7 +76,7 @@ static int check(const struct egress_plan *p, struct err *e)
 {
 	CLEANUP(egress_rules) struct egress_rules *rules = NULL;
 	CLEANUP(creds) struct creds *creds = NULL;
-	struct chain chain;
+	struct upstream_proxy chain;
 
 	if (egress_rules_new(&p->egress, &rules, e) < 0 ||
 	    chain_parse(p->egress.upstream_proxy, &chain, e) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model/leaks.h - the kinds of secret the leak scan knows by their shape, and what it does.
  *
- * The shapes themselves are in egress/scan_kinds.c, one for each row here. */
+ * The shapes themselves are in egress/scan/shapes.c, one for each row here. */
 #pragma once
 
 #include "base/arena.h"

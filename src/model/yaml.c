@@ -22,7 +22,7 @@ struct level {
 	struct node *open, *last; /* the list or map, and its youngest child */
 };
 
-struct reader {
+struct yaml_reader {
 	struct arena *arena;
 	const char *name;
 	struct level stack[DEPTH_MAX];
@@ -32,10 +32,10 @@ struct reader {
 	bool started;       /* a first document was seen */
 };
 
-static int at_mark(const struct reader *r, const yaml_mark_t *m, struct err *e, const char *fmt,
+static int at_mark(const struct yaml_reader *r, const yaml_mark_t *m, struct err *e, const char *fmt,
 		   ...) __attribute__((format(printf, 4, 5)));
 
-static int at_mark(const struct reader *r, const yaml_mark_t *m, struct err *e, const char *fmt,
+static int at_mark(const struct yaml_reader *r, const yaml_mark_t *m, struct err *e, const char *fmt,
 		   ...)
 {
 	char text[192];
@@ -148,7 +148,7 @@ static bool is_null(const yaml_event_t *ev)
 	       among((const char *)ev->data.scalar.value, words);
 }
 
-static int check_scalar(const struct reader *r, const yaml_event_t *ev, struct err *e)
+static int check_scalar(const struct yaml_reader *r, const yaml_event_t *ev, struct err *e)
 {
 	const char *text = (const char *)ev->data.scalar.value;
 	bool plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
@@ -169,7 +169,7 @@ static int check_scalar(const struct reader *r, const yaml_event_t *ev, struct e
 	return 0;
 }
 
-static struct node *new_node(struct reader *r, const yaml_mark_t *m, enum node_kind kind,
+static struct node *new_node(struct yaml_reader *r, const yaml_mark_t *m, enum node_kind kind,
 			     struct err *e)
 {
 	struct node *n;
@@ -189,7 +189,7 @@ static struct node *new_node(struct reader *r, const yaml_mark_t *m, enum node_k
 	return n;
 }
 
-static void link_child(struct reader *r, struct node *n)
+static void link_child(struct yaml_reader *r, struct node *n)
 {
 	struct level *l = &r->stack[r->depth - 1];
 
@@ -201,7 +201,7 @@ static void link_child(struct reader *r, struct node *n)
 	l->open->count++;
 }
 
-static bool wants_key(const struct reader *r)
+static bool wants_key(const struct yaml_reader *r)
 {
 	const struct node *open = r->depth ? r->stack[r->depth - 1].open : NULL;
 
@@ -209,7 +209,7 @@ static bool wants_key(const struct reader *r)
 }
 
 /* A key opens its member; the value that follows fills it in. */
-static int take_key(struct reader *r, const yaml_event_t *ev, struct err *e)
+static int take_key(struct yaml_reader *r, const yaml_event_t *ev, struct err *e)
 {
 	const char *key = (const char *)ev->data.scalar.value;
 	const struct node *map = r->stack[r->depth - 1].open, *twin;
@@ -241,7 +241,7 @@ static int take_key(struct reader *r, const yaml_event_t *ev, struct err *e)
 }
 
 /* Where a value goes: the member whose key came before it, a new element, or the root. */
-static struct node *take_value(struct reader *r, const yaml_event_t *ev, enum node_kind kind,
+static struct node *take_value(struct yaml_reader *r, const yaml_event_t *ev, enum node_kind kind,
 			       struct err *e)
 {
 	struct node *n = r->keyed;
@@ -263,7 +263,7 @@ static struct node *take_value(struct reader *r, const yaml_event_t *ev, enum no
 	return n;
 }
 
-static int on_scalar(struct reader *r, const yaml_event_t *ev, struct err *e)
+static int on_scalar(struct yaml_reader *r, const yaml_event_t *ev, struct err *e)
 {
 	struct node *n;
 
@@ -282,7 +282,7 @@ static int on_scalar(struct reader *r, const yaml_event_t *ev, struct err *e)
 	return n->text ? 0 : err_nomem(e);
 }
 
-static int on_open(struct reader *r, const yaml_event_t *ev, struct err *e)
+static int on_open(struct yaml_reader *r, const yaml_event_t *ev, struct err *e)
 {
 	bool map = ev->type == YAML_MAPPING_START_EVENT;
 	const yaml_char_t *anchor = map ? ev->data.mapping_start.anchor
@@ -307,7 +307,7 @@ static int on_open(struct reader *r, const yaml_event_t *ev, struct err *e)
 	return 0;
 }
 
-static int on_document(struct reader *r, const yaml_event_t *ev, struct err *e)
+static int on_document(struct yaml_reader *r, const yaml_event_t *ev, struct err *e)
 {
 	if (r->started)
 		return at_mark(r, &ev->start_mark, e, "more than one document");
@@ -319,7 +319,7 @@ static int on_document(struct reader *r, const yaml_event_t *ev, struct err *e)
 	return 0;
 }
 
-static int on_event(struct reader *r, const yaml_event_t *ev, struct err *e)
+static int on_event(struct yaml_reader *r, const yaml_event_t *ev, struct err *e)
 {
 	switch (ev->type) {
 	case YAML_DOCUMENT_START_EVENT:
@@ -341,7 +341,7 @@ static int on_event(struct reader *r, const yaml_event_t *ev, struct err *e)
 	}
 }
 
-static int broken(const struct reader *r, const yaml_parser_t *p, struct err *e)
+static int broken(const struct yaml_reader *r, const yaml_parser_t *p, struct err *e)
 {
 	if (p->error == YAML_MEMORY_ERROR)
 		return err_nomem(e);
@@ -350,7 +350,7 @@ static int broken(const struct reader *r, const yaml_parser_t *p, struct err *e)
 	       err_hint(e, "see the brackets, quotes and indentation in front of it");
 }
 
-static int read_events(struct reader *r, yaml_parser_t *p, struct err *e)
+static int read_events(struct yaml_reader *r, yaml_parser_t *p, struct err *e)
 {
 	bool end = false;
 
@@ -370,7 +370,7 @@ static int read_events(struct reader *r, yaml_parser_t *p, struct err *e)
 }
 
 /* libyaml would guess at UTF-16 and takes NUL for the end of its buffer: neither gets there. */
-static int check_bytes(const struct reader *r, const char *data, size_t n, struct err *e)
+static int check_bytes(const struct yaml_reader *r, const char *data, size_t n, struct err *e)
 {
 	yaml_mark_t m = { 0 };
 
@@ -391,7 +391,7 @@ static int check_bytes(const struct reader *r, const char *data, size_t n, struc
 int yaml_parse(struct arena *a, const char *name, const char *data, size_t n, struct node **ret,
 	       struct err *e)
 {
-	struct reader r = { .arena = a, .name = name };
+	struct yaml_reader r = { .arena = a, .name = name };
 	yaml_parser_t p;
 	int result;
 

@@ -26,7 +26,7 @@ static int wait_for(int fd, short events, uint64_t until)
 	return n == 0 ? -ETIMEDOUT : 0;
 }
 
-struct verdict {
+struct health_verdict {
 	int result;
 	char detail[512];
 };
@@ -34,7 +34,7 @@ struct verdict {
 static _Noreturn void probe_in_child(const struct backend *b, const struct spec *s, int out)
 {
 	struct isolation got = { 0 };
-	struct verdict v = { 0 };
+	struct health_verdict v = { 0 };
 	struct err e = { 0 };
 
 	v.result = b->probe(s, &got, &e);
@@ -55,7 +55,7 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 		   size_t n)
 {
 	uint64_t until = clock_us() + (uint64_t)ms * 1000;
-	struct verdict v;
+	struct health_verdict v;
 	int ends[2], r;
 	ssize_t got;
 	pid_t pid;

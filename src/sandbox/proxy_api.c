@@ -19,7 +19,7 @@
 #include "sandbox/manager.h"
 #include "sandbox/proxy.h"
 
-enum stage { MADE, STARTING, SERVING, OVER };
+enum proxy_stage { MADE, STARTING, SERVING, OVER };
 
 struct brig_proxy {
 	struct spec *spec;    /* as it was asked for */
@@ -36,7 +36,7 @@ struct brig_proxy {
 
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t moved;
-	enum stage stage;
+	enum proxy_stage stage;
 	uint16_t port;
 	char url[48];
 	char *authority;
@@ -219,7 +219,7 @@ static int check(brig_proxy *p, struct err *e)
 	return resolve_all(p, e);
 }
 
-static void move_to(brig_proxy *p, enum stage stage)
+static void move_to(brig_proxy *p, enum proxy_stage stage)
 {
 	(void)pthread_mutex_lock(&p->lock);
 	p->stage = stage;
@@ -279,7 +279,7 @@ static int start_thread(brig_proxy *p, struct err *e)
 int brig_proxy_start(brig_proxy *p, struct brig_error *be)
 {
 	struct err e = { 0 };
-	enum stage stage;
+	enum proxy_stage stage;
 
 	if (check(p, &e) < 0 || start_thread(p, &e) < 0)
 		return fail(&e, be);

@@ -10,7 +10,7 @@
 #define FIRST_US ((uint64_t)1000 * 1000)
 #define LONGEST_US ((uint64_t)3600 * 1000 * 1000)
 
-struct kind {
+struct tally_kind {
 	enum event type;
 	struct egress_event like; /* bytes are those of the sum */
 	uint64_t count, first, last;
@@ -18,15 +18,15 @@ struct kind {
 };
 
 /* The kinds of one rule or one reason. */
-struct group {
+struct tally_group {
 	uint64_t hash;
 	size_t n;
 };
 
 struct tally {
-	struct kind *slots[SLOTS];
+	struct tally_kind *slots[SLOTS];
 	size_t n;
-	struct group groups[TALLY_MOST];
+	struct tally_group groups[TALLY_MOST];
 	size_t n_groups;
 	size_t at; /* where the search for what is due goes on */
 };
@@ -66,13 +66,13 @@ static uint64_t hash_group(enum event type, const struct egress_event *ev)
 }
 
 /* What a secret was is worth telling apart; why else something was refused, its reason says. */
-static const char *about(const struct kind *k)
+static const char *about(const struct tally_kind *k)
 {
 	return k->type == EVENT_LEAK_BLOCK || k->type == EVENT_CREDENTIAL_MISUSE ? k->like.what
 										 : "";
 }
 
-static uint64_t hash_kind(const struct kind *k)
+static uint64_t hash_kind(const struct tally_kind *k)
 {
 	const struct egress_event *e = &k->like;
 	uint64_t h = hash_group(k->type, e);
@@ -81,7 +81,7 @@ static uint64_t hash_kind(const struct kind *k)
 	return mix(mix(h, &e->port, sizeof(e->port)), &e->status, sizeof(e->status));
 }
 
-static bool same(const struct kind *a, const struct kind *b)
+static bool same(const struct tally_kind *a, const struct tally_kind *b)
 {
 	return a->type == b->type && a->like.reason == b->like.reason &&
 	       a->like.port == b->like.port && a->like.status == b->like.status &&
@@ -105,7 +105,7 @@ static bool known_method(const char *m)
 }
 
 /* Everything of one rule or reason that found no place, by method. */
-static void widen(struct kind *k)
+static void widen(struct tally_kind *k)
 {
 	struct egress_event wide = { .kind = k->like.kind, .reason = k->like.reason };
 
@@ -118,7 +118,7 @@ static void widen(struct kind *k)
 
 /* --- places --- */
 
-static struct kind **slot_of(struct tally *t, const struct kind *k)
+static struct tally_kind **slot_of(struct tally *t, const struct tally_kind *k)
 {
 	size_t at = (size_t)(hash_kind(k) % SLOTS);
 
@@ -128,7 +128,7 @@ static struct kind **slot_of(struct tally *t, const struct kind *k)
 }
 
 /* Takes one of the group's places; false: there is none left. */
-static bool take_place(struct tally *t, const struct kind *k)
+static bool take_place(struct tally *t, const struct tally_kind *k)
 {
 	uint64_t h = hash_group(k->type, &k->like);
 	size_t i = 0;
@@ -138,11 +138,11 @@ static bool take_place(struct tally *t, const struct kind *k)
 	while (i < t->n_groups && t->groups[i].hash != h)
 		i++;
 	if (i == t->n_groups)
-		t->groups[t->n_groups++] = (struct group){ .hash = h };
+		t->groups[t->n_groups++] = (struct tally_group){ .hash = h };
 	return t->groups[i].n < TALLY_PLACES && ++t->groups[i].n;
 }
 
-static bool enter(struct tally *t, struct kind **slot, const struct kind *k, uint64_t now)
+static bool enter(struct tally *t, struct tally_kind **slot, const struct tally_kind *k, uint64_t now)
 {
 	*slot = malloc(sizeof(**slot));
 	if (!*slot)
@@ -154,7 +154,7 @@ static bool enter(struct tally *t, struct kind **slot, const struct kind *k, uin
 	return true;
 }
 
-static void add(struct kind *k, const struct egress_event *ev, uint64_t now)
+static void add(struct tally_kind *k, const struct egress_event *ev, uint64_t now)
 {
 	if (!k->count++)
 		k->first = now;
@@ -167,8 +167,8 @@ static void add(struct kind *k, const struct egress_event *ev, uint64_t now)
 
 bool tally_take(struct tally *t, enum event type, const struct egress_event *ev, uint64_t now)
 {
-	struct kind k = { .type = type, .like = *ev };
-	struct kind **slot;
+	struct tally_kind k = { .type = type, .like = *ev };
+	struct tally_kind **slot;
 
 	k.like.bytes_out = k.like.bytes_in = 0;
 	slot = slot_of(t, &k);
@@ -190,7 +190,7 @@ bool tally_take(struct tally *t, enum event type, const struct egress_event *ev,
 
 /* --- sums --- */
 
-static void give(struct kind *k, uint64_t now, struct tally_sum *ret)
+static void give(struct tally_kind *k, uint64_t now, struct tally_sum *ret)
 {
 	*ret = (struct tally_sum){ k->type, k->like, k->count, k->first, k->last };
 	k->count = 0;
@@ -202,7 +202,7 @@ static void give(struct kind *k, uint64_t now, struct tally_sum *ret)
 bool tally_next(struct tally *t, uint64_t now, bool end, struct tally_sum *ret)
 {
 	for (; t->at < SLOTS; t->at++) {
-		struct kind *k = t->slots[t->at];
+		struct tally_kind *k = t->slots[t->at];
 
 		if (k && k->count && (end || now >= k->due)) {
 			give(k, now, ret);

@@ -27,7 +27,7 @@
 enum { CA_FILE };
 static const char *const passed[] = { [CA_FILE] = "SSL_CERT_FILE", "SSL_CERT_DIR" };
 
-struct launch {
+struct send_launch {
 	char program[PATH_MAX];
 	char *variables[ARRAY_LEN(passed) + 1];
 	int request, null, place;
@@ -96,7 +96,7 @@ static int open_request(const struct send *s, struct err *e)
 }
 
 /* The rest of the environment stays here: it may hold anybody's secrets. */
-static int pick_variables(struct launch *l, const char *ca_file, struct err *e)
+static int pick_variables(struct send_launch *l, const char *ca_file, struct err *e)
 {
 	size_t n = 0;
 
@@ -126,7 +126,7 @@ static int keep_place(int fd)
 }
 
 /* In a child: only what is safe there. */
-static _Noreturn void become_sender(const struct launch *l)
+static _Noreturn void become_sender(const struct send_launch *l)
 {
 	const struct sigaction usual = { .sa_handler = SIG_DFL };
 	char *const argv[] = { (char[]){ PROGRAM }, NULL };
@@ -151,7 +151,7 @@ static pid_t fork_quietly(void)
 }
 
 /* The child in between ends at once, so that the sender has no parent that would have to wait. */
-static _Noreturn void between(const struct launch *l)
+static _Noreturn void between(const struct send_launch *l)
 {
 	pid_t pid;
 
@@ -163,7 +163,7 @@ static _Noreturn void between(const struct launch *l)
 	_exit(pid < 0 ? errno : 0);
 }
 
-static int start(const struct launch *l, struct err *e)
+static int start(const struct send_launch *l, struct err *e)
 {
 	sigset_t all, before;
 	int status = 0;
@@ -192,7 +192,7 @@ int send_detached(const struct send *s, struct err *e)
 	CLEANUP(fd) int request = -1;
 	CLEANUP(fd) int null = -1;
 	CLEANUP(fd) int place = -1;
-	struct launch l = { 0 };
+	struct send_launch l = { 0 };
 	int r;
 
 	if (program_find(PROGRAM, l.program, sizeof(l.program), e) < 0)

@@ -154,13 +154,13 @@ ssize_t dns_write_question(uint16_t id, const char *name, uint16_t type, unsigne
 	return (ssize_t)at + 4;
 }
 
-struct record {
+struct dns_record {
 	char name[DNS_NAME_MAX];
 	uint16_t type, class;
 	size_t data, size;
 };
 
-static int read_record(const unsigned char *p, size_t n, size_t *at, struct record *r)
+static int read_record(const unsigned char *p, size_t n, size_t *at, struct dns_record *r)
 {
 	size_t len;
 
@@ -182,7 +182,7 @@ static int pass(const unsigned char *p, size_t n, size_t at, unsigned count, uin
 
 	*alias = false;
 	for (unsigned i = 0; i < count && i < RECORDS_MAX; i++) {
-		struct record r;
+		struct dns_record r;
 		size_t len, data;
 
 		if (read_record(p, n, &at, &r) < 0)

@@ -14,28 +14,28 @@
 #define EXT_ENCRYPTED_HELLO 0xfe0d
 
 /* A cursor that never leaves its bytes: a read past the end marks it bad and gives zeros. */
-struct cut {
+struct hello_cut {
 	const unsigned char *p;
 	size_t n;
 	bool bad;
 };
 
-static struct cut take(struct cut *c, size_t n)
+static struct hello_cut take(struct hello_cut *c, size_t n)
 {
-	struct cut got = { .p = c->p, .n = n };
+	struct hello_cut got = { .p = c->p, .n = n };
 
 	if (c->bad || n > c->n) {
 		c->bad = true;
-		return (struct cut){ .bad = true };
+		return (struct hello_cut){ .bad = true };
 	}
 	c->p += n;
 	c->n -= n;
 	return got;
 }
 
-static size_t number(struct cut *c, size_t bytes)
+static size_t number(struct hello_cut *c, size_t bytes)
 {
-	struct cut got = take(c, bytes);
+	struct hello_cut got = take(c, bytes);
 	size_t v = 0;
 
 	for (size_t i = 0; i < got.n; i++)
@@ -44,7 +44,7 @@ static size_t number(struct cut *c, size_t bytes)
 }
 
 /* What a length of so many bytes stands in front of. */
-static struct cut vector(struct cut *c, size_t length_bytes)
+static struct hello_cut vector(struct hello_cut *c, size_t length_bytes)
 {
 	return take(c, number(c, length_bytes));
 }
@@ -83,9 +83,9 @@ static int gather(const unsigned char *p, size_t n, unsigned char *out, size_t *
 	}
 }
 
-static bool server_name(struct cut body, struct hello *h)
+static bool server_name(struct hello_cut body, struct hello *h)
 {
-	struct cut list = vector(&body, 2), name;
+	struct hello_cut list = vector(&body, 2), name;
 	size_t type = number(&list, 1);
 
 	name = vector(&list, 2);
@@ -97,13 +97,13 @@ static bool server_name(struct cut body, struct hello *h)
 	return true;
 }
 
-static bool alpn(struct cut body, struct hello *h)
+static bool alpn(struct hello_cut body, struct hello *h)
 {
-	struct cut list = vector(&body, 2);
+	struct hello_cut list = vector(&body, 2);
 
 	h->has_alpn = true;
 	while (!list.bad && list.n) {
-		struct cut word = vector(&list, 1);
+		struct hello_cut word = vector(&list, 1);
 
 		if (word.n == 8 && memcmp(word.p, "http/1.1", 8) == 0)
 			h->offers_http1 = true;
@@ -111,11 +111,11 @@ static bool alpn(struct cut body, struct hello *h)
 	return !list.bad && !body.bad && !body.n;
 }
 
-static bool extensions(struct cut c, struct hello *h)
+static bool extensions(struct hello_cut c, struct hello *h)
 {
 	while (!c.bad && c.n) {
 		size_t type = number(&c, 2);
-		struct cut body = vector(&c, 2);
+		struct hello_cut body = vector(&c, 2);
 
 		if (c.bad || (type == EXT_SERVER_NAME && !server_name(body, h)) ||
 		    (type == EXT_ALPN && !alpn(body, h)))
@@ -131,7 +131,7 @@ int hello_read(const char *p, size_t n, unsigned char scratch[HELLO_MAX], struct
 	struct hello h = { 0 };
 	size_t have;
 	int r = gather((const unsigned char *)p, n, scratch, &have);
-	struct cut c = { .p = scratch, .n = have }, body;
+	struct hello_cut c = { .p = scratch, .n = have }, body;
 
 	if (r <= 0)
 		return r;
@@ -144,7 +144,7 @@ int hello_read(const char *p, size_t n, unsigned char scratch[HELLO_MAX], struct
 	if (body.bad || c.bad)
 		return -EBADMSG;
 	if (body.n) {
-		struct cut list = vector(&body, 2);
+		struct hello_cut list = vector(&body, 2);
 
 		if (list.bad || body.bad || body.n || !extensions(list, &h))
 			return -EBADMSG;

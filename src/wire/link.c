@@ -123,7 +123,7 @@ static BIO_METHOD *link_method(void)
 
 /* ---- links ---- */
 
-static void on_news(struct watch *w, uint32_t events)
+static void on_news(struct loop_watch *w, uint32_t events)
 {
 	struct link *l = (struct link *)w;
 

@@ -27,7 +27,7 @@ struct flow {
 };
 
 struct link {
-	struct watch w; /* must stay first: the owner finds itself through it */
+	struct loop_watch w; /* must stay first: the owner finds itself through it */
 	int fd;         /* owned; -1: closed */
 	SSL *ssl;       /* owned; NULL: plain */
 	struct flow in, out;

@@ -18,7 +18,7 @@ struct loop {
 	bool stopped, hurry;
 	uint64_t now;
 	struct slot {
-		struct watch *w;
+		struct loop_watch *w;
 		unsigned serial;
 	} * slots;
 	unsigned n_slots, serial;
@@ -72,7 +72,7 @@ static int grow(struct loop *l)
 	return 0;
 }
 
-static int put_on(struct loop *l, struct watch *w, struct epoll_event *ev)
+static int put_on(struct loop *l, struct loop_watch *w, struct epoll_event *ev)
 {
 	if (!l->n_free && grow(l) < 0)
 		return -ENOMEM;
@@ -87,7 +87,7 @@ static int put_on(struct loop *l, struct watch *w, struct epoll_event *ev)
 	return 0;
 }
 
-int loop_want(struct loop *l, struct watch *w, uint32_t events)
+int loop_want(struct loop *l, struct loop_watch *w, uint32_t events)
 {
 	struct epoll_event ev = { .events = events,
 				  .data.u64 = (uint64_t)w->serial << 32 | w->slot };

@@ -13,11 +13,11 @@
 #include "base/err.h"
 
 struct loop;
-struct watch;
+struct loop_watch;
 
-typedef void watch_fn(struct watch *w, uint32_t events);
+typedef void watch_fn(struct loop_watch *w, uint32_t events);
 
-struct watch {
+struct loop_watch {
 	int fd; /* borrowed */
 	watch_fn *ready;
 	uint32_t events; /* registered at present; 0: not on the loop */
@@ -30,7 +30,7 @@ struct loop *loop_free(struct loop *l);
 DEFINE_CLEANUP(loop, struct loop *, loop_free)
 
 /* Sets what a watch waits for; 0 takes it off. 0 or -errno. */
-int loop_want(struct loop *l, struct watch *w, uint32_t events);
+int loop_want(struct loop *l, struct loop_watch *w, uint32_t events);
 
 typedef void tick_fn(void *arg, uint64_t now_us);
 typedef void settle_fn(void *arg);

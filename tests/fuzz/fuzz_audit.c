@@ -39,7 +39,7 @@ static void take_head(const char *p, size_t n, const struct audit_key *k)
 static void write_down(const char *text, const struct audit_key *k)
 {
 	struct buf body = BUF_INIT(1 << 20), out = BUF_INIT(1 << 20);
-	struct link at = { .seq = 1 };
+	struct record_link at = { .seq = 1 };
 	unsigned char mac[32];
 	struct record r;
 	struct line l;

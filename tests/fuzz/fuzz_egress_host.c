@@ -30,7 +30,7 @@ static void require_canonical(const struct host *h)
 static void check_chain(const uint8_t *data, size_t size)
 {
 	char text[512];
-	struct chain c;
+	struct upstream_proxy c;
 	struct err e;
 
 	if (size >= sizeof(text))

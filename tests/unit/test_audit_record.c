@@ -23,7 +23,7 @@ static const char *line_of(const char *argv0)
 {
 	static struct buf b;
 	struct buf body = BUF_INIT(1 << 20);
-	struct link at = { .seq = 7, .time_us = 1767323045678901 };
+	struct record_link at = { .seq = 7, .time_us = 1767323045678901 };
 	unsigned char mac[32];
 	struct record r;
 

@@ -22,7 +22,7 @@ static void what_brig_writes_is_read(void **state UNUSED)
 				.body = "{\n\n\0}",
 				.len = 5,
 				.timeout_ms = 1234 };
-	struct request q;
+	struct send_request q;
 	struct err e;
 
 	assert_int_equal(send_encode(&s, &b, &e), 0);
@@ -41,7 +41,7 @@ static void what_brig_writes_is_read(void **state UNUSED)
 static void an_empty_body_is_a_body(void **state UNUSED)
 {
 	char text[] = "http://c/\n10\n\n";
-	struct request q;
+	struct send_request q;
 	struct err e;
 
 	assert_int_equal(request_parse(text, strlen(text), &q, &e), 0);
@@ -71,7 +71,7 @@ static void anything_else_is_refused(void **state UNUSED)
 
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		char text[64];
-		struct request q;
+		struct send_request q;
 		struct err e;
 
 		(void)snprintf(text, sizeof(text), "%s", wrong[i]);

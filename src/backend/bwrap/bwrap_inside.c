@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/bwrap/bwrap_inside.c - from bubblewrap's exec to where kit/inside.h takes over.
+/* backend/bwrap/bwrap_inside.c - from bubblewrap's exec to where kit/process/inside.h takes over.
  *
  * bubblewrap has made the namespaces and mounts, dropped the capabilities and loaded the filter.
  * What it cannot do follows here: the look whether each tree is the one that was meant, resource

@@ -10,14 +10,14 @@
 #define MAGIC "brig-in1"
 #define LIST_MAX 1000000
 
-struct head {
+struct letter_head {
 	char magic[8];
 	char version[24];
 	struct inside inside; /* its pointers mean nothing here */
 	uint32_t argc, envc, checks;
 };
 
-struct reader {
+struct letter_reader {
 	const char *at, *end;
 };
 
@@ -44,7 +44,7 @@ static void put_all(struct buf *out, const char *const *v, size_t n)
 void letter_write(const struct inside *c, const struct letter_check *checks, size_t n,
 		  struct buf *out)
 {
-	struct head h = { .inside = *c, .checks = (uint32_t)n };
+	struct letter_head h = { .inside = *c, .checks = (uint32_t)n };
 
 	memcpy(h.magic, MAGIC, sizeof(h.magic));
 	(void)snprintf(h.version, sizeof(h.version), "%s", BRIG_VERSION);
@@ -63,7 +63,7 @@ void letter_write(const struct inside *c, const struct letter_check *checks, siz
 		put(out, checks[i].path);
 }
 
-static const char *next(struct reader *r)
+static const char *next(struct letter_reader *r)
 {
 	const char *s = r->at;
 	const char *nul = s < r->end ? memchr(s, '\0', (size_t)(r->end - s)) : NULL;
@@ -76,7 +76,7 @@ static const char *next(struct reader *r)
 	return s;
 }
 
-static bool take_all(struct reader *r, const char **v, size_t n)
+static bool take_all(struct letter_reader *r, const char **v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!(v[i] = next(r)))
@@ -90,7 +90,7 @@ static int strange(struct err *e)
 		       "the program started inside is another version of brig");
 }
 
-static int read_texts(struct reader *r, const struct head *h, struct letter *l, struct err *e)
+static int read_texts(struct letter_reader *r, const struct letter_head *h, struct letter *l, struct err *e)
 {
 	struct inside *c = &l->inside;
 	size_t lists = (size_t)h->argc + h->envc + c->writable_count + 2;
@@ -123,8 +123,8 @@ static int read_texts(struct reader *r, const struct head *h, struct letter *l, 
 
 int letter_read(const char *data, size_t n, struct letter *ret, struct err *e)
 {
-	struct reader r = { .at = data, .end = data + n };
-	struct head h;
+	struct letter_reader r = { .at = data, .end = data + n };
+	struct letter_head h;
 	int status;
 
 	*ret = (struct letter){ 0 };

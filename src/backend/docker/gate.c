@@ -25,20 +25,20 @@
 #define LOOK_MS 250
 #define MESSAGE_MAX ((size_t)8 << 20)
 
-struct list {
+struct gate_list {
 	struct guard *g;
 	struct buf bytes;
 	uint32_t n;
 };
 
-static void cleanup_list(struct list *l)
+static void cleanup_list(struct gate_list *l)
 {
 	buf_done(&l->bytes);
 }
 
 /* ---- what was asked for ---- */
 
-static void add(struct list *l, const char *path, enum gate_kind kind, const struct stat *st,
+static void add(struct gate_list *l, const char *path, enum gate_kind kind, const struct stat *st,
 		bool read_only)
 {
 	struct gate_mount m = { .kind = kind, .read_only = read_only };
@@ -59,7 +59,7 @@ static void add(struct list *l, const char *path, enum gate_kind kind, const str
 }
 
 /* A file of the run's own folder. */
-static int add_file(struct list *l, const char *what, const char *path, struct err *e)
+static int add_file(struct gate_list *l, const char *what, const char *path, struct err *e)
 {
 	char name[64];
 	struct stat st;
@@ -87,7 +87,7 @@ static int changed(const char *path, struct err *e)
 }
 
 /* What lies at a path inside, in the tree that the plan has seen there. */
-static int add_cover(struct list *l, const struct op *o, struct err *e)
+static int add_cover(struct gate_list *l, const struct op *o, struct err *e)
 {
 	const struct op *tree = tree_of(l->g->plan, o->dst);
 	CLEANUP(fd) int top = -1, fd = -1;
@@ -109,7 +109,7 @@ static int add_cover(struct list *l, const struct op *o, struct err *e)
 	return 0;
 }
 
-static int add_op(struct list *l, const struct op *o, struct err *e)
+static int add_op(struct gate_list *l, const struct op *o, struct err *e)
 {
 	const struct stat st = { .st_dev = o->ident.dev,
 				 .st_ino = o->ident.ino,
@@ -130,7 +130,7 @@ static int add_op(struct list *l, const struct op *o, struct err *e)
 	return 0;
 }
 
-static int add_files(struct list *l, struct err *e)
+static int add_files(struct gate_list *l, struct err *e)
 {
 	const struct guard *g = l->g;
 
@@ -148,7 +148,7 @@ static int add_files(struct list *l, struct err *e)
 	return 0;
 }
 
-static int list_mounts(struct list *l, struct err *e)
+static int list_mounts(struct gate_list *l, struct err *e)
 {
 	const struct guard *g = l->g;
 
@@ -315,7 +315,7 @@ int gate_find(struct guard *g, struct err *e)
 int gate_pass(struct guard *g, struct err *e)
 {
 	CLEANUP(buf) struct buf message = BUF_INIT(MESSAGE_MAX);
-	CLEANUP(list) struct list l = { .g = g, .bytes = BUF_INIT(MESSAGE_MAX) };
+	CLEANUP(list) struct gate_list l = { .g = g, .bytes = BUF_INIT(MESSAGE_MAX) };
 	struct gate_answer a = { 0 };
 	struct gate_hello h = { 0 };
 	struct gate_want w;

@@ -15,7 +15,7 @@ enum { GUARD_BUNDLES = 6, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
 
 enum hit { HIT_PIDS, HIT_MEMORY, HITS };
 
-/* Of network proxy; see door.c. */
+/* Of network proxy; see docker_door.c. */
 struct guard_door {
 	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
 	char helper[GUARD_PATH_MAX];   /* the program */
@@ -88,7 +88,7 @@ int work_check(struct guard *g, struct err *e);
 /* helper.c: finds or makes the image that the helper starts from, and compares it. */
 int helper_image(struct guard *g, struct err *e);
 
-/* door.c, in this order. */
+/* docker_door.c, in this order. */
 int door_write_files(const struct guard *g, struct err *e);
 int door_begin(struct guard *g, struct err *e);     /* makes and starts the helper */
 int door_wait(struct guard *g, struct err *e);      /* until the door is open */

@@ -359,14 +359,14 @@ int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *ar
 	return p.failed[0] ? pull_failed(ref, p.failed, p.known, e) : 0;
 }
 
-struct listener {
+struct pull_listener {
 	void (*note)(void *arg, const char *text);
 	void *arg;
 };
 
 static bool pass_on(void *arg, const char *line)
 {
-	const struct listener *l = arg;
+	const struct pull_listener *l = arg;
 
 	if (line && l->note)
 		l->note(l->arg, line);
@@ -377,7 +377,7 @@ int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text
 		       struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
-	struct listener l = { .note = note, .arg = arg };
+	struct pull_listener l = { .note = note, .arg = arg };
 
 	if (!image_ref_valid(ref))
 		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref),

@@ -11,14 +11,14 @@
 #include "base/str.h"
 #include "model/dialect/extra_args.h"
 
-enum value_kind { V_COUNT, V_SIZE, V_NANO, V_TEXT, V_TRUE };
+enum flag_kind { V_COUNT, V_SIZE, V_NANO, V_TEXT, V_TRUE };
 
 #define AT(member) offsetof(struct tuning, member)
 #define NO_FLAG SIZE_MAX
 
 static const struct {
 	const char *api;
-	enum value_kind kind;
+	enum flag_kind kind;
 	size_t at, has; /* in struct tuning */
 } rows[] = {
 	{ "HostConfig.MemorySwap", V_SIZE, AT(memory_swap), NO_FLAG },

@@ -38,7 +38,7 @@ struct test {
 };
 
 /* Where the walk stands: what is known of each clause's matches, and by which tests. */
-struct walk {
+struct filter_walk {
 	struct json *j;
 	enum seccomp_profile profile;
 	enum verdict rule; /* whose clauses they are */
@@ -71,14 +71,14 @@ static enum truth judge(const struct match *m, uint64_t mask, uint64_t v)
 	return NO;
 }
 
-static bool applies(const struct walk *w, int c)
+static bool applies(const struct filter_walk *w, int c)
 {
 	return !w->clauses[c].own_init &&
 	       (!w->clauses[c].profiles || w->clauses[c].profiles & PROFILE(w->profile));
 }
 
 /* Does the clause hold, as far as is known? */
-static enum truth clause_holds(const struct walk *w, int c)
+static enum truth clause_holds(const struct filter_walk *w, int c)
 {
 	enum truth all = YES;
 
@@ -95,7 +95,7 @@ static enum truth clause_holds(const struct walk *w, int c)
 
 /* The verdict, or VERDICTS while it still depends; then *argument is the lowest one it depends on.
  * Clauses that may or may not hold decide nothing if they say what comes after them anyway. */
-static enum verdict decided(const struct walk *w, int *argument)
+static enum verdict decided(const struct filter_walk *w, int *argument)
 {
 	enum verdict open = VERDICTS;
 	bool differ = false;
@@ -120,7 +120,7 @@ static enum verdict decided(const struct walk *w, int *argument)
 	return VERDICTS;
 }
 
-static void names(const struct walk *w, enum verdict v)
+static void names(const struct filter_walk *w, enum verdict v)
 {
 	json_key(w->j, "names");
 	json_array(w->j);
@@ -134,7 +134,7 @@ static const char *const op_names[] = {
 	[TEST_MASKED] = "SCMP_CMP_MASKED_EQ", [TEST_IS] = "SCMP_CMP_EQ", [TEST_NOT] = "SCMP_CMP_NE"
 };
 
-static void tests_json(const struct walk *w)
+static void tests_json(const struct filter_walk *w)
 {
 	json_key(w->j, "args");
 	json_array(w->j);
@@ -153,7 +153,7 @@ static void tests_json(const struct walk *w)
 	json_array_end(w->j);
 }
 
-static void rule(const struct walk *w, enum verdict v)
+static void rule(const struct filter_walk *w, enum verdict v)
 {
 	static const unsigned answers[ARG_SOCKET] = { [V_ENOSYS] = 38, [V_EINVAL] = 22 };
 
@@ -168,10 +168,10 @@ static void rule(const struct walk *w, enum verdict v)
 	json_object_end(w->j);
 }
 
-static void walk_on(struct walk *w);
+static void walk_on(struct filter_walk *w);
 
 /* Notes what a class of an argument's values decides; the highest bit that would decide more. */
-static uint64_t learn(struct walk *w, int a, uint64_t mask, uint64_t v)
+static uint64_t learn(struct filter_walk *w, int a, uint64_t mask, uint64_t v)
 {
 	uint64_t open = 0;
 
@@ -188,7 +188,7 @@ static uint64_t learn(struct walk *w, int a, uint64_t mask, uint64_t v)
 	return open ? (uint64_t)1 << (63 - __builtin_clzll(open)) : 0;
 }
 
-static void classes(struct walk *w, int a, uint64_t mask, uint64_t v)
+static void classes(struct filter_walk *w, int a, uint64_t mask, uint64_t v)
 {
 	uint64_t bit = learn(w, a, mask, v);
 
@@ -205,7 +205,7 @@ static void classes(struct walk *w, int a, uint64_t mask, uint64_t v)
 }
 
 /* A test of one whole 64-bit value is cut in two instead of in 65. */
-static bool whole_value(const struct walk *w, int a, uint64_t *v)
+static bool whole_value(const struct filter_walk *w, int a, uint64_t *v)
 {
 	uint64_t mask = 0;
 
@@ -224,7 +224,7 @@ static bool whole_value(const struct walk *w, int a, uint64_t *v)
 	return mask == ~(uint64_t)0;
 }
 
-static void two_classes(struct walk *w, int a, uint64_t v)
+static void two_classes(struct filter_walk *w, int a, uint64_t v)
 {
 	(void)learn(w, a, ~(uint64_t)0, v);
 	w->tests[a] = (struct test){ .op = TEST_IS, .value = v, .used = true };
@@ -238,7 +238,7 @@ static void two_classes(struct walk *w, int a, uint64_t v)
 	(void)learn(w, a, 0, 0);
 }
 
-static void walk_on(struct walk *w)
+static void walk_on(struct filter_walk *w)
 {
 	int argument;
 	enum verdict v = decided(w, &argument);
@@ -263,7 +263,7 @@ static bool has_rule(enum seccomp_profile profile, enum verdict v)
 /* unshare(CLONE_NEWUSER | CLONE_NEWNET), and with no other flag. */
 static void allow_namespace(struct json *j)
 {
-	struct walk w = { .j = j };
+	struct filter_walk w = { .j = j };
 
 	w.tests[0] =
 		(struct test){ .op = TEST_IS, .value = CLONE_NEWUSER | CLONE_NEWNET, .used = true };
@@ -279,7 +279,7 @@ static void allow_namespace(struct json *j)
 
 static void profile_json(enum seccomp_profile profile, bool door, struct json *j)
 {
-	struct walk w = { .j = j, .profile = profile };
+	struct filter_walk w = { .j = j, .profile = profile };
 
 	json_object(j);
 	json_kstr(j, "defaultAction", "SCMP_ACT_ERRNO");

@@ -42,23 +42,23 @@ struct target {
 
 enum found { FOUND_NOTHING, FOUND_FOLDER, FOUND_FILE, FOUND_LINK, FOUND_OTHER };
 
-struct seen {
+struct target_seen {
 	const char *path;
 	enum found found;
 };
 
-struct look {
+struct target_look {
 	struct guard *g;
 	struct arena *arena;
 	struct target *targets;
 	size_t target_count;
-	struct seen *seen;
+	struct target_seen *seen;
 	size_t seen_count;
 	bool failed; /* no memory */
 	char container[CONTAINER_MAX];
 };
 
-struct answer {
+struct target_answer {
 	unsigned char question[SHA256_SIZE];
 	unsigned char bundles; /* a bit for each that is there */
 };
@@ -66,7 +66,7 @@ static_assert(GUARD_BUNDLES <= 8, "a bit for each");
 
 /* ---- what is mounted ---- */
 
-static void add(struct look *l, const char *path, bool file)
+static void add(struct target_look *l, const char *path, bool file)
 {
 	struct target *t = ARENA_PUSH(l->arena, l->targets, l->target_count);
 
@@ -91,7 +91,7 @@ static bool is_inside(const struct backend_plan *p, const char *path)
 	return false;
 }
 
-static void add_ops(struct look *l)
+static void add_ops(struct target_look *l)
 {
 	const struct backend_plan *p = l->g->plan;
 
@@ -110,7 +110,7 @@ static void add_ops(struct look *l)
 			add(l, p->tmpfs[i].path, false);
 }
 
-static void collect(struct look *l)
+static void collect(struct target_look *l)
 {
 	/* The engines' own, and those of brig's that not every run has. */
 	static const struct target always[] = {
@@ -133,7 +133,7 @@ static void collect(struct look *l)
 
 /* ---- what the image has there ---- */
 
-static int ask_for(struct look *l, const char *path, enum found *ret, struct err *e)
+static int ask_for(struct target_look *l, const char *path, enum found *ret, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	CLEANUP(buf) struct buf b = BUF_INIT(16384);
@@ -157,9 +157,9 @@ static int ask_for(struct look *l, const char *path, enum found *ret, struct err
 	return 0;
 }
 
-static int find(struct look *l, const char *path, enum found *ret, struct err *e)
+static int find(struct target_look *l, const char *path, enum found *ret, struct err *e)
 {
-	struct seen *s;
+	struct target_seen *s;
 
 	for (size_t i = 0; i < l->seen_count; i++)
 		if (str_eq(l->seen[i].path, path)) {
@@ -171,12 +171,12 @@ static int find(struct look *l, const char *path, enum found *ret, struct err *e
 	s = ARENA_PUSH(l->arena, l->seen, l->seen_count);
 	if (!s)
 		return err_nomem(e);
-	*s = (struct seen){ .path = path, .found = *ret };
+	*s = (struct target_seen){ .path = path, .found = *ret };
 	return 0;
 }
 
 /* From the top down to the path itself, or to what is no folder on the way: then *at is that. */
-static int walk(struct look *l, const char *path, const char **at, enum found *ret, struct err *e)
+static int walk(struct target_look *l, const char *path, const char **at, enum found *ret, struct err *e)
 {
 	const char *slash = path;
 
@@ -191,7 +191,7 @@ static int walk(struct look *l, const char *path, const char **at, enum found *r
 	return 0;
 }
 
-static int refuse(const struct look *l, const struct target *t, const char *at, enum found found,
+static int refuse(const struct target_look *l, const struct target *t, const char *at, enum found found,
 		  struct err *e)
 {
 	static const char *const words[] = { [FOUND_FOLDER] = "a folder",
@@ -206,7 +206,7 @@ static int refuse(const struct look *l, const struct target *t, const char *at, 
 			   "another image, or another target");
 }
 
-static int check(struct look *l, const struct target *t, struct err *e)
+static int check(struct target_look *l, const struct target *t, struct err *e)
 {
 	enum found found = FOUND_OTHER, fits = t->file ? FOUND_FILE : FOUND_FOLDER;
 	const char *at;
@@ -218,7 +218,7 @@ static int check(struct look *l, const struct target *t, struct err *e)
 	return refuse(l, t, at, found, e);
 }
 
-static int look_at_bundles(struct look *l, unsigned char *bits, struct err *e)
+static int look_at_bundles(struct target_look *l, unsigned char *bits, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
 		enum found found = FOUND_OTHER;
@@ -232,7 +232,7 @@ static int look_at_bundles(struct look *l, unsigned char *bits, struct err *e)
 	return 0;
 }
 
-static void remove_look(struct look *l)
+static void remove_look(struct target_look *l)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	char path[128];
@@ -243,7 +243,7 @@ static void remove_look(struct look *l)
 	(void)engine_ask(&l->g->engine, &q, &a, &ignored);
 }
 
-static int look_at_image(struct look *l, unsigned char *bits, struct err *e)
+static int look_at_image(struct target_look *l, unsigned char *bits, struct err *e)
 {
 	int r = guard_create(l->g, GUARD_LOOK, docker_look_body, l->container, e);
 
@@ -258,7 +258,7 @@ static int look_at_image(struct look *l, unsigned char *bits, struct err *e)
 
 /* ---- what was seen before ---- */
 
-static void question(const struct look *l, unsigned char out[SHA256_SIZE])
+static void question(const struct target_look *l, unsigned char out[SHA256_SIZE])
 {
 	struct sha256 h;
 
@@ -272,9 +272,9 @@ static void question(const struct look *l, unsigned char out[SHA256_SIZE])
 	sha256_end(&h, out);
 }
 
-static bool recall(int dir, const char *name, struct answer *a)
+static bool recall(int dir, const char *name, struct target_answer *a)
 {
-	struct answer kept;
+	struct target_answer kept;
 	CLEANUP(fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || read(fd, &kept, sizeof(kept)) != (ssize_t)sizeof(kept) ||
@@ -285,7 +285,7 @@ static bool recall(int dir, const char *name, struct answer *a)
 }
 
 /* Of no consequence where it fails: the next run looks again. */
-static void keep(int dir, const char *name, const struct answer *a)
+static void keep(int dir, const char *name, const struct target_answer *a)
 {
 	char draft[64];
 	CLEANUP(fd) int fd = -1;
@@ -302,8 +302,8 @@ int targets_check(struct guard *g, struct err *e)
 {
 	CLEANUP(arena) struct arena *arena = arena_new((size_t)4 << 20);
 	CLEANUP(fd) int dir = state_open(FOLDER, NULL, 0, e);
-	struct look l = { .g = g, .arena = arena };
-	struct answer a = { 0 };
+	struct target_look l = { .g = g, .arena = arena };
+	struct target_answer a = { 0 };
 	char name[3];
 
 	if (!arena)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/native/child.h - the process inside, from clone to where kit/inside.h takes over.
+/* backend/native/child.h - the process inside, from clone to where kit/process/inside.h takes over.
  *
  * Between clone and exec nothing is allocated and nothing is decided: all of it is in the plan. */
 #pragma once

@@ -63,7 +63,7 @@ void remote_signal(const char *id, long pid, int sig, bool twice, struct buf *b)
 void remote_reader(size_t n, bool one_line, char *out, size_t room);
 
 /* client.c: the OpenSSH client as a child */
-struct client {
+struct ssh_client {
 	pid_t pid;
 	int pidfd;
 	int log; /* what the client itself had to say: a file without a name */
@@ -82,13 +82,13 @@ struct client_want {
 	}
 
 int client_folder(const struct backend_plan *p, struct err *e);
-int client_start(const struct backend_plan *p, const struct client_want *w, struct client *c,
+int client_start(const struct backend_plan *p, const struct client_want *w, struct ssh_client *c,
 		 struct err *e);
-bool client_ended(const struct client *c);
-int client_reap(struct client *c, bool kill); /* waits; the wait status, or -1 when there is none */
-void client_done(struct client *c);           /* kills, waits and closes; may be called twice */
+bool client_ended(const struct ssh_client *c);
+int client_reap(struct ssh_client *c, bool kill); /* waits; the wait status, or -1 when there is none */
+void client_done(struct ssh_client *c);           /* kills, waits and closes; may be called twice */
 /* Why the client gave up, from its own words. `before`: the command had not begun. */
-int client_explain(const struct backend_plan *p, const struct client *c, bool before,
+int client_explain(const struct backend_plan *p, const struct ssh_client *c, bool before,
 		   struct err *e);
 
 /* relay.c: the remote stderr without our own lines */

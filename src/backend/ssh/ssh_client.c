@@ -47,7 +47,7 @@ int client_folder(const struct backend_plan *p, struct err *e)
 }
 
 /* All that happens between clone and exec: nothing is allocated. */
-struct launch {
+struct ssh_launch {
 	const char *program;
 	const char **argv, **envp;
 	int in, out, err, leash;
@@ -58,7 +58,7 @@ static int onto(int fd, int to, int null)
 	return dup2(fd >= 0 ? fd : null, to);
 }
 
-static _Noreturn void launch(const struct launch *l)
+static _Noreturn void launch(const struct ssh_launch *l)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -73,7 +73,7 @@ static _Noreturn void launch(const struct launch *l)
 		_exit(125);
 	if (l->leash >= 0) {
 		/* The other end must be brig's alone. Signals stay blocked: this one waits. */
-		(void)prctl(PR_SET_NAME, "brig-keeper", 0, 0, 0);
+		(void)prctl(PR_SET_NAME, "brig-ssh-keeper", 0, 0, 0);
 		if (dup2(l->leash, 3) < 0)
 			_exit(125);
 		(void)fd_close_range(4, INT32_MAX);
@@ -103,7 +103,7 @@ static pid_t clone_child(int *pidfd)
 
 /* The client closes what it inherits, so its log goes by way of our own list of descriptors. */
 static int arguments(const struct backend_plan *p, const struct client_want *w,
-		     const struct client *c, const char ***ret, struct err *e)
+		     const struct ssh_client *c, const char ***ret, struct err *e)
 {
 	const char *const tail[] = { "--", p->spec->ssh.host, w->reader, NULL };
 	const char *log = arena_printf(p->arena, "/proc/%d/fd/%d", getpid(), c->log);
@@ -130,10 +130,10 @@ static int arguments(const struct backend_plan *p, const struct client_want *w,
 	return 0;
 }
 
-int client_start(const struct backend_plan *p, const struct client_want *w, struct client *c,
+int client_start(const struct backend_plan *p, const struct client_want *w, struct ssh_client *c,
 		 struct err *e)
 {
-	struct launch l = { .program = p->program,
+	struct ssh_launch l = { .program = p->program,
 			    .envp = p->envp,
 			    .in = w->in,
 			    .out = w->out,
@@ -141,7 +141,7 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 			    .leash = w->leash };
 	sigset_t all, old;
 
-	*c = (struct client)CLIENT_NONE;
+	*c = (struct ssh_client)CLIENT_NONE;
 	if (w->leash < 0) {
 		c->log = memfd_create("brig-ssh-log", MFD_CLOEXEC);
 		if (c->log < 0)
@@ -159,14 +159,14 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 	return c->pid > 0 ? 0 : err_sys(e, "cannot start a process");
 }
 
-bool client_ended(const struct client *c)
+bool client_ended(const struct ssh_client *c)
 {
 	struct pollfd p = { .fd = c->pidfd, .events = POLLIN };
 
 	return c->pid <= 0 || poll(&p, 1, 0) > 0;
 }
 
-int client_reap(struct client *c, bool kill)
+int client_reap(struct ssh_client *c, bool kill)
 {
 	siginfo_t info = { 0 };
 
@@ -180,7 +180,7 @@ int client_reap(struct client *c, bool kill)
 	return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }
 
-void client_done(struct client *c)
+void client_done(struct ssh_client *c)
 {
 	(void)client_reap(c, true);
 	c->pidfd = fd_close(c->pidfd);
@@ -263,7 +263,7 @@ static bool has_name(uid_t uid)
 	return !f || line;
 }
 
-int client_explain(const struct backend_plan *p, const struct client *c, bool before, struct err *e)
+int client_explain(const struct backend_plan *p, const struct ssh_client *c, bool before, struct err *e)
 {
 	const char *host = p->spec->ssh.host;
 	char text[LOG_ROOM];

@@ -9,7 +9,7 @@ struct backend_job {
 	char id[ID_ROOM];
 	struct nonces nonces;
 	struct outcome *outcome; /* of a start that fails; borrowed; NULL: nobody asks */
-	struct client client, killer, keeper;
+	struct ssh_client client, killer, keeper;
 	int leash; /* brig's end; a word on it lets the keeper go */
 	int events, timer;
 	struct relay relay;
@@ -27,7 +27,7 @@ int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *i
 	      struct backend_job **ret, struct err *e);
 /* A second session, for a signal. A leash >= 0: it waits for brig's death first. `hurry`: the
  * connection may be gone, and a new one must not take long. */
-int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct client *c,
+int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct ssh_client *c,
 		   struct err *e);
 
 int ssh_job_listen(const struct backend_job *j, int fd, uint32_t events); /* with its epoll */

@@ -55,7 +55,7 @@ static int as_input(const struct buf *text, char reader[READER_ROOM], struct err
 	return TAKE_FD(fd);
 }
 
-int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct client *c,
+int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct ssh_client *c,
 		   struct err *e)
 {
 	static const char *const quick[] = { "-o", "ConnectTimeout=3", "-o", "ControlMaster=no",
@@ -293,7 +293,7 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 		return NULL;
 	j->plan = p;
 	(void)snprintf(j->id, sizeof(j->id), "%s", id);
-	j->client = j->killer = j->keeper = (struct client)CLIENT_NONE;
+	j->client = j->killer = j->keeper = (struct ssh_client)CLIENT_NONE;
 	j->leash = j->events = j->timer = j->relay.from = j->relay.to = -1;
 	j->report = (struct buf)BUF_INIT((size_t)REPORT_MAX);
 	return j;

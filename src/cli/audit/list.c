@@ -26,7 +26,7 @@ int flush_to(int fd, struct buf *b, bool all, struct err *e)
 	return r < 0 ? (errno = -r, err_sys(e, "cannot write what was found")) : 0;
 }
 
-struct sink {
+struct list_sink {
 	int fd;
 	struct buf out;
 	struct exporter exporter;
@@ -36,7 +36,7 @@ struct sink {
 
 static int put_entry(void *data, const struct entry *en)
 {
-	struct sink *s = data;
+	struct list_sink *s = data;
 
 	export_entry(&s->exporter, en);
 	return flush_to(s->fd, &s->out, false, s->e);
@@ -44,7 +44,7 @@ static int put_entry(void *data, const struct entry *en)
 
 static int tell_entry(void *data, const struct entry *en)
 {
-	struct sink *s = data;
+	struct list_sink *s = data;
 
 	story_entry(&s->story, en);
 	return flush_to(s->fd, &s->out, false, s->e);
@@ -77,7 +77,7 @@ static void say_unindexed(const struct asked *a, const struct query *q)
 		message_print("brig: note", why);
 }
 
-static int write_found(const struct asked *a, struct query *q, struct sink *s, struct err *e)
+static int write_found(const struct asked *a, struct query *q, struct list_sink *s, struct err *e)
 {
 	int r = 0;
 
@@ -96,7 +96,7 @@ int audit_list(const struct asked *a, struct err *e)
 	CLEANUP(fd) int dirfd = -1;
 	CLEANUP(fd) int made = -1;
 	CLEANUP(query) struct query *q = NULL;
-	struct sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
+	struct list_sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
 	int r = open_query(a, &dirfd, &q, e);
 
 	if (r < 0 && (r != -ENOENT || a->dir))
@@ -115,7 +115,7 @@ int audit_list(const struct asked *a, struct err *e)
 	return r;
 }
 
-static int tell(struct query *q, const struct filter *f, struct sink *s, struct err *e)
+static int tell(struct query *q, const struct filter *f, struct list_sink *s, struct err *e)
 {
 	int r;
 
@@ -129,7 +129,7 @@ int audit_show(const struct asked *a, struct err *e)
 {
 	CLEANUP(fd) int dirfd = -1;
 	CLEANUP(query) struct query *q = NULL;
-	struct sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
+	struct list_sink s = { .fd = STDOUT_FILENO, .out = BUF_INIT(OUT_MAX), .e = e };
 	struct asked all = *a;
 	char id[33];
 	int r;

@@ -169,7 +169,7 @@ static bool method_permitted(const struct cred *c, struct egress_text method)
 }
 
 /* Called before a value is put in, with the target as the guest wrote it. */
-bool cred_permitted(struct job *j, const struct cred *c)
+bool cred_permitted(struct cred_job *j, const struct cred *c)
 {
 	if (!method_permitted(c, j->head->method) || !path_permitted(c, j->head->target))
 		return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE,
@@ -187,7 +187,7 @@ bool cred_permitted(struct job *j, const struct cred *c)
 	return true;
 }
 
-bool cred_foreign(struct job *j, const struct cred *c, const char *slot)
+bool cred_foreign(struct cred_job *j, const struct cred *c, const char *slot)
 {
 	return verdict_deny(
 		j->v, EGRESS_CREDENTIAL_MISUSE, "send the placeholder of the variable, or nothing",
@@ -197,7 +197,7 @@ bool cred_foreign(struct job *j, const struct cred *c, const char *slot)
 /* --- headers --- */
 
 /* Basic USER:TOKEN. Git sends a token as either half; a slot `basic` names its own user. */
-static enum outcome replace_basic(struct job *j, const struct cred *c, struct egress_text rest,
+static enum cred_outcome replace_basic(struct cred_job *j, const struct cred *c, struct egress_text rest,
 				  struct egress_text *value)
 {
 	CLEANUP(buf)
@@ -250,7 +250,7 @@ static bool is_word(struct egress_text t)
 }
 
 /* The bare placeholder, behind the declared prefix, or behind a scheme of the client's choice. */
-static enum outcome replace_value(struct job *j, const struct cred *c, struct egress_text *value)
+static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c, struct egress_text *value)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
 	size_t prefix = strlen(c->spec->prefix);
@@ -283,7 +283,7 @@ static const char *header_of(const struct credential_spec *c)
 	return c->slot == SLOT_BASIC ? "authorization" : c->field;
 }
 
-static bool has_header_slot(const struct job *j, size_t i, struct egress_text name)
+static bool has_header_slot(const struct cred_job *j, size_t i, struct egress_text name)
 {
 	const struct credential_spec *c = j->creds->v[i].spec;
 
@@ -301,7 +301,7 @@ bool creds_header(const struct creds *c, const struct cred_target *to, struct eg
 }
 
 /* Several credentials may share a slot: one of them must fit. */
-static bool apply_header(struct job *j, struct egress_field *f)
+static bool apply_header(struct cred_job *j, struct egress_field *f)
 {
 	const struct cred *slot = NULL;
 	unsigned count = 0;
@@ -328,7 +328,7 @@ static bool apply_header(struct job *j, struct egress_field *f)
 bool cred_apply(const struct creds *c, const struct cred_target *to, struct egress_head *head,
 		uint64_t *used, struct egress_verdict *v)
 {
-	struct job j = { .creds = c, .to = to, .head = head, .v = v };
+	struct cred_job j = { .creds = c, .to = to, .head = head, .v = v };
 	struct egress_text target = head->target;
 
 	*used = 0;

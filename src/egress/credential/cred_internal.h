@@ -32,7 +32,7 @@ struct creds {
 };
 
 /* One request on its way. */
-struct job {
+struct cred_job {
 	const struct creds *creds;
 	const struct cred_target *to;
 	struct egress_head *head;
@@ -40,14 +40,14 @@ struct job {
 	uint64_t bound, used;
 };
 
-enum outcome { NOT_THIS, REPLACED, REFUSED };
+enum cred_outcome { NOT_THIS, REPLACED, REFUSED };
 
 /* ---- cred.c ---- */
 
 /* May this credential go with this request? Called before a value is put in, with the target as the
  * guest wrote it. */
-bool cred_permitted(struct job *j, const struct cred *c);
-bool cred_foreign(struct job *j, const struct cred *c, const char *slot); /* false, with a denial */
+bool cred_permitted(struct cred_job *j, const struct cred *c);
+bool cred_foreign(struct cred_job *j, const struct cred *c, const char *slot); /* false, with a denial */
 
 /* ---- cred_text.c ---- */
 
@@ -60,13 +60,13 @@ size_t cred_name_at(const struct cred *c, const char *p, size_t n);
 /* "Scheme token" in two; false when it is not of that form. */
 bool cred_split_scheme(struct egress_text v, struct egress_text *scheme, struct egress_text *rest);
 /* The text of a buffer, kept in the request's arena; the buffer is wiped. */
-bool cred_keep(struct job *j, struct buf *b, struct egress_text *ret);
+bool cred_keep(struct cred_job *j, struct buf *b, struct egress_text *ret);
 void cred_put_escaped(struct buf *b, const struct secret *s);
 void cred_put_base64(struct buf *b, const char *p, size_t n);
 bool cred_get_base64(struct egress_text t, struct buf *out); /* strict; padding at the end alone */
 
 /* ---- cred_list.c, cred_left.c: false is a denial ---- */
 
-bool cred_cookies(struct job *j);
-bool cred_target_names(struct job *j);
-bool cred_check_left(struct job *j); /* what is left of placeholders stands where it must not */
+bool cred_cookies(struct cred_job *j);
+bool cred_target_names(struct cred_job *j);
+bool cred_check_left(struct cred_job *j); /* what is left of placeholders stands where it must not */

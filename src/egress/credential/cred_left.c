@@ -6,7 +6,7 @@
 
 #include "egress/credential/cred_internal.h"
 
-static bool misuse(struct job *j, const char *name, const char *where)
+static bool misuse(struct cred_job *j, const char *name, const char *where)
 {
 	char hint[sizeof(j->v->hint)];
 
@@ -38,7 +38,7 @@ static size_t unbound_name(const char *p, size_t n, char *out, size_t max)
 	return i - open;
 }
 
-static bool check_at(struct job *j, const char *p, size_t n, const char *where)
+static bool check_at(struct cred_job *j, const char *p, size_t n, const char *where)
 {
 	char name[64];
 
@@ -59,7 +59,7 @@ static bool check_at(struct job *j, const char *p, size_t n, const char *where)
 	return true;
 }
 
-static bool check_left(struct job *j, struct egress_text t, const char *where)
+static bool check_left(struct cred_job *j, struct egress_text t, const char *where)
 {
 	for (size_t i = 0; i < t.n; i++)
 		if ((t.p[i] == 'b' || t.p[i] == '{' || t.p[i] == '%') &&
@@ -69,7 +69,7 @@ static bool check_left(struct job *j, struct egress_text t, const char *where)
 }
 
 /* A placeholder that Basic has wrapped is one all the same. */
-static bool check_basic(struct job *j, struct egress_text value)
+static bool check_basic(struct cred_job *j, struct egress_text value)
 {
 	CLEANUP(buf) struct buf pair = BUF_INIT(CRED_TEXT_MAX);
 	struct egress_text scheme, rest;
@@ -80,7 +80,7 @@ static bool check_basic(struct job *j, struct egress_text value)
 	return check_left(j, egress_text(pair.data, pair.len), "authorization");
 }
 
-bool cred_check_left(struct job *j)
+bool cred_check_left(struct cred_job *j)
 {
 	if (!check_left(j, j->head->target, "URL"))
 		return false;

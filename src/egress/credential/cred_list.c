@@ -30,7 +30,7 @@ static bool has_place(const struct cred *c, const struct list_style *style, stru
 	return false;
 }
 
-static enum outcome put_value(struct job *j, const struct list_style *style, size_t i,
+static enum cred_outcome put_value(struct cred_job *j, const struct list_style *style, size_t i,
 			      struct egress_text name, struct buf *out, uint64_t *seen)
 {
 	const struct cred *c = &j->creds->v[i];
@@ -51,7 +51,7 @@ static enum outcome put_value(struct job *j, const struct list_style *style, siz
 	return REPLACED;
 }
 
-static enum outcome put_pair(struct job *j, const struct list_style *style, struct egress_text name,
+static enum cred_outcome put_pair(struct cred_job *j, const struct list_style *style, struct egress_text name,
 			     struct egress_text value, struct buf *out, uint64_t *seen)
 {
 	const struct cred *slot = NULL;
@@ -71,7 +71,7 @@ static enum outcome put_pair(struct job *j, const struct list_style *style, stru
 }
 
 /* Rewrites the list from p to end into out. */
-static bool apply_list(struct job *j, const struct list_style *style, struct egress_text list,
+static bool apply_list(struct cred_job *j, const struct list_style *style, struct egress_text list,
 		       struct buf *out)
 {
 	const char *p = list.p, *end = list.p + list.n;
@@ -80,7 +80,7 @@ static bool apply_list(struct job *j, const struct list_style *style, struct egr
 	while (p < end) {
 		const char *sep = memchr(p, style->between, (size_t)(end - p)),
 			   *stop = sep ? sep : end, *eq;
-		enum outcome o = NOT_THIS;
+		enum cred_outcome o = NOT_THIS;
 
 		while (style->blanks && p < stop && *p == ' ')
 			buf_putc(out, *p++);
@@ -99,7 +99,7 @@ static bool apply_list(struct job *j, const struct list_style *style, struct egr
 	return true;
 }
 
-bool cred_cookies(struct job *j)
+bool cred_cookies(struct cred_job *j)
 {
 	for (size_t i = 0; i < j->head->n_fields; i++) {
 		CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
@@ -115,7 +115,7 @@ bool cred_cookies(struct job *j)
 
 /* --- the target: {NAME} in the path where it is declared, then the query --- */
 
-static bool put_names(struct job *j, struct egress_text path, struct buf *out)
+static bool put_names(struct cred_job *j, struct egress_text path, struct buf *out)
 {
 	for (size_t at = 0; at < path.n;) {
 		size_t len = 0;
@@ -139,7 +139,7 @@ static bool put_names(struct job *j, struct egress_text path, struct buf *out)
 	return true;
 }
 
-bool cred_target_names(struct job *j)
+bool cred_target_names(struct cred_job *j)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
 	struct egress_text target = j->head->target, path = path_of_target(target);

@@ -22,13 +22,13 @@ bool cred_is_token(const struct cred *c, struct egress_text t)
 	       cred_same(t, c->name) || cred_same_nocase(t, c->escaped);
 }
 
-static bool no_memory(struct job *j)
+static bool no_memory(struct cred_job *j)
 {
 	return verdict_deny(j->v, EGRESS_INTERNAL, NULL, "no memory");
 }
 
 /* The text of a buffer, kept in the request's arena; the buffer is wiped. */
-bool cred_keep(struct job *j, struct buf *b, struct egress_text *ret)
+bool cred_keep(struct cred_job *j, struct buf *b, struct egress_text *ret)
 {
 	char *copy = b->failed ? NULL : arena_strndup(j->head->arena, buf_str(b), b->len);
 

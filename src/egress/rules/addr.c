@@ -6,14 +6,14 @@
 #include <errno.h>
 #include <string.h>
 
-struct range {
+struct addr_range {
 	uint8_t b[16];
 	uint8_t bits;
 	uint8_t class;
 };
 
 /* The first that fits counts: exceptions stand in front. From IANA's special-purpose registries. */
-static const struct range v4[] = {
+static const struct addr_range v4[] = {
 	{ { 169, 254, 169, 254 }, 32, ADDR_METADATA }, /* AWS, Azure, GCP, most others */
 	{ { 169, 254, 169, 253 }, 32, ADDR_METADATA }, /* AWS resolver */
 	{ { 169, 254, 170, 2 }, 32, ADDR_METADATA },   /* AWS ECS */
@@ -43,7 +43,7 @@ static const struct range v4[] = {
 	{ { 240 }, 4, ADDR_RESERVED }, /* and 255.255.255.255 */
 };
 
-static const struct range v6[] = {
+static const struct addr_range v6[] = {
 	{ { 0xfd, 0, 0x0e, 0xc2, [14] = 2, 0x54 }, 128, ADDR_METADATA }, /* fd00:ec2::254 */
 	{ { 0xfd, 0, 0x0e, 0xc2, [15] = 0x23 }, 128, ADDR_METADATA },    /* fd00:ec2::23 */
 	{ { 0xfd, 0, 0x0e, 0xc2, [14] = 2, 0x53 }, 128, ADDR_METADATA }, /* fd00:ec2::253 */
@@ -121,7 +121,7 @@ bool addr_eq(const struct addr *a, const struct addr *b)
 	return a->family == b->family && memcmp(a->b, b->b, a->family == 4 ? 4 : 16) == 0;
 }
 
-static bool in_range(const uint8_t *b, const struct range *r)
+static bool in_range(const uint8_t *b, const struct addr_range *r)
 {
 	size_t whole = r->bits / 8;
 	unsigned rest = r->bits % 8, mask = rest ? (0xffU << (8 - rest)) & 0xffU : 0;
@@ -133,7 +133,7 @@ static bool in_range(const uint8_t *b, const struct range *r)
 
 enum addr_class addr_class(const struct addr *a)
 {
-	const struct range *r = a->family == 4 ? v4 : v6;
+	const struct addr_range *r = a->family == 4 ? v4 : v6;
 	size_t n = a->family == 4 ? sizeof(v4) / sizeof(*v4) : sizeof(v6) / sizeof(*v6);
 
 	if (a->family != 4 && a->family != 6)

@@ -29,13 +29,13 @@ static bool read_port(const char *p, size_t n, uint16_t *ret)
 	return v <= UINT16_MAX;
 }
 
-int chain_parse(const char *text, struct chain *ret, struct err *e)
+int chain_parse(const char *text, struct upstream_proxy *ret, struct err *e)
 {
 	const char *p = text, *colon;
-	struct chain c = { .on = true };
+	struct upstream_proxy c = { .on = true };
 	size_t n, len;
 
-	*ret = (struct chain){ 0 };
+	*ret = (struct upstream_proxy){ 0 };
 	if (!text || !*text)
 		return 0;
 	if (str_starts(p, SCHEME))

@@ -9,7 +9,7 @@
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
 
-struct chain {
+struct upstream_proxy {
 	bool on;
 	struct host host; /* empty: `addr` it is */
 	struct addr addr;
@@ -17,4 +17,4 @@ struct chain {
 };
 
 /* [http://]HOST:PORT[/]; NULL or an empty text: none. */
-int chain_parse(const char *text, struct chain *ret, struct err *e);
+int chain_parse(const char *text, struct upstream_proxy *ret, struct err *e);

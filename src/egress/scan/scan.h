@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/scan/scan.h - does what leaves the sandbox carry a secret?
  *
- * Token shapes (the table in scan_kinds.h) and the exact values of the secrets of this run, in
+ * Token shapes (the table in shapes.h) and the exact values of the secrets of this run, in
  * every form of secret.h, looked for by vectorscan in one pass, whatever the chunks. What comes in
  * is looked at too, but never stopped for its shape: a text may mention a token.
  *

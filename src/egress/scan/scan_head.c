@@ -13,7 +13,7 @@
 #define PIECES_MAX (2 * HEAD_FIELDS_MAX + 8)
 #define DECODE_DEPTH 3
 
-struct piece {
+struct head_piece {
 	struct egress_text *text; /* what a redaction replaces; NULL: only looked at */
 	size_t at, n;             /* in the text */
 	enum scan_part part;
@@ -22,20 +22,20 @@ struct piece {
 
 struct layout {
 	struct scanner *s;
-	struct piece v[PIECES_MAX];
+	struct head_piece v[PIECES_MAX];
 	size_t n;
 	bool full;
 };
 
-static struct piece *add(struct layout *l, const char *p, size_t n, enum scan_part part)
+static struct head_piece *add(struct layout *l, const char *p, size_t n, enum scan_part part)
 {
-	struct piece *x = &l->v[l->n];
+	struct head_piece *x = &l->v[l->n];
 
 	if (l->n == PIECES_MAX) {
 		l->full = true;
 		return &l->v[PIECES_MAX - 1];
 	}
-	*x = (struct piece){ .at = l->s->text.len, .n = n, .part = part };
+	*x = (struct head_piece){ .at = l->s->text.len, .n = n, .part = part };
 	buf_add(&l->s->text, p, n);
 	l->n++;
 	return x;
@@ -128,7 +128,7 @@ static void add_query(struct layout *l, struct egress_text target)
 {
 	const char *p = query_of(target), *end = target.p + target.n;
 	struct egress_text value;
-	struct piece *x;
+	struct head_piece *x;
 
 	if (!l->s->needles.n || p >= end)
 		return;
@@ -154,7 +154,7 @@ static void add_fields(struct layout *l, struct egress_head *h)
 {
 	for (size_t i = 0; i < h->n_fields; i++) {
 		struct egress_field *f = &h->fields[i];
-		struct piece *x;
+		struct head_piece *x;
 
 		x = add(l, f->name.p, f->name.n, SCAN_FIELD);
 		x->text = &f->name;
@@ -173,7 +173,7 @@ static void add_fields(struct layout *l, struct egress_head *h)
 }
 
 /* A redaction goes into a copy: the head borrows its texts. */
-static bool replace(struct egress_head *h, const struct piece *x, const char *now)
+static bool replace(struct egress_head *h, const struct head_piece *x, const char *now)
 {
 	char *copy;
 
@@ -186,7 +186,7 @@ static bool replace(struct egress_head *h, const struct piece *x, const char *no
 	return true;
 }
 
-static bool scan_piece(struct scanner *s, enum scan_direction d, const struct piece *x,
+static bool scan_piece(struct scanner *s, enum scan_direction d, const struct head_piece *x,
 		       struct egress_verdict *v)
 {
 	struct scan *b = s->head;
@@ -287,7 +287,7 @@ static bool labels_leak(struct scanner *s, const struct host *h, struct egress_v
 
 bool scan_host(struct scanner *s, const struct host *h, struct egress_verdict *v)
 {
-	struct piece x = { .n = h->len, .part = SCAN_HOST };
+	struct head_piece x = { .n = h->len, .part = SCAN_HOST };
 
 	s->text.len = 0;
 	buf_add(&s->text, h->name, h->len);

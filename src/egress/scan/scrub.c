@@ -16,7 +16,7 @@
 /* Ranges do not overlap, and none is shorter than the shortest secret. */
 #define RANGES_MAX (SLICE / SECRET_MIN + SECRET_MAX / SECRET_MIN)
 
-struct range;
+struct scrub_range;
 
 struct scrubber {
 	struct arena *arena; /* holds forms of secrets */
@@ -25,11 +25,11 @@ struct scrubber {
 	const struct secret *secrets;
 	bool delayed;         /* a form may have a blank in it: only the constant counts */
 	struct scrub *whole;  /* for texts that are there as a whole */
-	struct range *ranges; /* of the slice at hand, whose ever it is */
+	struct scrub_range *ranges; /* of the slice at hand, whose ever it is */
 };
 
 /* From the first byte of the slice; what came earlier lies before it. */
-struct range {
+struct scrub_range {
 	ptrdiff_t from, to;
 	size_t secret;
 	bool joined; /* goes on from one that was replaced before */
@@ -140,8 +140,8 @@ static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 {
 	struct scrub *b = context;
 	ptrdiff_t first = -(ptrdiff_t)b->unsent;
-	struct range *ranges = b->scrubber->ranges;
-	struct range r = { at - (ptrdiff_t)k->v.n, at, k->secret, false };
+	struct scrub_range *ranges = b->scrubber->ranges;
+	struct scrub_range r = { at - (ptrdiff_t)k->v.n, at, k->secret, false };
 	size_t i = b->n_ranges, stop;
 
 	b->hits++;
@@ -153,7 +153,7 @@ static bool on_end(void *context, const struct needle *k, ptrdiff_t at)
 		i--;
 	stop = i;
 	while (i && ranges[i - 1].to > r.from) {
-		const struct range *x = &ranges[--i];
+		const struct scrub_range *x = &ranges[--i];
 
 		r.from = x->from < r.from ? x->from : r.from;
 		r.to = x->to > r.to ? x->to : r.to;
@@ -245,7 +245,7 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	if (!seek_feed(s->seek, b->fed, egress_text(b->held, b->held_n), p, n, on_end, b))
 		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
 	for (size_t i = 0; i < b->n_ranges; i++) {
-		const struct range *r = &s->ranges[i];
+		const struct scrub_range *r = &s->ranges[i];
 		const char *name = s->secrets[r->secret].placeholder;
 
 		put(b, at, r->from);

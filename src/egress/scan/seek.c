@@ -25,7 +25,7 @@
 static_assert(SECRET_MIN >= TAIL, "every form has as many bytes");
 
 /* Without case: what differs in bit 5 alone is compared later. */
-struct entry {
+struct seek_entry {
 	uint64_t tail[2]; /* the form's last bytes */
 	uint32_t behind;  /* of them, behind the group */
 	uint32_t slot;
@@ -38,7 +38,7 @@ struct seek {
 	struct {
 		uint32_t first, last;
 	} slots[SLOTS];
-	struct entry *entries; /* by slot; the first equals nothing */
+	struct seek_entry *entries; /* by slot; the first equals nothing */
 	size_t n;
 };
 
@@ -71,11 +71,11 @@ static size_t shortest(const struct needles *n)
 
 static int by_slot(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct seek_entry *x = a, *y = b;
 
 	if (x->slot != y->slot)
 		return x->slot < y->slot ? -1 : 1;
-	return memcmp(x, y, offsetof(struct entry, slot));
+	return memcmp(x, y, offsetof(struct seek_entry, slot));
 }
 
 static void enter(struct seek *s, const struct variant *v)
@@ -84,7 +84,7 @@ static void enter(struct seek *s, const struct variant *v)
 
 	for (size_t behind = 0; behind < s->stride; behind++)
 		s->entries[s->n++] =
-			(struct entry){ .tail = { load(end - TAIL), load(end - TAIL / 2) },
+			(struct seek_entry){ .tail = { load(end - TAIL), load(end - TAIL / 2) },
 					.behind = (uint32_t)behind,
 					.slot = (uint32_t)hash(end - GRAM - behind) };
 }
@@ -132,7 +132,7 @@ int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct
 	drop_twins(s);
 	/* The first place is for what equals nothing: no byte is without bit 5. */
 	memmove(&s->entries[1], s->entries, s->n++ * sizeof(*s->entries));
-	s->entries[0] = (struct entry){ 0 };
+	s->entries[0] = (struct seek_entry){ 0 };
 	fill_slots(s);
 	*ret = s;
 	return 0;
@@ -140,7 +140,7 @@ int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct
 
 /* --- looking --- */
 
-struct look {
+struct seek_look {
 	const struct seek *s;
 	struct egress_text before;
 	const char *data;
@@ -149,7 +149,7 @@ struct look {
 	void *context;
 };
 
-static inline bool ends_like(const struct entry *x, const char *p)
+static inline bool ends_like(const struct seek_entry *x, const char *p)
 {
 	const char *end = p + GRAM + x->behind;
 
@@ -171,13 +171,13 @@ static inline bool probe(const struct seek *s, const char *p, size_t most)
 }
 
 /* The same sixteen bytes: which forms is it? What ended before data was told before. */
-static bool follow(const struct look *l, const char *p, ptrdiff_t end)
+static bool follow(const struct seek_look *l, const char *p, ptrdiff_t end)
 {
 	const struct seek *s = l->s;
 	size_t slot = hash(p);
 
 	for (size_t i = s->slots[slot].first; i <= s->slots[slot].last; i++) {
-		const struct entry *x = &s->entries[i];
+		const struct seek_entry *x = &s->entries[i];
 		ptrdiff_t at = end + (ptrdiff_t)x->behind;
 
 		if (!ends_like(x, p))
@@ -191,7 +191,7 @@ static bool follow(const struct look *l, const char *p, ptrdiff_t end)
 }
 
 /* A group near either end of data: what is not there is zeros, which no form has. */
-static bool look_at_edge(const struct look *l, ptrdiff_t from)
+static bool look_at_edge(const struct seek_look *l, ptrdiff_t from)
 {
 	char around[TAIL + STRIDE_MAX + GRAM] = { 0 };
 	ptrdiff_t first = from - (TAIL - GRAM), stop = from + GRAM + (ptrdiff_t)l->s->stride - 1;
@@ -210,7 +210,7 @@ static bool look_at_edge(const struct look *l, ptrdiff_t from)
 bool seek_feed(const struct seek *s, int64_t at, struct egress_text before, const char *data,
 	       size_t n, seek_fn *fn, void *context)
 {
-	const struct look l = { s, before, data, (ptrdiff_t)n, fn, context };
+	const struct seek_look l = { s, before, data, (ptrdiff_t)n, fn, context };
 	ptrdiff_t stride = (ptrdiff_t)s->stride, from = -(stride + GRAM - 2);
 	ptrdiff_t over = (ptrdiff_t)((at + from) % stride);
 

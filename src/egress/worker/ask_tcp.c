@@ -43,7 +43,7 @@ static int answer(const struct ask_tcp *t, struct dns_answer *ret)
 	return 1;
 }
 
-static void on_event(struct watch *w, uint32_t events)
+static void on_event(struct loop_watch *w, uint32_t events)
 {
 	struct ask_tcp *t = (struct ask_tcp *)w;
 	struct dns_answer a;

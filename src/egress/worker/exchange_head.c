@@ -163,14 +163,14 @@ static bool says_otherwise(struct http1_text name)
 }
 
 /* What a request keeps of its fields. */
-struct filter {
+struct head_filter {
 	const struct creds *creds;
 	const struct cred_target *to;
 	bool whole;  /* no part of an answer may be asked for */
 	bool narrow; /* rules of this host are about methods or paths */
 };
 
-static bool is_kept(const struct filter *f, const struct http1_request *q, struct http1_text name)
+static bool is_kept(const struct head_filter *f, const struct http1_request *q, struct http1_text name)
 {
 	if (!exchange_passes(name) || exchange_listed_off(q->fields, q->n_fields, name) ||
 	    (f->whole && asks_for_part(name)))
@@ -179,7 +179,7 @@ static bool is_kept(const struct filter *f, const struct http1_request *q, struc
 	       (f->creds && creds_header(f->creds, f->to, exchange_text(name)));
 }
 
-static void filter_request(const struct http1_request *q, const struct filter *f,
+static void filter_request(const struct http1_request *q, const struct head_filter *f,
 			   struct egress_head *h)
 {
 	h->method = exchange_text(q->method);
@@ -258,7 +258,7 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 	to.host = &x->v.host;
 	to.port = x->v.port;
 	filter_request(q,
-		       &(struct filter){ .creds = k->creds,
+		       &(struct head_filter){ .creds = k->creds,
 					 .to = &to,
 					 .whole = k->scrubber != NULL,
 					 .narrow = x->v.narrow ||

@@ -101,14 +101,14 @@ void names_packet(struct listener *l)
 
 /* ---- over TCP: the same, with a length in front ---- */
 
-struct stream {
+struct dns_stream {
 	struct link link; /* first */
 	struct worker *k;
-	struct stream *next, **at;
+	struct dns_stream *next, **at;
 	uint64_t deadline;
 };
 
-static void stream_end(struct stream *t)
+static void stream_end(struct dns_stream *t)
 {
 	*t->at = t->next;
 	if (t->next)
@@ -118,7 +118,7 @@ static void stream_end(struct stream *t)
 	free(t);
 }
 
-static bool stream_one(struct stream *t)
+static bool stream_one(struct dns_stream *t)
 {
 	const unsigned char *p = (const unsigned char *)link_data(&t->link);
 	unsigned char out[2 + DNS_UDP_MAX];
@@ -145,9 +145,9 @@ static bool stream_one(struct stream *t)
 	return link_add(&t->link, out, 2 + (size_t)m);
 }
 
-static void on_stream(struct watch *w, uint32_t events)
+static void on_stream(struct loop_watch *w, uint32_t events)
 {
-	struct stream *t = (struct stream *)w;
+	struct dns_stream *t = (struct dns_stream *)w;
 
 	(void)events;
 	if (link_fill(&t->link))
@@ -162,7 +162,7 @@ static void on_stream(struct watch *w, uint32_t events)
 
 void names_stream(struct listener *l, int fd)
 {
-	struct stream *t = calloc(1, sizeof(*t));
+	struct dns_stream *t = calloc(1, sizeof(*t));
 	struct egress_verdict v = { 0 };
 
 	if (!t || !rate_connect(l->k->rate, &v)) {
@@ -183,7 +183,7 @@ void names_stream(struct listener *l, int fd)
 
 void names_tick(struct worker *k, uint64_t now)
 {
-	for (struct stream *t = k->streams, *next; t; t = next) {
+	for (struct dns_stream *t = k->streams, *next; t; t = next) {
 		next = t->next;
 		if (now >= t->deadline)
 			stream_end(t);

@@ -39,7 +39,7 @@ struct resolver {
 enum { ASK_A, ASK_AAAA, ASKS };
 
 struct lookup {
-	struct watch w; /* first: found through it */
+	struct loop_watch w; /* first: found through it */
 	struct resolver *r;
 	struct lookup *next, **at;
 	struct host name;
@@ -293,7 +293,7 @@ static void ask_whole(struct lookup *l, int which)
 			     which == ASK_A ? on_whole_a : on_whole_aaaa, l);
 }
 
-static void on_packet(struct watch *w, uint32_t events)
+static void on_packet(struct loop_watch *w, uint32_t events)
 {
 	struct lookup *l = (struct lookup *)w;
 	unsigned char packet[DNS_PACKET_MAX];

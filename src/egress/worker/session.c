@@ -218,7 +218,7 @@ void session_run(struct session *s)
 
 /* ---- beginning and end ---- */
 
-static void on_event(struct watch *w, uint32_t events)
+static void on_event(struct loop_watch *w, uint32_t events)
 {
 	(void)events;
 	session_run((struct session *)w);

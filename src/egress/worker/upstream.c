@@ -53,7 +53,7 @@ static void fail(struct upstream *u, enum egress_reason reason, const char *what
 }
 
 /* An idle connection that stirs is of no use any more; one with an owner is the owner's. */
-static void on_event(struct watch *w, uint32_t events)
+static void on_event(struct loop_watch *w, uint32_t events)
 {
 	struct upstream *u = (struct upstream *)w;
 
@@ -160,7 +160,7 @@ static void on_lookup(void *arg, const struct addr *v, size_t n)
 
 static void begin(struct upstream *u, const struct egress_verdict *v)
 {
-	const struct chain *chain = &u->k->chain;
+	const struct upstream_proxy *chain = &u->k->chain;
 	const struct host *name = u->chained ? &chain->host : &u->host;
 
 	if (v->pinned || (u->chained && !chain->host.len)) {

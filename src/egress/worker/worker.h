@@ -26,10 +26,10 @@ enum { IDLE_MAX = 64, EVENTS_MAX = 128 };
 
 struct worker;
 struct session;
-struct stream;
+struct dns_stream;
 
 struct listener {
-	struct watch w; /* first */
+	struct loop_watch w; /* first */
 	struct worker *k;
 	enum door_kind kind;
 	uint16_t port;
@@ -37,7 +37,7 @@ struct listener {
 
 struct worker {
 	struct loop *loop;
-	struct watch monitor; /* the control socket */
+	struct loop_watch monitor; /* the control socket */
 	struct egress_plan *plan;
 	struct egress_rules *rules;
 	struct rate *rate;
@@ -47,7 +47,7 @@ struct worker {
 	struct mint *mint;
 	struct roots *roots;
 	struct resolver *resolver;
-	struct chain chain; /* the proxy this machine uses */
+	struct upstream_proxy chain; /* the proxy this machine uses */
 	struct synth *synth;
 	struct addr *own; /* of this machine, the public ones */
 	size_t n_own;
@@ -58,7 +58,7 @@ struct worker {
 	size_t n_listeners;
 	struct session *sessions;
 	struct session *held;   /* on what the monitor has not been told yet */
-	struct stream *streams; /* of DNS over TCP */
+	struct dns_stream *streams; /* of DNS over TCP */
 	struct upstream *idle;
 	size_t n_idle;
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */

@@ -248,7 +248,7 @@ static int bound_memory(struct worker *k, struct err *e)
 
 /* ---- serving ---- */
 
-static void on_listener(struct watch *w, uint32_t events)
+static void on_listener(struct loop_watch *w, uint32_t events)
 {
 	struct listener *l = (struct listener *)w;
 
@@ -280,7 +280,7 @@ static void on_listener(struct watch *w, uint32_t events)
 	}
 }
 
-static void on_monitor(struct watch *w, uint32_t events)
+static void on_monitor(struct loop_watch *w, uint32_t events)
 {
 	struct worker *k = (struct worker *)((char *)w - offsetof(struct worker, monitor));
 	char word;
@@ -359,7 +359,7 @@ static int serve(struct worker *k, struct err *e)
 {
 	struct rlimit files;
 
-	k->monitor = (struct watch){ .fd = CONTROL, .ready = on_monitor };
+	k->monitor = (struct loop_watch){ .fd = CONTROL, .ready = on_monitor };
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return err_sys(e, "cannot read a limit");
 	/* The lockdown raises the limit to the highest there may be. */

@@ -15,7 +15,7 @@
 #define LINES_MAX 4096 /* each name is compared with all before it */
 #define OURS "SANDBOX_"
 
-struct reader {
+struct envfile_reader {
 	struct arena *arena;
 	const char *name;
 	const char *p, *end, *bol; /* here, behind the last byte, begin of this line */
@@ -24,29 +24,29 @@ struct reader {
 	size_t n;
 };
 
-static int fail(const struct reader *r, struct err *e, const char *what)
+static int fail(const struct envfile_reader *r, struct err *e, const char *what)
 {
 	return err_set(e, ERR_CONFIG, EINVAL, "%.128s:%d:%d: %s", r->name, r->line,
 		       (int)(r->p - r->bol) + 1, what);
 }
 
-static bool at(const struct reader *r, char c)
+static bool at(const struct envfile_reader *r, char c)
 {
 	return r->p < r->end && *r->p == c;
 }
 
-static bool at_end_of_line(const struct reader *r)
+static bool at_end_of_line(const struct envfile_reader *r)
 {
 	return r->p == r->end || *r->p == '\n';
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_blanks(struct envfile_reader *r)
 {
 	while (at(r, ' ') || at(r, '\t'))
 		r->p++;
 }
 
-static void next_line(struct reader *r)
+static void next_line(struct envfile_reader *r)
 {
 	if (r->p < r->end)
 		r->p++;
@@ -55,7 +55,7 @@ static void next_line(struct reader *r)
 }
 
 /* Behind a value, or on a line of its own: blanks and a comment. */
-static int read_rest(struct reader *r, struct err *e)
+static int read_rest(struct envfile_reader *r, struct err *e)
 {
 	skip_blanks(r);
 	if (at(r, '#'))
@@ -64,7 +64,7 @@ static int read_rest(struct reader *r, struct err *e)
 	return at_end_of_line(r) ? 0 : fail(r, e, "more text behind the closing quote");
 }
 
-static int read_name(struct reader *r, const char **ret, struct err *e)
+static int read_name(struct envfile_reader *r, const char **ret, struct err *e)
 {
 	const char *from = r->p;
 
@@ -89,7 +89,7 @@ static int read_name(struct reader *r, const char **ret, struct err *e)
 }
 
 /* Up to the end of the line, or to a '#' behind a blank; blanks around it do not count. */
-static int read_plain(struct reader *r, bool ours, const char **ret, struct err *e)
+static int read_plain(struct envfile_reader *r, bool ours, const char **ret, struct err *e)
 {
 	const char *from = r->p, *stop;
 
@@ -129,7 +129,7 @@ static bool swallows(const char *value)
 }
 
 /* The quote that ends the value begun at p, or NULL. */
-static const char *closing(const struct reader *r, const char *p, char quote)
+static const char *closing(const struct envfile_reader *r, const char *p, char quote)
 {
 	for (; p < r->end && *p != quote; p++)
 		if (quote == '"' && *p == '\\' && p + 1 < r->end && escaped(p[1]))
@@ -138,7 +138,7 @@ static const char *closing(const struct reader *r, const char *p, char quote)
 }
 
 /* Copies one character, or the two of an escape, and keeps count of lines. */
-static char take_quoted(struct reader *r, char quote)
+static char take_quoted(struct envfile_reader *r, char quote)
 {
 	char c = quote == '"' && at(r, '\\') && r->p + 1 < r->end ? escaped(r->p[1]) : '\0';
 
@@ -153,9 +153,9 @@ static char take_quoted(struct reader *r, char quote)
 	return c;
 }
 
-static int read_quoted(struct reader *r, bool ours, const char **ret, struct err *e)
+static int read_quoted(struct envfile_reader *r, bool ours, const char **ret, struct err *e)
 {
-	const struct reader opened = *r;
+	const struct envfile_reader opened = *r;
 	char quote = *r->p++, *out;
 	const char *stop = closing(r, r->p, quote);
 	size_t n = 0;
@@ -178,7 +178,7 @@ static int read_quoted(struct reader *r, bool ours, const char **ret, struct err
 	return read_rest(r, e);
 }
 
-static int read_value(struct reader *r, bool ours, const char **ret, struct err *e)
+static int read_value(struct envfile_reader *r, bool ours, const char **ret, struct err *e)
 {
 	bool quoted;
 
@@ -187,7 +187,7 @@ static int read_value(struct reader *r, bool ours, const char **ret, struct err 
 	return quoted ? read_quoted(r, ours, ret, e) : read_plain(r, ours, ret, e);
 }
 
-static int add(struct reader *r, const struct env_line *l, struct err *e)
+static int add(struct envfile_reader *r, const struct env_line *l, struct err *e)
 {
 	struct env_line *slot;
 
@@ -206,7 +206,7 @@ static int add(struct reader *r, const struct env_line *l, struct err *e)
 	return 0;
 }
 
-static int read_line(struct reader *r, struct err *e)
+static int read_line(struct envfile_reader *r, struct err *e)
 {
 	struct env_line l = { .line = r->line };
 	const char *word;
@@ -227,7 +227,7 @@ static int read_line(struct reader *r, struct err *e)
 }
 
 /* Refused wherever they stand: a carriage return would end up in the last value of a line. */
-static int check_bytes(struct reader *r, struct err *e)
+static int check_bytes(struct envfile_reader *r, struct err *e)
 {
 	for (; r->p < r->end; r->p++) {
 		if (*r->p == '\0')
@@ -246,7 +246,7 @@ static int check_bytes(struct reader *r, struct err *e)
 int env_file_parse(struct arena *a, const struct source *src, const char *data, size_t n,
 		   struct env_line **ret, size_t *count, struct err *e)
 {
-	struct reader r = { .arena = a, .name = src->name, .p = data, .bol = data, .line = 1 };
+	struct envfile_reader r = { .arena = a, .name = src->name, .p = data, .bol = data, .line = 1 };
 
 	r.end = n ? data + n : data;
 	if (n > FILE_MAX)

@@ -20,7 +20,7 @@
 #define PREFIX "SANDBOX_"
 #define HOSTS_MAX 1024
 
-struct reader {
+struct ironclaw_reader {
 	struct spec *s;
 	const struct source *src;
 	const struct env_line *line; /* the one being read */
@@ -29,7 +29,7 @@ struct reader {
 
 struct variable {
 	const char *name;
-	int (*read)(struct reader *r, const struct variable *v, const char *value, struct err *e);
+	int (*read)(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e);
 	enum field_id id;
 	bool zero;               /* 0 has a meaning */
 	const char *what, *unit; /* of whole numbers: for the error, and behind the digits */
@@ -37,7 +37,7 @@ struct variable {
 };
 
 /* Puts where it was written in front of the error. */
-static int fail_here(const struct reader *r, struct err *e)
+static int fail_here(const struct ironclaw_reader *r, struct err *e)
 {
 	if (e->kind == ERR_USAGE)
 		e->kind = ERR_CONFIG;
@@ -46,7 +46,7 @@ static int fail_here(const struct reader *r, struct err *e)
 	return err_wrap(e, "variable %.60s", r->line->name);
 }
 
-static int set(struct reader *r, enum field_id id, const char *text, struct err *e)
+static int set(struct ironclaw_reader *r, enum field_id id, const char *text, struct err *e)
 {
 	const char *where = r->line->name;
 
@@ -61,7 +61,7 @@ static int set(struct reader *r, enum field_id id, const char *text, struct err 
 
 /* --- one function per kind of value --- */
 
-static int parse_bool(const struct reader *r, const char *value, bool *ret, struct err *e)
+static int parse_bool(const struct ironclaw_reader *r, const char *value, bool *ret, struct err *e)
 {
 	bool yes = strcasecmp(value, "true") == 0 || str_eq(value, "1");
 
@@ -74,7 +74,7 @@ static int parse_bool(const struct reader *r, const char *value, bool *ret, stru
 
 /* false is a run on the host. true takes back a false that a weaker place wrote, and is otherwise
  * no wish for one backend: with policy full_access it would contradict it. */
-static int read_enabled(struct reader *r, const struct variable *v, const char *value,
+static int read_enabled(struct ironclaw_reader *r, const struct variable *v, const char *value,
 			struct err *e)
 {
 	bool on = false;
@@ -86,7 +86,7 @@ static int read_enabled(struct reader *r, const struct variable *v, const char *
 	return r->s->backend == BACKEND_NONE ? set(r, v->id, "docker", e) : 0;
 }
 
-static int read_policy(struct reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_policy(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
 {
 	/* three spellings of each, the documented one first */
 	static const char *const words[] = {
@@ -108,7 +108,7 @@ static int read_policy(struct reader *r, const struct variable *v, const char *v
 	return fail_here(r, e);
 }
 
-static int read_image(struct reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_image(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
 {
 	if (!image_valid(value))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image",
@@ -117,7 +117,7 @@ static int read_image(struct reader *r, const struct variable *v, const char *va
 	return set(r, v->id, value, e);
 }
 
-static int read_switch(struct reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_switch(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
 {
 	bool on = false;
 
@@ -126,7 +126,7 @@ static int read_switch(struct reader *r, const struct variable *v, const char *v
 	return set(r, v->id, on ? "true" : "false", e);
 }
 
-static int parse_whole(const struct reader *r, const struct variable *v, const char *value,
+static int parse_whole(const struct ironclaw_reader *r, const struct variable *v, const char *value,
 		       struct err *e)
 {
 	uint64_t n;
@@ -140,7 +140,7 @@ static int parse_whole(const struct reader *r, const struct variable *v, const c
 	return 0;
 }
 
-static int read_whole(struct reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_whole(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
 {
 	char text[64];
 
@@ -151,7 +151,7 @@ static int read_whole(struct reader *r, const struct variable *v, const char *va
 }
 
 /* Timers of a reaper that brig does not need: nothing outlives a run. */
-static int read_idle(struct reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_idle(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
 {
 	if (parse_whole(r, v, value, e) < 0)
 		return -e->code;
@@ -159,7 +159,7 @@ static int read_idle(struct reader *r, const struct variable *v, const char *val
 		r->s, e, "%s: no effect in brig, which leaves nothing behind to collect", v->name);
 }
 
-static int read_opt_in(struct reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_opt_in(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
 {
 	bool on = false;
 
@@ -189,7 +189,7 @@ static bool listed(const struct strlist *l, const char *pattern)
 }
 
 /* "example.org" looks as if it meant everything below it. Two labels are taken for an apex. */
-static int note_apex(struct reader *r, const char *host, const struct strlist *hosts, struct err *e)
+static int note_apex(struct ironclaw_reader *r, const char *host, const struct strlist *hosts, struct err *e)
 {
 	char below[264];
 	const char *dot = strchr(host, '.');
@@ -215,7 +215,7 @@ static void lower(char *text)
 		*text = (char)(*text >= 'A' && *text <= 'Z' ? *text + ('a' - 'A') : *text);
 }
 
-static int split_hosts(struct reader *r, const char *value, struct strlist *hosts, struct err *e)
+static int split_hosts(struct ironclaw_reader *r, const char *value, struct strlist *hosts, struct err *e)
 {
 	for (const char *p = value, *stop;; p = stop + 1) {
 		char *host;
@@ -241,7 +241,7 @@ static int split_hosts(struct reader *r, const char *value, struct strlist *host
 	}
 }
 
-static int read_hosts(struct reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_hosts(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
 {
 	struct strlist hosts = { 0 };
 
@@ -344,7 +344,7 @@ static const char *meant_by_line(const struct env_line *l)
 	return meant(whole);
 }
 
-static int read_unknown(struct reader *r, struct err *e)
+static int read_unknown(struct ironclaw_reader *r, struct err *e)
 {
 	const char *name = r->line->name, *near = r->ambient ? NULL : meant_by_line(r->line);
 
@@ -361,7 +361,7 @@ static int read_unknown(struct reader *r, struct err *e)
 }
 
 /* Two names of one setting must not disagree. */
-static int check_twin(const struct reader *r, const struct variable *v,
+static int check_twin(const struct ironclaw_reader *r, const struct variable *v,
 		      const struct env_line *lines, size_t n, struct err *e)
 {
 	for (size_t i = 0; v->twin && i < n; i++)
@@ -373,7 +373,7 @@ static int check_twin(const struct reader *r, const struct variable *v,
 	return 0;
 }
 
-static int read_one(struct reader *r, const struct env_line *lines, size_t n, struct err *e)
+static int read_one(struct ironclaw_reader *r, const struct env_line *lines, size_t n, struct err *e)
 {
 	const struct variable *v = find(r->line->name);
 	const char *value = r->line->value;
@@ -404,7 +404,7 @@ static bool any_known(const struct env_line *lines, size_t n)
 int ironclaw_read(struct spec *s, const struct source *src, const struct env_line *lines, size_t n,
 		  struct err *e)
 {
-	struct reader r = { .s = s, .src = src };
+	struct ironclaw_reader r = { .s = s, .src = src };
 
 	r.ambient = src->origin == ORIGIN_ENVIRONMENT;
 	if ((!r.ambient || any_known(lines, n)) && set_defaults(s, e) < 0)

@@ -142,7 +142,7 @@ static void put_line(const struct migrate_job *j, size_t line, size_t more)
 /* --- a block of lines --- */
 
 /* One key of the block: lines from `first`, its own in `key`, up to `end`. */
-struct run {
+struct rewrite_run {
 	const struct node *node;
 	size_t first, key, end;
 };
@@ -171,7 +171,7 @@ static size_t content_end(const struct migrate_text *t, size_t from, size_t to)
 }
 
 /* Cuts the block into runs; the number of them, or 0 when its layout is another. */
-static size_t cut_runs(const struct migrate_job *j, struct run *runs, size_t *end)
+static size_t cut_runs(const struct migrate_job *j, struct rewrite_run *runs, size_t *end)
 {
 	const struct migrate_text *t = &j->text;
 	size_t n = 0, len, top = (size_t)j->docker->key_line - 1, outer = indent(t, top);
@@ -194,7 +194,7 @@ static size_t cut_runs(const struct migrate_job *j, struct run *runs, size_t *en
 	return n;
 }
 
-static void put_backend(const struct migrate_job *j, const struct run *r, size_t in)
+static void put_backend(const struct migrate_job *j, const struct rewrite_run *r, size_t in)
 {
 	const struct migrate_text *t = &j->text;
 	const struct node *v = r->node;
@@ -214,7 +214,7 @@ static void put_backend(const struct migrate_job *j, const struct run *r, size_t
 			put_line(j, i, 0);
 }
 
-static void put_runs(const struct migrate_job *j, const struct run *runs, size_t n, size_t in,
+static void put_runs(const struct migrate_job *j, const struct rewrite_run *runs, size_t n, size_t in,
 		     size_t step)
 {
 	if (!node_get(j->docker, "enabled")) {
@@ -270,7 +270,7 @@ static int rewrite_block(const struct migrate_job *j, struct arena *a, size_t ke
 	const struct migrate_text *t = &j->text;
 	size_t top = (size_t)j->docker->key_line - 1, outer = indent(t, top), end = top + 1, in,
 	       n = 0;
-	struct run *runs = arena_alloc(a, (j->docker->count + 1) * sizeof(*runs));
+	struct rewrite_run *runs = arena_alloc(a, (j->docker->count + 1) * sizeof(*runs));
 
 	if (!runs)
 		return err_nomem(e);

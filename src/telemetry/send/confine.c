@@ -18,7 +18,7 @@
 #define NET_CONNECT_TCP (1ULL << 1)
 #define RULE_NET_PORT 2
 
-struct ruleset {
+struct confine_ruleset {
 	uint64_t fs, net;
 };
 
@@ -52,7 +52,7 @@ static void landlock(uint16_t port)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct net_port to = { .allowed = NET_CONNECT_TCP, .port = port };
-	struct ruleset want = { .fs = FS_ABI_1 };
+	struct confine_ruleset want = { .fs = FS_ABI_1 };
 	CLEANUP(fd) int fd = -1;
 
 	if (abi < 1)

@@ -28,7 +28,7 @@ static bool is_field(const char *line)
 	return n && !strchr(" \t", line[n - 1]) && line[n] == ':' && !str_has_control(line);
 }
 
-static int take_fields(char **at, const char *end, struct request *q, struct err *e)
+static int take_fields(char **at, const char *end, struct send_request *q, struct err *e)
 {
 	const char *line;
 
@@ -45,9 +45,9 @@ static int take_fields(char **at, const char *end, struct request *q, struct err
 	return q->fields.failed ? err_nomem(e) : 0;
 }
 
-int request_parse(char *text, size_t n, struct request *ret, struct err *e)
+int request_parse(char *text, size_t n, struct send_request *ret, struct err *e)
 {
-	struct request q = { .type = "application/octet-stream", .fields = BUF_INIT(FIELDS_MAX) };
+	struct send_request q = { .type = "application/octet-stream", .fields = BUF_INIT(FIELDS_MAX) };
 	const char *end = text + n, *url = next_line(&text, end);
 	const char *timeout = url ? next_line(&text, end) : NULL;
 
@@ -66,7 +66,7 @@ int request_parse(char *text, size_t n, struct request *ret, struct err *e)
 	return 0;
 }
 
-void request_done(struct request *q)
+void request_done(struct send_request *q)
 {
 	buf_done(&q->fields);
 }

@@ -11,7 +11,7 @@
 enum { REQUEST_MAX = 5 << 20, REQUEST_TIMEOUT_MAX_MS = 600000 };
 
 /* Texts are borrowed from the memory file's. */
-struct request {
+struct send_request {
 	struct url url;
 	uint64_t timeout_ms;
 	const char *type;  /* of the body */
@@ -21,5 +21,5 @@ struct request {
 };
 
 /* Cuts `text` (n bytes and a NUL behind them) into lines, which it changes. */
-int request_parse(char *text, size_t n, struct request *ret, struct err *e);
-void request_done(struct request *q);
+int request_parse(char *text, size_t n, struct send_request *ret, struct err *e);
+void request_done(struct send_request *q);

@@ -29,7 +29,7 @@
 enum { DELIVERED, NOT_DELIVERED, NO_REQUEST };
 
 struct sender {
-	struct request request;
+	struct send_request request;
 	struct addrinfo *addresses;
 	struct tls *tls; /* NULL: plain HTTP */
 	uint64_t deadline;
@@ -64,7 +64,7 @@ static ssize_t slurp(char *p, size_t n)
 	return (ssize_t)have;
 }
 
-static int read_request(char **text, struct request *q, struct err *e)
+static int read_request(char **text, struct send_request *q, struct err *e)
 {
 	ssize_t n;
 
@@ -123,7 +123,7 @@ static int try(struct sender *s, struct result *ret, struct err *e)
 {
 	CLEANUP(client) struct client *c = NULL;
 	CLEANUP(buf) struct buf body = BUF_INIT(ANSWER_MAX);
-	const struct request *q = &s->request;
+	const struct send_request *q = &s->request;
 	const struct client_request ask = { .method = "POST",
 					    .target = q->url.target,
 					    .fields = q->fields.len ? buf_str(&q->fields) : NULL,

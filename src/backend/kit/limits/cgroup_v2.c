@@ -27,7 +27,7 @@ static const struct {
 	{ "cpu", CG_BIT(CG_CPU) },
 };
 
-struct spot {
+struct leaf_spot {
 	int dir;
 	unsigned have; /* controllers a child of it gets */
 };
@@ -133,17 +133,17 @@ static bool may_use(int dir)
 	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
 }
 
-static void keep_better(struct spot *best, int *dir, unsigned have)
+static void keep_better(struct leaf_spot *best, int *dir, unsigned have)
 {
 	if (best->dir >= 0 && __builtin_popcount(have) <= __builtin_popcount(best->have))
 		return;
 	(void)fd_close(best->dir);
-	*best = (struct spot){ .dir = TAKE_FD(*dir), .have = have };
+	*best = (struct leaf_spot){ .dir = TAKE_FD(*dir), .have = have };
 }
 
 /* Upwards from our own cgroup: the first directory that offers all, else the one with the most;
  * best->dir stays -1 where there is none. Having stepped aside we stay in our own. */
-static int find_spot(struct cgroup *c, struct cg_place *p, unsigned want, struct spot *best)
+static int find_spot(struct cgroup *c, struct cg_place *p, unsigned want, struct leaf_spot *best)
 {
 	bool own = true;
 
@@ -244,7 +244,7 @@ static int make_leaf(struct cgroup *c, int dir, unsigned have, const struct cgro
 int cg_v2_open(struct cgroup *c, const struct cg_map *map, const struct cgroup_limits *l)
 {
 	struct cg_place at = map->place[CG_UNIFIED]; /* used up by the walk */
-	struct spot spot = { .dir = -1 };
+	struct leaf_spot spot = { .dir = -1 };
 	int r;
 
 	_Static_assert(CG_MEMORY == 0 && CG_PIDS == 1 && CG_CPU == 2, "kinds index controllers");

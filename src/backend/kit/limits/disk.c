@@ -21,7 +21,7 @@
 #define MOUNTS_MAX ((size_t)256 << 10)
 
 /* What one look finds. */
-struct look {
+struct disk_look {
 	int procfd;
 	const struct disk_pass *before;
 	struct disk_pass *now;
@@ -122,7 +122,7 @@ static bool is_id(const char *name)
 	return name[0] >= '1' && name[0] <= '9';
 }
 
-static void note_hidden(struct look *k, const struct disk_process *is)
+static void note_hidden(struct disk_look *k, const struct disk_process *is)
 {
 	if (is->hidden && k->seen != DISK_CLOSED)
 		k->seen = clock_us() - is->hidden >= LEAVING_US ? DISK_CLOSED : DISK_HIDDEN;
@@ -130,7 +130,7 @@ static void note_hidden(struct look *k, const struct disk_process *is)
 
 /* What the threads of a process have written since the look before. The first has ended, and with
  * it the file that speaks for all. */
-static uint64_t by_threads(struct look *k, const char *pid, const struct disk_process *was)
+static uint64_t by_threads(struct disk_look *k, const char *pid, const struct disk_process *was)
 {
 	bool known = was && was->headless;
 	uint64_t grown = 0, all = 0;
@@ -159,7 +159,7 @@ static uint64_t by_threads(struct look *k, const char *pid, const struct disk_pr
 	return known || !was ? grown : more(all, was->bytes);
 }
 
-static void count(struct look *k, const char *pid, const struct disk_process *was,
+static void count(struct disk_look *k, const char *pid, const struct disk_process *was,
 		  struct disk_process *is)
 {
 	note_hidden(k, is);
@@ -190,7 +190,7 @@ static uint64_t vanished(const struct disk_list *before, const struct disk_list 
 /* Adds what all have written since the look before. */
 static enum disk_seen written(struct disk *d, int procfd, uint64_t *unkept)
 {
-	struct look k = { .procfd = procfd,
+	struct disk_look k = { .procfd = procfd,
 			  .before = &d->passes[d->turn % 2],
 			  .now = &d->passes[(d->turn + 1) % 2] };
 	DIR *dir = open_list(procfd, ".");

@@ -16,13 +16,13 @@
 #define INODE_BYTES 1024 /* about what an empty one takes */
 
 /* A folder of /proc, entry by entry. */
-struct walk {
+struct memfd_walk {
 	_Alignas(8) char data[8192];
 	int fd;
 	long n, at;
 };
 
-static const char *next(struct walk *w)
+static const char *next(struct memfd_walk *w)
 {
 	const struct fd_entry *d;
 
@@ -58,7 +58,7 @@ static bool is_new(struct memfds *m, uint64_t inode)
 /* Returns how many descriptors were looked at. */
 static int of_process(struct memfds *m, int procfd, const char *pid)
 {
-	struct walk w = { .fd = -1 };
+	struct memfd_walk w = { .fd = -1 };
 	char path[40];
 	int looked = 0;
 
@@ -79,7 +79,7 @@ static int of_process(struct memfds *m, int procfd, const char *pid)
 /* The threads of a process share its descriptors, and the first one may have ended. */
 static int of_threads(struct memfds *m, int procfd, const char *pid)
 {
-	struct walk w = { .fd = -1 };
+	struct memfd_walk w = { .fd = -1 };
 	char path[24];
 	int looked = of_process(m, procfd, pid);
 
@@ -96,7 +96,7 @@ static int of_threads(struct memfds *m, int procfd, const char *pid)
 
 uint64_t memfds_step(struct memfds *m, int procfd)
 {
-	struct walk w = { .fd = openat(procfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+	struct memfd_walk w = { .fd = openat(procfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
 	int looked = 0;
 
 	if (!m->device)

@@ -38,11 +38,11 @@ enum {
 	HEADER_SIGNATURE = 8
 };
 
-struct head {
+struct dbus_head {
 	uint8_t endian, type, flags, version;
 	uint32_t body, serial, fields;
 };
-_Static_assert(sizeof(struct head) == 16, "as on the wire");
+_Static_assert(sizeof(struct dbus_head) == 16, "as on the wire");
 
 /* ---- writing: every value is aligned to its size, counted from the start of the message ---- */
 
@@ -127,10 +127,10 @@ static void put_pid(struct buf *b, pid_t pid)
 
 static size_t call_begin(struct buf *b, uint32_t serial, const char *member, const char *signature)
 {
-	struct head h = { .endian = 'l', .type = METHOD_CALL, .version = 1, .serial = serial };
+	struct dbus_head h = { .endian = 'l', .type = METHOD_CALL, .version = 1, .serial = serial };
 	struct list fields;
 
-	buf_add(b, &h, offsetof(struct head, fields));
+	buf_add(b, &h, offsetof(struct dbus_head, fields));
 	fields = list_begin(b);
 	put_field(b, HEADER_PATH, "o", "/org/freedesktop/systemd1");
 	put_field(b, HEADER_DESTINATION, "s", "org.freedesktop.systemd1");
@@ -144,7 +144,7 @@ static size_t call_begin(struct buf *b, uint32_t serial, const char *member, con
 
 static void call_end(struct buf *b, size_t body)
 {
-	set_u32(b, offsetof(struct head, body), b->len - body);
+	set_u32(b, offsetof(struct dbus_head, body), b->len - body);
 }
 
 /* ---- the connection ---- */
@@ -261,7 +261,7 @@ static int refused(const char *body, size_t n, struct err *e)
 static int hear_answer(int fd, uint64_t deadline, struct err *e)
 {
 	char data[ANSWER_MAX];
-	struct head h;
+	struct dbus_head h;
 
 	for (int i = 0; i < SKIPPED_MAX; i++) {
 		size_t fields;

@@ -22,7 +22,7 @@
 #define STATUS_MAX 4096
 #define ENTRIES_MAX 100000 /* one look never lists more, whatever the sandbox does */
 
-struct look {
+struct watch_look {
 	const struct watch *w;
 	struct watch_usage sum;
 	uint64_t page;
@@ -53,7 +53,7 @@ static uint64_t number(const char *s)
 }
 
 /* Reads PID/file; false for a process that is gone or closed to us. */
-static bool read_of(const struct look *k, const char *pid, const char *file, char *out, size_t n)
+static bool read_of(const struct watch_look *k, const char *pid, const char *file, char *out, size_t n)
 {
 	char path[40];
 
@@ -62,7 +62,7 @@ static bool read_of(const struct look *k, const char *pid, const char *file, cha
 }
 
 /* statm: "size resident shared ...", in pages. False: it has no memory. */
-static bool sizes(const struct look *k, const char *pid, uint64_t *size, uint64_t *resident)
+static bool sizes(const struct watch_look *k, const char *pid, uint64_t *size, uint64_t *resident)
 {
 	char text[128], *second;
 
@@ -88,7 +88,7 @@ static bool kib(const char *text, const char *word, uint64_t *ret)
 /* Page tables stay when what they led to is gone, and lead to a page of zeros that nobody pays for:
  * 4 KiB for each 2 MiB that was ever touched. Only for those that could matter is the kernel asked
  * in the cheap pass. */
-static uint64_t tables(const struct look *k, const char *pid, uint64_t size)
+static uint64_t tables(const struct watch_look *k, const char *pid, uint64_t size)
 {
 	uint64_t most = add(size / (k->page / ENTRY_BYTES), k->page), n;
 	char text[STATUS_MAX];
@@ -100,7 +100,7 @@ static uint64_t tables(const struct look *k, const char *pid, uint64_t size)
 }
 
 /* What cannot be read counts with its resident size: too much rather than too little. */
-static uint64_t proportional(struct look *k, const char *pid, uint64_t resident)
+static uint64_t proportional(struct watch_look *k, const char *pid, uint64_t resident)
 {
 	char text[1024];
 	uint64_t pss, shared = 0;
@@ -113,7 +113,7 @@ static uint64_t proportional(struct look *k, const char *pid, uint64_t resident)
 }
 
 /* The kernel adds the number of threads to the two links a directory has. */
-static uint64_t threads(const struct look *k, const char *pid)
+static uint64_t threads(const struct watch_look *k, const char *pid)
 {
 	char path[24];
 	struct stat st;
@@ -126,7 +126,7 @@ static uint64_t threads(const struct look *k, const char *pid)
 
 /* A process whose first thread has ended has its memory still, but only the others tell. The kernel
  * finds any thread by its number. False: nobody is left, or can be asked. */
-static bool another_thread(const struct look *k, const char *pid, char *ret, size_t n,
+static bool another_thread(const struct watch_look *k, const char *pid, char *ret, size_t n,
 			   uint64_t *size, uint64_t *resident)
 {
 	_Alignas(8) char data[2048];
@@ -149,7 +149,7 @@ static bool another_thread(const struct look *k, const char *pid, char *ret, siz
 	return false;
 }
 
-static void take_memory(struct look *k, const char *pid, uint64_t tasks)
+static void take_memory(struct watch_look *k, const char *pid, uint64_t tasks)
 {
 	uint64_t size, resident;
 	char other[16];
@@ -163,7 +163,7 @@ static void take_memory(struct look *k, const char *pid, uint64_t tasks)
 	k->sum.memory = add(k->sum.memory, k->exact ? proportional(k, pid, resident) : resident);
 }
 
-static void take(struct look *k, const char *pid)
+static void take(struct watch_look *k, const char *pid)
 {
 	uint64_t tasks;
 
@@ -176,7 +176,7 @@ static void take(struct look *k, const char *pid)
 }
 
 /* Enough is known: a fork bomb need not be counted to its end. */
-static bool decided(const struct look *k)
+static bool decided(const struct watch_look *k)
 {
 	const struct watch *w = k->w;
 
@@ -184,7 +184,7 @@ static bool decided(const struct look *k)
 			: w->tasks_max && k->sum.tasks > w->tasks_max;
 }
 
-static void list(struct look *k)
+static void list(struct watch_look *k)
 {
 	_Alignas(8) char data[8192];
 	int seen = 0;
@@ -223,7 +223,7 @@ static uint64_t in_tmpfs(const struct watch *w)
 
 enum watch_verdict watch_look(const struct watch *w, struct watch_usage *ret)
 {
-	struct look k = { .w = w, .page = (uint64_t)sysconf(_SC_PAGESIZE) };
+	struct watch_look k = { .w = w, .page = (uint64_t)sysconf(_SC_PAGESIZE) };
 	uint64_t files = add(in_tmpfs(w), w->kernel);
 
 	k.sum.memory = add(files, w->held);

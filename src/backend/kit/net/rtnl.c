@@ -14,12 +14,12 @@
 
 #define ADDR_GEN_NONE 1 /* IN6_ADDR_GEN_MODE_NONE: no link-local address, no waiting for one */
 
-struct request {
+struct rtnl_request {
 	struct nlmsghdr head;
 	char room[1024];
 };
 
-static void begin(struct request *r, uint16_t type, uint16_t flags, const void *fixed, size_t n)
+static void begin(struct rtnl_request *r, uint16_t type, uint16_t flags, const void *fixed, size_t n)
 {
 	memset(r, 0, sizeof(*r));
 	r->head.nlmsg_type = type;
@@ -28,7 +28,7 @@ static void begin(struct request *r, uint16_t type, uint16_t flags, const void *
 	r->head.nlmsg_len = NLMSG_LENGTH((uint32_t)n);
 }
 
-static void put(struct request *r, uint16_t type, const void *p, size_t n)
+static void put(struct rtnl_request *r, uint16_t type, const void *p, size_t n)
 {
 	uint32_t at = NLMSG_ALIGN(r->head.nlmsg_len);
 	struct rtattr *a = (struct rtattr *)((char *)r + at);
@@ -40,7 +40,7 @@ static void put(struct request *r, uint16_t type, const void *p, size_t n)
 	r->head.nlmsg_len = at + RTA_LENGTH((uint32_t)n);
 }
 
-static uint32_t nest(struct request *r, uint16_t type)
+static uint32_t nest(struct rtnl_request *r, uint16_t type)
 {
 	uint32_t at = NLMSG_ALIGN(r->head.nlmsg_len);
 
@@ -48,7 +48,7 @@ static uint32_t nest(struct request *r, uint16_t type)
 	return at;
 }
 
-static void end(struct request *r, uint32_t at)
+static void end(struct rtnl_request *r, uint32_t at)
 {
 	struct rtattr *a = (struct rtattr *)((char *)r + at);
 
@@ -56,7 +56,7 @@ static void end(struct request *r, uint32_t at)
 	a->rta_len = (uint16_t)(r->head.nlmsg_len - at);
 }
 
-static int ask(int fd, struct request *r)
+static int ask(int fd, struct rtnl_request *r)
 {
 	struct {
 		struct nlmsghdr head;
@@ -85,7 +85,7 @@ int rtnl_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static void put_link(struct request *r, const char *name, const unsigned char mac[6])
+static void put_link(struct rtnl_request *r, const char *name, const unsigned char mac[6])
 {
 	put(r, IFLA_IFNAME, name, strlen(name) + 1);
 	put(r, IFLA_ADDRESS, mac, 6);
@@ -96,7 +96,7 @@ int rtnl_veth(int fd, const char *name, const unsigned char mac[6], const char *
 {
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
 	uint32_t info, data, other, at;
-	struct request r;
+	struct rtnl_request r;
 
 	begin(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
 	put_link(&r, name, mac);
@@ -119,7 +119,7 @@ int rtnl_quiet(int fd, int index)
 {
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
 	const unsigned char mode = ADDR_GEN_NONE;
-	struct request r;
+	struct rtnl_request r;
 	uint32_t af, v6;
 
 	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
@@ -137,7 +137,7 @@ int rtnl_up(int fd, int index)
 					.ifi_index = index,
 					.ifi_flags = IFF_UP,
 					.ifi_change = IFF_UP };
-	struct request r;
+	struct rtnl_request r;
 
 	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
 	return ask(fd, &r);
@@ -154,7 +154,7 @@ int rtnl_address(int fd, int index, const struct rtnl_addr *a)
 				     .ifa_prefixlen = (uint8_t)a->prefix,
 				     .ifa_flags = IFA_F_NODAD, /* we know who is there */
 				     .ifa_index = (uint32_t)index };
-	struct request r;
+	struct rtnl_request r;
 
 	begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
 	put(&r, IFA_LOCAL, a->bytes, size_of(a));
@@ -167,7 +167,7 @@ int rtnl_neighbour(int fd, int index, const struct rtnl_addr *a, const unsigned 
 	const struct ndmsg m = { .ndm_family = (uint8_t)a->family,
 				 .ndm_ifindex = index,
 				 .ndm_state = NUD_PERMANENT };
-	struct request r;
+	struct rtnl_request r;
 
 	begin(&r, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &m, sizeof(m));
 	put(&r, NDA_DST, a->bytes, size_of(a));
@@ -190,7 +190,7 @@ int rtnl_route(int fd, enum rtnl_route kind, int index, const struct rtnl_addr *
 						  : RT_SCOPE_LINK,
 		.rtm_type = kind == RTNL_LOCAL ? RTN_LOCAL : RTN_UNICAST,
 	};
-	struct request r;
+	struct rtnl_request r;
 
 	begin(&r, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
 	if (to->prefix)

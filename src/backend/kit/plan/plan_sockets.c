@@ -27,7 +27,7 @@ struct recent {
 	bool found;
 };
 
-struct search {
+struct socket_search {
 	struct box_plan *plan;
 	const struct sight *sight;
 	size_t first_hidden; /* index of the first cover made here */
@@ -36,7 +36,7 @@ struct search {
 	size_t looks; /* left at processes: anybody may bind names that need one */
 };
 
-static bool hidden_already(const struct search *s, const char *inside)
+static bool hidden_already(const struct socket_search *s, const char *inside)
 {
 	for (size_t i = s->first_hidden; i < s->plan->op_count; i++)
 		if (str_eq(s->plan->ops[i].dst, inside))
@@ -44,7 +44,7 @@ static bool hidden_already(const struct search *s, const char *inside)
 	return false;
 }
 
-static int hide(struct search *s, const char *inside, struct err *e)
+static int hide(struct socket_search *s, const char *inside, struct err *e)
 {
 	if (!inside)
 		return err_nomem(e);
@@ -63,7 +63,7 @@ static bool is_socket(const struct where *folder, const char *name)
 }
 
 /* At every place where a tree shows it. Most lie in none of them: the file is looked at last. */
-static int hide_in(struct search *s, const struct where *folder, const char *name, struct err *e)
+static int hide_in(struct socket_search *s, const struct where *folder, const char *name, struct err *e)
 {
 	for (size_t i = 0; i < s->sight->n; i++) {
 		const struct shown *v = &s->sight->v[i];
@@ -84,7 +84,7 @@ static int hide_in(struct search *s, const struct where *folder, const char *nam
 }
 
 /* NULL: without memory. */
-static const struct recent *resolve(struct search *s, const char *folder)
+static const struct recent *resolve(struct socket_search *s, const char *folder)
 {
 	CLEANUP(fd) int fd = -1;
 	struct recent *r;
@@ -101,7 +101,7 @@ static const struct recent *resolve(struct search *s, const char *folder)
 	return found == -ENOMEM || !r->name ? NULL : r;
 }
 
-static int hide_absolute(struct search *s, const char *path, struct err *e)
+static int hide_absolute(struct socket_search *s, const char *path, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
 	size_t n = slash > path ? (size_t)(slash - path) : 1;
@@ -120,7 +120,7 @@ static int hide_absolute(struct search *s, const char *path, struct err *e)
 
 /* A name that means something to its server alone: what it is for every process that we may look
  * at. `from` is what it begins at, below the folder of a process in /proc. */
-static int hide_for_processes(struct search *s, const char *from, const char *name, struct err *e)
+static int hide_for_processes(struct socket_search *s, const char *from, const char *name, struct err *e)
 {
 	DIR *d = opendir("/proc");
 	int r = 0;
@@ -141,7 +141,7 @@ static int hide_for_processes(struct search *s, const char *from, const char *na
 
 /* And in the folders that are shown: its server may have gone on to another folder, or be somebody
  * else's. */
-static int hide_in_shown(struct search *s, const char *name, struct err *e)
+static int hide_in_shown(struct socket_search *s, const char *name, struct err *e)
 {
 	for (size_t i = 0; i < s->sight->n; i++) {
 		struct place at = { .cwd = s->sight->v[i].at.real };
@@ -155,13 +155,13 @@ static int hide_in_shown(struct search *s, const char *name, struct err *e)
 	return 0;
 }
 
-static int hide_relative(struct search *s, const char *name, struct err *e)
+static int hide_relative(struct socket_search *s, const char *name, struct err *e)
 {
 	return hide_in_shown(s, name, e) < 0 ? -e->code : hide_for_processes(s, "cwd/", name, e);
 }
 
 /* By way of /proc or of a descriptor: what is behind it is known for processes alone. */
-static int hide_by_process(struct search *s, const char *line, const char *rest, struct err *e)
+static int hide_by_process(struct socket_search *s, const char *line, const char *rest, struct err *e)
 {
 	if (hide_in_shown(s, strrchr(line, '/') + 1, e) < 0)
 		return -e->code;
@@ -169,7 +169,7 @@ static int hide_by_process(struct search *s, const char *line, const char *rest,
 }
 
 /* One line: seven columns, then the name, if there is one; '@' begins one that is no file. */
-static int one_line(struct search *s, const char *line, struct err *e)
+static int one_line(struct socket_search *s, const char *line, struct err *e)
 {
 	/* What begins so, and what of it a process is then asked for. */
 	static const struct {
@@ -196,7 +196,7 @@ static int one_line(struct search *s, const char *line, struct err *e)
 int plan_sockets(struct box_plan *p, const struct sight *sight, struct err *e)
 {
 	CLEANUP(fd) int fd = open(LIST, O_RDONLY | O_CLOEXEC);
-	struct search s = {
+	struct socket_search s = {
 		.plan = p, .sight = sight, .first_hidden = p->op_count, .looks = LOOKS_MAX
 	};
 	bool headed = false; /* the first line names the columns */

@@ -58,14 +58,14 @@ static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t fl
 			      NULL, NULL);
 }
 
-struct entry {
+struct clone_entry {
 	void (*call)(const struct box_start *);
 	const struct box_start *c;
 };
 
 static int run_entry(void *arg)
 {
-	const struct entry *e = arg;
+	const struct clone_entry *e = arg;
 
 	e->call(e->c);
 	return 125;
@@ -75,7 +75,7 @@ int box_vfork(struct backend_job *j, struct box_start *c, void (*call)(const str
 	      struct err *e)
 {
 	_Alignas(16) char stack[VFORK_STACK];
-	struct entry entry = { .call = call, .c = c };
+	struct clone_entry entry = { .call = call, .c = c };
 	sigset_t all, old;
 
 	/* Only clone3 can place it, and needs a whole process; one that is moved has to wait. */

@@ -21,7 +21,7 @@
 	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |                              \
 	 LANDLOCK_ACCESS_FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
-struct ruleset {
+struct landlock_ruleset {
 	uint64_t fs, net, scoped;
 };
 
@@ -66,7 +66,7 @@ int landlock_apply(const char *const *writable, size_t n, struct err *e)
 {
 	int abi = landlock_abi();
 	uint64_t all = rights_of(abi);
-	struct ruleset attr = { .fs = all,
+	struct landlock_ruleset attr = { .fs = all,
 				.scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL : 0 };
 	size_t size = abi >= 6 ? sizeof(attr) : sizeof(attr.fs);
 	CLEANUP(fd) int ruleset = -1;

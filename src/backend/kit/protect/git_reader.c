@@ -126,7 +126,7 @@ static bool find_git(const char *avoid, char out[PATH_MAX])
 	return false;
 }
 
-struct question {
+struct git_question {
 	enum reader_kind kind;
 	const char *brig, *git, *format, *halves;
 	int fd, out;
@@ -145,7 +145,7 @@ static void own_variables(const char *env[VARIABLES_MAX + 2])
 }
 
 /* brig alone, without the user's settings of it. */
-static pid_t ask(const struct question *q)
+static pid_t ask(const struct git_question *q)
 {
 	const char *argv[] = { q->brig,    "run",
 			       "--quiet",  "--backend",
@@ -179,14 +179,14 @@ static pid_t ask(const struct question *q)
 	return r == 0 ? pid : -1;
 }
 
-struct listener {
+struct reader_listener {
 	enum reader_kind kind;
 	struct gitsay_index index;
 	struct buf text; /* of a configuration */
 	struct buf *answer;
 };
 
-static void hear(struct listener *l, const char *data, size_t n)
+static void hear(struct reader_listener *l, const char *data, size_t n)
 {
 	if (l->kind == READER_INDEX)
 		gitsay_index(&l->index, data, n, l->answer);
@@ -195,7 +195,7 @@ static void hear(struct listener *l, const char *data, size_t n)
 }
 
 /* false: it said too much or took too long, and is to be ended. */
-static bool listen_to(struct listener *l, int fd)
+static bool listen_to(struct reader_listener *l, int fd)
 {
 	uint64_t until = clock_us() + PATIENCE_US;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -218,7 +218,7 @@ static bool listen_to(struct listener *l, int fd)
 	}
 }
 
-static enum reader_said judge(struct listener *l, bool heard, int status)
+static enum reader_said judge(struct reader_listener *l, bool heard, int status)
 {
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 
@@ -231,10 +231,10 @@ static enum reader_said judge(struct listener *l, bool heard, int status)
 	return gitsay_config(l->text.data, l->text.len, l->answer) ? READER_PLAIN : READER_HOSTILE;
 }
 
-static enum reader_said converse(const struct question *asked, struct buf *ret)
+static enum reader_said converse(const struct git_question *asked, struct buf *ret)
 {
-	CLEANUP(mem) struct listener *l = calloc(1, sizeof(*l));
-	struct question q = *asked;
+	CLEANUP(mem) struct reader_listener *l = calloc(1, sizeof(*l));
+	struct git_question q = *asked;
 	int pipe[2], status = 0;
 	enum reader_said said;
 	bool heard;
@@ -242,7 +242,7 @@ static enum reader_said converse(const struct question *asked, struct buf *ret)
 
 	if (!l || pipe2(pipe, O_CLOEXEC) < 0)
 		return READER_NOBODY;
-	*l = (struct listener){ .kind = q.kind, .text = BUF_INIT(CONFIG_MAX), .answer = ret };
+	*l = (struct reader_listener){ .kind = q.kind, .text = BUF_INIT(CONFIG_MAX), .answer = ret };
 	q.out = pipe[1];
 	pid = ask(&q);
 	(void)fd_close(pipe[1]);
@@ -358,7 +358,7 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 			    const char *avoid, struct buf *ret)
 {
 	char brig[PATH_MAX], git[PATH_MAX];
-	struct question q = { .kind = kind,
+	struct git_question q = { .kind = kind,
 			      .brig = brig,
 			      .git = git,
 			      .format = format,

@@ -20,7 +20,7 @@
 #define FOLDERS_STRICT 16384 /* when git did not say where it would be led */
 #define QUEUE_MAX ((size_t)4 << 20)
 
-struct walk {
+struct folder_walk {
 	struct protect *t;
 	struct outcome *o;
 	int tree;
@@ -31,14 +31,14 @@ struct walk {
 	uint64_t unseen;
 };
 
-static void tell(struct walk *w, const char *path, const char *reason)
+static void tell(struct folder_walk *w, const char *path, const char *reason)
 {
 	if (w->o)
 		outcome_trust(w->o, path, reason);
 }
 
 /* Has a part changed that a run may not write? */
-static bool parts_changed(const struct walk *w, const char *git)
+static bool parts_changed(const struct folder_walk *w, const char *git)
 {
 	char path[PATH_MAX + 32];
 	struct stat st;
@@ -53,7 +53,7 @@ static bool parts_changed(const struct walk *w, const char *git)
 }
 
 /* A git folder outside of the plan. */
-static void look_at_repository(struct walk *w, const char *git)
+static void look_at_repository(struct folder_walk *w, const char *git)
 {
 	char config[PATH_MAX + 16];
 	bool fresh = protect_made(w->t, w->tree, git);
@@ -71,7 +71,7 @@ static void look_at_repository(struct walk *w, const char *git)
 	     fresh ? "a repository made during the run" : "a repository's settings changed");
 }
 
-static void look_at_pointer(struct walk *w, const char *path, const struct stat *st)
+static void look_at_pointer(struct folder_walk *w, const char *path, const struct stat *st)
 {
 	if (plan_protects(w->t->plan, w->t->plan->workspace, path) || !protect_changed(w->t, st))
 		return;
@@ -81,7 +81,7 @@ static void look_at_pointer(struct walk *w, const char *path, const struct stat 
 	tell(w, path, "made or changed during the run: where the folder's repository is");
 }
 
-static void look_at_entry(struct walk *w, int fd, const char *folder, const char *name,
+static void look_at_entry(struct folder_walk *w, int fd, const char *folder, const char *name,
 			  unsigned char type)
 {
 	const struct guarded_name *known;
@@ -110,7 +110,7 @@ static void look_at_entry(struct walk *w, int fd, const char *folder, const char
 }
 
 /* A git folder of the plan was looked at already; only what git would go on with is of interest. */
-static bool is_planned(const struct walk *w, const char *folder)
+static bool is_planned(const struct folder_walk *w, const char *folder)
 {
 	for (size_t i = 0; i < w->t->plan->git_count; i++)
 		if (str_eq(w->t->plan->gits[i].tree, w->t->plan->workspace) &&
@@ -119,7 +119,7 @@ static bool is_planned(const struct walk *w, const char *folder)
 	return str_eq(folder, ".git");
 }
 
-static void look_at_steps(struct walk *w, const char *git)
+static void look_at_steps(struct folder_walk *w, const char *git)
 {
 	for (size_t i = 0; i < guarded_name_count; i++) {
 		char path[PATH_MAX + 64];
@@ -134,7 +134,7 @@ static void look_at_steps(struct walk *w, const char *git)
 	}
 }
 
-static void look_at_folder(struct walk *w, const char *folder)
+static void look_at_folder(struct folder_walk *w, const char *folder)
 {
 	int fd = *folder ? protect_open(w->tree, folder)
 			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -159,7 +159,7 @@ static void look_at_folder(struct walk *w, const char *folder)
 
 void protect_walk(struct protect *t, struct outcome *o)
 {
-	struct walk w = { .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
+	struct folder_walk w = { .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
 	struct stat st;
 	struct err e;
 

@@ -30,7 +30,7 @@ static int to_file(const char *path, const char *line, size_t n, struct err *e)
 	CLEANUP(fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
 	int r = fd < 0 ? -errno : fd_write_all(fd, line, n);
 
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write to '%.200s'", path)) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write to '%.200s'", path) : 0;
 }
 
 static int to_syslog(const char *line, size_t n, struct err *e)

@@ -76,10 +76,9 @@ static int cannot(struct chain *c, int code, const char *what, struct err *e)
 
 static int broken(struct chain *c, const char *why, struct err *e)
 {
-	return err_set(e, ERR_UNAVAILABLE, EBADMSG,
-		       "the record in '%.200s' cannot be continued: %s", c->path, why),
-	       err_hint(e,
-			"brig audit verify says more; move the folder away to begin a new record");
+	return err_refuse(e, ERR_UNAVAILABLE, EBADMSG,
+			  "brig audit verify says more; move the folder away to begin a new record",
+			  "the record in '%.200s' cannot be continued: %s", c->path, why);
 }
 
 /* --- the end of the record --- */
@@ -319,8 +318,8 @@ static uint64_t wall_us(void)
 static void put_line(struct chain *c, const char *body, size_t n, uint64_t now, struct head *h)
 {
 	struct record_link at = { .seq = h->seq + 1,
-			   .time_us = now > h->time_us ? now : h->time_us,
-			   .clock_back = now < h->time_us };
+				  .time_us = now > h->time_us ? now : h->time_us,
+				  .clock_back = now < h->time_us };
 
 	memcpy(at.prev, h->mac, sizeof(at.prev));
 	record_line(&at, body, n, &c->key, &c->out, h->mac);

@@ -24,9 +24,9 @@ static int check_owner(int fd, const char *path, struct err *e)
 		return err_sys(e, "cannot look at the folder of the record '%.200s'", path);
 	if (st.st_uid == geteuid() && !(st.st_mode & 022))
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, EPERM,
-		       "the folder of the record '%.200s' can be written by others", path),
-	       err_hint(e, "it must be yours alone: chmod 700, or another audit.dir");
+	return err_refuse(e, ERR_UNAVAILABLE, EPERM,
+			  "it must be yours alone: chmod 700, or another audit.dir",
+			  "the folder of the record '%.200s' can be written by others", path);
 }
 
 static int open_named(const char *path, bool make, struct err *e)
@@ -58,8 +58,9 @@ int audit_dir_open(const char *dir, bool make, char *path, size_t n, struct err 
 	fd = state_find("audit", path, n);
 	if (fd >= 0)
 		return fd;
-	return err_set(e, ERR_UNAVAILABLE, ENOENT, "there is no record of brig's own yet"),
-	       err_hint(e, "a run begins one; for one that lies elsewhere set audit.dir");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+			  "a run begins one; for one that lies elsewhere set audit.dir",
+			  "there is no record of brig's own yet");
 }
 
 void audit_segment_name(uint32_t number, char out[SEGMENT_NAME_SIZE])

@@ -53,9 +53,9 @@ static int from_file(int dirfd, struct audit_key *k, struct err *e)
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "cannot look at the key of the record");
 	if (!S_ISREG(st.st_mode) || (st.st_mode & 077))
-		return err_set(e, ERR_UNAVAILABLE, EPERM,
-			       "the key of the record can be read by others"),
-		       err_hint(e, "chmod 600 its file 'key', if nobody had the chance to read it");
+		return err_refuse(e, ERR_UNAVAILABLE, EPERM,
+				  "chmod 600 its file 'key', if nobody had the chance to read it",
+				  "the key of the record can be read by others");
 	n = read(fd, text, sizeof(text));
 	if (n == 2 * KEY_SIZE + 1 && text[2 * KEY_SIZE] == '\n')
 		n--;
@@ -94,7 +94,7 @@ static int make_file(int dirfd, struct err *e)
 		(void)unlinkat(dirfd, name, 0);
 	explicit_bzero(raw, sizeof(raw));
 	explicit_bzero(text, sizeof(text));
-	return r < 0 ? (errno = -r, err_sys(e, "cannot make the key of the record")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot make the key of the record") : 0;
 }
 
 int key_make(int dirfd, struct audit_key *k, struct err *e)

@@ -119,7 +119,7 @@ static int find_cut(struct log *l, const struct bound *b, const uint32_t *number
 		int r = first_of(log_dirfd(l), numbers[i], &line);
 
 		if (r < 0)
-			return errno = -r, err_sys(e, "cannot read the record");
+			return err_errno(e, r, "cannot read the record");
 		if (r && !c->first)
 			c->first = line.at.seq;
 		if (r && !goes(b, &line))
@@ -150,7 +150,7 @@ static int move_back(int dir, const uint32_t *numbers, struct prune_cut *c, stru
 	}
 	r = first_of(dir, numbers[c->index], &first);
 	if (r <= 0)
-		return errno = r < 0 ? -r : EBADMSG, err_sys(e, "cannot read the record");
+		return err_errno(e, r < 0 ? -r : EBADMSG, "cannot read the record");
 	c->index--;
 	c->last.seq = first.at.seq - 1;
 	c->last.segment = numbers[c->index];
@@ -173,7 +173,7 @@ static int replace(int dir, const char *name, const void *p, size_t n, struct er
 		r = -errno;
 	if (r < 0)
 		(void)unlinkat(dir, fresh, 0);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write '%s' of the record", name)) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write '%s' of the record", name) : 0;
 }
 
 /* The segment with the cut in it, without its beginning. */
@@ -190,7 +190,8 @@ static int shorten(int dir, const struct prune_cut *c, struct err *e)
 	return r;
 }
 
-static int say_so(struct log *l, const struct prune_cut *c, const struct prune_options *o, struct err *e)
+static int say_so(struct log *l, const struct prune_cut *c, const struct prune_options *o,
+		  struct err *e)
 {
 	struct record r;
 

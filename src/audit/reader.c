@@ -47,9 +47,8 @@ int reader_refresh(struct reader *r, struct err *e)
 	if (got == -ENOENT)
 		s.head = (struct head){ .segment = 1 };
 	else if (got < 0)
-		return err_set(e, ERR_UNAVAILABLE, -got,
-			       "the head of the record in '%.200s' cannot be read", r->path),
-		       err_hint(e, "brig audit verify says more");
+		return err_refuse(e, ERR_UNAVAILABLE, -got, "brig audit verify says more",
+				  "the head of the record in '%.200s' cannot be read", r->path);
 	got = read_base(r);
 	if (got < 0)
 		return err_set(e, ERR_UNAVAILABLE, -got, "'%.200s/base' cannot be read", r->path);
@@ -139,9 +138,8 @@ static int missing(struct reader *r, uint32_t number, struct err *e)
 		return -e->code;
 	if (!n || numbers[0] > number)
 		return stale(r, e);
-	return err_set(e, ERR_UNAVAILABLE, EBADMSG, "segment %06u of '%.200s' is missing", number,
-		       r->path),
-	       err_hint(e, "brig audit verify says more");
+	return err_refuse(e, ERR_UNAVAILABLE, EBADMSG, "brig audit verify says more",
+			  "segment %06u of '%.200s' is missing", number, r->path);
 }
 
 static int use_segment(struct reader *r, uint32_t number, struct err *e)
@@ -284,10 +282,9 @@ int reader_next(struct reader *r, const char **line, size_t *n, struct position 
 	if (got < 0)
 		return got;
 	if (line_parse(*line, *n, &l) < 0)
-		return err_set(e, ERR_UNAVAILABLE, EBADMSG,
-			       "segment %u of '%.200s' has something else than a record at %llu",
-			       r->next.segment, r->path, (unsigned long long)r->next.offset),
-		       err_hint(e, "brig audit verify says more");
+		return err_refuse(e, ERR_UNAVAILABLE, EBADMSG, "brig audit verify says more",
+				  "segment %u of '%.200s' has something else than a record at %llu",
+				  r->next.segment, r->path, (unsigned long long)r->next.offset);
 	if (r->next.seq && l.at.seq != r->next.seq)
 		return stale(r, e);
 	if (at)

@@ -172,7 +172,8 @@ static struct seen look_for(struct log *l, const struct running_entry *t)
 	return s;
 }
 
-static int put_crashed(struct log *l, const struct running_entry *t, const char *principal, struct err *e)
+static int put_crashed(struct log *l, const struct running_entry *t, const char *principal,
+		       struct err *e)
 {
 	uint64_t now = wall_us();
 	struct record r;
@@ -276,11 +277,11 @@ static int claim(struct log *l, int fd, const struct run_info *i, const char *pr
 				       SLOTS_MAX);
 		r = lock_slot(fd, *offset);
 		if (r < 0)
-			return errno = -r, err_sys(e, "cannot lock '%.200s/running'", log_dir(l));
+			return err_errno(e, r, "cannot lock '%.200s/running'", log_dir(l));
 	}
 	h = log_head_locked(l);
 	r = fill_slot(fd, *offset, i, &h);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write '%.200s/running'", log_dir(l))) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write '%.200s/running'", log_dir(l)) : 0;
 }
 
 int running_begin(struct log *l, const struct run_info *i, const char *principal,
@@ -289,7 +290,7 @@ int running_begin(struct log *l, const struct run_info *i, const char *principal
 	CLEANUP(fd) int fd = audit_file_open(log_dirfd(l), "running", O_RDWR | O_CREAT);
 
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open '%.200s/running'", log_dir(l));
+		return err_errno(e, fd, "cannot open '%.200s/running'", log_dir(l));
 	if (claim(l, fd, i, principal, &ret->offset, e) < 0)
 		return -e->code;
 	ret->fd = TAKE_FD(fd);

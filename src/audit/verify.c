@@ -130,8 +130,8 @@ static void stitch(struct verify_report *r, const struct piece_check *c, struct 
 /* --- what there is to check --- */
 
 /* Counts what lies behind the head; nothing of it was acknowledged. */
-static void count_tail(struct piece_check *c, struct verify_report *r, uint32_t segment, uint64_t from,
-		       uint64_t size)
+static void count_tail(struct piece_check *c, struct verify_report *r, uint32_t segment,
+		       uint64_t from, uint64_t size)
 {
 	CLEANUP(fd) int fd = audit_segment_open(c->dir, segment, O_RDONLY);
 	char text[4096];
@@ -173,7 +173,8 @@ static int one_segment(struct piece_check *c, struct verify_report *r, const str
 	return check_add(c, number, size) < 0 ? err_nomem(e) : 0;
 }
 
-static int collect(struct piece_check *c, struct verify_report *r, const struct head *h, struct err *e)
+static int collect(struct piece_check *c, struct verify_report *r, const struct head *h,
+		   struct err *e)
 {
 	CLEANUP(mem) uint32_t *numbers = NULL;
 	size_t n = 0;
@@ -266,7 +267,7 @@ static int read_head(int dir, const struct audit_key *k, struct verify_report *r
 	int got = fd < 0 ? -errno : head_read(fd, k, &s);
 
 	if (got < 0 && got != -ENOENT && got != -EINVAL)
-		return errno = -got, err_sys(e, "cannot read the head of '%.100s'", r->dir);
+		return err_errno(e, got, "cannot read the head of '%.100s'", r->dir);
 	if (got == -EINVAL && s.foreign)
 		fault(r, "head", 0, 0, "the head was signed with another key than %s", k->id);
 	else if (got == -EINVAL)
@@ -290,9 +291,9 @@ static int no_key(const struct verify_options *o, int dir, struct verify_report 
 	r->ok = r->empty =
 		!n && faccessat(dir, "head", F_OK, 0) < 0 && !(o->anchors && o->anchors[0]);
 	return r->empty ? 0
-			: (err_set(e, ERR_UNAVAILABLE, ENOENT,
-				   "the key of the record in '%.200s' is gone", r->dir),
-			   err_hint(e, "put it back, or give it in BRIG_AUDIT_KEY"));
+			: err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+				     "put it back, or give it in BRIG_AUDIT_KEY",
+				     "the key of the record in '%.200s' is gone", r->dir);
 }
 
 static int check_all(const struct verify_options *o, struct piece_check *c, struct verify_report *r,
@@ -324,8 +325,8 @@ static int check_all(const struct verify_options *o, struct piece_check *c, stru
 	return 0;
 }
 
-static int with_anchors(const struct verify_options *o, struct piece_check *c, struct verify_report *r,
-			struct err *e)
+static int with_anchors(const struct verify_options *o, struct piece_check *c,
+			struct verify_report *r, struct err *e)
 {
 	CLEANUP(mem) struct anchor_line *lines = NULL;
 	int got;

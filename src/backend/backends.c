@@ -62,9 +62,8 @@ static bool warned(const struct spec *s, const struct backend *b, enum field_id 
 static int check_honoured(const struct spec *s, const struct backend *b, struct err *e)
 {
 	if (code_is_file(s) && !b->shows_code)
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "backend '%s' cannot show code as a file", b->name),
-		       err_hint(e, "backend 'native' can");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
+				  "backend '%s' cannot show code as a file", b->name);
 	for (int id = 0; id < FIELD_COUNT; id++) {
 		const struct field *f = &fields[id];
 		const char *able;
@@ -80,22 +79,21 @@ static int check_honoured(const struct spec *s, const struct backend *b, struct 
 	}
 	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP &&
 	    b->kind != BACKEND_DOCKER)
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' has no network 'proxy'",
-			       b->name),
-		       err_hint(e, "backend 'native' has");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' has",
+				  "backend '%s' has no network 'proxy'", b->name);
 	if (s->network == NETWORK_BRIDGE && b->kind != BACKEND_DOCKER)
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' has no network 'bridge'",
-			       b->name),
-		       err_hint(e, "backend 'docker' can; or use --network none");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "backend 'docker' can; or use --network none",
+				  "backend '%s' has no network 'bridge'", b->name);
 	return b->kind == BACKEND_BWRAP ? bwrap_honours(s, e) : 0;
 }
 
 static int check_later(const struct spec *s, struct err *e)
 {
 	if (s->workspace_mode == WORKSPACE_OVERLAY)
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "workspace.mode 'overlay' is not in this version of brig"),
-		       err_hint(e, "use --policy readonly to keep the workspace as it is");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "use --policy readonly to keep the workspace as it is",
+				  "workspace.mode 'overlay' is not in this version of brig");
 	return 0;
 }
 
@@ -106,10 +104,10 @@ static int check_host_run(const struct spec *s, struct err *e)
 
 	if (full && spec_wrote(s, FIELD_BACKEND) && s->backend != BACKEND_NONE &&
 	    s->backend != BACKEND_AUTO)
-		return err_set(e, ERR_USAGE, EINVAL,
-			       "policy full_access means no sandbox: it excludes backend '%s'",
-			       fields[FIELD_BACKEND].words[s->backend]),
-		       err_hint(e, "leave out --backend, or choose --policy workspace_write");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "leave out --backend, or choose --policy workspace_write",
+				  "policy full_access means no sandbox: it excludes backend '%s'",
+				  fields[FIELD_BACKEND].words[s->backend]);
 	if (s->full_access_ok)
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM, "%s runs on the host, outside of any sandbox",
@@ -178,10 +176,9 @@ static int choose_named(const struct spec *s, enum backend_kind kind, struct bac
 {
 	c->backend = backend_by_kind(kind);
 	if (!c->backend)
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "backend '%s' is not in this version of brig",
-			       fields[FIELD_BACKEND].words[s->backend]),
-		       err_hint(e, "use --backend native");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use --backend native",
+				  "backend '%s' is not in this version of brig",
+				  fields[FIELD_BACKEND].words[s->backend]);
 	return check_honoured(s, c->backend, e);
 }
 

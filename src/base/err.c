@@ -51,24 +51,56 @@ int err_set(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 	return -e->code;
 }
 
-int err_sys(struct err *e, const char *fmt, ...)
+int err_refuse(struct err *e, enum err_kind kind, int code, const char *hint, const char *fmt, ...)
 {
-	int saved = errno;
-	const char *why;
 	va_list ap;
+
+	e->code = code > 0 ? code : EIO;
+	e->kind = kind;
+	(void)snprintf(e->hint, sizeof(e->hint), "%s", hint);
+	va_start(ap, fmt);
+	(void)vsnprintf(e->what, sizeof(e->what), fmt, ap);
+	va_end(ap);
+	return -e->code;
+}
+
+ERR_PRINTF(3, 0)
+static int fail(struct err *e, int code, const char *fmt, va_list ap)
+{
+	const char *why;
 	int n;
 
-	e->code = saved > 0 ? saved : EIO;
+	e->code = code > 0 ? code : EIO;
 	e->kind = ERR_INTERNAL;
 	e->hint[0] = '\0';
-	va_start(ap, fmt);
 	n = vsnprintf(e->what, sizeof(e->what), fmt, ap);
-	va_end(ap);
 	/* strerrordesc_np is a table look-up; strerror may allocate, which a child after clone must
 	 * not. */
 	why = strerrordesc_np(e->code);
 	append(e, n, why ? why : "unknown error");
 	return -e->code;
+}
+
+int err_sys(struct err *e, const char *fmt, ...)
+{
+	int r, saved = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	r = fail(e, saved, fmt, ap);
+	va_end(ap);
+	return r;
+}
+
+int err_errno(struct err *e, int code, const char *fmt, ...)
+{
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = fail(e, code < 0 ? -code : code, fmt, ap);
+	va_end(ap);
+	return r;
 }
 
 int err_wrap(struct err *e, const char *fmt, ...)

@@ -31,8 +31,12 @@ struct err {
 
 /* Each returns -code, so that a caller can write `return err_set(...)`. */
 int err_set(struct err *e, enum err_kind kind, int code, const char *fmt, ...) ERR_PRINTF(4, 5);
-int err_sys(struct err *e, const char *fmt, ...)
-	ERR_PRINTF(2, 3); /* kind internal; appends errno */
+/* err_set with a next step; the hint is taken as it stands. */
+int err_refuse(struct err *e, enum err_kind kind, int code, const char *hint, const char *fmt, ...)
+	ERR_PRINTF(5, 6);
+/* Kind internal, with the cause appended: errno, or a code of either sign. */
+int err_sys(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
+int err_errno(struct err *e, int code, const char *fmt, ...) ERR_PRINTF(3, 4);
 int err_wrap(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3); /* puts "context: " in front */
 int err_hint(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3); /* replaces the hint */
 int err_nomem(struct err *e);

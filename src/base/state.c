@@ -152,8 +152,9 @@ int state_open(const char *sub, char *path, size_t n, struct err *e)
 		return fd;
 	if (out_of_means(errno))
 		return err_sys(e, "cannot open the folder of brig's own state");
-	return err_set(e, ERR_UNAVAILABLE, EACCES, "no folder for brig's own state can be made"),
-	       err_hint(e, "set XDG_STATE_HOME to a folder of yours that nobody else may write to");
+	return err_refuse(e, ERR_UNAVAILABLE, EACCES,
+			  "set XDG_STATE_HOME to a folder of yours that nobody else may write to",
+			  "no folder for brig's own state can be made");
 }
 
 int state_find(const char *sub, char *path, size_t n)

@@ -65,8 +65,8 @@ int url_parse(const char *text, struct url *ret, struct err *e)
 		return err_set(e, ERR_CONFIG, EINVAL,
 			       "the address has a blank, a '#' or a character that is not ASCII");
 	if (memchr(at, '@', strcspn(at, "/?")))
-		return err_set(e, ERR_CONFIG, EINVAL, "the address has a user name"),
-		       err_hint(e, "credentials belong in a header");
+		return err_refuse(e, ERR_CONFIG, EINVAL, "credentials belong in a header",
+				  "the address has a user name");
 	if (!take_host(&at, &u, &bracketed) || !take_port(&at, &u) || (*at && *at != '/'))
 		return err_set(e, ERR_CONFIG, EINVAL, "the address has no valid host and port");
 	if (*at)

@@ -30,8 +30,9 @@ static int parse(int argc, char **argv, struct allow_asked *a, struct err *e)
 		else if (argv[i][0] != '-' && !a->file)
 			a->file = argv[i];
 		else
-			return err_set(e, ERR_USAGE, EINVAL, "allow takes no '%.100s'", argv[i]),
-			       err_hint(e, "brig allow --help says what it takes");
+			return err_refuse(e, ERR_USAGE, EINVAL,
+					  "brig allow --help says what it takes",
+					  "allow takes no '%.100s'", argv[i]);
 	}
 	return 0;
 }
@@ -59,8 +60,8 @@ static int find(struct spec *s, const struct allow_asked *a, const struct config
 	if (config_find_project(s, at, ret, e) < 0)
 		return -e->code;
 	return *ret ? 0
-		    : (err_set(e, ERR_USAGE, ENOENT, "no .brig.yaml is found from here"),
-		       err_hint(e, "name the file: brig allow FILE"));
+		    : err_refuse(e, ERR_USAGE, ENOENT, "name the file: brig allow FILE",
+				 "no .brig.yaml is found from here");
 }
 
 /* Once: what is shown, recorded and trusted are the same bytes. No link is followed, and what would
@@ -79,11 +80,12 @@ static int read_once(const char *path, struct buf *data, struct err *e)
 		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
 	}
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open '%.200s'", path),
+		return err_errno(e, fd, "cannot open '%.200s'", path),
 		       err_hint(e, "name a file that is there and that you can read");
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a plain file", path),
-		       err_hint(e, "name a file of settings, such as .brig.yaml");
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "name a file of settings, such as .brig.yaml",
+				  "'%.200s' is not a plain file", path);
 	return config_slurp_fd(fd, path, data, &st, e);
 }
 

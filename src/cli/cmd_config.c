@@ -47,8 +47,8 @@ static int take(int argc, char **argv, int *i, const char *name, const char **re
 	else if (*i + 1 < argc)
 		*ret = argv[++*i];
 	else
-		return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", name),
-		       err_hint(e, "brig config --help says which");
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig config --help says which",
+				  "option '%s' needs a value", name);
 	return 1;
 }
 
@@ -96,7 +96,8 @@ static size_t settings(const struct spec *s)
 }
 
 /* One file alone, as if it were run from its own folder. */
-static int check_file(struct spec *s, const struct config_asked *a, enum dialect *was, struct err *e)
+static int check_file(struct spec *s, const struct config_asked *a, enum dialect *was,
+		      struct err *e)
 {
 	char cwd[PATH_MAX];
 	struct place at = { .cwd = cwd, .home = cli_home() };
@@ -210,7 +211,8 @@ static int migrate(const struct config_asked *a, struct err *e)
 
 static const struct {
 	const char *name;
-	int (*run)(const struct config_asked *a, struct err *e); /* exit status, or negative and *e */
+	int (*run)(const struct config_asked *a,
+		   struct err *e); /* exit status, or negative and *e */
 } verbs[] = { { "check", check }, { "show", show }, { "migrate", migrate } };
 
 static int unknown_verb(const char *word, struct err *e)

@@ -50,12 +50,12 @@ static int take_value(int argc, char **argv, int *i, struct doctor_asked *a, str
 		if (strncmp(argv[*i], all[k].name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
 			continue;
 		if (!argv[*i][n] && *i + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
-				       all[k].name),
-			       err_hint(e, "brig doctor --help says which");
+			return err_refuse(e, ERR_USAGE, EINVAL, "brig doctor --help says which",
+					  "option '%s' needs a value", all[k].name);
 		if (str_eq(all[k].name, "--set") && a->set_count++ >= SET_MAX)
-			return err_set(e, ERR_USAGE, E2BIG, "more than %d times --set", SET_MAX),
-			       err_hint(e, "write them in a file: --config FILE");
+			return err_refuse(e, ERR_USAGE, E2BIG,
+					  "write them in a file: --config FILE",
+					  "more than %d times --set", SET_MAX);
 		*all[k].to = argv[*i][n] ? argv[*i] + n + 1 : argv[++*i];
 		return 1;
 	}

@@ -45,8 +45,8 @@ static int take_backend(const char *value, struct err *e)
 {
 	if (value && str_eq(value, "docker"))
 		return 0;
-	return err_set(e, ERR_USAGE, EINVAL, "backend '%.40s' has no images", value ? value : ""),
-	       err_hint(e, "brig image pull REF --backend docker");
+	return err_refuse(e, ERR_USAGE, EINVAL, "brig image pull REF --backend docker",
+			  "backend '%.40s' has no images", value ? value : "");
 }
 
 static int pull(const char *ref)

@@ -33,7 +33,7 @@ static int write_authority(const char *path, const char *pem, struct err *e)
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 	int r = fd < 0 ? -errno : fd_write_all(fd, pem, strlen(pem));
 
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write '%s'", path)) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write '%s'", path) : 0;
 }
 
 static int ready(void *arg, uint16_t port, const char *authority, struct err *e)
@@ -55,8 +55,8 @@ static void denied(void *arg, const char *text)
 		message_log(PRIORITY_WARNING, "brig", text);
 }
 
-static int prepare(const struct command *c, struct spec *s, int argc, char **argv, struct proxy_asked *a,
-		   struct err *e)
+static int prepare(const struct command *c, struct spec *s, int argc, char **argv,
+		   struct proxy_asked *a, struct err *e)
 {
 	char *const self[] = { (char[]){ "proxy" } };
 	const char *home = cli_home();

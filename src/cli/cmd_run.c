@@ -190,9 +190,8 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 	if (!c->permute)
 		return spec_set_argv(s, argc - rest, argv + rest, e);
 	if (argc - rest != 1)
-		return err_set(e, ERR_USAGE, EINVAL, "%s takes one command line, not %d words",
-			       c->name, argc - rest),
-		       err_hint(e, "put it in quotes, or use: brig run -- ...");
+		return err_refuse(e, ERR_USAGE, EINVAL, "put it in quotes, or use: brig run -- ...",
+				  "%s takes one command line, not %d words", c->name, argc - rest);
 	return spec_set_argv(
 		s, 4,
 		(char *[]){ (char[]){ "/bin/sh" }, (char[]){ "-c" }, (char[]){ "--" }, argv[rest] },

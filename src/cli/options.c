@@ -30,9 +30,9 @@ int options_set(struct spec *s, const char *text, struct err *e)
 	char key[64];
 
 	if (!equals || equals == text || (size_t)(equals - text) >= sizeof(key))
-		return err_set(e, ERR_USAGE, EINVAL, "--set '%.100s' is not KEY=VALUE", text),
-		       err_hint(e,
-				"such as --set limits.memory=1g; brig config show lists the keys");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "such as --set limits.memory=1g; brig config show lists the keys",
+				  "--set '%.100s' is not KEY=VALUE", text);
 	memcpy(key, text, (size_t)(equals - text));
 	key[equals - text] = '\0';
 	return spec_set_key(s, key, equals + 1, ORIGIN_FLAG, e);
@@ -69,8 +69,9 @@ static int set_from(struct spec *s, const char *text, struct err *e)
 	const char *equals = strchr(text, '='), *value = equals ? getenv(equals + 1) : NULL;
 
 	if (!value || equals == text)
-		return err_set(e, ERR_USAGE, EINVAL, "--env-from '%.100s' names no variable", text),
-		       err_hint(e, "--env-from NAME=VARIABLE, where VARIABLE is set");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "--env-from NAME=VARIABLE, where VARIABLE is set",
+				  "--env-from '%.100s' names no variable", text);
 	text = arena_printf(s->arena, "%.*s=%s", (int)(equals - text), text, value);
 	return text ? spec_set(s, FIELD_ENV, text, ORIGIN_FLAG, e) : err_nomem(e);
 }

@@ -80,8 +80,9 @@ static int check_old(int dir, struct err *e)
 	if (fd >= 0 && read(fd, head, sizeof(head) - 1) == (ssize_t)sizeof(head) - 1 &&
 	    str_eq(head, MARK))
 		return 0;
-	return err_set(e, ERR_POLICY, EEXIST, "'/" FOLDER "/" NAME "' was not written by brig"),
-	       err_hint(e, "look at it, move it away, then: sudo brig doctor --fix");
+	return err_refuse(e, ERR_POLICY, EEXIST,
+			  "look at it, move it away, then: sudo brig doctor --fix",
+			  "'/" FOLDER "/" NAME "' was not written by brig");
 }
 
 static int write_fresh(int dir, const char *text)
@@ -125,7 +126,7 @@ int apparmor_write(const char *root, const char *text, struct err *e)
 	if (dir < 0 || check_old(dir, e) < 0)
 		return -e->code;
 	r = write_fresh(dir, text);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write '/" FOLDER "/" NAME "'")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write '/" FOLDER "/" NAME "'") : 0;
 }
 
 static void remove_profile(const char *root)
@@ -156,7 +157,7 @@ static int load(const char *root, const char *parser, struct err *e)
 		(void)posix_spawn_file_actions_destroy(&actions);
 	}
 	if (r != 0)
-		return errno = r, err_sys(e, "cannot start '%s'", parser);
+		return err_errno(e, r, "cannot start '%s'", parser);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "cannot wait for '%s'", parser);
@@ -171,11 +172,11 @@ int apparmor_install(const char *root, const char *program, const char *parser, 
 	int r = apparmor_profile(program, &text);
 
 	if (r == -EINVAL)
-		return err_set(e, ERR_CONFIG, EINVAL,
-			       "a profile cannot name '%s': it holds a character that AppArmor "
-			       "gives a meaning",
-			       program),
-		       err_hint(e, "install brig at a plain path: sudo make install");
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "install brig at a plain path: sudo make install",
+				  "a profile cannot name '%s': it holds a character that AppArmor "
+				  "gives a meaning",
+				  program);
 	if (r < 0)
 		return err_nomem(e);
 	if (apparmor_write(root, buf_str(&text), e) < 0)
@@ -194,13 +195,14 @@ static int check_step(const char *path, bool strict, struct err *e)
 	struct stat st;
 
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot look at '%s'", path);
+		return err_errno(e, fd, "cannot look at '%s'", path);
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "cannot look at '%s'", path);
 	if (st.st_uid != 0 && (strict || st.st_uid != geteuid()))
-		return err_set(e, ERR_POLICY, EPERM, "'%s' belongs to uid %u", path, st.st_uid),
-		       err_hint(e, "install brig below folders of root's or your own: sudo make "
-				   "install");
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "install brig below folders of root's or your own: sudo make "
+				  "install",
+				  "'%s' belongs to uid %u", path, st.st_uid);
 	if (!strict && S_ISDIR(st.st_mode) && (st.st_mode & S_ISVTX))
 		writable = 0; /* others may add names there, not replace this one */
 	else if (!strict && st.st_gid == getegid())
@@ -241,9 +243,8 @@ int own_path(char *path, size_t n, struct err *e)
 	path[len] = '\0';
 	if (lstat(path, &there) < 0 || there.st_dev != running.st_dev ||
 	    there.st_ino != running.st_ino)
-		return err_set(e, ERR_UNAVAILABLE, ESTALE,
-			       "the running brig is no longer the file at '%s'", path),
-		       err_hint(e, "start the installed one again");
+		return err_refuse(e, ERR_UNAVAILABLE, ESTALE, "start the installed one again",
+				  "the running brig is no longer the file at '%s'", path);
 	return 0;
 }
 

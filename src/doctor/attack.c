@@ -448,9 +448,8 @@ int attack_all(const char *backend, const struct spec *config, struct report *re
 			return -e->code;
 	}
 	if (!ret->count)
-		return err_set(e, ERR_USAGE, EINVAL, "there is no backend '%.60s' to attack",
-			       backend),
-		       err_hint(e, "one of: native, bwrap, docker");
+		return err_refuse(e, ERR_USAGE, EINVAL, "one of: native, bwrap, docker",
+				  "there is no backend '%.60s' to attack", backend);
 	return 0;
 }
 

@@ -170,7 +170,7 @@ static int send_plan(struct egress *g, struct err *e)
 		r = fd_send(g->control, BRIG_VERSION, sizeof(BRIG_VERSION), &fd, 1);
 	if (r == -EPIPE || r == -ECONNRESET) /* it ended before it heard of them */
 		return died(g, e);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot tell the door its rules")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot tell the door its rules") : 0;
 }
 
 static int make_variables(struct egress *g, struct err *e)

@@ -18,9 +18,9 @@ int code_set(struct spec *s, enum code_kind kind, const void *text, size_t n, co
 	char *copy;
 
 	if (n > CODE_MAX)
-		return err_set(e, ERR_USAGE, E2BIG, "the code is longer than %zu MiB",
-			       CODE_MAX >> 20),
-		       err_hint(e, "put it in the workspace: brig run -- python3 FILE");
+		return err_refuse(e, ERR_USAGE, E2BIG,
+				  "put it in the workspace: brig run -- python3 FILE",
+				  "the code is longer than %zu MiB", CODE_MAX >> 20);
 	copy = arena_alloc(s->arena, n + 1);
 	s->code.file = file ? arena_strdup(s->arena, file) : NULL;
 	if (!copy || (file && !s->code.file))
@@ -78,10 +78,10 @@ static int check_path(const struct spec *s, const char *path, struct err *e)
 	for (size_t i = 0; i < s->mounts.n; i++)
 		if (path_under(s->mounts.v[i].target, CODE_FOLDER) ||
 		    str_eq(s->mounts.v[i].target, path))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "mount target '%s' is where the code appears",
-				       s->mounts.v[i].target),
-			       err_hint(e, "choose a place of its own, such as /data");
+			return err_refuse(e, ERR_POLICY, EPERM,
+					  "choose a place of its own, such as /data",
+					  "mount target '%s' is where the code appears",
+					  s->mounts.v[i].target);
 	return 0;
 }
 
@@ -105,11 +105,11 @@ static int parameters(struct spec *s, struct err *e)
 		for (size_t k = 0; k < ARRAY_LEN(taken); k++)
 			refused |= str_eq(name, taken[k]);
 		if (refused)
-			return err_set(e, ERR_POLICY, EPERM,
-				       "parameter '%.60s' would become the variable %.60s, which "
-				       "steers programs",
-				       s->code.params.v[i].name, name),
-			       err_hint(e, "give the parameter another name");
+			return err_refuse(
+				e, ERR_POLICY, EPERM, "give the parameter another name",
+				"parameter '%.60s' would become the variable %.60s, which "
+				"steers programs",
+				s->code.params.v[i].name, name);
 		if (list_merge_env(s->arena, &s->env, pair, ORIGIN_FLAG, e) < 0)
 			return err_wrap(e, "param");
 	}
@@ -165,8 +165,8 @@ int code_resolve(struct spec *s, struct err *e)
 		return 0;
 	as_the_tool_says(s);
 	if (s->code.interpreter && !*s->code.interpreter)
-		return err_set(e, ERR_USAGE, EINVAL, "the interpreter is an empty word"),
-		       err_hint(e, "name a program, or leave the option out");
+		return err_refuse(e, ERR_USAGE, EINVAL, "name a program, or leave the option out",
+				  "the interpreter is an empty word");
 	if (parameters(s, e) < 0)
 		return -e->code;
 	return s->code.kind == CODE_PYTHON ? python(s, e) : script(s, e);

@@ -303,8 +303,8 @@ int config_load(struct spec *s, const struct config_place *at, struct err *e)
 	if (s->dialect && dialect_by_name(s->dialect, &named, e) < 0)
 		return -e->code;
 	if (s->dialect && !s->config && named != DIALECT_IRONCLAW)
-		return err_set(e, ERR_USAGE, EINVAL, "--dialect %s needs a file", s->dialect),
-		       err_hint(e, "name it with --config FILE");
+		return err_refuse(e, ERR_USAGE, EINVAL, "name it with --config FILE",
+				  "--dialect %s needs a file", s->dialect);
 	if (load_own(s, at, at->system_file ? at->system_file : SYSTEM_FILE, ORIGIN_SYSTEM, e) <
 		    0 ||
 	    load_user(s, at, e) < 0 || (s->config && load_file(s, at, named, e) < 0) ||

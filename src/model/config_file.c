@@ -16,8 +16,9 @@ int config_slurp_fd(int fd, const char *name, struct buf *ret, struct stat *st, 
 	if (fstat(fd, st) < 0)
 		return err_sys(e, "cannot read '%.200s'", name);
 	if (!S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a file", name),
-		       err_hint(e, "name a file of settings, such as brig.yaml");
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "name a file of settings, such as brig.yaml",
+				  "'%.200s' is not a file", name);
 	while ((n = read(fd, chunk, sizeof(chunk))) > 0 && !ret->failed)
 		buf_add(ret, chunk, (size_t)n);
 	if (n < 0)

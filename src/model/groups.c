@@ -146,10 +146,10 @@ int host_check(const char *text, struct err *e)
 			break;
 	}
 	if (!is_letter(*last))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%s' is an address, not a host name", text),
-		       err_hint(e, "the allowlist is made of names");
+		return err_refuse(e, ERR_CONFIG, EINVAL, "the allowlist is made of names",
+				  "'%s' is an address, not a host name", text);
 	if (wild && labels < 2)
-		return err_set(e, ERR_CONFIG, EINVAL, "'%s' covers a whole top-level domain", text),
-		       err_hint(e, "name the domain: *.example.com");
+		return err_refuse(e, ERR_CONFIG, EINVAL, "name the domain: *.example.com",
+				  "'%s' covers a whole top-level domain", text);
 	return 0;
 }

@@ -78,8 +78,8 @@ int leak_action_by_name(const char *name, enum leak_action *ret, struct err *e)
 			*ret = (enum leak_action)i;
 			return 0;
 		}
-	return err_set(e, ERR_CONFIG, EINVAL, "unknown action '%.60s'", name),
-	       err_hint(e, "block, redact, warn or off");
+	return err_refuse(e, ERR_CONFIG, EINVAL, "block, redact, warn or off",
+			  "unknown action '%.60s'", name);
 }
 
 const char *leak_action_name(enum leak_action a)

@@ -46,19 +46,20 @@ int path_resolve(struct arena *a, const struct place *at, const char *text, cons
 	char *joined, *out;
 
 	if (!*text)
-		return err_set(e, ERR_USAGE, EINVAL, "an empty path"),
-		       err_hint(e, "name a file or folder, or leave the option out");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "name a file or folder, or leave the option out",
+				  "an empty path");
 	if (str_has_control(text))
-		return err_set(e, ERR_USAGE, EINVAL, "a path with a control character"),
-		       err_hint(e, "rename it without line breaks and the like");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "rename it without line breaks and the like",
+				  "a path with a control character");
 	if (text[0] == '~') {
 		if (text[1] && text[1] != '/')
-			return err_set(e, ERR_USAGE, EINVAL,
-				       "path '%s': only '~' and '~/' are known", text),
-			       err_hint(e, "write the whole path, from '/' on");
+			return err_refuse(e, ERR_USAGE, EINVAL, "write the whole path, from '/' on",
+					  "path '%s': only '~' and '~/' are known", text);
 		if (!at->home)
-			return err_set(e, ERR_USAGE, EINVAL, "path '%s': HOME is not set", text),
-			       err_hint(e, "write the whole path, from '/' on");
+			return err_refuse(e, ERR_USAGE, EINVAL, "write the whole path, from '/' on",
+					  "path '%s': HOME is not set", text);
 		base = at->home;
 		rest = text + 1;
 	} else if (text[0] != '/') {
@@ -88,15 +89,15 @@ int mount_parse(struct arena *a, const char *text, struct mount_spec *ret, struc
 	struct mount_spec m = { 0 };
 
 	if (!colon || colon == text || !colon[1])
-		return err_set(e, ERR_USAGE, EINVAL, "mount '%s': not of the form SRC:DST[:rw]",
-			       text),
-		       err_hint(e, "for the same path inside use --read or --write");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "for the same path inside use --read or --write",
+				  "mount '%s': not of the form SRC:DST[:rw]", text);
 	dst = colon + 1;
 	mode = strchr(dst, ':');
 	if (mode && !str_eq(mode, ":rw") && !str_eq(mode, ":ro"))
-		return err_set(e, ERR_USAGE, EINVAL, "mount '%s': '%s' is neither rw nor ro", text,
-			       mode + 1),
-		       err_hint(e, "a path that contains ':' cannot be mounted");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "a path that contains ':' cannot be mounted",
+				  "mount '%s': '%s' is neither rw nor ro", text, mode + 1);
 	m.writable = mode && str_eq(mode, ":rw");
 	m.source = arena_strndup(a, text, (size_t)(colon - text));
 	m.target = arena_strndup(a, dst, mode ? (size_t)(mode - dst) : strlen(dst));
@@ -115,8 +116,8 @@ int target_check(const char *target, const char *workspace_target, struct err *e
 	if (strlen(target) > sizeof(flat) - 2)
 		return err_set(e, ERR_USAGE, ENAMETOOLONG, "a mount target longer than any path");
 	if (str_has_control(target))
-		return err_set(e, ERR_USAGE, EINVAL, "a mount target with a control character"),
-		       err_hint(e, OWN_PLACE);
+		return err_refuse(e, ERR_USAGE, EINVAL, OWN_PLACE,
+				  "a mount target with a control character");
 	if (target[0] != '/')
 		return err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not absolute", target),
 		       err_hint(e, "write it from '/' on: '/%s'", target);
@@ -127,17 +128,16 @@ int target_check(const char *target, const char *workspace_target, struct err *e
 		       err_hint(e, "write it as '%s'", flat);
 	for (size_t i = 0; i < ARRAY_LEN(closed); i++)
 		if (path_under(target, closed[i]))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "mount target '%s': nothing may cover '%s'", target,
-				       closed[i]),
-			       err_hint(e, OWN_PLACE);
+			return err_refuse(e, ERR_POLICY, EPERM, OWN_PLACE,
+					  "mount target '%s': nothing may cover '%s'", target,
+					  closed[i]);
 	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
 		if (str_eq(target, reserved[i]))
-			return err_set(e, ERR_POLICY, EPERM, "mount target '%s' is reserved",
-				       target),
-			       err_hint(e, OWN_PLACE);
+			return err_refuse(e, ERR_POLICY, EPERM, OWN_PLACE,
+					  "mount target '%s' is reserved", target);
 	if (str_eq(target, workspace_target))
-		return err_set(e, ERR_POLICY, EPERM, "mount target '%s' is the workspace", target),
-		       err_hint(e, "choose the folder shown there with --workdir");
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "choose the folder shown there with --workdir",
+				  "mount target '%s' is the workspace", target);
 	return 0;
 }

@@ -33,10 +33,10 @@ static int parse_methods(struct arena *a, const char *p, size_t n, struct strlis
 		if (!word)
 			return err_nomem(e);
 		if (!method_valid(word) || ret->n == METHODS_MAX)
-			return err_set(e, ERR_CONFIG, EINVAL, "'%.40s' is not a method of a rule",
-				       word),
-			       err_hint(e, "in capitals, such as GET,HEAD; TRACE and CONNECT are "
-					   "never let through");
+			return err_refuse(e, ERR_CONFIG, EINVAL,
+					  "in capitals, such as GET,HEAD; TRACE and CONNECT are "
+					  "never let through",
+					  "'%.40s' is not a method of a rule", word);
 		if (list_add_string(a, ret, word, e) < 0)
 			return -e->code;
 		p += len + 1;
@@ -52,9 +52,8 @@ static int parse_port(const char *p, size_t n, uint16_t *ret, struct err *e)
 	if (n && n < sizeof(text))
 		memcpy(text, p, n);
 	if (!*text || *text == '0' || num_count(text, &v) < 0 || v > UINT16_MAX)
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.*s' is not a port",
-			       (int)(n < 40 ? n : 40), p),
-		       err_hint(e, "a number from 1 to 65535");
+		return err_refuse(e, ERR_CONFIG, EINVAL, "a number from 1 to 65535",
+				  "'%.*s' is not a port", (int)(n < 40 ? n : 40), p);
 	*ret = (uint16_t)v;
 	return 0;
 }
@@ -83,9 +82,10 @@ int path_prefix_check(const char *path, struct err *e)
 	if (*path != '/' || strpbrk(path, "%\\;?#\"<>^`{|} ") || str_has_control(path) ||
 	    strstr(path, "//") || strstr(path, "/./") || strstr(path, "/../") ||
 	    (n >= 2 && str_eq(path + n - 2, "/.")) || (n >= 3 && str_eq(path + n - 3, "/..")))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a path prefix", path),
-		       err_hint(e, "begin with '/', without escapes, dot segments, queries and "
-				   "patterns: /repos/");
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "begin with '/', without escapes, dot segments, queries and "
+				  "patterns: /repos/",
+				  "'%.100s' is not a path prefix", path);
 	for (; *path; path++)
 		if ((unsigned char)*path >= 0x80)
 			return err_set(e, ERR_CONFIG, EINVAL,
@@ -221,8 +221,9 @@ int rule_parse_host_port(struct arena *a, const char *text, const char **host, u
 	struct rule r = { 0 };
 
 	if (strpbrk(text, " @*/,"))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not HOST[:PORT]", text),
-		       err_hint(e, "a credential is bound to exact hosts, such as api.example.org");
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "a credential is bound to exact hosts, such as api.example.org",
+				  "'%.100s' is not HOST[:PORT]", text);
 	if (rule_parse(a, text, &r, e) < 0)
 		return -e->code;
 	*host = r.host;
@@ -232,8 +233,9 @@ int rule_parse_host_port(struct arena *a, const char *text, const char **host, u
 
 static int not_a_pin(const char *text, struct err *e)
 {
-	return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not ADDR[:PORT]", text),
-	       err_hint(e, "such as 10.0.0.5, 10.0.0.5:8443 or [fd00::5]:8443");
+	return err_refuse(e, ERR_CONFIG, EINVAL,
+			  "such as 10.0.0.5, 10.0.0.5:8443 or [fd00::5]:8443",
+			  "'%.100s' is not ADDR[:PORT]", text);
 }
 
 int pin_parse(const char *text, int *family, uint8_t addr[16], uint16_t *port, struct err *e)

@@ -160,14 +160,13 @@ static int set_user(struct user_spec *ret, const char *text, struct err *e)
 		(void)snprintf(head, sizeof(head), "%.*s", (int)n, text);
 	if (n >= sizeof(head) || num_count(head, &uid) < 0 || uid > 65535 ||
 	    (text[n] && (num_count(text + n + 1, &gid) < 0 || gid > 65535)))
-		return err_set(e, ERR_USAGE, EINVAL, "user '%s' is not UID[:GID]", text),
-		       err_hint(e, "numbers from 1 to 65535, or auto");
+		return err_refuse(e, ERR_USAGE, EINVAL, "numbers from 1 to 65535, or auto",
+				  "user '%s' is not UID[:GID]", text);
 	u.uid = (uint32_t)uid;
 	u.gid = text[n] ? (uint32_t)gid : (uint32_t)uid;
 	if (!u.uid || !u.gid)
-		return err_set(e, ERR_POLICY, EPERM, "user '%s': nobody is root inside a sandbox",
-			       text),
-		       err_hint(e, "numbers from 1 to 65535, or auto");
+		return err_refuse(e, ERR_POLICY, EPERM, "numbers from 1 to 65535, or auto",
+				  "user '%s': nobody is root inside a sandbox", text);
 	*ret = u;
 	return 0;
 }
@@ -242,8 +241,8 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 	case FIELD_T_COPIES:
 	case FIELD_T_COMPANIONS:
 	case FIELD_T_CREDENTIALS:
-		return err_set(e, ERR_USAGE, EINVAL, "%s can only be written in a file", f->key),
-		       err_hint(e, "in a brig.yaml: --config FILE");
+		return err_refuse(e, ERR_USAGE, EINVAL, "in a brig.yaml: --config FILE",
+				  "%s can only be written in a file", f->key);
 	}
 	return err_set(e, ERR_INTERNAL, EINVAL, "field of an unknown type");
 }

@@ -82,16 +82,16 @@ static int check_system(const struct spec *s, const struct place *at, const char
 			bool writable, struct err *e)
 {
 	if (holds_system_root(path))
-		return err_set(e, ERR_POLICY, EPERM, "'%.200s' is a folder of the system", path),
-		       err_hint(e, "name the folder below it that is needed");
+		return err_refuse(e, ERR_POLICY, EPERM, "name the folder below it that is needed",
+				  "'%.200s' is a folder of the system", path);
 	if (!writable || own_place(path, at) || named_root(s, path))
 		return 0;
 	for (size_t i = 1; i < ARRAY_LEN(system_roots); i++)
 		if (path_under(path, system_roots[i]))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "'%.200s' is part of the system and cannot be writable",
-				       path),
-			       err_hint(e, "show it read-only, or name it in mount_roots");
+			return err_refuse(e, ERR_POLICY, EPERM,
+					  "show it read-only, or name it in mount_roots",
+					  "'%.200s' is part of the system and cannot be writable",
+					  path);
 	return 0;
 }
 
@@ -103,8 +103,8 @@ static int check_grant(const struct spec *s, const struct place *at, const char 
 		return -e->code;
 	if (!writable || named_root(s, path) || home_kind(path, at->home) == HOME_APART)
 		return 0;
-	return err_set(e, ERR_POLICY, EPERM, "'%.200s' is, or contains, your home folder", path),
-	       err_hint(e, "name the folder below it that is needed");
+	return err_refuse(e, ERR_POLICY, EPERM, "name the folder below it that is needed",
+			  "'%.200s' is, or contains, your home folder", path);
 }
 
 /* Why a folder cannot be the workspace; NULL: it can. */
@@ -144,8 +144,8 @@ static int check_workspace(struct spec *s, const struct place *at, struct err *e
 	if (!why)
 		return 0;
 	if (given)
-		return err_set(e, ERR_POLICY, EPERM, "workdir '%s' is %s", s->workdir, why),
-		       err_hint(e, "choose the project folder below it");
+		return err_refuse(e, ERR_POLICY, EPERM, "choose the project folder below it",
+				  "workdir '%s' is %s", s->workdir, why);
 	s->private_workspace = true;
 	return 0;
 }
@@ -282,8 +282,9 @@ static int check_duplicates(const struct spec *s, struct err *e)
 		qsort(all, n, sizeof(*all), by_text);
 	for (size_t i = 1; i < n; i++)
 		if (str_eq(all[i - 1], all[i]))
-			return err_set(e, ERR_USAGE, EEXIST, "two mounts at '%s'", all[i]),
-			       err_hint(e, "leave one out, or give it another place");
+			return err_refuse(e, ERR_USAGE, EEXIST,
+					  "leave one out, or give it another place",
+					  "two mounts at '%s'", all[i]);
 	return 0;
 }
 
@@ -349,9 +350,8 @@ static int check_metrics(struct spec *s, const struct place *at, struct err *e)
 		return blame(s, FIELD_METRICS_TEXTFILE, "metrics.textfile", e);
 	if (host_run || !writable_inside(s, s->metrics_textfile))
 		return 0;
-	return err_set(e, ERR_POLICY, EPERM, "metrics.textfile '%.200s' could be changed inside",
-		       s->metrics_textfile),
-	       err_hint(e, "choose a folder that the command cannot write to");
+	return err_refuse(e, ERR_POLICY, EPERM, "choose a folder that the command cannot write to",
+			  "metrics.textfile '%.200s' could be changed inside", s->metrics_textfile);
 }
 
 static int check_extra_args(const struct spec *s, struct err *e)
@@ -366,15 +366,14 @@ static int check_extra_args(const struct spec *s, struct err *e)
 static int check_policy(const struct spec *s, struct err *e)
 {
 	if (s->policy == POLICY_READONLY && (s->write.n || spec_wrote(s, FIELD_DISK)))
-		return err_set(e, ERR_USAGE, EINVAL, "policy readonly cannot take --%s",
-			       s->write.n ? "write" : "disk"),
-		       err_hint(e, "use --policy workspace_write");
+		return err_refuse(e, ERR_USAGE, EINVAL, "use --policy workspace_write",
+				  "policy readonly cannot take --%s",
+				  s->write.n ? "write" : "disk");
 	for (size_t i = 0; i < s->mounts.n; i++)
 		if (s->policy == POLICY_READONLY && s->mounts.v[i].writable)
-			return err_set(e, ERR_USAGE, EINVAL,
-				       "policy readonly cannot take the writable mount '%s'",
-				       s->mounts.v[i].target),
-			       err_hint(e, "use --policy workspace_write");
+			return err_refuse(e, ERR_USAGE, EINVAL, "use --policy workspace_write",
+					  "policy readonly cannot take the writable mount '%s'",
+					  s->mounts.v[i].target);
 	return 0;
 }
 
@@ -386,9 +385,9 @@ static int imply_door(struct spec *s, struct err *e)
 	if (!spec_wrote(s, FIELD_NETWORK) && s->network == NETWORK_NONE)
 		s->network = NETWORK_PROXY;
 	else if (s->origin[FIELD_EGRESS_ALLOW] == ORIGIN_FLAG)
-		return err_set(e, ERR_USAGE, EINVAL, "--allow says nothing under network '%s'",
-			       fields[FIELD_NETWORK].words[s->network]),
-		       err_hint(e, "use --network proxy");
+		return err_refuse(e, ERR_USAGE, EINVAL, "use --network proxy",
+				  "--allow says nothing under network '%s'",
+				  fields[FIELD_NETWORK].words[s->network]);
 	return 0;
 }
 
@@ -399,9 +398,10 @@ static int check_egress(struct spec *s, struct err *e)
 	if (imply_door(s, e) < 0)
 		return -e->code;
 	if (s->network != NETWORK_PROXY && s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG)
-		return err_set(e, ERR_USAGE, EINVAL, "--credential says nothing under network '%s'",
-			       fields[FIELD_NETWORK].words[s->network]),
-		       err_hint(e, "it is put in by the door: --allow HOST opens one");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "it is put in by the door: --allow HOST opens one",
+				  "--credential says nothing under network '%s'",
+				  fields[FIELD_NETWORK].words[s->network]);
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||
 		    rule_check_allow(&r, e) < 0)
@@ -437,9 +437,10 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	    check_egress(s, e) < 0)
 		return -e->code;
 	if (s->tty && s->json)
-		return err_set(e, ERR_USAGE, EINVAL, "--tty and --json exclude each other"),
-		       err_hint(e, "--json keeps the output, --tty shows it to somebody: leave one "
-				   "out");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "--json keeps the output, --tty shows it to somebody: leave one "
+				  "out",
+				  "--tty and --json exclude each other");
 	if (s->tty && !spec_wrote(s, FIELD_TIMEOUT))
 		s->limits.timeout = 0;
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&

@@ -44,8 +44,8 @@ static int merge(struct arena *a, struct envlist *l, const struct envvar *v, str
 
 static int not_a_name(const char *name, struct err *e)
 {
-	return err_set(e, ERR_USAGE, EINVAL, "'%s' is not a variable name", name),
-	       err_hint(e, "letters, digits and '_', and no digit in front");
+	return err_refuse(e, ERR_USAGE, EINVAL, "letters, digits and '_', and no digit in front",
+			  "'%s' is not a variable name", name);
 }
 
 int list_merge_env(struct arena *a, struct envlist *l, const char *text, enum origin by,
@@ -88,9 +88,9 @@ int list_add_mount(struct arena *a, struct mountlist *l, const char *text, struc
 	struct mount_spec m, *slot;
 
 	if (str_has_control(text))
-		return err_set(e, ERR_USAGE, EINVAL,
-			       "a mount with a control character in its name"),
-		       err_hint(e, "rename it without line breaks and the like");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "rename it without line breaks and the like",
+				  "a mount with a control character in its name");
 	if (mount_parse(a, text, &m, e) < 0)
 		return -e->code;
 	slot = ARENA_PUSH(a, l->v, l->n);
@@ -107,8 +107,8 @@ int list_merge_label(struct arena *a, struct envlist *l, const char *text, enum 
 	struct envvar v = { .by = by };
 
 	if (!equals || equals == text || str_has_control(text))
-		return err_set(e, ERR_USAGE, EINVAL, "label '%s' is not NAME=VALUE", text),
-		       err_hint(e, "such as team=blue");
+		return err_refuse(e, ERR_USAGE, EINVAL, "such as team=blue",
+				  "label '%s' is not NAME=VALUE", text);
 	v.name = arena_strndup(a, text, (size_t)(equals - text));
 	v.value = arena_strdup(a, equals + 1);
 	return v.name && v.value ? merge(a, l, &v, e) : err_nomem(e);
@@ -146,9 +146,8 @@ int list_add_port(struct arena *a, struct portlist *l, const char *text, struct 
 			p.protocol = protocols[i];
 	if (!colon || !p.protocol || port_number(text, (size_t)(colon - text), &p.host) < 0 ||
 	    port_number(rest, slash ? (size_t)(slash - rest) : strlen(rest), &p.container) < 0)
-		return err_set(e, ERR_USAGE, EINVAL,
-			       "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text),
-		       err_hint(e, "such as 8080:80");
+		return err_refuse(e, ERR_USAGE, EINVAL, "such as 8080:80",
+				  "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text);
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))
 			return err_set(e, ERR_USAGE, EEXIST, "two ports at %u/%s on the host",

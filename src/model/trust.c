@@ -105,7 +105,7 @@ static int rewrite(const char *path, const char *digest, struct err *e)
 	(void)flock(dir, LOCK_EX);
 	r = load(dir, &old);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot read the list of trusted files");
+		return err_errno(e, r, "cannot read the list of trusted files");
 	for (char *p = old.len ? old.data : NULL; p && *p;) {
 		const char *line = p, *at = next_line(&p);
 

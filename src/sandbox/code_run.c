@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox/code_run.c - requests that are code: read once, kept in memory, never on a command line. */
+/* sandbox/code_run.c - requests that are code: read once, kept in memory, never on a command line.
+ */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -69,8 +70,9 @@ static int open_code(const char *path, const char *full, struct err *e)
 	struct stat st;
 
 	if (fd < 0 && code == ENOENT)
-		return err_set(e, ERR_USAGE, ENOENT, "'%.200s' does not exist", path),
-		       err_hint(e, "name a file, or '-' for what is on standard input");
+		return err_refuse(e, ERR_USAGE, ENOENT,
+				  "name a file, or '-' for what is on standard input",
+				  "'%.200s' does not exist", path);
 	if (fd < 0 && code == ELOOP) {
 		real = realpath(full, NULL);
 		return err_set(e, ERR_POLICY, ELOOP,
@@ -78,7 +80,7 @@ static int open_code(const char *path, const char *full, struct err *e)
 		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
 	}
 	if (fd < 0)
-		return errno = code, err_sys(e, "cannot open '%.200s'", path),
+		return err_errno(e, code, "cannot open '%.200s'", path),
 		       err_hint(e, "brig reads it as you: you must be able to read it");
 	if (!own && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
 		return err_set(e, ERR_POLICY, EINVAL, "'%.200s' is not a plain file", path);

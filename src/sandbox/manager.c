@@ -289,7 +289,7 @@ int brig_request_input(brig_request *q, const void *data, size_t n, struct brig_
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		r = -errno;
 	if (r < 0)
-		return errno = -r, err_sys(&e, "cannot keep the input"), fail(&e, be);
+		return err_errno(&e, r, "cannot keep the input"), fail(&e, be);
 	(void)fd_close(q->input);
 	q->input = TAKE_FD(fd);
 	q->io.in = q->input;

@@ -166,7 +166,7 @@ static int resolve_one(brig_proxy *p, const char *name, struct err *e)
 		r = err_set(e, ERR_CONFIG, E2BIG, "credential '%.60s': the value is too long",
 			    name);
 	else if (n < 0 && n != -ENOENT)
-		r = (errno = -n, err_sys(e, "credential '%.60s'", name));
+		r = err_errno(e, n, "credential '%.60s'", name);
 	else if (n >= 0 && cred_value_new("", 0, &line, e) == 0) {
 		memcpy(line, name, len);
 		line[len] = '=';

@@ -227,9 +227,9 @@ int recorder_ready(struct recorder *r, struct err *e)
 		       e->kind = ERR_UNAVAILABLE, -e->code;
 	if ((uint64_t)fs.f_bavail * fs.f_frsize >= ROOM_BYTES && !(fs.f_flag & ST_RDONLY))
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOSPC,
-		       "there is no room left for the record in '%.200s'", log_dir(r->log)),
-	       err_hint(e, "free some space there, or name another folder as audit.dir");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOSPC,
+			  "free some space there, or name another folder as audit.dir",
+			  "there is no room left for the record in '%.200s'", log_dir(r->log));
 }
 
 /* --- the end of a run --- */

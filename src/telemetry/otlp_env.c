@@ -320,9 +320,8 @@ static int wanted(char *const *variables, struct err *e)
 		return get_exporter(variables, "ENDPOINT", &name) != NULL;
 	if (str_eq(exporter, "otlp"))
 		return 1;
-	return err_set(e, ERR_CONFIG, EINVAL, "OTEL_TRACES_EXPORTER '%.40s' is not supported",
-		       exporter),
-	       err_hint(e, "brig knows otlp and none");
+	return err_refuse(e, ERR_CONFIG, EINVAL, "brig knows otlp and none",
+			  "OTEL_TRACES_EXPORTER '%.40s' is not supported", exporter);
 }
 
 static int check_supported(char *const *variables, struct err *e)
@@ -331,9 +330,9 @@ static int check_supported(char *const *variables, struct err *e)
 	const char *name, *protocol = get_exporter(variables, "PROTOCOL", &name);
 
 	if (protocol && !str_eq(protocol, "http/json"))
-		return err_set(e, ERR_CONFIG, EPROTONOSUPPORT, "%s '%.40s' is not supported", name,
-			       protocol),
-		       err_hint(e, "brig speaks http/json, which a collector takes on port 4318");
+		return err_refuse(e, ERR_CONFIG, EPROTONOSUPPORT,
+				  "brig speaks http/json, which a collector takes on port 4318",
+				  "%s '%.40s' is not supported", name, protocol);
 	for (size_t i = 0; i < ARRAY_LEN(not_known); i++)
 		if (get_exporter(variables, not_known[i], &name))
 			return err_set(e, ERR_CONFIG, EPROTONOSUPPORT, "%s is not supported", name);

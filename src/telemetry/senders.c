@@ -43,10 +43,10 @@ int senders_take(uint64_t wait_ms, struct err *e)
 		return err_sys(e, "cannot open '" FILE_NAME "' in brig's state folder");
 	while (!take_any(fd)) {
 		if (clock_us() >= until)
-			return err_set(e, ERR_UNAVAILABLE, EBUSY,
-				       "%d senders are still at work and no more are started",
-				       SENDERS_MAX),
-			       err_hint(e, "is the server there, and does it answer in time?");
+			return err_refuse(e, ERR_UNAVAILABLE, EBUSY,
+					  "is the server there, and does it answer in time?",
+					  "%d senders are still at work and no more are started",
+					  SENDERS_MAX);
 		(void)nanosleep(&pause, NULL);
 	}
 	return TAKE_FD(fd);

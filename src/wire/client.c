@@ -127,7 +127,7 @@ int transport_unix(const char *path, uint64_t deadline, struct transport *ret, s
 	memcpy(a.sun_path, path, strlen(path) + 1);
 	r = connect_unix(fd, &a, deadline);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot connect to '%s'", path);
+		return err_errno(e, r, "cannot connect to '%s'", path);
 	*ret = transport_fd(TAKE_FD(fd));
 	return 0;
 }

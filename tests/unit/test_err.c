@@ -126,7 +126,31 @@ static void a_cleared_error_says_nothing(void **state UNUSED)
 	assert_string_equal(e.what, "");
 }
 
+static void a_refusal_has_its_hint_as_it_stands(void **state UNUSED)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(err_refuse(&e, ERR_POLICY, EPERM, "100% sure: use %s", "no '%s'", "x"),
+			 -EPERM);
+	assert_string_equal(e.what, "no 'x'");
+	assert_string_equal(e.hint, "100% sure: use %s");
+	assert_int_equal(e.kind, ERR_POLICY);
+}
+
+static void a_code_of_either_sign_says_its_cause(void **state UNUSED)
+{
+	struct err e = { 0 };
+
+	errno = EIO;
+	assert_int_equal(err_errno(&e, -ENOENT, "cannot open '%s'", "x"), -ENOENT);
+	assert_string_equal(e.what, "cannot open 'x': No such file or directory");
+	assert_int_equal(err_errno(&e, ENOENT, "cannot open"), -ENOENT);
+	assert_string_equal(e.what, "cannot open: No such file or directory");
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_refusal_has_its_hint_as_it_stands),
+	cmocka_unit_test(a_code_of_either_sign_says_its_cause),
 	cmocka_unit_test(an_error_keeps_its_code_kind_and_text),
 	cmocka_unit_test(a_code_that_is_no_error_becomes_one),
 	cmocka_unit_test(a_system_error_ends_with_its_reason),

@@ -85,8 +85,9 @@ int filter_add_type(struct filter *f, const char *text, struct err *e)
 	const char *star = strchr(text, '*');
 
 	if (!text[0] || strlen(text) > 64 || (star && star[1]))
-		return err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no type of event", text),
-		       err_hint(e, "a name like limit.hit, or the beginning of some: 'egress.*'");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "a name like limit.hit, or the beginning of some: 'egress.*'",
+				  "'%.64s' is no type of event", text);
 	if (f->type_count == FILTER_TYPES_MAX)
 		return err_set(e, ERR_USAGE, E2BIG, "more than %d types", FILTER_TYPES_MAX);
 	f->types[f->type_count++] = text;
@@ -98,9 +99,9 @@ int filter_set_run(struct filter *f, const char *text, struct err *e)
 	size_t n = strlen(text);
 
 	if (!n || n > 32 || strspn(text, "0123456789abcdef") != n)
-		return err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no run id", text),
-		       err_hint(e,
-				"32 hex digits or the first of them; brig audit list shows them");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "32 hex digits or the first of them; brig audit list shows them",
+				  "'%.64s' is no run id", text);
 	f->run = text;
 	return 0;
 }

@@ -152,14 +152,14 @@ static int scan_segment(struct query *q, uint64_t number, const struct filter *f
 	if (fd == -ENOENT)
 		return 0; /* pruned just now */
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open segment %06" PRIu64, number);
+		return err_errno(e, fd, "cannot open segment %06" PRIu64, number);
 	if (!l)
 		return err_nomem(e);
 	while ((r = lines_next(l, &p, &n)) > 0)
 		if (p && entry_read(p, n, &en) == 0 && filter_match(f, &en) &&
 		    (r = each(data, &en)) != 0)
 			return r;
-	return r < 0 ? (errno = -r, err_sys(e, "cannot read segment %06" PRIu64, number)) : 0;
+	return r < 0 ? err_errno(e, r, "cannot read segment %06" PRIu64, number) : 0;
 }
 
 static int scan(struct query *q, const struct filter *f, each_fn *each, void *data, struct err *e)
@@ -292,11 +292,10 @@ int query_resolve_run(struct query *q, const char *text, char out[33], struct er
 		return err_set(e, ERR_USAGE, EEXIST, "several runs begin with '%s'", text),
 		       err_hint(e, "add digits; brig audit list --run %s shows them", text);
 	if (!w.id[0])
-		return err_set(e, ERR_USAGE, ENOENT,
-			       last ? "there is no run on the record%s"
-				    : "no run '%s' is on the record",
-			       last ? "" : text),
-		       err_hint(e, "brig audit list shows the runs there are");
+		return err_refuse(e, ERR_USAGE, ENOENT, "brig audit list shows the runs there are",
+				  last ? "there is no run on the record%s"
+				       : "no run '%s' is on the record",
+				  last ? "" : text);
 	(void)snprintf(out, 33, "%s", w.id);
 	return 0;
 }

@@ -29,8 +29,8 @@ int bwrap_honours(const struct spec *s, struct err *e)
 		what = "a /tmp without programs (limits.tmp_exec: false)";
 	if (!what)
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'bwrap' cannot honour %s", what),
-	       err_hint(e, "backend 'native' can");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
+			  "backend 'bwrap' cannot honour %s", what);
 }
 
 /* Settings that nobody wrote, but that a dialect brings along: not refused, and not kept quiet. */

@@ -94,9 +94,9 @@ static int look_inside(const char *path, struct bwrap_features *ret, struct err 
 	(void)munmap(data, (size_t)st.st_size);
 	if (r == 0)
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "'%s' is not bubblewrap 0.8 or newer, which brig needs", path),
-	       err_hint(e, "upgrade it (sudo apt install bubblewrap), or use --backend native");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "upgrade it (sudo apt install bubblewrap), or use --backend native",
+			  "'%s' is not bubblewrap 0.8 or newer, which brig needs", path);
 }
 
 int bwrap_find(struct arena *a, struct bwrap_program *ret, struct err *e)
@@ -104,8 +104,9 @@ int bwrap_find(struct arena *a, struct bwrap_program *ret, struct err *e)
 	char full[PATH_MAX];
 
 	if (!find("bwrap", full))
-		return err_set(e, ERR_UNAVAILABLE, ENOENT, "bubblewrap (bwrap) is not installed"),
-		       err_hint(e, "sudo apt install bubblewrap, or use --backend native");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+				  "sudo apt install bubblewrap, or use --backend native",
+				  "bubblewrap (bwrap) is not installed");
 	ret->path = arena_strdup(a, full);
 	if (!ret->path)
 		return err_nomem(e);
@@ -120,10 +121,10 @@ int brig_program(struct err *e)
 	if (brig_is_this_program)
 		(void)snprintf(full, sizeof(full), "/proc/self/exe");
 	else if (!find("brig", full))
-		return err_set(e, ERR_UNAVAILABLE, ENOENT,
-			       "the program brig, which backend 'bwrap' starts inside, is not "
-			       "installed"),
-		       err_hint(e, "put brig on PATH, or use --backend native");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+				  "put brig on PATH, or use --backend native",
+				  "the program brig, which backend 'bwrap' starts inside, is not "
+				  "installed");
 	fd = open(full, O_PATH | O_CLOEXEC);
 	return fd < 0 ? err_sys(e, "cannot open '%s'", full) : fd;
 }

@@ -85,7 +85,7 @@ static int open_source(struct launch *l, const struct op *o, struct ident *ret, 
 	struct stat st;
 
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open '%s'", host ? host : o->dst);
+		return err_errno(e, fd, "cannot open '%s'", host ? host : o->dst);
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "cannot look at '%s'", host);
 	*ret = ident_of(&st);
@@ -201,7 +201,7 @@ static int send_arguments(struct launch *l, struct err *e)
 	let_go(l); /* now, while there is nothing to do but wait */
 	/* One that is gone already has left its reason. */
 	if (r < 0 && r != -EPIPE)
-		return errno = -r, err_sys(e, "cannot tell bubblewrap what to do");
+		return err_errno(e, r, "cannot tell bubblewrap what to do");
 	return 0;
 }
 
@@ -297,7 +297,7 @@ static int prepare(struct launch *l, struct box_start *start, struct err *e)
 	int r = protect_holder(l->plan, &l->hold);
 
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot open the journal of the workspace");
+		return err_errno(e, r, "cannot open the journal of the workspace");
 	l->brig = brig_program(e);
 	if (l->brig < 0 || open_operations(l, e) < 0 || open_arguments(l, e) < 0 ||
 	    memory_file("brig-letter", &l->letter, e) < 0 ||
@@ -395,7 +395,7 @@ static int set_up(const struct box_start *c, const struct launch *l, struct err 
 	/* Before the ids change: afterwards the file is root's. */
 	(void)fd_write_file(AT_FDCWD, "/proc/self/oom_score_adj", "1000");
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot join the control group");
+		return err_errno(e, r, "cannot join the control group");
 	if (inside_close(&c->inside, l->all, l->all_count, e) < 0)
 		return -e->code;
 	if (c->plan->by_root ? leave_root(c, e) < 0 : box_wait(c, e) < 0)
@@ -461,7 +461,7 @@ static int tell(struct backend_job *j, struct box_start *c, struct err *e)
 
 	j->hold = TAKE_FD(l->hold); /* bubblewrap may outlive what it has made by a moment */
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot hold the placeholders");
+		return err_errno(e, r, "cannot hold the placeholders");
 	if (bwrap_args(l->plan, &l->program.has, &l->args, e) < 0 || expect_trees(l, e) < 0)
 		return -e->code;
 	c->inside.tmpfs_count = l->args.tmpfs_count;

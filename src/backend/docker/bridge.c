@@ -144,9 +144,9 @@ int bridge_make(struct engine *g, const char *id, const char *nonce, struct brid
 	if (engine_ask(g, &q, &a, e) < 0)
 		return -e->code;
 	if (a.status >= 300)
-		return err_set(e, ERR_UNAVAILABLE, EIO, "the engine makes no network: %s",
-			       a.message),
-		       err_hint(e, "use --network none, or see the engine's own network settings");
+		return err_refuse(e, ERR_UNAVAILABLE, EIO,
+				  "use --network none, or see the engine's own network settings",
+				  "the engine makes no network: %s", a.message);
 	b->made = true;
 	b->closed = firewall(b->device);
 	return 0;

@@ -75,9 +75,9 @@ static int start_helper(struct guard *g, struct err *e)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a.status >= 300)
-		return err_set(e, ERR_UNAVAILABLE, EIO,
-			       "the engine cannot start the door's container: %.250s", a.message),
-		       err_hint(e, ENGINE_HINT);
+		return err_refuse(e, ERR_UNAVAILABLE, EIO, ENGINE_HINT,
+				  "the engine cannot start the door's container: %.250s",
+				  a.message);
 	return 0;
 }
 
@@ -207,9 +207,9 @@ static int hear_helper(struct guard *g, struct err *e)
 	d->n = ARRAY_LEN(d->fds);
 	n = fd_recv(d->line, &a, sizeof(a), d->fds, &d->n);
 	if (n != (ssize_t)sizeof(a) || a.size != sizeof(a))
-		return err_set(e, ERR_UNAVAILABLE, EPROTO,
-			       "the program '%s' is not of this version of brig", d->helper),
-		       err_hint(e, "install brig and its programs together");
+		return err_refuse(e, ERR_UNAVAILABLE, EPROTO,
+				  "install brig and its programs together",
+				  "the program '%s' is not of this version of brig", d->helper);
 	if (a.err.code) {
 		guard_take_words(e, &a.err);
 		return err_wrap(e, "the door could not be opened");
@@ -229,7 +229,7 @@ int door_wait(struct guard *g, struct err *e)
 	g->door.listener = fd_close(g->door.listener);
 	r = g->door.line < 0 ? -errno : fd_send(g->door.line, w, sizeof(*w), NULL, 0);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot reach the door's container");
+		return err_errno(e, r, "cannot reach the door's container");
 	if (wait_readable(g, g->door.line, until, e) < 0)
 		return -e->code;
 	return hear_helper(g, e);
@@ -241,7 +241,7 @@ int door_hand_over(struct guard *g, struct err *e)
 	int r = fd_send(g->s->control, &m, sizeof(m), g->door.fds, g->door.n);
 
 	door_leave(g);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot pass the door's sockets on")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot pass the door's sockets on") : 0;
 }
 
 void door_leave(struct guard *g)

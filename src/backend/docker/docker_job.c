@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/docker_job.c - the docker backend seen from brig: starts the guard, judges the end. */
+/* backend/docker/docker_job.c - the docker backend seen from brig: starts the guard, judges the
+ * end. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -101,8 +102,8 @@ static int hear(struct backend_job *j, struct guard_msg *m)
 
 static int gone(struct err *e)
 {
-	return err_set(e, ERR_INTERNAL, ECHILD, "the container's guard was ended from outside"),
-	       err_hint(e, "the next run of brig removes what it left");
+	return err_refuse(e, ERR_INTERNAL, ECHILD, "the next run of brig removes what it left",
+			  "the container's guard was ended from outside");
 }
 
 /* The same while the container is being made: the door's sockets may come along. */
@@ -207,7 +208,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	if (r == 0)
 		r = protect_hold(j->protect, hold);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot hold the placeholders");
+		return err_errno(e, r, "cannot hold the placeholders");
 	s.hold = hold;
 	r = spawn(&s, e);
 	hold = fd_close(hold); /* the guard's alone */

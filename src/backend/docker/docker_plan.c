@@ -29,8 +29,9 @@ static int parse_ids(struct backend_plan *p, const char *text, struct err *e)
 		return err_nomem(e);
 	if (num_count(uid, &u) < 0 || num_count(text[n] ? text + n + 1 : uid, &g) < 0 ||
 	    u > UINT32_MAX - 1 || g > UINT32_MAX - 1)
-		return err_set(e, ERR_CONFIG, EINVAL, "docker.user '%.40s' is not UID:GID", text),
-		       err_hint(e, "it is auto, UID:GID, or empty for the image's own user");
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "it is auto, UID:GID, or empty for the image's own user",
+				  "docker.user '%.40s' is not UID:GID", text);
 	p->uid = (uint32_t)u;
 	p->gid = (uint32_t)g;
 	return 0;
@@ -260,10 +261,10 @@ static int variables(struct backend_plan *p, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_LEN(engines); i++)
 		if (wrote_variable(p->spec, engines[i]))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "variable '%s' would show the command an engine",
-				       engines[i]),
-			       err_hint(e, "an engine is root on its machine: no run may have it");
+			return err_refuse(e, ERR_POLICY, EPERM,
+					  "an engine is root on its machine: no run may have it",
+					  "variable '%s' would show the command an engine",
+					  engines[i]);
 	while (b->envp[n])
 		n++;
 	v = arena_alloc(b->arena, (n + ARRAY_LEN(caches) + 1) * sizeof(*v));
@@ -309,12 +310,12 @@ static int check_sockets(const struct backend_plan *p, struct err *e)
 
 		for (size_t k = 0; o->kind == OP_BIND && k < at.n; k++)
 			if (shows(o, at.path[k]))
-				return err_set(e, ERR_POLICY, EPERM,
-					       "'%s' would show the command the engine's socket "
-					       "'%s'",
-					       o->src, at.path[k]),
-				       err_hint(e, "an engine is root on its machine: mount a "
-						   "folder that does not hold its socket");
+				return err_refuse(e, ERR_POLICY, EPERM,
+						  "an engine is root on its machine: mount a "
+						  "folder that does not hold its socket",
+						  "'%s' would show the command the engine's socket "
+						  "'%s'",
+						  o->src, at.path[k]);
 	}
 	return 0;
 }
@@ -326,10 +327,9 @@ static int check_utf8(const char *text, const char *what, struct err *e)
 	for (size_t at = 0, n = strlen(text), len; at < n; at += len) {
 		len = utf8_len(text + at, n - at);
 		if (!len)
-			return err_set(e, ERR_UNAVAILABLE, EILSEQ,
-				       "backend 'docker' cannot honour %s that are not UTF-8",
-				       what),
-			       err_hint(e, "backend 'native' can");
+			return err_refuse(e, ERR_UNAVAILABLE, EILSEQ, "backend 'native' can",
+					  "backend 'docker' cannot honour %s that are not UTF-8",
+					  what);
 	}
 	return 0;
 }
@@ -356,8 +356,9 @@ static int check_image(const struct backend_plan *p, struct err *e)
 {
 	if (image_ref_valid(p->image))
 		return 0;
-	return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image", p->image),
-	       err_hint(e, "such as python:3.12-slim or registry.example/team/tool@sha256:...");
+	return err_refuse(e, ERR_CONFIG, EINVAL,
+			  "such as python:3.12-slim or registry.example/team/tool@sha256:...",
+			  "'%.100s' is not the name of an image", p->image);
 }
 
 /* gVisor and Kata have a kernel of their own: no process and no socket of theirs is one of ours. */
@@ -375,11 +376,10 @@ static int check_disk(const struct backend_plan *p, struct err *e)
 {
 	if (!p->spec->limits.disk || shares_kernel(p))
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "limits.disk cannot be kept with runtime '%.64s': nobody counts what its "
-		       "processes write",
-		       p->runtime),
-	       err_hint(e, "use runtime runc, or leave the limit out");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc, or leave the limit out",
+			  "limits.disk cannot be kept with runtime '%.64s': nobody counts what its "
+			  "processes write",
+			  p->runtime);
 }
 
 /* ---- the door ---- */
@@ -405,12 +405,11 @@ static int check_door(const struct backend_plan *p, struct err *e)
 		for (size_t k = 0; k < ARRAY_LEN(shown); k++)
 			if (p->box->ops[i].kind == OP_BIND &&
 			    path_under(shown[k], p->box->ops[i].dst))
-				return err_set(e, ERR_POLICY, EPERM,
-					       "'%s' cannot be mounted under network proxy: the "
-					       "door "
-					       "shows '%s'",
-					       p->box->ops[i].dst, shown[k]),
-				       err_hint(e, "choose another target");
+				return err_refuse(e, ERR_POLICY, EPERM, "choose another target",
+						  "'%s' cannot be mounted under network proxy: the "
+						  "door "
+						  "shows '%s'",
+						  p->box->ops[i].dst, shown[k]);
 	return check_door_runtime(p, e);
 }
 

@@ -165,14 +165,14 @@ static int agree(struct engine *g, struct http1_text version, struct err *e)
 	if (version.n && version.n < sizeof(text))
 		memcpy(text, version.p, version.n);
 	if (!str_starts(text, "1.") || num_count(text + 2, &minor) < 0)
-		return err_set(e, ERR_UNAVAILABLE, EPROTO,
-			       "what answers at '%s' is not a Docker engine", g->path),
-		       err_hint(e, "name an engine's socket in DOCKER_HOST");
+		return err_refuse(e, ERR_UNAVAILABLE, EPROTO,
+				  "name an engine's socket in DOCKER_HOST",
+				  "what answers at '%s' is not a Docker engine", g->path);
 	if (minor < ENGINE_API_MIN)
-		return err_set(e, ERR_UNAVAILABLE, EPROTONOSUPPORT,
-			       "the engine at '%s' is too old: API 1.%u, brig needs 1.%d", g->path,
-			       (unsigned)minor, ENGINE_API_MIN),
-		       err_hint(e, "upgrade it to Docker 20.10 or Podman 4");
+		return err_refuse(e, ERR_UNAVAILABLE, EPROTONOSUPPORT,
+				  "upgrade it to Docker 20.10 or Podman 4",
+				  "the engine at '%s' is too old: API 1.%u, brig needs 1.%d",
+				  g->path, (unsigned)minor, ENGINE_API_MIN);
 	g->api = minor < ENGINE_API_MAX ? (unsigned)minor : ENGINE_API_MAX;
 	return 0;
 }
@@ -234,9 +234,9 @@ static int open_in(const char *path, unsigned ms, struct engine *ret, struct err
 	struct stat st;
 
 	if (strlen(path) >= sizeof(g.path))
-		return err_set(e, ERR_CONFIG, ENAMETOOLONG, "the path of socket '%s' is too long",
-			       path),
-		       err_hint(e, "at most 107 bytes: a link with a shorter name helps");
+		return err_refuse(e, ERR_CONFIG, ENAMETOOLONG,
+				  "at most 107 bytes: a link with a shorter name helps",
+				  "the path of socket '%s' is too long", path);
 	memcpy(g.path, path, strlen(path) + 1);
 	if (engine_connect(&g, ms, &g.client, e) < 0 || ping(&g, deadline, e) < 0)
 		return unavailable(path, e);

@@ -81,9 +81,8 @@ static const struct op *tree_of(const struct backend_plan *p, const char *inside
 
 static int changed(const char *path, struct err *e)
 {
-	return err_set(e, ERR_POLICY, EPERM, "'%.200s' was changed while the run was started",
-		       path),
-	       err_hint(e, "start again when nobody else changes that folder");
+	return err_refuse(e, ERR_POLICY, EPERM, "start again when nobody else changes that folder",
+			  "'%.200s' was changed while the run was started", path);
 }
 
 /* What lies at a path inside, in the tree that the plan has seen there. */

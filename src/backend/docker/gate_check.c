@@ -146,11 +146,12 @@ static int check_strays(const struct gate_want *w, const struct gate_mount *moun
 
 	while (gate_table_next(&table, &m, &bad))
 		if (!w->more_mounts && !is_planned(w, mounts, own, m.point) && !is_engines(&m))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "something was mounted at '%.200s', where nothing should be",
-				       m.point),
-			       err_hint(e, "nothing was run; look at the image and at what else "
-					   "changes the folders that are mounted");
+			return err_refuse(
+				e, ERR_POLICY, EPERM,
+				"nothing was run; look at the image and at what else "
+				"changes the folders that are mounted",
+				"something was mounted at '%.200s', where nothing should be",
+				m.point);
 	return bad ? err_set(e, ERR_INTERNAL, EBADMSG, "the table of mounts makes no sense") : 0;
 }
 

@@ -78,10 +78,9 @@ static int take_volumes(const struct jread *config, const char *ref, struct imag
 		if (jread_key(it)[0] != '/' ||
 		    path_resolve(ret->arena, &top, jread_key(it), slot, e) < 0 ||
 		    !volume_fits(*slot))
-			return err_set(e, ERR_POLICY, EINVAL,
-				       "image '%.100s' has a volume whose path makes no sense",
-				       ref),
-			       err_hint(e, "choose another image");
+			return err_refuse(e, ERR_POLICY, EINVAL, "choose another image",
+					  "image '%.100s' has a volume whose path makes no sense",
+					  ref);
 	}
 	return 0;
 }
@@ -119,9 +118,10 @@ static int inspect(struct engine *g, const char *ref, struct image *ret, struct 
 	if (a.status == 404)
 		return 1;
 	if (a.status != 200)
-		return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s': %s", ref, a.message),
-		       err_hint(e, "a name is in lower case, such as python:3.12-slim or "
-				   "registry.example/team/tool@sha256:...");
+		return err_refuse(e, ERR_UNAVAILABLE, EIO,
+				  "a name is in lower case, such as python:3.12-slim or "
+				  "registry.example/team/tool@sha256:...",
+				  "image '%s': %s", ref, a.message);
 	return take(a.json, ref, ret, e);
 }
 
@@ -380,10 +380,10 @@ int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text
 	struct pull_listener l = { .note = note, .arg = arg };
 
 	if (!image_ref_valid(ref))
-		return err_set(e, ERR_USAGE, EINVAL, "'%.100s' is not the name of an image", ref),
-		       err_hint(
-			       e,
-			       "such as python:3.12-slim or registry.example/team/tool@sha256:...");
+		return err_refuse(
+			e, ERR_USAGE, EINVAL,
+			"such as python:3.12-slim or registry.example/team/tool@sha256:...",
+			"'%.100s' is not the name of an image", ref);
 	if (engine_open(&g, e) < 0)
 		return -e->code;
 	return image_pull(&g, ref, pass_on, &l, e);

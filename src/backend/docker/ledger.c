@@ -66,7 +66,7 @@ int ledger_open(struct ledger *l, const char *id, const char *nonce, const char 
 	if (r == 0 && linkat(AT_FDCWD, link, l->dir, id, AT_SYMLINK_FOLLOW) < 0)
 		r = -errno;
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot note the run in '%s'", l->path);
+		return err_errno(e, r, "cannot note the run in '%s'", l->path);
 	return 0;
 }
 

@@ -220,7 +220,7 @@ static int talk(const char *name, const char *registry, char *out, size_t *len, 
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	}
-	return r < 0    ? (errno = -r, err_sys(e, "cannot be asked"))
+	return r < 0    ? err_errno(e, r, "cannot be asked")
 	       : status ? err_set(e, ERR_CONFIG, EACCES, "it has none")
 			: 0;
 }

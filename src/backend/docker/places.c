@@ -31,10 +31,10 @@ static int add_address(struct arena *a, struct engine_places *at, const char *fr
 	const char *path = str_starts(address, "unix://") ? address + 7 : address;
 
 	if (path[0] != '/')
-		return err_set(e, ERR_CONFIG, ENOTSUP, "%s: '%.100s' is not a Unix socket", from,
-			       address),
-		       err_hint(e, "brig speaks to an engine on this machine: "
-				   "unix:///var/run/docker.sock");
+		return err_refuse(e, ERR_CONFIG, ENOTSUP,
+				  "brig speaks to an engine on this machine: "
+				  "unix:///var/run/docker.sock",
+				  "%s: '%.100s' is not a Unix socket", from, address);
 	at->named = true;
 	return add(a, at, path, e);
 }
@@ -95,8 +95,9 @@ static int add_context(struct arena *a, struct engine_places *at, struct err *e)
 		return 0;
 	host = context_host(a, folder, name);
 	if (!host)
-		return err_set(e, ERR_CONFIG, ENOENT, "docker context '%.64s' is not known", name),
-		       err_hint(e, "docker context ls shows them; or set DOCKER_HOST");
+		return err_refuse(e, ERR_CONFIG, ENOENT,
+				  "docker context ls shows them; or set DOCKER_HOST",
+				  "docker context '%.64s' is not known", name);
 	return add_address(a, at, "docker context", host, e);
 }
 

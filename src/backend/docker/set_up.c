@@ -78,12 +78,13 @@ static int check_volumes(const struct guard *g, struct err *e)
 		for (size_t k = 0; k < b->op_count; k++)
 			if (b->ops[k].kind == OP_BIND && path_under(path, b->ops[k].dst) &&
 			    !str_eq(path, b->ops[k].dst))
-				return err_set(e, ERR_POLICY, EPERM,
-					       "image '%.100s' has a volume at '%.100s', in what "
-					       "is mounted at '%s'",
-					       g->plan->image, path, b->ops[k].dst),
-				       err_hint(e, "choose another target for it, such as --set "
-						   "workspace.target=/work, or another image");
+				return err_refuse(
+					e, ERR_POLICY, EPERM,
+					"choose another target for it, such as --set "
+					"workspace.target=/work, or another image",
+					"image '%.100s' has a volume at '%.100s', in what "
+					"is mounted at '%s'",
+					g->plan->image, path, b->ops[k].dst);
 	}
 	return 0;
 }
@@ -201,10 +202,11 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 			if (!strcasestr(text, known[k].word))
 				continue;
 			if (spec_wrote(g->plan->spec, known[k].field))
-				return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-					       "the engine cannot enforce the limit on %s: %.200s",
-					       limit_name(known[k].limit), text),
-				       err_hint(e, "leave the limit out, or use --backend native");
+				return err_refuse(
+					e, ERR_UNAVAILABLE, ENOTSUP,
+					"leave the limit out, or use --backend native",
+					"the engine cannot enforce the limit on %s: %.200s",
+					limit_name(known[k].limit), text);
 			g->end.unenforced |= 1U << known[k].limit;
 		}
 	}
@@ -312,9 +314,9 @@ int guard_create(struct guard *g, const char *suffix, body_fn *write_body,
 
 static int not_taken(const char *what, struct err *e)
 {
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "the engine made the container without %s: it is not started", what),
-	       err_hint(e, "use an engine that keeps to it, or --backend native");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "use an engine that keeps to it, or --backend native",
+			  "the engine made the container without %s: it is not started", what);
 }
 
 static bool lists(const struct jread *array, const char *prefix)
@@ -359,11 +361,11 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 		if (!all[i].want || (taken && !g->no_cgroups))
 			continue;
 		if (spec_wrote(g->plan->spec, all[i].field))
-			return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-				       "the engine cannot enforce the limit on %s",
-				       limit_name(all[i].limit)),
-			       err_hint(e, "a rootless engine needs control groups v2; or leave "
-					   "the limit out");
+			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+					  "a rootless engine needs control groups v2; or leave "
+					  "the limit out",
+					  "the engine cannot enforce the limit on %s",
+					  limit_name(all[i].limit));
 		g->end.unenforced |= 1U << all[i].limit;
 	}
 	return 0;
@@ -449,8 +451,9 @@ static int attach(struct guard *g, struct err *e)
 
 static int start_failed(const char *text, struct err *e)
 {
-	return err_set(e, ERR_UNAVAILABLE, EIO, "the engine cannot start the container: %s", text),
-	       err_hint(e, "the engine's log says more: journalctl -u docker");
+	return err_refuse(e, ERR_UNAVAILABLE, EIO,
+			  "the engine's log says more: journalctl -u docker",
+			  "the engine cannot start the container: %s", text);
 }
 
 static int start(struct guard *g, struct err *e)
@@ -518,7 +521,7 @@ static int keep_placeholders(const struct guard *g, struct err *e)
 {
 	int r = g->s->hold < 0 ? 0 : journal_keep(&g->plan->box->workspace_ident, g->s->id);
 
-	return r < 0 ? (errno = -r, err_sys(e, "cannot hold the placeholders")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot hold the placeholders") : 0;
 }
 
 int guard_set_up(struct guard *g, struct err *e)

@@ -28,7 +28,7 @@ static int write_map(const char *path, uint32_t inside, uint32_t outside, struct
 
 	(void)snprintf(line, sizeof(line), "%u %u 1\n", inside, outside);
 	r = fd_write_file(AT_FDCWD, path, line);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write '%s'", path)) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write '%s'", path) : 0;
 }
 
 static int own_maps(const struct box_plan *p, struct err *e)
@@ -36,7 +36,7 @@ static int own_maps(const struct box_plan *p, struct err *e)
 	int r = fd_write_file(AT_FDCWD, "/proc/self/setgroups", "deny");
 
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot write '/proc/self/setgroups'");
+		return err_errno(e, r, "cannot write '/proc/self/setgroups'");
 	if (write_map("/proc/self/uid_map", p->uids[0].inside, p->uids[0].outside, e) < 0)
 		return -e->code;
 	return write_map("/proc/self/gid_map", p->gids[0].inside, p->gids[0].outside, e);
@@ -67,7 +67,7 @@ static int door(const struct box_start *c, struct err *e)
 	r = fd_send(c->inside.control, &m, sizeof(m), fds, c->plan->door->n);
 	for (size_t i = 0; i < c->plan->door->n; i++)
 		(void)fd_close(fds[i]);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot pass the door's sockets on")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot pass the door's sockets on") : 0;
 }
 
 /* Loopback is always up, as Docker has it. */
@@ -117,7 +117,7 @@ static int join_cgroup(const struct box_start *c, struct err *e)
 {
 	int r = cgroup_join(c->cgroup);
 
-	return r < 0 ? (errno = -r, err_sys(e, "cannot join the control group")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot join the control group") : 0;
 }
 
 static int build(const struct box_start *c, int *fds, struct err *e)

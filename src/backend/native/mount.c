@@ -138,7 +138,7 @@ static int attach_new(struct builder *b, int tree, const char *dst, bool folder,
 	int parent = make_point(b, dst, folder, mode, &made);
 
 	if (parent < 0)
-		return errno = -parent, err_sys(e, "cannot make the mount point");
+		return err_errno(e, parent, "cannot make the mount point");
 	if (made) {
 		if (move_mount(tree, "", parent, last_part(dst), MOVE_MOUNT_F_EMPTY_PATH) < 0)
 			return err_sys(e, "cannot attach a mount");
@@ -146,7 +146,7 @@ static int attach_new(struct builder *b, int tree, const char *dst, bool folder,
 	}
 	target = fd_open_nolinks(parent, last_part(dst), O_PATH, FD_BENEATH);
 	if (target < 0)
-		return errno = -target, err_sys(e, "cannot open the mount point");
+		return err_errno(e, target, "cannot open the mount point");
 	return attach(tree, target, e);
 }
 
@@ -203,7 +203,7 @@ static int do_dir(struct builder *b, const struct op *o, struct err *e)
 	int parent = place_of(b, o, &name);
 
 	if (parent < 0)
-		return errno = -parent, err_sys(e, "cannot open the folder above");
+		return err_errno(e, parent, "cannot open the folder above");
 	if (mkdirat(parent, name, o->mode) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make the folder");
 	return 0;
@@ -217,12 +217,12 @@ static int do_file(struct builder *b, const struct op *o, struct err *e)
 	int r;
 
 	if (parent < 0)
-		return errno = -parent, err_sys(e, "cannot open the folder above");
+		return err_errno(e, parent, "cannot open the folder above");
 	fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode);
 	if (fd < 0)
 		return err_sys(e, "cannot make the file");
 	r = fd_write_all(fd, o->data, strlen(o->data));
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write the file")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write the file") : 0;
 }
 
 static int do_symlink(struct builder *b, const struct op *o, struct err *e)
@@ -231,7 +231,7 @@ static int do_symlink(struct builder *b, const struct op *o, struct err *e)
 	int parent = place_of(b, o, &name);
 
 	if (parent < 0)
-		return errno = -parent, err_sys(e, "cannot open the folder above");
+		return err_errno(e, parent, "cannot open the folder above");
 	if (symlinkat(o->data, parent, name) < 0)
 		return err_sys(e, "cannot make the link");
 	return 0;
@@ -246,7 +246,7 @@ static int do_private(struct builder *b, const struct op *o, struct err *e)
 	if (!o->fixed) {
 		target = make_target(b, o->dst, true, o->mode);
 		if (target < 0)
-			return errno = -target, err_sys(e, "cannot make the folder");
+			return err_errno(e, target, "cannot make the folder");
 		return bind_fd(b, target, target, bind_attrs(o), e);
 	}
 	if (mkdirat(b->root, at, o->mode) < 0)
@@ -280,9 +280,9 @@ static int source_error(const struct op *o, struct err *e)
 {
 	if (errno != EACCES)
 		return err_sys(e, "cannot copy the mount of '%s'", o->src);
-	return err_set(e, ERR_PERMISSION, EACCES,
-		       "Permission denied: the user inside cannot reach '%s'", o->src),
-	       err_hint(e, "give others x on the folders above it, or mount another path");
+	return err_refuse(e, ERR_PERMISSION, EACCES,
+			  "give others x on the folders above it, or mount another path",
+			  "Permission denied: the user inside cannot reach '%s'", o->src);
 }
 
 static int classic_bind(struct builder *b, const struct op *o, bool folder, mode_t mode,
@@ -297,7 +297,7 @@ static int classic_bind(struct builder *b, const struct op *o, bool folder, mode
 		return -e->code;
 	target = make_target(b, o->dst, folder, mode);
 	if (target < 0)
-		return errno = -target, err_sys(e, "cannot make the mount point");
+		return err_errno(e, target, "cannot make the mount point");
 	return bind_fd(b, from, target, 0, e);
 }
 
@@ -409,7 +409,7 @@ static int mask_tree(struct builder *b, bool folder, struct err *e)
 	if (*from < 0)
 		*from = open_inside(b, folder ? "/run" : "/dev/null");
 	if (*from < 0)
-		return errno = -*from, err_sys(e, "nothing to cover it with");
+		return err_errno(e, *from, "nothing to cover it with");
 	tree = open_tree(*from, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0)
 		return err_sys(e, "cannot copy a mount");
@@ -456,12 +456,12 @@ static int do_mask(struct builder *b, const struct op *o, struct err *e)
 	if (target == -ENOENT || (target == -EACCES && o->kind == OP_MASK))
 		return 0;
 	if (target < 0 || fstat(target, &st) < 0)
-		return errno = target < 0 ? -target : errno, err_sys(e, "cannot look at it");
+		return err_errno(e, target < 0 ? -target : errno, "cannot look at it");
 	if (o->kind == OP_MASK && closed_anyway(&st))
 		return 0;
 	if (b->classic) {
 		from = open_inside(b, S_ISDIR(st.st_mode) ? "/run" : "/dev/null");
-		return from < 0 ? (errno = -from, err_sys(e, "nothing to cover it with"))
+		return from < 0 ? err_errno(e, from, "nothing to cover it with")
 				: bind_fd(b, from, target, 0, e);
 	}
 	tree = mask_tree(b, S_ISDIR(st.st_mode), e);
@@ -473,7 +473,7 @@ static int do_show(struct builder *b, const struct op *o, struct err *e)
 	CLEANUP(fd) int from = open_inside(b, o->src), target = open_inside(b, o->dst);
 
 	if (from < 0 || target < 0)
-		return errno = from < 0 ? -from : -target, err_sys(e, "cannot open it");
+		return err_errno(e, from < 0 ? -from : -target, "cannot open it");
 	return bind_fd(b, from, target, bind_attrs(o), e);
 }
 
@@ -482,7 +482,7 @@ static int do_again(struct builder *b, const struct op *o, struct err *e)
 	CLEANUP(fd) int at = open_inside(b, o->dst);
 
 	if (at < 0)
-		return errno = -at, err_sys(e, "cannot open it");
+		return err_errno(e, at, "cannot open it");
 	return bind_fd(b, at, at, bind_attrs(o), e);
 }
 
@@ -497,7 +497,7 @@ static int open_layer(struct builder *b, struct err *e)
 	if (mount("tmpfs", &LAYER[1], "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
 		return err_sys(e, "cannot mount the writable layer");
 	b->layer = open_inside(b, LAYER);
-	return b->layer < 0 ? (errno = -b->layer, err_sys(e, "cannot open the layer")) : 0;
+	return b->layer < 0 ? err_errno(e, b->layer, "cannot open the layer") : 0;
 }
 
 static int do_overlay(struct builder *b, const struct op *o, struct err *e)
@@ -505,7 +505,7 @@ static int do_overlay(struct builder *b, const struct op *o, struct err *e)
 	CLEANUP(fd) int target = open_inside(b, o->dst);
 
 	if (target < 0)
-		return errno = -target, err_sys(e, "cannot open it");
+		return err_errno(e, target, "cannot open it");
 	if (b->layer < 0 && open_layer(b, e) < 0)
 		return -e->code;
 	return overlay_mount(target, b->layer, last_part(o->dst), e);
@@ -538,11 +538,11 @@ static int do_code(struct builder *b, const struct op *o, struct err *e)
 		return err_sys(e, "cannot make the file");
 	r = fd_write_all(out, o->data, o->size);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot write the code");
+		return err_errno(e, r, "cannot write the code");
 	from = open_inside(b, "/" CODE_NAME);
 	target = make_target(b, o->dst, false, 0444);
 	if (from < 0 || target < 0)
-		return errno = from < 0 ? -from : -target, err_sys(e, "cannot make its place");
+		return err_errno(e, from < 0 ? -from : -target, "cannot make its place");
 	if (bind_fd(b, from, target, bind_attrs(o), e) < 0)
 		return -e->code;
 	return unlinkat(b->root, CODE_NAME, 0) < 0 ? err_sys(e, "cannot remove its name") : 0;

@@ -94,7 +94,7 @@ static int remount(const char *path, unsigned long flags, struct err *e)
 	char at[32];
 
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open the mount '%s'", path);
+		return err_errno(e, fd, "cannot open the mount '%s'", path);
 	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", fd);
 	if (mount(NULL, at, NULL, MS_REMOUNT | MS_BIND | flags, NULL) < 0)
 		return err_sys(e, "cannot set the attributes of '%s'", path);
@@ -133,7 +133,7 @@ int mount_attributes(const struct box_plan *p, struct err *e)
 		return err_sys(e, "no memory for the list of mounts");
 	n = fd_read_file(AT_FDCWD, "/proc/self/mountinfo", list, LIST_MAX);
 	if (n < 0)
-		r = (errno = (int)-n, err_sys(e, "cannot read the list of mounts"));
+		r = err_errno(e, (int)-n, "cannot read the list of mounts");
 	else if ((size_t)n == LIST_MAX - 1)
 		r = err_set(e, ERR_INTERNAL, E2BIG, "too many mounts");
 	for (char *at = list, *line; r == 0 && n > 0 && (line = strsep(&at, "\n")) && *line;)

@@ -133,7 +133,7 @@ static int sealed_code(const struct spec *s, int *ret, struct err *e)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 		r = -errno;
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot keep the code");
+		return err_errno(e, r, "cannot keep the code");
 	*ret = TAKE_FD(fd);
 	return 0;
 }

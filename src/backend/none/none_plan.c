@@ -18,9 +18,9 @@ static const enum field_id not_here[] = { FIELD_MEMORY, FIELD_CPUS, FIELD_CPU_SH
 
 static int cannot(const char *flag, const char *value, struct err *e)
 {
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'none' cannot honour --%s%s%s", flag,
-		       value ? " " : "", value ? value : ""),
-	       err_hint(e, "backend 'native' can");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
+			  "backend 'none' cannot honour --%s%s%s", flag, value ? " " : "",
+			  value ? value : "");
 }
 
 static int check_settings(const struct spec *s, struct err *e)

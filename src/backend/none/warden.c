@@ -176,7 +176,7 @@ static int close_foreign(const struct warden_start *s, struct err *e)
 	const int keep[] = { s->control, s->in, s->out, s->err, s->code };
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
-	return r < 0 ? (errno = -r, err_sys(e, "cannot close inherited descriptors")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot close inherited descriptors") : 0;
 }
 
 static int leave_streams(struct err *e)

@@ -105,9 +105,9 @@ static int one(struct backend_plan *p, size_t *n, enum field_id id, struct err *
 	case FIELD_T_MOUNTS:
 		return list(p, n, f, at, e);
 	default:
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "'%s' cannot be passed on to another brig", f->key),
-		       err_hint(e, "set it in the configuration of the brig there");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "set it in the configuration of the brig there",
+				  "'%s' cannot be passed on to another brig", f->key);
 	}
 }
 

@@ -40,9 +40,8 @@ int client_folder(const struct backend_plan *p, struct err *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "cannot open '%s'", p->folder);
 	if (st.st_uid != geteuid() || st.st_mode & 077)
-		return err_set(e, ERR_POLICY, EPERM, "'%s' is not a private folder of yours",
-			       p->folder),
-		       err_hint(e, "remove it; brig makes it with mode 0700");
+		return err_refuse(e, ERR_POLICY, EPERM, "remove it; brig makes it with mode 0700",
+				  "'%s' is not a private folder of yours", p->folder);
 	return 0;
 }
 
@@ -134,11 +133,11 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 		 struct err *e)
 {
 	struct ssh_launch l = { .program = p->program,
-			    .envp = p->envp,
-			    .in = w->in,
-			    .out = w->out,
-			    .err = w->err,
-			    .leash = w->leash };
+				.envp = p->envp,
+				.in = w->in,
+				.out = w->out,
+				.err = w->err,
+				.leash = w->leash };
 	sigset_t all, old;
 
 	*c = (struct ssh_client)CLIENT_NONE;
@@ -263,7 +262,8 @@ static bool has_name(uid_t uid)
 	return !f || line;
 }
 
-int client_explain(const struct backend_plan *p, const struct ssh_client *c, bool before, struct err *e)
+int client_explain(const struct backend_plan *p, const struct ssh_client *c, bool before,
+		   struct err *e)
 {
 	const char *host = p->spec->ssh.host;
 	char text[LOG_ROOM];
@@ -274,15 +274,16 @@ int client_explain(const struct backend_plan *p, const struct ssh_client *c, boo
 		if (strstr(text, causes[i].words))
 			return say(i, host, e);
 	if (before && !text[0] && !has_name(getuid()))
-		return err_set(e, ERR_UNAVAILABLE, ENOENT,
-			       "ssh does not serve uid %u, which has no name here", getuid()),
-		       err_hint(e,
-				"give it a line in /etc/passwd, or run brig as a user who has one");
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOENT,
+			"give it a line in /etc/passwd, or run brig as a user who has one",
+			"ssh does not serve uid %u, which has no name here", getuid());
 	if (before)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot run anything on '%.60s': %.160s",
 			       host, text[0] ? last_line(text) : "it closed the connection"),
 		       err_hint(e, "try: ssh %.60s true", host);
-	return err_set(e, ERR_UNAVAILABLE, ECONNRESET, "the connection to '%.60s' was lost%s%.160s",
-		       host, text[0] ? ": " : "", last_line(text)),
-	       err_hint(e, "what ran there is ended as soon as its sshd sees the loss");
+	return err_refuse(e, ERR_UNAVAILABLE, ECONNRESET,
+			  "what ran there is ended as soon as its sshd sees the loss",
+			  "the connection to '%.60s' was lost%s%.160s", host, text[0] ? ": " : "",
+			  last_line(text));
 }

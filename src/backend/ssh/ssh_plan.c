@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/ssh/ssh_plan.c - what would run where: the client's arguments, the command, its variables. */
+/* backend/ssh/ssh_plan.c - what would run where: the client's arguments, the command, its
+ * variables. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -73,16 +74,19 @@ static int check_host(const struct spec *s, struct err *e)
 	const char *host = s->ssh.host;
 
 	if (!host || !*host)
-		return err_set(e, ERR_CONFIG, EINVAL, "backend ssh needs ssh.host"),
-		       err_hint(e,
-				"--set ssh.host=NAME: an alias of ~/.ssh/config, or user@hostname");
+		return err_refuse(
+			e, ERR_CONFIG, EINVAL,
+			"--set ssh.host=NAME: an alias of ~/.ssh/config, or user@hostname",
+			"backend ssh needs ssh.host");
 	/* A leading dash would be an option, and a blank the end of the name. */
 	if (host[0] == '-' || strchr(host, ' ') || strstr(host, "@-") || str_has_control(host))
-		return err_set(e, ERR_POLICY, EINVAL, "ssh.host '%.60s' is not a host", host),
-		       err_hint(e, "an alias of ~/.ssh/config, or user@hostname");
+		return err_refuse(e, ERR_POLICY, EINVAL,
+				  "an alias of ~/.ssh/config, or user@hostname",
+				  "ssh.host '%.60s' is not a host", host);
 	if (s->ssh.remote_cwd && (!*s->ssh.remote_cwd || str_has_control(s->ssh.remote_cwd)))
-		return err_set(e, ERR_USAGE, EINVAL, "ssh.remote_cwd is not a path"),
-		       err_hint(e, "a folder of the remote host, such as /srv/work or ~/work");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "a folder of the remote host, such as /srv/work or ~/work",
+				  "ssh.remote_cwd is not a path");
 	return 0;
 }
 
@@ -98,8 +102,8 @@ static int find_program(struct backend_plan *p, struct err *e)
 		if (path[0] == '/' && access(p->program, X_OK) == 0)
 			return 0;
 	}
-	return err_set(e, ERR_UNAVAILABLE, ENOENT, "no OpenSSH client 'ssh' on this machine"),
-	       err_hint(e, "apt install openssh-client");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOENT, "apt install openssh-client",
+			  "no OpenSSH client 'ssh' on this machine");
 }
 
 /* A connection is shared only by runs that would make the same one. */
@@ -207,9 +211,8 @@ static int variable(struct backend_plan *p, size_t *n, const char *name, const c
 		    struct err *e)
 {
 	if (str_starts(name, "_b") || str_eq(name, "BRIG_RUN"))
-		return err_set(e, ERR_USAGE, EINVAL,
-			       "backend ssh keeps variables like '%.60s' for itself", name),
-		       err_hint(e, "give it another name");
+		return err_refuse(e, ERR_USAGE, EINVAL, "give it another name",
+				  "backend ssh keeps variables like '%.60s' for itself", name);
 	return ssh_put(p, &p->vars, n, arena_printf(p->arena, "%s=%s", name, value), e);
 }
 

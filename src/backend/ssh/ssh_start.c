@@ -51,7 +51,7 @@ static int as_input(const struct buf *text, char reader[READER_ROOM], struct err
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		r = -errno;
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot keep the text");
+		return err_errno(e, r, "cannot keep the text");
 	return TAKE_FD(fd);
 }
 
@@ -149,26 +149,27 @@ static int refuse(struct backend_job *j, const char *line, struct err *e)
 
 	switch (line[0]) {
 	case 'D':
-		return err_set(e, ERR_USAGE, ENOENT, "'%.60s' has no folder '%.200s'", host,
-			       p->spec->ssh.remote_cwd),
-		       err_hint(e, "ssh.remote_cwd is a path on the remote host");
+		return err_refuse(e, ERR_USAGE, ENOENT,
+				  "ssh.remote_cwd is a path on the remote host",
+				  "'%.60s' has no folder '%.200s'", host, p->spec->ssh.remote_cwd);
 	case 'N':
 		if (p->brig)
-			return err_set(e, ERR_UNAVAILABLE, ENOENT, "'%.60s' has no brig", host),
-			       err_hint(e, "install it there, or use ssh.remote plain, which is "
-					   "no sandbox");
-		return err_set(e, ERR_NOT_FOUND, ENOENT, "'%.200s': command not found on '%.60s'",
-			       name, host),
-		       err_hint(e, "correct the name, or the PATH of a login there");
+			return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
+					  "install it there, or use ssh.remote plain, which is "
+					  "no sandbox",
+					  "'%.60s' has no brig", host);
+		return err_refuse(e, ERR_NOT_FOUND, ENOENT,
+				  "correct the name, or the PATH of a login there",
+				  "'%.200s': command not found on '%.60s'", name, host);
 	case 'X':
-		return err_set(e, ERR_NOT_EXECUTABLE, EACCES, "'%.200s': not executable on '%.60s'",
-			       name, host),
-		       err_hint(e, "it must be a file that may be executed: chmod +x, or name its "
-				   "interpreter in front");
+		return err_refuse(e, ERR_NOT_EXECUTABLE, EACCES,
+				  "it must be a file that may be executed: chmod +x, or name its "
+				  "interpreter in front",
+				  "'%.200s': not executable on '%.60s'", name, host);
 	case 'V':
-		return err_set(e, ERR_UNAVAILABLE, EPROTO, "'%.60s' has '%.40s', this is brig %s",
-			       host, line + 2, BRIG_VERSION),
-		       err_hint(e, "install the same version there");
+		return err_refuse(e, ERR_UNAVAILABLE, EPROTO, "install the same version there",
+				  "'%.60s' has '%.40s', this is brig %s", host, line + 2,
+				  BRIG_VERSION);
 	default:
 		return err_set(e, ERR_INTERNAL, EPROTO, "'%.60s' said '%.40s'", host, line);
 	}

@@ -45,32 +45,32 @@ static int set_when(int64_t *to, const char *text, struct err *e)
 {
 	if (time_when(text, time_now(), to) == 0)
 		return 0;
-	return err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no point in time", text),
-	       err_hint(e, "2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z");
+	return err_refuse(e, ERR_USAGE, EINVAL, "2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z",
+			  "'%.64s' is no point in time", text);
 }
 
 static int set_count(uint64_t *to, const char *text, struct err *e)
 {
 	return num_count(text, to) == 0
 		       ? 0
-		       : (err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no number of records", text),
-			  err_hint(e, "a whole number, such as 20"));
+		       : err_refuse(e, ERR_USAGE, EINVAL, "a whole number, such as 20",
+				    "'%.64s' is no number of records", text);
 }
 
 static int set_age(uint64_t *to, const char *text, struct err *e)
 {
-	return num_duration(text, to) == 0
-		       ? 0
-		       : (err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no duration", text),
-			  err_hint(e, "90d, 12h"));
+	return num_duration(text, to) == 0 ? 0
+					   : err_refuse(e, ERR_USAGE, EINVAL, "90d, 12h",
+							"'%.64s' is no duration", text);
 }
 
 static int set_format(struct asked *a, const char *text, struct err *e)
 {
 	return format_by_name(text, &a->format)
 		       ? 0
-		       : (err_set(e, ERR_USAGE, EINVAL, "there is no format '%.64s'", text),
-			  err_hint(e, "json, jsonl, csv, ocsf, ocsf-jsonl, raw or text"));
+		       : err_refuse(e, ERR_USAGE, EINVAL,
+				    "json, jsonl, csv, ocsf, ocsf-jsonl, raw or text",
+				    "there is no format '%.64s'", text);
 }
 
 static int add_anchor(struct asked *a, const char *file, struct err *e)
@@ -182,8 +182,8 @@ static int one_option(struct asked *a, int argc, char **argv, int *i, struct err
 			return 0;
 		}
 		if (!value && *i + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value", o->name),
-			       err_hint(e, "brig audit --help says which");
+			return err_refuse(e, ERR_USAGE, EINVAL, "brig audit --help says which",
+					  "option '%s' needs a value", o->name);
 		return take(a, (enum audit_option_id)id, value ? value : argv[++*i], e);
 	}
 	return unknown_option(a, argv[*i], e);
@@ -217,8 +217,8 @@ int asked_parse(int argc, char **argv, struct asked *a, struct err *e)
 
 	*a = (struct asked){ 0 };
 	if (argc < 2)
-		return err_set(e, ERR_USAGE, EINVAL, "audit: what should it do?"),
-		       err_hint(e, "brig audit --help lists its commands");
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig audit --help lists its commands",
+				  "audit: what should it do?");
 	if (find_command(a, argv[1], e) < 0)
 		return -e->code;
 	defaults(a);
@@ -235,8 +235,9 @@ int asked_parse(int argc, char **argv, struct asked *a, struct err *e)
 				       audit_commands[a->command].name, argv[i]);
 	}
 	if (a->command == AUDIT_SHOW && !a->word)
-		return err_set(e, ERR_USAGE, EINVAL, "audit show: which run?"),
-		       err_hint(e, "brig audit show last, or an id that brig audit list shows");
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig audit show last, or an id that brig audit list shows",
+				  "audit show: which run?");
 	return 0;
 }
 

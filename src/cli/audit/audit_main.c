@@ -9,10 +9,10 @@ int asked_open_dir(const struct asked *a, char path[PATH_MAX], struct err *e)
 {
 	int fd = audit_dir_open(a->dir, false, path, PATH_MAX, e);
 
-	return fd == -ENOENT
-		       ? (err_set(e, ERR_USAGE, ENOENT, "there is no record in '%.200s'", path),
-			  err_hint(e, "the first brig run makes it; --dir names another folder"))
-		       : fd;
+	return fd == -ENOENT ? err_refuse(e, ERR_USAGE, ENOENT,
+					  "the first brig run makes it; --dir names another folder",
+					  "there is no record in '%.200s'", path)
+			     : fd;
 }
 
 int main(int argc, char **argv)

@@ -23,7 +23,7 @@ int flush_to(int fd, struct buf *b, bool all, struct err *e)
 		return 0;
 	r = fd_write_all(fd, b->data, b->len);
 	b->len = 0;
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write what was found")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write what was found") : 0;
 }
 
 struct list_sink {

@@ -31,7 +31,7 @@ static int enter(struct tail *t, uint64_t number)
 	int fd = segment_open(t->dirfd, number);
 
 	if (fd < 0)
-		return errno = -fd, err_sys(t->e, "cannot open segment %06" PRIu64, number);
+		return err_errno(t->e, fd, "cannot open segment %06" PRIu64, number);
 	l = lines_new(fd, 0);
 	if (!l) {
 		(void)fd_close(fd);
@@ -55,8 +55,7 @@ static int next_here(struct tail *t, struct entry *en)
 	while (t->lines && (r = lines_next(t->lines, &p, &n)) > 0)
 		if (p && entry_read(p, n, en) == 0)
 			return 1;
-	return r < 0 ? (errno = -r, err_sys(t->e, "cannot read segment %06" PRIu64, t->segment))
-		     : 0;
+	return r < 0 ? err_errno(t->e, r, "cannot read segment %06" PRIu64, t->segment) : 0;
 }
 
 /* 1: a record; 0: none for now. */

@@ -54,16 +54,18 @@ static int check_value(const struct credential_spec *c, const struct secret *s, 
 		unsigned char b = (unsigned char)s->value[i];
 
 		if (b == 0x20 && !c->delayed)
-			return err_set(e, ERR_CONFIG, EINVAL,
-				       "credential '%.60s': the value has a blank in it", c->name),
-			       err_hint(e, "'streaming: delayed' permits it: the end of every "
-					   "answer then waits for the next 24 KiB");
+			return err_refuse(e, ERR_CONFIG, EINVAL,
+					  "'streaming: delayed' permits it: the end of every "
+					  "answer then waits for the next 24 KiB",
+					  "credential '%.60s': the value has a blank in it",
+					  c->name);
 		if (b < 0x20 || b == 0x7f || (c->slot == SLOT_COOKIE && strchr(";, \"\\", b)))
-			return err_set(e, ERR_CONFIG, EINVAL,
-				       "credential '%.60s': the value has a byte that cannot stand "
-				       "in its place",
-				       c->name),
-			       err_hint(e, "is it more than one line, or the wrong file?");
+			return err_refuse(
+				e, ERR_CONFIG, EINVAL,
+				"is it more than one line, or the wrong file?",
+				"credential '%.60s': the value has a byte that cannot stand "
+				"in its place",
+				c->name);
 	}
 	return 0;
 }
@@ -197,8 +199,8 @@ bool cred_foreign(struct cred_job *j, const struct cred *c, const char *slot)
 /* --- headers --- */
 
 /* Basic USER:TOKEN. Git sends a token as either half; a slot `basic` names its own user. */
-static enum cred_outcome replace_basic(struct cred_job *j, const struct cred *c, struct egress_text rest,
-				  struct egress_text *value)
+static enum cred_outcome replace_basic(struct cred_job *j, const struct cred *c,
+				       struct egress_text rest, struct egress_text *value)
 {
 	CLEANUP(buf)
 	struct buf pair = BUF_INIT(CRED_TEXT_MAX), plain = BUF_INIT(CRED_TEXT_MAX),
@@ -250,7 +252,8 @@ static bool is_word(struct egress_text t)
 }
 
 /* The bare placeholder, behind the declared prefix, or behind a scheme of the client's choice. */
-static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c, struct egress_text *value)
+static enum cred_outcome replace_value(struct cred_job *j, const struct cred *c,
+				       struct egress_text *value)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(CRED_TEXT_MAX);
 	size_t prefix = strlen(c->spec->prefix);

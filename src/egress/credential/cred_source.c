@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/credential/cred_source.c - where values come from: a variable, a file, a command. Trusted side only.
+/* egress/credential/cred_source.c - where values come from: a variable, a file, a command. Trusted
+ * side only.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -148,7 +149,7 @@ static int spawn(const struct strlist *words, char *const *envp, int out, pid_t 
 		r = posix_spawnp(ret, argv[0], &actions, NULL, argv, envp);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	if (r)
-		return errno = r, err_sys(e, "cannot run '%.100s'", argv[0]);
+		return err_errno(e, r, "cannot run '%.100s'", argv[0]);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/allow.c - the order of a decision is fixed: is it a name, is it one and the same name in
- * every layer, is it this machine, is it denied, is it allowed at this port, is this way of talking
- * allowed, is this request allowed. */
+/* egress/rules/allow.c - the order of a decision is fixed: is it a name, is it one and the same
+ * name in every layer, is it this machine, is it denied, is it allowed at this port, is this way of
+ * talking allowed, is this request allowed. */
 #include "egress/rules/allow.h"
 
 #include <stdio.h>
@@ -98,9 +98,10 @@ static int add_pin(struct egress_rules *r, const struct envvar *v, struct err *e
 	p.addr.family = (uint8_t)family;
 	class = addr_class(&p.addr);
 	if (class == ADDR_METADATA || class == ADDR_UNSPECIFIED || class == ADDR_MULTICAST)
-		return err_set(e, ERR_POLICY, EPERM, "resolve '%.100s': %s is a %s address",
-			       v->name, v->value, addr_class_name(class)),
-		       err_hint(e, "such addresses stay closed even when they are named");
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "such addresses stay closed even when they are named",
+				  "resolve '%.100s': %s is a %s address", v->name, v->value,
+				  addr_class_name(class));
 	slot = ARENA_PUSH(r->arena, r->pins, r->n_pins);
 	if (!slot)
 		return err_nomem(e);
@@ -121,12 +122,12 @@ static int check_visible(const struct egress_rules *r, const struct rulelist *l,
 {
 	for (size_t i = 0; i < l->n; i++)
 		if ((l->v[i].path || l->v[i].methods.n) && uncovered(r, l->v[i].host))
-			return err_set(e, ERR_CONFIG, EINVAL,
-				       "the rule '%.100s' is about requests, which are not seen "
-				       "where TLS is not opened",
-				       l->v[i].text),
-			       err_hint(e, "take the host out of egress.passthrough, or the method "
-					   "and path out of the rule");
+			return err_refuse(e, ERR_CONFIG, EINVAL,
+					  "take the host out of egress.passthrough, or the method "
+					  "and path out of the rule",
+					  "the rule '%.100s' is about requests, which are not seen "
+					  "where TLS is not opened",
+					  l->v[i].text);
 	return 0;
 }
 

@@ -24,15 +24,15 @@ static int processor_fits(struct err *e)
 {
 #if defined(__x86_64__)
 	if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("popcnt"))
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "the leak scan needs a processor with SSE4.2 and POPCNT"),
-		       err_hint(e, "a virtual machine may hide them: give it the host's model "
-				   "(QEMU: -cpu host)");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "a virtual machine may hide them: give it the host's model "
+				  "(QEMU: -cpu host)",
+				  "the leak scan needs a processor with SSE4.2 and POPCNT");
 #endif
 	if (hs_valid_platform() != HS_SUCCESS)
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "the leak scan cannot run on this processor"),
-		       err_hint(e, "use network none or host, which need no door");
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "use network none or host, which need no door",
+				  "the leak scan cannot run on this processor");
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/worker_main.c - brig-egress: the process that reads what the sandbox sends, and beside it the one
- * that keeps its certificate authority.
+/* egress/worker/worker_main.c - brig-egress: the process that reads what the sandbox sends, and
+ * beside it the one that keeps its certificate authority.
  *
  * Started by a monitor with two descriptors: 3, a SEQPACKET socket (the configuration comes first,
  * then the door's sockets; decisions go back), and 4, a pipe for the authority's certificate.
@@ -91,9 +91,9 @@ static int take_plan(int *fd, struct err *e)
 	if (got <= 0 || n != 1)
 		return err_set(e, ERR_INTERNAL, EPIPE, "no configuration came");
 	if (strcmp(version, BRIG_VERSION) != 0)
-		return err_set(e, ERR_UNAVAILABLE, EPROTO,
-			       "brig-egress is of version " BRIG_VERSION ", brig is of another"),
-		       err_hint(e, "install brig and brig-egress from one build");
+		return err_refuse(e, ERR_UNAVAILABLE, EPROTO,
+				  "install brig and brig-egress from one build",
+				  "brig-egress is of version " BRIG_VERSION ", brig is of another");
 	return 0;
 }
 

@@ -178,9 +178,9 @@ int foreign_source(const struct source *src, const struct node *n, const char *p
 
 	if (!why)
 		return 0;
-	return err_set(e, ERR_POLICY, EPERM, "%.128s:%d:%d: source '%.100s' is %s", src->name,
-		       n->line, n->column, path, why),
-	       err_hint(e, "name the folder with the data, outside of the system's own");
+	return err_refuse(
+		e, ERR_POLICY, EPERM, "name the folder with the data, outside of the system's own",
+		"%.128s:%d:%d: source '%.100s' is %s", src->name, n->line, n->column, path, why);
 }
 
 int foreign_note(struct spec *s, struct err *e, const char *fmt, ...)

@@ -29,7 +29,8 @@ struct ironclaw_reader {
 
 struct variable {
 	const char *name;
-	int (*read)(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e);
+	int (*read)(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		    struct err *e);
 	enum field_id id;
 	bool zero;               /* 0 has a meaning */
 	const char *what, *unit; /* of whole numbers: for the error, and behind the digits */
@@ -86,7 +87,8 @@ static int read_enabled(struct ironclaw_reader *r, const struct variable *v, con
 	return r->s->backend == BACKEND_NONE ? set(r, v->id, "docker", e) : 0;
 }
 
-static int read_policy(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_policy(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		       struct err *e)
 {
 	/* three spellings of each, the documented one first */
 	static const char *const words[] = {
@@ -108,7 +110,8 @@ static int read_policy(struct ironclaw_reader *r, const struct variable *v, cons
 	return fail_here(r, e);
 }
 
-static int read_image(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_image(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		      struct err *e)
 {
 	if (!image_valid(value))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image",
@@ -117,7 +120,8 @@ static int read_image(struct ironclaw_reader *r, const struct variable *v, const
 	return set(r, v->id, value, e);
 }
 
-static int read_switch(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_switch(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		       struct err *e)
 {
 	bool on = false;
 
@@ -140,7 +144,8 @@ static int parse_whole(const struct ironclaw_reader *r, const struct variable *v
 	return 0;
 }
 
-static int read_whole(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_whole(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		      struct err *e)
 {
 	char text[64];
 
@@ -151,7 +156,8 @@ static int read_whole(struct ironclaw_reader *r, const struct variable *v, const
 }
 
 /* Timers of a reaper that brig does not need: nothing outlives a run. */
-static int read_idle(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_idle(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		     struct err *e)
 {
 	if (parse_whole(r, v, value, e) < 0)
 		return -e->code;
@@ -159,7 +165,8 @@ static int read_idle(struct ironclaw_reader *r, const struct variable *v, const 
 		r->s, e, "%s: no effect in brig, which leaves nothing behind to collect", v->name);
 }
 
-static int read_opt_in(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_opt_in(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		       struct err *e)
 {
 	bool on = false;
 
@@ -189,7 +196,8 @@ static bool listed(const struct strlist *l, const char *pattern)
 }
 
 /* "example.org" looks as if it meant everything below it. Two labels are taken for an apex. */
-static int note_apex(struct ironclaw_reader *r, const char *host, const struct strlist *hosts, struct err *e)
+static int note_apex(struct ironclaw_reader *r, const char *host, const struct strlist *hosts,
+		     struct err *e)
 {
 	char below[264];
 	const char *dot = strchr(host, '.');
@@ -215,7 +223,8 @@ static void lower(char *text)
 		*text = (char)(*text >= 'A' && *text <= 'Z' ? *text + ('a' - 'A') : *text);
 }
 
-static int split_hosts(struct ironclaw_reader *r, const char *value, struct strlist *hosts, struct err *e)
+static int split_hosts(struct ironclaw_reader *r, const char *value, struct strlist *hosts,
+		       struct err *e)
 {
 	for (const char *p = value, *stop;; p = stop + 1) {
 		char *host;
@@ -241,7 +250,8 @@ static int split_hosts(struct ironclaw_reader *r, const char *value, struct strl
 	}
 }
 
-static int read_hosts(struct ironclaw_reader *r, const struct variable *v, const char *value, struct err *e)
+static int read_hosts(struct ironclaw_reader *r, const struct variable *v, const char *value,
+		      struct err *e)
 {
 	struct strlist hosts = { 0 };
 
@@ -366,14 +376,16 @@ static int check_twin(const struct ironclaw_reader *r, const struct variable *v,
 {
 	for (size_t i = 0; v->twin && i < n; i++)
 		if (str_eq(lines[i].name, v->twin) && !str_eq(lines[i].value, r->line->value))
-			return err_set(e, ERR_CONFIG, EINVAL, "it says '%.40s' and %s says '%.40s'",
-				       r->line->value, v->twin, lines[i].value),
-			       err_hint(e, "they are one setting: keep one of them"),
+			return err_refuse(e, ERR_CONFIG, EINVAL,
+					  "they are one setting: keep one of them",
+					  "it says '%.40s' and %s says '%.40s'", r->line->value,
+					  v->twin, lines[i].value),
 			       fail_here(r, e);
 	return 0;
 }
 
-static int read_one(struct ironclaw_reader *r, const struct env_line *lines, size_t n, struct err *e)
+static int read_one(struct ironclaw_reader *r, const struct env_line *lines, size_t n,
+		    struct err *e)
 {
 	const struct variable *v = find(r->line->name);
 	const char *value = r->line->value;

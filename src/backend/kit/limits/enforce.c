@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/limits/enforce.c - who holds a run to its limits: its cgroup, the watch or the kernel's own
- * limits, and how the cgroup comes to be. */
+/* backend/kit/limits/enforce.c - who holds a run to its limits: its cgroup, the watch or the
+ * kernel's own limits, and how the cgroup comes to be. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +28,10 @@ static int nice_of(uint64_t shares)
 
 static int cannot_limit(const char *what, struct err *e)
 {
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "%s cannot be limited here: no cgroup is writable", what),
-	       err_hint(e, "run it in a delegated cgroup: systemd-run --user --scope -p "
-			   "Delegate=yes brig ...");
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "run it in a delegated cgroup: systemd-run --user --scope -p "
+			  "Delegate=yes brig ...",
+			  "%s cannot be limited here: no cgroup is writable", what);
 }
 
 /* Root's runs have ids of their own, which count alone. */

@@ -160,7 +160,7 @@ int door_room(const struct door_want *w, struct door_room *room, struct err *e)
 		room->fds[i] = -1;
 	r = room->rtnl < 0 ? room->rtnl : rtnl_up(room->rtnl, LOOPBACK);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot set the door up");
+		return err_errno(e, r, "cannot set the door up");
 	return listeners(w, room->six, room->fds, e);
 }
 
@@ -168,7 +168,7 @@ int door_cable(const struct door_room *room, struct err *e)
 {
 	int r = cable(room->rtnl, room->six);
 
-	return r < 0 ? (errno = -r, err_sys(e, "cannot lay the cable to the door")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot lay the cable to the door") : 0;
 }
 
 void door_room_done(struct door_room *room)

@@ -184,9 +184,9 @@ static int take_free(struct ids *i, const struct texts *t, struct err *e)
 		if (range_usable(t, i->base) && take_slot(i->lock, slot))
 			return 0;
 	}
-	return err_set(e, ERR_UNAVAILABLE, EAGAIN,
-		       "no free range of 65536 user ids for a sandbox started by root"),
-	       err_hint(e, "start brig as an ordinary user, or give it a workspace that one owns");
+	return err_refuse(e, ERR_UNAVAILABLE, EAGAIN,
+			  "start brig as an ordinary user, or give it a workspace that one owns",
+			  "no free range of 65536 user ids for a sandbox started by root");
 }
 
 int ids_take(struct ids **ret, struct err *e)
@@ -268,7 +268,7 @@ static int map_namespace(struct ids *i, const struct prepared_tree *t, uint32_t 
 	}
 	(void)kill(w->pid, SIGKILL);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot map the owner of '%s'", t->src);
+		return err_errno(e, r, "cannot map the owner of '%s'", t->src);
 	return fd;
 }
 
@@ -289,9 +289,8 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 		return err_sys(e, "cannot open '%s'", t->src);
 	now = ident_of(&st);
 	if (!ident_same(&now, &t->ident))
-		return err_set(e, ERR_POLICY, EPERM,
-			       "'%s' was replaced while the sandbox was set up", t->src),
-		       err_hint(e, "run it again");
+		return err_refuse(e, ERR_POLICY, EPERM, "run it again",
+				  "'%s' was replaced while the sandbox was set up", t->src);
 	ns = map_namespace(later ? later : &now_only, t, uid, gid, e);
 	ids_settle(&now_only);
 	if (ns < 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan/plan.c - from a spec to a plan: who the command is inside, and the order of work.
+/* backend/kit/plan/plan.c - from a spec to a plan: who the command is inside, and the order of
+ * work.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -69,8 +70,8 @@ static int source_error(const char *path, int code, struct err *e)
 		       real ? err_hint(e, "use '%s'", real) : -e->code;
 	}
 	if (code == ENOENT)
-		return err_set(e, ERR_USAGE, ENOENT, "'%s' does not exist", path),
-		       err_hint(e, "make it first, or correct the path");
+		return err_refuse(e, ERR_USAGE, ENOENT, "make it first, or correct the path",
+				  "'%s' does not exist", path);
 	errno = code;
 	return err_sys(e, "cannot look at '%s'", path),
 	       err_hint(e, "uid %u must be able to reach it", geteuid());
@@ -206,8 +207,8 @@ static void identity_root(struct box_plan *p, const struct stat *workspace)
 static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 {
 	if (getuid() != geteuid() || getgid() != getegid())
-		return err_set(e, ERR_POLICY, EPERM, "brig must not be installed setuid or setgid"),
-		       err_hint(e, "it needs no privilege: chmod u-s,g-s it");
+		return err_refuse(e, ERR_POLICY, EPERM, "it needs no privilege: chmod u-s,g-s it",
+				  "brig must not be installed setuid or setgid");
 	if (p->spec->private_workspace || p->spec->no_workspace) {
 		p->workspace = NULL;
 	} else {
@@ -215,9 +216,9 @@ static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 		if (plan_source(p->workspace, st, e) < 0)
 			return err_wrap(e, "workdir");
 		if (!S_ISDIR(st->st_mode))
-			return err_set(e, ERR_USAGE, ENOTDIR, "workdir '%s' is not a folder",
-				       p->workspace),
-			       err_hint(e, "name the folder that holds it; --read shows one file");
+			return err_refuse(e, ERR_USAGE, ENOTDIR,
+					  "name the folder that holds it; --read shows one file",
+					  "workdir '%s' is not a folder", p->workspace);
 		p->workspace_ident = ident_of(st);
 	}
 	return 0;
@@ -270,11 +271,11 @@ static bool user_name_valid(const char *name)
 static int names(struct box_plan *p, struct err *e)
 {
 	if (!user_name_valid(p->spec->user_name))
-		return err_set(e, ERR_USAGE, EINVAL,
-			       "'%.64s' cannot be the name of the user inside", p->spec->user_name),
-		       err_hint(e,
-				"at most 32 of a-z, 0-9, '_' and '-', a letter in front; not root "
-				"or nobody");
+		return err_refuse(
+			e, ERR_USAGE, EINVAL,
+			"at most 32 of a-z, 0-9, '_' and '-', a letter in front; not root "
+			"or nobody",
+			"'%.64s' cannot be the name of the user inside", p->spec->user_name);
 	p->user_name = p->spec->user_name;
 	p->home = arena_printf(p->arena, "/home/%s", p->user_name);
 	if (!p->home)

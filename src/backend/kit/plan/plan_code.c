@@ -30,7 +30,7 @@ static int in_workspace(struct box_plan *p, const char *name, struct err *e)
 	if (!slot)
 		return err_nomem(e);
 	if (tree < 0)
-		return errno = -tree, err_sys(e, "cannot open '%s'", p->workspace);
+		return err_errno(e, tree, "cannot open '%s'", p->workspace);
 	if (fstatat(tree, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (!S_ISREG(st.st_mode) && (S_ISDIR(st.st_mode) || !placeholder_is(tree, name)))
 			return err_set(e, ERR_POLICY, EPERM,

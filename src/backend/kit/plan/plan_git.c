@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan/plan_git.c - the protected names of a git folder, wherever it lies: in the workspace,
- * as the workspace, or shared by worktrees; and the places that its configuration names. */
+/* backend/kit/plan/plan_git.c - the protected names of a git folder, wherever it lies: in the
+ * workspace, as the workspace, or shared by worktrees; and the places that its configuration names.
+ */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -77,7 +78,7 @@ static int protect_modules(struct box_plan *p, const struct guarded_tree *t, con
 		return err_nomem(e);
 	*e = (struct err){ 0 };
 	r = gitdirs_below(t->fd, folder, protect_module, &w);
-	return r < 0 && !e->code ? (errno = -r, err_sys(e, "cannot look through '%s'", folder)) : r;
+	return r < 0 && !e->code ? err_errno(e, r, "cannot look through '%s'", folder) : r;
 }
 
 /* Reads a one-line file of git's and cuts the newline; false when it is not such a file. */
@@ -349,7 +350,7 @@ int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
 		return 0;
 	t.fd = fd_open_nolinks(AT_FDCWD, common, O_PATH | O_DIRECTORY, 0);
 	if (t.fd < 0)
-		return errno = -t.fd, err_sys(e, "cannot open '%s'", common);
+		return err_errno(e, t.fd, "cannot open '%s'", common);
 	*folder = common;
 	r = protect_git(p, &t, "", common, main_root(p, common), e);
 	if (r == 0)
@@ -372,9 +373,8 @@ static int shut(struct box_plan *p, const struct guarded_tree *t, const char *na
 	if (p->spec->git != GIT_NONE || !n->existed)
 		return 0;
 	if (!n->covered)
-		return err_set(e, ERR_POLICY, ELOOP, "git: '%s' is a link, which cannot be hidden",
-			       name),
-		       err_hint(e, "use --git read");
+		return err_refuse(e, ERR_POLICY, ELOOP, "use --git read",
+				  "git: '%s' is a link, which cannot be hidden", name);
 	p->ops[n->op].kind = OP_MASK;
 	return 0;
 }
@@ -388,9 +388,8 @@ static int shut_repository(struct box_plan *p, const struct guarded_tree *t, str
 	if (!own)
 		return err_nomem(e);
 	if (is_git_folder(p->workspace))
-		return err_set(e, ERR_POLICY, EPERM,
-			       "git: the workspace is itself a bare repository, and writable"),
-		       err_hint(e, "use --policy readonly");
+		return err_refuse(e, ERR_POLICY, EPERM, "use --policy readonly",
+				  "git: the workspace is itself a bare repository, and writable");
 	if ((path && shut(p, t, path, e) < 0) || shut(p, t, ".git", e) < 0)
 		return -e->code;
 	return watch_index(p, goal ? goal : own, p->workspace, goal ? goal : own, e);

@@ -68,7 +68,7 @@ static int look(struct box_plan *p, struct sight *s, struct err *e)
 		r = o->fixed ? mounts_where_text(&s->mounts, p->arena, o->src, &one.at)
 			     : mounts_find(&s->mounts, p->arena, o->src, &one.at);
 		if (r < 0)
-			return errno = -r, err_sys(e, "cannot find the mount of '%s'", o->src);
+			return err_errno(e, r, "cannot find the mount of '%s'", o->src);
 		if (show(p, s, one, e) < 0 || (one.folder && show_below(p, s, o, e) < 0))
 			return -e->code;
 	}
@@ -108,9 +108,10 @@ static int leave_out_kernelfs(struct box_plan *p, const struct sight *s, struct 
 		if (!is_tree(&o))
 			continue;
 		if (!o.fixed && in_kernelfs(s, &o))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "'%s' is part of a file system of the host's kernel", o.src),
-			       err_hint(e, "put what is needed of it into a file, and show that");
+			return err_refuse(e, ERR_POLICY, EPERM,
+					  "put what is needed of it into a file, and show that",
+					  "'%s' is part of a file system of the host's kernel",
+					  o.src);
 		for (size_t i = 0; i < s->mounts.n; i++) {
 			const struct mount *m = &s->mounts.v[i];
 			const char *inside;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan/plan_protect.c - names in a writable workspace that the host would execute later.
+/* backend/kit/plan/plan_protect.c - names in a writable workspace that the host would execute
+ * later.
  *
  * A name that exists gets a read-only cover of itself. A name that does not is held by a
  * placeholder that protect.c makes on the host for the time of the run (placeholder.h) and that is
@@ -144,7 +145,7 @@ static int look(const struct guarded_tree *t, const char *path, struct stat *st,
 		if (fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES)
 			return 0;
 		if (fd != -ELOOP)
-			return errno = -fd, err_sys(e, "cannot look at '%s'", path);
+			return err_errno(e, fd, "cannot look at '%s'", path);
 		if (fstatat(t->fd, path, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st->st_mode))
 			return 1;
 	}
@@ -335,7 +336,7 @@ int plan_protect(struct box_plan *p, struct err *e)
 		return 0;
 	fd = fd_open_nolinks(AT_FDCWD, p->workspace, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open '%s'", p->workspace);
+		return err_errno(e, fd, "cannot open '%s'", p->workspace);
 	t.fd = fd;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
 		return plan_repository(p, &t, folder, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/clone.c - the new process: how it is made, and what it and its parent do for each
- * other until it can go its own way. */
+/* backend/kit/process/clone.c - the new process: how it is made, and what it and its parent do for
+ * each other until it can go its own way. */
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static int write_maps(const struct backend_job *j, const char *which, const stru
 		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%u %u %u\n",
 			       m[i].inside, m[i].outside + base, m[i].count);
 	r = fd_write_file(AT_FDCWD, path, text);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot write the %s of the sandbox", which)) : 0;
+	return r < 0 ? err_errno(e, r, "cannot write the %s of the sandbox", which) : 0;
 }
 
 static bool lacks_clone3(int cgroup)
@@ -165,5 +165,5 @@ int box_complete_child(struct backend_job *j, const struct box_start *c, struct 
 	     write_maps(j, "gid_map", j->plan->gids, j->plan->gid_count, e) < 0))
 		return -e->code;
 	r = c->wait_go ? fd_send(j->control, &go, sizeof(go), entries, n) : 0;
-	return r < 0 ? (errno = -r, err_sys(e, "the sandbox died at once")) : 0;
+	return r < 0 ? err_errno(e, r, "the sandbox died at once") : 0;
 }

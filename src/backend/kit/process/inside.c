@@ -41,7 +41,7 @@ int inside_close(const struct inside *c, const int *more, size_t n, struct err *
 			r = fd_close_range(from, kept == INT32_MAX ? INT32_MAX : kept - 1);
 		from = kept < INT32_MAX ? kept + 1 : INT32_MAX;
 	}
-	return r < 0 ? (errno = -r, err_sys(e, "cannot close inherited descriptors")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot close inherited descriptors") : 0;
 }
 
 int inside_bind(pid_t pid, unsigned n, struct err *e)
@@ -100,7 +100,7 @@ int inside_limits(const struct inside *c, struct err *e)
 		int r = w.resource == RLIMIT_NOFILE ? 0 : set_limit(w);
 
 		if (r < 0)
-			return errno = -r, err_sys(e, "cannot set resource limit %d", w.resource);
+			return err_errno(e, r, "cannot set resource limit %d", w.resource);
 	}
 	/* Who started brig may have lowered it further: nobody may raise it again. */
 	if (c->nice > getpriority(PRIO_PROCESS, 0) && setpriority(PRIO_PROCESS, 0, c->nice) < 0)
@@ -147,7 +147,7 @@ int inside_permit(const struct inside *c, struct err *e)
 	int r = c->wait_door ? fd_send(c->control, &ready, sizeof(ready), NULL, 0) : 0;
 
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot ask for the door");
+		return err_errno(e, r, "cannot ask for the door");
 	if (c->wait_door && inside_wait(c, e) < 0)
 		return -e->code;
 	return c->wait_permit ? inside_wait(c, e) : 0;
@@ -160,9 +160,8 @@ int inside_count(const struct inside *c, int *fds, struct err *e)
 	fds[INIT_FD_IO] = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
 	if (fds[INIT_FD_IO] >= 0)
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, errno,
-		       "disk writes cannot be limited here: the kernel does not count them"),
-	       err_hint(e, "leave --disk out");
+	return err_refuse(e, ERR_UNAVAILABLE, errno, "leave --disk out",
+			  "disk writes cannot be limited here: the kernel does not count them");
 }
 
 int inside_open(const struct inside *c, int *fds, struct err *e)

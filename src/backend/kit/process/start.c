@@ -44,7 +44,7 @@ static int let_go(const struct backend_job *j, struct err *e)
 	int r = fd_send(j->control, &go, sizeof(go), NULL, 0);
 
 	return r < 0 && r != -EPIPE && r != -ECONNRESET
-		       ? (errno = -r, err_sys(e, "cannot tell the sandbox to go on"))
+		       ? err_errno(e, r, "cannot tell the sandbox to go on")
 		       : 0;
 }
 
@@ -128,9 +128,10 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 		if (n == 0 && j->kind->heard) /* says why */
 			return 0;
 		if (n == 0)
-			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
-				       "the sandbox was not set up within %d s", SET_UP_MS / 1000),
-			       err_hint(e, "does a mounted file system not answer?");
+			return err_refuse(e, ERR_UNAVAILABLE, ETIMEDOUT,
+					  "does a mounted file system not answer?",
+					  "the sandbox was not set up within %d s",
+					  SET_UP_MS / 1000);
 		if (n > 0 && w->asked_to_stop(w->arg))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 	}

@@ -176,7 +176,7 @@ int journal_open(const struct ident *workspace, int claim, struct journal **ret,
 	}
 	name_workspace(workspace, text);
 	r = open_workspace(folder, text, claim, ret);
-	return r < 0 ? (errno = -r, err_sys(e, "cannot open the journal of the workspace")) : 0;
+	return r < 0 ? err_errno(e, r, "cannot open the journal of the workspace") : 0;
 }
 
 int journal_folder(const struct journal *j)
@@ -229,7 +229,7 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 	if (add.len)
 		r = fd_write_all(j->file, add.data, add.len);
 	if (r < 0)
-		return errno = -r, err_sys(e, "cannot write the journal of the workspace"),
+		return err_errno(e, r, "cannot write the journal of the workspace"),
 		       err_hint(e, "make room where brig keeps its state; brig doctor "
 				   "names the folder");
 	j->claimed = true;

@@ -47,7 +47,7 @@ int protect_tree(struct protect *t, const char *path, struct err *e)
 		return err_set(e, ERR_INTERNAL, E2BIG, "too many protected trees");
 	fd = fd_open_nolinks(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0)
-		return errno = -fd, err_sys(e, "cannot open '%s'", path);
+		return err_errno(e, fd, "cannot open '%s'", path);
 	t->trees[t->tree_count++] = (struct tree){ .path = path, .fd = fd };
 	return fd;
 }
@@ -78,10 +78,10 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 		return 0;
 	}
 	if (n->file)
-		return errno = -r, err_sys(e, "the code has no place to appear at '%s'", n->inside),
+		return err_errno(e, r, "the code has no place to appear at '%s'", n->inside),
 		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
 	if (!needless(r))
-		return errno = -r, err_sys(e, "cannot hold '%s' in '%s'", n->path, n->tree),
+		return err_errno(e, r, "cannot hold '%s' in '%s'", n->path, n->tree),
 		       err_hint(e, "make room there, or use --policy readonly");
 	/* Nor can it be made inside, or only once the command has opened or made the folder: then
 	 * it is found afterwards. */

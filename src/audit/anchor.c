@@ -27,7 +27,9 @@ static bool is_address(const char *name)
 
 static int to_file(const char *path, const char *line, size_t n, struct err *e)
 {
-	CLEANUP(fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	CLEANUP(fd)
+	int fd =
+		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
 	int r = fd < 0 ? -errno : fd_write_all(fd, line, n);
 
 	return r < 0 ? err_errno(e, r, "cannot write to '%.200s'", path) : 0;

@@ -15,7 +15,7 @@
 #include "model/git_syntax.h"
 #include "model/paths.h"
 
-enum { FILE_MAX = 1 << 20, DEPTH_MAX = 10, TEXT_MAX = 1 << 16 };
+enum { FILE_MAX = 1 << 20, DEPTH_MAX = 10, FILES_MAX = 64, TEXT_MAX = 1 << 16 };
 
 /* Sorted by section, as they are written. The first six are the identity. */
 static const struct {
@@ -70,7 +70,7 @@ struct git_reading {
 	const struct git_files *files;
 	const char *value[KNOWN]; /* the last one counts, as for git */
 	const char *file;         /* being read */
-	unsigned depth;
+	unsigned depth, count;    /* of files, open and in all */
 	bool undecided, full;
 };
 
@@ -174,7 +174,7 @@ static int include(struct git_reading *r, const struct git_setting *s)
 
 	if (holds == 0)
 		return 0;
-	if (holds < 0 || !path || r->depth >= DEPTH_MAX)
+	if (holds < 0 || !path || r->depth >= DEPTH_MAX || r->count++ >= FILES_MAX)
 		r->undecided = true;
 	else
 		(void)read_file(r, path);

@@ -57,6 +57,52 @@ def a_gitlink_that_was_there_before_the_first_run():
 
 
 @test
+def a_repository_that_is_older_than_the_run_and_renamed_into_place():
+    """Its parts are as old as they were; only the folder that was moved is not."""
+    def cloned(at):
+        repository(at)
+        on_host("sh", "-c", f"mkdir -p fix; cp -r .git fix/g; rm -f fix/g/index; {settings('fix/g/config')}; {GITLINK}sub; mkdir -p sub deep/x", cwd=at)
+
+    for script in ("mv fix/g sub/.git", "mv fix/g deep/x/.git; rmdir sub; mv deep/x sub", "mv fix/g deep/.git; rmdir sub; mv deep sub"):
+        r, gone = attack(script, prepare=cloned)
+        assert gone and r["denials"], (script, r)
+        clear()
+
+
+@test
+def a_repository_behind_a_new_repository_is_new():
+    attack(f"git init -q n; cd n; {AS_ME} commit -q --allow-empty -m x; {GITLINK}e; mkdir e; cp -r .git ../ev; rm -f ../ev/index; mv ../ev .git/evil; {settings('.git/evil/config')}; echo gitdir: ../.git/evil > e/.git",
+           "git update-index --add --cacheinfo 160000,$(git -C n rev-parse HEAD),n")
+
+
+@test
+def a_closed_git_folder_hides_no_hook():
+    (workspace() / "x").touch()
+    r = brig("run", "--json", "--", "sh", "-c", f"git init -q .; mkdir -p .git/hooks; {hook('.git/hooks/pre-commit')}; chmod 000 .git").json
+    assert told(r, ".git/hooks") and not (workspace() / ".git/hooks").exists() and taken(), r["denials"]
+
+
+@test
+def links_where_git_keeps_submodules_go():
+    for script in ("mkdir -p .git/m2/sub; ln -s m2 .git/modules", "mkdir -p .git/m2/sub .git/modules; ln -s ../m2/sub .git/modules/sub"):
+        repository(workspace())
+        r = brig("run", "--json", "--", "sh", "-c", script).json
+        assert [d for d in r["denials"] if d["target"].startswith(".git/modules")] and taken(), (script, r["denials"])
+        clear()
+
+
+@test
+def an_index_that_the_command_did_not_touch_stays():
+    """Also where there is more of it than git is asked about."""
+    repository(workspace())
+    on_host("sh", "-c", f"git config core.splitIndex true; git config splitIndex.maxPercentChange 0; for i in $(seq 12); do echo $i > f$i; git add f$i; {AS_ME} commit -qm $i; done", cwd=workspace())
+    before = (workspace() / ".git/index").read_bytes()
+    r = brig("run", "--json", "--", "true").json
+    assert r["outcome"] == "exited" and r["denials"] == [], r["denials"]
+    assert (workspace() / ".git/index").read_bytes() == before
+
+
+@test
 def a_gitlink_that_left_the_index_still_counts():
     """The user's reset brings it back."""
     def cloned(at):

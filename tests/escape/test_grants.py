@@ -573,5 +573,38 @@ def language_passes_by_exact_names():
     assert {k for k in given if k in seen_inside} == {"LC_ALL", "LC_TIME", "LANGUAGE", "TZ"}, seen_inside
 
 
+# ---- files of settings ----
+
+
+@test
+def settings_that_are_a_link_into_a_shown_tree_are_not_written():
+    """As those have it who keep their settings in a repository."""
+    top, dots = scratch() / "who", scratch() / "dots"
+    (top / ".config/brig").mkdir(parents=True)
+    dots.mkdir()
+    (dots / "config.yaml").write_text("brig: 1\n")
+    (top / ".config/brig/config.yaml").symlink_to(dots / "config.yaml")
+    for options in (("--workdir", dots), ("--write", dots), ("--mount", f"{dots}:/data:rw"), ("--write", dots / "config.yaml")):
+        done = brig("run", *options, "--", "true", env={"HOME": str(top)})
+        assert done.status == 125 and "settings writable" in done.errors, (options, done.errors)
+    assert brig("run", "--read", dots, "--", "true", env={"HOME": str(top)}).status == 0
+
+
+@test
+def the_file_of_config_is_not_the_commands_to_change():
+    here, other = workspace() / "role.yaml", scratch() / "other"
+    other.mkdir()
+    for at in (here, other / "role.yaml"):
+        at.write_text("brig: 1\n")
+    (workspace() / "link.yaml").symlink_to("role.yaml")
+    for name in ("role.yaml", "link.yaml"):
+        done = brig("run", "--config", name, "--", "sh", "-c", f"echo 'policy: full_access' >> {name}; rm -f role.yaml; mv role.yaml x; ln -sf /x role.yaml; true")
+        assert done.status == 0 and here.read_text() == "brig: 1\n", done.errors
+    done = brig("run", "--config", other / "role.yaml", "--write", other, "--", "true")
+    assert done.status == 125 and "--config" in done.errors, done.errors
+    # The control: without being given it is an ordinary file.
+    assert brig("run", "--", "sh", "-c", "echo x >> role.yaml").status == 0 and here.read_text() == "brig: 1\nx\n"
+
+
 if __name__ == "__main__":
     main()

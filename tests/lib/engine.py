@@ -65,7 +65,7 @@ if "create" in sys.argv:
             if m["destination"] == "/etc/passwd":
                 m["options"] = ["rbind", "rw"]
     elif way == "elsewhere":
-        work[0]["source"] = "/etc"
+        work[0]["source"] = os.path.dirname(sys.argv[0]) + "/elsewhere"
     elif way == "missing":
         mounts.remove(work[0])
     json.dump(c, open(path, "w"))
@@ -208,6 +208,7 @@ class Dockerd(Engine):
         program = self.folder / "crooked"
         program.write_text(CROOKED)
         program.chmod(0o755)
+        (self.folder / "elsewhere").mkdir(exist_ok=True)
         for name in CROOKED_WAYS:
             with contextlib.suppress(FileExistsError):
                 (self.folder / f"crooked-{name}").symlink_to("crooked")

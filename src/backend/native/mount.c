@@ -394,7 +394,7 @@ static int do_proc(struct builder *b, const struct op *o, struct err *e)
 static int do_devpts(const struct op *o, struct err *e)
 {
 	if (mount("devpts", o->dst + 1, "devpts", MS_NOSUID | MS_NOEXEC,
-		  "ptmxmode=0666,mode=0620") < 0)
+		  "ptmxmode=0666,mode=0620,max=256") < 0)
 		return err_sys(e, "cannot mount devpts");
 	return 0;
 }

@@ -211,6 +211,7 @@ static int listen_signals(void)
 static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 {
 	(void)prctl(PR_SET_NAME, "brig-warden", 0, 0, 0);
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its socket is not the command's to take */
 	if (prctl(PR_SET_PDEATHSIG, PARENT_DIED, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_sys(e, "cannot take charge of the command's children");

@@ -259,6 +259,40 @@ static int settings_place(int which, char *path, size_t n)
 	return len < (int)n ? 0 : -ENOENT;
 }
 
+/* The file itself may be a link to elsewhere, as those who keep their settings in a repository have
+ * it; IronClaw's is obeyed as well. */
+static int settings_file(int which, char *path, size_t n)
+{
+	char folder[PATH_MAX];
+	int len;
+
+	if (settings_place(which % 3, folder, sizeof(folder)) < 0)
+		return -ENOENT;
+	if (which >= 3) {
+		if (which == 3 || !str_ends_nocase(folder, "/.config/brig"))
+			return -ENOENT;
+		folder[strlen(folder) - strlen("/.config/brig")] = '\0';
+	}
+	len = snprintf(path, n, "%s/%s", folder, which < 3 ? "config.yaml" : ".ironclaw/.env");
+	return len < (int)n ? 0 : -ENOENT;
+}
+
+/* By whatever links the file is reached. */
+static int guard_file(struct box_plan *p, const struct sight *s, const char *file,
+		      const char *except, const char *what, struct err *e)
+{
+	struct where at;
+
+	if (mounts_find(&s->mounts, p->arena, file, &at) < 0)
+		return 0;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].writable && within(&at, &s->v[i].at) &&
+		    !(except && str_eq(s->v[i].at.real, except)))
+			return refuse(&s->v[i], what, "choose another folder, or --policy readonly",
+				      e);
+	return 0;
+}
+
 /* A run that writes the settings of the next one is contained by nothing. */
 static int guard_settings(struct box_plan *p, const struct sight *s, struct err *e)
 {
@@ -275,7 +309,25 @@ static int guard_settings(struct box_plan *p, const struct sight *s, struct err 
 				return refuse(&s->v[k], "make brig's own settings writable",
 					      "choose another folder, or --policy readonly", e);
 	}
+	for (int i = 0; i < 6; i++)
+		if (settings_file(i, path, sizeof(path)) == 0 &&
+		    guard_file(p, s, path, NULL, "make brig's own settings writable", e) < 0)
+			return -e->code;
 	return 0;
+}
+
+/* A file of settings in the workspace is covered; by another way it would be the command's. */
+static int guard_config(struct box_plan *p, const struct sight *s, struct err *e)
+{
+	const char *name = p->spec->config ? strrchr(p->spec->config, '/') : NULL;
+	char path[PATH_MAX];
+
+	if (!p->spec->config || !p->spec->folder ||
+	    snprintf(path, sizeof(path), "%s/%s", p->spec->folder,
+		     name ? name + 1 : p->spec->config) >= (int)sizeof(path))
+		return 0;
+	return guard_file(p, s, path, p->workspace, "let the command change the file of --config",
+			  e);
 }
 
 /* Neither changed inside nor a link put in its place, by whatever name it is called. */
@@ -298,7 +350,8 @@ int plan_guard(struct box_plan *p, struct err *e)
 	struct sight s = { 0 };
 
 	if (look(p, &s, e) < 0 || guard_places(p, &s, e) < 0 || guard_settings(p, &s, e) < 0 ||
-	    guard_metrics(p, &s, e) < 0 || leave_out_kernelfs(p, &s, e) < 0)
+	    guard_config(p, &s, e) < 0 || guard_metrics(p, &s, e) < 0 ||
+	    leave_out_kernelfs(p, &s, e) < 0)
 		return -e->code;
 	return plan_sockets(p, &s, e);
 }

@@ -309,6 +309,27 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 	return 0;
 }
 
+/* The next run would obey what this one wrote into the file that was given with --config. */
+static int protect_config(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	const char *config = p->spec->config, *name = config ? strrchr(config, '/') : NULL;
+	char path[PATH_MAX], real[PATH_MAX];
+	size_t n = strlen(t->host);
+
+	if (!config || !p->spec->folder ||
+	    snprintf(path, sizeof(path), "%s/%s", p->spec->folder, name ? name + 1 : config) >=
+		    (int)sizeof(path))
+		return 0;
+	if (path_under(path, t->host) && path[n] == '/' &&
+	    !plan_protects(p, t->host, path + n + 1) &&
+	    plan_protect_name(p, t, path + n + 1, false, e) < 0)
+		return -e->code;
+	if (realpath(path, real) && path_under(real, t->host) && real[n] == '/' &&
+	    !plan_protects(p, t->host, real + n + 1))
+		return plan_protect_name(p, t, real + n + 1, false, e);
+	return 0;
+}
+
 static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, const char *folder,
 			     struct err *e)
 {
@@ -319,6 +340,8 @@ static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, c
 		    plan_protect_name(p, t, n->name, n->class == NAME_HELD, e) < 0)
 			return -e->code;
 	}
+	if (protect_config(p, t, e) < 0)
+		return -e->code;
 	return plan_repository(p, t, folder, e) < 0 ? -e->code : plan_protect_goals(p, t, e);
 }
 

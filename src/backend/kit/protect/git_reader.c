@@ -242,7 +242,9 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 
 	if (!l || pipe2(pipe, O_CLOEXEC) < 0)
 		return READER_NOBODY;
-	*l = (struct reader_listener){ .kind = q.kind, .text = BUF_INIT(CONFIG_MAX), .answer = ret };
+	*l = (struct reader_listener){ .kind = q.kind,
+				       .text = BUF_INIT(CONFIG_MAX),
+				       .answer = ret };
 	q.out = pipe[1];
 	pid = ask(&q);
 	(void)fd_close(pipe[1]);
@@ -359,11 +361,11 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 {
 	char brig[PATH_MAX], git[PATH_MAX];
 	struct git_question q = { .kind = kind,
-			      .brig = brig,
-			      .git = git,
-			      .format = format,
-			      .halves = buf_str(&c->names),
-			      .fd = c->fd };
+				  .brig = brig,
+				  .git = git,
+				  .format = format,
+				  .halves = buf_str(&c->names),
+				  .fd = c->fd };
 	enum reader_said said;
 	struct err e;
 

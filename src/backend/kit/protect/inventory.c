@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
@@ -18,7 +17,7 @@
 #define FOLDER "runs"
 #define MAGIC "brig-run 1"
 #define TEXT_MAX ((size_t)4 << 20)
-#define UNFINISHED_S 60 /* nobody takes so long to write a few kilobytes */
+#define MAKE_TRIES 16
 #define BEAT_US 1000000
 #define TOLD_MAX 65536
 
@@ -53,7 +52,24 @@ static void put_all(const struct protect *t, struct buf *b)
 			put_name(b, &t->plan->protected[i]);
 }
 
-/* Under a name that no sweep takes for a dead run's until it is locked and whole. */
+/* A new file with its lock. A sweep may take it for a dead run's before it is locked, and removes
+ * it then: that is made again. */
+static int make_locked(int folder, const char *name)
+{
+	for (int tries = 0; tries < MAKE_TRIES; tries++) {
+		CLEANUP(fd)
+		int fd = openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		struct stat st;
+
+		if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
+			return -errno;
+		if (st.st_nlink)
+			return TAKE_FD(fd);
+	}
+	return -EAGAIN;
+}
+
+/* Under a name of its own until it is whole. */
 static int write_new(int folder, const char *id, const struct buf *text)
 {
 	CLEANUP(fd) int fd = -1;
@@ -61,9 +77,9 @@ static int write_new(int folder, const char *id, const struct buf *text)
 	int r;
 
 	(void)snprintf(name, sizeof(name), ".%s", id);
-	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return -errno;
+	fd = make_locked(folder, name);
+	if (fd < 0)
+		return fd;
 	r = fd_write_all(fd, text->data, text->len);
 	if (r == 0 && renameat(folder, name, folder, id) < 0)
 		r = -errno;
@@ -311,10 +327,11 @@ static void finish(int folder, const char *id, int fd)
 /* Of a run that was killed while it wrote: nothing had begun. */
 static void remove_unfinished(int folder, const char *name)
 {
+	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 
-	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-	    st.st_mtime + UNFINISHED_S < time(NULL))
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    flock(fd, LOCK_EX | LOCK_NB) == 0)
 		(void)unlinkat(folder, name, 0);
 }
 

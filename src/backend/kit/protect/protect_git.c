@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/protect_git.c - repositories that the command made: their objects are welcome, what
- * they would run on the host is not.
+/* backend/kit/protect/protect_git.c - repositories that the command made: their objects are
+ * welcome, what they would run on the host is not.
  *
  * Only names and stat data are looked at. What a new configuration says is asked of git itself
  * (reader.h); where nobody answers it counts as hostile. */
@@ -38,6 +38,21 @@ bool protect_made(const struct protect *t, int tree, const char *path)
 		return false;
 	born = (struct timespec){ .tv_sec = sx.stx_btime.tv_sec, .tv_nsec = sx.stx_btime.tv_nsec };
 	return !time_before(&born, &t->began);
+}
+
+bool protect_moved(const struct protect *t, int tree, const char *path)
+{
+	char part[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+		return true;
+	for (char *end = part + strlen(part); end; end = strrchr(part, '/')) {
+		*end = '\0';
+		if (fstatat(tree, part, &st, AT_SYMLINK_NOFOLLOW) < 0 || protect_changed(t, &st))
+			return true;
+	}
+	return false;
 }
 
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
@@ -87,7 +102,9 @@ static bool hooks_plain(int tree, const char *git)
 	DIR *d;
 
 	(void)snprintf(path, sizeof(path), "%s/hooks", git);
-	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode))
+	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT; /* a closed folder may hold anything */
+	if (S_ISSOCK(st.st_mode))
 		return true;
 	fd = protect_open(tree, path);
 	if (fd < 0)
@@ -107,10 +124,11 @@ static bool has(int tree, const char *git, const char *part)
 	char path[PATH_MAX];
 	struct stat st;
 
-	return snprintf(path, sizeof(path), "%s/%s", git, part) >= (int)sizeof(path) ||
-	       ((fstatat(tree, path, &st, 0) == 0 ||
-		 fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0) &&
-		!S_ISSOCK(st.st_mode));
+	if (snprintf(path, sizeof(path), "%s/%s", git, part) >= (int)sizeof(path))
+		return true;
+	if (fstatat(tree, path, &st, 0) < 0 && fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno != ENOENT;
+	return !S_ISSOCK(st.st_mode);
 }
 
 static bool part_plain(struct protect *t, int tree, const char *git, const char *part)
@@ -287,6 +305,29 @@ static int on_module(void *arg, const char *path)
 	return 0;
 }
 
+/* git follows a link where it looks for a submodule's repository, and none of the user's is one. */
+static void take_links(struct protect *t, struct outcome *o, int tree, const char *path)
+{
+	int fd = fd_open_nolinks(tree, path, O_RDONLY | O_DIRECTORY, FD_BENEATH);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct stat st;
+
+	if (fd < 0 && fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
+	    protect_changed(t, &st))
+		quarantine(t, o, tree, path, "no folder where git keeps submodules");
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char entry[PATH_MAX];
+
+		if (e->d_type != DT_LNK || fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !protect_changed(t, &st) ||
+		    snprintf(entry, sizeof(entry), "%s/%s", path, e->d_name) >= (int)sizeof(entry))
+			continue;
+		quarantine(t, o, tree, entry, "a link where git keeps a submodule");
+	}
+	if (d)
+		(void)closedir(d);
+}
+
 static void new_modules(struct protect *t, struct outcome *o, int tree, const char *tree_path,
 			const char *git)
 {
@@ -295,6 +336,7 @@ static void new_modules(struct protect *t, struct outcome *o, int tree, const ch
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%s%smodules", git, *git ? "/" : "");
+	take_links(t, o, tree, path);
 	r = gitdirs_below(tree, path, on_module, &s);
 	if (r < 0 || s.found.failed)
 		quarantine(t, o, tree, path, "more than brig looks at" ON_THE_HOST);

@@ -108,7 +108,7 @@ static enum reader_said ask(struct links *l, const struct reader_copy *copy, str
 	char format[16];
 
 	if (copy->fd < 0 || !l->t->reads)
-		return READER_HOSTILE;
+		return READER_NOBODY;
 	l->t->reads--;
 	object_format(l->t, l->at->config, format);
 	return reader_ask(READER_INDEX, copy, format, l->t->plan->workspace, ret);
@@ -144,8 +144,9 @@ static void move_repository(struct links *l, int tree, const char *path, const c
 	quarantine_lead(l->t, l->o, tree, path, why, index_tree >= 0 ? &lead : NULL);
 }
 
-/* Nobody wrote down what a repository was like: then its parts must be older than the run. */
-static bool looks_old(const struct protect *t, int tree, const char *git)
+/* Nobody wrote down what a repository was like: then its parts must be older than the run, and it
+ * stood where it stands, or has nothing that could do harm. */
+static bool looks_old(struct protect *t, int tree, const char *git)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -157,7 +158,7 @@ static bool looks_old(const struct protect *t, int tree, const char *git)
 		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && protect_changed(t, &st))
 			return false;
 	}
-	return true;
+	return !protect_moved(t, tree, git) || protect_plain(t, tree, git);
 }
 
 /* Was it there before, with the parts it has now? The plan knows, or its times tell. */
@@ -173,8 +174,9 @@ static bool is_old(const struct links *l, int tree, const char *path, const stru
 
 static void look_into(struct links *l);
 
-/* The next index on the way, unless it has its own turn. */
-static void go_on(struct links *l, const char *git, const char *root)
+/* The next index on the way, unless it has its own turn. Behind a link that is fresh, so are all of
+ * its own. */
+static void go_on(struct links *l, const char *git, const char *root, bool fresh)
 {
 	const struct watched_index at = { .git = git, .root = root, .config = git };
 	struct links next = { .t = l->t,
@@ -185,6 +187,7 @@ static void go_on(struct links *l, const char *git, const char *root)
 			      .is = BUF_INIT(READER_ANSWER_MAX) };
 	struct reader_copy copy = READER_COPY_NONE;
 	CLEANUP(fd) int dir = -1;
+	enum reader_said said;
 	struct stat st;
 
 	for (size_t i = 0; i < l->t->plan->index_count; i++)
@@ -193,9 +196,12 @@ static void go_on(struct links *l, const char *git, const char *root)
 	dir = fd_open_nolinks(AT_FDCWD, git, O_PATH | O_DIRECTORY, 0);
 	if (dir < 0 || fstatat(dir, "index", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	next.before = !protect_changed(l->t, &st);
-	if (l->depth == DEPTH_MAX || reader_copy(READER_INDEX, dir, "index", &copy) < 0 ||
-	    ask(&next, &copy, &next.is) != READER_PLAIN)
+	next.before = !fresh && !protect_changed(l->t, &st);
+	said = l->depth == DEPTH_MAX || reader_copy(READER_INDEX, dir, "index", &copy) < 0
+		       ? READER_HOSTILE
+		       : ask(&next, &copy, &next.is);
+	l->t->strict |= said != READER_PLAIN;
+	if (said == READER_HOSTILE && !next.before)
 		move_index(&next, "an index that git does not read plainly");
 	else if (next.before)
 		buf_add(&next.was, next.is.data, next.is.len);
@@ -253,7 +259,7 @@ static void old_repository(struct links *l, int tree, const char *path, const st
 		return;
 	}
 	if (where >= 0)
-		go_on(l, git, root);
+		go_on(l, git, root, fresh);
 }
 
 /* `fresh`: named since the run began. */
@@ -267,8 +273,10 @@ static void look_at_link(struct links *l, const char *link, bool fresh)
 	const char *name;
 
 	if (snprintf(root, sizeof(root), "%s/%s", l->at->root, link) >= (int)sizeof(root) ||
-	    snprintf(host, sizeof(host), "%s/.git", root) >= (int)sizeof(host))
-		return; /* longer than any path */
+	    snprintf(host, sizeof(host), "%s/.git", root) >= (int)sizeof(host)) {
+		move_index(l, "it names a path that is longer than brig can look at");
+		return;
+	}
 	if (!path_under(host, l->t->plan->workspace))
 		return; /* out of the command's reach */
 	tree = tree_of(l->t, &path);
@@ -287,7 +295,8 @@ static void look_at_link(struct links *l, const char *link, bool fresh)
 			"a submodule; on the host, empty its folder and run git submodule "
 			"update --init");
 	else
-		old_repository(l, tree, path, &st, root, fresh);
+		old_repository(l, tree, path, &st, root,
+			       fresh || (S_ISREG(st.st_mode) && protect_moved(l->t, tree, path)));
 }
 
 static void look_into(struct links *l)
@@ -331,7 +340,7 @@ static void ask_now(struct links *l, const struct seen_index *s)
 	said = reader_copy(READER_INDEX, dir, "index", &copy) < 0 ? READER_HOSTILE
 								  : ask(l, &copy, &l->is);
 	l->t->strict |= said != READER_PLAIN;
-	if (said == READER_HOSTILE)
+	if (said == READER_HOSTILE && !(s->there && stamp_same(&now, &s->stamp)))
 		move_index(l, "an index that git does not read plainly");
 	reader_copy_done(&copy);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/quarantine.c - takes what a run left under a protected name out of the host's way.
+/* backend/kit/protect/quarantine.c - takes what a run left under a protected name out of the host's
+ * way.
  *
  * One rename each, however much lies below. What cannot be moved is not left alone: what leads
  * there is moved instead, and where that fails as well the run has failed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/unshare.c - a protected file with a second name could be written by that one: the
- * name that is protected gets a file of its own, with the same bytes, mode, owner and times. */
+/* backend/kit/protect/unshare.c - a protected file with a second name could be written by that one:
+ * the name that is protected gets a file of its own, with the same bytes, mode, owner and times. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

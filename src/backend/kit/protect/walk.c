@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/walk.c - one look through the workspace after a run, shallow folders first, for as
- * many folders as the budget has: repositories that appeared or changed where no index leads, and
- * names that are the command's to change but that the user should know of.
+/* backend/kit/protect/walk.c - one look through the workspace after a run, shallow folders first,
+ * for as many folders as the budget has: repositories that appeared or changed where no index
+ * leads, and names that are the command's to change but that the user should know of.
  *
  * Nothing was written down before: whatever has a ctime from before the run is as it was. */
 #include <dirent.h>
@@ -60,7 +60,10 @@ static void look_at_repository(struct folder_walk *w, const char *git)
 
 	(void)snprintf(config, sizeof(config), "%s/config", git);
 	if (plan_protects(w->t->plan, w->t->plan->workspace, config) ||
-	    (!fresh && !parts_changed(w, git)) || protect_worktree_plain(w->tree, git))
+	    protect_worktree_plain(w->tree, git))
+		return;
+	if (!fresh && !parts_changed(w, git) &&
+	    (!protect_moved(w->t, w->tree, git) || protect_plain(w->t, w->tree, git)))
 		return;
 	if (w->t->strict && fresh)
 		quarantine(w->t, w->o, w->tree, git,

@@ -172,6 +172,27 @@ static void every_kind_is_blocked_in_every_part(void **state UNUSED)
 		}
 }
 
+static void an_escape_before_a_token_is_no_part_of_it(void **state UNUSED)
+{
+	static const char *const before[] = { "log=TOKEN%3D",  "a%20", "a%0a",
+					      "{\"a\":\"x\\n", "x\\t", "x\\u000a" };
+	static const char *const within[] = { "x", "3D", "n", "u000a" };
+
+	for (size_t i = 0; i < sizeof(before) / sizeof(*before); i++) {
+		char text[128];
+
+		(void)snprintf(text, sizeof(text), "%sghp_aB3dE6gH9jK2mN5p", before[i]);
+		print_message("%s\n", text);
+		assert_false(passes(text));
+	}
+	for (size_t i = 0; i < sizeof(within) / sizeof(*within); i++) {
+		char text[128];
+
+		(void)snprintf(text, sizeof(text), "%sghp_aB3dE6gH9jK2mN5p", within[i]);
+		assert_true(passes(text));
+	}
+}
+
 static void what_only_looks_like_one_passes(void **state UNUSED)
 {
 	static const char *const benign[] = {
@@ -919,6 +940,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(every_kind_is_blocked_in_every_part),
+		TEST(an_escape_before_a_token_is_no_part_of_it),
 		TEST(what_only_looks_like_one_passes),
 		TEST(samples_from_manuals_are_only_told),
 		TEST(a_known_secret_is_found_in_every_form_and_cut),

@@ -204,9 +204,9 @@ static int check_mount(const struct gate_want *w, const struct gate_mount *m, co
 	if (m->read_only && !read_only)
 		return other(m, "it can be written to", e);
 	fd = fd_open_nolinks(AT_FDCWD, m->path, O_PATH | O_CLOEXEC, 0);
-	/* Where the user inside may not go the command may not either. */
+	/* Not "the command may not go there either": the engine may have put it there to begin with. */
 	if (fd == -EACCES)
-		return 0;
+		return other(m, "a folder on the way is closed to the user inside", e);
 	if (fd < 0)
 		return other(m, fd == -ELOOP ? "there is a link on the way" : strerror(-fd), e);
 	if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)

@@ -418,7 +418,8 @@ static bool on_literal(void *context, size_t i, uint64_t end)
 	const struct candidate *c = &b->scanner->ids[i];
 	int64_t start = (int64_t)end - (int64_t)c->len;
 
-	if (start > b->base && !shape_may_follow(c->shape, b->data[start - b->base - 1]))
+	if (start > b->base &&
+	    !shape_may_stand(c->shape, b->data + (start - b->base), (size_t)(start - b->base)))
 		return true;
 	return try_shape(b, c->shape, start);
 }

@@ -2,6 +2,7 @@
 #include "egress/scan/shapes.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -84,9 +85,24 @@ static bool is_filler(const char *p, size_t n)
 
 /* --- the plain check: so many bytes of one class --- */
 
-bool shape_may_follow(const struct shape *s, char c)
+static bool are_hex(const char *p, size_t n)
 {
-	return s->inside || !(class_of(c) & WORD);
+	while (n && isxdigit((unsigned char)*p))
+		p++, n--;
+	return !n;
+}
+
+/* `%3D`, `\n`, `\u000a` right in front of p. */
+static bool behind_escape(const char *p, size_t before)
+{
+	return (before >= 3 && p[-3] == '%' && are_hex(p - 2, 2)) ||
+	       (before >= 2 && p[-2] == '\\' && strchr("nrtbf", p[-1])) ||
+	       (before >= 6 && p[-6] == '\\' && p[-5] == 'u' && are_hex(p - 4, 4));
+}
+
+bool shape_may_stand(const struct shape *s, const char *p, size_t before)
+{
+	return s->inside || !before || !(class_of(p[-1]) & WORD) || behind_escape(p, before);
 }
 
 static enum shape_found some_of(const struct shape_view *v, size_t at, unsigned char class,
@@ -483,7 +499,7 @@ static_assert(ARRAY_LEN(shapes) <= 48, "see above");
 enum shape_found shape_check(const struct shape *s, const struct shape_view *v,
 			     struct shape_range *r)
 {
-	if (v->before && !shape_may_follow(s, v->p[-1]))
+	if (!shape_may_stand(s, v->p, v->before))
 		return SHAPE_NO;
 	return s->check ? s->check(s, v, r) : plain(s, v, r);
 }

@@ -53,8 +53,9 @@ extern const size_t shapes_count;
 
 enum shape_found shape_check(const struct shape *s, const struct shape_view *v,
 			     struct shape_range *r);
-/* May the literal stand behind this byte? */
-bool shape_may_follow(const struct shape *s, char c);
+/* May the literal stand at p, with so many bytes in front of it? An escape there is a sign of its
+ * own, whatever letters it is written with. */
+bool shape_may_stand(const struct shape *s, const char *p, size_t before);
 /* May this byte continue a token of this shape that has begun? */
 bool shape_continues(const struct shape *s, char c);
 /* A key of many lines: hiding its first one would hide nothing. */

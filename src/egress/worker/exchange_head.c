@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/exchange_head.c - the head of a request: who it is for, whether it may go, and how it is
- * written anew. */
+/* egress/worker/exchange_head.c - the head of a request: who it is for, whether it may go, and how
+ * it is written anew. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -170,12 +170,16 @@ struct head_filter {
 	bool narrow; /* rules of this host are about methods or paths */
 };
 
-static bool is_kept(const struct head_filter *f, const struct http1_request *q, struct http1_text name)
+static bool is_kept(const struct head_filter *f, const struct http1_request *q,
+		    struct http1_text name)
 {
 	if (!exchange_passes(name) || exchange_listed_off(q->fields, q->n_fields, name) ||
 	    (f->whole && asks_for_part(name)))
 		return false;
-	return !f->narrow || !says_otherwise(name) ||
+	/* Some servers read an underscore as a hyphen: what the door says of a field holds for
+	 * both. */
+	return !((f->narrow && says_otherwise(name)) ||
+		 (f->whole && memchr(name.p, '_', name.n))) ||
 	       (f->creds && creds_header(f->creds, f->to, exchange_text(name)));
 }
 
@@ -208,7 +212,7 @@ static void write_request(struct session *s, const struct http1_request *q,
 		buf_add(out, h->fields[i].value.p, h->fields[i].value.n);
 		buf_puts(out, "\r\n");
 	}
-	if (http1_count(q->fields, q->n_fields, "Accept-Encoding"))
+	if (s->x.credential[0] || http1_count(q->fields, q->n_fields, "Accept-Encoding"))
 		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(s, q));
 	if (q->framing == HTTP1_CHUNKED)
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
@@ -259,10 +263,10 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 	to.port = x->v.port;
 	filter_request(q,
 		       &(struct head_filter){ .creds = k->creds,
-					 .to = &to,
-					 .whole = k->scrubber != NULL,
-					 .narrow = x->v.narrow ||
-						   (k->creds && creds_narrow(k->creds, &to)) },
+					      .to = &to,
+					      .whole = k->scrubber != NULL,
+					      .narrow = x->v.narrow ||
+							(k->creds && creds_narrow(k->creds, &to)) },
 		       &h);
 	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->v))
 		return false;

@@ -112,6 +112,15 @@ def a_hook_that_is_a_link_into_the_tree_is_not_written_through():
 
 
 @test
+def a_deep_folder_beside_it_hides_no_link_of_a_hook():
+    def deep(at):
+        linked(".git/hooks/pre-commit", "../../scripts/pre-commit")(at)
+        host("mkdir -p .claude/skills/pdf/scripts/lib/util", at)
+
+    attack(f"printf '#!/bin/sh\\n{payload()}\\n' > scripts/pre-commit", prepare=deep)
+
+
+@test
 def a_hook_over_two_links_and_one_with_a_second_name_are_not_written():
     def two(at):
         linked(".git/hooks/pre-commit", "../../scripts/one")(at)

@@ -233,7 +233,8 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 struct inside_walk {
 	struct box_plan *p;
 	const struct guarded_tree *t;
-	int left; /* entries that will still be looked at */
+	int left;  /* entries that will still be looked at */
+	bool deep; /* a folder was left out for its depth */
 	struct err *e;
 };
 
@@ -268,8 +269,7 @@ static int look_inside(struct inside_walk *w, const char *folder, int depth)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	int r = 0;
 
-	if (depth > INSIDE_DEPTH)
-		w->left = 0;
+	w->deep |= depth > INSIDE_DEPTH;
 	for (struct dirent *en; d && r == 0 && (en = readdir(d));) {
 		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
 			continue;
@@ -303,7 +303,7 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 				       "too many links lead from the protected names in '%s'",
 				       t->host);
 	}
-	if (w.left <= 0)
+	if (w.left <= 0 || w.deep)
 		plan_note(p, "folders with protected names are large or deep: links and second "
 			     "names in there were not all looked at");
 	return 0;

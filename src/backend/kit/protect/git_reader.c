@@ -339,7 +339,8 @@ int reader_copy(enum reader_kind kind, int folder, const char *name, struct read
 
 	if (from < 0 || fstat(from, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
+	if (!S_ISREG(st.st_mode) ||
+	    st.st_size > (kind == READER_CONFIG ? (off_t)CONFIG_MAX : FILE_MAX))
 		return -EFBIG;
 	ret->stamp = stamp_of(&st);
 	ret->fd = memfd_create("brig-copy", MFD_CLOEXEC);

@@ -25,9 +25,10 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 
 
 def all_ended():
-    """What ran inside is gone at once; a survivor has something to tidy up."""
-    inside = lambda: [name for name in descendants().values() if name != "brig-survivor"]
-    return wait_until(lambda: not inside(), 1) and wait_until(lambda: not descendants(), 20)
+    """What ran inside is gone at once; survivors have something to tidy up, and may ask git in sandboxes of their own."""
+    tidying = ("brig-survivor", "brig", "brig-init", "git")
+    inside = lambda: [name for name in descendants().values() if name not in tidying]
+    return wait_until(lambda: not inside(), 1) and wait_until(lambda: not descendants(), 30)
 CANCELS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -54,7 +54,7 @@ static void fill(struct record *r, uint64_t i)
 		record_text(r, "backend", "native");
 		record_text(r, "argv0", "python3");
 		record_number(r, "rc", 0);
-		record_number(r, "duration_ms", 12500);
+		record_micros(r, "duration_ms", 12500);
 		record_text(r, "outcome", i % 1000 == 4 ? "timeout" : "exited");
 		record_text(r, "layers",
 			    "user_ns pid_ns mount_ns net_ns seccomp=default landlock=7");

@@ -49,7 +49,7 @@ static void fill_record(struct record *r, const char *run)
 	record_text(r, "backend", "native");
 	record_text(r, "argv0", "/usr/bin/python3");
 	record_number(r, "rc", 0);
-	record_number(r, "duration_ms", 1234);
+	record_micros(r, "duration_ms", 1234);
 	record_text(r, "outcome", "exited");
 	record_bool(r, "started", true);
 }

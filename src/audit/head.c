@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "audit/hex.h"
+#include "base/hex.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 

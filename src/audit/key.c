@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
-#include "audit/hex.h"
+#include "base/hex.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/random.h"
 
 #define KEY_FILE "key"
 #define KEY_VARIABLE "BRIG_AUDIT_KEY"
@@ -79,8 +79,8 @@ static int make_file(int dirfd, struct err *e)
 	CLEANUP(fd) int fd = -1;
 	int r;
 
-	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
-		return err_sys(e, "no random bytes for the key of the record");
+	if (random_fill(raw, sizeof(raw), e) < 0)
+		return -e->code;
 	hex_encode(raw, KEY_SIZE, text);
 	text[2 * KEY_SIZE] = '\n';
 	(void)snprintf(name, sizeof(name), ".key-%d-%llx", (int)getpid(),

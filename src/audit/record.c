@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "audit/hex.h"
+#include "base/hex.h"
 #include "audit/redact.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -29,8 +29,7 @@ static struct record_value *slot(struct record *r, const char *field, enum value
 
 	while (f[i].name && !str_eq(f[i].name, field))
 		i++;
-	assert(f[i].name &&
-	       (f[i].kind == kind || (f[i].kind == VALUE_MILLI && kind == VALUE_NUMBER)));
+	assert(f[i].name && f[i].kind == kind);
 	r->values[i].given = true;
 	return &r->values[i];
 }
@@ -46,6 +45,11 @@ void record_text(struct record *r, const char *field, const char *text)
 void record_number(struct record *r, const char *field, int64_t v)
 {
 	slot(r, field, VALUE_NUMBER)->number = v;
+}
+
+void record_micros(struct record *r, const char *field, uint64_t us)
+{
+	slot(r, field, VALUE_MILLI)->number = (int64_t)us;
 }
 
 void record_bool(struct record *r, const char *field, bool v)
@@ -199,8 +203,8 @@ void record_time(uint64_t us, char out[RECORD_TIME_SIZE])
 		out[i] = (char)('0' + rest % 10);
 }
 
-void record_line(const struct record_link *at, const char *body, size_t n, const struct audit_key *k,
-		 struct buf *out, unsigned char mac[32])
+void record_line(const struct record_link *at, const char *body, size_t n,
+		 const struct audit_key *k, struct buf *out, unsigned char mac[32])
 {
 	char text[RECORD_TIME_SIZE], hex[MAC_HEX];
 	size_t from = out->len;

@@ -44,6 +44,8 @@ struct record {
 void record_init(struct record *r, enum event type);
 void record_text(struct record *r, const char *field, const char *text);
 void record_number(struct record *r, const char *field, int64_t v);
+/* A field in milliseconds; it is written with its thousandths. */
+void record_micros(struct record *r, const char *field, uint64_t us);
 void record_bool(struct record *r, const char *field, bool v);
 void record_list(struct record *r, const char *field, const char *const *list); /* NULL-ended */
 
@@ -59,8 +61,8 @@ struct record_link {
 };
 
 /* Appends the whole line, newline included; mac receives its own. */
-void record_line(const struct record_link *at, const char *body, size_t n, const struct audit_key *k,
-		 struct buf *out, unsigned char mac[32]);
+void record_line(const struct record_link *at, const char *body, size_t n,
+		 const struct audit_key *k, struct buf *out, unsigned char mac[32]);
 
 /* A line taken apart, as far as the chain goes; texts are borrowed from it. */
 struct line {

@@ -186,7 +186,7 @@ static int put_crashed(struct log *l, const struct running_entry *t, const char 
 	record_text(&r, "backend", t->backend);
 	record_text(&r, "argv0", t->argv0);
 	record_number(&r, "rc", 125);
-	record_number(&r, "duration_ms", now > t->time_us ? (int64_t)(now - t->time_us) : 0);
+	record_micros(&r, "duration_ms", now > t->time_us ? now - t->time_us : 0);
 	record_text(&r, "outcome", "crashed");
 	record_text(&r, "reason",
 		    "brig ended before it recorded the end; found by a later start, so the "

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/sha256_block.h"
 
 const uint32_t sha256_k[64] = {
@@ -138,11 +139,6 @@ void sha256_end(struct sha256 *h, unsigned char out[SHA256_SIZE])
 
 void sha256_hex(const unsigned char digest[SHA256_SIZE], char out[SHA256_HEX])
 {
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < SHA256_SIZE; i++) {
-		out[2 * i] = digits[digest[i] >> 4];
-		out[2 * i + 1] = digits[digest[i] & 15];
-	}
+	hex_encode(digest, SHA256_SIZE, out);
 	out[2 * SHA256_SIZE] = '\0';
 }

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/num.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "doctor/doctor.h"
 #include "sandbox/sandbox.h"
@@ -134,13 +134,9 @@ static int start_victim(struct ground *g, struct err *e)
 
 static int ground_open(struct ground *g, struct err *e)
 {
-	unsigned char raw[16];
-
 	*g = (struct ground){ .listener = -1 };
-	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
-		return err_sys(e, "no randomness");
-	for (size_t i = 0; i < sizeof(raw); i++)
-		(void)snprintf(g->token + 2 * i, 3, "%02x", raw[i]);
+	if (random_hex(g->token, sizeof(g->token), e) < 0)
+		return -e->code;
 	(void)snprintf(g->name, sizeof(g->name), "brig-attack-%s", g->token);
 	if (own_path(g->brig, sizeof(g->brig), e) < 0 || make_files(g, e) < 0 ||
 	    listen_abstract(g, e) < 0 || start_victim(g, e) < 0)

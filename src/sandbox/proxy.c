@@ -4,10 +4,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "egress/monitor.h"
 #include "sandbox/recorder.h"
 
@@ -117,15 +117,6 @@ static int open_and_serve(struct proxy *p, const struct spec *s, char *const *en
 	return serve(p, signals, e);
 }
 
-static void make_id(char id[33])
-{
-	unsigned char raw[16] = { 0 };
-
-	(void)!getrandom(raw, sizeof(raw), 0);
-	for (size_t i = 0; i < sizeof(raw); i++)
-		(void)snprintf(id + 2 * i, 3, "%02x", raw[i]);
-}
-
 int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_fn *ready,
 	      note_fn *denied, void *arg, struct outcome *o, struct err *e)
 {
@@ -135,9 +126,8 @@ int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_
 	struct err ignored;
 	int r;
 
-	make_id(o->id);
 	o->backend = "proxy";
-	if (recorder_new(s, &recorder, e) < 0)
+	if (random_hex(o->id, sizeof(o->id), e) < 0 || recorder_new(s, &recorder, e) < 0)
 		return -e->code;
 	p.recorder = recorder;
 	r = open_and_serve(&p, s, envp, signals, ready, e);

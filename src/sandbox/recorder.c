@@ -285,13 +285,13 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 	fill_common(r, x, EVENT_SANDBOX_EXEC);
 	fill_command(r, x);
 	record_number(x, "rc", outcome_status(o));
-	record_number(x, "duration_ms", (int64_t)o->duration_us);
+	record_micros(x, "duration_ms", o->duration_us);
 	record_text(x, "outcome", outcome_name(o->kind));
 	if (o->signal)
 		record_number(x, "signal", o->signal);
 	record_bool(x, "started", o->started);
 	if (o->started) {
-		record_number(x, "setup_ms", (int64_t)o->setup_us);
+		record_micros(x, "setup_ms", o->setup_us);
 		record_text(x, "layers", layers(&o->isolation, text));
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);

@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/random.h"
 #include "base/state.h"
 #include "egress/monitor.h"
 #include "sandbox/recorder.h"
@@ -52,17 +52,6 @@ struct run {
 	struct err door_lost;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
-
-static int make_id(char id[33], struct err *e)
-{
-	unsigned char raw[16];
-
-	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
-		return err_sys(e, "the kernel gives no random numbers");
-	for (size_t i = 0; i < sizeof(raw); i++)
-		(void)snprintf(id + 2 * i, 3, "%02x", raw[i]);
-	return 0;
-}
 
 static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct vtfilter *filter,
 		     int to)
@@ -544,7 +533,7 @@ void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, v
 
 	o->dialect = s->dialect_used;
 	o->timeout_ms = s->limits.timeout;
-	if (make_id(o->id, &e) < 0 || recorder_new(s, &recorder, &e) < 0) {
+	if (random_hex(o->id, sizeof(o->id), &e) < 0 || recorder_new(s, &recorder, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);
 		return;

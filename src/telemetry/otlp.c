@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/hex.h"
 #include "base/str.h"
 #include "telemetry/send.h"
 
@@ -14,8 +15,8 @@
 
 static void put_hex(const unsigned char *raw, size_t n, char *out)
 {
-	for (size_t i = 0; i < n; i++)
-		(void)snprintf(out + 2 * i, 3, "%02x", raw[i]);
+	hex_encode(raw, n, out);
+	out[2 * n] = '\0';
 }
 
 void otlp_traceparent(const struct otlp *t, char out[TRACEPARENT_SIZE])

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "base/num.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/url.h"
 #include "telemetry/otlp.h"
@@ -397,9 +397,9 @@ static int read_context(char *const *variables, struct otlp *t, struct err *e)
 {
 	const char *parent = get(variables, "TRACEPARENT");
 
-	if (getrandom(t->trace, sizeof(t->trace), 0) != (ssize_t)sizeof(t->trace) ||
-	    getrandom(t->span, sizeof(t->span), 0) != (ssize_t)sizeof(t->span))
-		return err_sys(e, "no random bytes for a trace");
+	if (random_fill(t->trace, sizeof(t->trace), e) < 0 ||
+	    random_fill(t->span, sizeof(t->span), e) < 0)
+		return -e->code;
 	/* As the standard says, one that is not valid counts as none. */
 	if (parent && otlp_parent_parse(parent, &t->parent)) {
 		memcpy(t->trace, t->parent.trace, sizeof(t->trace));

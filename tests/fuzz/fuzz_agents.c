@@ -8,6 +8,7 @@
 
 #include "model/dialect/dialect.h"
 #include "model/dialect/foreign.h"
+#include "model/image_name.h"
 
 static void require_path(const char *path)
 {

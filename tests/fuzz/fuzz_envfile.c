@@ -10,6 +10,7 @@
 #include "model/dialect/foreign.h"
 #include "model/envrules.h"
 #include "model/groups.h"
+#include "model/image_name.h"
 
 static void require_lines(const struct env_line *v, size_t n)
 {

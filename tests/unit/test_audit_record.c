@@ -33,7 +33,7 @@ static const char *line_of(const char *argv0)
 	r.principal = "uid:1000";
 	record_text(&r, "argv0", argv0);
 	record_number(&r, "rc", -1);
-	record_number(&r, "duration_ms", 1500);
+	record_micros(&r, "duration_ms", 1500);
 	record_bool(&r, "started", true);
 	record_body(&r, &key, &body);
 	record_line(&at, body.data, body.len, &key, &b, mac);

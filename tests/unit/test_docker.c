@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit/test_docker.c - the docker backend without an engine: filter, stream, places, names. */
+#include "model/image_name.h"
 #include "unit.h"
 
 #include "backend/docker/docker.h"
@@ -233,14 +234,16 @@ static void an_address_that_was_named_is_the_only_one(void **state)
 static void a_name_of_an_image_is_no_flag_and_no_path(void **state)
 {
 	(void)state;
-	assert_true(image_ref_valid("python:3.12-slim"));
-	assert_true(image_ref_valid("127.0.0.1:5000/a/b@sha256:0123"));
-	assert_false(image_ref_valid(""));
-	assert_false(image_ref_valid("-v"));
-	assert_false(image_ref_valid("/etc"));
-	assert_false(image_ref_valid("a b"));
-	assert_false(image_ref_valid("a?b=c"));
-	assert_false(image_ref_valid("a%2fb"));
+	assert_true(image_valid("python:3.12-slim"));
+	assert_true(image_valid("127.0.0.1:5000/a/b@sha256:0123"));
+	assert_false(image_valid(""));
+	assert_false(image_valid("-v"));
+	assert_false(image_valid("/etc"));
+	assert_false(image_valid("a b"));
+	assert_false(image_valid("a?b=c"));
+	assert_false(image_valid("a%2fb"));
+	assert_false(image_valid("a:"));
+	assert_false(image_valid("@sha256:0123"));
 }
 
 static int reads(const char *text, const char *registry, struct login *l)

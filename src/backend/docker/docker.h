@@ -122,7 +122,6 @@ struct image {
 };
 
 void image_done(struct image *i);
-bool image_ref_valid(const char *ref); /* no flag, no path, nothing to be escaped */
 
 /* Tells how a pull goes; returns true to give it up. */
 typedef bool pull_fn(void *arg, const char *line);

@@ -9,6 +9,7 @@
 #include "backend/kit/plan/plan_internal.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "model/image_name.h"
 #include "model/paths.h"
 
 #define ROOT_STARTED_UID 1000
@@ -354,7 +355,7 @@ static int check_text(const struct backend_plan *p, struct err *e)
 
 static int check_image(const struct backend_plan *p, struct err *e)
 {
-	if (image_ref_valid(p->image))
+	if (image_valid(p->image))
 		return 0;
 	return err_refuse(e, ERR_CONFIG, EINVAL,
 			  "such as python:3.12-slim or registry.example/team/tool@sha256:...",

@@ -8,6 +8,7 @@
 
 #include "backend/docker/docker.h"
 #include "base/clock.h"
+#include "model/image_name.h"
 
 /* Before this nobody made images: builds that want to be repeatable say 1970. */
 #define FIRST_YEAR 2013
@@ -137,7 +138,7 @@ int engine_has_image(const struct engine_health *h, const char *image, unsigned 
 	char path[600];
 	int r;
 
-	if (!image_ref_valid(image) ||
+	if (!image_valid(image) ||
 	    snprintf(path, sizeof(path), "/images/%s/json", image) >= (int)sizeof(path))
 		return h->state == ENGINE_READY ? 0 : -ENOTCONN;
 	r = ask(h, path, ms, &a);

@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "backend/docker/guard.h"
@@ -258,18 +257,6 @@ static int say(struct guard *g, const void *p, size_t n, struct err *e)
 	return r < 0 ? nonsense(e) : 0;
 }
 
-static void make_secret(char out[GATE_SECRET])
-{
-	static const char digits[] = "0123456789abcdef";
-	unsigned char raw[GATE_SECRET / 2] = { 0 };
-
-	(void)!getrandom(raw, sizeof(raw), 0);
-	for (size_t i = 0; i < sizeof(raw); i++) {
-		out[2 * i] = digits[raw[i] >> 4];
-		out[2 * i + 1] = digits[raw[i] & 15];
-	}
-}
-
 static bool same_kernel(const struct gate_hello *h)
 {
 	char boot[GATE_ID] = "";
@@ -294,8 +281,7 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .no_input = g->s->in < 0 };
 
 	g->same_kernel = w.same_kernel;
-	make_secret(g->secret);
-	memcpy(w.secret, g->secret, sizeof(w.secret));
+	memcpy(w.secret, g->secret, GATE_SECRET);
 	return w;
 }
 

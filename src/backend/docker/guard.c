@@ -15,11 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "backend/kit/protect/journal.h"
 #include "base/fd.h"
+#include "base/random.h"
 #include "base/str.h"
 
 #define SIGNALS 64
@@ -59,13 +59,18 @@ static void settle(const struct guard_start *s)
 	close_foreign(s);
 }
 
-static void make_nonce(char out[NONCE_HEX + 1])
+/* What a look-alike cannot know: the mark of this guard's containers, the word of
+ * its gate, and where the gate stands. */
+static int make_names(struct guard *g, struct err *e)
 {
-	unsigned char raw[NONCE_HEX / 2] = { 0 };
+	char inside[NONCE_HEX + 1];
 
-	(void)!getrandom(raw, sizeof(raw), 0);
-	for (size_t i = 0; i < sizeof(raw); i++)
-		(void)snprintf(out + 2 * i, 3, "%02x", raw[i]);
+	if (random_hex(g->nonce, sizeof(g->nonce), e) < 0 ||
+	    random_hex(g->secret, sizeof(g->secret), e) < 0 ||
+	    random_hex(inside, sizeof(inside), e) < 0)
+		return -e->code;
+	(void)snprintf(g->gate_inside, sizeof(g->gate_inside), "/.brig-%s", inside);
+	return 0;
 }
 
 bool guard_hears(struct guard *g, int *signal)
@@ -130,7 +135,6 @@ static void let_go(const struct guard *g)
 _Noreturn void guard_main(const struct guard_start *s)
 {
 	static struct guard g; /* large, and this process has no other use for its memory */
-	char inside[NONCE_HEX + 1];
 	struct err e = { 0 };
 	bool clean;
 
@@ -142,10 +146,7 @@ _Noreturn void guard_main(const struct guard_start *s)
 	g.early.max = (size_t)1 << 20;
 	g.end.said = GUARD_ENDED;
 	settle(s);
-	make_nonce(g.nonce);
-	make_nonce(inside);
-	(void)snprintf(g.gate_inside, sizeof(g.gate_inside), "/.brig-%s", inside);
-	if (guard_set_up(&g, &e) < 0) {
+	if (make_names(&g, &e) < 0 || guard_set_up(&g, &e) < 0) {
 		g.end.said = GUARD_FAILED;
 		g.end.err = e;
 	} else {

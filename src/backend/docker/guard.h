@@ -44,7 +44,7 @@ struct guard {
 	char gate[GUARD_PATH_MAX];     /* the program that is first inside */
 	char gate_inside[48];          /* where: nobody can foresee it */
 	bool same_kernel;              /* inside as here */
-	char secret[GATE_SECRET];      /* by which it says that nothing was executed */
+	char secret[GATE_SECRET + 1];  /* by which it says that nothing was executed */
 	int attach;                    /* the hijacked stream; -1: at its end */
 	struct buf early;              /* what came on it, not yet looked at */
 	struct demux demux;            /* where in it that is */

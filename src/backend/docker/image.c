@@ -8,9 +8,9 @@
 #include "backend/docker/login.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/image_name.h"
 #include "model/paths.h"
 
-#define REF_MAX 512
 #define FIELD_MAX ((size_t)7 << 10)
 #define IMAGE_MAX ((size_t)1 << 20)
 #define LINE_MAX_BYTES ((size_t)1 << 20)
@@ -22,15 +22,6 @@
 void image_done(struct image *i)
 {
 	i->arena = arena_free(i->arena);
-}
-
-bool image_ref_valid(const char *ref)
-{
-	size_t n = strlen(ref);
-
-	return n && n < REF_MAX && ref[0] != '-' && ref[0] != '/' &&
-	       ref[strspn(ref, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-			       "0123456789._-/:@")] == '\0';
 }
 
 /* A name in a path: everything but what its own grammar knows is escaped. */
@@ -379,7 +370,7 @@ int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text
 	CLEANUP(engine) struct engine g = { 0 };
 	struct pull_listener l = { .note = note, .arg = arg };
 
-	if (!image_ref_valid(ref))
+	if (!image_valid(ref))
 		return err_refuse(
 			e, ERR_USAGE, EINVAL,
 			"such as python:3.12-slim or registry.example/team/tool@sha256:...",

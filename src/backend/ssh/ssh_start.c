@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/num.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "model/code.h"
 
@@ -300,17 +300,6 @@ static struct backend_job *job_new(struct backend_plan *p, const char *id)
 	return j;
 }
 
-static int make_nonce(char out[ID_ROOM], struct err *e)
-{
-	unsigned char raw[(ID_ROOM - 1) / 2];
-
-	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
-		return err_sys(e, "the kernel gives no random numbers");
-	for (size_t i = 0; i < sizeof(raw); i++)
-		(void)snprintf(out + 2 * i, 3, "%02x", raw[i]);
-	return 0;
-}
-
 /* ssh goes on without it and tries other keys. */
 static int check_identity(const struct spec *s, struct err *e)
 {
@@ -328,7 +317,8 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	struct prefix x = { 0 };
 	int r;
 
-	if (make_nonce(j->nonces.begin, e) < 0 || make_nonce(j->nonces.end, e) < 0 ||
+	if (random_hex(j->nonces.begin, sizeof(j->nonces.begin), e) < 0 ||
+	    random_hex(j->nonces.end, sizeof(j->nonces.end), e) < 0 ||
 	    check_identity(j->plan->spec, e) < 0 || client_folder(j->plan, e) < 0 ||
 	    open_ends(ends, e) < 0 || start_keeper(j, e) < 0 || prepare(j, &x, reader, e) < 0)
 		return buf_done(&x.text), -e->code;

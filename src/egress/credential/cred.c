@@ -7,9 +7,9 @@
  * placeholders after that stands where it must not. */
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "base/str.h"
+#include "base/random.h"
 #include "egress/credential/cred_internal.h"
 #include "egress/rules/path.h"
 #include "model/rule.h"
@@ -24,8 +24,8 @@ int cred_placeholder(char out[CRED_PLACEHOLDER_LEN + 1], struct err *e)
 	static const char signs[] = "0123456789abcdefghijklmnopqrstuv"; /* 32: no bias */
 	unsigned char random[CRED_PLACEHOLDER_LEN - 5];
 
-	if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-		return err_sys(e, "no random bytes for a placeholder");
+	if (random_fill(random, sizeof(random), e) < 0)
+		return -e->code;
 	memcpy(out, PREFIX, 5);
 	for (size_t i = 0; i < sizeof(random); i++)
 		out[5 + i] = signs[random[i] & 31];

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/authority.c - Certificate ::= SEQUENCE { tbs, algorithm, BIT STRING }, written from its
- * end to its beginning: so every length is known when it is written. */
-#define OPENSSL_API_COMPAT 0x10100000L /* keys without a lookup are of OpenSSL 1.1 */
+/* egress/worker/authority.c - Certificate ::= SEQUENCE { tbs, algorithm, BIT STRING }, written from
+ * its end to its beginning: so every length is known when it is written. */
 #include "egress/worker/authority.h"
 
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
-#include <openssl/ecdsa.h>
+#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "base/sha256.h"
@@ -17,29 +16,6 @@
 #define LIFE (7L * 24 * 3600) /* it dies with its key, which is sooner */
 
 enum { POINT = 65, KEY_ID = 20, SERIAL = 16, DER_MAX = 1024, SIGNATURE_MAX = 80 };
-
-/* ---- randomness: the kernel's, without a generator of OpenSSL's own in between ---- */
-
-static int random_bytes(unsigned char *p, int n)
-{
-	for (int at = 0; at < n;) {
-		ssize_t r = getrandom(p + at, (size_t)(n - at), 0);
-
-		if (r <= 0)
-			return 0;
-		at += (int)r;
-	}
-	return 1;
-}
-
-static int random_status(void)
-{
-	return 1;
-}
-
-static const RAND_METHOD kernel_random = { .bytes = random_bytes,
-					   .pseudorand = random_bytes,
-					   .status = random_status };
 
 /* ---- DER, backwards ---- */
 
@@ -165,7 +141,7 @@ static int put_tbs(struct der *d, const unsigned char point[POINT])
 	sha256_init(&h);
 	sha256_add(&h, point, POINT);
 	sha256_end(&h, digest);
-	if (!random_bytes(serial, sizeof(serial)))
+	if (RAND_bytes(serial, sizeof(serial)) != 1)
 		return -EIO;
 	serial[0] = (serial[0] & 0x7f) | 0x40; /* positive, and always of one length */
 	put_extensions(d, digest);
@@ -185,37 +161,30 @@ static int put_tbs(struct der *d, const unsigned char point[POINT])
 
 /* ---- the key ---- */
 
-/* ECDSA over what was written, with a nonce of the kernel's; the length of the signature, or 0. */
-static unsigned sign(EC_KEY *key, const unsigned char *p, size_t n, unsigned char *out)
+/* ECDSA over what was written; the length of the signature, or 0. */
+static size_t sign(EVP_PKEY *key, const unsigned char *p, size_t n, unsigned char *out)
 {
-	unsigned char digest[SHA256_SIZE];
-	BIGNUM *inverse = NULL, *r = NULL;
-	struct sha256 h;
-	unsigned len = 0;
+	EVP_MD_CTX *c = EVP_MD_CTX_new();
+	size_t len = SIGNATURE_MAX;
 
-	sha256_init(&h);
-	sha256_add(&h, p, n);
-	sha256_end(&h, digest);
-	if (ECDSA_size(key) > SIGNATURE_MAX || ECDSA_sign_setup(key, NULL, &inverse, &r) != 1 ||
-	    ECDSA_sign_ex(0, digest, sizeof(digest), out, &len, inverse, r, key) != 1)
+	if (!c || EVP_DigestSignInit_ex(c, NULL, "SHA256", NULL, NULL, key, NULL) != 1 ||
+	    EVP_DigestSign(c, out, &len, p, n) != 1)
 		len = 0;
-	BN_clear_free(inverse);
-	BN_clear_free(r);
+	EVP_MD_CTX_free(c);
 	return len;
 }
 
 /* The whole certificate into d. */
-static int write_certificate(EC_KEY *key, struct der *d)
+static int write_certificate(EVP_PKEY *key, struct der *d)
 {
 	unsigned char point[POINT], signature[SIGNATURE_MAX];
 	unsigned char tbs[DER_MAX];
 	struct der part = { .at = DER_MAX };
-	unsigned n;
-	size_t end;
+	size_t n = 0, end;
 
-	if (EC_POINT_point2oct(EC_KEY_get0_group(key), EC_KEY_get0_public_key(key),
-			       POINT_CONVERSION_UNCOMPRESSED, point, POINT, NULL) != POINT ||
-	    put_tbs(&part, point) < 0)
+	if (EVP_PKEY_get_octet_string_param(key, OSSL_PKEY_PARAM_ENCODED_PUBLIC_KEY, point,
+					    sizeof(point), &n) != 1 ||
+	    n != POINT || put_tbs(&part, point) < 0)
 		return -EIO;
 	memcpy(tbs, part.bytes + part.at, DER_MAX - part.at);
 	n = sign(key, tbs, DER_MAX - part.at, signature);
@@ -253,20 +222,19 @@ int authority_make(struct authority *ret, int (*out)(void *arg, const char *pem,
 {
 	struct der d = { .at = DER_MAX };
 	const unsigned char *p;
-	EC_KEY *key;
 	int r = -EIO;
 
-	(void)RAND_set_rand_method(&kernel_random);
-	key = EC_KEY_new_by_curve_name(NID_X9_62_prime256v1);
-	if (key && EC_KEY_generate_key(key) == 1)
-		r = write_certificate(key, &d);
+	ret->cert = NULL;
+	ret->key = EVP_EC_gen("P-256");
+	if (ret->key)
+		r = write_certificate(ret->key, &d);
 	if (r == 0)
 		r = tell(&d, out, arg);
 	p = d.bytes + d.at;
-	if (r == 0 && (!(ret->key = EVP_PKEY_new()) || EVP_PKEY_set1_EC_KEY(ret->key, key) != 1 ||
-		       !(ret->cert = d2i_X509(NULL, &p, (long)(DER_MAX - d.at)))))
+	if (r == 0 && !(ret->cert = d2i_X509(NULL, &p, (long)(DER_MAX - d.at))))
 		r = -EIO;
-	EC_KEY_free(key);
+	if (r < 0)
+		authority_done(ret);
 	return r;
 }
 

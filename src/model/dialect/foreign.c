@@ -8,10 +8,9 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "model/image_name.h"
 #include "model/paths.h"
 #include "model/spec_lists.h"
-
-#define IMAGE_MAX 512
 
 int foreign_set(struct spec *s, const struct source *src, enum field_id id, const struct node *n,
 		const char *text, struct err *e)
@@ -74,18 +73,6 @@ int foreign_word(const struct source *src, const struct node *n, const char *con
 	near = str_nearest(n->text, words);
 	(void)node_error(src->name, n, e, "unknown %s '%.60s'", n->key ? n->key : "word", n->text);
 	return near ? err_hint(e, "did you mean '%s'?", near) : -e->code;
-}
-
-bool image_valid(const char *text)
-{
-	size_t n = strlen(text);
-	bool starts = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
-		      (*text >= '0' && *text <= '9');
-
-	return starts && n <= IMAGE_MAX &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-			    "._-/:@") == n &&
-	       !strchr("/:@", text[n - 1]);
 }
 
 int foreign_image(const struct source *src, const struct node *n, struct err *e)

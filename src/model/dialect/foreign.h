@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/foreign.h - what the readers of the foreign dialects share: values spelled their way.
+/* model/dialect/foreign.h - what the readers of the foreign dialects share: values spelled their
+ * way.
  *
  * Every function that takes a node puts "FILE:LINE:COLUMN: key: " in front of its error. */
 #pragma once
@@ -30,7 +31,6 @@ int foreign_word(const struct source *src, const struct node *n, const char *con
 		 const char **ret, struct err *e);
 
 /* A reference such as host:5000/path/name:tag@sha256:...: the characters only, and no flag. */
-bool image_valid(const char *text);
 int foreign_image(const struct source *src, const struct node *n, struct err *e);
 
 /* A list of scalars as strings of the spec's arena. Empty elements are refused; null is empty. */

@@ -15,6 +15,7 @@
 #include "model/dialect/dialect.h"
 #include "model/dialect/foreign.h"
 #include "model/groups.h"
+#include "model/image_name.h"
 #include "model/spec_lists.h"
 
 #define PREFIX "SANDBOX_"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/hex.h - bytes as lower-case digits; upper case is refused, so that there is one spelling.
+/* base/hex.h - bytes as lower-case digits; upper case is refused, so that there is one spelling.
  */
 #pragma once
 

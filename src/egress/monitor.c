@@ -22,6 +22,7 @@
 #include "egress/egress_plan.h"
 #include "egress/rules/verdict.h"
 #include "model/outcome.h"
+#include "proc/spawn.h"
 
 #define HELPER "brig-egress"
 #define PLAN_TEXT_MAX ((size_t)16 << 20)
@@ -80,12 +81,11 @@ static _Noreturn void become(const char *path, const struct egress_env *env, int
 {
 	char *const argv[] = { HELPER, NULL };
 	char *envp[ENV_MAX];
-	sigset_t none;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)setsid(); /* the terminal's signals are the monitor's to judge */
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	proc_default_signals();
+	proc_unblock_signals();
 	environment(env, envp);
 	if (dup2(control, 3) == 3 && dup2(authority, 4) == 4 && fd_close_range(5, INT_MAX) == 0)
 		(void)execve(path, argv, envp);
@@ -95,16 +95,11 @@ static _Noreturn void become(const char *path, const struct egress_env *env, int
 static int spawn(struct egress *g, const char *path, int control, int authority, struct err *e)
 {
 	struct egress_env env = { 0 };
-	sigset_t all, old;
 
 	read_environment(&env);
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	/* No exit signal: an embedding program's own wait calls never see this child. */
-	g->pid = (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, &g->pidfd, NULL, NULL);
+	g->pid = proc_fork(&g->pidfd);
 	if (g->pid == 0)
 		become(path, &env, control, authority);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return g->pid < 0 ? err_sys(e, "cannot start the door") : 0;
 }
 

@@ -16,6 +16,7 @@
 #include "base/program.h"
 #include "base/str.h"
 #include "base/url.h"
+#include "proc/spawn.h"
 #include "telemetry/senders.h"
 
 #define PROGRAM "brig-send"
@@ -30,7 +31,7 @@ static const char *const passed[] = { [CA_FILE] = "SSL_CERT_FILE", "SSL_CERT_DIR
 struct send_launch {
 	char program[PATH_MAX];
 	char *variables[ARRAY_LEN(passed) + 1];
-	int request, null, place;
+	int request, place;
 };
 
 static int check_header(const char *text, struct err *e)
@@ -128,69 +129,31 @@ static int keep_place(int fd)
 /* In a child: only what is safe there. */
 static _Noreturn void become_sender(const struct send_launch *l)
 {
-	const struct sigaction usual = { .sa_handler = SIG_DFL };
 	char *const argv[] = { (char[]){ PROGRAM }, NULL };
-	sigset_t none;
 
-	for (int sig = 1; sig < NSIG; sig++)
-		(void)sigaction(sig, &usual, NULL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)setsid();
+	proc_default_signals();
+	proc_unblock_signals();
 	(void)setpriority(PRIO_PROCESS, 0, NICE); /* the next run comes first */
 	/* The current folder may be the workspace, on a disk somebody wants to unmount. */
-	if (chdir("/") == 0 && dup2(l->request, 0) == 0 && dup2(l->null, 1) == 1 &&
-	    dup2(l->null, 2) == 2 && keep_place(l->place) == 0 && fd_close_range(4, INT_MAX) == 0)
+	if (chdir("/") == 0 && proc_place_streams(l->request, -1, -1) == 0 &&
+	    keep_place(l->place) == 0 && fd_close_range(4, INT_MAX) == 0)
 		(void)execve(l->program, argv, l->variables);
 	_exit(127);
 }
 
-/* fork without handlers of libc and, as exit signal 0 means, without a SIGCHLD for the caller. */
-static pid_t fork_quietly(void)
-{
-	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
-}
-
-/* The child in between ends at once, so that the sender has no parent that would have to wait. */
-static _Noreturn void between(const struct send_launch *l)
-{
-	pid_t pid;
-
-	if (setsid() < 0)
-		_exit(errno);
-	pid = fork_quietly();
-	if (pid == 0)
-		become_sender(l);
-	_exit(pid < 0 ? errno : 0);
-}
-
 static int start(const struct send_launch *l, struct err *e)
 {
-	sigset_t all, before;
-	int status = 0;
-	pid_t pid;
+	int r = proc_fork_away(false);
 
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all,
-			      &before); /* a handler of ours must not run there */
-	pid = fork_quietly();
-	if (pid == 0)
-		between(l);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (pid < 0)
-		return err_sys(e, "cannot fork to start '%s'", l->program);
-	while (waitpid(pid, &status, __WALL) < 0)
-		if (errno != EINTR)
-			return 0; /* somebody else's wait took it: how it went is not to be had */
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		return 0;
-	errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
-	return err_sys(e, "cannot start '%s'", l->program);
+	if (r == 0)
+		become_sender(l);
+	return r < 0 ? err_sys(e, "cannot start '%s'", l->program) : 0;
 }
 
 int send_detached(const struct send *s, struct err *e)
 {
 	CLEANUP(fd) int request = -1;
-	CLEANUP(fd) int null = -1;
 	CLEANUP(fd) int place = -1;
 	struct send_launch l = { 0 };
 	int r;
@@ -200,14 +163,10 @@ int send_detached(const struct send *s, struct err *e)
 	request = open_request(s, e);
 	if (request < 0)
 		return request;
-	null = above_stdio(open("/dev/null", O_RDWR | O_CLOEXEC));
-	if (null < 0)
-		return err_sys(e, "cannot open '/dev/null'");
 	place = above_stdio(senders_take(s->wait_ms, e));
 	if (place < 0)
 		return e->code ? -e->code : err_sys(e, "no descriptor for a sender");
 	l.request = request;
-	l.null = null;
 	l.place = place;
 	r = pick_variables(&l, s->ca_file, e);
 	if (r == 0)

@@ -18,6 +18,7 @@
 #include "backend/kit/protect/protect.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "proc/spawn.h"
 
 #define LOOK_MS 20     /* at protected names */
 #define LEAVE_MS 20000 /* for a guard that was told to end it all */
@@ -54,31 +55,14 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 	return tcsetattr(p->in[0], TCSANOW, &t) < 0 ? err_sys(e, "cannot set the terminal up") : 0;
 }
 
-/* Twice forked, the guard is nobody's child: it outlives us, and an embedding program's own wait
- * calls see the first child at most, which is gone at once. fork, not clone: the guard allocates,
- * and only fork leaves malloc's locks in order. */
+/* The guard is nobody's child: it outlives us. It allocates. */
 static int spawn(const struct guard_start *s, struct err *e)
 {
-	sigset_t all, old;
-	int status;
-	pid_t pid;
+	int r = proc_fork_away(true);
 
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = fork();
-	if (pid == 0) {
-		pid = fork();
-		if (pid == 0)
-			guard_main(s);
-		_exit(pid < 0);
-	}
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (pid < 0)
-		return err_sys(e, "cannot start a process");
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR) /* reaped by the embedding program: the guard will tell */
-			return 0;
-	return status == 0 ? 0 : err_set(e, ERR_INTERNAL, EAGAIN, "cannot start a process");
+	if (r == 0)
+		guard_main(s);
+	return r < 0 ? err_sys(e, "cannot start a process") : 0;
 }
 
 static void ask(const struct backend_job *j, int sig)

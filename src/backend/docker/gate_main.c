@@ -18,6 +18,7 @@
 
 #include "backend/docker/gate.h"
 #include "base/fd.h"
+#include "proc/exec.h"
 
 #define EXIT_MISSING 127
 #define EXIT_PLAIN 126
@@ -120,35 +121,9 @@ static void no_input(void)
 		(void)close(STDIN_FILENO);
 }
 
-/* Along PATH, as native does it: ENOENT only when no folder has it. */
-static int execute(char **argv)
-{
-	const char *path = getenv("PATH");
-	int result = ENOENT;
-
-	if (strchr(argv[0], '/')) {
-		(void)execve(argv[0], argv, environ);
-		return errno;
-	}
-	for (path = path ? path : DEFAULT_PATH; *path && *argv[0];) {
-		size_t n = strcspn(path, ":");
-		char full[PATH_MAX];
-
-		if (snprintf(full, sizeof(full), "%.*s/%s", (int)n, path, argv[0]) <
-		    (int)sizeof(full)) {
-			(void)execve(full, argv, environ);
-			if (errno != ENOENT && errno != ENOTDIR)
-				result = errno;
-			if (result != ENOENT && result != EACCES)
-				return result;
-		}
-		path += n + (path[n] == ':');
-	}
-	return result;
-}
-
 static _Noreturn void become(const struct gate *g, int go, char **argv)
 {
+	const char *path = getenv("PATH");
 	sigset_t output;
 	char byte;
 
@@ -162,7 +137,9 @@ static _Noreturn void become(const struct gate *g, int go, char **argv)
 		(void)tcsetpgrp(STDIN_FILENO, getpgrp());
 	}
 	(void)sigprocmask(SIG_SETMASK, &g->mask, NULL);
-	not_executed(g, argv[0], execute(argv));
+	not_executed(g, argv[0],
+		     proc_exec((const char *const *)argv, (const char *const *)environ,
+			       path ? path : DEFAULT_PATH));
 }
 
 /* The secret is nowhere else by the time the command could look for it. */

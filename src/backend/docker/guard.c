@@ -21,8 +21,7 @@
 #include "base/fd.h"
 #include "base/random.h"
 #include "base/str.h"
-
-#define SIGNALS 64
+#include "proc/spawn.h"
 
 static void send_msg(const struct guard *g, const struct guard_msg *m)
 {
@@ -37,25 +36,17 @@ static void close_foreign(const struct guard_start *s)
 	(void)fd_close_except(3, keep, ARRAY_LEN(keep));
 }
 
-static void leave_streams(void)
-{
-	CLEANUP(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int i = 0; null >= 0 && i < 3; i++)
-		(void)dup2(null, i);
-}
-
 /* All signals are blocked since before the fork; the only one of use is the terminal's. */
 static void settle(const struct guard_start *s)
 {
-	const struct sigaction dfl = { .sa_handler = SIG_DFL }, ignore = { .sa_handler = SIG_IGN };
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 
 	(void)prctl(PR_SET_NAME, "brig-guard", 0, 0, 0);
-	for (int i = 1; i <= SIGNALS; i++)
-		(void)sigaction(i, i == SIGXFSZ ? &ignore : &dfl, NULL); /* an error, with words */
+	proc_default_signals();
+	(void)sigaction(SIGXFSZ, &ignore, NULL); /* an error, with words */
 	(void)setsid();
 	(void)!chdir("/");
-	leave_streams();
+	(void)proc_leave_streams();
 	close_foreign(s);
 }
 

@@ -2,9 +2,7 @@
 /* backend/none/none.c - the backend that is not a sandbox, seen from brig: starts the warden, talks
  * to it, judges the end. */
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +15,7 @@
 #include "backend/kit/process/ends.h"
 #include "backend/none/none.h"
 #include "base/fd.h"
+#include "proc/spawn.h"
 
 #define WAKE_MS 200
 
@@ -41,29 +40,11 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 	return w->tty && p->err[1] < 0 ? err_sys(e, "cannot open the terminal") : 0;
 }
 
-/* Returns as fork does. No exit signal: an embedding program's own wait calls never see this child.
- */
-static pid_t clone_warden(int *pidfd)
-{
-	struct clone_args a = { .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)pidfd };
-	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
-
-	if (pid >= 0 || errno != ENOSYS)
-		return pid;
-	return (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, pidfd, NULL, NULL);
-}
-
 static int spawn(struct backend_job *j, const struct warden_start *s, struct err *e)
 {
-	sigset_t all, old;
-
-	/* No handler of the embedding program may run in the child. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	j->pid = clone_warden(&j->pidfd);
+	j->pid = proc_fork(&j->pidfd);
 	if (j->pid == 0)
 		warden_main(s);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return j->pid > 0 ? 0 : err_sys(e, "cannot start a process");
 }
 

@@ -12,7 +12,6 @@
  * the first has left; if that was killed, the command's descendants are the second one's children
  * now, and are ended here. If the second is killed, that is a parent's death to the first. */
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +27,8 @@
 #include "backend/none/none.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "proc/exec.h"
+#include "proc/spawn.h"
 
 #define SIGNALS 64
 /* Wakes even a warden that the command has stopped. */
@@ -50,22 +51,14 @@ static _Noreturn void fail(const struct warden_start *s, const struct err *e)
 	_exit(125);
 }
 
-static void default_signals(void)
-{
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
-
-	for (int s = 1; s <= SIGNALS; s++)
-		(void)sigaction(s, &dfl, NULL);
-}
-
 /* ---- the command, until it is exec'ed ---- */
 
 static int place_streams(const struct warden_start *s)
 {
-	int in = s->in >= 0 ? s->in : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int r = proc_place_streams(s->in, s->out, s->err);
 
-	if (in < 0 || dup2(in, 0) < 0 || dup2(s->out, 1) < 0 || dup2(s->err, 2) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	if (s->code == CODE_FD && fcntl(CODE_FD, F_SETFD, 0) < 0)
 		return -errno;
 	if (s->code >= 0 && s->code != CODE_FD && dup2(s->code, CODE_FD) < 0)
@@ -87,58 +80,14 @@ static int limit_files(uint64_t files)
 	return setrlimit(RLIMIT_NOFILE, &r) < 0 ? -errno : 0;
 }
 
-/* A folder of the caller's PATH that may not be searched is no reason to say "permission denied".
- */
-static bool is_there(const char *path)
-{
-	int saved = errno;
-	bool there = access(path, F_OK) == 0;
-
-	errno = saved;
-	return there;
-}
-
-/* execve along PATH, without malloc. ENOENT only when no folder has it; EACCES wins over ENOENT. */
-static int exec_command(const struct backend_plan *p)
-{
-	const char *name = p->argv[0], *path = p->path_value;
-	char *const *argv = (char *const *)(uintptr_t)p->argv;
-	char *const *envp = (char *const *)(uintptr_t)p->envp;
-	int result = ENOENT;
-
-	if (!*name || strchr(name, '/')) {
-		(void)execve(name, argv, envp);
-		return errno;
-	}
-	for (bool more = true; more;) {
-		char full[PATH_MAX];
-		size_t n = strcspn(path, ":");
-
-		/* An empty entry is the current folder, as everywhere on the host. */
-		if (snprintf(full, sizeof(full), "%.*s%s%s", (int)n, path, n ? "/" : "", name) <
-		    (int)sizeof(full)) {
-			(void)execve(full, argv, envp);
-			if (errno != ENOENT && errno != ENOTDIR && is_there(full))
-				result = errno;
-			if (result != ENOENT && result != EACCES)
-				return result;
-		}
-		more = path[n] == ':';
-		path += n + more;
-	}
-	return result;
-}
-
 /* Runs in the warden's memory until it execs: what it leaves in *failed is seen there. */
 static pid_t start(const struct warden_start *s, volatile int *failed)
 {
 	pid_t pid = vfork(); /* allow vfork: the warden has one thread, the child only execs */
-	sigset_t none;
 
 	if (pid != 0)
 		return pid;
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	proc_unblock_signals();
 	(void)setsid();
 	/* The warden itself may be killed by anyone with the caller's rights. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -146,26 +95,8 @@ static pid_t start(const struct warden_start *s, volatile int *failed)
 	if (!*failed)
 		*failed = -limit_files(s->plan->spec->limits.files);
 	if (!*failed)
-		*failed = exec_command(s->plan);
+		*failed = proc_exec(s->plan->argv, s->plan->envp, s->plan->path_value);
 	_exit(127);
-}
-
-static void command_failed(const char *name, int code, struct err *e)
-{
-	bool missing = code == ENOENT || code == ENOTDIR;
-
-	/* ENOENT for a file that is there: its interpreter, or loader, is not. */
-	if (missing && strchr(name, '/') && access(name, F_OK) == 0) {
-		(void)err_set(e, ERR_NOT_EXECUTABLE, code, "'%s': its interpreter is not there",
-			      name);
-		(void)err_hint(e, "see its first line, or its loader");
-		return;
-	}
-	(void)err_set(e, missing ? ERR_NOT_FOUND : ERR_NOT_EXECUTABLE, code, "'%s': %s", name,
-		      missing ? "command not found" : strerrordesc_np(code));
-	(void)err_hint(e, missing ? "correct the name, or PATH"
-				  : "it must be a file that may be executed: chmod +x, or name its "
-				    "interpreter in front");
 }
 
 /* ---- setting up ---- */
@@ -177,15 +108,6 @@ static int close_foreign(const struct warden_start *s, struct err *e)
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
 	return r < 0 ? err_errno(e, r, "cannot close inherited descriptors") : 0;
-}
-
-static int leave_streams(struct err *e)
-{
-	CLEANUP(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
-		return err_sys(e, "cannot let go of the caller's streams");
-	return 0;
 }
 
 /* The copy of the caller's variables would undo the scrubbing: the command may read
@@ -210,6 +132,8 @@ static int listen_signals(void)
 /* Every signal is blocked since before the clone and stays so: they are read, not delivered. */
 static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 {
+	int r;
+
 	(void)prctl(PR_SET_NAME, "brig-warden", 0, 0, 0);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its socket is not the command's to take */
 	if (prctl(PR_SET_PDEATHSIG, PARENT_DIED, 0, 0, 0) < 0 ||
@@ -218,10 +142,13 @@ static int set_up(const struct warden_start *s, struct warden *w, struct err *e)
 	if (getppid() != w->brig)
 		_exit(125);
 	/* A SIGCHLD ignored by the embedding program would have the kernel reap behind our back. */
-	default_signals();
+	proc_default_signals();
 	(void)setsid(); /* the terminal's signals are for brig */
-	if (close_foreign(s, e) < 0 || leave_streams(e) < 0)
+	if (close_foreign(s, e) < 0)
 		return -e->code;
+	r = proc_leave_streams();
+	if (r < 0)
+		return err_errno(e, r, "cannot let go of the caller's streams");
 	forget_environment();
 	w->signals = listen_signals();
 	if (w->signals < 0)
@@ -341,7 +268,7 @@ static _Noreturn void lower(const struct warden_start *s, pid_t above)
 	if (w.command < 0)
 		(void)err_sys(&e, "cannot start a process");
 	else if (failed)
-		command_failed(s->plan->argv[0], failed, &e);
+		proc_exec_failed(s->plan->argv[0], failed, false, &e);
 	if (e.code)
 		fail(s, &e);
 	let_go(s);

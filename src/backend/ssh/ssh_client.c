@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/ssh/ssh_client.c - starts the OpenSSH client, and reads from its words why it gave up. */
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -15,8 +14,8 @@
 #include "backend/ssh/ssh.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "proc/spawn.h"
 
-#define SIGNALS 64
 #define LOG_ROOM 8192
 
 /* The folder holds sockets that are as good as a login: ours alone, and not a link. */
@@ -52,23 +51,13 @@ struct ssh_launch {
 	int in, out, err, leash;
 };
 
-static int onto(int fd, int to, int null)
-{
-	return dup2(fd >= 0 ? fd : null, to);
-}
-
 static _Noreturn void launch(const struct ssh_launch *l)
 {
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	sigset_t none;
 	char word;
 
-	for (int s = 1; s <= SIGNALS; s++)
-		(void)sigaction(s, &dfl, NULL);
+	proc_default_signals();
 	(void)setsid();
-	if (null < 0 || onto(l->in, 0, null) < 0 || onto(l->out, 1, null) < 0 ||
-	    onto(l->err, 2, null) < 0)
+	if (proc_place_streams(l->in, l->out, l->err) < 0)
 		_exit(125);
 	if (l->leash >= 0) {
 		/* The other end must be brig's alone. Signals stay blocked: this one waits. */
@@ -82,22 +71,10 @@ static _Noreturn void launch(const struct ssh_launch *l)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	}
 	(void)fd_close_range(3, INT32_MAX);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	proc_unblock_signals();
 	(void)execve(l->program, (char *const *)(uintptr_t)l->argv,
 		     (char *const *)(uintptr_t)l->envp);
 	_exit(127);
-}
-
-/* No exit signal: an embedding program's own wait calls never see this child. */
-static pid_t clone_child(int *pidfd)
-{
-	struct clone_args a = { .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)pidfd };
-	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
-
-	if (pid >= 0 || errno != ENOSYS)
-		return pid;
-	return (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, pidfd, NULL, NULL);
 }
 
 /* The client closes what it inherits, so its log goes by way of our own list of descriptors. */
@@ -138,7 +115,6 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 				.out = w->out,
 				.err = w->err,
 				.leash = w->leash };
-	sigset_t all, old;
 
 	*c = (struct ssh_client)CLIENT_NONE;
 	if (w->leash < 0) {
@@ -148,13 +124,9 @@ int client_start(const struct backend_plan *p, const struct client_want *w, stru
 	}
 	if (arguments(p, w, c, &l.argv, e) < 0)
 		return -e->code;
-	/* No handler of the embedding program may run in the child. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	c->pid = clone_child(&c->pidfd);
+	c->pid = proc_fork(&c->pidfd);
 	if (c->pid == 0)
 		launch(&l);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return c->pid > 0 ? 0 : err_sys(e, "cannot start a process");
 }
 

@@ -29,6 +29,7 @@
 #include "backend/kit/limits/systemd.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "proc/spawn.h"
 
 #define ASK_US 3000000
 #define PAUSE_MIN 200000 /* nanoseconds */
@@ -96,41 +97,21 @@ static _Noreturn void hold(const struct cgroup_host *host, int leash)
 	_exit(0);
 }
 
-/* Twice removed: it may have to outlive us, and is nobody's to wait for. */
-static pid_t fork_holder(const struct cgroup_host *host, int leash)
-{
-	siginfo_t info;
-	sigset_t all, old;
-	pid_t pid;
-
-	/* No handler of the embedding program may run in the child, and no exit signal: its own
-	 * wait calls never see it. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, NULL);
-	if (pid == 0) {
-		if (syscall(SYS_clone, 0UL, NULL, NULL, NULL, NULL) == 0)
-			hold(host, leash);
-		_exit(0);
-	}
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	while (pid > 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
-		;
-	return pid;
-}
-
 static int start_holder(struct cg_scope *s, const struct cgroup_host *host, struct err *e)
 {
 	int pair[2];
 	pid_t pid;
+	int r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "cannot make a socket pair");
 	s->leash = pair[0];
-	pid = fork_holder(host, pair[1]);
+	r = proc_fork_away(false); /* it may have to outlive us */
+	if (r == 0)
+		hold(host, pair[1]);
 	(void)fd_close(pair[1]);
 	/* Its first word, or end of file if there is none. */
-	if (pid < 0 || recv(s->leash, &pid, sizeof(pid), 0) != (ssize_t)sizeof(pid))
+	if (r < 0 || recv(s->leash, &pid, sizeof(pid), 0) != (ssize_t)sizeof(pid))
 		return err_sys(e, "cannot start the holder of a scope");
 	s->holder = pid;
 	return 0;

@@ -19,6 +19,7 @@
 
 #include "backend/kit/net/door_net.h"
 #include "base/fd.h"
+#include "proc/spawn.h"
 
 /* The helper's only word; err.code 0: the sockets come along. */
 struct word {
@@ -84,27 +85,10 @@ static int hear(int from, const struct door_want *w, int *fds, struct err *e)
 	return err_set(e, ERR_INTERNAL, ECHILD, "the door's helper died");
 }
 
-static pid_t start(int guest, int say, const struct door_want *w)
-{
-	sigset_t all, old;
-	pid_t pid;
-
-	/* No handler of the embedding program may run in the child, and no exit signal: its own
-	 * wait calls never see it. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = (pid_t)syscall(SYS_clone, 0UL, NULL, NULL, NULL, NULL);
-	if (pid == 0)
-		helper(guest, say, w);
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return pid;
-}
-
 int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e)
 {
 	CLEANUP(fd) int guest = guest_of(pid, e), ours = -1, theirs = -1;
 	int pair[2];
-	siginfo_t info;
 	pid_t child;
 
 	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
@@ -115,10 +99,11 @@ int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX
 		return err_sys(e, "cannot make a socket pair");
 	ours = pair[0];
 	theirs = pair[1];
-	child = start(guest, theirs, w);
+	child = proc_fork(NULL);
+	if (child == 0)
+		helper(guest, theirs, w);
 	if (child < 0)
 		return err_sys(e, "cannot start the door's helper");
-	while (waitid(P_PID, (id_t)child, &info, WEXITED | __WALL) < 0 && errno == EINTR)
-		;
+	(void)proc_wait(child);
 	return hear(ours, w, fds, e);
 }

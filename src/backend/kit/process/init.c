@@ -21,6 +21,8 @@
 #include "backend/kit/process/inside.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "proc/exec.h"
+#include "proc/spawn.h"
 
 #define SIGNALS 64
 #define OBJECT_BYTES 1024
@@ -35,65 +37,12 @@ _Noreturn void init_fail(int control, const struct err *e)
 	_exit(125);
 }
 
-/* What the caller ignored must not stay so, and no handler of its program may run in here. */
-static void default_signals(void)
-{
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
-
-	for (int s = 1; s <= SIGNALS; s++)
-		(void)sigaction(s, &dfl, NULL);
-}
-
-static void unblock_signals(void)
-{
-	sigset_t none;
-
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 static int place_streams(const struct inside *c, int terminal)
 {
-	int in = c->tty ? terminal : c->in, out = c->tty ? terminal : c->out,
-	    err = c->tty ? terminal : c->err;
+	int r = c->tty ? proc_place_streams(terminal, terminal, terminal)
+		       : proc_place_streams(c->in, c->out, c->err);
 
-	if (in < 0)
-		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (in < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
-		return -errno;
-	if (c->tty && ioctl(0, TIOCSCTTY, 0) < 0)
-		return -errno;
-	return 0;
-}
-
-/* execve along PATH, without malloc. ENOENT only when no folder has it; EACCES wins over ENOENT. */
-static int exec_command(const struct inside *p)
-{
-	const char *name = p->argv[0], *path = p->path;
-	char *const *argv = (char *const *)(uintptr_t)p->argv, *const *envp =
-								       (char *const *)(uintptr_t)
-									       p->envp;
-	int result = ENOENT;
-
-	if (strchr(name, '/')) {
-		(void)execve(name, argv, envp);
-		return errno;
-	}
-	while (*path && *name) {
-		char full[PATH_MAX];
-		size_t n = strcspn(path, ":");
-
-		if (snprintf(full, sizeof(full), "%.*s/%s", (int)n, path, name) <
-		    (int)sizeof(full)) {
-			(void)execve(full, argv, envp);
-			if (errno != ENOENT && errno != ENOTDIR)
-				result = errno;
-			if (result != ENOENT && result != EACCES)
-				return result;
-		}
-		path += n + (path[n] == ':');
-	}
-	return result;
+	return r == 0 && c->tty && ioctl(0, TIOCSCTTY, 0) < 0 ? -errno : r;
 }
 
 /* Runs in the memory of init until it execs: what it leaves in *failed is seen there. */
@@ -103,13 +52,14 @@ static pid_t start(const struct inside *c, int terminal, volatile int *failed)
 
 	if (pid != 0)
 		return pid;
-	unblock_signals(); /* all are at their default: init's own handler ends with the exec */
+	proc_unblock_signals(); /* all are at their default: init's own handler ends with the exec
+				 */
 	(void)setsid();
 	*failed = -place_streams(c, terminal);
 	if (!*failed)
 		*failed = -inside_files(c);
 	if (!*failed)
-		*failed = exec_command(c);
+		*failed = proc_exec(c->argv, c->envp, c->path);
 	_exit(127);
 }
 
@@ -251,26 +201,6 @@ static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 	}
 }
 
-static void command_failed(const struct inside *c, int code, struct err *e)
-{
-	const char *name = c->argv[0];
-	bool missing = code == ENOENT || code == ENOTDIR;
-
-	/* ENOENT for a file that is there: its interpreter, or loader, is not. */
-	if (missing && strchr(name, '/') && access(name, F_OK) == 0) {
-		(void)err_set(e, ERR_NOT_EXECUTABLE, code,
-			      "'%s': its interpreter is not there inside", name);
-		(void)err_hint(e, "see its first line, or its loader; what they name can be shown "
-				  "with --read");
-		return;
-	}
-	(void)err_set(e, missing ? ERR_NOT_FOUND : ERR_NOT_EXECUTABLE, code, "'%s': %s", name,
-		      missing ? "command not found" : strerrordesc_np(code));
-	(void)err_hint(e, missing ? "correct the name, or show what holds it: --read FOLDER"
-				  : "it must be a file that may be executed: chmod +x, or name its "
-				    "interpreter in front");
-}
-
 static void wait_a_moment(void)
 {
 	const struct timespec moment = { .tv_nsec = 1000 * 1000 };
@@ -283,31 +213,30 @@ static void wait_a_moment(void)
 _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 {
 	struct sigaction sa = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
-	int terminal = c->tty ? open_slave(fds[INIT_FD_PTY]) : -1, null;
+	int terminal = c->tty ? open_slave(fds[INIT_FD_PTY]) : -1, r;
 	struct init_msg started = { .said = INIT_STARTED, .landlock = landlock };
 	volatile int failed = 0;
 	struct err e = { 0 };
 	sigset_t child;
 	pid_t command;
 
-	default_signals();
+	proc_default_signals();
 	(void)sigemptyset(&child);
 	(void)sigaddset(&child, SIGCHLD);
 	(void)sigprocmask(SIG_SETMASK, &child, NULL);
 	(void)sigaction(SIGCHLD, &sa, NULL);
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0) {
-		(void)err_sys(&e, "cannot let go of the caller's streams");
+	r = proc_leave_streams();
+	if (r < 0) {
+		(void)err_errno(&e, r, "cannot let go of the caller's streams");
 		init_fail(c->control, &e);
 	}
-	(void)fd_close(null);
 	say_begins(c, landlock, fds);
 	command = start(c, terminal, &failed);
 	started.at = clock_us();
 	if (command < 0)
 		(void)err_sys(&e, "cannot start a process inside");
 	else if (failed)
-		command_failed(c, failed, &e);
+		proc_exec_failed(c->argv[0], failed, true, &e);
 	if (e.code)
 		init_fail(c->control, &e);
 	(void)fd_close(c->in);

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+#define SIGNALS 64
+
+static void block_signals(sigset_t *old)
+{
+	sigset_t all;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+pid_t proc_clone(uint64_t flags, int cgroup, int *pidfd)
+{
+	struct clone_args a = {
+		.flags = flags | (pidfd ? CLONE_PIDFD : 0) | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
+		.pidfd = (uint64_t)(uintptr_t)pidfd,
+		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
+	};
+	sigset_t old;
+	pid_t pid;
+
+	block_signals(&old);
+	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+	if (pid < 0 && cgroup < 0 && (errno == ENOSYS || errno == E2BIG))
+		pid = (pid_t)syscall(SYS_clone, (unsigned long)a.flags, NULL, pidfd, NULL, NULL);
+	if (pid != 0)
+		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return pid;
+}
+
+pid_t proc_fork(int *pidfd)
+{
+	return proc_clone(0, -1, pidfd);
+}
+
+int proc_wait(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, __WALL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return status;
+}
+
+static pid_t copy(bool allocates)
+{
+	sigset_t old;
+	pid_t pid;
+
+	if (!allocates)
+		return proc_fork(NULL);
+	block_signals(&old);
+	pid = fork();
+	if (pid != 0)
+		(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return pid;
+}
+
+int proc_fork_away(bool allocates)
+{
+	pid_t pid = copy(allocates);
+	int status;
+
+	if (pid < 0)
+		return -1;
+	if (pid == 0) {
+		pid = copy(allocates);
+		if (pid == 0)
+			return 0;
+		_exit(pid < 0 ? errno : 0);
+	}
+	status = proc_wait(pid);
+	/* Reaped by somebody else's wait: how it went cannot be known. */
+	if (status <= 0)
+		return 1;
+	errno = WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+	return -1;
+}
+
+void proc_default_signals(void)
+{
+	const struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	for (int s = 1; s <= SIGNALS; s++)
+		(void)sigaction(s, &dfl, NULL);
+}
+
+void proc_unblock_signals(void)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Above the streams themselves: the caller may have closed one. */
+static int open_null(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC), up = fd;
+
+	if (fd >= 0 && fd < 3) {
+		up = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		(void)close(fd);
+	}
+	return up;
+}
+
+int proc_place_streams(int in, int out, int err)
+{
+	const int wanted[] = { in, out, err };
+	CLEANUP(fd) int null = -1;
+
+	if (in < 0 || out < 0 || err < 0) {
+		null = open_null();
+		if (null < 0)
+			return -errno;
+	}
+	for (int i = 0; i < 3; i++) {
+		int fd = wanted[i] >= 0 ? wanted[i] : null;
+
+		if (fd == i ? fcntl(i, F_SETFD, 0) < 0 : dup2(fd, i) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int proc_leave_streams(void)
+{
+	return proc_place_streams(-1, -1, -1);
+}

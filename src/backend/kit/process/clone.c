@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <linux/sched.h>
 
 #include "backend/kit/process/start_internal.h"
+#include "proc/spawn.h"
 
 #define VFORK_STACK 65536
 
@@ -29,33 +29,21 @@ static int write_maps(const struct backend_job *j, const char *which, const stru
 	return r < 0 ? err_errno(e, r, "cannot write the %s of the sandbox", which) : 0;
 }
 
-static bool lacks_clone3(int cgroup)
-{
-	return errno == ENOSYS || errno == E2BIG || (errno == EINVAL && cgroup >= 0);
-}
-
-/* Returns as fork does. No exit signal: an embedding program's own wait calls never see this child.
- */
+/* Returns as fork does. */
 static pid_t clone_child(struct backend_job *j, struct box_start *c, uint64_t flags)
 {
 	int cgroup = cgroup_dirfd(j->cgroup);
-	struct clone_args a = {
-		.flags = flags | CLONE_PIDFD | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
-		.pidfd = (uint64_t)(uintptr_t)&j->pidfd,
-		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
-	};
 	pid_t pid;
 
 	c->cgroup = j->cgroup;
 	c->attach = cgroup_is_asked_for(j->cgroup);
 	c->wait_go = j->plan->by_root || c->attach;
-	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
-	if (pid >= 0 || !lacks_clone3(cgroup))
+	pid = proc_clone(flags, cgroup, &j->pidfd);
+	if (pid >= 0 || cgroup < 0 || (errno != ENOSYS && errno != E2BIG && errno != EINVAL))
 		return pid;
-	c->attach |= cgroup >= 0;
-	c->wait_go |= c->attach;
-	return (pid_t)syscall(SYS_clone, (unsigned long)(flags | CLONE_PIDFD), NULL, &j->pidfd,
-			      NULL, NULL);
+	/* This kernel cannot place it: it is moved before it may go on. */
+	c->attach = c->wait_go = true;
+	return proc_clone(flags, -1, &j->pidfd);
 }
 
 struct clone_entry {
@@ -93,17 +81,11 @@ int box_vfork(struct backend_job *j, struct box_start *c, void (*call)(const str
 int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 	      void (*entry)(const struct box_start *), struct err *e)
 {
-	sigset_t all, old;
-
-	/* No handler of the embedding program may run in the child. */
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	j->pid = clone_child(j, c, flags);
 	if (j->pid == 0) {
 		entry(c);
 		_exit(125);
 	}
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (j->pid > 0)
 		return 0;
 	(void)err_sys(e, "cannot make the namespaces of a sandbox");

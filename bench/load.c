@@ -67,6 +67,7 @@ static struct {
 	uint64_t bytes;
 	unsigned numbers;
 	char why[200];
+	struct loop_timer over;
 } run = { .o = { .path = "/", .connections = 1, .seconds = 2, .port = 443 } };
 
 static uint64_t now(void)
@@ -301,12 +302,11 @@ static void ready(struct loop_watch *w, uint32_t events)
 
 /* ---- the run ---- */
 
-static void tick(void *arg, uint64_t now_us)
+static void time_is_up(struct loop_timer *t, uint64_t now_us)
 {
-	(void)arg;
+	(void)t;
 	(void)now_us;
-	if (now() >= run.end)
-		loop_stop(run.loop);
+	loop_stop(run.loop);
 }
 
 static int compare(const void *a, const void *b)
@@ -443,7 +443,9 @@ int main(int argc, char **argv)
 		link_init(&run.clients[i].link, -1, ready);
 		dial(&run.clients[i]);
 	}
-	loop_run(run.loop, tick, NULL, NULL);
+	run.over.due = time_is_up;
+	loop_at(run.loop, &run.over, run.end / 1000);
+	loop_run(run.loop, NULL, NULL);
 	tell(now() - run.from);
 	(void)fflush(stdout);
 	while (run.o.hold && read(STDIN_FILENO, &c, 1) > 0)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "wire/loop.h"
+#include "base/loop.h"
 
 enum {
 	FLOW_READ = 16384,        /* taken from a socket at once */

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
+#include "base/loop.h"
 #include "egress/rules/addr.h"
 #include "wire/dns.h"
-#include "wire/loop.h"
 
 struct ask_tcp;
 

@@ -349,6 +349,11 @@ struct lookup *resolver_ask(struct resolver *r, const struct host *h, lookup_fn 
 	return ask_next(l) ? l : lookup_cancel(l);
 }
 
+bool resolver_busy(const struct resolver *r)
+{
+	return r->all;
+}
+
 void resolver_tick(struct resolver *r, uint64_t now_us)
 {
 	/* Whoever is told may ask or cancel others: begin again each time. */

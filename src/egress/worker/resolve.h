@@ -13,9 +13,9 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/loop.h"
 #include "egress/rules/addr.h"
 #include "egress/rules/host.h"
-#include "wire/loop.h"
 
 enum { RESOLVE_MAX = 16 };
 
@@ -37,6 +37,7 @@ struct lookup *resolver_ask(struct resolver *r, const struct host *h, lookup_fn 
 struct lookup *lookup_cancel(struct lookup *l); /* takes NULL; done is not called any more */
 
 void resolver_tick(struct resolver *r, uint64_t now_us);
+bool resolver_busy(const struct resolver *r); /* something is being asked */
 
 /* A non-blocking socket to a server's port 53: SOCK_DGRAM or SOCK_STREAM, the latter on its way. */
 int resolver_connect(const struct addr *server, int type);

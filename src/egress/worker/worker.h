@@ -2,6 +2,7 @@
 /* egress/worker/worker.h - what the parts of the worker share; nobody else includes this. */
 #pragma once
 
+#include "base/loop.h"
 #include "egress/credential/cred.h"
 #include "egress/egress_plan.h"
 #include "egress/event.h"
@@ -20,7 +21,6 @@
 #include "wire/http1.h"
 #include "wire/http1_request.h"
 #include "wire/link.h"
-#include "wire/loop.h"
 
 enum { IDLE_MAX = 64, EVENTS_MAX = 128 };
 
@@ -63,6 +63,7 @@ struct worker {
 	size_t n_idle;
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
+	struct loop_timer tick; /* set while anything has a deadline */
 	bool stalled;     /* the monitor does not read: nothing new is decided */
 	struct buf piece; /* of an answer, scrubbed, or of a request; kept for its room */
 };

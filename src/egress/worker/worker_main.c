@@ -33,6 +33,7 @@
 #include "egress/worker/lockdown.h"
 #include "egress/worker/worker.h"
 
+#define TICK_US 250000
 #define CONTROL 3
 #define AUTHORITY 4
 #define PLAN_MAX ((size_t)16 << 20)
@@ -291,9 +292,11 @@ static void on_monitor(struct loop_watch *w, uint32_t events)
 		loop_stop(k->loop);
 }
 
-static void on_tick(void *arg, uint64_t now)
+/* Deadlines here are for peers that hang: they are looked at a few times a second, and only while
+ * there is one. */
+static void on_tick(struct loop_timer *t, uint64_t now)
 {
-	struct worker *k = arg;
+	struct worker *k = (struct worker *)((char *)t - offsetof(struct worker, tick));
 
 	resolver_tick(k->resolver, now);
 	session_tick(k, now);
@@ -303,9 +306,21 @@ static void on_tick(void *arg, uint64_t now)
 		(void)loop_want(k->loop, &k->listeners[i].w, EPOLLIN);
 }
 
+static bool has_deadlines(const struct worker *k)
+{
+	for (size_t i = 0; i < k->n_listeners; i++)
+		if (!k->listeners[i].w.events)
+			return true;
+	return k->sessions || k->streams || k->idle || resolver_busy(k->resolver);
+}
+
 static void on_settle(void *arg)
 {
-	session_settle(arg);
+	struct worker *k = arg;
+
+	session_settle(k);
+	if (!k->tick.at && has_deadlines(k))
+		loop_at(k->loop, &k->tick, loop_now(k->loop) + TICK_US);
 }
 
 static bool is_six(int fd)
@@ -371,7 +386,8 @@ static int serve(struct worker *k, struct err *e)
 	if (loop_want(k->loop, &k->monitor, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to the monitor");
 	report_state(CONTROL, EGRESS_EVENT_READY, NULL);
-	loop_run(k->loop, on_tick, on_settle, k);
+	k->tick.due = on_tick;
+	loop_run(k->loop, on_settle, k);
 	return 0;
 }
 

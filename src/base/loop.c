@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define AT_ONCE 64
+
+/* epoll hands back a slot and the serial of the registration that is meant: a watch that was taken
+ * off while its event waited in the batch is not called. */
+struct loop {
+	int fd;
+	int timerfd; /* among those of `fd`, for loop_fd; -1: nobody asked */
+	bool stopped, hurry;
+	uint64_t now;
+	unsigned always;          /* how many watches are always ready */
+	struct loop_timer *first; /* due next; the heap below it */
+	struct slot {
+		struct loop_watch *w;
+		unsigned serial;
+	} * slots;
+	unsigned n_slots, serial;
+	unsigned *free_slots, n_free;
+};
+
+int loop_new(struct loop **ret, struct err *e)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return err_nomem(e);
+	l->timerfd = -1;
+	l->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (l->fd < 0) {
+		(void)err_sys(e, "cannot make an epoll descriptor");
+		(void)loop_free(l);
+		return -e->code;
+	}
+	l->now = clock_us();
+	*ret = l;
+	return 0;
+}
+
+struct loop *loop_free(struct loop *l)
+{
+	if (!l)
+		return NULL;
+	(void)fd_close(l->fd);
+	(void)fd_close(l->timerfd);
+	free(l->slots);
+	free(l->free_slots);
+	free(l);
+	return NULL;
+}
+
+static int grow(struct loop *l)
+{
+	unsigned n = l->n_slots ? l->n_slots * 2 : 64;
+	struct slot *slots = realloc(l->slots, n * sizeof(*slots));
+	unsigned *spare;
+
+	if (!slots)
+		return -ENOMEM;
+	l->slots = slots;
+	spare = realloc(l->free_slots, n * sizeof(*spare));
+	if (!spare)
+		return -ENOMEM;
+	l->free_slots = spare;
+	for (unsigned i = n; i > l->n_slots; i--)
+		l->free_slots[l->n_free++] = i - 1;
+	l->n_slots = n;
+	return 0;
+}
+
+static int put_on(struct loop *l, struct loop_watch *w, struct epoll_event *ev)
+{
+	if (!l->n_free && grow(l) < 0)
+		return -ENOMEM;
+	w->slot = l->free_slots[l->n_free - 1];
+	w->serial = ++l->serial;
+	ev->data.u64 = (uint64_t)w->serial << 32 | w->slot;
+	w->always = epoll_ctl(l->fd, EPOLL_CTL_ADD, w->fd, ev) < 0;
+	if (w->always && errno != EPERM)
+		return -errno;
+	l->always += w->always;
+	l->n_free--;
+	l->slots[w->slot] = (struct slot){ .w = w, .serial = w->serial };
+	w->events = ev->events;
+	return 0;
+}
+
+int loop_want(struct loop *l, struct loop_watch *w, uint32_t events)
+{
+	struct epoll_event ev = { .events = events,
+				  .data.u64 = (uint64_t)w->serial << 32 | w->slot };
+
+	if (events == w->events)
+		return 0;
+	if (!w->events)
+		return put_on(l, w, &ev);
+	if (events) {
+		if (!w->always && epoll_ctl(l->fd, EPOLL_CTL_MOD, w->fd, &ev) < 0)
+			return -errno;
+		w->events = events;
+		return 0;
+	}
+	if (!w->always)
+		(void)epoll_ctl(l->fd, EPOLL_CTL_DEL, w->fd, NULL);
+	l->always -= w->always;
+	l->slots[w->slot].w = NULL;
+	l->free_slots[l->n_free++] = w->slot;
+	w->events = 0;
+	return 0;
+}
+
+/* ---- timers: a pairing heap, whose links are in the timers themselves ---- */
+
+static struct loop_timer *meld(struct loop_timer *a, struct loop_timer *b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	if (b->at < a->at) {
+		struct loop_timer *c = a;
+
+		a = b;
+		b = c;
+	}
+	b->next = a->child;
+	if (b->next)
+		b->next->link = &b->next;
+	b->link = &a->child;
+	a->child = b;
+	return a;
+}
+
+/* The children of one that leaves: in pairs, and those from the last to the first. */
+static struct loop_timer *meld_children(struct loop_timer *t)
+{
+	struct loop_timer *pairs = NULL, *all = NULL;
+
+	for (struct loop_timer *a = t->child, *b, *rest; a; a = rest) {
+		b = a->next;
+		rest = b ? b->next : NULL;
+		a->next = NULL;
+		if (b)
+			b->next = NULL;
+		a = meld(a, b);
+		a->next = pairs;
+		pairs = a;
+	}
+	for (struct loop_timer *a = pairs, *rest; a; a = rest) {
+		rest = a->next;
+		a->next = NULL;
+		all = meld(all, a);
+	}
+	t->child = NULL;
+	return all;
+}
+
+static void take_off(struct loop *l, struct loop_timer *t)
+{
+	struct loop_timer *below = meld_children(t);
+
+	if (t == l->first) {
+		l->first = below;
+	} else {
+		*t->link = t->next;
+		if (t->next)
+			t->next->link = t->link;
+		l->first = meld(l->first, below);
+	}
+	t->at = 0;
+	t->next = NULL;
+	t->link = NULL;
+}
+
+/* For a loop around us: it wakes up for our timers as well. */
+static void set_timerfd(const struct loop *l)
+{
+	struct itimerspec when = { 0 };
+
+	if (l->timerfd < 0)
+		return;
+	if (l->hurry || l->always || l->stopped) {
+		when.it_value.tv_nsec = 1;
+	} else if (l->first) {
+		when.it_value.tv_sec = (time_t)(l->first->at / 1000000);
+		when.it_value.tv_nsec = (long)(l->first->at % 1000000) * 1000 + 1;
+	}
+	(void)timerfd_settime(l->timerfd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+void loop_at(struct loop *l, struct loop_timer *t, uint64_t at_us)
+{
+	if (t->at)
+		take_off(l, t);
+	/* One that is due already waits for the next turn: a handler may set its own again. */
+	t->at = at_us && at_us <= l->now ? l->now + 1 : at_us;
+	if (at_us)
+		l->first = meld(l->first, t);
+	set_timerfd(l);
+}
+
+int loop_fd(struct loop *l)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
+
+	if (l->timerfd < 0) {
+		l->timerfd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		if (l->timerfd < 0 || epoll_ctl(l->fd, EPOLL_CTL_ADD, l->timerfd, &ev) < 0) {
+			int r = -errno;
+
+			l->timerfd = fd_close(l->timerfd);
+			return r;
+		}
+		set_timerfd(l);
+	}
+	return l->fd;
+}
+
+/* ---- turning ---- */
+
+static int until_due(const struct loop *l, int wait_ms)
+{
+	uint64_t now, ms;
+
+	if (l->hurry || l->always || l->stopped)
+		return 0;
+	if (!l->first)
+		return wait_ms;
+	now = clock_us();
+	ms = l->first->at <= now ? 0 : (l->first->at - now + 999) / 1000;
+	if (wait_ms >= 0 && ms > (uint64_t)wait_ms)
+		return wait_ms;
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+static void deliver(struct loop *l, const struct epoll_event *ev)
+{
+	unsigned slot = (unsigned)(ev->data.u64 & UINT32_MAX);
+	unsigned serial = (unsigned)(ev->data.u64 >> 32);
+
+	if (slot < l->n_slots && l->slots[slot].w && l->slots[slot].serial == serial)
+		l->slots[slot].w->ready(l->slots[slot].w, ev->events);
+}
+
+static void deliver_always(struct loop *l)
+{
+	for (unsigned i = 0; l->always && i < l->n_slots && !l->stopped; i++)
+		if (l->slots[i].w && l->slots[i].w->always)
+			l->slots[i].w->ready(l->slots[i].w, l->slots[i].w->events);
+}
+
+static void deliver_timers(struct loop *l)
+{
+	while (l->first && l->first->at <= l->now && !l->stopped) {
+		struct loop_timer *t = l->first;
+
+		take_off(l, t);
+		t->due(t, l->now);
+	}
+}
+
+void loop_turn(struct loop *l, int wait_ms)
+{
+	struct epoll_event ev[AT_ONCE];
+	int n = epoll_wait(l->fd, ev, AT_ONCE, until_due(l, wait_ms));
+
+	l->hurry = false;
+	l->now = clock_us();
+	for (int i = 0; i < n && !l->stopped; i++)
+		deliver(l, &ev[i]);
+	deliver_always(l);
+	deliver_timers(l);
+	set_timerfd(l);
+}
+
+void loop_run(struct loop *l, settle_fn *settle, void *arg)
+{
+	while (!l->stopped) {
+		loop_turn(l, -1);
+		if (settle)
+			settle(arg);
+	}
+}
+
+void loop_hurry(struct loop *l)
+{
+	l->hurry = true;
+}
+
+void loop_stop(struct loop *l)
+{
+	l->stopped = true;
+}
+
+uint64_t loop_now(const struct loop *l)
+{
+	return l->now;
+}

@@ -2,7 +2,9 @@
 #include "base/loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -11,53 +13,27 @@
 #include "base/fd.h"
 
 #define AT_ONCE 64
+#define SMALL 32 /* watches of a small loop */
 
 /* epoll hands back a slot and the serial of the registration that is meant: a watch that was taken
  * off while its event waited in the batch is not called. */
 struct loop {
-	int fd;
-	int timerfd; /* among those of `fd`, for loop_fd; -1: nobody asked */
+	int fd;      /* of epoll; -1: a small loop, which polls */
+	int outer;   /* for loop_fd: `fd`, or an epoll with a small loop's descriptors; -1: nobody
+			asked */
+	int timerfd; /* ... and our timers, among them */
 	bool stopped, hurry;
 	uint64_t now;
-	unsigned always;          /* how many watches are always ready */
+	unsigned always;          /* how many watches epoll does not take */
 	struct loop_timer *first; /* due next; the heap below it */
 	struct slot {
 		struct loop_watch *w;
 		unsigned serial;
+		int copy; /* of its descriptor, in the `outer` of a small loop */
 	} * slots;
 	unsigned n_slots, serial;
 	unsigned *free_slots, n_free;
 };
-
-int loop_new(struct loop **ret, struct err *e)
-{
-	struct loop *l = calloc(1, sizeof(*l));
-
-	if (!l)
-		return err_nomem(e);
-	l->timerfd = -1;
-	l->fd = epoll_create1(EPOLL_CLOEXEC);
-	if (l->fd < 0) {
-		(void)err_sys(e, "cannot make an epoll descriptor");
-		(void)loop_free(l);
-		return -e->code;
-	}
-	l->now = clock_us();
-	*ret = l;
-	return 0;
-}
-
-struct loop *loop_free(struct loop *l)
-{
-	if (!l)
-		return NULL;
-	(void)fd_close(l->fd);
-	(void)fd_close(l->timerfd);
-	free(l->slots);
-	free(l->free_slots);
-	free(l);
-	return NULL;
-}
 
 static int grow(struct loop *l)
 {
@@ -72,51 +48,137 @@ static int grow(struct loop *l)
 	if (!spare)
 		return -ENOMEM;
 	l->free_slots = spare;
-	for (unsigned i = n; i > l->n_slots; i--)
+	for (unsigned i = n; i > l->n_slots; i--) {
+		slots[i - 1] = (struct slot){ .copy = -1 };
 		l->free_slots[l->n_free++] = i - 1;
+	}
 	l->n_slots = n;
 	return 0;
 }
 
-static int put_on(struct loop *l, struct loop_watch *w, struct epoll_event *ev)
+static int make(int fd, struct loop **ret, struct err *e)
 {
+	struct loop *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		(void)fd_close(fd);
+		return err_nomem(e);
+	}
+	l->fd = fd;
+	l->outer = l->timerfd = -1;
+	l->now = clock_us();
+	if (grow(l) < 0) {
+		(void)loop_free(l);
+		return err_nomem(e);
+	}
+	*ret = l;
+	return 0;
+}
+
+int loop_new(struct loop **ret, struct err *e)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, "cannot make an epoll descriptor") : make(fd, ret, e);
+}
+
+int loop_new_small(struct loop **ret, struct err *e)
+{
+	return make(-1, ret, e);
+}
+
+struct loop *loop_free(struct loop *l)
+{
+	if (!l)
+		return NULL;
+	if (l->outer != l->fd) {
+		(void)fd_close(l->outer);
+		for (unsigned i = 0; i < l->n_slots; i++)
+			if (l->slots[i].w)
+				(void)fd_close(l->slots[i].copy);
+	}
+	(void)fd_close(l->fd);
+	(void)fd_close(l->timerfd);
+	free(l->slots);
+	free(l->free_slots);
+	free(l);
+	return NULL;
+}
+
+/* A small loop has told its own descriptors to nobody: a loop around it gets copies, which are
+ * closed when the watch is taken off, whatever has become of the original. */
+static int tell_outer(const struct loop *l, struct loop_watch *w, uint32_t events)
+{
+	struct slot *s = &l->slots[w->slot];
+	struct epoll_event ev = { .events = events };
+	bool known = s->copy >= 0;
+
+	if (l->outer < 0)
+		return 0;
+	if (!events) {
+		s->copy = fd_close(s->copy);
+		return 0;
+	}
+	if (!known)
+		s->copy = fcntl(w->fd, F_DUPFD_CLOEXEC, 3);
+	if (s->copy >= 0 &&
+	    epoll_ctl(l->outer, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, s->copy, &ev) == 0)
+		return 0;
+	w->always = true; /* a file; or what cannot be told is looked at all the time */
+	return 0;
+}
+
+static int tell_epoll(const struct loop *l, struct loop_watch *w, uint32_t events)
+{
+	int op = !events ? EPOLL_CTL_DEL : w->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	struct epoll_event ev = { .events = events,
+				  .data.u64 = (uint64_t)w->serial << 32 | w->slot };
+
+	if (w->always || epoll_ctl(l->fd, op, w->fd, &ev) == 0 || !events)
+		return 0;
+	w->always = op == EPOLL_CTL_ADD && errno == EPERM;
+	return w->always ? 0 : -errno;
+}
+
+static int take_slot(struct loop *l, struct loop_watch *w)
+{
+	if (l->fd < 0 && l->n_slots - l->n_free == SMALL)
+		return -ENOSPC;
 	if (!l->n_free && grow(l) < 0)
 		return -ENOMEM;
-	w->slot = l->free_slots[l->n_free - 1];
+	w->slot = l->free_slots[--l->n_free];
 	w->serial = ++l->serial;
-	ev->data.u64 = (uint64_t)w->serial << 32 | w->slot;
-	w->always = epoll_ctl(l->fd, EPOLL_CTL_ADD, w->fd, ev) < 0;
-	if (w->always && errno != EPERM)
-		return -errno;
-	l->always += w->always;
-	l->n_free--;
-	l->slots[w->slot] = (struct slot){ .w = w, .serial = w->serial };
-	w->events = ev->events;
+	w->always = false;
+	l->slots[w->slot] = (struct slot){ .w = w, .serial = w->serial, .copy = -1 };
 	return 0;
 }
 
 int loop_want(struct loop *l, struct loop_watch *w, uint32_t events)
 {
-	struct epoll_event ev = { .events = events,
-				  .data.u64 = (uint64_t)w->serial << 32 | w->slot };
+	bool was_always;
+	int r;
 
 	if (events == w->events)
 		return 0;
-	if (!w->events)
-		return put_on(l, w, &ev);
-	if (events) {
-		if (!w->always && epoll_ctl(l->fd, EPOLL_CTL_MOD, w->fd, &ev) < 0)
-			return -errno;
-		w->events = events;
-		return 0;
+	if (!w->events) {
+		r = take_slot(l, w);
+		if (r < 0)
+			return r;
 	}
-	if (!w->always)
-		(void)epoll_ctl(l->fd, EPOLL_CTL_DEL, w->fd, NULL);
-	l->always -= w->always;
-	l->slots[w->slot].w = NULL;
-	l->free_slots[l->n_free++] = w->slot;
-	w->events = 0;
-	return 0;
+	was_always = w->events && w->always;
+	r = l->fd < 0 ? tell_outer(l, w, events) : tell_epoll(l, w, events);
+	if (!events || (r < 0 && !w->events)) {
+		l->slots[w->slot].copy = fd_close(l->slots[w->slot].copy);
+		l->slots[w->slot].w = NULL;
+		l->free_slots[l->n_free++] = w->slot;
+		w->events = 0;
+		l->always -= was_always;
+		return r;
+	}
+	if (r == 0)
+		w->events = events;
+	l->always += w->always && !was_always;
+	return r;
 }
 
 /* ---- timers: a pairing heap, whose links are in the timers themselves ---- */
@@ -207,21 +269,32 @@ void loop_at(struct loop *l, struct loop_timer *t, uint64_t at_us)
 	set_timerfd(l);
 }
 
-int loop_fd(struct loop *l)
+static int open_outer(struct loop *l)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
 
-	if (l->timerfd < 0) {
-		l->timerfd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-		if (l->timerfd < 0 || epoll_ctl(l->fd, EPOLL_CTL_ADD, l->timerfd, &ev) < 0) {
-			int r = -errno;
+	l->outer = l->fd >= 0 ? l->fd : epoll_create1(EPOLL_CLOEXEC);
+	l->timerfd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (l->outer < 0 || l->timerfd < 0 ||
+	    epoll_ctl(l->outer, EPOLL_CTL_ADD, l->timerfd, &ev) < 0)
+		return -errno;
+	for (unsigned i = 0; l->fd < 0 && i < l->n_slots; i++) {
+		struct loop_watch *w = l->slots[i].w;
+		int r = w ? tell_outer(l, w, w->events) : 0;
 
-			l->timerfd = fd_close(l->timerfd);
+		if (r < 0)
 			return r;
-		}
-		set_timerfd(l);
+		l->always += w && w->always;
 	}
-	return l->fd;
+	set_timerfd(l);
+	return 0;
+}
+
+int loop_fd(struct loop *l)
+{
+	int r = l->outer < 0 ? open_outer(l) : 0;
+
+	return r < 0 ? r : l->outer;
 }
 
 /* ---- turning ---- */
@@ -230,7 +303,7 @@ static int until_due(const struct loop *l, int wait_ms)
 {
 	uint64_t now, ms;
 
-	if (l->hurry || l->always || l->stopped)
+	if (l->hurry || (l->always && l->fd >= 0) || l->stopped)
 		return 0;
 	if (!l->first)
 		return wait_ms;
@@ -257,6 +330,40 @@ static void deliver_always(struct loop *l)
 			l->slots[i].w->ready(l->slots[i].w, l->slots[i].w->events);
 }
 
+static void turn_epoll(struct loop *l, int wait_ms)
+{
+	struct epoll_event ev[AT_ONCE];
+	int n = epoll_wait(l->fd, ev, AT_ONCE, wait_ms);
+
+	l->now = clock_us();
+	for (int i = 0; i < n && !l->stopped; i++)
+		deliver(l, &ev[i]);
+	deliver_always(l);
+}
+
+static void turn_poll(struct loop *l, int wait_ms)
+{
+	struct epoll_event ev[SMALL];
+	struct pollfd p[SMALL];
+	nfds_t n = 0;
+	int ready;
+
+	for (unsigned i = 0; i < l->n_slots; i++) {
+		if (!l->slots[i].w)
+			continue;
+		ev[n].data.u64 = (uint64_t)l->slots[i].serial << 32 | i;
+		p[n++] = (struct pollfd){ .fd = l->slots[i].w->fd,
+					  .events = (short)l->slots[i].w->events };
+	}
+	ready = poll(p, n, wait_ms);
+	l->now = clock_us();
+	for (nfds_t i = 0; ready > 0 && i < n && !l->stopped; i++) {
+		ev[i].events = (uint32_t)p[i].revents; /* the same bits */
+		if (p[i].revents)
+			deliver(l, &ev[i]);
+	}
+}
+
 static void deliver_timers(struct loop *l)
 {
 	while (l->first && l->first->at <= l->now && !l->stopped) {
@@ -269,14 +376,13 @@ static void deliver_timers(struct loop *l)
 
 void loop_turn(struct loop *l, int wait_ms)
 {
-	struct epoll_event ev[AT_ONCE];
-	int n = epoll_wait(l->fd, ev, AT_ONCE, until_due(l, wait_ms));
+	int wait = until_due(l, wait_ms);
 
 	l->hurry = false;
-	l->now = clock_us();
-	for (int i = 0; i < n && !l->stopped; i++)
-		deliver(l, &ev[i]);
-	deliver_always(l);
+	if (l->fd < 0)
+		turn_poll(l, wait);
+	else
+		turn_epoll(l, wait);
 	deliver_timers(l);
 	set_timerfd(l);
 }

@@ -37,10 +37,15 @@ struct loop_timer {
 };
 
 int loop_new(struct loop **ret, struct err *e);
+
+/* For at most 32 watches, over poll: nothing is registered with the kernel. A neighbour that uses
+ * up the user's share of epoll cannot make it blind, and a file whose news is gone once it was
+ * looked at is looked at only when its handler is called. */
+int loop_new_small(struct loop **ret, struct err *e);
 struct loop *loop_free(struct loop *l);
 DEFINE_CLEANUP(loop, struct loop *, loop_free)
 
-/* Sets what a watch waits for; 0 takes it off. 0 or -errno. */
+/* Sets what a watch waits for; 0 takes it off. 0 or -errno; a small loop always can. */
 int loop_want(struct loop *l, struct loop_watch *w, uint32_t events);
 
 /* Sets when a timer is due, once; 0 takes it off. Several due at once come in order of their time.

@@ -8,6 +8,7 @@
 #include "sandbox/sandbox.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/loop.h"
 #include "base/random.h"
 #include "base/state.h"
 #include "egress/monitor.h"
@@ -30,24 +32,49 @@
 #define DOOR_END_US ((uint64_t)2 * 1000 * 1000)
 #define DOOR_EVENTS 256 /* heard at a turn: whoever sends them must not keep the rest waiting */
 
+enum run_source {
+	RUN_OUT,
+	RUN_ERR,
+	RUN_IN,
+	RUN_EVENT,
+	RUN_ALARM,
+	RUN_SIGNAL,
+	RUN_CANCEL,
+	RUN_DOOR,
+	RUN_SOURCES
+};
+
+struct run_watch {
+	struct loop_watch w; /* first */
+	struct run *r;
+};
+
+struct run_timer {
+	struct loop_timer t; /* first */
+	struct run *r;
+};
+
 struct run {
 	const struct spec *spec;
-	const struct run_io *io;
+	struct run_io io;
 	const struct backend *backend;
+	struct backend_plan *plan;
 	struct backend_job *job;
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
 	struct recorder *recorder; /* NULL: nothing is recorded */
+	struct loop *loop;
+	struct run_watch watches[RUN_SOURCES];
+	struct run_timer deadline, kill, look, drain;
 	struct pump out, err;
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
-	uint64_t look_at;                    /* the same; 0: never */
-	uint64_t started, deadline, kill_at; /* microseconds; 0: none */
-	uint64_t drain_until;                /* the same */
-	int events, alarm;                   /* of the job; borrowed */
-	int master;                          /* of the command's terminal; -1: none */
-	bool ended, killed;
+	uint64_t started;  /* microseconds */
+	int events, alarm; /* of the job; borrowed */
+	int master;        /* of the command's terminal; -1: none */
+	bool cancelled, ended;
+	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
 	struct err door_lost;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
@@ -62,8 +89,8 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 			    .both = &r->o->both,
 			    .which = keep == &r->o->err ? 2 : 1,
 			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
-			    .on_output = r->io->on_output,
-			    .arg = r->io->arg };
+			    .on_output = r->io.on_output,
+			    .arg = r->io.arg };
 	keep->data.max = r->o->both.data.max = KEEP_MAX;
 	if (to >= 0 && isatty(to) && !r->spec->tty) {
 		vtfilter_init(filter);
@@ -74,12 +101,12 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 
 static void open_streams(struct run *r, struct job_io *io)
 {
-	set_pump(r, &r->out, &r->o->out, &r->out_filter, r->io->out);
-	set_pump(r, &r->err, &r->o->err, &r->err_filter, r->io->err);
+	set_pump(r, &r->out, &r->o->out, &r->out_filter, r->io.out);
+	set_pump(r, &r->err, &r->o->err, &r->err_filter, r->io.err);
 	r->master = r->spec->tty ? io->out : -1;
-	pump_open(&r->out, io->out, r->io->out);
-	pump_open(&r->err, io->err, r->io->err);
-	feed_open(&r->in, r->io->in, io->in, io->in_peer);
+	pump_open(&r->out, io->out, r->io.out);
+	pump_open(&r->err, io->err, r->io.err);
+	feed_open(&r->in, r->io.in, io->in, io->in_peer);
 }
 
 static void end_as(struct run *r, enum outcome_kind kind, int sig)
@@ -93,7 +120,7 @@ static void end_as(struct run *r, enum outcome_kind kind, int sig)
 /* A first cancel is passed on and gives the command a moment to tidy up; a second does not wait. */
 static void cancel(struct run *r, int sig)
 {
-	bool again = r->kill_at;
+	bool again = r->cancelled;
 
 	if (r->ended) { /* only undelivered output is left: let it go */
 		pump_close(&r->out);
@@ -102,14 +129,15 @@ static void cancel(struct run *r, int sig)
 	}
 	end_as(r, OUTCOME_CANCELLED, sig);
 	r->backend->signal(r->job, again ? SIGKILL : sig ? sig : SIGTERM);
-	r->kill_at = clock_us() + GRACE_US;
+	r->cancelled = true;
+	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
 }
 
 static void resize(const struct run *r)
 {
 	struct winsize size;
 
-	if (r->master >= 0 && r->out.from >= 0 && ioctl(r->io->out, TIOCGWINSZ, &size) == 0)
+	if (r->master >= 0 && r->out.from >= 0 && ioctl(r->io.out, TIOCGWINSZ, &size) == 0)
 		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
 }
 
@@ -117,7 +145,7 @@ static void on_signal(struct run *r)
 {
 	struct signalfd_siginfo s;
 
-	while (read(r->io->signals, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
+	while (read(r->io.signals, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
 		if (s.ssi_signo == SIGWINCH)
 			resize(r);
 		else
@@ -125,57 +153,60 @@ static void on_signal(struct run *r)
 	}
 }
 
-/* The record cannot take more: the run ends here, because its policy says so. */
-static void look_at_record(struct run *r, uint64_t now)
+/* ---- time ---- */
+
+static struct run *run_of(struct loop_timer *t)
 {
+	return ((struct run_timer *)t)->r;
+}
+
+/* The record cannot take more: the run ends here, because its policy says so. */
+static void on_look(struct loop_timer *t, uint64_t now)
+{
+	struct run *r = run_of(t);
 	struct err e = { 0 };
 
-	if (!r->look_at || now < r->look_at)
+	if (recorder_ready(r->recorder, &e) == 0) {
+		loop_at(r->loop, t, now + RECORD_LOOK_US);
 		return;
-	r->look_at = now + RECORD_LOOK_US;
-	if (recorder_ready(r->recorder, &e) == 0)
-		return;
-	r->look_at = 0;
+	}
 	r->unrecorded = e;
 	r->backend->signal(r->job, SIGKILL);
 }
 
-static void on_clock(struct run *r)
+static void on_deadline(struct loop_timer *t, uint64_t now)
 {
-	uint64_t now = clock_us();
+	struct run *r = run_of(t);
 
-	if (r->ended)
-		return;
-	look_at_record(r, now);
-	if (r->deadline && now >= r->deadline) {
-		r->deadline = 0;
-		end_as(r, OUTCOME_TIMEOUT, 0);
-		if (r->o->kind == OUTCOME_TIMEOUT)
-			outcome_hit(r->o, LIMIT_TIMEOUT);
-		r->backend->signal(r->job, SIGKILL);
-	}
-	if (r->kill_at && now >= r->kill_at && !r->killed) {
-		r->killed = true; /* once: the end may take its time on another host */
-		r->backend->signal(r->job, SIGKILL);
-	}
+	(void)now;
+	end_as(r, OUTCOME_TIMEOUT, 0);
+	if (r->o->kind == OUTCOME_TIMEOUT)
+		outcome_hit(r->o, LIMIT_TIMEOUT);
+	r->backend->signal(r->job, SIGKILL);
 }
 
-static int until_next(const struct run *r)
+/* Once: the end may take its time on another host. */
+static void on_kill(struct loop_timer *t, uint64_t now)
 {
-	uint64_t at = r->deadline, now = clock_us();
-
-	if (r->kill_at && !r->killed && (!at || r->kill_at < at))
-		at = r->kill_at;
-	if (r->look_at && (!at || r->look_at < at))
-		at = r->look_at;
-	if (r->ended)
-		at = r->drain_until;
-	if (!at)
-		return -1;
-	if (at <= now)
-		return 0;
-	return at - now > (uint64_t)INT_MAX ? INT_MAX : (int)((at - now + 999) / 1000);
+	(void)now;
+	run_of(t)->backend->signal(run_of(t)->job, SIGKILL);
 }
+
+/* What cannot be ended may never close its end of the streams. */
+static void on_drain(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	run_of(t)->over = true;
+}
+
+static void stop_clock(struct run *r)
+{
+	loop_at(r->loop, &r->deadline.t, 0);
+	loop_at(r->loop, &r->kill.t, 0);
+	loop_at(r->loop, &r->look.t, 0);
+}
+
+/* ---- the door ---- */
 
 /* Without its worker there is no network, and nobody would see what the command does about that. */
 static void lose_door(struct run *r, const struct egress_event *why)
@@ -245,16 +276,10 @@ static void on_event(struct run *r, bool alarm)
 	}
 	r->job = NULL;
 	r->ended = true;
+	stop_clock(r);
 	if (r->o->left)
-		r->drain_until = clock_us() + DRAIN_US;
+		loop_at(r->loop, &r->drain.t, clock_us() + DRAIN_US);
 	feed_close(&r->in);
-}
-
-/* All that the command wrote has reached its goal. What cannot be ended may never close its end. */
-static bool drained(const struct run *r)
-{
-	return r->ended && ((pump_done(&r->out) && pump_done(&r->err)) ||
-			    (r->drain_until && clock_us() >= r->drain_until));
 }
 
 /* The sockets go to the worker; nothing of ours is to accept on them. */
@@ -272,51 +297,102 @@ static int attach_door(struct run *r, const struct job_io *io, struct err *e)
 	return code;
 }
 
-enum {
-	WAIT_OUT,
-	WAIT_ERR,
-	WAIT_IN,
-	WAIT_EVENT,
-	WAIT_ALARM,
-	WAIT_SIGNAL,
-	WAIT_CANCEL,
-	WAIT_DOOR,
-	WAITS
-};
+/* ---- turning: what is waited for follows from where the run is ---- */
 
-static void turn(struct run *r)
+static void on_ready(struct loop_watch *w, uint32_t events)
 {
-	struct pollfd p[WAITS] = {
-		[WAIT_OUT] = pump_wants(&r->out),
-		[WAIT_ERR] = pump_wants(&r->err),
-		[WAIT_IN] = r->ended ? (struct pollfd){ .fd = -1 } : feed_wants(&r->in),
-		[WAIT_EVENT] = { .fd = r->ended ? -1 : r->events, .events = POLLIN },
-		[WAIT_ALARM] = { .fd = r->ended ? -1 : r->alarm, .events = POLLPRI },
-		[WAIT_SIGNAL] = { .fd = r->io->signals, .events = POLLIN },
-		[WAIT_CANCEL] = { .fd = r->ended || r->kill_at ? -1 : r->io->cancel,
-				  .events = POLLIN },
-		[WAIT_DOOR] = { .fd = r->door && !r->ended ? egress_fd(r->door) : -1,
-				.events = POLLIN },
-	};
+	struct run *r = ((struct run_watch *)w)->r;
+	enum run_source source = (enum run_source)((struct run_watch *)w - r->watches);
 
-	if (poll(p, WAITS, until_next(r)) < 0 && errno != EINTR)
+	(void)events;
+	/* What was ready together with the end is no longer of interest, but for these three. */
+	if (r->ended && source != RUN_OUT && source != RUN_ERR && source != RUN_SIGNAL)
 		return;
-	if (p[WAIT_OUT].revents)
+	switch (source) {
+	case RUN_OUT:
 		pump_move(&r->out);
-	if (p[WAIT_ERR].revents)
+		break;
+	case RUN_ERR:
 		pump_move(&r->err);
-	if (p[WAIT_IN].revents)
+		break;
+	case RUN_IN:
 		feed_move(&r->in);
-	if (p[WAIT_SIGNAL].revents)
+		break;
+	case RUN_EVENT:
+	case RUN_ALARM:
+		on_event(r, source == RUN_ALARM);
+		break;
+	case RUN_SIGNAL:
 		on_signal(r);
-	if (p[WAIT_CANCEL].revents)
+		break;
+	case RUN_CANCEL:
 		cancel(r, 0);
-	if (p[WAIT_DOOR].revents)
+		break;
+	case RUN_DOOR:
 		on_door(r);
-	on_clock(r);
-	if ((p[WAIT_EVENT].revents || p[WAIT_ALARM].revents) && !r->ended)
-		on_event(r, p[WAIT_ALARM].revents);
+		break;
+	case RUN_SOURCES:
+		break;
+	}
 }
+
+static void follow(struct run *r, enum run_source source, struct pollfd p)
+{
+	struct loop_watch *w = &r->watches[source].w;
+
+	if (w->fd != p.fd)
+		(void)loop_want(r->loop, w, 0);
+	w->fd = p.fd;
+	(void)loop_want(r->loop, w, p.fd < 0 ? 0 : (uint32_t)p.events);
+}
+
+static struct pollfd readable(int fd)
+{
+	return (struct pollfd){ .fd = fd, .events = POLLIN };
+}
+
+static void arrange(struct run *r)
+{
+	r->over |= r->ended && pump_done(&r->out) && pump_done(&r->err);
+	follow(r, RUN_OUT, pump_wants(&r->out));
+	follow(r, RUN_ERR, pump_wants(&r->err));
+	follow(r, RUN_IN, r->ended ? readable(-1) : feed_wants(&r->in));
+	follow(r, RUN_EVENT, readable(r->ended ? -1 : r->events));
+	follow(r, RUN_ALARM, (struct pollfd){ .fd = r->ended ? -1 : r->alarm, .events = POLLPRI });
+	follow(r, RUN_SIGNAL, readable(r->io.signals));
+	follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
+	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
+}
+
+void run_turn(struct run *r, int wait_ms)
+{
+	if (r->over)
+		return;
+	loop_turn(r->loop, wait_ms);
+	arrange(r);
+}
+
+bool run_over(const struct run *r)
+{
+	return r->over;
+}
+
+int run_fd(struct run *r)
+{
+	return loop_fd(r->loop);
+}
+
+/* A loop around ours looks at the alarm as well, and its news is gone then. */
+void run_dispatch(struct run *r)
+{
+	if (!r->over && !r->ended && r->alarm >= 0)
+		on_event(r, true);
+	run_turn(r, 0);
+	if (r->over)
+		loop_stop(r->loop); /* its descriptor stays ready */
+}
+
+/* ---- beginning ---- */
 
 static void refuse(struct outcome *o, const struct err *e)
 {
@@ -332,13 +408,13 @@ static void refuse(struct outcome *o, const struct err *e)
 static bool asked_to_stop(void *arg)
 {
 	struct run *r = arg;
-	struct pollfd p = { .fd = r->io->cancel, .events = POLLIN };
+	struct pollfd p = { .fd = r->io.cancel, .events = POLLIN };
 	struct signalfd_siginfo s;
 
-	while (r->io->signals >= 0 && read(r->io->signals, &s, sizeof(s)) == (ssize_t)sizeof(s))
+	while (r->io.signals >= 0 && read(r->io.signals, &s, sizeof(s)) == (ssize_t)sizeof(s))
 		if (s.ssi_signo != SIGWINCH)
 			end_as(r, OUTCOME_CANCELLED, (int)s.ssi_signo);
-	if (r->io->cancel >= 0 && poll(&p, 1, 0) > 0)
+	if (r->io.cancel >= 0 && poll(&p, 1, 0) > 0)
 		end_as(r, OUTCOME_CANCELLED, 0);
 	return r->o->kind == OUTCOME_CANCELLED;
 }
@@ -377,13 +453,13 @@ static void was_started(struct run *r, uint64_t from)
 		r->o->kind = OUTCOME_FAILED;
 }
 
-static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struct err *e)
+static void start(struct run *r, uint64_t from, struct err *e)
 {
 	struct job_want w = { .tty = r->spec->tty,
-			      .no_input = r->io->in < 0,
+			      .no_input = r->io.in < 0,
 			      .id = r->o->id,
 			      .outcome = r->o,
-			      .wake = { r->io->signals, r->io->cancel },
+			      .wake = { r->io.signals, r->io.cancel },
 			      .asked_to_stop = asked_to_stop,
 			      .note = tell,
 			      .arg = r };
@@ -393,7 +469,7 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 	};
 	struct winsize size;
 
-	if (w.tty && ioctl(r->io->out, TIOCGWINSZ, &size) == 0) {
+	if (w.tty && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
@@ -409,7 +485,7 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 			w.authority = egress_authority(r->door, e);
 	}
 	if ((r->door && !r->backend->awaits && !w.authority) || (!asks && permit(r, e) < 0) ||
-	    r->backend->start(p, &w, &io, &r->job, e) < 0) {
+	    r->backend->start(r->plan, &w, &io, &r->job, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			refuse(r->o, e);
 		if (r->o->started)
@@ -421,15 +497,15 @@ static void run_plan(struct run *r, struct backend_plan *p, uint64_t from, struc
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
-	r->deadline = r->spec->limits.timeout ? r->started + r->spec->limits.timeout * 1000 : 0;
-	r->look_at = r->recorder && r->spec->audit.on_error == AUDIT_END ? r->started : 0;
+	if (r->spec->limits.timeout)
+		loop_at(r->loop, &r->deadline.t, r->started + r->spec->limits.timeout * 1000);
+	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
+		loop_at(r->loop, &r->look.t, r->started);
 	r->events = io.events;
 	r->alarm = io.alarm;
 	open_streams(r, &io);
-	while (!drained(r))
-		turn(r);
-	pump_close(&r->out);
-	pump_close(&r->err);
+	r->over = false;
+	arrange(r);
 }
 
 static void report_own_limits(const struct spec *s, const struct run_io *io, struct outcome *o)
@@ -463,15 +539,14 @@ static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 	return result;
 }
 
-/* The run itself. Whatever way it goes, *r->o says so afterwards. */
-static void conduct(struct run *r, note_fn *note, void *note_arg)
+/* From choosing to the started command, or to a refusal, which *r->o tells. */
+static void conduct(struct run *r)
 {
-	struct backend_plan *p = NULL;
 	const char *const *notes = NULL;
 	uint64_t from = clock_us();
 	struct err e = { 0 };
 
-	if (choose(r, note, note_arg, &e) < 0) {
+	if (choose(r, r->note, r->note_arg, &e) < 0) {
 		refuse(r->o, &e);
 		return;
 	}
@@ -480,22 +555,14 @@ static void conduct(struct run *r, note_fn *note, void *note_arg)
 	/* The door's processes start while the plan is made. */
 	if ((r->spec->network == NETWORK_PROXY &&
 	     egress_start(r->spec, environ, &r->door, &e) < 0) ||
-	    r->backend->plan(r->spec, &p, &notes, &e) < 0) {
+	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
 		refuse(r->o, &e);
 		return;
 	}
 	r->o->phases.planned = clock_us();
-	for (const char *const *n = notes; note && n && *n; n++)
-		note(note_arg, *n);
-	run_plan(r, p, from, &e);
-	if (r->unrecorded.code) {
-		r->o->kind = OUTCOME_FAILED;
-		r->o->error = r->unrecorded;
-		r->o->unrecorded = true;
-	}
-	if (r->o->started)
-		report_own_limits(r->spec, r->io, r->o);
-	(void)r->backend->plan_free(p);
+	for (const char *const *n = notes; r->note && n && *n; n++)
+		r->note(r->note_arg, *n);
+	start(r, from, &e);
 }
 
 /* A run whose record ended early did not go well, whatever the command said. */
@@ -522,30 +589,90 @@ static void note_state(note_fn *note, void *note_arg)
 	note(note_arg, line);
 }
 
-void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
-		 struct outcome *o)
+static void prepare(struct run *r)
 {
-	CLEANUP(recorder) struct recorder *recorder = NULL;
-	struct run r = {
-		.spec = s, .io = io, .o = o, .note = note, .note_arg = note_arg, .master = -1
-	};
+	static const struct {
+		size_t at;
+		timer_fn *due;
+	} timers[] = { { offsetof(struct run, deadline), on_deadline },
+		       { offsetof(struct run, kill), on_kill },
+		       { offsetof(struct run, look), on_look },
+		       { offsetof(struct run, drain), on_drain } };
+
+	for (size_t i = 0; i < RUN_SOURCES; i++)
+		r->watches[i] = (struct run_watch){ .w = { .fd = -1, .ready = on_ready }, .r = r };
+	for (size_t i = 0; i < ARRAY_LEN(timers); i++)
+		*(struct run_timer *)((char *)r + timers[i].at) =
+			(struct run_timer){ .t.due = timers[i].due, .r = r };
+	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
+	r->events = r->alarm = r->master = -1;
+	r->over = true; /* until something runs */
+}
+
+struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
+		      struct outcome *o)
+{
+	struct run *r = calloc(1, sizeof(*r));
 	struct err e = { 0 };
 
 	o->dialect = s->dialect_used;
 	o->timeout_ms = s->limits.timeout;
-	if (random_hex(o->id, sizeof(o->id), &e) < 0 || recorder_new(s, &recorder, &e) < 0) {
+	if (!r) {
+		(void)err_nomem(&e);
+		refuse(o, &e);
+		return NULL;
+	}
+	*r = (struct run){ .spec = s, .io = *io, .o = o, .note = note, .note_arg = note_arg };
+	prepare(r);
+	if (random_hex(o->id, sizeof(o->id), &e) < 0 || recorder_new(s, &r->recorder, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);
-		return;
+		return r;
 	}
-	r.recorder = recorder;
+	if (loop_new_small(&r->loop, &e) < 0) {
+		refuse(o, &e);
+		return r;
+	}
 	note_state(note, note_arg);
-	conduct(&r, note, note_arg);
-	if (r.door && o->started)
-		end_door(&r);
-	(void)egress_free(r.door);
-	if (recorder_end(recorder, o, &e) < 0)
-		failed_record(o, &e);
+	conduct(r);
+	return r;
+}
+
+void run_end(struct run *r)
+{
+	struct err e = { 0 };
+
+	if (!r)
+		return;
+	while (!r->over)
+		run_turn(r, -1);
+	if (r->o->started) {
+		pump_close(&r->out);
+		pump_close(&r->err);
+	}
+	if (r->unrecorded.code) {
+		r->o->kind = OUTCOME_FAILED;
+		r->o->error = r->unrecorded;
+		r->o->unrecorded = true;
+	}
+	if (r->o->started)
+		report_own_limits(r->spec, &r->io, r->o);
+	if (r->plan)
+		(void)r->backend->plan_free(r->plan);
+	if (r->door && r->o->started)
+		end_door(r);
+	(void)egress_free(r->door);
+	if (recorder_end(r->recorder, r->o, &e) < 0)
+		failed_record(r->o, &e);
+	(void)recorder_free(r->recorder);
+	(void)loop_free(r->loop);
+	free(r);
+}
+
+void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
+		 struct outcome *o)
+{
+	run_end(run_begin(s, io, note, note_arg, o));
 }
 
 static void choice_json(const struct backend_choice *c, struct json *j)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox/sandbox.h - the conductor: a spec and a backend become one run and its outcome.
  *
- * sandbox_run blocks until nothing of the run is left. It owns the deadline, moves the streams with
+ * A run is a state machine on a loop of its own. It owns the deadline, moves the streams with
  * bounded memory and decides what a cancel means; isolation itself is the backend's. */
 #pragma once
 
@@ -24,8 +24,26 @@ struct run_io {
 /* Says what the user should know; text is one line. */
 typedef void note_fn(void *arg, const char *text);
 
-/* Fills *o in every case, refusals included; the outcome says how it went. The spec must be
- * checked. */
+struct run;
+
+/* Starts the command and returns when it runs, or was refused: then the run is over at once, and *o
+ * says why. The spec, which must be checked, and *o must outlive the run. NULL: no memory. */
+struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
+		      struct outcome *o);
+bool run_over(const struct run *r);
+
+/* Waits for what comes next, at most `wait_ms` (-1: for ever), and deals with it. */
+void run_turn(struct run *r, int wait_ms);
+
+/* For a program with a loop of its own: run_dispatch has something to do when the descriptor is
+ * readable. It never waits. -errno */
+int run_fd(struct run *r);
+void run_dispatch(struct run *r);
+
+/* Waits until nothing of the run is left, completes the outcome and frees the run. Takes NULL. */
+void run_end(struct run *r);
+
+/* All of it. Fills *o in every case, refusals included; the outcome says how it went. */
 void sandbox_run(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		 struct outcome *o);
 

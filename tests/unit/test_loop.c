@@ -14,6 +14,15 @@
 
 #define MANY 500
 
+typedef int make_fn(struct loop **ret, struct err *e);
+
+static void make(void **state, struct loop **ret)
+{
+	struct err e;
+
+	assert_int_equal((*(make_fn **)state)(ret, &e), 0);
+}
+
 struct clockwork {
 	struct loop_timer t; /* first */
 	struct loop *loop;
@@ -36,14 +45,13 @@ static void ring(struct loop_timer *t, uint64_t now UNUSED)
 		loop_at(c->loop, &c->victim->t, 0);
 }
 
-static void timers_ring_in_the_order_of_their_time(void **state UNUSED)
+static void timers_ring_in_the_order_of_their_time(void **state)
 {
 	struct clockwork c[MANY] = { 0 };
 	unsigned rang = 0, kept = 0;
 	struct loop *l = NULL;
-	struct err e;
 
-	assert_int_equal(loop_new(&l, &e), 0);
+	make(state, &l);
 	srandom(7);
 	for (size_t i = 0; i < MANY; i++) {
 		c[i] = (struct clockwork){ .t.due = ring, .loop = l, .rang = &rang };
@@ -70,14 +78,13 @@ static void timers_ring_in_the_order_of_their_time(void **state UNUSED)
 	assert_null(loop_free(l));
 }
 
-static void a_handler_sets_its_own_timer_and_takes_others_off(void **state UNUSED)
+static void a_handler_sets_its_own_timer_and_takes_others_off(void **state)
 {
 	unsigned rang = 0;
 	struct loop *l = NULL;
 	struct clockwork a, b;
-	struct err e;
 
-	assert_int_equal(loop_new(&l, &e), 0);
+	make(state, &l);
 	b = (struct clockwork){ .t.due = ring, .loop = l, .rang = &rang };
 	/* Again at a time that is past: at the next turn, not for ever in this one. */
 	a = (struct clockwork){ .t.due = ring, .loop = l, .rang = &rang, .again = 1, .victim = &b };
@@ -113,14 +120,14 @@ static void read_one(struct loop_watch *w, uint32_t events UNUSED)
 		(void)loop_want(r->loop, &r->other->w, 0);
 }
 
-static void one_that_was_taken_off_is_not_called(void **state UNUSED)
+static void one_that_was_taken_off_is_not_called(void **state)
 {
 	int a[2], b[2];
 	struct loop *l = NULL;
 	struct reader x, y;
-	struct err e;
 
-	assert_int_equal(loop_new(&l, &e) | pipe2(a, O_CLOEXEC) | pipe2(b, O_CLOEXEC), 0);
+	make(state, &l);
+	assert_int_equal(pipe2(a, O_CLOEXEC) | pipe2(b, O_CLOEXEC), 0);
 	assert_int_equal(write(a[1], "x", 1) + write(b[1], "x", 1), 2);
 	x = (struct reader){ .w = { .fd = a[0], .ready = read_one }, .loop = l, .other = &y };
 	y = (struct reader){ .w = { .fd = b[0], .ready = read_one }, .loop = l, .other = &x };
@@ -135,15 +142,14 @@ static void one_that_was_taken_off_is_not_called(void **state UNUSED)
 	assert_null(loop_free(l));
 }
 
-static void a_file_is_always_ready(void **state UNUSED)
+static void a_file_is_always_ready(void **state)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct loop *l = NULL;
 	struct reader x;
-	struct err e;
 
 	assert_true(fd >= 0);
-	assert_int_equal(loop_new(&l, &e), 0);
+	make(state, &l);
 	x = (struct reader){ .w = { .fd = fd, .ready = read_one }, .loop = l };
 	assert_int_equal(loop_want(l, &x.w, EPOLLIN), 0);
 	for (int i = 0; i < 3; i++)
@@ -161,16 +167,16 @@ static bool readable(int fd, int ms)
 	return poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, ms) == 1;
 }
 
-static void a_loop_around_it_waits_for_one_descriptor(void **state UNUSED)
+static void a_loop_around_it_waits_for_one_descriptor(void **state)
 {
 	unsigned rang = 0;
 	int fd, a[2];
 	struct loop *l = NULL;
 	struct clockwork c;
 	struct reader x;
-	struct err e;
 
-	assert_int_equal(loop_new(&l, &e) | pipe2(a, O_CLOEXEC), 0);
+	make(state, &l);
+	assert_int_equal(pipe2(a, O_CLOEXEC), 0);
 	fd = loop_fd(l);
 	assert_true(fd >= 0);
 	assert_int_equal(loop_fd(l), fd);
@@ -196,14 +202,42 @@ static void a_loop_around_it_waits_for_one_descriptor(void **state UNUSED)
 	assert_null(loop_free(l));
 }
 
+static void a_file_wakes_a_loop_around_it(void **state)
+{
+	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd;
+	struct loop *l = NULL;
+	struct reader x;
+
+	assert_true(file >= 0);
+	make(state, &l);
+	fd = loop_fd(l);
+	x = (struct reader){ .w = { .fd = file, .ready = read_one }, .loop = l };
+	assert_int_equal(loop_want(l, &x.w, EPOLLIN), 0);
+	loop_turn(l, 0);
+	assert_int_equal(x.calls, 1);
+	assert_true(readable(fd, 1000));
+	assert_int_equal(loop_want(l, &x.w, 0), 0);
+	loop_turn(l, 0);
+	assert_false(readable(fd, 0));
+	(void)close(file);
+	assert_null(loop_free(l));
+}
+
+#define BOTH(test)                                                                                 \
+	{ #test, test, NULL, NULL, (void *)(uintptr_t)loop_new },                                  \
+	{                                                                                          \
+#test ", small", test, NULL, NULL, (void *)(uintptr_t)loop_new_small               \
+	}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(timers_ring_in_the_order_of_their_time),
-		cmocka_unit_test(a_handler_sets_its_own_timer_and_takes_others_off),
-		cmocka_unit_test(one_that_was_taken_off_is_not_called),
-		cmocka_unit_test(a_file_is_always_ready),
-		cmocka_unit_test(a_loop_around_it_waits_for_one_descriptor),
+		BOTH(timers_ring_in_the_order_of_their_time),
+		BOTH(a_handler_sets_its_own_timer_and_takes_others_off),
+		BOTH(one_that_was_taken_off_is_not_called),
+		BOTH(a_file_is_always_ready),
+		BOTH(a_loop_around_it_waits_for_one_descriptor),
+		BOTH(a_file_wakes_a_loop_around_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,19 @@ BRIG_API int brig_request_plan(brig_request *q, char **json, struct brig_error *
  * that its JSON can be shown, unless memory is out). */
 BRIG_API int brig_execute(brig_request *q, brig_result **ret, struct brig_error *e);
 
+/* The same for a program with a loop of its own. brig_start returns when the command runs, which
+ * takes milliseconds (longer where an image is fetched or a host is called). From then on the
+ * program waits until brig_run_fd is readable and calls brig_run_dispatch, which does not wait: 1
+ * as long as the run goes on, 0 when it is over. brig_run_finish waits for an end that has not come
+ * yet, gives the result as brig_execute does, and frees the run. One that was refused is over at
+ * once, and brig_run_finish says why. Until then the request must not be changed, freed or started
+ * again. */
+typedef struct brig_run brig_run;
+BRIG_API int brig_start(brig_request *q, brig_run **ret, struct brig_error *e);
+BRIG_API int brig_run_fd(brig_run *r); /* to be asked before each wait; -errno */
+BRIG_API int brig_run_dispatch(brig_run *r);
+BRIG_API int brig_run_finish(brig_run *r, brig_result **ret, struct brig_error *e);
+
 /* One line through sh -c in a folder. env is "NAME=VALUE"..., NULL-terminated, or NULL. An argument
  * that is not accepted is an error without a result. */
 BRIG_API int brig_execute_command(brig_manager *m, const char *line, const char *workdir,

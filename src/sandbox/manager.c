@@ -365,34 +365,99 @@ int brig_request_plan(brig_request *q, char **json, struct brig_error *be)
 	return *json ? 0 : (err_nomem(&e), fail(&e, be));
 }
 
-int brig_execute(brig_request *q, brig_result **ret, struct brig_error *be)
+brig_result *result_new(struct outcome *o)
 {
 	brig_result *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->o = o;
+	return r;
+}
+
+struct brig_run {
+	struct spec *spec;        /* NULL: refused before there was one */
+	const struct spec *asked; /* the request's own */
+	struct telemetry telemetry;
+	struct run *run; /* the same */
+	brig_result *result;
+	int over; /* always readable; -1: nobody asked */
+};
+
+static void refuse(brig_run *x, const struct err *e)
+{
+	struct err unrecorded = { 0 };
+
+	x->result->o->kind = OUTCOME_REFUSED;
+	x->result->o->error = *e;
+	(void)recorder_refused(x->asked, "run", e, &unrecorded); /* refused anyway */
+}
+
+int brig_start(brig_request *q, brig_run **ret, struct brig_error *be)
+{
+	brig_run *x = calloc(1, sizeof(*x));
+	struct outcome *o = outcome_new();
 	struct err e = { 0 };
-	CLEANUP(spec) struct spec *s = checked(q, &e);
-	struct telemetry t;
 
 	*ret = NULL;
-	if (r)
-		r->o = outcome_new();
-	if (!r || !r->o) {
-		free(r);
+	if (x && o)
+		x->result = result_new(o);
+	if (!x || !x->result) {
+		(void)outcome_free(o);
+		free(x);
 		return err_nomem(&e), fail(&e, be);
 	}
-	telemetry_begin(&t, q->note, q->note_arg);
-	if (s) {
-		telemetry_pass(&t, s);
-		sandbox_run(s, &q->io, q->note, q->note_arg, r->o);
+	x->over = -1;
+	x->asked = q->spec;
+	x->spec = checked(q, &e);
+	telemetry_begin(&x->telemetry, q->note, q->note_arg);
+	if (x->spec) {
+		telemetry_pass(&x->telemetry, x->spec);
+		x->run = run_begin(x->spec, &q->io, q->note, q->note_arg, o);
 	} else {
-		struct err unrecorded = { 0 };
-
-		r->o->kind = OUTCOME_REFUSED;
-		r->o->error = e;
-		(void)recorder_refused(q->spec, "run", &e, &unrecorded); /* refused anyway */
+		refuse(x, &e);
 	}
-	telemetry_end(&t, s ? s : q->spec, r->o);
+	*ret = x;
+	return 0;
+}
+
+/* One that is over before anybody asked has no loop to wait for. */
+int brig_run_fd(brig_run *x)
+{
+	if (x->run && !run_over(x->run))
+		return run_fd(x->run);
+	if (x->over < 0)
+		x->over = eventfd(1, EFD_CLOEXEC);
+	return x->over < 0 ? -errno : x->over;
+}
+
+int brig_run_dispatch(brig_run *x)
+{
+	if (x->run)
+		run_dispatch(x->run);
+	return x->run && !run_over(x->run);
+}
+
+int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
+{
+	brig_result *r = x->result;
+
+	run_end(x->run);
+	(void)fd_close(x->over);
+	telemetry_end(&x->telemetry, x->spec ? x->spec : x->asked, r->o);
+	(void)spec_free(x->spec);
+	free(x);
 	*ret = r;
 	return r->o->error.code ? fail(&r->o->error, be) : 0;
+}
+
+int brig_execute(brig_request *q, brig_result **ret, struct brig_error *e)
+{
+	brig_run *x;
+	int r;
+
+	*ret = NULL;
+	r = brig_start(q, &x, e);
+	return r < 0 ? r : brig_run_finish(x, ret, e);
 }
 
 static int execute_line(brig_request *q, const char *line, const char *workdir,
@@ -457,15 +522,6 @@ int brig_execute_with_limits(brig_manager *m, const char *line, const char *work
 	if (r == 0)
 		r = execute_line(q, line, workdir, NULL, ret, e);
 	brig_request_free(q);
-	return r;
-}
-
-brig_result *result_new(struct outcome *o)
-{
-	brig_result *r = calloc(1, sizeof(*r));
-
-	if (r)
-		r->o = o;
 	return r;
 }
 

@@ -388,8 +388,6 @@ void run_dispatch(struct run *r)
 	if (!r->over && !r->ended && r->alarm >= 0)
 		on_event(r, true);
 	run_turn(r, 0);
-	if (r->over)
-		loop_stop(r->loop); /* its descriptor stays ready */
 }
 
 /* ---- beginning ---- */

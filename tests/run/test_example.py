@@ -97,6 +97,17 @@ def the_example_with_python_and_a_script_runs():
 
 
 @test
+def the_example_with_a_loop_of_its_own_runs():
+    prefix = install()
+    program = scratch() / "example"
+    found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"
+    call(*compiler(), "-std=c99", *WARNINGS, TOP / "examples/loop.c", *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
+    done = started(program, workspace())
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout == "".join(f"exited, exit 0: {word}\n" for word in ("first", "second", "third")), done.stdout
+
+
+@test
 def an_installed_tree_works_wherever_it_is_moved():
     prefix = install()
     for name in ("brig-egress", "brig-door", "brig-gate", "brig-send", "brig-audit"):

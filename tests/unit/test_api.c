@@ -3,6 +3,8 @@
  * words, and nothing is freed that was never made. */
 #include "unit.h"
 
+#include <poll.h>
+
 #include "brig.h"
 
 #define POISON ((void *)(uintptr_t)0x4141414141)
@@ -92,6 +94,30 @@ static void a_request_that_is_refused_has_a_result_and_no_plan(void **state)
 	json = brig_result_json(r);
 	assert_non_null(strstr(json, "no command was given"));
 	free(json);
+	brig_result_free(r);
+	brig_request_free(q);
+}
+
+static void a_run_that_is_refused_is_over_at_once(void **state)
+{
+	brig_request *q = brig_request_new(*state);
+	brig_result *r = POISON;
+	brig_run *x = POISON;
+
+	assert_int_equal(brig_start(q, &x, &(struct brig_error){ 0 }), 0);
+	assert_int_equal(poll(&(struct pollfd){ .fd = brig_run_fd(x), .events = POLLIN }, 1, 0), 1);
+	assert_int_equal(brig_run_dispatch(x), 0);
+	REFUSED(brig_run_finish(x, &r, &e), EINVAL);
+	assert_string_equal(brig_result_outcome(r), "refused");
+	brig_result_free(r);
+	/* ... also one that only the plan refuses */
+	assert_int_equal(brig_request_shell(q, "true", &(struct brig_error){ 0 }), 0);
+	assert_int_equal(brig_request_workdir(q, "/not/there", &(struct brig_error){ 0 }), 0);
+	assert_int_equal(brig_start(q, &x, &(struct brig_error){ 0 }), 0);
+	assert_int_equal(poll(&(struct pollfd){ .fd = brig_run_fd(x), .events = POLLIN }, 1, 0), 1);
+	assert_int_equal(brig_run_dispatch(x), 0);
+	assert_true(brig_run_finish(x, &r, &(struct brig_error){ 0 }) < 0);
+	assert_string_equal(brig_result_outcome(r), "refused");
 	brig_result_free(r);
 	brig_request_free(q);
 }
@@ -202,6 +228,7 @@ static void health_always_has_words(void **state)
 static const struct CMUnitTest tests[] = {
 	HERE(what_comes_back_is_set_whatever_was_asked),
 	HERE(a_request_that_is_refused_has_a_result_and_no_plan),
+	HERE(a_run_that_is_refused_is_over_at_once),
 	HERE(settings_that_are_missing_or_wrong_are_refused),
 	HERE(nothing_is_a_whole_input),
 	HERE(a_proxy_that_does_not_run_has_counted_nothing),

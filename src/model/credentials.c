@@ -374,13 +374,30 @@ static int read_also(struct spec *s, const struct source *src, const struct node
 	return 0;
 }
 
+const struct credential_key credential_keys[] = {
+	{ "host", "where it may go: HOST[:PORT], one or several", CREDENTIAL_TEXTS },
+	{ "header", "the header it goes into; Authorization if not given", CREDENTIAL_TEXT },
+	{ "prefix", "what stands before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
+	{ "cookie", "instead of a header: the cookie it is", CREDENTIAL_TEXT },
+	{ "basic", "instead of a header: the password of this user", CREDENTIAL_TEXT },
+	{ "query", "parameters of the query that may hold it", CREDENTIAL_TEXTS },
+	{ "methods", "only for these methods", CREDENTIAL_TEXTS },
+	{ "paths", "only below these paths", CREDENTIAL_TEXTS },
+	{ "also", "further places where {NAME} is filled in: path, query", CREDENTIAL_TEXTS },
+	{ "from", "where the value comes from; the variable NAME if not given", CREDENTIAL_SOURCE },
+	{ "streaming", "delayed: answers are held back until they are looked through",
+	  CREDENTIAL_TEXT },
+	{ NULL, NULL, CREDENTIAL_TEXT },
+};
+enum { KEYS_MAX = ARRAY_LEN(credential_keys) };
+
 static int read_one(struct spec *s, const struct source *src, const struct node *n,
 		    struct credential_spec *c, struct err *e)
 {
-	static const char *const keys[] = { "host",   "header", "prefix",    "query",
-					    "cookie", "basic",  "methods",   "paths",
-					    "also",   "from",   "streaming", NULL };
+	const char *keys[KEYS_MAX] = { NULL };
 
+	for (size_t i = 0; credential_keys[i].name; i++)
+		keys[i] = credential_keys[i].name;
 	if (!env_name_valid(n->key))
 		return node_key_error(src->name, n, e, "'%.60s' is not the name of a variable",
 				      n->key);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model/credentials.h - credentials as they are written, and the well-known ones.
  *
- * Pure: what a credential is and where it may go. Values are fetched by egress/credential/cred.c. */
+ * Pure: what a credential is and where it may go. Values are fetched by egress/credential/cred.c.
+ */
 #pragma once
 
 #include "base/arena.h"
@@ -10,6 +11,16 @@
 #include "model/spec.h"
 
 #define CREDENTIALS_MAX 64
+
+/* What an entry of `credentials` may hold; for its reader and for the schema. */
+enum credential_shape { CREDENTIAL_TEXT, CREDENTIAL_TEXTS, CREDENTIAL_SOURCE };
+
+struct credential_key {
+	const char *name, *help;
+	enum credential_shape shape;
+};
+
+extern const struct credential_key credential_keys[]; /* ended by one without a name */
 
 /* The map `credentials` of brig.yaml. */
 int credentials_read(struct spec *s, const struct source *src, const struct node *map,

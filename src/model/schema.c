@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "model/credentials.h"
 #include "model/fields.h"
 
 /* How a value of each type is written. Sizes and times are text with a unit, or a bare number. */
@@ -54,6 +55,60 @@ static void bounds(const struct field *f, struct json *j)
 		json_u64(j, f->max);
 }
 
+static void list_or_text(struct json *j)
+{
+	json_key(j, "type");
+	json_array(j);
+	json_str(j, "string");
+	json_str(j, "array");
+	json_array_end(j);
+	json_key(j, "items");
+	json_object(j);
+	json_kstr(j, "type", "string");
+	json_object_end(j);
+}
+
+static void value_source(struct json *j)
+{
+	static const char *const ways[] = { "env", "file", "command" };
+
+	json_kstr(j, "type", "object");
+	json_kbool(j, "additionalProperties", false);
+	json_key(j, "properties");
+	json_object(j);
+	for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+		json_key(j, ways[i]);
+		json_object(j);
+		json_kstr(j, "type", str_eq(ways[i], "command") ? "array" : "string");
+		json_object_end(j);
+	}
+	json_object_end(j);
+}
+
+static void credential(struct json *j)
+{
+	json_key(j, "properties");
+	json_object(j);
+	for (const struct credential_key *k = credential_keys; k->name; k++) {
+		json_key(j, k->name);
+		json_object(j);
+		json_kstr(j, "description", k->help);
+		if (k->shape == CREDENTIAL_TEXT)
+			json_kstr(j, "type", "string");
+		else if (k->shape == CREDENTIAL_TEXTS)
+			list_or_text(j);
+		else
+			value_source(j);
+		json_object_end(j);
+	}
+	json_object_end(j);
+	json_kbool(j, "additionalProperties", false);
+	json_key(j, "required");
+	json_array(j);
+	json_str(j, "host");
+	json_array_end(j);
+}
+
 static void element(const struct field *f, struct json *j)
 {
 	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS ||
@@ -66,6 +121,8 @@ static void element(const struct field *f, struct json *j)
 		json_kstr(j, "type", map ? "object" : "string");
 	if (shapes[f->type].pattern)
 		json_kstr(j, "pattern", shapes[f->type].pattern);
+	if (f->type == FIELD_T_CREDENTIALS)
+		credential(j);
 	json_object_end(j);
 }
 

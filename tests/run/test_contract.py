@@ -612,6 +612,8 @@ def schema_is_a_json_schema():
     schema = json.loads(done.stdout)
     assert "$schema" in schema and "json-schema.org" in schema["$schema"]
     assert "policy" in json.dumps(schema) and "workspace_write" in json.dumps(schema)
+    one = schema["properties"]["credentials"]["additionalProperties"]
+    assert one["required"] == ["host"] and one["properties"]["from"]["properties"]["env"] == {"type": "string"}, one
 
 
 @test(as_user="user")

@@ -134,6 +134,8 @@ static int unknown_key(const struct source *src, const char *group, const struct
 {
 	char names[FIELD_COUNT][KEY_MAX];
 	const char *list[FIELD_COUNT + 2], *near;
+	const struct field *f;
+	enum field_id id;
 	size_t count = 0;
 	int at = 0;
 
@@ -147,7 +149,12 @@ static int unknown_key(const struct source *src, const char *group, const struct
 	near = str_nearest(n->key, list);
 	(void)node_key_error(src->name, n, e, "unknown key '%.60s'%s%s", n->key,
 			     *group ? " in " : "", group);
-	if (near)
+	/* An option by its name: in a file it may stand elsewhere. */
+	f = field_by_flag(n->key, &id);
+	if (f && f->key)
+		return err_hint(e, "in a file it is written '%s'", f->key);
+	/* Nobody is led out of the sandbox by a slip of the pen. */
+	if (near && !str_eq(near, fields[FIELD_FULL_ACCESS_OK].key))
 		return err_hint(e, "did you mean '%s'?", near);
 	if (!*group && field_by_key(n->key, &(enum field_id){ 0 }))
 		return err_hint(e, "write '%s' in the map '%.*s'", strchr(n->key, '.') + 1,

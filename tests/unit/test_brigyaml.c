@@ -322,6 +322,9 @@ static void mistakes_are_named_with_their_place_and_the_nearest_word(void **stat
 	refused("brig: 2\n", "version '2'", "brig: 1");
 	refused("[]\n", "expected a map, not a list", NULL);
 	refused("tty: true\n", "unknown key 'tty'", NULL);
+	refused("allow: [a.example]\n", "unknown key 'allow'", "'egress.allow'");
+	refused("memory: 1g\n", "unknown key 'memory'", "'limits.memory'");
+	refused("allow_full: true\n", "unknown key 'allow_full'", NULL);
 	refused("user: 0\n", "nobody is root", NULL);
 }
 

@@ -105,6 +105,15 @@ bool shape_may_stand(const struct shape *s, const char *p, size_t before)
 	return s->inside || !before || !(class_of(p[-1]) & WORD) || behind_escape(p, before);
 }
 
+/* A token of n signs at `at`. Whether it is a sample is known only when all of it is there, or as
+ * much as any check looks at: how a stream is cut must not decide it. */
+static enum shape_found judge(const struct shape_view *v, size_t at, size_t n)
+{
+	if (at + n == v->after && !v->ends && v->after < SHAPE_AHEAD)
+		return SHAPE_MORE;
+	return is_filler(v->p + at, n) ? SHAPE_SAMPLE : SHAPE_YES;
+}
+
 static enum shape_found some_of(const struct shape_view *v, size_t at, unsigned char class,
 				size_t min, struct shape_range *r)
 {
@@ -113,7 +122,7 @@ static enum shape_found some_of(const struct shape_view *v, size_t at, unsigned 
 	if (n < min)
 		return at + n >= v->after && !v->ends ? SHAPE_MORE : SHAPE_NO;
 	r->ahead = at + n;
-	return is_filler(v->p + at, n) ? SHAPE_SAMPLE : SHAPE_YES;
+	return judge(v, at, n);
 }
 
 static enum shape_found plain(const struct shape *s, const struct shape_view *v,
@@ -234,7 +243,7 @@ static enum shape_found sendgrid(const struct shape *s, const struct shape_view 
 	if (b < 43)
 		return 26 + b == v->after && !v->ends ? SHAPE_MORE : SHAPE_NO;
 	r->ahead = 26 + b;
-	return is_filler(v->p + 26, b) ? SHAPE_SAMPLE : SHAPE_YES;
+	return judge(v, 26, b);
 }
 
 /* 8 to 10 digits, ":AA", 33 more */
@@ -373,7 +382,7 @@ static enum shape_found bearer(const struct shape *s, const struct shape_view *v
 	if (is_ours(token, n))
 		return SHAPE_NO;
 	r->ahead = lit + gap + n;
-	return is_filler(token, n) ? SHAPE_SAMPLE : SHAPE_YES;
+	return judge(v, lit + gap, n);
 }
 
 static size_t quote(const char *p, size_t n)
@@ -428,7 +437,7 @@ static enum shape_found slack_hook(const struct shape *s, const struct shape_vie
 	if (n < 40)
 		return at + n == v->after && !v->ends ? SHAPE_MORE : SHAPE_NO;
 	r->ahead = at + n;
-	return is_filler(v->p + at + 20, n - 20) ? SHAPE_SAMPLE : SHAPE_YES;
+	return judge(v, at + 20, n - 20);
 }
 
 static enum shape_found discord_hook(const struct shape *s, const struct shape_view *v,

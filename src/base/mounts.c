@@ -212,6 +212,7 @@ int mounts_find(const struct mounts *m, struct arena *a, const char *path, struc
 	r = mounts_where(m, a, fd, ret);
 	if (r < 0 || !path[n] || str_eq(path + n, "/"))
 		return r;
+	ret->missing = true;
 	ret->path = join(a, ret->path, path + n);
 	ret->real = join(a, ret->real, path + n);
 	return ret->path && ret->real ? 0 : -ENOMEM;

@@ -5,6 +5,7 @@
  * On its own file system it has one. Guards compare that. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -29,6 +30,7 @@ struct where {
 	dev_t dev;
 	const char *path;
 	const char *real; /* the path here, without links */
+	bool missing;     /* not all of it is there (mounts_find) */
 };
 
 /* The text of a mountinfo, which is cut up and borrowed; -errno when it is none. */

@@ -149,15 +149,6 @@ void inventory_beat(struct protect *t)
 	(void)futimens(t->inventory, NULL);
 }
 
-void inventory_close(struct protect *t)
-{
-	CLEANUP(fd) int folder = t->inventory < 0 ? -1 : state_find(FOLDER, NULL, 0);
-
-	if (folder >= 0 && renameat(folder, t->id, folder, SPARE) < 0)
-		(void)unlinkat(folder, t->id, 0);
-	t->inventory = fd_close(t->inventory);
-}
-
 /* ---- what is told later ---- */
 
 static void told_name(const struct ident *workspace, char out[80])
@@ -196,23 +187,34 @@ static bool read_all(int fd, struct buf *ret)
 	return n == 0 && ret->len && !ret->failed && !ret->data[ret->len - 1];
 }
 
-void inventory_tell(const struct protect *t, struct outcome *o)
+/* What a run before left to be told. */
+static void tell(const struct protect *t, int folder, struct outcome *o)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX);
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
 	CLEANUP(fd) int fd = -1;
 	const char *target = NULL, *reason;
 	char name[80], said[PATH_MAX + 256];
 
 	told_name(&t->plan->workspace_ident, name);
-	fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || !o || unlinkat(folder, name, 0) < 0 || !read_all(fd, &text))
+	fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || unlinkat(folder, name, 0) < 0 || !read_all(fd, &text))
 		return;
 	while ((target = gitsay_next(&text, target)) && (reason = gitsay_next(&text, target))) {
 		(void)snprintf(said, sizeof(said), "after a run that was killed: %s", reason);
 		outcome_deny(o, "protected-path", target, said);
 		target = reason;
 	}
+}
+
+void inventory_close(struct protect *t, struct outcome *o)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+
+	if (t->inventory >= 0 && folder >= 0 && renameat(folder, t->id, folder, SPARE) < 0)
+		(void)unlinkat(folder, t->id, 0);
+	t->inventory = fd_close(t->inventory);
+	if (folder >= 0 && o)
+		tell(t, folder, o);
 }
 
 /* ---- the finder ---- */

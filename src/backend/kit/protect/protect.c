@@ -368,12 +368,13 @@ static void release(struct protect *t, struct outcome *o, size_t i, const struct
 	if (tree < 0)
 		return;
 	dir = protect_parent(tree, n->path, &name, &opened);
-	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (dir < 0)
 		return;
 	if (n->file) {
 		if (!journal_shared(j))
 			(void)placeholder_take(dir, name);
-	} else if (!take(tree, dir, n->path, name, journal_shared(j))) {
+	} else if (!take(tree, dir, n->path, name, journal_shared(j)) &&
+		   fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		quarantine(t, o, tree, n->path, "made during the run");
 	}
 }
@@ -447,7 +448,6 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 		protect_repositories(t, o);
 	release_all(t, o);
 	close_trees(t);
-	inventory_close(t);
-	inventory_tell(t, o);
+	inventory_close(t, o);
 	protect_reap(t);
 }

@@ -330,6 +330,15 @@ static const char *made(const char *path)
 		       : "made during the run";
 }
 
+/* Nothing is there, by whatever links on the way; asked only where it spares opening a folder. */
+static bool absent(int tree, const char *path)
+{
+	struct stat st;
+
+	return strchr(path, '/') && fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	       errno == ENOENT;
+}
+
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
 {
 	const struct protected_name *n = &t->plan->protected[i];
@@ -339,7 +348,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	const char *name;
 	struct stat st;
 
-	if (tree < 0 || n->file || t->placeholder[i])
+	if (tree < 0 || n->file || t->placeholder[i] || absent(tree, n->path))
 		return;
 	dir = protect_parent(tree, n->path, &name, &opened);
 	/* A link on the way that the plan has not seen, and something behind it. */

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/kernelfs.h"
 #include "base/num.h"
 #include "base/str.h"
 
@@ -69,6 +70,7 @@ static int one_line(char *line, struct mount *ret)
 	    device(f[F_DEVICE], &ret->dev) < 0 || f[F_POINT][0] != '/')
 		return -EINVAL;
 	ret->id = (unsigned)id;
+	ret->kernel = kernelfs_is(ret->type);
 	unescape(f[F_ROOT]);
 	unescape(f[F_POINT]);
 	ret->root = f[F_ROOT];

@@ -18,6 +18,7 @@ struct mount {
 	const char *root;  /* what of it is shown */
 	const char *point; /* where */
 	const char *type;
+	bool kernel; /* of the host's kernel (kernelfs.h) */
 };
 
 struct mounts {

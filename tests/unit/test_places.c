@@ -185,7 +185,7 @@ static void a_list_of_mounts_is_read(void **state UNUSED)
 	assert_int_equal(m.n, 3);
 	assert_string_equal(m.v[1].point, "/a b\\c");
 	assert_string_equal(m.v[1].type, "proc");
-	assert_true(kernelfs_is(m.v[1].type) && !kernelfs_is(m.v[0].type));
+	assert_true(m.v[1].kernel && !m.v[0].kernel);
 	assert_int_equal(mounts_where_text(&m, a, "/mnt/alias/x", &w), 0);
 	assert_string_equal(w.path, "/home/u/x");
 	assert_true(w.dev == m.v[0].dev);

@@ -11,7 +11,6 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "base/home.h"
-#include "base/kernelfs.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
@@ -85,7 +84,7 @@ static bool in_kernelfs(const struct sight *s, const struct op *o)
 		if (path_under(o->src, s->mounts.v[i].point) &&
 		    (!best || strlen(s->mounts.v[i].point) >= strlen(best->point)))
 			best = &s->mounts.v[i];
-	return best && kernelfs_is(best->type);
+	return best && best->kernel;
 }
 
 /* Something empty over it; it cannot be taken off inside. */
@@ -116,7 +115,7 @@ static int leave_out_kernelfs(struct box_plan *p, const struct sight *s, struct 
 			const struct mount *m = &s->mounts.v[i];
 			const char *inside;
 
-			if (!kernelfs_is(m->type) || !path_under(m->point, o.src))
+			if (!m->kernel || !path_under(m->point, o.src))
 				continue;
 			inside = arena_printf(p->arena, "%s%s", o.dst, m->point + strlen(o.src));
 			if (!inside)

@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "base/home.h"
-#include "base/kernelfs.h"
 #include "base/mounts.h"
 #include "base/state.h"
 #include "base/str.h"

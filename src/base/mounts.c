@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/kernelfs.h"
 #include "base/num.h"
 #include "base/str.h"
 
@@ -69,6 +70,7 @@ static int one_line(char *line, struct mount *ret)
 	    device(f[F_DEVICE], &ret->dev) < 0 || f[F_POINT][0] != '/')
 		return -EINVAL;
 	ret->id = (unsigned)id;
+	ret->kernel = kernelfs_is(ret->type);
 	unescape(f[F_ROOT]);
 	unescape(f[F_POINT]);
 	ret->root = f[F_ROOT];
@@ -212,6 +214,7 @@ int mounts_find(const struct mounts *m, struct arena *a, const char *path, struc
 	r = mounts_where(m, a, fd, ret);
 	if (r < 0 || !path[n] || str_eq(path + n, "/"))
 		return r;
+	ret->missing = true;
 	ret->path = join(a, ret->path, path + n);
 	ret->real = join(a, ret->real, path + n);
 	return ret->path && ret->real ? 0 : -ENOMEM;

@@ -5,6 +5,7 @@
  * On its own file system it has one. Guards compare that. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -17,6 +18,7 @@ struct mount {
 	const char *root;  /* what of it is shown */
 	const char *point; /* where */
 	const char *type;
+	bool kernel; /* of the host's kernel (kernelfs.h) */
 };
 
 struct mounts {
@@ -29,6 +31,7 @@ struct where {
 	dev_t dev;
 	const char *path;
 	const char *real; /* the path here, without links */
+	bool missing;     /* not all of it is there (mounts_find) */
 };
 
 /* The text of a mountinfo, which is cut up and borrowed; -errno when it is none. */

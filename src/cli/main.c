@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/main.c - brig: finds the command and runs it. */
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -9,6 +10,8 @@
 #include "cli/cli.h"
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
+
+#define HEAP_ROOM (256 * 1024)
 
 const struct command *const commands[] = { &cmd_run,    &cmd_shell,      &cmd_exec,    &cmd_python,
 					   &cmd_script, &cmd_plan,       &cmd_doctor,  &cmd_config,
@@ -81,6 +84,9 @@ int main(int argc, char **argv)
 		return attack_inside(argc - 2, argv + 2);
 	if (fd_ensure_stdio() < 0)
 		return EXIT_BRIG;
+	/* Room for a whole run at once, never given back in the middle of it. */
+	(void)mallopt(M_TOP_PAD, HEAP_ROOM);
+	(void)mallopt(M_TRIM_THRESHOLD, 2 * HEAP_ROOM);
 	/* A caller's limit on file sizes is an error with words, not the end of us; the command
 	 * has the signal back. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);

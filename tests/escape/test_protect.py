@@ -320,7 +320,7 @@ def killed(script, *, both):
     assert wait_until((workspace() / "ready").exists)
     guard = survivor_of(p.pid)
     if both:
-        beat = next(f for f in (workspace().parent / "state/brig/runs").iterdir() if not f.name.startswith("told"))
+        beat = next(f for f in (workspace().parent / "state/brig/runs").iterdir() if not f.name.startswith(("told", ".")))
         made = max(f.lstat().st_ctime_ns for f in workspace().rglob("*"))
         assert wait_until(lambda: beat.stat().st_mtime_ns > made), "no beat"
         os.kill(guard, 9)

@@ -51,7 +51,7 @@ FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
 # Files brig may keep in its state and runtime folders, by their path below them.
-KEPT = ("brig", "brig/git", "brig/runs", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/quarantine", "brig/images",
+KEPT = ("brig", "brig/git", "brig/runs", "brig/runs/.spare", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/quarantine", "brig/images",
         "brig/audit", "brig/docker", "brig/senders", "brig/ssh")
 KEPT_BELOW = ("brig/audit/", "brig/git/", "brig/images/", "brig/quarantine/")
 

@@ -499,6 +499,42 @@ static void a_placeholder_with_a_second_name_is_taken(void **state UNUSED)
 	assert_true(exists("b"));
 }
 
+static void further_names_of_a_placeholder_are_placeholders(void **state UNUSED)
+{
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(fd) int node = -1;
+
+	assert_int_equal(placeholder_put(dir, "a", true, false), 0);
+	node = placeholder_node(dir, "a");
+	assert_true(node >= 0);
+	assert_int_equal(placeholder_link(node, dir, "b"), 0);
+	assert_int_equal(placeholder_link(node, dir, "b"), -EEXIST);
+	assert_true(placeholder_is(dir, "a") && placeholder_is(dir, "b"));
+	assert_true(placeholder_take(dir, "a"));
+	assert_int_equal(placeholder_link(node, dir, "a"), 0);
+	assert_true(placeholder_take(dir, "b") && placeholder_take(dir, "a"));
+	/* Gone for good: nothing brings it back. */
+	assert_true(placeholder_link(node, dir, "a") < 0);
+	assert_false(exists("a"));
+}
+
+/* It was swapped for something else, or has a second name already. */
+static void only_a_node_of_our_own_gets_further_names(void **state UNUSED)
+{
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	static const char *const names[] = { "file", "link", "socket", "twice", "absent" };
+
+	write_text("tree/file", "");
+	must(chmod("tree/file", 0) == 0);
+	must(mknodat(dir, "socket", S_IFSOCK | 0600, 0) == 0);
+	must(mknodat(dir, "twice", S_IFSOCK, 0) == 0 && linkat(dir, "twice", dir, "x", 0) == 0);
+	must(symlinkat("twice", dir, "link") == 0);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		assert_int_equal(placeholder_node(dir, names[i]), -1);
+	assert_int_equal(placeholder_link(-1, dir, "a"), -EBADF);
+	assert_false(exists("a"));
+}
+
 static void an_empty_folder_or_file_is_a_placeholder_too(void **state UNUSED)
 {
 	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -558,6 +594,8 @@ static const struct CMUnitTest tests[] = {
 	HERE(a_placeholder_is_something_nobody_can_open_or_fill),
 	HERE(what_is_no_placeholder_is_not_taken),
 	HERE(a_placeholder_with_a_second_name_is_taken),
+	HERE(further_names_of_a_placeholder_are_placeholders),
+	HERE(only_a_node_of_our_own_gets_further_names),
 	HERE(an_empty_folder_or_file_is_a_placeholder_too),
 	HERE(a_place_that_cannot_take_one_is_told),
 	HERE(spares_of_earlier_versions_go),

@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "base/home.h"
-#include "base/kernelfs.h"
 #include "base/mounts.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -185,7 +184,7 @@ static void a_list_of_mounts_is_read(void **state UNUSED)
 	assert_int_equal(m.n, 3);
 	assert_string_equal(m.v[1].point, "/a b\\c");
 	assert_string_equal(m.v[1].type, "proc");
-	assert_true(kernelfs_is(m.v[1].type) && !kernelfs_is(m.v[0].type));
+	assert_true(m.v[1].kernel && !m.v[0].kernel);
 	assert_int_equal(mounts_where_text(&m, a, "/mnt/alias/x", &w), 0);
 	assert_string_equal(w.path, "/home/u/x");
 	assert_true(w.dev == m.v[0].dev);

@@ -639,12 +639,14 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
 
+		if (i == c->skips_from && box_held(c, e) < 0)
+			return -e->code;
 		if (!o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);
 	}
-	return 0;
+	return c->skips_from == p->op_count ? box_held(c, e) : 0;
 }
 
 int mount_plan(const struct box_start *c, struct err *e)

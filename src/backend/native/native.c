@@ -59,7 +59,7 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 	return box_clone(j, c, flags, enter, e);
 }
 
-static const struct box_kind kind = { .spawn = spawn };
+static const struct box_kind kind = { .holds_late = true, .spawn = spawn };
 
 static int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 			struct backend_job **ret, struct err *e)

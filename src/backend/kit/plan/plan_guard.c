@@ -11,7 +11,6 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "base/home.h"
-#include "base/kernelfs.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
@@ -85,7 +84,7 @@ static bool in_kernelfs(const struct sight *s, const struct op *o)
 		if (path_under(o->src, s->mounts.v[i].point) &&
 		    (!best || strlen(s->mounts.v[i].point) >= strlen(best->point)))
 			best = &s->mounts.v[i];
-	return best && kernelfs_is(best->type);
+	return best && best->kernel;
 }
 
 /* Something empty over it; it cannot be taken off inside. */
@@ -116,7 +115,7 @@ static int leave_out_kernelfs(struct box_plan *p, const struct sight *s, struct 
 			const struct mount *m = &s->mounts.v[i];
 			const char *inside;
 
-			if (!kernelfs_is(m->type) || !path_under(m->point, o.src))
+			if (!m->kernel || !path_under(m->point, o.src))
 				continue;
 			inside = arena_printf(p->arena, "%s%s", o.dst, m->point + strlen(o.src));
 			if (!inside)
@@ -244,37 +243,16 @@ static int guard_places(struct box_plan *p, const struct sight *s, struct err *e
 
 /* --- what else brig reads or writes on the host --- */
 
-/* Where the user's own settings are, or may come to be. */
-static int settings_place(int which, char *path, size_t n)
+/* Where the user's own settings are, or may come to be; NULL: nowhere. */
+static const char *settings_place(struct box_plan *p, int which, const char *listed)
 {
-	const char *base = getenv(which == 0 ? "XDG_CONFIG_HOME" : "HOME");
-	char home[PATH_MAX];
-	int len;
+	const char *base = which == 0   ? getenv("XDG_CONFIG_HOME")
+			   : which == 1 ? getenv("HOME")
+					: listed;
 
-	if (which == 2)
-		base = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
-	if (!base || base[0] != '/')
-		return -ENOENT;
-	len = snprintf(path, n, "%s%s/brig", base, which == 0 ? "" : "/.config");
-	return len < (int)n ? 0 : -ENOENT;
-}
-
-/* The file itself may be a link to elsewhere, as those who keep their settings in a repository have
- * it; IronClaw's is obeyed as well. */
-static int settings_file(int which, char *path, size_t n)
-{
-	char folder[PATH_MAX];
-	int len;
-
-	if (settings_place(which % 3, folder, sizeof(folder)) < 0)
-		return -ENOENT;
-	if (which >= 3) {
-		if (which == 3 || !str_ends_nocase(folder, "/.config/brig"))
-			return -ENOENT;
-		folder[strlen(folder) - strlen("/.config/brig")] = '\0';
-	}
-	len = snprintf(path, n, "%s/%s", folder, which < 3 ? "config.yaml" : ".ironclaw/.env");
-	return len < (int)n ? 0 : -ENOENT;
+	if (!base || base[0] != '/' || strlen(base) >= PATH_MAX)
+		return NULL;
+	return arena_printf(p->arena, "%s%s/brig", base, which == 0 ? "" : "/.config");
 }
 
 /* By whatever links the file is reached. */
@@ -293,27 +271,53 @@ static int guard_file(struct box_plan *p, const struct sight *s, const char *fil
 	return 0;
 }
 
+/* One of these places. The file itself may be a link to elsewhere, as those who keep their settings
+ * in a repository have it; in a folder that is not there it cannot be. */
+static int guard_folder(struct box_plan *p, const struct sight *s, const char *folder,
+			struct err *e)
+{
+	const char *file = arena_printf(p->arena, "%s/config.yaml", folder);
+	struct where at;
+
+	if (!file)
+		return err_nomem(e);
+	if (mounts_find(&s->mounts, p->arena, folder, &at) < 0)
+		return 0;
+	for (size_t k = 0; k < s->n; k++)
+		if (s->v[k].writable && (within(&at, &s->v[k].at) || within(&s->v[k].at, &at)))
+			return refuse(&s->v[k], "make brig's own settings writable",
+				      "choose another folder, or --policy readonly", e);
+	return at.missing ? 0
+			  : guard_file(p, s, file, NULL, "make brig's own settings writable", e);
+}
+
+/* IronClaw's file in a home folder is obeyed as well. */
+static int guard_ironclaw(struct box_plan *p, const struct sight *s, const char *home,
+			  struct err *e)
+{
+	const char *file = arena_printf(p->arena, "%s/.ironclaw/.env", home);
+
+	return file ? guard_file(p, s, file, NULL, "make brig's own settings writable", e)
+		    : err_nomem(e);
+}
+
 /* A run that writes the settings of the next one is contained by nothing. */
 static int guard_settings(struct box_plan *p, const struct sight *s, struct err *e)
 {
-	char path[PATH_MAX];
-	struct where at;
+	char home[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+	const char *own = getenv("HOME");
+	bool same = own && listed && str_eq(own, listed);
 
-	for (int i = 0; i < 3; i++) {
-		if (settings_place(i, path, sizeof(path)) < 0 ||
-		    mounts_find(&s->mounts, p->arena, path, &at) < 0)
-			continue;
-		for (size_t k = 0; k < s->n; k++)
-			if (s->v[k].writable &&
-			    (within(&at, &s->v[k].at) || within(&s->v[k].at, &at)))
-				return refuse(&s->v[k], "make brig's own settings writable",
-					      "choose another folder, or --policy readonly", e);
-	}
-	for (int i = 0; i < 6; i++)
-		if (settings_file(i, path, sizeof(path)) == 0 &&
-		    guard_file(p, s, path, NULL, "make brig's own settings writable", e) < 0)
+	for (int i = 0; i < (same ? 2 : 3); i++) {
+		const char *folder = settings_place(p, i, listed);
+
+		if (folder && guard_folder(p, s, folder, e) < 0)
 			return -e->code;
-	return 0;
+	}
+	if (own && own[0] == '/' && guard_ironclaw(p, s, own, e) < 0)
+		return -e->code;
+	return listed && !same ? guard_ironclaw(p, s, listed, e) : 0;
 }
 
 /* A file of settings in the workspace is covered; by another way it would be the command's. */

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "backend/kit/process/start_internal.h"
@@ -129,6 +130,23 @@ int box_wait(const struct box_start *c, struct err *e)
 	if (!c->wait_go)
 		return 0;
 	return c->join_late ? join_late(c, e) : inside_wait(&c->inside, e);
+}
+
+int box_held(const struct box_start *c, struct err *e)
+{
+	size_t count = c->skips ? c->plan->op_count : 0;
+	ssize_t n;
+
+	if (!count)
+		return 0;
+	do
+		n = recv(c->inside.control, c->skips, count, 0);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)count)
+		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	for (size_t i = 0; i < count; i++)
+		c->plan->ops[i].skip = c->skips[i];
+	return 0;
 }
 
 int box_complete_child(struct backend_job *j, const struct box_start *c, struct err *e)

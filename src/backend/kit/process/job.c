@@ -272,6 +272,9 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	if (j->killed_disk)
 		outcome_hit(o, LIMIT_DISK);
 	if (j->protect) {
+		/* The last hold on the sandbox's mounts: a name that is still mounted over
+		 * somewhere is removed only after a wait for every CPU. */
+		j->given[INIT_FD_MOUNTS] = fd_close(j->given[INIT_FD_MOUNTS]);
 		protect_end(j->protect, j->cover_lost, o);
 		j->protect = protect_free(j->protect);
 	}

@@ -23,12 +23,15 @@ struct box_start {
 	bool attach;                 /* clone could not place the child in the v2 leaf */
 	bool join_late;              /* the v1 leaves come with the word to go on */
 	int prepared[PREPARED_MAX];
-	void *own; /* the backend's */
+	unsigned char *skips; /* room for what box_held waits for; NULL: nothing */
+	size_t skips_from;    /* the first operation that has to wait for it */
+	void *own;            /* the backend's */
 };
 
 struct box_kind {
 	unsigned helpers;  /* processes of its own in the cgroup, besides init */
 	unsigned start_ms; /* what somebody else's program gets to start; 0: nobody else is asked */
+	bool holds_late;   /* its new process calls box_held: names are held while it is at work */
 
 	/* Makes the process: box_clone with the backend's own flags and entry. */
 	int (*spawn)(struct backend_job *j, struct box_start *c, struct err *e);
@@ -103,6 +106,10 @@ int box_complete_cgroup(struct backend_job *j, struct err *e);
 
 /* clone.c. In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
+
+/* ... and, before the operation `skips_from`: the names are held from here on, and which of the
+ * operations on them turned out needless. */
+int box_held(const struct box_start *c, struct err *e);
 
 /* ... and, started by root, to be the user inside: with every capability in the new user namespace
  * and none anywhere else. */

@@ -322,14 +322,47 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 	return 0;
 }
 
+/* What covers a name, or may turn out to be needless, has to wait until names are held. */
+static int wait_for_names(const struct backend_job *j, struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = j->plan;
+
+	c->skips = arena_alloc(p->arena, p->op_count);
+	if (!c->skips)
+		return err_nomem(e);
+	for (c->skips_from = 0; c->skips_from < p->op_count; c->skips_from++)
+		if (p->ops[c->skips_from].kind == OP_COVER || p->ops[c->skips_from].kind == OP_CODE)
+			break;
+	for (size_t i = 0; i < p->protected_count; i++)
+		if (p->protected[i].covered && p->protected[i].op < c->skips_from)
+			c->skips_from = p->protected[i].op;
+	return 0;
+}
+
 /* Everything else that is to be known before it can do its work. */
 static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		  struct err *e)
 {
-	if (enforce_limits(j, c, e) < 0 || protect_begin(j->plan, j->id, &j->protect, e) < 0 ||
+	bool late = j->kind->holds_late && j->plan->protected_count;
+
+	if (enforce_limits(j, c, e) < 0 ||
+	    (late ? wait_for_names(j, c, e) : protect_begin(j->plan, j->id, &j->protect, e)) < 0 ||
 	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w);
+	return 0;
+}
+
+/* A child that has failed meanwhile says why itself, hence no look at the send. */
+static int hold_names(struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	if (!c->skips)
+		return 0;
+	if (protect_begin(j->plan, j->id, &j->protect, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < j->plan->op_count; i++)
+		c->skips[i] = j->plan->ops[i].skip;
+	(void)fd_send(j->control, c->skips, j->plan->op_count, NULL, 0);
 	return 0;
 }
 
@@ -350,7 +383,8 @@ static int make_child(struct backend_job *j, struct box_start *c, struct ends *p
 	    settle(j, c, w, e) < 0 || (!early && spawn(j, c, e) < 0))
 		return -e->code;
 	/* The child is at work meanwhile; one that is yet to be told can still be done without. */
-	if (get_permit(w, e) < 0 || (early && j->kind->tell(j, c, e) < 0))
+	if (hold_names(j, c, e) < 0 || get_permit(w, e) < 0 ||
+	    (early && j->kind->tell(j, c, e) < 0))
 		return -e->code;
 	return 0;
 }

@@ -42,6 +42,15 @@ unsigned gitdir_look(int folder)
 	return seen;
 }
 
+bool gitdir_is(int folder)
+{
+	struct stat st;
+
+	if (fstatat(folder, git_names[0], &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	return gitdir_enough(gitdir_look(folder));
+}
+
 struct search {
 	int tree;
 	int (*fn)(void *arg, const char *path);
@@ -100,7 +109,7 @@ static int look_through(struct search *s, const char *folder, int depth)
 		(void)fd_close(fd);
 		return -E2BIG;
 	}
-	if (depth && gitdir_enough(gitdir_look(fd))) {
+	if (depth && gitdir_is(fd)) {
 		(void)fd_close(fd);
 		r = s->fn(s->arg, folder);
 		if (snprintf(path, sizeof(path), "%s/modules", folder) >= (int)sizeof(path))

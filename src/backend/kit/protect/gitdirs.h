@@ -19,6 +19,7 @@ enum { GIT_HEAD = 1, GIT_OBJECTS = 2, GIT_REFS = 4, GIT_COMMONDIR = 8, GIT_NAMES
 extern const char *const git_names[GIT_NAMES];
 unsigned gitdir_look(int folder);
 bool gitdir_enough(unsigned names); /* HEAD, and the rest of it here or elsewhere */
+bool gitdir_is(int folder);         /* the same of a folder; most tell by one look */
 
 /* Calls fn for each git folder below `folder` of `tree`, by its path in the tree, until it returns
  * something other than 0, which is the result. Those inside of one (its own `modules`) come after

@@ -15,6 +15,7 @@
 #include "base/str.h"
 
 #define FOLDER "runs"
+#define SPARE ".spare" /* of a run that ended: a file that is there costs less than a new one */
 #define MAGIC "brig-run 1"
 #define TEXT_MAX ((size_t)4 << 20)
 #define MAKE_TRIES 16
@@ -69,6 +70,33 @@ static int make_locked(int folder, const char *name)
 	return -EAGAIN;
 }
 
+/* The same out of the spare one. Whose it was may not have let go of the lock yet, and a sweep may
+ * come in between here, too. */
+static int take_spare(int folder, const char *name)
+{
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+
+	if (renameat(folder, SPARE, folder, name) < 0)
+		return -errno;
+	fd = openat(folder, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink)
+		return TAKE_FD(fd);
+	(void)unlinkat(folder, name, 0);
+	return -EBUSY;
+}
+
+static int write_text(int fd, const struct buf *text)
+{
+	struct stat st;
+	int r = fd_write_all(fd, text->data, text->len);
+
+	if (r == 0 && (fstat(fd, &st) < 0 ||
+		       (st.st_size > (off_t)text->len && ftruncate(fd, (off_t)text->len) < 0)))
+		r = -errno;
+	return r;
+}
+
 /* Under a name of its own until it is whole. */
 static int write_new(int folder, const char *id, const struct buf *text)
 {
@@ -77,10 +105,12 @@ static int write_new(int folder, const char *id, const struct buf *text)
 	int r;
 
 	(void)snprintf(name, sizeof(name), ".%s", id);
-	fd = make_locked(folder, name);
+	fd = take_spare(folder, name);
+	if (fd < 0)
+		fd = make_locked(folder, name);
 	if (fd < 0)
 		return fd;
-	r = fd_write_all(fd, text->data, text->len);
+	r = write_text(fd, text);
 	if (r == 0 && renameat(folder, name, folder, id) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -117,15 +147,6 @@ void inventory_beat(struct protect *t)
 		return;
 	t->beat = now;
 	(void)futimens(t->inventory, NULL);
-}
-
-void inventory_close(struct protect *t)
-{
-	CLEANUP(fd) int folder = t->inventory < 0 ? -1 : state_find(FOLDER, NULL, 0);
-
-	if (folder >= 0)
-		(void)unlinkat(folder, t->id, 0);
-	t->inventory = fd_close(t->inventory);
 }
 
 /* ---- what is told later ---- */
@@ -166,23 +187,34 @@ static bool read_all(int fd, struct buf *ret)
 	return n == 0 && ret->len && !ret->failed && !ret->data[ret->len - 1];
 }
 
-void inventory_tell(const struct protect *t, struct outcome *o)
+/* What a run before left to be told. */
+static void tell(const struct protect *t, int folder, struct outcome *o)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX);
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
 	CLEANUP(fd) int fd = -1;
 	const char *target = NULL, *reason;
 	char name[80], said[PATH_MAX + 256];
 
 	told_name(&t->plan->workspace_ident, name);
-	fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || !o || unlinkat(folder, name, 0) < 0 || !read_all(fd, &text))
+	fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || unlinkat(folder, name, 0) < 0 || !read_all(fd, &text))
 		return;
 	while ((target = gitsay_next(&text, target)) && (reason = gitsay_next(&text, target))) {
 		(void)snprintf(said, sizeof(said), "after a run that was killed: %s", reason);
 		outcome_deny(o, "protected-path", target, said);
 		target = reason;
 	}
+}
+
+void inventory_close(struct protect *t, struct outcome *o)
+{
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+
+	if (t->inventory >= 0 && folder >= 0 && renameat(folder, t->id, folder, SPARE) < 0)
+		(void)unlinkat(folder, t->id, 0);
+	t->inventory = fd_close(t->inventory);
+	if (folder >= 0 && o)
+		tell(t, folder, o);
 }
 
 /* ---- the finder ---- */
@@ -343,7 +375,8 @@ void inventory_sweep(void)
 	for (struct dirent *e; d && (e = readdir(d));) {
 		CLEANUP(fd) int fd = -1;
 
-		if (str_starts(e->d_name, "told-"))
+		if (str_starts(e->d_name, "told-") || str_eq(e->d_name, SPARE) ||
+		    str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
 			continue;
 		if (e->d_name[0] == '.') {
 			remove_unfinished(folder, e->d_name);

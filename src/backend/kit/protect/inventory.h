@@ -16,11 +16,12 @@ struct protect;
 
 int inventory_open(struct protect *t, struct err *e); /* before the command may act */
 void inventory_beat(struct protect *t);
-void inventory_close(struct protect *t); /* the check was made */
 
-/* What is to be told by the next run in the workspace, and telling it. */
+/* The check was made. What a run before left to be told is told in *o, if there is one. */
+void inventory_close(struct protect *t, struct outcome *o);
+
+/* To be told by the next run in the workspace. */
 void inventory_keep(const struct protect *t, const struct outcome *o);
-void inventory_tell(const struct protect *t, struct outcome *o);
 
 /* Finishes what dead runs have left. Cheap when there is none. */
 void inventory_sweep(void);

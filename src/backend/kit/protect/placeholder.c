@@ -39,6 +39,27 @@ static bool is_node(const struct stat *st)
 	       (st->st_mode & 07777) == 0;
 }
 
+int placeholder_node(int dir, const char *name)
+{
+	CLEANUP(fd) int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode) || !is_node(&st) ||
+	    st.st_nlink != 1 || st.st_uid != geteuid())
+		return -1;
+	return TAKE_FD(fd);
+}
+
+int placeholder_link(int node, int dir, const char *name)
+{
+	char path[32];
+
+	if (node < 0)
+		return -EBADF;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", node);
+	return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
 static bool is_empty(int dir, const char *name)
 {
 	int fd = openat(dir, name, OPEN_FOLDER);

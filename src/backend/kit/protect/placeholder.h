@@ -7,7 +7,8 @@
  * to be set afterwards, by a name that may mean something else by then. git neither lists nor adds
  * it. Where there can be no such nodes it is an empty folder, which git does not see either.
  *
- * Each is made new and removed for good. */
+ * Each is made new and removed for good. Those of one run may be names of one node: to make a node
+ * costs more than all else about it, and a name more tells nobody anything. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,6 +16,13 @@
 /* Puts one at `name` in `dir`; 0 or -errno (-EEXIST: something is there). `node`: as above, if the
  * file system can. `file`: a file will be mounted on it, so that it is never a folder. */
 int placeholder_put(int dir, const char *name, bool node, bool file);
+
+/* The node that was just put there, by its descriptor; -1: it is something else by now, or a folder.
+ */
+int placeholder_node(int dir, const char *name);
+
+/* Puts a further name of that node; 0 or -errno. Where this cannot be done, a node of its own can. */
+int placeholder_link(int node, int dir, const char *name);
 
 bool placeholder_is(int dir, const char *name); /* still there, still empty */
 

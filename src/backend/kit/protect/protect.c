@@ -60,8 +60,21 @@ static bool needless(int r)
 	       r == -ELOOP;
 }
 
+/* The first is a node; the others are names of it where the file system can. */
+static int put(const struct protect *t, int dir, const char *name, bool file, int *node)
+{
+	int r = placeholder_link(*node, dir, name);
+
+	if (r == 0 || r == -EEXIST)
+		return r;
+	r = placeholder_put(dir, name, !t->plan->no_nodes, file);
+	if (r == 0 && *node < 0 && !t->plan->no_nodes)
+		*node = placeholder_node(dir, name);
+	return r;
+}
+
 /* Decides for one name whether it is ours to hold. A name that cannot be made needs no cover. */
-static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
+static int hold(struct protect *t, struct journal *j, size_t i, int *node, struct err *e)
 {
 	struct protected_name *n = &t->plan->protected[i];
 	int tree = protect_tree(t, n->tree, e), dir, r;
@@ -71,7 +84,7 @@ static int hold(struct protect *t, struct journal *j, size_t i, struct err *e)
 	if (tree < 0)
 		return -e->code;
 	dir = protect_parent(tree, n->path, &name, &opened);
-	r = dir < 0 ? dir : placeholder_put(dir, name, !t->plan->no_nodes, n->file);
+	r = dir < 0 ? dir : put(t, dir, name, n->file, node);
 	if (r == 0 || r == -EEXIST) {
 		t->placeholder[i] =
 			r == 0 || (journal_named(j, n->tree, n->path) && placeholder_is(dir, name));
@@ -141,10 +154,12 @@ static void find_git(struct protect *t)
 
 static int hold_all(struct protect *t, struct journal *j, struct err *e)
 {
+	CLEANUP(fd) int node = -1;
+
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		if (!t->plan->protected[i].covered)
 			continue;
-		if (hold(t, j, i, e) < 0)
+		if (hold(t, j, i, &node, e) < 0)
 			return -e->code;
 		(void)look_at(t, i, &t->cover[i]);
 	}
@@ -315,6 +330,15 @@ static const char *made(const char *path)
 		       : "made during the run";
 }
 
+/* Nothing is there, by whatever links on the way; asked only where it spares opening a folder. */
+static bool absent(int tree, const char *path)
+{
+	struct stat st;
+
+	return strchr(path, '/') && fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	       errno == ENOENT;
+}
+
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
 {
 	const struct protected_name *n = &t->plan->protected[i];
@@ -324,7 +348,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	const char *name;
 	struct stat st;
 
-	if (tree < 0 || n->file || t->placeholder[i])
+	if (tree < 0 || n->file || t->placeholder[i] || absent(tree, n->path))
 		return;
 	dir = protect_parent(tree, n->path, &name, &opened);
 	/* A link on the way that the plan has not seen, and something behind it. */
@@ -353,12 +377,13 @@ static void release(struct protect *t, struct outcome *o, size_t i, const struct
 	if (tree < 0)
 		return;
 	dir = protect_parent(tree, n->path, &name, &opened);
-	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (dir < 0)
 		return;
 	if (n->file) {
 		if (!journal_shared(j))
 			(void)placeholder_take(dir, name);
-	} else if (!take(tree, dir, n->path, name, journal_shared(j))) {
+	} else if (!take(tree, dir, n->path, name, journal_shared(j)) &&
+		   fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		quarantine(t, o, tree, n->path, "made during the run");
 	}
 }
@@ -432,7 +457,6 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 		protect_repositories(t, o);
 	release_all(t, o);
 	close_trees(t);
-	inventory_close(t);
-	inventory_tell(t, o);
+	inventory_close(t, o);
 	protect_reap(t);
 }

@@ -152,7 +152,7 @@ static void look_at_folder(struct folder_walk *w, const char *folder)
 		w->unseen += fd != -ENOENT && fd != -ELOOP;
 		return;
 	}
-	if (*folder && gitdir_enough(gitdir_look(fd)))
+	if (*folder && gitdir_is(fd))
 		look_at_repository(w, folder);
 	for (struct dirent *e; (e = readdir(d));)
 		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))

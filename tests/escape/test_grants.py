@@ -350,6 +350,63 @@ def a_folder_named_to_be_read_is_read_only_wherever_it_is_shown():
     try_all(top, "/workspace", ("--workdir", top, "--read", top), {".": True, "b": True, "b/c": True, "b/c/e": True}, "the same folder")
 
 
+def replace(base, path):
+    """A script that puts another file in the place of base/path/kept by renaming or removing each folder above it."""
+    parts = path.split("/")
+    steps = []
+    for i in range(len(parts)):
+        at = f"{base}/{'/'.join(parts[:i + 1])}"
+        steps.append(f"mv {at} {at}.away; mv -T {base}/spare {at}; rm -rf {at}; mkdir -p {base}/{path} && echo forged > {base}/{path}/kept")
+    return "; ".join(steps)
+
+
+def kept(top, path):
+    """What the host finds there; the tree is as before afterwards."""
+    at = top / path / "kept"
+    text = at.read_text() if at.exists() else None
+    with files_as_root():
+        subprocess.run(["sh", "-c", f"rm -rf {top}/* && mkdir -p {top}/{path} {top}/spare && echo mine > {at} && chown -R --reference={top} {top}"], check=True)
+    return text
+
+
+@test(backends=BOTH)
+def what_is_named_to_be_read_is_not_replaced_by_way_of_a_folder_above():
+    """Its own cover held, but the folder above could be renamed, and the host found another one in its place."""
+    top = folder("d")
+    for path in ("b/c", "b/c/e", "b"):
+        kept(top, path)
+        for options, base in ((("--workdir", top), "/workspace"), (("--write", top), top), (("--mount", f"{top}:/data:rw"), "/data"), (("--write", top, "--write", top / "b"), top)):
+            brig("run", *options, "--", "sh", "-c", replace(base, path))
+            if len(options) < 4 or path != "b":
+                assert kept(top, path) == "forged\n", ("the control proves nothing", options, path)
+            narrow = (("--read", top / path),) if base == "/workspace" or path == "b" else (("--read", top / path), ("--mount", f"{top}/{path}:{base}/{path}"))
+            for more in narrow:
+                if len(options) == 4 and path == "b":
+                    continue
+                done = brig("run", *options, *more, "--", "sh", "-c", f"{replace(base, path)}; echo x > {base}/new && mkdir -p {base}/other/b")
+                assert (top / "new").exists() and (top / "other/b").is_dir(), "the rest is the command's still"
+                assert kept(top, path) == "mine\n", (options, more, path, done.errors)
+
+
+@test(backends=BOTH)
+def a_part_of_the_git_folder_that_is_named_to_be_read_is_held_with_the_rest():
+    """Protected names pin the same folder once more; that must not uncover what was covered in it."""
+    git = workspace() / ".git"
+    for name in ("objects", "hooks", "refs/heads"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
+    script = "echo x > .git/objects/x; echo x > .git/refs/heads/y; mv .git/refs .git/r; echo x > .git/hooks/z; mv .git g; true"
+    assert brig("run", "--", "sh", "-c", script).status == 0
+    assert (git / "objects/x").exists() and (git / "r/heads/y").exists(), "the control proves nothing"
+    (git / "r").rename(git / "refs")
+    (git / "objects/x").unlink()
+    (git / "refs/heads/y").unlink()
+    done = brig("run", "--read", git / "objects", "--read", git / "refs/heads", "--", "sh", "-c", script)
+    assert done.status == 0, done.errors
+    assert not [p for p in git.rglob("[xyz]")] and (git / "refs/heads").is_dir(), list(git.rglob("*"))
+
+
 # ---- sockets ----
 
 

@@ -18,8 +18,8 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import as_identity, inside, outside  # noqa: E402
-from harness import brig, files_as_root, identity, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
+from attack import as_identity, held, holding, inside, outside  # noqa: E402
+from harness import brig, descendants, files_as_root, identity, main, scratch, start_brig, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 NOWHERE = "/dev/null/state"  # no folder, not even for root
 BOTH = ("native", "bwrap")
@@ -215,6 +215,50 @@ def without_a_place_for_state_there_is_no_run():
         assert "note" not in done.errors
         assert {n for n in tree("/tmp") if "brig" in n} == {n for n in before if "brig" in n}, runtime
     assert tree(scratch()) == {"shared": tree(scratch())["shared"]}
+
+
+LOCKER = """
+import fcntl, os, pathlib, sys, time
+kept = []
+for top, folders, names in os.walk(sys.argv[1]):
+    for name in (*folders, *names):
+        try:
+            kept.append(os.open(os.path.join(top, name), os.O_RDONLY | os.O_NONBLOCK))
+            fcntl.flock(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.lockf(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            pass
+pathlib.Path("ready").write_text(str(len(kept)))
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+
+def waits(p):
+    """Is this process kept waiting for a lock, by the kernel's list?"""
+    family = {str(pid) for pid in (p.pid, *descendants(p.pid))}
+    return any("->" in line and family & set(line.split()) for line in pathlib.Path("/proc/locks").read_text().splitlines())
+
+
+@test(as_user="user", backends=BOTH)
+def brigs_own_files_are_not_to_be_locked_by_who_is_shown_the_folder_around_them():
+    """A lock needs no more than a file that can be opened; other runs waited for as long as the command liked."""
+    assert brig("run", "--", "true").status == 0 and list(state().rglob("journal")), "the control proves nothing"
+    p = subprocess.Popen(as_identity(["/usr/bin/python3", "-c", LOCKER, state()]), cwd=workspace(), stdin=subprocess.DEVNULL)
+    with holding(p, workspace()) as host:  # the control: the same without a sandbox
+        assert int((workspace() / "ready").read_text()) > 1
+        other = start_brig("run", "--", "true", cwd=folder("elsewhere"))
+        assert wait_until(lambda: waits(other), 15), "the control proves nothing"
+        host.release()
+        assert other.wait(30) == 0
+        other.communicate()
+    for options, base in ((("--read", state()), state()), (("--mount", f"{state()}:/data"), "/data"), (("--read", scratch()), scratch())):
+        with held("run", *options, "--", "python3", "-c", LOCKER, base):
+            assert brig("run", "--", "true", cwd=folder("elsewhere")).status == 0, options
+            assert not [name for name in (workspace() / "ready").read_text().split() if base == state() and int(name) > 1]
+    for part in ("brig", "brig/workspaces"):
+        refused(brig("run", "--read", state() / part, "--", "true"), "brig's own state")
+    refused(brig("run", "--mount", f"{next(state().rglob('journal'))}:/data", "--", "true"), "brig's own state")
 
 
 # ---- the home folder ----

@@ -50,6 +50,7 @@ struct shown {
 	struct where at;
 	const char *inside;
 	bool writable, folder;
+	bool asked; /* not only for what it lies in */
 };
 
 /* What plan_guard has looked at once for all guards. */

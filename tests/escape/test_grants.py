@@ -554,6 +554,98 @@ def a_socket_bound_by_way_of_a_bind_is_covered():
         cannot_connect(service, "/workspace/sub/s")
 
 
+@contextlib.contextmanager
+def moved(first, *then):
+    """A service whose socket was bound as `first` and has since been called otherwise: `then` are (how, name) in their order."""
+    with bound(first, first) as service:
+        at = first
+        for how, name in then:
+            name.parent.mkdir(parents=True, exist_ok=True)
+            os.link(at, name)
+            if how == "rename":
+                os.unlink(at)
+                at = name
+        outside("ipc", "connect", at).must_work(str(at))
+        assert wait_until(lambda: service.visits), "the control proves nothing"
+        service.visits = 0
+        try:
+            yield service
+        finally:
+            if not first.exists():
+                os.link(at, first)
+            for name in {name for _, name in then} | {at}:
+                if name != first:
+                    name.unlink(missing_ok=True)
+
+
+@test(backends=BOTH)
+def a_socket_renamed_after_it_was_bound_is_covered():
+    """As OpenSSH's masters are: bound under a passing name, then linked to the one they keep."""
+    top, away = workspace(), folder("away")
+    for first, *then in ((top / "m.XYZ", ("rename", top / "m")), (top / "a/m.XYZ", ("rename", top / "a/b"), ("rename", top / "a/m")),
+                         (top / "a/m.XYZ", ("rename", top / "m")), (top / "m.XYZ", ("rename", top / "a/b/c/d/m")),
+                         (away / "m", ("rename", top / "a/m")), (top / "m", ("link", top / "a/b/m")), (away / "m", ("link", top / "a/m"), ("link", top / "b/n"))):
+        first.parent.mkdir(parents=True, exist_ok=True)
+        names = [name for how, name in then] + [first]
+        with moved(first, *then) as service:
+            inside_names = [f"/workspace/{name.relative_to(top)}" for name in names if name.is_relative_to(top) and name.exists()]
+            assert inside_names
+            cannot_connect(service, *inside_names)
+            cannot_connect(service, *(name.replace("/workspace", "/data") for name in inside_names), options=("--mount", f"{top}:/data"))
+            cannot_connect(service, *(name.replace("/workspace", str(top)) for name in inside_names), options=("--read", scratch(), "--workdir", folder("else")))
+
+
+@test(by_root=True)
+def a_renamed_socket_below_a_mount_is_covered():
+    sub = workspace() / "sub"
+    sub.mkdir()
+    with mounted(sub, "-t", "tmpfs", "-o", "mode=777", "tmpfs"):
+        with moved(sub / "m.XYZ", ("rename", sub / "deep/m")) as service:
+            place = "/workspace/sub/deep/m"
+            inside("ipc", "connect", place, options=("--policy", "readonly")).must_fail(place)
+            assert not service.visits
+
+
+@test
+def a_socket_that_cannot_be_looked_for_everywhere_is_told():
+    """A removed one cannot be told from one that lies elsewhere; what is too large to be searched is said."""
+    top = folder("wide")
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(str(top / "gone"))
+    with contextlib.closing(s):
+        (top / "gone").unlink()
+        assert "not where it was bound" not in brig("run", "--workdir", top, "--", "true").errors
+        for i in range(1200):
+            (top / str(i)).mkdir()
+        done = brig("run", "--workdir", top, "--", "true")
+        assert done.status == 0 and "not where it was bound" in done.errors, done.errors
+
+
+@test(backends=BOTH)
+def a_pipe_in_what_is_only_read_cannot_be_written_by_way_of_what_is_written():
+    """A read-only mount does not stop it, and Landlock does not below a path that may be changed."""
+    top, other = folder("d"), folder("other")
+    for at in (top / "b/c", other / "c"):
+        at.mkdir(parents=True)
+        os.mkfifo(at / "pipe")
+        (at / "pipe").chmod(0o666)
+    ends = {at: os.open(at / "c/pipe", os.O_RDONLY | os.O_NONBLOCK) for at in (top / "b", other)}
+    cases = [(("--write", top), ("--read", top / "b"), top / "b/c/pipe", top / "b"), (("--workdir", top), ("--read", top / "b"), "/workspace/b/c/pipe", top / "b"),
+             (("--mount", f"{top}:/data:rw"), ("--mount", f"{top}/b:/data/b"), "/data/b/c/pipe", top / "b"), (("--write", top), ("--read", top / "b/c"), top / "b/c/pipe", top / "b"),
+             ((), ("--mount", f"{other}:/tmp/other"), "/tmp/other/c/pipe", other), ((), ("--mount", f"{other}:/workspace/sub"), "/workspace/sub/c/pipe", other)]
+    (workspace() / "sub").mkdir()
+    for wide, narrow, pipe, at in cases:
+        done = brig("run", *wide, *narrow, "--", "sh", "-c", f"ls {pathlib.PurePath(pipe).parent}; exec 2>&1; echo forged 1<>{pipe}")
+        with contextlib.suppress(BlockingIOError):
+            assert os.read(ends[at], 100) == b"", (wide, narrow, "the host's reader was written to")
+        assert "pipe" in done.text, (wide, narrow, done.text, done.errors)
+        if wide:  # the control: with the wider grant alone it is the command's to write
+            brig("run", *wide, "--", "sh", "-c", f"echo told 1<>{pipe}")
+            assert os.read(ends[at], 100) == b"told\n", (wide, "the control proves nothing")
+    for fd in ends.values():
+        os.close(fd)
+
+
 # ---- file systems of the host's kernel ----
 
 

@@ -38,7 +38,8 @@ static int show_below(struct box_plan *p, struct sight *s, const struct op *o, s
 		const struct mount *m = &s->mounts.v[i];
 		struct shown one = { .at = { .dev = m->dev, .path = m->root, .real = m->point },
 				     .writable = o->writable,
-				     .folder = true };
+				     .folder = true,
+				     .system = o->fixed };
 
 		if (!path_under(m->point, o->src) || str_eq(m->point, o->src))
 			continue;
@@ -60,7 +61,8 @@ static int look(struct box_plan *p, struct sight *s, struct err *e)
 		struct shown one = { .inside = o->dst,
 				     .writable = o->writable,
 				     .folder = S_ISDIR(o->ident.type),
-				     .asked = true };
+				     .asked = true,
+				     .system = o->fixed };
 		int r;
 
 		if (!is_tree(o) || (o->fixed && !one.folder))

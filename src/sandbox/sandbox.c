@@ -90,7 +90,7 @@ static void open_streams(struct run *r, struct job_io *io)
 	r->master = r->spec->tty ? io->out : -1;
 	pump_open(&r->out, io->out, r->io->out);
 	pump_open(&r->err, io->err, r->io->err);
-	feed_open(&r->in, r->io->in, io->in, io->in_peer);
+	feed_open(&r->in, r->io->in, io->in, io->in_peer, r->spec->tty);
 }
 
 static void end_as(struct run *r, enum outcome_kind kind, int sig)
@@ -113,6 +113,17 @@ static void cancel(struct run *r, int sig)
 	}
 	end_as(r, OUTCOME_CANCELLED, sig);
 	r->backend->signal(r->job, again ? SIGKILL : sig ? sig : SIGTERM);
+	r->kill_at = clock_us() + GRACE_US;
+}
+
+/* The way out of the command's own terminal does not ask the command. */
+static void leave(struct run *r)
+{
+	if (r->ended)
+		return;
+	r->in.leave = false;
+	end_as(r, OUTCOME_CANCELLED, SIGQUIT);
+	r->backend->signal(r->job, SIGKILL);
 	r->kill_at = clock_us() + GRACE_US;
 }
 
@@ -287,6 +298,7 @@ enum {
 	WAIT_OUT,
 	WAIT_ERR,
 	WAIT_IN,
+	WAIT_ROOM,
 	WAIT_EVENT,
 	WAIT_ALARM,
 	WAIT_SIGNAL,
@@ -301,6 +313,7 @@ static void turn(struct run *r)
 		[WAIT_OUT] = pump_wants(&r->out),
 		[WAIT_ERR] = pump_wants(&r->err),
 		[WAIT_IN] = r->ended ? (struct pollfd){ .fd = -1 } : feed_wants(&r->in),
+		[WAIT_ROOM] = r->ended ? (struct pollfd){ .fd = -1 } : feed_room(&r->in),
 		[WAIT_EVENT] = { .fd = r->ended ? -1 : r->events, .events = POLLIN },
 		[WAIT_ALARM] = { .fd = r->ended ? -1 : r->alarm, .events = POLLPRI },
 		[WAIT_SIGNAL] = { .fd = r->io->signals, .events = POLLIN },
@@ -316,8 +329,10 @@ static void turn(struct run *r)
 		pump_move(&r->out);
 	if (p[WAIT_ERR].revents)
 		pump_move(&r->err);
-	if (p[WAIT_IN].revents)
+	if (p[WAIT_IN].revents || p[WAIT_ROOM].revents)
 		feed_move(&r->in);
+	if (r->in.leave)
+		leave(r);
 	if (p[WAIT_SIGNAL].revents)
 		on_signal(r);
 	if (p[WAIT_CANCEL].revents)

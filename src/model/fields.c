@@ -390,7 +390,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = EVERY, .commands = STARTS },
 	[FIELD_TTY] = { .flag = "tty", .letter = 't',
 		.type = FIELD_T_BOOL, .offset = AT(tty), .fallback = "false",
-		.help = "give the command a terminal of its own, whose output is passed on as it is; brig shell has one (--no-tty: not)",
+		.help = "give the command a terminal of its own, whose output is passed on as it is; brig shell has one (--no-tty: not). Control-Backslash three times ends the run",
 		.honoured = BOTH, .commands = STARTS },
 	[FIELD_JSON] = { .flag = "json",
 		.type = FIELD_T_BOOL, .offset = AT(json), .fallback = "false",

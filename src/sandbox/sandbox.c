@@ -36,6 +36,7 @@ enum run_source {
 	RUN_OUT,
 	RUN_ERR,
 	RUN_IN,
+	RUN_ROOM,
 	RUN_EVENT,
 	RUN_ALARM,
 	RUN_SIGNAL,
@@ -106,7 +107,7 @@ static void open_streams(struct run *r, struct job_io *io)
 	r->master = r->spec->tty ? io->out : -1;
 	pump_open(&r->out, io->out, r->io.out);
 	pump_open(&r->err, io->err, r->io.err);
-	feed_open(&r->in, r->io.in, io->in, io->in_peer);
+	feed_open(&r->in, r->io.in, io->in, io->in_peer, r->spec->tty);
 }
 
 static void end_as(struct run *r, enum outcome_kind kind, int sig)
@@ -131,6 +132,17 @@ static void cancel(struct run *r, int sig)
 	r->backend->signal(r->job, again ? SIGKILL : sig ? sig : SIGTERM);
 	r->cancelled = true;
 	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
+}
+
+/* The way out of the command's own terminal does not ask the command. */
+static void leave(struct run *r)
+{
+	if (r->ended)
+		return;
+	r->in.leave = false;
+	end_as(r, OUTCOME_CANCELLED, SIGQUIT);
+	r->backend->signal(r->job, SIGKILL);
+	r->cancelled = true;
 }
 
 static void resize(const struct run *r)
@@ -316,7 +328,10 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 		pump_move(&r->err);
 		break;
 	case RUN_IN:
+	case RUN_ROOM:
 		feed_move(&r->in);
+		if (r->in.leave)
+			leave(r);
 		break;
 	case RUN_EVENT:
 	case RUN_ALARM:
@@ -357,6 +372,7 @@ static void arrange(struct run *r)
 	follow(r, RUN_OUT, pump_wants(&r->out));
 	follow(r, RUN_ERR, pump_wants(&r->err));
 	follow(r, RUN_IN, r->ended ? readable(-1) : feed_wants(&r->in));
+	follow(r, RUN_ROOM, r->ended ? readable(-1) : feed_room(&r->in));
 	follow(r, RUN_EVENT, readable(r->ended ? -1 : r->events));
 	follow(r, RUN_ALARM, (struct pollfd){ .fd = r->ended ? -1 : r->alarm, .events = POLLPRI });
 	follow(r, RUN_SIGNAL, readable(r->io.signals));

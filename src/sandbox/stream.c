@@ -10,9 +10,11 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
+#define TYPED_MAX ((size_t)1 << 20)
 #define CHUNK 65536
 #define SPLICE_CHUNK ((size_t)1 << 20)
 
@@ -301,7 +303,7 @@ void pump_move(struct pump *p)
 	}
 }
 
-void feed_open(struct feed *f, int from, int to, int peer)
+void feed_open(struct feed *f, int from, int to, int peer, bool tty)
 {
 	struct stat st;
 
@@ -312,23 +314,98 @@ void feed_open(struct feed *f, int from, int to, int peer)
 		f->peer = fd_close(f->peer);
 	if (to >= 0)
 		(void)fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
+	f->keyboard = tty && from >= 0 && isatty(from);
+	f->typed = (struct buf)BUF_INIT(TYPED_MAX);
 	if (from < 0)
 		f->to = fd_close(f->to);
 }
 
 struct pollfd feed_wants(const struct feed *f)
 {
+	if (f->keyboard)
+		return (struct pollfd){ .fd = f->from, .events = POLLIN };
 	if (f->to >= 0 && f->full)
 		return (struct pollfd){ .fd = f->to, .events = POLLOUT };
 	return (struct pollfd){ .fd = f->to < 0 ? -1 : f->from, .events = POLLIN };
+}
+
+static void end_feed(struct feed *f)
+{
+	if (f->terminal && f->to >= 0)
+		(void)!write(f->to, "\004", 1);
+	f->to = fd_close(f->to);
+	f->keyboard = false;
+}
+
+/* A pipe that is ready takes a page whole; a terminal may take less and drops the rest. */
+static void put_in(struct feed *f, const char *data, size_t n)
+{
+	ssize_t w;
+
+	do
+		w = write(f->to, data, n);
+	while (w < 0 && errno == EINTR);
+	if (w < 0 && errno != EAGAIN)
+		f->to = fd_close(f->to);
+}
+
+struct pollfd feed_room(const struct feed *f)
+{
+	return (struct pollfd){ .fd = f->typed.len ? f->to : -1, .events = POLLOUT };
+}
+
+/* As much as the terminal takes. */
+static void put_typed(struct feed *f)
+{
+	ssize_t w;
+
+	do
+		w = f->to < 0 ? -1 : write(f->to, f->typed.data, f->typed.len);
+	while (w < 0 && f->to >= 0 && errno == EINTR);
+	if (w < 0 && f->to >= 0 && errno == EAGAIN)
+		return;
+	if (w < 0) {
+		f->to = fd_close(f->to);
+		buf_done(&f->typed);
+		return;
+	}
+	f->typed.len -= (size_t)w;
+	memmove(f->typed.data, f->typed.data + w, f->typed.len);
+}
+
+/* The command may read nothing, or have let go of its terminal. */
+static void move_typed(struct feed *f)
+{
+	struct pollfd there = { .fd = f->from, .events = POLLIN };
+	char data[4096];
+	ssize_t n;
+
+	if (poll(&there, 1, 0) > 0) {
+		n = read(f->from, data, sizeof(data));
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			return;
+		if (n <= 0) {
+			end_feed(f);
+			return;
+		}
+		f->leave |= keys_leave(&f->keys, data, (size_t)n, clock_us());
+		f->typed.failed = false; /* what is too much is lost, not what comes after it */
+		buf_add(&f->typed, data, (size_t)n);
+	}
+	if (f->typed.len)
+		put_typed(f);
 }
 
 void feed_move(struct feed *f)
 {
 	struct pollfd room = { .fd = f->to, .events = POLLOUT };
 	char data[4096];
-	ssize_t n, w;
+	ssize_t n;
 
+	if (f->keyboard) {
+		move_typed(f);
+		return;
+	}
 	if (f->to < 0)
 		return;
 	f->full = poll(&room, 1, 0) == 0;
@@ -338,17 +415,10 @@ void feed_move(struct feed *f)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n <= 0) {
-		if (f->terminal)
-			(void)!write(f->to, "\004", 1);
-		f->to = fd_close(f->to);
+		end_feed(f);
 		return;
 	}
-	/* A pipe that is ready takes a page whole; a terminal may take less and drops the rest. */
-	do
-		w = write(f->to, data, (size_t)n);
-	while (w < 0 && errno == EINTR);
-	if (w < 0 && errno != EAGAIN)
-		f->to = fd_close(f->to);
+	put_in(f, data, (size_t)n);
 }
 
 void feed_close(struct feed *f)
@@ -359,4 +429,6 @@ void feed_close(struct feed *f)
 		(void)lseek(f->from, -(off_t)unread, SEEK_CUR);
 	f->to = fd_close(f->to);
 	f->peer = fd_close(f->peer);
+	f->keyboard = false;
+	buf_done(&f->typed);
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "model/outcome.h"
+#include "sandbox/keys.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/vtfilter.h"
 
@@ -54,10 +55,17 @@ struct feed {
 	int peer; /* owned: the command's own end, to count what is left in the pipe; -1: cannot
 		     seek */
 	bool full;
-	bool terminal; /* `to` is one: the end of input is a character there */
+	bool terminal;    /* `to` is one: the end of input is a character there */
+	bool keyboard;    /* `from` is one, and `to` a terminal: it is read whether or not that can
+			     take more, for the way out */
+	struct buf typed; /* and not yet taken by `to` */
+	bool leave;       /* somebody typed the way out */
+	struct keys keys;
 };
 
-void feed_open(struct feed *f, int from, int to, int peer); /* takes to and peer */
+/* Takes to and peer. `tty`: the command has a terminal of its own. */
+void feed_open(struct feed *f, int from, int to, int peer, bool tty);
 struct pollfd feed_wants(const struct feed *f);
+struct pollfd feed_room(const struct feed *f); /* for what was typed; fd is -1: nothing waits */
 void feed_move(struct feed *f);
 void feed_close(struct feed *f); /* after the command is gone */

@@ -26,6 +26,7 @@ from harness import around, brig_path, home, identity, main, scratch, state, tes
 around(shared_engine)
 around(shared_podmans)
 FOLDER = object()
+CLOSED = object()  # a folder that is root's alone
 
 
 def image(*entries):
@@ -38,11 +39,11 @@ def image(*entries):
                 tar.addfile(member, base.extractfile(member) if member.isfile() else None)
         for name, what in entries:
             info = tarfile.TarInfo(name)
-            info.mode = 0o755
-            info.type = tarfile.DIRTYPE if what is FOLDER else tarfile.REGTYPE if isinstance(what, bytes) else tarfile.SYMTYPE
+            info.mode = 0o700 if what is CLOSED else 0o755
+            info.type = tarfile.DIRTYPE if what in (FOLDER, CLOSED) else tarfile.REGTYPE if isinstance(what, bytes) else tarfile.SYMTYPE
             if isinstance(what, bytes):
                 info.size = len(what)
-            elif what is not FOLDER:
+            elif what not in (FOLDER, CLOSED):
                 info.linkname = what
             tar.addfile(info, io.BytesIO(what) if isinstance(what, bytes) else None)
     return out.getvalue()
@@ -137,6 +138,33 @@ def a_link_below_a_target_of_ones_own_refuses_the_image():
             assert box("--json", "--", "true", image=mine("odd")).json["outcome"] == "refused", volume
     assert not os.listdir(workspace()) and nothing_left()
     extra.rmdir()
+
+
+@test(limit=120)
+def a_mount_that_the_gate_cannot_look_at_begins_nothing():
+    """A folder of the image's is closed to the user inside. What is mounted below it cannot be compared, and the command must not begin there."""
+    e = common.shared
+    extra = scratch() / "extra"
+    extra.mkdir()
+    (extra / "file").write_text("shown")
+    for path in (extra, extra / "file"):
+        os.chown(path, 1000 if identity() == "root" else uid(), -1)
+    e.import_image(image(("closed", CLOSED), ("closed/w", FOLDER), ("closed/w/in", FOLDER), ("closed/x", FOLDER)), mine("closed"))
+    e.import_image(image(("closed", FOLDER), ("closed/w", FOLDER), ("closed/w/in", FOLDER), ("closed/x", FOLDER)), mine("opened"))
+    look = ("--", "sh", "-c", "touch ran; cat /closed/x/file")
+    for target, more in (("/closed/w/in", ()), ("/closed/w", ("--mount", f"{extra}:/closed/x"))):
+        options = ("--json", "--set", f"workspace.target={target}", *more)
+        done = box(*options, *look, image=mine("opened"))  # the control: it is the folder that is closed
+        assert done.json["outcome"] == "exited" and (workspace() / "ran").exists() and bool(more) == ("shown" in done.json["stdout"]), done.json
+        (workspace() / "ran").unlink()
+        r = box(*options, *look, image=mine("closed")).json
+        assert r["outcome"] == "refused" and ("a folder on the way is closed to the user inside" in r["error"]["what"]), r
+        assert not os.listdir(workspace()), os.listdir(workspace())
+    # Elsewhere the command cannot go there either.
+    done = box("--mount", f"{extra}:/closed/x", *look, image=mine("closed"))
+    assert done.status == 1 and b"shown" not in done.stdout and "Permission denied" in done.errors, (done.stdout, done.errors)
+    shutil.rmtree(extra)
+    assert nothing_left()
 
 
 @test(as_user="root", limit=120)
@@ -438,6 +466,35 @@ def a_command_cannot_claim_that_it_was_never_executed():
     assert done["outcome"] == "exited" and done["exit_code"] == 127 and done["stderr"] == "0" * 32 + "\n", done
 
 
+# ---- what a read-only mount does not stop ----
+
+
+@test(limit=120)
+def sockets_and_pipes_of_the_host_are_covered_by_their_file():
+    """There is no Landlock in a container; a socket may have another name by now than the kernel's list has."""
+    tree = scratch() / "tree"
+    (tree / "deep").mkdir(parents=True)
+    os.mkfifo(tree / "deep/pipe")
+    (tree / "deep/pipe").chmod(0o666)
+    reader = os.open(tree / "deep/pipe", os.O_RDONLY | os.O_NONBLOCK)
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(str(tree / "m.XYZ"))
+    (tree / "m.XYZ").rename(tree / "deep/m")
+    for path in (tree, tree / "deep"):
+        path.chmod(0o755)
+    script = "test -S /t/deep/m && echo socket; echo forged 1<>/t/deep/pipe; test -c /t/deep/m && test -c /t/deep/pipe && echo covered"
+    mounts = [{"Type": "bind", "Source": str(tree), "Target": "/t", "ReadOnly": True}]
+    _, text = run_bare(common.shared, {"Image": engine.IMAGE, "Cmd": ["sh", "-c", script], "HostConfig": {"Mounts": mounts}})
+    assert "socket" in text and os.read(reader, 100) == b"forged\n", ("the control proves nothing", text)
+    done = box("--mount", f"{tree}:/t", "--", "sh", "-c", script)
+    assert done.text == "covered\n", (done.text, done.errors)
+    with contextlib.suppress(BlockingIOError):
+        assert os.read(reader, 100) == b"", "the host's reader was written to"
+    os.close(reader)
+    s.close()
+    shutil.rmtree(tree)
+
+
 # ---- Podman ----
 
 
@@ -450,11 +507,10 @@ def a_mask_is_empty_on_podman_too():
         os.chown(path, 1000 if identity() == "root" else uid(), -1)
     env = {"XDG_STATE_HOME": str(tree / "state")}
     assert box("--", "true", host=e.host, env=env).status == 0
-    record = tree / "state/brig/audit"
-    assert list(record.iterdir()), "nothing to hide"
-    for path in (tree / "state/brig", record):
-        path.chmod(0o755)  # the caller's folders must not be what hides it
-    done = box("--read", str(tree), "--", "sh", "-c", f"ls -A {record}; grep -c ' {record} tmpfs ro' /proc/mounts", host=e.host, env=env)
+    kept = tree / "state/brig"
+    assert list(kept.glob("audit/*")), "nothing to hide"
+    kept.chmod(0o755)  # the caller's folder must not be what hides it
+    done = box("--read", str(tree), "--", "sh", "-c", f"ls -A {kept}; grep -c ' {kept} tmpfs ro' /proc/mounts", host=e.host, env=env)
     assert done.text == "1\n", (done.text, done.errors)
     # Podman's own way: what lies below is copied into what is mounted over it.
     secret = scratch() / "secret"

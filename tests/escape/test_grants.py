@@ -18,8 +18,8 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import as_identity, inside, outside  # noqa: E402
-from harness import brig, files_as_root, identity, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
+from attack import as_identity, held, holding, inside, outside  # noqa: E402
+from harness import brig, descendants, files_as_root, identity, main, scratch, start_brig, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 NOWHERE = "/dev/null/state"  # no folder, not even for root
 BOTH = ("native", "bwrap")
@@ -217,6 +217,50 @@ def without_a_place_for_state_there_is_no_run():
     assert tree(scratch()) == {"shared": tree(scratch())["shared"]}
 
 
+LOCKER = """
+import fcntl, os, pathlib, sys, time
+kept = []
+for top, folders, names in os.walk(sys.argv[1]):
+    for name in (*folders, *names):
+        try:
+            kept.append(os.open(os.path.join(top, name), os.O_RDONLY | os.O_NONBLOCK))
+            fcntl.flock(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.lockf(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            pass
+pathlib.Path("ready").write_text(str(len(kept)))
+while not os.path.exists("go"):
+    time.sleep(0.01)
+"""
+
+
+def waits(p):
+    """Is this process kept waiting for a lock, by the kernel's list?"""
+    family = {str(pid) for pid in (p.pid, *descendants(p.pid))}
+    return any("->" in line and family & set(line.split()) for line in pathlib.Path("/proc/locks").read_text().splitlines())
+
+
+@test(as_user="user", backends=BOTH)
+def brigs_own_files_are_not_to_be_locked_by_who_is_shown_the_folder_around_them():
+    """A lock needs no more than a file that can be opened; other runs waited for as long as the command liked."""
+    assert brig("run", "--", "true").status == 0 and list(state().rglob("journal")), "the control proves nothing"
+    p = subprocess.Popen(as_identity(["/usr/bin/python3", "-c", LOCKER, state()]), cwd=workspace(), stdin=subprocess.DEVNULL)
+    with holding(p, workspace()) as host:  # the control: the same without a sandbox
+        assert int((workspace() / "ready").read_text()) > 1
+        other = start_brig("run", "--", "true", cwd=folder("elsewhere"))
+        assert wait_until(lambda: waits(other), 15), "the control proves nothing"
+        host.release()
+        assert other.wait(30) == 0
+        other.communicate()
+    for options, base in ((("--read", state()), state()), (("--mount", f"{state()}:/data"), "/data"), (("--read", scratch()), scratch())):
+        with held("run", *options, "--", "python3", "-c", LOCKER, base):
+            assert brig("run", "--", "true", cwd=folder("elsewhere")).status == 0, options
+            assert not [name for name in (workspace() / "ready").read_text().split() if base == state() and int(name) > 1]
+    for part in ("brig", "brig/workspaces"):
+        refused(brig("run", "--read", state() / part, "--", "true"), "brig's own state")
+    refused(brig("run", "--mount", f"{next(state().rglob('journal'))}:/data", "--", "true"), "brig's own state")
+
+
 # ---- the home folder ----
 
 
@@ -350,6 +394,63 @@ def a_folder_named_to_be_read_is_read_only_wherever_it_is_shown():
     try_all(top, "/workspace", ("--workdir", top, "--read", top), {".": True, "b": True, "b/c": True, "b/c/e": True}, "the same folder")
 
 
+def replace(base, path):
+    """A script that puts another file in the place of base/path/kept by renaming or removing each folder above it."""
+    parts = path.split("/")
+    steps = []
+    for i in range(len(parts)):
+        at = f"{base}/{'/'.join(parts[:i + 1])}"
+        steps.append(f"mv {at} {at}.away; mv -T {base}/spare {at}; rm -rf {at}; mkdir -p {base}/{path} && echo forged > {base}/{path}/kept")
+    return "; ".join(steps)
+
+
+def kept(top, path):
+    """What the host finds there; the tree is as before afterwards."""
+    at = top / path / "kept"
+    text = at.read_text() if at.exists() else None
+    with files_as_root():
+        subprocess.run(["sh", "-c", f"rm -rf {top}/* && mkdir -p {top}/{path} {top}/spare && echo mine > {at} && chown -R --reference={top} {top}"], check=True)
+    return text
+
+
+@test(backends=BOTH)
+def what_is_named_to_be_read_is_not_replaced_by_way_of_a_folder_above():
+    """Its own cover held, but the folder above could be renamed, and the host found another one in its place."""
+    top = folder("d")
+    for path in ("b/c", "b/c/e", "b"):
+        kept(top, path)
+        for options, base in ((("--workdir", top), "/workspace"), (("--write", top), top), (("--mount", f"{top}:/data:rw"), "/data"), (("--write", top, "--write", top / "b"), top)):
+            brig("run", *options, "--", "sh", "-c", replace(base, path))
+            if len(options) < 4 or path != "b":
+                assert kept(top, path) == "forged\n", ("the control proves nothing", options, path)
+            narrow = (("--read", top / path),) if base == "/workspace" or path == "b" else (("--read", top / path), ("--mount", f"{top}/{path}:{base}/{path}"))
+            for more in narrow:
+                if len(options) == 4 and path == "b":
+                    continue
+                done = brig("run", *options, *more, "--", "sh", "-c", f"{replace(base, path)}; echo x > {base}/new && mkdir -p {base}/other/b")
+                assert (top / "new").exists() and (top / "other/b").is_dir(), "the rest is the command's still"
+                assert kept(top, path) == "mine\n", (options, more, path, done.errors)
+
+
+@test(backends=BOTH)
+def a_part_of_the_git_folder_that_is_named_to_be_read_is_held_with_the_rest():
+    """Protected names pin the same folder once more; that must not uncover what was covered in it."""
+    git = workspace() / ".git"
+    for name in ("objects", "hooks", "refs/heads"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
+    script = "echo x > .git/objects/x; echo x > .git/refs/heads/y; mv .git/refs .git/r; echo x > .git/hooks/z; mv .git g; true"
+    assert brig("run", "--", "sh", "-c", script).status == 0
+    assert (git / "objects/x").exists() and (git / "r/heads/y").exists(), "the control proves nothing"
+    (git / "r").rename(git / "refs")
+    (git / "objects/x").unlink()
+    (git / "refs/heads/y").unlink()
+    done = brig("run", "--read", git / "objects", "--read", git / "refs/heads", "--", "sh", "-c", script)
+    assert done.status == 0, done.errors
+    assert not [p for p in git.rglob("[xyz]")] and (git / "refs/heads").is_dir(), list(git.rglob("*"))
+
+
 # ---- sockets ----
 
 
@@ -451,6 +552,98 @@ def a_socket_bound_by_way_of_a_bind_is_covered():
     far = folder("far")
     with mounted(sub, "--bind", far), bound(far / "s", far / "s") as service:
         cannot_connect(service, "/workspace/sub/s")
+
+
+@contextlib.contextmanager
+def moved(first, *then):
+    """A service whose socket was bound as `first` and has since been called otherwise: `then` are (how, name) in their order."""
+    with bound(first, first) as service:
+        at = first
+        for how, name in then:
+            name.parent.mkdir(parents=True, exist_ok=True)
+            os.link(at, name)
+            if how == "rename":
+                os.unlink(at)
+                at = name
+        outside("ipc", "connect", at).must_work(str(at))
+        assert wait_until(lambda: service.visits), "the control proves nothing"
+        service.visits = 0
+        try:
+            yield service
+        finally:
+            if not first.exists():
+                os.link(at, first)
+            for name in {name for _, name in then} | {at}:
+                if name != first:
+                    name.unlink(missing_ok=True)
+
+
+@test(backends=BOTH)
+def a_socket_renamed_after_it_was_bound_is_covered():
+    """As OpenSSH's masters are: bound under a passing name, then linked to the one they keep."""
+    top, away = workspace(), folder("away")
+    for first, *then in ((top / "m.XYZ", ("rename", top / "m")), (top / "a/m.XYZ", ("rename", top / "a/b"), ("rename", top / "a/m")),
+                         (top / "a/m.XYZ", ("rename", top / "m")), (top / "m.XYZ", ("rename", top / "a/b/c/d/m")),
+                         (away / "m", ("rename", top / "a/m")), (top / "m", ("link", top / "a/b/m")), (away / "m", ("link", top / "a/m"), ("link", top / "b/n"))):
+        first.parent.mkdir(parents=True, exist_ok=True)
+        names = [name for how, name in then] + [first]
+        with moved(first, *then) as service:
+            inside_names = [f"/workspace/{name.relative_to(top)}" for name in names if name.is_relative_to(top) and name.exists()]
+            assert inside_names
+            cannot_connect(service, *inside_names)
+            cannot_connect(service, *(name.replace("/workspace", "/data") for name in inside_names), options=("--mount", f"{top}:/data"))
+            cannot_connect(service, *(name.replace("/workspace", str(top)) for name in inside_names), options=("--read", scratch(), "--workdir", folder("else")))
+
+
+@test(by_root=True)
+def a_renamed_socket_below_a_mount_is_covered():
+    sub = workspace() / "sub"
+    sub.mkdir()
+    with mounted(sub, "-t", "tmpfs", "-o", "mode=777", "tmpfs"):
+        with moved(sub / "m.XYZ", ("rename", sub / "deep/m")) as service:
+            place = "/workspace/sub/deep/m"
+            inside("ipc", "connect", place, options=("--policy", "readonly")).must_fail(place)
+            assert not service.visits
+
+
+@test
+def a_socket_that_cannot_be_looked_for_everywhere_is_told():
+    """A removed one cannot be told from one that lies elsewhere; what is too large to be searched is said."""
+    top = folder("wide")
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(str(top / "gone"))
+    with contextlib.closing(s):
+        (top / "gone").unlink()
+        assert "not where it was bound" not in brig("run", "--workdir", top, "--", "true").errors
+        for i in range(1200):
+            (top / str(i)).mkdir()
+        done = brig("run", "--workdir", top, "--", "true")
+        assert done.status == 0 and "not where it was bound" in done.errors, done.errors
+
+
+@test(backends=BOTH)
+def a_pipe_in_what_is_only_read_cannot_be_written_by_way_of_what_is_written():
+    """A read-only mount does not stop it, and Landlock does not below a path that may be changed."""
+    top, other = folder("d"), folder("other")
+    for at in (top / "b/c", other / "c"):
+        at.mkdir(parents=True)
+        os.mkfifo(at / "pipe")
+        (at / "pipe").chmod(0o666)
+    ends = {at: os.open(at / "c/pipe", os.O_RDONLY | os.O_NONBLOCK) for at in (top / "b", other)}
+    cases = [(("--write", top), ("--read", top / "b"), top / "b/c/pipe", top / "b"), (("--workdir", top), ("--read", top / "b"), "/workspace/b/c/pipe", top / "b"),
+             (("--mount", f"{top}:/data:rw"), ("--mount", f"{top}/b:/data/b"), "/data/b/c/pipe", top / "b"), (("--write", top), ("--read", top / "b/c"), top / "b/c/pipe", top / "b"),
+             ((), ("--mount", f"{other}:/tmp/other"), "/tmp/other/c/pipe", other), ((), ("--mount", f"{other}:/workspace/sub"), "/workspace/sub/c/pipe", other)]
+    (workspace() / "sub").mkdir()
+    for wide, narrow, pipe, at in cases:
+        done = brig("run", *wide, *narrow, "--", "sh", "-c", f"ls {pathlib.PurePath(pipe).parent}; exec 2>&1; echo forged 1<>{pipe}")
+        with contextlib.suppress(BlockingIOError):
+            assert os.read(ends[at], 100) == b"", (wide, narrow, "the host's reader was written to")
+        assert "pipe" in done.text, (wide, narrow, done.text, done.errors)
+        if wide:  # the control: with the wider grant alone it is the command's to write
+            brig("run", *wide, "--", "sh", "-c", f"echo told 1<>{pipe}")
+            assert os.read(ends[at], 100) == b"told\n", (wide, "the control proves nothing")
+    for fd in ends.values():
+        os.close(fd)
 
 
 # ---- file systems of the host's kernel ----

@@ -78,6 +78,7 @@ def a100_the_next_run_tidies_up_in_another_workspace():
         os.kill(survivor_of(h.process.pid), 9)
         h.process.kill()
         h.process.wait()
+        assert wait_until(lambda: not descendants(), 20), descendants()  # what is about to die still has its locks
     assert ".vscode" in leftovers(), "nothing held the missing names"
     assert brig("run", "--workdir", scratch(), "--", "true").status == 0
     assert leftovers() == set(), leftovers()

@@ -343,8 +343,13 @@ for _ in range(100):
             time.sleep(0.001)
         os._exit(0)
     os.wait()
-for _ in range(200):
-    states = [open(p).read().rsplit(")", 1)[1].split()[0] for p in glob.glob("/proc/[0-9]*/stat") if os.path.exists(p)]
+def state(path):
+    try:
+        return open(path).read().rsplit(")", 1)[1].split()[0]
+    except OSError:  # gone meanwhile
+        return None
+for _ in range(1000):
+    states = [s for s in map(state, glob.glob("/proc/[0-9]*/stat")) if s]
     if len(states) == 1: break
     time.sleep(0.01)
 print(states)

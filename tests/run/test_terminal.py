@@ -4,6 +4,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import pathlib
 import platform
@@ -388,6 +389,64 @@ def without_a_time_limit_brig_sleeps_until_something_happens():
         p.terminate()
         p.wait()
     assert seen == {(): {False}, ("--tty",): {True}}, seen
+
+
+# ---- the way out ----
+
+
+DEAF = """
+import os, signal, sys, termios, time, tty
+for s in range(1, 65):
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+how = sys.argv[1]
+if how == "raw": tty.setraw(0)
+print("deaf" + "\\x1b[>31u" * (how == "sequences"), flush=True)
+if how == "gone":
+    os.setsid() if os.getsid(0) != os.getpid() else None
+    for fd in range(3): os.close(fd)
+while True: time.sleep(1)
+"""
+
+
+@test
+def a_command_that_hears_nothing_can_be_left():
+    """It ignores every signal, takes the keys for its own, has the terminal send them as sequences, or lets go of the terminal."""
+    for how, keys in (("signals", b"\x1c"), ("raw", b"\x1c"), ("sequences", b"\x1b[92;5u\x1b[92;5:3u"), ("gone", b"\x1c")):
+        t = Terminal(*python(DEAF), how)
+        t.until(b"deaf")
+        for key in (b"\x03", b"\x03", b"\x03", b"\x1a", b"\x04", keys, keys):
+            t.type(key)
+            t.read(0.01)
+        assert t.process.poll() is None, ("the control proves nothing", how)
+        t.type(keys)
+        assert t.finish() == 131 and t.restored(), (how, t.seen)
+    assert not descendants()
+
+
+@test
+def a_command_that_reads_nothing_can_be_left():
+    """What is typed, or what the terminal was made to answer, fills its input; the way out is behind it."""
+    t = Terminal(*python(DEAF), "raw")
+    t.until(b"deaf")
+    for _ in range(40):
+        t.type(b"x" * 4000)
+        t.read(0.01)
+    t.type(b"\x1c\x1c\x1c")
+    assert t.finish() == 131 and t.restored(), t.seen
+
+
+@test
+def what_is_typed_faster_than_it_is_read_arrives_whole():
+    t = Terminal(*python("import hashlib, os, sys, time, tty; tty.setraw(0); print('ready', flush=True); time.sleep(0.5); d = b''\n"
+                         "while len(d) < 300000: d += os.read(0, 65536)\nprint('sum', hashlib.sha256(d).hexdigest(), flush=True)"))
+    t.until(b"ready")
+    data = bytes(97 + i * i % 23 for i in range(300000))
+    for at in range(0, len(data), 4000):
+        t.type(data[at:at + 4000])
+        t.read(0)
+    t.until(b"sum " + hashlib.sha256(data).hexdigest().encode(), 20)
+    assert t.finish() == 0
 
 
 if __name__ == "__main__":

@@ -2,9 +2,16 @@
 /* unit/test_places.c - where the state is, what is a home, what a path is on its file system. */
 #include "unit.h"
 
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/unix_diag.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include "base/arena.h"
 #include "base/home.h"
 #include "base/mounts.h"
+#include "base/sockets.h"
 #include "base/state.h"
 #include "base/str.h"
 
@@ -241,6 +248,93 @@ static void links_and_missing_ends_are_resolved(void **state UNUSED)
 	assert_string_equal(missing.path + strlen(direct.path), "/c/d");
 }
 
+/* --- sockets --- */
+
+struct seen {
+	const struct stat *file; /* which is looked for */
+	unsigned all, met;
+	char name[128];
+};
+
+static int count(void *ctx, const struct bound *b, struct err *e UNUSED)
+{
+	struct seen *s = ctx;
+
+	s->all++;
+	(void)snprintf(s->name, sizeof(s->name), "%s", b->name);
+	s->met += b->known && s->file && (uint32_t)s->file->st_ino == b->ino;
+	return 0;
+}
+
+static int stop(void *ctx UNUSED, const struct bound *b UNUSED, struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, EXDEV, "enough");
+}
+
+static void sockets_are_known_by_their_file_whatever_it_is_called(void **state UNUSED)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "bound" };
+	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct seen s = { 0 };
+	struct stat st;
+	struct err e;
+	bool known;
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(rename("bound", "renamed"), 0);
+	assert_int_equal(lstat("renamed", &st), 0);
+	s.file = &st;
+	assert_int_equal(sockets_list(count, &s, &known, &e), 0);
+	assert_true(known && s.met == 1);
+	assert_true(sockets_list(stop, NULL, &known, &e) == -EXDEV && known);
+}
+
+/* What the kernel would say of a socket; returns how many bytes. */
+static size_t answer(char *to)
+{
+	struct unix_diag_vfs file = { .udiag_vfs_ino = 7, .udiag_vfs_dev = 3U << 20 | 5 };
+	struct nlmsghdr *h = (void *)to;
+	struct rtattr *a = (void *)((char *)NLMSG_DATA(h) + sizeof(struct unix_diag_msg));
+	static const char name[] = "/a/name";
+
+	*a = (struct rtattr){ .rta_type = UNIX_DIAG_NAME, .rta_len = RTA_LENGTH(sizeof(name)) };
+	memcpy(RTA_DATA(a), name, sizeof(name));
+	a = (void *)((char *)a + RTA_SPACE(sizeof(name)));
+	*a = (struct rtattr){ .rta_type = UNIX_DIAG_VFS, .rta_len = RTA_LENGTH(sizeof(file)) };
+	memcpy(RTA_DATA(a), &file, sizeof(file));
+	*h = (struct nlmsghdr){ .nlmsg_type = 20,
+				.nlmsg_len = (unsigned)((char *)a + a->rta_len - to) };
+	return h->nlmsg_len;
+}
+
+static void answers_about_sockets_are_read_within_their_bounds(void **state UNUSED)
+{
+	_Alignas(struct nlmsghdr) char data[256] = { 0 };
+	struct nlmsghdr *h = (void *)data;
+	size_t n = answer(data);
+	struct seen s = { 0 };
+	bool end = false;
+	struct err e;
+
+	assert_int_equal(sockets_answer(data, n, count, &s, &end, &e), 0);
+	assert_true(s.all == 1 && str_eq(s.name, "/a/name") && !end);
+	for (size_t cut = 0; cut < n; cut++) {
+		char *exact = malloc(n);
+
+		must(exact != NULL);
+		memcpy(exact, data, n);
+		assert_int_equal(sockets_answer(exact, cut, count, &s, &end, &e), 0);
+		((struct nlmsghdr *)(void *)exact)->nlmsg_len = (unsigned)cut;
+		assert_int_equal(sockets_answer(exact, n, count, &s, &end, &e), 0);
+		free(exact);
+	}
+	assert_int_equal(s.all, 1);
+	h->nlmsg_type = NLMSG_ERROR;
+	assert_int_equal(sockets_answer(data, n, count, &s, &end, &e), -EOPNOTSUPP);
+	h->nlmsg_type = NLMSG_DONE;
+	assert_true(sockets_answer(data, n, count, &s, &end, &e) == 0 && end);
+}
+
 int main(void)
 {
 #define ONE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
@@ -255,6 +349,8 @@ int main(void)
 		ONE(a_list_of_mounts_is_read),
 		ONE(a_list_that_is_none_is_refused),
 		ONE(links_and_missing_ends_are_resolved),
+		ONE(sockets_are_known_by_their_file_whatever_it_is_called),
+		ONE(answers_about_sockets_are_read_within_their_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -400,7 +400,7 @@ static void input_the_command_did_not_read_is_given_back(void **state UNUSED)
 	enter_scratch(top);
 	from = file_with("first\nsecond\nthird\n");
 	must(pipe2(ends, O_CLOEXEC) == 0);
-	feed_open(&f, from, ends[1], ends[0]);
+	feed_open(&f, from, ends[1], ends[0], false);
 	feed_move(&f);
 	assert_int_equal(read(f.peer, got, 6), 6);
 	feed_close(&f);
@@ -418,7 +418,7 @@ static void input_read_to_its_end_stays_read(void **state UNUSED)
 	enter_scratch(top);
 	from = file_with("all of it");
 	must(pipe2(ends, O_CLOEXEC) == 0);
-	feed_open(&f, from, ends[1], ends[0]);
+	feed_open(&f, from, ends[1], ends[0], false);
 	while (feed_wants(&f).fd >= 0)
 		feed_move(&f);
 	assert_int_equal(drain(f.peer, got, sizeof(got)), 9);
@@ -445,7 +445,7 @@ static void input_of_any_size_arrives_whole(void **state UNUSED)
 	from = file_with(text);
 	must(pipe2(ends, O_CLOEXEC) == 0);
 	must(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
-	feed_open(&f, from, ends[1], ends[0]);
+	feed_open(&f, from, ends[1], ends[0], false);
 	for (size_t turn = 0; turn < 100000 && got < total; turn++) {
 		ssize_t n;
 
@@ -470,7 +470,7 @@ static void a_command_that_does_not_read_is_waited_for(void **state UNUSED)
 	struct feed f;
 
 	must(pipe2(source, O_CLOEXEC) == 0 && pipe2(ends, O_CLOEXEC) == 0);
-	feed_open(&f, source[0], ends[1], dup(ends[0]));
+	feed_open(&f, source[0], ends[1], dup(ends[0]), false);
 	assert_int_equal(f.peer, -1); /* a pipe cannot be given back to */
 	for (int i = 0; i < 100 && feed_wants(&f).events == POLLIN; i++) {
 		must(write(source[1], block, sizeof(block)) > 0);
@@ -493,7 +493,7 @@ static void a_command_that_closed_its_input_is_left_in_peace(void **state UNUSED
 	struct feed f;
 
 	must(pipe2(source, O_CLOEXEC) == 0 && pipe2(ends, O_CLOEXEC) == 0);
-	feed_open(&f, source[0], ends[1], -1);
+	feed_open(&f, source[0], ends[1], -1, false);
 	(void)close(ends[0]);
 	must(write(source[1], "x", 1) == 1);
 	feed_move(&f);
@@ -511,7 +511,7 @@ static void without_input_the_command_reads_its_end_at_once(void **state UNUSED)
 	struct feed f;
 
 	must(pipe2(ends, O_CLOEXEC) == 0);
-	feed_open(&f, -1, ends[1], -1);
+	feed_open(&f, -1, ends[1], -1, false);
 	assert_int_equal(feed_wants(&f).fd, -1);
 	assert_int_equal(read(ends[0], &byte, 1), 0);
 	feed_move(&f);

@@ -18,7 +18,9 @@
 
 #include "base/fd.h"
 
-#define MAKE_TRIES 8
+#define MAKE_TRIES 40 /* about half a second: on a busy machine a sweep may win many times */
+#define FIRST_PAUSE_NS 100000
+#define LONGEST_PAUSE_NS 12800000
 #define LIST_MAX 100000 /* directory entries a sweep looks at */
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -83,6 +85,17 @@ static bool empty(int dir)
 	return fd_read_file(dir, "cgroup.procs", text, sizeof(text)) == 0;
 }
 
+/* A directory without control files is no cgroup, unless it is gone by now. */
+static int without_files(int parent, const char *name, int dir)
+{
+	struct stat was, now;
+
+	return fstat(dir, &was) == 0 && fstatat(parent, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+			       was.st_ino == now.st_ino
+		       ? -ENODEV
+		       : -EAGAIN;
+}
+
 /* -EAGAIN: somebody sweeps it away under our hands, make it again; -EEXIST: in use, or just about
  * to be swept, so worth another try as well. */
 static int own(int parent, bool existed, struct cg_leaf *leaf)
@@ -97,7 +110,8 @@ static int own(int parent, bool existed, struct cg_leaf *leaf)
 		return existed ? -EEXIST : -errno;
 	entry = openat(dir, v2 ? "cgroup.procs" : "tasks", (v2 ? O_RDWR : O_WRONLY) | O_CLOEXEC);
 	if (entry < 0)
-		return errno == ENOENT || errno == ENODEV ? -EAGAIN : -errno;
+		return errno == ENOENT || errno == ENODEV ? without_files(parent, leaf->name, dir)
+							  : -errno;
 	if (existed && !empty(dir))
 		return -EEXIST;
 	leaf->entry = TAKE_FD(entry);
@@ -107,7 +121,7 @@ static int own(int parent, bool existed, struct cg_leaf *leaf)
 
 int cg_leaf_make(int parent, const char *name, unsigned kinds, struct cg_leaf *ret)
 {
-	const struct timespec pause = { .tv_nsec = 100000 };
+	struct timespec pause = { .tv_nsec = FIRST_PAUSE_NS };
 	struct cg_leaf leaf = CG_LEAF_NONE;
 	int r = -EAGAIN;
 
@@ -118,6 +132,8 @@ int cg_leaf_make(int parent, const char *name, unsigned kinds, struct cg_leaf *r
 
 		if (i > 0)
 			(void)nanosleep(&pause, NULL);
+		if (i > 0 && pause.tv_nsec < LONGEST_PAUSE_NS)
+			pause.tv_nsec *= 2;
 		if (mkdirat(parent, leaf.name, 0700) < 0) {
 			existed = errno == EEXIST;
 			/* EAGAIN here is the hierarchy's own limit of descendants. */
@@ -133,7 +149,7 @@ int cg_leaf_make(int parent, const char *name, unsigned kinds, struct cg_leaf *r
 	}
 	if (r != -EEXIST)
 		(void)unlinkat(parent, leaf.name, AT_REMOVEDIR);
-	return r == -EAGAIN ? -ENODEV : r; /* a directory without control files is no cgroup */
+	return r == -EAGAIN ? -ENODEV : r;
 }
 
 void cg_leaf_close(struct cg_leaf *leaf)

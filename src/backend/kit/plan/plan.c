@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
+#include "backend/kit/process/landlock.h"
 #include "base/str.h"
 #include "model/paths.h"
 
@@ -290,6 +291,7 @@ static int fill(struct box_plan *p, struct err *e)
 {
 	if (names(p, e) < 0)
 		return -e->code;
+	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_mounts(p, e) < 0)
 		return -e->code;
@@ -310,6 +312,7 @@ static int fill_trees(struct box_plan *p, struct err *e)
 
 	p->by_root = true;  /* whether the workspace can be written to is seen by the caller */
 	p->no_nodes = true; /* gVisor, for one, cannot mount the node of a socket */
+	p->mounts_alone = true;
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_mounts(p, e) < 0)
 		return -e->code;

@@ -143,6 +143,7 @@ struct box_plan {
 	size_t index_count;
 	bool no_nodes;         /* as placeholders: somebody else mounts what is there */
 	bool git_absent;       /* from the workspace: nothing of a repository is protected */
+	bool mounts_alone;     /* no Landlock behind them */
 	bool read_only_root;   /* what the run gets, whatever was asked for */
 	const char *workspace; /* host folder, NULL for a private one */
 	struct ident workspace_ident;

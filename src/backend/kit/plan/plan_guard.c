@@ -37,7 +37,8 @@ static int show_below(struct box_plan *p, struct sight *s, const struct op *o, s
 		const struct mount *m = &s->mounts.v[i];
 		struct shown one = { .at = { .dev = m->dev, .path = m->root, .real = m->point },
 				     .writable = o->writable,
-				     .folder = true };
+				     .folder = true,
+				     .system = o->fixed };
 
 		if (!path_under(m->point, o->src) || str_eq(m->point, o->src))
 			continue;
@@ -58,7 +59,9 @@ static int look(struct box_plan *p, struct sight *s, struct err *e)
 		const struct op *o = &p->ops[i];
 		struct shown one = { .inside = o->dst,
 				     .writable = o->writable,
-				     .folder = S_ISDIR(o->ident.type) };
+				     .folder = S_ISDIR(o->ident.type),
+				     .asked = true,
+				     .system = o->fixed };
 		int r;
 
 		if (!is_tree(o) || (o->fixed && !one.folder))
@@ -145,39 +148,31 @@ static int refuse(const struct shown *v, const char *what, const char *hint, str
 	       err_hint(e, "%s", hint);
 }
 
-/* The journals, the quarantine and the list of trusted files are obeyed by brig on the host: no run
- * may write to them, or make the folder before brig does. */
-static int guard_state(const struct sight *s, const struct where *state, struct err *e)
+/* What brig keeps for itself: no run may write to it, or make the folder before brig does. Nor is
+ * it anything to read: whoever can open a file can lock it, and brig would wait. In a tree that
+ * shows it there is an empty folder in its place; nobody is shown it alone, or a part of it. */
+struct kept {
+	struct where at;
+	bool there;                      /* nothing is masked before there is something */
+	const char *writable, *parts;    /* what a tree would do with it */
+	const char *elsewhere, *instead; /* what to do, in these cases */
+};
+
+static int guard_kept(struct box_plan *p, const struct sight *s, const struct kept *k,
+		      struct err *e)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		const struct shown *v = &s->v[i];
-
-		if (v->writable && (within(state, &v->at) || within(&v->at, state)))
-			return refuse(
-				v, "make brig's own state folder writable",
-				"choose another folder, or set XDG_STATE_HOME to one elsewhere", e);
-	}
-	return 0;
-}
-
-/* The record and its key are nothing for the command to read: in a tree that shows them there is an
- * empty folder in their place. */
-static int guard_record(struct box_plan *p, const struct sight *s, const struct where *record,
-			struct err *e)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		const struct shown *v = &s->v[i];
+		bool around = within(&k->at, &v->at), part = within(&v->at, &k->at);
 		const char *inside, *rest;
 
-		if (within(&v->at, record) && !within(record, &v->at))
-			return refuse(v, "show a part of brig's own record",
-				      "brig audit export gives what is in it", e);
-		if (!within(record, &v->at))
+		if (v->writable && (around || part))
+			return refuse(v, k->writable, k->elsewhere, e);
+		if (part && (!around || v->asked))
+			return refuse(v, k->parts, k->instead, e);
+		if (!around || !k->there)
 			continue;
-		if (v->writable)
-			return refuse(v, "make the folder of brig's own record writable",
-				      "choose another folder, or another audit.dir", e);
-		rest = record->path + (str_eq(v->at.path, "/") ? 0 : strlen(v->at.path));
+		rest = k->at.path + (str_eq(v->at.path, "/") ? 0 : strlen(v->at.path));
 		inside = arena_printf(p->arena, "%s%s", v->inside, rest);
 		if (!inside)
 			return err_nomem(e);
@@ -187,33 +182,33 @@ static int guard_record(struct box_plan *p, const struct sight *s, const struct 
 	return 0;
 }
 
-/* Only a record that is there: nothing is masked before there is something. */
-static int guard_record_at(struct box_plan *p, const struct sight *s, const char *path,
-			   struct err *e)
+static int guard_record(struct box_plan *p, const struct sight *s, const char *path, struct err *e)
 {
-	struct where record;
+	struct kept record = { .there = true,
+			       .writable = "make the folder of brig's own record writable",
+			       .parts = "show brig's own record",
+			       .elsewhere = "choose another folder, or another audit.dir",
+			       .instead = "brig audit export gives what is in it" };
 
-	if (access(path, F_OK) < 0 || mounts_find(&s->mounts, p->arena, path, &record) < 0)
+	if (access(path, F_OK) < 0 || mounts_find(&s->mounts, p->arena, path, &record.at) < 0)
 		return 0;
-	return guard_record(p, s, &record, e);
+	return guard_kept(p, s, &record, e);
 }
 
 static int guard_place(struct box_plan *p, const struct sight *s, const char *place, struct err *e)
 {
-	struct where state, record;
-	char path[PATH_MAX];
+	struct kept state = {
+		.there = access(place, F_OK) == 0,
+		.writable = "make brig's own state folder writable",
+		.parts = "show brig's own state",
+		.elsewhere = "choose another folder, or set XDG_STATE_HOME to one elsewhere",
+		.instead = "copy what is needed of it to another folder, and show that",
+	};
 
 	/* What this user cannot reach is no place for its state. */
-	if (mounts_find(&s->mounts, p->arena, place, &state) < 0)
+	if (mounts_find(&s->mounts, p->arena, place, &state.at) < 0)
 		return 0;
-	if (guard_state(s, &state, e) < 0)
-		return -e->code;
-	if (snprintf(path, sizeof(path), "%s/audit", place) >= (int)sizeof(path) ||
-	    access(path, F_OK) < 0)
-		return 0;
-	record = state; /* no link leads there: brig would not open it */
-	record.path = arena_printf(p->arena, "%s/audit", state.path);
-	return record.path ? guard_record(p, s, &record, e) : err_nomem(e);
+	return guard_kept(p, s, &state, e);
 }
 
 /* In every place where it may be: the next run may come with other variables. */
@@ -238,7 +233,7 @@ static int guard_places(struct box_plan *p, const struct sight *s, struct err *e
 		if (guard_place(p, s, place, e) < 0)
 			return -e->code;
 	}
-	return p->spec->audit.dir ? guard_record_at(p, s, p->spec->audit.dir, e) : 0;
+	return p->spec->audit.dir ? guard_record(p, s, p->spec->audit.dir, e) : 0;
 }
 
 /* --- what else brig reads or writes on the host --- */

@@ -4,6 +4,7 @@
 
 #include "backend/kit/plan/plan.h"
 #include "base/mounts.h"
+#include "base/sockets.h"
 
 /* Appends an operation; NULL and *e without memory. */
 struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struct err *e);
@@ -50,6 +51,8 @@ struct shown {
 	struct where at;
 	const char *inside;
 	bool writable, folder;
+	bool asked;  /* not only for what it lies in */
+	bool system; /* of every run's tree */
 };
 
 /* What plan_guard has looked at once for all guards. */
@@ -59,8 +62,49 @@ struct sight {
 	size_t n;
 };
 
-/* plan_sockets.c: covers the host's sockets in what is shown. */
+/* plan_sockets.c: covers the host's sockets, and pipes that are not to be written, in what is
+ * shown. */
 int plan_sockets(struct box_plan *p, const struct sight *s, struct err *e);
+
+/* Something to cover, at every place where a tree shows it. */
+struct hiding {
+	struct box_plan *plan;
+	const struct sight *sight;
+	size_t first; /* index of the first cover made here */
+};
+
+int hide_in(struct hiding *h, const struct where *folder, const char *name, struct err *e);
+
+/* plan_lost.c: sockets that are not where they were bound. */
+struct lost {
+	struct lost_socket {
+		dev_t dev;
+		uint32_t ino;
+	} * v;
+	size_t n;
+	bool more; /* than are remembered */
+};
+
+/* `folder`, unless NULL, is the one it was bound in: who renames a socket mostly leaves it there.
+ */
+int lost_add(struct hiding *h, struct lost *l, const struct bound *b, const struct where *folder,
+	     struct err *e);
+/* Looks for them, and for pipes, in the trees that somebody asked for. */
+int plan_lost(struct hiding *h, struct lost *l, struct err *e);
+
+/* plan_search.c: a look through folders of the host, for as many as the budget has. */
+struct search {
+	const struct mounts *mounts;
+	size_t folders, entries; /* that will still be looked at */
+	size_t unseen;           /* folders that were left out */
+	/* Sockets, pipes, devices. A result other than 0 ends the look; negative: an error. */
+	int (*found)(void *ctx, const struct where *folder, const char *name, const struct stat *st,
+		     struct err *e);
+	void *ctx;
+};
+
+int search_folder(struct search *s, const struct where *folder, struct err *e); /* it alone */
+int search_tree(struct search *s, const struct where *top, struct err *e);
 
 /* plan_protect.c: a tree of the host's in which names are protected. */
 struct guarded_tree {

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "model/paths.h"
 
+/* Without a source: what is at dst already, once more (OP_COVER). */
 struct want {
 	const char *src, *dst, *flag;
 	bool writable, owned;
@@ -59,6 +60,82 @@ static int collect(struct box_plan *p, struct wants *w, struct err *e)
 		if (add(p, w, (struct want){ s->write.v[i], s->write.v[i], "write", true, true },
 			e) < 0)
 			return -e->code;
+	return 0;
+}
+
+/* The tree that decides what stands at dst: the innermost one. */
+static const struct want *innermost(const struct wants *w, size_t n, const char *dst)
+{
+	const struct want *best = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (path_under(dst, w->v[i].dst) &&
+		    (!best || strlen(w->v[i].dst) >= strlen(best->dst)))
+			best = &w->v[i];
+	return best;
+}
+
+static int add_cover(struct box_plan *p, struct wants *w, const char *dst, bool pin, struct err *e)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (!w->v[i].src && str_eq(w->v[i].dst, dst)) {
+			w->v[i].writable &= pin;
+			return 0;
+		}
+	return add(p, w, (struct want){ .dst = dst, .flag = "read", .writable = pin }, e);
+}
+
+/* The folders on the way from a tree to what is narrower in it are mounted on themselves: a mount
+ * point cannot be renamed, and who renames a folder puts another one in its place. */
+static int pin_way(struct box_plan *p, struct wants *w, size_t n, const struct want *tree,
+		   const char *inside, struct err *e)
+{
+	for (const char *slash = inside + strlen(tree->dst); (slash = strchr(slash + 1, '/'));) {
+		const char *part = arena_printf(p->arena, "%.*s", (int)(slash - inside), inside);
+
+		if (!part)
+			return err_nomem(e);
+		if (str_eq(innermost(w, n, part)->dst, tree->dst) &&
+		    add_cover(p, w, part, true, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+/* `narrow` is read-only and lies in `tree`, which can be written. At the place of its own it is a
+ * tree; what is named to be read cannot be written by the other way either: the workspace, and
+ * mounts, show it elsewhere. */
+static int hold_narrow(struct box_plan *p, struct wants *w, size_t n, const struct want *narrow,
+		       const struct want *tree, struct err *e)
+{
+	const char *inside =
+		arena_printf(p->arena, "%s%s", tree->dst, narrow->src + strlen(tree->src));
+	bool own = inside && str_eq(inside, narrow->dst);
+
+	if (!inside)
+		return err_nomem(e);
+	if (!own && !str_eq(narrow->flag, "read"))
+		return 0;
+	if (pin_way(p, w, n, tree, inside, e) < 0)
+		return -e->code;
+	if (own || !str_eq(innermost(w, n, inside)->dst, tree->dst))
+		return 0;
+	return add_cover(p, w, inside, false, e);
+}
+
+static int hold_narrower(struct box_plan *p, struct wants *w, struct err *e)
+{
+	size_t n = w->n; /* without the covers made here */
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < n; k++) {
+			const struct want narrow = w->v[i], tree = w->v[k]; /* the array may move */
+
+			if (!narrow.writable && tree.writable && path_under(narrow.src, tree.src) &&
+			    !str_eq(narrow.src, tree.src) &&
+			    hold_narrow(p, w, n, &narrow, &tree, e) < 0)
+				return -e->code;
+		}
 	return 0;
 }
 
@@ -187,33 +264,6 @@ static bool seen_already(const struct box_plan *p, const struct want *w)
 	       str_eq(w->src, w->dst);
 }
 
-/* What is named to be read, below a tree that can be written, cannot be written by the other way
- * either: the workspace, and mounts, show it at a place of their own. */
-static int read_only_elsewhere(struct box_plan *p, const struct wants *w, struct err *e)
-{
-	size_t n = p->op_count; /* without the covers made here */
-
-	for (size_t i = 0; i < w->n; i++) {
-		if (!str_eq(w->v[i].flag, "read"))
-			continue;
-		for (size_t k = 0; k < n; k++) {
-			const struct op *o = &p->ops[k];
-			const char *inside;
-
-			if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !o->writable ||
-			    !path_under(w->v[i].src, o->src) || str_eq(w->v[i].src, o->src))
-				continue;
-			inside = arena_printf(p->arena, "%s%s", o->dst,
-					      w->v[i].src + strlen(o->src));
-			if (!inside)
-				return err_nomem(e);
-			if (tree_at(p, inside) == o && !plan_op(p, OP_COVER, inside, e))
-				return -e->code;
-		}
-	}
-	return 0;
-}
-
 /* The command could not even begin to write: say so before it starts. */
 static int check_writable(struct box_plan *p, struct err *e)
 {
@@ -250,6 +300,24 @@ static int private_workspace(struct box_plan *p, struct err *e)
 	return plan_private(p, p->spec->target, 0755, e);
 }
 
+static int one_want(struct box_plan *p, const struct want *w, struct err *e)
+{
+	if (!w->src) {
+		struct op *o = plan_op(p, OP_COVER, w->dst, e);
+
+		if (o)
+			o->writable = w->writable;
+		return o ? 0 : -e->code;
+	}
+	if (seen_already(p, w))
+		return 0;
+	if (check_overlap(p, w, e) < 0 || mount_point_exists(p, w, e) < 0)
+		return -e->code;
+	if (plan_bind(p, w->src, w->dst, w->writable, w->owned, e) < 0)
+		return err_wrap(e, "%s", w->flag);
+	return 0;
+}
+
 int plan_mounts(struct box_plan *p, struct err *e)
 {
 	struct wants w = { 0 };
@@ -258,15 +326,12 @@ int plan_mounts(struct box_plan *p, struct err *e)
 		return -e->code;
 	if (!p->workspace && private_workspace(p, e) < 0)
 		return -e->code;
+	if (hold_narrower(p, &w, e) < 0)
+		return -e->code;
 	if (w.n)
 		qsort(w.v, w.n, sizeof(*w.v), by_target);
-	for (size_t i = 0; i < w.n; i++) {
-		if (seen_already(p, &w.v[i]))
-			continue;
-		if (check_overlap(p, &w.v[i], e) < 0 || mount_point_exists(p, &w.v[i], e) < 0)
+	for (size_t i = 0; i < w.n; i++)
+		if (one_want(p, &w.v[i], e) < 0)
 			return -e->code;
-		if (plan_bind(p, w.v[i].src, w.v[i].dst, w.v[i].writable, w.v[i].owned, e) < 0)
-			return err_wrap(e, "%s", w.v[i].flag);
-	}
-	return read_only_elsewhere(p, &w, e);
+	return 0;
 }

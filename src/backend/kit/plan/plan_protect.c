@@ -23,17 +23,22 @@
 #define INSIDE_MAX 2000 /* entries of covered folders that are looked at, one by one */
 #define INSIDE_DEPTH 4
 
+/* *at receives its index; there is one for each place. */
 static int cover(struct box_plan *p, const struct guarded_tree *t, const char *path, bool pin,
-		 struct err *e)
+		 size_t *at, struct err *e)
 {
 	const char *dst = arena_printf(p->arena, "%s/%s", t->inside, path);
 	struct op *o;
 
 	if (!dst)
 		return err_nomem(e);
-	for (size_t i = p->op_count; pin && i-- > 0;)
-		if (p->ops[i].kind == OP_COVER && str_eq(p->ops[i].dst, dst))
+	for (size_t i = p->op_count; i-- > 0;)
+		if (p->ops[i].kind == OP_COVER && str_eq(p->ops[i].dst, dst)) {
+			p->ops[i].writable &= pin;
+			*at = i;
 			return 0;
+		}
+	*at = p->op_count;
 	o = plan_op(p, OP_COVER, dst, e);
 	if (!o)
 		return -e->code;
@@ -46,12 +51,13 @@ static int pin_parents(struct box_plan *p, const struct guarded_tree *t, char *p
 {
 	for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
 		CLEANUP(fd) int fd = -1;
+		size_t at;
 
 		*slash = '\0';
 		fd = fd_open_nolinks(t->fd, path, O_PATH | O_DIRECTORY, FD_BENEATH);
 		if (fd == -ENOENT)
 			return 1;
-		if (fd < 0 || cover(p, t, path, true, e) < 0)
+		if (fd < 0 || cover(p, t, path, true, &at, e) < 0)
 			return fd < 0 ? 1 : -e->code;
 		*slash = '/';
 	}
@@ -99,9 +105,7 @@ static int record(struct box_plan *p, const struct guarded_tree *t, const char *
 		  const struct stat *st, bool covered, struct err *e)
 {
 	struct protected_name *slot = ARENA_PUSH(p->arena, p->protected, p->protected_count);
-	struct protected_name n = {
-		.tree = t->host, .path = path, .covered = covered, .op = p->op_count
-	};
+	struct protected_name n = { .tree = t->host, .path = path, .covered = covered };
 
 	n.inside = arena_printf(p->arena, "%s/%s", t->inside, path);
 	if (!slot || !n.inside)
@@ -110,10 +114,10 @@ static int record(struct box_plan *p, const struct guarded_tree *t, const char *
 		n.existed = true;
 		n.was = stamp_of(st);
 	}
-	*slot = n;
-	if (st && note_shared(p, t, path, st, e) < 0)
+	if (covered && cover(p, t, path, false, &n.op, e) < 0)
 		return -e->code;
-	return covered ? cover(p, t, path, false, e) : 0;
+	*slot = n;
+	return st ? note_shared(p, t, path, st, e) : 0;
 }
 
 /* A link cannot be covered: it is compared after the run, and so is what it leads to in the end. */

@@ -5,7 +5,8 @@
  * list has the name as the server wrote it: by way of a link, or of a bind. What counts is where
  * the folder of that name lies on its file system; it is looked at once for each folder. A name
  * that means something to its server alone (relative, or by way of a descriptor) is tried for every
- * process that we may look at, and in the folders that are shown. */
+ * process that we may look at, and in the folders that are shown. Where the file of a socket is not
+ * found by its name, it is looked for (plan_lost.c). */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +17,6 @@
 #include "base/str.h"
 #include "model/paths.h"
 
-#define LIST "/proc/net/unix"
 #define RECENT 32
 #define LOOKS_MAX 16384
 
@@ -28,54 +28,59 @@ struct recent {
 };
 
 struct socket_search {
-	struct box_plan *plan;
-	const struct sight *sight;
-	size_t first_hidden; /* index of the first cover made here */
+	struct hiding h;
 	struct recent recent[RECENT];
 	size_t next;
 	size_t looks; /* left at processes: anybody may bind names that need one */
+
+	const struct bound *now;         /* the socket that is looked at */
+	bool missing;                    /* its file was not met so far */
+	const struct where *at;          /* the folder that its name leads to */
+	struct lost_socket done[RECENT]; /* every connection has an entry of its own */
+	size_t next_done;
+	struct lost lost;
 };
 
-static bool hidden_already(const struct socket_search *s, const char *inside)
+static bool hidden_already(const struct hiding *h, const char *inside)
 {
-	for (size_t i = s->first_hidden; i < s->plan->op_count; i++)
-		if (str_eq(s->plan->ops[i].dst, inside))
+	for (size_t i = h->first; i < h->plan->op_count; i++)
+		if (str_eq(h->plan->ops[i].dst, inside))
 			return true;
 	return false;
 }
 
-static int hide(struct socket_search *s, const char *inside, struct err *e)
+static int hide(struct hiding *h, const char *inside, struct err *e)
 {
 	if (!inside)
 		return err_nomem(e);
-	if (hidden_already(s, inside)) /* every connection has a line of its own */
+	if (hidden_already(h, inside))
 		return 0;
-	return plan_op(s->plan, OP_HIDE, inside, e) ? 0 : -e->code;
+	return plan_op(h->plan, OP_HIDE, inside, e) ? 0 : -e->code;
 }
 
-static bool is_socket(const struct where *folder, const char *name)
+static bool look_at(const struct where *folder, const char *name, struct stat *st)
 {
 	char path[PATH_MAX];
-	struct stat st;
 
 	return snprintf(path, sizeof(path), "%s/%s", folder->real, name) < (int)sizeof(path) &&
-	       lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+	       lstat(path, st) == 0 && (S_ISSOCK(st->st_mode) || S_ISFIFO(st->st_mode));
 }
 
-/* At every place where a tree shows it. Most lie in none of them: the file is looked at last. */
-static int hide_in(struct socket_search *s, const struct where *folder, const char *name, struct err *e)
+/* Most lie in no tree: the file is looked at last. */
+int hide_in(struct hiding *h, const struct where *folder, const char *name, struct err *e)
 {
-	for (size_t i = 0; i < s->sight->n; i++) {
-		const struct shown *v = &s->sight->v[i];
+	for (size_t i = 0; i < h->sight->n; i++) {
+		const struct shown *v = &h->sight->v[i];
 		const char *rest;
+		struct stat st;
 
 		if (!v->folder || v->at.dev != folder->dev || !path_under(folder->path, v->at.path))
 			continue;
-		if (!is_socket(folder, name))
+		if (!look_at(folder, name, &st))
 			return 0;
 		rest = folder->path + (str_eq(v->at.path, "/") ? 0 : strlen(v->at.path));
-		if (hide(s,
-			 arena_printf(s->plan->arena, "%s%s/%s", v->inside,
+		if (hide(h,
+			 arena_printf(h->plan->arena, "%s%s/%s", v->inside,
 				      str_eq(rest, "/") ? "" : rest, name),
 			 e) < 0)
 			return -e->code;
@@ -94,11 +99,23 @@ static const struct recent *resolve(struct socket_search *s, const char *folder)
 		if (s->recent[i].name && str_eq(s->recent[i].name, folder))
 			return &s->recent[i];
 	r = &s->recent[s->next++ % RECENT];
-	*r = (struct recent){ .name = arena_strdup(s->plan->arena, folder) };
+	*r = (struct recent){ .name = arena_strdup(s->h.plan->arena, folder) };
 	fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	found = fd < 0 ? -errno : mounts_where(&s->sight->mounts, s->plan->arena, fd, &r->at);
+	found = fd < 0 ? -errno : mounts_where(&s->h.sight->mounts, s->h.plan->arena, fd, &r->at);
 	r->found = found == 0;
 	return found == -ENOMEM || !r->name ? NULL : r;
+}
+
+/* Is that the file of the socket? Another link to it may lie anywhere. */
+static void meet(struct socket_search *s, const struct where *folder, const char *name)
+{
+	struct stat st;
+
+	if (!s->missing || folder->dev != s->now->dev)
+		return;
+	s->at = folder;
+	s->missing = !(look_at(folder, name, &st) && (uint32_t)st.st_ino == s->now->ino &&
+		       st.st_nlink == 1);
 }
 
 static int hide_absolute(struct socket_search *s, const char *path, struct err *e)
@@ -115,12 +132,16 @@ static int hide_absolute(struct socket_search *s, const char *path, struct err *
 	r = resolve(s, folder);
 	if (!r)
 		return err_nomem(e);
-	return r->found ? hide_in(s, &r->at, slash + 1, e) : 0;
+	if (!r->found)
+		return 0;
+	meet(s, &r->at, slash + 1);
+	return hide_in(&s->h, &r->at, slash + 1, e);
 }
 
 /* A name that means something to its server alone: what it is for every process that we may look
  * at. `from` is what it begins at, below the folder of a process in /proc. */
-static int hide_for_processes(struct socket_search *s, const char *from, const char *name, struct err *e)
+static int hide_for_processes(struct socket_search *s, const char *from, const char *name,
+			      struct err *e)
 {
 	DIR *d = opendir("/proc");
 	int r = 0;
@@ -131,7 +152,7 @@ static int hide_for_processes(struct socket_search *s, const char *from, const c
 		if (en->d_name[0] < '0' || en->d_name[0] > '9')
 			continue;
 		s->looks--;
-		path = arena_printf(s->plan->arena, "/proc/%s/%s%s", en->d_name, from, name);
+		path = arena_printf(s->h.plan->arena, "/proc/%s/%s%s", en->d_name, from, name);
 		r = path ? hide_absolute(s, path, e) : err_nomem(e);
 	}
 	if (d)
@@ -143,12 +164,12 @@ static int hide_for_processes(struct socket_search *s, const char *from, const c
  * else's. */
 static int hide_in_shown(struct socket_search *s, const char *name, struct err *e)
 {
-	for (size_t i = 0; i < s->sight->n; i++) {
-		struct place at = { .cwd = s->sight->v[i].at.real };
+	for (size_t i = 0; i < s->h.sight->n; i++) {
+		struct place at = { .cwd = s->h.sight->v[i].at.real };
 		const char *host;
 
-		if (s->sight->v[i].folder &&
-		    path_resolve(s->plan->arena, &at, name, &host, e) == 0 &&
+		if (s->h.sight->v[i].folder &&
+		    path_resolve(s->h.plan->arena, &at, name, &host, e) == 0 &&
 		    hide_absolute(s, host, e) < 0)
 			return -e->code;
 	}
@@ -161,15 +182,15 @@ static int hide_relative(struct socket_search *s, const char *name, struct err *
 }
 
 /* By way of /proc or of a descriptor: what is behind it is known for processes alone. */
-static int hide_by_process(struct socket_search *s, const char *line, const char *rest, struct err *e)
+static int hide_by_process(struct socket_search *s, const char *line, const char *rest,
+			   struct err *e)
 {
 	if (hide_in_shown(s, strrchr(line, '/') + 1, e) < 0)
 		return -e->code;
 	return hide_for_processes(s, "", rest, e);
 }
 
-/* One line: seven columns, then the name, if there is one; '@' begins one that is no file. */
-static int one_line(struct socket_search *s, const char *line, struct err *e)
+static int by_name(struct socket_search *s, const char *name, struct err *e)
 {
 	/* What begins so, and what of it a process is then asked for. */
 	static const struct {
@@ -177,51 +198,61 @@ static int one_line(struct socket_search *s, const char *line, struct err *e)
 		size_t keeps;
 	} own[] = { { "/proc/self/", 11 }, { "/proc/thread-self/", 18 }, { "/dev/fd/", 5 } };
 
-	for (int column = 0; column < 7; column++) {
-		while (*line && *line != ' ')
-			line++;
-		while (*line == ' ')
-			line++;
-	}
-	if (!*line || *line == '@')
-		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
-		if (str_starts(line, own[i].begins))
-			return hide_by_process(s, line, line + own[i].keeps, e);
-	if (str_starts(line, "/proc/") && hide_in_shown(s, strrchr(line, '/') + 1, e) < 0)
+		if (str_starts(name, own[i].begins))
+			return hide_by_process(s, name, name + own[i].keeps, e);
+	if (str_starts(name, "/proc/") && hide_in_shown(s, strrchr(name, '/') + 1, e) < 0)
 		return -e->code;
-	return *line == '/' ? hide_absolute(s, line, e) : hide_relative(s, line, e);
+	return *name == '/' ? hide_absolute(s, name, e) : hide_relative(s, name, e);
+}
+
+/* Does a tree show files of that device? *asked: one that is not every run's. */
+static bool shows(const struct sight *sight, dev_t dev, bool *asked)
+{
+	bool any = false;
+
+	*asked = false;
+	for (size_t i = 0; i < sight->n; i++)
+		if (sight->v[i].folder && sight->v[i].at.dev == dev) {
+			any = true;
+			*asked |= !sight->v[i].system;
+		}
+	return any;
+}
+
+static bool done_already(struct socket_search *s, const struct bound *b)
+{
+	for (size_t i = 0; i < RECENT; i++)
+		if (s->done[i].dev == b->dev && s->done[i].ino == b->ino)
+			return true;
+	s->done[s->next_done++ % RECENT] = (struct lost_socket){ .dev = b->dev, .ino = b->ino };
+	return false;
+}
+
+static int one_socket(void *ctx, const struct bound *b, struct err *e)
+{
+	struct socket_search *s = ctx;
+
+	s->now = b;
+	s->at = NULL;
+	s->missing = false;
+	if (b->known && (!shows(s->h.sight, b->dev, &s->missing) || done_already(s, b)))
+		return 0;
+	if (*b->name && by_name(s, b->name, e) < 0)
+		return -e->code;
+	return s->missing ? lost_add(&s->h, &s->lost, b, s->at, e) : 0;
 }
 
 int plan_sockets(struct box_plan *p, const struct sight *sight, struct err *e)
 {
-	CLEANUP(fd) int fd = open(LIST, O_RDONLY | O_CLOEXEC);
-	struct socket_search s = {
-		.plan = p, .sight = sight, .first_hidden = p->op_count, .looks = LOOKS_MAX
-	};
-	bool headed = false; /* the first line names the columns */
-	char text[8192];
-	size_t have = 0;
-	ssize_t n;
+	struct socket_search s = { .h = { .plan = p, .sight = sight, .first = p->op_count },
+				   .looks = LOOKS_MAX };
+	bool known;
 
-	if (fd < 0)
-		return err_sys(e, "cannot read the list of sockets '" LIST "'");
-	while ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
-		char *line = text, *end;
-
-		have += (size_t)n;
-		text[have] = '\0';
-		while ((end = memchr(line, '\n', have - (size_t)(line - text)))) {
-			*end = '\0';
-			if (headed && one_line(&s, line, e) < 0)
-				return -e->code;
-			headed = true;
-			line = end + 1;
-		}
-		have -= (size_t)(line - text);
-		memmove(text, line, have);
-		if (have == sizeof(text) - 1)
-			return err_set(e, ERR_INTERNAL, EIO, "a line of '" LIST "' is too long");
-	}
-	return n < 0 ? err_sys(e, "cannot read '" LIST "'") : 0;
+	if (sockets_list(one_socket, &s, &known, e) < 0)
+		return -e->code;
+	if (!known)
+		plan_note(p, "the kernel does not tell which files sockets are (unix_diag): "
+			     "renamed ones are not looked for");
+	return plan_lost(&s.h, &s.lost, e);
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_lost.c - what must be looked for in the trees that are shown.
+ *
+ * Sockets whose name does not lead to their file: renamed after they were bound (as OpenSSH's
+ * masters are), linked a second time, or removed, which the kernel does not tell. First in the
+ * folder of the name, then in the trees, within a budget.
+ *
+ * Named pipes where nothing stops a write: a mount that is read-only does not, and Landlock does
+ * not below a path that may be changed. */
+#include <string.h>
+
+#include "backend/kit/plan/plan_internal.h"
+#include "model/paths.h"
+
+#define FOLDERS 1024 /* in about five milliseconds */
+#define ENTRIES 65536
+#define LOST_MAX 64
+
+struct lost_look {
+	struct hiding *h;
+	struct lost *lost;
+	bool pipes; /* are those of this tree to be covered? */
+};
+
+/* One whose file has this name alone is found for good. */
+static int found(void *ctx, const struct where *folder, const char *name, const struct stat *st,
+		 struct err *e)
+{
+	struct lost_look *l = ctx;
+
+	if (S_ISFIFO(st->st_mode))
+		return l->pipes ? hide_in(l->h, folder, name, e) : 0;
+	for (size_t i = 0; S_ISSOCK(st->st_mode) && i < l->lost->n; i++) {
+		struct lost_socket *one = &l->lost->v[i];
+
+		if (one->dev != folder->dev || one->ino != (uint32_t)st->st_ino)
+			continue;
+		if (hide_in(l->h, folder, name, e) < 0)
+			return -e->code;
+		if (st->st_nlink == 1)
+			*one = l->lost->v[--l->lost->n];
+		break;
+	}
+	return !l->lost->n && !l->pipes;
+}
+
+static struct search search_new(struct lost_look *l)
+{
+	return (struct search){ .mounts = &l->h->sight->mounts,
+				.folders = FOLDERS,
+				.entries = ENTRIES,
+				.found = found,
+				.ctx = l };
+}
+
+int lost_add(struct hiding *h, struct lost *l, const struct bound *b, const struct where *folder,
+	     struct err *e)
+{
+	struct lost here = { .v = &(struct lost_socket){ .dev = b->dev, .ino = b->ino }, .n = 1 };
+	struct lost_look look = { .h = h, .lost = &here };
+	struct search s = search_new(&look);
+	struct lost_socket *slot;
+
+	if (folder && search_folder(&s, folder, e) < 0)
+		return -e->code;
+	if (!here.n || l->n == LOST_MAX)
+		return l->more |= here.n > 0, 0;
+	slot = ARENA_PUSH(h->plan->arena, l->v, l->n);
+	if (!slot)
+		return err_nomem(e);
+	*slot = here.v[0];
+	return 0;
+}
+
+static bool within(const struct where *one, const struct where *other)
+{
+	return one->dev == other->dev && path_under(one->path, other->path);
+}
+
+/* Can pipes in it be written to? */
+static bool open_pipes(const struct hiding *h, const struct shown *v)
+{
+	if (!v->folder || v->system || v->writable)
+		return false;
+	for (size_t i = 0; i < h->plan->writable_count; i++)
+		if (path_under(v->inside, h->plan->writable[i]))
+			return true;
+	for (size_t i = 0; i < h->sight->n; i++)
+		if (h->sight->v[i].writable && within(&v->at, &h->sight->v[i].at))
+			return true;
+	return h->plan->mounts_alone;
+}
+
+static bool holds_lost(const struct lost *l, const struct shown *v)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (v->folder && !v->system && v->at.dev == l->v[i].dev)
+			return true;
+	return false;
+}
+
+static int look_for(struct lost_look *l, struct search *s, bool pipes, struct err *e)
+{
+	const struct sight *sight = l->h->sight;
+
+	for (size_t i = 0; i < sight->n; i++) {
+		const struct shown *v = &sight->v[i];
+
+		l->pipes = pipes;
+		if ((pipes ? open_pipes(l->h, v) : holds_lost(l->lost, v)) &&
+		    search_tree(s, &v->at, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+int plan_lost(struct hiding *h, struct lost *l, struct err *e)
+{
+	struct lost_look look = { .h = h, .lost = l };
+	struct search pipes = search_new(&look), sockets = search_new(&look);
+
+	if (look_for(&look, &pipes, true, e) < 0 || look_for(&look, &sockets, false, e) < 0)
+		return -e->code;
+	if (pipes.unseen)
+		plan_note(h->plan, "a folder that can only be read is too large to be searched for "
+				   "named pipes: those in it could be written to");
+	if (l->more || (l->n && sockets.unseen))
+		plan_note(h->plan, "a socket of the host's is not where it was bound, and what is "
+				   "shown is too large to be searched for it: it may be reachable");
+	return 0;
+}

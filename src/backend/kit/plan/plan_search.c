@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_search.c - looks through folders of the host, shallow ones first, for what
+ * is neither file nor folder. What is mounted below is another tree. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/kit/plan/plan_internal.h"
+#include "base/buf.h"
+#include "base/str.h"
+
+#define QUEUE_MAX ((size_t)4 << 20)
+
+static bool is_mount_point(const struct search *s, const char *real)
+{
+	for (size_t i = 0; i < s->mounts->n; i++)
+		if (str_eq(s->mounts->v[i].point, real))
+			return true;
+	return false;
+}
+
+/* A folder of a tree: `rest` is its path below the top. */
+static bool below(const struct where *top, const char *rest, struct where *ret, char path[PATH_MAX],
+		  char real[PATH_MAX])
+{
+	*ret = (struct where){ .dev = top->dev, .path = path, .real = real };
+	return snprintf(path, PATH_MAX, "%s%s", str_eq(top->path, "/") && *rest ? "" : top->path,
+			rest) < PATH_MAX &&
+	       snprintf(real, PATH_MAX, "%s%s", str_eq(top->real, "/") && *rest ? "" : top->real,
+			rest) < PATH_MAX;
+}
+
+static int look_at(struct search *s, const struct where *folder, DIR *d, const struct dirent *en,
+		   struct buf *queue, const char *rest, struct err *e)
+{
+	struct stat st;
+
+	if (str_eq(en->d_name, ".") || str_eq(en->d_name, "..") || en->d_type == DT_REG ||
+	    en->d_type == DT_LNK || (en->d_type == DT_DIR && !queue))
+		return 0;
+	if (en->d_type != DT_DIR && fstatat(dirfd(d), en->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (en->d_type == DT_DIR || S_ISDIR(st.st_mode)) {
+		if (queue) {
+			buf_puts(queue, rest);
+			buf_putc(queue, '/');
+			buf_add(queue, en->d_name, strlen(en->d_name) + 1);
+		}
+		return 0;
+	}
+	return s->found(s->ctx, folder, en->d_name, &st, e);
+}
+
+/* 1: enough. */
+static int one_folder(struct search *s, const struct where *folder, struct buf *queue,
+		      const char *rest, struct err *e)
+{
+	int fd = fd_open_nolinks(AT_FDCWD, folder->real, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int r = 0;
+
+	if (!d) {
+		(void)fd_close(fd);
+		/* What we may not even enter is closed to the command, too. */
+		s->unseen += faccessat(AT_FDCWD, folder->real, X_OK, AT_EACCESS) == 0;
+		return 0;
+	}
+	for (struct dirent *en; r == 0 && s->entries && (en = readdir(d)); s->entries--)
+		r = look_at(s, folder, d, en, queue, rest, e);
+	s->unseen += !s->entries;
+	(void)closedir(d);
+	return r;
+}
+
+int search_folder(struct search *s, const struct where *folder, struct err *e)
+{
+	return one_folder(s, folder, NULL, "", e);
+}
+
+int search_tree(struct search *s, const struct where *top, struct err *e)
+{
+	CLEANUP(buf) struct buf queue = BUF_INIT(QUEUE_MAX);
+	char path[PATH_MAX], real[PATH_MAX], rest[PATH_MAX];
+	size_t next = 0;
+	int r = 0;
+
+	buf_add(&queue, "", 1);
+	while (r == 0 && next < queue.len && s->folders && s->entries) {
+		struct where folder;
+		size_t n = strlen(queue.data + next);
+
+		if (n >= sizeof(rest)) {
+			s->unseen++;
+			next += n + 1;
+			continue;
+		}
+		memcpy(rest, queue.data + next, n + 1); /* the queue may move */
+		next += n + 1;
+		if (!below(top, rest, &folder, path, real)) {
+			s->unseen++;
+			continue;
+		}
+		if (n && is_mount_point(s, real))
+			continue;
+		s->folders--;
+		r = one_folder(s, &folder, &queue, rest, e);
+	}
+	for (; r == 0 && next < queue.len; next += strlen(queue.data + next) + 1)
+		s->unseen++;
+	s->unseen += queue.failed;
+	return r;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sockets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define LIST "/proc/net/unix"
+#define ANSWER_BYTES 32768
+#define MINOR_BITS 20 /* of a device's number within the kernel */
+
+/* Without a file it is abstract, or has no name. */
+static bool read_socket(const struct nlmsghdr *h, char name[], size_t n, struct bound *ret)
+{
+	size_t fixed = NLMSG_ALIGN(sizeof(struct unix_diag_msg));
+	const struct rtattr *a = (const void *)((const char *)NLMSG_DATA(h) + fixed);
+	int left = (int)h->nlmsg_len - (int)NLMSG_LENGTH(fixed);
+	struct unix_diag_vfs file;
+
+	*ret = (struct bound){ .name = name };
+	name[0] = '\0';
+	for (; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+		if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) < n) {
+			memcpy(name, RTA_DATA(a), RTA_PAYLOAD(a));
+			name[RTA_PAYLOAD(a)] = '\0';
+		} else if (a->rta_type == UNIX_DIAG_VFS && RTA_PAYLOAD(a) >= sizeof(file)) {
+			memcpy(&file, RTA_DATA(a), sizeof(file));
+			ret->dev = makedev(file.udiag_vfs_dev >> MINOR_BITS,
+					   file.udiag_vfs_dev & ((1U << MINOR_BITS) - 1));
+			ret->ino = file.udiag_vfs_ino;
+			ret->known = true;
+		}
+	}
+	return ret->known;
+}
+
+int sockets_answer(const void *data, size_t n, sockets_each *each, void *ctx, bool *end,
+		   struct err *e)
+{
+	const struct nlmsghdr *h = data;
+	char name[sizeof(struct sockaddr_un) + 1];
+
+	for (int left = (int)n; NLMSG_OK(h, (unsigned)left); h = NLMSG_NEXT(h, left)) {
+		struct bound b;
+		int r;
+
+		if (h->nlmsg_type == NLMSG_ERROR)
+			return -EOPNOTSUPP;
+		*end = h->nlmsg_type == NLMSG_DONE;
+		if (*end)
+			return 0;
+		if (!read_socket(h, name, sizeof(name), &b))
+			continue;
+		r = each(ctx, &b, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* -errno where the kernel has no such list; 1: `each` has ended it, and *e says why. */
+static int by_diagnosis(sockets_each *each, void *ctx, struct err *e)
+{
+	CLEANUP(fd)
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	const struct {
+		struct nlmsghdr head;
+		struct unix_diag_req want;
+	} ask = { .head = { .nlmsg_len = sizeof(ask),
+			    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
+		  .want = { .sdiag_family = AF_UNIX,
+			    .udiag_states = ~0U,
+			    .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_VFS } };
+	_Alignas(struct nlmsghdr) char data[ANSWER_BYTES];
+	bool end = false;
+
+	if (fd < 0 || send(fd, &ask, sizeof(ask), 0) < 0)
+		return -errno;
+	*e = (struct err){ 0 };
+	while (!end) {
+		ssize_t n = recv(fd, data, sizeof(data), 0);
+		int r;
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		r = sockets_answer(data, (size_t)n, each, ctx, &end, e);
+		if (r < 0)
+			return e->code ? 1 : r;
+	}
+	return 0;
+}
+
+/* Seven columns, then the name, if there is one; '@' begins one that is no file. */
+static int one_line(const char *line, sockets_each *each, void *ctx, struct err *e)
+{
+	for (int column = 0; column < 7; column++) {
+		while (*line && *line != ' ')
+			line++;
+		while (*line == ' ')
+			line++;
+	}
+	return *line && *line != '@' ? each(ctx, &(struct bound){ .name = line }, e) : 0;
+}
+
+static int by_names(sockets_each *each, void *ctx, struct err *e)
+{
+	CLEANUP(fd) int fd = open(LIST, O_RDONLY | O_CLOEXEC);
+	bool headed = false; /* the first line names the columns */
+	char text[8192];
+	size_t have = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(e, "cannot read the list of sockets '" LIST "'");
+	while ((n = read(fd, text + have, sizeof(text) - 1 - have)) > 0) {
+		char *line = text, *end;
+
+		have += (size_t)n;
+		text[have] = '\0';
+		while ((end = memchr(line, '\n', have - (size_t)(line - text)))) {
+			*end = '\0';
+			if (headed && one_line(line, each, ctx, e) < 0)
+				return -e->code;
+			headed = true;
+			line = end + 1;
+		}
+		have -= (size_t)(line - text);
+		memmove(text, line, have);
+		if (have == sizeof(text) - 1)
+			return err_set(e, ERR_INTERNAL, EIO, "a line of '" LIST "' is too long");
+	}
+	return n < 0 ? err_sys(e, "cannot read '" LIST "'") : 0;
+}
+
+int sockets_list(sockets_each *each, void *ctx, bool *known, struct err *e)
+{
+	int r = by_diagnosis(each, ctx, e);
+
+	*known = r >= 0;
+	return r == 0 ? 0 : r > 0 ? -e->code : by_names(each, ctx, e);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+#define QUIT '\x1c'
+#define TIMES 3
+#define WITHIN_US 1000000
+
+/* CSI 92 ; MODIFIERS u, where parts have subparts behind colons and a release ends in :3; or, as
+ * xterm has it, CSI 27 ; MODIFIERS ; 92 ~. Control is the bit 4 of MODIFIERS - 1. */
+static bool is_quit(const char *sequence, char end)
+{
+	unsigned modifiers = 0;
+	char tail[24] = "";
+
+	if (end == '~')
+		return sscanf(sequence, "27;%u;%23s", &modifiers, tail) == 2 && modifiers > 0 &&
+		       (modifiers - 1) & 4 && str_eq(tail, "92");
+	if (end != 'u' || !str_starts(sequence, "92") || (sequence[2] != ';' && sequence[2] != ':'))
+		return false;
+	sequence = strchr(sequence, ';');
+	return sequence && sscanf(sequence, ";%u%23s", &modifiers, tail) >= 1 && modifiers > 0 &&
+	       (modifiers - 1) & 4 && !str_starts(tail, ":3");
+}
+
+/* Was it that key? */
+static bool one(struct keys *k, char c)
+{
+	bool quit;
+
+	switch (k->state) {
+	case KEYS_ESCAPE:
+		k->state = c == '[' ? KEYS_SEQUENCE : c == '\x1b' ? KEYS_ESCAPE : KEYS_PLAIN;
+		k->len = 0;
+		return c == QUIT;
+	case KEYS_SEQUENCE:
+		if (c >= '0' && c <= ';') {
+			if (k->len + 1 < sizeof(k->sequence))
+				k->sequence[k->len++] = c;
+			else
+				k->state = KEYS_PLAIN;
+			return false;
+		}
+		k->sequence[k->len] = '\0';
+		quit = c == QUIT || is_quit(k->sequence, c);
+		k->state = c == '\x1b' ? KEYS_ESCAPE : KEYS_PLAIN;
+		return quit;
+	case KEYS_PLAIN:
+		break;
+	}
+	if (c == '\x1b')
+		k->state = KEYS_ESCAPE;
+	return c == QUIT;
+}
+
+bool keys_leave(struct keys *k, const char *data, size_t n, uint64_t now)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!one(k, data[i]))
+			continue;
+		k->times = k->times && now - k->last <= WITHIN_US ? k->times + 1 : 1;
+		k->last = now;
+		if (k->times == TIMES)
+			return true;
+	}
+	return false;
+}

@@ -11,7 +11,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import brig, main, scratch, test, workspace  # noqa: E402
-from victim import (AS_ME, attack, clear, git, hook, ran, remove, repository, settings, sh, taken, told, use)  # noqa: E402
+from victim import (AS_ME, GITLINK, attack, clear, drop_other, git, hook, ran, repository, settings, sh, taken, told, use,  # noqa: E402
+                    with_submodule)
 
 HERE = pathlib.Path(__file__).resolve().parent
 MAKE = "python3 mk.py"
@@ -25,9 +26,6 @@ def with_writer(at):
 def evil(path):
     """A repository at path that runs the payload when git looks into it."""
     return f"mkdir -p {path}; cp -r .git {path}/.git; rm -f {path}/.git/index; {settings(f'{path}/.git/config')}"
-
-
-GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
 
 
 # ---- a gitlink and a repository, in any order ----
@@ -230,21 +228,6 @@ def a_worktree_made_inside_works_and_a_forged_one_does_not():
 
 
 # ---- submodules ----
-
-
-def with_submodule(at):
-    other = at.parent / "other"
-    if not other.exists():
-        other.mkdir()
-        os.chown(other, os.stat(at).st_uid, os.stat(at).st_gid)
-        repository(other)
-    repository(at)
-    git("submodule", "--quiet", "add", other, "sub", cwd=at, check=True)
-    git("commit", "-qm", "submodule", cwd=at, check=True)
-
-
-def drop_other():
-    remove(workspace().parent / "other")
 
 
 @test

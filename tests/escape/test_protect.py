@@ -13,10 +13,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import brig, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
-from victim import attack, clear, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
-
-
-GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
+from victim import GITLINK, attack, clear, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
 
 
 def text(path):

@@ -149,6 +149,8 @@ static void take_setting(const char *name, const char *value, struct buf *facts)
 		add_fact(facts, "hooks=", value);
 	else if (is_key(name, "include", "path") || is_key(name, "includeif", "path"))
 		add_fact(facts, "include=", value);
+	else if (is_key(name, "core", "worktree"))
+		add_fact(facts, "worktree=", value);
 	else if (is_key(name, "extensions", "objectformat"))
 		add_fact(facts, "format=", value);
 }

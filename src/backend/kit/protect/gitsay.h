@@ -23,7 +23,7 @@ bool gitsay_index_end(const struct gitsay_index *g, const struct buf *links); /*
 
 /* `git config --list -z`, all of it. Adds what matters of it, NUL after each: "plain" when every
  * setting is known to run nothing and to read nothing else; "hooks=PATH", "include=PATH",
- * "format=NAME". false: not as git prints it. */
+ * "worktree=PATH", "format=NAME". false: not as git prints it. */
 bool gitsay_config(const char *data, size_t n, struct buf *facts);
 
 /* The record after `at`, or the first for NULL; NULL: no more. */

@@ -192,6 +192,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 		return err_nomem(e);
 	t->plan = p;
 	t->id = id;
+	t->asker.avoid = p->workspace;
 	t->claim = t->inventory = t->lifeline = -1;
 	if (begin(t, e) < 0) {
 		protect_end(t, false, NULL);

@@ -70,7 +70,7 @@ enum reader_said protect_config_facts(struct protect *t, int tree, const char *g
 	if (reader_known(READER_CONFIG, &now, facts))
 		return READER_PLAIN;
 	if (reader_copy(READER_CONFIG, dir, name, &copy) == 0)
-		said = reader_ask(READER_CONFIG, &copy, "", t->plan->workspace, facts);
+		said = reader_ask(READER_CONFIG, &copy, "", &t->asker, facts);
 	reader_copy_done(&copy);
 	return said;
 }
@@ -357,6 +357,8 @@ static bool place_changed(const struct protect *t, int tree, const char *path)
 	bool changed;
 	DIR *d;
 
+	if (fd == -ELOOP)
+		return protect_moved(t, tree, path);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
 	changed = protect_changed(t, &st);
@@ -370,14 +372,29 @@ static bool place_changed(const struct protect *t, int tree, const char *path)
 	return changed;
 }
 
-static void configured_place(struct protect *t, struct outcome *o, const struct git_folder *g,
-			     const char *fact)
+/* Also what lies in a folder that was renamed into place: below `root` nothing may have moved. */
+static bool led_away(const struct protect *t, int tree, const char *path, const char *root)
 {
-	const char *value = strchr(fact, '=') + 1, *top = t->plan->workspace;
-	bool hooks = str_starts(fact, "hooks=");
-	struct place at = { .cwd = hooks ? top : g->host };
+	char part[PATH_MAX];
+	struct stat st;
+	size_t n = *root ? strlen(root) + 1 : 0;
+
+	(void)snprintf(part, sizeof(part), "%s", path);
+	for (char *slash = strrchr(part, '/'); slash && (size_t)(slash - part) > n;
+	     slash = strrchr(part, '/')) {
+		*slash = '\0';
+		if (fstatat(tree, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && protect_changed(t, &st))
+			return true;
+	}
+	return false;
+}
+
+static void configured_place(struct protect *t, struct outcome *o, const char *folder,
+			     const char *root, const char *value)
+{
+	const char *top = t->plan->workspace, *host;
+	struct place at = { .cwd = folder, .home = getenv("HOME") };
 	CLEANUP(arena) struct arena *arena = arena_new(1 << 16);
-	const char *host;
 	struct err e;
 	int tree = protect_tree(t, top, &e);
 
@@ -385,30 +402,36 @@ static void configured_place(struct protect *t, struct outcome *o, const struct 
 	    !path_under(host, top) || !host[strlen(top)])
 		return;
 	host += strlen(top) + 1;
-	if (!plan_protects(t->plan, top, host) && place_changed(t, tree, host))
+	root = path_under(root, top) && root[strlen(top)] ? root + strlen(top) + 1 : "";
+	if (!plan_protects(t->plan, top, host) &&
+	    (place_changed(t, tree, host) || led_away(t, tree, host, root)))
 		quarantine(t, o, tree, host,
 			   "made or changed during the run; git's configuration names it");
 }
 
-/* At the first run after a change of the configuration nobody has said yet what it names: then that
- * was not covered, and is looked at now. */
-static void configured_places(struct protect *t, struct outcome *o, const struct git_folder *g)
+bool protect_places(struct protect *t, struct outcome *o, const char *git, const char *root)
 {
 	static const char *const files[] = { "config", "config.worktree" };
-	struct err e;
-	int tree = protect_tree(t, g->tree, &e);
+	bool told = true;
 
-	for (size_t i = 0; tree >= 0 && i < ARRAY_LEN(files); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+		char file[PATH_MAX + 32];
 
-		if (!has(tree, *g->path ? g->path : ".", files[i]) ||
-		    protect_config_facts(t, tree, *g->path ? g->path : ".", files[i], &facts) !=
-			    READER_PLAIN)
-			continue;
-		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));)
-			if (str_starts(fact, "hooks=") || str_starts(fact, "include="))
-				configured_place(t, o, g, fact);
+		(void)snprintf(file, sizeof(file), "%s/%s", git, files[i]);
+		told &= reader_places(file, &t->asker, &facts) == READER_PLAIN;
+		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
+			const char *value = strchr(fact, '=');
+
+			if (str_starts(fact, "hooks=")) {
+				configured_place(t, o, root, root, value + 1);
+				configured_place(t, o, git, root, value + 1);
+			} else if (str_starts(fact, "include=")) {
+				configured_place(t, o, git, root, value + 1);
+			}
+		}
 	}
+	return told;
 }
 
 void protect_repositories(struct protect *t, struct outcome *o)
@@ -428,7 +451,6 @@ void protect_repositories(struct protect *t, struct outcome *o)
 			continue;
 		new_worktrees(t, o, tree, g->tree, g->path);
 		new_modules(t, o, tree, g->tree, g->path);
-		configured_places(t, o, g);
 	}
 	protect_links(t, o);
 	protect_walk(t, o);

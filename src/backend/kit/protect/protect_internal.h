@@ -28,7 +28,7 @@ struct protect {
 	unsigned moved;        /* into quarantine */
 	struct timespec began; /* whatever has a later ctime was changed by the run, or during it */
 	struct seen_index *seen; /* one per index of the plan */
-	int reads;               /* questions that may still be asked of git */
+	struct reader_asker asker; /* of git, after the run */
 	bool strict;             /* git did not say where an index leads */
 	int inventory;           /* STATE/runs/ID; -1: none */
 	uint64_t beat;           /* when it was last touched */
@@ -72,6 +72,9 @@ void protect_tame(struct protect *t, struct outcome *o, int tree, const char *gi
 void protect_tame_until(struct protect *t, struct outcome *o, int tree, const char *git,
 			const struct timespec *until);
 bool protect_plain(struct protect *t, int tree, const char *git); /* is there nothing to take? */
+/* Takes away what changed among the places that the configuration of a git folder names. `git` and
+ * its working tree `root` are paths of the host's. false: git does not say which they are. */
+bool protect_places(struct protect *t, struct outcome *o, const char *git, const char *root);
 /* What git says of a configuration in a git folder. */
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
 				      const char *name, struct buf *facts);

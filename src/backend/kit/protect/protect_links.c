@@ -18,7 +18,6 @@
 #include "model/paths.h"
 
 #define DEPTH_MAX 4
-#define READS_MAX 32
 
 /* What an index named when the run began. */
 struct seen_index {
@@ -107,11 +106,10 @@ static enum reader_said ask(struct links *l, const struct reader_copy *copy, str
 {
 	char format[16];
 
-	if (copy->fd < 0 || !l->t->reads)
+	if (copy->fd < 0)
 		return READER_NOBODY;
-	l->t->reads--;
 	object_format(l->t, l->at->config, format);
-	return reader_ask(READER_INDEX, copy, format, l->t->plan->workspace, ret);
+	return reader_ask(READER_INDEX, copy, format, &l->t->asker, ret);
 }
 
 /* The index leads to what should not be there, and that, or the index itself, goes. */
@@ -242,6 +240,16 @@ static bool is_fit(struct links *l, int tree, const char *git)
 	       protect_plain(l->t, tree, git);
 }
 
+/* One that the plan did not know: what its configuration names was not covered. */
+static bool is_faithful(struct links *l, const char *git, const char *in, const char *root)
+{
+	char part[PATH_MAX + 16];
+
+	(void)snprintf(part, sizeof(part), "%s/config", in);
+	return plan_protects(l->t->plan, l->t->plan->workspace, part) ||
+	       protect_places(l->t, l->o, git, root);
+}
+
 static void old_repository(struct links *l, int tree, const char *path, const struct stat *st,
 			   const char *root, bool fresh)
 {
@@ -252,10 +260,11 @@ static void old_repository(struct links *l, int tree, const char *path, const st
 	const char *in = git;
 	int where = git ? tree_of(l->t, &in) : -1;
 
-	if (fresh && where >= 0 && !is_fit(l, where, in)) {
+	if (where >= 0 && (fresh ? !is_fit(l, where, in) : !is_faithful(l, git, in, root))) {
 		move_repository(l, tree, path,
-				"the index began to name it during the run, and it has more than "
-				"plain settings");
+				fresh ? "the index began to name it during the run, and it has "
+					"more than plain settings"
+				      : "git does not say which files its configuration names");
 		return;
 	}
 	if (where >= 0)
@@ -347,7 +356,6 @@ static void ask_now(struct links *l, const struct seen_index *s)
 
 void protect_links(struct protect *t, struct outcome *o)
 {
-	t->reads = READS_MAX;
 	for (size_t i = 0; t->seen && i < t->plan->index_count; i++) {
 		struct links l = { .t = t,
 				   .o = o,

@@ -52,6 +52,24 @@ static bool parts_changed(const struct folder_walk *w, const char *git)
 	return false;
 }
 
+/* Nobody said whether an index leads into this repository, which is as it was: what it names must be,
+ * too. */
+static void look_at_places(struct folder_walk *w, const char *git)
+{
+	char host[PATH_MAX], root[PATH_MAX];
+	char *slash;
+
+	if (snprintf(host, sizeof(host), "%s/%s", w->t->plan->workspace, git) >= (int)sizeof(host))
+		return;
+	(void)snprintf(root, sizeof(root), "%s", host);
+	slash = strrchr(root, '/');
+	if (str_eq(slash, "/.git"))
+		*slash = '\0';
+	if (!protect_places(w->t, w->o, host, root))
+		quarantine(w->t, w->o, w->tree, git,
+			   "its configuration names other files, and git could not be asked which");
+}
+
 /* A git folder outside of the plan. */
 static void look_at_repository(struct folder_walk *w, const char *git)
 {
@@ -63,8 +81,11 @@ static void look_at_repository(struct folder_walk *w, const char *git)
 	    protect_worktree_plain(w->tree, git))
 		return;
 	if (!fresh && !parts_changed(w, git) &&
-	    (!protect_moved(w->t, w->tree, git) || protect_plain(w->t, w->tree, git)))
+	    (!protect_moved(w->t, w->tree, git) || protect_plain(w->t, w->tree, git))) {
+		if (w->t->strict)
+			look_at_places(w, git);
 		return;
+	}
 	if (w->t->strict && fresh)
 		quarantine(w->t, w->o, w->tree, git,
 			   "a repository made during the run, and git could not be asked");

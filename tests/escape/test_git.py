@@ -287,6 +287,68 @@ def fetch_and_a_branch_with_submodules_work():
     drop_other()
 
 
+# ---- inside of a git folder ----
+
+
+@test
+def a_git_folder_inside_of_a_git_folder_is_disarmed():
+    """Its user looks around in there."""
+    for at in (".git/x", ".git/refs/x", ".git/objects/ab/x", ".git/logs/a/b/x"):
+        bare = f"mkdir -p {os.path.dirname(at)}; git init -q --bare {at}; {settings(f'{at}/config')}; git -C {at} config core.bare false; git -C {at} config core.worktree ."
+        for script in (f"mkdir -p {at}; git init -q {at}; {settings(f'{at}/.git/config')}", bare):
+            for inside in (False, True):
+                repository()
+                if inside:
+                    r = sh(script)
+                else:
+                    on_host("sh", "-c", script, cwd=workspace())
+                git("status", cwd=workspace() / at if (workspace() / at).exists() else workspace())
+                assert ran() != inside, (script, inside and r["denials"])
+                assert not inside or taken()
+                clear()
+
+
+@test
+def what_an_earlier_run_left_inside_of_a_git_folder_is_no_help():
+    repository()
+    for script in ("mkdir -p .git/objects/ab/x .git/lib/x", f"git init -q .git/lib/x; {settings('.git/lib/x/.git/config')}; git init -q .git/objects/ab/x; {settings('.git/objects/ab/x/.git/config')}"):
+        sh(script)
+    for at in (".git/lib/x", ".git/objects/ab/x"):
+        git("status", cwd=workspace() / at if (workspace() / at).exists() else workspace())
+    assert not ran() and taken()
+
+
+@test
+def addresses_of_old_kinds_are_taken_away():
+    """git fetch NAME reads them."""
+    def fetch(at):
+        on_host("sh", "-c", f"printf '#!/bin/sh\ntouch {scratch()}/PWNED\n' > {scratch()}/x; chmod 755 {scratch()}/x")
+        git("-c", "protocol.ext.allow=always", "fetch", "old", cwd=at)
+
+    for script in (f"mkdir -p .git/remotes; echo 'URL: ext::{scratch()}/x' > .git/remotes/old", f"mkdir -p .git/branches; echo 'ext::{scratch()}/x' > .git/branches/old",
+                   f"mkdir d; echo 'URL: ext::{scratch()}/x' > d/old; rm -rf .git/remotes; ln -s ../d .git/remotes"):
+        for inside in (False, True):
+            repository()
+            if inside:
+                r = sh(script)
+                assert [d for d in r["denials"] if d["target"] in (".git/remotes", ".git/branches")], (script, r["denials"])
+            else:
+                on_host("sh", "-c", script, cwd=workspace())
+            fetch(workspace())
+            assert ran() != inside, script
+            assert not inside or taken()
+            clear()
+
+
+@test
+def an_address_of_the_users_stays_and_cannot_be_turned():
+    repository()
+    on_host("sh", "-c", "mkdir -p .git/remotes; printf 'URL: https://example.org/x\n' > .git/remotes/old", cwd=workspace())
+    assert sh("git status")["denials"] == [] and (workspace() / ".git/remotes/old").exists()
+    r = sh("echo 'URL: ext::sh -c x' > .git/remotes/old")
+    assert told(r, ".git/remotes") and taken(), r["denials"]
+
+
 # ---- a git to ask ----
 
 

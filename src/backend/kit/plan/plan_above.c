@@ -55,8 +55,7 @@ static int watch_worktrees(const struct above *a, int folder)
 }
 
 /* All of a repository: its own index, those of its worktrees, its submodules. */
-static int watch_repository(struct box_plan *p, const char *common, const char *root,
-			    struct err *e)
+static int watch_repository(struct box_plan *p, const char *common, const char *root, struct err *e)
 {
 	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, common, O_RDONLY | O_DIRECTORY, 0);
 	struct above a = { .p = p, .common = common, .e = e };

@@ -107,16 +107,17 @@ static int ask(struct box_plan *p, struct git_config *c, struct reader_asker *wh
 	case READER_PLAIN:
 		break;
 	case READER_HOSTILE:
-		return err_refuse(e, ERR_POLICY, EINVAL,
-				  "look at it with git config --list --file; if there are many, start "
-				  "again: what git has said is kept",
-				  "git does not say in time which files '%s' names", c->file);
+		return err_refuse(
+			e, ERR_POLICY, EINVAL,
+			"look at it with git config --list --file; if there are many, start "
+			"again: what git has said is kept",
+			"git does not say in time which files '%s' names", c->file);
 	case READER_NOBODY:
-		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
-				  "brig doctor says what git in a sandbox needs here; or use --policy "
-				  "readonly",
-				  "'%s' names hooks or other files, and git cannot be asked which",
-				  c->file);
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOENT,
+			"brig doctor says what git in a sandbox needs here; or use --policy "
+			"readonly",
+			"'%s' names hooks or other files, and git cannot be asked which", c->file);
 	}
 	text = arena_alloc(p->arena, facts.len + 1);
 	if (!text)

@@ -32,7 +32,8 @@ static int protect_parts(struct box_plan *p, const struct guarded_tree *t, const
 			 bool hold, struct err *e)
 {
 	for (size_t i = 0; i < GIT_PARTS; i++)
-		if (protect_part(p, t, prefix, git_parts[i].name, hold && git_parts[i].hold, e) < 0)
+		if (!git_parts[i].list &&
+		    protect_part(p, t, prefix, git_parts[i].name, hold && git_parts[i].hold, e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -147,8 +148,7 @@ static const char *worktree_common(struct box_plan *p, const char *gitdir)
 	(void)snprintf(path, sizeof(path), "%s/commondir", gitdir);
 	common = plan_git_line(path, text, sizeof(text)) ? plan_against(p, gitdir, text) : NULL;
 	home = common ? arena_printf(p->arena, "%s/worktrees%s", common, name) : NULL;
-	if (back && own && home && str_eq(back, own) && str_eq(home, gitdir) &&
-	    plan_is_git(common))
+	if (back && own && home && str_eq(back, own) && str_eq(home, gitdir) && plan_is_git(common))
 		return common;
 	plan_note(p, "the workspace's .git points to a folder that does not point back: not shown");
 	return NULL;
@@ -408,8 +408,7 @@ int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err
 	bool shut = p->spec->git != GIT_WRITE;
 
 	/* A bare repository is a git folder itself. */
-	if (!shut && plan_is_git(p->workspace) &&
-	    protect_git(p, t, "", p->workspace, NULL, e) < 0)
+	if (!shut && plan_is_git(p->workspace) && protect_git(p, t, "", p->workspace, NULL, e) < 0)
 		return -e->code;
 	if ((shut ? shut_repository(p, t, e) : protect_repository(p, t, e)) < 0)
 		return -e->code;

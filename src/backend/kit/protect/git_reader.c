@@ -228,6 +228,10 @@ static enum reader_said judge(struct reader_listener *l, bool heard, int status)
 		return READER_HOSTILE;
 	if (l->kind == READER_INDEX)
 		return gitsay_index_end(&l->index, l->answer) ? READER_PLAIN : READER_HOSTILE;
+	if (l->kind == READER_LIST) {
+		buf_add(l->answer, l->text.data, l->text.len);
+		return l->answer->failed ? READER_HOSTILE : READER_PLAIN;
+	}
 	return gitsay_config(l->text.data, l->text.len, l->answer) ? READER_PLAIN : READER_HOSTILE;
 }
 
@@ -339,7 +343,7 @@ static int copy_open(enum reader_kind kind, int folder, int from, struct reader_
 	if (fstat(from, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode) ||
-	    st.st_size > (kind == READER_CONFIG ? (off_t)CONFIG_MAX : FILE_MAX))
+	    st.st_size > (kind == READER_INDEX ? FILE_MAX : (off_t)CONFIG_MAX))
 		return -EFBIG;
 	ret->stamp = stamp_of(&st);
 	ret->fd = memfd_create("brig-copy", MFD_CLOEXEC);
@@ -394,16 +398,20 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 
 	if (!c->halves && reader_known(kind, &c->stamp, ret))
 		return READER_PLAIN;
+	if (!who->until)
+		who->until = clock_us() + READER_BUDGET_US;
+	if (clock_us() >= who->until) {
+		who->unasked++;
+		return READER_HOSTILE;
+	}
 	if (program_find("brig", brig, sizeof(brig), &e) < 0 || !find_git(who->avoid, git) ||
 	    lseek(c->fd, 0, SEEK_SET) < 0)
 		return READER_NOBODY;
-	if (!who->until)
-		who->until = clock_us() + READER_BUDGET_US;
 	q.until = who->until;
-	said = clock_us() >= who->until ? READER_HOSTILE : ask_either(&q, ret);
+	said = ask_either(&q, ret);
 	who->unasked += said != READER_PLAIN && clock_us() >= who->until;
 	/* Of two halves the stamp of one says too little. */
-	if (said == READER_PLAIN && !c->halves)
+	if (said == READER_PLAIN && !c->halves && kind != READER_LIST)
 		keep(kind, &c->stamp, ret);
 	return said;
 }
@@ -433,21 +441,31 @@ static bool may_name_places(int fd)
 	return n < 0 || text.failed || has_word(&text, "hookspath") || has_word(&text, "include");
 }
 
-enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts)
+enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
+			       struct buf *ret)
 {
 	struct reader_copy copy = READER_COPY_NONE;
-	CLEANUP(fd) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	enum reader_said said = READER_HOSTILE;
 	struct stamp now;
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !may_name_places(fd))
-		return READER_PLAIN;
+	if (fstat(fd, &st) < 0)
+		return READER_HOSTILE;
 	now = stamp_of(&st);
-	if (reader_known(READER_CONFIG, &now, facts))
+	if (reader_known(kind, &now, ret))
 		return READER_PLAIN;
-	if (lseek(fd, 0, SEEK_SET) == 0 && copy_open(READER_CONFIG, -1, fd, &copy) == 0)
-		said = reader_ask(READER_CONFIG, &copy, "", who, facts);
+	if (lseek(fd, 0, SEEK_SET) == 0 && copy_open(kind, -1, fd, &copy) == 0)
+		said = reader_ask(kind, &copy, "", who, ret);
 	reader_copy_done(&copy);
 	return said;
+}
+
+enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts)
+{
+	CLEANUP(fd) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !may_name_places(fd))
+		return READER_PLAIN;
+	return reader_config(READER_CONFIG, fd, who, facts);
 }

@@ -29,3 +29,7 @@ bool gitsay_config(const char *data, size_t n, struct buf *facts);
 /* The record after `at`, or the first for NULL; NULL: no more. */
 const char *gitsay_next(const struct buf *list, const char *at);
 bool gitsay_has(const struct buf *list, const char *record);
+
+/* Two outputs of `git config --list -z`: is the second the first with nothing but plain settings
+ * added, under names that it had not, or taken away? */
+bool gitsay_grew(const struct buf *was, const struct buf *is);

@@ -49,6 +49,29 @@ void protect_links_begin(struct protect *t)
 	}
 }
 
+int protect_links_recall(struct protect *t, size_t i, const struct stamp *was)
+{
+	struct seen_index *s;
+
+	if (!t->seen)
+		t->seen = calloc(t->plan->index_count, sizeof(*t->seen));
+	if (!t->seen)
+		return -ENOMEM;
+	s = &t->seen[i];
+	*s = (struct seen_index){ .links = BUF_INIT(READER_ANSWER_MAX), .copy = READER_COPY_NONE };
+	s->there = was;
+	if (!was)
+		return 0;
+	s->stamp = *was;
+	s->known = reader_known(READER_INDEX, was, &s->links);
+	return 0;
+}
+
+const struct stamp *protect_links_seen(const struct protect *t, size_t i)
+{
+	return t->seen && t->seen[i].there ? &t->seen[i].stamp : NULL;
+}
+
 void protect_links_done(struct protect *t)
 {
 	for (size_t i = 0; t->seen && i < t->plan->index_count; i++) {
@@ -75,25 +98,11 @@ struct links {
 	struct buf was, is;
 };
 
-/* The tree that a path of the host's lies in; *path becomes relative to it. -1: none of ours. */
-static int tree_of(struct protect *t, const char **path)
-{
-	for (size_t i = 0; i < t->tree_count; i++) {
-		size_t n = strlen(t->trees[i].path);
-
-		if (path_under(*path, t->trees[i].path) && (*path)[n]) {
-			*path += n + 1;
-			return t->trees[i].fd;
-		}
-	}
-	return -1;
-}
-
 static void object_format(struct protect *t, const char *config, char out[16])
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
 	const char *path = config;
-	int tree = tree_of(t, &path);
+	int tree = protect_tree_of(t, &path);
 
 	(void)snprintf(out, 16, "sha1");
 	if (tree < 0 || protect_config_facts(t, tree, path, "config", &facts) != READER_PLAIN)
@@ -121,8 +130,8 @@ static void move_index(struct links *l, const char *why)
 	int tree;
 
 	(void)snprintf(index, sizeof(index), "%s/index", l->at->git);
-	tree = tree_of(l->t, &path);
-	lead = (struct lead){ .tree = tree_of(l->t, &git), .git = git };
+	tree = protect_tree_of(l->t, &path);
+	lead = (struct lead){ .tree = protect_tree_of(l->t, &git), .git = git };
 	if (tree >= 0)
 		quarantine_lead(l->t, l->o, tree, path, why, lead.tree >= 0 ? &lead : NULL);
 }
@@ -135,9 +144,9 @@ static void move_repository(struct links *l, int tree, const char *path, const c
 	int index_tree;
 
 	(void)snprintf(index, sizeof(index), "%s/index", l->at->git);
-	index_tree = tree_of(l->t, &in);
+	index_tree = protect_tree_of(l->t, &in);
 	lead = (struct lead){ .tree = index_tree, .index = in, .git = git };
-	if (tree_of(l->t, &lead.git) != index_tree)
+	if (protect_tree_of(l->t, &lead.git) != index_tree)
 		lead.git = NULL;
 	quarantine_lead(l->t, l->o, tree, path, why, index_tree >= 0 ? &lead : NULL);
 }
@@ -146,16 +155,8 @@ static void move_repository(struct links *l, int tree, const char *path, const c
  * stood where it stands, or has nothing that could do harm. */
 static bool looks_old(struct protect *t, int tree, const char *git)
 {
-	char path[PATH_MAX];
-	struct stat st;
-
-	if (protect_made(t, tree, git))
+	if (protect_made(t, tree, git) || !protect_parts_old(t, tree, git))
 		return false;
-	for (size_t i = 0; i < GIT_PARTS; i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", git, git_parts[i].name);
-		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && protect_changed(t, &st))
-			return false;
-	}
 	return !protect_moved(t, tree, git) || protect_plain(t, tree, git);
 }
 
@@ -258,7 +259,7 @@ static void old_repository(struct links *l, int tree, const char *path, const st
 			  : S_ISDIR(st->st_mode) ? arena_printf(arena, "%s/.git", root)
 						 : pointed_to(tree, path, root, arena);
 	const char *in = git;
-	int where = git ? tree_of(l->t, &in) : -1;
+	int where = git ? protect_tree_of(l->t, &in) : -1;
 
 	if (where >= 0 && (fresh ? !is_fit(l, where, in) : !is_faithful(l, git, in, root))) {
 		move_repository(l, tree, path,
@@ -288,7 +289,7 @@ static void look_at_link(struct links *l, const char *link, bool fresh)
 	}
 	if (!path_under(host, l->t->plan->workspace))
 		return; /* out of the command's reach */
-	tree = tree_of(l->t, &path);
+	tree = protect_tree_of(l->t, &path);
 	if (tree < 0 ||
 	    str_eq(path, ".git")) /* the workspace is the submodule: looked at already */
 		return;

@@ -18,11 +18,13 @@
 
 #define FOLDERS 1024         /* in about five milliseconds */
 #define FOLDERS_STRICT 16384 /* when git did not say where it would be led */
+#define FOLDERS_GIT 1024     /* inside of the git folders that the plan knows */
 #define QUEUE_MAX ((size_t)4 << 20)
 
 struct folder_walk {
 	struct protect *t;
 	struct outcome *o;
+	const char *top; /* of the tree */
 	int tree;
 	dev_t dev;
 	struct buf queue; /* of folders, NUL after each */
@@ -37,29 +39,14 @@ static void tell(struct folder_walk *w, const char *path, const char *reason)
 		outcome_trust(w->o, path, reason);
 }
 
-/* Has a part changed that a run may not write? */
-static bool parts_changed(const struct folder_walk *w, const char *git)
-{
-	char path[PATH_MAX + 32];
-	struct stat st;
-
-	for (size_t i = 0; i < GIT_PARTS; i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", git, git_parts[i].name);
-		if (fstatat(w->tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    protect_changed(w->t, &st))
-			return true;
-	}
-	return false;
-}
-
-/* Nobody said whether an index leads into this repository, which is as it was: what it names must be,
- * too. */
+/* Nobody said whether an index leads into this repository, which is as it was: what it names must
+ * be, too. */
 static void look_at_places(struct folder_walk *w, const char *git)
 {
 	char host[PATH_MAX], root[PATH_MAX];
 	char *slash;
 
-	if (snprintf(host, sizeof(host), "%s/%s", w->t->plan->workspace, git) >= (int)sizeof(host))
+	if (snprintf(host, sizeof(host), "%s/%s", w->top, git) >= (int)sizeof(host))
 		return;
 	(void)snprintf(root, sizeof(root), "%s", host);
 	slash = strrchr(root, '/');
@@ -70,17 +57,24 @@ static void look_at_places(struct folder_walk *w, const char *git)
 			   "its configuration names other files, and git could not be asked which");
 }
 
+/* `part` tells: each git folder of the plan has its own. */
+static bool is_known(const struct folder_walk *w, const char *git, const char *part)
+{
+	char path[PATH_MAX + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", git, part);
+	return plan_protects(w->t->plan, w->top, path);
+}
+
 /* A git folder outside of the plan. */
 static void look_at_repository(struct folder_walk *w, const char *git)
 {
-	char config[PATH_MAX + 16];
 	bool fresh = protect_made(w->t, w->tree, git);
 
-	(void)snprintf(config, sizeof(config), "%s/config", git);
-	if (plan_protects(w->t->plan, w->t->plan->workspace, config) ||
+	if (is_known(w, git, "config") || is_known(w, git, "commondir") ||
 	    protect_worktree_plain(w->tree, git))
 		return;
-	if (!fresh && !parts_changed(w, git) &&
+	if (!fresh && protect_parts_old(w->t, w->tree, git) &&
 	    (!protect_moved(w->t, w->tree, git) || protect_plain(w->t, w->tree, git))) {
 		if (w->t->strict)
 			look_at_places(w, git);
@@ -97,7 +91,7 @@ static void look_at_repository(struct folder_walk *w, const char *git)
 
 static void look_at_pointer(struct folder_walk *w, const char *path, const struct stat *st)
 {
-	if (plan_protects(w->t->plan, w->t->plan->workspace, path) || !protect_changed(w->t, st))
+	if (plan_protects(w->t->plan, w->top, path) || !protect_changed(w->t, st))
 		return;
 	if (w->t->strict)
 		quarantine(w->t, w->o, w->tree, path,
@@ -143,30 +137,14 @@ static bool is_planned(const struct folder_walk *w, const char *folder)
 	return str_eq(folder, ".git");
 }
 
-static void look_at_steps(struct folder_walk *w, const char *git)
-{
-	for (size_t i = 0; i < guarded_name_count; i++) {
-		char path[PATH_MAX + 64];
-		struct stat st;
-
-		if (guarded_names[i].class != NAME_STEP)
-			continue;
-		(void)snprintf(path, sizeof(path), "%s/%s", git, guarded_names[i].name);
-		if (fstatat(w->tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    protect_changed(w->t, &st))
-			tell(w, path, guarded_names[i].reason);
-	}
-}
-
 static void look_at_folder(struct folder_walk *w, const char *folder)
 {
 	int fd = *folder ? protect_open(w->tree, folder)
 			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
-	if (d && *folder && is_planned(w, folder)) {
+	if (d && *folder && is_planned(w, folder)) { /* it has a walk of its own */
 		(void)closedir(d);
-		look_at_steps(w, folder);
 		return;
 	}
 	if (!d) {
@@ -181,30 +159,124 @@ static void look_at_folder(struct folder_walk *w, const char *folder)
 	(void)closedir(d);
 }
 
-void protect_walk(struct protect *t, struct outcome *o)
+/* ---- inside of a git folder ---- */
+
+static bool is_fan(const char *name)
 {
-	struct folder_walk w = { .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
+	return strspn(name, "0123456789abcdef") == 2 && !name[2];
+}
+
+/* git keeps files in there, and no folder. */
+static bool in_fan(const char *folder)
+{
+	const char *slash = strrchr(folder, '/');
+
+	return slash && is_fan(slash + 1) && slash - folder >= 7 &&
+	       strncmp(slash - 7, "objects", 7) == 0;
+}
+
+static void look_at_inner(struct folder_walk *w, int fd, const char *folder, const char *name)
+{
+	const char *slash = strrchr(folder, '/');
+	const struct guarded_name *known;
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name) >=
+	    (int)sizeof(path)) {
+		w->unseen++;
+		return;
+	}
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	known = name_reported(path);
+	if (known && known->class == NAME_STEP && protect_changed(w->t, &st))
+		tell(w, path, known->reason);
+	if (str_eq(name, ".git") && !S_ISDIR(st.st_mode)) {
+		look_at_pointer(w, path, &st);
+	} else if (str_eq(name, ".git")) {
+		look_at_repository(w, path);
+	} else if (S_ISDIR(st.st_mode) && in_fan(folder)) {
+		quarantine(w->t, w->o, w->tree, path, "a folder where git keeps objects");
+	} else if (S_ISDIR(st.st_mode) && st.st_dev == w->dev) {
+		bool fan = is_fan(name) && str_eq(slash ? slash + 1 : folder, "objects");
+
+		/* What came into one has changed it. */
+		if (!fan || protect_changed(w->t, &st))
+			buf_add(&w->queue, path, strlen(path) + 1);
+	}
+}
+
+static void look_inside(struct folder_walk *w, const char *folder, const char *git)
+{
+	int fd = *folder ? protect_open(w->tree, folder)
+			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d) {
+		w->unseen += fd != -ENOENT && fd != -ELOOP;
+		return;
+	}
+	if (!str_eq(folder, git) && gitdir_enough(gitdir_look(fd)))
+		look_at_repository(w, folder);
+	for (struct dirent *e; (e = readdir(d));)
+		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
+			look_at_inner(w, fd, folder, e->d_name);
+	(void)closedir(d);
+}
+
+/* The next folder of the queue; false: there is none, or the budget is spent. */
+static bool next_folder(struct folder_walk *w, char folder[PATH_MAX])
+{
+	if (w->next >= w->queue.len || !w->left)
+		return false;
+	(void)snprintf(folder, PATH_MAX, "%s", w->queue.data + w->next);
+	w->next += strlen(folder) + 1;
+	w->left--;
+	return true;
+}
+
+static bool begin(struct folder_walk *w, const char *top, const char *first, size_t left)
+{
 	struct stat st;
 	struct err e;
 
-	w.tree = protect_tree(t, t->plan->workspace, &e);
-	w.left = t->strict ? FOLDERS_STRICT : FOLDERS;
-	if (w.tree < 0 || fstat(w.tree, &st) < 0)
-		return;
-	w.dev = st.st_dev;
-	buf_add(&w.queue, "", 1);
-	while (w.next < w.queue.len && w.left) {
-		char folder[PATH_MAX];
+	w->top = top;
+	w->left = left;
+	w->tree = protect_tree(w->t, top, &e);
+	if (w->tree < 0 || fstat(w->tree, &st) < 0)
+		return false;
+	w->dev = st.st_dev;
+	buf_add(&w->queue, first, strlen(first) + 1);
+	return true;
+}
 
-		(void)snprintf(folder, sizeof(folder), "%s", w.queue.data + w.next);
-		w.next += strlen(folder) + 1;
-		w.left--;
-		look_at_folder(&w, folder);
+static void end(struct folder_walk *w)
+{
+	for (; w->next < w->queue.len; w->next += strlen(w->queue.data + w->next) + 1)
+		w->unseen++;
+	w->unseen += w->queue.failed;
+	if (w->o)
+		w->o->unseen_folders += w->unseen;
+	buf_done(&w->queue);
+}
+
+void protect_walk(struct protect *t, struct outcome *o)
+{
+	struct folder_walk w = { .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
+	char folder[PATH_MAX];
+
+	if (begin(&w, t->plan->workspace, "", t->strict ? FOLDERS_STRICT : FOLDERS))
+		while (next_folder(&w, folder))
+			look_at_folder(&w, folder);
+	end(&w);
+	for (size_t i = 0; i < t->plan->git_count; i++) {
+		const struct git_folder *g = &t->plan->gits[i];
+
+		w = (struct folder_walk){ .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
+		if (begin(&w, g->tree, g->path, FOLDERS_GIT))
+			while (next_folder(&w, folder))
+				look_inside(&w, folder, g->path);
+		end(&w);
 	}
-	for (; w.next < w.queue.len; w.next += strlen(w.queue.data + w.next) + 1)
-		w.unseen++;
-	w.unseen += w.queue.failed;
-	if (o)
-		o->unseen_folders += w.unseen;
-	buf_done(&w.queue);
 }

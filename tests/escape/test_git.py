@@ -319,6 +319,17 @@ def what_an_earlier_run_left_inside_of_a_git_folder_is_no_help():
 
 
 @test
+def what_others_keep_inside_of_a_git_folder_stays():
+    """Large files of git-lfs lie in folders by two letters each."""
+    repository()
+    r = sh("mkdir -p .git/lfs/objects/ab/cd .git/modules .git/annex/objects/1a/2b; touch .git/lfs/objects/ab/cd/abcd; git init -q n; mkdir -p n/.git/lfs/objects/ab/cd")
+    assert r["denials"] == [] and (workspace() / ".git/lfs/objects/ab/cd/abcd").exists() and (workspace() / "n/.git/lfs/objects/ab/cd").exists(), r["denials"]
+    r = sh(f"git init -q n/.git/x; {settings('n/.git/x/.git/config')}")
+    git("status", cwd=workspace() / "n/.git/x")
+    assert not ran() and taken(), r["denials"]
+
+
+@test
 def addresses_of_old_kinds_are_taken_away():
     """git fetch NAME reads them."""
     def fetch(at):

@@ -67,6 +67,17 @@ def a_rename_or_link_above_the_hooks_is_no_way():
 
 
 @test
+def hooks_by_another_name_of_the_workspace_are_covered():
+    """A link of the user's, outside of the workspace, is on the way."""
+    link = scratch() / "link"
+    for script in (hook("tools/hooks/post-checkout"), f"rm -rf tools; {hook('tools/hooks/post-checkout')}"):
+        attack(script, prepare=prepared(f"{HOOKS}; ln -sfn $H {link}; git config core.hooksPath {link}/tools/hooks"))
+        clear()
+    attack(hook("missing/post-checkout"), prepare=prepared(f"ln -sfn $H {link}; git config core.hooksPath {link}/missing"))
+    taken()
+
+
+@test
 def hooks_that_are_missing_do_not_appear():
     for folder in ("tools/hooks", "hooks", "a/b/c"):
         r, gone = attack(hook(f"{folder}/post-checkout"), prepare=prepared(f"git config core.hooksPath {folder}"))

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
@@ -89,10 +90,25 @@ int plan_pointer(struct box_plan *p, const char *file, const char *root, struct 
 		       : watch_repository(p, common, plan_main_root(p, common), e);
 }
 
+static int watch_git(struct box_plan *p, const char *git, const char *root, struct err *e)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (lstat(git, &st) < 0)
+		return 0;
+	if (S_ISLNK(st.st_mode)) {
+		git = realpath(git, real) ? arena_strdup(p->arena, real) : NULL;
+		if (!git || lstat(git, &st) < 0)
+			return 0;
+	}
+	return S_ISREG(st.st_mode) ? plan_pointer(p, git, root, e)
+				   : watch_repository(p, git, root, e);
+}
+
 int plan_above(struct box_plan *p, struct err *e)
 {
 	char folder[PATH_MAX];
-	struct stat st;
 
 	(void)snprintf(folder, sizeof(folder), "%s", p->workspace);
 	for (char *slash; (slash = strrchr(folder, '/'));) {
@@ -103,10 +119,7 @@ int plan_above(struct box_plan *p, struct err *e)
 		root = arena_strdup(p->arena, *folder ? folder : "/");
 		if (!git || !root)
 			return err_nomem(e);
-		if (lstat(git, &st) < 0)
-			continue;
-		if ((S_ISREG(st.st_mode) ? plan_pointer(p, git, root, e)
-					 : watch_repository(p, git, root, e)) < 0)
+		if (watch_git(p, git, root, e) < 0)
 			return -e->code;
 	}
 	return 0;

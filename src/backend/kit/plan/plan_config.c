@@ -6,6 +6,7 @@
  * the command starts what it says, and is, once for each configuration that has the words for it
  * (git_reader.h). Where git does not answer, nobody knows what to protect, and the run is refused.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,22 +146,53 @@ static int place_of(struct box_plan *p, const char *folder, const char *value, c
 	return 1;
 }
 
+/* The same place without the links on its way, as far as it is there; NULL: it is what it is. Links
+ * that lie in the tree are followed one by one where it is protected. */
+static const char *real_place(struct box_plan *p, const char *path)
+{
+	char *part = arena_strdup(p->arena, path), real[PATH_MAX];
+	const char *found;
+	char *slash;
+
+	while (part && !realpath(part, real)) {
+		slash = strrchr(part, '/');
+		if (!slash || slash == part)
+			return NULL;
+		*slash = '\0';
+	}
+	found = part ? arena_printf(p->arena, "%s%s", real, path + strlen(part)) : NULL;
+	return found && !str_eq(found, path) ? found : NULL;
+}
+
 static bool lies_in(const struct guarded_tree *t, const char *path)
 {
 	return path_under(path, t->host) && path[strlen(t->host)];
 }
 
+static int protect_one(struct box_plan *p, const struct guarded_tree *t, const char *path,
+		       struct err *e)
+{
+	return lies_in(t, path) ? plan_protect_goal(p, t, path + strlen(t->host) + 1, e) : 0;
+}
+
+/* By the name that the configuration has for it, and by where that leads from outside. */
 static int protect_place(struct box_plan *p, const struct guarded_tree *t, const char *path,
 			 struct err *e)
 {
-	return lies_in(t, path) ? plan_protect_goal(p, t, path + strlen(t->host) + 1, e) : 0;
+	const char *real = real_place(p, path);
+
+	if (real && protect_one(p, t, real, e) < 0)
+		return -e->code;
+	return protect_one(p, t, path, e);
 }
 
 /* A folder; the tree itself cannot be covered, but each hook in it can. */
 static int protect_hooks(struct box_plan *p, const struct guarded_tree *t, const char *folder,
 			 struct err *e)
 {
-	if (!str_eq(folder, t->host))
+	const char *real = real_place(p, folder);
+
+	if (!str_eq(folder, t->host) && !(real && str_eq(real, t->host)))
 		return protect_place(p, t, folder, e);
 	for (size_t i = 0; i < ARRAY_LEN(hook_names); i++)
 		if (plan_protect_goal(p, t, hook_names[i], e) < 0)

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/gitsay.h"
@@ -18,13 +19,15 @@
 
 #define FOLDERS 1024         /* in about five milliseconds */
 #define FOLDERS_STRICT 16384 /* when git did not say where it would be led */
-#define FOLDERS_GIT 1024     /* inside of the git folders that the plan knows */
+#define FOLDERS_GIT 4096     /* inside of all git folders together */
 #define QUEUE_MAX ((size_t)4 << 20)
 
 struct folder_walk {
 	struct protect *t;
 	struct outcome *o;
 	const char *top; /* of the tree */
+	const char *git; /* inside of which it goes; NULL: it stays outside of them */
+	struct buf gits; /* that were met on the way, NUL after each */
 	int tree;
 	dev_t dev;
 	struct buf queue; /* of folders, NUL after each */
@@ -117,10 +120,12 @@ static void look_at_entry(struct folder_walk *w, int fd, const char *folder, con
 	if (known && protect_changed(w->t, &st))
 		tell(w, path, known->reason);
 	if (str_eq(name, ".git") && *folder) {
-		if (S_ISDIR(st.st_mode))
+		if (S_ISDIR(st.st_mode)) {
 			look_at_repository(w, path);
-		else
+			buf_add(&w->gits, path, strlen(path) + 1);
+		} else {
 			look_at_pointer(w, path, &st);
+		}
 		return;
 	}
 	if (S_ISDIR(st.st_mode) && st.st_dev == w->dev)
@@ -142,6 +147,7 @@ static void look_at_folder(struct folder_walk *w, const char *folder)
 	int fd = *folder ? protect_open(w->tree, folder)
 			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool head = false; /* nothing is a git folder without one */
 
 	if (d && *folder && is_planned(w, folder)) { /* it has a walk of its own */
 		(void)closedir(d);
@@ -151,11 +157,13 @@ static void look_at_folder(struct folder_walk *w, const char *folder)
 		w->unseen += fd != -ENOENT && fd != -ELOOP;
 		return;
 	}
-	if (*folder && gitdir_enough(gitdir_look(fd)))
-		look_at_repository(w, folder);
-	for (struct dirent *e; (e = readdir(d));)
+	for (struct dirent *e; (e = readdir(d));) {
+		head |= strcasecmp(e->d_name, "HEAD") == 0;
 		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
 			look_at_entry(w, fd, folder, e->d_name, e->d_type);
+	}
+	if (*folder && head && gitdir_enough(gitdir_look(fd)))
+		look_at_repository(w, folder);
 	(void)closedir(d);
 }
 
@@ -166,18 +174,22 @@ static bool is_fan(const char *name)
 	return strspn(name, "0123456789abcdef") == 2 && !name[2];
 }
 
-/* git keeps files in there, and no folder. */
-static bool in_fan(const char *folder)
+/* A folder of objects of the git folder that is walked through: git keeps files in there, and no
+ * folder. */
+static bool is_fan_path(const struct folder_walk *w, const char *path)
 {
-	const char *slash = strrchr(folder, '/');
+	size_t n = strlen(w->git);
 
-	return slash && is_fan(slash + 1) && slash - folder >= 7 &&
-	       strncmp(slash - 7, "objects", 7) == 0;
+	if (n && (strncmp(path, w->git, n) != 0 || path[n] != '/'))
+		return false;
+	path += n + (n > 0);
+	return str_starts(path, "objects/") && is_fan(path + strlen("objects/"));
 }
 
-static void look_at_inner(struct folder_walk *w, int fd, const char *folder, const char *name)
+static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
+			  const struct dirent *entry)
 {
-	const char *slash = strrchr(folder, '/');
+	const char *name = entry->d_name;
 	const struct guarded_name *known;
 	char path[PATH_MAX];
 	struct stat st;
@@ -187,41 +199,44 @@ static void look_at_inner(struct folder_walk *w, int fd, const char *folder, con
 		w->unseen++;
 		return;
 	}
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return;
 	known = name_reported(path);
+	if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN && !known &&
+	     !str_eq(name, ".git")) ||
+	    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
 	if (known && known->class == NAME_STEP && protect_changed(w->t, &st))
 		tell(w, path, known->reason);
 	if (str_eq(name, ".git") && !S_ISDIR(st.st_mode)) {
 		look_at_pointer(w, path, &st);
 	} else if (str_eq(name, ".git")) {
 		look_at_repository(w, path);
-	} else if (S_ISDIR(st.st_mode) && in_fan(folder)) {
+	} else if (S_ISDIR(st.st_mode) && is_fan_path(w, folder)) {
 		quarantine(w->t, w->o, w->tree, path, "a folder where git keeps objects");
 	} else if (S_ISDIR(st.st_mode) && st.st_dev == w->dev) {
-		bool fan = is_fan(name) && str_eq(slash ? slash + 1 : folder, "objects");
-
-		/* What came into one has changed it. */
-		if (!fan || protect_changed(w->t, &st))
+		/* What came into one of those has changed it. */
+		if (!is_fan_path(w, path) || protect_changed(w->t, &st))
 			buf_add(&w->queue, path, strlen(path) + 1);
 	}
 }
 
-static void look_inside(struct folder_walk *w, const char *folder, const char *git)
+static void look_inside(struct folder_walk *w, const char *folder)
 {
 	int fd = *folder ? protect_open(w->tree, folder)
 			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool head = false;
 
 	if (!d) {
 		w->unseen += fd != -ENOENT && fd != -ELOOP;
 		return;
 	}
-	if (!str_eq(folder, git) && gitdir_enough(gitdir_look(fd)))
-		look_at_repository(w, folder);
-	for (struct dirent *e; (e = readdir(d));)
+	for (struct dirent *e; (e = readdir(d));) {
+		head |= strcasecmp(e->d_name, "HEAD") == 0;
 		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
-			look_at_inner(w, fd, folder, e->d_name);
+			look_at_inner(w, fd, folder, e);
+	}
+	if (head && !str_eq(folder, w->git) && gitdir_enough(gitdir_look(fd)))
+		look_at_repository(w, folder);
 	(void)closedir(d);
 }
 
@@ -236,13 +251,12 @@ static bool next_folder(struct folder_walk *w, char folder[PATH_MAX])
 	return true;
 }
 
-static bool begin(struct folder_walk *w, const char *top, const char *first, size_t left)
+static bool begin(struct folder_walk *w, const char *top, const char *first)
 {
 	struct stat st;
 	struct err e;
 
 	w->top = top;
-	w->left = left;
 	w->tree = protect_tree(w->t, top, &e);
 	if (w->tree < 0 || fstat(w->tree, &st) < 0)
 		return false;
@@ -255,28 +269,45 @@ static void end(struct folder_walk *w)
 {
 	for (; w->next < w->queue.len; w->next += strlen(w->queue.data + w->next) + 1)
 		w->unseen++;
-	w->unseen += w->queue.failed;
+	w->unseen += w->queue.failed + w->gits.failed;
 	if (w->o)
 		w->o->unseen_folders += w->unseen;
 	buf_done(&w->queue);
 }
 
-void protect_walk(struct protect *t, struct outcome *o)
+/* Returns what is left of the budget. */
+static size_t walk_inside(const struct folder_walk *outer, const char *top, const char *git,
+			  size_t left)
 {
-	struct folder_walk w = { .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
+	struct folder_walk w = {
+		.t = outer->t, .o = outer->o, .git = git, .left = left, .queue = BUF_INIT(QUEUE_MAX)
+	};
 	char folder[PATH_MAX];
 
-	if (begin(&w, t->plan->workspace, "", t->strict ? FOLDERS_STRICT : FOLDERS))
+	if (begin(&w, top, git))
+		while (next_folder(&w, folder))
+			look_inside(&w, folder);
+	end(&w);
+	return w.left;
+}
+
+void protect_walk(struct protect *t, struct outcome *o)
+{
+	struct folder_walk w = { .t = t,
+				 .o = o,
+				 .left = t->strict ? FOLDERS_STRICT : FOLDERS,
+				 .queue = BUF_INIT(QUEUE_MAX),
+				 .gits = BUF_INIT(QUEUE_MAX) };
+	size_t left = FOLDERS_GIT;
+	char folder[PATH_MAX];
+
+	if (begin(&w, t->plan->workspace, ""))
 		while (next_folder(&w, folder))
 			look_at_folder(&w, folder);
 	end(&w);
-	for (size_t i = 0; i < t->plan->git_count; i++) {
-		const struct git_folder *g = &t->plan->gits[i];
-
-		w = (struct folder_walk){ .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
-		if (begin(&w, g->tree, g->path, FOLDERS_GIT))
-			while (next_folder(&w, folder))
-				look_inside(&w, folder, g->path);
-		end(&w);
-	}
+	for (size_t i = 0; i < t->plan->git_count; i++)
+		left = walk_inside(&w, t->plan->gits[i].tree, t->plan->gits[i].path, left);
+	for (const char *git = NULL; (git = gitsay_next(&w.gits, git));)
+		left = walk_inside(&w, t->plan->workspace, git, left);
+	buf_done(&w.gits);
 }

@@ -11,7 +11,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import brig, main, scratch, test, workspace  # noqa: E402
-from victim import (AS_ME, attack, clear, git, hook, ran, remove, repository, settings, sh, taken, told, use)  # noqa: E402
+from victim import (AS_ME, GITLINK, attack, clear, drop_other, git, hook, ran, repository, settings, sh, taken, told, use,  # noqa: E402
+                    with_submodule)
 
 HERE = pathlib.Path(__file__).resolve().parent
 MAKE = "python3 mk.py"
@@ -25,9 +26,6 @@ def with_writer(at):
 def evil(path):
     """A repository at path that runs the payload when git looks into it."""
     return f"mkdir -p {path}; cp -r .git {path}/.git; rm -f {path}/.git/index; {settings(f'{path}/.git/config')}"
-
-
-GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
 
 
 # ---- a gitlink and a repository, in any order ----
@@ -232,21 +230,6 @@ def a_worktree_made_inside_works_and_a_forged_one_does_not():
 # ---- submodules ----
 
 
-def with_submodule(at):
-    other = at.parent / "other"
-    if not other.exists():
-        other.mkdir()
-        os.chown(other, os.stat(at).st_uid, os.stat(at).st_gid)
-        repository(other)
-    repository(at)
-    git("submodule", "--quiet", "add", other, "sub", cwd=at, check=True)
-    git("commit", "-qm", "submodule", cwd=at, check=True)
-
-
-def drop_other():
-    remove(workspace().parent / "other")
-
-
 @test
 def a_commit_inside_an_existing_submodule_works():
     with_submodule(workspace())
@@ -302,6 +285,79 @@ def fetch_and_a_branch_with_submodules_work():
     assert r["exit_code"] == 0 and r["denials"] == [], r
     assert git("status", "--short").stdout in (b"", b" M .gitmodules\n"), git("status", "--short").stdout
     drop_other()
+
+
+# ---- inside of a git folder ----
+
+
+@test
+def a_git_folder_inside_of_a_git_folder_is_disarmed():
+    """Its user looks around in there."""
+    for at in (".git/x", ".git/refs/x", ".git/objects/ab/x", ".git/logs/a/b/x"):
+        bare = f"mkdir -p {os.path.dirname(at)}; git init -q --bare {at}; {settings(f'{at}/config')}; git -C {at} config core.bare false; git -C {at} config core.worktree ."
+        for script in (f"mkdir -p {at}; git init -q {at}; {settings(f'{at}/.git/config')}", bare):
+            for inside in (False, True):
+                repository()
+                if inside:
+                    r = sh(script)
+                else:
+                    on_host("sh", "-c", script, cwd=workspace())
+                git("status", cwd=workspace() / at if (workspace() / at).exists() else workspace())
+                assert ran() != inside, (script, inside and r["denials"])
+                assert not inside or taken()
+                clear()
+
+
+@test
+def what_an_earlier_run_left_inside_of_a_git_folder_is_no_help():
+    repository()
+    for script in ("mkdir -p .git/objects/ab/x .git/lib/x", f"git init -q .git/lib/x; {settings('.git/lib/x/.git/config')}; git init -q .git/objects/ab/x; {settings('.git/objects/ab/x/.git/config')}"):
+        sh(script)
+    for at in (".git/lib/x", ".git/objects/ab/x"):
+        git("status", cwd=workspace() / at if (workspace() / at).exists() else workspace())
+    assert not ran() and taken()
+
+
+@test
+def what_others_keep_inside_of_a_git_folder_stays():
+    """Large files of git-lfs lie in folders by two letters each."""
+    repository()
+    r = sh("mkdir -p .git/lfs/objects/ab/cd .git/modules .git/annex/objects/1a/2b; touch .git/lfs/objects/ab/cd/abcd; git init -q n; mkdir -p n/.git/lfs/objects/ab/cd")
+    assert r["denials"] == [] and (workspace() / ".git/lfs/objects/ab/cd/abcd").exists() and (workspace() / "n/.git/lfs/objects/ab/cd").exists(), r["denials"]
+    r = sh(f"git init -q n/.git/x; {settings('n/.git/x/.git/config')}")
+    git("status", cwd=workspace() / "n/.git/x")
+    assert not ran() and taken(), r["denials"]
+
+
+@test
+def addresses_of_old_kinds_are_taken_away():
+    """git fetch NAME reads them."""
+    def fetch(at):
+        on_host("sh", "-c", f"printf '#!/bin/sh\ntouch {scratch()}/PWNED\n' > {scratch()}/x; chmod 755 {scratch()}/x")
+        git("-c", "protocol.ext.allow=always", "fetch", "old", cwd=at)
+
+    for script in (f"mkdir -p .git/remotes; echo 'URL: ext::{scratch()}/x' > .git/remotes/old", f"mkdir -p .git/branches; echo 'ext::{scratch()}/x' > .git/branches/old",
+                   f"mkdir d; echo 'URL: ext::{scratch()}/x' > d/old; rm -rf .git/remotes; ln -s ../d .git/remotes"):
+        for inside in (False, True):
+            repository()
+            if inside:
+                r = sh(script)
+                assert [d for d in r["denials"] if d["target"] in (".git/remotes", ".git/branches")], (script, r["denials"])
+            else:
+                on_host("sh", "-c", script, cwd=workspace())
+            fetch(workspace())
+            assert ran() != inside, script
+            assert not inside or taken()
+            clear()
+
+
+@test
+def an_address_of_the_users_stays_and_cannot_be_turned():
+    repository()
+    on_host("sh", "-c", "mkdir -p .git/remotes; printf 'URL: https://example.org/x\n' > .git/remotes/old", cwd=workspace())
+    assert sh("git status")["denials"] == [] and (workspace() / ".git/remotes/old").exists()
+    r = sh("echo 'URL: ext::sh -c x' > .git/remotes/old")
+    assert told(r, ".git/remotes") and taken(), r["denials"]
 
 
 # ---- a git to ask ----

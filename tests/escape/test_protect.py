@@ -13,10 +13,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
 from harness import brig, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
-from victim import attack, clear, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
-
-
-GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
+from victim import GITLINK, attack, clear, control, git, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
 
 
 def text(path):
@@ -308,6 +305,60 @@ def settings_of_the_next_run_are_not_the_commands_to_write():
     assert r["exit_code"] == 3 and "100" in text(".brig.yaml"), r
 
 
+# ---- what the user does meanwhile ----
+
+
+def meanwhile(script, *work):
+    """A run, and what the user does in its repository once the script goes on; the report."""
+    p = start_brig("run", "--json", "--", "sh", "-c", f"touch ready; {script}")
+    assert wait_until((workspace() / "ready").exists)
+    for one in work:
+        on_host("sh", "-c", one, cwd=workspace())  # the command may be in its way
+    out, _ = p.communicate(timeout=60)
+    return json.loads(out)
+
+
+@test
+def a_remote_that_the_user_adds_meanwhile_is_kept():
+    for work in ("git remote add up https://example.org/x.git", "git config user.name me; git config branch.main.remote up",
+                 "git config core.fsmonitor false; git remote add up https://example.org/x.git"):
+        repository()
+        if "fsmonitor" in work:
+            host("git config core.fsmonitor false")
+        r = meanwhile("sleep 60", work)
+        assert r["outcome"] == "failed" and "lost its cover" in str(r["error"]), r
+        assert r["denials"] == [] and [c for c in r["changed_trust"] if c["path"] == ".git/config"], (work, r["denials"], r["changed_trust"], text(".git/config"))
+        assert ("example.org" in text(".git/config")) == ("remote add" in work) and git("status").returncode == 0
+        clear()
+
+
+@test
+def a_command_that_writes_to_the_configuration_while_the_user_does_gains_nothing():
+    """The host's rename takes the cover off: whatever comes in before the run is ended must not stay."""
+    line = f"[core]\\n\\tfsmonitor = {payload()}\\n"
+    control(f"printf '{line}' >> .git/config")
+    for script in (f"while :; do printf '{line}' >> .git/config; done", f"printf '{line}' > x; while :; do cp x y; mv -f y .git/config; done",
+                   "while :; do rm -rf .git/config; done", f"printf '{line}' > x; while :; do ln -f x .git/config; done",
+                   f"while :; do printf '[include]\\n\\tpath = ../x\\n' >> .git/config; printf '{line}' > x; done"):
+        repository()
+        r = meanwhile(f"({script}) 2>/dev/null", "git remote add up https://example.org/x.git", "sleep 0.2")
+        use()
+        assert not ran(), (script, r["denials"])
+        assert r["outcome"] == "failed", r
+        taken()
+        clear()
+
+
+@test
+def settings_that_are_more_than_plain_go_even_if_the_user_made_them():
+    repository()
+    for work in ("git config core.pager ./x", "git remote set-url up https://example.org/y", "git remote set-url --add up https://example.org/y", "git config --unset core.fsmonitor"):
+        host("git remote add up https://example.org/x; git config core.fsmonitor false")
+        r = meanwhile("sleep 60", work)
+        assert told(r, ".git/config") and taken(), (work, r)
+        host("rm -f ready; git config core.bare false")
+
+
 # ---- runs that were killed ----
 
 
@@ -361,6 +412,39 @@ def the_next_run_finishes_where_nobody_survived():
     assert {d["target"] for d in r["denials"]} == {".bashrc", ".husky", ".git/config"}, r["denials"]
     use()
     assert not ran() and len(taken()) == 3 and sh("true")["denials"] == []
+
+
+@test
+def the_next_run_looks_behind_gitlinks_where_nobody_survived():
+    """One that an index named before, one that it names now, a worktree that is none, a submodule that was cloned, old addresses."""
+    def prepared():
+        repository()
+        host(f"{GITLINK}old")
+
+    script = (f"{GITLINK}new; git init -q r; %s; for d in old new; do mkdir -p $d; cp -r r/.git $d/.git; done; mkdir -p .git/worktrees/x .git/remotes .git/modules; cp -r r/.git .git/modules/m; "
+              "echo ../../../r/.git > .git/worktrees/x/commondir; echo ref: refs/heads/main > .git/worktrees/x/HEAD; echo URL: ext::sh > .git/remotes/x" % settings("r/.git/config"))
+    control(script, prepare=lambda at: (repository(at), host(f"{GITLINK}old", at)))
+    prepared()
+    killed(script, both=True)
+    assert (workspace() / "new/.git/config").exists(), "somebody survived: the test is void"
+    r = sh("true")
+    use()
+    assert not ran(), r["denials"]
+    assert {"old/.git", "new/.git", ".git/worktrees/x", ".git/modules/m", ".git/remotes"} <= {d["target"] for d in r["denials"]}, r["denials"]
+    assert all("killed" in d["reason"] for d in r["denials"]) and taken() and sh("true")["denials"] == []
+
+
+@test
+def repositories_that_the_user_made_after_a_killed_run_stay():
+    repository()
+    host(f"{GITLINK}sub")
+    killed("true", both=True)
+    host(f"git clone -q . sub; git -C sub config core.fsmonitor true; git clone -q . other; {hook('other/.git/hooks/pre-push')}")
+    before = text("sub/.git/config")
+    r = sh("true")
+    assert text("sub/.git/config") == before and (workspace() / "other/.git/hooks/pre-push").exists()
+    assert told(r, "sub/.git") and all("left in place" in d["reason"] for d in r["denials"]), r["denials"]
+    assert not taken() and sh("true")["denials"] == []
 
 
 @test

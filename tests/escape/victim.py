@@ -14,6 +14,7 @@ from harness import brig, brig_environment, scratch, wait_until, workspace  # no
 
 ME = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always")
 AS_ME = "git " + " ".join(ME)
+GITLINK = "git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),"
 
 
 def git(*args, cwd=None, check=False):
@@ -31,6 +32,21 @@ def repository(at=None):
     git("add", "file", cwd=at, check=True)
     git("commit", "-q", "-m", "first", cwd=at, check=True)
     return at
+
+
+def with_submodule(at):
+    other = at.parent / "other"
+    if not other.exists():
+        other.mkdir()
+        os.chown(other, os.stat(at).st_uid, os.stat(at).st_gid)
+        repository(other)
+    repository(at)
+    git("submodule", "--quiet", "add", other, "sub", cwd=at, check=True)
+    git("commit", "-qm", "submodule", cwd=at, check=True)
+
+
+def drop_other():
+    remove(workspace().parent / "other")
 
 
 def pwned():

@@ -25,6 +25,25 @@ static void check_links(const struct buf *links)
 	}
 }
 
+/* Two lists in one input, whatever is in them: a list has not grown into one with a program more.
+ */
+static void check_growth(const char *data, size_t size)
+{
+	CLEANUP(buf) struct buf was = BUF_INIT(1 << 16);
+	CLEANUP(buf) struct buf is = BUF_INIT(1 << 16);
+
+	buf_add(&was, data, size / 2);
+	buf_add(&is, data + size / 2, size - size / 2);
+	(void)gitsay_grew(&was, &is);
+	buf_putc(&was, '\0');
+	require(gitsay_grew(&was, &was));
+	is.len = 0;
+	is.failed = false;
+	buf_add(&is, was.data, was.len);
+	buf_add(&is, "core.fsmonitor\nx", 17);
+	require(is.failed || gitsay_has(&was, "core.fsmonitor\nx") || !gitsay_grew(&was, &is));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	CLEANUP(buf) struct buf one = BUF_INIT(1 << 16);
@@ -42,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_links(&one);
 	}
 	(void)gitsay_config((const char *)data + 1, size - 1, &facts);
+	check_growth((const char *)data + 1, size - 1);
 	require(!gitsay_has(&facts, "plain") || !strstr(buf_str(&facts), "hooks="));
 	return 0;
 }

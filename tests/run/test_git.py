@@ -128,6 +128,30 @@ def branches_stashes_rebases_and_tags_work_inside():
 
 
 @test
+def clones_worktrees_and_bare_repositories_in_the_workspace_work_inside():
+    repository()
+    target = ("--set", f"workspace.target={workspace()}")
+    r = report(f"git clone -q --bare . bare.git; git remote -v; git clone -q bare.git c; cd c; echo a > a; git add a; {AS_ME} commit -q -m in-c; git push -q; {AS_ME} pull -q --rebase; cd ..; "
+               "git fetch -q bare.git; git worktree add -q w; echo x > w/x; git -C w add x; git worktree add -q w2; git worktree remove --force w2; "
+               f"{AS_ME} -C w commit -q -m in-w; git gc -q; git init -q n", *target)
+    assert r["denials"] == [], r["denials"]
+    r = report(f"git -C w status; git -C c fetch -q; cd c; echo b >> a; {AS_ME} commit -qam two; git push -q; git gc -q; cd ..; git clone -q c d; git worktree prune", *target)
+    assert r["denials"] == [], r["denials"]
+    assert git("log", "-1", "--format=%s", at=workspace() / "bare.git") == "two\n" and git("status", "--short", at=workspace() / "d") == ""
+    shutil.rmtree(workspace() / "c")
+
+
+@test
+def everyday_work_goes_on_where_hooks_are_elsewhere():
+    repository()
+    subprocess.run(["sh", "-c", "mkdir hooks; echo '#!/bin/sh' > hooks/pre-commit; chmod 755 hooks/pre-commit; git config core.hooksPath hooks; git config include.path ../shared; echo > shared"],
+                   cwd=workspace(), check=True)
+    for _ in range(2):
+        r = report(f"echo a >> file; {AS_ME} commit -qam a; git checkout -q -B side; git worktree add -q -f w -B w; git worktree remove --force w; git stash list; git gc -q")
+        assert r["denials"] == [], r["denials"]
+
+
+@test
 def a_commit_inside_leaves_nothing_but_the_commit():
     repository()
     before = set(tree(workspace()))

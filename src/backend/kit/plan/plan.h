@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -104,6 +105,15 @@ struct watched_index {
 	const char *config; /* the folder with the repository's configuration */
 };
 
+/* A file of git's configuration that is obeyed in a working tree. */
+struct git_config {
+	const char *file, *git; /* git: the git folder that obeys it */
+	const char *root;       /* the working tree; NULL: the file says, or there is none */
+	int depth;              /* 0, or by how many others it is included */
+	bool asked;
+	struct buf facts; /* gitsay_config's, of the arena */
+};
+
 struct box_plan {
 	struct arena *arena;
 	const char *backend;     /* its name, told inside as BRIG_SANDBOX */
@@ -141,6 +151,8 @@ struct box_plan {
 	size_t git_count;
 	struct watched_index *indexes;
 	size_t index_count;
+	struct git_config *configs;
+	size_t config_count;
 	bool no_nodes;         /* as placeholders: somebody else mounts what is there */
 	bool git_absent;       /* from the workspace: nothing of a repository is protected */
 	bool mounts_alone;     /* no Landlock behind them */

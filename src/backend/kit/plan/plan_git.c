@@ -32,13 +32,14 @@ static int protect_parts(struct box_plan *p, const struct guarded_tree *t, const
 			 bool hold, struct err *e)
 {
 	for (size_t i = 0; i < GIT_PARTS; i++)
-		if (protect_part(p, t, prefix, git_parts[i].name, hold && git_parts[i].hold, e) < 0)
+		if (!git_parts[i].list &&
+		    protect_part(p, t, prefix, git_parts[i].name, hold && git_parts[i].hold, e) < 0)
 			return -e->code;
 	return 0;
 }
 
-static int watch_index(struct box_plan *p, const char *git, const char *root, const char *config,
-		       struct err *e)
+int plan_watch(struct box_plan *p, const char *git, const char *root, const char *config,
+	       struct err *e)
 {
 	struct watched_index *slot;
 
@@ -49,7 +50,7 @@ static int watch_index(struct box_plan *p, const char *git, const char *root, co
 	if (!slot)
 		return err_nomem(e);
 	*slot = (struct watched_index){ .git = git, .root = root, .config = config };
-	return 0;
+	return plan_config_of(p, config, git, root, e);
 }
 
 struct module_walk {
@@ -62,8 +63,13 @@ static int protect_module(void *arg, const char *path)
 {
 	const struct module_walk *w = arg;
 	const char *prefix = arena_printf(w->p->arena, "%s/", path);
+	const char *host = arena_printf(w->p->arena, "%s/%s", w->t->host, path);
 
-	return prefix ? protect_parts(w->p, w->t, prefix, false, w->e) : err_nomem(w->e);
+	if (!prefix || !host)
+		return err_nomem(w->e);
+	return protect_parts(w->p, w->t, prefix, false, w->e) < 0
+		       ? -w->e->code
+		       : plan_config_of(w->p, host, host, NULL, w->e);
 }
 
 /* The git folders of submodules: known by the names in them, however they are called. */
@@ -81,8 +87,7 @@ static int protect_modules(struct box_plan *p, const struct guarded_tree *t, con
 	return r < 0 && !e->code ? err_errno(e, r, "cannot look through '%s'", folder) : r;
 }
 
-/* Reads a one-line file of git's and cuts the newline; false when it is not such a file. */
-static bool git_line(const char *path, char *out, size_t n)
+bool plan_git_line(const char *path, char *out, size_t n)
 {
 	ssize_t len;
 	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
@@ -97,8 +102,7 @@ static bool git_line(const char *path, char *out, size_t n)
 	return !str_has_control(out) && out[0];
 }
 
-/* The text of a path that may be relative to a folder, made absolute. */
-static const char *against(struct box_plan *p, const char *folder, const char *text)
+const char *plan_against(struct box_plan *p, const char *folder, const char *text)
 {
 	struct place at = { .cwd = folder };
 	const char *path;
@@ -107,7 +111,7 @@ static const char *against(struct box_plan *p, const char *folder, const char *t
 	return path_resolve(p->arena, &at, text, &path, &e) < 0 ? NULL : path;
 }
 
-static bool is_git_folder(const char *path)
+bool plan_is_git(const char *path)
 {
 	char part[PATH_MAX + 16];
 	struct stat st;
@@ -125,9 +129,9 @@ static const char *git_file_goal(struct box_plan *p)
 	char text[PATH_MAX], path[PATH_MAX + 32];
 
 	(void)snprintf(path, sizeof(path), "%s/.git", p->workspace);
-	if (!git_line(path, text, sizeof(text)) || !str_starts(text, "gitdir: "))
+	if (!plan_git_line(path, text, sizeof(text)) || !str_starts(text, "gitdir: "))
 		return NULL;
-	return against(p, p->workspace, text + strlen("gitdir: "));
+	return plan_against(p, p->workspace, text + strlen("gitdir: "));
 }
 
 /* A worktree's git folder is believed only when it names this workspace in return and lies where
@@ -140,15 +144,27 @@ static const char *worktree_common(struct box_plan *p, const char *gitdir)
 	const char *name = strrchr(gitdir, '/');
 
 	(void)snprintf(path, sizeof(path), "%s/gitdir", gitdir);
-	back = git_line(path, text, sizeof(text)) ? against(p, gitdir, text) : NULL;
+	back = plan_git_line(path, text, sizeof(text)) ? plan_against(p, gitdir, text) : NULL;
 	(void)snprintf(path, sizeof(path), "%s/commondir", gitdir);
-	common = git_line(path, text, sizeof(text)) ? against(p, gitdir, text) : NULL;
+	common = plan_git_line(path, text, sizeof(text)) ? plan_against(p, gitdir, text) : NULL;
 	home = common ? arena_printf(p->arena, "%s/worktrees%s", common, name) : NULL;
-	if (back && own && home && str_eq(back, own) && str_eq(home, gitdir) &&
-	    is_git_folder(common))
+	if (back && own && home && str_eq(back, own) && str_eq(home, gitdir) && plan_is_git(common))
 		return common;
 	plan_note(p, "the workspace's .git points to a folder that does not point back: not shown");
 	return NULL;
+}
+
+const char *plan_worktree_root(struct box_plan *p, const char *git)
+{
+	char text[PATH_MAX], path[PATH_MAX + 32];
+	const char *root, *slash;
+
+	(void)snprintf(path, sizeof(path), "%s/gitdir", git);
+	root = plan_git_line(path, text, sizeof(text)) ? plan_against(p, git, text) : NULL;
+	slash = root ? strrchr(root, '/') : NULL;
+	if (!slash || !str_eq(slash, "/.git"))
+		return NULL;
+	return arena_printf(p->arena, "%.*s", (int)(slash - root), root);
 }
 
 /* Every worktree's own folder says where the shared one is: those files stay as they are. Its index
@@ -159,8 +175,6 @@ static int protect_one_worktree(struct box_plan *p, const struct guarded_tree *t
 	static const char *const files[] = { "commondir", "gitdir", "config.worktree" };
 	const char *prefix = arena_printf(p->arena, "%s/", folder), *root;
 	const char *git = arena_printf(p->arena, "%s/%s", t->host, folder);
-	char text[PATH_MAX], path[PATH_MAX + 32];
-	char *slash;
 
 	if (!prefix || !git)
 		return err_nomem(e);
@@ -169,13 +183,8 @@ static int protect_one_worktree(struct box_plan *p, const struct guarded_tree *t
 			return -e->code;
 	if (protect_modules(p, t, prefix, e) < 0)
 		return -e->code;
-	(void)snprintf(path, sizeof(path), "%s/gitdir", git);
-	root = git_line(path, text, sizeof(text)) ? against(p, git, text) : NULL;
-	slash = root ? strrchr(root, '/') : NULL;
-	if (!slash || !str_eq(slash, "/.git"))
-		return 0;
-	root = arena_printf(p->arena, "%.*s", (int)(slash - root), root);
-	return root ? watch_index(p, git, root, config, e) : err_nomem(e);
+	root = plan_worktree_root(p, git);
+	return root ? plan_watch(p, git, root, config, e) : 0;
 }
 
 static int protect_worktrees(struct box_plan *p, const struct guarded_tree *t, const char *prefix,
@@ -220,7 +229,7 @@ static int protect_git(struct box_plan *p, const struct guarded_tree *t, const c
 	if (protect_parts(p, t, prefix, true, e) < 0 || protect_modules(p, t, prefix, e) < 0 ||
 	    protect_worktrees(p, t, prefix, host, e) < 0)
 		return -e->code;
-	return root ? watch_index(p, host, root, host, e) : 0;
+	return root ? plan_watch(p, host, root, host, e) : plan_config_of(p, host, host, NULL, e);
 }
 
 /* ---- what git has said before ---- */
@@ -245,31 +254,6 @@ static const char *in_tree(const struct guarded_tree *t, const char *host)
 	return host && path_under(host, t->host) && host[strlen(t->host)]
 		       ? host + strlen(t->host) + 1
 		       : NULL;
-}
-
-/* What the user's own configuration of git has it run or read, in this tree. */
-static int protect_configured(struct box_plan *p, const struct guarded_tree *t, const char *folder,
-			      struct err *e)
-{
-	static const char *const files[] = { "config", "config.worktree" };
-
-	for (size_t i = 0; folder && i < ARRAY_LEN(files); i++) {
-		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
-
-		if (!said_before(READER_CONFIG, folder, files[i], &facts))
-			continue;
-		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
-			bool hooks = str_starts(fact, "hooks=");
-			const char *path;
-
-			if (!hooks && !str_starts(fact, "include="))
-				continue;
-			path = against(p, hooks ? p->workspace : folder, strchr(fact, '=') + 1);
-			if (plan_protect_goal(p, t, in_tree(t, path), e) < 0)
-				return -e->code;
-		}
-	}
-	return 0;
 }
 
 /* A repository that an index names: a file stays as it is, of a folder its parts do. What it leads
@@ -298,10 +282,10 @@ static int protect_submodule(struct box_plan *p, const struct guarded_tree *t, c
 	} else {
 		if (plan_protect_goal(p, t, path, e) < 0)
 			return -e->code;
-		if (git_line(host, text, sizeof(text)) && str_starts(text, "gitdir: "))
-			git = against(p, top, text + strlen("gitdir: "));
+		if (plan_git_line(host, text, sizeof(text)) && str_starts(text, "gitdir: "))
+			git = plan_against(p, top, text + strlen("gitdir: "));
 	}
-	return git ? watch_index(p, git, top, git, e) : 0;
+	return git ? plan_watch(p, git, top, git, e) : 0;
 }
 
 /* The list grows with what is found; the bound is on all of it. */
@@ -322,8 +306,7 @@ static int protect_submodules(struct box_plan *p, const struct guarded_tree *t, 
 	return 0;
 }
 
-/* The working tree of a common folder, where it lies in one. */
-static const char *main_root(struct box_plan *p, const char *common)
+const char *plan_main_root(struct box_plan *p, const char *common)
 {
 	const char *slash = strrchr(common, '/');
 
@@ -332,7 +315,7 @@ static const char *main_root(struct box_plan *p, const char *common)
 		       : NULL;
 }
 
-int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
+int plan_worktree(struct box_plan *p, struct err *e)
 {
 	const char *gitdir = git_file_goal(p);
 	bool outside = gitdir && !path_under(gitdir, p->workspace);
@@ -351,10 +334,9 @@ int plan_worktree(struct box_plan *p, const char **folder, struct err *e)
 	t.fd = fd_open_nolinks(AT_FDCWD, common, O_PATH | O_DIRECTORY, 0);
 	if (t.fd < 0)
 		return err_errno(e, t.fd, "cannot open '%s'", common);
-	*folder = common;
-	r = protect_git(p, &t, "", common, main_root(p, common), e);
+	r = protect_git(p, &t, "", common, plan_main_root(p, common), e);
 	if (r == 0)
-		r = protect_configured(p, &t, common, e);
+		r = plan_configured(p, &t, e);
 	if (r == 0)
 		r = plan_protect_goals(p, &t, e);
 	(void)fd_close(t.fd);
@@ -387,17 +369,16 @@ static int shut_repository(struct box_plan *p, const struct guarded_tree *t, str
 
 	if (!own)
 		return err_nomem(e);
-	if (is_git_folder(p->workspace))
+	if (plan_is_git(p->workspace))
 		return err_refuse(e, ERR_POLICY, EPERM, "use --policy readonly",
 				  "git: the workspace is itself a bare repository, and writable");
 	if ((path && shut(p, t, path, e) < 0) || shut(p, t, ".git", e) < 0)
 		return -e->code;
-	return watch_index(p, goal ? goal : own, p->workspace, goal ? goal : own, e);
+	return goal ? plan_pointer(p, own, p->workspace, e)
+		    : plan_watch(p, own, p->workspace, own, e);
 }
 
-/* *folder becomes the workspace's git folder, unless another is known. */
-static int protect_repository(struct box_plan *p, const struct guarded_tree *t, const char **folder,
-			      struct err *e)
+static int protect_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	const char *goal;
 	struct stat st;
@@ -408,36 +389,32 @@ static int protect_repository(struct box_plan *p, const struct guarded_tree *t, 
 		return err_nomem(e);
 	p->git_absent = fstatat(t->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0;
 	if (p->git_absent) /* `git init` inside is ordinary work: its result is looked at */
-		return watch_index(p, own, p->workspace, own, e);
-	if (S_ISDIR(st.st_mode)) {
-		*folder = own;
+		return plan_watch(p, own, p->workspace, own, e);
+	if (S_ISDIR(st.st_mode))
 		return protect_git(p, t, ".git/", own, p->workspace, e);
-	}
 	/* A git folder elsewhere in the workspace is one all the same. */
 	goal = git_file_goal(p);
 	if (goal && path_under(goal, p->workspace) && goal[strlen(p->workspace)]) {
 		const char *prefix = arena_printf(p->arena, "%s/", in_tree(t, goal));
 
-		*folder = goal;
 		if (!prefix || protect_git(p, t, prefix, goal, p->workspace, e) < 0)
 			return prefix ? -e->code : err_nomem(e);
 	}
 	return plan_protect_name(p, t, ".git", true, e);
 }
 
-int plan_repository(struct box_plan *p, const struct guarded_tree *t, const char *folder,
-		    struct err *e)
+int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	if (p->spec->git != GIT_WRITE)
-		return shut_repository(p, t, e) < 0 ? -e->code : protect_submodules(p, t, e);
-	if (is_git_folder(p->workspace)) { /* a bare repository is a git folder itself */
-		folder = p->workspace;
-		if (protect_git(p, t, "", p->workspace, NULL, e) < 0)
-			return -e->code;
-	}
-	if (protect_repository(p, t, &folder, e) < 0)
+	bool shut = p->spec->git != GIT_WRITE;
+
+	/* A bare repository is a git folder itself. */
+	if (!shut && plan_is_git(p->workspace) && protect_git(p, t, "", p->workspace, NULL, e) < 0)
 		return -e->code;
-	if (protect_configured(p, t, folder, e) < 0 || protect_submodules(p, t, e) < 0)
+	if ((shut ? shut_repository(p, t, e) : protect_repository(p, t, e)) < 0)
 		return -e->code;
-	return 0;
+	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
+		return 0;
+	if (plan_above(p, e) < 0 || protect_submodules(p, t, e) < 0)
+		return -e->code;
+	return plan_configured(p, t, e);
 }

@@ -122,8 +122,33 @@ int plan_protect_goal(struct box_plan *p, const struct guarded_tree *t, const ch
 /* Where the protected names that are links lead; after all the others. */
 int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct err *e);
 
-/* plan_git.c: the shared git folder of a worktree, which becomes *folder; then the workspace's own
- * repository, if it has one. `folder` is NULL or what the first has found. */
-int plan_worktree(struct box_plan *p, const char **folder, struct err *e);
-int plan_repository(struct box_plan *p, const struct guarded_tree *t, const char *folder,
-		    struct err *e);
+/* plan_git.c: the shared git folder of a worktree; then the workspace's own repository, if it has
+ * one, and those that it lies in. */
+int plan_worktree(struct box_plan *p, struct err *e);
+int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e);
+
+/* plan_config.c. A file of git's configuration; the strings are the arena's. */
+int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *e);
+/* Those of a repository: `config` is its folder, `git` that of the working tree `root`, or NULL. */
+int plan_config_of(struct box_plan *p, const char *config, const char *git, const char *root,
+		   struct err *e);
+/* What all of them name in this tree. May ask git, and refuses where that does not answer. */
+int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err *e);
+
+/* plan_above.c: the repositories that the workspace is a folder of. */
+int plan_above(struct box_plan *p, struct err *e);
+/* What a `.git` that is a file leads to: a worktree's, with the folder that it shares, or a
+ * submodule's. */
+int plan_pointer(struct box_plan *p, const char *file, const char *root, struct err *e);
+/* plan_git.c: an index, and the configuration of the repository it belongs to. */
+int plan_watch(struct box_plan *p, const char *git, const char *root, const char *config,
+	       struct err *e);
+/* The one line of a file of git's, without its end; false when it is no such file. */
+bool plan_git_line(const char *path, char *out, size_t n);
+/* The text of a path that may be relative to a folder, made absolute; NULL: it cannot be. */
+const char *plan_against(struct box_plan *p, const char *folder, const char *text);
+/* The working tree that a worktree's git folder belongs to; NULL: none. */
+const char *plan_worktree_root(struct box_plan *p, const char *git);
+/* The working tree of a common folder, where it lies in one. */
+const char *plan_main_root(struct box_plan *p, const char *common);
+bool plan_is_git(const char *path);

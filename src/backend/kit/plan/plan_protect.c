@@ -334,8 +334,7 @@ static int protect_config(struct box_plan *p, const struct guarded_tree *t, stru
 	return 0;
 }
 
-static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, const char *folder,
-			     struct err *e)
+static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	for (size_t i = 0; i < guarded_name_count; i++) {
 		const struct guarded_name *n = &guarded_names[i];
@@ -346,18 +345,17 @@ static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, c
 	}
 	if (protect_config(p, t, e) < 0)
 		return -e->code;
-	return plan_repository(p, t, folder, e) < 0 ? -e->code : plan_protect_goals(p, t, e);
+	return plan_repository(p, t, e) < 0 ? -e->code : plan_protect_goals(p, t, e);
 }
 
 int plan_protect(struct box_plan *p, struct err *e)
 {
 	struct guarded_tree t = { .host = p->workspace, .inside = p->spec->target };
 	CLEANUP(fd) int fd = -1;
-	const char *folder = NULL;
 
 	if (!p->workspace)
 		return 0;
-	if (plan_worktree(p, &folder, e) < 0)
+	if (plan_worktree(p, e) < 0)
 		return -e->code;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE && p->spec->git != GIT_NONE)
 		return 0;
@@ -366,6 +364,6 @@ int plan_protect(struct box_plan *p, struct err *e)
 		return err_errno(e, fd, "cannot open '%s'", p->workspace);
 	t.fd = fd;
 	if (p->spec->policy != POLICY_WORKSPACE_WRITE)
-		return plan_repository(p, &t, folder, e);
-	return protect_workspace(p, &t, folder, e);
+		return plan_repository(p, &t, e);
+	return protect_workspace(p, &t, e);
 }

@@ -24,7 +24,6 @@
 #define SLOTS 1024 /* files of the cache, never more */
 #define FILE_MAX ((off_t)128 << 20)
 #define CONFIG_MAX ((size_t)1 << 20)
-#define PATIENCE_US 5000000
 #define HALF "sharedindex."
 #define HALVES_MAX 8
 #define VARIABLES_MAX 510
@@ -51,7 +50,7 @@ static void slot_name(const struct stamp *f, char out[32])
 /* The first record of a slot: of which file and what question. */
 static void slot_key(enum reader_kind kind, const struct stamp *f, char out[192])
 {
-	(void)snprintf(out, 192, "1 %d %llx %llx %llx %llx.%lx %llx.%lx", (int)kind,
+	(void)snprintf(out, 192, "2 %d %llx %llx %llx %llx.%lx %llx.%lx", (int)kind,
 		       (unsigned long long)f->ident.dev, (unsigned long long)f->ident.ino,
 		       (unsigned long long)f->size, (unsigned long long)f->mtime.tv_sec,
 		       (unsigned long)f->mtime.tv_nsec, (unsigned long long)f->ctime.tv_sec,
@@ -129,6 +128,8 @@ static bool find_git(const char *avoid, char out[PATH_MAX])
 struct git_question {
 	enum reader_kind kind;
 	const char *brig, *git, *format, *halves;
+	const char *backend;
+	uint64_t until;
 	int fd, out;
 };
 
@@ -149,7 +150,7 @@ static pid_t ask(const struct git_question *q)
 {
 	const char *argv[] = { q->brig,    "run",
 			       "--quiet",  "--backend",
-			       "native",   "--policy",
+			       q->backend, "--policy",
 			       "readonly", "--network",
 			       "none",     "--memory",
 			       "256m",     "--timeout",
@@ -195,9 +196,8 @@ static void hear(struct reader_listener *l, const char *data, size_t n)
 }
 
 /* false: it said too much or took too long, and is to be ended. */
-static bool listen_to(struct reader_listener *l, int fd)
+static bool listen_to(struct reader_listener *l, int fd, uint64_t until)
 {
-	uint64_t until = clock_us() + PATIENCE_US;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char data[16384];
 
@@ -228,6 +228,10 @@ static enum reader_said judge(struct reader_listener *l, bool heard, int status)
 		return READER_HOSTILE;
 	if (l->kind == READER_INDEX)
 		return gitsay_index_end(&l->index, l->answer) ? READER_PLAIN : READER_HOSTILE;
+	if (l->kind == READER_LIST) {
+		buf_add(l->answer, l->text.data, l->text.len);
+		return l->answer->failed ? READER_HOSTILE : READER_PLAIN;
+	}
 	return gitsay_config(l->text.data, l->text.len, l->answer) ? READER_PLAIN : READER_HOSTILE;
 }
 
@@ -248,7 +252,7 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 	q.out = pipe[1];
 	pid = ask(&q);
 	(void)fd_close(pipe[1]);
-	heard = pid > 0 && listen_to(l, pipe[0]);
+	heard = pid > 0 && listen_to(l, pipe[0], q.until);
 	(void)fd_close(pipe[0]);
 	if (pid > 0 && !heard)
 		(void)kill(pid, SIGKILL);
@@ -329,18 +333,17 @@ void reader_copy_done(struct reader_copy *c)
 	buf_done(&c->names);
 }
 
-int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret)
+/* `folder` is where it lies. */
+static int copy_open(enum reader_kind kind, int folder, int from, struct reader_copy *ret)
 {
 	struct halves h = { .to = ret };
-	CLEANUP(fd)
-	int from = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	int r;
 
-	if (from < 0 || fstat(from, &st) < 0)
+	if (fstat(from, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode) ||
-	    st.st_size > (kind == READER_CONFIG ? (off_t)CONFIG_MAX : FILE_MAX))
+	    st.st_size > (kind == READER_INDEX ? FILE_MAX : (off_t)CONFIG_MAX))
 		return -EFBIG;
 	ret->stamp = stamp_of(&st);
 	ret->fd = memfd_create("brig-copy", MFD_CLOEXEC);
@@ -357,8 +360,31 @@ int reader_copy(enum reader_kind kind, int folder, const char *name, struct read
 	return r;
 }
 
+int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret)
+{
+	CLEANUP(fd)
+	int from = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	return from < 0 ? -errno : copy_open(kind, folder, from, ret);
+}
+
+/* Under native, or where that is not to be had under bubblewrap. */
+static enum reader_said ask_either(struct git_question *q, struct buf *ret)
+{
+	enum reader_said said;
+	size_t before = ret->len;
+
+	q->backend = "native";
+	said = converse(q, ret);
+	if (said != READER_NOBODY || lseek(q->fd, 0, SEEK_SET) < 0)
+		return said;
+	ret->len = before;
+	q->backend = "bwrap";
+	return converse(q, ret);
+}
+
 enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
-			    const char *avoid, struct buf *ret)
+			    struct reader_asker *who, struct buf *ret)
 {
 	char brig[PATH_MAX], git[PATH_MAX];
 	struct git_question q = { .kind = kind,
@@ -372,12 +398,74 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 
 	if (!c->halves && reader_known(kind, &c->stamp, ret))
 		return READER_PLAIN;
-	if (program_find("brig", brig, sizeof(brig), &e) < 0 || !find_git(avoid, git) ||
+	if (!who->until)
+		who->until = clock_us() + READER_BUDGET_US;
+	if (clock_us() >= who->until) {
+		who->unasked++;
+		return READER_HOSTILE;
+	}
+	if (program_find("brig", brig, sizeof(brig), &e) < 0 || !find_git(who->avoid, git) ||
 	    lseek(c->fd, 0, SEEK_SET) < 0)
 		return READER_NOBODY;
-	said = converse(&q, ret);
+	q.until = who->until;
+	said = ask_either(&q, ret);
+	who->unasked += said != READER_PLAIN && clock_us() >= who->until;
 	/* Of two halves the stamp of one says too little. */
-	if (said == READER_PLAIN && !c->halves)
+	if (said == READER_PLAIN && !c->halves && kind != READER_LIST)
 		keep(kind, &c->stamp, ret);
 	return said;
+}
+
+/* ---- configurations that name other files ---- */
+
+static bool has_word(const struct buf *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i + n <= text->len; i++)
+		if (strncasecmp(text->data + i, word, n) == 0)
+			return true;
+	return false;
+}
+
+/* Section and key stand in one piece wherever git reads them: nothing in them can be escaped or
+ * continued on the next line. */
+static bool may_name_places(int fd)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(CONFIG_MAX + 1);
+	char data[8192];
+	ssize_t n;
+
+	while ((n = read(fd, data, sizeof(data))) > 0)
+		buf_add(&text, data, (size_t)n);
+	return n < 0 || text.failed || has_word(&text, "hookspath") || has_word(&text, "include");
+}
+
+enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
+			       struct buf *ret)
+{
+	struct reader_copy copy = READER_COPY_NONE;
+	enum reader_said said = READER_HOSTILE;
+	struct stamp now;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return READER_HOSTILE;
+	now = stamp_of(&st);
+	if (reader_known(kind, &now, ret))
+		return READER_PLAIN;
+	if (lseek(fd, 0, SEEK_SET) == 0 && copy_open(kind, -1, fd, &copy) == 0)
+		said = reader_ask(kind, &copy, "", who, ret);
+	reader_copy_done(&copy);
+	return said;
+}
+
+enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts)
+{
+	CLEANUP(fd) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !may_name_places(fd))
+		return READER_PLAIN;
+	return reader_config(READER_CONFIG, fd, who, facts);
 }

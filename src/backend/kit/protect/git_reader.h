@@ -15,6 +15,8 @@
 enum reader_kind {
 	READER_INDEX,  /* the answer: the path of each gitlink */
 	READER_CONFIG, /* the answer: gitsay_config's facts */
+	READER_LIST,   /* of a configuration, the answer: all that git lists. Never kept: addresses
+			* may   hold a password */
 };
 
 enum reader_said {
@@ -46,8 +48,25 @@ void reader_copy_done(struct reader_copy *c);
 /* `folder` is where the file called `name` lies. 0 or -errno; -EFBIG costs nothing. */
 int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret);
 
-/* Asks, and keeps a plain answer. `format` is the object format of an index's repository; a git
- * below the host folder `avoid` is nobody. Blocks for as long as a run takes, at most a few
- * seconds. */
+/* Whose question it is: a git below the host folder `avoid` is nobody. All questions of one run
+ * share READER_BUDGET_US, which begin with the first; what is asked later is not answered. */
+#define READER_BUDGET_US 10000000
+struct reader_asker {
+	const char *avoid;
+	uint64_t until;   /* 0: nothing was asked yet */
+	uint64_t unasked; /* questions that came too late, or had no answer in time */
+};
+
+/* Asks, and keeps a plain answer. `format` is the object format of an index's repository. Blocks
+ * for as long as a run takes, at most for what is left of the budget. */
 enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
-			    const char *avoid, struct buf *ret);
+			    struct reader_asker *who, struct buf *ret);
+
+/* READER_CONFIG or READER_LIST of a configuration that is open for reading. */
+enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
+			       struct buf *ret);
+
+/* The facts of a configuration that names other files: plain and none where it has not the words
+ * for it, which costs one look through its bytes, or where there is no such file. A link is
+ * followed: git does. */
+enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts);

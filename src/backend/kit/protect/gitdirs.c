@@ -14,12 +14,14 @@
 #define ENTRIES_MAX 16384
 
 const struct git_part git_parts[GIT_PARTS] = {
-	{ "hooks", true },
-	{ "config", true },
-	{ "config.worktree", false },         /* read where config says so */
-	{ "info/attributes", false },         /* names drivers that config defines */
-	{ "objects/info/alternates", false }, /* objects of another folder, and of its alternates */
-	{ "commondir", false },               /* config and hooks of another folder */
+	{ .name = "hooks", .hold = true },
+	{ .name = "config", .hold = true },
+	{ .name = "config.worktree" },         /* read where config says so */
+	{ .name = "info/attributes" },         /* names drivers that config defines */
+	{ .name = "objects/info/alternates" }, /* objects of another folder, and its alternates */
+	{ .name = "commondir" },               /* config and hooks of another folder */
+	{ .name = "remotes", .list = true },   /* addresses, as in old days: ext::sh -c ... */
+	{ .name = "branches", .list = true },  /* the same, older still */
 };
 
 const char *const git_names[GIT_NAMES] = { "HEAD", "objects", "refs", "commondir" };

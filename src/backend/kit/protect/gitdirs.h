@@ -10,8 +10,10 @@ struct git_part {
 	const char *name;
 	bool hold; /* git obeys it without a line in `config`: held in the workspace while missing
 		    */
+	bool list; /* a folder that is as good as missing while it is empty, as git makes it:
+		    * never covered, compared afterwards */
 };
-enum { GIT_PARTS = 6 };
+enum { GIT_PARTS = 8 };
 extern const struct git_part git_parts[GIT_PARTS];
 
 /* What makes git take a folder for a git folder, as bits: HEAD, objects, refs, commondir. */

@@ -149,6 +149,8 @@ static void take_setting(const char *name, const char *value, struct buf *facts)
 		add_fact(facts, "hooks=", value);
 	else if (is_key(name, "include", "path") || is_key(name, "includeif", "path"))
 		add_fact(facts, "include=", value);
+	else if (is_key(name, "core", "worktree"))
+		add_fact(facts, "worktree=", value);
 	else if (is_key(name, "extensions", "objectformat"))
 		add_fact(facts, "format=", value);
 }
@@ -196,4 +198,58 @@ bool gitsay_has(const struct buf *list, const char *record)
 		if (str_eq(at, record))
 			return true;
 	return false;
+}
+
+/* ---- two lists of one configuration ---- */
+
+/* "NAME LINE VALUE" */
+static bool record_harmless(const char *record)
+{
+	const char *line = strchr(record, '\n');
+	char name[512];
+
+	if (!line || (size_t)(line - record) >= sizeof(name))
+		return false;
+	memcpy(name, record, (size_t)(line - record));
+	name[line - record] = '\0';
+	return is_harmless(name, line + 1);
+}
+
+static bool has_key(const struct buf *list, const char *record)
+{
+	size_t n = strcspn(record, "\n");
+
+	for (const char *at = NULL; (at = gitsay_next(list, at));)
+		if (strcspn(at, "\n") == n && memcmp(at, record, n) == 0)
+			return true;
+	return false;
+}
+
+/* The record of `was` after `at` that is the same; NULL: none, or one on the way is not harmless.
+ */
+static const char *find_same(const struct buf *was, const char *at, const char *record)
+{
+	while ((at = gitsay_next(was, at)) && !str_eq(at, record))
+		if (!record_harmless(at))
+			return NULL;
+	return at;
+}
+
+bool gitsay_grew(const struct buf *was, const struct buf *is)
+{
+	const char *at = NULL, *same;
+
+	if (!is->len || is->data[is->len - 1] || (was->len && was->data[was->len - 1]))
+		return false;
+	for (const char *record = NULL; (record = gitsay_next(is, record));) {
+		same = find_same(was, at, record);
+		if (same)
+			at = same;
+		else if (!record_harmless(record) || has_key(was, record))
+			return false;
+	}
+	while ((at = gitsay_next(was, at)))
+		if (!record_harmless(at))
+			return false;
+	return true;
 }

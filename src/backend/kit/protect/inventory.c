@@ -16,7 +16,7 @@
 
 #define FOLDER "runs"
 #define SPARE ".spare" /* of a run that ended: a file that is there costs less than a new one */
-#define MAGIC "brig-run 1"
+#define MAGIC "brig-run 2"
 #define TEXT_MAX ((size_t)4 << 20)
 #define MAKE_TRIES 16
 #define BEAT_US 1000000
@@ -27,30 +27,74 @@ static void put(struct buf *b, const char *text)
 	buf_add(b, text, strlen(text) + 1);
 }
 
-static void put_name(struct buf *b, const struct protected_name *n)
+/* NULL: there was nothing. */
+static void put_stamp(struct buf *b, const struct stamp *was)
 {
-	put(b, n->tree);
-	put(b, n->path);
-	buf_printf(b, "%d %llx %llx %x %llx %llx.%lx %llx.%lx", n->existed,
-		   (unsigned long long)n->was.ident.dev, (unsigned long long)n->was.ident.ino,
-		   (unsigned)n->was.ident.type, (unsigned long long)n->was.size,
-		   (unsigned long long)n->was.mtime.tv_sec, (unsigned long)n->was.mtime.tv_nsec,
-		   (unsigned long long)n->was.ctime.tv_sec, (unsigned long)n->was.ctime.tv_nsec);
+	static const struct stamp none = { 0 };
+	const struct stamp *s = was ? was : &none;
+
+	buf_printf(b, "%d %llx %llx %x %llx %llx.%lx %llx.%lx", was != NULL,
+		   (unsigned long long)s->ident.dev, (unsigned long long)s->ident.ino,
+		   (unsigned)s->ident.type, (unsigned long long)s->size,
+		   (unsigned long long)s->mtime.tv_sec, (unsigned long)s->mtime.tv_nsec,
+		   (unsigned long long)s->ctime.tv_sec, (unsigned long)s->ctime.tv_nsec);
 	buf_putc(b, '\0');
+}
+
+/* Four fields each; the first says what it is. */
+static void put_three(struct buf *b, const char *what, const char *one, const char *two,
+		      const char *three)
+{
+	put(b, what);
+	put(b, one);
+	put(b, two);
+	put(b, three);
+}
+
+/* Where git is led from: its folders, and each index. */
+static void put_repositories(const struct protect *t, struct buf *b)
+{
+	const struct box_plan *p = t->plan;
+
+	for (size_t i = 0; i < p->git_count; i++)
+		put_three(b, "git", p->gits[i].tree, p->gits[i].path, p->gits[i].host);
+	for (size_t i = 0; i < p->config_count; i++)
+		if (!i || !str_eq(p->configs[i].git, p->configs[i - 1].git))
+			put_three(b, "config", p->configs[i].git, "", "");
+	for (size_t i = 0; i < p->index_count; i++) {
+		put_three(b, "index", p->indexes[i].git, p->indexes[i].root, p->indexes[i].config);
+		put(b, "was");
+		put(b, "");
+		put(b, "");
+		put_stamp(b, protect_links_seen(t, i));
+	}
 }
 
 /* Names that a placeholder holds are the journal's. */
 static void put_all(const struct protect *t, struct buf *b)
 {
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	put(b, MAGIC);
 	put(b, t->plan->workspace);
 	buf_printf(b, "%llx-%llx", (unsigned long long)t->plan->workspace_ident.dev,
 		   (unsigned long long)t->plan->workspace_ident.ino);
 	buf_putc(b, '\0');
-	put(b, t->plan->git_absent ? "git absent" : "git");
-	for (size_t i = 0; i < t->plan->protected_count; i++)
-		if (!t->placeholder[i] && !t->plan->protected[i].file)
-			put_name(b, &t->plan->protected[i]);
+	buf_printf(b, "%llx.%lx %d %d %x", (unsigned long long)now.tv_sec,
+		   (unsigned long)now.tv_nsec, t->writable, t->plan->git_absent, t->bare);
+	buf_putc(b, '\0');
+	for (size_t i = 0; i < t->plan->protected_count; i++) {
+		const struct protected_name *n = &t->plan->protected[i];
+
+		if (t->placeholder[i] || n->file)
+			continue;
+		put(b, "name");
+		put(b, n->tree);
+		put(b, n->path);
+		put_stamp(b, n->existed ? &n->was : NULL);
+	}
+	put_repositories(t, b);
 }
 
 /* A new file with its lock. A sweep may take it for a dead run's before it is locked, and removes
@@ -224,6 +268,8 @@ struct finder {
 	struct box_plan plan;
 	struct outcome *o;
 	struct timespec beat;
+	struct stamp *was; /* one per index; no inode: there was none */
+	size_t was_count;
 };
 
 /* Hexadecimal numbers with one character between them, and nothing else. */
@@ -291,46 +337,95 @@ static void find_one(struct finder *f, const char *tree_path, const char *path, 
 			     "you use it");
 }
 
-/* A repository that the run began. */
-static void find_repository(struct finder *f)
+/* One entry; what is compared by name is compared at once, the rest is put back into the plan. */
+static int recall(struct finder *f, const char *const v[4])
 {
-	struct err e;
-	int tree = protect_tree(&f->t, f->plan.workspace, &e);
-	struct stat st;
+	struct box_plan *p = &f->plan;
+	struct stamp was;
+	bool there;
 
-	if (tree < 0 || fstatat(tree, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return;
-	if (!S_ISDIR(st.st_mode) && of_the_run(f, &st))
-		quarantine(&f->t, f->o, tree, ".git", "not a folder, made during the run");
-	else if (S_ISDIR(st.st_mode))
-		protect_tame_until(&f->t, f->o, tree, ".git", &f->beat);
-}
+	if (str_eq(v[0], "name")) {
+		struct protected_name *n = ARENA_PUSH(p->arena, p->protected, p->protected_count);
 
-static void find_all(struct finder *f, const struct buf *text)
-{
-	const char *git = gitsay_next(text, gitsay_next(text, gitsay_next(text, text->data)));
-	const char *tree = git ? gitsay_next(text, git) : NULL, *path, *was;
+		if (!n)
+			return -ENOMEM;
+		*n = (struct protected_name){ .tree = v[1], .path = v[2] };
+		find_one(f, v[1], v[2], v[3]);
+	} else if (str_eq(v[0], "git")) {
+		struct git_folder *g = ARENA_PUSH(p->arena, p->gits, p->git_count);
 
-	while (tree && (path = gitsay_next(text, tree)) && (was = gitsay_next(text, path))) {
-		find_one(f, tree, path, was);
-		tree = gitsay_next(text, was);
+		if (!g)
+			return -ENOMEM;
+		*g = (struct git_folder){ .tree = v[1], .path = v[2], .host = v[3] };
+	} else if (str_eq(v[0], "config")) {
+		struct git_config *c = ARENA_PUSH(p->arena, p->configs, p->config_count);
+
+		if (!c)
+			return -ENOMEM;
+		*c = (struct git_config){ .git = v[1] };
+	} else if (str_eq(v[0], "index")) {
+		struct watched_index *w = ARENA_PUSH(p->arena, p->indexes, p->index_count);
+
+		if (!w)
+			return -ENOMEM;
+		*w = (struct watched_index){ .git = v[1], .root = v[2], .config = v[3] };
+	} else if (str_eq(v[0], "was") && read_stamp(v[3], &there, &was) && p->index_count) {
+		struct stamp *s = ARENA_PUSH(p->arena, f->was, f->was_count);
+
+		if (!s)
+			return -ENOMEM;
+		*s = there ? was : (struct stamp){ 0 };
 	}
-	if (git && str_eq(git, "git absent"))
-		find_repository(f);
+	return 0;
 }
 
-static bool read_head(struct finder *f, const struct buf *text)
+/* What each index was; only now is it known how many there are. */
+static int recall_indexes(struct finder *f)
+{
+	for (size_t i = 0; i < f->plan.index_count; i++) {
+		bool there = i < f->was_count && f->was[i].ident.ino;
+
+		if (protect_links_recall(&f->t, i, there ? &f->was[i] : NULL) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void find_all(struct finder *f, const struct buf *text, const char *at)
+{
+	const char *v[4];
+	int r = 0;
+
+	while (r == 0 && (v[0] = gitsay_next(text, at)) && (v[1] = gitsay_next(text, v[0])) &&
+	       (v[2] = gitsay_next(text, v[1])) && (v[3] = gitsay_next(text, v[2]))) {
+		r = recall(f, v);
+		at = v[3];
+	}
+	if (r == 0 && recall_indexes(f) == 0)
+		protect_repositories(&f->t, f->o);
+	protect_unasked(&f->t, f->o);
+}
+
+/* The last field of it; NULL: it is none of ours. */
+static const char *read_head(struct finder *f, const struct buf *text)
 {
 	const char *workspace =
 		text->len && str_eq(text->data, MAGIC) ? gitsay_next(text, text->data) : NULL;
 	const char *ident = workspace ? gitsay_next(text, workspace) : NULL;
-	unsigned long long v[2];
+	const char *facts = ident ? gitsay_next(text, ident) : NULL;
+	unsigned long long v[5];
 
-	if (!ident || !read_numbers(ident, v, ARRAY_LEN(v)))
-		return false;
-	f->plan.workspace = workspace;
+	if (!facts || !read_numbers(ident, v, 2))
+		return NULL;
+	f->plan.workspace = f->t.asker.avoid = workspace;
 	f->plan.workspace_ident = (struct ident){ .dev = (dev_t)v[0], .ino = (ino_t)v[1] };
-	return true;
+	if (!read_numbers(facts, v, ARRAY_LEN(v)))
+		return NULL;
+	f->t.began = (struct timespec){ .tv_sec = (time_t)v[0], .tv_nsec = (long)v[1] };
+	f->t.writable = v[2];
+	f->plan.git_absent = v[3];
+	f->t.bare = (unsigned)v[4];
+	return facts;
 }
 
 /* The lock is held: nobody else finishes this one. */
@@ -338,20 +433,25 @@ static void finish(int folder, const char *id, int fd)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	struct finder f = { .t = { .id = id, .claim = -1, .inventory = -1 }, .o = o };
+	CLEANUP(arena) struct arena *arena = arena_new(TEXT_MAX);
+	struct finder f = { .t = { .id = id, .claim = -1, .inventory = -1, .config = { -1, -1 } },
+			    .plan = { .arena = arena },
+			    .o = o };
 	struct stat st, same;
+	const char *head;
 
 	/* It may be another file by now: whoever was faster has removed it. */
 	if (fstat(fd, &st) < 0 || fstatat(folder, id, &same, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    st.st_ino != same.st_ino)
 		return;
 	f.t.plan = &f.plan;
-	f.beat = st.st_mtim;
-	if (o && read_all(fd, &text) && read_head(&f, &text)) {
-		find_all(&f, &text);
+	f.beat = f.t.until = st.st_mtim;
+	if (o && arena && read_all(fd, &text) && (head = read_head(&f, &text))) {
+		find_all(&f, &text, head);
 		inventory_keep(&f.t, o);
 	}
 	(void)unlinkat(folder, id, 0);
+	protect_links_done(&f.t);
 	for (size_t i = 0; i < f.t.tree_count; i++)
 		(void)fd_close(f.t.trees[i].fd);
 }

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"
+#include "model/paths.h"
 
 #define JOURNAL_MAX ((size_t)1 << 20)
 #define MOUNTS_MAX ((size_t)4 << 20)
@@ -29,6 +30,8 @@ struct protect *protect_free(struct protect *t)
 	(void)fd_close(t->inventory);
 	for (size_t i = 0; i < t->tree_count; i++)
 		(void)fd_close(t->trees[i].fd);
+	for (size_t i = 0; i < TREES_MAX; i++)
+		(void)fd_close(t->config[i]);
 	free(t->placeholder);
 	free(t->cover);
 	protect_links_done(t);
@@ -50,6 +53,19 @@ int protect_tree(struct protect *t, const char *path, struct err *e)
 		return err_errno(e, fd, "cannot open '%s'", path);
 	t->trees[t->tree_count++] = (struct tree){ .path = path, .fd = fd };
 	return fd;
+}
+
+int protect_tree_of(const struct protect *t, const char **path)
+{
+	for (size_t i = 0; i < t->tree_count; i++) {
+		size_t n = strlen(t->trees[i].path);
+
+		if (path_under(*path, t->trees[i].path) && (*path)[n]) {
+			*path += n + 1;
+			return t->trees[i].fd;
+		}
+	}
+	return -1;
 }
 
 /* The place cannot be written to, or is not there. Whatever else went wrong (a full disk, no
@@ -182,12 +198,14 @@ static int begin(struct protect *t, struct err *e)
 {
 	int workspace = protect_tree(t, t->plan->workspace, e);
 
-	if (workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0 ||
-	    inventory_open(t, e) < 0)
+	if (workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0)
 		return -e->code;
 	t->bare = gitdir_look(workspace);
 	find_git(t);
 	protect_links_begin(t);
+	protect_keep_configs(t);
+	if (inventory_open(t, e) < 0)
+		return -e->code;
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
 }
@@ -207,7 +225,11 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 		return err_nomem(e);
 	t->plan = p;
 	t->id = id;
+	t->asker.avoid = p->workspace;
 	t->claim = t->inventory = t->lifeline = -1;
+	for (size_t i = 0; i < TREES_MAX; i++)
+		t->config[i] = -1;
+	t->writable = p->spec->policy == POLICY_WORKSPACE_WRITE;
 	if (begin(t, e) < 0) {
 		protect_end(t, false, NULL);
 		return err_wrap(e, "protected names");
@@ -339,6 +361,14 @@ static bool absent(int tree, const char *path)
 	       errno == ENOENT;
 }
 
+static void changed(struct protect *t, struct outcome *o, int tree, const struct protected_name *n)
+{
+	if (!protect_config_kept(t, n->tree, n->path))
+		quarantine(t, o, tree, n->path, "changed during the run");
+	else if (o)
+		outcome_trust(o, n->path, "replaced during the run, with plain settings more or less");
+}
+
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)
 {
 	const struct protected_name *n = &t->plan->protected[i];
@@ -359,7 +389,7 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 	if (!n->existed && !n->covered)
 		quarantine(t, o, tree, n->path, made(n->path));
 	else if (n->existed && !as_before(n, &st, cover_lost))
-		quarantine(t, o, tree, n->path, "changed during the run");
+		changed(t, o, tree, n);
 	else if (n->link && !leads_as_before(tree, n))
 		quarantine(t, o, tree, n->path, "led elsewhere after the run");
 }
@@ -444,6 +474,19 @@ static void release_all(struct protect *t, struct outcome *o)
 	journal_clean(j);
 }
 
+void protect_unasked(const struct protect *t, struct outcome *o)
+{
+	char reason[160];
+
+	if (!o || !t->asker.unasked)
+		return;
+	(void)snprintf(reason, sizeof(reason),
+		       "git had no time for %llu more questions about repositories that the run "
+		       "left: what they were about counts as hostile",
+		       (unsigned long long)t->asker.unasked);
+	outcome_deny(o, "protected-path", ".", reason);
+}
+
 void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 {
 	protect_dismiss(t);
@@ -455,6 +498,7 @@ void protect_end(struct protect *t, bool cover_lost, struct outcome *o)
 				look_after(t, o, i, cover_lost);
 	if (t->began.tv_sec) /* else the command cannot have begun */
 		protect_repositories(t, o);
+	protect_unasked(t, o);
 	release_all(t, o);
 	close_trees(t);
 	inventory_close(t, o);

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@
 #define HOOKS_MAX 64       /* samples of git's are fewer */
 #define NEW_MODULES_MAX 64 /* moved one by one */
 #define WORKTREES_MAX 512
+#define CONFIG_TRIES 1000           /* a millisecond each */
+#define LIST_MAX ((size_t)64 << 10) /* of settings, compared one by one */
 #define ON_THE_HOST "; on the host, empty its folder and run git submodule update --init"
 
 /* A socket is no file to be obeyed; another run may hold a name with one. */
@@ -55,24 +58,76 @@ bool protect_moved(const struct protect *t, int tree, const char *path)
 	return false;
 }
 
+static int open_config(int tree, const char *git, const char *name)
+{
+	CLEANUP(fd) int dir = protect_open(tree, *git ? git : ".");
+
+	return dir < 0 ? dir : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 enum reader_said protect_config_facts(struct protect *t, int tree, const char *git,
 				      const char *name, struct buf *facts)
 {
-	struct reader_copy copy = READER_COPY_NONE;
-	CLEANUP(fd) int dir = protect_open(tree, git);
-	enum reader_said said = READER_HOSTILE;
-	struct stamp now;
-	struct stat st;
+	CLEANUP(fd) int fd = open_config(tree, git, name);
 
-	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return READER_HOSTILE;
-	now = stamp_of(&st);
-	if (reader_known(READER_CONFIG, &now, facts))
-		return READER_PLAIN;
-	if (reader_copy(READER_CONFIG, dir, name, &copy) == 0)
-		said = reader_ask(READER_CONFIG, &copy, "", t->plan->workspace, facts);
-	reader_copy_done(&copy);
-	return said;
+	return fd < 0 ? READER_HOSTILE : reader_config(READER_CONFIG, fd, &t->asker, facts);
+}
+
+void protect_keep_configs(struct protect *t)
+{
+	struct err e;
+
+	for (size_t i = 0; i < t->plan->git_count && i < TREES_MAX; i++) {
+		const struct git_folder *g = &t->plan->gits[i];
+		int tree = protect_tree(t, g->tree, &e);
+
+		t->config[i] = tree < 0 ? -1 : open_config(tree, g->path, "config");
+	}
+}
+
+static bool list_grew(struct protect *t, int was, int is)
+{
+	CLEANUP(buf) struct buf before = BUF_INIT(LIST_MAX);
+	CLEANUP(buf) struct buf now = BUF_INIT(LIST_MAX);
+
+	return was >= 0 && reader_config(READER_LIST, was, &t->asker, &before) == READER_PLAIN &&
+	       reader_config(READER_LIST, is, &t->asker, &now) == READER_PLAIN &&
+	       gitsay_grew(&before, &now);
+}
+
+/* git on the host may not be done yet: it replaces the file once for each setting, and the kernel
+ * takes the cover away while the name still leads to the file that was replaced. */
+static bool config_grew(struct protect *t, int tree, const char *git, int was)
+{
+	for (int tries = 0; tries < CONFIG_TRIES; tries++) {
+		CLEANUP(fd) int now = open_config(tree, git, "config");
+		struct stat st;
+
+		if (now < 0 || fstat(now, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1)
+			return false;
+		if (st.st_nlink && list_grew(t, was, now))
+			return true;
+		if (fstat(now, &st) < 0 || st.st_nlink)
+			return false;
+		(void)poll(NULL, 0, 1);
+	}
+	return false;
+}
+
+bool protect_config_kept(struct protect *t, const char *tree_path, const char *path)
+{
+	struct err e;
+
+	for (size_t i = 0; i < t->plan->git_count && i < TREES_MAX; i++) {
+		const struct git_folder *g = &t->plan->gits[i];
+		int tree = str_eq(g->tree, tree_path) ? protect_tree(t, g->tree, &e) : -1;
+		char config[PATH_MAX];
+
+		(void)snprintf(config, sizeof(config), "%s%sconfig", g->path, *g->path ? "/" : "");
+		if (tree >= 0 && str_eq(config, path))
+			return config_grew(t, tree, g->path, t->config[i]);
+	}
+	return false;
 }
 
 /* No configuration is as good as a plain one. By a second name it could be written later. */
@@ -131,17 +186,65 @@ static bool has(int tree, const char *git, const char *part)
 	return !S_ISSOCK(st.st_mode);
 }
 
-static bool part_plain(struct protect *t, int tree, const char *git, const char *part)
+/* Missing, or a folder without an entry. `since`: or with none that came or changed since then. */
+static bool list_plain(int tree, const char *path, const struct protect *since)
 {
-	if (str_eq(part, "hooks"))
+	bool plain = true;
+	struct stat st;
+	int fd;
+	DIR *d;
+
+	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT;
+	if (!S_ISDIR(st.st_mode))
+		return since && !protect_changed(since, &st);
+	if (since && protect_changed(since, &st))
+		since = NULL;
+	fd = protect_open(tree, path);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *e; d && plain && (e = readdir(d));)
+		plain = str_eq(e->d_name, ".") || str_eq(e->d_name, "..") ||
+			(since && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			 !protect_changed(since, &st));
+	if (d)
+		(void)closedir(d);
+	return d && plain;
+}
+
+static bool part_plain(struct protect *t, int tree, const char *git, const struct git_part *part)
+{
+	char path[PATH_MAX + 32];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", git, part->name);
+	if (part->list)
+		return list_plain(tree, path, NULL);
+	if (str_eq(part->name, "hooks"))
 		return hooks_plain(tree, git);
-	return str_eq(part, "config") ? config_plain(t, tree, git) : !has(tree, git, part);
+	return str_eq(part->name, "config") ? config_plain(t, tree, git)
+					    : !has(tree, git, part->name);
+}
+
+bool protect_parts_old(const struct protect *t, int tree, const char *git)
+{
+	char path[PATH_MAX + 32];
+	struct stat st;
+
+	for (size_t i = 0; i < GIT_PARTS; i++) {
+		const struct git_part *part = &git_parts[i];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", git, part->name);
+		if (part->list ? !list_plain(tree, path, t)
+			       : fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+					 protect_changed(t, &st))
+			return false;
+	}
+	return true;
 }
 
 bool protect_plain(struct protect *t, int tree, const char *git)
 {
 	for (size_t i = 0; i < GIT_PARTS; i++)
-		if (!part_plain(t, tree, git, git_parts[i].name))
+		if (!part_plain(t, tree, git, &git_parts[i]))
 			return false;
 	return true;
 }
@@ -164,7 +267,7 @@ void protect_tame(struct protect *t, struct outcome *o, int tree, const char *gi
 	for (size_t i = 0; i < GIT_PARTS; i++) {
 		const char *part = git_parts[i].name;
 
-		if (!part_plain(t, tree, git, part))
+		if (!part_plain(t, tree, git, &git_parts[i]))
 			move_part(t, o, tree, git, part,
 				  str_eq(part, "config")
 					  ? "made during the run with more than plain settings"
@@ -174,28 +277,6 @@ void protect_tame(struct protect *t, struct outcome *o, int tree, const char *gi
 		move_part(t, o, tree, git, "modules",
 			  "submodules cloned during the run" ON_THE_HOST);
 	new_worktrees(t, o, tree, NULL, git);
-}
-
-void protect_tame_until(struct protect *t, struct outcome *o, int tree, const char *git,
-			const struct timespec *until)
-{
-	for (size_t i = 0; i < GIT_PARTS; i++) {
-		const char *part = git_parts[i].name;
-		char path[PATH_MAX + 32];
-		struct stat st;
-
-		(void)snprintf(path, sizeof(path), "%s/%s", git, part);
-		if (part_plain(t, tree, git, part))
-			continue;
-		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    time_before(until, &st.st_ctim))
-			outcome_deny(
-				o, "protected-path", path,
-				"changed during the run or after it; left in place: look at it "
-				"before you use git");
-		else
-			move_part(t, o, tree, git, part, "made during the run");
-	}
 }
 
 /* git takes a folder that looks like a bare repository for one, unless its `.git` is good, which
@@ -284,6 +365,24 @@ static void new_worktrees(struct protect *t, struct outcome *o, int tree, const 
 		quarantine(t, o, tree, path, "more worktrees than brig looks at");
 }
 
+/* In each git folder that the plan knows, submodules' too. */
+static void new_addresses(struct protect *t, struct outcome *o)
+{
+	for (size_t i = 0; i < t->plan->config_count * GIT_PARTS; i++) {
+		const struct git_part *part = &git_parts[i % GIT_PARTS];
+		char host[PATH_MAX + 32];
+		const char *path = host;
+		int tree;
+
+		(void)snprintf(host, sizeof(host), "%s/%s", t->plan->configs[i / GIT_PARTS].git,
+			       part->name);
+		tree = part->list ? protect_tree_of(t, &path) : -1;
+		if (tree >= 0 && !list_plain(tree, path, t))
+			quarantine(t, o, tree, path,
+				   "addresses for git that were made or changed during the run");
+	}
+}
+
 struct module_search {
 	const struct protect *t;
 	const char *tree_path;
@@ -357,6 +456,8 @@ static bool place_changed(const struct protect *t, int tree, const char *path)
 	bool changed;
 	DIR *d;
 
+	if (fd == -ELOOP)
+		return protect_moved(t, tree, path);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
 	changed = protect_changed(t, &st);
@@ -370,14 +471,29 @@ static bool place_changed(const struct protect *t, int tree, const char *path)
 	return changed;
 }
 
-static void configured_place(struct protect *t, struct outcome *o, const struct git_folder *g,
-			     const char *fact)
+/* Also what lies in a folder that was renamed into place: below `root` nothing may have moved. */
+static bool led_away(const struct protect *t, int tree, const char *path, const char *root)
 {
-	const char *value = strchr(fact, '=') + 1, *top = t->plan->workspace;
-	bool hooks = str_starts(fact, "hooks=");
-	struct place at = { .cwd = hooks ? top : g->host };
+	char part[PATH_MAX];
+	struct stat st;
+	size_t n = *root ? strlen(root) + 1 : 0;
+
+	(void)snprintf(part, sizeof(part), "%s", path);
+	for (char *slash = strrchr(part, '/'); slash && (size_t)(slash - part) > n;
+	     slash = strrchr(part, '/')) {
+		*slash = '\0';
+		if (fstatat(tree, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && protect_changed(t, &st))
+			return true;
+	}
+	return false;
+}
+
+static void configured_place(struct protect *t, struct outcome *o, const char *folder,
+			     const char *root, const char *value)
+{
+	const char *top = t->plan->workspace, *host;
+	struct place at = { .cwd = folder, .home = getenv("HOME") };
 	CLEANUP(arena) struct arena *arena = arena_new(1 << 16);
-	const char *host;
 	struct err e;
 	int tree = protect_tree(t, top, &e);
 
@@ -385,30 +501,36 @@ static void configured_place(struct protect *t, struct outcome *o, const struct 
 	    !path_under(host, top) || !host[strlen(top)])
 		return;
 	host += strlen(top) + 1;
-	if (!plan_protects(t->plan, top, host) && place_changed(t, tree, host))
+	root = path_under(root, top) && root[strlen(top)] ? root + strlen(top) + 1 : "";
+	if (!plan_protects(t->plan, top, host) &&
+	    (place_changed(t, tree, host) || led_away(t, tree, host, root)))
 		quarantine(t, o, tree, host,
 			   "made or changed during the run; git's configuration names it");
 }
 
-/* At the first run after a change of the configuration nobody has said yet what it names: then that
- * was not covered, and is looked at now. */
-static void configured_places(struct protect *t, struct outcome *o, const struct git_folder *g)
+bool protect_places(struct protect *t, struct outcome *o, const char *git, const char *root)
 {
 	static const char *const files[] = { "config", "config.worktree" };
-	struct err e;
-	int tree = protect_tree(t, g->tree, &e);
+	bool told = true;
 
-	for (size_t i = 0; tree >= 0 && i < ARRAY_LEN(files); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+		char file[PATH_MAX + 32];
 
-		if (!has(tree, *g->path ? g->path : ".", files[i]) ||
-		    protect_config_facts(t, tree, *g->path ? g->path : ".", files[i], &facts) !=
-			    READER_PLAIN)
-			continue;
-		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));)
-			if (str_starts(fact, "hooks=") || str_starts(fact, "include="))
-				configured_place(t, o, g, fact);
+		(void)snprintf(file, sizeof(file), "%s/%s", git, files[i]);
+		told &= reader_places(file, &t->asker, &facts) == READER_PLAIN;
+		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
+			const char *value = strchr(fact, '=');
+
+			if (str_starts(fact, "hooks=")) {
+				configured_place(t, o, root, root, value + 1);
+				configured_place(t, o, git, root, value + 1);
+			} else if (str_starts(fact, "include=")) {
+				configured_place(t, o, git, root, value + 1);
+			}
+		}
 	}
+	return told;
 }
 
 void protect_repositories(struct protect *t, struct outcome *o)
@@ -416,7 +538,7 @@ void protect_repositories(struct protect *t, struct outcome *o)
 	struct err e;
 	int top = protect_tree(t, t->plan->workspace, &e);
 
-	if (top < 0 || t->plan->spec->policy != POLICY_WORKSPACE_WRITE)
+	if (top < 0 || !t->writable)
 		return; /* whatever is new is the host's */
 	new_repository(t, o, top);
 	new_bare(t, o, top);
@@ -428,8 +550,8 @@ void protect_repositories(struct protect *t, struct outcome *o)
 			continue;
 		new_worktrees(t, o, tree, g->tree, g->path);
 		new_modules(t, o, tree, g->tree, g->path);
-		configured_places(t, o, g);
 	}
+	new_addresses(t, o);
 	protect_links(t, o);
 	protect_walk(t, o);
 }

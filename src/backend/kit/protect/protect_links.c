@@ -18,7 +18,6 @@
 #include "model/paths.h"
 
 #define DEPTH_MAX 4
-#define READS_MAX 32
 
 /* What an index named when the run began. */
 struct seen_index {
@@ -50,6 +49,29 @@ void protect_links_begin(struct protect *t)
 	}
 }
 
+int protect_links_recall(struct protect *t, size_t i, const struct stamp *was)
+{
+	struct seen_index *s;
+
+	if (!t->seen)
+		t->seen = calloc(t->plan->index_count, sizeof(*t->seen));
+	if (!t->seen)
+		return -ENOMEM;
+	s = &t->seen[i];
+	*s = (struct seen_index){ .links = BUF_INIT(READER_ANSWER_MAX), .copy = READER_COPY_NONE };
+	s->there = was;
+	if (!was)
+		return 0;
+	s->stamp = *was;
+	s->known = reader_known(READER_INDEX, was, &s->links);
+	return 0;
+}
+
+const struct stamp *protect_links_seen(const struct protect *t, size_t i)
+{
+	return t->seen && t->seen[i].there ? &t->seen[i].stamp : NULL;
+}
+
 void protect_links_done(struct protect *t)
 {
 	for (size_t i = 0; t->seen && i < t->plan->index_count; i++) {
@@ -76,25 +98,11 @@ struct links {
 	struct buf was, is;
 };
 
-/* The tree that a path of the host's lies in; *path becomes relative to it. -1: none of ours. */
-static int tree_of(struct protect *t, const char **path)
-{
-	for (size_t i = 0; i < t->tree_count; i++) {
-		size_t n = strlen(t->trees[i].path);
-
-		if (path_under(*path, t->trees[i].path) && (*path)[n]) {
-			*path += n + 1;
-			return t->trees[i].fd;
-		}
-	}
-	return -1;
-}
-
 static void object_format(struct protect *t, const char *config, char out[16])
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
 	const char *path = config;
-	int tree = tree_of(t, &path);
+	int tree = protect_tree_of(t, &path);
 
 	(void)snprintf(out, 16, "sha1");
 	if (tree < 0 || protect_config_facts(t, tree, path, "config", &facts) != READER_PLAIN)
@@ -107,11 +115,10 @@ static enum reader_said ask(struct links *l, const struct reader_copy *copy, str
 {
 	char format[16];
 
-	if (copy->fd < 0 || !l->t->reads)
+	if (copy->fd < 0)
 		return READER_NOBODY;
-	l->t->reads--;
 	object_format(l->t, l->at->config, format);
-	return reader_ask(READER_INDEX, copy, format, l->t->plan->workspace, ret);
+	return reader_ask(READER_INDEX, copy, format, &l->t->asker, ret);
 }
 
 /* The index leads to what should not be there, and that, or the index itself, goes. */
@@ -123,8 +130,8 @@ static void move_index(struct links *l, const char *why)
 	int tree;
 
 	(void)snprintf(index, sizeof(index), "%s/index", l->at->git);
-	tree = tree_of(l->t, &path);
-	lead = (struct lead){ .tree = tree_of(l->t, &git), .git = git };
+	tree = protect_tree_of(l->t, &path);
+	lead = (struct lead){ .tree = protect_tree_of(l->t, &git), .git = git };
 	if (tree >= 0)
 		quarantine_lead(l->t, l->o, tree, path, why, lead.tree >= 0 ? &lead : NULL);
 }
@@ -137,9 +144,9 @@ static void move_repository(struct links *l, int tree, const char *path, const c
 	int index_tree;
 
 	(void)snprintf(index, sizeof(index), "%s/index", l->at->git);
-	index_tree = tree_of(l->t, &in);
+	index_tree = protect_tree_of(l->t, &in);
 	lead = (struct lead){ .tree = index_tree, .index = in, .git = git };
-	if (tree_of(l->t, &lead.git) != index_tree)
+	if (protect_tree_of(l->t, &lead.git) != index_tree)
 		lead.git = NULL;
 	quarantine_lead(l->t, l->o, tree, path, why, index_tree >= 0 ? &lead : NULL);
 }
@@ -148,16 +155,8 @@ static void move_repository(struct links *l, int tree, const char *path, const c
  * stood where it stands, or has nothing that could do harm. */
 static bool looks_old(struct protect *t, int tree, const char *git)
 {
-	char path[PATH_MAX];
-	struct stat st;
-
-	if (protect_made(t, tree, git))
+	if (protect_made(t, tree, git) || !protect_parts_old(t, tree, git))
 		return false;
-	for (size_t i = 0; i < GIT_PARTS; i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", git, git_parts[i].name);
-		if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && protect_changed(t, &st))
-			return false;
-	}
 	return !protect_moved(t, tree, git) || protect_plain(t, tree, git);
 }
 
@@ -242,6 +241,16 @@ static bool is_fit(struct links *l, int tree, const char *git)
 	       protect_plain(l->t, tree, git);
 }
 
+/* One that the plan did not know: what its configuration names was not covered. */
+static bool is_faithful(struct links *l, const char *git, const char *in, const char *root)
+{
+	char part[PATH_MAX + 16];
+
+	(void)snprintf(part, sizeof(part), "%s/config", in);
+	return plan_protects(l->t->plan, l->t->plan->workspace, part) ||
+	       protect_places(l->t, l->o, git, root);
+}
+
 static void old_repository(struct links *l, int tree, const char *path, const struct stat *st,
 			   const char *root, bool fresh)
 {
@@ -250,12 +259,13 @@ static void old_repository(struct links *l, int tree, const char *path, const st
 			  : S_ISDIR(st->st_mode) ? arena_printf(arena, "%s/.git", root)
 						 : pointed_to(tree, path, root, arena);
 	const char *in = git;
-	int where = git ? tree_of(l->t, &in) : -1;
+	int where = git ? protect_tree_of(l->t, &in) : -1;
 
-	if (fresh && where >= 0 && !is_fit(l, where, in)) {
+	if (where >= 0 && (fresh ? !is_fit(l, where, in) : !is_faithful(l, git, in, root))) {
 		move_repository(l, tree, path,
-				"the index began to name it during the run, and it has more than "
-				"plain settings");
+				fresh ? "the index began to name it during the run, and it has "
+					"more than plain settings"
+				      : "git does not say which files its configuration names");
 		return;
 	}
 	if (where >= 0)
@@ -279,7 +289,7 @@ static void look_at_link(struct links *l, const char *link, bool fresh)
 	}
 	if (!path_under(host, l->t->plan->workspace))
 		return; /* out of the command's reach */
-	tree = tree_of(l->t, &path);
+	tree = protect_tree_of(l->t, &path);
 	if (tree < 0 ||
 	    str_eq(path, ".git")) /* the workspace is the submodule: looked at already */
 		return;
@@ -347,7 +357,6 @@ static void ask_now(struct links *l, const struct seen_index *s)
 
 void protect_links(struct protect *t, struct outcome *o)
 {
-	t->reads = READS_MAX;
 	for (size_t i = 0; t->seen && i < t->plan->index_count; i++) {
 		struct links l = { .t = t,
 				   .o = o,

@@ -28,6 +28,27 @@ const struct guarded_name guarded_names[] = {
 	{ ".devcontainer", NAME_TAKEN, "commands an editor runs on the host" },
 	{ ".windsurf", NAME_TAKEN, "settings of an editor" },
 	{ ".continue", NAME_TAKEN, "servers of an agent" },
+	{ ".opencode", NAME_TAKEN, "plugins and tools that an agent loads" },
+	{ ".qwen", NAME_TAKEN, "hooks and servers of an agent" },
+	{ ".amazonq", NAME_TAKEN, "hooks and servers of an agent" },
+	{ ".factory", NAME_TAKEN, "hooks and servers of an agent" },
+	{ ".qoder", NAME_TAKEN, "hooks and servers of an agent" },
+	{ ".crush.json", NAME_TAKEN, "servers that an agent starts" },
+	{ "crush.json", NAME_TAKEN, "servers that an agent starts" },
+	{ ".roo/mcp.json", NAME_TAKEN, "servers that an agent starts" },
+	{ ".junie/mcp", NAME_TAKEN, "servers that an agent starts" },
+	{ ".kiro/hooks", NAME_TAKEN, "commands that an editor runs when files change" },
+	{ ".kiro/settings", NAME_TAKEN, "servers that an editor starts" },
+	{ ".clinerules/hooks", NAME_TAKEN, "programs that an agent runs" },
+	{ ".github/hooks", NAME_TAKEN, "commands that an agent runs" },
+	{ ".helix", NAME_TAKEN, "language servers that an editor starts" },
+	{ ".fleet", NAME_TAKEN, "run configurations of an editor" },
+	{ ".theia", NAME_TAKEN, "tasks and settings of an editor" },
+	{ ".direnv", NAME_TAKEN, "what an allowed .envrc loads again without a question" },
+	{ ".hg/hgrc", NAME_TAKEN, "hooks and extensions that hg loads at every look" },
+	{ ".hg/hgrc-not-shared", NAME_TAKEN, "hooks and extensions that hg loads at every look" },
+	{ ".hg/sharedpath", NAME_TAKEN, "whose settings hg reads as well" },
+	{ ".jj/repo/config.toml", NAME_TAKEN, "programs that jj runs" },
 	{ ".bashrc", NAME_TAKEN, "run by a shell whose HOME this is" },
 	{ ".bash_profile", NAME_TAKEN, "run by a shell whose HOME this is" },
 	{ ".bash_login", NAME_TAKEN, "run by a shell whose HOME this is" },
@@ -60,8 +81,26 @@ const struct guarded_name guarded_names[] = {
 	{ "mise.toml", NAME_REPORTED, "tools and variables of a shell" },
 	{ ".tool-versions", NAME_REPORTED, "tools of a shell" },
 	{ "*.code-workspace", NAME_REPORTED, "tasks and settings of an editor" },
-	{ ".nvim.lua", NAME_REPORTED, "run by an editor" },
-	{ ".exrc", NAME_REPORTED, "run by an editor" },
+	{ "*.sublime-project", NAME_REPORTED, "build commands and settings of an editor" },
+	{ ".nvim.lua", NAME_REPORTED, "run by an editor that was told to" },
+	{ ".nvimrc", NAME_REPORTED, "run by an editor that was told to" },
+	{ ".exrc", NAME_REPORTED, "run by an editor that was told to" },
+	{ ".vimrc", NAME_REPORTED, "run by an editor that was told to" },
+	{ ".lvimrc", NAME_REPORTED, "run by an editor that was told to" },
+	{ ".dir-locals.el", NAME_REPORTED, "variables of an editor, which asks about some" },
+	{ ".dir-locals-2.el", NAME_REPORTED, "variables of an editor, which asks about some" },
+	{ ".luarc.json", NAME_REPORTED, "a plugin that a language server loads" },
+	{ "rust-analyzer.toml", NAME_REPORTED, "commands that a language server runs" },
+	{ ".gdbinit", NAME_REPORTED, "run by a debugger that was told to" },
+	{ ".lldbinit", NAME_REPORTED, "run by a debugger that was told to" },
+	{ ".env", NAME_REPORTED, "variables that tools and shells take over" },
+	{ "flake.nix", NAME_REPORTED, "what nix builds and a shell loads" },
+	{ "shell.nix", NAME_REPORTED, "what nix builds and a shell loads" },
+	{ "devenv.nix", NAME_REPORTED, "what nix builds and a shell loads" },
+	{ ".mise.local.toml", NAME_REPORTED, "tools and variables of a shell" },
+	{ "mise.local.toml", NAME_REPORTED, "tools and variables of a shell" },
+	{ ".mise/config.toml", NAME_REPORTED, "tools and variables of a shell" },
+	{ ".config/mise.toml", NAME_REPORTED, "tools and variables of a shell" },
 	{ "CLAUDE.md", NAME_REPORTED, "what an agent is told to do" },
 	{ "AGENTS.md", NAME_REPORTED, "what an agent is told to do" },
 	{ "GEMINI.md", NAME_REPORTED, "what an agent is told to do" },
@@ -69,10 +108,15 @@ const struct guarded_name guarded_names[] = {
 	{ ".windsurfrules", NAME_REPORTED, "what an agent is told to do" },
 	{ ".clinerules", NAME_REPORTED, "what an agent is told to do" },
 	{ ".github/copilot-instructions.md", NAME_REPORTED, "what an agent is told to do" },
-	{ ".opencode/opencode.json", NAME_REPORTED, "servers and rules of an agent" },
 	{ "opencode.json", NAME_REPORTED, "servers and rules of an agent" },
-	{ ".kiro", NAME_REPORTED, "hooks and rules of an agent" },
-	{ ".roo", NAME_REPORTED, "servers and rules of an agent" },
+	{ ".opencode.json", NAME_REPORTED, "servers and rules of an agent" },
+	{ ".kiro", NAME_REPORTED, "what an agent is told to do" },
+	{ ".roo", NAME_REPORTED, "what an agent is told to do" },
+	{ ".junie", NAME_REPORTED, "what an agent is told to do" },
+	{ ".agent", NAME_REPORTED, "what an agent is told to do" },
+	{ ".agents", NAME_REPORTED, "what an agent is told to do" },
+	{ "QWEN.md", NAME_REPORTED, "what an agent is told to do" },
+	{ ".goosehints", NAME_REPORTED, "what an agent is told to do" },
 	{ ".aider.conf.yml", NAME_REPORTED, "commands that an agent runs" },
 	{ "rebase-merge/git-rebase-todo", NAME_STEP, "lines that git rebase --continue runs" },
 	{ "rebase-apply/patch", NAME_STEP, "what git am --continue applies" },
@@ -81,10 +125,13 @@ const struct guarded_name guarded_names[] = {
 /* clang-format on */
 const size_t guarded_name_count = ARRAY_LEN(guarded_names);
 
-static bool ends_with(const char *path, const char *name)
+/* `n` is the path's length. */
+static bool ends_with(const char *path, size_t n, const char *name)
 {
-	size_t n = strlen(path), m = strlen(name);
+	size_t m = strlen(name);
 
+	if (!n || path[n - 1] != name[m - 1])
+		return false;
 	if (name[0] == '*')
 		return n > m - 1 && str_eq(path + n - (m - 1), name + 1);
 	return n >= m && str_eq(path + n - m, name) && (n == m || path[n - m - 1] == '/');
@@ -92,9 +139,11 @@ static bool ends_with(const char *path, const char *name)
 
 const struct guarded_name *name_reported(const char *path)
 {
+	size_t n = strlen(path);
+
 	for (size_t i = 0; i < guarded_name_count; i++)
 		if (guarded_names[i].class >= NAME_REPORTED &&
-		    ends_with(path, guarded_names[i].name))
+		    ends_with(path, n, guarded_names[i].name))
 			return &guarded_names[i];
 	return NULL;
 }

@@ -25,7 +25,7 @@
 /* Everything else is closed: above all what tells the sandbox that its monitor lives. */
 static void keep_only(struct protect *t, int lifeline, int pidfd)
 {
-	int keep[TREES_MAX + 3];
+	int keep[2 * TREES_MAX + 3];
 	size_t n = 0;
 
 	for (int i = 0; i < 3; i++) {
@@ -40,6 +40,9 @@ static void keep_only(struct protect *t, int lifeline, int pidfd)
 		keep[n++] = pidfd;
 	for (size_t i = 0; i < t->tree_count; i++)
 		keep[n++] = t->trees[i].fd;
+	for (size_t i = 0; i < TREES_MAX; i++)
+		if (t->config[i] >= 0)
+			keep[n++] = t->config[i];
 	protect_links_forget(t);
 	(void)fd_close_except(3, keep, n);
 	t->claim = -1;

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/gitsay.h"
@@ -18,11 +19,15 @@
 
 #define FOLDERS 1024         /* in about five milliseconds */
 #define FOLDERS_STRICT 16384 /* when git did not say where it would be led */
+#define FOLDERS_GIT 4096     /* inside of all git folders together */
 #define QUEUE_MAX ((size_t)4 << 20)
 
 struct folder_walk {
 	struct protect *t;
 	struct outcome *o;
+	const char *top; /* of the tree */
+	const char *git; /* inside of which it goes; NULL: it stays outside of them */
+	struct buf gits; /* that were met on the way, NUL after each */
 	int tree;
 	dev_t dev;
 	struct buf queue; /* of folders, NUL after each */
@@ -37,34 +42,47 @@ static void tell(struct folder_walk *w, const char *path, const char *reason)
 		outcome_trust(w->o, path, reason);
 }
 
-/* Has a part changed that a run may not write? */
-static bool parts_changed(const struct folder_walk *w, const char *git)
+/* Nobody said whether an index leads into this repository, which is as it was: what it names must
+ * be, too. */
+static void look_at_places(struct folder_walk *w, const char *git)
 {
-	char path[PATH_MAX + 32];
-	struct stat st;
+	char host[PATH_MAX], root[PATH_MAX];
+	char *slash;
 
-	for (size_t i = 0; i < GIT_PARTS; i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", git, git_parts[i].name);
-		if (fstatat(w->tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    protect_changed(w->t, &st))
-			return true;
-	}
-	return false;
+	if (snprintf(host, sizeof(host), "%s/%s", w->top, git) >= (int)sizeof(host))
+		return;
+	(void)snprintf(root, sizeof(root), "%s", host);
+	slash = strrchr(root, '/');
+	if (str_eq(slash, "/.git"))
+		*slash = '\0';
+	if (!protect_places(w->t, w->o, host, root))
+		quarantine(w->t, w->o, w->tree, git,
+			   "its configuration names other files, and git could not be asked which");
+}
+
+/* `part` tells: each git folder of the plan has its own. */
+static bool is_known(const struct folder_walk *w, const char *git, const char *part)
+{
+	char path[PATH_MAX + 16];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", git, part);
+	return plan_protects(w->t->plan, w->top, path);
 }
 
 /* A git folder outside of the plan. */
 static void look_at_repository(struct folder_walk *w, const char *git)
 {
-	char config[PATH_MAX + 16];
 	bool fresh = protect_made(w->t, w->tree, git);
 
-	(void)snprintf(config, sizeof(config), "%s/config", git);
-	if (plan_protects(w->t->plan, w->t->plan->workspace, config) ||
+	if (is_known(w, git, "config") || is_known(w, git, "commondir") ||
 	    protect_worktree_plain(w->tree, git))
 		return;
-	if (!fresh && !parts_changed(w, git) &&
-	    (!protect_moved(w->t, w->tree, git) || protect_plain(w->t, w->tree, git)))
+	if (!fresh && protect_parts_old(w->t, w->tree, git) &&
+	    (!protect_moved(w->t, w->tree, git) || protect_plain(w->t, w->tree, git))) {
+		if (w->t->strict)
+			look_at_places(w, git);
 		return;
+	}
 	if (w->t->strict && fresh)
 		quarantine(w->t, w->o, w->tree, git,
 			   "a repository made during the run, and git could not be asked");
@@ -76,7 +94,7 @@ static void look_at_repository(struct folder_walk *w, const char *git)
 
 static void look_at_pointer(struct folder_walk *w, const char *path, const struct stat *st)
 {
-	if (plan_protects(w->t->plan, w->t->plan->workspace, path) || !protect_changed(w->t, st))
+	if (plan_protects(w->t->plan, w->top, path) || !protect_changed(w->t, st))
 		return;
 	if (w->t->strict)
 		quarantine(w->t, w->o, w->tree, path,
@@ -102,10 +120,12 @@ static void look_at_entry(struct folder_walk *w, int fd, const char *folder, con
 	if (known && protect_changed(w->t, &st))
 		tell(w, path, known->reason);
 	if (str_eq(name, ".git") && *folder) {
-		if (S_ISDIR(st.st_mode))
+		if (S_ISDIR(st.st_mode)) {
 			look_at_repository(w, path);
-		else
+			buf_add(&w->gits, path, strlen(path) + 1);
+		} else {
 			look_at_pointer(w, path, &st);
+		}
 		return;
 	}
 	if (S_ISDIR(st.st_mode) && st.st_dev == w->dev)
@@ -122,68 +142,172 @@ static bool is_planned(const struct folder_walk *w, const char *folder)
 	return str_eq(folder, ".git");
 }
 
-static void look_at_steps(struct folder_walk *w, const char *git)
-{
-	for (size_t i = 0; i < guarded_name_count; i++) {
-		char path[PATH_MAX + 64];
-		struct stat st;
-
-		if (guarded_names[i].class != NAME_STEP)
-			continue;
-		(void)snprintf(path, sizeof(path), "%s/%s", git, guarded_names[i].name);
-		if (fstatat(w->tree, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    protect_changed(w->t, &st))
-			tell(w, path, guarded_names[i].reason);
-	}
-}
-
 static void look_at_folder(struct folder_walk *w, const char *folder)
 {
 	int fd = *folder ? protect_open(w->tree, folder)
 			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool head = false; /* nothing is a git folder without one */
 
-	if (d && *folder && is_planned(w, folder)) {
+	if (d && *folder && is_planned(w, folder)) { /* it has a walk of its own */
 		(void)closedir(d);
-		look_at_steps(w, folder);
 		return;
 	}
 	if (!d) {
 		w->unseen += fd != -ENOENT && fd != -ELOOP;
 		return;
 	}
-	if (*folder && gitdir_is(fd))
-		look_at_repository(w, folder);
-	for (struct dirent *e; (e = readdir(d));)
+	for (struct dirent *e; (e = readdir(d));) {
+		head |= strcasecmp(e->d_name, "HEAD") == 0;
 		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
 			look_at_entry(w, fd, folder, e->d_name, e->d_type);
+	}
+	if (*folder && head && gitdir_enough(gitdir_look(fd)))
+		look_at_repository(w, folder);
 	(void)closedir(d);
+}
+
+/* ---- inside of a git folder ---- */
+
+static bool is_fan(const char *name)
+{
+	return strspn(name, "0123456789abcdef") == 2 && !name[2];
+}
+
+/* A folder of objects of the git folder that is walked through: git keeps files in there, and no
+ * folder. */
+static bool is_fan_path(const struct folder_walk *w, const char *path)
+{
+	size_t n = strlen(w->git);
+
+	if (n && (strncmp(path, w->git, n) != 0 || path[n] != '/'))
+		return false;
+	path += n + (n > 0);
+	return str_starts(path, "objects/") && is_fan(path + strlen("objects/"));
+}
+
+static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
+			  const struct dirent *entry)
+{
+	const char *name = entry->d_name;
+	const struct guarded_name *known;
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name) >=
+	    (int)sizeof(path)) {
+		w->unseen++;
+		return;
+	}
+	known = name_reported(path);
+	if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN && !known &&
+	     !str_eq(name, ".git")) ||
+	    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (known && known->class == NAME_STEP && protect_changed(w->t, &st))
+		tell(w, path, known->reason);
+	if (str_eq(name, ".git") && !S_ISDIR(st.st_mode)) {
+		look_at_pointer(w, path, &st);
+	} else if (str_eq(name, ".git")) {
+		look_at_repository(w, path);
+	} else if (S_ISDIR(st.st_mode) && is_fan_path(w, folder)) {
+		quarantine(w->t, w->o, w->tree, path, "a folder where git keeps objects");
+	} else if (S_ISDIR(st.st_mode) && st.st_dev == w->dev) {
+		/* What came into one of those has changed it. */
+		if (!is_fan_path(w, path) || protect_changed(w->t, &st))
+			buf_add(&w->queue, path, strlen(path) + 1);
+	}
+}
+
+static void look_inside(struct folder_walk *w, const char *folder)
+{
+	int fd = *folder ? protect_open(w->tree, folder)
+			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool head = false;
+
+	if (!d) {
+		w->unseen += fd != -ENOENT && fd != -ELOOP;
+		return;
+	}
+	for (struct dirent *e; (e = readdir(d));) {
+		head |= strcasecmp(e->d_name, "HEAD") == 0;
+		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
+			look_at_inner(w, fd, folder, e);
+	}
+	if (head && !str_eq(folder, w->git) && gitdir_enough(gitdir_look(fd)))
+		look_at_repository(w, folder);
+	(void)closedir(d);
+}
+
+/* The next folder of the queue; false: there is none, or the budget is spent. */
+static bool next_folder(struct folder_walk *w, char folder[PATH_MAX])
+{
+	if (w->next >= w->queue.len || !w->left)
+		return false;
+	(void)snprintf(folder, PATH_MAX, "%s", w->queue.data + w->next);
+	w->next += strlen(folder) + 1;
+	w->left--;
+	return true;
+}
+
+static bool begin(struct folder_walk *w, const char *top, const char *first)
+{
+	struct stat st;
+	struct err e;
+
+	w->top = top;
+	w->tree = protect_tree(w->t, top, &e);
+	if (w->tree < 0 || fstat(w->tree, &st) < 0)
+		return false;
+	w->dev = st.st_dev;
+	buf_add(&w->queue, first, strlen(first) + 1);
+	return true;
+}
+
+static void end(struct folder_walk *w)
+{
+	for (; w->next < w->queue.len; w->next += strlen(w->queue.data + w->next) + 1)
+		w->unseen++;
+	w->unseen += w->queue.failed + w->gits.failed;
+	if (w->o)
+		w->o->unseen_folders += w->unseen;
+	buf_done(&w->queue);
+}
+
+/* Returns what is left of the budget. */
+static size_t walk_inside(const struct folder_walk *outer, const char *top, const char *git,
+			  size_t left)
+{
+	struct folder_walk w = {
+		.t = outer->t, .o = outer->o, .git = git, .left = left, .queue = BUF_INIT(QUEUE_MAX)
+	};
+	char folder[PATH_MAX];
+
+	if (begin(&w, top, git))
+		while (next_folder(&w, folder))
+			look_inside(&w, folder);
+	end(&w);
+	return w.left;
 }
 
 void protect_walk(struct protect *t, struct outcome *o)
 {
-	struct folder_walk w = { .t = t, .o = o, .queue = BUF_INIT(QUEUE_MAX) };
-	struct stat st;
-	struct err e;
+	struct folder_walk w = { .t = t,
+				 .o = o,
+				 .left = t->strict ? FOLDERS_STRICT : FOLDERS,
+				 .queue = BUF_INIT(QUEUE_MAX),
+				 .gits = BUF_INIT(QUEUE_MAX) };
+	size_t left = FOLDERS_GIT;
+	char folder[PATH_MAX];
 
-	w.tree = protect_tree(t, t->plan->workspace, &e);
-	w.left = t->strict ? FOLDERS_STRICT : FOLDERS;
-	if (w.tree < 0 || fstat(w.tree, &st) < 0)
-		return;
-	w.dev = st.st_dev;
-	buf_add(&w.queue, "", 1);
-	while (w.next < w.queue.len && w.left) {
-		char folder[PATH_MAX];
-
-		(void)snprintf(folder, sizeof(folder), "%s", w.queue.data + w.next);
-		w.next += strlen(folder) + 1;
-		w.left--;
-		look_at_folder(&w, folder);
-	}
-	for (; w.next < w.queue.len; w.next += strlen(w.queue.data + w.next) + 1)
-		w.unseen++;
-	w.unseen += w.queue.failed;
-	if (o)
-		o->unseen_folders += w.unseen;
-	buf_done(&w.queue);
+	if (begin(&w, t->plan->workspace, ""))
+		while (next_folder(&w, folder))
+			look_at_folder(&w, folder);
+	end(&w);
+	for (size_t i = 0; i < t->plan->git_count; i++)
+		left = walk_inside(&w, t->plan->gits[i].tree, t->plan->gits[i].path, left);
+	for (const char *git = NULL; (git = gitsay_next(&w.gits, git));)
+		left = walk_inside(&w, t->plan->workspace, git, left);
+	buf_done(&w.gits);
 }

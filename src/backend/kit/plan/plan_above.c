@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_above.c - the workspace is a folder of somebody's working tree: git on the
+ * host, used above, is led into it by the index and the configuration up there.
+ *
+ * Nothing above can be changed by the command, and so nothing is covered there; each `.git` on the
+ * way up counts, because one repository may lie in another. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/kit/plan/plan_internal.h"
+#include "backend/kit/protect/gitdirs.h"
+#include "base/str.h"
+
+#define WORKTREES_MAX 512
+
+/* Only what is obeyed in the workspace: other places are out of the command's reach anyway, but a
+ * submodule's configuration says itself where it is obeyed. */
+struct above {
+	struct box_plan *p;
+	const char *common;
+	struct err *e;
+};
+
+static int on_module(void *arg, const char *path)
+{
+	const struct above *a = arg;
+	const char *git = arena_printf(a->p->arena, "%s/%s", a->common, path);
+
+	return git ? plan_config_of(a->p, git, git, NULL, a->e) : err_nomem(a->e);
+}
+
+static int watch_worktrees(const struct above *a, int folder)
+{
+	int fd = fd_open_nolinks(folder, "worktrees", O_RDONLY | O_DIRECTORY, FD_BENEATH), r = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int left = WORKTREES_MAX;
+
+	for (struct dirent *en; d && r == 0 && left && (en = readdir(d));) {
+		const char *git, *root;
+
+		if (str_eq(en->d_name, ".") || str_eq(en->d_name, ".."))
+			continue;
+		left--;
+		git = arena_printf(a->p->arena, "%s/worktrees/%s", a->common, en->d_name);
+		root = git ? plan_worktree_root(a->p, git) : NULL;
+		if (root)
+			r = plan_watch(a->p, git, root, a->common, a->e);
+	}
+	if (d)
+		(void)closedir(d);
+	return r;
+}
+
+/* All of a repository: its own index, those of its worktrees, its submodules. */
+static int watch_repository(struct box_plan *p, const char *common, const char *root, struct err *e)
+{
+	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, common, O_RDONLY | O_DIRECTORY, 0);
+	struct above a = { .p = p, .common = common, .e = e };
+	int r;
+
+	if (fd < 0)
+		return 0;
+	*e = (struct err){ 0 };
+	if ((root && plan_watch(p, common, root, common, e) < 0) || watch_worktrees(&a, fd) < 0)
+		return -e->code;
+	r = gitdirs_below(fd, "modules", on_module, &a);
+	return r < 0 && !e->code ? err_errno(e, r, "cannot look through '%s/modules'", common) : r;
+}
+
+int plan_pointer(struct box_plan *p, const char *file, const char *root, struct err *e)
+{
+	char text[PATH_MAX], path[PATH_MAX + 32];
+	const char *git, *common;
+
+	if (!plan_git_line(file, text, sizeof(text)) || !str_starts(text, "gitdir: "))
+		return 0;
+	git = plan_against(p, root, text + strlen("gitdir: "));
+	if (!git)
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s/commondir", git);
+	common = plan_git_line(path, text, sizeof(text)) ? plan_against(p, git, text) : NULL;
+	if (!common)
+		return watch_repository(p, git, root, e);
+	return plan_watch(p, git, root, common, e) < 0
+		       ? -e->code
+		       : watch_repository(p, common, plan_main_root(p, common), e);
+}
+
+static int watch_git(struct box_plan *p, const char *git, const char *root, struct err *e)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (lstat(git, &st) < 0)
+		return 0;
+	if (S_ISLNK(st.st_mode)) {
+		git = realpath(git, real) ? arena_strdup(p->arena, real) : NULL;
+		if (!git || lstat(git, &st) < 0)
+			return 0;
+	}
+	return S_ISREG(st.st_mode) ? plan_pointer(p, git, root, e)
+				   : watch_repository(p, git, root, e);
+}
+
+int plan_above(struct box_plan *p, struct err *e)
+{
+	char folder[PATH_MAX];
+
+	(void)snprintf(folder, sizeof(folder), "%s", p->workspace);
+	for (char *slash; (slash = strrchr(folder, '/'));) {
+		const char *git, *root;
+
+		*slash = '\0';
+		git = arena_printf(p->arena, "%s/.git", folder);
+		root = arena_strdup(p->arena, *folder ? folder : "/");
+		if (!git || !root)
+			return err_nomem(e);
+		if (watch_git(p, git, root, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_config.c - the places that git's configuration names: the folder of its
+ * hooks, and the files that it includes.
+ *
+ * Whoever wrote the configuration, it was no run: it is covered in each. So git may be asked before
+ * the command starts what it says, and is, once for each configuration that has the words for it
+ * (git_reader.h). Where git does not answer, nobody knows what to protect, and the run is refused.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/kit/plan/plan_internal.h"
+#include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitsay.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+#define CONFIGS_MAX 4096
+#define INCLUDES_MAX 10 /* one by the other; git follows as many */
+#define OPTIONAL ":(optional)"
+
+/* What git runs from the folder of its hooks. */
+static const char *const hook_names[] = {
+	"applypatch-msg",
+	"pre-applypatch",
+	"post-applypatch",
+	"pre-commit",
+	"pre-merge-commit",
+	"prepare-commit-msg",
+	"commit-msg",
+	"post-commit",
+	"pre-rebase",
+	"post-checkout",
+	"post-merge",
+	"pre-push",
+	"pre-receive",
+	"update",
+	"proc-receive",
+	"post-receive",
+	"post-update",
+	"reference-transaction",
+	"push-to-checkout",
+	"pre-auto-gc",
+	"post-rewrite",
+	"sendemail-validate",
+	"fsmonitor-watchman",
+	"p4-changelist",
+	"p4-prepare-changelist",
+	"p4-post-changelist",
+	"p4-pre-submit",
+	"post-index-change",
+};
+
+int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *e)
+{
+	struct git_config *slot;
+
+	for (size_t i = 0; i < p->config_count; i++) {
+		const struct git_config *old = &p->configs[i];
+
+		if (str_eq(old->file, c->file) &&
+		    (!c->root || (old->root && str_eq(old->root, c->root))))
+			return 0;
+	}
+	if (p->config_count == CONFIGS_MAX)
+		return err_set(e, ERR_UNAVAILABLE, E2BIG, "more than %d configurations of git",
+			       CONFIGS_MAX);
+	slot = ARENA_PUSH(p->arena, p->configs, p->config_count);
+	if (!slot)
+		return err_nomem(e);
+	*slot = *c;
+	return 0;
+}
+
+int plan_config_of(struct box_plan *p, const char *config, const char *git, const char *root,
+		   struct err *e)
+{
+	const char *shared = arena_printf(p->arena, "%s/config", config);
+	const char *own = arena_printf(p->arena, "%s/config.worktree", git);
+	const struct git_config one = { .file = shared, .git = git, .root = root };
+	const struct git_config other = { .file = own, .git = git, .root = root };
+
+	if (!shared || !own)
+		return err_nomem(e);
+	return plan_config_add(p, &one, e) < 0 ? -e->code : plan_config_add(p, &other, e);
+}
+
+/* Copies what is known of the same file by another turn of it; false: nobody asked yet. */
+static bool known_here(struct box_plan *p, struct git_config *c)
+{
+	for (size_t i = 0; i < p->config_count; i++)
+		if (p->configs[i].asked && str_eq(p->configs[i].file, c->file)) {
+			c->facts = p->configs[i].facts;
+			c->asked = true;
+		}
+	return c->asked;
+}
+
+static int ask(struct box_plan *p, struct git_config *c, struct reader_asker *who, struct err *e)
+{
+	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+	char *text;
+
+	if (c->asked || known_here(p, c))
+		return 0;
+	switch (reader_places(c->file, who, &facts)) {
+	case READER_PLAIN:
+		break;
+	case READER_HOSTILE:
+		return err_refuse(
+			e, ERR_POLICY, EINVAL,
+			"look at it with git config --list --file; if there are many, start "
+			"again: what git has said is kept",
+			"git does not say in time which files '%s' names", c->file);
+	case READER_NOBODY:
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOENT,
+			"brig doctor says what git in a sandbox needs here; or use --policy "
+			"readonly",
+			"'%s' names hooks or other files, and git cannot be asked which", c->file);
+	}
+	text = arena_alloc(p->arena, facts.len + 1);
+	if (!text)
+		return err_nomem(e);
+	if (facts.len)
+		memcpy(text, facts.data, facts.len);
+	text[facts.len] = '\0';
+	c->facts = (struct buf){ .data = text, .len = facts.len };
+	c->asked = true;
+	return 0;
+}
+
+/* 1 and the path for one that can be told; 0 for none. What brig cannot follow git might. */
+static int place_of(struct box_plan *p, const char *folder, const char *value, const char **ret,
+		    struct err *e)
+{
+	struct place at = { .cwd = folder, .home = getenv("HOME") };
+
+	if (str_starts(value, OPTIONAL))
+		value += strlen(OPTIONAL);
+	if (!*value || !folder)
+		return 0;
+	if (path_resolve(p->arena, &at, value, ret, e) < 0)
+		return err_wrap(e, "git's configuration names a place that brig cannot follow");
+	return 1;
+}
+
+/* The same place without the links on its way, as far as it is there; NULL: it is what it is. Links
+ * that lie in the tree are followed one by one where it is protected. */
+static const char *real_place(struct box_plan *p, const char *path)
+{
+	char *part = arena_strdup(p->arena, path), real[PATH_MAX];
+	const char *found;
+	char *slash;
+
+	while (part && !realpath(part, real)) {
+		slash = strrchr(part, '/');
+		if (!slash || slash == part)
+			return NULL;
+		*slash = '\0';
+	}
+	found = part ? arena_printf(p->arena, "%s%s", real, path + strlen(part)) : NULL;
+	return found && !str_eq(found, path) ? found : NULL;
+}
+
+static bool lies_in(const struct guarded_tree *t, const char *path)
+{
+	return path_under(path, t->host) && path[strlen(t->host)];
+}
+
+static int protect_one(struct box_plan *p, const struct guarded_tree *t, const char *path,
+		       struct err *e)
+{
+	return lies_in(t, path) ? plan_protect_goal(p, t, path + strlen(t->host) + 1, e) : 0;
+}
+
+/* By the name that the configuration has for it, and by where that leads from outside. */
+static int protect_place(struct box_plan *p, const struct guarded_tree *t, const char *path,
+			 struct err *e)
+{
+	const char *real = real_place(p, path);
+
+	if (real && protect_one(p, t, real, e) < 0)
+		return -e->code;
+	return protect_one(p, t, path, e);
+}
+
+/* A folder; the tree itself cannot be covered, but each hook in it can. */
+static int protect_hooks(struct box_plan *p, const struct guarded_tree *t, const char *folder,
+			 struct err *e)
+{
+	const char *real = real_place(p, folder);
+
+	if (!str_eq(folder, t->host) && !(real && str_eq(real, t->host)))
+		return protect_place(p, t, folder, e);
+	for (size_t i = 0; i < ARRAY_LEN(hook_names); i++)
+		if (plan_protect_goal(p, t, hook_names[i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+/* The folder that hooks run in is the working tree, or the git folder for what a push runs. */
+static int take_hooks(struct box_plan *p, const struct guarded_tree *t, const struct git_config *c,
+		      const char *value, struct err *e)
+{
+	const char *from[] = { c->root, c->git, NULL }, *path;
+	int r;
+
+	for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));)
+		if (str_starts(fact, "worktree=") &&
+		    place_of(p, c->git, strchr(fact, '=') + 1, &from[2], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < ARRAY_LEN(from); i++) {
+		r = place_of(p, from[i], value, &path, e);
+		if (r < 0 || (r && protect_hooks(p, t, path, e) < 0))
+			return -e->code;
+	}
+	return 0;
+}
+
+/* It is protected first and asked about then: what changes in between is seen by its stamp. */
+static int take_include(struct box_plan *p, const struct guarded_tree *t,
+			const struct git_config *c, const char *value, struct err *e)
+{
+	const char *slash = strrchr(c->file, '/'), *path;
+	const char *folder = arena_printf(p->arena, "%.*s", (int)(slash - c->file), c->file);
+	struct git_config next = { .git = c->git, .root = c->root, .depth = c->depth + 1 };
+	int r = folder ? place_of(p, folder, value, &path, e) : err_nomem(e);
+
+	if (r <= 0)
+		return r;
+	if (protect_place(p, t, path, e) < 0)
+		return -e->code;
+	next.file = path;
+	return next.depth > INCLUDES_MAX ? 0 : plan_config_add(p, &next, e);
+}
+
+int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err *e)
+{
+	struct reader_asker who = { .avoid = p->workspace };
+
+	for (size_t i = 0; i < p->config_count; i++) {
+		struct git_config c;
+
+		if (ask(p, &p->configs[i], &who, e) < 0)
+			return -e->code;
+		c = p->configs[i]; /* the list may move */
+		for (const char *fact = NULL; (fact = gitsay_next(&c.facts, fact));) {
+			const char *value = strchr(fact, '=');
+
+			if ((str_starts(fact, "hooks=") &&
+			     take_hooks(p, t, &c, value + 1, e) < 0) ||
+			    (str_starts(fact, "include=") &&
+			     take_include(p, t, &c, value + 1, e) < 0))
+				return -e->code;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_gitsay.c - what is made of git's words about a configuration, and how long it is asked.
+ */
+#include "unit.h"
+
+#include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitsay.h"
+#include "base/str.h"
+
+static char top[PATH_MAX];
+
+static int enter(void **state UNUSED)
+{
+	char path[PATH_MAX + 16];
+
+	enter_scratch(top);
+	(void)snprintf(path, sizeof(path), "%s/state", top);
+	must(setenv("XDG_STATE_HOME", path, 1) == 0);
+	return 0;
+}
+
+static int leave(void **state UNUSED)
+{
+	leave_scratch(top);
+	return 0;
+}
+
+/* A list as git prints it: '|' ends a record, '=' stands for the line end in it. */
+static void list(struct buf *b, const char *text)
+{
+	for (; *text; text++)
+		buf_putc(b, *text == '|' ? '\0' : *text == '=' ? '\n' : *text);
+}
+
+static void facts_name_places_and_say_what_is_plain(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(4096);
+	CLEANUP(buf) struct buf facts = BUF_INIT(4096);
+
+	list(&text,
+	     "core.hookspath=h|include.path=../a|includeif.gitdir:x.path=b|core.worktree=../w|");
+	assert_true(gitsay_config(text.data, text.len, &facts));
+	assert_true(gitsay_has(&facts, "hooks=h") && gitsay_has(&facts, "include=../a") &&
+		    gitsay_has(&facts, "include=b") && gitsay_has(&facts, "worktree=../w") &&
+		    !gitsay_has(&facts, "plain"));
+}
+
+static bool grew(const char *was, const char *is)
+{
+	CLEANUP(buf) struct buf one = BUF_INIT(4096);
+	CLEANUP(buf) struct buf other = BUF_INIT(4096);
+
+	list(&one, was);
+	list(&other, is);
+	return gitsay_grew(&one, &other);
+}
+
+static void a_list_grows_by_plain_settings_under_new_names_alone(void **state UNUSED)
+{
+	static const char was[] = "core.bare=false|core.pager=less|remote.up.url=https://a|";
+
+	assert_true(grew(was, was));
+	assert_true(grew(was, "core.bare=false|core.pager=less|remote.up.url=https://a|"
+			      "remote.b.url=https://b|remote.b.fetch=+x:y|"));
+	assert_true(grew(was, "user.name=me|core.bare=false|core.pager=less|"));
+	/* More of what is there, another value, something else than plain. */
+	assert_false(grew(was, "core.bare=false|core.pager=less|remote.up.url=https://a|"
+			       "remote.up.url=https://b|"));
+	assert_false(grew(was, "core.bare=false|core.pager=less|remote.up.url=https://b|"));
+	assert_false(grew(was, "core.bare=false|core.pager=less|core.fsmonitor=x|"));
+	assert_false(grew(was, "core.bare=false|core.pager=more|remote.up.url=https://a|"));
+	assert_false(grew(was, "core.bare=false|core.pager=less|remote.b.url=ext::sh|"));
+	/* Less of what is not plain, or in another order. */
+	assert_false(grew(was, "core.bare=false|remote.up.url=https://a|"));
+	assert_false(grew(was, ""));
+	assert_false(grew("core.pager=a|core.editor=b|", "core.editor=b|core.pager=a|"));
+	assert_false(grew("core.pager=a|core.pager=b|", "core.pager=b|core.pager=a|"));
+	/* Not as git prints it. */
+	assert_false(grew(was, "core.bare=false|core.pager=less"));
+	assert_false(grew("", "user.name|"));
+	assert_true(grew("", "user.name=me|"));
+}
+
+static void words_are_found_however_they_are_written(void **state UNUSED)
+{
+	static const char *const named[] = { "[core]\nhooksPath=x", "[CORE]\n\tHOOKSPATH = x",
+					     "[inClude]\npath=x", "[includeIf \"gitdir:x\"]path=y",
+					     "[a \"b\\\"]\n[core]hookspath\n" };
+	struct reader_asker late = { .avoid = top, .until = 1 };
+	CLEANUP(buf) struct buf facts = BUF_INIT(4096);
+
+	for (size_t i = 0; i < ARRAY_LEN(named); i++) {
+		write_text("config", named[i]);
+		assert_int_equal(reader_places("config", &late, &facts), READER_HOSTILE);
+		assert_int_equal(late.unasked, i + 1);
+	}
+}
+
+static void what_names_no_place_asks_nobody(void **state UNUSED)
+{
+	static const char *const plain[] = { "", "[core]\n\tbare = false\n",
+					     "[user]\nname=hooks path" };
+	struct reader_asker late = { .avoid = top, .until = 1 };
+	CLEANUP(buf) struct buf facts = BUF_INIT(4096);
+
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
+		write_text("config", plain[i]);
+		assert_int_equal(reader_places("config", &late, &facts), READER_PLAIN);
+	}
+	assert_int_equal(reader_places("missing", &late, &facts), READER_PLAIN);
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	assert_int_equal(reader_places("pipe", &late, &facts), READER_PLAIN);
+	assert_true(late.unasked == 0 && facts.len == 0);
+}
+
+static void a_configuration_too_large_to_look_through_is_hostile(void **state UNUSED)
+{
+	struct reader_asker late = { .avoid = top };
+	CLEANUP(buf) struct buf facts = BUF_INIT(4096);
+	int fd = open("config", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)2 << 20) == 0 && close(fd) == 0);
+	assert_int_equal(reader_places("config", &late, &facts), READER_HOSTILE);
+}
+
+#define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(facts_name_places_and_say_what_is_plain),
+	cmocka_unit_test(a_list_grows_by_plain_settings_under_new_names_alone),
+	HERE(words_are_found_however_they_are_written),
+	HERE(what_names_no_place_asks_nobody),
+	HERE(a_configuration_too_large_to_look_through_is_hostile),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -4,6 +4,7 @@
 #include "egress/scan/scan.h"
 #include "egress/scan/scan_json.h"
 #include "egress/scan/scrub.h"
+#include "egress/scan/seek.h"
 
 #include <zlib.h>
 
@@ -786,6 +787,88 @@ static void pauses_do_not_depend_on_the_secret(void **state UNUSED)
 	}
 }
 
+static bool count_found(void *context, const struct needle *n, ptrdiff_t end)
+{
+	(void)n;
+	(void)end;
+	++*(unsigned *)context;
+	return true;
+}
+
+/* What a look at a text costs, counted; cut as streams are. */
+static uint64_t work(struct seek *s, const char *text, size_t n, unsigned *found)
+{
+	uint64_t before = seek_work(s);
+	struct seek_text t = { .data = text };
+
+	for (size_t step = 700; t.at < (int64_t)n; t.at += (int64_t)t.n) {
+		t.data = text + t.at;
+		t.before = egress_text(text, (size_t)t.at);
+		t.n = n - (size_t)t.at < step ? n - (size_t)t.at : step;
+		(void)seek_feed(s, &t, count_found, found);
+	}
+	return seek_work(s) - before;
+}
+
+enum { TEXT_LEN = 40000, NEARLY = 7 };
+
+/* Text full of what is nearly the form: all but a byte somewhere, or its end alone. */
+static void nearly(const struct variant *form, int how, char *text)
+{
+	size_t n = form->n < 64 ? form->n : form->n / 2;
+
+	memset(text, '.', TEXT_LEN);
+	for (size_t at = 0; at + form->n + 1 < TEXT_LEN; at += form->n + 1) {
+		char *to = text + at;
+
+		if (how == 0) { /* its last bytes, as often as they go in */
+			for (size_t k = 0; k + n <= form->n; k += n)
+				memcpy(to + k, form->p + form->n - n + 1, n - 1);
+			continue;
+		}
+		memcpy(to, form->p, form->n);
+		to[how == 1   ? 0
+		   : how == 2 ? form->n - 1
+		   : how == 3 ? form->n / 2
+		   : how == 4 ? form->n - 13
+		   : how == 5 ? form->n - 15
+			      : form->n / 3] ^= how % 2 ? 1 : 2;
+	}
+}
+
+/* How long it takes tells nothing of a value to whoever has all but one sign of it, in any form. */
+static void the_work_does_not_depend_on_what_the_text_nearly_is(void **state UNUSED)
+{
+	static char text[TEXT_LEN];
+	static const char *const values[] = { VALUE, "0123456789abcdef", "ghp_N2dmKEepbnBOa1b2c3d4",
+					      "\"'&<>/+=?#%\\`~zzzzzzzz",
+					      "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" };
+
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+		struct secret kept = { .name = "K", .value = values[i], .len = strlen(values[i]) };
+		CLEANUP(arena) struct arena *a = arena_new(64 << 20);
+		struct needles needles;
+		struct seek *s;
+		unsigned found = 0;
+		uint64_t usual;
+
+		assert_int_equal(needles_new(a, &kept, 1, &needles, &e), 0);
+		assert_int_equal(seek_new(a, &needles, &s, &e), 0);
+		memset(text, '.', sizeof(text));
+		usual = work(s, text, sizeof(text), &found);
+		assert_true(usual > 0);
+		for (size_t k = 0; k < needles.n; k++)
+			for (int how = 0; how < NEARLY; how++) {
+				nearly(&needles.v[k].v, how, text);
+				assert_int_equal(work(s, text, sizeof(text), &found), usual);
+			}
+		assert_int_equal(found, 0);
+		memcpy(text + 1000, needles.v[0].v.p, needles.v[0].v.n);
+		assert_true(work(s, text, sizeof(text), &found) > usual); /* it counts */
+		assert_int_equal(found, 1);
+	}
+}
+
 static void what_is_held_back_ends_at_a_blank(void **state UNUSED)
 {
 	static char text[3 * SCRUB_HOLD];
@@ -960,6 +1043,7 @@ int main(void)
 		TEST(every_form_is_scrubbed_whatever_the_chunks),
 		TEST(other_bytes_go_through_unchanged_and_at_once),
 		TEST(pauses_do_not_depend_on_the_secret),
+		TEST(the_work_does_not_depend_on_what_the_text_nearly_is),
 		TEST(what_is_held_back_ends_at_a_blank),
 		TEST(coded_bodies_are_read),
 		TEST(codings_within_codings_and_members_are_read),

@@ -512,8 +512,12 @@ static bool look(struct scan *b)
 {
 	int r;
 
-	if (!seek_feed(b->scanner->seek, b->base, egress_text(b->win[b->which], b->win_n), b->data,
-		       b->n, on_needle, b))
+	if (!seek_feed(b->scanner->seek,
+		       &(struct seek_text){ .at = b->base,
+					    .before = egress_text(b->win[b->which], b->win_n),
+					    .data = b->data,
+					    .n = b->n },
+		       on_needle, b))
 		return false;
 	if (b->needles_only)
 		return true;

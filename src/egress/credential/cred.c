@@ -140,6 +140,14 @@ static bool bound_here(const struct cred *c, const struct cred_target *to)
 	return false;
 }
 
+bool creds_bound(const struct creds *c, const struct cred_target *to)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (bound_here(&c->v[i], to))
+			return true;
+	return false;
+}
+
 bool creds_narrow(const struct creds *c, const struct cred_target *to)
 {
 	for (size_t i = 0; i < c->n; i++)

@@ -48,6 +48,8 @@ struct cred_target {
 	bool verified; /* TLS, opened here and verified towards the host */
 };
 
+/* Is any credential bound to it? */
+bool creds_bound(const struct creds *c, const struct cred_target *to);
 /* Is any credential bound to it for some methods or paths alone? */
 bool creds_narrow(const struct creds *c, const struct cred_target *to);
 /* Is this field the slot of one bound to it? */

@@ -22,7 +22,14 @@
 #include "wire/link.h"
 #include "wire/loop.h"
 
-enum { IDLE_MAX = 64, EVENTS_MAX = 128 };
+enum { IDLE_MAX = 64, EVENTS_MAX = 128, LEAKS_MAX = 96 };
+
+/* What looks like a secret is told once a kind, then counted. */
+struct leak_count {
+	char kind[128];
+	bool redacted;
+	uint32_t more; /* since it was told */
+};
 
 struct worker;
 struct session;
@@ -63,6 +70,8 @@ struct worker {
 	size_t n_idle;
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
+	struct leak_count leaks[LEAKS_MAX]; /* the last one is for all that find no place */
+	size_t n_leaks;
 	bool stalled;     /* the monitor does not read: nothing new is decided */
 	struct buf piece; /* of an answer, scrubbed, or of a request; kept for its room */
 };
@@ -78,7 +87,9 @@ void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_
 void report_done(struct worker *k, const struct session *s);
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
+/* The first of its kind; those that follow are counted, and told by report_leaks. */
 void report_leak(struct worker *k, const char *kind, bool redacted);
+void report_leaks(struct worker *k);
 /* false: some could not be sent; the loop hears when they can. */
 bool report_flush(struct worker *k);
 /* Everything, waiting if need be; there is nothing more to be told. */
@@ -160,6 +171,7 @@ struct exchange {
 	unsigned scrubbed; /* values taken out of the answer's head */
 	bool open;         /* the monitor knows that it was let out, and not yet that it is over */
 	char credential[64]; /* the first that was put in */
+	bool bound;          /* one is bound to this host, put in or not */
 	int status;
 	uint64_t bytes_out, bytes_in;
 };

@@ -295,6 +295,7 @@ static void on_tick(void *arg, uint64_t now)
 {
 	struct worker *k = arg;
 
+	report_leaks(k);
 	resolver_tick(k->resolver, now);
 	session_tick(k, now);
 	names_tick(k, now);
@@ -380,8 +381,10 @@ static void worker_done(struct worker *k)
 	while (k->sessions)
 		(void)session_free(k->sessions);
 	/* What was still under way is told; then the monitor need not wait for the rest. */
-	if (k->monitor.fd == CONTROL)
+	if (k->monitor.fd == CONTROL) {
+		report_leaks(k);
 		report_last(k);
+	}
 	while (k->idle)
 		(void)upstream_free(k->idle);
 	names_tick(k, UINT64_MAX);

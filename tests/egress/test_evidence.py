@@ -282,7 +282,7 @@ def header(extra=b'', name=b'', comment=b''):
 @test
 def json_is_read_with_its_escapes_and_stays_json():
     with Web("api.test", handler=Bodies) as web:
-        r = python(configure(web), POST + f"""
+        code = POST + f"""
 token, shape = {TOKEN!r}, {SHAPE!r}
 kind = 'Content-Type: application/json\\r\\n'
 post('control', b'{{"a": "x"}}', kind)
@@ -295,17 +295,55 @@ post('escaped', ('{{"a":"\\\\u0067' + shape[1:] + '"}}').encode(), kind)
 post('digest', json.dumps({{'a': token}}).encode(), kind + 'Content-Digest: sha-256=:x:\\r\\n')
 post('signed', json.dumps({{'a': token}}).encode(), kind + 'X-Hub-Signature-256: sha256=x\\r\\n')
 post('plain', ('x ' + token).encode(), 'Content-MD5: x\\r\\n')
-""")
-        assert said(r) == {"control": "200", "newline": "200", "chunked": "200", "number": "200", "member": "200", "shape": "403", "escaped": "403",
-                           "digest": "403", "signed": "403", "plain": "403"}, r["stdout"]
+post('other', ('x ' + shape).encode(), 'Content-Type: text/plain\\r\\n')
+"""
+        r = python(configure(web), code)
+        passed = dict.fromkeys(("control", "newline", "chunked", "number", "member"), "200")
+        stopped = dict.fromkeys(("digest", "signed", "plain", "other"), "403")
+        assert said(r) == passed | stopped | {"shape": "200", "escaped": "200"}, r["stdout"]
         came = {path.strip("/"): body for path, _, body in web.seen}
         assert TOKEN[7:].encode() not in b"".join(came.values()) and SHAPE[4:].encode() not in b"".join(came.values()), came
-        values = {name: json.loads(came[name]) for name in ("control", "newline", "chunked", "number", "member")}  # valid, and as long as it was
+        values = {name: json.loads(came[name]) for name in (*passed, "shape", "escaped")}  # valid, and as long as it was
+        assert values["shape"]["a"] == "\n[REDACTED]" + "*" * (len(SHAPE) - 10) and values["escaped"]["a"].startswith("[*****REDACTED]"), values
         assert values["newline"]["a"].startswith("x\n[REDACTED]**") and len(values["newline"]["a"]) == 2 + len(TOKEN), values
         assert values["chunked"]["b"] == "z" * 9000 and values["number"]["a"].startswith("[*****REDACTED]"), values
         told = records(r, "leak.redact", "leak.block", "log.summary")
         blocked = sum(e.get("count", 1) for e in told if "leak.block" in (e["type"], e.get("of")))
-        assert blocked == 5 and any(e["type"] == "leak.redact" for e in told), told
+        assert blocked == 4 and any(e["type"] == "leak.redact" for e in told), told
+        # a rule that somebody wrote counts
+        web.seen.clear()
+        r = python(configure(web, more={"leaks": {"rules": {"github-token": "block"}}}), code)
+        assert said(r) == passed | stopped | {"shape": "403", "escaped": "403"}, r["stdout"]
+
+
+@test
+def what_an_agent_replays_does_not_end_its_session():
+    with Web("api.test", "other.test", handler=Bodies) as web:
+        config = configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}})
+        code = POST + f"""
+import base64, os
+mine, value = os.environ['TOKEN'], {VALUE!r}
+kind = 'Content-Type: application/json\\r\\n'
+said = json.dumps({{'messages': [mine, 'it says ' + value, base64.b64encode(value.encode()).decode(), 'the rest']}})
+escaped = '["' + ''.join('\\\\u%04x' % ord(c) for c in value) + '"]'
+for n in range(3):
+    post(f'turn{{n}}', said.encode(), kind + f'Authorization: Bearer {{mine}}\\r\\n', n == 1)
+post('escaped', escaped.encode(), kind)
+post('text', said.encode(), 'Content-Type: text/plain\\r\\n')
+post('packed', gzip.compress(said.encode()), kind + 'Content-Encoding: gzip\\r\\n')
+"""
+        done = brig("run", "--json", "--config", config, "--", "env", "-u", "https_proxy", "-u", "HTTPS_PROXY", "python3", "-c", code, env={"TOKEN": VALUE})
+        r = done.json
+        assert said(r) == {"turn0": "200", "turn1": "200", "turn2": "200", "escaped": "200", "text": "403", "packed": "403"}, (r["stdout"], r["stderr"])
+        assert [f["Authorization"] for path, f, _ in web.seen if "turn" in path] == [f"Bearer {VALUE}"] * 3
+        for _, _, body in web.seen[:3]:
+            *gone, rest = json.loads(body)["messages"]
+            assert VALUE.encode() not in body and all("[REDACTED]" in m for m in gone) and rest == "the rest", body
+        assert json.loads(web.seen[3][2])[0].replace("*****", "").startswith("[REDACTED]"), web.seen[3]
+        assert not any(body for _, _, body in web.seen[4:]), web.seen[4:]
+        assert done.errors.count("was taken out") == 1, done.errors
+        told = records(r, "leak.redact", "log.summary")
+        assert {e.get("pattern") for e in told if e["type"] == "leak.redact"} == {"placeholder", "secret TOKEN", "github-token"}, told
 
 
 @test

@@ -16,6 +16,7 @@ static struct secret secret = { .name = "API_KEY",
 				.placeholder = "brig-0123456789abcdefghijklmnopqrstuv" };
 static struct leak_spec leaks;
 static struct scanner *scanner;
+static bool soft;
 static struct egress_verdict v;
 static struct err e;
 
@@ -42,6 +43,7 @@ static void make(size_t n_secrets)
 	struct scan_options o = { .leaks = &leaks,
 				  .secrets = &secret,
 				  .n_secrets = n_secrets,
+				  .redact_json = soft,
 				  .report = note,
 				  .context = &seen };
 
@@ -54,6 +56,7 @@ static void make(size_t n_secrets)
 static int fresh(void **state UNUSED)
 {
 	leaks = (struct leak_spec){ .scan = true, .strict = true };
+	soft = false;
 	make(1);
 	return 0;
 }
@@ -645,6 +648,68 @@ static void json_is_scanned_as_it_is_read_and_stays_json(void **state UNUSED)
 		}
 }
 
+#define TOKEN "ghp_aB3dE6gH9jK2mN5pQ8"
+#define TAKEN "[REDACTED]************"
+
+/* By default the rest of a conversation goes on without what must not leave. */
+static void in_json_what_is_blocked_elsewhere_is_taken_out(void **state UNUSED)
+{
+	static const struct {
+		const char *text, *want; /* NULL: blocked */
+	} rows[] = {
+		{ "{\"a\":\"\\n" TOKEN "\"}", "{\"a\":\"\\n" TAKEN "\"}" },
+		{ "{\"a\":\"\\u0067hp_aB3dE6gH9jK2mN5pQ8\"}",
+		  "{\"a\":\"[*****REDACTED]************\"}" },
+		{ "{\"a\":\"brig-0123456789abcdefghijklmnopqrstuv\"}",
+		  "{\"a\":\"[REDACTED]" STARS STARS "*******\"}" },
+		/* the known value, as it is, escaped, all escapes, coded */
+		{ "{\"a\":\"x s3cr3t+Value/with\\\"odd~bytes y\"}",
+		  "{\"a\":\"x [REDACTED]******************"
+		  " y\"}" },
+		{ "{\"a\":\"\\ns3cr3t+Value\\/with\\\"odd\\u007ebytes\"}",
+		  "{\"a\":\"\\n[REDACTED]" STARS STARS "****\"}" },
+		{ "[\"czNjcjN0K1ZhbHVlL3dpdGgib2RkfmJ5dGVz\"]",
+		  "[\"[REDACTED]" STARS STARS "******\"]" },
+		{ "[\"QXMzY3IzdCtWYWx1ZS93aXRoIm9kZH5ieXRlc0I=\"]",
+		  "[\"QX[REDACTED]" STARS STARS "*****0I=\"]" },
+		/* where it cannot be: a key of many lines, over the end of a string, no string */
+		{ "{\"a\":\"-----BEGIN PRIVATE "
+		  "KEY-----\\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\"}",
+		  NULL },
+		{ "[\"s3cr3t+Value/with\",\"odd~bytes\"]",
+		  "[\"s3cr3t+Value/with\",\"odd~bytes\"]" },
+		{ "{\"a\":7333637233742b56616c75652f77697468226f64647e6279746573}", NULL },
+	};
+
+	soft = true;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		for (size_t step = 1; step < 100; step += step < 9 ? 1 : 23) {
+			CLEANUP(buf) struct buf out = BUF_INIT(4096);
+			bool ok = json_pass(rows[i].text, step, true, &out);
+
+			if (ok != (rows[i].want != NULL))
+				fail_msg("row %zu, step %zu: %s", i, step, rows[i].text);
+			if (!rows[i].want)
+				assert_int_equal(out.len, 0);
+			else
+				assert_string_equal(buf_str(&out), rows[i].want);
+		}
+}
+
+static void a_written_block_stays_one_and_covered_bodies_are_blocked(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+	struct envvar rule = { .name = "github-token", .value = "block" };
+
+	soft = true;
+	assert_false(json_pass("[\"" TOKEN "\"]", 7, false, &out));
+	assert_false(json_pass("[\"s3cr3t+Value/with\\\"odd~bytes\"]", 7, false, &out));
+	leaks.rules = (struct envlist){ .v = &rule, .n = 1 };
+	assert_false(json_pass("[\"" TOKEN "\"]", 7, true, &out));
+	assert_int_equal(out.len, 0);
+	assert_true(json_pass("[\"AKIA2345672345672345\"]", 7, true, &out));
+}
+
 static void what_cannot_be_replaced_in_json_is_blocked(void **state UNUSED)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(4096);
@@ -1040,6 +1105,8 @@ int main(void)
 		TEST(host_names_are_scanned_before_anything_is_resolved),
 		TEST(json_is_scanned_as_it_is_read_and_stays_json),
 		TEST(what_cannot_be_replaced_in_json_is_blocked),
+		TEST(in_json_what_is_blocked_elsewhere_is_taken_out),
+		TEST(a_written_block_stays_one_and_covered_bodies_are_blocked),
 		TEST(every_form_is_scrubbed_whatever_the_chunks),
 		TEST(other_bytes_go_through_unchanged_and_at_once),
 		TEST(pauses_do_not_depend_on_the_secret),

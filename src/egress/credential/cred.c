@@ -122,6 +122,11 @@ int creds_new(const struct credentiallist *specs, const struct secret *secrets, 
 	return 0;
 }
 
+void creds_lacking(struct creds *c, const struct strlist *names)
+{
+	c->lacking = names;
+}
+
 struct creds *creds_free(struct creds *c)
 {
 	if (c)

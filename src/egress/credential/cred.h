@@ -38,6 +38,8 @@ struct creds;
  * {NAME} of a name that no credential has is a misuse as well. */
 int creds_new(const struct credentiallist *specs, const struct secret *secrets, bool bind_names,
 	      struct creds **ret, struct err *e);
+/* Names that are bound and have no value in this run, for whoever asks for one; borrowed. */
+void creds_lacking(struct creds *c, const struct strlist *names);
 struct creds *creds_free(struct creds *c);
 DEFINE_CLEANUP(creds, struct creds *, creds_free)
 

@@ -291,6 +291,7 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 	    !rate_request(k->rate, &x->v.host, loop_now(k->loop) / 1000, &x->v) ||
 	    (k->scanner && !scan_host(k->scanner, &x->v.host, &x->v)))
 		return false;
+	x->not_before = x->v.wait_ms ? loop_now(k->loop) + (uint64_t)x->v.wait_ms * 1000 : 0;
 	to.host = &x->v.host;
 	to.port = x->v.port;
 	narrow = x->v.narrow || (k->creds && creds_narrow(k->creds, &to));

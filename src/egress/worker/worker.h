@@ -169,6 +169,7 @@ struct exchange {
 	bool down_done, keep_guest, keep_upstream;
 	unsigned interim;
 	unsigned scrubbed; /* values taken out of the answer's head */
+	uint64_t not_before; /* its turn by the rate of requests; 0: now */
 	bool open;         /* the monitor knows that it was let out, and not yet that it is over */
 	char credential[64]; /* the first that was put in */
 	bool bound;          /* one is bound to this host, put in or not */
@@ -220,6 +221,7 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 
 void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
 bool exchange_step(struct session *s);    /* true: something moved */
+bool exchange_waits(const struct session *s); /* for its turn */
 void exchange_stalled(struct session *s); /* nothing has moved for too long */
 void exchange_told(struct session *s);    /* its end is reported, if its beginning was */
 void exchange_done(struct session *s);    /* the same, and frees what it holds */

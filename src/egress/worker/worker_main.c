@@ -175,6 +175,7 @@ static int compile(struct worker *k, struct err *e)
 	struct scan_options o = { .leaks = &p->leaks,
 				  .secrets = p->secrets,
 				  .n_secrets = p->credentials.n,
+				  .redact_json = p->redact_json,
 				  .report = on_hit,
 				  .context = k };
 	bool delayed = false;
@@ -188,6 +189,8 @@ static int compile(struct worker *k, struct err *e)
 		r = scanner_new(&o, &k->scanner, e);
 	if (r == 0 && (p->credentials.n || p->bind_names))
 		r = creds_new(&p->credentials, p->secrets, p->bind_names, &k->creds, e);
+	if (k->creds)
+		creds_lacking(k->creds, &p->lacking);
 	for (size_t i = 0; i < p->credentials.n; i++)
 		delayed |= p->credentials.v[i].delayed;
 	if (r == 0 && p->credentials.n)

@@ -59,23 +59,49 @@ static bool warned(const struct spec *s, const struct backend *b, enum field_id 
 	       s->origin[id] == ORIGIN_FILE;
 }
 
-static int check_honoured(const struct spec *s, const struct backend *b, struct err *e)
+/* Whose wishes count: all of them, or those that may decide where a command runs. */
+enum wishes { ALL_WISHES, DECIDING_WISHES };
+
+/* Did nobody but a project's file that nobody has trusted write this? */
+static bool only_untrusted(const struct spec *s, enum field_id id)
+{
+	if (!s->untrusted || s->origin[id] != ORIGIN_PROJECT)
+		return false;
+	for (size_t i = 0; id == FIELD_LABELS && i < s->labels.n; i++)
+		if (s->labels.v[i].by != ORIGIN_PROJECT)
+			return false;
+	return true;
+}
+
+static int cannot(const struct spec *s, const struct backend *b, enum field_id id, struct err *e)
+{
+	const struct field *f = &fields[id];
+	const char *able = one_that_honours(f);
+
+	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' cannot honour %s%s", b->name,
+		      f->flag ? "--" : "", f->flag ? f->flag : f->key);
+	if (!able)
+		return err_hint(e, "no backend in this version of brig can");
+	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
+		return err_hint(e, "backend '%s' can", able);
+	return err_hint(e,
+			"a project file that nobody has trusted does not choose the backend: "
+			"'brig allow' trusts it, --backend %s chooses",
+			able);
+}
+
+static int check_honoured(const struct spec *s, const struct backend *b, enum wishes which,
+			  struct err *e)
 {
 	if (code_is_file(s) && !b->shows_code)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
 				  "backend '%s' cannot show code as a file", b->name);
-	for (int id = 0; id < FIELD_COUNT; id++) {
-		const struct field *f = &fields[id];
-		const char *able;
+	for (int i = 0; i < FIELD_COUNT; i++) {
+		enum field_id id = (enum field_id)i;
 
-		if (!spec_wrote(s, (enum field_id)id) || f->honoured & bits(s, b) ||
-		    warned(s, b, (enum field_id)id))
-			continue;
-		able = one_that_honours(f);
-		(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' cannot honour %s%s",
-			      b->name, f->flag ? "--" : "", f->flag ? f->flag : f->key);
-		return able ? err_hint(e, "backend '%s' can", able)
-			    : err_hint(e, "no backend in this version of brig can");
+		if (spec_wrote(s, id) && !(fields[id].honoured & bits(s, b)) && !warned(s, b, id) &&
+		    (which == ALL_WISHES || !only_untrusted(s, id)))
+			return cannot(s, b, id, e);
 	}
 	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP &&
 	    b->kind != BACKEND_DOCKER)
@@ -146,7 +172,7 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 	for (const struct backend *const *b = backends_auto; *b; b++) {
 		struct err why = { 0 };
 
-		if (check_honoured(s, *b, &why) == 0) {
+		if (check_honoured(s, *b, DECIDING_WISHES, &why) == 0) {
 			able[n++] = *b;
 			continue;
 		}
@@ -159,7 +185,7 @@ static int choose_auto(const struct spec *s, struct backend_choice *c, struct er
 
 		if (n == 1 || usable(s, able[i], &why) == 0) {
 			c->backend = able[i];
-			return 0;
+			return check_honoured(s, able[i], ALL_WISHES, e);
 		}
 		pass_over(c, able[i], &why);
 		for (size_t k = 0; i == 0 && k < later.passed_count; k++)
@@ -179,7 +205,7 @@ static int choose_named(const struct spec *s, enum backend_kind kind, struct bac
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use --backend native",
 				  "backend '%s' is not in this version of brig",
 				  fields[FIELD_BACKEND].words[s->backend]);
-	return check_honoured(s, c->backend, e);
+	return check_honoured(s, c->backend, ALL_WISHES, e);
 }
 
 int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e)

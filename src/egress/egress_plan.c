@@ -12,6 +12,7 @@
 #include "egress/rules/upstream_proxy.h"
 #include "model/credentials.h"
 #include "model/dialect/dialect.h"
+#include "model/spec_lists.h"
 
 #define MAGIC "brig-egress-plan 1"
 #define PLAN_BYTES ((size_t)16 << 20)
@@ -61,9 +62,10 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 		size_t len = 0;
 
 		if (cred_fetch(&granted.v[i], envp, &value, &len, e) < 0) {
-			if (e->code == ENOENT && may_lack(s))
-				continue;
-			return -e->code;
+			if (e->code != ENOENT || !may_lack(s) ||
+			    list_add_string(p->arena, &p->lacking, granted.v[i].name, e) < 0)
+				return -e->code;
+			continue;
 		}
 		if (add_secret(p, &granted.v[i], value, len, e) < 0)
 			return -e->code;
@@ -102,8 +104,11 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 	if (!p || !(p->arena = arena_new_on(s->arena, PLAN_BYTES)))
 		return err_nomem(e);
 	p->egress = s->egress;
+	p->egress.rate.spare_domain = !spec_wrote(s, FIELD_RATE_DOMAIN);
+	p->egress.rate.spare_total = !spec_wrote(s, FIELD_RATE_TOTAL);
 	p->leaks = s->leaks;
 	p->bind_names = s->dialect_used == DIALECT_IRONCLAW;
+	p->redact_json = s->dialect_used != DIALECT_IRONCLAW; /* which documents a block */
 	p->memory = memory_for(s->limits.memory);
 	if (fetch_all(p, s, envp, e) < 0 || check(p, e) < 0)
 		return -e->code;
@@ -236,6 +241,8 @@ static void egress(struct wire *w, struct egress_spec *s)
 	texts(w, &s->passthrough);
 	texts(w, &s->roots);
 	pairs(w, &s->resolve);
+	flag(w, &s->rate.spare_domain);
+	flag(w, &s->rate.spare_total);
 	number(w, &s->rate.domain);
 	number(w, &s->rate.total);
 	number(w, &s->rate.connections);
@@ -275,6 +282,8 @@ static void fields_of(struct wire *w, struct egress_plan *p)
 	flag(w, &p->leaks.strict);
 	pairs(w, &p->leaks.rules);
 	flag(w, &p->bind_names);
+	texts(w, &p->lacking);
+	flag(w, &p->redact_json);
 	number(w, &p->memory);
 }
 

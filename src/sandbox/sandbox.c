@@ -20,6 +20,7 @@
 #include "base/loop.h"
 #include "base/random.h"
 #include "base/state.h"
+#include "base/str.h"
 #include "egress/monitor.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
@@ -64,6 +65,7 @@ struct run {
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
+	bool redacted; /* that something was is told */
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];
@@ -234,6 +236,29 @@ static void lose_door(struct run *r, const struct egress_event *why)
 	r->backend->signal(r->job, SIGKILL);
 }
 
+static void tell(void *arg, const char *text)
+{
+	const struct run *r = arg;
+
+	if (r->note)
+		r->note(r->note_arg, text);
+}
+
+/* Once a run: the command hears nothing of it, and what it sent is not what arrived. */
+static void note_redacted(struct run *r, const struct egress_event *ev)
+{
+	char text[192];
+
+	if (ev->kind != EGRESS_EVENT_LEAK || !str_eq(ev->what, "redacted") || r->redacted)
+		return;
+	r->redacted = true;
+	(void)snprintf(text, sizeof(text),
+		       "a secret was taken out of what the command sent, and the rest went on; brig "
+		       "audit show %s says what it was",
+		       r->o->id);
+	tell(r, text);
+}
+
 static void on_door(struct run *r)
 {
 	struct egress_event ev;
@@ -251,6 +276,7 @@ static void on_door(struct run *r)
 				lose_door(r, &ev);
 			egress_count(&ev, r->o);
 			egress_denial(&ev, r->o);
+			note_redacted(r, &ev);
 			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
 				r->unrecorded = e;
 				r->backend->signal(r->job, SIGKILL);
@@ -431,14 +457,6 @@ static bool asked_to_stop(void *arg)
 	if (r->io.cancel >= 0 && poll(&p, 1, 0) > 0)
 		end_as(r, OUTCOME_CANCELLED, 0);
 	return r->o->kind == OUTCOME_CANCELLED;
-}
-
-static void tell(void *arg, const char *text)
-{
-	const struct run *r = arg;
-
-	if (r->note)
-		r->note(r->note_arg, text);
 }
 
 /* The command may begin once its start is on the record. */

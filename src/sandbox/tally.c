@@ -156,8 +156,9 @@ static bool enter(struct tally *t, struct tally_kind **slot, const struct tally_
 
 static void add(struct tally_kind *k, const struct egress_event *ev, uint64_t now)
 {
-	if (!k->count++)
+	if (!k->count)
 		k->first = now;
+	k->count += ev->count ? ev->count : 1;
 	k->last = now;
 	k->like.bytes_out += ev->bytes_out;
 	k->like.bytes_in += ev->bytes_in;

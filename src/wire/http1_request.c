@@ -143,10 +143,12 @@ static ssize_t meaning(struct http1_request *q, const char **why)
 	size_t hosts = http1_count(q->fields, q->n_fields, "Host"),
 	       expects = http1_count(q->fields, q->n_fields, "Expect");
 
-	if (hosts != 1)
+	/* Of CONNECT the target says it all, and clients that speak HTTP/1.0 send nothing else. */
+	if (hosts > 1 || (!hosts && q->form != HTTP1_AUTHORITY))
 		return refuse(HTTP1_BAD_REQUEST, hosts ? "two Host fields" : "no Host field", why);
-	q->host = http1_only(q->fields, q->n_fields, "Host");
-	if (!q->host.n)
+	if (hosts)
+		q->host = http1_only(q->fields, q->n_fields, "Host");
+	if (hosts && !q->host.n)
 		return refuse(HTTP1_BAD_REQUEST, "an empty Host field", why);
 	if (expects && !http1_text_is(http1_only(q->fields, q->n_fields, "Expect"), "100-continue"))
 		return refuse(HTTP1_EXPECTATION_FAILED, "an unknown expectation", why);

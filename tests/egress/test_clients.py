@@ -40,6 +40,56 @@ def wget_openssl_and_node_need_no_setting():
         assert len(web.seen) == 4
 
 
+@test
+def connect_needs_no_host_field_and_believes_none_that_differs():
+    code = r"""
+import socket, sys
+def ask(name, text):
+    s = socket.create_connection(('ADDRESS', PROXY), timeout=10)
+    s.sendall(text.replace('|', '\r\n').encode() + b'\r\n\r\n')
+    print(name, s.recv(65536).split()[1].decode())
+for name, text in CASES:
+    ask(name, text)
+"""
+    good = ["HTTP/1.0", "HTTP/1.1", "HTTP/1.0|User-Agent: x", "HTTP/1.1|Host: api.test:443", "HTTP/1.1|Host: API.Test", "HTTP/1.0|Host: api.test."]
+    bad = ["HTTP/1.1|Host: closed.test", "HTTP/1.1|Host: api.test:444", "HTTP/1.1|Host:", "HTTP/1.1|Host: api.test|Host: api.test", "HTTP/1.0|Host: api.test.evil.test",
+           "HTTP/1.1|Host: 127.0.0.1", "HTTP/1.1|Host: user@api.test"]
+    cases = [("200", f"CONNECT api.test:443 {x}") for x in good] + [("400", f"CONNECT api.test:443 {x}") for x in bad]
+    cases += [("403", "CONNECT closed.test:443 HTTP/1.0"), ("403", "CONNECT closed.test:443 HTTP/1.0|Host: closed.test"), ("400", "GET http://api.test/ HTTP/1.0"), ("400", "CONNECT api.test HTTP/1.0")]
+    with Web("api.test") as web:
+        code = code.replace("ADDRESS", ADDRESS).replace("PROXY", str(PROXY)).replace("CASES", repr(cases))
+        r = behind(configure(web), "python3", "-c", code)
+        assert [line.split()[1] for line in r["stdout"].splitlines()] == [want for want, _ in cases], (r["stdout"], r["stderr"], cases)
+
+
+@test
+def a_request_over_the_rate_waits_for_its_turn():
+    code = r"""
+import select, socket, ssl
+c = ssl.create_default_context()
+def open():
+    return c.wrap_socket(socket.create_connection(('api.test', 443), timeout=30), server_hostname='api.test')
+def ask(s): s.sendall(b'GET / HTTP/1.1\r\nHost: api.test\r\n\r\n')
+s, told = open(), []
+for i in range(62):
+    ask(s)
+    data = b''
+    while not data.endswith(b'hello\n'): data += s.recv(4096)
+    told.append(data.split()[1])
+print(len(told), set(told))
+many, told = [open() for _ in range(20)], []
+for x in many: ask(x)
+while len(told) < 9 and (ready := select.select(many, [], [], 20)[0]):
+    for x in ready:
+        told.append(x.recv(4096).split()[1]); many.remove(x)
+print(told.count(b'429') >= 8)
+"""
+    with Web("api.test") as web:
+        r = behind(configure(web, rate={"domain": 60}), *NO_PROXY, "python3", "-c", code)
+        assert r["stdout"].splitlines() == ["62 {b'200'}", "True"], (r["stdout"], r["stderr"])
+        assert {reason for _, reason in denials(r)} == {"limit"} and 62 <= len(web.seen) <= 74, (r["denials"], len(web.seen))
+
+
 @on_every_door
 def python_sees_why_a_host_is_closed():
     with Web("api.test") as web, Web("closed.test") as closed:

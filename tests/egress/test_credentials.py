@@ -76,9 +76,10 @@ get -X DELETE -H "Authorization: Bearer $TOKEN" https://api.test/v1/x""")
 
 @test
 def nothing_is_injected_where_nothing_was_asked_for():
-    with Web("api.test", handler=Mirror) as web:
-        r = run(with_token(web), "curl -sS --compressed https://api.test/plain")
-        assert "Authorization" not in web.seen[0][1] and "gzip" in web.seen[0][1]["Accept-Encoding"], (web.seen, r)
+    with Web("api.test", handler=Mirror) as web, Web("other.test", handler=Mirror) as other:
+        r = run(with_token(web, other), "curl -sS --compressed https://api.test/plain https://other.test/plain")
+        assert "Authorization" not in web.seen[0][1] and web.seen[0][1]["Accept-Encoding"] == "identity", (web.seen, r)
+        assert "gzip" in other.seen[0][1]["Accept-Encoding"], (other.seen, r)
 
 
 @test

@@ -6,6 +6,7 @@ leaves without a trace, no rule is talked around.
 Every one has a control that goes through and an oracle upstream or in the record."""
 
 import contextlib
+import gzip
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import TALK, Handler, Raw, Web, behind, configure, denials, python, said  # noqa: E402
@@ -23,8 +25,9 @@ VALUE = "ghp_N2dmKEepbnBOzq8Gk2vT"
 
 RESET = r"""
 import socket, ssl, struct, time
+context = ssl.create_default_context()
 def begin(method, path, more=b'', fields='', host='api.test'):
-    s = ssl.create_default_context().wrap_socket(socket.create_connection((host, 443), timeout=20), server_hostname=host)
+    s = context.wrap_socket(socket.create_connection((host, 443), timeout=20), server_hostname=host)
     s.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n'.encode() + more)
     return s
 def reset(s):
@@ -177,6 +180,56 @@ def every_scrub_is_counted_and_nothing_else_is_said_to_have_passed():
             assert found == ["credential.scrub"], (path, found)
 
 
+class Packs(Handler):
+    """Answers in the coding that the path names, whatever it was asked for."""
+
+    def do_GET(self):
+        self.server.seen.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+        codings, text = self.path.strip("/").split("+"), b"a text to pack, a text to pack\n"
+        data = gzip.compress(text) if "gzip" in codings or "x-gzip" in codings else zlib.compress(text) if "deflate" in codings else text
+        self.answer(data, 304 if "same" in codings else 200, [("Content-Encoding", x) for x in codings if x not in ("same", "plain")])
+
+    do_HEAD = do_GET
+
+
+@test
+def a_bound_host_that_packs_its_answers_is_refused():
+    packed = ["gzip", "X-Gzip", "deflate", "br", "identity+gzip", "same+gzip"]
+    code = RESET + r"""
+import os, sys
+host, token, paths = sys.argv[1], 'Authorization: Bearer ' + os.environ.get('TOKEN', 'none') + '\r\n', sys.argv[2:]
+def get(path, fields='', method='GET'):
+    s, data = begin(method, '/' + path, b'', fields + 'Connection: close\r\n', host), b''
+    while more := s.recv(65536):
+        data += more
+    head, _, body = data.partition(b'\r\n\r\n')
+    print(head.split()[1].decode(), len(body), head.lower().partition(b'content-length: ')[2].split(b'\r')[0].decode(), flush=True)
+for p in paths:
+    get(p); get(p, token); get(p, method='HEAD')
+get('plain', 'Accept_Encoding: gzip\r\nAccept-Encoding: gzip\r\nACCEPT_ENCODING: br\r\n'); get('identity', token); get('plain', method='HEAD')
+"""
+    with Web("api.test", "free.test", handler=Packs) as web:
+        config = configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}})
+
+        def run(host, *paths, config=config):
+            web.seen.clear()
+            return brig("run", "--json", "--config", config, "--", "env", *(f"-u{k}_proxy" for k in ("http", "https", "all")), "python3", "-c", code, host, *paths, env={"TOKEN": VALUE}).json
+
+        r = run("api.test", *packed)
+        told = [x.split() for x in r["stdout"].splitlines()]
+        assert [x[0] for x in told[:-3]] == ["502"] * 3 * len(packed), (r["stdout"], r["stderr"])
+        assert [x[0] for x in told[-3:]] == ["200"] * 3 and len(told[-1]) == 2, told  # no length is told of what is not sent
+        assert {x["accept-encoding"] for _, _, x in web.seen} == {"identity"} and not any("accept_encoding" in x for _, _, x in web.seen), web.seen
+        assert denials(r) == [("api.test:443", "bad-answer")] * 3 * len(packed), r["denials"]
+        assert any("content coding" in e["reason"] for e in records(r, "egress.deny"))
+        # the controls: a host that no credential is bound to, and a run without one
+        r = run("free.test", "gzip", "deflate")
+        told = [x.split() for x in r["stdout"].splitlines()]
+        assert [x[0] for x in told] == ["200", "403", "200"] * 2 + ["200", "403", "200"] and told[-1] == ["200", "0", "31"], r["stdout"]
+        r = run("api.test", "gzip", "br", config=configure(web))
+        assert [x.split()[0] for x in r["stdout"].splitlines()] == ["200"] * 9, r["stdout"]
+
+
 # ---- what leaves ----
 
 
@@ -229,7 +282,7 @@ def header(extra=b'', name=b'', comment=b''):
 @test
 def json_is_read_with_its_escapes_and_stays_json():
     with Web("api.test", handler=Bodies) as web:
-        r = python(configure(web), POST + f"""
+        code = POST + f"""
 token, shape = {TOKEN!r}, {SHAPE!r}
 kind = 'Content-Type: application/json\\r\\n'
 post('control', b'{{"a": "x"}}', kind)
@@ -242,17 +295,55 @@ post('escaped', ('{{"a":"\\\\u0067' + shape[1:] + '"}}').encode(), kind)
 post('digest', json.dumps({{'a': token}}).encode(), kind + 'Content-Digest: sha-256=:x:\\r\\n')
 post('signed', json.dumps({{'a': token}}).encode(), kind + 'X-Hub-Signature-256: sha256=x\\r\\n')
 post('plain', ('x ' + token).encode(), 'Content-MD5: x\\r\\n')
-""")
-        assert said(r) == {"control": "200", "newline": "200", "chunked": "200", "number": "200", "member": "200", "shape": "403", "escaped": "403",
-                           "digest": "403", "signed": "403", "plain": "403"}, r["stdout"]
+post('other', ('x ' + shape).encode(), 'Content-Type: text/plain\\r\\n')
+"""
+        r = python(configure(web), code)
+        passed = dict.fromkeys(("control", "newline", "chunked", "number", "member"), "200")
+        stopped = dict.fromkeys(("digest", "signed", "plain", "other"), "403")
+        assert said(r) == passed | stopped | {"shape": "200", "escaped": "200"}, r["stdout"]
         came = {path.strip("/"): body for path, _, body in web.seen}
         assert TOKEN[7:].encode() not in b"".join(came.values()) and SHAPE[4:].encode() not in b"".join(came.values()), came
-        values = {name: json.loads(came[name]) for name in ("control", "newline", "chunked", "number", "member")}  # valid, and as long as it was
+        values = {name: json.loads(came[name]) for name in (*passed, "shape", "escaped")}  # valid, and as long as it was
+        assert values["shape"]["a"] == "\n[REDACTED]" + "*" * (len(SHAPE) - 10) and values["escaped"]["a"].startswith("[*****REDACTED]"), values
         assert values["newline"]["a"].startswith("x\n[REDACTED]**") and len(values["newline"]["a"]) == 2 + len(TOKEN), values
         assert values["chunked"]["b"] == "z" * 9000 and values["number"]["a"].startswith("[*****REDACTED]"), values
         told = records(r, "leak.redact", "leak.block", "log.summary")
         blocked = sum(e.get("count", 1) for e in told if "leak.block" in (e["type"], e.get("of")))
-        assert blocked == 5 and any(e["type"] == "leak.redact" for e in told), told
+        assert blocked == 4 and any(e["type"] == "leak.redact" for e in told), told
+        # a rule that somebody wrote counts
+        web.seen.clear()
+        r = python(configure(web, more={"leaks": {"rules": {"github-token": "block"}}}), code)
+        assert said(r) == passed | stopped | {"shape": "403", "escaped": "403"}, r["stdout"]
+
+
+@test
+def what_an_agent_replays_does_not_end_its_session():
+    with Web("api.test", "other.test", handler=Bodies) as web:
+        config = configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}})
+        code = POST + f"""
+import base64, os
+mine, value = os.environ['TOKEN'], {VALUE!r}
+kind = 'Content-Type: application/json\\r\\n'
+said = json.dumps({{'messages': [mine, 'it says ' + value, base64.b64encode(value.encode()).decode(), 'the rest']}})
+escaped = '["' + ''.join('\\\\u%04x' % ord(c) for c in value) + '"]'
+for n in range(3):
+    post(f'turn{{n}}', said.encode(), kind + f'Authorization: Bearer {{mine}}\\r\\n', n == 1)
+post('escaped', escaped.encode(), kind)
+post('text', said.encode(), 'Content-Type: text/plain\\r\\n')
+post('packed', gzip.compress(said.encode()), kind + 'Content-Encoding: gzip\\r\\n')
+"""
+        done = brig("run", "--json", "--config", config, "--", "env", "-u", "https_proxy", "-u", "HTTPS_PROXY", "python3", "-c", code, env={"TOKEN": VALUE})
+        r = done.json
+        assert said(r) == {"turn0": "200", "turn1": "200", "turn2": "200", "escaped": "200", "text": "403", "packed": "403"}, (r["stdout"], r["stderr"])
+        assert [f["Authorization"] for path, f, _ in web.seen if "turn" in path] == [f"Bearer {VALUE}"] * 3
+        for _, _, body in web.seen[:3]:
+            *gone, rest = json.loads(body)["messages"]
+            assert VALUE.encode() not in body and all("[REDACTED]" in m for m in gone) and rest == "the rest", body
+        assert json.loads(web.seen[3][2])[0].replace("*****", "").startswith("[REDACTED]"), web.seen[3]
+        assert not any(body for _, _, body in web.seen[4:]), web.seen[4:]
+        assert done.errors.count("was taken out") == 1, done.errors
+        told = records(r, "leak.redact", "log.summary")
+        assert {e.get("pattern") for e in told if e["type"] == "leak.redact"} == {"placeholder", "secret TOKEN", "github-token"}, told
 
 
 @test
@@ -400,7 +491,7 @@ def a_hostile_proxy_of_the_machine_gains_nothing():
 def a_method_or_path_is_not_said_otherwise_by_a_field():
     odd = ["X_HTTP_Method_Override", "X-Http_Method-Override", "X_Original_URL", "X-Original-Uri", "X-Original-Method", "X-Forwarded-Uri", "X-Forwarded-Prefix",
            "X-Forwarded-Server", "X-Forwarded-Port", "X-Forwarded-Method", "X-Rewrite-Uri", "X-Host", "Content_Length", "Transfer_Encoding",
-           "My-Method-Override", "X-HTTP-Method-Name", "_method", "X-HOST-Override"]
+           "My-Method-Override", "X-HTTP-Method-Name", "_method", "X-HOST-Override", "X-HTTP-Path-Override", "X-Envoy-Original-Path", "X-MS-Original-URL"]
     fields = [w for name in odd for w in ("-H", f"{name}: DELETE")]
     with Web("api.test") as web, Web("wide.test") as wide:
         limited = [dict(allow=["POST api.test/items", "GET api.test/v1/", "wide.test"]), dict(deny=["DELETE api.test"]),
@@ -413,6 +504,22 @@ def a_method_or_path_is_not_said_otherwise_by_a_field():
             assert {"x-kept", "x-amz-date"} <= names and not names & {n.lower() for n in odd}, (how, names, r["stderr"])
         names = {k.lower() for k, _ in wide.seen[0][1]}
         assert {"x-host", "x-forwarded-uri", "_method"} <= names, names  # the control: a host without such a rule
+
+
+@test
+def a_second_path_is_not_named_by_a_field():
+    names = ["Destination", "DESTINATION", "X_destination", "X-Amz-Copy-Source", "x_goog_copy_source", "X-Copy-From"]
+    code = RESET + f"""
+for name in {names!r}:
+    for host in ('api.test', 'wide.test'):
+        print(begin('MOVE', '/v1/x', fields=name + ': /v2/secret\\r\\nConnection: close\\r\\n', host=host).recv(100).split()[1].decode(), flush=True)
+"""
+    with Web("api.test", handler=Count) as web, Web("wide.test", handler=Count) as wide:
+        for how in (dict(allow=["api.test/v1/", "wide.test"]), dict(deny=["DELETE api.test"]),
+                    dict(more={"credentials": {"TOKEN": {"host": "api.test", "paths": ["/v1/"]}}})):
+            r = python(configure(web, wide, **how), code, env={"TOKEN": VALUE})
+            assert r["stdout"].split() == ["403", "200"] * len(names) and not web.seen, (how, r["stdout"], web.seen)
+            assert denials(r) == [("api.test:443", "denied")] * len(names), r["denials"]
 
 
 @test
@@ -512,6 +619,26 @@ for i in range(3): ask('DELETE', b'y' * 7)
         assert sum(n for n, _ in sums.values()) == 370 and sum(b for _, b in sums.values()) == r["egress"]["bytes_out"] == 4000 + 28 + 55, sums
         assert len(done) < 330 and sums[None][0] > 50, (len(done), sums.get(None))  # what was invented beyond its places is one sum
         assert {e["method"] for e in records(r, "egress.allow")} >= {"GET", "POST", "DELETE"}
+
+
+@test
+def what_looks_like_a_secret_is_told_once_a_kind_and_then_counted():
+    code = RESET + r"""
+import os
+samples = b'ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ' * 20000 + b'AKIAIOSFODNN7EXAMPLE ' * 300
+for part in range(2):
+    s = begin('POST', '/', samples, f'Content-Length: {len(samples)}\r\nConnection: close\r\n')
+    print(s.recv(100).split(b'\r\n')[0].decode(), flush=True)
+"""
+    with Web("api.test", handler=Count) as web:
+        r = python(configure(web), code, timeout=60)
+        assert r["stdout"].splitlines() == ["HTTP/1.1 200 OK"] * 2, r
+        found = records(r, "leak.warn", "log.summary")
+        for kind, count in (("github-token", 40000), ("aws-access-key", 600)):
+            first = [e for e in found if e["type"] == "leak.warn" and e["pattern"] == kind]
+            rest = [e["count"] for e in found if e["type"] == "log.summary" and e.get("kind") == kind]
+            assert len(first) == 1 and sum(rest) == count - 1, (kind, first, rest)
+        assert len(found) < 20, found
 
 
 @test

@@ -760,6 +760,34 @@ def a_project_sets_nothing_for_a_command_on_the_host():
 
 
 @test
+def a_project_does_not_choose_the_backend():
+    """What only an engine can honour sent the run there, with whatever reaches that engine."""
+    spy, seen = socket.socket(socket.AF_UNIX), []
+    spy.bind(str(scratch() / "engine"))
+    spy.listen(8)
+
+    def note():
+        with contextlib.suppress(OSError):
+            while True:
+                spy.accept()[0].close()
+                seen.append(1)
+
+    threading.Thread(target=note, daemon=True).start()
+    engine = {"DOCKER_HOST": f"unix://{scratch()}/engine"}
+    path = project("labels: {team: blue}\n")
+    done = refused(brig("run", "--", "true", env=engine), "cannot honour labels", "brig allow", "--backend docker")
+    assert not done.stdout and not seen
+    with trusted(path):  # the control: whoever trusts it gets the engine
+        brig("run", "--", "true", env=engine)
+        assert seen
+    seen.clear()
+    brig("run", "--set", "labels=mine=1", "--", "true", env=engine)  # the caller's own wish counts
+    assert seen
+    path.unlink()
+    spy.close()
+
+
+@test
 def language_passes_by_exact_names():
     given = {"LC_ALL": "C.UTF-8", "LC_TIME": "C", "LC_SECRET_STASH": "x", "LC_": "x", "LC_ALLX": "x", "LANGUAGE": "en", "LANGX": "x", "TZ": "UTC"}
     seen_inside = dict(line.split("=", 1) for line in brig("run", "--", "env", env=given).text.splitlines())

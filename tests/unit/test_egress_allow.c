@@ -411,10 +411,56 @@ static void requests_a_minute_are_counted_by_host_and_in_all(void **state UNUSED
 	assert_true(rate_request(rate, &b, 1000, &v));
 	assert_false(rate_request(rate, &b, 1000, &v)); /* five in all */
 	assert_int_equal(v.retry_after, 12);
+	assert_false(rate_request(rate, &a, 10999, &v));
 	assert_true(rate_request(rate, &b, 13000, &v));
-	assert_false(rate_request(rate, &a, 20999, &v));
 	assert_false(rate_request(rate, &a, 500, &v)); /* a clock that goes back gives nothing */
 	assert_true(rate_request(rate, &a, 21000 + 12000, &v));
+	assert_int_equal(v.wait_ms, 0);
+}
+
+static void one_more_than_that_is_given_its_turn(void **state UNUSED)
+{
+	struct rate_spec limits = { .domain = 60, .total = 1000 };
+	CLEANUP(rate) struct rate *rate = NULL;
+	struct host a = name("a.example"), b = name("b.example");
+
+	assert_int_equal(rate_new(&limits, &rate, &e), 0);
+	for (uint32_t i = 0; i < 70; i++) {
+		v = (struct egress_verdict){ 0 };
+		assert_true(rate_request(rate, &a, 5000, &v));
+		assert_int_equal(v.wait_ms, i < 60 ? 0 : (i - 59) * 1000);
+	}
+	assert_false(rate_request(rate, &a, 5000, &v));
+	assert_int_equal(v.retry_after, 11);
+	v = (struct egress_verdict){ 0 };
+	assert_true(rate_request(rate, &b, 5000, &v)); /* others do not wait for it */
+	assert_int_equal(v.wait_ms, 0);
+	assert_true(rate_request(rate, &a, 8000, &v)); /* behind those who were given theirs */
+	assert_int_equal(v.wait_ms, 8000);
+	assert_true(rate_request(rate, &a, 200000, &v));
+	assert_int_equal(v.wait_ms, 0);
+}
+
+static void the_shipped_groups_have_a_rate_only_where_one_is_written(void **state UNUSED)
+{
+	struct rate_spec limits = {
+		.domain = 2, .total = 3, .spare_domain = true, .spare_total = true
+	};
+	struct host npm = name("registry.npmjs.org"), like = name("npmjs.org.example");
+
+	for (int spare = 1; spare >= 0; spare--) {
+		CLEANUP(rate) struct rate *rate = NULL;
+		int passed = 0;
+
+		limits.spare_domain = limits.spare_total = spare;
+		assert_int_equal(rate_new(&limits, &rate, &e), 0);
+		for (int i = 0; i < 1000; i++)
+			passed += rate_request(rate, &npm, 1000, &v);
+		assert_int_equal(passed, spare ? 1000 : 2);
+		for (int i = passed = 0; i < 1000; i++)
+			passed += rate_request(rate, &like, 1000, &v);
+		assert_int_equal(passed, spare ? 2 : 1);
+	}
 }
 
 static void looking_often_loses_nothing(void **state UNUSED)
@@ -427,7 +473,7 @@ static void looking_often_loses_nothing(void **state UNUSED)
 	assert_int_equal(rate_new(&limits, &rate, &e), 0);
 	for (uint64_t ms = 0; ms < 600000; ms += 7)
 		passed += rate_request(rate, &a, ms, &v);
-	assert_in_range(passed, 76, 77); /* 7 at once, then 7 a minute for ten */
+	assert_in_range(passed, 77, 79); /* 7 at once, 7 a minute for ten, and whose turn comes */
 }
 
 static void names_connections_and_bytes_have_budgets(void **state UNUSED)
@@ -494,6 +540,8 @@ int main(void)
 		TEST(wildcards_for_anybody_are_refused),
 		TEST(a_denial_is_told_in_json),
 		TEST(requests_a_minute_are_counted_by_host_and_in_all),
+		TEST(one_more_than_that_is_given_its_turn),
+		TEST(the_shipped_groups_have_a_rate_only_where_one_is_written),
 		TEST(looking_often_loses_nothing),
 		TEST(names_connections_and_bytes_have_budgets),
 		TEST(a_thousand_names_are_found_again),

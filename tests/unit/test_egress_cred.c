@@ -407,6 +407,24 @@ static void an_unbound_name_is_told_how_to_bind_it(void **state UNUSED)
 	assert_true(sent("b.example"));
 }
 
+static void a_bound_name_without_a_value_says_so(void **state UNUSED)
+{
+	const char *names[] = { "OTHER_KEY", "OPENAI_API_KEY" };
+	struct strlist lacking = { .v = names, .n = 2 };
+
+	make(bearer);
+	creds = creds_free(creds);
+	assert_int_equal(creds_new(&plan->credentials, plan->secrets, true, &creds, &e), 0);
+	creds_lacking(creds, &lacking);
+	request("GET", text("/?k={OPENAI_API_KEY}"));
+	misused("b.example");
+	assert_non_null(strstr(v.what, "'OPENAI_API_KEY' is bound, but this run has no value"));
+	assert_non_null(strstr(v.hint, "set OPENAI_API_KEY"));
+	request("GET", text("/?k={OPENAI_API_KEYS}"));
+	misused("b.example");
+	assert_non_null(strstr(v.hint, "binds it"));
+}
+
 static void values_that_cannot_be_sent_are_refused(void **state UNUSED)
 {
 	static const char *const bad[][2] = {
@@ -534,6 +552,7 @@ int main(void)
 		TEST(a_placeholder_anywhere_else_is_a_misuse),
 		TEST(methods_and_paths_bind_it),
 		TEST(an_unbound_name_is_told_how_to_bind_it),
+		TEST(a_bound_name_without_a_value_says_so),
 		TEST(values_that_cannot_be_sent_are_refused),
 		TEST(files_and_commands_give_values),
 		TEST(only_named_credentials_are_granted),

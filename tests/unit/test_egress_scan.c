@@ -4,6 +4,7 @@
 #include "egress/scan/scan.h"
 #include "egress/scan/scan_json.h"
 #include "egress/scan/scrub.h"
+#include "egress/scan/seek.h"
 
 #include <zlib.h>
 
@@ -15,6 +16,7 @@ static struct secret secret = { .name = "API_KEY",
 				.placeholder = "brig-0123456789abcdefghijklmnopqrstuv" };
 static struct leak_spec leaks;
 static struct scanner *scanner;
+static bool soft;
 static struct egress_verdict v;
 static struct err e;
 
@@ -41,6 +43,7 @@ static void make(size_t n_secrets)
 	struct scan_options o = { .leaks = &leaks,
 				  .secrets = &secret,
 				  .n_secrets = n_secrets,
+				  .redact_json = soft,
 				  .report = note,
 				  .context = &seen };
 
@@ -53,6 +56,7 @@ static void make(size_t n_secrets)
 static int fresh(void **state UNUSED)
 {
 	leaks = (struct leak_spec){ .scan = true, .strict = true };
+	soft = false;
 	make(1);
 	return 0;
 }
@@ -644,6 +648,68 @@ static void json_is_scanned_as_it_is_read_and_stays_json(void **state UNUSED)
 		}
 }
 
+#define TOKEN "ghp_aB3dE6gH9jK2mN5pQ8"
+#define TAKEN "[REDACTED]************"
+
+/* By default the rest of a conversation goes on without what must not leave. */
+static void in_json_what_is_blocked_elsewhere_is_taken_out(void **state UNUSED)
+{
+	static const struct {
+		const char *text, *want; /* NULL: blocked */
+	} rows[] = {
+		{ "{\"a\":\"\\n" TOKEN "\"}", "{\"a\":\"\\n" TAKEN "\"}" },
+		{ "{\"a\":\"\\u0067hp_aB3dE6gH9jK2mN5pQ8\"}",
+		  "{\"a\":\"[*****REDACTED]************\"}" },
+		{ "{\"a\":\"brig-0123456789abcdefghijklmnopqrstuv\"}",
+		  "{\"a\":\"[REDACTED]" STARS STARS "*******\"}" },
+		/* the known value, as it is, escaped, all escapes, coded */
+		{ "{\"a\":\"x s3cr3t+Value/with\\\"odd~bytes y\"}",
+		  "{\"a\":\"x [REDACTED]******************"
+		  " y\"}" },
+		{ "{\"a\":\"\\ns3cr3t+Value\\/with\\\"odd\\u007ebytes\"}",
+		  "{\"a\":\"\\n[REDACTED]" STARS STARS "****\"}" },
+		{ "[\"czNjcjN0K1ZhbHVlL3dpdGgib2RkfmJ5dGVz\"]",
+		  "[\"[REDACTED]" STARS STARS "******\"]" },
+		{ "[\"QXMzY3IzdCtWYWx1ZS93aXRoIm9kZH5ieXRlc0I=\"]",
+		  "[\"QX[REDACTED]" STARS STARS "*****0I=\"]" },
+		/* where it cannot be: a key of many lines, over the end of a string, no string */
+		{ "{\"a\":\"-----BEGIN PRIVATE "
+		  "KEY-----\\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\"}",
+		  NULL },
+		{ "[\"s3cr3t+Value/with\",\"odd~bytes\"]",
+		  "[\"s3cr3t+Value/with\",\"odd~bytes\"]" },
+		{ "{\"a\":7333637233742b56616c75652f77697468226f64647e6279746573}", NULL },
+	};
+
+	soft = true;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		for (size_t step = 1; step < 100; step += step < 9 ? 1 : 23) {
+			CLEANUP(buf) struct buf out = BUF_INIT(4096);
+			bool ok = json_pass(rows[i].text, step, true, &out);
+
+			if (ok != (rows[i].want != NULL))
+				fail_msg("row %zu, step %zu: %s", i, step, rows[i].text);
+			if (!rows[i].want)
+				assert_int_equal(out.len, 0);
+			else
+				assert_string_equal(buf_str(&out), rows[i].want);
+		}
+}
+
+static void a_written_block_stays_one_and_covered_bodies_are_blocked(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+	struct envvar rule = { .name = "github-token", .value = "block" };
+
+	soft = true;
+	assert_false(json_pass("[\"" TOKEN "\"]", 7, false, &out));
+	assert_false(json_pass("[\"s3cr3t+Value/with\\\"odd~bytes\"]", 7, false, &out));
+	leaks.rules = (struct envlist){ .v = &rule, .n = 1 };
+	assert_false(json_pass("[\"" TOKEN "\"]", 7, true, &out));
+	assert_int_equal(out.len, 0);
+	assert_true(json_pass("[\"AKIA2345672345672345\"]", 7, true, &out));
+}
+
 static void what_cannot_be_replaced_in_json_is_blocked(void **state UNUSED)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(4096);
@@ -783,6 +849,88 @@ static void pauses_do_not_depend_on_the_secret(void **state UNUSED)
 			if (i)
 				assert_string_equal(buf_str(&first), buf_str(&other));
 		}
+	}
+}
+
+static bool count_found(void *context, const struct needle *n, ptrdiff_t end)
+{
+	(void)n;
+	(void)end;
+	++*(unsigned *)context;
+	return true;
+}
+
+/* What a look at a text costs, counted; cut as streams are. */
+static uint64_t work(struct seek *s, const char *text, size_t n, unsigned *found)
+{
+	uint64_t before = seek_work(s);
+	struct seek_text t = { .data = text };
+
+	for (size_t step = 700; t.at < (int64_t)n; t.at += (int64_t)t.n) {
+		t.data = text + t.at;
+		t.before = egress_text(text, (size_t)t.at);
+		t.n = n - (size_t)t.at < step ? n - (size_t)t.at : step;
+		(void)seek_feed(s, &t, count_found, found);
+	}
+	return seek_work(s) - before;
+}
+
+enum { TEXT_LEN = 40000, NEARLY = 7 };
+
+/* Text full of what is nearly the form: all but a byte somewhere, or its end alone. */
+static void nearly(const struct variant *form, int how, char *text)
+{
+	size_t n = form->n < 64 ? form->n : form->n / 2;
+
+	memset(text, '.', TEXT_LEN);
+	for (size_t at = 0; at + form->n + 1 < TEXT_LEN; at += form->n + 1) {
+		char *to = text + at;
+
+		if (how == 0) { /* its last bytes, as often as they go in */
+			for (size_t k = 0; k + n <= form->n; k += n)
+				memcpy(to + k, form->p + form->n - n + 1, n - 1);
+			continue;
+		}
+		memcpy(to, form->p, form->n);
+		to[how == 1   ? 0
+		   : how == 2 ? form->n - 1
+		   : how == 3 ? form->n / 2
+		   : how == 4 ? form->n - 13
+		   : how == 5 ? form->n - 15
+			      : form->n / 3] ^= how % 2 ? 1 : 2;
+	}
+}
+
+/* How long it takes tells nothing of a value to whoever has all but one sign of it, in any form. */
+static void the_work_does_not_depend_on_what_the_text_nearly_is(void **state UNUSED)
+{
+	static char text[TEXT_LEN];
+	static const char *const values[] = { VALUE, "0123456789abcdef", "ghp_N2dmKEepbnBOa1b2c3d4",
+					      "\"'&<>/+=?#%\\`~zzzzzzzz",
+					      "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" };
+
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+		struct secret kept = { .name = "K", .value = values[i], .len = strlen(values[i]) };
+		CLEANUP(arena) struct arena *a = arena_new(64 << 20);
+		struct needles needles;
+		struct seek *s;
+		unsigned found = 0;
+		uint64_t usual;
+
+		assert_int_equal(needles_new(a, &kept, 1, &needles, &e), 0);
+		assert_int_equal(seek_new(a, &needles, &s, &e), 0);
+		memset(text, '.', sizeof(text));
+		usual = work(s, text, sizeof(text), &found);
+		assert_true(usual > 0);
+		for (size_t k = 0; k < needles.n; k++)
+			for (int how = 0; how < NEARLY; how++) {
+				nearly(&needles.v[k].v, how, text);
+				assert_int_equal(work(s, text, sizeof(text), &found), usual);
+			}
+		assert_int_equal(found, 0);
+		memcpy(text + 1000, needles.v[0].v.p, needles.v[0].v.n);
+		assert_true(work(s, text, sizeof(text), &found) > usual); /* it counts */
+		assert_int_equal(found, 1);
 	}
 }
 
@@ -957,9 +1105,12 @@ int main(void)
 		TEST(host_names_are_scanned_before_anything_is_resolved),
 		TEST(json_is_scanned_as_it_is_read_and_stays_json),
 		TEST(what_cannot_be_replaced_in_json_is_blocked),
+		TEST(in_json_what_is_blocked_elsewhere_is_taken_out),
+		TEST(a_written_block_stays_one_and_covered_bodies_are_blocked),
 		TEST(every_form_is_scrubbed_whatever_the_chunks),
 		TEST(other_bytes_go_through_unchanged_and_at_once),
 		TEST(pauses_do_not_depend_on_the_secret),
+		TEST(the_work_does_not_depend_on_what_the_text_nearly_is),
 		TEST(what_is_held_back_ends_at_a_blank),
 		TEST(coded_bodies_are_read),
 		TEST(codings_within_codings_and_members_are_read),

@@ -106,10 +106,13 @@ static int expect(struct launch *l, const struct op *o, const struct ident *iden
 	return 0;
 }
 
-/* What the door's plan shows over other files is one and the same. */
-static const char *shown_text(const struct box_plan *p)
+/* What is shown over other files is a file of the plan. */
+static const struct op *shown(const struct box_plan *p, const struct op *o)
 {
-	return p->ops[p->roots_op].data;
+	for (size_t i = 0; o->kind == OP_SHOW && i < p->op_count; i++)
+		if (p->ops[i].kind == OP_FILE && str_eq(p->ops[i].dst, o->src))
+			return &p->ops[i];
+	return o;
 }
 
 static bool has_text(const struct op *o)
@@ -148,10 +151,9 @@ static int fill_operations(struct launch *l, struct err *e)
 
 	for (size_t i = 0; i < l->op_count; i++) {
 		const struct op *o = &p->ops[i];
-		const char *text = o->kind == OP_SHOW ? shown_text(p) : o->data;
+		const struct op *from = shown(p, o);
 
-		if (has_text(o) &&
-		    fill(l->ops[i], text, o->kind == OP_CODE ? o->size : strlen(text), e) < 0)
+		if (has_text(o) && fill(l->ops[i], from->data, op_size(from), e) < 0)
 			return -e->code;
 	}
 	return 0;

@@ -221,7 +221,7 @@ static int do_file(struct builder *b, const struct op *o, struct err *e)
 	fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, o->mode);
 	if (fd < 0)
 		return err_sys(e, "cannot make the file");
-	r = fd_write_all(fd, o->data, strlen(o->data));
+	r = fd_write_all(fd, o->data, op_size(o));
 	return r < 0 ? err_errno(e, r, "cannot write the file") : 0;
 }
 

@@ -122,6 +122,11 @@ int creds_new(const struct credentiallist *specs, const struct secret *secrets, 
 	return 0;
 }
 
+void creds_lacking(struct creds *c, const struct strlist *names)
+{
+	c->lacking = names;
+}
+
 struct creds *creds_free(struct creds *c)
 {
 	if (c)
@@ -136,6 +141,14 @@ static bool bound_here(const struct cred *c, const struct cred_target *to)
 {
 	for (size_t i = 0; to->verified && i < c->n_hosts; i++)
 		if (c->hosts[i].port == to->port && host_eq(&c->hosts[i].host, to->host))
+			return true;
+	return false;
+}
+
+bool creds_bound(const struct creds *c, const struct cred_target *to)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (bound_here(&c->v[i], to))
 			return true;
 	return false;
 }

@@ -38,6 +38,8 @@ struct creds;
  * {NAME} of a name that no credential has is a misuse as well. */
 int creds_new(const struct credentiallist *specs, const struct secret *secrets, bool bind_names,
 	      struct creds **ret, struct err *e);
+/* Names that are bound and have no value in this run, for whoever asks for one; borrowed. */
+void creds_lacking(struct creds *c, const struct strlist *names);
 struct creds *creds_free(struct creds *c);
 DEFINE_CLEANUP(creds, struct creds *, creds_free)
 
@@ -48,6 +50,8 @@ struct cred_target {
 	bool verified; /* TLS, opened here and verified towards the host */
 };
 
+/* Is any credential bound to it? */
+bool creds_bound(const struct creds *c, const struct cred_target *to);
 /* Is any credential bound to it for some methods or paths alone? */
 bool creds_narrow(const struct creds *c, const struct cred_target *to);
 /* Is this field the slot of one bound to it? */

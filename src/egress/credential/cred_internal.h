@@ -29,6 +29,7 @@ struct creds {
 	struct cred *v;
 	size_t n;
 	bool bind_names;
+	const struct strlist *lacking; /* bound names without a value; NULL: none */
 };
 
 /* One request on its way. */

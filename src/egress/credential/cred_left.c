@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/str.h"
 #include "egress/credential/cred_internal.h"
 
 static bool misuse(struct cred_job *j, const char *name, const char *where)
@@ -16,6 +17,23 @@ static bool misuse(struct cred_job *j, const char *name, const char *where)
 	return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, hint,
 			    "the placeholder of credential '%s' in the %s of a request to %s", name,
 			    where, j->to->host->name);
+}
+
+/* A name that no value came for: bound, as some are by themselves, or not. */
+static bool without_value(struct cred_job *j, const char *name, const char *where)
+{
+	const struct strlist *l = j->creds->lacking;
+	char hint[sizeof(j->v->hint)];
+
+	for (size_t i = 0; l && i < l->n; i++) {
+		if (!str_eq(l->v[i], name))
+			continue;
+		(void)snprintf(hint, sizeof(hint), "set %.60s where brig is started", name);
+		return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, hint,
+				    "credential '%s' is bound, but this run has no value for it",
+				    name);
+	}
+	return misuse(j, name, where);
 }
 
 /* {UPPER_CASE}, which is a name somebody meant to bind. */
@@ -55,7 +73,7 @@ static bool check_at(struct cred_job *j, const char *p, size_t n, const char *wh
 		return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,
 				    "a placeholder of another run in the %s", where);
 	if (j->creds->bind_names && unbound_name(p, n, name, sizeof(name)))
-		return misuse(j, name, where);
+		return without_value(j, name, where);
 	return true;
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/rate.c - a bucket a host and one for all; an open-addressed table of names that never
- * grows beyond what the run may ask for. */
+/* egress/rules/rate.c - a bucket a host and one for all; an open-addressed table of names that
+ * never grows beyond what the run may ask for. */
 #include "egress/rules/rate.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "model/groups.h"
 
 #define MINUTE_MS 60000
 #define NAMES_MAX 100000
@@ -14,7 +16,8 @@
 #define COST MINUTE_MS
 
 struct bucket {
-	uint64_t units, seen_ms;
+	int64_t units; /* below zero: so much of what is to come was given away */
+	uint64_t seen_ms;
 	bool started;
 };
 
@@ -117,53 +120,59 @@ void rate_disconnect(struct rate *r)
 /* Fills up for the time that passed; a clock that stands still or jumps back fills nothing. */
 static void refill(struct bucket *b, uint64_t a_minute, uint64_t now_ms)
 {
-	uint64_t full = a_minute * COST, passed = now_ms > b->seen_ms ? now_ms - b->seen_ms : 0;
+	uint64_t passed = now_ms > b->seen_ms ? now_ms - b->seen_ms : 0;
+	int64_t full = (int64_t)(a_minute * COST);
 
-	if (!b->started || passed >= MINUTE_MS)
+	if (!b->started || passed >= 2 * MINUTE_MS)
 		b->units = full;
 	else
-		b->units += a_minute * passed;
+		b->units += (int64_t)(a_minute * passed);
 	if (b->units > full)
 		b->units = full;
 	b->started = true;
 	b->seen_ms += passed;
 }
 
-static bool has_token(const struct bucket *b, uint64_t a_minute, uint32_t *wait)
+/* How long until there is a token, in milliseconds; those before may have taken what is to come. */
+static uint64_t wait_for(const struct bucket *b, uint64_t a_minute)
 {
-	if (b->units >= COST)
-		return true;
-	*wait = (uint32_t)(((COST - b->units) / a_minute + 999) / 1000);
-	*wait += !*wait;
-	return false;
+	return b->units >= COST ? 0
+				: (uint64_t)(COST - b->units + (int64_t)a_minute - 1) / a_minute;
+}
+
+static bool refuse(struct egress_verdict *v, uint64_t wait, uint64_t limit, const char *hint,
+		   const char *to)
+{
+	v->retry_after = (uint32_t)((wait + 999) / 1000);
+	return verdict_deny(v, EGRESS_LIMIT, hint, "more than %llu requests a minute%s%s",
+			    (unsigned long long)limit, *to ? " to " : "", to);
 }
 
 bool rate_request(struct rate *r, const struct host *h, uint64_t now_ms, struct egress_verdict *v)
 {
+	bool ours = group_covering(h->name) != NULL;
+	uint64_t domain = ours && r->limits.spare_domain ? 0 : r->limits.domain,
+		 total = ours && r->limits.spare_total ? 0 : r->limits.total, wait = 0, again = 0;
 	struct name *n;
-	uint32_t wait = 0;
 
 	if (!rate_name(r, h, v))
 		return false;
 	n = find(r, h);
-	if (r->limits.domain)
-		refill(&n->bucket, r->limits.domain, now_ms);
-	if (r->limits.total)
-		refill(&r->all, r->limits.total, now_ms);
-	if (r->limits.domain && !has_token(&n->bucket, r->limits.domain, &wait)) {
-		v->retry_after = wait;
-		return verdict_deny(v, EGRESS_LIMIT, "--set egress.rate.domain=N raises it",
-				    "more than %llu requests a minute to %s",
-				    (unsigned long long)r->limits.domain, h->name);
+	if (domain) {
+		refill(&n->bucket, domain, now_ms);
+		wait = wait_for(&n->bucket, domain);
 	}
-	if (r->limits.total && !has_token(&r->all, r->limits.total, &wait)) {
-		v->retry_after = wait;
-		return verdict_deny(v, EGRESS_LIMIT, "--set egress.rate.total=N raises it",
-				    "more than %llu requests a minute",
-				    (unsigned long long)r->limits.total);
+	if (total) {
+		refill(&r->all, total, now_ms);
+		again = wait_for(&r->all, total);
 	}
-	n->bucket.units -= r->limits.domain ? COST : 0;
-	r->all.units -= r->limits.total ? COST : 0;
+	if (wait > RATE_WAIT_MS)
+		return refuse(v, wait, domain, "--set egress.rate.domain=N raises it", h->name);
+	if (again > RATE_WAIT_MS)
+		return refuse(v, again, total, "--set egress.rate.total=N raises it", "");
+	n->bucket.units -= domain ? COST : 0;
+	r->all.units -= total ? COST : 0;
+	v->wait_ms = (uint32_t)(wait > again ? wait : again);
 	return true;
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* egress/rules/rate.h - how much one run may ask for: requests, bytes, connections, names.
  *
- * Requests are token buckets that hold a minute's worth: N at once, then N a minute. Bytes and
+ * Requests are token buckets that hold a minute's worth: N at once, then N a minute. One more than
+ * that is given a turn, in order, as long as it comes within RATE_WAIT_MS. Hosts of the groups that
+ * brig ships have no rate unless somebody wrote one. Bytes and
  * names are budgets of the whole run. The caller brings the time (milliseconds of a clock that does
  * not jump). One owner, no lock. Memory is bounded by the number of names. */
 #pragma once
@@ -14,6 +16,8 @@
 #include "egress/rules/verdict.h"
 #include "model/spec.h"
 
+#define RATE_WAIT_MS 10000
+
 struct rate;
 
 int rate_new(const struct rate_spec *limits, struct rate **ret, struct err *e);
@@ -21,7 +25,7 @@ struct rate *rate_free(struct rate *r);
 DEFINE_CLEANUP(rate, struct rate *, rate_free)
 
 /* Each takes what it asks for and returns true, or takes nothing, fills *v (EGRESS_LIMIT with
- * retry_after) and returns false. */
+ * retry_after) and returns false. A request may have to wait: v->wait_ms. */
 bool rate_name(struct rate *r, const struct host *h,
 	       struct egress_verdict *v); /* known ones are free */
 bool rate_connect(struct rate *r, struct egress_verdict *v);

@@ -20,6 +20,7 @@ static const struct {
 	[EGRESS_CREDENTIAL_MISUSE] = { "credential-misuse", 403 },
 	[EGRESS_LEAK] = { "leak", 403 },
 	[EGRESS_LIMIT] = { "limit", 429 },
+	[EGRESS_BAD_ANSWER] = { "bad-answer", 502 },
 	[EGRESS_INTERNAL] = { "internal", 502 },
 };
 static_assert(sizeof(reasons) / sizeof(*reasons) == EGRESS_REASONS, "a row for every reason");

@@ -24,6 +24,7 @@ enum egress_reason {
 	EGRESS_CREDENTIAL_MISUSE,
 	EGRESS_LEAK,
 	EGRESS_LIMIT,
+	EGRESS_BAD_ANSWER,
 	EGRESS_INTERNAL,
 	EGRESS_REASONS
 };
@@ -34,6 +35,7 @@ struct egress_verdict {
 	char what[640];            /* "Host not in allowlist: api.example.org"; no secret in it */
 	char hint[448];            /* what would let it through: "--allow api.example.org" */
 	uint32_t retry_after;      /* seconds, with EGRESS_LIMIT; 0: waiting does not help */
+	uint32_t wait_ms;          /* with EGRESS_OK: its turn is then, not before */
 
 	/* Filled by egress_decide, whatever it decided, as far as it came. */
 	struct host host; /* the canonical name; empty when it was none */

@@ -53,6 +53,7 @@ static int read_actions(struct scanner *s, const struct leak_spec *l, struct err
 		    leak_action_by_name(l->rules.v[i].value, &action, e) < 0)
 			return -e->code;
 		/* Hiding the first line of a key would hide nothing. */
+		s->written[kind] = true;
 		s->actions[kind] =
 			action == LEAK_REDACT && shape_is_block(kind) ? LEAK_BLOCK : action;
 	}
@@ -110,6 +111,7 @@ int scanner_new(const struct scan_options *o, struct scanner **ret, struct err *
 		return err_nomem(e);
 	s->text = (struct buf)BUF_INIT(1 << 20);
 	s->secrets = o->secrets;
+	s->redact_json = o->redact_json;
 	s->report = o->report;
 	s->context = o->context;
 	if (read_actions(s, o->leaks, e) < 0 ||
@@ -231,6 +233,8 @@ int scan_open(struct scanner *s, enum scan_direction d, struct scan **ret, struc
 	b->part = SCAN_BODY;
 	b->needles_only = b->credential_field = b->no_redact = false;
 	b->can_mask = NULL;
+	b->soften = false;
+	b->take_out = NULL;
 	if (d == SCAN_OUT && w->n) {
 		/* The end of the last body comes first: it was judged then, its tail is not. */
 		size_t n = w->n < s->hold ? w->n : s->hold;
@@ -271,6 +275,8 @@ static enum leak_action action_for(const struct scan *b, enum leak_kind kind, bo
 	enum leak_action a = b->scanner->actions[kind];
 	bool token = kind == LEAK_JWT || kind == LEAK_BEARER || kind == LEAK_AUTHORIZATION;
 
+	if (b->soften && a == LEAK_BLOCK && !b->scanner->written[kind] && !shape_is_block(kind))
+		a = LEAK_REDACT;
 	if (b->no_redact && a == LEAK_REDACT)
 		a = LEAK_BLOCK;
 	/* A token nobody knows, in the field made for it, is how programs log in. */
@@ -296,7 +302,7 @@ static void tell(struct scan *b, const struct scan_hit *hit)
 		b->scanner->report(b->scanner->context, hit);
 }
 
-static bool add_mask(struct scan *b, const struct shape *shape, int64_t from, int64_t to)
+bool scan_mask(struct scan *b, const struct shape *shape, int64_t from, int64_t to)
 {
 	if (b->n_masks == MASKS_MAX) {
 		b->blocked = true;
@@ -338,7 +344,7 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 		preview(hit.preview, p, (size_t)(to - from));
 	tell(b, &hit);
 	if (hit.action == LEAK_REDACT)
-		return add_mask(b, shape, from, to);
+		return scan_mask(b, shape, from, to);
 	if (hit.action == LEAK_WARN)
 		return true;
 	b->blocked = true;
@@ -347,13 +353,20 @@ bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, 
 			    part_name(b->part), leak_rows[kind].help);
 }
 
-static bool found_needle(struct scan *b, const struct needle *n)
+static bool found_needle(struct scan *b, const struct needle *n, int64_t to)
 {
 	struct scan_hit hit = { .kind = "secret",
 				.name = b->scanner->secrets[n->secret].name,
 				.part = b->part,
 				.action = b->direction == SCAN_OUT ? LEAK_BLOCK : LEAK_WARN };
+	bool again = false;
 
+	if (b->take_out && b->take_out(b->taker, b, n, to, &again)) {
+		hit.action = LEAK_REDACT;
+		if (!again)
+			tell(b, &hit);
+		return true;
+	}
 	tell(b, &hit);
 	if (b->direction == SCAN_IN)
 		return true;
@@ -426,8 +439,9 @@ static bool on_literal(void *context, size_t i, uint64_t end)
 
 static bool on_needle(void *context, const struct needle *n, ptrdiff_t end)
 {
-	(void)end;
-	return found_needle(context, n);
+	struct scan *b = context;
+
+	return found_needle(b, n, b->base + end);
 }
 
 /* --- redaction --- */
@@ -450,7 +464,8 @@ static void apply_mask(struct scan *b, const struct mask *m)
 
 	if (from < b->base - (int64_t)b->held)
 		from = b->base - (int64_t)b->held;
-	while (to < end && to >= b->base && shape_continues(m->shape, b->data[to - b->base]))
+	while (m->shape && to < end && to >= b->base &&
+	       shape_continues(m->shape, b->data[to - b->base]))
 		to++;
 	if (from < b->base && from < to) {
 		int64_t stop = to < b->base ? to : b->base;
@@ -461,7 +476,7 @@ static void apply_mask(struct scan *b, const struct mask *m)
 	}
 	if (from < to)
 		put_mask(b->data + (from - b->base), (size_t)(to - from), (size_t)(from - m->from));
-	if (to == end)
+	if (to == end && m->shape)
 		b->masking = m->shape;
 }
 
@@ -512,8 +527,12 @@ static bool look(struct scan *b)
 {
 	int r;
 
-	if (!seek_feed(b->scanner->seek, b->base, egress_text(b->win[b->which], b->win_n), b->data,
-		       b->n, on_needle, b))
+	if (!seek_feed(b->scanner->seek,
+		       &(struct seek_text){ .at = b->base,
+					    .before = egress_text(b->win[b->which], b->win_n),
+					    .data = b->data,
+					    .n = b->n },
+		       on_needle, b))
 		return false;
 	if (b->needles_only)
 		return true;

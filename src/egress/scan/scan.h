@@ -42,6 +42,7 @@ struct scan_options {
 	const struct leak_spec *leaks;
 	const struct secret *secrets; /* borrowed for the life of the scanner */
 	size_t n_secrets;
+	bool redact_json; /* what is blocked elsewhere is taken out of JSON, where it can be */
 	scan_report *report;
 	void *context;
 };

@@ -6,7 +6,6 @@
  * are sent come those that only the scan reads: the target with its escapes undone, and values
  * without what separates them, for a secret that was cut in two. */
 #include <string.h>
-#include <strings.h>
 
 #include "egress/scan/scan_internal.h"
 
@@ -237,33 +236,35 @@ bool scan_head(struct scanner *s, enum scan_direction d, struct egress_head *h,
 
 /* --- host names --- */
 
-/* Names have no case, so neither has the comparison. Only what ends behind `judged` bytes counts:
- * what lies before them was looked at when it came. */
-static bool ends_with_it(const char *p, size_t judged, size_t n, const struct variant *v)
+static bool keep_first(void *context, const struct needle *n, ptrdiff_t end)
 {
-	for (size_t end = v->n > judged ? v->n : judged + 1; end <= n; end++)
-		if (strncasecmp(p + end - v->n, v->p, v->n) == 0)
-			return true;
+	const struct needle **found = context;
+
+	(void)end;
+	*found = n;
 	return false;
 }
 
+/* Names have no case, so neither has the comparison. Only what ends behind `judged` bytes counts:
+ * what lies before them was looked at when it came. */
 static bool has_secret(struct scanner *s, const char *p, size_t judged, size_t n,
 		       struct egress_verdict *v)
 {
-	for (size_t i = 0; i < s->needles.n; i++) {
-		const struct needle *k = &s->needles.v[i];
-		struct scan_hit hit = { .kind = "secret", .part = SCAN_HOST, .action = LEAK_BLOCK };
+	const struct seek_text t = { .at = (int64_t)judged,
+				     .before = egress_text(p, judged),
+				     .data = p + judged,
+				     .n = n - judged,
+				     .caseless = true };
+	struct scan_hit hit = { .kind = "secret", .part = SCAN_HOST, .action = LEAK_BLOCK };
+	const struct needle *found = NULL;
 
-		if (!ends_with_it(p, judged, n, &k->v))
-			continue;
-		hit.name = s->secrets[k->secret].name;
-		if (s->report)
-			s->report(s->context, &hit);
-		return !verdict_deny(v, EGRESS_LEAK, NULL,
-				     "the host name carries the value of the credential '%s'",
-				     hit.name);
-	}
-	return false;
+	if (seek_feed(s->seek, &t, keep_first, &found))
+		return false;
+	hit.name = s->secrets[found->secret].name;
+	if (s->report)
+		s->report(s->context, &hit);
+	return !verdict_deny(v, EGRESS_LEAK, NULL,
+			     "the host name carries the value of the credential '%s'", hit.name);
 }
 
 /* The labels without their dots, behind the first labels of the names before: a value that is sent

@@ -35,6 +35,8 @@ struct scanner {
 	struct seek *seek;
 	const struct secret *secrets;
 	enum leak_action actions[LEAK_KINDS];
+	bool written[LEAK_KINDS]; /* by somebody, not the table */
+	bool redact_json;
 	struct candidate *ids; /* of the matcher's literals */
 	size_t hold;
 	struct window body, query, labels;
@@ -53,7 +55,7 @@ struct pending {
 
 struct mask {
 	int64_t from, to;
-	const struct shape *shape;
+	const struct shape *shape; /* whose bytes may go on; NULL: they end here */
 };
 
 /* Offsets count from the first byte of the stream; those of the window in front of it are negative.
@@ -76,6 +78,11 @@ struct scan {
 	/* Can these bytes be replaced? NULL: any can. */
 	bool (*can_mask)(const void *owner, int64_t from, int64_t to);
 	const void *owner;
+	bool soften; /* what would be blocked is taken out, unless somebody wrote `block` */
+	/* Takes a known value out that ends at `to`; false: it cannot be. *again: it was, before. */
+	bool (*take_out)(void *taker, const struct scan *b, const struct needle *n, int64_t to,
+			 bool *again);
+	void *taker;
 	const struct shape *masking; /* a redaction that went on to the end of the last piece */
 
 	/* of the call at hand */
@@ -91,6 +98,7 @@ const char *scan_bytes(const struct scan *b, int64_t from, int64_t to, char *tmp
 /* Says what was found and acts on it. false: blocked. */
 bool scan_found(struct scan *b, enum leak_kind kind, const struct shape *shape, bool sample,
 		int64_t from, int64_t to);
+bool scan_mask(struct scan *b, const struct shape *shape, int64_t from, int64_t to);
 bool scan_hex(struct scan *b); /* 64 hexadecimal digits on their own, which no literal finds */
 void window_add(struct window *w, const char *p, size_t n);
 int scan_alloc(struct scanner *s, struct scan **ret, struct err *e);

@@ -33,6 +33,7 @@ struct json_scan {
 	struct buf bytes; /* theirs, and those of an escape that has not ended */
 	size_t at;        /* of the first unit */
 	int64_t gone;     /* units released before */
+	int64_t raw_gone; /* and their bytes */
 	char escape[ESCAPE_MAX];
 	size_t in_escape;
 	bool inside;   /* a string */
@@ -56,6 +57,46 @@ static bool can_mask(const void *owner, int64_t from, int64_t to)
 	return true;
 }
 
+/* The units that the bytes from..to of the body are in, as offsets of the view. */
+static bool units_of(const struct json_scan *j, int64_t *from, int64_t *to)
+{
+	int64_t at = j->raw_gone, first = -1;
+
+	for (size_t i = 0; i < j->n && *from >= j->raw_gone; i++) {
+		if (first < 0 && at + j->units[i].n > *from)
+			first = (int64_t)i;
+		at += j->units[i].n;
+		if (first >= 0 && at >= *to) {
+			*from = j->gone + first;
+			*to = j->gone + (int64_t)i + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether it is JSON at all may turn out later: outside of strings nothing is taken out. */
+static bool is_inside(const struct json_scan *j, int64_t from, int64_t to)
+{
+	for (int64_t i = from - j->gone; i < to - j->gone; i++)
+		if (i < 0 || (size_t)i >= j->n || j->units[i].kind != UNIT_INSIDE)
+			return false;
+	return true;
+}
+
+static bool take_out(void *taker, const struct scan *b, const struct needle *n, int64_t to,
+		     bool *again)
+{
+	struct json_scan *j = taker;
+	int64_t from = to - (int64_t)n->v.n;
+
+	if ((b == j->raw && !units_of(j, &from, &to)) || !is_inside(j, from, to))
+		return false;
+	for (size_t i = 0; i < j->view->n_masks; i++)
+		*again |= j->view->masks[i].from < to && from < j->view->masks[i].to;
+	return scan_mask(j->view, NULL, from, to);
+}
+
 int json_scan_open(struct scanner *s, bool redact, struct json_scan **ret, struct err *e)
 {
 	CLEANUP(json_scan) struct json_scan *j = calloc(1, sizeof(*j));
@@ -69,6 +110,11 @@ int json_scan_open(struct scanner *s, bool redact, struct json_scan **ret, struc
 	j->view->can_mask = can_mask;
 	j->view->owner = j;
 	j->raw->needles_only = true;
+	if (redact && s->redact_json) {
+		j->view->soften = true;
+		j->view->take_out = j->raw->take_out = take_out;
+		j->view->taker = j->raw->taker = j;
+	}
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -242,6 +288,7 @@ static void move_up(struct json_scan *j, size_t n)
 {
 	j->n -= n;
 	j->gone += (int64_t)n;
+	j->raw_gone += (int64_t)j->at;
 	memmove(j->units, j->units + n, j->n * sizeof(*j->units));
 	j->bytes.len -= j->at;
 	if (j->bytes.len)
@@ -254,15 +301,16 @@ static bool slice(struct json_scan *j, const char *p, size_t n, bool last, struc
 {
 	struct scan_release r;
 
-	/* Known values in the bytes as they are; nothing is changed for them. */
-	if (!scan_feed(j->raw, (char *)(uintptr_t)p, n, last, &r, v))
-		return false;
 	buf_add(&j->bytes, p, n);
 	read_units(j, p, n);
 	if (last)
 		add_broken(j);
 	if (j->failed || j->bytes.failed)
 		return verdict_deny(v, EGRESS_INTERNAL, NULL, "no memory for the leak scan");
+	/* Known values in the bytes as they are; what is taken out for them is so in the view. */
+	j->view->verdict = v;
+	if (!scan_feed(j->raw, (char *)(uintptr_t)p, n, last, &r, v))
+		return false;
 	if (!scan_feed(j->view, j->means, j->n_means, last, &r, v))
 		return false;
 	if (!release(j, r.held, 0, out) || !release(j, r.data, r.held.n, out))

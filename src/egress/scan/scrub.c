@@ -242,7 +242,12 @@ static int slice(struct scrub *b, const char *p, size_t n, bool last, struct err
 	b->data = p;
 	b->n = n;
 	b->n_ranges = 0;
-	if (!seek_feed(s->seek, b->fed, egress_text(b->held, b->held_n), p, n, on_end, b))
+	if (!seek_feed(s->seek,
+		       &(struct seek_text){ .at = b->fed,
+					    .before = egress_text(b->held, b->held_n),
+					    .data = p,
+					    .n = n },
+		       on_end, b))
 		return err_set(e, ERR_INTERNAL, EIO, "an answer cannot be scrubbed");
 	for (size_t i = 0; i < b->n_ranges; i++) {
 		const struct scrub_range *r = &s->ranges[i];

@@ -2,7 +2,6 @@
 #include "egress/scan/secret.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "base/buf.h"
 
@@ -289,20 +288,16 @@ int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct 
 	return 0;
 }
 
-static bool same(const char *a, const char *b, size_t n, bool caseless)
+/* Every byte is looked at, whatever those before it are. */
+bool needle_is(const struct needle *n, const char *p, bool caseless)
 {
-	return caseless ? strncasecmp(a, b, n) == 0 : memcmp(a, b, n) == 0;
-}
+	unsigned char differs = 0;
 
-bool needle_at(const struct needle *n, struct egress_text before, const char *data, ptrdiff_t end)
-{
-	size_t len = n->v.n, in_data = end < 0 ? 0 : (size_t)end < len ? (size_t)end : len;
-	size_t in_before = len - in_data, skip = end < 0 ? (size_t)-end : 0;
+	for (size_t i = 0; i < n->v.n; i++) {
+		unsigned char a = (unsigned char)p[i], b = (unsigned char)n->v.p[i], low = a | 0x20;
+		unsigned char letter = (unsigned char)((low >= 'a') & (low <= 'z'));
 
-	if (in_before + skip > before.n)
-		return false;
-	return (!in_data ||
-		same(data + end - in_data, n->v.p + in_before, in_data, n->v.caseless)) &&
-	       (!in_before ||
-		same(before.p + before.n - skip - in_before, n->v.p, in_before, n->v.caseless));
+		differs |= (a ^ b) & ~(0x20 & -(letter & (n->v.caseless | caseless)));
+	}
+	return !differs;
 }

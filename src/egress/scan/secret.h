@@ -66,6 +66,5 @@ struct needles {
 
 int needles_new(struct arena *a, const struct secret *secrets, size_t n, struct needles *ret,
 		struct err *e);
-/* Do the n->v.n bytes before `end` equal the variant? They lie in two pieces: `before`, then
- * `data`, `end` counted from the start of data. */
-bool needle_at(const struct needle *n, struct egress_text before, const char *data, ptrdiff_t end);
+/* Do the n->v.n bytes at p equal the variant? `caseless`: in any case, whatever the form. */
+bool needle_is(const struct needle *n, const char *p, bool caseless);

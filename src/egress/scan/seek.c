@@ -5,41 +5,49 @@
  * than that.
  *
  * How long a look takes must tell nothing of the forms to whoever can have a text of their choice
- * looked at and measure: every place costs the same, a fixed number of comparisons of sixteen
- * bytes, whether its group is one of a form's or not. Only where the last sixteen bytes of a form
- * stand, all of them, is there more to do. */
+ * looked at and measure. A group leads to one row of a table, and every row has the same number of
+ * entries, all of which are tried, always. An entry is the sum of a whole form: a rolling hash with
+ * a key of its own, of which the sum over any run of bytes is two loads and a turn. So all of a
+ * form is there or nothing is seen: the end of one, in however long a form, is worth as little as
+ * any other bytes. Rows without forms have entries that equal nothing, which read the same places
+ * as the others do. Only where a whole form stands is there more to do. */
 #include "egress/scan/seek.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define GRAM 12
-#define TAIL 16
 #define STRIDE_MAX 32 /* more would only make the table larger */
-#define BITS 14
-#define FEW 4 /* entries of a slot; more are rare */
-#define SLOTS ((size_t)1 << BITS)
+#define AHEAD 4       /* places; their rows are fetched meanwhile */
+#define PAD (STRIDE_MAX * (AHEAD + 1) + GRAM)
+#define BITS_MIN 10
+#define FEW 5 /* entries of a row; more are rare */
 #define CASE 0x2020202020202020ULL
+#define PIECE 16384
+#define REACH_USUAL 4096
 
-static_assert(SECRET_MIN >= TAIL, "every form has as many bytes");
+static_assert(SECRET_MIN > GRAM, "every form has as many bytes");
 
 /* Without case: what differs in bit 5 alone is compared later. */
 struct seek_entry {
-	uint64_t tail[2]; /* the form's last bytes */
-	uint32_t behind;  /* of them, behind the group */
-	uint32_t slot;
+	uint64_t sum;
+	uint32_t n;      /* bytes of the form */
+	uint32_t behind; /* of them, behind the group */
 };
 
 struct seek {
 	const struct needles *needles;
 	size_t stride;
-	size_t most; /* entries of a slot; so many are compared at every place */
-	struct {
-		uint32_t first, last;
-	} slots[SLOTS];
-	struct seek_entry *entries; /* by slot; the first equals nothing */
-	size_t n;
+	size_t most; /* entries of a row */
+	unsigned shift;
+	struct seek_entry *rows;
+	uint64_t key[256]; /* of a byte; the same with and without bit 5 */
+	size_t reach;      /* so far back a form may begin, as far as anybody is to know */
+	char *text;        /* what is looked at, in one piece */
+	uint64_t *sums;    /* sums[i]: of the first i bytes of it */
+	uint64_t work;
 };
 
 static inline uint64_t load(const char *p)
@@ -50,11 +58,16 @@ static inline uint64_t load(const char *p)
 	return v | CASE;
 }
 
-static inline size_t hash(const char *p)
+static inline uint64_t turn(uint64_t v, unsigned n)
+{
+	return v << (n & 63) | v >> (-n & 63);
+}
+
+static inline size_t row_of(const struct seek *s, const char *p)
 {
 	uint64_t h = load(p) ^ load(p + GRAM - 8) * 0xff51afd7ed558ccdULL;
 
-	return (size_t)((h * 0x9e3779b97f4a7c15ULL) >> (64 - BITS));
+	return (size_t)((h * 0x9e3779b97f4a7c15ULL) >> s->shift);
 }
 
 /* --- making --- */
@@ -69,50 +82,97 @@ static size_t shortest(const struct needles *n)
 	return min;
 }
 
-static int by_slot(const void *a, const void *b)
+static int make_key(struct seek *s, struct err *e)
 {
-	const struct seek_entry *x = a, *y = b;
+	char *to = (char *)s->key;
 
-	if (x->slot != y->slot)
-		return x->slot < y->slot ? -1 : 1;
-	return memcmp(x, y, offsetof(struct seek_entry, slot));
-}
-
-static void enter(struct seek *s, const struct variant *v)
-{
-	const char *end = v->p + v->n;
-
-	for (size_t behind = 0; behind < s->stride; behind++)
-		s->entries[s->n++] =
-			(struct seek_entry){ .tail = { load(end - TAIL), load(end - TAIL / 2) },
-					.behind = (uint32_t)behind,
-					.slot = (uint32_t)hash(end - GRAM - behind) };
-}
-
-/* Forms that end alike are one entry. */
-static void drop_twins(struct seek *s)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		if (!n || by_slot(&s->entries[n - 1], &s->entries[i]) != 0)
-			s->entries[n++] = s->entries[i];
-	explicit_bzero(&s->entries[n], (s->n - n) * sizeof(*s->entries));
-	s->n = n;
-}
-
-static void fill_slots(struct seek *s)
-{
-	s->most = FEW;
-	for (size_t i = 1; i < s->n; i++) {
-		uint32_t slot = s->entries[i].slot;
-
-		if (!s->slots[slot].first)
-			s->slots[slot].first = (uint32_t)i;
-		s->slots[slot].last = (uint32_t)i;
-		if (i - s->slots[slot].first >= s->most)
-			s->most = i - s->slots[slot].first + 1;
+	for (size_t at = 0, n; at < sizeof(s->key); at += n) {
+		n = sizeof(s->key) - at < 256 ? sizeof(s->key) - at : 256;
+		if (getrandom(to + at, n, 0) != (ssize_t)n)
+			return err_sys(e, "no random bytes for the search");
 	}
+	for (size_t i = 0; i < 256; i++)
+		s->key[i] = s->key[i | 0x20];
+	return 0;
+}
+
+static uint64_t sum_of(const struct seek *s, const char *p, size_t n)
+{
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < n; i++)
+		h = turn(h, 1) ^ s->key[(unsigned char)p[i]];
+	return h;
+}
+
+/* The entries by their rows; counts are those of each row. */
+static size_t count_rows(struct seek *s, uint32_t *counts)
+{
+	size_t most = FEW;
+
+	for (size_t i = 0; i < s->needles->n; i++) {
+		const struct variant *v = &s->needles->v[i].v;
+
+		for (size_t behind = 0; behind < s->stride; behind++) {
+			uint32_t *c = &counts[row_of(s, v->p + v->n - GRAM - behind)];
+
+			if (++*c > most)
+				most = *c;
+		}
+	}
+	return most;
+}
+
+static void enter(struct seek *s, const struct variant *v, uint32_t *counts)
+{
+	uint64_t sum = sum_of(s, v->p, v->n);
+
+	for (size_t behind = 0; behind < s->stride; behind++) {
+		size_t row = row_of(s, v->p + v->n - GRAM - behind);
+
+		s->rows[row * s->most + --counts[row]] =
+			(struct seek_entry){ sum, (uint32_t)v->n, (uint32_t)behind };
+	}
+}
+
+/* What equals nothing, and reads where one of the forms would. */
+static void fill_up(struct seek *s, size_t n_rows)
+{
+	uint64_t x = s->key[0] | 1;
+
+	for (size_t i = 0; i < n_rows * s->most; i++) {
+		const struct needles *n = s->needles;
+
+		if (s->rows[i].n)
+			continue;
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		s->rows[i] = (struct seek_entry){ x * 0x9e3779b97f4a7c15ULL,
+						  (uint32_t)n->v[x % n->n].v.n,
+						  (uint32_t)((x >> 32) % s->stride) };
+	}
+}
+
+static int make_rows(struct arena *a, struct seek *s, struct err *e)
+{
+	size_t entries = s->needles->n * s->stride, n_rows = (size_t)1 << BITS_MIN;
+	CLEANUP(mem) uint32_t *counts = NULL;
+
+	s->shift = 64 - BITS_MIN;
+	for (; n_rows < 2 * entries; s->shift--)
+		n_rows *= 2;
+	counts = calloc(n_rows, sizeof(*counts));
+	if (!counts)
+		return err_nomem(e);
+	s->most = count_rows(s, counts);
+	s->rows = arena_alloc(a, n_rows * s->most * sizeof(*s->rows));
+	if (!s->rows)
+		return err_nomem(e);
+	for (size_t i = 0; i < s->needles->n; i++)
+		enter(s, &s->needles->v[i].v, counts);
+	fill_up(s, n_rows);
+	return 0;
 }
 
 int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct err *e)
@@ -123,113 +183,173 @@ int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct
 		return err_nomem(e);
 	s->needles = n;
 	s->stride = shortest(n) - GRAM + 1;
-	s->entries = arena_alloc(a, (n->n * s->stride + 1) * sizeof(*s->entries));
-	if (!s->entries)
-		return err_nomem(e);
-	for (size_t i = 0; i < n->n; i++)
-		enter(s, &n->v[i].v);
-	qsort(s->entries, s->n, sizeof(*s->entries), by_slot);
-	drop_twins(s);
-	/* The first place is for what equals nothing: no byte is without bit 5. */
-	memmove(&s->entries[1], s->entries, s->n++ * sizeof(*s->entries));
-	s->entries[0] = (struct seek_entry){ 0 };
-	fill_slots(s);
+	s->reach = n->longest <= REACH_USUAL ? REACH_USUAL : (size_t)SECRET_MAX * SECRET_GROWS;
 	*ret = s;
-	return 0;
+	if (!n->n)
+		return 0;
+	s->text = arena_alloc(a, PAD + s->reach + PIECE + PAD);
+	s->sums = arena_alloc(a, (PAD + s->reach + PIECE + PAD + 1) * sizeof(*s->sums));
+	if (!s->text || !s->sums)
+		return err_nomem(e);
+	/* In front of both: zeros, which no form has. */
+	memset(s->text, 0, PAD);
+	memset(s->sums, 0, PAD * sizeof(*s->sums));
+	s->text += PAD;
+	s->sums += PAD;
+	return make_key(s, e) < 0 || make_rows(a, s, e) < 0 ? -e->code : 0;
+}
+
+uint64_t seek_work(const struct seek *s)
+{
+	return s->work;
 }
 
 /* --- looking --- */
 
+/* One piece of what seek_feed was given; it stands in s->text behind what came before it. */
 struct seek_look {
-	const struct seek *s;
-	struct egress_text before;
-	const char *data;
-	ptrdiff_t n;
+	ptrdiff_t have, n; /* bytes before it, and its own */
+	ptrdiff_t done;    /* of the whole, before it */
+	const struct seek_text *whole;
 	seek_fn *fn;
 	void *context;
 };
 
-static inline bool ends_like(const struct seek_entry *x, const char *p)
+/* Four at a time, so that one does not wait for the other. */
+static void add_up(struct seek *s, size_t n)
 {
-	const char *end = p + GRAM + x->behind;
+	const unsigned char *p = (const unsigned char *)s->text;
+	uint64_t *to = s->sums, h = 0;
 
-	return !((load(end - TAIL) ^ x->tail[0]) | (load(end - TAIL / 2) ^ x->tail[1]));
+	*to = 0;
+	for (; n >= 4; n -= 4, p += 4, to += 4) {
+		uint64_t a = s->key[p[0]], b = turn(a, 1) ^ s->key[p[1]],
+			 c = turn(b, 1) ^ s->key[p[2]], d = turn(c, 1) ^ s->key[p[3]];
+
+		to[1] = turn(h, 1) ^ a;
+		to[2] = turn(h, 2) ^ b;
+		to[3] = turn(h, 3) ^ c;
+		to[4] = h = turn(h, 4) ^ d;
+	}
+	for (; n; n--, to++)
+		to[1] = h = turn(h, 1) ^ s->key[*p++];
 }
 
-/* Does a form end near the group at p? TAIL - GRAM bytes in front of it and stride - 1 behind it
- * can be read. */
-static inline bool probe(const struct seek *s, const char *p, size_t most)
+/* The next piece behind the last bytes of what came before. */
+static void lay_out(struct seek *s, struct seek_look *l)
 {
-	size_t slot = hash(p), at = s->slots[slot].first, last = s->slots[slot].last;
-	bool any = false;
+	const struct seek_text *t = l->whole;
+	size_t had = l->done ? (size_t)(l->have + l->n) : t->before.n,
+	       left = t->n - (size_t)l->done, have = had < s->reach ? had : s->reach;
+	const char *old = l->done ? s->text : t->before.p;
 
-	for (size_t i = 0; i < most; i++) {
-		any |= ends_like(&s->entries[at], p);
-		at += at < last;
-	}
+	if (have)
+		memmove(s->text, old + had - have, have);
+	l->have = (ptrdiff_t)have;
+	l->n = left < PIECE ? (ptrdiff_t)left : PIECE;
+	memcpy(s->text + have, t->data + l->done, (size_t)l->n);
+	memset(s->text + have + l->n, 0, PAD);
+	add_up(s, have + (size_t)l->n + STRIDE_MAX);
+}
+
+/* `end`: of the group, in the text. */
+static inline bool is_whole(const struct seek *s, const struct seek_entry *x, ptrdiff_t end)
+{
+	ptrdiff_t to = end + (ptrdiff_t)x->behind, from = to - (ptrdiff_t)x->n;
+	bool fits = from >= 0;
+
+	from = fits ? from : 0;
+	return ((s->sums[to] ^ turn(s->sums[from], x->n)) == x->sum) & fits;
+}
+
+static inline bool probe(const struct seek *s, ptrdiff_t end, size_t most)
+{
+	const struct seek_entry *row = &s->rows[row_of(s, s->text + end - GRAM) * most];
+	unsigned any = 0;
+
+	for (size_t i = 0; i < most; i++)
+		any |= is_whole(s, &row[i], end);
 	return any;
 }
 
-/* The same sixteen bytes: which forms is it? What ended before data was told before. */
-static bool follow(const struct seek_look *l, const char *p, ptrdiff_t end)
+/* The sum of a form: which one is it? */
+static bool name_at(struct seek *s, const struct seek_look *l, ptrdiff_t to)
 {
-	const struct seek *s = l->s;
-	size_t slot = hash(p);
+	for (size_t k = 0; k < s->needles->n; k++) {
+		const struct needle *x = &s->needles->v[k];
 
-	for (size_t i = s->slots[slot].first; i <= s->slots[slot].last; i++) {
-		const struct seek_entry *x = &s->entries[i];
-		ptrdiff_t at = end + (ptrdiff_t)x->behind;
-
-		if (!ends_like(x, p))
-			continue;
-		for (size_t k = 0; at > 0 && at <= l->n && k < s->needles->n; k++)
-			if (needle_at(&s->needles->v[k], l->before, l->data, at) &&
-			    !l->fn(l->context, &s->needles->v[k], at))
-				return false;
+		s->work += x->v.n;
+		if ((ptrdiff_t)x->v.n <= to &&
+		    needle_is(x, s->text + to - x->v.n, l->whole->caseless) &&
+		    !l->fn(l->context, x, l->done + to - l->have))
+			return false;
 	}
 	return true;
 }
 
-/* A group near either end of data: what is not there is zeros, which no form has. */
-static bool look_at_edge(const struct seek_look *l, ptrdiff_t from)
+/* What ended before the piece was told before, and two entries may mean the same end. */
+static bool follow(struct seek *s, const struct seek_look *l, ptrdiff_t end)
 {
-	char around[TAIL + STRIDE_MAX + GRAM] = { 0 };
-	ptrdiff_t first = from - (TAIL - GRAM), stop = from + GRAM + (ptrdiff_t)l->s->stride - 1;
-	const char *p = around + TAIL - GRAM;
+	const struct seek_entry *row = &s->rows[row_of(s, s->text + end - GRAM) * s->most];
+	uint64_t seen = 0;
 
-	if (stop > l->n)
-		stop = l->n;
-	for (ptrdiff_t i = first; i < stop; i++)
-		if (i >= 0)
-			around[i - first] = l->data[i];
-		else if (-i <= (ptrdiff_t)l->before.n)
-			around[i - first] = l->before.p[(ptrdiff_t)l->before.n + i];
-	return !probe(l->s, p, l->s->most) || follow(l, p, from + GRAM);
-}
+	for (size_t i = 0; i < s->most; i++) {
+		ptrdiff_t to = end + (ptrdiff_t)row[i].behind;
 
-bool seek_feed(const struct seek *s, int64_t at, struct egress_text before, const char *data,
-	       size_t n, seek_fn *fn, void *context)
-{
-	const struct seek_look l = { s, before, data, (ptrdiff_t)n, fn, context };
-	ptrdiff_t stride = (ptrdiff_t)s->stride, from = -(stride + GRAM - 2);
-	ptrdiff_t over = (ptrdiff_t)((at + from) % stride);
-
-	if (!s->needles->n)
-		return true;
-	from += over > 0 ? stride - over : -over; /* the next multiple, also of negative offsets */
-	for (; from + GRAM <= l.n && from < TAIL - GRAM; from += stride)
-		if (-from <= (ptrdiff_t)before.n && !look_at_edge(&l, from))
-			return false;
-	for (; from + GRAM + stride - 1 <= l.n; from += stride) {
-		/* With the number known beforehand it is twice as fast. */
-		bool near = s->most == FEW ? probe(s, data + from, FEW)
-					   : probe(s, data + from, s->most);
-
-		if (__builtin_expect(near, 0) && !follow(&l, data + from, from + GRAM))
+		if (!is_whole(s, &row[i], end) || to <= l->have || to > l->have + l->n ||
+		    (seen >> row[i].behind & 1))
+			continue;
+		seen |= (uint64_t)1 << row[i].behind;
+		if (!name_at(s, l, to))
 			return false;
 	}
-	for (; from + GRAM <= l.n; from += stride)
-		if (!look_at_edge(&l, from))
+	return true;
+}
+
+/* The next place from `end` on where a form may stand; behind `stop`: there is none. */
+static inline ptrdiff_t next_found(const struct seek *s, ptrdiff_t end, ptrdiff_t stop, size_t most)
+{
+	ptrdiff_t stride = (ptrdiff_t)s->stride;
+
+	for (; end <= stop; end += stride) {
+		size_t later = row_of(s, s->text + end - GRAM + AHEAD * stride);
+
+		__builtin_prefetch(&s->rows[later * most]);
+		if (__builtin_expect(probe(s, end, most), 0))
+			break;
+	}
+	return end;
+}
+
+static bool look(struct seek *s, struct seek_look *l)
+{
+	ptrdiff_t stride = (ptrdiff_t)s->stride, from = -(stride + GRAM - 2);
+	ptrdiff_t over = (ptrdiff_t)((l->whole->at + l->done + from) % stride), end, stop;
+
+	lay_out(s, l);
+	from += over > 0 ? stride - over : -over; /* the next multiple, also of negative offsets */
+	end = l->have + from + GRAM;
+	stop = l->have + l->n;
+	while (end <= stop) {
+		ptrdiff_t first = end;
+
+		/* With the number known beforehand it is faster. */
+		end = s->most == FEW ? next_found(s, end, stop, FEW)
+				     : next_found(s, end, stop, s->most);
+		s->work += s->most * (size_t)((end - first) / stride + (end <= stop));
+		if (end <= stop && !follow(s, l, end))
+			return false;
+		end += stride;
+	}
+	return true;
+}
+
+bool seek_feed(struct seek *s, const struct seek_text *t, seek_fn *fn, void *context)
+{
+	struct seek_look l = { .whole = t, .fn = fn, .context = context };
+
+	for (; s->needles->n && l.done < (ptrdiff_t)t->n; l.done += l.n)
+		if (!look(s, &l))
 			return false;
 	return true;
 }

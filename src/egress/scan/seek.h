@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/seek.h - the forms of known secrets in a stream, faster than any matcher of many literals.
+/* egress/scan/seek.h - the forms of known secrets in a stream, faster than any matcher of many
+ * literals.
  *
  * Secrets are long, so not every byte needs a look: with forms of m bytes and more, twelve bytes at
- * every (m - 11)th place decide whether one can be near. What a look costs does not depend on the
- * secrets. Pure and without state: the caller keeps the bytes that came before. */
+ * every (m - 11)th place decide which ones could be near. What a look costs depends on the length
+ * of the text alone, unless a whole form stands in it. One owner, no lock; nothing is remembered
+ * from one call to the next: the caller keeps the bytes that came before. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,11 +20,19 @@ struct seek;
 /* Allocated in the arena; the needles are borrowed. */
 int seek_new(struct arena *a, const struct needles *n, struct seek **ret, struct err *e);
 
+struct seek_text {
+	int64_t at;                /* offset of data in its stream */
+	struct egress_text before; /* what stands in front of it, as far as a needle could begin */
+	const char *data;
+	size_t n;
+	bool caseless; /* A and a are one, in every form */
+};
+
 /* A needle ends `end` bytes into data. false: stop. */
 typedef bool seek_fn(void *context, const struct needle *n, ptrdiff_t end);
 
-/* Names every needle that ends in data, which begins at offset `at` of the stream. `before` are the
- * bytes in front of it: what a needle that ends here could begin with must be among them. false
- * when fn said stop. */
-bool seek_feed(const struct seek *s, int64_t at, struct egress_text before, const char *data,
-	       size_t n, seek_fn *fn, void *context);
+/* Names every needle that ends in data. false when fn said stop. */
+bool seek_feed(struct seek *s, const struct seek_text *t, seek_fn *fn, void *context);
+
+/* Entries and bytes that were compared so far, for a test that it depends on no secret. */
+uint64_t seek_work(const struct seek *s);

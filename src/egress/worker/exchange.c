@@ -165,12 +165,17 @@ void exchange_stalled(struct session *s)
 	exchange_fail(s, 504, "the host did not answer in time");
 }
 
+bool exchange_waits(const struct session *s)
+{
+	return s->state == SESSION_EXCHANGE && s->x.not_before > loop_now(s->k->loop);
+}
+
 bool exchange_step(struct session *s)
 {
 	struct exchange *x = &s->x;
 	bool moved = false;
 
-	if (!s->up && !session_told(s))
+	if (exchange_waits(s) || (!s->up && !session_told(s)))
 		return false;
 	if (!s->up && !(s->up = upstream_get(s, &x->v, s->secure, false))) {
 		session_answer(s, 503, "internal", "no memory");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/exchange_down.c - the answer on its way down: its head written anew, its body looked at
- * and scrubbed. */
+/* egress/worker/exchange_down.c - the answer on its way down: its head written anew, its body
+ * looked at and scrubbed. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -44,6 +44,37 @@ static bool is_part(const struct session *s, const struct http1_answer *a)
 	return s->k->scrubber && a->status == 206;
 }
 
+/* Whatever its coding, its length would tell how well a value and a text of the guest's choice are
+ * packed together: also that of an answer without a body. */
+static bool is_packed(const struct session *s, const struct http1_answer *a)
+{
+	struct codings c = { 0 };
+
+	for (size_t i = 0; s->x.bound && i < a->n_fields; i++)
+		if (http1_text_is(a->fields[i].name, "Content-Encoding") &&
+		    (coding_parse(exchange_text(a->fields[i].value), &c) < 0 || c.n))
+			return true;
+	return false;
+}
+
+/* What may not come down although it was let out. */
+static bool judge_answer(const struct session *s, const struct http1_answer *a,
+			 struct egress_verdict *v)
+{
+	if (is_part(s, a))
+		return verdict_deny(v, EGRESS_CREDENTIAL_MISUSE, NULL,
+				    "a part of an answer, while the run has a credential");
+	if (is_packed(s, a))
+		return verdict_deny(
+			v, EGRESS_BAD_ANSWER,
+			"have the host send it as it is, or ask a name that no "
+			"credential is bound to",
+			"%s sent an answer in a content coding although it was asked "
+			"not to: beside a credential its length would tell of the value",
+			s->x.v.host.name);
+	return true;
+}
+
 static enum down_framing frame_down(const struct exchange *x, const struct http1_answer *a)
 {
 	if (a->framing == HTTP1_NO_BODY)
@@ -78,7 +109,7 @@ static void write_answer(struct session *s, const struct http1_answer *a)
 		buf_printf(&b, "Content-Length: %llu\r\n", (unsigned long long)a->length);
 	else if (x->down == DOWN_CHUNKED)
 		buf_puts(&b, "Transfer-Encoding: chunked\r\n");
-	else if (length.p && a->status != 204) /* of HEAD and 304: what it would be */
+	else if (length.p && a->status != 204 && !x->bound) /* of HEAD and 304: what it would be */
 		buf_printf(&b, "Content-Length: %.*s\r\n", (int)length.n, length.p);
 	if (!x->keep_guest)
 		buf_puts(&b, "Connection: close\r\n");
@@ -155,13 +186,7 @@ bool exchange_answer(struct session *s)
 			link_take(u, (size_t)n);
 		return true;
 	}
-	if (!rate_received(s->k->rate, (size_t)n, &v)) {
-		exchange_stop(s, &v);
-		return true;
-	}
-	if (is_part(s, &a)) {
-		(void)verdict_deny(&v, EGRESS_CREDENTIAL_MISUSE, NULL,
-				   "a part of an answer, while the run has a credential");
+	if (!rate_received(s->k->rate, (size_t)n, &v) || !judge_answer(s, &a, &v)) {
 		exchange_stop(s, &v);
 		return true;
 	}

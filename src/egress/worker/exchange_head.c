@@ -110,15 +110,16 @@ bool exchange_name(struct session *s, const struct http1_request *q, struct egre
 	return true;
 }
 
-/* Only codings the door can read, and only those the guest can. None for an answer that may repeat
- * a value beside a text of the guest's choice: how well the two are packed together would show, in
- * what comes when, whether one is part of the other. */
+/* Only codings the door can read, and only those the guest can. None of a host that knows a value,
+ * by this request or an earlier one, and may repeat it beside a text of the guest's choice: how
+ * well the two are packed together would show, in what comes when, whether one is part of the
+ * other. */
 static const char *codings_for(const struct session *s, const struct http1_request *q)
 {
 	bool gzip = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "gzip");
 	bool deflate = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "deflate");
 
-	if (s->x.credential[0])
+	if (s->x.bound)
 		return "identity";
 	return gzip && deflate ? "gzip, deflate" : gzip ? "gzip" : deflate ? "deflate" : "identity";
 }
@@ -156,10 +157,40 @@ static bool holds(struct http1_text t, const char *word)
  * as '-', so that a name with one is another name. */
 static bool says_otherwise(struct http1_text name)
 {
-	return memchr(name.p, '_', name.n) || begins(name, "X-Forwarded-") ||
-	       begins(name, "X-Original-") || begins(name, "X-Rewrite-") ||
-	       holds(name, "Method-Override") || holds(name, "X-HTTP-Method") ||
-	       holds(name, "X-Host");
+	static const char *const words[] = { "X-Forwarded-",    "X-Original-",   "X-Rewrite-",
+					     "Method-Override", "X-HTTP-Method", "X-Host",
+					     "Path-Override",   "URL-Override",  "URI-Override",
+					     "Original-Path",   "Original-URL",  "Original-URI" };
+	bool found = memchr(name.p, '_', name.n);
+
+	for (size_t i = 0; !found && i < ARRAY_LEN(words); i++)
+		found = holds(name, words[i]);
+	return found;
+}
+
+/* Names a second path, which the request is about as much as its own: WebDAV's COPY and MOVE,
+ * object stores that copy from another object. */
+static bool names_another_path(struct http1_text name)
+{
+	return holds(name, "Destination") || holds(name, "Copy-Source") || holds(name, "Copy-From");
+}
+
+/* The same with every '_' read as '-'. */
+static bool names_second_path(const struct http1_request *q)
+{
+	char word[64];
+
+	for (size_t i = 0; i < q->n_fields; i++) {
+		struct http1_text name = q->fields[i].name;
+
+		if (name.n > sizeof(word))
+			continue;
+		for (size_t k = 0; k < name.n; k++)
+			word[k] = name.p[k] == '_' ? '-' : name.p[k];
+		if (names_another_path((struct http1_text){ word, name.n }))
+			return true;
+	}
+	return false;
 }
 
 /* What a request keeps of its fields. */
@@ -212,7 +243,7 @@ static void write_request(struct session *s, const struct http1_request *q,
 		buf_add(out, h->fields[i].value.p, h->fields[i].value.n);
 		buf_puts(out, "\r\n");
 	}
-	if (s->x.credential[0] || http1_count(q->fields, q->n_fields, "Accept-Encoding"))
+	if (s->x.bound || http1_count(q->fields, q->n_fields, "Accept-Encoding"))
 		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(s, q));
 	if (q->framing == HTTP1_CHUNKED)
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
@@ -250,6 +281,7 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 	struct egress_head h = { .arena = arena };
 	struct cred_target to = { .verified = s->secure };
 	uint64_t used = 0;
+	bool narrow;
 
 	if (!egress_decide(k->rules, e, &x->v))
 		return false;
@@ -259,14 +291,22 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 	    !rate_request(k->rate, &x->v.host, loop_now(k->loop) / 1000, &x->v) ||
 	    (k->scanner && !scan_host(k->scanner, &x->v.host, &x->v)))
 		return false;
+	x->not_before = x->v.wait_ms ? loop_now(k->loop) + (uint64_t)x->v.wait_ms * 1000 : 0;
 	to.host = &x->v.host;
 	to.port = x->v.port;
+	narrow = x->v.narrow || (k->creds && creds_narrow(k->creds, &to));
+	if (narrow && names_second_path(q))
+		return verdict_deny(&x->v, EGRESS_DENIED,
+				    "a rule without methods and paths lets it pass",
+				    "a field of the request (Destination, Copy-Source) names a "
+				    "second path, and rules of %s are about methods or paths",
+				    x->v.host.name);
+	x->bound = k->creds && creds_bound(k->creds, &to);
 	filter_request(q,
 		       &(struct head_filter){ .creds = k->creds,
 					      .to = &to,
 					      .whole = k->scrubber != NULL,
-					      .narrow = x->v.narrow ||
-							(k->creds && creds_narrow(k->creds, &to)) },
+					      .narrow = narrow },
 		       &h);
 	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->v))
 		return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/report.c - decisions on their way to the monitor. No path, no query, no body: names,
- * ports, sizes and reasons. */
+/* egress/worker/report.c - decisions on their way to the monitor. No path, no query, no body:
+ * names, ports, sizes and reasons. */
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -132,15 +132,45 @@ bool report_credential(struct worker *k, enum egress_event_kind kind,
 	return true;
 }
 
-void report_leak(struct worker *k, const char *kind, bool redacted)
+static void tell_leak(struct worker *k, const struct leak_count *l, uint32_t count)
 {
 	struct egress_event *ev = room(k);
 
 	if (!ev)
 		return;
-	*ev = (struct egress_event){ .kind = EGRESS_EVENT_LEAK, .reason = EGRESS_LEAK };
-	copy(ev->what, sizeof(ev->what), redacted ? "redacted" : "let pass");
-	copy(ev->rule, sizeof(ev->rule), kind);
+	*ev = (struct egress_event){ .kind = EGRESS_EVENT_LEAK,
+				     .reason = EGRESS_LEAK,
+				     .count = count };
+	copy(ev->what, sizeof(ev->what), l->redacted ? "redacted" : "let pass");
+	copy(ev->rule, sizeof(ev->rule), l->kind);
+}
+
+void report_leak(struct worker *k, const char *kind, bool redacted)
+{
+	struct leak_count *l;
+	size_t i = 0;
+
+	while (i < k->n_leaks &&
+	       (k->leaks[i].redacted != redacted || strcmp(k->leaks[i].kind, kind)))
+		i++;
+	if (i < k->n_leaks || i == LEAKS_MAX) {
+		l = &k->leaks[i < LEAKS_MAX ? i : LEAKS_MAX - 1];
+		l->more += l->more < UINT32_MAX;
+		return;
+	}
+	l = &k->leaks[k->n_leaks++];
+	l->redacted = redacted;
+	copy(l->kind, sizeof(l->kind), i < LEAKS_MAX - 1 ? kind : "others");
+	tell_leak(k, l, 1);
+}
+
+void report_leaks(struct worker *k)
+{
+	for (size_t i = 0; i < k->n_leaks; i++)
+		if (k->leaks[i].more) {
+			tell_leak(k, &k->leaks[i], k->leaks[i].more);
+			k->leaks[i].more = 0;
+		}
 }
 
 void report_state(int monitor, enum egress_event_kind kind, const struct err *e)

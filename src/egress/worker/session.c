@@ -154,9 +154,10 @@ static bool step(struct session *s)
 
 static void wait(struct session *s)
 {
-	/* Nothing is read while a tunnel opens, or before the last word is out. */
-	bool reading =
-		s->state != SESSION_OPENING && (s->state != SESSION_LINGER || s->half_closed);
+	/* Nothing is read while a tunnel opens or a request waits, or before the last word is out.
+	 */
+	bool reading = s->state != SESSION_OPENING && !exchange_waits(s) &&
+		       (s->state != SESSION_LINGER || s->half_closed);
 
 	if (link_wait(s->k->loop, &s->guest, reading) < 0)
 		s->state = SESSION_DEAD;
@@ -289,7 +290,9 @@ void session_tick(struct worker *k, uint64_t now)
 {
 	for (struct session *s = k->sessions, *next; s; s = next) {
 		next = s->next;
-		if (s->up && s->up->state < UP_OPEN && now >= s->up->deadline) {
+		if (s->state == SESSION_EXCHANGE && !s->up && s->x.not_before) {
+			session_run(s);
+		} else if (s->up && s->up->state < UP_OPEN && now >= s->up->deadline) {
 			s->up->state = UP_FAILED;
 			(void)verdict_deny(&s->up->failure, EGRESS_INTERNAL, NULL,
 					   "the host did not answer in time");

@@ -213,6 +213,17 @@ bool session_shake(struct session *s)
 
 /* ---- heads ---- */
 
+/* A Host field beside the target of CONNECT says the same, with a port or without. */
+static bool agrees(const struct http1_request *q, const struct host *name, uint16_t port)
+{
+	struct host host;
+	uint16_t again = port;
+
+	return !q->host.n || (host_parse_authority(egress_text(q->host.p, q->host.n), port, &host,
+						   &again) == HOST_OK &&
+			      host_eq(&host, name) && again == port);
+}
+
 static void connect_request(struct session *s, const struct http1_request *q, size_t n)
 {
 	struct egress_verdict v = { 0 };
@@ -220,8 +231,17 @@ static void connect_request(struct session *s, const struct http1_request *q, si
 	struct host name;
 	uint16_t port = 0;
 
-	if (host_parse_authority(host, 0, &name, &port) == HOST_OK)
+	if (host_parse_authority(host, 0, &name, &port) == HOST_OK) {
 		host = egress_text(name.name, name.len);
+		if (!agrees(q, &name, port)) {
+			v = (struct egress_verdict){ .host = name, .port = port };
+			(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL,
+					   "the Host field names another host or port than the "
+					   "target of CONNECT");
+			session_deny(s, &v, session_connect);
+			return;
+		}
+	}
 	if (!decide_tunnel(s, host.p, host.n, port, &v)) {
 		session_deny(s, &v, session_connect);
 		return;

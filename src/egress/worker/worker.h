@@ -22,7 +22,14 @@
 #include "wire/http1_request.h"
 #include "wire/link.h"
 
-enum { IDLE_MAX = 64, EVENTS_MAX = 128 };
+enum { IDLE_MAX = 64, EVENTS_MAX = 128, LEAKS_MAX = 96 };
+
+/* What looks like a secret is told once a kind, then counted. */
+struct leak_count {
+	char kind[128];
+	bool redacted;
+	uint32_t more; /* since it was told */
+};
 
 struct worker;
 struct session;
@@ -64,6 +71,8 @@ struct worker {
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
 	struct loop_timer tick; /* set while anything has a deadline */
+	struct leak_count leaks[LEAKS_MAX]; /* the last one is for all that find no place */
+	size_t n_leaks;
 	bool stalled;     /* the monitor does not read: nothing new is decided */
 	struct buf piece; /* of an answer, scrubbed, or of a request; kept for its room */
 };
@@ -79,7 +88,9 @@ void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_
 void report_done(struct worker *k, const struct session *s);
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
+/* The first of its kind; those that follow are counted, and told by report_leaks. */
 void report_leak(struct worker *k, const char *kind, bool redacted);
+void report_leaks(struct worker *k);
 /* false: some could not be sent; the loop hears when they can. */
 bool report_flush(struct worker *k);
 /* Everything, waiting if need be; there is nothing more to be told. */
@@ -159,8 +170,10 @@ struct exchange {
 	bool down_done, keep_guest, keep_upstream;
 	unsigned interim;
 	unsigned scrubbed; /* values taken out of the answer's head */
+	uint64_t not_before; /* its turn by the rate of requests; 0: now */
 	bool open;         /* the monitor knows that it was let out, and not yet that it is over */
 	char credential[64]; /* the first that was put in */
+	bool bound;          /* one is bound to this host, put in or not */
 	int status;
 	uint64_t bytes_out, bytes_in;
 };
@@ -209,6 +222,7 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 
 void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
 bool exchange_step(struct session *s);    /* true: something moved */
+bool exchange_waits(const struct session *s); /* for its turn */
 void exchange_stalled(struct session *s); /* nothing has moved for too long */
 void exchange_told(struct session *s);    /* its end is reported, if its beginning was */
 void exchange_done(struct session *s);    /* the same, and frees what it holds */

@@ -176,6 +176,7 @@ static int compile(struct worker *k, struct err *e)
 	struct scan_options o = { .leaks = &p->leaks,
 				  .secrets = p->secrets,
 				  .n_secrets = p->credentials.n,
+				  .redact_json = p->redact_json,
 				  .report = on_hit,
 				  .context = k };
 	bool delayed = false;
@@ -189,6 +190,8 @@ static int compile(struct worker *k, struct err *e)
 		r = scanner_new(&o, &k->scanner, e);
 	if (r == 0 && (p->credentials.n || p->bind_names))
 		r = creds_new(&p->credentials, p->secrets, p->bind_names, &k->creds, e);
+	if (k->creds)
+		creds_lacking(k->creds, &p->lacking);
 	for (size_t i = 0; i < p->credentials.n; i++)
 		delayed |= p->credentials.v[i].delayed;
 	if (r == 0 && p->credentials.n)
@@ -298,6 +301,7 @@ static void on_tick(struct loop_timer *t, uint64_t now)
 {
 	struct worker *k = (struct worker *)((char *)t - offsetof(struct worker, tick));
 
+	report_leaks(k);
 	resolver_tick(k->resolver, now);
 	session_tick(k, now);
 	names_tick(k, now);
@@ -396,8 +400,10 @@ static void worker_done(struct worker *k)
 	while (k->sessions)
 		(void)session_free(k->sessions);
 	/* What was still under way is told; then the monitor need not wait for the rest. */
-	if (k->monitor.fd == CONTROL)
+	if (k->monitor.fd == CONTROL) {
+		report_leaks(k);
 		report_last(k);
+	}
 	while (k->idle)
 		(void)upstream_free(k->idle);
 	names_tick(k, UINT64_MAX);

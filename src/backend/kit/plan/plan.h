@@ -44,7 +44,7 @@ struct op {
 	enum op_kind kind;
 	const char *src, *dst;
 	const char *data;   /* text of a file, goal of a link */
-	size_t size;        /* of OP_CODE's data */
+	size_t size;        /* of OP_CODE's data, and of a file's that is no text */
 	struct ident ident; /* of src */
 	dev_t rdev;         /* of a device */
 	mode_t mode;
@@ -163,6 +163,9 @@ struct box_plan {
 	const struct door_want *door; /* network proxy; NULL: no door */
 	size_t roots_op;   /* with a door: the OP_FILE of the certificates trusted inside */
 	size_t roots_room; /* behind its text, for one more */
+	struct java_store *java; /* what Java trusts, before the run's authority; NULL: no Java */
+	size_t java_op;          /* its OP_FILE */
+	size_t policy_op;        /* the OP_FILE of Chromium's policy; 0: no Chromium */
 
 	const char *notes[9]; /* what the user should know, e.g. a private workspace */
 	size_t note_count;
@@ -170,7 +173,9 @@ struct box_plan {
 
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
-/* Puts the run's own authority behind the host's roots, in the file that programs inside read. */
+/* Bytes of what an OP_FILE, OP_CODE holds. */
+size_t op_size(const struct op *o);
+/* Puts the run's own authority behind the host's roots, in the files that programs inside read. */
 int box_plan_trust(struct box_plan *p, const char *pem, struct err *e);
 /* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
 int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);

@@ -79,8 +79,8 @@ static int door_variables(struct box_plan *p, size_t *n, struct err *e)
 	static const char *const proxies[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
 					       "https_proxy", "ALL_PROXY",  "all_proxy" };
 	static const char *const fixed[][2] = {
-		{ "NO_PROXY", "localhost,127.0.0.0/8,::1" },
-		{ "no_proxy", "localhost,127.0.0.0/8,::1" },
+		{ "NO_PROXY", "localhost,127.0.0.1,127.0.0.0/8,::1" },
+		{ "no_proxy", "localhost,127.0.0.1,127.0.0.0/8,::1" },
 		{ "NODE_USE_ENV_PROXY", "1" },
 		{ "NODE_EXTRA_CA_CERTS", DOOR_ROOTS },
 		{ "SSL_CERT_FILE", DOOR_ROOTS },

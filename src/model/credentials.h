@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model/credentials.h - credentials as they are written, and the well-known ones.
  *
- * Pure: what a credential is and where it may go. Values are fetched by egress/credential/cred.c. */
+ * Pure: what a credential is and where it may go. Values are fetched by egress/credential/cred.c.
+ */
 #pragma once
 
 #include "base/arena.h"

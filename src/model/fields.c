@@ -445,3 +445,9 @@ bool field_repeats(const struct field *f)
 {
 	return f->type >= FIELD_T_NAMES;
 }
+
+bool field_is_number(const struct field *f)
+{
+	return f->type == FIELD_T_COUNT || f->type == FIELD_T_SIZE || f->type == FIELD_T_DURATION ||
+	       f->type == FIELD_T_MILLI;
+}

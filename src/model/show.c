@@ -215,7 +215,7 @@ static void value_text(struct buf *b, const struct spec *s, enum field_id id)
 	char number[32];
 	struct json j;
 
-	if (show_is_number(f)) {
+	if (field_is_number(f)) {
 		number_text(f, *(const uint64_t *)v, number, sizeof(number));
 		buf_puts(b, number);
 	} else if (f->type == FIELD_T_WORD) {

@@ -320,3 +320,7 @@ const char *origin_name(enum origin o);
 
 /* true for a value somebody wrote: a default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);
+/* The same, less what asks for nothing: a list written as empty. */
+bool spec_asks(const struct spec *s, enum field_id id);
+/* Do both have the same value? Lists are the same only when both are empty. */
+bool spec_same(const struct spec *a, const struct spec *b, enum field_id id);

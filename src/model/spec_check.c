@@ -378,16 +378,55 @@ static int check_policy(const struct spec *s, struct err *e)
 }
 
 /* Whoever names a host wants to reach it: a list without a word on the network means the door. */
-static int imply_door(struct spec *s, struct err *e)
+static void imply_door(struct spec *s)
 {
-	if (s->network == NETWORK_PROXY || !spec_wrote(s, FIELD_EGRESS_ALLOW))
-		return 0;
-	if (!spec_wrote(s, FIELD_NETWORK) && s->network == NETWORK_NONE)
+	if (spec_wrote(s, FIELD_EGRESS_ALLOW) && !spec_wrote(s, FIELD_NETWORK) &&
+	    s->network == NETWORK_NONE)
 		s->network = NETWORK_PROXY;
-	else if (s->origin[FIELD_EGRESS_ALLOW] == ORIGIN_FLAG)
-		return err_refuse(e, ERR_USAGE, EINVAL, "use --network proxy",
-				  "--allow says nothing under network '%s'",
-				  fields[FIELD_NETWORK].words[s->network]);
+}
+
+/* Without a door these say nothing. On the command line, or beside the network in one file, that is
+ * somebody's mistake; elsewhere they are standing rules for the runs that have one. */
+static bool in_vain(const struct spec *s, enum field_id id)
+{
+	if (s->origin[id] == ORIGIN_FLAG)
+		return true;
+	return s->origin[id] == ORIGIN_FILE && s->origin[FIELD_NETWORK] == ORIGIN_FILE;
+}
+
+static int refuse_vain(const struct spec *s, enum field_id id, struct err *e)
+{
+	bool flag = s->origin[id] == ORIGIN_FLAG && fields[id].flag;
+
+	(void)err_set(e, ERR_USAGE, EINVAL, "%s%s says nothing under network '%s'",
+		      flag ? "--" : "", flag ? fields[id].flag : fields[id].key,
+		      fields[FIELD_NETWORK].words[s->network]);
+	if (s->origin[id] == ORIGIN_FILE && s->where[id])
+		(void)err_wrap(e, "%.160s", s->where[id]);
+	if (id == FIELD_CREDENTIAL)
+		return err_hint(e, "it is put in by the door: --allow HOST opens one");
+	return err_hint(e, "only the door reads it: --network proxy has one");
+}
+
+/* To write the default asks for nothing: `config show` does so for every setting. */
+static int check_doorless(const struct spec *s, struct err *e)
+{
+	CLEANUP(spec) struct spec *plain = NULL;
+
+	if (s->network == NETWORK_PROXY)
+		return 0;
+	for (int i = FIELD_EGRESS_ALLOW; i <= FIELD_CREDENTIAL; i++) {
+		enum field_id id = (enum field_id)i;
+
+		if (!in_vain(s, id))
+			continue;
+		if (!plain)
+			plain = spec_new(e);
+		if (!plain)
+			return -e->code;
+		if (!spec_same(s, plain, id))
+			return refuse_vain(s, id, e);
+	}
 	return 0;
 }
 
@@ -395,13 +434,9 @@ static int check_egress(struct spec *s, struct err *e)
 {
 	struct rule r;
 
-	if (imply_door(s, e) < 0)
+	imply_door(s);
+	if (check_doorless(s, e) < 0)
 		return -e->code;
-	if (s->network != NETWORK_PROXY && s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG)
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "it is put in by the door: --allow HOST opens one",
-				  "--credential says nothing under network '%s'",
-				  fields[FIELD_NETWORK].words[s->network]);
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||
 		    rule_check_allow(&r, e) < 0)

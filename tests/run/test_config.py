@@ -17,7 +17,7 @@ from harness import brig, home, main, scratch, state, test, workspace  # noqa: E
 BRIG = """\
 brig: 1
 policy: readonly
-network: none
+network: proxy
 profile: strict
 limits:
   memory: 128m
@@ -119,6 +119,60 @@ def no_trust_left():
 
 
 @test
+def rules_of_the_door_say_something_only_where_there_is_one():
+    for setting in ("egress.host_service=18080", "egress.deny=x.example", "egress.https_only=false", "egress.rate.total=5",
+                    "egress.resolve=a.example=127.0.0.9", "leaks.scan=false", "leaks.rules=private-key=warn", "egress.inspect=false"):
+        key = setting.partition("=")[0]
+        for network in ("none", "host"):
+            done = brig("run", "--network", network, "--set", setting, "--", "true")
+            assert done.status == 125 and f"{key} says nothing under network '{network}'" in done.errors, done
+            assert "hint: only the door reads it: --network proxy has one" in done.errors, done
+        assert brig("run", "--set", setting, "--", "true").status == 125
+        assert brig("plan", "--network", "proxy", "--set", setting, "--", "true").status == 0, setting
+        assert brig("plan", "--allow", "b.example", "--set", setting, "--", "true").status == 0, setting
+    # What is the default anyway asks for nothing, and no more does an empty list.
+    assert brig("run", "--set", "leaks.scan=true", "--set", "egress.https_only=true", "--", "true").status == 0
+
+
+@test
+def a_file_that_sets_the_network_is_held_to_its_rules_and_standing_rules_are_not():
+    rules = "egress:\n  deny:\n    - x.example\nleaks:\n  strict: false\n"
+    file = scratch() / "a.yaml"
+    file.write_text("brig: 1\nnetwork: none\n" + rules)
+    done = brig("run", "--config", file, "--", "true")
+    assert done.status == 125 and f"{file}:5:5: egress.deny says nothing under network 'none'" in done.errors, done
+    assert brig("config", "check", file).status == 1
+    # The flag takes the network away that the file has rules for: the file is not wrong.
+    file.write_text("brig: 1\nnetwork: proxy\n" + rules)
+    assert brig("run", "--config", file, "--network", "none", "--", "true").status == 0
+    file.write_text("brig: 1\n" + rules)
+    assert brig("run", "--config", file, "--", "true").status == 0
+    user = scratch() / "xdg/brig/config.yaml"
+    user.parent.mkdir(parents=True)
+    user.write_text("network: none\n" + rules)
+    assert brig("run", "--", "true", env={"XDG_CONFIG_HOME": str(scratch() / "xdg")}).status == 0
+
+
+@test
+def hosts_that_cannot_be_meant_are_refused_with_the_right_word():
+    for word, what, hint in (
+            ("localhost", "'localhost' is the sandbox itself", "egress.host_service=8080; inside it is http://host.brig.internal:8080"),
+            ("GET localhost:18080/v1/", "'localhost' is the sandbox itself", "--network proxy --set egress.host_service=18080"),
+            ("app.localhost", "'app.localhost' is the sandbox itself", "egress.host_service"),
+            ("127.0.0.1:80", "'127.0.0.1' is an address", "egress.host_service"),
+            ("[::1]:80", "'[::1]:80' is an address", "egress.host_service"),
+            ("npm", "'npm' is a group, not a host", "write @npm; npm:443 is a host of that name"),
+            ("pypi", "'pypi' is a group, not a host", "write @pypi")):
+        done = brig("run", "--allow", word, "--", "true")
+        assert done.status == 125 and what in done.errors and hint in done.errors, done
+    for word in ("npm:443", "@npm", "npm.example", "localhost.example"):
+        assert brig("plan", "--allow", word, "--", "true").status == 0, word
+    (workspace() / "a.yaml").write_text("egress:\n  allow:\n    - npm\n")
+    done = brig("run", "--config", "a.yaml", "--dialect", "brig", "--", "true")
+    assert done.status == 125 and "a.yaml:3:5: egress.allow: 'npm' is a group" in done.errors, done
+
+
+@test
 def rlm_code_reads_its_own_words_for_a_time_limit():
     config = workspace() / "rlm.yaml"
     config.write_text("sandbox:\n  runtime: docker\n  default_timeout_seconds: 1\n  docker: {network_enabled: false}\n")
@@ -210,7 +264,7 @@ def origin_says_who_wrote_each_setting():
     text = brig("config", "show", "--config", path, "--origin", env={"BRIG_PIDS": "30"}).text
     assert f"  memory: 128m  # file {path}:6:11\n" in text
     assert "  pids: 30  # environment BRIG_PIDS\n" in text
-    assert "network: none  # file" in text
+    assert "network: proxy  # file" in text
 
 
 @test

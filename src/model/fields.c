@@ -137,7 +137,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_WORKSPACE_MODE] = { .key = "workspace.mode",
 		.type = FIELD_T_WORD, .offset = AT(workspace_mode), .words = modes, .fallback = "direct",
 		.arg = "NAME", .help = "direct: the folder itself; overlay: a layer over it",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_MOUNT_ROOTS] = { .key = "mount_roots",
 		.type = FIELD_T_PATHS, .offset = AT(mount_roots),
 		.arg = "PATH", .help = "folders that mounts may come from; anywhere permitted if none is given",

@@ -37,6 +37,7 @@ struct role_tool {
 	const char *working_dir; /* absolute; NULL: the working folder */
 	const char *interpreter; /* of scripts */
 	bool confirm, network_disabled;
+	const char *offline; /* where network_disabled: true is written; NULL: nowhere */
 	struct strlist allowed, blocked; /* programs of the shell tool; allowed empty: any */
 	bool default_blocked;            /* blocked was not written: the documented list counts */
 	struct role_script *scripts;

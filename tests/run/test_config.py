@@ -392,8 +392,8 @@ def what_show_prints_is_a_brig_yaml_again():
 @test
 def every_default_is_shown():
     text = brig("config", "show").text
-    for line in ("policy: workspace_write", "backend: auto", "network: none", "  memory: 2g", "  pids: 256",
-                 "  timeout: 120s", "  output: 64k", "  cpus: null"):
+    for line in ("policy: workspace_write", "backend: auto", "network: none", "  memory: 2g", "  pids: 1024",
+                 "  timeout: 600s", "  output: 64k", "  cpus: null"):
         assert line + "\n" in text, line
 
 

@@ -194,8 +194,8 @@ static void a_project_may_not_loosen_until_it_is_trusted(void **state UNUSED)
 		"network: host",
 		"network: proxy",
 		"limits: {memory: 3g}",
-		"limits: {timeout: 121}",
-		"limits: {pids: 257}",
+		"limits: {timeout: 601}",
+		"limits: {pids: 1025}",
 		"limits: {output: 65k}",
 		"limits: {files: 5000}",
 		"limits: {tmp: 2g}",
@@ -340,7 +340,7 @@ static void a_home_behind_a_link_bounds_the_search_as_well(void **state UNUSED)
 	(void)snprintf(cwd, sizeof(cwd), "%s", at_top("home"));
 	again();
 	assert_int_equal(config_load(s, &at, &e), 0);
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 }
 
 static void a_dialects_defaults_count_as_below(void **state UNUSED)
@@ -403,12 +403,12 @@ static void the_file_is_found_upwards_within_a_bound(void **state UNUSED)
 	/* a repository ends the search */
 	must(mkdir("home/proj/deep/.git", 0755) == 0);
 	loads("home/proj/deep");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	/* the home folder's own is no project's */
 	put("home/.brig.yaml", "limits: {pids: 8}\n");
 	must(remove("home/proj/.brig.yaml") == 0 && remove("home/proj/deep/.git") == 0);
 	loads("home/proj/deep");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	loads("home");
 	assert_int_equal(s->limits.pids, 256);
 	/* outside of home and without a repository only the folder itself counts */
@@ -501,7 +501,7 @@ static void somebody_elses_sandbox_variables_change_nothing(void **state UNUSED)
 	put("home/.ironclaw/.env", "LLM_BACKEND=x\n\"what else\n"); /* none of our business */
 	assert_int_equal(load_with("outside", env), 0);
 	assert_int_equal(s->dialect_used, DIALECT_BRIG);
-	assert_int_equal(s->limits.timeout, 120000);
+	assert_int_equal(s->limits.timeout, 600000);
 	assert_int_equal(s->network, NETWORK_NONE);
 }
 

@@ -410,12 +410,12 @@ static void the_file_is_found_upwards_within_a_bound(void **state UNUSED)
 	loads("home/proj/deep");
 	assert_int_equal(s->limits.pids, 1024);
 	loads("home");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	/* outside of home and without a repository only the folder itself counts */
 	must(mkdir("outside/a", 0755) == 0);
 	put("outside/.brig.yaml", "limits: {pids: 9}\n");
 	loads("outside/a");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	loads("outside");
 	assert_int_equal(s->limits.pids, 9);
 	must(mkdir("outside/.git", 0755) == 0);

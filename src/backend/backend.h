@@ -127,7 +127,8 @@ struct backend_choice {
  * cannot honour, naming one that can. *ret is filled as far as it goes even on an error. */
 int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e);
 
-/* "backend 'x' cannot honour KEY[ VALUE]", with the place in a file that wrote it. Always negative. */
+/* "backend 'x' cannot honour KEY[ VALUE]", with the place in a file that wrote it. Always negative.
+ */
 int backend_cannot(const struct spec *s, const char *backend, enum field_id id, const char *value,
 		   struct err *e);
 

@@ -127,6 +127,15 @@ struct backend_choice {
  * cannot honour, naming one that can. *ret is filled as far as it goes even on an error. */
 int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e);
 
+/* "backend 'x' cannot honour KEY[ VALUE]", with the place in a file that wrote it. Always negative.
+ */
+int backend_cannot(const struct spec *s, const char *backend, enum field_id id, const char *value,
+		   struct err *e);
+
+/* Would this backend take the spec as far as can be told without starting anything? What a plan
+ * finds out: mounts that are not there, a workspace that cannot be shown. */
+int backend_would_take(const struct spec *s, const struct backend *b, struct err *e);
+
 /* All there are, NULL-terminated; those that auto considers, in its order. */
 extern const struct backend *const backends_all[], *const backends_auto[];
 const struct backend *backend_by_kind(enum backend_kind kind); /* NULL: not in this version */

@@ -6,6 +6,7 @@
 #include "backend/kit/process/job.h"
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
+#include "base/str.h"
 #include "model/code.h"
 #include "model/dialect/dialect.h"
 
@@ -26,14 +27,6 @@ const struct backend *backend_by_kind(enum backend_kind kind)
 	for (const struct backend *const *b = backends_all; *b; b++)
 		if ((*b)->kind == kind)
 			return *b;
-	return NULL;
-}
-
-static const char *one_that_honours(const struct field *f)
-{
-	for (const struct backend *const *b = backends_all; *b; b++)
-		if (f->honoured & (*b)->bit)
-			return (*b)->name;
 	return NULL;
 }
 
@@ -73,13 +66,29 @@ static bool only_untrusted(const struct spec *s, enum field_id id)
 	return true;
 }
 
-static int cannot(const struct spec *s, const struct backend *b, enum field_id id, struct err *e)
+/* Is the setting a request that this backend must honour? */
+static bool asked(const struct spec *s, const struct backend *b, enum field_id id)
+{
+	if (b->kind == BACKEND_NONE && spec_switched_off(s, id))
+		return false;
+	return spec_asks(s, id) && !warned(s, b, id);
+}
+
+int backend_cannot(const struct spec *s, const char *backend, enum field_id id, const char *value,
+		   struct err *e)
 {
 	const struct field *f = &fields[id];
-	const char *able = one_that_honours(f);
+	bool flag = f->flag && (s->origin[id] == ORIGIN_FLAG || !f->key);
+	const char *able = NULL;
 
-	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' cannot honour %s%s", b->name,
-		      f->flag ? "--" : "", f->flag ? f->flag : f->key);
+	for (const struct backend *const *b = backends_all; *b && !able; b++)
+		if (f->honoured & (*b)->bit && !str_eq((*b)->name, backend))
+			able = (*b)->name;
+	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP, "backend '%s' cannot honour %s%s%s%s", backend,
+		      flag ? "--" : "", flag ? f->flag : f->key, value ? " " : "",
+		      value ? value : "");
+	if (!flag && s->where[id])
+		(void)err_wrap(e, "%.160s", s->where[id]);
 	if (!able)
 		return err_hint(e, "no backend in this version of brig can");
 	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
@@ -88,6 +97,19 @@ static int cannot(const struct spec *s, const struct backend *b, enum field_id i
 			"a project file that nobody has trusted does not choose the backend: "
 			"'brig allow' trusts it, --backend %s chooses",
 			able);
+}
+
+static int check_network(const struct spec *s, const struct backend *b, struct err *e)
+{
+	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP &&
+	    b->kind != BACKEND_DOCKER)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' has",
+				  "backend '%s' has no network 'proxy'", b->name);
+	if (s->network == NETWORK_BRIDGE && b->kind != BACKEND_DOCKER)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "backend 'docker' can; or use --network none",
+				  "backend '%s' has no network 'bridge'", b->name);
+	return 0;
 }
 
 static int check_honoured(const struct spec *s, const struct backend *b, enum wishes which,
@@ -99,18 +121,12 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 	for (int i = 0; i < FIELD_COUNT; i++) {
 		enum field_id id = (enum field_id)i;
 
-		if (spec_wrote(s, id) && !(fields[id].honoured & bits(s, b)) && !warned(s, b, id) &&
+		if (!(fields[id].honoured & bits(s, b)) && asked(s, b, id) &&
 		    (which == ALL_WISHES || !only_untrusted(s, id)))
-			return cannot(s, b, id, e);
+			return backend_cannot(s, b->name, id, NULL, e);
 	}
-	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP &&
-	    b->kind != BACKEND_DOCKER)
-		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' has",
-				  "backend '%s' has no network 'proxy'", b->name);
-	if (s->network == NETWORK_BRIDGE && b->kind != BACKEND_DOCKER)
-		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  "backend 'docker' can; or use --network none",
-				  "backend '%s' has no network 'bridge'", b->name);
+	if (check_network(s, b, e) < 0)
+		return -e->code;
 	return b->kind == BACKEND_BWRAP ? bwrap_honours(s, e) : 0;
 }
 
@@ -220,4 +236,16 @@ int backend_choose(const struct spec *s, struct backend_choice *ret, struct err 
 	if (!host && s->backend == BACKEND_AUTO)
 		return choose_auto(s, ret, e);
 	return choose_named(s, host ? BACKEND_NONE : s->backend, ret, e);
+}
+
+int backend_would_take(const struct spec *given, const struct backend *b, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = spec_clone(given, e);
+	struct backend_plan *p = NULL;
+
+	if (!s || spec_set_argv(s, 1, (char *[]){ (char[]){ "true" } }, e) < 0 ||
+	    b->plan(s, &p, NULL, e) < 0)
+		return -e->code;
+	(void)b->plan_free(p);
+	return 0;
 }

@@ -119,42 +119,46 @@ static int check_file(struct spec *s, const struct config_asked *a, enum dialect
 		return -e->code;
 	s->dialect_used = (int)*was;
 	s->folder = src.folder;
-	if (spec_check(s, &at, e) < 0)
-		return err_wrap(e, "%.128s", a->file);
-	return 0;
+	if (spec_check(s, &at, e) == 0)
+		return 0;
+	return str_starts(e->what, a->file) ? -e->code : err_wrap(e, "%.128s", a->file);
 }
 
-static void say_backend(const struct spec *s)
+/* What a run would say. One that only this machine or this version refuses is not the file's
+ * mistake, but worth a line. */
+static int try_backend(const struct spec *s, char *text, size_t n, struct err *e)
 {
-	struct err e = { 0 };
-	char text[sizeof(e.what) + sizeof(e.hint) + 64];
 	const char *name;
+	bool wrong;
 
-	if (spec_backend(s, &name, &e) == 0)
-		(void)snprintf(text, sizeof(text), "%s would run it", name);
+	if (spec_backend(s, &name, &wrong, e) == 0)
+		(void)snprintf(text, n, "%s would run it", name);
+	else if (wrong)
+		return -e->code;
 	else
-		(void)snprintf(text, sizeof(text), "a run would be refused: %s%s%s%s", e.what,
-			       e.hint[0] ? " (" : "", e.hint, e.hint[0] ? ")" : "");
-	message_answer("backend", text);
+		(void)snprintf(text, n, "a run would be refused: %s%s%s%s", e->what,
+			       e->hint[0] ? " (" : "", e->hint, e->hint[0] ? ")" : "");
+	return 0;
 }
 
 static int check(const struct config_asked *a, struct err *e)
 {
+	char text[128], backend[sizeof(e->what) + sizeof(e->hint) + 64];
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	enum dialect was = DIALECT_BRIG;
-	char text[128];
 
 	if (!s || need_file(a, "check", e) < 0)
 		return -e->code;
-	if (check_file(s, a, &was, e) < 0) {
+	if (check_file(s, a, &was, e) < 0 || try_backend(s, backend, sizeof(backend), e) < 0) {
 		error_print(e);
 		return 1;
 	}
-	(void)snprintf(text, sizeof(text), "ok (%s, %zu settings)", dialect_name(was), settings(s));
+	(void)snprintf(text, sizeof(text), "ok (%s, %zu setting%s)", dialect_name(was), settings(s),
+		       settings(s) == 1 ? "" : "s");
 	message_answer(a->file, text);
 	for (size_t i = 0; i < s->notes.n; i++)
 		message_answer("note", s->notes.v[i]);
-	say_backend(s);
+	message_answer("backend", backend);
 	return 0;
 }
 

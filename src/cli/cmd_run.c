@@ -204,7 +204,7 @@ static void say_limit(const struct outcome *o, const struct spec *s)
 
 	switch (o->kind) {
 	case OUTCOME_TIMEOUT:
-		num_duration_text(s->limits.timeout, text, sizeof(text));
+		num_duration_text(o->timeout_ms, text, sizeof(text));
 		if (!outcome_timeout_text(o, said, sizeof(said)))
 			(void)snprintf(said, sizeof(said), "Command timed out: it ran for %s",
 				       text);

@@ -24,6 +24,12 @@ static const char *temp_folder(void)
 	return t && t[0] == '/' ? t : "/tmp";
 }
 
+static bool on_host(const struct machine *m)
+{
+	return m->spec &&
+	       (m->spec->backend == BACKEND_NONE || m->spec->policy == POLICY_FULL_ACCESS);
+}
+
 void check_configured(struct machine *m, struct finding *f)
 {
 	enum backend_kind kind = m->spec ? m->spec->backend : BACKEND_AUTO;
@@ -63,8 +69,17 @@ void check_network_policy(struct machine *m, struct finding *f)
 {
 	bool rlm = in_dialect(m, DIALECT_RLM);
 	enum network net = m->spec ? m->spec->network : NETWORK_NONE;
+	bool ssh = m->spec && m->spec->backend == BACKEND_SSH &&
+		   m->spec->ssh.remote == SSH_REMOTE_PLAIN;
 
-	if (net == NETWORK_NONE)
+	if (on_host(m))
+		finding_say(f, CHECK_WARN, "network host: the command is not in a sandbox");
+	else if (ssh)
+		finding_say(f, CHECK_WARN,
+			    "network %s is not enforced: a command by ssh has the other host's "
+			    "network",
+			    fields[FIELD_NETWORK].words[net]);
+	else if (net == NETWORK_NONE)
 		finding_say(f, CHECK_PASS, "%s",
 			    rlm ? "Container networking is disabled." : "network none");
 	else if (net == NETWORK_PROXY)
@@ -74,8 +89,11 @@ void check_network_policy(struct machine *m, struct finding *f)
 			    rlm ? "Container networking is enabled: network " : "network ",
 			    fields[FIELD_NETWORK].words[net]);
 	if (f->status == CHECK_WARN)
-		finding_hint(f, "the command can send away what it reads; use network none where "
-				"it needs no network");
+		finding_hint(f, on_host(m) || ssh
+					? "the command can send away what it reads; use a backend "
+					  "that is a sandbox"
+					: "the command can send away what it reads; use network "
+					  "none where it needs no network");
 }
 
 /* The readers have refused what is not permitted: what arrives here has passed. */
@@ -104,8 +122,9 @@ void check_mount_policy(struct machine *m, struct finding *f)
 {
 	const char *temp = temp_folder();
 	struct err e = { 0 };
+	const struct backend *b = machine_backend(m);
 
-	if (machine_spec_fits(m, &e) < 0) {
+	if (machine_spec_fits(m, b, &e) < 0) {
 		say_error(f, CHECK_FAIL, &e);
 		if (!f->hint[0])
 			finding_hint(f, "start brig in a folder that is permitted, or name it in "

@@ -93,7 +93,7 @@ void ironclaw_enabled(struct machine *m, struct finding *f)
 		   (m->spec->backend == BACKEND_NONE || m->spec->policy == POLICY_FULL_ACCESS);
 
 	if (off) {
-		finding_say(f, CHECK_WARN, "Sandbox is disabled: commands would run on the host");
+		finding_say(f, CHECK_WARN, "Sandbox is disabled: commands run on the host");
 		finding_hint(f, "set SANDBOX_ENABLED=true and another SANDBOX_POLICY");
 	} else {
 		finding_say(f, CHECK_PASS, "Sandbox is enabled");

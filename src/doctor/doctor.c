@@ -150,10 +150,24 @@ const struct check *doctor_checks(const struct spec *s, size_t *n)
 
 /* ---- the whole ---- */
 
+/* However well the machine is, a configuration that no backend takes is not ready. */
+static void must_run(struct machine *m, struct diagnosis *d)
+{
+	if (doctor_failed(d) || !m->spec || machine_backend(m))
+		return;
+	for (size_t i = 0; i < d->count; i++)
+		if (strcmp(d->checks[i].name, "sandbox") == 0 ||
+		    strcmp(d->checks[i].name, "configured_runtime") == 0) {
+			say_error(&d->findings[i], CHECK_FAIL, &m->refusal);
+			return;
+		}
+}
+
 void doctor_examine(const struct check *checks, size_t n, const struct spec *s,
 		    struct diagnosis *ret)
 {
-	struct machine m = { .spec = s };
+	CLEANUP(spec) struct spec *checked = machine_checked(s);
+	struct machine m = { .spec = checked ? checked : s };
 
 	assert(n <= DOCTOR_CHECKS_MAX);
 	*ret = (struct diagnosis){ .checks = checks, .count = n };
@@ -164,6 +178,8 @@ void doctor_examine(const struct check *checks, size_t n, const struct spec *s,
 		if (checks[i].spared && ret->findings[i].status == CHECK_FAIL && machine_works(&m))
 			ret->findings[i].status = CHECK_WARN;
 	}
+	ret->on_host = s && (s->backend == BACKEND_NONE || s->policy == POLICY_FULL_ACCESS);
+	must_run(&m, ret);
 }
 
 void doctor_refusal(const struct err *e, struct diagnosis *ret)
@@ -213,7 +229,8 @@ void doctor_text(const struct diagnosis *d, struct buf *out)
 	if (failed)
 		buf_printf(out, "not ready: %zu check%s failed\n", failed, failed == 1 ? "" : "s");
 	else
-		buf_puts(out, "ready: sandboxes can be made here\n");
+		buf_puts(out, d->on_host ? "ready: commands run on the host, without a sandbox\n"
+					 : "ready: sandboxes can be made here\n");
 }
 
 void doctor_json(const struct diagnosis *d, struct json *j)

@@ -46,6 +46,7 @@ struct diagnosis {
 	const struct check *checks; /* borrowed */
 	size_t count;
 	struct finding findings[DOCTOR_CHECKS_MAX];
+	bool on_host; /* what is ready is no sandbox */
 };
 
 /* Runs each check once, in order; a second or so on a slow machine. n is at most the maximum. */

@@ -116,7 +116,7 @@ bool machine_needs(struct machine *m, enum backend_kind kind)
 	const struct backend *b = machine_backend(m);
 
 	if (m->spec && m->spec->backend == kind)
-		return true;
+		return m->spec->policy != POLICY_FULL_ACCESS; /* that one needs no backend */
 	/* Of auto's, the namespaces' own rows tell; an engine is only taken for want of them. */
 	return b && b->kind == kind && kind == BACKEND_DOCKER;
 }
@@ -162,17 +162,38 @@ long long setting(const char *path)
 	return num_count(text, &v) < 0 || v > LLONG_MAX ? -1 : (long long)v;
 }
 
-int machine_spec_fits(const struct machine *m, struct err *e)
+static int checked_here(const struct spec *given, struct spec **ret, struct err *e)
 {
-	CLEANUP(spec) struct spec *s = m->spec ? spec_clone(m->spec, e) : NULL;
+	CLEANUP(spec) struct spec *s = spec_clone(given, e);
 	char cwd[PATH_MAX];
 	struct place at = { .cwd = cwd, .home = getenv("HOME") };
 
-	if (!m->spec)
-		return 0;
 	if (!s)
 		return -e->code;
 	if (!getcwd(cwd, sizeof(cwd)))
 		return err_sys(e, "the current folder is gone");
-	return spec_check(s, &at, e);
+	if (spec_check(s, &at, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct spec *machine_checked(const struct spec *s)
+{
+	struct spec *ret = NULL;
+	struct err unused = { 0 };
+
+	return s && checked_here(s, &ret, &unused) == 0 ? ret : NULL;
+}
+
+int machine_spec_fits(const struct machine *m, const struct backend *b, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = NULL;
+
+	if (!m->spec)
+		return 0;
+	if (checked_here(m->spec, &s, e) < 0)
+		return -e->code;
+	/* What a program or an engine lacks has rows of its own. */
+	return b && backend_would_take(s, b, e) < 0 && e->kind != ERR_UNAVAILABLE ? -e->code : 0;
 }

@@ -38,8 +38,12 @@ int machine_has_image(struct machine *m);           /* 1, 0 or -errno: the engin
 void warn_if_old(struct machine *m, struct finding *f); /* adds to what is said of the image */
 void engine_hint(const struct engine_health *h, struct finding *f); /* what mends it */
 
-/* Would the configuration be taken where this process stands? */
-int machine_spec_fits(const struct machine *m, struct err *e);
+/* The configuration as a run here would have it; NULL: it would not be taken. The caller frees it.
+ */
+struct spec *machine_checked(const struct spec *s);
+/* Would the configuration be taken where this process stands, and by this backend (NULL: none is
+ * known) as far as its plan can tell? */
+int machine_spec_fits(const struct machine *m, const struct backend *b, struct err *e);
 
 /* The backend knows the causes that are written somewhere; this adds the ones that are not. */
 void machine_explain(struct err *e);

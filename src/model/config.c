@@ -115,8 +115,10 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 
 /* --- IronClaw's variables --- */
 
-/* Its own file below the home folder. Without one, the documented defaults alone. */
-static int load_ironclaw_file(struct spec *s, const struct config_place *at, struct err *e)
+/* Its own file below the home folder; one that does not speak of a sandbox is another program's
+ * business. Without one, and with IronClaw asked for, the documented defaults alone. */
+static int load_ironclaw_file(struct spec *s, const struct config_place *at, bool *in_play,
+			      struct err *e)
 {
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	CLEANUP(fd) int fd = -1;
@@ -133,10 +135,15 @@ static int load_ironclaw_file(struct spec *s, const struct config_place *at, str
 	if (at->home)
 		fd = open(src.name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0 && (!at->home || errno == ENOENT || errno == ENOTDIR))
-		return ironclaw_read(s, &src, NULL, 0, e);
+		return *in_play ? ironclaw_read(s, &src, NULL, 0, e) : 0;
 	if (fd < 0)
 		return err_sys(e, "cannot open '%.200s'", src.name);
-	if (config_slurp_fd(fd, src.name, &data, &st, e) < 0 || check_owner(src.name, &st, e) < 0)
+	if (config_slurp_fd(fd, src.name, &data, &st, e) < 0)
+		return -e->code;
+	if (!*in_play && !memmem(buf_str(&data), data.len, "SANDBOX_", strlen("SANDBOX_")))
+		return 0;
+	*in_play = true;
+	if (check_owner(src.name, &st, e) < 0)
 		return -e->code;
 	return config_read_text(s, buf_str(&data), data.len, DIALECT_IRONCLAW, &src, &was, e);
 }
@@ -180,16 +187,18 @@ static int load_ambient(struct spec *s, const struct config_place *at, bool name
 			      .cwd = at->cwd,
 			      .origin = ORIGIN_ENVIRONMENT };
 	struct env_line lines[VARIABLES_MAX];
+	bool in_play;
 	size_t n = 0;
 
 	if (s->config && s->dialect_used != DIALECT_IRONCLAW)
 		return 0;
 	if (ambient_lines(s, at, lines, &n, e) < 0)
 		return -e->code;
-	if (!named && !ironclaw_knows(lines, n))
-		return 0;
-	if (!s->config && load_ironclaw_file(s, at, e) < 0)
+	in_play = named || ironclaw_knows(lines, n);
+	if (!s->config && load_ironclaw_file(s, at, &in_play, e) < 0)
 		return -e->code;
+	if (!in_play)
+		return 0;
 	s->dialect_used = DIALECT_IRONCLAW;
 	if (ironclaw_read(s, &src, lines, n, e) < 0)
 		return -e->code;

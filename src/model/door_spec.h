@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/door_spec.h - what a backend and the egress worker must agree on: the addresses of the door and
- * the sockets that are opened in it.
+/* model/door_spec.h - what a backend and the egress worker must agree on: the addresses of the door
+ * and the sockets that are opened in it.
  *
  * All of it lies in networks that nobody routes: 198.18.0.0/15 is for benchmarks (RFC 2544), and
  * the IPv6 prefix is a unique local one that says "brig". A name asked for by DNS gets the nth

@@ -58,7 +58,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_TIMEOUT] = { .flag = "timeout", .key = "limits.timeout", .variable = "BRIG_TIMEOUT",
 		.type = FIELD_T_DURATION, .offset = AT(limits.timeout), .min = 1, .max = 52 * WEEK_MS, .none = true,
-		.fallback = "120s",
+		.fallback = "10m",
 		.arg = "TIME", .help = "end the run after this long (30s, 1h30m, none); with --tty there is no limit unless given",
 		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_MEMORY] = { .flag = "memory", .key = "limits.memory", .variable = "BRIG_MEMORY",
@@ -75,7 +75,7 @@ const struct field fields[FIELD_COUNT] = {
 		.arg = "N", .help = "weight against other work on the machine; 1024 is an ordinary share",
 		.honoured = BOTH, .commands = ALL_CMDS },
 	[FIELD_PIDS] = { .flag = "pids", .key = "limits.pids", .variable = "BRIG_PIDS",
-		.type = FIELD_T_COUNT, .offset = AT(limits.pids), .min = 2, .max = 4194304, .fallback = "256",
+		.type = FIELD_T_COUNT, .offset = AT(limits.pids), .min = 2, .max = 4194304, .fallback = "1024",
 		.arg = "N", .help = "processes and threads at one time",
 		.honoured = BOTH, .commands = ALL_CMDS },
 	[FIELD_DISK] = { .flag = "disk", .key = "limits.disk",
@@ -137,7 +137,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_WORKSPACE_MODE] = { .key = "workspace.mode",
 		.type = FIELD_T_WORD, .offset = AT(workspace_mode), .words = modes, .fallback = "direct",
 		.arg = "NAME", .help = "direct: the folder itself; overlay: a layer over it",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_MOUNT_ROOTS] = { .key = "mount_roots",
 		.type = FIELD_T_PATHS, .offset = AT(mount_roots),
 		.arg = "PATH", .help = "folders that mounts may come from; anywhere permitted if none is given",
@@ -444,4 +444,10 @@ const struct field *field_by_key(const char *key, enum field_id *id)
 bool field_repeats(const struct field *f)
 {
 	return f->type >= FIELD_T_NAMES;
+}
+
+bool field_is_number(const struct field *f)
+{
+	return f->type == FIELD_T_COUNT || f->type == FIELD_T_SIZE || f->type == FIELD_T_DURATION ||
+	       f->type == FIELD_T_MILLI;
 }

@@ -160,3 +160,4 @@ const struct field *field_by_flag(const char *flag, enum field_id *id);
 const struct field *field_by_letter(char letter, enum field_id *id);
 const struct field *field_by_key(const char *key, enum field_id *id);
 bool field_repeats(const struct field *f);
+bool field_is_number(const struct field *f);

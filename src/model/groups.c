@@ -127,6 +127,17 @@ static int not_a_host(const char *text, struct err *e)
 	       err_hint(e, "%s", why);
 }
 
+static int not_a_name(const char *text, struct err *e)
+{
+	bool loopback = str_starts(text, "127.") || str_starts(text, "[::1]");
+
+	return err_refuse(e, ERR_CONFIG, EINVAL,
+			  loopback ? "loopback is the sandbox itself, inside; for a service of "
+				     "this host: egress.host_service"
+				   : "the allowlist is made of names",
+			  "'%.100s' is an address, not a host name", text);
+}
+
 int host_check(const char *text, struct err *e)
 {
 	bool wild = str_starts(text, "*.");
@@ -136,6 +147,8 @@ int host_check(const char *text, struct err *e)
 	if (strlen(text) > HOST_MAX || str_has_control(text))
 		return err_set(e, ERR_CONFIG, EINVAL,
 			       "a host name that is too long or has control characters");
+	if (*text == '[')
+		return not_a_name(text, e);
 	for (;; p += n + 1) {
 		n = strcspn(p, ".");
 		if (!label_ok(p, n))
@@ -146,8 +159,7 @@ int host_check(const char *text, struct err *e)
 			break;
 	}
 	if (!is_letter(*last))
-		return err_refuse(e, ERR_CONFIG, EINVAL, "the allowlist is made of names",
-				  "'%s' is an address, not a host name", text);
+		return not_a_name(text, e);
 	if (wild && labels < 2)
 		return err_refuse(e, ERR_CONFIG, EINVAL, "name the domain: *.example.com",
 				  "'%s' covers a whole top-level domain", text);

@@ -57,7 +57,7 @@ struct isolation {
 	int landlock_abi;    /* 0: none */
 	const char *cgroup;  /* "v1", "v2", "hybrid" or "none" */
 	const char *network;
-	const char *runtime;      /* of containers, where one was named */
+	const char *runtime; /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;
 	enum enforcer limits[LIMIT_COUNT];
 };

@@ -112,8 +112,8 @@ static int parse_host(struct arena *a, const char *p, struct rule *r, struct err
 {
 	size_t n = strcspn(p, "/"), host = strcspn(p, ":/");
 
-	if (strstr(p, "://"))
-		return host_check(p, e); /* knows what to say about schemes */
+	if (*p == '[' || strstr(p, "://"))
+		return host_check(p, e); /* knows what to say about addresses and schemes */
 	if (set_host(a, p, host, &r->host, e) < 0)
 		return -e->code;
 	if (host < n && parse_ports(p + host + 1, n - host - 1, r, e) < 0)
@@ -194,9 +194,30 @@ static const char *const anybodys[] = { "co.uk",
 					"repl.co",
 					NULL };
 
+/* Words that are names by their form and can never be meant as one. */
+static int check_word(const struct rule *r, struct err *e)
+{
+	unsigned port = r->n_ports ? r->ports[0] : 8080;
+
+	if (str_eq(r->host, "localhost") || str_ends_nocase(r->host, ".localhost"))
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is the sandbox itself, inside",
+			       r->host),
+		       err_hint(e,
+				"for a service of this host: --network proxy --set "
+				"egress.host_service=%u; inside it is "
+				"http://host.brig.internal:%u",
+				port, port);
+	if (str_eq(r->text, r->host) && group_find(r->host))
+		return err_set(e, ERR_CONFIG, EINVAL, "'%s' is a group, not a host", r->host),
+		       err_hint(e, "write @%s; %s:443 is a host of that name", r->host, r->host);
+	return 0;
+}
+
 int rule_check_allow(const struct rule *r, struct err *e)
 {
-	if (!r->host || !str_starts(r->host, "*."))
+	if (!r->host || check_word(r, e) < 0)
+		return r->host ? -e->code : 0;
+	if (!str_starts(r->host, "*."))
 		return 0;
 	for (size_t i = 0; anybodys[i]; i++)
 		if (str_eq(r->host + 2, anybodys[i]))

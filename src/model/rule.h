@@ -28,7 +28,8 @@ struct rule {
 };
 
 int rule_parse(struct arena *a, const char *text, struct rule *ret, struct err *e);
-/* Refuses a wildcard below a name where anybody can have one: "*.co.uk", "*.github.io". */
+/* Refuses a wildcard below a name where anybody can have one ("*.co.uk", "*.github.io"), this
+ * host's own loopback, and a group without its "@". */
 int rule_check_allow(const struct rule *r, struct err *e);
 /* Checks the text and appends it. */
 int list_add_rule(struct arena *a, struct strlist *l, const char *text, struct err *e);

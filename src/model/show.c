@@ -33,6 +33,13 @@ static bool first_of_group(size_t at, size_t len)
 	return true;
 }
 
+/* What no backend of this version honours is shown only where somebody asks for it: the text can be
+ * given back to brig. */
+static bool unheard(const struct spec *s, enum field_id id)
+{
+	return !fields[id].honoured && !spec_asks(s, id);
+}
+
 typedef void field_fn(void *arg, const struct spec *s, enum field_id id, const char *name);
 
 struct walk {
@@ -50,7 +57,7 @@ static void walk_fields(const struct spec *s, size_t first, const char *group, s
 		const char *key = fields[i].key;
 		size_t n;
 
-		if (!key || strncmp(key, group, from) != 0)
+		if (!key || strncmp(key, group, from) != 0 || unheard(s, (enum field_id)i))
 			continue;
 		n = group_len(key, from);
 		if (!n) {
@@ -215,7 +222,7 @@ static void value_text(struct buf *b, const struct spec *s, enum field_id id)
 	char number[32];
 	struct json j;
 
-	if (show_is_number(f)) {
+	if (field_is_number(f)) {
 		number_text(f, *(const uint64_t *)v, number, sizeof(number));
 		buf_puts(b, number);
 	} else if (f->type == FIELD_T_WORD) {

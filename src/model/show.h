@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "model/spec.h"
 
-bool show_is_number(const struct field *f);
 /* 0 where the table's bounds exclude it is no value but its absence: no limit. */
 bool show_unlimited(const struct field *f, uint64_t v);
 

@@ -5,12 +5,6 @@
 
 #include "base/num.h"
 
-bool show_is_number(const struct field *f)
-{
-	return f->type == FIELD_T_COUNT || f->type == FIELD_T_SIZE || f->type == FIELD_T_DURATION ||
-	       f->type == FIELD_T_MILLI;
-}
-
 bool show_unlimited(const struct field *f, uint64_t v)
 {
 	return !v && f->min > 0;
@@ -248,7 +242,7 @@ void show_value(struct json *j, const struct spec *s, enum field_id id, bool fil
 		json_credentials(j, v);
 		break;
 	default:
-		if (show_is_number(f))
+		if (field_is_number(f))
 			json_number(j, f, *(const uint64_t *)v);
 		else
 			json_strings(j, v);

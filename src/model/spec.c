@@ -462,3 +462,30 @@ struct spec *spec_clone(const struct spec *from, struct err *e)
 	}
 	return TAKE_PTR(s);
 }
+
+bool spec_asks(const struct spec *s, enum field_id id)
+{
+	const struct list_head *l = (const void *)((const char *)s + fields[id].offset);
+
+	return spec_wrote(s, id) && (!field_repeats(&fields[id]) || l->n);
+}
+
+bool spec_same(const struct spec *a, const struct spec *b, enum field_id id)
+{
+	const struct field *f = &fields[id];
+	const void *one = (const char *)a + f->offset, *two = (const char *)b + f->offset;
+
+	if (f->type == FIELD_T_BOOL)
+		return *(const bool *)one == *(const bool *)two;
+	if (f->type == FIELD_T_WORD)
+		return *(const int *)one == *(const int *)two;
+	if (field_is_number(f))
+		return *(const uint64_t *)one == *(const uint64_t *)two;
+	if (f->type == FIELD_T_STRING || f->type == FIELD_T_PATH) {
+		const char *x = *(const char *const *)one, *y = *(const char *const *)two;
+
+		return x && y ? str_eq(x, y) : x == y;
+	}
+	return field_repeats(f) && !((const struct list_head *)one)->n &&
+	       !((const struct list_head *)two)->n;
+}

@@ -171,6 +171,7 @@ struct code_spec {
 	struct {
 		uint64_t timeout, output;
 		const char *interpreter;
+		const char *offline; /* where network_disabled is written; NULL: nowhere */
 	} tool[CODE_SCRIPT + 1];
 };
 
@@ -321,3 +322,10 @@ const char *origin_name(enum origin o);
 
 /* true for a value somebody wrote: a default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);
+/* The same, less what asks for nothing: a list written as empty. */
+bool spec_asks(const struct spec *s, enum field_id id);
+/* Is it a setting of a sandbox that IronClaw's own words have switched off (disabled, or full
+ * access)? Then nobody asks for it. A policy that protects stays a request, and so does a flag. */
+bool spec_switched_off(const struct spec *s, enum field_id id);
+/* Do both have the same value? Lists are the same only when both are empty. */
+bool spec_same(const struct spec *a, const struct spec *b, enum field_id id);

@@ -377,31 +377,120 @@ static int check_policy(const struct spec *s, struct err *e)
 	return 0;
 }
 
-/* Whoever names a host wants to reach it: a list without a word on the network means the door. */
-static int imply_door(struct spec *s, struct err *e)
+bool spec_switched_off(const struct spec *s, enum field_id id)
 {
-	if (s->network == NETWORK_PROXY || !spec_wrote(s, FIELD_EGRESS_ALLOW))
-		return 0;
-	if (!spec_wrote(s, FIELD_NETWORK) && s->network == NETWORK_NONE)
+	bool off = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+
+	return s->dialect_used == DIALECT_IRONCLAW && off &&
+	       !(id == FIELD_POLICY && s->policy == POLICY_READONLY) &&
+	       (s->origin[id] == ORIGIN_USER || s->origin[id] == ORIGIN_FILE ||
+		s->origin[id] == ORIGIN_ENVIRONMENT);
+}
+
+/* A command on the host has the host's network: a door that only the dialect brings along is
+ * nobody's request. */
+static void drop_door(struct spec *s)
+{
+	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	bool asked = spec_asks(s, FIELD_EGRESS_ALLOW) && !spec_switched_off(s, FIELD_EGRESS_ALLOW);
+
+	if (host_run && s->network == NETWORK_PROXY && !spec_wrote(s, FIELD_NETWORK) && !asked)
+		s->network = NETWORK_HOST;
+}
+
+/* Whoever names a host wants to reach it: a list without a word on the network means the door. */
+static void imply_door(struct spec *s)
+{
+	if (spec_wrote(s, FIELD_EGRESS_ALLOW) && !spec_wrote(s, FIELD_NETWORK) &&
+	    s->network == NETWORK_NONE)
 		s->network = NETWORK_PROXY;
-	else if (s->origin[FIELD_EGRESS_ALLOW] == ORIGIN_FLAG)
-		return err_refuse(e, ERR_USAGE, EINVAL, "use --network proxy",
-				  "--allow says nothing under network '%s'",
-				  fields[FIELD_NETWORK].words[s->network]);
+}
+
+/* Without a door these say nothing. On the command line, or beside the network in one file, that is
+ * somebody's mistake; elsewhere they are standing rules for the runs that have one. */
+static bool in_vain(const struct spec *s, enum field_id id)
+{
+	if (s->origin[id] == ORIGIN_FLAG)
+		return true;
+	return s->origin[id] == ORIGIN_FILE && s->origin[FIELD_NETWORK] == ORIGIN_FILE;
+}
+
+static int refuse_vain(const struct spec *s, enum field_id id, struct err *e)
+{
+	bool flag = s->origin[id] == ORIGIN_FLAG && fields[id].flag;
+
+	(void)err_set(e, ERR_USAGE, EINVAL, "%s%s says nothing under network '%s'",
+		      flag ? "--" : "", flag ? fields[id].flag : fields[id].key,
+		      fields[FIELD_NETWORK].words[s->network]);
+	if (s->origin[id] == ORIGIN_FILE && s->where[id])
+		(void)err_wrap(e, "%.160s", s->where[id]);
+	if (id == FIELD_CREDENTIAL)
+		return err_hint(e, "it is put in by the door: --allow HOST opens one");
+	return err_hint(e, "only the door reads it: --network proxy has one");
+}
+
+/* To write the default asks for nothing: `config show` does so for every setting. */
+static int check_doorless(const struct spec *s, struct err *e)
+{
+	CLEANUP(spec) struct spec *plain = NULL;
+
+	if (s->network == NETWORK_PROXY)
+		return 0;
+	for (int i = FIELD_EGRESS_ALLOW; i <= FIELD_CREDENTIAL; i++) {
+		enum field_id id = (enum field_id)i;
+
+		if (!in_vain(s, id))
+			continue;
+		if (!plain)
+			plain = spec_new(e);
+		if (!plain)
+			return -e->code;
+		if (!spec_same(s, plain, id))
+			return refuse_vain(s, id, e);
+	}
 	return 0;
+}
+
+/* What a dialect's page closes, no flag and no other file opens. */
+static int check_closed(const struct spec *s, struct err *e)
+{
+	bool closed = s->dialect_used == DIALECT_AGENTS || s->dialect_used == DIALECT_RLM ||
+		      s->dialect_used == DIALECT_IRONCLAW;
+	bool service = s->network == NETWORK_PROXY && s->egress.host_service;
+
+	if (!closed || s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE ||
+	    (s->network != NETWORK_HOST && !service))
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM,
+		      "%s: the host's network and services stay closed to a sandbox of the dialect "
+		      "'%s'; this will never be supported",
+		      service ? "egress.host_service" : "network 'host'",
+		      dialect_name((enum dialect)s->dialect_used));
+	return err_hint(e, "write the settings as a brig.yaml: brig config show is a beginning");
+}
+
+/* A hook inside the interpreter is not there yet; a network that is not there needs none. */
+static int check_offline(const struct spec *s, struct err *e)
+{
+	const char *where = s->code.tool[CODE_PYTHON].offline;
+
+	if (!where || s->network == NETWORK_NONE)
+		return 0;
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+			  "network: none closes it for all tools; or network_disabled: false",
+			  "%.160s: network_disabled is not in this version of brig for one tool "
+			  "alone, and the network is '%s'",
+			  where, fields[FIELD_NETWORK].words[s->network]);
 }
 
 static int check_egress(struct spec *s, struct err *e)
 {
 	struct rule r;
 
-	if (imply_door(s, e) < 0)
+	imply_door(s);
+	drop_door(s);
+	if (check_closed(s, e) < 0 || check_offline(s, e) < 0 || check_doorless(s, e) < 0)
 		return -e->code;
-	if (s->network != NETWORK_PROXY && s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG)
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "it is put in by the door: --allow HOST opens one",
-				  "--credential says nothing under network '%s'",
-				  fields[FIELD_NETWORK].words[s->network]);
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||
 		    rule_check_allow(&r, e) < 0)

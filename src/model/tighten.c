@@ -75,33 +75,11 @@ static const void *value(const struct spec *s, const struct field *f)
 	return (const char *)s + f->offset;
 }
 
-static bool is_number(const struct field *f)
-{
-	return f->type == FIELD_T_COUNT || f->type == FIELD_T_SIZE || f->type == FIELD_T_DURATION ||
-	       f->type == FIELD_T_MILLI;
-}
-
-static bool unchanged(const void *a, const void *b, const struct field *f)
-{
-	if (f->type == FIELD_T_BOOL)
-		return *(const bool *)a == *(const bool *)b;
-	if (f->type == FIELD_T_WORD)
-		return *(const int *)a == *(const int *)b;
-	if (is_number(f))
-		return *(const uint64_t *)a == *(const uint64_t *)b;
-	if (f->type == FIELD_T_STRING || f->type == FIELD_T_PATH) {
-		const char *one = *(const char *const *)a, *two = *(const char *const *)b;
-
-		return one && two ? str_eq(one, two) : one == two;
-	}
-	return false;
-}
-
 static bool lower(const void *before, const void *after, const struct field *f)
 {
 	uint64_t was, is;
 
-	if (!is_number(f))
+	if (!field_is_number(f))
 		return *(const int *)after < *(const int *)before;
 	was = *(const uint64_t *)before;
 	is = *(const uint64_t *)after;
@@ -113,7 +91,7 @@ static bool permitted(const struct spec *before, const struct spec *after, enum 
 	const struct field *f = &fields[id];
 	const void *was = value(before, f), *is = value(after, f);
 
-	if (unchanged(was, is, f))
+	if (!field_repeats(f) && spec_same(before, after, id))
 		return true;
 	switch (directions[id]) {
 	case DOWN:

@@ -32,11 +32,11 @@ struct yaml_reader {
 	bool started;       /* a first document was seen */
 };
 
-static int at_mark(const struct yaml_reader *r, const yaml_mark_t *m, struct err *e, const char *fmt,
-		   ...) __attribute__((format(printf, 4, 5)));
+static int at_mark(const struct yaml_reader *r, const yaml_mark_t *m, struct err *e,
+		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-static int at_mark(const struct yaml_reader *r, const yaml_mark_t *m, struct err *e, const char *fmt,
-		   ...)
+static int at_mark(const struct yaml_reader *r, const yaml_mark_t *m, struct err *e,
+		   const char *fmt, ...)
 {
 	char text[192];
 	va_list ap;

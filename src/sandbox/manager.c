@@ -136,14 +136,38 @@ _Noreturn void sandbox_inside(int letter)
 	bwrap_inside(letter);
 }
 
-int spec_backend(const struct spec *s, const char **name, struct err *e)
+/* The opt-in for a run on the host may not be all that is missing: then the rest is told. */
+static int choose(const struct spec *s, struct backend_choice *c, struct err *e)
+{
+	CLEANUP(spec) struct spec *opted = NULL;
+	struct err more = { 0 };
+
+	if (backend_choose(s, c, e) == 0)
+		return 0;
+	opted = s->full_access_ok ? NULL : spec_clone(s, &more);
+	if (!opted)
+		return -e->code;
+	opted->full_access_ok = true;
+	if (backend_choose(opted, c, &more) < 0 || backend_would_take(opted, c->backend, &more) < 0)
+		*e = more;
+	return -e->code;
+}
+
+int spec_backend(const struct spec *s, const char **name, bool *wrong, struct err *e)
 {
 	struct backend_choice c;
+	struct isolation unused;
 
-	if (backend_choose(s, &c, e) < 0)
+	*wrong = false;
+	if (choose(s, &c, e) < 0)
 		return -e->code;
 	*name = c.backend->name;
-	return 0;
+	if (backend_would_take(s, c.backend, e) < 0) {
+		*wrong = e->kind != ERR_UNAVAILABLE;
+		return -e->code;
+	}
+	/* An engine is on this machine; another host is not asked about a file. */
+	return c.backend->kind == BACKEND_DOCKER ? c.backend->probe(s, &unused, e) : 0;
 }
 
 brig_request *brig_request_new(brig_manager *m)

@@ -21,9 +21,8 @@ int request_code(brig_request *q, enum code_kind kind, const void *text, size_t 
 		 struct err *e);
 
 /* The backend that would run this spec, which nothing is started for; the error says why none
- * would.
- */
-int spec_backend(const struct spec *s, const char **name, struct err *e);
+ * would. *wrong: for what the settings say, and not for what this machine or this version lacks. */
+int spec_backend(const struct spec *s, const char **name, bool *wrong, struct err *e);
 /* Fetches an image for the docker backend. */
 int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);

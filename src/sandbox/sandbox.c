@@ -80,6 +80,8 @@ struct run {
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
 	struct err door_lost;
+	char told[16][128]; /* kinds of secrets that were seen to pass */
+	size_t told_count;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
@@ -259,6 +261,26 @@ static void note_redacted(struct run *r, const struct egress_event *ev)
 	tell(r, text);
 }
 
+/* What the scan found and let pass goes on, be it in an answer or by a rule: it is told, each kind
+ * once. */
+static void tell_finding(struct run *r, const struct egress_event *ev)
+{
+	char line[256];
+
+	if (ev->kind != EGRESS_EVENT_LEAK || str_eq(ev->what, "redacted") || !r->note)
+		return;
+	for (size_t i = 0; i < r->told_count; i++)
+		if (str_eq(r->told[i], ev->rule))
+			return;
+	if (r->told_count == ARRAY_LEN(r->told))
+		return;
+	(void)snprintf(r->told[r->told_count++], sizeof(r->told[0]), "%s", ev->rule);
+	(void)snprintf(line, sizeof(line),
+		       "something like a secret passed the door: %.100s (leak.warn on the record)",
+		       ev->rule);
+	r->note(r->note_arg, line);
+}
+
 static void on_door(struct run *r)
 {
 	struct egress_event ev;
@@ -277,6 +299,7 @@ static void on_door(struct run *r)
 			egress_count(&ev, r->o);
 			egress_denial(&ev, r->o);
 			note_redacted(r, &ev);
+			tell_finding(r, &ev);
 			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
 				r->unrecorded = e;
 				r->backend->signal(r->job, SIGKILL);

@@ -22,6 +22,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from common import box, container_of, environment, gone, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
 import common  # noqa: E402
+from common import engine  # noqa: E402
 import record  # noqa: E402
 from harness import (around, brig, brig_argv, brig_environment, compile_c, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
                      wait_until, workspace)
@@ -29,6 +30,34 @@ from harness import (around, brig, brig_argv, brig_environment, compile_c, desce
 HERE = pathlib.Path(__file__).resolve().parent
 
 around(shared_engine)
+
+
+@test
+def when_brig_returns_the_container_is_gone():
+    for command in ("true", "exit 3", "kill -9 $$"):
+        result = sh(command, "--json").json
+        assert result["outcome"] in ("exited", "signalled"), result
+        status, found = common.shared.ask("GET", "/containers/json?all=1")
+        assert status == 200 and not [c for c in found if c["Labels"].get("brig.run") == result["id"]], (command, found)
+
+
+@test
+def an_agents_sandbox_is_told_whose_files_it_works_on():
+    settle()
+    config = scratch() / "agents.yaml"
+    config.write_text(f"image: {engine.IMAGE}\n")
+    done = brig("run", "--config", config, "--network", "none", "--", "sh", "-c", "echo $HOST_UID:$HOST_GID $(id -u):$(id -g)", env=environment())
+    told, real = done.text.split()
+    assert told == real == (f"{uid()}:{uid()}" if uid() else "1000:1000"), done.text
+    assert not sh("env | grep HOST_", "--quiet").text
+
+
+@test
+def a_writable_root_that_is_roots_is_told():
+    done = sh("touch /x", "--set", "read_only_root=false")
+    assert done.status == 1 and "the image's own files belong to root, and the command does not" in done.errors, done.errors
+    done = sh("touch /x && echo made", "--set", "read_only_root=false", "--set", "docker.user=0:0")
+    assert done.text == "made\n" and "belong to root, and the command" not in done.errors, done.errors
 
 
 @test

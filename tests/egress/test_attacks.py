@@ -307,6 +307,8 @@ def what_comes_in_is_looked_at_in_every_part_and_never_stopped():
                 assert r["exit_code"] == 0 and (path in ("plain", "field") or SHAPE in r["stdout"]), (path, r)
                 found[path] = [e["type"] for e in json.loads(brig("audit", "list", "--json").text) if e.get("run") == r["id"]].count("leak.warn")
             assert found == {"plain": 0, "field": 1, "body": 1, "coded": 1}, (more, found)
+        done = brig("run", "--config", configure(web), "--", "sh", "-c", "for i in 1 2 3; do curl -sS https://api.test/body; done")
+        assert done.status == 0 and done.errors.count("something like a secret passed the door: ") == 1, done.errors
         r = behind(configure(web), "sh", "-c", "curl -sS -o /dev/null -w '%{size_download}' -H 'Accept-Encoding: gzip' https://api.test/broken")
         assert r["stdout"] == "28", r  # broken as it is: the guest's to find out
 

@@ -209,11 +209,16 @@ static bool of_this_machine(const struct op *o, const char *top)
 	static const char *const system_trees[] = { "/usr",   "/bin",        "/sbin",   "/lib",
 						    "/lib32", "/lib64",      "/libx32", "/nix",
 						    "/etc",   "/sys/devices" };
+	static const char *const made[] = { "/etc/passwd",      "/etc/group",
+					    "/etc/hosts",       "/etc/hostname",
+					    "/etc/resolv.conf", "/etc/nsswitch.conf",
+					    "/etc/gitconfig" };
 
 	if (o->kind == OP_MASK || (o->kind == OP_DIR && path_under(top, o->dst)))
 		return true;
-	if (o->kind == OP_FILE && path_under(o->dst, "/etc"))
-		return false;
+	for (size_t i = 0; o->kind == OP_FILE && i < ARRAY_LEN(made); i++)
+		if (str_eq(o->dst, made[i]))
+			return false;
 	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
 		if (path_under(o->dst, system_trees[i]))
 			return true;

@@ -173,6 +173,9 @@ def hosts_and_types_are_found():
     assert count("--agent", "a0") == 60
     assert count("--since", "2026-01-02T03:01:00Z", "--until", "2026-01-02T03:01:09Z") == 10
     assert count("--run", f"{5:032x}") == 4
+    for typed, hint in (("sandbox.exce", "did you mean 'sandbox.exec'?"), ("egres.*", ""), ("leak.warns", "'leak.warn'")):
+        done = audit("list", "--dir", str(place), "--type", typed, status=125)
+        assert f"'{typed}' is no type of event" in done.errors and hint in done.errors, done
 
 
 @test

@@ -17,7 +17,7 @@ from harness import brig, home, main, scratch, state, test, workspace  # noqa: E
 BRIG = """\
 brig: 1
 policy: readonly
-network: none
+network: proxy
 profile: strict
 limits:
   memory: 128m
@@ -33,7 +33,7 @@ env:
 read:
   - /etc/ssl
 mounts:
-  - source: /srv/data
+  - source: /usr/share
     target: /data
 egress:
   deny:
@@ -119,6 +119,60 @@ def no_trust_left():
 
 
 @test
+def rules_of_the_door_say_something_only_where_there_is_one():
+    for setting in ("egress.host_service=18080", "egress.deny=x.example", "egress.https_only=false", "egress.rate.total=5",
+                    "egress.resolve=a.example=127.0.0.9", "leaks.scan=false", "leaks.rules=private-key=warn", "egress.inspect=false"):
+        key = setting.partition("=")[0]
+        for network in ("none", "host"):
+            done = brig("run", "--network", network, "--set", setting, "--", "true")
+            assert done.status == 125 and f"{key} says nothing under network '{network}'" in done.errors, done
+            assert "hint: only the door reads it: --network proxy has one" in done.errors, done
+        assert brig("run", "--set", setting, "--", "true").status == 125
+        assert brig("plan", "--network", "proxy", "--set", setting, "--", "true").status == 0, setting
+        assert brig("plan", "--allow", "b.example", "--set", setting, "--", "true").status == 0, setting
+    # What is the default anyway asks for nothing, and no more does an empty list.
+    assert brig("run", "--set", "leaks.scan=true", "--set", "egress.https_only=true", "--", "true").status == 0
+
+
+@test
+def a_file_that_sets_the_network_is_held_to_its_rules_and_standing_rules_are_not():
+    rules = "egress:\n  deny:\n    - x.example\nleaks:\n  strict: false\n"
+    file = scratch() / "a.yaml"
+    file.write_text("brig: 1\nnetwork: none\n" + rules)
+    done = brig("run", "--config", file, "--", "true")
+    assert done.status == 125 and f"{file}:5:5: egress.deny says nothing under network 'none'" in done.errors, done
+    assert brig("config", "check", file).status == 1
+    # The flag takes the network away that the file has rules for: the file is not wrong.
+    file.write_text("brig: 1\nnetwork: proxy\n" + rules)
+    assert brig("run", "--config", file, "--network", "none", "--", "true").status == 0
+    file.write_text("brig: 1\n" + rules)
+    assert brig("run", "--config", file, "--", "true").status == 0
+    user = scratch() / "xdg/brig/config.yaml"
+    user.parent.mkdir(parents=True)
+    user.write_text("network: none\n" + rules)
+    assert brig("run", "--", "true", env={"XDG_CONFIG_HOME": str(scratch() / "xdg")}).status == 0
+
+
+@test
+def hosts_that_cannot_be_meant_are_refused_with_the_right_word():
+    for word, what, hint in (
+            ("localhost", "'localhost' is the sandbox itself", "egress.host_service=8080; inside it is http://host.brig.internal:8080"),
+            ("GET localhost:18080/v1/", "'localhost' is the sandbox itself", "--network proxy --set egress.host_service=18080"),
+            ("app.localhost", "'app.localhost' is the sandbox itself", "egress.host_service"),
+            ("127.0.0.1:80", "'127.0.0.1' is an address", "egress.host_service"),
+            ("[::1]:80", "'[::1]:80' is an address", "egress.host_service"),
+            ("npm", "'npm' is a group, not a host", "write @npm; npm:443 is a host of that name"),
+            ("pypi", "'pypi' is a group, not a host", "write @pypi")):
+        done = brig("run", "--allow", word, "--", "true")
+        assert done.status == 125 and what in done.errors and hint in done.errors, done
+    for word in ("npm:443", "@npm", "npm.example", "localhost.example"):
+        assert brig("plan", "--allow", word, "--", "true").status == 0, word
+    (workspace() / "a.yaml").write_text("egress:\n  allow:\n    - npm\n")
+    done = brig("run", "--config", "a.yaml", "--dialect", "brig", "--", "true")
+    assert done.status == 125 and "a.yaml:3:5: egress.allow: 'npm' is a group" in done.errors, done
+
+
+@test
 def rlm_code_reads_its_own_words_for_a_time_limit():
     config = workspace() / "rlm.yaml"
     config.write_text("sandbox:\n  runtime: docker\n  default_timeout_seconds: 1\n  docker: {network_enabled: false}\n")
@@ -160,7 +214,7 @@ def a_mistake_exits_1_with_file_line_column_and_the_nearest_word():
 def what_no_backend_can_do_is_a_line_and_no_mistake_of_the_file():
     done = check("brig: 1\nbackend: native\nimage: x\n")
     assert done.status == 0
-    assert "a run would be refused: backend 'native' cannot honour --image" in done.text
+    assert "f.yaml:3:8: backend 'native' cannot honour image (backend 'docker' can)" in done.text
 
 
 @test
@@ -179,6 +233,122 @@ def a_document_of_no_known_dialect_says_how_to_settle_it():
     assert "'rlm'" in brig("config", "check", scratch() / "f.yaml", "--dialect", "rml").errors
 
 
+# ---- what a run would refuse ----
+
+
+ROLE_HEAD = "apiVersion: initrunner/v1\nkind: Agent\nspec:\n  role: x\n"
+
+
+@test
+def check_refuses_what_a_run_refuses():
+    for text, word in (("brig: 1\nmounts:\n  - source: ./absent\n    target: /data\n", "does not exist"),
+                       ("brig: 1\nread:\n  - ./absent\n", "does not exist"),
+                       (ROLE_HEAD + "  security:\n    sandbox:\n      backend: auto\n      bind_mounts:\n"
+                        "        - {source: ./absent, target: /data}\n", "does not exist")):
+        done = check(text)
+        assert done.status == 1 and word in done.errors and "ok (" not in done.text, done
+        run = brig("run", "--config", scratch() / "f.yaml", "--", "true")
+        assert run.status == 125 and word in run.errors, run
+        doctor = brig("doctor", "--config", scratch() / "f.yaml")
+        assert doctor.status == 1 and "[fail] mount_policy: " in doctor.text and word in doctor.text, doctor
+    # What this machine lacks is a line: the file is right.
+    done = brig("config", "check", put("f.yaml", "brig: 1\nbackend: docker\n"), env={"DOCKER_HOST": "unix:///nowhere"})
+    assert done.status == 0 and "a run would be refused: Docker is not available" in done.text, done
+
+
+@test
+def the_opt_in_is_not_promised_to_be_enough():
+    done = check("brig: 1\nbackend: none\n")
+    assert done.status == 0 and "backend none runs on the host" in done.text, done
+    for line, key in (("network: none", "3:10: backend 'none' cannot honour network"),
+                      ("limits: {memory: 1g}", "3:18: backend 'none' cannot honour limits.memory")):
+        done = check(f"brig: 1\nbackend: none\n{line}\n")
+        assert done.status == 0 and f"a run would be refused: {scratch() / 'f.yaml'}:{key}" in done.text, done
+        run = brig("run", "--config", scratch() / "f.yaml", "--i-know-this-is-not-a-sandbox", "--", "true")
+        assert run.status == 125 and key in run.errors and "--network" not in run.errors, run
+    done = brig("run", "--backend", "none", "--memory", "1g", "--i-know-this-is-not-a-sandbox", "--", "true")
+    assert "backend 'none' cannot honour --memory" in done.errors, done
+
+
+@test
+def an_empty_list_asks_for_nothing_and_show_can_be_given_back():
+    text = "brig: 1\ncopies: []\ncompanions: {}\nports: []\nbuiltin_tools: []\ncommand: []\n"
+    assert "native would run it" in check(text).text
+    assert brig("run", "--config", scratch() / "f.yaml", "--", "true").status == 0
+    assert check("brig: 1\nports: ['80:80']\n").text.count("cannot honour ports") == 1
+    for more in ((), ("--config", put("agents.yaml", "image: x\n"))):
+        text = brig("config", "show", *more).text
+        done = check(text if text.startswith("brig: 1") else "brig: 1\n" + text)
+        assert done.status == 0 and "cannot honour" not in done.text, done
+
+
+@test
+def ironclaws_full_access_and_disabled_run_after_the_opt_in():
+    for env in ({"SANDBOX_POLICY": "full_access"}, {"SANDBOX_ENABLED": "false"},
+                {"SANDBOX_ENABLED": "false", "SANDBOX_IMAGE": "x", "SANDBOX_MEMORY_LIMIT_MB": "64", "SANDBOX_ALLOWLIST": "a.example"}):
+        done = brig("exec", "id -u", env=env)
+        assert done.status == 125, done
+        hint = done.errors.partition("if that is meant: brig ")[2].splitlines()[0]
+        assert hint == "exec --i-know-this-is-not-a-sandbox 'id -u'", done
+        done = brig("exec", "--i-know-this-is-not-a-sandbox", "id -u", env=env)
+        assert done.status == 0 and done.text.strip().isdigit(), done
+        assert ("its settings with it" in done.errors) == (len(env) > 2), done
+    done = brig("exec", "--policy", "full_access", "--i-know-this-is-not-a-sandbox", "id -u", env={"SANDBOX_ENABLED": "true"})
+    assert done.status == 0, done
+    path = put("a.env", "SANDBOX_ENABLED=false\nSANDBOX_ALLOW_FULL_ACCESS=true\n")
+    assert brig("exec", "--config", path, "true").status == 0
+    # A policy that protects, and a flag, are requests all the same.
+    for env, flags, word in (({"SANDBOX_ENABLED": "false", "SANDBOX_POLICY": "readonly"}, (), "SANDBOX_POLICY: backend 'none' cannot honour policy readonly"),
+                             ({"SANDBOX_ENABLED": "false"}, ("--allow", "a.example"), "cannot honour --allow")):
+        done = brig("exec", "--i-know-this-is-not-a-sandbox", *flags, "true", env=env)
+        assert done.status == 125 and word in done.errors, done
+
+
+@test
+def ironclaws_own_file_alone_counts():
+    (home() / ".ironclaw").mkdir()
+    try:
+        (home() / ".ironclaw/.env").write_text("OTHER=x\nSANDBOX_POLICY=readonly\n")
+        text = brig("config", "show", "--origin").text
+        assert "policy: readonly  # user" in text and ".ironclaw/.env:2" in text, text
+        (home() / ".ironclaw/.env").write_text("OTHER=x\n")
+        assert "policy: workspace_write  # default" in brig("config", "show", "--origin").text
+        assert brig("run", "--", "true").status == 0
+    finally:
+        (home() / ".ironclaw/.env").unlink()
+        (home() / ".ironclaw").rmdir()
+
+
+@test
+def walls_of_a_role_that_are_not_there_are_refused():
+    tool = "  tools:\n    - {type: python, network_disabled: true, timeout_seconds: 1}\n"
+    path = put("role.yaml", ROLE_HEAD + tool + "  security:\n    sandbox: {backend: auto, network: host}\n")
+    for argv in (("config", "check", path), ("python", "--config", path, "-c", "1"), ("doctor", "--role", path)):
+        done = brig(*argv)
+        assert done.status in (1, 125) and "role.yaml:6:40: network_disabled is not in this version" in done.errors + done.text, done
+    # Where there is no network at all it holds; what the tool says of time is what is told.
+    done = brig("python", "--config", path, "--network", "none", "-c", "import time; time.sleep(30)")
+    assert done.status == 124 and "it ran for 1s" in done.errors, done
+    path = put("role.yaml", ROLE_HEAD + "  security:\n    tools: {audit_hooks_enabled: true}\n    sandbox: {backend: auto}\n")
+    for argv in (("config", "check", path), ("run", "--config", path, "--", "true")):
+        done = brig(*argv)
+        assert done.status in (1, 125) and "role.yaml:6:13: audit_hooks_enabled is not in this version" in done.errors, done
+
+
+@test
+def no_flag_reopens_what_a_dialect_closes():
+    files = {"agents": put("agents.yaml", "image: x\n"), "rlm": put("rlm.yaml", "sandbox:\n  runtime: docker\n"),
+             "ironclaw": put("a.env", "SANDBOX_ENABLED=true\n")}
+    for dialect, path in files.items():
+        for flags, word in ((("--network", "host"), "network 'host'"),
+                            (("--network", "proxy", "--set", "egress.host_service=80"), "egress.host_service")):
+            done = brig("run", "--config", path, *flags, "--", "true")
+            assert done.status == 125 and f"{word}: the host's network and services stay closed" in done.errors, done
+            assert f"dialect '{dialect}'; this will never be supported" in done.errors, done
+    path = put("role.yaml", ROLE_HEAD + "  security:\n    sandbox: {backend: auto, network: host}\n")
+    assert brig("run", "--config", path, "--", "true").status == 0
+
+
 # ---- config show ----
 
 
@@ -190,7 +360,7 @@ def json_has_bytes_milliseconds_and_the_keys_of_the_file():
     assert s["limits"]["memory"] == 128 << 20 and s["limits"]["timeout"] == 20000
     assert s["limits"]["cpus"] is None and s["limits"]["disk"] is None
     assert s["env"] == {"set": {"GREETING": "hello", "LEVEL": "3"}, "pass": ["EDITOR"]}
-    assert s["mounts"] == [{"source": "/srv/data", "target": "/data", "read_only": True}]
+    assert s["mounts"] == [{"source": "/usr/share", "target": "/data", "read_only": True}]
     assert s["user"] == "auto"
     assert "origin" not in s
 
@@ -210,7 +380,7 @@ def origin_says_who_wrote_each_setting():
     text = brig("config", "show", "--config", path, "--origin", env={"BRIG_PIDS": "30"}).text
     assert f"  memory: 128m  # file {path}:6:11\n" in text
     assert "  pids: 30  # environment BRIG_PIDS\n" in text
-    assert "network: none  # file" in text
+    assert "network: proxy  # file" in text
 
 
 @test
@@ -222,8 +392,8 @@ def what_show_prints_is_a_brig_yaml_again():
 @test
 def every_default_is_shown():
     text = brig("config", "show").text
-    for line in ("policy: workspace_write", "backend: auto", "network: none", "  memory: 2g", "  pids: 256",
-                 "  timeout: 120s", "  output: 64k", "  cpus: null"):
+    for line in ("policy: workspace_write", "backend: auto", "network: none", "  memory: 2g", "  pids: 1024",
+                 "  timeout: 600s", "  output: 64k", "  cpus: null"):
         assert line + "\n" in text, line
 
 

@@ -247,6 +247,24 @@ def a_role_gets_a_docker_row_and_a_sandbox_row():
 
 
 @test
+def where_nothing_would_run_nothing_is_ready():
+    rlm = write("rlm.yaml", "sandbox:\n  runtime: local\n")
+    for config, env, row, network in ((rlm, {}, "configured_runtime", "docker_network_policy"),
+                                      (None, {"SANDBOX_ENABLED": "false"}, "sandbox", "network_policy"),
+                                      (None, {"SANDBOX_POLICY": "full_access"}, "sandbox", "network_policy")):
+        done = brig("doctor", *(("--config", config) if config else ()), env=env)
+        got = rows(done)
+        assert done.status == 1 and "\nnot ready: 1 check failed\n" in done.text, done
+        assert got[row][0] == "fail" and "runs on the host, outside of any sandbox" in got[row][1], done
+        assert "--i-know-this-is-not-a-sandbox" in done.text, done
+        assert got[network] == ("warn", "network host: the command is not in a sandbox"), done
+    done = brig("doctor", "--config", write("a.env", "SANDBOX_ENABLED=false\nSANDBOX_ALLOW_FULL_ACCESS=true\n"))
+    assert done.status == 0 and done.text.endswith("\nready: commands run on the host, without a sandbox\n"), done
+    done = brig("doctor", "--config", write("role.yaml", ROLE.format(backend="ssh") + "    ssh: {host: 127.0.0.1}\n"))
+    assert rows(done)["network_policy"][0] == "warn" and "network none is not enforced" in done.text, done
+
+
+@test
 def ironclaw_reads_as_its_page_does():
     env = {"SANDBOX_ENABLED": "true", "SANDBOX_IMAGE": "ironclaw-worker:latest"}
     with engine({"/version": {"Version": "1"}, "/images/ironclaw-worker:latest/json": {"Id": "x"}}) as host:

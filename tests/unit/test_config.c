@@ -194,8 +194,8 @@ static void a_project_may_not_loosen_until_it_is_trusted(void **state UNUSED)
 		"network: host",
 		"network: proxy",
 		"limits: {memory: 3g}",
-		"limits: {timeout: 121}",
-		"limits: {pids: 257}",
+		"limits: {timeout: 601}",
+		"limits: {pids: 1025}",
 		"limits: {output: 65k}",
 		"limits: {files: 5000}",
 		"limits: {tmp: 2g}",
@@ -340,7 +340,7 @@ static void a_home_behind_a_link_bounds_the_search_as_well(void **state UNUSED)
 	(void)snprintf(cwd, sizeof(cwd), "%s", at_top("home"));
 	again();
 	assert_int_equal(config_load(s, &at, &e), 0);
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 }
 
 static void a_dialects_defaults_count_as_below(void **state UNUSED)
@@ -403,19 +403,19 @@ static void the_file_is_found_upwards_within_a_bound(void **state UNUSED)
 	/* a repository ends the search */
 	must(mkdir("home/proj/deep/.git", 0755) == 0);
 	loads("home/proj/deep");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	/* the home folder's own is no project's */
 	put("home/.brig.yaml", "limits: {pids: 8}\n");
 	must(remove("home/proj/.brig.yaml") == 0 && remove("home/proj/deep/.git") == 0);
 	loads("home/proj/deep");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	loads("home");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	/* outside of home and without a repository only the folder itself counts */
 	must(mkdir("outside/a", 0755) == 0);
 	put("outside/.brig.yaml", "limits: {pids: 9}\n");
 	loads("outside/a");
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	loads("outside");
 	assert_int_equal(s->limits.pids, 9);
 	must(mkdir("outside/.git", 0755) == 0);
@@ -498,11 +498,31 @@ static void somebody_elses_sandbox_variables_change_nothing(void **state UNUSED)
 	char other[] = "SANDBOX_COLOUR=blue", *env[] = { other, NULL };
 
 	must(mkdir("home/.ironclaw", 0755) == 0);
-	put("home/.ironclaw/.env", "SANDBOX_TIMEOUT_SECS=7\n");
+	put("home/.ironclaw/.env", "LLM_BACKEND=x\n\"what else\n"); /* none of our business */
 	assert_int_equal(load_with("outside", env), 0);
 	assert_int_equal(s->dialect_used, DIALECT_BRIG);
-	assert_int_equal(s->limits.timeout, 120000);
+	assert_int_equal(s->limits.timeout, 600000);
 	assert_int_equal(s->network, NETWORK_NONE);
+}
+
+static void ironclaws_own_file_counts_alone(void **state UNUSED)
+{
+	must(mkdir("home/.ironclaw", 0755) == 0);
+	put("home/.ironclaw/.env", "LLM_BACKEND=x\nSANDBOX_POLICY=readonly\n");
+	assert_int_equal(load("outside"), 0);
+	assert_int_equal(s->dialect_used, DIALECT_IRONCLAW);
+	assert_int_equal(s->policy, POLICY_READONLY);
+	assert_int_equal(s->origin[FIELD_POLICY], ORIGIN_USER);
+	assert_int_equal(s->backend, BACKEND_DOCKER);
+	again();
+	put("f.yaml", "brig: 1\n");
+	flag(FIELD_CONFIG, at_top("f.yaml"));
+	assert_int_equal(load("outside"), 0);
+	assert_int_equal(s->policy, POLICY_WORKSPACE_WRITE);
+	again();
+	put("home/.ironclaw/.env", "SANDBOX_POLCY=readonly\n");
+	assert_true(load("outside") < 0);
+	assert_non_null(strstr(e.hint, "SANDBOX_POLICY"));
 }
 
 static void ironclaws_own_file_joins_its_variables(void **state UNUSED)
@@ -703,6 +723,7 @@ int main(void)
 		TEST(a_named_dialect_settles_it),
 		TEST(ambient_variables_count_without_another_file),
 		TEST(somebody_elses_sandbox_variables_change_nothing),
+		TEST(ironclaws_own_file_counts_alone),
 		TEST(ironclaws_own_file_joins_its_variables),
 		TEST(variables_alone_never_lead_to_the_host),
 		TEST(files_may_not_steer_programs),

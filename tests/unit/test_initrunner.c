@@ -330,7 +330,7 @@ static void unknown_keys_are_errors_inside_the_sandbox_and_tolerated_outside(voi
 	struct spec *s = must_load(
 		"apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: x, tags: [a]}\nspec:\n"
 		"  guardrails: {max_tokens: 5}\n  security:\n    content: {pii_redaction: true}\n"
-		"    server: {require_https: true}\n    tools: {audit_hooks_enabled: true}\n"
+		"    server: {require_https: true}\n    tools: {audit_hooks_enabled: false}\n"
 		"    anything: 1\n    sandbox: {backend: bwrap}\n");
 
 	assert_int_equal(s->backend, BACKEND_BWRAP);
@@ -341,6 +341,16 @@ static void unknown_keys_are_errors_inside_the_sandbox_and_tolerated_outside(voi
 	must_fail(sandbox("bind_mounts: [{source: a, target: /a, readonly: true}]\n"), ERR_CONFIG,
 		  "unknown key 'readonly'");
 	must_fail("security: {sanbox: {backend: docker}}\n", ERR_CONFIG, "unknown key 'sanbox'");
+}
+
+static void hooks_that_are_not_there_are_refused(void **state UNUSED)
+{
+	must_fail("apiVersion: initrunner/v1\nkind: Agent\nspec:\n  security:\n"
+		  "    tools: {audit_hooks_enabled: true}\n    sandbox: {backend: auto}\n",
+		  ERR_UNAVAILABLE, "5:13: audit_hooks_enabled is not in this version");
+	must_fail("apiVersion: initrunner/v1\nkind: Agent\nspec:\n  security:\n"
+		  "    tools: {audit_hooks_enabled: maybe}\n    sandbox: {backend: auto}\n",
+		  ERR_CONFIG, "audit_hooks_enabled");
 }
 
 static void a_block_in_the_wrong_place_is_an_error(void **state UNUSED)
@@ -958,6 +968,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_nearest_word_is_named),
 	cmocka_unit_test(no_slip_in_a_key_is_ignored),
 	cmocka_unit_test(unknown_keys_are_errors_inside_the_sandbox_and_tolerated_outside),
+	cmocka_unit_test(hooks_that_are_not_there_are_refused),
 	cmocka_unit_test(a_block_in_the_wrong_place_is_an_error),
 	cmocka_unit_test(the_old_form_is_refused_with_the_way_to_the_new_one),
 	cmocka_unit_test(sizes_and_numbers_are_those_of_the_page),

@@ -693,7 +693,7 @@ static void arguments_decide_as_written_here(void **state)
 static const char *const never[] = {
 	"unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig",
 	"fsmount", "fspick", "open_tree", "open_tree_attr", "move_mount", "mount_setattr",
-	"open_by_handle_at", "name_to_handle_at", "bpf", "perf_event_open", "userfaultfd",
+	"open_by_handle_at", "name_to_handle_at", "bpf", "userfaultfd",
 	"fanotify_init", "fanotify_mark", "add_key", "request_key", "keyctl", "pidfd_getfd",
 	"vmsplice", "kexec_load", "kexec_file_load", "init_module", "finit_module",
 	"delete_module", "iopl", "ioperm", "swapon", "swapoff", "reboot", "settimeofday",
@@ -706,6 +706,22 @@ static const char *const missing[] = {
 	"memfd_secret", "statmount", "listmount", "listns",
 };
 /* clang-format on */
+
+static void counters_are_for_the_guests_own_processes_in_debug(void **state)
+{
+	(void)state;
+	for (int arch = 0; arch < FILTER_ARCHES; arch++)
+		for (int p = 0; p < SECCOMP_PROFILES; p++) {
+			uint32_t own = p == SECCOMP_DEBUG ? YES : NO;
+
+			expect(arch, p, own, "perf_event_open", 1, 0, JUNK, 0, 8);
+			expect(arch, p, own, "perf_event_open", 1, 77, 0, 0, 0);
+			expect(arch, p, NO, "perf_event_open", 1, (uint64_t)-1, 0, 0, 0);
+			expect(arch, p, NO, "perf_event_open", 1, JUNK | 0xffffffff, 0, 0, 0);
+			expect(arch, p, NO, "perf_event_open", 1, 5, 0, 0, 4);
+			expect(arch, p, NO, "perf_event_open", 1, 5, 0, 0, 12);
+		}
+}
 
 static void dangerous_calls_are_refused_in_every_profile(void **state)
 {
@@ -778,6 +794,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(nothing_exists_on_aarch64_alone),
 	cmocka_unit_test(programs_are_small),
 	cmocka_unit_test(arguments_decide_as_written_here),
+	cmocka_unit_test(counters_are_for_the_guests_own_processes_in_debug),
 	cmocka_unit_test(dangerous_calls_are_refused_in_every_profile),
 	cmocka_unit_test(profiles_differ_as_documented),
 };

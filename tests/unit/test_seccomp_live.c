@@ -123,7 +123,7 @@ static void kernel_interfaces_are_refused(void **state)
 		{ "keyctl", SYS_keyctl, { 0, -3, 0 } },
 		{ "add_key", SYS_add_key, { 0 } },
 		{ "request_key", SYS_request_key, { 0 } },
-		{ "perf_event_open", SYS_perf_event_open, { 0, 0, -1, -1, 0 } },
+		{ "perf_event_open", SYS_perf_event_open, { 0, -1, -1, -1, 0 } },
 		{ "userfaultfd", SYS_userfaultfd, { 1 } },
 		{ "unshare", SYS_unshare, { 0 } },
 		{ "setns", SYS_setns, { -1, 0 } },

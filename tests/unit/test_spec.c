@@ -48,10 +48,10 @@ static void a_new_spec_holds_the_documented_defaults(void **state UNUSED)
 	assert_int_equal(s->limits.memory, (uint64_t)2 << 30);
 	assert_int_equal(s->limits.cpus, 0);
 	assert_int_equal(s->limits.cpu_shares, 1024);
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	assert_int_equal(s->limits.disk, 0);
 	assert_int_equal(s->limits.output, 65536);
-	assert_int_equal(s->limits.timeout, 120000);
+	assert_int_equal(s->limits.timeout, 600000);
 	assert_true(s->read_only_root);
 	assert_false(s->full_access_ok || s->tty || s->json || s->quiet || s->user.given);
 	for (int id = 0; id < FIELD_COUNT; id++)
@@ -315,7 +315,7 @@ static void only_the_named_variables_of_the_environment_are_read(void **state UN
 	assert_int_equal(s->limits.memory, 64 << 20);
 	assert_int_equal(s->policy, POLICY_READONLY);
 	assert_false(s->full_access_ok);
-	assert_int_equal(s->limits.pids, 256);
+	assert_int_equal(s->limits.pids, 1024);
 	assert_int_equal(spec_set_environment(s, bad, &e), -EINVAL);
 	assert_string_equal(e.what, "variable BRIG_MEMORY: memory 'much' is not a size");
 	assert_true(spec_set_environment(s, misspelt, &e) < 0);

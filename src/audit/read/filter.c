@@ -80,6 +80,27 @@ bool filter_match(const struct filter *f, const struct entry *en)
 	       text_match(f->principal, en->principal) && text_match(f->agent, en->agent);
 }
 
+static bool is_known(const char *pattern)
+{
+	for (int i = 0; i < EVENT_COUNT; i++)
+		if (type_fits(pattern, (struct slice){ .p = event_types[i].name,
+						       .n = strlen(event_types[i].name) }))
+			return true;
+	return false;
+}
+
+static int unknown_type(const char *text, struct err *e)
+{
+	const char *names[EVENT_COUNT + 1] = { NULL }, *near;
+
+	for (int i = 0; i < EVENT_COUNT; i++)
+		names[i] = event_types[i].name;
+	near = str_nearest(text, names);
+	(void)err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no type of event", text);
+	return near ? err_hint(e, "did you mean '%s'?", near)
+		    : err_hint(e, "brig audit list shows the types there are");
+}
+
 int filter_add_type(struct filter *f, const char *text, struct err *e)
 {
 	const char *star = strchr(text, '*');
@@ -88,6 +109,8 @@ int filter_add_type(struct filter *f, const char *text, struct err *e)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "a name like limit.hit, or the beginning of some: 'egress.*'",
 				  "'%.64s' is no type of event", text);
+	if (!is_known(text))
+		return unknown_type(text, e);
 	if (f->type_count == FILTER_TYPES_MAX)
 		return err_set(e, ERR_USAGE, E2BIG, "more than %d types", FILTER_TYPES_MAX);
 	f->types[f->type_count++] = text;

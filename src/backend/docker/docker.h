@@ -126,6 +126,9 @@ void image_done(struct image *i);
 /* Tells how a pull goes; returns true to give it up. */
 typedef bool pull_fn(void *arg, const char *line);
 
+/* Is there the runtime that was asked for (NULL: any), and somebody to enforce limits? */
+int engine_suits(struct engine *g, const char *runtime, bool *no_cgroups, struct err *e);
+
 /* The image as the engine has it; pulled first where `pull` allows. */
 int image_get(struct engine *g, const char *ref, bool pull, pull_fn *on_progress, void *arg,
 	      struct image *ret, struct err *e);

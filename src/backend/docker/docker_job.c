@@ -22,6 +22,7 @@
 
 #define LOOK_MS 20     /* at protected names */
 #define LEAVE_MS 20000 /* for a guard that was told to end it all */
+#define GONE_MS 5000   /* for an engine that removes a container whose processes are gone */
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
@@ -281,18 +282,20 @@ static void docker_signal(struct backend_job *j, int sig)
 	ask(j, sig);
 }
 
-/* The guard leaves last. Told to end it all it may still be waiting for the engine. One that was
- * killed has left a container that nobody holds to its limits, so it is removed here. */
+/* The guard leaves last, when the container is gone. Told to end it all it may still be waiting for
+ * the engine. One that was killed has left a container that nobody holds to its limits, so it is
+ * removed here. */
 static void job_leave(struct backend_job *j)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
 	struct guard_msg m;
 
-	if (j->control < 0 || j->ended)
+	if (j->control < 0)
 		return;
-	ask(j, SIGKILL);
+	if (!j->ended)
+		ask(j, SIGKILL);
 	(void)shutdown(j->control, SHUT_WR);
-	while (poll(&p, 1, LEAVE_MS) > 0 && hear(j, &m) >= 0)
+	while (poll(&p, 1, j->ended ? GONE_MS : LEAVE_MS) > 0 && hear(j, &m) >= 0)
 		;
 	if (!j->told)
 		ledger_tidy(j->id);
@@ -428,9 +431,12 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 static int docker_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
+	const char *runtime = s ? s->runtime : NULL;
+	bool unused;
 
-	(void)s;
-	if (engine_open(&g, e) < 0)
+	if (s && !runtime)
+		runtime = s->docker.runtime;
+	if (engine_open(&g, e) < 0 || engine_suits(&g, runtime, &unused, e) < 0)
 		return -e->code;
 	*ret = (struct isolation){ .user_ns = g.rootless,
 				   .pid_ns = true,

@@ -9,6 +9,7 @@
 #include "backend/kit/plan/plan_internal.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "model/dialect/dialect.h"
 #include "model/image_name.h"
 #include "model/paths.h"
 
@@ -76,6 +77,11 @@ static int who(struct backend_plan *p, struct err *e)
 	if (p->user == DOCKER_USER_IMAGE || p->uid == 0)
 		plan_note(p->box, "the command may be root inside the container: files it makes "
 				  "may belong to root");
+	else if (!p->spec->read_only_root)
+		plan_note(p->box,
+			  "the image's own files belong to root, and the command does not: of a "
+			  "writable root it can change what the image lets anybody change; "
+			  "docker.user: '0:0' can change all");
 	return 0;
 }
 
@@ -286,6 +292,18 @@ static int variables(struct backend_plan *p, struct err *e)
 	return 0;
 }
 
+/* An agents-sandbox is told whose files it works on. */
+static int host_ids(struct backend_plan *p, struct err *e)
+{
+	struct arena *a = p->box->arena;
+	const char *more[] = { arena_printf(a, "HOST_UID=%u", p->uid),
+			       arena_printf(a, "HOST_GID=%u", p->gid), NULL };
+
+	if (p->spec->dialect_used != DIALECT_AGENTS || p->user == DOCKER_USER_IMAGE)
+		return 0;
+	return more[0] && more[1] ? box_plan_variables(p->box, more, e) : err_nomem(e);
+}
+
 /* ---- what must not be shown ---- */
 
 /* Both by the path as written and by where its folder really is: /var/run is a link. */
@@ -426,7 +444,7 @@ static int fill(struct backend_plan *p, struct err *e)
 	    who(p, e) < 0 || check_writable(p, e) < 0 || check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
-	    variables(p, e) < 0)
+	    variables(p, e) < 0 || host_ids(p, e) < 0)
 		return -e->code;
 	if (docker_plan_extra(p, e) < 0)
 		return -e->code;

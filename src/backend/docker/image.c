@@ -129,7 +129,7 @@ static bool says(const char *text, const char *const *words)
 static int not_found(const char *ref, struct err *e)
 {
 	(void)err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", ref);
-	return err_hint(e, "is the name right? Or build it: docker build -t NAME FOLDER");
+	return err_hint(e, "is the name right? Or build it: docker build -t %.100s FOLDER", ref);
 }
 
 /* The registry's own words, sorted by what the user can do about them. */
@@ -172,13 +172,20 @@ static int pull_failed(const char *ref, const char *text, bool known, struct err
 	if (says(text, away)) {
 		(void)err_set(
 			e, ERR_UNAVAILABLE, EHOSTUNREACH,
-			"image '%s' cannot be pulled: registry '%s' cannot be reached: %.120s", ref,
-			registry, text);
-		return err_hint(e, "check the network and the engine's proxy settings, or load it: "
-				   "docker load");
+			"Image '%s' not found, and it cannot be pulled: registry '%s' cannot be "
+			"reached: %.120s",
+			ref, registry, text);
+		return err_hint(e,
+				"build it: docker build -t %.80s FOLDER; load it: docker load; or "
+				"check the network and the engine's proxy settings",
+				ref);
 	}
-	return err_set(e, ERR_UNAVAILABLE, EIO, "image '%s' cannot be pulled: %.200s", ref, text),
-	       err_hint(e, "try: docker pull %.100s; or load it: docker load", ref);
+	return err_set(e, ERR_UNAVAILABLE, EIO,
+		       "Image '%s' not found, and it cannot be pulled: %.200s", ref, text),
+	       err_hint(e,
+			"build it: docker build -t %.80s FOLDER; load it: docker load; or try: "
+			"docker pull %.80s",
+			ref, ref);
 }
 
 struct layer {
@@ -390,8 +397,10 @@ int image_get(struct engine *g, const char *ref, bool pull, pull_fn *on_progress
 		return r;
 	if (!pull) {
 		(void)not_found(ref, e);
-		return err_hint(e, "brig image pull %.80s --backend docker, or --auto-pull yes",
-				ref);
+		return err_hint(e,
+				"brig image pull %.80s --backend docker, or --auto-pull yes, or "
+				"build it: docker build -t %.80s FOLDER",
+				ref, ref);
 	}
 	(void)snprintf(line, sizeof(line), "image '%s' is not here yet: pulling it", ref);
 	if (on_progress && on_progress(arg, line))

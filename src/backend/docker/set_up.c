@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/code.h"
+#include "model/dialect/dialect.h"
 #include "model/paths.h"
 
 #define BODY_MAX ((size_t)4 << 20)
@@ -41,19 +42,19 @@ static int no_runtime(const char *name, const struct jread *runtimes, struct err
 	return err_hint(e, "add it to \"runtimes\" in /etc/docker/daemon.json and restart docker");
 }
 
-/* Is there the runtime that was asked for, and somebody to enforce limits? A rootless Docker
- * without control groups takes every limit, writes it down, and keeps none. */
-static int check_engine(struct guard *g, struct err *e)
+/* A rootless Docker without control groups takes every limit, writes it down, and keeps none. */
+int engine_suits(struct engine *g, const char *runtime, bool *no_cgroups, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	const struct engine_call q = { .method = "GET", .path = "/info" };
-	bool doubtful = g->engine.rootless && !g->engine.podman;
+	bool doubtful = g->rootless && !g->podman;
 	const struct jread *runtimes;
 	const char *driver;
 
-	if (!g->plan->runtime && !doubtful)
+	*no_cgroups = false;
+	if (!runtime && !doubtful)
 		return 0;
-	if (engine_ask(&g->engine, &q, &a, e) < 0)
+	if (engine_ask(g, &q, &a, e) < 0)
 		return -e->code;
 	runtimes = jread_get(a.json, "Runtimes");
 	driver = jread_str(a.json, "CgroupDriver");
@@ -61,10 +62,8 @@ static int check_engine(struct guard *g, struct err *e)
 	if (a.status != 200 || !runtimes)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "the engine does not tell its runtimes: %s",
 			       a.message);
-	g->no_cgroups = doubtful && (!driver || str_eq(driver, "none"));
-	return !g->plan->runtime || jread_get(runtimes, g->plan->runtime)
-		       ? 0
-		       : no_runtime(g->plan->runtime, runtimes, e);
+	*no_cgroups = doubtful && (!driver || str_eq(driver, "none"));
+	return !runtime || jread_get(runtimes, runtime) ? 0 : no_runtime(runtime, runtimes, e);
 }
 
 /* The engine would make a place for it in a tree of the host's, as root, and leave it there. */
@@ -524,15 +523,28 @@ static int keep_placeholders(const struct guard *g, struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot hold the placeholders") : 0;
 }
 
+/* IronClaw's own image is in no registry: its page says how it is built. */
+static int get_image(struct guard *g, struct err *e)
+{
+	const struct spec *s = g->plan->spec;
+
+	if (image_get(&g->engine, g->plan->image, s->docker.auto_pull, on_pull, g, &g->image, e) ==
+	    0)
+		return 0;
+	if (s->dialect_used != DIALECT_IRONCLAW || !str_starts(e->what, "Image '"))
+		return -e->code;
+	return err_hint(e, "docker build -t %.100s -f Dockerfile.worker .%s", g->plan->image,
+			s->docker.auto_pull ? "" : ", or SANDBOX_AUTO_PULL=true");
+}
+
 int guard_set_up(struct guard *g, struct err *e)
 {
 	bool door = g->plan->box->door;
 
-	if (gate_find(g, e) < 0 || engine_open(&g->engine, e) < 0 || check_engine(g, e) < 0)
+	if (gate_find(g, e) < 0 || engine_open(&g->engine, e) < 0 ||
+	    engine_suits(&g->engine, g->plan->runtime, &g->no_cgroups, e) < 0)
 		return -e->code;
-	if (image_get(&g->engine, g->plan->image, g->plan->spec->docker.auto_pull, on_pull, g,
-		      &g->image, e) < 0 ||
-	    check_volumes(g, e) < 0 || given_up(g, e) < 0)
+	if (get_image(g, e) < 0 || check_volumes(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
 	    targets_check(g, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)

@@ -16,21 +16,16 @@
  * may not. */
 static const enum field_id not_here[] = { FIELD_MEMORY, FIELD_CPUS, FIELD_CPU_SHARES, FIELD_PIDS };
 
-static int cannot(const char *flag, const char *value, struct err *e)
-{
-	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
-			  "backend 'none' cannot honour --%s%s%s", flag, value ? " " : "",
-			  value ? value : "");
-}
-
 static int check_settings(const struct spec *s, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_LEN(not_here); i++)
-		if (spec_wrote(s, not_here[i]))
-			return cannot(fields[not_here[i]].flag, NULL, e);
+		if (spec_wrote(s, not_here[i]) && !spec_switched_off(s, not_here[i]))
+			return backend_cannot(s, "none", not_here[i], NULL, e);
 	/* Nothing on the host keeps the command from writing elsewhere. */
-	if (spec_wrote(s, FIELD_POLICY) && s->policy != POLICY_FULL_ACCESS)
-		return cannot("policy", fields[FIELD_POLICY].words[s->policy], e);
+	if (spec_wrote(s, FIELD_POLICY) && s->policy != POLICY_FULL_ACCESS &&
+	    !spec_switched_off(s, FIELD_POLICY))
+		return backend_cannot(s, "none", FIELD_POLICY,
+				      fields[FIELD_POLICY].words[s->policy], e);
 	return 0;
 }
 
@@ -38,6 +33,31 @@ static void note(struct backend_plan *p, const char *text)
 {
 	if (text && p->note_count + 1 < ARRAY_LEN(p->notes))
 		p->notes[p->note_count++] = text;
+}
+
+static bool is_here(enum field_id id)
+{
+	for (size_t i = 0; i < ARRAY_LEN(not_here); i++)
+		if (id == not_here[i])
+			return false;
+	return fields[id].honoured & ON_NONE;
+}
+
+/* Of a sandbox that is switched off much may be written. */
+static void note_off(struct backend_plan *p)
+{
+	for (int i = 0; i < FIELD_COUNT; i++) {
+		enum field_id id = (enum field_id)i;
+
+		if (!is_here(id) && spec_asks(p->spec, id) && spec_switched_off(p->spec, id)) {
+			note(p, arena_printf(p->arena,
+					     "the sandbox is switched off, and its settings with "
+					     "it: %s and the like have no effect",
+					     p->spec->where[id] ? p->spec->where[id]
+								: fields[id].key));
+			return;
+		}
+	}
 }
 
 static int folder(struct backend_plan *p, struct err *e)
@@ -178,6 +198,7 @@ int none_plan(const struct spec *s, struct backend_plan **ret, const char *const
 	if (check_settings(s, e) < 0 || folder(p, e) < 0 || arguments(p, e) < 0 ||
 	    variables(p, e) < 0)
 		return -e->code;
+	note_off(p);
 	if (!reap_sees_children())
 		note(p, "/proc does not list children here: what the command detaches from "
 			"itself will outlive it");

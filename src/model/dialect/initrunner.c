@@ -232,6 +232,26 @@ static int refuse_old(const struct role_reader *r, const struct node *docker, st
 	       err_hint(e, "brig config migrate '%s' prints the new form", r->src->name);
 }
 
+/* What is not there is refused: the role's owner would take it for a wall. */
+static int refuse_hooks(const struct role_reader *r, const struct node *security, struct err *e)
+{
+	const struct node *n = node_get(node_get(security, "tools"), "audit_hooks_enabled");
+	bool on = false;
+
+	if (!n || n->kind == NODE_NULL)
+		return 0;
+	if (node_bool(r->src->name, n, &on, e) < 0)
+		return -e->code;
+	if (!on)
+		return 0;
+	(void)node_key_error(r->src->name, n, e,
+			     "audit_hooks_enabled is not in this version of brig");
+	e->kind = ERR_UNAVAILABLE;
+	return err_hint(e,
+			"set it to false: files, network and programs are closed by the sandbox, "
+			"not by hooks in the interpreter");
+}
+
 static int read_security(struct role_reader *r, const struct node *security, struct err *e)
 {
 	static const char *const mine[] = { "sandbox", "preset", NULL };
@@ -245,6 +265,8 @@ static int read_security(struct role_reader *r, const struct node *security, str
 	if (docker)
 		return refuse_old(r, docker, e);
 	if (security && role_near_keys(r, security, mine, "security", e) < 0)
+		return -e->code;
+	if (refuse_hooks(r, security, e) < 0)
 		return -e->code;
 	if (preset && preset_read(r->s, r->src, preset, &r->role->preset, e) < 0)
 		return -e->code;
@@ -296,6 +318,8 @@ static void keep_tools(struct spec *s, const struct role *role)
 		s->code.tool[kind].timeout = t->timeout;
 		s->code.tool[kind].output = t->output;
 		s->code.tool[kind].interpreter = kind == CODE_SCRIPT ? t->interpreter : NULL;
+		if (t->offline)
+			s->code.tool[kind].offline = t->offline;
 	}
 }
 

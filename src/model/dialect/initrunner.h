@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/initrunner.h - what an InitRunner role says beyond the spec: its tools and its preset.
+/* model/dialect/initrunner.h - what an InitRunner role says beyond the spec: its tools and its
+ * preset.
  *
  * initrunner_read (dialect.h) is initrunner_read_role without them. Notes for people (names
  * dropped, settings a backend ignores, a backend assumed) are put into spec.notes. */
@@ -37,6 +38,7 @@ struct role_tool {
 	const char *working_dir; /* absolute; NULL: the working folder */
 	const char *interpreter; /* of scripts */
 	bool confirm, network_disabled;
+	const char *offline; /* where network_disabled: true is written; NULL: nowhere */
 	struct strlist allowed, blocked; /* programs of the shell tool; allowed empty: any */
 	bool default_blocked;            /* blocked was not written: the documented list counts */
 	struct role_script *scripts;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/initrunner_tools.c - the tools of a role that run commands: shell, python and script.
+/* model/dialect/initrunner_tools.c - the tools of a role that run commands: shell, python and
+ * script.
  *
  * They are read and kept for the part of brig that serves tools. Other types belong to others and
  * are passed over. */
@@ -205,6 +206,20 @@ static int read_working_dir(const struct role_reader *r, const struct node *map,
 	return n && n->kind != NODE_NULL ? read_path(r->s, r->src, n, ret, e) : 0;
 }
 
+/* Its default is nobody's word; what is written must hold. */
+static int read_offline(const struct role_reader *r, const struct node *map, struct role_tool *t,
+			struct err *e)
+{
+	const struct node *n = node_get(map, "network_disabled");
+
+	if (read_flag(r, map, "network_disabled", &t->network_disabled, e) < 0)
+		return -e->code;
+	if (!n || n->kind == NODE_NULL || !t->network_disabled || t->kind != ROLE_TOOL_PYTHON)
+		return 0;
+	t->offline = arena_printf(r->s->arena, "%s:%d:%d", r->src->name, n->line, n->column);
+	return t->offline ? 0 : err_nomem(e);
+}
+
 static int read_tool(const struct role_reader *r, const struct node *map, enum role_tool_kind kind,
 		     struct err *e)
 {
@@ -230,7 +245,7 @@ static int read_tool(const struct role_reader *r, const struct node *map, enum r
 	    read_number(r, map, "max_output_bytes", &characters, &t.output, e) < 0 ||
 	    read_working_dir(r, map, &t.working_dir, e) < 0 ||
 	    read_string(r, map, "interpreter", &t.interpreter, e) < 0 ||
-	    read_flag(r, map, "network_disabled", &t.network_disabled, e) < 0 ||
+	    read_offline(r, map, &t, e) < 0 ||
 	    read_flag(r, map, "require_confirmation", &t.confirm, e) < 0 ||
 	    read_strings(r, map, "allowed_commands", &t.allowed, e) < 0 ||
 	    read_strings(r, map, "blocked_commands", &t.blocked, e) < 0)

@@ -24,6 +24,13 @@ int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writabl
 int plan_bind_seen(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
 		   const struct stat *st, struct err *e);
 
+/* A host file or folder at its own path, read-only; small files are copied. */
+int plan_object(struct box_plan *p, const char *path, const struct stat *st, struct err *e);
+/* The same for what may be absent, and is then nothing, or a link, which is made again. */
+int plan_same_place(struct box_plan *p, const char *path, struct err *e);
+/* A file of brig's own; text is borrowed, and NULL means that there was no memory for it. */
+int plan_file(struct box_plan *p, const char *path, const char *text, struct err *e);
+
 /* A private, writable folder; all of them share one file system of limits.tmp bytes. */
 int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *e);
 
@@ -31,7 +38,10 @@ int plan_writable(struct box_plan *p, const char *inside, struct err *e);
 void plan_note(struct box_plan *p, const char *text);
 
 int plan_root(struct box_plan *p,
-	      struct err *e); /* system folders, /etc, /proc, /dev, /tmp, HOME */
+	      struct err *e);                    /* system folders, /etc, /proc, /dev, /tmp, HOME */
+int plan_etc(struct box_plan *p, struct err *e); /* the host's pieces of /etc */
+/* Does the text of a configuration look as if a login stood in it? */
+bool etc_has_login(const char *text);
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders */
 /* After plan_protect: refuses a second writable way to a protected name. */

@@ -20,17 +20,6 @@
 static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin",   "/lib",
 					    "/lib32", "/lib64", "/libx32", "/nix/store" };
 
-/* The pieces of /etc that programs look for and that say nothing about this machine or its users.
- */
-static const char *const etc_pieces[] = {
-	"/etc/alternatives",    "/etc/crypto-policies", "/etc/fonts",
-	"/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/java-25-openjdk",
-	"/etc/ld.so.cache",     "/etc/localtime",       "/etc/os-release",
-	"/etc/pki/ca-trust",    "/etc/pki/tls/certs",   "/etc/protocols",
-	"/etc/services",        "/etc/ssl/certs",       "/etc/ssl/openssl.cnf",
-
-};
-
 static const struct {
 	const char *path;
 	unsigned major, minor;
@@ -73,7 +62,7 @@ static int dir(struct box_plan *p, const char *path, mode_t mode, struct err *e)
 	return 0;
 }
 
-static int file(struct box_plan *p, const char *path, const char *text, struct err *e)
+int plan_file(struct box_plan *p, const char *path, const char *text, struct err *e)
 {
 	struct op *o;
 
@@ -117,9 +106,16 @@ int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *
 	return 0;
 }
 
-/* A host object at its own path: links are made again, the rest is bound read-only. Absent:
- * nothing. */
-static int same_place(struct box_plan *p, const char *path, struct err *e)
+int plan_object(struct box_plan *p, const char *path, const struct stat *st, struct err *e)
+{
+	if (plan_bind_seen(p, path, path, false, false, st, e) < 0)
+		return -e->code;
+	p->ops[p->op_count - 1].copy =
+		S_ISREG(st->st_mode) && st->st_size <= COPY_MAX && (st->st_mode & 07777) == 0644;
+	return 0;
+}
+
+int plan_same_place(struct box_plan *p, const char *path, struct err *e)
 {
 	char to[PATH_MAX];
 	struct stat st;
@@ -127,13 +123,8 @@ static int same_place(struct box_plan *p, const char *path, struct err *e)
 
 	if (lstat(path, &st) < 0)
 		return 0;
-	if (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) {
-		if (plan_bind_seen(p, path, path, false, false, &st, e) < 0)
-			return -e->code;
-		p->ops[p->op_count - 1].copy = S_ISREG(st.st_mode) && st.st_size <= COPY_MAX &&
-					       (st.st_mode & 07777) == 0644;
-		return 0;
-	}
+	if (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode))
+		return plan_object(p, path, &st, e);
 	if (!S_ISLNK(st.st_mode))
 		return plan_bind(p, path, path, false, false, e); /* says why not */
 	n = readlink(path, to, sizeof(to) - 1);
@@ -193,7 +184,7 @@ static int git_settings(struct box_plan *p, struct err *e)
 		plan_note(p, "git inside has no name and e-mail: whether an include of your git "
 			     "configuration applies cannot be told without git; set them inside "
 			     "with git config --global");
-	return *text ? file(p, "/etc/gitconfig", text, e) : 0;
+	return *text ? plan_file(p, "/etc/gitconfig", text, e) : 0;
 }
 
 static int etc_files(struct box_plan *p, struct err *e)
@@ -224,7 +215,7 @@ static int etc_files(struct box_plan *p, struct err *e)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		if (file(p, all[i].path, all[i].text, e) < 0)
+		if (plan_file(p, all[i].path, all[i].text, e) < 0)
 			return -e->code;
 	return git_settings(p, e);
 }
@@ -306,14 +297,14 @@ static int sys_ops(struct box_plan *p, struct err *e)
 {
 	const struct limits *l = &p->spec->limits;
 
-	if (file(p, CPU_LIST, cpu_list(p), e) < 0)
+	if (plan_file(p, CPU_LIST, cpu_list(p), e) < 0)
 		return -e->code;
-	if (file(p, "/sys/fs/cgroup/memory.max",
-		 arena_printf(p->arena, "%llu\n", (unsigned long long)l->memory), e) < 0 ||
-	    file(p, "/sys/fs/cgroup/pids.max",
-		 arena_printf(p->arena, "%llu\n", (unsigned long long)l->pids), e) < 0)
+	if (plan_file(p, "/sys/fs/cgroup/memory.max",
+		      arena_printf(p->arena, "%llu\n", (unsigned long long)l->memory), e) < 0 ||
+	    plan_file(p, "/sys/fs/cgroup/pids.max",
+		      arena_printf(p->arena, "%llu\n", (unsigned long long)l->pids), e) < 0)
 		return -e->code;
-	return file(
+	return plan_file(
 		p, "/sys/fs/cgroup/cpu.max",
 		l->cpus ? arena_printf(p->arena, "%llu 100000\n", (unsigned long long)l->cpus * 100)
 			: "max 100000\n",
@@ -325,11 +316,10 @@ static int fixed_tree(struct box_plan *p, struct err *e)
 	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
-		if (same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
+		if (plan_same_place(p, system_trees[i], e) < 0 || layer_over(p, e) < 0)
 			return err_wrap(e, "system folder");
-	for (size_t i = 0; i < ARRAY_LEN(etc_pieces); i++)
-		if (same_place(p, etc_pieces[i], e) < 0)
-			return err_wrap(e, "system folder");
+	if (plan_etc(p, e) < 0)
+		return -e->code;
 	/* /run stays empty, and is what covers masked folders. */
 	if (dir(p, "/run", 0755, e) < 0 || etc_files(p, e) < 0 || dir(p, "/dev", 0755, e) < 0 ||
 	    devices_ops(p, e) < 0)

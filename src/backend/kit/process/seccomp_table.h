@@ -49,6 +49,7 @@ enum verdict {
 	ARG_PERSONALITY,
 	ARG_PRCTL,
 	ARG_SETRLIMIT,
+	ARG_PERF,
 	ARG_PRLIMIT,
 	ARG_SECCOMP,
 	ARG_MODE_1, /* the file mode is argument 1 */
@@ -166,6 +167,13 @@ static const struct clause arg_rules[VERDICTS][8] = {
 		{ .when = { IS(LOW(0), PR_SET_MM, PR_SET_SPECULATION_CTRL) }, .then = V_EPERM },
 		{ .when = { IS(LOW(0), PR_SET_SECCOMP), IS(LOW(1), SECCOMP_MODE_FILTER) },
 		  .then = V_EINVAL, .profiles = NOT_DEBUG },
+		{ .then = V_ALLOW },
+	},
+	/* Counters of the guest's own processes, which the kernel finds in its pid namespace and asks
+	 * ptrace about; never of a whole CPU or of a control group, where others run. */
+	[ARG_PERF] = {
+		{ .when = { IS(LOW(1), 0xffffffff) }, .then = V_EPERM },
+		{ .when = { ANY_BIT(LOW(4), 4 /* PERF_FLAG_PID_CGROUP */) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
 	/* With a core limit of 1, which the guest starts with, the kernel does not run the host's
@@ -670,7 +678,7 @@ static const struct syscall_rule syscall_rules[] = {
 
 	/* Kernel interfaces that are never the guest's business. */
 	ALL("bpf", 280, 321, V_EPERM),
-	ALL("perf_event_open", 241, 298, V_EPERM),
+	EACH("perf_event_open", 241, 298, V_EPERM, V_EPERM, ARG_PERF),
 	ALL("userfaultfd", 282, 323, V_EPERM),
 	ALL("fanotify_init", 262, 300, V_EPERM),
 	ALL("fanotify_mark", 263, 301, V_EPERM),

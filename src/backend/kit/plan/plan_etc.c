@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_etc.c - the pieces of /etc that programs look for.
+ *
+ * Two tables. What says nothing about this machine or its users is shown as it is. What an
+ * administrator may have written into is shown only if it is root's, readable by everybody down to
+ * the last file, and, for files that are known to carry logins, without a line that looks like one.
+ * Anything else is simply not there: a program then does what it does without. Files go in
+ * as their text and need no mount; what only a terminal's user misses costs other runs nothing. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "backend/kit/plan/plan_internal.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#define TEXT_MAX 16384
+#define DEPTH_MAX 4
+#define ENTRIES_MAX 512
+
+static const char *const plain[] = {
+	"/etc/alternatives",    "/etc/crypto-policies", "/etc/fonts",        "/etc/java-17-openjdk",
+	"/etc/java-21-openjdk", "/etc/java-25-openjdk", "/etc/ld.so.cache",  "/etc/localtime",
+	"/etc/mime.types",      "/etc/os-release",      "/etc/pki/ca-trust", "/etc/pki/tls/certs",
+	"/etc/protocols",       "/etc/services",        "/etc/ssl/certs",    "/etc/ssl/openssl.cnf",
+};
+
+enum { AT_TERMINAL = 1, LOGINS = 2 };
+
+static const struct {
+	const char *path;
+	unsigned flags;
+} checked[] = {
+	{ "/etc/chromium.d", 0 },
+	{ "/etc/gradle", 0 },
+	{ "/etc/magic", 0 },
+	{ "/etc/maven/logging/simplelogger.properties", 0 },
+	{ "/etc/maven/m2.conf", 0 },
+	{ "/etc/maven/settings.xml", LOGINS },
+	{ "/etc/npmrc", LOGINS },
+	{ "/etc/php", 0 },
+	{ "/etc/pip.conf", LOGINS },
+	{ "/etc/profile", 0 },
+	{ "/etc/profile.d", 0 },
+	{ "/etc/bash.bashrc", AT_TERMINAL },
+	{ "/etc/inputrc", AT_TERMINAL },
+	{ "/etc/screenrc", AT_TERMINAL },
+	{ "/etc/vim", AT_TERMINAL },
+};
+
+static bool for_everybody(const struct stat *st)
+{
+	mode_t need = S_ISDIR(st->st_mode) ? S_IROTH | S_IXOTH : S_IROTH;
+
+	return st->st_uid == 0 && (st->st_mode & need) == need && !(st->st_mode & S_IWOTH);
+}
+
+/* Takes the descriptor. false: something in there is not everybody's, or there is too much. */
+static bool folder_for_everybody(int fd, int depth, unsigned *left)
+{
+	DIR *d = fdopendir(fd);
+	bool fine = d;
+	struct dirent *n;
+	struct stat st;
+
+	if (!d)
+		(void)fd_close(fd);
+	while (fine && (n = readdir(d))) {
+		if (str_eq(n->d_name, ".") || str_eq(n->d_name, ".."))
+			continue;
+		fine = (*left)-- > 0 && fstatat(dirfd(d), n->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+		if (!fine || S_ISLNK(st.st_mode))
+			continue; /* a link leads to what is shown, or nowhere */
+		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && for_everybody(&st);
+		if (fine && S_ISDIR(st.st_mode))
+			fine = depth < DEPTH_MAX &&
+			       folder_for_everybody(
+				       openat(dirfd(d), n->d_name,
+					      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+				       depth + 1, left);
+	}
+	if (d)
+		(void)closedir(d);
+	return fine;
+}
+
+bool etc_has_login(const char *text)
+{
+	static const char *const words[] = { "_auth", "password", "token", "secret" };
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strcasestr(text, words[i]))
+			return true;
+	while ((text = strstr(text, "://"))) { /* https://user:value@host/ */
+		text += 3;
+		if (text[strcspn(text, "@/ \t\r\n\"'")] == '@')
+			return true;
+	}
+	return false;
+}
+
+/* Its text alone: a mount would cost more. */
+static int show_text(struct box_plan *p, const char *path, bool logins, struct err *e)
+{
+	char text[TEXT_MAX];
+	ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+
+	/* One that does not fit was not read to its end. */
+	if (n < 0 || (size_t)n >= sizeof(text) - 1 || memchr(text, '\0', (size_t)n) ||
+	    (logins && etc_has_login(text)))
+		return 0;
+	return plan_file(p, path, arena_strndup(p->arena, text, (size_t)n), e);
+}
+
+static int show_checked(struct box_plan *p, const char *path, unsigned flags, struct err *e)
+{
+	unsigned left = ENTRIES_MAX;
+	struct stat st;
+
+	if ((flags & AT_TERMINAL && !p->spec->tty) || lstat(path, &st) < 0 || !for_everybody(&st))
+		return 0;
+	if (S_ISREG(st.st_mode))
+		return show_text(p, path, flags & LOGINS, e);
+	if (!S_ISDIR(st.st_mode) ||
+	    !folder_for_everybody(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), 0,
+				  &left))
+		return 0;
+	return plan_object(p, path, &st, e);
+}
+
+int plan_etc(struct box_plan *p, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+		if (plan_same_place(p, plain[i], e) < 0)
+			return err_wrap(e, "system folder");
+	for (size_t i = 0; i < ARRAY_LEN(checked); i++)
+		if (show_checked(p, checked[i].path, checked[i].flags, e) < 0)
+			return err_wrap(e, "system folder");
+	return 0;
+}

@@ -21,14 +21,14 @@
 #define MINOR_BITS 20 /* of a device's number within the kernel */
 
 /* Without a file it is abstract, or has no name. */
-static bool read_socket(const struct nlmsghdr *h, char name[], size_t n, struct bound *ret)
+static bool read_socket(const struct nlmsghdr *h, char name[], size_t n, struct bound_socket *ret)
 {
 	size_t fixed = NLMSG_ALIGN(sizeof(struct unix_diag_msg));
 	const struct rtattr *a = (const void *)((const char *)NLMSG_DATA(h) + fixed);
 	int left = (int)h->nlmsg_len - (int)NLMSG_LENGTH(fixed);
 	struct unix_diag_vfs file;
 
-	*ret = (struct bound){ .name = name };
+	*ret = (struct bound_socket){ .name = name };
 	name[0] = '\0';
 	for (; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
 		if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) < n) {
@@ -52,7 +52,7 @@ int sockets_answer(const void *data, size_t n, sockets_each *each, void *ctx, bo
 	char name[sizeof(struct sockaddr_un) + 1];
 
 	for (int left = (int)n; NLMSG_OK(h, (unsigned)left); h = NLMSG_NEXT(h, left)) {
-		struct bound b;
+		struct bound_socket b;
 		int r;
 
 		if (h->nlmsg_type == NLMSG_ERROR)
@@ -111,7 +111,7 @@ static int one_line(const char *line, sockets_each *each, void *ctx, struct err 
 		while (*line == ' ')
 			line++;
 	}
-	return *line && *line != '@' ? each(ctx, &(struct bound){ .name = line }, e) : 0;
+	return *line && *line != '@' ? each(ctx, &(struct bound_socket){ .name = line }, e) : 0;
 }
 
 static int by_names(sockets_each *each, void *ctx, struct err *e)

@@ -12,14 +12,14 @@
 
 #include "base/err.h"
 
-struct bound {
+struct bound_socket {
 	const char *name; /* borrowed for the call */
 	bool known;       /* which file it is: */
 	dev_t dev;        /* of the file system, as in mountinfo */
 	uint32_t ino;     /* the lower half of its number */
 };
 
-typedef int sockets_each(void *ctx, const struct bound *b, struct err *e);
+typedef int sockets_each(void *ctx, const struct bound_socket *b, struct err *e);
 
 /* Every socket, and every connection to it, once; `each` ends the list by a negative result. Sets
  * *known: whether the kernel said which files they are. */

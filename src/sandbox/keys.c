@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/keys.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -10,21 +9,43 @@
 #define TIMES 3
 #define WITHIN_US 1000000
 
+/* A small number, and *at behind it. */
+static unsigned number(const char **at)
+{
+	unsigned n = 0;
+
+	for (; **at >= '0' && **at <= '9'; (*at)++)
+		n = n < 100000 ? n * 10 + (unsigned)(**at - '0') : n;
+	return n;
+}
+
+static bool with_control(unsigned modifiers)
+{
+	return modifiers > 0 && (modifiers - 1) & 4;
+}
+
 /* CSI 92 ; MODIFIERS u, where parts have subparts behind colons and a release ends in :3; or, as
- * xterm has it, CSI 27 ; MODIFIERS ; 92 ~. Control is the bit 4 of MODIFIERS - 1. */
+ * xterm has it, CSI 27 ; MODIFIERS ; 92 ~. */
 static bool is_quit(const char *sequence, char end)
 {
-	unsigned modifiers = 0;
-	char tail[24] = "";
+	const char *at = sequence;
+	unsigned modifiers;
 
-	if (end == '~')
-		return sscanf(sequence, "27;%u;%23s", &modifiers, tail) == 2 && modifiers > 0 &&
-		       (modifiers - 1) & 4 && str_eq(tail, "92");
-	if (end != 'u' || !str_starts(sequence, "92") || (sequence[2] != ';' && sequence[2] != ':'))
+	if (end == '~') {
+		if (!str_starts(at, "27;"))
+			return false;
+		at += 3;
+		modifiers = number(&at);
+		return with_control(modifiers) && str_eq(at, ";92");
+	}
+	if (end != 'u' || !str_starts(at, "92") || (at[2] != ';' && at[2] != ':'))
 		return false;
-	sequence = strchr(sequence, ';');
-	return sequence && sscanf(sequence, ";%u%23s", &modifiers, tail) >= 1 && modifiers > 0 &&
-	       (modifiers - 1) & 4 && !str_starts(tail, ":3");
+	at = strchr(at, ';');
+	if (!at)
+		return false;
+	at++;
+	modifiers = number(&at);
+	return with_control(modifiers) && !str_starts(at, ":3");
 }
 
 /* Was it that key? */

@@ -417,6 +417,11 @@ def gvisor_really_runs_and_other_runtimes_are_asked_for():
     assert r["exit_code"] == 4 and "gVisor" in r["stdout"] and r["isolation"]["runtime"] == "runsc", r
     assert (workspace() / "f").read_text() == "made\n"
     assert "gVisor" not in sh("dmesg 2>/dev/null").text
+    with socket.socket(socket.AF_UNIX) as s:  # gVisor cannot cover it: refused, with a way out
+        s.bind(str(workspace() / "s"))
+        done = box("--runtime", "runsc", "--", "true")
+        assert done.status == 125 and "move '/workspace/s' away" in done.errors, done.errors
+    (workspace() / "s").unlink()
     done = box("--runtime", "kata-qemu", "--", "true")
     assert done.status == 125 and "'kata-qemu' is not registered" in done.errors and "kata-runtime" in done.errors, done.errors
 

@@ -606,6 +606,16 @@ def a_renamed_socket_below_a_mount_is_covered():
             assert not service.visits
 
 
+@test(as_user="root")
+def a_socket_in_a_folder_that_the_user_inside_cannot_enter_refuses_nothing():
+    """Root sees it, the sandbox's own process does not, and neither does the command."""
+    closed = folder("d", "closed", mode=0o700)
+    with bound(closed / "s", closed / "s") as service:
+        os.chown(closed, 0, 0)
+        assert brig("run", "--read", closed.parent, "--", "ls", closed.parent).text == "closed\n"
+        cannot_connect(service, closed / "s", options=("--read", closed.parent))
+
+
 @test
 def a_socket_that_cannot_be_looked_for_everywhere_is_told():
     """A removed one cannot be told from one that lies elsewhere; what is too large to be searched is said."""

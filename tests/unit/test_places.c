@@ -256,7 +256,7 @@ struct seen {
 	char name[128];
 };
 
-static int count(void *ctx, const struct bound *b, struct err *e UNUSED)
+static int count(void *ctx, const struct bound_socket *b, struct err *e UNUSED)
 {
 	struct seen *s = ctx;
 
@@ -266,7 +266,7 @@ static int count(void *ctx, const struct bound *b, struct err *e UNUSED)
 	return 0;
 }
 
-static int stop(void *ctx UNUSED, const struct bound *b UNUSED, struct err *e)
+static int stop(void *ctx UNUSED, const struct bound_socket *b UNUSED, struct err *e)
 {
 	return err_set(e, ERR_INTERNAL, EXDEV, "enough");
 }

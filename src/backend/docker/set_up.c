@@ -411,10 +411,10 @@ static int verify(struct guard *g, struct err *e)
 
 /* ---- running it ---- */
 
-static int start_failed(const char *text, struct err *e);
+static int start_failed(const struct guard *g, const char *text, struct err *e);
 
 /* Podman makes the container's processes when it is attached to, and fails here instead. */
-static int attach_failed(struct client *c, uint64_t deadline, struct err *e)
+static int attach_failed(const struct guard *g, struct client *c, uint64_t deadline, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(65536);
 	CLEANUP(jread) struct jread *v = NULL;
@@ -423,7 +423,7 @@ static int attach_failed(struct client *c, uint64_t deadline, struct err *e)
 	(void)client_read_all(c, &b, deadline, e);
 	(void)jread_parse(b.data, b.len, &v, e);
 	engine_message(v, text, sizeof(text));
-	return start_failed(text, e);
+	return start_failed(g, text, e);
 }
 
 static int attach(struct guard *g, struct err *e)
@@ -443,16 +443,30 @@ static int attach(struct guard *g, struct err *e)
 		return err_wrap(e, "cannot attach to the container");
 	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a->framing != HTTP1_UPGRADED)
-		return attach_failed(c, deadline, e);
+		return attach_failed(g, c, deadline, e);
 	g->attach = client_hijack(c, &g->early).fd;
 	return 0;
 }
 
-static int start_failed(const char *text, struct err *e)
+/* What some runtimes cannot do, gVisor for one: put a device over a socket or a pipe. */
+static const char *first_hidden(const struct box_plan *p)
 {
-	return err_refuse(e, ERR_UNAVAILABLE, EIO,
-			  "the engine's log says more: journalctl -u docker",
-			  "the engine cannot start the container: %s", text);
+	for (size_t i = 0; i < p->op_count; i++)
+		if (p->ops[i].kind == OP_HIDE && !p->ops[i].skip)
+			return p->ops[i].dst;
+	return NULL;
+}
+
+static int start_failed(const struct guard *g, const char *text, struct err *e)
+{
+	const char *hidden = g->plan->runtime ? first_hidden(g->plan->box) : NULL;
+
+	(void)err_refuse(e, ERR_UNAVAILABLE, EIO,
+			 "the engine's log says more: journalctl -u docker",
+			 "the engine cannot start the container: %s", text);
+	return hidden ? err_hint(e, "if '%s' cannot cover sockets and pipes: move '%.80s' away",
+				 g->plan->runtime, hidden)
+		      : -e->code;
 }
 
 static int start(struct guard *g, struct err *e)
@@ -467,7 +481,7 @@ static int start(struct guard *g, struct err *e)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
 	if (a.status >= 300)
-		return start_failed(a.message, e);
+		return start_failed(g, a.message, e);
 	g->started = true;
 	return 0;
 }

@@ -453,7 +453,8 @@ static int do_mask(struct builder *b, const struct op *o, struct err *e)
 	if (o->fixed)
 		return mask_proc(b, o, e);
 	target = open_inside(b, o->dst);
-	if (target == -ENOENT || (target == -EACCES && o->kind == OP_MASK))
+	/* As in mask_proc: what is closed to this process is closed to the command. */
+	if (target == -ENOENT || target == -EACCES)
 		return 0;
 	if (target < 0 || fstat(target, &st) < 0)
 		return err_errno(e, target < 0 ? -target : errno, "cannot look at it");

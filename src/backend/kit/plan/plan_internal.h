@@ -97,13 +97,13 @@ struct lost {
 
 /* `folder`, unless NULL, is the one it was bound in: who renames a socket mostly leaves it there.
  */
-int lost_add(struct hiding *h, struct lost *l, const struct bound *b, const struct where *folder,
-	     struct err *e);
+int lost_add(struct hiding *h, struct lost *l, const struct bound_socket *b,
+	     const struct where *folder, struct err *e);
 /* Looks for them, and for pipes, in the trees that somebody asked for. */
 int plan_lost(struct hiding *h, struct lost *l, struct err *e);
 
 /* plan_search.c: a look through folders of the host, for as many as the budget has. */
-struct search {
+struct folder_search {
 	const struct mounts *mounts;
 	size_t folders, entries; /* that will still be looked at */
 	size_t unseen;           /* folders that were left out */
@@ -113,8 +113,9 @@ struct search {
 	void *ctx;
 };
 
-int search_folder(struct search *s, const struct where *folder, struct err *e); /* it alone */
-int search_tree(struct search *s, const struct where *top, struct err *e);
+int search_folder(struct folder_search *s, const struct where *folder,
+		  struct err *e); /* it alone */
+int search_tree(struct folder_search *s, const struct where *top, struct err *e);
 
 /* plan_protect.c: a tree of the host's in which names are protected. */
 struct guarded_tree {

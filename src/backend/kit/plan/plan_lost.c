@@ -44,21 +44,21 @@ static int found(void *ctx, const struct where *folder, const char *name, const 
 	return !l->lost->n && !l->pipes;
 }
 
-static struct search search_new(struct lost_look *l)
+static struct folder_search search_new(struct lost_look *l)
 {
-	return (struct search){ .mounts = &l->h->sight->mounts,
-				.folders = FOLDERS,
-				.entries = ENTRIES,
-				.found = found,
-				.ctx = l };
+	return (struct folder_search){ .mounts = &l->h->sight->mounts,
+				       .folders = FOLDERS,
+				       .entries = ENTRIES,
+				       .found = found,
+				       .ctx = l };
 }
 
-int lost_add(struct hiding *h, struct lost *l, const struct bound *b, const struct where *folder,
-	     struct err *e)
+int lost_add(struct hiding *h, struct lost *l, const struct bound_socket *b,
+	     const struct where *folder, struct err *e)
 {
 	struct lost here = { .v = &(struct lost_socket){ .dev = b->dev, .ino = b->ino }, .n = 1 };
 	struct lost_look look = { .h = h, .lost = &here };
-	struct search s = search_new(&look);
+	struct folder_search s = search_new(&look);
 	struct lost_socket *slot;
 
 	if (folder && search_folder(&s, folder, e) < 0)
@@ -99,7 +99,7 @@ static bool holds_lost(const struct lost *l, const struct shown *v)
 	return false;
 }
 
-static int look_for(struct lost_look *l, struct search *s, bool pipes, struct err *e)
+static int look_for(struct lost_look *l, struct folder_search *s, bool pipes, struct err *e)
 {
 	const struct sight *sight = l->h->sight;
 
@@ -117,7 +117,7 @@ static int look_for(struct lost_look *l, struct search *s, bool pipes, struct er
 int plan_lost(struct hiding *h, struct lost *l, struct err *e)
 {
 	struct lost_look look = { .h = h, .lost = l };
-	struct search pipes = search_new(&look), sockets = search_new(&look);
+	struct folder_search pipes = search_new(&look), sockets = search_new(&look);
 
 	if (look_for(&look, &pipes, true, e) < 0 || look_for(&look, &sockets, false, e) < 0)
 		return -e->code;

@@ -13,7 +13,7 @@
 
 #define QUEUE_MAX ((size_t)4 << 20)
 
-static bool is_mount_point(const struct search *s, const char *real)
+static bool is_mount_point(const struct folder_search *s, const char *real)
 {
 	for (size_t i = 0; i < s->mounts->n; i++)
 		if (str_eq(s->mounts->v[i].point, real))
@@ -32,8 +32,8 @@ static bool below(const struct where *top, const char *rest, struct where *ret, 
 			rest) < PATH_MAX;
 }
 
-static int look_at(struct search *s, const struct where *folder, DIR *d, const struct dirent *en,
-		   struct buf *queue, const char *rest, struct err *e)
+static int look_at(struct folder_search *s, const struct where *folder, DIR *d,
+		   const struct dirent *en, struct buf *queue, const char *rest, struct err *e)
 {
 	struct stat st;
 
@@ -54,7 +54,7 @@ static int look_at(struct search *s, const struct where *folder, DIR *d, const s
 }
 
 /* 1: enough. */
-static int one_folder(struct search *s, const struct where *folder, struct buf *queue,
+static int one_folder(struct folder_search *s, const struct where *folder, struct buf *queue,
 		      const char *rest, struct err *e)
 {
 	int fd = fd_open_nolinks(AT_FDCWD, folder->real, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
@@ -74,12 +74,12 @@ static int one_folder(struct search *s, const struct where *folder, struct buf *
 	return r;
 }
 
-int search_folder(struct search *s, const struct where *folder, struct err *e)
+int search_folder(struct folder_search *s, const struct where *folder, struct err *e)
 {
 	return one_folder(s, folder, NULL, "", e);
 }
 
-int search_tree(struct search *s, const struct where *top, struct err *e)
+int search_tree(struct folder_search *s, const struct where *top, struct err *e)
 {
 	CLEANUP(buf) struct buf queue = BUF_INIT(QUEUE_MAX);
 	char path[PATH_MAX], real[PATH_MAX], rest[PATH_MAX];

@@ -33,7 +33,7 @@ struct socket_search {
 	size_t next;
 	size_t looks; /* left at processes: anybody may bind names that need one */
 
-	const struct bound *now;         /* the socket that is looked at */
+	const struct bound_socket *now;  /* the socket that is looked at */
 	bool missing;                    /* its file was not met so far */
 	const struct where *at;          /* the folder that its name leads to */
 	struct lost_socket done[RECENT]; /* every connection has an entry of its own */
@@ -220,7 +220,7 @@ static bool shows(const struct sight *sight, dev_t dev, bool *asked)
 	return any;
 }
 
-static bool done_already(struct socket_search *s, const struct bound *b)
+static bool done_already(struct socket_search *s, const struct bound_socket *b)
 {
 	for (size_t i = 0; i < RECENT; i++)
 		if (s->done[i].dev == b->dev && s->done[i].ino == b->ino)
@@ -229,7 +229,7 @@ static bool done_already(struct socket_search *s, const struct bound *b)
 	return false;
 }
 
-static int one_socket(void *ctx, const struct bound *b, struct err *e)
+static int one_socket(void *ctx, const struct bound_socket *b, struct err *e)
 {
 	struct socket_search *s = ctx;
 

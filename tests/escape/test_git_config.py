@@ -57,6 +57,13 @@ def hooks_elsewhere_are_covered_in_the_first_run():
 
 
 @test
+def a_mark_of_newer_gits_is_a_name_to_older_ones():
+    marked = hook(":\\(optional\\)tools/hooks/post-checkout")
+    r, gone = attack(f"{hook('tools/hooks/post-checkout')}; {marked}", prepare=prepared("git config core.hooksPath ':(optional)tools/hooks'"))
+    assert len(gone) == 2, r["denials"]
+
+
+@test
 def a_rename_or_link_above_the_hooks_is_no_way():
     """What lies in the folder is older than the run: only the way to it changed."""
     prepare = prepared(f"{HOOKS}; git config core.hooksPath tools/hooks; {old_hook()}")

@@ -224,12 +224,25 @@ def files_that_tools_obey_are_reported_when_they_change():
     host("mkdir -p .cargo deep/er; for n in package.json .npmrc CLAUDE.md .cargo/config.toml same.code-workspace; do echo a > $n; done")
     r = sh("cat package.json CLAUDE.md")
     assert r["changed_trust"] == [] and r["unseen_folders"] == 0, r
-    done = brig("run", "--json", "--", "sh", "-c", "echo b >> package.json; echo b > .npmrc; echo b > .cargo/config.toml; echo b > deep/er/AGENTS.md; mkdir .kiro; echo c > x.code-workspace; echo d > ordinary")
+    done = brig("run", "--json", "--", "sh", "-c", "echo b >> package.json; echo b > .npmrc; echo b > .cargo/config.toml; echo b > deep/er/AGENTS.md; mkdir .kiro; echo c > x.code-workspace; echo e > .env; echo f > deep/.dir-locals.el; echo d > ordinary")
     seen = {c["path"] for c in done.json["changed_trust"]}
-    assert seen == {"package.json", ".npmrc", ".cargo/config.toml", "deep/er/AGENTS.md", ".kiro", "x.code-workspace"}, seen
+    assert seen == {"package.json", ".npmrc", ".cargo/config.toml", "deep/er/AGENTS.md", ".kiro", "x.code-workspace", ".env", "deep/.dir-locals.el"}, seen
     assert done.json["denials"] == [] and text("package.json") == "a\nb\n" and all(c["reason"] for c in done.json["changed_trust"])
     lines = [x for x in done.errors.splitlines() if "obeyed by tools" in x]
     assert len(lines) == 1 and "'package.json'" in lines[0], done.errors
+
+
+@test
+def names_below_a_folder_that_the_run_made_are_taken_away():
+    """The folder itself is the command's to make."""
+    names = (".hg/hgrc", ".hg/sharedpath", ".jj/repo/config.toml", ".kiro/hooks", ".kiro/settings", ".junie/mcp", ".roo/mcp.json", ".github/hooks", ".clinerules/hooks")
+    for folders in (False, True):
+        if folders:
+            host("mkdir -p .hg .jj/repo .kiro .junie .roo .github .clinerules")
+        r = sh(f"for n in {' '.join(names)}; do mkdir -p ${{n%/*}}; echo evil > $n; done; echo plan > .kiro/spec.md; echo a > .github/a")
+        assert {d["target"] for d in r["denials"]} == set(names), r["denials"]
+        assert text(".kiro/spec.md") == "plan\n" and not [n for n in names if (workspace() / n).exists()] and len(taken()) == len(names)
+        clear()
 
 
 @test

@@ -15,7 +15,7 @@ from harness import (brig, brig_environment, home, identity, main, scratch, star
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 HELD = (".vscode", ".mcp.json", ".claude", ".codex", ".cursor", ".gemini")
 CHECKED = (".envrc", ".githooks", ".gitattributes", ".husky", ".idea", ".zed", ".devcontainer", ".windsurf", ".continue",
-           ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".inputrc", ".gitconfig")
+           ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".inputrc", ".gitconfig", ".opencode", ".helix", ".direnv", ".qwen", "crush.json")
 ME = ("-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "init.defaultBranch=main")
 AS_ME = "git " + " ".join(ME) + " "
 

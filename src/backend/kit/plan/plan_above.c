@@ -116,7 +116,7 @@ int plan_above(struct box_plan *p, struct err *e)
 
 		*slash = '\0';
 		git = arena_printf(p->arena, "%s/.git", folder);
-		root = arena_strdup(p->arena, *folder ? folder : "/");
+		root = arena_strdup(p->arena, folder); /* "" is the host's root */
 		if (!git || !root)
 			return err_nomem(e);
 		if (watch_git(p, git, root, e) < 0)

@@ -137,8 +137,6 @@ static int place_of(struct box_plan *p, const char *folder, const char *value, c
 {
 	struct place at = { .cwd = folder, .home = getenv("HOME") };
 
-	if (str_starts(value, OPTIONAL))
-		value += strlen(OPTIONAL);
 	if (!*value || !folder)
 		return 0;
 	if (path_resolve(p->arena, &at, value, ret, e) < 0)
@@ -236,6 +234,23 @@ static int take_include(struct box_plan *p, const struct guarded_tree *t,
 	return next.depth > INCLUDES_MAX ? 0 : plan_config_add(p, &next, e);
 }
 
+static int take_fact(struct box_plan *p, const struct guarded_tree *t, const struct git_config *c,
+		     const char *fact, struct err *e)
+{
+	bool hooks = str_starts(fact, "hooks="), include = str_starts(fact, "include=");
+	const char *value = strchr(fact, '=');
+	int r;
+
+	if (!hooks && !include)
+		return 0;
+	value++;
+	r = hooks ? take_hooks(p, t, c, value, e) : take_include(p, t, c, value, e);
+	if (r < 0 || !str_starts(value, OPTIONAL)) /* a mark to newer gits, a name to others */
+		return r;
+	value += strlen(OPTIONAL);
+	return hooks ? take_hooks(p, t, c, value, e) : take_include(p, t, c, value, e);
+}
+
 int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	struct reader_asker who = { .avoid = p->workspace };
@@ -246,15 +261,9 @@ int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err
 		if (ask(p, &p->configs[i], &who, e) < 0)
 			return -e->code;
 		c = p->configs[i]; /* the list may move */
-		for (const char *fact = NULL; (fact = gitsay_next(&c.facts, fact));) {
-			const char *value = strchr(fact, '=');
-
-			if ((str_starts(fact, "hooks=") &&
-			     take_hooks(p, t, &c, value + 1, e) < 0) ||
-			    (str_starts(fact, "include=") &&
-			     take_include(p, t, &c, value + 1, e) < 0))
+		for (const char *fact = NULL; (fact = gitsay_next(&c.facts, fact));)
+			if (take_fact(p, t, &c, fact, e) < 0)
 				return -e->code;
-		}
 	}
 	return 0;
 }

@@ -179,7 +179,7 @@ static void rules_are_text_or_maps(void **state UNUSED)
 	assert_string_equal(s->egress.allow.v[3], "x.example:80");
 	assert_string_equal(s->egress.deny.v[0], "*.example.net");
 	assert_int_equal(s->egress.rate.domain, 5);
-	assert_int_equal(s->egress.rate.total, 600);
+	assert_int_equal(s->egress.rate.total, 20000);
 	assert_string_equal(s->egress.resolve.v[0].name, "git.corp.example");
 	refused("egress: {allow: [10.0.0.1]}\n", "f.yaml:1:18: '10.0.0.1' is an address", NULL);
 	refused("egress: {allow: ['*.com']}\n", "covers a whole top-level domain", NULL);

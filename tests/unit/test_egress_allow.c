@@ -444,7 +444,7 @@ static void the_shipped_groups_have_a_rate_only_where_one_is_written(void **stat
 	struct rate_spec limits = {
 		.domain = 2, .total = 3, .spare_domain = true, .spare_total = true
 	};
-	struct host npm = name("registry.npmjs.org"), like = name("npmjs.org.example");
+	struct host npm = name("any.npmjs.org"), like = name("npmjs.org.example");
 
 	for (int spare = 1; spare >= 0; spare--) {
 		CLEANUP(rate) struct rate *rate = NULL;

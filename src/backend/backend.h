@@ -134,7 +134,7 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 
 /* Would this backend take the spec as far as can be told without starting anything? What a plan
  * finds out: mounts that are not there, a workspace that cannot be shown. */
-int backend_would_take(const struct spec *s, const struct backend *b, struct err *e);
+int backend_would_take(const struct spec *given, const struct backend *b, struct err *e);
 
 /* All there are, NULL-terminated; those that auto considers, in its order. */
 extern const struct backend *const backends_all[], *const backends_auto[];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/egress_plan.c - both ends are the same program's, so the text is the plainest that is strict:
- * numbers and counted strings in a fixed order, each row written and read by one list of fields. */
+/* egress/egress_plan.c - both ends are the same program's, so the text is the plainest that is
+ * strict: numbers and counted strings in a fixed order, each row written and read by one list of
+ * fields. */
 #include "egress/egress_plan.h"
 
 #include <inttypes.h>

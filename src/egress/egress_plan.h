@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/egress_plan.h - everything the door needs to know of a run, as one value that crosses a pipe.
+/* egress/egress_plan.h - everything the door needs to know of a run, as one value that crosses a
+ * pipe.
  *
  * The trusted side makes it from the spec, fetching the credentials; the worker reads it back. The
  * text holds secrets: it goes through a pipe or a sealed memfd, never to a file, and is wiped. */
@@ -19,8 +20,8 @@ struct egress_plan {
 	struct secret *secrets;            /* one for each credential, values in locked memory */
 	uint64_t memory;                   /* bytes that connections of the worker may take */
 	struct strlist lacking; /* names that are bound by themselves and have no value */
-	bool redact_json; /* what is blocked elsewhere is taken out of a body of JSON */
-	bool bind_names; /* {NAME} of an unbound name is a misuse too (IronClaw) */
+	bool redact_json;       /* what is blocked elsewhere is taken out of a body of JSON */
+	bool bind_names;        /* {NAME} of an unbound name is a misuse too (IronClaw) */
 };
 
 /* Fetches every granted credential and makes its placeholder. Blocks while a command runs. */

@@ -17,7 +17,7 @@
 #define DOOR_ADDRESS 0xc613fffdU     /* 198.19.255.253, the door's own: resolver and proxy */
 #define DOOR_GUEST 0xc613fffeU       /* 198.19.255.254, the sandbox's end */
 #define DOOR_ADDRESS_TEXT "198.19.255.253"
-#define DOOR_JAVA "/etc/brig/cacerts"           /* the same for Java */
+#define DOOR_JAVA "/etc/brig/cacerts"        /* the same for Java */
 #define DOOR_ROOTS "/etc/brig/ca-bundle.crt" /* inside: host roots and the run's authority */
 #define DOOR_PROXY_PORT 3128                 /* unless egress.port says otherwise */
 #define DOOR_RESOLV                                                                                \

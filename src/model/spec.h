@@ -178,8 +178,8 @@ struct code_spec {
 /* What one run may ask of the network; 0: no limit. */
 struct rate_spec {
 	bool spare_domain, spare_total; /* nobody wrote these: not for the shipped groups */
-	uint64_t domain, total;      /* requests a minute */
-	uint64_t connections, names; /* at one time; different ones in the whole run */
+	uint64_t domain, total;         /* requests a minute */
+	uint64_t connections, names;    /* at one time; different ones in the whole run */
 	uint64_t bytes_out, bytes_in;
 };
 

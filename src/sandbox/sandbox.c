@@ -65,7 +65,7 @@ struct run {
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
-	bool redacted; /* that something was is told */
+	bool redacted;             /* that something was is told */
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];
@@ -254,10 +254,11 @@ static void note_redacted(struct run *r, const struct egress_event *ev)
 	if (ev->kind != EGRESS_EVENT_LEAK || !str_eq(ev->what, "redacted") || r->redacted)
 		return;
 	r->redacted = true;
-	(void)snprintf(text, sizeof(text),
-		       "a secret was taken out of what the command sent, and the rest went on; brig "
-		       "audit show %s says what it was",
-		       r->o->id);
+	(void)snprintf(
+		text, sizeof(text),
+		"a secret was taken out of what the command sent, and the rest went on; brig "
+		"audit show %s says what it was",
+		r->o->id);
 	tell(r, text);
 }
 

@@ -142,7 +142,8 @@ static bool take_place(struct tally *t, const struct tally_kind *k)
 	return t->groups[i].n < TALLY_PLACES && ++t->groups[i].n;
 }
 
-static bool enter(struct tally *t, struct tally_kind **slot, const struct tally_kind *k, uint64_t now)
+static bool enter(struct tally *t, struct tally_kind **slot, const struct tally_kind *k,
+		  uint64_t now)
 {
 	*slot = malloc(sizeof(**slot));
 	if (!*slot)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* telemetry/metrics.h - what brig counts: one table of names, and their Prometheus text.
  *
- * Pure: values in memory, text in and out. A textfile (telemetry/metrics_file.h) and later the daemon
- * store the same. Every name and label of the table is part of the interface. */
+ * Pure: values in memory, text in and out. A textfile (telemetry/metrics_file.h) and later the
+ * daemon store the same. Every name and label of the table is part of the interface. */
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telemetry/otlp.h - a run as a trace: OTLP/HTTP with JSON, when the standard OTEL_* variables ask for
- * it.
+/* telemetry/otlp.h - a run as a trace: OTLP/HTTP with JSON, when the standard OTEL_* variables ask
+ * for it.
  *
  * Pure but for the random ids and the start of the sender. Attributes hold no argument beyond
  * argv0, no path, no variable and nothing the command wrote. */

@@ -23,7 +23,8 @@ struct send {
 	size_t len;
 	uint64_t timeout_ms; /* for all of it, retries included; 0: ten seconds */
 	const char *ca_file; /* trusted certificates instead of SSL_CERT_FILE's; or NULL */
-	uint64_t wait_ms; /* for the end of another sender, when too many live (telemetry/senders.h) */
+	uint64_t wait_ms; /* for the end of another sender, when too many live (telemetry/senders.h)
+			   */
 };
 
 /* Starts brig-send: 0 or -errno and *e, e.g. for a program that is not installed or -EBUSY. Safe in

@@ -28,8 +28,8 @@ struct flow {
 
 struct link {
 	struct loop_watch w; /* must stay first: the owner finds itself through it */
-	int fd;         /* owned; -1: closed */
-	SSL *ssl;       /* owned; NULL: plain */
+	int fd;              /* owned; -1: closed */
+	SSL *ssl;            /* owned; NULL: plain */
 	struct flow in, out;
 	struct flow early; /* read before TLS began, and TLS's to read first */
 	bool handshaken, eof, broken;

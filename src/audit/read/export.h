@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/read/export.h - records in the forms others read. Pure: into a buffer, which the caller empties
- * between records.
+/* audit/read/export.h - records in the forms others read. Pure: into a buffer, which the caller
+ * empties between records.
  *
  * Every form is safe on a terminal: text and CSV replace control characters, the JSON forms escape
  * them. The chain (prev, mac) is left out, except in `raw`, which is the line as it stands. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/read/story.h - the records of one run, told in order: what was asked, what contained it, what it
- * tried, how it ended. Pure: into a buffer, safe on a terminal. */
+/* audit/read/story.h - the records of one run, told in order: what was asked, what contained it,
+ * what it tried, how it ended. Pure: into a buffer, safe on a terminal. */
 #pragma once
 
 #include "audit/read/entry.h"

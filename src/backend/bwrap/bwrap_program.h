@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/bwrap/bwrap_program.h - the two programs a run on bwrap needs: bubblewrap, and brig inside. */
+/* backend/bwrap/bwrap_program.h - the two programs a run on bwrap needs: bubblewrap, and brig
+ * inside. */
 #pragma once
 
 #include "backend/bwrap/args.h"

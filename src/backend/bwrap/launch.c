@@ -408,7 +408,8 @@ static int set_up(const struct box_start *c, const struct launch *l, struct err 
 static void enter(const struct box_start *c)
 {
 	const struct launch *l = c->own;
-	const struct rlimit core = { .rlim_cur = 1, .rlim_max = 1 }; /* as native; see kit/plan/plan.c */
+	const struct rlimit core = { .rlim_cur = 1,
+				     .rlim_max = 1 }; /* as native; see kit/plan/plan.c */
 	char *envp[] = { NULL };
 	struct err e = { 0 };
 

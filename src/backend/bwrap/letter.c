@@ -90,7 +90,8 @@ static int strange(struct err *e)
 		       "the program started inside is another version of brig");
 }
 
-static int read_texts(struct letter_reader *r, const struct letter_head *h, struct letter *l, struct err *e)
+static int read_texts(struct letter_reader *r, const struct letter_head *h, struct letter *l,
+		      struct err *e)
 {
 	struct inside *c = &l->inside;
 	size_t lists = (size_t)h->argc + h->envc + c->writable_count + 2;

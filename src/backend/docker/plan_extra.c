@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/plan_extra.c - flags of `docker run` that a file added, by their API field.
  *
- * The flags were checked when they were read (model/dialect/extra_args.c); here each row's field finds the
- * place in the plan that becomes that field of the body. */
+ * The flags were checked when they were read (model/dialect/extra_args.c); here each row's field
+ * finds the place in the plan that becomes that field of the body. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/seccomp_json.h - the system-call table in the form engines take.
  *
- * Made from the same table as the native backend's filter (backend/kit/process/seccomp_table.h). Pure. */
+ * Made from the same table as the native backend's filter (backend/kit/process/seccomp_table.h).
+ * Pure. */
 #pragma once
 
 #include "backend/kit/process/seccomp.h"

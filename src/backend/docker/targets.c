@@ -176,7 +176,8 @@ static int find(struct target_look *l, const char *path, enum found *ret, struct
 }
 
 /* From the top down to the path itself, or to what is no folder on the way: then *at is that. */
-static int walk(struct target_look *l, const char *path, const char **at, enum found *ret, struct err *e)
+static int walk(struct target_look *l, const char *path, const char **at, enum found *ret,
+		struct err *e)
 {
 	const char *slash = path;
 
@@ -191,8 +192,8 @@ static int walk(struct target_look *l, const char *path, const char **at, enum f
 	return 0;
 }
 
-static int refuse(const struct target_look *l, const struct target *t, const char *at, enum found found,
-		  struct err *e)
+static int refuse(const struct target_look *l, const struct target *t, const char *at,
+		  enum found found, struct err *e)
 {
 	static const char *const words[] = { [FOUND_FOLDER] = "a folder",
 					     [FOUND_FILE] = "a file",

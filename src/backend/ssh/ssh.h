@@ -85,8 +85,9 @@ int client_folder(const struct backend_plan *p, struct err *e);
 int client_start(const struct backend_plan *p, const struct client_want *w, struct ssh_client *c,
 		 struct err *e);
 bool client_ended(const struct ssh_client *c);
-int client_reap(struct ssh_client *c, bool kill); /* waits; the wait status, or -1 when there is none */
-void client_done(struct ssh_client *c);           /* kills, waits and closes; may be called twice */
+int client_reap(struct ssh_client *c,
+		bool kill);             /* waits; the wait status, or -1 when there is none */
+void client_done(struct ssh_client *c); /* kills, waits and closes; may be called twice */
 /* Why the client gave up, from its own words. `before`: the command had not begun. */
 int client_explain(const struct backend_plan *p, const struct ssh_client *c, bool before,
 		   struct err *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/audit/audit_verify.c - "verify" and "prune": what the record's own library says, for people and
- * programs. */
+/* cli/audit/audit_verify.c - "verify" and "prune": what the record's own library says, for people
+ * and programs. */
 #include <stdio.h>
 #include <string.h>
 

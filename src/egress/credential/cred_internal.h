@@ -48,7 +48,8 @@ enum cred_outcome { NOT_THIS, REPLACED, REFUSED };
 /* May this credential go with this request? Called before a value is put in, with the target as the
  * guest wrote it. */
 bool cred_permitted(struct cred_job *j, const struct cred *c);
-bool cred_foreign(struct cred_job *j, const struct cred *c, const char *slot); /* false, with a denial */
+bool cred_foreign(struct cred_job *j, const struct cred *c,
+		  const char *slot); /* false, with a denial */
 
 /* ---- cred_text.c ---- */
 
@@ -70,4 +71,5 @@ bool cred_get_base64(struct egress_text t, struct buf *out); /* strict; padding 
 
 bool cred_cookies(struct cred_job *j);
 bool cred_target_names(struct cred_job *j);
-bool cred_check_left(struct cred_job *j); /* what is left of placeholders stands where it must not */
+bool cred_check_left(
+	struct cred_job *j); /* what is left of placeholders stands where it must not */

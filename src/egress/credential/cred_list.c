@@ -31,7 +31,7 @@ static bool has_place(const struct cred *c, const struct list_style *style, stru
 }
 
 static enum cred_outcome put_value(struct cred_job *j, const struct list_style *style, size_t i,
-			      struct egress_text name, struct buf *out, uint64_t *seen)
+				   struct egress_text name, struct buf *out, uint64_t *seen)
 {
 	const struct cred *c = &j->creds->v[i];
 
@@ -51,8 +51,9 @@ static enum cred_outcome put_value(struct cred_job *j, const struct list_style *
 	return REPLACED;
 }
 
-static enum cred_outcome put_pair(struct cred_job *j, const struct list_style *style, struct egress_text name,
-			     struct egress_text value, struct buf *out, uint64_t *seen)
+static enum cred_outcome put_pair(struct cred_job *j, const struct list_style *style,
+				  struct egress_text name, struct egress_text value,
+				  struct buf *out, uint64_t *seen)
 {
 	const struct cred *slot = NULL;
 

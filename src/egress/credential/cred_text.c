@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/credential/cred_text.c - what placeholders look like, and how values are written in their place. */
+/* egress/credential/cred_text.c - what placeholders look like, and how values are written in their
+ * place. */
 #include <string.h>
 #include <strings.h>
 

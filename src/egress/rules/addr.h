@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/addr.h - addresses: one strict spelling, and which of them belong to the internet. */
+/* egress/rules/addr.h - addresses: one strict spelling, and which of them belong to the internet.
+ */
 #pragma once
 
 #include <stdbool.h>

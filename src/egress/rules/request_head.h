@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/request_head.h - a request head as the deciding half sees it: no framing, only names and values.
+/* egress/rules/request_head.h - a request head as the deciding half sees it: no framing, only names
+ * and values.
  */
 #pragma once
 

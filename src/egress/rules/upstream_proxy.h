@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/upstream_proxy.h - the proxy that this machine must use itself (`egress.upstream_proxy`). Pure.
+/* egress/rules/upstream_proxy.h - the proxy that this machine must use itself
+ * (`egress.upstream_proxy`). Pure.
  *
  * Where there is one, every connection that is not pinned goes through it by CONNECT. It resolves
  * the names, so which addresses they lead to is for it to judge. */

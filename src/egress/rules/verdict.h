@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/rules/verdict.h - what the door decided about one connection or request, and how it is told.
+/* egress/rules/verdict.h - what the door decided about one connection or request, and how it is
+ * told.
  *
  * Plain data: owns nothing, may be copied and may cross a pipe once `rule` has been printed. */
 #pragma once

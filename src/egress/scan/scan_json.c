@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/scan_json.c - the body is cut into units, each a byte or an escape. The scan sees what
- * they mean and gives back, later and in order, what they are to mean: a unit that comes back
+/* egress/scan/scan_json.c - the body is cut into units, each a byte or an escape. The scan sees
+ * what they mean and gives back, later and in order, what they are to mean: a unit that comes back
  * changed is written anew in as many bytes as it had. */
 #include "egress/scan/scan_json.h"
 

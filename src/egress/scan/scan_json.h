@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/scan/scan_json.h - a JSON body through the leak scan, read as whoever parses it will read it.
+/* egress/scan/scan_json.h - a JSON body through the leak scan, read as whoever parses it will read
+ * it.
  *
  * What is scanned is the text with its escapes undone, so that "\nghp_..." and "\u0067hp_..." are
  * the tokens they mean. A redaction replaces whole escapes, inside one string, and keeps the

@@ -23,8 +23,8 @@ struct scrubber {
 	struct needles needles;
 	struct seek *seek;
 	const struct secret *secrets;
-	bool delayed;         /* a form may have a blank in it: only the constant counts */
-	struct scrub *whole;  /* for texts that are there as a whole */
+	bool delayed;               /* a form may have a blank in it: only the constant counts */
+	struct scrub *whole;        /* for texts that are there as a whole */
 	struct scrub_range *ranges; /* of the slice at hand, whose ever it is */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/ask_tcp.h - one question to a name server over TCP: for answers that UDP had to cut. */
+/* egress/worker/ask_tcp.h - one question to a name server over TCP: for answers that UDP had to
+ * cut. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/exchange.h - the parts of an exchange, for one another: heads, the way up, the way down.
+/* egress/worker/exchange.h - the parts of an exchange, for one another: heads, the way up, the way
+ * down.
  */
 #pragma once
 

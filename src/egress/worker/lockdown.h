@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/lockdown.h - what worker and keeper give up before they read a single hostile byte. */
+/* egress/worker/lockdown.h - what worker and keeper give up before they read a single hostile byte.
+ */
 #pragma once
 
 #include "base/err.h"

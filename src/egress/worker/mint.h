@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/mint.h - the worker's side of the keeper: a TLS server context and leaves on demand.
+/* egress/worker/mint.h - the worker's side of the keeper: a TLS server context and leaves on
+ * demand.
  *
  * One key for all leaves, made here; the keeper signs. The last few hundred leaves are kept. */
 #pragma once

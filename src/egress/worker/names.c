@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/names.c - the door's DNS: an address of ours for every valid name, and no question to
- * anybody.
+/* egress/worker/names.c - the door's DNS: an address of ours for every valid name, and no question
+ * to anybody.
  *
  * Whether the name may be reached is decided when it is dialled, where a program can be told why
  * not. So a question carries nothing out, and answers leak nothing about what is allowed. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/roots.h - whom the door believes upstream: the host's certificates and further ones.
+/* egress/worker/roots.h - whom the door believes upstream: the host's certificates and further
+ * ones.
  *
  * The files are read before the lockdown and kept as text. Nothing is parsed until a chain asks for
  * an issuer, and then only the certificate with that subject: loading a system's 150 roots takes

@@ -5,8 +5,8 @@
  *                                      |             '-> opening -> tunnel   (not to be opened)
  *                                      '-> head (plain HTTP) -> exchange ...
  *
- * There is one decision function for all of it (egress/rules/allow.h), asked again at each step that
- * tells more. Any error ends the connection; nothing is forwarded that was not understood. */
+ * There is one decision function for all of it (egress/rules/allow.h), asked again at each step
+ * that tells more. Any error ends the connection; nothing is forwarded that was not understood. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>

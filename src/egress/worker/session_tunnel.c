@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/session_tunnel.c - bytes as they are, both ways: names that are not opened, the host's own
- * service. */
+/* egress/worker/session_tunnel.c - bytes as they are, both ways: names that are not opened, the
+ * host's own service. */
 #include <stdio.h>
 #include <string.h>
 

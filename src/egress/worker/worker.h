@@ -64,13 +64,13 @@ struct worker {
 	struct listener listeners[DOOR_SOCKETS_MAX];
 	size_t n_listeners;
 	struct session *sessions;
-	struct session *held;   /* on what the monitor has not been told yet */
+	struct session *held;       /* on what the monitor has not been told yet */
 	struct dns_stream *streams; /* of DNS over TCP */
 	struct upstream *idle;
 	size_t n_idle;
 	struct egress_event events[EVENTS_MAX]; /* decisions that have not left yet */
 	size_t n_events;
-	struct loop_timer tick; /* set while anything has a deadline */
+	struct loop_timer tick;             /* set while anything has a deadline */
 	struct leak_count leaks[LEAKS_MAX]; /* the last one is for all that find no place */
 	size_t n_leaks;
 	bool stalled;     /* the monitor does not read: nothing new is decided */
@@ -169,9 +169,9 @@ struct exchange {
 	bool answered; /* a head went down */
 	bool down_done, keep_guest, keep_upstream;
 	unsigned interim;
-	unsigned scrubbed; /* values taken out of the answer's head */
+	unsigned scrubbed;   /* values taken out of the answer's head */
 	uint64_t not_before; /* its turn by the rate of requests; 0: now */
-	bool open;         /* the monitor knows that it was let out, and not yet that it is over */
+	bool open; /* the monitor knows that it was let out, and not yet that it is over */
 	char credential[64]; /* the first that was put in */
 	bool bound;          /* one is bound to this host, put in or not */
 	int status;
@@ -221,11 +221,11 @@ void session_tunnel(struct session *s, const struct egress_verdict *v, const cha
 /* ---- exchange.c ---- */
 
 void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
-bool exchange_step(struct session *s);    /* true: something moved */
+bool exchange_step(struct session *s);        /* true: something moved */
 bool exchange_waits(const struct session *s); /* for its turn */
-void exchange_stalled(struct session *s); /* nothing has moved for too long */
-void exchange_told(struct session *s);    /* its end is reported, if its beginning was */
-void exchange_done(struct session *s);    /* the same, and frees what it holds */
+void exchange_stalled(struct session *s);     /* nothing has moved for too long */
+void exchange_told(struct session *s);        /* its end is reported, if its beginning was */
+void exchange_done(struct session *s);        /* the same, and frees what it holds */
 
 /* ---- look.c: the leak scan of answers ---- */
 

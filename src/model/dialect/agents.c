@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/agents.c - the YAML of agents-sandbox: one image and only declared files of the host.
+/* model/dialect/agents.c - the YAML of agents-sandbox: one image and only declared files of the
+ * host.
  *
  * Strict, as that system is: an unknown key is an error. Nothing of the host is shown unless it is
  * listed; a mount at /workspace is the workspace. The host's network is not a setting at all. */

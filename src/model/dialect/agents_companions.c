@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/agents_companions.c - the services beside an agents-sandbox, with their health checks. */
+/* model/dialect/agents_companions.c - the services beside an agents-sandbox, with their health
+ * checks. */
 #include <string.h>
 #include <strings.h>
 

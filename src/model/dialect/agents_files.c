@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/agents_files.c - what of the host may enter an agents-sandbox: mounts, copies, tools.
+/* model/dialect/agents_files.c - what of the host may enter an agents-sandbox: mounts, copies,
+ * tools.
  *
  * Sources are absolute or below "~" and written without "..": what a path means must not depend on
  * where the file lies. Links and special files are refused when the sandbox is built. */

@@ -246,7 +246,9 @@ static int check_bytes(struct envfile_reader *r, struct err *e)
 int env_file_parse(struct arena *a, const struct source *src, const char *data, size_t n,
 		   struct env_line **ret, size_t *count, struct err *e)
 {
-	struct envfile_reader r = { .arena = a, .name = src->name, .p = data, .bol = data, .line = 1 };
+	struct envfile_reader r = {
+		.arena = a, .name = src->name, .p = data, .bol = data, .line = 1
+	};
 
 	r.end = n ? data + n : data;
 	if (n > FILE_MAX)

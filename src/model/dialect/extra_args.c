@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/extra_args.c - reads flags of `docker run`; what has no row in the table is refused.
+/* model/dialect/extra_args.c - reads flags of `docker run`; what has no row in the table is
+ * refused.
  *
  * Docker's own reader decides what a token means, so this one reads as it does: a flag that takes a
  * value takes the next token, a short flag takes the rest of its own. Where the two could disagree

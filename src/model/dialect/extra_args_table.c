@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/extra_args_table.c - one row per allowed flag of `docker run`, and what it may be given. */
+/* model/dialect/extra_args_table.c - one row per allowed flag of `docker run`, and what it may be
+ * given. */
 #include "model/dialect/extra_args_table.h"
 
 #include <limits.h>

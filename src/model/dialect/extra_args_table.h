@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/extra_args_table.h - the flags of `docker run` that a file may add; for extra_args.c alone.
+/* model/dialect/extra_args_table.h - the flags of `docker run` that a file may add; for
+ * extra_args.c alone.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/migrate.c - checks the old form, has its text rewritten, proves that nothing was lost. */
+/* model/dialect/migrate.c - checks the old form, has its text rewritten, proves that nothing was
+ * lost. */
 #include "model/dialect/migrate.h"
 
 #include "base/str.h"

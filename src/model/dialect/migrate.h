@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/migrate.h - an InitRunner role in the old form (`security.docker`), rewritten into the new
- * one (`security.sandbox`). */
+/* model/dialect/migrate.h - an InitRunner role in the old form (`security.docker`), rewritten into
+ * the new one (`security.sandbox`). */
 #pragma once
 
 #include <stddef.h>

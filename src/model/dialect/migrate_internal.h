@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/migrate_internal.h - shared by the two halves of migrate: the order of things in migrate.c,
- * the work on the text in migrate_rewrite.c. */
+/* model/dialect/migrate_internal.h - shared by the two halves of migrate: the order of things in
+ * migrate.c, the work on the text in migrate_rewrite.c. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/dialect/migrate_rewrite.c - surgery on the text of a role, guided by the positions of its tree.
+/* model/dialect/migrate_rewrite.c - surgery on the text of a role, guided by the positions of its
+ * tree.
  *
  * A block is cut into one run of lines for each of its keys, comments in front of a key included.
  * `enabled` becomes `backend`, the keys that only Docker knows move into a sub-block at the end,
@@ -214,8 +215,8 @@ static void put_backend(const struct migrate_job *j, const struct rewrite_run *r
 			put_line(j, i, 0);
 }
 
-static void put_runs(const struct migrate_job *j, const struct rewrite_run *runs, size_t n, size_t in,
-		     size_t step)
+static void put_runs(const struct migrate_job *j, const struct rewrite_run *runs, size_t n,
+		     size_t in, size_t step)
 {
 	if (!node_get(j->docker, "enabled")) {
 		put_indent(j->out, in);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telemetry/send/confine.h - what is left of this process before it reads a byte from the network. */
+/* telemetry/send/confine.h - what is left of this process before it reads a byte from the network.
+ */
 #pragma once
 
 #include <stdint.h>

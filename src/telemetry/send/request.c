@@ -47,7 +47,8 @@ static int take_fields(char **at, const char *end, struct send_request *q, struc
 
 int request_parse(char *text, size_t n, struct send_request *ret, struct err *e)
 {
-	struct send_request q = { .type = "application/octet-stream", .fields = BUF_INIT(FIELDS_MAX) };
+	struct send_request q = { .type = "application/octet-stream",
+				  .fields = BUF_INIT(FIELDS_MAX) };
 	const char *end = text + n, *url = next_line(&text, end);
 	const char *timeout = url ? next_line(&text, end) : NULL;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telemetry/send/request.h - what brig wants sent, as it stands in the memory file (telemetry/send.h). */
+/* telemetry/send/request.h - what brig wants sent, as it stands in the memory file
+ * (telemetry/send.h). */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telemetry/send/send_main.c - brig-send: posts one request that brig left on descriptor 0, and ends.
+/* telemetry/send/send_main.c - brig-send: posts one request that brig left on descriptor 0, and
+ * ends.
  *
  * Trying -> waiting (the answer, or the failure to connect, is one of those OTLP lets a client
  * repeat) -> trying ... -> delivered or given up. Redirects are not followed: an address somebody

@@ -191,8 +191,8 @@ static uint64_t vanished(const struct disk_list *before, const struct disk_list 
 static enum disk_seen written(struct disk *d, int procfd, uint64_t *unkept)
 {
 	struct disk_look k = { .procfd = procfd,
-			  .before = &d->passes[d->turn % 2],
-			  .now = &d->passes[(d->turn + 1) % 2] };
+			       .before = &d->passes[d->turn % 2],
+			       .now = &d->passes[(d->turn + 1) % 2] };
 	DIR *dir = open_list(procfd, ".");
 	size_t at = 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/limits/systemd.h - asks the caller's own service manager (systemd --user) for a scope: a
- * cgroup that it makes, hands over, and removes once the last process in it is gone.
+/* backend/kit/limits/systemd.h - asks the caller's own service manager (systemd --user) for a
+ * scope: a cgroup that it makes, hands over, and removes once the last process in it is gone.
  *
  * The words are those of systemd-run --user --scope, said directly: two D-Bus calls on the socket
  * that program uses too. Nothing in the environment is believed: the socket lies below

@@ -53,7 +53,8 @@ static uint64_t number(const char *s)
 }
 
 /* Reads PID/file; false for a process that is gone or closed to us. */
-static bool read_of(const struct watch_look *k, const char *pid, const char *file, char *out, size_t n)
+static bool read_of(const struct watch_look *k, const char *pid, const char *file, char *out,
+		    size_t n)
 {
 	char path[40];
 

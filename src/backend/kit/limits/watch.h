@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/limits/watch.h - limits without a cgroup: the supervisor looks every few milliseconds.
+/* backend/kit/limits/watch.h - limits without a cgroup: the supervisor looks every few
+ * milliseconds.
  *
  * It reads the sandbox's own procfs (a descriptor the child passed out), so its cost does not
  * depend on what else runs on the host. Memory: the sum of resident sizes is an upper bound and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/net/door_net.h - the network of a sandbox under `network: proxy`: one cable into a room where
- * every address is the room's own.
+/* backend/kit/net/door_net.h - the network of a sandbox under `network: proxy`: one cable into a
+ * room where every address is the room's own.
  *
  * The caller has every capability in its own user namespace and is alone in a fresh network
  * namespace. That namespace becomes the door: all of IPv4 and IPv6 is local there, and the

@@ -19,7 +19,8 @@ struct rtnl_request {
 	char room[1024];
 };
 
-static void begin(struct rtnl_request *r, uint16_t type, uint16_t flags, const void *fixed, size_t n)
+static void begin(struct rtnl_request *r, uint16_t type, uint16_t flags, const void *fixed,
+		  size_t n)
 {
 	memset(r, 0, sizeof(*r));
 	r->head.nlmsg_type = type;

@@ -39,8 +39,8 @@ int java_store_new(struct arena *a, const char *old, size_t n, struct java_store
 	/* "changeit", as everybody leaves it, in UTF-16, and what the format's authors chose. */
 	static const char password[] = "\0c\0h\0a\0n\0g\0e\0i\0tMighty Aphrodite";
 	struct java_store *s = arena_alloc(a, sizeof(*s));
-	bool is_jks = n >= HEADER + SHA1_SIZE && memcmp(old, MAGIC, 8) == 0 &&
-		      get(old + 8) < UINT32_MAX;
+	bool is_jks =
+		n >= HEADER + SHA1_SIZE && memcmp(old, MAGIC, 8) == 0 && get(old + 8) < UINT32_MAX;
 
 	if (!s)
 		return err_nomem(e);

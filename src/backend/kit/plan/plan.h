@@ -161,8 +161,8 @@ struct box_plan {
 	struct ident workspace_ident;
 
 	const struct door_want *door; /* network proxy; NULL: no door */
-	size_t roots_op;   /* with a door: the OP_FILE of the certificates trusted inside */
-	size_t roots_room; /* behind its text, for one more */
+	size_t roots_op;         /* with a door: the OP_FILE of the certificates trusted inside */
+	size_t roots_room;       /* behind its text, for one more */
 	struct java_store *java; /* what Java trusts, before the run's authority; NULL: no Java */
 	size_t java_op;          /* its OP_FILE */
 	size_t policy_op;        /* the OP_FILE of Chromium's policy; 0: no Chromium */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan/plan_door.c - what a sandbox behind the door finds in its tree: the certificates to
- * trust, which are the host's and, once it exists, the run's own authority. */
+/* backend/kit/plan/plan_door.c - what a sandbox behind the door finds in its tree: the certificates
+ * to trust, which are the host's and, once it exists, the run's own authority. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/ends.h - both ends of what goes between brig and a command, while it is being set up.
+/* backend/kit/process/ends.h - both ends of what goes between brig and a command, while it is being
+ * set up.
  *
  * Ours are in[1], out[0], err[0] and control[0]; the command's, or those of the process that
  * serves it, are the others. */

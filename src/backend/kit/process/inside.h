@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/inside.h - the process inside, once its world is built: it locks itself down, looks
- * whether that is so, and is the init of the sandbox.
+/* backend/kit/process/inside.h - the process inside, once its world is built: it locks itself down,
+ * looks whether that is so, and is the init of the sandbox.
  *
  * native reaches this point by clone, bwrap by exec; from here on they are one. Nothing is
  * allocated and nothing is decided. The only words exchanged with the monitor are the fixed structs

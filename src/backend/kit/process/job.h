@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/job.h - a running sandbox that has brig's own init inside, seen from its monitor.
+/* backend/kit/process/job.h - a running sandbox that has brig's own init inside, seen from its
+ * monitor.
  *
  * native and bwrap differ in how the process inside comes to be (struct box_kind); limits, streams,
  * events and the judgement of the end are the same. */

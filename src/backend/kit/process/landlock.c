@@ -67,7 +67,8 @@ int landlock_apply(const char *const *writable, size_t n, struct err *e)
 	int abi = landlock_abi();
 	uint64_t all = rights_of(abi);
 	struct landlock_ruleset attr = { .fs = all,
-				.scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL : 0 };
+					 .scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL
+							    : 0 };
 	size_t size = abi >= 6 ? sizeof(attr) : sizeof(attr.fs);
 	CLEANUP(fd) int ruleset = -1;
 

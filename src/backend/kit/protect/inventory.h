@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/inventory.h - what a run's protected names were when it began, written down so that
- * somebody else can finish the check.
+/* backend/kit/protect/inventory.h - what a run's protected names were when it began, written down
+ * so that somebody else can finish the check.
  *
  * One file a run, STATE/runs/ID, locked for as long as the monitor or its survivor lives, touched
  * every second (the beat). A file that nobody has locked belongs to a run whose check was never

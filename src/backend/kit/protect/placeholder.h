@@ -17,11 +17,13 @@
  * file system can. `file`: a file will be mounted on it, so that it is never a folder. */
 int placeholder_put(int dir, const char *name, bool node, bool file);
 
-/* The node that was just put there, by its descriptor; -1: it is something else by now, or a folder.
+/* The node that was just put there, by its descriptor; -1: it is something else by now, or a
+ * folder.
  */
 int placeholder_node(int dir, const char *name);
 
-/* Puts a further name of that node; 0 or -errno. Where this cannot be done, a node of its own can. */
+/* Puts a further name of that node; 0 or -errno. Where this cannot be done, a node of its own can.
+ */
 int placeholder_link(int node, int dir, const char *name);
 
 bool placeholder_is(int dir, const char *name); /* still there, still empty */

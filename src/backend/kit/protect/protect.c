@@ -366,7 +366,8 @@ static void changed(struct protect *t, struct outcome *o, int tree, const struct
 	if (!protect_config_kept(t, n->tree, n->path))
 		quarantine(t, o, tree, n->path, "changed during the run");
 	else if (o)
-		outcome_trust(o, n->path, "replaced during the run, with plain settings more or less");
+		outcome_trust(o, n->path,
+			      "replaced during the run, with plain settings more or less");
 }
 
 static void look_after(struct protect *t, struct outcome *o, size_t i, bool cover_lost)

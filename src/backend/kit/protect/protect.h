@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/protect.h - placeholders for protected names that do not exist yet, and the look
- * afterwards.
+/* backend/kit/protect/protect.h - placeholders for protected names that do not exist yet, and the
+ * look afterwards.
  *
  * States of one name: absent -> held (placeholder.h) -> absent again, when the last run
  * that holds it ends. What a run may make is written to a journal before it is made (journal.h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/protect/protected_names.h - the names in a workspace that programs on the host run or obey, in one
- * table, each with who does. */
+/* backend/kit/protect/protected_names.h - the names in a workspace that programs on the host run or
+ * obey, in one table, each with who does. */
 #pragma once
 
 #include <stdbool.h>

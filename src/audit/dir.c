@@ -35,9 +35,10 @@ static int open_named(const char *path, bool make, struct err *e)
 	CLEANUP(fd) int fd = open(path, flags);
 
 	if (fd < 0 && errno == ENOENT && make) {
-		if (mkdir(path, 0700) < 0 && errno != EEXIST)
-			return err_sys(e, "cannot make the folder of the record '%.200s'", path),
-			       err_hint(e, "name another folder as audit.dir");
+		if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+			(void)err_sys(e, "cannot make the folder of the record '%.200s'", path);
+			return err_hint(e, "name another folder as audit.dir");
+		}
 		fd = open(path, flags);
 	}
 	if (fd < 0)

@@ -48,8 +48,10 @@ static int from_file(int dirfd, struct audit_key *k, struct err *e)
 	struct stat st;
 	ssize_t n;
 
-	if (fd < 0)
-		return err_sys(e, "cannot open the key of the record"), -e->code;
+	if (fd < 0) {
+		(void)err_sys(e, "cannot open the key of the record");
+		return -e->code;
+	}
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "cannot look at the key of the record");
 	if (!S_ISREG(st.st_mode) || (st.st_mode & 077))

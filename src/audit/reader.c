@@ -77,8 +77,10 @@ int reader_open(const char *dir, const struct audit_key *k, struct reader **ret,
 	if (r->dir < 0)
 		return -e->code;
 	r->head_fd = openat(r->dir, "head", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-	if (r->head_fd < 0)
-		return err_sys(e, "there is no record in '%.200s'", r->path), -e->code;
+	if (r->head_fd < 0) {
+		(void)err_sys(e, "there is no record in '%.200s'", r->path);
+		return -e->code;
+	}
 	if (reader_refresh(r, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(r);

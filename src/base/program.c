@@ -33,6 +33,6 @@ int program_find(const char *name, char *path, size_t n, struct err *e)
 	if ((size_t)snprintf(path, n, "%s/%s", BRIG_LIBEXECDIR, name) < n &&
 	    access(path, X_OK) == 0)
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOENT, "the program %s is not installed", name),
-	       err_hint(e, "make install puts it at '%s/%s'", BRIG_LIBEXECDIR, name);
+	(void)err_set(e, ERR_UNAVAILABLE, ENOENT, "the program %s is not installed", name);
+	return err_hint(e, "make install puts it at '%s/%s'", BRIG_LIBEXECDIR, name);
 }

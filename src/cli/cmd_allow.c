@@ -79,9 +79,10 @@ static int read_once(const char *path, struct buf *data, struct err *e)
 			       "'%.200s' is, or passes through, a symbolic link", path),
 		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
 	}
-	if (fd < 0)
-		return err_errno(e, fd, "cannot open '%.200s'", path),
-		       err_hint(e, "name a file that is there and that you can read");
+	if (fd < 0) {
+		(void)err_errno(e, fd, "cannot open '%.200s'", path);
+		return err_hint(e, "name a file that is there and that you can read");
+	}
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return err_refuse(e, ERR_CONFIG, EINVAL,
 				  "name a file of settings, such as .brig.yaml",

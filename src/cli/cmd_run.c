@@ -99,8 +99,8 @@ static bool wants_json(int argc, char **argv)
 
 static int usage(const struct command *c, const char *what, struct err *e)
 {
-	return err_set(e, ERR_USAGE, EINVAL, "%s", what),
-	       err_hint(e, "usage: brig %s %s", c->name, c->usage);
+	(void)err_set(e, ERR_USAGE, EINVAL, "%s", what);
+	return err_hint(e, "usage: brig %s %s", c->name, c->usage);
 }
 
 /* The positional words of python and script. */

@@ -15,9 +15,10 @@ const char *cli_home(void)
 
 int cli_here(char cwd[PATH_MAX], struct err *e)
 {
-	if (!getcwd(cwd, PATH_MAX) || cwd[0] != '/')
-		return err_sys(e, "the current folder is gone"),
-		       err_hint(e, "change to one that exists: cd \"$HOME\"");
+	if (!getcwd(cwd, PATH_MAX) || cwd[0] != '/') {
+		(void)err_sys(e, "the current folder is gone");
+		return err_hint(e, "change to one that exists: cd \"$HOME\"");
+	}
 	return 0;
 }
 

@@ -89,9 +89,10 @@ static int letters(const struct command *c, struct spec *s, int argc, char **arg
 
 		if (*p == 'i' && c->fields & (CMD_RUN | CMD_EXEC))
 			continue;
-		if (!f || !(f->commands & c->fields))
-			return err_set(e, ERR_USAGE, EINVAL, "unknown option '%.100s'", typed),
-			       err_hint(e, "brig %s --help lists them", c->name);
+		if (!f || !(f->commands & c->fields)) {
+			(void)err_set(e, ERR_USAGE, EINVAL, "unknown option '%.100s'", typed);
+			return err_hint(e, "brig %s --help lists them", c->name);
+		}
 		if (f->type == FIELD_T_BOOL) {
 			if (spec_set(s, id, "true", ORIGIN_FLAG, e) < 0)
 				return -e->code;
@@ -99,9 +100,10 @@ static int letters(const struct command *c, struct spec *s, int argc, char **arg
 		}
 		if (p[1])
 			return set_flag(s, id, p + 1, e);
-		if (*at + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '-%c' needs a value", *p),
-			       err_hint(e, "%s", f->help);
+		if (*at + 1 >= argc) {
+			(void)err_set(e, ERR_USAGE, EINVAL, "option '-%c' needs a value", *p);
+			return err_hint(e, "%s", f->help);
+		}
 		return set_flag(s, id, argv[++*at], e);
 	}
 	return 0;
@@ -142,9 +144,10 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
 	if (!value) {
-		if (*at + 1 >= argc)
-			return err_set(e, ERR_USAGE, EINVAL, "option '--%s' needs a value", name),
-			       err_hint(e, "%s", pair ? "KEY=VALUE" : f->help);
+		if (*at + 1 >= argc) {
+			(void)err_set(e, ERR_USAGE, EINVAL, "option '--%s' needs a value", name);
+			return err_hint(e, "%s", pair ? "KEY=VALUE" : f->help);
+		}
 		value = argv[++*at];
 	} else {
 		value++;

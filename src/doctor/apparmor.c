@@ -207,9 +207,10 @@ static int check_step(const char *path, bool strict, struct err *e)
 		writable = 0; /* others may add names there, not replace this one */
 	else if (!strict && st.st_gid == getegid())
 		writable = 002;
-	if (st.st_mode & writable)
-		return err_set(e, ERR_POLICY, EPERM, "others may write to '%s'", path),
-		       err_hint(e, "chmod go-w '%s'", path);
+	if (st.st_mode & writable) {
+		(void)err_set(e, ERR_POLICY, EPERM, "others may write to '%s'", path);
+		return err_hint(e, "chmod go-w '%s'", path);
+	}
 	return 0;
 }
 
@@ -262,14 +263,16 @@ static int install_for(const char *program, struct err *e)
 {
 	const char *parser;
 
-	if (geteuid() != 0)
-		return err_set(e, ERR_PERMISSION, EPERM,
-			       "only root can install an AppArmor profile"),
-		       err_hint(e, "sudo '%s' doctor --fix", program);
-	if (path_guarded(program, true, e) < 0)
-		return err_wrap(e, "a profile is bound to a program that root alone can replace"),
-		       err_hint(e, "install it first: sudo make install, then: sudo "
+	if (geteuid() != 0) {
+		(void)err_set(e, ERR_PERMISSION, EPERM,
+			      "only root can install an AppArmor profile");
+		return err_hint(e, "sudo '%s' doctor --fix", program);
+	}
+	if (path_guarded(program, true, e) < 0) {
+		(void)err_wrap(e, "a profile is bound to a program that root alone can replace");
+		return err_hint(e, "install it first: sudo make install, then: sudo "
 				   "/usr/local/bin/brig doctor --fix");
+	}
 	parser = find_parser(e);
 	return parser ? apparmor_install("/", program, parser, e) : -e->code;
 }

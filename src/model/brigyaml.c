@@ -202,9 +202,9 @@ static int read_version(const struct source *src, const struct node *n, struct e
 {
 	if (n->kind == NODE_SCALAR && str_eq(n->text, VERSION))
 		return 0;
-	return node_error(src->name, n, e, "brig: version '%.40s' is not one this brig knows",
-			  n->kind == NODE_SCALAR ? n->text : node_kind_name(n->kind)),
-	       err_hint(e, "write 'brig: " VERSION "'");
+	(void)node_error(src->name, n, e, "brig: version '%.40s' is not one this brig knows",
+			 n->kind == NODE_SCALAR ? n->text : node_kind_name(n->kind));
+	return err_hint(e, "write 'brig: " VERSION "'");
 }
 
 static int read_top(struct spec *s, const struct source *src, const struct node *n, struct err *e)

@@ -71,10 +71,11 @@ static int check_path(const struct spec *s, const char *path, struct err *e)
 	bool work = n == strlen(s->target) && strncmp(path, s->target, n) == 0;
 
 	if (!s->code.in_place &&
-	    (!name || (!own && !work) || !name[1] || str_has_control(path) || name[1] == '.'))
-		return err_set(e, ERR_USAGE, EINVAL, "code.path '%.100s' cannot hold the code",
-			       path),
-		       err_hint(e, "a name below %s or %s", CODE_FOLDER, s->target);
+	    (!name || (!own && !work) || !name[1] || str_has_control(path) || name[1] == '.')) {
+		(void)err_set(e, ERR_USAGE, EINVAL, "code.path '%.100s' cannot hold the code",
+			      path);
+		return err_hint(e, "a name below %s or %s", CODE_FOLDER, s->target);
+	}
 	for (size_t i = 0; i < s->mounts.n; i++)
 		if (path_under(s->mounts.v[i].target, CODE_FOLDER) ||
 		    str_eq(s->mounts.v[i].target, path))

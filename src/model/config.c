@@ -26,9 +26,10 @@ static int check_owner(const char *path, const struct stat *st, struct err *e)
 {
 	if (st->st_uid != geteuid() && st->st_uid != 0)
 		return err_set(e, ERR_POLICY, EPERM, "'%.200s' belongs to another user", path);
-	if (st->st_mode & S_IWOTH)
-		return err_set(e, ERR_POLICY, EPERM, "'%.200s' can be written by everybody", path),
-		       err_hint(e, "chmod o-w '%.200s'", path);
+	if (st->st_mode & S_IWOTH) {
+		(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' can be written by everybody", path);
+		return err_hint(e, "chmod o-w '%.200s'", path);
+	}
 	return 0;
 }
 

@@ -117,13 +117,14 @@ int credentials_granted(struct arena *a, const struct spec *s, struct credential
 			continue;
 		if (!c && credential_known(a, name, &table))
 			c = &table;
-		if (!c)
-			return err_set(e, ERR_CONFIG, ENOENT, "no credential '%.60s' is declared",
-				       name),
-			       err_hint(e,
+		if (!c) {
+			(void)err_set(e, ERR_CONFIG, ENOENT, "no credential '%.60s' is declared",
+				      name);
+			return err_hint(e,
 					"write it in a brig.yaml: credentials: {%.60s: {host: "
 					"HOST, from: {env: %.60s}}}",
 					name, name);
+		}
 		if (add(a, &l, c, e) < 0)
 			return -e->code;
 	}
@@ -178,9 +179,10 @@ static int read_hosts(struct spec *s, const struct source *src, const struct nod
 
 	if (read_texts(s->arena, src, host, &c->hosts, e) < 0)
 		return -e->code;
-	if (!c->hosts.n)
-		return node_error(src->name, n, e, "'host' is missing"),
-		       err_hint(e, "a credential is bound to the hosts it may be sent to");
+	if (!c->hosts.n) {
+		(void)node_error(src->name, n, e, "'host' is missing");
+		return err_hint(e, "a credential is bound to the hosts it may be sent to");
+	}
 	for (size_t i = 0; i < c->hosts.n; i++)
 		if (rule_parse_host_port(s->arena, c->hosts.v[i], &name, &port, e) < 0)
 			return read_failed(src, host, e);
@@ -358,10 +360,11 @@ static int read_also(struct spec *s, const struct source *src, const struct node
 		return -e->code;
 	for (size_t i = 0; i < places.n; i++) {
 		c->in_path |= str_eq(places.v[i], "path");
-		if (str_eq(places.v[i], "query") && c->slot != SLOT_QUERY && !c->query.n)
-			return node_error(src->name, also, e,
-					  "also: which parameters of the query?"),
-			       err_hint(e, "name them: query: [access_token]");
+		if (str_eq(places.v[i], "query") && c->slot != SLOT_QUERY && !c->query.n) {
+			(void)node_error(src->name, also, e,
+					 "also: which parameters of the query?");
+			return err_hint(e, "name them: query: [access_token]");
+		}
 		if (!str_eq(places.v[i], "path") && !str_eq(places.v[i], "query"))
 			return node_error(src->name, also, e,
 					  "also: the further places are 'path' and 'query'");

@@ -123,8 +123,8 @@ static int not_a_host(const char *text, struct err *e)
 						     : "letters, digits, hyphens and dots, such as "
 						       "api.example.com or *.example.com";
 
-	return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host name", text),
-	       err_hint(e, "%s", why);
+	(void)err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not a host name", text);
+	return err_hint(e, "%s", why);
 }
 
 static int not_a_name(const char *text, struct err *e)

@@ -118,14 +118,16 @@ int target_check(const char *target, const char *workspace_target, struct err *e
 	if (str_has_control(target))
 		return err_refuse(e, ERR_USAGE, EINVAL, OWN_PLACE,
 				  "a mount target with a control character");
-	if (target[0] != '/')
-		return err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not absolute", target),
-		       err_hint(e, "write it from '/' on: '/%s'", target);
+	if (target[0] != '/') {
+		(void)err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not absolute", target);
+		return err_hint(e, "write it from '/' on: '/%s'", target);
+	}
 	canonical(target, flat);
-	if (!str_eq(flat, target))
-		return err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not in its plain form",
-			       target),
-		       err_hint(e, "write it as '%s'", flat);
+	if (!str_eq(flat, target)) {
+		(void)err_set(e, ERR_USAGE, EINVAL, "mount target '%s' is not in its plain form",
+			      target);
+		return err_hint(e, "write it as '%s'", flat);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(closed); i++)
 		if (path_under(target, closed[i]))
 			return err_refuse(e, ERR_POLICY, EPERM, OWN_PLACE,

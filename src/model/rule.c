@@ -199,17 +199,19 @@ static int check_word(const struct rule *r, struct err *e)
 {
 	unsigned port = r->n_ports ? r->ports[0] : 8080;
 
-	if (str_eq(r->host, "localhost") || str_ends_nocase(r->host, ".localhost"))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is the sandbox itself, inside",
-			       r->host),
-		       err_hint(e,
+	if (str_eq(r->host, "localhost") || str_ends_nocase(r->host, ".localhost")) {
+		(void)err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is the sandbox itself, inside",
+			      r->host);
+		return err_hint(e,
 				"for a service of this host: --network proxy --set "
 				"egress.host_service=%u; inside it is "
 				"http://host.brig.internal:%u",
 				port, port);
-	if (str_eq(r->text, r->host) && group_find(r->host))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%s' is a group, not a host", r->host),
-		       err_hint(e, "write @%s; %s:443 is a host of that name", r->host, r->host);
+	}
+	if (str_eq(r->text, r->host) && group_find(r->host)) {
+		(void)err_set(e, ERR_CONFIG, EINVAL, "'%s' is a group, not a host", r->host);
+		return err_hint(e, "write @%s; %s:443 is a host of that name", r->host, r->host);
+	}
 	return 0;
 }
 
@@ -220,10 +222,11 @@ int rule_check_allow(const struct rule *r, struct err *e)
 	if (!str_starts(r->host, "*."))
 		return 0;
 	for (size_t i = 0; anybodys[i]; i++)
-		if (str_eq(r->host + 2, anybodys[i]))
-			return err_set(e, ERR_CONFIG, EINVAL,
-				       "'%s' covers names that anybody can have", r->host),
-			       err_hint(e, "name the host: --allow NAME.%s", r->host + 2);
+		if (str_eq(r->host + 2, anybodys[i])) {
+			(void)err_set(e, ERR_CONFIG, EINVAL,
+				      "'%s' covers names that anybody can have", r->host);
+			return err_hint(e, "name the host: --allow NAME.%s", r->host + 2);
+		}
 	return 0;
 }
 

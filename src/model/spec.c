@@ -128,18 +128,19 @@ static int set_number(uint64_t *ret, const struct field *f, const char *text, st
 		return 0;
 	}
 
-	if (r == -EINVAL)
-		return err_set(e, ERR_USAGE, EINVAL, "%s '%s' is not a %s", name, text,
-			       f->type == FIELD_T_SIZE       ? "size"
-			       : f->type == FIELD_T_DURATION ? "duration"
-							     : "number"),
-		       err_hint(e, "%s", f->help);
+	if (r == -EINVAL) {
+		(void)err_set(e, ERR_USAGE, EINVAL, "%s '%s' is not a %s", name, text,
+			      f->type == FIELD_T_SIZE       ? "size"
+			      : f->type == FIELD_T_DURATION ? "duration"
+							    : "number");
+		return err_hint(e, "%s", f->help);
+	}
 	if (r < 0 || v < f->min || v > f->max) {
 		bound_text(f, f->min, min, sizeof(min));
 		bound_text(f, f->max, max, sizeof(max));
-		return err_set(e, ERR_USAGE, ERANGE, "%s '%s' is out of bounds (%s to %s)", name,
-			       text, min, max),
-		       err_hint(e, "%s", f->help);
+		(void)err_set(e, ERR_USAGE, ERANGE, "%s '%s' is out of bounds (%s to %s)", name,
+			      text, min, max);
+		return err_hint(e, "%s", f->help);
 	}
 	*ret = v;
 	return 0;
@@ -198,10 +199,11 @@ static int set_value(struct spec *s, const struct field *f, const char *text, en
 
 	switch (f->type) {
 	case FIELD_T_BOOL:
-		if (set_bool(at, text) < 0)
-			return err_set(e, ERR_USAGE, EINVAL, "%s '%s' is neither true nor false",
-				       f->flag ? f->flag : f->key, text),
-			       err_hint(e, "%s", f->help);
+		if (set_bool(at, text) < 0) {
+			(void)err_set(e, ERR_USAGE, EINVAL, "%s '%s' is neither true nor false",
+				      f->flag ? f->flag : f->key, text);
+			return err_hint(e, "%s", f->help);
+		}
 		return 0;
 	case FIELD_T_WORD:
 		return set_word(at, f, text, e);
@@ -293,10 +295,11 @@ int spec_set(struct spec *s, enum field_id id, const char *text, enum origin by,
 {
 	const struct field *f = &fields[id];
 
-	if (strlen(text) > TEXT_MAX)
-		return err_set(e, ERR_USAGE, E2BIG, "%s: the value is too long",
-			       f->flag ? f->flag : f->key),
-		       err_hint(e, "%s", f->help);
+	if (strlen(text) > TEXT_MAX) {
+		(void)err_set(e, ERR_USAGE, E2BIG, "%s: the value is too long",
+			      f->flag ? f->flag : f->key);
+		return err_hint(e, "%s", f->help);
+	}
 	if (by < s->origin[id] && !merges(id))
 		return check_value(s, id, text, by, e);
 	if (field_repeats(f))
@@ -358,8 +361,8 @@ static int check_misspelt(const char *name, struct err *e)
 	near = str_nearest(name + prefix, known);
 	if (!near)
 		return 0;
-	return err_set(e, ERR_USAGE, EINVAL, "unknown variable %.60s", name),
-	       err_hint(e, "did you mean BRIG_%s?", near);
+	(void)err_set(e, ERR_USAGE, EINVAL, "unknown variable %.60s", name);
+	return err_hint(e, "did you mean BRIG_%s?", near);
 }
 
 int spec_set_environment(struct spec *s, char *const *envp, struct err *e)

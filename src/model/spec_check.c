@@ -197,9 +197,9 @@ static int outside_roots(const struct spec *s, const char *what, const char *pat
 	for (size_t i = 0; i < s->mount_roots.n && n < sizeof(list); i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
 				      s->mount_roots.v[i]);
-	return err_set(e, ERR_POLICY, EPERM, "%s '%.200s' is outside the permitted roots", what,
-		       path),
-	       err_hint(e, "these are: %s", list);
+	(void)err_set(e, ERR_POLICY, EPERM, "%s '%.200s' is outside the permitted roots", what,
+		      path);
+	return err_hint(e, "these are: %s", list);
 }
 
 static bool in_roots(const struct spec *s, const char *path)

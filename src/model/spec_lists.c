@@ -54,9 +54,10 @@ int list_merge_env(struct arena *a, struct envlist *l, const char *text, enum or
 	const char *equals = strchr(text, '=');
 	struct envvar v = { .by = by };
 
-	if (!equals)
-		return err_set(e, ERR_USAGE, EINVAL, "env '%s' is not NAME=VALUE", text),
-		       err_hint(e, "to pass the caller's own value use --env-pass %s", text);
+	if (!equals) {
+		(void)err_set(e, ERR_USAGE, EINVAL, "env '%s' is not NAME=VALUE", text);
+		return err_hint(e, "to pass the caller's own value use --env-pass %s", text);
+	}
 	v.name = arena_strndup(a, text, (size_t)(equals - text));
 	v.value = arena_strdup(a, equals + 1);
 	if (!v.name || !v.value)
@@ -75,11 +76,12 @@ int list_add_name(struct arena *a, struct strlist *l, const char *name, struct e
 {
 	if (!env_name_valid(name))
 		return not_a_name(name, e);
-	if (env_looks_secret(name))
-		return err_set(e, ERR_POLICY, EPERM, "env-pass '%s': the name is that of a secret",
-			       name),
-		       err_hint(e, "to show it to the code inside on purpose: --env %s=\"$%s\"",
+	if (env_looks_secret(name)) {
+		(void)err_set(e, ERR_POLICY, EPERM, "env-pass '%s': the name is that of a secret",
+			      name);
+		return err_hint(e, "to show it to the code inside on purpose: --env %s=\"$%s\"",
 				name, name);
+	}
 	return list_add_string(a, l, name, e);
 }
 

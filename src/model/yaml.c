@@ -119,11 +119,12 @@ int node_bool(const char *name, const struct node *n, bool *ret, struct err *e)
 		return node_error(name, n, e, "%s%sexpected true or false, not %s",
 				  n->key ? n->key : "", n->key ? ": " : "",
 				  node_kind_name(n->kind));
-	if (n->quoted || (!among(n->text, yes) && !among(n->text, no)))
-		return node_error(name, n, e, "%s%s%s'%.60s' is neither true nor false",
-				  n->key ? n->key : "", n->key ? ": " : "",
-				  n->quoted ? "the text " : "", n->text),
-		       err_hint(e, n->quoted ? "write it without quotes" : "write true or false");
+	if (n->quoted || (!among(n->text, yes) && !among(n->text, no))) {
+		(void)node_error(name, n, e, "%s%s%s'%.60s' is neither true nor false",
+				 n->key ? n->key : "", n->key ? ": " : "",
+				 n->quoted ? "the text " : "", n->text);
+		return err_hint(e, n->quoted ? "write it without quotes" : "write true or false");
+	}
 	*ret = among(n->text, yes);
 	return 0;
 }

@@ -79,9 +79,10 @@ static int open_code(const char *path, const char *full, struct err *e)
 			       "'%.200s' is, or passes through, a symbolic link", path),
 		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
 	}
-	if (fd < 0)
-		return err_errno(e, code, "cannot open '%.200s'", path),
-		       err_hint(e, "brig reads it as you: you must be able to read it");
+	if (fd < 0) {
+		(void)err_errno(e, code, "cannot open '%.200s'", path);
+		return err_hint(e, "brig reads it as you: you must be able to read it");
+	}
 	if (!own && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
 		return err_set(e, ERR_POLICY, EINVAL, "'%.200s' is not a plain file", path);
 	return TAKE_FD(fd);

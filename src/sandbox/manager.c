@@ -249,8 +249,10 @@ int brig_request_env(brig_request *q, const char *name, const char *value, struc
 	if (!name || !value)
 		return error_missing(name ? "value" : "name of a variable", be);
 	r = asprintf(&text, "%s=%s", name, value);
-	if (r < 0)
-		return err_nomem(&e), fail(&e, be);
+	if (r < 0) {
+		(void)err_nomem(&e);
+		return fail(&e, be);
+	}
 	r = brig_request_set(q, "env.set", text, be);
 	free(text);
 	return r;
@@ -260,9 +262,10 @@ int brig_request_policy(brig_request *q, enum brig_policy policy, struct brig_er
 {
 	struct err e = { 0 };
 
-	if ((unsigned)policy > BRIG_FULL_ACCESS)
-		return err_set(&e, ERR_USAGE, EINVAL, "unknown policy %d", (int)policy),
-		       fail(&e, be);
+	if ((unsigned)policy > BRIG_FULL_ACCESS) {
+		(void)err_set(&e, ERR_USAGE, EINVAL, "unknown policy %d", (int)policy);
+		return fail(&e, be);
+	}
 	return brig_request_set(q, "policy", fields[FIELD_POLICY].words[policy], be);
 }
 
@@ -312,8 +315,10 @@ int brig_request_input(brig_request *q, const void *data, size_t n, struct brig_
 		r = fd_write_all(fd, data, n);
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		r = -errno;
-	if (r < 0)
-		return err_errno(&e, r, "cannot keep the input"), fail(&e, be);
+	if (r < 0) {
+		(void)err_errno(&e, r, "cannot keep the input");
+		return fail(&e, be);
+	}
 	(void)fd_close(q->input);
 	q->input = TAKE_FD(fd);
 	q->io.in = q->input;
@@ -428,7 +433,8 @@ int brig_start(brig_request *q, brig_run **ret, struct brig_error *be)
 	if (!x || !x->result) {
 		(void)outcome_free(o);
 		free(x);
-		return err_nomem(&e), fail(&e, be);
+		(void)err_nomem(&e);
+		return fail(&e, be);
 	}
 	x->over = -1;
 	x->asked = q->spec;

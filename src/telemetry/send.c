@@ -105,12 +105,13 @@ static int pick_variables(struct send_launch *l, const char *ca_file, struct err
 		const char *value = i == CA_FILE && ca_file ? ca_file : getenv(passed[i]);
 
 		/* Below the current folder a command could have put roots of its own. */
-		if (value && value[0] != '/')
-			return err_set(e, ERR_CONFIG, EINVAL,
-				       "the trusted certificates '%.100s' are "
-				       "no absolute path",
-				       value),
-			       err_hint(e, "%s needs one", passed[i]);
+		if (value && value[0] != '/') {
+			(void)err_set(e, ERR_CONFIG, EINVAL,
+				      "the trusted certificates '%.100s' are "
+				      "no absolute path",
+				      value);
+			return err_hint(e, "%s needs one", passed[i]);
+		}
 		if (value && asprintf(&l->variables[n], "%s=%s", passed[i], value) < 0) {
 			l->variables[n] = NULL;
 			return err_nomem(e);

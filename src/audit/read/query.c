@@ -288,9 +288,10 @@ int query_resolve_run(struct query *q, const char *text, char out[33], struct er
 	}
 	if (query_run(q, &f, note_run, &w, e) < 0)
 		return -e->code;
-	if (w.several)
-		return err_set(e, ERR_USAGE, EEXIST, "several runs begin with '%s'", text),
-		       err_hint(e, "add digits; brig audit list --run %s shows them", text);
+	if (w.several) {
+		(void)err_set(e, ERR_USAGE, EEXIST, "several runs begin with '%s'", text);
+		return err_hint(e, "add digits; brig audit list --run %s shows them", text);
+	}
 	if (!w.id[0])
 		return err_refuse(e, ERR_USAGE, ENOENT, "brig audit list shows the runs there are",
 				  last ? "there is no run on the record%s"

@@ -83,10 +83,11 @@ static int look_inside(const char *path, struct bwrap_features *ret, struct err 
 	if (!S_ISREG(st.st_mode) || st.st_size == 0 || st.st_size > PROGRAM_MAX)
 		return err_set(e, ERR_UNAVAILABLE, ENOEXEC, "'%s' is not bubblewrap", path);
 	/* Root's runs in a namespace where that bit means nothing. */
-	if (st.st_mode & S_ISUID && geteuid() != 0)
-		return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-			       "'%s' is setuid, and then limits no private folder", path),
-		       err_hint(e, "sudo chmod u-s %s, or use --backend native", path);
+	if (st.st_mode & S_ISUID && geteuid() != 0) {
+		(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+			      "'%s' is setuid, and then limits no private folder", path);
+		return err_hint(e, "sudo chmod u-s %s, or use --backend native", path);
+	}
 	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
 		return err_sys(e, "cannot read '%s'", path);

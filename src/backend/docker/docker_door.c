@@ -99,12 +99,13 @@ int door_begin(struct guard *g, struct err *e)
 {
 	struct err missing;
 
-	if (program_find(DOOR_HELPER, g->door.helper, sizeof(g->door.helper), &missing) < 0)
-		return err_set(e, ERR_UNAVAILABLE, ENOENT,
-			       "network proxy on docker needs the program '%s', which is not "
-			       "installed",
-			       DOOR_HELPER),
-		       err_hint(e, "%s", missing.hint);
+	if (program_find(DOOR_HELPER, g->door.helper, sizeof(g->door.helper), &missing) < 0) {
+		(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
+			      "network proxy on docker needs the program '%s', which is not "
+			      "installed",
+			      DOOR_HELPER);
+		return err_hint(e, "%s", missing.hint);
+	}
 	if (listen_for_helper(g, e) < 0 || make_helper(g, e) < 0)
 		return -e->code;
 	return start_helper(g, e);

@@ -407,11 +407,11 @@ static int check_door_runtime(const struct backend_plan *p, struct err *e)
 {
 	if (shares_kernel(p))
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		       "network 'proxy' is not to be had with runtime '%.64s': its containers do "
-		       "not use this kernel's network",
-		       p->runtime),
-	       err_hint(e, "use runtime runc, or --network none with '%.64s'", p->runtime);
+	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		      "network 'proxy' is not to be had with runtime '%.64s': its containers do "
+		      "not use this kernel's network",
+		      p->runtime);
+	return err_hint(e, "use runtime runc, or --network none with '%.64s'", p->runtime);
 }
 
 /* Nothing of the user's lies over what the door shows, and no mount point is made in a host tree.

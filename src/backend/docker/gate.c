@@ -165,10 +165,10 @@ static int list_mounts(struct gate_list *l, struct err *e)
 
 static int nonsense(struct err *e)
 {
-	return err_set(e, ERR_UNAVAILABLE, EPROTO,
-		       "the container ended, or said something odd, before the command was "
-		       "started"),
-	       err_hint(e,
+	(void)err_set(e, ERR_UNAVAILABLE, EPROTO,
+		      "the container ended, or said something odd, before the command was "
+		      "started");
+	return err_hint(e,
 			"the engine must be able to show '%s' to a container: it must see the "
 			"same files as brig",
 			GATE_PROGRAM);
@@ -291,10 +291,10 @@ int gate_find(struct guard *g, struct err *e)
 
 	if (program_find(GATE_PROGRAM, g->gate, sizeof(g->gate), &missing) == 0)
 		return 0;
-	return err_set(e, ERR_UNAVAILABLE, ENOENT,
-		       "backend 'docker' needs the program '%s', which is not installed",
-		       GATE_PROGRAM),
-	       err_hint(e, "%s", missing.hint);
+	(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
+		      "backend 'docker' needs the program '%s', which is not installed",
+		      GATE_PROGRAM);
+	return err_hint(e, "%s", missing.hint);
 }
 
 int gate_pass(struct guard *g, struct err *e)

@@ -152,10 +152,11 @@ static int find(struct guard *g, const struct helper *h, struct err *e)
 	if (a.status != 200 || !id || strlen(id) + 8 > sizeof(g->door.image))
 		return err_set(e, ERR_UNAVAILABLE, EIO,
 			       "the engine does not say what image '%s' is: %s", h->tag, a.message);
-	if (!is_ours(h, a.json))
-		return err_set(e, ERR_POLICY, EPERM, "image '%s' is not the one that brig made",
-			       h->tag),
-		       err_hint(e, "somebody changed it; remove it: docker rmi %s", h->tag);
+	if (!is_ours(h, a.json)) {
+		(void)err_set(e, ERR_POLICY, EPERM, "image '%s' is not the one that brig made",
+			      h->tag);
+		return err_hint(e, "somebody changed it; remove it: docker rmi %s", h->tag);
+	}
 	(void)snprintf(g->door.image, sizeof(g->door.image), "%s%s",
 		       strchr(id, ':') ? "" : "sha256:", id);
 	return 0;

@@ -180,9 +180,9 @@ static int pull_failed(const char *ref, const char *text, bool known, struct err
 				"check the network and the engine's proxy settings",
 				ref);
 	}
-	return err_set(e, ERR_UNAVAILABLE, EIO,
-		       "Image '%s' not found, and it cannot be pulled: %.200s", ref, text),
-	       err_hint(e,
+	(void)err_set(e, ERR_UNAVAILABLE, EIO,
+		      "Image '%s' not found, and it cannot be pulled: %.200s", ref, text);
+	return err_hint(e,
 			"build it: docker build -t %.80s FOLDER; load it: docker load; or try: "
 			"docker pull %.80s",
 			ref, ref);
@@ -272,10 +272,11 @@ static int follow(struct pull *p, struct client *c, struct err *e)
 			return 0;
 		if (n < 0 && n != -EAGAIN)
 			return (int)n;
-		if (n < 0 && clock_us() - heard > (uint64_t)PULL_QUIET_MS * 1000)
-			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
-				       "image '%s': the registry has gone silent", p->ref),
-			       err_hint(e, "try again, or by hand: docker pull %.100s", p->ref);
+		if (n < 0 && clock_us() - heard > (uint64_t)PULL_QUIET_MS * 1000) {
+			(void)err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+				      "image '%s': the registry has gone silent", p->ref);
+			return err_hint(e, "try again, or by hand: docker pull %.100s", p->ref);
+		}
 		for (ssize_t i = 0; i < n; i++) {
 			if (piece[i] != '\n') {
 				buf_putc(&b, piece[i]);

@@ -57,9 +57,9 @@ static const struct jread *of_registry(const struct jread *table, const char *re
 
 static int unusable(const char *registry, const char *what, struct err *e)
 {
-	return err_set(e, ERR_CONFIG, EINVAL, "the credentials kept for registry '%.100s' %s",
-		       registry, what),
-	       err_hint(e, "docker login %.100s writes them anew", registry);
+	(void)err_set(e, ERR_CONFIG, EINVAL, "the credentials kept for registry '%.100s' %s",
+		      registry, what);
+	return err_hint(e, "docker login %.100s writes them anew", registry);
 }
 
 static int set(char *to, size_t room, const char *from)

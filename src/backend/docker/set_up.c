@@ -214,11 +214,12 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 
 static int create_failed(const struct guard *g, const struct engine_answer *a, struct err *e)
 {
-	if (a->status == 404 && strcasestr(a->message, "image"))
-		return err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image),
-		       err_hint(e,
+	if (a->status == 404 && strcasestr(a->message, "image")) {
+		(void)err_set(e, ERR_UNAVAILABLE, ENOENT, "Image '%s' not found", g->plan->image);
+		return err_hint(e,
 				"it was here a moment ago: brig image pull %.100s --backend docker",
 				g->plan->image);
+	}
 	if (g->work[0] && strstr(a->message, g->work)) /* it does not see what was mounted there */
 		return docker_not_writable(g->plan, e);
 	(void)err_set(e, ERR_UNAVAILABLE, EIO, "the engine refuses the container: %s", a->message);

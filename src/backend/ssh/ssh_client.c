@@ -201,7 +201,8 @@ static int say(size_t i, const char *host, struct err *e)
 
 	(void)snprintf(what, sizeof(what), causes[i].what, host);
 	(void)snprintf(hint, sizeof(hint), causes[i].hint, host);
-	return err_set(e, causes[i].kind, causes[i].code, "%s", what), err_hint(e, "%s", hint);
+	(void)err_set(e, causes[i].kind, causes[i].code, "%s", what);
+	return err_hint(e, "%s", hint);
 }
 #pragma GCC diagnostic pop
 
@@ -250,10 +251,11 @@ int client_explain(const struct backend_plan *p, const struct ssh_client *c, boo
 			e, ERR_UNAVAILABLE, ENOENT,
 			"give it a line in /etc/passwd, or run brig as a user who has one",
 			"ssh does not serve uid %u, which has no name here", getuid());
-	if (before)
-		return err_set(e, ERR_UNAVAILABLE, EIO, "cannot run anything on '%.60s': %.160s",
-			       host, text[0] ? last_line(text) : "it closed the connection"),
-		       err_hint(e, "try: ssh %.60s true", host);
+	if (before) {
+		(void)err_set(e, ERR_UNAVAILABLE, EIO, "cannot run anything on '%.60s': %.160s",
+			      host, text[0] ? last_line(text) : "it closed the connection");
+		return err_hint(e, "try: ssh %.60s true", host);
+	}
 	return err_refuse(e, ERR_UNAVAILABLE, ECONNRESET,
 			  "what ran there is ended as soon as its sshd sees the loss",
 			  "the connection to '%.60s' was lost%s%.160s", host, text[0] ? ": " : "",

@@ -209,9 +209,9 @@ static int overdue(const struct backend_plan *p, struct err *e)
 	if (caller_interrupts())
 		return err_set(e, ERR_UNAVAILABLE, ECANCELED,
 			       "interrupted while connecting to '%.60s'", p->spec->ssh.host);
-	return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "'%.60s' did not answer in time",
-		       p->spec->ssh.host),
-	       err_hint(e, "raise ssh.connect_timeout, or try: ssh %.60s true", p->spec->ssh.host);
+	(void)err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "'%.60s' did not answer in time",
+		      p->spec->ssh.host);
+	return err_hint(e, "raise ssh.connect_timeout, or try: ssh %.60s true", p->spec->ssh.host);
 }
 
 static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *x, struct err *e)

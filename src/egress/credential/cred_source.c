@@ -84,8 +84,8 @@ static int from_environment(const char *name, char *const *envp, char *out, size
 			memcpy(out, *envp + n + 1, *len);
 			return 0;
 		}
-	return err_set(e, ERR_CONFIG, ENOENT, "the variable '%.60s' is not set", name),
-	       err_hint(e, "export %.60s, or name another source under credentials", name);
+	(void)err_set(e, ERR_CONFIG, ENOENT, "the variable '%.60s' is not set", name);
+	return err_hint(e, "export %.60s, or name another source under credentials", name);
 }
 
 /* Reads to the end; one byte more than the maximum shows that it is too much. */
@@ -126,9 +126,10 @@ static int from_file(const char *path, char *out, size_t *len, struct err *e)
 		return err_sys(e, "cannot open '%.200s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not a file", path);
-	if (st.st_mode & (S_IWGRP | S_IWOTH))
-		return err_set(e, ERR_POLICY, EPERM, "'%.200s' can be written by others", path),
-		       err_hint(e, "chmod 600 %.200s", path);
+	if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+		(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' can be written by others", path);
+		return err_hint(e, "chmod 600 %.200s", path);
+	}
 	return read_all(fd, 0, out, len, e);
 }
 

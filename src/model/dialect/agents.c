@@ -74,13 +74,15 @@ int agents_duration(const struct source *src, const struct node *n, uint64_t *re
 		return 0;
 	if (text[0] == '-')
 		return node_error(src->name, n, e, "%s: '%.40s' is below zero", n->key, text);
-	if (num_duration(text, &v) < 0)
-		return node_error(src->name, n, e, "%s: '%.40s' is not a duration", n->key, text),
-		       err_hint(e, "such as 90s, 10m or 1h30m");
+	if (num_duration(text, &v) < 0) {
+		(void)node_error(src->name, n, e, "%s: '%.40s' is not a duration", n->key, text);
+		return err_hint(e, "such as 90s, 10m or 1h30m");
+	}
 	/* Other readers take a bare number for nanoseconds, or refuse it. */
-	if (v && text[strspn(text, "0123456789.")] == '\0')
-		return node_error(src->name, n, e, "%s: '%.40s' has no unit", n->key, text),
-		       err_hint(e, "such as %.20ss", text);
+	if (v && text[strspn(text, "0123456789.")] == '\0') {
+		(void)node_error(src->name, n, e, "%s: '%.40s' has no unit", n->key, text);
+		return err_hint(e, "such as %.20ss", text);
+	}
 	*ret = v;
 	return 0;
 }
@@ -111,9 +113,10 @@ int agents_size(const struct source *src, const struct node *n, uint64_t *ret, s
 		return -e->code;
 	if (!text)
 		return 0;
-	if (num_size(text, &v) < 0)
-		return node_error(src->name, n, e, "%s: '%.40s' is not a size", n->key, text),
-		       err_hint(e, "such as 512m or 4g");
+	if (num_size(text, &v) < 0) {
+		(void)node_error(src->name, n, e, "%s: '%.40s' is not a size", n->key, text);
+		return err_hint(e, "such as 512m or 4g");
+	}
 	if (v < SIZE_MIN || v > SIZE_MAX_BYTES)
 		return node_error(src->name, n, e, "%s: '%.40s' is out of bounds (6m to 64t)",
 				  n->key, text);
@@ -124,9 +127,10 @@ int agents_size(const struct source *src, const struct node *n, uint64_t *ret, s
 int agents_command(struct spec *s, const struct source *src, const struct node *n,
 		   struct strlist *ret, struct err *e)
 {
-	if (n->kind == NODE_LIST && !n->count)
-		return node_error(src->name, n, e, "%s: an empty list is not a command", n->key),
-		       err_hint(e, "leave the key out for the default");
+	if (n->kind == NODE_LIST && !n->count) {
+		(void)node_error(src->name, n, e, "%s: an empty list is not a command", n->key);
+		return err_hint(e, "leave the key out for the default");
+	}
 	return foreign_strings(s, src, n, ret, e);
 }
 
@@ -147,10 +151,11 @@ static bool reserved_name(const char *name)
 static int pair_text(struct spec *s, const struct source *src, const struct node *n,
 		     const char **ret, struct err *e)
 {
-	if (n->kind != NODE_SCALAR)
-		return node_error(src->name, n, e, "%s: expected a value, not %s", n->key,
-				  node_kind_name(n->kind)),
-		       err_hint(e, "write \"\" for an empty one");
+	if (n->kind != NODE_SCALAR) {
+		(void)node_error(src->name, n, e, "%s: expected a value, not %s", n->key,
+				 node_kind_name(n->kind));
+		return err_hint(e, "write \"\" for an empty one");
+	}
 	if (strchr(n->key, '='))
 		return node_key_error(src->name, n, e, "a name with '=' in it");
 	*ret = arena_printf(s->arena, "%s=%s", n->key, n->text);
@@ -338,9 +343,10 @@ static int read_image(struct spec *s, const struct source *src, const struct nod
 {
 	const struct node *n = node_get(root, "image");
 
-	if (!n || n->kind == NODE_NULL)
-		return node_error(src->name, n ? n : root, e, "no 'image' in this file"),
-		       err_hint(e, "an agents-sandbox has no default image");
+	if (!n || n->kind == NODE_NULL) {
+		(void)node_error(src->name, n ? n : root, e, "no 'image' in this file");
+		return err_hint(e, "an agents-sandbox has no default image");
+	}
 	if (foreign_image(src, n, e) < 0)
 		return -e->code;
 	return read_scalar(s, src, FIELD_IMAGE, n, e);

@@ -42,10 +42,11 @@ static int check_test(const struct source *src, const struct node *n, const stru
 				 test->v[0]);
 		return near ? err_hint(e, "did you mean '%s'?", near) : -e->code;
 	}
-	if (!ok)
-		return node_error(src->name, n, e, "healthcheck.test: wrong number of words for %s",
-				  test->v[0]),
-		       err_hint(e, "[CMD, PROGRAM, ARG...], [CMD-SHELL, \"LINE\"] or [NONE]");
+	if (!ok) {
+		(void)node_error(src->name, n, e, "healthcheck.test: wrong number of words for %s",
+				 test->v[0]);
+		return err_hint(e, "[CMD, PROGRAM, ARG...], [CMD-SHELL, \"LINE\"] or [NONE]");
+	}
 	return 0;
 }
 
@@ -105,10 +106,11 @@ static int read_commands(struct spec *s, const struct source *src, const struct 
 		return 0;
 	if (foreign_strings(s, src, hooks, &c->post_start, e) < 0)
 		return -e->code;
-	if (c->post_start.n && (!c->health.test.n || str_eq(c->health.test.v[0], "NONE")))
-		return node_error(src->name, hooks, e,
-				  "post_start_on_primary of '%s' needs a healthcheck", c->name),
-		       err_hint(e, "the commands run once the companion is healthy");
+	if (c->post_start.n && (!c->health.test.n || str_eq(c->health.test.v[0], "NONE"))) {
+		(void)node_error(src->name, hooks, e,
+				 "post_start_on_primary of '%s' needs a healthcheck", c->name);
+		return err_hint(e, "the commands run once the companion is healthy");
+	}
 	return 0;
 }
 
@@ -121,10 +123,11 @@ static int read_companion(struct spec *s, const struct source *src, const struct
 	const struct node *image = node_get(n, "image"), *health = node_get(n, "healthcheck"),
 			  *envs = node_get(n, "envs");
 
-	if (!name_valid(n->key))
-		return node_key_error(src->name, n, e, "companion '%.60s' is not a host name",
-				      n->key),
-		       err_hint(e, "letters, digits, '-' and '_', at most 63 of them");
+	if (!name_valid(n->key)) {
+		(void)node_key_error(src->name, n, e, "companion '%.60s' is not a host name",
+				     n->key);
+		return err_hint(e, "letters, digits, '-' and '_', at most 63 of them");
+	}
 	if (read_only_keys(src, n, keys, n->key, e) < 0)
 		return -e->code;
 	if (!image || image->kind == NODE_NULL)

@@ -54,9 +54,10 @@ static int read_source(const struct files *f, const struct node *n, bool writabl
 {
 	struct place at = { .cwd = "/", .home = f->src->home };
 
-	if (n->text[0] != '/' && n->text[0] != '~')
-		return node_error(f->src->name, n, e, "source '%.100s' is not absolute", n->text),
-		       err_hint(e, "write the whole path, or begin with ~/");
+	if (n->text[0] != '/' && n->text[0] != '~') {
+		(void)node_error(f->src->name, n, e, "source '%.100s' is not absolute", n->text);
+		return err_hint(e, "write the whole path, or begin with ~/");
+	}
 	if (climbs(n->text))
 		return node_error(f->src->name, n, e, "source '%.100s' climbs by '..'", n->text);
 	if (strchr(n->text, ':'))
@@ -73,10 +74,11 @@ static int add_target(struct files *f, const struct node *n, struct err *e)
 	if (!str_eq(n->text, WORKSPACE) && target_check(n->text, "", e) < 0)
 		return read_failed(f->src, n, e);
 	for (size_t i = 0; i < f->targets.n; i++)
-		if (str_eq(f->targets.v[i], n->text))
-			return node_error(f->src->name, n, e, "target '%.100s' stands twice",
-					  n->text),
-			       err_hint(e, "mounts and copies share one list of targets");
+		if (str_eq(f->targets.v[i], n->text)) {
+			(void)node_error(f->src->name, n, e, "target '%.100s' stands twice",
+					 n->text);
+			return err_hint(e, "mounts and copies share one list of targets");
+		}
 	if (f->targets.n == ENTRIES_MAX)
 		return node_error(f->src->name, n, e, "more than %d mounts and copies",
 				  ENTRIES_MAX);
@@ -261,11 +263,12 @@ static int settle_workspace(struct files *f, struct err *e)
 	f->s->no_workspace = !spec_wrote(f->s, FIELD_WORKDIR);
 	if (!f->read_only)
 		return 0;
-	if (f->writable)
-		return node_error(f->src->name, f->read_only, e,
-				  "a read-only mount at " WORKSPACE
-				  " beside a writable one is not in this version of brig"),
-		       err_hint(e, "make it writable, or mount it at another target");
+	if (f->writable) {
+		(void)node_error(f->src->name, f->read_only, e,
+				 "a read-only mount at " WORKSPACE
+				 " beside a writable one is not in this version of brig");
+		return err_hint(e, "make it writable, or mount it at another target");
+	}
 	return foreign_set(f->s, f->src, FIELD_POLICY, f->read_only, "readonly", e);
 }
 

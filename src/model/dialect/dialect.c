@@ -78,12 +78,13 @@ static int unrecognised(const struct source *src, const struct node *root, struc
 {
 	const struct node *v = node_get(root, "apiVersion");
 
-	if (v && v->kind == NODE_SCALAR)
-		return node_error(src->name, v, e, "apiVersion '%.60s' is not one brig knows",
-				  v->text),
-		       err_hint(e, "a role says apiVersion: initrunner/v1");
-	return node_error(src->name, root, e, "not in a dialect that brig knows"),
-	       err_hint(e, "brig's own begins with 'brig: 1'; --dialect NAME names another: "
+	if (v && v->kind == NODE_SCALAR) {
+		(void)node_error(src->name, v, e, "apiVersion '%.60s' is not one brig knows",
+				 v->text);
+		return err_hint(e, "a role says apiVersion: initrunner/v1");
+	}
+	(void)node_error(src->name, root, e, "not in a dialect that brig knows");
+	return err_hint(e, "brig's own begins with 'brig: 1'; --dialect NAME names another: "
 			   "initrunner, rlm, agents or ironclaw");
 }
 
@@ -93,10 +94,11 @@ int dialect_of_tree(const struct source *src, const struct node *root, enum dial
 	bool is[DIALECT_COUNT] = { 0 };
 	int first = -1, second = -1;
 
-	if (root->kind != NODE_MAP)
-		return node_error(src->name, root, e, "expected a map of settings, not %s",
-				  node_kind_name(root->kind)),
-		       err_hint(e, "a brig.yaml begins with 'brig: 1'");
+	if (root->kind != NODE_MAP) {
+		(void)node_error(src->name, root, e, "expected a map of settings, not %s",
+				 node_kind_name(root->kind));
+		return err_hint(e, "a brig.yaml begins with 'brig: 1'");
+	}
 	is[DIALECT_BRIG] = node_get(root, "brig") != NULL;
 	is[DIALECT_INITRUNNER] = looks_initrunner(root);
 	is[DIALECT_RLM] = looks_rlm(root);
@@ -111,11 +113,12 @@ int dialect_of_tree(const struct source *src, const struct node *root, enum dial
 		first = DIALECT_AGENTS;
 	if (first < 0)
 		return unrecognised(src, root, e);
-	if (second >= 0)
-		return node_error(src->name, root, e, "could be '%s' or '%s'", names[first],
-				  names[second]),
-		       err_hint(e, "say which with --dialect %s or --dialect %s", names[first],
+	if (second >= 0) {
+		(void)node_error(src->name, root, e, "could be '%s' or '%s'", names[first],
+				 names[second]);
+		return err_hint(e, "say which with --dialect %s or --dialect %s", names[first],
 				names[second]);
+	}
 	*ret = (enum dialect)first;
 	return 0;
 }

@@ -94,9 +94,10 @@ static int read_plain(struct envfile_reader *r, bool ours, const char **ret, str
 	const char *from = r->p, *stop;
 
 	while (!at_end_of_line(r) && !(*r->p == '#' && (r->p[-1] == ' ' || r->p[-1] == '\t'))) {
-		if (ours && strchr("$`\\\"'", *r->p))
-			return fail(r, e, "a character that shells and other readers take apart"),
-			       err_hint(e, "nothing is expanded here: write the value itself");
+		if (ours && strchr("$`\\\"'", *r->p)) {
+			(void)fail(r, e, "a character that shells and other readers take apart");
+			return err_hint(e, "nothing is expanded here: write the value itself");
+		}
 		r->p++;
 	}
 	for (stop = r->p; stop > from && (stop[-1] == ' ' || stop[-1] == '\t'); stop--)
@@ -232,9 +233,10 @@ static int check_bytes(struct envfile_reader *r, struct err *e)
 	for (; r->p < r->end; r->p++) {
 		if (*r->p == '\0')
 			return fail(r, e, "a NUL character");
-		if (*r->p == '\r')
-			return fail(r, e, "a carriage return"),
-			       err_hint(e, "save the file with Unix line ends");
+		if (*r->p == '\r') {
+			(void)fail(r, e, "a carriage return");
+			return err_hint(e, "save the file with Unix line ends");
+		}
 		if (*r->p == '\n') {
 			r->line++;
 			r->bol = r->p + 1;

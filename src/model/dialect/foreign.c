@@ -79,10 +79,11 @@ int foreign_image(const struct source *src, const struct node *n, struct err *e)
 {
 	if (wants_value(src, n, e) < 0)
 		return -e->code;
-	if (!image_valid(n->text))
-		return node_error(src->name, n, e, "%s: '%.100s' is not the name of an image",
-				  n->key ? n->key : "", n->text),
-		       err_hint(e, "such as python:3.11-slim or host:5000/team/name:tag");
+	if (!image_valid(n->text)) {
+		(void)node_error(src->name, n, e, "%s: '%.100s' is not the name of an image",
+				 n->key ? n->key : "", n->text);
+		return err_hint(e, "such as python:3.11-slim or host:5000/team/name:tag");
+	}
 	return 0;
 }
 

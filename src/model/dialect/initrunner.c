@@ -17,10 +17,11 @@ int role_near_keys(const struct role_reader *r, const struct node *map, const ch
 	for (const struct node *n = map->kind == NODE_MAP ? map->first : NULL; n; n = n->next) {
 		const char *near = str_nearest(n->key, keys);
 
-		if (near && !str_eq(near, n->key))
-			return node_key_error(r->src->name, n, e, "unknown key '%.60s' in %s",
-					      n->key, in),
-			       err_hint(e, "did you mean '%s'?", near);
+		if (near && !str_eq(near, n->key)) {
+			(void)node_key_error(r->src->name, n, e, "unknown key '%.60s' in %s",
+					     n->key, in);
+			return err_hint(e, "did you mean '%s'?", near);
+		}
 	}
 	return 0;
 }
@@ -90,10 +91,11 @@ static int read_memory(struct role_reader *r, const struct node *n, struct err *
 	if (read_text(r->src, n, &text, e) < 0)
 		return -e->code;
 	digits = text ? strspn(text, "0123456789") : 0;
-	if (text &&
-	    (!digits || (text[digits] && (!strchr("bkmgBKMG", text[digits]) || text[digits + 1]))))
-		return node_error(r->src->name, n, e, "memory_limit '%.60s' is not a size", text),
-		       err_hint(e, "digits and one of b, k, m, g: 256m, 1g");
+	if (text && (!digits ||
+		     (text[digits] && (!strchr("bkmgBKMG", text[digits]) || text[digits + 1])))) {
+		(void)node_error(r->src->name, n, e, "memory_limit '%.60s' is not a size", text);
+		return err_hint(e, "digits and one of b, k, m, g: 256m, 1g");
+	}
 	return read_scalar(r->s, r->src, FIELD_MEMORY, n, e);
 }
 
@@ -122,8 +124,8 @@ static int refuse_on_ssh(const struct role_reader *r, const struct node *sandbox
 
 	if (!n || !n->count)
 		return 0;
-	return node_key_error(r->src->name, n, e, "%s: backend ssh cannot mount anything", key),
-	       err_hint(e, "docker and bwrap can");
+	(void)node_key_error(r->src->name, n, e, "%s: backend ssh cannot mount anything", key);
+	return err_hint(e, "docker and bwrap can");
 }
 
 static int warn_on_ssh(struct role_reader *r, struct err *e)
@@ -157,10 +159,11 @@ static int check_ssh(struct role_reader *r, const struct node *sandbox, struct e
 
 	if (r->s->backend != BACKEND_SSH)
 		return 0;
-	if (!r->s->ssh.host)
-		return node_error(r->src->name, at ? at : sandbox, e, "backend ssh needs ssh.host"),
-		       err_hint(e,
+	if (!r->s->ssh.host) {
+		(void)node_error(r->src->name, at ? at : sandbox, e, "backend ssh needs ssh.host");
+		return err_hint(e,
 				"add ssh: with host: an alias of ~/.ssh/config, or user@hostname");
+	}
 	for (size_t i = 0; i < ARRAY_LEN(mounts); i++)
 		if (refuse_on_ssh(r, sandbox, mounts[i], e) < 0)
 			return -e->code;
@@ -174,9 +177,9 @@ static int check_bridge(struct role_reader *r, const struct node *sandbox, struc
 
 	if (!n || r->s->network != NETWORK_BRIDGE || (!ssh && !bwrap))
 		return 0;
-	return node_error(r->src->name, n, e, "network bridge: backend %s does not support it",
-			  ssh ? "ssh" : "bwrap"),
-	       err_hint(e, "use backend: docker");
+	(void)node_error(r->src->name, n, e, "network bridge: backend %s does not support it",
+			 ssh ? "ssh" : "bwrap");
+	return err_hint(e, "use backend: docker");
 }
 
 /* --- the blocks --- */
@@ -226,10 +229,10 @@ static int read_sandbox(struct role_reader *r, const struct node *sandbox, struc
 
 static int refuse_old(const struct role_reader *r, const struct node *docker, struct err *e)
 {
-	return node_key_error(r->src->name, docker, e,
-			      "security.docker has been removed: move it to security.sandbox with "
-			      "backend: docker, image and extra_args below docker"),
-	       err_hint(e, "brig config migrate '%s' prints the new form", r->src->name);
+	(void)node_key_error(r->src->name, docker, e,
+			     "security.docker has been removed: move it to security.sandbox with "
+			     "backend: docker, image and extra_args below docker");
+	return err_hint(e, "brig config migrate '%s' prints the new form", r->src->name);
 }
 
 /* What is not there is refused: the role's owner would take it for a wall. */
@@ -284,8 +287,8 @@ static int refuse_misplaced(const struct role_reader *r, const struct node *map,
 
 	if (!n)
 		return 0;
-	return node_key_error(r->src->name, n, e, "sandbox stands outside security"),
-	       err_hint(e, "indent it below security:");
+	(void)node_key_error(r->src->name, n, e, "sandbox stands outside security");
+	return err_hint(e, "indent it below security:");
 }
 
 static int check_version(const struct role_reader *r, const struct node *root, struct err *e)
@@ -297,12 +300,14 @@ static int check_version(const struct role_reader *r, const struct node *root, s
 				  node_kind_name(root->kind));
 	if (!n && root->count == 1 && node_get(root, "security"))
 		return 0;
-	if (!n || n->kind != NODE_SCALAR)
-		return node_error(r->src->name, n ? n : root, e, "apiVersion is missing"),
-		       err_hint(e, "a role begins with 'apiVersion: initrunner/v1'");
-	if (!str_eq(n->text, "initrunner/v1"))
-		return node_error(r->src->name, n, e, "apiVersion '%.60s' is not known", n->text),
-		       err_hint(e, "brig reads initrunner/v1");
+	if (!n || n->kind != NODE_SCALAR) {
+		(void)node_error(r->src->name, n ? n : root, e, "apiVersion is missing");
+		return err_hint(e, "a role begins with 'apiVersion: initrunner/v1'");
+	}
+	if (!str_eq(n->text, "initrunner/v1")) {
+		(void)node_error(r->src->name, n, e, "apiVersion '%.60s' is not known", n->text);
+		return err_hint(e, "brig reads initrunner/v1");
+	}
 	return 0;
 }
 
@@ -335,9 +340,10 @@ int initrunner_read_role(struct spec *s, const struct source *src, const char *c
 	if (check_version(&r, root, e) < 0 || put_defaults(s, e) < 0 ||
 	    refuse_misplaced(&r, root, e) < 0 || refuse_misplaced(&r, spec, e) < 0)
 		return -e->code;
-	if (security && inner)
-		return node_key_error(src->name, security, e, "security stands twice"),
-		       err_hint(e, "keep the one below spec");
+	if (security && inner) {
+		(void)node_key_error(src->name, security, e, "security stands twice");
+		return err_hint(e, "keep the one below spec");
+	}
 	if (read_security(&r, inner ? inner : security, e) < 0 || put_tmp_defaults(s, e) < 0 ||
 	    role_read_tools(&r, node_get(spec, "tools"), e) < 0)
 		return -e->code;

@@ -183,9 +183,10 @@ static int read_host(struct role_reader *r, const struct node *ssh, struct err *
 
 	if (n && read_text(r->src, n, &text, e) < 0)
 		return -e->code;
-	if (!text || !*text)
-		return node_error(r->src->name, n ? n : ssh, e, "ssh.host is missing"),
-		       err_hint(e, "an alias of ~/.ssh/config, or user@hostname");
+	if (!text || !*text) {
+		(void)node_error(r->src->name, n ? n : ssh, e, "ssh.host is missing");
+		return err_hint(e, "an alias of ~/.ssh/config, or user@hostname");
+	}
 	/* A leading dash would be read as an option of ssh. */
 	if (*text == '-' || text[strcspn(text, " \t\r\n")])
 		return node_error(r->src->name, n, e, "ssh.host '%.60s' is not a host", text);

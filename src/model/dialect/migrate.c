@@ -68,10 +68,11 @@ static int check_old(struct migrate_job *j, struct err *e)
 	const struct source src = { .name = j->name };
 	const struct node *enabled = node_get(j->docker, "enabled");
 
-	if (node_get(j->security, "sandbox"))
-		return node_key_error(j->name, j->docker, e,
-				      "security has docker and sandbox at the same time"),
-		       err_hint(e, "remove the one that no longer counts");
+	if (node_get(j->security, "sandbox")) {
+		(void)node_key_error(j->name, j->docker, e,
+				     "security has docker and sandbox at the same time");
+		return err_hint(e, "remove the one that no longer counts");
+	}
 	if (read_only_keys(&src, j->docker, old_keys, "security.docker", e) < 0)
 		return -e->code;
 	if (enabled && enabled->kind != NODE_NULL)

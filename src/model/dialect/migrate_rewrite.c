@@ -35,10 +35,10 @@ const char *migrate_backend(const struct migrate_job *j)
 
 int migrate_unable(const struct migrate_job *j, struct err *e)
 {
-	return node_key_error(j->name, j->docker, e,
-			      "security.docker is laid out in a way that cannot be rewritten "
-			      "without loss"),
-	       err_hint(e,
+	(void)node_key_error(j->name, j->docker, e,
+			     "security.docker is laid out in a way that cannot be rewritten "
+			     "without loss");
+	return err_hint(e,
 			"write security.sandbox by hand: backend: %s, the other keys as they are, "
 			"image and extra_args below docker:",
 			migrate_backend(j));

@@ -134,9 +134,10 @@ static int read_roots(struct spec *s, const struct source *src, const struct nod
 
 	if (!n)
 		return 0;
-	if (n->kind == NODE_LIST && !n->count)
-		return node_error(src->name, n, e, "allowed_mount_roots permits nothing"),
-		       err_hint(e, "leave it out for the file's folder and /tmp");
+	if (n->kind == NODE_LIST && !n->count) {
+		(void)node_error(src->name, n, e, "allowed_mount_roots permits nothing");
+		return err_hint(e, "leave it out for the file's folder and /tmp");
+	}
 	for (const struct node *c = n->kind == NODE_LIST ? n->first : NULL; c; c = c->next) {
 		if (read_path(s, src, c, &path, e) < 0)
 			return -e->code;
@@ -178,9 +179,10 @@ static int check_block(struct spec *s, const struct source *src, const struct no
 		return -e->code;
 	if (memory && foreign_whole(src, memory, 1, MB_MAX, "megabytes", &v, e) < 0)
 		return -e->code;
-	if (cpus && (cpus->kind != NODE_SCALAR || num_milli(cpus->text, &v) < 0 || !v))
-		return node_error(src->name, cpus, e, "cpus: not a number above zero"),
-		       err_hint(e, "null means no quota");
+	if (cpus && (cpus->kind != NODE_SCALAR || num_milli(cpus->text, &v) < 0 || !v)) {
+		(void)node_error(src->name, cpus, e, "cpus: not a number above zero");
+		return err_hint(e, "null means no quota");
+	}
 	if (net && node_bool(src->name, net, &flag, e) < 0)
 		return -e->code;
 	return args ? check_args(s, src, args, e) : 0;
@@ -279,9 +281,9 @@ static int read_idle(struct spec *s, const struct source *src, const struct node
 static int refuse(const struct source *src, const struct node *n, struct err *e, const char *what,
 		  const char *hint)
 {
-	return err_set(e, ERR_POLICY, EPERM, "%.128s:%d:%d: %s", src->name, n->line, n->column,
-		       what),
-	       err_hint(e, "%s", hint);
+	(void)err_set(e, ERR_POLICY, EPERM, "%.128s:%d:%d: %s", src->name, n->line, n->column,
+		      what);
+	return err_hint(e, "%s", hint);
 }
 
 /* What would end on the host without a word. */
@@ -341,10 +343,11 @@ static int check_keys(const struct source *src, const struct node *sandbox, stru
 	for (const struct node *n = sandbox->kind == NODE_MAP ? sandbox->first : NULL; n;
 	     n = n->next)
 		for (const char *const *k = block_keys; *k; k++)
-			if (str_eq(n->key, *k) && !str_eq(n->key, "memory_limit_mb"))
-				return node_key_error(src->name, n, e,
-						      "'%s' does not belong in sandbox", n->key),
-				       err_hint(e, "write it below sandbox.docker");
+			if (str_eq(n->key, *k) && !str_eq(n->key, "memory_limit_mb")) {
+				(void)node_key_error(src->name, n, e,
+						     "'%s' does not belong in sandbox", n->key);
+				return err_hint(e, "write it below sandbox.docker");
+			}
 	return read_only_keys(src, sandbox, rlm_keys, "sandbox", e);
 }
 
@@ -377,9 +380,10 @@ int rlm_read(struct spec *s, const struct source *src, const struct node *root, 
 {
 	const struct node *sandbox = node_get(root, "sandbox");
 
-	if (!sandbox)
-		return node_error(src->name, root, e, "no 'sandbox' in this file"),
-		       err_hint(e, "RLM Code's settings stand below a top-level sandbox:");
+	if (!sandbox) {
+		(void)node_error(src->name, root, e, "no 'sandbox' in this file");
+		return err_hint(e, "RLM Code's settings stand below a top-level sandbox:");
+	}
 	if (set_defaults(s, src, e) < 0)
 		return -e->code;
 	return read_sandbox(s, src, sandbox, e);

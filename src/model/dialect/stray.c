@@ -42,10 +42,11 @@ static int look(const struct habitat *h, const struct source *src, const struct 
 		if (c == block[0] || c == block[1])
 			continue;
 		if (c->key &&
-		    (among(c->key, h->words) || (c->kind == NODE_MAP && among(c->key, h->maps))))
-			return node_key_error(src->name, c, e, "'%.60s' does not belong here",
-					      c->key),
-			       err_hint(e, "it counts only in %s: see the lines above it", h->home);
+		    (among(c->key, h->words) || (c->kind == NODE_MAP && among(c->key, h->maps)))) {
+			(void)node_key_error(src->name, c, e, "'%.60s' does not belong here",
+					     c->key);
+			return err_hint(e, "it counts only in %s: see the lines above it", h->home);
+		}
 		if (look(h, src, c, block, e) < 0)
 			return -e->code;
 	}

@@ -48,9 +48,10 @@ int plan_parents(struct box_plan *p, const char *dst, struct err *e)
 {
 	char part[PATH_MAX];
 
-	if (strlen(dst) >= sizeof(part))
-		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", dst),
-		       err_hint(e, "at most %d bytes", PATH_MAX - 1);
+	if (strlen(dst) >= sizeof(part)) {
+		(void)err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", dst);
+		return err_hint(e, "at most %d bytes", PATH_MAX - 1);
+	}
 	for (const char *slash = strchr(dst + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		memcpy(part, dst, (size_t)(slash - dst));
 		part[slash - dst] = '\0';
@@ -74,8 +75,8 @@ static int source_error(const char *path, int code, struct err *e)
 		return err_refuse(e, ERR_USAGE, ENOENT, "make it first, or correct the path",
 				  "'%s' does not exist", path);
 	errno = code;
-	return err_sys(e, "cannot look at '%s'", path),
-	       err_hint(e, "uid %u must be able to reach it", geteuid());
+	(void)err_sys(e, "cannot look at '%s'", path);
+	return err_hint(e, "uid %u must be able to reach it", geteuid());
 }
 
 int plan_source(const char *path, struct stat *st, struct err *e)

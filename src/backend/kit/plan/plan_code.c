@@ -32,12 +32,13 @@ static int in_workspace(struct box_plan *p, const char *name, struct err *e)
 	if (tree < 0)
 		return err_errno(e, tree, "cannot open '%s'", p->workspace);
 	if (fstatat(tree, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (!S_ISREG(st.st_mode) && (S_ISDIR(st.st_mode) || !placeholder_is(tree, name)))
-			return err_set(e, ERR_POLICY, EPERM,
-				       "the code cannot appear at '%s': '%s' in the workspace is "
-				       "not a plain file",
-				       p->spec->code.path, name),
-			       err_hint(e, "rename it, or --set code.path=%s/_run.py", CODE_FOLDER);
+		if (!S_ISREG(st.st_mode) && (S_ISDIR(st.st_mode) || !placeholder_is(tree, name))) {
+			(void)err_set(e, ERR_POLICY, EPERM,
+				      "the code cannot appear at '%s': '%s' in the workspace is "
+				      "not a plain file",
+				      p->spec->code.path, name);
+			return err_hint(e, "rename it, or --set code.path=%s/_run.py", CODE_FOLDER);
+		}
 		n.existed = true;
 		n.was = stamp_of(&st);
 	}

@@ -144,8 +144,8 @@ static bool within(const struct where *one, const struct where *other)
 
 static int refuse(const struct shown *v, const char *what, const char *hint, struct err *e)
 {
-	return err_set(e, ERR_POLICY, EPERM, "'%.200s' would %s", v->at.real, what),
-	       err_hint(e, "%s", hint);
+	(void)err_set(e, ERR_POLICY, EPERM, "'%.200s' would %s", v->at.real, what);
+	return err_hint(e, "%s", hint);
 }
 
 /* What brig keeps for itself: no run may write to it, or make the folder before brig does. Nor is

@@ -153,9 +153,9 @@ static int mount_point_exists(struct box_plan *p, const struct want *w, struct e
 		fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -ENOMEM;
 		if (fd >= 0)
 			return 0;
-		return err_set(e, ERR_USAGE, ENOENT, "%s: '%s' has no place to be mounted on",
-			       w->flag, w->dst),
-		       err_hint(e, "make '%s' on the host first, or choose a target outside '%s'",
+		(void)err_set(e, ERR_USAGE, ENOENT, "%s: '%s' has no place to be mounted on",
+			      w->flag, w->dst);
+		return err_hint(e, "make '%s' on the host first, or choose a target outside '%s'",
 				host ? host : w->dst, o->dst);
 	}
 	return 0;
@@ -167,9 +167,9 @@ static int check_overlap(const struct box_plan *p, const struct want *w, struct 
 	if (!w->writable || str_eq(w->flag, "workdir") || !p->workspace ||
 	    !path_under(p->workspace, w->src))
 		return 0;
-	return err_set(e, ERR_POLICY, EPERM,
-		       "%s: '%s' would be a second way to write to the workspace", w->flag, w->src),
-	       err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->target);
+	(void)err_set(e, ERR_POLICY, EPERM,
+		      "%s: '%s' would be a second way to write to the workspace", w->flag, w->src);
+	return err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->target);
 }
 
 /* Does the bind show the name, or a part of it, by its path or by a folder on the way to it that is
@@ -216,10 +216,9 @@ static bool shows_repository(const struct box_plan *p, const struct op *o)
 
 static int second_way(const struct box_plan *p, const struct op *o, const char *name, struct err *e)
 {
-	return err_set(e, ERR_POLICY, EPERM,
-		       "'%s' would be a second way to write to '%s' in the workspace", o->src,
-		       name),
-	       err_hint(e, "programs on the host obey it; the workspace is at '%s' inside",
+	(void)err_set(e, ERR_POLICY, EPERM,
+		      "'%s' would be a second way to write to '%s' in the workspace", o->src, name);
+	return err_hint(e, "programs on the host obey it; the workspace is at '%s' inside",
 			p->spec->target);
 }
 

@@ -85,12 +85,13 @@ int box_explain(struct err *e)
 		c = find_cause(limits, ARRAY_LEN(limits));
 	if (c) {
 		e->kind = ERR_UNAVAILABLE;
-		return err_wrap(e, "%s", c->what), err_hint(e, "%s", c->hint);
+		(void)err_wrap(e, "%s", c->what);
+		return err_hint(e, "%s", c->hint);
 	}
 	if (in_container() && (e->code == EPERM || e->code == EACCES)) {
 		e->kind = ERR_UNAVAILABLE;
-		return err_wrap(e, "this container does not let brig make namespaces"),
-		       err_hint(e, "start it with --security-opt seccomp=unconfined --security-opt "
+		(void)err_wrap(e, "this container does not let brig make namespaces");
+		return err_hint(e, "start it with --security-opt seccomp=unconfined --security-opt "
 				   "apparmor=unconfined --security-opt systempaths=unconfined");
 	}
 	if (e->code == EPERM || e->code == EACCES) {

@@ -228,10 +228,11 @@ int journal_claim(struct journal *j, const char *text, struct err *e)
 		return err_sys(e, "cannot lock the journal of the workspace");
 	if (add.len)
 		r = fd_write_all(j->file, add.data, add.len);
-	if (r < 0)
-		return err_errno(e, r, "cannot write the journal of the workspace"),
-		       err_hint(e, "make room where brig keeps its state; brig doctor "
+	if (r < 0) {
+		(void)err_errno(e, r, "cannot write the journal of the workspace");
+		return err_hint(e, "make room where brig keeps its state; brig doctor "
 				   "names the folder");
+	}
 	j->claimed = true;
 	return j->file;
 }

@@ -106,12 +106,14 @@ static int hold(struct protect *t, struct journal *j, size_t i, int *node, struc
 			r == 0 || (journal_named(j, n->tree, n->path) && placeholder_is(dir, name));
 		return 0;
 	}
-	if (n->file)
-		return err_errno(e, r, "the code has no place to appear at '%s'", n->inside),
-		       err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
-	if (!needless(r))
-		return err_errno(e, r, "cannot hold '%s' in '%s'", n->path, n->tree),
-		       err_hint(e, "make room there, or use --policy readonly");
+	if (n->file) {
+		(void)err_errno(e, r, "the code has no place to appear at '%s'", n->inside);
+		return err_hint(e, "--set code.path=/code/_run.py needs none in the workspace");
+	}
+	if (!needless(r)) {
+		(void)err_errno(e, r, "cannot hold '%s' in '%s'", n->path, n->tree);
+		return err_hint(e, "make room there, or use --policy readonly");
+	}
 	/* Nor can it be made inside, or only once the command has opened or made the folder: then
 	 * it is found afterwards. */
 	t->plan->ops[n->op].skip = true;

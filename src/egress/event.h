@@ -16,8 +16,8 @@ enum egress_event_kind {
 	EGRESS_EVENT_DONE,   /* an allowed request is over: address, status, bytes, credential */
 	EGRESS_EVENT_INJECT, /* a credential was put into a request: `rule` is its name */
 	EGRESS_EVENT_SCRUB,  /* values were taken out of an answer */
-	EGRESS_EVENT_LEAK,   /* something like a secret was let pass, or taken out: `what`, `rule`,
-				`count` */
+	EGRESS_EVENT_LEAK,   /* something like a secret was let pass: `rule` is its kind, `count` */
+	EGRESS_EVENT_REDACT, /* ... was taken out; the same */
 	EGRESS_EVENT_KINDS
 };
 
@@ -25,8 +25,8 @@ struct egress_event {
 	uint32_t kind;
 	uint32_t reason; /* enum egress_reason */
 	uint16_t port;
-	uint16_t status; /* of the answer; 0: none came */
-	uint32_t count;  /* of the same, with EGRESS_EVENT_LEAK; otherwise 0, which is one */
+	uint16_t status;              /* of the answer; 0: none came */
+	uint32_t count;               /* of the same, of a leak; otherwise 0, which is one */
 	uint64_t bytes_out, bytes_in; /* bodies and tunnels */
 	char host[256];
 	char method[32]; /* "CONNECT" for a tunnel, "TLS" for one that is not opened */

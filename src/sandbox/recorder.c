@@ -342,7 +342,9 @@ static enum event egress_type(const struct egress_event *ev)
 	if (ev->kind == EGRESS_EVENT_SCRUB)
 		return EVENT_CREDENTIAL_SCRUB;
 	if (ev->kind == EGRESS_EVENT_LEAK)
-		return str_eq(ev->what, "redacted") ? EVENT_LEAK_REDACT : EVENT_LEAK_WARN;
+		return EVENT_LEAK_WARN;
+	if (ev->kind == EGRESS_EVENT_REDACT)
+		return EVENT_LEAK_REDACT;
 	return ev->reason == EGRESS_LEAK                ? EVENT_LEAK_BLOCK
 	       : ev->reason == EGRESS_CREDENTIAL_MISUSE ? EVENT_CREDENTIAL_MISUSE
 							: EVENT_EGRESS_DENY;
@@ -368,7 +370,7 @@ static void fill_egress(const struct recorder *r, const struct egress_event *ev,
 	}
 	if (type == EVENT_LEAK_BLOCK || type == EVENT_LEAK_WARN || type == EVENT_LEAK_REDACT) {
 		record_text(x, "pattern",
-			    ev->rule[0] && ev->kind == EGRESS_EVENT_LEAK ? ev->rule : ev->what);
+			    ev->rule[0] && type != EVENT_LEAK_BLOCK ? ev->rule : ev->what);
 		return;
 	}
 	record_text(x, "reason", ev->what[0] ? ev->what : NULL);
@@ -413,7 +415,7 @@ static void fill_sum(const struct recorder *r, const struct tally_sum *sum, stru
 	record_text(x, "of", event_types[sum->type].name);
 	record_number(x, "count", (int64_t)sum->count);
 	record_text(x, "target", t->target[0] ? t->target : NULL);
-	if (ev->kind == EGRESS_EVENT_LEAK)
+	if (ev->kind == EGRESS_EVENT_LEAK || ev->kind == EGRESS_EVENT_REDACT)
 		record_text(x, "kind", ev->rule);
 	else if (sum->type == EVENT_LEAK_BLOCK && ev->what[0])
 		record_text(x, "kind", ev->what);

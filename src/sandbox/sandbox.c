@@ -251,7 +251,7 @@ static void note_redacted(struct run *r, const struct egress_event *ev)
 {
 	char text[192];
 
-	if (ev->kind != EGRESS_EVENT_LEAK || !str_eq(ev->what, "redacted") || r->redacted)
+	if (ev->kind != EGRESS_EVENT_REDACT || r->redacted)
 		return;
 	r->redacted = true;
 	(void)snprintf(
@@ -268,7 +268,7 @@ static void tell_finding(struct run *r, const struct egress_event *ev)
 {
 	char line[256];
 
-	if (ev->kind != EGRESS_EVENT_LEAK || str_eq(ev->what, "redacted") || !r->note)
+	if (ev->kind != EGRESS_EVENT_LEAK || !r->note)
 		return;
 	for (size_t i = 0; i < r->told_count; i++)
 		if (str_eq(r->told[i], ev->rule))

@@ -138,10 +138,9 @@ static void tell_leak(struct worker *k, const struct leak_count *l, uint32_t cou
 
 	if (!ev)
 		return;
-	*ev = (struct egress_event){ .kind = EGRESS_EVENT_LEAK,
+	*ev = (struct egress_event){ .kind = l->redacted ? EGRESS_EVENT_REDACT : EGRESS_EVENT_LEAK,
 				     .reason = EGRESS_LEAK,
 				     .count = count };
-	copy(ev->what, sizeof(ev->what), l->redacted ? "redacted" : "let pass");
 	copy(ev->rule, sizeof(ev->rule), l->kind);
 }
 

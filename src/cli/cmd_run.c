@@ -211,7 +211,11 @@ static void say_limit(const struct outcome *o, const struct spec *s)
 		message_log(PRIORITY_WARNING, "brig", said);
 		message_print(
 			"hint",
-			"raise the limit with --timeout, or see whether it waits for something");
+			s->network == NETWORK_NONE
+				? "raise the limit with --timeout, or see whether it waits for "
+				  "something: it had no network (--allow HOST or @GROUP opens one)"
+				: "raise the limit with --timeout, or see whether it waits for "
+				  "something");
 		break;
 	case OUTCOME_OOM:
 		num_size_text(s->limits.memory, text, sizeof(text));

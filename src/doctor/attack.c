@@ -31,7 +31,7 @@
 
 /* A folder with a workspace and a secret beside it, a process, a socket. All go in the end. */
 struct ground {
-	char top[PATH_MAX / 2], ws[PATH_MAX], secret[PATH_MAX], name[64], token[40], pid[24];
+	char top[PATH_MAX / 2], ws[PATH_MAX], secret[PATH_MAX], name[64], token[33], pid[24];
 	char brig[PATH_MAX];
 	const struct spec *config; /* which image a container is made from */
 	int listener;

@@ -18,6 +18,7 @@ static const struct {
 	{ "GH_TOKEN", "api.github.com", "Authorization", "Bearer " },
 	{ "GITLAB_TOKEN", "gitlab.com", "PRIVATE-TOKEN", "" },
 	{ "OPENAI_API_KEY", "api.openai.com", "Authorization", "Bearer " },
+	{ "CODEX_API_KEY", "api.openai.com", "Authorization", "Bearer " },
 	{ "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "" },
 	{ "NEARAI_API_KEY", "api.near.ai", "Authorization", "Bearer " },
 	{ "OPENROUTER_API_KEY", "openrouter.ai", "Authorization", "Bearer " },

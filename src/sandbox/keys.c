@@ -6,6 +6,7 @@
 #include "base/str.h"
 
 #define QUIT '\x1c'
+#define KEY '\\'
 #define TIMES 3
 #define WITHIN_US 1000000
 
@@ -24,28 +25,41 @@ static bool with_control(unsigned modifiers)
 	return modifiers > 0 && (modifiers - 1) & 4;
 }
 
-/* CSI 92 ; MODIFIERS u, where parts have subparts behind colons and a release ends in :3; or, as
- * xterm has it, CSI 27 ; MODIFIERS ; 92 ~. */
+/* KEY:SHIFTED:BASE, as far as they are given: the key itself, or where it is on a plain keyboard.
+ */
+static bool has_key(const char **at, unsigned key)
+{
+	bool found = number(at) == key;
+
+	while (**at == ':') {
+		(*at)++;
+		found |= number(at) == key;
+	}
+	return found;
+}
+
+/* CSI KEY ; MODIFIERS u, where a release ends in :3; as xterm has it, CSI 27 ; MODIFIERS ; KEY ~;
+ * or, as Windows has it, CSI ... ; ... ; CHARACTER ; DOWN ; ... _ */
 static bool is_quit(const char *sequence, char end)
 {
 	const char *at = sequence;
-	unsigned modifiers;
+	unsigned n;
 
-	if (end == '~') {
-		if (!str_starts(at, "27;"))
-			return false;
-		at += 3;
-		modifiers = number(&at);
-		return with_control(modifiers) && str_eq(at, ";92");
+	if (end == '_') {
+		for (int skip = 0; skip < 2 && at; skip++)
+			at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL;
+		return at && number(&at) == QUIT && str_starts(at, ";1");
 	}
-	if (end != 'u' || !str_starts(at, "92") || (at[2] != ';' && at[2] != ':'))
-		return false;
-	at = strchr(at, ';');
-	if (!at)
+	if (end == '~' && str_starts(at, "27;")) {
+		at += 3;
+		n = number(&at);
+		return with_control(n) && str_eq(at, ";92");
+	}
+	if (end != 'u' || !has_key(&at, KEY) || *at != ';')
 		return false;
 	at++;
-	modifiers = number(&at);
-	return with_control(modifiers) && !str_starts(at, ":3");
+	n = number(&at);
+	return with_control(n) && !str_starts(at, ":3");
 }
 
 /* Was it that key? */

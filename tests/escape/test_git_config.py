@@ -243,6 +243,22 @@ def hooks_of_the_repository_above_are_covered_in_a_subfolder():
     below(hook("tree/tools/hooks/post-checkout"), prepared(f"{AS_ME} commit -qam x; git worktree add -q w/tree; git config core.hooksPath tools/hooks", above), "w/tree")
 
 
+@test(as_user="root")
+def a_repository_above_of_somebody_elses_commands_nothing():
+    """Anybody can make a .git in a folder for all; git does not obey it either."""
+    top = scratch() / "shared"
+    for owner in (4242, 0):
+        (top / "w/build").mkdir(parents=True)
+        host("git init -q .; echo '[include' >> .git/config", top)
+        for path in (top, *top.rglob("*")):
+            os.lchown(path, owner if ".git" in path.parts else 0, -1)
+        done = brig("run", "--", "touch", "build/made", cwd=top / "w")
+        # The control: in one of the user's own, what cannot be read is a reason to refuse.
+        assert done.status == (0 if owner else 125), (owner, done.errors)
+        assert (top / "w/build/made").exists() == bool(owner)
+        remove(top)
+
+
 # ---- who is asked ----
 
 

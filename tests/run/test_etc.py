@@ -81,8 +81,10 @@ def what_is_not_everybodys_is_not_there():
 @test(by_root=True)
 def a_file_with_a_login_is_not_there():
     logins = {"pip.conf": (f"[global]\nindex-url = https://user:{SECRET}@pip.example/simple\n", f"[global]\npassword = {SECRET}\n"),
-              "npmrc": (f"//npm.example/:_authToken={SECRET}\n", f"//npm.example/:_auth={SECRET}\n", f"_Password={SECRET}\n"),
-              "maven/settings.xml": (f"<server><password>{SECRET}</password></server>\n", f"<url>https://token@{SECRET}/</url>\n")}
+              "npmrc": (f"//npm.example/:_authToken={SECRET}\n", f"//npm.example/:_auth={SECRET}\n", f"_Password={SECRET}\n",
+                        f'key="-----BEGIN PRIVATE KEY-----\\n{SECRET}"\n', f"x-api-key={SECRET}\n"),
+              "profile.d/corp.sh": (f"export HTTPS_PROXY=http://svc:{SECRET}@proxy.example\n", f"export TOKEN={SECRET}\n"),
+              "gradle/init.gradle": (f"passphrase = '{SECRET}'\n", f"headers: Authorization {SECRET}\n")}
     with etc():
         for name, texts in logins.items():
             for text in texts:
@@ -92,6 +94,13 @@ def a_file_with_a_login_is_not_there():
             assert inside(f"cat /etc/{name} 2>/dev/null; true") == ""
             put(name, "harmless: https://pip.example/a@b\n")
             assert inside(f"cat /etc/{name}") == "harmless: https://pip.example/a@b\n"
+        put("maven/m2.conf", "main\n")
+        (ETC / "maven").chmod(0o700)  # who may not pass it may not read what is in it
+        assert inside("cat /etc/maven/m2.conf 2>/dev/null; true") == ""
+        (ETC / "maven").chmod(0o755)
+        assert inside("cat /etc/maven/m2.conf") == "main\n"
+        put("maven/settings.xml", "<settings/>\n")
+        assert inside("cat /etc/maven/settings.xml 2>/dev/null; true") == ""
         assert inside("ls -d /etc/shadow /etc/ssh /etc/sudoers /etc/apt /etc/fstab /etc/docker 2>/dev/null; true") == ""
 
 

@@ -24,11 +24,18 @@ static bool thrice(const char *key, uint64_t gap, size_t cut)
 
 static void the_key_three_times_is_the_way_out(void **state UNUSED)
 {
-	static const char *const keys[] = { "\x1c",         "\x1b[92;5u",
-					    "\x1b[92;5:1u", "\x1b[92:124;5u",
-					    "\x1b[92;133u", "\x1b[27;5;92~",
-					    "\x1b\x1c",     "\x1b[57442;5u\x1c",
-					    "\x1b[1\x1c",   "\x1b[92;5:1u\x1b[92;5:3u" };
+	static const char *const keys[] = { "\x1c",
+					    "\x1b[92;5u",
+					    "\x1b[92;5:1u",
+					    "\x1b[92:124;5u",
+					    "\x1b[92;133u",
+					    "\x1b[27;5;92~",
+					    "\x1b\x1c",
+					    "\x1b[57442;5u\x1c",
+					    "\x1b[1\x1c",
+					    "\x1b[92;5:1u\x1b[92;5:3u",
+					    "\x1b[220;43;28;1;8;1_",
+					    "\x1b[35:39:92;5u" };
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		for (size_t cut = 1; cut < 8; cut++)
@@ -38,16 +45,26 @@ static void the_key_three_times_is_the_way_out(void **state UNUSED)
 
 static void nothing_else_is(void **state UNUSED)
 {
-	static const char *const keys[] = {
-		"\x03",          "\\",
-		"\x1b[92u",      "\x1b[92;1u",
-		"\x1b[92;2u",    "\x1b[92;5:3u",
-		"\x1b[192;5u",   "\x1b[921;5u",
-		"\x1b[27;5;93~", "\x1b[27;2;92~",
-		"\x1b[92;5~",    "\x1b]92;5u",
-		"92;5u",         "\x1b[92;u",
-		"\x1b[27;;92~",  "\x1b[92;000000000000000000000000000005u"
-	};
+	static const char *const keys[] = { "\x03",
+					    "\\",
+					    "\x1b[92u",
+					    "\x1b[92;1u",
+					    "\x1b[92;2u",
+					    "\x1b[92;5:3u",
+					    "\x1b[192;5u",
+					    "\x1b[921;5u",
+					    "\x1b[27;5;93~",
+					    "\x1b[27;2;92~",
+					    "\x1b[92;5~",
+					    "\x1b]92;5u",
+					    "92;5u",
+					    "\x1b[92;u",
+					    "\x1b[220;43;28;0;8;1_",
+					    "\x1b[220;43;92;1;8;1_",
+					    "\x1b[28;1_",
+					    "\x1b[35:39;5u",
+					    "\x1b[27;;92~",
+					    "\x1b[92;000000000000000000000000000005u" };
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
 		for (size_t cut = 1; cut < 8; cut++)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/protect/gitdirs.h"
@@ -55,14 +56,25 @@ static int watch_worktrees(const struct above *a, int folder)
 	return r;
 }
 
+/* A repository of somebody else's is not obeyed by git either ("dubious ownership"), and must not
+ * command brig: anybody can make a .git in /tmp. The user is the caller, or owns the workspace. */
+static bool is_users(const struct box_plan *p, const struct stat *st)
+{
+	struct stat own;
+
+	return st->st_uid == geteuid() ||
+	       (stat(p->workspace, &own) == 0 && own.st_uid == st->st_uid);
+}
+
 /* All of a repository: its own index, those of its worktrees, its submodules. */
 static int watch_repository(struct box_plan *p, const char *common, const char *root, struct err *e)
 {
 	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, common, O_RDONLY | O_DIRECTORY, 0);
 	struct above a = { .p = p, .common = common, .e = e };
+	struct stat st;
 	int r;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0 || !is_users(p, &st))
 		return 0;
 	*e = (struct err){ 0 };
 	if ((root && plan_watch(p, common, root, common, e) < 0) || watch_worktrees(&a, fd) < 0)
@@ -102,6 +114,8 @@ static int watch_git(struct box_plan *p, const char *git, const char *root, stru
 		if (!git || lstat(git, &st) < 0)
 			return 0;
 	}
+	if (!is_users(p, &st))
+		return 0;
 	return S_ISREG(st.st_mode) ? plan_pointer(p, git, root, e)
 				   : watch_repository(p, git, root, e);
 }

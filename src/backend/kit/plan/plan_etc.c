@@ -3,11 +3,14 @@
  *
  * Two tables. What says nothing about this machine or its users is shown as it is. What an
  * administrator may have written into is shown only if it is root's, readable by everybody down to
- * the last file, and, for files that are known to carry logins, without a line that looks like one.
+ * the last file, and, where logins are known to be written, without a word that looks like one.
+ * Maven's settings.xml is not among them: as it is shipped it speaks of passwords.
  * Anything else is simply not there: a program then does what it does without. Files go in
  * as their text and need no mount; what only a terminal's user misses costs other runs nothing. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
@@ -32,17 +35,16 @@ static const struct {
 	unsigned flags;
 } checked[] = {
 	{ "/etc/chromium.d", 0 },
-	{ "/etc/gradle", 0 },
+	{ "/etc/gradle", LOGINS },
 	{ "/etc/magic", 0 },
 	{ "/etc/maven/logging/simplelogger.properties", 0 },
 	{ "/etc/maven/m2.conf", 0 },
-	{ "/etc/maven/settings.xml", LOGINS },
 	{ "/etc/npmrc", LOGINS },
 	{ "/etc/php", 0 },
 	{ "/etc/pip.conf", LOGINS },
-	{ "/etc/profile", 0 },
-	{ "/etc/profile.d", 0 },
-	{ "/etc/bash.bashrc", AT_TERMINAL },
+	{ "/etc/profile", LOGINS },
+	{ "/etc/profile.d", LOGINS },
+	{ "/etc/bash.bashrc", AT_TERMINAL | LOGINS },
 	{ "/etc/inputrc", AT_TERMINAL },
 	{ "/etc/screenrc", AT_TERMINAL },
 	{ "/etc/vim", AT_TERMINAL },
@@ -55,10 +57,39 @@ static bool for_everybody(const struct stat *st)
 	return st->st_uid == 0 && (st->st_mode & need) == need && !(st->st_mode & S_IWOTH);
 }
 
+bool etc_has_login(const char *text)
+{
+	static const char *const words[] = { "auth",   "passw",      "passphrase", "token",
+					     "secret", "credential", "api_key",    "api-key",
+					     "apikey", "bearer",     "private key" };
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strcasestr(text, words[i]))
+			return true;
+	while ((text = strstr(text, "://"))) { /* https://user:value@host/ */
+		text += 3;
+		if (text[strcspn(text, "@/ \t\r\n\"'")] == '@')
+			return true;
+	}
+	return false;
+}
+
+/* How long the text is; -1: it is not read to its end, is no text, or has a login in it. */
+static ssize_t read_text(int dir, const char *path, bool logins, char text[TEXT_MAX])
+{
+	ssize_t n = fd_read_file(dir, path, text, TEXT_MAX);
+
+	return n < 0 || n >= TEXT_MAX - 1 || memchr(text, '\0', (size_t)n) ||
+			       (logins && etc_has_login(text))
+		       ? -1
+		       : n;
+}
+
 /* Takes the descriptor. false: something in there is not everybody's, or there is too much. */
-static bool folder_for_everybody(int fd, int depth, unsigned *left)
+static bool folder_for_everybody(int fd, int depth, bool logins, unsigned *left)
 {
 	DIR *d = fdopendir(fd);
+	char text[TEXT_MAX];
 	bool fine = d;
 	struct dirent *n;
 	struct stat st;
@@ -72,44 +103,41 @@ static bool folder_for_everybody(int fd, int depth, unsigned *left)
 		if (!fine || S_ISLNK(st.st_mode))
 			continue; /* a link leads to what is shown, or nowhere */
 		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && for_everybody(&st);
+		if (fine && logins && S_ISREG(st.st_mode))
+			fine = read_text(dirfd(d), n->d_name, true, text) >= 0;
 		if (fine && S_ISDIR(st.st_mode))
 			fine = depth < DEPTH_MAX &&
 			       folder_for_everybody(
 				       openat(dirfd(d), n->d_name,
 					      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-				       depth + 1, left);
+				       depth + 1, logins, left);
 	}
 	if (d)
 		(void)closedir(d);
 	return fine;
 }
 
-bool etc_has_login(const char *text)
-{
-	static const char *const words[] = { "_auth", "password", "token", "secret" };
-
-	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (strcasestr(text, words[i]))
-			return true;
-	while ((text = strstr(text, "://"))) { /* https://user:value@host/ */
-		text += 3;
-		if (text[strcspn(text, "@/ \t\r\n\"'")] == '@')
-			return true;
-	}
-	return false;
-}
-
 /* Its text alone: a mount would cost more. */
 static int show_text(struct box_plan *p, const char *path, bool logins, struct err *e)
 {
 	char text[TEXT_MAX];
-	ssize_t n = fd_read_file(AT_FDCWD, path, text, sizeof(text));
+	ssize_t n = read_text(AT_FDCWD, path, logins, text);
 
-	/* One that does not fit was not read to its end. */
-	if (n < 0 || (size_t)n >= sizeof(text) - 1 || memchr(text, '\0', (size_t)n) ||
-	    (logins && etc_has_login(text)))
-		return 0;
-	return plan_file(p, path, arena_strndup(p->arena, text, (size_t)n), e);
+	return n < 0 ? 0 : plan_file(p, path, arena_strndup(p->arena, text, (size_t)n), e);
+}
+
+/* Who may not pass a folder may not read what is in it. */
+static bool above_for_everybody(const char *path)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+
+	for (const char *slash = path + strlen("/etc/"); (slash = strchr(slash, '/')); slash++) {
+		(void)snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
+		if (lstat(folder, &st) < 0 || !S_ISDIR(st.st_mode) || !for_everybody(&st))
+			return false;
+	}
+	return true;
 }
 
 static int show_checked(struct box_plan *p, const char *path, unsigned flags, struct err *e)
@@ -117,13 +145,14 @@ static int show_checked(struct box_plan *p, const char *path, unsigned flags, st
 	unsigned left = ENTRIES_MAX;
 	struct stat st;
 
-	if ((flags & AT_TERMINAL && !p->spec->tty) || lstat(path, &st) < 0 || !for_everybody(&st))
+	if ((flags & AT_TERMINAL && !p->spec->tty) || lstat(path, &st) < 0 || !for_everybody(&st) ||
+	    !above_for_everybody(path))
 		return 0;
 	if (S_ISREG(st.st_mode))
 		return show_text(p, path, flags & LOGINS, e);
 	if (!S_ISDIR(st.st_mode) ||
 	    !folder_for_everybody(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), 0,
-				  &left))
+				  flags & LOGINS, &left))
 		return 0;
 	return plan_object(p, path, &st, e);
 }

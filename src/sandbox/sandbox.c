@@ -22,6 +22,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "egress/monitor.h"
+#include "model/leaks.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
 
@@ -254,21 +255,24 @@ static void note_redacted(struct run *r, const struct egress_event *ev)
 	if (ev->kind != EGRESS_EVENT_REDACT || r->redacted)
 		return;
 	r->redacted = true;
-	(void)snprintf(
-		text, sizeof(text),
-		"a secret was taken out of what the command sent, and the rest went on; brig "
-		"audit show %s says what it was",
-		r->o->id);
+	(void)snprintf(text, sizeof(text),
+		       "%s was taken out of what the command sent, and the rest went on; brig "
+		       "audit show %s says what it was",
+		       str_eq(ev->rule, leak_rows[LEAK_PLACEHOLDER].name) ? "a placeholder"
+									  : "a secret",
+		       r->o->id);
 	tell(r, text);
 }
 
 /* What the scan found and let pass goes on, be it in an answer or by a rule: it is told, each kind
- * once. */
+ * once. Hashes, of which every lock file is full, have the shape of keys: they are on the record.
+ */
 static void tell_finding(struct run *r, const struct egress_event *ev)
 {
 	char line[256];
 
-	if (ev->kind != EGRESS_EVENT_LEAK || !r->note)
+	if (ev->kind != EGRESS_EVENT_LEAK || !r->note ||
+	    str_eq(ev->rule, leak_rows[LEAK_HEX64].name))
 		return;
 	for (size_t i = 0; i < r->told_count; i++)
 		if (str_eq(r->told[i], ev->rule))

@@ -95,7 +95,15 @@ static size_t settings(const struct spec *s)
 	return n;
 }
 
-/* One file alone, as if it were run from its own folder. */
+static bool is_settings(const char *folder)
+{
+	const char *name = strrchr(folder, '/');
+
+	return name && str_eq(name, "/brig");
+}
+
+/* One file alone, as if it were run from its own folder; settings of brig's own that lie among the
+ * user's are for runs elsewhere, such as here. */
 static int check_file(struct spec *s, const struct config_asked *a, enum dialect *was,
 		      struct err *e)
 {
@@ -112,9 +120,11 @@ static int check_file(struct spec *s, const struct config_asked *a, enum dialect
 		return -e->code;
 	slash = strrchr(full, '/');
 	src.folder = arena_strndup(s->arena, full, slash > full ? (size_t)(slash - full) : 1);
-	src.cwd = at.cwd = src.folder;
 	if (!src.folder)
 		return err_nomem(e);
+	if (!is_settings(src.folder))
+		at.cwd = src.folder;
+	src.cwd = at.cwd;
 	if (config_read_file(s, a->file, named, &src, was, e) < 0)
 		return -e->code;
 	s->dialect_used = (int)*was;

@@ -69,6 +69,29 @@ static void keep_fds(struct backend_job *j, const struct init_msg *m, const int 
 		(void)fd_close(fds[at]);
 }
 
+/* A program at path, in its folder of n bytes: what to show so that it is found, and what it is a
+ * link to as well; never all of the home folder. */
+static void hint_at_program(const char *path, size_t n, struct err *e)
+{
+	const char *home = getenv("HOME"), *slash;
+	char real[PATH_MAX];
+	size_t same = 0;
+
+	slash = realpath(path, real) ? strrchr(real, '/') : NULL;
+	for (size_t i = 0; slash && i <= n && path[i] == real[i]; i++)
+		if (path[i] == '/')
+			same = i;
+	if (!slash || same == n)
+		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
+			       (int)n, path);
+	else if (same && !(home && strncmp(home, path, same) == 0))
+		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
+			       (int)same, path);
+	else
+		(void)err_hint(e, "on the host it is '%s'; --read %.*s --read %.*s shows it inside",
+			       path, (int)n, path, (int)(slash - real), real);
+}
+
 /* A command line in one word, or a command that exists on the host but is not shown inside: say how
  * to run it. */
 static void hint_at_host(const char *const *argv, struct err *e)
@@ -88,8 +111,7 @@ static void hint_at_host(const char *const *argv, struct err *e)
 			    (int)sizeof(full))
 			continue;
 		if (access(full, X_OK) == 0) {
-			(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside",
-				       full, (int)n, path);
+			hint_at_program(full, n, e);
 			return;
 		}
 	}

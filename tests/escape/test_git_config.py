@@ -171,6 +171,25 @@ def hooks_of_a_submodule_with_a_git_folder_of_its_own_are_compared():
 
 
 @test
+def hooks_that_an_included_file_names_are_compared_in_such_a_submodule():
+    embedded = f"git init -q sub; cd sub; {AS_ME} commit -q --allow-empty -m x; mkdir -p tools/hooks; %s; cd ..; {GITLINK}sub"
+    names = "git config -f %s core.hooksPath tools/hooks"
+    team = scratch() / "team.cfg"
+    for setting in (f"git config include.path team.cfg; {names % '.git/team.cfg'}", f"git config include.path {team}; {names % team}",
+                    f"git config include.path one.cfg; git config -f .git/one.cfg include.path two.cfg; {names % '.git/two.cfg'}"):
+        prepare = prepared(embedded % setting)
+        script = hook("sub/tools/hooks/post-checkout")
+        prepare(workspace())
+        host(script, workspace())
+        use(workspace() / "sub")
+        assert ran(), f"the control proves nothing: {setting}"
+        clear()
+        r, _ = attack(script, prepare=prepare, look=look_in("sub"), checked=False)
+        assert not (workspace() / "sub/tools/hooks/post-checkout").exists(), r["denials"]
+        clear()
+
+
+@test
 def hooks_of_a_worktree_in_the_workspace_are_covered_in_the_first_run():
     for setting in ("git config core.hooksPath tools/hooks", "git config extensions.worktreeConfig true; git -C tree config --worktree core.hooksPath tools/hooks"):
         for script in (hook("tree/tools/hooks/post-checkout"), f"{old_hook()}; rm -rf tree/tools; mv fix tree/tools"):
@@ -188,6 +207,78 @@ def hooks_of_a_worktree_in_the_workspace_are_covered_in_the_first_run():
 def a_git_folder_that_is_shut_still_tells_where_hooks_are():
     for access in ("read", "none"):
         attack(hook("tools/hooks/post-checkout"), prepare=prepared(f"{HOOKS}; git config core.hooksPath tools/hooks"), options=("--git", access))
+        clear()
+
+
+# ---- what is the user's own stays ----
+
+
+def a_clone(setting, gitlink=True):
+    """One with a `.git` of its own, and a setting that is not plain."""
+    add = f"; {GITLINK}sub" if gitlink else ""
+    return prepared(f"git init -q sub; cd sub; echo text > f; {AS_ME} add f; {AS_ME} commit -qm x; git config {setting}; cd ..{add}")
+
+
+def stays(script, prepare, env=None, kept=("sub/.git/config", "sub/.git/HEAD", "sub/f")):
+    """An ordinary command; its report."""
+    prepare(workspace())
+    was = [(workspace() / k).stat().st_ino for k in kept]
+    done = brig("run", "--json", "--", "sh", "-c", script, env=env() if env else None)
+    r = done.json
+    gone = taken()
+    assert not gone and was == [(workspace() / k).stat().st_ino for k in kept], (script, gone, r["denials"])
+    assert r["exit_code"] == 0 and r["denials"] == [], r
+    clear()
+    return r
+
+
+@test
+def a_clone_stays_where_files_are_made_beside_its_git_folder():
+    commit = "echo y > sub/f; cd sub; git -c user.name=a -c user.email=a@b commit -qam y"
+    for gitlink in (True, False):
+        prepare = a_clone("remote.origin.gh-resolved base", gitlink)
+        for script in ("touch sub/new new", commit):
+            stays(script, prepare)
+
+
+@test
+def a_clone_stays_where_nobody_can_be_asked():
+    for gitlink in (True, False):
+        stays("touch sub/new new", a_clone("user.name a", gitlink), env=no_git)
+
+
+@test
+def hooks_in_a_folder_of_work_are_told_by_their_names():
+    """The folder of hooks is the working tree: no more than a hook goes."""
+    for value in (".", '"$H"'):
+        prepare = a_clone(f"core.hooksPath {value}")
+        stays("echo x >> sub/f; touch sub/new new", prepare)
+    for script in (hook("sub/post-checkout"), f"touch sub/new; {hook('x/h')}; mv x/h sub/post-checkout"):
+        prepare = a_clone('core.hooksPath "$PWD"')
+        prepare(workspace())
+        host(script, workspace())
+        use(workspace() / "sub")
+        assert ran(), f"the control proves nothing: {script}"
+        clear()
+        attack(script, prepare=prepare, look=look_in("sub"), checked=False)
+        assert (workspace() / "sub/f").exists() and (workspace() / "sub/.git/config").exists()
+        clear()
+
+
+@test
+def what_goes_beside_a_git_folder_takes_nothing_along():
+    """To move the hooks away changes the folder that the repository lies in."""
+    prepare = a_clone("core.hooksPath .hk")
+    attack(hook("sub/.hk/post-checkout"), prepare=prepare, look=look_in("sub"), checked=False)
+    assert (workspace() / "sub/.git/config").exists() and (workspace() / "sub/f").exists()
+
+
+@test
+def a_repository_that_is_renamed_into_place_goes():
+    """It is older than the run; so is all in it."""
+    old = f"git init -q old; cd old; {AS_ME} commit -q --allow-empty -m x; cd ..; {settings('old/.git/config')}; git init -q sub; cd sub; {AS_ME} commit -q --allow-empty -m x; cd ..; {GITLINK}sub"
+    for script in ("mv sub gone; mv old sub", "mv sub/.git gone; mv old/.git sub/.git"):
+        attack(script, prepare=prepared(old))
         clear()
 
 

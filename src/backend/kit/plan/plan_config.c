@@ -12,45 +12,12 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/gitsay.h"
 #include "base/str.h"
 #include "model/paths.h"
 
 #define CONFIGS_MAX 4096
-#define INCLUDES_MAX 10 /* one by the other; git follows as many */
-#define OPTIONAL ":(optional)"
-
-/* What git runs from the folder of its hooks. */
-static const char *const hook_names[] = {
-	"applypatch-msg",
-	"pre-applypatch",
-	"post-applypatch",
-	"pre-commit",
-	"pre-merge-commit",
-	"prepare-commit-msg",
-	"commit-msg",
-	"post-commit",
-	"pre-rebase",
-	"post-checkout",
-	"post-merge",
-	"pre-push",
-	"pre-receive",
-	"update",
-	"proc-receive",
-	"post-receive",
-	"post-update",
-	"reference-transaction",
-	"push-to-checkout",
-	"pre-auto-gc",
-	"post-rewrite",
-	"sendemail-validate",
-	"fsmonitor-watchman",
-	"p4-changelist",
-	"p4-prepare-changelist",
-	"p4-post-changelist",
-	"p4-pre-submit",
-	"post-index-change",
-};
 
 int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *e)
 {
@@ -192,8 +159,8 @@ static int protect_hooks(struct box_plan *p, const struct guarded_tree *t, const
 
 	if (!str_eq(folder, t->host) && !(real && str_eq(real, t->host)))
 		return protect_place(p, t, folder, e);
-	for (size_t i = 0; i < ARRAY_LEN(hook_names); i++)
-		if (plan_protect_goal(p, t, hook_names[i], e) < 0)
+	for (size_t i = 0; i < GIT_HOOKS; i++)
+		if (plan_protect_goal(p, t, git_hooks[i], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -231,7 +198,7 @@ static int take_include(struct box_plan *p, const struct guarded_tree *t,
 	if (protect_place(p, t, path, e) < 0)
 		return -e->code;
 	next.file = path;
-	return next.depth > INCLUDES_MAX ? 0 : plan_config_add(p, &next, e);
+	return next.depth > GIT_INCLUDES_MAX ? 0 : plan_config_add(p, &next, e);
 }
 
 static int take_fact(struct box_plan *p, const struct guarded_tree *t, const struct git_config *c,
@@ -245,9 +212,9 @@ static int take_fact(struct box_plan *p, const struct guarded_tree *t, const str
 		return 0;
 	value++;
 	r = hooks ? take_hooks(p, t, c, value, e) : take_include(p, t, c, value, e);
-	if (r < 0 || !str_starts(value, OPTIONAL)) /* a mark to newer gits, a name to others */
+	if (r < 0 || !str_starts(value, GIT_OPTIONAL)) /* a mark to newer gits, a name to others */
 		return r;
-	value += strlen(OPTIONAL);
+	value += strlen(GIT_OPTIONAL);
 	return hooks ? take_hooks(p, t, c, value, e) : take_include(p, t, c, value, e);
 }
 

@@ -6,6 +6,7 @@ The oracle: after the run the user goes on (git status, commit, checkout), and a
 
 import os
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -141,6 +142,27 @@ def what_an_included_file_names_is_protected_too():
         clear()
 
 
+@test
+def what_is_named_and_is_no_file_is_not_opened():
+    """Somebody who waits at a pipe goes on when it is opened."""
+    repository()
+    pipe, went_on = scratch() / "pipe", scratch() / "went-on"
+    host(f"git config include.path {pipe}", workspace())
+    os.mkfifo(pipe)
+    os.chmod(pipe, 0o666)
+    waiting = subprocess.Popen(["sh", "-c", f"exec 3> {pipe}; touch {went_on}"])
+    try:
+        assert brig("run", "--", "true").status == 0
+        assert waiting.poll() is None and not went_on.exists(), "brig opened it"
+        os.close(os.open(pipe, os.O_RDONLY))
+        assert waiting.wait() == 0 and went_on.exists(), "the control proves nothing"
+    finally:
+        waiting.kill()
+        waiting.wait()
+    pipe.unlink()
+    went_on.unlink()
+
+
 # ---- submodules and worktrees ----
 
 
@@ -153,6 +175,52 @@ def hooks_of_a_submodule_are_covered_in_the_first_run():
         assert ran(), "the control proves nothing"
         clear()
     drop_other()
+
+
+SPLIT = {
+    "another file of git's": "git -C sub config core.hooksPath .hk; git -C sub config extensions.worktreeConfig true; "
+                             "git config -f $M/config.worktree core.worktree ../../../sub; git config -f $M/config --unset core.worktree",
+    "an included file names the hooks": "git -C sub config include.path team.cfg; git config -f $M/team.cfg core.hooksPath .hk",
+    "an included file names the working tree": "git config -f $M/config core.hooksPath .hk; git config -f $M/config --unset core.worktree; "
+                                               "git config -f $M/wt.cfg core.worktree ../../../sub; git config -f $M/config include.path wt.cfg",
+    "one file for two repositories": "git config -f $M/team.cfg core.hooksPath .hk; git config include.path modules/sub/team.cfg; git -C sub config include.path team.cfg",
+}
+
+
+@test
+def hooks_and_the_working_tree_may_stand_in_two_files():
+    for case, setting in SPLIT.items():
+        prepare = prepared(f"M=.git/modules/sub; {setting}", with_submodule)
+        script = hook("sub/.hk/post-checkout")
+        prepare(workspace())
+        host(script, workspace())
+        use(workspace() / "sub")
+        assert ran(), f"the control proves nothing: {case}"
+        clear()
+        r, _ = attack(script, prepare=prepare, look=look_in("sub"), checked=False)
+        assert not (workspace() / "sub/.hk/post-checkout").exists(), (case, r["denials"])
+        clear()
+    drop_other()
+
+
+@test
+def such_hooks_are_covered_below_a_repository_too():
+    for setting in list(SPLIT.values())[:2]:
+        prepare = prepared("M=.git/modules/sub; " + setting, with_submodule)
+        top = scratch() / "top"
+        for protected in (False, True):
+            top.mkdir()
+            os.chown(top, os.stat(workspace()).st_uid, os.stat(workspace()).st_gid)
+            prepare(top)
+            if protected:
+                sh(hook(".hk/post-checkout"), cwd=top / "sub")
+            else:
+                host(hook(".hk/post-checkout"), top / "sub")
+            use(top / "sub")
+            assert ran() != protected, (setting, protected)
+            remove(top)
+        taken()
+    remove(scratch() / "other")
 
 
 @test

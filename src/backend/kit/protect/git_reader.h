@@ -70,3 +70,7 @@ enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_aske
  * for it, which costs one look through its bytes, or where there is no such file. A link is
  * followed: git does. */
 enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts);
+
+/* The same for one that may name a working tree, as those of all submodules do: to be asked only
+ * where hooks are named relative to it. */
+enum reader_said reader_trees(const char *file, struct reader_asker *who, struct buf *facts);

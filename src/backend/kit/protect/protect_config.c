@@ -237,7 +237,6 @@ static void gather(struct places *p, const char *file, int depth)
 	p->told &= reader_places(file, &p->t->asker, &facts) == READER_PLAIN;
 	for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
 		const char *value = strchr(fact, '=');
-		const char *host;
 
 		if (!value++)
 			continue;
@@ -247,14 +246,32 @@ static void gather(struct places *p, const char *file, int depth)
 			gather_include(p, file, value, depth);
 			if (unmarked(value))
 				gather_include(p, file, unmarked(value), depth);
-		} else if (str_starts(fact, "worktree=") && (host = resolved(p, p->git, value))) {
-			buf_add(&p->roots, host, strlen(host) + 1);
 		}
 	}
 }
 
-static void judge_all_hooks(const struct places *p)
+/* Another file than the one with the hooks may say where the working tree is. */
+static void gather_roots(struct places *p)
 {
+	for (const char *file = NULL; (file = gitsay_next(&p->files, file));) {
+		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+		const char *host;
+
+		p->told &= reader_trees(file, &p->t->asker, &facts) == READER_PLAIN;
+		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
+			if (!str_starts(fact, "worktree="))
+				continue;
+			host = resolved(p, p->git, strchr(fact, '=') + 1);
+			if (host && !gitsay_has(&p->roots, host))
+				buf_add(&p->roots, host, strlen(host) + 1);
+		}
+	}
+}
+
+static void judge_all_hooks(struct places *p)
+{
+	if (p->hooks.len)
+		gather_roots(p);
 	for (const char *value = NULL; (value = gitsay_next(&p->hooks, value));)
 		for (const char *one = value; one; one = one == value ? unmarked(value) : NULL) {
 			judge_hooks(p, p->root, one);

@@ -368,6 +368,24 @@ int reader_copy(enum reader_kind kind, int folder, const char *name, struct read
 	return from < 0 ? -errno : copy_open(kind, folder, from, ret);
 }
 
+bool reader_has_links(const struct reader_copy *c)
+{
+	static const char mode[] = { 0, 0, (char)0xe0,
+				     0 }; /* as every version of the format has it */
+	off_t size = lseek(c->fd, 0, SEEK_END);
+	void *text;
+	bool found;
+
+	if (size <= 0)
+		return false;
+	text = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, c->fd, 0);
+	if (text == MAP_FAILED)
+		return true;
+	found = memmem(text, (size_t)size, mode, sizeof(mode));
+	(void)munmap(text, (size_t)size);
+	return found;
+}
+
 /* Under native, or where that is not to be had under bubblewrap. */
 static enum reader_said ask_either(struct git_question *q, struct buf *ret)
 {

@@ -48,6 +48,9 @@ void reader_copy_done(struct reader_copy *c);
 /* `folder` is where the file called `name` lies. 0 or -errno; -EFBIG costs nothing. */
 int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret);
 
+/* May it be the copy of an index that names a submodule? false: it has the mode of one nowhere. */
+bool reader_has_links(const struct reader_copy *c);
+
 /* Whose question it is: a git below the host folder `avoid` is nobody. All questions of one run
  * share READER_BUDGET_US, which begin with the first; what is asked later is not answered. */
 #define READER_BUDGET_US 10000000

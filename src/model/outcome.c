@@ -209,6 +209,9 @@ void outcome_trust(struct outcome *o, const char *path, const char *reason)
 				  .reason = arena_strdup(o->arena, reason) };
 	struct trust_change *slot = NULL;
 
+	for (size_t i = 0; i < o->trust_count; i++)
+		if (str_eq(o->trust[i].path, path) && str_eq(o->trust[i].reason, reason))
+			return;
 	if (o->trust_count < TRUST_MAX && c.path && c.reason)
 		slot = ARENA_PUSH(o->arena, o->trust, o->trust_count);
 	if (slot)

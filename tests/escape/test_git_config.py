@@ -6,7 +6,9 @@ The oracle: after the run the user goes on (git status, commit, checkout), and a
 
 import os
 import pathlib
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
@@ -141,6 +143,27 @@ def what_an_included_file_names_is_protected_too():
         clear()
 
 
+@test
+def what_is_named_and_is_no_file_is_not_opened():
+    """Somebody who waits at a pipe goes on when it is opened."""
+    repository()
+    pipe, went_on = scratch() / "pipe", scratch() / "went-on"
+    host(f"git config include.path {pipe}", workspace())
+    os.mkfifo(pipe)
+    os.chmod(pipe, 0o666)
+    waiting = subprocess.Popen(["sh", "-c", f"exec 3> {pipe}; touch {went_on}"])
+    try:
+        assert brig("run", "--", "true").status == 0
+        assert waiting.poll() is None and not went_on.exists(), "brig opened it"
+        os.close(os.open(pipe, os.O_RDONLY))
+        assert waiting.wait() == 0 and went_on.exists(), "the control proves nothing"
+    finally:
+        waiting.kill()
+        waiting.wait()
+    pipe.unlink()
+    went_on.unlink()
+
+
 # ---- submodules and worktrees ----
 
 
@@ -155,9 +178,55 @@ def hooks_of_a_submodule_are_covered_in_the_first_run():
     drop_other()
 
 
+SPLIT = {
+    "another file of git's": "git -C sub config core.hooksPath .hk; git -C sub config extensions.worktreeConfig true; "
+                             "git config -f $M/config.worktree core.worktree ../../../sub; git config -f $M/config --unset core.worktree",
+    "an included file names the hooks": "git -C sub config include.path team.cfg; git config -f $M/team.cfg core.hooksPath .hk",
+    "an included file names the working tree": "git config -f $M/config core.hooksPath .hk; git config -f $M/config --unset core.worktree; "
+                                               "git config -f $M/wt.cfg core.worktree ../../../sub; git config -f $M/config include.path wt.cfg",
+    "one file for two repositories": "git config -f $M/team.cfg core.hooksPath .hk; git config include.path modules/sub/team.cfg; git -C sub config include.path team.cfg",
+}
+
+
 @test
-def hooks_of_a_submodule_with_a_git_folder_of_its_own_are_compared():
-    """Nobody knows of it before the index is read."""
+def hooks_and_the_working_tree_may_stand_in_two_files():
+    for case, setting in SPLIT.items():
+        prepare = prepared(f"M=.git/modules/sub; {setting}", with_submodule)
+        script = hook("sub/.hk/post-checkout")
+        prepare(workspace())
+        host(script, workspace())
+        use(workspace() / "sub")
+        assert ran(), f"the control proves nothing: {case}"
+        clear()
+        r, _ = attack(script, prepare=prepare, look=look_in("sub"), checked=False)
+        assert not (workspace() / "sub/.hk/post-checkout").exists(), (case, r["denials"])
+        clear()
+    drop_other()
+
+
+@test
+def such_hooks_are_covered_below_a_repository_too():
+    for setting in list(SPLIT.values())[:2]:
+        prepare = prepared("M=.git/modules/sub; " + setting, with_submodule)
+        top = scratch() / "top"
+        for protected in (False, True):
+            top.mkdir()
+            os.chown(top, os.stat(workspace()).st_uid, os.stat(workspace()).st_gid)
+            prepare(top)
+            if protected:
+                sh(hook(".hk/post-checkout"), cwd=top / "sub")
+            else:
+                host(hook(".hk/post-checkout"), top / "sub")
+            use(top / "sub")
+            assert ran() != protected, (setting, protected)
+            remove(top)
+        taken()
+    remove(scratch() / "other")
+
+
+@test
+def hooks_of_a_submodule_with_a_git_folder_of_its_own_are_covered():
+    """The index is read before the first run."""
     embedded = f"git init -q sub; cd sub; {AS_ME} commit -q --allow-empty -m x; git config core.hooksPath tools/hooks; mkdir -p tools/hooks; cd ..; {GITLINK}sub; {old_hook()}"
     for script in (hook("sub/tools/hooks/post-checkout"), "mv sub/tools old; mv fix sub/tools", "mv sub/tools old; ln -s ../fix sub/tools"):
         prepared(embedded)(workspace())
@@ -165,8 +234,26 @@ def hooks_of_a_submodule_with_a_git_folder_of_its_own_are_compared():
         use(workspace() / "sub")
         assert ran(), f"the control proves nothing: {script}"
         clear()
-        r, gone = attack(script, prepare=prepared(embedded), look=look_in("sub"), checked=False)
-        assert gone, (script, r["denials"])
+        attack(script, prepare=prepared(embedded), look=look_in("sub"), checked=False)
+        clear()
+
+
+@test
+def hooks_that_an_included_file_names_are_covered_in_such_a_submodule():
+    embedded = f"git init -q sub; cd sub; {AS_ME} commit -q --allow-empty -m x; mkdir -p tools/hooks; %s; cd ..; {GITLINK}sub"
+    names = "git config -f %s core.hooksPath tools/hooks"
+    team = scratch() / "team.cfg"
+    for setting in (f"git config include.path team.cfg; {names % '.git/team.cfg'}", f"git config include.path {team}; {names % team}",
+                    f"git config include.path one.cfg; git config -f .git/one.cfg include.path two.cfg; {names % '.git/two.cfg'}"):
+        prepare = prepared(embedded % setting)
+        script = hook("sub/tools/hooks/post-checkout")
+        prepare(workspace())
+        host(script, workspace())
+        use(workspace() / "sub")
+        assert ran(), f"the control proves nothing: {setting}"
+        clear()
+        r, _ = attack(script, prepare=prepare, look=look_in("sub"), checked=False)
+        assert not (workspace() / "sub/tools/hooks/post-checkout").exists(), r["denials"]
         clear()
 
 
@@ -188,6 +275,79 @@ def hooks_of_a_worktree_in_the_workspace_are_covered_in_the_first_run():
 def a_git_folder_that_is_shut_still_tells_where_hooks_are():
     for access in ("read", "none"):
         attack(hook("tools/hooks/post-checkout"), prepare=prepared(f"{HOOKS}; git config core.hooksPath tools/hooks"), options=("--git", access))
+        clear()
+
+
+# ---- what is the user's own stays ----
+
+
+def a_clone(setting, gitlink=True):
+    """One with a `.git` of its own, and a setting that is not plain."""
+    add = f"; {GITLINK}sub" if gitlink else ""
+    return prepared(f"git init -q sub; cd sub; echo text > f; {AS_ME} add f; {AS_ME} commit -qm x; git config {setting}; cd ..{add}")
+
+
+def stays(script, prepare, env=None, kept=("sub/.git/config", "sub/.git/HEAD", "sub/f")):
+    """An ordinary command; its report."""
+    prepare(workspace())
+    was = [(workspace() / k).stat().st_ino for k in kept]
+    time.sleep(0.05)  # what changes in one tick of the clock with the start counts as changed by the run
+    done = brig("run", "--json", "--", "sh", "-c", script, env=env() if env else None)
+    r = done.json
+    gone = taken()
+    assert not gone and was == [(workspace() / k).stat().st_ino for k in kept], (script, gone, r["denials"])
+    assert r["exit_code"] == 0 and r["denials"] == [], r
+    clear()
+    return r
+
+
+@test
+def a_clone_stays_where_files_are_made_beside_its_git_folder():
+    commit = "echo y > sub/f; cd sub; git -c user.name=a -c user.email=a@b commit -qam y"
+    for gitlink in (True, False):
+        prepare = a_clone("remote.origin.gh-resolved base", gitlink)
+        for script in ("touch sub/new new", commit):
+            stays(script, prepare)
+
+
+@test
+def a_clone_stays_where_nobody_can_be_asked():
+    for gitlink in (True, False):
+        stays("touch sub/new new", a_clone("user.name a", gitlink), env=no_git)
+
+
+@test
+def hooks_in_a_folder_of_work_are_told_by_their_names():
+    """The folder of hooks is the working tree: no more than a hook goes."""
+    for value in (".", '"$H"'):
+        prepare = a_clone(f"core.hooksPath {value}")
+        stays("echo x >> sub/f; touch sub/new new", prepare)
+    for script in (hook("sub/post-checkout"), f"touch sub/new; {hook('x/h')}; mv x/h sub/post-checkout"):
+        prepare = a_clone('core.hooksPath "$PWD"')
+        prepare(workspace())
+        host(script, workspace())
+        use(workspace() / "sub")
+        assert ran(), f"the control proves nothing: {script}"
+        clear()
+        attack(script, prepare=prepare, look=look_in("sub"), checked=False)
+        assert (workspace() / "sub/f").exists() and (workspace() / "sub/.git/config").exists()
+        clear()
+
+
+@test
+def what_goes_beside_a_git_folder_takes_nothing_along():
+    """To move the hooks away changes the folder that the repository lies in."""
+    prepare = a_clone("core.hooksPath .hk")
+    attack(hook("sub/.hk/post-checkout"), prepare=prepare, look=look_in("sub"), checked=False)
+    assert (workspace() / "sub/.git/config").exists() and (workspace() / "sub/f").exists()
+
+
+@test
+def a_repository_that_is_renamed_into_place_goes():
+    """It is older than the run; so is all in it."""
+    old = f"git init -q old; cd old; {AS_ME} commit -q --allow-empty -m x; cd ..; {settings('old/.git/config')}; git init -q sub; cd sub; {AS_ME} commit -q --allow-empty -m x; cd ..; {GITLINK}sub"
+    for script in ("mv sub gone; mv old sub", "mv sub/.git gone; mv old/.git sub/.git", "mv sub gone; mv old sub; touch sub/x sub/.git/x"):
+        attack(script, prepare=prepared(old))
         clear()
 
 

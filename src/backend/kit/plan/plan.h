@@ -110,8 +110,8 @@ struct git_config {
 	const char *file, *git; /* git: the git folder that obeys it */
 	const char *root;       /* the working tree; NULL: the file says, or there is none */
 	int depth;              /* 0, or by how many others it is included */
-	bool asked;
-	struct buf facts; /* gitsay_config's, of the arena */
+	bool asked, trees;      /* trees: also where the working tree is */
+	struct buf facts;       /* gitsay_config's, of the arena */
 };
 
 struct box_plan {

@@ -12,45 +12,12 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/gitsay.h"
 #include "base/str.h"
 #include "model/paths.h"
 
 #define CONFIGS_MAX 4096
-#define INCLUDES_MAX 10 /* one by the other; git follows as many */
-#define OPTIONAL ":(optional)"
-
-/* What git runs from the folder of its hooks. */
-static const char *const hook_names[] = {
-	"applypatch-msg",
-	"pre-applypatch",
-	"post-applypatch",
-	"pre-commit",
-	"pre-merge-commit",
-	"prepare-commit-msg",
-	"commit-msg",
-	"post-commit",
-	"pre-rebase",
-	"post-checkout",
-	"post-merge",
-	"pre-push",
-	"pre-receive",
-	"update",
-	"proc-receive",
-	"post-receive",
-	"post-update",
-	"reference-transaction",
-	"push-to-checkout",
-	"pre-auto-gc",
-	"post-rewrite",
-	"sendemail-validate",
-	"fsmonitor-watchman",
-	"p4-changelist",
-	"p4-prepare-changelist",
-	"p4-post-changelist",
-	"p4-pre-submit",
-	"post-index-change",
-};
 
 int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *e)
 {
@@ -59,7 +26,7 @@ int plan_config_add(struct box_plan *p, const struct git_config *c, struct err *
 	for (size_t i = 0; i < p->config_count; i++) {
 		const struct git_config *old = &p->configs[i];
 
-		if (str_eq(old->file, c->file) &&
+		if (str_eq(old->file, c->file) && str_eq(old->git, c->git) &&
 		    (!c->root || (old->root && str_eq(old->root, c->root))))
 			return 0;
 	}
@@ -97,14 +64,15 @@ static bool known_here(struct box_plan *p, struct git_config *c)
 	return c->asked;
 }
 
-static int ask(struct box_plan *p, struct git_config *c, struct reader_asker *who, struct err *e)
+typedef enum reader_said reader_fn(const char *file, struct reader_asker *who, struct buf *facts);
+
+static int ask(struct box_plan *p, struct git_config *c, reader_fn *reader,
+	       struct reader_asker *who, struct err *e)
 {
 	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
 	char *text;
 
-	if (c->asked || known_here(p, c))
-		return 0;
-	switch (reader_places(c->file, who, &facts)) {
+	switch (reader(c->file, who, &facts)) {
 	case READER_PLAIN:
 		break;
 	case READER_HOSTILE:
@@ -184,34 +152,94 @@ static int protect_place(struct box_plan *p, const struct guarded_tree *t, const
 	return protect_one(p, t, path, e);
 }
 
-/* A folder; the tree itself cannot be covered, but each hook in it can. */
-static int protect_hooks(struct box_plan *p, const struct guarded_tree *t, const char *folder,
-			 struct err *e)
-{
-	const char *real = real_place(p, folder);
+/* Work trees and the git folder of one repository, whose configuration names hooks. */
+struct hook_bases {
+	const char **path;
+	size_t count;
+};
 
-	if (!str_eq(folder, t->host) && !(real && str_eq(real, t->host)))
-		return protect_place(p, t, folder, e);
-	for (size_t i = 0; i < ARRAY_LEN(hook_names); i++)
-		if (plan_protect_goal(p, t, hook_names[i], e) < 0)
-			return -e->code;
+static int add_base(struct box_plan *p, struct hook_bases *b, const char *path, struct err *e)
+{
+	const char **slot;
+
+	for (size_t i = 0; i < b->count; i++)
+		if (str_eq(b->path[i], path))
+			return 0;
+	slot = ARENA_PUSH(p->arena, b->path, b->count);
+	if (!slot)
+		return err_nomem(e);
+	*slot = path;
 	return 0;
 }
 
-/* The folder that hooks run in is the working tree, or the git folder for what a push runs. */
-static int take_hooks(struct box_plan *p, const struct guarded_tree *t, const struct git_config *c,
+/* The folder that hooks run in is the working tree, or the git folder for what a push runs. Any
+ * file of the repository's configuration may say where the working tree is. */
+static int find_bases(struct box_plan *p, const char *git, struct reader_asker *who,
+		      struct hook_bases *b, struct err *e)
+{
+	if (add_base(p, b, git, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < p->config_count; i++) {
+		struct git_config *c = &p->configs[i];
+		const char *path;
+
+		if (!str_eq(c->git, git))
+			continue;
+		if (c->root && add_base(p, b, c->root, e) < 0)
+			return -e->code;
+		if (!c->facts.len && !c->trees && ask(p, c, reader_trees, who, e) < 0)
+			return -e->code;
+		c->trees = true;
+		for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));) {
+			int r = str_starts(fact, "worktree=")
+					? place_of(p, git, strchr(fact, '=') + 1, &path, e)
+					: 0;
+
+			if (r < 0 || (r && add_base(p, b, path, e) < 0))
+				return -e->code;
+		}
+	}
+	return 0;
+}
+
+static bool holds_work(const struct hook_bases *b, const char *folder)
+{
+	for (size_t i = 0; i < b->count; i++)
+		if (path_under(b->path[i], folder))
+			return true;
+	return false;
+}
+
+/* A folder. The tree itself cannot be covered, and one with the user's work in it must not be, but
+ * each hook in it can. */
+static int protect_hooks(struct box_plan *p, const struct guarded_tree *t, const char *folder,
+			 const struct hook_bases *b, struct err *e)
+{
+	const char *real = real_place(p, folder);
+
+	if (!str_eq(folder, t->host) && !(real && str_eq(real, t->host)) &&
+	    !holds_work(b, folder) && !(real && holds_work(b, real)))
+		return protect_place(p, t, folder, e);
+	for (size_t i = 0; i < GIT_HOOKS; i++) {
+		const char *hook = arena_printf(p->arena, "%s/%s", folder, git_hooks[i]);
+
+		if (!hook)
+			return err_nomem(e);
+		if (protect_place(p, t, hook, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int take_hooks(struct box_plan *p, const struct guarded_tree *t, const struct hook_bases *b,
 		      const char *value, struct err *e)
 {
-	const char *from[] = { c->root, c->git, NULL }, *path;
+	const char *path;
 	int r;
 
-	for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));)
-		if (str_starts(fact, "worktree=") &&
-		    place_of(p, c->git, strchr(fact, '=') + 1, &from[2], e) < 0)
-			return -e->code;
-	for (size_t i = 0; i < ARRAY_LEN(from); i++) {
-		r = place_of(p, from[i], value, &path, e);
-		if (r < 0 || (r && protect_hooks(p, t, path, e) < 0))
+	for (size_t i = 0; i < b->count; i++) {
+		r = place_of(p, b->path[i], value, &path, e);
+		if (r < 0 || (r && protect_hooks(p, t, path, b, e) < 0))
 			return -e->code;
 	}
 	return 0;
@@ -231,39 +259,64 @@ static int take_include(struct box_plan *p, const struct guarded_tree *t,
 	if (protect_place(p, t, path, e) < 0)
 		return -e->code;
 	next.file = path;
-	return next.depth > INCLUDES_MAX ? 0 : plan_config_add(p, &next, e);
+	return next.depth > GIT_INCLUDES_MAX ? 0 : plan_config_add(p, &next, e);
 }
 
-static int take_fact(struct box_plan *p, const struct guarded_tree *t, const struct git_config *c,
-		     const char *fact, struct err *e)
+/* A mark to newer gits, a name to others. */
+static const char *unmarked(const char *value)
 {
-	bool hooks = str_starts(fact, "hooks="), include = str_starts(fact, "include=");
-	const char *value = strchr(fact, '=');
-	int r;
+	return str_starts(value, GIT_OPTIONAL) ? value + strlen(GIT_OPTIONAL) : NULL;
+}
 
-	if (!hooks && !include)
-		return 0;
-	value++;
-	r = hooks ? take_hooks(p, t, c, value, e) : take_include(p, t, c, value, e);
-	if (r < 0 || !str_starts(value, OPTIONAL)) /* a mark to newer gits, a name to others */
-		return r;
-	value += strlen(OPTIONAL);
-	return hooks ? take_hooks(p, t, c, value, e) : take_include(p, t, c, value, e);
+static int take_includes(struct box_plan *p, const struct guarded_tree *t,
+			 const struct git_config *c, struct err *e)
+{
+	for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));) {
+		const char *value = str_starts(fact, "include=") ? strchr(fact, '=') + 1 : NULL;
+
+		if (value && (take_include(p, t, c, value, e) < 0 ||
+			      (unmarked(value) && take_include(p, t, c, unmarked(value), e) < 0)))
+			return -e->code;
+	}
+	return 0;
+}
+
+static int take_all_hooks(struct box_plan *p, const struct guarded_tree *t,
+			  const struct git_config *c, struct reader_asker *who, struct err *e)
+{
+	struct hook_bases b = { 0 };
+
+	for (const char *fact = NULL; (fact = gitsay_next(&c->facts, fact));) {
+		const char *value = str_starts(fact, "hooks=") ? strchr(fact, '=') + 1 : NULL;
+
+		if (!value)
+			continue;
+		if (!b.count && find_bases(p, c->git, who, &b, e) < 0)
+			return -e->code;
+		if (take_hooks(p, t, &b, value, e) < 0 ||
+		    (unmarked(value) && take_hooks(p, t, &b, unmarked(value), e) < 0))
+			return -e->code;
+	}
+	return 0;
 }
 
 int plan_configured(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	struct reader_asker who = { .avoid = p->workspace };
+	struct git_config c;
 
 	for (size_t i = 0; i < p->config_count; i++) {
-		struct git_config c;
-
-		if (ask(p, &p->configs[i], &who, e) < 0)
+		if (!p->configs[i].asked && !known_here(p, &p->configs[i]) &&
+		    ask(p, &p->configs[i], reader_places, &who, e) < 0)
 			return -e->code;
 		c = p->configs[i]; /* the list may move */
-		for (const char *fact = NULL; (fact = gitsay_next(&c.facts, fact));)
-			if (take_fact(p, t, &c, fact, e) < 0)
-				return -e->code;
+		if (take_includes(p, t, &c, e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < p->config_count; i++) {
+		c = p->configs[i];
+		if (take_all_hooks(p, t, &c, &who, e) < 0)
+			return -e->code;
 	}
 	return 0;
 }

@@ -248,6 +248,32 @@ static bool said_before(enum reader_kind kind, const char *folder, const char *n
 	return reader_known(kind, &now, ret);
 }
 
+/* What an index names that git was not asked about yet. It is asked only for one that may name a
+ * submodule; without an answer the look afterwards decides. */
+static bool says_now(const struct watched_index *at, struct reader_asker *who, struct buf *ret)
+{
+	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+	CLEANUP(fd) int dir = fd_open_nolinks(AT_FDCWD, at->git, O_PATH | O_DIRECTORY, 0);
+	struct reader_copy copy = READER_COPY_NONE;
+	bool said = false;
+	CLEANUP(fd) int config = -1;
+
+	if (dir < 0 || reader_copy(READER_INDEX, dir, "index", &copy) < 0)
+		return false;
+	if (reader_has_links(&copy)) {
+		CLEANUP(fd)
+		int folder = fd_open_nolinks(AT_FDCWD, at->config, O_PATH | O_DIRECTORY, 0);
+
+		config = openat(folder, "config", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	}
+	if (config >= 0 && reader_config(READER_CONFIG, config, who, &facts) == READER_PLAIN)
+		said = reader_ask(READER_INDEX, &copy,
+				  gitsay_has(&facts, "format=sha256") ? "sha256" : "sha1", who,
+				  ret) == READER_PLAIN;
+	reader_copy_done(&copy);
+	return said;
+}
+
 /* A path of the host's, if it lies in the tree; NULL otherwise. */
 static const char *in_tree(const struct guarded_tree *t, const char *host)
 {
@@ -291,13 +317,15 @@ static int protect_submodule(struct box_plan *p, const struct guarded_tree *t, c
 /* The list grows with what is found; the bound is on all of it. */
 static int protect_submodules(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
+	struct reader_asker who = { .avoid = p->workspace };
 	int left = SUBMODULES_MAX;
 
 	for (size_t i = 0; i < p->index_count; i++) {
 		CLEANUP(buf) struct buf links = BUF_INIT(READER_ANSWER_MAX);
 		const struct watched_index one = p->indexes[i];
 
-		if (!said_before(READER_INDEX, one.git, "index", &links))
+		if (!said_before(READER_INDEX, one.git, "index", &links) &&
+		    !says_now(&one, &who, &links))
 			continue;
 		for (const char *link = NULL; (link = gitsay_next(&links, link)) && left; left--)
 			if (protect_submodule(p, t, one.root, link, e) < 0)

@@ -368,6 +368,24 @@ int reader_copy(enum reader_kind kind, int folder, const char *name, struct read
 	return from < 0 ? -errno : copy_open(kind, folder, from, ret);
 }
 
+bool reader_has_links(const struct reader_copy *c)
+{
+	static const char mode[] = { 0, 0, (char)0xe0,
+				     0 }; /* as every version of the format has it */
+	off_t size = lseek(c->fd, 0, SEEK_END);
+	void *text;
+	bool found;
+
+	if (size <= 0)
+		return false;
+	text = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, c->fd, 0);
+	if (text == MAP_FAILED)
+		return true;
+	found = memmem(text, (size_t)size, mode, sizeof(mode));
+	(void)munmap(text, (size_t)size);
+	return found;
+}
+
 /* Under native, or where that is not to be had under bubblewrap. */
 static enum reader_said ask_either(struct git_question *q, struct buf *ret)
 {
@@ -430,7 +448,7 @@ static bool has_word(const struct buf *text, const char *word)
 
 /* Section and key stand in one piece wherever git reads them: nothing in them can be escaped or
  * continued on the next line. */
-static bool may_name_places(int fd)
+static bool may_say(int fd, const char *word, const char *other)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(CONFIG_MAX + 1);
 	char data[8192];
@@ -438,7 +456,7 @@ static bool may_name_places(int fd)
 
 	while ((n = read(fd, data, sizeof(data))) > 0)
 		buf_add(&text, data, (size_t)n);
-	return n < 0 || text.failed || has_word(&text, "hookspath") || has_word(&text, "include");
+	return n < 0 || text.failed || has_word(&text, word) || has_word(&text, other);
 }
 
 enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_asker *who,
@@ -460,12 +478,39 @@ enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_aske
 	return said;
 }
 
-enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts)
+/* Opening alone has effects of its own on a pipe or a device: only a file is opened. */
+static int open_file(const char *path)
 {
-	CLEANUP(fd) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	CLEANUP(fd) int at = open(path, O_PATH | O_CLOEXEC);
+	char proc[32];
 	struct stat st;
+	int fd;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !may_name_places(fd))
+	if (at < 0)
+		return -errno;
+	if (fstat(at, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EINVAL;
+	(void)snprintf(proc, sizeof(proc), "/proc/self/fd/%d", at);
+	fd = open(proc, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static enum reader_said facts_of(const char *file, const char *word, const char *other,
+				 struct reader_asker *who, struct buf *facts)
+{
+	CLEANUP(fd) int fd = open_file(file);
+
+	if (fd < 0 || !may_say(fd, word, other))
 		return READER_PLAIN;
 	return reader_config(READER_CONFIG, fd, who, facts);
+}
+
+enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts)
+{
+	return facts_of(file, "hookspath", "include", who, facts);
+}
+
+enum reader_said reader_trees(const char *file, struct reader_asker *who, struct buf *facts)
+{
+	return facts_of(file, "worktree", "worktree", who, facts);
 }

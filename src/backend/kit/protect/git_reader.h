@@ -48,6 +48,9 @@ void reader_copy_done(struct reader_copy *c);
 /* `folder` is where the file called `name` lies. 0 or -errno; -EFBIG costs nothing. */
 int reader_copy(enum reader_kind kind, int folder, const char *name, struct reader_copy *ret);
 
+/* May it be the copy of an index that names a submodule? false: it has the mode of one nowhere. */
+bool reader_has_links(const struct reader_copy *c);
+
 /* Whose question it is: a git below the host folder `avoid` is nobody. All questions of one run
  * share READER_BUDGET_US, which begin with the first; what is asked later is not answered. */
 #define READER_BUDGET_US 10000000
@@ -70,3 +73,7 @@ enum reader_said reader_config(enum reader_kind kind, int fd, struct reader_aske
  * for it, which costs one look through its bytes, or where there is no such file. A link is
  * followed: git does. */
 enum reader_said reader_places(const char *file, struct reader_asker *who, struct buf *facts);
+
+/* The same for one that may name a working tree, as those of all submodules do: to be asked only
+ * where hooks are named relative to it. */
+enum reader_said reader_trees(const char *file, struct reader_asker *who, struct buf *facts);

@@ -24,6 +24,37 @@ const struct git_part git_parts[GIT_PARTS] = {
 	{ .name = "branches", .list = true },  /* the same, older still */
 };
 
+const char *const git_hooks[GIT_HOOKS] = {
+	"applypatch-msg",
+	"pre-applypatch",
+	"post-applypatch",
+	"pre-commit",
+	"pre-merge-commit",
+	"prepare-commit-msg",
+	"commit-msg",
+	"post-commit",
+	"pre-rebase",
+	"post-checkout",
+	"post-merge",
+	"pre-push",
+	"pre-receive",
+	"update",
+	"proc-receive",
+	"post-receive",
+	"post-update",
+	"reference-transaction",
+	"push-to-checkout",
+	"pre-auto-gc",
+	"post-rewrite",
+	"sendemail-validate",
+	"fsmonitor-watchman",
+	"p4-changelist",
+	"p4-prepare-changelist",
+	"p4-post-changelist",
+	"p4-pre-submit",
+	"post-index-change",
+};
+
 const char *const git_names[GIT_NAMES] = { "HEAD", "objects", "refs", "commondir" };
 
 bool gitdir_enough(unsigned names)

@@ -16,6 +16,13 @@ struct git_part {
 enum { GIT_PARTS = 8 };
 extern const struct git_part git_parts[GIT_PARTS];
 
+#define GIT_OPTIONAL ":(optional)" /* before a path: a mark to newer gits, a name to others */
+#define GIT_INCLUDES_MAX 10        /* files, one by the other; git follows as many */
+
+/* What git runs from the folder of its hooks. */
+enum { GIT_HOOKS = 28 };
+extern const char *const git_hooks[GIT_HOOKS];
+
 /* What makes git take a folder for a git folder, as bits: HEAD, objects, refs, commondir. */
 enum { GIT_HEAD = 1, GIT_OBJECTS = 2, GIT_REFS = 4, GIT_COMMONDIR = 8, GIT_NAMES = 4 };
 extern const char *const git_names[GIT_NAMES];

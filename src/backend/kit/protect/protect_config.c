@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "backend/kit/protect/git_reader.h"
+#include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "base/str.h"
@@ -101,7 +102,7 @@ static bool place_changed(const struct protect *t, int tree, const char *path)
 	DIR *d;
 
 	if (fd == -ELOOP)
-		return protect_moved(t, tree, path);
+		return protect_moved(t, tree, path) != PROTECT_STAYED;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
 	changed = protect_changed(t, &st);
@@ -119,60 +120,196 @@ static bool place_changed(const struct protect *t, int tree, const char *path)
 static bool led_away(const struct protect *t, int tree, const char *path, const char *root)
 {
 	char part[PATH_MAX];
-	struct stat st;
+	struct stat st, above;
 	size_t n = *root ? strlen(root) + 1 : 0;
+	bool changed = false;
 
 	(void)snprintf(part, sizeof(part), "%s", path);
 	for (char *slash = strrchr(part, '/'); slash && (size_t)(slash - part) > n;
 	     slash = strrchr(part, '/')) {
 		*slash = '\0';
-		if (fstatat(tree, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && protect_changed(t, &st))
+		if (fstatat(tree, part, &above, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (changed && protect_changed(t, &above))
 			return true;
+		st = above;
+		changed = protect_changed(t, &st);
 	}
+	return changed && fstatat(tree, *root ? root : ".", &above, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       protect_changed(t, &above);
+}
+
+/* What the configuration of one repository says, all of its files together. */
+struct places {
+	struct protect *t;
+	struct outcome *o;
+	const char *git, *root, *top;
+	struct arena *arena;
+	struct buf roots, hooks; /* as its files name them, NUL after each */
+	struct buf files;        /* that were read */
+	int tree;
+	bool told;
+};
+
+/* A path of the host's; NULL: none that can be told. */
+static const char *resolved(const struct places *p, const char *folder, const char *value)
+{
+	struct place at = { .cwd = folder, .home = getenv("HOME") };
+	const char *host;
+	struct err e;
+
+	return *value && path_resolve(p->arena, &at, value, &host, &e) == 0 ? host : NULL;
+}
+
+static const char *below_top(const struct places *p, const char *host)
+{
+	return path_under(host, p->top) && host[strlen(p->top)] ? host + strlen(p->top) + 1 : NULL;
+}
+
+static void judge(const struct places *p, const char *host)
+{
+	const char *path = below_top(p, host), *root = below_top(p, p->root);
+
+	if (path && !plan_protects(p->t->plan, p->top, path) &&
+	    (place_changed(p->t, p->tree, path) || led_away(p->t, p->tree, path, root ? root : "")))
+		quarantine(p->t, p->o, p->tree, path,
+			   "made or changed during the run; git's configuration names it");
+}
+
+/* The user's own work lies in it. */
+static bool holds_work(const struct places *p, const char *host)
+{
+	if (path_under(p->git, host) || path_under(p->root, host))
+		return true;
+	for (const char *root = NULL; (root = gitsay_next(&p->roots, root));)
+		if (path_under(root, host))
+			return true;
 	return false;
 }
 
-static void configured_place(struct protect *t, struct outcome *o, const char *folder,
-			     const char *root, const char *value)
+static void judge_hooks(const struct places *p, const char *folder, const char *value)
 {
-	const char *top = t->plan->workspace, *host;
-	struct place at = { .cwd = folder, .home = getenv("HOME") };
-	CLEANUP(arena) struct arena *arena = arena_new(1 << 16);
-	struct err e;
-	int tree = protect_tree(t, top, &e);
+	const char *host = resolved(p, folder, value);
 
-	if (tree < 0 || !arena || path_resolve(arena, &at, value, &host, &e) < 0 ||
-	    !path_under(host, top) || !host[strlen(top)])
+	if (!host)
 		return;
-	host += strlen(top) + 1;
-	root = path_under(root, top) && root[strlen(top)] ? root + strlen(top) + 1 : "";
-	if (!plan_protects(t->plan, top, host) &&
-	    (place_changed(t, tree, host) || led_away(t, tree, host, root)))
-		quarantine(t, o, tree, host,
-			   "made or changed during the run; git's configuration names it");
+	if (!holds_work(p, host)) {
+		judge(p, host);
+		return;
+	}
+	for (size_t i = 0; i < GIT_HOOKS; i++) {
+		const char *hook = arena_printf(p->arena, "%s/%s", host, git_hooks[i]);
+
+		if (hook)
+			judge(p, hook);
+	}
+}
+
+/* A mark to newer gits, a name to others. */
+static const char *unmarked(const char *value)
+{
+	return str_starts(value, GIT_OPTIONAL) ? value + strlen(GIT_OPTIONAL) : NULL;
+}
+
+static void gather(struct places *p, const char *file, int depth);
+
+static void gather_include(struct places *p, const char *file, const char *value, int depth)
+{
+	const char *slash = strrchr(file, '/');
+	const char *folder = arena_printf(p->arena, "%.*s", (int)(slash - file), file);
+	const char *host = folder ? resolved(p, folder, value) : NULL;
+
+	if (!host)
+		return;
+	judge(p, host);
+	if (depth < GIT_INCLUDES_MAX)
+		gather(p, host, depth + 1);
+}
+
+/* What changed of it has been taken away when it is read. */
+static void gather(struct places *p, const char *file, int depth)
+{
+	CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+
+	if (gitsay_has(&p->files, file))
+		return;
+	buf_add(&p->files, file, strlen(file) + 1);
+	p->told &= reader_places(file, &p->t->asker, &facts) == READER_PLAIN;
+	for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
+		const char *value = strchr(fact, '=');
+
+		if (!value++)
+			continue;
+		if (str_starts(fact, "hooks=")) {
+			buf_add(&p->hooks, value, strlen(value) + 1);
+		} else if (str_starts(fact, "include=")) {
+			gather_include(p, file, value, depth);
+			if (unmarked(value))
+				gather_include(p, file, unmarked(value), depth);
+		}
+	}
+}
+
+/* Another file than the one with the hooks may say where the working tree is. */
+static void gather_roots(struct places *p)
+{
+	for (const char *file = NULL; (file = gitsay_next(&p->files, file));) {
+		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
+		const char *host;
+
+		p->told &= reader_trees(file, &p->t->asker, &facts) == READER_PLAIN;
+		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
+			if (!str_starts(fact, "worktree="))
+				continue;
+			host = resolved(p, p->git, strchr(fact, '=') + 1);
+			if (host && !gitsay_has(&p->roots, host))
+				buf_add(&p->roots, host, strlen(host) + 1);
+		}
+	}
+}
+
+static void judge_all_hooks(struct places *p)
+{
+	if (p->hooks.len)
+		gather_roots(p);
+	for (const char *value = NULL; (value = gitsay_next(&p->hooks, value));)
+		for (const char *one = value; one; one = one == value ? unmarked(value) : NULL) {
+			judge_hooks(p, p->root, one);
+			judge_hooks(p, p->git, one);
+			for (const char *root = NULL; (root = gitsay_next(&p->roots, root));)
+				judge_hooks(p, root, one);
+		}
 }
 
 bool protect_places(struct protect *t, struct outcome *o, const char *git, const char *root)
 {
 	static const char *const files[] = { "config", "config.worktree" };
-	bool told = true;
+	CLEANUP(arena) struct arena *arena = arena_new(1 << 20);
+	struct places p = { .t = t,
+			    .o = o,
+			    .git = git,
+			    .root = root,
+			    .top = t->plan->workspace,
+			    .arena = arena,
+			    .roots = BUF_INIT(READER_ANSWER_MAX),
+			    .hooks = BUF_INIT(READER_ANSWER_MAX),
+			    .files = BUF_INIT(READER_ANSWER_MAX),
+			    .told = true };
+	struct err e;
 
+	p.tree = protect_tree(t, p.top, &e);
+	if (!arena || p.tree < 0)
+		return false;
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-		CLEANUP(buf) struct buf facts = BUF_INIT(READER_ANSWER_MAX);
-		char file[PATH_MAX + 32];
+		const char *file = arena_printf(arena, "%s/%s", git, files[i]);
 
-		(void)snprintf(file, sizeof(file), "%s/%s", git, files[i]);
-		told &= reader_places(file, &t->asker, &facts) == READER_PLAIN;
-		for (const char *fact = NULL; (fact = gitsay_next(&facts, fact));) {
-			const char *value = strchr(fact, '=');
-
-			if (str_starts(fact, "hooks=")) {
-				configured_place(t, o, root, root, value + 1);
-				configured_place(t, o, git, root, value + 1);
-			} else if (str_starts(fact, "include=")) {
-				configured_place(t, o, git, root, value + 1);
-			}
-		}
+		if (file)
+			gather(&p, file, 0);
 	}
-	return told;
+	judge_all_hooks(&p);
+	p.told &= !p.roots.failed && !p.hooks.failed && !p.files.failed;
+	buf_done(&p.roots);
+	buf_done(&p.hooks);
+	buf_done(&p.files);
+	return p.told;
 }

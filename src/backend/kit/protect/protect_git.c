@@ -39,19 +39,30 @@ bool protect_made(const struct protect *t, int tree, const char *path)
 	return !time_before(&born, &t->began);
 }
 
-bool protect_moved(const struct protect *t, int tree, const char *path)
+/* A rename changes the ctime of what is renamed and of the folder that it comes into, and the mtime
+ * of the folder alone. An entry made in a folder changes both of its times at once. */
+enum protect_move protect_moved(const struct protect *t, int tree, const char *path)
 {
+	enum protect_move move = PROTECT_STAYED;
 	char part[PATH_MAX];
-	struct stat st;
+	struct stat st, above;
 
-	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
-		return true;
-	for (char *end = part + strlen(part); end; end = strrchr(part, '/')) {
-		*end = '\0';
-		if (fstatat(tree, part, &st, AT_SYMLINK_NOFOLLOW) < 0 || protect_changed(t, &st))
-			return true;
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part) ||
+	    fstatat(tree, part, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return PROTECT_MOVED;
+	for (char *end = part; end; st = above) {
+		end = strrchr(part, '/');
+		if (end)
+			*end = '\0';
+		if (fstatat(tree, end ? part : ".", &above, AT_SYMLINK_NOFOLLOW) < 0)
+			return PROTECT_MOVED;
+		if (!protect_changed(t, &st) || !protect_changed(t, &above))
+			continue;
+		if (time_before(&st.st_mtim, &st.st_ctim))
+			return PROTECT_MOVED;
+		move = PROTECT_UNCLEAR;
 	}
-	return false;
+	return move;
 }
 
 /* No configuration is as good as a plain one. By a second name it could be written later. */

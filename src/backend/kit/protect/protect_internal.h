@@ -95,9 +95,14 @@ enum reader_said protect_config_facts(struct protect *t, int tree, const char *g
 bool protect_worktree_plain(int tree, const char *folder); /* as git makes a worktree's folder */
 /* Was it made since the run began? false where the file system does not say. */
 bool protect_made(const struct protect *t, int tree, const char *path);
-/* Has it, or a folder on the way to it, a ctime since the run began? What was renamed into place
- * has: its own parts are as old as they were. */
-bool protect_moved(const struct protect *t, int tree, const char *path);
+/* Was it, or a folder on the way to it, renamed into place since the run began? Its parts are as
+ * old as they were then. Only times tell: what has changed otherwise may have been renamed, too. */
+enum protect_move { PROTECT_STAYED, PROTECT_UNCLEAR, PROTECT_MOVED };
+#define PROTECT_UNCLEAR_REASON                                                                     \
+	"a repository with more than plain settings, in a folder that changed: is it the one "     \
+	"that "                                                                                    \
+	"was there?"
+enum protect_move protect_moved(const struct protect *t, int tree, const char *path);
 
 /* walk.c: repositories elsewhere, and names that are only reported. After protect_repositories. */
 void protect_walk(struct protect *t, struct outcome *o);

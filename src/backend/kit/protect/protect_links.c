@@ -152,12 +152,20 @@ static void move_repository(struct links *l, int tree, const char *path, const c
 }
 
 /* Nobody wrote down what a repository was like: then its parts must be older than the run, and it
- * stood where it stands, or has nothing that could do harm. */
-static bool looks_old(struct protect *t, int tree, const char *git)
+ * stood where it stands, or has nothing that could do harm. Where that cannot be told it is the
+ * user's, who is told. */
+static bool looks_old(const struct links *l, int tree, const char *git)
 {
-	if (protect_made(t, tree, git) || !protect_parts_old(t, tree, git))
+	enum protect_move move;
+
+	if (protect_made(l->t, tree, git) || !protect_parts_old(l->t, tree, git))
 		return false;
-	return !protect_moved(t, tree, git) || protect_plain(t, tree, git);
+	move = protect_moved(l->t, tree, git);
+	if (move == PROTECT_STAYED || protect_plain(l->t, tree, git))
+		return true;
+	if (move == PROTECT_UNCLEAR && l->o)
+		outcome_trust(l->o, git, PROTECT_UNCLEAR_REASON);
+	return move == PROTECT_UNCLEAR;
 }
 
 /* Was it there before, with the parts it has now? The plan knows, or its times tell. */
@@ -168,7 +176,7 @@ static bool is_old(const struct links *l, int tree, const char *path, const stru
 	(void)snprintf(part, sizeof(part), "%s/config", path);
 	if (plan_protects(l->t->plan, l->t->plan->workspace, S_ISDIR(st->st_mode) ? part : path))
 		return !S_ISDIR(st->st_mode) || !protect_made(l->t, tree, path);
-	return S_ISDIR(st->st_mode) ? looks_old(l->t, tree, path) : !protect_changed(l->t, st);
+	return S_ISDIR(st->st_mode) ? looks_old(l, tree, path) : !protect_changed(l->t, st);
 }
 
 static void look_into(struct links *l);
@@ -306,7 +314,8 @@ static void look_at_link(struct links *l, const char *link, bool fresh)
 			"update --init");
 	else
 		old_repository(l, tree, path, &st, root,
-			       fresh || (S_ISREG(st.st_mode) && protect_moved(l->t, tree, path)));
+			       fresh || (S_ISREG(st.st_mode) &&
+					 protect_moved(l->t, tree, path) != PROTECT_STAYED));
 }
 
 static void look_into(struct links *l)

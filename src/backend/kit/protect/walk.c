@@ -73,12 +73,18 @@ static bool is_known(const struct folder_walk *w, const char *git, const char *p
 static void look_at_repository(struct folder_walk *w, const char *git)
 {
 	bool fresh = protect_made(w->t, w->tree, git);
+	enum protect_move move = PROTECT_STAYED;
 
 	if (is_known(w, git, "config") || is_known(w, git, "commondir") ||
 	    protect_worktree_plain(w->tree, git))
 		return;
-	if (!fresh && protect_parts_old(w->t, w->tree, git) &&
-	    (!protect_moved(w->t, w->tree, git) || protect_plain(w->t, w->tree, git))) {
+	if (!fresh)
+		move = protect_moved(w->t, w->tree, git);
+	if (move != PROTECT_STAYED && protect_plain(w->t, w->tree, git))
+		move = PROTECT_STAYED;
+	if (!fresh && protect_parts_old(w->t, w->tree, git) && move != PROTECT_MOVED) {
+		if (move == PROTECT_UNCLEAR)
+			tell(w, git, PROTECT_UNCLEAR_REASON);
 		if (w->t->strict)
 			look_at_places(w, git);
 		return;

@@ -276,7 +276,8 @@ def what_is_put_in_the_place_of_a_placeholder_is_not_followed_opened_or_lost():
                 assert done.status in (0, 125), (way, done.status, done.stderr)
         assert tree(scratch()).keys() == {"precious", "precious/file"}, way
         assert (scratch() / "precious/file").read_text() == "mine\n", way
-        left = [p for p in workspace().rglob("evil")]
+        # What the host takes out of the protected place itself, it takes with all that was written there.
+        left = list(workspace().glob(".vscode/**/evil"))
         assert not left, (way, left)
         quarantined()
         subprocess.run(["sh", "-c", "rm -rf x .vscode .brig-quarantine-*"], cwd=workspace(), check=True)

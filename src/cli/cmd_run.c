@@ -184,7 +184,10 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 	if (c->code)
 		return prepare_code(c, q, argc - rest, argv + rest, e);
 	if (c == &cmd_shell)
-		return rest < argc ? usage(c, "shell takes no command", e) : shell_argv(s, e);
+		return rest < argc ? err_refuse(e, ERR_USAGE, EINVAL,
+						"brig exec \"COMMAND LINE\", or brig run -- ...",
+						"shell takes no command")
+				   : shell_argv(s, e);
 	if (rest >= argc)
 		return usage(c, "no command was given", e);
 	if (!c->permute)

@@ -105,6 +105,23 @@ def an_unknown_flag_is_refused_with_the_nearest_one():
 
 
 @test
+def a_word_of_other_programs_is_refused_with_brigs_own():
+    for typed, hint in (("--readonly", "--policy readonly"), ("-m", "--memory SIZE"), ("--cwd", "--workdir PATH"), ("--rw", "--write PATH"),
+                        ("--volume", "--mount PATH"), ("-c", "brig exec")):
+        done = brig("run", typed, "x", "--", "true")
+        assert done.status == 125 and f"here it is {hint}" in done.errors, done
+    assert "brig exec" in brig("shell", "--", "ls").errors
+
+
+@test
+def without_a_network_package_managers_do_not_try_again():
+    asked = "echo $npm_config_fetch_retries $PIP_RETRIES $CARGO_NET_RETRY"
+    assert brig("exec", asked).text == "0 0 0\n"
+    assert brig("exec", "--env", "PIP_RETRIES=7", asked).text == "0 7 0\n"
+    assert brig("exec", "--network", "proxy", asked).text == "\n"
+
+
+@test
 def an_unknown_value_is_refused_with_the_nearest_one():
     refused("--policy", "readonyl", words=("readonyl", "'readonly'"))
     refused("--backend", "dokcer", words=("dokcer", "'docker'"))

@@ -14,7 +14,7 @@ static void copy(char *to, size_t room, const char *from)
 
 	if (n >= room)
 		n = room - 1;
-	if (n)
+	if (from)
 		memcpy(to, from, n);
 	to[n] = '\0';
 }

@@ -47,5 +47,5 @@ struct piece_check {
 
 /* Adds a segment, of which `size` bytes count; 0 or -ENOMEM. */
 int check_add(struct piece_check *c, uint32_t segment, uint64_t size);
-/* Fills all pieces in; threads 0: one per CPU. */
-void check_run(struct piece_check *c, unsigned threads);
+/* Fills all pieces in; wanted 0: one thread per CPU. */
+void check_run(struct piece_check *c, unsigned wanted);

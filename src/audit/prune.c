@@ -61,12 +61,13 @@ static int first_of(int dir, uint32_t number, struct line *ret)
 	CLEANUP(fd) int fd = audit_segment_open(dir, number, O_RDONLY);
 	CLEANUP(mem) char *text = malloc(RECORD_LINE_MAX);
 	ssize_t n = fd >= 0 && text ? pread(fd, text, RECORD_LINE_MAX, 0) : -1;
-	const char *end = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
+	const char *end;
 
 	if (!text)
 		return -ENOMEM;
 	if (n < 0)
 		return fd < 0 ? fd : -EIO;
+	end = memchr(text, '\n', (size_t)n);
 	return end && line_parse(text, (size_t)(end - text), ret) == 0;
 }
 

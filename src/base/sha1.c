@@ -33,8 +33,10 @@ static void take(struct sha1 *h, const unsigned char *p)
 	for (unsigned i = 0; i < 80; i++) {
 		uint32_t now;
 
-		w[i] = i < 16 ? load(p + 4 * (size_t)i)
-			      : turn(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+		if (i < 16)
+			w[i] = load(p + 4 * (size_t)i);
+		else
+			w[i] = turn(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
 		now = turn(a, 5) + mix(i, b, c, d) + e + w[i];
 		e = d;
 		d = c;

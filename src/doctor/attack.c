@@ -190,7 +190,7 @@ static int set_container(const struct ground *g, const char *backend, struct spe
 
 	if (!str_eq(backend, "docker"))
 		return 0;
-	(void)snprintf(user, sizeof(user), "%u:%u", NOBODY, NOBODY);
+	(void)snprintf(user, sizeof(user), "%d:%d", NOBODY, NOBODY);
 	if ((image && spec_set(s, FIELD_IMAGE, image, ORIGIN_FLAG, e) < 0) ||
 	    (runtime && spec_set(s, FIELD_RUNTIME, runtime, ORIGIN_FLAG, e) < 0) ||
 	    (geteuid() == 0 && spec_set(s, FIELD_USER, user, ORIGIN_FLAG, e) < 0))

@@ -523,6 +523,7 @@ static int put_end(struct recorder *r, const struct outcome *o, struct err *e)
 	size_t more = denial_room(o), room = more + (size_t)__builtin_popcount(o->limits_hit) + 1;
 	CLEANUP(mem) struct record *list = room > 1 ? calloc(room, sizeof(*list)) : NULL;
 	CLEANUP(buf) struct buf text = BUF_INIT(1024);
+	/* cppcheck-suppress uninitvar ; it is taken when there is one to write, by fill_exec */
 	struct record one, *x = list ? list : &one;
 	size_t n = 0;
 

@@ -171,8 +171,11 @@ static int expect_trees(struct launch *l, struct err *e)
 
 		if (o->skip || (!cover && !tree))
 			continue;
-		if (cover && (fd = open_source(l, o, &now, e)) < 0)
-			return -e->code;
+		if (cover) {
+			fd = open_source(l, o, &now, e);
+			if (fd < 0)
+				return -e->code;
+		}
 		if (expect(l, o, &now, e) < 0)
 			return -e->code;
 	}

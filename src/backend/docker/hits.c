@@ -68,11 +68,13 @@ static void open_counters(struct guard *g, const char *text)
 
 static bool counted(const char *text, const char *word)
 {
-	const char *at = str_starts(text, word) ? text : NULL;
-
-	for (; !at && (text = strchr(text, '\n'));)
-		at = str_starts(++text, word) ? text : NULL;
-	return at && at[strlen(word)] >= '1' && at[strlen(word)] <= '9';
+	while (!str_starts(text, word)) {
+		text = strchr(text, '\n');
+		if (!text)
+			return false;
+		text++;
+	}
+	return text[strlen(word)] >= '1' && text[strlen(word)] <= '9';
 }
 
 void guard_read_hits(struct guard *g)

@@ -106,8 +106,6 @@ static int drop_privileges(struct err *e)
 /* The caller's variables were copied along with its memory; init has no use for them. */
 static void forget_environment(void)
 {
-	extern char **environ;
-
 	for (char **v = environ; v && *v; v++)
 		explicit_bzero(*v, strlen(*v));
 }

@@ -147,10 +147,10 @@ static int spawn(const struct strlist *words, char *const *envp, int out, pid_t 
 	if (!r)
 		r = posix_spawn_file_actions_adddup2(&actions, out, 1);
 	if (!r)
-		r = posix_spawnp(ret, argv[0], &actions, NULL, argv, envp);
+		r = posix_spawnp(ret, words->v[0], &actions, NULL, argv, envp);
 	(void)posix_spawn_file_actions_destroy(&actions);
 	if (r)
-		return err_errno(e, r, "cannot run '%.100s'", argv[0]);
+		return err_errno(e, r, "cannot run '%.100s'", words->v[0]);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/str.h"
 #include "egress/worker/worker.h"
 
 static void copy(char *to, size_t room, const char *from)
@@ -13,7 +14,7 @@ static void copy(char *to, size_t room, const char *from)
 
 	if (n >= room)
 		n = room - 1;
-	if (n)
+	if (from)
 		memcpy(to, from, n);
 	to[n] = '\0';
 }
@@ -150,7 +151,7 @@ void report_leak(struct worker *k, const char *kind, bool redacted)
 	size_t i = 0;
 
 	while (i < k->n_leaks &&
-	       (k->leaks[i].redacted != redacted || strcmp(k->leaks[i].kind, kind)))
+	       (k->leaks[i].redacted != redacted || !str_eq(k->leaks[i].kind, kind)))
 		i++;
 	if (i < k->n_leaks || i == LEAKS_MAX) {
 		l = &k->leaks[i < LEAKS_MAX ? i : LEAKS_MAX - 1];

@@ -41,11 +41,11 @@ int cgroup_new(const struct cgroup_host *host, const char *id, const struct cgro
 /* The same in two steps. After the first a child can be cloned into cgroup_dirfd and begin; it
  * joins the rest by cgroup_entries, before anything else runs in it. That is possible where
  * cgroup_can_wait says so; elsewhere the second step must come before the child. It may find that
- * there is nothing to be had, and then *c is NULL. */
+ * there is nothing to be had, and then *ret is NULL. */
 int cgroup_begin(const struct cgroup_host *host, const char *id, const struct cgroup_limits *l,
 		 struct cgroup **ret, struct err *e);
 bool cgroup_can_wait(const struct cgroup *c);
-int cgroup_complete(struct cgroup **c, const struct cgroup_limits *l, struct err *e);
+int cgroup_complete(struct cgroup **ret, const struct cgroup_limits *l, struct err *e);
 
 /* The same for a login session, to which nothing is delegated: the leaf lies in a scope that the
  * caller's own service manager makes for it (see manager.h). Only a process that cgroup_attach

@@ -249,7 +249,7 @@ static int take_hooks(struct box_plan *p, const struct guarded_tree *t, const st
 static int take_include(struct box_plan *p, const struct guarded_tree *t,
 			const struct git_config *c, const char *value, struct err *e)
 {
-	const char *slash = strrchr(c->file, '/'), *path;
+	const char *slash = strrchr(c->file, '/'), *path = NULL;
 	const char *folder = arena_printf(p->arena, "%.*s", (int)(slash - c->file), c->file);
 	struct git_config next = { .git = c->git, .root = c->root, .depth = c->depth + 1 };
 	int r = folder ? place_of(p, folder, value, &path, e) : err_nomem(e);

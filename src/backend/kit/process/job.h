@@ -99,7 +99,7 @@ int box_clone(struct backend_job *j, struct box_start *c, uint64_t flags,
 
 /* The same without namespaces, for an entry that only execs. It may run in our memory while we
  * wait: all signals stay blocked, since a handler of the embedding program would run there too. */
-int box_vfork(struct backend_job *j, struct box_start *c, void (*entry)(const struct box_start *),
+int box_vfork(struct backend_job *j, struct box_start *c, void (*call)(const struct box_start *),
 	      struct err *e);
 
 /* enforce.c. The rest of its cgroup, for a spawn whose child joins late. */

@@ -154,7 +154,7 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 					  "does a mounted file system not answer?",
 					  "the sandbox was not set up within %d s",
 					  SET_UP_MS / 1000);
-		if (n > 0 && w->asked_to_stop(w->arg))
+		if (n > 0 && heed && w->asked_to_stop(w->arg))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 	}
 }

@@ -262,13 +262,13 @@ bool protect_worktree_plain(int tree, const char *folder)
 static void new_worktree(struct protect *t, struct outcome *o, int tree, const char *tree_path,
 			 const char *git, const char *name)
 {
-	char part[NAME_MAX + 16], path[PATH_MAX], pointer[PATH_MAX + 16];
+	char part[NAME_MAX + 16], path[PATH_MAX], common_path[PATH_MAX + 16];
 	struct stat st;
 
 	(void)snprintf(part, sizeof(part), "worktrees/%s", name);
 	(void)snprintf(path, sizeof(path), "%s%s%s", git, *git ? "/" : "", part);
-	(void)snprintf(pointer, sizeof(pointer), "%s/commondir", path);
-	if (tree_path && plan_protects(t->plan, tree_path, pointer))
+	(void)snprintf(common_path, sizeof(common_path), "%s/commondir", path);
+	if (tree_path && plan_protects(t->plan, tree_path, common_path))
 		return;
 	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || protect_worktree_plain(tree, path))
 		return;

@@ -282,7 +282,7 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 {
 	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
 	       o->kind == OUTCOME_LIMIT ||
-	       (!s->quiet && (outcome_denied(o) || o->trust_count ||
+	       (!s->quiet && (outcome_denied(o) || o->trust_count || o->hint_count ||
 			      (!s->json && (o->out.truncated || o->err.truncated))));
 }
 
@@ -314,6 +314,8 @@ static void say(const struct outcome *o, const struct spec *s)
 		return;
 	say_denials(o);
 	say_trust(o);
+	for (size_t i = 0; i < o->hint_count; i++)
+		message_print("hint", o->hints[i]);
 	if (!s->json && (o->out.truncated || o->err.truncated))
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }

@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "egress/monitor.h"
 #include "model/leaks.h"
+#include "sandbox/explain.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
 
@@ -72,6 +73,7 @@ struct run {
 	struct run_watch watches[RUN_SOURCES];
 	struct run_timer deadline, kill, look, drain;
 	struct pump out, err;
+	struct last_words said; /* the last of its error output; on a terminal, of its output */
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
 	uint64_t started;  /* microseconds */
@@ -93,6 +95,7 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 
 	*p = (struct pump){ .keep = keep,
 			    .both = &r->o->both,
+			    .tail = keep == &r->o->err || r->spec->tty ? &r->said : NULL,
 			    .which = keep == &r->o->err ? 2 : 1,
 			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
 			    .on_output = r->io.on_output,
@@ -715,8 +718,10 @@ void run_end(struct run *r)
 		r->o->error = r->unrecorded;
 		r->o->unrecorded = true;
 	}
-	if (r->o->started)
+	if (r->o->started) {
 		report_own_limits(r->spec, &r->io, r->o);
+		explain(r->spec, r->said.text, r->said.n, r->o);
+	}
 	if (r->plan)
 		(void)r->backend->plan_free(r->plan);
 	if (r->door && r->o->started)

@@ -122,6 +122,21 @@ def without_a_network_package_managers_do_not_try_again():
 
 
 @test
+def a_failure_that_is_brigs_doing_is_explained():
+    for command, hint in (("curl -sS https://x.example/", "it had no network; --allow HOST or @GROUP"),
+                          ("echo 'getaddrinfo EAI_AGAIN x.npmjs.org' >&2; exit 1", "--allow @npm opens one"),
+                          ("echo 'error: could not write config file .git/config: Device or resource busy' >&2; exit 4", "'.git/config' is protected"), ("mkdir .vscode", "'.vscode' is protected")):
+        done = brig("exec", command)
+        assert done.status != 0 and "hint: " in done.errors and hint in done.errors, done
+    done = brig("exec", "--policy", "readonly", "echo x > file")
+    assert "hint: under policy readonly" in done.errors, done
+    for command in ("echo getaddrinfo >&2", "echo 'x.vscode: Permission denied' >&2; exit 1", "echo getaddrinfo; exit 1", "exit 1"):
+        assert "hint:" not in brig("exec", command).errors, command
+    assert "hint:" not in brig("exec", "--quiet", "curl -sS https://x.example/").errors
+    assert "hint:" not in brig("exec", "--network", "host", "echo getaddrinfo >&2; exit 1").errors
+
+
+@test
 def an_unknown_value_is_refused_with_the_nearest_one():
     refused("--policy", "readonyl", words=("readonyl", "'readonly'"))
     refused("--backend", "dokcer", words=("dokcer", "'docker'"))

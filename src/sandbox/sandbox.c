@@ -22,6 +22,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "egress/monitor.h"
+#include "model/credentials.h"
 #include "model/leaks.h"
 #include "sandbox/explain.h"
 #include "sandbox/recorder.h"
@@ -589,7 +590,7 @@ static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 
 	for (size_t i = 0; i < c.passed_count; i++) {
 		const char *name = c.passed[i].backend->name;
-		char line[512];
+		char line[768];
 
 		outcome_pass(r->o, name, c.passed[i].why.what);
 		if (result < 0 || !note)
@@ -600,6 +601,29 @@ static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 	}
 	r->backend = c.backend;
 	return result;
+}
+
+/* A credential that was asked for by name and can go nowhere. */
+static void note_unreachable(struct run *r)
+{
+	const struct spec *s = r->spec;
+	struct credentiallist l;
+	struct err e;
+
+	if (!r->note || s->network != NETWORK_PROXY || !s->use_credentials.n ||
+	    credentials_granted(r->o->arena, s, &l, &e) < 0)
+		return;
+	for (size_t i = 0; i < l.n; i++) {
+		char line[768];
+
+		if (credential_reachable(r->o->arena, s, &l.v[i]))
+			continue;
+		(void)snprintf(
+			line, sizeof(line),
+			"credential '%.60s' is for %.200s, which is not allowed: --allow %.200s",
+			l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
+		r->note(r->note_arg, line);
+	}
 }
 
 /* From choosing to the started command, or to a refusal, which *r->o tells. */
@@ -625,6 +649,7 @@ static void conduct(struct run *r)
 	r->o->phases.planned = clock_us();
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
+	note_unreachable(r);
 	start(r, from, &e);
 }
 

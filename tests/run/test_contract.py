@@ -137,6 +137,14 @@ def a_failure_that_is_brigs_doing_is_explained():
 
 
 @test
+def a_credential_that_can_go_nowhere_is_told():
+    env = {"GITHUB_TOKEN": "ghp_" + "a1b2c3d4e5f6" * 3}
+    for rule, told in (("pypi.org", True), ("@pypi", True), ("api.github.com", False), ("@git", False), ("*.github.com", False), ("GET api.github.com/v1/", False)):
+        done = brig("run", "--credential", "GITHUB_TOKEN", "--allow", rule, "--", "true", env=env)
+        assert done.status == 0 and ("--allow api.github.com" in done.errors) == told, done
+
+
+@test
 def an_unknown_value_is_refused_with_the_nearest_one():
     refused("--policy", "readonyl", words=("readonyl", "'readonly'"))
     refused("--backend", "dokcer", words=("dokcer", "'docker'"))

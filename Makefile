@@ -3,10 +3,11 @@
 # A short door to the tools behind it: tools/deps installs, meson and ninja build, tests/run-suite tests.
 #
 #   make            build/brig                       make lint      every check without running brig
-#   make run        a Python snippet, contained      make format    lay out the C files
-#   make test       every suite                      make bench     brig and its peers, one table
-#   make test-asan  the suites under sanitizers      make fuzz      FUZZ_TIME=60 seconds a target
-#   make install    PREFIX=/usr/local, DESTDIR=      make soak      10 minutes a fuzz target, KILLS=200 a backend, the suites SOAK=20 times
+#   make deps       what make needs: apt-get         make format    lay out the C files
+#   make run        a Python snippet, contained      make bench     brig and its peers, one table
+#   make test       every suite                      make fuzz      FUZZ_TIME=60 seconds a target
+#   make test-asan  all tests under sanitizers       make soak      10 minutes a fuzz target, KILLS=200 a backend, the suites SOAK=20 times,
+#   make install    PREFIX=/usr/local, DESTDIR=                     what make test leaves to it (docs/design/tests.md)
 #   make uninstall  what make install put there
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
@@ -18,14 +19,17 @@ SOAK ?= 20
 KILLS ?= 200
 ARGS ?=
 
-MESON = meson setup
+# A warning breaks our own builds. An archive is built by compilers that we have not seen.
+WERROR ?= $(if $(wildcard .git),true,false)
+
+MESON = meson setup -Dwerror=$(WERROR)
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
 .NOTPARALLEL:
-.PHONY: build build-asan build-fuzz deps-test run test test-asan test-kernels bench fuzz soak lint format install uninstall clean
+.PHONY: build build-asan build-fuzz deps run test test-asan test-kernels bench fuzz soak lint format install uninstall clean
 
 build:
-	@tools/deps build
+	@tools/deps --check build
 	@test -f $(BUILD)/build.ninja || $(MESON) --prefix=$(or $(abspath $(PREFIX)),/usr/local) $(BUILD)
 	@$(if $(PREFIX),tools/set-prefix $(BUILD) $(abspath $(PREFIX)))
 	@ninja --quiet -C $(BUILD)
@@ -36,48 +40,46 @@ build-asan: deps-test
 		CC=clang $(MESON) -Db_sanitize=address,undefined -Db_lundef=false -Dstatic_cli=false build-asan
 	@ninja --quiet -C build-asan
 
-build-fuzz:
-	@tools/deps fuzz
+build-fuzz: deps-fuzz
 	@test -f build-fuzz/build.ninja || CC=clang $(MESON) -Dfuzz=true \
 		-Db_sanitize=address,undefined -Db_lundef=false -Dstatic_cli=false build-fuzz
 	@ninja --quiet -C build-fuzz
 
-deps-test:
-	@tools/deps test
+deps: deps-build
 
-run: build
+deps-%:
+	@tools/deps $*
+
+run: deps-build build
 	@$(if $(ARGS),$(BUILD)/brig $(ARGS),tools/demo $(BUILD)/brig)
 
 test: deps-test build build-asan
 	@tests/run-suite --build $(BUILD)
 
 test-asan: build-asan
-	@tests/run-suite asan
+	@tests/run-suite --whole asan
 
-test-kernels: build
-	@tools/deps kernels
+test-kernels: deps-kernels build
 	@tests/kernels/run $(if $(ARCH),,$(BUILD))
 
-bench: build
-	@tools/deps bench
+bench: deps-bench build
 	@bench/run $(BUILD)
 
 fuzz: build-fuzz
 	@tools/fuzz build-fuzz $(FUZZ_TIME)
 	@tests/differential/compare.py build-fuzz/tests/differential-reader --seconds $(FUZZ_TIME)
 
-soak: deps-test build build-fuzz
+soak: deps-test build build-asan build-fuzz
 	@tools/fuzz build-fuzz 600
 	@BRIG_KILLS=$(KILLS) BRIG=$(BUILD)/brig tests/soak
 	@tests/run-suite --build $(BUILD) --repeat $(SOAK) run escape
+	@tests/run-suite --build $(BUILD) --whole denied asan
 
-lint: build
-	@tools/deps lint
+lint: deps-lint build
 	@tests/run-suite --build $(BUILD) lint tidy
 	@tools/sizes
 
-format:
-	@tools/deps lint
+format: deps-lint
 	@clang-format -i $(C_FILES)
 
 install: build

@@ -179,4 +179,4 @@ if ENGINES:  # started by root, whoever uses them
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

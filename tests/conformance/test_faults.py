@@ -148,4 +148,4 @@ def a_stopped_client_does_not_outlast_the_time_limit():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -195,4 +195,4 @@ def podman_killed_anywhere_leaves_nothing():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -445,4 +445,4 @@ def a_plan_is_an_argument_vector():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -118,4 +118,4 @@ def go_builds_and_tests_with_a_module_of_the_mirror():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -146,4 +146,5 @@ def java_is_shown_its_own_store_with_one_entry_more():
     assert int(size) == int(stores) * int(one), r["stdout"]
 
 
-main(__file__)
+if __name__ == "__main__":
+    sys.exit(main())

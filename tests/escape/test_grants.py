@@ -838,4 +838,4 @@ def the_file_of_config_is_not_the_commands_to_change():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

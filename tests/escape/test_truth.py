@@ -531,4 +531,4 @@ def a_terminal_is_given_back_also_when_nobody_speaks_and_when_a_run_is_cut_short
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -273,4 +273,4 @@ def code_that_a_workspace_replaced_by_a_link_or_a_pipe_is_refused():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

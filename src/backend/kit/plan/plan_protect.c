@@ -334,14 +334,29 @@ static int protect_config(struct box_plan *p, const struct guarded_tree *t, stru
 	return 0;
 }
 
+/* A folder is written down as nothing: whatever else stands in its place afterwards is new. */
+static int protect_pointer(struct box_plan *p, const struct guarded_tree *t, const char *name,
+			   struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(t->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+		return record(p, t, name, NULL, false, e);
+	return plan_protect_name(p, t, name, false, e);
+}
+
 static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	for (size_t i = 0; i < guarded_name_count; i++) {
 		const struct guarded_name *n = &guarded_names[i];
+		int r = 0;
 
-		if (n->class < NAME_REPORTED &&
-		    plan_protect_name(p, t, n->name, n->class == NAME_HELD, e) < 0)
-			return -e->code;
+		if (n->class == NAME_POINTER)
+			r = protect_pointer(p, t, n->name, e);
+		else if (n->class < NAME_REPORTED)
+			r = plan_protect_name(p, t, n->name, n->class == NAME_HELD, e);
+		if (r < 0)
+			return r;
 	}
 	if (protect_config(p, t, e) < 0)
 		return -e->code;

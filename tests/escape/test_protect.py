@@ -335,6 +335,26 @@ def the_git_folder_can_be_read_only_or_hidden():
 
 
 @test
+def a_git_folder_that_is_only_read_is_looked_through_whatever_it_holds():
+    """Thousands of objects and a submodule's folders are no reason for a note, and a hook down there that is a link is still followed."""
+    repository()
+    from_ = scratch() / "from"
+    from_.mkdir()
+    if uid() != os.geteuid():
+        os.chown(from_, uid(), uid())
+    repository(from_)
+    host(f"git -c protocol.file.allow=always submodule --quiet add {from_} sub; mkdir scripts; echo mine > scripts/x; ln -s ../../../../scripts/x .git/modules/sub/hooks/pre-commit; "
+         "mkdir -p .git/objects/ab; cd .git/objects/ab; touch $(seq -f %038.0f 2100)")
+    done = brig("run", "--git", "read", "--", "sh", "-c", "echo evil > scripts/x")
+    assert done.status != 0 and "looked at" not in done.errors and text("scripts/x") == "mine\n", done.errors
+    done = brig("run", "--git", "read", "--", "git", "-C", "sub", "log")
+    assert done.status == 0 and done.errors == "", done.errors
+    host(f"mkdir -p $(printf '.git/%s' $(printf 'd%.0s/' $(seq 20)))")
+    done = brig("run", "--git", "read", "--", "true")
+    assert done.status == 0 and "not all looked at" in done.errors, done.errors  # the control: too deep
+
+
+@test
 def a_project_file_may_only_take_access_to_git_away():
     repository()
     own = home() / ".config/brig"

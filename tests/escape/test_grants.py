@@ -606,13 +606,20 @@ def a_renamed_socket_below_a_mount_is_covered():
             assert not service.visits
 
 
-@test(as_user="root")
+@test(as_user="root", backends=BOTH)
 def a_socket_in_a_folder_that_the_user_inside_cannot_enter_refuses_nothing():
-    """Root sees it, the sandbox's own process does not, and neither does the command."""
+    """Root sees it, the sandbox's own process does not, and neither does the command; what was asked for behind it is refused by name."""
     closed = folder("d", "closed", mode=0o700)
+    (closed / "b").mkdir()
     with bound(closed / "s", closed / "s") as service:
         os.chown(closed, 0, 0)
         assert brig("run", "--read", closed.parent, "--", "ls", closed.parent).text == "closed\n"
+        assert brig("run", "--read", closed.parent, "--", "ls", closed).text == ""
+        cannot_connect(service, closed / "s", options=("--read", closed.parent))
+        done = brig("run", "--read", closed / "b", "--", "true")
+        assert done.status == 125 and f"cannot reach '{closed}/b'" in done.errors and "others x" in done.errors, done.errors
+        os.chown(closed, 4343, 4343)
+        closed.chmod(0o711)
         cannot_connect(service, closed / "s", options=("--read", closed.parent))
 
 

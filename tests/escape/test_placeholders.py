@@ -6,6 +6,7 @@ another user, not to whoever changes the folder at the same time.
 The oracle is the host's: what stands in the workspaces afterwards and meanwhile, and who owns it."""
 
 import contextlib
+import json
 import os
 import pathlib
 import socket
@@ -183,6 +184,21 @@ def a_second_link_to_what_holds_a_name_is_worth_nothing():
     assert not (above / "kept").exists() or (above / "kept").is_socket()
     (above / "kept").unlink(missing_ok=True)
     assert tree(below) == {} and quarantined() == []
+
+
+@test
+def a_neighbour_makes_no_denials_by_what_all_names_share():
+    """The names of a run are one node: whoever changes its mode has changed nothing that could be of use."""
+    above, below = folder("p"), folder("p/sub")
+    for way, told in (("chmod 777 sub/.vscode", 0), ("chmod 4600 sub/.mcp.json; ln sub/.claude kept", 0), ("touch sub/.gemini; chmod 600 sub/.gemini", 0),
+                      ("chmod 777 sub/.vscode; mkdir x; touch x/tasks.json; mv -T x sub/.idea", 1)):  # the last: the control, for what is there
+        with held("run", "--json", "--workdir", below, "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done", folder=below) as second:
+            assert brig("run", "--workdir", above, "--", "sh", "-c", way).status == 0, way
+            second.release()
+            out = json.loads(second.process.communicate(timeout=20 * FACTOR)[0])
+        assert (out["outcome"], len(out["denials"])) == ("exited", told), (way, out["outcome"], out["denials"])
+        assert tree(below) == {} and len(quarantined()) == told, way
+        (above / "kept").unlink(missing_ok=True)
 
 
 # ---- the folder changes under brig's hands ----

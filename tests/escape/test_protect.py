@@ -246,6 +246,45 @@ def names_below_a_folder_that_the_run_made_are_taken_away():
 
 
 @test
+def a_pointer_to_another_repository_is_taken_away():
+    """`.jj/repo` is a folder, or a file that says whose settings jj reads. The folder stays the command's to make and fill."""
+    evil = "mkdir -p evil; echo evil > evil/config.toml"
+    ways = {
+        "a new file": ("true", "mkdir .jj; echo ../evil > .jj/repo"),
+        "a file in an old folder": ("mkdir .jj", "echo ../evil > .jj/repo"),
+        "a file in the place of a folder": ("mkdir -p .jj/repo/store", "mv .jj/repo old; echo ../evil > .jj/repo"),
+        "a link to a file": ("true", "mkdir .jj; echo ../evil > p; ln -s ../p .jj/repo"),
+        "a link to a folder": ("mkdir -p .jj/repo", "mv .jj/repo old; ln -s ../evil .jj/repo"),
+        "the folder above": ("mkdir .jj", "mv .jj old; mkdir j; echo ../evil > j/repo; mv j .jj"),
+        "a link above": ("true", "mkdir j; echo ../evil > j/repo; ln -s j .jj"),
+    }
+    for way, (prepare, script) in ways.items():
+        host(prepare)
+        done = brig("run", "--backend", "none", "--i-know-this-is-not-a-sandbox", "--", "sh", "-c", f"{evil}; {script}")
+        assert done.status == 0 and (workspace() / ".jj/repo").exists(), (way, done.errors)  # the control
+        clear()
+        host(prepare)
+        r = sh(f"{evil}; {script}")
+        assert [d["target"] for d in r["denials"]] == [".jj" if way == "a link above" else ".jj/repo"] and not (workspace() / ".jj/repo").exists() and taken(), (way, r["denials"])
+        clear()
+    host("mkdir -p .jj theirs; echo ../theirs > .jj/repo")
+    r = sh("echo ../evil > .jj/repo; rm -f .jj/repo; mv .jj x; echo ../evil > new && mv new .jj/repo; touch .jj/working_copy")
+    assert text(".jj/repo") == "../theirs\n" and (workspace() / ".jj/working_copy").exists() and r["denials"] == [] and not taken(), r
+    clear()
+    for prepare in ("true", "mkdir -p .jj/repo/store"):
+        host(prepare)
+        r = sh("mkdir -p .jj/repo/store; echo a > .jj/repo/store/type; echo evil > .jj/repo/config.toml")
+        assert [d["target"] for d in r["denials"]] == [".jj/repo/config.toml"] and text(".jj/repo/store/type") == "a\n" and taken(), r
+        clear()
+    killed("mkdir -p .jj/repo; touch .jj/repo/x", both=True)
+    assert sh("true")["denials"] == [] and (workspace() / ".jj/repo/x").exists()
+    clear()
+    killed(f"{evil}; mkdir .jj; echo ../evil > .jj/repo", both=True)
+    assert (workspace() / ".jj/repo").exists(), "somebody survived: the test is void"
+    assert [d["target"] for d in sh("true")["denials"]] == [".jj/repo"] and not (workspace() / ".jj/repo").exists() and taken()
+
+
+@test
 def a_time_that_was_set_back_hides_no_change():
     """A name with the same size and the same mtime is another file all the same."""
     host("echo aaaa > package.json; echo aaaa > AGENTS.md")
@@ -293,6 +332,26 @@ def the_git_folder_can_be_read_only_or_hidden():
     for access in ("read", "none"):
         r = sh("git init -q .", "--git", access)
         assert told(r, ".git") and taken(), r
+
+
+@test
+def a_git_folder_that_is_only_read_is_looked_through_whatever_it_holds():
+    """Thousands of objects and a submodule's folders are no reason for a note, and a hook down there that is a link is still followed."""
+    repository()
+    from_ = scratch() / "from"
+    from_.mkdir()
+    if uid() != os.geteuid():
+        os.chown(from_, uid(), uid())
+    repository(from_)
+    host(f"git -c protocol.file.allow=always submodule --quiet add {from_} sub; mkdir scripts; echo mine > scripts/x; ln -s ../../../../scripts/x .git/modules/sub/hooks/pre-commit; "
+         "mkdir -p .git/objects/ab; cd .git/objects/ab; touch $(seq -f %038.0f 2100)")
+    done = brig("run", "--git", "read", "--", "sh", "-c", "echo evil > scripts/x")
+    assert done.status != 0 and "looked at" not in done.errors and text("scripts/x") == "mine\n", done.errors
+    done = brig("run", "--git", "read", "--", "git", "-C", "sub", "log")
+    assert done.status == 0 and done.errors == "", done.errors
+    host(f"mkdir -p $(printf '.git/%s' $(printf 'd%.0s/' $(seq 20)))")
+    done = brig("run", "--git", "read", "--", "true")
+    assert done.status == 0 and "not all looked at" in done.errors, done.errors  # the control: too deep
 
 
 @test
@@ -415,6 +474,24 @@ def what_a_killed_run_left_in_an_old_repository_is_taken_away_at_once():
     assert not (workspace() / "sub/.git").exists() and not (workspace() / ".git/config.worktree").exists()
     use()
     assert not ran() and taken() and sh("true")["denials"]
+
+
+@test
+def whatever_a_killed_run_left_is_told_however_much_it_is():
+    """Hooks of many nested repositories, by long names; and a list that nobody can read is told of, too."""
+    long = "/".join(3 * ["x" * 200])
+    make = (f"import os\nfor i in range(100):\n for n in ('objects', 'refs', 'hooks'): os.makedirs(f'{long}{{i}}/.git/{{n}}')\n"
+            f" open(f'{long}{{i}}/.git/HEAD', 'w').write('ref: refs/heads/m'); open(f'{long}{{i}}/.git/hooks/pre-push', 'w')")
+    killed(f'python3 -c "{make}"', both=False)
+    kept = next((workspace().parent / "state/brig/runs").glob("told-*"))
+    assert kept.stat().st_size > 1 << 16, "the test is void"
+    assert len([d for d in sh("true")["denials"] if d["target"].startswith(long) and "killed" in d["reason"]]) == 100
+    assert sh("true")["denials"] == [] and taken()
+    kept.write_bytes(b"x" * (2 << 20))
+    os.chown(kept, uid(), uid())
+    r = sh("true")
+    assert [d["target"] for d in r["denials"]] == ["."] and "quarantine" in r["denials"][0]["reason"], r["denials"]
+    assert sh("true")["denials"] == [] and not kept.exists()
 
 
 @test

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/bwrap/args.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +121,49 @@ static bool closed_anyway(const struct stat *st)
 	return S_ISREG(st->st_mode) && !(st->st_mode & 0077) && st->st_uid == 0;
 }
 
+static bool passes(const struct stat *folder, const struct stat *top)
+{
+	mode_t bits = folder->st_mode & S_IXOTH;
+
+	if (top && folder->st_uid == top->st_uid)
+		bits |= folder->st_mode & S_IXUSR;
+	if (top && folder->st_gid == top->st_gid)
+		bits |= folder->st_mode & S_IXGRP;
+	return bits;
+}
+
+size_t bwrap_closed(const char *top, const char *path, bool mapped)
+{
+	size_t n = str_eq(top, "/") ? 0 : strlen(top);
+	struct stat own, st;
+	char part[PATH_MAX];
+
+	if (stat(top, &own) < 0 || strlen(path) >= sizeof(part))
+		return 0;
+	for (const char *slash = strchr(path + n, '/'); slash; slash = strchr(slash + 1, '/')) {
+		n = (size_t)(slash - path);
+		(void)snprintf(part, sizeof(part), "%.*s", n ? (int)n : 1, path);
+		if (stat(part, &st) == 0 && !passes(&st, mapped ? &own : NULL))
+			return n;
+	}
+	return 0;
+}
+
+/* Behind a folder that is closed to the user inside, as one that root started meets it, bubblewrap
+ * can mount nothing, and gives up. Nor can anybody look into it: an empty one in its place takes
+ * nothing away. */
+static bool behind_closed(struct maker *m, const struct op *o, const char *host)
+{
+	const struct op *t = tree_of(m->plan, o->dst);
+	size_t n = m->plan->by_root && t ? bwrap_closed(t->src, host, t->kind == OP_BIND_FD) : 0;
+
+	if (!n)
+		return false;
+	empty_folder(m, arena_printf(m->plan->arena, "%s%.*s", t->dst, (int)(n - strlen(t->src)),
+				     host + strlen(t->src)));
+	return true;
+}
+
 /* The procfs inside has the names of the one out here. */
 static void mask(struct maker *m, const struct op *o)
 {
@@ -127,6 +171,8 @@ static void mask(struct maker *m, const struct op *o)
 	struct stat st;
 
 	if (!host || lstat(host, &st) < 0 || (o->kind == OP_MASK && closed_anyway(&st)))
+		return;
+	if (behind_closed(m, o, host))
 		return;
 	if (S_ISDIR(st.st_mode)) {
 		empty_folder(m, o->dst);

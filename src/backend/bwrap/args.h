@@ -50,3 +50,8 @@ bool bwrap_by_fd(const struct op *o);
 
 /* The host path of what a bind, cover or hidden socket is made of; NULL without memory. */
 const char *bwrap_host_path(struct box_plan *p, const struct op *o);
+
+/* The first folder on the way to the host path `path` that others than its owner and group may not
+ * pass, not counting what lies above the folder `top`: the length of its path; 0: none. A folder
+ * with the owner or group of `top` counts as open if `mapped`: they are the user inside. */
+size_t bwrap_closed(const char *top, const char *path, bool mapped);

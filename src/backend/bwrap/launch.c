@@ -508,6 +508,15 @@ static void end_child(int info)
 		(void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 }
 
+/* What root's run shows and the user inside cannot reach; NULL: nothing. */
+static const char *out_of_reach(const struct box_plan *p)
+{
+	for (size_t i = 0; p->by_root && i < p->op_count; i++)
+		if (bwrap_by_fd(&p->ops[i]) && bwrap_closed("/", p->ops[i].src, false))
+			return p->ops[i].src;
+	return NULL;
+}
+
 /* bubblewrap gave up: in its own words, one line. */
 static int gave_up(struct launch *l, struct err *e)
 {
@@ -523,6 +532,11 @@ static int gave_up(struct launch *l, struct err *e)
 			*s = '?';
 	if (str_starts(said, "bwrap: "))
 		said += strlen("bwrap: ");
+	if (strstr(said, "Permission denied") && out_of_reach(l->plan))
+		return err_refuse(e, ERR_PERMISSION, EACCES,
+				  "give others x on the folders above it, or mount another path",
+				  "Permission denied: the user inside cannot reach '%s'",
+				  out_of_reach(l->plan));
 	forbidden = strstr(said, "namespace") || strstr(said, "uid map") ||
 		    strstr(said, "ermission") || strstr(said, "not permitted");
 	(void)err_set(e, ERR_UNAVAILABLE, forbidden ? EPERM : EIO,

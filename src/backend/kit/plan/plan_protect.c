@@ -21,7 +21,7 @@
 #define LINKS_MAX 40 /* as many as the kernel follows */
 #define NAMES_MAX 1024
 #define INSIDE_MAX 2000 /* entries of covered folders that are looked at, one by one */
-#define INSIDE_DEPTH 4
+#define INSIDE_DEPTH 12
 
 /* *at receives its index; there is one for each place. */
 static int cover(struct box_plan *p, const struct guarded_tree *t, const char *path, bool pin,
@@ -238,11 +238,21 @@ struct inside_walk {
 	struct box_plan *p;
 	const struct guarded_tree *t;
 	int left;  /* entries that will still be looked at */
+	bool git;  /* the covered folder is a git folder as a whole */
 	bool deep; /* a folder was left out for its depth */
 	struct err *e;
 };
 
 static int look_inside(struct inside_walk *w, const char *folder, int depth);
+
+/* Where git keeps objects, thousands of them, under names that their contents give: no program
+ * goes by such a name. */
+static bool holds_objects(const char *folder, const char *name)
+{
+	return str_ends_nocase(folder, "/objects") &&
+	       (str_eq(name, "pack") ||
+		(strspn(name, "0123456789abcdef") == 2 && !name[2]));
+}
 
 /* A cover holds the folder, not what a link in it leads to, nor a file's other names. */
 static int look_at_entry(struct inside_walk *w, const char *folder, int fd, const char *name,
@@ -254,6 +264,8 @@ static int look_at_entry(struct inside_walk *w, const char *folder, int fd, cons
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (S_ISREG(st.st_mode) && st.st_nlink < 2)
+		return 0;
+	if (S_ISDIR(st.st_mode) && w->git && holds_objects(folder, name))
 		return 0;
 	path = arena_printf(w->p->arena, "%s/%s", folder, name);
 	if (!path)
@@ -286,6 +298,15 @@ static int look_inside(struct inside_walk *w, const char *folder, int depth)
 	return r;
 }
 
+static int look_into(struct inside_walk *w, const char *folder)
+{
+	char path[PATH_MAX];
+
+	w->git = snprintf(path, sizeof(path), "%s/%s", w->t->host, folder) < (int)sizeof(path) &&
+		 plan_is_git(path);
+	return look_inside(w, folder, 1);
+}
+
 /* Where the links lead, if that lies in the tree, link by link, and those inside of covered
  * folders. Last, so that a name with a place of its own in the lists keeps it. */
 int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct err *e)
@@ -300,7 +321,7 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 		if (n.link && plan_protect_goal(p, t, link_goal(p, t, n.path), e) < 0)
 			return -e->code;
 		if (n.existed && n.covered && S_ISDIR(n.was.ident.type) &&
-		    look_inside(&w, n.path, 1) < 0)
+		    look_into(&w, n.path) < 0)
 			return -e->code;
 		if (i > NAMES_MAX)
 			return err_set(e, ERR_POLICY, ELOOP,
@@ -334,14 +355,29 @@ static int protect_config(struct box_plan *p, const struct guarded_tree *t, stru
 	return 0;
 }
 
+/* A folder is written down as nothing: whatever else stands in its place afterwards is new. */
+static int protect_pointer(struct box_plan *p, const struct guarded_tree *t, const char *name,
+			   struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(t->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+		return record(p, t, name, NULL, false, e);
+	return plan_protect_name(p, t, name, false, e);
+}
+
 static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
 	for (size_t i = 0; i < guarded_name_count; i++) {
 		const struct guarded_name *n = &guarded_names[i];
+		int r = 0;
 
-		if (n->class < NAME_REPORTED &&
-		    plan_protect_name(p, t, n->name, n->class == NAME_HELD, e) < 0)
-			return -e->code;
+		if (n->class == NAME_POINTER)
+			r = protect_pointer(p, t, n->name, e);
+		else if (n->class < NAME_REPORTED)
+			r = plan_protect_name(p, t, n->name, n->class == NAME_HELD, e);
+		if (r < 0)
+			return r;
 	}
 	if (protect_config(p, t, e) < 0)
 		return -e->code;

@@ -10,6 +10,7 @@
 
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "backend/kit/protect/protected_names.h"
 #include "base/clock.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -20,7 +21,8 @@
 #define TEXT_MAX ((size_t)4 << 20)
 #define MAKE_TRIES 16
 #define BEAT_US 1000000
-#define TOLD_MAX 65536
+#define TOLD_MAX ((size_t)1 << 20) /* of one workspace, */
+#define TOLD_ROOM 4096             /* and the last words of those that found it full */
 
 static void put(struct buf *b, const char *text)
 {
@@ -201,24 +203,45 @@ static void told_name(const struct ident *workspace, char out[80])
 		       (unsigned long long)workspace->ino);
 }
 
-void inventory_keep(const struct protect *t, const struct outcome *o)
+/* What there is no room for is counted: one more word for each run. */
+static void put_denials(struct buf *text, size_t there, const struct outcome *o)
 {
-	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX);
-	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
-	CLEANUP(fd) int fd = -1;
-	char name[80];
+	unsigned long long more = 0;
+	char reason[80];
 
 	for (size_t i = 0; i < o->denial_count; i++) {
-		put(&text, o->denials[i].target);
-		put(&text, o->denials[i].reason);
+		const struct denial *d = &o->denials[i];
+
+		if (there + text->len + strlen(d->target) + strlen(d->reason) + 2 > TOLD_MAX) {
+			more++;
+			continue;
+		}
+		put(text, d->target);
+		put(text, d->reason);
 	}
+	(void)snprintf(reason, sizeof(reason), "%llu more, which found no room here", more);
+	if (more && there + text->len + sizeof(reason) + 2 <= TOLD_MAX + TOLD_ROOM) {
+		put(text, ".");
+		put(text, reason);
+	}
+}
+
+void inventory_keep(const struct protect *t, const struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX + TOLD_ROOM);
+	CLEANUP(fd) int folder = o->denial_count ? state_find(FOLDER, NULL, 0) : -1;
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+	char name[80];
+
 	told_name(&t->plan->workspace_ident, name);
-	fd = folder < 0 || !text.len
-		     ? -1
-		     : openat(folder, name, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
-			      0600);
-	if (fd >= 0)
-		(void)fd_write_all(fd, text.data, text.len);
+	fd = folder < 0 ? -1
+			: openat(folder, name,
+				 O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	put_denials(&text, (size_t)st.st_size, o);
+	(void)fd_write_all(fd, buf_str(&text), text.len);
 }
 
 static bool read_all(int fd, struct buf *ret)
@@ -234,15 +257,21 @@ static bool read_all(int fd, struct buf *ret)
 /* What a run before left to be told. */
 static void tell(const struct protect *t, int folder, struct outcome *o)
 {
-	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX);
+	CLEANUP(buf) struct buf text = BUF_INIT(TOLD_MAX + TOLD_ROOM);
 	CLEANUP(fd) int fd = -1;
 	const char *target = NULL, *reason;
 	char name[80], said[PATH_MAX + 256];
 
 	told_name(&t->plan->workspace_ident, name);
 	fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || unlinkat(folder, name, 0) < 0 || !read_all(fd, &text))
+	if (fd < 0 || unlinkat(folder, name, 0) < 0)
 		return;
+	if (!read_all(fd, &text)) {
+		outcome_deny(o, "protected-path", ".",
+			     "a run that was killed left more than can be told: what it made is "
+			     "in quarantine, in brig's state folder");
+		return;
+	}
 	while ((target = gitsay_next(&text, target)) && (reason = gitsay_next(&text, target))) {
 		(void)snprintf(said, sizeof(said), "after a run that was killed: %s", reason);
 		outcome_deny(o, "protected-path", target, said);
@@ -321,7 +350,8 @@ static void find_one(struct finder *f, const char *tree_path, const char *path, 
 	if (tree < 0 || !read_stamp(was, &existed, &before))
 		return;
 	dir = protect_parent(tree, path, &name, &opened);
-	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode))
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    S_ISSOCK(st.st_mode) || (!existed && S_ISDIR(st.st_mode) && name_points(path)))
 		return;
 	now = stamp_of(&st);
 	if (!existed && of_the_run(f, &st))

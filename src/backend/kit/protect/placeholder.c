@@ -32,11 +32,13 @@ int placeholder_put(int dir, const char *name, bool node, bool file)
 	return (file ? mknodat(dir, name, S_IFREG, 0) : mkdirat(dir, name, 0755)) < 0 ? -errno : 0;
 }
 
+/* Whoever may write to the folder may have changed a node's mode, which gives nobody anything; all
+ * names of a run would cease to be ours by one such change. A file has contents once it is opened.
+ */
 static bool is_node(const struct stat *st)
 {
-	return (S_ISSOCK(st->st_mode) ||
-		(S_ISREG(st->st_mode) && st->st_size == 0 && st->st_nlink == 1)) &&
-	       (st->st_mode & 07777) == 0;
+	return S_ISSOCK(st->st_mode) || (S_ISREG(st->st_mode) && st->st_size == 0 &&
+					 st->st_nlink == 1 && (st->st_mode & 07777) == 0);
 }
 
 int placeholder_node(int dir, const char *name)
@@ -44,8 +46,8 @@ int placeholder_node(int dir, const char *name)
 	CLEANUP(fd) int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISSOCK(st.st_mode) || !is_node(&st) ||
-	    st.st_nlink != 1 || st.st_uid != geteuid())
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_mode != S_IFSOCK || st.st_nlink != 1 ||
+	    st.st_uid != geteuid())
 		return -1;
 	return TAKE_FD(fd);
 }

@@ -12,6 +12,7 @@
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/placeholder.h"
+#include "backend/kit/protect/protected_names.h"
 #include "base/buf.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -363,6 +364,12 @@ static bool absent(int tree, const char *path)
 	       errno == ENOENT;
 }
 
+/* Of a name that only points elsewhere as a file. */
+static bool own_folder(const char *path, const struct stat *st)
+{
+	return S_ISDIR(st->st_mode) && name_points(path);
+}
+
 static void changed(struct protect *t, struct outcome *o, int tree, const struct protected_name *n)
 {
 	if (!protect_config_kept(t, n->tree, n->path))
@@ -385,9 +392,12 @@ static void look_after(struct protect *t, struct outcome *o, size_t i, bool cove
 		return;
 	dir = protect_parent(tree, n->path, &name, &opened);
 	/* A link on the way that the plan has not seen, and something behind it. */
-	if (dir == -ELOOP && !n->existed && fstatat(tree, n->path, &st, 0) == 0)
+	if (dir == -ELOOP && !n->existed && fstatat(tree, n->path, &st, 0) == 0 &&
+	    !own_folder(n->path, &st))
 		quarantine(t, o, tree, n->path, "reached by a link made during the run");
 	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (!n->existed && own_folder(n->path, &st))
 		return;
 	if (!n->existed && !n->covered)
 		quarantine(t, o, tree, n->path, made(n->path));

@@ -48,6 +48,7 @@ const struct guarded_name guarded_names[] = {
 	{ ".hg/hgrc", NAME_TAKEN, "hooks and extensions that hg loads at every look" },
 	{ ".hg/hgrc-not-shared", NAME_TAKEN, "hooks and extensions that hg loads at every look" },
 	{ ".hg/sharedpath", NAME_TAKEN, "whose settings hg reads as well" },
+	{ ".jj/repo", NAME_POINTER, "as a file: whose settings jj reads instead" },
 	{ ".jj/repo/config.toml", NAME_TAKEN, "programs that jj runs" },
 	{ ".bashrc", NAME_TAKEN, "run by a shell whose HOME this is" },
 	{ ".bash_profile", NAME_TAKEN, "run by a shell whose HOME this is" },
@@ -135,6 +136,14 @@ static bool ends_with(const char *path, size_t n, const char *name)
 	if (name[0] == '*')
 		return n > m - 1 && str_eq(path + n - (m - 1), name + 1);
 	return n >= m && str_eq(path + n - m, name) && (n == m || path[n - m - 1] == '/');
+}
+
+bool name_points(const char *path)
+{
+	for (size_t i = 0; i < guarded_name_count; i++)
+		if (guarded_names[i].class == NAME_POINTER && str_eq(guarded_names[i].name, path))
+			return true;
+	return false;
 }
 
 const struct guarded_name *name_reported(const char *path)

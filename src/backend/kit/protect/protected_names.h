@@ -9,6 +9,7 @@
 enum name_class {
 	NAME_HELD,     /* covered; while missing, held by a placeholder */
 	NAME_TAKEN,    /* covered where it exists; taken away if the run made it */
+	NAME_POINTER,  /* the same for all but a folder, which is the command's to make and fill */
 	NAME_REPORTED, /* the command's to change: told afterwards */
 	NAME_STEP,     /* the same, in a git folder */
 };
@@ -21,6 +22,9 @@ struct guarded_name {
 
 extern const struct guarded_name guarded_names[];
 extern const size_t guarded_name_count;
+
+/* Is a folder of this name, relative to the workspace, none to be taken away? */
+bool name_points(const char *path);
 
 /* The reported name or step that `path`, relative to any folder of the workspace, ends with; NULL:
  * none. */

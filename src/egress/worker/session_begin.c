@@ -122,11 +122,10 @@ bool session_socks(struct session *s)
 
 static void terminate(struct session *s, const struct host *name)
 {
-	SSL *ssl = mint_server(s->k->mint, name->name);
-
 	/* An answer still on its way in the clear must not end up inside TLS. */
-	if (!ssl || s->guest.out.len) {
-		SSL_free(ssl);
+	SSL *ssl = s->guest.out.len ? NULL : mint_server(s->k->mint, name->name);
+
+	if (!ssl) {
 		session_alert(s);
 		return;
 	}
@@ -199,7 +198,7 @@ bool session_shake(struct session *s)
 
 	if (r == 0)
 		return false;
-	name = r > 0 ? SSL_get_servername(s->guest.ssl, TLSEXT_NAMETYPE_host_name) : NULL;
+	name = r > 0 ? tls_server_name(s->guest.tls) : NULL;
 	if (r < 0 || !name || strcasecmp(name, s->sni.name) != 0) {
 		/* Most often: a program that does not trust the run's authority. */
 		s->state = SESSION_DEAD;

@@ -9,8 +9,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
-#include <openssl/x509_vfy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,7 +295,7 @@ static void check_connect(struct upstream *u)
 static void shake(struct upstream *u)
 {
 	int r = link_handshake(&u->link);
-	long why;
+	const char *why;
 
 	if (r > 0) {
 		u->state = UP_OPEN;
@@ -305,11 +303,11 @@ static void shake(struct upstream *u)
 	}
 	if (r == 0)
 		return;
-	why = SSL_get_verify_result(u->link.ssl);
-	if (why != X509_V_OK)
+	why = tls_distrust(u->link.tls);
+	if (why)
 		(void)verdict_deny(&u->failure, EGRESS_TLS_MISMATCH, NULL,
 				   "the certificate of %s cannot be trusted: %s", u->host.name,
-				   X509_verify_cert_error_string(why));
+				   why);
 	fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
 }
 

@@ -20,6 +20,7 @@
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -416,16 +417,14 @@ static void prepare(void)
 		l.rlim_cur = l.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &l);
 	}
-	run.ctx = SSL_CTX_new(TLS_client_method());
+	run.ctx = tls_context(false);
 	run.samples = malloc(SAMPLES_MAX * sizeof(*run.samples));
 	run.clients = calloc((size_t)run.o.connections, sizeof(*run.clients));
 	if (!run.ctx || !run.samples || !run.clients || loop_new(&run.loop, &e) < 0)
 		die("no memory");
 	if (SSL_CTX_load_verify_locations(run.ctx, run.o.root, NULL) != 1)
 		die("the root cannot be read");
-	SSL_CTX_set_verify(run.ctx, SSL_VERIFY_PEER, NULL);
 	(void)SSL_CTX_set_session_cache_mode(run.ctx, SSL_SESS_CACHE_OFF);
-	link_tune(run.ctx);
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/link.h"
 
-#include <openssl/bio.h>
-#include <openssl/err.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -52,73 +51,43 @@ static void flow_take(struct flow *f, size_t n)
 		flow_drop(f);
 }
 
-/* recv, but a socket that gave less than it was asked for is not asked again before it has news:
- * that would be a system call in vain for each message. */
-static ssize_t take(struct link *l, char *to, size_t n)
+/* ---- the socket, as a transport ---- */
+
+/* What was read before TLS began comes first. A socket that gave less than it was asked for is not
+ * asked again before it has news: that would be a system call in vain for each message. */
+static ssize_t socket_read(void *arg, void *p, size_t n, short *wait)
 {
-	ssize_t r = -1;
-
-	if (l->drained)
-		return errno = EAGAIN, -1;
-	r = recv(l->fd, to, n, 0);
-	l->drained = r > 0 ? (size_t)r < n : r < 0 && errno == EAGAIN;
-	return r;
-}
-
-/* ---- a BIO that gives what was read early first ---- */
-
-static int bio_read(BIO *b, char *out, int n)
-{
-	struct link *l = BIO_get_data(b);
+	struct link *l = arg;
 	ssize_t r;
 
-	BIO_clear_retry_flags(b);
+	*wait = POLLIN;
 	if (l->early.len) {
-		size_t k = l->early.len < (size_t)n ? l->early.len : (size_t)n;
+		size_t k = l->early.len < n ? l->early.len : n;
 
-		memcpy(out, l->early.data + l->early.at, k);
+		memcpy(p, l->early.data + l->early.at, k);
 		flow_take(&l->early, k);
-		return (int)k;
+		return (ssize_t)k;
 	}
-	r = take(l, out, (size_t)n);
-	if (r < 0 && (errno == EAGAIN || errno == EINTR))
-		BIO_set_retry_read(b);
-	return (int)r;
+	if (l->drained)
+		return -EAGAIN;
+	r = recv(l->fd, p, n, 0);
+	l->drained = r > 0 ? (size_t)r < n : r < 0 && errno == EAGAIN;
+	return r < 0 ? -errno : r;
 }
 
-static int bio_write(BIO *b, const char *p, int n)
+static ssize_t socket_write(void *arg, const void *p, size_t n, short *wait)
 {
-	struct link *l = BIO_get_data(b);
-	ssize_t r;
+	const struct link *l = arg;
+	ssize_t r = send(l->fd, p, n, MSG_NOSIGNAL);
 
-	BIO_clear_retry_flags(b);
-	r = send(l->fd, p, (size_t)n, MSG_NOSIGNAL);
-	if (r < 0 && (errno == EAGAIN || errno == EINTR))
-		BIO_set_retry_write(b);
-	return (int)r;
+	*wait = POLLOUT;
+	return r < 0 ? -errno : r;
 }
 
-static long bio_ctrl(BIO *b, int cmd, long larg, void *parg)
+/* The link closes it itself, whoever read and wrote it. */
+static void socket_leave(void *arg)
 {
-	(void)b;
-	(void)larg;
-	(void)parg;
-	return cmd == BIO_CTRL_FLUSH;
-}
-
-static BIO_METHOD *link_method(void)
-{
-	static BIO_METHOD *m; /* a constant, once made; there is one thread */
-
-	if (!m) {
-		m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "brig link");
-		if (m) {
-			(void)BIO_meth_set_read(m, bio_read);
-			(void)BIO_meth_set_write(m, bio_write);
-			(void)BIO_meth_set_ctrl(m, bio_ctrl);
-		}
-	}
-	return m;
+	(void)arg;
 }
 
 /* ---- links ---- */
@@ -133,100 +102,66 @@ static void on_news(struct loop_watch *w, uint32_t events)
 
 void link_init(struct link *l, int fd, watch_fn *ready)
 {
-	*l = (struct link){ .w = { .fd = fd, .ready = on_news }, .fd = fd, .ready = ready };
+	*l = (struct link){ .w = { .fd = fd, .ready = on_news },
+			    .fd = fd,
+			    .t = { .arg = l,
+				   .fd = fd,
+				   .read = socket_read,
+				   .write = socket_write,
+				   .close = socket_leave },
+			    .ready = ready };
 }
 
 void link_done(struct loop *loop, struct link *l)
 {
 	(void)loop_want(loop, &l->w, 0);
-	SSL_free(l->ssl);
-	l->ssl = NULL;
+	l->tls = tls_free(l->tls);
 	flow_drop(&l->in);
 	flow_drop(&l->out);
 	flow_drop(&l->early);
 	l->fd = fd_close(l->fd);
 }
 
-void link_tune(SSL_CTX *c)
-{
-	(void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE |
-					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-					  SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set_read_ahead(c, 1);
-	SSL_CTX_set_default_read_buffer_len(c, FLOW_READ * 2);
-}
-
 int link_tls(struct link *l, SSL *ssl)
 {
-	BIO *b = link_method() ? BIO_new(link_method()) : NULL;
-
-	l->ssl = ssl;
-	if (!b)
+	l->tls = tls_new(ssl, l->t);
+	if (!l->tls)
 		return -ENOMEM;
-	BIO_set_data(b, l);
-	BIO_set_init(b, 1);
-	SSL_set_bio(ssl, b, b);
+	l->t = tls_transport(l->tls);
 	l->early = l->in;
 	l->in = (struct flow){ 0 };
 	return 0;
 }
 
-/* Notes what a failed call of TLS waits for; false: it failed for good. */
-static bool waits(struct link *l, int r, bool reading)
-{
-	switch (SSL_get_error(l->ssl, r)) {
-	case SSL_ERROR_WANT_READ:
-		l->write_wants_read = !reading;
-		return true;
-	case SSL_ERROR_WANT_WRITE:
-		l->read_wants_write = reading;
-		return true;
-	case SSL_ERROR_ZERO_RETURN:
-		l->eof = true;
-		return true;
-	default:
-		return false;
-	}
-}
-
 int link_handshake(struct link *l)
 {
+	short wait = 0;
 	int r;
 
 	if (l->handshaken)
 		return 1;
-	ERR_clear_error();
-	l->read_wants_write = l->write_wants_read = false;
-	r = SSL_do_handshake(l->ssl);
-	if (r == 1) {
-		l->handshaken = true;
-		return 1;
-	}
-	if (!waits(l, r, true) || l->eof)
-		return l->broken = true, -EPROTO;
-	return 0;
+	r = tls_handshake(l->tls, &wait);
+	l->handshaken = r == 0;
+	l->broken |= r < 0 && r != -EAGAIN;
+	l->read_wants_write = r == -EAGAIN && wait == POLLOUT;
+	l->write_wants_read = false;
+	return r == 0 ? 1 : r == -EAGAIN ? 0 : -EPROTO;
+}
+
+static bool is_later(ssize_t r)
+{
+	return r == -EAGAIN || r == -EINTR;
 }
 
 static ssize_t pull(struct link *l, char *to, size_t n)
 {
-	ssize_t r;
+	short wait = 0;
+	ssize_t r = l->t.read(l->t.arg, to, n, &wait);
 
-	if (l->ssl) {
-		ERR_clear_error();
-		l->read_wants_write = false;
-		r = SSL_read(l->ssl, to, (int)n);
-		if (r > 0)
-			return r;
-		if (!waits(l, (int)r, true))
-			l->broken = true;
-		return 0;
-	}
-	r = take(l, to, n);
-	if (r == 0)
-		l->eof = true;
-	else if (r < 0 && errno != EAGAIN && errno != EINTR)
-		l->broken = true;
-	return r > 0 ? r : 0;
+	l->read_wants_write = r == -EAGAIN && wait == POLLOUT;
+	l->eof |= r == 0;
+	l->broken |= r < 0 && !is_later(r);
+	return r;
 }
 
 size_t link_fill(struct link *l)
@@ -249,22 +184,12 @@ size_t link_fill(struct link *l)
 
 static ssize_t push(struct link *l, const char *p, size_t n)
 {
-	ssize_t r;
+	short wait = 0;
+	ssize_t r = l->t.write(l->t.arg, p, n, &wait);
 
-	if (l->ssl) {
-		ERR_clear_error();
-		l->write_wants_read = false;
-		r = SSL_write(l->ssl, p, (int)(n < FLOW_READ ? n : FLOW_READ));
-		if (r > 0)
-			return r;
-		if (!waits(l, (int)r, false))
-			l->broken = true;
-		return 0;
-	}
-	r = send(l->fd, p, n, MSG_NOSIGNAL);
-	if (r < 0 && errno != EAGAIN && errno != EINTR)
-		l->broken = true;
-	return r > 0 ? r : 0;
+	l->write_wants_read = r == -EAGAIN && wait == POLLIN;
+	l->broken |= r < 0 && !is_later(r);
+	return r;
 }
 
 static size_t flush(struct link *l, size_t least)
@@ -314,17 +239,15 @@ void link_half_close(struct link *l)
 {
 	if (l->fd < 0)
 		return;
-	if (l->ssl && l->handshaken && !l->broken) {
-		ERR_clear_error();
-		(void)SSL_shutdown(l->ssl);
-	}
+	if (l->tls && l->handshaken && !l->broken)
+		tls_shutdown(l->tls);
 	(void)shutdown(l->fd, SHUT_WR);
 }
 
 bool link_clean(const struct link *l)
 {
 	return !l->eof && !l->broken && !l->in.len && !l->out.len &&
-	       !(l->ssl && SSL_has_pending(l->ssl));
+	       !(l->tls && tls_pending(l->tls));
 }
 
 int link_wait(struct loop *loop, struct link *l, bool reading)

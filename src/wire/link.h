@@ -7,13 +7,13 @@
  * something. */
 #pragma once
 
-#include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/loop.h"
+#include "wire/tls.h"
 
 enum {
 	FLOW_READ = 16384,        /* taken from a socket at once */
@@ -29,7 +29,8 @@ struct flow {
 struct link {
 	struct loop_watch w; /* must stay first: the owner finds itself through it */
 	int fd;              /* owned; -1: closed */
-	SSL *ssl;            /* owned; NULL: plain */
+	struct transport t;  /* what is read and written: the socket, or TLS over it */
+	struct tls *tls;     /* owned; NULL: plain */
 	struct flow in, out;
 	struct flow early; /* read before TLS began, and TLS's to read first */
 	bool handshaken, eof, broken;
@@ -56,8 +57,6 @@ static inline bool link_full(const struct link *l)
 	return l->out.len >= FLOW_FULL;
 }
 
-/* How links want TLS to be: as much as is there read at once, no buffers kept while idle. */
-void link_tune(SSL_CTX *c);
 /* What was read so far becomes TLS's. The link owns ssl from here on, also on failure. */
 int link_tls(struct link *l, SSL *ssl);
 int link_handshake(struct link *l);   /* 1 done, 0 not yet, -EPROTO */

@@ -1,64 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/tls.h"
 
-#include <arpa/inet.h>
-#include <limits.h>
+#include <errno.h>
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#define RECORD 16384 /* the most that one record of TLS holds */
 
 struct tls {
-	SSL_CTX *ctx;
+	SSL *ssl;
+	struct transport below;
+	bool ended; /* the stream below has */
 };
 
-/* The oldest error of the queue, which is the cause; the queue is empty afterwards. */
-static int tls_error(struct err *e, const char *what)
+SSL_CTX *tls_context(bool server)
 {
-	unsigned long code = ERR_get_error();
-	char text[160] = "unknown error";
+	SSL_CTX *c = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
 
-	if (code)
-		ERR_error_string_n(code, text, sizeof(text));
-	ERR_clear_error();
-	return err_set(e, ERR_UNAVAILABLE, EPROTO, "%s: %s", what, text);
+	if (!c || SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1) {
+		SSL_CTX_free(c);
+		return NULL;
+	}
+	if (!server)
+		SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
+	(void)SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	(void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE |
+					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+					  SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_read_ahead(c, 1);
+	SSL_CTX_set_default_read_buffer_len(c, (size_t)RECORD * 2);
+	return c;
 }
 
-int tls_new(struct tls **ret, struct err *e)
-{
-	CLEANUP(tls) struct tls *t = calloc(1, sizeof(*t));
+/* ---- the stream below, as OpenSSL sees it ---- */
 
-	if (!t)
-		return err_nomem(e);
-	t->ctx = SSL_CTX_new(TLS_client_method());
-	if (!t->ctx || !SSL_CTX_set_min_proto_version(t->ctx, TLS1_2_VERSION))
-		return tls_error(e, "cannot set up TLS");
-	SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
-	(void)SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	if (!SSL_CTX_set_default_verify_paths(t->ctx))
-		return tls_error(e, "cannot read the trusted certificates");
-	*ret = TAKE_PTR(t);
-	return 0;
+/* As OpenSSL wants it said: -1, errno, and whether it may try again. */
+static int told(BIO *b, ssize_t r, int retry)
+{
+	BIO_clear_retry_flags(b);
+	if (r >= 0)
+		return (int)r;
+	if (r == -EAGAIN || r == -EINTR)
+		BIO_set_flags(b, retry | BIO_FLAGS_SHOULD_RETRY);
+	errno = (int)-r;
+	return -1;
 }
+
+static int bio_read(BIO *b, char *out, int n)
+{
+	struct tls *t = BIO_get_data(b);
+	short wait;
+	ssize_t r = t->below.read(t->below.arg, out, (size_t)n, &wait);
+
+	t->ended |= r == 0;
+	return told(b, r, BIO_FLAGS_READ);
+}
+
+static int bio_write(BIO *b, const char *p, int n)
+{
+	struct tls *t = BIO_get_data(b);
+	short wait;
+	ssize_t r = t->below.write(t->below.arg, p, (size_t)n, &wait);
+
+	return told(b, r, BIO_FLAGS_WRITE);
+}
+
+static long bio_ctrl(BIO *b, int cmd, long larg, void *parg)
+{
+	(void)b;
+	(void)larg;
+	(void)parg;
+	return cmd == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *method(void)
+{
+	static BIO_METHOD *m; /* a constant, once made; there is one thread */
+
+	if (!m) {
+		m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "brig transport");
+		if (m) {
+			(void)BIO_meth_set_read(m, bio_read);
+			(void)BIO_meth_set_write(m, bio_write);
+			(void)BIO_meth_set_ctrl(m, bio_ctrl);
+		}
+	}
+	return m;
+}
+
+/* ---- the filter ---- */
 
 struct tls *tls_free(struct tls *t)
 {
-	if (t)
-		SSL_CTX_free(t->ctx);
+	if (!t)
+		return NULL;
+	SSL_free(t->ssl);
+	t->below.close(t->below.arg);
 	free(t);
 	return NULL;
 }
 
-/* ---- a connection ---- */
-
-/* What a call that did not do its work means: -EAGAIN and what to wait for, 0 at the end of the
- * stream, else -errno. */
-static ssize_t verdict(SSL *ssl, int r, short *wait)
+struct tls *tls_new(SSL *ssl, struct transport below)
 {
-	switch (SSL_get_error(ssl, r)) {
+	struct tls *t = calloc(1, sizeof(*t));
+	BIO *b = t && method() ? BIO_new(method()) : NULL;
+
+	if (!t) {
+		SSL_free(ssl);
+		below.close(below.arg);
+		return NULL;
+	}
+	*t = (struct tls){ .ssl = ssl, .below = below };
+	if (!b)
+		return tls_free(t);
+	BIO_set_data(b, t);
+	BIO_set_init(b, 1);
+	SSL_set_bio(ssl, b, b);
+	return t;
+}
+
+/* What a call that did not do its work means: -EAGAIN and what to wait for, 0 at the end that the
+ * peer announced, else -errno. */
+static int verdict(struct tls *t, int r, short *wait)
+{
+	switch (SSL_get_error(t->ssl, r)) {
 	case SSL_ERROR_WANT_READ:
 		*wait = POLLIN;
 		return -EAGAIN;
@@ -68,121 +136,92 @@ static ssize_t verdict(SSL *ssl, int r, short *wait)
 	case SSL_ERROR_ZERO_RETURN:
 		return 0;
 	case SSL_ERROR_SYSCALL:
-		return errno ? -errno : -ECONNRESET;
+		if (!t->ended)
+			return errno ? -errno : -ECONNRESET;
+		ERR_raise(ERR_LIB_SSL, SSL_R_UNEXPECTED_EOF_WHILE_READING);
+		return -EPROTO;
 	default:
-		return -EPROTO; /* also an end without the peer's word: part may be missing */
+		return -EPROTO;
 	}
+}
+
+/* What is left of earlier errors would be taken for the next call's. */
+static void forget(void)
+{
+	ERR_clear_error();
+	errno = 0;
+}
+
+int tls_handshake(struct tls *t, short *wait)
+{
+	int r;
+
+	forget();
+	r = SSL_do_handshake(t->ssl);
+	if (r == 1)
+		return 0;
+	r = verdict(t, r, wait);
+	return r ? r : -EPROTO;
 }
 
 static ssize_t tls_read(void *arg, void *p, size_t n, short *wait)
 {
+	struct tls *t = arg;
 	int r;
 
-	ERR_clear_error();
-	errno = 0;
-	r = SSL_read(arg, p, n > INT_MAX ? INT_MAX : (int)n);
-	return r > 0 ? r : verdict(arg, r, wait);
+	forget();
+	r = SSL_read(t->ssl, p, n < INT32_MAX ? (int)n : INT32_MAX);
+	return r > 0 ? r : verdict(t, r, wait);
 }
 
 static ssize_t tls_write(void *arg, const void *p, size_t n, short *wait)
 {
-	ssize_t said;
+	struct tls *t = arg;
 	int r;
 
-	ERR_clear_error();
-	errno = 0;
-	r = SSL_write(arg, p, n > INT_MAX ? INT_MAX : (int)n);
+	forget();
+	r = SSL_write(t->ssl, p, n < RECORD ? (int)n : RECORD);
 	if (r > 0)
 		return r;
-	said = verdict(arg, r, wait);
-	return said == 0 ? -EPIPE : said;
+	r = verdict(t, r, wait);
+	return r ? r : -EPIPE;
+}
+
+void tls_shutdown(struct tls *t)
+{
+	forget();
+	(void)SSL_shutdown(t->ssl);
+	ERR_clear_error();
 }
 
 static void tls_close(void *arg)
 {
-	int fd = SSL_get_fd(arg);
-
-	(void)SSL_shutdown(arg);
-	ERR_clear_error();
-	SSL_free(arg);
-	(void)fd_close(fd);
+	tls_shutdown(arg);
+	(void)tls_free(arg);
 }
 
-static bool is_address(const char *host)
+struct transport tls_transport(struct tls *t)
 {
-	unsigned char raw[sizeof(struct in6_addr)];
-
-	return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
+	return (struct transport){ .arg = t,
+				   .fd = t->below.fd,
+				   .read = tls_read,
+				   .write = tls_write,
+				   .close = tls_close };
 }
 
-/* The name is part of what the library verifies, not of something to remember afterwards. */
-static bool expect_host(SSL *ssl, const char *host)
+bool tls_pending(const struct tls *t)
 {
-	if (is_address(host))
-		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
-	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+	return SSL_has_pending(t->ssl);
 }
 
-static int wait_for(int fd, short events, uint64_t deadline)
+const char *tls_server_name(const struct tls *t)
 {
-	struct pollfd p = { .fd = fd, .events = events };
-	uint64_t now = clock_us();
-	uint64_t left = now < deadline ? (deadline - now) / 1000 + 1 : 0;
-	int r = left ? poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left) : 0;
-
-	return r > 0 || (r < 0 && errno == EINTR) ? 0 : r < 0 ? -errno : -ETIMEDOUT;
+	return SSL_get_servername(t->ssl, TLSEXT_NAMETYPE_host_name);
 }
 
-static int refused(SSL *ssl, struct err *e)
+const char *tls_distrust(const struct tls *t)
 {
-	long why = SSL_get_verify_result(ssl);
+	long why = SSL_get_verify_result(t->ssl);
 
-	if (why == X509_V_OK)
-		return tls_error(e, "TLS failed");
-	ERR_clear_error();
-	return err_set(e, ERR_UNAVAILABLE, EKEYREJECTED, "the certificate is not trusted: %s",
-		       X509_verify_cert_error_string(why));
-}
-
-static int handshake(SSL *ssl, int fd, uint64_t deadline, struct err *e)
-{
-	short wait = 0;
-	int r;
-
-	for (;;) {
-		ERR_clear_error();
-		errno = 0;
-		r = SSL_connect(ssl);
-		if (r == 1)
-			return 0;
-		if (verdict(ssl, r, &wait) != -EAGAIN)
-			return refused(ssl, e);
-		r = wait_for(fd, wait, deadline);
-		if (r < 0) {
-			errno = -r;
-			return err_sys(e, "TLS did not begin in time");
-		}
-	}
-}
-
-int transport_tls(struct tls *t, int fd, const char *host, uint64_t deadline, struct transport *ret,
-		  struct err *e)
-{
-	SSL *ssl = SSL_new(t->ctx);
-	int r = 0;
-
-	if (!ssl || !expect_host(ssl, host) || !SSL_set_fd(ssl, fd))
-		r = tls_error(e, "cannot set up TLS");
-	if (r == 0)
-		r = handshake(ssl, fd, deadline, e);
-	if (r < 0) {
-		SSL_free(ssl);
-		(void)fd_close(fd);
-		return r;
-	}
-	*ret = (struct transport){
-		.arg = ssl, .fd = fd, .read = tls_read, .write = tls_write, .close = tls_close
-	};
-	return 0;
+	return why == X509_V_OK ? NULL : X509_verify_cert_error_string(why);
 }

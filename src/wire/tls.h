@@ -1,21 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire/tls.h - TLS under a client, with the peer's name always verified.
+/* wire/tls.h - TLS as a filter: a transport below it, a transport above it.
  *
- * The only file that knows OpenSSL; it is linked into programs of their own, never into brig. TLS
- * 1.2 at least, the system's trusted roots or those of SSL_CERT_FILE and SSL_CERT_DIR. There is no
- * switch that turns verification off. */
+ * Whoever makes an SSL decides whom it trusts and what it shows; from there on everything is the
+ * same for both sides of a connection. Nothing here waits. */
 #pragma once
 
 #include "wire/client.h"
 
-struct tls; /* trusted roots and settings; shared by connections */
+/* OpenSSL's own names for them: a header that hands one on needs no more than this. */
+typedef struct ssl_st SSL;
+typedef struct ssl_ctx_st SSL_CTX;
 
-/* Reads the trusted roots now; those of a hashed folder are read when they are needed. */
-int tls_new(struct tls **ret, struct err *e);
-struct tls *tls_free(struct tls *t);
+struct tls;
+
+/* What all contexts have in common: TLS 1.2 at least, as much as is there read at once, no buffers
+ * kept while idle; a client verifies its peer. NULL: no memory. */
+SSL_CTX *tls_context(bool server);
+
+/* Takes both, also when there is no memory (NULL): they are then freed and closed. */
+struct tls *tls_new(SSL *ssl, struct transport below);
+struct tls *tls_free(struct tls *t); /* closes what is below, without a word to the peer */
 DEFINE_CLEANUP(tls, struct tls *, tls_free)
 
-/* Takes the connected, non-blocking socket, also on errors. Returns when the handshake is done and
- * the certificate is one for `host` (a name or an address). */
-int transport_tls(struct tls *t, int fd, const char *host, uint64_t deadline, struct transport *ret,
-		  struct err *e);
+/* 0 when it is done; -EAGAIN, and *wait is what to poll for; otherwise it has failed. */
+int tls_handshake(struct tls *t, short *wait);
+const char *tls_distrust(const struct tls *t);    /* why the peer was not believed, or NULL */
+const char *tls_server_name(const struct tls *t); /* that the peer asked for, or NULL */
+
+/* After the handshake. Its `close` tells the peer, and frees the filter. An end that the peer did
+ * not announce is -EPROTO: part may be missing. */
+struct transport tls_transport(struct tls *t);
+void tls_shutdown(struct tls *t);      /* tells the peer that no more is sent */
+bool tls_pending(const struct tls *t); /* has it read what nobody took yet? */

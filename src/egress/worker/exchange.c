@@ -1,49 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/exchange.c - one request and its answer.
+/* egress/worker/exchange.c - see exchange.h.
  *
  * Both heads are parsed, filtered and written anew; raw bytes are never passed on. The order is
  * fixed: allowlist, leak scan, injection, evidence, request, scan and scrub of the answer. Bodies
  * stream in pieces; a piece is taken from one side only while the other has room, so memory is
- * bounded by the buffers of two links, and what came is passed on at once. */
+ * bounded by what the upstream's link and the downstream hold, and what came is passed on at once.
+ */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "egress/worker/exchange.h"
+#include "egress/worker/exchange_internal.h"
 
 #define MOVE_US (600 * SECOND) /* nothing moving; an answer may be thought about for long */
-#define IDLE_US (90 * SECOND)
-#define HALF_US (60 * SECOND) /* the same for a guest that has closed its side */
+#define HALF_US (60 * SECOND)  /* the same for a guest that has closed its side */
 
-void exchange_told(struct session *s)
+enum exchange_state exchange_state(const struct exchange *x)
 {
-	struct exchange *x = &s->x;
-
-	if (!x->open)
-		return;
-	x->open = false;
-	report_done(s->k, s);
-	if (x->scrubbed || (x->scrub && scrub_hits(x->scrub)))
-		(void)report_credential(s->k, EGRESS_EVENT_SCRUB, &x->v, NULL);
+	return x->state;
 }
 
-void exchange_done(struct session *s)
+static bool is_over(const struct exchange *x)
 {
-	struct exchange *x = &s->x;
+	return x->state >= EXCHANGE_DONE;
+}
 
-	exchange_told(s);
+static void tell_end(struct exchange *x)
+{
+	if (!x->t.open)
+		return;
+	x->t.open = false;
+	report_done(x->k, &x->t, x->up);
+	if (x->scrubbed || (x->scrub && scrub_hits(x->scrub)))
+		(void)report_credential(x->k, EGRESS_EVENT_SCRUB, &x->t.v, NULL);
+}
 
+struct exchange *exchange_free(struct exchange *x)
+{
+	if (!x)
+		return NULL;
+	tell_end(x);
+	if (x->state == EXCHANGE_DONE && x->up_done && x->keep_upstream)
+		upstream_release(TAKE_PTR(x->up));
+	(void)upstream_free(x->up);
 	if (x->head.data)
 		explicit_bzero(x->head.data, x->head.len); /* it may hold a credential */
 	buf_done(&x->head);
-	x->scan_up = scan_close(x->scan_up);
-	x->scan_coded = scan_close(x->scan_coded);
-	x->json_up = json_scan_close(x->json_up);
+	(void)scan_close(x->scan_up);
+	(void)scan_close(x->scan_coded);
+	(void)json_scan_close(x->json_up);
 	buf_done(&x->coded);
-	x->scan_down = scan_close(x->scan_down);
-	x->decoder = decoder_free(x->decoder);
-	x->decoder_down = decoder_free(x->decoder_down);
-	x->scrub = scrub_close(x->scrub);
+	(void)scan_close(x->scan_down);
+	(void)decoder_free(x->decoder);
+	(void)decoder_free(x->decoder_down);
+	(void)scrub_close(x->scrub);
+	free(x);
+	return NULL;
+}
+
+bool exchange_told(struct exchange *x)
+{
+	if (!x->k->n_events)
+		return true;
+	x->d->ops->hold(x->d);
+	return false;
 }
 
 bool exchange_put(struct link *l, bool chunked, const char *p, size_t n)
@@ -58,161 +79,193 @@ bool exchange_put(struct link *l, bool chunked, const char *p, size_t n)
 	return link_add(l, size, strlen(size)) && link_add(l, p, n) && link_add(l, "\r\n", 2);
 }
 
-/* The end in the middle of an answer; what was read of it before is the guest's. */
-static void cut(struct session *s)
+struct buf *exchange_piece(struct exchange *x)
 {
-	(void)report_flush(s->k);
-	(void)link_flush(&s->guest);
-	s->state = SESSION_DEAD;
+	struct buf *b = &x->k->piece;
+
+	if (!b->max)
+		*b = (struct buf)BUF_INIT(FLOW_MAX / 2);
+	b->len = 0;
+	b->failed = false;
+	return b;
 }
 
-/* Denied when part of it is gone already: the rest stays here, and the guest hears it if it still
- * can. */
-void exchange_stop(struct session *s, const struct egress_verdict *why)
+/* ---- ends ---- */
+
+/* What was read of the answer before is the guest's. */
+void exchange_cut(struct exchange *x)
+{
+	(void)report_flush(x->k);
+	x->d->ops->reset(x->d);
+	x->state = EXCHANGE_CUT;
+}
+
+void exchange_deny(struct exchange *x, const struct egress_verdict *v)
+{
+	report_deny(x->k, v, exchange_method(x));
+	downstream_deny(x->d, v);
+	x->state = EXCHANGE_REFUSED;
+}
+
+static void refuse(struct exchange *x, int status, const char *reason, const char *what)
+{
+	downstream_fail(x->d, status, reason, what);
+	x->state = EXCHANGE_REFUSED;
+}
+
+/* The rest stays here, and the guest hears it if it still can. */
+void exchange_stop(struct exchange *x, const struct egress_verdict *why)
 {
 	struct egress_verdict v = *why;
 
-	v.host = s->x.v.host;
-	v.port = s->x.v.port;
-	if (s->x.answered) {
-		report_deny(s->k, &v, exchange_method(s));
-		cut(s);
+	v.host = x->t.v.host;
+	v.port = x->t.v.port;
+	if (x->state == EXCHANGE_ANSWERS) {
+		report_deny(x->k, &v, exchange_method(x));
+		exchange_cut(x);
 	} else {
-		session_deny(s, &v, exchange_method(s));
+		exchange_deny(x, &v);
 	}
 }
 
-void exchange_fail(struct session *s, int status, const char *what)
+void exchange_fail(struct exchange *x, int status, const char *what)
 {
-	exchange_told(s);
-	if (s->x.answered)
-		cut(s);
+	tell_end(x);
+	if (x->state == EXCHANGE_ANSWERS)
+		exchange_cut(x);
 	else
-		session_answer(s, status, "upstream", what);
+		refuse(x, status, "upstream", what);
 }
 
-static void begin(struct session *s, const struct http1_request *q)
-{
-	struct exchange *x = &s->x;
+/* ---- the beginning ---- */
 
-	*x = (struct exchange){ .minor = q->minor,
-				.asked = http1_text_is(q->method, "HEAD") ? HTTP1_ASKED_HEAD
-									  : HTTP1_ASKED_PLAIN,
-				.has_body = q->framing != HTTP1_NO_BODY,
-				.up_chunked = q->framing == HTTP1_CHUNKED,
-				.expects = q->expects,
-				.keep_guest = q->keeps_alive };
-	memcpy(x->method, q->method.p, q->method.n);
-	http1_body_start(&x->up_body, q->framing, q->length);
-	x->up_done = !x->has_body;
-}
-
-void exchange_begin(struct session *s, const struct http1_request *q, size_t head)
+static void decide(struct exchange *x, const struct arrival *from, const struct http1_request *q)
 {
 	struct egress_request e;
 	const char *why;
 	struct host name = { 0 };
 
-	begin(s, q);
-	if (s->refused.reason) {
-		struct egress_verdict v = s->refused;
-
-		session_deny(s, &v, q->method);
-		return;
+	if (!exchange_name(from, q, &e, &name, &why)) {
+		x->t.v.host = from->tunnel.len ? from->tunnel : name;
+		x->t.v.port = from->port;
+		(void)verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, NULL, "%s", why);
+		exchange_deny(x, &x->t.v);
+	} else if (!exchange_judge(x, q, &e) || !exchange_scan(x, q)) {
+		exchange_deny(x, &x->t.v);
+	} else if (!report_allow(x->k, &x->t.v, q->method)) {
+		refuse(x, 503, "internal", "the decision cannot be recorded");
+	} else {
+		x->t.open = true;
 	}
-	if (!exchange_name(s, q, &e, &name, &why)) {
-		s->x.v.host = s->tunnel.len ? s->tunnel : name;
-		s->x.v.port = s->port;
-		(void)verdict_deny(&s->x.v, EGRESS_BAD_REQUEST, NULL, "%s", why);
-		session_deny(s, &s->x.v, q->method);
-		return;
-	}
-	if (!exchange_judge(s, q, &e) || !exchange_scan(s, q)) {
-		session_deny(s, &s->x.v, q->method);
-		return;
-	}
-	if (!report_allow(s->k, &s->x.v, q->method)) {
-		session_answer(s, 503, "internal", "the decision cannot be recorded");
-		return;
-	}
-	s->x.open = true;
-	link_take(&s->guest, head);
-	s->state = SESSION_EXCHANGE;
-	session_patience(s, MOVE_US);
 }
 
-static void finish(struct session *s)
+struct exchange *exchange_new(struct worker *k, struct downstream *d, const struct arrival *from,
+			      const struct http1_request *q)
 {
-	struct exchange *x = &s->x;
-	bool whole = x->up_done, more = !s->guest.eof || s->guest.in.len > 0,
-	     keep = x->keep_guest && whole && more;
+	struct exchange *x = calloc(1, sizeof(*x));
 
-	exchange_told(s);
-	if (whole && x->keep_upstream)
-		upstream_release(TAKE_PTR(s->up));
-	if (!keep) {
-		session_linger(s);
-		return;
-	}
-	exchange_done(s);
-	s->up = upstream_free(s->up);
-	s->state = SESSION_HEAD;
-	session_patience(s, IDLE_US);
+	if (!x)
+		return NULL;
+	x->k = k;
+	x->d = d;
+	x->secure = from->secure;
+	x->asked = http1_text_is(q->method, "HEAD") ? HTTP1_ASKED_HEAD : HTTP1_ASKED_PLAIN;
+	x->has_body = q->framing != HTTP1_NO_BODY;
+	x->up_chunked = q->framing == HTTP1_CHUNKED;
+	x->up_done = !x->has_body;
+	x->expects = q->expects;
+	x->deadline = loop_now(k->loop) + MOVE_US;
+	memcpy(x->t.method, q->method.p, q->method.n);
+	decide(x, from, q);
+	return x;
 }
 
-void exchange_stalled(struct session *s)
+/* ---- on its way ---- */
+
+bool exchange_is_early(const struct exchange *x)
 {
-	exchange_fail(s, 504, "the host did not answer in time");
+	return x->state == EXCHANGE_WAITS && x->not_before > loop_now(x->k->loop);
 }
 
-bool exchange_waits(const struct session *s)
+static void on_upstream(void *arg)
 {
-	return s->state == SESSION_EXCHANGE && s->x.not_before > loop_now(s->k->loop);
+	struct exchange *x = arg;
+
+	x->d->ops->run(x->d);
 }
 
-bool exchange_step(struct session *s)
+bool exchange_open(struct exchange *x, bool fresh)
 {
-	struct exchange *x = &s->x;
-	bool moved = false;
-
-	if (exchange_waits(s) || (!s->up && !session_told(s)))
+	x->up = upstream_free(x->up);
+	x->up = upstream_get(x->k, &x->t.v, x->secure, fresh);
+	if (!x->up) {
+		refuse(x, 503, "internal", "no memory");
 		return false;
-	if (!s->up && !(s->up = upstream_get(s, &x->v, s->secure, false))) {
-		session_answer(s, 503, "internal", "no memory");
-		return true;
 	}
-	upstream_step(s->up);
-	if (s->up->state == UP_FAILED) {
-		struct egress_verdict v = s->up->failure;
+	upstream_own(x->up, on_upstream, x);
+	x->state = EXCHANGE_OPENS;
+	return true;
+}
+
+/* From resolving to the head on its way; true: something moved. */
+static bool open_step(struct exchange *x)
+{
+	upstream_step(x->up);
+	if (x->up->state == UP_FAILED) {
+		struct egress_verdict v = x->up->failure;
 
 		if (v.reason == EGRESS_INTERNAL)
-			exchange_fail(s, 502, v.what);
+			exchange_fail(x, 502, v.what);
 		else
-			session_deny(s, &v, exchange_method(s));
+			exchange_deny(x, &v);
 		return true;
 	}
-	if (s->up->state != UP_OPEN)
+	if (x->up->state != UP_OPEN)
 		return false;
-	if (!x->sent) {
-		x->sent = link_add(&s->up->link, buf_str(&x->head), x->head.len);
-		moved = true;
-	}
-	moved |= exchange_up(s);
-	if (s->state == SESSION_EXCHANGE)
-		moved |= x->answered ? exchange_down(s) : exchange_answer(s);
-	if (s->state != SESSION_EXCHANGE)
-		return true;
-	if (moved)
-		session_patience(s, s->guest.eof ? HALF_US : MOVE_US);
-	if (x->down_done) {
-		finish(s);
-		return true;
-	}
-	/* What follows is the next request, read later. A guest that says no more may still listen;
-	 * one that is gone is found out by what is sent to it. */
-	if (x->up_done && !s->guest.eof && !link_fill(&s->guest) && s->guest.eof)
-		session_patience(s, HALF_US);
-	if (s->guest.broken || (s->guest.eof && !x->up_done && !s->guest.in.len))
-		s->state = SESSION_DEAD;
+	(void)link_add(&x->up->link, buf_str(&x->head), x->head.len);
+	x->state = EXCHANGE_ASKS;
+	return true;
+}
+
+/* An answer may take its time as long as something moves. */
+static void be_patient(struct exchange *x, bool moved)
+{
+	if (moved || x->fed || (x->d->ended && !x->heard_end))
+		x->deadline = loop_now(x->k->loop) + (x->d->ended ? HALF_US : MOVE_US);
+	x->heard_end = x->d->ended;
+	x->fed = false;
+}
+
+bool exchange_step(struct exchange *x)
+{
+	bool moved = false;
+
+	if (x->state == EXCHANGE_WAITS &&
+	    (exchange_is_early(x) || !exchange_told(x) || !exchange_open(x, false)))
+		return x->state != EXCHANGE_WAITS;
+	if (x->state == EXCHANGE_OPENS)
+		moved = open_step(x);
+	if (x->state == EXCHANGE_ASKS)
+		moved |= exchange_answer(x);
+	else if (x->state == EXCHANGE_ANSWERS)
+		moved |= exchange_down(x);
+	if (!is_over(x))
+		be_patient(x, moved);
 	return moved;
+}
+
+struct link *exchange_link(struct exchange *x)
+{
+	return x->up && x->up->state == UP_OPEN ? &x->up->link : NULL;
+}
+
+bool exchange_tick(struct exchange *x, uint64_t now)
+{
+	if ((x->state == EXCHANGE_WAITS && x->not_before) ||
+	    (x->state == EXCHANGE_OPENS && upstream_is_late(x->up, now)))
+		return true;
+	if (now < x->deadline)
+		return false;
+	exchange_fail(x, 504, "the host did not answer in time");
+	return true;
 }

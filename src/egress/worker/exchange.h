@@ -1,51 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/worker/exchange.h - the parts of an exchange, for one another: heads, the way up, the way
- * down.
- */
+/* egress/worker/exchange.h - one request and its answer: verdict, scans, credential, upstream.
+ *
+ *     waits -> opens -> asks -> answers -> done
+ *       |        |       '--------|------> refused   (the door itself has answered)
+ *       '--------'-------> refused '-----> cut       (in the middle of an answer)
+ *
+ * It knows nothing of the connection that the request came over, only its downstream. Its owner
+ * gives it the request's body as it comes, steps it when there is news, and frees it. */
 #pragma once
 
-#include "egress/worker/worker.h"
+#include "egress/worker/downstream.h"
+#include "wire/http1_request.h"
 
-#define SECOND ((uint64_t)1000 * 1000)
-#define HEAD_ROOM ((size_t)256 << 10)
-#define PIECE 16384
-#define CODED_PIECE 240 /* so little of an answer that what it says has room */
-#define CODED_HOLD 65536
-#define CODED_MAX (2 * CODED_HOLD + PIECE)
+struct exchange;
+struct link;
+struct worker;
 
-static inline struct http1_text exchange_method(const struct session *s)
-{
-	return (struct http1_text){ s->x.method, strlen(s->x.method) };
-}
+enum exchange_state {
+	EXCHANGE_WAITS,   /* for its turn, and until the monitor knows of it */
+	EXCHANGE_OPENS,   /* its upstream is on the way */
+	EXCHANGE_ASKS,    /* the request goes up */
+	EXCHANGE_ANSWERS, /* a head went down; of the request, too, there may be more */
+	EXCHANGE_DONE,    /* from here on it is over: all of the answer went down */
+	EXCHANGE_REFUSED,
+	EXCHANGE_CUT,
+};
 
-static inline struct egress_text exchange_text(struct http1_text t)
-{
-	return egress_text(t.p, t.n);
-}
+/* How a request came: what the layers below it said of its host. */
+struct arrival {
+	bool proxy;     /* to the explicit proxy */
+	bool tunnelled; /* which was then asked for a tunnel */
+	bool secure;    /* through TLS that the door has opened */
+	uint16_t port;
+	struct host tunnel; /* the name its connection was opened for; empty: none */
+	struct host sni;
+};
 
-/* ---- exchange_head.c ---- */
+/* Decides at once: it may be refused when this returns. Nothing of the arguments is kept but `k`
+ * and `d`. NULL: no memory. */
+struct exchange *exchange_new(struct worker *k, struct downstream *d, const struct arrival *from,
+			      const struct http1_request *q);
+/* Reports its end, if its beginning was; the upstream goes back to the pool if it can. */
+struct exchange *exchange_free(struct exchange *x);
 
-bool exchange_passes(struct http1_text name); /* to the next hop? */
-/* Does `Connection` say that a field is for this hop only? */
-bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_text name);
-/* Which name and port a request is for; false: the layers contradict one another. */
-bool exchange_name(struct session *s, const struct http1_request *q, struct egress_request *ret,
-		   struct host *name, const char **why);
-/* Allowlist, rate, leaks, credentials; the head as it will be sent is in x.head. */
-bool exchange_judge(struct session *s, const struct http1_request *q,
-		    const struct egress_request *e);
-bool exchange_scan(struct session *s, const struct http1_request *q); /* of the body, if any */
+enum exchange_state exchange_state(const struct exchange *x);
+bool exchange_is_early(const struct exchange *x); /* its turn by the rate has not come */
+bool exchange_step(struct exchange *x);           /* true: something moved */
 
-/* ---- exchange_up.c, exchange_down.c: true when something moved ---- */
-
-bool exchange_up(struct session *s);
-bool exchange_answer(struct session *s);
-bool exchange_down(struct session *s);
-
-/* ---- exchange.c: ends ---- */
-
-bool exchange_put(struct link *l, bool chunked, const char *p, size_t n);
+/* The request's body; a request without one takes nothing. The bytes may be changed by the scan. */
+bool exchange_takes(const struct exchange *x);
+void exchange_body(struct exchange *x, char *p, size_t n, bool last);
 /* Denied when part of it is gone already. */
-void exchange_stop(struct session *s, const struct egress_verdict *why);
-/* The host is to blame: 502, or an answer cut short. */
-void exchange_fail(struct session *s, int status, const char *what);
+void exchange_stop(struct exchange *x, const struct egress_verdict *why);
+
+/* The link up, NULL before it is open. Its owner flushes it once the monitor knows everything that
+ * was decided, and waits for it; it is read while the downstream is not full. */
+struct link *exchange_link(struct exchange *x);
+bool exchange_tick(struct exchange *x, uint64_t now); /* true: it must be stepped */

@@ -4,53 +4,48 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "egress/worker/exchange.h"
+#include "egress/worker/exchange_internal.h"
 
 #define INTERIM_MAX 16
 
 /* A connection from the pool may have been closed just then: once more on a new one, if nothing of
  * the request would be sent twice that could matter. */
-static bool try_again(struct session *s)
+static bool try_again(struct exchange *x)
 {
-	struct exchange *x = &s->x;
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS" };
 	bool harmless = false;
 
 	for (size_t i = 0; i < ARRAY_LEN(safe); i++)
-		harmless |= strcmp(x->method, safe[i]) == 0;
-	if (!s->up->reused || x->answered || x->has_body || !harmless || s->up->link.in.len)
+		harmless |= strcmp(x->t.method, safe[i]) == 0;
+	if (!x->up->reused || x->has_body || !harmless || x->up->link.in.len)
 		return false;
-	s->up = upstream_free(s->up);
-	s->up = upstream_get(s, &x->v, s->secure, true);
-	x->sent = false;
-	if (!s->up)
-		session_answer(s, 503, "internal", "no memory");
+	(void)exchange_open(x, true);
 	return true;
 }
 
-static void add_value(struct session *s, struct buf *out, struct http1_text t)
+static void add_value(struct exchange *x, struct buf *out, struct http1_text t)
 {
 	struct err e = { 0 };
 
-	if (!s->k->scrubber)
+	if (!x->k->scrubber)
 		buf_add(out, t.p, t.n);
-	else if (scrub_text(s->k->scrubber, t.p, t.n, out, &s->x.scrubbed, &e) < 0)
+	else if (scrub_text(x->k->scrubber, t.p, t.n, out, &x->scrubbed, &e) < 0)
 		out->failed = true; /* better no answer than one with a value in it */
 }
 
 /* Nobody asked for a part; half of a value is nothing a scrubber knows. */
-static bool is_part(const struct session *s, const struct http1_answer *a)
+static bool is_part(const struct exchange *x, const struct http1_answer *a)
 {
-	return s->k->scrubber && a->status == 206;
+	return x->k->scrubber && a->status == 206;
 }
 
 /* Whatever its coding, its length would tell how well a value and a text of the guest's choice are
  * packed together: also that of an answer without a body. */
-static bool is_packed(const struct session *s, const struct http1_answer *a)
+static bool is_packed(const struct exchange *x, const struct http1_answer *a)
 {
 	struct codings c = { 0 };
 
-	for (size_t i = 0; s->x.bound && i < a->n_fields; i++)
+	for (size_t i = 0; x->bound && i < a->n_fields; i++)
 		if (http1_text_is(a->fields[i].name, "Content-Encoding") &&
 		    (coding_parse(exchange_text(a->fields[i].value), &c) < 0 || c.n))
 			return true;
@@ -58,41 +53,34 @@ static bool is_packed(const struct session *s, const struct http1_answer *a)
 }
 
 /* What may not come down although it was let out. */
-static bool judge_answer(const struct session *s, const struct http1_answer *a,
+static bool judge_answer(const struct exchange *x, const struct http1_answer *a,
 			 struct egress_verdict *v)
 {
-	if (is_part(s, a))
+	if (is_part(x, a))
 		return verdict_deny(v, EGRESS_CREDENTIAL_MISUSE, NULL,
 				    "a part of an answer, while the run has a credential");
-	if (is_packed(s, a))
+	if (is_packed(x, a))
 		return verdict_deny(
 			v, EGRESS_BAD_ANSWER,
 			"have the host send it as it is, or ask a name that no "
 			"credential is bound to",
 			"%s sent an answer in a content coding although it was asked "
 			"not to: beside a credential its length would tell of the value",
-			s->x.v.host.name);
+			x->t.v.host.name);
 	return true;
 }
 
-static enum down_framing frame_down(const struct exchange *x, const struct http1_answer *a)
+/* The head as it goes down, scrubbed: its first line, the fields that pass, an empty line. */
+static void write_head(struct exchange *x, const struct http1_answer *a, struct buf *b,
+		       struct down_head *h)
 {
-	if (a->framing == HTTP1_NO_BODY)
-		return DOWN_NONE;
-	if (a->framing == HTTP1_LENGTH && !x->scrub)
-		return DOWN_LENGTH;
-	return x->minor == 1 ? DOWN_CHUNKED : DOWN_CLOSE;
-}
+	size_t reason, first;
 
-static void write_answer(struct session *s, const struct http1_answer *a)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT(HEAD_ROOM);
-	struct exchange *x = &s->x;
-	struct http1_text length = http1_field(a, "Content-Length");
-
-	buf_printf(&b, "HTTP/1.1 %d ", a->status);
-	add_value(s, &b, a->reason);
-	buf_puts(&b, "\r\n");
+	buf_printf(b, "HTTP/1.1 %d ", a->status);
+	reason = b->len;
+	add_value(x, b, a->reason);
+	first = b->len + 2;
+	buf_puts(b, "\r\n");
 	for (size_t i = 0; i < a->n_fields; i++) {
 		const struct http1_field *f = &a->fields[i];
 
@@ -100,40 +88,50 @@ static void write_answer(struct session *s, const struct http1_answer *a)
 		    exchange_listed_off(a->fields, a->n_fields, f->name) ||
 		    (x->scrub && http1_text_is(f->name, "Content-Encoding")))
 			continue;
-		add_value(s, &b, f->name);
-		buf_puts(&b, ": ");
-		add_value(s, &b, f->value);
-		buf_puts(&b, "\r\n");
+		add_value(x, b, f->name);
+		buf_puts(b, ": ");
+		add_value(x, b, f->value);
+		buf_puts(b, "\r\n");
 	}
-	if (x->down == DOWN_LENGTH)
-		buf_printf(&b, "Content-Length: %llu\r\n", (unsigned long long)a->length);
-	else if (x->down == DOWN_CHUNKED)
-		buf_puts(&b, "Transfer-Encoding: chunked\r\n");
-	else if (length.p && a->status != 204 && !x->bound) /* of HEAD and 304: what it would be */
-		buf_printf(&b, "Content-Length: %.*s\r\n", (int)length.n, length.p);
-	if (!x->keep_guest)
-		buf_puts(&b, "Connection: close\r\n");
-	buf_puts(&b, "\r\n");
-	if (b.failed)
-		s->guest.broken = true;
+	buf_puts(b, "\r\n");
+	if (b->failed)
+		return;
+	h->reason = (struct http1_text){ b->data + reason, first - 2 - reason };
+	h->fields = (struct http1_text){ b->data + first, b->len - 2 - first };
+}
+
+static void send_head(struct exchange *x, const struct http1_answer *a)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(HEAD_ROOM);
+	struct down_head h = { .status = a->status, .body = DOWN_STREAM, .length = a->length };
+
+	if (a->framing == HTTP1_NO_BODY)
+		h.body = DOWN_NONE;
+	else if (a->framing == HTTP1_LENGTH && !x->scrub)
+		h.body = DOWN_LENGTH;
+	if (h.body == DOWN_NONE && a->status != 204 && !x->bound)
+		h.absent = http1_field(a, "Content-Length");
+	write_head(x, a, &b, &h);
+	if (!b.failed)
+		look_at(x, b.data, b.len, h.body == DOWN_NONE);
+	if (b.failed || !x->d->ops->head(x->d, &h))
+		exchange_cut(x);
 	else
-		look_at(s, buf_str(&b), b.len, a->framing == HTTP1_NO_BODY);
-	(void)link_add(&s->guest, buf_str(&b), b.len);
+		x->state = EXCHANGE_ANSWERS;
 }
 
 /* What the body must go through on its way down. */
-static bool open_filters(struct session *s, const struct http1_answer *a)
+static bool open_filters(struct exchange *x, const struct http1_answer *a)
 {
-	struct exchange *x = &s->x;
 	struct codings c = { 0 };
 	struct err e = { 0 };
 	size_t n = http1_count(a->fields, a->n_fields, "Content-Encoding");
 
-	if (s->k->scanner && scan_open(s->k->scanner, SCAN_IN, &x->scan_down, &e) < 0)
+	if (x->k->scanner && scan_open(x->k->scanner, SCAN_IN, &x->scan_down, &e) < 0)
 		return false;
 	if (a->framing == HTTP1_NO_BODY)
 		return true;
-	if (!s->k->scrubber || !scrub_needed(s->k->scrubber)) {
+	if (!x->k->scrubber || !scrub_needed(x->k->scrubber)) {
 		/* What it says is looked at where it can be read. */
 		if (x->scan_down && n == 1 &&
 		    coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) == 0 && c.n)
@@ -143,24 +141,23 @@ static bool open_filters(struct session *s, const struct http1_answer *a)
 	/* Unasked for, and unreadable: a secret could be in there. */
 	if (n > 1 || (n && coding_parse(exchange_text(http1_field(a, "Content-Encoding")), &c) < 0))
 		return false;
-	return scrub_open(s->k->scrubber, n ? &c : NULL, &x->scrub, &e) == 0;
+	return scrub_open(x->k->scrubber, n ? &c : NULL, &x->scrub, &e) == 0;
 }
 
-static bool interim(struct session *s, const struct http1_answer *a)
+static bool interim(struct exchange *x, const struct http1_answer *a)
 {
-	if (++s->x.interim > INTERIM_MAX)
+	if (++x->interim > INTERIM_MAX)
 		return false;
-	if (a->status == 100 && s->x.expects) {
-		s->x.expects = false;
-		(void)link_add(&s->guest, "HTTP/1.1 100 Continue\r\n\r\n", 25);
+	if (a->status == 100 && x->expects) {
+		x->expects = false;
+		(void)x->d->ops->head(x->d, &(struct down_head){ .status = 100 });
 	}
 	return true;
 }
 
-bool exchange_answer(struct session *s)
+bool exchange_answer(struct exchange *x)
 {
-	struct link *u = &s->up->link;
-	struct exchange *x = &s->x;
+	struct link *u = &x->up->link;
 	struct egress_verdict v = { 0 };
 	struct http1_answer a;
 	struct err e = { 0 };
@@ -171,104 +168,99 @@ bool exchange_answer(struct session *s)
 			return true;
 		if (!u->eof && !u->broken)
 			return false;
-		if (!try_again(s))
-			exchange_fail(s, 502, "the host closed the connection without an answer");
+		if (!try_again(x))
+			exchange_fail(x, 502, "the host closed the connection without an answer");
 		return true;
 	}
 	if (n < 0) {
-		exchange_fail(s, 502, e.what);
+		exchange_fail(x, 502, e.what);
 		return true;
 	}
 	if (a.status < 200) {
-		if (!interim(s, &a))
-			exchange_fail(s, 502, "the host says nothing but 1xx");
+		if (!interim(x, &a))
+			exchange_fail(x, 502, "the host says nothing but 1xx");
 		else
 			link_take(u, (size_t)n);
 		return true;
 	}
-	if (!rate_received(s->k->rate, (size_t)n, &v) || !judge_answer(s, &a, &v)) {
-		exchange_stop(s, &v);
+	if (!rate_received(x->k->rate, (size_t)n, &v) || !judge_answer(x, &a, &v)) {
+		exchange_stop(x, &v);
 		return true;
 	}
-	if (!open_filters(s, &a)) {
-		exchange_fail(s, 502, "the answer has a content coding nobody asked for");
+	if (!open_filters(x, &a)) {
+		exchange_fail(x, 502, "the answer has a content coding nobody asked for");
 		return true;
 	}
-	x->status = a.status;
+	x->t.status = a.status;
 	x->keep_upstream = a.keeps_alive;
-	x->down = frame_down(x, &a);
-	/* With the request half sent nobody knows where the next one begins. */
-	x->keep_guest &= x->down != DOWN_CLOSE && x->up_done;
-	write_answer(s, &a);
 	http1_body_init(&x->down_body, &a);
-	x->answered = true;
+	send_head(x, &a);
 	link_take(u, (size_t)n);
 	return true;
 }
 
-static bool send_down(struct session *s, const char *p, size_t n, bool last)
+/* A piece of the body, scrubbed and looked at; false: the exchange is over. */
+static bool send_down(struct exchange *x, const char *p, size_t n, bool last)
 {
-	struct exchange *x = &s->x;
-	bool chunked = x->down == DOWN_CHUNKED;
+	struct http1_text out = { p, n };
 	struct egress_verdict v = { 0 };
 
-	if (!rate_received(s->k->rate, n, &v)) {
-		exchange_stop(s, &v);
+	if (!rate_received(x->k->rate, n, &v)) {
+		exchange_stop(x, &v);
 		return false;
 	}
-	x->bytes_in += n;
+	x->t.bytes_in += n;
 	if (x->scrub) {
-		struct buf *out = &s->k->piece;
+		struct buf *clean = exchange_piece(x);
 		struct err e;
 
-		if (!out->max)
-			*out = (struct buf)BUF_INIT(FLOW_MAX / 2);
-		out->len = 0;
-		out->failed = false;
-		if (scrub_feed(x->scrub, p, n, last, out, &e) < 0 || out->failed) {
-			exchange_fail(s, 502, "the answer's content coding is broken");
+		if (scrub_feed(x->scrub, p, n, last, clean, &e) < 0 || clean->failed) {
+			exchange_fail(x, 502, "the answer's content coding is broken");
 			return false;
 		}
-		s->turn += out->len;
-		look_at(s, buf_str(out), out->len, last);
-		return exchange_put(&s->guest, chunked, buf_str(out), out->len);
+		x->d->turn += clean->len;
+		out = (struct http1_text){ buf_str(clean), clean->len };
+		look_at(x, out.p, out.n, last);
+	} else {
+		look_at_body(x, p, n, last);
 	}
-	look_at_body(s, p, n, last);
-	return exchange_put(&s->guest, chunked, p, n);
-}
-
-static bool end_down(struct session *s)
-{
-	struct exchange *x = &s->x;
-
-	if (!send_down(s, "", 0, true))
-		return true;
-	if (x->down == DOWN_CHUNKED)
-		(void)link_add(&s->guest, "0\r\n\r\n", 5);
-	x->down_done = true;
+	if (out.n && !x->d->ops->data(x->d, out.p, out.n)) {
+		exchange_cut(x);
+		return false;
+	}
 	return true;
 }
 
-bool exchange_down(struct session *s)
+static void end_down(struct exchange *x)
 {
-	struct link *u = &s->up->link;
-	struct exchange *x = &s->x;
+	if (!send_down(x, "", 0, true))
+		return;
+	if (x->d->ops->end(x->d))
+		x->state = EXCHANGE_DONE;
+	else
+		exchange_cut(x);
+}
+
+bool exchange_down(struct exchange *x)
+{
+	struct link *u = &x->up->link;
 	size_t most = x->scrub && scrub_coded(x->scrub) ? CODED_PIECE : PIECE;
 	bool moved = false;
 
-	while (s->state == SESSION_EXCHANGE && !x->down_done && !link_full(&s->guest) &&
-	       !session_tired(s)) {
+	while (!x->d->ops->full(x->d) && !downstream_tired(x->d)) {
 		struct http1_text piece;
 		ssize_t n;
 
-		if (http1_body_done(&x->down_body))
-			return end_down(s);
+		if (http1_body_done(&x->down_body)) {
+			end_down(x);
+			return true;
+		}
 		if (!u->in.len && !link_fill(u)) {
 			if (!u->eof && !u->broken)
 				break;
 			/* Cut short: the guest must not take it for whole. */
 			if (u->broken || http1_body_end(&x->down_body) < 0) {
-				exchange_fail(s, 502, "the answer was cut short");
+				exchange_fail(x, 502, "the answer was cut short");
 				return true;
 			}
 			x->keep_upstream = false;
@@ -277,15 +269,13 @@ bool exchange_down(struct session *s)
 		n = http1_body_read(&x->down_body, link_data(u),
 				    u->in.len < most ? u->in.len : most, &piece);
 		if (n < 0) {
-			exchange_fail(s, 502, "the answer's chunks are malformed");
+			exchange_fail(x, 502, "the answer's chunks are malformed");
 			return true;
 		}
-		if (piece.n && !send_down(s, piece.p, piece.n, false))
+		if (piece.n && !send_down(x, piece.p, piece.n, false))
 			return true;
 		link_take(u, (size_t)n);
-		if (session_told(s))
-			(void)link_push(&s->guest);
-		s->turn += (size_t)n;
+		x->d->turn += (size_t)n;
 		moved = true;
 	}
 	return moved;

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
-#include "egress/worker/exchange.h"
+#include "egress/worker/exchange_internal.h"
 
 /* Between us and the next hop only, or ours to write: never passed on, whatever `Connection` says.
  */
@@ -69,22 +69,23 @@ bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_tex
 }
 
 /* Which name and port a request is for; false: the layers contradict one another. */
-bool exchange_name(struct session *s, const struct http1_request *q, struct egress_request *ret,
-		   struct host *name, const char **why)
+bool exchange_name(const struct arrival *from, const struct http1_request *q,
+		   struct egress_request *ret, struct host *name, const char **why)
 {
 	struct http1_text authority = q->form == HTTP1_ABSOLUTE ? q->authority : q->host;
-	uint16_t usual = s->proxy && !s->tunnelled ? 80 : s->port, port = usual, again = usual;
+	uint16_t usual = from->proxy && !from->tunnelled ? 80 : from->port, port = usual,
+		 again = usual;
 	enum host_fault fault;
 	struct host host;
 
 	*why = "the Host field names another host or port than the target";
-	if (s->proxy && !s->tunnelled && q->form != HTTP1_ABSOLUTE)
+	if (from->proxy && !from->tunnelled && q->form != HTTP1_ABSOLUTE)
 		return *why = "this is a proxy: the target must be a whole URL", false;
-	if (q->form == HTTP1_ABSOLUTE && !http1_text_is(q->scheme, s->secure ? "https" : "http"))
+	if (q->form == HTTP1_ABSOLUTE && !http1_text_is(q->scheme, from->secure ? "https" : "http"))
 		return *why = "the scheme does not fit the connection", false;
 	if (q->form == HTTP1_ASTERISK || http1_text_is(q->method, "TRACE"))
 		return *why = "this method is not passed on", false;
-	*ret = (struct egress_request){ .via = s->secure ? EGRESS_VIA_TLS : EGRESS_VIA_HTTP,
+	*ret = (struct egress_request){ .via = from->secure ? EGRESS_VIA_TLS : EGRESS_VIA_HTTP,
 					.host = exchange_text(authority),
 					.method = exchange_text(q->method),
 					.target = exchange_text(q->path) };
@@ -100,13 +101,13 @@ bool exchange_name(struct session *s, const struct http1_request *q, struct egre
 	    (host_parse_authority(exchange_text(q->host), usual, &host, &again) != HOST_OK ||
 	     !host_eq(&host, name) || again != port))
 		return false;
-	if ((!s->proxy || s->tunnelled) && port != s->port)
+	if ((!from->proxy || from->tunnelled) && port != from->port)
 		return false;
 	ret->port = port;
-	if (s->tunnel.len)
-		ret->tunnel = egress_text(s->tunnel.name, s->tunnel.len);
-	if (s->secure)
-		ret->sni = egress_text(s->sni.name, s->sni.len);
+	if (from->tunnel.len)
+		ret->tunnel = egress_text(from->tunnel.name, from->tunnel.len);
+	if (from->secure)
+		ret->sni = egress_text(from->sni.name, from->sni.len);
 	return true;
 }
 
@@ -114,12 +115,12 @@ bool exchange_name(struct session *s, const struct http1_request *q, struct egre
  * by this request or an earlier one, and may repeat it beside a text of the guest's choice: how
  * well the two are packed together would show, in what comes when, whether one is part of the
  * other. */
-static const char *codings_for(const struct session *s, const struct http1_request *q)
+static const char *codings_for(const struct exchange *x, const struct http1_request *q)
 {
 	bool gzip = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "gzip");
 	bool deflate = http1_lists(q->fields, q->n_fields, "Accept-Encoding", "deflate");
 
-	if (s->x.bound)
+	if (x->bound)
 		return "identity";
 	return gzip && deflate ? "gzip, deflate" : gzip ? "gzip" : deflate ? "deflate" : "identity";
 }
@@ -224,11 +225,11 @@ static void filter_request(const struct http1_request *q, const struct head_filt
 			add_field(h, q->fields[i].name, q->fields[i].value);
 }
 
-static void write_request(struct session *s, const struct http1_request *q,
+static void write_request(struct exchange *x, const struct http1_request *q,
 			  const struct egress_head *h, struct buf *out)
 {
-	const struct egress_verdict *v = &s->x.v;
-	bool usual = v->port == (s->secure ? 443 : 80);
+	const struct egress_verdict *v = &x->t.v;
+	bool usual = v->port == (x->secure ? 443 : 80);
 
 	buf_add(out, h->method.p, h->method.n);
 	buf_putc(out, ' ');
@@ -243,8 +244,8 @@ static void write_request(struct session *s, const struct http1_request *q,
 		buf_add(out, h->fields[i].value.p, h->fields[i].value.n);
 		buf_puts(out, "\r\n");
 	}
-	if (s->x.bound || http1_count(q->fields, q->n_fields, "Accept-Encoding"))
-		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(s, q));
+	if (x->bound || http1_count(q->fields, q->n_fields, "Accept-Encoding"))
+		buf_printf(out, "Accept-Encoding: %s\r\n", codings_for(x, q));
 	if (q->framing == HTTP1_CHUNKED)
 		buf_puts(out, "Transfer-Encoding: chunked\r\n");
 	else if (q->framing == HTTP1_LENGTH ||
@@ -255,52 +256,51 @@ static void write_request(struct session *s, const struct http1_request *q,
 	buf_puts(out, "\r\n");
 }
 
-static bool report_used(struct session *s, uint64_t used)
+static bool report_used(struct exchange *x, uint64_t used)
 {
-	const struct credentiallist *l = &s->k->plan->credentials;
+	const struct credentiallist *l = &x->k->plan->credentials;
 
 	for (size_t i = 0; i < l->n && i < 64; i++) {
 		if (!(used >> i & 1))
 			continue;
-		if (!report_credential(s->k, EGRESS_EVENT_INJECT, &s->x.v, l->v[i].name))
+		if (!report_credential(x->k, EGRESS_EVENT_INJECT, &x->t.v, l->v[i].name))
 			return false;
-		if (!s->x.credential[0])
-			(void)snprintf(s->x.credential, sizeof(s->x.credential), "%s",
+		if (!x->t.credential[0])
+			(void)snprintf(x->t.credential, sizeof(x->t.credential), "%s",
 				       l->v[i].name);
 	}
 	return true;
 }
 
 /* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
-bool exchange_judge(struct session *s, const struct http1_request *q,
+bool exchange_judge(struct exchange *x, const struct http1_request *q,
 		    const struct egress_request *e)
 {
 	CLEANUP(arena) struct arena *arena = arena_new(HEAD_ROOM);
-	struct worker *k = s->k;
-	struct exchange *x = &s->x;
+	struct worker *k = x->k;
 	struct egress_head h = { .arena = arena };
-	struct cred_target to = { .verified = s->secure };
+	struct cred_target to = { .verified = x->secure };
 	uint64_t used = 0;
 	bool narrow;
 
-	if (!egress_decide(k->rules, e, &x->v))
+	if (!egress_decide(k->rules, e, &x->t.v))
 		return false;
 	if (!arena)
-		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL, "no memory");
-	if (!rate_name(k->rate, &x->v.host, &x->v) ||
-	    !rate_request(k->rate, &x->v.host, loop_now(k->loop) / 1000, &x->v) ||
-	    (k->scanner && !scan_host(k->scanner, &x->v.host, &x->v)))
+		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "no memory");
+	if (!rate_name(k->rate, &x->t.v.host, &x->t.v) ||
+	    !rate_request(k->rate, &x->t.v.host, loop_now(k->loop) / 1000, &x->t.v) ||
+	    (k->scanner && !scan_host(k->scanner, &x->t.v.host, &x->t.v)))
 		return false;
-	x->not_before = x->v.wait_ms ? loop_now(k->loop) + (uint64_t)x->v.wait_ms * 1000 : 0;
-	to.host = &x->v.host;
-	to.port = x->v.port;
-	narrow = x->v.narrow || (k->creds && creds_narrow(k->creds, &to));
+	x->not_before = x->t.v.wait_ms ? loop_now(k->loop) + (uint64_t)x->t.v.wait_ms * 1000 : 0;
+	to.host = &x->t.v.host;
+	to.port = x->t.v.port;
+	narrow = x->t.v.narrow || (k->creds && creds_narrow(k->creds, &to));
 	if (narrow && names_second_path(q))
-		return verdict_deny(&x->v, EGRESS_DENIED,
+		return verdict_deny(&x->t.v, EGRESS_DENIED,
 				    "a rule without methods and paths lets it pass",
 				    "a field of the request (Destination, Copy-Source) names a "
 				    "second path, and rules of %s are about methods or paths",
-				    x->v.host.name);
+				    x->t.v.host.name);
 	x->bound = k->creds && creds_bound(k->creds, &to);
 	filter_request(q,
 		       &(struct head_filter){ .creds = k->creds,
@@ -308,18 +308,18 @@ bool exchange_judge(struct session *s, const struct http1_request *q,
 					      .whole = k->scrubber != NULL,
 					      .narrow = narrow },
 		       &h);
-	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->v))
+	if (k->scanner && !scan_head(k->scanner, SCAN_OUT, &h, &x->t.v))
 		return false;
-	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->v))
+	if (k->creds && !cred_apply(k->creds, &to, &h, &used, &x->t.v))
 		return false;
-	if (!report_used(s, used))
-		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL,
+	if (!report_used(x, used))
+		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL,
 				    "the use of a credential cannot be recorded");
 	x->head = (struct buf)BUF_INIT(HEAD_ROOM);
-	write_request(s, q, &h, &x->head);
+	write_request(x, q, &h, &x->head);
 	if (x->head.failed)
-		return verdict_deny(&x->v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
-	return rate_sent(k->rate, x->head.len, &x->v);
+		return verdict_deny(&x->t.v, EGRESS_BAD_REQUEST, NULL, "the head is too long");
+	return rate_sent(k->rate, x->head.len, &x->t.v);
 }
 
 /* A field that vouches for the body: it cannot be changed unnoticed. */
@@ -352,10 +352,9 @@ static bool is_json(const struct http1_request *q)
 
 /* A coded body is scanned as what it says, and stopped where something would have to be taken out
  * of it; one that the door cannot read passes only where nobody wants to be strict. */
-bool exchange_scan(struct session *s, const struct http1_request *q)
+bool exchange_scan(struct exchange *x, const struct http1_request *q)
 {
-	struct exchange *x = &s->x;
-	struct scanner *scanner = s->k->scanner;
+	struct scanner *scanner = x->k->scanner;
 	size_t n = http1_count(q->fields, q->n_fields, "Content-Encoding");
 	bool kept = is_covered(q);
 	struct codings c = { 0 };
@@ -366,17 +365,17 @@ bool exchange_scan(struct session *s, const struct http1_request *q)
 	if (n > 1 || (n && coding_parse(exchange_text(http1_only(q->fields, q->n_fields,
 								 "Content-Encoding")),
 					&c) < 0))
-		return !s->k->plan->leaks.strict ||
-		       verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
+		return !x->k->plan->leaks.strict ||
+		       verdict_deny(&x->t.v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body in this content coding cannot be scanned");
 	if (c.n > 1)
-		return verdict_deny(&x->v, EGRESS_LEAK, "send the body as gzip or uncoded",
+		return verdict_deny(&x->t.v, EGRESS_LEAK, "send the body as gzip or uncoded",
 				    "a request body that is coded twice is not scanned");
 	if ((is_json(q) ? json_scan_open(scanner, !kept && !c.n, &x->json_up, &e)
 			: scan_open(scanner, SCAN_OUT, &x->scan_up, &e)) < 0 ||
 	    (c.n && (decoder_new(&c, &x->decoder, &e) < 0 ||
 		     scan_open(scanner, SCAN_OUT, &x->scan_coded, &e) < 0)))
-		return verdict_deny(&x->v, EGRESS_INTERNAL, NULL, "%s", e.what);
+		return verdict_deny(&x->t.v, EGRESS_INTERNAL, NULL, "%s", e.what);
 	if (x->scan_up && (kept || c.n))
 		scan_keep(x->scan_up);
 	if (x->scan_coded)

@@ -2,6 +2,7 @@
 #include "egress/worker/mint.h"
 
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,7 +11,6 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "egress/worker/keeper.h"
-#include "wire/link.h"
 
 #define LEAVES 256
 
@@ -76,19 +76,14 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *len,
 
 static SSL_CTX *server_context(void)
 {
-	SSL_CTX *c = SSL_CTX_new(TLS_server_method());
+	SSL_CTX *c = tls_context(true);
 
-	if (!c)
-		return NULL;
-	if (SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1 ||
-	    SSL_CTX_set_num_tickets(c, 0) != 1) {
+	if (!c || SSL_CTX_set_num_tickets(c, 0) != 1) {
 		SSL_CTX_free(c);
 		return NULL;
 	}
 	(void)SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
-	(void)SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
-					     SSL_OP_NO_COMPRESSION);
-	link_tune(c);
+	(void)SSL_CTX_set_options(c, SSL_OP_NO_TICKET);
 	SSL_CTX_set_alpn_select_cb(c, choose_alpn, NULL);
 	return c;
 }

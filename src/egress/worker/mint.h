@@ -5,10 +5,9 @@
  * One key for all leaves, made here; the keeper signs. The last few hundred leaves are kept. */
 #pragma once
 
-#include <openssl/ssl.h>
-
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "wire/tls.h"
 
 struct mint;
 

@@ -102,22 +102,21 @@ void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_
 	(void)report_flush(k); /* the guest may be gone the moment it hears of it */
 }
 
-void report_done(struct worker *k, const struct session *s)
+void report_done(struct worker *k, const struct transfer *t, const struct upstream *u)
 {
-	const struct exchange *x = &s->x;
 	struct egress_event *ev = room(k);
 
 	if (!ev)
 		return;
-	fill(ev, EGRESS_EVENT_DONE, &x->v, (struct http1_text){ x->method, strlen(x->method) });
+	fill(ev, EGRESS_EVENT_DONE, &t->v, (struct http1_text){ t->method, strlen(t->method) });
 	ev->reason = EGRESS_OK;
 	ev->what[0] = ev->hint[0] = '\0';
-	ev->status = (uint16_t)x->status;
-	ev->bytes_out = x->bytes_out;
-	ev->bytes_in = x->bytes_in;
-	copy(ev->credential, sizeof(ev->credential), x->credential);
-	if (s->up && s->up->at_addr.family)
-		addr_text(&s->up->at_addr, ev->address);
+	ev->status = (uint16_t)t->status;
+	ev->bytes_out = t->bytes_out;
+	ev->bytes_in = t->bytes_in;
+	copy(ev->credential, sizeof(ev->credential), t->credential);
+	if (u && u->at_addr.family)
+		addr_text(&u->at_addr, ev->address);
 }
 
 bool report_credential(struct worker *k, enum egress_event_kind kind,

@@ -3,13 +3,13 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <string.h>
 
 #include "base/fd.h"
 #include "egress/rules/addr.h"
-#include "wire/link.h"
 
 #define FILE_MAX ((size_t)4 << 20)
 #define ROOTS_MAX 2048
@@ -195,19 +195,15 @@ static int context(struct roots *r, struct err *e)
 	static const unsigned char http1[] = "\x08http/1.1";
 	X509_LOOKUP *l;
 
-	r->ctx = SSL_CTX_new(TLS_client_method());
+	r->ctx = tls_context(false);
 	r->method = X509_LOOKUP_meth_new("roots by subject");
 	if (!r->ctx || !r->method ||
 	    X509_LOOKUP_meth_set_get_by_subject(r->method, by_subject) != 1)
 		return err_nomem(e);
 	l = X509_STORE_add_lookup(SSL_CTX_get_cert_store(r->ctx), r->method);
 	if (!l || X509_LOOKUP_set_method_data(l, r) != 1 ||
-	    SSL_CTX_set_min_proto_version(r->ctx, TLS1_2_VERSION) != 1 ||
 	    SSL_CTX_set_alpn_protos(r->ctx, http1, sizeof(http1) - 1) != 0)
 		return err_nomem(e);
-	SSL_CTX_set_verify(r->ctx, SSL_VERIFY_PEER, NULL);
-	(void)SSL_CTX_set_options(r->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	link_tune(r->ctx);
 	return 0;
 }
 

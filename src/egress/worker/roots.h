@@ -7,11 +7,10 @@
  * thirty times as long as starting a sandbox. */
 #pragma once
 
-#include <openssl/ssl.h>
-
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "model/spec.h"
+#include "wire/tls.h"
 
 struct roots;
 

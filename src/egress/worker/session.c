@@ -17,16 +17,13 @@
 #include "base/cleanup.h"
 #include "egress/worker/session.h"
 
-#define IDLE_US (90 * SECOND) /* between two requests */
 #define LINGER_US (2 * SECOND)
-#define TURN ((size_t)1 << 20) /* bytes; then it is somebody else's turn */
 
 void session_patience(struct session *s, uint64_t us)
 {
 	s->deadline = loop_now(s->k->loop) + us;
 }
 
-/* Runs it again once the monitor knows what was decided until now. */
 void session_hold(struct session *s)
 {
 	if (s->held_at)
@@ -82,8 +79,8 @@ struct session *session_free(struct session *s)
 {
 	if (!s)
 		return NULL;
-	exchange_done(s);
-	(void)upstream_free(s->up);
+	(void)exchange_free(s->x);
+	(void)tunnel_free(s->tunnel, s->k);
 	link_done(s->k->loop, &s->guest);
 	unhold(s);
 	*s->at = s->next;
@@ -96,8 +93,8 @@ struct session *session_free(struct session *s)
 
 void session_linger(struct session *s)
 {
-	exchange_done(s);
-	s->up = upstream_free(s->up);
+	s->x = exchange_free(s->x);
+	s->tunnel = tunnel_free(s->tunnel, s->k);
 	s->state = SESSION_LINGER;
 	session_patience(s, IDLE_US);
 }
@@ -138,12 +135,10 @@ static bool step(struct session *s)
 		return session_shake(s);
 	case SESSION_HEAD:
 		return session_head(s);
-	case SESSION_OPENING:
-		return session_opening(s);
+	case SESSION_EXCHANGE:
+		return session_exchange(s);
 	case SESSION_TUNNEL:
 		return session_pipe(s);
-	case SESSION_EXCHANGE:
-		return exchange_step(s);
 	case SESSION_LINGER:
 		return linger(s);
 	case SESSION_DEAD:
@@ -152,17 +147,31 @@ static bool step(struct session *s)
 	return false;
 }
 
+/* The link to the host, once it is open. */
+static struct link *upward(struct session *s)
+{
+	if (s->x)
+		return exchange_link(s->x);
+	return s->tunnel && s->tunnel->up && s->tunnel->up->state == UP_OPEN ? &s->tunnel->up->link
+									     : NULL;
+}
+
+/* Nothing is read while a tunnel opens or a request cannot take it, or before the last word is out.
+ */
+static bool reads(struct session *s)
+{
+	if (s->state == SESSION_EXCHANGE)
+		return session_reads(s);
+	return s->state == SESSION_TUNNEL ? upward(s) != NULL
+					  : s->state != SESSION_LINGER || s->half_closed;
+}
+
 static void wait(struct session *s)
 {
-	/* Nothing is read while a tunnel opens or a request waits, or before the last word is out.
-	 */
-	bool reading = s->state != SESSION_OPENING && !exchange_waits(s) &&
-		       (s->state != SESSION_LINGER || s->half_closed);
+	struct link *up = upward(s);
 
-	if (link_wait(s->k->loop, &s->guest, reading) < 0)
-		s->state = SESSION_DEAD;
-	if (s->up && s->up->state == UP_OPEN &&
-	    link_wait(s->k->loop, &s->up->link, !link_full(&s->guest)) < 0)
+	if (link_wait(s->k->loop, &s->guest, reads(s)) < 0 ||
+	    (up && link_wait(s->k->loop, up, !link_full(&s->guest)) < 0))
 		s->state = SESSION_DEAD;
 }
 
@@ -175,25 +184,22 @@ static void take_steps(struct session *s)
 	do {
 		was = s->state;
 		moved = step(s);
-	} while (s->state != SESSION_DEAD && (moved || was != s->state) && !session_tired(s));
+	} while (s->state != SESSION_DEAD && (moved || was != s->state) &&
+		 !downstream_tired(&s->down));
 }
 
 static bool flush(struct session *s)
 {
+	struct link *up = upward(s);
 	bool moved;
 
 	if (s->state == SESSION_DEAD || s->state == SESSION_TLS ||
-	    (!s->guest.out.len && !(s->up && s->up->link.out.len)) || !session_told(s))
+	    (!s->guest.out.len && !(up && up->out.len)) || !session_told(s))
 		return false;
 	moved = link_flush(&s->guest) > 0;
-	if (s->up && s->up->state == UP_OPEN)
-		moved |= link_flush(&s->up->link) > 0;
+	if (up)
+		moved |= link_flush(up) > 0;
 	return moved;
-}
-
-bool session_tired(const struct session *s)
-{
-	return s->turn >= TURN;
 }
 
 void session_run(struct session *s)
@@ -201,15 +207,15 @@ void session_run(struct session *s)
 	if (s->running)
 		return;
 	s->running = true;
-	s->turn = 0;
+	s->down.turn = 0;
 	do
 		take_steps(s);
-	while (flush(s) && !session_tired(s));
+	while (flush(s) && !downstream_tired(&s->down));
 	if (s->guest.broken)
 		s->state = SESSION_DEAD;
 	s->running = false;
 	/* The rest may lie inside TLS already, where no event tells of it. */
-	if (session_tired(s))
+	if (downstream_tired(&s->down))
 		session_hold(s);
 	if (s->state != SESSION_DEAD)
 		wait(s);
@@ -245,7 +251,7 @@ static void dialled(struct session *s)
 	}
 	name = synth_name(s->k->synth, &a);
 	if (name)
-		s->tunnel = *name;
+		s->from.tunnel = *name;
 }
 
 void session_refuse(struct listener *l, int fd)
@@ -273,14 +279,15 @@ void session_open(struct listener *l, int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	link_init(&s->guest, fd, on_event);
 	s->k = l->k;
-	s->port = l->port;
-	s->proxy = l->kind == DOOR_PROXY;
+	s->down.ops = &session_ops;
+	s->from.port = l->port;
+	s->from.proxy = l->kind == DOOR_PROXY;
 	s->next = l->k->sessions;
 	if (s->next)
 		s->next->at = &s->next;
 	s->at = &l->k->sessions;
 	l->k->sessions = s;
-	if (!s->proxy)
+	if (!s->from.proxy)
 		dialled(s);
 	session_patience(s, IDLE_US);
 	session_run(s);
@@ -290,18 +297,10 @@ void session_tick(struct worker *k, uint64_t now)
 {
 	for (struct session *s = k->sessions, *next; s; s = next) {
 		next = s->next;
-		if (s->state == SESSION_EXCHANGE && !s->up && s->x.not_before) {
+		if (s->x ? exchange_tick(s->x, now)
+			 : s->tunnel && s->tunnel->up && upstream_is_late(s->tunnel->up, now))
 			session_run(s);
-		} else if (s->up && s->up->state < UP_OPEN && now >= s->up->deadline) {
-			s->up->state = UP_FAILED;
-			(void)verdict_deny(&s->up->failure, EGRESS_INTERNAL, NULL,
-					   "the host did not answer in time");
-			session_run(s);
-		} else if (now >= s->deadline && s->state == SESSION_EXCHANGE) {
-			exchange_stalled(s);
-			session_run(s);
-		} else if (now >= s->deadline) {
+		else if (!s->x && now >= s->deadline)
 			(void)session_free(s);
-		}
 	}
 }

@@ -33,12 +33,12 @@ static bool needs_more(struct session *s)
 static bool host_service(struct session *s)
 {
 	struct egress_request q = { .via = EGRESS_VIA_OTHER,
-				    .host = named(&s->tunnel),
-				    .tunnel = named(&s->tunnel),
-				    .port = s->port };
+				    .host = named(&s->from.tunnel),
+				    .tunnel = named(&s->from.tunnel),
+				    .port = s->from.port };
 	struct egress_verdict v = { 0 };
 
-	if (!s->tunnel.len || strcmp(s->tunnel.name, EGRESS_HOST_SERVICE) != 0 ||
+	if (!s->from.tunnel.len || strcmp(s->from.tunnel.name, EGRESS_HOST_SERVICE) != 0 ||
 	    !egress_decide(s->k->rules, &q, &v) || !v.host_service)
 		return false;
 	session_tunnel(s, &v, "CONNECT");
@@ -54,7 +54,7 @@ bool session_first(struct session *s)
 	if (!s->guest.in.len)
 		return needs_more(s);
 	c = (unsigned char)link_data(&s->guest)[0];
-	if (s->proxy && !s->tunnelled && c == SOCKS_VERSION) {
+	if (s->from.proxy && !s->from.tunnelled && c == SOCKS_VERSION) {
 		ssize_t n = socks_read_greeting((const unsigned char *)link_data(&s->guest),
 						s->guest.in.len);
 
@@ -70,7 +70,8 @@ bool session_first(struct session *s)
 		s->state = SESSION_SOCKS;
 		return true;
 	}
-	s->state = c == TLS_HANDSHAKE && (!s->proxy || s->tunnelled) ? SESSION_HELLO : SESSION_HEAD;
+	s->state = c == TLS_HANDSHAKE && (!s->from.proxy || s->from.tunnelled) ? SESSION_HELLO
+									       : SESSION_HEAD;
 	return true;
 }
 
@@ -84,9 +85,9 @@ static bool decide_tunnel(struct session *s, const char *host, size_t n, uint16_
 	if (!egress_decide(s->k->rules, &q, v) || !rate_name(s->k->rate, &v->host, v) ||
 	    (s->k->scanner && !scan_host(s->k->scanner, &v->host, v)))
 		return false;
-	s->tunnel = v->host;
-	s->port = port;
-	s->tunnelled = true;
+	s->from.tunnel = v->host;
+	s->from.port = port;
+	s->from.tunnelled = true;
 	s->state = SESSION_FIRST;
 	return true;
 }
@@ -122,11 +123,10 @@ bool session_socks(struct session *s)
 
 static void terminate(struct session *s, const struct host *name)
 {
-	SSL *ssl = mint_server(s->k->mint, name->name);
-
 	/* An answer still on its way in the clear must not end up inside TLS. */
-	if (!ssl || s->guest.out.len) {
-		SSL_free(ssl);
+	SSL *ssl = s->guest.out.len ? NULL : mint_server(s->k->mint, name->name);
+
+	if (!ssl) {
 		session_alert(s);
 		return;
 	}
@@ -134,7 +134,7 @@ static void terminate(struct session *s, const struct host *name)
 		s->state = SESSION_DEAD;
 		return;
 	}
-	s->sni = *name;
+	s->from.sni = *name;
 	s->state = SESSION_TLS;
 }
 
@@ -142,14 +142,14 @@ static void terminate(struct session *s, const struct host *name)
 bool session_hello(struct session *s)
 {
 	unsigned char scratch[HELLO_MAX];
-	struct egress_verdict v = { .port = s->port, .host = s->tunnel };
+	struct egress_verdict v = { .port = s->from.port, .host = s->from.tunnel };
 	struct hello h;
 	struct host name;
 	int r = hello_read(s->guest.in.len ? link_data(&s->guest) : "", s->guest.in.len, scratch,
 			   &h);
 	struct egress_request q = { .via = EGRESS_VIA_TLS,
-				    .tunnel = named(&s->tunnel),
-				    .port = s->port };
+				    .tunnel = named(&s->from.tunnel),
+				    .port = s->from.port };
 
 	if (r == 0)
 		return needs_more(s);
@@ -199,13 +199,13 @@ bool session_shake(struct session *s)
 
 	if (r == 0)
 		return false;
-	name = r > 0 ? SSL_get_servername(s->guest.ssl, TLSEXT_NAMETYPE_host_name) : NULL;
-	if (r < 0 || !name || strcasecmp(name, s->sni.name) != 0) {
+	name = r > 0 ? tls_server_name(s->guest.tls) : NULL;
+	if (r < 0 || !name || strcasecmp(name, s->from.sni.name) != 0) {
 		/* Most often: a program that does not trust the run's authority. */
 		s->state = SESSION_DEAD;
 		return true;
 	}
-	s->secure = true;
+	s->from.secure = true;
 	s->state = SESSION_HEAD;
 	session_patience(s, HEAD_US);
 	return true;
@@ -269,7 +269,7 @@ bool session_head(struct session *s)
 		return more;
 	}
 	if (n < 0) {
-		struct egress_verdict v = { .port = s->port, .host = s->tunnel };
+		struct egress_verdict v = { .port = s->from.port, .host = s->from.tunnel };
 
 		(void)verdict_deny(&v, EGRESS_BAD_REQUEST, NULL, "%s", why);
 		report_deny(s->k, &v, (struct http1_text){ "", 0 });
@@ -277,12 +277,12 @@ bool session_head(struct session *s)
 		return true;
 	}
 	if (q.form == HTTP1_AUTHORITY) {
-		if (s->proxy && !s->tunnelled && !s->secure)
+		if (s->from.proxy && !s->from.tunnelled && !s->from.secure)
 			connect_request(s, &q, (size_t)n);
 		else
 			session_answer(s, 400, "bad-request", "CONNECT inside a connection");
 		return true;
 	}
-	exchange_begin(s, &q, (size_t)n);
+	session_request(s, &q, (size_t)n);
 	return true;
 }

@@ -2,48 +2,70 @@
 /* egress/worker/session_tunnel.c - bytes as they are, both ways: names that are not opened, the
  * host's own service. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "egress/worker/session.h"
 
 #define TUNNEL_US (600 * SECOND) /* nothing moving */
 
+struct tunnel *tunnel_free(struct tunnel *t, struct worker *k)
+{
+	if (!t)
+		return NULL;
+	if (t->t.open)
+		report_done(k, &t->t, t->up);
+	(void)upstream_free(t->up);
+	free(t);
+	return NULL;
+}
+
 void session_tunnel(struct session *s, const struct egress_verdict *v, const char *method)
 {
-	s->x.v = *v;
-	(void)snprintf(s->x.method, sizeof(s->x.method), "%s", method);
-	if (!report_allow(s->k, v, (struct http1_text){ method, strlen(method) })) {
+	struct tunnel *t = calloc(1, sizeof(*t));
+
+	if (!t || !report_allow(s->k, v, (struct http1_text){ method, strlen(method) })) {
+		free(t);
 		s->state = SESSION_DEAD;
 		return;
 	}
-	s->x.open = true;
-	s->state = SESSION_OPENING;
+	t->t.v = *v;
+	t->t.open = true;
+	(void)snprintf(t->t.method, sizeof(t->t.method), "%s", method);
+	s->tunnel = t;
+	s->state = SESSION_TUNNEL;
 }
 
-bool session_opening(struct session *s)
+static void on_upstream(void *arg)
 {
-	if (!s->up && !session_told(s))
+	session_run(arg);
+}
+
+static bool opening(struct session *s, struct tunnel *t)
+{
+	if (!t->up && !session_told(s))
 		return false;
-	if (!s->up && !(s->up = upstream_get(s, &s->x.v, false, true))) {
+	if (!t->up && !(t->up = upstream_get(s->k, &t->t.v, false, true))) {
 		s->state = SESSION_DEAD;
 		return false;
 	}
-	upstream_step(s->up);
-	if (s->up->state == UP_FAILED) {
-		report_deny(s->k, &s->up->failure, session_tls);
+	upstream_own(t->up, on_upstream, s);
+	upstream_step(t->up);
+	if (t->up->state == UP_FAILED) {
+		report_deny(s->k, &t->up->failure, session_tls);
 		session_alert(s);
 		return true;
 	}
-	if (s->up->state != UP_OPEN)
+	if (t->up->state != UP_OPEN)
 		return false;
-	s->state = SESSION_TUNNEL;
 	session_patience(s, TUNNEL_US);
 	return true;
 }
 
-/* One direction of a tunnel; true when something moved. */
+/* One direction; true when something moved. */
 static bool move(struct session *s, struct link *from, struct link *to, bool *closed, bool out)
 {
+	struct transfer *t = &s->tunnel->t;
 	size_t n = from->in.len;
 	struct egress_verdict v;
 
@@ -55,7 +77,7 @@ static bool move(struct session *s, struct link *from, struct link *to, bool *cl
 		}
 		(void)link_add(to, link_data(from), n);
 		link_take(from, n);
-		*(out ? &s->x.bytes_out : &s->x.bytes_in) += n;
+		*(out ? &t->bytes_out : &t->bytes_in) += n;
 		(void)link_flush(to);
 		return true;
 	}
@@ -69,21 +91,29 @@ static bool move(struct session *s, struct link *from, struct link *to, bool *cl
 
 bool session_pipe(struct session *s)
 {
-	struct link *g = &s->guest, *u = s->up ? &s->up->link : NULL;
+	struct tunnel *t = s->tunnel;
+	struct link *g = &s->guest, *u;
 	bool moved = false;
 
-	if (!u) {
-		s->state = SESSION_DEAD;
-		return false;
-	}
+	if (!t->up || t->up->state != UP_OPEN)
+		return opening(s, t);
+	u = &t->up->link;
 	moved |= link_fill(g) > 0;
 	moved |= link_fill(u) > 0;
-	moved |= move(s, g, u, &s->up_half_closed, true);
+	moved |= move(s, g, u, &t->up_closed, true);
 	if (s->state == SESSION_TUNNEL)
-		moved |= move(s, u, g, &s->half_closed, false);
+		moved |= move(s, u, g, &t->guest_closed, false);
 	if (moved)
 		session_patience(s, TUNNEL_US);
-	if (g->broken || u->broken || (s->half_closed && s->up_half_closed))
+	if (g->broken || u->broken || (t->guest_closed && t->up_closed))
 		s->state = SESSION_DEAD;
 	return moved;
+}
+
+void session_alert(struct session *s)
+{
+	static const unsigned char denied[] = { 21, 3, 3, 0, 2, 2, 49 };
+
+	(void)link_add(&s->guest, denied, sizeof(denied));
+	session_linger(s);
 }

@@ -9,8 +9,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
-#include <openssl/x509_vfy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +57,7 @@ static void on_event(struct loop_watch *w, uint32_t events)
 
 	(void)events;
 	if (u->owner)
-		session_run(u->owner);
+		u->stirs(u->owner);
 	else
 		(void)upstream_free(u);
 }
@@ -155,7 +153,7 @@ static void on_lookup(void *arg, const struct addr *v, size_t n)
 	else
 		fail(u, EGRESS_INTERNAL, "the host's name could not be resolved");
 	if (u->owner)
-		session_run(u->owner);
+		u->stirs(u->owner);
 }
 
 static void begin(struct upstream *u, const struct egress_verdict *v)
@@ -189,21 +187,17 @@ static struct upstream *from_pool(struct worker *k, const struct egress_verdict 
 	return NULL;
 }
 
-struct upstream *upstream_get(struct session *s, const struct egress_verdict *v, bool tls,
+struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v, bool tls,
 			      bool fresh)
 {
-	struct worker *k = s->k;
 	struct upstream *u = fresh ? NULL : from_pool(k, v, tls);
 
-	if (u) {
-		u->owner = s;
+	if (u)
 		return u;
-	}
 	u = calloc(1, sizeof(*u));
 	if (!u)
 		return NULL;
 	u->k = k;
-	u->owner = s;
 	u->host = v->host;
 	u->port = v->port;
 	u->pinned = v->pinned;
@@ -216,6 +210,12 @@ struct upstream *upstream_get(struct session *s, const struct egress_verdict *v,
 	u->failure.port = v->port;
 	begin(u, v);
 	return u;
+}
+
+void upstream_own(struct upstream *u, upstream_fn *stirs, void *owner)
+{
+	u->stirs = stirs;
+	u->owner = owner;
 }
 
 /* There is a way to the host itself. */
@@ -297,7 +297,7 @@ static void check_connect(struct upstream *u)
 static void shake(struct upstream *u)
 {
 	int r = link_handshake(&u->link);
-	long why;
+	const char *why;
 
 	if (r > 0) {
 		u->state = UP_OPEN;
@@ -305,11 +305,11 @@ static void shake(struct upstream *u)
 	}
 	if (r == 0)
 		return;
-	why = SSL_get_verify_result(u->link.ssl);
-	if (why != X509_V_OK)
+	why = tls_distrust(u->link.tls);
+	if (why)
 		(void)verdict_deny(&u->failure, EGRESS_TLS_MISMATCH, NULL,
 				   "the certificate of %s cannot be trusted: %s", u->host.name,
-				   X509_verify_cert_error_string(why));
+				   why);
 	fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
 }
 
@@ -330,6 +330,15 @@ void upstream_step(struct upstream *u)
 		(void)loop_want(u->k->loop, &u->link.w, EPOLLOUT);
 	else if (u->state == UP_ASKING || u->state == UP_SHAKING)
 		(void)link_wait(u->k->loop, &u->link, true);
+}
+
+bool upstream_is_late(struct upstream *u, uint64_t now)
+{
+	if (u->state >= UP_OPEN || now < u->deadline)
+		return false;
+	u->state = UP_FAILED;
+	(void)verdict_deny(&u->failure, EGRESS_INTERNAL, NULL, "the host did not answer in time");
+	return true;
 }
 
 void upstream_release(struct upstream *u)

@@ -33,7 +33,18 @@ struct leak_count {
 
 struct worker;
 struct session;
+struct upstream;
 struct dns_stream;
+
+/* What was let out, a request or a tunnel, as the record will have it. */
+struct transfer {
+	struct egress_verdict v;
+	char method[HTTP1_METHOD_MAX + 1];
+	char credential[64]; /* the first that was put in */
+	int status;
+	uint64_t bytes_out, bytes_in;
+	bool open; /* the monitor knows that it was let out, and not yet that it is over */
+};
 
 struct listener {
 	struct loop_watch w; /* first */
@@ -84,8 +95,8 @@ struct worker {
  * nothing may be forwarded. */
 bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
-/* What was let out is over; the session's exchange says how. */
-void report_done(struct worker *k, const struct session *s);
+/* What was let out is over; by way of `u`, which may be NULL. */
+void report_done(struct worker *k, const struct transfer *t, const struct upstream *u);
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
 /* The first of its kind; those that follow are counted, and told by report_leaks. */
@@ -99,12 +110,15 @@ void report_state(int monitor, enum egress_event_kind kind, const struct err *e)
 
 /* ---- upstream.c: the connection to the other side ---- */
 
+typedef void upstream_fn(void *owner);
+
 enum upstream_state { UP_RESOLVING, UP_CONNECTING, UP_ASKING, UP_SHAKING, UP_OPEN, UP_FAILED };
 
 struct upstream {
 	struct link link; /* first */
 	struct worker *k;
-	struct session *owner;       /* NULL: idle, in the pool */
+	upstream_fn *stirs;
+	void *owner;                 /* NULL: idle, in the pool */
 	struct upstream *next, **at; /* of the pool */
 	enum upstream_state state;
 	struct host host;
@@ -122,116 +136,22 @@ struct upstream {
 };
 
 /* For a verdict that said yes. An idle one, or a new one on its way. NULL without memory. */
-struct upstream *upstream_get(struct session *s, const struct egress_verdict *v, bool tls,
+struct upstream *upstream_get(struct worker *k, const struct egress_verdict *v, bool tls,
 			      bool fresh);
-void upstream_step(struct upstream *u);    /* after an event: resolving to open, or failed */
+void upstream_own(struct upstream *u, upstream_fn *stirs, void *owner); /* tells of its events */
+void upstream_step(struct upstream *u); /* after an event: resolving to open, or failed */
+bool upstream_is_late(struct upstream *u, uint64_t now); /* then it has failed */
 void upstream_release(struct upstream *u); /* back into the pool, in a state to be used again */
 struct upstream *upstream_free(struct upstream *u);
 void upstream_tick(struct worker *k, uint64_t now);
 
 /* ---- session.c: a connection of the guest ---- */
 
-enum session_state {
-	SESSION_FIRST,   /* the first byte tells what this is */
-	SESSION_SOCKS,   /* the greeting was answered */
-	SESSION_HELLO,   /* TLS: reading the ClientHello */
-	SESSION_TLS,     /* shaking hands with the guest */
-	SESSION_HEAD,    /* HTTP: reading a head */
-	SESSION_OPENING, /* a tunnel waits for its upstream */
-	SESSION_TUNNEL,
-	SESSION_EXCHANGE, /* a request on its way up, its answer on its way down */
-	SESSION_LINGER,   /* everything is said: flush, wait a little for the guest to leave */
-	SESSION_DEAD,
-};
-
-enum down_framing { DOWN_NONE, DOWN_LENGTH, DOWN_CHUNKED, DOWN_CLOSE };
-
-/* One request and its answer. */
-struct exchange {
-	struct egress_verdict v;
-	char method[HTTP1_METHOD_MAX + 1];
-	struct buf head; /* as sent upstream, for a second try */
-	struct http1_body up_body, down_body;
-	struct scan *scan_up, *scan_down;
-	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
-	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
-	struct scan *scan_coded;   /* and what it is: its own head has texts as well */
-	struct buf coded;          /* of it, not sent yet */
-	size_t coded_old;          /* of these, older than the last `decoded` bytes it says */
-	size_t decoded;
-	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
-	struct scrub *scrub;
-	enum down_framing down;
-	enum http1_asked asked;
-	unsigned minor; /* of the guest */
-	bool up_chunked, up_done, has_body, expects;
-	bool sent;     /* the head went up */
-	bool answered; /* a head went down */
-	bool down_done, keep_guest, keep_upstream;
-	unsigned interim;
-	unsigned scrubbed;   /* values taken out of the answer's head */
-	uint64_t not_before; /* its turn by the rate of requests; 0: now */
-	bool open; /* the monitor knows that it was let out, and not yet that it is over */
-	char credential[64]; /* the first that was put in */
-	bool bound;          /* one is bound to this host, put in or not */
-	int status;
-	uint64_t bytes_out, bytes_in;
-};
-
-struct session {
-	struct link guest; /* first */
-	struct worker *k;
-	struct session *next, **at;
-	struct session *held_next, **held_at; /* held_at: NULL, not held */
-	enum session_state state;
-	bool running; /* in session_run: an event from below is seen by its loop */
-	size_t turn;  /* bytes moved since session_run began: others want their turn as well */
-	bool proxy;   /* came to the explicit proxy */
-	bool tunnelled, secure, half_closed, up_half_closed;
-	uint16_t port;
-	struct host tunnel; /* the name this connection was opened for; empty: none */
-	struct host sni;
-	struct egress_verdict refused; /* told once the guest has sent its first request */
-	uint64_t deadline;
-	struct upstream *up;
-	struct exchange x;
-};
-
 void session_open(struct listener *l, int fd);
 void session_refuse(struct listener *l, int fd); /* there is no room for it */
-void session_run(struct session *s);             /* goes on as far as it can */
 void session_settle(struct worker *k); /* sends what was decided, then runs who was held for it */
-/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
- * address dialled before; false: the session is run again by session_settle. */
-bool session_told(struct session *s);
-bool session_tired(const struct session *s); /* it moved a lot: others first */
 void session_tick(struct worker *k, uint64_t now);
 struct session *session_free(struct session *s);
-void session_patience(struct session *s, uint64_t us);
-
-/* Says no over HTTP and ends the connection. */
-void session_deny(struct session *s, const struct egress_verdict *v, struct http1_text method);
-/* An answer of the door itself that is no denial; the connection ends. */
-void session_answer(struct session *s, int status, const char *reason, const char *what);
-void session_linger(struct session *s);
-
-/* Bytes as they are, both ways, once its upstream is there. */
-void session_tunnel(struct session *s, const struct egress_verdict *v, const char *method);
-
-/* ---- exchange.c ---- */
-
-void exchange_begin(struct session *s, const struct http1_request *q, size_t head);
-bool exchange_step(struct session *s);        /* true: something moved */
-bool exchange_waits(const struct session *s); /* for its turn */
-void exchange_stalled(struct session *s);     /* nothing has moved for too long */
-void exchange_told(struct session *s);        /* its end is reported, if its beginning was */
-void exchange_done(struct session *s);        /* the same, and frees what it holds */
-
-/* ---- look.c: the leak scan of answers ---- */
-
-void look_at(struct session *s, const char *p, size_t n, bool last);
-/* The same for a body on its way down, as it is or as what it says. */
-void look_at_body(struct session *s, const char *p, size_t n, bool last);
 
 /* ---- names.c: the door's DNS ---- */
 

@@ -17,6 +17,7 @@
 #include <ifaddrs.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

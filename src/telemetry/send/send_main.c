@@ -19,7 +19,7 @@
 #include "telemetry/send/confine.h"
 #include "telemetry/send/request.h"
 #include "wire/tcp.h"
-#include "wire/tls.h"
+#include "wire/tls_client.h"
 
 #define TRIES_MAX 5
 #define CONNECTS_MAX 3
@@ -32,7 +32,7 @@ enum { DELIVERED, NOT_DELIVERED, NO_REQUEST };
 struct sender {
 	struct send_request request;
 	struct addrinfo *addresses;
-	struct tls *tls; /* NULL: plain HTTP */
+	struct tls_client *tls; /* NULL: plain HTTP */
 	uint64_t deadline;
 };
 
@@ -191,7 +191,7 @@ static int prepare(struct sender *s, struct err *e)
 
 	if (tcp_resolve(u->host, u->port, &s->addresses, e) < 0)
 		return -e->code;
-	if (u->tls && tls_new(&s->tls, e) < 0)
+	if (u->tls && tls_client_new(&s->tls, e) < 0)
 		return -e->code;
 	confine(u->port);
 	return 0;
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
 		r = deliver(&s, &e);
 	if (s.addresses)
 		freeaddrinfo(s.addresses);
-	(void)tls_free(s.tls);
+	(void)tls_client_free(s.tls);
 	request_done(&s.request);
 	return r == 0 ? DELIVERED : give_up(&e, NOT_DELIVERED);
 }

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker/exchange_internal.h - the parts of an exchange, for one another: heads, the way up,
+ * the way down.
+ */
+#pragma once
+
+#include "egress/worker/exchange.h"
+#include "egress/worker/worker.h"
+
+#define SECOND ((uint64_t)1000 * 1000)
+#define HEAD_ROOM ((size_t)256 << 10)
+#define PIECE 16384
+#define CODED_PIECE 240 /* so little of an answer that what it says has room */
+#define CODED_HOLD 65536
+#define CODED_MAX (2 * CODED_HOLD + PIECE)
+
+struct exchange {
+	struct worker *k;
+	struct downstream *d;
+	enum exchange_state state;
+	struct transfer t;
+	struct upstream *up; /* owned; NULL before it opens */
+	bool secure;         /* as it came, so it goes up */
+	struct buf head;     /* as sent upstream, for a second try */
+	struct http1_body down_body;
+	struct scan *scan_up, *scan_down;
+	struct json_scan *json_up; /* in place of scan_up, for a body of JSON */
+	struct decoder *decoder;   /* of a coded request body: what is scanned is what it says */
+	struct scan *scan_coded;   /* and what it is: its own head has texts as well */
+	struct buf coded;          /* of it, not sent yet */
+	size_t coded_old;          /* of these, older than the last `decoded` bytes it says */
+	size_t decoded;
+	struct decoder *decoder_down; /* the same of an answer that nobody scrubs */
+	struct scrub *scrub;
+	enum http1_asked asked;
+	bool up_chunked, up_done, has_body, expects;
+	bool keep_upstream;
+	bool bound;     /* a credential is bound to this host, put in or not */
+	bool fed;       /* since the last step: some of the body came */
+	bool heard_end; /* of the downstream: it says no more */
+	unsigned interim;
+	unsigned scrubbed;   /* values taken out of the answer's head */
+	uint64_t not_before; /* its turn by the rate of requests; 0: now */
+	uint64_t deadline;   /* for something to move */
+};
+
+static inline struct http1_text exchange_method(const struct exchange *x)
+{
+	return (struct http1_text){ x->t.method, strlen(x->t.method) };
+}
+
+static inline struct egress_text exchange_text(struct http1_text t)
+{
+	return egress_text(t.p, t.n);
+}
+
+/* ---- exchange_head.c ---- */
+
+bool exchange_passes(struct http1_text name); /* to the next hop? */
+/* Does `Connection` say that a field is for this hop only? */
+bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_text name);
+/* Which name and port a request is for; false: the layers contradict one another. */
+bool exchange_name(const struct arrival *from, const struct http1_request *q,
+		   struct egress_request *ret, struct host *name, const char **why);
+/* Allowlist, rate, leaks, credentials; the head as it will be sent is in x->head. */
+bool exchange_judge(struct exchange *x, const struct http1_request *q,
+		    const struct egress_request *e);
+bool exchange_scan(struct exchange *x, const struct http1_request *q); /* of the body, if any */
+
+/* ---- exchange_down.c: true when something moved ---- */
+
+bool exchange_answer(struct exchange *x);
+bool exchange_down(struct exchange *x);
+
+/* ---- exchange.c ---- */
+
+/* Does the monitor know everything that was decided? Nothing is sent, to either side, and no
+ * address dialled before; false: the exchange is run again when it does. */
+bool exchange_told(struct exchange *x);
+bool exchange_open(struct exchange *x, bool fresh); /* false: refused */
+bool exchange_put(struct link *l, bool chunked, const char *p, size_t n);
+void exchange_deny(struct exchange *x, const struct egress_verdict *v);
+/* The host is to blame: `status`, or an answer cut short. */
+void exchange_fail(struct exchange *x, int status, const char *what);
+void exchange_cut(struct exchange *x);          /* the end in the middle of an answer */
+struct buf *exchange_piece(struct exchange *x); /* empty room of the worker's, for one call */
+
+/* ---- look.c: the leak scan of answers ---- */
+
+void look_at(struct exchange *x, const char *p, size_t n, bool last);
+/* The same for a body on its way down, as it is or as what it says. */
+void look_at_body(struct exchange *x, const char *p, size_t n, bool last);

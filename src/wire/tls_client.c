@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/tls_client.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "wire/tls.h"
+
+struct tls_client {
+	SSL_CTX *ctx;
+};
+
+/* The oldest error of the queue, which is the cause; the queue is empty afterwards. */
+static int tls_error(struct err *e, const char *what)
+{
+	unsigned long code = ERR_get_error();
+	char text[160] = "unknown error";
+
+	if (code)
+		ERR_error_string_n(code, text, sizeof(text));
+	ERR_clear_error();
+	return err_set(e, ERR_UNAVAILABLE, EPROTO, "%s: %s", what, text);
+}
+
+int tls_client_new(struct tls_client **ret, struct err *e)
+{
+	CLEANUP(tls_client) struct tls_client *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return err_nomem(e);
+	c->ctx = tls_context(false);
+	if (!c->ctx)
+		return tls_error(e, "cannot set up TLS");
+	if (!SSL_CTX_set_default_verify_paths(c->ctx))
+		return tls_error(e, "cannot read the trusted certificates");
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+struct tls_client *tls_client_free(struct tls_client *c)
+{
+	if (c)
+		SSL_CTX_free(c->ctx);
+	free(c);
+	return NULL;
+}
+
+/* ---- a connection ---- */
+
+static bool is_address(const char *host)
+{
+	unsigned char raw[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
+}
+
+/* The name is part of what the library verifies, not of something to remember afterwards. */
+static bool expect_host(SSL *ssl, const char *host)
+{
+	if (is_address(host))
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+}
+
+static int wait_for(int fd, short events, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	uint64_t now = clock_us();
+	uint64_t left = now < deadline ? (deadline - now) / 1000 + 1 : 0;
+	int r = left ? poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left) : 0;
+
+	return r > 0 || (r < 0 && errno == EINTR) ? 0 : r < 0 ? -errno : -ETIMEDOUT;
+}
+
+static int refused(const struct tls *t, struct err *e)
+{
+	const char *why = tls_distrust(t);
+
+	if (!why)
+		return tls_error(e, "TLS failed");
+	ERR_clear_error();
+	return err_set(e, ERR_UNAVAILABLE, EKEYREJECTED, "the certificate is not trusted: %s", why);
+}
+
+static int handshake(struct tls *t, int fd, uint64_t deadline, struct err *e)
+{
+	short wait = 0;
+	int r;
+
+	while ((r = tls_handshake(t, &wait)) == -EAGAIN) {
+		r = wait_for(fd, wait, deadline);
+		if (r < 0)
+			return err_errno(e, r, "TLS did not begin in time");
+	}
+	return r == 0 ? 0 : refused(t, e);
+}
+
+int transport_tls(struct tls_client *c, int fd, const char *host, uint64_t deadline,
+		  struct transport *ret, struct err *e)
+{
+	SSL *ssl = SSL_new(c->ctx);
+	CLEANUP(tls) struct tls *t = NULL;
+
+	if (!ssl || !expect_host(ssl, host)) {
+		SSL_free(ssl);
+		(void)fd_close(fd);
+		return tls_error(e, "cannot set up TLS");
+	}
+	SSL_set_connect_state(ssl);
+	t = tls_new(ssl, transport_fd(fd));
+	if (!t)
+		return err_nomem(e);
+	if (handshake(t, fd, deadline, e) < 0)
+		return -e->code;
+	*ret = tls_transport(TAKE_PTR(t));
+	return 0;
+}

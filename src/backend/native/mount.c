@@ -640,14 +640,32 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
 
-		if (i == c->skips_from && box_held(c, e) < 0)
+		if ((i == c->looked_from || i == c->held_from) && box_held(c, e) < 0)
 			return -e->code;
 		if (!o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);
 	}
-	return c->skips_from == p->op_count ? box_held(c, e) : 0;
+	return c->held_from == p->op_count ? box_held(c, e) : 0;
+}
+
+static int do_added(struct builder *b, const struct box_start *c, struct err *e)
+{
+	struct op_added room;
+	struct op o;
+	int r;
+
+	while ((r = box_added(c, &room, &o, e)) > 0) {
+		if (do_op(b, &o, e) < 0)
+			return err_wrap(e, "mount '%s'", o.dst);
+	}
+	return r;
+}
+
+bool mount_can_wait(void)
+{
+	return !lacks_new_calls();
 }
 
 int mount_plan(const struct box_start *c, struct err *e)
@@ -666,7 +684,7 @@ int mount_plan(const struct box_start *c, struct err *e)
 	b.classic = lacks_new_calls();
 	if (make_root(&b, e) < 0)
 		return -e->code;
-	r = do_all(&b, c, e);
+	r = do_all(&b, c, e) < 0 ? -e->code : do_added(&b, c, e);
 	close_layer(&b);
 	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
 		       seal_root(&b, e) < 0))

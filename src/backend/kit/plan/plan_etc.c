@@ -140,9 +140,9 @@ static bool above_for_everybody(const char *path)
 	return true;
 }
 
+/* What is in a folder is looked at later: plan_etc_look. */
 static int show_checked(struct box_plan *p, const char *path, unsigned flags, struct err *e)
 {
-	unsigned left = ENTRIES_MAX;
 	struct stat st;
 
 	if ((flags & AT_TERMINAL && !p->spec->tty) || lstat(path, &st) < 0 || !for_everybody(&st) ||
@@ -150,11 +150,12 @@ static int show_checked(struct box_plan *p, const char *path, unsigned flags, st
 		return 0;
 	if (S_ISREG(st.st_mode))
 		return show_text(p, path, flags & LOGINS, e);
-	if (!S_ISDIR(st.st_mode) ||
-	    !folder_for_everybody(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), 0,
-				  flags & LOGINS, &left))
+	if (!S_ISDIR(st.st_mode))
 		return 0;
-	return plan_object(p, path, &st, e);
+	if (plan_object(p, path, &st, e) < 0)
+		return -e->code;
+	p->ops[p->op_count - 1].look = flags & LOGINS ? LOOK_LOGINS : LOOK_MODES;
+	return 0;
 }
 
 int plan_etc(struct box_plan *p, struct err *e)
@@ -166,4 +167,18 @@ int plan_etc(struct box_plan *p, struct err *e)
 		if (show_checked(p, checked[i].path, checked[i].flags, e) < 0)
 			return err_wrap(e, "system folder");
 	return 0;
+}
+
+void plan_etc_look(struct box_plan *p)
+{
+	for (size_t i = 0; i < p->op_count; i++) {
+		struct op *o = &p->ops[i];
+		unsigned left = ENTRIES_MAX;
+		int fd;
+
+		if (o->look == LOOK_NOT)
+			continue;
+		fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		o->skip = !folder_for_everybody(fd, 0, o->look == LOOK_LOGINS, &left);
+	}
 }

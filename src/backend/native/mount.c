@@ -647,7 +647,7 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);
 	}
-	return c->held_from == p->op_count ? box_held(c, e) : 0;
+	return 0;
 }
 
 static int do_added(struct builder *b, const struct box_start *c, struct err *e)
@@ -659,6 +659,7 @@ static int do_added(struct builder *b, const struct box_start *c, struct err *e)
 	while ((r = box_added(c, &room, &o, e)) > 0) {
 		if (do_op(b, &o, e) < 0)
 			return err_wrap(e, "mount '%s'", o.dst);
+		b->parent_len = 0; /* its path is gone with the next one */
 	}
 	return r;
 }

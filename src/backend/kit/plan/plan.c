@@ -303,9 +303,7 @@ static int fill(struct box_plan *p, struct err *e)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_mounts(p, e) < 0)
-		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_code(p, e) < 0 ||
+	    plan_mounts(p, e) < 0 || (p->workspace && plan_worktree(p, e) < 0) ||
 	    plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
@@ -313,7 +311,7 @@ static int fill(struct box_plan *p, struct err *e)
 		plan_note(p, "network host: the command reaches whatever this machine reaches, its "
 			     "own services "
 			     "included");
-	return 0;
+	return plan_has_names(p) ? 0 : box_plan_names(p, e);
 }
 
 static int fill_trees(struct box_plan *p, struct err *e)
@@ -326,8 +324,9 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_mounts(p, e) < 0)
 		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_code(p, e) < 0 ||
-	    plan_environment(p, e) < 0)
+	if ((p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
+		return -e->code;
+	if (box_plan_names(p, e) < 0)
 		return -e->code;
 	return box_plan_guard(p, e);
 }
@@ -364,6 +363,14 @@ void box_plan_look(struct box_plan *p)
 	p->looked = true;
 }
 
+int box_plan_names(struct box_plan *p, struct err *e)
+{
+	if (!p->named && (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_code(p, e) < 0))
+		return -e->code;
+	p->named = true;
+	return 0;
+}
+
 int box_plan_guard(struct box_plan *p, struct err *e)
 {
 	if (!p->guarded && plan_guard(p, e) < 0)
@@ -379,7 +386,7 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 	if (box_plan_begin(s, backend, &p, e) < 0)
 		return -e->code;
 	box_plan_look(p);
-	if (box_plan_guard(p, e) < 0)
+	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;

@@ -44,7 +44,9 @@ void plan_etc_look(struct box_plan *p);          /* those that are folders are f
 /* Does the text of a configuration look as if a login stood in it? */
 bool etc_has_login(const char *text);
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
-int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders */
+bool plan_has_names(const struct box_plan *p);       /* will plan_protect find any? */
+int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders; after the
+						      * worktree */
 /* After plan_protect: refuses a second writable way to a protected name. */
 int plan_ways(struct box_plan *p, struct err *e);
 int plan_guard(struct box_plan *p,

@@ -162,7 +162,15 @@ int box_added(const struct box_start *c, struct op_added *room, struct op *ret, 
 	while (n < 0 && errno == EINTR);
 	if (n <= (ssize_t)head || room->dst[(size_t)n - head - 1])
 		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
-	*ret = (struct op){ .kind = room->kind, .dst = room->dst, .fd_slot = -1 };
+	*ret = (struct op){ .kind = room->kind,
+			    .dst = room->dst,
+			    .mode = room->mode,
+			    .writable = room->writable,
+			    .fd_slot = -1 };
+	if (ret->kind == OP_CODE) {
+		ret->data = c->plan->spec->code.text;
+		ret->size = c->plan->spec->code.size;
+	}
 	return room->kind != OP_KINDS;
 }
 

@@ -113,14 +113,16 @@ int box_complete_cgroup(struct backend_job *j, struct err *e);
 /* clone.c. In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
 
-/* ... and, before the operations `looked_from` and `held_from`: which of them turned out needless.
- * From the second on the names are held. */
+/* ... and, before the operations `looked_from` and `held_from`, if there are such: which ones turned
+ * out needless. From the second on the names are held. */
 int box_held(const struct box_start *c, struct err *e);
 
-/* ... and, after them all: the operations that were added meanwhile. Their `dst` is in `room`. 1: one
- * more; 0: there are no more. */
+/* ... and, after them all: the operations that were added meanwhile; names are held by then. Their
+ * `dst` is in `room`. 1: one more; 0: there are no more. */
 struct op_added {
 	enum op_kind kind;
+	mode_t mode;
+	bool writable;
 	char dst[PATH_MAX];
 };
 int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e);

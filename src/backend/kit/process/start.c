@@ -314,7 +314,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
-	c->give_mounts = p->protected_count;
+	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
 	c->count_written = p->spec->limits.disk;
 }
@@ -375,7 +375,7 @@ static int complete_plan(struct backend_job *j, const struct job_want *w, struct
 	size_t told = p->note_count;
 
 	box_plan_look(p);
-	if (box_plan_guard(p, e) < 0)
+	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
 		return -e->code;
 	for (; w->note && told < p->note_count; told++)
 		w->note(w->arg, p->notes[told]);
@@ -420,22 +420,25 @@ static int say_skips(const struct backend_job *j, const struct box_start *c, str
 	return say(j, c->skips, c->op_count, e);
 }
 
+static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
+{
+	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
+	size_t n = strlen(o->dst) + 1;
+
+	if (n > sizeof(one.dst))
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", o->dst);
+	memcpy(one.dst, o->dst, n);
+	return say(j, &one, offsetof(struct op_added, dst) + n, e);
+}
+
 static int say_added(const struct backend_job *j, const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = j->plan;
 
-	for (size_t i = c->op_count; i <= p->op_count; i++) {
-		const char *dst = i < p->op_count ? p->ops[i].dst : "";
-		struct op_added one = { .kind = i < p->op_count ? p->ops[i].kind : OP_KINDS };
-		size_t n = strlen(dst) + 1;
-
-		if (n > sizeof(one.dst))
-			return err_set(e, ERR_INTERNAL, ENAMETOOLONG, "'%.64s...' is too long", dst);
-		memcpy(one.dst, dst, n);
-		if (say(j, &one, offsetof(struct op_added, dst) + n, e) < 0)
+	for (size_t i = c->op_count; i < p->op_count; i++)
+		if (!p->ops[i].skip && say_op(j, &p->ops[i], e) < 0)
 			return -e->code;
-	}
-	return 0;
+	return say_op(j, &(struct op){ .kind = OP_KINDS, .dst = "" }, e);
 }
 
 /* What was left for later, in the order in which the child waits for it. */
@@ -447,7 +450,7 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 	box_plan_look(j->plan);
 	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
 		return -e->code;
-	if (complete_now(j, w, e) < 0 || say_skips(j, c, e) < 0)
+	if (complete_now(j, w, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0))
 		return -e->code;
 	return say_added(j, c, e);
 }

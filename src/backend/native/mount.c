@@ -685,10 +685,11 @@ int mount_plan(const struct box_start *c, struct err *e)
 	b.classic = lacks_new_calls();
 	if (make_root(&b, e) < 0)
 		return -e->code;
-	r = do_all(&b, c, e) < 0 ? -e->code : do_added(&b, c, e);
+	r = do_all(&b, c, e);
 	close_layer(&b);
+	/* What is added is waited for last: names are held and looked for meanwhile. */
 	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
-		       seal_root(&b, e) < 0))
+		       do_added(&b, c, e) < 0 || seal_root(&b, e) < 0))
 		r = -e->code;
 	(void)fd_close(b.parent);
 	(void)fd_close(b.null);

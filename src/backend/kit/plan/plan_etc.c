@@ -7,14 +7,13 @@
  * Maven's settings.xml is not among them: as it is shipped it speaks of passwords.
  * Anything else is simply not there: a program then does what it does without. Files go in
  * as their text and need no mount; what only a terminal's user misses costs other runs nothing. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define TEXT_MAX 16384
@@ -88,33 +87,29 @@ static ssize_t read_text(int dir, const char *path, bool logins, char text[TEXT_
 /* Takes the descriptor. false: something in there is not everybody's, or there is too much. */
 static bool folder_for_everybody(int fd, int depth, bool logins, unsigned *left)
 {
-	DIR *d = fdopendir(fd);
+	const struct fd_entry *n;
 	char text[TEXT_MAX];
-	bool fine = d;
-	struct dirent *n;
+	bool fine = fd >= 0;
+	struct folder d;
 	struct stat st;
 
-	if (!d)
-		(void)fd_close(fd);
-	while (fine && (n = readdir(d))) {
-		if (str_eq(n->d_name, ".") || str_eq(n->d_name, ".."))
-			continue;
-		fine = (*left)-- > 0 && fstatat(dirfd(d), n->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	folder_begin(&d, fd);
+	while (fine && (n = folder_next(&d))) {
+		fine = (*left)-- > 0 && fstatat(fd, n->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 		if (!fine || S_ISLNK(st.st_mode))
 			continue; /* a link leads to what is shown, or nowhere */
 		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && for_everybody(&st);
 		if (fine && logins && S_ISREG(st.st_mode))
-			fine = read_text(dirfd(d), n->d_name, true, text) >= 0;
+			fine = read_text(fd, n->name, true, text) >= 0;
 		if (fine && S_ISDIR(st.st_mode))
 			fine = depth < DEPTH_MAX &&
 			       folder_for_everybody(
-				       openat(dirfd(d), n->d_name,
+				       openat(fd, n->name,
 					      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
 				       depth + 1, logins, left);
 	}
-	if (d)
-		(void)closedir(d);
-	return fine;
+	(void)fd_close(fd);
+	return fine && !d.error;
 }
 
 /* Its text alone: a mount would cost more. */

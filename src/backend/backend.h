@@ -78,7 +78,9 @@ struct backend {
 	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
-	 * before the start: NULL-terminated, borrowed from the plan. */
+	 * before the start: NULL-terminated, borrowed from the plan. Who asks for them is about to
+	 * start, which looks then at what need not be known sooner, and may still refuse; without
+	 * them (NULL) the plan is whole. */
 	int (*plan)(const struct spec *s, struct backend_plan **ret, const char *const **notes,
 		    struct err *e);
 	void (*plan_json)(const struct backend_plan *p, struct json *j);

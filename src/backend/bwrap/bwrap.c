@@ -51,7 +51,9 @@ static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const cha
 
 	if (!p)
 		return err_nomem(e);
-	if (box_plan_new(s, "bwrap", &p->box, e) < 0 ||
+	/* The descriptors of its operations are made first of all. */
+	if ((notes ? box_plan_begin : box_plan_new)(s, "bwrap", &p->box, e) < 0 ||
+	    box_plan_names(p->box, e) < 0 ||
 	    bwrap_find(p->box->arena, &p->program, e) < 0)
 		return -e->code;
 	p->box->read_only_root = true;

@@ -640,14 +640,33 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
 
-		if (i == c->skips_from && box_held(c, e) < 0)
+		if ((i == c->looked_from || i == c->held_from) && box_held(c, e) < 0)
 			return -e->code;
 		if (!o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);
 	}
-	return c->skips_from == p->op_count ? box_held(c, e) : 0;
+	return 0;
+}
+
+static int do_added(struct builder *b, const struct box_start *c, struct err *e)
+{
+	struct op_added room;
+	struct op o;
+	int r;
+
+	while ((r = box_added(c, &room, &o, e)) > 0) {
+		if (do_op(b, &o, e) < 0)
+			return err_wrap(e, "mount '%s'", o.dst);
+		b->parent_len = 0; /* its path is gone with the next one */
+	}
+	return r;
+}
+
+bool mount_can_wait(void)
+{
+	return !lacks_new_calls();
 }
 
 int mount_plan(const struct box_start *c, struct err *e)
@@ -668,8 +687,9 @@ int mount_plan(const struct box_start *c, struct err *e)
 		return -e->code;
 	r = do_all(&b, c, e);
 	close_layer(&b);
+	/* What is added is waited for last: names are held and looked for meanwhile. */
 	if (r == 0 && (enter_root(e) < 0 || (b.classic && mount_attributes(p, e) < 0) ||
-		       seal_root(&b, e) < 0))
+		       do_added(&b, c, e) < 0 || seal_root(&b, e) < 0))
 		r = -e->code;
 	(void)fd_close(b.parent);
 	(void)fd_close(b.null);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "backend/native/child.h"
+#include "backend/native/mount.h"
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
@@ -29,7 +30,7 @@ static int native_plan(const struct spec *s, struct backend_plan **ret, const ch
 
 	if (!p)
 		return err_nomem(e);
-	if (box_plan_new(s, "native", &p->box, e) < 0)
+	if ((notes ? box_plan_begin : box_plan_new)(s, "native", &p->box, e) < 0)
 		return -e->code;
 	if (notes)
 		*notes = p->box->notes;
@@ -59,7 +60,7 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 	return box_clone(j, c, flags, enter, e);
 }
 
-static const struct box_kind kind = { .holds_late = true, .spawn = spawn };
+static const struct box_kind kind = { .waits = mount_can_wait, .spawn = spawn };
 
 static int native_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 			struct backend_job **ret, struct err *e)

@@ -35,6 +35,8 @@ static const struct op *covering(const struct box_plan *p, const char *path)
 	for (size_t i = p->op_count; i-- > 0;) {
 		const struct op *o = &p->ops[i];
 
+		if (o->look != LOOK_NOT && o->skip)
+			continue;
 		if (str_eq(o->dst, path))
 			return o;
 		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_PROC) &&
@@ -53,9 +55,16 @@ int plan_parents(struct box_plan *p, const char *dst, struct err *e)
 		return err_hint(e, "at most %d bytes", PATH_MAX - 1);
 	}
 	for (const char *slash = strchr(dst + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		const struct op *o;
+
 		memcpy(part, dst, (size_t)(slash - dst));
 		part[slash - dst] = '\0';
-		if (!covering(p, part) && !plan_op(p, OP_DIR, part, e))
+		o = covering(p, part);
+		if (o && o->look != LOOK_NOT && !p->looked) { /* is it to be there? */
+			box_plan_look(p);
+			o = covering(p, part);
+		}
+		if (!o && !plan_op(p, OP_DIR, part, e))
 			return -e->code;
 	}
 	return 0;
@@ -294,17 +303,15 @@ static int fill(struct box_plan *p, struct err *e)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_mounts(p, e) < 0)
-		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_guard(p, e) < 0 ||
-	    plan_code(p, e) < 0 || plan_environment(p, e) < 0)
+	    plan_mounts(p, e) < 0 || (p->workspace && plan_worktree(p, e) < 0) ||
+	    plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)
 		plan_note(p, "network host: the command reaches whatever this machine reaches, its "
 			     "own services "
 			     "included");
-	return 0;
+	return plan_has_names(p) ? 0 : box_plan_names(p, e);
 }
 
 static int fill_trees(struct box_plan *p, struct err *e)
@@ -317,10 +324,11 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_mounts(p, e) < 0)
 		return -e->code;
-	if (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_guard(p, e) < 0 ||
-	    plan_code(p, e) < 0)
+	if ((p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
 		return -e->code;
-	return plan_environment(p, e);
+	if (box_plan_names(p, e) < 0)
+		return -e->code;
+	return box_plan_guard(p, e);
 }
 
 static int make(const struct spec *s, const char *backend,
@@ -343,9 +351,45 @@ static int make(const struct spec *s, const char *backend,
 	return 0;
 }
 
-int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
+int box_plan_begin(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
 {
 	return make(s, backend, fill, ret, e);
+}
+
+void box_plan_look(struct box_plan *p)
+{
+	if (!p->looked)
+		plan_etc_look(p);
+	p->looked = true;
+}
+
+int box_plan_names(struct box_plan *p, struct err *e)
+{
+	if (!p->named && (plan_protect(p, e) < 0 || plan_ways(p, e) < 0 || plan_code(p, e) < 0))
+		return -e->code;
+	p->named = true;
+	return 0;
+}
+
+int box_plan_guard(struct box_plan *p, struct err *e)
+{
+	if (!p->guarded && plan_guard(p, e) < 0)
+		return -e->code;
+	p->guarded = true;
+	return 0;
+}
+
+int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)
+{
+	CLEANUP(box_plan) struct box_plan *p = NULL;
+
+	if (box_plan_begin(s, backend, &p, e) < 0)
+		return -e->code;
+	box_plan_look(p);
+	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(p);
+	return 0;
 }
 
 int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e)

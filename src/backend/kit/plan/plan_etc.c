@@ -7,14 +7,13 @@
  * Maven's settings.xml is not among them: as it is shipped it speaks of passwords.
  * Anything else is simply not there: a program then does what it does without. Files go in
  * as their text and need no mount; what only a terminal's user misses costs other runs nothing. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define TEXT_MAX 16384
@@ -88,33 +87,29 @@ static ssize_t read_text(int dir, const char *path, bool logins, char text[TEXT_
 /* Takes the descriptor. false: something in there is not everybody's, or there is too much. */
 static bool folder_for_everybody(int fd, int depth, bool logins, unsigned *left)
 {
-	DIR *d = fdopendir(fd);
+	const struct fd_entry *n;
 	char text[TEXT_MAX];
-	bool fine = d;
-	struct dirent *n;
+	bool fine = fd >= 0;
+	struct folder d;
 	struct stat st;
 
-	if (!d)
-		(void)fd_close(fd);
-	while (fine && (n = readdir(d))) {
-		if (str_eq(n->d_name, ".") || str_eq(n->d_name, ".."))
-			continue;
-		fine = (*left)-- > 0 && fstatat(dirfd(d), n->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	folder_begin(&d, fd);
+	while (fine && (n = folder_next(&d))) {
+		fine = (*left)-- > 0 && fstatat(fd, n->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 		if (!fine || S_ISLNK(st.st_mode))
 			continue; /* a link leads to what is shown, or nowhere */
 		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && for_everybody(&st);
 		if (fine && logins && S_ISREG(st.st_mode))
-			fine = read_text(dirfd(d), n->d_name, true, text) >= 0;
+			fine = read_text(fd, n->name, true, text) >= 0;
 		if (fine && S_ISDIR(st.st_mode))
 			fine = depth < DEPTH_MAX &&
 			       folder_for_everybody(
-				       openat(dirfd(d), n->d_name,
+				       openat(fd, n->name,
 					      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
 				       depth + 1, logins, left);
 	}
-	if (d)
-		(void)closedir(d);
-	return fine;
+	(void)fd_close(fd);
+	return fine && !d.error;
 }
 
 /* Its text alone: a mount would cost more. */
@@ -140,9 +135,9 @@ static bool above_for_everybody(const char *path)
 	return true;
 }
 
+/* What is in a folder is looked at later: plan_etc_look. */
 static int show_checked(struct box_plan *p, const char *path, unsigned flags, struct err *e)
 {
-	unsigned left = ENTRIES_MAX;
 	struct stat st;
 
 	if ((flags & AT_TERMINAL && !p->spec->tty) || lstat(path, &st) < 0 || !for_everybody(&st) ||
@@ -150,11 +145,12 @@ static int show_checked(struct box_plan *p, const char *path, unsigned flags, st
 		return 0;
 	if (S_ISREG(st.st_mode))
 		return show_text(p, path, flags & LOGINS, e);
-	if (!S_ISDIR(st.st_mode) ||
-	    !folder_for_everybody(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), 0,
-				  flags & LOGINS, &left))
+	if (!S_ISDIR(st.st_mode))
 		return 0;
-	return plan_object(p, path, &st, e);
+	if (plan_object(p, path, &st, e) < 0)
+		return -e->code;
+	p->ops[p->op_count - 1].look = flags & LOGINS ? LOOK_LOGINS : LOOK_MODES;
+	return 0;
 }
 
 int plan_etc(struct box_plan *p, struct err *e)
@@ -166,4 +162,18 @@ int plan_etc(struct box_plan *p, struct err *e)
 		if (show_checked(p, checked[i].path, checked[i].flags, e) < 0)
 			return err_wrap(e, "system folder");
 	return 0;
+}
+
+void plan_etc_look(struct box_plan *p)
+{
+	for (size_t i = 0; i < p->op_count; i++) {
+		struct op *o = &p->ops[i];
+		unsigned left = ENTRIES_MAX;
+		int fd;
+
+		if (o->look == LOOK_NOT)
+			continue;
+		fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		o->skip = !folder_for_everybody(fd, 0, o->look == LOOK_LOGINS, &left);
+	}
 }

@@ -40,10 +40,13 @@ void plan_note(struct box_plan *p, const char *text);
 int plan_root(struct box_plan *p,
 	      struct err *e);                    /* system folders, /etc, /proc, /dev, /tmp, HOME */
 int plan_etc(struct box_plan *p, struct err *e); /* the host's pieces of /etc */
+void plan_etc_look(struct box_plan *p);          /* those that are folders are fit to be shown? */
 /* Does the text of a configuration look as if a login stood in it? */
 bool etc_has_login(const char *text);
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
-int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders */
+bool plan_has_names(const struct box_plan *p);       /* will plan_protect find any? */
+int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders; after the
+						      * worktree */
 /* After plan_protect: refuses a second writable way to a protected name. */
 int plan_ways(struct box_plan *p, struct err *e);
 int plan_guard(struct box_plan *p,

@@ -107,7 +107,8 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	json_key(j, "ops");
 	json_array(j);
 	for (size_t i = 0; i < p->op_count; i++)
-		op_json(&p->ops[i], j);
+		if (p->ops[i].look == LOOK_NOT || !p->ops[i].skip)
+			op_json(&p->ops[i], j);
 	json_array_end(j);
 }
 

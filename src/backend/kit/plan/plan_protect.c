@@ -384,16 +384,18 @@ static int protect_workspace(struct box_plan *p, const struct guarded_tree *t, s
 	return plan_repository(p, t, e) < 0 ? -e->code : plan_protect_goals(p, t, e);
 }
 
+bool plan_has_names(const struct box_plan *p)
+{
+	return p->workspace &&
+	       (p->spec->policy == POLICY_WORKSPACE_WRITE || p->spec->git == GIT_NONE);
+}
+
 int plan_protect(struct box_plan *p, struct err *e)
 {
 	struct guarded_tree t = { .host = p->workspace, .inside = p->spec->target };
 	CLEANUP(fd) int fd = -1;
 
-	if (!p->workspace)
-		return 0;
-	if (plan_worktree(p, e) < 0)
-		return -e->code;
-	if (p->spec->policy != POLICY_WORKSPACE_WRITE && p->spec->git != GIT_NONE)
+	if (!plan_has_names(p))
 		return 0;
 	fd = fd_open_nolinks(AT_FDCWD, p->workspace, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)

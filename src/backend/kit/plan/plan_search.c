@@ -9,6 +9,7 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "base/buf.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define QUEUE_MAX ((size_t)4 << 20)
@@ -32,45 +33,45 @@ static bool below(const struct where *top, const char *rest, struct where *ret, 
 			rest) < PATH_MAX;
 }
 
-static int look_at(struct folder_search *s, const struct where *folder, DIR *d,
-		   const struct dirent *en, struct buf *queue, const char *rest, struct err *e)
+static int look_at(struct folder_search *s, const struct where *folder, int fd,
+		   const struct fd_entry *en, struct buf *queue, const char *rest, struct err *e)
 {
 	struct stat st;
 
-	if (str_eq(en->d_name, ".") || str_eq(en->d_name, "..") || en->d_type == DT_REG ||
-	    en->d_type == DT_LNK || (en->d_type == DT_DIR && !queue))
+	if (en->type == DT_REG || en->type == DT_LNK || (en->type == DT_DIR && !queue))
 		return 0;
-	if (en->d_type != DT_DIR && fstatat(dirfd(d), en->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (en->type != DT_DIR && fstatat(fd, en->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	if (en->d_type == DT_DIR || S_ISDIR(st.st_mode)) {
+	if (en->type == DT_DIR || S_ISDIR(st.st_mode)) {
 		if (queue) {
 			buf_puts(queue, rest);
 			buf_putc(queue, '/');
-			buf_add(queue, en->d_name, strlen(en->d_name) + 1);
+			buf_add(queue, en->name, strlen(en->name) + 1);
 		}
 		return 0;
 	}
-	return s->found(s->ctx, folder, en->d_name, &st, e);
+	return s->found(s->ctx, folder, en->name, &st, e);
 }
 
 /* 1: enough. */
 static int one_folder(struct folder_search *s, const struct where *folder, struct buf *queue,
 		      const char *rest, struct err *e)
 {
+	CLEANUP(fd)
 	int fd = fd_open_nolinks(AT_FDCWD, folder->real, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct fd_entry *en;
+	struct folder d;
 	int r = 0;
 
-	if (!d) {
-		(void)fd_close(fd);
+	if (fd < 0) {
 		/* What we may not even enter is closed to the command, too. */
 		s->unseen += faccessat(AT_FDCWD, folder->real, X_OK, AT_EACCESS) == 0;
 		return 0;
 	}
-	for (struct dirent *en; r == 0 && s->entries && (en = readdir(d)); s->entries--)
-		r = look_at(s, folder, d, en, queue, rest, e);
-	s->unseen += !s->entries;
-	(void)closedir(d);
+	folder_begin(&d, fd);
+	for (; r == 0 && s->entries && (en = folder_next(&d)); s->entries--)
+		r = look_at(s, folder, fd, en, queue, rest, e);
+	s->unseen += !s->entries || d.error;
 	return r;
 }
 

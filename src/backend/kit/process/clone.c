@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -147,6 +148,30 @@ int box_held(const struct box_start *c, struct err *e)
 	for (size_t i = 0; i < count; i++)
 		c->plan->ops[i].skip = c->skips[i];
 	return 0;
+}
+
+int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e)
+{
+	size_t head = offsetof(struct op_added, dst);
+	ssize_t n;
+
+	if (!c->skips)
+		return 0;
+	do
+		n = recv(c->inside.control, room, sizeof(*room), 0);
+	while (n < 0 && errno == EINTR);
+	if (n <= (ssize_t)head || room->dst[(size_t)n - head - 1])
+		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	*ret = (struct op){ .kind = room->kind,
+			    .dst = room->dst,
+			    .mode = room->mode,
+			    .writable = room->writable,
+			    .fd_slot = -1 };
+	if (ret->kind == OP_CODE) {
+		ret->data = c->plan->spec->code.text;
+		ret->size = c->plan->spec->code.size;
+	}
+	return room->kind != OP_KINDS;
 }
 
 int box_complete_child(struct backend_job *j, const struct box_start *c, struct err *e)

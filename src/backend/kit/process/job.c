@@ -179,7 +179,7 @@ static enum job_event on_ready(struct backend_job *j, const struct epoll_event *
 
 static void check_covers(struct backend_job *j)
 {
-	if (j->given[INIT_FD_MOUNTS] < 0 ||
+	if (!j->protect || j->given[INIT_FD_MOUNTS] < 0 ||
 	    protect_covers_hold(j->protect, j->given[INIT_FD_MOUNTS]))
 		return;
 	j->cover_lost = true;

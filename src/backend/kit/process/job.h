@@ -6,6 +6,8 @@
  * events and the judgement of the end are the same. */
 #pragma once
 
+#include <limits.h>
+
 #include "backend/backend.h"
 #include "backend/kit/limits/cgroup.h"
 #include "backend/kit/limits/disk.h"
@@ -25,15 +27,18 @@ struct box_start {
 	bool join_late;              /* the v1 leaves come with the word to go on */
 	int prepared[PREPARED_MAX];
 	unsigned char *skips; /* room for what box_held waits for; NULL: nothing */
-	size_t skips_from;    /* the first operation that has to wait for it */
+	size_t op_count;      /* of the plan, as the new process knows it */
+	size_t looked_from, held_from; /* the operations before which box_held is called */
 	void *own;            /* the backend's */
 };
 
 struct box_kind {
 	unsigned helpers;  /* processes of its own in the cgroup, besides init */
 	unsigned start_ms; /* what somebody else's program gets to start; 0: nobody else is asked */
-	bool holds_late;   /* its new process calls box_held: names are held while it is at work */
 
+	/* Does its new process call box_held and box_added here? Then the plan is completed, and
+	 * names are held, while it is at work. NULL: no. */
+	bool (*waits)(void);
 	/* Makes the process: box_clone with the backend's own flags and entry. */
 	int (*spawn)(struct backend_job *j, struct box_start *c, struct err *e);
 	/* The process is made with no more than its descriptors and ids, before names are held and
@@ -108,9 +113,19 @@ int box_complete_cgroup(struct backend_job *j, struct err *e);
 /* clone.c. In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
 
-/* ... and, before the operation `skips_from`: the names are held from here on, and which of the
- * operations on them turned out needless. */
+/* ... and, before the operations `looked_from` and `held_from`, if there are such: which ones turned
+ * out needless. From the second on the names are held. */
 int box_held(const struct box_start *c, struct err *e);
+
+/* ... and, after them all: the operations that were added meanwhile; names are held by then. Their
+ * `dst` is in `room`. 1: one more; 0: there are no more. */
+struct op_added {
+	enum op_kind kind;
+	mode_t mode;
+	bool writable;
+	char dst[PATH_MAX];
+};
+int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e);
 
 /* ... and, started by root, to be the user inside: with every capability in the new user namespace
  * and none anywhere else. */

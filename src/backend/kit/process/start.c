@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -313,7 +314,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
-	c->give_mounts = p->protected_count;
+	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
 	c->count_written = p->spec->limits.disk;
 }
@@ -344,48 +345,114 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 	return 0;
 }
 
-/* What covers a name, or may turn out to be needless, has to wait until names are held. */
-static int wait_for_names(const struct backend_job *j, struct box_start *c, struct err *e)
+/* What is known only while the new process is at work. A folder of the system's has to wait until
+ * it was looked through; what covers a name, or may turn out to be needless, until names are held.
+ */
+static int leave_for_later(const struct backend_job *j, struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = j->plan;
 
-	c->skips = arena_alloc(p->arena, p->op_count);
+	c->op_count = c->looked_from = c->held_from = p->op_count;
+	c->skips = arena_alloc(p->arena, c->op_count);
 	if (!c->skips)
 		return err_nomem(e);
-	for (c->skips_from = 0; c->skips_from < p->op_count; c->skips_from++)
-		if (p->ops[c->skips_from].kind == OP_COVER || p->ops[c->skips_from].kind == OP_CODE)
-			break;
+	for (size_t i = p->op_count; i-- > 0;) {
+		if (p->ops[i].look != LOOK_NOT && !p->looked)
+			c->looked_from = i;
+		if (p->ops[i].kind == OP_COVER || p->ops[i].kind == OP_CODE)
+			c->held_from = i;
+	}
 	for (size_t i = 0; i < p->protected_count; i++)
-		if (p->protected[i].covered && p->protected[i].op < c->skips_from)
-			c->skips_from = p->protected[i].op;
+		if (p->protected[i].covered && p->protected[i].op < c->held_from)
+			c->held_from = p->protected[i].op;
 	return 0;
+}
+
+/* The plan as a whole; what the user should know of what was found is told. */
+static int complete_plan(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	struct box_plan *p = j->plan;
+	size_t told = p->note_count;
+
+	box_plan_look(p);
+	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
+		return -e->code;
+	for (; w->note && told < p->note_count; told++)
+		w->note(w->arg, p->notes[told]);
+	return 0;
+}
+
+static int complete_now(struct backend_job *j, const struct job_want *w, struct err *e)
+{
+	if (complete_plan(j, w, e) < 0)
+		return -e->code;
+	return protect_begin(j->plan, j->id, &j->protect, e);
 }
 
 /* Everything else that is to be known before it can do its work. */
 static int settle(struct backend_job *j, struct box_start *c, const struct job_want *w,
 		  struct err *e)
 {
-	bool late = j->kind->holds_late && j->plan->protected_count;
+	bool late = j->kind->waits && j->kind->waits();
 
 	if (enforce_limits(j, c, e) < 0 ||
-	    (late ? wait_for_names(j, c, e) : protect_begin(j->plan, j->id, &j->protect, e)) < 0 ||
+	    (late ? leave_for_later(j, c, e) : complete_now(j, w, e)) < 0 ||
 	    box_plan_variables(j->plan, w->variables, e) < 0 || trust_authority(j, w, e) < 0)
 		return -e->code;
 	fill_inside(j, &c->inside, w);
 	return 0;
 }
 
-/* A child that has failed meanwhile says why itself, hence no look at the send. */
-static int hold_names(struct backend_job *j, const struct box_start *c, struct err *e)
+/* A child that has failed meanwhile says why itself. */
+static int say(const struct backend_job *j, const void *what, size_t n, struct err *e)
+{
+	int r = fd_send(j->control, what, n, NULL, 0);
+
+	return r < 0 && r != -EPIPE && r != -ECONNRESET
+		       ? err_errno(e, r, "cannot tell the sandbox what to show")
+		       : 0;
+}
+
+static int say_skips(const struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	for (size_t i = 0; i < c->op_count; i++)
+		c->skips[i] = j->plan->ops[i].skip;
+	return say(j, c->skips, c->op_count, e);
+}
+
+static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
+{
+	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
+	size_t n = strlen(o->dst) + 1;
+
+	if (n > sizeof(one.dst))
+		return err_set(e, ERR_USAGE, ENAMETOOLONG, "path '%.64s...' is too long", o->dst);
+	memcpy(one.dst, o->dst, n);
+	return say(j, &one, offsetof(struct op_added, dst) + n, e);
+}
+
+static int say_added(const struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	const struct box_plan *p = j->plan;
+
+	for (size_t i = c->op_count; i < p->op_count; i++)
+		if (!p->ops[i].skip && say_op(j, &p->ops[i], e) < 0)
+			return -e->code;
+	return say_op(j, &(struct op){ .kind = OP_KINDS, .dst = "" }, e);
+}
+
+/* What was left for later, in the order in which the child waits for it. */
+static int complete_late(struct backend_job *j, const struct box_start *c, const struct job_want *w,
+			 struct err *e)
 {
 	if (!c->skips)
 		return 0;
-	if (protect_begin(j->plan, j->id, &j->protect, e) < 0)
+	box_plan_look(j->plan);
+	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
 		return -e->code;
-	for (size_t i = 0; i < j->plan->op_count; i++)
-		c->skips[i] = j->plan->ops[i].skip;
-	(void)fd_send(j->control, c->skips, j->plan->op_count, NULL, 0);
-	return 0;
+	if (complete_now(j, w, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0))
+		return -e->code;
+	return say_added(j, c, e);
 }
 
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
@@ -405,7 +472,7 @@ static int make_child(struct backend_job *j, struct box_start *c, struct ends *p
 	    settle(j, c, w, e) < 0 || (!early && spawn(j, c, e) < 0))
 		return -e->code;
 	/* The child is at work meanwhile; one that is yet to be told can still be done without. */
-	if (hold_names(j, c, e) < 0 || get_permit(w, e) < 0 ||
+	if (complete_late(j, c, w, e) < 0 || get_permit(w, e) < 0 ||
 	    (early && j->kind->tell(j, c, e) < 0))
 		return -e->code;
 	return 0;

@@ -15,6 +15,7 @@
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/protected_names.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define FOLDERS 1024         /* in about five milliseconds */
@@ -148,29 +149,39 @@ static bool is_planned(const struct folder_walk *w, const char *folder)
 	return str_eq(folder, ".git");
 }
 
+/* A descriptor or -errno. */
+static int open_folder(const struct folder_walk *w, const char *folder)
+{
+	int fd;
+
+	if (*folder)
+		return protect_open(w->tree, folder);
+	fd = openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 static void look_at_folder(struct folder_walk *w, const char *folder)
 {
-	int fd = *folder ? protect_open(w->tree, folder)
-			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	CLEANUP(fd)
+	int fd = *folder && is_planned(w, folder)
+			 ? -ENOENT /* it has a walk of its own */
+			 : open_folder(w, folder);
 	bool head = false; /* nothing is a git folder without one */
+	const struct fd_entry *e;
+	struct folder d;
 
-	if (d && *folder && is_planned(w, folder)) { /* it has a walk of its own */
-		(void)closedir(d);
-		return;
-	}
-	if (!d) {
+	if (fd < 0) {
 		w->unseen += fd != -ENOENT && fd != -ELOOP;
 		return;
 	}
-	for (struct dirent *e; (e = readdir(d));) {
-		head |= strcasecmp(e->d_name, "HEAD") == 0;
-		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
-			look_at_entry(w, fd, folder, e->d_name, e->d_type);
+	folder_begin(&d, fd);
+	while ((e = folder_next(&d))) {
+		head |= strcasecmp(e->name, "HEAD") == 0;
+		look_at_entry(w, fd, folder, e->name, e->type);
 	}
+	w->unseen += d.error != 0;
 	if (*folder && head && gitdir_enough(gitdir_look(fd)))
 		look_at_repository(w, folder);
-	(void)closedir(d);
 }
 
 /* ---- inside of a git folder ---- */
@@ -193,9 +204,9 @@ static bool is_fan_path(const struct folder_walk *w, const char *path)
 }
 
 static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
-			  const struct dirent *entry)
+			  const struct fd_entry *entry)
 {
-	const char *name = entry->d_name;
+	const char *name = entry->name;
 	const struct guarded_name *known;
 	char path[PATH_MAX];
 	struct stat st;
@@ -206,7 +217,7 @@ static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
 		return;
 	}
 	known = name_reported(path);
-	if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN && !known &&
+	if ((entry->type != DT_DIR && entry->type != DT_UNKNOWN && !known &&
 	     !str_eq(name, ".git")) ||
 	    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
@@ -227,23 +238,23 @@ static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
 
 static void look_inside(struct folder_walk *w, const char *folder)
 {
-	int fd = *folder ? protect_open(w->tree, folder)
-			 : openat(w->tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	CLEANUP(fd) int fd = open_folder(w, folder);
+	const struct fd_entry *e;
 	bool head = false;
+	struct folder d;
 
-	if (!d) {
+	if (fd < 0) {
 		w->unseen += fd != -ENOENT && fd != -ELOOP;
 		return;
 	}
-	for (struct dirent *e; (e = readdir(d));) {
-		head |= strcasecmp(e->d_name, "HEAD") == 0;
-		if (!str_eq(e->d_name, ".") && !str_eq(e->d_name, ".."))
-			look_at_inner(w, fd, folder, e);
+	folder_begin(&d, fd);
+	while ((e = folder_next(&d))) {
+		head |= strcasecmp(e->name, "HEAD") == 0;
+		look_at_inner(w, fd, folder, e);
 	}
+	w->unseen += d.error != 0;
 	if (head && !str_eq(folder, w->git) && gitdir_enough(gitdir_look(fd)))
 		look_at_repository(w, folder);
-	(void)closedir(d);
 }
 
 /* The next folder of the queue; false: there is none, or the budget is spent. */

@@ -376,7 +376,7 @@ static int inherit(const struct launch *l, struct err *e)
 /* The mounts come first: in a user namespace of their own they could only be added to. */
 static int leave_root(const struct box_start *c, struct err *e)
 {
-	struct init_msg ready = { .said = INIT_READY };
+	struct supervisor_msg ready = { .said = SUPERVISOR_READY };
 	CLEANUP(fd) int proc = -1;
 
 	if (attach_trees(c, e) < 0)
@@ -434,14 +434,14 @@ static int await_namespace(const struct backend_job *j, struct err *e)
 {
 	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
 			      { .fd = j->pidfd, .events = POLLIN } };
-	struct init_msg m;
+	struct supervisor_msg m;
 	size_t none = 0;
 
 	while (poll(p, ARRAY_LEN(p), START_MS) < 0 && errno == EINTR)
 		;
 	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m))
 		return err_set(e, ERR_INTERNAL, ECHILD, "the sandbox died at once");
-	if (m.said == INIT_READY)
+	if (m.said == SUPERVISOR_READY)
 		return 0;
 	*e = m.err;
 	return -e->code;
@@ -546,7 +546,7 @@ static int gave_up(struct launch *l, struct err *e)
 }
 
 /* From now on the sandbox's own init is watched: bubblewrap ends right after it. */
-static int heard(struct backend_job *j, struct box_start *c, const struct init_msg *m,
+static int heard(struct backend_job *j, struct box_start *c, const struct supervisor_msg *m,
 		 struct err *e)
 {
 	struct launch *l = c->own;
@@ -557,7 +557,7 @@ static int heard(struct backend_job *j, struct box_start *c, const struct init_m
 		end_child(l->info);
 		return gave_up(l, e);
 	}
-	if (m->said == INIT_FAILED)
+	if (m->said == SUPERVISOR_FAILED)
 		return 0;
 	pid = child_pid(l->info);
 	fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;

@@ -12,6 +12,7 @@
 #include "backend/docker/engine.h"
 #include "backend/kit/plan/plan.h"
 #include "base/arena.h"
+#include "proc/supervisor.h"
 
 #define DOCKER_DEFAULT_IMAGE "python:3.12-slim"
 #define DOCKER_LABEL_RUN "brig.run"     /* the run's id */
@@ -204,31 +205,6 @@ struct door_answer {
 };
 
 /* ---- the guard ---- */
-
-enum guard_said {
-	GUARD_NOTE,    /* text for the user */
-	GUARD_DOOR,    /* under network proxy, before STARTED: the door's sockets come along */
-	GUARD_FAILED,  /* the command was not started; err says why */
-	GUARD_STARTED, /* it runs */
-	GUARD_ENDED,   /* and nothing of it is left */
-};
-
-struct guard_msg {
-	enum guard_said said;
-	struct err err;       /* of FAILED; of ENDED: brig or the engine failed */
-	char text[512];       /* of NOTE; of STARTED: the image's digest */
-	int exit_code;        /* of ENDED */
-	bool ended;           /* the engine told the exit code */
-	bool oom, pids, disk; /* limits that were hit */
-	bool user_ns, podman; /* of STARTED */
-	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
-	bool never_ran;       /* of ENDED: err says why the command could not be executed */
-	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
-};
-
-struct guard_request {
-	int signal;
-};
 
 struct guard_start {
 	const struct backend_plan *plan;

@@ -238,7 +238,7 @@ int door_wait(struct guard *g, struct err *e)
 
 int door_hand_over(struct guard *g, struct err *e)
 {
-	const struct guard_msg m = { .said = GUARD_DOOR };
+	const struct supervisor_msg m = { .said = SUPERVISOR_DOOR };
 	int r = fd_send(g->s->control, &m, sizeof(m), g->door.fds, g->door.n);
 
 	door_leave(g);

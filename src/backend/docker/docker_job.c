@@ -31,7 +31,7 @@ struct backend_job {
 	struct protect *protect;
 	bool ended, tampered, cover_lost;
 	bool told; /* the guard said its last word: what is left is its own to remove */
-	struct guard_msg started, end;
+	struct supervisor_msg started, end;
 	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
@@ -68,18 +68,18 @@ static int spawn(const struct guard_start *s, struct err *e)
 
 static void ask(const struct backend_job *j, int sig)
 {
-	const struct guard_request r = { .signal = sig };
+	const struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = sig };
 
 	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
 }
 
 /* One word of the guard's; 1, 0 when there is none now, or an error when it is gone. */
-static int hear(struct backend_job *j, struct guard_msg *m)
+static int hear(struct backend_job *j, struct supervisor_msg *m)
 {
 	ssize_t n = recv(j->control, m, sizeof(*m), MSG_DONTWAIT);
 
 	if (n == (ssize_t)sizeof(*m)) {
-		j->told |= m->said == GUARD_ENDED || m->said == GUARD_FAILED;
+		j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
 		return 1;
 	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECHILD;
@@ -92,12 +92,12 @@ static int gone(struct err *e)
 }
 
 /* The same while the container is being made: the door's sockets may come along. */
-static int hear_early(struct backend_job *j, struct guard_msg *m)
+static int hear_early(struct backend_job *j, struct supervisor_msg *m)
 {
 	int fds[DOOR_SOCKETS_MAX];
 	size_t n = ARRAY_LEN(fds);
 	ssize_t got = fd_recv(j->control, m, sizeof(*m), fds, &n);
-	bool ours = got == (ssize_t)sizeof(*m) && m->said == GUARD_DOOR && !j->door_count;
+	bool ours = got == (ssize_t)sizeof(*m) && m->said == SUPERVISOR_DOOR && !j->door_count;
 
 	for (size_t i = 0; !ours && i < n; i++)
 		(void)fd_close(fds[i]);
@@ -117,7 +117,7 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 		struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
 				      { .fd = w->wake[0], .events = POLLIN },
 				      { .fd = w->wake[1], .events = POLLIN } };
-		struct guard_msg m;
+		struct supervisor_msg m;
 		int r;
 
 		if (poll(p, w->asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
@@ -132,14 +132,14 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			return gone(e);
 		if (r == 0)
 			continue;
-		if (m.said == GUARD_NOTE && w->note)
+		if (m.said == SUPERVISOR_NOTE && w->note)
 			w->note(w->arg, m.text);
-		if (m.said == GUARD_FAILED) {
+		if (m.said == SUPERVISOR_FAILED) {
 			j->told = true;
 			*e = m.err;
 			return -e->code;
 		}
-		if (m.said == GUARD_STARTED) {
+		if (m.said == SUPERVISOR_STARTED) {
 			j->started = m;
 			return 0;
 		}
@@ -264,13 +264,13 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 
 static enum job_event docker_event(struct backend_job *j, bool alarm, struct outcome *o)
 {
-	struct guard_msg m;
+	struct supervisor_msg m;
 	int r;
 
 	(void)alarm;
 	on_timer(j, o);
 	while ((r = hear(j, &m)) > 0)
-		if (m.said == GUARD_ENDED) {
+		if (m.said == SUPERVISOR_ENDED) {
 			j->end = m;
 			j->ended = true;
 		}
@@ -288,7 +288,7 @@ static void docker_signal(struct backend_job *j, int sig)
 static void job_leave(struct backend_job *j)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
-	struct guard_msg m;
+	struct supervisor_msg m;
 
 	if (j->control < 0)
 		return;
@@ -355,30 +355,31 @@ static void judge(const struct backend_job *j, struct outcome *o)
 		(void)gone(&o->error);
 	} else if (j->end.err.code) {
 		o->error = j->end.err;
-		if (j->end.never_ran)
+		if (j->end.container.never_ran)
 			o->kind = OUTCOME_REFUSED;
-	} else if (j->end.oom) {
+	} else if (j->end.container.oom) {
 		o->kind = OUTCOME_OOM;
-	} else if (j->end.disk) {
+	} else if (j->end.container.disk) {
 		o->kind = OUTCOME_LIMIT;
-	} else if (!j->end.ended) {
+	} else if (!j->end.container.ended) {
 		(void)err_set(&o->error, ERR_INTERNAL, EIO,
 			      "the engine did not tell how the command ended");
 	} else {
-		judge_status(j->end.exit_code, o);
+		judge_status(j->end.container.exit_code, o);
 	}
 }
 
-static void describe(const struct backend_plan *p, const struct guard_msg *m, struct isolation *i)
+static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
+		     struct isolation *i)
 {
 	const struct spec *s = p->spec;
 	const struct tuning *t = &p->tune;
 	bool own_net = s->network != NETWORK_HOST;
 	/* In a rootless Docker the caller is root inside: see body.c. */
-	bool root = m->user_ns && !m->podman && p->user_auto;
+	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
 
 	*i = (struct isolation){
-		.user_ns = m->user_ns,
+		.user_ns = m->container.user_ns,
 		.pid_ns = true,
 		.mount_ns = true,
 		.net_ns = own_net,
@@ -388,7 +389,7 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 		.no_new_privs = true,
 		.capabilities_dropped = true,
 		.read_only_root = t->read_only,
-		.seccomp = m->no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
+		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
 		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
 		.network = fields[FIELD_NETWORK].words[s->network],
 		.runtime = p->runtime,
@@ -404,9 +405,9 @@ static void describe(const struct backend_plan *p, const struct guard_msg *m, st
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};
 	for (int l = 0; l < LIMIT_COUNT; l++)
-		if (m->unenforced & 1U << l)
-			i->limits[l] =
-				l == LIMIT_PIDS && m->podman ? ENFORCER_RLIMIT : ENFORCER_NONE;
+		if (m->container.unenforced & 1U << l)
+			i->limits[l] = l == LIMIT_PIDS && m->container.podman ? ENFORCER_RLIMIT
+									      : ENFORCER_NONE;
 }
 
 static void docker_finish(struct backend_job *j, struct outcome *o)
@@ -415,11 +416,11 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	judge(j, o);
-	if (j->end.oom)
+	if (j->end.container.oom)
 		outcome_hit(o, LIMIT_MEMORY);
-	if (j->end.pids)
+	if (j->end.container.pids)
 		outcome_hit(o, LIMIT_PIDS);
-	if (j->end.disk)
+	if (j->end.container.disk)
 		outcome_hit(o, LIMIT_DISK);
 	if (j->protect) {
 		protect_end(j->protect, j->cover_lost, o);

@@ -23,7 +23,7 @@
 #include "base/str.h"
 #include "proc/spawn.h"
 
-static void send_msg(const struct guard *g, const struct guard_msg *m)
+static void send_msg(const struct guard *g, const struct supervisor_msg *m)
 {
 	(void)fd_send(g->s->control, m, sizeof(*m), NULL, 0);
 }
@@ -66,7 +66,7 @@ static int make_names(struct guard *g, struct err *e)
 
 bool guard_hears(struct guard *g, int *signal)
 {
-	struct guard_request r;
+	struct supervisor_request r;
 	ssize_t n = recv(g->s->control, &r, sizeof(r), MSG_DONTWAIT);
 
 	*signal = 0;
@@ -74,13 +74,13 @@ bool guard_hears(struct guard *g, int *signal)
 		return false;
 	if (n != (ssize_t)sizeof(r))
 		return true;
-	*signal = r.signal;
+	*signal = r.asks == ASK_SIGNAL ? r.signal : 0;
 	return false;
 }
 
 bool guard_note(struct guard *g, const char *text)
 {
-	struct guard_msg m = { .said = GUARD_NOTE };
+	struct supervisor_msg m = { .said = SUPERVISOR_NOTE };
 	int signal;
 
 	if (text) {
@@ -105,11 +105,11 @@ void guard_take_words(struct err *to, const struct err *from)
 
 static void tell_started(const struct guard *g)
 {
-	struct guard_msg m = { .said = GUARD_STARTED,
-			       .user_ns = g->engine.rootless,
-			       .podman = g->engine.podman,
-			       .no_seccomp = !g->same_kernel,
-			       .unenforced = g->end.unenforced };
+	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
+				    .container = { .user_ns = g->engine.rootless,
+						   .podman = g->engine.podman,
+						   .no_seccomp = !g->same_kernel,
+						   .unenforced = g->end.container.unenforced } };
 
 	(void)snprintf(m.text, sizeof(m.text), "%s", g->image.digest);
 	send_msg(g, &m);
@@ -135,10 +135,10 @@ _Noreturn void guard_main(const struct guard_start *s)
 	g.door.listener = g.door.line = -1;
 	g.ledger.fd = g.ledger.dir = g.proc = g.disk.fd = -1;
 	g.early.max = (size_t)1 << 20;
-	g.end.said = GUARD_ENDED;
+	g.end.said = SUPERVISOR_ENDED;
 	settle(s);
 	if (make_names(&g, &e) < 0 || guard_set_up(&g, &e) < 0) {
-		g.end.said = GUARD_FAILED;
+		g.end.said = SUPERVISOR_FAILED;
 		g.end.err = e;
 	} else {
 		/* Said before the command can act. */
@@ -151,13 +151,13 @@ _Noreturn void guard_main(const struct guard_start *s)
 	/* Whoever waits is told as soon as nothing runs any more; the engine's record of the
 	 * container goes while they read on. What never ran is removed first: an error should not
 	 * leave things to be tidied up behind it. */
-	if (g.end.said == GUARD_ENDED) {
-		if (g.end.ended)
+	if (g.end.said == SUPERVISOR_ENDED) {
+		if (g.end.container.ended)
 			let_go(&g);
 		send_msg(&g, &g.end);
 	}
 	clean = guard_clean(&g);
-	if (g.end.said == GUARD_FAILED) {
+	if (g.end.said == SUPERVISOR_FAILED) {
 		if (clean)
 			let_go(&g);
 		send_msg(&g, &g.end);

@@ -56,7 +56,7 @@ struct guard {
 	int proc;          /* of the container; -1: not yet */
 	uint64_t seen_at;  /* when all of it was */
 	bool look_at_writes;
-	struct guard_msg end; /* what is known of the end so far */
+	struct supervisor_msg end; /* what is known of the end so far */
 };
 
 /* An error that another process has told, fit to be told on. */

@@ -79,7 +79,9 @@ static bool counted(const char *text, const char *word)
 
 void guard_read_hits(struct guard *g)
 {
-	bool *const seen[] = { [HIT_PIDS] = &g->end.pids, [HIT_MEMORY] = &g->end.oom };
+	bool *const seen[] = {
+		[HIT_PIDS] = &g->end.container.pids, [HIT_MEMORY] = &g->end.container.oom
+	};
 
 	for (int i = 0; i < HITS; i++) {
 		char text[512];

@@ -264,8 +264,8 @@ static void exit_known(struct serve *s)
 
 	if (jread_parse(s->status.data, s->status.len, &v, &e) == 0 &&
 	    jread_int(v, "StatusCode", -1) >= 0) {
-		s->g->end.ended = true;
-		s->g->end.exit_code = (int)(jread_int(v, "StatusCode", 0) & 0xff);
+		s->g->end.container.ended = true;
+		s->g->end.container.exit_code = (int)(jread_int(v, "StatusCode", 0) & 0xff);
 		s->give_up_at = clock_us() + AFTER_END_US;
 		s->g->wait = client_free(s->g->wait);
 	} else {
@@ -318,7 +318,7 @@ static bool over(const struct serve *s)
 		return true;
 	if (s->give_up_at && clock_us() > s->give_up_at && !s->out.n && !s->err.n)
 		return true;
-	return quiet && (s->g->end.ended || s->lost);
+	return quiet && (s->g->end.container.ended || s->lost);
 }
 
 /* ---- the loop ---- */
@@ -398,14 +398,14 @@ static void look_at_state(struct guard *g)
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/json", g->container);
 	if (engine_ask(&g->engine, &q, &a, &e) == 0)
-		g->end.oom |= jread_bool(jread_get(a.json, "State"), "OOMKilled");
+		g->end.container.oom |= jread_bool(jread_get(a.json, "State"), "OOMKilled");
 }
 
 /* Nobody but the gate knows the secret, and it is gone where something was executed. */
 static void never_ran(struct serve *s)
 {
 	const char *name = s->g->plan->box->argv[0];
-	struct guard_msg *end = &s->g->end;
+	struct supervisor_msg *end = &s->g->end;
 	char number[GATE_FAILED - GATE_SECRET + 1] = "";
 	unsigned error;
 
@@ -413,7 +413,7 @@ static void never_ran(struct serve *s)
 		return;
 	memcpy(number, s->held + GATE_SECRET, sizeof(number) - 1);
 	error = (unsigned)strtoul(number, NULL, 16);
-	end->never_ran = true;
+	end->container.never_ran = true;
 	s->held_n = 0;
 	if (error == ENOENT) {
 		(void)err_set(&end->err, ERR_NOT_FOUND, ENOENT, "'%s': command not found", name);
@@ -493,11 +493,11 @@ void guard_serve(struct guard *g)
 	begin(&s);
 	while (!over(&s))
 		turn(&s);
-	if (s.lost && !g->end.ended)
+	if (s.lost && !g->end.container.ended)
 		after_loss(&s);
 	else if (!s.abandoned)
 		look_at_state(g);
-	if (g->end.ended && !s.abandoned)
+	if (g->end.container.ended && !s.abandoned)
 		never_ran(&s);
 	if (s.held_n && !s.abandoned)
 		release(&s);

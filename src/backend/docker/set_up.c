@@ -206,7 +206,7 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 					"leave the limit out, or use --backend native",
 					"the engine cannot enforce the limit on %s: %.200s",
 					limit_name(known[k].limit), text);
-			g->end.unenforced |= 1U << known[k].limit;
+			g->end.container.unenforced |= 1U << known[k].limit;
 		}
 	}
 	return 0;
@@ -366,7 +366,7 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 					  "the limit out",
 					  "the engine cannot enforce the limit on %s",
 					  limit_name(all[i].limit));
-		g->end.unenforced |= 1U << all[i].limit;
+		g->end.container.unenforced |= 1U << all[i].limit;
 	}
 	return 0;
 }

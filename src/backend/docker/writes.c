@@ -74,7 +74,7 @@ void guard_read_writes(struct guard *g)
 	if (g->proc >= 0)
 		seen = disk_look(&g->disk, g->proc, g->plan->spec->limits.disk);
 	if (seen == DISK_OVER) {
-		g->end.disk = true;
+		g->end.container.disk = true;
 		end_it(g);
 	} else if (seen == DISK_OK) {
 		g->seen_at = clock_us();

@@ -59,7 +59,7 @@ static int loopback(struct err *e)
 /* The sockets leave at once: nothing in here is to accept on them. */
 static int door(const struct box_start *c, struct err *e)
 {
-	struct init_msg m = { .said = INIT_DOOR };
+	struct supervisor_msg m = { .said = SUPERVISOR_DOOR };
 	int fds[DOOR_SOCKETS_MAX], r;
 
 	if (door_open(c->plan->door, DOOR_NEW_GUEST, fds, e) < 0)

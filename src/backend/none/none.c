@@ -53,13 +53,13 @@ static void wake(const struct backend_job *j)
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGCONT, NULL, 0);
 }
 
-static void keep_word(struct backend_job *j, const struct warden_msg *m)
+static void keep_word(struct backend_job *j, const struct supervisor_msg *m)
 {
-	if (m->said == WARDEN_ENDED) {
+	if (m->said == SUPERVISOR_ENDED) {
 		j->ended = true;
 		j->status = m->status;
 		j->left = m->left;
-	} else if (m->said == WARDEN_LOST) {
+	} else if (m->said == SUPERVISOR_LOST) {
 		j->lost = true;
 		j->left = m->left;
 	}
@@ -70,7 +70,7 @@ static void keep_word(struct backend_job *j, const struct warden_msg *m)
 static int started(struct backend_job *j, bool begun, struct err *e)
 {
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
-	struct warden_msg m;
+	struct supervisor_msg m;
 	size_t none = 0;
 	bool spoke;
 	int ready;
@@ -81,13 +81,13 @@ static int started(struct backend_job *j, bool begun, struct err *e)
 		wake(j);
 	}
 	spoke = fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m);
-	if (spoke && m.said == WARDEN_BEGINS)
+	if (spoke && m.said == SUPERVISOR_BEGINS)
 		return started(j, true, e);
-	if (!begun && (!spoke || m.said == WARDEN_LOST))
+	if (!begun && (!spoke || m.said == SUPERVISOR_LOST))
 		return err_set(e, ERR_INTERNAL, ECHILD, "the command's warden died at once");
 	if (spoke)
 		keep_word(j, &m);
-	if (!spoke || m.said != WARDEN_FAILED)
+	if (!spoke || m.said != SUPERVISOR_FAILED)
 		return 0;
 	*e = m.err;
 	return -e->code;
@@ -160,7 +160,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 
 static void on_control(struct backend_job *j)
 {
-	struct warden_msg m;
+	struct supervisor_msg m;
 	size_t none = 0;
 
 	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
@@ -182,7 +182,7 @@ static void hear_lower(struct backend_job *j)
 
 static void ask_to_end(const struct backend_job *j)
 {
-	const struct warden_request r = { .signal = SIGKILL };
+	const struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = SIGKILL };
 
 	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
 	wake(j);
@@ -228,7 +228,7 @@ static enum job_event none_event(struct backend_job *j, bool alarm, struct outco
 
 static void none_signal(struct backend_job *j, int sig)
 {
-	const struct warden_request r = { .signal = sig };
+	const struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = sig };
 
 	if (sig == SIGKILL)
 		ask_to_end(j);

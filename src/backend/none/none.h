@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/none/none.h - the parts of the backend that is not a sandbox; nobody else includes this.
  *
- * Four processes: brig, two wardens (forks of brig, without exec), the command. The warden is there
+ * Four processes: brig, two wardens (forks of brig, without exec), the command. brig and the
+ * wardens speak proc/supervisor.h. The warden is there
  * so that a run on the host still ends as a whole: what the command leaves behind becomes the
  * warden's child, and the warden ends it. The one above it does the same for a warden that was
  * killed, and ends with it otherwise. Nothing here holds a command that wants to get away: it has
@@ -14,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "base/arena.h"
+#include "proc/supervisor.h"
 
 struct backend_plan {
 	struct arena *arena;
@@ -37,27 +39,6 @@ int none_plan(const struct spec *s, struct backend_plan **ret, const char *const
 void none_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *none_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(none_plan, struct backend_plan *, none_plan_free)
-
-/* What the two say to each other, on a SEQPACKET socketpair. */
-enum warden_said {
-	WARDEN_FAILED,  /* the command was not started; err says why */
-	WARDEN_BEGINS,  /* the next thing is the command: from here on it may have run */
-	WARDEN_STARTED, /* it runs */
-	WARDEN_ENDED,   /* it ended, and so did all it left; status is its wait status */
-	WARDEN_LOST,    /* one of the wardens was killed or told to leave, by whomever, and then all
-			 * there was: how the command would have ended is not known */
-};
-
-struct warden_msg {
-	enum warden_said said;
-	int status;
-	bool left; /* some descendant would not die in time */
-	struct err err;
-};
-
-struct warden_request {
-	int signal; /* for the command's process group; SIGKILL: everything */
-};
 
 struct warden_start {
 	const struct backend_plan *plan;

@@ -45,7 +45,7 @@ struct warden {
 
 static _Noreturn void fail(const struct warden_start *s, const struct err *e)
 {
-	struct warden_msg m = { .said = WARDEN_FAILED, .err = *e };
+	struct supervisor_msg m = { .said = SUPERVISOR_FAILED, .err = *e };
 
 	(void)fd_send(s->control, &m, sizeof(m), NULL, 0);
 	_exit(125);
@@ -209,7 +209,8 @@ static bool end_all(struct warden *w)
 static _Noreturn void end(struct warden *w)
 {
 	/* Killed below, it has not ended by itself: only brig may have that told as its end. */
-	struct warden_msg m = { .said = w->ended || w->asked ? WARDEN_ENDED : WARDEN_LOST };
+	struct supervisor_msg m = { .said = w->ended || w->asked ? SUPERVISOR_ENDED
+								 : SUPERVISOR_LOST };
 
 	m.left = !end_all(w);
 	m.status = w->ended ? w->status : SIGKILL; /* as a wait status: ended by that signal */
@@ -223,7 +224,7 @@ static _Noreturn void serve(struct warden *w)
 			      { .fd = w->signals, .events = POLLIN } };
 
 	for (;;) {
-		struct warden_request r;
+		struct supervisor_request r;
 
 		(void)poll(p, ARRAY_LEN(p), -1);
 		(void)reap(w);
@@ -232,10 +233,10 @@ static _Noreturn void serve(struct warden *w)
 		if (!p[0].revents)
 			continue;
 		w->asked = recv(w->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r) ||
-			   r.signal == SIGKILL;
+			   (r.asks == ASK_SIGNAL && r.signal == SIGKILL);
 		if (w->asked) /* or brig is gone */
 			end(w);
-		if (r.signal > 0 && r.signal <= SIGNALS)
+		if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-w->command, r.signal);
 	}
 }
@@ -251,8 +252,8 @@ static void let_go(const struct warden_start *s)
 static _Noreturn void lower(const struct warden_start *s, pid_t above)
 {
 	struct warden w = { .control = s->control, .brig = above };
-	const struct warden_msg begins = { .said = WARDEN_BEGINS },
-				started = { .said = WARDEN_STARTED };
+	const struct supervisor_msg begins = { .said = SUPERVISOR_BEGINS },
+				    started = { .said = SUPERVISOR_STARTED };
 	volatile int failed = 0;
 	struct err e = { 0 };
 
@@ -302,7 +303,7 @@ static int pass_on(const struct warden *w, pid_t first)
 _Noreturn void warden_main(const struct warden_start *s)
 {
 	struct warden w = { .control = s->control, .brig = s->brig };
-	struct warden_msg m = { .said = WARDEN_LOST };
+	struct supervisor_msg m = { .said = SUPERVISOR_LOST };
 	pid_t me = getpid(), first;
 	struct err e = { 0 };
 	int status;

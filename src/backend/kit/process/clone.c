@@ -112,7 +112,7 @@ static int join_late(const struct box_start *c, struct err *e)
 	struct pollfd p = { .fd = c->inside.control, .events = POLLIN };
 	int fds[CGROUP_ENTRIES_MAX];
 	size_t n = ARRAY_LEN(fds);
-	struct init_request go;
+	struct supervisor_request go;
 	bool joined = true;
 
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
@@ -178,7 +178,7 @@ int box_complete_child(struct backend_job *j, const struct box_start *c, struct 
 {
 	size_t n = 0;
 	int entries[CGROUP_ENTRIES_MAX];
-	struct init_request go = { 0 };
+	struct supervisor_request go = { .asks = ASK_GO };
 	int r;
 
 	if (c->join_late)

@@ -31,7 +31,7 @@
 
 _Noreturn void init_fail(int control, const struct err *e)
 {
-	struct init_msg m = { .said = INIT_FAILED, .err = *e };
+	struct supervisor_msg m = { .said = SUPERVISOR_FAILED, .err = *e };
 
 	(void)fd_send(control, &m, sizeof(m), NULL, 0);
 	_exit(125);
@@ -77,7 +77,7 @@ static int open_slave(int master)
 /* Before the command can act: if this cannot be said nothing is started. */
 static void say_begins(const struct inside *c, int landlock, int *fds)
 {
-	struct init_msg m = { .said = INIT_BEGINS, .landlock = landlock };
+	struct supervisor_msg m = { .said = SUPERVISOR_BEGINS, .landlock = landlock };
 	int list[INIT_FD_COUNT], r;
 	struct err e = { 0 };
 	size_t n = 0;
@@ -170,12 +170,14 @@ static void reap(const struct inside *c, pid_t command, int io)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		struct init_msg m = { .said = INIT_EXITED, .value = status, .at = clock_us() };
+		struct supervisor_msg m = { .said = SUPERVISOR_EXITED,
+					    .status = status,
+					    .at = clock_us() };
 
 		if (pid != command)
 			continue;
-		m.written = written(io);
-		m.tasks = tasks(c);
+		m.usage.written = written(io);
+		m.usage.tasks = tasks(c);
 		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		_exit(0);
 	}
@@ -188,7 +190,7 @@ static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 
 	(void)sigemptyset(&none);
 	for (;;) {
-		struct init_request r;
+		struct supervisor_request r;
 		int n;
 
 		reap(c, command, io);
@@ -200,12 +202,12 @@ static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 			continue;
 		if (recv(c->control, &r, sizeof(r), MSG_DONTWAIT) != sizeof(r))
 			_exit(125); /* the monitor is gone */
-		if (r.signal > 0 && r.signal <= SIGNALS)
+		if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-command, r.signal);
-		if (r.want_usage) {
-			struct init_msg m = { .said = INIT_USAGE,
-					      .written = written(io),
-					      .held = system_v() };
+		if (r.asks == ASK_USAGE) {
+			struct supervisor_msg m = { .said = SUPERVISOR_USAGE,
+						    .usage = { .written = written(io),
+							       .held = system_v() } };
 
 			(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 		}
@@ -225,7 +227,7 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 {
 	struct sigaction sa = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
 	int terminal = c->tty ? open_slave(fds[INIT_FD_PTY]) : -1, r;
-	struct init_msg started = { .said = INIT_STARTED, .landlock = landlock };
+	struct supervisor_msg started = { .said = SUPERVISOR_STARTED, .landlock = landlock };
 	volatile int failed = 0;
 	struct err e = { 0 };
 	sigset_t child;

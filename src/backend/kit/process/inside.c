@@ -132,7 +132,7 @@ static int open_folder(const char *path, int *fd, struct err *e)
 
 int inside_wait(const struct inside *c, struct err *e)
 {
-	struct init_request go;
+	struct supervisor_request go;
 	ssize_t n;
 
 	do
@@ -143,7 +143,7 @@ int inside_wait(const struct inside *c, struct err *e)
 
 int inside_permit(const struct inside *c, struct err *e)
 {
-	struct init_msg ready = { .said = INIT_READY };
+	struct supervisor_msg ready = { .said = SUPERVISOR_READY };
 	int r = c->wait_door ? fd_send(c->control, &ready, sizeof(ready), NULL, 0) : 0;
 
 	if (r < 0)

@@ -3,8 +3,8 @@
  * looks whether that is so, and is the init of the sandbox.
  *
  * native reaches this point by clone, bwrap by exec; from here on they are one. Nothing is
- * allocated and nothing is decided. The only words exchanged with the monitor are the fixed structs
- * below, on a SEQPACKET socketpair. */
+ * allocated and nothing is decided. The only words exchanged with the monitor are those of
+ * proc/supervisor.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,32 +13,11 @@
 
 #include "backend/kit/plan/plan.h"
 #include "base/err.h"
-
-enum init_said {
-	INIT_FAILED,  /* set-up stopped; err says why */
-	INIT_BEGINS,  /* the next thing is the command: from here on it may have run, whatever else
-		       * is said. Descriptors come along, in the order of enum init_fd */
-	INIT_STARTED, /* it runs. Without descriptors: nothing can keep this word back */
-	INIT_EXITED,  /* the command ended; value is its wait status */
-	INIT_USAGE,   /* what its reaped children have written to disk */
-	INIT_DOOR,    /* before INIT_BEGINS, under network proxy: the door's sockets come along */
-	INIT_READY,   /* ... or it waits for whoever makes the door from outside */
-};
-
-struct init_msg {
-	enum init_said said;
-	int value;
-	int landlock;     /* ABI obtained */
-	unsigned fds;     /* bits 1 << enum init_fd of what is attached */
-	uint64_t written; /* bytes */
-	uint64_t held;    /* bytes in objects of System V */
-	uint64_t tasks;   /* at the command's end, with it; 0: nobody wants to know */
-	uint64_t at;      /* when, on the monotonic clock, in microseconds */
-	struct err err;
-};
+#include "proc/supervisor.h"
 
 enum { INSIDE_TMPFS_MAX = 5 };
 
+/* What comes along with SUPERVISOR_BEGINS: bit 1 << of each is set in supervisor_msg.fds. */
 enum init_fd {
 	INIT_FD_PTY,    /* master of the command's terminal */
 	INIT_FD_MOUNTS, /* mountinfo, for poll: changes when a cover is lost */
@@ -48,11 +27,6 @@ enum init_fd {
 	INIT_FD_COUNT = INIT_FD_TMP + INSIDE_TMPFS_MAX,
 	INIT_FD_IO = INIT_FD_COUNT, /* init's own count of what was written: stays with it */
 	INIT_FD_ALL
-};
-
-struct init_request {
-	int signal; /* for the command's process group; 0: none */
-	bool want_usage;
 };
 
 struct inside {
@@ -72,7 +46,7 @@ struct inside {
 	bool tty;
 	unsigned short rows, cols;
 	bool give_proc, give_mounts, give_diag, count_written;
-	bool wait_door;   /* the monitor makes the network: INIT_READY, then wait */
+	bool wait_door;   /* the monitor makes the network: SUPERVISOR_READY, then wait */
 	bool wait_permit; /* the monitor says when the command may begin */
 	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */
 	unsigned cpus;    /* bind to that many CPUs; 0: all */

@@ -34,20 +34,20 @@ static void kill_all(struct backend_job *j)
 static bool on_control(struct backend_job *j)
 {
 	bool told = false;
-	struct init_msg m;
+	struct supervisor_msg m;
 	size_t none = 0;
 
 	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
-		if (m.said == INIT_EXITED) {
+		if (m.said == SUPERVISOR_EXITED) {
 			j->exited = true;
-			j->status = m.value;
-			j->full |= j->pids_held && m.tasks >= j->plan->spec->limits.pids;
+			j->status = m.status;
+			j->full |= j->pids_held && m.usage.tasks >= j->plan->spec->limits.pids;
 		}
-		if (m.said == INIT_EXITED || m.said == INIT_USAGE)
-			j->disk.reaped = m.written;
-		if (m.said == INIT_USAGE)
-			j->system_v = m.held;
-		told |= m.said == INIT_USAGE;
+		if (m.said == SUPERVISOR_EXITED || m.said == SUPERVISOR_USAGE)
+			j->disk.reaped = m.usage.written;
+		if (m.said == SUPERVISOR_USAGE)
+			j->system_v = m.usage.held;
+		told |= m.said == SUPERVISOR_USAGE;
 		none = 0;
 	}
 	return told;
@@ -78,7 +78,7 @@ static void look_at_disk(struct backend_job *j)
 /* What is not asked at every tick. */
 static void ask(struct backend_job *j)
 {
-	struct init_request usage = { .want_usage = true };
+	struct supervisor_request usage = { .asks = ASK_USAGE };
 	bool turn = j->tick % ASK_EVERY == 0;
 
 	if (!(j->watch_disk && j->disk.hurry) && !turn)
@@ -210,7 +210,7 @@ enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
 
 void box_signal(struct backend_job *j, int sig)
 {
-	struct init_request r = { .signal = sig };
+	struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = sig };
 
 	if (sig == SIGKILL)
 		kill_all(j);

@@ -47,7 +47,7 @@ struct box_kind {
 	int (*tell)(struct backend_job *j, struct box_start *c, struct err *e);
 	/* The inside has spoken; *m may be a failure. Or it has not (m is NULL): say why. May be
 	 * NULL. */
-	int (*heard)(struct backend_job *j, struct box_start *c, const struct init_msg *m,
+	int (*heard)(struct backend_job *j, struct box_start *c, const struct supervisor_msg *m,
 		     struct err *e);
 	/* The pid, as we see it, of the process inside, for which the monitor has to make the door.
 	 * NULL: the inside makes its own. */

@@ -41,7 +41,7 @@ static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e
 /* A child that is no more says why itself; one that is there would wait for ever. */
 static int let_go(const struct backend_job *j, struct err *e)
 {
-	struct init_request go = { 0 };
+	struct supervisor_request go = { .asks = ASK_GO };
 	int r = fd_send(j->control, &go, sizeof(go), NULL, 0);
 
 	return r < 0 && r != -EPIPE && r != -ECONNRESET
@@ -59,7 +59,8 @@ static int give_permit(const struct backend_job *j, const struct job_want *w, st
 	return w->permit ? let_go(j, e) : 0;
 }
 
-static void keep_fds(struct backend_job *j, const struct init_msg *m, const int *fds, size_t n)
+static void keep_fds(struct backend_job *j, const struct supervisor_msg *m, const int *fds,
+		     size_t n)
 {
 	size_t at = 0;
 
@@ -119,7 +120,7 @@ static void hint_at_host(const char *const *argv, struct err *e)
 }
 
 /* What the inside says when it could not go on. */
-static int failed_inside(const struct backend_job *j, const struct init_msg *m, struct err *e)
+static int failed_inside(const struct backend_job *j, const struct supervisor_msg *m, struct err *e)
 {
 	*e = m->err;
 	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
@@ -169,7 +170,7 @@ static int make_door(struct backend_job *j, const struct box_start *c, struct er
 	return let_go(j, e);
 }
 
-static int failed_to_begin(const struct backend_job *j, const struct init_msg *m,
+static int failed_to_begin(const struct backend_job *j, const struct supervisor_msg *m,
 			   const struct job_want *w, struct err *e)
 {
 	if (w->outcome)
@@ -181,7 +182,7 @@ static int failed_to_begin(const struct backend_job *j, const struct init_msg *m
  * is said leaves a run behind, which is judged as one. */
 static int running(struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	struct init_msg m;
+	struct supervisor_msg m;
 	size_t none = 0;
 
 	if (w->outcome)
@@ -189,7 +190,7 @@ static int running(struct backend_job *j, const struct job_want *w, struct err *
 	if (wait_for_word(j, w, e) < 0)
 		return -e->code;
 	if (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m) &&
-	    m.said == INIT_FAILED)
+	    m.said == SUPERVISOR_FAILED)
 		return failed_to_begin(j, &m, w, e);
 	return 0;
 }
@@ -200,26 +201,26 @@ static int started(struct backend_job *j, struct box_start *c, const struct job_
 {
 	int fds[DOOR_SOCKETS_MAX];
 	size_t n = ARRAY_LEN(fds);
-	struct init_msg m;
+	struct supervisor_msg m;
 	bool spoke;
 
 	if (wait_for_word(j, w, e) < 0)
 		return -e->code;
 	spoke = fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m);
-	if (spoke && m.said == INIT_READY && c->inside.wait_door)
+	if (spoke && m.said == SUPERVISOR_READY && c->inside.wait_door)
 		return make_door(j, c, e) < 0 ? -e->code : started(j, c, w, e);
-	if (spoke && m.said == INIT_DOOR) {
+	if (spoke && m.said == SUPERVISOR_DOOR) {
 		memcpy(j->door, fds, n * sizeof(*fds));
 		j->door_count = n;
 		return started(j, c, w, e);
 	}
-	if (spoke && m.said != INIT_FAILED)
+	if (spoke && m.said != SUPERVISOR_FAILED)
 		keep_fds(j, &m, fds, n);
 	if (j->kind->heard && j->kind->heard(j, c, spoke ? &m : NULL, e) < 0)
 		return -e->code;
 	if (!spoke)
 		return err_set(e, ERR_INTERNAL, ECHILD, "the sandbox died while it was set up");
-	if (m.said == INIT_FAILED)
+	if (m.said == SUPERVISOR_FAILED)
 		return failed_inside(j, &m, e);
 	j->isolation.landlock_abi = m.landlock;
 	return running(j, w, e);

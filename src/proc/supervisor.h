@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proc/supervisor.h - what brig and the process that stands over its commands say to each other.
+ *
+ * init of native and bwrap, the wardens of none and the guard of docker all speak this, each over
+ * one SEQPACKET socketpair that nothing inside can reach. Fixed structs, descriptors beside them
+ * where a word says so; both ends are of one build. Nothing is allocated: safe between clone and
+ * exec. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum supervisor_said {
+	SUPERVISOR_NOTE,    /* text for the user */
+	SUPERVISOR_DOOR,    /* under network proxy, before the command: the door's sockets come
+			     * along */
+	SUPERVISOR_READY,   /* ... or it waits for whoever makes the door from outside */
+	SUPERVISOR_FAILED,  /* the command was not started; err says why */
+	SUPERVISOR_BEGINS,  /* the next thing is the command: from here on it may have run, whatever
+			     * else is said. Descriptors may come along */
+	SUPERVISOR_STARTED, /* it runs. From init without descriptors: nothing can keep this word
+			     * back */
+	SUPERVISOR_USAGE,   /* what was asked for by ASK_USAGE */
+	SUPERVISOR_EXITED,  /* the command ended, and it alone; status is its wait status */
+	SUPERVISOR_ENDED,   /* the command ended, and nothing of it is left */
+	SUPERVISOR_LOST,    /* a supervisor was killed or told to leave, by whomever, and then all
+			     * there was: how the command would have ended is not known */
+};
+
+/* What a sandbox used, as only its first process can tell. */
+struct supervisor_usage {
+	uint64_t written; /* bytes, by children that were reaped */
+	uint64_t held;    /* bytes in objects of System V */
+	uint64_t tasks;   /* at the command's end, with it; 0: nobody wants to know */
+};
+
+/* What an engine said of its container. */
+struct supervisor_container {
+	int exit_code;        /* of ENDED; a signal's death is 128 and its number */
+	bool ended;           /* the engine told the exit code */
+	bool oom, pids, disk; /* limits that were hit */
+	bool user_ns, podman; /* of STARTED */
+	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
+	bool never_ran;       /* of ENDED: err says why the command could not be executed */
+	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */
+};
+
+struct supervisor_msg {
+	enum supervisor_said said;
+	uint32_t command; /* which one; COMMAND_FIRST, or the number that ASK_EXEC gave it */
+	int status;       /* a wait status */
+	int landlock;     /* of BEGINS: ABI obtained */
+	unsigned fds;     /* of BEGINS: which descriptors are attached, in the supervisor's order */
+	bool left;        /* of ENDED and LOST: some descendant would not die in time */
+	uint64_t at;      /* when, on the monotonic clock, in microseconds; 0: not said */
+	struct supervisor_usage usage;
+	struct supervisor_container container;
+	struct err err;
+	char text[512]; /* of NOTE; of a container's STARTED: the image's digest */
+};
+
+enum { COMMAND_FIRST = 0 }; /* the one that a sandbox was started with */
+
+enum supervisor_asks {
+	ASK_GO,     /* what was to be done outside is done: go on */
+	ASK_SIGNAL, /* for the command's process group; SIGKILL: for all there is of it */
+	ASK_USAGE,
+};
+
+struct supervisor_request {
+	enum supervisor_asks asks;
+	uint32_t command;
+	int signal;
+};

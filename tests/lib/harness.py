@@ -633,8 +633,8 @@ def _wait(running):
 
 
 def _run_all(cases, jobs, base, report):
-    """Those that may have company first, then the others one by one."""
-    order = sorted(range(len(cases)), key=lambda i: cases[i][0].alone)
+    """Those that may have company first, and of them those that may take long; then the others one by one."""
+    order = sorted(range(len(cases)), key=lambda i: (cases[i][0].alone, -cases[i][0].limit))
     running = []
     try:
         for number in order:

@@ -168,17 +168,14 @@ def output_past_the_cap_is_counted_and_dropped():
 
 @test
 def a_cancel_is_passed_on_and_then_kills():
-    word = token()
-    p = start_box("--json", "--", "sh", "-c", f": {word}; trap 'echo caught; exit 9' TERM; echo ready; while :; do sleep 0.1; done")
-    container_of(word, running=True)
-    time.sleep(1)
+    p = start_box("--json", "--", "sh", "-c", "trap 'echo caught; exit 9' TERM; : > ready; while :; do sleep 0.1; done")
+    assert wait_until((workspace() / "ready").exists, 20)
     p.terminate()
     r = json.loads(p.communicate(timeout=30)[0])
     assert (r["outcome"], r["exit_code"]) == ("cancelled", 143) and "caught" in r["stdout"], r
-    word = token()
-    p = start_box("--json", "--", "sh", "-c", f": {word}; trap '' TERM; while :; do sleep 0.1; done")
-    container_of(word, running=True)
-    time.sleep(1)
+    (workspace() / "ready").unlink()
+    p = start_box("--json", "--", "sh", "-c", "trap '' TERM; : > ready; while :; do sleep 0.1; done")
+    assert wait_until((workspace() / "ready").exists, 20)
     p.terminate()
     r = json.loads(p.communicate(timeout=30)[0])
     assert (r["outcome"], r["exit_code"]) == ("cancelled", 143), r

@@ -38,6 +38,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 
 sys.dont_write_bytecode = True  # leave nothing in the source tree
 
@@ -50,6 +51,7 @@ ORDINARY = 4242  # no passwd entry on purpose: brig must not need one
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 GRACE = 2.0 * FACTOR  # what the kernel may take to tear down namespaces and cgroups
 SKIPPED = 77
+JOBS = 2 if FACTOR > 1 else max(2, min(8, 2 * len(os.sched_getaffinity(0))))  # a test waits for half of its time
 # Files brig may keep in its state and runtime folders, by their path below them.
 KEPT = ("brig", "brig/git", "brig/runs", "brig/runs/.spare", "brig/workspaces", "brig/workspaces/journal", "brig/trusted", "brig/quarantine", "brig/images",
         "brig/audit", "brig/docker", "brig/senders", "brig/ssh")
@@ -63,6 +65,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _tests = []
 _around = {}  # what to enter, and the files that need it
 _now = None  # the running test's Place, in its own process
+_loading = None  # the file that is being read for its tests
 
 
 # ---- writing tests ----
@@ -560,7 +563,9 @@ class Running:
 
     def finish(self):
         """Returns (verdict, seconds, output)."""
-        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        _, status, used = os.wait4(self.pid, 0)
+        status = os.waitstatus_to_exitcode(status)
+        self.busy = used.ru_utime + used.ru_stime
         os.close(self.pidfd)
         self.log.seek(0)
         output = self.log.read().decode(errors="replace")
@@ -579,6 +584,7 @@ class Reporter:
     def __init__(self, verbose):
         self.verbose, self.next, self.waiting = verbose, 0, {}
         self.count, self.failed = collections.Counter(), []
+        self.times = []  # (file, name, identity, seconds, seconds of processors)
 
     def add(self, number, case, verdict, seconds, output):
         self.count[verdict] += 1
@@ -627,8 +633,8 @@ def _wait(running):
 
 
 def _run_all(cases, jobs, base, report):
-    """Those that may have company first, then the others one by one."""
-    order = sorted(range(len(cases)), key=lambda i: cases[i][0].alone)
+    """Those that may have company first, and of them those that may take long; then the others one by one."""
+    order = sorted(range(len(cases)), key=lambda i: (cases[i][0].alone, -cases[i][0].limit))
     running = []
     try:
         for number in order:
@@ -646,7 +652,9 @@ def _run_all(cases, jobs, base, report):
 def _collect(running, base, report):
     r = _wait(running)
     running.remove(r)
-    report.add(r.number, r.case, *r.finish())
+    verdict, seconds, output = r.finish()
+    report.times.append((r.test.file, r.test.name, r.user, seconds, r.busy))
+    report.add(r.number, r.case, verdict, seconds, output)
     shutil.rmtree(base / f"{r.number:04}", ignore_errors=True)
 
 
@@ -694,13 +702,22 @@ def _differs():
     return {line.split()[0] for line in lines if line and not line.startswith("#")}
 
 
-def _select(words, fast):
+def _one_of(users, name):
+    """Half of the tests as root and half as a user; by the name, so that a new test changes no other's lot."""
+    return users[zlib.crc32(name.encode()) % len(users)]
+
+
+def _select(words, fast, once):
     """The (test, user) pairs to run. A word matches part of a name; spaces count as underscores."""
     differs = _differs()
     words = [w.replace(" ", "_") for w in words]
     users = ONLY_AS or ("root", "user") if IS_ROOT else ("user",)
-    return [(t, u) for t in _tests for u in t.users
-            if u in users and (IS_ROOT or not t.by_root) and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words))]
+    chosen = []
+    for t in _tests:
+        can = [u for u in t.users if u in users and (IS_ROOT or not t.by_root)]
+        if can and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words)):
+            chosen += [(t, u) for u in ([_one_of(can, t.name)] if once else can)]
+    return chosen
 
 
 def _remove_cgroups(names):
@@ -716,26 +733,33 @@ def _remove_cgroups(names):
 
 
 def _load(path):
+    global _loading
     spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+    _loading = path
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    _loading = None
 
 
 def main(argv=None):
+    if _loading:
+        sys.exit(f"harness: {_loading} calls main() when it is imported: all tests before it would run twice")
     # Started in the background a shell has us ignore some; tests send them and expect an answer.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     p = argparse.ArgumentParser(description="run black-box tests of brig")
     p.add_argument("-v", "--verbose", action="store_true", help="print the tests that pass, too")
-    p.add_argument("-j", "--jobs", type=int, default=2)
+    p.add_argument("-j", "--jobs", type=int, default=JOBS, help="how many at once; default %(default)s")
     p.add_argument("--fast", action="store_true", help="leave slow tests out")
+    p.add_argument("--once", action="store_true", help="as root or as a user, where a test is for both")
     p.add_argument("--list", action="store_true", help="print the names and run nothing")
+    p.add_argument("--times", metavar="FILE", help="append what each test took: file, name, identity, seconds, seconds of processors")
     p.add_argument("--file", action="append", default=[], help="a file with tests, repeatable")
     p.add_argument("words", nargs="*", metavar="WORD", help="only tests with one of these in their name")
     args = p.parse_args(argv)
     for path in args.file:
         _load(path)
-    cases = _select(args.words, args.fast)
+    cases = _select(args.words, args.fast, args.once)
     if args.list:
         print(*(f"{t.file}: {t.name} ({u})" for t, u in cases), sep="\n")
         return 0
@@ -758,6 +782,9 @@ def main(argv=None):
         _reap()
         _remove_cgroups(cgroups() - had)
         shutil.rmtree(base, ignore_errors=True)
+    if args.times:
+        with open(args.times, "a", encoding="utf-8") as f:
+            f.writelines(json.dumps(row) + "\n" for row in report.times)
     return report.summary()
 
 

@@ -19,7 +19,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import TALK, Handler, Raw, Web, behind, configure, denials, python, said  # noqa: E402
-from harness import IS_ROOT, brig, brig_argv, brig_environment, main, scratch, start_brig, test  # noqa: E402
+from harness import FACTOR, IS_ROOT, brig, brig_argv, brig_environment, main, scratch, start_brig, test, workspace  # noqa: E402
 
 VALUE = "ghp_N2dmKEepbnBOzq8Gk2vT"
 
@@ -546,14 +546,14 @@ s = http.server.HTTPServer(('0.0.0.0', 80), H); print(flush=True); s.serve_forev
 """)
     argv = " ".join(f"'{w}'" for w in brig_argv("run", "--network", "proxy", "--set", "egress.https_only=false"))
     # routed.test is the machine's own by a route alone, late.test from the middle of a run on; away.test, the control, is another's.
-    script = f"""unshare -n sleep 60 & far=$!; ip link set lo up; ip link add v0 type veth peer name v1; ip link set v1 netns $far; ip addr add 12.0.0.1/24 dev v0; ip link set v0 up
+    script = f"""unshare -n sleep {60 * FACTOR} & far=$!; while [ "$(readlink /proc/$far/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.02; done; ip link set lo up; ip link add v0 type veth peer name v1; ip link set v1 netns $far; ip addr add 12.0.0.1/24 dev v0; ip link set v0 up
 nsenter -t $far -n sh -c 'ip addr add 12.0.0.2/24 dev v1; ip link set v1 up; exec python3 {server}' >{scratch()}/far & other=$!
 for i in $(seq 1 200); do echo "addr add 11.0.0.$i/32 dev lo"; done | ip -batch -; ip route add local 11.1.0.0/24 dev lo
 mount --bind {hosts} /etc/hosts; python3 {server} >{scratch()}/up & server=$!; while [ ! -s {scratch()}/up ] || [ ! -s {scratch()}/far ]; do sleep 0.05; done
-for h in near far routed away late; do [ $h = late ] && (sleep 1; ip addr add 11.0.1.7/32 dev lo) &
-{argv} --allow $h.test:80 -- sh -c "[ $h = late ] && sleep 2; curl -sS http://$h.test/" 2>&1 | tr '\\n' ' '; echo
+for h in near far routed away late; do [ $h = late ] && (while [ ! -e begun ]; do sleep 0.05; done; ip addr add 11.0.1.7/32 dev lo; touch added) &
+{argv} --allow $h.test:80 -- sh -c "[ $h = late ] && touch begun && while [ ! -e added ]; do sleep 0.05; done; curl -sS http://$h.test/" 2>&1 | tr '\\n' ' '; echo
 done; kill $server $other $far"""
-    out = subprocess.run(["unshare", "-nm", "sh", "-c", script], env=brig_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    out = subprocess.run(["unshare", "-nm", "sh", "-c", script], env=brig_environment(), cwd=workspace(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * FACTOR, check=False)
     lines = out.stdout.splitlines()
     assert len(lines) == 5 and lines.pop(3).startswith("a page of this machine"), out.stdout
     assert all("an address of this machine" in line and "a page" not in line for line in lines), out.stdout

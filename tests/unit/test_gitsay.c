@@ -96,6 +96,19 @@ static void words_are_found_however_they_are_written(void **state UNUSED)
 	}
 }
 
+/* What counts is the time that git computes; a machine that is busy otherwise has its own. */
+static void nobody_is_asked_when_the_time_is_spent(void **state UNUSED)
+{
+	struct reader_asker spent = { .avoid = top,
+				      .until = UINT64_MAX,
+				      .spent = READER_BUDGET_US };
+	CLEANUP(buf) struct buf facts = BUF_INIT(4096);
+
+	write_text("config", "[core]\nhooksPath=x");
+	assert_int_equal(reader_places("config", &spent, &facts), READER_HOSTILE);
+	assert_int_equal(spent.unasked, 1);
+}
+
 static void what_names_no_place_asks_nobody(void **state UNUSED)
 {
 	static const char *const plain[] = { "", "[core]\n\tbare = false\n",
@@ -128,6 +141,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(facts_name_places_and_say_what_is_plain),
 	cmocka_unit_test(a_list_grows_by_plain_settings_under_new_names_alone),
 	HERE(words_are_found_however_they_are_written),
+	HERE(nobody_is_asked_when_the_time_is_spent),
 	HERE(what_names_no_place_asks_nobody),
 	HERE(a_configuration_too_large_to_look_through_is_hostile),
 };

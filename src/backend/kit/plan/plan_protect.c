@@ -250,8 +250,7 @@ static int look_inside(struct inside_walk *w, const char *folder, int depth);
 static bool holds_objects(const char *folder, const char *name)
 {
 	return str_ends_nocase(folder, "/objects") &&
-	       (str_eq(name, "pack") ||
-		(strspn(name, "0123456789abcdef") == 2 && !name[2]));
+	       (str_eq(name, "pack") || (strspn(name, "0123456789abcdef") == 2 && !name[2]));
 }
 
 /* A cover holds the folder, not what a link in it leads to, nor a file's other names. */

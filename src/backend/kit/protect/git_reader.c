@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/wait.h>
 
@@ -28,15 +29,21 @@
 #define HALVES_MAX 8
 #define VARIABLES_MAX 510
 
+/* What a file can make git do is compute, so that CPU time is what is limited; the time by the
+ * clock is for a git that waits for something. */
+#define LIMITED "ulimit -t 2 && "
+#define CLOCK_LIMIT "10s"
+
 /* The index becomes that of an empty repository: nothing but itself is read. */
 #define READ_INDEX                                                                                 \
+	LIMITED                                                                                    \
 	"mkdir -p /tmp/g/objects /tmp/g/refs && echo 'ref: refs/heads/x' > /tmp/g/HEAD && "        \
 	"printf '[core]\\n\\trepositoryformatversion = 1\\n[extensions]\\n\\tobjectformat = "      \
 	"%s\\n' "                                                                                  \
 	"\"$2\" > /tmp/g/config && for h in $3; do "                                               \
 	"head -c \"${h#*:}\" > \"/tmp/g/${h%%:*}\" || exit 1; done; cat > /tmp/g/index && "        \
 	"exec \"$1\" --git-dir=/tmp/g ls-files --stage --sparse -z"
-#define READ_CONFIG "exec \"$1\" config --file - --no-includes --list -z"
+#define READ_CONFIG LIMITED "exec \"$1\" config --file - --no-includes --list -z"
 
 /* ---- the cache ---- */
 
@@ -131,6 +138,7 @@ struct git_question {
 	const char *backend;
 	uint64_t until;
 	int fd, out;
+	uint64_t *spent; /* grows by the CPU time of whoever answered */
 };
 
 /* The caller's, without what configures brig. */
@@ -148,18 +156,18 @@ static void own_variables(const char *env[VARIABLES_MAX + 2])
 /* brig alone, without the user's settings of it. */
 static pid_t ask(const struct git_question *q)
 {
-	const char *argv[] = { q->brig,    "run",
-			       "--quiet",  "--backend",
-			       q->backend, "--policy",
-			       "readonly", "--network",
-			       "none",     "--memory",
-			       "256m",     "--timeout",
-			       "2s",       "--pids",
-			       "16",       "--no-audit",
-			       "--",       "/bin/sh",
-			       "-c",       q->kind == READER_INDEX ? READ_INDEX : READ_CONFIG,
-			       "reader",   q->git,
-			       q->format,  q->halves,
+	const char *argv[] = { q->brig,     "run",
+			       "--quiet",   "--backend",
+			       q->backend,  "--policy",
+			       "readonly",  "--network",
+			       "none",      "--memory",
+			       "256m",      "--timeout",
+			       CLOCK_LIMIT, "--pids",
+			       "16",        "--no-audit",
+			       "--",        "/bin/sh",
+			       "-c",        q->kind == READER_INDEX ? READ_INDEX : READ_CONFIG,
+			       "reader",    q->git,
+			       q->format,   q->halves,
 			       NULL };
 	const char *env[VARIABLES_MAX + 2];
 	posix_spawn_file_actions_t files;
@@ -235,6 +243,19 @@ static enum reader_said judge(struct reader_listener *l, bool heard, int status)
 	return gitsay_config(l->text.data, l->text.len, l->answer) ? READER_PLAIN : READER_HOSTILE;
 }
 
+/* Reaps it. false: somebody else did, and no answer can be had. */
+static bool reap(pid_t pid, int *status, uint64_t *spent)
+{
+	struct rusage used;
+
+	while (wait4(pid, status, 0, &used) < 0)
+		if (errno != EINTR)
+			return false;
+	*spent += (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000U +
+		  (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+	return true;
+}
+
 static enum reader_said converse(const struct git_question *asked, struct buf *ret)
 {
 	CLEANUP(mem) struct reader_listener *l = calloc(1, sizeof(*l));
@@ -256,12 +277,7 @@ static enum reader_said converse(const struct git_question *asked, struct buf *r
 	(void)fd_close(pipe[0]);
 	if (pid > 0 && !heard)
 		(void)kill(pid, SIGKILL);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0) {
-		if (errno == EINTR)
-			continue;
-		pid = -1; /* somebody else reaps what is ours: no answer can be had */
-	}
-	said = pid > 0 ? judge(l, heard, status) : READER_NOBODY;
+	said = pid > 0 && reap(pid, &status, q.spent) ? judge(l, heard, status) : READER_NOBODY;
 	buf_done(&l->text);
 	return said;
 }
@@ -401,6 +417,11 @@ static enum reader_said ask_either(struct git_question *q, struct buf *ret)
 	return converse(q, ret);
 }
 
+static bool too_late(const struct reader_asker *who)
+{
+	return clock_us() >= who->until || who->spent >= READER_BUDGET_US;
+}
+
 enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, const char *format,
 			    struct reader_asker *who, struct buf *ret)
 {
@@ -410,15 +431,16 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 				  .git = git,
 				  .format = format,
 				  .halves = buf_str(&c->names),
-				  .fd = c->fd };
+				  .fd = c->fd,
+				  .spent = &who->spent };
 	enum reader_said said;
 	struct err e;
 
 	if (!c->halves && reader_known(kind, &c->stamp, ret))
 		return READER_PLAIN;
 	if (!who->until)
-		who->until = clock_us() + READER_BUDGET_US;
-	if (clock_us() >= who->until) {
+		who->until = clock_us() + READER_CLOCK_US;
+	if (too_late(who)) {
 		who->unasked++;
 		return READER_HOSTILE;
 	}
@@ -427,7 +449,7 @@ enum reader_said reader_ask(enum reader_kind kind, const struct reader_copy *c, 
 		return READER_NOBODY;
 	q.until = who->until;
 	said = ask_either(&q, ret);
-	who->unasked += said != READER_PLAIN && clock_us() >= who->until;
+	who->unasked += said != READER_PLAIN && too_late(who);
 	/* Of two halves the stamp of one says too little. */
 	if (said == READER_PLAIN && !c->halves && kind != READER_LIST)
 		keep(kind, &c->stamp, ret);

@@ -2,9 +2,9 @@
 /* backend/kit/protect/git_reader.h - git's own opinion of a file that a command may have written.
  *
  * The git that the caller's PATH names reads it inside a native sandbox of its own: no network,
- * nothing to write to but a private /tmp, no credentials, 2 seconds, 256 MiB. brig sees no more of
- * the file than its descriptor. Answers are kept in STATE/git for as long as the file's device,
- * inode, size, mtime and ctime stay. */
+ * nothing to write to but a private /tmp, no credentials, 2 s of CPU time, 256 MiB. brig sees no
+ * more of the file than its descriptor. Answers are kept in STATE/git for as long as the file's
+ * device, inode, size, mtime and ctime stay. */
 #pragma once
 
 #include <stdbool.h>
@@ -52,11 +52,15 @@ int reader_copy(enum reader_kind kind, int folder, const char *name, struct read
 bool reader_has_links(const struct reader_copy *c);
 
 /* Whose question it is: a git below the host folder `avoid` is nobody. All questions of one run
- * share READER_BUDGET_US, which begin with the first; what is asked later is not answered. */
+ * share a budget; what is asked later is not answered. It is one of CPU time: a machine that is
+ * busy with something else must not make an innocent file hostile. By the clock they have six times
+ * as much, which begins with the first. */
 #define READER_BUDGET_US 10000000
+#define READER_CLOCK_US (6 * READER_BUDGET_US)
 struct reader_asker {
 	const char *avoid;
 	uint64_t until;   /* 0: nothing was asked yet */
+	uint64_t spent;   /* CPU time */
 	uint64_t unasked; /* questions that came too late, or had no answer in time */
 };
 

@@ -350,8 +350,8 @@ static void find_one(struct finder *f, const char *tree_path, const char *path, 
 	if (tree < 0 || !read_stamp(was, &existed, &before))
 		return;
 	dir = protect_parent(tree, path, &name, &opened);
-	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    S_ISSOCK(st.st_mode) || (!existed && S_ISDIR(st.st_mode) && name_points(path)))
+	if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISSOCK(st.st_mode) ||
+	    (!existed && S_ISDIR(st.st_mode) && name_points(path)))
 		return;
 	now = stamp_of(&st);
 	if (!existed && of_the_run(f, &st))

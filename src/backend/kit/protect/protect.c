@@ -494,9 +494,9 @@ void protect_unasked(const struct protect *t, struct outcome *o)
 	if (!o || !t->asker.unasked)
 		return;
 	(void)snprintf(reason, sizeof(reason),
-		       "git had no time for %llu more questions about repositories that the run "
-		       "left: what they were about counts as hostile",
-		       (unsigned long long)t->asker.unasked);
+		       "git had no time for %llu more question%s about repositories that the run "
+		       "left: what was asked about counts as hostile",
+		       (unsigned long long)t->asker.unasked, t->asker.unasked == 1 ? "" : "s");
 	outcome_deny(o, "protected-path", ".", reason);
 }
 

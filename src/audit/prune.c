@@ -44,8 +44,8 @@ static int file_read(int dir, uint32_t number, uint64_t limit, struct file *f, s
 
 	f->fd = audit_segment_open(dir, number, O_RDONLY);
 	if (f->fd < 0 || fstat(f->fd, &st) < 0)
-		return errno = f->fd < 0 ? -f->fd : errno,
-		       err_sys(e, "cannot read segment %06u of the record", number);
+		return err_errno(e, f->fd < 0 ? f->fd : errno,
+				 "cannot read segment %06u of the record", number);
 	f->n = (uint64_t)st.st_size > limit ? (size_t)limit : (size_t)st.st_size;
 	f->text = malloc(f->n + 1);
 	if (!f->text)

@@ -154,8 +154,7 @@ static int use_segment(struct reader *r, uint32_t number, struct err *e)
 	if (fd == -ENOENT)
 		return missing(r, number, e);
 	if (fd < 0)
-		return errno = -fd,
-		       err_sys(e, "cannot open segment %u of '%.200s'", number, r->path);
+		return err_errno(e, fd, "cannot open segment %u of '%.200s'", number, r->path);
 	(void)fd_close(r->fd);
 	r->fd = fd;
 	r->segment = number;

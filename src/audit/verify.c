@@ -314,9 +314,9 @@ static int check_all(const struct verify_options *o, struct piece_check *c, stru
 	check_run(c, o->threads);
 	for (size_t i = 0; i < c->count; i++)
 		if (c->pieces[i].error && c->pieces[i].error != -ENOENT)
-			return errno = -c->pieces[i].error,
-			       err_sys(e, "cannot read segment %06u of '%.100s'",
-				       c->pieces[i].segment, r->dir);
+			return err_errno(e, c->pieces[i].error,
+					 "cannot read segment %06u of '%.100s'",
+					 c->pieces[i].segment, r->dir);
 	start_at_first(c, &s);
 	stitch(r, c, &s);
 	if (got == 0)

@@ -75,9 +75,9 @@ static int read_once(const char *path, struct buf *data, struct err *e)
 
 	if (fd == -ELOOP) {
 		real = realpath(path, NULL);
-		return err_set(e, ERR_POLICY, ELOOP,
-			       "'%.200s' is, or passes through, a symbolic link", path),
-		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
+		(void)err_set(e, ERR_POLICY, ELOOP,
+			      "'%.200s' is, or passes through, a symbolic link", path);
+		return real ? err_hint(e, "use '%.90s'", real) : -e->code;
 	}
 	if (fd < 0) {
 		(void)err_errno(e, fd, "cannot open '%.200s'", path);

@@ -79,9 +79,10 @@ static int parse(int argc, char **argv, struct config_asked *a, struct err *e)
 
 static int need_file(const struct config_asked *a, const char *what, struct err *e)
 {
-	return a->file ? 0
-		       : (err_set(e, ERR_USAGE, EINVAL, "config %s: name the file", what),
-			  err_hint(e, "usage: brig config %s FILE", what));
+	if (a->file)
+		return 0;
+	(void)err_set(e, ERR_USAGE, EINVAL, "config %s: name the file", what);
+	return err_hint(e, "usage: brig config %s FILE", what);
 }
 
 /* --- check --- */

@@ -162,11 +162,12 @@ static int check_scalar(const struct yaml_reader *r, const yaml_event_t *ev, str
 			       (const char *)ev->data.scalar.tag);
 	if (strlen(text) != ev->data.scalar.length)
 		return at_mark(r, &ev->start_mark, e, "a NUL character in a text");
-	if (plain && bare_boolean(text))
-		return at_mark(r, &ev->start_mark, e,
-			       "bare '%s' means true or false to some readers and text to others",
-			       text),
-		       err_hint(e, "write true or false, or \"%s\" in quotes for the word", text);
+	if (plain && bare_boolean(text)) {
+		(void)at_mark(r, &ev->start_mark, e,
+			      "bare '%s' means true or false to some readers and text to others",
+			      text);
+		return err_hint(e, "write true or false, or \"%s\" in quotes for the word", text);
+	}
 	return 0;
 }
 
@@ -346,9 +347,9 @@ static int broken(const struct yaml_reader *r, const yaml_parser_t *p, struct er
 {
 	if (p->error == YAML_MEMORY_ERROR)
 		return err_nomem(e);
-	return at_mark(r, &p->problem_mark, e, "not YAML: %s",
-		       p->problem ? p->problem : "unknown cause"),
-	       err_hint(e, "see the brackets, quotes and indentation in front of it");
+	(void)at_mark(r, &p->problem_mark, e, "not YAML: %s",
+		      p->problem ? p->problem : "unknown cause");
+	return err_hint(e, "see the brackets, quotes and indentation in front of it");
 }
 
 static int read_events(struct yaml_reader *r, yaml_parser_t *p, struct err *e)
@@ -379,10 +380,11 @@ static int check_bytes(const struct yaml_reader *r, const char *data, size_t n, 
 		return err_set(e, ERR_CONFIG, EFBIG, "%.128s: larger than 1 MiB", r->name);
 	for (size_t i = 0, len; i < n; i += len) {
 		len = utf8_len(data + i, n - i);
-		if (!len || !data[i])
-			return at_mark(r, &m, e,
-				       len ? "a NUL character" : "bytes that are not UTF-8"),
-			       err_hint(e, "save it as UTF-8 text");
+		if (!len || !data[i]) {
+			(void)at_mark(r, &m, e,
+				      len ? "a NUL character" : "bytes that are not UTF-8");
+			return err_hint(e, "save it as UTF-8 text");
+		}
 		m.column = data[i] == '\n' ? 0 : m.column + 1;
 		m.line += data[i] == '\n';
 	}

@@ -75,9 +75,9 @@ static int open_code(const char *path, const char *full, struct err *e)
 				  "'%.200s' does not exist", path);
 	if (fd < 0 && code == ELOOP) {
 		real = realpath(full, NULL);
-		return err_set(e, ERR_POLICY, ELOOP,
-			       "'%.200s' is, or passes through, a symbolic link", path),
-		       real ? err_hint(e, "use '%.90s'", real) : -e->code;
+		(void)err_set(e, ERR_POLICY, ELOOP,
+			      "'%.200s' is, or passes through, a symbolic link", path);
+		return real ? err_hint(e, "use '%.90s'", real) : -e->code;
 	}
 	if (fd < 0) {
 		(void)err_errno(e, code, "cannot open '%.200s'", path);
@@ -168,7 +168,10 @@ int brig_request_param(brig_request *q, const char *name, const char *value, str
 
 	if (!name || !value)
 		return error_missing(name ? "value" : "name of a parameter", be);
-	if (asprintf(&text, "%s=%s", name, value) < 0)
-		return text = NULL, err_nomem(&e), fail(&e, be);
+	if (asprintf(&text, "%s=%s", name, value) < 0) {
+		text = NULL;
+		(void)err_nomem(&e);
+		return fail(&e, be);
+	}
 	return spec_set(request_spec(q), FIELD_PARAM, text, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
 }

@@ -369,13 +369,14 @@ static struct spec *checked(const brig_request *q, struct err *e)
 	if (s->code.kind == CODE_NONE && (!s->argv || !s->argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
 	else if (s->code.kind == CODE_NONE && !*s->argv[0])
-		(void)err_set(e, ERR_USAGE, EINVAL, "the command is an empty word"),
-			(void)err_hint(e, "an unset variable? name a program");
-	else if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
-		(void)err_sys(e, "the current folder is gone"),
-			(void)err_hint(e, "change to one that exists: cd \"$HOME\"");
-	else if (spec_check(s, &at, e) == 0)
-		return TAKE_PTR(s);
+		(void)err_refuse(e, ERR_USAGE, EINVAL, "an unset variable? name a program",
+				 "the command is an empty word");
+	else if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/')
+		return spec_check(s, &at, e) == 0 ? TAKE_PTR(s) : NULL;
+	else {
+		(void)err_sys(e, "the current folder is gone");
+		(void)err_hint(e, "change to one that exists: cd \"$HOME\"");
+	}
 	return NULL;
 }
 
@@ -391,7 +392,10 @@ int brig_request_plan(brig_request *q, char **json, struct brig_error *be)
 	if (!s || sandbox_plan(s, &j, &e) < 0)
 		return fail(&e, be);
 	*json = buf_take(&b);
-	return *json ? 0 : (err_nomem(&e), fail(&e, be));
+	if (*json)
+		return 0;
+	(void)err_nomem(&e);
+	return fail(&e, be);
 }
 
 brig_result *result_new(struct outcome *o)

@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -154,6 +155,39 @@ CUT = {
     "chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
     "size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n",
 }
+
+
+@test
+def an_upload_that_nobody_takes_costs_the_door_nothing():
+    stop = threading.Event()
+
+    def deaf(self, s):
+        self.head(s)
+        stop.wait(60)
+
+    def ticks(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13]))
+
+    with Raw("deaf.test", deaf, tls=False) as host:
+        p = start_behind(configure(host, allow=["deaf.test:80"]), "python3", "-c", """
+import os, select, socket, time
+s = socket.create_connection(("deaf.test", 80))
+s.sendall(b"PUT / HTTP/1.1\\r\\nHost: deaf.test\\r\\nContent-Length: 1000000000\\r\\n\\r\\n")
+s.setblocking(False)
+while select.select([], [s], [], 1)[1]: s.send(bytes(65536))
+open("ready", "w")
+while not os.path.exists("go"): time.sleep(0.01)
+""")
+        worker = door_processes(p)[0]
+        assert wait_until(lambda: (workspace() / "ready").exists())
+        before = ticks(worker)
+        time.sleep(1)
+        used = ticks(worker) - before
+        (workspace() / "go").touch()
+        stop.set()
+        assert json.loads(p.communicate()[0])["exit_code"] == 0
+        assert used < 5, f"{used} ticks of CPU"
 
 
 @test

@@ -291,8 +291,10 @@ static int classic_bind(struct builder *b, const struct op *o, bool folder, mode
 	CLEANUP(fd) int from = fd_open_nolinks(AT_FDCWD, o->src, O_PATH, 0);
 	CLEANUP(fd) int target = -1;
 
-	if (from < 0)
-		return errno = -from, source_error(o, e);
+	if (from < 0) {
+		errno = -from;
+		return source_error(o, e);
+	}
 	if (compare(from, "", o, e) < 0)
 		return -e->code;
 	target = make_target(b, o->dst, folder, mode);

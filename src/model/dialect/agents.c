@@ -186,10 +186,12 @@ int agents_envs(struct spec *s, const struct source *src, const struct node *map
 	if (want_map(src, map, e) < 0)
 		return -e->code;
 	for (const struct node *n = map->first; n; n = n->next) {
-		if (reserved_name(n->key))
-			return node_key_error(src->name, n, e, "the sandbox sets '%s' itself",
-					      n->key),
-			       e->kind = ERR_POLICY, -e->code;
+		if (reserved_name(n->key)) {
+			(void)node_key_error(src->name, n, e, "the sandbox sets '%s' itself",
+					     n->key);
+			e->kind = ERR_POLICY;
+			return -e->code;
+		}
 		if (pair_text(s, src, n, &text, e) < 0)
 			return -e->code;
 		if (list_merge_env(s->arena, ret, text, src->origin, e) < 0)

@@ -165,9 +165,11 @@ static const struct allowed *take_flag(const struct strlist *args, size_t *i,
 	const char *token = args->v[*i];
 	const struct allowed *a;
 
-	if (str_has_control(token))
-		return (void)blocked(style, token, e),
-		       (void)err_hint(e, "it has a control character"), NULL;
+	if (str_has_control(token)) {
+		(void)blocked(style, token, e);
+		(void)err_hint(e, "it has a control character");
+		return NULL;
+	}
 	if (token[0] != '-')
 		return (void)refuse_word(style, token, e), NULL;
 	a = find(token, style, value);
@@ -189,9 +191,10 @@ int extra_args_check(const struct strlist *args, enum extra_args_style style, st
 {
 	size_t count = 0;
 
-	if (args->n > ARGS_MAX)
-		return blocked(style, args->v[ARGS_MAX], e),
-		       err_hint(e, "at most %d words are taken", ARGS_MAX);
+	if (args->n > ARGS_MAX) {
+		(void)blocked(style, args->v[ARGS_MAX], e);
+		return err_hint(e, "at most %d words are taken", ARGS_MAX);
+	}
 	for (size_t i = 0; i < args->n; i++) {
 		const char *value = NULL;
 		const struct allowed *a = take_flag(args, &i, style, &value, e);

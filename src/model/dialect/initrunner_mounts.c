@@ -56,11 +56,12 @@ static int check_source(const struct role_reader *r, const struct node *at, cons
 		return refuse(r, at, w->source, "contains ':' and cannot be mounted", e);
 	if (foreign_source(r->src, at, w->source, w->writable, e) < 0)
 		return -e->code;
-	if (!permitted(r, w->source))
-		return refuse(r, at, w->source, "is outside the role's permitted folders", e),
-		       err_hint(e,
+	if (!permitted(r, w->source)) {
+		(void)refuse(r, at, w->source, "is outside the role's permitted folders", e);
+		return err_hint(e,
 				"these are the role's folder, the working folder and mount_roots "
 				"in the user's own configuration");
+	}
 	return 0;
 }
 

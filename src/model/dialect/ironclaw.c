@@ -67,9 +67,10 @@ static int parse_bool(const struct ironclaw_reader *r, const char *value, bool *
 {
 	bool yes = strcasecmp(value, "true") == 0 || str_eq(value, "1");
 
-	if (!yes && strcasecmp(value, "false") != 0 && !str_eq(value, "0"))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.40s' is neither true nor false", value),
-		       fail_here(r, e);
+	if (!yes && strcasecmp(value, "false") != 0 && !str_eq(value, "0")) {
+		(void)err_set(e, ERR_CONFIG, EINVAL, "'%.40s' is neither true nor false", value);
+		return fail_here(r, e);
+	}
 	*ret = yes;
 	return 0;
 }
@@ -114,10 +115,10 @@ static int read_policy(struct ironclaw_reader *r, const struct variable *v, cons
 static int read_image(struct ironclaw_reader *r, const struct variable *v, const char *value,
 		      struct err *e)
 {
-	if (!image_valid(value))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image",
-			       value),
-		       fail_here(r, e);
+	if (!image_valid(value)) {
+		(void)err_set(e, ERR_CONFIG, EINVAL, "'%.100s' is not the name of an image", value);
+		return fail_here(r, e);
+	}
 	return set(r, v->id, value, e);
 }
 
@@ -136,12 +137,15 @@ static int parse_whole(const struct ironclaw_reader *r, const struct variable *v
 {
 	uint64_t n;
 
-	if (num_count(value, &n) < 0 || (value[0] == '0' && value[1]))
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.40s' is not a whole number of %s", value,
-			       v->what),
-		       (void)err_hint(e, "digits alone, such as 120"), fail_here(r, e);
-	if (!n && !v->zero)
-		return err_set(e, ERR_CONFIG, ERANGE, "must be greater than 0"), fail_here(r, e);
+	if (num_count(value, &n) < 0 || (value[0] == '0' && value[1])) {
+		(void)err_refuse(e, ERR_CONFIG, EINVAL, "digits alone, such as 120",
+				 "'%.40s' is not a whole number of %s", value, v->what);
+		return fail_here(r, e);
+	}
+	if (!n && !v->zero) {
+		(void)err_set(e, ERR_CONFIG, ERANGE, "must be greater than 0");
+		return fail_here(r, e);
+	}
 	return 0;
 }
 
@@ -179,10 +183,11 @@ static int read_opt_in(struct ironclaw_reader *r, const struct variable *v, cons
 			"%s in the environment does not count: it must stand in a file, "
 			"or be said with --i-know-this-is-not-a-sandbox",
 			v->name);
-	if (on && !r->src->trusted)
-		return err_set(e, ERR_POLICY, EPERM,
-			       "only trusted configuration may allow a run on the host"),
-		       fail_here(r, e);
+	if (on && !r->src->trusted) {
+		(void)err_set(e, ERR_POLICY, EPERM,
+			      "only trusted configuration may allow a run on the host");
+		return fail_here(r, e);
+	}
 	return set(r, v->id, on ? "true" : "false", e);
 }
 
@@ -241,9 +246,10 @@ static int split_hosts(struct ironclaw_reader *r, const char *value, struct strl
 		lower(host);
 		if (host_check(host, e) < 0)
 			return fail_here(r, e);
-		if (hosts->n == HOSTS_MAX)
-			return err_set(e, ERR_CONFIG, E2BIG, "more than %d hosts", HOSTS_MAX),
-			       fail_here(r, e);
+		if (hosts->n == HOSTS_MAX) {
+			(void)err_set(e, ERR_CONFIG, E2BIG, "more than %d hosts", HOSTS_MAX);
+			return fail_here(r, e);
+		}
 		if (!listed(hosts, host) && list_add_string(r->s->arena, hosts, host, e) < 0)
 			return -e->code;
 		if (!*stop)
@@ -376,12 +382,13 @@ static int check_twin(const struct ironclaw_reader *r, const struct variable *v,
 		      const struct env_line *lines, size_t n, struct err *e)
 {
 	for (size_t i = 0; v->twin && i < n; i++)
-		if (str_eq(lines[i].name, v->twin) && !str_eq(lines[i].value, r->line->value))
-			return err_refuse(e, ERR_CONFIG, EINVAL,
-					  "they are one setting: keep one of them",
-					  "it says '%.40s' and %s says '%.40s'", r->line->value,
-					  v->twin, lines[i].value),
-			       fail_here(r, e);
+		if (str_eq(lines[i].name, v->twin) && !str_eq(lines[i].value, r->line->value)) {
+			(void)err_refuse(e, ERR_CONFIG, EINVAL,
+					 "they are one setting: keep one of them",
+					 "it says '%.40s' and %s says '%.40s'", r->line->value,
+					 v->twin, lines[i].value);
+			return fail_here(r, e);
+		}
 	return 0;
 }
 
@@ -393,13 +400,16 @@ static int read_one(struct ironclaw_reader *r, const struct env_line *lines, siz
 
 	if (!v)
 		return read_unknown(r, e);
-	if (str_has_control(value))
-		return err_set(e, ERR_CONFIG, EINVAL, "the value has a control character"),
-		       fail_here(r, e);
-	if (!*value && v->read != read_hosts)
-		return r->ambient ? 0
-				  : (err_set(e, ERR_CONFIG, EINVAL, "the value is empty"),
-				     fail_here(r, e));
+	if (str_has_control(value)) {
+		(void)err_set(e, ERR_CONFIG, EINVAL, "the value has a control character");
+		return fail_here(r, e);
+	}
+	if (!*value && v->read != read_hosts) {
+		if (r->ambient)
+			return 0;
+		(void)err_set(e, ERR_CONFIG, EINVAL, "the value is empty");
+		return fail_here(r, e);
+	}
 	if (check_twin(r, v, lines, n, e) < 0)
 		return -e->code;
 	return v->read(r, v, value, e);

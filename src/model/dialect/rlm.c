@@ -141,10 +141,12 @@ static int read_roots(struct spec *s, const struct source *src, const struct nod
 	for (const struct node *c = n->kind == NODE_LIST ? n->first : NULL; c; c = c->next) {
 		if (read_path(s, src, c, &path, e) < 0)
 			return -e->code;
-		if (str_eq(path, "/"))
-			return node_error(src->name, c, e,
-					  "allowed_mount_roots: '/' permits everything"),
-			       e->kind = ERR_POLICY, err_hint(e, "name the folders that are meant");
+		if (str_eq(path, "/")) {
+			(void)node_error(src->name, c, e,
+					 "allowed_mount_roots: '/' permits everything");
+			e->kind = ERR_POLICY;
+			return err_hint(e, "name the folders that are meant");
+		}
 	}
 	return read_list(s, src, FIELD_MOUNT_ROOTS, n, e);
 }
@@ -330,10 +332,12 @@ static int check_pure(const struct source *src, const struct node *sandbox, stru
 	if (str_eq(word, "exec"))
 		return refuse(src, n, e, "pure_rlm_backend: exec runs code on the host",
 			      "use pure_rlm_backend: docker");
-	if (str_eq(word, "monty"))
-		return node_error(src->name, n, e,
-				  "pure_rlm_backend 'monty' is not one that brig has"),
-		       e->kind = ERR_UNAVAILABLE, err_hint(e, "use pure_rlm_backend: docker");
+	if (str_eq(word, "monty")) {
+		(void)node_error(src->name, n, e,
+				 "pure_rlm_backend 'monty' is not one that brig has");
+		e->kind = ERR_UNAVAILABLE;
+		return err_hint(e, "use pure_rlm_backend: docker");
+	}
 	return 0;
 }
 

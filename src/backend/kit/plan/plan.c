@@ -76,9 +76,9 @@ static int source_error(const char *path, int code, struct err *e)
 
 	if (code == ELOOP) {
 		real = realpath(path, NULL);
-		return err_set(e, ERR_POLICY, ELOOP, "'%s' is, or passes through, a symbolic link",
-			       path),
-		       real ? err_hint(e, "use '%s'", real) : -e->code;
+		(void)err_set(e, ERR_POLICY, ELOOP, "'%s' is, or passes through, a symbolic link",
+			      path);
+		return real ? err_hint(e, "use '%s'", real) : -e->code;
 	}
 	if (code == ENOENT)
 		return err_refuse(e, ERR_USAGE, ENOENT, "make it first, or correct the path",
@@ -98,11 +98,11 @@ int plan_source(const char *path, struct stat *st, struct err *e)
 		return err_sys(e, "cannot look at '%s'", path);
 	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
 		return 0;
-	return err_set(e, ERR_POLICY, EPERM, "'%s' is a %s, not a file or folder", path,
-		       S_ISSOCK(st->st_mode)   ? "socket"
-		       : S_ISFIFO(st->st_mode) ? "named pipe"
-					       : "device"),
-	       S_ISSOCK(st->st_mode)
+	(void)err_set(e, ERR_POLICY, EPERM, "'%s' is a %s, not a file or folder", path,
+		      S_ISSOCK(st->st_mode)   ? "socket"
+		      : S_ISFIFO(st->st_mode) ? "named pipe"
+					      : "device");
+	return S_ISSOCK(st->st_mode)
 		       ? err_hint(e, "a socket would let the code inside talk to a host service")
 		       : err_hint(e, "put what it gives into a file, and show that");
 }

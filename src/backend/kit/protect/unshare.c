@@ -86,14 +86,14 @@ int protect_unshare(struct protect *t, struct err *e)
 			return -e->code;
 		dir = protect_parent(tree, f->path, &name, &opened);
 		r = dir < 0 ? dir : replace(dir, name, &f->ident, t->id);
-		if (r < 0)
-			return errno = -r,
-			       err_sys(e,
-				       "'%s' in '%s' has other names, by which the command could "
-				       "change it",
-				       f->path, f->tree),
-			       err_hint(e, "give it a file of its own: cp -p it aside and mv the "
+		if (r < 0) {
+			(void)err_errno(e, r,
+					"'%s' in '%s' has other names, by which the command could "
+					"change it",
+					f->path, f->tree);
+			return err_hint(e, "give it a file of its own: cp -p it aside and mv the "
 					   "copy back");
+		}
 		refresh(t->plan, tree, f);
 	}
 	return 0;

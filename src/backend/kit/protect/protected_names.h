@@ -25,3 +25,5 @@ extern const size_t guarded_name_count;
 /* The reported name or step that `path`, relative to any folder of the workspace, ends with; NULL:
  * none. */
 const struct guarded_name *name_reported(const char *path);
+/* Is that the last part of a step? Most names are not, and this takes less to say so. */
+bool name_ends_step(const char *name);

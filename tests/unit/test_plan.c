@@ -446,6 +446,7 @@ static void a_repository_made_after_the_plan_is_looked_at(void **state UNUSED)
 	assert_int_equal(m.result, 0);
 	must(mkdir("ws/.git", 0755) == 0 && mkdir("ws/.git/hooks", 0755) == 0);
 	assert_int_equal(protect_begin(m.plan, "id", &t, &m.e), 0);
+	assert_int_equal(protect_write_down(t, &m.e), 0);
 	write_text("ws/.git/hooks/post-checkout", "x");
 	protect_end(t, false, o);
 	assert_int_equal(access("ws/.git/hooks/post-checkout", F_OK), -1);

@@ -34,7 +34,8 @@ struct builder {
 	const char *parent_path; /* of some operation; parent_len bytes of it */
 	size_t parent_len;
 	int null, empty; /* what masks are copies of: the null device, an empty folder */
-	int layer; /* where writable layers keep what is written; gone from the tree in the end */
+	bool plain; /* trees of the fixed part are mounted that have no attributes yet */
+	int layer;  /* where writable layers keep what is written; gone from the tree in the end */
 };
 
 static void fd_path(int fd, char out[FD_PATH_LEN])
@@ -303,19 +304,39 @@ static int classic_bind(struct builder *b, const struct op *o, bool folder, mode
 	return bind_fd(b, from, target, 0, e);
 }
 
+/* Many trees get the same ones, in one call for all that is mounted so far; the root, whose mount
+ * is the first of them, stays writable while it is built. */
+static int set_plain(struct builder *b, struct err *e)
+{
+	struct mount_attr a = { .attr_set = COMMON_ATTRS | MOUNT_ATTR_RDONLY };
+	struct mount_attr root = { .attr_clr = MOUNT_ATTR_RDONLY };
+
+	if (!b->plain)
+		return 0;
+	b->plain = false;
+	if (mount_setattr(b->root, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) < 0 ||
+	    mount_setattr(b->root, "", AT_EMPTY_PATH, &root, sizeof(root)) < 0)
+		return err_sys(e, "cannot set mount attributes");
+	return 0;
+}
+
 /* At a fixed place mount(2) does in one call what takes four with descriptors. */
 static int bind_fixed(struct builder *b, const struct op *o, bool folder, mode_t mode,
 		      uint64_t attrs, struct err *e)
 {
+	bool plain = !b->classic && attrs == (COMMON_ATTRS | MOUNT_ATTR_RDONLY);
 	const char *at = o->dst + 1;
 
+	if (!plain && set_plain(b, e) < 0)
+		return -e->code;
 	if ((folder ? mkdirat(b->root, at, mode) : mknodat(b->root, at, S_IFREG | mode, 0)) < 0)
 		return err_sys(e, "cannot make the mount point");
 	if (mount(o->src, at, NULL, MS_BIND | MS_REC, NULL) < 0)
 		return source_error(o, e);
 	if (compare(b->root, at, o, e) < 0)
 		return -e->code;
-	return set_attrs_at(b, at, attrs, e);
+	b->plain |= plain;
+	return plain ? 0 : set_attrs_at(b, at, attrs, e);
 }
 
 /* It is the copy that is compared: by whatever way the name led there, nothing else gets in. */
@@ -551,8 +572,17 @@ static int do_code(struct builder *b, const struct op *o, struct err *e)
 	return unlinkat(b->root, CODE_NAME, 0) < 0 ? err_sys(e, "cannot remove its name") : 0;
 }
 
+/* Does it add a mount that is not to have the attributes of plain trees? */
+static bool is_special(const struct op *o)
+{
+	return o->kind != OP_DIR && o->kind != OP_FILE && o->kind != OP_SYMLINK &&
+	       !(o->kind == OP_BIND && o->fixed);
+}
+
 static int do_op(struct builder *b, const struct op *o, struct err *e)
 {
+	if (is_special(o) && set_plain(b, e) < 0)
+		return -e->code;
 	switch (o->kind) {
 	case OP_DIR:
 		return do_dir(b, o, e);
@@ -649,7 +679,7 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);
 	}
-	return 0;
+	return set_plain(b, e);
 }
 
 static int do_added(struct builder *b, const struct box_start *c, struct err *e)

@@ -326,9 +326,9 @@ static int fill_trees(struct box_plan *p, struct err *e)
 		return -e->code;
 	if ((p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
 		return -e->code;
-	if (box_plan_names(p, e) < 0)
+	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
 		return -e->code;
-	return box_plan_guard(p, e);
+	return box_plan_search(p, e);
 }
 
 static int make(const struct spec *s, const char *backend,
@@ -373,9 +373,14 @@ int box_plan_names(struct box_plan *p, struct err *e)
 
 int box_plan_guard(struct box_plan *p, struct err *e)
 {
-	if (!p->guarded && plan_guard(p, e) < 0)
+	return p->sight ? 0 : plan_guard(p, e);
+}
+
+int box_plan_search(struct box_plan *p, struct err *e)
+{
+	if (!p->searched && plan_sockets(p, e) < 0)
 		return -e->code;
-	p->guarded = true;
+	p->searched = true;
 	return 0;
 }
 
@@ -386,7 +391,7 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 	if (box_plan_begin(s, backend, &p, e) < 0)
 		return -e->code;
 	box_plan_look(p);
-	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
+	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0 || box_plan_search(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
 	return 0;

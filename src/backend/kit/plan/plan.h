@@ -156,7 +156,8 @@ struct box_plan {
 	size_t index_count;
 	struct git_config *configs;
 	size_t config_count;
-	bool looked, named, guarded; /* box_plan_look, _names, _guard are done */
+	bool looked, named, searched; /* box_plan_look, _names, _search are done */
+	const struct sight *sight;    /* box_plan_guard is, and has seen this; of the arena */
 	bool no_nodes;         /* as placeholders: somebody else mounts what is there */
 	bool git_absent;       /* from the workspace: nothing of a repository is protected */
 	bool mounts_alone;     /* no Landlock behind them */
@@ -177,15 +178,17 @@ struct box_plan {
 
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
-/* The same without what can be found out while the new process is at work: the three below must
+/* The same without what can be found out while the new process is at work: the four below must
  * follow, in this order, before anything is run. What is done already they do not do again. */
 int box_plan_begin(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* Looks through folders that may hold what is not for everybody: those that do get `skip`. */
 void box_plan_look(struct box_plan *p);
 /* Protected names and the file of the code: refuses, or adds operations behind all the others. */
 int box_plan_names(struct box_plan *p, struct err *e);
-/* What no tree may show: refuses, or adds OP_MASK and OP_HIDE behind all the others, and notes. */
+/* What no tree may show: refuses, or adds OP_MASK, and notes. */
 int box_plan_guard(struct box_plan *p, struct err *e);
+/* Sockets and pipes in what is shown: adds OP_HIDE, and notes. */
+int box_plan_search(struct box_plan *p, struct err *e);
 /* Bytes of what an OP_FILE, OP_CODE holds. */
 size_t op_size(const struct op *o);
 /* Puts the run's own authority behind the host's roots, in the files that programs inside read. */

@@ -7,6 +7,7 @@
  * Maven's settings.xml is not among them: as it is shipped it speaks of passwords.
  * Anything else is simply not there: a program then does what it does without. Files go in
  * as their text and need no mount; what only a terminal's user misses costs other runs nothing. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -95,8 +96,10 @@ static bool folder_for_everybody(int fd, int depth, bool logins, unsigned *left)
 
 	folder_begin(&d, fd);
 	while (fine && (n = folder_next(&d))) {
-		fine = (*left)-- > 0 && fstatat(fd, n->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-		if (!fine || S_ISLNK(st.st_mode))
+		fine = (*left)-- > 0;
+		if (fine && n->type != DT_LNK)
+			fine = fstatat(fd, n->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+		if (!fine || n->type == DT_LNK || S_ISLNK(st.st_mode))
 			continue; /* a link leads to what is shown, or nowhere */
 		fine = (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && for_everybody(&st);
 		if (fine && logins && S_ISREG(st.st_mode))

@@ -346,11 +346,15 @@ static int guard_metrics(struct box_plan *p, const struct sight *s, struct err *
 
 int plan_guard(struct box_plan *p, struct err *e)
 {
-	struct sight s = { 0 };
+	struct sight *s = arena_alloc(p->arena, sizeof(*s));
 
-	if (look(p, &s, e) < 0 || guard_places(p, &s, e) < 0 || guard_settings(p, &s, e) < 0 ||
-	    guard_config(p, &s, e) < 0 || guard_metrics(p, &s, e) < 0 ||
-	    leave_out_kernelfs(p, &s, e) < 0)
+	if (!s)
+		return err_nomem(e);
+	*s = (struct sight){ 0 };
+	if (look(p, s, e) < 0 || guard_places(p, s, e) < 0 || guard_settings(p, s, e) < 0 ||
+	    guard_config(p, s, e) < 0 || guard_metrics(p, s, e) < 0 ||
+	    leave_out_kernelfs(p, s, e) < 0)
 		return -e->code;
-	return plan_sockets(p, &s, e);
+	p->sight = s;
+	return 0;
 }

@@ -77,7 +77,7 @@ struct sight {
 
 /* plan_sockets.c: covers the host's sockets, and pipes that are not to be written, in what is
  * shown. */
-int plan_sockets(struct box_plan *p, const struct sight *s, struct err *e);
+int plan_sockets(struct box_plan *p, struct err *e); /* after plan_guard */
 
 /* Something to cover, at every place where a tree shows it. */
 struct hiding {

@@ -243,9 +243,9 @@ static int one_socket(void *ctx, const struct bound_socket *b, struct err *e)
 	return s->missing ? lost_add(&s->h, &s->lost, b, s->at, e) : 0;
 }
 
-int plan_sockets(struct box_plan *p, const struct sight *sight, struct err *e)
+int plan_sockets(struct box_plan *p, struct err *e)
 {
-	struct socket_search s = { .h = { .plan = p, .sight = sight, .first = p->op_count },
+	struct socket_search s = { .h = { .plan = p, .sight = p->sight, .first = p->op_count },
 				   .looks = LOOKS_MAX };
 	bool known;
 

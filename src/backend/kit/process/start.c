@@ -369,25 +369,30 @@ static int leave_for_later(const struct backend_job *j, struct box_start *c, str
 	return 0;
 }
 
-/* The plan as a whole; what the user should know of what was found is told. */
-static int complete_plan(struct backend_job *j, const struct job_want *w, struct err *e)
+/* What the user should know of what was found since. */
+static void tell_notes(const struct backend_job *j, const struct job_want *w, size_t told)
 {
-	struct box_plan *p = j->plan;
-	size_t told = p->note_count;
+	for (; w->note && told < j->plan->note_count; told++)
+		w->note(w->arg, j->plan->notes[told]);
+}
 
-	box_plan_look(p);
-	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
+/* Whatever refuses comes before the first placeholder. */
+static int hold_names(struct backend_job *j, struct err *e)
+{
+	box_plan_look(j->plan);
+	if (box_plan_names(j->plan, e) < 0 || box_plan_guard(j->plan, e) < 0)
 		return -e->code;
-	for (; w->note && told < p->note_count; told++)
-		w->note(w->arg, p->notes[told]);
-	return 0;
+	return protect_begin(j->plan, j->id, &j->protect, e);
 }
 
 static int complete_now(struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	if (complete_plan(j, w, e) < 0)
+	size_t told = j->plan->note_count;
+
+	if (hold_names(j, e) < 0 || box_plan_search(j->plan, e) < 0)
 		return -e->code;
-	return protect_begin(j->plan, j->id, &j->protect, e);
+	tell_notes(j, w, told);
+	return protect_write_down(j->protect, e);
 }
 
 /* Everything else that is to be known before it can do its work. */
@@ -432,28 +437,33 @@ static int say_op(const struct backend_job *j, const struct op *o, struct err *e
 	return say(j, &one, offsetof(struct op_added, dst) + n, e);
 }
 
-static int say_added(const struct backend_job *j, const struct box_start *c, struct err *e)
+/* Those from *next on. */
+static int say_added(const struct backend_job *j, size_t *next, struct err *e)
 {
-	const struct box_plan *p = j->plan;
-
-	for (size_t i = c->op_count; i < p->op_count; i++)
-		if (!p->ops[i].skip && say_op(j, &p->ops[i], e) < 0)
+	for (; *next < j->plan->op_count; (*next)++)
+		if (!j->plan->ops[*next].skip && say_op(j, &j->plan->ops[*next], e) < 0)
 			return -e->code;
-	return say_op(j, &(struct op){ .kind = OP_KINDS, .dst = "" }, e);
+	return 0;
 }
 
-/* What was left for later, in the order in which the child waits for it. */
+/* What was left for later, in the order in which the child can use it. */
 static int complete_late(struct backend_job *j, const struct box_start *c, const struct job_want *w,
 			 struct err *e)
 {
+	const struct op end = { .kind = OP_KINDS, .dst = "" };
+	size_t told = j->plan->note_count, next = c->op_count;
+
 	if (!c->skips)
 		return 0;
 	box_plan_look(j->plan);
 	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
 		return -e->code;
-	if (complete_now(j, w, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0))
+	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
+	    say_added(j, &next, e) < 0 || box_plan_search(j->plan, e) < 0 ||
+	    say_added(j, &next, e) < 0 || say_op(j, &end, e) < 0)
 		return -e->code;
-	return say_added(j, c, e);
+	tell_notes(j, w, told);
+	return protect_write_down(j->protect, e);
 }
 
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)

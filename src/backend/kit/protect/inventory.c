@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/protect/inventory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "backend/kit/protect/protect_internal.h"
 #include "backend/kit/protect/protected_names.h"
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/state.h"
 #include "base/str.h"
 
@@ -499,23 +499,22 @@ static void remove_unfinished(int folder, const char *name)
 
 void inventory_sweep(void)
 {
-	int folder = state_find(FOLDER, NULL, 0);
-	DIR *d = folder < 0 ? NULL : fdopendir(folder);
+	CLEANUP(fd) int folder = state_find(FOLDER, NULL, 0);
+	const struct fd_entry *e;
+	struct folder d;
 
-	for (struct dirent *e; d && (e = readdir(d));) {
+	folder_begin(&d, folder);
+	while (folder >= 0 && (e = folder_next(&d))) {
 		CLEANUP(fd) int fd = -1;
 
-		if (str_starts(e->d_name, "told-") || str_eq(e->d_name, SPARE) ||
-		    str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
+		if (str_starts(e->name, "told-") || str_eq(e->name, SPARE))
 			continue;
-		if (e->d_name[0] == '.') {
-			remove_unfinished(folder, e->d_name);
+		if (e->name[0] == '.') {
+			remove_unfinished(folder, e->name);
 			continue;
 		}
-		fd = openat(folder, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(folder, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-			finish(folder, e->d_name, fd);
+			finish(folder, e->name, fd);
 	}
-	if (d)
-		(void)closedir(d);
 }

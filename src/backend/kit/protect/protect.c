@@ -201,14 +201,23 @@ static int begin(struct protect *t, struct err *e)
 {
 	int workspace = protect_tree(t, t->plan->workspace, e);
 
-	if (workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0)
-		return -e->code;
+	return workspace < 0 || protect_unshare(t, e) < 0 || hold_names(t, e) < 0 ? -e->code : 0;
+}
+
+int protect_write_down(struct protect *t, struct err *e)
+{
+	int workspace = t ? protect_tree(t, t->plan->workspace, e) : 0;
+
+	if (!t)
+		return 0;
+	if (workspace < 0)
+		return err_wrap(e, "protected names");
 	t->bare = gitdir_look(workspace);
 	find_git(t);
 	protect_links_begin(t);
 	protect_keep_configs(t);
 	if (inventory_open(t, e) < 0)
-		return -e->code;
+		return err_wrap(e, "protected names");
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t->began);
 	return 0;
 }

@@ -17,6 +17,8 @@ struct protect;
 /* Makes the placeholders and marks covers that are needless (a name nobody could make anyway). *ret
  * is NULL when the plan protects nothing. */
 int protect_begin(struct box_plan *p, const char *id, struct protect **ret, struct err *e);
+/* What is there now, for the check after the run; before the command may act. NULL: nothing. */
+int protect_write_down(struct protect *t, struct err *e);
 
 /* A descriptor that will keep the placeholders for as long as any process has it open: for one that
  * still makes mounts when its monitor is dead, and may be started before they are there. *ret is -1

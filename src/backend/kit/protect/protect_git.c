@@ -304,13 +304,15 @@ static void new_worktrees(struct protect *t, struct outcome *o, int tree, const 
 static void new_addresses(struct protect *t, struct outcome *o)
 {
 	for (size_t i = 0; i < t->plan->config_count * GIT_PARTS; i++) {
+		const struct git_config *c = &t->plan->configs[i / GIT_PARTS];
 		const struct git_part *part = &git_parts[i % GIT_PARTS];
 		char host[PATH_MAX + 32];
 		const char *path = host;
 		int tree;
 
-		(void)snprintf(host, sizeof(host), "%s/%s", t->plan->configs[i / GIT_PARTS].git,
-			       part->name);
+		if (c > t->plan->configs && str_eq(c->git, c[-1].git))
+			continue; /* another file of the same one */
+		(void)snprintf(host, sizeof(host), "%s/%s", c->git, part->name);
 		tree = part->list ? protect_tree_of(t, &path) : -1;
 		if (tree >= 0 && !list_plain(tree, path, t))
 			quarantine(t, o, tree, path,

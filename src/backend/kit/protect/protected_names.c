@@ -156,3 +156,17 @@ const struct guarded_name *name_reported(const char *path)
 			return &guarded_names[i];
 	return NULL;
 }
+
+bool name_ends_step(const char *name)
+{
+	for (size_t i = guarded_name_count; i-- > 0;) {
+		const char *slash;
+
+		if (guarded_names[i].class != NAME_STEP)
+			continue;
+		slash = strrchr(guarded_names[i].name, '/');
+		if (str_eq(slash ? slash + 1 : guarded_names[i].name, name))
+			return true;
+	}
+	return false;
+}

@@ -29,3 +29,5 @@ bool name_points(const char *path);
 /* The reported name or step that `path`, relative to any folder of the workspace, ends with; NULL:
  * none. */
 const struct guarded_name *name_reported(const char *path);
+/* Is that the last part of a step? Most names are not, and this takes less to say so. */
+bool name_ends_step(const char *name);

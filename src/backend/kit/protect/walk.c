@@ -211,16 +211,17 @@ static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
 	char path[PATH_MAX];
 	struct stat st;
 
+	if (entry->type != DT_DIR && entry->type != DT_UNKNOWN && !str_eq(name, ".git") &&
+	    !name_ends_step(name))
+		return;
 	if (snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name) >=
 	    (int)sizeof(path)) {
 		w->unseen++;
 		return;
 	}
-	known = name_reported(path);
-	if ((entry->type != DT_DIR && entry->type != DT_UNKNOWN && !known &&
-	     !str_eq(name, ".git")) ||
-	    fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
+	known = S_ISDIR(st.st_mode) ? NULL : name_reported(path);
 	if (known && known->class == NAME_STEP && protect_changed(w->t, &st))
 		tell(w, path, known->reason);
 	if (str_eq(name, ".git") && !S_ISDIR(st.st_mode)) {

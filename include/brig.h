@@ -151,6 +151,56 @@ BRIG_API int brig_run_fd(brig_run *r); /* to be asked before each wait; -errno *
 BRIG_API int brig_run_dispatch(brig_run *r);
 BRIG_API int brig_run_finish(brig_run *r, brig_result **ret, struct brig_error *e);
 
+/* --- a sandbox with several commands --- */
+
+/* A sandbox that stays until it is closed. It is opened by a request without a command, and each
+ * command in it is a request of its own: all of them see the same files, processes and network, and
+ * share the sandbox's limits. Of the backends native and bwrap can keep one open; another one
+ * refuses by its name.
+ *
+ *	brig_sandbox_open(q, &s, &e);
+ *	c = brig_sandbox_command(s);
+ *	brig_request_shell(c, "make", &e);
+ *	brig_sandbox_exec(s, c, &run, &e);
+ *	brig_run_finish(run, &r, &e);
+ *	...
+ *	brig_sandbox_close(s, NULL, &e);
+ *
+ * A sandbox and its commands may be used by one thread at a time, and it ends with the thread that
+ * opened it. It does not need the request it
+ * was opened by, but while that lives brig_request_cancel ends the sandbox. */
+typedef struct brig_sandbox brig_sandbox;
+BRIG_API int brig_sandbox_open(brig_request *q, brig_sandbox **ret, struct brig_error *e);
+
+/* A request for a command in it: argument vector or line, variables, input, descriptors, output,
+ * cancel, limits.timeout and limits.output. Other settings are the sandbox's, and are refused, as
+ * are code and scripts. NULL without memory. */
+BRIG_API brig_request *brig_sandbox_command(brig_sandbox *s);
+/* Where inside the command begins; otherwise in the workspace. Only for such a request. */
+BRIG_API int brig_request_folder(brig_request *q, const char *path, struct brig_error *e);
+
+/* Starts the command: as brig_start does, and the run is waited for, or dispatched, in the same
+ * way. Several run at a time; each must be turned (brig_run_dispatch, brig_run_finish) to have its
+ * output read. A cancel or a time limit ends the command with everything it has started; a command
+ * that ends by itself may leave processes behind, which live until the sandbox is closed; nobody
+ * reads what they write to the command's own output. At most
+ * 64 commands, with what they left, are there at a time. */
+BRIG_API int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret,
+			       struct brig_error *e);
+
+/* For a program with a loop of its own, while none of the sandbox's commands is turned: the limits
+ * that brig itself watches hold only as long as somebody does. 1 as long as the sandbox is there, 0
+ * when it has ended, as by a limit. */
+BRIG_API int brig_sandbox_fd(brig_sandbox *s); /* to be asked before each wait; -errno */
+BRIG_API int brig_sandbox_dispatch(brig_sandbox *s);
+BRIG_API const char *brig_sandbox_id(const brig_sandbox *s);
+
+/* Ends all that runs in it, waits for that, and frees it; takes NULL. Commands that still ran are
+ * "cancelled": their runs are to be finished as ever. *ret (ret may be NULL) says what the sandbox
+ * as a whole was contained by, denied and limited in; free it. An error: it had ended before, not
+ * by a limit. */
+BRIG_API int brig_sandbox_close(brig_sandbox *s, brig_result **ret, struct brig_error *e);
+
 /* One line through sh -c in a folder. env is "NAME=VALUE"..., NULL-terminated, or NULL. An argument
  * that is not accepted is an error without a result. */
 BRIG_API int brig_execute_command(brig_manager *m, const char *line, const char *workdir,

@@ -3,7 +3,11 @@
  *
  * A backend decides first and does later: `plan` turns a spec into a value that can be printed and
  * compared, `start` carries it out. The conductor (src/sandbox) owns the loop: it moves stdio,
- * keeps the deadline and calls `event` whenever the descriptor for it is readable. */
+ * keeps the deadline and calls `event` whenever the descriptor for it is readable.
+ *
+ * A sandbox has commands. `start` makes one with its first command, which it ends with: that is a
+ * run, in one step and with nothing in between. With job_want.open it makes one without, which
+ * stays until it is finished, and `exec` gives it commands. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,12 +15,14 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "model/command.h"
 #include "model/door_spec.h"
 #include "model/outcome.h"
 #include "model/spec.h"
+#include "proc/supervisor.h"
 
 struct backend_plan; /* opaque, one type per backend */
-struct backend_job;  /* a started command; opaque, one type per backend */
+struct backend_job;  /* a sandbox with its commands; opaque, one type per backend */
 
 /* The conductor's ends of the command's streams; -1 when there is none. The backend opens them, the
  * conductor owns them once start has returned. With a terminal only `in` and `out` are set, to the
@@ -32,6 +38,7 @@ struct job_io {
 };
 
 struct job_want {
+	bool open; /* no command: for a backend with `exec` */
 	bool tty;
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
@@ -91,12 +98,24 @@ struct backend {
 		     struct backend_job **ret, struct err *e);
 	enum job_event (*event)(struct backend_job *j, bool alarm, struct outcome *o);
 
-	/* A signal for the command's process group; SIGKILL ends everything there is. */
-	void (*signal)(struct backend_job *j, int sig);
+	/* A signal for a command's process group. SIGKILL for COMMAND_FIRST ends everything there
+	 * is; for another one it ends that one, with all it started, and leaves the rest alone. */
+	void (*signal)(struct backend_job *j, uint32_t command, int sig);
 
 	/* After JOB_ENDED, or to give up: ends what still lives, removes every trace, completes the
 	 * outcome and frees the job. */
 	void (*finish)(struct backend_job *j, struct outcome *o);
+
+	/* One more command in an open sandbox, which returns when it runs; of job_want the streams,
+	 * the waking and the note count. io->events is readable when `ended` has something to say
+	 * of it; what goes on in the sandbox is still `event`'s. NULL: it cannot be kept open, and
+	 * the conductor refuses to. */
+	int (*exec)(struct backend_job *j, const struct command *c, const struct job_want *w,
+		    struct job_io *io, uint32_t *ret, struct err *e);
+
+	/* Has it ended? Then its outcome is told, and its number means nothing any more. What it
+	 * started may live on, until the sandbox ends. */
+	bool (*ended)(struct backend_job *j, uint32_t command, struct outcome *o);
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,

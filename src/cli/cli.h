@@ -11,7 +11,7 @@
 
 enum { EXIT_BRIG = 125 }; /* brig itself failed, before the command ran */
 
-struct command {
+struct subcommand {
 	const char *name, *usage, *help;
 	const char *about;   /* more lines for its own --help; may be NULL */
 	unsigned fields;     /* CMD_* whose settings it takes; 0: none */
@@ -20,21 +20,21 @@ struct command {
 	/* Words it takes besides, for completion: one after another, NULL when there is none. */
 	const char *(*word)(size_t i);
 	/* argv[0] is the command's name. Returns the exit status. */
-	int (*run)(const struct command *c, int argc, char **argv);
+	int (*run)(const struct subcommand *c, int argc, char **argv);
 };
 
-extern const struct command *const commands[]; /* NULL-terminated */
-extern const struct command cmd_run, cmd_shell, cmd_exec, cmd_python, cmd_script, cmd_plan,
+extern const struct subcommand *const commands[]; /* NULL-terminated */
+extern const struct subcommand cmd_run, cmd_shell, cmd_exec, cmd_python, cmd_script, cmd_plan,
 	cmd_doctor, cmd_config, cmd_allow, cmd_audit, cmd_image, cmd_proxy, cmd_schema,
 	cmd_completion, cmd_version, cmd_help;
 
-const struct command *command_by_name(const char *name);
+const struct subcommand *command_by_name(const char *name);
 int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
 
 /* Fills the spec from the options in argv; *rest is the first word that is not one. With permute,
  * positional words are moved to the end and options behind them are taken too. Returns 1 when help
  * was asked for, 2 when all of it. */
-int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
+int options_parse(const struct subcommand *c, struct spec *s, int argc, char **argv, int *rest,
 		  struct err *e);
 
 /* One "KEY=VALUE" of --set. */
@@ -49,8 +49,8 @@ const char *cli_home(void); /* $HOME where it is a path; else NULL */
 int cli_here(char cwd[PATH_MAX], struct err *e);
 
 void help_print(void);
-void help_command(const struct command *c);
-void help_all(const struct command *c); /* with every setting, by section */
+void help_command(const struct subcommand *c);
+void help_all(const struct subcommand *c); /* with every setting, by section */
 
 /* As syslog numbers them. */
 enum priority { PRIORITY_ERROR = 3, PRIORITY_WARNING, PRIORITY_NOTICE, PRIORITY_INFO };

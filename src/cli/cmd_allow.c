@@ -192,7 +192,7 @@ static int change(const struct allow_asked *a, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int allow(const struct command *c, int argc, char **argv)
+static int allow(const struct subcommand *c, int argc, char **argv)
 {
 	struct allow_asked a = { 0 };
 	struct err e = { 0 };
@@ -209,7 +209,7 @@ static int allow(const struct command *c, int argc, char **argv)
 	return EXIT_BRIG;
 }
 
-const struct command cmd_allow = {
+const struct subcommand cmd_allow = {
 	.name = "allow",
 	.usage = "[--revoke] [FILE]",
 	.help = "trust a project's .brig.yaml as it stands, so that it may loosen settings",

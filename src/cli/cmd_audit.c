@@ -34,7 +34,7 @@ static void print_command(enum audit_command id)
 			print_option(&audit_options[i]);
 }
 
-static void print_all(const struct command *c)
+static void print_all(const struct subcommand *c)
 {
 	help_command(c);
 	(void)printf("\ncommands:\n");
@@ -43,7 +43,7 @@ static void print_all(const struct command *c)
 	(void)printf("\n`brig audit COMMAND --help` lists the options.\n");
 }
 
-static int help(const struct command *c, const char *word)
+static int help(const struct subcommand *c, const char *word)
 {
 	for (int i = 0; i < AUDIT_COMMANDS; i++)
 		if (str_eq(word, audit_commands[i].name) ||
@@ -55,7 +55,7 @@ static int help(const struct command *c, const char *word)
 	return 0;
 }
 
-static int audit(const struct command *c, int argc, char **argv)
+static int audit(const struct subcommand *c, int argc, char **argv)
 {
 	char path[PATH_MAX], name[] = "brig-audit";
 	struct err e = { 0 };
@@ -81,7 +81,7 @@ static const char *word(size_t i)
 	return i < AUDIT_OPTIONS ? audit_options[i].name : NULL;
 }
 
-const struct command cmd_audit = {
+const struct subcommand cmd_audit = {
 	.name = "audit",
 	.usage = "COMMAND [OPTION...]",
 	.help = "what happened, who asked, what was denied, and has anybody touched the record",

@@ -13,7 +13,7 @@ static void words(const char *const *w)
 }
 
 /* The words of a command that has a table of its own. */
-static void own_words(const struct command *c, const char *before)
+static void own_words(const struct subcommand *c, const char *before)
 {
 	const char *w;
 
@@ -33,7 +33,7 @@ static void bash(void)
 		     "prev=${COMP_WORDS[COMP_CWORD-1]}\n"
 		     "\tCOMPREPLY=()\n\tif [ \"$COMP_CWORD\" -eq 1 ]; "
 		     "then\n\t\tCOMPREPLY=($(compgen -W '");
-	for (const struct command *const *c = commands; *c; c++)
+	for (const struct subcommand *const *c = commands; *c; c++)
 		(void)printf("%s ", (*c)->name);
 	(void)printf("' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $prev in\n");
 	for (int i = 0; i < FIELD_COUNT; i++) {
@@ -52,7 +52,7 @@ static void bash(void)
 		(void)printf(" -- \"$cur\")); return ;;\n");
 	}
 	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
-	for (const struct command *const *c = commands; *c; c++) {
+	for (const struct subcommand *const *c = commands; *c; c++) {
 		if ((*c)->word) {
 			(void)printf("\t%s) COMPREPLY=($(compgen -W '--help", (*c)->name);
 			own_words(*c, " ");
@@ -86,13 +86,13 @@ static void zsh(void)
 {
 	(void)printf(
 		"#compdef brig\n_brig() {\n\tif (( CURRENT == 2 )); then\n\t\tlocal -a names=(\n");
-	for (const struct command *const *c = commands; *c; c++) {
+	for (const struct subcommand *const *c = commands; *c; c++) {
 		(void)printf("\t\t\t'%s:", (*c)->name);
 		quoted((*c)->help);
 		(void)printf("'\n");
 	}
 	(void)printf("\t\t)\n\t\t_describe command names\n\t\treturn\n\tfi\n\tcase $words[2] in\n");
-	for (const struct command *const *c = commands; *c; c++) {
+	for (const struct subcommand *const *c = commands; *c; c++) {
 		if ((*c)->word) {
 			(void)printf("\t%s) compadd -- --help", (*c)->name);
 			own_words(*c, " ");
@@ -127,12 +127,12 @@ static void zsh(void)
 static void fish(void)
 {
 	(void)printf("complete -c brig -f\n");
-	for (const struct command *const *c = commands; *c; c++) {
+	for (const struct subcommand *const *c = commands; *c; c++) {
 		(void)printf("complete -c brig -n __fish_use_subcommand -a %s -d '", (*c)->name);
 		quoted((*c)->help);
 		(void)printf("'\n");
 	}
-	for (const struct command *const *c = commands; *c; c++) {
+	for (const struct subcommand *const *c = commands; *c; c++) {
 		if ((*c)->word) {
 			(void)printf(
 				"complete -c brig -n '__fish_seen_subcommand_from %s' -a '--help",
@@ -159,7 +159,7 @@ static void fish(void)
 	}
 }
 
-static int completion(const struct command *c, int argc, char **argv)
+static int completion(const struct subcommand *c, int argc, char **argv)
 {
 	static const struct {
 		const char *name;
@@ -180,7 +180,7 @@ static int completion(const struct command *c, int argc, char **argv)
 	return EXIT_BRIG;
 }
 
-const struct command cmd_completion = {
+const struct subcommand cmd_completion = {
 	.name = "completion",
 	.usage = "bash|zsh|fish",
 	.help = "print a completion script for a shell",

@@ -243,7 +243,7 @@ static int unknown_verb(const char *word, struct err *e)
 		    : err_hint(e, "brig config --help says more");
 }
 
-static int config(const struct command *c, int argc, char **argv)
+static int config(const struct subcommand *c, int argc, char **argv)
 {
 	struct config_asked a = { 0 };
 	struct err e = { 0 };
@@ -265,7 +265,7 @@ static int config(const struct command *c, int argc, char **argv)
 	return EXIT_BRIG;
 }
 
-const struct command cmd_config = {
+const struct subcommand cmd_config = {
 	.name = "config",
 	.usage = "check FILE | show [--config FILE] [--origin] [--json] | migrate FILE",
 	.help = "validate a file, show what holds and who said so, rewrite an old form",

@@ -85,7 +85,7 @@ static int parse(int argc, char **argv, struct doctor_asked *a, struct err *e)
 	return 0;
 }
 
-static int help(const struct command *c)
+static int help(const struct subcommand *c)
 {
 	const struct check *checks;
 	size_t n;
@@ -189,7 +189,7 @@ static int examine(const struct doctor_asked *a, const struct spec *s)
 	return status ? status : fixed;
 }
 
-static int doctor(const struct command *c, int argc, char **argv)
+static int doctor(const struct subcommand *c, int argc, char **argv)
 {
 	CLEANUP(spec) struct spec *s = NULL;
 	struct doctor_asked a = { 0 };
@@ -212,7 +212,7 @@ static int doctor(const struct command *c, int argc, char **argv)
 	return a.attack ? attack(&a, s) : examine(&a, s);
 }
 
-const struct command cmd_doctor = {
+const struct subcommand cmd_doctor = {
 	.name = "doctor",
 	.usage = "[--role FILE | --config FILE] [--backend NAME] [--set KEY=VALUE] [--attack] "
 		 "[--json] [--fix]",

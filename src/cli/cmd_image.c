@@ -30,7 +30,7 @@ static void on_progress(void *arg, const char *text)
 	(void)fprintf(stderr, "\r\033[K%s", buf_str(&line));
 }
 
-static int usage(const struct command *c)
+static int usage(const struct subcommand *c)
 {
 	struct err e = { 0 };
 
@@ -64,7 +64,7 @@ static int pull(const char *ref)
 	return 0;
 }
 
-static int run(const struct command *c, int argc, char **argv)
+static int run(const struct subcommand *c, int argc, char **argv)
 {
 	const char *ref = NULL;
 	struct err e = { 0 };
@@ -96,7 +96,7 @@ static int run(const struct command *c, int argc, char **argv)
 	return ref ? pull(ref) : usage(c);
 }
 
-const struct command cmd_image = {
+const struct subcommand cmd_image = {
 	.name = "image",
 	.usage = "pull REF [--backend docker]",
 	.help = "fetch a container image ahead of the first run",

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "model/schema.h"
 
-static int asked_help(const struct command *c, int argc, char **argv)
+static int asked_help(const struct subcommand *c, int argc, char **argv)
 {
 	struct err e = { 0 };
 
@@ -25,7 +25,7 @@ static int asked_help(const struct command *c, int argc, char **argv)
 	return -1;
 }
 
-static int version(const struct command *c, int argc, char **argv)
+static int version(const struct subcommand *c, int argc, char **argv)
 {
 	int r = asked_help(c, argc, argv);
 
@@ -35,7 +35,7 @@ static int version(const struct command *c, int argc, char **argv)
 	return 0;
 }
 
-static int schema(const struct command *c, int argc, char **argv)
+static int schema(const struct subcommand *c, int argc, char **argv)
 {
 	struct buf b = BUF_INIT((size_t)1 << 20);
 	struct json j;
@@ -50,9 +50,9 @@ static int schema(const struct command *c, int argc, char **argv)
 	return 0;
 }
 
-static int help(const struct command *c, int argc, char **argv)
+static int help(const struct subcommand *c, int argc, char **argv)
 {
-	const struct command *about = argc > 1 ? command_by_name(argv[1]) : NULL;
+	const struct subcommand *about = argc > 1 ? command_by_name(argv[1]) : NULL;
 
 	(void)c;
 	if (argc > 1 && argv[1][0] != '-' && !about)
@@ -64,14 +64,14 @@ static int help(const struct command *c, int argc, char **argv)
 	return 0;
 }
 
-const struct command cmd_version = {
+const struct subcommand cmd_version = {
 	.name = "version", .usage = "", .help = "print the version", .run = version
 };
-const struct command cmd_schema = { .name = "schema",
+const struct subcommand cmd_schema = { .name = "schema",
 				    .usage = "",
 				    .help = "print the JSON Schema of all settings",
 				    .run = schema };
-const struct command cmd_help = { .name = "help",
+const struct subcommand cmd_help = { .name = "help",
 				  .usage = "[COMMAND [all]]",
 				  .help = "print this, or more about one command",
 				  .run = help };

@@ -55,7 +55,7 @@ static void denied(void *arg, const char *text)
 		message_log(PRIORITY_WARNING, "brig", text);
 }
 
-static int prepare(const struct command *c, struct spec *s, int argc, char **argv,
+static int prepare(const struct subcommand *c, struct spec *s, int argc, char **argv,
 		   struct proxy_asked *a, struct err *e)
 {
 	char *const self[] = { (char[]){ "proxy" } };
@@ -80,7 +80,7 @@ static int prepare(const struct command *c, struct spec *s, int argc, char **arg
 	return spec_check(s, &at, e);
 }
 
-static int run(const struct command *c, int argc, char **argv)
+static int run(const struct subcommand *c, int argc, char **argv)
 {
 	struct err e = { 0 };
 	CLEANUP(spec) struct spec *s = spec_new(&e);
@@ -96,7 +96,7 @@ static int run(const struct command *c, int argc, char **argv)
 	return r < 0 ? EXIT_BRIG : 0;
 }
 
-const struct command cmd_proxy = {
+const struct subcommand cmd_proxy = {
 	.name = "proxy",
 	.usage = "[OPTION...] [FILE]",
 	.help = "the guarded door alone: a proxy on loopback",

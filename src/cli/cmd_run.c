@@ -97,14 +97,14 @@ static bool wants_json(int argc, char **argv)
 	return false;
 }
 
-static int usage(const struct command *c, const char *what, struct err *e)
+static int usage(const struct subcommand *c, const char *what, struct err *e)
 {
 	(void)err_set(e, ERR_USAGE, EINVAL, "%s", what);
 	return err_hint(e, "usage: brig %s %s", c->name, c->usage);
 }
 
 /* The positional words of python and script. */
-static int prepare_code(const struct command *c, brig_request *q, int n, char **words,
+static int prepare_code(const struct subcommand *c, brig_request *q, int n, char **words,
 			struct err *e)
 {
 	struct spec *s = request_spec(q);
@@ -125,7 +125,7 @@ static int prepare_code(const struct command *c, brig_request *q, int n, char **
 
 /* The line that was typed, with the second opt-in. Code was taken out of the arguments when it was
  * read; a line that does not fit into a hint is nobody's to copy. */
-static const char *again(const struct command *c, struct spec *s, char *const *argv)
+static const char *again(const struct subcommand *c, struct spec *s, char *const *argv)
 {
 	CLEANUP(buf) struct buf line = BUF_INIT(200);
 
@@ -158,7 +158,7 @@ static int shell_argv(struct spec *s, struct err *e)
 }
 
 /* Options, the layers below them, then the command; 1 when help was printed. */
-static int prepare(const struct command *c, brig_request *q, int argc, char **argv, struct err *e)
+static int prepare(const struct subcommand *c, brig_request *q, int argc, char **argv, struct err *e)
 {
 	struct spec *s = request_spec(q);
 	/* As typed: what is parsed is moved about. */
@@ -425,7 +425,7 @@ static void say_notes(struct spec *s)
 		on_note(s, s->notes.v[i]);
 }
 
-static int run(const struct command *c, int argc, char **argv)
+static int run(const struct subcommand *c, int argc, char **argv)
 {
 	struct ctx x = { 0 };
 	struct err e = { 0 }, unrecorded = { 0 }; /* it is refused with or without a record */
@@ -448,7 +448,7 @@ static int run(const struct command *c, int argc, char **argv)
 	return r;
 }
 
-const struct command cmd_run = {
+const struct subcommand cmd_run = {
 	.name = "run",
 	.usage = "[OPTION...] [--] COMMAND [ARG...]",
 	.help = "run one command in a fresh sandbox; stdin, stdout and stderr pass through",
@@ -456,7 +456,7 @@ const struct command cmd_run = {
 	.run = run,
 };
 
-const struct command cmd_shell = {
+const struct subcommand cmd_shell = {
 	.name = "shell",
 	.usage = "[OPTION...]",
 	.help = "a shell in a fresh sandbox, to look around in",
@@ -464,7 +464,7 @@ const struct command cmd_shell = {
 	.run = run,
 };
 
-const struct command cmd_exec = {
+const struct subcommand cmd_exec = {
 	.name = "exec",
 	.usage = "[OPTION...] \"COMMAND LINE\"",
 	.help = "the same through sh -c; options may stand before and after",
@@ -473,7 +473,7 @@ const struct command cmd_exec = {
 	.run = run,
 };
 
-const struct command cmd_python = {
+const struct subcommand cmd_python = {
 	.name = "python",
 	.usage = "[OPTION...] (FILE | - | -c CODE) [ARG...]",
 	.help = "Python code, as a read-only file inside; options may stand before and after",
@@ -483,7 +483,7 @@ const struct command cmd_python = {
 	.run = run,
 };
 
-const struct command cmd_script = {
+const struct subcommand cmd_script = {
 	.name = "script",
 	.usage = "[OPTION...] [--interpreter PATH] [--param NAME=VALUE]... (FILE | -)",
 	.help = "a script as the interpreter's input, its parameters as upper-case variables",
@@ -493,7 +493,7 @@ const struct command cmd_script = {
 	.run = run,
 };
 
-const struct command cmd_plan = {
+const struct subcommand cmd_plan = {
 	.name = "plan",
 	.usage = "[OPTION...] [--] COMMAND [ARG...]",
 	.help = "print what run would do, as JSON, and run nothing",

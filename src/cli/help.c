@@ -65,12 +65,12 @@ static void set_line(const char *text)
 	(void)printf("  %-*s%s\n", COLUMN - 2, "--set KEY=VALUE", text);
 }
 
-static bool listed(const struct command *c, const struct field *f)
+static bool listed(const struct subcommand *c, const struct field *f)
 {
 	return f->commands & c->fields && f->honoured;
 }
 
-static void all_options(const struct command *c)
+static void all_options(const struct subcommand *c)
 {
 	for (size_t at = 0; at <= sizeof(sections) / sizeof(*sections); at++) {
 		bool begun = false;
@@ -88,7 +88,7 @@ static void all_options(const struct command *c)
 	}
 }
 
-static void first_options(const struct command *c)
+static void first_options(const struct subcommand *c)
 {
 	(void)printf("\noptions:\n");
 	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
@@ -98,7 +98,7 @@ static void first_options(const struct command *c)
 	(void)printf("\nbrig %s --help=all lists every option and setting\n", c->name);
 }
 
-static void print_help(const struct command *c, bool all)
+static void print_help(const struct subcommand *c, bool all)
 {
 	(void)printf("usage: brig %s%s%s\n\n%s\n", c->name, c->usage[0] ? " " : "", c->usage,
 		     c->help);
@@ -116,12 +116,12 @@ static void print_help(const struct command *c, bool all)
 		     "memory)\n");
 }
 
-void help_command(const struct command *c)
+void help_command(const struct subcommand *c)
 {
 	print_help(c, false);
 }
 
-void help_all(const struct command *c)
+void help_all(const struct subcommand *c)
 {
 	print_help(c, true);
 }
@@ -130,7 +130,7 @@ void help_print(void)
 {
 	(void)printf("usage: brig COMMAND [OPTION...]\n\n"
 		     "Runs what an agent wants to run where it can do its work and no harm.\n\n");
-	for (const struct command *const *c = commands; *c; c++)
+	for (const struct subcommand *const *c = commands; *c; c++)
 		(void)printf("  brig %-11s %s\n", (*c)->name, (*c)->help);
 	(void)printf("\n`brig COMMAND --help` says more.\n");
 }

@@ -13,15 +13,15 @@
 
 #define HEAP_ROOM (256 * 1024)
 
-const struct command *const commands[] = { &cmd_run,    &cmd_shell,      &cmd_exec,    &cmd_python,
+const struct subcommand *const commands[] = { &cmd_run,    &cmd_shell,      &cmd_exec,    &cmd_python,
 					   &cmd_script, &cmd_plan,       &cmd_doctor,  &cmd_config,
 					   &cmd_allow,  &cmd_audit,      &cmd_image,   &cmd_proxy,
 					   &cmd_schema, &cmd_completion, &cmd_version, &cmd_help,
 					   NULL };
 
-const struct command *command_by_name(const char *name)
+const struct subcommand *command_by_name(const char *name)
 {
-	for (const struct command *const *c = commands; *c; c++)
+	for (const struct subcommand *const *c = commands; *c; c++)
 		if (str_eq((*c)->name, name))
 			return *c;
 	return NULL;
@@ -34,7 +34,7 @@ int command_unknown(const char *name)
 	struct err e = { 0 };
 	size_t n = 0;
 
-	for (const struct command *const *c = commands; *c && n < ARRAY_LEN(names) - 1; c++)
+	for (const struct subcommand *const *c = commands; *c && n < ARRAY_LEN(names) - 1; c++)
 		names[n++] = (*c)->name;
 	names[n] = NULL;
 	near = str_nearest(name, names);
@@ -74,7 +74,7 @@ const char brig_is_this_program[] = "brig";
 int main(int argc, char **argv)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	const struct command *c;
+	const struct subcommand *c;
 	uint64_t letter;
 
 	if (argc == 3 && str_eq(argv[1], "_inside") && num_count(argv[2], &letter) == 0)

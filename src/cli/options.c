@@ -40,7 +40,7 @@ static const char *meant(const char *typed)
 	return NULL;
 }
 
-static int unknown(const struct command *c, const char *name, struct err *e)
+static int unknown(const struct subcommand *c, const char *name, struct err *e)
 {
 	const char *flags[FIELD_COUNT + 3];
 	const char *near;
@@ -114,7 +114,7 @@ static int set_from(struct spec *s, const char *text, struct err *e)
 
 /* Short options, one or several behind one dash: `-t`, `-it`, `-e NAME=VALUE`. `-i` says what is so
  * anyway: standard input is passed on. */
-static int letters(const struct command *c, struct spec *s, int argc, char **argv, int *at,
+static int letters(const struct subcommand *c, struct spec *s, int argc, char **argv, int *at,
 		   struct err *e)
 {
 	const char *typed = argv[*at];
@@ -156,7 +156,7 @@ static const struct field *switched_off(const char *name, enum field_id *id)
 }
 
 /* One option at argv[*at]; moves *at over the value it takes. 1: help, 2: all of it. */
-static int one(const struct command *c, struct spec *s, int argc, char **argv, int *at,
+static int one(const struct subcommand *c, struct spec *s, int argc, char **argv, int *at,
 	       struct err *e)
 {
 	const char *word = argv[*at] + 2, *value = strchr(word, '=');
@@ -195,7 +195,7 @@ static int one(const struct command *c, struct spec *s, int argc, char **argv, i
 	return set_flag(s, id, f->type == FIELD_T_BOOL ? yes_or_no(value) : value, e);
 }
 
-int options_parse(const struct command *c, struct spec *s, int argc, char **argv, int *rest,
+int options_parse(const struct subcommand *c, struct spec *s, int argc, char **argv, int *rest,
 		  struct err *e)
 {
 	int kept = 1, at = 1;

@@ -24,7 +24,7 @@ enum supervisor_said {
 			     * back */
 	SUPERVISOR_USAGE,   /* what was asked for by ASK_USAGE */
 	SUPERVISOR_EXITED,  /* the command ended, and it alone; status is its wait status */
-	SUPERVISOR_ENDED,   /* the command ended, and nothing of it is left */
+	SUPERVISOR_ENDED,   /* nothing of the command is left */
 	SUPERVISOR_LOST,    /* a supervisor was killed or told to leave, by whomever, and then all
 			     * there was: how the command would have ended is not known */
 };
@@ -67,6 +67,8 @@ enum supervisor_asks {
 	ASK_GO,     /* what was to be done outside is done: go on */
 	ASK_SIGNAL, /* for the command's process group; SIGKILL: for all there is of it */
 	ASK_USAGE,
+	ASK_EXEC, /* one more command, under a number that none has had: its order, its output, its
+		   * errors and, if it has any, its input come along as descriptors */
 };
 
 struct supervisor_request {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox/manager.c - brig.h: managers, requests and results around the conductor. */
-#include "sandbox/manager.h"
+#include "sandbox/manager_internal.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -12,26 +12,12 @@
 #include "base/fd.h"
 #include "sandbox/health.h"
 #include "sandbox/recorder.h"
-#include "sandbox/run_telemetry.h"
-#include "sandbox/sandbox.h"
 
 #define JSON_MAX ((size_t)3 << 30)
 #define PLAN_JSON_MAX ((size_t)64 << 20)
 
 struct brig_manager {
 	struct spec *spec;
-};
-
-struct brig_request {
-	struct spec *spec;
-	struct run_io io;
-	int input; /* a memfd of ours, or -1 */
-	brig_note_fn *note;
-	void *note_arg;
-};
-
-struct brig_result {
-	struct outcome *o;
 };
 
 const char *brig_version(void)
@@ -47,7 +33,7 @@ void error_export(const struct err *from, struct brig_error *to)
 	memcpy(to->hint, from->hint, sizeof(to->hint));
 }
 
-static int fail(const struct err *from, struct brig_error *to)
+int error_give(const struct err *from, struct brig_error *to)
 {
 	error_export(from, to);
 	return -from->code;
@@ -58,7 +44,7 @@ int error_missing(const char *what, struct brig_error *to)
 	struct err e = { 0 };
 
 	(void)err_set(&e, ERR_USAGE, EINVAL, "no %s was given", what);
-	return fail(&e, to);
+	return error_give(&e, to);
 }
 
 brig_manager *brig_manager_new(void)
@@ -94,7 +80,7 @@ int brig_manager_set(brig_manager *m, const char *key, const char *value, struct
 
 	if (!key || !value)
 		return error_missing(key ? "value" : "name of a setting", be);
-	return spec_set_key(m->spec, key, value, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
+	return spec_set_key(m->spec, key, value, ORIGIN_API, &e) < 0 ? error_give(&e, be) : 0;
 }
 
 int brig_manager_ready(brig_manager *m, struct brig_error *be)
@@ -104,7 +90,7 @@ int brig_manager_ready(brig_manager *m, struct brig_error *be)
 	struct err e = { 0 };
 
 	if (backend_choose(m->spec, &c, &e) < 0 || c.backend->probe(m->spec, &got, &e) < 0)
-		return fail(&e, be);
+		return error_give(&e, be);
 	return 0;
 }
 
@@ -170,21 +156,29 @@ int spec_backend(const struct spec *s, const char **name, bool *wrong, struct er
 	return c.backend->kind == BACKEND_DOCKER ? c.backend->probe(s, &unused, e) : 0;
 }
 
-brig_request *brig_request_new(brig_manager *m)
+brig_request *request_with(struct spec *spec)
 {
 	brig_request *q = calloc(1, sizeof(*q));
-	struct err e;
 
-	if (!q)
+	if (!q) {
+		(void)spec_free(spec);
 		return NULL;
+	}
 	q->input = -1;
 	q->io = (struct run_io){ .in = -1, .out = -1, .err = -1, .signals = -1, .cancel = -1 };
-	q->spec = spec_clone(m->spec, &e);
+	q->spec = spec;
 	q->io.cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (q->spec && q->io.cancel >= 0)
 		return q;
 	brig_request_free(q);
 	return NULL;
+}
+
+brig_request *brig_request_new(brig_manager *m)
+{
+	struct err e;
+
+	return request_with(spec_clone(m->spec, &e));
 }
 
 void brig_request_free(brig_request *q)
@@ -194,6 +188,7 @@ void brig_request_free(brig_request *q)
 	(void)fd_close(q->input);
 	(void)fd_close(q->io.cancel);
 	(void)spec_free(q->spec);
+	free(q->folder);
 	free(q);
 }
 
@@ -213,7 +208,7 @@ int brig_request_set(brig_request *q, const char *key, const char *value, struct
 
 	if (!key || !value)
 		return error_missing(key ? "value" : "name of a setting", be);
-	return spec_set_key(q->spec, key, value, ORIGIN_API, &e) < 0 ? fail(&e, be) : 0;
+	return spec_set_key(q->spec, key, value, ORIGIN_API, &e) < 0 ? error_give(&e, be) : 0;
 }
 
 int brig_request_argv(brig_request *q, const char *const *argv, struct brig_error *be)
@@ -225,7 +220,9 @@ int brig_request_argv(brig_request *q, const char *const *argv, struct brig_erro
 		n++;
 	if (!n)
 		return error_missing("command", be);
-	return spec_set_argv(q->spec, n, (char *const *)(uintptr_t)argv, &e) < 0 ? fail(&e, be) : 0;
+	return spec_set_argv(q->spec, n, (char *const *)(uintptr_t)argv, &e) < 0
+		       ? error_give(&e, be)
+		       : 0;
 }
 
 int brig_request_shell(brig_request *q, const char *line, struct brig_error *e)
@@ -251,7 +248,7 @@ int brig_request_env(brig_request *q, const char *name, const char *value, struc
 	r = asprintf(&text, "%s=%s", name, value);
 	if (r < 0) {
 		(void)err_nomem(&e);
-		return fail(&e, be);
+		return error_give(&e, be);
 	}
 	r = brig_request_set(q, "env.set", text, be);
 	free(text);
@@ -264,7 +261,7 @@ int brig_request_policy(brig_request *q, enum brig_policy policy, struct brig_er
 
 	if ((unsigned)policy > BRIG_FULL_ACCESS) {
 		(void)err_set(&e, ERR_USAGE, EINVAL, "unknown policy %d", (int)policy);
-		return fail(&e, be);
+		return error_give(&e, be);
 	}
 	return brig_request_set(q, "policy", fields[FIELD_POLICY].words[policy], be);
 }
@@ -317,7 +314,7 @@ int brig_request_input(brig_request *q, const void *data, size_t n, struct brig_
 		r = -errno;
 	if (r < 0) {
 		(void)err_errno(&e, r, "cannot keep the input");
-		return fail(&e, be);
+		return error_give(&e, be);
 	}
 	(void)fd_close(q->input);
 	q->input = TAKE_FD(fd);
@@ -353,9 +350,9 @@ void brig_request_cancel(brig_request *q)
 	errno = saved;
 }
 
-/* The request as it is to be run, checked against where this process stands. A copy, because
- * checking fills in what was left open and the request may be run again elsewhere. */
-static struct spec *checked(const brig_request *q, struct err *e)
+/* A copy, because checking fills in what was left open and the request may be run again
+ * elsewhere. */
+struct spec *request_checked(const brig_request *q, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_clone(q->spec, e);
 
@@ -366,17 +363,28 @@ static struct spec *checked(const brig_request *q, struct err *e)
 	if (!s)
 		return NULL;
 	s->argv = q->spec->argv;
-	if (s->code.kind == CODE_NONE && (!s->argv || !s->argv[0]))
+	if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/')
+		return spec_check(s, &at, e) == 0 ? TAKE_PTR(s) : NULL;
+	(void)err_sys(e, "the current folder is gone");
+	(void)err_hint(e, "change to one that exists: cd \"$HOME\"");
+	return NULL;
+}
+
+/* The request as it is to be run. */
+static struct spec *checked(const brig_request *q, struct err *e)
+{
+	const char *const *argv = q->spec->argv;
+
+	if (q->sandbox || q->folder)
+		(void)err_refuse(e, ERR_USAGE, EINVAL, "brig_sandbox_exec runs it",
+				 "the request is a command of an open sandbox");
+	else if (q->spec->code.kind == CODE_NONE && (!argv || !argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
-	else if (s->code.kind == CODE_NONE && !*s->argv[0])
+	else if (q->spec->code.kind == CODE_NONE && !*argv[0])
 		(void)err_refuse(e, ERR_USAGE, EINVAL, "an unset variable? name a program",
 				 "the command is an empty word");
-	else if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/')
-		return spec_check(s, &at, e) == 0 ? TAKE_PTR(s) : NULL;
-	else {
-		(void)err_sys(e, "the current folder is gone");
-		(void)err_hint(e, "change to one that exists: cd \"$HOME\"");
-	}
+	else
+		return request_checked(q, e);
 	return NULL;
 }
 
@@ -390,12 +398,12 @@ int brig_request_plan(brig_request *q, char **json, struct brig_error *be)
 	*json = NULL;
 	json_init(&j, &b, true);
 	if (!s || sandbox_plan(s, &j, &e) < 0)
-		return fail(&e, be);
+		return error_give(&e, be);
 	*json = buf_take(&b);
 	if (*json)
 		return 0;
 	(void)err_nomem(&e);
-	return fail(&e, be);
+	return error_give(&e, be);
 }
 
 brig_result *result_new(struct outcome *o)
@@ -407,48 +415,49 @@ brig_result *result_new(struct outcome *o)
 	return r;
 }
 
-struct brig_run {
-	struct spec *spec;        /* NULL: refused before there was one */
-	const struct spec *asked; /* the request's own */
-	struct telemetry telemetry;
-	struct run *run; /* the same */
-	brig_result *result;
-	int over; /* always readable; -1: nobody asked */
-};
-
-static void refuse(brig_run *x, const struct err *e)
+void run_handle_refuse(brig_run *x, const struct spec *s, const struct err *e)
 {
 	struct err unrecorded = { 0 };
 
 	x->result->o->kind = OUTCOME_REFUSED;
 	x->result->o->error = *e;
-	(void)recorder_refused(x->asked, "run", e, &unrecorded); /* refused anyway */
+	(void)recorder_refused(s, "run", e, &unrecorded); /* refused anyway */
 }
 
-int brig_start(brig_request *q, brig_run **ret, struct brig_error *be)
+brig_run *run_handle_new(const brig_request *q)
 {
 	brig_run *x = calloc(1, sizeof(*x));
 	struct outcome *o = outcome_new();
-	struct err e = { 0 };
 
-	*ret = NULL;
 	if (x && o)
 		x->result = result_new(o);
 	if (!x || !x->result) {
 		(void)outcome_free(o);
 		free(x);
-		(void)err_nomem(&e);
-		return fail(&e, be);
+		return NULL;
 	}
 	x->over = -1;
 	x->asked = q->spec;
+	return x;
+}
+
+int brig_start(brig_request *q, brig_run **ret, struct brig_error *be)
+{
+	brig_run *x = run_handle_new(q);
+	struct err e = { 0 };
+
+	*ret = NULL;
+	if (!x) {
+		(void)err_nomem(&e);
+		return error_give(&e, be);
+	}
 	x->spec = checked(q, &e);
 	telemetry_begin(&x->telemetry, q->note, q->note_arg);
 	if (x->spec) {
 		telemetry_pass(&x->telemetry, x->spec);
-		x->run = run_begin(x->spec, &q->io, q->note, q->note_arg, o);
+		x->run = run_begin(x->spec, &q->io, q->note, q->note_arg, x->result->o);
 	} else {
-		refuse(x, &e);
+		run_handle_refuse(x, q->spec, &e);
 	}
 	*ret = x;
 	return 0;
@@ -479,9 +488,10 @@ int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
 	(void)fd_close(x->over);
 	telemetry_end(&x->telemetry, x->spec ? x->spec : x->asked, r->o);
 	(void)spec_free(x->spec);
+	free(x->env);
 	free(x);
 	*ret = r;
-	return r->o->error.code ? fail(&r->o->error, be) : 0;
+	return r->o->error.code ? error_give(&r->o->error, be) : 0;
 }
 
 int brig_execute(brig_request *q, brig_result **ret, struct brig_error *e)

@@ -180,7 +180,7 @@ static int begin_locked(struct recorder *r, struct err *e)
 	struct run_info info = { .run = r->id,
 				 .policy = r->policy,
 				 .backend = r->backend,
-				 .argv0 = r->spec->argv[0],
+				 .argv0 = r->spec->argv ? r->spec->argv[0] : "",
 				 .agent = r->agent };
 	struct record x;
 

@@ -4,7 +4,11 @@
  * States: choosing and planning (an error is a refusal) -> started -> running -> ending (the
  * deadline passed or somebody cancelled: everything inside is killed, at once or after a moment of
  * grace) -> ended (the backend has removed every trace) -> drained (what the command wrote before
- * it ended has reached its goal). */
+ * it ended has reached its goal).
+ *
+ * A sandbox that is opened is a run without a command: it has the job, the plan, the door. Each of
+ * its commands is a run of its own, with streams, deadline, cancel and a record, that borrows the
+ * job; whichever is turned turns the sandbox with it. */
 #include "sandbox/sandbox.h"
 
 #include <limits.h>
@@ -46,6 +50,7 @@ enum run_source {
 	RUN_SIGNAL,
 	RUN_CANCEL,
 	RUN_DOOR,
+	RUN_SANDBOX, /* of a command: what goes on in the sandbox that it belongs to */
 	RUN_SOURCES
 };
 
@@ -64,7 +69,12 @@ struct run {
 	struct run_io io;
 	const struct backend *backend;
 	struct backend_plan *plan;
-	struct backend_job *job;
+	struct backend_job *job; /* of a command: borrowed */
+	uint32_t number;         /* of the command in its sandbox */
+	bool open;               /* a sandbox without a command of its own */
+	struct run *commands;    /* of an open sandbox */
+	struct run *of, *next;   /* of a command: its sandbox; NULL once that has ended */
+	const struct command *command;
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
@@ -119,6 +129,12 @@ static void open_streams(struct run *r, struct job_io *io)
 	feed_open(&r->in, r->io.in, io->in, io->in_peer, r->spec->tty);
 }
 
+static void strike(const struct run *r, int sig)
+{
+	if (r->job)
+		r->backend->signal(r->job, r->number, sig);
+}
+
 static void end_as(struct run *r, enum outcome_kind kind, int sig)
 {
 	if (r->o->kind != OUTCOME_FAILED || r->ended)
@@ -138,7 +154,7 @@ static void cancel(struct run *r, int sig)
 		return;
 	}
 	end_as(r, OUTCOME_CANCELLED, sig);
-	r->backend->signal(r->job, again ? SIGKILL : sig ? sig : SIGTERM);
+	strike(r, again || r->open ? SIGKILL : sig ? sig : SIGTERM);
 	r->cancelled = true;
 	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
 }
@@ -150,7 +166,7 @@ static void leave(struct run *r)
 		return;
 	r->in.leave = false;
 	end_as(r, OUTCOME_CANCELLED, SIGQUIT);
-	r->backend->signal(r->job, SIGKILL);
+	strike(r, SIGKILL);
 	r->cancelled = true;
 }
 
@@ -192,7 +208,7 @@ static void on_look(struct loop_timer *t, uint64_t now)
 		return;
 	}
 	r->unrecorded = e;
-	r->backend->signal(r->job, SIGKILL);
+	strike(r, SIGKILL);
 }
 
 static void on_deadline(struct loop_timer *t, uint64_t now)
@@ -203,14 +219,14 @@ static void on_deadline(struct loop_timer *t, uint64_t now)
 	end_as(r, OUTCOME_TIMEOUT, 0);
 	if (r->o->kind == OUTCOME_TIMEOUT)
 		outcome_hit(r->o, LIMIT_TIMEOUT);
-	r->backend->signal(r->job, SIGKILL);
+	strike(r, SIGKILL);
 }
 
 /* Once: the end may take its time on another host. */
 static void on_kill(struct loop_timer *t, uint64_t now)
 {
 	(void)now;
-	run_of(t)->backend->signal(run_of(t)->job, SIGKILL);
+	strike(run_of(t), SIGKILL);
 }
 
 /* What cannot be ended may never close its end of the streams. */
@@ -240,7 +256,7 @@ static void lose_door(struct run *r, const struct egress_event *why)
 	else
 		(void)err_set(&r->door_lost, ERR_INTERNAL, ECHILD,
 			      "the door's process is gone: the run was ended");
-	r->backend->signal(r->job, SIGKILL);
+	strike(r, SIGKILL);
 }
 
 static void tell(void *arg, const char *text)
@@ -311,7 +327,7 @@ static void on_door(struct run *r)
 			tell_finding(r, &ev);
 			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
 				r->unrecorded = e;
-				r->backend->signal(r->job, SIGKILL);
+				strike(r, SIGKILL);
 			}
 		}
 	}
@@ -331,25 +347,92 @@ static void end_door(struct run *r)
 	}
 }
 
-static void on_event(struct run *r, bool alarm)
+static void arrange(struct run *r);
+
+static void has_ended(struct run *r)
 {
-	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
-		return;
-	r->o->phases.ended = clock_us();
-	r->o->duration_us = r->o->phases.ended - r->started;
-	if (r->door) /* what was decided before the end */
-		on_door(r);
-	r->backend->finish(r->job, r->o);
-	if (r->door_lost.code) {
-		r->o->kind = OUTCOME_FAILED;
-		r->o->error = r->door_lost;
-	}
 	r->job = NULL;
 	r->ended = true;
 	stop_clock(r);
 	if (r->o->left)
 		loop_at(r->loop, &r->drain.t, clock_us() + DRAIN_US);
 	feed_close(&r->in);
+}
+
+static void note_end(struct run *r)
+{
+	r->o->phases.ended = clock_us();
+	r->o->duration_us = r->o->phases.ended - r->started;
+}
+
+static bool command_ended(struct run *r)
+{
+	if (!r->backend->ended(r->job, r->number, r->o))
+		return false;
+	note_end(r);
+	has_ended(r);
+	/* What it started may live on, and hold them. */
+	pump_end(&r->out);
+	pump_end(&r->err);
+	return true;
+}
+
+static void forget(struct run *r)
+{
+	struct run **at = r->of ? &r->of->commands : NULL;
+
+	while (at && *at && *at != r)
+		at = &(*at)->next;
+	if (at && *at)
+		*at = r->next;
+	r->of = r->next = NULL;
+}
+
+/* The sandbox has ended, and what ran in it with it: for the same reason, unless it was closed. */
+static void lose_commands(struct run *sandbox)
+{
+	while (sandbox->commands) {
+		struct run *r = sandbox->commands;
+		const struct outcome *why = sandbox->o;
+
+		forget(r);
+		if (r->ended)
+			continue;
+		note_end(r);
+		r->o->isolation = why->isolation;
+		r->o->limits_hit |= why->limits_hit;
+		if (r->o->kind == OUTCOME_FAILED) {
+			bool closed = sandbox->cancelled || why->kind == OUTCOME_EXITED;
+
+			r->o->kind = closed ? OUTCOME_CANCELLED : why->kind;
+			r->o->error = why->error;
+		}
+		has_ended(r);
+		arrange(r);
+	}
+}
+
+static void on_event(struct run *r, bool alarm)
+{
+	if (r->command) {
+		(void)command_ended(r);
+		return;
+	}
+	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
+		return;
+	note_end(r);
+	if (r->door) /* what was decided before the end */
+		on_door(r);
+	for (struct run *c = r->commands; c; c = c->next)
+		if (!c->ended)
+			(void)command_ended(c);
+	r->backend->finish(r->job, r->o);
+	if (r->door_lost.code) {
+		r->o->kind = OUTCOME_FAILED;
+		r->o->error = r->door_lost;
+	}
+	has_ended(r);
+	lose_commands(r);
 }
 
 /* The sockets go to the worker; nothing of ours is to accept on them. */
@@ -404,6 +487,9 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	case RUN_DOOR:
 		on_door(r);
 		break;
+	case RUN_SANDBOX:
+		run_dispatch(r->of);
+		break;
 	case RUN_SOURCES:
 		break;
 	}
@@ -436,6 +522,7 @@ static void arrange(struct run *r)
 	follow(r, RUN_SIGNAL, readable(r->io.signals));
 	follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
 	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
+	follow(r, RUN_SANDBOX, readable(r->of && !r->ended ? loop_fd(r->of->loop) : -1));
 }
 
 void run_turn(struct run *r, int wait_ms)
@@ -517,9 +604,22 @@ static void was_started(struct run *r, uint64_t from)
 		r->o->kind = OUTCOME_FAILED;
 }
 
+static int carry_out(struct run *r, const struct job_want *w, struct job_io *io, struct err *e)
+{
+	struct backend_job *j = r->of ? r->of->job : NULL;
+	int got;
+
+	if (!r->command)
+		return r->backend->start(r->plan, w, io, &r->job, e);
+	got = r->backend->exec(j, r->command, w, io, &r->number, e);
+	r->job = got == 0 ? j : NULL;
+	return got;
+}
+
 static void start(struct run *r, uint64_t from, struct err *e)
 {
-	struct job_want w = { .tty = r->spec->tty,
+	struct job_want w = { .open = r->open,
+			      .tty = r->spec->tty,
 			      .no_input = r->io.in < 0,
 			      .id = r->o->id,
 			      .outcome = r->o,
@@ -527,7 +627,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			      .asked_to_stop = asked_to_stop,
 			      .note = tell,
 			      .arg = r };
-	bool asks = r->backend->permits && r->recorder;
+	bool asks = r->backend->permits && r->recorder && !r->command;
 	struct job_io io = {
 		.in = -1, .out = -1, .err = -1, .in_peer = -1, .events = -1, .alarm = -1
 	};
@@ -549,7 +649,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			w.authority = egress_authority(r->door, e);
 	}
 	if ((r->door && !r->backend->awaits && !w.authority) || (!asks && permit(r, e) < 0) ||
-	    r->backend->start(r->plan, &w, &io, &r->job, e) < 0) {
+	    carry_out(r, &w, &io, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			refuse(r->o, e);
 		if (r->o->started)
@@ -561,7 +661,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
-	if (r->spec->limits.timeout)
+	if (r->spec->limits.timeout && !r->open)
 		loop_at(r->loop, &r->deadline.t, r->started + r->spec->limits.timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
 		loop_at(r->loop, &r->look.t, r->started);
@@ -638,6 +738,14 @@ static void conduct(struct run *r)
 		return;
 	}
 	r->o->backend = r->backend->name;
+	if (r->open && !r->backend->exec) {
+		(void)err_refuse(&e, ERR_UNAVAILABLE, ENOTSUP,
+				 "open it on native or bwrap, or run each command by itself",
+				 "backend '%s' cannot keep a sandbox open for commands",
+				 r->backend->name);
+		refuse(r->o, &e);
+		return;
+	}
 	backends_tidy();
 	/* The door's processes start while the plan is made. */
 	if ((r->spec->network == NETWORK_PROXY &&
@@ -651,6 +759,27 @@ static void conduct(struct run *r)
 		r->note(r->note_arg, *n);
 	note_unreachable(r);
 	start(r, from, &e);
+}
+
+/* The same for a command of a sandbox that is there. */
+static void conduct_command(struct run *r)
+{
+	uint64_t from = clock_us();
+	struct err e = { 0 };
+
+	r->backend = r->of->backend;
+	r->o->backend = r->backend->name;
+	r->o->phases.planned = from;
+	if (r->of->ended || loop_fd(r->of->loop) < 0) {
+		(void)err_set(&e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+		refuse(r->o, &e);
+		return;
+	}
+	start(r, from, &e);
+	if (r->over)
+		return;
+	r->next = r->of->commands;
+	r->of->commands = r;
 }
 
 /* A run whose record ended early did not go well, whatever the command said. */
@@ -697,22 +826,23 @@ static void prepare(struct run *r)
 	r->over = true; /* until something runs */
 }
 
-struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
-		      struct outcome *o)
+static struct run *begin(const struct run *like, struct outcome *o)
 {
 	struct run *r = calloc(1, sizeof(*r));
 	struct err e = { 0 };
 
-	o->dialect = s->dialect_used;
-	o->timeout_ms = s->limits.timeout;
+	o->dialect = like->spec->dialect_used;
+	o->timeout_ms = like->open ? 0 : like->spec->limits.timeout;
 	if (!r) {
 		(void)err_nomem(&e);
 		refuse(o, &e);
 		return NULL;
 	}
-	*r = (struct run){ .spec = s, .io = *io, .o = o, .note = note, .note_arg = note_arg };
+	*r = *like;
+	r->o = o;
 	prepare(r);
-	if (random_hex(o->id, sizeof(o->id), &e) < 0 || recorder_new(s, &r->recorder, &e) < 0) {
+	if (random_hex(o->id, sizeof(o->id), &e) < 0 ||
+	    recorder_new(r->spec, &r->recorder, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);
 		return r;
@@ -721,9 +851,51 @@ struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *no
 		refuse(o, &e);
 		return r;
 	}
-	note_state(note, note_arg);
+	if (r->command) {
+		conduct_command(r);
+		return r;
+	}
+	note_state(r->note, r->note_arg);
 	conduct(r);
 	return r;
+}
+
+struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
+		      struct outcome *o)
+{
+	return begin(&(struct run){ .spec = s, .io = *io, .note = note, .note_arg = note_arg }, o);
+}
+
+struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note_arg,
+		     struct outcome *o)
+{
+	const struct run_io none = {
+		.in = -1, .out = -1, .err = -1, .signals = -1, .cancel = cancel
+	};
+
+	return begin(
+		&(struct run){
+			.spec = s, .open = true, .io = none, .note = note, .note_arg = note_arg },
+		o);
+}
+
+struct run *run_exec(struct run *sandbox, const struct spec *s, const struct command *c,
+		     const struct run_io *io, note_fn *note, void *note_arg, struct outcome *o)
+{
+	return begin(&(struct run){ .spec = s,
+				    .of = sandbox,
+				    .command = c,
+				    .io = *io,
+				    .note = note,
+				    .note_arg = note_arg },
+		     o);
+}
+
+void run_close(struct run *r)
+{
+	end_as(r, OUTCOME_EXITED, 0);
+	r->cancelled = true;
+	strike(r, SIGKILL);
 }
 
 void run_end(struct run *r)
@@ -734,6 +906,7 @@ void run_end(struct run *r)
 		return;
 	while (!r->over)
 		run_turn(r, -1);
+	forget(r);
 	if (r->o->started) {
 		pump_close(&r->out);
 		pump_close(&r->err);

@@ -40,6 +40,20 @@ void run_turn(struct run *r, int wait_ms);
 int run_fd(struct run *r);
 void run_dispatch(struct run *r);
 
+/* A sandbox without a command, which stays until run_close: over at once if it was refused. Turned
+ * as a run is. */
+struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note_arg,
+		     struct outcome *o);
+
+/* A command in it: a run as any other, of its own spec (streams and time limit are looked at) and
+ * outcome. Turning it turns its sandbox, too, and what ends that ends it. The command must outlive
+ * it; the sandbox need not. */
+struct run *run_exec(struct run *sandbox, const struct spec *s, const struct command *c,
+		     const struct run_io *io, note_fn *note, void *note_arg, struct outcome *o);
+
+/* Ends an open sandbox with all that runs in it; run_end waits for that. */
+void run_close(struct run *r);
+
 /* Waits until nothing of the run is left, completes the outcome and frees the run. Takes NULL. */
 void run_end(struct run *r);
 

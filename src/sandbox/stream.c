@@ -280,7 +280,25 @@ static bool splice_some(struct pump *p)
 	return true;
 }
 
-void pump_move(struct pump *p)
+static bool was_last(const struct pump *p)
+{
+	return p->ends && p->from >= 0 && p->keep->bytes + p->held_n >= p->last;
+}
+
+void pump_end(struct pump *p)
+{
+	int left = 0;
+
+	if (p->from < 0)
+		return;
+	(void)ioctl(p->from, FIONREAD, &left);
+	p->last = p->keep->bytes + p->held_n + (uint64_t)left;
+	p->ends = true;
+	if (was_last(p))
+		at_end(p);
+}
+
+static void move(struct pump *p)
 {
 	char data[CHUNK + sizeof(p->held)];
 	ssize_t n;
@@ -317,6 +335,13 @@ void pump_move(struct pump *p)
 		give_up(p, -r);
 		at_end(p);
 	}
+}
+
+void pump_move(struct pump *p)
+{
+	move(p);
+	if (was_last(p))
+		at_end(p);
 }
 
 void feed_open(struct feed *f, int from, int to, int peer, bool tty)

@@ -43,6 +43,8 @@ struct pump {
 	bool settled;      /* the terminal is as it was */
 	struct buf unsent; /* read, but not yet taken by `to` */
 	size_t sent;       /* of unsent */
+	bool ends;         /* once `last` bytes were read */
+	uint64_t last;
 };
 
 /* `to` may be -1. Takes `from`; makes a descriptor of its own for `to`, whose flags stay untouched.
@@ -53,6 +55,8 @@ void pump_close(struct pump *p);      /* a terminal gets its own colours back, i
 /* What to wait for; fd is -1 when there is nothing to do any more. */
 struct pollfd pump_wants(const struct pump *p);
 void pump_move(struct pump *p);
+/* The command is gone, and somebody else may hold its end: what is in the pipe now is the last. */
+void pump_end(struct pump *p);
 
 /* The command's input. What the command never read is given back where the source can seek, so that
  * `while read x; do brig run ...; done < file` works as it does without brig. */

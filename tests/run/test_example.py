@@ -108,6 +108,16 @@ def the_example_with_a_loop_of_its_own_runs():
 
 
 @test
+def the_example_with_several_commands_runs():
+    prefix = install()
+    program = scratch() / "example"
+    found = f"-Wl,-rpath,{next(prefix.rglob('libbrig.so')).parent}"
+    call(*compiler(), "-std=c99", *WARNINGS, TOP / "examples/commands.c", *pkg_config(prefix, "--cflags", "--libs"), found, "-o", program)
+    done = started(program, workspace())
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "exited: hello\ncancelled: up\n"), done
+
+
+@test
 def an_installed_tree_works_wherever_it_is_moved():
     prefix = install()
     for name in ("brig-egress", "brig-door", "brig-gate", "brig-send", "brig-audit"):

@@ -287,12 +287,12 @@ static void signals_reach_the_group_and_sigkill_everything(void **state)
 	run_script(&r, "trap 'echo heard' USR1; trap '' TERM;" DETACHED
 		       "while :; do sleep 60 & wait; done");
 	detached = read_pid(&r);
-	backend_none.signal(r.job, SIGTERM);
-	backend_none.signal(r.job, SIGUSR1);
+	backend_none.signal(r.job, COMMAND_FIRST, SIGTERM);
+	backend_none.signal(r.job, COMMAND_FIRST, SIGUSR1);
 	assert_int_equal(read(r.io.out, r.out, 6), 6);
 	assert_memory_equal(r.out, "heard\n", 6);
 	assert_int_equal(backend_none.event(r.job, false, r.outcome), JOB_NOTHING);
-	backend_none.signal(r.job, SIGKILL);
+	backend_none.signal(r.job, COMMAND_FIRST, SIGKILL);
 	assert_true(ends_within(&r, PATIENCE_US));
 	assert_true(gone_within(detached, 0));
 	finish(&r);
@@ -427,7 +427,7 @@ static void a_stopped_warden_still_obeys(void **state)
 	(void)state;
 	run_script(&r, "kill -STOP $PPID; echo $$; exec sleep 60");
 	command = read_pid(&r);
-	backend_none.signal(r.job, SIGKILL);
+	backend_none.signal(r.job, COMMAND_FIRST, SIGKILL);
 	assert_true(ends_within(&r, PATIENCE_US));
 	assert_true(gone_within(command, 0));
 	run_done(&r);
@@ -464,7 +464,7 @@ static _Noreturn void end_a_fork_loop(void)
 	for (int i = 0; i < 100 && processes_here() <= 40; i++)
 		(void)usleep(100000);
 	must(processes_here() > 40, "the loop does not run");
-	backend_none.signal(r.job, SIGKILL);
+	backend_none.signal(r.job, COMMAND_FIRST, SIGKILL);
 	must(ends_within(&r, PATIENCE_US), "the loop outlived its time");
 	finish(&r);
 	must(r.outcome->denial_count == 0, "the warden gave up");

@@ -4,9 +4,9 @@
 
 #include "cli/cli.h"
 
-static const struct command plain = { .name = "run", .fields = CMD_RUN };
-static const struct command mixed = { .name = "exec", .fields = CMD_EXEC, .permute = true };
-static const struct command plan = { .name = "plan", .fields = CMD_PLAN };
+static const struct subcommand plain = { .name = "run", .fields = CMD_RUN };
+static const struct subcommand mixed = { .name = "exec", .fields = CMD_EXEC, .permute = true };
+static const struct subcommand plan = { .name = "plan", .fields = CMD_PLAN };
 
 #define WORDS_MAX 32
 
@@ -17,7 +17,7 @@ struct line {
 	struct err e;
 };
 
-static void parse(struct line *l, const struct command *c, const char *const *words)
+static void parse(struct line *l, const struct subcommand *c, const char *const *words)
 {
 	*l = (struct line){ .argc = 1, .rest = -1 };
 	l->spec = spec_new(&l->e);
@@ -195,7 +195,7 @@ static void any_setting_can_be_set_by_its_key(void **state UNUSED)
 	done(&l);
 }
 
-static void fails(const struct command *c, const char *word, const char *what, const char *hint)
+static void fails(const struct subcommand *c, const char *word, const char *what, const char *hint)
 {
 	struct line l;
 

@@ -111,4 +111,6 @@ const struct backend backend_bwrap = {
 	.event = box_event,
 	.signal = box_signal,
 	.finish = box_finish,
+	.exec = box_exec,
+	.ended = box_ended,
 };

@@ -134,9 +134,9 @@ int letter_read(const char *data, size_t n, struct letter *ret, struct err *e)
 	r.at += sizeof(h);
 	h.version[sizeof(h.version) - 1] = '\0';
 	if (memcmp(h.magic, MAGIC, sizeof(h.magic)) != 0 || strcmp(h.version, BRIG_VERSION) != 0 ||
-	    h.argc < 1 || h.argc > LIST_MAX || h.envc > LIST_MAX || h.checks > LIST_MAX ||
-	    h.inside.writable_count > LIST_MAX || h.inside.tmpfs_count > INSIDE_TMPFS_MAX ||
-	    h.inside.rlimit_count > RLIMITS_MAX)
+	    (h.argc < 1 && !h.inside.open) || h.argc > LIST_MAX || h.envc > LIST_MAX ||
+	    h.checks > LIST_MAX || h.inside.writable_count > LIST_MAX ||
+	    h.inside.tmpfs_count > INSIDE_TMPFS_MAX || h.inside.rlimit_count > RLIMITS_MAX)
 		return strange(e);
 	ret->inside = h.inside;
 	status = read_texts(&r, &h, ret, e);

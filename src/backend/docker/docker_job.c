@@ -277,8 +277,9 @@ static enum job_event docker_event(struct backend_job *j, bool alarm, struct out
 	return r < 0 || j->ended ? JOB_ENDED : JOB_NOTHING;
 }
 
-static void docker_signal(struct backend_job *j, int sig)
+static void docker_signal(struct backend_job *j, uint32_t command, int sig)
 {
+	(void)command; /* there is one */
 	ask(j, sig);
 }
 

@@ -89,4 +89,6 @@ const struct backend backend_native = {
 	.event = box_event,
 	.signal = box_signal,
 	.finish = box_finish,
+	.exec = box_exec,
+	.ended = box_ended,
 };

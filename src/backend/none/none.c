@@ -226,9 +226,11 @@ static enum job_event none_event(struct backend_job *j, bool alarm, struct outco
 	return poll(&p, 1, 0) > 0 ? JOB_ENDED : JOB_NOTHING;
 }
 
-static void none_signal(struct backend_job *j, int sig)
+static void none_signal(struct backend_job *j, uint32_t command, int sig)
 {
-	const struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = sig };
+	const struct supervisor_request r = { .asks = ASK_SIGNAL,
+					      .command = command,
+					      .signal = sig };
 
 	if (sig == SIGKILL)
 		ask_to_end(j);

@@ -102,11 +102,12 @@ static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcom
 	return JOB_NOTHING;
 }
 
-static void ssh_signal(struct backend_job *j, int sig)
+static void ssh_signal(struct backend_job *j, uint32_t command, int sig)
 {
 	const struct itimerspec patience = { .it_value.tv_sec = KILL_PATIENCE_S };
 	struct err e;
 
+	(void)command; /* there is one */
 	if (sig == SIGKILL && j->killing)
 		return;
 	if (sig == SIGKILL) {

@@ -27,6 +27,13 @@ const struct cg_leaf *cg_leaf_of(const struct cgroup *c, enum cg_kind kind)
 	return c->v2.kinds ? &c->v2 : NULL;
 }
 
+bool cgroup_set_pids(struct cgroup *c, uint64_t pids)
+{
+	const struct cg_leaf *leaf = c ? cg_leaf_of(c, CG_PIDS) : NULL;
+
+	return leaf && cg_set_number(leaf, "pids.max", pids + 1);
+}
+
 /* A file of cgroupfs always polls as readable, an eventfd never as exceptional. One epoll over
  * either gives the caller a descriptor with a single meaning. */
 void cg_oom_watch(struct cgroup *c, int fd, unsigned events)

@@ -65,6 +65,9 @@ enum { CGROUP_HAS_MEMORY = 1, CGROUP_HAS_CPUS = 2, CGROUP_HAS_SHARES = 4, CGROUP
 /* Bits above: the limits that were asked for and that the kernel took; 0 for NULL. */
 unsigned cgroup_enforces(const struct cgroup *c);
 
+/* Another number of processes, as in cgroup_limits. False: the kernel did not take it. */
+bool cgroup_set_pids(struct cgroup *c, uint64_t pids);
+
 /* Descriptor of the v2 leaf for clone3's CLONE_INTO_CGROUP, or -1. Borrowed. */
 int cgroup_dirfd(const struct cgroup *c);
 /* A leaf that only the manager may move a process into: cgroup_attach is the one way. */

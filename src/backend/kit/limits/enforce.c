@@ -100,8 +100,9 @@ static void enforce_pids(struct backend_job *j, struct box_start *c, unsigned ha
 	j->watch_pids = true;
 	j->pids_held = rlimit_holds(j->plan);
 	*by = j->pids_held ? ENFORCER_RLIMIT : ENFORCER_WATCH;
-	/* Otherwise a backstop between two looks. */
-	c->inside.nproc = j->pids_held ? pids + 1 : pids * 2;
+	/* Otherwise a backstop between two looks. Init's own is larger in an open sandbox, and it
+	 * holds each command to its part. */
+	c->inside.nproc = (j->pids_held ? pids + 1 : pids * 2) + (j->commands ? COMMANDS_MAX : 0);
 }
 
 static void begin_disk(struct backend_job *j)
@@ -228,6 +229,15 @@ int enforce_cgroup(struct backend_job *j, struct box_start *c, const struct job_
 	if (needs_cgroup(j->plan->spec, cgroup_enforces(j->cgroup)))
 		ask_manager(j, &want, w);
 	return 0;
+}
+
+int enforce_room(struct backend_job *j, size_t commands, struct err *e)
+{
+	if (!(cgroup_enforces(j->cgroup) & CGROUP_HAS_PIDS) ||
+	    cgroup_set_pids(j->cgroup, limits_of(j).pids + commands))
+		return 0;
+	return err_set(e, ERR_INTERNAL, EPERM,
+		       "the control group does not take one more process of brig's own");
 }
 
 void enforce_sweep(struct cgroup *c)

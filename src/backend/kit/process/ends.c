@@ -11,14 +11,21 @@
 
 #define TERMINAL_PATH_MAX 64
 
+int ends_pipes(struct ends *p, const struct job_want *w, struct err *e)
+{
+	if (w->tty || w->open)
+		return 0;
+	if ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
+	    pipe2(p->err, O_CLOEXEC) < 0)
+		return err_sys(e, "cannot make a pipe");
+	return 0;
+}
+
 int ends_open(struct ends *p, const struct job_want *w, struct err *e)
 {
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p->control) < 0)
 		return err_sys(e, "cannot make a socket pair");
-	if (!w->tty && ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) ||
-			pipe2(p->out, O_CLOEXEC) < 0 || pipe2(p->err, O_CLOEXEC) < 0))
-		return err_sys(e, "cannot make a pipe");
-	return 0;
+	return ends_pipes(p, w, e);
 }
 
 int ends_terminal(struct ends *p, const struct job_want *w, struct err *e)

@@ -19,7 +19,10 @@ struct ends {
 		{ -1, -1 }, { -1, -1 }, { -1, -1 }, { -1, -1 },                                    \
 	}
 
-/* A socket pair and, unless there is a terminal, a pipe for each stream that is wanted. */
+/* A pipe for each stream that is wanted; none for a terminal, or without a command. */
+int ends_pipes(struct ends *p, const struct job_want *w, struct err *e);
+
+/* The same, and a socket pair. */
 int ends_open(struct ends *p, const struct job_want *w, struct err *e);
 
 /* A terminal of the size that is wanted instead of the pipes; err stays as it is. */

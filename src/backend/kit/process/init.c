@@ -2,7 +2,9 @@
 /* backend/kit/process/init.c - process 1 of the sandbox, under the same filter as the command.
  *
  * It starts the command, reaps whatever becomes an orphan, passes signals on, and leaves when the
- * command ends or the monitor is gone. When it leaves, the kernel ends everything else in here. */
+ * command ends or the monitor is gone. In a sandbox that is opened without a command it starts
+ * those that it is told of (commands.h), and leaves with the monitor. When it leaves, the kernel
+ * ends everything else in here. */
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -18,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "backend/kit/limits/watch.h"
+#include "backend/kit/process/commands.h"
 #include "backend/kit/process/inside.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -214,6 +217,63 @@ static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 	}
 }
 
+static void answer(const struct inside *c, struct commands *t, int io)
+{
+	enum { FDS = 4 };
+	struct supervisor_request r;
+	size_t n = FDS;
+	int fds[FDS];
+
+	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
+		_exit(125); /* the monitor is gone */
+	if (r.asks == ASK_EXEC) {
+		commands_exec(t, c, r.command, fds, n);
+	} else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS) {
+		commands_signal(t, r.command, r.signal);
+	} else if (r.asks == ASK_USAGE) {
+		struct supervisor_msg m = {
+			.said = SUPERVISOR_USAGE,
+			.usage = { .written = written(io), .held = system_v() },
+		};
+
+		if (m.usage.written < UINT64_MAX)
+			m.usage.written += commands_written(t);
+		(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
+	}
+}
+
+static _Noreturn void serve_commands(const struct inside *c, struct commands *t, int io)
+{
+	struct pollfd p = { .fd = c->control, .events = POLLIN };
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	for (;;) {
+		int ms = commands_turn(t, c), n;
+		const struct timespec wait = { .tv_nsec = (long)ms * 1000 * 1000 };
+
+		n = ppoll(&p, 1, ms < 0 ? NULL : &wait, &none);
+		if (n < 0 && errno != EINTR)
+			_exit(125);
+		if (n > 0)
+			answer(c, t, io);
+	}
+}
+
+static _Noreturn void stay_open(const struct inside *c, int landlock, int *fds)
+{
+	struct supervisor_msg started = { .said = SUPERVISOR_STARTED, .at = clock_us() };
+	struct commands *t;
+	struct err e = { 0 };
+
+	if (commands_new(&t, &e) < 0)
+		init_fail(c->control, &e);
+	say_begins(c, landlock, fds);
+	if (fd_send(c->control, &started, sizeof(started), NULL, 0) < 0)
+		_exit(125); /* the monitor is gone */
+	serve_commands(c, t, fds[INIT_FD_IO]);
+}
+
 static void wait_a_moment(void)
 {
 	const struct timespec moment = { .tv_nsec = 1000 * 1000 };
@@ -243,6 +303,8 @@ _Noreturn void init_main(const struct inside *c, int landlock, int *fds)
 		(void)err_errno(&e, r, "cannot let go of the caller's streams");
 		init_fail(c->control, &e);
 	}
+	if (c->open)
+		stay_open(c, landlock, fds);
 	say_begins(c, landlock, fds);
 	command = start(c, terminal, &failed);
 	started.at = clock_us();

@@ -15,7 +15,10 @@
 #include "base/err.h"
 #include "proc/supervisor.h"
 
-enum { INSIDE_TMPFS_MAX = 5 };
+enum {
+	INSIDE_TMPFS_MAX = 5,
+	COMMANDS_MAX = 64, /* of an open sandbox at a time, with what they have left running */
+};
 
 /* What comes along with SUPERVISOR_BEGINS: bit 1 << of each is set in supervisor_msg.fds. */
 enum init_fd {
@@ -44,6 +47,7 @@ struct inside {
 	int control;      /* the child's end */
 	int in, out, err; /* the command's streams; in is -1 for no input, all with a terminal */
 	bool tty;
+	bool open; /* there is no command yet: they come by ASK_EXEC, and init stays */
 	unsigned short rows, cols;
 	bool give_proc, give_mounts, give_diag, count_written;
 	bool wait_door;   /* the monitor makes the network: SUPERVISOR_READY, then wait */
@@ -83,6 +87,6 @@ int inside_check(const struct inside *c, struct err *e);
 /* Closes everything but 0, 1, 2, the control socket, the streams and `more`. */
 int inside_close(const struct inside *c, const int *more, size_t n, struct err *e);
 
-/* init.c: starts the command and reaps until it ends. */
+/* init.c: starts the command and reaps until it ends; or serves an open sandbox. */
 _Noreturn void init_main(const struct inside *c, int landlock, int *fds);
 _Noreturn void init_fail(int control, const struct err *e);

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -30,14 +31,18 @@ static void kill_all(struct backend_job *j)
 	(void)cgroup_kill(j->cgroup);
 }
 
-/* Returns whether init has told what its children have written. */
-static bool on_control(struct backend_job *j)
+bool job_hear(struct backend_job *j)
 {
 	bool told = false;
 	struct supervisor_msg m;
 	size_t none = 0;
 
 	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
+		none = 0;
+		if (m.command != COMMAND_FIRST) {
+			job_command_said(j, &m);
+			continue;
+		}
 		if (m.said == SUPERVISOR_EXITED) {
 			j->exited = true;
 			j->status = m.status;
@@ -48,7 +53,6 @@ static bool on_control(struct backend_job *j)
 		if (m.said == SUPERVISOR_USAGE)
 			j->system_v = m.usage.held;
 		told |= m.said == SUPERVISOR_USAGE;
-		none = 0;
 	}
 	return told;
 }
@@ -94,22 +98,37 @@ static void ask(struct backend_job *j)
 		j->disk.asked = fd_send(j->control, &usage, sizeof(usage), NULL, 0) == 0;
 }
 
+/* Of the first process, which each reaper of an open sandbox is a copy of. */
+static uint64_t resident(const struct backend_job *j)
+{
+	char text[128];
+	const char *second;
+
+	if (fd_read_file(j->given[INIT_FD_PROC], "1/statm", text, sizeof(text)) <= 0)
+		return 0;
+	second = strchr(text, ' ');
+	return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 static void look(struct backend_job *j)
 {
 	const struct limits *l = &j->plan->spec->limits;
+	size_t own = job_commands(j); /* processes of brig's besides init */
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
 			   .tmpfs = &j->given[INIT_FD_TMP],
 			   .held = j->unmapped + j->system_v,
 			   .kernel = j->buffers,
 			   .memory_max = j->watch_memory ? l->memory : 0,
-			   .tasks_max = j->watch_pids && !j->pids_held ? l->pids : 0 };
+			   .tasks_max = j->watch_pids && !j->pids_held ? l->pids + own : 0 };
 	struct watch_usage used;
 	enum watch_verdict verdict;
 
+	if (own && w.memory_max)
+		w.memory_max += own * resident(j);
 	while (w.tmpfs_count < INSIDE_TMPFS_MAX && w.tmpfs[w.tmpfs_count] >= 0)
 		w.tmpfs_count++;
 	verdict = watch_look(&w, &used);
-	j->full |= j->pids_held && used.tasks >= l->pids;
+	j->full |= j->pids_held && used.tasks >= l->pids + own;
 	switch (verdict) {
 	case WATCH_MEMORY:
 		j->killed_memory = true;
@@ -158,7 +177,7 @@ static enum job_event on_ready(struct backend_job *j, const struct epoll_event *
 	if (fd == j->pidfd)
 		return JOB_ENDED;
 	if (fd == j->control) {
-		if (on_control(j) && j->watch_disk)
+		if (job_hear(j) && j->watch_disk)
 			look_at_disk(j);
 	} else if (fd == j->timer)
 		on_timer(j, o);
@@ -208,11 +227,11 @@ enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
 	return said;
 }
 
-void box_signal(struct backend_job *j, int sig)
+void box_signal(struct backend_job *j, uint32_t command, int sig)
 {
-	struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = sig };
+	struct supervisor_request r = { .asks = ASK_SIGNAL, .command = command, .signal = sig };
 
-	if (sig == SIGKILL)
+	if (sig == SIGKILL && command == COMMAND_FIRST)
 		kill_all(j);
 	else
 		(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
@@ -259,7 +278,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 		on_news(j, o);
 	}
 	job_end(j);
-	(void)on_control(j);
+	(void)job_hear(j);
 	cgroup_events(j->cgroup, &seen);
 	/* The last look: a short run may have been over before the first. */
 	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->spec->limits.disk;

@@ -54,6 +54,16 @@ struct box_kind {
 	pid_t (*inside)(const struct box_start *c);
 };
 
+/* One of an open sandbox's, as far as init has told. */
+struct job_command {
+	uint32_t number; /* 0: nobody has this place */
+	bool wanted;     /* the conductor has not been told of its end yet */
+	bool there;      /* init has a place for it: it, or something it started, lives */
+	int news;        /* an eventfd, readable once it has ended; -1 */
+	enum supervisor_said said;
+	int status;
+};
+
 struct backend_job {
 	const struct box_kind *kind;
 	struct box_plan *plan; /* borrowed */
@@ -81,6 +91,10 @@ struct backend_job {
 	uint64_t system_v; /* bytes, as init told last */
 	bool watch_memory, watch_pids, watch_disk;
 	bool pids_held; /* by the kernel: the watch only tells */
+
+	struct job_command *commands; /* COMMANDS_MAX of them; NULL: the sandbox is not open */
+	uint32_t last;                /* number that was given */
+	struct err failed;            /* of the last one that could not be started */
 
 	bool exited; /* the command ended by itself; status holds how */
 	int status;
@@ -131,13 +145,24 @@ int box_added(const struct box_start *c, struct op_added *room, struct op *ret, 
  * and none anywhere else. */
 int box_become(const struct box_start *c, struct err *e);
 
+/* job.c. Listens to all that init has to say now. Whether it told what was written. */
+bool job_hear(struct backend_job *j);
+
+/* box_exec.c. One word of init's about a command of an open sandbox. */
+void job_command_said(struct backend_job *j, const struct supervisor_msg *m);
+size_t job_commands(const struct backend_job *j); /* how many there are, for init */
+struct job_command *job_commands_free(struct job_command *all);
+
 /* job.c. Starts the watch's timer, or sets its pace. 0 or -1 with errno. */
 int job_tick(const struct backend_job *j, bool hurry);
 
-/* job.c: three slots of a backend's table. */
+/* job.c: three slots of a backend's table; box_exec.c: two more. */
 enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o);
-void box_signal(struct backend_job *j, int sig);
+void box_signal(struct backend_job *j, uint32_t command, int sig);
 void box_finish(struct backend_job *j, struct outcome *o);
+int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
+	     struct job_io *io, uint32_t *ret, struct err *e);
+bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 
 /* probe.c: a real run of `true`, and what a failed clone or set-up means on this machine (adds the
  * hint). */

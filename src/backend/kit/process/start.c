@@ -96,7 +96,7 @@ static void hint_at_program(const char *path, size_t n, struct err *e)
 
 /* A command line in one word, or a command that exists on the host but is not shown inside: say how
  * to run it. */
-static void hint_at_host(const char *const *argv, struct err *e)
+void start_hint(const char *const *argv, struct err *e)
 {
 	const char *name = argv[0];
 	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
@@ -127,7 +127,7 @@ static int failed_inside(const struct backend_job *j, const struct supervisor_ms
 	if (!e->code)
 		e->code = EIO;
 	if (e->kind == ERR_NOT_FOUND)
-		hint_at_host(j->plan->argv, e);
+		start_hint(j->plan->argv, e);
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
@@ -294,9 +294,11 @@ static void close_prepared(struct box_start *c)
 
 static void fill_inside(const struct backend_job *j, struct inside *c, const struct job_want *w)
 {
+	static const char *const nothing[] = { NULL };
 	const struct box_plan *p = j->plan;
 
-	c->argv = p->argv;
+	c->open = w->open;
+	c->argv = w->open ? nothing : p->argv;
 	c->envp = p->envp;
 	c->path = p->path_value;
 	c->cwd = p->cwd;
@@ -501,7 +503,7 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 			       .door_count = j->door_count };
 	memcpy(io->door, j->door, sizeof(j->door));
 	j->door_count = 0;
-	if (!tty) {
+	if (!tty) { /* or without a command, none of them */
 		io->in = TAKE_FD(pipes->in[1]);
 		io->in_peer = TAKE_FD(pipes->in[0]);
 		io->out = TAKE_FD(pipes->out[0]);
@@ -585,6 +587,8 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 
 	if (!j)
 		return err_nomem(e);
+	if (w->open && !(j->commands = calloc(COMMANDS_MAX, sizeof(*j->commands))))
+		return err_nomem(e);
 	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
 	memset(c.prepared, -1, sizeof(c.prepared));
 	r = run_child(j, &c, &pipes, w, e);
@@ -654,6 +658,7 @@ struct backend_job *job_free(struct backend_job *j)
 	reap(j);
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
+	(void)job_commands_free(j->commands);
 	free(j);
 	return NULL;
 }

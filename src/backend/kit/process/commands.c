@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/process/commands.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#define CHILDREN "/proc/thread-self/children"
+#define LOOK_MS 1
+#define QUIET_LOOKS 2 /* a list that is read while children leave may lack one that stays */
+#define PATIENCE_US ((uint64_t)3 * 1000 * 1000)
+
+int commands_new(struct commands **ret, struct err *e)
+{
+	struct commands *t =
+		mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (t == MAP_FAILED)
+		return err_sys(e, "no room for the sandbox's commands");
+	t->children = open(CHILDREN, O_RDONLY | O_CLOEXEC);
+	if (t->children < 0)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "it needs CONFIG_PROC_CHILDREN; a single command needs it not",
+				  "a sandbox cannot stay open here: the kernel does not tell a "
+				  "process its children");
+	*ret = t;
+	return 0;
+}
+
+static enum place_state state_of(const struct command_place *p)
+{
+	return __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
+}
+
+static struct command_place *find(struct commands *t, uint32_t number)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (t->places[i].taken && t->places[i].number == number)
+			return &t->places[i];
+	return NULL;
+}
+
+static struct command_place *find_reaper(struct commands *t, pid_t pid)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (t->places[i].reaper == pid)
+			return &t->places[i];
+	return NULL;
+}
+
+/* ---- telling ---- */
+
+/* A monitor that is gone is seen where it is listened to. */
+static void say(const struct inside *c, enum supervisor_said said, uint32_t number, int status,
+		const struct err *e)
+{
+	struct supervisor_msg m = {
+		.said = said, .command = number, .status = status, .at = clock_us()
+	};
+
+	if (e)
+		m.err = *e;
+	(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
+}
+
+/* Each word once. A command that was killed with its reaper has ended when all below it has. */
+static void tell(struct commands *t, const struct inside *c, struct command_place *p)
+{
+	enum place_state state = state_of(p);
+	bool over = !p->reaper && (!p->killed || !t->orphans);
+
+	if (state == PLACE_FAILED && !p->told_end) {
+		p->told_start = p->told_end = true;
+		say(c, SUPERVISOR_FAILED, p->number, 0, &p->err);
+	}
+	if (state >= PLACE_RUNS && !p->told_start) {
+		p->told_start = true;
+		say(c, SUPERVISOR_STARTED, p->number, 0, NULL);
+	}
+	if (!p->told_end && !p->killed && state == PLACE_EXITED) {
+		p->told_end = true;
+		say(c, SUPERVISOR_EXITED, p->number, p->status, NULL);
+	}
+	if (!over)
+		return;
+	if (!p->told_end)
+		say(c, SUPERVISOR_EXITED, p->number, state == PLACE_EXITED ? p->status : SIGKILL,
+		    NULL);
+	say(c, SUPERVISOR_ENDED, p->number, 0, NULL);
+	*p = (struct command_place){ 0 };
+}
+
+/* ---- starting ---- */
+
+/* The command may have as many processes as were asked for, whatever brig's own are. */
+static uint64_t nproc_of(const struct commands *t, const struct inside *c)
+{
+	uint64_t live = 0;
+
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		live += t->places[i].taken;
+	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
+}
+
+static int spawn(struct commands *t, const struct inside *c, uint32_t number, const int *fds,
+		 size_t n, struct err *e)
+{
+	struct command_place *p = NULL;
+	pid_t pid;
+
+	for (size_t i = 0; i < COMMANDS_MAX && !p; i++)
+		if (!t->places[i].taken)
+			p = &t->places[i];
+	if (!p)
+		return err_refuse(e, ERR_POLICY, EAGAIN,
+				  "end one, or what it has left running, first",
+				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
+	*p = (struct command_place){ .taken = true, .number = number };
+	pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0)
+		reaper_main(p, c, fds, n, nproc_of(t, c));
+	if (pid > 0) {
+		p->reaper = pid; /* not before: the table is the child's as well */
+		return 0;
+	}
+	*p = (struct command_place){ 0 };
+	return err_sys(e, "cannot start a process inside");
+}
+
+void commands_exec(struct commands *t, const struct inside *c, uint32_t number, const int *fds,
+		   size_t n)
+{
+	struct err e = { 0 };
+
+	if (n < 3 || number == COMMAND_FIRST || find(t, number))
+		(void)err_set(&e, ERR_INTERNAL, EPROTO, "the command could not be read");
+	else
+		(void)spawn(t, c, number, fds, n, &e);
+	for (size_t i = 0; i < n; i++)
+		(void)fd_close(fds[i]);
+	if (!e.code)
+		return;
+	say(c, SUPERVISOR_FAILED, number, 0, &e);
+	say(c, SUPERVISOR_ENDED, number, 0, NULL);
+}
+
+/* ---- ending ---- */
+
+void commands_signal(struct commands *t, uint32_t number, int sig)
+{
+	struct command_place *p = find(t, number);
+
+	if (!p)
+		return;
+	/* A reaper's number stays its own until it is reaped here. The command's was reaped by the
+	 * reaper if it has ended: then there is nobody to be signalled. */
+	if (sig == SIGKILL && p->reaper)
+		(void)kill(p->reaper, SIGKILL);
+	else if (sig != SIGKILL && state_of(p) == PLACE_RUNS)
+		(void)kill(-p->command, sig);
+}
+
+/* Kills every child that is no reaper. Returns whether there was one. */
+static bool kill_orphans(struct commands *t)
+{
+	char text[256];
+	bool any = false;
+	pid_t pid = 0;
+	ssize_t n;
+
+	if (lseek(t->children, 0, SEEK_SET) < 0)
+		return true;
+	/* Numbers with a blank behind each; one may continue in the next read. */
+	while ((n = read(t->children, text, sizeof(text))) > 0)
+		for (ssize_t i = 0; i < n; i++) {
+			if (text[i] >= '0' && text[i] <= '9') {
+				pid = pid * 10 + (text[i] - '0');
+				continue;
+			}
+			if (pid > 0 && !find_reaper(t, pid)) {
+				any = true;
+				(void)kill(pid, SIGKILL);
+			}
+			pid = 0;
+		}
+	return any || n < 0;
+}
+
+static void reap(struct commands *t)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct command_place *p = find_reaper(t, pid);
+
+		if (!p)
+			continue;
+		p->reaper = 0;
+		if (WIFEXITED(status))
+			continue;
+		p->killed = true;
+		t->orphans = true;
+		t->quiet = 0;
+		t->give_up_at = clock_us() + PATIENCE_US;
+	}
+}
+
+int commands_turn(struct commands *t, const struct inside *c)
+{
+	reap(t);
+	if (t->orphans) {
+		t->quiet = kill_orphans(t) ? 0 : t->quiet + 1;
+		t->orphans = t->quiet < QUIET_LOOKS;
+		/* What cannot be ended one by one ends with the sandbox. */
+		if (t->orphans && clock_us() > t->give_up_at)
+			_exit(125);
+	}
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (t->places[i].taken)
+			tell(t, c, &t->places[i]);
+	return t->orphans ? LOOK_MS : -1;
+}
+
+uint64_t commands_written(const struct commands *t)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (t->places[i].reaper)
+			sum += __atomic_load_n(&t->places[i].written, __ATOMIC_RELAXED);
+	return sum;
+}

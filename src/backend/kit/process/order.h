@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/process/order.h - one command for a sandbox that is open, as init is told of it.
+ *
+ * One anonymous file, sealed before it is sent, so that what was checked is what is run. Both ends
+ * are the same build of brig; the reader checks every bound all the same, and allocates nothing. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum { ORDER_MAX = 8 << 20 }; /* bytes: more than the kernel takes for a command */
+
+struct order {
+	const char *const *argv, *const *envp;
+	const char *path; /* where the command is looked for */
+	const char *cwd;  /* inside */
+};
+
+/* The order in a sealed file, which is the caller's. */
+int order_make(const struct order *o, int *ret, struct err *e);
+
+/* How many pointers order_read needs room for; 0: this is no order. */
+size_t order_words(const char *data, size_t n);
+
+/* Its texts lie in data, its lists in words. False: this is no order. */
+bool order_read(const char *data, size_t n, const char **words, struct order *ret);
+
+/* Maps an order for reading; false unless it is sealed, and of a size that one can have. */
+bool order_map(int fd, const char **data, size_t *n);

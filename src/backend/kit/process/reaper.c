@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/process/reaper.c - brig-reaper: between init and one command of an open sandbox.
+ *
+ * Under the same filter as the command, as its user, and as little to be looked into as init. It
+ * holds nothing but the command's streams until that is started, and leaves when nothing is left
+ * below it. All signals are blocked: only SIGKILL and SIGSTOP reach it, and init needs it for
+ * neither. */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "backend/kit/process/commands.h"
+#include "backend/kit/process/order.h"
+#include "base/fd.h"
+#include "proc/exec.h"
+#include "proc/spawn.h"
+
+enum { OUTPUT = 1, ERRORS, INPUT }; /* behind the order */
+#define BLOCK 512                   /* what the kernel counts written blocks in */
+
+static void tell(struct command_place *p, enum place_state state)
+{
+	__atomic_store_n(&p->state, state, __ATOMIC_RELEASE);
+	(void)kill(1, SIGCHLD);
+}
+
+static _Noreturn void fail(struct command_place *p, const struct err *e)
+{
+	p->err = *e;
+	tell(p, PLACE_FAILED);
+	_exit(0);
+}
+
+static int settle(const int *fds, size_t n, uint64_t nproc, struct err *e)
+{
+	const struct rlimit most = { .rlim_cur = nproc, .rlim_max = nproc };
+	sigset_t all;
+	int r;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)prctl(PR_SET_NAME, "brig-reaper", 0, 0, 0);
+	/* Init's socket and its list are init's. */
+	r = fd_close_except(3, fds, n);
+	if (r < 0)
+		return err_errno(e, r, "cannot close inherited descriptors");
+	if (prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
+		return err_set(e, ERR_INTERNAL, EPERM, "the command's reaper can be looked into");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_sys(e, "cannot take charge of the command's children");
+	/* The command's first process counts as well. */
+	if (nproc && setrlimit(RLIMIT_NPROC, &most) < 0)
+		return err_sys(e, "cannot set resource limit %d", RLIMIT_NPROC);
+	return 0;
+}
+
+static int read_order(int fd, struct order *o, struct err *e)
+{
+	const char *data = NULL;
+	void *words = MAP_FAILED;
+	size_t n = 0;
+
+	if (order_map(fd, &data, &n) && order_words(data, n))
+		words = mmap(NULL, order_words(data, n) * sizeof(char *), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (words == MAP_FAILED || !order_read(data, n, words, o))
+		return err_set(e, ERR_INTERNAL, EPROTO, "the command could not be read");
+	if (chdir(o->cwd) < 0)
+		return err_refuse(e, ERR_USAGE, errno, "name a folder as it is called inside",
+				  "cannot enter '%s' inside: %s", o->cwd, strerrordesc_np(errno));
+	return 0;
+}
+
+/* Runs in the memory of the reaper until it execs: what it leaves in *failed is seen there. */
+static pid_t start(const struct order *o, const struct inside *c, const int *fds, size_t n,
+		   volatile int *failed)
+{
+	pid_t pid = vfork(); /* allow vfork: the reaper has one thread, the child only execs */
+
+	if (pid != 0)
+		return pid;
+	proc_unblock_signals();
+	(void)setsid();
+	*failed = -proc_place_streams(n > INPUT ? fds[INPUT] : -1, fds[OUTPUT], fds[ERRORS]);
+	if (!*failed)
+		*failed = -inside_files(c);
+	if (!*failed)
+		*failed = proc_exec(o->argv, o->envp, o->path);
+	_exit(127);
+}
+
+/* A guest's child that was not waited for is counted by the kernel when it is reaped here. */
+static void collect(struct command_place *p, pid_t command)
+{
+	struct rusage used;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, 0)) > 0 || errno == EINTR) {
+		if (pid > 0 && getrusage(RUSAGE_CHILDREN, &used) == 0)
+			__atomic_store_n(&p->written, (uint64_t)used.ru_oublock * BLOCK,
+					 __ATOMIC_RELAXED);
+		if (pid != command)
+			continue;
+		p->status = status;
+		tell(p, PLACE_EXITED);
+	}
+}
+
+_Noreturn void reaper_main(struct command_place *p, const struct inside *c, const int *fds,
+			   size_t n, uint64_t nproc)
+{
+	volatile int failed = 0;
+	struct err e = { 0 };
+	struct order o;
+	pid_t command;
+
+	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], &o, &e) < 0)
+		fail(p, &e);
+	command = start(&o, c, fds, n, &failed);
+	if (command < 0 && errno == EAGAIN)
+		(void)err_refuse(&e, ERR_POLICY, EAGAIN, "end some, or open it with more pids",
+				 "the sandbox has as many processes as it may have");
+	else if (command < 0)
+		(void)err_sys(&e, "cannot start a process inside");
+	else if (failed)
+		proc_exec_failed(o.argv[0], failed, true, &e);
+	if (e.code)
+		fail(p, &e);
+	(void)fd_close_range(3, INT32_MAX);
+	p->command = command;
+	tell(p, PLACE_RUNS);
+	collect(p, command);
+	_exit(0);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/manager_internal.h - what manager.c and open_api.c share. */
+#pragma once
+
+#include "sandbox/manager.h"
+#include "sandbox/run_telemetry.h"
+#include "sandbox/sandbox.h"
+
+struct brig_request {
+	struct spec *spec;
+	struct run_io io;
+	int input; /* a memfd of ours, or -1 */
+	brig_note_fn *note;
+	void *note_arg;
+	const brig_sandbox *sandbox; /* whose command it is; NULL: nobody's */
+	char *folder;                /* of a command: where inside it begins; NULL: the usual */
+};
+
+struct brig_result {
+	struct outcome *o;
+};
+
+struct brig_run {
+	struct spec *spec;        /* NULL: refused before there was one */
+	const struct spec *asked; /* the request's own */
+	struct command command;   /* of an open sandbox */
+	const char **env;         /* its own, owned */
+	struct telemetry telemetry;
+	struct run *run; /* the same */
+	brig_result *result;
+	int over; /* always readable; -1: nobody asked */
+};
+
+int error_give(const struct err *from, struct brig_error *to); /* -errno */
+
+/* A copy of what was asked for, checked against where this process stands. */
+struct spec *request_checked(const brig_request *q, struct err *e);
+
+/* One that has settings of its own instead of a manager's. Takes the spec over; NULL: no memory. */
+brig_request *request_with(struct spec *s);
+
+/* Without a run yet. NULL: no memory. */
+brig_run *run_handle_new(const brig_request *q);
+/* s: whose record it goes on. */
+void run_handle_refuse(brig_run *x, const struct spec *s, const struct err *e);

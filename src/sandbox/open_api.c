@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/open_api.c - brig.h: sandboxes that stay open, and the commands in them. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "sandbox/manager_internal.h"
+
+struct brig_sandbox {
+	struct spec *spec;
+	struct run *run;
+	struct outcome *o; /* until brig_sandbox_close gives it away */
+	int cancel;        /* a copy of the request's */
+	int over;          /* always readable; -1: nobody asked */
+};
+
+static void sandbox_free(brig_sandbox *s)
+{
+	if (!s)
+		return;
+	run_end(s->run);
+	(void)outcome_free(s->o);
+	(void)spec_free(s->spec);
+	(void)fd_close(s->cancel);
+	(void)fd_close(s->over);
+	free(s);
+}
+
+/* ---- opening ---- */
+
+static int check_shape(const brig_request *q, struct err *e)
+{
+	const struct spec *s = q->spec;
+
+	if (q->sandbox)
+		return err_set(e, ERR_USAGE, EINVAL, "the request is a command of an open sandbox");
+	if (s->argv || s->code.kind != CODE_NONE || q->io.in >= 0 || q->io.out >= 0 ||
+	    q->io.err >= 0)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig_sandbox_command makes a request for it",
+				  "a sandbox is opened without a command, input or output");
+	if (s->tty)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave 'tty' out",
+				  "a command of an open sandbox cannot have a terminal");
+	return 0;
+}
+
+static brig_sandbox *sandbox_new(const brig_request *q, struct err *e)
+{
+	brig_sandbox *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		(void)err_nomem(e);
+		return NULL;
+	}
+	s->over = -1;
+	s->cancel = fcntl(q->io.cancel, F_DUPFD_CLOEXEC, 3);
+	s->o = outcome_new();
+	s->spec = request_checked(q, e);
+	if (s->cancel < 0)
+		(void)err_sys(e, "cannot listen to a cancel");
+	else if (!s->o)
+		(void)err_nomem(e);
+	else if (s->spec)
+		return s;
+	sandbox_free(s);
+	return NULL;
+}
+
+int brig_sandbox_open(brig_request *q, brig_sandbox **ret, struct brig_error *be)
+{
+	struct err e = { 0 };
+	brig_sandbox *s = check_shape(q, &e) < 0 ? NULL : sandbox_new(q, &e);
+
+	*ret = NULL;
+	if (!s)
+		return error_give(&e, be);
+	s->run = run_open(s->spec, s->cancel, q->note, q->note_arg, s->o);
+	if (!s->run || run_over(s->run)) {
+		e = s->o->error;
+		sandbox_free(s);
+		if (!e.code)
+			(void)err_set(&e, ERR_INTERNAL, ECANCELED, "the sandbox was given up");
+		return error_give(&e, be);
+	}
+	*ret = s;
+	return 0;
+}
+
+/* ---- commands ---- */
+
+brig_request *brig_sandbox_command(brig_sandbox *s)
+{
+	struct err e;
+	brig_request *q = request_with(spec_new(&e));
+
+	if (q)
+		q->sandbox = s;
+	return q;
+}
+
+int brig_request_folder(brig_request *q, const char *path, struct brig_error *be)
+{
+	struct err e = { 0 };
+	char *copy;
+
+	if (!path || path[0] != '/') {
+		(void)err_set(&e, ERR_USAGE, EINVAL, "the folder must be named from the root on");
+		return error_give(&e, be);
+	}
+	copy = strdup(path);
+	if (!copy) {
+		(void)err_nomem(&e);
+		return error_give(&e, be);
+	}
+	free(q->folder);
+	q->folder = copy;
+	return 0;
+}
+
+/* What a command has of its own; the rest is the sandbox's. */
+static const enum field_id of_commands[] = { FIELD_ENV, FIELD_TIMEOUT, FIELD_OUTPUT };
+
+static bool is_of_commands(enum field_id id)
+{
+	for (size_t i = 0; i < ARRAY_LEN(of_commands); i++)
+		if (of_commands[i] == id)
+			return true;
+	return false;
+}
+
+static int check_command(const brig_sandbox *s, const brig_request *q, struct err *e)
+{
+	const char *const *argv = q->spec->argv;
+
+	if (q->sandbox != s)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig_sandbox_command makes a request for it",
+				  "the request is no command of this sandbox");
+	if (q->spec->code.kind != CODE_NONE)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "write it to the workspace, or name its interpreter and give it "
+				  "as input",
+				  "code cannot be shown in a sandbox that is open already");
+	if (!argv || !argv[0])
+		return err_set(e, ERR_USAGE, EINVAL, "no command was given");
+	if (!*argv[0])
+		return err_refuse(e, ERR_USAGE, EINVAL, "an unset variable? name a program",
+				  "the command is an empty word");
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (!is_of_commands((enum field_id)i) && spec_asks(q->spec, (enum field_id)i))
+			return err_refuse(e, ERR_USAGE, EINVAL,
+					  "set it in the request that opens the sandbox",
+					  "'%s' is a setting of the sandbox, not of a command",
+					  fields[i].key);
+	return 0;
+}
+
+/* The sandbox's spec with this command in it: for its streams, its time and its record. */
+static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct err *e)
+{
+	const struct spec *own = q->spec;
+	struct spec *x = spec_clone(s->spec, e);
+
+	if (!x)
+		return NULL;
+	x->argv = own->argv;
+	for (size_t i = 0; i < ARRAY_LEN(of_commands); i++)
+		if (spec_asks(own, of_commands[i]))
+			x->origin[of_commands[i]] = own->origin[of_commands[i]];
+	if (spec_asks(own, FIELD_TIMEOUT))
+		x->limits.timeout = own->limits.timeout;
+	if (spec_asks(own, FIELD_OUTPUT))
+		x->limits.output = own->limits.output;
+	return x;
+}
+
+static int fill_command(brig_run *x, const brig_request *q, struct err *e)
+{
+	const struct envlist *l = &q->spec->env;
+
+	x->env = calloc(l->n + 1, sizeof(*x->env));
+	for (size_t i = 0; x->env && i < l->n; i++)
+		if (!(x->env[i] =
+			      arena_printf(x->spec->arena, "%s=%s", l->v[i].name, l->v[i].value)))
+			return err_nomem(e);
+	x->command = (struct command){ .argv = x->spec->argv, .env = x->env, .cwd = q->folder };
+	return x->env ? 0 : err_nomem(e);
+}
+
+int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret, struct brig_error *be)
+{
+	brig_run *x = run_handle_new(q);
+	struct err e = { 0 };
+
+	*ret = NULL;
+	if (!x) {
+		(void)err_nomem(&e);
+		return error_give(&e, be);
+	}
+	telemetry_begin(&x->telemetry, q->note, q->note_arg);
+	if (check_command(s, q, &e) < 0 || !(x->spec = spec_of(s, q, &e)) ||
+	    fill_command(x, q, &e) < 0)
+		run_handle_refuse(x, s->spec, &e);
+	else
+		x->run = run_exec(s->run, x->spec, &x->command, &q->io, q->note, q->note_arg,
+				  x->result->o);
+	*ret = x;
+	return 0;
+}
+
+/* ---- turning and closing ---- */
+
+int brig_sandbox_fd(brig_sandbox *s)
+{
+	if (!run_over(s->run))
+		return run_fd(s->run);
+	if (s->over < 0)
+		s->over = eventfd(1, EFD_CLOEXEC);
+	return s->over < 0 ? -errno : s->over;
+}
+
+int brig_sandbox_dispatch(brig_sandbox *s)
+{
+	run_dispatch(s->run);
+	return !run_over(s->run);
+}
+
+const char *brig_sandbox_id(const brig_sandbox *s)
+{
+	return s->o->id;
+}
+
+int brig_sandbox_close(brig_sandbox *s, brig_result **ret, struct brig_error *be)
+{
+	brig_result *r;
+	struct err e;
+
+	if (ret)
+		*ret = NULL;
+	if (!s)
+		return 0;
+	run_close(s->run);
+	run_end(s->run);
+	s->run = NULL;
+	e = s->o->error;
+	r = ret ? result_new(s->o) : NULL;
+	if (r)
+		s->o = NULL;
+	else if (ret && !e.code)
+		(void)err_nomem(&e);
+	if (ret)
+		*ret = r;
+	sandbox_free(s);
+	return e.code ? error_give(&e, be) : 0;
+}

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two commands, one sandbox: what brig.h promises of a sandbox that stays open, on every backend that has one."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
+
+import record
+from harness import brig, descendants, main, state, test, wait_until, workspace
+from open_sandbox import Sandbox
+
+OPEN = ("native", "bwrap")
+CLOSED = {"none": ["allow_full_access=true"], "docker": ["docker.image=x"], "ssh": ["ssh.host=x"]}
+
+
+def ended(r):
+    return r["outcome"], r["exit_code"]
+
+
+def here():
+    return os.environ["BRIG_BACKEND"]
+
+
+@test(backends=OPEN)
+def files_of_the_first_are_seen_by_the_second():
+    with Sandbox(here()) as s:
+        assert ended(s.run(1, "echo one > f; echo two > /tmp/g; echo three > ~/h")) == ("exited", 0)
+        r = s.run(2, "cat f /tmp/g ~/h")
+        assert (r["outcome"], r["stdout"]) == ("exited", "one\ntwo\nthree\n"), r
+        assert (workspace() / "f").read_text() == "one\n"
+        r = s.say("close")
+        assert r["outcome"] == "exited" and r["isolation"]["seccomp"] == "default" and r["backend"] == here()
+
+
+@test(backends=OPEN)
+def commands_run_beside_each_other_and_their_output_does_not_mix():
+    with Sandbox(here()) as s:
+        line = "i=0; while [ $i -lt 300 ]; do echo {0}; echo {0} >&2; i=$((i+1)); done; : > {0}; while [ ! -e {1} ]; do sleep 0.01; done"
+        s.start(1, line.format("one", "two"))
+        s.start(2, line.format("two", "one"))
+        for number, word in ((2, "two"), (1, "one")):
+            r = s.wait(number)
+            assert (ended(r), r["stdout"], r["stderr"]) == (("exited", 0), f"{word}\n" * 300, f"{word}\n" * 300)
+
+
+@test(backends=OPEN)
+def each_has_its_own_input_variables_folder_and_status():
+    with Sandbox(here(), "env.set=A=sandbox", "env.set=B=sandbox") as s:
+        assert s.say("input 1 words") == "ok" and s.say("folder 1 /tmp") == "ok"
+        r = s.run(1, "cat; echo; pwd; echo $A $B $BRIG_SANDBOX; exit 3", env__set="A=command")
+        assert (ended(r), r["stdout"]) == (("exited", 3), f"words\n/tmp\ncommand sandbox {here()}\n"), r
+        r = s.run(2, "cat; pwd; echo $A; kill -USR1 $$")
+        assert (r["outcome"], r["signal"], r["stdout"]) == ("signalled", 10, "/workspace\nsandbox\n"), r
+        assert s.say("folder 3 /nowhere") == "ok"
+        r = s.run(3, "true")
+        assert r["outcome"] == "refused" and "cannot enter '/nowhere' inside" in r["error"]["what"], r
+
+
+@test(backends=OPEN)
+def ending_one_command_leaves_the_other():
+    with Sandbox(here()) as s:
+        s.start(1, ": > one; sleep 100")
+        s.start(2, ": > two; while [ ! -e go ]; do sleep 0.01; done; echo done")
+        s.until("one"), s.until("two")
+        assert s.say("cancel 1") == "ok"
+        assert s.wait(1)["outcome"] == "cancelled"
+        (workspace() / "go").touch()
+        r = s.wait(2)
+        assert (ended(r), r["stdout"]) == (("exited", 0), "done\n"), r
+
+
+@test(backends=OPEN)
+def a_time_limit_is_the_commands_own():
+    with Sandbox(here()) as s:
+        r = s.run(1, "(setsid sleep 100 &); sleep 100", limits__timeout="300ms")
+        assert r["outcome"] == "timeout" and r["limits_hit"] == ["timeout"], r
+        assert s.run(2, "ls /proc | grep -c '^[0-9]'")["outcome"] == "exited"
+
+
+@test(backends=OPEN)
+def ending_the_sandbox_ends_both():
+    with Sandbox(here()) as s:
+        s.start(1, ": > one; setsid sleep 100")
+        s.start(2, ": > two; sleep 100")
+        s.until("one"), s.until("two")
+        assert s.say("close")["outcome"] == "exited"
+        assert [s.wait(n)["outcome"] for n in (1, 2)] == ["cancelled", "cancelled"]
+        names = set(descendants().values())
+        assert not any("sleep" in n or "brig-" in n for n in names), names
+
+
+@test(backends=OPEN)
+def the_death_of_brig_ends_all():
+    with Sandbox(here()) as s:
+        s.start(1, "setsid sleep 100 & : > one; sleep 100")
+        s.until("one")
+        s.process.kill()
+        s.process.wait()
+        assert wait_until(lambda: not any("sleep" in n or "brig-" in n for n in descendants().values())), descendants()
+        s.process = subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert brig("run", "--", "true").status == 0  # tidies up behind it
+
+
+MOST = 12
+
+
+@test(backends=OPEN)
+def processes_are_counted_together():
+    code = ("import os, time\nn = 0\ntry:\n  while n < 60:\n    if os.fork() == 0:\n      time.sleep(60)\n      os._exit(0)\n    n += 1\n"
+            "except OSError: pass\nopen(os.environ['NAME'], 'w').write(str(n))\ntime.sleep(60)\n")
+    (workspace() / "forks.py").write_text(code)
+    with Sandbox(here(), f"limits.pids={MOST}") as s:
+        s.start(1, "exec python3 forks.py", env__set="NAME=one")
+        s.until("one")
+        first = int((workspace() / "one").read_text())
+        assert first <= MOST, first
+        s.start(2, "exec sleep 60")
+        assert s.say("turn 100") == "ok"
+        inside = [n for n in descendants().values() if n.startswith("python3")]
+        assert len(inside) <= MOST + 1, inside
+        r = s.say("close")
+        assert "pids" in r["limits_hit"], r
+
+
+@test(backends=OPEN)
+def memory_is_one_for_all_and_its_end_is_told_to_each():
+    eat = "python3 -c \"b = bytearray(90 << 20); open('{0}', 'w'); import time; time.sleep(60)\""
+    with Sandbox(here(), "limits.memory=128m") as s:
+        s.start(1, eat.format("one"))
+        s.until("one")
+        s.start(2, eat.format("two"))
+        assert [s.wait(n)["outcome"] for n in (2, 1)] == ["oom", "oom"]
+        assert s.say("close")["outcome"] == "oom"
+
+
+@test(backends=OPEN)
+def what_a_command_leaves_running_stays_and_its_streams_hold_nobody():
+    with Sandbox(here()) as s:
+        began = time.monotonic()
+        r = s.run(1, "(while [ ! -e go ]; do sleep 0.01; done; echo late > came) > /dev/null & sleep 100 & echo out")
+        assert (ended(r), r["stdout"]) == (("exited", 0), "out\n") and time.monotonic() - began < 30
+        assert ended(s.run(2, ": > go; while [ ! -e came ]; do sleep 0.01; done")) == ("exited", 0)
+
+
+@test(backends=OPEN)
+def one_that_cannot_be_executed_is_refused_and_the_sandbox_stays():
+    with Sandbox(here()) as s:
+        s.say("set 1 env.set PATH=/nowhere")
+        r = s.run(1, "true")
+        assert ended(r) == ("exited", 0), r  # /bin/sh has a path
+        r = s.run(2, "no-such-command")
+        assert ended(r) == ("exited", 127)
+        for number in range(3, 20):
+            assert ended(s.run(number, "true")) == ("exited", 0)
+
+
+@test(backends=OPEN)
+def a_setting_of_the_sandbox_is_refused_for_a_command():
+    with Sandbox(here()) as s:
+        for number, (key, value) in enumerate({"limits.memory": "1g", "network": "host", "workspace.path": "/", "read": "/etc",
+                                               "env.pass": "HOME", "backend": "none"}.items()):
+            said = s.say(f"set {number} {key} {value}")
+            assert said == "ok", said
+            r = s.run(number, "true")
+            assert r["outcome"] == "refused" and f"'{key}' is a setting of the sandbox" in r["error"]["what"], r
+
+
+@test(backends=OPEN)
+def each_is_on_the_record_before_and_after():
+    with Sandbox(here()) as s:
+        s.start(1, ": > one; while [ ! -e go ]; do sleep 0.01; done; exit 4")
+        s.until("one")
+        begun = record.records(state() / "brig/audit")
+        (workspace() / "go").touch()
+        assert ended(s.wait(1)) == ("exited", 4)
+        sandbox = s.say("close")["id"]
+    all = record.verified(state() / "brig/audit")
+    assert [(r["type"], r["run"] == sandbox, r.get("argv0")) for r in begun] == [
+        ("sandbox.create", True, None), ("sandbox.create", False, "/bin/sh")], begun
+    assert [(r["type"], r["run"] == sandbox, r["rc"]) for r in all[2:]] == [("sandbox.exec", False, 4), ("sandbox.exec", True, 0)], all
+
+
+@test
+def a_backend_that_cannot_keep_one_open_says_so():
+    for backend, settings in CLOSED.items():
+        s = Sandbox(backend, *settings, folder=backend != "ssh")
+        assert s.opened.startswith("error ") and f"backend '{backend}' cannot keep a sandbox open for commands" in s.opened, s.opened
+        s.process.stdin.close()
+        assert s.process.wait(20) == 1
+
+
+if __name__ == "__main__":
+    main()

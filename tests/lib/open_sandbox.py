@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sandbox that stays open, through brig.h: what conformance/drive_sandbox.c does, said from Python."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+from harness import brig_argv, brig_environment, brig_path, files_as_root, scratch, wait_until, workspace
+
+DRIVER = pathlib.Path(os.environ.get("BRIG", "build/brig")).resolve().parent / "tests/drive-sandbox"
+
+
+class Sandbox:
+    """drive-sandbox, as this test's identity; brig stands beside it for the backend that starts it inside."""
+
+    def __init__(self, backend, *settings, folder=True):
+        argv = brig_argv()
+        program = scratch() / "drive-sandbox"
+        if not program.exists():
+            program.write_bytes(DRIVER.read_bytes())
+            program.chmod(0o755)
+        argv[argv.index(str(brig_path()))] = str(program)
+        env = brig_environment()
+        env["PATH"] = f"{brig_path().parent}:{env['PATH']}"
+        settings = [f"backend={backend}", *([f"workspace.path={workspace()}"] if folder else []), *settings]
+        with files_as_root():
+            self.process = subprocess.Popen([*argv, *settings], env=env,
+                                            cwd=workspace(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.opened = self.process.stdout.readline().decode().strip()
+
+    def __enter__(self):
+        assert self.opened == "ok", self.opened
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.stdout.read()
+        assert self.process.wait(20) == 0
+
+    def say(self, line):
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        said = self.process.stdout.readline().decode().strip()
+        if said.isdigit():
+            return json.loads(self.process.stdout.read(int(said)))
+        return said
+
+    def start(self, number, line, **settings):
+        for key, value in settings.items():
+            assert self.say(f"set {number} {key.replace('__', '.')} {value}") == "ok"
+        said = self.say(f"exec {number} {line}")
+        assert said == "ok", said
+
+    def wait(self, number):
+        return self.say(f"wait {number}")
+
+    def run(self, number, line, **settings):
+        self.start(number, line, **settings)
+        return self.wait(number)
+
+    def until(self, name):
+        """A command says by a file that it has come so far; the sandbox is turned meanwhile."""
+        assert wait_until(lambda: self.say("turn 10") == "ok" and (workspace() / name).exists(), 15), name

@@ -194,4 +194,4 @@ def a_backend_that_cannot_keep_one_open_says_so():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

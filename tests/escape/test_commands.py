@@ -222,4 +222,4 @@ def places_that_are_used_up_refuse_a_command_and_come_back():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

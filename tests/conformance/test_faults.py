@@ -21,6 +21,7 @@ from harness import descendants, main, start_brig, test, uid, wait_until
 
 ROUNDS = int(os.environ.get("BRIG_KILLS", "0")) or 16
 AT_ONCE = 4
+PATIENCE = 60  # for what takes a second or two where nobody else wants the processors
 
 
 def children_of(pid):
@@ -58,7 +59,7 @@ def one(number, host, rng, more):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return number, what, mark, p, p.communicate(timeout=6)
             p.terminate()
-        return number, what, mark, p, p.communicate(timeout=20)
+        return number, what, mark, p, p.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         p.kill()
         return number, what, mark, p, (b"", f"HANG {p.communicate()[1]}".encode())
@@ -78,7 +79,7 @@ def gone(mark):
 def check(number, what, mark, p, said):
     out, err = said
     assert not err.startswith(b"HANG"), f"{number} {what}: hung: {err}"
-    assert wait_until(lambda: gone(mark), 8), f"{number} {what}: left {[(i, descendants().get(i)) for i in marked(mark)]}"
+    assert wait_until(lambda: gone(mark), PATIENCE), f"{number} {what}: left {[(i, descendants().get(i)) for i in marked(mark)]}"
     if p.returncode in (-signal.SIGKILL, -signal.SIGTERM):  # the latter before brig was there to hear it
         return "killed"
     answer = json.loads(out)
@@ -96,22 +97,22 @@ def kill_everything(*more):
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             seen = [check(*done) for done in pool.map(lambda n: one(n, host, random.Random(rng.random()), more), range(ROUNDS))]
         host.close_connections()
-        assert wait_until(lambda: not host.sessions(), 10), "sessions of sshd are left"
+        assert wait_until(lambda: not host.sessions(), PATIENCE), "sessions of sshd are left"
     # Watchers look once a second whether their wrapper is there, and one that nobody reaps is; whoever came to end a run looks
     # twice, at every process there is.
-    assert wait_until(lambda: (harness._reap(), not {"sh", "sleep"} & set(descendants().values()))[1], 15, 0.1), descendants()
+    assert wait_until(lambda: (harness._reap(), not {"sh", "sleep"} & set(descendants().values()))[1], PATIENCE, 0.1), descendants()
     for i in range(AT_ONCE):
         subprocess.run(["rm", "-rf", f"/tmp/r{i}"], check=True)
     print({word: seen.count(word) for word in set(seen)})
     assert "killed" in seen and len(set(seen)) > 1  # it did hit something
 
 
-@test(limit=110 + 2 * ROUNDS)
+@test(limit=240 + 4 * ROUNDS)
 def ssh_killed_anywhere_leaves_nothing():
     kill_everything()
 
 
-@test(limit=110 + 2 * ROUNDS)
+@test(limit=240 + 4 * ROUNDS)
 def ssh_brig_killed_anywhere_leaves_nothing():
     kill_everything("--set", "ssh.remote=brig", "--set", "ssh.remote_cwd=/")
 

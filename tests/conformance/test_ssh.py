@@ -392,6 +392,68 @@ def a_command_of_a_remote_brig_forges_nothing():
             assert said["isolation"]["user_ns"] and said["isolation"]["landlock_abi"] != 77, (name, said["isolation"])
 
 
+# What a remote host that lies says in the place of brig's report, on descriptor 3, and how the run may end here.
+LIES = {
+    "controls": (r"""report(outcome='refused', error={'code': 'policy', 'what': '\x1b[2J\x9b31m\u202eevil\x07', 'hint': '\x1b]0;x\x07'},
+                           denials=[{'kind': 'protected-path', 'target': '\x1b[8m\u202e', 'reason': '\x9b2J\nbrig: all is well'}])""", {"refused"}),
+    "numbers": ("report(exit_code=1 << 62, signal=-1, isolation={'landlock_abi': 10 ** 18, 'uid_inside': -5}, denials=[{'kind': 'network', 'target': 't', 'reason': 'r', 'count': (1 << 63) - 1}] * 3)", {"exited", "failed"}),
+    "a failure that counts as success": ("report(outcome='failed', exit_code=0, error=None)", {"failed"}),
+    "a signal that is none": ("report(outcome='signalled', signal=0)", {"signalled", "failed"}),
+    "words of other kinds": ("report(outcome=7, exit_code='0', denials={'a': 1}, isolation=[], limits_hit='memory')", {"failed"}),
+    "no such outcome": ("report(outcome='perfect')", {"failed"}),
+    "thousands of denials": ("report(denials=[{'kind': 'network', 'target': 'h%d' % i, 'reason': 'r' * 50} for i in range(5000)])", {"exited", "failed"}),
+    "endless": ("while True: out.write(b'[' * 65536)", {"failed", "timeout"}),
+    "deep": ("out.write(b'[' * 200000 + b']' * 200000)", {"failed"}),
+    "no report": ("pass", {"failed"}),
+    "no text": ("out.write(bytes(range(256)) * 100)", {"failed"}),
+    "cut": ("out.write(json.dumps(REPORT).encode()[:-20])", {"failed"}),
+    "two": ("report(); report(outcome='failed')", {"failed"}),
+    "silence": ("import time; time.sleep(600)", {"timeout"}),
+    "a flood": ("[os.write(1, b'\\x1b[2Jx' * 10000) for _ in iter(int, 1)]", {"timeout", "failed"}),
+}
+LIAR = """#!/usr/bin/python3
+import json, os, sys
+if sys.argv[1] == "version":
+    print(open(os.path.dirname(__file__) + "/version").read())
+    sys.exit(0)
+REPORT = %r
+out = os.fdopen(3, "wb", 0)
+def report(**other):
+    out.write(json.dumps({**REPORT, **other}).encode())
+exec(open(os.path.dirname(__file__) + "/lie").read())
+"""
+
+
+@test(limit=120)
+def a_remote_host_that_lies_does_no_harm_here():
+    """It is believed, but nothing it says is obeyed by a terminal, costs memory without bound, or lasts past the time limit."""
+    liar = scratch() / "bin"
+    liar.mkdir()
+    (liar / "brig").write_text(LIAR % REPORT)
+    (liar / "brig").chmod(0o755)
+    version = brig("version").text.split()[1]
+    with sshd.Sshd() as host:
+        text = (host.folder / "server").read_text()
+        host.stop()
+        (host.folder / "server").write_text("\n".join(f"SetEnv PATH={liar}:{sshd.PATH}" if line.startswith("SetEnv") else line for line in text.splitlines()) + "\n")
+        host.start()
+        remote = host.options("--set", "ssh.remote=brig", "--set", f"ssh.remote_cwd={workspace()}", "--set", "ssh.connect_timeout=60s", "--output-limit", "1m")
+        for name, (lie, outcomes) in {"the truth": ("report()", {"exited"}), **LIES}.items():  # the first is the control
+            (liar / "version").write_text(f"brig {version}")
+            (liar / "lie").write_text(lie)
+            done = brig("run", *remote, "--json", "--timeout", "2s" if "timeout" in outcomes else "60s", "--", "true", timeout=90)
+            said = done.json
+            assert said["outcome"] in outcomes, (name, said["outcome"], said["error"])
+            assert said["outcome"] == "exited" or done.status != 0, (name, done.status)
+            assert 0 <= done.status <= 255 and 0 <= said["isolation"]["landlock_abi"] < 256, (name, said["isolation"])
+            assert len(said["denials"]) <= 1100 and len(done.stdout) < 16 << 20, (name, len(done.stdout))
+            assert not [b for b in done.stdout + done.stderr if b < 0x20 and b not in b"\n"] and b"\xe2\x80\xae" not in done.stdout + done.stderr, (name, done.stderr[:300])
+            assert said["outcome"] in ("exited", "signalled", "timeout") or said["error"]["what"], (name, said)
+        (liar / "version").write_text("brig 9\x1b[2J\u202e" + "x" * 100000)
+        done = brig("run", *remote, "--", "true")
+        assert done.status == 125 and b"\x1b" not in done.stderr and len(done.stderr) < 4096 and "'box'" in done.errors, done.stderr[:300]
+
+
 @test
 def variables_of_the_command_do_not_steer_the_remote_brig():
     """Its state, its configuration, its own program and tools are those of the login; the command has what it was given."""

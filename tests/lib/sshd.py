@@ -4,8 +4,9 @@
     with Sshd() as host:
         brig("run", *host.options(), "--", "true")
 
-Started by root it lets in the identity that starts brig: root, or the harness's ordinary user, who
-gets a line in a passwd file that only this test sees. Nothing is left: sshd, its sessions and the
+Started by root it lets in the identity that starts brig: root, or the harness's ordinary user. Both
+have a line in a passwd file that only this test sees: what root's own shell does at every start is
+not ours to wait for. Nothing is left: sshd, its sessions and the
 shared connections end with the block.
 """
 
@@ -68,10 +69,11 @@ class Sshd:
             f"SetEnv PATH={PATH}:{harness.brig_path().parent} XDG_STATE_HOME={harness.state()}\n{self.setting}\n")
 
     def _passwd(self):
-        """A passwd with the ordinary user, for this test's mount namespace alone."""
+        """A passwd with whoever starts brig, for this test's mount namespace alone."""
         own = self.folder / "passwd"
-        line = f"{USER}:x:{harness.uid()}:{harness.uid()}::{harness.home()}:/bin/sh\n"
-        own.write_text(pathlib.Path("/etc/passwd").read_text() + line)
+        name = self.login or "root"
+        others = [line for line in pathlib.Path("/etc/passwd").read_text().splitlines() if not line.startswith(f"{name}:")]
+        own.write_text("\n".join([f"{name}:x:{harness.uid()}:{harness.uid()}::{harness.home()}:/bin/sh", *others, ""]))
         own.chmod(0o644)
         run("mount", "--bind", own, "/etc/passwd")
         self.passwd_mounted = True
@@ -94,7 +96,6 @@ class Sshd:
         self._files()
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-        if self.login:
             self._passwd()
         self.start()
         return self

@@ -509,6 +509,26 @@ def a_socket_bound_by_way_of_a_link_is_covered():
         cannot_connect(service, "/data/s", options=("--mount", f"{workspace()}/sub:/data"))
 
 
+@test(backends=BOTH)
+def every_one_of_a_crowd_of_sockets_is_covered():
+    """More than a message has room for; and the file of some code comes with them."""
+    (workspace() / "crowd").mkdir()
+    others = []
+    for i in range(400):
+        others.append(socket.socket(socket.AF_UNIX))
+        others[-1].bind(f"{workspace()}/crowd/{i}-" + "x" * 40)
+        others[-1].listen()
+    try:
+        with bound(workspace() / "crowd/last", workspace() / "crowd/last") as service:
+            cannot_connect(service, "/workspace/crowd/last")
+            done = brig("python", "-c", "import os, stat; print(sum(stat.S_ISSOCK(os.stat(e.path).st_mode) for e in os.scandir('crowd')))")
+            assert done.text == "0\n", (done.text, done.errors)
+            assert sum(stat.S_ISSOCK(e.stat().st_mode) for e in os.scandir(workspace() / "crowd")) == 401, "the control proves nothing"
+    finally:
+        for s in others:
+            s.close()
+
+
 def server(real, cwd, name, fd=None):
     """A process of this identity's that binds that name, standing there; with `fd` a folder as its descriptor 9."""
     code = (f"import os, socket; os.chdir({str(cwd)!r}); fd = {fd and str(fd)!r}; fd and os.dup2(os.open(fd, os.O_PATH), 9)\n"

@@ -79,6 +79,21 @@ def what_is_not_everybodys_is_not_there():
 
 
 @test(by_root=True)
+def a_mount_below_a_folder_that_is_not_shown_has_its_place():
+    """Whether such a folder is shown is mostly found out late, but before something is to lie in it."""
+    data = scratch() / "data"
+    data.mkdir()
+    (data / "f").write_text("own")
+    with etc():
+        with files_as_root():
+            (ETC / "php/own").mkdir(parents=True, exist_ok=True)
+        for mode, shown in ((0o644, SECRET), (0o640, "")):
+            put("php/9.9/php.ini", SECRET, mode)
+            got = inside("cat /etc/php/own/f; cat /etc/php/9.9/php.ini 2>/dev/null; true", "--mount", f"{data}:/etc/php/own")
+            assert got == "own" + shown, (oct(mode), got)
+
+
+@test(by_root=True)
 def a_file_with_a_login_is_not_there():
     logins = {"pip.conf": (f"[global]\nindex-url = https://user:{SECRET}@pip.example/simple\n", f"[global]\npassword = {SECRET}\n"),
               "npmrc": (f"//npm.example/:_authToken={SECRET}\n", f"//npm.example/:_auth={SECRET}\n", f"_Password={SECRET}\n",

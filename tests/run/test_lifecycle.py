@@ -12,6 +12,7 @@ import random
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -82,6 +83,29 @@ def placeholders():
 
 
 # ---- signals to brig ----
+
+
+@test
+def a_socket_that_was_renamed_and_is_known_to_its_server_alone_ends_no_run():
+    """Its name is tried for every process there is, also for those that cannot be looked at; then its file is looked for."""
+    here = os.getcwd()
+    crowd = []
+    with socket.socket(socket.AF_UNIX) as s:
+        os.chdir(workspace())
+        s.bind("bound")
+        os.rename("bound", "renamed")
+        os.chdir(here)
+        s.listen()
+        try:
+            crowd += [subprocess.Popen(["unshare", "--mount", "sh", "-c", "mount -t tmpfs tmpfs /mnt && cd /mnt && exec sleep 60"]) for _ in range(40)]
+            assert wait_until(lambda: all(os.readlink(f"/proc/{p.pid}/cwd") == "/mnt" for p in crowd))
+            done = sh("test ! -S renamed", "--workdir", str(workspace()), cwd="/dev")
+        finally:
+            for p in crowd:
+                p.kill()
+                p.wait()
+    assert done.status == 0, (done.status, done.errors)
+    (workspace() / "renamed").unlink()
 
 
 @test

@@ -12,7 +12,7 @@
 
 #include "unit.h"
 
-#include "base/fd.h"
+#include "base/folder.h"
 
 #define CALL(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1)
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, (value))
@@ -400,6 +400,39 @@ static void the_last_words_of_one_who_did_not_listen_arrive(void **state UNUSED)
 	(void)close(pair[0]);
 }
 
+/* More than the reader's room holds at a time. */
+static void every_name_in_a_folder_is_read_once(void **state UNUSED)
+{
+	enum { MANY = 300 };
+	bool seen[MANY] = { false };
+	const struct fd_entry *e;
+	struct folder d;
+	char name[64];
+	size_t n = 0;
+	int fd;
+
+	must(mkdir("many", 0755) == 0);
+	for (int i = 0; i < MANY; i++) {
+		(void)snprintf(name, sizeof(name), "many/%03d-a-name-that-takes-some-room", i);
+		write_text(name, "");
+	}
+	fd = open("many", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	folder_begin(&d, fd);
+	for (; (e = folder_next(&d)); n++) {
+		int i = atoi(e->name);
+
+		assert_true(i >= 0 && i < MANY && !seen[i]);
+		seen[i] = true;
+	}
+	assert_int_equal(d.error, 0);
+	assert_int_equal(n, MANY);
+	(void)close(fd);
+	folder_begin(&d, fd);
+	assert_null(folder_next(&d));
+	assert_int_equal(d.error, EBADF);
+}
+
 #define IN_TREE(f) cmocka_unit_test_setup_teardown(f, make_tree, remove_it)
 static const struct CMUnitTest tests[] = {
 	IN_TREE(a_path_without_links_is_opened),
@@ -417,6 +450,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(descriptors_cross_a_socket_and_the_surplus_is_closed),
 	cmocka_unit_test(the_last_words_of_one_who_did_not_listen_arrive),
 	IN_TREE(a_thing_replaced_by_another_is_noticed),
+	IN_TREE(every_name_in_a_folder_is_read_once),
 };
 
 int main(void)

@@ -35,7 +35,7 @@ struct socket_search {
 
 	const struct bound_socket *now;  /* the socket that is looked at */
 	bool missing;                    /* its file was not met so far */
-	const struct where *at;          /* the folder that its name leads to */
+	struct where at;                 /* the folder that its name leads to; path NULL: to none */
 	struct lost_socket done[RECENT]; /* every connection has an entry of its own */
 	size_t next_done;
 	struct lost lost;
@@ -113,7 +113,7 @@ static void meet(struct socket_search *s, const struct where *folder, const char
 
 	if (!s->missing || folder->dev != s->now->dev)
 		return;
-	s->at = folder;
+	s->at = *folder; /* a copy: of the recent ones it may soon be none */
 	s->missing = !(look_at(folder, name, &st) && (uint32_t)st.st_ino == s->now->ino &&
 		       st.st_nlink == 1);
 }
@@ -234,13 +234,13 @@ static int one_socket(void *ctx, const struct bound_socket *b, struct err *e)
 	struct socket_search *s = ctx;
 
 	s->now = b;
-	s->at = NULL;
+	s->at = (struct where){ 0 };
 	s->missing = false;
 	if (b->known && (!shows(s->h.sight, b->dev, &s->missing) || done_already(s, b)))
 		return 0;
 	if (*b->name && by_name(s, b->name, e) < 0)
 		return -e->code;
-	return s->missing ? lost_add(&s->h, &s->lost, b, s->at, e) : 0;
+	return s->missing ? lost_add(&s->h, &s->lost, b, s->at.path ? &s->at : NULL, e) : 0;
 }
 
 int plan_sockets(struct box_plan *p, struct err *e)

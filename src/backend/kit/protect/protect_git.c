@@ -14,6 +14,7 @@
 #include "backend/kit/protect/gitdirs.h"
 #include "backend/kit/protect/gitsay.h"
 #include "backend/kit/protect/protect_internal.h"
+#include "base/folder.h"
 #include "base/str.h"
 
 #define HOOKS_MAX 64       /* samples of git's are fewer */
@@ -126,8 +127,9 @@ static bool list_plain(int tree, const char *path, const struct protect *since)
 {
 	bool plain = true;
 	struct stat st;
-	int fd;
-	DIR *d;
+	const struct fd_entry *e;
+	CLEANUP(fd) int fd = -1;
+	struct folder d;
 
 	if (fstatat(tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT;
@@ -136,14 +138,11 @@ static bool list_plain(int tree, const char *path, const struct protect *since)
 	if (since && protect_changed(since, &st))
 		since = NULL;
 	fd = protect_open(tree, path);
-	d = fd < 0 ? NULL : fdopendir(fd);
-	for (struct dirent *e; d && plain && (e = readdir(d));)
-		plain = str_eq(e->d_name, ".") || str_eq(e->d_name, "..") ||
-			(since && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			 !protect_changed(since, &st));
-	if (d)
-		(void)closedir(d);
-	return d && plain;
+	folder_begin(&d, fd);
+	while (fd >= 0 && plain && (e = folder_next(&d)))
+		plain = since && fstatat(fd, e->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			!protect_changed(since, &st);
+	return fd >= 0 && !d.error && plain;
 }
 
 static bool part_plain(struct protect *t, int tree, const char *git, const struct git_part *part)

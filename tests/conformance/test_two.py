@@ -111,7 +111,7 @@ MOST = 12
 @test(backends=OPEN)
 def processes_are_counted_together():
     code = ("import os, time\nn = 0\ntry:\n  while n < 60:\n    if os.fork() == 0:\n      time.sleep(60)\n      os._exit(0)\n    n += 1\n"
-            "except OSError: pass\nopen(os.environ['NAME'], 'w').write(str(n))\ntime.sleep(60)\n")
+            "except OSError: pass\nwith open('new', 'w') as f: f.write(str(n))\nos.rename('new', os.environ['NAME'])\ntime.sleep(60)\n")
     (workspace() / "forks.py").write_text(code)
     with Sandbox(here(), f"limits.pids={MOST}") as s:
         s.start(1, "exec python3 forks.py", env__set="NAME=one")

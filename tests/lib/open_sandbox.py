@@ -23,7 +23,8 @@ class Sandbox:
         argv[argv.index(str(brig_path()))] = str(program)
         env = brig_environment()
         env["PATH"] = f"{brig_path().parent}:{env['PATH']}"
-        settings = [f"backend={backend}", *([f"workspace.path={workspace()}"] if folder else []), *settings]
+        host = ["allow_full_access=true"] if backend == "none" else []
+        settings = [f"backend={backend}", *host, *([f"workspace.path={workspace()}"] if folder else []), *settings]
         with files_as_root():
             self.process = subprocess.Popen([*argv, *settings], env=env,
                                             cwd=workspace(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -140,6 +140,42 @@ def memory_is_one_for_all_and_its_end_is_told_to_each():
         assert s.say("close")["outcome"] == "oom"
 
 
+@test(backends=SANDBOXED)
+def what_is_written_to_disk_is_counted_over_all():
+    """Each by a process of its own, which is gone before anybody could look."""
+    with Sandbox(here(), "limits.disk=16m") as s:
+        line = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do dd if=/dev/urandom of={0} bs=1M count=2 conv=fsync 2> /dev/null; done; : > {0}-done"
+        first = s.run(1, line.format("a") + "; exec sleep 60", limits__timeout="20s")
+        second = s.run(2, line.format("b")) if first["outcome"] == "exited" else first
+        assert first["outcome"] == "limit" or second["outcome"] in ("limit", "refused"), (first, second)
+        assert "disk" in s.say("close")["limits_hit"]
+
+
+@test(backends=SANDBOXED)
+def the_door_is_the_sandboxs_and_hears_each_command():
+    ask = ("import urllib.request, urllib.error\ntry: urllib.request.urlopen('http://{0}/', timeout=5)\n"
+           "except urllib.error.HTTPError as e: print(e.code)\n")
+    with Sandbox(here(), "network=proxy") as s:
+        for number, host in ((1, "one.invalid"), (2, "two.invalid")):
+            (workspace() / "ask.py").write_text(ask.format(host))
+            r = s.run(number, "python3 ask.py")
+            assert (ended(r), r["stdout"]) == (("exited", 0), "403\n"), r
+        r = s.say("close")
+        assert r["egress"]["denied"] == 2 and {d["target"] for d in r["denials"]} >= {"one.invalid:80", "two.invalid:80"}, r
+
+
+@test(backends=SANDBOXED)
+def protected_names_hold_for_every_command():
+    (workspace() / ".git/hooks").mkdir(parents=True)
+    (workspace() / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    with Sandbox(here()) as s:
+        for number in (1, 2):
+            r = s.run(number, "echo x > .git/hooks/pre-commit; echo x > .envrc; ls -A .git/hooks")
+            assert r["stdout"] == "" and "pre-commit" in r["stderr"], r
+        s.say("close")
+    assert not (workspace() / ".git/hooks/pre-commit").exists() and not (workspace() / ".envrc").exists()
+
+
 @test(backends=OPEN)
 def what_a_command_leaves_running_stays_and_its_streams_hold_nobody():
     with Sandbox(here()) as s:

@@ -155,7 +155,7 @@ BRIG_API int brig_run_finish(brig_run *r, brig_result **ret, struct brig_error *
 
 /* A sandbox that stays until it is closed. It is opened by a request without a command, and each
  * command in it is a request of its own: all of them see the same files, processes and network, and
- * share the sandbox's limits. Of the backends native and bwrap can keep one open; another one
+ * share the sandbox's limits. Of the backends native, bwrap and none can keep one open; another one
  * refuses by its name.
  *
  *	brig_sandbox_open(q, &s, &e);

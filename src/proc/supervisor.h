@@ -61,7 +61,10 @@ struct supervisor_msg {
 	char text[512]; /* of NOTE; of a container's STARTED: the image's digest */
 };
 
-enum { COMMAND_FIRST = 0 }; /* the one that a sandbox was started with */
+enum {
+	COMMAND_FIRST = 0, /* the one that a sandbox was started with, or an open one itself */
+	COMMANDS_MAX = 64, /* of an open sandbox at a time, with what they have left running */
+};
 
 enum supervisor_asks {
 	ASK_GO,     /* what was to be done outside is done: go on */

@@ -3,7 +3,7 @@
  * it is given, and what it takes are texts of the order's own. */
 #include "fuzz.h"
 
-#include "backend/kit/process/order.h"
+#include "proc/order.h"
 
 static size_t count(const char *const *v, const char *from, const char *end)
 {

@@ -6,7 +6,7 @@ import os
 import pathlib
 import subprocess
 
-from harness import brig_argv, brig_environment, brig_path, files_as_root, scratch, wait_until, workspace
+from harness import brig_argv, brig_environment, brig_path, files_as_root, wait_until, workspace
 
 DRIVER = pathlib.Path(os.environ.get("BRIG", "build/brig")).resolve().parent / "tests/drive-sandbox"
 
@@ -16,14 +16,18 @@ class Sandbox:
 
     def __init__(self, backend, *settings, folder=True):
         argv = brig_argv()
-        program = scratch() / "drive-sandbox"
+        program = brig_path().parent / "drive-sandbox"  # beside brig, as what it starts is found from there
         if not program.exists():
-            program.write_bytes(DRIVER.read_bytes())
-            program.chmod(0o755)
+            with files_as_root():
+                new = program.with_suffix(f".{os.getpid()}")
+                new.write_bytes(DRIVER.read_bytes())
+                new.chmod(0o755)
+                new.rename(program)
         argv[argv.index(str(brig_path()))] = str(program)
         env = brig_environment()
         env["PATH"] = f"{brig_path().parent}:{env['PATH']}"
-        settings = [f"backend={backend}", *([f"workspace.path={workspace()}"] if folder else []), *settings]
+        host = ["allow_full_access=true"] if backend == "none" else []
+        settings = [f"backend={backend}", *host, *([f"workspace.path={workspace()}"] if folder else []), *settings]
         with files_as_root():
             self.process = subprocess.Popen([*argv, *settings], env=env,
                                             cwd=workspace(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)

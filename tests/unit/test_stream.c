@@ -381,6 +381,25 @@ static void a_stream_without_a_source_is_at_its_end(void **state UNUSED)
 	pump_close(&p);
 }
 
+static void what_comes_after_the_end_of_a_command_is_not_its_own(void **state UNUSED)
+{
+	struct rig r;
+
+	rig_open(&r, 100, -1);
+	must(write(r.source, "before", 6) == 6);
+	pump_end(&r.pump);
+	assert_false(pump_done(&r.pump));
+	pump_move(&r.pump);
+	assert_true(pump_done(&r.pump));
+	assert_int_equal(r.keep.bytes, 6);
+	rig_done(&r);
+
+	rig_open(&r, 100, -1);
+	pump_end(&r.pump); /* nothing is there, though somebody holds the other end */
+	assert_true(pump_done(&r.pump));
+	rig_done(&r);
+}
+
 static int file_with(const char *text)
 {
 	int fd = open("input", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -535,6 +554,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_reader_that_stops_makes_the_command_wait),
 	cmocka_unit_test(a_reader_that_stops_does_not_stop_brig_itself),
 	cmocka_unit_test(a_stream_without_a_source_is_at_its_end),
+	cmocka_unit_test(what_comes_after_the_end_of_a_command_is_not_its_own),
 	cmocka_unit_test(input_the_command_did_not_read_is_given_back),
 	cmocka_unit_test(input_read_to_its_end_stays_read),
 	cmocka_unit_test(input_of_any_size_arrives_whole),

@@ -6,12 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
 #include "backend/none/none.h"
 #include "base/fd.h"
@@ -23,8 +25,10 @@ struct backend_job {
 	struct backend_plan *plan; /* borrowed */
 	pid_t pid;                 /* of the warden; -1 once reaped */
 	int pidfd, control;
-	bool ended, left; /* as the warden told */
-	bool lost;        /* ... or the one above it: it was killed, and what was there is ended */
+	int events;                     /* epoll over both; -1: the sandbox is not open */
+	struct command_table *commands; /* likewise NULL */
+	bool ended, left;               /* as the warden told */
+	bool lost; /* ... or the one above it: it was killed, and what was there is ended */
 	int status;
 };
 
@@ -55,6 +59,10 @@ static void wake(const struct backend_job *j)
 
 static void keep_word(struct backend_job *j, const struct supervisor_msg *m)
 {
+	if (m->command != COMMAND_FIRST) {
+		command_said(j->commands, m);
+		return;
+	}
 	if (m->said == SUPERVISOR_ENDED) {
 		j->ended = true;
 		j->status = m->status;
@@ -100,7 +108,7 @@ static struct backend_job *job_new(struct backend_plan *p)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->pid = j->pidfd = j->control = -1;
+	j->pid = j->pidfd = j->control = j->events = -1;
 	return j;
 }
 
@@ -119,16 +127,32 @@ static int sealed_code(const struct spec *s, int *ret, struct err *e)
 	return 0;
 }
 
+static int listen_events(struct backend_job *j, struct err *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	j->events = epoll_create1(EPOLL_CLOEXEC);
+	if (j->events < 0 || epoll_ctl(j->events, EPOLL_CTL_ADD, j->pidfd, &ev) < 0 ||
+	    epoll_ctl(j->events, EPOLL_CTL_ADD, j->control, &ev) < 0)
+		return err_sys(e, "cannot listen to the command's warden");
+	j->commands = command_table_new();
+	return j->commands ? 0 : err_nomem(e);
+}
+
 static int none_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		      struct backend_job **ret, struct err *e)
 {
 	CLEANUP(job) struct backend_job *j = job_new(p);
 	struct ends ends = ENDS_NONE;
-	struct warden_start s = { .plan = p, .brig = getpid(), .code = -1, .tty = w->tty };
+	struct warden_start s = {
+		.plan = p, .brig = getpid(), .code = -1, .tty = w->tty, .open = w->open
+	};
 	int r;
 
 	if (!j)
 		return err_nomem(e);
+	if (!p->argv && !w->open)
+		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	r = streams_open(&ends, w, e);
 	if (r == 0 && p->code)
 		r = sealed_code(p->spec, &s.code, e);
@@ -144,12 +168,14 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	(void)fd_close(s.code);
 	if (r == 0)
 		r = started(j, false, e);
+	if (r == 0 && w->open)
+		r = listen_events(j, e);
 	if (r == 0)
 		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
 				       .out = TAKE_FD(ends.out[0]),
 				       .err = TAKE_FD(ends.err[0]),
 				       .in_peer = w->tty ? -1 : TAKE_FD(ends.in[0]),
-				       .events = j->pidfd,
+				       .events = w->open ? j->events : j->pidfd,
 				       .alarm = -1 };
 	ends_done(&ends);
 	if (r < 0)
@@ -211,7 +237,9 @@ static struct backend_job *job_free(struct backend_job *j)
 		return NULL;
 	job_reap(j);
 	(void)fd_close(j->control);
+	(void)fd_close(j->events);
 	(void)fd_close(j->pidfd);
+	(void)command_table_free(j->commands);
 	free(j);
 	return NULL;
 }
@@ -223,6 +251,8 @@ static enum job_event none_event(struct backend_job *j, bool alarm, struct outco
 
 	(void)alarm;
 	(void)o;
+	if (j->commands)
+		on_control(j);
 	return poll(&p, 1, 0) > 0 ? JOB_ENDED : JOB_NOTHING;
 }
 
@@ -232,10 +262,21 @@ static void none_signal(struct backend_job *j, uint32_t command, int sig)
 					      .command = command,
 					      .signal = sig };
 
-	if (sig == SIGKILL)
+	if (sig == SIGKILL && command == COMMAND_FIRST)
 		ask_to_end(j);
 	else
 		(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
+}
+
+static void judge_status(int status, struct outcome *o)
+{
+	if (WIFSIGNALED(status)) {
+		o->kind = OUTCOME_SIGNALLED;
+		o->signal = WTERMSIG(status);
+	} else {
+		o->kind = OUTCOME_EXITED;
+		o->exit_code = WEXITSTATUS(status);
+	}
 }
 
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
@@ -246,12 +287,8 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	if (!j->ended || j->lost) {
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
 			      "the command's warden was ended from outside");
-	} else if (WIFSIGNALED(j->status)) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(j->status);
 	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(j->status);
+		judge_status(j->status, o);
 	}
 }
 
@@ -262,6 +299,38 @@ static void describe(struct isolation *i)
 				 .uid_inside = geteuid(),
 				 .gid_inside = getegid(),
 				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
+}
+
+static void hear(void *job)
+{
+	on_control(job);
+}
+
+static int none_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
+		     struct job_io *io, uint32_t *ret, struct err *e)
+{
+	const struct command_host host = { .table = j->commands,
+					   .control = j->control,
+					   .pidfd = j->pidfd,
+					   .envp = (const char *const *)j->plan->envp,
+					   .path = j->plan->path_value,
+					   .cwd = j->plan->cwd,
+					   .hear = hear,
+					   .job = j };
+
+	return command_start(&host, c, w, io, ret, e);
+}
+
+static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *o)
+{
+	int status;
+
+	if (!command_ended(j->commands, command, &status))
+		return false;
+	describe(&o->isolation);
+	if (o->kind == OUTCOME_FAILED)
+		judge_status(status, o);
+	return true;
 }
 
 static int none_probe(const struct spec *s, struct isolation *ret, struct err *e)
@@ -280,7 +349,7 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 	judge(j, o);
 	o->left = j->left || !(j->ended || j->lost);
 	if (o->left)
-		outcome_deny(o, "process", j->plan->argv[0],
+		outcome_deny(o, "process", j->plan->argv ? j->plan->argv[0] : "",
 			     "something it started could not be ended and may still run");
 	(void)job_free(j);
 }
@@ -298,4 +367,6 @@ const struct backend backend_none = {
 	.event = none_event,
 	.signal = none_signal,
 	.finish = none_finish,
+	.exec = none_exec,
+	.ended = none_ended,
 };

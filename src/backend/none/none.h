@@ -47,6 +47,7 @@ struct warden_start {
 	int in, out, err; /* the command's streams; in is -1 for no input */
 	int code;         /* to become CODE_FD; -1: none */
 	bool tty;         /* all three are one terminal, to become the controlling one */
+	bool open;        /* there is no command: they come by ASK_EXEC (proc/commands.h) */
 };
 
 enum { WARDEN_PATIENCE_MS = 3000 }; /* how long it goes on killing what will not die */

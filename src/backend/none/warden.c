@@ -27,6 +27,7 @@
 #include "backend/none/none.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "proc/commands.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"
 
@@ -66,8 +67,9 @@ static int place_streams(const struct warden_start *s)
 	return s->tty && ioctl(0, TIOCSCTTY, 0) < 0 ? -errno : 0;
 }
 
-static int limit_files(uint64_t files)
+static int limit_files(const void *count)
 {
+	uint64_t files = *(const uint64_t *)count;
 	struct rlimit r;
 
 	if (!files)
@@ -93,7 +95,7 @@ static pid_t start(const struct warden_start *s, volatile int *failed)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	*failed = -place_streams(s);
 	if (!*failed)
-		*failed = -limit_files(s->plan->spec->limits.files);
+		*failed = -limit_files(&s->plan->spec->limits.files);
 	if (!*failed)
 		*failed = proc_exec(s->plan->argv, s->plan->envp, s->plan->path_value);
 	_exit(127);
@@ -241,6 +243,66 @@ static _Noreturn void serve(struct warden *w)
 	}
 }
 
+/* ---- an open sandbox ---- */
+
+/* false: brig is gone, or wants it all ended. */
+static bool answer(const struct command_terms *c, struct commands *t)
+{
+	enum { FDS = 4 };
+	struct supervisor_request r;
+	size_t n = FDS;
+	int fds[FDS];
+
+	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
+		return false;
+	if (r.asks == ASK_EXEC)
+		commands_exec(t, c, r.command, fds, n);
+	else if (r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST)
+		return r.signal != SIGKILL;
+	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
+		commands_signal(t, r.command, r.signal);
+	return true;
+}
+
+static _Noreturn void serve_commands(struct warden *w, const struct warden_start *s,
+				     struct commands *t)
+{
+	const struct command_terms terms = { .control = w->control,
+					     .limit = limit_files,
+					     .arg = &s->plan->spec->limits.files };
+	struct pollfd p[] = { { .fd = w->control, .events = POLLIN },
+			      { .fd = w->signals, .events = POLLIN } };
+
+	for (;;) {
+		int ms = commands_turn(t, &terms);
+
+		w->asked = ms == -ETIME;
+		if (w->asked)
+			end(w);
+		(void)poll(p, ARRAY_LEN(p), ms);
+		if (signals_say_leave(w))
+			end(w);
+		w->asked = p[0].revents && !answer(&terms, t);
+		if (w->asked)
+			end(w);
+	}
+}
+
+static _Noreturn void stay_open(struct warden *w, const struct warden_start *s)
+{
+	const struct supervisor_msg begins = { .said = SUPERVISOR_BEGINS },
+				    started = { .said = SUPERVISOR_STARTED };
+	struct commands *t;
+	struct err e = { 0 };
+
+	if (commands_new(&t, &e) < 0)
+		fail(s, &e);
+	if (fd_send(w->control, &begins, sizeof(begins), NULL, 0) < 0 ||
+	    fd_send(w->control, &started, sizeof(started), NULL, 0) < 0)
+		_exit(125); /* brig is gone */
+	serve_commands(w, s, t);
+}
+
 static void let_go(const struct warden_start *s)
 {
 	(void)fd_close(s->in);
@@ -263,6 +325,8 @@ static _Noreturn void lower(const struct warden_start *s, pid_t above)
 		(void)err_sys(&e, "cannot enter '%s'", s->plan->cwd);
 		fail(s, &e);
 	}
+	if (s->open)
+		stay_open(&w, s);
 	if (fd_send(w.control, &begins, sizeof(begins), NULL, 0) < 0)
 		_exit(125); /* brig is gone */
 	w.command = start(s, &failed);

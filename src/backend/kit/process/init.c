@@ -20,10 +20,10 @@
 #include <sys/wait.h>
 
 #include "backend/kit/limits/watch.h"
-#include "backend/kit/process/commands.h"
 #include "backend/kit/process/inside.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "proc/commands.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"
 
@@ -217,7 +217,12 @@ static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 	}
 }
 
-static void answer(const struct inside *c, struct commands *t, int io)
+static int limit_files(const void *inside)
+{
+	return inside_files(inside);
+}
+
+static void answer(const struct command_terms *c, struct commands *t, int io)
 {
 	enum { FDS = 4 };
 	struct supervisor_request r;
@@ -242,8 +247,14 @@ static void answer(const struct inside *c, struct commands *t, int io)
 	}
 }
 
-static _Noreturn void serve_commands(const struct inside *c, struct commands *t, int io)
+static _Noreturn void serve_commands(const struct inside *inside, struct commands *t, int io)
 {
+	const struct command_terms terms = { .control = inside->control,
+					     .inside = true,
+					     .nproc = inside->nproc,
+					     .limit = limit_files,
+					     .arg = inside };
+	const struct command_terms *c = &terms;
 	struct pollfd p = { .fd = c->control, .events = POLLIN };
 	sigset_t none;
 
@@ -252,6 +263,8 @@ static _Noreturn void serve_commands(const struct inside *c, struct commands *t,
 		int ms = commands_turn(t, c), n;
 		const struct timespec wait = { .tv_nsec = (long)ms * 1000 * 1000 };
 
+		if (ms == -ETIME)
+			_exit(125); /* and the kernel ends the rest */
 		n = ppoll(&p, 1, ms < 0 ? NULL : &wait, &none);
 		if (n < 0 && errno != EINTR)
 			_exit(125);

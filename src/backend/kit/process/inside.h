@@ -15,10 +15,7 @@
 #include "base/err.h"
 #include "proc/supervisor.h"
 
-enum {
-	INSIDE_TMPFS_MAX = 5,
-	COMMANDS_MAX = 64, /* of an open sandbox at a time, with what they have left running */
-};
+enum { INSIDE_TMPFS_MAX = 5 };
 
 /* What comes along with SUPERVISOR_BEGINS: bit 1 << of each is set in supervisor_msg.fds. */
 enum init_fd {

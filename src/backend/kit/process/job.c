@@ -113,7 +113,7 @@ static uint64_t resident(const struct backend_job *j)
 static void look(struct backend_job *j)
 {
 	const struct limits *l = &j->plan->spec->limits;
-	size_t own = job_commands(j); /* processes of brig's besides init */
+	size_t own = commands_there(j->commands); /* processes of brig's besides init */
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
 			   .tmpfs = &j->given[INIT_FD_TMP],
 			   .held = j->unmapped + j->system_v,

@@ -14,6 +14,7 @@
 #include "backend/kit/limits/memfds.h"
 #include "backend/kit/limits/sockmem.h"
 #include "backend/kit/plan/ids.h"
+#include "backend/kit/process/command_table.h"
 #include "backend/kit/process/inside.h"
 #include "backend/kit/protect/protect.h"
 
@@ -54,16 +55,6 @@ struct box_kind {
 	pid_t (*inside)(const struct box_start *c);
 };
 
-/* One of an open sandbox's, as far as init has told. */
-struct job_command {
-	uint32_t number; /* 0: nobody has this place */
-	bool wanted;     /* the conductor has not been told of its end yet */
-	bool there;      /* init has a place for it: it, or something it started, lives */
-	int news;        /* an eventfd, readable once it has ended; -1 */
-	enum supervisor_said said;
-	int status;
-};
-
 struct backend_job {
 	const struct box_kind *kind;
 	struct box_plan *plan; /* borrowed */
@@ -92,9 +83,7 @@ struct backend_job {
 	bool watch_memory, watch_pids, watch_disk;
 	bool pids_held; /* by the kernel: the watch only tells */
 
-	struct job_command *commands; /* COMMANDS_MAX of them; NULL: the sandbox is not open */
-	uint32_t last;                /* number that was given */
-	struct err failed;            /* of the last one that could not be started */
+	struct command_table *commands; /* NULL: the sandbox is not open */
 
 	bool exited; /* the command ended by itself; status holds how */
 	int status;
@@ -150,8 +139,6 @@ bool job_hear(struct backend_job *j);
 
 /* box_exec.c. One word of init's about a command of an open sandbox. */
 void job_command_said(struct backend_job *j, const struct supervisor_msg *m);
-size_t job_commands(const struct backend_job *j); /* how many there are, for init */
-struct job_command *job_commands_free(struct job_command *all);
 
 /* job.c. Starts the watch's timer, or sets its pace. 0 or -1 with errno. */
 int job_tick(const struct backend_job *j, bool hurry);

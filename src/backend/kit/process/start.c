@@ -587,7 +587,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 
 	if (!j)
 		return err_nomem(e);
-	if (w->open && !(j->commands = calloc(COMMANDS_MAX, sizeof(*j->commands))))
+	if (w->open && !(j->commands = command_table_new()))
 		return err_nomem(e);
 	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
 	memset(c.prepared, -1, sizeof(c.prepared));
@@ -658,7 +658,7 @@ struct backend_job *job_free(struct backend_job *j)
 	reap(j);
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
-	(void)job_commands_free(j->commands);
+	(void)command_table_free(j->commands);
 	free(j);
 	return NULL;
 }

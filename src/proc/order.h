@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/order.h - one command for a sandbox that is open, as init is told of it.
+/* proc/order.h - one command for a sandbox that is open, as init is told of it.
  *
  * One anonymous file, sealed before it is sent, so that what was checked is what is run. Both ends
  * are the same build of brig; the reader checks every bound all the same, and allocates nothing. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/process/order.h"
+#include "proc/order.h"
 
 #include <fcntl.h>
 #include <stdint.h>

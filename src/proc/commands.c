@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/kit/process/commands.h"
+#include "proc/commands.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -56,8 +56,8 @@ static struct command_place *find_reaper(struct commands *t, pid_t pid)
 /* ---- telling ---- */
 
 /* A monitor that is gone is seen where it is listened to. */
-static void say(const struct inside *c, enum supervisor_said said, uint32_t number, int status,
-		const struct err *e)
+static void say(const struct command_terms *c, enum supervisor_said said, uint32_t number,
+		int status, const struct err *e)
 {
 	struct supervisor_msg m = {
 		.said = said, .command = number, .status = status, .at = clock_us()
@@ -69,7 +69,7 @@ static void say(const struct inside *c, enum supervisor_said said, uint32_t numb
 }
 
 /* Each word once. A command that was killed with its reaper has ended when all below it has. */
-static void tell(struct commands *t, const struct inside *c, struct command_place *p)
+static void tell(struct commands *t, const struct command_terms *c, struct command_place *p)
 {
 	enum place_state state = state_of(p);
 	bool over = !p->reaper && (!p->killed || !t->orphans);
@@ -98,7 +98,7 @@ static void tell(struct commands *t, const struct inside *c, struct command_plac
 /* ---- starting ---- */
 
 /* The command may have as many processes as were asked for, whatever brig's own are. */
-static uint64_t nproc_of(const struct commands *t, const struct inside *c)
+static uint64_t nproc_of(const struct commands *t, const struct command_terms *c)
 {
 	uint64_t live = 0;
 
@@ -107,7 +107,7 @@ static uint64_t nproc_of(const struct commands *t, const struct inside *c)
 	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
 }
 
-static int spawn(struct commands *t, const struct inside *c, uint32_t number, const int *fds,
+static int spawn(struct commands *t, const struct command_terms *c, uint32_t number, const int *fds,
 		 size_t n, struct err *e)
 {
 	struct command_place *p = NULL;
@@ -129,11 +129,11 @@ static int spawn(struct commands *t, const struct inside *c, uint32_t number, co
 		return 0;
 	}
 	*p = (struct command_place){ 0 };
-	return err_sys(e, "cannot start a process inside");
+	return err_sys(e, "cannot start a process");
 }
 
-void commands_exec(struct commands *t, const struct inside *c, uint32_t number, const int *fds,
-		   size_t n)
+void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,
+		   const int *fds, size_t n)
 {
 	struct err e = { 0 };
 
@@ -211,7 +211,7 @@ static void reap(struct commands *t)
 	}
 }
 
-int commands_turn(struct commands *t, const struct inside *c)
+int commands_turn(struct commands *t, const struct command_terms *c)
 {
 	reap(t);
 	if (t->orphans) {
@@ -219,7 +219,7 @@ int commands_turn(struct commands *t, const struct inside *c)
 		t->orphans = t->quiet < QUIET_LOOKS;
 		/* What cannot be ended one by one ends with the sandbox. */
 		if (t->orphans && clock_us() > t->give_up_at)
-			_exit(125);
+			return -ETIME;
 	}
 	for (size_t i = 0; i < COMMANDS_MAX; i++)
 		if (t->places[i].taken)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/process/reaper.c - brig-reaper: between init and one command of an open sandbox.
+/* proc/reaper.c - brig-reaper: between a supervisor and one command of an open sandbox.
  *
- * Under the same filter as the command, as its user, and as little to be looked into as init. It
- * holds nothing but the command's streams until that is started, and leaves when nothing is left
- * below it. All signals are blocked: only SIGKILL and SIGSTOP reach it, and init needs it for
- * neither. */
+ * Under the same filter as the command, as its user, and as little to be looked into as the
+ * supervisor. It holds nothing but the command's streams until that is started, and leaves when
+ * nothing is left below it. All signals are blocked: only SIGKILL and SIGSTOP reach it, and the
+ * supervisor needs it for neither. */
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "backend/kit/process/commands.h"
-#include "backend/kit/process/order.h"
 #include "base/fd.h"
+#include "proc/commands.h"
 #include "proc/exec.h"
+#include "proc/order.h"
 #include "proc/spawn.h"
 
 enum { OUTPUT = 1, ERRORS, INPUT }; /* behind the order */
@@ -25,7 +25,7 @@ enum { OUTPUT = 1, ERRORS, INPUT }; /* behind the order */
 static void tell(struct command_place *p, enum place_state state)
 {
 	__atomic_store_n(&p->state, state, __ATOMIC_RELEASE);
-	(void)kill(1, SIGCHLD);
+	(void)kill(getppid(), SIGCHLD);
 }
 
 static _Noreturn void fail(struct command_place *p, const struct err *e)
@@ -44,7 +44,7 @@ static int settle(const int *fds, size_t n, uint64_t nproc, struct err *e)
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)prctl(PR_SET_NAME, "brig-reaper", 0, 0, 0);
-	/* Init's socket and its list are init's. */
+	/* The supervisor's socket and its list are its own. */
 	r = fd_close_except(3, fds, n);
 	if (r < 0)
 		return err_errno(e, r, "cannot close inherited descriptors");
@@ -58,7 +58,7 @@ static int settle(const int *fds, size_t n, uint64_t nproc, struct err *e)
 	return 0;
 }
 
-static int read_order(int fd, struct order *o, struct err *e)
+static int read_order(int fd, bool inside, struct order *o, struct err *e)
 {
 	const char *data = NULL;
 	void *words = MAP_FAILED;
@@ -70,13 +70,15 @@ static int read_order(int fd, struct order *o, struct err *e)
 	if (words == MAP_FAILED || !order_read(data, n, words, o))
 		return err_set(e, ERR_INTERNAL, EPROTO, "the command could not be read");
 	if (chdir(o->cwd) < 0)
-		return err_refuse(e, ERR_USAGE, errno, "name a folder as it is called inside",
-				  "cannot enter '%s' inside: %s", o->cwd, strerrordesc_np(errno));
+		return err_refuse(e, ERR_USAGE, errno,
+				  inside ? "name a folder as it is called inside" : "",
+				  "cannot enter '%s'%s: %s", o->cwd, inside ? " inside" : "",
+				  strerrordesc_np(errno));
 	return 0;
 }
 
 /* Runs in the memory of the reaper until it execs: what it leaves in *failed is seen there. */
-static pid_t start(const struct order *o, const struct inside *c, const int *fds, size_t n,
+static pid_t start(const struct order *o, const struct command_terms *c, const int *fds, size_t n,
 		   volatile int *failed)
 {
 	pid_t pid = vfork(); /* allow vfork: the reaper has one thread, the child only execs */
@@ -85,9 +87,11 @@ static pid_t start(const struct order *o, const struct inside *c, const int *fds
 		return pid;
 	proc_unblock_signals();
 	(void)setsid();
+	if (!c->inside)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	*failed = -proc_place_streams(n > INPUT ? fds[INPUT] : -1, fds[OUTPUT], fds[ERRORS]);
 	if (!*failed)
-		*failed = -inside_files(c);
+		*failed = -c->limit(c->arg);
 	if (!*failed)
 		*failed = proc_exec(o->argv, o->envp, o->path);
 	_exit(127);
@@ -111,7 +115,7 @@ static void collect(struct command_place *p, pid_t command)
 	}
 }
 
-_Noreturn void reaper_main(struct command_place *p, const struct inside *c, const int *fds,
+_Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
 			   size_t n, uint64_t nproc)
 {
 	volatile int failed = 0;
@@ -119,16 +123,16 @@ _Noreturn void reaper_main(struct command_place *p, const struct inside *c, cons
 	struct order o;
 	pid_t command;
 
-	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], &o, &e) < 0)
+	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], c->inside, &o, &e) < 0)
 		fail(p, &e);
 	command = start(&o, c, fds, n, &failed);
 	if (command < 0 && errno == EAGAIN)
 		(void)err_refuse(&e, ERR_POLICY, EAGAIN, "end some, or open it with more pids",
 				 "the sandbox has as many processes as it may have");
 	else if (command < 0)
-		(void)err_sys(&e, "cannot start a process inside");
+		(void)err_sys(&e, "cannot start a process");
 	else if (failed)
-		proc_exec_failed(o.argv[0], failed, true, &e);
+		proc_exec_failed(o.argv[0], failed, c->inside, &e);
 	if (e.code)
 		fail(p, &e);
 	(void)fd_close_range(3, INT32_MAX);

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backend/kit/process/command_table.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "backend/kit/process/ends.h"
+#include "base/fd.h"
+#include "proc/order.h"
+
+#define BEGIN_MS 60000
+
+struct job_command {
+	uint32_t number; /* 0: nobody has this place */
+	bool wanted;     /* the conductor has not been told of its end yet */
+	bool there;      /* the supervisor has a place for it: it, or something it started, lives */
+	int news;        /* an eventfd, readable once it has ended; -1 */
+	enum supervisor_said said;
+	int status;
+};
+
+struct command_table {
+	struct job_command all[COMMANDS_MAX];
+	uint32_t last;     /* number that was given */
+	struct err failed; /* of the last one that could not be started */
+};
+
+struct command_table *command_table_new(void)
+{
+	return calloc(1, sizeof(struct command_table));
+}
+
+struct command_table *command_table_free(struct command_table *t)
+{
+	for (size_t i = 0; t && i < COMMANDS_MAX; i++)
+		if (t->all[i].number)
+			(void)fd_close(t->all[i].news);
+	free(t);
+	return NULL;
+}
+
+static struct job_command *find(struct command_table *t, uint32_t number)
+{
+	for (size_t i = 0; t && number && i < COMMANDS_MAX; i++)
+		if (t->all[i].number == number)
+			return &t->all[i];
+	return NULL;
+}
+
+size_t commands_there(const struct command_table *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; t && i < COMMANDS_MAX; i++)
+		n += t->all[i].number && t->all[i].there;
+	return n;
+}
+
+/* A place is free again when neither side has a use for it. */
+static void leave(struct job_command *k)
+{
+	if (k->wanted || k->there)
+		return;
+	(void)fd_close(k->news);
+	*k = (struct job_command){ 0 };
+}
+
+void command_said(struct command_table *t, const struct supervisor_msg *m)
+{
+	struct job_command *k = find(t, m->command);
+	uint64_t one = 1;
+
+	if (!k)
+		return;
+	if (m->said == SUPERVISOR_ENDED) {
+		k->there = false;
+		leave(k);
+		return;
+	}
+	k->said = m->said;
+	k->status = m->status;
+	if (m->said == SUPERVISOR_FAILED)
+		t->failed = m->err;
+	if (m->said == SUPERVISOR_EXITED)
+		(void)!write(k->news, &one, sizeof(one));
+}
+
+bool command_ended(struct command_table *t, uint32_t number, int *status)
+{
+	struct job_command *k = find(t, number);
+
+	if (!k || k->said != SUPERVISOR_EXITED)
+		return false;
+	*status = k->status;
+	k->wanted = false;
+	leave(k);
+	return true;
+}
+
+static struct job_command *new_place(struct command_table *t, struct err *e)
+{
+	struct job_command *k = NULL;
+
+	for (size_t i = 0; i < COMMANDS_MAX && !k; i++)
+		if (!t->all[i].number)
+			k = &t->all[i];
+	if (!k || t->last == UINT32_MAX) {
+		(void)err_refuse(e, ERR_POLICY, EAGAIN,
+				 "end one, or what it has left running, first",
+				 "a sandbox has at most %d commands at a time", COMMANDS_MAX);
+		return NULL;
+	}
+	k->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (k->news < 0) {
+		(void)err_sys(e, "cannot listen to the command");
+		return NULL;
+	}
+	k->number = ++t->last;
+	k->wanted = true;
+	k->said = SUPERVISOR_BEGINS;
+	return k;
+}
+
+/* ---- what the supervisor is told ---- */
+
+static bool same_name(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "=");
+
+	return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+/* The sandbox's variables, with the command's own in their place or behind them. */
+static const char **variables(const struct command_host *p, const struct command *c)
+{
+	size_t n = 0, m = 0;
+	const char **all;
+
+	while (p->envp[n])
+		n++;
+	while (c->env && c->env[m])
+		m++;
+	all = calloc(n + m + 1, sizeof(*all));
+	if (!all)
+		return NULL;
+	memcpy(all, p->envp, n * sizeof(*all));
+	for (size_t i = 0; i < m; i++) {
+		size_t at = 0;
+
+		while (at < n && !same_name(c->env[i], all[at]))
+			at++;
+		all[at] = c->env[i];
+		n += at == n;
+	}
+	return all;
+}
+
+static const char *path_of(const char *const *env, const char *otherwise)
+{
+	for (; env && *env; env++)
+		if (same_name("PATH=", *env))
+			return *env + strlen("PATH=");
+	return otherwise;
+}
+
+static int make_order(const struct command_host *p, const struct command *c, int *ret,
+		      struct err *e)
+{
+	const char **env = variables(p, c);
+	struct order o = { .argv = c->argv,
+			   .envp = env,
+			   .path = path_of(c->env, p->path),
+			   .cwd = c->cwd ? c->cwd : p->cwd };
+	int r = env ? order_make(&o, ret, e) : err_nomem(e);
+
+	free(env);
+	return r;
+}
+
+static int ask(const struct command_host *h, struct job_command *k, int order,
+	       const struct ends *pipes, struct err *e)
+{
+	const struct supervisor_request r = { .asks = ASK_EXEC, .command = k->number };
+	const int fds[] = { order, pipes->out[1], pipes->err[1], pipes->in[0] };
+	int sent;
+
+	k->there = true;
+	if (h->room && h->room(h->job, commands_there(h->table), e) < 0) {
+		k->there = false;
+		return -e->code;
+	}
+	sent = fd_send(h->control, &r, sizeof(r), fds, ARRAY_LEN(fds) - (pipes->in[0] < 0));
+	k->there = sent == 0;
+	return sent < 0 ? err_errno(e, sent, "cannot reach the sandbox") : 0;
+}
+
+/* ---- until it runs ---- */
+
+static int wait_for_news(const struct command_host *h, const struct job_want *w, struct err *e)
+{
+	struct pollfd p[] = { { .fd = h->control, .events = POLLIN },
+			      { .fd = h->pidfd, .events = POLLIN },
+			      { .fd = w->asked_to_stop ? w->wake[0] : -1, .events = POLLIN },
+			      { .fd = w->asked_to_stop ? w->wake[1] : -1, .events = POLLIN } };
+	int n = poll(p, ARRAY_LEN(p), BEGIN_MS);
+
+	if (n < 0 && errno != EINTR)
+		return err_sys(e, "cannot wait for the sandbox");
+	if (n == 0)
+		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
+			       "the command was not started within %d s", BEGIN_MS / 1000);
+	h->hear(h->job);
+	if (n > 0 && p[1].revents)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (n > 0 && (p[2].revents || p[3].revents) && w->asked_to_stop(w->arg))
+		return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
+	return 0;
+}
+
+static int begun(const struct command_host *h, const struct job_command *k,
+		 const struct job_want *w, struct err *e)
+{
+	while (k->said == SUPERVISOR_BEGINS)
+		if (wait_for_news(h, w, e) < 0 && k->said == SUPERVISOR_BEGINS)
+			return -e->code;
+	if (k->said != SUPERVISOR_FAILED)
+		return 0;
+	*e = h->table->failed;
+	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
+	if (!e->code)
+		e->code = EIO;
+	return -e->code;
+}
+
+static void give_up(const struct command_host *h, struct job_command *k)
+{
+	const struct supervisor_request end = { .asks = ASK_SIGNAL,
+						.command = k->number,
+						.signal = SIGKILL };
+
+	if (k->there)
+		(void)fd_send(h->control, &end, sizeof(end), NULL, 0);
+	k->wanted = false;
+	leave(k);
+}
+
+int command_start(const struct command_host *h, const struct command *c, const struct job_want *w,
+		  struct job_io *io, uint32_t *ret, struct err *e)
+{
+	CLEANUP(fd) int order = -1;
+	struct ends pipes = ENDS_NONE;
+	struct job_command *k = NULL;
+	int r;
+
+	if (w->tty)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
+				  "a command of an open sandbox cannot have a terminal");
+	r = make_order(h, c, &order, e);
+	if (r == 0)
+		r = ends_pipes(&pipes, w, e);
+	if (r == 0 && !(k = new_place(h->table, e)))
+		r = -e->code;
+	if (r == 0)
+		r = ask(h, k, order, &pipes, e);
+	pipes.out[1] = fd_close(pipes.out[1]);
+	pipes.err[1] = fd_close(pipes.err[1]);
+	if (r == 0)
+		r = begun(h, k, w, e);
+	if (r == 0) {
+		*ret = k->number;
+		*io = (struct job_io){ .in = TAKE_FD(pipes.in[1]),
+				       .out = TAKE_FD(pipes.out[0]),
+				       .err = TAKE_FD(pipes.err[0]),
+				       .in_peer = TAKE_FD(pipes.in[0]),
+				       .events = k->news,
+				       .alarm = -1 };
+	} else if (k) {
+		give_up(h, k);
+	}
+	ends_done(&pipes);
+	return r;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/process/command_table.h - the commands of an open sandbox, seen from its monitor;
+ * proc/commands.h is the other end. */
+#pragma once
+
+#include "backend/backend.h"
+
+struct command_table; /* COMMANDS_MAX places */
+
+struct command_table *command_table_new(void); /* NULL without memory */
+struct command_table *command_table_free(struct command_table *t);
+
+/* Whose commands they are. */
+struct command_host {
+	struct command_table *table;
+	int control, pidfd;      /* of the supervisor */
+	const char *const *envp; /* what a command has if it does not say otherwise */
+	const char *path, *cwd;
+	/* Makes room for so many processes of brig's own; NULL: there is no such limit. */
+	int (*room)(void *job, size_t commands, struct err *e);
+	void (*hear)(void *job); /* all that the supervisor has to say now */
+	void *job;
+};
+
+/* As backend.exec. */
+int command_start(const struct command_host *h, const struct command *c, const struct job_want *w,
+		  struct job_io *io, uint32_t *ret, struct err *e);
+
+/* A word about one of them, whose number is not COMMAND_FIRST. t may be NULL. */
+void command_said(struct command_table *t, const struct supervisor_msg *m);
+
+/* true once: it has ended, by that wait status. */
+bool command_ended(struct command_table *t, uint32_t number, int *status);
+
+size_t commands_there(const struct command_table *t); /* for the supervisor; 0 for NULL */

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proc/commands.h - the commands of a sandbox that is open, seen from their supervisor: init of
+ * native and bwrap, the warden of none.
+ *
+ *     supervisor ─┬─ brig-reaper ─── command ─── whatever it starts
+ *                 └─ brig-reaper ─── command
+ *
+ * Each command stands below a reaper of its own, a fork of the supervisor that is a subreaper:
+ * whatever the command detaches stays below it, and it lives as long as any of that does. To end a
+ * command altogether the supervisor kills its reaper; what stood below becomes a child of the
+ * supervisor then, and such a child that is no reaper is killed as soon as it is seen, until there
+ * is none. That holds as well for a reaper that the command itself has killed: it has the command's
+ * user, and that is all it gains by it.
+ *
+ * Reapers write into places of a table that they share with the supervisor, which alone speaks to
+ * the monitor. Neither can be looked into by the command, and neither allocates. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "proc/supervisor.h"
+
+/* What a supervisor's commands have in common. */
+struct command_terms {
+	int control;    /* the supervisor's end */
+	bool inside;    /* of a sandbox, which the words of an error say; else they die with it */
+	uint64_t nproc; /* its own RLIMIT_NPROC, with room for COMMANDS_MAX reapers; 0: none */
+	/* In the command, before it is executed: its limit of open files. 0 or -errno. */
+	int (*limit)(const void *arg);
+	const void *arg;
+};
+
+enum place_state {
+	PLACE_STARTING,
+	PLACE_FAILED, /* nothing was executed; err says why */
+	PLACE_RUNS,
+	PLACE_EXITED, /* the command itself; status says how */
+};
+
+struct command_place {
+	/* The supervisor's. */
+	pid_t reaper; /* 0: this place is free, or the reaper is gone */
+	bool taken;
+	uint32_t number;
+	bool told_start, told_end;
+	bool killed; /* its reaper did not leave by itself: all below it is being ended */
+
+	/* The reaper's, read by the supervisor. */
+	enum place_state state; /* by atomic accesses: the rest was written before */
+	pid_t command;
+	int status;
+	uint64_t written; /* bytes to disk, by what the reaper has reaped */
+	struct err err;
+};
+
+struct commands {
+	int children;   /* the kernel's list of the supervisor's own */
+	bool orphans;   /* may be among them */
+	unsigned quiet; /* so many looks found none */
+	uint64_t give_up_at;
+	struct command_place places[COMMANDS_MAX];
+};
+
+/* Once: room for the commands. Fails where the kernel does not tell a process its
+ * children. */
+int commands_new(struct commands **ret, struct err *e);
+
+/* Starts one; tells if it cannot. The descriptors (order, output, errors, and input if there is
+ * any) are closed in any case. */
+void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,
+		   const int *fds, size_t n);
+
+/* To the command's process group; SIGKILL ends all there is of it. */
+void commands_signal(struct commands *t, uint32_t number, int sig);
+
+/* Reaps, ends what is nobody's, tells what there is to tell. Returns how long to wait before the
+ * next turn, in milliseconds; -1: until something happens; -ETIME: something does not die, and all
+ * there is must end. */
+int commands_turn(struct commands *t, const struct command_terms *c);
+
+/* Bytes to disk by what lives below reapers and was reaped by them. */
+uint64_t commands_written(const struct commands *t);
+
+/* reaper.c: fds as for commands_exec; nproc is RLIMIT_NPROC from here on, 0: as it is. */
+_Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
+			   size_t n, uint64_t nproc);

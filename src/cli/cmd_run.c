@@ -184,7 +184,10 @@ static int prepare(const struct command *c, brig_request *q, int argc, char **ar
 	if (c->code)
 		return prepare_code(c, q, argc - rest, argv + rest, e);
 	if (c == &cmd_shell)
-		return rest < argc ? usage(c, "shell takes no command", e) : shell_argv(s, e);
+		return rest < argc ? err_refuse(e, ERR_USAGE, EINVAL,
+						"brig exec \"COMMAND LINE\", or brig run -- ...",
+						"shell takes no command")
+				   : shell_argv(s, e);
 	if (rest >= argc)
 		return usage(c, "no command was given", e);
 	if (!c->permute)
@@ -279,7 +282,7 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 {
 	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
 	       o->kind == OUTCOME_LIMIT ||
-	       (!s->quiet && (outcome_denied(o) || o->trust_count ||
+	       (!s->quiet && (outcome_denied(o) || o->trust_count || o->hint_count ||
 			      (!s->json && (o->out.truncated || o->err.truncated))));
 }
 
@@ -311,6 +314,8 @@ static void say(const struct outcome *o, const struct spec *s)
 		return;
 	say_denials(o);
 	say_trust(o);
+	for (size_t i = 0; i < o->hint_count; i++)
+		message_print("hint", o->hints[i]);
 	if (!s->json && (o->out.truncated || o->err.truncated))
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }

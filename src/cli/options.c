@@ -6,6 +6,40 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
+/* What other programs call it. A word that is nearly one of brig's needs no line here. */
+static const struct {
+	const char *typed, *meant;
+} elsewhere[] = {
+	{ "readonly", "--policy readonly" },
+	{ "read-only", "--policy readonly" },
+	{ "ro", "--read PATH" },
+	{ "ro-bind", "--read PATH" },
+	{ "rw", "--write PATH" },
+	{ "bind", "--write PATH" },
+	{ "volume", "--mount PATH[:TARGET[:rw]]" },
+	{ "cwd", "--workdir PATH" },
+	{ "chdir", "--workdir PATH" },
+	{ "dir", "--workdir PATH" },
+	{ "share-net", "--network host" },
+	{ "unshare-net", "--network none (which is the default)" },
+	{ "host", "--allow HOST" },
+	{ "domain", "--allow HOST" },
+	{ "m", "--memory SIZE" },
+	{ "pids-limit", "--pids N" },
+	{ "verbose", "brig plan, which shows what would be done" },
+	{ "dry-run", "brig plan, which shows what would be done" },
+	{ "rm", "nothing: a run keeps nothing but the workspace" },
+	{ "c", "brig exec \"COMMAND LINE\"" },
+};
+
+static const char *meant(const char *typed)
+{
+	for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+		if (str_eq(typed, elsewhere[i].typed))
+			return elsewhere[i].meant;
+	return NULL;
+}
+
 static int unknown(const struct command *c, const char *name, struct err *e)
 {
 	const char *flags[FIELD_COUNT + 3];
@@ -20,6 +54,8 @@ static int unknown(const struct command *c, const char *name, struct err *e)
 	flags[n] = NULL;
 	near = str_nearest(name, flags);
 	(void)err_set(e, ERR_USAGE, EINVAL, "unknown option '--%.100s'", name);
+	if (meant(name))
+		return err_hint(e, "here it is %s", meant(name));
 	return near ? err_hint(e, "did you mean '--%s'?", near)
 		    : err_hint(e, "brig %s --help lists them", c->name);
 }
@@ -91,6 +127,8 @@ static int letters(const struct command *c, struct spec *s, int argc, char **arg
 			continue;
 		if (!f || !(f->commands & c->fields)) {
 			(void)err_set(e, ERR_USAGE, EINVAL, "unknown option '%.100s'", typed);
+			if (!typed[2] && meant(typed + 1))
+				return err_hint(e, "here it is %s", meant(typed + 1));
 			return err_hint(e, "brig %s --help lists them", c->name);
 		}
 		if (f->type == FIELD_T_BOOL) {

@@ -11,6 +11,7 @@
 #include "model/spec_lists.h"
 
 #define RUN_NAME "_run.py"
+#define FIRST_LINE_MAX 255
 
 int code_set(struct spec *s, enum code_kind kind, const void *text, size_t n, const char *file,
 	     struct err *e)
@@ -136,13 +137,42 @@ static int python(struct spec *s, struct err *e)
 	return 0;
 }
 
+/* The script's first line, "#!INTERPRETER [ARGUMENT]", as the kernel reads it: what follows the
+ * interpreter is one word. */
+static int first_line(const struct spec *s, const char **argv, struct err *e)
+{
+	const char *text = s->code.text, *end = memchr(text, '\n', s->code.size);
+	size_t n = end ? (size_t)(end - text) : s->code.size;
+	char *line, *word;
+
+	if (n < 3 || n > FIRST_LINE_MAX || text[0] != '#' || text[1] != '!')
+		return 0;
+	line = arena_strndup(s->arena, text + 2, n - 2);
+	if (!line)
+		return err_nomem(e);
+	line += strspn(line, " \t");
+	for (n = strlen(line); n && strchr(" \t\r", line[n - 1]);)
+		line[--n] = '\0';
+	word = line + strcspn(line, " \t");
+	if (line[0] != '/' || str_has_control(line))
+		return 0;
+	argv[0] = line;
+	if (*word) {
+		*word++ = '\0';
+		argv[1] = word + strspn(word, " \t");
+	}
+	return 0;
+}
+
 static int script(struct spec *s, struct err *e)
 {
-	const char **argv = arena_alloc(s->arena, 2 * sizeof(*argv));
+	const char **argv = arena_alloc(s->arena, 3 * sizeof(*argv));
 
 	if (!argv)
 		return err_nomem(e);
 	argv[0] = s->code.interpreter ? s->code.interpreter : "/bin/sh";
+	if (!s->code.interpreter && first_line(s, argv, e) < 0)
+		return -e->code;
 	s->argv = argv;
 	return 0;
 }

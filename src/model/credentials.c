@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "model/brigyaml.h"
 #include "model/envrules.h"
+#include "model/groups.h"
 #include "model/rule.h"
 #include "model/spec_lists.h"
 
@@ -131,6 +132,42 @@ int credentials_granted(struct arena *a, const struct spec *s, struct credential
 	}
 	*ret = l;
 	return 0;
+}
+
+static bool rule_reaches(struct arena *a, const char *text, const char *host)
+{
+	const struct group *g = text[0] == '@' ? group_find(text) : NULL;
+	struct rule r;
+	struct err e;
+
+	if (!g && rule_parse(a, text, &r, &e) == 0 && !r.group)
+		return host_covers(r.host, host);
+	for (const char *const *h = g ? g->hosts : NULL; h && *h; h++)
+		if (host_covers(*h, host))
+			return true;
+	return false;
+}
+
+bool credential_reachable(struct arena *a, const struct spec *s, const struct credential_spec *c)
+{
+	for (size_t i = 0; i < c->hosts.n; i++) {
+		const char *host;
+		uint16_t port;
+		struct err e;
+
+		if (rule_parse_host_port(a, c->hosts.v[i], &host, &port, &e) < 0)
+			continue;
+		for (size_t k = 0; k < s->egress.allow.n; k++)
+			if (rule_reaches(a, s->egress.allow.v[k], host))
+				return true;
+		for (size_t k = 0; k < s->egress.groups.n; k++) {
+			const struct group *g = group_find(s->egress.groups.v[k]);
+
+			if (g && group_covering(host) == g)
+				return true;
+		}
+	}
+	return false;
 }
 
 int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e)

@@ -39,6 +39,9 @@ const struct credential_spec *credential_find(const struct credentiallist *l, co
  */
 int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e);
 
+/* true: the allowlist lets this run reach a host that the credential is bound to. */
+bool credential_reachable(struct arena *a, const struct spec *s, const struct credential_spec *c);
+
 /* Puts together what this run is granted: with --credential only those named, declared or
  * well-known; without it all that are declared. */
 int credentials_granted(struct arena *a, const struct spec *s, struct credentiallist *ret,

@@ -134,6 +134,8 @@ struct outcome {
 	uint64_t trust_more;     /* that found no room in the list */
 	uint64_t unseen_folders; /* of the workspace, not looked at for repositories and such files
 				  */
+	const char *hints[2];    /* why it may have failed, as far as that is brig's doing */
+	size_t hint_count;
 	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;

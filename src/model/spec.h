@@ -162,7 +162,7 @@ struct code_spec {
 	size_t size;
 	const char *file;        /* host path it came from; NULL: none */
 	const char *path;        /* where Python code appears inside */
-	const char *interpreter; /* NULL: python3, or /bin/sh for scripts */
+	const char *interpreter; /* NULL: python3; of scripts what "#!" says, or /bin/sh */
 	const char *given;       /* as an argument of brig's own */
 	struct strlist args;
 	struct envlist params;

@@ -22,7 +22,9 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "egress/monitor.h"
+#include "model/credentials.h"
 #include "model/leaks.h"
+#include "sandbox/explain.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
 
@@ -72,6 +74,7 @@ struct run {
 	struct run_watch watches[RUN_SOURCES];
 	struct run_timer deadline, kill, look, drain;
 	struct pump out, err;
+	struct last_words said; /* the last of its error output; on a terminal, of its output */
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
 	uint64_t started;  /* microseconds */
@@ -93,6 +96,7 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 
 	*p = (struct pump){ .keep = keep,
 			    .both = &r->o->both,
+			    .tail = keep == &r->o->err || r->spec->tty ? &r->said : NULL,
 			    .which = keep == &r->o->err ? 2 : 1,
 			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
 			    .on_output = r->io.on_output,
@@ -586,7 +590,7 @@ static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 
 	for (size_t i = 0; i < c.passed_count; i++) {
 		const char *name = c.passed[i].backend->name;
-		char line[512];
+		char line[768];
 
 		outcome_pass(r->o, name, c.passed[i].why.what);
 		if (result < 0 || !note)
@@ -597,6 +601,29 @@ static int choose(struct run *r, note_fn *note, void *note_arg, struct err *e)
 	}
 	r->backend = c.backend;
 	return result;
+}
+
+/* A credential that was asked for by name and can go nowhere. */
+static void note_unreachable(struct run *r)
+{
+	const struct spec *s = r->spec;
+	struct credentiallist l;
+	struct err e;
+
+	if (!r->note || s->network != NETWORK_PROXY || !s->use_credentials.n ||
+	    credentials_granted(r->o->arena, s, &l, &e) < 0)
+		return;
+	for (size_t i = 0; i < l.n; i++) {
+		char line[768];
+
+		if (credential_reachable(r->o->arena, s, &l.v[i]))
+			continue;
+		(void)snprintf(
+			line, sizeof(line),
+			"credential '%.60s' is for %.200s, which is not allowed: --allow %.200s",
+			l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
+		r->note(r->note_arg, line);
+	}
 }
 
 /* From choosing to the started command, or to a refusal, which *r->o tells. */
@@ -622,6 +649,7 @@ static void conduct(struct run *r)
 	r->o->phases.planned = clock_us();
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
+	note_unreachable(r);
 	start(r, from, &e);
 }
 
@@ -715,8 +743,10 @@ void run_end(struct run *r)
 		r->o->error = r->unrecorded;
 		r->o->unrecorded = true;
 	}
-	if (r->o->started)
+	if (r->o->started) {
 		report_own_limits(r->spec, &r->io, r->o);
+		explain(r->spec, r->said.text, r->said.n, r->o);
+	}
 	if (r->plan)
 		(void)r->backend->plan_free(r->plan);
 	if (r->door && r->o->started)

@@ -55,8 +55,8 @@ void pump_open(struct pump *p, int from, int to)
 	}
 	p->is_socket = S_ISSOCK(st.st_mode);
 	/* Only out of a pipe: a terminal with nothing to say looks as if it were at its end. */
-	p->can_splice = !p->limit && !p->filter && !p->is_socket && fstat(from, &st) == 0 &&
-			S_ISFIFO(st.st_mode);
+	p->can_splice = !p->limit && !p->filter && !p->tail && !p->is_socket &&
+			fstat(from, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
 /* Writes what the goal takes now. 0 or more: bytes taken; -errno: it takes nothing any more. */
@@ -175,11 +175,27 @@ static size_t whole(struct pump *p, char *data, size_t n)
 	return cut;
 }
 
+static void keep_tail(struct last_words *t, const char *data, size_t n)
+{
+	size_t kept;
+
+	if (n > sizeof(t->text)) {
+		data += n - sizeof(t->text);
+		n = sizeof(t->text);
+	}
+	kept = sizeof(t->text) - n < t->n ? sizeof(t->text) - n : t->n;
+	memmove(t->text, t->text + t->n - kept, kept);
+	memcpy(t->text + kept, data, n);
+	t->n = kept + n;
+}
+
 static int deliver(struct pump *p, char *data, size_t n)
 {
 	char clean[CHUNK + sizeof(p->held) + VTFILTER_SLACK];
 	size_t room = n;
 
+	if (p->tail)
+		keep_tail(p->tail, data, n);
 	if (p->to < 0) {
 		size_t before = p->keep->data.len;
 

@@ -17,6 +17,12 @@
 #include "sandbox/sandbox.h"
 #include "sandbox/vtfilter.h"
 
+/* The last that was said. */
+struct last_words {
+	char text[4096];
+	size_t n;
+};
+
 struct pump {
 	int from;  /* owned; -1 when at its end */
 	int to;    /* owned; -1: kept in the outcome */
@@ -25,6 +31,7 @@ struct pump {
 	bool terminal;              /* `from` is the master of one */
 	bool silent;                /* nothing more comes, but it stays open */
 	struct stream *keep, *both; /* borrowed */
+	struct last_words *tail;    /* borrowed; NULL: nobody asks for it */
 	uint64_t limit;             /* 0: none */
 	output_fn *on_output;
 	void *arg;

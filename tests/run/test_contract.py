@@ -105,6 +105,46 @@ def an_unknown_flag_is_refused_with_the_nearest_one():
 
 
 @test
+def a_word_of_other_programs_is_refused_with_brigs_own():
+    for typed, hint in (("--readonly", "--policy readonly"), ("-m", "--memory SIZE"), ("--cwd", "--workdir PATH"), ("--rw", "--write PATH"),
+                        ("--volume", "--mount PATH"), ("-c", "brig exec")):
+        done = brig("run", typed, "x", "--", "true")
+        assert done.status == 125 and f"here it is {hint}" in done.errors, done
+    assert "brig exec" in brig("shell", "--", "ls").errors
+
+
+@test
+def without_a_network_package_managers_do_not_try_again():
+    asked = "echo $npm_config_fetch_retries $PIP_RETRIES $CARGO_NET_RETRY"
+    assert brig("exec", asked).text == "0 0 0\n"
+    assert brig("exec", "--env", "PIP_RETRIES=7", asked).text == "0 7 0\n"
+    assert brig("exec", "--network", "proxy", asked).text == "\n"
+
+
+@test
+def a_failure_that_is_brigs_doing_is_explained():
+    for command, hint in (("curl -sS https://x.example/", "it had no network; --allow HOST or @GROUP"),
+                          ("echo 'getaddrinfo EAI_AGAIN x.npmjs.org' >&2; exit 1", "--allow @npm opens one"),
+                          ("echo 'error: could not write config file .git/config: Device or resource busy' >&2; exit 4", "'.git/config' is protected"), ("mkdir .vscode", "'.vscode' is protected")):
+        done = brig("exec", command)
+        assert done.status != 0 and "hint: " in done.errors and hint in done.errors, done
+    done = brig("exec", "--policy", "readonly", "echo x > file")
+    assert "hint: under policy readonly" in done.errors, done
+    for command in ("echo getaddrinfo >&2", "echo 'x.vscode: Permission denied' >&2; exit 1", "echo getaddrinfo; exit 1", "exit 1"):
+        assert "hint:" not in brig("exec", command).errors, command
+    assert "hint:" not in brig("exec", "--quiet", "curl -sS https://x.example/").errors
+    assert "hint:" not in brig("exec", "--network", "host", "echo getaddrinfo >&2; exit 1").errors
+
+
+@test
+def a_credential_that_can_go_nowhere_is_told():
+    env = {"GITHUB_TOKEN": "ghp_" + "a1b2c3d4e5f6" * 3}
+    for rule, told in (("pypi.org", True), ("@pypi", True), ("api.github.com", False), ("@git", False), ("*.github.com", False), ("GET api.github.com/v1/", False)):
+        done = brig("run", "--credential", "GITHUB_TOKEN", "--allow", rule, "--", "true", env=env)
+        assert done.status == 0 and ("--allow api.github.com" in done.errors) == told, done
+
+
+@test
 def an_unknown_value_is_refused_with_the_nearest_one():
     refused("--policy", "readonyl", words=("readonyl", "'readonly'"))
     refused("--backend", "dokcer", words=("dokcer", "'docker'"))

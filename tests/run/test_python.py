@@ -186,6 +186,18 @@ def a_script_is_its_interpreters_input():
 
 
 @test
+def a_script_names_its_interpreter_as_the_kernel_reads_it():
+    for text, said in (("#!/usr/bin/env python3\nprint(2 + 2)\n", "4\n"), ("#! /usr/bin/python3 -E \r\nimport sys\nprint(sys.flags.ignore_environment)\n", "1\n"),
+                       ("#!/bin/sh -c\n", ""), ("#!python3\necho sh\n", "sh\n"), ("#!\necho sh\n", "sh\n"), (" #!/bin/cat\necho sh\n", "sh\n"),
+                       ("#!/bin/cat", "#!/bin/cat")):
+        done = brig("script", "-", input=text.encode())
+        assert done.text == said, (text, done)
+    assert brig("script", "--interpreter", "cat", "-", input=b"#!/bin/sh\n").text == "#!/bin/sh\n"
+    assert brig("script", "-", input=b"#!/no/such\n").status == 127
+    assert brig("script", "-", input=b"#!/" + b"x" * 300 + b"\necho sh\n").text == "sh\n"
+
+
+@test
 def a_parameter_steers_no_program():
     for name in ("path", "LD_PRELOAD", "ifs", "Bash_Env", "home"):
         done = brig("script", "--param", f"{name}=x", "-", input=b"true")

@@ -110,6 +110,19 @@ static int door_variables(struct box_plan *p, size_t *n, struct err *e)
 	return 0;
 }
 
+/* Without a network a second try is only waiting: npm goes on for more than a minute. */
+static int offline_variables(struct box_plan *p, size_t *n, struct err *e)
+{
+	static const char *const retries[] = { "npm_config_fetch_retries", "PIP_RETRIES",
+					       "CARGO_NET_RETRY",          "YARN_HTTP_RETRY",
+					       "UV_HTTP_RETRIES",          "BUNDLE_RETRY" };
+
+	for (size_t i = 0; p->spec->network == NETWORK_NONE && i < ARRAY_LEN(retries); i++)
+		if (put(p, n, retries[i], "0", e) < 0)
+			return -e->code;
+	return 0;
+}
+
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
@@ -126,7 +139,7 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
 	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
 	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0 ||
-	    door_variables(p, &n, e) < 0)
+	    door_variables(p, &n, e) < 0 || offline_variables(p, &n, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *value = getenv(s->env_pass.v[i]);

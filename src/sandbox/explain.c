@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/explain.h"
+
+#include <string.h>
+
+#include "backend/kit/protect/protected_names.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "model/groups.h"
+
+/* How programs say that a name could not be found or a host not reached. */
+static const char *const no_network[] = {
+	"name resolution",        /* glibc, and what passes its words on */
+	"Could not resolve host", /* curl, git */
+	"unable to resolve host", /* wget */
+	"could not be resolved",  /* nginx and its like */
+	"Name or service not known",
+	"NameResolutionError",            /* urllib3 */
+	"UnknownHostException",           /* Java */
+	"failed to lookup address",       /* Rust */
+	"getaddrinfo",                    /* Node, Ruby, PHP */
+	"No matching distribution found", /* pip, when it is told not to try again */
+	"EAI_AGAIN",
+	"ENOTFOUND",
+	"dial tcp", /* Go */
+	"dial udp",
+	"Network is unreachable",
+	"ENETUNREACH",
+};
+
+/* How they say that a file is not theirs to change. */
+static const char *const no_change[] = {
+	"Device or resource busy",
+	"Read-only file system",
+	"Permission denied",
+	"Operation not permitted",
+	"File exists",
+	"Not a directory",
+	"No such device or address",
+	"EBUSY",
+	"EROFS",
+	"EACCES",
+	"EPERM",
+	"EEXIST",
+	"ENOTDIR",
+	"ENXIO",
+};
+
+/* In a git folder; those of the workspace are in guarded_names. */
+static const char *const git_names[] = {
+	".git/config",
+	".git/hooks",
+	".git/info/attributes",
+	".git/modules",
+};
+
+struct words {
+	const char *text;
+	size_t n;
+};
+
+static const char *found(struct words w, const char *what)
+{
+	return memmem(w.text, w.n, what, strlen(what));
+}
+
+static bool any(struct words w, const char *const *phrases, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (found(w, phrases[i]))
+			return true;
+	return false;
+}
+
+static bool goes_on(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_' || c == '-' || c == '.';
+}
+
+/* A name as a whole: "/x/.envrc:", not ".envrc.example". */
+static bool named(struct words w, const char *name)
+{
+	const char *from = w.text;
+	size_t m = strlen(name);
+
+	for (const char *at; (at = found(w, name));
+	     w.n -= (size_t)(at + 1 - w.text), w.text = at + 1) {
+		size_t left = w.n - (size_t)(at - w.text);
+		bool begins = at == from || !goes_on(at[-1]);
+
+		if (begins && (left == m || !goes_on(at[m])))
+			return true;
+	}
+	return false;
+}
+
+static void add(struct outcome *o, const char *text)
+{
+	if (text && o->hint_count < ARRAY_LEN(o->hints))
+		o->hints[o->hint_count++] = text;
+}
+
+/* The group of a host that is named, so that the line can be typed as it stands. */
+static const struct group *group_named(struct words w)
+{
+	for (size_t i = 0; i < GROUP_COUNT; i++)
+		for (size_t k = 0; groups[i].hosts[k]; k++) {
+			const char *host = groups[i].hosts[k];
+
+			if (found(w, str_starts(host, "*.") ? host + 2 : host))
+				return &groups[i];
+		}
+	return NULL;
+}
+
+static void about_network(const struct spec *s, struct words w, struct outcome *o)
+{
+	const struct group *g;
+
+	if (s->network != NETWORK_NONE || !any(w, no_network, ARRAY_LEN(no_network)))
+		return;
+	g = group_named(w);
+	add(o,
+	    g ? arena_printf(o->arena, "it had no network; --allow @%s opens one for %s", g->name,
+			     g->help)
+	      : "it had no network; --allow HOST or @GROUP opens one for the hosts that it needs");
+}
+
+static const char *guarded(struct words w)
+{
+	for (size_t i = 0; i < ARRAY_LEN(git_names); i++)
+		if (named(w, git_names[i]))
+			return git_names[i];
+	for (size_t i = 0; i < guarded_name_count; i++)
+		if (guarded_names[i].class <= NAME_TAKEN && named(w, guarded_names[i].name))
+			return guarded_names[i].name;
+	return NULL;
+}
+
+static void about_files(const struct spec *s, struct words w, struct outcome *o)
+{
+	const char *name;
+
+	if (!o->isolation.mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
+		return;
+	if (s->policy == POLICY_READONLY && found(w, "Read-only file system")) {
+		add(o, "under policy readonly it may change nothing but /tmp and HOME");
+		return;
+	}
+	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(w) : NULL;
+	if (name)
+		add(o,
+		    arena_printf(o->arena,
+				 "'%s' is protected in the workspace, because programs on the host "
+				 "obey it: change it outside of the sandbox",
+				 name));
+}
+
+void explain(const struct spec *s, const char *said, size_t n, struct outcome *o)
+{
+	struct words w = { said, n };
+	bool failed =
+		o->kind == OUTCOME_SIGNALLED || (o->kind == OUTCOME_EXITED && o->exit_code != 0);
+
+	if (!failed || !n)
+		return;
+	about_network(s, w, o);
+	about_files(s, w, o);
+}

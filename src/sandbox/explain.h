@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/explain.h - why a command may have failed, when the reason is brig.
+ *
+ * No kernel event tells of a file that could not be opened or a name that was not found. What is
+ * left is what the command said last. It is hostile: it is searched for brig's own phrases and
+ * names, nothing of it is repeated, and whatever it says brings out one of a few fixed lines that
+ * name no way around a protection. */
+#pragma once
+
+#include "model/outcome.h"
+#include "model/spec.h"
+
+/* Adds its lines to outcome.hints when the command failed; `said` is the end of its error output. */
+void explain(const struct spec *s, const char *said, size_t n, struct outcome *o);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_explain.c - what a failed command's last words bring out: brig's own lines, never a
+ * word of the command's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/str.h"
+#include "sandbox/explain.h"
+
+/* The first line for a command that exited with 1; NULL: none. The caller frees nothing: `o` has
+ * it. */
+static const char *line(struct outcome *o, const struct spec *s, const char *said, size_t n)
+{
+	o->kind = OUTCOME_EXITED;
+	o->exit_code = 1;
+	o->isolation.mount_ns = true;
+	o->hint_count = 0;
+	explain(s, said, n, o);
+	return o->hint_count ? o->hints[0] : NULL;
+}
+
+#define LINE(text) line(o, s, text, sizeof(text) - 1)
+
+static int setup(void **state)
+{
+	struct err e = { 0 };
+
+	*state = spec_new(&e);
+	return *state ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)spec_free(*state);
+	return 0;
+}
+
+static void a_name_counts_as_a_whole(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	s->policy = POLICY_WORKSPACE_WRITE;
+	assert_non_null(LINE(".envrc: Permission denied"));
+	assert_non_null(LINE("EACCES /x/y/.envrc"));
+	assert_non_null(LINE("Permission denied: '.vscode/x'"));
+	assert_null(LINE("a.envrc: Permission denied"));
+	assert_null(LINE(".envrc.example: Permission denied"));
+	assert_null(LINE(".envrc-old: Permission denied"));
+	assert_non_null(LINE(".envrc.old .envrc: Permission denied"));
+	assert_null(LINE(".envrc: hello"));
+	assert_null(LINE("Permission denied"));
+	assert_non_null(LINE("a\0b Permission denied \0.envrc\0"));
+	s->policy = POLICY_READONLY;
+	assert_null(LINE(".envrc: Permission denied"));
+	assert_non_null(LINE(".envrc: Read-only file system"));
+}
+
+static void a_group_is_named_where_its_host_is(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	s->network = NETWORK_NONE;
+	assert_non_null(strstr(LINE("getaddrinfo x.pythonhosted.org"), "@pypi"));
+	assert_non_null(strstr(LINE("dial tcp: lookup proxy.golang.org"), "@go "));
+	assert_non_null(strstr(LINE("Could not resolve host: evil.example"), "@GROUP"));
+	assert_null(strstr(LINE("Could not resolve host: evil.example"), "evil"));
+	s->network = NETWORK_PROXY;
+	assert_null(LINE("getaddrinfo x.pythonhosted.org"));
+}
+
+static void only_of_a_command_that_failed(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	s->network = NETWORK_NONE;
+	o->kind = OUTCOME_EXITED;
+	explain(s, "EAI_AGAIN", 9, o);
+	assert_int_equal(o->hint_count, 0);
+	o->kind = OUTCOME_SIGNALLED;
+	explain(s, "EAI_AGAIN", 9, o);
+	assert_int_equal(o->hint_count, 1);
+	o->hint_count = 0;
+	o->kind = OUTCOME_TIMEOUT;
+	explain(s, "EAI_AGAIN", 9, o);
+	assert_int_equal(o->hint_count, 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_name_counts_as_a_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_group_is_named_where_its_host_is, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(only_of_a_command_that_failed, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

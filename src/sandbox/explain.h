@@ -10,5 +10,5 @@
 #include "model/outcome.h"
 #include "model/spec.h"
 
-/* Adds its lines to outcome.hints when the command failed; `said` is the end of its error output. */
+/* Adds lines to outcome.hints when the command failed; `said` is the end of its error output. */
 void explain(const struct spec *s, const char *said, size_t n, struct outcome *o);

@@ -486,6 +486,17 @@ static void what_is_no_placeholder_is_not_taken(void **state UNUSED)
 	assert_true(exists("full/b"));
 }
 
+/* All names of a run are one node: who changes its mode takes none of them from us. */
+static void a_placeholder_whose_mode_was_changed_is_taken(void **state UNUSED)
+{
+	CLEANUP(fd) int dir = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_int_equal(placeholder_put(dir, "a", true, false), 0);
+	must(fchmodat(dir, "a", 0777, 0) == 0);
+	assert_true(placeholder_is(dir, "a") && placeholder_take(dir, "a"));
+	assert_false(exists("a"));
+}
+
 /* One link more, which only somebody else can have made, is no reason to leave ours. */
 static void a_placeholder_with_a_second_name_is_taken(void **state UNUSED)
 {
@@ -591,6 +602,7 @@ static const struct CMUnitTest tests[] = {
 	HERE(many_runs_at_once_leave_nothing),
 	HERE(a_placeholder_is_something_nobody_can_open_or_fill),
 	HERE(what_is_no_placeholder_is_not_taken),
+	HERE(a_placeholder_whose_mode_was_changed_is_taken),
 	HERE(a_placeholder_with_a_second_name_is_taken),
 	HERE(further_names_of_a_placeholder_are_placeholders),
 	HERE(only_a_node_of_our_own_gets_further_names),

@@ -173,7 +173,7 @@ int plan_protect_name(struct box_plan *p, const struct guarded_tree *t, const ch
 		      struct err *e)
 {
 	char *path = arena_strdup(p->arena, name);
-	struct stat st;
+	struct stat st = { 0 };
 	int there;
 
 	if (!path)

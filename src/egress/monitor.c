@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/program.h"
+#include "base/wait.h"
 #include "egress/egress_plan.h"
 #include "egress/rules/verdict.h"
 #include "model/outcome.h"
@@ -27,7 +28,7 @@
 #define HELPER "brig-egress"
 #define PLAN_TEXT_MAX ((size_t)16 << 20)
 #define AUTHORITY_MAX 4096
-#define AUTHORITY_MS 10000
+#define AUTHORITY_US (10000 * 1000ULL)
 #define ABOVE 10 /* descriptors of ours that are moved down to 3 and 4 in the child */
 
 struct egress {
@@ -229,14 +230,9 @@ const char *egress_authority(struct egress *g, struct err *e)
 	size_t have = strlen(g->pem);
 
 	while (g->authority >= 0) {
-		struct pollfd p = { .fd = g->authority, .events = POLLIN };
 		ssize_t n = -1;
 
-		int ready = poll(&p, 1, AUTHORITY_MS);
-
-		if (ready < 0 && errno == EINTR)
-			continue;
-		if (ready > 0)
+		if (wait_fd(g->authority, POLLIN, clock_us() + AUTHORITY_US) == 0)
 			n = read(g->authority, g->pem + have, sizeof(g->pem) - 1 - have);
 		if (n > 0) {
 			have += (size_t)n;

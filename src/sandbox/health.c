@@ -11,20 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-
-static int wait_for(int fd, short events, uint64_t until)
-{
-	uint64_t now = clock_us();
-	struct pollfd p = { .fd = fd, .events = events };
-	int n;
-
-	if (now >= until)
-		return -ETIMEDOUT;
-	n = poll(&p, 1, (int)((until - now + 999) / 1000));
-	if (n < 0)
-		return errno == EINTR ? wait_for(fd, events, until) : -errno;
-	return n == 0 ? -ETIMEDOUT : 0;
-}
+#include "base/wait.h"
 
 struct health_verdict {
 	int result;
@@ -66,7 +53,7 @@ int backend_health(const struct backend *b, const struct spec *s, unsigned ms, c
 	if (pid == 0)
 		probe_in_child(b, s, ends[1]);
 	(void)fd_close(ends[1]);
-	r = pid < 0 ? -errno : wait_for(ends[0], POLLIN, until);
+	r = pid < 0 ? -errno : wait_fd(ends[0], POLLIN, until);
 	got = r < 0 ? -1 : read(ends[0], &v, sizeof(v));
 	(void)fd_close(ends[0]);
 	if (pid > 0) {

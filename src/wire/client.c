@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/wait.h"
 
 #define IN_MAX ((size_t)HTTP1_HEAD_MAX + 16384)
 #define HEAD_OUT_MAX 8192
@@ -72,30 +72,6 @@ struct transport transport_fd(int fd)
 				   .read = socket_read,
 				   .write = socket_write,
 				   .close = socket_close };
-}
-
-static int until(uint64_t deadline)
-{
-	uint64_t now;
-
-	if (!deadline)
-		return -1;
-	now = clock_us();
-	if (now >= deadline)
-		return 0;
-	return deadline - now > (uint64_t)INT_MAX ? INT_MAX : (int)((deadline - now + 999) / 1000);
-}
-
-/* 0 when ready, -ETIMEDOUT, or another -errno. */
-static int wait_for(int fd, short events, uint64_t deadline)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-	int r;
-
-	do
-		r = poll(&p, 1, until(deadline));
-	while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : r == 0 ? -ETIMEDOUT : 0;
 }
 
 /* A Unix socket whose queue is full answers EAGAIN and gives nothing to wait for. */
@@ -182,7 +158,7 @@ static int write_all(struct client *c, const char *p, size_t n, uint64_t deadlin
 		int r = 0;
 
 		if (w == -EAGAIN)
-			r = wait_for(c->t.fd, wait, deadline);
+			r = wait_fd(c->t.fd, wait, deadline);
 		else if (w < 0 && w != -EINTR)
 			r = (int)w;
 		/* A peer that has answered already and closed is heard first: its answer tells
@@ -259,7 +235,7 @@ static int fill(struct client *c, uint64_t deadline)
 			return n > 0;
 		}
 		if (n == -EAGAIN) {
-			int r = wait_for(c->t.fd, wait, deadline);
+			int r = wait_fd(c->t.fd, wait, deadline);
 
 			if (r < 0)
 				return r;

@@ -2,13 +2,13 @@
 #include "wire/tcp.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/wait.h"
 
 int tcp_resolve(const char *host, uint16_t port, struct addrinfo **ret, struct err *e)
 {
@@ -24,16 +24,10 @@ int tcp_resolve(const char *host, uint16_t port, struct addrinfo **ret, struct e
 		       gai_strerror(r));
 }
 
-static int milliseconds(uint64_t us)
-{
-	return us / 1000 >= INT_MAX ? INT_MAX : (int)(us / 1000 + 1);
-}
-
 static int connect_one(const struct addrinfo *a, uint64_t deadline)
 {
 	CLEANUP(fd)
 	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	int failed = 0, r;
 
 	if (fd < 0)
@@ -42,13 +36,9 @@ static int connect_one(const struct addrinfo *a, uint64_t deadline)
 		return TAKE_FD(fd);
 	if (errno != EINPROGRESS)
 		return -errno;
-	do {
-		uint64_t now = clock_us();
-
-		r = now < deadline ? poll(&p, 1, milliseconds(deadline - now)) : 0;
-	} while (r < 0 && errno == EINTR);
-	if (r == 0)
-		return -ETIMEDOUT;
+	r = wait_fd(fd, POLLOUT, deadline);
+	if (r < 0)
+		return r;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &(socklen_t){ sizeof(failed) }) < 0)
 		return -errno;
 	return failed ? -failed : TAKE_FD(fd);

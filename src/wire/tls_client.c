@@ -2,14 +2,12 @@
 #include "wire/tls_client.h"
 
 #include <arpa/inet.h>
-#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <poll.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/wait.h"
 #include "wire/tls.h"
 
 struct tls_client {
@@ -69,16 +67,6 @@ static bool expect_host(SSL *ssl, const char *host)
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
-static int wait_for(int fd, short events, uint64_t deadline)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-	uint64_t now = clock_us();
-	uint64_t left = now < deadline ? (deadline - now) / 1000 + 1 : 0;
-	int r = left ? poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left) : 0;
-
-	return r > 0 || (r < 0 && errno == EINTR) ? 0 : r < 0 ? -errno : -ETIMEDOUT;
-}
-
 static int refused(const struct tls *t, struct err *e)
 {
 	const char *why = tls_distrust(t);
@@ -95,7 +83,7 @@ static int handshake(struct tls *t, int fd, uint64_t deadline, struct err *e)
 	int r;
 
 	while ((r = tls_handshake(t, &wait)) == -EAGAIN) {
-		r = wait_for(fd, wait, deadline);
+		r = wait_fd(fd, wait, deadline);
 		if (r < 0)
 			return err_errno(e, r, "TLS did not begin in time");
 	}

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/wait.h"
 #include "egress/credential/cred.h"
 
 #define COMMAND_US ((uint64_t)10 * 1000 * 1000)
@@ -94,12 +95,9 @@ static int read_all(int fd, uint64_t deadline, char *out, size_t *len, struct er
 	size_t n = 0;
 
 	for (;;) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		uint64_t now = clock_us();
 		ssize_t r;
 
-		if (deadline &&
-		    (now >= deadline || poll(&p, 1, (int)((deadline - now) / 1000) + 1) == 0))
+		if (deadline && wait_fd(fd, POLLIN, deadline) == -ETIMEDOUT)
 			return err_set(e, ERR_CONFIG, ETIMEDOUT, "it took longer than 10 seconds");
 		r = read(fd, out + n, SECRET_MAX + 1 - n);
 		if (r < 0 && errno == EINTR)
@@ -158,12 +156,9 @@ static int spawn(const struct strlist *words, char *const *envp, int out, pid_t 
 static int reap(pid_t pid, bool wanted, uint64_t deadline)
 {
 	CLEANUP(fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	uint64_t now = clock_us();
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	int status = 0;
 
-	if (!wanted || pidfd < 0 || now >= deadline ||
-	    poll(&p, 1, (int)((deadline - now) / 1000) + 1) <= 0)
+	if (!wanted || pidfd < 0 || wait_fd(pidfd, POLLIN, deadline) < 0)
 		(void)kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

@@ -30,6 +30,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/wait.h"
 #include "egress/worker/keeper.h"
 #include "egress/worker/lockdown.h"
 #include "egress/worker/worker.h"
@@ -75,12 +76,9 @@ static int start_keeper(int *sock, struct err *e)
 
 static ssize_t receive(void *p, size_t n, int *fds, size_t *nfds)
 {
-	struct pollfd wait = { .fd = CONTROL, .events = POLLIN };
+	int r = wait_fd(CONTROL, POLLIN, 0);
 
-	while (poll(&wait, 1, -1) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return fd_recv(CONTROL, p, n, fds, nfds);
+	return r < 0 ? r : fd_recv(CONTROL, p, n, fds, nfds);
 }
 
 /* The configuration as a file, and the version of who wrote it: ours, or it is not to be read. */

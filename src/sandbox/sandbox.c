@@ -882,13 +882,18 @@ struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note
 struct run *run_exec(struct run *sandbox, const struct spec *s, const struct command *c,
 		     const struct run_io *io, note_fn *note, void *note_arg, struct outcome *o)
 {
-	return begin(&(struct run){ .spec = s,
-				    .of = sandbox,
-				    .command = c,
-				    .io = *io,
-				    .note = note,
-				    .note_arg = note_arg },
-		     o);
+	struct run *r = begin(&(struct run){ .spec = s,
+					     .of = sandbox,
+					     .command = c,
+					     .io = *io,
+					     .note = note,
+					     .note_arg = note_arg },
+			      o);
+
+	/* One that was refused is not in the sandbox's list, and may outlive it. */
+	if (r && r->over)
+		r->of = NULL;
+	return r;
 }
 
 void run_close(struct run *r)

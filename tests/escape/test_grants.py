@@ -228,7 +228,8 @@ for top, folders, names in os.walk(sys.argv[1]):
             fcntl.lockf(kept[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             pass
-pathlib.Path("ready").write_text(str(len(kept)))
+pathlib.Path("count").write_text(str(len(kept)))
+os.rename("count", "ready")
 while not os.path.exists("go"):
     time.sleep(0.01)
 """

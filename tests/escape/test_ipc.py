@@ -163,7 +163,8 @@ def a073_the_environment_is_an_allow_list():
             data = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
             assert secret.encode() not in data, f"{pid}: {data}"
         assert h.guests()
-    allowed = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "BRIG_SANDBOX", "LANG", "TERM", "PWD", "TZ", "COLORTERM", "NO_COLOR", "SHLVL", "_", "OLDPWD"}
+    allowed = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "BRIG_SANDBOX", "LANG", "TERM", "PWD", "TZ", "COLORTERM", "NO_COLOR", "SHLVL", "_", "OLDPWD",
+               "npm_config_fetch_retries", "PIP_RETRIES", "CARGO_NET_RETRY", "YARN_HTTP_RETRY", "UV_HTTP_RETRIES", "BUNDLE_RETRY"}  # brig's own
     got = {line.split("=")[0] for line in brig("run", "--", "env", env=env).text.splitlines()}
     assert {n for n in got if not n.startswith("LC_")} <= allowed, got
 

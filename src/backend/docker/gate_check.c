@@ -5,6 +5,7 @@
  * Every mount that was planned is where it should be, reached without a link, and shows what it
  * should, by device and inode. And no other is there but the engine's own: one that went astray is
  * found wherever it is. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
@@ -130,6 +131,39 @@ static bool is_engines(const struct gate_entry *m)
 	return false;
 }
 
+static bool is_empty(const char *path)
+{
+	DIR *d = opendir(path);
+	unsigned n = 0;
+
+	if (!d)
+		return errno == EACCES;
+	while (n < 3 && readdir(d))
+		n++;
+	(void)closedir(d);
+	return n < 3; /* "." and ".." */
+}
+
+/* A rootless engine carries the host's /sys along, with the file systems of the kernel that are
+ * mounted below it. They are root's: nobody here may enter the first, nor change anything in the
+ * second; in the third stand the user's own connections. */
+static bool is_carried(const struct gate_entry *m)
+{
+	static const char *const closed[] = { "tracefs", "debugfs", "bpf" };
+	static const char *const guarded[] = { "securityfs", "configfs", "pstore", "efivarfs",
+					       "selinuxfs" };
+
+	if (!under(m->point, "/sys"))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(closed); i++)
+		if (strcmp(m->type, closed[i]) == 0)
+			return access(m->point, X_OK) < 0;
+	for (size_t i = 0; i < ARRAY_LEN(guarded); i++)
+		if (strcmp(m->type, guarded[i]) == 0)
+			return access(m->point, W_OK) < 0;
+	return strcmp(m->type, "fusectl") == 0 && is_empty(m->point);
+}
+
 static bool is_planned(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
 		       const char *point)
 {
@@ -146,7 +180,8 @@ static int check_strays(const struct gate_want *w, const struct gate_mount *moun
 	bool bad = false;
 
 	while (gate_table_next(&table, &m, &bad))
-		if (!w->more_mounts && !is_planned(w, mounts, own, m.point) && !is_engines(&m))
+		if (!w->more_mounts && !is_planned(w, mounts, own, m.point) && !is_engines(&m) &&
+		    !is_carried(&m))
 			return err_refuse(
 				e, ERR_POLICY, EPERM,
 				"nothing was run; look at the image and at what else "

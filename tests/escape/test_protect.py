@@ -245,7 +245,7 @@ def names_below_a_folder_that_the_run_made_are_taken_away():
         clear()
 
 
-@test
+@test(limit=120)
 def a_pointer_to_another_repository_is_taken_away():
     """`.jj/repo` is a folder, or a file that says whose settings jj reads. The folder stays the command's to make and fill."""
     evil = "mkdir -p evil; echo evil > evil/config.toml"
@@ -334,7 +334,7 @@ def the_git_folder_can_be_read_only_or_hidden():
         assert told(r, ".git") and taken(), r
 
 
-@test
+@test(limit=90)
 def a_git_folder_that_is_only_read_is_looked_through_whatever_it_holds():
     """Thousands of objects and a submodule's folders are no reason for a note, and a hook down there that is a link is still followed."""
     repository()
@@ -476,7 +476,7 @@ def what_a_killed_run_left_in_an_old_repository_is_taken_away_at_once():
     assert not ran() and taken() and sh("true")["denials"]
 
 
-@test
+@test(limit=90)
 def whatever_a_killed_run_left_is_told_however_much_it_is():
     """Hooks of many nested repositories, by long names; and a list that nobody can read is told of, too."""
     long = "/".join(3 * ["x" * 200])

@@ -68,10 +68,10 @@ const struct subcommand cmd_version = {
 	.name = "version", .usage = "", .help = "print the version", .run = version
 };
 const struct subcommand cmd_schema = { .name = "schema",
-				    .usage = "",
-				    .help = "print the JSON Schema of all settings",
-				    .run = schema };
+				       .usage = "",
+				       .help = "print the JSON Schema of all settings",
+				       .run = schema };
 const struct subcommand cmd_help = { .name = "help",
-				  .usage = "[COMMAND [all]]",
-				  .help = "print this, or more about one command",
-				  .run = help };
+				     .usage = "[COMMAND [all]]",
+				     .help = "print this, or more about one command",
+				     .run = help };

@@ -158,7 +158,8 @@ static int shell_argv(struct spec *s, struct err *e)
 }
 
 /* Options, the layers below them, then the command; 1 when help was printed. */
-static int prepare(const struct subcommand *c, brig_request *q, int argc, char **argv, struct err *e)
+static int prepare(const struct subcommand *c, brig_request *q, int argc, char **argv,
+		   struct err *e)
 {
 	struct spec *s = request_spec(q);
 	/* As typed: what is parsed is moved about. */

@@ -43,7 +43,9 @@ static void parse(const struct subcommand *c, char *const *words, int n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct subcommand plain = { .name = "run", .fields = CMD_RUN };
-	static const struct subcommand mixed = { .name = "exec", .fields = CMD_EXEC, .permute = true };
+	static const struct subcommand mixed = { .name = "exec",
+						 .fields = CMD_EXEC,
+						 .permute = true };
 	char *text = text_of(data, size), *rest = text, *argv[WORDS_MAX + 2] = { (char[]){ "x" } };
 	int n = 1;
 

@@ -53,8 +53,7 @@ static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const cha
 		return err_nomem(e);
 	/* The descriptors of its operations are made first of all. */
 	if ((notes ? box_plan_begin : box_plan_new)(s, "bwrap", &p->box, e) < 0 ||
-	    box_plan_names(p->box, e) < 0 ||
-	    bwrap_find(p->box->arena, &p->program, e) < 0)
+	    box_plan_names(p->box, e) < 0 || bwrap_find(p->box->arena, &p->program, e) < 0)
 		return -e->code;
 	p->box->read_only_root = true;
 	note_differences(p->box);

@@ -34,8 +34,8 @@ struct builder {
 	const char *parent_path; /* of some operation; parent_len bytes of it */
 	size_t parent_len;
 	int null, empty; /* what masks are copies of: the null device, an empty folder */
-	bool plain; /* trees of the fixed part are mounted that have no attributes yet */
-	int layer;  /* where writable layers keep what is written; gone from the tree in the end */
+	bool plain;      /* trees of the fixed part are mounted that have no attributes yet */
+	int layer; /* where writable layers keep what is written; gone from the tree in the end */
 };
 
 static void fd_path(int fd, char out[FD_PATH_LEN])

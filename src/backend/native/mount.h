@@ -9,7 +9,8 @@
 
 #include "backend/kit/process/job.h"
 
-/* Can operations come while others are carried out? Not where attributes are set in a second pass. */
+/* Can operations come while others are carried out? Not where attributes are set in a second pass.
+ */
 bool mount_can_wait(void);
 
 /* Builds the root, enters it and lets go of the old one. Waits for protected names to be held. */

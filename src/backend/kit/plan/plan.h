@@ -158,11 +158,11 @@ struct box_plan {
 	size_t config_count;
 	bool looked, named, searched; /* box_plan_look, _names, _search are done */
 	const struct sight *sight;    /* box_plan_guard is, and has seen this; of the arena */
-	bool no_nodes;         /* as placeholders: somebody else mounts what is there */
-	bool git_absent;       /* from the workspace: nothing of a repository is protected */
-	bool mounts_alone;     /* no Landlock behind them */
-	bool read_only_root;   /* what the run gets, whatever was asked for */
-	const char *workspace; /* host folder, NULL for a private one */
+	bool no_nodes;                /* as placeholders: somebody else mounts what is there */
+	bool git_absent;              /* from the workspace: nothing of a repository is protected */
+	bool mounts_alone;            /* no Landlock behind them */
+	bool read_only_root;          /* what the run gets, whatever was asked for */
+	const char *workspace;        /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 
 	const struct door_want *door; /* network proxy; NULL: no door */

@@ -45,8 +45,9 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
 		(void)enforce_room(j, commands_there(j->commands), &unused);
 }
 
-/* Only what the conductor has not judged already. A process that the kernel killed for the memory of
- * all is the end of all, whoever's it was; the kernel may have told of it before it was counted. */
+/* Only what the conductor has not judged already. A process that the kernel killed for the memory
+ * of all is the end of all, whoever's it was; the kernel may have told of it before it was counted.
+ */
 static void judge(struct backend_job *j, int status, struct outcome *o)
 {
 	struct cgroup_events seen;

@@ -27,10 +27,10 @@ struct box_start {
 	bool attach;                 /* clone could not place the child in the v2 leaf */
 	bool join_late;              /* the v1 leaves come with the word to go on */
 	int prepared[PREPARED_MAX];
-	unsigned char *skips; /* room for what box_held waits for; NULL: nothing */
-	size_t op_count;      /* of the plan, as the new process knows it */
+	unsigned char *skips;          /* room for what box_held waits for; NULL: nothing */
+	size_t op_count;               /* of the plan, as the new process knows it */
 	size_t looked_from, held_from; /* the operations before which box_held is called */
-	void *own;            /* the backend's */
+	void *own;                     /* the backend's */
 };
 
 struct box_kind {
@@ -116,8 +116,8 @@ int box_complete_cgroup(struct backend_job *j, struct err *e);
 /* clone.c. In the new process: what box_start's caller does for it has to be waited for. */
 int box_wait(const struct box_start *c, struct err *e);
 
-/* ... and, before the operations `looked_from` and `held_from`, if there are such: which ones turned
- * out needless. From the second on the names are held. */
+/* ... and, before the operations `looked_from` and `held_from`, if there are such: which ones
+ * turned out needless. From the second on the names are held. */
 int box_held(const struct box_start *c, struct err *e);
 
 /* ... and, after them all: the operations that were added meanwhile; names are held by then. Their

@@ -163,9 +163,8 @@ static int open_folder(const struct folder_walk *w, const char *folder)
 static void look_at_folder(struct folder_walk *w, const char *folder)
 {
 	CLEANUP(fd)
-	int fd = *folder && is_planned(w, folder)
-			 ? -ENOENT /* it has a walk of its own */
-			 : open_folder(w, folder);
+	int fd = *folder && is_planned(w, folder) ? -ENOENT /* it has a walk of its own */
+						  : open_folder(w, folder);
 	bool head = false; /* nothing is a git folder without one */
 	const struct fd_entry *e;
 	struct folder d;

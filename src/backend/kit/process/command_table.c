@@ -215,7 +215,8 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 	h->hear(h->job);
 	if (n > 0 && p[1].revents)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
-	if (n > 0 && (p[2].revents || p[3].revents) && w->asked_to_stop(w->arg))
+	if (n > 0 && w->asked_to_stop && (p[2].revents || p[3].revents) &&
+	    w->asked_to_stop(w->arg))
 		return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 	return 0;
 }
@@ -261,15 +262,15 @@ int command_start(const struct command_host *h, const struct command *c, const s
 	r = make_order(h, c, &order, e);
 	if (r == 0)
 		r = ends_pipes(&pipes, w, e);
-	if (r == 0 && !(k = new_place(h->table, e)))
-		r = -e->code;
-	if (r == 0)
-		r = ask(h, k, order, &pipes, e);
+	if (r == 0) {
+		k = new_place(h->table, e);
+		r = k ? ask(h, k, order, &pipes, e) : -e->code;
+	}
 	pipes.out[1] = fd_close(pipes.out[1]);
 	pipes.err[1] = fd_close(pipes.err[1]);
-	if (r == 0)
+	if (k && r == 0)
 		r = begun(h, k, w, e);
-	if (r == 0) {
+	if (k && r == 0) {
 		*ret = k->number;
 		*io = (struct job_io){ .in = TAKE_FD(pipes.in[1]),
 				       .out = TAKE_FD(pipes.out[0]),

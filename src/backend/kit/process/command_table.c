@@ -215,8 +215,7 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 	h->hear(h->job);
 	if (n > 0 && p[1].revents)
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
-	if (n > 0 && w->asked_to_stop && (p[2].revents || p[3].revents) &&
-	    w->asked_to_stop(w->arg))
+	if (n > 0 && w->asked_to_stop && (p[2].revents || p[3].revents) && w->asked_to_stop(w->arg))
 		return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 	return 0;
 }

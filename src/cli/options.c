@@ -165,12 +165,14 @@ static int one(const struct subcommand *c, struct spec *s, int argc, char **argv
 	const struct field *f;
 	bool pair, from;
 
-	if (str_eq(argv[*at], "-h") || str_eq(word, "help"))
+	if (str_eq(argv[*at], "-h"))
+		return 1;
+	if (argv[*at][1] != '-')
+		return letters(c, s, argc, argv, at, e);
+	if (str_eq(word, "help"))
 		return 1;
 	if (str_eq(word, "help=all"))
 		return 2;
-	if (argv[*at][1] != '-')
-		return letters(c, s, argc, argv, at, e);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
 	f = field_by_flag(name, &id);
 	if (!f && !value && (f = switched_off(name, &id)) && f->commands & c->fields)

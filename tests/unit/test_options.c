@@ -291,6 +291,8 @@ static void an_unknown_option_names_the_nearest(void **state UNUSED)
 	fails(&plain, "---memory", NULL, NULL);
 	fails(&plain, "-m", "unknown option '-m'", "here it is --memory SIZE");
 	fails(&plain, "-k", "unknown option '-k'", "brig run --help lists them");
+	fails(&plain, "-khelp", "unknown option '-khelp'", "brig run --help lists them");
+	fails(&plain, "-ihelp=all", "unknown option '-ihelp=all'", "brig run --help lists them");
 	fails(&plain, "-memory", "unknown option '-memory'", NULL);
 	fails(&plain, "-=", "unknown option '-='", NULL);
 	fails(&mixed, "--memroy", NULL, "did you mean '--memory'?");

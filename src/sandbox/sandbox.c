@@ -369,6 +369,8 @@ static bool command_ended(struct run *r)
 {
 	if (!r->backend->ended(r->job, r->number, r->o))
 		return false;
+	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
+		strike(r, SIGKILL);
 	note_end(r);
 	has_ended(r);
 	/* What it started may live on, and hold them. */

@@ -116,6 +116,7 @@ void link_done(struct loop *loop, struct link *l)
 {
 	(void)loop_want(loop, &l->w, 0);
 	l->tls = tls_free(l->tls);
+	l->t = (struct transport){ 0 };
 	flow_drop(&l->in);
 	flow_drop(&l->out);
 	flow_drop(&l->early);

@@ -76,6 +76,19 @@ def cancel_ends_what_forked_twice_and_left_its_session():
 
 
 @test(alone=True, backends=ALL)
+def cancel_ends_what_a_command_that_obeys_has_left():
+    """Its first process leaves at the first word, and with it nobody must forget the others."""
+    with Sandbox(here()) as s:
+        bystander(s)
+        s.start(1, script("a.py", AWAY + "signal.signal(signal.SIGTERM, signal.SIG_DFL)\nopen('ready', 'w').close()\ntime.sleep(600)\n"))
+        s.until("away")
+        s.until("ready")
+        assert s.say("cancel 1") == "ok" and s.wait(1)["outcome"] == "cancelled"
+        assert wait_until(lambda: not any(n.startswith("python3") for n in guests())), guests()
+        is_fine(s)
+
+
+@test(alone=True, backends=ALL)
 def a_time_limit_ends_it_too_when_the_reaper_is_stopped():
     with Sandbox(here()) as s:
         bystander(s)

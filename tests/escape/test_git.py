@@ -67,6 +67,17 @@ def a_repository_that_is_older_than_the_run_and_renamed_into_place():
         clear()
 
 
+@test(as_user="user")
+def what_is_there_is_known_before_the_command_begins():
+    """An index that takes long to copy gave a run without a record the time to pass off its own as older."""
+    repository()
+    with (workspace() / ".git/index").open("wb") as f:
+        for _ in range(100):
+            f.write(os.urandom(1 << 20))
+    done = brig("exec", "--no-audit", "mkdir sub; cd sub; git init -q . && git config core.fsmonitor evil")
+    assert done.status == 0 and not (workspace() / "sub/.git").exists() and "sub/.git" in done.errors, done
+
+
 @test
 def a_repository_behind_a_new_repository_is_new():
     attack(f"git init -q n; cd n; {AS_ME} commit -q --allow-empty -m x; {GITLINK}e; mkdir e; cp -r .git ../ev; rm -f ../ev/index; mv ../ev .git/evil; {settings('.git/evil/config')}; echo gitdir: ../.git/evil > e/.git",

@@ -241,6 +241,22 @@ def waits(p):
     return any("->" in line and family & set(line.split()) for line in pathlib.Path("/proc/locks").read_text().splitlines())
 
 
+@test(backends=BOTH)
+def a_grant_below_a_protected_folder_leaves_the_folder_protected():
+    """The folders above a narrower grant are pinned first, writable; what is protected is found later."""
+    ws = workspace()
+    subprocess.run(as_identity(["git", "init", "-q", str(ws)]), check=True)
+    for top, name, more in ((".vscode/sub", ".vscode/tasks.json", ()), (".claude/skills", ".claude/settings.json", ()), (".git/hooks/d", ".git/hooks/pre-commit", ()),
+                            (".git/refs/x", ".git/config", ("--git", "read")), (".codex/a/b", ".codex/config.toml", ()), (".cursor/x", ".cursor/mcp.json", ())):
+        (ws / top).mkdir(parents=True)
+        before = (ws / name).read_text() if (ws / name).exists() else ""
+        (ws / name).write_text(before)  # the control: it can be written here
+        for grant in ((), ("--read", ws / top)):
+            done = brig("exec", *more, *grant, f"echo evil >> {name}; echo evil > {os.path.dirname(name)}/new; grep ' /workspace/{os.path.dirname(name)} ' /proc/self/mountinfo")
+            assert "evil" not in (ws / name).read_text() and not (ws / name).with_name("new").exists(), (name, grant, done)
+    assert brig("exec", "--read", ws / ".vscode/sub", "echo mine > file").status == 0 and (ws / "file").read_text() == "mine\n"
+
+
 @test(as_user="user", backends=BOTH)
 def brigs_own_files_are_not_to_be_locked_by_who_is_shown_the_folder_around_them():
     """A lock needs no more than a file that can be opened; other runs waited for as long as the command liked."""

@@ -145,8 +145,9 @@ static bool is_empty(const char *path)
 }
 
 /* A rootless engine carries the host's /sys along, with the file systems of the kernel that are
- * mounted below it. They are root's: nobody here may enter the first, nor change anything in the
- * second; in the third stand the user's own connections. */
+ * mounted below it. They are root's: nobody here may enter the first, nor make anything in the
+ * second, whose files take what the kernel takes from any user; in the third stand the user's own
+ * connections. */
 static bool is_carried(const struct gate_entry *m)
 {
 	static const char *const closed[] = { "tracefs", "debugfs", "bpf" };

@@ -47,8 +47,8 @@ static bool on_head(struct downstream *d, const struct down_head *h)
 	else if (s->framing == FRAMED_CHUNKED)
 		(void)snprintf(line, sizeof(line), "Transfer-Encoding: chunked\r\n");
 	else if (h->absent.p)
-		(void)snprintf(line, sizeof(line), "Content-Length: %.*s\r\n", (int)h->absent.n,
-			       h->absent.p);
+		(void)(link_add(g, "Content-Length: ", 16) &&
+		       link_add(g, h->absent.p, h->absent.n) && link_add(g, "\r\n", 2));
 	return link_add(g, line, strlen(line)) &&
 	       (s->keep || link_add(g, "Connection: close\r\n", 19)) && link_add(g, "\r\n", 2);
 }

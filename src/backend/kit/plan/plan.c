@@ -297,6 +297,16 @@ static int names(struct box_plan *p, struct err *e)
 	return 0;
 }
 
+/* What pins the folders above a narrower grant, or covers a worktree's shared folder, may turn out
+ * to be a protected name: the operation is changed then, which must be before a process has it. */
+static bool has_covers(const struct box_plan *p)
+{
+	for (size_t i = 0; i < p->op_count; i++)
+		if (p->ops[i].kind == OP_COVER)
+			return true;
+	return false;
+}
+
 static int fill(struct box_plan *p, struct err *e)
 {
 	if (names(p, e) < 0)
@@ -311,7 +321,7 @@ static int fill(struct box_plan *p, struct err *e)
 		plan_note(p, "network host: the command reaches whatever this machine reaches, its "
 			     "own services "
 			     "included");
-	return plan_has_names(p) ? 0 : box_plan_names(p, e);
+	return plan_has_names(p) && !has_covers(p) ? 0 : box_plan_names(p, e);
 }
 
 static int fill_trees(struct box_plan *p, struct err *e)

@@ -29,6 +29,7 @@ struct box_start {
 	int prepared[PREPARED_MAX];
 	unsigned char *skips;          /* room for what box_held waits for; NULL: nothing */
 	size_t op_count;               /* of the plan, as the new process knows it */
+	unsigned char *known;          /* kind and writability of each, as it knows them */
 	size_t looked_from, held_from; /* the operations before which box_held is called */
 	void *own;                     /* the backend's */
 };

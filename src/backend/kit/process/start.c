@@ -348,6 +348,12 @@ static int prepare(struct backend_job *j, struct box_start *c, const struct job_
 	return 0;
 }
 
+/* What must not change once the new process has the operation. */
+static unsigned char op_print(const struct op *o)
+{
+	return (unsigned char)((unsigned)o->kind << 1 | o->writable);
+}
+
 /* What is known only while the new process is at work. A folder of the system's has to wait until
  * it was looked through; what covers a name, or may turn out to be needless, until names are held.
  */
@@ -357,8 +363,11 @@ static int leave_for_later(const struct backend_job *j, struct box_start *c, str
 
 	c->op_count = c->looked_from = c->held_from = p->op_count;
 	c->skips = arena_alloc(p->arena, c->op_count);
-	if (!c->skips)
+	c->known = arena_alloc(p->arena, c->op_count);
+	if (!c->skips || !c->known)
 		return err_nomem(e);
+	for (size_t i = 0; i < c->op_count; i++)
+		c->known[i] = op_print(&p->ops[i]);
 	for (size_t i = p->op_count; i-- > 0;) {
 		if (p->ops[i].look != LOOK_NOT && !p->looked)
 			c->looked_from = i;
@@ -448,6 +457,16 @@ static int say_added(const struct backend_job *j, size_t *next, struct err *e)
 	return 0;
 }
 
+static int check_known(const struct box_plan *p, const struct box_start *c, struct err *e)
+{
+	for (size_t i = 0; i < c->op_count; i++)
+		if (c->known[i] != op_print(&p->ops[i]))
+			return err_set(e, ERR_INTERNAL, EPROTO,
+				       "the plan for '%.200s' changed behind the sandbox",
+				       p->ops[i].dst);
+	return 0;
+}
+
 /* What was left for later, in the order in which the child can use it. */
 static int complete_late(struct backend_job *j, const struct box_start *c, const struct job_want *w,
 			 struct err *e)
@@ -462,10 +481,11 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 		return -e->code;
 	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
 	    say_added(j, &next, e) < 0 || box_plan_search(j->plan, e) < 0 ||
-	    say_added(j, &next, e) < 0 || say_op(j, &end, e) < 0)
+	    say_added(j, &next, e) < 0 || check_known(j->plan, c, e) < 0)
 		return -e->code;
 	tell_notes(j, w, told);
-	return protect_write_down(j->protect, e);
+	/* The command may begin with the last word: what is there before it has to be known. */
+	return protect_write_down(j->protect, e) < 0 ? -e->code : say_op(j, &end, e);
 }
 
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
@@ -484,6 +504,8 @@ static int make_child(struct backend_job *j, struct box_start *c, struct ends *p
 	if (prepare(j, c, w, pipes, e) < 0 || (early && spawn(j, c, e) < 0) ||
 	    settle(j, c, w, e) < 0 || (!early && spawn(j, c, e) < 0))
 		return -e->code;
+	if (!early) /* so that nobody speaks to a child that is gone */
+		pipes->control[1] = fd_close(pipes->control[1]);
 	/* The child is at work meanwhile; one that is yet to be told can still be done without. */
 	if (complete_late(j, c, w, e) < 0 || get_permit(w, e) < 0 ||
 	    (early && j->kind->tell(j, c, e) < 0))

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -467,16 +468,33 @@ static int check_known(const struct box_plan *p, const struct box_start *c, stru
 	return 0;
 }
 
+/* A new process queues behind its maker even where another CPU is idle, and the two are to work at
+ * the same time. Where there is no other CPU, they take turns. */
+static void move_over(pid_t child, const cpu_set_t *all)
+{
+	cpu_set_t others = *all;
+	int own = sched_getcpu();
+
+	if (own < 0 || own >= CPU_SETSIZE)
+		return;
+	CPU_CLR((size_t)own, &others);
+	(void)sched_setaffinity(child, sizeof(others), &others); /* none left: refused */
+}
+
 /* What was left for later, in the order in which the child can use it. */
 static int complete_late(struct backend_job *j, const struct box_start *c, const struct job_want *w,
 			 struct err *e)
 {
 	const struct op end = { .kind = OP_KINDS, .dst = "" };
 	size_t told = j->plan->note_count, next = c->op_count;
+	cpu_set_t all;
 
 	if (!c->skips)
 		return 0;
+	if (sched_getaffinity(0, sizeof(all), &all) == 0)
+		move_over(j->pid, &all);
 	box_plan_look(j->plan);
+	(void)sched_setaffinity(j->pid, sizeof(all), &all);
 	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
 		return -e->code;
 	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||

@@ -99,12 +99,13 @@ static const struct {
 	SHAPE("age", "AGE-SECRET-KEY-1", UPPER, 20),
 };
 
-/* Names behind which a value is a secret, whatever it looks like: NAME=VALUE, NAME: VALUE. */
-static const char *const names[] = {
-	"password",      "passwd",        "passphrase", "secret",        "token",
-	"api_key",       "apikey",        "api-key",    "access_key",    "secret_key",
-	"private_key",   "client_secret", "auth_token", "access_token",  "refresh_token",
-	"authorization", "credential",    "pwd",        "session_token", "secret_access_key",
+/* Names behind which a value is a secret, whatever it looks like: NAME=VALUE, NAME: VALUE. Machines
+ * make those in the second table: no plain word is one. */
+static const char *const chosen[] = { "password", "passwd", "passphrase", "secret", "pwd" };
+static const char *const made[] = {
+	"token",         "api_key",       "apikey",     "api-key",       "access_key",
+	"secret_key",    "private_key",   "auth_token", "access_token",  "refresh_token",
+	"client_secret", "authorization", "credential", "session_token", "secret_access_key",
 };
 
 static size_t span(const char *p, size_t n, enum chars set)
@@ -189,29 +190,62 @@ const char *redact_match(const char *p, size_t n, size_t *len)
 	return *len ? kind : NULL;
 }
 
+static bool ends_with_one_of(const char *text, const char *end, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t m = strlen(names[i]);
+
+		if ((size_t)(end - text) >= m && strncasecmp(end - m, names[i], m) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Behind "NAME: " a sentence may go on ("TOKEN: the variable is not set"): a short word of letters,
+ * a blank, and another word. */
+static bool is_sentence(const char *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && is_letter(p[i]))
+		i++;
+	return i && i < 12 && i + 1 < n && p[i] == ' ' && is_letter(p[i + 1]);
+}
+
+/* Or a map begins: "TOKEN: {host: example.org}". */
+static bool is_map(const char *p, size_t n)
+{
+	size_t name = n && p[0] == '{' ? span(p + 1, n - 1, TOKEN) : 0;
+
+	return name && name + 1 < n && p[name + 1] == ':';
+}
+
 /* The value behind a name in front of p, if p stands behind "NAME=", "NAME: " or "NAME\": \"". */
 static size_t match_value(const char *text, const char *p, size_t n)
 {
 	const char *end = p;
 	size_t len = 0;
+	bool colon, machine;
 
 	while (end > text && (end[-1] == ' ' || end[-1] == '"' || end[-1] == '\''))
 		end--;
 	if (end == text || (end[-1] != '=' && end[-1] != ':'))
 		return 0;
-	end--;
+	colon = *--end == ':' && p - end == 2 && p[-1] == ' ';
 	while (end > text && (end[-1] == ' ' || end[-1] == '"' || end[-1] == '\''))
 		end--;
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		size_t m = strlen(names[i]);
-
-		if ((size_t)(end - text) < m || strncasecmp(end - m, names[i], m) != 0)
-			continue;
-		while (len < n && (unsigned char)p[len] > ' ' && !strchr("\"'&;,", p[len]))
-			len++;
-		return len;
-	}
-	return 0;
+	machine = ends_with_one_of(text, end, made, ARRAY_LEN(made));
+	if ((!machine && !ends_with_one_of(text, end, chosen, ARRAY_LEN(chosen))) ||
+	    (colon && (is_map(p, n) || (machine && is_sentence(p, n)))))
+		return 0;
+	while (len < n && (unsigned char)p[len] > ' ' && !strchr("\"'&;,", p[len]))
+		len++;
+	return len;
 }
 
 /* "Bearer XYZ" and "Basic XYZ": p is at XYZ. */

@@ -73,6 +73,7 @@ static int one_line(char *line, struct mount *ret)
 	ret->kernel = kernelfs_is(ret->type);
 	unescape(f[F_ROOT]);
 	unescape(f[F_POINT]);
+	ret->read_only = str_eq(strsep(&f[F_OPTIONS], ","), "ro");
 	ret->root = f[F_ROOT];
 	ret->point = f[F_POINT];
 	return 0;

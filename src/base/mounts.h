@@ -18,7 +18,8 @@ struct mount {
 	const char *root;  /* what of it is shown */
 	const char *point; /* where */
 	const char *type;
-	bool kernel; /* of the host's kernel (kernelfs.h) */
+	bool kernel;    /* of the host's kernel (kernelfs.h) */
+	bool read_only; /* the mount, whatever its file system is */
 };
 
 struct mounts {

@@ -174,6 +174,7 @@ static int prepare(const struct subcommand *c, brig_request *q, int argc, char *
 		return -e->code;
 	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
 		s->tty = !s->json && s->backend != BACKEND_SSH && terminal_is_ours();
+	s->unattended = s->tty && !isatty(STDIN_FILENO);
 	while (argv[argc])
 		argc++;
 	if (typed && !s->full_access_ok &&
@@ -215,7 +216,10 @@ static void say_limit(const struct outcome *o, const struct spec *s)
 		message_log(PRIORITY_WARNING, "brig", said);
 		message_print(
 			"hint",
-			s->network == NETWORK_NONE
+			s->unattended
+				? "its terminal has nobody who types: leave --tty out, or start "
+				  "brig at a terminal"
+			: s->network == NETWORK_NONE
 				? "raise the limit with --timeout, or see whether it waits for "
 				  "something: it had no network (--allow HOST or @GROUP opens one)"
 				: "raise the limit with --timeout, or see whether it waits for "

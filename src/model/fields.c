@@ -59,7 +59,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_TIMEOUT] = { .flag = "timeout", .key = "limits.timeout", .variable = "BRIG_TIMEOUT",
 		.type = FIELD_T_DURATION, .offset = AT(limits.timeout), .min = 1, .max = 52 * WEEK_MS, .none = true,
 		.fallback = "10m",
-		.arg = "TIME", .help = "end the run after this long (30s, 1h30m, none); with --tty there is no limit unless given",
+		.arg = "TIME", .help = "end the run after this long (30s, 1h30m, none); with --tty at a terminal there is no limit unless given",
 		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_MEMORY] = { .flag = "memory", .key = "limits.memory", .variable = "BRIG_MEMORY",
 		.type = FIELD_T_SIZE, .offset = AT(limits.memory), .min = MIB, .max = 64 * TIB, .fallback = "2g",

@@ -256,6 +256,7 @@ struct spec {
 	struct user_spec user;
 	const char *user_name;
 	bool read_only_root, tmp_exec, tty, json, quiet, full_access_ok;
+	bool unattended;   /* a terminal for the command, and nobody who types: said by the CLI */
 	bool no_workspace; /* the dialect shows no folder unless one is declared */
 
 	const char *image, *runtime, *gpus;

@@ -530,7 +530,7 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 				  "--json keeps the output, --tty shows it to somebody: leave one "
 				  "out",
 				  "--tty and --json exclude each other");
-	if (s->tty && !spec_wrote(s, FIELD_TIMEOUT))
+	if (s->tty && !s->unattended && !spec_wrote(s, FIELD_TIMEOUT))
 		s->limits.timeout = 0;
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&
 	    s->limits.disk < s->limits.tmp)

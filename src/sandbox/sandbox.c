@@ -466,6 +466,7 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	switch (source) {
 	case RUN_OUT:
 		pump_move(&r->out);
+		feed_again(&r->in);
 		break;
 	case RUN_ERR:
 		pump_move(&r->err);

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <termios.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -367,15 +368,38 @@ struct pollfd feed_wants(const struct feed *f)
 		return (struct pollfd){ .fd = f->from, .events = POLLIN };
 	if (f->to >= 0 && f->full)
 		return (struct pollfd){ .fd = f->to, .events = POLLOUT };
-	return (struct pollfd){ .fd = f->to < 0 ? -1 : f->from, .events = POLLIN };
+	return (struct pollfd){ .fd = f->to < 0 || f->over ? -1 : f->from, .events = POLLIN };
+}
+
+/* The end of input is a key on a terminal. */
+static void type_end(struct feed *f)
+{
+	struct termios t;
+	char key = 4;
+
+	if (tcgetattr(f->to, &t) == 0) {
+		f->lines = t.c_lflag & ICANON;
+		key = t.c_cc[VEOF] ? (char)t.c_cc[VEOF] : key;
+	}
+	(void)!write(f->to, &key, 1);
 }
 
 static void end_feed(struct feed *f)
 {
-	if (f->terminal && f->to >= 0)
-		(void)!write(f->to, "\004", 1);
-	f->to = fd_close(f->to);
 	f->keyboard = false;
+	f->over = f->terminal && f->to >= 0;
+	if (f->over)
+		type_end(f);
+	else
+		f->to = fd_close(f->to);
+}
+
+void feed_again(struct feed *f)
+{
+	struct termios t;
+
+	if (f->over && tcgetattr(f->to, &t) == 0 && f->lines != ((t.c_lflag & ICANON) != 0))
+		type_end(f);
 }
 
 /* A pipe that is ready takes a page whole; a terminal may take less and drops the rest. */
@@ -447,7 +471,7 @@ void feed_move(struct feed *f)
 		move_typed(f);
 		return;
 	}
-	if (f->to < 0)
+	if (f->to < 0 || f->over)
 		return;
 	f->full = poll(&room, 1, 0) == 0;
 	if (f->full)

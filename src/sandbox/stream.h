@@ -67,6 +67,8 @@ struct feed {
 		     seek */
 	bool full;
 	bool terminal;    /* `to` is one: the end of input is a character there */
+	bool over;        /* and was typed, */
+	bool lines;       /* when the terminal gave out whole lines, or keys */
 	bool keyboard;    /* `from` is one, and `to` a terminal: it is read whether or not that can
 			     take more, for the way out */
 	struct buf typed; /* and not yet taken by `to` */
@@ -79,4 +81,6 @@ void feed_open(struct feed *f, int from, int to, int peer, bool tty);
 struct pollfd feed_wants(const struct feed *f);
 struct pollfd feed_room(const struct feed *f); /* for what was typed; fd is -1: nothing waits */
 void feed_move(struct feed *f);
+/* After output: a program that begins to read keys does not see an end that was typed before. */
+void feed_again(struct feed *f);
 void feed_close(struct feed *f); /* after the command is gone */

@@ -369,13 +369,25 @@ def arguments_that_harm_neighbours_are_refused_as_on_native():
     (workspace() / "attack").write_bytes(compile_c(attacks, "-pthread").read_bytes())
     (workspace() / "attack").chmod(0o755)
     (workspace() / "file").write_text("x")
-    each = {"leases file .": {"EINVAL"}, "aio": {"ENOSYS"}, "huge": {"EINVAL"}, "whiteout .": {"EINVAL"},
+    each = {"leases file .": {"EINVAL"}, "aio": {"ENOSYS"}, "huge": {"EINVAL"}, "whiteout .": {"EINVAL", "EPERM"},
             "filters": {"EPERM", "EINVAL"}, "descriptors": {"EPERM"}}
     done = sh("; ".join(f"./attack {what}; echo status $?" for what in each))
     parts = done.text.split("status 1\n")
     assert len(parts) == len(each) + 1 and not parts[-1], done.text
     for part, (what, answers) in zip(parts, each.items()):
         assert {line.split()[-1] for line in part.splitlines() if line.startswith("- ")} == answers, (what, part)
+
+
+@test
+def strict_sees_nobody_open_anything_in_a_container_either():
+    """With inotify on a folder of the host's a command would see what is opened there."""
+    attacks = HERE.parent / "escape/attacks/neighbours.c"
+    (workspace() / "attack").write_bytes(compile_c(attacks, "-pthread").read_bytes())
+    (workspace() / "attack").chmod(0o755)
+    assert "+ inotify " in sh("./attack spy").text, "the control proves nothing"
+    done = sh("./attack spy", "--profile", "strict")
+    tried = {line.split()[1] for line in done.text.splitlines() if line.startswith("- ")}
+    assert done.status == 1 and {"inotify", "inotify-high", "inotify-thread", "watch-none", "fanotify", "notify"} <= tried, done.text
 
 
 @test

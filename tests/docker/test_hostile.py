@@ -421,12 +421,17 @@ def an_engine_that_makes_something_else_is_found_out_before_the_command():
     words = {"caps": "with capabilities", "bound": "with capabilities to be had", "seccomp": "without brig's system-call filter",
              "privs": "without no-new-privileges", "user": "as another user", "groups": "in groups that nobody asked for",
              "root": "without a read-only root", "stray": "something was mounted at '/mnt'", "writable": "'/etc/passwd' inside",
-             "elsewhere": "'/workspace' inside", "missing": "'/workspace' inside"}
+             "elsewhere": "'/workspace' inside", "missing": "'/workspace' inside", "shm": "something was mounted at '/dev/extra'",
+             "device": "something was mounted at '/dev/extra'", "carried": "something was mounted at '/sys/kernel/debug'"}
+    os.mkdir(engine.SHARED)
     for way, what in words.items():
         r = box("--json", "--runtime", f"crooked-{way}", "--", "touch", "/workspace/ran", "/mnt/ran").json
         assert r["outcome"] == "refused" and what in r["error"]["what"], (way, r["outcome"], r["error"])
         assert not os.listdir(workspace()), way
-    assert box("--runtime", "crooked-plain", "--", "touch", "ran").status == 0 and os.listdir(workspace()) == ["ran"]
+    os.rmdir(engine.SHARED)
+    for way in ("plain", "closed"):  # of the second nobody inside gets to see anything
+        assert box("--runtime", f"crooked-{way}", "--", "touch", "ran").status == 0 and os.listdir(workspace()) == ["ran"], way
+        (workspace() / "ran").unlink()
 
 
 @test(limit=120)

@@ -164,6 +164,18 @@ def an_index_that_could_be_read_in_two_ways_after_a_git_init():
 
 
 @test
+def a_gitlink_in_every_form_an_index_can_have():
+    """Compressed names, extended flags, an index in two files, entries that git is told not to look at."""
+    forms = ("git update-index --index-version 4", "git add -N file2; git update-index --index-version 3", "git update-index --split-index",
+             "git update-index --split-index; git rm -q --cached file", "git update-index --fsmonitor-valid sub; git update-index --untracked-cache",
+             "git -c feature.manyFiles=true -c index.skipHash=true update-index --force-write-index")
+    for form in forms:
+        r, gone = attack(f"echo x > file2; {GITLINK}sub; {form}; {evil('sub')}", prepare=repository)
+        assert gone and r["denials"], (form, r)
+        clear()
+
+
+@test
 def gitlinks_by_names_that_are_no_plain_paths():
     for name in ("../work/sub", f"{workspace()}/sub", "./sub", "x//sub", "sub/", "x/../sub"):
         repository()
@@ -194,6 +206,21 @@ def a_sparse_index_of_gigabytes_costs_nothing():
     clear()
     r = sh("mkdir .git && printf 'DIRC\\0\\0\\0\\2\\0\\0\\0\\0' > .git/index && truncate -s 4G .git/index", "--timeout", "20s")
     assert told(r, ".git/index") and taken(), r
+
+
+@test
+def no_file_of_gits_keeps_brig_by_its_size_or_kind():
+    """Holes of gigabytes, pipes that nobody writes to, links to devices that never end: another run waits for none of them."""
+    big = "truncate -s 4G"
+    for way in (f"rm .git/config; {big} .git/HEAD", f"{big} .gitmodules", f"mkdir -p .git/worktrees/w; {big} .git/worktrees/w/index .git/worktrees/w/gitdir",
+                "rm .git/index; mkfifo .git/index", "rm .git/index; ln -s /dev/zero .git/index", f"mkdir -p sub/.git; {big} sub/.git/config sub/.git/index; {GITLINK}sub",
+                "mkdir sub; mkfifo sub/.git; " + GITLINK + "sub", f"git update-index --split-index; {big} .git/sharedindex.*"):
+        repository()
+        r = sh(way, "--timeout", "20s")
+        assert r["outcome"] in ("exited", "failed"), (way, r)
+        assert brig("run", "--", "true", cwd=scratch()).status == 0
+        taken()
+        clear()
 
 
 @test

@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import brig, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from harness import brig, descendants, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
 from victim import GITLINK, attack, clear, control, git, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
 
 
@@ -79,6 +79,18 @@ def a_covered_file_that_changed_all_the_same_is_taken_away():
     out, err = p.communicate(timeout=30)
     assert b"changed during the run" in out, (out, err)
     assert not (workspace() / ".envrc").exists() and taken()
+
+
+@test
+def a_configuration_that_was_written_in_place_is_not_compared_with_itself():
+    """A replaced one may have gained plain settings; this is the same file, before and now."""
+    repository()
+    p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done")
+    assert wait_until((workspace() / "ready").exists)
+    host(f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config; touch go")
+    out, err = p.communicate(timeout=30)
+    assert b"changed during the run" in out, (out, err)
+    assert not (workspace() / ".git/config").exists() and taken()
 
 
 # ---- links in covered folders ----
@@ -429,6 +441,47 @@ def settings_that_are_more_than_plain_go_even_if_the_user_made_them():
         r = meanwhile("sleep 60", work)
         assert told(r, ".git/config") and taken(), (work, r)
         host("rm -f ready; git config core.bare false")
+
+
+# ---- covers that are there and do not cover ----
+
+
+CALLS = """
+import ctypes, os, sys
+at = os.fsencode(sys.argv[1])
+def call(name, *args):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*args):
+        sys.exit(os.strerror(ctypes.get_errno()))
+"""
+
+
+def with_cover(work):
+    """A run that writes to its configuration as soon as it can; `work` is done by the host's root in its mount namespace."""
+    line = f"[core]\\n\\tfsmonitor = {payload()}\\n"
+    p = start_brig("run", "--json", "--", "sh", "-c", f"touch ready; while :; do printf '{line}' >> .git/config; done 2>/dev/null")
+    assert wait_until((workspace() / "ready").exists)
+    inside = next(pid for pid, name in descendants(p.pid).items() if name == "sh")
+    mounts = pathlib.Path(f"/proc/{inside}/mountinfo").read_text().splitlines()
+    config = next(line.split()[4] for line in mounts if line.split()[4].endswith("/.git/config"))
+    done = subprocess.run(["nsenter", f"--mount=/proc/{inside}/ns/mnt", f"--root=/proc/{inside}/root", "python3", "-c", CALLS + work, config],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (work, done.stderr)
+    out, _ = p.communicate(timeout=60)
+    return json.loads(out)
+
+
+@test(by_root=True)
+def a_cover_that_can_be_written_ends_the_run_like_one_that_is_gone():
+    remount, bind = 0x1020, 0x1000
+    for work in ("call('umount2', at, 0)", f"call('mount', b'none', at, None, {remount}, None)",
+                 f"call('mount', os.path.dirname(at) + b'/HEAD', at, None, {bind}, None)"):
+        repository()
+        r = with_cover(work)
+        assert r["outcome"] == "failed" and "lost its cover" in str(r["error"]), (work, r)
+        use()
+        assert not ran(), (work, r["denials"], r["changed_trust"], r["error"], text(".git/config")[:300])
+        clear()
 
 
 # ---- runs that were killed ----

@@ -268,11 +268,23 @@ def inotify_watches_run_out_for_the_sandbox_only():
     (scratch() / "go").touch()
     control = on_host(program("resources"), "watches", scratch(), str(most // 4 + 1))
     assert int(fact(control, "watches")) > most // 4, "the control proves nothing"
-    with held("run", "--backend", "native", "--set", "limits.files=8192", "--timeout", seconds(20), *mount("resources"), "--",
-              INSIDE, "watches", "/workspace") as h:
-        done = on_host(*watch, user=attackers_uid())
-        assert done.returncode == 0, done.stderr
-    assert 0 < int(h.process.result.facts["watches"]) <= most // 4, h.process.result.facts
+    for way in ("plain", "children", "thread", "files", "everything", "once"):
+        with held("run", "--backend", "native", "--set", "limits.files=8192", "--timeout", seconds(20), *mount("resources"), "--",
+                  INSIDE, "watches", "/workspace", "0", way) as h:
+            done = on_host(*watch, user=attackers_uid())
+            assert done.returncode == 0, (way, done.stderr)
+        assert 0 < int(h.process.result.facts["watches"]) <= most // 4, (way, h.process.result.facts)
+
+
+@test
+def the_number_of_watches_is_not_the_guests_to_set():
+    """Nor the number of instances, by whichever name of the file."""
+    names = ("user/max_inotify_watches", "user/max_inotify_instances", "fs/inotify/max_user_watches", "fs/inotify/max_user_instances",
+             "fs/inotify/max_queued_events", "user/max_fanotify_marks", "fs/epoll/max_user_watches")
+    files = [f"/proc/{top}sys/{name}" for top in ("", "self/task/../../", "1/../") for name in names]
+    outside("procfs", "open-write", "/proc/sys/user/max_inotify_watches", within=UNSHARED).must_work()
+    for backend in ("native", "bwrap"):
+        inside("procfs", "open-write", *files, options=("--backend", backend)).must_fail("/proc/sys/user/max_inotify_watches")
 
 
 @test

@@ -5,6 +5,7 @@
 import os
 import pathlib
 import random
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -128,11 +129,24 @@ def no_lease_makes_the_host_wait():
 
 @test
 def the_machines_aio_budget_is_out_of_reach():
-    outside("neighbours", "aio").must_work("io_setup")
+    ways = [f"io_setup{way}" for way in ("", "-high", "-many", "-thread", "-child", "-clone")]
+    outside("neighbours", "aio").must_work(*ways, "io_submit", "io_getevents", "io_destroy")
     for options in EVERY:
         if "debug" not in options:
-            attempt = inside("neighbours", "aio", options=options).must_fail("io_setup", "io_setup-high")
+            attempt = inside("neighbours", "aio", options=options).must_fail(*ways, "io_submit", "io_getevents", "io_destroy")
             assert set(attempt.denied.values()) == {"ENOSYS"}, attempt.denied
+
+
+@test
+def strict_sees_nobody_open_anything():
+    """Which programs the host starts can be seen by watching the folders they lie in; that is the default's declared risk."""
+    ways = ["inotify", "inotify-high", "inotify-thread", "watch-none", "unwatch-none"]
+    outside("neighbours", "spy").must_work(*ways, "notify")
+    for options in EVERY:
+        attempt = inside("neighbours", "spy", options=options)
+        assert {"fanotify", "fanotify-high", "mark-none", "notify"} <= set(attempt.denied), (options, attempt.worked)
+        if "strict" in options:
+            attempt.must_fail(*ways)
 
 
 @test
@@ -149,13 +163,13 @@ def no_whiteout_can_be_made():
     """It is a device node: on the host's disk nothing but files may appear."""
     (scratch() / "w").mkdir()
     os.chown(scratch() / "w", uid(), uid()) if IS_ROOT else None
-    outside("neighbours", "whiteout", scratch() / "w").must_work("whiteout")
+    ways = [f"whiteout{way}" for way in ("", "-high", "-noreplace", "-folder", "-node", "-node-high")]
+    outside("neighbours", "whiteout", scratch() / "w").must_work(*ways)
     assert [p for p in (scratch() / "w").iterdir() if p.is_char_device()], "the control proves nothing"
     for options in EVERY:
-        inside("neighbours", "whiteout", "/workspace", options=options).must_fail("whiteout", "whiteout-high", "whiteout-noreplace")
-        assert all(p.is_file() for p in workspace().iterdir())
-        for p in workspace().iterdir():
-            p.unlink()
+        inside("neighbours", "whiteout", ".", options=options).must_fail(*ways)
+        assert all(p.is_file() or p.is_dir() for p in workspace().iterdir())
+        subprocess.run(["rm", "-rf", *workspace().iterdir()], check=True)
 
 
 @test

@@ -35,9 +35,11 @@ ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
 PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
 
 
-CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "plain")
-CROOKED = """#!/usr/bin/python3
-import json, os, sys
+CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "shm", "device", "carried", "closed", "plain")
+SHARED = "/dev/shm/brig-test-elsewhere"
+CROOKED = f"""#!/usr/bin/python3
+SHARED = {SHARED!r}
+""" + """import json, os, sys
 way = sys.argv[0].rsplit("-", 1)[1]
 if "create" in sys.argv:
     path = sys.argv[sys.argv.index("--bundle") + 1] + "/config.json"
@@ -68,6 +70,17 @@ if "create" in sys.argv:
         work[0]["source"] = os.path.dirname(sys.argv[0]) + "/elsewhere"
     elif way == "missing":
         mounts.remove(work[0])
+    elif way in ("shm", "device"):  # of kinds that are found among the kernel's own folders
+        source = "/dev" if way == "device" else SHARED
+        mounts.append({"destination": "/dev/extra", "type": "bind", "source": source, "options": ["rbind", "rw"]})
+    elif way in ("carried", "closed"):  # the whole is closed to everybody but root, a part of it is not
+        source = os.path.dirname(sys.argv[0]) + "/carried"
+        os.makedirs(source, exist_ok=True)
+        if not os.path.ismount(source):
+            os.system("mount -t debugfs debugfs " + source)
+        if way == "carried":
+            source = next(e.path for e in os.scandir(source) if e.is_dir() and e.stat().st_mode & 1)
+        mounts.append({"destination": "/sys/kernel/debug", "type": "bind", "source": source, "options": ["bind", "ro"]})
     json.dump(c, open(path, "w"))
 os.execv("/usr/sbin/runc", ["runc", *sys.argv[1:]])
 """

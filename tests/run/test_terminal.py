@@ -18,7 +18,8 @@ import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, descendants, main, scratch, start_brig, test, tree, wait_until, workspace  # noqa: E402
+import record  # noqa: E402
+from harness import brig, descendants, main, scratch, seconds, start_brig, state, test, tree, wait_until, workspace  # noqa: E402
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 
@@ -350,6 +351,25 @@ def with_pipes_the_end_of_input_is_typed_in_too():
     assert done.status == 0, f"status {done.status}"
 
 
+@test
+def the_end_of_input_is_typed_again_for_those_who_read_keys():
+    """A shell with an editor of lines switches the terminal over, and what was typed before is no end to it."""
+    for program in (("bash",), ("bash", "-i"), ("python3", "-q"), ("sh", "-i"), ("sh", "-c", "stty -icanon; echo ready; head -c 1 | od -c")):
+        done = brig("run", "--tty", "--timeout", seconds(20), "--", *program, timeout=40)
+        assert done.status == 0, (program, done.status, done.stdout)
+
+
+@test
+def a_terminal_where_nobody_types_has_a_time_limit_and_says_so():
+    done = brig("run", "--tty", "--timeout", "500ms", "--", "sleep", "60")
+    assert done.status == 124 and "leave --tty out" in done.errors, done.errors
+    t = Terminal("sleep", "60", brig_options=("--tty", "--timeout", "500ms"))
+    assert t.finish() == 124 and b"leave --tty out" not in t.seen, t.seen
+    assert brig("run", "--tty", "--", "true").status == 0 and Terminal("true").finish() == 0
+    limits = [r.get("timeout_ms") for r in record.verified(record.folder(state())) if r["type"] == "sandbox.create"]
+    assert limits == [500, 500, 600000, None], limits
+
+
 # ---- options ----
 
 
@@ -363,7 +383,7 @@ def tty_and_json_are_refused_together():
 @test
 def there_is_no_default_time_limit_with_tty_and_a_written_one_holds():
     help_text = " ".join(brig("run", "--help").text.split())
-    assert "with --tty there is no limit unless given" in help_text
+    assert "with --tty at a terminal there is no limit unless given" in help_text
     assert brig("run", "--tty", "--timeout", "300ms", "--", "sleep", "60").status == 124
 
 
@@ -379,16 +399,16 @@ def waits_without_end(pid):
 
 @test
 def without_a_time_limit_brig_sleeps_until_something_happens():
-    """Seen from outside: no timer of 120 s in its poll. Its wait has no end, with --tty only."""
+    """Seen from outside: no timer in its poll. Its wait has an end by default, also with a terminal where nobody types."""
     seen = {}
-    for options in ((), ("--tty",)):
+    for options in ((), ("--tty",), ("--tty", "--timeout", "none")):
         p = start_brig("run", *options, "--", "sh", "-c", "touch ready; sleep 60")
         assert wait_until(lambda: (workspace() / "ready").exists())
         seen[options] = waits_without_end(p.pid)
         (workspace() / "ready").unlink()
         p.terminate()
         p.wait()
-    assert seen == {(): {False}, ("--tty",): {True}}, seen
+    assert list(seen.values()) == [{False}, {False}, {True}], seen
 
 
 # ---- the way out ----

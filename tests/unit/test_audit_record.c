@@ -162,6 +162,12 @@ static void every_known_shape_is_taken_out(void **state UNUSED)
 		{ "--password=", "correct-horse" },
 		{ "PGPASSWORD=", "hunter2hunter2" },
 		{ "api_key: ", "hunter2hunter2" },
+		{ "TOKEN: ", "hunterhunter" },
+		{ "token: ", "abc-def ghi" },
+		{ "\"token\": \"", "abcdef ghijkl" },
+		{ "password: ", "correct horse" },
+		{ "secret: ", "{correct" },
+		{ "TOKEN=", "{host:x}" },
 		{ "https://user:", "s3cretpassw0rd@example.org/x" },
 		{ "https://example.org/x?", "code=abcdefgh&state=1" },
 		{ "-----BEGIN RSA PRIVATE KEY-----\n",
@@ -211,6 +217,10 @@ static void ordinary_words_stay(void **state UNUSED)
 		"SKIP",
 		"accessible",
 		"https://example.org/a/b",
+		"credentials: {GITHUB_TOKEN: {host: api.github.com}} binds it",
+		"cannot bind TOKEN: the variable is not set",
+		"API_KEY: no such credential",
+		"password: {from: env}",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {

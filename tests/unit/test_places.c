@@ -181,9 +181,10 @@ static void the_password_entry_counts_beside_the_variable(void **state UNUSED)
 static void a_list_of_mounts_is_read(void **state UNUSED)
 {
 	CLEANUP(arena) struct arena *a = arena_new(1 << 20);
-	char text[] = "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-		      "22 21 0:5 / /a\\040b\\134c rw - proc proc rw\n"
-		      "23 21 8:1 /home/u /mnt/alias rw shared:1 master:2 - ext4 /dev/sda1 rw\n";
+	char text[] =
+		"21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+		"22 21 0:5 / /a\\040b\\134c rw - proc proc rw\n"
+		"23 21 8:1 /home/u /mnt/alias ro,noexec shared:1 master:2 - ext4 /dev/sda1 rw\n";
 	struct mounts m;
 	struct where w;
 
@@ -192,6 +193,7 @@ static void a_list_of_mounts_is_read(void **state UNUSED)
 	assert_string_equal(m.v[1].point, "/a b\\c");
 	assert_string_equal(m.v[1].type, "proc");
 	assert_true(m.v[1].kernel && !m.v[0].kernel);
+	assert_true(m.v[2].read_only && !m.v[0].read_only);
 	assert_int_equal(mounts_where_text(&m, a, "/mnt/alias/x", &w), 0);
 	assert_string_equal(w.path, "/home/u/x");
 	assert_true(w.dev == m.v[0].dev);

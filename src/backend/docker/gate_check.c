@@ -10,6 +10,7 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +25,8 @@
 #include "backend/docker/gate_table.h"
 #include "base/fd.h"
 
-#define TMPFS 0x01021994
-#define PROC 0x9fa0
+#define CONFIGFS 0x62656570 /* these two are in no header */
+#define FUSECTL 0x65735543
 #define TABLE_MAX ((size_t)1 << 20)
 #define GROUPS_MAX 64
 #define OVERFLOW_GID 65534
@@ -95,8 +96,38 @@ static bool under(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (!path[n] || path[n] == '/');
 }
 
+/* Is this what is found at its place? What lies under another mount is out of reach, and the other
+ * is in the table as well. */
+static bool is_there(const struct gate_want *w, const struct gate_entry *m, struct stat *st)
+{
+	return lstat(m->point, st) == 0 && (!w->same_kernel || st->st_dev == m->dev);
+}
+
+/* What engines mount in the folders of the kernel. A part of a tmpfs is somebody else's, unless it
+ * is one of the devices that a rootless engine binds because it may not make them. */
+static bool is_kernels(const struct gate_want *w, const struct gate_entry *m)
+{
+	static const struct {
+		const char *tree, *type;
+	} kinds[] = {
+		{ "/proc", "proc" }, { "/proc", "tmpfs" }, { "/sys", "sysfs" },
+		{ "/sys", "tmpfs" }, { "/sys", "cgroup" }, { "/sys", "cgroup2" },
+		{ "/dev", "tmpfs" }, { "/dev", "devpts" }, { "/dev", "mqueue" },
+	};
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (under(m->point, kinds[i].tree) && strcmp(m->type, kinds[i].type) == 0 &&
+		    (m->whole || strcmp(m->type, "tmpfs") != 0))
+			return true;
+	if (!w->same_kernel && strcmp(m->type, "devtmpfs") == 0)
+		return under(m->point, "/dev");
+	return (under(m->point, "/dev") || under(m->point, "/proc") || under(m->point, "/sys")) &&
+	       is_there(w, m, &st) && S_ISCHR(st.st_mode);
+}
+
 /* What engines mount by themselves, in every container. */
-static bool is_engines(const struct gate_entry *m)
+static bool is_engines(const struct gate_want *w, const struct gate_entry *m)
 {
 	static const struct {
 		const char *path;
@@ -111,29 +142,16 @@ static bool is_engines(const struct gate_entry *m)
 		       { "/run/lock", true },
 		       { "/tmp", true },
 		       { "/var/tmp", true } };
-	static const char *const types[] = { "proc",   "sysfs",  "tmpfs",   "devpts",
-					     "mqueue", "cgroup", "cgroup2", "devtmpfs" };
-	static const char *const kernels[] = { "/proc", "/sys", "/dev" };
-	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_LEN(points); i++)
 		if (strcmp(m->point, points[i].path) == 0)
 			return !points[i].empty || strcmp(m->type, "tmpfs") == 0;
-	for (size_t i = 0; i < ARRAY_LEN(kernels); i++) {
-		if (!under(m->point, kernels[i]))
-			continue;
-		for (size_t k = 0; k < ARRAY_LEN(types); k++)
-			if (strcmp(m->type, types[k]) == 0)
-				return true;
-		/* A rootless engine binds the devices that it may not make. */
-		return lstat(m->point, &st) == 0 && S_ISCHR(st.st_mode);
-	}
-	return false;
+	return is_kernels(w, m);
 }
 
-static bool is_empty(const char *path)
+static bool is_empty(int fd)
 {
-	DIR *d = opendir(path);
+	DIR *d = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	unsigned n = 0;
 
 	if (!d)
@@ -144,25 +162,54 @@ static bool is_empty(const char *path)
 	return n < 3; /* "." and ".." */
 }
 
-/* A rootless engine carries the host's /sys along, with the file systems of the kernel that are
- * mounted below it. They are root's: nobody here may enter the first, nor make anything in the
- * second, whose files take what the kernel takes from any user; in the third stand the user's own
- * connections. */
-static bool is_carried(const struct gate_entry *m)
+static bool may(int fd, int mode)
 {
-	static const char *const closed[] = { "tracefs", "debugfs", "bpf" };
-	static const char *const guarded[] = { "securityfs", "configfs", "pstore", "efivarfs",
-					       "selinuxfs" };
+	char path[32];
 
-	if (!under(m->point, "/sys"))
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return access(path, mode) == 0;
+}
+
+/* A rootless engine carries the host's /sys along, with the file systems of the kernel that are
+ * mounted below it. They are root's: nobody here may enter the closed ones, nor make anything in
+ * the guarded, whose files take what the kernel takes from any user; in the last stand the user's
+ * own connections. What is looked at is the file system itself: its kind and its device. */
+static bool is_carried(const struct gate_want *w, const struct gate_entry *m)
+{
+	static const struct {
+		const char *type;
+		long magic;
+		enum { CLOSED, GUARDED, EMPTY } how;
+	} kinds[] = {
+		{ "tracefs", TRACEFS_MAGIC, CLOSED },
+		{ "debugfs", DEBUGFS_MAGIC, CLOSED },
+		{ "bpf", BPF_FS_MAGIC, CLOSED },
+		{ "securityfs", SECURITYFS_MAGIC, GUARDED },
+		{ "configfs", CONFIGFS, GUARDED },
+		{ "pstore", PSTOREFS_MAGIC, GUARDED },
+		{ "efivarfs", EFIVARFS_MAGIC, GUARDED },
+		{ "selinuxfs", SELINUX_MAGIC, GUARDED },
+		{ "fusectl", FUSECTL, EMPTY },
+	};
+	CLEANUP(fd) int fd = -1;
+	struct statfs fs;
+	struct stat st;
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(kinds) && strcmp(m->type, kinds[i].type) != 0)
+		i++;
+	if (i == ARRAY_LEN(kinds) || !under(m->point, "/sys") || !w->same_kernel)
 		return false;
-	for (size_t i = 0; i < ARRAY_LEN(closed); i++)
-		if (strcmp(m->type, closed[i]) == 0)
-			return access(m->point, X_OK) < 0;
-	for (size_t i = 0; i < ARRAY_LEN(guarded); i++)
-		if (strcmp(m->type, guarded[i]) == 0)
-			return access(m->point, W_OK) < 0;
-	return strcmp(m->type, "fusectl") == 0 && is_empty(m->point);
+	fd = open(m->point, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EACCES || errno == ENOENT;
+	if (fstat(fd, &st) < 0 || st.st_dev != m->dev)
+		return st.st_dev != m->dev; /* another one lies over it */
+	if (fstatfs(fd, &fs) < 0 || fs.f_type != kinds[i].magic)
+		return false;
+	return kinds[i].how == CLOSED    ? !may(fd, X_OK)
+	       : kinds[i].how == GUARDED ? !may(fd, W_OK)
+					 : is_empty(fd);
 }
 
 static bool is_planned(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
@@ -181,8 +228,8 @@ static int check_strays(const struct gate_want *w, const struct gate_mount *moun
 	bool bad = false;
 
 	while (gate_table_next(&table, &m, &bad))
-		if (!w->more_mounts && !is_planned(w, mounts, own, m.point) && !is_engines(&m) &&
-		    !is_carried(&m))
+		if (!w->more_mounts && !is_planned(w, mounts, own, m.point) && !is_engines(w, &m) &&
+		    !is_carried(w, &m))
 			return err_refuse(
 				e, ERR_POLICY, EPERM,
 				"nothing was run; look at the image and at what else "
@@ -220,7 +267,7 @@ static bool shows(const struct gate_want *w, const struct gate_mount *m, const s
 		  const struct statfs *fs)
 {
 	if (m->kind == GATE_TMPFS)
-		return S_ISDIR(st->st_mode) && (!w->same_kernel || fs->f_type == TMPFS);
+		return S_ISDIR(st->st_mode) && (!w->same_kernel || fs->f_type == TMPFS_MAGIC);
 	if (m->kind == GATE_NULL)
 		return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 	if (!w->same_kernel)
@@ -276,7 +323,7 @@ bool gate_has_proc(void)
 {
 	struct statfs fs;
 
-	return statfs("/proc", &fs) == 0 && fs.f_type == PROC;
+	return statfs("/proc", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
 static int read_table(char *out, size_t n, struct err *e)

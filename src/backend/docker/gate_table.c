@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 static bool is_octal(const char *p)
 {
@@ -30,9 +31,22 @@ static bool unescape(const char *p, size_t n, char out[GATE_PATH_MAX])
 	return true;
 }
 
+/* "8:1 /root /point ...", from the third field on. */
+static bool read_device(const char *p, struct gate_entry *ret)
+{
+	unsigned high, low;
+	int n = 0;
+
+	if (sscanf(p, "%9u:%9u %n", &high, &low, &n) != 2 || !n)
+		return false;
+	ret->dev = makedev(high, low);
+	ret->whole = p[n] == '/' && p[n + 1] == ' ';
+	return true;
+}
+
 bool gate_table_next(const char **at, struct gate_entry *ret, bool *bad)
 {
-	const char *line = *at, *end = strchr(line, '\n'), *field = line, *dash;
+	const char *line = *at, *end = strchr(line, '\n'), *field = line, *dash, *device = NULL;
 	size_t n;
 
 	if (!end)
@@ -41,9 +55,10 @@ bool gate_table_next(const char **at, struct gate_entry *ret, bool *bad)
 	for (int i = 0; i < 4 && field; i++) {
 		field = memchr(field, ' ', (size_t)(end - field));
 		field = field ? field + 1 : NULL;
+		device = i == 1 ? field : device;
 	}
 	dash = field ? memmem(field, (size_t)(end - field), " - ", 3) : NULL;
-	*bad = !dash;
+	*bad = !dash || !read_device(device, ret);
 	if (*bad)
 		return false;
 	n = (size_t)((const char *)memchr(field, ' ', (size_t)(dash + 1 - field)) - field);

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "backend/docker/gate.h"
 
 struct gate_entry {
 	char point[GATE_PATH_MAX];
 	char type[32];
+	uint64_t dev; /* of the file system, as stat has it */
+	bool whole;   /* the file system itself, not a part of it */
 	bool read_only;
 };
 

@@ -16,6 +16,7 @@
 #include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
 #include "backend/none/none.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "proc/spawn.h"
 
@@ -195,15 +196,16 @@ static void on_control(struct backend_job *j)
 	}
 }
 
-/* The one above was killed; the one below it ends what there is and tells, or was killed too. */
+/* The one above has left. Was it killed, the one below ends what there is, and tells; both have the
+ * socket open, so that nobody is left when it closes. */
 static void hear_lower(struct backend_job *j)
 {
+	uint64_t deadline = clock_us() + (uint64_t)2 * WARDEN_PATIENCE_MS * 1000;
 	struct pollfd p = { .fd = j->control, .events = POLLIN };
 
-	on_control(j);
-	if (j->ended || j->lost || poll(&p, 1, 2 * WARDEN_PATIENCE_MS) <= 0)
-		return;
-	on_control(j);
+	while (!(p.revents & POLLHUP) && clock_us() < deadline)
+		if (poll(&p, 1, WAKE_MS) > 0)
+			on_control(j);
 }
 
 static void ask_to_end(const struct backend_job *j)

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -43,14 +44,80 @@ static void leases(int argc, char **argv)
 		printf("= delegation %s\n", strerrorname_np(errno));
 }
 
-static void aio(int argc, char **argv)
+static void *queue_in_a_thread(void *arg)
 {
 	aio_context_t context = 0;
 
-	(void)argc, (void)argv;
+	tried("io_setup-thread", syscall(SYS_io_setup, 1, &context));
+	return arg;
+}
+
+static void queue_in_a_child(const char *name, pid_t pid)
+{
+	aio_context_t context = 0;
+	int status = 0;
+
+	if (pid == 0)
+		_exit(syscall(SYS_io_setup, 1, &context) < 0 ? errno : 0);
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		cannot(name, "fork");
+	else if (WEXITSTATUS(status))
+		no(name, WEXITSTATUS(status));
+	else
+		yes(name, "0");
+}
+
+/* Queues of the machine's one budget, and the calls that would use one of somebody else's. */
+static void aio(int argc, char **argv)
+{
+	aio_context_t context = 0;
+	struct iocb *none = NULL;
+	struct io_event event;
+	pthread_t t;
+
 	tried("io_setup", syscall(SYS_io_setup, 1, &context));
 	context = 0;
 	tried("io_setup-high", syscall(SYS_io_setup, HIGH | 1, &context));
+	context = 0;
+	tried("io_setup-many", syscall(SYS_io_setup, 4096, &context));
+	pthread_create(&t, NULL, queue_in_a_thread, NULL);
+	pthread_join(t, NULL);
+	queue_in_a_child("io_setup-child", fork());
+	queue_in_a_child("io_setup-clone",
+			 (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, 0, 0, 0, 0));
+	reached("io_submit", syscall(SYS_io_submit, 1, 1, &none));
+	reached("io_getevents", syscall(SYS_io_getevents, 1, 0, 1, &event, NULL));
+	reached("io_destroy", syscall(SYS_io_destroy, 1));
+	if (argc)
+		let_host_look(argv[0]);
+}
+
+/* Who opens what on the host: by every call that would tell. */
+static void *watch_in_a_thread(void *arg)
+{
+	tried("inotify-thread", inotify_init1(0));
+	return arg;
+}
+
+static void spy(int argc, char **argv)
+{
+	int folder = open("/usr/bin", O_RDONLY | O_DIRECTORY);
+	pthread_t t;
+
+	(void)argc, (void)argv;
+	tried("inotify", inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+	tried("inotify-high", syscall(SYS_inotify_init1, HIGH));
+#ifdef SYS_inotify_init
+	tried("inotify-old", syscall(SYS_inotify_init));
+#endif
+	pthread_create(&t, NULL, watch_in_a_thread, NULL);
+	pthread_join(t, NULL);
+	reached("watch-none", inotify_add_watch(-1, "/usr/bin", IN_OPEN));
+	reached("unwatch-none", inotify_rm_watch(-1, 1));
+	tried("fanotify", syscall(SYS_fanotify_init, 0x200 /* FAN_REPORT_FID */, 0));
+	tried("fanotify-high", syscall(SYS_fanotify_init, HIGH | 0x200, 0));
+	reached("mark-none", syscall(SYS_fanotify_mark, -1, 1, 0x20, AT_FDCWD, "/usr/bin"));
+	tried("notify", fcntl(folder, F_NOTIFY, 1 /* DN_ACCESS */));
 }
 
 /* Without a reservation a mapping can be made though the machine's pool is empty. */
@@ -85,6 +152,12 @@ static void whiteout(int argc, char **argv)
 	}
 	(void)close(open("x", O_CREAT | O_WRONLY, 0644));
 	tried("whiteout-noreplace", syscall(SYS_renameat2, AT_FDCWD, "x", AT_FDCWD, "y", 5));
+	(void)mkdir("folder", 0755);
+	tried("whiteout-folder", syscall(SYS_renameat2, AT_FDCWD, "folder", AT_FDCWD, "moved", 4));
+	/* Made without a rename: the kernel asks for no capability for the device 0:0. */
+	tried("whiteout-node", mknodat(AT_FDCWD, "node", S_IFCHR | 0600, 0));
+	tried("whiteout-node-high",
+	      syscall(SYS_mknodat, AT_FDCWD, "node2", HIGH | S_IFCHR | 0600, 0));
 }
 
 /* One program each, and never more: great numbers stop a machine. */
@@ -177,7 +250,7 @@ int main(int argc, char **argv)
 	static const struct subcommand all[] = {
 		{ "leases", leases },     { "aio", aio },         { "huge", huge },
 		{ "whiteout", whiteout }, { "filters", filters }, { "descriptors", descriptors },
-		{ "starve", starve },     { NULL, NULL },
+		{ "starve", starve },     { "spy", spy },         { NULL, NULL },
 	};
 
 	return dispatch(all, argc, argv);

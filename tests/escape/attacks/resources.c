@@ -233,21 +233,82 @@ static int keep_folder(const char *path, const struct stat *st, int kind, struct
 	return folder_count == 4000;
 }
 
-static void watches(int argc, char **argv)
+static int keep_file(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
-	const struct rlimit many = { 8192, 8192 };
-	int n = 0, most = argc > 1 ? atoi(argv[1]) : 0, fd;
-	bool full = false;
+	(void)st, (void)at;
+	if (kind == FTW_F && folder_count < 4000)
+		folders[folder_count++] = open(path, O_PATH | O_NOFOLLOW);
+	return folder_count == 4000;
+}
 
-	(void)setrlimit(RLIMIT_NOFILE, &many);
-	nftw("/usr", keep_folder, 20, FTW_PHYS);
-	while (!full && (fd = inotify_init1(IN_CLOEXEC)) >= 0)
-		for (int i = 0; i < folder_count && !full; i++) {
+/* Instance after instance, a watch on each folder that was kept; how many it came to. */
+static int add_watches(uint32_t mask, int most)
+{
+	int n = 0, fd;
+
+	while ((fd = inotify_init1(IN_CLOEXEC)) >= 0)
+		for (int i = 0; i < folder_count; i++) {
 			char path[32];
 
 			snprintf(path, sizeof(path), "/proc/self/fd/%d", folders[i]);
-			full = inotify_add_watch(fd, path, IN_DELETE_SELF) < 0 || ++n == most;
+			if (inotify_add_watch(fd, path, mask) < 0)
+				return n;
+			if (++n == most)
+				return n;
 		}
+	return n;
+}
+
+/* Each of a few processes as many as it can; they stay as long as the host looks. */
+static int watches_of_children(uint32_t mask)
+{
+	int told[2], total = 0, n;
+
+	if (pipe(told) < 0)
+		return -1;
+	for (int i = 0; i < 6; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			n = add_watches(mask, 0);
+			(void)!write(told[1], &n, sizeof(n));
+			sleep(20);
+			_exit(0);
+		}
+		if (pid > 0 && read(told[0], &n, sizeof(n)) == sizeof(n))
+			total += n;
+	}
+	return total;
+}
+
+static void *watching_thread(void *arg)
+{
+	*(int *)arg = add_watches(IN_DELETE_SELF, 0);
+	return arg;
+}
+
+/* FOLDER MOST WAY */
+static void watches(int argc, char **argv)
+{
+	const struct rlimit many = { 8192, 8192 };
+	const char *way = argc > 2 ? argv[2] : "plain";
+	int n = 0, most = argc > 1 ? atoi(argv[1]) : 0;
+	pthread_t t;
+
+	(void)setrlimit(RLIMIT_NOFILE, &many);
+	nftw(strcmp(way, "files") == 0 ? "/usr/lib" : "/usr",
+	     strcmp(way, "files") == 0 ? keep_file : keep_folder, 20, FTW_PHYS);
+	if (strcmp(way, "children") == 0) {
+		n = watches_of_children(IN_DELETE_SELF);
+	} else if (strcmp(way, "thread") == 0) {
+		pthread_create(&t, NULL, watching_thread, &n);
+		pthread_join(t, NULL);
+	} else {
+		n = add_watches(strcmp(way, "everything") == 0 ? IN_ALL_EVENTS | IN_EXCL_UNLINK
+				: strcmp(way, "once") == 0     ? IN_OPEN | IN_ONESHOT
+							       : IN_DELETE_SELF,
+				most);
+	}
 	printf("= watches %d\n", n);
 	if (argc)
 		let_host_look(argv[0]);

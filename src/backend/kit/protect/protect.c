@@ -13,13 +13,16 @@
 #include "backend/kit/protect/journal.h"
 #include "backend/kit/protect/placeholder.h"
 #include "backend/kit/protect/protected_names.h"
+#include "base/arena.h"
 #include "base/buf.h"
+#include "base/mounts.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
 
 #define JOURNAL_MAX ((size_t)1 << 20)
 #define MOUNTS_MAX ((size_t)4 << 20)
+#define ARENA_MAX (4 * MOUNTS_MAX)
 
 struct protect *protect_free(struct protect *t)
 {
@@ -250,41 +253,35 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	return 0;
 }
 
-/* As mountinfo writes a path. */
-static void escaped(const char *path, char *out, size_t n)
+/* The last one there lies over the others. */
+static bool shown_read_only(const struct mounts *m, const char *path)
 {
-	size_t at = 0;
+	bool read_only = false;
 
-	out[at++] = ' ';
-	for (; *path && at + 6 < n; path++) {
-		if (strchr(" \t\n\\", *path))
-			at += (size_t)snprintf(out + at, n - at, "\\%03o", (unsigned char)*path);
-		else
-			out[at++] = *path;
-	}
-	out[at++] = ' ';
-	out[at] = '\0';
+	for (size_t i = 0; i < m->n; i++)
+		if (str_eq(m->v[i].point, path))
+			read_only = m->v[i].read_only;
+	return read_only;
 }
 
 bool protect_covers_hold(const struct protect *t, int mountinfo)
 {
+	CLEANUP(arena) struct arena *a = arena_new(ARENA_MAX);
 	CLEANUP(buf) struct buf list = BUF_INIT(MOUNTS_MAX);
-	char text[8192], path[PATH_MAX];
+	struct mounts mounts;
+	char text[8192];
 	ssize_t n;
 
-	if (lseek(mountinfo, 0, SEEK_SET) < 0)
+	if (!a || lseek(mountinfo, 0, SEEK_SET) < 0)
 		return false;
 	while ((n = read(mountinfo, text, sizeof(text))) > 0)
 		buf_add(&list, text, (size_t)n);
-	if (n < 0 || list.failed)
+	if (n < 0 || list.failed || mounts_parse(a, list.data, &mounts) < 0)
 		return false;
 	for (size_t i = 0; i < t->plan->protected_count; i++) {
 		const struct protected_name *p = &t->plan->protected[i];
 
-		if (!p->covered || t->plan->ops[p->op].skip)
-			continue;
-		escaped(p->inside, path, sizeof(path));
-		if (!strstr(buf_str(&list), path))
+		if (p->covered && !t->plan->ops[p->op].skip && !shown_read_only(&mounts, p->inside))
 			return false;
 	}
 	return true;

@@ -31,7 +31,7 @@ int protect_hold(const struct protect *t, int holder);
 /* Ends that for everybody who has it open, and closes it; takes -1. Returns -1. */
 int protect_let_go(int hold);
 
-/* Are all covers still in the sandbox's list of mounts? fd is its mountinfo. */
+/* Are all covers still in the sandbox's list of mounts, and read-only? fd is its mountinfo. */
 bool protect_covers_hold(const struct protect *t, int mountinfo);
 
 enum protect_news {

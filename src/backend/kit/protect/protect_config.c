@@ -46,12 +46,21 @@ void protect_keep_configs(struct protect *t)
 	}
 }
 
+/* git replaces the file; one that was written in place is its own proof of nothing. */
+static bool replaced(int was, const struct stat *now)
+{
+	struct stat st;
+
+	return was >= 0 && fstat(was, &st) == 0 &&
+	       (st.st_dev != now->st_dev || st.st_ino != now->st_ino);
+}
+
 static bool list_grew(struct protect *t, int was, int is)
 {
 	CLEANUP(buf) struct buf before = BUF_INIT(LIST_MAX);
 	CLEANUP(buf) struct buf now = BUF_INIT(LIST_MAX);
 
-	return was >= 0 && reader_config(READER_LIST, was, &t->asker, &before) == READER_PLAIN &&
+	return reader_config(READER_LIST, was, &t->asker, &before) == READER_PLAIN &&
 	       reader_config(READER_LIST, is, &t->asker, &now) == READER_PLAIN &&
 	       gitsay_grew(&before, &now);
 }
@@ -66,7 +75,7 @@ static bool config_grew(struct protect *t, int tree, const char *git, int was)
 
 		if (now < 0 || fstat(now, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink > 1)
 			return false;
-		if (st.st_nlink && list_grew(t, was, now))
+		if (st.st_nlink && replaced(was, &st) && list_grew(t, was, now))
 			return true;
 		if (fstat(now, &st) < 0 || st.st_nlink)
 			return false;

@@ -391,6 +391,10 @@ static void judge(const struct backend_job *j, struct outcome *o)
 		o->kind = OUTCOME_OOM;
 	} else if (j->end.container.disk) {
 		o->kind = OUTCOME_LIMIT;
+	} else if (j->commands) {
+		(void)err_refuse(&o->error, ERR_INTERNAL, ECHILD,
+				 "open another; something inside may have ended it",
+				 "the container ended by itself");
 	} else if (!j->end.container.ended) {
 		(void)err_set(&o->error, ERR_INTERNAL, EIO,
 			      "the engine did not tell how the command ended");

@@ -9,8 +9,8 @@
  * build.
  *
  * For a sandbox that stays open the container is shown a socket besides, the line. The gate reaches
- * the guard through it before it answers, and the guard listens to nobody else from then on; what is
- * said is in proc/supervisor.h. */
+ * the guard through it before it answers, and the guard listens to nobody else from then on; what
+ * is said is in proc/supervisor.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -47,7 +47,7 @@ struct gate_want {
 	uint8_t read_only_root;
 	uint8_t more_mounts; /* the engine adds what nobody can list: graphics cards */
 	uint8_t no_input;
-	uint8_t open; /* there is no command: they come over the line */
+	uint8_t open;             /* there is no command: they come over the line */
 	char secret[GATE_SECRET]; /* says that the command could not be executed */
 };
 

@@ -64,8 +64,7 @@ static int nonsense(struct err *e)
 /* The gate has connected and spoken before it answered: there is nothing to wait for. */
 int line_take(struct guard *g, struct err *e)
 {
-	CLEANUP(fd) int line =
-		accept4(g->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	CLEANUP(fd) int line = accept4(g->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	socklen_t size = sizeof(g->inside);
 	struct supervisor_msg m;
 	char name[64];
@@ -83,7 +82,8 @@ int line_take(struct guard *g, struct err *e)
 	return 0;
 }
 
-int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds, size_t n)
+int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds,
+		 size_t n)
 {
 	/* The command may open its streams by name, as it could if the engine had made them. */
 	for (size_t i = 1; i < n && geteuid() == 0; i++)

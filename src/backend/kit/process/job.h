@@ -56,6 +56,8 @@ struct box_kind {
 	pid_t (*inside)(const struct box_start *c);
 };
 
+enum { LENT_AHEAD = 4 }; /* sockets for connections that are yet to come, once there was one */
+
 struct backend_job {
 	const struct box_kind *kind;
 	struct box_plan *plan; /* borrowed */
@@ -84,6 +86,8 @@ struct backend_job {
 	bool watch_memory, watch_pids, watch_disk;
 	bool pids_held; /* by the kernel: the watch only tells */
 
+	struct lent lent[LENT_AHEAD];
+	size_t lent_count, lent_asked;  /* at hand; on their way */
 	struct command_table *commands; /* NULL: the sandbox is not open */
 
 	bool exited; /* the command ended by itself; status holds how */
@@ -151,6 +155,7 @@ void box_finish(struct backend_job *j, struct outcome *o);
 int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
 	     struct job_io *io, uint32_t *ret, struct err *e);
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
+int box_lend(struct backend_job *j, struct lent *ret);
 
 /* probe.c: a real run of `true`, and what a failed clone or set-up means on this machine (adds the
  * hint). */

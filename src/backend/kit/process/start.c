@@ -681,6 +681,8 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	(void)command_table_free(j->commands);
+	while (j->lent_count)
+		lend_done(&j->lent[--j->lent_count]);
 	free(j);
 	return NULL;
 }

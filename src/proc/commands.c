@@ -97,6 +97,14 @@ static void tell(struct commands *t, const struct command_terms *c, struct comma
 
 /* ---- starting ---- */
 
+int commands_full(struct err *e)
+{
+	if (errno != EAGAIN)
+		return err_sys(e, "cannot start a process");
+	return err_refuse(e, ERR_POLICY, EAGAIN, "end some, or open it with more pids",
+			  "the sandbox has as many processes as it may have");
+}
+
 /* The command may have as many processes as were asked for, whatever brig's own are. */
 static uint64_t nproc_of(const struct commands *t, const struct command_terms *c)
 {
@@ -129,7 +137,7 @@ static int spawn(struct commands *t, const struct command_terms *c, uint32_t num
 		return 0;
 	}
 	*p = (struct command_place){ 0 };
-	return err_sys(e, "cannot start a process");
+	return commands_full(e);
 }
 
 void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* proc/commands.h - the commands of a sandbox that is open, seen from their supervisor: init of
- * native and bwrap, the warden of none.
+ * native and bwrap, the gate of docker, the warden of none.
  *
  *     supervisor ─┬─ brig-reaper ─── command ─── whatever it starts
  *                 └─ brig-reaper ─── command
@@ -29,9 +29,13 @@ struct command_terms {
 	int control;    /* the supervisor's end */
 	bool inside;    /* of a sandbox, which the words of an error say; else they die with it */
 	uint64_t nproc; /* its own RLIMIT_NPROC, with room for COMMANDS_MAX reapers; 0: none */
-	/* In the command, before it is executed: its limit of open files. 0 or -errno. */
+	/* In the command, before it is executed: its limit of open files. 0 or -errno. NULL: it is
+	 * the supervisor's own. */
 	int (*limit)(const void *arg);
 	const void *arg;
+	/* Variables that only the supervisor knows: an order has those that are not among them, or
+	 * say otherwise, and PATH is looked for in both. NULL: an order has all. */
+	const char *const *envp;
 };
 
 enum place_state {
@@ -84,6 +88,9 @@ int commands_turn(struct commands *t, const struct command_terms *c);
 
 /* Bytes to disk by what lives below reapers and was reaped by them. */
 uint64_t commands_written(const struct commands *t);
+
+/* errno in words, of a process that could not be made. Always negative. */
+int commands_full(struct err *e);
 
 /* reaper.c: fds as for commands_exec; nproc is RLIMIT_NPROC from here on, 0: as it is. */
 _Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,

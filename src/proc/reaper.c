@@ -21,6 +21,7 @@
 
 enum { OUTPUT = 1, ERRORS, INPUT }; /* behind the order */
 #define BLOCK 512                   /* what the kernel counts written blocks in */
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static void tell(struct command_place *p, enum place_state state)
 {
@@ -58,17 +59,53 @@ static int settle(const int *fds, size_t n, uint64_t nproc, struct err *e)
 	return 0;
 }
 
-static int read_order(int fd, bool inside, struct order *o, struct err *e)
+static bool same_name(const char *a, const char *b)
 {
+	size_t n = strcspn(a, "=");
+
+	return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+static const char *find(const char *const *env, const char *name)
+{
+	while (*env && !same_name(name, *env))
+		env++;
+	return *env;
+}
+
+/* The order's variables stand last among its words, with room behind them. */
+static void add_variables(struct order *o, const char *const *more)
+{
+	const char **end = (const char **)(uintptr_t)o->envp;
+	const char *path;
+
+	while (*end)
+		end++;
+	for (; *more; more++)
+		if (!find(o->envp, *more)) {
+			*end++ = *more;
+			*end = NULL;
+		}
+	path = find(o->envp, "PATH=");
+	o->path = path ? path + strlen("PATH=") : DEFAULT_PATH;
+}
+
+static int read_order(int fd, const struct command_terms *c, struct order *o, struct err *e)
+{
+	const bool inside = c->inside;
 	const char *data = NULL;
 	void *words = MAP_FAILED;
-	size_t n = 0;
+	size_t n = 0, more = 0;
 
+	while (c->envp && c->envp[more])
+		more++;
 	if (order_map(fd, &data, &n) && order_words(data, n))
-		words = mmap(NULL, order_words(data, n) * sizeof(char *), PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		words = mmap(NULL, (order_words(data, n) + more) * sizeof(char *),
+			     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (words == MAP_FAILED || !order_read(data, n, words, o))
 		return err_set(e, ERR_INTERNAL, EPROTO, "the command could not be read");
+	if (c->envp)
+		add_variables(o, c->envp);
 	if (chdir(o->cwd) < 0)
 		return err_refuse(e, ERR_USAGE, errno,
 				  inside ? "name a folder as it is called inside" : "",
@@ -90,7 +127,7 @@ static pid_t start(const struct order *o, const struct command_terms *c, const i
 	if (!c->inside)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	*failed = -proc_place_streams(n > INPUT ? fds[INPUT] : -1, fds[OUTPUT], fds[ERRORS]);
-	if (!*failed)
+	if (!*failed && c->limit)
 		*failed = -c->limit(c->arg);
 	if (!*failed)
 		*failed = proc_exec(o->argv, o->envp, o->path);
@@ -123,14 +160,11 @@ _Noreturn void reaper_main(struct command_place *p, const struct command_terms *
 	struct order o;
 	pid_t command;
 
-	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], c->inside, &o, &e) < 0)
+	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], c, &o, &e) < 0)
 		fail(p, &e);
 	command = start(&o, c, fds, n, &failed);
-	if (command < 0 && errno == EAGAIN)
-		(void)err_refuse(&e, ERR_POLICY, EAGAIN, "end some, or open it with more pids",
-				 "the sandbox has as many processes as it may have");
-	else if (command < 0)
-		(void)err_sys(&e, "cannot start a process");
+	if (command < 0)
+		(void)commands_full(&e);
 	else if (failed)
 		proc_exec_failed(o.argv[0], failed, c->inside, &e);
 	if (e.code)

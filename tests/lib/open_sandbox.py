@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sandbox that stays open, through brig.h: what conformance/drive_sandbox.c does, said from Python."""
 
+import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -8,13 +10,15 @@ import subprocess
 
 from harness import brig_argv, brig_environment, brig_path, files_as_root, wait_until, workspace
 
+_numbers = itertools.count()
 DRIVER = pathlib.Path(os.environ.get("BRIG", "build/brig")).resolve().parent / "tests/drive-sandbox"
 
 
 class Sandbox:
     """drive-sandbox, as this test's identity; brig stands beside it for the backend that starts it inside."""
 
-    def __init__(self, backend, *settings, folder=True):
+    def __init__(self, backend, *settings, folder=True, env=None):
+        self.mark = f"MARK_{os.getpid()}_{next(_numbers)}=1"  # among the variables of everything in it
         argv = brig_argv()
         program = brig_path().parent / "drive-sandbox"  # beside brig, as what it starts is found from there
         if not program.exists():
@@ -24,10 +28,11 @@ class Sandbox:
                 new.chmod(0o755)
                 new.rename(program)
         argv[argv.index(str(brig_path()))] = str(program)
-        env = brig_environment()
+        env = brig_environment(env)
         env["PATH"] = f"{brig_path().parent}:{env['PATH']}"
         host = ["allow_full_access=true"] if backend == "none" else []
-        settings = [f"backend={backend}", *host, *([f"workspace.path={workspace()}"] if folder else []), *settings]
+        settings = [f"backend={backend}", *host, *([f"workspace.path={workspace()}"] if folder else []),
+                    f"env.set={self.mark}", *settings]
         with files_as_root():
             self.process = subprocess.Popen([*argv, *settings], env=env,
                                             cwd=workspace(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -41,6 +46,15 @@ class Sandbox:
         self.process.stdin.close()
         self.process.stdout.read()
         assert self.process.wait(20) == 0
+
+    def processes(self):
+        """All there is of it on this machine as {pid: name}, wherever an engine has put it; brig's own first process in a container, too."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if self.mark.encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
+                    found[int(pid)] = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        return found
 
     def say(self, line):
         self.process.stdin.write(line.encode() + b"\n")

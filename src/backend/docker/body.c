@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/docker/docker.h"
+#include "backend/docker/gate.h"
 #include "backend/docker/seccomp_json.h"
 #include "backend/kit/process/seccomp.h"
 #include "base/str.h"
@@ -131,6 +132,9 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 	if (p->box->door)
 		door_files(p, r, j);
 	bind(j, r->gate, r->gate_inside, false);
+	if (r->open)
+		bind(j, arena_printf(p->box->arena, "%s.line", r->files),
+		     arena_printf(p->box->arena, "%s%s", r->gate_inside, GATE_LINE), false);
 	json_array_end(j);
 }
 

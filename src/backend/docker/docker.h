@@ -67,6 +67,8 @@ struct backend_plan {
 /* plan.c */
 int docker_plan(const struct spec *s, struct backend_plan **ret, const char *const **notes,
 		struct err *e);
+/* Do its containers run on this machine's kernel, as far as the runtime's name tells? */
+bool docker_shares_kernel(const struct backend_plan *p);
 /* The refusal of a workspace that the user inside cannot write to. */
 int docker_not_writable(const struct backend_plan *p, struct err *e);
 void docker_plan_json(const struct backend_plan *p, struct json *j);
@@ -97,6 +99,7 @@ struct body_run {
 	bool no_ipv6;                   /* of the host's kernel */
 	const char *const *bundles;     /* network proxy: the image's own bundles of certificates */
 	size_t bundle_count;
+	bool open; /* there is no command, and the gate's line is shown */
 };
 
 /* Is something of brig's mounted at exactly that path? */
@@ -209,6 +212,7 @@ struct door_answer {
 struct guard_start {
 	const struct backend_plan *plan;
 	const char *id;
+	bool open;        /* there is no command: they come by ASK_EXEC */
 	int control;      /* the guard's end */
 	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
 	int hold;         /* of placeholders: an engine makes what is missing, as root; -1: none */
@@ -216,6 +220,9 @@ struct guard_start {
 	unsigned short rows, cols;
 	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */
 };
+
+/* line.c: the refusal of an open sandbox whose kernel passes no descriptors on. */
+int line_other_kernel(const struct backend_plan *p, struct err *e);
 
 /* guard.c: never returns. */
 _Noreturn void guard_main(const struct guard_start *s);

@@ -42,25 +42,6 @@ int door_write_files(const struct guard *g, struct err *e)
 	return ledger_file(&g->ledger, "roots", b->ops[b->roots_op].data, e);
 }
 
-/* A socket that the helper's container is shown. Its folder is the caller's alone; its own mode
- * lets in a root without capabilities over files. */
-static int listen_for_helper(struct guard *g, struct err *e)
-{
-	struct sockaddr_un at = { .sun_family = AF_UNIX };
-	char name[64];
-	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	(void)snprintf(name, sizeof(name), "%s.door", g->s->id);
-	/* Through the descriptor: the folder's own path may be longer than an address. */
-	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/%s", g->ledger.dir,
-		       name);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
-	    fchmodat(g->ledger.dir, name, 0666, 0) < 0 || listen(fd, 1) < 0)
-		return err_sys(e, "cannot make the door's socket in '%s'", g->ledger.path);
-	g->door.listener = TAKE_FD(fd);
-	return 0;
-}
-
 /* ---- the helper ---- */
 
 static int start_helper(struct guard *g, struct err *e)
@@ -106,7 +87,7 @@ int door_begin(struct guard *g, struct err *e)
 			      DOOR_HELPER);
 		return err_hint(e, "%s", missing.hint);
 	}
-	if (listen_for_helper(g, e) < 0 || make_helper(g, e) < 0)
+	if (guard_listen(g, "door", &g->door.listener, e) < 0 || make_helper(g, e) < 0)
 		return -e->code;
 	return start_helper(g, e);
 }

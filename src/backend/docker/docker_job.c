@@ -14,6 +14,7 @@
 #include <termios.h>
 
 #include "backend/docker/docker.h"
+#include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
 #include "backend/kit/protect/protect.h"
 #include "base/fd.h"
@@ -30,6 +31,8 @@ struct backend_job {
 	int control, timer, events;
 	struct protect *protect;
 	bool ended, tampered, cover_lost;
+	bool oom;                       /* of an open sandbox: a command ran out of memory */
+	struct command_table *commands; /* of an open sandbox; else NULL */
 	bool told; /* the guard said its last word: what is left is its own to remove */
 	struct supervisor_msg started, end;
 	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
@@ -66,9 +69,11 @@ static int spawn(const struct guard_start *s, struct err *e)
 	return r < 0 ? err_sys(e, "cannot start a process") : 0;
 }
 
-static void ask(const struct backend_job *j, int sig)
+static void ask(const struct backend_job *j, uint32_t command, int sig)
 {
-	const struct supervisor_request r = { .asks = ASK_SIGNAL, .signal = sig };
+	const struct supervisor_request r = { .asks = ASK_SIGNAL,
+					      .command = command,
+					      .signal = sig };
 
 	(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
 }
@@ -78,8 +83,17 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 {
 	ssize_t n = recv(j->control, m, sizeof(*m), MSG_DONTWAIT);
 
+	if (n == (ssize_t)sizeof(*m) && m->command != COMMAND_FIRST) {
+		j->oom |= m->container.oom;
+		command_said(j->commands, m);
+		return 1;
+	}
 	if (n == (ssize_t)sizeof(*m)) {
 		j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
+		if (m->said == SUPERVISOR_ENDED) {
+			j->end = *m;
+			j->ended = true;
+		}
 		return 1;
 	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECHILD;
@@ -124,7 +138,7 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			return err_sys(e, "cannot wait for the container");
 		if (w->asked_to_stop && (p[1].revents || p[2].revents) &&
 		    w->asked_to_stop(w->arg)) {
-			ask(j, SIGKILL);
+			ask(j, COMMAND_FIRST, SIGKILL);
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		}
 		r = hear_early(j, &m);
@@ -180,6 +194,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	CLEANUP(fd) int hold = -1;
 	struct guard_start s = { .plan = j->plan,
 				 .id = w->id,
+				 .open = w->open,
 				 .control = ends->control[1],
 				 .in = ends->in[0],
 				 .out = ends->out[1],
@@ -211,6 +226,20 @@ static void give_door(struct backend_job *j, struct job_io *io)
 	j->door_count = 0;
 }
 
+/* What an open sandbox cannot have is refused before anything is made. */
+static int stays_open(struct backend_job *j, struct err *e)
+{
+	if (!docker_shares_kernel(j->plan))
+		return line_other_kernel(j->plan, e);
+	if (j->plan->spec->limits.disk && geteuid() != 0)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "leave the limit out, run brig as root, or use --backend native",
+				  "limits.disk cannot be kept in a container that stays open: what "
+				  "its reapers have counted is root's to see");
+	j->commands = command_table_new();
+	return j->commands ? 0 : err_nomem(e);
+}
+
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 			struct backend_job **ret, struct err *e)
 {
@@ -222,6 +251,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return err_nomem(e);
 	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	j->outcome = w->outcome;
+	if (w->open && stays_open(j, e) < 0)
+		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
 	    protect_begin(p->box, w->id, &j->protect, e) < 0 ||
@@ -260,7 +291,7 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 	j->tampered = news == PROTECT_TAMPERED;
 	j->cover_lost = news == PROTECT_LOST;
 	if (news != PROTECT_QUIET)
-		ask(j, SIGKILL);
+		ask(j, COMMAND_FIRST, SIGKILL);
 }
 
 static enum job_event docker_event(struct backend_job *j, bool alarm, struct outcome *o)
@@ -271,17 +302,13 @@ static enum job_event docker_event(struct backend_job *j, bool alarm, struct out
 	(void)alarm;
 	on_timer(j, o);
 	while ((r = hear(j, &m)) > 0)
-		if (m.said == SUPERVISOR_ENDED) {
-			j->end = m;
-			j->ended = true;
-		}
+		;
 	return r < 0 || j->ended ? JOB_ENDED : JOB_NOTHING;
 }
 
 static void docker_signal(struct backend_job *j, uint32_t command, int sig)
 {
-	(void)command; /* there is one */
-	ask(j, sig);
+	ask(j, command, sig);
 }
 
 /* The guard leaves last, when the container is gone. Told to end it all it may still be waiting for
@@ -295,7 +322,7 @@ static void job_leave(struct backend_job *j)
 	if (j->control < 0)
 		return;
 	if (!j->ended)
-		ask(j, SIGKILL);
+		ask(j, COMMAND_FIRST, SIGKILL);
 	(void)shutdown(j->control, SHUT_WR);
 	while (poll(&p, 1, j->ended ? GONE_MS : LEAVE_MS) > 0 && hear(j, &m) >= 0)
 		;
@@ -317,6 +344,7 @@ static struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->control);
 	(void)fd_close(j->timer);
 	(void)fd_close(j->events);
+	(void)command_table_free(j->commands);
 	free(j);
 	return NULL;
 }
@@ -431,6 +459,60 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 	(void)job_free(j);
 }
 
+static bool hear_all(void *job)
+{
+	struct backend_job *j = job;
+	struct supervisor_msg m;
+	int r;
+
+	while ((r = hear(j, &m)) > 0)
+		;
+	return r == 0 && !j->ended;
+}
+
+/* The image has variables of its own, which only the gate knows. */
+static int docker_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
+		       struct job_io *io, uint32_t *ret, struct err *e)
+{
+	static const char *const none[] = { NULL };
+	const struct command_host host = { .table = j->commands,
+					   .control = j->control,
+					   .pidfd = -1,
+					   .envp = none,
+					   .path = "",
+					   .cwd = j->plan->box->cwd,
+					   .hear = hear_all,
+					   .job = j };
+	int r = command_start(&host, c, w, io, ret, e);
+
+	if (r < 0 && e->kind == ERR_NOT_FOUND)
+		(void)err_hint(e, "image '%.100s' does not have it", j->plan->image);
+	return r;
+}
+
+static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome *o)
+{
+	int status;
+
+	if (!command_ended(j->commands, command, &status))
+		return false;
+	describe(j->plan, &j->started, &o->isolation);
+	o->image = arena_strdup(o->arena, j->started.text);
+	if (o->kind != OUTCOME_FAILED)
+		return true;
+	if (j->oom) {
+		o->kind = OUTCOME_OOM;
+		outcome_hit(o, LIMIT_MEMORY);
+	} else if (WIFSIGNALED(status)) {
+		o->kind = OUTCOME_SIGNALLED;
+		o->signal = WTERMSIG(status);
+	} else {
+		o->kind = OUTCOME_EXITED;
+		o->exit_code = WEXITSTATUS(status);
+	}
+	return true;
+}
+
 static int docker_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
@@ -471,4 +553,6 @@ const struct backend backend_docker = {
 	.event = docker_event,
 	.signal = docker_signal,
 	.finish = docker_finish,
+	.exec = docker_exec,
+	.ended = docker_ended,
 };

@@ -381,7 +381,7 @@ static int check_image(const struct backend_plan *p, struct err *e)
 }
 
 /* gVisor and Kata have a kernel of their own: no process and no socket of theirs is one of ours. */
-static bool shares_kernel(const struct backend_plan *p)
+bool docker_shares_kernel(const struct backend_plan *p)
 {
 	static const char *const able[] = { "runc", "crun", "youki", "io.containerd.runc.v2" };
 
@@ -393,7 +393,7 @@ static bool shares_kernel(const struct backend_plan *p)
 
 static int check_disk(const struct backend_plan *p, struct err *e)
 {
-	if (!p->spec->limits.disk || shares_kernel(p))
+	if (!p->spec->limits.disk || docker_shares_kernel(p))
 		return 0;
 	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc, or leave the limit out",
 			  "limits.disk cannot be kept with runtime '%.64s': nobody counts what its "
@@ -405,7 +405,7 @@ static int check_disk(const struct backend_plan *p, struct err *e)
 
 static int check_door_runtime(const struct backend_plan *p, struct err *e)
 {
-	if (shares_kernel(p))
+	if (docker_shares_kernel(p))
 		return 0;
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		      "network 'proxy' is not to be had with runtime '%.64s': its containers do "

@@ -135,6 +135,13 @@ static int add_files(struct gate_list *l, struct err *e)
 	if (g->plan->user == DOCKER_USER_IDS && (add_file(l, "passwd", "/etc/passwd", e) < 0 ||
 						 add_file(l, "group", "/etc/group", e) < 0))
 		return -e->code;
+	if (g->s->open) {
+		char line[sizeof(g->gate_inside) + sizeof(GATE_LINE)];
+
+		(void)snprintf(line, sizeof(line), "%s%s", g->gate_inside, GATE_LINE);
+		if (add_file(l, "line", line, e) < 0)
+			return -e->code;
+	}
 	if (!g->plan->box->door)
 		return 0;
 	if (add_file(l, "resolv", "/etc/resolv.conf", e) < 0 ||
@@ -278,7 +285,8 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .same_kernel = same_kernel(h),
 			       .read_only_root = p->tune.read_only,
 			       .more_mounts = p->tune.gpus,
-			       .no_input = g->s->in < 0 };
+			       .no_input = g->s->in < 0,
+			       .open = g->s->open };
 
 	g->same_kernel = w.same_kernel;
 	memcpy(w.secret, g->secret, GATE_SECRET);
@@ -313,6 +321,8 @@ int gate_pass(struct guard *g, struct err *e)
 	if (list_mounts(&l, e) < 0)
 		return -e->code;
 	w = want_of(g, &h, l.n);
+	if (w.open && !w.same_kernel)
+		return line_other_kernel(g->plan, e);
 	buf_add(&message, &w, sizeof(w));
 	buf_add(&message, buf_str(&l.bytes), l.bytes.len);
 	if (message.failed || l.bytes.failed)

@@ -6,7 +6,11 @@
  * The gate is the first process of the sandbox's container and its init. It speaks through the
  * container's own streams, before the command has them: there is no socket that the command could
  * find later, and every runtime passes streams on. All of it has a fixed form; both are of one
- * build. */
+ * build.
+ *
+ * For a sandbox that stays open the container is shown a socket besides, the line. The gate reaches
+ * the guard through it before it answers, and the guard listens to nobody else from then on; what is
+ * said is in proc/supervisor.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,6 +22,7 @@
 #define GATE_PROGRAM "brig-gate"
 #define GATE_MAGIC "brig gate 1"
 #define GATE_GO '!'
+#define GATE_LINE ".line" /* behind the gate's own path: the socket */
 
 enum {
 	GATE_ID = 40,     /* of a boot, or a kernel: see boot_id */
@@ -42,6 +47,7 @@ struct gate_want {
 	uint8_t read_only_root;
 	uint8_t more_mounts; /* the engine adds what nobody can list: graphics cards */
 	uint8_t no_input;
+	uint8_t open; /* there is no command: they come over the line */
 	char secret[GATE_SECRET]; /* says that the command could not be executed */
 };
 
@@ -66,3 +72,12 @@ bool gate_has_proc(void);
 /* And: is this what was asked for? `own` is the path of the gate itself. */
 int gate_check(const struct gate_want *w, const struct gate_mount *mounts, const char *own,
 	       struct err *e);
+
+/* gate_line.c, inside: the line, on which the secret was said. */
+struct gate_line {
+	int fd;
+	struct commands *commands;
+};
+
+int gate_reach(const struct gate_want *w, const char *own, struct gate_line *ret, struct err *e);
+_Noreturn void gate_serve_line(const struct gate_line *l);

@@ -6,7 +6,8 @@
  * Runs as the command would: no capability, brig's filter, the user inside. Nothing of the image is
  * executed before it, and it needs nothing of the image: it is linked statically and mounted under
  * a name that nobody could foresee. Afterwards it passes signals on, collects orphans, and ends as
- * the command did, a signal's death as 128 and its number. */
+ * the command did, a signal's death as 128 and its number. In a sandbox that stays open it starts
+ * the commands that it is told of (gate_line.c), and ends with the guard. */
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ struct gate {
 	struct termios terminal; /* as it was */
 	bool has_terminal;
 	sigset_t mask; /* likewise */
+	struct gate_line line;
 };
 
 /* ---- talking to the guard ---- */
@@ -91,7 +93,8 @@ static bool pass(struct gate *g, const char *own)
 	if (!gate_has_proc() || !say_hello() || !read_all(&g->want, sizeof(g->want)) ||
 	    g->want.mounts > GATE_MOUNTS_MAX || !hear_mounts(g))
 		return false;
-	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0;
+	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0 &&
+	       (!g->want.open || gate_reach(&g->want, own, &g->line, &a.err) == 0);
 	return fd_write_all(STDOUT_FILENO, &a, sizeof(a)) == 0 && fine && read_all(&word, 1) &&
 	       word == GATE_GO;
 }
@@ -215,8 +218,10 @@ int main(int argc, char **argv)
 	signals_of(&all);
 	(void)sigprocmask(SIG_BLOCK, &all, &g.mask);
 	make_raw(&g);
-	if (argc < 2 || !pass(&g, argv[0]))
+	if (argc < 1 || !pass(&g, argv[0]) || (argc < 2 && !g.want.open))
 		return GATE_REFUSED;
+	if (g.want.open)
+		gate_serve_line(&g.line);
 	if (g.has_terminal)
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &g.terminal);
 	command = start(&g, argv + 1);

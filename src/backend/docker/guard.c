@@ -66,16 +66,23 @@ static int make_names(struct guard *g, struct err *e)
 
 bool guard_hears(struct guard *g, int *signal)
 {
+	enum { FDS = 4 };
 	struct supervisor_request r;
-	ssize_t n = recv(g->s->control, &r, sizeof(r), MSG_DONTWAIT);
+	size_t n = FDS;
+	int fds[FDS];
+	ssize_t got = fd_recv(g->s->control, &r, sizeof(r), fds, &n);
+	bool whole = got == (ssize_t)sizeof(r);
 
 	*signal = 0;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (got == -EAGAIN)
 		return false;
-	if (n != (ssize_t)sizeof(r))
-		return true;
-	*signal = r.asks == ASK_SIGNAL ? r.signal : 0;
-	return false;
+	if (whole && r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST)
+		*signal = r.signal;
+	else if (whole && line_pass_on(g, &r, fds, n) < 0)
+		*signal = SIGKILL; /* what cannot be reached is ended */
+	for (size_t i = 0; i < n; i++)
+		(void)fd_close(fds[i]);
+	return !whole;
 }
 
 bool guard_note(struct guard *g, const char *text)
@@ -132,7 +139,7 @@ _Noreturn void guard_main(const struct guard_start *s)
 	g.s = s;
 	g.plan = s->plan;
 	g.attach = g.hits[HIT_PIDS] = g.hits[HIT_MEMORY] = -1;
-	g.door.listener = g.door.line = -1;
+	g.door.listener = g.door.line = g.listener = g.line = -1;
 	g.ledger.fd = g.ledger.dir = g.proc = g.disk.fd = -1;
 	g.early.max = (size_t)1 << 20;
 	g.end.said = SUPERVISOR_ENDED;

@@ -2,6 +2,8 @@
 /* backend/docker/guard.h - the parts of the guard; nobody else includes this. */
 #pragma once
 
+#include <sys/socket.h>
+
 #include "backend/docker/docker.h"
 #include "backend/docker/gate.h"
 #include "backend/kit/limits/disk.h"
@@ -45,6 +47,8 @@ struct guard {
 	char gate_inside[48];          /* where: nobody can foresee it */
 	bool same_kernel;              /* inside as here */
 	char secret[GATE_SECRET + 1];  /* by which it says that nothing was executed */
+	int listener, line;            /* of an open sandbox: for its gate, and to it; -1: none */
+	struct ucred inside;           /* the gate's, as the host counts */
 	int attach;                    /* the hijacked stream; -1: at its end */
 	struct buf early;              /* what came on it, not yet looked at */
 	struct demux demux;            /* where in it that is */
@@ -80,6 +84,17 @@ int targets_check(struct guard *g, struct err *e);
 int gate_find(struct guard *g, struct err *e);
 int gate_pass(struct guard *g, struct err *e);
 int gate_go(struct guard *g, struct err *e);
+
+/* line.c: a socket that a container is shown as the run's file of that name. */
+int guard_listen(const struct guard *g, const char *what, int *ret, struct err *e);
+/* Of an open sandbox: before its container is made, and when its gate has answered. */
+int line_listen(struct guard *g, struct err *e);
+int line_take(struct guard *g, struct err *e);
+/* To the gate; -errno when it cannot be reached. */
+int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds, size_t n);
+/* What the gate says, to brig; false when it is gone. */
+bool line_hear(struct guard *g);
+void line_leave(struct guard *g);
 
 /* work.c: before the container is made, and before it is started. */
 int work_show(struct guard *g, struct err *e);

@@ -33,7 +33,7 @@
 #define KEPT_SECONDS (30 * 24 * 3600) /* an engine that long away was removed */
 
 static const char *const extra_files[] = { "passwd", "group", "seccomp", "code",  "hosts",
-					   "resolv", "roots", "door",    "filter" };
+					   "resolv", "roots", "door",    "filter", "line" };
 
 /* A word on what was going on, the nonce, the socket. */
 static int write_entry(int fd, const char *nonce, const char *socket)

@@ -50,6 +50,7 @@ struct serve {
 	struct buf status;
 	bool lost;           /* the engine is gone */
 	bool abandoned;      /* brig is gone */
+	bool oom_shared;     /* one command ran out of memory, and all were ended */
 	int resized;         /* signalfd for the terminal's size; -1 */
 	uint64_t give_up_at; /* 0: never */
 };
@@ -310,6 +311,15 @@ static void on_control(struct serve *s)
 		s->give_up_at = clock_us() + AFTER_KILL_US;
 }
 
+/* The memory is all commands' of an open sandbox, and so is its end. */
+static void share_oom(struct serve *s)
+{
+	if (!s->g->s->open || !s->g->end.container.oom || s->oom_shared)
+		return;
+	s->oom_shared = true;
+	guard_kill(s->g, SIGKILL);
+}
+
 static bool over(const struct serve *s)
 {
 	bool quiet = s->g->attach < 0 && !s->left && !s->out.n && !s->err.n;
@@ -323,7 +333,19 @@ static bool over(const struct serve *s)
 
 /* ---- the loop ---- */
 
-enum { AT_CONTROL, AT_ATTACH, AT_OUT, AT_ERR, AT_IN, AT_WAIT, AT_PIDS, AT_MEMORY, AT_SIZE, PLACES };
+enum {
+	AT_CONTROL,
+	AT_LINE,
+	AT_ATTACH,
+	AT_OUT,
+	AT_ERR,
+	AT_IN,
+	AT_WAIT,
+	AT_PIDS,
+	AT_MEMORY,
+	AT_SIZE,
+	PLACES
+};
 
 static struct pollfd at_attach(const struct serve *s)
 {
@@ -343,6 +365,7 @@ static void turn(struct serve *s)
 	bool wants_in = !s->in_end && !s->in_n && s->g->attach >= 0;
 	struct pollfd p[PLACES] = {
 		[AT_CONTROL] = { .fd = s->g->s->control, .events = POLLIN },
+		[AT_LINE] = { .fd = s->g->line, .events = POLLIN },
 		[AT_ATTACH] = at_attach(s),
 		[AT_OUT] = { .fd = s->out.n ? s->out.fd : -1, .events = POLLOUT },
 		[AT_ERR] = { .fd = s->err.n ? s->err.fd : -1, .events = POLLOUT },
@@ -362,6 +385,9 @@ static void turn(struct serve *s)
 		guard_read_writes(s->g);
 	if (s->g->look_at_hits || p[AT_PIDS].revents || p[AT_MEMORY].revents)
 		guard_read_hits(s->g);
+	if (p[AT_LINE].revents && !line_hear(s->g))
+		s->g->line = fd_close(s->g->line);
+	share_oom(s);
 	if (p[AT_CONTROL].revents)
 		on_control(s);
 	if (p[AT_OUT].revents)
@@ -497,7 +523,7 @@ void guard_serve(struct guard *g)
 		after_loss(&s);
 	else if (!s.abandoned)
 		look_at_state(g);
-	if (g->end.container.ended && !s.abandoned)
+	if (g->end.container.ended && !s.abandoned && !g->s->open)
 		never_ran(&s);
 	if (s.held_n && !s.abandoned)
 		release(&s);
@@ -513,6 +539,7 @@ bool guard_clean(struct guard *g)
 	g->attach = fd_close(g->attach);
 	g->wait = client_free(g->wait);
 	door_leave(g);
+	line_leave(g);
 	if (g->ledger.fd < 0)
 		return true;
 	r = remove_run(&g->engine, g->s->id, g->nonce, g->ledger.word, &e);

@@ -301,9 +301,11 @@ static void describe(struct isolation *i)
 				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
 }
 
-static void hear(void *job)
+/* Its end is seen by the pidfd. */
+static bool hear(void *job)
 {
 	on_control(job);
+	return true;
 }
 
 static int none_exec(struct backend_job *j, const struct command *c, const struct job_want *w,

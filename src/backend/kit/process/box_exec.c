@@ -11,9 +11,11 @@ static int room(void *job, size_t commands, struct err *e)
 	return enforce_room(job, commands, e);
 }
 
-static void hear(void *job)
+/* Its end is seen by the pidfd. */
+static bool hear(void *job)
 {
 	(void)job_hear(job);
+	return true;
 }
 
 int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,

@@ -212,8 +212,7 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 	if (n == 0)
 		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
 			       "the command was not started within %d s", BEGIN_MS / 1000);
-	h->hear(h->job);
-	if (n > 0 && p[1].revents)
+	if (!h->hear(h->job) || (n > 0 && p[1].revents))
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
 	if (n > 0 && w->asked_to_stop && (p[2].revents || p[3].revents) && w->asked_to_stop(w->arg))
 		return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");

@@ -13,12 +13,12 @@ struct command_table *command_table_free(struct command_table *t);
 /* Whose commands they are. */
 struct command_host {
 	struct command_table *table;
-	int control, pidfd;      /* of the supervisor */
+	int control, pidfd;      /* of the supervisor; pidfd may be -1 */
 	const char *const *envp; /* what a command has if it does not say otherwise */
 	const char *path, *cwd;
 	/* Makes room for so many processes of brig's own; NULL: there is no such limit. */
 	int (*room)(void *job, size_t commands, struct err *e);
-	void (*hear)(void *job); /* all that the supervisor has to say now */
+	bool (*hear)(void *job); /* all that the supervisor has to say now; false: it is gone */
 	void *job;
 };
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/gate_line.c - the commands of a container that stays open, in its gate.
+ *
+ * As init does on native, the gate stands over them (proc/commands.h). It is the first process of
+ * its namespace, so nothing inside can signal it, and it cannot be looked into; the line is its own
+ * and no reaper's. When the guard hangs up it leaves, and the kernel ends the rest. */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "backend/docker/gate.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "proc/commands.h"
+#include "proc/spawn.h"
+
+#define SIGNALS 64
+
+int gate_reach(const struct gate_want *w, const char *own, struct gate_line *ret, struct err *e)
+{
+	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct supervisor_msg m = { .said = SUPERVISOR_READY };
+
+	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s%s", own, GATE_LINE);
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
+		(void)err_sys(e, "the container cannot reach brig");
+		return err_hint(e, "a sandbox that stays open needs a socket in its container, "
+				   "which the engine or its SELinux policy does not let through");
+	}
+	if (commands_new(&ret->commands, e) < 0)
+		return -e->code;
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_sys(e, "cannot keep the commands from looking into what starts them");
+	memcpy(m.text, w->secret, sizeof(w->secret));
+	if (fd_send(fd, &m, sizeof(m), NULL, 0) < 0)
+		return err_sys(e, "cannot speak to brig");
+	explicit_bzero(&m, sizeof(m));
+	ret->fd = TAKE_FD(fd);
+	return 0;
+}
+
+static void on_child(int sig)
+{
+	(void)sig; /* only there to interrupt ppoll */
+}
+
+/* Signals that nobody handles do not reach the first process of a namespace, from inside. */
+static void listen_to_children(void)
+{
+	const struct sigaction sa = { .sa_handler = on_child, .sa_flags = SA_NOCLDSTOP };
+	sigset_t child;
+
+	proc_default_signals();
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	(void)sigaction(SIGCHLD, &sa, NULL);
+	(void)sigprocmask(SIG_SETMASK, &child, NULL);
+}
+
+static void answer(const struct command_terms *c, struct commands *t)
+{
+	enum { FDS = 4 };
+	struct supervisor_request r;
+	size_t n = FDS;
+	int fds[FDS];
+
+	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
+		_exit(0); /* the guard is gone */
+	if (r.asks == ASK_EXEC)
+		commands_exec(t, c, r.command, fds, n);
+	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
+		commands_signal(t, r.command, r.signal);
+}
+
+_Noreturn void gate_serve_line(const struct gate_line *l)
+{
+	const struct command_terms terms = { .control = l->fd,
+					     .inside = true,
+					     .envp = (const char *const *)environ };
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+	sigset_t none;
+
+	listen_to_children();
+	if (proc_leave_streams() < 0)
+		_exit(GATE_REFUSED);
+	(void)sigemptyset(&none);
+	for (;;) {
+		int ms = commands_turn(l->commands, &terms), n;
+		const struct timespec wait = { .tv_nsec = (long)ms * 1000 * 1000 };
+
+		if (ms == -ETIME)
+			_exit(GATE_REFUSED); /* and the kernel ends the rest */
+		n = ppoll(&p, 1, ms < 0 ? NULL : &wait, &none);
+		if (n < 0 && errno != EINTR)
+			_exit(GATE_REFUSED);
+		if (n > 0)
+			answer(&terms, l->commands);
+	}
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/line.c - the line to the gate of a container that stays open, in the guard.
+ *
+ *     listen ─▶ the container is made and started ─▶ its gate connects, says its secret ─▶ nobody
+ *     else can
+ *
+ * The socket's name is shown in the container, under the gate's own random one, because an engine
+ * passes no descriptors on. Only the gate is there when somebody listens; from then on whoever
+ * connects is refused by the kernel, and the line itself is the gate's alone. brig's requests go to
+ * the gate as they come, with their descriptors; of what the gate says only words about commands go
+ * on to brig. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "backend/docker/guard.h"
+#include "base/fd.h"
+
+static void name_of(const struct guard *g, const char *what, char name[64])
+{
+	(void)snprintf(name, 64, "%.32s.%s", g->s->id, what);
+}
+
+/* Its folder is the caller's alone; its own mode lets in whoever the container runs as. */
+int guard_listen(const struct guard *g, const char *what, int *ret, struct err *e)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	char name[64];
+	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	name_of(g, what, name);
+	/* Through the descriptor: the folder's own path may be longer than an address. */
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/%s", g->ledger.dir,
+		       name);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+	    fchmodat(g->ledger.dir, name, 0666, 0) < 0 || listen(fd, 1) < 0)
+		return err_sys(e, "cannot make a socket in '%s'", g->ledger.path);
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+int line_other_kernel(const struct backend_plan *p, struct err *e)
+{
+	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
+		      "a sandbox cannot stay open with runtime '%.64s': its kernel takes no "
+		      "descriptors from this one",
+		      p->runtime ? p->runtime : "of the engine's choice");
+	return err_hint(e, "use runtime runc, or run each command by itself");
+}
+
+int line_listen(struct guard *g, struct err *e)
+{
+	return guard_listen(g, "line", &g->listener, e);
+}
+
+static int nonsense(struct err *e)
+{
+	return err_set(e, ERR_INTERNAL, EPROTO, "somebody else than the gate was on its line");
+}
+
+/* The gate has connected and spoken before it answered: there is nothing to wait for. */
+int line_take(struct guard *g, struct err *e)
+{
+	CLEANUP(fd) int line =
+		accept4(g->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	socklen_t size = sizeof(g->inside);
+	struct supervisor_msg m;
+	char name[64];
+	size_t none = 0;
+
+	g->listener = fd_close(g->listener);
+	name_of(g, "line", name);
+	(void)unlinkat(g->ledger.dir, name, 0);
+	if (line < 0 || getsockopt(line, SOL_SOCKET, SO_PEERCRED, &g->inside, &size) < 0)
+		return err_sys(e, "cannot reach the container's gate");
+	if (fd_recv(line, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m) ||
+	    m.said != SUPERVISOR_READY || memcmp(m.text, g->secret, GATE_SECRET) != 0)
+		return nonsense(e);
+	g->line = TAKE_FD(line);
+	return 0;
+}
+
+int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds, size_t n)
+{
+	/* The command may open its streams by name, as it could if the engine had made them. */
+	for (size_t i = 1; i < n && geteuid() == 0; i++)
+		(void)!fchown(fds[i], g->inside.uid, g->inside.gid);
+	return g->line < 0 ? -ENOTCONN : fd_send(g->line, r, sizeof(*r), fds, n);
+}
+
+static bool is_of_commands(const struct supervisor_msg *m)
+{
+	return m->command != COMMAND_FIRST &&
+	       (m->said == SUPERVISOR_FAILED || m->said == SUPERVISOR_STARTED ||
+		m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_ENDED);
+}
+
+bool line_hear(struct guard *g)
+{
+	for (;;) {
+		struct supervisor_msg said, m;
+		size_t none = 0;
+		ssize_t n = fd_recv(g->line, &said, sizeof(said), NULL, &none);
+
+		if (n == -EAGAIN)
+			return true;
+		if (n != (ssize_t)sizeof(said))
+			return false;
+		if (!is_of_commands(&said))
+			continue;
+		m = (struct supervisor_msg){ .said = said.said,
+					     .command = said.command,
+					     .status = said.status,
+					     .at = said.at };
+		guard_take_words(&m.err, &said.err);
+		/* The kernel counts a process before it kills it. */
+		guard_read_hits(g);
+		m.container.oom = g->end.container.oom;
+		(void)fd_send(g->s->control, &m, sizeof(m), NULL, 0);
+	}
+}
+
+void line_leave(struct guard *g)
+{
+	g->listener = fd_close(g->listener);
+	g->line = fd_close(g->line);
+}

@@ -307,7 +307,7 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_PORTS] = { .flag = "publish", .letter = 'p', .key = "ports",
 		.type = FIELD_T_PORTS, .offset = AT(ports),
 		.arg = "[HOST_PORT:]PORT", .help = "show a port of the sandbox on the host's loopback; without HOST_PORT a free one is chosen and told",
-		.honoured = ON_NATIVE, .commands = ALL_CMDS },
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_GPUS] = { .key = "gpus",
 		.type = FIELD_T_STRING, .offset = AT(gpus),
 		.arg = "all", .help = "all: the host's GPUs",

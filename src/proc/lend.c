@@ -103,3 +103,40 @@ void lend_done(struct lent *l)
 	l->v4 = fd_close(l->v4);
 	l->v6 = fd_close(l->v6);
 }
+
+int lend_ask(struct lend_pool *p, int control, struct lent *ret)
+{
+	const struct supervisor_request r = { .asks = ASK_SOCKETS };
+	int got = -EAGAIN;
+
+	if (p->n) {
+		*ret = p->have[--p->n];
+		got = 0;
+	}
+	while (p->n + p->asked < LEND_AHEAD) {
+		int sent = fd_send(control, &r, sizeof(r), NULL, 0);
+
+		if (sent < 0)
+			return got == 0 || p->asked ? got : sent;
+		p->asked++;
+	}
+	return got;
+}
+
+void lend_heard(struct lend_pool *p, const struct supervisor_msg *m, const int *fds, size_t n)
+{
+	struct lent l = lend_take(fds, n);
+
+	if (m->said == SUPERVISOR_SOCKETS && p->asked) {
+		p->asked--;
+		p->have[p->n++] = l;
+		return;
+	}
+	lend_done(&l);
+}
+
+void lend_pool_done(struct lend_pool *p)
+{
+	while (p->n)
+		lend_done(&p->have[--p->n]);
+}

@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+#include "proc/supervisor.h"
+
 enum { LEND_FDS = 2 };
 
 /* Unconnected and not blocking; -1: the sandbox has none of that family. */
@@ -23,3 +25,15 @@ void lend_sockets(int control);
  * is of the caller's own network is closed. */
 struct lent lend_take(const int *fds, size_t n);
 void lend_done(struct lent *l);
+
+/* Outside: those for connections that are yet to come, once there was one. */
+enum { LEND_AHEAD = 4 };
+struct lend_pool {
+	struct lent have[LEND_AHEAD];
+	size_t n, asked; /* at hand; on their way */
+};
+
+int lend_ask(struct lend_pool *p, int control, struct lent *ret); /* as backend.lend */
+/* Takes the descriptors that came with a word, whatever it is. */
+void lend_heard(struct lend_pool *p, const struct supervisor_msg *m, const int *fds, size_t n);
+void lend_pool_done(struct lend_pool *p);

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published ports: whether a server inside gets hold of the host by them, or of more of brig than it should."""
 
-import ctypes
-import fcntl
 import os
 import pathlib
 import socket
@@ -14,14 +12,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, inner_pid, signal, status_of  # noqa: E402
 from harness import FACTOR, brig_environment, descendants, main, test, wait_until, workspace  # noqa: E402
-from ports import received, served  # noqa: E402
+from ports import foreign_sockets, network_of, received, served, sockets_of  # noqa: E402
 
-SYS_PIDFD_GETFD = 438
-SIOCGSKNS = 0x894C
 AT_A_TIME = 128  # connections that brig passes on
 WORDS = {"signal": 1, "usage": 2, "sockets": 4}  # of the supervisor protocol, what init is asked
 REQUEST = struct.Struct("=IIi")
-libc = ctypes.CDLL(None, use_errno=True)
 
 # The accepted socket's connection is dissolved, and another one dialled: to a service of the host.
 REDIAL = """
@@ -37,46 +32,6 @@ def redial(s, port):
     except OSError as e:
         return 'stayed'
 """
-
-
-def sockets_of(pid):
-    """The sockets that a process has open: copies of them, by number."""
-    found = {}
-    pidfd = os.pidfd_open(pid)
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            if not os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
-                continue
-        except FileNotFoundError:
-            continue
-        fd = libc.syscall(SYS_PIDFD_GETFD, pidfd, int(name), 0)
-        if fd >= 0:
-            found[int(name)] = socket.socket(fileno=fd)
-    os.close(pidfd)
-    return found
-
-
-def network_of(s):
-    """The network namespace that a socket is of, by its inode; None: it is of none."""
-    try:
-        fd = fcntl.ioctl(s.fileno(), SIOCGSKNS)
-    except OSError:
-        return None
-    inode = os.fstat(fd).st_ino
-    os.close(fd)
-    return inode
-
-
-def foreign_sockets(pids):
-    """Internet sockets of another network than the process's own: (pid, descriptor)."""
-    found = []
-    for pid in pids:
-        own = os.stat(f"/proc/{pid}/ns/net").st_ino
-        for number, s in sockets_of(pid).items():
-            if s.family in (socket.AF_INET, socket.AF_INET6) and network_of(s) != own:
-                found.append((pid, number))
-            s.close()
-    return found
 
 
 def inside_pids(p):

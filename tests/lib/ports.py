@@ -2,11 +2,19 @@
 """Shared by the tests of published ports: a server inside, and where it is on the host."""
 
 import contextlib
+import ctypes
+import fcntl
+import functools
+import os
 import re
 import socket
 import threading
 
 from harness import FACTOR, start_brig
+
+SYS_PIDFD_GETFD = 438
+SIOCGSKNS = 0x894C
+libc = ctypes.CDLL(None, use_errno=True)
 
 # One connection after the other is given to a thread with `serve(s)`, which the test writes.
 SERVER = """
@@ -54,10 +62,10 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(code=ECHO, *options, family="socket.AF_INET", address="127.0.0.1", command=None):
+def served(code=ECHO, *options, family="socket.AF_INET", address="127.0.0.1", command=None, start=None):
     """A server on port 8000 of a sandbox; its brig is ended at the end."""
     argv = command or ("python3", "-c", SERVER.format(code=code, family=family, address=address))
-    p = start_brig("run", *options, "--publish", "8000", "--", *argv)
+    p = (start or functools.partial(start_brig, "run"))(*options, "--publish", "8000", "--", *argv)
     try:
         line = p.stderr.readline().decode()
         found = re.search(r"port 8000 of the sandbox is 127\.0\.0\.1:(\d+) on this host", line)
@@ -79,3 +87,43 @@ def received(s):
     while more := s.recv(65536):
         data += more
     return data
+
+
+def sockets_of(pid):
+    """The sockets that a process has open: copies of them, by number."""
+    found = {}
+    pidfd = os.pidfd_open(pid)
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            if not os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                continue
+        except FileNotFoundError:
+            continue
+        fd = libc.syscall(SYS_PIDFD_GETFD, pidfd, int(name), 0)
+        if fd >= 0:
+            found[int(name)] = socket.socket(fileno=fd)
+    os.close(pidfd)
+    return found
+
+
+def network_of(s):
+    """The network namespace that a socket is of, by its inode; None: it is of none."""
+    try:
+        fd = fcntl.ioctl(s.fileno(), SIOCGSKNS)
+    except OSError:
+        return None
+    inode = os.fstat(fd).st_ino
+    os.close(fd)
+    return inode
+
+
+def foreign_sockets(pids):
+    """Internet sockets of another network than the process's own: (pid, descriptor)."""
+    found = []
+    for pid in pids:
+        own = os.stat(f"/proc/{pid}/ns/net").st_ino
+        for number, s in sockets_of(pid).items():
+            if s.family in (socket.AF_INET, socket.AF_INET6) and network_of(s) != own:
+                found.append((pid, number))
+            s.close()
+    return found

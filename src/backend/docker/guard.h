@@ -91,7 +91,8 @@ int guard_listen(const struct guard *g, const char *what, int *ret, struct err *
 int line_listen(struct guard *g, struct err *e);
 int line_take(struct guard *g, struct err *e);
 /* To the gate; -errno when it cannot be reached. */
-int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds, size_t n);
+int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds,
+		 size_t n);
 /* What the gate says, to brig; false when it is gone. */
 bool line_hear(struct guard *g);
 void line_leave(struct guard *g);

@@ -31,36 +31,9 @@ static void kill_all(struct backend_job *j)
 	(void)cgroup_kill(j->cgroup);
 }
 
-static void keep_lent(struct backend_job *j, const struct supervisor_msg *m, const int *fds,
-		      size_t n)
-{
-	struct lent l = lend_take(fds, n);
-
-	if (m->said == SUPERVISOR_SOCKETS && j->lent_asked) {
-		j->lent_asked--;
-		j->lent[j->lent_count++] = l;
-		return;
-	}
-	lend_done(&l);
-}
-
 int box_lend(struct backend_job *j, struct lent *ret)
 {
-	const struct supervisor_request r = { .asks = ASK_SOCKETS };
-	int got = -EAGAIN;
-
-	if (j->lent_count) {
-		*ret = j->lent[--j->lent_count];
-		got = 0;
-	}
-	while (j->lent_count + j->lent_asked < LENT_AHEAD) {
-		int sent = fd_send(j->control, &r, sizeof(r), NULL, 0);
-
-		if (sent < 0)
-			return got == 0 || j->lent_asked ? got : sent;
-		j->lent_asked++;
-	}
-	return got;
+	return lend_ask(&j->lent, j->control, ret);
 }
 
 bool job_hear(struct backend_job *j)
@@ -71,7 +44,7 @@ bool job_hear(struct backend_job *j)
 	size_t n = LEND_FDS;
 
 	for (; fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m); n = LEND_FDS) {
-		keep_lent(j, &m, fds, n);
+		lend_heard(&j->lent, &m, fds, n);
 		if (m.command != COMMAND_FIRST) {
 			job_command_said(j, &m);
 			continue;

@@ -56,8 +56,6 @@ struct box_kind {
 	pid_t (*inside)(const struct box_start *c);
 };
 
-enum { LENT_AHEAD = 4 }; /* sockets for connections that are yet to come, once there was one */
-
 struct backend_job {
 	const struct box_kind *kind;
 	struct box_plan *plan; /* borrowed */
@@ -86,8 +84,7 @@ struct backend_job {
 	bool watch_memory, watch_pids, watch_disk;
 	bool pids_held; /* by the kernel: the watch only tells */
 
-	struct lent lent[LENT_AHEAD];
-	size_t lent_count, lent_asked;  /* at hand; on their way */
+	struct lend_pool lent;
 	struct command_table *commands; /* NULL: the sandbox is not open */
 
 	bool exited; /* the command ended by itself; status holds how */

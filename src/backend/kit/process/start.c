@@ -681,8 +681,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	(void)command_table_free(j->commands);
-	while (j->lent_count)
-		lend_done(&j->lent[--j->lent_count]);
+	lend_pool_done(&j->lent);
 	free(j);
 	return NULL;
 }

@@ -19,6 +19,7 @@
 #include "model/door_spec.h"
 #include "model/outcome.h"
 #include "model/spec.h"
+#include "proc/lend.h"
 #include "proc/supervisor.h"
 
 struct backend_plan; /* opaque, one type per backend */
@@ -116,6 +117,10 @@ struct backend {
 	/* Has it ended? Then its outcome is told, and its number means nothing any more. What it
 	 * started may live on, until the sandbox ends. */
 	bool (*ended)(struct backend_job *j, uint32_t command, struct outcome *o);
+
+	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
+	 * for, and `event` will have heard of them. NULL: its ports cannot be published. */
+	int (*lend)(struct backend_job *j, struct lent *ret);
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,

@@ -99,6 +99,26 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 			able);
 }
 
+/* A brig on the other side of ssh would show them there. */
+static int check_ports(const struct spec *s, const struct backend *b, struct err *e)
+{
+	int code = 0;
+
+	if (s->ports.n && !b->lend)
+		return backend_cannot(s, b->name, FIELD_PORTS, NULL, e);
+	for (size_t i = 0; i < s->ports.n && code == 0; i++)
+		if (!str_eq(s->ports.v[i].protocol, "tcp"))
+			code = err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+					  "leave it out: only tcp ports can be published",
+					  "port %u/%s cannot be published", s->ports.v[i].container,
+					  s->ports.v[i].protocol);
+	if (s->ports.n > PUBLISHED_MAX && code == 0)
+		code = err_refuse(e, ERR_UNAVAILABLE, E2BIG, "leave some of them out",
+				  "more than %d ports cannot be published", PUBLISHED_MAX);
+	return code < 0 && s->where[FIELD_PORTS] ? err_wrap(e, "%.160s", s->where[FIELD_PORTS])
+						 : code;
+}
+
 static int check_network(const struct spec *s, const struct backend *b, struct err *e)
 {
 	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP &&
@@ -125,7 +145,7 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 		    (which == ALL_WISHES || !only_untrusted(s, id)))
 			return backend_cannot(s, b->name, id, NULL, e);
 	}
-	if (check_network(s, b, e) < 0)
+	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
 	return b->kind == BACKEND_BWRAP ? bwrap_honours(s, e) : 0;
 }

@@ -123,7 +123,7 @@ enum field_type {
 	FIELD_T_ENV,         /* repeatable K=V */
 	FIELD_T_LABELS,      /* repeatable K=V */
 	FIELD_T_EXTRA_ARGS,  /* repeatable flags of `docker run`, checked */
-	FIELD_T_PORTS,       /* repeatable HOST:CONTAINER[/PROTOCOL] */
+	FIELD_T_PORTS,       /* repeatable [HOST_PORT:]PORT[/PROTOCOL] */
 	FIELD_T_COPIES,      /* maps only: a list of {source, target, exclude} */
 	FIELD_T_COMPANIONS,  /* maps only */
 	FIELD_T_RULES,       /* repeatable rules of model/rule.h */

@@ -233,6 +233,14 @@ void outcome_pass(struct outcome *o, const char *backend, const char *reason)
 		*slot = p;
 }
 
+void outcome_publish(struct outcome *o, const struct published *p)
+{
+	struct published *slot = ARENA_PUSH(o->arena, o->published, o->published_count);
+
+	if (slot)
+		*slot = *p;
+}
+
 void outcome_hit(struct outcome *o, enum limit l)
 {
 	o->limits_hit |= 1U << l;
@@ -329,6 +337,26 @@ static void denials_json(const struct outcome *o, struct json *j)
 	json_object_end(j);
 }
 
+static void published_json(const struct outcome *o, struct json *j)
+{
+	json_key(j, "ports");
+	json_array(j);
+	for (size_t i = 0; i < o->published_count; i++) {
+		const struct published *p = &o->published[i];
+		char address[32];
+
+		(void)snprintf(address, sizeof(address), "127.0.0.1:%u", p->host);
+		json_object(j);
+		json_kstr(j, "address", address);
+		json_ku64(j, "host_port", p->host);
+		json_ku64(j, "port", p->port);
+		json_kstr(j, "protocol", "tcp");
+		json_kbool(j, "ipv6", p->six);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
 static void lists_json(const struct outcome *o, struct json *j)
 {
 	json_key(j, "limits_hit");
@@ -358,6 +386,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 		json_object_end(j);
 	}
 	json_array_end(j);
+	published_json(o, j);
 	json_key(j, "egress");
 	json_object(j);
 	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);

@@ -95,6 +95,12 @@ struct passed {
 	const char *backend, *reason;
 };
 
+/* A port of the sandbox that was reached from the host. */
+struct published {
+	uint16_t host, port; /* on the host's loopback; inside */
+	bool six;            /* on ::1, too */
+};
+
 struct stream {
 	struct buf data; /* kept bytes, whole characters */
 	uint64_t bytes;  /* all that was written */
@@ -139,6 +145,8 @@ struct outcome {
 	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
+	struct published *published;
+	size_t published_count;
 	struct err error; /* of refused and failed */
 };
 
@@ -156,6 +164,7 @@ uint64_t outcome_denied(const struct outcome *o);                   /* how often
 /* At most 100 are kept, the rest is counted. */
 void outcome_trust(struct outcome *o, const char *path, const char *reason);
 void outcome_pass(struct outcome *o, const char *backend, const char *reason);
+void outcome_publish(struct outcome *o, const struct published *p);
 void outcome_hit(struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */

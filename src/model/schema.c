@@ -28,7 +28,7 @@ static const struct {
 	[FIELD_T_ENV] = { "object", NULL },
 	[FIELD_T_LABELS] = { "object", NULL },
 	[FIELD_T_EXTRA_ARGS] = { "array", NULL },
-	[FIELD_T_PORTS] = { "array", "^[0-9]{1,5}:[0-9]{1,5}(/(tcp|udp|sctp))?$" },
+	[FIELD_T_PORTS] = { "array", "^([0-9]{1,5}:)?[0-9]{1,5}(/(tcp|udp|sctp))?$" },
 	[FIELD_T_COPIES] = { "array", NULL },
 	[FIELD_T_COMPANIONS] = { "object", NULL },
 	[FIELD_T_RULES] = { "array", NULL },

@@ -196,9 +196,12 @@ static void number_text(const struct field *f, uint64_t v, char *out, size_t n)
 static void ports_text(struct buf *b, const struct portlist *l)
 {
 	buf_putc(b, '[');
-	for (size_t i = 0; i < l->n; i++)
-		buf_printf(b, "%s\"%u:%u/%s\"", i ? ", " : "", l->v[i].host, l->v[i].container,
-			   l->v[i].protocol);
+	for (size_t i = 0; i < l->n; i++) {
+		buf_puts(b, i ? ", \"" : "\"");
+		if (l->v[i].host)
+			buf_printf(b, "%u:", l->v[i].host);
+		buf_printf(b, "%u/%s\"", l->v[i].container, l->v[i].protocol);
+	}
 	buf_putc(b, ']');
 }
 

@@ -44,7 +44,8 @@ static void json_ports(struct json *j, const struct portlist *l)
 	json_array(j);
 	for (size_t i = 0; i < l->n; i++) {
 		json_object(j);
-		json_ku64(j, "host", l->v[i].host);
+		if (l->v[i].host)
+			json_ku64(j, "host", l->v[i].host);
 		json_ku64(j, "container", l->v[i].container);
 		json_kstr(j, "protocol", l->v[i].protocol);
 		json_object_end(j);

@@ -108,9 +108,11 @@ struct copylist {
 };
 
 struct port_spec {
-	uint16_t host, container;
-	const char *protocol; /* "tcp", "udp" or "sctp" */
+	uint16_t host, container; /* host 0: any that is free */
+	const char *protocol;     /* "tcp", "udp" or "sctp" */
 };
+
+enum { PUBLISHED_MAX = 16 }; /* ports of one sandbox */
 
 struct portlist {
 	struct port_spec *v;

@@ -498,6 +498,17 @@ static int check_egress(struct spec *s, struct err *e)
 	return 0;
 }
 
+/* The host's own network has no ports to be shown: whatever listens there is on the host. */
+static int check_ports(const struct spec *s, struct err *e)
+{
+	if (!s->ports.n || s->network != NETWORK_HOST)
+		return 0;
+	(void)err_refuse(e, ERR_USAGE, EINVAL,
+			 "leave one of the two out: a server is on the host itself there",
+			 "network 'host' has no ports of its own to publish");
+	return blame(s, FIELD_PORTS, "--publish", e);
+}
+
 static int check_anchor(const struct spec *s, const char *name, struct err *e)
 {
 	if (name[0] == '/' || str_eq(name, "syslog") || str_starts_nocase(name, "https://") ||
@@ -523,7 +534,7 @@ static int check_audit(struct spec *s, const struct place *at, struct err *e)
 int spec_check(struct spec *s, const struct place *at, struct err *e)
 {
 	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0 ||
-	    check_egress(s, e) < 0)
+	    check_egress(s, e) < 0 || check_ports(s, e) < 0)
 		return -e->code;
 	if (s->tty && s->json)
 		return err_refuse(e, ERR_USAGE, EINVAL,

@@ -136,22 +136,32 @@ static int port_number(const char *text, size_t n, uint16_t *ret)
 	return 0;
 }
 
+/* Nothing else is offered: what listens beyond the loopback would be the network's to reach. */
+static int port_address(const char *text, struct err *e)
+{
+	return err_refuse(e, ERR_USAGE, EINVAL,
+			  "leave the address out: ports are always published on 127.0.0.1 and ::1",
+			  "port '%.100s' names an address", text);
+}
+
 int list_add_port(struct arena *a, struct portlist *l, const char *text, struct err *e)
 {
 	static const char *const protocols[] = { "tcp", "udp", "sctp" };
 	const char *colon = strchr(text, ':'), *slash = strchr(text, '/'),
-		   *rest = colon ? colon + 1 : "";
+		   *rest = colon ? colon + 1 : text;
 	struct port_spec p = { .protocol = slash ? NULL : "tcp" }, *slot;
 
+	if (strchr(rest, ':') || text[0] == '[')
+		return port_address(text, e);
 	for (size_t i = 0; slash && i < ARRAY_LEN(protocols); i++)
 		if (str_eq(slash + 1, protocols[i]))
 			p.protocol = protocols[i];
-	if (!colon || !p.protocol || port_number(text, (size_t)(colon - text), &p.host) < 0 ||
+	if (!p.protocol || (colon && port_number(text, (size_t)(colon - text), &p.host) < 0) ||
 	    port_number(rest, slash ? (size_t)(slash - rest) : strlen(rest), &p.container) < 0)
-		return err_refuse(e, ERR_USAGE, EINVAL, "such as 8080:80",
-				  "port '%s' is not HOST:CONTAINER[/tcp|udp|sctp]", text);
+		return err_refuse(e, ERR_USAGE, EINVAL, "such as 8080:80, or 80 for any free port",
+				  "port '%.100s' is not [HOST_PORT:]PORT", text);
 	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))
+		if (p.host && l->v[i].host == p.host && str_eq(l->v[i].protocol, p.protocol))
 			return err_set(e, ERR_USAGE, EEXIST, "two ports at %u/%s on the host",
 				       p.host, p.protocol);
 	if (l->n >= PORTS_MAX)

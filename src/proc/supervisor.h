@@ -22,6 +22,8 @@ enum supervisor_said {
 			     * else is said. Descriptors may come along */
 	SUPERVISOR_STARTED, /* it runs. From init without descriptors: nothing can keep this word
 			     * back */
+	SUPERVISOR_SOCKETS, /* what was asked for by ASK_SOCKETS: those that could be made come
+			     * along */
 	SUPERVISOR_USAGE,   /* what was asked for by ASK_USAGE */
 	SUPERVISOR_EXITED,  /* the command ended, and it alone; status is its wait status */
 	SUPERVISOR_ENDED,   /* nothing of the command is left */
@@ -72,6 +74,7 @@ enum supervisor_asks {
 	ASK_USAGE,
 	ASK_EXEC, /* one more command, under a number that none has had: its order, its output, its
 		   * errors and, if it has any, its input come along as descriptors */
+	ASK_SOCKETS, /* lend.h */
 };
 
 struct supervisor_request {

@@ -29,6 +29,7 @@
 #include "model/credentials.h"
 #include "model/leaks.h"
 #include "sandbox/explain.h"
+#include "sandbox/publish.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
 
@@ -50,6 +51,7 @@ enum run_source {
 	RUN_SIGNAL,
 	RUN_CANCEL,
 	RUN_DOOR,
+	RUN_PORTS,
 	RUN_SANDBOX, /* of a command: what goes on in the sandbox that it belongs to */
 	RUN_SOURCES
 };
@@ -94,7 +96,8 @@ struct run {
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
 	struct err door_lost;
-	char told[16][128]; /* kinds of secrets that were seen to pass */
+	struct publish *ports; /* NULL: none are published */
+	char told[16][128];    /* kinds of secrets that were seen to pass */
 	size_t told_count;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
@@ -229,11 +232,16 @@ static void on_kill(struct loop_timer *t, uint64_t now)
 	strike(run_of(t), SIGKILL);
 }
 
-/* What cannot be ended may never close its end of the streams. */
+/* What cannot be ended may never close its end of the streams; who was connected to it may never
+ * take its last bytes. */
 static void on_drain(struct loop_timer *t, uint64_t now)
 {
+	struct run *r = run_of(t);
+
 	(void)now;
-	run_of(t)->over = true;
+	(void)loop_want(r->loop, &r->watches[RUN_PORTS].w, 0);
+	r->ports = publish_free(r->ports);
+	r->over |= r->o->left;
 }
 
 static void stop_clock(struct run *r)
@@ -354,7 +362,9 @@ static void has_ended(struct run *r)
 	r->job = NULL;
 	r->ended = true;
 	stop_clock(r);
-	if (r->o->left)
+	if (r->ports)
+		publish_end(r->ports);
+	if (r->o->left || !publish_done(r->ports))
 		loop_at(r->loop, &r->drain.t, clock_us() + DRAIN_US);
 	feed_close(&r->in);
 }
@@ -420,8 +430,11 @@ static void on_event(struct run *r, bool alarm)
 		(void)command_ended(r);
 		return;
 	}
-	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED)
+	if (r->backend->event(r->job, alarm, r->o) != JOB_ENDED) {
+		if (r->ports)
+			publish_lent(r->ports);
 		return;
+	}
 	note_end(r);
 	if (r->door) /* what was decided before the end */
 		on_door(r);
@@ -460,8 +473,9 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	enum run_source source = (enum run_source)((struct run_watch *)w - r->watches);
 
 	(void)events;
-	/* What was ready together with the end is no longer of interest, but for these three. */
-	if (r->ended && source != RUN_OUT && source != RUN_ERR && source != RUN_SIGNAL)
+	/* What was ready together with the end is no longer of interest, but for these. */
+	if (r->ended && source != RUN_OUT && source != RUN_ERR && source != RUN_SIGNAL &&
+	    source != RUN_PORTS)
 		return;
 	switch (source) {
 	case RUN_OUT:
@@ -490,6 +504,9 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	case RUN_DOOR:
 		on_door(r);
 		break;
+	case RUN_PORTS:
+		publish_turn(r->ports);
+		break;
 	case RUN_SANDBOX:
 		run_dispatch(r->of);
 		break;
@@ -515,7 +532,7 @@ static struct pollfd readable(int fd)
 
 static void arrange(struct run *r)
 {
-	r->over |= r->ended && pump_done(&r->out) && pump_done(&r->err);
+	r->over |= r->ended && pump_done(&r->out) && pump_done(&r->err) && publish_done(r->ports);
 	follow(r, RUN_OUT, pump_wants(&r->out));
 	follow(r, RUN_ERR, pump_wants(&r->err));
 	follow(r, RUN_IN, r->ended ? readable(-1) : feed_wants(&r->in));
@@ -525,6 +542,7 @@ static void arrange(struct run *r)
 	follow(r, RUN_SIGNAL, readable(r->io.signals));
 	follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
 	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
+	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
 	follow(r, RUN_SANDBOX, readable(r->of && !r->ended ? loop_fd(r->of->loop) : -1));
 }
 
@@ -607,6 +625,36 @@ static void was_started(struct run *r, uint64_t from)
 		r->o->kind = OUTCOME_FAILED;
 }
 
+/* ---- ports ---- */
+
+static int lend(void *arg, struct lent *ret)
+{
+	const struct run *r = arg;
+
+	return r->job ? r->backend->lend(r->job, ret) : -ECHILD;
+}
+
+/* The addresses are told before the command can say anything. */
+static int open_ports(struct run *r, struct err *e)
+{
+	struct published one;
+
+	if (!r->spec->ports.n)
+		return 0;
+	if (publish_open(r->spec, &r->ports, e) < 0)
+		return -e->code;
+	for (size_t i = 0; publish_nth(r->ports, i, &one); i++) {
+		char text[128];
+
+		outcome_publish(r->o, &one);
+		(void)snprintf(text, sizeof(text),
+			       "port %u of the sandbox is 127.0.0.1:%u on this host", one.port,
+			       one.host);
+		tell(r, text);
+	}
+	return 0;
+}
+
 static int carry_out(struct run *r, const struct job_want *w, struct job_io *io, struct err *e)
 {
 	struct backend_job *j = r->of ? r->of->job : NULL;
@@ -668,6 +716,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 		loop_at(r->loop, &r->deadline.t, r->started + r->spec->limits.timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
 		loop_at(r->loop, &r->look.t, r->started);
+	if (r->ports)
+		publish_start(r->ports, lend, r);
 	r->events = io.events;
 	r->alarm = io.alarm;
 	open_streams(r, &io);
@@ -761,6 +811,10 @@ static void conduct(struct run *r)
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
 	note_unreachable(r);
+	if (open_ports(r, &e) < 0) {
+		refuse(r->o, &e);
+		return;
+	}
 	start(r, from, &e);
 }
 
@@ -933,6 +987,7 @@ void run_end(struct run *r)
 	if (r->door && r->o->started)
 		end_door(r);
 	(void)egress_free(r->door);
+	(void)publish_free(r->ports);
 	if (recorder_end(r->recorder, r->o, &e) < 0)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);

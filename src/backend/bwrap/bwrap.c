@@ -112,4 +112,5 @@ const struct backend backend_bwrap = {
 	.finish = box_finish,
 	.exec = box_exec,
 	.ended = box_ended,
+	.lend = box_lend,
 };

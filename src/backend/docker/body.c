@@ -132,7 +132,7 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 	if (p->box->door)
 		door_files(p, r, j);
 	bind(j, r->gate, r->gate_inside, false);
-	if (r->open)
+	if (r->line)
 		bind(j, arena_printf(p->box->arena, "%s.line", r->files),
 		     arena_printf(p->box->arena, "%s%s", r->gate_inside, GATE_LINE), false);
 	json_array_end(j);

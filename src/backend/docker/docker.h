@@ -99,7 +99,7 @@ struct body_run {
 	bool no_ipv6;                   /* of the host's kernel */
 	const char *const *bundles;     /* network proxy: the image's own bundles of certificates */
 	size_t bundle_count;
-	bool open; /* there is no command, and the gate's line is shown */
+	bool line; /* the gate's line is shown */
 };
 
 /* Is something of brig's mounted at exactly that path? */
@@ -213,6 +213,7 @@ struct guard_start {
 	const struct backend_plan *plan;
 	const char *id;
 	bool open;        /* there is no command: they come by ASK_EXEC */
+	bool line;        /* the gate can be asked while it is open, or has ports */
 	int control;      /* the guard's end */
 	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
 	int hold;         /* of placeholders: an engine makes what is missing, as root; -1: none */
@@ -221,7 +222,7 @@ struct guard_start {
 	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */
 };
 
-/* line.c: the refusal of an open sandbox whose kernel passes no descriptors on. */
+/* line.c: the refusal of what needs a line where the kernel passes no descriptors on. */
 int line_other_kernel(const struct backend_plan *p, struct err *e);
 
 /* guard.c: never returns. */

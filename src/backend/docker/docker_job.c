@@ -33,6 +33,7 @@ struct backend_job {
 	bool ended, tampered, cover_lost;
 	bool oom;                       /* of an open sandbox: a command ran out of memory */
 	struct command_table *commands; /* of an open sandbox; else NULL */
+	struct lend_pool lent;
 	bool told; /* the guard said its last word: what is left is its own to remove */
 	struct supervisor_msg started, end;
 	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
@@ -81,8 +82,11 @@ static void ask(const struct backend_job *j, uint32_t command, int sig)
 /* One word of the guard's; 1, 0 when there is none now, or an error when it is gone. */
 static int hear(struct backend_job *j, struct supervisor_msg *m)
 {
-	ssize_t n = recv(j->control, m, sizeof(*m), MSG_DONTWAIT);
+	int fds[LEND_FDS];
+	size_t given = LEND_FDS;
+	ssize_t n = fd_recv(j->control, m, sizeof(*m), fds, &given);
 
+	lend_heard(&j->lent, m, fds, n == (ssize_t)sizeof(*m) ? given : 0);
 	if (n == (ssize_t)sizeof(*m) && m->command != COMMAND_FIRST) {
 		j->oom |= m->container.oom;
 		command_said(j->commands, m);
@@ -96,7 +100,7 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 		}
 		return 1;
 	}
-	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECHILD;
+	return n == -EAGAIN ? 0 : -ECHILD;
 }
 
 static int gone(struct err *e)
@@ -195,6 +199,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	struct guard_start s = { .plan = j->plan,
 				 .id = w->id,
 				 .open = w->open,
+				 .line = w->open || j->plan->spec->ports.n,
 				 .control = ends->control[1],
 				 .in = ends->in[0],
 				 .out = ends->out[1],
@@ -226,18 +231,20 @@ static void give_door(struct backend_job *j, struct job_io *io)
 	j->door_count = 0;
 }
 
-/* What an open sandbox cannot have is refused before anything is made. */
-static int stays_open(struct backend_job *j, struct err *e)
+/* What a container with a line cannot have is refused before anything is made. */
+static int has_line(struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	if (!docker_shares_kernel(j->plan))
 		return line_other_kernel(j->plan, e);
 	if (j->plan->spec->limits.disk && geteuid() != 0)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "leave the limit out, run brig as root, or use --backend native",
-				  "limits.disk cannot be kept in a container that stays open: what "
-				  "its reapers have counted is root's to see");
-	j->commands = command_table_new();
-	return j->commands ? 0 : err_nomem(e);
+				  "limits.disk cannot be kept in a container that %s: what its "
+				  "first processes have counted is root's to see",
+				  w->open ? "stays open" : "has ports");
+	if (w->open)
+		j->commands = command_table_new();
+	return !w->open || j->commands ? 0 : err_nomem(e);
 }
 
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
@@ -251,7 +258,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return err_nomem(e);
 	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	j->outcome = w->outcome;
-	if (w->open && stays_open(j, e) < 0)
+	if ((w->open || p->spec->ports.n) && has_line(j, w, e) < 0)
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
@@ -345,6 +352,7 @@ static struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->timer);
 	(void)fd_close(j->events);
 	(void)command_table_free(j->commands);
+	lend_pool_done(&j->lent);
 	free(j);
 	return NULL;
 }
@@ -517,6 +525,11 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 	return true;
 }
 
+static int docker_lend(struct backend_job *j, struct lent *ret)
+{
+	return lend_ask(&j->lent, j->control, ret);
+}
+
 static int docker_probe(const struct spec *s, struct isolation *ret, struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
@@ -559,4 +572,5 @@ const struct backend backend_docker = {
 	.finish = docker_finish,
 	.exec = docker_exec,
 	.ended = docker_ended,
+	.lend = docker_lend,
 };

@@ -135,7 +135,7 @@ static int add_files(struct gate_list *l, struct err *e)
 	if (g->plan->user == DOCKER_USER_IDS && (add_file(l, "passwd", "/etc/passwd", e) < 0 ||
 						 add_file(l, "group", "/etc/group", e) < 0))
 		return -e->code;
-	if (g->s->open) {
+	if (g->s->line) {
 		char line[sizeof(g->gate_inside) + sizeof(GATE_LINE)];
 
 		(void)snprintf(line, sizeof(line), "%s%s", g->gate_inside, GATE_LINE);
@@ -286,7 +286,8 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .read_only_root = p->tune.read_only,
 			       .more_mounts = p->tune.gpus,
 			       .no_input = g->s->in < 0,
-			       .open = g->s->open };
+			       .open = g->s->open,
+			       .line = g->s->line };
 
 	g->same_kernel = w.same_kernel;
 	memcpy(w.secret, g->secret, GATE_SECRET);
@@ -321,7 +322,7 @@ int gate_pass(struct guard *g, struct err *e)
 	if (list_mounts(&l, e) < 0)
 		return -e->code;
 	w = want_of(g, &h, l.n);
-	if (w.open && !w.same_kernel)
+	if (w.line && !w.same_kernel)
 		return line_other_kernel(g->plan, e);
 	buf_add(&message, &w, sizeof(w));
 	buf_add(&message, buf_str(&l.bytes), l.bytes.len);

@@ -8,9 +8,9 @@
  * find later, and every runtime passes streams on. All of it has a fixed form; both are of one
  * build.
  *
- * For a sandbox that stays open the container is shown a socket besides, the line. The gate reaches
- * the guard through it before it answers, and the guard listens to nobody else from then on; what
- * is said is in proc/supervisor.h. */
+ * For a sandbox that stays open, or has ports to be published, the container is shown a socket
+ * besides, the line. The gate reaches the guard through it before it answers, and the guard listens
+ * to nobody else from then on; what is said is in proc/supervisor.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -48,6 +48,7 @@ struct gate_want {
 	uint8_t more_mounts; /* the engine adds what nobody can list: graphics cards */
 	uint8_t no_input;
 	uint8_t open;             /* there is no command: they come over the line */
+	uint8_t line;             /* there is one: also without commands, for ASK_SOCKETS */
 	char secret[GATE_SECRET]; /* says that the command could not be executed */
 };
 
@@ -81,3 +82,6 @@ struct gate_line {
 
 int gate_reach(const struct gate_want *w, const char *own, struct gate_line *ret, struct err *e);
 _Noreturn void gate_serve_line(const struct gate_line *l);
+/* The same beside the container's own command: answers what there is; false when the guard is gone.
+ */
+bool gate_answer(int line);

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "proc/commands.h"
+#include "proc/lend.h"
 #include "proc/spawn.h"
 
 #define SIGNALS 64
@@ -29,10 +30,11 @@ int gate_reach(const struct gate_want *w, const char *own, struct gate_line *ret
 	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s%s", own, GATE_LINE);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
 		(void)err_sys(e, "the container cannot reach brig");
-		return err_hint(e, "a sandbox that stays open needs a socket in its container, "
-				   "which the engine or its SELinux policy does not let through");
+		return err_hint(e, "a sandbox that stays open or has ports needs a socket in its "
+				   "container, which the engine or its SELinux policy does not let "
+				   "through");
 	}
-	if (commands_new(&ret->commands, e) < 0)
+	if (w->open && commands_new(&ret->commands, e) < 0)
 		return -e->code;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "cannot keep the commands from looking into what starts them");
@@ -75,6 +77,19 @@ static void answer(const struct command_terms *c, struct commands *t)
 		commands_exec(t, c, r.command, fds, n);
 	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
 		commands_signal(t, r.command, r.signal);
+	else if (r.asks == ASK_SOCKETS)
+		lend_sockets(c->control);
+}
+
+bool gate_answer(int line)
+{
+	struct supervisor_request r;
+
+	if (recv(line, &r, sizeof(r), MSG_DONTWAIT) != (ssize_t)sizeof(r))
+		return errno == EAGAIN || errno == EINTR;
+	if (r.asks == ASK_SOCKETS)
+		lend_sockets(line);
+	return true;
 }
 
 _Noreturn void gate_serve_line(const struct gate_line *l)

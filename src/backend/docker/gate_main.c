@@ -10,10 +10,12 @@
  * the commands that it is told of (gate_line.c), and ends with the guard. */
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <termios.h>
 
@@ -94,7 +96,7 @@ static bool pass(struct gate *g, const char *own)
 	    g->want.mounts > GATE_MOUNTS_MAX || !hear_mounts(g))
 		return false;
 	fine = gate_check(&g->want, g->mounts, own, &a.err) == 0 &&
-	       (!g->want.open || gate_reach(&g->want, own, &g->line, &a.err) == 0);
+	       (!g->want.line || gate_reach(&g->want, own, &g->line, &a.err) == 0);
 	return fd_write_all(STDOUT_FILENO, &a, sizeof(a)) == 0 && fine && read_all(&word, 1) &&
 	       word == GATE_GO;
 }
@@ -191,15 +193,35 @@ static int reap(pid_t command)
 	return found;
 }
 
-static int serve(pid_t command)
+/* The next signal; 0: none. What is asked on the line meanwhile is answered. */
+static int next_signal(const sigset_t *all, int signals, int *line)
 {
+	struct pollfd p[] = { { .fd = signals, .events = POLLIN },
+			      { .fd = *line, .events = POLLIN } };
+	struct signalfd_siginfo info;
+
+	if (*line < 0 || signals < 0)
+		return sigwaitinfo(all, NULL);
+	if (poll(p, ARRAY_LEN(p), -1) <= 0)
+		return 0;
+	if (p[1].revents && !gate_answer(*line))
+		*line = fd_close(*line);
+	if (!p[0].revents || read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return 0;
+	return (int)info.ssi_signo;
+}
+
+static int serve(pid_t command, int line)
+{
+	CLEANUP(fd) int signals = -1;
 	sigset_t all;
 	int status = -1;
 
 	signals_of(&all);
+	if (line >= 0)
+		signals = signalfd(-1, &all, SFD_CLOEXEC);
 	while (status < 0) {
-		siginfo_t info;
-		int sig = sigwaitinfo(&all, &info);
+		int sig = next_signal(&all, signals, &line);
 
 		if (sig == SIGCHLD)
 			status = reap(command);
@@ -225,5 +247,5 @@ int main(int argc, char **argv)
 	if (g.has_terminal)
 		(void)tcsetattr(STDIN_FILENO, TCSANOW, &g.terminal);
 	command = start(&g, argv + 1);
-	return command < 0 ? GATE_REFUSED : serve(command);
+	return command < 0 ? GATE_REFUSED : serve(command, g.want.line ? g.line.fd : -1);
 }

@@ -8,7 +8,7 @@
  * passes no descriptors on. Only the gate is there when somebody listens; from then on whoever
  * connects is refused by the kernel, and the line itself is the gate's alone. brig's requests go to
  * the gate as they come, with their descriptors; of what the gate says only words about commands go
- * on to brig. */
+ * on to brig, and sockets that it lends. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,10 +44,18 @@ int guard_listen(const struct guard *g, const char *what, int *ret, struct err *
 
 int line_other_kernel(const struct backend_plan *p, struct err *e)
 {
+	const char *runtime = p->runtime ? p->runtime : "of the engine's choice";
+
+	if (p->spec->ports.n)
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
+			"ports cannot be published with runtime '%.64s': its kernel gives "
+			"no sockets to this one",
+			runtime);
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		      "a sandbox cannot stay open with runtime '%.64s': its kernel takes no "
 		      "descriptors from this one",
-		      p->runtime ? p->runtime : "of the engine's choice");
+		      runtime);
 	return err_hint(e, "use runtime runc, or run each command by itself");
 }
 
@@ -98,15 +106,29 @@ static bool is_of_commands(const struct supervisor_msg *m)
 		m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_ENDED);
 }
 
+/* brig looks at what they are. */
+static void pass_sockets(const struct guard *g, int *fds, size_t n)
+{
+	const struct supervisor_msg m = { .said = SUPERVISOR_SOCKETS };
+
+	if (fd_send(g->s->control, &m, sizeof(m), fds, n) < 0)
+		(void)fd_send(g->s->control, &m, sizeof(m), NULL, 0);
+}
+
 bool line_hear(struct guard *g)
 {
 	for (;;) {
 		struct supervisor_msg said, m;
-		size_t none = 0;
-		ssize_t n = fd_recv(g->line, &said, sizeof(said), NULL, &none);
+		int fds[LEND_FDS];
+		size_t count = LEND_FDS;
+		ssize_t n = fd_recv(g->line, &said, sizeof(said), fds, &count);
 
 		if (n == -EAGAIN)
 			return true;
+		if (n == (ssize_t)sizeof(said) && said.said == SUPERVISOR_SOCKETS)
+			pass_sockets(g, fds, count);
+		while (count)
+			(void)fd_close(fds[--count]);
 		if (n != (ssize_t)sizeof(said))
 			return false;
 		if (!is_of_commands(&said))

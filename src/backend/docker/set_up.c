@@ -171,7 +171,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .no_ipv6 = access(IPV6_SWITCH, F_OK) < 0,
 				    .bundles = g->door.bundles,
 				    .bundle_count = g->door.bundle_count,
-				    .open = g->s->open };
+				    .line = g->s->line };
 	struct json j;
 
 	(void)snprintf(files, sizeof(files), "%s/%s", g->ledger.path, g->s->id);
@@ -567,14 +567,14 @@ int guard_set_up(struct guard *g, struct err *e)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
 	    (g->plan->map_work && work_show(g, e) < 0) || (door && door_begin(g, e) < 0) ||
-	    (g->s->open && line_listen(g, e) < 0))
+	    (g->s->line && line_listen(g, e) < 0))
 		return -e->code;
 	if (guard_create(g, "", docker_body, g->container, e) < 0 || verify(g, e) < 0 ||
 	    (g->plan->map_work && work_check(g, e) < 0) || (door && door_wait(g, e) < 0) ||
 	    attach(g, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || gate_pass(g, e) < 0 ||
-	    (g->s->open && line_take(g, e) < 0) || (door && door_hand_over(g, e) < 0))
+	    (g->s->line && line_take(g, e) < 0) || (door && door_hand_over(g, e) < 0))
 		return -e->code;
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */
 	if (g->s->tty)

@@ -91,4 +91,5 @@ const struct backend backend_native = {
 	.finish = box_finish,
 	.exec = box_exec,
 	.ended = box_ended,
+	.lend = box_lend,
 };

@@ -25,6 +25,7 @@
 #include "base/str.h"
 #include "proc/commands.h"
 #include "proc/exec.h"
+#include "proc/lend.h"
 #include "proc/spawn.h"
 
 #define SIGNALS 64
@@ -207,6 +208,8 @@ static _Noreturn void serve(const struct inside *c, pid_t command, int io)
 			_exit(125); /* the monitor is gone */
 		if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
 			(void)kill(-command, r.signal);
+		if (r.asks == ASK_SOCKETS)
+			lend_sockets(c->control);
 		if (r.asks == ASK_USAGE) {
 			struct supervisor_msg m = { .said = SUPERVISOR_USAGE,
 						    .usage = { .written = written(io),
@@ -235,6 +238,8 @@ static void answer(const struct command_terms *c, struct commands *t, int io)
 		commands_exec(t, c, r.command, fds, n);
 	} else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS) {
 		commands_signal(t, r.command, r.signal);
+	} else if (r.asks == ASK_SOCKETS) {
+		lend_sockets(c->control);
 	} else if (r.asks == ASK_USAGE) {
 		struct supervisor_msg m = {
 			.said = SUPERVISOR_USAGE,

@@ -31,14 +31,20 @@ static void kill_all(struct backend_job *j)
 	(void)cgroup_kill(j->cgroup);
 }
 
+int box_lend(struct backend_job *j, struct lent *ret)
+{
+	return lend_ask(&j->lent, j->control, ret);
+}
+
 bool job_hear(struct backend_job *j)
 {
 	bool told = false;
 	struct supervisor_msg m;
-	size_t none = 0;
+	int fds[LEND_FDS];
+	size_t n = LEND_FDS;
 
-	while (fd_recv(j->control, &m, sizeof(m), NULL, &none) == (ssize_t)sizeof(m)) {
-		none = 0;
+	for (; fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m); n = LEND_FDS) {
+		lend_heard(&j->lent, &m, fds, n);
 		if (m.command != COMMAND_FIRST) {
 			job_command_said(j, &m);
 			continue;

@@ -86,6 +86,7 @@ struct backend_job {
 	bool watch_memory, watch_pids, watch_disk;
 	bool pids_held; /* by the kernel: the watch only tells */
 
+	struct lend_pool lent;
 	struct command_table *commands; /* NULL: the sandbox is not open */
 
 	bool exited; /* the command ended by itself; status holds how */
@@ -153,6 +154,7 @@ void box_finish(struct backend_job *j, struct outcome *o);
 int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
 	     struct job_io *io, uint32_t *ret, struct err *e);
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
+int box_lend(struct backend_job *j, struct lent *ret);
 
 /* probe.c: a real run of `true`, and what a failed clone or set-up means on this machine (adds the
  * hint). */

@@ -707,6 +707,7 @@ struct backend_job *job_free(struct backend_job *j)
 	(void)cgroup_free(j->cgroup);
 	(void)ids_free(j->ids);
 	(void)command_table_free(j->commands);
+	lend_pool_done(&j->lent);
 	free(j);
 	return NULL;
 }

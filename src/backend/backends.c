@@ -145,6 +145,8 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 		    (which == ALL_WISHES || !only_untrusted(s, id)))
 			return backend_cannot(s, b->name, id, NULL, e);
 	}
+	if (s->home == HOME_KEEP && b->kind == BACKEND_SSH) /* nor a brig on the other side */
+		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
 	return b->kind == BACKEND_BWRAP ? bwrap_honours(s, e) : 0;

@@ -9,9 +9,10 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/home.h"
+#include "base/fd.h"
 
 #define IN_HOME "/.local/state/brig"
+#define CACHE_IN_HOME "/.cache/brig"
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 static int make_parents(const char *path)
@@ -79,15 +80,21 @@ static int first_choice(char *path, size_t n)
 	return below(getenv("HOME"), IN_HOME, path, n);
 }
 
-static int in_password_home(char *path, size_t n)
+/* The same for what can be had again. */
+static int usual_cache(char *path, size_t n)
 {
-	char home[PATH_MAX];
-
-	return home_listed(geteuid(), home, sizeof(home)) == 0 ? below(home, IN_HOME, path, n)
-							       : -ENOENT;
+	return geteuid() == 0 ? below("/var/cache", "/brig", path, n)
+			      : below(getenv("HOME"), CACHE_IN_HOME, path, n);
 }
 
-int state_place(int which, char *path, size_t n)
+static int cache_choice(char *path, size_t n)
+{
+	const char *xdg = getenv("XDG_CACHE_HOME");
+
+	return xdg && xdg[0] == '/' ? below(xdg, "/brig", path, n) : usual_cache(path, n);
+}
+
+int state_place(int which, const char *listed, char *path, size_t n)
 {
 	char base[32];
 
@@ -100,10 +107,16 @@ int state_place(int which, char *path, size_t n)
 		return geteuid() == 0 ? below("/var/lib", "/brig", path, n)
 				      : below(getenv("HOME"), IN_HOME, path, n);
 	case 3:
-		return in_password_home(path, n);
+		return below(listed, IN_HOME, path, n);
 	case 4:
 		(void)snprintf(base, sizeof(base), "/run/user/%u", geteuid());
 		return below(base, "/brig", path, n);
+	case STATE_CACHE:
+		return cache_choice(path, n);
+	case 6:
+		return usual_cache(path, n);
+	case 7:
+		return below(listed, CACHE_IN_HOME, path, n);
 	default:
 		return -ENOENT;
 	}
@@ -132,7 +145,7 @@ static int try_all(const char *sub, bool make, char *path, size_t n)
 	for (int which = 0; which <= STATE_SECOND; which++) {
 		int fd;
 
-		if (state_place(which, path, n) < 0 ||
+		if (state_place(which, NULL, path, n) < 0 ||
 		    (which == STATE_SECOND && !second_is_private()))
 			continue;
 		fd = try_base(sub, make, path, n);
@@ -172,8 +185,43 @@ bool state_displaced(char *path, size_t n)
 
 	if (used < 0)
 		return false;
-	if (state_place(0, first, sizeof(first)) < 0)
+	if (state_place(0, NULL, first, sizeof(first)) < 0)
 		return true;
 	len = strlen(first);
 	return strncmp(path, first, len) != 0 || strcmp(path + len, "/.") != 0;
+}
+
+static int try_cache(const char *sub, bool make, char *path, size_t n)
+{
+	struct stat st;
+	int fd;
+
+	path[0] = '\0';
+	errno = ENOENT;
+	fd = cache_choice(path, n) < 0 ? -1 : try_base(sub, make, path, n);
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !ours(&st, 077))) {
+		(void)fd_close(fd);
+		errno = EACCES;
+		return -1;
+	}
+	return fd;
+}
+
+int cache_open(const char *sub, char *path, size_t n, struct err *e)
+{
+	int fd = try_cache(sub, true, path, n), why = errno;
+
+	if (fd >= 0)
+		return fd;
+	if (out_of_means(why))
+		return err_sys(e, "cannot open brig's cache folder");
+	return err_refuse(e, ERR_UNAVAILABLE, why,
+			  "set XDG_CACHE_HOME to a folder of yours that nobody else may write to; "
+			  "'brig' in it must be no link, and nobody else's",
+			  "brig's cache folder '%.200s' cannot be had", path);
+}
+
+int cache_find(const char *sub, char *path, size_t n)
+{
+	return try_cache(sub, false, path, n);
 }

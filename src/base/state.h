@@ -4,7 +4,10 @@
  *
  * $XDG_STATE_HOME/brig, else /var/lib/brig for root and ~/.local/state/brig for others; where that
  * cannot be had, a folder below $XDG_RUNTIME_DIR, which must be this user's alone, and the user is
- * told (state_displaced). Else there is none. Mode 0700, owner checked. */
+ * told (state_displaced). Else there is none. Mode 0700, owner checked.
+ *
+ * What can be had again, such as kept HOMEs, is in the cache folder: $XDG_CACHE_HOME/brig, else
+ * /var/cache/brig for root and ~/.cache/brig for others. There is no second place for it. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +15,7 @@
 
 #include "base/err.h"
 
-enum { STATE_SECOND = 1, STATE_PLACES = 5 };
+enum { STATE_SECOND = 1, STATE_CACHE = 5, STATE_PLACES = 8 };
 
 /* Opens (and makes) the folder `sub` below it; a descriptor or -errno. `path`, unless NULL,
  * receives where that is. */
@@ -21,10 +24,17 @@ int state_open(const char *sub, char *path, size_t n, struct err *e);
 /* Opens the folder where state_open has made it; a descriptor or -1. `path` as there. */
 int state_find(const char *sub, char *path, size_t n);
 
-/* The places where this user's state is or may come to be, numbered from 0 to STATE_PLACES: the two
- * that are used, then those that another environment would lead to. 0, or -errno where there is no
- * such place. Nothing is made or opened: for guards, which ask for all of them. */
-int state_place(int which, char *path, size_t n);
+/* The places where this user's state and cache are or may come to be, numbered from 0 to
+ * STATE_PLACES: of the state the two that are used, then those that another environment would lead
+ * to; then those of the cache. `listed` is the home that the password entry names, or NULL. 0, or
+ * -errno where there is no such place. Nothing is made or opened: for guards, which ask for all. */
+int state_place(int which, const char *listed, char *path, size_t n);
 
 /* Is the state (which is made) anywhere but in its first place? Then `path` receives where. */
 bool state_displaced(char *path, size_t n);
+
+/* Opens (and makes) the folder `sub` of the cache, which nobody else may look into; a descriptor or
+ * -errno. `path` receives where that is. */
+int cache_open(const char *sub, char *path, size_t n, struct err *e);
+/* Opens it where it was made; a descriptor, or -1 and errno. */
+int cache_find(const char *sub, char *path, size_t n);

@@ -101,7 +101,7 @@ void check_state(struct machine *m, struct finding *f)
 	char path[PATH_MAX];
 
 	(void)m;
-	if (state_place(0, path, sizeof(path)) < 0) {
+	if (state_place(0, NULL, path, sizeof(path)) < 0) {
 		finding_say(f, CHECK_WARN, "there is no HOME to keep what must survive a crash in");
 	} else if (access(path, F_OK) < 0 && errno == ENOENT && can_make(path)) {
 		finding_say(f, CHECK_PASS, "'%s', made when first needed", path);

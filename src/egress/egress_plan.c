@@ -30,8 +30,8 @@ static bool may_lack(const struct spec *s)
 	return !s->use_credentials.n && !spec_wrote(s, FIELD_CREDENTIALS);
 }
 
-static int add_secret(struct egress_plan *p, const struct credential_spec *c, char *value,
-		      size_t len, struct err *e)
+static int add_secret(struct egress_plan *p, const struct spec *s, const struct credential_spec *c,
+		      char *value, size_t len, struct err *e)
 {
 	size_t n = p->credentials.n;
 	struct credential_spec *slot = ARENA_PUSH(p->arena, p->credentials.v, n);
@@ -43,7 +43,9 @@ static int add_secret(struct egress_plan *p, const struct credential_spec *c, ch
 		return err_nomem(e);
 	*slot = *c;
 	p->credentials.n = n; /* from here on the plan frees the value */
-	if (cred_placeholder(placeholder, e) < 0)
+	if (s->home_secret)
+		cred_placeholder_kept(s->home_secret, c->name, placeholder);
+	else if (cred_placeholder(placeholder, e) < 0)
 		return -e->code;
 	p->secrets[n - 1].placeholder = arena_strdup(p->arena, placeholder);
 	return p->secrets[n - 1].placeholder ? 0 : err_nomem(e);
@@ -68,7 +70,7 @@ static int fetch_all(struct egress_plan *p, const struct spec *s, char *const *e
 				return -e->code;
 			continue;
 		}
-		if (add_secret(p, &granted.v[i], value, len, e) < 0)
+		if (add_secret(p, s, &granted.v[i], value, len, e) < 0)
 			return -e->code;
 	}
 	return 0;

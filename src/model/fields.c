@@ -12,6 +12,7 @@ static const char *const backends[] = { "auto", "native", "bwrap", "docker", "ss
 	NULL };
 static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL };
 static const char *const gits[] = { "write", "read", "none", NULL };
+static const char *const homes[] = { "private", "keep", NULL };
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const remotes[] = { "plain", "brig", NULL };
 static const char *const profiles[] = { "strict", "default", "debug", NULL };
@@ -55,6 +56,14 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_GIT] = { .flag = "git", .key = "git",
 		.type = FIELD_T_WORD, .offset = AT(git), .words = gits, .fallback = "write",
 		.arg = "NAME", .help = "the workspace's git folder: write (all but hooks, settings and the like), read or none (not shown)",
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
+	[FIELD_HOME] = { .flag = "home", .key = "home",
+		.type = FIELD_T_WORD, .offset = AT(home), .words = homes, .fallback = "private",
+		.arg = "NAME", .help = "HOME inside: private (empty, gone afterwards) or keep (one for this project, which the next run finds again: brig cache)",
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
+	[FIELD_HOME_SIZE] = { .flag = "home-size", .key = "home_size",
+		.type = FIELD_T_SIZE, .offset = AT(home_size), .min = MIB, .max = 64 * TIB, .fallback = "5g",
+		.arg = "SIZE", .help = "with a kept HOME: refuse to start once it holds more than this",
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_TIMEOUT] = { .flag = "timeout", .key = "limits.timeout", .variable = "BRIG_TIMEOUT",
 		.type = FIELD_T_DURATION, .offset = AT(limits.timeout), .min = 1, .max = 52 * WEEK_MS, .none = true,

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "model/fields.h"
 
+enum home_life { HOME_PRIVATE, HOME_KEEP };
 enum git_access { GIT_WRITE, GIT_READ, GIT_NONE };
 enum policy { POLICY_READONLY, POLICY_WORKSPACE_WRITE, POLICY_FULL_ACCESS };
 enum backend_kind {
@@ -249,6 +250,8 @@ struct spec {
 	enum profile profile;
 	enum workspace_mode workspace_mode;
 	enum git_access git;
+	enum home_life home;
+	uint64_t home_size;  /* bytes */
 	const char *workdir; /* host folder; NULL: the current one */
 	const char *target;  /* where it appears inside */
 	struct limits limits;
@@ -286,6 +289,10 @@ struct spec {
 	bool untrusted;     /* a project's file was read that nobody has trusted */
 	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
 				   folder */
+	/* Set by the conductor under HOME_KEEP: the folder that is shown as HOME, and what its
+	 * placeholders are made from. NULL: there is none (yet). */
+	const char *home_folder;
+	const unsigned char *home_secret; /* 32 bytes */
 	const char *const *argv;
 	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];

@@ -365,7 +365,9 @@ static int check_extra_args(const struct spec *s, struct err *e)
 
 static int check_policy(const struct spec *s, struct err *e)
 {
-	if (s->policy == POLICY_READONLY && (s->write.n || spec_wrote(s, FIELD_DISK)))
+	bool disk = spec_wrote(s, FIELD_DISK) && s->home != HOME_KEEP;
+
+	if (s->policy == POLICY_READONLY && (s->write.n || disk))
 		return err_refuse(e, ERR_USAGE, EINVAL, "use --policy workspace_write",
 				  "policy readonly cannot take --%s",
 				  s->write.n ? "write" : "disk");

@@ -29,6 +29,7 @@
 #include "model/credentials.h"
 #include "model/leaks.h"
 #include "sandbox/explain.h"
+#include "sandbox/kept_home.h"
 #include "sandbox/publish.h"
 #include "sandbox/recorder.h"
 #include "sandbox/stream.h"
@@ -68,6 +69,8 @@ struct run_timer {
 
 struct run {
 	const struct spec *spec;
+	struct spec *own; /* the caller's, and the HOME that is kept; NULL: none is */
+	struct kept_home home;
 	struct run_io io;
 	const struct backend *backend;
 	struct backend_plan *plan;
@@ -779,6 +782,35 @@ static void note_unreachable(struct run *r)
 	}
 }
 
+static int with_home(const struct spec *s, const char *folder, const unsigned char *secret,
+		     struct spec **ret, struct err *e)
+{
+	CLEANUP(spec) struct spec *own = spec_clone(s, e);
+
+	if (!own)
+		return -e->code;
+	own->argv = s->argv;
+	own->home_folder = arena_strdup(own->arena, folder);
+	own->home_secret = secret;
+	if (!own->home_folder)
+		return err_nomem(e);
+	*ret = TAKE_PTR(own);
+	return 0;
+}
+
+/* Made before the plan, which changes nothing, and locked until the run has ended. */
+static int keep_home(struct run *r, struct err *e)
+{
+	if (r->spec->home != HOME_KEEP)
+		return 0;
+	if (kept_home_open(r->spec, r->backend->name, &r->home, e) < 0 ||
+	    with_home(r->spec, r->home.folder, r->home.has_secret ? r->home.secret : NULL, &r->own,
+		      e) < 0)
+		return -e->code;
+	r->spec = r->own;
+	return 0;
+}
+
 /* From choosing to the started command, or to a refusal, which *r->o tells. */
 static void conduct(struct run *r)
 {
@@ -801,7 +833,8 @@ static void conduct(struct run *r)
 	}
 	backends_tidy();
 	/* The door's processes start while the plan is made. */
-	if ((r->spec->network == NETWORK_PROXY &&
+	if (keep_home(r, &e) < 0 ||
+	    (r->spec->network == NETWORK_PROXY &&
 	     egress_start(r->spec, environ, &r->door, &e) < 0) ||
 	    r->backend->plan(r->spec, &r->plan, &notes, &e) < 0) {
 		refuse(r->o, &e);
@@ -880,6 +913,7 @@ static void prepare(struct run *r)
 			(struct run_timer){ .t.due = timers[i].due, .r = r };
 	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
 	r->events = r->alarm = r->master = -1;
+	r->home = KEPT_HOME_NONE;
 	r->over = true; /* until something runs */
 }
 
@@ -992,6 +1026,8 @@ void run_end(struct run *r)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);
 	(void)loop_free(r->loop);
+	kept_home_done(&r->home);
+	(void)spec_free(r->own);
 	free(r);
 }
 
@@ -1018,10 +1054,17 @@ static void choice_json(const struct backend_choice *c, struct json *j)
 
 int sandbox_plan(const struct spec *s, struct json *j, struct err *e)
 {
+	CLEANUP(spec) struct spec *own = NULL;
 	struct backend_plan *p = NULL;
 	struct backend_choice c;
+	char home[PATH_MAX];
 
-	if (backend_choose(s, &c, e) < 0 || c.backend->plan(s, &p, NULL, e) < 0)
+	if (backend_choose(s, &c, e) < 0)
+		return -e->code;
+	if (s->home == HOME_KEEP && kept_home_find(s, c.backend->name, home) == 0 &&
+	    with_home(s, home, NULL, &own, e) < 0)
+		return -e->code;
+	if (c.backend->plan(own ? own : s, &p, NULL, e) < 0)
 		return -e->code;
 	c.backend->plan_json(p, j);
 	choice_json(&c, j);

@@ -90,23 +90,30 @@ static void the_first_place_is_not_told(void **state UNUSED)
 
 static void every_place_is_named_to_the_guards(void **state UNUSED)
 {
-	char path[PATH_MAX], home[PATH_MAX], want[4][PATH_MAX + 32];
+	char path[PATH_MAX], in_home[PATH_MAX + 16], want[8][PATH_MAX + 32];
 	size_t n = 0;
 
 	assert_int_equal(setenv("HOME", top, 1), 0);
+	(void)snprintf(in_home, sizeof(in_home), "%s/.cache", top);
+	(void)snprintf(want[n], sizeof(want[0]), "%s/cache", top);
+	assert_int_equal(setenv("XDG_CACHE_HOME", want[n], 1), 0);
 	(void)snprintf(want[n++], sizeof(want[0]), "%s/state/brig", top);
 	(void)snprintf(want[n++], sizeof(want[0]), "%s/run/brig", top);
 	(void)snprintf(want[n++], sizeof(want[0]), "/run/user/%u/brig", geteuid());
 	if (geteuid())
 		(void)snprintf(want[n++], sizeof(want[0]), "%s/.local/state/brig", top);
-	else if (home_listed(geteuid(), home, sizeof(home)) == 0)
+	else
 		(void)snprintf(want[n++], sizeof(want[0]), "/var/lib/brig");
+	(void)snprintf(want[n++], sizeof(want[0]), "/listed/.local/state/brig");
+	(void)snprintf(want[n++], sizeof(want[0]), "/listed/.cache/brig");
+	(void)snprintf(want[n++], sizeof(want[0]), "%s/cache/brig", top);
+	(void)snprintf(want[n++], sizeof(want[0]), "%s/brig", geteuid() ? in_home : "/var/cache");
 	for (size_t i = 0; i < n; i++) {
 		bool found = false;
 
 		for (int k = 0; k < STATE_PLACES; k++)
-			found = found ||
-				(state_place(k, path, sizeof(path)) == 0 && str_eq(path, want[i]));
+			found = found || (state_place(k, "/listed", path, sizeof(path)) == 0 &&
+					  str_eq(path, want[i]));
 		if (!found)
 			fail_msg("%s is not among the places", want[i]);
 	}

@@ -50,6 +50,7 @@ struct backend_plan {
 	const char *image, *runtime;
 	enum docker_user user;
 	uint32_t uid, gid;
+	bool map_home; /* the kept HOME, in the same way */
 	bool map_work; /* the workspace is shown with its owner mapped to the user inside: work.c */
 	uint32_t disk_uid, disk_gid; /* that owner */
 	bool user_auto; /* nobody wrote the ids: an engine in a user namespace may choose better */
@@ -92,6 +93,7 @@ struct body_run {
 	size_t volume_count;
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
+	const char *home;     /* and the kept HOME */
 	const char *door;     /* network proxy: the container whose network this one joins */
 	const char *helper;   /* network proxy: the image of brig-door */
 	const char *filter;   /* as seccomp, for brig-door */

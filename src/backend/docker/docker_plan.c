@@ -144,6 +144,22 @@ static uint64_t within_disk(const struct spec *s, uint64_t size)
 	return s->limits.disk && s->limits.disk < size ? s->limits.disk : size;
 }
 
+/* What is in a kept HOME belongs to whoever clears it: the caller, or root, who shows it as the
+ * command's. */
+static int check_home(struct backend_plan *p, struct err *e)
+{
+	bool known = p->user == DOCKER_USER_IDS;
+
+	if (!p->spec->home_folder)
+		return 0;
+	p->map_home = known && geteuid() == 0 && p->uid != 0;
+	if (known && (geteuid() == 0 || p->uid == geteuid()))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "leave docker.user and --user out",
+			  "home 'keep' needs a user in the container who is the caller: its files "
+			  "would be somebody else's");
+}
+
 static int private_folders(struct backend_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
@@ -158,13 +174,13 @@ static int private_folders(struct backend_plan *p, struct err *e)
 
 	if (s->read_only_root && add_tmpfs(p, tmp, e) < 0)
 		return -e->code;
-	if (add_tmpfs(p,
-		      (struct tmpfs_want){ .path = p->box->home,
-					   .size = home,
-					   .mode = 0700,
-					   .exec = true,
-					   .owned = true },
-		      e) < 0)
+	if (!s->home_folder && add_tmpfs(p,
+					 (struct tmpfs_want){ .path = p->box->home,
+							      .size = home,
+							      .mode = 0700,
+							      .exec = true,
+							      .owned = true },
+					 e) < 0)
 		return -e->code;
 	if (p->box->workspace)
 		return 0;
@@ -441,7 +457,8 @@ static int fill(struct backend_plan *p, struct err *e)
 	p->image = s->image ? s->image : s->docker.image ? s->docker.image : DOCKER_DEFAULT_IMAGE;
 	p->runtime = s->runtime ? s->runtime : s->docker.runtime;
 	if (check_text(p, e) < 0 || check_image(p, e) < 0 || check_disk(p, e) < 0 ||
-	    who(p, e) < 0 || check_writable(p, e) < 0 || check_sockets(p, e) < 0)
+	    who(p, e) < 0 || check_writable(p, e) < 0 || check_home(p, e) < 0 ||
+	    check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
 	    variables(p, e) < 0 || host_ids(p, e) < 0)

@@ -14,6 +14,7 @@
 #define GUARD_LOOK "-look"        /* of the one that the image is looked at in */
 
 enum { GUARD_BUNDLES = 6, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
+enum { WORK_PATH_MAX = GUARD_PATH_MAX + 64 };
 
 enum hit { HIT_PIDS, HIT_MEMORY, HITS };
 
@@ -36,7 +37,8 @@ struct guard {
 	struct image image;
 	struct bridge bridge;
 	struct guard_door door;
-	char work[GUARD_PATH_MAX + 64]; /* where the engine finds the workspace; "": at its place */
+	char work[WORK_PATH_MAX]; /* where the engine finds the workspace; "": at its place */
+	char home[WORK_PATH_MAX]; /* and the kept HOME */
 	struct ledger ledger;
 	char nonce[NONCE_HEX + 1];
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */

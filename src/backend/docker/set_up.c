@@ -163,6 +163,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .volume_count = g->image.volume_count,
 				    .image_id = g->image.id,
 				    .work = g->work[0] ? g->work : NULL,
+				    .home = g->home[0] ? g->home : NULL,
 				    .door = g->door.container,
 				    .helper = g->door.image,
 				    .filter = g->engine.podman ? filter : NULL,
@@ -566,12 +567,12 @@ int guard_set_up(struct guard *g, struct err *e)
 	    targets_check(g, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
-	    (g->plan->map_work && work_show(g, e) < 0) || (door && door_begin(g, e) < 0) ||
+	    work_show(g, e) < 0 || (door && door_begin(g, e) < 0) ||
 	    (g->s->line && line_listen(g, e) < 0))
 		return -e->code;
 	if (guard_create(g, "", docker_body, g->container, e) < 0 || verify(g, e) < 0 ||
-	    (g->plan->map_work && work_check(g, e) < 0) || (door && door_wait(g, e) < 0) ||
-	    attach(g, e) < 0 || given_up(g, e) < 0)
+	    work_check(g, e) < 0 || (door && door_wait(g, e) < 0) || attach(g, e) < 0 ||
+	    given_up(g, e) < 0)
 		return -e->code;
 	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || gate_pass(g, e) < 0 ||
 	    (g->s->line && line_take(g, e) < 0) || (door && door_hand_over(g, e) < 0))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/work.c - a workspace that the user inside could not write to, started by root.
+/* backend/docker/work.c - a workspace that the user inside could not write to, started by root; and
+ * the HOME that brig keeps for root, which is root's on disk.
  *
  * An engine cannot map the ids of a mount, but it binds what it is shown: in the run's folder,
- * where only root looks, there is a copy of the workspace's mount in which its owner on disk
+ * where only root looks, there is a copy of the tree's mount in which its owner on disk
  * appears as the user inside. An engine with a view of its own may not see it, and would bind the
  * folder below; a file in there gives that away before anything is started. */
 #include <fcntl.h>
@@ -15,10 +16,12 @@
 #include "base/fd.h"
 
 #define BELOW ".brig-not-mounted"
+#define WORK "work"
+#define HOME "home"
 
-static void name_of(char out[64], const char *id)
+static void name_of(char out[64], const char *id, const char *what)
 {
-	(void)snprintf(out, 64, "%.32s.work", id);
+	(void)snprintf(out, 64, "%.32s.%s", id, what);
 }
 
 static int make_folder(int dir, const char *name)
@@ -32,54 +35,101 @@ static int make_folder(int dir, const char *name)
 	return file < 0 ? -errno : 0;
 }
 
-int work_show(struct guard *g, struct err *e)
+static int show(struct guard *g, const struct prepared_tree *t, const char *what,
+		char out[WORK_PATH_MAX], struct err *e)
+{
+	const struct backend_plan *p = g->plan;
+	CLEANUP(fd) int tree = -1;
+	char name[64];
+
+	if (g->engine.rootless) /* has no say over a mount of root's */
+		return err_set(e, ERR_UNAVAILABLE, ENOTSUP, "a rootless engine cannot show '%s'",
+			       t->src);
+	name_of(name, g->s->id, what);
+	tree = ids_map_tree(t, p->uid, p->gid, NULL, e);
+	if (tree < 0)
+		return -e->code;
+	if (make_folder(g->ledger.dir, name) < 0 ||
+	    move_mount(tree, "", g->ledger.dir, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "cannot show '%s' to the engine", t->src);
+	(void)snprintf(out, WORK_PATH_MAX, "%s/%s", g->ledger.path, name);
+	return 0;
+}
+
+static int show_workspace(struct guard *g, struct err *e)
 {
 	const struct backend_plan *p = g->plan;
 	const struct prepared_tree t = { .src = p->box->workspace,
 					 .ident = p->box->workspace_ident,
 					 .disk_uid = p->disk_uid,
 					 .disk_gid = p->disk_gid };
-	CLEANUP(fd) int tree = -1;
-	char name[64];
 
-	if (g->engine.rootless) /* has no say over a mount of root's */
-		return docker_not_writable(p, e);
-	name_of(name, g->s->id);
-	tree = ids_map_tree(&t, p->uid, p->gid, NULL, e);
-	if (tree < 0)
-		return docker_not_writable(p, e);
-	if (make_folder(g->ledger.dir, name) < 0 ||
-	    move_mount(tree, "", g->ledger.dir, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-		return err_sys(e, "cannot show '%s' to the engine", p->box->workspace);
-	(void)snprintf(g->work, sizeof(g->work), "%s/%s", g->ledger.path, name);
-	return 0;
+	return show(g, &t, WORK, g->work, e) < 0 ? docker_not_writable(p, e) : 0;
 }
 
-int work_check(struct guard *g, struct err *e)
+static int show_home(struct guard *g, struct err *e)
+{
+	struct prepared_tree t = { .kept = true };
+
+	for (size_t i = 0; i < g->plan->box->op_count; i++)
+		if (g->plan->box->ops[i].kept) {
+			t.src = g->plan->box->ops[i].src;
+			t.ident = g->plan->box->ops[i].ident;
+		}
+	return show(g, &t, HOME, g->home, e);
+}
+
+int work_show(struct guard *g, struct err *e)
+{
+	if (g->plan->map_work && show_workspace(g, e) < 0)
+		return -e->code;
+	return g->plan->map_home ? show_home(g, e) : 0;
+}
+
+/* Does the engine see what is mounted there, and not what lies below? 1: below. */
+static int sees_below(struct guard *g, const char *target, struct err *e)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	CLEANUP(buf) struct buf b = BUF_INIT(8192);
 	struct engine_call q = { .method = "HEAD" };
 
 	buf_printf(&b, "/containers/%s/archive?path=", g->container);
-	engine_escape(&b, g->plan->spec->target);
+	engine_escape(&b, target);
 	engine_escape(&b, "/" BELOW);
 	q.path = buf_str(&b);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
-	return a.status == 404 ? 0 : docker_not_writable(g->plan, e);
+	return a.status != 404;
 }
 
-void work_remove(int dir, const char *id)
+int work_check(struct guard *g, struct err *e)
+{
+	int r = g->plan->map_work ? sees_below(g, g->plan->spec->target, e) : 0;
+
+	if (r)
+		return r < 0 ? r : docker_not_writable(g->plan, e);
+	r = g->plan->map_home ? sees_below(g, g->plan->box->home, e) : 0;
+	return r > 0 ? err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave --home keep out",
+				  "the engine does not see the HOME that is kept for root")
+		     : r;
+}
+
+static void remove_one(int dir, const char *id, const char *what)
 {
 	char path[96], name[64];
 	CLEANUP(fd) int fd = -1;
 
-	name_of(name, id);
+	name_of(name, id, what);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, name);
 	(void)umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
 		(void)unlinkat(fd, BELOW, 0);
 	(void)unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+void work_remove(int dir, const char *id)
+{
+	remove_one(dir, id, WORK);
+	remove_one(dir, id, HOME);
 }

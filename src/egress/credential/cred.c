@@ -5,10 +5,12 @@
  * placeholder, which is replaced if method and path permit, or nothing, or the request is refused.
  * Then the further places it declares: the path, parameters of the query. What is left of
  * placeholders after that stands where it must not. */
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/str.h"
+#include "base/hmac.h"
 #include "base/random.h"
 #include "egress/credential/cred_internal.h"
 #include "egress/rules/path.h"
@@ -19,18 +21,37 @@
 
 /* --- making --- */
 
-int cred_placeholder(char out[CRED_PLACEHOLDER_LEN + 1], struct err *e)
+static void spell(const unsigned char bytes[SHA256_SIZE], char out[CRED_PLACEHOLDER_LEN + 1])
 {
 	static const char signs[] = "0123456789abcdefghijklmnopqrstuv"; /* 32: no bias */
-	unsigned char random[CRED_PLACEHOLDER_LEN - 5];
+
+	static_assert(CRED_PLACEHOLDER_LEN == 5 + SHA256_SIZE, "a sign for each byte");
+	memcpy(out, PREFIX, 5);
+	for (size_t i = 0; i < SHA256_SIZE; i++)
+		out[5 + i] = signs[bytes[i] & 31];
+	out[CRED_PLACEHOLDER_LEN] = '\0';
+}
+
+int cred_placeholder(char out[CRED_PLACEHOLDER_LEN + 1], struct err *e)
+{
+	unsigned char random[SHA256_SIZE];
 
 	if (random_fill(random, sizeof(random), e) < 0)
 		return -e->code;
-	memcpy(out, PREFIX, 5);
-	for (size_t i = 0; i < sizeof(random); i++)
-		out[5 + i] = signs[random[i] & 31];
-	out[CRED_PLACEHOLDER_LEN] = '\0';
+	spell(random, out);
 	return 0;
+}
+
+void cred_placeholder_kept(const unsigned char *secret, const char *name,
+			   char out[CRED_PLACEHOLDER_LEN + 1])
+{
+	unsigned char mac[SHA256_SIZE];
+	struct hmac_key key;
+
+	hmac_key_init(&key, secret, SHA256_SIZE);
+	hmac_sha256(&key, name, strlen(name), mac);
+	spell(mac, out);
+	explicit_bzero(&key, sizeof(key));
 }
 
 bool cred_is_placeholder(struct egress_text t)

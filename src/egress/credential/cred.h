@@ -31,6 +31,10 @@ int cred_value_new(const char *p, size_t n, char **ret, struct err *e);
 void cred_value_free(char *value, size_t len); /* wipes it first */
 
 int cred_placeholder(char out[CRED_PLACEHOLDER_LEN + 1], struct err *e);
+/* The same for every run with that secret of 32 bytes: tools save placeholders in a HOME that is
+ * kept. */
+void cred_placeholder_kept(const unsigned char *secret, const char *name,
+			   char out[CRED_PLACEHOLDER_LEN + 1]);
 
 struct creds;
 

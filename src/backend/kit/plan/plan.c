@@ -115,12 +115,29 @@ static int bind_prepared(struct box_plan *p, struct op *o, const struct stat *st
 	if (p->prepared_count == PREPARED_MAX)
 		return err_set(e, ERR_USAGE, E2BIG, "more than %d writable trees of root",
 			       PREPARED_MAX);
-	*t = (struct prepared_tree){
-		.src = o->src, .ident = o->ident, .disk_uid = st->st_uid, .disk_gid = st->st_gid
-	};
+	*t = (struct prepared_tree){ .src = o->src,
+				     .ident = o->ident,
+				     .disk_uid = st->st_uid,
+				     .disk_gid = st->st_gid,
+				     .kept = o->kept };
 	o->kind = OP_BIND_FD;
 	o->fd_slot = (int)p->prepared_count++;
 	return 0;
+}
+
+int plan_kept_home(struct box_plan *p, bool map, struct err *e)
+{
+	struct stat st;
+	struct op *o;
+
+	if (!p->spec->home_folder)
+		return 0;
+	if (plan_source(p->spec->home_folder, &st, e) < 0 ||
+	    plan_bind_seen(p, p->spec->home_folder, p->home, true, false, &st, e) < 0)
+		return err_wrap(e, "kept HOME");
+	o = &p->ops[p->op_count - 1];
+	o->kept = true;
+	return map ? bind_prepared(p, o, &st, e) : 0;
 }
 
 int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
@@ -332,7 +349,7 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	p->no_nodes = true; /* gVisor, for one, cannot mount the node of a socket */
 	p->mounts_alone = true;
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_mounts(p, e) < 0)
+	    plan_kept_home(p, false, e) < 0 || plan_mounts(p, e) < 0)
 		return -e->code;
 	if ((p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
 		return -e->code;

@@ -54,6 +54,7 @@ struct op {
 	bool copy;   /* a small file of the system's that everybody may read: a copy will do */
 	int fd_slot; /* index into prepared trees */
 	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
+	bool kept;   /* brig's own folder for this project's HOME */
 	bool skip;   /* found to be needless at start */
 	enum op_look look; /* a folder that must be looked through before it is shown */
 };
@@ -74,6 +75,7 @@ struct prepared_tree {
 	const char *src;
 	struct ident ident;
 	uint32_t disk_uid, disk_gid; /* owner on disk, shown as the user inside */
+	bool kept;                   /* brig's own folder */
 };
 
 /* A name inside the writable workspace that the command must not change. */

@@ -61,7 +61,8 @@ static int look(struct box_plan *p, struct sight *s, struct err *e)
 				     .writable = o->writable,
 				     .folder = S_ISDIR(o->ident.type),
 				     .asked = true,
-				     .system = o->fixed };
+				     .system = o->fixed,
+				     .kept = o->kept };
 		int r;
 
 		if (!is_tree(o) || (o->fixed && !one.folder))
@@ -166,6 +167,8 @@ static int guard_kept(struct box_plan *p, const struct sight *s, const struct ke
 		bool around = within(&k->at, &v->at), part = within(&v->at, &k->at);
 		const char *inside, *rest;
 
+		if (v->kept && part && !around) /* this run's own HOME */
+			continue;
 		if (v->writable && (around || part))
 			return refuse(v, k->writable, k->elsewhere, e);
 		if (part && (!around || v->asked))
@@ -195,13 +198,17 @@ static int guard_record(struct box_plan *p, const struct sight *s, const char *p
 	return guard_kept(p, s, &record, e);
 }
 
-static int guard_place(struct box_plan *p, const struct sight *s, const char *place, struct err *e)
+static int guard_place(struct box_plan *p, const struct sight *s, const char *place, bool cache,
+		       struct err *e)
 {
 	struct kept state = {
 		.there = access(place, F_OK) == 0,
-		.writable = "make brig's own state folder writable",
-		.parts = "show brig's own state",
-		.elsewhere = "choose another folder, or set XDG_STATE_HOME to one elsewhere",
+		.writable = cache ? "make brig's own cache folder writable"
+				  : "make brig's own state folder writable",
+		.parts = cache ? "show brig's own cache" : "show brig's own state",
+		.elsewhere =
+			cache ? "choose another folder, or set XDG_CACHE_HOME to one elsewhere"
+			      : "choose another folder, or set XDG_STATE_HOME to one elsewhere",
 		.instead = "copy what is needed of it to another folder, and show that",
 	};
 
@@ -212,7 +219,8 @@ static int guard_place(struct box_plan *p, const struct sight *s, const char *pl
 }
 
 /* In every place where it may be: the next run may come with other variables. */
-static int guard_places(struct box_plan *p, const struct sight *s, struct err *e)
+static int guard_places(struct box_plan *p, const struct sight *s, const char *listed,
+			struct err *e)
 {
 	const char *before[STATE_PLACES];
 	char place[PATH_MAX];
@@ -221,7 +229,7 @@ static int guard_places(struct box_plan *p, const struct sight *s, struct err *e
 	for (int i = 0; i < STATE_PLACES; i++) {
 		bool again = false;
 
-		if (state_place(i, place, sizeof(place)) < 0)
+		if (state_place(i, listed, place, sizeof(place)) < 0)
 			continue;
 		for (size_t k = 0; k < n && !again; k++)
 			again = str_eq(place, before[k]);
@@ -230,7 +238,7 @@ static int guard_places(struct box_plan *p, const struct sight *s, struct err *e
 		before[n] = arena_strdup(p->arena, place);
 		if (!before[n++])
 			return err_nomem(e);
-		if (guard_place(p, s, place, e) < 0)
+		if (guard_place(p, s, place, i >= STATE_CACHE, e) < 0)
 			return -e->code;
 	}
 	return p->spec->audit.dir ? guard_record(p, s, p->spec->audit.dir, e) : 0;
@@ -297,10 +305,9 @@ static int guard_ironclaw(struct box_plan *p, const struct sight *s, const char 
 }
 
 /* A run that writes the settings of the next one is contained by nothing. */
-static int guard_settings(struct box_plan *p, const struct sight *s, struct err *e)
+static int guard_settings(struct box_plan *p, const struct sight *s, const char *listed,
+			  struct err *e)
 {
-	char home[PATH_MAX];
-	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
 	const char *own = getenv("HOME");
 	bool same = own && listed && str_eq(own, listed);
 
@@ -347,13 +354,15 @@ static int guard_metrics(struct box_plan *p, const struct sight *s, struct err *
 int plan_guard(struct box_plan *p, struct err *e)
 {
 	struct sight *s = arena_alloc(p->arena, sizeof(*s));
+	char home[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
 
 	if (!s)
 		return err_nomem(e);
 	*s = (struct sight){ 0 };
-	if (look(p, s, e) < 0 || guard_places(p, s, e) < 0 || guard_settings(p, s, e) < 0 ||
-	    guard_config(p, s, e) < 0 || guard_metrics(p, s, e) < 0 ||
-	    leave_out_kernelfs(p, s, e) < 0)
+	if (look(p, s, e) < 0 || guard_places(p, s, listed, e) < 0 ||
+	    guard_settings(p, s, listed, e) < 0 || guard_config(p, s, e) < 0 ||
+	    guard_metrics(p, s, e) < 0 || leave_out_kernelfs(p, s, e) < 0)
 		return -e->code;
 	p->sight = s;
 	return 0;

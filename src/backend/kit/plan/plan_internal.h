@@ -34,6 +34,12 @@ int plan_file(struct box_plan *p, const char *path, const char *text, struct err
 /* A private, writable folder; all of them share one file system of limits.tmp bytes. */
 int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *e);
 
+/* The folder that is kept for this project, as HOME; nothing where there is none. Mapped: its owner
+ * on disk, root, appears as the user inside. */
+int plan_kept_home(struct box_plan *p, bool map, struct err *e);
+/* Notes what of the user's own programs the command could replace in a writable tree. */
+int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
+
 int plan_writable(struct box_plan *p, const char *inside, struct err *e);
 void plan_note(struct box_plan *p, const char *text);
 
@@ -66,6 +72,7 @@ struct shown {
 	bool writable, folder;
 	bool asked;  /* not only for what it lies in */
 	bool system; /* of every run's tree */
+	bool kept;   /* the HOME that brig keeps for this project */
 };
 
 /* What plan_guard has looked at once for all guards. */

@@ -94,7 +94,7 @@ static bool open_pipes(const struct hiding *h, const struct shown *v)
 static bool holds_lost(const struct lost *l, const struct shown *v)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (v->folder && !v->system && v->at.dev == l->v[i].dev)
+		if (v->folder && !v->system && !v->kept && v->at.dev == l->v[i].dev)
 			return true;
 	return false;
 }

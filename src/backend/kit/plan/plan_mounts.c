@@ -155,6 +155,10 @@ static int mount_point_exists(struct box_plan *p, const struct want *w, struct e
 			return 0;
 		(void)err_set(e, ERR_USAGE, ENOENT, "%s: '%s' has no place to be mounted on",
 			      w->flag, w->dst);
+		if (o->kept)
+			return err_hint(e,
+					"in a kept HOME it must be a folder or file, and no link: "
+					"make it inside first, in a run without this mount");
 		return err_hint(e, "make '%s' on the host first, or choose a target outside '%s'",
 				host ? host : w->dst, o->dst);
 	}
@@ -314,7 +318,8 @@ static int one_want(struct box_plan *p, const struct want *w, struct err *e)
 		return -e->code;
 	if (plan_bind(p, w->src, w->dst, w->writable, w->owned, e) < 0)
 		return err_wrap(e, "%s", w->flag);
-	return 0;
+	return w->writable && !str_eq(w->flag, "workdir") ? plan_programs(p, w->flag, w->src, e)
+							  : 0;
 }
 
 int plan_mounts(struct box_plan *p, struct err *e)

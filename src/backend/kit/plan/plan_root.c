@@ -329,7 +329,7 @@ static int fixed_tree(struct box_plan *p, struct err *e)
 	if (dir(p, "/root", 0755, e) < 0 || plan_private(p, "/var/tmp", 01777, e) < 0 ||
 	    plan_private(p, "/tmp", 01777, e) < 0)
 		return -e->code;
-	return plan_private(p, p->home, 0700, e);
+	return p->spec->home_folder ? 0 : plan_private(p, p->home, 0700, e);
 }
 
 int plan_root(struct box_plan *p, struct err *e)
@@ -338,5 +338,5 @@ int plan_root(struct box_plan *p, struct err *e)
 		return -e->code;
 	for (size_t i = 0; i < p->op_count; i++)
 		p->ops[i].fixed = true;
-	return 0;
+	return plan_kept_home(p, p->by_root, e);
 }

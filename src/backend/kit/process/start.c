@@ -25,13 +25,14 @@ static int prepare_ids(struct backend_job *j, struct box_start *c, struct err *e
 {
 	struct box_plan *p = j->plan;
 
-	if (!p->needs_range)
-		return 0;
-	if (ids_take(&j->ids, e) < 0)
+	uint32_t uid, gid;
+
+	if (p->needs_range && ids_take(&j->ids, e) < 0)
 		return -e->code;
+	uid = p->needs_range ? ids_base(j->ids) + p->uid : p->uids[0].outside;
+	gid = p->needs_range ? ids_base(j->ids) + p->gid : p->gids[0].outside;
 	for (size_t i = 0; i < p->prepared_count; i++) {
-		c->prepared[i] = ids_map_tree(&p->prepared[i], ids_base(j->ids) + p->uid,
-					      ids_base(j->ids) + p->gid, j->ids, e);
+		c->prepared[i] = ids_map_tree(&p->prepared[i], uid, gid, j->ids, e);
 		if (c->prepared[i] < 0)
 			return -e->code;
 	}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/kept_home.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/folder.h"
+#include "base/hex.h"
+#include "base/hmac.h"
+#include "base/jread.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "base/tree.h"
+
+#define HOMES "homes"
+#define HOME "home"
+#define ABOUT "about"
+#define GONE ".gone-"
+#define KEY_FILE "home.key" /* of the state folder */
+#define ABOUT_MAX 16384
+#define TRIES 64
+#define LOCK_TRIES 50
+#define LOCK_PAUSE_NS (2 * 1000 * 1000)
+#define COUNT_MOST ((uint64_t)1 << 40) /* of a listing */
+#define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* --- whose it is --- */
+
+static const char *image_of(const struct spec *s)
+{
+	return s->image ? s->image : s->docker.image ? s->docker.image : "";
+}
+
+static int no_project(struct err *e)
+{
+	return err_refuse(e, ERR_USAGE, EINVAL,
+			  "run it from a project's folder, or name one: --workdir DIR",
+			  "home 'keep' needs a workspace: there is no project to keep a HOME for");
+}
+
+static int look_at_project(const struct spec *s, struct stat *st, struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+
+	if (s->private_workspace || s->no_workspace || !s->workdir)
+		return no_project(e);
+	fd = fd_open_nolinks(AT_FDCWD, s->workdir, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0 || fstat(fd, st) < 0)
+		return err_errno(e, fd < 0 ? fd : -errno, "cannot look at the workspace '%.200s'",
+				 s->workdir);
+	return 0;
+}
+
+/* Everything that makes it another HOME, each with its length. */
+static int name_it(const struct spec *s, const char *backend, char id[SHA256_HEX], struct err *e)
+{
+	const char *const texts[] = { s->workdir, fields[FIELD_POLICY].words[s->policy], backend,
+				      image_of(s), s->untrusted ? "untrusted" : "trusted" };
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+	struct stat st;
+	char line[96];
+	int n;
+
+	if (look_at_project(s, &st, e) < 0)
+		return -e->code;
+	sha256_init(&h);
+	n = snprintf(line, sizeof(line), "brig home 1\n%llu %llu\n", (unsigned long long)st.st_dev,
+		     (unsigned long long)st.st_ino);
+	sha256_add(&h, line, (size_t)n);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		n = snprintf(line, sizeof(line), "%zu ", strlen(texts[i]));
+		sha256_add(&h, line, (size_t)n);
+		sha256_add(&h, texts[i], strlen(texts[i]));
+	}
+	sha256_end(&h, digest);
+	sha256_hex(digest, id);
+	return 0;
+}
+
+/* --- its folder --- */
+
+static bool ours(const struct stat *st)
+{
+	return S_ISDIR(st->st_mode) && st->st_uid == geteuid();
+}
+
+static int not_ours(const char *id, struct err *e)
+{
+	return err_refuse(e, ERR_POLICY, EPERM, "remove it, and run it again",
+			  "'%.64s' in brig's cache folder is not what brig made", id);
+}
+
+/* Is what is locked still at its name? A clear may have moved it away meanwhile. */
+static bool still_there(int homes, const char *id, const struct stat *st)
+{
+	struct ident was = ident_of(st), now;
+	struct stat again;
+
+	if (fstatat(homes, id, &again, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	now = ident_of(&again);
+	return ident_same(&was, &now);
+}
+
+static int lock_folder(int homes, const char *id, struct err *e)
+{
+	for (int i = 0; i < TRIES; i++) {
+		CLEANUP(fd) int fd = -1;
+		struct stat st;
+
+		if (mkdirat(homes, id, 0700) < 0 && errno != EEXIST)
+			return err_sys(e, "cannot make a HOME to be kept");
+		fd = openat(homes, id, FOLDER);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 || fstat(fd, &st) < 0 || !ours(&st) || (st.st_mode & 077))
+			return not_ours(id, e);
+		while (flock(fd, LOCK_SH) < 0)
+			if (errno != EINTR)
+				return err_sys(e, "cannot lock the kept HOME");
+		if (still_there(homes, id, &st))
+			return TAKE_FD(fd);
+	}
+	return err_set(e, ERR_UNAVAILABLE, EBUSY, "the kept HOME is being cleared all the time");
+}
+
+/* The command owns the folder, and may have closed it to itself. */
+static int open_home(int folder, const char *id, struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+
+	if (mkdirat(folder, HOME, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make a HOME to be kept");
+	if (fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0 || !ours(&st))
+		return not_ours(id, e);
+	if ((st.st_mode & 07777) != 0700 && fchmodat(folder, HOME, 0700, 0) < 0)
+		return err_sys(e, "cannot open the kept HOME to its owner");
+	fd = openat(folder, HOME, FOLDER);
+	return fd < 0 ? err_sys(e, "cannot open the kept HOME") : TAKE_FD(fd);
+}
+
+static void about_text(const struct spec *s, const char *backend, struct buf *b)
+{
+	struct json j;
+
+	json_init(&j, b, false);
+	json_object(&j);
+	json_kstr(&j, "project", s->workdir);
+	json_kstr(&j, "backend", backend);
+	json_kstr(&j, "policy", fields[FIELD_POLICY].words[s->policy]);
+	json_kstr(&j, "image", image_of(s));
+	json_kbool(&j, "trusted", !s->untrusted);
+	json_object_end(&j);
+	buf_putc(b, '\n');
+}
+
+/* Written once, whole; afterwards its time alone changes. */
+static int note_use(int folder, const struct spec *s, const char *backend, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ABOUT_MAX);
+	CLEANUP(fd) int fd = -1;
+	char name[33];
+	int r;
+
+	if (utimensat(folder, ABOUT, NULL, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	if (random_hex(name, sizeof(name), e) < 0)
+		return -e->code;
+	about_text(s, backend, &b);
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	r = fd < 0 || b.failed ? -ENOSPC : fd_write_all(fd, buf_str(&b), b.len);
+	if (r == 0 && renameat(folder, name, folder, ABOUT) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(folder, name, 0);
+	return r < 0 ? err_errno(e, r, "cannot note whose the kept HOME is") : 0;
+}
+
+/* --- what it may hold --- */
+
+static int too_large(const struct spec *s, struct err *e)
+{
+	return err_refuse(
+		e, ERR_POLICY, EDQUOT,
+		"brig cache shows it, brig cache clear empties it; or a larger --home-size",
+		"the kept HOME of '%.200s' holds more than home_size, %llu MiB", s->workdir,
+		(unsigned long long)(s->home_size >> 20));
+}
+
+static int check_size(const struct spec *s, int home, struct err *e)
+{
+	uint64_t bytes = 0;
+	struct statfs fs;
+	int r = tree_size(home, s->home_size, &bytes);
+
+	if (r == -ELOOP)
+		return err_refuse(e, ERR_POLICY, ELOOP, "brig cache clear empties it",
+				  "the kept HOME of '%.200s' has folders more than %d deep",
+				  s->workdir, TREE_DEPTH);
+	if (r < 0)
+		return err_errno(e, r, "cannot look through the kept HOME of '%.200s'", s->workdir);
+	if (bytes > s->home_size)
+		return too_large(s, e);
+	if (s->limits.disk && (fstatfs(home, &fs) < 0 || fs.f_type == TMPFS_MAGIC))
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOTSUP,
+			"set XDG_CACHE_HOME to a folder on a disk, or leave --disk out",
+			"limits.disk cannot count what is written to a HOME kept in memory");
+	return 0;
+}
+
+/* --- what placeholders are made from --- */
+
+static int read_key(int state, unsigned char key[SHA256_SIZE])
+{
+	CLEANUP(fd) int fd = openat(state, KEY_FILE, O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	char text[2 * SHA256_SIZE + 1];
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    (st.st_mode & 077) || read(fd, text, sizeof(text)) != (ssize_t)sizeof(text) ||
+	    hex_decode(text, key, SHA256_SIZE) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+/* Whole under another name first: nobody ever reads half a key. */
+static int make_key(int state, struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+	unsigned char key[SHA256_SIZE];
+	char text[2 * SHA256_SIZE + 1], name[33];
+	int r;
+
+	if (random_fill(key, sizeof(key), e) < 0 || random_hex(name, sizeof(name), e) < 0)
+		return -e->code;
+	hex_encode(key, SHA256_SIZE, text);
+	text[2 * SHA256_SIZE] = '\n';
+	fd = openat(state, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, text, sizeof(text));
+	if (r == 0 && linkat(state, name, state, KEY_FILE, 0) < 0 && errno != EEXIST)
+		r = -errno;
+	if (fd >= 0)
+		(void)unlinkat(state, name, 0);
+	explicit_bzero(key, sizeof(key));
+	explicit_bzero(text, sizeof(text));
+	return r;
+}
+
+static int make_secret(const char *id, struct kept_home *k, struct err *e)
+{
+	CLEANUP(fd) int state = state_open(".", NULL, 0, e);
+	unsigned char key[SHA256_SIZE];
+	struct hmac_key mac;
+	int r;
+
+	if (state < 0)
+		return -e->code;
+	r = read_key(state, key);
+	if (r == -ENOENT) {
+		r = make_key(state, e);
+		r = r < 0 ? r : read_key(state, key);
+	}
+	if (r < 0)
+		return err_refuse(e, ERR_UNAVAILABLE, -r,
+				  "remove it: placeholders that tools have saved end with it",
+				  "'%s' in brig's state folder is not the key that brig made",
+				  KEY_FILE);
+	hmac_key_init(&mac, key, sizeof(key));
+	hmac_sha256(&mac, id, strlen(id), k->secret);
+	k->has_secret = true;
+	explicit_bzero(key, sizeof(key));
+	explicit_bzero(&mac, sizeof(mac));
+	return 0;
+}
+
+/* --- for a run --- */
+
+/* By whatever links the cache folder is reached: a bind follows none. */
+static int real_place(int home, char folder[PATH_MAX], struct err *e)
+{
+	char path[32];
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", home);
+	n = readlink(path, folder, PATH_MAX - 1);
+	if (n <= 0)
+		return err_sys(e, "cannot tell where the kept HOME is");
+	folder[n] = '\0';
+	return 0;
+}
+
+int kept_home_open(const struct spec *s, const char *backend, struct kept_home *ret, struct err *e)
+{
+	struct kept_home k = KEPT_HOME_NONE;
+	CLEANUP(fd) int homes = -1, lock = -1, home = -1;
+	char id[SHA256_HEX], path[PATH_MAX];
+
+	if (name_it(s, backend, id, e) < 0)
+		return -e->code;
+	homes = cache_open(HOMES, path, sizeof(path), e);
+	if (homes < 0)
+		return err_wrap(e, "home keep");
+	lock = lock_folder(homes, id, e);
+	home = lock < 0 ? -1 : open_home(lock, id, e);
+	if (home < 0 || note_use(lock, s, backend, e) < 0 || check_size(s, home, e) < 0 ||
+	    real_place(home, k.folder, e) < 0)
+		return -e->code;
+	if (s->network == NETWORK_PROXY && make_secret(id, &k, e) < 0)
+		return -e->code;
+	k.lock = TAKE_FD(lock);
+	*ret = k;
+	return 0;
+}
+
+void kept_home_done(struct kept_home *k)
+{
+	k->lock = fd_close(k->lock);
+	explicit_bzero(k->secret, sizeof(k->secret));
+}
+
+int kept_home_find(const struct spec *s, const char *backend, char folder[PATH_MAX])
+{
+	CLEANUP(fd) int homes = -1, home = -1;
+	char id[SHA256_HEX], path[PATH_MAX], below[SHA256_HEX + 8];
+	struct err e;
+
+	if (name_it(s, backend, id, &e) < 0)
+		return -e.code;
+	homes = cache_find(HOMES, path, sizeof(path));
+	(void)snprintf(below, sizeof(below), "%s/" HOME, id);
+	home = homes < 0 ? -1 : fd_open_nolinks(homes, below, O_PATH | O_DIRECTORY, FD_BENEATH);
+	return home < 0 || real_place(home, folder, &e) < 0 ? -ENOENT : 0;
+}
+
+/* --- all of them --- */
+
+/* A run holds it; a look that is over in a moment does not count. */
+static bool in_use(int folder)
+{
+	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
+
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(folder, LOCK_EX | LOCK_NB) == 0)
+			return false;
+		(void)nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
+static int one_row(int homes, const char *id,
+		   int (*each)(void *arg, const struct kept_home_row *row), void *arg)
+{
+	CLEANUP(fd) int folder = openat(homes, id, FOLDER), home = -1;
+	CLEANUP(jread) struct jread *about = NULL;
+	struct kept_home_row row = { .id = id };
+	char text[ABOUT_MAX];
+	struct stat st = { 0 };
+	struct err e;
+	ssize_t n;
+
+	if (folder < 0)
+		return 0;
+	n = fd_read_file(folder, ABOUT, text, sizeof(text));
+	if (n <= 0 || jread_parse(text, (size_t)n, &about, &e) < 0)
+		about = NULL;
+	row.project = jread_str(about, "project");
+	row.backend = jread_str(about, "backend");
+	row.policy = jread_str(about, "policy");
+	row.image = jread_str(about, "image");
+	row.trusted = jread_bool(about, "trusted");
+	row.used = in_use(folder);
+	(void)flock(folder, LOCK_UN);
+	if (fstatat(folder, ABOUT, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		row.last = st.st_mtim.tv_sec;
+	home = openat(folder, HOME, FOLDER);
+	row.more = home >= 0 &&
+		   (tree_size(home, COUNT_MOST, &row.bytes) < 0 || row.bytes > COUNT_MOST);
+	return each(arg, &row);
+}
+
+static bool is_id(const char *name)
+{
+	return strlen(name) == SHA256_HEX - 1 && strspn(name, "0123456789abcdef") == SHA256_HEX - 1;
+}
+
+static int open_homes(void)
+{
+	char path[PATH_MAX];
+
+	return cache_find(HOMES, path, sizeof(path));
+}
+
+int kept_home_each(int (*each)(void *arg, const struct kept_home_row *row), void *arg,
+		   struct err *e)
+{
+	CLEANUP(fd) int homes = open_homes();
+	const struct fd_entry *en;
+	struct folder d;
+	int r = 0;
+
+	if (homes < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "cannot open brig's cache folder");
+	folder_begin(&d, homes);
+	while (r == 0 && (en = folder_next(&d))) {
+		char id[SHA256_HEX];
+
+		if (!is_id(en->name))
+			continue;
+		memcpy(id, en->name, sizeof(id));
+		r = one_row(homes, id, each, arg);
+	}
+	return r;
+}
+
+/* Under the lock it gets another name, by which no run finds it; then there is time. */
+int kept_home_clear(const char *id, struct err *e)
+{
+	CLEANUP(fd) int homes = open_homes(), folder = -1;
+	char hex[33], gone[48];
+	struct stat st;
+	int r;
+
+	folder = homes < 0 ? -1 : openat(homes, id, FOLDER);
+	if (folder < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "cannot open the kept HOME '%.16s'", id);
+	if (in_use(folder))
+		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "end that run first, or wait for it",
+				  "the kept HOME '%.16s' is used by a run", id);
+	if (fstat(folder, &st) < 0 || !still_there(homes, id, &st))
+		return 0;
+	if (random_hex(hex, sizeof(hex), e) < 0)
+		return -e->code;
+	(void)snprintf(gone, sizeof(gone), GONE "%s", hex);
+	if (renameat(homes, id, homes, gone) < 0)
+		return err_sys(e, "cannot move the kept HOME '%.16s' away", id);
+	folder = fd_close(folder);
+	r = tree_remove(homes, gone);
+	if (r < 0) {
+		(void)err_errno(e, r, "cannot remove all of the kept HOME '%.16s'", id);
+		return err_hint(e,
+				"what is left is '%s' in the folder 'homes' of brig's cache: "
+				"somebody else's files, or something mounted there",
+				gone);
+	}
+	return 0;
+}
+
+void kept_home_tidy(void)
+{
+	CLEANUP(fd) int homes = open_homes();
+	const struct fd_entry *en;
+	struct folder d;
+
+	if (homes < 0)
+		return;
+	folder_begin(&d, homes);
+	while ((en = folder_next(&d))) {
+		char name[256];
+
+		if (!str_starts(en->name, GONE))
+			continue;
+		(void)snprintf(name, sizeof(name), "%s", en->name);
+		(void)tree_remove(homes, name);
+	}
+}

@@ -28,7 +28,7 @@
 #define KEY_FILE "home.key" /* of the state folder */
 #define ABOUT_MAX 16384
 #define TRIES 64
-#define LOCK_TRIES 50
+#define LOCK_TRIES 10
 #define LOCK_PAUSE_NS (2 * 1000 * 1000)
 #define COUNT_MOST ((uint64_t)1 << 40) /* of a listing */
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

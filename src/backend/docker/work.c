@@ -62,7 +62,7 @@ int work_check(struct guard *g, struct err *e)
 	struct engine_call q = { .method = "HEAD" };
 
 	buf_printf(&b, "/containers/%s/archive?path=", g->container);
-	engine_escape(&b, g->plan->spec->target);
+	engine_escape(&b, g->plan->box->cwd);
 	engine_escape(&b, "/" BELOW);
 	q.path = buf_str(&b);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)

@@ -56,9 +56,9 @@ static bool in_place(const struct spec *s)
 static const char *default_path(const struct spec *s)
 {
 	if (s->code.in_place)
-		return arena_printf(s->arena, "%s%s", s->target, s->code.file + strlen(s->workdir));
+		return arena_printf(s->arena, "%s%s", s->inside, s->code.file + strlen(s->workdir));
 	if (s->dialect_used == DIALECT_INITRUNNER)
-		return arena_printf(s->arena, "%s/" RUN_NAME, s->target);
+		return arena_printf(s->arena, "%s/" RUN_NAME, s->inside);
 	return CODE_FOLDER "/" RUN_NAME;
 }
 
@@ -69,13 +69,13 @@ static int check_path(const struct spec *s, const char *path, struct err *e)
 	const char *name = strrchr(path, '/');
 	size_t n = name ? (size_t)(name - path) : 0;
 	bool own = n == strlen(CODE_FOLDER) && strncmp(path, CODE_FOLDER, n) == 0;
-	bool work = n == strlen(s->target) && strncmp(path, s->target, n) == 0;
+	bool work = n == strlen(s->inside) && strncmp(path, s->inside, n) == 0;
 
 	if (!s->code.in_place &&
 	    (!name || (!own && !work) || !name[1] || str_has_control(path) || name[1] == '.')) {
 		(void)err_set(e, ERR_USAGE, EINVAL, "code.path '%.100s' cannot hold the code",
 			      path);
-		return err_hint(e, "a name below %s or %s", CODE_FOLDER, s->target);
+		return err_hint(e, "a name below %s or %s", CODE_FOLDER, s->inside);
 	}
 	for (size_t i = 0; i < s->mounts.n; i++)
 		if (path_under(s->mounts.v[i].target, CODE_FOLDER) ||
@@ -125,6 +125,9 @@ static int python(struct spec *s, struct err *e)
 	s->code.in_place = in_place(s);
 	if (!spec_wrote(s, FIELD_CODE_PATH))
 		s->code.path = default_path(s);
+	if (spec_links_workspace(s) && s->code.path && path_under(s->code.path, WORKSPACE_PLACE))
+		s->code.path = arena_printf(s->arena, "%s%s", s->inside,
+					    s->code.path + strlen(WORKSPACE_PLACE));
 	if (!argv || !s->code.path)
 		return err_nomem(e);
 	if (check_path(s, s->code.path, e) < 0)

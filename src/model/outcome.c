@@ -417,6 +417,8 @@ void outcome_json(const struct outcome *o, struct json *j)
 	json_key(j, "setup_ms");
 	json_milli(j, o->setup_us);
 	json_kstr(j, "backend", o->backend);
+	if (o->workspace_target)
+		json_kstr(j, "workspace_target", o->workspace_target);
 	if (o->image)
 		json_kstr(j, "image", o->image);
 	json_key(j, "isolation");

@@ -129,7 +129,8 @@ struct outcome {
 	int dialect;         /* enum dialect of the configuration: whose words the text uses */
 	uint64_t timeout_ms; /* that the run had; 0: none */
 	const char *backend;
-	const char *image; /* what the image's name meant, by digest; NULL: no image */
+	const char *workspace_target; /* where the workspace was inside; NULL: no inside */
+	const char *image;            /* what the image's name meant, by digest; NULL: no image */
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;

@@ -14,6 +14,10 @@
 #include "base/err.h"
 #include "model/fields.h"
 
+/* A workspace at its own path, and the place for one that has none or cannot have it. */
+#define WORKSPACE_SAME "same"
+#define WORKSPACE_PLACE "/workspace"
+
 enum home_life { HOME_PRIVATE, HOME_KEEP };
 enum git_access { GIT_WRITE, GIT_READ, GIT_NONE };
 enum policy { POLICY_READONLY, POLICY_WORKSPACE_WRITE, POLICY_FULL_ACCESS };
@@ -253,7 +257,8 @@ struct spec {
 	enum home_life home;
 	uint64_t home_size;  /* bytes */
 	const char *workdir; /* host folder; NULL: the current one */
-	const char *target;  /* where it appears inside */
+	const char *target;  /* where it is to appear inside: a path, or WORKSPACE_SAME */
+	const char *inside;  /* where it does; set by spec_check */
 	struct limits limits;
 	struct mountlist mounts;
 	struct strlist read, write, env_pass;
@@ -329,6 +334,11 @@ int spec_check(struct spec *s, const struct place *at, struct err *e);
 int spec_set_where(struct spec *s, enum field_id id, const char *where, struct err *e);
 
 const char *origin_name(enum origin o);
+
+/* Of a checked spec: does WORKSPACE_PLACE lead to the workspace, which is elsewhere? */
+bool spec_links_workspace(const struct spec *s);
+/* Was it to be at its own path, and is not? */
+bool spec_moved_workspace(const struct spec *s);
 
 /* true for a value somebody wrote: a default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);

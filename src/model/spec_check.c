@@ -161,21 +161,84 @@ static int check_ssh(struct spec *s, const struct place *at, struct err *e)
 	return 0;
 }
 
-static int check_target(struct spec *s, struct err *e)
+/* The target's own name is what everything else is compared with, so it is compared with none. */
+static int check_target(const char *target, struct err *e)
 {
-	/* The target's own name is what everything else is compared with, so it is compared with
-	 * none. */
-	if (str_eq(s->target, "/workspace") || str_eq(s->target, "/work"))
+	if (str_eq(target, WORKSPACE_PLACE) || str_eq(target, "/work"))
 		return 0;
-	return target_check(s->target, "", e) < 0 ? err_wrap(e, "workspace.target") : 0;
+	return target_check(target, "", e) < 0 ? err_wrap(e, "workspace.target") : 0;
+}
+
+/* There it would hide a folder of brig's own root, or lie in one that is the command's, or in one
+ * that is made up. */
+static bool own_path_taken(const struct spec *s, const char *home)
+{
+	static const char *const built[] = { "/var/tmp", "/nix/store", "/run", "/root" };
+	struct err ignored;
+
+	for (size_t i = 0; i < ARRAY_LEN(built); i++)
+		if (path_under(built[i], s->workdir))
+			return true;
+	return check_target(s->workdir, &ignored) < 0 || path_under(s->workdir, "/etc") ||
+	       path_under(s->workdir, home) || path_under(home, s->workdir) ||
+	       (s->code.kind != CODE_NONE && path_under(s->workdir, CODE_FOLDER));
+}
+
+static int settle_target(struct spec *s, struct err *e)
+{
+	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	const char *home = arena_printf(s->arena, "/home/%s", s->user_name);
+
+	if (!home)
+		return err_nomem(e);
+	s->inside = s->target;
+	if (!str_eq(s->target, WORKSPACE_SAME))
+		return check_target(s->target, e);
+	s->inside = s->workdir;
+	if (host_run)
+		return 0;
+	if (s->private_workspace || s->no_workspace || own_path_taken(s, home))
+		s->inside = WORKSPACE_PLACE;
+	if (!spec_moved_workspace(s) || !spec_wrote(s, FIELD_TARGET))
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM,
+		      "the workspace cannot be at its own path: '%.200s' is a place of brig's own "
+		      "inside",
+		      s->workdir);
+	(void)blame(s, FIELD_TARGET, "workspace.target", e);
+	return err_hint(e, "leave workspace.target out, and it is at %s", WORKSPACE_PLACE);
+}
+
+bool spec_links_workspace(const struct spec *s)
+{
+	return str_eq(s->target, WORKSPACE_SAME) && !path_under(s->inside, WORKSPACE_PLACE);
+}
+
+bool spec_moved_workspace(const struct spec *s)
+{
+	return str_eq(s->target, WORKSPACE_SAME) && !s->private_workspace && !s->no_workspace &&
+	       !str_eq(s->inside, s->workdir);
+}
+
+static int check_place(const struct spec *s, const char *target, struct err *e)
+{
+	if (target_check(target, s->inside, e) < 0)
+		return -e->code;
+	if (!spec_links_workspace(s) || !path_under(target, WORKSPACE_PLACE))
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM, "mount target '%.200s': '%s' is a link to '%.200s'",
+		      target, WORKSPACE_PLACE, s->inside);
+	return err_hint(e, "name a place below '%.200s', or another one, such as /data", s->inside);
 }
 
 /* Such a path has one place only, its own; what is reserved are folders of the system. */
 static int check_own_place(const struct spec *s, const char *path, struct err *e)
 {
-	if (target_check(path, s->target, e) == 0)
+	if (check_place(s, path, e) == 0)
 		return 0;
-	return err_hint(e, "name the folder below it that is needed");
+	return str_eq(path, s->inside)
+		       ? err_hint(e, "it is shown anyway; --policy readonly lets it only be read")
+		       : err_hint(e, "name the folder below it that is needed");
 }
 
 static int check_paths(struct spec *s, const struct place *at, struct strlist *l, const char *flag,
@@ -245,7 +308,7 @@ static int check_mounts(struct spec *s, const struct place *at, struct err *e)
 		struct mount_spec *m = &s->mounts.v[i];
 
 		if (path_resolve(s->arena, at, m->source, &m->source, e) < 0 ||
-		    target_check(m->target, s->target, e) < 0 ||
+		    check_place(s, m->target, e) < 0 ||
 		    check_grant(s, at, m->source, m->writable, e) < 0)
 			return blame(s, FIELD_MOUNT, "mount", e);
 	}
@@ -548,7 +611,7 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&
 	    s->limits.disk < s->limits.tmp)
 		s->limits.tmp = s->limits.disk;
-	if (check_target(s, e) < 0 || check_workspace(s, at, e) < 0 || check_mounts(s, at, e) < 0)
+	if (check_workspace(s, at, e) < 0 || settle_target(s, e) < 0 || check_mounts(s, at, e) < 0)
 		return -e->code;
 	if (check_paths(s, at, &s->read, "read", e) < 0 ||
 	    check_paths(s, at, &s->write, "write", e) < 0 || check_roots(s, at, e) < 0 ||

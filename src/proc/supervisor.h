@@ -44,6 +44,7 @@ struct supervisor_container {
 	bool ended;           /* the engine told the exit code */
 	bool oom, pids, disk; /* limits that were hit */
 	bool user_ns, podman; /* of STARTED */
+	bool moved;           /* of STARTED: the workspace is at WORKSPACE_PLACE after all */
 	bool no_seccomp;      /* of STARTED: a runtime with a kernel of its own */
 	bool never_ran;       /* of ENDED: err says why the command could not be executed */
 	unsigned unenforced;  /* of STARTED: bits 1 << enum limit the engine did not take */

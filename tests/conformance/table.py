@@ -117,7 +117,7 @@ TABLE = [
     Request("no input", ["wc", "-c"], ok("0\n")),
     Short("large input", ["wc", "-c"], ok(f"{2 * MIB}\n"), input=b"x" * (2 * MIB)),
     Request("input not read", ["true"], exits(0), input=b"x" * MIB),
-    Request("folder", ["pwd"], ok("/workspace\n")),
+    Request("folder", ["pwd"], ok("/workspace\n")),  # a name for its own path
     Short("writes", sh("echo new > made && cat made"), ok("new\n"), setup=lambda: (workspace() / "made").unlink(missing_ok=True)),
     Short("readonly", sh("echo no > kept || exit 2"), exits(2), lambda: ["--policy", "readonly"], refused=PLAIN),
     Short("mount", sh("cat /data/file; echo x > /data/new || exit 2"), exits(2, stdout="shown\n"),

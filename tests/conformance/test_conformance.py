@@ -54,9 +54,9 @@ def disturbed(argv, env, strike):
 
 
 def normal(said, backend):
-    """Names of the host's own, where there is no inside, are the one difference that is no difference."""
-    names = {str(workspace()): "/workspace", "/proc/self/fd/3": "/code/_run.py"}
-    if not isinstance(said, dict) or not backend.host_paths:
+    """The workspace is at its own path everywhere. Names of the host's own, where there is no inside, are the one difference that is no difference."""
+    names = {str(workspace()): "/workspace", **({"/proc/self/fd/3": "/code/_run.py"} if backend.host_paths else {})}
+    if not isinstance(said, dict):
         return said
     said = dict(said)
     for host, inside in names.items():

@@ -118,9 +118,8 @@ def each_has_its_own_input_variables_folder_and_status():
         assert s.say("input 1 words") == "ok" and s.say("folder 1 /tmp") == "ok"
         r = s.run(1, "cat; echo; pwd; echo $A $B $BRIG_SANDBOX; exit 3", env__set="A=command")
         assert (ended(r), r["stdout"]) == (("exited", 3), f"words\n/tmp\ncommand sandbox {'' if here() == 'none' else backend()}\n".replace(" \n", "\n")), r
-        folder = "/workspace" if here() in SANDBOXED else workspace()
         r = s.run(2, "cat; pwd; echo $A; kill -USR1 $$")
-        assert (r["outcome"], r["signal"], r["stdout"]) == ("signalled", 10, f"{folder}\nsandbox\n"), r
+        assert (r["outcome"], r["signal"], r["stdout"]) == ("signalled", 10, f"{workspace()}\nsandbox\n"), r
         assert s.say("folder 3 /nowhere") == "ok"
         r = s.run(3, "true")
         words = "has no folder '/nowhere'" if here() == "ssh" else "cannot enter '/nowhere'"

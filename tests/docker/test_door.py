@@ -111,7 +111,7 @@ def the_container_behind_it_is_held_like_any_other():
             grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp:' /proc/self/status | tr '\\t' ' '
             cat /etc/resolv.conf /etc/hosts; hostname; id -u; echo $HOME; ls -A /
             for f in /etc/resolv.conf /etc/hosts /etc/brig/ca-bundle.crt /etc/ssl/certs/ca-certificates.crt; do
-                echo x 2>/dev/null >> $f && echo open $f; rm -f $f 2>/dev/null && echo gone $f; mkdir -p /workspace/etc/brig; done
+                echo x 2>/dev/null >> $f && echo open $f; rm -f $f 2>/dev/null && echo gone $f; mkdir -p etc/brig; done
             grep -c "the image's own" /etc/ssl/certs/ca-certificates.crt; cmp /etc/brig/ca-bundle.crt /etc/ssl/certs/ca-certificates.crt && grep -c BEGIN /etc/brig/ca-bundle.crt
             touch made""")
         out = r["stdout"]

@@ -21,7 +21,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import CLOSED, FOLDER, box, container_of, engine, image, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
-from harness import around, brig_path, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
+from harness import around, brig_path, files_as_root, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 around(shared_engine)
 around(shared_podmans)
@@ -56,6 +56,7 @@ def engines():
 
 # ---- links in the image ----
 
+AT = ("--set", "workspace.target=/workspace")
 WAY = (("workspace", "/home/brig/l"), ("home", FOLDER), ("home/brig", FOLDER), ("home/brig/l", "/r/ws"), ("r", FOLDER), ("r/ws", FOLDER))
 LINKS = {  # what the image has; the path that is named; whether Docker shows it (it puts files of its own over some)
     "cover": (WAY, "/workspace", True),
@@ -83,7 +84,7 @@ def a_link_on_the_way_of_a_mount_refuses_the_image():
             if podman and name not in ("cover", "passwd", "hosts", "home2", "loop"):
                 continue  # each look costs Podman a twentieth of a second
             e.import_image(image(*entries), mine(name))
-            done = box("--json", "--", "sh", "-c", "touch /workspace/ran /r/ws/ran", image=mine(name), host=e.host)
+            done = box("--json", *AT, "--", "sh", "-c", "touch /workspace/ran /r/ws/ran", image=mine(name), host=e.host)
             r = done.json
             if plain or podman or r["outcome"] == "refused":
                 assert r["outcome"] == "refused" and done.status == 125, (name, r)
@@ -92,6 +93,39 @@ def a_link_on_the_way_of_a_mount_refuses_the_image():
                 (workspace() / "ran").unlink()
             assert not os.listdir(workspace()), (name, os.listdir(workspace()))
         assert nothing_left()
+
+
+@test(limit=120)
+def an_image_that_is_against_the_workspaces_own_path_gets_it_elsewhere():
+    """Nobody asked for the place: it is at /workspace then, covers and all, and said. Where somebody did, the run is refused."""
+    (workspace() / ".git/hooks").mkdir(parents=True)
+    (workspace() / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (workspace() / ".git/objects").mkdir()
+    (workspace() / "sub").mkdir()
+    with files_as_root():
+        subprocess.run(["chown", "-R", "1000:1000" if identity() == "root" else f"{uid()}", workspace()], check=True)
+    top, *rest = workspace().parts[1:4]
+    deep = [("/".join([top, *rest[:i]]), FOLDER) for i in range(len(rest))]  # Podman mounts folders of its own in /var
+    ways = {"link": ((top, "/r"), ("r", FOLDER)), "file": ((top, b"no folder"),), "closed": ((top, CLOSED),), "volume": (("r", FOLDER),),
+            "deep": (*deep, ("/".join([top, *rest]), "/r"), ("r", FOLDER))}
+    script = "pwd; touch ran; echo evil > .git/hooks/pre-commit; echo evil > sub/x; ls -A /r"
+    for e in engines():
+        for name, entries in ways.items():
+            if e is not common.shared and name != "deep":
+                continue  # each look costs Podman a twentieth of a second
+            e.import_image(image(*entries), mine(name), changes=[f"VOLUME {workspace()}/v"] if name == "volume" else ())
+            done = box("--json", "--read", workspace() / "sub", "--", "sh", "-c", script, image=mine(name), host=e.host)
+            r = done.json
+            assert (r["outcome"], r["workspace_target"]) == ("exited", "/workspace") and r["stdout"].startswith("/workspace\n"), (name, r)
+            assert "the workspace is at '/workspace' inside" in done.errors, done.errors
+            assert (workspace() / "ran").exists() and not (workspace() / ".git/hooks/pre-commit").exists() and not os.listdir(workspace() / "sub"), name
+            (workspace() / "ran").unlink()
+            r = box("--json", "--set", "workspace.target=same", "--", "touch", "ran", image=mine(name), host=e.host).json
+            assert r["outcome"] == "refused" and mine(name) in r["error"]["what"] and not (workspace() / "ran").exists(), (name, r)
+        e.import_image(image((top, FOLDER)), mine("plain"))
+        r = box("--json", "--", "pwd", image=mine("plain"), host=e.host).json
+        assert r["workspace_target"] == str(workspace()) and r["stdout"] == f"{workspace()}\n", r
+    assert nothing_left()
 
 
 @test(limit=120)
@@ -172,7 +206,7 @@ def what_was_seen_of_an_image_is_kept_for_that_image_alone():
     kept = list((state() / "brig/images").iterdir())
     assert len(kept) == 1 and kept[0].stat().st_size == 33 and (state() / "brig/images").stat().st_mode & 0o77 == 0, kept
     e.import_image(image(*WAY), mine("kept"))  # the same name, another image
-    assert box("--json", "--", "true", image=mine("kept")).json["outcome"] == "refused"
+    assert box("--json", *AT, "--", "true", image=mine("kept")).json["outcome"] == "refused"
     assert box("--set", "workspace.target=/r/ws", "--", "true", image=mine("kept")).status == 0  # where it has no link
 
 
@@ -399,11 +433,11 @@ def an_engine_that_makes_something_else_is_found_out_before_the_command():
     words = {"caps": "with capabilities", "bound": "with capabilities to be had", "seccomp": "without brig's system-call filter",
              "privs": "without no-new-privileges", "user": "as another user", "groups": "in groups that nobody asked for",
              "root": "without a read-only root", "stray": "something was mounted at '/mnt'", "writable": "'/etc/passwd' inside",
-             "elsewhere": "'/workspace' inside", "missing": "'/workspace' inside", "shm": "something was mounted at '/dev/extra'",
+             "elsewhere": f"'{workspace()}' inside", "missing": f"'{workspace()}' inside", "shm": "something was mounted at '/dev/extra'",
              "device": "something was mounted at '/dev/extra'", "carried": "something was mounted at '/sys/kernel/debug'"}
     os.mkdir(engine.SHARED)
     for way, what in words.items():
-        r = box("--json", "--runtime", f"crooked-{way}", "--", "touch", "/workspace/ran", "/mnt/ran").json
+        r = box("--json", "--runtime", f"crooked-{way}", "--", "touch", "ran", "/mnt/ran").json
         assert r["outcome"] == "refused" and what in r["error"]["what"], (way, r["outcome"], r["error"])
         assert not os.listdir(workspace()), way
     os.rmdir(engine.SHARED)

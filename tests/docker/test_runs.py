@@ -117,7 +117,7 @@ def signals_and_missing_commands_are_told_apart():
     # Words that only look like init's own are the command's.
     done = box("--", "/etc/passwd")
     assert done.status == 126 and "'/etc/passwd'" in done.errors and "tini" not in done.errors, done.errors
-    for name in ("./none", "/tmp/none", "/usr/none", "/workspace/none/x"):
+    for name in ("./none", "/tmp/none", "/usr/none", f"{workspace()}/none/x"):
         done = box("--", name)
         assert done.status == 127 and f"'{name}': command not found" in done.errors, (name, done.errors)
     done = sh("echo '[FATAL tini (7)] exec sh failed: No such file or directory' >&2; exit 127")

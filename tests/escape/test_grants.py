@@ -252,7 +252,7 @@ def a_grant_below_a_protected_folder_leaves_the_folder_protected():
         before = (ws / name).read_text() if (ws / name).exists() else ""
         (ws / name).write_text(before)  # the control: it can be written here
         for grant in ((), ("--read", ws / top)):
-            done = brig("exec", *more, *grant, f"echo evil >> {name}; echo evil > {os.path.dirname(name)}/new; grep ' /workspace/{os.path.dirname(name)} ' /proc/self/mountinfo")
+            done = brig("exec", *more, *grant, f"echo evil >> {name}; echo evil > {os.path.dirname(name)}/new; grep ' {ws}/{os.path.dirname(name)} ' /proc/self/mountinfo")
             assert "evil" not in (ws / name).read_text() and not (ws / name).with_name("new").exists(), (name, grant, done)
     assert brig("exec", "--read", ws / ".vscode/sub", "echo mine > file").status == 0 and (ws / "file").read_text() == "mine\n"
 
@@ -406,9 +406,11 @@ def a_folder_named_to_be_read_is_read_only_wherever_it_is_shown():
     for options, base in ((("--workdir", top), "/workspace"), (("--mount", f"{top}:/data:rw"), "/data"), (("--write", top, "--mount", f"{top}/b:/data/b:rw", "--mount", f"{top}:/data:rw"), "/data")):
         try_all(top, base, (*options, "--read", top / "b/c"), {".": True, "b": True, "b/c": False, "b/c/e": False}, base)
         try_all(top, base, ("--read", top / "b/c", *options), {".": True, "b": True, "b/c": False, "b/c/e": False}, base)
-    try_all(top, "/workspace", ("--workdir", top, "--mount", f"{top}/b:/workspace/b"), {".": True, "b": False, "b/c": False, "b/c/e": False}, "a mount")
-    # The workspace itself, named to be read at its own path, is the workspace still.
-    try_all(top, "/workspace", ("--workdir", top, "--read", top), {".": True, "b": True, "b/c": True, "b/c/e": True}, "the same folder")
+    try_all(top, "/workspace", ("--workdir", top, "--mount", f"{top}/b:{top}/b"), {".": True, "b": False, "b/c": False, "b/c/e": False}, "a mount")
+    # The workspace itself stands at its own path already.
+    for target, word in ((), "is the workspace"), (("--set", f"workspace.target={top}"), "is the workspace"):
+        refused(brig("run", "--workdir", top, *target, "--read", top, "--", "true"), word)
+    try_all(top, "/data", ("--workdir", top, "--set", "workspace.target=/data", "--read", top), {".": True, "b": True, "b/c": True, "b/c/e": True}, "the same folder")
 
 
 def replace(base, path):
@@ -686,7 +688,7 @@ def a_pipe_in_what_is_only_read_cannot_be_written_by_way_of_what_is_written():
     ends = {at: os.open(at / "c/pipe", os.O_RDONLY | os.O_NONBLOCK) for at in (top / "b", other)}
     cases = [(("--write", top), ("--read", top / "b"), top / "b/c/pipe", top / "b"), (("--workdir", top), ("--read", top / "b"), "/workspace/b/c/pipe", top / "b"),
              (("--mount", f"{top}:/data:rw"), ("--mount", f"{top}/b:/data/b"), "/data/b/c/pipe", top / "b"), (("--write", top), ("--read", top / "b/c"), top / "b/c/pipe", top / "b"),
-             ((), ("--mount", f"{other}:/tmp/other"), "/tmp/other/c/pipe", other), ((), ("--mount", f"{other}:/workspace/sub"), "/workspace/sub/c/pipe", other)]
+             ((), ("--mount", f"{other}:/tmp/other"), "/tmp/other/c/pipe", other), ((), ("--mount", f"{other}:{workspace()}/sub"), "/workspace/sub/c/pipe", other)]
     (workspace() / "sub").mkdir()
     for wide, narrow, pipe, at in cases:
         done = brig("run", *wide, *narrow, "--", "sh", "-c", f"ls {pathlib.PurePath(pipe).parent}; exec 2>&1; echo forged 1<>{pipe}")
@@ -720,7 +722,7 @@ def the_kernels_file_systems_below_a_shown_folder_are_left_out():
         (kept / "file").touch()
         assert (workspace() / "chroot/proc/1/comm").exists() and (workspace() / "chroot/sys/kernel").exists(), "the control proves nothing"
         script = "cd {}/chroot && cat version && ls -A proc sys dev/mqueue kept && cat proc/1/comm proc/version proc/sys/kernel/hostname; ls sys/kernel"
-        for options, base in (((), "/workspace"), (("--policy", "readonly"), "/workspace"), (("--read", workspace()), workspace()), (("--mount", f"{workspace()}:/data"), "/data")):
+        for options, base in (((), "/workspace"), (("--policy", "readonly"), "/workspace"), (("--set", "workspace.target=/work", "--read", workspace()), workspace()), (("--mount", f"{workspace()}:/data"), "/data")):
             done = brig("run", *options, "--", "sh", "-c", script.format(base))
             # Root's trees are shown through an idmapped mount, without what is mounted below.
             assert [w for w in done.text.split() if w != "file"] == ["dev/mqueue:", "kept:", "proc:", "sys:"], (options, done.text, done.errors)

@@ -45,7 +45,7 @@ if "create" in sys.argv:
     path = sys.argv[sys.argv.index("--bundle") + 1] + "/config.json"
     c = json.load(open(path))
     p, mounts = c["process"], c["mounts"]
-    work = [m for m in mounts if m["destination"] == "/workspace"]
+    work = [m for m in mounts if m["destination"] == p["cwd"]]
     if way == "caps":
         p["capabilities"] = {k: ["CAP_NET_RAW"] for k in ("bounding", "effective", "permitted")}
     elif way == "bound":

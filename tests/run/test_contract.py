@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_path, home, identity, main, scratch, test, tree, uid, workspace  # noqa: E402
+from harness import brig, brig_environment, brig_path, home, identity, main, scratch, test, tree, uid, workspace  # noqa: E402
 
 MEMBERS = {"schema", "id", "outcome", "exit_code", "signal", "stdout", "stderr", "stdout_bytes", "stderr_bytes",
            "stdout_truncated", "stderr_truncated", "duration_ms", "setup_ms", "backend", "isolation", "output",
@@ -333,11 +333,41 @@ def system_folders_cannot_be_written():
         assert sh(f"echo x > {path}").status != 0, path
 
 
+def as_caller(argv):
+    return [*(["setpriv", f"--reuid={uid()}", f"--regid={uid()}", "--clear-groups", "--"] if os.geteuid() == 0 and uid() else []), *map(str, argv)]
+
+
+@test(backends=("native", "bwrap"))
+def what_is_made_on_one_side_works_on_the_other():
+    """A virtual environment, a worktree, a build tree: all of them write their own path down."""
+    top = workspace()
+    subprocess.run(as_caller(["/usr/bin/python3", "-m", "venv", "--without-pip", "out"]), cwd=top, check=True)
+    for name in ("out", "in"):
+        if name == "in":
+            assert sh("python3 -m venv --without-pip in").status == 0
+        tool = top / name / "bin/tool"
+        tool.write_text(f"#!{top}/{name}/bin/python3\nimport sys; print(sys.prefix)\n")
+        tool.chmod(0o755)
+        want = f"{top}/{name}\n"
+        assert subprocess.run(as_caller([tool]), capture_output=True, text=True, cwd=top).stdout == want, name
+        assert sh(f"{name}/bin/tool; . {name}/bin/activate; tool").text == want * 2, name
+        done = brig("run", "--", "tool", env={"PATH": f"{top}/{name}/bin:/usr/bin:/bin"})  # activated outside
+        assert done.text == want, (name, done.text, done.errors)
+    git = lambda *words: subprocess.run(as_caller(["git", *words]), cwd=top, capture_output=True, text=True, env=brig_environment())  # noqa: E731
+    for words in (("init", "-q"), ("-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "--allow-empty", "-m", "x")):
+        assert git(*words).returncode == 0
+    assert sh("git worktree add -q wt").status == 0
+    listed = git("worktree", "list").stdout
+    assert f"{top}/wt " in listed and "prunable" not in listed and git("-C", "wt", "status", "--short").returncode == 0, listed
+    r = brig("run", "--json", "--", "true").json
+    assert r["workspace_target"] == str(top), r
+
+
 @test
 def the_working_folder_is_the_workspace():
     (workspace() / "here").write_text("text\n")
     done = sh("pwd; cat here")
-    assert done.stdout == b"/workspace\ntext\n"
+    assert done.text == f"{workspace()}\ntext\n"
 
 
 @test

@@ -236,7 +236,7 @@ static void a_script_without_its_interpreter_is_not_executable(void **state)
 {
 	static const struct job_want w = { .id = "test" };
 	char dir[] = "/tmp/brig-none-XXXXXX", path[64];
-	const char *argv[] = { "/workspace/x", NULL };
+	const char *argv[] = { path, NULL };
 	struct run r;
 	int fd;
 
@@ -589,6 +589,7 @@ static void paths_inside_are_rewritten_by_component(void **state)
 
 	(void)state;
 	run_init(&r, "/tmp");
+	r.spec->inside = "/workspace";
 	set_argv(&r, argv);
 	assert_int_equal(backend_none.plan(r.spec, &r.plan, NULL, &r.e), 0);
 	for (size_t i = 0; i < ARRAY_LEN(want); i++)
@@ -784,6 +785,7 @@ static void the_plan_can_be_printed(void **state)
 
 	(void)state;
 	run_init(&r, "/tmp");
+	r.spec->inside = "/workspace";
 	set_argv(&r, argv);
 	assert_int_equal(backend_none.plan(r.spec, &r.plan, NULL, &r.e), 0);
 	json_init(&j, &b, false);

@@ -241,17 +241,19 @@ static void a_linked_source_names_the_real_one(void **state UNUSED)
 	done(&m);
 }
 
+#define TARGET "workspace.target", "/mine"
+
 static void a_mount_point_in_a_host_tree_must_exist(void **state UNUSED)
 {
 	struct made m;
 
 	assert_int_equal(mkdir("data", 0755), 0);
-	REFUSED(ENOENT, ERR_USAGE, "mounts", "data:/workspace/missing");
+	REFUSED(ENOENT, ERR_USAGE, "mounts", "data:/mine/missing", TARGET);
 	REFUSED(ENOENT, ERR_USAGE, "mounts", "data:/usr/brig-no-such-folder");
 	assert_int_equal(mkdir("ws/there", 0755), 0);
 	assert_int_equal(symlink("there", "ws/link"), 0);
-	REFUSED(ENOENT, ERR_USAGE, "mounts", "data:/workspace/link");
-	PLAN(&m, "mounts", "data:/workspace/there");
+	REFUSED(ENOENT, ERR_USAGE, "mounts", "data:/mine/link", TARGET);
+	PLAN(&m, "mounts", "data:/mine/there", TARGET);
 	assert_int_equal(m.result, 0);
 	done(&m);
 }
@@ -284,13 +286,13 @@ static void a_readonly_policy_makes_nothing_of_the_host_writable(void **state UN
 {
 	struct made m;
 
-	PLAN(&m, "policy", "readonly", "read", "ws");
+	PLAN(&m, "policy", "readonly", "read", "ws", TARGET);
 	assert_int_equal(m.result, 0);
 	for (size_t i = 0; i < m.plan->op_count; i++)
 		if (m.plan->ops[i].kind == OP_BIND || m.plan->ops[i].kind == OP_BIND_FD)
 			assert_false(m.plan->ops[i].writable);
 	for (size_t i = 0; i < m.plan->writable_count; i++)
-		assert_string_not_equal(m.plan->writable[i], "/workspace");
+		assert_string_not_equal(m.plan->writable[i], "/mine");
 	done(&m);
 }
 
@@ -303,11 +305,12 @@ static void system_folders_are_never_writable(void **state UNUSED)
 	for (size_t i = 0; i < m.plan->op_count; i++) {
 		const struct op *o = &m.plan->ops[i];
 
-		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && !str_eq(o->dst, "/workspace"))
+		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD) &&
+		    !str_eq(o->dst, m.spec->workdir))
 			assert_false(o->writable);
 	}
 	assert_int_equal(op_at(&m, "/proc")->kind, OP_PROC); /* all of it is read-only */
-	assert_non_null(op_at(&m, "/workspace"));
+	assert_non_null(op_at(&m, m.spec->workdir));
 	done(&m);
 }
 
@@ -331,8 +334,8 @@ static void a_socket_of_the_host_in_a_shown_tree_is_hidden(void **state UNUSED)
 	s = listen_at(path);
 	PLAN_PLAIN(&m);
 	assert_int_equal(m.result, 0);
-	assert_non_null(op_at(&m, "/workspace/agent.sock"));
-	assert_int_equal(op_at(&m, "/workspace/agent.sock")->kind, OP_HIDE);
+	assert_non_null(op_at(&m, path));
+	assert_int_equal(op_at(&m, path)->kind, OP_HIDE);
 	done(&m);
 	(void)close(s);
 }
@@ -356,8 +359,7 @@ static void a_socket_with_many_connections_is_hidden_once(void **state UNUSED)
 	PLAN_PLAIN(&m);
 	assert_int_equal(m.result, 0);
 	for (size_t i = 0; i < m.plan->op_count; i++)
-		hidden += m.plan->ops[i].kind == OP_HIDE &&
-			  str_eq(m.plan->ops[i].dst, "/workspace/s");
+		hidden += m.plan->ops[i].kind == OP_HIDE && str_eq(m.plan->ops[i].dst, path);
 	for (size_t i = 0; i < 3; i++) {
 		(void)close(ends[i][0]);
 		(void)close(ends[i][1]);

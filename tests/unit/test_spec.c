@@ -2,6 +2,7 @@
 /* unit/test_spec.c - settings from text, who wrote them, and what is refused as a whole. */
 #include "unit.h"
 
+#include "model/code.h"
 #include "model/paths.h"
 #include "model/spec.h"
 
@@ -43,7 +44,7 @@ static void a_new_spec_holds_the_documented_defaults(void **state UNUSED)
 	assert_int_equal(s->backend, BACKEND_AUTO);
 	assert_int_equal(s->network, NETWORK_NONE);
 	assert_int_equal(s->profile, PROFILE_DEFAULT);
-	assert_string_equal(s->target, "/workspace");
+	assert_string_equal(s->target, "same");
 	assert_null(s->workdir);
 	assert_int_equal(s->limits.memory, (uint64_t)2 << 30);
 	assert_int_equal(s->limits.cpus, 0);
@@ -456,6 +457,12 @@ static void a_check_refuses_what_no_backend_could_take(void **state UNUSED)
 		{ "workspace.target", "/dev/shm" },
 		{ "workspace.target", "/etc" },
 		{ "workspace.target", "/mine", "mounts", "/a:/mine" },
+		{ "mounts", "/a:/workspace/b" },
+		{ "read", "/workspace/b" },
+		{ "mounts", "/a:/src/project" },
+		{ "read", "/src/project" },
+		{ "workspace.target", "same", "workspace.path", "/tmp" },
+		{ "workspace.target", "same", "workspace.path", "/home/brig/x" },
 	};
 	static const char *const twice[][7] = {
 		{ "mounts", "/a:/x", "mounts", "/b:/x" },
@@ -546,6 +553,43 @@ static void a_home_written_in_another_way_is_still_home(void **state UNUSED)
 	}
 }
 
+static void a_workspace_is_at_its_own_path_where_that_is_free(void **state UNUSED)
+{
+	static const char *const own[] = { "/src/project",  "/home/me/x",   "/work",
+					   "/workspace",    "/workspace/x", "/tmp/x",
+					   "/var/tmp/x",    "/home/brigx",  "/opt/x",
+					   "/srv/x/y",      "/code/x",      "/run/user/1/x",
+					   "/usr/local/src" };
+	static const char *const taken[] = { "/tmp",   "/var/tmp", "/home/brig", "/home/brig/x/y",
+					     "/etc/x", "/nix",     "/code",      "/role" };
+
+	for (size_t i = 0; i < ARRAY_LEN(own) + ARRAY_LEN(taken); i++) {
+		bool free = i < ARRAY_LEN(own);
+		const char *path = free ? own[i] : taken[i - ARRAY_LEN(own)];
+		CLEANUP(spec) struct spec *s = fresh();
+		struct err e = { 0 };
+
+		print_message("%s\n", path);
+		set(s, "policy", "readonly"); /* some belong to the system */
+		assert_int_equal(check(s, &here, &e, PAIRS("workspace.path", path)), 0);
+		assert_string_equal(s->inside, free ? path : "/workspace");
+		assert_int_equal(spec_moved_workspace(s), !free);
+		assert_int_equal(spec_links_workspace(s), free && !path_under(path, "/workspace"));
+	}
+}
+
+static void code_in_the_workspace_may_be_called_by_either_name(void **state UNUSED)
+{
+	CLEANUP(spec) struct spec *s = fresh();
+	struct err e = { 0 };
+
+	assert_int_equal(code_set(s, CODE_PYTHON, "x", 1, NULL, &e), 0);
+	assert_int_equal(check(s, &here, &e, PAIRS("code.path", "/workspace/_x.py")), 0);
+	assert_string_equal(s->code.path, "/src/project/_x.py");
+	assert_int_equal(spec_check(s, &here, &e), 0);
+	assert_string_equal(s->code.path, "/src/project/_x.py");
+}
+
 /* A request may be planned first and run then, or run twice. */
 static void a_second_check_finds_the_same(void **state UNUSED)
 {
@@ -591,6 +635,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(terminal_and_json_exclude_each_other),
 	cmocka_unit_test(a_terminal_has_no_time_limit_unless_one_is_given),
 	cmocka_unit_test(a_disk_limit_caps_the_private_folders_too),
+	cmocka_unit_test(a_workspace_is_at_its_own_path_where_that_is_free),
+	cmocka_unit_test(code_in_the_workspace_may_be_called_by_either_name),
 	cmocka_unit_test(home_and_root_are_no_workspace),
 	cmocka_unit_test(a_home_written_in_another_way_is_still_home),
 	cmocka_unit_test(a_second_check_finds_the_same),

@@ -76,6 +76,10 @@ void docker_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *docker_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(docker_plan, struct backend_plan *, docker_plan_free)
 
+/* move.c: the workspace at WORKSPACE_PLACE, which is not where the plan had it. false: it cannot be
+ * moved, or is not to be. */
+bool docker_plan_move(struct backend_plan *p);
+
 /* plan_extra.c: each allowed flag of extra_args becomes what its row's API field says. */
 int docker_plan_extra(struct backend_plan *p, struct err *e);
 
@@ -212,7 +216,7 @@ struct door_answer {
 /* ---- the guard ---- */
 
 struct guard_start {
-	const struct backend_plan *plan;
+	struct backend_plan *plan; /* changed by docker_plan_move alone */
 	const char *id;
 	bool open;        /* there is no command: they come by ASK_EXEC */
 	bool line;        /* the gate can be asked while it is open, or has ports */

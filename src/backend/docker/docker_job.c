@@ -159,6 +159,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 		}
 		if (m.said == SUPERVISOR_STARTED) {
 			j->started = m;
+			if (m.container.moved)
+				(void)docker_plan_move(j->plan);
 			return 0;
 		}
 	}
@@ -457,6 +459,7 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 	job_leave(j);
 	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
+	o->workspace_target = arena_strdup(o->arena, j->plan->box->cwd);
 	judge(j, o);
 	if (j->end.container.oom)
 		outcome_hit(o, LIMIT_MEMORY);

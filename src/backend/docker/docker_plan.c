@@ -185,7 +185,7 @@ static int private_folders(struct backend_plan *p, struct err *e)
 	if (p->box->workspace)
 		return 0;
 	return add_tmpfs(p,
-			 (struct tmpfs_want){ .path = s->target,
+			 (struct tmpfs_want){ .path = s->inside,
 					      .size = home,
 					      .mode = 0755,
 					      .exec = true,

@@ -115,6 +115,7 @@ static void tell_started(const struct guard *g)
 	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
 				    .container = { .user_ns = g->engine.rootless,
 						   .podman = g->engine.podman,
+						   .moved = g->moved,
 						   .no_seccomp = !g->same_kernel,
 						   .unenforced = g->end.container.unenforced } };
 

@@ -44,6 +44,8 @@ struct guard {
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
 	bool no_cgroups;               /* the engine keeps no limit, whatever it says */
 	bool started;                  /* the engine said so */
+	bool unfit;                    /* the image does not let the workspace be where it is to */
+	bool moved;                    /* it is elsewhere, therefore */
 	bool told_pull;                /* that the image is being fetched */
 	char gate[GUARD_PATH_MAX];     /* the program that is first inside */
 	char gate_inside[48];          /* where: nobody can foresee it */

@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "model/dialect/extra_args.h"
+#include "model/paths.h"
 
 enum flag_kind { V_COUNT, V_SIZE, V_NANO, V_TEXT, V_TRUE };
 
@@ -124,6 +125,9 @@ static int set_tmpfs(struct backend_plan *p, const char *value, struct err *e)
 				 value[n] ? "," : "");
 	if (!t.path || !t.options)
 		return err_nomem(e);
+	if (p->box->workspace && path_under(t.path, p->box->cwd))
+		return err_refuse(e, ERR_POLICY, EPERM, "choose a place of its own, such as /data",
+				  "--tmpfs '%.200s' would lie in the workspace", t.path);
 	for (size_t i = 0; i < p->tmpfs_count; i++)
 		if (str_eq(p->tmpfs[i].path, t.path))
 			slot = &p->tmpfs[i];

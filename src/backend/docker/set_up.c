@@ -67,7 +67,7 @@ int engine_suits(struct engine *g, const char *runtime, bool *no_cgroups, struct
 }
 
 /* The engine would make a place for it in a tree of the host's, as root, and leave it there. */
-static int check_volumes(const struct guard *g, struct err *e)
+static int check_volumes(struct guard *g, struct err *e)
 {
 	const struct box_plan *b = g->plan->box;
 
@@ -76,7 +76,8 @@ static int check_volumes(const struct guard *g, struct err *e)
 
 		for (size_t k = 0; k < b->op_count; k++)
 			if (b->ops[k].kind == OP_BIND && path_under(path, b->ops[k].dst) &&
-			    !str_eq(path, b->ops[k].dst))
+			    !str_eq(path, b->ops[k].dst)) {
+				g->unfit = str_eq(b->ops[k].dst, b->cwd);
 				return err_refuse(
 					e, ERR_POLICY, EPERM,
 					"choose another target for it, such as --set "
@@ -84,6 +85,7 @@ static int check_volumes(const struct guard *g, struct err *e)
 					"image '%.100s' has a volume at '%.100s', in what "
 					"is mounted at '%s'",
 					g->plan->image, path, b->ops[k].dst);
+			}
 	}
 	return 0;
 }
@@ -554,6 +556,25 @@ static int get_image(struct guard *g, struct err *e)
 			s->docker.auto_pull ? "" : ", or SANDBOX_AUTO_PULL=true");
 }
 
+typedef int fit_fn(struct guard *g, struct err *e);
+
+/* Where the image is against it the workspace goes elsewhere, if nobody wrote where it is to be. */
+static int fit(struct guard *g, fit_fn *check, struct err *e)
+{
+	char note[sizeof(e->what) + 64];
+	int r = check(g, e);
+
+	if (r == 0 || !g->unfit || !docker_plan_move(g->s->plan))
+		return r;
+	g->unfit = false;
+	g->moved = true;
+	(void)snprintf(note, sizeof(note), "%s: the workspace is at '" WORKSPACE_PLACE "' inside",
+		       e->what);
+	(void)guard_note(g, note);
+	*e = (struct err){ 0 };
+	return check(g, e);
+}
+
 int guard_set_up(struct guard *g, struct err *e)
 {
 	bool door = g->plan->box->door;
@@ -561,10 +582,10 @@ int guard_set_up(struct guard *g, struct err *e)
 	if (gate_find(g, e) < 0 || engine_open(&g->engine, e) < 0 ||
 	    engine_suits(&g->engine, g->plan->runtime, &g->no_cgroups, e) < 0)
 		return -e->code;
-	if (get_image(g, e) < 0 || check_volumes(g, e) < 0 || given_up(g, e) < 0)
+	if (get_image(g, e) < 0 || fit(g, check_volumes, e) < 0 || given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
-	    targets_check(g, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
+	    fit(g, targets_check, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
 		return -e->code;
 	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
 	    work_show(g, e) < 0 || (door && door_begin(g, e) < 0) ||

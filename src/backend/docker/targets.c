@@ -23,7 +23,7 @@
 #include "model/paths.h"
 
 #define FOLDER "images"
-#define VERSION "targets 1" /* another rule: look again */
+#define VERSION "targets 2" /* another rule: look again */
 
 /* Where images keep the bundle that programs read without being told. One that is a link is left
  * alone: what it leads to stands here as well. */
@@ -38,9 +38,17 @@ static_assert(ARRAY_LEN(bundles) == GUARD_BUNDLES, "room for each");
 struct target {
 	const char *path;
 	bool file;
+	bool passed; /* the user inside must get there */
 };
 
-enum found { FOUND_NOTHING, FOUND_FOLDER, FOUND_FILE, FOUND_LINK, FOUND_OTHER };
+enum found {
+	FOUND_NOTHING,
+	FOUND_FOLDER,
+	FOUND_CLOSED, /* a folder that not everybody can pass */
+	FOUND_FILE,
+	FOUND_LINK,
+	FOUND_OTHER
+};
 
 struct target_seen {
 	const char *path;
@@ -66,12 +74,22 @@ static_assert(GUARD_BUNDLES <= 8, "a bit for each");
 
 /* ---- what is mounted ---- */
 
+/* At its own path the workspace may lie in a folder of the image's. */
+static bool is_passed(const struct backend_plan *p, const char *path)
+{
+	bool root = p->user == DOCKER_USER_IDS && p->uid == 0;
+
+	return str_eq(p->spec->target, WORKSPACE_SAME) && !root && str_eq(path, p->box->cwd);
+}
+
 static void add(struct target_look *l, const char *path, bool file)
 {
 	struct target *t = ARENA_PUSH(l->arena, l->targets, l->target_count);
 
 	if (t)
-		*t = (struct target){ .path = path, .file = file };
+		*t = (struct target){ .path = path,
+				      .file = file,
+				      .passed = is_passed(l->g->plan, path) };
 	else
 		l->failed = true;
 }
@@ -114,13 +132,19 @@ static void collect(struct target_look *l)
 {
 	/* The engines' own, and those of brig's that not every run has. */
 	static const struct target always[] = {
-		{ "/proc", false },        { "/sys", false },
-		{ "/dev", false },         { "/dev/shm", false },
-		{ "/run", false },         { "/run/.containerenv", true },
-		{ "/run/secrets", false }, { "/etc/hostname", true },
-		{ "/etc/hosts", true },    { "/etc/resolv.conf", true },
-		{ "/etc/passwd", true },   { "/etc/group", true },
-		{ DOOR_ROOTS, true },
+		{ .path = "/proc" },
+		{ .path = "/sys" },
+		{ .path = "/dev" },
+		{ .path = "/dev/shm" },
+		{ .path = "/run" },
+		{ .path = "/run/.containerenv", .file = true },
+		{ .path = "/run/secrets" },
+		{ .path = "/etc/hostname", .file = true },
+		{ .path = "/etc/hosts", .file = true },
+		{ .path = "/etc/resolv.conf", .file = true },
+		{ .path = "/etc/passwd", .file = true },
+		{ .path = "/etc/group", .file = true },
+		{ .path = DOOR_ROOTS, .file = true },
 	};
 
 	add_ops(l);
@@ -151,7 +175,7 @@ static int ask_for(struct target_look *l, const char *path, enum found *ret, str
 	/* Podman knows a link that leads nowhere, and says that there is nothing. */
 	*ret = !a.has_mode             ? FOUND_NOTHING
 	       : a.mode & GO_LINK      ? FOUND_LINK
-	       : a.mode & GO_FOLDER    ? FOUND_FOLDER
+	       : a.mode & GO_FOLDER    ? (a.mode & S_IXOTH ? FOUND_FOLDER : FOUND_CLOSED)
 	       : a.mode & GO_PLAIN_NOT ? FOUND_OTHER
 				       : FOUND_FILE;
 	return 0;
@@ -175,9 +199,10 @@ static int find(struct target_look *l, const char *path, enum found *ret, struct
 	return 0;
 }
 
-/* From the top down to the path itself, or to what is no folder on the way: then *at is that. */
-static int walk(struct target_look *l, const char *path, const char **at, enum found *ret,
-		struct err *e)
+/* From the top down to the path itself, or to what is no folder on the way, or is to be passed and
+ * cannot be: then *at is that. */
+static int walk(struct target_look *l, const char *path, bool passed, const char **at,
+		enum found *ret, struct err *e)
 {
 	const char *slash = path;
 
@@ -188,21 +213,28 @@ static int walk(struct target_look *l, const char *path, const char **at, enum f
 			return err_nomem(e);
 		if (find(l, *at, ret, e) < 0)
 			return -e->code;
+		if (*ret == FOUND_CLOSED && (!slash || !passed))
+			*ret = FOUND_FOLDER;
 	} while (slash && *ret == FOUND_FOLDER);
 	return 0;
 }
 
-static int refuse(const struct target_look *l, const struct target *t, const char *at,
-		  enum found found, struct err *e)
+static int refuse(struct target_look *l, const struct target *t, const char *at, enum found found,
+		  struct err *e)
 {
 	static const char *const words[] = { [FOUND_FOLDER] = "a folder",
+					     [FOUND_CLOSED] = "a closed folder",
 					     [FOUND_FILE] = "a file",
 					     [FOUND_LINK] = "a link",
 					     [FOUND_OTHER] = "something odd" };
 
+	l->g->unfit = str_eq(t->path, l->g->plan->box->cwd);
 	(void)err_set(e, ERR_POLICY, ELOOP,
 		      "image '%.100s' has %s at '%.100s', where '%.100s' is to be mounted",
 		      l->g->plan->image, words[found], at, t->path);
+	if (found == FOUND_CLOSED)
+		return err_hint(e, "the user inside cannot pass it: choose another image, or "
+				   "another target");
 	return err_hint(e, "what the image has there could turn the mount to another place: choose "
 			   "another image, or another target");
 }
@@ -212,7 +244,7 @@ static int check(struct target_look *l, const struct target *t, struct err *e)
 	enum found found = FOUND_OTHER, fits = t->file ? FOUND_FILE : FOUND_FOLDER;
 	const char *at;
 
-	if (walk(l, t->path, &at, &found, e) < 0)
+	if (walk(l, t->path, t->passed, &at, &found, e) < 0)
 		return -e->code;
 	if (found == FOUND_NOTHING || (found == fits && str_eq(at, t->path)))
 		return 0;
@@ -225,7 +257,7 @@ static int look_at_bundles(struct target_look *l, unsigned char *bits, struct er
 		enum found found = FOUND_OTHER;
 		const char *at;
 
-		if (walk(l, bundles[i], &at, &found, e) < 0)
+		if (walk(l, bundles[i], false, &at, &found, e) < 0)
 			return -e->code;
 		if (found == FOUND_FILE && str_eq(at, bundles[i]))
 			*bits |= (unsigned char)(1U << i);
@@ -268,7 +300,7 @@ static void question(const struct target_look *l, unsigned char out[SHA256_SIZE]
 	sha256_add(&h, l->g->image.id, strlen(l->g->image.id) + 1);
 	for (size_t i = 0; i < l->target_count; i++) {
 		sha256_add(&h, l->targets[i].path, strlen(l->targets[i].path) + 1);
-		sha256_add(&h, l->targets[i].file ? "f" : "d", 1);
+		sha256_add(&h, l->targets[i].file ? "f" : l->targets[i].passed ? "p" : "d", 1);
 	}
 	sha256_end(&h, out);
 }

@@ -91,9 +91,9 @@ static const char *on_host(struct backend_plan *p, const char *item)
 	if (p->code && item == p->spec->code.path)
 		return CODE_FD_PATH;
 
-	if (!path_under(item, p->spec->target))
+	if (str_eq(p->spec->inside, p->cwd) || !path_under(item, p->spec->inside))
 		return item;
-	rest = item + strlen(p->spec->target);
+	rest = item + strlen(p->spec->inside);
 	return *rest ? arena_printf(p->arena, "%s%s", base, rest) : p->cwd;
 }
 

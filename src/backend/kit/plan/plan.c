@@ -309,9 +309,19 @@ static int names(struct box_plan *p, struct err *e)
 	if (!p->home)
 		return err_nomem(e);
 	p->hostname = "brig";
-	p->cwd = p->spec->target;
+	p->cwd = p->spec->inside;
 	p->argv = p->spec->argv;
+	if (spec_moved_workspace(p->spec))
+		plan_note(p, "the workspace's own path is a place of brig's own inside: it is at "
+			     "'" WORKSPACE_PLACE "' there");
 	return 0;
+}
+
+/* For whoever knows the workspace by that name. */
+static int link_workspace(struct box_plan *p, struct err *e)
+{
+	return spec_links_workspace(p->spec) ? plan_link(p, WORKSPACE_PLACE, p->spec->inside, e)
+					     : 0;
 }
 
 /* What pins the folders above a narrower grant, or covers a worktree's shared folder, may turn out
@@ -330,8 +340,8 @@ static int fill(struct box_plan *p, struct err *e)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_mounts(p, e) < 0 || (p->workspace && plan_worktree(p, e) < 0) ||
-	    plan_environment(p, e) < 0)
+	    plan_mounts(p, e) < 0 || link_workspace(p, e) < 0 ||
+	    (p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)

@@ -174,7 +174,7 @@ struct box_plan {
 	size_t java_op;          /* its OP_FILE */
 	size_t policy_op;        /* the OP_FILE of Chromium's policy; 0: no Chromium */
 
-	const char *notes[9]; /* what the user should know, e.g. a private workspace */
+	const char *notes[12]; /* what the user should know, e.g. a private workspace */
 	size_t note_count;
 };
 

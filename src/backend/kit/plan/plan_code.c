@@ -55,8 +55,8 @@ int plan_code(struct box_plan *p, struct err *e)
 
 	if (!code_is_file(s))
 		return 0;
-	work = path_under(path, s->target);
-	if (work && p->workspace && in_workspace(p, path + strlen(s->target) + 1, e) < 0)
+	work = path_under(path, s->inside);
+	if (work && p->workspace && in_workspace(p, path + strlen(s->inside) + 1, e) < 0)
 		return -e->code;
 	if (!work && plan_parents(p, path, e) < 0)
 		return -e->code;

@@ -354,7 +354,7 @@ int plan_worktree(struct box_plan *p, struct err *e)
 
 	if (!common || p->spec->git == GIT_NONE)
 		return 0;
-	if (target_check(common, p->spec->target, e) < 0 ||
+	if (target_check(common, p->spec->inside, e) < 0 ||
 	    plan_bind(p, common, common, change, change, e) < 0)
 		return err_wrap(e, "git folder of the worktree");
 	if (!change)

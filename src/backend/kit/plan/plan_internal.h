@@ -31,6 +31,9 @@ int plan_same_place(struct box_plan *p, const char *path, struct err *e);
 /* A file of brig's own; text is borrowed, and NULL means that there was no memory for it. */
 int plan_file(struct box_plan *p, const char *path, const char *text, struct err *e);
 
+/* A link in brig's own root. */
+int plan_link(struct box_plan *p, const char *path, const char *to, struct err *e);
+
 /* A private, writable folder; all of them share one file system of limits.tmp bytes. */
 int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *e);
 

@@ -42,7 +42,7 @@ static int collect(struct box_plan *p, struct wants *w, struct err *e)
 	bool change = s->policy != POLICY_READONLY;
 
 	if (p->workspace &&
-	    add(p, w, (struct want){ p->workspace, s->target, "workdir", change, true }, e) < 0)
+	    add(p, w, (struct want){ p->workspace, s->inside, "workdir", change, true }, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->mounts.n; i++) {
 		const struct mount_spec *m = &s->mounts.v[i];
@@ -151,7 +151,8 @@ static int mount_point_exists(struct box_plan *p, const struct want *w, struct e
 			continue;
 		host = arena_printf(p->arena, "%s%s", o->src, w->dst + strlen(o->dst));
 		fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -ENOMEM;
-		if (fd >= 0)
+		if (fd >= 0 ||
+		    (host && str_eq(host, w->src))) /* the same, and missing: so it says */
 			return 0;
 		(void)err_set(e, ERR_USAGE, ENOENT, "%s: '%s' has no place to be mounted on",
 			      w->flag, w->dst);
@@ -173,7 +174,7 @@ static int check_overlap(const struct box_plan *p, const struct want *w, struct 
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM,
 		      "%s: '%s' would be a second way to write to the workspace", w->flag, w->src);
-	return err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->target);
+	return err_hint(e, "the workspace is at '%s' inside, and writable there", p->spec->inside);
 }
 
 /* Does the bind show the name, or a part of it, by its path or by a folder on the way to it that is
@@ -223,7 +224,7 @@ static int second_way(const struct box_plan *p, const struct op *o, const char *
 	(void)err_set(e, ERR_POLICY, EPERM,
 		      "'%s' would be a second way to write to '%s' in the workspace", o->src, name);
 	return err_hint(e, "programs on the host obey it; the workspace is at '%s' inside",
-			p->spec->target);
+			p->spec->inside);
 }
 
 int plan_ways(struct box_plan *p, struct err *e)
@@ -300,7 +301,7 @@ static int private_workspace(struct box_plan *p, struct err *e)
 		plan_note(p, "the current folder is not a project: an empty private workspace is "
 			     "used (see "
 			     "--workdir)");
-	return plan_private(p, p->spec->target, 0755, e);
+	return plan_private(p, p->spec->inside, 0755, e);
 }
 
 static int one_want(struct box_plan *p, const struct want *w, struct err *e)

@@ -395,7 +395,7 @@ bool plan_has_names(const struct box_plan *p)
 
 int plan_protect(struct box_plan *p, struct err *e)
 {
-	struct guarded_tree t = { .host = p->workspace, .inside = p->spec->target };
+	struct guarded_tree t = { .host = p->workspace, .inside = p->spec->inside };
 	CLEANUP(fd) int fd = -1;
 
 	if (!plan_has_names(p))

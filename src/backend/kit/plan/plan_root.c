@@ -78,7 +78,7 @@ int plan_file(struct box_plan *p, const char *path, const char *text, struct err
 	return 0;
 }
 
-static int link_to(struct box_plan *p, const char *path, const char *to, struct err *e)
+int plan_link(struct box_plan *p, const char *path, const char *to, struct err *e)
 {
 	struct op *o;
 
@@ -131,7 +131,7 @@ int plan_same_place(struct box_plan *p, const char *path, struct err *e)
 	if (n < 0)
 		return err_sys(e, "cannot read the link '%s'", path);
 	to[n] = '\0';
-	return link_to(p, path, to, e);
+	return plan_link(p, path, to, e);
 }
 
 /* With read_only_root off the tree bound last gets a private writable layer. */
@@ -231,7 +231,7 @@ static int devices_ops(struct box_plan *p, struct err *e)
 		o->rdev = makedev(devices[i].major, devices[i].minor);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(dev_links); i++)
-		if (link_to(p, dev_links[i].path, dev_links[i].to, e) < 0)
+		if (plan_link(p, dev_links[i].path, dev_links[i].to, e) < 0)
 			return -e->code;
 	if (dir(p, "/dev/pts", 0755, e) < 0 || !plan_op(p, OP_DEVPTS, "/dev/pts", e))
 		return -e->code;

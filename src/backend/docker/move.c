@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/docker/move.c - a workspace that the image does not let be at its own path.
+ *
+ * That is known only when the image has been looked at, in the guard. Nobody asked for the place,
+ * and so it is at WORKSPACE_PLACE instead, with all that lies in it. Both brig and the guard change
+ * their plan, each its own. */
+#include <string.h>
+
+#include "backend/docker/docker.h"
+#include "base/str.h"
+#include "model/code.h"
+#include "model/paths.h"
+
+/* What else shows it shows it with the plan's covers: not without them at the old place. */
+static bool is_movable(const struct backend_plan *p)
+{
+	const struct spec *s = p->spec;
+	const char *from = p->box->cwd;
+
+	if (!p->box->workspace || !str_eq(s->target, WORKSPACE_SAME) ||
+	    spec_wrote(s, FIELD_TARGET) || str_eq(from, WORKSPACE_PLACE) ||
+	    (code_is_file(s) && path_under(s->code.path, from)))
+		return false;
+	for (size_t i = 0; i < p->box->op_count; i++) {
+		const struct op *o = &p->box->ops[i];
+
+		if (o->kind == OP_BIND && path_under(from, o->dst) && !str_eq(from, o->dst))
+			return false;
+	}
+	return true;
+}
+
+bool docker_plan_move(struct backend_plan *p)
+{
+	struct box_plan *b = p->box;
+	size_t n = strlen(b->cwd);
+
+	if (!is_movable(p))
+		return false;
+	for (size_t i = 0; i < b->op_count; i++) {
+		struct op *o = &b->ops[i];
+
+		if (!path_under(o->dst, b->cwd))
+			continue;
+		o->dst = arena_printf(b->arena, WORKSPACE_PLACE "%s", o->dst + n);
+		if (!o->dst)
+			return false;
+	}
+	b->cwd = WORKSPACE_PLACE;
+	return true;
+}

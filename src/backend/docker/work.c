@@ -104,7 +104,7 @@ static int sees_below(struct guard *g, const char *target, struct err *e)
 
 int work_check(struct guard *g, struct err *e)
 {
-	int r = g->plan->map_work ? sees_below(g, g->plan->spec->target, e) : 0;
+	int r = g->plan->map_work ? sees_below(g, g->plan->box->cwd, e) : 0;
 
 	if (r)
 		return r < 0 ? r : docker_not_writable(g->plan, e);

@@ -135,6 +135,8 @@ static int add_files(struct gate_list *l, struct err *e)
 	if (g->plan->user == DOCKER_USER_IDS && (add_file(l, "passwd", "/etc/passwd", e) < 0 ||
 						 add_file(l, "group", "/etc/group", e) < 0))
 		return -e->code;
+	if (g->plan->git && add_file(l, "git", DOCKER_GIT, e) < 0)
+		return -e->code;
 	if (!g->plan->box->door)
 		return 0;
 	if (add_file(l, "resolv", "/etc/resolv.conf", e) < 0 ||

@@ -120,7 +120,7 @@ static void collect(struct target_look *l)
 		{ "/run/secrets", false }, { "/etc/hostname", true },
 		{ "/etc/hosts", true },    { "/etc/resolv.conf", true },
 		{ "/etc/passwd", true },   { "/etc/group", true },
-		{ DOOR_ROOTS, true },
+		{ DOOR_ROOTS, true },      { DOCKER_GIT, true },
 	};
 
 	add_ops(l);

@@ -79,7 +79,9 @@ int list_add_name(struct arena *a, struct strlist *l, const char *name, struct e
 	if (env_looks_secret(name)) {
 		(void)err_set(e, ERR_POLICY, EPERM, "env-pass '%s': the name is that of a secret",
 			      name);
-		return err_hint(e, "to show it to the code inside on purpose: --env %s=\"$%s\"",
+		return err_hint(e,
+				"--credential %s has it used and not seen; to show it to the code "
+				"inside on purpose: --env %s",
 				name, name);
 	}
 	return list_add_string(a, l, name, e);

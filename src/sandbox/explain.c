@@ -54,6 +54,16 @@ static const char *const git_names[] = {
 	".git/modules",
 };
 
+/* Folders that a program wants to make where nothing can be made, and the variable that moves it.
+ */
+static const struct {
+	const char *folder, *line;
+} moved[] = {
+	{ "/run/screen",
+	  "screen cannot keep its sockets in /run/screen: --env SCREENDIR=/tmp/screen "
+	  "gives it another folder" },
+};
+
 struct words {
 	const char *text;
 	size_t n;
@@ -144,6 +154,11 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 
 	if (!o->isolation.mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
 		return;
+	for (size_t i = 0; i < ARRAY_LEN(moved); i++)
+		if (named(w, moved[i].folder)) {
+			add(o, moved[i].line);
+			return;
+		}
 	if (s->policy == POLICY_READONLY && found(w, "Read-only file system")) {
 		add(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;

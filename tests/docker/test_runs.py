@@ -53,6 +53,22 @@ def an_agents_sandbox_is_told_whose_files_it_works_on():
 
 
 @test
+def the_first_commit_in_a_container_has_the_callers_name():
+    """The image's own settings stay; those of the command's HOME and repository win over both."""
+    caller = scratch() / "caller"
+    caller.mkdir()
+    (caller / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = trunk\n[alias]\n\tst = !id\n")
+    env = {"HOME": str(caller)}
+    script = ("git init -q . && echo x > f && git add f && git commit -qm first && git log --format='%an %ae %D'; git config alias.st; "
+              "git config --global user.name Inside && git config user.name; cat $GIT_CONFIG_SYSTEM >&2; echo evil >> $GIT_CONFIG_SYSTEM")
+    done = sh(script, image=engine.CLIENTS_IMAGE, env=env)
+    assert done.text == "Ada ada@example.org HEAD -> trunk\nInside\n", (done.text, done.errors)
+    assert "path = /etc/gitconfig" in done.errors and "can't create" in done.errors, done.errors
+    done = sh("git config user.name; true", "--env", "GIT_CONFIG_SYSTEM=/dev/null", image=engine.CLIENTS_IMAGE, env=env)
+    assert done.text == "", (done.text, done.errors)
+
+
+@test
 def a_writable_root_that_is_roots_is_told():
     done = sh("touch /x", "--set", "read_only_root=false")
     assert done.status == 1 and "the image's own files belong to root, and the command does not" in done.errors, done.errors

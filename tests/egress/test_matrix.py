@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import pathlib
+import shutil
 import ssl
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import Handler, Web, behind, configure, on_every_door  # noqa: E402
-from harness import main, test, workspace  # noqa: E402
+from harness import main, scratch, test, workspace  # noqa: E402
 
 
 def wheel():
@@ -37,7 +38,16 @@ PAGES = {
     "/go/example.test/m/@v/list": ("text/plain", b"v1.0.0\n"),
     "/repo/info/refs": ("text/plain", b"0123456789012345678901234567890123456789\trefs/heads/main\n"),
     "/repo/HEAD": ("text/plain", b"ref: refs/heads/main\n"),
+    "/m2/test/above/1/above-1.pom": ("text/xml", b"<project><modelVersion>4.0.0</modelVersion><groupId>test</groupId><artifactId>above</artifactId>"
+                                                 b"<version>1</version><packaging>pom</packaging></project>"),
 }
+
+POM = """<project><modelVersion>4.0.0</modelVersion><parent><groupId>test</groupId><artifactId>above</artifactId><version>1</version><relativePath/></parent>
+<artifactId>below</artifactId><packaging>pom</packaging></project>
+"""
+MIRROR = "<settings><mirrors><mirror><id>own</id><mirrorOf>*</mirrorOf><url>${repo}</url></mirror></mirrors></settings>\n"
+CARGO = """cp -r crate /tmp && cd /tmp/crate && CARGO_NET_GIT_FETCH_WITH_CLI=true /usr/bin/cargo generate-lockfile --config 'source.crates-io.replace-with="own"' \
+    --config 'source.own.registry="URL/index"' && grep 'name = "thing"' Cargo.lock"""
 
 JAVA = """import java.net.*; import java.net.http.*;
 public class Get { public static void main(String[] a) throws Exception {
@@ -58,6 +68,8 @@ CLIENTS = {
     "go": (["env", "GOPROXY=URL/go", "GONOSUMDB=*", "GOFLAGS=-mod=mod", "go", "list", "-m", "-versions", "example.test/m"], "v1.0.0"),
     "java": (["java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", ".", "Get", "URL/"], "hello\n200"),
     "ruby": (["ruby", "-ropen-uri", "-e", "print URI.open(ARGV[0]).read", "URL/"], "hello"),
+    "cargo": (["sh", "-c", CARGO], 'name = "thing"'),
+    "maven": (["mvn", "-B", "-s", "settings.xml", "-Drepo=URL/m2", "-Dmaven.repo.local=/tmp/m2", "validate"], "BUILD SUCCESS"),
     "php": (["php", "-r", "echo file_get_contents($argv[1]);", "URL/"], "hello"),
 }
 
@@ -96,7 +108,29 @@ class Pages(Handler):
         self.answer(body or b"", 404 if body is None else 200, [("Content-Type", kind)])
 
 
+def index_of_crates():
+    """A repository as git serves it from plain files: what Debian's cargo asks for an index."""
+    top = scratch() / "index"
+    top.mkdir()
+    (top / "th/in").mkdir(parents=True)
+    (top / "th/in/thing").write_text(json.dumps({"name": "thing", "vers": "1.0.0", "deps": [], "cksum": "0" * 64, "features": {}, "yanked": False}) + "\n")
+    (top / "config.json").write_text(json.dumps({"dl": "https://api.test/crates"}))
+    me = ("git", "-C", str(top), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*")
+    for argv in ((*me, "init", "-q", "-b", "main"), (*me, "add", "."), (*me, "commit", "-qm", "x"), (*me, "update-server-info")):
+        subprocess.run(argv, check=True, env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"})
+    for path in (top / ".git").rglob("*"):
+        if path.is_file():
+            PAGES[f"/index/{path.relative_to(top / '.git')}"] = ("application/octet-stream", path.read_bytes())
+    shutil.rmtree(top)
+
+
 def prepare():
+    index_of_crates()
+    (workspace() / "crate/src").mkdir(parents=True)
+    (workspace() / "crate/src/lib.rs").touch()
+    (workspace() / "crate/Cargo.toml").write_text('[package]\nname = "own"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nthing = "1"\n')
+    (workspace() / "pom.xml").write_text(POM)
+    (workspace() / "settings.xml").write_text(MIRROR)
     (workspace() / "each.py").write_text(EACH)
     (workspace() / "clients.json").write_text(json.dumps(CLIENTS))
     (workspace() / "pages.json").write_text(json.dumps({p: (k, base64.b64encode(b).decode()) for p, (k, b) in PAGES.items()}))

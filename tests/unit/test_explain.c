@@ -56,6 +56,9 @@ static void a_name_counts_as_a_whole(void **state)
 	assert_null(LINE(".envrc: hello"));
 	assert_null(LINE("Permission denied"));
 	assert_non_null(LINE("a\0b Permission denied \0.envrc\0"));
+	assert_non_null(strstr(LINE("Cannot make directory '/run/screen': Read-only file system"),
+			       "SCREENDIR"));
+	assert_null(LINE("/run/screens: Permission denied"));
 	s->policy = POLICY_READONLY;
 	assert_null(LINE(".envrc: Permission denied"));
 	assert_non_null(LINE(".envrc: Read-only file system"));

@@ -258,7 +258,8 @@ static void a_secret_is_not_passed_by_its_name_alone(void **state UNUSED)
 	refuse("env.pass", "A=B", EINVAL, ERR_USAGE);
 	(void)spec_set_key(s, "env.pass", "MY_TOKEN", ORIGIN_FLAG, &e);
 	assert_string_equal(
-		e.hint, "to show it to the code inside on purpose: --env MY_TOKEN=\"$MY_TOKEN\"");
+		e.hint, "--credential MY_TOKEN has it used and not seen; to show it to the code "
+			"inside on purpose: --env MY_TOKEN");
 	set(s, "env.pass", "EDITOR");
 	assert_int_equal(s->env_pass.n, 1);
 }

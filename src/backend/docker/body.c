@@ -131,6 +131,8 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 	for (size_t i = 0; r->files && p->user == DOCKER_USER_IDS && i < ARRAY_LEN(files); i++)
 		bind(j, arena_printf(p->box->arena, "%s.%s", r->files, files[i]),
 		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);
+	if (r->files && p->git)
+		bind(j, arena_printf(p->box->arena, "%s.git", r->files), DOCKER_GIT, false);
 	if (p->box->door)
 		door_files(p, r, j);
 	bind(j, r->gate, r->gate_inside, false);

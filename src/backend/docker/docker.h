@@ -15,8 +15,9 @@
 #include "proc/supervisor.h"
 
 #define DOCKER_DEFAULT_IMAGE "python:3.12-slim"
-#define DOCKER_LABEL_RUN "brig.run"     /* the run's id */
-#define DOCKER_LABEL_NONCE "brig.nonce" /* what a look-alike cannot know */
+#define DOCKER_GIT "/etc/brig.gitconfig" /* an image may have an /etc/gitconfig of its own */
+#define DOCKER_LABEL_RUN "brig.run"      /* the run's id */
+#define DOCKER_LABEL_NONCE "brig.nonce"  /* what a look-alike cannot know */
 
 struct tmpfs_want {
 	const char *path;
@@ -48,6 +49,7 @@ struct backend_plan {
 	struct box_plan *box; /* trees, protected names, variables */
 	const struct spec *spec;
 	const char *image, *runtime;
+	const char *git; /* settings for git inside; NULL: none */
 	enum docker_user user;
 	uint32_t uid, gid;
 	bool map_home; /* the kept HOME, in the same way */

@@ -320,6 +320,22 @@ static int host_ids(struct backend_plan *p, struct err *e)
 	return more[0] && more[1] ? box_plan_variables(p->box, more, e) : err_nomem(e);
 }
 
+/* The image's own settings stand first, so that the caller's win. */
+static int git_settings(struct backend_plan *p, struct err *e)
+{
+	static const char *const more[] = { "GIT_CONFIG_SYSTEM=" DOCKER_GIT, NULL };
+	const char *text;
+
+	if (wrote_variable(p->spec, "GIT_CONFIG_SYSTEM"))
+		return 0;
+	if (box_plan_git(p->box, &text, e) < 0)
+		return -e->code;
+	if (!*text)
+		return 0;
+	p->git = arena_printf(p->box->arena, "[include]\n\tpath = /etc/gitconfig\n%s", text);
+	return p->git ? box_plan_variables(p->box, more, e) : err_nomem(e);
+}
+
 /* ---- what must not be shown ---- */
 
 /* Both by the path as written and by where its folder really is: /var/run is a link. */
@@ -461,7 +477,7 @@ static int fill(struct backend_plan *p, struct err *e)
 	    check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
-	    variables(p, e) < 0 || host_ids(p, e) < 0)
+	    variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)
 		return -e->code;
 	if (docker_plan_extra(p, e) < 0)
 		return -e->code;

@@ -135,6 +135,8 @@ static int add_files(struct gate_list *l, struct err *e)
 	if (g->plan->user == DOCKER_USER_IDS && (add_file(l, "passwd", "/etc/passwd", e) < 0 ||
 						 add_file(l, "group", "/etc/group", e) < 0))
 		return -e->code;
+	if (g->plan->git && add_file(l, "git", DOCKER_GIT, e) < 0)
+		return -e->code;
 	if (g->s->line) {
 		char line[sizeof(g->gate_inside) + sizeof(GATE_LINE)];
 

@@ -31,16 +31,27 @@ static bool unescape(const char *p, size_t n, char out[GATE_PATH_MAX])
 	return true;
 }
 
+/* Digits up to a mark; NULL: none, too many, or another mark. */
+static const char *number(const char *p, char mark, unsigned *ret)
+{
+	const char *from = p;
+
+	for (*ret = 0; *p >= '0' && *p <= '9' && p - from < 9; p++)
+		*ret = *ret * 10 + (unsigned)(*p - '0');
+	return p > from && *p == mark ? p + 1 : NULL;
+}
+
 /* "8:1 /root /point ...", from the third field on. */
 static bool read_device(const char *p, struct gate_entry *ret)
 {
 	unsigned high, low;
-	int n = 0;
 
-	if (sscanf(p, "%9u:%9u %n", &high, &low, &n) != 2 || !n)
+	p = number(p, ':', &high);
+	p = p ? number(p, ' ', &low) : NULL;
+	if (!p)
 		return false;
 	ret->dev = makedev(high, low);
-	ret->whole = p[n] == '/' && p[n + 1] == ' ';
+	ret->whole = p[0] == '/' && p[1] == ' ';
 	return true;
 }
 

@@ -145,6 +145,7 @@ static void collect(struct target_look *l)
 		{ .path = "/etc/passwd", .file = true },
 		{ .path = "/etc/group", .file = true },
 		{ .path = DOOR_ROOTS, .file = true },
+		{ .path = DOCKER_GIT, .file = true },
 	};
 
 	add_ops(l);

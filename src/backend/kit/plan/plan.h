@@ -195,6 +195,9 @@ int box_plan_search(struct box_plan *p, struct err *e);
 size_t op_size(const struct op *o);
 /* Puts the run's own authority behind the host's roots, in the files that programs inside read. */
 int box_plan_trust(struct box_plan *p, const char *pem, struct err *e);
+/* Settings for git inside: the caller's name, e-mail and habits, so that the first commit succeeds.
+ * "" when there are none; the plan owns them. */
+int box_plan_git(struct box_plan *p, const char **ret, struct err *e);
 /* Further variables for the inside; NULL-terminated, borrowed, may be NULL. */
 int box_plan_variables(struct box_plan *p, const char *const *more, struct err *e);
 

@@ -157,9 +157,7 @@ static const char *host_text(struct box_plan *p, const char *path, const char *o
 	return n < 0 ? otherwise : arena_strndup(p->arena, text, (size_t)n);
 }
 
-/* The caller's name, e-mail and habits, so that the first commit inside succeeds. ~/.gitconfig
- * stays the sandbox's own. */
-static int git_settings(struct box_plan *p, struct err *e)
+int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 {
 	const char *off = getenv("GIT_CONFIG_NOSYSTEM"), *system = getenv("GIT_CONFIG_SYSTEM");
 	struct git_files f = { .home = getenv("HOME"),
@@ -184,6 +182,17 @@ static int git_settings(struct box_plan *p, struct err *e)
 		plan_note(p, "git inside has no name and e-mail: whether an include of your git "
 			     "configuration applies cannot be told without git; set them inside "
 			     "with git config --global");
+	*ret = text;
+	return 0;
+}
+
+/* ~/.gitconfig stays the sandbox's own. */
+static int git_settings(struct box_plan *p, struct err *e)
+{
+	const char *text;
+
+	if (box_plan_git(p, &text, e) < 0)
+		return -e->code;
 	return *text ? plan_file(p, "/etc/gitconfig", text, e) : 0;
 }
 

@@ -14,16 +14,16 @@
 #define CHANGE 0700
 
 /* A folder that is being looked through, and those above it. */
-struct level {
-	struct level *up;
+struct tree_level {
+	struct tree_level *up;
 	int fd;
 	char name[256];   /* in the folder above */
 	uint64_t removed; /* by the whole walk, when this pass over the folder began */
 	struct folder names;
 };
 
-struct walk {
-	struct level *at;
+struct tree_walk {
+	struct tree_level *at;
 	unsigned depth;
 	dev_t dev;
 	mode_t need; /* of a folder's mode, for what is to be done */
@@ -43,7 +43,7 @@ static void reopen(int parent, const char *name)
 }
 
 /* Not where something is mounted: that is the user's, whatever file system it is of. */
-static int check_place(const struct walk *w, int fd, struct stat *st)
+static int check_place(const struct tree_walk *w, int fd, struct stat *st)
 {
 	struct statx x;
 
@@ -52,7 +52,7 @@ static int check_place(const struct walk *w, int fd, struct stat *st)
 	return st->st_dev != w->dev || (x.stx_attributes & STATX_ATTR_MOUNT_ROOT) ? -EXDEV : 0;
 }
 
-static int open_folder(const struct walk *w, int parent, const char *name)
+static int open_folder(const struct tree_walk *w, int parent, const char *name)
 {
 	CLEANUP(fd) int fd = openat(parent, name, OPEN_FOLDER);
 	struct stat st;
@@ -71,9 +71,9 @@ static int open_folder(const struct walk *w, int parent, const char *name)
 }
 
 /* Takes the descriptor. */
-static int enter(struct walk *w, int fd, const char *name)
+static int enter(struct tree_walk *w, int fd, const char *name)
 {
-	struct level *l = malloc(sizeof(*l));
+	struct tree_level *l = malloc(sizeof(*l));
 
 	if (!l) {
 		(void)fd_close(fd);
@@ -89,9 +89,9 @@ static int enter(struct walk *w, int fd, const char *name)
 	return 0;
 }
 
-static void leave(struct walk *w)
+static void leave(struct tree_walk *w)
 {
-	struct level *l = w->at;
+	struct tree_level *l = w->at;
 
 	w->at = l->up;
 	w->depth--;
@@ -99,7 +99,7 @@ static void leave(struct walk *w)
 	free(l);
 }
 
-static void walk_done(struct walk *w)
+static void walk_done(struct tree_walk *w)
 {
 	while (w->at)
 		leave(w);
@@ -107,7 +107,7 @@ static void walk_done(struct walk *w)
 
 /* --- how large --- */
 
-static int count(struct walk *w, const struct fd_entry *en)
+static int count(struct tree_walk *w, const struct fd_entry *en)
 {
 	struct stat st;
 	uint64_t own;
@@ -131,7 +131,7 @@ static int count(struct walk *w, const struct fd_entry *en)
 
 int tree_size(int fd, uint64_t most, uint64_t *ret)
 {
-	struct walk w = { .need = LOOK, .most = most };
+	struct tree_walk w = { .need = LOOK, .most = most };
 	struct stat st;
 	int r, own;
 
@@ -156,9 +156,9 @@ int tree_size(int fd, uint64_t most, uint64_t *ret)
 /* --- its end --- */
 
 /* A folder that lies too deep goes up to the top, where a later pass finds it. */
-static int raise_up(struct walk *w, const char *name)
+static int raise_up(struct tree_walk *w, const char *name)
 {
-	const struct level *top = w->at;
+	const struct tree_level *top = w->at;
 	char as[33];
 	struct err e;
 
@@ -174,7 +174,7 @@ static int raise_up(struct walk *w, const char *name)
 	return renameat(w->at->fd, name, top->fd, as) < 0 ? -errno : 0;
 }
 
-static int drop(struct walk *w, const char *name)
+static int drop(struct tree_walk *w, const char *name)
 {
 	int fd;
 
@@ -193,9 +193,9 @@ static int drop(struct walk *w, const char *name)
 }
 
 /* Everything in it was seen once: it can go, or there is more. */
-static int finish(struct walk *w)
+static int finish(struct tree_walk *w)
 {
-	struct level *l = w->at;
+	struct tree_level *l = w->at;
 
 	if (unlinkat(l->up->fd, l->name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
 		w->removed++;
@@ -215,7 +215,7 @@ static int finish(struct walk *w)
 
 int tree_remove(int parent, const char *name)
 {
-	struct walk w = { .need = CHANGE };
+	struct tree_walk w = { .need = CHANGE };
 	struct stat st;
 	int r, own;
 

@@ -118,7 +118,8 @@ static void about_network(const struct spec *s, struct words w, struct outcome *
 {
 	const struct group *g;
 
-	if (s->network != NETWORK_NONE || !any(w, no_network, ARRAY_LEN(no_network)))
+	if (s->network != NETWORK_NONE || o->asked_count ||
+	    !any(w, no_network, ARRAY_LEN(no_network)))
 		return;
 	g = group_named(w);
 	add(o,

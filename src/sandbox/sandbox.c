@@ -103,6 +103,8 @@ struct run {
 	struct publish *ports;         /* NULL: none are published */
 	char told[16][128];            /* kinds of secrets that were seen to pass */
 	size_t told_count;
+	char unreached[4][256]; /* allowed hosts that did not answer */
+	size_t unreached_count;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
@@ -318,6 +320,24 @@ static void tell_finding(struct run *r, const struct egress_event *ev)
 	r->note(r->note_arg, line);
 }
 
+/* The command hears of it in an answer that many programs do not show. Each host once. */
+static void tell_unreached(struct run *r, const struct egress_event *ev)
+{
+	char line[768];
+
+	if (ev->kind != EGRESS_EVENT_UNREACHED)
+		return;
+	for (size_t i = 0; i < r->unreached_count; i++)
+		if (str_eq(r->unreached[i], ev->host))
+			return;
+	if (r->unreached_count == ARRAY_LEN(r->unreached))
+		return;
+	(void)snprintf(r->unreached[r->unreached_count++], sizeof(r->unreached[0]), "%s", ev->host);
+	(void)snprintf(line, sizeof(line), "%.255s:%u is allowed, but %.200s; %.200s", ev->host,
+		       ev->port, ev->what, ev->hint);
+	tell(r, line);
+}
+
 static void on_door(struct run *r)
 {
 	struct egress_event ev;
@@ -337,6 +357,7 @@ static void on_door(struct run *r)
 			egress_denial(&ev, r->o);
 			note_redacted(r, &ev);
 			tell_finding(r, &ev);
+			tell_unreached(r, &ev);
 			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
 				r->unrecorded = e;
 				strike(r, SIGKILL);

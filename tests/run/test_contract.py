@@ -154,6 +154,35 @@ def a_name_that_is_asked_for_without_a_network_is_told_at_once_and_counted():
 
 
 @test
+def an_allowed_host_that_is_not_reached_is_told_once():
+    done = brig("exec", "--allow", "dead.example", "--set", "egress.resolve=dead.example=127.0.0.1:1",
+                "curl -sS -m 20 https://dead.example/; curl -sS -m 20 https://dead.example/")
+    assert done.errors.count("dead.example:443 is allowed, but the host could not be reached; ") == 1 and "egress.upstream_proxy=URL" in done.errors, done
+
+
+@test
+def a_program_that_is_not_shown_is_named_with_the_option_that_shows_it():
+    tool = scratch() / "bin/tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho ran\n")
+    tool.chmod(0o755)
+    done = brig("run", "--", tool)
+    assert done.status == 127 and f"--read {tool.parent} shows it inside" in done.errors, done
+    assert brig("run", "--read", tool.parent, "--", tool).text == "ran\n"
+    own = home() / "tool"
+    own.write_bytes(tool.read_bytes())
+    own.chmod(0o755)
+    done = brig("run", "--", own)
+    assert done.status == 127 and f"--read {own} shows it inside" in done.errors, ("never all of the home folder", done)
+    own.unlink()
+    done = brig("exec", "cat /etc/login.defs")
+    assert done.status != 0 and "hint: the host's '/etc/login.defs' is not shown inside; --read /etc/login.defs shows it" in done.errors, done
+    assert brig("exec", "--read", "/etc/login.defs", "cat /etc/login.defs").status == 0
+    for command in ("cat /etc/shadow", "cat /etc/login.defs.old", "echo /etc/login.defs; exit 1"):
+        assert "hint" not in brig("exec", command).errors, command
+
+
+@test
 def a_credential_that_can_go_nowhere_is_told():
     env = {"GITHUB_TOKEN": "ghp_" + "a1b2c3d4e5f6" * 3}
     for rule, told in (("pypi.org", True), ("@pypi", True), ("api.github.com", False), ("@git", False), ("*.github.com", False), ("GET api.github.com/v1/", False)):

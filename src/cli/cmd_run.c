@@ -18,6 +18,7 @@
 #include "sandbox/recorder.h"
 
 #define DENIALS_SAID 64 /* of each class, on stderr */
+#define NAMES_SHOWN 4   /* names in the line about a network that was not there */
 #define TRUST_SHOWN 6   /* names in the line about changed files */
 
 struct ctx {
@@ -287,8 +288,9 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 {
 	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
 	       o->kind == OUTCOME_LIMIT ||
-	       (!s->quiet && (outcome_denied(o) || o->trust_count || o->hint_count ||
-			      (!s->json && (o->out.truncated || o->err.truncated))));
+	       (!s->quiet &&
+		(outcome_denied(o) || o->trust_count || o->hint_count || o->asked_count ||
+		 (!s->json && (o->out.truncated || o->err.truncated))));
 }
 
 /* One line, however many there are. */
@@ -307,6 +309,22 @@ static void say_trust(const struct outcome *o)
 	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
 }
 
+/* The first was told when it was asked for. */
+static void say_asked(const struct outcome *o)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(4096);
+	size_t i = 0;
+
+	if (!o->asked_count)
+		return;
+	buf_printf(&text, "it had no network: %llu questions for names were refused (",
+		   (unsigned long long)o->questions);
+	for (; i < o->asked_count && i < NAMES_SHOWN; i++)
+		buf_printf(&text, "%s%s", i ? ", " : "", o->asked[i]);
+	buf_puts(&text, i < o->asked_count ? ", ...)" : ")");
+	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
+}
+
 static void say(const struct outcome *o, const struct spec *s)
 {
 	if (has_words(o, s))
@@ -319,6 +337,7 @@ static void say(const struct outcome *o, const struct spec *s)
 		return;
 	say_denials(o);
 	say_trust(o);
+	say_asked(o);
 	for (size_t i = 0; i < o->hint_count; i++)
 		message_print("hint", o->hints[i]);
 	if (!s->json && (o->out.truncated || o->err.truncated))

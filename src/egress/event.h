@@ -18,6 +18,7 @@ enum egress_event_kind {
 	EGRESS_EVENT_SCRUB,  /* values were taken out of an answer */
 	EGRESS_EVENT_LEAK,   /* something like a secret was let pass: `rule` is its kind, `count` */
 	EGRESS_EVENT_REDACT, /* ... was taken out; the same */
+	EGRESS_EVENT_UNREACHED, /* an allowed host was not: `what` says why */
 	EGRESS_EVENT_KINDS
 };
 

@@ -2,34 +2,24 @@
 #include "egress/monitor.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/program.h"
 #include "base/wait.h"
 #include "egress/egress_plan.h"
 #include "egress/rules/verdict.h"
+#include "egress/worker_start.h"
 #include "model/outcome.h"
-#include "proc/spawn.h"
 
-#define HELPER "brig-egress"
 #define PLAN_TEXT_MAX ((size_t)16 << 20)
 #define AUTHORITY_MAX 4096
 #define AUTHORITY_US (10000 * 1000ULL)
-#define ABOVE 10 /* descriptors of ours that are moved down to 3 and 4 in the child */
 
 struct egress {
 	pid_t pid;
@@ -44,92 +34,21 @@ struct egress {
 
 /* ---- starting ---- */
 
-static const char *const env_names[] = { "ASAN_OPTIONS", "UBSAN_OPTIONS" };
-enum { ENV_MAX = ARRAY_LEN(env_names) + 2 };
-
-struct egress_env {
-	char text[ARRAY_LEN(env_names)][PATH_MAX];
-};
-
-static void read_environment(struct egress_env *env)
-{
-	for (size_t i = 0; i < ARRAY_LEN(env_names); i++) {
-		const char *value = getenv(env_names[i]);
-
-		if (!value ||
-		    snprintf(env->text[i], PATH_MAX, "%s=%s", env_names[i], value) >= PATH_MAX)
-			env->text[i][0] = '\0';
-	}
-}
-
-/* All that the door hears of the caller's environment: what sanitizers are told. Certificates know
- * no time but UTC, so that no file has to say which zone this is. */
-static void environment(const struct egress_env *from, char *to[ENV_MAX])
-{
-	static char utc[] = "TZ=UTC0";
-	size_t n = 0;
-
-	to[n++] = utc;
-	for (size_t i = 0; i < ARRAY_LEN(env_names); i++)
-		if (from->text[i][0])
-			to[n++] = (char *)(uintptr_t)from->text[i];
-	to[n] = NULL;
-}
-
-/* Between fork and exec: no allocation. */
-static _Noreturn void become(const char *path, const struct egress_env *env, int control,
-			     int authority)
-{
-	char *const argv[] = { HELPER, NULL };
-	char *envp[ENV_MAX];
-
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	(void)setsid(); /* the terminal's signals are the monitor's to judge */
-	proc_default_signals();
-	proc_unblock_signals();
-	environment(env, envp);
-	if (dup2(control, 3) == 3 && dup2(authority, 4) == 4 && fd_close_range(5, INT_MAX) == 0)
-		(void)execve(path, argv, envp);
-	_exit(127);
-}
-
-static int spawn(struct egress *g, const char *path, int control, int authority, struct err *e)
-{
-	struct egress_env env = { 0 };
-
-	read_environment(&env);
-	g->pid = proc_fork(&g->pidfd);
-	if (g->pid == 0)
-		become(path, &env, control, authority);
-	return g->pid < 0 ? err_sys(e, "cannot start the door") : 0;
-}
-
-static int above(int *fd)
-{
-	int up = fcntl(*fd, F_DUPFD_CLOEXEC, ABOVE);
-
-	(void)fd_close(*fd);
-	*fd = up;
-	return up < 0 ? -errno : 0;
-}
-
 static int start_process(struct egress *g, struct err *e)
 {
 	int pair[2] = { -1, -1 }, pipe_ends[2] = { -1, -1 }, r;
-	char path[PATH_MAX];
 
-	if (program_find(HELPER, path, sizeof(path), e) < 0)
-		return err_wrap(e, "network proxy");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    pipe2(pipe_ends, O_CLOEXEC) < 0 || above(&pair[1]) < 0 || above(&pipe_ends[1]) < 0)
+	    pipe2(pipe_ends, O_CLOEXEC) < 0)
 		r = err_sys(e, "cannot make the door's sockets");
 	else
-		r = spawn(g, path, pair[1], pipe_ends[1], e);
+		r = worker_start(NULL, (const int[]){ pair[1], pipe_ends[1] }, 2, &g->pid,
+				 &g->pidfd, e);
 	g->control = pair[0];
 	g->authority = pipe_ends[0];
 	(void)fd_close(pair[1]);
 	(void)fd_close(pipe_ends[1]);
-	return r;
+	return r == -ENOENT ? err_wrap(e, "network proxy") : r;
 }
 
 static int not_started(const struct egress_event *ev, struct err *e)
@@ -203,19 +122,9 @@ int egress_start(const struct spec *s, char *const *envp, struct egress **ret, s
 
 struct egress *egress_free(struct egress *g)
 {
-	siginfo_t info;
-
 	if (!g)
 		return NULL;
-	if (g->pid > 0) {
-		/* Ours until it is waited for, so the number can still be used where need be. */
-		if (syscall(SYS_pidfd_send_signal, g->pidfd, SIGKILL, NULL, 0) < 0 &&
-		    errno == ENOSYS)
-			(void)kill(g->pid, SIGKILL);
-		while (waitid(P_PID, (id_t)g->pid, &info, WEXITED | __WALL) < 0 && errno == EINTR)
-			;
-	}
-	(void)fd_close(g->pidfd);
+	worker_stop(g->pid, g->pidfd);
 	(void)fd_close(g->control);
 	(void)fd_close(g->authority);
 	(void)egress_plan_free(g->plan);

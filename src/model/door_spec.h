@@ -16,6 +16,9 @@
 #define DOOR_SYNTH_LAST 0xc613feffU  /* 198.19.254.255 */
 #define DOOR_ADDRESS 0xc613fffdU     /* 198.19.255.253, the door's own: resolver and proxy */
 #define DOOR_GUEST 0xc613fffeU       /* 198.19.255.254, the sandbox's end */
+/* resolv.conf of a sandbox without a network: who refuses, then a server of its own, if it has one.
+ */
+#define DOORLESS_RESOLV "nameserver ::1\nnameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 #define DOOR_ADDRESS_TEXT "198.19.255.253"
 #define DOOR_JAVA "/etc/brig/cacerts"        /* the same for Java */
 #define DOOR_ROOTS "/etc/brig/ca-bundle.crt" /* inside: host roots and the run's authority */

@@ -241,6 +241,15 @@ void outcome_publish(struct outcome *o, const struct published *p)
 		*slot = *p;
 }
 
+void outcome_asked(struct outcome *o, const char *name)
+{
+	const char *copy = arena_strdup(o->arena, name),
+		   **slot = copy ? ARENA_PUSH(o->arena, o->asked, o->asked_count) : NULL;
+
+	if (slot)
+		*slot = copy;
+}
+
 void outcome_hit(struct outcome *o, enum limit l)
 {
 	o->limits_hit |= 1U << l;
@@ -357,6 +366,19 @@ static void published_json(const struct outcome *o, struct json *j)
 	json_array_end(j);
 }
 
+static void asked_json(const struct outcome *o, struct json *j)
+{
+	json_key(j, "unresolved");
+	json_object(j);
+	json_ku64(j, "questions", o->questions);
+	json_key(j, "names");
+	json_array(j);
+	for (size_t i = 0; i < o->asked_count; i++)
+		json_str(j, o->asked[i]);
+	json_array_end(j);
+	json_object_end(j);
+}
+
 static void lists_json(const struct outcome *o, struct json *j)
 {
 	json_key(j, "limits_hit");
@@ -387,6 +409,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 	}
 	json_array_end(j);
 	published_json(o, j);
+	asked_json(o, j);
 	json_key(j, "egress");
 	json_object(j);
 	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);

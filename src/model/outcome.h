@@ -146,6 +146,9 @@ struct outcome {
 	struct egress_count egress;
 	struct passed *passed; /* by `auto` */
 	size_t passed_count;
+	uint64_t questions; /* for names, under network none */
+	const char **asked; /* the first of them */
+	size_t asked_count;
 	struct published *published;
 	size_t published_count;
 	struct err error; /* of refused and failed */
@@ -166,6 +169,7 @@ uint64_t outcome_denied(const struct outcome *o);                   /* how often
 void outcome_trust(struct outcome *o, const char *path, const char *reason);
 void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_publish(struct outcome *o, const struct published *p);
+void outcome_asked(struct outcome *o, const char *name);
 void outcome_hit(struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */

@@ -2,11 +2,13 @@
 #include "sandbox/explain.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/kit/protect/protected_names.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/groups.h"
+#include "model/paths.h"
 
 /* How programs say that a name could not be found or a host not reached. */
 static const char *const no_network[] = {
@@ -44,6 +46,50 @@ static const char *const no_change[] = {
 	"EEXIST",
 	"ENOTDIR",
 	"ENXIO",
+};
+
+/* How they say that one is not there. */
+static const char *const not_there[] = {
+	"No such file or directory", "ENOENT",      "not found",
+	"NoSuchFileException",       "cannot find", "cannot open",
+};
+
+/* Settings of the host's that a sandbox is not shown by itself, and that hold no logins where they
+ * are as they were installed. */
+static const char *const unshown[] = {
+	"/etc/apache2",
+	"/etc/fpc.cfg",
+	"/etc/gai.conf",
+	"/etc/gdb",
+	"/etc/ghostscript",
+	"/etc/haproxy",
+	"/etc/ImageMagick-6",
+	"/etc/ImageMagick-7",
+	"/etc/krb5.conf",
+	"/etc/ldap/ldap.conf",
+	"/etc/lighttpd",
+	"/etc/login.defs",
+	"/etc/manpath.config",
+	"/etc/my.cnf",
+	"/etc/mysql",
+	"/etc/networks",
+	"/etc/nginx",
+	"/etc/octave.conf",
+	"/etc/odbc.ini",
+	"/etc/odbcinst.ini",
+	"/etc/perl",
+	"/etc/postgresql-common",
+	"/etc/R",
+	"/etc/redis",
+	"/etc/rpc",
+	"/etc/sensors3.conf",
+	"/etc/shells",
+	"/etc/terminfo",
+	"/etc/texmf",
+	"/etc/timezone",
+	"/etc/wgetrc",
+	"/etc/X11",
+	"/etc/xdg",
 };
 
 /* In a git folder; those of the workspace are in guarded_names. */
@@ -128,7 +174,8 @@ static void about_network(const struct spec *s, struct words w, struct outcome *
 {
 	const struct group *g;
 
-	if (s->network != NETWORK_NONE || !any(w, no_network, ARRAY_LEN(no_network)))
+	if (s->network != NETWORK_NONE || o->asked_count ||
+	    !any(w, no_network, ARRAY_LEN(no_network)))
 		return;
 	g = group_named(w);
 	add(o,
@@ -172,6 +219,31 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 				 name));
 }
 
+static bool shown(const struct spec *s, const char *path)
+{
+	for (size_t i = 0; i < s->read.n; i++)
+		if (path_under(path, s->read.v[i]))
+			return true;
+	return false;
+}
+
+/* An image has an /etc of its own. */
+static void about_etc(const struct spec *s, struct words w, struct outcome *o)
+{
+	if (!o->isolation.mount_ns || (o->backend && str_eq(o->backend, "docker")) ||
+	    !any(w, not_there, ARRAY_LEN(not_there)))
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(unshown); i++)
+		if (named(w, unshown[i]) && !shown(s, unshown[i]) &&
+		    access(unshown[i], R_OK) == 0) {
+			add(o, arena_printf(o->arena,
+					    "the host's '%s' is not shown inside; --read %s shows "
+					    "it",
+					    unshown[i], unshown[i]));
+			return;
+		}
+}
+
 void explain(const struct spec *s, const char *said, size_t n, struct outcome *o)
 {
 	struct words w = { said, n };
@@ -182,4 +254,5 @@ void explain(const struct spec *s, const char *said, size_t n, struct outcome *o
 		return;
 	about_network(s, w, o);
 	about_files(s, w, o);
+	about_etc(s, w, o);
 }

@@ -443,7 +443,8 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 {
 	struct record x;
 
-	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED)
+	if (!r || !r->log || ev->kind == EGRESS_EVENT_READY || ev->kind == EGRESS_EVENT_FAILED ||
+	    ev->kind == EGRESS_EVENT_UNREACHED)
 		return 0;
 	if (!r->egress && !(r->egress = tally_new()))
 		return err_nomem(e);

@@ -25,8 +25,10 @@
 #include "base/random.h"
 #include "base/state.h"
 #include "base/str.h"
+#include "egress/unresolved.h"
 #include "egress/monitor.h"
 #include "model/credentials.h"
+#include "model/groups.h"
 #include "model/leaks.h"
 #include "sandbox/explain.h"
 #include "sandbox/kept_home.h"
@@ -53,6 +55,7 @@ enum run_source {
 	RUN_CANCEL,
 	RUN_DOOR,
 	RUN_PORTS,
+	RUN_NAMES,
 	RUN_SANDBOX, /* of a command: what goes on in the sandbox that it belongs to */
 	RUN_SOURCES
 };
@@ -99,9 +102,12 @@ struct run {
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
 	struct err door_lost;
-	struct publish *ports; /* NULL: none are published */
-	char told[16][128];    /* kinds of secrets that were seen to pass */
+	struct unresolved *unresolved; /* network none; NULL: nobody listens */
+	struct publish *ports;         /* NULL: none are published */
+	char told[16][128];            /* kinds of secrets that were seen to pass */
 	size_t told_count;
+	char unreached[4][256]; /* allowed hosts that did not answer */
+	size_t unreached_count;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
@@ -317,6 +323,24 @@ static void tell_finding(struct run *r, const struct egress_event *ev)
 	r->note(r->note_arg, line);
 }
 
+/* The command hears of it in an answer that many programs do not show. Each host once. */
+static void tell_unreached(struct run *r, const struct egress_event *ev)
+{
+	char line[768];
+
+	if (ev->kind != EGRESS_EVENT_UNREACHED)
+		return;
+	for (size_t i = 0; i < r->unreached_count; i++)
+		if (str_eq(r->unreached[i], ev->host))
+			return;
+	if (r->unreached_count == ARRAY_LEN(r->unreached))
+		return;
+	(void)snprintf(r->unreached[r->unreached_count++], sizeof(r->unreached[0]), "%s", ev->host);
+	(void)snprintf(line, sizeof(line), "%.255s:%u is allowed, but %.200s; %.200s", ev->host,
+		       ev->port, ev->what, ev->hint);
+	tell(r, line);
+}
+
 static void on_door(struct run *r)
 {
 	struct egress_event ev;
@@ -336,6 +360,7 @@ static void on_door(struct run *r)
 			egress_denial(&ev, r->o);
 			note_redacted(r, &ev);
 			tell_finding(r, &ev);
+			tell_unreached(r, &ev);
 			if (recorder_egress(r->recorder, &ev, &e) < 0 && !r->unrecorded.code) {
 				r->unrecorded = e;
 				strike(r, SIGKILL);
@@ -356,6 +381,37 @@ static void end_door(struct run *r)
 		(void)poll(&p, 1, 50);
 		on_door(r);
 	}
+}
+
+/* ---- names, without a door ---- */
+
+/* Once a run, while it may still be waiting for an answer. */
+static void on_names(struct run *r)
+{
+	const struct group *g;
+	struct host name;
+	char text[768];
+
+	if (!unresolved_turn(r->unresolved) || !unresolved_nth(r->unresolved, 0, &name))
+		return;
+	g = group_covering(name.name);
+	(void)snprintf(text, sizeof(text),
+		       "it asks for '%s' and has no network: --allow %s%s opens one for %s",
+		       name.name, g ? "@" : "", g ? g->name : name.name,
+		       g ? g->help : "that host alone");
+	tell(r, text);
+}
+
+static void count_names(struct run *r)
+{
+	struct host name;
+
+	r->o->questions = unresolved_questions(r->unresolved);
+	if (r->o->questions) /* it may have ended before it was told */
+		on_names(r);
+	for (size_t i = 0; unresolved_nth(r->unresolved, i, &name); i++)
+		outcome_asked(r->o, name.name);
+	r->unresolved = unresolved_free(r->unresolved);
 }
 
 static void arrange(struct run *r);
@@ -510,6 +566,9 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	case RUN_PORTS:
 		publish_turn(r->ports);
 		break;
+	case RUN_NAMES:
+		on_names(r);
+		break;
 	case RUN_SANDBOX:
 		run_dispatch(r->of);
 		break;
@@ -545,6 +604,7 @@ static void arrange(struct run *r)
 	follow(r, RUN_SIGNAL, readable(r->io.signals));
 	follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
 	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
+	follow(r, RUN_NAMES, readable(r->ended ? -1 : unresolved_fd(r->unresolved)));
 	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
 	follow(r, RUN_SANDBOX, readable(r->of && !r->ended ? loop_fd(r->of->loop) : -1));
 }
@@ -682,9 +742,13 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			      .note = tell,
 			      .arg = r };
 	bool asks = r->backend->permits && r->recorder && !r->command;
-	struct job_io io = {
-		.in = -1, .out = -1, .err = -1, .in_peer = -1, .events = -1, .alarm = -1
-	};
+	struct job_io io = { .in = -1,
+			     .out = -1,
+			     .err = -1,
+			     .in_peer = -1,
+			     .events = -1,
+			     .alarm = -1,
+			     .names = -1 };
 	struct winsize size;
 
 	if (w.tty && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
@@ -719,6 +783,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 		loop_at(r->loop, &r->deadline.t, r->started + r->spec->limits.timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
 		loop_at(r->loop, &r->look.t, r->started);
+	if (io.names >= 0)
+		r->unresolved = unresolved_new(io.names);
 	if (r->ports)
 		publish_start(r->ports, lend, r);
 	r->events = io.events;
@@ -1014,6 +1080,7 @@ void run_end(struct run *r)
 		r->o->error = r->unrecorded;
 		r->o->unrecorded = true;
 	}
+	count_names(r);
 	if (r->o->started) {
 		report_own_limits(r->spec, &r->io, r->o);
 		explain(r->spec, r->said.text, r->said.n, r->o);

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_environment, brig_path, home, identity, main, scratch, test, tree, uid, workspace  # noqa: E402
+from harness import brig, brig_environment, brig_path, home, identity, main, scratch, start_brig, test, tree, uid, workspace  # noqa: E402
 
 MEMBERS = {"schema", "id", "outcome", "exit_code", "signal", "stdout", "stderr", "stdout_bytes", "stderr_bytes",
            "stdout_truncated", "stderr_truncated", "duration_ms", "setup_ms", "backend", "isolation", "output",
@@ -123,7 +123,7 @@ def without_a_network_package_managers_do_not_try_again():
 
 @test
 def a_failure_that_is_brigs_doing_is_explained():
-    for command, hint in (("curl -sS https://x.example/", "it had no network; --allow HOST or @GROUP"),
+    for command, hint in (("echo 'curl: (6) Could not resolve host: x' >&2; exit 6", "it had no network; --allow HOST or @GROUP"),
                           ("echo 'getaddrinfo EAI_AGAIN x.npmjs.org' >&2; exit 1", "--allow @npm opens one"),
                           ("echo 'error: could not write config file .git/config: Device or resource busy' >&2; exit 4", "'.git/config' is protected"), ("mkdir .vscode", "'.vscode' is protected")):
         done = brig("exec", command)
@@ -134,6 +134,52 @@ def a_failure_that_is_brigs_doing_is_explained():
         assert "hint:" not in brig("exec", command).errors, command
     assert "hint:" not in brig("exec", "--quiet", "curl -sS https://x.example/").errors
     assert "hint:" not in brig("exec", "--network", "host", "echo getaddrinfo >&2; exit 1").errors
+
+
+@test
+def a_name_that_is_asked_for_without_a_network_is_told_at_once_and_counted():
+    for name, option in (("x.example", "--allow x.example opens one for that host alone"), ("pypi.org", "--allow @pypi opens one for")):
+        p = start_brig("exec", f"getent hosts {name}; cat", stdin=subprocess.PIPE)  # which waits for us
+        said = p.stderr.readline().decode()
+        assert said.startswith(f"brig: note: it asks for '{name}' and has no network: {option}"), said
+        p.communicate(b"")
+    done = brig("exec", "getent hosts x.example; getent hosts y.example; getent hosts x.example")
+    assert done.status == 2 and done.errors.count("it asks for") == 1 and "questions for names were refused (x.example, y.example)" in done.errors, done
+    done = brig("exec", "--timeout", "3s", "getent hosts x.example; sleep 60")
+    assert done.status == 124 and "were refused (x.example)" in done.errors, done
+    r = brig("exec", "--json", "getent hosts x.example; getent hosts localhost; getent hosts x_y.example").json
+    assert r["unresolved"]["names"] == ["x.example"] and r["unresolved"]["questions"] >= 1, r["unresolved"]
+    assert brig("run", "--json", "--", "true").json["unresolved"] == {"questions": 0, "names": []}
+    assert brig("exec", "--quiet", "getent hosts x.example").errors == ""
+
+
+@test
+def an_allowed_host_that_is_not_reached_is_told_once():
+    done = brig("exec", "--allow", "dead.example", "--set", "egress.resolve=dead.example=127.0.0.1:1",
+                "curl -sS -m 20 https://dead.example/; curl -sS -m 20 https://dead.example/")
+    assert done.errors.count("dead.example:443 is allowed, but the host could not be reached; ") == 1 and "egress.upstream_proxy=URL" in done.errors, done
+
+
+@test
+def a_program_that_is_not_shown_is_named_with_the_option_that_shows_it():
+    tool = scratch() / "bin/tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho ran\n")
+    tool.chmod(0o755)
+    done = brig("run", "--", tool)
+    assert done.status == 127 and f"--read {tool.parent} shows it inside" in done.errors, done
+    assert brig("run", "--read", tool.parent, "--", tool).text == "ran\n"
+    own = home() / "tool"
+    own.write_bytes(tool.read_bytes())
+    own.chmod(0o755)
+    done = brig("run", "--", own)
+    assert done.status == 127 and f"--read {own} shows it inside" in done.errors, ("never all of the home folder", done)
+    own.unlink()
+    done = brig("exec", "cat /etc/login.defs")
+    assert done.status != 0 and "hint: the host's '/etc/login.defs' is not shown inside; --read /etc/login.defs shows it" in done.errors, done
+    assert brig("exec", "--read", "/etc/login.defs", "cat /etc/login.defs").status == 0
+    for command in ("cat /etc/shadow", "cat /etc/login.defs.old", "echo /etc/login.defs; exit 1"):
+        assert "hint" not in brig("exec", command).errors, command
 
 
 @test

@@ -278,7 +278,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .err = TAKE_FD(ends.err[0]),
 				       .events = j->events,
 				       .in_peer = -1,
-				       .alarm = -1 };
+				       .alarm = -1,
+				       .names = -1 };
 	if (r == 0)
 		give_door(j, io);
 	ends_done(&ends);

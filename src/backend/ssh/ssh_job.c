@@ -229,7 +229,7 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 	const char *const argv[] = { "true", NULL };
 	char id[ID_ROOM];
 	struct job_want w = { .no_input = true, .id = id };
-	struct job_io io = { -1, -1, -1, -1, -1, -1 };
+	struct job_io io = { -1, -1, -1, -1, -1, -1, -1 };
 
 	if (!copy)
 		return -e->code;

@@ -119,6 +119,21 @@ void report_done(struct worker *k, const struct transfer *t, const struct upstre
 		addr_text(&u->at_addr, ev->address);
 }
 
+void report_unreached(struct worker *k, const struct upstream *u)
+{
+	struct egress_event *ev = room(k);
+
+	if (!ev)
+		return;
+	fill(ev, EGRESS_EVENT_UNREACHED, &u->failure, (struct http1_text){ "", 0 });
+	copy(ev->host, sizeof(ev->host), u->host.name);
+	ev->port = u->port;
+	copy(ev->hint, sizeof(ev->hint),
+	     u->chained ? "look at egress.upstream_proxy"
+			: "does it answer this machine itself? Behind a proxy: --set "
+			  "egress.upstream_proxy=URL");
+}
+
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name)
 {

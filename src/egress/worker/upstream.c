@@ -48,6 +48,8 @@ static void fail(struct upstream *u, enum egress_reason reason, const char *what
 	u->state = UP_FAILED;
 	if (!u->failure.reason)
 		(void)verdict_deny(&u->failure, reason, NULL, "%s", what);
+	if (u->failure.reason == EGRESS_INTERNAL)
+		report_unreached(u->k, u);
 }
 
 /* An idle connection that stirs is of no use any more; one with an owner is the owner's. */
@@ -307,7 +309,8 @@ static void shake(struct upstream *u)
 		return;
 	why = tls_distrust(u->link.tls);
 	if (why)
-		(void)verdict_deny(&u->failure, EGRESS_TLS_MISMATCH, NULL,
+		(void)verdict_deny(&u->failure, EGRESS_TLS_MISMATCH,
+				   "an authority of your own: --set egress.roots=FILE",
 				   "the certificate of %s cannot be trusted: %s", u->host.name,
 				   why);
 	fail(u, EGRESS_INTERNAL, "the TLS handshake with the host failed");
@@ -336,8 +339,7 @@ bool upstream_is_late(struct upstream *u, uint64_t now)
 {
 	if (u->state >= UP_OPEN || now < u->deadline)
 		return false;
-	u->state = UP_FAILED;
-	(void)verdict_deny(&u->failure, EGRESS_INTERNAL, NULL, "the host did not answer in time");
+	fail(u, EGRESS_INTERNAL, "the host did not answer in time");
 	return true;
 }
 

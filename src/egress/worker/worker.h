@@ -97,6 +97,7 @@ bool report_allow(struct worker *k, const struct egress_verdict *v, struct http1
 void report_deny(struct worker *k, const struct egress_verdict *v, struct http1_text method);
 /* What was let out is over; by way of `u`, which may be NULL. */
 void report_done(struct worker *k, const struct transfer *t, const struct upstream *u);
+void report_unreached(struct worker *k, const struct upstream *u);
 bool report_credential(struct worker *k, enum egress_event_kind kind,
 		       const struct egress_verdict *v, const char *name);
 /* The first of its kind; those that follow are counted, and told by report_leaks. */

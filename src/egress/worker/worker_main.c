@@ -31,6 +31,7 @@
 
 #include "base/fd.h"
 #include "base/wait.h"
+#include "egress/unresolved.h"
 #include "egress/worker/keeper.h"
 #include "egress/worker/lockdown.h"
 #include "egress/worker/worker.h"
@@ -421,7 +422,7 @@ static void worker_done(struct worker *k)
 	free(k->own);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static struct worker k;
 	struct err e = { 0 };
@@ -429,6 +430,8 @@ int main(void)
 	int keeper = -1, r;
 
 	(void)sigaction(SIGPIPE, &ignore, NULL);
+	if (argc == 2 && strcmp(argv[1], UNRESOLVED_WORD) == 0)
+		_exit(refuse_main());
 	r = lockdown_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);

@@ -218,7 +218,7 @@ static int etc_files(struct box_plan *p, struct err *e)
 		{ "/etc/hostname", "brig\n" },
 		{ "/etc/resolv.conf", host   ? host_text(p, "/etc/resolv.conf", "")
 				      : door ? DOOR_RESOLV
-					     : "" },
+					     : DOORLESS_RESOLV },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 					"services: files\nprotocols: files\n" },
 	};

@@ -275,7 +275,8 @@ int command_start(const struct command_host *h, const struct command *c, const s
 				       .err = TAKE_FD(pipes.err[0]),
 				       .in_peer = TAKE_FD(pipes.in[0]),
 				       .events = k->news,
-				       .alarm = -1 };
+				       .alarm = -1,
+				       .names = -1 };
 	} else if (k) {
 		give_up(h, k);
 	}

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -124,6 +125,19 @@ static int open_terminal(const struct inside *c, struct err *e)
 	return master;
 }
 
+/* IPv6 alone: port 53 of 127.0.0.1 stays the sandbox's own, and resolv.conf names it second.
+ * Missing where the kernel has no IPv6: then nobody is told. */
+static int names_socket(void)
+{
+	const struct sockaddr_in6 at = { .sin6_family = AF_INET6,
+					 .sin6_port = htons(53),
+					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	CLEANUP(fd) int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof(at)) == 0 ? TAKE_FD(fd)
+										  : -1;
+}
+
 static int open_folder(const char *path, int *fd, struct err *e)
 {
 	*fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -176,6 +190,8 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 	/* Missing where another's filter is in force already: the result says `partial` anyway. */
 	if (c->give_diag)
 		fds[INIT_FD_DIAG] = sockmem_open();
+	if (c->give_names)
+		fds[INIT_FD_NAMES] = names_socket();
 	if (!c->give_proc)
 		return 0;
 	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)

@@ -126,6 +126,7 @@ static int try_plan(const struct backend *b, struct backend_plan *p, struct outc
 	(void)wait_end(b, j, io.events);
 	(void)fd_close(io.out);
 	(void)fd_close(io.err);
+	(void)fd_close(io.names);
 	b->finish(j, o);
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/start_internal.h"
+#include "base/home.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
@@ -72,6 +73,20 @@ static void keep_fds(struct backend_job *j, const struct supervisor_msg *m, cons
 		(void)fd_close(fds[at]);
 }
 
+/* How much of a path to show: its folder of n bytes, or the file alone where that is a folder of
+ * the system or somebody's home. */
+static size_t part_to_show(const char *path, size_t n)
+{
+	char folder[PATH_MAX];
+	const char *home = getenv("HOME");
+
+	if (snprintf(folder, sizeof(folder), "%.*s", (int)n, path) >= (int)sizeof(folder))
+		return strlen(path);
+	return n && strchr(path + 1, '/') != path + n && home_kind(folder, home) == HOME_APART
+		       ? n
+		       : strlen(path);
+}
+
 /* A program at path, in its folder of n bytes: what to show so that it is found, and what it is a
  * link to as well; never all of the home folder. */
 static void hint_at_program(const char *path, size_t n, struct err *e)
@@ -86,7 +101,7 @@ static void hint_at_program(const char *path, size_t n, struct err *e)
 			same = i;
 	if (!slash || same == n)
 		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
-			       (int)n, path);
+			       (int)part_to_show(path, n), path);
 	else if (same && !(home && strncmp(home, path, same) == 0))
 		(void)err_hint(e, "on the host it is '%s'; --read %.*s shows it inside", path,
 			       (int)same, path);
@@ -105,6 +120,10 @@ void start_hint(const char *const *argv, struct err *e)
 
 	if (!argv[1] && strpbrk(name, " |;&<>$")) {
 		(void)err_hint(e, "a whole command line is for the shell: brig exec '...'");
+		return;
+	}
+	if (name[0] == '/' && access(name, X_OK) == 0 && strlen(name) < sizeof(full)) {
+		hint_at_program(name, (size_t)(strrchr(name, '/') - name), e);
 		return;
 	}
 	for (size_t n; path && *path; path += n + (path[n] == ':')) {
@@ -320,6 +339,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
+	c->give_names = p->spec->network == NETWORK_NONE;
 	c->count_written = p->spec->limits.disk;
 }
 
@@ -549,6 +569,7 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 			       .in_peer = -1,
 			       .events = j->events,
 			       .alarm = j->given[INIT_FD_MOUNTS],
+			       .names = TAKE_FD(j->given[INIT_FD_NAMES]),
 			       .door_count = j->door_count };
 	memcpy(io->door, j->door, sizeof(j->door));
 	j->door_count = 0;

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* egress/worker_start.h - starts brig-egress, which reads what comes from inside, with nothing of
+ * the caller's but the descriptors it is given. */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum { WORKER_FDS_MAX = 3 };
+
+/* The descriptors are 3, 4 and so on in it, and stay the caller's. `word` is its one argument, or
+ * NULL. It dies with us; *pidfd is the caller's to close, *pid to wait for. */
+int worker_start(const char *word, const int *fds, size_t n, pid_t *pid, int *pidfd, struct err *e);
+
+/* Kills and reaps it, and closes pidfd. Nothing if pid is not positive. */
+void worker_stop(pid_t pid, int pidfd);

@@ -337,6 +337,8 @@ const char *origin_name(enum origin o);
 
 /* Of a checked spec: does WORKSPACE_PLACE lead to the workspace, which is elsewhere? */
 bool spec_links_workspace(const struct spec *s);
+/* Would a folder at that path inside hide, or lie in, one of brig's own? */
+bool spec_place_taken(const struct spec *s, const char *path);
 /* Was it to be at its own path, and is not? */
 bool spec_moved_workspace(const struct spec *s);
 

@@ -169,35 +169,33 @@ static int check_target(const char *target, struct err *e)
 	return target_check(target, "", e) < 0 ? err_wrap(e, "workspace.target") : 0;
 }
 
-/* There it would hide a folder of brig's own root, or lie in one that is the command's, or in one
- * that is made up. */
-static bool own_path_taken(const struct spec *s, const char *home)
+bool spec_place_taken(const struct spec *s, const char *path)
 {
 	static const char *const built[] = { "/var/tmp", "/nix/store", "/run", "/root" };
+	char home[sizeof("/home/") + 64];
 	struct err ignored;
 
 	for (size_t i = 0; i < ARRAY_LEN(built); i++)
-		if (path_under(built[i], s->workdir))
+		if (path_under(built[i], path))
 			return true;
-	return check_target(s->workdir, &ignored) < 0 || path_under(s->workdir, "/etc") ||
-	       path_under(s->workdir, home) || path_under(home, s->workdir) ||
-	       (s->code.kind != CODE_NONE && path_under(s->workdir, CODE_FOLDER));
+	(void)snprintf(home, sizeof(home), "/home/%.64s", s->user_name);
+	return check_target(path, &ignored) < 0 ||
+	       path_under(path, "/etc") || /* which is made up */
+	       path_under(path, home) || path_under(home, path) ||
+	       (s->code.kind != CODE_NONE && path_under(path, CODE_FOLDER));
 }
 
 static int settle_target(struct spec *s, struct err *e)
 {
 	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
-	const char *home = arena_printf(s->arena, "/home/%s", s->user_name);
 
-	if (!home)
-		return err_nomem(e);
 	s->inside = s->target;
 	if (!str_eq(s->target, WORKSPACE_SAME))
 		return check_target(s->target, e);
 	s->inside = s->workdir;
 	if (host_run)
 		return 0;
-	if (s->private_workspace || s->no_workspace || own_path_taken(s, home))
+	if (s->private_workspace || s->no_workspace || spec_place_taken(s, s->workdir))
 		s->inside = WORKSPACE_PLACE;
 	if (!spec_moved_workspace(s) || !spec_wrote(s, FIELD_TARGET))
 		return 0;

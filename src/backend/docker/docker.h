@@ -81,6 +81,8 @@ DEFINE_CLEANUP(docker_plan, struct backend_plan *, docker_plan_free)
 /* move.c: the workspace at WORKSPACE_PLACE, which is not where the plan had it. false: it cannot be
  * moved, or is not to be. */
 bool docker_plan_move(struct backend_plan *p);
+/* Is that the target of the workspace, or of the repository around it? */
+bool docker_is_work(const struct backend_plan *p, const char *target);
 
 /* plan_extra.c: each allowed flag of extra_args becomes what its row's API field says. */
 int docker_plan_extra(struct backend_plan *p, struct err *e);

@@ -11,6 +11,13 @@
 #include "model/code.h"
 #include "model/paths.h"
 
+bool docker_is_work(const struct backend_plan *p, const char *target)
+{
+	const char *around = p->box->repository;
+
+	return str_eq(target, p->box->cwd) || (around && str_eq(target, around));
+}
+
 /* What else shows it shows it with the plan's covers: not without them at the old place. */
 static bool is_movable(const struct backend_plan *p)
 {
@@ -24,10 +31,19 @@ static bool is_movable(const struct backend_plan *p)
 	for (size_t i = 0; i < p->box->op_count; i++) {
 		const struct op *o = &p->box->ops[i];
 
-		if (o->kind == OP_BIND && path_under(from, o->dst) && !str_eq(from, o->dst))
+		if (o->kind == OP_BIND && path_under(from, o->dst) && !docker_is_work(p, o->dst))
 			return false;
 	}
 	return true;
+}
+
+/* The repository stays behind: what git would find around the workspace is not there. */
+static void drop_repository(struct box_plan *b)
+{
+	for (size_t i = 0; b->repository && i < b->op_count; i++)
+		if (path_under(b->ops[i].dst, b->repository) && !path_under(b->ops[i].dst, b->cwd))
+			b->ops[i].kind = OP_DIR; /* which the image has, or not */
+	b->repository = NULL;
 }
 
 bool docker_plan_move(struct backend_plan *p)
@@ -37,6 +53,7 @@ bool docker_plan_move(struct backend_plan *p)
 
 	if (!is_movable(p))
 		return false;
+	drop_repository(b);
 	for (size_t i = 0; i < b->op_count; i++) {
 		struct op *o = &b->ops[i];
 

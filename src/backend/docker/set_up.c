@@ -77,7 +77,7 @@ static int check_volumes(struct guard *g, struct err *e)
 		for (size_t k = 0; k < b->op_count; k++)
 			if (b->ops[k].kind == OP_BIND && path_under(path, b->ops[k].dst) &&
 			    !str_eq(path, b->ops[k].dst)) {
-				g->unfit = str_eq(b->ops[k].dst, b->cwd);
+				g->unfit = docker_is_work(g->plan, b->ops[k].dst);
 				return err_refuse(
 					e, ERR_POLICY, EPERM,
 					"choose another target for it, such as --set "

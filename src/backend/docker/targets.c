@@ -79,7 +79,7 @@ static bool is_passed(const struct backend_plan *p, const char *path)
 {
 	bool root = p->user == DOCKER_USER_IDS && p->uid == 0;
 
-	return str_eq(p->spec->target, WORKSPACE_SAME) && !root && str_eq(path, p->box->cwd);
+	return str_eq(p->spec->target, WORKSPACE_SAME) && !root && docker_is_work(p, path);
 }
 
 static void add(struct target_look *l, const char *path, bool file)
@@ -229,7 +229,7 @@ static int refuse(struct target_look *l, const struct target *t, const char *at,
 					     [FOUND_LINK] = "a link",
 					     [FOUND_OTHER] = "something odd" };
 
-	l->g->unfit = str_eq(t->path, l->g->plan->box->cwd);
+	l->g->unfit = docker_is_work(l->g->plan, t->path);
 	(void)err_set(e, ERR_POLICY, ELOOP,
 		      "image '%.100s' has %s at '%.100s', where '%.100s' is to be mounted",
 		      l->g->plan->image, words[found], at, t->path);

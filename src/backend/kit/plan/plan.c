@@ -249,7 +249,7 @@ static int workspace(struct box_plan *p, struct stat *st, struct err *e)
 					  "workdir '%s' is not a folder", p->workspace);
 		p->workspace_ident = ident_of(st);
 	}
-	return 0;
+	return plan_subfolder(p, e);
 }
 
 static int identity(struct box_plan *p, struct err *e)

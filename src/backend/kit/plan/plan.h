@@ -166,6 +166,7 @@ struct box_plan {
 	bool read_only_root;          /* what the run gets, whatever was asked for */
 	const char *workspace;        /* host folder, NULL for a private one */
 	struct ident workspace_ident;
+	const char *repository; /* the working tree around it, shown read-only; NULL: none */
 
 	const struct door_want *door; /* network proxy; NULL: no door */
 	size_t roots_op;         /* with a door: the OP_FILE of the certificates trusted inside */

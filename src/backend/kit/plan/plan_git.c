@@ -347,7 +347,9 @@ int plan_worktree(struct box_plan *p, struct err *e)
 {
 	const char *gitdir = git_file_goal(p);
 	bool outside = gitdir && !path_under(gitdir, p->workspace);
-	const char *common = outside ? worktree_common(p, gitdir) : NULL;
+	const char *common = outside         ? worktree_common(p, gitdir)
+			     : p->repository ? arena_printf(p->arena, "%s/.git", p->repository)
+					     : NULL;
 	struct guarded_tree t = { .fd = -1, .host = common, .inside = common };
 	bool change = p->spec->policy == POLICY_WORKSPACE_WRITE && p->spec->git == GIT_WRITE;
 	int r;
@@ -355,8 +357,8 @@ int plan_worktree(struct box_plan *p, struct err *e)
 	if (!common || p->spec->git == GIT_NONE)
 		return 0;
 	if (target_check(common, p->spec->inside, e) < 0 ||
-	    plan_bind(p, common, common, change, change, e) < 0)
-		return err_wrap(e, "git folder of the worktree");
+	    plan_bind(p, common, common, change, true, e) < 0)
+		return err_wrap(e, "git folder of the repository");
 	if (!change)
 		return 0;
 	t.fd = fd_open_nolinks(AT_FDCWD, common, O_PATH | O_DIRECTORY, 0);

@@ -52,6 +52,8 @@ int plan_etc(struct box_plan *p, struct err *e); /* the host's pieces of /etc */
 void plan_etc_look(struct box_plan *p);          /* those that are folders are fit to be shown? */
 /* Does the text of a configuration look as if a login stood in it? */
 bool etc_has_login(const char *text);
+/* Before all trees: is the workspace a folder of a repository that can be shown around it? */
+int plan_subfolder(struct box_plan *p, struct err *e);
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
 bool plan_has_names(const struct box_plan *p);       /* will plan_protect find any? */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders; after the

@@ -36,11 +36,22 @@ static int by_target(const void *a, const void *b)
 	return strcmp(((const struct want *)a)->dst, ((const struct want *)b)->dst);
 }
 
+static bool names(const struct strlist *l, const char *path)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i], path))
+			return true;
+	return false;
+}
+
 static int collect(struct box_plan *p, struct wants *w, struct err *e)
 {
 	const struct spec *s = p->spec;
 	bool change = s->policy != POLICY_READONLY;
 
+	if (p->repository && !names(&s->read, p->repository) &&
+	    add(p, w, (struct want){ p->repository, p->repository, "git", false, true }, e) < 0)
+		return -e->code;
 	if (p->workspace &&
 	    add(p, w, (struct want){ p->workspace, s->inside, "workdir", change, true }, e) < 0)
 		return -e->code;

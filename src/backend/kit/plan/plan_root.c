@@ -167,7 +167,8 @@ int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 					 : system ? system
 						  : "/etc/gitconfig",
 			       .workspace = p->workspace };
-	const char *git = p->workspace ? arena_printf(p->arena, "%s/.git", p->workspace) : NULL;
+	const char *top = p->repository ? p->repository : p->workspace;
+	const char *git = top ? arena_printf(p->arena, "%s/.git", top) : NULL;
 	bool undecided;
 	const char *text;
 	struct stat st;

@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A workspace that is a folder of a repository: git works on all of it, and nothing but that folder, and what git keeps, changes.
+
+The oracle is the host: its tree, its git folder, and what git on the host runs afterwards."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from attack import as_identity, held, inside, on_host, outside, WAIT  # noqa: E402
+from harness import brig, files_as_root, home, identity, main, scratch, state, test, tree, uid, workspace  # noqa: E402
+
+BOTH = ("native", "bwrap")
+WHO = ("-c", "user.name=x", "-c", "user.email=x@x")
+SHOWN = "with its whole history"
+
+
+def git(*words, at=None):
+    done = on_host("git", *WHO, *words, cwd=at or workspace())
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout.decode()
+
+
+def repository(at=None):
+    """One commit, and a folder to work in."""
+    top = at or workspace()
+    for name in ("sub/deep", "other"):
+        (top / name).mkdir(parents=True)
+    for name, text in (("file", "SECRET\n"), ("sub/mine", "mine\n"), ("other/theirs", "theirs\n")):
+        (top / name).write_text(text)
+    git("init", "-q", at=top)
+    git("add", ".", at=top)
+    git("commit", "-qm", "one", at=top)
+    return top / "sub"
+
+
+def run(sub, script, *options, **more):
+    return brig("run", "--workdir", sub, *options, "--", "sh", "-c", script, **more)
+
+
+def as_git(script):
+    return "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x; " + script
+
+
+@test(backends=BOTH)
+def git_works_in_a_subfolder_and_deletes_nothing_of_the_rest():
+    sub = repository()
+    before = {n: (workspace() / n).read_bytes() for n in ("file", "other/theirs")}
+    done = run(sub, as_git("git status --short; echo more >> mine; echo new > new; git add new; git commit -qam two && git log --format=%s; git diff HEAD~1 --name-only; cat ../file"))
+    assert done.text == "two\none\nsub/mine\nsub/new\nSECRET\n" and SHOWN in done.errors, (done.text, done.errors)
+    assert git("log", "--format=%s") == "two\none\n" and git("status", "--short") == "" and git("ls-files") == "file\nother/theirs\nsub/mine\nsub/new\n"
+    assert before == {n: (workspace() / n).read_bytes() for n in before}
+    git("fsck", "--strict")
+    done = run(sub / "deep", as_git("git log --format=%s; git commit -q --allow-empty -m three && git branch b && git tag t"))
+    assert done.status == 0 and git("log", "--format=%s", "-1") == "three\n", done.errors
+    for options, word in ((("--git", "read"), "Read-only"), (("--policy", "readonly"), "Read-only")):
+        done = run(sub, as_git("git log -1 --format=%s && git commit -q --allow-empty -m four"), *options)
+        assert done.text == "three\n" and done.status != 0 and word in done.errors, (options, done.text, done.errors)
+    done = run(sub, "git log; cat ../file; ls ../.git", "--git", "none")
+    assert done.text == "" and SHOWN not in done.errors, (done.text, done.errors)
+    assert git("log", "--format=%s", "-1") == "three\n"
+
+
+@test(backends=BOTH)
+def nothing_outside_of_the_subfolder_can_be_written():
+    sub, top = repository(), workspace()
+    (top / ".git/hooks").mkdir(exist_ok=True)
+    kept = ("config", "HEAD", "description")
+    before = {n: (top / ".git" / n).read_bytes() for n in kept}
+    names = set(tree(top / ".git"))
+    files = {n: (top / n).read_bytes() for n in ("file", "other/theirs")}
+    attacks = """
+        echo evil > ../file; echo evil > ../new; echo evil > ../other/theirs; mkdir ../d; rm -rf ../other ../file; mv ../other ../o; ln -s / ../l; chmod 777 ../file ..; touch ..
+        ln ../file hard && echo evil > hard; cp -l ../other/theirs h2 && echo evil > h2; mv ../sub ../s2; rmdir deep; umount .. . ../.git; mount --bind . ..
+        for n in config hooks/pre-commit hooks/post-checkout info/attributes config.worktree objects/info/alternates commondir modules/x/config worktrees/w/commondir remotes/o branches/b; do
+            mkdir -p ../.git/$(dirname $n); echo '[core] fsmonitor=/evil' > ../.git/$n; done
+        mv ../.git ../g; mv ../.git/hooks ../.git/h; mv ../.git/config ../.git/c; rm -rf ../.git/config ../.git/hooks; mv ../.git/info ../.git/i; ln -sfn /tmp ../.git/hooks
+        git config core.hooksPath /evil; git config --local alias.x '!evil'; git config --worktree x.y z; git worktree add ../wt; git submodule add ./deep x; git init ..; git checkout -b n; git mv ../file ../f2
+        cd ..; echo evil > file; echo evil > .envrc; mkdir .vscode; true"""
+    done = run(sub, as_git(attacks))
+    assert files == {n: (top / n).read_bytes() for n in files} and {p.name for p in top.iterdir()} == {".git", "file", "sub", "other"}, (sorted(tree(top)), done.errors)
+    assert before["config"] == (top / ".git/config").read_bytes()
+    for name in set(tree(top / ".git")) - names:
+        assert not name.startswith(("hooks/", "info/attr", "modules", "remotes/", "branches/", "config")) and name not in ("commondir", "objects/info/alternates"), name
+    assert not (top / ".git/commondir").exists() and not (top / ".git/objects/info/alternates").exists() and not (top / ".git/hooks").is_symlink()
+    # The control: with the whole repository as the workspace its files are the command's.
+    assert brig("run", "--", "sh", "-c", "echo changed > file; touch new").status == 0 and (top / "file").read_text() == "changed\n"
+
+
+@test(backends=BOTH)
+def an_index_that_leads_git_into_the_subfolder_runs_nothing_on_the_host():
+    sub, top = repository(), workspace()
+    proof = scratch() / "ran"
+    program = f"touch {proof}"
+    control = scratch() / "control"
+    control.mkdir()
+    git("init", "-q", at=control)
+    git("config", "core.fsmonitor", f"{program}; false", at=control)
+    on_host("git", "status", cwd=control)
+    assert proof.exists(), "the control proves nothing"
+    proof.unlink()
+    done = run(sub, as_git(f"""git init -q m; cd m; git commit -q --allow-empty -m x; git config core.fsmonitor '{program}; false'; c=$(git rev-parse HEAD); cd ..
+        git update-index --add --cacheinfo 160000,$c,sub/m; git commit -qm link"""))
+    for at in (top, sub):
+        on_host("git", "status", cwd=at)
+        on_host("git", "diff", cwd=at)
+        on_host("git", "submodule", "status", cwd=at)
+    assert not proof.exists(), done.errors
+    shutil.rmtree(control)
+
+
+def not_shown(sub, why, *options, **more):
+    """The repository stays out of sight, and one line says why."""
+    done = run(sub, "git log; cat ../file ../.git/HEAD; ls -A ..; echo evil > ../file; touch here", *options, **more)
+    assert "SECRET" not in done.text and "refs/heads" not in done.text and why in done.errors and "git does not work in here" in done.errors, (done.text, done.errors)
+    assert (sub.parent / "file").read_text() == "SECRET\n" and (sub / "here").exists()
+    (sub / "here").unlink()
+
+
+@test(backends=BOTH)
+def a_root_that_holds_home_or_state_is_never_shown():
+    sub, top = repository(), workspace()
+    done = run(sub, "cat ../file")
+    assert done.text == "SECRET\n", "the control proves nothing"
+    not_shown(sub, "home folder", env={"HOME": str(top)})
+    (top / "me").mkdir()
+    not_shown(sub, "home folder", env={"HOME": str(top / "me")})
+    for place in (top / "state", top / "deep/state"):
+        place.mkdir(parents=True, mode=0o700)
+        not_shown(sub, "state", env={"XDG_STATE_HOME": str(place)})
+        shutil.rmtree(place)
+    (scratch() / "state").symlink_to(top / "real")
+    (top / "real").mkdir(mode=0o700)
+    not_shown(sub, "state", env={"XDG_STATE_HOME": str(top / "real")})
+    shutil.rmtree(top / "real")
+    (top / ".git").rename(top / "g")
+    (top / ".git").symlink_to("g")
+    not_shown(sub, "no folder")
+    (top / ".git").unlink()
+    (top / ".git").write_text(f"gitdir: {top}/g\n")
+    not_shown(sub, "no folder")
+    for target in ("/workspace", "/data"):  # at another place there is nothing around it
+        done = run(sub, "cat ../file; pwd", "--set", f"workspace.target={target}")
+        assert done.text == f"{target}\n", done.text
+
+
+@test(by_root=True, backends=BOTH)
+def a_root_of_somebody_else_or_on_another_file_system_is_never_shown():
+    sub, top = repository(), workspace()
+    other = 4243
+    for path in (top, top / ".git"):
+        with files_as_root():
+            os.chown(path, other, other)
+        not_shown(sub, "somebody else")
+        with files_as_root():
+            os.chown(path, uid(), uid())
+    with files_as_root():
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"uid={uid()},gid={uid()}", "tmpfs", sub], check=True)
+    try:
+        not_shown(sub, "another file system")
+    finally:
+        with files_as_root():
+            subprocess.run(["umount", "-l", sub], check=True)
+    # One whose place inside is brig's own: anybody can make a .git in /tmp.
+    with files_as_root():
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"uid={uid()},gid={uid()},mode=1777", "tmpfs", "/tmp"], check=True)
+    try:
+        inner = repository(pathlib.Path("/tmp"))
+        not_shown(inner, "place of brig's own")
+        assert run(inner, "ls -A /tmp").text == "sub\n"
+    finally:
+        with files_as_root():
+            subprocess.run(["umount", "-l", "/tmp"], check=True)
+
+
+@test(backends=BOTH)
+def services_and_state_around_the_subfolder_stay_out_of_reach():
+    sub, top = repository(), workspace()
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(top / "s"))
+        s.listen(8)
+        os.chmod(top / "s", 0o777)
+        outside("ipc", "connect", top / "s").must_work(str(top / "s"))
+        inside("ipc", "connect", top / "s", options=("--workdir", sub)).must_fail(str(top / "s"))
+    done = run(sub, f"ls -A {state()} {home()} {scratch()} {top.parent}; cat {top}/../state/brig/audit/key")
+    assert done.text.split() == [f"{top.parent}:", top.name], done.text
+    (top / "s").unlink()
+
+
+@test(backends=BOTH)
+def two_runs_in_two_folders_of_one_repository_do_not_disturb_each_other():
+    sub, top = repository(), workspace()
+    shutil.rmtree(top / ".git/hooks", ignore_errors=True)
+    before = set(tree(top / ".git"))
+    wait = WAIT.replace("/workspace", str(sub))
+    with held("run", "--workdir", sub, "--", "sh", "-c", f"{wait}; mkdir -p ../.git/hooks; echo evil > ../.git/hooks/pre-commit; git log --format=%s", folder=sub) as h:
+        done = run(top / "other", as_git("mkdir -p ../.git/hooks; echo evil > ../.git/hooks/pre-commit; git commit -q --allow-empty -m two; git log --format=%s"))
+        assert done.text == "two\none\n", (done.text, done.errors)
+    assert h.process.result.status == 0 and h.process.result.stdout == b"two\none\n", (h.process.result.status, h.process.result.stderr)
+    assert not (top / ".git/hooks/pre-commit").exists()
+    assert not {n for n in set(tree(top / ".git")) - before if not n.startswith(("objects", "logs", "COMMIT", "index", "ORIG"))}, set(tree(top / ".git")) - before
+
+
+@test(as_user="user", backends=BOTH)
+def a_git_folder_swapped_in_a_race_gives_nothing_else():
+    sub, top = repository(), workspace()
+    secret = scratch() / "secret"
+    (secret / "objects").mkdir(parents=True)
+    (secret / "HEAD").write_text("CANARY\n")
+    (top / "link").symlink_to(secret)
+    stop, seen = threading.Event(), [0, 0]
+
+    def swap():
+        while not stop.is_set():
+            for a, b in ((".git", "aside"), ("link", ".git"), (".git", "link"), ("aside", ".git")):
+                with contextlib.suppress(OSError):
+                    os.rename(top / a, top / b)
+            seen[0] += 1
+
+    t = threading.Thread(target=swap)
+    t.start()
+    try:
+        for _ in range(20):
+            for _ in range(20):
+                with contextlib.suppress(OSError):
+                    seen[1] += (top / ".git/HEAD").read_text() == "CANARY\n"
+            done = run(sub, "cat ../.git/HEAD ../aside/HEAD ../link/HEAD; echo evil > ../.git/HEAD; echo evil > ../.git/new")
+            assert "CANARY" not in done.text and (secret / "HEAD").read_text() == "CANARY\n" and set(tree(secret)) == {"HEAD", "objects"}, (done.text, done.errors)
+    finally:
+        stop.set()
+        t.join()
+    assert seen[0] > 20 and seen[1], "the control proves nothing: no swap was seen"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

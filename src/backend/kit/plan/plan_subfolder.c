@@ -38,10 +38,11 @@ static const char *find_root(struct box_plan *p, struct stat *git)
 
 static bool holds_state(const char *root)
 {
-	char place[PATH_MAX], real[PATH_MAX];
+	char place[PATH_MAX], real[PATH_MAX], home[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
 
 	for (int i = 0; i < STATE_PLACES; i++)
-		if (state_place(i, place, sizeof(place)) == 0 &&
+		if (state_place(i, listed, place, sizeof(place)) == 0 &&
 		    (path_under(place, root) || (realpath(place, real) && path_under(real, root))))
 			return true;
 	return false;

@@ -19,6 +19,6 @@ struct anchor_line {
 };
 
 /* The genuine head lines of a NULL-ended list of files (or NULL), ascending; caller frees *ret. The
- * line may stand behind other text, as in a system log. */
+ * line may follow other text, as in a system log. */
 int anchor_read(const char *const *files, const struct audit_key *k, struct verify_anchor *about,
 		unsigned *count, struct anchor_line **ret, size_t *n, struct err *e);

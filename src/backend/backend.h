@@ -44,8 +44,8 @@ struct job_want {
 	bool tty;
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
-	/* Of a start that fails: what was denied, and whether the command may have begun all the
-	 * same. NULL: nobody asks. */
+	/* Filled by a start that fails: what was denied, and whether the command may have begun
+	 * nevertheless. NULL: not wanted. */
 	struct outcome *outcome;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
 	const char *authority; /* under network proxy: the certificate to trust inside, PEM */
@@ -67,7 +67,7 @@ struct job_want {
 	void *arg;
 };
 
-/* What a running job told. */
+/* What a running job reported. */
 enum job_event {
 	JOB_NOTHING,
 	JOB_STARTED, /* the command runs */
@@ -87,9 +87,9 @@ struct backend {
 	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
-	 * before the start: NULL-terminated, borrowed from the plan. Who asks for them is about to
-	 * start, which looks then at what need not be known sooner, and may still refuse; without
-	 * them (NULL) the plan is whole. */
+	 * before the start: NULL-terminated, borrowed from the plan. A caller that asks for them is
+	 * about to call start, which completes the plan later and may still refuse; without them
+	 * (NULL) the plan is complete. */
 	int (*plan)(const struct spec *s, struct backend_plan **ret, const char *const **notes,
 		    struct err *e);
 	void (*plan_json)(const struct backend_plan *p, struct json *j);
@@ -115,7 +115,7 @@ struct backend {
 	int (*exec)(struct backend_job *j, const struct command *c, const struct job_want *w,
 		    struct job_io *io, uint32_t *ret, struct err *e);
 
-	/* Has it ended? Then its outcome is told, and its number means nothing any more. What it
+	/* Has it ended? Then its outcome is filled in, and its number is no longer valid. What it
 	 * started may live on, until the sandbox ends. */
 	bool (*ended)(struct backend_job *j, uint32_t command, struct outcome *o);
 
@@ -127,7 +127,7 @@ struct backend {
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,
 	backend_none;
 
-/* Fetches an image for the docker backend; note tells how it goes. */
+/* Pulls an image for the docker backend; note reports progress. */
 int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
 		       struct err *e);
 
@@ -150,8 +150,9 @@ struct backend_choice {
 };
 
 /* The backend for a spec: the one named, or the first of auto's that can honour all that was
- * written and, where there is reason to doubt it, is seen to work. Refuses settings the backend
- * cannot honour, naming one that can. *ret is filled as far as it goes even on an error. */
+ * explicitly set and, where there is reason to doubt it, was seen to work. Refuses settings the
+ * backend cannot honour, naming one that can. *ret is filled as far as possible even on an error.
+ */
 int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e);
 
 /* "backend 'x' cannot honour KEY[ VALUE]", with the place in a file that wrote it. Always negative.

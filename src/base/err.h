@@ -13,7 +13,7 @@ enum err_kind {
 	ERR_USAGE,          /* an unknown flag, a value out of bounds */
 	ERR_CONFIG,         /* a setting that cannot be taken as written */
 	ERR_POLICY,         /* refused on purpose */
-	ERR_UNAVAILABLE,    /* a layer or limit that was asked for cannot be had here */
+	ERR_UNAVAILABLE,    /* a layer or limit that was asked for is not available here */
 	ERR_PERMISSION,     /* the user inside could not do its work */
 	ERR_NOT_FOUND,      /* the command does not exist inside: exit 127 */
 	ERR_NOT_EXECUTABLE, /* the command exists but cannot be run: exit 126 */

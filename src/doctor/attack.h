@@ -47,7 +47,7 @@ int attack_forks(void); /* how many processes it got, BOMB_FORKS at most */
 void attack_memory(void);
 void attack_flood(void);
 
-/* Runs the control of an attack; 1 it worked, 0 it did not, -1 it cannot be had here. */
+/* Runs the control of an attack; 1 it worked, 0 it did not, -1 it is not available here. */
 int attack_control(const struct attack *a, const struct bait *b, char *detail, size_t n);
 int attack_control_forks(void); /* the same in scratch namespaces */
 int attack_control_memory(void);

@@ -2,8 +2,8 @@
 /* model/spec.h - what somebody asked for, as data: the one nouns page of brig.
  *
  * A spec starts with the defaults of the field table, is filled by spec_set (from flags, variables,
- * files, API bodies) and checked as a whole by spec_check. It knows for every setting who wrote it:
- * a setting somebody wrote is a request that must be honoured or refused, a default is not. */
+ * files, API bodies) and checked as a whole by spec_check. It knows for every setting who set it:
+ * an explicitly set one is a request that must be honoured or refused, a default is not. */
 #pragma once
 
 #include <stdbool.h>
@@ -344,7 +344,7 @@ bool spec_moved_workspace(const struct spec *s);
 
 /* true for a value somebody wrote: a default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);
-/* The same, less what asks for nothing: a list written as empty. */
+/* The same, without what asks for nothing: a list that was set to empty. */
 bool spec_asks(const struct spec *s, enum field_id id);
 /* Is it a setting of a sandbox that IronClaw's own words have switched off (disabled, or full
  * access)? Then nobody asks for it. A policy that protects stays a request, and so does a flag. */

@@ -7,10 +7,10 @@
  *
  * Each command stands below a reaper of its own, a fork of the supervisor that is a subreaper:
  * whatever the command detaches stays below it, and it lives as long as any of that does. To end a
- * command altogether the supervisor kills its reaper; what stood below becomes a child of the
- * supervisor then, and such a child that is no reaper is killed as soon as it is seen, until there
- * is none. That holds as well for a reaper that the command itself has killed: it has the command's
- * user, and that is all it gains by it.
+ * command altogether the supervisor kills its reaper; what was below it then becomes a child of the
+ * supervisor, and such a child that is not a reaper is killed as soon as it is seen, until there
+ * is none. The same happens when the command itself has killed its reaper, which it can because
+ * both have the same user, and it gains nothing else by it.
  *
  * Reapers write into places of a table that they share with the supervisor, which alone speaks to
  * the monitor. Neither can be looked into by the command, and neither allocates. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proc/order.h - one command for a sandbox that is open, as init is told of it.
+/* proc/order.h - one command for an open sandbox, as init receives it.
  *
  * One anonymous file, sealed before it is sent, so that what was checked is what is run. Both ends
  * are the same build of brig; the reader checks every bound all the same, and allocates nothing. */
@@ -18,14 +18,14 @@ struct order {
 	const char *cwd;  /* inside */
 };
 
-/* The order in a sealed file, which is the caller's. */
+/* The order in a sealed file, which the caller owns. */
 int order_make(const struct order *o, int *ret, struct err *e);
 
-/* How many pointers order_read needs room for; 0: this is no order. */
+/* How many pointers order_read needs room for; 0: this is not an order. */
 size_t order_words(const char *data, size_t n);
 
-/* Its texts lie in data, its lists in words. False: this is no order. */
+/* Its texts are in data, its lists in words. False: this is not an order. */
 bool order_read(const char *data, size_t n, const char **words, struct order *ret);
 
-/* Maps an order for reading; false unless it is sealed, and of a size that one can have. */
+/* Maps an order for reading; false unless it is sealed and of a possible size. */
 bool order_map(int fd, const char **data, size_t *n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proc/supervisor.h - what brig and the process that stands over its commands say to each other.
+/* proc/supervisor.h - the protocol between brig and the process that supervises its commands.
  *
  * init of native and bwrap, the wardens of none and the guard of docker all speak this, each over
  * one SEQPACKET socketpair that nothing inside can reach. Fixed structs, descriptors beside them
@@ -27,15 +27,15 @@ enum supervisor_said {
 	SUPERVISOR_USAGE,   /* what was asked for by ASK_USAGE */
 	SUPERVISOR_EXITED,  /* the command ended, and it alone; status is its wait status */
 	SUPERVISOR_ENDED,   /* nothing of the command is left */
-	SUPERVISOR_LOST,    /* a supervisor was killed or told to leave, by whomever, and then all
-			     * there was: how the command would have ended is not known */
+	SUPERVISOR_LOST,    /* a supervisor was killed or asked to exit by someone else, and then
+			     * everything was ended: how the command would have ended is unknown */
 };
 
-/* What a sandbox used, as only its first process can tell. */
+/* What a sandbox used; only its first process knows. */
 struct supervisor_usage {
 	uint64_t written; /* bytes, by children that were reaped */
 	uint64_t held;    /* bytes in objects of System V */
-	uint64_t tasks;   /* at the command's end, with it; 0: nobody wants to know */
+	uint64_t tasks;   /* at the command's end, with it; 0: not asked for */
 };
 
 /* What an engine said of its container. */

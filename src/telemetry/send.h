@@ -2,9 +2,9 @@
 /* telemetry/send.h - hands one HTTP request to brig-send, a program of its own, and goes on.
  *
  * brig links no TLS and waits for no collector: the request goes into a memory file, brig-send
- * reads it from its descriptor 0, has nothing else of ours open and is nobody's child. Whether it
- * arrived is not known here: all that is waited for is two forks and, where the caller says so, for
- * one of too many senders. */
+ * reads it from its descriptor 0, has no other descriptor of brig's open and is detached. Whether
+ * it was delivered is not known here: the caller waits only for two forks and, if it says so, for
+ * one of too many senders to end. */
 #pragma once
 
 #include <stddef.h>

@@ -22,14 +22,14 @@ struct spot {
 };
 
 /* Opens the index of the folder and brings it up to the segments' end; builds it where there is
- * none, or where it is broken or belongs to another state of the log. -errno where it cannot be had
- * (a read-only place, a folder of somebody else's): then the segments are read from end to end.
+ * none, or where it is damaged or belongs to another state of the log. -errno where it is not
+ * available (a read-only place, another user's folder): then the segments are read from end to end.
  * Blocks while another reader fills it. */
 int index_open(int dirfd, const char *dir, struct index **ret, struct err *e);
 struct index *index_free(struct index *ix);
 DEFINE_CLEANUP(index, struct index *, index_free)
 
-/* After -EBADMSG from index_find: throws the file away and makes it anew. */
+/* After -EBADMSG from index_find: discards the file and rebuilds it. */
 int index_renew(struct index *ix, struct err *e);
 
 /* Calls `found` for the records that may match, in order (newest first when asked for), until it

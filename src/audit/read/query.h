@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* audit/read/query.h - the records that match a filter, oldest first.
  *
- * With the index where it can be had, else by reading everything. Takes no lock of the log's and
+ * Uses the index where it is available, else reads everything. Takes no lock of the log's and
  * disturbs no writer. */
 #pragma once
 

@@ -5,5 +5,5 @@
 #include "base/err.h"
 #include "model/spec.h"
 
-/* Two values of settings that it knows are native's alone: refused when somebody wrote them. */
+/* Refuses two values of settings that only native supports, when they were explicitly set. */
 int bwrap_honours(const struct spec *s, struct err *e);

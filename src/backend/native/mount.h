@@ -13,5 +13,5 @@
  */
 bool mount_can_wait(void);
 
-/* Builds the root, enters it and lets go of the old one. Waits for protected names to be held. */
+/* Builds the root, enters it and detaches the old one. Waits for protected names to be held. */
 int mount_plan(const struct box_start *c, struct err *e);

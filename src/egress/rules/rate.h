@@ -3,9 +3,9 @@
  *
  * Requests are token buckets that hold a minute's worth: N at once, then N a minute. One more than
  * that is given a turn, in order, as long as it comes within RATE_WAIT_MS. Hosts of the groups that
- * brig ships have no rate unless somebody wrote one. Bytes and
- * names are budgets of the whole run. The caller brings the time (milliseconds of a clock that does
- * not jump). One owner, no lock. Memory is bounded by the number of names. */
+ * brig ships have no rate unless one was explicitly set. Bytes and names are budgets of the whole
+ * run. The caller passes the time (milliseconds of a clock that does not jump). One owner, no lock.
+ * Memory is bounded by the number of names. */
 #pragma once
 
 #include <stdbool.h>

@@ -78,7 +78,7 @@ struct scan {
 	/* Can these bytes be replaced? NULL: any can. */
 	bool (*can_mask)(const void *owner, int64_t from, int64_t to);
 	const void *owner;
-	bool soften; /* what would be blocked is taken out, unless somebody wrote `block` */
+	bool soften; /* what would be blocked is redacted, unless `block` was explicitly set */
 	/* Takes a known value out that ends at `to`; false: it cannot be. *again: it was, before.
 	 */
 	bool (*take_out)(void *taker, const struct scan *b, const struct needle *n, int64_t to,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/protect/inventory.h - what a run's protected names were when it began, written down
- * so that somebody else can finish the check.
+ * so that another process can finish the check.
  *
- * One file a run, STATE/runs/ID, locked for as long as the monitor or its survivor lives, touched
+ * One file per run, STATE/runs/ID, locked for as long as the monitor or its survivor lives, touched
  * every second (the beat). A file that nobody has locked belongs to a run whose check was never
  * made: whoever finds it moves only what lies in a place that was empty and is not younger than the
- * last beat; whatever came later may be the user's own and is told of, never moved. */
+ * last beat; whatever came later may be the user's own and is reported, never moved. */
 #pragma once
 
 #include "base/err.h"
@@ -17,10 +17,10 @@ struct protect;
 int inventory_open(struct protect *t, struct err *e); /* before the command may act */
 void inventory_beat(struct protect *t);
 
-/* The check was made. What a run before left to be told is told in *o, if there is one. */
+/* The check is done. What an earlier run left to be reported is added to *o, unless it is NULL. */
 void inventory_close(struct protect *t, struct outcome *o);
 
-/* To be told by the next run in the workspace. */
+/* Keeps it for the next run in the workspace to report. */
 void inventory_keep(const struct protect *t, const struct outcome *o);
 
 /* Finishes what dead runs have left. Cheap when there is none. */

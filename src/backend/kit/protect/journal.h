@@ -4,7 +4,7 @@
  * One file of brig's, locked for every change. A line is a workspace, the path of a tree, and the
  * path of a placeholder in it, with tabs between. Every run holds a shared lock on one byte of that
  * file, chosen by its workspace, for as long as it lives: where that byte can be locked exclusively
- * the lines belong to runs that are no more, however many there were. */
+ * the lines belong to runs that have ended, however many there were. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ DEFINE_CLEANUP(journal, struct journal *, journal_free)
 bool journal_shared(const struct journal *j); /* do other runs live in this workspace? */
 int journal_folder(const struct journal *j);  /* where brig keeps it; borrowed */
 
-/* Is this name a placeholder, of a run that lives or of one that is no more? */
+/* Is this name a placeholder, of a live run or of one that has ended? */
 bool journal_named(const struct journal *j, const char *tree, const char *path);
 
 /* Adds this run's lines ("tree TAB path"); returns the descriptor that holds them for as long as it

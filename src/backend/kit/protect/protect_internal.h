@@ -33,11 +33,11 @@ struct protect {
 	bool strict;               /* git did not say where an index leads */
 	int config[TREES_MAX];     /* of each git folder of the plan, as it was; -1: none */
 	bool writable;             /* the workspace, by the command */
-	struct timespec until; /* what changed later is told of and left; 0: all is taken away */
+	struct timespec until; /* what changed later is reported and left; 0: all is taken away */
 	int inventory;         /* STATE/runs/ID; -1: none */
 	uint64_t beat;         /* when it was last touched */
 	pid_t survivor;        /* 0: none */
-	int lifeline;          /* its end tells the survivor that we are no more; -1: none */
+	int lifeline;          /* its end tells the survivor that we are gone; -1: none */
 };
 
 /* Says how many questions to git had no answer for want of time. */

@@ -220,6 +220,24 @@ def a_cache_folder_that_is_a_link_is_refused_and_one_reached_by_a_link_is_not():
 
 
 @test
+def a_cache_folder_in_the_workspace_is_refused_and_not_made():
+    for place in (workspace() / ".cache", workspace()):
+        refused(keep("--", "true", env={"XDG_CACHE_HOME": str(place)}), "would lie in the workspace", "set XDG_CACHE_HOME")
+        refused(brig("run", "--", "true", env={"XDG_CACHE_HOME": str(place)}), "cache folder writable", "XDG_CACHE_HOME")
+    assert not tree(workspace())
+
+
+@test(as_user="root", backends=BOTH)
+def roots_is_the_same_whoever_owns_the_workspace():
+    """The command's ids differ; on disk the files are root's, and are shown as the command's own."""
+    for owner in (0, ORDINARY, 0):
+        os.chown(workspace(), owner, owner)
+        sh("cat ~/word 2>/dev/null; echo x >> ~/word; chmod 600 ~/word; test -O ~/word; touch /workspace/made; rm /workspace/made")
+    assert the_home().joinpath("word").read_text() == "x\nx\nx\n" and the_home().joinpath("word").stat().st_uid == 0
+    cleared()
+
+
+@test
 def a_planted_folder_is_not_taken_for_one_of_brigs():
     """Somebody else's link, file or open folder at the place of a HOME."""
     sh("true")

@@ -161,7 +161,10 @@ def without_a_project_there_is_none():
 def an_untrusted_file_cannot_ask_for_it():
     (workspace() / ".brig.yaml").write_text("home: keep\n")
     refused(brig("run", "--", "true", env=environment()), "home", "brig allow")
+    (workspace() / ".brig.yaml").write_text("home_size: 100g\n")
+    refused(keep("--", "true"), "home_size", "brig allow")
     assert not homes()
+    (workspace() / ".brig.yaml").write_text("home: keep\n")
     assert brig("allow", env=environment()).status == 0
     assert brig("run", "--", "sh", "-c", "echo x > ~/word", env=environment()).status == 0
     assert brig("run", "--", "sh", "-c", "cat ~/word", env=environment()).text == "x\n"
@@ -441,6 +444,38 @@ def a_killed_brig_leaves_it_free():
     assert not homes()
     (workspace() / "ready").unlink()
     sh("true")  # removes what the dead one has left
+    cleared()
+
+
+CHURN = """
+import os, sys
+h = os.environ["HOME"]
+os.makedirs(h + "/a/b/c", exist_ok=True)
+open("ready", "w")
+i = 0
+while not os.path.exists("go"):
+    i += 1
+    try:
+        os.rename(h + "/a/b", h + "/x"); os.symlink("/etc", h + "/a/b"); os.chmod(h + "/x", 0); os.unlink(h + "/a/b"); os.chmod(h + "/x", 0o700)
+        os.rename(h + "/x", h + "/a/b"); os.mkdir(f"{h}/a/{i % 50}", 0)
+    except OSError: pass
+    try: os.rmdir(f"{h}/a/{(i + 7) % 50}")
+    except OSError: pass
+"""
+
+
+@test
+def what_changes_while_it_is_looked_at_leads_nowhere():
+    """Folders become links and are closed under whoever sizes them: nothing outside is opened or changed."""
+    with files_as_root():
+        before = {p: p.lstat().st_mode for p in pathlib.Path("/etc").iterdir()}
+    (workspace() / "churn.py").write_text(CHURN)
+    with held("run", "--home", "keep", "--", "python3", "churn.py", env=environment()):
+        for _ in range(15):
+            assert keep("--", "true").status == 0
+            assert listed()[0]["bytes"] < 1 << 20
+    with files_as_root():
+        assert before == {p: p.lstat().st_mode for p in pathlib.Path("/etc").iterdir()}
     cleared()
 
 

@@ -12,6 +12,7 @@
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 #define LOOK 0500
 #define CHANGE 0700
+#define TRIES 64 /* against somebody who closes a folder again */
 
 /* A folder that is being looked through, and those above it. */
 struct tree_level {
@@ -58,7 +59,7 @@ static int open_folder(const struct tree_walk *w, int parent, const char *name)
 	struct stat st;
 	int r;
 
-	if (fd < 0 && errno == EACCES) {
+	for (int i = 0; fd < 0 && errno == EACCES && i < TRIES; i++) {
 		reopen(parent, name);
 		fd = openat(parent, name, OPEN_FOLDER);
 	}
@@ -107,14 +108,22 @@ static void walk_done(struct tree_walk *w)
 
 /* --- how large --- */
 
+static int look(int folder, const char *name, struct stat *st)
+{
+	for (int i = 0; fstatat(folder, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0; i++)
+		if (errno != EACCES || i == TRIES || fchmod(folder, 0700) < 0)
+			return -errno;
+	return 0;
+}
+
 static int count(struct tree_walk *w, const struct fd_entry *en)
 {
 	struct stat st;
 	uint64_t own;
-	int fd;
+	int fd, r = look(w->at->fd, en->name, &st);
 
-	if (fstatat(w->at->fd, en->name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-		return errno == ENOENT ? 0 : -errno; /* others may be at work in it */
+	if (r < 0)
+		return r == -ENOENT ? 0 : r; /* others may be at work in it */
 	own = (uint64_t)st.st_blocks * 512;
 	if (!S_ISDIR(st.st_mode) && st.st_nlink > 1)
 		own /= st.st_nlink;
@@ -124,7 +133,7 @@ static int count(struct tree_walk *w, const struct fd_entry *en)
 	if (w->depth == TREE_DEPTH)
 		return -ELOOP;
 	fd = open_folder(w, w->at->fd, en->name);
-	if (fd == -EXDEV || fd == -ENOENT || fd == -ENOTDIR)
+	if (fd == -EXDEV || fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
 	return fd < 0 ? fd : enter(w, fd, en->name);
 }

@@ -20,6 +20,7 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "base/tree.h"
+#include "model/paths.h"
 
 #define HOMES "homes"
 #define HOME "home"
@@ -179,7 +180,9 @@ static int note_use(int folder, const struct spec *s, const char *backend, struc
 		return -e->code;
 	about_text(s, backend, &b);
 	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	r = fd < 0 || b.failed ? -ENOSPC : fd_write_all(fd, buf_str(&b), b.len);
+	if (fd < 0)
+		return err_sys(e, "cannot note whose the kept HOME is");
+	r = b.failed ? -ENOMEM : fd_write_all(fd, buf_str(&b), b.len);
 	if (r == 0 && renameat(folder, name, folder, ABOUT) < 0)
 		r = -errno;
 	if (r < 0)
@@ -289,6 +292,17 @@ static int make_secret(const char *id, struct kept_home *k, struct err *e)
 
 /* --- for a run --- */
 
+/* The plan's guard would refuse it as well, and find it made by then. */
+static int check_apart(const struct spec *s, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if (state_place(STATE_CACHE, NULL, path, sizeof(path)) < 0 || !path_under(path, s->workdir))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "set XDG_CACHE_HOME to a folder elsewhere",
+			  "brig's cache folder '%.200s' would lie in the workspace", path);
+}
+
 /* By whatever links the cache folder is reached: a bind follows none. */
 static int real_place(int home, char folder[PATH_MAX], struct err *e)
 {
@@ -309,7 +323,7 @@ int kept_home_open(const struct spec *s, const char *backend, struct kept_home *
 	CLEANUP(fd) int homes = -1, lock = -1, home = -1;
 	char id[SHA256_HEX], path[PATH_MAX];
 
-	if (name_it(s, backend, id, e) < 0)
+	if (name_it(s, backend, id, e) < 0 || check_apart(s, e) < 0)
 		return -e->code;
 	homes = cache_open(HOMES, path, sizeof(path), e);
 	if (homes < 0)

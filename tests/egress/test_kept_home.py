@@ -15,7 +15,7 @@ import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import Handler, Web, configure, denials, on_every_door  # noqa: E402
-from harness import brig, files_as_root, main, scratch, test, workspace  # noqa: E402
+from harness import brig, files_as_root, main, scratch, state, test, workspace  # noqa: E402
 
 VALUE = "zq8Gk2vTn41Lw0bYd7Rm"
 
@@ -147,6 +147,19 @@ def a_placeholder_that_a_tool_saved_works_in_the_next_run_and_no_value_is_kept()
         done = brig("run", "--json", "--home", "private", "--config", config, "--", "sh", "-c",
                     f"curl -s -H 'Authorization: Bearer {first[0]}' https://api.test/", env={"TOKEN": VALUE, "OTHER": VALUE + "x"})
         assert {reason for _, reason in denials(done.json)} == {"credential-misuse"} and len(web.seen) == 2, done.text
+
+
+@test
+def a_key_that_others_could_read_is_not_used():
+    config = configure(allow=["api.test"])
+    run(config, "true")
+    key = state() / "brig/home.key"
+    assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_text()) == 65
+    for spoil in (lambda: key.chmod(0o644), lambda: (key.chmod(0o600), key.write_text("short\n")), lambda: (key.unlink(), key.symlink_to("/dev/null"))):
+        spoil()
+        assert "is not the key that brig made" in run(config, "true", status=125).errors
+    key.unlink()
+    run(config, "true")
 
 
 if __name__ == "__main__":

@@ -161,7 +161,10 @@ def without_a_project_there_is_none():
 def an_untrusted_file_cannot_ask_for_it():
     (workspace() / ".brig.yaml").write_text("home: keep\n")
     refused(brig("run", "--", "true", env=environment()), "home", "brig allow")
+    (workspace() / ".brig.yaml").write_text("home_size: 100g\n")
+    refused(keep("--", "true"), "home_size", "brig allow")
     assert not homes()
+    (workspace() / ".brig.yaml").write_text("home: keep\n")
     assert brig("allow", env=environment()).status == 0
     assert brig("run", "--", "sh", "-c", "echo x > ~/word", env=environment()).status == 0
     assert brig("run", "--", "sh", "-c", "cat ~/word", env=environment()).text == "x\n"
@@ -217,6 +220,24 @@ def a_cache_folder_that_is_a_link_is_refused_and_one_reached_by_a_link_is_not():
     os.symlink(real, linked)
     assert sh("echo x > ~/word", env={"XDG_CACHE_HOME": str(linked)}) == ""
     assert [p for p in tree(real) if p.endswith("/home/word")], tree(real)
+
+
+@test
+def a_cache_folder_in_the_workspace_is_refused_and_not_made():
+    for place in (workspace() / ".cache", workspace()):
+        refused(keep("--", "true", env={"XDG_CACHE_HOME": str(place)}), "would lie in the workspace", "set XDG_CACHE_HOME")
+        refused(brig("run", "--", "true", env={"XDG_CACHE_HOME": str(place)}), "cache folder writable", "XDG_CACHE_HOME")
+    assert not tree(workspace())
+
+
+@test(as_user="root", backends=BOTH)
+def roots_is_the_same_whoever_owns_the_workspace():
+    """The command's ids differ; on disk the files are root's, and are shown as the command's own."""
+    for owner in (0, ORDINARY, 0):
+        os.chown(workspace(), owner, owner)
+        sh("cat ~/word 2>/dev/null; echo x >> ~/word; chmod 600 ~/word; test -O ~/word; touch /workspace/made; rm /workspace/made")
+    assert the_home().joinpath("word").read_text() == "x\nx\nx\n" and the_home().joinpath("word").stat().st_uid == 0
+    cleared()
 
 
 @test
@@ -423,6 +444,38 @@ def a_killed_brig_leaves_it_free():
     assert not homes()
     (workspace() / "ready").unlink()
     sh("true")  # removes what the dead one has left
+    cleared()
+
+
+CHURN = """
+import os, sys
+h = os.environ["HOME"]
+os.makedirs(h + "/a/b/c", exist_ok=True)
+open("ready", "w")
+i = 0
+while not os.path.exists("go"):
+    i += 1
+    try:
+        os.rename(h + "/a/b", h + "/x"); os.symlink("/etc", h + "/a/b"); os.chmod(h + "/x", 0); os.unlink(h + "/a/b"); os.chmod(h + "/x", 0o700)
+        os.rename(h + "/x", h + "/a/b"); os.mkdir(f"{h}/a/{i % 50}", 0)
+    except OSError: pass
+    try: os.rmdir(f"{h}/a/{(i + 7) % 50}")
+    except OSError: pass
+"""
+
+
+@test
+def what_changes_while_it_is_looked_at_leads_nowhere():
+    """Folders become links and are closed under whoever sizes them: nothing outside is opened or changed."""
+    with files_as_root():
+        before = {p: p.lstat().st_mode for p in pathlib.Path("/etc").iterdir()}
+    (workspace() / "churn.py").write_text(CHURN)
+    with held("run", "--home", "keep", "--", "python3", "churn.py", env=environment()):
+        for _ in range(15):
+            assert keep("--", "true").status == 0
+            assert listed()[0]["bytes"] < 1 << 20
+    with files_as_root():
+        assert before == {p: p.lstat().st_mode for p in pathlib.Path("/etc").iterdir()}
     cleared()
 
 

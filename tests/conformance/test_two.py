@@ -62,7 +62,7 @@ def opened(*settings):
     e = engines[here(), identity()]
     with Sandbox("docker", f"image={engine.IMAGE}", *settings, env={"DOCKER_HOST": e.host, "BRIG_BACKEND": None}) as s:
         yield s
-    assert not s.processes() and wait_until(lambda: not any(n.startswith("brig-") for n in e.containers())), (s.processes(), e.containers())
+    assert not s.processes() and wait_until(lambda: not s.containers(e)), (s.processes(), s.containers(e))
 
 
 def inside(s):

@@ -265,6 +265,7 @@ struct spec {
 	struct user_spec user;
 	const char *user_name;
 	bool read_only_root, tmp_exec, tty, json, quiet, full_access_ok;
+	bool toolchains;   /* those below HOME are shown */
 	bool no_workspace; /* the dialect shows no folder unless one is declared */
 
 	const char *image, *runtime, *gpus;

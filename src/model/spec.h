@@ -267,6 +267,7 @@ struct spec {
 	const char *user_name;
 	bool read_only_root, tmp_exec, tty, json, quiet, full_access_ok;
 	bool unattended;   /* a terminal for the command, and nobody who types: said by the CLI */
+	bool toolchains;   /* those below HOME are shown */
 	bool no_workspace; /* the dialect shows no folder unless one is declared */
 
 	const char *image, *runtime, *gpus;

@@ -101,7 +101,7 @@ def judge(request, backend, said, reference):
         return "r", []
     if backend.kind in request.refused:
         return ("r", []) if is_refusal(said) else ("X", [f"not refused: {said if request.raw else said['outcome']}"])
-    bad = differs(request, backend, normal(said, backend), reference) if not request.stops else []
+    bad = differs(request, backend, normal(said, backend), normal(reference, backend)) if not request.stops else []
     if not request.raw:
         bad += [w for w in wrong(request, normal(said, backend)) if w not in bad]
     return ("X", bad) if bad else ("=", [])

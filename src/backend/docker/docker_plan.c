@@ -497,6 +497,8 @@ int docker_plan(const struct spec *s, struct backend_plan **ret, const char *con
 	if (!p)
 		return err_nomem(e);
 	p->spec = s;
+	if (s->toolchains) /* the host's programs are no part of an image */
+		return backend_cannot(s, "docker", FIELD_TOOLCHAINS, "true", e);
 	if (box_plan_trees(s, "docker", &p->box, e) < 0 || fill(p, e) < 0)
 		return -e->code;
 	if (notes)

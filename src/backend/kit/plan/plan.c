@@ -340,7 +340,7 @@ static int fill(struct box_plan *p, struct err *e)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_mounts(p, e) < 0 || link_workspace(p, e) < 0 ||
+	    plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 || link_workspace(p, e) < 0 ||
 	    (p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);

@@ -119,6 +119,12 @@ struct git_config {
 	struct buf facts;       /* gitsay_config's, of the arena */
 };
 
+/* A folder of programs below the caller's home, shown read-only at its own path. */
+struct toolchain {
+	const char *path;
+	const char *variable, *root; /* what it is told inside; NULL: nothing */
+};
+
 struct box_plan {
 	struct arena *arena;
 	const char *backend;     /* its name, told inside as BRIG_SANDBOX */
@@ -166,6 +172,8 @@ struct box_plan {
 	bool read_only_root;          /* what the run gets, whatever was asked for */
 	const char *workspace;        /* host folder, NULL for a private one */
 	struct ident workspace_ident;
+	struct toolchain *toolchains;
+	size_t toolchain_count;
 	const char *repository; /* the working tree around it, shown read-only; NULL: none */
 
 	const struct door_want *door; /* network proxy; NULL: no door */
@@ -210,6 +218,8 @@ int box_plan_trees(const struct spec *s, const char *backend, struct box_plan **
 void box_plan_note(struct box_plan *p, const char *text);
 void box_plan_json(const struct box_plan *p, struct json *j);    /* one object */
 void box_plan_members(const struct box_plan *p, struct json *j); /* of an object begun already */
+/* Would --toolchains show that program of the caller's? */
+bool plan_is_toolchain(const char *path);
 /* Is the name in the list of protected ones? */
 bool plan_protects(const struct box_plan *p, const char *tree, const char *path);
 struct box_plan *box_plan_free(struct box_plan *p);

@@ -126,21 +126,29 @@ static int offline_variables(struct box_plan *p, size_t *n, struct err *e)
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
+	const char *caller = getenv("PATH");
 	size_t n = 0, room = 64;
 
 	for (char **v = environ; v && *v; v++)
 		room++;
-	room += s->env.n + s->env_pass.n;
+	room += s->env.n + s->env_pass.n + p->toolchain_count;
 	p->envp = arena_alloc(p->arena, room * sizeof(*p->envp));
 	if (!p->envp)
 		return err_nomem(e);
-	p->path_value = path_inside(p, getenv("PATH"));
+	p->path_value = path_inside(p, caller);
+	if (p->path_value && !p->no_nodes && caller && !str_eq(caller, p->path_value) &&
+	    plan_other_tools(p, caller, e) < 0)
+		return -e->code;
 	if (!p->path_value || put(p, &n, "PATH", p->path_value, e) < 0 ||
 	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
 	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
 	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0 ||
 	    door_variables(p, &n, e) < 0 || offline_variables(p, &n, e) < 0)
 		return -e->code;
+	for (size_t i = 0; i < p->toolchain_count; i++)
+		if (p->toolchains[i].variable &&
+		    put(p, &n, p->toolchains[i].variable, p->toolchains[i].root, e) < 0)
+			return -e->code;
 	for (size_t i = 0; i < s->env_pass.n; i++) {
 		const char *value = getenv(s->env_pass.v[i]);
 

@@ -54,6 +54,9 @@ void plan_etc_look(struct box_plan *p);          /* those that are folders are f
 bool etc_has_login(const char *text);
 /* Before all trees: is the workspace a folder of a repository that can be shown around it? */
 int plan_subfolder(struct box_plan *p, struct err *e);
+int plan_toolchains(struct box_plan *p, struct err *e); /* before plan_mounts, which shows them */
+/* Notes programs that are others inside than along the caller's PATH, `mine`. */
+int plan_other_tools(struct box_plan *p, const char *mine, struct err *e);
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
 bool plan_has_names(const struct box_plan *p);       /* will plan_protect find any? */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders; after the

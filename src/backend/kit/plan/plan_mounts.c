@@ -67,6 +67,13 @@ static int collect(struct box_plan *p, struct wants *w, struct err *e)
 		if (add(p, w, (struct want){ s->read.v[i], s->read.v[i], "read", false, false },
 			e) < 0)
 			return -e->code;
+	for (size_t i = 0; i < p->toolchain_count; i++) {
+		const char *path = p->toolchains[i].path;
+
+		if (!names(&s->read, path) && !names(&s->write, path) &&
+		    add(p, w, (struct want){ path, path, "toolchains", false, true }, e) < 0)
+			return -e->code;
+	}
 	for (size_t i = 0; i < s->write.n; i++)
 		if (add(p, w, (struct want){ s->write.v[i], s->write.v[i], "write", true, true },
 			e) < 0)

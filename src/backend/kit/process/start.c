@@ -95,6 +95,10 @@ static void hint_at_program(const char *path, size_t n, struct err *e)
 	char real[PATH_MAX];
 	size_t same = 0;
 
+	if (plan_is_toolchain(path)) {
+		(void)err_hint(e, "on the host it is '%s'; --toolchains shows it inside", path);
+		return;
+	}
 	slash = realpath(path, real) ? strrchr(real, '/') : NULL;
 	for (size_t i = 0; slash && i <= n && path[i] == real[i]; i++)
 		if (path[i] == '/')

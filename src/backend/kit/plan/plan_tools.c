@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_tools.c - toolchains below the caller's home folder, which --toolchains
+ * shows read-only at their own path, and the word that a program inside is another one than the
+ * caller's.
+ *
+ * Only folders that hold programs and what these need: no settings, no caches, no credentials
+ * (~/.cargo has all of them beside its bin). */
+#include <assert.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/kit/plan/plan_internal.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+/* Where each lies: what its variable says, or below HOME; and the part of it that is shown. */
+static const struct {
+	const char *variable, *below, *part;
+	bool told; /* inside as well, where HOME is another one */
+} kinds[] = {
+	{ "CARGO_HOME", ".cargo", "/bin", false },
+	{ "RUSTUP_HOME", ".rustup", "", true },
+	{ "PYENV_ROOT", ".pyenv", "", true },
+	{ "UV_PYTHON_INSTALL_DIR", ".local/share/uv/python", "", true },
+	{ "NVM_DIR", ".nvm", "/versions", false },
+	{ "VOLTA_HOME", ".volta", "", true },
+	{ "FNM_DIR", ".local/share/fnm", "", true },
+	{ "NODENV_ROOT", ".nodenv", "", true },
+	{ "RBENV_ROOT", ".rbenv", "", true },
+	{ "GOENV_ROOT", ".goenv", "", true },
+	{ "SDKMAN_DIR", ".sdkman", "/candidates", false },
+	{ "ASDF_DATA_DIR", ".asdf", "/installs", false },
+	{ "MISE_DATA_DIR", ".local/share/mise", "/installs", false },
+	{ "BUN_INSTALL", ".bun", "/bin", false },
+	{ "DENO_INSTALL", ".deno", "/bin", false },
+};
+
+static_assert(ARRAY_LEN(kinds) < PREPARED_MAX, "each may have to be idmapped");
+
+/* Its root, in plain form; false: HOME says nothing, or what a variable says is not below HOME. */
+static bool root_of(size_t kind, char *out, size_t n)
+{
+	const char *home = getenv("HOME"), *said = getenv(kinds[kind].variable);
+	int len;
+
+	if (!home || home[0] != '/' || str_eq(home, "/") || strstr(home, "/."))
+		return false;
+	len = said && *said ? snprintf(out, n, "%s", said)
+			    : snprintf(out, n, "%s/%s", home, kinds[kind].below);
+	if (len <= 0 || (size_t)len >= n || strstr(out, "/.."))
+		return false;
+	return path_under(out, home) && strlen(out) > strlen(home) + 1;
+}
+
+bool plan_is_toolchain(const char *path)
+{
+	char root[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (root_of(i, root, sizeof(root)) && path_under(path, root) &&
+		    str_starts(path + strlen(root), kinds[i].part))
+			return true;
+	return false;
+}
+
+int plan_toolchains(struct box_plan *p, struct err *e)
+{
+	char root[PATH_MAX], path[PATH_MAX + 16];
+
+	for (size_t i = 0; p->spec->toolchains && i < ARRAY_LEN(kinds); i++) {
+		CLEANUP(fd) int fd = -1;
+		struct toolchain *slot;
+
+		if (!root_of(i, root, sizeof(root)))
+			continue;
+		(void)snprintf(path, sizeof(path), "%s%s", root, kinds[i].part);
+		fd = fd_open_nolinks(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
+		if (fd < 0)
+			continue;
+		slot = ARENA_PUSH(p->arena, p->toolchains, p->toolchain_count);
+		if (!slot)
+			return err_nomem(e);
+		*slot = (struct toolchain){ .path = arena_strdup(p->arena, path),
+					    .variable = kinds[i].told ? kinds[i].variable : NULL,
+					    .root = arena_strdup(p->arena, root) };
+		if (!slot->path || !slot->root)
+			return err_nomem(e);
+	}
+	if (p->spec->toolchains && !p->toolchain_count)
+		plan_note(p, "--toolchains: none was found below HOME, but for what is a link");
+	return 0;
+}
+
+/* The first program of that name along a path; an empty text: none. */
+static void first_along(const char *path, const char *name, char *out, size_t room)
+{
+	for (size_t n; *path; path += n + (path[n] == ':')) {
+		n = strcspn(path, ":");
+		if (path[0] == '/' &&
+		    snprintf(out, room, "%.*s/%s", (int)n, path, name) < (int)room &&
+		    access(out, X_OK) == 0)
+			return;
+	}
+	out[0] = '\0';
+}
+
+static bool same_file(const char *one, const char *other)
+{
+	struct stat a, b;
+
+	return str_eq(one, other) || (stat(one, &a) == 0 && stat(other, &b) == 0 &&
+				      a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+static int note_one(struct box_plan *p, const char *name, const char *mine, const char *inside,
+		    struct err *e)
+{
+	const char *slash = strrchr(mine, '/');
+	const char *there = *inside ? arena_printf(p->arena, "is '%s'", inside) : "is not there";
+	const char *how = plan_is_toolchain(mine) ? "--toolchains shows those below HOME"
+						  : arena_printf(p->arena, "--read %.*s shows it",
+								 (int)(slash - mine), mine);
+	const char *text = there && how
+				   ? arena_printf(p->arena, "%s inside %s, and not your '%s' (%s)",
+						  name, there, mine, how)
+				   : NULL;
+
+	if (!text)
+		return err_nomem(e);
+	plan_note(p, text);
+	return 0;
+}
+
+int plan_other_tools(struct box_plan *p, const char *mine, struct err *e)
+{
+	static const char *const names[] = { "python3", "node", "cargo" };
+	char here[PATH_MAX], inside[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		first_along(mine, names[i], here, sizeof(here));
+		if (!*here)
+			continue;
+		first_along(p->path_value, names[i], inside, sizeof(inside));
+		if (!(*inside && same_file(here, inside)) &&
+		    note_one(p, names[i], here, inside, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}

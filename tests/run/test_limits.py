@@ -113,6 +113,13 @@ def the_list_of_cpus_inside_has_those_the_caller_may_use():
 
 
 @test
+def the_command_may_run_on_every_cpu_of_the_caller():
+    for _ in range(10):
+        done = brig("run", "--", "python3", "-c", "import os; print(sorted(os.sched_getaffinity(0)))")
+        assert done.text.strip() == str(sorted(os.sched_getaffinity(0))), done.text
+
+
+@test
 def cpus_are_the_control_groups_or_else_whole():
     cgroup = has_cgroup()
     assert enforcer("cpus", "--cpus", "1") == ("cgroup" if cgroup else "affinity")

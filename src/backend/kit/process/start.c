@@ -467,6 +467,29 @@ static int check_known(const struct box_plan *p, const struct box_start *c, stru
 	return 0;
 }
 
+/* A new process queues behind its maker even where another CPU is idle, and the two are to work at
+ * the same time. Where there is no other CPU, they take turns. */
+static void move_over(pid_t child, cpu_set_t *all)
+{
+	int own = sched_getcpu();
+	cpu_set_t others;
+
+	CPU_ZERO(all);
+	if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof(*all), all) < 0)
+		return;
+	others = *all;
+	CPU_CLR((size_t)own, &others);
+	if (CPU_COUNT(&others))
+		(void)sched_setaffinity(child, sizeof(others), &others);
+}
+
+/* Before the first word: only then does it choose CPUs of its own. */
+static void move_back(pid_t child, const cpu_set_t *all)
+{
+	if (CPU_COUNT(all) > 1)
+		(void)sched_setaffinity(child, sizeof(*all), all);
+}
+
 /* What was left for later, in the order in which the child can use it. */
 static int complete_late(struct backend_job *j, const struct box_start *c, const struct job_want *w,
 			 struct err *e)
@@ -477,6 +500,7 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 	if (!c->skips)
 		return 0;
 	box_plan_look(j->plan);
+	move_back(j->pid, &c->cpus);
 	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
 		return -e->code;
 	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
@@ -490,10 +514,12 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
-	/* A child that is gone already has left its reason. */
-	if (j->kind->spawn(j, c, e) < 0 || (box_complete_child(j, c, e) < 0 && e->code != EPIPE))
+	if (j->kind->spawn(j, c, e) < 0)
 		return -e->code;
-	return 0;
+	if (c->skips)
+		move_over(j->pid, &c->cpus);
+	/* A child that is gone already has left its reason. */
+	return box_complete_child(j, c, e) < 0 && e->code != EPIPE ? -e->code : 0;
 }
 
 static int make_child(struct backend_job *j, struct box_start *c, struct ends *pipes,

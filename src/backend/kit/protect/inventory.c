@@ -30,16 +30,17 @@ static void put(struct buf *b, const char *text)
 }
 
 /* NULL: there was nothing. */
-static void put_stamp(struct buf *b, const struct stamp *was)
+static void put_stamp(struct buf *b, const struct stamp *s)
 {
-	static const struct stamp none = { 0 };
-	const struct stamp *s = was ? was : &none;
-
-	buf_printf(b, "%d %llx %llx %x %llx %llx.%lx %llx.%lx", was != NULL,
-		   (unsigned long long)s->ident.dev, (unsigned long long)s->ident.ino,
-		   (unsigned)s->ident.type, (unsigned long long)s->size,
-		   (unsigned long long)s->mtime.tv_sec, (unsigned long)s->mtime.tv_nsec,
-		   (unsigned long long)s->ctime.tv_sec, (unsigned long)s->ctime.tv_nsec);
+	if (!s) {
+		put(b, "0 0 0 0 0 0.0 0.0");
+		return;
+	}
+	buf_printf(b, "1 %llx %llx %x %llx %llx.%lx %llx.%lx", (unsigned long long)s->ident.dev,
+		   (unsigned long long)s->ident.ino, (unsigned)s->ident.type,
+		   (unsigned long long)s->size, (unsigned long long)s->mtime.tv_sec,
+		   (unsigned long)s->mtime.tv_nsec, (unsigned long long)s->ctime.tv_sec,
+		   (unsigned long)s->ctime.tv_nsec);
 	buf_putc(b, '\0');
 }
 

@@ -369,9 +369,9 @@ def a_command_that_kills_its_wardens_does_not_choose_how_it_ended():
 
 def commands():
     found = {}
-    for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found[entry.parent.name] = entry.read_bytes()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it may be gone, as any process of the machine
+            found[pid] = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
     return found
 
 

@@ -2,7 +2,8 @@
 /* proc/supervisor.h - the protocol between brig and the process that supervises its commands.
  *
  * init of native and bwrap, the wardens of none and the guard of docker all speak this, each over
- * one SEQPACKET socketpair that nothing inside can reach. Fixed structs, descriptors beside them
+ * one SEQPACKET socketpair that nothing inside can reach; so do that guard and the gate of a
+ * container that stays open, over a line of their own. Fixed structs, descriptors beside them
  * where a word says so; both ends are of one build. Nothing is allocated: safe between clone and
  * exec. */
 #pragma once
@@ -16,7 +17,8 @@ enum supervisor_said {
 	SUPERVISOR_NOTE,    /* text for the user */
 	SUPERVISOR_DOOR,    /* under network proxy, before the command: the door's sockets come
 			     * along */
-	SUPERVISOR_READY,   /* ... or it waits for whoever makes the door from outside */
+	SUPERVISOR_READY,   /* ... or it waits for whoever makes the door from outside. Of a gate,
+			     * on its line: it is the gate, and text is its secret */
 	SUPERVISOR_FAILED,  /* the command was not started; err says why */
 	SUPERVISOR_BEGINS,  /* the next thing is the command: from here on it may have run, whatever
 			     * else is said. Descriptors may come along */

@@ -440,37 +440,48 @@ int kept_home_each(int (*each)(void *arg, const struct kept_home_row *row), void
 	return r;
 }
 
-/* Under the lock it gets another name, by which no run finds it; then there is time. */
-int kept_home_clear(const char *id, struct err *e)
+/* Under the lock it gets another name, by which no run finds it: then there is time. 1: there is
+ * nothing. */
+static int take_away(int homes, const char *id, char gone[48], struct err *e)
 {
-	CLEANUP(fd) int homes = open_homes(), folder = -1;
-	char hex[33], gone[48];
+	CLEANUP(fd) int folder = openat(homes, id, FOLDER);
+	char hex[33];
 	struct stat st;
-	int r;
 
-	folder = homes < 0 ? -1 : openat(homes, id, FOLDER);
 	if (folder < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "cannot open the kept HOME '%.16s'", id);
+		return errno == ENOENT ? 1 : err_sys(e, "cannot open the kept HOME '%.16s'", id);
 	if (in_use(folder))
 		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "end that run first, or wait for it",
 				  "the kept HOME '%.16s' is used by a run", id);
 	if (fstat(folder, &st) < 0 || !still_there(homes, id, &st))
-		return 0;
+		return 1;
 	if (random_hex(hex, sizeof(hex), e) < 0)
 		return -e->code;
-	(void)snprintf(gone, sizeof(gone), GONE "%s", hex);
+	(void)snprintf(gone, 48, GONE "%s", hex);
 	if (renameat(homes, id, homes, gone) < 0)
 		return err_sys(e, "cannot move the kept HOME '%.16s' away", id);
-	folder = fd_close(folder);
-	r = tree_remove(homes, gone);
-	if (r < 0) {
-		(void)err_errno(e, r, "cannot remove all of the kept HOME '%.16s'", id);
-		return err_hint(e,
-				"what is left is '%s' in the folder 'homes' of brig's cache: "
-				"somebody else's files, or something mounted there",
-				gone);
-	}
 	return 0;
+}
+
+int kept_home_clear(const char *id, struct err *e)
+{
+	CLEANUP(fd) int homes = open_homes();
+	char gone[48];
+	int r;
+
+	if (homes < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "cannot open brig's cache folder");
+	r = take_away(homes, id, gone, e);
+	if (r)
+		return r < 0 ? r : 0;
+	r = tree_remove(homes, gone);
+	if (r == 0)
+		return 0;
+	(void)err_errno(e, r, "cannot remove all of the kept HOME '%.16s'", id);
+	return err_hint(e,
+			"what is left is '%s' in the folder 'homes' of brig's cache: somebody "
+			"else's files, or something mounted there",
+			gone);
 }
 
 void kept_home_tidy(void)

@@ -16,6 +16,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, held  # noqa: E402
+import open_sandbox  # noqa: E402
 from harness import ORDINARY, brig, brig_environment, files_as_root, identity, main, scratch, start_brig, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 BOTH = ("native", "bwrap")
@@ -431,6 +432,18 @@ def it_is_shared_by_runs_and_not_cleared_under_them():
     done = clear()
     assert (done.status, done.text) == (0, "1 cleared\n"), done.errors
     assert not homes()
+
+
+@test(backends=BOTH)
+def an_open_sandbox_has_it_until_it_is_closed():
+    open_sandbox.brig_environment = lambda: brig_environment(environment())
+    with open_sandbox.Sandbox(os.environ["BRIG_BACKEND"], "home=keep") as s:
+        assert s.run(1, "echo one > ~/word")["outcome"] == "exited"
+        assert s.run(2, "cat ~/word")["stdout"] == "one\n"
+        refused(clear(), "is used by a run")
+        assert sh("cat ~/word; echo two > ~/word") == "one\n"
+        assert s.run(3, "cat ~/word")["stdout"] == "two\n"
+    cleared()
 
 
 @test

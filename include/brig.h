@@ -155,8 +155,9 @@ BRIG_API int brig_run_finish(brig_run *r, brig_result **ret, struct brig_error *
 
 /* A sandbox that stays until it is closed. It is opened by a request without a command, and each
  * command in it is a request of its own: all of them see the same files, processes and network, and
- * share the sandbox's limits. Of the backends native, bwrap and none can keep one open; another one
- * refuses by its name.
+ * share the sandbox's limits. Every backend can keep one open; ssh with remote "brig", and docker
+ * with a runtime that has a kernel of its own, refuse by name. Over plain ssh there are no limits
+ *to share, and what a command leaves running ends with it.
  *
  *	brig_sandbox_open(q, &s, &e);
  *	c = brig_sandbox_command(s);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "model/command.h"
@@ -39,6 +40,20 @@ struct job_io {
 	size_t door_count;
 };
 
+/* What a start may ask of the conductor. Each may be NULL. */
+struct backend_host {
+	/* With BACKEND_AWAITS, in place of job_want.authority: called once, as late as it can be,
+	 * because it may have to wait. NULL and *e: there is none. */
+	const char *(*authority)(void *arg, struct err *e);
+	/* With BACKEND_PERMITS: called once, while the sandbox sets itself up. The command begins
+	 * only after it has returned 0; its error is start's own. */
+	int (*permit)(void *arg, struct err *e);
+	/* When a wake descriptor is readable: is it to be given up? */
+	bool (*asked_to_stop)(void *arg);
+	void (*note)(void *arg, const char *text); /* something to tell meanwhile */
+	void *arg;
+};
+
 struct job_want {
 	bool open; /* no command: for a backend with `exec` */
 	bool tty;
@@ -48,23 +63,10 @@ struct job_want {
 	 * same. NULL: nobody asks. */
 	struct outcome *outcome;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
-	const char *authority; /* under network proxy: the certificate to trust inside, PEM */
-	/* For a backend with `awaits`, in place of `authority`: called once by start, as late as it
-	 * can be, because it may have to wait. NULL and *e: there is none. */
-	const char *(*await_authority)(void *arg, struct err *e);
-	void *await_arg;
+	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
-	/* For a backend with `permits`, or NULL: called once by start, while the sandbox sets
-	 * itself up. The command begins only after it has returned 0; its error is start's own. */
-	int (*permit)(void *arg, struct err *e);
-	void *permit_arg;
-
-	/* For a start that takes long. When a wake descriptor (-1: none) is readable, asked_to_stop
-	 * says whether to give up; note has something to tell meanwhile. Either may be NULL. */
-	int wake[2];
-	bool (*asked_to_stop)(void *arg);
-	void (*note)(void *arg, const char *text);
-	void *arg;
+	int wake[2];               /* for a start that takes long: see asked_to_stop; -1: none */
+	struct backend_host host;
 };
 
 /* What a running job told. */
@@ -74,17 +76,34 @@ enum job_event {
 	JOB_ENDED,   /* nothing of it runs any more; `finish` may be called */
 };
 
+enum backend_can {
+	BACKEND_SHOWS_CODE = 1 << 0, /* of the spec, in Python, at its path; else it is refused */
+	BACKEND_AWAITS = 1 << 1,     /* start asks host.authority */
+	BACKEND_PERMITS = 1 << 2,    /* start asks host.permit; else it is asked before start */
+	BACKEND_PROXY = 1 << 3,      /* it has that network */
+	BACKEND_BRIDGE = 1 << 4,     /* likewise */
+	BACKEND_BARE = 1 << 5,       /* no sandbox: what is switched off is no request */
+	BACKEND_REMOTE = 1 << 6,     /* another host, where another brig may be */
+	BACKEND_ENGINE = 1 << 7,     /* somebody on this machine must answer: a probe is worth it */
+};
+
 struct backend {
 	const char *name;
 	enum backend_kind kind;
-	unsigned bit;    /* in field.honoured */
-	bool shows_code; /* Python code of the spec appears at its path; else it is refused */
-	bool awaits;     /* start asks job_want.await_authority */
-	bool permits;    /* start asks job_want.permit; else the conductor asks before start */
+	unsigned bit; /* in field.honoured */
+	unsigned can; /* enum backend_can */
 
 	/* Can it work here, tried with the layout of a real run? Fills what it would give. The spec
 	 * says where (a host, an engine); NULL: all defaults. */
 	int (*probe)(const struct spec *s, struct isolation *ret, struct err *e);
+
+	/* Is there something about this spec that it cannot honour, which the fields' bits do not
+	 * tell? NULL: no. */
+	int (*check)(const struct spec *s, struct err *e);
+
+	/* Removes what its runs have left that died with their monitor. NULL: they leave nothing of
+	 * its own. */
+	void (*tidy)(void);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
 	 * before the start: NULL-terminated, borrowed from the plan. Who asks for them is about to
@@ -126,6 +145,13 @@ struct backend {
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,
 	backend_none;
+
+/* brig as bubblewrap has started it: process 1 of the sandbox that the letter in this descriptor
+ * is about. */
+_Noreturn void backend_inside(int letter);
+
+/* The program that bwrap would run; *path is in the arena. */
+int backend_find_bwrap(struct arena *a, const char **path, struct err *e);
 
 /* Fetches an image for the docker backend; note tells how it goes. */
 int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,

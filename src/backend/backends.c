@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
-#include "backend/bwrap/bwrap.h"
-#include "backend/docker/ledger.h"
+#include "backend/bwrap/bwrap_inside.h"
+#include "backend/bwrap/bwrap_program.h"
 #include "backend/kit/process/job.h"
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
@@ -32,15 +32,33 @@ const struct backend *backend_by_kind(enum backend_kind kind)
 
 void backends_tidy(void)
 {
-	docker_sweep(); /* first: a container may have covers on the placeholders */
+	/* First: a container may have covers on the placeholders. */
+	for (const struct backend *const *b = backends_all; *b; b++)
+		if ((*b)->tidy)
+			(*b)->tidy();
 	journal_sweep();
 	inventory_sweep();
+}
+
+_Noreturn void backend_inside(int letter)
+{
+	bwrap_inside(letter);
+}
+
+int backend_find_bwrap(struct arena *a, const char **path, struct err *e)
+{
+	struct bwrap_program p = { 0 };
+
+	if (bwrap_find(a, &p, e) < 0)
+		return -e->code;
+	*path = p.path;
+	return 0;
 }
 
 /* A brig on the other side of ssh can do what native can. */
 static unsigned bits(const struct spec *s, const struct backend *b)
 {
-	bool brig = b->kind == BACKEND_SSH && s->ssh.remote == SSH_REMOTE_BRIG;
+	bool brig = b->can & BACKEND_REMOTE && s->ssh.remote == SSH_REMOTE_BRIG;
 
 	return brig ? b->bit | ON_NATIVE : b->bit;
 }
@@ -48,7 +66,7 @@ static unsigned bits(const struct spec *s, const struct backend *b)
 /* InitRunner documents what ssh does not enforce: its reader has warned of each. */
 static bool warned(const struct spec *s, const struct backend *b, enum field_id id)
 {
-	return b->kind == BACKEND_SSH && s->dialect_used == DIALECT_INITRUNNER &&
+	return b->can & BACKEND_REMOTE && s->dialect_used == DIALECT_INITRUNNER &&
 	       s->origin[id] == ORIGIN_FILE;
 }
 
@@ -69,7 +87,7 @@ static bool only_untrusted(const struct spec *s, enum field_id id)
 /* Is the setting a request that this backend must honour? */
 static bool asked(const struct spec *s, const struct backend *b, enum field_id id)
 {
-	if (b->kind == BACKEND_NONE && spec_switched_off(s, id))
+	if (b->can & BACKEND_BARE && spec_switched_off(s, id))
 		return false;
 	return spec_asks(s, id) && !warned(s, b, id);
 }
@@ -121,11 +139,10 @@ static int check_ports(const struct spec *s, const struct backend *b, struct err
 
 static int check_network(const struct spec *s, const struct backend *b, struct err *e)
 {
-	if (s->network == NETWORK_PROXY && b->kind != BACKEND_NATIVE && b->kind != BACKEND_BWRAP &&
-	    b->kind != BACKEND_DOCKER)
+	if (s->network == NETWORK_PROXY && !(b->can & BACKEND_PROXY))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' has",
 				  "backend '%s' has no network 'proxy'", b->name);
-	if (s->network == NETWORK_BRIDGE && b->kind != BACKEND_DOCKER)
+	if (s->network == NETWORK_BRIDGE && !(b->can & BACKEND_BRIDGE))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "backend 'docker' can; or use --network none",
 				  "backend '%s' has no network 'bridge'", b->name);
@@ -135,7 +152,7 @@ static int check_network(const struct spec *s, const struct backend *b, struct e
 static int check_honoured(const struct spec *s, const struct backend *b, enum wishes which,
 			  struct err *e)
 {
-	if (code_is_file(s) && !b->shows_code)
+	if (code_is_file(s) && !(b->can & BACKEND_SHOWS_CODE))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "backend 'native' can",
 				  "backend '%s' cannot show code as a file", b->name);
 	for (int i = 0; i < FIELD_COUNT; i++) {
@@ -147,7 +164,7 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 	}
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
-	return b->kind == BACKEND_BWRAP ? bwrap_honours(s, e) : 0;
+	return b->check ? b->check(s, e) : 0;
 }
 
 static int check_later(const struct spec *s, struct err *e)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "backend/bwrap/bwrap_program.h"
+#include "backend/backend.h"
 #include "base/str.h"
 #include "doctor/machine.h"
 
@@ -50,27 +50,27 @@ static void bwrap_version(const char *path, char *out, size_t n)
 void check_bwrap(struct machine *m, struct finding *f)
 {
 	CLEANUP(arena) struct arena *a = arena_new(SCRATCH_MAX);
-	struct bwrap_program p = { 0 };
+	const char *path = NULL;
 	struct isolation got;
 	struct err e = { 0 };
 	char version[64];
 
 	if (!a)
 		return;
-	if (bwrap_find(a, &p, &e) < 0) {
+	if (backend_find_bwrap(a, &path, &e) < 0) {
 		finding_say(f, missing(m, BACKEND_BWRAP), "%s", e.what);
 		if (f->status == CHECK_FAIL)
 			finding_hint(f, "%s", e.hint);
 		return;
 	}
-	bwrap_version(p.path, version, sizeof(version));
+	bwrap_version(path, version, sizeof(version));
 	if (backend_bwrap.probe(NULL, &got, &e) == 0) {
 		finding_say(f, CHECK_PASS, "%s at '%s': a trial run with the real layout worked",
-			    version, p.path);
+			    version, path);
 		return;
 	}
 	finding_say(f, machine_needs(m, BACKEND_BWRAP) ? CHECK_FAIL : CHECK_WARN, "%s at '%s': %s",
-		    version, p.path, e.what);
+		    version, path, e.what);
 	finding_hint(f, "%s", e.hint[0] ? e.hint : "use --backend native");
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox/health.h - is a backend ready, asked within a time limit.
  *
- * For container engines backend/docker/engine_health.h has the questions. */
+ * For container engines backend/engine_health.h has the questions. */
 #pragma once
 
 #include <stddef.h>
 
 #include "backend/backend.h"
-#include "backend/docker/engine_health.h"
+#include "backend/engine_health.h"
 
 enum { HEALTH_MS = 2500 }; /* as the seed documents it */
 

@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
-#include "backend/bwrap/bwrap_inside.h"
+#include "backend/backend.h"
 #include "base/fd.h"
 #include "sandbox/health.h"
 #include "sandbox/recorder.h"
@@ -119,7 +119,7 @@ int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_m
 
 _Noreturn void sandbox_inside(int letter)
 {
-	bwrap_inside(letter);
+	backend_inside(letter);
 }
 
 /* The opt-in for a run on the host may not be all that is missing: then the rest is told. */
@@ -153,7 +153,7 @@ int spec_backend(const struct spec *s, const char **name, bool *wrong, struct er
 		return -e->code;
 	}
 	/* An engine is on this machine; another host is not asked about a file. */
-	return c.backend->kind == BACKEND_DOCKER ? c.backend->probe(s, &unused, e) : 0;
+	return c.backend->can & BACKEND_ENGINE ? c.backend->probe(s, &unused, e) : 0;
 }
 
 brig_request *request_with(struct spec *spec)

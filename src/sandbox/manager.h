@@ -7,7 +7,7 @@
 #include "model/outcome.h"
 #include "model/spec.h"
 
-/* brig as the bwrap backend starts it inside a sandbox; see backend/bwrap/bwrap_inside.h. */
+/* brig as the bwrap backend starts it inside a sandbox; see backend_inside. */
 _Noreturn void sandbox_inside(int letter);
 
 struct spec *request_spec(brig_request *q);

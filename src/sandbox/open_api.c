@@ -187,7 +187,10 @@ static int fill_command(brig_run *x, const brig_request *q, struct err *e)
 		if (!(x->env[i] =
 			      arena_printf(x->spec->arena, "%s=%s", l->v[i].name, l->v[i].value)))
 			return err_nomem(e);
-	x->command = (struct command){ .argv = x->spec->argv, .env = x->env, .cwd = q->folder };
+	x->command = (struct command){ .argv = x->spec->argv,
+				       .env = x->env,
+				       .cwd = q->folder,
+				       .timeout = x->spec->limits.timeout };
 	return x->env ? 0 : err_nomem(e);
 }
 

@@ -734,10 +734,9 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			      .id = r->o->id,
 			      .outcome = r->o,
 			      .wake = { r->io.signals, r->io.cancel },
-			      .asked_to_stop = asked_to_stop,
-			      .note = tell,
-			      .arg = r };
-	bool asks = r->backend->permits && r->recorder && !r->command;
+			      .host = { .asked_to_stop = asked_to_stop, .note = tell, .arg = r } };
+	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->command;
+	bool awaits = r->backend->can & BACKEND_AWAITS;
 	struct job_io io = { .in = -1,
 			     .out = -1,
 			     .err = -1,
@@ -751,18 +750,15 @@ static void start(struct run *r, uint64_t from, struct err *e)
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
-	if (asks) {
-		w.permit = permit;
-		w.permit_arg = r;
-	}
+	if (asks)
+		w.host.permit = permit;
 	if (r->door) {
 		w.variables = egress_variables(r->door);
-		w.await_authority = await_authority;
-		w.await_arg = r;
-		if (!r->backend->awaits)
+		w.host.authority = await_authority;
+		if (!awaits)
 			w.authority = egress_authority(r->door, e);
 	}
-	if ((r->door && !r->backend->awaits && !w.authority) || (!asks && permit(r, e) < 0) ||
+	if ((r->door && !awaits && !w.authority) || (!asks && permit(r, e) < 0) ||
 	    carry_out(r, &w, &io, e) < 0) {
 		if (r->o->kind != OUTCOME_CANCELLED)
 			refuse(r->o, e);

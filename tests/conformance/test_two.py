@@ -12,13 +12,15 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 
 import engine
 import record
+import sshd
 from harness import around, brig, descendants, identity, main, state, test, wait_until, workspace
 from open_sandbox import Sandbox
 
 ENGINES = ("docker", "podman") if os.geteuid() == 0 else ()
 LIMITED = ("native", "bwrap", *ENGINES[:1])  # with all limits; what Podman keeps of them is the engine's to say
 SANDBOXED = ("native", "bwrap", *ENGINES)
-OPEN = (*SANDBOXED, "none")
+STAYS = (*SANDBOXED, "none")  # what a command has left running
+OPEN = (*STAYS, "ssh")
 engines = {}  # by kind, and who starts brig
 
 
@@ -40,9 +42,17 @@ if ENGINES:
     around(running_engines)
 
 
+def over_ssh(host):
+    return "ssh.host=box", f"ssh.config_file={host.config}", "ssh.control_persist=30s", f"ssh.remote_cwd={workspace()}"
+
+
 @contextlib.contextmanager
 def opened(*settings):
     """An open sandbox on the backend of this test."""
+    if here() == "ssh":
+        with sshd.Sshd() as host, Sandbox("ssh", *over_ssh(host), *settings, folder=False) as s:
+            yield s
+        return
     if here() not in ENGINES:
         with Sandbox(here(), *settings) as s:
             yield s
@@ -52,7 +62,7 @@ def opened(*settings):
     e = engines[here(), identity()]
     with Sandbox("docker", f"image={engine.IMAGE}", *settings, env={"DOCKER_HOST": e.host, "BRIG_BACKEND": None}) as s:
         yield s
-    assert not s.processes() and wait_until(lambda: not any(n.startswith("brig-") for n in e.containers())), (s.processes(), e.containers())
+    assert not s.processes() and wait_until(lambda: not s.containers(e)), (s.processes(), s.containers(e))
 
 
 def inside(s):
@@ -107,13 +117,14 @@ def each_has_its_own_input_variables_folder_and_status():
     with opened("env.set=A=sandbox", "env.set=B=sandbox") as s:
         assert s.say("input 1 words") == "ok" and s.say("folder 1 /tmp") == "ok"
         r = s.run(1, "cat; echo; pwd; echo $A $B $BRIG_SANDBOX; exit 3", env__set="A=command")
-        assert (ended(r), r["stdout"]) == (("exited", 3), f"words\n/tmp\ncommand sandbox {backend() if here() in SANDBOXED else ''}\n".replace(" \n", "\n")), r
+        assert (ended(r), r["stdout"]) == (("exited", 3), f"words\n/tmp\ncommand sandbox {'' if here() == 'none' else backend()}\n".replace(" \n", "\n")), r
         folder = "/workspace" if here() in SANDBOXED else workspace()
         r = s.run(2, "cat; pwd; echo $A; kill -USR1 $$")
         assert (r["outcome"], r["signal"], r["stdout"]) == ("signalled", 10, f"{folder}\nsandbox\n"), r
         assert s.say("folder 3 /nowhere") == "ok"
         r = s.run(3, "true")
-        assert r["outcome"] == "refused" and "cannot enter '/nowhere'" in r["error"]["what"], r
+        words = "has no folder '/nowhere'" if here() == "ssh" else "cannot enter '/nowhere'"
+        assert r["outcome"] == "refused" and words in r["error"]["what"], r
 
 
 @test(backends=OPEN)
@@ -233,7 +244,15 @@ def protected_names_hold_for_every_command():
     assert not (workspace() / ".git/hooks/pre-commit").exists() and not (workspace() / ".envrc").exists()
 
 
-@test(backends=OPEN)
+@test(backends=("ssh",))
+def what_a_command_leaves_running_ends_with_it_where_nobody_of_brig_is():
+    with opened() as s:
+        r = s.run(1, "setsid sleep 100 & echo out")
+        assert (ended(r), r["stdout"]) == (("exited", 0), "out\n"), r
+        assert wait_until(lambda: not any(n == "sleep" for n in s.processes().values())), s.processes()
+
+
+@test(backends=STAYS)
 def what_a_command_leaves_running_stays_and_its_streams_hold_nobody():
     with opened() as s:
         began = time.monotonic()
@@ -284,11 +303,21 @@ def each_is_on_the_record_before_and_after():
 
 
 @test
-def a_backend_that_cannot_keep_one_open_says_so():
-    s = Sandbox("ssh", "ssh.host=x", folder=False)
-    assert s.opened.startswith("error ") and "backend 'ssh' cannot keep a sandbox open for commands" in s.opened, s.opened
-    s.process.stdin.close()
-    assert s.process.wait(20) == 1
+def a_brig_on_the_other_side_of_ssh_cannot_keep_one_open_and_says_so():
+    with sshd.Sshd() as host:
+        s = Sandbox("ssh", *over_ssh(host), "ssh.remote=brig", folder=False)
+        assert s.opened.startswith("error ") and "ssh.remote 'brig' cannot keep a sandbox open for commands" in s.opened, s.opened
+        s.process.stdin.close()
+        assert s.process.wait(20) == 1
+
+
+@test
+def a_host_that_cannot_be_reached_is_refused_when_it_is_opened():
+    with sshd.Sshd() as host:
+        s = Sandbox("ssh", *over_ssh(host)[:-1], "ssh.remote_cwd=/nowhere", folder=False)
+        assert s.opened.startswith("error ") and "has no folder '/nowhere'" in s.opened, s.opened
+        s.process.stdin.close()
+        assert s.process.wait(20) == 1
 
 
 @test(backends=ENGINES[:1])

@@ -2,17 +2,41 @@
 """What the files of this suite share: the engine, and brig with the docker backend on it."""
 
 import contextlib
+import io
 import itertools
 import os
 import pathlib
 import sys
+import tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import engine  # noqa: E402
 from harness import brig, identity, start_brig, wait_until, workspace  # noqa: E402
 
 _numbers = itertools.count()
+FOLDER = object()
+CLOSED = object()  # a folder that is root's alone
 shared = None  # the engine that tests share, once it runs
+
+
+def image(*entries):
+    """A root of busybox with other things in it: (path, goal of a link | FOLDER | bytes)."""
+    names = {name for name, _ in entries}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(engine.busybox_tar())) as base, tarfile.open(fileobj=out, mode="w") as tar:
+        for member in base.getmembers():
+            if member.name not in names:
+                tar.addfile(member, base.extractfile(member) if member.isfile() else None)
+        for name, what in entries:
+            info = tarfile.TarInfo(name)
+            info.mode = 0o700 if what is CLOSED else 0o755
+            info.type = tarfile.DIRTYPE if what in (FOLDER, CLOSED) else tarfile.REGTYPE if isinstance(what, bytes) else tarfile.SYMTYPE
+            if isinstance(what, bytes):
+                info.size = len(what)
+            elif what not in (FOLDER, CLOSED):
+                info.linkname = what
+            tar.addfile(info, io.BytesIO(what) if isinstance(what, bytes) else None)
+    return out.getvalue()
 
 
 @contextlib.contextmanager

@@ -20,33 +20,11 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
-from common import box, container_of, engine, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
+from common import CLOSED, FOLDER, box, container_of, engine, image, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
 from harness import around, brig_path, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 around(shared_engine)
 around(shared_podmans)
-FOLDER = object()
-CLOSED = object()  # a folder that is root's alone
-
-
-def image(*entries):
-    """A root of busybox with other things in it: (path, goal of a link | FOLDER | bytes)."""
-    names = {name for name, _ in entries}
-    out = io.BytesIO()
-    with tarfile.open(fileobj=io.BytesIO(engine.busybox_tar())) as base, tarfile.open(fileobj=out, mode="w") as tar:
-        for member in base.getmembers():
-            if member.name not in names:
-                tar.addfile(member, base.extractfile(member) if member.isfile() else None)
-        for name, what in entries:
-            info = tarfile.TarInfo(name)
-            info.mode = 0o700 if what is CLOSED else 0o755
-            info.type = tarfile.DIRTYPE if what in (FOLDER, CLOSED) else tarfile.REGTYPE if isinstance(what, bytes) else tarfile.SYMTYPE
-            if isinstance(what, bytes):
-                info.size = len(what)
-            elif what not in (FOLDER, CLOSED):
-                info.linkname = what
-            tar.addfile(info, io.BytesIO(what) if isinstance(what, bytes) else None)
-    return out.getvalue()
 
 
 def mine(name):

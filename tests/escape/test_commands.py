@@ -10,18 +10,12 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, signal  # noqa: E402
+from command_attacks import AWAY, CHAIN, LOOK, SIBLING, STATE  # noqa: E402
 from harness import FACTOR, brig, descendants, main, test, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
 
 OPEN = ("native", "bwrap")
 ALL = (*OPEN, "none")  # which keeps nobody in, but ends what it has started
-
-# Away from its group, its session and its parent, deaf to every signal that can be ignored.
-AWAY = ("import os, signal, time\n"
-        "for s in range(1, 65):\n  try: signal.signal(s, signal.SIG_IGN)\n  except (OSError, ValueError): pass\n"
-        "def away(n):\n  if os.fork() == 0:\n    os.setsid()\n    if n: away(n - 1)\n    else:\n      open('away', 'w').close()\n"
-        "      time.sleep(600)\n    os._exit(0)\n"
-        "away(3)\n")
 
 
 def here():
@@ -112,17 +106,9 @@ def one_that_kills_its_reaper_ends_itself_and_nobody_else():
 @test(alone=True, backends=OPEN)
 def one_that_becomes_a_child_of_its_reaper_or_of_init_ends_with_it():
     """CLONE_PARENT makes a sibling; after the reaper's death a sibling is a child of process 1."""
-    sibling = ("import ctypes, os, platform, signal, time\n"
-               "nr = 220 if platform.machine() == 'aarch64' else 56\n"
-               "def sibling():\n  return ctypes.CDLL(None).syscall(nr, 0x8000 | 17, 0, 0, 0, 0)\n"
-               "up = os.getppid()\n"
-               "if sibling() == 0:\n  os.setsid()\n  open('away', 'w').close()\n"
-               "  while True:\n    if sibling() == 0: time.sleep(600)\n    time.sleep(0.005)\n"
-               "while not os.path.exists('away'): time.sleep(0.01)\n"
-               "os.kill(up, signal.SIGKILL)\ntime.sleep(600)\n")
     with Sandbox(here(), "limits.pids=64") as s:
         bystander(s)
-        r = s.run(1, script("a.py", sibling))
+        r = s.run(1, script("a.py", SIBLING))
         assert (r["outcome"], r["signal"]) == ("signalled", 9), r
         assert not any(n.startswith("python3") for n in guests()), guests()
         is_fine(s)
@@ -130,9 +116,8 @@ def one_that_becomes_a_child_of_its_reaper_or_of_init_ends_with_it():
 
 @test(alone=True, backends=ALL)
 def one_that_forks_and_leaves_all_the_time_is_caught_or_ends_the_sandbox():
-    chain = "import os\nopen('away', 'w').close()\nwhile True:\n  if os.fork(): os._exit(0)\n  os.setsid()\n"
     with Sandbox(here(), *(["limits.pids=64"] if here() in OPEN else [])) as s:
-        s.start(1, script("a.py", chain))
+        s.start(1, script("a.py", CHAIN))
         s.until("away")
         began = time.monotonic()
         assert s.say("cancel 1") == "ok"
@@ -156,54 +141,11 @@ def kill_of_everything_ends_the_commands_and_leaves_the_sandbox():
         assert (r["outcome"], r["stdout"]) == ("exited", "here\n"), r
 
 
-LOOK = """
-import ctypes, os, signal
-libc = ctypes.CDLL(None, use_errno=True)
-def fails(what, call):
-    try:
-        got = call()
-    except OSError as e:
-        return
-    if isinstance(got, int) and got < 0:
-        return
-    print(what, got)
-for pid in (1, os.getppid()):
-    for name in ('mem', 'environ', 'maps', 'auxv', 'io', 'syscall', 'stack'):
-        fails(f'{pid}/{name}', lambda: open(f'/proc/{pid}/{name}', 'rb').read(1) or None)
-    for name in ('fd', 'map_files', 'ns', 'task'):
-        if name != 'task':
-            fails(f'{pid}/{name}', lambda: os.listdir(f'/proc/{pid}/{name}'))
-    for name in ('cwd', 'root', 'exe', 'fd/3', 'ns/pid'):
-        fails(f'{pid}/{name}', lambda: os.readlink(f'/proc/{pid}/{name}'))
-    fails(f'{pid} attach', lambda: libc.ptrace(16, pid, 0, 0))
-    fails(f'{pid} seize', lambda: libc.ptrace(0x4206, pid, 0, 0))
-    buf = ctypes.create_string_buffer(8)
-    class iov(ctypes.Structure): _fields_ = [('p', ctypes.c_void_p), ('n', ctypes.c_size_t)]
-    here, there = iov(ctypes.addressof(buf), 8), iov(id(buf), 8)
-    fails(f'{pid} vm_readv', lambda: libc.process_vm_readv(pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0))
-    fd = libc.syscall(434, pid, 0)
-    if fd >= 0:
-        for n in range(3, 40):
-            fails(f'{pid} getfd {n}', lambda: libc.syscall(438, fd, n, 0))
-        os.close(fd)
-    if pid == 1:  # a reaper only waits: whoever slows his own down gains nothing by it
-        fails(f'{pid} prlimit', lambda: __import__('resource').prlimit(pid, 7, (0, 0)))
-        fails(f'{pid} nice', lambda: libc.setpriority(0, pid, 19))
-print('fds', [n for n in range(256) if libc.fcntl(n, 1) >= 0])
-"""
-
-
 @test(backends=OPEN)
 def neither_init_nor_a_reaper_can_be_looked_into_or_changed():
     with Sandbox(here()) as s:
         r = s.run(1, script("look.py", LOOK))
         assert (r["outcome"], r["exit_code"], r["stdout"], r["stderr"]) == ("exited", 0, "fds [0, 1, 2]\n", ""), r
-
-
-STATE = "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|Seccomp_filters|Sig(Blk|Ign|Cgt))' /proc/self/status; cat /proc/self/limits; " \
-        "cat /proc/self/oom_score_adj; nice; pwd; readlink /proc/self/ns/user | wc -c; cat /proc/self/attr/current 2>/dev/null; env | sort; " \
-        "touch /etc/x /usr/x /x 2>&1; unshare -U true 2>&1; echo > /proc/sys/kernel/hostname; ls /proc/self/fd | wc -l; " \
-        "grep -v NPROC /dev/null; mount -t tmpfs x /mnt 2>&1"
 
 
 @test(backends=OPEN)

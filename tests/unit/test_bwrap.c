@@ -2,7 +2,7 @@
 /* unit/test_bwrap.c - what is told to bubblewrap and to brig inside it, without starting either. */
 #include "unit.h"
 
-#include "backend/bwrap/bwrap.h"
+#include "backend/backend.h"
 #include "backend/bwrap/bwrap_program.h"
 #include "backend/bwrap/letter.h"
 #include "base/str.h"
@@ -182,11 +182,11 @@ static void only_what_somebody_wrote_is_refused(void **state UNUSED)
 
 	assert_non_null(s);
 	s->read_only_root = false; /* as a dialect's default */
-	assert_int_equal(bwrap_honours(s, &e), 0);
+	assert_int_equal(backend_bwrap.check(s, &e), 0);
 	assert_int_equal(spec_set_key(s, "read_only_root", "true", ORIGIN_FLAG, &e), 0);
-	assert_int_equal(bwrap_honours(s, &e), 0);
+	assert_int_equal(backend_bwrap.check(s, &e), 0);
 	assert_int_equal(spec_set_key(s, "read_only_root", "false", ORIGIN_FLAG, &e), 0);
-	assert_int_equal(bwrap_honours(s, &e), -ENOTSUP);
+	assert_int_equal(backend_bwrap.check(s, &e), -ENOTSUP);
 	assert_non_null(strstr(e.hint, "native"));
 }
 

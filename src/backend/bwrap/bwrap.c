@@ -2,7 +2,6 @@
 /* backend/bwrap/bwrap.c - namespaces and mounts made by bubblewrap, everything else by brig. */
 #include <stdlib.h>
 
-#include "backend/bwrap/bwrap.h"
 #include "backend/bwrap/launch.h"
 
 struct backend_plan {
@@ -19,7 +18,8 @@ static struct backend_plan *bwrap_plan_free(struct backend_plan *p)
 }
 DEFINE_CLEANUP(bwrap_plan, struct backend_plan *, bwrap_plan_free)
 
-int bwrap_honours(const struct spec *s, struct err *e)
+/* Two values of settings that it knows are native's alone: refused when somebody wrote them. */
+static int bwrap_honours(const struct spec *s, struct err *e)
 {
 	const char *what = NULL;
 
@@ -98,11 +98,11 @@ static int bwrap_probe(const struct spec *s, struct isolation *ret, struct err *
 
 const struct backend backend_bwrap = {
 	.name = "bwrap",
-	.shows_code = true,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY,
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
-	.permits = true,
 	.probe = bwrap_probe,
+	.check = bwrap_honours,
 	.plan = bwrap_plan,
 	.plan_json = bwrap_plan_json,
 	.plan_free = bwrap_plan_free,

@@ -14,6 +14,7 @@
 #include <termios.h>
 
 #include "backend/docker/docker.h"
+#include "backend/docker/ledger.h"
 #include "backend/kit/process/command_table.h"
 #include "backend/kit/process/ends.h"
 #include "backend/kit/protect/protect.h"
@@ -138,10 +139,10 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 		struct supervisor_msg m;
 		int r;
 
-		if (poll(p, w->asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
+		if (poll(p, w->host.asked_to_stop ? ARRAY_LEN(p) : 1, -1) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for the container");
-		if (w->asked_to_stop && (p[1].revents || p[2].revents) &&
-		    w->asked_to_stop(w->arg)) {
+		if (w->host.asked_to_stop && (p[1].revents || p[2].revents) &&
+		    w->host.asked_to_stop(w->host.arg)) {
 			ask(j, COMMAND_FIRST, SIGKILL);
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 		}
@@ -150,8 +151,8 @@ static int until_started(struct backend_job *j, const struct job_want *w, struct
 			return gone(e);
 		if (r == 0)
 			continue;
-		if (m.said == SUPERVISOR_NOTE && w->note)
-			w->note(w->arg, m.text);
+		if (m.said == SUPERVISOR_NOTE && w->host.note)
+			w->host.note(w->host.arg, m.text);
 		if (m.said == SUPERVISOR_FAILED) {
 			j->told = true;
 			*e = m.err;
@@ -207,7 +208,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 				 .tty = w->tty,
 				 .rows = w->rows,
 				 .cols = w->cols,
-				 .progress = w->note && isatty(2) };
+				 .progress = w->host.note && isatty(2) };
 	int r = protect_holder(j->plan->box, &hold);
 
 	if (r == 0)
@@ -400,6 +401,10 @@ static void judge(const struct backend_job *j, struct outcome *o)
 		o->kind = OUTCOME_OOM;
 	} else if (j->end.container.disk) {
 		o->kind = OUTCOME_LIMIT;
+	} else if (j->commands) {
+		(void)err_refuse(&o->error, ERR_INTERNAL, ECHILD,
+				 "open another; something inside may have ended it",
+				 "the container ended by itself");
 	} else if (!j->end.container.ended) {
 		(void)err_set(&o->error, ERR_INTERNAL, EIO,
 			      "the engine did not tell how the command ended");
@@ -556,10 +561,11 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 
 const struct backend backend_docker = {
 	.name = "docker",
-	.shows_code = true,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
 	.probe = docker_probe,
+	.tidy = docker_sweep,
 	.plan = docker_plan,
 	.plan_json = docker_plan_json,
 	.plan_free = docker_plan_free,

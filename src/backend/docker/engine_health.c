@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "backend/docker/engine_health.h"
+#include "backend/engine_health.h"
 
 #include <stdio.h>
 #include <string.h>

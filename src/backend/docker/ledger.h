@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/ledger.h - the sweep, for backends.c. */
+/* backend/docker/ledger.h - the sweep, for the table of the backend. */
 #pragma once
 
 /* Removes containers and networks of runs whose guard is no more. Costs one look into a folder when

@@ -60,7 +60,7 @@ static void find_command(struct buf *b)
  * parent is signalled instead; where neither works, only the deadline is left. */
 static void watcher(const struct backend_plan *p, struct buf *b)
 {
-	uint64_t limit = p->spec->limits.timeout / 1000;
+	uint64_t limit = p->timeout / 1000;
 
 	buf_puts(
 		b,
@@ -143,8 +143,8 @@ void remote_run(const struct backend_plan *p, const char *id, const struct nonce
 		    "m(){ printf '\\036%s %s\\n' $_bb \"$1\" >&4;};"
 		    "n(){ printf '\\036%s %s\\n' $_be \"$1\" >&4;};");
 	sweep(b);
-	if (p->spec->ssh.remote_cwd)
-		folder(p->spec->ssh.remote_cwd, b);
+	if (p->cwd)
+		folder(p->cwd, b);
 	search_path(p, b);
 	buf_puts(b, "set --");
 	for (const char **a = p->command; *a; a++) {

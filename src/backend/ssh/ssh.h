@@ -30,6 +30,8 @@ struct backend_plan {
 	const char **envp;    /* of the client: nothing in there may reach the remote host */
 	const char **command; /* what the wrapper runs */
 	const char **vars;    /* NAME=VALUE for it */
+	const char *cwd;      /* there; NULL: where a login begins */
+	uint64_t timeout;     /* of it, in milliseconds; 0: none */
 	bool brig;            /* it is a brig that makes the sandbox there */
 	const char *notes[16];
 	size_t note_count;
@@ -41,6 +43,9 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 void ssh_plan_json(const struct backend_plan *p, struct json *j);
 struct backend_plan *ssh_plan_free(struct backend_plan *p);
 DEFINE_CLEANUP(ssh_plan, struct backend_plan *, ssh_plan_free)
+/* The same for one command of a sandbox that is open; borrows from the plan and from c. */
+int ssh_plan_command(const struct backend_plan *p, const struct command *c,
+		     struct backend_plan **ret, struct err *e);
 int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e);
 
 /* settings.c: the spec as arguments of another brig */

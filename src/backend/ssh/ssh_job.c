@@ -83,12 +83,10 @@ static void give_up(struct backend_job *j)
 	(void)syscall(SYS_pidfd_send_signal, j->client.pidfd, SIGKILL, NULL, 0);
 }
 
-static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcome *o)
+enum job_event ssh_job_event(struct backend_job *j)
 {
 	bool gone = client_ended(&j->client);
 
-	(void)alarm;
-	(void)o;
 	give_up(j);
 	while (relay_move(&j->relay) == SAID_LINE)
 		on_line(j);
@@ -102,12 +100,11 @@ static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcom
 	return JOB_NOTHING;
 }
 
-static void ssh_signal(struct backend_job *j, uint32_t command, int sig)
+void ssh_job_strike(struct backend_job *j, int sig)
 {
 	const struct itimerspec patience = { .it_value.tv_sec = KILL_PATIENCE_S };
 	struct err e;
 
-	(void)command; /* there is one */
 	if (sig == SIGKILL && j->killing)
 		return;
 	if (sig == SIGKILL) {
@@ -167,7 +164,7 @@ static void judge(struct backend_job *j, struct outcome *o)
 		(void)client_explain(j->plan, &j->client, false, &o->error);
 }
 
-static void describe(struct isolation *i)
+void ssh_describe(struct isolation *i)
 {
 	*i = (struct isolation){ .cgroup = "none",
 				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
@@ -203,17 +200,18 @@ struct backend_job *ssh_job_free(struct backend_job *j)
 	(void)fd_close(j->events);
 	(void)fd_close(j->timer);
 	buf_done(&j->report);
+	j->open = ssh_open_free(j->open);
 	free(j);
 	return NULL;
 }
 
-static void ssh_finish(struct backend_job *j, struct outcome *o)
+void ssh_job_finish(struct backend_job *j, struct outcome *o)
 {
 	(void)client_reap(&j->client, !client_ended(&j->client));
 	while (relay_move(&j->relay) == SAID_LINE)
 		on_line(j);
 	on_more(j);
-	describe(&o->isolation);
+	ssh_describe(&o->isolation);
 	if (!j->told)
 		end_remotely(j);
 	judge(j, o);
@@ -238,19 +236,48 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 	copy->argv = argv;
 	copy->code = (struct code_spec){ 0 };
 	(void)snprintf(id, sizeof(id), "probe%d", getpid());
-	if (ssh_plan(copy, &p, NULL, e) < 0 || ssh_start(p, &w, &io, &j, e) < 0)
+	if (ssh_plan(copy, &p, NULL, e) < 0 || ssh_job_start(p, &w, &io, &j, e) < 0)
 		return -e->code;
 	(void)fd_close(io.out);
 	(void)fd_close(io.err);
-	describe(ret);
+	ssh_describe(ret);
 	return 0;
+}
+
+static int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		     struct backend_job **ret, struct err *e)
+{
+	return w->open ? ssh_open_start(p, w, io, ret, e) : ssh_job_start(p, w, io, ret, e);
+}
+
+static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcome *o)
+{
+	(void)alarm;
+	(void)o;
+	return j->open ? ssh_open_event(j) : ssh_job_event(j);
+}
+
+static void ssh_signal(struct backend_job *j, uint32_t command, int sig)
+{
+	if (j->open)
+		ssh_open_signal(j, command, sig);
+	else
+		ssh_job_strike(j, sig);
+}
+
+static void ssh_finish(struct backend_job *j, struct outcome *o)
+{
+	if (j->open)
+		ssh_open_finish(j, o);
+	else
+		ssh_job_finish(j, o);
 }
 
 const struct backend backend_ssh = {
 	.name = "ssh",
 	.kind = BACKEND_SSH,
 	.bit = ON_SSH,
-	.shows_code = true,
+	.can = BACKEND_SHOWS_CODE | BACKEND_REMOTE,
 	.probe = ssh_probe,
 	.plan = ssh_plan,
 	.plan_json = ssh_plan_json,
@@ -259,4 +286,6 @@ const struct backend backend_ssh = {
 	.event = ssh_event,
 	.signal = ssh_signal,
 	.finish = ssh_finish,
+	.exec = ssh_open_exec,
+	.ended = ssh_open_ended,
 };

@@ -19,12 +19,14 @@ struct backend_job {
 	bool abandoned; /* it may begin over there, after brig stopped waiting for it */
 	bool told;      /* the wrapper said how it ended */
 	int status;
-	struct buf report; /* of another brig */
+	struct buf report;     /* of another brig */
+	struct ssh_open *open; /* it is an open sandbox, and has only events besides; else NULL */
 };
 
 /* start.c */
-int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
-	      struct backend_job **ret, struct err *e);
+struct backend_job *ssh_job_new(struct backend_plan *p, const char *id);
+int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		  struct backend_job **ret, struct err *e);
 /* A second session, for a signal. A leash >= 0: it waits for brig's death first. `hurry`: the
  * connection may be gone, and a new one must not take long. */
 int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct ssh_client *c,
@@ -33,5 +35,21 @@ int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct
 int ssh_job_listen(const struct backend_job *j, int fd, uint32_t events); /* with its epoll */
 
 /* job.c */
+enum job_event ssh_job_event(struct backend_job *j);
+void ssh_job_strike(struct backend_job *j, int sig);
+void ssh_job_finish(struct backend_job *j, struct outcome *o);
+void ssh_describe(struct isolation *i);
 struct backend_job *ssh_job_free(struct backend_job *j); /* ends what lives; takes NULL */
 DEFINE_CLEANUP(ssh_job, struct backend_job *, ssh_job_free)
+
+/* ssh_open.c: a sandbox that stays open, and its commands: each a session of its own. As the slots
+ * of backend.h, for a job that is open. */
+int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		   struct backend_job **ret, struct err *e);
+int ssh_open_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
+		  struct job_io *io, uint32_t *ret, struct err *e);
+bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o);
+enum job_event ssh_open_event(struct backend_job *j);
+void ssh_open_signal(struct backend_job *j, uint32_t command, int sig);
+void ssh_open_finish(struct backend_job *j, struct outcome *o);
+struct ssh_open *ssh_open_free(struct ssh_open *s);

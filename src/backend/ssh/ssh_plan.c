@@ -261,8 +261,8 @@ static int command(struct backend_plan *p, struct err *e)
 	const char *const *from = p->spec->argv;
 	size_t n = 0;
 
-	if (!from || !from[0])
-		return err_set(e, ERR_USAGE, EINVAL, "no command given");
+	if (!from || !from[0]) /* an open sandbox has none */
+		return 0;
 	if (p->brig)
 		return settings_for_brig(p, &n, e);
 	if (ssh_put(p, &p->command, &n, *from++, e) < 0)
@@ -285,6 +285,8 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 		return err_nomem(e);
 	p->spec = s;
 	p->brig = s->ssh.remote == SSH_REMOTE_BRIG;
+	p->cwd = s->ssh.remote_cwd;
+	p->timeout = s->limits.timeout;
 	p->arena = arena_new(PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
@@ -301,6 +303,60 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	if (notes)
 		*notes = p->notes;
 	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+static bool among(const char *const *v, const char *text)
+{
+	size_t n = strcspn(text, "=");
+
+	for (; v && *v; v++)
+		if (strncmp(*v, text, n) == 0 && (*v)[n] == '=')
+			return true;
+	return false;
+}
+
+/* The sandbox's, but for those that the command has itself. */
+static int variables_of(struct backend_plan *p, const struct backend_plan *sandbox,
+			const char *const *own, struct err *e)
+{
+	size_t n = 0;
+
+	for (const char **v = sandbox->vars; *v; v++)
+		if (!among(own, *v) && ssh_put(p, &p->vars, &n, *v, e) < 0)
+			return -e->code;
+	for (; own && *own; own++) {
+		size_t length = strcspn(*own, "=");
+		const char *name = arena_strndup(p->arena, *own, length);
+
+		if (!name)
+			return err_nomem(e);
+		if (variable(p, &n, name, *own + length + 1, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+int ssh_plan_command(const struct backend_plan *p, const struct command *c,
+		     struct backend_plan **ret, struct err *e)
+{
+	CLEANUP(ssh_plan) struct backend_plan *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return err_nomem(e);
+	*x = *p;
+	x->vars = NULL;
+	x->command = (const char **)(uintptr_t)c->argv;
+	x->timeout = c->timeout;
+	x->cwd = c->cwd ? c->cwd : p->cwd;
+	x->arena = arena_new(PLAN_MAX);
+	if (!x->arena)
+		return err_nomem(e);
+	if (x->cwd && str_has_control(x->cwd))
+		return err_set(e, ERR_USAGE, EINVAL, "the folder's name has control characters");
+	if (variables_of(x, p, c->env, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(x);
 	return 0;
 }
 

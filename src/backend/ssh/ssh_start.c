@@ -151,7 +151,7 @@ static int refuse(struct backend_job *j, const char *line, struct err *e)
 	case 'D':
 		return err_refuse(e, ERR_USAGE, ENOENT,
 				  "ssh.remote_cwd is a path on the remote host",
-				  "'%.60s' has no folder '%.200s'", host, p->spec->ssh.remote_cwd);
+				  "'%.60s' has no folder '%.200s'", host, p->cwd);
 	case 'N':
 		if (p->brig)
 			return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
@@ -286,7 +286,7 @@ static int listen_events(struct backend_job *j, struct err *e)
 	return 0;
 }
 
-static struct backend_job *job_new(struct backend_plan *p, const char *id)
+struct backend_job *ssh_job_new(struct backend_plan *p, const char *id)
 {
 	struct backend_job *j = calloc(1, sizeof(*j));
 
@@ -338,16 +338,18 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 	return r;
 }
 
-int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
-	      struct backend_job **ret, struct err *e)
+int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
+		  struct backend_job **ret, struct err *e)
 {
-	CLEANUP(ssh_job) struct backend_job *j = job_new(p, w->id);
+	CLEANUP(ssh_job) struct backend_job *j = ssh_job_new(p, w->id);
 	struct ends ends = ENDS_NONE;
 	sigset_t pipe, old;
 	int r;
 
 	if (!j)
 		return err_nomem(e);
+	if (!p->command)
+		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	j->outcome = w->outcome;
 	/* A client that dies at once must not take the caller along, nor change its handlers. */
 	(void)sigemptyset(&pipe);

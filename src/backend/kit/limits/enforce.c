@@ -185,9 +185,9 @@ static void ask_manager(struct backend_job *j, const struct cgroup_limits *want,
 	struct err e = { 0 };
 	char text[512];
 
-	if (cgroup_ask(&(struct cgroup_host){ 0 }, j->id, want, &c, &e) < 0 && w->note) {
+	if (cgroup_ask(&(struct cgroup_host){ 0 }, j->id, want, &c, &e) < 0 && w->host.note) {
 		(void)snprintf(text, sizeof(text), "no control group for the limits: %s", e.what);
-		w->note(w->arg, text);
+		w->host.note(w->host.arg, text);
 	}
 	if (!c)
 		return;

@@ -203,8 +203,8 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 {
 	struct pollfd p[] = { { .fd = h->control, .events = POLLIN },
 			      { .fd = h->pidfd, .events = POLLIN },
-			      { .fd = w->asked_to_stop ? w->wake[0] : -1, .events = POLLIN },
-			      { .fd = w->asked_to_stop ? w->wake[1] : -1, .events = POLLIN } };
+			      { .fd = w->host.asked_to_stop ? w->wake[0] : -1, .events = POLLIN },
+			      { .fd = w->host.asked_to_stop ? w->wake[1] : -1, .events = POLLIN } };
 	int n = poll(p, ARRAY_LEN(p), BEGIN_MS);
 
 	if (n < 0 && errno != EINTR)
@@ -214,7 +214,8 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 			       "the command was not started within %d s", BEGIN_MS / 1000);
 	if (!h->hear(h->job) || (n > 0 && p[1].revents))
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
-	if (n > 0 && w->asked_to_stop && (p[2].revents || p[3].revents) && w->asked_to_stop(w->arg))
+	if (n > 0 && w->host.asked_to_stop && (p[2].revents || p[3].revents) &&
+	    w->host.asked_to_stop(w->host.arg))
 		return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 	return 0;
 }

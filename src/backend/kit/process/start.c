@@ -52,12 +52,12 @@ static int let_go(const struct backend_job *j, struct err *e)
 
 static int get_permit(const struct job_want *w, struct err *e)
 {
-	return w->permit ? w->permit(w->permit_arg, e) : 0;
+	return w->host.permit ? w->host.permit(w->host.arg, e) : 0;
 }
 
 static int give_permit(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
-	return w->permit ? let_go(j, e) : 0;
+	return w->host.permit ? let_go(j, e) : 0;
 }
 
 static void keep_fds(struct backend_job *j, const struct supervisor_msg *m, const int *fds,
@@ -155,7 +155,7 @@ static int failed_inside(const struct backend_job *j, const struct supervisor_ms
 static int wait_for_word(const struct backend_job *j, const struct job_want *w, struct err *e)
 {
 	int ms = j->kind->start_ms ? (int)j->kind->start_ms : SET_UP_MS;
-	bool heed = w->asked_to_stop != NULL;
+	bool heed = w->host.asked_to_stop != NULL;
 	struct pollfd p[] = { { .fd = j->control, .events = POLLIN },
 			      { .fd = j->pidfd, .events = POLLIN },
 			      { .fd = heed ? w->wake[0] : -1, .events = POLLIN },
@@ -175,7 +175,7 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 					  "does a mounted file system not answer?",
 					  "the sandbox was not set up within %d s",
 					  SET_UP_MS / 1000);
-		if (n > 0 && heed && w->asked_to_stop(w->arg))
+		if (n > 0 && heed && w->host.asked_to_stop(w->host.arg))
 			return err_set(e, ERR_INTERNAL, ECANCELED, "the run was given up");
 	}
 }
@@ -332,7 +332,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->profile = (unsigned)p->spec->profile;
 	c->tty = w->tty;
 	c->wait_door = p->door && j->kind->inside;
-	c->wait_permit = w->permit != NULL;
+	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
@@ -348,7 +348,7 @@ static int trust_authority(struct backend_job *j, const struct job_want *w, stru
 
 	if (!j->plan->door)
 		return 0;
-	if (!pem && w->await_authority && !(pem = w->await_authority(w->await_arg, e)))
+	if (!pem && w->host.authority && !(pem = w->host.authority(w->host.arg, e)))
 		return -e->code;
 	return pem ? box_plan_trust(j->plan, pem, e) : 0;
 }
@@ -403,8 +403,8 @@ static int leave_for_later(const struct backend_job *j, struct box_start *c, str
 /* What the user should know of what was found since. */
 static void tell_notes(const struct backend_job *j, const struct job_want *w, size_t told)
 {
-	for (; w->note && told < j->plan->note_count; told++)
-		w->note(w->arg, j->plan->notes[told]);
+	for (; w->host.note && told < j->plan->note_count; told++)
+		w->host.note(w->host.arg, j->plan->notes[told]);
 }
 
 /* Whatever refuses comes before the first placeholder. */

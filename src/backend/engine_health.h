@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/engine_health.h - is there an engine, and what does it have; asked within a time
+/* backend/engine_health.h - is there an engine, and what does it have; asked within a time
  * limit.
  *
  * The same places and the same client as a run has. All of it blocks for at most the time given. */

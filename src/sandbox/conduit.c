@@ -52,20 +52,22 @@ bool conduit_waits(const struct conduit *c)
 	return c->state == CONDUIT_WAITS;
 }
 
-static void let_go(struct conduit *c, bool reset)
+static void leave_side(struct conduit_side *s, bool reset)
 {
 	struct linger at_once = { .l_onoff = 1 };
-	struct conduit_side *sides[] = { &c->host, &c->guest };
 
-	for (size_t i = 0; i < ARRAY_LEN(sides); i++) {
-		if (sides[i]->w.fd < 0)
-			continue;
-		(void)loop_want(c->loop, &sides[i]->w, 0);
-		if (reset)
-			(void)setsockopt(sides[i]->w.fd, SOL_SOCKET, SO_LINGER, &at_once,
-					 sizeof(at_once));
-		sides[i]->w.fd = fd_close(sides[i]->w.fd);
-	}
+	if (s->w.fd < 0)
+		return;
+	(void)loop_want(s->c->loop, &s->w, 0);
+	if (reset)
+		(void)setsockopt(s->w.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	s->w.fd = fd_close(s->w.fd);
+}
+
+static void let_go(struct conduit *c, bool reset)
+{
+	leave_side(&c->host, reset);
+	leave_side(&c->guest, reset);
 	lend_done(&c->lent);
 	loop_at(c->loop, &c->limit.t, 0);
 }

@@ -87,9 +87,13 @@ int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_
 	j->events = epoll_create1(EPOLL_CLOEXEC);
 	if (j->open->wake < 0 || j->events < 0 || ssh_job_listen(j, j->open->wake, EPOLLIN) < 0)
 		return err_sys(e, "cannot listen to ssh");
-	*io = (struct job_io){
-		.in = -1, .out = -1, .err = -1, .in_peer = -1, .events = j->events, .alarm = -1
-	};
+	*io = (struct job_io){ .in = -1,
+			       .out = -1,
+			       .err = -1,
+			       .in_peer = -1,
+			       .events = j->events,
+			       .alarm = -1,
+			       .names = -1 };
 	*ret = TAKE_PTR(j);
 	return 0;
 }

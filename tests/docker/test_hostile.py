@@ -129,6 +129,29 @@ def an_image_that_is_against_the_workspaces_own_path_gets_it_elsewhere():
 
 
 @test(limit=120)
+def a_repository_around_the_workspace_is_read_only_and_stays_behind_where_it_cannot_be():
+    top, sub = workspace(), workspace() / "sub"
+    for name in (".git/objects", ".git/refs/heads", ".git/hooks", "sub"):
+        (top / name).mkdir(parents=True)
+    for name, text in ((".git/HEAD", "ref: refs/heads/main\n"), (".git/config", "[core]\n"), ("file", "SECRET\n")):
+        (top / name).write_text(text)
+    with files_as_root():
+        subprocess.run(["chown", "-R", "1000:1000" if identity() == "root" else f"{uid()}", top], check=True)
+    first = top.parts[1]
+    script = "cat ../file ../.git/HEAD; echo x > ../.git/refs/heads/new; for f in ../file ../new ../.git/config ../.git/hooks/pre-commit ../.git/commondir; do echo evil > $f; done; touch ran"
+    common.shared.import_image(image((first, FOLDER)), mine("plain"))
+    done = box("--json", "--workdir", sub, "--", "sh", "-c", script, image=mine("plain"))
+    assert done.json["stdout"] == "SECRET\nref: refs/heads/main\n" and "whole history" in done.errors, (done.json, done.errors)
+    assert (sub / "ran").exists() and (top / ".git/refs/heads/new").exists() and sorted(os.listdir(top)) == [".git", "file", "sub"]
+    assert (top / "file").read_text() == "SECRET\n" and (top / ".git/config").read_text() == "[core]\n" and not os.listdir(top / ".git/hooks") and not (top / ".git/commondir").exists()
+    (sub / "ran").unlink()
+    common.shared.import_image(image((first, "/r"), ("r", FOLDER)), mine("link"))
+    r = box("--json", "--workdir", sub, "--", "sh", "-c", f"{script}; cat {top}/file; ls -A /r", image=mine("link")).json
+    assert (r["outcome"], r["workspace_target"], r["stdout"]) == ("exited", "/workspace", "") and (sub / "ran").exists(), r
+    assert (top / "file").read_text() == "SECRET\n" and sorted(os.listdir(top)) == [".git", "file", "sub"] and nothing_left()
+
+
+@test(limit=120)
 def a_link_below_a_target_of_ones_own_refuses_the_image():
     e = common.shared
     extra = scratch() / "extra"

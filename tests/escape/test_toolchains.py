@@ -33,7 +33,9 @@ def furnish():
 def another_program_inside_is_said_and_one_word_shows_the_callers_own():
     me, env = furnish()
     done = brig("run", "--", "python3", "-c", "print('the systems')", env=env)
-    assert done.text == "the systems\n" and f"not your '{me}/.pyenv/shims/python3' (--toolchains" in done.errors and f"not your '{me}/.cargo/bin/cargo'" in done.errors, done.errors
+    assert done.text == "the systems\n" and f"not your '{me}/.pyenv/shims/python3' (--toolchains" in done.errors and "cargo" not in done.errors, done.errors
+    assert f"not your '{me}/.cargo/bin/cargo'" in brig("run", "--", "cargo", "--version", env=env).errors
+    assert "not your" not in brig("run", "--", "true", env=env).errors  # which uses none of them
     done = brig("run", "--", "only-here", env=env)
     assert done.status == 127 and "--toolchains shows it" in done.errors, done.errors
     done = brig("run", "--toolchains", "--", "sh", "-c", "cargo; python3; node; only-here; echo $RUSTUP_HOME; ls $RUSTUP_HOME; echo $HOME", env=env)

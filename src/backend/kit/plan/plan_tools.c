@@ -135,13 +135,32 @@ static int note_one(struct box_plan *p, const char *name, const char *mine, cons
 	return 0;
 }
 
+/* Does the command run it? At a terminal anything may be. */
+static bool is_used(const struct spec *s, const char *tool)
+{
+	static const struct {
+		const char *command, *tool;
+	} more[] = { { "python", "python3" }, { "pip", "python3" }, { "pip3", "python3" },
+		     { "npm", "node" },       { "npx", "node" },    { "rustc", "cargo" } };
+	const char *program = s->argv && s->argv[0] ? s->argv[0] : "";
+	const char *slash = strrchr(program, '/');
+	const char *name = slash ? slash + 1 : program;
+
+	for (size_t i = 0; i < ARRAY_LEN(more); i++)
+		if (str_eq(name, more[i].command))
+			name = more[i].tool;
+	return s->tty || str_eq(name, tool);
+}
+
 int plan_other_tools(struct box_plan *p, const char *mine, struct err *e)
 {
 	static const char *const names[] = { "python3", "node", "cargo" };
 	char here[PATH_MAX], inside[PATH_MAX];
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		first_along(mine, names[i], here, sizeof(here));
+		here[0] = '\0';
+		if (is_used(p->spec, names[i]))
+			first_along(mine, names[i], here, sizeof(here));
 		if (!*here)
 			continue;
 		first_along(p->path_value, names[i], inside, sizeof(inside));

@@ -18,7 +18,7 @@ static void parse(const struct subcommand *c, char *const *words, int n)
 	require(s != NULL);
 	memcpy(argv, words, sizeof(*argv) * ((size_t)n + 1));
 	r = options_parse(c, s, n, argv, &rest, &e);
-	require(r == 0 || r == 1 || (r < 0 && e.code == -r && e.what[0]));
+	require((r >= 0 && r <= 2) || (r < 0 && e.code == -r && e.what[0]));
 	if (r == 0 && !c->permute) {
 		require(rest >= 1 && rest <= n);
 		for (int i = 0; i <= n; i++)

@@ -275,7 +275,7 @@ def an_empty_list_asks_for_nothing_and_show_can_be_given_back():
     text = "brig: 1\ncopies: []\ncompanions: {}\nports: []\nbuiltin_tools: []\ncommand: []\n"
     assert "native would run it" in check(text).text
     assert brig("run", "--config", scratch() / "f.yaml", "--", "true").status == 0
-    assert check("brig: 1\nports: ['80:80']\n").text.count("cannot honour ports") == 1
+    assert check("brig: 1\nbuiltin_tools: [git]\n").text.count("cannot honour builtin_tools") == 1
     for more in ((), ("--config", put("agents.yaml", "image: x\n"))):
         text = brig("config", "show", *more).text
         done = check(text if text.startswith("brig: 1") else "brig: 1\n" + text)

@@ -447,9 +447,13 @@ def sixteen_runs_killed_at_once_leave_nothing_to_the_next():
 
 @test
 def descriptors_of_brig_do_not_grow_with_what_the_command_does():
-    p = start_sh("i=0; while [ $i -lt 200 ]; do (:) & i=$((i+1)); done; wait; touch ready; sleep 5")
+    p = start_sh("touch begun; while [ ! -e go ]; do sleep 0.05; done; i=0; while [ $i -lt 200 ]; do (:) & i=$((i+1)); done; wait; touch ready; sleep 5")
+    assert wait_until(exists("begun"))
+    before = len(os.listdir(f"/proc/{p.pid}/fd"))
+    (workspace() / "go").touch()
     assert wait_until(exists("ready"))
-    assert len(os.listdir(f"/proc/{p.pid}/fd")) < 40
+    after = len(os.listdir(f"/proc/{p.pid}/fd"))
+    assert after <= before + 4 < 64, (before, after)
     p.terminate()
     finish(p)
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published ports of containers: the same relay, and nothing of the engine's."""
 
+import concurrent.futures
 import os
 import pathlib
 import sys
@@ -27,7 +28,7 @@ def get(port):
 
 
 def server(word):
-    return ("sh", "-c", f": {word}; busybox httpd -f -p 127.0.0.1:8000 -h /workspace & wait")
+    return ("sh", "-c", f": {word}; busybox httpd -f -p 127.0.0.1:8000 -h . & wait")
 
 
 def inside(where, name):
@@ -72,6 +73,21 @@ def a_server_behind_the_door_is_seen_from_the_host():
 @test(limit=180)
 def podman_shows_a_server_in_the_same_way():
     check(podmans[identity()])
+
+
+@test(limit=180)
+def all_of_a_burst_are_answered():
+    """Many at once need more sockets than were lent ahead."""
+    (workspace() / "page").write_text("seen\n")
+    for where in (common.shared, podmans[identity()]):
+        with served(None, command=server(token()), start=lambda *argv: start_box(*argv, host=where.host)) as s:
+            assert wait_until(lambda: get(s.port) == b"seen\n", 60 * FACTOR), s.process.stderr.read1()
+            assert burst(s.port) == [b"seen\n"] * 240
+
+
+def burst(port, threads=6, each=40):
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(get, [port] * threads * each))
 
 
 @test(limit=120)

@@ -87,21 +87,23 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 	size_t given = LEND_FDS;
 	ssize_t n = fd_recv(j->control, m, sizeof(*m), fds, &given);
 
-	lend_heard(&j->lent, m, fds, n == (ssize_t)sizeof(*m) ? given : 0);
-	if (n == (ssize_t)sizeof(*m) && m->command != COMMAND_FIRST) {
+	if (n != (ssize_t)sizeof(*m)) { /* m is not of this word */
+		while (given)
+			(void)fd_close(fds[--given]);
+		return n == -EAGAIN ? 0 : -ECHILD;
+	}
+	lend_heard(&j->lent, m, fds, given);
+	if (m->command != COMMAND_FIRST) {
 		j->oom |= m->container.oom;
 		command_said(j->commands, m);
 		return 1;
 	}
-	if (n == (ssize_t)sizeof(*m)) {
-		j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
-		if (m->said == SUPERVISOR_ENDED) {
-			j->end = *m;
-			j->ended = true;
-		}
-		return 1;
+	j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
+	if (m->said == SUPERVISOR_ENDED) {
+		j->end = *m;
+		j->ended = true;
 	}
-	return n == -EAGAIN ? 0 : -ECHILD;
+	return 1;
 }
 
 static int gone(struct err *e)

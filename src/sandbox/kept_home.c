@@ -47,17 +47,28 @@ static int no_project(struct err *e)
 			  "home 'keep' needs a workspace: there is no project to keep a HOME for");
 }
 
-static int look_at_project(const struct spec *s, struct stat *st, struct err *e)
+static int look_at_project(const struct spec *s, struct statx *st, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
 
 	if (s->private_workspace || s->no_workspace || !s->workdir)
 		return no_project(e);
 	fd = fd_open_nolinks(AT_FDCWD, s->workdir, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0 || fstat(fd, st) < 0)
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, st) < 0)
 		return err_errno(e, fd < 0 ? fd : -errno, "cannot look at the workspace '%.200s'",
 				 s->workdir);
 	return 0;
+}
+
+/* An inode's number comes again when its folder is gone; the time when it was made does not. */
+static int put_project(const struct statx *st, char *line, size_t n)
+{
+	bool dated = st->stx_mask & STATX_BTIME;
+
+	return snprintf(line, n, "brig home 1\n%u:%u %llu %lld.%09u\n", st->stx_dev_major,
+			st->stx_dev_minor, (unsigned long long)st->stx_ino,
+			dated ? (long long)st->stx_btime.tv_sec : 0LL,
+			dated ? st->stx_btime.tv_nsec : 0U);
 }
 
 /* Everything that makes it another HOME, each with its length. */
@@ -67,15 +78,14 @@ static int name_it(const struct spec *s, const char *backend, char id[SHA256_HEX
 				      image_of(s), s->untrusted ? "untrusted" : "trusted" };
 	unsigned char digest[SHA256_SIZE];
 	struct sha256 h;
-	struct stat st;
-	char line[96];
+	struct statx st;
+	char line[128];
 	int n;
 
 	if (look_at_project(s, &st, e) < 0)
 		return -e->code;
 	sha256_init(&h);
-	n = snprintf(line, sizeof(line), "brig home 1\n%llu %llu\n", (unsigned long long)st.st_dev,
-		     (unsigned long long)st.st_ino);
+	n = put_project(&st, line, sizeof(line));
 	sha256_add(&h, line, (size_t)n);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		n = snprintf(line, sizeof(line), "%zu ", strlen(texts[i]));

@@ -90,6 +90,10 @@ def cleared():
     assert not homes() and not tree(cache() / "brig/homes"), tree(cache())
 
 
+def file_system(path):
+    return subprocess.run(["findmnt", "-n", "-o", "FSTYPE", "-T", os.fspath(path)], capture_output=True, text=True, check=True).stdout.strip()
+
+
 @contextlib.contextmanager
 def mounted(target, *args):
     with files_as_root():
@@ -131,6 +135,29 @@ def the_next_run_of_the_project_finds_it_and_no_other_does():
     assert sh(look) == "none\n"  # another folder at the same path
     assert len(homes()) == 6, homes()
     assert {(h["policy"], h["trusted"]) for h in listed()} == {("workspace_write", True), ("workspace_write", False), ("readonly", True)}
+    cleared()
+
+
+@test(backends=BOTH)
+def a_new_project_does_not_inherit_from_one_that_was_removed():
+    """ext4 gives the next folder the number of the one that is gone."""
+    project = folder("project")
+    for _ in range(20):  # somebody else's file may get the number first
+        sh("echo planted > ~/.profile", "--workdir", project)
+        number = project.stat().st_ino
+        project.rmdir()
+        made = [folder(f"made-{i}") for i in range(100)]
+        again = next((p for p in made if p.stat().st_ino == number), None)
+        (again or made[0]).rename(project)
+        for p in made:
+            if p.exists():
+                p.rmdir()
+        assert sh("cat ~/.profile 2>/dev/null || echo none", "--workdir", project) == "none\n"
+        if again:
+            break
+    assert again or file_system(project) != "ext4"
+    sh("echo mine > ~/.profile", "--workdir", project)
+    assert sh("cat ~/.profile", "--workdir", project) == "mine\n"  # the control
     cleared()
 
 

@@ -144,20 +144,33 @@ static int lock_folder(int homes, const char *id, struct err *e)
 	return err_set(e, ERR_UNAVAILABLE, EBUSY, "the kept HOME is being cleared all the time");
 }
 
-/* The command owns the folder, and may have closed it to itself. */
+/* The command owns the folder, and may have closed it to itself; where it runs, it may do so again
+ * and again. -ENOENT: it is not there. */
 static int open_home(int folder, const char *id, struct err *e)
 {
-	CLEANUP(fd) int fd = -1;
-	struct stat st;
+	int fd = -1;
 
+	for (int i = 0; i < TRIES && fd < 0; i++) {
+		struct stat st;
+
+		if (fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(e, "there is no HOME in '%.16s'", id);
+		if (!ours(&st))
+			return not_ours(id, e);
+		if ((st.st_mode & 07777) != 0700 && fchmodat(folder, HOME, 0700, 0) < 0)
+			return err_sys(e, "cannot open the kept HOME to its owner");
+		fd = openat(folder, HOME, FOLDER);
+		if (fd < 0 && errno != EACCES)
+			break;
+	}
+	return fd < 0 ? err_sys(e, "cannot open the kept HOME") : fd;
+}
+
+static int make_home(int folder, const char *id, struct err *e)
+{
 	if (mkdirat(folder, HOME, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make a HOME to be kept");
-	if (fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0 || !ours(&st))
-		return not_ours(id, e);
-	if ((st.st_mode & 07777) != 0700 && fchmodat(folder, HOME, 0700, 0) < 0)
-		return err_sys(e, "cannot open the kept HOME to its owner");
-	fd = openat(folder, HOME, FOLDER);
-	return fd < 0 ? err_sys(e, "cannot open the kept HOME") : TAKE_FD(fd);
+	return open_home(folder, id, e);
 }
 
 static void about_text(const struct spec *s, const char *backend, struct buf *b)
@@ -208,6 +221,24 @@ static int too_large(const struct spec *s, struct err *e)
 		(unsigned long long)(s->home_size >> 20));
 }
 
+static int no_look(const struct spec *s, int code, struct err *e)
+{
+	(void)err_errno(e, code, "cannot look through the kept HOME of '%.200s'", s->workdir);
+	switch (-code) {
+	case EMFILE:
+		return err_hint(e, "more files must be open than 'ulimit -n' allows: raise it, or "
+				   "brig cache clear");
+	case EACCES:
+		return err_hint(e, "another run of the project may be closing its folders: end it "
+				   "(brig cache shows whether there is one), or brig cache clear");
+	case EPERM:
+		return err_hint(e, "there are somebody else's files in it: brig cache clear tells "
+				   "what is left");
+	default:
+		return -code;
+	}
+}
+
 static int check_size(const struct spec *s, int home, struct err *e)
 {
 	uint64_t bytes = 0;
@@ -219,7 +250,7 @@ static int check_size(const struct spec *s, int home, struct err *e)
 				  "the kept HOME of '%.200s' has folders more than %d deep",
 				  s->workdir, TREE_DEPTH);
 	if (r < 0)
-		return err_errno(e, r, "cannot look through the kept HOME of '%.200s'", s->workdir);
+		return no_look(s, r, e);
 	if (bytes > s->home_size)
 		return too_large(s, e);
 	if (s->limits.disk && (fstatfs(home, &fs) < 0 || fs.f_type == TMPFS_MAGIC))
@@ -325,7 +356,7 @@ int kept_home_open(const struct spec *s, const char *backend, struct kept_home *
 	if (homes < 0)
 		return err_wrap(e, "home keep");
 	lock = lock_folder(homes, id, e);
-	home = lock < 0 ? -1 : open_home(lock, id, e);
+	home = lock < 0 ? -1 : make_home(lock, id, e);
 	if (home < 0 || note_use(lock, s, backend, e) < 0 || check_size(s, home, e) < 0 ||
 	    real_place(home, k.folder, e) < 0)
 		return -e->code;
@@ -396,9 +427,9 @@ static int one_row(int homes, const char *id,
 	(void)flock(folder, LOCK_UN);
 	if (fstatat(folder, ABOUT, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		row.last = st.st_mtim.tv_sec;
-	home = openat(folder, HOME, FOLDER);
-	row.more = home >= 0 &&
-		   (tree_size(home, COUNT_MOST, &row.bytes) < 0 || row.bytes > COUNT_MOST);
+	home = open_home(folder, id, &e);
+	row.more = home < 0 ? home != -ENOENT
+			    : tree_size(home, COUNT_MOST, &row.bytes) < 0 || row.bytes > COUNT_MOST;
 	return each(arg, &row);
 }
 

@@ -376,6 +376,57 @@ def folders_that_were_closed_hide_nothing():
     cleared()
 
 
+@test(backends=BOTH)
+def a_closed_home_is_listed_with_its_size():
+    sh("dd if=/dev/zero of=$HOME/big bs=1M count=8 2>/dev/null")
+    assert listed()[0]["bytes"] >= 8 << 20  # the control
+    sh("chmod 0 ~")
+    with files_as_root():
+        assert stat.S_IMODE(the_home().stat().st_mode) == 0
+    assert listed()[0]["bytes"] >= 8 << 20 and not listed()[0]["more"]
+    cleared()
+
+
+@test(by_root=True)
+def what_is_mounted_in_it_keeps_its_mode():
+    """Folders of the command's are opened to be sized; the user's, wherever they are mounted, are not."""
+    sh("mkdir -p ~/m ~/closed; chmod 0 ~/closed")
+    prey = folder("prey", mode=0)
+    mode = lambda p: stat.S_IMODE(p.stat().st_mode)  # noqa: E731
+    with mounted(the_home() / "m", "--bind", prey):
+        assert len(listed()) == 1 and keep("--", "true").status in (0, 125)
+        with files_as_root():
+            assert mode(prey) == 0, oct(mode(prey))
+            assert mode(the_home() / "closed")  # the control
+    cleared()
+    with files_as_root():
+        assert mode(prey) == 0
+
+
+@test(backends=BOTH)
+def a_run_that_closes_its_folders_all_the_time_stops_no_other():
+    flip = """
+import os
+home = os.path.expanduser("~")
+folders = [os.open(p, os.O_RDONLY) for p in (home, home + "/d", *(f"{home}/d/{i}" for i in range(20)))]
+open("ready", "w")
+while not os.path.exists("go"):
+    for mode in (0, 0o700):
+        for folder in folders:
+            os.fchmod(folder, mode)
+"""
+    sh("mkdir ~/d; cd ~/d; for i in $(seq 0 19); do mkdir -p $i/a; done")
+    with held("run", "--home", "keep", "--", "python3", "-c", flip, env=environment()):
+        modes = set()
+        with files_as_root():
+            assert wait_until(lambda: modes.add(stat.S_IMODE(the_home().stat().st_mode)) or len(modes) > 1, 15)  # the control
+        for _ in range(25):
+            done = keep("--", "true")
+            assert done.status == 0, done.errors
+            assert not listed()[0]["more"]
+    cleared()
+
+
 @test
 def many_names_without_a_byte_count_too():
     sh("mkdir ~/n; cd ~/n; python3 -c 'for i in range(2000): open(str(i), \"w\")'")

@@ -173,13 +173,27 @@ static int make_home(int folder, const char *id, struct err *e)
 	return open_home(folder, id, e);
 }
 
+void kept_home_path(const char *project, char ret[SHA256_HEX])
+{
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, project, strlen(project));
+	sha256_end(&h, digest);
+	sha256_hex(digest, ret);
+}
+
 static void about_text(const struct spec *s, const char *backend, struct buf *b)
 {
+	char path[SHA256_HEX];
 	struct json j;
 
+	kept_home_path(s->workdir, path);
 	json_init(&j, b, false);
 	json_object(&j);
 	json_kstr(&j, "project", s->workdir);
+	json_kstr(&j, "path", path);
 	json_kstr(&j, "backend", backend);
 	json_kstr(&j, "policy", fields[FIELD_POLICY].words[s->policy]);
 	json_kstr(&j, "image", image_of(s));
@@ -407,7 +421,7 @@ static int one_row(int homes, const char *id,
 {
 	CLEANUP(fd) int folder = openat(homes, id, FOLDER), home = -1;
 	CLEANUP(jread) struct jread *about = NULL;
-	struct kept_home_row row = { .id = id };
+	struct kept_home_row row = { .id = id, .leftover = id[0] == '.' };
 	char text[ABOUT_MAX];
 	struct stat st = { 0 };
 	struct err e;
@@ -419,6 +433,7 @@ static int one_row(int homes, const char *id,
 	if (n <= 0 || jread_parse(text, (size_t)n, &about, &e) < 0)
 		about = NULL;
 	row.project = jread_str(about, "project");
+	row.path = jread_str(about, "path");
 	row.backend = jread_str(about, "backend");
 	row.policy = jread_str(about, "policy");
 	row.image = jread_str(about, "image");
@@ -436,6 +451,11 @@ static int one_row(int homes, const char *id,
 static bool is_id(const char *name)
 {
 	return strlen(name) == SHA256_HEX - 1 && strspn(name, "0123456789abcdef") == SHA256_HEX - 1;
+}
+
+static bool is_gone(const char *name)
+{
+	return str_starts(name, GONE);
 }
 
 static int open_homes(void)
@@ -457,14 +477,56 @@ int kept_home_each(int (*each)(void *arg, const struct kept_home_row *row), void
 		return errno == ENOENT ? 0 : err_sys(e, "cannot open brig's cache folder");
 	folder_begin(&d, homes);
 	while (r == 0 && (en = folder_next(&d))) {
-		char id[SHA256_HEX];
+		char name[256];
 
-		if (!is_id(en->name))
+		if (!is_id(en->name) && !is_gone(en->name))
 			continue;
-		memcpy(id, en->name, sizeof(id));
-		r = one_row(homes, id, each, arg);
+		(void)snprintf(name, sizeof(name), "%s", en->name);
+		r = one_row(homes, name, each, arg);
 	}
 	return r;
+}
+
+/* What is left, and why: by errno, as nobody else knows. */
+static int left_over(const char *gone, int code, struct err *e)
+{
+	const char *why = "";
+
+	(void)err_errno(e, code, "cannot remove all of a kept HOME");
+	switch (-code) {
+	case EACCES:
+	case EPERM:
+		why = "somebody else's files: let their owner, or root, remove it";
+		break;
+	case EBUSY:
+	case EXDEV:
+		why = "something mounted there: unmount it, and clear again";
+		break;
+	case EMFILE:
+	case ENFILE:
+		why = "too few files may be open: raise 'ulimit -n', and clear again";
+		break;
+	case ENOTEMPTY:
+		why = "somebody is writing there: clear again";
+		break;
+	default:
+		why = "clear again when that is mended";
+		break;
+	}
+	return err_hint(e, "what is left is '%s' in the folder 'homes' of brig's cache; %s", gone,
+			why);
+}
+
+/* Under a shared lock: a run that waits for it goes on, and whoever tidies knows that somebody is
+ * at it. */
+static int remove_gone(int homes, const char *gone, int folder, struct err *e)
+{
+	int r;
+
+	if (folder >= 0)
+		(void)flock(folder, LOCK_SH);
+	r = tree_remove(homes, gone);
+	return r < 0 ? left_over(gone, r, e) : 0;
 }
 
 /* Under the lock it gets another name, by which no run finds it; then there is time. */
@@ -473,7 +535,6 @@ int kept_home_clear(const char *id, struct err *e)
 	CLEANUP(fd) int homes = open_homes(), folder = -1;
 	char hex[33], gone[48];
 	struct stat st;
-	int r;
 
 	folder = homes < 0 ? -1 : openat(homes, id, FOLDER);
 	if (folder < 0)
@@ -488,33 +549,41 @@ int kept_home_clear(const char *id, struct err *e)
 	(void)snprintf(gone, sizeof(gone), GONE "%s", hex);
 	if (renameat(homes, id, homes, gone) < 0)
 		return err_sys(e, "cannot move the kept HOME '%.16s' away", id);
-	folder = fd_close(folder);
-	r = tree_remove(homes, gone);
-	if (r < 0) {
-		(void)err_errno(e, r, "cannot remove all of the kept HOME '%.16s'", id);
-		return err_hint(e,
-				"what is left is '%s' in the folder 'homes' of brig's cache: "
-				"somebody else's files, or something mounted there",
-				gone);
-	}
-	return 0;
+	return remove_gone(homes, gone, folder, e);
 }
 
-void kept_home_tidy(void)
+/* 1: somebody else is at it. */
+static int tidy_one(int homes, const char *gone, struct err *e)
+{
+	CLEANUP(fd) int folder = openat(homes, gone, FOLDER);
+
+	return folder >= 0 && in_use(folder) ? 1 : remove_gone(homes, gone, folder, e);
+}
+
+int kept_home_tidy(size_t *left, struct err *e)
 {
 	CLEANUP(fd) int homes = open_homes();
 	const struct fd_entry *en;
 	struct folder d;
+	int result = 0;
 
+	*left = 0;
 	if (homes < 0)
-		return;
+		return 0;
 	folder_begin(&d, homes);
 	while ((en = folder_next(&d))) {
+		struct err one = { 0 };
 		char name[256];
 
-		if (!str_starts(en->name, GONE))
+		if (!is_gone(en->name))
 			continue;
 		(void)snprintf(name, sizeof(name), "%s", en->name);
-		(void)tree_remove(homes, name);
+		if (tidy_one(homes, name, &one) >= 0)
+			continue;
+		++*left;
+		if (result == 0)
+			*e = one;
+		result = -one.code;
 	}
+	return result;
 }

@@ -560,8 +560,49 @@ def a_clear_that_was_cut_short_is_ended_by_the_next():
     sh("mkdir -p ~/a/b; chmod 0 ~/a")
     (name,) = homes()
     os.rename(cache() / "brig/homes" / name, cache() / "brig/homes/.gone-0123")
-    assert listed() == []
+    assert [(h["id"], h["leftover"]) for h in listed()] == [(".gone-0123", True)]
+    assert "this is left" in brig("cache", env=environment()).text
     cleared()
+    assert listed() == []
+
+
+@test(as_user="user", by_root=True)
+def what_cannot_be_cleared_is_told_as_long_as_it_is_there():
+    """Somebody else's files: all the others go, and no later clear says that there is nothing."""
+    sh("mkdir -p ~/a ~/b/c; touch ~/b/c/x ~/z; chmod 0 ~/b")
+    with files_as_root():
+        theirs = the_home() / "a/theirs"
+        theirs.mkdir()
+        (theirs / "file").write_text("")
+        for p in (theirs, theirs / "file"):
+            os.chown(p, 0, 0)
+    refused(clear(), "cannot remove all", "somebody else's files", ".gone-")
+    with files_as_root():
+        (left,) = (cache() / "brig/homes").iterdir()
+        assert sorted(p.relative_to(left).as_posix() for p in left.rglob("*")) == ["home", "home/a", "home/a/theirs", "home/a/theirs/file"]
+    assert [(h["id"], h["leftover"], h["in_use"]) for h in listed()] == [(left.name, True, False)]
+    for how in ((), ("--all",)):
+        assert refused(clear(*how), "somebody else's files").text == "0 cleared, 1 left\n"
+    sh("true")
+    done = refused(clear("--json"), "somebody else's files")
+    assert json.loads(done.stdout) == {"schema": 1, "cleared": 1, "left": 1}
+    with files_as_root():
+        shutil.rmtree(left / "home/a/theirs")
+    cleared()
+    assert clear().text == f"no HOME is kept for {workspace()}\n"
+
+
+@test
+def a_project_whose_name_is_no_text_is_cleared_and_no_other():
+    one, other = (folder(os.fsdecode(name)) for name in (b"p\xff", b"p\xfe"))
+    for project in (one, other):
+        sh("true", "--workdir", project)
+    assert len({h["project"] for h in listed()}) == 1  # they look alike
+    assert clear(one).text == "1 cleared\n"
+    assert len(listed()) == 1
+    assert clear(one).status == 0 and len(listed()) == 1
+    assert clear(cwd=other).text == "1 cleared\n"
+    assert not homes()
 
 
 @test(as_user="root")

@@ -12,7 +12,7 @@
 #define OPEN_FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 #define LOOK 0500
 #define CHANGE 0700
-#define TRIES 64 /* against somebody who closes a folder again */
+#define TRIES 200 /* at a folder that somebody closes all the time */
 
 /* A folder that is being looked through, and those above it. */
 struct tree_level {
@@ -32,17 +32,6 @@ struct tree_walk {
 	uint64_t removed; /* names */
 };
 
-/* By a descriptor that needs no permission, so that it is this folder and no other. */
-static void reopen(int parent, const char *name)
-{
-	CLEANUP(fd) int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char path[32];
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (fd >= 0)
-		(void)chmod(path, 0700);
-}
-
 /* Not where something is mounted: that is the user's, whatever file system it is of. */
 static int check_place(const struct tree_walk *w, int fd, struct stat *st)
 {
@@ -53,15 +42,35 @@ static int check_place(const struct tree_walk *w, int fd, struct stat *st)
 	return st->st_dev != w->dev || (x.stx_attributes & STATX_ATTR_MOUNT_ROOT) ? -EXDEV : 0;
 }
 
+/* By a descriptor that needs no permission, so that it is this folder and no other. */
+static int open_closed(const struct tree_walk *w, int parent, const char *name)
+{
+	CLEANUP(fd) int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char path[32];
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = check_place(w, fd, &st);
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = chmod(path, 0700) < 0 ? -1 : open(path, OPEN_FOLDER & ~O_NOFOLLOW);
+	return r < 0 ? -errno : r;
+}
+
 static int open_folder(const struct tree_walk *w, int parent, const char *name)
 {
 	CLEANUP(fd) int fd = openat(parent, name, OPEN_FOLDER);
 	struct stat st;
 	int r;
 
-	for (int i = 0; fd < 0 && errno == EACCES && i < TRIES; i++) {
-		reopen(parent, name);
-		fd = openat(parent, name, OPEN_FOLDER);
+	if (fd < 0 && errno == EACCES) {
+		r = open_closed(w, parent, name);
+		if (r < 0)
+			return r;
+		fd = r;
 	}
 	if (fd < 0)
 		return -errno;
@@ -108,19 +117,36 @@ static void walk_done(struct tree_walk *w)
 
 /* --- how large --- */
 
-static int look(int folder, const char *name, struct stat *st)
+/* What is being looked through can be closed again by a run that uses it: as often as it is. */
+static int look_at(const struct tree_walk *w, const char *name, struct stat *st)
 {
-	for (int i = 0; fstatat(folder, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0; i++)
-		if (errno != EACCES || i == TRIES || fchmod(folder, 0700) < 0)
+	for (int i = 0; i < TRIES; i++) {
+		if (fstatat(w->at->fd, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0)
+			return 0;
+		if (errno != EACCES)
 			return -errno;
-	return 0;
+		(void)fchmod(w->at->fd, 0700);
+	}
+	return -EACCES;
+}
+
+static int open_to_look(const struct tree_walk *w, const char *name)
+{
+	for (int i = 0; i < TRIES; i++) {
+		int fd = open_folder(w, w->at->fd, name);
+
+		if (fd != -EACCES)
+			return fd;
+		(void)fchmod(w->at->fd, 0700);
+	}
+	return -EACCES;
 }
 
 static int count(struct tree_walk *w, const struct fd_entry *en)
 {
 	struct stat st;
 	uint64_t own;
-	int fd, r = look(w->at->fd, en->name, &st);
+	int fd, r = look_at(w, en->name, &st);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r; /* others may be at work in it */
@@ -132,7 +158,7 @@ static int count(struct tree_walk *w, const struct fd_entry *en)
 		return 0;
 	if (w->depth == TREE_DEPTH)
 		return -ELOOP;
-	fd = open_folder(w, w->at->fd, en->name);
+	fd = open_to_look(w, en->name);
 	if (fd == -EXDEV || fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
 	return fd < 0 ? fd : enter(w, fd, en->name);
@@ -147,7 +173,7 @@ int tree_size(int fd, uint64_t most, uint64_t *ret)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	w.dev = st.st_dev;
-	own = openat(fd, ".", OPEN_FOLDER);
+	own = lseek(fd, 0, SEEK_SET) < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	r = own < 0 ? -errno : enter(&w, own, "");
 	while (r == 0 && w.at && w.bytes <= most) {
 		const struct fd_entry *en = folder_next(&w.at->names);
@@ -164,23 +190,25 @@ int tree_size(int fd, uint64_t most, uint64_t *ret)
 
 /* --- its end --- */
 
-/* A folder that lies too deep goes up to the top, where a later pass finds it. */
-static int raise_up(struct tree_walk *w, const char *name)
+/* Nothing opens below the folder that is being emptied: it goes up to the top, where a later pass
+ * finds it. It is open, so that this takes neither a permission nor a descriptor. */
+static int raise_up(struct tree_walk *w)
 {
-	const struct tree_level *top = w->at;
+	const struct tree_level *l = w->at, *top = l;
 	char as[33];
 	struct err e;
 
 	while (top->up && top->up->up)
 		top = top->up;
+	if (l == top || l->up == top)
+		return -EMFILE;
 	if (random_hex(as, sizeof(as), &e) < 0)
 		return -e.code;
-	if (renameat(w->at->fd, name, top->fd, as) == 0)
-		return 0;
-	if (errno != EACCES)
+	if (renameat(l->up->fd, l->name, top->fd, as) < 0)
 		return -errno;
-	reopen(w->at->fd, name); /* who cannot write to a folder cannot move it */
-	return renameat(w->at->fd, name, top->fd, as) < 0 ? -errno : 0;
+	w->removed++; /* from there */
+	leave(w);
+	return 0;
 }
 
 static int drop(struct tree_walk *w, const char *name)
@@ -194,30 +222,35 @@ static int drop(struct tree_walk *w, const char *name)
 	if (errno != EISDIR && errno != EPERM)
 		return -errno;
 	if (w->depth == TREE_DEPTH)
-		return raise_up(w, name);
+		return raise_up(w);
 	fd = open_folder(w, w->at->fd, name);
+	if (fd == -EMFILE)
+		return raise_up(w);
+	if (fd == -ENOENT)
+		return 0;
 	if (fd == -ENOTDIR) /* it could be unlinked by nobody but its owner */
 		return -EPERM;
 	return fd < 0 ? fd : enter(w, fd, name);
 }
 
-/* Everything in it was seen once: it can go, or there is more. */
+/* Everything in it was seen once: it can go, or there is more, or that is all that can be done. */
 static int finish(struct tree_walk *w)
 {
 	struct tree_level *l = w->at;
+	int r = w->at->names.error;
 
 	if (unlinkat(l->up->fd, l->name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
 		w->removed++;
 		leave(w);
 		return 0;
 	}
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return -errno;
-	if (l->removed == w->removed) /* somebody fills it */
-		return -ENOTEMPTY;
+	if (r == 0)
+		r = errno == EEXIST ? ENOTEMPTY : errno;
+	if (r != ENOTEMPTY || l->removed == w->removed || lseek(l->fd, 0, SEEK_SET) < 0) {
+		leave(w);
+		return -r;
+	}
 	l->removed = w->removed;
-	if (lseek(l->fd, 0, SEEK_SET) < 0)
-		return -errno;
 	folder_begin(&l->names, l->fd);
 	return 0;
 }
@@ -235,17 +268,15 @@ int tree_remove(int parent, const char *name)
 	r = own < 0 ? -errno : enter(&w, own, "");
 	if (r == 0)
 		r = drop(&w, name);
-	while (r == 0 && w.at->up) {
+	while (w.at && w.at->up) {
 		const struct fd_entry *en = folder_next(&w.at->names);
+		char one[256];
+		int now;
 
-		if (en) {
-			char one[256];
-
+		if (en)
 			(void)snprintf(one, sizeof(one), "%s", en->name);
-			r = drop(&w, one);
-		} else {
-			r = w.at->names.error ? -w.at->names.error : finish(&w);
-		}
+		now = en ? drop(&w, one) : finish(&w);
+		r = r < 0 ? r : now; /* the first tells why; the others go all the same */
 	}
 	walk_done(&w);
 	return r;

@@ -19,5 +19,6 @@ enum {
  * TREE_DEPTH). */
 int tree_size(int fd, uint64_t most, uint64_t *ret);
 
-/* Removes a folder and all that is in it; nobody else may be changing it. 0 or -errno. */
+/* Removes a folder and all that is in it; nobody else may be changing it. Whatever cannot be
+ * removed stays, with the folders around it, and nothing else does: the first -errno then, or 0. */
 int tree_remove(int parent, const char *name);

@@ -98,7 +98,10 @@ static void put_row(struct listing *l, const struct kept_home_row *r, const char
 	}
 	if (!r->trusted)
 		buf_puts(&l->text, "  (untrusted)");
-	if (r->used)
+	if (r->leftover)
+		buf_puts(&l->text, r->used ? "  (being cleared)"
+					   : "  (cleared, and this is left: brig cache clear)");
+	else if (r->used)
 		buf_puts(&l->text, "  (in use)");
 	buf_putc(&l->text, '\n');
 }
@@ -118,6 +121,7 @@ static void put_json(struct listing *l, const struct kept_home_row *r, const cha
 	json_kbool(j, "more", r->more);
 	json_kstr(j, "last_use", r->last ? last : NULL);
 	json_kbool(j, "in_use", r->used);
+	json_kbool(j, "leftover", r->leftover);
 	json_object_end(j);
 }
 
@@ -162,8 +166,10 @@ static int list(const struct cache_asked *a, struct err *e)
 
 struct wanted {
 	const char *project, *id; /* NULL both: all */
+	char path[SHA256_HEX];    /* the project's */
 	char (*ids)[SHA256_HEX];
 	size_t n;
+	size_t cleared, left;
 };
 
 static int pick(void *arg, const struct kept_home_row *r)
@@ -173,7 +179,9 @@ static int pick(void *arg, const struct kept_home_row *r)
 
 	if (w->n == CLEAR_MAX)
 		return 1;
-	if (all || (w->project && r->project && str_eq(r->project, w->project)) ||
+	if (r->leftover) /* all of them go anyway */
+		return 0;
+	if (all || (w->project && r->path && str_eq(r->path, w->path)) ||
 	    (w->id && str_starts(r->id, w->id)))
 		memcpy(w->ids[w->n++], r->id, SHA256_HEX);
 	return 0;
@@ -203,30 +211,34 @@ static int find(const struct cache_asked *a, struct arena *arena, struct wanted 
 		return -e->code;
 	if (realpath(w->project, real) && !(w->project = arena_strdup(arena, real)))
 		return err_nomem(e);
+	kept_home_path(w->project, w->path);
 	return 0;
 }
 
 /* The first that could not be is told; those that can be are cleared all the same. */
-static int remove_all(const struct wanted *w, size_t *cleared, struct err *e)
+static int remove_all(struct wanted *w, struct err *e)
 {
+	struct err one = { 0 };
+	size_t before = 0;
 	int result = 0;
 
+	if (kept_home_tidy(&before, e) < 0)
+		result = -e->code;
+	w->left = before;
 	for (size_t i = 0; i < w->n; i++) {
-		struct err one = { 0 };
-
 		if (kept_home_clear(w->ids[i], &one) == 0) {
-			++*cleared;
+			w->cleared++;
 			continue;
 		}
+		w->left++;
 		if (result == 0)
 			*e = one;
 		result = -one.code;
 	}
-	kept_home_tidy();
 	return result;
 }
 
-static void say_cleared(const struct cache_asked *a, const struct wanted *w, size_t cleared)
+static void say_cleared(const struct cache_asked *a, const struct wanted *w)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 16);
 	struct json j;
@@ -235,14 +247,16 @@ static void say_cleared(const struct cache_asked *a, const struct wanted *w, siz
 	if (a->json) {
 		json_object(&j);
 		json_ku64(&j, "schema", 1);
-		json_ku64(&j, "cleared", cleared);
-		json_ku64(&j, "left", w->n - cleared);
+		json_ku64(&j, "cleared", w->cleared);
+		json_ku64(&j, "left", w->left);
 		json_object_end(&j);
-	} else if (!w->n && w->project) {
+	} else if (!w->n && !w->left && w->project) {
 		buf_puts(&b, "no HOME is kept for ");
 		clean_put(&b, w->project, strlen(w->project));
 	} else {
-		buf_printf(&b, "%zu cleared", cleared);
+		buf_printf(&b, "%zu cleared", w->cleared);
+		if (w->left)
+			buf_printf(&b, ", %zu left", w->left);
 	}
 	(void)printf("%s\n", buf_str(&b));
 }
@@ -251,7 +265,6 @@ static int clear(const struct cache_asked *a, struct err *e)
 {
 	struct arena *arena = arena_new((size_t)1 << 20);
 	struct wanted w = { .ids = calloc(CLEAR_MAX, SHA256_HEX) };
-	size_t cleared = 0;
 	int r;
 
 	if (!arena || !w.ids)
@@ -261,8 +274,8 @@ static int clear(const struct cache_asked *a, struct err *e)
 	if (r == 0)
 		r = kept_home_each(pick, &w, e);
 	if (r >= 0) {
-		r = remove_all(&w, &cleared, e);
-		say_cleared(a, &w, cleared);
+		r = remove_all(&w, e);
+		say_cleared(a, &w);
 	}
 	(void)arena_free(arena);
 	free(w.ids);

@@ -48,17 +48,28 @@ static int no_project(struct err *e)
 			  "home 'keep' needs a workspace: there is no project to keep a HOME for");
 }
 
-static int look_at_project(const struct spec *s, struct stat *st, struct err *e)
+static int look_at_project(const struct spec *s, struct statx *st, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
 
 	if (s->private_workspace || s->no_workspace || !s->workdir)
 		return no_project(e);
 	fd = fd_open_nolinks(AT_FDCWD, s->workdir, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0 || fstat(fd, st) < 0)
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, st) < 0)
 		return err_errno(e, fd < 0 ? fd : -errno, "cannot look at the workspace '%.200s'",
 				 s->workdir);
 	return 0;
+}
+
+/* An inode's number comes again when its folder is gone; the time when it was made does not. */
+static int put_project(const struct statx *st, char *line, size_t n)
+{
+	bool dated = st->stx_mask & STATX_BTIME;
+
+	return snprintf(line, n, "brig home 1\n%u:%u %llu %lld.%09u\n", st->stx_dev_major,
+			st->stx_dev_minor, (unsigned long long)st->stx_ino,
+			dated ? (long long)st->stx_btime.tv_sec : 0LL,
+			dated ? st->stx_btime.tv_nsec : 0U);
 }
 
 /* Everything that makes it another HOME, each with its length. */
@@ -68,15 +79,14 @@ static int name_it(const struct spec *s, const char *backend, char id[SHA256_HEX
 				      image_of(s), s->untrusted ? "untrusted" : "trusted" };
 	unsigned char digest[SHA256_SIZE];
 	struct sha256 h;
-	struct stat st;
-	char line[96];
+	struct statx st;
+	char line[128];
 	int n;
 
 	if (look_at_project(s, &st, e) < 0)
 		return -e->code;
 	sha256_init(&h);
-	n = snprintf(line, sizeof(line), "brig home 1\n%llu %llu\n", (unsigned long long)st.st_dev,
-		     (unsigned long long)st.st_ino);
+	n = put_project(&st, line, sizeof(line));
 	sha256_add(&h, line, (size_t)n);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		n = snprintf(line, sizeof(line), "%zu ", strlen(texts[i]));
@@ -135,29 +145,56 @@ static int lock_folder(int homes, const char *id, struct err *e)
 	return err_set(e, ERR_UNAVAILABLE, EBUSY, "the kept HOME is being cleared all the time");
 }
 
-/* The command owns the folder, and may have closed it to itself. */
+/* The command owns the folder, and may have closed it to itself; where it runs, it may do so again
+ * and again. -ENOENT: it is not there. */
 static int open_home(int folder, const char *id, struct err *e)
 {
-	CLEANUP(fd) int fd = -1;
-	struct stat st;
+	int fd = -1;
 
+	for (int i = 0; i < TRIES && fd < 0; i++) {
+		struct stat st;
+
+		if (fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(e, "there is no HOME in '%.16s'", id);
+		if (!ours(&st))
+			return not_ours(id, e);
+		if ((st.st_mode & 07777) != 0700 && fchmodat(folder, HOME, 0700, 0) < 0)
+			return err_sys(e, "cannot open the kept HOME to its owner");
+		fd = openat(folder, HOME, FOLDER);
+		if (fd < 0 && errno != EACCES)
+			break;
+	}
+	return fd < 0 ? err_sys(e, "cannot open the kept HOME") : fd;
+}
+
+static int make_home(int folder, const char *id, struct err *e)
+{
 	if (mkdirat(folder, HOME, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make a HOME to be kept");
-	if (fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0 || !ours(&st))
-		return not_ours(id, e);
-	if ((st.st_mode & 07777) != 0700 && fchmodat(folder, HOME, 0700, 0) < 0)
-		return err_sys(e, "cannot open the kept HOME to its owner");
-	fd = openat(folder, HOME, FOLDER);
-	return fd < 0 ? err_sys(e, "cannot open the kept HOME") : TAKE_FD(fd);
+	return open_home(folder, id, e);
+}
+
+void kept_home_path(const char *project, char ret[SHA256_HEX])
+{
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, project, strlen(project));
+	sha256_end(&h, digest);
+	sha256_hex(digest, ret);
 }
 
 static void about_text(const struct spec *s, const char *backend, struct buf *b)
 {
+	char path[SHA256_HEX];
 	struct json j;
 
+	kept_home_path(s->workdir, path);
 	json_init(&j, b, false);
 	json_object(&j);
 	json_kstr(&j, "project", s->workdir);
+	json_kstr(&j, "path", path);
 	json_kstr(&j, "backend", backend);
 	json_kstr(&j, "policy", fields[FIELD_POLICY].words[s->policy]);
 	json_kstr(&j, "image", image_of(s));
@@ -201,6 +238,24 @@ static int too_large(const struct spec *s, struct err *e)
 		(unsigned long long)(s->home_size >> 20));
 }
 
+static int no_look(const struct spec *s, int code, struct err *e)
+{
+	(void)err_errno(e, code, "cannot look through the kept HOME of '%.200s'", s->workdir);
+	switch (-code) {
+	case EMFILE:
+		return err_hint(e, "more files must be open than 'ulimit -n' allows: raise it, or "
+				   "brig cache clear");
+	case EACCES:
+		return err_hint(e, "another run of the project may be closing its folders: end it "
+				   "(brig cache shows whether there is one), or brig cache clear");
+	case EPERM:
+		return err_hint(e, "there are somebody else's files in it: brig cache clear tells "
+				   "what is left");
+	default:
+		return -code;
+	}
+}
+
 static int check_size(const struct spec *s, int home, struct err *e)
 {
 	uint64_t bytes = 0;
@@ -212,7 +267,7 @@ static int check_size(const struct spec *s, int home, struct err *e)
 				  "the kept HOME of '%.200s' has folders more than %d deep",
 				  s->workdir, TREE_DEPTH);
 	if (r < 0)
-		return err_errno(e, r, "cannot look through the kept HOME of '%.200s'", s->workdir);
+		return no_look(s, r, e);
 	if (bytes > s->home_size)
 		return too_large(s, e);
 	if (s->limits.disk && (fstatfs(home, &fs) < 0 || fs.f_type == TMPFS_MAGIC))
@@ -329,7 +384,7 @@ int kept_home_open(const struct spec *s, const char *backend, struct kept_home *
 	if (homes < 0)
 		return err_wrap(e, "home keep");
 	lock = lock_folder(homes, id, e);
-	home = lock < 0 ? -1 : open_home(lock, id, e);
+	home = lock < 0 ? -1 : make_home(lock, id, e);
 	if (home < 0 || note_use(lock, s, backend, e) < 0 || check_size(s, home, e) < 0 ||
 	    real_place(home, k.folder, e) < 0)
 		return -e->code;
@@ -380,7 +435,7 @@ static int one_row(int homes, const char *id,
 {
 	CLEANUP(fd) int folder = openat(homes, id, FOLDER), home = -1;
 	CLEANUP(jread) struct jread *about = NULL;
-	struct kept_home_row row = { .id = id };
+	struct kept_home_row row = { .id = id, .leftover = id[0] == '.' };
 	char text[ABOUT_MAX];
 	struct stat st = { 0 };
 	struct err e;
@@ -392,6 +447,7 @@ static int one_row(int homes, const char *id,
 	if (n <= 0 || jread_parse(text, (size_t)n, &about, &e) < 0)
 		about = NULL;
 	row.project = jread_str(about, "project");
+	row.path = jread_str(about, "path");
 	row.backend = jread_str(about, "backend");
 	row.policy = jread_str(about, "policy");
 	row.image = jread_str(about, "image");
@@ -400,15 +456,20 @@ static int one_row(int homes, const char *id,
 	(void)flock(folder, LOCK_UN);
 	if (fstatat(folder, ABOUT, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		row.last = st.st_mtim.tv_sec;
-	home = openat(folder, HOME, FOLDER);
-	row.more = home >= 0 &&
-		   (tree_size(home, COUNT_MOST, &row.bytes) < 0 || row.bytes > COUNT_MOST);
+	home = open_home(folder, id, &e);
+	row.more = home < 0 ? home != -ENOENT
+			    : tree_size(home, COUNT_MOST, &row.bytes) < 0 || row.bytes > COUNT_MOST;
 	return each(arg, &row);
 }
 
 static bool is_id(const char *name)
 {
 	return strlen(name) == SHA256_HEX - 1 && strspn(name, "0123456789abcdef") == SHA256_HEX - 1;
+}
+
+static bool is_gone(const char *name)
+{
+	return str_starts(name, GONE);
 }
 
 static int open_homes(void)
@@ -430,75 +491,128 @@ int kept_home_each(int (*each)(void *arg, const struct kept_home_row *row), void
 		return errno == ENOENT ? 0 : err_sys(e, "cannot open brig's cache folder");
 	folder_begin(&d, homes);
 	while (r == 0 && (en = folder_next(&d))) {
-		char id[SHA256_HEX];
+		char name[256];
 
-		if (!is_id(en->name))
+		if (!is_id(en->name) && !is_gone(en->name))
 			continue;
-		memcpy(id, en->name, sizeof(id));
-		r = one_row(homes, id, each, arg);
+		(void)snprintf(name, sizeof(name), "%s", en->name);
+		r = one_row(homes, name, each, arg);
 	}
 	return r;
 }
 
-/* Under the lock it gets another name, by which no run finds it: then there is time. 1: there is
- * nothing. */
-static int take_away(int homes, const char *id, char gone[48], struct err *e)
+/* What is left, and why: by errno, as nobody else knows. */
+static int left_over(const char *gone, int code, struct err *e)
 {
-	CLEANUP(fd) int folder = openat(homes, id, FOLDER);
+	const char *why = "";
+
+	(void)err_errno(e, code, "cannot remove all of a kept HOME");
+	switch (-code) {
+	case EACCES:
+	case EPERM:
+		why = "somebody else's files: let their owner, or root, remove it";
+		break;
+	case EBUSY:
+	case EXDEV:
+		why = "something mounted there: unmount it, and clear again";
+		break;
+	case EMFILE:
+	case ENFILE:
+		why = "too few files may be open: raise 'ulimit -n', and clear again";
+		break;
+	case ENOTEMPTY:
+		why = "somebody is writing there: clear again";
+		break;
+	default:
+		why = "clear again when that is mended";
+		break;
+	}
+	return err_hint(e, "what is left is '%s' in the folder 'homes' of brig's cache; %s", gone,
+			why);
+}
+
+/* Under a shared lock: a run that waits for it goes on, and whoever tidies knows that somebody is
+ * at it. */
+static int remove_gone(int homes, const char *gone, int folder, struct err *e)
+{
+	int r;
+
+	if (folder >= 0)
+		(void)flock(folder, LOCK_SH);
+	r = tree_remove(homes, gone);
+	return r < 0 ? left_over(gone, r, e) : 0;
+}
+
+/* Under the lock it gets another name, by which no run finds it: then there is time. *folder is the
+ * caller's. 1: there is nothing. */
+static int take_away(int homes, const char *id, char gone[48], int *folder, struct err *e)
+{
+	CLEANUP(fd) int fd = openat(homes, id, FOLDER);
 	char hex[33];
 	struct stat st;
 
-	if (folder < 0)
+	if (fd < 0)
 		return errno == ENOENT ? 1 : err_sys(e, "cannot open the kept HOME '%.16s'", id);
-	if (in_use(folder))
+	if (in_use(fd))
 		return err_refuse(e, ERR_UNAVAILABLE, EBUSY, "end that run first, or wait for it",
 				  "the kept HOME '%.16s' is used by a run", id);
-	if (fstat(folder, &st) < 0 || !still_there(homes, id, &st))
+	if (fstat(fd, &st) < 0 || !still_there(homes, id, &st))
 		return 1;
 	if (random_hex(hex, sizeof(hex), e) < 0)
 		return -e->code;
 	(void)snprintf(gone, 48, GONE "%s", hex);
 	if (renameat(homes, id, homes, gone) < 0)
 		return err_sys(e, "cannot move the kept HOME '%.16s' away", id);
+	*folder = TAKE_FD(fd);
 	return 0;
 }
 
 int kept_home_clear(const char *id, struct err *e)
 {
-	CLEANUP(fd) int homes = open_homes();
+	CLEANUP(fd) int homes = open_homes(), folder = -1;
 	char gone[48];
 	int r;
 
 	if (homes < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "cannot open brig's cache folder");
-	r = take_away(homes, id, gone, e);
+	r = take_away(homes, id, gone, &folder, e);
 	if (r)
 		return r < 0 ? r : 0;
-	r = tree_remove(homes, gone);
-	if (r == 0)
-		return 0;
-	(void)err_errno(e, r, "cannot remove all of the kept HOME '%.16s'", id);
-	return err_hint(e,
-			"what is left is '%s' in the folder 'homes' of brig's cache: somebody "
-			"else's files, or something mounted there",
-			gone);
+	return remove_gone(homes, gone, folder, e);
 }
 
-void kept_home_tidy(void)
+/* 1: somebody else is at it. */
+static int tidy_one(int homes, const char *gone, struct err *e)
+{
+	CLEANUP(fd) int folder = openat(homes, gone, FOLDER);
+
+	return folder >= 0 && in_use(folder) ? 1 : remove_gone(homes, gone, folder, e);
+}
+
+int kept_home_tidy(size_t *left, struct err *e)
 {
 	CLEANUP(fd) int homes = open_homes();
 	const struct fd_entry *en;
 	struct folder d;
+	int result = 0;
 
+	*left = 0;
 	if (homes < 0)
-		return;
+		return 0;
 	folder_begin(&d, homes);
 	while ((en = folder_next(&d))) {
+		struct err one = { 0 };
 		char name[256];
 
-		if (!str_starts(en->name, GONE))
+		if (!is_gone(en->name))
 			continue;
 		(void)snprintf(name, sizeof(name), "%s", en->name);
-		(void)tree_remove(homes, name);
+		if (tidy_one(homes, name, &one) >= 0)
+			continue;
+		++*left;
+		if (result == 0)
+			*e = one;
+		result = -one.code;
 	}
+	return result;
 }

@@ -36,7 +36,9 @@ int kept_home_find(const struct spec *s, const char *backend, char folder[PATH_M
 /* One of those that are there; all of it borrowed. */
 struct kept_home_row {
 	const char *id, *project, *backend, *policy, *image; /* image: "" where there is none */
+	const char *path;                                    /* as kept_home_path gives it */
 	bool trusted;
+	bool leftover;  /* it was cleared, and this could not be; or somebody is at it */
 	bool used;      /* by a run, now */
 	uint64_t bytes; /* on disk */
 	bool more;      /* and more: nobody counted on */
@@ -49,5 +51,8 @@ int kept_home_each(int (*each)(void *arg, const struct kept_home_row *row), void
 
 /* Removes one, unless a run uses it (-EBUSY). */
 int kept_home_clear(const char *id, struct err *e);
-/* Removes what a clear that was cut short has left. */
-void kept_home_tidy(void);
+/* Removes what clears before have left; *left is what could not be, and the first of it is told. */
+int kept_home_tidy(size_t *left, struct err *e);
+
+/* A project's path as rows have it: bytes that are no text cannot be shown, but compared. */
+void kept_home_path(const char *project, char ret[SHA256_HEX]);

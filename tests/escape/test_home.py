@@ -91,6 +91,10 @@ def cleared():
     assert not homes() and not tree(cache() / "brig/homes"), tree(cache())
 
 
+def file_system(path):
+    return subprocess.run(["findmnt", "-n", "-o", "FSTYPE", "-T", os.fspath(path)], capture_output=True, text=True, check=True).stdout.strip()
+
+
 @contextlib.contextmanager
 def mounted(target, *args):
     with files_as_root():
@@ -132,6 +136,29 @@ def the_next_run_of_the_project_finds_it_and_no_other_does():
     assert sh(look) == "none\n"  # another folder at the same path
     assert len(homes()) == 6, homes()
     assert {(h["policy"], h["trusted"]) for h in listed()} == {("workspace_write", True), ("workspace_write", False), ("readonly", True)}
+    cleared()
+
+
+@test(backends=BOTH)
+def a_new_project_does_not_inherit_from_one_that_was_removed():
+    """ext4 gives the next folder the number of the one that is gone."""
+    project = folder("project")
+    for _ in range(20):  # somebody else's file may get the number first
+        sh("echo planted > ~/.profile", "--workdir", project)
+        number = project.stat().st_ino
+        project.rmdir()
+        made = [folder(f"made-{i}") for i in range(100)]
+        again = next((p for p in made if p.stat().st_ino == number), None)
+        (again or made[0]).rename(project)
+        for p in made:
+            if p.exists():
+                p.rmdir()
+        assert sh("cat ~/.profile 2>/dev/null || echo none", "--workdir", project) == "none\n"
+        if again:
+            break
+    assert again or file_system(project) != "ext4"
+    sh("echo mine > ~/.profile", "--workdir", project)
+    assert sh("cat ~/.profile", "--workdir", project) == "mine\n"  # the control
     cleared()
 
 
@@ -371,6 +398,57 @@ def folders_that_were_closed_hide_nothing():
     cleared()
 
 
+@test(backends=BOTH)
+def a_closed_home_is_listed_with_its_size():
+    sh("dd if=/dev/zero of=$HOME/big bs=1M count=8 2>/dev/null")
+    assert listed()[0]["bytes"] >= 8 << 20  # the control
+    sh("chmod 0 ~")
+    with files_as_root():
+        assert stat.S_IMODE(the_home().stat().st_mode) == 0
+    assert listed()[0]["bytes"] >= 8 << 20 and not listed()[0]["more"]
+    cleared()
+
+
+@test(by_root=True)
+def what_is_mounted_in_it_keeps_its_mode():
+    """Folders of the command's are opened to be sized; the user's, wherever they are mounted, are not."""
+    sh("mkdir -p ~/m ~/closed; chmod 0 ~/closed")
+    prey = folder("prey", mode=0)
+    mode = lambda p: stat.S_IMODE(p.stat().st_mode)  # noqa: E731
+    with mounted(the_home() / "m", "--bind", prey):
+        assert len(listed()) == 1 and keep("--", "true").status in (0, 125)
+        with files_as_root():
+            assert mode(prey) == 0, oct(mode(prey))
+            assert mode(the_home() / "closed")  # the control
+    cleared()
+    with files_as_root():
+        assert mode(prey) == 0
+
+
+@test(backends=BOTH)
+def a_run_that_closes_its_folders_all_the_time_stops_no_other():
+    flip = """
+import os
+home = os.path.expanduser("~")
+folders = [os.open(p, os.O_RDONLY) for p in (home, home + "/d", *(f"{home}/d/{i}" for i in range(20)))]
+open("ready", "w")
+while not os.path.exists("go"):
+    for mode in (0, 0o700):
+        for folder in folders:
+            os.fchmod(folder, mode)
+"""
+    sh("mkdir ~/d; cd ~/d; for i in $(seq 0 19); do mkdir -p $i/a; done")
+    with held("run", "--home", "keep", "--", "python3", "-c", flip, env=environment()):
+        modes = set()
+        with files_as_root():
+            assert wait_until(lambda: modes.add(stat.S_IMODE(the_home().stat().st_mode)) or len(modes) > 1, 15)  # the control
+        for _ in range(25):
+            done = keep("--", "true")
+            assert done.status == 0, done.errors
+            assert not listed()[0]["more"]
+    cleared()
+
+
 @test
 def many_names_without_a_byte_count_too():
     sh("mkdir ~/n; cd ~/n; python3 -c 'for i in range(2000): open(str(i), \"w\")'")
@@ -548,8 +626,49 @@ def a_clear_that_was_cut_short_is_ended_by_the_next():
     sh("mkdir -p ~/a/b; chmod 0 ~/a")
     (name,) = homes()
     os.rename(cache() / "brig/homes" / name, cache() / "brig/homes/.gone-0123")
-    assert listed() == []
+    assert [(h["id"], h["leftover"]) for h in listed()] == [(".gone-0123", True)]
+    assert "this is left" in brig("cache", env=environment()).text
     cleared()
+    assert listed() == []
+
+
+@test(as_user="user", by_root=True)
+def what_cannot_be_cleared_is_told_as_long_as_it_is_there():
+    """Somebody else's files: all the others go, and no later clear says that there is nothing."""
+    sh("mkdir -p ~/a ~/b/c; touch ~/b/c/x ~/z; chmod 0 ~/b")
+    with files_as_root():
+        theirs = the_home() / "a/theirs"
+        theirs.mkdir()
+        (theirs / "file").write_text("")
+        for p in (theirs, theirs / "file"):
+            os.chown(p, 0, 0)
+    refused(clear(), "cannot remove all", "somebody else's files", ".gone-")
+    with files_as_root():
+        (left,) = (cache() / "brig/homes").iterdir()
+        assert sorted(p.relative_to(left).as_posix() for p in left.rglob("*")) == ["home", "home/a", "home/a/theirs", "home/a/theirs/file"]
+    assert [(h["id"], h["leftover"], h["in_use"]) for h in listed()] == [(left.name, True, False)]
+    for how in ((), ("--all",)):
+        assert refused(clear(*how), "somebody else's files").text == "0 cleared, 1 left\n"
+    sh("true")
+    done = refused(clear("--json"), "somebody else's files")
+    assert json.loads(done.stdout) == {"schema": 1, "cleared": 1, "left": 1}
+    with files_as_root():
+        shutil.rmtree(left / "home/a/theirs")
+    cleared()
+    assert clear().text == f"no HOME is kept for {workspace()}\n"
+
+
+@test
+def a_project_whose_name_is_no_text_is_cleared_and_no_other():
+    one, other = (folder(os.fsdecode(name)) for name in (b"p\xff", b"p\xfe"))
+    for project in (one, other):
+        sh("true", "--workdir", project)
+    assert len({h["project"] for h in listed()}) == 1  # they look alike
+    assert clear(one).text == "1 cleared\n"
+    assert len(listed()) == 1
+    assert clear(one).status == 0 and len(listed()) == 1
+    assert clear(cwd=other).text == "1 cleared\n"
+    assert not homes()
 
 
 @test(as_user="root")

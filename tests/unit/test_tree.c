@@ -2,6 +2,7 @@
 /* unit/test_tree.c - trees that somebody hostile made: their size, and their end. */
 #include "unit.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -168,6 +169,27 @@ static void a_tree_without_end_is_told_and_removed(void **state UNUSED)
 	end_tree();
 }
 
+/* Few descriptors are no reason to leave anything. */
+static void a_deep_tree_is_removed_with_few_descriptors(void **state UNUSED)
+{
+	struct rlimit was, few;
+	CLEANUP(fd) int fd = -1;
+	uint64_t n = 0;
+	int r;
+
+	make_deep();
+	fd = open_tree_folder();
+	must(getrlimit(RLIMIT_NOFILE, &was) == 0);
+	few = was;
+	few.rlim_cur = (rlim_t)fd + 20;
+	must(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	assert_int_equal(tree_size(fd, ANY, &n), -EMFILE);
+	r = end("tree");
+	must(setrlimit(RLIMIT_NOFILE, &was) == 0);
+	assert_int_equal(r, 0);
+	assert_int_equal(access("tree", F_OK), -1);
+}
+
 static void many_names_and_nothing_is_left(void **state UNUSED)
 {
 	for (int i = 0; i < 3000; i++) {
@@ -195,6 +217,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_no_file_is_not_opened, enter, leave),
 		cmocka_unit_test_setup_teardown(folders_that_were_closed_are_opened, enter, leave),
 		cmocka_unit_test_setup_teardown(a_tree_without_end_is_told_and_removed, enter,
+						leave),
+		cmocka_unit_test_setup_teardown(a_deep_tree_is_removed_with_few_descriptors, enter,
 						leave),
 		cmocka_unit_test_setup_teardown(many_names_and_nothing_is_left, enter, leave),
 		cmocka_unit_test_setup_teardown(what_is_not_there_is_gone, enter, leave),

@@ -12,6 +12,9 @@
 #include "base/str.h"
 
 #define INPUT_MAX ((size_t)64 << 10)
+#define VALUE_MAX ((size_t)4 << 10) /* how far the end of quotes and braces is looked for */
+
+#define AUTHORIZATION "authorization"
 
 enum chars {
 	ALNUM,
@@ -99,14 +102,14 @@ static const struct {
 	SHAPE("age", "AGE-SECRET-KEY-1", UPPER, 20),
 };
 
-/* Names behind which a value is a secret, whatever it looks like: NAME=VALUE, NAME: VALUE. Machines
- * make those in the second table: no plain word is one. */
-static const char *const chosen[] = { "password", "passwd", "passphrase", "secret", "pwd" };
-static const char *const made[] = {
-	"token",         "api_key",       "apikey",     "api-key",       "access_key",
-	"secret_key",    "private_key",   "auth_token", "access_token",  "refresh_token",
-	"client_secret", "authorization", "credential", "session_token", "secret_access_key",
+/* Names behind which a value is a secret, whatever it looks like: NAME=VALUE, NAME: VALUE. Messages
+ * go on behind those in the second table. */
+static const char *const names[] = {
+	"password",   "passwd",      "passphrase",  "pwd",         "secret",
+	"api_key",    "api-key",     "apikey",      "access_key",  "access-key",
+	"secret_key", "private_key", "private-key", AUTHORIZATION,
 };
+static const char *const spoken[] = { "token", "credential" };
 
 static size_t span(const char *p, size_t n, enum chars set)
 {
@@ -190,61 +193,121 @@ const char *redact_match(const char *p, size_t n, size_t *len)
 	return *len ? kind : NULL;
 }
 
-static bool ends_with_one_of(const char *text, const char *end, const char *const *names, size_t n)
+static bool ends_with_one_of(const char *text, const char *end, const char *const *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		size_t m = strlen(names[i]);
+		size_t m = strlen(all[i]);
 
-		if ((size_t)(end - text) >= m && strncasecmp(end - m, names[i], m) == 0)
+		if ((size_t)(end - text) >= m && strncasecmp(end - m, all[i], m) == 0)
 			return true;
 	}
 	return false;
 }
 
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* Behind "NAME: " a sentence may go on ("TOKEN: the variable is not set"): a short word of letters,
- * a blank, and another word. */
+/* "TOKEN: the variable is not set": a word that sentences begin with, and another one. */
 static bool is_sentence(const char *p, size_t n)
 {
-	size_t i = 0;
+	static const char *const begins[] = { "a",  "an",  "cannot", "does", "for", "has",  "is",
+					      "no", "not", "of",     "that", "the", "this", "was" };
 
-	while (i < n && is_letter(p[i]))
-		i++;
-	return i && i < 12 && i + 1 < n && p[i] == ' ' && is_letter(p[i + 1]);
+	for (size_t i = 0; i < ARRAY_LEN(begins); i++) {
+		size_t m = strlen(begins[i]);
+
+		if (n > m + 1 && memcmp(p, begins[i], m) == 0 && p[m] == ' ' && p[m + 1] >= 'a' &&
+		    p[m + 1] <= 'z')
+			return true;
+	}
+	return false;
 }
 
-/* Or a map begins: "TOKEN: {host: example.org}". */
-static bool is_map(const char *p, size_t n)
+/* "credentials: {TOKEN: {host: example.org}", as messages say it; the name ends at end. */
+static bool is_entry(const char *text, const char *end, const char *p, size_t n)
 {
-	size_t name = n && p[0] == '{' ? span(p + 1, n - 1, TOKEN) : 0;
+	static const char before[] = "credentials: {", behind[] = "{host: ";
+	size_t b = sizeof(before) - 1;
 
-	return name && name + 1 < n && p[name + 1] == ':';
+	while (end > text && in(WORD, end[-1]))
+		end--;
+	return (size_t)(end - text) >= b && memcmp(end - b, before, b) == 0 &&
+	       n >= sizeof(behind) && memcmp(p, behind, sizeof(behind) - 1) == 0;
+}
+
+/* Up to the quote that ends it; 0: none does. */
+static size_t quoted_length(const char *p, size_t n, char quote)
+{
+	size_t len = 0;
+
+	while (len < n && p[len] != quote)
+		len += p[len] == '\\' ? 2 : 1;
+	return len < n ? len : 0;
+}
+
+/* A map or a list with all that is in it; 0: it has no end. */
+static size_t nested_length(const char *p, size_t n)
+{
+	size_t depth = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '"')
+			i += 1 + quoted_length(p + i + 1, n - i - 1, '"');
+		else if (p[i] == '{' || p[i] == '[')
+			depth++;
+		else if ((p[i] == '}' || p[i] == ']') && --depth == 0)
+			return i + 1;
+	}
+	return 0;
+}
+
+static size_t word_length(const char *p, size_t n)
+{
+	size_t len = 0;
+
+	while (len < n && (unsigned char)p[len] > ' ' && !strchr("\"'&;,", p[len]))
+		len++;
+	return len;
+}
+
+static size_t value_length(const char *p, size_t n)
+{
+	bool quoted = p[-1] == '"' || p[-1] == '\'', nested = *p == '{' || *p == '[';
+	size_t most = n < VALUE_MAX ? n : VALUE_MAX, len = 0;
+
+	if (quoted)
+		len = quoted_length(p, most, p[-1]);
+	else if (nested)
+		len = nested_length(p, most);
+	if (!len && (quoted || nested) && n > VALUE_MAX)
+		return VALUE_MAX;
+	return len ? len : word_length(p, n);
+}
+
+static const char *skip_back(const char *text, const char *end)
+{
+	while (end > text && strchr(" \t\"'\\", end[-1]) && end[-1])
+		end--;
+	return end;
 }
 
 /* The value behind a name in front of p, if p stands behind "NAME=", "NAME: " or "NAME\": \"". */
 static size_t match_value(const char *text, const char *p, size_t n)
 {
-	const char *end = p;
-	size_t len = 0;
-	bool colon, machine;
+	static const char *const login[] = { AUTHORIZATION };
+	const char *end = skip_back(text, p);
+	bool open, fixed;
+	size_t len;
 
-	while (end > text && (end[-1] == ' ' || end[-1] == '"' || end[-1] == '\''))
-		end--;
 	if (end == text || (end[-1] != '=' && end[-1] != ':'))
 		return 0;
-	colon = *--end == ':' && p - end == 2 && p[-1] == ' ';
-	while (end > text && (end[-1] == ' ' || end[-1] == '"' || end[-1] == '\''))
-		end--;
-	machine = ends_with_one_of(text, end, made, ARRAY_LEN(made));
-	if ((!machine && !ends_with_one_of(text, end, chosen, ARRAY_LEN(chosen))) ||
-	    (colon && (is_map(p, n) || (machine && is_sentence(p, n)))))
+	open = *--end == ':' && p - end == 2 && p[-1] == ' ';
+	end = skip_back(text, end);
+	fixed = ends_with_one_of(text, end, names, ARRAY_LEN(names));
+	if (!fixed && !ends_with_one_of(text, end, spoken, ARRAY_LEN(spoken)))
 		return 0;
-	while (len < n && (unsigned char)p[len] > ' ' && !strchr("\"'&;,", p[len]))
-		len++;
+	if (open && (is_entry(text, end, p, n) || (!fixed && is_sentence(p, n))))
+		return 0;
+	len = value_length(p, n);
+	if (len && len + 1 < n && p[len] == ' ' && ends_with_one_of(text, end, login, 1))
+		len += 1 + word_length(p + len + 1, n - len - 1); /* behind "Digest " */
 	return len;
 }
 

@@ -113,17 +113,17 @@ def an_image_that_is_against_the_workspaces_own_path_gets_it_elsewhere():
         for name, entries in ways.items():
             if e is not common.shared and name != "deep":
                 continue  # each look costs Podman a twentieth of a second
-            e.import_image(image(*entries), mine(name), changes=[f"VOLUME {workspace()}/v"] if name == "volume" else ())
-            done = box("--json", "--read", workspace() / "sub", "--", "sh", "-c", script, image=mine(name), host=e.host)
+            e.import_image(image(*entries), mine(f"own-{name}"), changes=[f"VOLUME {workspace()}/v"] if name == "volume" else ())
+            done = box("--json", "--read", workspace() / "sub", "--", "sh", "-c", script, image=mine(f"own-{name}"), host=e.host)
             r = done.json
             assert (r["outcome"], r["workspace_target"]) == ("exited", "/workspace") and r["stdout"].startswith("/workspace\n"), (name, r)
             assert "the workspace is at '/workspace' inside" in done.errors, done.errors
             assert (workspace() / "ran").exists() and not (workspace() / ".git/hooks/pre-commit").exists() and not os.listdir(workspace() / "sub"), name
             (workspace() / "ran").unlink()
-            r = box("--json", "--set", "workspace.target=same", "--", "touch", "ran", image=mine(name), host=e.host).json
-            assert r["outcome"] == "refused" and mine(name) in r["error"]["what"] and not (workspace() / "ran").exists(), (name, r)
-        e.import_image(image((top, FOLDER)), mine("plain"))
-        r = box("--json", "--", "pwd", image=mine("plain"), host=e.host).json
+            r = box("--json", "--set", "workspace.target=same", "--", "touch", "ran", image=mine(f"own-{name}"), host=e.host).json
+            assert r["outcome"] == "refused" and mine(f"own-{name}") in r["error"]["what"] and not (workspace() / "ran").exists(), (name, r)
+        e.import_image(image((top, FOLDER)), mine("own-plain"))
+        r = box("--json", "--", "pwd", image=mine("own-plain"), host=e.host).json
         assert r["workspace_target"] == str(workspace()) and r["stdout"] == f"{workspace()}\n", r
     assert nothing_left()
 
@@ -457,13 +457,15 @@ def an_engine_that_makes_something_else_is_found_out_before_the_command():
              "privs": "without no-new-privileges", "user": "as another user", "groups": "in groups that nobody asked for",
              "root": "without a read-only root", "stray": "something was mounted at '/mnt'", "writable": "'/etc/passwd' inside",
              "elsewhere": f"'{workspace()}' inside", "missing": f"'{workspace()}' inside", "shm": "something was mounted at '/dev/extra'",
-             "device": "something was mounted at '/dev/extra'", "carried": "something was mounted at '/sys/kernel/debug'"}
-    os.mkdir(engine.SHARED)
+             "device": "something was mounted at '/dev/extra'", "masked": "something was mounted at '/sys/firmware'",
+             "used": "something was mounted at '/dev/shm'", "written": "something was mounted at '/dev/extra'",
+             "hostshm": "something was mounted at '/dev/shm'", "hostpts": "something was mounted at '/dev/pts'",
+             "ptsextra": "something was mounted at '/dev/extra'", "runpart": "something was mounted at '/run'",
+             "carried": "something was mounted at '/sys/kernel/debug'"}
     for way, what in words.items():
         r = box("--json", "--runtime", f"crooked-{way}", "--", "touch", "ran", "/mnt/ran").json
         assert r["outcome"] == "refused" and what in r["error"]["what"], (way, r["outcome"], r["error"])
         assert not os.listdir(workspace()), way
-    os.rmdir(engine.SHARED)
     for way in ("plain", "closed"):  # of the second nobody inside gets to see anything
         assert box("--runtime", f"crooked-{way}", "--", "touch", "ran").status == 0 and os.listdir(workspace()) == ["ran"], way
         (workspace() / "ran").unlink()

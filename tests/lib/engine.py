@@ -35,12 +35,21 @@ ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
 PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
 
 
-CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "shm", "device", "carried", "closed", "plain")
-SHARED = "/dev/shm/brig-test-elsewhere"
-CROOKED = f"""#!/usr/bin/python3
-SHARED = {SHARED!r}
-""" + """import json, os, sys
+CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "shm", "device",
+                "masked", "used", "written", "hostshm", "hostpts", "ptsextra", "runpart", "carried", "closed", "plain")
+CROOKED = """#!/usr/bin/python3
+import json, os, sys
 way = sys.argv[0].rsplit("-", 1)[1]
+
+
+def mounted(kind="tmpfs"):
+    path = os.path.dirname(sys.argv[0]) + "/" + way
+    os.makedirs(path, exist_ok=True)
+    if not os.path.ismount(path):
+        os.system(f"mount -t {kind} {kind} {path}")
+    return path
+
+
 if "create" in sys.argv:
     path = sys.argv[sys.argv.index("--bundle") + 1] + "/config.json"
     c = json.load(open(path))
@@ -70,14 +79,27 @@ if "create" in sys.argv:
         work[0]["source"] = os.path.dirname(sys.argv[0]) + "/elsewhere"
     elif way == "missing":
         mounts.remove(work[0])
-    elif way in ("shm", "device"):  # of kinds that are found among the kernel's own folders
-        source = "/dev" if way == "device" else SHARED
-        mounts.append({"destination": "/dev/extra", "type": "bind", "source": source, "options": ["rbind", "rw"]})
-    elif way in ("carried", "closed"):  # the whole is closed to everybody but root, a part of it is not
-        source = os.path.dirname(sys.argv[0]) + "/carried"
+    elif way == "device":  # of kinds that are found among the kernel's own folders
+        mounts.append({"destination": "/dev/extra", "type": "bind", "source": "/dev", "options": ["rbind", "rw"]})
+    elif way in ("shm", "runpart"):  # a part of a tmpfs of somebody else's
+        source = mounted() + "/part"
         os.makedirs(source, exist_ok=True)
-        if not os.path.ismount(source):
-            os.system("mount -t debugfs debugfs " + source)
+        mounts.append({"destination": "/run" if way == "runpart" else "/dev/extra", "type": "bind", "source": source, "options": ["bind", "rw"]})
+    elif way in ("masked", "used", "written"):  # and the whole
+        source, target = mounted(), {"masked": "/sys/firmware", "used": "/dev/shm", "written": "/dev/extra"}[way]
+        os.chmod(source, 0o1777)
+        if way != "written":
+            open(source + "/theirs", "w").close()
+        mounts[:] = [m for m in mounts if m["destination"] != target]
+        c["linux"]["maskedPaths"] = [p for p in c["linux"]["maskedPaths"] if p != target]
+        mounts.append({"destination": target, "type": "bind", "source": source, "options": ["bind", "ro" if way == "masked" else "rw"]})
+    elif way in ("hostshm", "hostpts", "ptsextra"):
+        source = "/dev/shm" if way == "hostshm" else "/dev/pts"
+        target = "/dev/extra" if way == "ptsextra" else source
+        mounts[:] = [m for m in mounts if m["destination"] != target]
+        mounts.append({"destination": target, "type": "bind", "source": source, "options": ["bind", "rw"]})
+    elif way in ("carried", "closed"):  # the whole is closed to everybody but root, a part of it is not
+        source = mounted("debugfs")
         if way == "carried":
             source = next(e.path for e in os.scandir(source) if e.is_dir() and e.stat().st_mode & 1)
         mounts.append({"destination": "/sys/kernel/debug", "type": "bind", "source": source, "options": ["bind", "ro"]})

@@ -219,8 +219,6 @@ static void ordinary_words_stay(void **state UNUSED)
 		"https://example.org/a/b",
 		"credentials: {GITHUB_TOKEN: {host: api.github.com}} binds it",
 		"cannot bind TOKEN: the variable is not set",
-		"API_KEY: no such credential",
-		"password: {from: env}",
 	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
@@ -229,6 +227,97 @@ static void ordinary_words_stay(void **state UNUSED)
 
 		out[n] = '\0';
 		assert_string_equal(out, words[i]);
+	}
+}
+
+/* What a name says about the text behind it. In doubt it is a secret: what is shown of it at most
+ * is the words behind the first, where no quote or brace tells the end. */
+static void what_stands_behind_a_name_is_a_secret(void **state UNUSED)
+{
+	static const struct {
+		const char *in, *secret; /* or NULL: stays as it is */
+	} cases[] = {
+		{ "password: {v:hunter2}", "hunter2" },
+		{ "password: {v: hunter2}", "hunter2" },
+		{ "password: {from: env}", "from" },
+		{ "password: {host: hunter2}", "hunter2" },
+		{ "token: {abc:SECRETVALUE99}", "SECRETVALUE99" },
+		{ "token: {abc: SECRETVALUE99}", "SECRETVALUE99" },
+		{ "token: {host:SECRETVALUE99}", "SECRETVALUE99" },
+		{ "token: {\"abc\": \"SECRET}VALUE99\"}", "VALUE99" },
+		{ "token: {a: {b: 1}, c: SECRETVALUE99}", "SECRETVALUE99" },
+		{ "token: [first1, SECRETVALUE99]", "SECRETVALUE99" },
+		{ "client_secret: correct horse battery staple", "correct" },
+		{ "client_secret: the horse battery staple", "the horse" },
+		{ "client_secret: \"correct horse\"", "horse" },
+		{ "password='correct horse'", "horse" },
+		{ "{\"password\": \"cor\\\"rect horse\"}", "horse" },
+		{ "{\\\"password\\\": \\\"correct\\\"}", "correct" },
+		{ "X-Api-Key: abcdefghijk lmnop", "abcdefghijk" },
+		{ "X-Api-Key:\tabcdefghijk", "abcdefghijk" },
+		{ "API_KEY: no such credential", "no such" },
+		{ "token: hunter two", "hunter" },
+		{ "token: Not a sentence", "Not" },
+		{ "token: the", "the" },
+		{ "token: the 2 of them", "the 2" },
+		{ "token: thesecret is", "thesecret" },
+		{ "TOKEN=the variable", "the" },
+		{ "token: \"the variable\"", "variable" },
+		{ "private_key: MIIEvQ IBADAN", "MIIEvQ" },
+		{ "private_key: a b", "a b" },
+		{ "Authorization: Digest abcdefghij", "abcdefghij" },
+		{ "Authorization: Negotiate abcdefghij", "abcdefghij" },
+		{ "Authorization: is abcdefghij", "abcdefghij" },
+		{ "Proxy-Authorization: Basic abcdefghij", "abcdefghij" },
+		{ "secret: is that so", "is that" },
+		{ "passphrase: the quick brown fox", "the" },
+		{ "AWS_SECRET_ACCESS_KEY: for you", "for" },
+		{ "credential: swordfish twice", "swordfish" },
+		{ "cannot bind TOKEN: the variable is not set", NULL },
+		{ "GITHUB_TOKEN: not allowed", NULL },
+		{ "access_token: was sent to example.org", NULL },
+		{ "session_token: has no value", NULL },
+		{ "TOKEN: is a placeholder", NULL },
+		{ "credential: no such entry", NULL },
+		{ "TOKEN: {host: api.example.org}", "example" },
+		{ "credentials: {X-TOKEN: {host: a.example.org}}", "example" },
+		{ "credentials: {TOKEN: {host:SECRETVALUE99}}", "SECRETVALUE99" },
+		{ "credentials: {A_TOKEN: {host: [a.example.org], header: X-Key}}", NULL },
+		{ "credentials: {AN_API_KEY: {host: a.example.org}} binds it", NULL },
+		{ "tokens: a few words", NULL },
+		{ "the token is old", NULL },
+		{ "secretary: the one", NULL },
+		{ "password", NULL },
+		{ "password: ", NULL },
+		{ "passwords: {a: b}", NULL },
+		{ "key: value", NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const char *in = cases[i].in;
+		char out[256];
+
+		out[redact(&key, in, strlen(in), out, sizeof(out) - 1)] = '\0';
+		if (cases[i].secret ? strstr(out, cases[i].secret) || !strstr(out, "[redacted:")
+				    : strcmp(out, in) != 0)
+			fail_msg("'%s' became '%s'", in, out);
+	}
+}
+
+/* Names in a row whose braces and quotes never end cost no more than any other text. */
+static void what_has_no_end_is_cut_somewhere(void **state UNUSED)
+{
+	static const char *const parts[] = { "token: {", "token: [", "token: \"", "token='{" };
+	static char in[1 << 16], out[1 << 20];
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		size_t n = 0, m = strlen(parts[i]);
+
+		for (; n + m < sizeof(in); n += m)
+			memcpy(in + n, parts[i], m);
+		assert_in_range(redact(&key, in, n, out, sizeof(out)), 1, sizeof(out) - 1);
+		out[40] = '\0';
+		assert_non_null(strstr(out, "[redacted:"));
 	}
 }
 
@@ -443,6 +532,8 @@ int main(void)
 		cmocka_unit_test(a_long_text_is_cut_between_characters),
 		cmocka_unit_test(every_known_shape_is_taken_out),
 		cmocka_unit_test(ordinary_words_stay),
+		cmocka_unit_test(what_stands_behind_a_name_is_a_secret),
+		cmocka_unit_test(what_has_no_end_is_cut_somewhere),
 		cmocka_unit_test(fingerprints_tell_secrets_apart),
 		cmocka_unit_test(a_cut_does_not_bare_a_secret),
 		cmocka_unit_test(a_list_has_its_bounds),

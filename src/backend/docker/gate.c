@@ -275,6 +275,17 @@ static bool same_kernel(const struct gate_hello *h)
 	       str_eq(boot, h->boot);
 }
 
+/* What an engine makes anew for each container is here as well, and is another one. */
+static void name_hosts(struct gate_want *w)
+{
+	static const char *const paths[GATE_HOSTS] = { "/dev", "/dev/shm", "/dev/pts",
+						       "/dev/mqueue", "/run" };
+	struct stat st;
+
+	for (size_t i = 0; i < GATE_HOSTS; i++)
+		w->hosts[i] = stat(paths[i], &st) == 0 ? st.st_dev : 0;
+}
+
 static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uint32_t mounts)
 {
 	const struct backend_plan *p = g->plan;
@@ -292,6 +303,8 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .line = g->s->line };
 
 	g->same_kernel = w.same_kernel;
+	if (w.same_kernel)
+		name_hosts(&w);
 	memcpy(w.secret, g->secret, GATE_SECRET);
 	return w;
 }

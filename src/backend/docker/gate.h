@@ -28,6 +28,7 @@ enum {
 	GATE_ID = 40,     /* of a boot, or a kernel: see boot_id */
 	GATE_SECRET = 32, /* characters */
 	GATE_MOUNTS_MAX = 1024,
+	GATE_HOSTS = 5,
 	GATE_PATH_MAX = 4096,
 	GATE_FAILED = GATE_SECRET + 8, /* characters: the secret, then an errno in hex */
 	GATE_REFUSED = 125,
@@ -47,9 +48,10 @@ struct gate_want {
 	uint8_t read_only_root;
 	uint8_t more_mounts; /* the engine adds what nobody can list: graphics cards */
 	uint8_t no_input;
-	uint8_t open;             /* there is no command: they come over the line */
-	uint8_t line;             /* there is one: also without commands, for ASK_SOCKETS */
-	char secret[GATE_SECRET]; /* says that the command could not be executed */
+	uint8_t open;               /* there is no command: they come over the line */
+	uint8_t line;               /* there is one: also without commands, for ASK_SOCKETS */
+	uint64_t hosts[GATE_HOSTS]; /* file systems of the host's that nobody may be shown, or 0 */
+	char secret[GATE_SECRET];   /* says that the command could not be executed */
 };
 
 enum gate_kind { GATE_BIND, GATE_TMPFS, GATE_NULL, GATE_KINDS };

@@ -103,55 +103,16 @@ static bool is_there(const struct gate_want *w, const struct gate_entry *m, stru
 	return lstat(m->point, st) == 0 && (!w->same_kernel || st->st_dev == m->dev);
 }
 
-/* What engines mount in the folders of the kernel. A part of a tmpfs is somebody else's, unless it
- * is one of the devices that a rootless engine binds because it may not make them. */
-static bool is_kernels(const struct gate_want *w, const struct gate_entry *m)
+static DIR *list(int folder)
 {
-	static const struct {
-		const char *tree, *type;
-	} kinds[] = {
-		{ "/proc", "proc" }, { "/proc", "tmpfs" }, { "/sys", "sysfs" },
-		{ "/sys", "tmpfs" }, { "/sys", "cgroup" }, { "/sys", "cgroup2" },
-		{ "/dev", "tmpfs" }, { "/dev", "devpts" }, { "/dev", "mqueue" },
-	};
-	struct stat st;
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (under(m->point, kinds[i].tree) && strcmp(m->type, kinds[i].type) == 0 &&
-		    (m->whole || strcmp(m->type, "tmpfs") != 0))
-			return true;
-	if (!w->same_kernel && strcmp(m->type, "devtmpfs") == 0)
-		return under(m->point, "/dev");
-	return (under(m->point, "/dev") || under(m->point, "/proc") || under(m->point, "/sys")) &&
-	       is_there(w, m, &st) && S_ISCHR(st.st_mode);
-}
-
-/* What engines mount by themselves, in every container. */
-static bool is_engines(const struct gate_want *w, const struct gate_entry *m)
-{
-	static const struct {
-		const char *path;
-		bool empty; /* a tmpfs */
-	} points[] = { { "/", false },
-		       { "/etc/hostname", false },
-		       { "/etc/hosts", false },
-		       { "/etc/resolv.conf", false },
-		       { "/run/.containerenv", false },
-		       { "/run/secrets", false },
-		       { "/run", true },
-		       { "/run/lock", true },
-		       { "/tmp", true },
-		       { "/var/tmp", true } };
-
-	for (size_t i = 0; i < ARRAY_LEN(points); i++)
-		if (strcmp(m->point, points[i].path) == 0)
-			return !points[i].empty || strcmp(m->type, "tmpfs") == 0;
-	return is_kernels(w, m);
+	return fd < 0 ? NULL : fdopendir(fd);
 }
 
 static bool is_empty(int fd)
 {
-	DIR *d = fdopendir(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *d = list(fd);
 	unsigned n = 0;
 
 	if (!d)
@@ -168,6 +129,110 @@ static bool may(int fd, int mode)
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	return access(path, mode) == 0;
+}
+
+/* Nothing but folders, links and devices, made there or bound? Of what is closed nobody inside sees
+ * anything. */
+static bool has_no_files(int fd)
+{
+	DIR *d = list(fd);
+	const struct dirent *f;
+	struct stat st;
+	bool r = true;
+
+	if (!d)
+		return errno == EACCES;
+	while (r && (f = readdir(d)))
+		r = fstatat(dirfd(d), f->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
+		    S_ISDIR(st.st_mode) || S_ISLNK(st.st_mode) || S_ISCHR(st.st_mode) ||
+		    S_ISBLK(st.st_mode);
+	(void)closedir(d);
+	return r;
+}
+
+/* A tmpfs that was made for this container: there is nothing in it yet, and where none is to be
+ * written to, none can be. A part of one is somebody else's. */
+static bool is_fresh(const struct gate_want *w, const struct gate_entry *m)
+{
+	CLEANUP(fd) int fd = open(m->point, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (!m->whole)
+		return false;
+	if (fd < 0)
+		return errno == EACCES || errno == ENOENT;
+	if (fstat(fd, &st) < 0)
+		return false;
+	if (w->same_kernel && st.st_dev != m->dev)
+		return true; /* another one lies over it */
+	if (strcmp(m->point, "/dev/shm") == 0)
+		return is_empty(fd);
+	if (strcmp(m->point, "/dev") == 0)
+		return has_no_files(fd);
+	if (may(fd, W_OK))
+		return false;
+	/* With control groups of the first version the folders of each are in one. */
+	return strcmp(m->point, "/sys/fs/cgroup") == 0 ? has_no_files(fd) : is_empty(fd);
+}
+
+static bool is_hosts(const struct gate_want *w, const struct gate_entry *m)
+{
+	for (size_t i = 0; i < GATE_HOSTS; i++)
+		if (w->hosts[i] && w->hosts[i] == m->dev)
+			return true;
+	return false;
+}
+
+/* What engines mount in the folders of the kernel, or one of the devices that a rootless engine
+ * binds because it may not make them. */
+static bool is_kernels(const struct gate_want *w, const struct gate_entry *m)
+{
+	static const struct {
+		const char *tree, *type;
+	} kinds[] = {
+		{ "/proc", "proc" },         { "/sys", "sysfs" },      { "/sys", "cgroup" },
+		{ "/sys", "cgroup2" },       { "/dev/pts", "devpts" }, { "/dev/console", "devpts" },
+		{ "/dev/mqueue", "mqueue" },
+	};
+	struct stat st;
+	bool dev = under(m->point, "/dev");
+
+	if (!dev && !under(m->point, "/proc") && !under(m->point, "/sys"))
+		return false;
+	if (is_there(w, m, &st) && S_ISCHR(st.st_mode))
+		return true;
+	if (is_hosts(w, m))
+		return false;
+	if (strcmp(m->type, "tmpfs") == 0)
+		return is_fresh(w, m);
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (under(m->point, kinds[i].tree) && strcmp(m->type, kinds[i].type) == 0)
+			return true;
+	return dev && !w->same_kernel && strcmp(m->type, "devtmpfs") == 0;
+}
+
+/* What engines mount by themselves, in every container. */
+static bool is_engines(const struct gate_want *w, const struct gate_entry *m)
+{
+	static const struct {
+		const char *path;
+		bool empty; /* a tmpfs of its own */
+	} points[] = { { "/", false },
+		       { "/etc/hostname", false },
+		       { "/etc/hosts", false },
+		       { "/etc/resolv.conf", false },
+		       { "/run/.containerenv", false },
+		       { "/run/secrets", false },
+		       { "/run", true },
+		       { "/run/lock", true },
+		       { "/tmp", true },
+		       { "/var/tmp", true } };
+
+	for (size_t i = 0; i < ARRAY_LEN(points); i++)
+		if (strcmp(m->point, points[i].path) == 0)
+			return !points[i].empty ||
+			       (strcmp(m->type, "tmpfs") == 0 && m->whole && !is_hosts(w, m));
+	return is_kernels(w, m);
 }
 
 /* A rootless engine carries the host's /sys along, with the file systems of the kernel that are

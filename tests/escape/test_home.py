@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, held  # noqa: E402
 import open_sandbox  # noqa: E402
-from harness import ORDINARY, brig, brig_environment, files_as_root, identity, main, scratch, start_brig, state, test, tree, uid, wait_until, workspace  # noqa: E402
+from harness import ORDINARY, brig, files_as_root, identity, main, scratch, start_brig, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 BOTH = ("native", "bwrap")
 INSIDE = "/home/brig"
@@ -514,8 +514,7 @@ def it_is_shared_by_runs_and_not_cleared_under_them():
 
 @test(backends=BOTH)
 def an_open_sandbox_has_it_until_it_is_closed():
-    open_sandbox.brig_environment = lambda: brig_environment(environment())
-    with open_sandbox.Sandbox(os.environ["BRIG_BACKEND"], "home=keep") as s:
+    with open_sandbox.Sandbox(os.environ["BRIG_BACKEND"], "home=keep", env=environment()) as s:
         assert s.run(1, "echo one > ~/word")["outcome"] == "exited"
         assert s.run(2, "cat ~/word")["stdout"] == "one\n"
         refused(clear(), "is used by a run")

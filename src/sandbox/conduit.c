@@ -123,13 +123,13 @@ static bool pass_on(struct conduit_side *from, struct conduit_side *to)
 	return true;
 }
 
-/* An end that nobody waits for is still listened to, so that a reset is heard; one that has told of
- * its end already would tell all the time. */
+/* An end that nobody waits for is still listened to, so that a reset is heard, and nothing else: an
+ * urgent byte would be told of all the time, as would the end of one that has told it already. */
 static uint32_t wanted(const struct conduit_side *s, const struct conduit_side *other)
 {
 	uint32_t events = (!s->n && !s->ended ? EPOLLIN : 0U) | (other->n ? EPOLLOUT : 0U);
 
-	return events ? events : s->broken || s->shut || s->ended ? 0U : EPOLLPRI;
+	return events ? events : s->broken || s->shut || s->ended ? 0U : EPOLLERR;
 }
 
 /* May free c. */

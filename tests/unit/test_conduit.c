@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/loop.h"
 #include "proc/lend.h"
@@ -218,12 +219,52 @@ static void a_reset_comes_behind_the_bytes_before_it(void **state UNUSED)
 	end(&l);
 }
 
+/* How often the loop wakes up in that time. */
+static int turns_in(struct line *l, long us)
+{
+	uint64_t until = clock_us() + (uint64_t)us;
+	int turns = 0;
+
+	for (; clock_us() < until; turns++)
+		loop_turn(l->loop, 10);
+	return turns;
+}
+
+/* The server reads nothing: sooner or later an urgent byte comes behind some that wait. */
+static void an_urgent_byte_keeps_nobody_awake(void **state UNUSED)
+{
+	struct lent sockets = { tcp(AF_INET), -1 };
+	int listening = tcp(AF_INET), server, most = 0;
+	uint16_t port = bind_somewhere(listening);
+	static char some[1 << 14];
+	struct line l;
+
+	must(listen(listening, 1) == 0);
+	begin(&l, port);
+	conduit_dial(l.c, &sockets);
+	(void)turns_in(&l, 50000);
+	server = accept(listening, NULL, NULL);
+	must(server >= 0);
+	while (send(l.client, some, sizeof(some), MSG_DONTWAIT) == (ssize_t)sizeof(some) &&
+	       send(l.client, "!", 1, MSG_OOB | MSG_DONTWAIT) == 1) {
+		int turns = turns_in(&l, 20000);
+
+		most = turns > most ? turns : most;
+	}
+	assert_false(l.over);
+	assert_in_range(most, 1, 50);
+	(void)close(server);
+	(void)close(listening);
+	end(&l);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_init_must_not_send_is_not_taken),
 	cmocka_unit_test(what_init_lends_is_taken),
 	cmocka_unit_test(a_connection_to_itself_is_nobody),
 	cmocka_unit_test(without_a_socket_a_connection_is_over),
 	cmocka_unit_test(a_reset_comes_behind_the_bytes_before_it),
+	cmocka_unit_test(an_urgent_byte_keeps_nobody_awake),
 };
 
 int main(void)

@@ -860,12 +860,27 @@ static int with_home(const struct spec *s, const char *folder, const unsigned ch
 	return 0;
 }
 
+/* A run that is refused anyway, as one that may write to the cache folder, leaves no folder there.
+ * A plan that is asked for no notes is whole: every guard has looked. */
+static int may_make_home(const struct run *r, struct err *e)
+{
+	struct backend_plan *p = NULL;
+	char folder[PATH_MAX];
+
+	if (kept_home_find(r->spec, r->backend->name, folder) == 0)
+		return 0;
+	if (r->backend->plan(r->spec, &p, NULL, e) < 0)
+		return -e->code;
+	(void)r->backend->plan_free(p);
+	return 0;
+}
+
 /* Made before the plan, which changes nothing, and locked until the run has ended. */
 static int keep_home(struct run *r, struct err *e)
 {
 	if (r->spec->home != HOME_KEEP)
 		return 0;
-	if (kept_home_open(r->spec, r->backend->name, &r->home, e) < 0 ||
+	if (may_make_home(r, e) < 0 || kept_home_open(r->spec, r->backend->name, &r->home, e) < 0 ||
 	    with_home(r->spec, r->home.folder, r->home.has_secret ? r->home.secret : NULL, &r->own,
 		      e) < 0)
 		return -e->code;

@@ -104,16 +104,22 @@ def what_stands_at_its_place_is_not_mounted():
     assert done.status == 125 and "is not what brig made" in done.errors and not tree(prey), done.errors
 
 
-@test(as_user="user", limit=120)
-def a_mount_into_it_follows_no_link():
+@test(as_user="user", limit=180)
+def no_engine_mounts_into_it():
+    """Another run moves the place away after brig's look, and the engine makes it anew, as root: nobody could clear that."""
     tool = scratch() / "tool"
-    tool.mkdir()
-    mount = ("--mount", f"{tool}:/home/brig/.tool")
-    assert keep("--", "sh", "-c", "mkdir ~/.tool").status == 0
-    assert keep(*mount, "--", "sh", "-c", "ls ~/.tool").status == 0  # the control
-    assert keep("--", "sh", "-c", "rmdir ~/.tool; ln -s /workspace ~/.tool").status == 0
-    done = keep(*mount, "--", "true")
-    assert done.status == 125 and "no link" in done.errors, done.errors
+    (tool / "sub").mkdir(parents=True)
+    for host in (None, podmans[identity()].host):
+        assert keep("--", "sh", "-c", "mkdir -p ~/.tool/sub", host=host).status == 0
+        for how in (("--mount", f"{tool}:/home/brig/.tool"), ("--mount", f"{tool}:/home/brig/.tool/sub:rw"), ("--mount", f"{tool}:/home/brig")):
+            done = keep(*how, "--", "true", host=host)
+            assert done.status == 125 and "is in a kept HOME" in done.errors and "--home private" in done.errors, done.errors
+        done = box("--mount", f"{tool}:/home/brig/.tool", "--", "ls", "/home/brig/.tool", host=host)
+        assert (done.status, done.text) == (0, "sub\n"), done.errors  # the control: elsewhere nobody moves it
+        with files_as_root():
+            assert {p.lstat().st_uid for home in homes() for p in (home, *home.rglob("*"))} == {uid()}
+        done = brig("cache", "clear", "--all", env={"XDG_CACHE_HOME": str(cache())})
+        assert done.status == 0 and not homes(), done.errors
 
 
 if __name__ == "__main__":

@@ -600,6 +600,20 @@ def a_plan_changes_nothing_and_says_what_is_shown():
     cleared()
 
 
+@test(backends=BOTH)
+def a_run_that_is_refused_makes_nothing():
+    """A cache folder in what the command may write to, by its path, above it or by a mount."""
+    inside = workspace() / "cache"
+    for place in (inside, workspace(), workspace() / "a/b"):
+        refused(keep("--", "true", env={"XDG_CACHE_HOME": str(place)}), "cache folder writable")
+    shared = folder("shared")
+    refused(keep("--write", shared, "--", "true", env={"XDG_CACHE_HOME": str(shared)}), "cache folder writable")
+    refused(keep("--mount", "/nowhere:/x", "--", "true"), "/nowhere")
+    assert not tree(workspace()) and not tree(shared) and not tree(cache()), (tree(workspace()), tree(cache()))
+    assert keep("--", "true", env={"XDG_CACHE_HOME": str(shared)}).status == 0  # the control
+    assert tree(shared)
+
+
 @test
 def a_list_shows_what_is_there_and_a_name_clears_it():
     assert "no HOME is kept" in brig("cache", env=environment()).text

@@ -357,6 +357,7 @@ static int fill_trees(struct box_plan *p, struct err *e)
 
 	p->by_root = true;  /* whether the workspace can be written to is seen by the caller */
 	p->no_nodes = true; /* gVisor, for one, cannot mount the node of a socket */
+	p->by_name = true;
 	p->mounts_alone = true;
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_kept_home(p, false, e) < 0 || plan_mounts(p, e) < 0)

@@ -167,6 +167,7 @@ struct box_plan {
 	bool looked, named, searched; /* box_plan_look, _names, _search are done */
 	const struct sight *sight;    /* box_plan_guard is, and has seen this; of the arena */
 	bool no_nodes;                /* as placeholders: somebody else mounts what is there */
+	bool by_name;                 /* an engine mounts, and makes a place that is missing */
 	bool git_absent;              /* from the workspace: nothing of a repository is protected */
 	bool mounts_alone;            /* no Landlock behind them */
 	bool read_only_root;          /* what the run gets, whatever was asked for */

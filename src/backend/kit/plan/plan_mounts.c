@@ -157,6 +157,20 @@ static int hold_narrower(struct box_plan *p, struct wants *w, struct err *e)
 	return 0;
 }
 
+/* Another run may move the place away between a look and the engine's mount; the engine would make
+ * it anew, as root, where the caller cannot remove it. */
+static int check_kept_home(const struct box_plan *p, const struct want *w, struct err *e)
+{
+	if (!p->by_name || p->spec->home != HOME_KEEP || !path_under(w->dst, p->home))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "choose a target elsewhere, such as /data; or --home private; or the "
+			  "backend native or bwrap",
+			  "%s: '%.200s' is in a kept HOME: no engine mounts there, as another run "
+			  "may change it meanwhile",
+			  w->flag, w->dst);
+}
+
 /* brig makes no mount point inside a host tree: it would stay behind, or be seen by others. */
 static int mount_point_exists(struct box_plan *p, const struct want *w, struct err *e)
 {
@@ -333,7 +347,8 @@ static int one_want(struct box_plan *p, const struct want *w, struct err *e)
 	}
 	if (seen_already(p, w))
 		return 0;
-	if (check_overlap(p, w, e) < 0 || mount_point_exists(p, w, e) < 0)
+	if (check_overlap(p, w, e) < 0 || check_kept_home(p, w, e) < 0 ||
+	    mount_point_exists(p, w, e) < 0)
 		return -e->code;
 	if (plan_bind(p, w->src, w->dst, w->writable, w->owned, e) < 0)
 		return err_wrap(e, "%s", w->flag);

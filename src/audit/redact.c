@@ -267,6 +267,7 @@ static size_t word_length(const char *p, size_t n)
 	return len;
 }
 
+/* What follows without a blank belongs to it. */
 static size_t value_length(const char *p, size_t n)
 {
 	bool quoted = p[-1] == '"' || p[-1] == '\'', nested = *p == '{' || *p == '[';
@@ -277,8 +278,8 @@ static size_t value_length(const char *p, size_t n)
 	else if (nested)
 		len = nested_length(p, most);
 	if (!len && (quoted || nested) && n > VALUE_MAX)
-		return VALUE_MAX;
-	return len ? len : word_length(p, n);
+		len = VALUE_MAX;
+	return len + word_length(p + len, n - len);
 }
 
 static const char *skip_back(const char *text, const char *end)
@@ -412,9 +413,16 @@ size_t redact(const struct audit_key *k, const char *text, size_t n, char *out, 
 		size_t len = 0;
 
 		if (word_begins(text, p)) {
+			const char *around = NULL;
+			size_t more = 0;
+
 			kind = redact_match(p, (size_t)(end - p), &len);
-			if (!kind && p > text)
-				kind = match_context(text, p, (size_t)(end - p), &len);
+			if (p > text)
+				around = match_context(text, p, (size_t)(end - p), &more);
+			if (more > len) {
+				kind = around;
+				len = more;
+			}
 		}
 		if (!kind) { /* to where the next word may begin */
 			const char *from = p++;

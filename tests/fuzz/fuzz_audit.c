@@ -58,7 +58,8 @@ static void write_down(const char *text, const struct audit_key *k)
 	buf_done(&out);
 }
 
-/* What follows the name is out of sight, unless a blank or a mark of its own comes first. */
+/* What follows the name is out of sight to the next blank or mark, unless one comes first. A block
+ * of a key has an end of its own. */
 static void hide(const char *text, size_t n, const struct audit_key *k)
 {
 	static const char *const names[] = { "password: ", "client_secret=", "Authorization: ",
@@ -71,9 +72,13 @@ static void hide(const char *text, size_t n, const struct audit_key *k)
 
 		memcpy(all, names[i], m);
 		memcpy(all + m, text, n);
-		if (n && (unsigned char)*text > ' ' && !strchr("\"'\\&;,", *text)) {
-			require(redact(k, all, m + n, clean, sizeof(clean)) > m + 10);
-			require(memcmp(clean + m, "[redacted:", 10) == 0);
+		if (n && (unsigned char)*text > ' ' && !strchr("\"'\\&;,-", *text)) {
+			size_t len = redact(k, all, m + n, clean, sizeof(clean));
+			const char *end = memchr(clean, ']', len);
+
+			require(memcmp(clean + m, "[redacted:", 10) == 0 && end++);
+			require(end == clean + len || (unsigned char)*end <= ' ' ||
+				strchr("\"'&;,", *end));
 		}
 	}
 	free(all);

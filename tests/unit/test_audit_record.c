@@ -247,6 +247,9 @@ static void what_stands_behind_a_name_is_a_secret(void **state UNUSED)
 		{ "token: {\"abc\": \"SECRET}VALUE99\"}", "VALUE99" },
 		{ "token: {a: {b: 1}, c: SECRETVALUE99}", "SECRETVALUE99" },
 		{ "token: [first1, SECRETVALUE99]", "SECRETVALUE99" },
+		{ "password: {a}hunter2", "hunter2" },
+		{ "password=[1]{b}hunter2", "hunter2" },
+		{ "password=AKIA0123456789ABCDEF!hunter2", "hunter2" },
 		{ "client_secret: correct horse battery staple", "correct" },
 		{ "client_secret: the horse battery staple", "the horse" },
 		{ "client_secret: \"correct horse\"", "horse" },
@@ -318,6 +321,9 @@ static void what_has_no_end_is_cut_somewhere(void **state UNUSED)
 		assert_in_range(redact(&key, in, n, out, sizeof(out)), 1, sizeof(out) - 1);
 		out[40] = '\0';
 		assert_non_null(strstr(out, "[redacted:"));
+		memset(in + m, 'x', n - m);
+		out[redact(&key, in, n, out, sizeof(out) - 1)] = '\0';
+		assert_null(strstr(out, "xxx"));
 	}
 }
 

@@ -20,7 +20,8 @@
 
 #define FOLDERS 1024         /* in about five milliseconds */
 #define FOLDERS_STRICT 16384 /* when git did not say where it would be led */
-#define FOLDERS_GIT 4096     /* inside of all git folders together */
+#define FOLDERS_GIT 4096     /* inside of all git folders together, */
+#define FOLDERS_OWN 16384    /* and where git keeps what is its own, in each that the plan knows */
 #define QUEUE_MAX ((size_t)4 << 20)
 
 struct folder_walk {
@@ -32,6 +33,7 @@ struct folder_walk {
 	int tree;
 	dev_t dev;
 	struct buf queue; /* of folders, NUL after each */
+	struct buf later; /* the same, where git writes nothing */
 	size_t next;      /* the first that was not looked at */
 	size_t left;
 	uint64_t unseen;
@@ -202,6 +204,46 @@ static bool is_fan_path(const struct folder_walk *w, const char *path)
 	return str_starts(path, "objects/") && is_fan(path + strlen("objects/"));
 }
 
+/* The folders at the top of a git folder that git, or its helpers, write to. */
+static bool is_gits_own(const char *name)
+{
+	static const char *const own[] = { "logs",         "refs",         "info",     "objects",
+					   "worktrees",    "modules",      "rr-cache", "sequencer",
+					   "rebase-merge", "rebase-apply", "lfs",      "reftable" };
+
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		if (str_eq(name, own[i]))
+			return true;
+	return false;
+}
+
+/* git makes no link in there, and writes through one: at the next commit, checkout or gc of the
+ * user's what it writes would be the command's words, and the file the command's choice. */
+static bool take_link(struct folder_walk *w, const char *path, const struct stat *st)
+{
+	if ((!S_ISLNK(st->st_mode) && !S_ISFIFO(st->st_mode)) || !protect_changed(w->t, st))
+		return false;
+	quarantine(w->t, w->o, w->tree, path,
+		   S_ISLNK(st->st_mode) ? "a link where git writes, made during the run"
+					: "a pipe where git writes, made during the run");
+	return true;
+}
+
+static bool is_looked_at(const struct folder_walk *w, const char *folder,
+			 const struct fd_entry *entry)
+{
+	switch (entry->type) {
+	case DT_DIR:
+	case DT_UNKNOWN:
+		return true;
+	case DT_LNK:
+	case DT_FIFO:
+		return !is_fan_path(w, folder); /* objects are read by their sum */
+	default:
+		return str_eq(entry->name, ".git") || name_ends_step(entry->name);
+	}
+}
+
 static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
 			  const struct fd_entry *entry)
 {
@@ -210,15 +252,14 @@ static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
 	char path[PATH_MAX];
 	struct stat st;
 
-	if (entry->type != DT_DIR && entry->type != DT_UNKNOWN && !str_eq(name, ".git") &&
-	    !name_ends_step(name))
+	if (!is_looked_at(w, folder, entry))
 		return;
 	if (snprintf(path, sizeof(path), "%s%s%s", folder, *folder ? "/" : "", name) >=
 	    (int)sizeof(path)) {
 		w->unseen++;
 		return;
 	}
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || take_link(w, path, &st))
 		return;
 	known = S_ISDIR(st.st_mode) ? NULL : name_reported(path);
 	if (known && known->class == NAME_STEP && protect_changed(w->t, &st))
@@ -232,7 +273,9 @@ static void look_at_inner(struct folder_walk *w, int fd, const char *folder,
 	} else if (S_ISDIR(st.st_mode) && st.st_dev == w->dev) {
 		/* What came into one of those has changed it. */
 		if (!is_fan_path(w, path) || protect_changed(w->t, &st))
-			buf_add(&w->queue, path, strlen(path) + 1);
+			buf_add(str_eq(folder, w->git) && !is_gits_own(name) ? &w->later
+									     : &w->queue,
+				path, strlen(path) + 1);
 	}
 }
 
@@ -290,20 +333,46 @@ static void end(struct folder_walk *w)
 	if (w->o)
 		w->o->unseen_folders += w->unseen;
 	buf_done(&w->queue);
+	buf_done(&w->later);
 }
 
-/* Returns what is left of the budget. */
-static size_t walk_inside(const struct folder_walk *outer, const char *top, const char *git,
-			  size_t left)
+/* More folders than anybody's git has, so that a link in one of them is not found. */
+static void too_many(struct folder_walk *w)
 {
-	struct folder_walk w = {
-		.t = outer->t, .o = outer->o, .git = git, .left = left, .queue = BUF_INIT(QUEUE_MAX)
-	};
+	char path[PATH_MAX + 16];
+
+	(void)snprintf(path, sizeof(path), "%s%slogs", w->git, *w->git ? "/" : "");
+	quarantine(w->t, w->o, w->tree, path, "more folders than brig looks at");
+	if (w->o)
+		outcome_deny(w->o, "protected-path", *w->git ? w->git : ".",
+			     "more folders in here than brig looks at: look for links before git "
+			     "is used");
+}
+
+/* First where git writes, for as many folders as `own`; then the rest. Returns what is left of the
+ * budget. */
+static size_t walk_inside(const struct folder_walk *outer, const char *top, const char *git,
+			  size_t own, size_t left)
+{
+	struct folder_walk w = { .t = outer->t,
+				 .o = outer->o,
+				 .git = git,
+				 .left = own,
+				 .queue = BUF_INIT(QUEUE_MAX),
+				 .later = BUF_INIT(QUEUE_MAX) };
 	char folder[PATH_MAX];
 
-	if (begin(&w, top, git))
+	if (begin(&w, top, git)) {
 		while (next_folder(&w, folder))
 			look_inside(&w, folder);
+		if (w.next < w.queue.len || w.queue.failed)
+			too_many(&w);
+		buf_add(&w.queue, w.later.data, w.later.len);
+		w.queue.failed |= w.later.failed;
+		w.left = left;
+		while (next_folder(&w, folder))
+			look_inside(&w, folder);
+	}
 	end(&w);
 	return w.left;
 }
@@ -323,8 +392,9 @@ void protect_walk(struct protect *t, struct outcome *o)
 			look_at_folder(&w, folder);
 	end(&w);
 	for (size_t i = 0; i < t->plan->git_count; i++)
-		left = walk_inside(&w, t->plan->gits[i].tree, t->plan->gits[i].path, left);
+		left = walk_inside(&w, t->plan->gits[i].tree, t->plan->gits[i].path, FOLDERS_OWN,
+				   left);
 	for (const char *git = NULL; (git = gitsay_next(&w.gits, git));)
-		left = walk_inside(&w, t->plan->workspace, git, left);
+		left = walk_inside(&w, t->plan->workspace, git, left, left);
 	buf_done(&w.gits);
 }

@@ -132,8 +132,8 @@ def neither_the_gate_nor_a_reaper_can_be_looked_into_or_changed():
         assert (r["outcome"], r["exit_code"], r["stdout"], r["stderr"]) == ("exited", 0, "fds [0, 1, 2]\n", ""), r
 
 
-TAKE = """
-import os, resource
+LOWER = """
+import resource
 def tries(what, soft, hard):
     try:
         resource.prlimit(1, what, (soft, hard))
@@ -143,7 +143,6 @@ def tries(what, soft, hard):
 all = {n: getattr(resource, n) for n in dir(resource) if n.startswith('RLIMIT_')}
 print('raised', [n for n, w in all.items() if (h := resource.prlimit(1, w)[1]) not in (-1, 0) and tries(w, h, h + 1)])
 print('taken', sum(tries(w, 0, 0) for n, w in all.items() if n not in ('RLIMIT_CPU', 'RLIMIT_STACK')))
-os.setpriority(os.PRIO_PROCESS, 1, 19)
 """
 
 
@@ -153,13 +152,75 @@ def one_that_takes_the_gates_resources_ends_the_sandbox_at_most():
     ends, and is told so."""
     with opened() as s:
         bystander(s)
-        r = s.run(1, script("take.py", TAKE))
+        r = s.run(1, script("lower.py", LOWER))
         lines = r["stdout"].splitlines()
         assert r["exit_code"] == 0 and lines[0] == "raised []" and int(lines[1].split()[1]) > 5, r  # or it proves nothing
         r = s.wait(99)
         assert r["outcome"] == "failed" and "ended by itself" in r["error"]["what"], r
         assert s.run(2, "echo here")["outcome"] == "refused" and not s.processes()
         assert s.say("close")["outcome"] == "failed"
+
+
+# What the kernel lets one of the gate's user do to it, and the filter does not: take its share of the machine, its CPU. The control is
+# the same done to a child.
+TAKE = """
+import os, time
+def tries(call, *args):
+    try:
+        call(*args)
+        return True
+    except (OSError, ValueError):
+        return False
+cpu = min(os.sched_getaffinity(0))
+def take(pid):
+    return [tries(os.setpriority, os.PRIO_PROCESS, pid, 19), tries(os.sched_setscheduler, pid, os.SCHED_IDLE, os.sched_param(0)), tries(os.sched_setaffinity, pid, {cpu})]
+child = os.fork()
+if child == 0:
+    time.sleep(600)
+print(take(1), take(child), flush=True)
+os.kill(child, 9)
+"""
+SPIN = """
+os.sched_setaffinity(0, {cpu})
+for _ in range(12):
+    if os.fork() == 0: break
+end = time.monotonic() + 30
+while time.monotonic() < end: pass
+"""
+
+
+@test(limit=120)
+def nothing_inside_starves_the_gate():
+    with opened("limits.pids=40") as s:
+        bystander(s)
+        r = s.run(1, script("take.py", TAKE))
+        assert (r["exit_code"], r["stdout"]) == (0, "[False, False, False] [True, True, True]\n"), r
+        r = s.run(2, script("spin.py", TAKE + SPIN), limits__timeout="1s")
+        assert r["outcome"] == "timeout" and not guests(s, "python3"), r
+        is_fine(s)
+
+
+@test(limit=120)
+def nor_does_a_run():
+    for how in ((), ("--publish", "8000")):
+        (workspace() / "spin.py").write_text(TAKE + SPIN)
+        r = box("--json", "--pids", "40", "--timeout", "2s", *how, "--", "python3", "spin.py", image=PYTHON).json
+        assert r["outcome"] == "timeout" and r["stdout"].startswith("[False, False, False] [True"), r
+
+
+@test(limit=120, as_user="root")
+def a_gate_that_ends_nothing_ends_with_its_container():
+    """The host stops it, as nothing inside can: a command that was killed and does not end is not waited for."""
+    with opened() as s:
+        bystander(s)
+        s.start(1, ": > one; sleep 600")
+        s.until("one")
+        (gate,) = [pid for pid, name in s.processes().items() if name.startswith(".brig-")]
+        os.kill(gate, signal.SIGSTOP)
+        assert s.say("cancel 1") == "ok" and s.wait(1)["outcome"] == "cancelled"
+        r = s.wait(99)
+        assert r["outcome"] == "failed" and "did not end: its container was ended" in r["error"]["what"], r
+        assert not s.processes() and s.say("close")["outcome"] == "failed"
 
 
 # What a command finds of the line, and of every other descriptor: its socket's name, the kernel's list of sockets, the program that knows how

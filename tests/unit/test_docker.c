@@ -3,7 +3,10 @@
 #include "model/image_name.h"
 #include "unit.h"
 
+#include <sys/socket.h>
+
 #include "backend/docker/docker.h"
+#include "backend/docker/gate.h"
 #include "backend/docker/login.h"
 #include "backend/docker/seccomp_json.h"
 #include "backend/kit/process/seccomp_table.h"
@@ -35,7 +38,7 @@ static enum verdict by_table(enum verdict v, enum seccomp_profile profile, const
 	if (v < ARG_SOCKET)
 		return v;
 	for (const struct clause *c = arg_rules[v];; c++) {
-		if (c->own_init || (c->profiles && !(c->profiles & PROFILE(profile))))
+		if (c->no_engine || (c->profiles && !(c->profiles & PROFILE(profile))))
 			continue;
 		if (match_holds(&c->when[0], args) && match_holds(&c->when[1], args) &&
 		    match_holds(&c->when[2], args))
@@ -286,6 +289,18 @@ static void credentials_are_found_under_the_names_a_registry_has(void **state)
 	assert_string_equal(l.helper, "own");
 }
 
+static void the_gate_sees_that_the_guard_is_gone(void **state UNUSED)
+{
+	int pair[2];
+
+	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	assert_true(gate_answer(pair[0])); /* there, and silent */
+	(void)close(pair[1]);
+	errno = EAGAIN; /* as left by whatever was called before */
+	assert_false(gate_answer(pair[0]));
+	(void)close(pair[0]);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_engines_filter_is_the_tables),
 	cmocka_unit_test(frames_come_apart_however_they_are_cut),
@@ -293,6 +308,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_address_that_was_named_is_the_only_one),
 	cmocka_unit_test(a_name_of_an_image_is_no_flag_and_no_path),
 	cmocka_unit_test(credentials_are_found_under_the_names_a_registry_has),
+	cmocka_unit_test(the_gate_sees_that_the_guard_is_gone),
 };
 
 int main(void)

@@ -85,11 +85,11 @@ bool gate_answer(int line)
 {
 	struct supervisor_request r;
 
-	if (recv(line, &r, sizeof(r), MSG_DONTWAIT) != (ssize_t)sizeof(r))
-		return errno == EAGAIN || errno == EINTR;
-	if (r.asks == ASK_SOCKETS)
+	ssize_t n = recv(line, &r, sizeof(r), MSG_DONTWAIT);
+
+	if (n == (ssize_t)sizeof(r) && r.asks == ASK_SOCKETS)
 		lend_sockets(line);
-	return true;
+	return n == (ssize_t)sizeof(r) || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 _Noreturn void gate_serve_line(const struct gate_line *l)

@@ -16,6 +16,13 @@
 enum { GUARD_BUNDLES = 6, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
 enum { WORK_PATH_MAX = GUARD_PATH_MAX + 64 };
 
+/* A command of an open sandbox, from the request for it to the gate's word that it has ended. */
+struct guard_command {
+	uint32_t number;     /* COMMAND_FIRST: a free place */
+	uint64_t give_up_at; /* when it was killed: by then it has ended, or all ends; 0: it was not
+			      */
+};
+
 enum hit { HIT_PIDS, HIT_MEMORY, HITS };
 
 /* Of network proxy; see docker_door.c. */
@@ -53,9 +60,10 @@ struct guard {
 	char secret[GATE_SECRET + 1];  /* by which it says that nothing was executed */
 	int listener, line;            /* of an open sandbox: for its gate, and to it; -1: none */
 	struct ucred inside;           /* the gate's, as the host counts */
-	int attach;                    /* the hijacked stream; -1: at its end */
-	struct buf early;              /* what came on it, not yet looked at */
-	struct demux demux;            /* where in it that is */
+	struct guard_command commands[COMMANDS_MAX];
+	int attach;         /* the hijacked stream; -1: at its end */
+	struct buf early;   /* what came on it, not yet looked at */
+	struct demux demux; /* where in it that is */
 	struct client *wait;
 	int hits[HITS];    /* counters of the container's control group; -1: not to be had */
 	bool look_at_hits; /* again and again: nobody wakes us when they move */
@@ -95,8 +103,10 @@ int guard_listen(const struct guard *g, const char *what, int *ret, struct err *
 int line_listen(struct guard *g, struct err *e);
 int line_take(struct guard *g, struct err *e);
 /* To the gate; -errno when it cannot be reached. */
-int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds,
-		 size_t n);
+int line_pass_on(struct guard *g, const struct supervisor_request *r, const int *fds, size_t n);
+/* Does one that was killed not end? */
+bool line_is_late(const struct guard *g);
+bool line_waits(const struct guard *g); /* for the end of one that was killed */
 /* What the gate says, to brig; false when it is gone. */
 bool line_hear(struct guard *g);
 void line_leave(struct guard *g);

@@ -10,6 +10,7 @@
  * the gate as they come, with their descriptors; of what the gate says only words about commands go
  * on to brig, and sockets that it lends. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,7 +18,10 @@
 #include <sys/un.h>
 
 #include "backend/docker/guard.h"
+#include "base/clock.h"
 #include "base/fd.h"
+
+#define PATIENCE_US 6000000 /* with a command that was killed; the gate itself has half of it */
 
 static void name_of(const struct guard *g, const char *what, char name[64])
 {
@@ -90,9 +94,46 @@ int line_take(struct guard *g, struct err *e)
 	return 0;
 }
 
-int line_pass_on(const struct guard *g, const struct supervisor_request *r, const int *fds,
-		 size_t n)
+static struct guard_command *command_of(struct guard *g, uint32_t number)
 {
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (g->commands[i].number == number)
+			return &g->commands[i];
+	return NULL;
+}
+
+/* What has ended is not waited for: only the gate's own word ends the count. */
+static void count(struct guard *g, const struct supervisor_request *r)
+{
+	struct guard_command *c = command_of(g, r->asks == ASK_EXEC ? COMMAND_FIRST : r->command);
+
+	if (!c || r->command == COMMAND_FIRST)
+		return;
+	if (r->asks == ASK_EXEC)
+		*c = (struct guard_command){ .number = r->command };
+	else if (r->asks == ASK_SIGNAL && r->signal == SIGKILL && !c->give_up_at)
+		c->give_up_at = clock_us() + PATIENCE_US;
+}
+
+bool line_is_late(const struct guard *g)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (g->commands[i].give_up_at && clock_us() > g->commands[i].give_up_at)
+			return true;
+	return false;
+}
+
+bool line_waits(const struct guard *g)
+{
+	for (size_t i = 0; i < COMMANDS_MAX; i++)
+		if (g->commands[i].give_up_at)
+			return true;
+	return false;
+}
+
+int line_pass_on(struct guard *g, const struct supervisor_request *r, const int *fds, size_t n)
+{
+	count(g, r);
 	/* The command may open its streams by name, as it could if the engine had made them. */
 	for (size_t i = 1; i < n && geteuid() == 0; i++)
 		(void)!fchown(fds[i], g->inside.uid, g->inside.gid);
@@ -138,6 +179,8 @@ bool line_hear(struct guard *g)
 					     .status = said.status,
 					     .at = said.at };
 		guard_take_words(&m.err, &said.err);
+		if (said.said == SUPERVISOR_ENDED && command_of(g, said.command))
+			*command_of(g, said.command) = (struct guard_command){ 0 };
 		/* The kernel counts a process before it kills it. */
 		guard_read_hits(g);
 		m.container.oom = g->end.container.oom;

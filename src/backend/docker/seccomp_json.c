@@ -73,7 +73,7 @@ static enum truth judge(const struct match *m, uint64_t mask, uint64_t v)
 
 static bool applies(const struct filter_walk *w, int c)
 {
-	return !w->clauses[c].own_init &&
+	return !w->clauses[c].no_engine &&
 	       (!w->clauses[c].profiles || w->clauses[c].profiles & PROFILE(w->profile));
 }
 

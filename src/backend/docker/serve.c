@@ -50,6 +50,7 @@ struct serve {
 	struct buf status;
 	bool lost;           /* the engine is gone */
 	bool abandoned;      /* brig is gone */
+	bool gave_up;        /* a command that was killed did not end, and all were ended */
 	bool oom_shared;     /* one command ran out of memory, and all were ended */
 	int resized;         /* signalfd for the terminal's size; -1 */
 	uint64_t give_up_at; /* 0: never */
@@ -320,6 +321,21 @@ static void share_oom(struct serve *s)
 	guard_kill(s->g, SIGKILL);
 }
 
+/* A command that the gate cannot end, or a gate that does not come to it, ends with all there is:
+ * its time is up, whatever it does. */
+static void end_the_late(struct serve *s)
+{
+	if (s->gave_up || !line_is_late(s->g))
+		return;
+	s->gave_up = true;
+	(void)err_refuse(&s->g->end.err, ERR_INTERNAL, ETIMEDOUT,
+			 "open another; the command may have kept what ends it from running",
+			 "a command that was killed did not end: its container was ended");
+	guard_kill(s->g, SIGKILL);
+	if (!s->give_up_at)
+		s->give_up_at = clock_us() + AFTER_KILL_US;
+}
+
 static bool over(const struct serve *s)
 {
 	bool quiet = s->g->attach < 0 && !s->left && !s->out.n && !s->err.n;
@@ -377,9 +393,9 @@ static void turn(struct serve *s)
 	};
 
 	if (poll(p, PLACES,
-		 s->g->look_at_hits                      ? HITS_MS
-		 : s->give_up_at || s->g->look_at_writes ? WRITES_MS
-							 : -1) < 0)
+		 s->g->look_at_hits                                          ? HITS_MS
+		 : s->give_up_at || s->g->look_at_writes || line_waits(s->g) ? WRITES_MS
+									     : -1) < 0)
 		return;
 	if (s->g->look_at_writes)
 		guard_read_writes(s->g);
@@ -388,6 +404,7 @@ static void turn(struct serve *s)
 	if (p[AT_LINE].revents && !line_hear(s->g))
 		s->g->line = fd_close(s->g->line);
 	share_oom(s);
+	end_the_late(s);
 	if (p[AT_CONTROL].revents)
 		on_control(s);
 	if (p[AT_OUT].revents)

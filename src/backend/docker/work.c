@@ -5,7 +5,8 @@
  * An engine cannot map the ids of a mount, but it binds what it is shown: in the run's folder,
  * where only root looks, there is a copy of the tree's mount in which its owner on disk
  * appears as the user inside. An engine with a view of its own may not see it, and would bind the
- * folder below; a file in there gives that away before anything is started. */
+ * folder below; a file in there gives that away before anything is started. It is named after the
+ * run: what an earlier command has left in the tree is not taken for it. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,6 @@
 #include "backend/kit/plan/ids.h"
 #include "base/fd.h"
 
-#define BELOW ".brig-not-mounted"
 #define WORK "work"
 #define HOME "home"
 
@@ -24,14 +24,22 @@ static void name_of(char out[64], const char *id, const char *what)
 	(void)snprintf(out, 64, "%.32s.%s", id, what);
 }
 
-static int make_folder(int dir, const char *name)
+/* The file in the folder below. */
+static void below_of(char out[64], const char *id)
+{
+	(void)snprintf(out, 64, ".brig-not-mounted-%.32s", id);
+}
+
+static int make_folder(int dir, const char *name, const char *id)
 {
 	CLEANUP(fd) int fd = -1, file = -1;
+	char below[64];
 
+	below_of(below, id);
 	if (mkdirat(dir, name, 0700) < 0)
 		return -errno;
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	file = fd < 0 ? -1 : openat(fd, BELOW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	file = fd < 0 ? -1 : openat(fd, below, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	return file < 0 ? -errno : 0;
 }
 
@@ -49,7 +57,7 @@ static int show(struct guard *g, const struct prepared_tree *t, const char *what
 	tree = ids_map_tree(t, p->uid, p->gid, NULL, e);
 	if (tree < 0)
 		return -e->code;
-	if (make_folder(g->ledger.dir, name) < 0 ||
+	if (make_folder(g->ledger.dir, name, g->s->id) < 0 ||
 	    move_mount(tree, "", g->ledger.dir, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(e, "cannot show '%s' to the engine", t->src);
 	(void)snprintf(out, WORK_PATH_MAX, "%s/%s", g->ledger.path, name);
@@ -92,10 +100,13 @@ static int sees_below(struct guard *g, const char *target, struct err *e)
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	CLEANUP(buf) struct buf b = BUF_INIT(8192);
 	struct engine_call q = { .method = "HEAD" };
+	char below[64];
 
+	below_of(below, g->s->id);
 	buf_printf(&b, "/containers/%s/archive?path=", g->container);
 	engine_escape(&b, target);
-	engine_escape(&b, "/" BELOW);
+	engine_escape(&b, "/");
+	engine_escape(&b, below);
 	q.path = buf_str(&b);
 	if (engine_ask(&g->engine, &q, &a, e) < 0)
 		return -e->code;
@@ -116,15 +127,16 @@ int work_check(struct guard *g, struct err *e)
 
 static void remove_one(int dir, const char *id, const char *what)
 {
-	char path[96], name[64];
+	char path[96], name[64], below[64];
 	CLEANUP(fd) int fd = -1;
 
 	name_of(name, id, what);
+	below_of(below, id);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, name);
 	(void)umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
-		(void)unlinkat(fd, BELOW, 0);
+		(void)unlinkat(fd, below, 0);
 	(void)unlinkat(dir, name, AT_REMOVEDIR);
 }
 

@@ -91,7 +91,7 @@ struct clause {
 	struct match when[3];
 	enum verdict then;
 	unsigned int profiles;
-	bool own_init; /* only where process 1 is brig's: an engine's is the command */
+	bool no_engine; /* said to an engine it would take more than a filter may have */
 };
 
 #define COUNT_OF(...) (sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
@@ -188,7 +188,7 @@ static const struct clause arg_rules[VERDICTS][8] = {
 	 * ids, which is all the kernel asks for: without descriptors it could not even poll. */
 	[ARG_PRLIMIT] = {
 		{ .when = { IS(LOW(2), 0), IS(HIGH(2), 0) }, .then = V_ALLOW },
-		{ .when = { IS(LOW(0), 1) }, .then = V_EPERM, .own_init = true },
+		{ .when = { IS(LOW(0), 1) }, .then = V_EPERM, .no_engine = true },
 		{ .when = { IS(LOW(1), RLIMIT_CORE), IS(LOW(3), 0), IS(HIGH(3), 0) },
 		  .then = V_PRETEND },
 		{ .when = { IS(LOW(1), RLIMIT_CORE) }, .then = V_EPERM },
@@ -274,18 +274,18 @@ static const struct clause arg_rules[VERDICTS][8] = {
 	 * not by its number, nor along with its user or group. */
 	[ARG_SETPRIORITY] = {
 		{ .when = { IS(LOW(0), PRIO_PROCESS), IS(LOW(1), 1) },
-		  .then = V_EPERM, .own_init = true },
+		  .then = V_EPERM },
 		{ .when = { IS(LOW(0), PRIO_PROCESS) }, .then = V_ALLOW },
 		{ .then = V_EPERM },
 	},
 	[ARG_IOPRIO] = {
 		{ .when = { IS(LOW(0), IOPRIO_WHO_PROCESS), IS(LOW(1), 1) },
-		  .then = V_EPERM, .own_init = true },
+		  .then = V_EPERM, .no_engine = true },
 		{ .when = { IS(LOW(0), IOPRIO_WHO_PROCESS) }, .then = V_ALLOW },
 		{ .then = V_EPERM },
 	},
 	[ARG_SCHED] = {
-		{ .when = { IS(LOW(0), 1) }, .then = V_EPERM, .own_init = true },
+		{ .when = { IS(LOW(0), 1) }, .then = V_EPERM },
 		{ .then = V_ALLOW },
 	},
 };

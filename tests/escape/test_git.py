@@ -6,7 +6,9 @@ The oracle: after the runs the user goes on (git status, commit, checkout), and 
 
 import os
 import pathlib
+import shutil
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
@@ -396,6 +398,81 @@ def an_address_of_the_users_stays_and_cannot_be_turned():
     assert sh("git status")["denials"] == [] and (workspace() / ".git/remotes/old").exists()
     r = sh("echo 'URL: ext::sh -c x' > .git/remotes/old")
     assert told(r, ".git/remotes") and taken(), r["denials"]
+
+
+# ---- links where git writes ----
+
+
+def with_more(at):
+    """Every place where git on the host writes: a worktree's folder, a submodule's and a repository that nothing leads to."""
+    with_submodule(at)
+    repository(at / "nest")
+    git("worktree", "add", "-q", at / "tree", cwd=at, check=True)
+    git("revert", "--no-commit", "HEAD", cwd=at / "nest", check=True)
+    git("reset", "-q", "--hard", cwd=at / "nest", check=True)
+
+
+def writes(at):
+    """What a user does in any of them, sooner or later."""
+    for folder in (".", "sub", "nest", "tree"):
+        for args in (("commit", "-q", "--allow-empty", "-m", "words"), ("commit", "-q", "--allow-empty", "-m", "again"), ("fetch", "-q", "."), ("pack-refs", "--all"),
+                     ("revert", "--no-commit", "HEAD"), ("reset", "-q", "--hard"), ("tag", f"t{time.monotonic_ns()}")):
+            git(*args, cwd=at / folder)
+
+
+def links(at):
+    """Those in git's folders."""
+    return {str(p.relative_to(at)) for p in at.rglob("*") if p.is_symlink() and ".git" in p.parts}
+
+
+OWN = (".git", ".git/worktrees/tree", ".git/modules/sub", "nest/.git")
+WRITTEN = ("COMMIT_EDITMSG", "logs/HEAD", "FETCH_HEAD")
+JUNK = "import os; [os.mkdir(f'.git/{i}') for i in range(5000)]"
+
+
+@test(limit=240)
+def nothing_is_written_through_a_link_in_a_git_folder():
+    """The user's next commit, fetch or gc would write what the command has chosen to where it has chosen."""
+    victim = scratch() / "victim"
+    scripts = [f"mkdir -p {git_folder}/logs; ln -sfn {victim} {git_folder}/{name}" for git_folder in OWN for name in WRITTEN]
+    scripts += [f"ln -sfn {victim} .git/packed-refs", f"rm -rf .git/logs; mkdir -p {scratch()}/d; ln -sfn {scratch()}/d .git/logs; ln -sfn {victim} .git/COMMIT_EDITMSG",
+                f"ln -sfn {victim} .git/logs/refs/heads/main", f"python3 -c \"{JUNK}\"; ln -sfn {victim} .git/logs/HEAD", f"ln -sfn ../.git/config .git/COMMIT_EDITMSG; ln -sfn {victim} .git/logs/HEAD"]
+    for script in scripts:
+        for at in (scratch() / "control", workspace()):
+            at.mkdir(exist_ok=True)
+            with_more(at)
+            config = (at / ".git/config").read_text()
+            if at == workspace():
+                r = sh(script)
+                assert r["outcome"] == "exited" and r["denials"] and taken() and not links(at), (script, r, links(at))
+            else:
+                on_host("sh", "-c", script, cwd=at)
+            writes(at)
+            wrote, settings_kept = victim.exists(), (at / ".git/config").read_text() == config
+            victim.unlink(missing_ok=True)
+            assert wrote == (at != workspace()), (script, at)
+            assert settings_kept or at != workspace(), script
+            clear(at)
+            shutil.rmtree(at.parent / "other")
+        shutil.rmtree(scratch() / "d", ignore_errors=True)
+        (scratch() / "control").rmdir()
+
+
+@test
+def pipes_in_a_git_folder_go_and_links_of_the_users_stay():
+    repository()
+    on_host("sh", "-c", "ln -s logs .git/mine", cwd=workspace())
+    r = sh("rm -f .git/COMMIT_EDITMSG; mkfifo .git/COMMIT_EDITMSG")
+    assert told(r, ".git/COMMIT_EDITMSG") and taken() and links(workspace()) == {".git/mine"}, r
+    assert sh("git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; git gc -q")["denials"] == []
+
+
+@test(limit=120)
+def more_folders_than_anybody_has_are_told():
+    repository()
+    r = sh("python3 -c \"import os; [os.makedirs(f'.git/logs/{i % 130}/{i}') for i in range(17000)]\"; ln -sfn /nowhere .git/logs/129/129/l")
+    assert told(r, ".git/logs") and taken() and told(r, ".git"), r["denials"][:5]
+    assert git("commit", "-q", "--allow-empty", "-m", "words").returncode == 0
 
 
 # ---- a git to ask ----

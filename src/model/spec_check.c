@@ -169,20 +169,20 @@ static int check_target(const char *target, struct err *e)
 	return target_check(target, "", e) < 0 ? err_wrap(e, "workspace.target") : 0;
 }
 
-bool spec_place_taken(const struct spec *s, const char *path)
+bool spec_place_taken(const struct spec *s, const char *place)
 {
 	static const char *const built[] = { "/var/tmp", "/nix/store", "/run", "/root" };
 	char home[sizeof("/home/") + 64];
 	struct err ignored;
 
 	for (size_t i = 0; i < ARRAY_LEN(built); i++)
-		if (path_under(built[i], path))
+		if (path_under(built[i], place))
 			return true;
 	(void)snprintf(home, sizeof(home), "/home/%.64s", s->user_name);
-	return check_target(path, &ignored) < 0 ||
-	       path_under(path, "/etc") || /* which is made up */
-	       path_under(path, home) || path_under(home, path) ||
-	       (s->code.kind != CODE_NONE && path_under(path, CODE_FOLDER));
+	return check_target(place, &ignored) < 0 ||
+	       path_under(place, "/etc") || /* which is made up */
+	       path_under(place, home) || path_under(home, place) ||
+	       (s->code.kind != CODE_NONE && path_under(place, CODE_FOLDER));
 }
 
 static int settle_target(struct spec *s, struct err *e)

@@ -136,7 +136,7 @@ def a_failure_that_is_brigs_doing_is_explained():
     assert "hint:" not in brig("exec", "--network", "host", "echo getaddrinfo >&2; exit 1").errors
 
 
-@test
+@test(backends=("native",))
 def a_name_that_is_asked_for_without_a_network_is_told_at_once_and_counted():
     for name, option in (("x.example", "--allow x.example opens one for that host alone"), ("pypi.org", "--allow @pypi opens one for")):
         p = start_brig("exec", f"getent hosts {name}; cat", stdin=subprocess.PIPE)  # which waits for us

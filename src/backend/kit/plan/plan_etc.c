@@ -66,7 +66,7 @@ static bool has_word(const char *text)
 	char lower[TEXT_MAX];
 	size_t n = 0;
 
-	for (; text[n] && n < sizeof(lower) - 1; n++)
+	for (; n < sizeof(lower) - 1 && text[n]; n++)
 		lower[n] = text[n] >= 'A' && text[n] <= 'Z' ? (char)(text[n] | 0x20) : text[n];
 	if (text[n])
 		return true; /* longer than anything that is shown */
@@ -186,6 +186,7 @@ void plan_etc_look(struct box_plan *p)
 {
 	char text[TEXT_MAX];
 
+	text[0] = '\0';
 	for (size_t i = 0; i < p->op_count; i++) {
 		struct op *o = &p->ops[i];
 		unsigned left = ENTRIES_MAX;

@@ -108,12 +108,12 @@ static void first_along(const char *path, const char *name, char *out, size_t ro
 	out[0] = '\0';
 }
 
-static bool same_file(const char *one, const char *other)
+static bool same_file(const char *first, const char *second)
 {
 	struct stat a, b;
 
-	return str_eq(one, other) || (stat(one, &a) == 0 && stat(other, &b) == 0 &&
-				      a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+	return str_eq(first, second) || (stat(first, &a) == 0 && stat(second, &b) == 0 &&
+					 a.st_dev == b.st_dev && a.st_ino == b.st_ino);
 }
 
 static int note_one(struct box_plan *p, const char *name, const char *mine, const char *inside,

@@ -88,7 +88,8 @@ def nothing_outside_of_the_subfolder_can_be_written():
     assert files == {n: (top / n).read_bytes() for n in files} and {p.name for p in top.iterdir()} == {".git", "file", "sub", "other"}, (sorted(tree(top)), done.errors)
     assert before["config"] == (top / ".git/config").read_bytes()
     for name in set(tree(top / ".git")) - names:
-        assert not name.startswith(("hooks/", "info/attr", "modules", "remotes/", "branches/", "config")) and name not in ("commondir", "objects/info/alternates"), name
+        empty = name in ("modules", "modules/x") and (top / ".git" / name).is_dir()  # of a run that ended between the two
+        assert empty or (not name.startswith(("hooks/", "info/attr", "modules", "remotes/", "branches/", "config")) and name not in ("commondir", "objects/info/alternates")), name
     assert not (top / ".git/commondir").exists() and not (top / ".git/objects/info/alternates").exists() and not (top / ".git/hooks").is_symlink()
     # The control: with the whole repository as the workspace its files are the command's.
     assert brig("run", "--", "sh", "-c", "echo changed > file; touch new").status == 0 and (top / "file").read_text() == "changed\n"

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_environment, brig_path, home, identity, main, scratch, start_brig, test, tree, uid, workspace  # noqa: E402
+from harness import brig, brig_environment, brig_path, home, identity, main, scratch, test, tree, uid, workspace  # noqa: E402
 
 MEMBERS = {"schema", "id", "outcome", "exit_code", "signal", "stdout", "stderr", "stdout_bytes", "stderr_bytes",
            "stdout_truncated", "stderr_truncated", "duration_ms", "setup_ms", "backend", "isolation", "output",
@@ -134,23 +134,6 @@ def a_failure_that_is_brigs_doing_is_explained():
         assert "hint:" not in brig("exec", command).errors, command
     assert "hint:" not in brig("exec", "--quiet", "curl -sS https://x.example/").errors
     assert "hint:" not in brig("exec", "--network", "host", "echo getaddrinfo >&2; exit 1").errors
-
-
-@test(backends=("native",))
-def a_name_that_is_asked_for_without_a_network_is_told_at_once_and_counted():
-    for name, option in (("x.example", "--allow x.example opens one for that host alone"), ("pypi.org", "--allow @pypi opens one for")):
-        p = start_brig("exec", f"getent hosts {name}; cat", stdin=subprocess.PIPE)  # which waits for us
-        said = p.stderr.readline().decode()
-        assert said.startswith(f"brig: note: it asks for '{name}' and has no network: {option}"), said
-        p.communicate(b"")
-    done = brig("exec", "getent hosts x.example; getent hosts y.example; getent hosts x.example")
-    assert done.status == 2 and done.errors.count("it asks for") == 1 and "questions for names were refused (x.example, y.example)" in done.errors, done
-    done = brig("exec", "--timeout", "3s", "getent hosts x.example; sleep 60")
-    assert done.status == 124 and "were refused (x.example)" in done.errors, done
-    r = brig("exec", "--json", "getent hosts x.example; getent hosts localhost; getent hosts x_y.example").json
-    assert r["unresolved"]["names"] == ["x.example"] and r["unresolved"]["questions"] >= 1, r["unresolved"]
-    assert brig("run", "--json", "--", "true").json["unresolved"] == {"questions": 0, "names": []}
-    assert brig("exec", "--quiet", "getent hosts x.example").errors == ""
 
 
 @test

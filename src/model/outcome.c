@@ -442,6 +442,8 @@ void outcome_json(const struct outcome *o, struct json *j)
 	json_kstr(j, "backend", o->backend);
 	if (o->workspace_target)
 		json_kstr(j, "workspace_target", o->workspace_target);
+	if (o->repository)
+		json_kstr(j, "repository", o->repository);
 	if (o->image)
 		json_kstr(j, "image", o->image);
 	json_key(j, "isolation");

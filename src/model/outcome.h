@@ -130,7 +130,8 @@ struct outcome {
 	uint64_t timeout_ms; /* that the run had; 0: none */
 	const char *backend;
 	const char *workspace_target; /* where the workspace was inside; NULL: no inside */
-	const char *image;            /* what the image's name meant, by digest; NULL: no image */
+	const char *repository; /* host folder around the workspace that was shown; NULL: none */
+	const char *image;      /* what the image's name meant, by digest; NULL: no image */
 	struct isolation isolation;
 	unsigned limits_hit; /* bits 1 << enum limit */
 	struct denial *denials;

@@ -141,13 +141,18 @@ def a_repository_around_the_workspace_is_read_only_and_stays_behind_where_it_can
     script = "cat ../file ../.git/HEAD; echo x > ../.git/refs/heads/new; for f in ../file ../new ../.git/config ../.git/hooks/pre-commit ../.git/commondir; do echo evil > $f; done; touch ran"
     common.shared.import_image(image((first, FOLDER)), mine("plain"))
     done = box("--json", "--workdir", sub, "--", "sh", "-c", script, image=mine("plain"))
+    if identity() == "root":  # root is shown nothing of another user's around the workspace
+        assert done.json["stdout"] == "" and "belongs to somebody else" in done.errors and "repository" not in done.json, (done.json, done.errors)
+        assert (sub / "ran").exists() and not (top / ".git/refs/heads/new").exists() and (top / "file").read_text() == "SECRET\n" and nothing_left()
+        return
+    assert done.json["repository"] == str(top), done.json
     assert done.json["stdout"] == "SECRET\nref: refs/heads/main\n" and "whole history" in done.errors, (done.json, done.errors)
     assert (sub / "ran").exists() and (top / ".git/refs/heads/new").exists() and sorted(os.listdir(top)) == [".git", "file", "sub"]
     assert (top / "file").read_text() == "SECRET\n" and (top / ".git/config").read_text() == "[core]\n" and not os.listdir(top / ".git/hooks") and not (top / ".git/commondir").exists()
     (sub / "ran").unlink()
     common.shared.import_image(image((first, "/r"), ("r", FOLDER)), mine("link"))
     r = box("--json", "--workdir", sub, "--", "sh", "-c", f"{script}; cat {top}/file; ls -A /r", image=mine("link")).json
-    assert (r["outcome"], r["workspace_target"], r["stdout"]) == ("exited", "/workspace", "") and (sub / "ran").exists(), r
+    assert (r["outcome"], r["workspace_target"], r["stdout"]) == ("exited", "/workspace", "") and (sub / "ran").exists() and "repository" not in r, r
     assert (top / "file").read_text() == "SECRET\n" and sorted(os.listdir(top)) == [".git", "file", "sub"] and nothing_left()
 
 

@@ -88,8 +88,8 @@ def nothing_outside_of_the_subfolder_can_be_written():
     assert files == {n: (top / n).read_bytes() for n in files} and {p.name for p in top.iterdir()} == {".git", "file", "sub", "other"}, (sorted(tree(top)), done.errors)
     assert before["config"] == (top / ".git/config").read_bytes()
     for name in set(tree(top / ".git")) - names:
-        empty = name in ("modules", "modules/x") and (top / ".git" / name).is_dir()  # of a run that ended between the two
-        assert empty or (not name.startswith(("hooks/", "info/attr", "modules", "remotes/", "branches/", "config")) and name not in ("commondir", "objects/info/alternates")), name
+        assert not name.startswith(("hooks/", "info/attr", "remotes/", "branches/", "config")) and name not in ("commondir", "objects/info/alternates"), name
+    assert not list((top / ".git").glob("modules/**/HEAD"))  # a lone config in there is no repository, and obeyed by nobody
     assert not (top / ".git/commondir").exists() and not (top / ".git/objects/info/alternates").exists() and not (top / ".git/hooks").is_symlink()
     # The control: with the whole repository as the workspace its files are the command's.
     assert brig("run", "--", "sh", "-c", "echo changed > file; touch new").status == 0 and (top / "file").read_text() == "changed\n"
@@ -141,7 +141,21 @@ def a_root_that_holds_home_or_state_is_never_shown():
     (top / "real").mkdir(mode=0o700)
     not_shown(sub, "state", env={"XDG_STATE_HOME": str(top / "real")})
     shutil.rmtree(top / "real")
+    for settings in (top, scratch()):  # in there, and by a link to there
+        (settings / "brig").mkdir(exist_ok=True) if settings == top else (settings / "brig").symlink_to(top / "brig")
+        not_shown(sub, "settings", env={"XDG_CONFIG_HOME": str(settings)})
+    (scratch() / "brig").unlink()
+    (scratch() / "brig").mkdir()
+    (scratch() / "brig/config.yaml").symlink_to(top / "settings")
+    (top / "settings").write_text("network: none\n")
+    not_shown(sub, "settings", env={"XDG_CONFIG_HOME": str(scratch())})
     (top / ".git").rename(top / "g")
+    for names in ((), ("HEAD",), ("HEAD", "objects/x")):  # what any run in there could have made
+        for name in (".git", *(f".git/{n}" for n in names)):
+            (top / name).parent.mkdir(exist_ok=True)
+            (top / name).mkdir() if name == ".git" else (top / name).write_text("ref: refs/heads/main\n")
+        not_shown(sub, "no repository")
+        shutil.rmtree(top / ".git")
     (top / ".git").symlink_to("g")
     not_shown(sub, "no folder")
     (top / ".git").unlink()
@@ -179,6 +193,52 @@ def a_root_of_somebody_else_or_on_another_file_system_is_never_shown():
     finally:
         with files_as_root():
             subprocess.run(["umount", "-l", "/tmp"], check=True)
+
+
+@test(as_user="root", backends=BOTH)
+def root_is_shown_nothing_of_another_users():
+    """Who works for somebody else would show that one's home, state and settings, which are none of root's own."""
+    sub, top = repository(), workspace()
+    assert run(sub, "cat ../file").text == "SECRET\n", "the control proves nothing"
+    other = 4243
+    everything = [top, *top.rglob("*")]
+    for path in everything:
+        os.chown(path, other, other, follow_symlinks=False)
+    not_shown(sub, "somebody else")
+    for mine in ((top,), (top / ".git",), (sub,), (top, top / ".git")):  # all three must be
+        for path in mine:
+            os.chown(path, 0, 0)
+        not_shown(sub, "somebody else")
+        for path in mine:
+            os.chown(path, other, other)
+    for path in everything:
+        os.chown(path, 0, 0, follow_symlinks=False)
+
+
+@test(by_root=True, backends=BOTH)
+def what_is_mounted_in_the_repository_does_not_come_along():
+    sub, top = repository(), workspace()
+    (scratch() / "secret").write_text("CANARY\n")
+    assert run(sub, "cat ../file").text == "SECRET\n", "the control proves nothing"
+    for place in (top / "other", top / ".git/objects/info", top / "file"):
+        source = scratch() / "secret" if place.is_file() else scratch()
+        with files_as_root():
+            subprocess.run(["mount", "--bind", source, place], check=True)
+        try:
+            control = brig("run", "--read", place, "--", "sh", "-c", f"cat {place} {place}/secret")
+            assert "CANARY" in control.text, (place, control.errors)
+            done = run(sub, f"cat {place} {place}/secret; ls -A ..")
+            assert done.text == "sub\n" and "something mounted" in done.errors, (place, done.text, done.errors)
+        finally:
+            with files_as_root():
+                subprocess.run(["umount", "-l", place], check=True)
+    with files_as_root():
+        subprocess.run(["mount", "--bind", sub / "deep", sub / "deep"], check=True)
+    try:  # it is the workspace's, and shown with it
+        assert run(sub, "cat ../file").text == "SECRET\n"
+    finally:
+        with files_as_root():
+            subprocess.run(["umount", "-l", sub / "deep"], check=True)
 
 
 @test(backends=BOTH)

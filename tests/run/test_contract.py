@@ -389,7 +389,12 @@ def what_is_made_on_one_side_works_on_the_other():
     listed = git("worktree", "list").stdout
     assert f"{top}/wt " in listed and "prunable" not in listed and git("-C", "wt", "status", "--short").returncode == 0, listed
     r = brig("run", "--json", "--", "true").json
-    assert r["workspace_target"] == str(top), r
+    assert r["workspace_target"] == str(top) and "repository" not in r, r
+    (top / "below").mkdir()
+    r = brig("run", "--json", "--workdir", top / "below", "--", "true").json
+    assert (r["workspace_target"], r["repository"]) == (str(top / "below"), str(top)), r
+    r = brig("run", "--json", "--workdir", top / "below", "--git", "none", "--", "true").json
+    assert "repository" not in r, r
 
 
 @test

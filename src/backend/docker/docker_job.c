@@ -464,6 +464,8 @@ static void docker_finish(struct backend_job *j, struct outcome *o)
 	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	o->workspace_target = arena_strdup(o->arena, j->plan->box->cwd);
+	if (j->plan->box->repository)
+		o->repository = arena_strdup(o->arena, j->plan->box->repository);
 	judge(j, o);
 	if (j->end.container.oom)
 		outcome_hit(o, LIMIT_MEMORY);

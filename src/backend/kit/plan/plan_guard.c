@@ -246,8 +246,7 @@ static int guard_places(struct box_plan *p, const struct sight *s, const char *l
 
 /* --- what else brig reads or writes on the host --- */
 
-/* Where the user's own settings are, or may come to be; NULL: nowhere. */
-static const char *settings_place(struct box_plan *p, int which, const char *listed)
+const char *plan_settings_place(struct box_plan *p, int which, const char *listed)
 {
 	const char *base = which == 0   ? getenv("XDG_CONFIG_HOME")
 			   : which == 1 ? getenv("HOME")
@@ -311,8 +310,8 @@ static int guard_settings(struct box_plan *p, const struct sight *s, const char 
 	const char *own = getenv("HOME");
 	bool same = own && listed && str_eq(own, listed);
 
-	for (int i = 0; i < (same ? 2 : 3); i++) {
-		const char *folder = settings_place(p, i, listed);
+	for (int i = 0; i < (same ? SETTINGS_PLACES - 1 : SETTINGS_PLACES); i++) {
+		const char *folder = plan_settings_place(p, i, listed);
 
 		if (folder && guard_folder(p, s, folder, e) < 0)
 			return -e->code;

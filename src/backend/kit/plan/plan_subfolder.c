@@ -13,6 +13,7 @@
 
 #include "backend/kit/plan/plan_internal.h"
 #include "base/home.h"
+#include "base/mounts.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "model/paths.h"
@@ -36,39 +37,123 @@ static const char *find_root(struct box_plan *p, struct stat *git)
 	return n == strlen(p->workspace) ? NULL : arena_strndup(p->arena, path, n);
 }
 
-static bool holds_state(const char *root)
+static bool is_repository(const char *git)
 {
-	char place[PATH_MAX], real[PATH_MAX], home[PATH_MAX];
-	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+	char part[PATH_MAX + 16];
+	struct stat st;
+
+	return plan_is_git(git) && snprintf(part, sizeof(part), "%s/refs", git) > 0 &&
+	       lstat(part, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+struct around {
+	struct box_plan *p;
+	struct mounts mounts;
+	const char *root;
+	struct where at;
+};
+
+/* By its path, or by whatever links and mounts lead there. */
+static bool holds(const struct around *a, const char *place)
+{
+	struct where at;
+
+	return path_under(place, a->root) ||
+	       (mounts_find(&a->mounts, a->p->arena, place, &at) == 0 && at.dev == a->at.dev &&
+		path_under(at.path, a->at.path));
+}
+
+static bool holds_state(const struct around *a, const char *listed)
+{
+	char place[PATH_MAX];
 
 	for (int i = 0; i < STATE_PLACES; i++)
-		if (state_place(i, listed, place, sizeof(place)) == 0 &&
-		    (path_under(place, root) || (realpath(place, real) && path_under(real, root))))
+		if (state_place(i, listed, place, sizeof(place)) == 0 && holds(a, place))
 			return true;
 	return false;
 }
 
-/* Why it is not shown; NULL: it can be. */
-static const char *unfit(const struct box_plan *p, const char *root, const struct stat *git)
+static bool holds_settings(const struct around *a, const char *listed)
+{
+	static const char *const files[] = { "", "/config.yaml" }; /* either may be a link */
+	char path[PATH_MAX + 32];
+
+	for (int i = 0; i < SETTINGS_PLACES; i++) {
+		const char *folder = plan_settings_place(a->p, i, listed);
+
+		for (size_t k = 0; folder && k < ARRAY_LEN(files); k++) {
+			(void)snprintf(path, sizeof(path), "%s%s", folder, files[k]);
+			if (holds(a, path))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* A tree is bound with all that is mounted in it, and nobody asked for that. What is mounted in the
+ * workspace is shown with it in any case. */
+static bool holds_mount(const struct around *a)
+{
+	for (size_t i = 0; i < a->mounts.n; i++) {
+		const char *point = a->mounts.v[i].point;
+
+		if (path_under(point, a->root) && !str_eq(point, a->root) &&
+		    !path_under(point, a->p->workspace))
+			return true;
+	}
+	return false;
+}
+
+/* What it holds that is in no run's sight; NULL: nothing. */
+static const char *unfit_inside(struct box_plan *p, const char *root)
+{
+	struct around a = { .p = p, .root = root };
+	char home[PATH_MAX];
+	const char *listed = home_listed(geteuid(), home, sizeof(home)) == 0 ? home : NULL;
+	struct err e;
+
+	if (mounts_read(p->arena, &a.mounts, &e) < 0 ||
+	    mounts_find(&a.mounts, p->arena, root, &a.at) < 0)
+		return "cannot be looked at";
+	if (holds_state(&a, listed))
+		return "contains brig's own state";
+	if (holds_settings(&a, listed))
+		return "contains brig's own settings";
+	return holds_mount(&a) ? "has something mounted in it" : NULL;
+}
+
+static bool is_covered(const struct spec *s, const char *root)
+{
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (path_under(root, s->mounts.v[i].target))
+			return true;
+	return false;
+}
+
+/* Why it is not shown; NULL: it can be. Root is nobody's deputy: what is another user's may be that
+ * user's home, or hold what brig keeps for that one. */
+static const char *unfit(struct box_plan *p, const char *root, const struct stat *git)
 {
 	struct stat st, own;
 	CLEANUP(fd) int fd = fd_open_nolinks(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
 	CLEANUP(fd) int work = fd_open_nolinks(AT_FDCWD, p->workspace, O_PATH | O_DIRECTORY, 0);
+	const char *folder = arena_printf(p->arena, "%s/.git", root);
 
-	if (fd < 0 || work < 0 || fstat(fd, &st) < 0 || fstat(work, &own) < 0)
+	if (!folder || fd < 0 || work < 0 || fstat(fd, &st) < 0 || fstat(work, &own) < 0)
 		return "cannot be looked at";
 	if (!S_ISDIR(git->st_mode))
 		return "has a .git that is no folder";
+	if (st.st_uid != geteuid() || git->st_uid != geteuid() || own.st_uid != geteuid())
+		return "belongs to somebody else";
+	if (!is_repository(folder))
+		return "has a .git that is no repository";
 	if (home_kind(root, getenv("HOME")) != HOME_APART)
 		return "is your home folder, or contains it";
-	if (holds_state(root))
-		return "contains brig's own state";
-	if (st.st_uid != own.st_uid || git->st_uid != own.st_uid ||
-	    (own.st_uid != geteuid() && geteuid() != 0))
-		return "belongs to somebody else";
 	if (st.st_dev != own.st_dev || git->st_dev != own.st_dev)
 		return "is on another file system";
-	return spec_place_taken(p->spec, root) ? "is a place of brig's own inside" : NULL;
+	if (spec_place_taken(p->spec, root))
+		return "is a place of brig's own inside";
+	return is_covered(p->spec, root) ? "is covered by a mount" : unfit_inside(p, root);
 }
 
 int plan_subfolder(struct box_plan *p, struct err *e)
@@ -90,8 +175,8 @@ int plan_subfolder(struct box_plan *p, struct err *e)
 				  root, why)
 		   : arena_printf(p->arena,
 				  "git: all of the repository at '%s' can be read, with its whole "
-				  "history; only this folder and what git keeps can be changed "
-				  "(--git none shows neither)",
+				  "history; what git keeps and this folder can be changed, also a "
+				  "file outside that has a hard link in here (--git none: no git)",
 				  root);
 	if (!note)
 		return err_nomem(e);

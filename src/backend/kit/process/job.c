@@ -289,6 +289,8 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	/* The last look: a short run may have been over before the first. */
 	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->spec->limits.disk;
 	o->isolation = j->isolation;
+	if (j->plan->repository)
+		o->repository = arena_strdup(o->arena, j->plan->repository);
 	judge(j, &seen, o);
 	if (j->killed_memory || seen.oom)
 		outcome_hit(o, LIMIT_MEMORY);

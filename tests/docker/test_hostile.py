@@ -150,6 +150,16 @@ def a_repository_around_the_workspace_is_read_only_and_stays_behind_where_it_can
     assert (sub / "ran").exists() and (top / ".git/refs/heads/new").exists() and sorted(os.listdir(top)) == [".git", "file", "sub"]
     assert (top / "file").read_text() == "SECRET\n" and (top / ".git/config").read_text() == "[core]\n" and not os.listdir(top / ".git/hooks") and not (top / ".git/commondir").exists()
     (sub / "ran").unlink()
+    # What was asked for around the workspace stays where it is when the workspace cannot.
+    (top / "other").mkdir()
+    (top / "other/theirs").write_text("THEIRS\n")
+    common.shared.import_image(image((first, FOLDER)), mine("below"), changes=[f"VOLUME {top}/v"])
+    for option in (("--read", top / "other"), ("--mount", f"{top}/other:{top}/other")):
+        r = box("--json", "--workdir", sub, *option, "--", "sh", "-c", f"cat {top}/other/theirs {top}/file; ls -A {top}; echo evil > {top}/other/theirs", image=mine("below")).json
+        assert (r["workspace_target"], r["stdout"]) == ("/workspace", "THEIRS\nother\nv\n") and (top / "other/theirs").read_text() == "THEIRS\n", r
+    r = box("--json", "--workdir", sub, "--read", top, "--", "touch", "ran2", image=mine("below")).json
+    assert r["outcome"] == "refused" and not (sub / "ran2").exists(), r
+    shutil.rmtree(top / "other")
     common.shared.import_image(image((first, "/r"), ("r", FOLDER)), mine("link"))
     r = box("--json", "--workdir", sub, "--", "sh", "-c", f"{script}; cat {top}/file; ls -A /r", image=mine("link")).json
     assert (r["outcome"], r["workspace_target"], r["stdout"]) == ("exited", "/workspace", "") and (sub / "ran").exists() and "repository" not in r, r

@@ -117,6 +117,32 @@ def an_index_that_leads_git_into_the_subfolder_runs_nothing_on_the_host():
     shutil.rmtree(control)
 
 
+@test(backends=BOTH)
+def what_is_asked_for_in_the_git_folder_is_never_passed_over():
+    sub, top = repository(), workspace()
+    for name in ("q", "r"):
+        (scratch() / name).mkdir()
+    write = "echo x > ../.git/refs/heads/new; cat ../file"
+    assert run(sub, write).text == "SECRET\n" and (top / ".git/refs/heads/new").exists(), "the control proves nothing"
+    (top / ".git/refs/heads/new").unlink()
+    for options in (("--read", top / ".git"), ("--read", top / ".git/refs"), ("--write", top / ".git"), ("--write", top / ".git/refs/heads"),
+                    ("--mount", f"{scratch()}/q:{top}/.git"), ("--mount", f"{scratch()}/q:{top}/.git:rw"), ("--mount", f"{scratch()}/q:{top}/.git/refs")):
+        done = run(sub, write, *options)
+        assert done.status == 125 and "git folder" in done.errors and "hint: --git read" in done.errors and done.text == "", (options, done.text, done.errors)
+    for options in (("--git", "read"), ("--git", "read", "--read", top / ".git"), ("--policy", "readonly", "--read", top / ".git/refs")):
+        done = run(sub, write, *options)
+        assert done.text == "SECRET\n" and "Read-only" in done.errors, (options, done.text, done.errors)
+    assert not (top / ".git/refs/heads/new").exists()
+    done = run(sub, "cat ../.git/HEAD; ls -A ../.git", "--git", "none", "--mount", f"{scratch()}/q:{top}/.git")
+    assert done.text == "" and done.status == 0, (done.text, done.errors)
+    # Beside it they hold, and a mount that covers the repository leaves nothing of it.
+    done = run(sub, "cat ../other/theirs ../file; echo evil > ../other/theirs", "--read", top / "other")
+    assert done.text == "theirs\nSECRET\n" and "Read-only" in done.errors, (done.text, done.errors)
+    (scratch() / "q/sub").mkdir()
+    done = run(sub, "cat ../file; ls -A ..", "--mount", f"{scratch()}/q:{top}")
+    assert done.text == "sub\n" and "covered by a mount" in done.errors, (done.text, done.errors)
+
+
 def not_shown(sub, why, *options, **more):
     """The repository stays out of sight, and one line says why."""
     done = run(sub, "git log; cat ../file ../.git/HEAD; ls -A ..; echo evil > ../file; touch here", *options, **more)

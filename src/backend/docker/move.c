@@ -11,11 +11,20 @@
 #include "model/code.h"
 #include "model/paths.h"
 
+static bool lists(const struct strlist *l, const char *path)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i], path))
+			return true;
+	return false;
+}
+
 bool docker_is_work(const struct backend_plan *p, const char *target)
 {
 	const char *around = p->box->repository;
 
-	return str_eq(target, p->box->cwd) || (around && str_eq(target, around));
+	return str_eq(target, p->box->cwd) ||
+	       (around && str_eq(target, around) && !lists(&p->spec->read, around));
 }
 
 /* What else shows it shows it with the plan's covers: not without them at the old place. */
@@ -37,11 +46,29 @@ static bool is_movable(const struct backend_plan *p)
 	return true;
 }
 
-/* The repository stays behind: what git would find around the workspace is not there. */
+/* Somebody asked for it, or for what it lies in, below the repository. */
+static bool is_asked(const struct box_plan *b, const char *dst)
+{
+	const struct spec *s = b->spec;
+	bool asked = false;
+
+	for (size_t i = 0; i < s->read.n; i++)
+		asked |= path_under(s->read.v[i], b->repository) && path_under(dst, s->read.v[i]);
+	for (size_t i = 0; i < s->write.n; i++)
+		asked |= path_under(s->write.v[i], b->repository) && path_under(dst, s->write.v[i]);
+	for (size_t i = 0; i < s->mounts.n; i++)
+		asked |= path_under(s->mounts.v[i].target, b->repository) &&
+			 path_under(dst, s->mounts.v[i].target);
+	return asked;
+}
+
+/* The repository stays behind: what git would find around the workspace is not there. What else
+ * was asked for in that tree is. */
 static void drop_repository(struct box_plan *b)
 {
 	for (size_t i = 0; b->repository && i < b->op_count; i++)
-		if (path_under(b->ops[i].dst, b->repository) && !path_under(b->ops[i].dst, b->cwd))
+		if (path_under(b->ops[i].dst, b->repository) &&
+		    !path_under(b->ops[i].dst, b->cwd) && !is_asked(b, b->ops[i].dst))
 			b->ops[i].kind = OP_DIR; /* which the image has, or not */
 	b->repository = NULL;
 }

@@ -334,6 +334,15 @@ static bool has_covers(const struct box_plan *p)
 	return false;
 }
 
+static int git_outside(struct box_plan *p, struct err *e)
+{
+	size_t from = p->op_count;
+
+	if (!p->workspace)
+		return 0;
+	return plan_worktree(p, e) < 0 ? -e->code : plan_git_grants(p, from, e);
+}
+
 static int fill(struct box_plan *p, struct err *e)
 {
 	if (names(p, e) < 0)
@@ -341,7 +350,7 @@ static int fill(struct box_plan *p, struct err *e)
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 || link_workspace(p, e) < 0 ||
-	    (p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
+	    git_outside(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)
@@ -362,7 +371,7 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
 	    plan_kept_home(p, false, e) < 0 || plan_mounts(p, e) < 0)
 		return -e->code;
-	if ((p->workspace && plan_worktree(p, e) < 0) || plan_environment(p, e) < 0)
+	if (git_outside(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
 		return -e->code;

@@ -58,6 +58,9 @@ int plan_toolchains(struct box_plan *p, struct err *e); /* before plan_mounts, w
 /* Notes programs that are others inside than along the caller's PATH, `mine`. */
 int plan_other_tools(struct box_plan *p, const char *mine, struct err *e);
 int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
+/* Refuses what was asked for in a git folder outside of the workspace, which is bound by the
+ * operations `from` on. */
+int plan_git_grants(const struct box_plan *p, size_t from, struct err *e);
 bool plan_has_names(const struct box_plan *p);       /* will plan_protect find any? */
 int plan_protect(struct box_plan *p, struct err *e); /* protected names, git folders; after the
 						      * worktree */

@@ -290,14 +290,21 @@ static const struct op *tree_at(const struct box_plan *p, const char *dst)
 	return NULL;
 }
 
+/* Nobody asked for the repository around the workspace: it may have to stay behind. */
+static bool is_around(const struct box_plan *p, const struct op *o)
+{
+	return p->repository && str_eq(o->dst, p->repository) &&
+	       !names(&p->spec->read, p->repository);
+}
+
 /* A wish to read what is shown there already, and cannot be written there either. What is narrower
  * than the tree around it is bound over it. */
 static bool seen_already(const struct box_plan *p, const struct want *w)
 {
 	const struct op *o = tree_at(p, w->dst);
 
-	return o && o->kind == OP_BIND && !w->writable && !o->writable && str_eq(o->src, o->dst) &&
-	       str_eq(w->src, w->dst);
+	return o && !is_around(p, o) && o->kind == OP_BIND && !w->writable && !o->writable &&
+	       str_eq(o->src, o->dst) && str_eq(w->src, w->dst);
 }
 
 /* The command could not even begin to write: say so before it starts. */
@@ -354,6 +361,40 @@ static int one_want(struct box_plan *p, const struct want *w, struct err *e)
 		return err_wrap(e, "%s", w->flag);
 	return w->writable && !str_eq(w->flag, "workdir") ? plan_programs(p, w->flag, w->src, e)
 							  : 0;
+}
+
+/* The git folder outside of the workspace lies over what was asked for in there. */
+static int check_below(const char *path, const char *flag, const struct op *git, struct err *e)
+{
+	if (!path_under(path, git->dst))
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM,
+			  "--git read shows the git folder read-only, --git none not at all",
+			  "%s: '%.200s' is in the git folder of the workspace's repository, which "
+			  "has rules of its own",
+			  flag, path);
+}
+
+int plan_git_grants(const struct box_plan *p, size_t from, struct err *e)
+{
+	const struct spec *s = p->spec;
+
+	for (size_t i = from; i < p->op_count; i++) {
+		const struct op *o = &p->ops[i];
+
+		if (o->kind != OP_BIND && o->kind != OP_BIND_FD)
+			continue;
+		for (size_t k = 0; o->writable && k < s->read.n; k++)
+			if (check_below(s->read.v[k], "read", o, e) < 0)
+				return -e->code;
+		for (size_t k = 0; k < s->write.n; k++)
+			if (check_below(s->write.v[k], "write", o, e) < 0)
+				return -e->code;
+		for (size_t k = 0; k < s->mounts.n; k++)
+			if (check_below(s->mounts.v[k].target, "mount", o, e) < 0)
+				return -e->code;
+	}
+	return 0;
 }
 
 int plan_mounts(struct box_plan *p, struct err *e)

@@ -57,7 +57,7 @@ int plan_subfolder(struct box_plan *p, struct err *e);
 int plan_toolchains(struct box_plan *p, struct err *e); /* before plan_mounts, which shows them */
 /* Notes programs that are others inside than along the caller's PATH, `mine`. */
 int plan_other_tools(struct box_plan *p, const char *mine, struct err *e);
-int plan_mounts(struct box_plan *p, struct err *e);  /* workspace, --mount, --read, --write */
+int plan_mounts(struct box_plan *p, struct err *e); /* workspace, --mount, --read, --write */
 /* Refuses what was asked for in a git folder outside of the workspace, which is bound by the
  * operations `from` on. */
 int plan_git_grants(const struct box_plan *p, size_t from, struct err *e);

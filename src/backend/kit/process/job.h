@@ -31,7 +31,7 @@ struct box_start {
 	unsigned char *skips;          /* room for what box_held waits for; NULL: nothing */
 	size_t op_count;               /* of the plan, as the new process knows it */
 	unsigned char *known;          /* kind and writability of each, as it knows them */
-	cpu_set_t cpus;                /* those of the caller; empty: unknown */
+	cpu_set_t cpus;                /* those of the caller; empty: it was not moved */
 	size_t looked_from, held_from; /* the operations before which box_held is called */
 	void *own;                     /* the backend's */
 };

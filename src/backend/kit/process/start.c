@@ -492,8 +492,24 @@ static int check_known(const struct box_plan *p, const struct box_start *c, stru
 	return 0;
 }
 
+/* Are there no more processes that could run, the new one included, than CPUs? */
+static bool is_quiet(int cpus)
+{
+	char text[96], *at = text;
+	ssize_t n = fd_read_file(AT_FDCWD, "/proc/loadavg", text, sizeof(text));
+
+	/* "0.00 0.01 0.05 2/345 6789": three averages, then those that could run now */
+	for (int i = 0; n > 0 && i < 3; i++) {
+		at = strchr(at, ' ');
+		if (!at)
+			return false;
+		at++;
+	}
+	return n > 0 && strtol(at, NULL, 10) <= cpus;
+}
+
 /* A new process queues behind its maker even where another CPU is idle, and the two are to work at
- * the same time. Where there is no other CPU, they take turns. */
+ * the same time. Where none is they take turns. */
 static void move_over(pid_t child, cpu_set_t *all)
 {
 	int own = sched_getcpu();
@@ -504,14 +520,15 @@ static void move_over(pid_t child, cpu_set_t *all)
 		return;
 	others = *all;
 	CPU_CLR((size_t)own, &others);
-	if (CPU_COUNT(&others))
-		(void)sched_setaffinity(child, sizeof(others), &others);
+	if (!CPU_COUNT(&others) || !is_quiet(CPU_COUNT(all)) ||
+	    sched_setaffinity(child, sizeof(others), &others) < 0)
+		CPU_ZERO(all); /* it stays where it is */
 }
 
 /* Before the first word: only then does it choose CPUs of its own. */
 static void move_back(pid_t child, const cpu_set_t *all)
 {
-	if (CPU_COUNT(all) > 1)
+	if (CPU_COUNT(all))
 		(void)sched_setaffinity(child, sizeof(*all), all);
 }
 

@@ -385,7 +385,9 @@ static void end_door(struct run *r)
 
 /* ---- names, without a door ---- */
 
-/* Once a run, while it may still be waiting for an answer. */
+/* Once a run, while it may still be waiting for an answer. The command chose the name, perhaps so
+ * that it looks like another: an option to type as it stands is said for the shipped groups alone.
+ */
 static void on_names(struct run *r)
 {
 	const struct group *g;
@@ -397,8 +399,8 @@ static void on_names(struct run *r)
 	g = group_covering(name.name);
 	(void)snprintf(text, sizeof(text),
 		       "it asks for '%s' and has no network: --allow %s%s opens one for %s",
-		       name.name, g ? "@" : "", g ? g->name : name.name,
-		       g ? g->help : "that host alone");
+		       name.name, g ? "@" : "HOST", g ? g->name : "",
+		       g ? g->help : "a host that you know (brig run --help)");
 	tell(r, text);
 }
 

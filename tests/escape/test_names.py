@@ -78,6 +78,15 @@ print(ask(labels(b'www', b'example'))[3] & 15)
 
 
 @test
+def a_name_that_the_command_chose_is_never_offered_as_an_option():
+    assert "--allow @git opens one" in guest("ask(labels(b'raw', b'githubusercontent', b'com'))").errors, "the control: one of a shipped group is"
+    for name in ("raw.githubusercontent.com.evil.example", "raw.githubusercontent.com-cdn.example", "evil-github.com", "pypi.org.example", "xn--gthub-cta.com", "github.co"):
+        done = guest(f"ask(labels(*{name.encode().split(b'.')!r}))")
+        assert f"it asks for '{name}'" in done.errors and "--allow HOST opens one" in done.errors, done.errors
+        assert f"--allow {name}" not in done.errors and "--allow @" not in done.errors, done.errors
+
+
+@test
 def a_flood_of_questions_is_told_once_and_counted():
     done = guest("""
 for i in range(3000):

@@ -3,11 +3,12 @@
 """Toolchains below the caller's home: shown by one word, read-only, and nothing that lies beside them."""
 
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import brig, main, scratch, test, tree, workspace  # noqa: E402
+from harness import brig, files_as_root, main, scratch, test, tree, workspace  # noqa: E402
 
 BOTH = ("native", "bwrap")
 SECRETS = (".cargo/credentials.toml", ".cargo/registry/x", ".ssh/id", ".nvm/alias/x", ".npmrc", ".sdkman/etc/config", ".local/share/mise/state")
@@ -68,9 +69,29 @@ def variables_and_links_lead_to_nothing_else():
     (me / ".rbenv/l").symlink_to(outside)
     look = f"cat {outside}/secret {outside}/bin/secret {me}/.volta/secret {me}/.rbenv/l/secret {me}/.ssh/id; ls {outside} /etc/ssl/private"
     for name, value in (("PYENV_ROOT", outside), ("CARGO_HOME", outside), ("RUSTUP_HOME", "/etc"), ("RUSTUP_HOME", "/"), ("PYENV_ROOT", me), ("PYENV_ROOT", f"{me}/../outside"), ("CARGO_HOME", ""),
-                        ("PYENV_ROOT", f"{me}/.pyenv/../.ssh"), ("HOME", "/"), ("HOME", ""), ("HOME", f"{me}/.ssh/..")):
+                        ("PYENV_ROOT", f"{me}/.pyenv/../.ssh"),
+                        *(("PYENV_ROOT", f"{me}{end}") for end in ("/", "//", "/.", "/./", "//.", "/.//.", "/.pyenv/..", "/..", "/./.ssh", "//.ssh")), ("PYENV_ROOT", "."), ("PYENV_ROOT", f"{me.parent}/./me"), ("HOME", "/"), ("HOME", ""), ("HOME", f"{me}/.ssh/..")):
         done = brig("run", "--toolchains", "--", "sh", "-c", look, env={**env, name: str(value)})
         assert "CANARY" not in done.text, (name, value, done.text)
+    for end in ("", "/", "//"):  # the control: as people write it
+        done = brig("run", "--toolchains", "--", "sh", "-c", "python3; ls $PYENV_ROOT", env={**env, "HOME": f"{me}{end}", "PYENV_ROOT": f"{me}/.pyenv{end}"})
+        assert done.text == "mine: python3\nshims\n", (done.text, done.errors)
+
+
+@test(by_root=True, backends=BOTH)
+def home_by_another_name_is_no_toolchain():
+    me, env = furnish()
+    (me / "also").mkdir()
+    look = f"cat {me}/also/.ssh/id {me}/.ssh/id; true"
+    with files_as_root():
+        subprocess.run(["mount", "--bind", me, me / "also"], check=True)
+    try:
+        assert (me / "also/.ssh/id").read_text() == "CANARY\n"
+        done = brig("run", "--toolchains", "--", "sh", "-c", look, env={**env, "PYENV_ROOT": f"{me}/also"})
+        assert "CANARY" not in done.text, (done.text, done.errors)
+    finally:
+        with files_as_root():
+            subprocess.run(["umount", "-l", me / "also"], check=True)
 
 
 @test

@@ -12,7 +12,7 @@ from harness import brig, main, start_brig, test  # noqa: E402
 
 @test
 def a_name_that_is_asked_for_without_a_network_is_told_at_once_and_counted():
-    for name, option in (("x.example", "--allow x.example opens one for that host alone"), ("pypi.org", "--allow @pypi opens one for")):
+    for name, option in (("x.example", "--allow HOST opens one for a host that you know"), ("pypi.org", "--allow @pypi opens one for")):
         p = start_brig("exec", f"getent hosts {name}; cat", stdin=subprocess.PIPE)  # which waits for us
         said = p.stderr.readline().decode()
         assert said.startswith(f"brig: note: it asks for '{name}' and has no network: {option}"), said

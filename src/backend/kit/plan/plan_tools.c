@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
+#include "base/home.h"
 #include "base/str.h"
 #include "model/paths.h"
 
@@ -41,19 +42,45 @@ static const struct {
 
 static_assert(ARRAY_LEN(kinds) < PREPARED_MAX, "each may have to be idmapped");
 
-/* Its root, in plain form; false: HOME says nothing, or what a variable says is not below HOME. */
+/* Absolute, and each of its parts a name: text can be compared then. */
+static bool is_plain(const char *path)
+{
+	for (size_t n; *path; path += n) {
+		if (*path++ != '/')
+			return false;
+		n = strcspn(path, "/");
+		if (!n || (n == 1 && path[0] == '.') || (n == 2 && !strncmp(path, "..", 2)))
+			return false;
+	}
+	return true;
+}
+
+static void cut_slashes(char *path)
+{
+	for (size_t n = strlen(path); n && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+}
+
+/* Its root, in plain form; false: HOME says nothing, or what a variable says is not below HOME, or
+ * is HOME or contains it, by whatever name. */
 static bool root_of(size_t kind, char *out, size_t n)
 {
-	const char *home = getenv("HOME"), *said = getenv(kinds[kind].variable);
+	const char *said = getenv(kinds[kind].variable), *own = getenv("HOME");
+	char home[PATH_MAX];
 	int len;
 
-	if (!home || home[0] != '/' || str_eq(home, "/") || strstr(home, "/."))
+	if (!own || snprintf(home, sizeof(home), "%s", own) >= (int)sizeof(home))
+		return false;
+	cut_slashes(home);
+	if (!*home || !is_plain(home))
 		return false;
 	len = said && *said ? snprintf(out, n, "%s", said)
 			    : snprintf(out, n, "%s/%s", home, kinds[kind].below);
-	if (len <= 0 || (size_t)len >= n || strstr(out, "/.."))
+	if (len <= 0 || (size_t)len >= n)
 		return false;
-	return path_under(out, home) && strlen(out) > strlen(home) + 1;
+	cut_slashes(out);
+	return is_plain(out) && path_under(out, home) && !str_eq(out, home) &&
+	       home_kind(out, home) == HOME_APART;
 }
 
 bool plan_is_toolchain(const char *path)

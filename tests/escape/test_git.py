@@ -459,6 +459,18 @@ def nothing_is_written_through_a_link_in_a_git_folder():
 
 
 @test
+def a_folder_of_old_links_that_is_renamed_into_a_git_folder_is_new_there():
+    victim = scratch() / "victim"
+    for folder, name in (("logs", "HEAD"), ("logs/refs/heads", "main"), ("logs/refs", "heads/main")):
+        repository()
+        assert sh(f"mkdir -p old/{os.path.dirname(name)}; ln -s {victim} old/{name}")["denials"] == []
+        r = sh(f"rm -rf .git/{folder}; mv old .git/{folder}; touch .git/{folder}/more")
+        assert told(r, f".git/{folder}/{name}") and taken() and not links(workspace()), (folder, r)
+        assert git("commit", "-q", "--allow-empty", "-m", "words").returncode == 0 and not victim.exists(), folder
+        clear()
+
+
+@test
 def pipes_in_a_git_folder_go_and_links_of_the_users_stay():
     repository()
     on_host("sh", "-c", "ln -s logs .git/mine", cwd=workspace())
@@ -467,7 +479,7 @@ def pipes_in_a_git_folder_go_and_links_of_the_users_stay():
     assert sh("git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x; git gc -q")["denials"] == []
 
 
-@test(limit=120)
+@test(as_user="user", limit=120)
 def more_folders_than_anybody_has_are_told():
     repository()
     r = sh("python3 -c \"import os; [os.makedirs(f'.git/logs/{i % 130}/{i}') for i in range(17000)]\"; ln -sfn /nowhere .git/logs/129/129/l")

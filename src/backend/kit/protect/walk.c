@@ -217,11 +217,30 @@ static bool is_gits_own(const char *name)
 	return false;
 }
 
+/* Came it here since the run began? A folder that was renamed into place brings old links along. */
+static bool is_new_here(const struct folder_walk *w, const char *path, const struct stat *st)
+{
+	char part[PATH_MAX];
+	struct stat above;
+
+	if (protect_changed(w->t, st))
+		return true;
+	(void)snprintf(part, sizeof(part), "%s", path);
+	for (char *slash;
+	     (slash = strrchr(part, '/')) && (size_t)(slash - part) > strlen(w->git);) {
+		*slash = '\0';
+		if (fstatat(w->tree, part, &above, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    protect_changed(w->t, &above))
+			return true;
+	}
+	return false;
+}
+
 /* git makes no link in there, and writes through one: at the next commit, checkout or gc of the
  * user's what it writes would be the command's words, and the file the command's choice. */
 static bool take_link(struct folder_walk *w, const char *path, const struct stat *st)
 {
-	if ((!S_ISLNK(st->st_mode) && !S_ISFIFO(st->st_mode)) || !protect_changed(w->t, st))
+	if ((!S_ISLNK(st->st_mode) && !S_ISFIFO(st->st_mode)) || !is_new_here(w, path, st))
 		return false;
 	quarantine(w->t, w->o, w->tree, path,
 		   S_ISLNK(st->st_mode) ? "a link where git writes, made during the run"

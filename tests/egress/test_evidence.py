@@ -536,26 +536,33 @@ def all_addresses_of_the_machine_are_its_own():
     if not IS_ROOT:
         return  # no addresses of one's own, nothing to try with
     hosts, server = scratch() / "hosts", scratch() / "server.py"
-    hosts.write_text("127.0.0.1 localhost\n11.0.0.5 near.test\n11.0.0.190 far.test\n11.1.0.1 routed.test\n11.0.1.7 late.test\n12.0.0.2 away.test\n")
+    hosts.write_text("127.0.0.1 localhost\n11.0.0.5 near.test\n11.0.0.190 far.test\n11.1.0.1 routed.test\n11.2.0.7 prefix.test\n11.3.0.7 source.test\n2600:1::7 six.test\n2600:2::7 far6.test\n12.0.0.1 card.test\n11.0.1.7 late.test\n12.0.0.2 away.test\n")
     server.write_text("""import http.server
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200); self.end_headers(); self.wfile.write(b'a page of this machine')
     def log_message(self, *a): pass
-s = http.server.HTTPServer(('0.0.0.0', 80), H); print(flush=True); s.serve_forever()
+http.server.HTTPServer.address_family = 10
+s = http.server.HTTPServer(('::', 80), H); print(flush=True); s.serve_forever()
 """)
     argv = " ".join(f"'{w}'" for w in brig_argv("run", "--network", "proxy", "--set", "egress.https_only=false"))
-    # routed.test is the machine's own by a route alone, late.test from the middle of a run on; away.test, the control, is another's.
+    # routed.test, prefix.test, source.test and six.test are the machine's own by a route alone, late.test from the middle of a run on; away.test,
+    # the control, is another's.
+    own = ("near", "far", "routed", "prefix", "source", "six", "far6", "card")
     script = f"""unshare -n sleep {60 * FACTOR} & far=$!; while [ "$(readlink /proc/$far/ns/net)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.02; done; ip link set lo up; ip link add v0 type veth peer name v1; ip link set v1 netns $far; ip addr add 12.0.0.1/24 dev v0; ip link set v0 up
 nsenter -t $far -n sh -c 'ip addr add 12.0.0.2/24 dev v1; ip link set v1 up; exec python3 {server}' >{scratch()}/far & other=$!
 for i in $(seq 1 200); do echo "addr add 11.0.0.$i/32 dev lo"; done | ip -batch -; ip route add local 11.1.0.0/24 dev lo
+ip addr add 11.2.0.1/24 dev lo; ip route add local 11.3.0.0/24 dev lo src 12.0.0.1; ip -6 route add local 2600:1::/64 dev lo; ip -6 addr add 2600:2::7/128 dev lo nodad
 mount --bind {hosts} /etc/hosts; python3 {server} >{scratch()}/up & server=$!; while [ ! -s {scratch()}/up ] || [ ! -s {scratch()}/far ]; do sleep 0.05; done
-for h in near far routed away late; do [ $h = late ] && (while [ ! -e begun ]; do sleep 0.05; done; ip addr add 11.0.1.7/32 dev lo; touch added) &
+for h in {' '.join(own)}; do curl -sS http://$h.test/; echo; done
+for h in {' '.join(own)} away late; do [ $h = late ] && (while [ ! -e begun ]; do sleep 0.05; done; ip addr add 11.0.1.7/32 dev lo; touch added) &
 {argv} --allow $h.test:80 -- sh -c "[ $h = late ] && touch begun && while [ ! -e added ]; do sleep 0.05; done; curl -sS http://$h.test/" 2>&1 | tr '\\n' ' '; echo
 done; kill $server $other $far"""
     out = subprocess.run(["unshare", "-nm", "sh", "-c", script], env=brig_environment(), cwd=workspace(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * FACTOR, check=False)
     lines = out.stdout.splitlines()
-    assert len(lines) == 5 and lines.pop(3).startswith("a page of this machine"), out.stdout
+    assert lines[:len(own)] == ["a page of this machine"] * len(own), out.stdout  # they do lead here
+    del lines[:len(own)]
+    assert len(lines) == len(own) + 2 and lines.pop(len(own)).startswith("a page of this machine"), out.stdout
     assert all("an address of this machine" in line and "a page" not in line for line in lines), out.stdout
 
 

@@ -382,7 +382,7 @@ def what_is_made_on_one_side_works_on_the_other():
         assert sh(f"{name}/bin/tool; . {name}/bin/activate; tool").text == want * 2, name
         done = brig("run", "--", "tool", env={"PATH": f"{top}/{name}/bin:/usr/bin:/bin"})  # activated outside
         assert done.text == want, (name, done.text, done.errors)
-    git = lambda *words: subprocess.run(as_caller(["git", *words]), cwd=top, capture_output=True, text=True, env=brig_environment())  # noqa: E731
+    git = lambda *words: subprocess.run(as_caller(["git", "-c", "safe.directory=*", *words]), cwd=top, capture_output=True, text=True, env=brig_environment())  # noqa: E731
     for words in (("init", "-q"), ("-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "--allow-empty", "-m", "x")):
         assert git(*words).returncode == 0
     assert sh("git worktree add -q wt").status == 0
@@ -392,7 +392,8 @@ def what_is_made_on_one_side_works_on_the_other():
     assert r["workspace_target"] == str(top) and "repository" not in r, r
     (top / "below").mkdir()
     r = brig("run", "--json", "--workdir", top / "below", "--", "true").json
-    assert (r["workspace_target"], r["repository"]) == (str(top / "below"), str(top)), r
+    assert r["workspace_target"] == str(top / "below"), r
+    assert r.get("repository") == (str(top) if top.stat().st_uid == uid() else None), r  # nothing of somebody else's
     r = brig("run", "--json", "--workdir", top / "below", "--git", "none", "--", "true").json
     assert "repository" not in r, r
 

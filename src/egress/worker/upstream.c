@@ -8,7 +8,9 @@
  * proxy that is dialled, and the proxy that resolves. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/rtnetlink.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,26 +89,38 @@ static int dial(const struct addr *a, uint16_t port)
 }
 
 /* Does this machine deliver it to itself? So it does with addresses that came after the start, and
- * with those that are its own by a route alone: it then speaks from the very address. No packet is
- * sent for the question. */
-static bool is_here(const struct addr *a)
+ * with those that are its own by a route alone: the kernel is asked for its route. No packet is
+ * sent for the question; without an answer it is the machine's own. */
+static bool is_here(const struct worker *k, const struct addr *a)
 {
-	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) }, from = { 0 };
-	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(9) };
-	bool six = a->family == 6;
-	CLEANUP(fd) int fd = socket(six ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	socklen_t n = sizeof(from);
+	struct {
+		struct nlmsghdr head;
+		struct rtmsg route;
+		struct rtattr dst;
+		unsigned char b[16];
+	} q = { .head = { .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST },
+		.dst = { .rta_type = RTA_DST } };
+	size_t n = a->family == 6 ? 16 : 4;
+	union {
+		struct nlmsghdr head;
+		char room[4096];
+	} said;
+	const struct rtmsg *route = NLMSG_DATA(&said.head);
+	ssize_t r;
 
-	memcpy(&a4.sin_addr, a->b, 4);
-	memcpy(&a6.sin6_addr, a->b, 16);
-	if (fd < 0 ||
-	    connect(fd, six ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4,
-		    six ? sizeof(a6) : sizeof(a4)) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&from, &n) < 0)
+	q.head.nlmsg_len = (uint32_t)(offsetof(typeof(q), b) + n);
+	q.route.rtm_family = a->family == 6 ? AF_INET6 : AF_INET;
+	q.route.rtm_dst_len = (unsigned char)(n * 8);
+	q.dst.rta_len = (unsigned short)RTA_LENGTH(n);
+	memcpy(q.b, a->b, n);
+	if (send(k->routes, &q, q.head.nlmsg_len, MSG_NOSIGNAL) < 0)
+		return true;
+	r = recv(k->routes, &said, sizeof(said), MSG_DONTWAIT);
+	if (r >= (ssize_t)NLMSG_LENGTH(sizeof(struct nlmsgerr)) &&
+	    said.head.nlmsg_type == NLMSG_ERROR)
 		return false; /* nor can it be dialled */
-	return six ? memcmp(&from.sin6_addr, a->b, 16) == 0
-		   : memcmp((const char *)&from + offsetof(struct sockaddr_in, sin_addr), a->b,
-			    4) == 0;
+	return r < (ssize_t)NLMSG_LENGTH(sizeof(*route)) || said.head.nlmsg_type != RTM_NEWROUTE ||
+	       route->rtm_type != RTN_UNICAST;
 }
 
 static bool may_dial(struct upstream *u, const struct addr *a)
@@ -114,7 +128,7 @@ static bool may_dial(struct upstream *u, const struct addr *a)
 	if (u->pinned || u->chained)
 		return true;
 	return egress_address(a, u->k->own, u->k->n_own, &u->failure) &&
-	       (!is_here(a) ||
+	       (!is_here(u->k, a) ||
 		egress_address(a, a, 1, &u->failure)); /* as one that was known beforehand */
 }
 

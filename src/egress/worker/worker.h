@@ -69,6 +69,7 @@ struct worker {
 	struct synth *synth;
 	struct addr *own; /* of this machine, the public ones */
 	size_t n_own;
+	int routes;  /* to ask the kernel where an address leads */
 	size_t base; /* bytes in use before the first connection */
 	bool six;    /* the door has IPv6 */
 	int most; /* no descriptor from here on is a guest's: as many are kept for the other side */

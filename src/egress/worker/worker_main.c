@@ -15,6 +15,7 @@
  */
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <linux/netlink.h>
 #include <malloc.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
@@ -138,7 +139,8 @@ static int read_own(struct worker *k, struct err *e)
 	struct ifaddrs *list = NULL;
 	int r = 0;
 
-	if (getifaddrs(&list) < 0)
+	k->routes = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (k->routes < 0 || getifaddrs(&list) < 0)
 		return err_sys(e, "cannot read the addresses of this machine");
 	for (struct ifaddrs *i = list; i && r == 0; i = i->ifa_next) {
 		struct addr a = { 0 };
@@ -420,11 +422,12 @@ static void worker_done(struct worker *k)
 	(void)loop_free(k->loop);
 	buf_done(&k->piece);
 	free(k->own);
+	(void)fd_close(k->routes);
 }
 
 int main(int argc, char **argv)
 {
-	static struct worker k;
+	static struct worker k = { .routes = -1 };
 	struct err e = { 0 };
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	int keeper = -1, r;

@@ -5,6 +5,7 @@ leaves without a trace, no rule is talked around.
 
 Every one has a control that goes through and an oracle upstream or in the record."""
 
+import base64
 import contextlib
 import gzip
 import json
@@ -160,9 +161,13 @@ def every_scrub_is_counted_and_nothing_else_is_said_to_have_passed():
     class Echo(Handler):
         def do_GET(self):
             value = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            fields = [("X-Echo", value), ("X-Last", "z")] if self.path == "/first" else [("X-First", "z"), ("X-Echo", value)]
+            fields = {"/first": [("X-Echo", value), ("X-Last", "z")], "/cookie": [("Set-Cookie", f"id={value}; Path=/")], "/folded": [("X-Echo", base64.b64encode(value.encode()).decode())],
+                      "/twice": [("X-Echo", value), ("X-Again", f"<{value}>")], "/reason": []}.get(self.path, [("X-First", "z"), ("X-Echo", value)])
+            if self.path == "/reason":
+                self.wfile.write(f"HTTP/1.1 200 {value}\r\nContent-Length: 1\r\n\r\nx".encode())
+                return
             if self.path != "/cut":
-                self.answer(b"x", fields=fields)
+                self.answer(value.encode() if self.path == "/twice" else b"x", fields=fields)
                 return
             self.send_response(200)
             self.send_header("Content-Length", "100000")
@@ -171,11 +176,14 @@ def every_scrub_is_counted_and_nothing_else_is_said_to_have_passed():
             self.wfile.flush()
             self.close_connection = True
 
+        do_HEAD = do_GET
+
     with Web("api.test", handler=Echo) as web:
-        for path in ("first", "last", "cut"):
+        for path in ("first", "last", "cut", "cookie", "folded", "twice", "reason", "first --head"):
             r = brig("run", "--json", "--config", configure(web, more={"credentials": {"TOKEN": {"host": "api.test"}}}), "--", "sh", "-c",
                      f'curl -sSi -H "Authorization: Bearer $TOKEN" https://api.test/{path} 2>&1', env={"TOKEN": VALUE}).json
-            assert VALUE not in r["output"] and "brig-" in r["stdout"], r["output"]
+            folded = base64.b64encode(VALUE.encode()).decode()
+            assert VALUE not in r["output"] and folded not in r["output"] and ("brig-" in r["stdout"] or path in ("folded", "reason")), (path, r["output"])
             found = [e["type"] for e in records(r, "credential.scrub", "leak.warn")]
             assert found == ["credential.scrub"], (path, found)
 

@@ -347,17 +347,6 @@ static int make_secret(const char *id, struct kept_home *k, struct err *e)
 
 /* --- for a run --- */
 
-/* The plan's guard would refuse it as well, and find it made by then. */
-static int check_apart(const struct spec *s, struct err *e)
-{
-	char path[PATH_MAX];
-
-	if (state_place(STATE_CACHE, NULL, path, sizeof(path)) < 0 || !path_under(path, s->workdir))
-		return 0;
-	return err_refuse(e, ERR_POLICY, EPERM, "set XDG_CACHE_HOME to a folder elsewhere",
-			  "brig's cache folder '%.200s' would lie in the workspace", path);
-}
-
 /* By whatever links the cache folder is reached: a bind follows none. */
 static int real_place(int home, char folder[PATH_MAX], struct err *e)
 {
@@ -378,7 +367,7 @@ int kept_home_open(const struct spec *s, const char *backend, struct kept_home *
 	CLEANUP(fd) int homes = -1, lock = -1, home = -1;
 	char id[SHA256_HEX], path[PATH_MAX];
 
-	if (name_it(s, backend, id, e) < 0 || check_apart(s, e) < 0)
+	if (name_it(s, backend, id, e) < 0)
 		return -e->code;
 	homes = cache_open(HOMES, path, sizeof(path), e);
 	if (homes < 0)

@@ -47,6 +47,7 @@ def shared_engine(folder):
         e.import_image(engine.curl_tar(), engine.CURL_IMAGE)
         e.import_image(engine.clients_tar(), engine.CLIENTS_IMAGE)
         e.import_image(engine.frame_tar(), engine.FRAME_IMAGE)
+        e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
         shared = e
         yield e
 

@@ -14,22 +14,14 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from command_attacks import AWAY, CHAIN, LOOK, SIBLING, STATE  # noqa: E402
-from common import box, engine, image, settle  # noqa: E402
+from common import box, engine, image, settle, shared_engine  # noqa: E402
 from harness import FACTOR, around, identity, main, state, test, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
 
 PYTHON = engine.PYTHON_IMAGE
 
 
-@contextlib.contextmanager
-def an_engine(folder):
-    with engine.Dockerd(folder) as e:
-        e.import_image(engine.python_tar(), PYTHON)
-        common.shared = e
-        yield
-
-
-around(an_engine)
+around(shared_engine)
 
 
 def opened(*settings, root=PYTHON):

@@ -59,7 +59,7 @@ class Sandbox:
     def containers(self, engine):
         """Its names on an engine that others use, too."""
         found = ((name, engine.ask("GET", f"/containers/{name}/json")) for name in engine.containers())
-        return [name for name, (status, c) in found if status == 200 and self.mark in c["Config"]["Env"]]
+        return [name for name, (status, c) in found if status == 200 and self.mark in (c["Config"]["Env"] or ())]
 
     def say(self, line):
         self.process.stdin.write(line.encode() + b"\n")

@@ -124,6 +124,10 @@ int box_wait(const struct box_start *c, struct err *e);
  * turned out needless. From the second on the names are held. */
 int box_held(const struct box_start *c, struct err *e);
 
+/* ... and of a file that was to be looked at: its text, in `room`. */
+bool box_waits_for_text(const struct box_start *c, size_t op);
+int box_text(const struct box_start *c, char room[LOOKED_TEXT_MAX], struct err *e);
+
 /* ... and, after them all: the operations that were added meanwhile; names are held by then. Their
  * `dst` is in `room`. 1: one more; 0: there are no more. */
 struct op_added {

@@ -462,6 +462,18 @@ static int say_skips(const struct backend_job *j, const struct box_start *c, str
 	return say(j, c->skips, c->op_count, e);
 }
 
+/* What was looked at, and is to be shown: box_text waits for the files' texts. */
+static int say_looked(const struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	if (say_skips(j, c, e) < 0)
+		return -e->code;
+	for (size_t i = c->looked_from; i < c->op_count; i++)
+		if (box_waits_for_text(c, i) &&
+		    say(j, j->plan->ops[i].data, strlen(j->plan->ops[i].data) + 1, e) < 0)
+			return -e->code;
+	return 0;
+}
+
 static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
 {
 	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
@@ -543,7 +555,7 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 		return 0;
 	box_plan_look(j->plan);
 	move_back(j->pid, &c->cpus);
-	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
+	if (c->looked_from < c->op_count && say_looked(j, c, e) < 0)
 		return -e->code;
 	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
 	    say_added(j, &next, e) < 0 || box_plan_search(j->plan, e) < 0 ||

@@ -37,12 +37,12 @@ static int check_shape(const brig_request *q, struct err *e)
 
 	if (q->sandbox)
 		return err_set(e, ERR_USAGE, EINVAL, "the request is a command of an open sandbox");
-	if (s->argv || s->code.kind != CODE_NONE || q->io.in >= 0 || q->io.out >= 0 ||
-	    q->io.err >= 0)
+	if (s->command.argv || s->command.code.kind != CODE_NONE || q->io.in >= 0 ||
+	    q->io.out >= 0 || q->io.err >= 0)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "brig_sandbox_command makes a request for it",
 				  "a sandbox is opened without a command, input or output");
-	if (s->tty)
+	if (s->command.tty)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave 'tty' out",
 				  "a command of an open sandbox cannot have a terminal");
 	return 0;
@@ -134,13 +134,13 @@ static bool is_of_commands(enum field_id id)
 
 static int check_command(const brig_sandbox *s, const brig_request *q, struct err *e)
 {
-	const char *const *argv = q->spec->argv;
+	const char *const *argv = q->spec->command.argv;
 
 	if (q->sandbox != s)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "brig_sandbox_command makes a request for it",
 				  "the request is no command of this sandbox");
-	if (q->spec->code.kind != CODE_NONE)
+	if (q->spec->command.code.kind != CODE_NONE)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "write it to the workspace, or name its interpreter and give it "
 				  "as input",
@@ -167,14 +167,14 @@ static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct
 
 	if (!x)
 		return NULL;
-	x->argv = own->argv;
+	x->command.argv = own->command.argv;
 	for (size_t i = 0; i < ARRAY_LEN(of_commands); i++)
 		if (spec_asks(own, of_commands[i]))
 			x->origin[of_commands[i]] = own->origin[of_commands[i]];
 	if (spec_asks(own, FIELD_TIMEOUT))
-		x->limits.timeout = own->limits.timeout;
+		x->command.timeout = own->command.timeout;
 	if (spec_asks(own, FIELD_OUTPUT))
-		x->limits.output = own->limits.output;
+		x->command.output = own->command.output;
 	return x;
 }
 
@@ -187,10 +187,10 @@ static int fill_command(brig_run *x, const brig_request *q, struct err *e)
 		if (!(x->env[i] =
 			      arena_printf(x->spec->arena, "%s=%s", l->v[i].name, l->v[i].value)))
 			return err_nomem(e);
-	x->command = (struct command){ .argv = x->spec->argv,
+	x->command = (struct command){ .argv = x->spec->command.argv,
 				       .env = x->env,
 				       .cwd = q->folder,
-				       .timeout = x->spec->limits.timeout };
+				       .timeout = x->spec->command.timeout };
 	return x->env ? 0 : err_nomem(e);
 }
 

@@ -118,27 +118,27 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 
 	*p = (struct pump){ .keep = keep,
 			    .both = &r->o->both,
-			    .tail = keep == &r->o->err || r->spec->tty ? &r->said : NULL,
+			    .tail = keep == &r->o->err || r->spec->command.tty ? &r->said : NULL,
 			    .which = keep == &r->o->err ? 2 : 1,
-			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
+			    .limit = to < 0 || wrote ? r->spec->command.output : 0,
 			    .on_output = r->io.on_output,
 			    .arg = r->io.arg };
 	keep->data.max = r->o->both.data.max = KEEP_MAX;
-	if (to >= 0 && isatty(to) && !r->spec->tty) {
+	if (to >= 0 && isatty(to) && !r->spec->command.tty) {
 		vtfilter_init(filter);
 		p->filter = filter;
 	}
-	p->raw = to >= 0 && r->spec->tty && isatty(to);
+	p->raw = to >= 0 && r->spec->command.tty && isatty(to);
 }
 
 static void open_streams(struct run *r, struct job_io *io)
 {
 	set_pump(r, &r->out, &r->o->out, &r->out_filter, r->io.out);
 	set_pump(r, &r->err, &r->o->err, &r->err_filter, r->io.err);
-	r->master = r->spec->tty ? io->out : -1;
+	r->master = r->spec->command.tty ? io->out : -1;
 	pump_open(&r->out, io->out, r->io.out);
 	pump_open(&r->err, io->err, r->io.err);
-	feed_open(&r->in, r->io.in, io->in, io->in_peer, r->spec->tty);
+	feed_open(&r->in, r->io.in, io->in, io->in_peer, r->spec->command.tty);
 }
 
 static void strike(const struct run *r, int sig)
@@ -735,7 +735,7 @@ static int carry_out(struct run *r, const struct job_want *w, struct job_io *io,
 static void start(struct run *r, uint64_t from, struct err *e)
 {
 	struct job_want w = { .open = r->open,
-			      .tty = r->spec->tty,
+			      .tty = r->spec->command.tty,
 			      .no_input = r->io.in < 0,
 			      .id = r->o->id,
 			      .outcome = r->o,
@@ -777,8 +777,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
-	if (r->spec->limits.timeout && !r->open)
-		loop_at(r->loop, &r->deadline.t, r->started + r->spec->limits.timeout * 1000);
+	if (r->spec->command.timeout && !r->open)
+		loop_at(r->loop, &r->deadline.t, r->started + r->spec->command.timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
 		loop_at(r->loop, &r->look.t, r->started);
 	if (io.names >= 0)
@@ -796,7 +796,7 @@ static void report_own_limits(const struct spec *s, const struct run_io *io, str
 {
 	bool capped = io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
 
-	o->isolation.limits[LIMIT_TIMEOUT] = s->limits.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->isolation.limits[LIMIT_TIMEOUT] = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
 	o->isolation.limits[LIMIT_OUTPUT] = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
 	if (o->out.truncated || o->err.truncated)
 		outcome_hit(o, LIMIT_OUTPUT);
@@ -853,7 +853,7 @@ static int with_home(const struct spec *s, const char *folder, const unsigned ch
 
 	if (!own)
 		return -e->code;
-	own->argv = s->argv;
+	own->command.argv = s->command.argv;
 	own->home_folder = arena_strdup(own->arena, folder);
 	own->home_secret = secret;
 	if (!own->home_folder)
@@ -1004,7 +1004,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	struct err e = { 0 };
 
 	o->dialect = like->spec->dialect_used;
-	o->timeout_ms = like->open ? 0 : like->spec->limits.timeout;
+	o->timeout_ms = like->open ? 0 : like->spec->command.timeout;
 	if (!r) {
 		(void)err_nomem(&e);
 		refuse(o, &e);

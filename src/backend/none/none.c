@@ -117,7 +117,7 @@ static struct backend_job *job_new(struct backend_plan *p)
 static int sealed_code(const struct spec *s, int *ret, struct err *e)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : fd_write_all(fd, s->code.text, s->code.size);
+	int r = fd < 0 ? -errno : fd_write_all(fd, s->command.code.text, s->command.code.size);
 
 	if (r == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)

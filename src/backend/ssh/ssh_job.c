@@ -233,8 +233,8 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 
 	if (!copy)
 		return -e->code;
-	copy->argv = argv;
-	copy->code = (struct code_spec){ 0 };
+	copy->command.argv = argv;
+	copy->command.code = (struct code_spec){ 0 };
 	(void)snprintf(id, sizeof(id), "probe%d", getpid());
 	if (ssh_plan(copy, &p, NULL, e) < 0 || ssh_job_start(p, &w, &io, &j, e) < 0)
 		return -e->code;

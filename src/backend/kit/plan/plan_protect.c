@@ -340,7 +340,7 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 /* The next run would obey what this one wrote into the file that was given with --config. */
 static int protect_config(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	const char *config = p->spec->config, *name = config ? strrchr(config, '/') : NULL;
+	const char *config = p->spec->cli.config, *name = config ? strrchr(config, '/') : NULL;
 	char path[PATH_MAX], real[PATH_MAX];
 	size_t n = strlen(t->host);
 

@@ -158,6 +158,19 @@ static int shell_argv(struct spec *s, struct err *e)
 	return spec_set_argv(s, 1, (char *[]){ path }, e);
 }
 
+static int settle_terminal(const struct subcommand *c, struct spec *s, struct err *e)
+{
+	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
+		s->command.tty = !s->cli.json && s->backend != BACKEND_SSH && terminal_is_ours();
+	if (s->command.tty && s->cli.json)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "--json keeps the output, --tty shows it to somebody: leave one "
+				  "out",
+				  "--tty and --json exclude each other");
+	s->command.unattended = s->command.tty && !isatty(STDIN_FILENO);
+	return 0;
+}
+
 /* Options, the layers below them, then the command; 1 when help was printed. */
 static int prepare(const struct subcommand *c, brig_request *q, int argc, char **argv,
 		   struct err *e)
@@ -171,11 +184,8 @@ static int prepare(const struct subcommand *c, brig_request *q, int argc, char *
 		(r > 1 ? help_all : help_command)(c);
 		return 1;
 	}
-	if (r < 0 || cli_load(s, e) < 0)
+	if (r < 0 || cli_load(s, e) < 0 || settle_terminal(c, s, e) < 0)
 		return -e->code;
-	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
-		s->command.tty = !s->cli.json && s->backend != BACKEND_SSH && terminal_is_ours();
-	s->command.unattended = s->command.tty && !isatty(STDIN_FILENO);
 	while (argv[argc])
 		argc++;
 	if (typed && !s->full_access_ok &&

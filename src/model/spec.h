@@ -240,11 +240,11 @@ struct spec {
 	uint64_t idle_ttl;            /* milliseconds */
 	struct strlist notes;         /* what a reader wants said that is no error, one line each */
 
-	int dialect_used;   /* enum dialect of the --config file or the environment; 0: brig's */
-	const char *folder; /* of the --config file, absolute; NULL: none was read */
-	bool untrusted;     /* a project's file was read that nobody has trusted */
-	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
-				   folder */
+	int dialect_used; /* enum dialect of the --config file or the environment; 0: brig's */
+	const char *config_file; /* that of --config, absolute; NULL: none was read */
+	bool untrusted;          /* a project's file was read that nobody has trusted */
+	bool private_workspace;  /* set by spec_check: an empty workspace instead of the current
+				    folder */
 	/* Set by the conductor under HOME_KEEP: the folder that is shown as HOME, and what its
 	 * placeholders are made from. NULL: there is none (yet). */
 	const char *home_folder;

@@ -599,11 +599,6 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0 ||
 	    check_egress(s, e) < 0 || check_ports(s, e) < 0)
 		return -e->code;
-	if (s->command.tty && s->cli.json)
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "--json keeps the output, --tty shows it to somebody: leave one "
-				  "out",
-				  "--tty and --json exclude each other");
 	if (s->command.tty && !s->command.unattended && !spec_wrote(s, FIELD_TIMEOUT))
 		s->command.timeout = 0;
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&

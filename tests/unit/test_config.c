@@ -52,6 +52,8 @@ static int load_with(const char *cwd, char *const *env)
 {
 	struct config_place at = { .cwd = at_top(cwd),
 				   .home = at_top("home"),
+				   .file = s->cli.config,
+				   .dialect = s->cli.dialect,
 				   .environ = env,
 				   .system_file = at_top("system.yaml"),
 				   .user_file = at_top("user.yaml") };
@@ -448,7 +450,7 @@ static void a_file_is_read_in_its_own_dialect(void **state UNUSED)
 	assert_int_equal(s->dialect_used, DIALECT_INITRUNNER);
 	assert_int_equal(s->limits.memory, 256 << 20);
 	assert_int_equal(s->origin[FIELD_MEMORY], ORIGIN_DIALECT);
-	assert_string_equal(s->folder, top);
+	assert_string_equal(s->config_file, at_top("role.yaml"));
 }
 
 static void a_named_dialect_settles_it(void **state UNUSED)

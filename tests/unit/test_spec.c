@@ -481,16 +481,6 @@ static void a_check_refuses_what_no_backend_could_take(void **state UNUSED)
 		refuse_check(&here, EEXIST, ERR_USAGE, twice[i]);
 }
 
-static void terminal_and_json_exclude_each_other(void **state UNUSED)
-{
-	CLEANUP(spec) struct spec *s = fresh();
-	struct err e;
-
-	assert_int_equal(spec_set(s, FIELD_TTY, "true", ORIGIN_FLAG, &e), 0);
-	assert_int_equal(spec_set(s, FIELD_JSON, "true", ORIGIN_FLAG, &e), 0);
-	assert_int_equal(spec_check(s, &here, &e), -EINVAL);
-}
-
 static void a_terminal_has_no_time_limit_unless_one_is_given(void **state UNUSED)
 {
 	CLEANUP(spec) struct spec *s = fresh();
@@ -634,7 +624,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_clone_is_equal_and_independent),
 	cmocka_unit_test(a_check_makes_every_path_absolute),
 	cmocka_unit_test(a_check_refuses_what_no_backend_could_take),
-	cmocka_unit_test(terminal_and_json_exclude_each_other),
 	cmocka_unit_test(a_terminal_has_no_time_limit_unless_one_is_given),
 	cmocka_unit_test(a_disk_limit_caps_the_private_folders_too),
 	cmocka_unit_test(a_workspace_is_at_its_own_path_where_that_is_free),

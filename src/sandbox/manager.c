@@ -488,7 +488,6 @@ int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
 	(void)fd_close(x->over);
 	telemetry_end(&x->telemetry, x->spec ? x->spec : x->asked, r->o);
 	(void)spec_free(x->spec);
-	free(x->env);
 	free(x);
 	*ret = r;
 	return r->o->error.code ? error_give(&r->o->error, be) : 0;

@@ -77,12 +77,12 @@ struct run {
 	struct run_io io;
 	const struct backend *backend;
 	struct backend_plan *plan;
-	struct backend_job *job; /* of a command: borrowed */
-	uint32_t number;         /* of the command in its sandbox */
-	bool open;               /* a sandbox without a command of its own */
-	struct run *commands;    /* of an open sandbox */
-	struct run *of, *next;   /* of a command: its sandbox; NULL once that has ended */
-	const struct command *command;
+	struct backend_job *job;       /* of a command: borrowed */
+	uint32_t number;               /* of the command in its sandbox */
+	struct run *commands;          /* of an open sandbox */
+	struct run *of, *next;         /* of a command: its sandbox; NULL once that has ended */
+	const struct command *command; /* NULL: a sandbox that is open for others */
+	bool joins;                    /* it is run in a sandbox that is there */
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
@@ -111,6 +111,11 @@ struct run {
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
 
+static bool has_tty(const struct run *r)
+{
+	return r->command && r->command->tty;
+}
+
 static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct vtfilter *filter,
 		     int to)
 {
@@ -118,27 +123,27 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 
 	*p = (struct pump){ .keep = keep,
 			    .both = &r->o->both,
-			    .tail = keep == &r->o->err || r->spec->tty ? &r->said : NULL,
+			    .tail = keep == &r->o->err || has_tty(r) ? &r->said : NULL,
 			    .which = keep == &r->o->err ? 2 : 1,
-			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
+			    .limit = r->command && (to < 0 || wrote) ? r->command->output : 0,
 			    .on_output = r->io.on_output,
 			    .arg = r->io.arg };
 	keep->data.max = r->o->both.data.max = KEEP_MAX;
-	if (to >= 0 && isatty(to) && !r->spec->tty) {
+	if (to >= 0 && isatty(to) && !has_tty(r)) {
 		vtfilter_init(filter);
 		p->filter = filter;
 	}
-	p->raw = to >= 0 && r->spec->tty && isatty(to);
+	p->raw = to >= 0 && has_tty(r) && isatty(to);
 }
 
 static void open_streams(struct run *r, struct job_io *io)
 {
 	set_pump(r, &r->out, &r->o->out, &r->out_filter, r->io.out);
 	set_pump(r, &r->err, &r->o->err, &r->err_filter, r->io.err);
-	r->master = r->spec->tty ? io->out : -1;
+	r->master = has_tty(r) ? io->out : -1;
 	pump_open(&r->out, io->out, r->io.out);
 	pump_open(&r->err, io->err, r->io.err);
-	feed_open(&r->in, r->io.in, io->in, io->in_peer, r->spec->tty);
+	feed_open(&r->in, r->io.in, io->in, io->in_peer, has_tty(r));
 }
 
 static void strike(const struct run *r, int sig)
@@ -166,7 +171,7 @@ static void cancel(struct run *r, int sig)
 		return;
 	}
 	end_as(r, OUTCOME_CANCELLED, sig);
-	strike(r, again || r->open ? SIGKILL : sig ? sig : SIGTERM);
+	strike(r, again || !r->command ? SIGKILL : sig ? sig : SIGTERM);
 	r->cancelled = true;
 	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
 }
@@ -487,7 +492,7 @@ static void lose_commands(struct run *sandbox)
 
 static void on_event(struct run *r, bool alarm)
 {
-	if (r->command) {
+	if (r->joins) {
 		(void)command_ended(r);
 		return;
 	}
@@ -725,23 +730,22 @@ static int carry_out(struct run *r, const struct job_want *w, struct job_io *io,
 	struct backend_job *j = r->of ? r->of->job : NULL;
 	int got;
 
-	if (!r->command)
+	if (!r->joins)
 		return r->backend->start(r->plan, w, io, &r->job, e);
-	got = r->backend->exec(j, r->command, w, io, &r->number, e);
+	got = r->backend->exec(j, w, io, &r->number, e);
 	r->job = got == 0 ? j : NULL;
 	return got;
 }
 
 static void start(struct run *r, uint64_t from, struct err *e)
 {
-	struct job_want w = { .open = r->open,
-			      .tty = r->spec->tty,
+	struct job_want w = { .command = r->command,
 			      .no_input = r->io.in < 0,
 			      .id = r->o->id,
 			      .outcome = r->o,
 			      .wake = { r->io.signals, r->io.cancel },
 			      .host = { .asked_to_stop = asked_to_stop, .note = tell, .arg = r } };
-	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->command;
+	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->joins;
 	bool awaits = r->backend->can & BACKEND_AWAITS;
 	struct job_io io = { .in = -1,
 			     .out = -1,
@@ -752,7 +756,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .names = -1 };
 	struct winsize size;
 
-	if (w.tty && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
+	if (job_has_tty(&w) && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
@@ -777,8 +781,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
-	if (r->spec->limits.timeout && !r->open)
-		loop_at(r->loop, &r->deadline.t, r->started + r->spec->limits.timeout * 1000);
+	if (r->command && r->command->timeout)
+		loop_at(r->loop, &r->deadline.t, r->started + r->command->timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
 		loop_at(r->loop, &r->look.t, r->started);
 	if (io.names >= 0)
@@ -796,7 +800,7 @@ static void report_own_limits(const struct spec *s, const struct run_io *io, str
 {
 	bool capped = io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
 
-	o->isolation.limits[LIMIT_TIMEOUT] = s->limits.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->isolation.limits[LIMIT_TIMEOUT] = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
 	o->isolation.limits[LIMIT_OUTPUT] = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
 	if (o->out.truncated || o->err.truncated)
 		outcome_hit(o, LIMIT_OUTPUT);
@@ -853,7 +857,7 @@ static int with_home(const struct spec *s, const char *folder, const unsigned ch
 
 	if (!own)
 		return -e->code;
-	own->argv = s->argv;
+	own->command.argv = s->command.argv;
 	own->home_folder = arena_strdup(own->arena, folder);
 	own->home_secret = secret;
 	if (!own->home_folder)
@@ -902,7 +906,7 @@ static void conduct(struct run *r)
 		return;
 	}
 	r->o->backend = r->backend->name;
-	if (r->open && !r->backend->exec) {
+	if (!r->command && !r->backend->exec) {
 		(void)err_refuse(&e, ERR_UNAVAILABLE, ENOTSUP,
 				 "open it on native or bwrap, or run each command by itself",
 				 "backend '%s' cannot keep a sandbox open for commands",
@@ -1004,7 +1008,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	struct err e = { 0 };
 
 	o->dialect = like->spec->dialect_used;
-	o->timeout_ms = like->open ? 0 : like->spec->limits.timeout;
+	o->timeout_ms = like->command ? like->command->timeout : 0;
 	if (!r) {
 		(void)err_nomem(&e);
 		refuse(o, &e);
@@ -1023,7 +1027,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 		refuse(o, &e);
 		return r;
 	}
-	if (r->command) {
+	if (r->joins) {
 		conduct_command(r);
 		return r;
 	}
@@ -1035,7 +1039,12 @@ static struct run *begin(const struct run *like, struct outcome *o)
 struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		      struct outcome *o)
 {
-	return begin(&(struct run){ .spec = s, .io = *io, .note = note, .note_arg = note_arg }, o);
+	return begin(&(struct run){ .spec = s,
+				    .command = &s->command,
+				    .io = *io,
+				    .note = note,
+				    .note_arg = note_arg },
+		     o);
 }
 
 struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note_arg,
@@ -1045,18 +1054,16 @@ struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note
 		.in = -1, .out = -1, .err = -1, .signals = -1, .cancel = cancel
 	};
 
-	return begin(
-		&(struct run){
-			.spec = s, .open = true, .io = none, .note = note, .note_arg = note_arg },
-		o);
+	return begin(&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);
 }
 
-struct run *run_exec(struct run *sandbox, const struct spec *s, const struct command *c,
-		     const struct run_io *io, note_fn *note, void *note_arg, struct outcome *o)
+struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run_io *io,
+		     note_fn *note, void *note_arg, struct outcome *o)
 {
 	struct run *r = begin(&(struct run){ .spec = s,
+					     .command = &s->command,
+					     .joins = true,
 					     .of = sandbox,
-					     .command = c,
 					     .io = *io,
 					     .note = note,
 					     .note_arg = note_arg },

@@ -51,11 +51,11 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 {
 	struct termios t;
 
-	if (ends_open(p, w, e) < 0 || (w->tty && ends_terminal(p, w, e) < 0))
+	if (ends_open(p, w, e) < 0 || (job_has_tty(w) && ends_terminal(p, w, e) < 0))
 		return -e->code;
-	if (w->tty && tcgetattr(p->in[0], &t) < 0)
+	if (job_has_tty(w) && tcgetattr(p->in[0], &t) < 0)
 		return err_sys(e, "cannot open the terminal");
-	if (!w->tty)
+	if (!job_has_tty(w))
 		return 0;
 	cfmakeraw(&t);
 	return tcsetattr(p->in[0], TCSANOW, &t) < 0 ? err_sys(e, "cannot set the terminal up") : 0;
@@ -203,13 +203,13 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	CLEANUP(fd) int hold = -1;
 	struct guard_start s = { .plan = j->plan,
 				 .id = w->id,
-				 .open = w->open,
-				 .line = w->open || j->plan->spec->ports.n,
+				 .open = !w->command,
+				 .line = !w->command || j->plan->spec->ports.n,
 				 .control = ends->control[1],
 				 .in = ends->in[0],
 				 .out = ends->out[1],
 				 .err = ends->err[1],
-				 .tty = w->tty,
+				 .tty = job_has_tty(w),
 				 .rows = w->rows,
 				 .cols = w->cols,
 				 .progress = w->host.note && isatty(2) };
@@ -246,10 +246,10 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 				  "leave the limit out, run brig as root, or use --backend native",
 				  "limits.disk cannot be kept in a container that %s: what its "
 				  "first processes have counted is root's to see",
-				  w->open ? "stays open" : "has ports");
-	if (w->open)
+				  w->command ? "has ports" : "stays open");
+	if (!w->command)
 		j->commands = command_table_new();
-	return !w->open || j->commands ? 0 : err_nomem(e);
+	return w->command || j->commands ? 0 : err_nomem(e);
 }
 
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
@@ -263,7 +263,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return err_nomem(e);
 	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	j->outcome = w->outcome;
-	if ((w->open || p->spec->ports.n) && has_line(j, w, e) < 0)
+	if ((!w->command || p->spec->ports.n) && has_line(j, w, e) < 0)
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
@@ -492,8 +492,8 @@ static bool hear_all(void *job)
 }
 
 /* The image has variables of its own, which only the gate knows. */
-static int docker_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-		       struct job_io *io, uint32_t *ret, struct err *e)
+static int docker_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
+		       uint32_t *ret, struct err *e)
 {
 	static const char *const none[] = { NULL };
 	const struct command_host host = { .table = j->commands,
@@ -504,7 +504,7 @@ static int docker_exec(struct backend_job *j, const struct command *c, const str
 					   .cwd = j->plan->box->cwd,
 					   .hear = hear_all,
 					   .job = j };
-	int r = command_start(&host, c, w, io, ret, e);
+	int r = command_start(&host, w, io, ret, e);
 
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
 		(void)err_hint(e, "image '%.100s' does not have it", j->plan->image);

@@ -622,7 +622,7 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 /* An empty tmpfs on top of "/": this process keeps looking names up below it until it pivots. */
 static int make_root(struct builder *b, struct err *e)
 {
-	unsigned long long tmp = b->plan->spec->limits.tmp, code = b->plan->spec->code.size;
+	unsigned long long tmp = b->plan->spec->limits.tmp, code = b->plan->spec->command.code.size;
 	char text[96];
 
 	/* Empty files cost memory too: one for every page of the size, and some. */

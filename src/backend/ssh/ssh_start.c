@@ -262,8 +262,8 @@ static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_R
 							     x->text.data + x->text.len - 1,
 		      reader, READER_ROOM);
 	if (code_is_file(s)) {
-		x->code = s->code.text;
-		x->code_size = s->code.size;
+		x->code = s->command.code.text;
+		x->code_size = s->command.code.size;
 	}
 	return 0;
 }

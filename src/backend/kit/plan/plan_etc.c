@@ -149,8 +149,8 @@ static int show_checked(struct box_plan *p, const char *path, unsigned flags, st
 {
 	struct stat st;
 
-	if ((flags & AT_TERMINAL && !p->spec->tty) || lstat(path, &st) < 0 || !for_everybody(&st) ||
-	    !above_for_everybody(path))
+	if ((flags & AT_TERMINAL && !p->spec->command.tty) || lstat(path, &st) < 0 ||
+	    !for_everybody(&st) || !above_for_everybody(path))
 		return 0;
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return 0;

@@ -247,18 +247,18 @@ static void give_up(const struct command_host *h, struct job_command *k)
 	leave(k);
 }
 
-int command_start(const struct command_host *h, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e)
+int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
+		  uint32_t *ret, struct err *e)
 {
 	CLEANUP(fd) int order = -1;
 	struct ends pipes = ENDS_NONE;
 	struct job_command *k = NULL;
 	int r;
 
-	if (w->tty)
+	if (job_has_tty(w))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
-	r = make_order(h, c, &order, e);
+	r = make_order(h, w->command, &order, e);
 	if (r == 0)
 		r = ends_pipes(&pipes, w, e);
 	if (r == 0) {

@@ -155,8 +155,8 @@ int job_tick(const struct backend_job *j, bool hurry);
 enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o);
 void box_signal(struct backend_job *j, uint32_t command, int sig);
 void box_finish(struct backend_job *j, struct outcome *o);
-int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-	     struct job_io *io, uint32_t *ret, struct err *e);
+int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
+	     struct err *e);
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 int box_lend(struct backend_job *j, struct lent *ret);
 

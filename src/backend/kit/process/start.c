@@ -321,8 +321,8 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	static const char *const nothing[] = { NULL };
 	const struct box_plan *p = j->plan;
 
-	c->open = w->open;
-	c->argv = w->open ? nothing : p->argv;
+	c->open = !w->command;
+	c->argv = w->command ? p->argv : nothing;
 	c->envp = p->envp;
 	c->path = p->path_value;
 	c->cwd = p->cwd;
@@ -335,7 +335,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->rlimit_count = p->rlimit_count;
 	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->spec->profile;
-	c->tty = w->tty;
+	c->tty = job_has_tty(w);
 	c->wait_door = p->door && j->kind->inside;
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
@@ -690,7 +690,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 
 	if (!j)
 		return err_nomem(e);
-	if (w->open && !(j->commands = command_table_new()))
+	if (!w->command && !(j->commands = command_table_new()))
 		return err_nomem(e);
 	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
 	memset(c.prepared, -1, sizeof(c.prepared));
@@ -701,7 +701,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	if (r == 0)
 		r = start_ticks(j, e);
 	if (r == 0)
-		r = take_io(j, &pipes, w->tty, io, e);
+		r = take_io(j, &pipes, job_has_tty(w), io, e);
 	ends_done(&pipes);
 	describe(j);
 	if (r < 0) {

@@ -17,7 +17,7 @@
 #include "egress/worker_start.h"
 
 #define PATIENCE_US ((uint64_t)120 * 1000 * 1000) /* the agent may ask its owner */
-#define EACH_US ((uint64_t)10 * 1000)             /* a request, in the long run */
+#define EACH_US ((uint64_t)5 * 1000)              /* a request, in the long run */
 #define AHEAD_US ((uint64_t)2 * 1000 * 1000)      /* how much of that may be used up at once */
 #define START_HINT "start one and give it your key: eval \"$(ssh-agent)\"; ssh-add"
 
@@ -263,16 +263,19 @@ static void on_line(struct loop_watch *w, uint32_t events)
 {
 	struct signing *s = ((struct signing_watch *)w)->s;
 	ssize_t n = recv(w->fd, s->answer + s->have, sizeof(s->answer) - s->have, MSG_DONTWAIT);
-	size_t want;
+	size_t want = 0;
 
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	s->have += n > 0 ? (size_t)n : 0;
-	want = s->have < AGENTMSG_HEAD ? 0 : agentmsg_number(s->answer);
-	if (n <= 0 || want > AGENTMSG_ANSWER_MAX || s->have > AGENTMSG_HEAD + want)
+	if (n > 0 && s->have < AGENTMSG_HEAD)
+		return;
+	if (n > 0)
+		want = agentmsg_number(s->answer);
+	if (!want || want > AGENTMSG_ANSWER_MAX || s->have > AGENTMSG_HEAD + want)
 		fail(s);
-	else if (want && s->have == AGENTMSG_HEAD + want)
+	else if (s->have == AGENTMSG_HEAD + want)
 		answered(s);
 }
 

@@ -93,8 +93,9 @@ static int find_agent(int *ret, struct err *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return refuse(e, START_HINT, path, "is not there");
 	if (S_ISLNK(st.st_mode))
-		return refuse(e, "name the socket itself: SSH_AUTH_SOCK=$(realpath \"$SSH_AUTH_SOCK\")",
-			      path, "is a link");
+		return refuse(
+			e, "name the socket itself: SSH_AUTH_SOCK=$(realpath \"$SSH_AUTH_SOCK\")",
+			path, "is a link");
 	if (!S_ISSOCK(st.st_mode))
 		return refuse(e, START_HINT, path, "is no socket");
 	if (st.st_uid != geteuid())
@@ -230,8 +231,7 @@ static void signed_now(struct signing *s, const unsigned char *m, size_t n)
 	struct agentmsg_sign want;
 	struct signature done;
 
-	if (!agentmsg_is_signed(m, n) ||
-	    !agentmsg_read_sign(s->ask.request, s->ask.n, &want)) {
+	if (!agentmsg_is_signed(m, n) || !agentmsg_read_sign(s->ask.request, s->ask.n, &want)) {
 		fail(s);
 		return;
 	}

@@ -65,7 +65,7 @@ struct signing_ask {
 	unsigned char request[AGENTMSG_REQUEST_MAX];
 };
 
-/* worker/sign.c: what brig-egress does when it is started with this word. The listening socket is 3,
- * the monitor 4. */
+/* worker/sign.c: what brig-egress does when it is started with this word. The listening socket is
+ * 3, the monitor 4. */
 #define SIGNING_WORD "sign"
 int sign_main(void);

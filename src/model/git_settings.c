@@ -68,7 +68,12 @@ static const struct {
 	{ "commit", "gpgsign" },
 	{ "tag", "gpgsign" },
 };
-enum { IDENTITY = 6, KNOWN = sizeof(known) / sizeof(*known), SIGNING = KNOWN - 4, FORMAT = SIGNING + 1 };
+enum {
+	IDENTITY = 6,
+	KNOWN = sizeof(known) / sizeof(*known),
+	SIGNING = KNOWN - 4,
+	FORMAT = SIGNING + 1
+};
 
 struct git_reading {
 	struct arena *arena;

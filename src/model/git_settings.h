@@ -18,7 +18,8 @@ struct git_files {
 	const char *system;    /* GIT_CONFIG_SYSTEM, /etc/gitconfig; NULL: not read */
 	const char *git_dir;   /* of the workspace, for `includeIf "gitdir:..."`; NULL: not known */
 	const char *workspace; /* what lies below is the command's and not read; may be NULL */
-	bool signing; /* there is an ssh-agent: also how to sign, with the key in place of its file */
+	bool signing; /* there is an ssh-agent: also how to sign, with the key in place of its file
+		       */
 };
 
 /* The text of a configuration file, "" when nothing applies; NULL when the arena is full.

@@ -470,9 +470,7 @@ static int open_agent(struct run *r, struct err *e)
 
 static void start_agent(struct run *r, int listener)
 {
-	const struct signing_host host = { .signs = on_signature,
-					   .refuses = on_refusal,
-					   .arg = r };
+	const struct signing_host host = { .signs = on_signature, .refuses = on_refusal, .arg = r };
 
 	if (r->signing && listener >= 0 && agent_socket_is(listener))
 		signing_start(r->signing, listener, &host);

@@ -114,6 +114,8 @@ class Agent:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+        for path in (self.key, self.key.with_suffix(".pub"), self.socket):
+            path.unlink(missing_ok=True)
 
 
 SCRIBE = r"""

@@ -228,13 +228,20 @@ static const struct {
 	bool denial; /* counts as one */
 	void (*tell)(struct story *s, const struct entry *en);
 } tellers[] = {
-	{ "egress.allow", false, tell_network }, { "egress.deny", true, tell_network },
-	{ "egress.done", false, tell_done },     { "access.deny", true, tell_denial },
-	{ "limit.hit", false, tell_limit },      { "leak.block", true, tell_secret },
-	{ "leak.", false, tell_secret },         { "credential.misuse", true, tell_secret },
-	{ "credential.", false, tell_secret },   { "sandbox.create", false, NULL },
-	{ "sandbox.ready", false, NULL },        { "log.summary", false, tell_more },
-	{ "sandbox.exec", false, NULL },         { "agent.sign", false, tell_signature },
+	{ "egress.allow", false, tell_network },
+	{ "egress.deny", true, tell_network },
+	{ "egress.done", false, tell_done },
+	{ "access.deny", true, tell_denial },
+	{ "limit.hit", false, tell_limit },
+	{ "leak.block", true, tell_secret },
+	{ "leak.", false, tell_secret },
+	{ "credential.misuse", true, tell_secret },
+	{ "credential.", false, tell_secret },
+	{ "sandbox.create", false, NULL },
+	{ "sandbox.ready", false, NULL },
+	{ "log.summary", false, tell_more },
+	{ "sandbox.exec", false, NULL },
+	{ "agent.sign", false, tell_signature },
 	{ "", false, tell_other },
 };
 

@@ -256,7 +256,7 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 				  "leave the limit out, run brig as root, or use --backend native",
 				  "limits.disk cannot be kept in a container that %s: what its "
 				  "first processes have counted is root's to see",
-				  w->open                    ? "stays open"
+				  w->open                  ? "stays open"
 				  : j->plan->spec->ports.n ? "has ports"
 							   : "has an ssh-agent");
 	if (w->open)

@@ -46,9 +46,10 @@ int gate_reach(const struct gate_want *w, const char *own, struct gate_line *ret
 	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s%s", own, GATE_LINE);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
 		(void)err_sys(e, "the container cannot reach brig");
-		return err_hint(e, "a sandbox that stays open, has ports or an ssh-agent needs a "
-				   "socket in its container, which the engine or its SELinux policy "
-				   "does not let through");
+		return err_hint(e,
+				"a sandbox that stays open, has ports or an ssh-agent needs a "
+				"socket in its container, which the engine or its SELinux policy "
+				"does not let through");
 	}
 	if (w->open && commands_new(&ret->commands, e) < 0)
 		return -e->code;

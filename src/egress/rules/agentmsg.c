@@ -98,8 +98,7 @@ bool agentmsg_read_sign(const unsigned char *m, size_t n, struct agentmsg_sign *
 	s.key = take_string(&r, 1, AGENTMSG_KEY_MAX);
 	s.data = take_string(&r, 1, AGENTMSG_DATA_MAX);
 	s.flags = take_number(&r);
-	if (r.bad || r.n ||
-	    (s.flags && s.flags != RSA_SHA2_256 && s.flags != RSA_SHA2_512))
+	if (r.bad || r.n || (s.flags && s.flags != RSA_SHA2_256 && s.flags != RSA_SHA2_512))
 		return false;
 	*ret = s;
 	return true;

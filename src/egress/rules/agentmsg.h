@@ -20,9 +20,9 @@ enum agentmsg_type {
 };
 
 enum {
-	AGENTMSG_HEAD = 4,               /* the length in front */
-	AGENTMSG_KEY_MAX = 8 * 1024,     /* a public key or certificate */
-	AGENTMSG_DATA_MAX = 10 * 1024,   /* to be signed; a login names two keys */
+	AGENTMSG_HEAD = 4,                /* the length in front */
+	AGENTMSG_KEY_MAX = 8 * 1024,      /* a public key or certificate */
+	AGENTMSG_DATA_MAX = 10 * 1024,    /* to be signed; a login names two keys */
 	AGENTMSG_REQUEST_MAX = 20 * 1024, /* both, and what is around them */
 	AGENTMSG_ANSWER_MAX = 64 * 1024,
 };

@@ -55,7 +55,9 @@ static const unsigned short worker[] = {
 
 /* That of who stands before an ssh-agent: connections come to it, and it makes none. */
 static const unsigned short signer[] = {
-	__NR_epoll_ctl,  __NR_epoll_pwait, __NR_accept4,
+	__NR_epoll_ctl,
+	__NR_epoll_pwait,
+	__NR_accept4,
 #if defined(__x86_64__)
 	__NR_epoll_wait,
 #endif

@@ -2,10 +2,11 @@
 /* egress/worker/sign.c - brig-egress in front of an ssh-agent: takes connections from inside, and
  * makes whole requests of what comes.
  *
- *     a peer: reads -> waits (a request is whole) -> asked (it is with the monitor) -> writes -> reads
+ *     a peer: reads -> waits (a request is whole) -> asked (it is with the monitor) -> writes ->
+ * reads
  *
- * It holds the sockets that it was given and nothing else: no key, no agent, no file. One request at
- * a time is with the monitor; peers take turns. Who sends half a message keeps a place, of which
+ * It holds the sockets that it was given and nothing else: no key, no agent, no file. One request
+ * at a time is with the monitor; peers take turns. Who sends half a message keeps a place, of which
  * there are PEERS, and nobody else outside of the sandbox waits for one. */
 #include <stdlib.h>
 #include <string.h>

@@ -36,6 +36,7 @@ struct job_io {
 	int alarm;   /* borrowed: POLLPRI is news for `event` too; -1: none. It cannot stand behind
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
+	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
 	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them */
 	size_t door_count;
 };

@@ -12,6 +12,7 @@ static const char *const backends[] = { "auto", "native", "bwrap", "docker", "ss
 	NULL };
 static const char *const networks[] = { "none", "proxy", "bridge", "host", NULL };
 static const char *const gits[] = { "write", "read", "none", NULL };
+static const char *const agents[] = { "none", "git", "auth", NULL };
 static const char *const homes[] = { "private", "keep", NULL };
 static const char *const modes[] = { "direct", "overlay", NULL };
 static const char *const remotes[] = { "plain", "brig", NULL };
@@ -56,6 +57,10 @@ const struct field fields[FIELD_COUNT] = {
 	[FIELD_GIT] = { .flag = "git", .key = "git",
 		.type = FIELD_T_WORD, .offset = AT(git), .words = gits, .fallback = "write",
 		.arg = "NAME", .help = "the workspace's git folder: write (all but hooks, settings and the like), read or none (not shown)",
+		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
+	[FIELD_SSH_AGENT] = { .flag = "ssh-agent", .key = "ssh_agent",
+		.type = FIELD_T_WORD, .offset = AT(ssh_agent), .words = agents, .fallback = "none", .alone = "git",
+		.arg = "NAME", .help = "let it list the keys of your ssh-agent and sign with them: git (commits and tags; what the flag means alone) or auth (logins, too)",
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_HOME] = { .flag = "home", .key = "home",
 		.type = FIELD_T_WORD, .offset = AT(home), .words = homes, .fallback = "private",

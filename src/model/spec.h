@@ -21,6 +21,9 @@
 #define WORKSPACE_PLACE "/workspace"
 
 enum home_life { HOME_PRIVATE, HOME_KEEP };
+#define SSH_AGENT_INSIDE "/dev/shm/brig-ssh-agent" /* SSH_AUTH_SOCK inside; never a mount's place  \
+						    */
+enum ssh_agent_use { SSH_AGENT_NONE, SSH_AGENT_GIT, SSH_AGENT_AUTH };
 enum git_access { GIT_WRITE, GIT_READ, GIT_NONE };
 enum policy { POLICY_READONLY, POLICY_WORKSPACE_WRITE, POLICY_FULL_ACCESS };
 enum backend_kind {
@@ -207,6 +210,7 @@ struct spec {
 	enum profile profile;
 	enum workspace_mode workspace_mode;
 	enum git_access git;
+	enum ssh_agent_use ssh_agent;
 	enum home_life home;
 	uint64_t home_size;  /* bytes */
 	const char *workdir; /* host folder; NULL: the current one */

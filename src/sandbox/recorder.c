@@ -456,6 +456,20 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 	return put_egress_sums(r, false, e);
 }
 
+int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e)
+{
+	struct record x;
+
+	if (!r || !r->log)
+		return 0;
+	fill_common(r, &x, EVENT_AGENT_SIGN);
+	record_text(&x, "key", key);
+	record_text(&x, "purpose", purpose);
+	if (log_append(r->log, &x, 1, e) < 0)
+		return e->kind = ERR_UNAVAILABLE, -e->code;
+	return 0;
+}
+
 /* So many more than are written one by one. */
 static void fill_summary(const struct recorder *r, const char *kind, const char *target,
 			 uint64_t count, struct record *x)

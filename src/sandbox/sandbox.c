@@ -27,9 +27,11 @@
 #include "base/str.h"
 #include "egress/unresolved.h"
 #include "egress/monitor.h"
+#include "egress/signing.h"
 #include "model/credentials.h"
 #include "model/groups.h"
 #include "model/leaks.h"
+#include "proc/agent_socket.h"
 #include "sandbox/explain.h"
 #include "sandbox/kept_home.h"
 #include "sandbox/publish.h"
@@ -56,6 +58,7 @@ enum run_source {
 	RUN_DOOR,
 	RUN_PORTS,
 	RUN_NAMES,
+	RUN_AGENT,
 	RUN_SANDBOX, /* of a command: what goes on in the sandbox that it belongs to */
 	RUN_SOURCES
 };
@@ -104,6 +107,8 @@ struct run {
 	struct err door_lost;
 	struct unresolved *unresolved; /* network none; NULL: nobody listens */
 	struct publish *ports;         /* NULL: none are published */
+	struct signing *signing;       /* with ssh_agent; NULL: none is lent */
+	bool signed_for[3];            /* enum agentmsg_purpose: it was told */
 	char told[16][128];            /* kinds of secrets that were seen to pass */
 	size_t told_count;
 	char unreached[4][256]; /* allowed hosts that did not answer */
@@ -421,6 +426,63 @@ static void count_names(struct run *r)
 	r->unresolved = unresolved_free(r->unresolved);
 }
 
+/* ---- the user's ssh-agent ---- */
+
+/* On the record before it is given; told once for each purpose. */
+static int on_signature(void *arg, const struct signature *s)
+{
+	struct run *r = arg;
+	bool login = s->purpose == AGENTMSG_LOGIN;
+	struct err e = { 0 };
+	char text[256];
+
+	if (recorder_signature(r->recorder, s->key, login ? "login" : "git", &e) < 0) {
+		if (!r->unrecorded.code)
+			r->unrecorded = e;
+		strike(r, SIGKILL);
+		return -e.code;
+	}
+	r->o->signatures++;
+	if (r->signed_for[s->purpose])
+		return 0;
+	r->signed_for[s->purpose] = true;
+	(void)snprintf(text, sizeof(text),
+		       "your ssh-agent %s with key %s; brig audit show %s lists each time",
+		       login ? "let it log in" : "signed for git", s->key, r->o->id);
+	tell(r, text);
+	return 0;
+}
+
+static void on_refusal(void *arg, enum signing_refusal why)
+{
+	static const char *const reasons[SIGNING_REFUSALS] = {
+		[SIGNING_OTHER_REQUEST] = "it may be asked for its keys and for signatures alone",
+		[SIGNING_OTHER_PURPOSE] = "what was to be signed is neither git's nor a login",
+		[SIGNING_LOGIN] = "logins need --ssh-agent=auth",
+		[SIGNING_TOO_MANY] = "a run gets no more signatures than this one had",
+	};
+	struct run *r = arg;
+
+	outcome_deny(r->o, "ssh-agent", "SSH_AUTH_SOCK", reasons[why]);
+}
+
+static int open_agent(struct run *r, struct err *e)
+{
+	if (r->spec->ssh_agent == SSH_AGENT_NONE)
+		return 0;
+	return signing_open(r->spec->ssh_agent == SSH_AGENT_AUTH, &r->signing, e);
+}
+
+static void start_agent(struct run *r, int listener)
+{
+	const struct signing_host host = { .signs = on_signature, .refuses = on_refusal, .arg = r };
+
+	if (r->signing && listener >= 0 && agent_socket_is(listener))
+		signing_start(r->signing, listener, &host);
+	else
+		(void)fd_close(listener);
+}
+
 static void arrange(struct run *r);
 
 static void has_ended(struct run *r)
@@ -576,6 +638,9 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	case RUN_NAMES:
 		on_names(r);
 		break;
+	case RUN_AGENT:
+		signing_turn(r->signing);
+		break;
 	case RUN_SANDBOX:
 		run_dispatch(r->of);
 		break;
@@ -612,6 +677,7 @@ static void arrange(struct run *r)
 	follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
 	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
 	follow(r, RUN_NAMES, readable(r->ended ? -1 : unresolved_fd(r->unresolved)));
+	follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
 	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
 	follow(r, RUN_SANDBOX, readable(r->of && !r->ended ? loop_fd(r->of->loop) : -1));
 }
@@ -753,7 +819,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .in_peer = -1,
 			     .events = -1,
 			     .alarm = -1,
-			     .names = -1 };
+			     .names = -1,
+			     .agent = -1 };
 	struct winsize size;
 
 	if (job_has_tty(&w) && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
@@ -787,6 +854,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 		loop_at(r->loop, &r->look.t, r->started);
 	if (io.names >= 0)
 		r->unresolved = unresolved_new(io.names);
+	start_agent(r, io.agent);
 	if (r->ports)
 		publish_start(r->ports, lend, r);
 	r->events = io.events;
@@ -929,7 +997,7 @@ static void conduct(struct run *r)
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
 	note_unreachable(r);
-	if (open_ports(r, &e) < 0) {
+	if (open_agent(r, &e) < 0 || open_ports(r, &e) < 0) {
 		refuse(r->o, &e);
 		return;
 	}
@@ -1111,6 +1179,7 @@ void run_end(struct run *r)
 		end_door(r);
 	(void)egress_free(r->door);
 	(void)publish_free(r->ports);
+	(void)signing_free(r->signing);
 	if (recorder_end(r->recorder, r->o, &e) < 0)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);

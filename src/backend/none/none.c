@@ -178,7 +178,8 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 				       .in_peer = job_has_tty(w) ? -1 : TAKE_FD(ends.in[0]),
 				       .events = w->command ? j->pidfd : j->events,
 				       .alarm = -1,
-				       .names = -1 };
+				       .names = -1,
+				       .agent = -1 };
 	ends_done(&ends);
 	if (r < 0)
 		return r;

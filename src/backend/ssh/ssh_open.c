@@ -93,7 +93,8 @@ int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_
 			       .in_peer = -1,
 			       .events = j->events,
 			       .alarm = -1,
-			       .names = -1 };
+			       .names = -1,
+			       .agent = -1 };
 	*ret = TAKE_PTR(j);
 	return 0;
 }

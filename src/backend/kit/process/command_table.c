@@ -277,7 +277,8 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 				       .in_peer = TAKE_FD(pipes.in[0]),
 				       .events = k->news,
 				       .alarm = -1,
-				       .names = -1 };
+				       .names = -1,
+				       .agent = -1 };
 	} else if (k) {
 		give_up(h, k);
 	}

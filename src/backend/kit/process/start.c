@@ -344,6 +344,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
 	c->give_names = p->spec->network == NETWORK_NONE;
+	c->give_agent = p->spec->ssh_agent != SSH_AGENT_NONE;
 	c->count_written = p->spec->limits.disk;
 }
 
@@ -603,6 +604,7 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 			       .events = j->events,
 			       .alarm = j->given[INIT_FD_MOUNTS],
 			       .names = TAKE_FD(j->given[INIT_FD_NAMES]),
+			       .agent = TAKE_FD(j->given[INIT_FD_AGENT]),
 			       .door_count = j->door_count };
 	memcpy(io->door, j->door, sizeof(j->door));
 	j->door_count = 0;

@@ -252,6 +252,47 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 	return w->command || j->commands ? 0 : err_nomem(e);
 }
 
+static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
+		     struct isolation *i)
+{
+	const struct spec *s = p->spec;
+	const struct tuning *t = &p->tune;
+	bool own_net = s->network != NETWORK_HOST;
+	/* In a rootless Docker the caller is root inside: see body.c. */
+	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
+
+	*i = (struct isolation){
+		.user_ns = m->container.user_ns,
+		.pid_ns = true,
+		.mount_ns = true,
+		.net_ns = own_net,
+		.ipc_ns = true,
+		.uts_ns = own_net,
+		.cgroup_ns = true,
+		.no_new_privs = true,
+		.capabilities_dropped = true,
+		.read_only_root = t->read_only,
+		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
+		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
+		.network = fields[FIELD_NETWORK].words[s->network],
+		.runtime = p->runtime,
+		.uid_inside = root ? 0 : p->uid,
+		.gid_inside = root ? 0 : p->gid,
+		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
+			    [LIMIT_CPUS] =
+				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
+			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
+			    [LIMIT_PIDS] = ENFORCER_CGROUP,
+			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_DISK] = s->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
+			    [LIMIT_FILES] = ENFORCER_RLIMIT },
+	};
+	for (int l = 0; l < LIMIT_COUNT; l++)
+		if (m->container.unenforced & 1U << l)
+			i->limits[l] = l == LIMIT_PIDS && m->container.podman ? ENFORCER_RLIMIT
+									      : ENFORCER_NONE;
+}
+
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 			struct backend_job **ret, struct err *e)
 {
@@ -288,6 +329,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	ends_done(&ends);
 	if (r < 0)
 		return r;
+	if (w->isolation)
+		describe(p, &j->started, w->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -417,51 +460,9 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
-		     struct isolation *i)
-{
-	const struct spec *s = p->spec;
-	const struct tuning *t = &p->tune;
-	bool own_net = s->network != NETWORK_HOST;
-	/* In a rootless Docker the caller is root inside: see body.c. */
-	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
-
-	*i = (struct isolation){
-		.user_ns = m->container.user_ns,
-		.pid_ns = true,
-		.mount_ns = true,
-		.net_ns = own_net,
-		.ipc_ns = true,
-		.uts_ns = own_net,
-		.cgroup_ns = true,
-		.no_new_privs = true,
-		.capabilities_dropped = true,
-		.read_only_root = t->read_only,
-		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
-		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
-		.network = fields[FIELD_NETWORK].words[s->network],
-		.runtime = p->runtime,
-		.uid_inside = root ? 0 : p->uid,
-		.gid_inside = root ? 0 : p->gid,
-		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
-			    [LIMIT_CPUS] =
-				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
-			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
-			    [LIMIT_PIDS] = ENFORCER_CGROUP,
-			    [LIMIT_TMP] = ENFORCER_TMPFS,
-			    [LIMIT_DISK] = s->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
-			    [LIMIT_FILES] = ENFORCER_RLIMIT },
-	};
-	for (int l = 0; l < LIMIT_COUNT; l++)
-		if (m->container.unenforced & 1U << l)
-			i->limits[l] = l == LIMIT_PIDS && m->container.podman ? ENFORCER_RLIMIT
-									      : ENFORCER_NONE;
-}
-
 static void docker_finish(struct backend_job *j, struct outcome *o)
 {
 	job_leave(j);
-	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	o->workspace_target = arena_strdup(o->arena, j->plan->box->cwd);
 	if (j->plan->box->repository)
@@ -517,7 +518,6 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	if (o->kind != OUTCOME_FAILED)
 		return true;

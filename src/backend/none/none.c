@@ -140,6 +140,15 @@ static int listen_events(struct backend_job *j, struct err *e)
 	return j->commands ? 0 : err_nomem(e);
 }
 
+static void describe(struct isolation *i)
+{
+	*i = (struct isolation){ .cgroup = "none",
+				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
+				 .uid_inside = geteuid(),
+				 .gid_inside = getegid(),
+				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
+}
+
 static int none_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		      struct backend_job **ret, struct err *e)
 {
@@ -182,6 +191,8 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	ends_done(&ends);
 	if (r < 0)
 		return r;
+	if (w->isolation)
+		describe(w->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -295,15 +306,6 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void describe(struct isolation *i)
-{
-	*i = (struct isolation){ .cgroup = "none",
-				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
-				 .uid_inside = geteuid(),
-				 .gid_inside = getegid(),
-				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
-}
-
 /* Its end is seen by the pidfd. */
 static bool hear(void *job)
 {
@@ -332,7 +334,6 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	describe(&o->isolation);
 	if (o->kind == OUTCOME_FAILED)
 		judge_status(status, o);
 	return true;
@@ -350,7 +351,6 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 {
 	job_reap(j);
 	hear_lower(j);
-	describe(&o->isolation);
 	judge(j, o);
 	o->left = j->left || !(j->ended || j->lost);
 	if (o->left)

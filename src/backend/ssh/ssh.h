@@ -123,4 +123,4 @@ enum said relay_move(struct relay *r);
 bool relay_flushed(const struct relay *r); /* nothing waits for `to` */
 
 /* report.c: another brig's account of its run */
-int report_read(const char *text, size_t n, struct outcome *o, struct err *e);
+int report_read(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e);

@@ -351,6 +351,7 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 	if (!p->command)
 		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	j->outcome = w->outcome;
+	j->isolation = w->isolation;
 	/* A client that dies at once must not take the caller along, nor change its handlers. */
 	(void)sigemptyset(&pipe);
 	(void)sigaddset(&pipe, SIGPIPE);

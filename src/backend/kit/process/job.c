@@ -288,7 +288,6 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	cgroup_events(j->cgroup, &seen);
 	/* The last look: a short run may have been over before the first. */
 	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->spec->limits.disk;
-	o->isolation = j->isolation;
 	if (j->plan->repository)
 		o->repository = arena_strdup(o->arena, j->plan->repository);
 	judge(j, &seen, o);

@@ -661,8 +661,6 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 static void give_up(struct backend_job *j, struct outcome *o)
 {
 	job_end(j);
-	if (o && o->started)
-		o->isolation = j->isolation;
 	if (j->protect)
 		protect_end(j->protect, false, o);
 	j->protect = protect_free(j->protect);
@@ -692,6 +690,8 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 		r = take_io(j, &pipes, job_has_tty(w), io, e);
 	ends_done(&pipes);
 	describe(j);
+	if (w->isolation && (r == 0 || (w->outcome && w->outcome->started)))
+		*w->isolation = j->isolation;
 	if (r < 0) {
 		give_up(j, w->outcome);
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;

@@ -204,7 +204,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	struct guard_start s = { .plan = j->plan,
 				 .id = w->id,
 				 .open = !w->command,
-				 .line = !w->command || j->plan->spec->ports.n,
+				 .line = !w->command || j->plan->publishes,
 				 .control = ends->control[1],
 				 .in = ends->in[0],
 				 .out = ends->out[1],
@@ -241,7 +241,7 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 {
 	if (!docker_shares_kernel(j->plan))
 		return line_other_kernel(j->plan, e);
-	if (j->plan->spec->limits.disk && geteuid() != 0)
+	if (j->plan->box->limits.disk && geteuid() != 0)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "leave the limit out, run brig as root, or use --backend native",
 				  "limits.disk cannot be kept in a container that %s: what its "
@@ -255,9 +255,9 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
 		     struct isolation *i)
 {
-	const struct spec *s = p->spec;
+	const struct box_plan *b = p->box;
 	const struct tuning *t = &p->tune;
-	bool own_net = s->network != NETWORK_HOST;
+	bool own_net = b->network != NETWORK_HOST;
 	/* In a rootless Docker the caller is root inside: see body.c. */
 	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
 
@@ -272,9 +272,9 @@ static void describe(const struct backend_plan *p, const struct supervisor_msg *
 		.no_new_privs = true,
 		.capabilities_dropped = true,
 		.read_only_root = t->read_only,
-		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
+		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[b->profile],
 		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
-		.network = fields[FIELD_NETWORK].words[s->network],
+		.network = fields[FIELD_NETWORK].words[b->network],
 		.runtime = p->runtime,
 		.uid_inside = root ? 0 : p->uid,
 		.gid_inside = root ? 0 : p->gid,
@@ -284,7 +284,7 @@ static void describe(const struct backend_plan *p, const struct supervisor_msg *
 			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
 			    [LIMIT_PIDS] = ENFORCER_CGROUP,
 			    [LIMIT_TMP] = ENFORCER_TMPFS,
-			    [LIMIT_DISK] = s->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
+			    [LIMIT_DISK] = b->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};
 	for (int l = 0; l < LIMIT_COUNT; l++)
@@ -304,7 +304,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return err_nomem(e);
 	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	j->outcome = w->outcome;
-	if ((!w->command || p->spec->ports.n) && has_line(j, w, e) < 0)
+	if ((!w->command || p->publishes) && has_line(j, w, e) < 0)
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||

@@ -50,7 +50,7 @@ int line_other_kernel(const struct backend_plan *p, struct err *e)
 {
 	const char *runtime = p->runtime ? p->runtime : "of the engine's choice";
 
-	if (p->spec->ports.n)
+	if (p->publishes)
 		return err_refuse(
 			e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
 			"ports cannot be published with runtime '%.64s': its kernel gives "

@@ -114,10 +114,10 @@ static struct backend_job *job_new(struct backend_plan *p)
 }
 
 /* The code as a file without a name that nobody, its owner included, can change any more. */
-static int sealed_code(const struct spec *s, int *ret, struct err *e)
+static int sealed_code(const struct backend_plan *p, int *ret, struct err *e)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : fd_write_all(fd, s->command.code.text, s->command.code.size);
+	int r = fd < 0 ? -errno : fd_write_all(fd, p->code, p->code_size);
 
 	if (r == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -165,7 +165,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	r = streams_open(&ends, w, e);
 	if (r == 0 && p->code)
-		r = sealed_code(p->spec, &s.code, e);
+		r = sealed_code(p, &s.code, e);
 	j->control = TAKE_FD(ends.control[0]);
 	s.control = ends.control[1];
 	s.in = ends.in[0];

@@ -156,7 +156,7 @@ static void judge(struct backend_job *j, struct outcome *o)
 	    o->kind == OUTCOME_FAILED)
 		o->error = e;
 	if (j->report.len && o->error.code)
-		(void)err_wrap(&o->error, "on '%.60s'", j->plan->spec->ssh.host);
+		(void)err_wrap(&o->error, "on '%.60s'", j->plan->ssh.host);
 	if (o->kind != OUTCOME_FAILED || j->report.len)
 		return;
 	if (j->told)
@@ -216,7 +216,7 @@ void ssh_job_finish(struct backend_job *j, struct outcome *o)
 		end_remotely(j);
 	judge(j, o);
 	if (j->left)
-		outcome_deny(o, "process", j->plan->spec->ssh.host,
+		outcome_deny(o, "process", j->plan->ssh.host,
 			     "something of the run may still be there: it could not be ended");
 	(void)ssh_job_free(j);
 }

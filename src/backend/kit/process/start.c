@@ -285,12 +285,12 @@ static void describe(struct backend_job *j)
 	struct isolation *i = &j->isolation;
 
 	i->user_ns = i->pid_ns = i->mount_ns = i->ipc_ns = i->uts_ns = i->cgroup_ns = true;
-	i->net_ns = p->spec->network != NETWORK_HOST;
+	i->net_ns = p->network != NETWORK_HOST;
 	i->no_new_privs = i->capabilities_dropped = true;
 	i->read_only_root = p->read_only_root;
-	i->seccomp = fields[FIELD_PROFILE].words[p->spec->profile];
+	i->seccomp = fields[FIELD_PROFILE].words[p->profile];
 	i->cgroup = cgroup_version(j->cgroup);
-	i->network = fields[FIELD_NETWORK].words[p->spec->network];
+	i->network = fields[FIELD_NETWORK].words[p->network];
 	i->uid_inside = p->uid;
 	i->gid_inside = p->gid;
 }
@@ -334,7 +334,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;
 	enforce_files(p, c->rlimits, c->rlimit_count);
-	c->profile = (unsigned)p->spec->profile;
+	c->profile = (unsigned)p->profile;
 	c->tty = job_has_tty(w);
 	c->wait_door = p->door && j->kind->inside;
 	c->wait_permit = w->host.permit != NULL;
@@ -342,9 +342,9 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = p->protected_count || !p->named;
-	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
-	c->give_names = p->spec->network == NETWORK_NONE;
-	c->count_written = p->spec->limits.disk;
+	c->give_diag = j->watch_memory && p->network != NETWORK_HOST;
+	c->give_names = p->network == NETWORK_NONE;
+	c->count_written = p->limits.disk;
 }
 
 static int trust_authority(struct backend_job *j, const struct job_want *w, struct err *e)

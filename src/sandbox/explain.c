@@ -199,7 +199,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 {
 	const char *name;
 
-	if (!o->isolation.mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
+	if (!o->isolation || !o->isolation->mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(moved); i++)
 		if (named(w, moved[i].folder)) {
@@ -230,7 +230,8 @@ static bool shown(const struct spec *s, const char *path)
 /* An image has an /etc of its own. */
 static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 {
-	if (!o->isolation.mount_ns || (o->backend && str_eq(o->backend, "docker")) ||
+	if (!o->isolation || !o->isolation->mount_ns ||
+	    (o->backend && str_eq(o->backend, "docker")) ||
 	    !any(w, not_there, ARRAY_LEN(not_there)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(unshown); i++)

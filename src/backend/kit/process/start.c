@@ -17,6 +17,7 @@
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/start_internal.h"
 #include "base/home.h"
+#include "base/str.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
@@ -122,6 +123,11 @@ void start_hint(const char *const *argv, struct err *e)
 	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
 	char full[PATH_MAX];
 
+	if (str_eq(name, "sudo") || str_eq(name, "doas") || str_eq(name, "pkexec")) {
+		(void)err_hint(e, "nobody becomes root inside: install what is needed on the host, "
+				  "or run in an image that has it");
+		return;
+	}
 	if (!argv[1] && strpbrk(name, " |;&<>$")) {
 		(void)err_hint(e, "a whole command line is for the shell: brig exec '...'");
 		return;

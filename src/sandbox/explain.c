@@ -227,11 +227,17 @@ static const char *guarded(struct words w)
 	return NULL;
 }
 
+/* A file system of its own: what it lacks there may be brig's doing. */
+static bool has_root(const struct outcome *o)
+{
+	return o->isolation && o->isolation->mount_ns;
+}
+
 static void about_files(const struct spec *s, struct words w, struct outcome *o)
 {
 	const char *name;
 
-	if (!o->isolation || !o->isolation->mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
+	if (!has_root(o) || !any(w, no_change, ARRAY_LEN(no_change)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(moved); i++)
 		if (named(w, moved[i].folder)) {
@@ -266,8 +272,7 @@ static bool shown(const struct spec *s, const char *path)
 /* An image has an /etc of its own. */
 static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 {
-	if (!o->isolation || !o->isolation->mount_ns ||
-	    (o->backend && str_eq(o->backend, "docker")) ||
+	if (!has_root(o) || (o->backend && str_eq(o->backend, "docker")) ||
 	    !any(w, not_there, ARRAY_LEN(not_there)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(unshown); i++)
@@ -284,7 +289,7 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 static void about_rights(const struct spec *s, struct words w, struct outcome *o)
 {
 	/* An image may have what the host's programs lack. */
-	if (!o->isolation->mount_ns || (o->backend && str_eq(o->backend, "docker")))
+	if (!has_root(o) || (o->backend && str_eq(o->backend, "docker")))
 		return;
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {

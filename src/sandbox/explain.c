@@ -284,7 +284,8 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 static void about_rights(const struct spec *s, struct words w, struct outcome *o)
 {
 	/* An image may have what the host's programs lack. */
-	if (!o->isolation->mount_ns || (o->backend && str_eq(o->backend, "docker")))
+	if (!o->isolation || !o->isolation->mount_ns ||
+	    (o->backend && str_eq(o->backend, "docker")))
 		return;
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {

@@ -33,7 +33,7 @@ int box_exec(struct backend_job *j, const struct command *c, const struct job_wa
 	int r = command_start(&host, c, w, io, ret, e);
 
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
-		start_hint(c->argv, e);
+		start_hint(c->argv, j->plan->spec, e);
 	return r;
 }
 

@@ -17,6 +17,7 @@
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/start_internal.h"
 #include "base/home.h"
+#include "base/str.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
@@ -114,9 +115,22 @@ static void hint_at_program(const char *path, size_t n, struct err *e)
 			       path, (int)n, path, (int)(slash - real), real);
 }
 
+/* Found by the caller's PATH and not by the one that was set for the command. */
+static bool hint_at_path(const char *program, const struct spec *s, struct err *e)
+{
+	for (size_t i = 0; i < s->env.n; i++)
+		if (str_eq(s->env.v[i].name, "PATH")) {
+			(void)err_hint(e,
+				       "on the host it is '%.200s'; PATH is set to '%.100s' inside",
+				       program, s->env.v[i].value);
+			return true;
+		}
+	return false;
+}
+
 /* A command line in one word, or a command that exists on the host but is not shown inside: say how
  * to run it. */
-void start_hint(const char *const *argv, struct err *e)
+void start_hint(const char *const *argv, const struct spec *s, struct err *e)
 {
 	const char *name = argv[0];
 	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
@@ -137,7 +151,8 @@ void start_hint(const char *const *argv, struct err *e)
 			    (int)sizeof(full))
 			continue;
 		if (access(full, X_OK) == 0) {
-			hint_at_program(full, n, e);
+			if (!hint_at_path(full, s, e))
+				hint_at_program(full, n, e);
 			return;
 		}
 	}
@@ -151,7 +166,7 @@ static int failed_inside(const struct backend_job *j, const struct supervisor_ms
 	if (!e->code)
 		e->code = EIO;
 	if (e->kind == ERR_NOT_FOUND)
-		start_hint(j->plan->argv, e);
+		start_hint(j->plan->argv, j->plan->spec, e);
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of names that a command without a network asks for; on native alone. Hostile ones are in tests/escape."""
+"""What is said of names that a command without a network asks for; on native and bwrap. Hostile ones are in tests/escape."""
 
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import brig, main, start_brig, test  # noqa: E402
 
 
-@test
+@test(backends=("native", "bwrap"))
 def a_name_that_is_asked_for_without_a_network_is_told_at_once_and_counted():
     for name, option in (("x.example", "--allow HOST opens one for a host that you know"), ("pypi.org", "--allow @pypi opens one for")):
         p = start_brig("exec", f"getent hosts {name}; cat", stdin=subprocess.PIPE)  # which waits for us

@@ -203,6 +203,10 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 /* The inside waits for its network, and goes on once it is there. */
 static int make_door(struct backend_job *j, const struct box_start *c, struct err *e)
 {
+	if (!j->plan->door) {
+		j->given[INIT_FD_NAMES] = door_names_for(j->kind->inside(c));
+		return let_go(j, e);
+	}
 	if (door_open_for(j->kind->inside(c), j->plan->door, j->door, e) < 0)
 		return -e->code;
 	j->door_count = j->plan->door->n;
@@ -351,14 +355,14 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->spec->profile;
 	c->tty = w->tty;
-	c->wait_door = p->door && j->kind->inside;
+	c->wait_door = (p->door || p->spec->network == NETWORK_NONE) && j->kind->inside;
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
 	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
-	c->give_names = p->spec->network == NETWORK_NONE;
+	c->give_names = p->spec->network == NETWORK_NONE && !j->kind->inside;
 	c->give_agent = p->spec->ssh_agent != SSH_AGENT_NONE;
 	c->count_written = p->spec->limits.disk;
 }

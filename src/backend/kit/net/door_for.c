@@ -75,10 +75,7 @@ static _Noreturn void helper(int guest, int say, const struct door_want *w)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a copy of the monitor's memory goes in there */
 	done = work(guest, w, fds, &word.err) == 0;
-	_exit(fd_send(say, &word, sizeof(word), done ? fds : NULL,
-		      !done ? 0
-		      : w   ? w->n
-			    : 1) < 0);
+	_exit(fd_send(say, &word, sizeof(word), done ? fds : NULL, !done ? 0 : w ? w->n : 1) < 0);
 }
 
 static int hear(int from, const struct door_want *w, int *fds, struct err *e)

@@ -341,8 +341,9 @@ static void say_asked(const struct outcome *o)
 
 	if (!o->asked_count)
 		return;
-	buf_printf(&text, "it had no network: %llu questions for names were refused (",
-		   (unsigned long long)o->questions);
+	buf_printf(&text, "it had no network: %llu question%s for names %s refused (",
+		   (unsigned long long)o->questions, o->questions == 1 ? "" : "s",
+		   o->questions == 1 ? "was" : "were");
 	for (; i < o->asked_count && i < NAMES_SHOWN; i++)
 		buf_printf(&text, "%s%s", i ? ", " : "", o->asked[i]);
 	buf_puts(&text, i < o->asked_count ? ", ...)" : ")");

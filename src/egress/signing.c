@@ -15,6 +15,7 @@
 #include "base/loop.h"
 #include "base/sha256.h"
 #include "egress/worker_start.h"
+#include "proc/spawn.h"
 
 #define PATIENCE_US ((uint64_t)120 * 1000 * 1000) /* the agent may ask its owner */
 #define EACH_US ((uint64_t)5 * 1000)              /* a request, in the long run */
@@ -145,7 +146,7 @@ struct signing *signing_free(struct signing *s)
 		loop_at(s->loop, &s->patience.t, 0);
 	}
 	(void)loop_free(s->loop);
-	(void)fd_close(s->listener);
+	(void)proc_close_apart(s->listener);
 	(void)fd_close(s->agent);
 	free(s);
 	return NULL;
@@ -352,7 +353,7 @@ static void start_worker(struct signing *s)
 	}
 	(void)fd_close(pair[0]);
 	(void)fd_close(pair[1]);
-	s->listener = fd_close(s->listener);
+	s->listener = proc_close_apart(s->listener);
 }
 
 void signing_start(struct signing *s, int listener, const struct signing_host *host)

@@ -11,7 +11,7 @@ import socket
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import WAIT, held, status_of  # noqa: E402
+from attack import WAIT, alive, held, status_of  # noqa: E402
 from agents import CLIENT, Agent, Scribe  # noqa: E402
 from harness import IS_ROOT, brig, descendants, files_as_root, main, scratch, test, uid, wait_until, workspace  # noqa: E402
 
@@ -207,6 +207,55 @@ print(os.read(r, 1))  # the end: nobody else has it
 """
     with Scribe() as scribe:
         assert guest(code, scribe).text == "b''\n"
+
+
+# A connection with sockets in it of which the first, when it is closed, waits for what it has sent to be taken: nobody will, as long as the others are open.
+SLOW = r"""
+import array, sys
+l = socket.create_server(('127.0.0.1', 0))
+a = socket.create_connection(l.getsockname())
+b = l.accept()[0]
+a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, int(sys.argv[1])))
+a.setblocking(False)
+try:
+    while True: a.send(bytes(65536))
+except BlockingIOError:
+    pass
+def leave_slow():
+    s = dial()
+    s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [a.fileno(), b.fileno(), l.fileno()]))])
+    os._exit(0)
+"""
+
+
+@test
+def a_socket_that_is_slow_to_close_does_not_hold_brig_up():
+    """A connection that nobody has accepted yet goes with the listening socket, and its descriptors with it: whoever closes that waits for them."""
+    control = r"""
+import time
+own = socket.socket(socket.AF_UNIX)
+own.bind('listener')
+own.listen(1)
+os.environ['SSH_AUTH_SOCK'] = 'listener'
+if os.fork() == 0:
+""" + "".join(f"    {line}\n" for line in SLOW.splitlines()) + r"""
+    leave_slow()
+os.wait()
+began = time.monotonic()
+own.close()
+print(time.monotonic() - began >= 2)
+"""
+    done = brig("run", "--", "python3", "-c", CLIENT + control, "2")
+    assert done.text == "True\n", ("the control proves nothing", done.text, done.errors)
+    code = CLIENT + SLOW + "open('ready', 'w').close()\nimport time\nwhile not os.path.exists('go'): time.sleep(0.02)\nleave_slow()\n"
+    with Scribe() as scribe, held("run", "--ssh-agent", "--", "python3", "-c", code, "3600", env=scribe.env) as h:
+        guests = h.guests()
+        os.kill(h.process.pid, signal.SIGSTOP)  # so that it learns of the connection and of the end at once
+        h.release()
+        ended = wait_until(lambda: not alive(guests))
+        os.kill(h.process.pid, signal.SIGCONT)
+        assert guests and ended, guests
+    assert h.process.result.status == 0, h.process.result
 
 
 @test

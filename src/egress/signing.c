@@ -43,7 +43,7 @@ struct signing {
 	struct signing_watch worker, line;
 	struct signing_timer pace, patience;
 	uint64_t paid_until;
-	unsigned given;
+	unsigned given, failed;
 	enum { SIGNING_IDLE, SIGNING_LISTS, SIGNING_SIGNS } state;
 	struct signing_ask ask;
 	size_t have;
@@ -178,6 +178,17 @@ static void refused(struct signing *s, enum signing_refusal why)
 	fail(s);
 }
 
+/* An agent that asks its owner would ask as often as the command likes: few failures are enough. */
+static void unanswered(struct signing *s)
+{
+	if (s->state != SIGNING_SIGNS) {
+		fail(s);
+		return;
+	}
+	s->failed++;
+	refused(s, SIGNING_NOT_SIGNED);
+}
+
 /* A connection that has only begun takes all of it, or is of no use. */
 static bool say(struct signing *s, const unsigned char *m, size_t n)
 {
@@ -217,7 +228,7 @@ static void begin_to_sign(struct signing *s, const unsigned char *keys, size_t n
 		refused(s, purpose == AGENTMSG_LOGIN ? SIGNING_LOGIN : SIGNING_OTHER_PURPOSE);
 		return;
 	}
-	if (s->given == SIGNING_MOST) {
+	if (s->given == SIGNING_MOST || s->failed == SIGNING_FAILURES) {
 		refused(s, SIGNING_TOO_MANY);
 		return;
 	}
@@ -233,7 +244,7 @@ static void signed_now(struct signing *s, const unsigned char *m, size_t n)
 	struct signature done;
 
 	if (!agentmsg_is_signed(m, n) || !agentmsg_read_sign(s->ask.request, s->ask.n, &want)) {
-		fail(s);
+		unanswered(s);
 		return;
 	}
 	fingerprint(&want.key, done.key);
@@ -275,7 +286,7 @@ static void on_line(struct loop_watch *w, uint32_t events)
 	if (n > 0)
 		want = agentmsg_number(s->answer);
 	if (!want || want > AGENTMSG_ANSWER_MAX || s->have > AGENTMSG_HEAD + want)
-		fail(s);
+		unanswered(s);
 	else if (s->have == AGENTMSG_HEAD + want)
 		answered(s);
 }
@@ -283,7 +294,7 @@ static void on_line(struct loop_watch *w, uint32_t events)
 static void on_patience(struct loop_timer *t, uint64_t now)
 {
 	(void)now;
-	fail(((struct signing_timer *)t)->s);
+	unanswered(((struct signing_timer *)t)->s);
 }
 
 /* The keys come first, whatever was asked for: nothing is sent to an agent but a key of its own. */

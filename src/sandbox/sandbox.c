@@ -459,7 +459,9 @@ static void on_refusal(void *arg, enum signing_refusal why)
 		[SIGNING_OTHER_REQUEST] = "it may be asked for its keys and for signatures alone",
 		[SIGNING_OTHER_PURPOSE] = "what was to be signed is neither git's nor a login",
 		[SIGNING_LOGIN] = "logins need --ssh-agent=auth",
-		[SIGNING_TOO_MANY] = "a run gets no more signatures than this one had",
+		[SIGNING_NOT_SIGNED] = "the agent did not sign, or its owner did not want it to",
+		[SIGNING_TOO_MANY] =
+			"a run gets no more signatures, or failures, than this one had",
 	};
 	struct run *r = arg;
 

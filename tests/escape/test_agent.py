@@ -163,6 +163,18 @@ print(n)
 
 
 @test
+def who_says_no_is_not_asked_without_end():
+    """ssh-add -c asks the owner each time, and a command that is told no can ask again at once."""
+    code = "k = keys()[0]\nprint({kind(sign(k, signed(data=b'%d' % i))) for i in range(60)})"
+    with Scribe(_13=b"\0\0\0\1\5") as scribe:
+        assert scribe.client(code) == "{5}\n" and scribe.types().count(13) == 60, "the control: the agent is asked each time"
+        scribe.log.write_text("")
+        done = guest(code, scribe, "--json")
+        assert done.json["stdout"] == "{5}\n" and scribe.types().count(13) == 16, (scribe.types(), done.errors)
+        assert {"did not sign" in d["reason"] for d in done.json["denials"] if d["kind"] == "ssh-agent"} == {True, False}, done.json["denials"]
+
+
+@test
 def who_reads_the_messages_can_do_nothing_else():
     with Scribe() as scribe:
         with held("run", "--ssh-agent", "--", "sh", "-c", WAIT, env=scribe.env) as h:

@@ -13,6 +13,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import WAIT, alive, held, status_of  # noqa: E402
 from agents import CLIENT, Agent, Scribe  # noqa: E402
+from open_sandbox import Sandbox  # noqa: E402
 from harness import IS_ROOT, brig, descendants, files_as_root, main, scratch, test, uid, wait_until, workspace  # noqa: E402
 
 # Requests that change an agent, or open a way around it. 17 adds a key that anybody can make, 27 is where extensions are.
@@ -322,6 +323,20 @@ def a_name_that_changes_hands_leads_nowhere_else():
         assert h.process.result.stdout == b"14\n" and scribe.types() == [], (h.process.result, scribe.types())
         os.unlink(agent.socket)
         os.rename(f"{agent.socket}.old", agent.socket)
+
+
+@test
+def the_commands_of_an_open_sandbox_share_what_it_gets():
+    """One socket, one count of failures, one record: a command more does not begin anew."""
+    folder = workspace()
+    (folder / "sign.py").write_text(CLIENT + "k = keys()[0]\nprint([kind(sign(k, d)) for d in [login(k), signed(b'file')] + [signed()] * 10], kind(call(b'\\x13')))\n")
+    with Scribe(_13=b"\0\0\0\1\5") as scribe:
+        with Sandbox("native", "ssh_agent=git", env=scribe.env) as s:
+            said = [s.run(number, "/usr/bin/python3 sign.py")["stdout"] for number in (1, 2, 3)]
+        assert said == [f"{[5] * 12} 5\n"] * 3, said
+        assert scribe.types().count(13) == 16 and set(scribe.types()) == {11, 13}, scribe.types()
+    with Scribe() as scribe, Sandbox("native", "ssh_agent=git", env=scribe.env) as s:
+        assert s.run(1, "/usr/bin/python3 sign.py")["stdout"] == f"{[5, 5] + [14] * 10} 5\n"
 
 
 @test

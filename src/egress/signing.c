@@ -223,6 +223,10 @@ static void begin_to_sign(struct signing *s, const unsigned char *keys, size_t n
 		refused(s, SIGNING_OTHER_REQUEST);
 		return;
 	}
+	if (agentmsg_wants_sha1(&want)) {
+		refused(s, SIGNING_SHA1);
+		return;
+	}
 	purpose = agentmsg_purpose(&want);
 	if (purpose == AGENTMSG_NO_PURPOSE || (purpose == AGENTMSG_LOGIN && !s->logins)) {
 		refused(s, purpose == AGENTMSG_LOGIN ? SIGNING_LOGIN : SIGNING_OTHER_PURPOSE);

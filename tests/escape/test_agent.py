@@ -91,6 +91,20 @@ def a_key_that_the_agent_has_not_named_is_not_sent_to_it():
         assert scribe.types().count(13) == 1, scribe.types()
 
 
+@test
+def nothing_is_signed_with_sha1():
+    """Two texts can be made with one SHA-1: the one would be a login, and the other anything."""
+    code = "k = [k for k in keys() if b'ssh-rsa' in k][0]\nprint([kind(sign(k, d, f)) for d in (signed(), login(k)) for f in (0, 2, 4)])"
+    with Agent() as agent:
+        agent.ssh("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", scratch() / "rsa")
+        agent.ssh("ssh-add", "-q", scratch() / "rsa")
+        assert agent.client(code) == f"{[14] * 6}\n", "the control: an agent does"
+        done = guest(code, agent, word="--ssh-agent=auth")
+        assert done.text == f"{[5, 14, 14] * 2}\n" and "SHA-512 alone" in done.errors, (done.text, done.errors)
+        for name in ("rsa", "rsa.pub"):
+            (scratch() / name).unlink()
+
+
 @test(backends=("native", "bwrap"))
 def half_a_message_and_one_too_long_keep_nobody_waiting():
     code = r"""

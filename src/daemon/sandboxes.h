@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/loop.h"
-#include "daemon/events.h"
+#include "daemon/event_log.h"
 #include "daemon/problem.h"
 
 enum { SANDBOX_ID_SIZE = 30, EXEC_ID_SIZE = 30 }; /* "sb_" and "ex_", 26 characters, NUL */
@@ -28,13 +28,13 @@ int sandboxes_new(int state_dir, struct loop *l, struct events *ev, struct sandb
 struct sandboxes *sandboxes_free(struct sandboxes *s); /* leaves monitors and sandboxes alone */
 DEFINE_CLEANUP(sandboxes, struct sandboxes *, sandboxes_free)
 
-struct pair {
+struct label {
 	const char *key, *value;
 };
 
 struct sandbox_create {
 	const char *tenant, *name; /* NULL: none */
-	const struct pair *labels;
+	const struct label *labels;
 	size_t label_count;
 	const char *spec; /* a brig.yaml as JSON, resolved and checked against every ceiling */
 	size_t spec_size;
@@ -55,7 +55,7 @@ enum problem sandboxes_show(struct sandboxes *s, const char *tenant, const char 
 struct sandbox_list {
 	const char *tenant,
 		*after; /* after: the id the last page ended with; NULL: from the start */
-	const struct pair *labels;
+	const struct label *labels;
 	size_t label_count;
 	const char *state; /* NULL: any */
 	size_t limit;
@@ -75,8 +75,8 @@ enum problem sandboxes_do(struct sandboxes *s, const char *tenant, const char *r
 			  void *arg, struct err *e);
 
 struct sandbox_change {
-	const char *name;          /* NULL: as it is */
-	const struct pair *labels; /* all of them; NULL: as they are */
+	const char *name;           /* NULL: as it is */
+	const struct label *labels; /* all of them; NULL: as they are */
 	size_t label_count;
 	bool has_idle_ttl, has_ttl;
 	uint64_t idle_ttl, ttl;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/events.h - what happened to sandboxes: numbered, kept on disk, told to who listens.
+/* daemon/event_log.h - what happened to sandboxes: numbered, kept on disk, told to who listens.
  *
  * One counter per daemon, which goes on after a restart. An event is on disk before anybody hears
  * of it. Listeners belong to a tenant and hear of its sandboxes alone. */

@@ -32,6 +32,42 @@ struct jread *jread_free(struct jread *root)
 	return NULL;
 }
 
+enum jread_kind jread_kind(const struct jread *v)
+{
+	if (!v)
+		return JREAD_NONE;
+	switch (json_typeof(in(v))) {
+	case JSON_OBJECT:
+		return JREAD_OBJECT;
+	case JSON_ARRAY:
+		return JREAD_ARRAY;
+	case JSON_STRING:
+		return JREAD_STRING;
+	case JSON_INTEGER:
+		return JREAD_INT;
+	case JSON_REAL:
+		return JREAD_REAL;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		return JREAD_BOOL;
+	case JSON_NULL:
+		break;
+	}
+	return JREAD_NULL;
+}
+
+static int add(const char *p, size_t n, void *arg)
+{
+	buf_add(arg, p, n);
+	return 0;
+}
+
+void jread_write(const struct jread *v, struct buf *b)
+{
+	if (json_dump_callback(in(v), add, b, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
+		b->failed = true;
+}
+
 const struct jread *jread_get(const struct jread *v, const char *key)
 {
 	return out(json_object_get(in(v), key));

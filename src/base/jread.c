@@ -124,3 +124,13 @@ const struct jread *jread_value(void *it)
 {
 	return out(json_object_iter_value(it));
 }
+
+char *jread_dump(const struct jread *v)
+{
+	return json_dumps(in(v), JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+void jread_drop(const struct jread *v, const char *key)
+{
+	(void)json_object_del((json_t *)(uintptr_t)v, key);
+}

@@ -32,6 +32,11 @@ const char *jread_str(const struct jread *v, const char *key); /* NULL: none */
 int64_t jread_int(const struct jread *v, const char *key, int64_t otherwise);
 bool jread_bool(const struct jread *v, const char *key);
 
+/* A value as text again, in one line; free() it. NULL: no memory. */
+char *jread_dump(const struct jread *v);
+/* Takes a member out of an object that is the caller's own. */
+void jread_drop(const struct jread *v, const char *key);
+
 /* Elements of an array; the text of one that is a string. */
 size_t jread_count(const struct jread *v);
 const struct jread *jread_at(const struct jread *v, size_t i);

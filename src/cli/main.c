@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "daemon/monitor_protocol.h"
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
 
@@ -80,6 +81,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && str_eq(argv[1], "_inside") && num_count(argv[2], &letter) == 0)
 		sandbox_inside((int)letter);
 
+	if (argc > 1 && str_eq(argv[0], MONITOR_NAME))
+		return monitor_main(argc, argv);
 	if (argc > 2 && str_eq(argv[1], "_attack"))
 		return attack_inside(argc - 2, argv + 2);
 	if (fd_ensure_stdio() < 0)

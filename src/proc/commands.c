@@ -159,10 +159,13 @@ void commands_exec(struct commands *t, const struct command_terms *c, uint32_t n
 
 /* ---- ending ---- */
 
-void commands_signal(struct commands *t, uint32_t number, int sig)
+void commands_signal(struct commands *t, const struct command_terms *c, uint32_t number, int sig)
 {
 	struct command_place *p = find(t, number);
 
+	/* Reapers and the supervisor hear no signal that can be blocked. */
+	if (number == COMMAND_FIRST && c->inside && sig != SIGKILL && sig != SIGSTOP)
+		(void)kill(-1, sig);
 	if (!p)
 		return;
 	/* A reaper's number stays its own until it is reaped here. The command's was reaped by the

@@ -78,8 +78,9 @@ int commands_new(struct commands **ret, struct err *e);
 void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,
 		   const int *fds, size_t n);
 
-/* To the command's process group; SIGKILL ends all there is of it. */
-void commands_signal(struct commands *t, uint32_t number, int sig);
+/* To the command's process group; SIGKILL ends all there is of it. COMMAND_FIRST: to every process
+ * inside, with a signal that can be handled. */
+void commands_signal(struct commands *t, const struct command_terms *c, uint32_t number, int sig);
 
 /* Reaps, ends what is nobody's, tells what there is to tell. Returns how long to wait before the
  * next turn, in milliseconds; -1: until something happens; -ETIME: something does not die, and all

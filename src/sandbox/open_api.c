@@ -237,6 +237,16 @@ const char *brig_sandbox_id(const brig_sandbox *s)
 	return s->o->id;
 }
 
+void sandbox_signal(brig_sandbox *s, int sig)
+{
+	run_signal(s->run, sig);
+}
+
+const struct outcome *sandbox_facts(const brig_sandbox *s)
+{
+	return s->o;
+}
+
 int brig_sandbox_close(brig_sandbox *s, brig_result **ret, struct brig_error *be)
 {
 	brig_result *r;

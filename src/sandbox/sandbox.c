@@ -122,6 +122,7 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 			    .which = keep == &r->o->err ? 2 : 1,
 			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
 			    .on_output = r->io.on_output,
+			    .tells = r->io.tells && to < 0,
 			    .arg = r->io.arg };
 	keep->data.max = r->o->both.data.max = KEEP_MAX;
 	if (to >= 0 && isatty(to) && !r->spec->tty) {
@@ -169,6 +170,12 @@ static void cancel(struct run *r, int sig)
 	strike(r, again || r->open ? SIGKILL : sig ? sig : SIGTERM);
 	r->cancelled = true;
 	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
+}
+
+void run_signal(struct run *r, int sig)
+{
+	if (!r->ended)
+		strike(r, sig);
 }
 
 /* The way out of the command's own terminal does not ask the command. */

@@ -17,6 +17,7 @@ struct run_io {
 	output_fn
 		*on_output; /* called with what is kept, as it arrives, whole characters; or NULL */
 	void *arg;
+	bool tells;  /* output is not kept, but goes to on_output alone */
 	int signals; /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
 	int cancel;  /* readable: cancel; or -1 */
 };
@@ -50,6 +51,9 @@ struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note
  * it; the sandbox need not. */
 struct run *run_exec(struct run *sandbox, const struct spec *s, const struct command *c,
 		     const struct run_io *io, note_fn *note, void *note_arg, struct outcome *o);
+
+/* A signal for the command's process group; of an open sandbox, for every process in it. */
+void run_signal(struct run *r, int sig);
 
 /* Ends an open sandbox with all that runs in it; run_end waits for that. */
 void run_close(struct run *r);

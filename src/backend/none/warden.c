@@ -260,7 +260,7 @@ static bool answer(const struct command_terms *c, struct commands *t)
 	else if (r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST)
 		return r.signal != SIGKILL;
 	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
-		commands_signal(t, r.command, r.signal);
+		commands_signal(t, c, r.command, r.signal);
 	return true;
 }
 

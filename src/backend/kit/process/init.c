@@ -237,7 +237,7 @@ static void answer(const struct command_terms *c, struct commands *t, int io)
 	if (r.asks == ASK_EXEC) {
 		commands_exec(t, c, r.command, fds, n);
 	} else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS) {
-		commands_signal(t, r.command, r.signal);
+		commands_signal(t, c, r.command, r.signal);
 	} else if (r.asks == ASK_SOCKETS) {
 		lend_sockets(c->control);
 	} else if (r.asks == ASK_USAGE) {

@@ -10,7 +10,7 @@
 #include "daemon/monitor_protocol.h"
 
 /* Descriptors that a monitor begins with. */
-enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_LOCK, MONITOR_FD_CLIENT, MONITOR_FD_END };
+enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_END };
 
 #define MONITOR_TIDIES "tidy" /* in place of an id */
 

@@ -2,8 +2,8 @@
 /* daemon/monitor_main.c - brig-monitor: owns one sandbox, and ends with it.
  *
  * opening (nobody is answered) -> open -> stopping (SIGTERM for all inside, then a while) -> closed.
- * It begins with three descriptors: the sandbox's folder, the folder's lock, a socket to the daemon
- * that started it. It needs no daemon to go on. */
+ * It begins with two descriptors: the sandbox's folder, by which it is locked, and a socket to the
+ * daemon that started it. It needs no daemon to go on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

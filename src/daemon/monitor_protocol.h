@@ -14,9 +14,9 @@
 
 enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_REASON = 24 };
 
-/* In the folder of a sandbox, which is its owner's alone. */
+/* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
+ * there is a monitor, from before it is started. */
 #define MONITOR_SOCKET "socket"
-#define MONITOR_LOCK "lock"   /* locked as long as there is a monitor, from before it is started */
 #define MONITOR_SPEC "spec"   /* a brig.yaml as JSON */
 #define MONITOR_FACTS "facts" /* JSON: what the sandbox that was opened is like */
 #define MONITOR_ENDED "ended" /* the reason, in one word, for who did not hear of it */
@@ -74,9 +74,10 @@ struct monitor_say {
 	struct err err;
 };
 
-/* The daemon's side: starts one for the sandbox in `folder`, whose lock is held by `lock`. *ret is
- * a socket to it, *pidfd the process, a child without an exit signal. Nothing is waited for. */
-int monitor_start(int folder, int lock, const char *id, int *ret, int *pidfd, struct err *e);
+/* The daemon's side: starts one for the sandbox in `folder`, which is the descriptor that holds its
+ * lock. *ret is a socket to it, *pidfd the process, a child without an exit signal. Nothing is
+ * waited for. */
+int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *e);
 
 /* Connects to one that is there. -errno */
 int monitor_connect(int folder, int *ret, int *pidfd);

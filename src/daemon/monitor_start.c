@@ -54,7 +54,7 @@ static int start(const int *fds, size_t n, char *const *argv, int *pidfd, struct
 	return failed ? err_errno(e, failed, "cannot start a monitor") : 0;
 }
 
-int monitor_start(int folder, int lock, const char *id, int *ret, int *pidfd, struct err *e)
+int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *e)
 {
 	CLEANUP(fd) int here = -1, there = -1;
 	char name[] = MONITOR_NAME, text[SANDBOX_ID_SIZE];
@@ -66,7 +66,7 @@ int monitor_start(int folder, int lock, const char *id, int *ret, int *pidfd, st
 		return err_sys(e, "cannot make a socket pair");
 	here = pair[0];
 	there = pair[1];
-	if (start((const int[]){ folder, lock, there }, 3, argv, pidfd, e) < 0)
+	if (start((const int[]){ folder, there }, 2, argv, pidfd, e) < 0)
 		return -e->code;
 	*ret = TAKE_FD(here);
 	return 0;

@@ -151,8 +151,9 @@ static void let_go(struct monitor_task *t)
 	t->request = NULL;
 	t->read_end = fd_close(t->read_end);
 	t->input = fd_close(t->input);
+	if (t->kept.fd >= 0)
+		remember(t->m, t->id, t->kept.size);
 	kept_close(&t->kept);
-	remember(t->m, t->id, t->kept.size);
 }
 
 void task_finish(struct monitor_task *t)
@@ -302,12 +303,10 @@ static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const
 	struct brig_error e = { .errnum = EPROTO, .code = "usage", .what = "the command could not be read" };
 	const char **words = NULL;
 	const char *data = NULL;
-	struct order o;
+	struct order o = { 0 };
 	size_t size = 0;
 	int r = read_order(fds, n, &o, &data, &size, &words);
 
-	if (r == 0)
-		keep_begin(t, &o, q);
 	if (n > 2) {
 		t->read_end = fcntl(fds[1], F_DUPFD_CLOEXEC, 3);
 		t->input = fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
@@ -316,6 +315,11 @@ static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const
 		r = begin(t, &o, q, &e);
 	else if (r == 0)
 		r = -1, (void)snprintf(e.what, sizeof(e.what), "the sandbox takes no commands now");
+	/* It runs meanwhile. */
+	if (kept_create(t->m->execs, t->id, &t->kept) == 0)
+		t->m->kept_bytes += t->kept.size;
+	if (o.argv)
+		keep_begin(t, &o, q);
 	if (r < 0) {
 		keep_end(t, refused(&e));
 		let_go(t);
@@ -338,13 +342,6 @@ void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, s
 	memcpy(t->id, q->exec, sizeof(t->id));
 	t->next = m->tasks;
 	m->tasks = t;
-	if (kept_create(m->execs, t->id, &t->kept) < 0) {
-		(void)snprintf(t->outcome, sizeof(t->outcome), "failed");
-		t->status = 125;
-		task_news(t, NEWS_DONE);
-		return;
-	}
-	m->kept_bytes += t->kept.size;
 	carry_out(t, q, fds, n);
 	monitor_rest(m);
 }

@@ -120,10 +120,9 @@ int entry_execs(const struct sandbox_entry *b)
 				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-int entry_lock(int folder, int *ret)
+int entry_lock(const struct sandbox_entry *b, int *ret)
 {
-	CLEANUP(fd) int fd = openat(folder, MONITOR_LOCK,
-				    O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd) int fd = entry_folder(b);
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;

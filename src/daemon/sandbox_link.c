@@ -157,8 +157,7 @@ static void find_reason(struct sandbox_entry *b, int folder)
 /* A creation that failed keeps what it said, and nothing else. */
 static void clear_failed(int folder)
 {
-	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS,
-					     MONITOR_LOCK };
+	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);
@@ -310,8 +309,7 @@ static int follow(struct sandbox_entry *b, int sock, int pidfd)
 		       : 0;
 }
 
-int link_start(struct sandbox_entry *b, int folder, int lock, const int *secrets, size_t n,
-	       struct err *e)
+int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n, struct err *e)
 {
 	const struct monitor_ask begin = { .asks = MONITOR_BEGIN,
 					   .idle = b->idle_ttl,
@@ -319,7 +317,7 @@ int link_start(struct sandbox_entry *b, int folder, int lock, const int *secrets
 	int sock = -1, pidfd = -1, r;
 
 	(void)unlinkat(folder, MONITOR_ENDED, 0);
-	if (monitor_start(folder, lock, b->id, &sock, &pidfd, e) < 0)
+	if (monitor_start(folder, b->id, &sock, &pidfd, e) < 0)
 		return -e->code;
 	b->found = false;
 	b->opening = true;

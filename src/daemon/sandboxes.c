@@ -229,14 +229,10 @@ static int write_spec(int folder, const char *spec, size_t n)
 }
 
 static int make_folder(struct sandbox_entry *b, const struct sandbox_create *c, int *folder,
-		       int *lock, struct err *e)
+		       struct err *e)
 {
-	int r = mkdirat(b->s->folder, b->id, 0700) < 0 ? -errno : 0;
+	int r = mkdirat(b->s->folder, b->id, 0700) < 0 ? -errno : entry_lock(b, folder);
 
-	if (r == 0) {
-		*folder = entry_folder(b);
-		r = *folder < 0 ? -errno : entry_lock(*folder, lock);
-	}
 	if (r == 0)
 		r = write_spec(*folder, c->spec, c->spec_size);
 	if (r < 0)
@@ -270,7 +266,7 @@ static enum problem check_create(struct sandboxes *s, const struct sandbox_creat
 static enum problem create(struct sandboxes *s, const struct sandbox_create *c,
 			   struct sandbox_entry *b, struct err *e)
 {
-	CLEANUP(fd) int folder = -1, lock = -1;
+	CLEANUP(fd) int folder = -1;
 
 	labels_free(b->labels);
 	b->labels = NULL;
@@ -284,12 +280,12 @@ static enum problem create(struct sandboxes *s, const struct sandbox_create *c,
 	b->idle_ttl = c->idle_ttl;
 	b->ttl = c->ttl;
 	b->cleanup_ttl = c->cleanup_ttl;
-	if (make_folder(b, c, &folder, &lock, e) < 0 || entries_add(s, b) < 0) {
+	if (make_folder(b, c, &folder, e) < 0 || entries_add(s, b) < 0) {
 		(void)tree_remove(s->folder, b->id);
 		return problem_of(e);
 	}
 	entry_tell(b, "sandbox.accepted", NULL, NULL);
-	if (link_start(b, folder, lock, c->secrets, c->secret_count, &b->error) < 0)
+	if (link_start(b, folder, c->secrets, c->secret_count, &b->error) < 0)
 		link_lost(b);
 	else
 		entry_tell(b, "sandbox.preparing", NULL, NULL);
@@ -339,7 +335,7 @@ static enum problem stop(struct sandbox_entry *b, uint64_t grace_ms, struct err 
 
 static enum problem resume(struct sandbox_entry *b, struct err *e)
 {
-	CLEANUP(fd) int folder = -1, lock = -1;
+	CLEANUP(fd) int folder = -1;
 	int r;
 
 	if (b->opening || b->state == STATE_READY)
@@ -347,13 +343,12 @@ static enum problem resume(struct sandbox_entry *b, struct err *e)
 	if (b->state != STATE_STOPPED)
 		return problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is %s and cannot be resumed",
 				   b->id, state_word(b->state));
-	folder = entry_folder(b);
-	r = folder < 0 ? -errno : entry_lock(folder, &lock);
+	r = entry_lock(b, &folder);
 	if (r == -EWOULDBLOCK)
 		return problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is still ending", b->id);
 	if (r < 0)
 		return err_errno(e, r, "cannot lock sandbox '%s'", b->id), PROBLEM_INTERNAL;
-	if (link_start(b, folder, lock, NULL, 0, e) < 0)
+	if (link_start(b, folder, NULL, 0, e) < 0)
 		return problem_of(e);
 	entry_schedule(b);
 	entry_tell(b, "sandbox.preparing", NULL, NULL);
@@ -557,8 +552,8 @@ static void look_for_monitor(struct sandbox_entry *b)
 	struct err e;
 
 	b->unsure = true;
-	if (folder >= 0 && entry_lock(folder, &lock) == -EWOULDBLOCK) {
-		if (link_find(b, folder) < 0) {
+	if (entry_lock(b, &lock) == -EWOULDBLOCK) {
+		if (folder < 0 || link_find(b, folder) < 0) {
 			b->due.due = on_look;
 			loop_at(b->s->loop, &b->due, clock_us() + LOOK_AGAIN_US);
 			return;

@@ -98,7 +98,8 @@ int entry_folder(const struct sandbox_entry *b); /* a descriptor, or -1 with err
 int entry_execs(const struct sandbox_entry *b);  /* that of its commands */
 int entry_save(const struct sandbox_entry *b, struct err *e);
 int entry_load(struct sandbox_entry *b, int folder); /* 0, or -EBADMSG: it was never told */
-int entry_lock(int folder, int *ret); /* 0; -EWOULDBLOCK: there is a monitor */
+/* Its folder, locked: 0; -EWOULDBLOCK: there is a monitor. */
+int entry_lock(const struct sandbox_entry *b, int *ret);
 int labels_copy(const struct label *from, size_t n, char ***ret);
 void labels_free(char **labels);
 void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j);
@@ -118,8 +119,8 @@ void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time 
 int entries_add(struct sandboxes *s, struct sandbox_entry *b);
 
 /* sandbox_link.c: its monitor */
-int link_start(struct sandbox_entry *b, int folder, int lock, const int *secrets, size_t n,
-	       struct err *e);
+/* folder: the descriptor that holds its lock */
+int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n, struct err *e);
 int link_find(struct sandbox_entry *b, int folder); /* one that is there; 0 or -errno */
 int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fds, size_t n);
 void link_times(struct sandbox_entry *b);

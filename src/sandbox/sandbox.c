@@ -37,6 +37,7 @@
 #include "sandbox/stream.h"
 
 #define GRACE_US (500 * 1000)
+#define ALARM_US 1000 /* between two looks at it, each of which reads a long file */
 /* How often a run under `audit.on_error: end` looks whether the record still takes its end. */
 #define RECORD_LOOK_US (1000 * 1000)
 #define DRAIN_US (1000 * 1000) /* for streams that somebody may hold open for ever */
@@ -90,13 +91,14 @@ struct run {
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];
-	struct run_timer deadline, kill, look, drain;
+	struct run_timer deadline, kill, look, drain, again;
 	struct pump out, err;
 	struct last_words said; /* the last of its error output; on a terminal, of its output */
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
 	uint64_t started;  /* microseconds */
 	int events, alarm; /* of the job; borrowed */
+	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
@@ -265,6 +267,7 @@ static void stop_clock(struct run *r)
 	loop_at(r->loop, &r->deadline.t, 0);
 	loop_at(r->loop, &r->kill.t, 0);
 	loop_at(r->loop, &r->look.t, 0);
+	loop_at(r->loop, &r->again.t, 0);
 }
 
 /* ---- the door ---- */
@@ -637,10 +640,31 @@ int run_fd(struct run *r)
 }
 
 /* A loop around ours looks at the alarm as well, and its news is gone then. */
+static void look_at_alarm(struct run *r)
+{
+	uint64_t now = clock_us();
+
+	if (r->over || r->ended || r->alarm < 0)
+		return;
+	if (now - r->alarm_at < ALARM_US) {
+		if (!r->again.t.at)
+			loop_at(r->loop, &r->again.t, r->alarm_at + ALARM_US);
+		return;
+	}
+	r->alarm_at = now;
+	loop_at(r->loop, &r->again.t, 0);
+	on_event(r, true);
+}
+
+static void on_again(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	look_at_alarm(run_of(t));
+}
+
 void run_dispatch(struct run *r)
 {
-	if (!r->over && !r->ended && r->alarm >= 0)
-		on_event(r, true);
+	look_at_alarm(r);
 	run_turn(r, 0);
 }
 
@@ -992,7 +1016,8 @@ static void prepare(struct run *r)
 	} timers[] = { { offsetof(struct run, deadline), on_deadline },
 		       { offsetof(struct run, kill), on_kill },
 		       { offsetof(struct run, look), on_look },
-		       { offsetof(struct run, drain), on_drain } };
+		       { offsetof(struct run, drain), on_drain },
+		       { offsetof(struct run, again), on_again } };
 
 	for (size_t i = 0; i < RUN_SOURCES; i++)
 		r->watches[i] = (struct run_watch){ .w = { .fd = -1, .ready = on_ready }, .r = r };

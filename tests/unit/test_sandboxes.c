@@ -81,11 +81,14 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct place *p = *state;
+	int parent;
 
 	close_daemon(p);
 	(void)loop_free(p->loop);
 	(void)close(p->state);
-	(void)tree_remove(AT_FDCWD, p->root);
+	parent = open("/var/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	(void)tree_remove(parent, strrchr(p->root, '/') + 1);
+	(void)close(parent);
 	free(p);
 	return 0;
 }

@@ -30,8 +30,11 @@ int box_exec(struct backend_job *j, const struct command *c, const struct job_wa
 					   .room = room,
 					   .hear = hear,
 					   .job = j };
+	bool rested = !commands_there(j->commands);
 	int r = command_start(&host, c, w, io, ret, e);
 
+	if (r == 0 && rested)
+		(void)job_tick(j, false);
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
 		start_hint(c->argv, e);
 	return r;
@@ -43,8 +46,11 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
 
 	command_said(j->commands, m);
 	j->full |= j->pids_held && m->said == SUPERVISOR_FAILED && m->err.code == EAGAIN;
-	if (m->said == SUPERVISOR_ENDED)
-		(void)enforce_room(j, commands_there(j->commands), &unused);
+	if (m->said != SUPERVISOR_ENDED)
+		return;
+	(void)enforce_room(j, commands_there(j->commands), &unused);
+	if (!commands_there(j->commands))
+		(void)job_tick(j, false);
 }
 
 /* Only what the conductor has not judged already. A process that the kernel killed for the memory

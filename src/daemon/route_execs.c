@@ -249,8 +249,6 @@ static void attach(struct api *a, struct http_call *c, const char *exec, uint64_
 	}
 	if (x->early.len)
 		on_end(x, x->early.data, x->early.len);
-	else
-		exec_more(w);
 }
 
 /* ---- starting ---- */

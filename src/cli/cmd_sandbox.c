@@ -480,6 +480,8 @@ static int one_log(const char *ref, const char *exec, bool wait, bool json, stru
 			(void)fd_write_all(str_eq(s.type, "stderr") ? 2 : 1, data, (size_t)n);
 	}
 	sse_done(&s);
+	if (r == -EAGAIN)
+		err_clear(e);
 	return r == -EAGAIN ? 0 : r;
 }
 

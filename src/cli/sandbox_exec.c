@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "cli/sandbox_cli.h"
 #include "cli/terminal.h"
+#include "daemon/exec_result.h"
 
 #define EVENT_MAX ((size_t)256 << 20)
 #define INPUT_MAX 65536
@@ -34,6 +35,7 @@ struct session_exec {
 	int signals;
 	bool input_open, ended;
 	int status;
+	struct exec_result result; /* with --json: what it wrote */
 };
 
 /* ---- what is said to it ---- */
@@ -110,7 +112,7 @@ static void on_signals(struct session_exec *x)
 
 /* ---- what it says ---- */
 
-static int put_output(const struct jread *v, int fd, struct err *e)
+static int put_output(struct session_exec *x, const struct jread *v, int fd, struct err *e)
 {
 	const char *text = jread_str(v, "data");
 	size_t n = text ? strlen(text) : 0;
@@ -119,7 +121,9 @@ static int put_output(const struct jread *v, int fd, struct err *e)
 
 	if (len < 0)
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the daemon's stream is malformed");
-	if (fd_write_all(fd, data, (size_t)len) < 0 && errno != EPIPE)
+	if (x->asked->json)
+		exec_result_add(&x->result, fd, data, (size_t)len);
+	else if (fd_write_all(fd, data, (size_t)len) < 0 && errno != EPIPE)
 		return err_sys(e, "the command's output cannot be written");
 	return 0;
 }
@@ -145,8 +149,12 @@ static void finish(struct session_exec *x, const struct jread *result)
 
 	x->ended = true;
 	x->status = (int)jread_int(result, "exit_code", EXIT_BRIG);
-	if (x->asked->json)
-		(void)printf("%s\n", buf_str(&x->sse.data));
+	if (x->asked->json) {
+		CLEANUP(buf) struct buf b = BUF_INIT(EVENT_MAX);
+
+		exec_result_write(&x->result, result, &b);
+		(void)printf("%s\n", buf_str(&b));
+	}
 	if (outcome && str_eq(outcome, "timeout"))
 		message_log(PRIORITY_WARNING, "brig", "Command timed out");
 	say_error(result);
@@ -162,10 +170,10 @@ static int on_event(struct session_exec *x, struct err *e)
 	if (str_eq(type, "start"))
 		(void)snprintf(x->exec, sizeof(x->exec), "%s",
 			       jread_str(v, "exec") ? jread_str(v, "exec") : "");
-	else if (str_eq(type, "stdout") && !x->asked->json)
-		return put_output(v, 1, e);
-	else if (str_eq(type, "stderr") && !x->asked->json)
-		return put_output(v, 2, e);
+	else if (str_eq(type, "stdout"))
+		return put_output(x, v, 1, e);
+	else if (str_eq(type, "stderr"))
+		return put_output(x, v, 2, e);
 	else if (str_eq(type, "end"))
 		finish(x, v);
 	return 0;
@@ -177,8 +185,10 @@ static int take_events(struct session_exec *x, struct err *e)
 	while (!x->ended) {
 		int r = daemon_client_event(x->out, &x->sse, clock_us(), e);
 
-		if (r == -EAGAIN)
+		if (r == -EAGAIN) {
+			err_clear(e);
 			return 0;
+		}
 		if (r == 0)
 			return err_refuse(e, ERR_UNAVAILABLE, EPIPE,
 					  "brig sandbox logs shows what it wrote",
@@ -327,6 +337,7 @@ int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_
 	char target[256];
 	int r = put_body(&body, &x, e);
 
+	exec_result_init(&x.result);
 	if (!sandbox_target(target, sizeof(target), ref, "/exec"))
 		r = err_set(e, ERR_USAGE, EINVAL, "'%.60s' is no id and no name", ref);
 	q.target = target;
@@ -335,6 +346,7 @@ int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_
 	if (r == 0)
 		r = a->detach ? detached(&x, &q, e) : follow(&x, &q, e);
 	sse_done(&x.sse);
+	exec_result_done(&x.result);
 	(void)daemon_client_free(x.in);
 	if (r < 0)
 		return EXIT_BRIG;

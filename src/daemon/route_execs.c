@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "base/str.h"
 #include "daemon/api.h"
+#include "daemon/exec_result.h"
 
 #define ARGS_MAX 4096
 #define PIECE ((size_t)24 << 10) /* of output, in one event */
@@ -108,6 +109,7 @@ struct attached {
 	bool events; /* as a stream; else the result alone */
 	bool begun;  /* the stream's head is written */
 	struct buf early; /* the end came before that */
+	struct exec_result result; /* without a stream: what it wrote */
 };
 
 static void attached_free(struct loop_timer *t, uint64_t now)
@@ -117,6 +119,7 @@ static void attached_free(struct loop_timer *t, uint64_t now)
 	(void)now;
 	if (x->watch)
 		(void)exec_unwatch(x->watch);
+	exec_result_done(&x->result);
 	buf_done(&x->early);
 	free(x);
 }
@@ -150,6 +153,8 @@ static size_t on_output(void *arg, int stream, uint64_t seq, const void *data, s
 
 	if (!x->begun)
 		return 0;
+	if (x->call && !x->events)
+		exec_result_add(&x->result, stream, data, n);
 	if (!x->call || !x->events)
 		return n;
 	if (n > PIECE)
@@ -163,42 +168,38 @@ static size_t on_output(void *arg, int stream, uint64_t seq, const void *data, s
 	return n;
 }
 
-static bool was_cut(const char *result, size_t n)
+static void say_end(struct attached *x, const struct jread *result)
 {
-	CLEANUP(jread) struct jread *v = NULL;
-	struct err e;
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
 
-	return jread_parse(result, n, &v, &e) == 0 &&
-	       (jread_bool(v, "truncated") || jread_bool(v, "stdout_truncated") ||
-		jread_bool(v, "stderr_truncated"));
-}
-
-/* The object may come with line ends between its members; an event has none. */
-static void one_line(struct buf *b, const char *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (p[i] != '\n')
-			buf_putc(b, p[i]);
+	if (!x->events) {
+		exec_result_write(&x->result, result, &b);
+		api_answer_json(x->call, 200, &b);
+		return;
+	}
+	if (jread_bool(result, "stdout_truncated") || jread_bool(result, "stderr_truncated"))
+		http_event(x->call, "truncated", 0, "{}", 2);
+	jread_write(result, &b);
+	http_event(x->call, "end", 0, buf_str(&b), b.len);
+	http_stream_end(x->call);
 }
 
 static void on_end(void *arg, const char *result, size_t n)
 {
-	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	CLEANUP(jread) struct jread *v = NULL;
 	struct attached *x = arg;
+	struct err e;
 
 	if (!x->begun)
 		buf_add(&x->early, result, n);
 	if (!x->begun || !x->call)
 		return;
-	one_line(&b, result, n);
-	if (!x->events) {
-		api_answer_json(x->call, 200, &b);
-	} else {
-		if (was_cut(result, n))
-			http_event(x->call, "truncated", 0, "{}", 2);
-		http_event(x->call, "end", 0, buf_str(&b), b.len);
+	if (jread_parse(result, n, &v, &e) == 0)
+		say_end(x, v);
+	else if (!x->events)
+		http_problem(x->call, PROBLEM_INTERNAL, &e);
+	else
 		http_stream_end(x->call);
-	}
 	let_go(x);
 }
 
@@ -227,6 +228,7 @@ static void attach(struct api *a, struct http_call *c, const char *exec, uint64_
 				.api = a,
 				.events = events,
 				.early = BUF_INIT(ANSWER_MAX) };
+	exec_result_init(&x->result);
 	p = exec_listen(a->boxes, c->caller->tenant, c->parts[0], exec, from, &by, &w, &e);
 	x->watch = w;
 	if (p != PROBLEM_NONE) {

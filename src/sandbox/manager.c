@@ -500,6 +500,12 @@ int brig_run_dispatch(brig_run *x)
 	return x->run && !run_over(x->run);
 }
 
+void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols)
+{
+	if (x->run)
+		run_resize(x->run, rows, cols);
+}
+
 void run_handle_signal(brig_run *x, int sig)
 {
 	if (x->run)

@@ -121,6 +121,13 @@ int brig_request_folder(brig_request *q, const char *path, struct brig_error *be
 	return 0;
 }
 
+void request_terminal(brig_request *q, unsigned short rows, unsigned short cols)
+{
+	q->tty = true;
+	q->io.rows = rows ? rows : 24;
+	q->io.cols = cols ? cols : 80;
+}
+
 /* What a command has of its own; the rest is the sandbox's. */
 static const enum field_id of_commands[] = { FIELD_ENV, FIELD_TIMEOUT, FIELD_OUTPUT };
 
@@ -168,6 +175,7 @@ static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct
 	if (!x)
 		return NULL;
 	x->argv = own->argv;
+	x->tty = q->tty;
 	for (size_t i = 0; i < ARRAY_LEN(of_commands); i++)
 		if (spec_asks(own, of_commands[i]))
 			x->origin[of_commands[i]] = own->origin[of_commands[i]];

@@ -199,6 +199,14 @@ static void resize(const struct run *r)
 		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
 }
 
+void run_resize(struct run *r, unsigned short rows, unsigned short cols)
+{
+	const struct winsize size = { .ws_row = rows, .ws_col = cols };
+
+	if (r->master >= 0 && r->out.from >= 0)
+		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
+}
+
 static void on_signal(struct run *r)
 {
 	struct signalfd_siginfo s;
@@ -260,6 +268,8 @@ static void on_drain(struct loop_timer *t, uint64_t now)
 	(void)loop_want(r->loop, &r->watches[RUN_PORTS].w, 0);
 	r->ports = publish_free(r->ports);
 	r->over |= r->o->left;
+	if (r->command)
+		pump_end(&r->out);
 }
 
 static void stop_clock(struct run *r)
@@ -454,8 +464,12 @@ static bool command_ended(struct run *r)
 		strike(r, SIGKILL);
 	note_end(r);
 	has_ended(r);
-	/* What it started may live on, and hold them. */
-	pump_end(&r->out);
+	/* What it started may live on, and hold them. The end of its session hangs a terminal up,
+	 * and all that was written there comes before that. */
+	if (r->master >= 0)
+		loop_at(r->loop, &r->drain.t, clock_us() + DRAIN_US);
+	else
+		pump_end(&r->out);
 	pump_end(&r->err);
 	return true;
 }
@@ -781,9 +795,9 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .events = -1,
 			     .alarm = -1,
 			     .names = -1 };
-	struct winsize size;
+	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
 
-	if (w.tty && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
+	if (w.tty && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}

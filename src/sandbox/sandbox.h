@@ -18,6 +18,7 @@ struct run_io {
 		*on_output; /* called with what is kept, as it arrives, whole characters; or NULL */
 	void *arg;
 	bool tells;  /* output is not kept, but goes to on_output alone */
+	unsigned short rows, cols; /* of a terminal that nobody sits at; 0: ask `out` */
 	int signals; /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
 	int cancel;  /* readable: cancel; or -1 */
 };
@@ -54,6 +55,8 @@ struct run *run_exec(struct run *sandbox, const struct spec *s, const struct com
 
 /* A signal for the command's process group; of an open sandbox, for every process in it. */
 void run_signal(struct run *r, int sig);
+
+void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 
 /* Ends an open sandbox with all that runs in it; run_end waits for that. */
 void run_close(struct run *r);

@@ -29,6 +29,7 @@ int box_exec(struct backend_job *j, const struct command *c, const struct job_wa
 					   .cwd = j->plan->cwd,
 					   .room = room,
 					   .hear = hear,
+					   .terminals = true,
 					   .job = j };
 	bool rested = !commands_there(j->commands);
 	int r = command_start(&host, c, w, io, ret, e);

@@ -45,6 +45,10 @@ bool job_hear(struct backend_job *j)
 	size_t n = LEND_FDS;
 
 	for (; fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m); n = LEND_FDS) {
+		if (m.said == SUPERVISOR_TERMINAL && n == 1) {
+			command_terminal(j->commands, m.command, fds[0]);
+			continue;
+		}
 		lend_heard(&j->lent, &m, fds, n);
 		if (m.command != COMMAND_FIRST) {
 			job_command_said(j, &m);

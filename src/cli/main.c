@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fd.h"
 #include "base/num.h"
@@ -16,7 +17,7 @@
 
 const struct subcommand *const commands[] = {
 	&cmd_run,    &cmd_shell,  &cmd_exec,       &cmd_python,  &cmd_script, &cmd_plan,
-	&cmd_doctor, &cmd_config, &cmd_allow,      &cmd_cache,   &cmd_audit,  &cmd_image,
+	&cmd_sandbox, &cmd_daemon, &cmd_doctor, &cmd_config, &cmd_allow,      &cmd_cache,   &cmd_audit,  &cmd_image,
 	&cmd_proxy,  &cmd_schema, &cmd_completion, &cmd_version, &cmd_help,   NULL
 };
 
@@ -72,6 +73,14 @@ static int printed(int status)
 extern const char brig_is_this_program[];
 const char brig_is_this_program[] = "brig";
 
+/* `brigd` is another name of this program, meaning `brig daemon`. */
+static bool is_daemon(const char *called)
+{
+	const char *slash = called ? strrchr(called, '/') : NULL;
+
+	return called && str_eq(slash ? slash + 1 : called, "brigd");
+}
+
 int main(int argc, char **argv)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -93,6 +102,8 @@ int main(int argc, char **argv)
 	/* A caller's limit on file sizes is an error with words, not the end of us; the command
 	 * has the signal back. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
+	if (is_daemon(argv[0]))
+		return printed(cmd_daemon.run(&cmd_daemon, argc, argv));
 	if (argc < 2) {
 		help_print();
 		return EXIT_BRIG;

@@ -99,8 +99,8 @@ void http_expired(struct http_call *c, uint64_t oldest);
 /* After this answer the connection ends. */
 void http_last(struct http_call *c);
 
-/* A stream of events. */
-void http_stream(struct http_call *c, const char *fields);
+/* A stream of events. false: only its head was asked for, and this was all. */
+bool http_stream(struct http_call *c, const char *fields);
 size_t http_room(const struct http_call *c); /* 0: wait for `room` */
 /* One event; `id` 0: none. Never refused, so that a caller who looks at http_room before each
  * bounds what waits. */

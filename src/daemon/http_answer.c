@@ -140,7 +140,7 @@ void http_problem(struct http_call *call, enum problem p, const struct err *e)
 
 /* ---- streams ---- */
 
-void http_stream(struct http_call *call, const char *fields)
+bool http_stream(struct http_call *call, const char *fields)
 {
 	struct http_conn *c = call->conn;
 
@@ -152,9 +152,9 @@ void http_stream(struct http_call *call, const char *fields)
 		buf_puts(&c->out, "Transfer-Encoding: chunked\r\n");
 	buf_puts(&c->out, "\r\n");
 	c->streaming = true;
-	if (c->bare) /* a HEAD: this was all */
-		c->ended = true;
+	c->ended = c->bare;
 	conn_due(c);
+	return !c->bare;
 }
 
 size_t http_room(const struct http_call *call)

@@ -221,7 +221,7 @@ static void on_soon(struct loop_timer *t, uint64_t now)
 
 void exec_more(struct exec_watch *w)
 {
-	if (!w->ended)
+	if (!w->ended && w->fd >= 0) /* else nothing was kept of it yet */
 		soon(w);
 }
 

@@ -17,6 +17,7 @@ enum supervisor_said {
 	SUPERVISOR_NOTE,    /* text for the user */
 	SUPERVISOR_DOOR,    /* under network proxy, before the command: the door's sockets come
 			     * along */
+	SUPERVISOR_AGENT,   /* of a container, before the command: agent_socket.h comes along */
 	SUPERVISOR_READY,   /* ... or it waits for whoever makes the door from outside. Of a gate,
 			     * on its line: it is the gate, and text is its secret */
 	SUPERVISOR_FAILED,  /* the command was not started; err says why */

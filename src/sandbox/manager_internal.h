@@ -24,8 +24,6 @@ struct brig_result {
 struct brig_run {
 	struct spec *spec;        /* NULL: refused before there was one */
 	const struct spec *asked; /* the request's own */
-	struct command command;   /* of an open sandbox */
-	const char **env;         /* its own, owned */
 	struct telemetry telemetry;
 	struct run *run; /* the same */
 	brig_result *result;

@@ -201,7 +201,7 @@ static int ask(const struct command_host *h, struct job_command *k, int order,
 {
 	const struct supervisor_request r = { .asks = ASK_EXEC,
 					      .command = k->number,
-					      .tty = w->tty,
+					      .tty = job_has_tty(w),
 					      .rows = w->rows,
 					      .cols = w->cols };
 	const int fds[] = { order, pipes->out[1], pipes->err[1], pipes->in[0] };
@@ -213,7 +213,7 @@ static int ask(const struct command_host *h, struct job_command *k, int order,
 		return -e->code;
 	}
 	sent = fd_send(h->control, &r, sizeof(r), fds,
-		       w->tty ? 1 : ARRAY_LEN(fds) - (pipes->in[0] < 0));
+		       job_has_tty(w) ? 1 : ARRAY_LEN(fds) - (pipes->in[0] < 0));
 	k->there = sent == 0;
 	return sent < 0 ? err_errno(e, sent, "cannot reach the sandbox") : 0;
 }
@@ -276,18 +276,18 @@ static void give_up(const struct command_host *h, struct job_command *k)
 	leave(k);
 }
 
-int command_start(const struct command_host *h, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e)
+int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
+		  uint32_t *ret, struct err *e)
 {
 	CLEANUP(fd) int order = -1;
 	struct ends pipes = ENDS_NONE;
 	struct job_command *k = NULL;
 	int r;
 
-	if (w->tty && !h->terminals)
+	if (job_has_tty(w) && !h->terminals)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
-	r = make_order(h, c, &order, e);
+	r = make_order(h, w->command, &order, e);
 	if (r == 0)
 		r = ends_pipes(&pipes, w, e);
 	if (r == 0) {
@@ -298,7 +298,7 @@ int command_start(const struct command_host *h, const struct command *c, const s
 	pipes.err[1] = fd_close(pipes.err[1]);
 	if (k && r == 0)
 		r = begun(h, k, w, e);
-	if (k && r == 0 && w->tty)
+	if (k && r == 0 && job_has_tty(w))
 		r = take_terminal(k, &pipes, e);
 	if (k && r == 0) {
 		*ret = k->number;
@@ -308,7 +308,8 @@ int command_start(const struct command_host *h, const struct command *c, const s
 				       .in_peer = TAKE_FD(pipes.in[0]),
 				       .events = k->news,
 				       .alarm = -1,
-				       .names = -1 };
+				       .names = -1,
+				       .agent = -1 };
 	} else if (k) {
 		give_up(h, k);
 	}

@@ -24,8 +24,8 @@ struct command_host {
 };
 
 /* As backend.exec. */
-int command_start(const struct command_host *h, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e);
+int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
+		  uint32_t *ret, struct err *e);
 
 /* A word about one of them, whose number is not COMMAND_FIRST. t may be NULL. */
 void command_said(struct command_table *t, const struct supervisor_msg *m);

@@ -6,7 +6,7 @@
  * keeps the deadline and calls `event` whenever the descriptor for it is readable.
  *
  * A sandbox has commands. `start` makes one with its first command, which it ends with: that is a
- * run, in one step and with nothing in between. With job_want.open it makes one without, which
+ * run, in one step and with nothing in between. Without a command in job_want it makes one that
  * stays until it is finished, and `exec` gives it commands. */
 #pragma once
 
@@ -36,6 +36,7 @@ struct job_io {
 	int alarm;   /* borrowed: POLLPRI is news for `event` too; -1: none. It cannot stand behind
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
+	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
 	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them */
 	size_t door_count;
 };
@@ -55,8 +56,9 @@ struct backend_host {
 };
 
 struct job_want {
-	bool open; /* no command: for a backend with `exec` */
-	bool tty;
+	/* What is run; NULL: nothing, and the sandbox stays open: for a backend with `exec`. A
+	 * start takes from it what the plan has not got: whether it has a terminal. */
+	const struct command *command;
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
 	/* Filled by a start that fails: what was denied, and whether the command may have begun
@@ -68,6 +70,11 @@ struct job_want {
 	int wake[2];               /* for a start that takes long: see asked_to_stop; -1: none */
 	struct backend_host host;
 };
+
+static inline bool job_has_tty(const struct job_want *w)
+{
+	return w->command && w->command->tty;
+}
 
 /* What a running job reported. */
 enum job_event {
@@ -127,12 +134,12 @@ struct backend {
 	 * outcome and frees the job. */
 	void (*finish)(struct backend_job *j, struct outcome *o);
 
-	/* One more command in an open sandbox, which returns when it runs; of job_want the streams,
-	 * the waking and the note count. io->events is readable when `ended` has something to say
-	 * of it; what goes on in the sandbox is still `event`'s. NULL: it cannot be kept open, and
-	 * the conductor refuses to. */
-	int (*exec)(struct backend_job *j, const struct command *c, const struct job_want *w,
-		    struct job_io *io, uint32_t *ret, struct err *e);
+	/* One more command in an open sandbox, which returns when it runs; of job_want the
+	 * command, the streams, the waking and the note count. io->events is readable when `ended`
+	 * has something to say of it; what goes on in the sandbox is still `event`'s. NULL: it
+	 * cannot be kept open, and the conductor refuses to. */
+	int (*exec)(struct backend_job *j, const struct job_want *w, struct job_io *io,
+		    uint32_t *ret, struct err *e);
 
 	/* Has it ended? Then its outcome is filled in, and its number is no longer valid. What it
 	 * started may live on, until the sandbox ends. */

@@ -129,7 +129,6 @@ static int check_file(struct spec *s, const struct config_asked *a, enum dialect
 	if (config_read_file(s, a->file, named, &src, was, e) < 0)
 		return -e->code;
 	s->dialect_used = (int)*was;
-	s->folder = src.folder;
 	if (spec_check(s, &at, e) == 0)
 		return 0;
 	return str_starts(e->what, a->file) ? -e->code : err_wrap(e, "%.128s", a->file);

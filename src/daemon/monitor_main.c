@@ -191,6 +191,9 @@ static void answer_task(struct monitor *m, const struct monitor_ask *q)
 	case MONITOR_CANCEL:
 		brig_request_cancel(t->request);
 		break;
+	case MONITOR_RESIZE:
+		run_handle_resize(t->run, q->rows, q->cols);
+		break;
 	case MONITOR_INPUT_END:
 		t->input = fd_close(t->input);
 		break;

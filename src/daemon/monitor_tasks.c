@@ -249,6 +249,8 @@ static int fill(struct monitor_task *t, const struct order *o, const struct moni
 	brig_request_stdio(c, t->read_end, -1, -1);
 	brig_request_on_output(c, on_output, t);
 	request_tell(c);
+	if (q->tty)
+		request_terminal(c, q->rows, q->cols);
 	return 0;
 }
 

@@ -432,9 +432,6 @@ static enum problem check_start(const struct exec_start *x, struct err *e)
 	if (x->cwd && x->cwd[0] != '/')
 		return problem_say(PROBLEM_INVALID, e,
 				   "the folder must be named from the root on: '%.100s'", x->cwd);
-	if (x->tty)
-		return problem_say(PROBLEM_UNSUPPORTED, e,
-				   "a command of an open sandbox cannot have a terminal");
 	return PROBLEM_NONE;
 }
 

@@ -19,7 +19,8 @@
 #define CONFIG_FILE_MAX (((size_t)1 << 20) + 2) /* of a struct buf that is to hold a whole file */
 
 struct config_place {
-	const char *cwd, *home; /* home may be NULL */
+	const char *cwd, *home;     /* home may be NULL */
+	const char *file, *dialect; /* of --config and --dialect, as given; NULL: not */
 	char *const *environ;
 	const char *system_file; /* NULL: /etc/brig/config.yaml */
 	const char *user_file;   /* NULL: $XDG_CONFIG_HOME/brig/config.yaml, else ~/.config/... */
@@ -28,8 +29,7 @@ struct config_place {
 				    without     it; NULL: that is an error */
 };
 
-/* Fills what flags have not. `s` holds the flags already (they win by their origin). s->config and
- * s->dialect are honoured. */
+/* Fills what flags have not. `s` holds the flags already (they win by their origin). */
 int config_load(struct spec *s, const struct config_place *at, struct err *e);
 
 /* Reads one file into a spec, in its own or the named dialect (DIALECT_COUNT: recognise it). */

@@ -410,6 +410,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 	json_array_end(j);
 	published_json(o, j);
 	asked_json(o, j);
+	json_ku64(j, "signatures", o->signatures);
 	json_key(j, "egress");
 	json_object(j);
 	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);

@@ -150,6 +150,7 @@ struct outcome {
 	uint64_t questions; /* for names, under network none */
 	const char **asked; /* the first of them */
 	size_t asked_count;
+	uint64_t signatures; /* of the user's ssh-agent */
 	struct published *published;
 	size_t published_count;
 	struct err error; /* of refused and failed */

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -140,13 +141,44 @@ static int spawn(struct commands *t, const struct command_terms *c, uint32_t num
 	return commands_full(e);
 }
 
-void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,
-		   const int *fds, size_t n)
+/* The other end is opened by its master: no name is looked up. */
+static int make_terminal(const struct supervisor_request *r, int *master, int *slave, struct err *e)
 {
+	const struct winsize size = { .ws_row = r->rows, .ws_col = r->cols };
+	int off = 0;
+
+	*master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (*master < 0 || ioctl(*master, TIOCSPTLCK, &off) < 0 ||
+	    (r->rows && ioctl(*master, TIOCSWINSZ, &size) < 0))
+		return err_sys(e, "cannot make a terminal");
+	*slave = ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	return *slave < 0 ? err_sys(e, "cannot open the terminal") : 0;
+}
+
+static void spawn_on_terminal(struct commands *t, const struct command_terms *c,
+			      const struct supervisor_request *r, int order, struct err *e)
+{
+	struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = r->command };
+	CLEANUP(fd) int master = -1, slave = -1;
+
+	if (make_terminal(r, &master, &slave, e) < 0)
+		return;
+	if (fd_send(c->control, &m, sizeof(m), &master, 1) < 0)
+		(void)err_sys(e, "cannot hand the terminal over");
+	else
+		(void)spawn(t, c, r->command, (const int[]){ order, slave }, 2, e);
+}
+
+void commands_exec(struct commands *t, const struct command_terms *c,
+		   const struct supervisor_request *r, const int *fds, size_t n)
+{
+	const uint32_t number = r->command;
 	struct err e = { 0 };
 
-	if (n < 3 || number == COMMAND_FIRST || find(t, number))
+	if (n < (r->tty ? 1 : 3) || number == COMMAND_FIRST || find(t, number))
 		(void)err_set(&e, ERR_INTERNAL, EPROTO, "the command could not be read");
+	else if (r->tty)
+		spawn_on_terminal(t, c, r, fds[0], &e);
 	else
 		(void)spawn(t, c, number, fds, n, &e);
 	for (size_t i = 0; i < n; i++)

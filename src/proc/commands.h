@@ -73,10 +73,9 @@ struct commands {
  * children. */
 int commands_new(struct commands **ret, struct err *e);
 
-/* Starts one; tells if it cannot. The descriptors (order, output, errors, and input if there is
- * any) are closed in any case. */
-void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,
-		   const int *fds, size_t n);
+/* Starts one, as ASK_EXEC says; tells if it cannot. The descriptors are closed in any case. */
+void commands_exec(struct commands *t, const struct command_terms *c,
+		   const struct supervisor_request *r, const int *fds, size_t n);
 
 /* To the command's process group; SIGKILL ends all there is of it. COMMAND_FIRST: to every process
  * inside, with a signal that can be handled. */
@@ -93,6 +92,6 @@ uint64_t commands_written(const struct commands *t);
 /* errno in words, of a process that could not be made. Always negative. */
 int commands_full(struct err *e);
 
-/* reaper.c: fds as for commands_exec; nproc is RLIMIT_NPROC from here on, 0: as it is. */
+/* reaper.c: fds are order, output, errors and input, or order and terminal; nproc is RLIMIT_NPROC from here on, 0: as it is. */
 _Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
 			   size_t n, uint64_t nproc);

@@ -382,7 +382,7 @@ struct spec *request_checked(const brig_request *q, struct err *e)
 
 	if (!s)
 		return NULL;
-	s->argv = q->spec->argv;
+	s->command.argv = q->spec->command.argv;
 	if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/')
 		return spec_check(s, &at, e) == 0 ? TAKE_PTR(s) : NULL;
 	(void)err_sys(e, "the current folder is gone");
@@ -393,14 +393,14 @@ struct spec *request_checked(const brig_request *q, struct err *e)
 /* The request as it is to be run. */
 static struct spec *checked(const brig_request *q, struct err *e)
 {
-	const char *const *argv = q->spec->argv;
+	const char *const *argv = q->spec->command.argv;
 
 	if (q->sandbox || q->folder)
 		(void)err_refuse(e, ERR_USAGE, EINVAL, "brig_sandbox_exec runs it",
 				 "the request is a command of an open sandbox");
-	else if (q->spec->code.kind == CODE_NONE && (!argv || !argv[0]))
+	else if (q->spec->command.code.kind == CODE_NONE && (!argv || !argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
-	else if (q->spec->code.kind == CODE_NONE && !*argv[0])
+	else if (q->spec->command.code.kind == CODE_NONE && !*argv[0])
 		(void)err_refuse(e, ERR_USAGE, EINVAL, "an unset variable? name a program",
 				 "the command is an empty word");
 	else
@@ -500,6 +500,12 @@ int brig_run_dispatch(brig_run *x)
 	return x->run && !run_over(x->run);
 }
 
+void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols)
+{
+	if (x->run)
+		run_resize(x->run, rows, cols);
+}
+
 void run_handle_signal(brig_run *x, int sig)
 {
 	if (x->run)
@@ -514,7 +520,6 @@ int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
 	(void)fd_close(x->over);
 	telemetry_end(&x->telemetry, x->spec ? x->spec : x->asked, r->o);
 	(void)spec_free(x->spec);
-	free(x->env);
 	free(x);
 	*ret = r;
 	return r->o->error.code ? error_give(&r->o->error, be) : 0;

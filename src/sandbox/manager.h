@@ -15,6 +15,9 @@ void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run
 
 /* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. */
 void request_tell(brig_request *q);
+/* A command of an open sandbox gets a terminal of that size. */
+void request_terminal(brig_request *q, unsigned short rows, unsigned short cols);
+void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols);
 /* A signal for the command's process group, once it runs; for every process of a sandbox. */
 void run_handle_signal(brig_run *x, int sig);
 void sandbox_signal(brig_sandbox *s, int sig);

@@ -318,6 +318,37 @@ static void input_reaches_the_command(void **state)
 	perform(p, id, SANDBOX_DELETE, 0);
 }
 
+static void a_terminal_is_the_commands_own(void **state)
+{
+	static const char line[] = "tty; stty size; until stty size | grep 132; do :; done; "
+				   "read x; echo got $x; exec 0<&-; echo last";
+	const char *const argv[] = { "/bin/sh", "-c", line, NULL };
+	const struct exec_start x = {
+		.argv = argv, .tty = true, .stdin_open = true, .rows = 30, .cols = 100
+	};
+	struct place *p = *state;
+	char id[SANDBOX_ID_SIZE], exec[EXEC_ID_SIZE];
+	struct exec_watch *w;
+	struct err e = { 0 };
+	struct heard h;
+	size_t took;
+
+	create(p, NULL, id);
+	assert_int_equal(sandboxes_exec(p->s, "", id, &x, exec, &e), PROBLEM_NONE);
+	w = listen_to(p, id, exec, 0, &h);
+	while (!h.ended && !strstr(buf_str(&h.out), "30 100"))
+		loop_turn(p->loop, 50);
+	assert_non_null(strstr(buf_str(&h.out), "/dev/pts/"));
+	assert_int_equal(exec_resize(p->s, "", id, exec, 50, 132, &e), PROBLEM_NONE);
+	assert_int_equal(exec_write(p->s, "", id, exec, "word\n", 5, &took, &e), PROBLEM_NONE);
+	await_end(p, w, &h);
+	assert_non_null(strstr(buf_str(&h.out), "50 132"));
+	assert_non_null(strstr(buf_str(&h.out), "got word\r\nlast\r\n"));
+	(void)exec_unwatch(w);
+	heard_done(&h);
+	perform(p, id, SANDBOX_DELETE, 0);
+}
+
 static void a_cancel_ends_all_that_it_started(void **state)
 {
 	struct place *p = *state;
@@ -418,6 +449,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(a_command_is_run_and_heard, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(stopped_ones_can_be_resumed, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(input_reaches_the_command, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(a_terminal_is_the_commands_own, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(a_cancel_ends_all_that_it_started, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(a_slow_listener_gets_every_byte, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(a_new_daemon_finds_what_runs, set_up, tear_down),

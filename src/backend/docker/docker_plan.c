@@ -511,7 +511,7 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 {
 	const struct body_run r = { .id = "ID",
 				    .nonce = "NONCE",
-				    .tty = p->spec->tty,
+				    .tty = p->spec->command.tty,
 				    .files = "ID",
 				    .network = "brig-ID",
 				    .door = "brig-ID-door",
@@ -520,7 +520,6 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 				    .gate = GATE_PROGRAM,
 				    .gate_inside = "/.brig-GATE",
 				    .seccomp = "brig" };
-	const struct limits *l = &p->spec->limits;
 
 	json_object(j);
 	json_ku64(j, "schema", 1);
@@ -532,7 +531,7 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 	if (p->map_work)
 		json_kbool(j, "idmapped", true);
 	json_kstr(j, "seccomp", fields[FIELD_PROFILE].words[p->spec->profile]);
-	json_ku64(j, "timeout_ms", l->timeout);
+	json_ku64(j, "timeout_ms", p->spec->command.timeout);
 	json_key(j, "create");
 	docker_body(p, &r, j);
 	if (p->box->door) {

@@ -35,7 +35,7 @@ static bool is_movable(const struct backend_plan *p)
 
 	if (!p->box->workspace || !str_eq(s->target, WORKSPACE_SAME) ||
 	    spec_wrote(s, FIELD_TARGET) || str_eq(from, WORKSPACE_PLACE) ||
-	    (code_is_file(s) && path_under(s->code.path, from)))
+	    (code_is_file(s) && path_under(s->command.code.path, from)))
 		return false;
 	for (size_t i = 0; i < p->box->op_count; i++) {
 		const struct op *o = &p->box->ops[i];

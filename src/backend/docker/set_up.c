@@ -139,7 +139,8 @@ static int write_files(struct guard *g, struct err *e)
 	if ((g->plan->user == DOCKER_USER_IDS && write_names(g, e) < 0) ||
 	    (g->plan->git && ledger_file(&g->ledger, "git", g->plan->git, e) < 0))
 		return -e->code;
-	if (code_is_file(s) && ledger_bytes(&g->ledger, "code", s->code.text, s->code.size, e) < 0)
+	if (code_is_file(s) &&
+	    ledger_bytes(&g->ledger, "code", s->command.code.text, s->command.code.size, e) < 0)
 		return -e->code;
 	if (g->plan->box->door && door_write_files(g, e) < 0)
 		return -e->code;

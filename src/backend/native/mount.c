@@ -622,7 +622,7 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 /* An empty tmpfs on top of "/": this process keeps looking names up below it until it pivots. */
 static int make_root(struct builder *b, struct err *e)
 {
-	unsigned long long tmp = b->plan->spec->limits.tmp, code = b->plan->spec->code.size;
+	unsigned long long tmp = b->plan->spec->limits.tmp, code = b->plan->spec->command.code.size;
 	char text[96];
 
 	/* Empty files cost memory too: one for every page of the size, and some. */
@@ -665,6 +665,19 @@ static int seal_root(struct builder *b, struct err *e)
 	return 0;
 }
 
+/* A file whose text the monitor has looked at meanwhile. */
+static int do_told_file(struct builder *b, const struct box_start *c, const struct op *o,
+			struct err *e)
+{
+	char text[LOOKED_TEXT_MAX];
+	struct op told = *o;
+
+	if (box_text(c, text, e) < 0)
+		return -e->code;
+	told.data = text;
+	return do_file(b, &told, e);
+}
+
 static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = c->plan;
@@ -674,7 +687,8 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 
 		if ((i == c->looked_from || i == c->held_from) && box_held(c, e) < 0)
 			return -e->code;
-		if (!o->skip && do_op(b, o, e) < 0)
+		if (box_waits_for_text(c, i) ? do_told_file(b, c, o, e) < 0
+					     : !o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);

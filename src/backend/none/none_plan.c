@@ -88,7 +88,7 @@ static const char *on_host(struct backend_plan *p, const char *item)
 {
 	const char *rest, *base = str_eq(p->cwd, "/") ? "" : p->cwd;
 
-	if (p->code && item == p->spec->code.path)
+	if (p->code && item == p->spec->command.code.path)
 		return CODE_FD_PATH;
 
 	if (str_eq(p->spec->inside, p->cwd) || !path_under(item, p->spec->inside))
@@ -99,7 +99,7 @@ static const char *on_host(struct backend_plan *p, const char *item)
 
 static int arguments(struct backend_plan *p, struct err *e)
 {
-	const char *const *from = p->spec->argv;
+	const char *const *from = p->spec->command.argv;
 	size_t n = 0;
 
 	if (!from || !from[0]) /* a sandbox that is to stay open */
@@ -210,7 +210,7 @@ int none_plan(const struct spec *s, struct backend_plan **ret, const char *const
 
 void none_plan_json(const struct backend_plan *p, struct json *j)
 {
-	const struct limits *l = &p->spec->limits;
+	const struct command *c = &p->spec->command;
 
 	json_object(j);
 	json_ku64(j, "schema", 1);
@@ -220,7 +220,7 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstrs(j, "argv", (const char *const *)p->argv);
 	json_kstr(j, "cwd", p->cwd);
 	if (p->code)
-		json_ku64(j, "code_bytes", p->spec->code.size);
+		json_ku64(j, "code_bytes", p->spec->command.code.size);
 	json_ku64(j, "uid", geteuid());
 	json_ku64(j, "gid", getegid());
 	json_key(j, "namespaces");
@@ -228,9 +228,9 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 	json_array_end(j);
 	json_key(j, "limits");
 	json_object(j);
-	json_ku64(j, "files", l->files);
-	json_ku64(j, "output", l->output);
-	json_ku64(j, "timeout_ms", l->timeout);
+	json_ku64(j, "files", p->spec->limits.files);
+	json_ku64(j, "output", c->output);
+	json_ku64(j, "timeout_ms", c->timeout);
 	json_object_end(j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_object_end(j);

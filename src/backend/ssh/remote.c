@@ -120,7 +120,8 @@ static void run_brig(const struct backend_plan *p, struct buf *b)
 {
 	buf_puts(b, "_br=$(");
 	if (code_is_file(p->spec))
-		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;", p->spec->code.size);
+		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;",
+			   p->spec->command.code.size);
 	export_variables(p, b);
 	buf_puts(b, "exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
 	if (code_is_file(p->spec))

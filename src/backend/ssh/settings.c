@@ -128,7 +128,7 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 				     "3",       "--backend",
 				     "native",  NULL };
 	const char *const tail[] = { "--", NULL, NULL };
-	const char *const file[] = { "--interpreter", s->argv[0], "--", "/dev/fd/7", NULL };
+	const char *const file[] = { "--interpreter", s->command.argv[0], "--", "/dev/fd/7", NULL };
 
 	if (words(p, n, head, e) < 0)
 		return -e->code;
@@ -142,10 +142,10 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 					 *v, (int)(v - p->vars)),
 			    e) < 0)
 			return -e->code;
-	if (code &&
-	    (set(p, n, &fields[FIELD_CODE_PATH], s->code.path, e) < 0 || words(p, n, file, e) < 0))
+	if (code && (set(p, n, &fields[FIELD_CODE_PATH], s->command.code.path, e) < 0 ||
+		     words(p, n, file, e) < 0))
 		return -e->code;
 	if (!code && words(p, n, tail, e) < 0)
 		return -e->code;
-	return words(p, n, code ? s->argv + 2 : s->argv, e);
+	return words(p, n, code ? s->command.argv + 2 : s->command.argv, e);
 }

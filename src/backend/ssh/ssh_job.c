@@ -228,13 +228,13 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 	CLEANUP(ssh_job) struct backend_job *j = NULL;
 	const char *const argv[] = { "true", NULL };
 	char id[ID_ROOM];
-	struct job_want w = { .no_input = true, .id = id };
+	struct job_want w = { .command = &copy->command, .no_input = true, .id = id };
 	struct job_io io = { -1, -1, -1, -1, -1, -1, -1 };
 
 	if (!copy)
 		return -e->code;
-	copy->argv = argv;
-	copy->code = (struct code_spec){ 0 };
+	copy->command.argv = argv;
+	copy->command.code = (struct code_spec){ 0 };
 	(void)snprintf(id, sizeof(id), "probe%d", getpid());
 	if (ssh_plan(copy, &p, NULL, e) < 0 || ssh_job_start(p, &w, &io, &j, e) < 0)
 		return -e->code;
@@ -247,7 +247,7 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 static int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		     struct backend_job **ret, struct err *e)
 {
-	return w->open ? ssh_open_start(p, w, io, ret, e) : ssh_job_start(p, w, io, ret, e);
+	return w->command ? ssh_job_start(p, w, io, ret, e) : ssh_open_start(p, w, io, ret, e);
 }
 
 static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcome *o)

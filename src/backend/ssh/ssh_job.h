@@ -46,8 +46,8 @@ DEFINE_CLEANUP(ssh_job, struct backend_job *, ssh_job_free)
  * of backend.h, for a job that is open. */
 int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		   struct backend_job **ret, struct err *e);
-int ssh_open_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e);
+int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
+		  struct err *e);
 bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 enum job_event ssh_open_event(struct backend_job *j);
 void ssh_open_signal(struct backend_job *j, uint32_t command, int sig);

@@ -253,12 +253,12 @@ static const char *loader(struct backend_plan *p)
 			    "linecache.cache[__file__]=(len(_b),None,_b.decode('utf-8','replace')"
 			    ".splitlines(True),__file__)\n"
 			    "exec(compile(_b,__file__,'exec'))",
-			    p->spec->code.size, p->spec->code.size);
+			    p->spec->command.code.size, p->spec->command.code.size);
 }
 
 static int command(struct backend_plan *p, struct err *e)
 {
-	const char *const *from = p->spec->argv;
+	const char *const *from = p->spec->command.argv;
 	size_t n = 0;
 
 	if (!from || !from[0]) /* an open sandbox has none */
@@ -286,7 +286,7 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 	p->spec = s;
 	p->brig = s->ssh.remote == SSH_REMOTE_BRIG;
 	p->cwd = s->ssh.remote_cwd;
-	p->timeout = s->limits.timeout;
+	p->timeout = s->command.timeout;
 	p->arena = arena_new(PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
@@ -375,11 +375,11 @@ void ssh_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstrs(j, "argv", (const char *const *)p->command);
 	json_kstrs(j, "env", (const char *const *)p->vars);
 	if (code_is_file(p->spec))
-		json_ku64(j, "code_bytes", p->spec->code.size);
+		json_ku64(j, "code_bytes", p->spec->command.code.size);
 	json_key(j, "limits");
 	json_object(j);
-	json_ku64(j, "output", p->spec->limits.output);
-	json_ku64(j, "timeout_ms", p->spec->limits.timeout);
+	json_ku64(j, "output", p->spec->command.output);
+	json_ku64(j, "timeout_ms", p->spec->command.timeout);
 	json_object_end(j);
 	json_kstr(j, "script", buf_str(&script));
 	json_object_end(j);

@@ -262,8 +262,8 @@ static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_R
 							     x->text.data + x->text.len - 1,
 		      reader, READER_ROOM);
 	if (code_is_file(s)) {
-		x->code = s->code.text;
-		x->code_size = s->code.size;
+		x->code = s->command.code.text;
+		x->code_size = s->command.code.size;
 	}
 	return 0;
 }
@@ -370,7 +370,7 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 		io->out = TAKE_FD(ends.out[0]);
 		io->err = TAKE_FD(ends.control[0]);
 		io->events = j->events;
-		io->in_peer = io->alarm = io->names = -1;
+		io->in_peer = io->alarm = io->names = io->agent = -1;
 	}
 	ends_done(&ends);
 	if (r < 0)

@@ -310,7 +310,7 @@ static int names(struct box_plan *p, struct err *e)
 		return err_nomem(e);
 	p->hostname = "brig";
 	p->cwd = p->spec->inside;
-	p->argv = p->spec->argv;
+	p->argv = p->spec->command.argv;
 	if (spec_moved_workspace(p->spec))
 		plan_note(p, "the workspace's own path is a place of brig's own inside: it is at "
 			     "'" WORKSPACE_PLACE "' there");

@@ -42,6 +42,8 @@ enum op_kind {
 
 enum op_look { LOOK_NOT, LOOK_MODES, LOOK_LOGINS };
 
+#define LOOKED_TEXT_MAX 16384 /* of a file that was looked at, with the NUL behind it */
+
 struct op {
 	enum op_kind kind;
 	const char *src, *dst;
@@ -56,7 +58,8 @@ struct op {
 	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
 	bool kept;   /* brig's own folder for this project's HOME */
 	bool skip;   /* found to be needless at start */
-	enum op_look look; /* a folder that must be looked through before it is shown */
+	enum op_look
+		look; /* a folder to be looked through, or a text to be read, before it is shown */
 };
 
 struct id_map {
@@ -193,7 +196,8 @@ int box_plan_new(const struct spec *s, const char *backend, struct box_plan **re
 /* The same without what can be found out while the new process is at work: the four below must
  * follow, in this order, before anything is run. What is done already they do not do again. */
 int box_plan_begin(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
-/* Looks through folders that may hold what is not for everybody: those that do get `skip`. */
+/* Looks through folders and texts that may hold what is not for everybody: those that do get
+ * `skip`. */
 void box_plan_look(struct box_plan *p);
 /* Protected names and the file of the code: refuses, or adds operations behind all the others. */
 int box_plan_names(struct box_plan *p, struct err *e);

@@ -51,7 +51,7 @@ static void maps_json(const char *key, const struct id_map *m, size_t n, bool ra
 	json_array_end(j);
 }
 
-static void limits_json(const struct limits *l, struct json *j)
+static void limits_json(const struct limits *l, const struct command *c, struct json *j)
 {
 	json_key(j, "limits");
 	json_object(j);
@@ -66,8 +66,8 @@ static void limits_json(const struct limits *l, struct json *j)
 	json_ku64(j, "tmp", l->tmp);
 	json_ku64(j, "disk", l->disk);
 	json_ku64(j, "files", l->files);
-	json_ku64(j, "output", l->output);
-	json_ku64(j, "timeout_ms", l->timeout);
+	json_ku64(j, "output", c->output);
+	json_ku64(j, "timeout_ms", c->timeout);
 	json_object_end(j);
 }
 
@@ -97,7 +97,7 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	json_str(j, "uts");
 	json_str(j, "cgroup");
 	json_array_end(j);
-	limits_json(&s->limits, j);
+	limits_json(&s->limits, &s->command, j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_key(j, "writable");
 	json_array(j);

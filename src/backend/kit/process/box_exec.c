@@ -18,8 +18,8 @@ static bool hear(void *job)
 	return true;
 }
 
-int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-	     struct job_io *io, uint32_t *ret, struct err *e)
+int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
+	     struct err *e)
 {
 	const struct command_host host = { .table = j->commands,
 					   .control = j->control,
@@ -29,14 +29,15 @@ int box_exec(struct backend_job *j, const struct command *c, const struct job_wa
 					   .cwd = j->plan->cwd,
 					   .room = room,
 					   .hear = hear,
+					   .terminals = true,
 					   .job = j };
 	bool rested = !commands_there(j->commands);
-	int r = command_start(&host, c, w, io, ret, e);
+	int r = command_start(&host, w, io, ret, e);
 
 	if (r == 0 && rested)
 		(void)job_tick(j, false);
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
-		start_hint(c->argv, e);
+		start_hint(w->command->argv, e);
 	return r;
 }
 

@@ -13,6 +13,7 @@
 
 #include "backend/kit/limits/sockmem.h"
 #include "base/str.h"
+#include "proc/agent_socket.h"
 
 #define FDS_CHECKED 32 /* everything inherited was closed, so ours are the lowest numbers */
 
@@ -192,6 +193,8 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		fds[INIT_FD_DIAG] = sockmem_open();
 	if (c->give_names)
 		fds[INIT_FD_NAMES] = names_socket();
+	if (c->give_agent && (fds[INIT_FD_AGENT] = agent_socket_make(SSH_AGENT_INSIDE, e)) < 0)
+		return -e->code;
 	if (!c->give_proc)
 		return 0;
 	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)

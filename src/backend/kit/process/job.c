@@ -45,6 +45,10 @@ bool job_hear(struct backend_job *j)
 	size_t n = LEND_FDS;
 
 	for (; fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m); n = LEND_FDS) {
+		if (m.said == SUPERVISOR_TERMINAL && n == 1) {
+			command_terminal(j->commands, m.command, fds[0]);
+			continue;
+		}
 		lend_heard(&j->lent, &m, fds, n);
 		if (m.command != COMMAND_FIRST) {
 			job_command_said(j, &m);
@@ -87,6 +91,20 @@ static void look_at_disk(struct backend_job *j)
 	}
 }
 
+/* bubblewrap loads the filter before init can open it. Only once a run has lasted: it takes a
+ * process. */
+static void reach_sockets(struct backend_job *j)
+{
+	CLEANUP(fd) int net = -1;
+
+	if (j->diag_tried || j->given[INIT_FD_DIAG] >= 0 || j->plan->spec->network == NETWORK_HOST)
+		return;
+	j->diag_tried = true;
+	net = openat(j->given[INIT_FD_PROC], "1/ns/net", O_RDONLY | O_CLOEXEC);
+	if (net >= 0)
+		j->given[INIT_FD_DIAG] = sockmem_open_in(net);
+}
+
 /* What is not asked at every tick. */
 static void ask(struct backend_job *j)
 {
@@ -97,6 +115,7 @@ static void ask(struct backend_job *j)
 		return;
 	if (turn && j->watch_memory) {
 		j->unmapped = memfds_step(&j->memfds, j->given[INIT_FD_PROC]);
+		reach_sockets(j);
 		j->buffers = sockmem_step(&j->sockmem, j->given[INIT_FD_DIAG]);
 	}
 	/* It is to be looked when init has just told: what it knows is missing elsewhere. */

@@ -321,8 +321,8 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	static const char *const nothing[] = { NULL };
 	const struct box_plan *p = j->plan;
 
-	c->open = w->open;
-	c->argv = w->open ? nothing : p->argv;
+	c->open = !w->command;
+	c->argv = w->command ? p->argv : nothing;
 	c->envp = p->envp;
 	c->path = p->path_value;
 	c->cwd = p->cwd;
@@ -335,7 +335,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->rlimit_count = p->rlimit_count;
 	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->spec->profile;
-	c->tty = w->tty;
+	c->tty = job_has_tty(w);
 	c->wait_door = p->door && j->kind->inside;
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
@@ -344,6 +344,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
 	c->give_names = p->spec->network == NETWORK_NONE;
+	c->give_agent = p->spec->ssh_agent != SSH_AGENT_NONE;
 	c->count_written = p->spec->limits.disk;
 }
 
@@ -462,6 +463,18 @@ static int say_skips(const struct backend_job *j, const struct box_start *c, str
 	return say(j, c->skips, c->op_count, e);
 }
 
+/* What was looked at, and is to be shown: box_text waits for the files' texts. */
+static int say_looked(const struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	if (say_skips(j, c, e) < 0)
+		return -e->code;
+	for (size_t i = c->looked_from; i < c->op_count; i++)
+		if (box_waits_for_text(c, i) &&
+		    say(j, j->plan->ops[i].data, strlen(j->plan->ops[i].data) + 1, e) < 0)
+			return -e->code;
+	return 0;
+}
+
 static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
 {
 	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
@@ -543,7 +556,7 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 		return 0;
 	box_plan_look(j->plan);
 	move_back(j->pid, &c->cpus);
-	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
+	if (c->looked_from < c->op_count && say_looked(j, c, e) < 0)
 		return -e->code;
 	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
 	    say_added(j, &next, e) < 0 || box_plan_search(j->plan, e) < 0 ||
@@ -591,6 +604,7 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 			       .events = j->events,
 			       .alarm = j->given[INIT_FD_MOUNTS],
 			       .names = TAKE_FD(j->given[INIT_FD_NAMES]),
+			       .agent = TAKE_FD(j->given[INIT_FD_AGENT]),
 			       .door_count = j->door_count };
 	memcpy(io->door, j->door, sizeof(j->door));
 	j->door_count = 0;
@@ -678,7 +692,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 
 	if (!j)
 		return err_nomem(e);
-	if (w->open && !(j->commands = command_table_new()))
+	if (!w->command && !(j->commands = command_table_new()))
 		return err_nomem(e);
 	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
 	memset(c.prepared, -1, sizeof(c.prepared));
@@ -689,14 +703,14 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	if (r == 0)
 		r = start_ticks(j, e);
 	if (r == 0)
-		r = take_io(j, &pipes, w->tty, io, e);
+		r = take_io(j, &pipes, job_has_tty(w), io, e);
 	ends_done(&pipes);
 	describe(j);
 	if (r < 0) {
 		give_up(j, w->outcome);
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
 	}
-	if (w->open && w->outcome)
+	if (!w->command && w->outcome)
 		w->outcome->isolation = j->isolation;
 	*ret = TAKE_PTR(j);
 	return 0;

@@ -71,6 +71,8 @@ void http_answer(struct http_call *call, int status, const char *fields, const c
 
 	if (c->ended)
 		return;
+	if (c->state == HTTP_BODY && !http1_body_done(&c->framing))
+		c->keep = false; /* the rest of the body is not waited for */
 	put_head(c, status, fields, type);
 	if (status != 204)
 		buf_printf(&c->out, "Content-Length: %zu\r\n", n);

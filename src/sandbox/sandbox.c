@@ -100,6 +100,7 @@ struct run {
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
 	uint64_t started;  /* microseconds */
+	uint64_t left;     /* of its time, while its sandbox is paused; 0: it has no limit */
 	int events, alarm; /* of the job; borrowed */
 	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
@@ -1187,6 +1188,38 @@ struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run
 	if (r && r->over)
 		r->of = NULL;
 	return r;
+}
+
+int run_pause(struct run *r, bool on, struct err *e)
+{
+	uint64_t now = clock_us();
+
+	if (!r->job || r->ended)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (!r->backend->pause)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
+				  "a sandbox of backend '%s' cannot be paused", r->backend->name);
+	if (r->backend->pause(r->job, on, e) < 0)
+		return -e->code;
+	for (struct run *c = r->commands; c; c = c->next) {
+		uint64_t at = c->deadline.t.at;
+
+		if (on)
+			c->left = !at ? 0 : at > now ? at - now : 1;
+		loop_at(c->loop, &c->deadline.t, on || !c->left ? 0 : now + c->left);
+	}
+	return 0;
+}
+
+size_t run_living(const struct run *r)
+{
+	size_t n = 0;
+
+	if (r->job && r->backend->living)
+		return r->backend->living(r->job);
+	for (const struct run *c = r->commands; c; c = c->next)
+		n += !c->ended;
+	return n;
 }
 
 void run_close(struct run *r)

@@ -24,7 +24,7 @@
 #define IN_FIRST ((size_t)8192)
 #define IN_ROOM ((size_t)4096) /* behind the head, for what is read next */
 #define IN_MAX ((size_t)HTTP_HEAD_MAX + 2 * IN_ROOM)
-#define LINGER_MAX 65536
+#define LINGER_MAX ((size_t)4 << 20)
 
 static void enter(struct http_conn *c, enum http_state state)
 {

@@ -79,6 +79,8 @@ static void on_opened(struct sandbox_entry *b)
 	if (!b->opening)
 		return;
 	b->opening = false;
+	if (b->state == STATE_DELETING) /* it was told to stop while it was being opened */
+		return;
 	b->started = wall_us();
 	entry_becomes(b, STATE_READY, b->state == STATE_PENDING ? "sandbox.ready" : "sandbox.resumed",
 		      NULL);

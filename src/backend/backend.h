@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "model/command.h"
 #include "model/door_spec.h"
+#include "model/isolation.h"
 #include "model/outcome.h"
 #include "model/spec.h"
 #include "proc/lend.h"
@@ -64,6 +65,9 @@ struct job_want {
 	/* Filled by a start that fails: what was denied, and whether the command may have begun
 	 * nevertheless. NULL: not wanted. */
 	struct outcome *outcome;
+	/* Filled by a start: what contains the command, if it runs or may have begun. Must outlive
+	 * the job: another host may know better when it ends. NULL: not wanted. */
+	struct isolation *isolation;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
 	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
 	unsigned short rows, cols; /* of the terminal; 0: unknown */

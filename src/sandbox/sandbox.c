@@ -87,6 +87,7 @@ struct run {
 	struct run *of, *next;         /* of a command: its sandbox; NULL once that has ended */
 	const struct command *command; /* NULL: a sandbox that is open for others */
 	bool joins;                    /* it is run in a sandbox that is there */
+	struct isolation isolation;    /* what contains it; of a command: see its sandbox */
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
@@ -528,6 +529,7 @@ static bool command_ended(struct run *r)
 {
 	if (!r->backend->ended(r->job, r->number, r->o))
 		return false;
+	outcome_contain(r->o, &r->of->isolation);
 	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
 		strike(r, SIGKILL);
 	note_end(r);
@@ -564,7 +566,7 @@ static void lose_commands(struct run *sandbox)
 		if (r->ended)
 			continue;
 		note_end(r);
-		r->o->isolation = why->isolation;
+		outcome_contain(r->o, &sandbox->isolation);
 		r->o->limits_hit |= why->limits_hit;
 		if (r->o->kind == OUTCOME_FAILED) {
 			bool closed = sandbox->cancelled || why->kind == OUTCOME_EXITED;
@@ -595,6 +597,7 @@ static void on_event(struct run *r, bool alarm)
 		if (!c->ended)
 			(void)command_ended(c);
 	r->backend->finish(r->job, r->o);
+	outcome_contain(r->o, &r->isolation);
 	if (r->door_lost.code) {
 		r->o->kind = OUTCOME_FAILED;
 		r->o->error = r->door_lost;
@@ -803,6 +806,7 @@ static void was_started(struct run *r, uint64_t from)
 {
 	r->o->phases.started = r->o->phases.ended = clock_us();
 	r->o->setup_us = r->o->phases.started - from;
+	outcome_contain(r->o, &r->isolation);
 	if (r->o->kind == OUTCOME_REFUSED)
 		r->o->kind = OUTCOME_FAILED;
 }
@@ -855,6 +859,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			      .no_input = r->io.in < 0,
 			      .id = r->o->id,
 			      .outcome = r->o,
+			      .isolation = &r->isolation,
 			      .wake = { r->io.signals, r->io.cancel },
 			      .host = { .asked_to_stop = asked_to_stop, .note = tell, .arg = r } };
 	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->joins;
@@ -914,8 +919,8 @@ static void report_own_limits(const struct spec *s, const struct run_io *io, str
 {
 	bool capped = io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
 
-	o->isolation.limits[LIMIT_TIMEOUT] = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
-	o->isolation.limits[LIMIT_OUTPUT] = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->timeout_by = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->output_by = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
 	if (o->out.truncated || o->err.truncated)
 		outcome_hit(o, LIMIT_OUTPUT);
 }

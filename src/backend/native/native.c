@@ -52,7 +52,7 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	uint64_t flags = NAMESPACES;
 
-	if (j->plan->spec->network != NETWORK_HOST)
+	if (j->plan->network != NETWORK_HOST)
 		flags |= CLONE_NEWNET;
 	/* A cgroup namespace made by clone would show the name of our own leaf inside. */
 	if (!j->cgroup)

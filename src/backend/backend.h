@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "model/command.h"
 #include "model/door_spec.h"
+#include "model/isolation.h"
 #include "model/outcome.h"
 #include "model/spec.h"
 #include "proc/lend.h"
@@ -64,6 +65,9 @@ struct job_want {
 	/* Filled by a start that fails: what was denied, and whether the command may have begun
 	 * nevertheless. NULL: not wanted. */
 	struct outcome *outcome;
+	/* Filled by a start: what contains the command, if it runs or may have begun. Must outlive
+	 * the job: another host may know better when it ends. NULL: not wanted. */
+	struct isolation *isolation;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
 	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
@@ -148,6 +152,13 @@ struct backend {
 	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
 	 * for, and `event` will have heard of them. NULL: its ports cannot be published. */
 	int (*lend)(struct backend_job *j, struct lent *ret);
+
+	/* Everything in an open sandbox stands still, or goes on. NULL: it cannot be paused. */
+	int (*pause)(struct backend_job *j, bool on, struct err *e);
+
+	/* Commands of an open sandbox that run, or have left something running. NULL: nobody
+	 * knows of the latter. */
+	size_t (*living)(const struct backend_job *j);
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,

@@ -67,7 +67,6 @@ struct monitor {
 	brig_sandbox *sandbox;
 	enum monitor_stage stage;
 	uint64_t idle_ms, life_ms;
-	uint64_t paused_at; /* microseconds; 0: it is not */
 	char reason[MONITOR_REASON];
 	bool over;
 };

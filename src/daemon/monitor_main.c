@@ -89,8 +89,10 @@ static void on_idle(struct loop_timer *t, uint64_t now)
 {
 	struct monitor *m = of_timer(t, offsetof(struct monitor, idle));
 
-	(void)now;
-	monitor_stop(m, "idle", 0);
+	if (sandbox_living(m->sandbox)) /* a command has left something running */
+		loop_at(m->loop, t, now + m->idle_ms * 1000);
+	else
+		monitor_stop(m, "idle", 0);
 }
 
 static void on_life(struct loop_timer *t, uint64_t now)
@@ -142,7 +144,10 @@ static void on_grace(struct loop_timer *t, uint64_t now)
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
 {
 	uint64_t at = clock_us() + grace_ms * 1000;
+	struct err unused;
 
+	if (m->stage == MONITOR_IS_PAUSED)
+		(void)sandbox_pause(m->sandbox, false, &unused);
 	if (m->stage != MONITOR_IS_STOPPING) {
 		m->stage = MONITOR_IS_STOPPING;
 		(void)snprintf(m->reason, sizeof(m->reason), "%s", reason);
@@ -175,6 +180,17 @@ static void give_input(struct monitor *m, struct monitor_client *c, const struct
 
 	memcpy(s.exec, q->exec, sizeof(s.exec));
 	client_say(c, &s, t ? t->input : -1);
+}
+
+static void pause_sandbox(struct monitor *m, bool on)
+{
+	struct monitor_say s = { .says = on ? MONITOR_PAUSED : MONITOR_CONTINUED };
+	enum monitor_stage from = on ? MONITOR_IS_OPEN : MONITOR_IS_PAUSED;
+
+	if (m->stage == from && sandbox_pause(m->sandbox, on, &s.err) == 0)
+		m->stage = on ? MONITOR_IS_PAUSED : MONITOR_IS_OPEN;
+	monitor_rest(m);
+	clients_say(m, &s);
 }
 
 static void answer_task(struct monitor *m, const struct monitor_ask *q)
@@ -221,6 +237,10 @@ void monitor_answer(struct monitor *m, struct monitor_client *c, const struct mo
 	case MONITOR_HOLD:
 		c->held = q->value;
 		monitor_rest(m);
+		break;
+	case MONITOR_PAUSE:
+	case MONITOR_CONTINUE:
+		pause_sandbox(m, q->asks == MONITOR_PAUSE);
 		break;
 	case MONITOR_TIMES:
 		set_times(m, q);
@@ -409,7 +429,7 @@ static void after_turn(void *arg)
 {
 	struct monitor *m = arg;
 
-	if (m->stage == MONITOR_IS_STOPPING && !m->running && !m->over)
+	if (m->stage == MONITOR_IS_STOPPING && !m->over && !sandbox_living(m->sandbox))
 		close_sandbox(m);
 	clients_settle(m);
 }

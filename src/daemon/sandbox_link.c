@@ -87,6 +87,26 @@ static void on_opened(struct sandbox_entry *b)
 	entry_done(b, SANDBOX_RESUME, PROBLEM_NONE, NULL);
 }
 
+static void on_paused(struct sandbox_entry *b, const struct monitor_say *m)
+{
+	if (m->err.code)
+		entry_done(b, SANDBOX_PAUSE, problem_of(&m->err), &m->err);
+	if (m->err.code || b->state != STATE_READY)
+		return;
+	entry_becomes(b, STATE_PAUSED, "sandbox.paused", NULL);
+	entry_done(b, SANDBOX_PAUSE, PROBLEM_NONE, NULL);
+}
+
+static void on_continued(struct sandbox_entry *b, const struct monitor_say *m)
+{
+	if (m->err.code)
+		entry_done(b, SANDBOX_RESUME, problem_of(&m->err), &m->err);
+	if (m->err.code || b->state != STATE_PAUSED)
+		return;
+	entry_becomes(b, STATE_READY, "sandbox.resumed", NULL);
+	entry_done(b, SANDBOX_RESUME, PROBLEM_NONE, NULL);
+}
+
 static void on_hello(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->strange = m->version != MONITOR_VERSION;
@@ -95,8 +115,14 @@ static void on_hello(struct sandbox_entry *b, const struct monitor_say *m)
 		return;
 	execs_recover(b);
 	if (m->value == MONITOR_IS_OPEN || m->value == MONITOR_IS_PAUSED) {
+		const struct monitor_say as_it_is = { .says = MONITOR_PAUSED };
+
 		b->opening |= b->state == STATE_PENDING || b->state == STATE_STOPPED;
 		on_opened(b);
+		if (m->value == MONITOR_IS_PAUSED)
+			on_paused(b, &as_it_is);
+		else
+			on_continued(b, &as_it_is);
 		link_times(b);
 	} else if (m->value == MONITOR_IS_OPENING) {
 		b->opening = true;
@@ -132,6 +158,12 @@ static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int 
 		break;
 	case MONITOR_REFUSED:
 		on_refused(b, m);
+		break;
+	case MONITOR_PAUSED:
+		on_paused(b, m);
+		break;
+	case MONITOR_CONTINUED:
+		on_continued(b, m);
 		break;
 	case MONITOR_CLOSED:
 		on_closed(b, m);

@@ -333,6 +333,23 @@ static enum problem stop(struct sandbox_entry *b, uint64_t grace_ms, struct err 
 	return PROBLEM_NONE;
 }
 
+static enum problem ask_pause(struct sandbox_entry *b, bool on, struct err *e)
+{
+	const struct monitor_ask q = { .asks = on ? MONITOR_PAUSE : MONITOR_CONTINUE };
+
+	if (on && b->state == STATE_PAUSED)
+		return PROBLEM_NONE;
+	if (b->link.fd < 0 || b->opening || b->stopping)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
+				   b->stopping ? "stopping" : state_word(b->state));
+	if (b->strange || link_ask(b, &q, NULL, 0) < 0)
+		return problem_say(PROBLEM_UNSUPPORTED, e,
+				   "the monitor of sandbox '%s' does not understand", b->id);
+	if (on)
+		entry_tell(b, "sandbox.pausing", NULL, NULL);
+	return PROBLEM_NONE;
+}
+
 static enum problem resume(struct sandbox_entry *b, struct err *e)
 {
 	CLEANUP(fd) int folder = -1;
@@ -340,6 +357,8 @@ static enum problem resume(struct sandbox_entry *b, struct err *e)
 
 	if (b->opening || b->state == STATE_READY)
 		return PROBLEM_NONE;
+	if (b->state == STATE_PAUSED)
+		return ask_pause(b, false, e);
 	if (b->state != STATE_STOPPED)
 		return problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is %s and cannot be resumed",
 				   b->id, state_word(b->state));
@@ -385,7 +404,7 @@ static enum problem carry_out(struct sandbox_entry *b, enum sandbox_verb verb, u
 		return problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is being deleted", b->id);
 	switch (verb) {
 	case SANDBOX_PAUSE:
-		return problem_say(PROBLEM_UNSUPPORTED, e, "a sandbox cannot be paused yet");
+		return ask_pause(b, true, e);
 	case SANDBOX_RESUME:
 		return resume(b, e);
 	case SANDBOX_STOP:

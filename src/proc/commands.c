@@ -195,8 +195,8 @@ void commands_signal(struct commands *t, const struct command_terms *c, uint32_t
 {
 	struct command_place *p = find(t, number);
 
-	/* Reapers and the supervisor hear no signal that can be blocked. */
-	if (number == COMMAND_FIRST && c->inside && sig != SIGKILL && sig != SIGSTOP)
+	/* The supervisor hears none of its own, reapers only one that stops. */
+	if (number == COMMAND_FIRST && c->inside && sig != SIGKILL)
 		(void)kill(-1, sig);
 	if (!p)
 		return;

@@ -78,7 +78,7 @@ void commands_exec(struct commands *t, const struct command_terms *c,
 		   const struct supervisor_request *r, const int *fds, size_t n);
 
 /* To the command's process group; SIGKILL ends all there is of it. COMMAND_FIRST: to every process
- * inside, with a signal that can be handled. */
+ * inside, unless it is SIGKILL. */
 void commands_signal(struct commands *t, const struct command_terms *c, uint32_t number, int sig);
 
 /* Reaps, ends what is nobody's, tells what there is to tell. Returns how long to wait before the

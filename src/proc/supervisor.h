@@ -81,6 +81,7 @@ enum supervisor_asks {
 		   * errors and, if it has any, its input come along as descriptors. With a
 		   * terminal, which is made inside, the order alone */
 	ASK_SOCKETS, /* lend.h */
+	ASK_PROCESS, /* SIGCONT for one process inside, whose number is `command` */
 };
 
 struct supervisor_request {

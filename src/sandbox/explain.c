@@ -110,6 +110,38 @@ static const struct {
 	  "gives it another folder" },
 };
 
+#define NO_ROOT                                                                                    \
+	"nobody becomes root inside: install what is needed on the host, or run in an image that " \
+	"has it (--backend docker --image NAME)"
+#define NO_NAMESPACES                                                                              \
+	"no program makes namespaces inside: switch its own sandbox off (--no-sandbox of a "       \
+	"browser); brig's is around all of it"
+#define NO_ENGINE                                                                                  \
+	"services of the host are not reached from inside: call docker and podman outside of brig"
+#define NO_PACKAGES                                                                                \
+	"apt works on the host's packages, which are not shown inside: install them on the host, " \
+	"or run in an image that has them (--backend docker --image NAME)"
+
+/* What programs say that want more than anybody has inside. */
+static const struct {
+	const char *phrase, *line;
+} refused[] = {
+	{ "su: Critical error", NO_ROOT },
+	{ "su: Authentication failure", NO_ROOT },
+	{ "su: cannot set groups", NO_ROOT },
+	{ "no new privileges", NO_ROOT }, /* sudo */
+	{ "effective uid is not 0", NO_ROOT },
+	{ "Unable to locate package", NO_PACKAGES },
+	{ "/var/lib/dpkg/lock", NO_PACKAGES },
+	{ "/etc/apt/sources.list", NO_PACKAGES },
+	{ "No permissions to create new namespace", NO_NAMESPACES }, /* bubblewrap */
+	{ "No usable sandbox", NO_NAMESPACES },                      /* browsers */
+	{ "unshare failed", NO_NAMESPACES },
+	{ "user namespaces are not enabled", NO_NAMESPACES }, /* podman */
+	{ "Cannot connect to the Docker daemon", NO_ENGINE },
+	{ "Cannot connect to Podman", NO_ENGINE },
+};
+
 struct words {
 	const char *text;
 	size_t n;
@@ -199,7 +231,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 {
 	const char *name;
 
-	if (!o->isolation.mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
+	if (!o->isolation || !o->isolation->mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(moved); i++)
 		if (named(w, moved[i].folder)) {
@@ -217,6 +249,10 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 				 "'%s' is protected in the workspace, because programs on the host "
 				 "obey it: change it outside of the sandbox",
 				 name));
+	else if (s->policy == POLICY_WORKSPACE_WRITE &&
+		 (found(w, "Read-only file system") || found(w, "EROFS")))
+		add(o, "it may write in the workspace, /tmp and HOME; --write FOLDER adds another "
+		       "folder");
 }
 
 static bool shown(const struct spec *s, const char *path)
@@ -230,7 +266,8 @@ static bool shown(const struct spec *s, const char *path)
 /* An image has an /etc of its own. */
 static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 {
-	if (!o->isolation.mount_ns || (o->backend && str_eq(o->backend, "docker")) ||
+	if (!o->isolation || !o->isolation->mount_ns ||
+	    (o->backend && str_eq(o->backend, "docker")) ||
 	    !any(w, not_there, ARRAY_LEN(not_there)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(unshown); i++)
@@ -240,6 +277,23 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 					    "the host's '%s' is not shown inside; --read %s shows "
 					    "it",
 					    unshown[i], unshown[i]));
+			return;
+		}
+}
+
+static void about_rights(const struct spec *s, struct words w, struct outcome *o)
+{
+	/* An image may have what the host's programs lack. */
+	if (!o->isolation->mount_ns || (o->backend && str_eq(o->backend, "docker")))
+		return;
+	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
+	    found(w, " event")) {
+		add(o, "--profile debug lets perf count what runs inside");
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+		if (found(w, refused[i].phrase)) {
+			add(o, refused[i].line);
 			return;
 		}
 }
@@ -255,4 +309,5 @@ void explain(const struct spec *s, const char *said, size_t n, struct outcome *o
 	about_network(s, w, o);
 	about_files(s, w, o);
 	about_etc(s, w, o);
+	about_rights(s, w, o);
 }

@@ -21,6 +21,8 @@ void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols);
 /* A signal for the command's process group, once it runs; for every process of a sandbox. */
 void run_handle_signal(brig_run *x, int sig);
 void sandbox_signal(brig_sandbox *s, int sig);
+int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
+size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
 /* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */

@@ -247,6 +247,16 @@ void sandbox_signal(brig_sandbox *s, int sig)
 	run_signal(s->run, sig);
 }
 
+int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
+{
+	return run_pause(s->run, on, e);
+}
+
+size_t sandbox_living(const brig_sandbox *s)
+{
+	return run_living(s->run);
+}
+
 const struct outcome *sandbox_facts(const brig_sandbox *s)
 {
 	return s->o;

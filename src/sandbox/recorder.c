@@ -292,7 +292,7 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 	record_bool(x, "started", o->started);
 	if (o->started) {
 		record_micros(x, "setup_ms", o->setup_us);
-		record_text(x, "layers", layers(&o->isolation, text));
+		record_text(x, "layers", o->isolation ? layers(o->isolation, text) : NULL);
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
 	}
@@ -518,7 +518,7 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 		record_text(&x[n], "limit", limit_name((enum limit)l));
 		record_number(&x[n], "value",
 			      limit_value(&r->spec->limits, &r->spec->command, (enum limit)l));
-		record_text(&x[n], "enforcer", enforcer_name(o->isolation.limits[l]));
+		record_text(&x[n], "enforcer", enforcer_name(outcome_enforcer(o, (enum limit)l)));
 		n++;
 	}
 	return n;

@@ -87,6 +87,7 @@ struct run {
 	struct run *of, *next;         /* of a command: its sandbox; NULL once that has ended */
 	const struct command *command; /* NULL: a sandbox that is open for others */
 	bool joins;                    /* it is run in a sandbox that is there */
+	struct isolation isolation;    /* what contains it; of a command: see its sandbox */
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
@@ -100,6 +101,7 @@ struct run {
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
 	uint64_t started;  /* microseconds */
+	uint64_t left;     /* of its time, while its sandbox is paused; 0: it has no limit */
 	int events, alarm; /* of the job; borrowed */
 	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
@@ -527,6 +529,7 @@ static bool command_ended(struct run *r)
 {
 	if (!r->backend->ended(r->job, r->number, r->o))
 		return false;
+	outcome_contain(r->o, &r->of->isolation);
 	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
 		strike(r, SIGKILL);
 	note_end(r);
@@ -563,7 +566,7 @@ static void lose_commands(struct run *sandbox)
 		if (r->ended)
 			continue;
 		note_end(r);
-		r->o->isolation = why->isolation;
+		outcome_contain(r->o, &sandbox->isolation);
 		r->o->limits_hit |= why->limits_hit;
 		if (r->o->kind == OUTCOME_FAILED) {
 			bool closed = sandbox->cancelled || why->kind == OUTCOME_EXITED;
@@ -594,6 +597,7 @@ static void on_event(struct run *r, bool alarm)
 		if (!c->ended)
 			(void)command_ended(c);
 	r->backend->finish(r->job, r->o);
+	outcome_contain(r->o, &r->isolation);
 	if (r->door_lost.code) {
 		r->o->kind = OUTCOME_FAILED;
 		r->o->error = r->door_lost;
@@ -802,6 +806,7 @@ static void was_started(struct run *r, uint64_t from)
 {
 	r->o->phases.started = r->o->phases.ended = clock_us();
 	r->o->setup_us = r->o->phases.started - from;
+	outcome_contain(r->o, &r->isolation);
 	if (r->o->kind == OUTCOME_REFUSED)
 		r->o->kind = OUTCOME_FAILED;
 }
@@ -854,6 +859,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			      .no_input = r->io.in < 0,
 			      .id = r->o->id,
 			      .outcome = r->o,
+			      .isolation = &r->isolation,
 			      .wake = { r->io.signals, r->io.cancel },
 			      .host = { .asked_to_stop = asked_to_stop, .note = tell, .arg = r } };
 	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->joins;
@@ -913,8 +919,8 @@ static void report_own_limits(const struct spec *s, const struct run_io *io, str
 {
 	bool capped = io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
 
-	o->isolation.limits[LIMIT_TIMEOUT] = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
-	o->isolation.limits[LIMIT_OUTPUT] = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->timeout_by = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->output_by = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
 	if (o->out.truncated || o->err.truncated)
 		outcome_hit(o, LIMIT_OUTPUT);
 }
@@ -1187,6 +1193,38 @@ struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run
 	if (r && r->over)
 		r->of = NULL;
 	return r;
+}
+
+int run_pause(struct run *r, bool on, struct err *e)
+{
+	uint64_t now = clock_us();
+
+	if (!r->job || r->ended)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (!r->backend->pause)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
+				  "a sandbox of backend '%s' cannot be paused", r->backend->name);
+	if (r->backend->pause(r->job, on, e) < 0)
+		return -e->code;
+	for (struct run *c = r->commands; c; c = c->next) {
+		uint64_t at = c->deadline.t.at;
+
+		if (on)
+			c->left = !at ? 0 : at > now ? at - now : 1;
+		loop_at(c->loop, &c->deadline.t, on || !c->left ? 0 : now + c->left);
+	}
+	return 0;
+}
+
+size_t run_living(const struct run *r)
+{
+	size_t n = 0;
+
+	if (r->job && r->backend->living)
+		return r->backend->living(r->job);
+	for (const struct run *c = r->commands; c; c = c->next)
+		n += !c->ended;
+	return n;
 }
 
 void run_close(struct run *r)

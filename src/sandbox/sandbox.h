@@ -56,6 +56,11 @@ struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run
 /* A signal for the command's process group; of an open sandbox, for every process in it. */
 void run_signal(struct run *r, int sig);
 
+/* Everything in an open sandbox stands still, its commands' deadlines too, or goes on. */
+int run_pause(struct run *r, bool on, struct err *e);
+/* Its commands that run, or have left something running. */
+size_t run_living(const struct run *r);
+
 void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 
 /* Ends an open sandbox with all that runs in it; run_end waits for that. */

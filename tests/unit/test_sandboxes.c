@@ -349,6 +349,51 @@ static void a_terminal_is_the_commands_own(void **state)
 	perform(p, id, SANDBOX_DELETE, 0);
 }
 
+static void a_paused_sandbox_stands_still(void **state)
+{
+	static const char *const argv[] = { "/bin/true", NULL };
+	const struct exec_start x = { .argv = argv };
+	struct place *p = *state;
+	char id[SANDBOX_ID_SIZE], exec[EXEC_ID_SIZE], other[EXEC_ID_SIZE];
+	struct exec_watch *w;
+	struct err e = { 0 };
+	struct heard h;
+	size_t before;
+
+	create(p, NULL, id);
+	start(p, id, "i=0; while :; do echo $((i += 1)); done & "
+		     "for n in 1 2 3 4 5; do (while :; do (:); done) & done; wait", false, exec);
+	w = listen_to(p, id, exec, 0, &h);
+	while (!h.out.len)
+		loop_turn(p->loop, 50);
+	perform(p, id, SANDBOX_PAUSE, 0);
+	perform(p, id, SANDBOX_PAUSE, 0);
+	assert_true(state_is(p, id, "paused"));
+	for (int i = 0; i < 5; i++)
+		loop_turn(p->loop, 20);
+	before = h.out.len;
+	for (int i = 0; i < 5; i++)
+		loop_turn(p->loop, 20);
+	assert_int_equal(h.out.len, before);
+	assert_int_equal(sandboxes_exec(p->s, "", id, &x, other, &e), PROBLEM_SANDBOX_PAUSED);
+	close_daemon(p);
+	(void)exec_unwatch(w);
+	heard_done(&h);
+	open_daemon(p);
+	assert_true(state_is(p, id, "paused"));
+	perform(p, id, SANDBOX_RESUME, 0);
+	w = listen_to(p, id, exec, before, &h);
+	while (!h.out.len)
+		loop_turn(p->loop, 50);
+	assert_int_equal(exec_cancel(p->s, "", id, exec, &e), PROBLEM_NONE);
+	await_end(p, w, &h);
+	(void)exec_unwatch(w);
+	heard_done(&h);
+	perform(p, id, SANDBOX_PAUSE, 0);
+	perform(p, id, SANDBOX_STOP, 100);
+	perform(p, id, SANDBOX_DELETE, 0);
+}
+
 static void a_cancel_ends_all_that_it_started(void **state)
 {
 	struct place *p = *state;
@@ -450,6 +495,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(stopped_ones_can_be_resumed, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(input_reaches_the_command, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(a_terminal_is_the_commands_own, set_up, tear_down),
+	cmocka_unit_test_setup_teardown(a_paused_sandbox_stands_still, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(a_cancel_ends_all_that_it_started, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(a_slow_listener_gets_every_byte, set_up, tear_down),
 	cmocka_unit_test_setup_teardown(a_new_daemon_finds_what_runs, set_up, tear_down),

@@ -203,9 +203,9 @@ static struct backend_job *job_new(struct backend_plan *p)
 }
 
 /* What only the gate can make, and hand out while the command runs or before. */
-static bool wants_line(const struct spec *s)
+static bool wants_line(const struct backend_plan *p)
 {
-	return s->ports.n || s->ssh_agent != SSH_AGENT_NONE;
+	return p->publishes || p->box->signing;
 }
 
 static int begin(struct backend_job *j, struct ends *ends, const struct job_want *w, struct err *e)
@@ -214,7 +214,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	struct guard_start s = { .plan = j->plan,
 				 .id = w->id,
 				 .open = !w->command,
-				 .line = !w->command || wants_line(j->plan->spec),
+				 .line = !w->command || wants_line(j->plan),
 				 .control = ends->control[1],
 				 .in = ends->in[0],
 				 .out = ends->out[1],
@@ -251,17 +251,58 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 {
 	if (!docker_shares_kernel(j->plan))
 		return line_other_kernel(j->plan, e);
-	if (j->plan->spec->limits.disk && geteuid() != 0)
+	if (j->plan->box->limits.disk && geteuid() != 0)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "leave the limit out, run brig as root, or use --backend native",
 				  "limits.disk cannot be kept in a container that %s: what its "
 				  "first processes have counted is root's to see",
 				  !w->command              ? "stays open"
-				  : j->plan->spec->ports.n ? "has ports"
+				  : j->plan->publishes ? "has ports"
 							   : "has an ssh-agent");
 	if (!w->command)
 		j->commands = command_table_new();
 	return w->command || j->commands ? 0 : err_nomem(e);
+}
+
+static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
+		     struct isolation *i)
+{
+	const struct box_plan *b = p->box;
+	const struct tuning *t = &p->tune;
+	bool own_net = b->network != NETWORK_HOST;
+	/* In a rootless Docker the caller is root inside: see body.c. */
+	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
+
+	*i = (struct isolation){
+		.user_ns = m->container.user_ns,
+		.pid_ns = true,
+		.mount_ns = true,
+		.net_ns = own_net,
+		.ipc_ns = true,
+		.uts_ns = own_net,
+		.cgroup_ns = true,
+		.no_new_privs = true,
+		.capabilities_dropped = true,
+		.read_only_root = t->read_only,
+		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[b->profile],
+		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
+		.network = fields[FIELD_NETWORK].words[b->network],
+		.runtime = p->runtime,
+		.uid_inside = root ? 0 : p->uid,
+		.gid_inside = root ? 0 : p->gid,
+		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
+			    [LIMIT_CPUS] =
+				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
+			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
+			    [LIMIT_PIDS] = ENFORCER_CGROUP,
+			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_DISK] = b->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
+			    [LIMIT_FILES] = ENFORCER_RLIMIT },
+	};
+	for (int l = 0; l < LIMIT_COUNT; l++)
+		if (m->container.unenforced & 1U << l)
+			i->limits[l] = l == LIMIT_PIDS && m->container.podman ? ENFORCER_RLIMIT
+									      : ENFORCER_NONE;
 }
 
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
@@ -275,7 +316,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return err_nomem(e);
 	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	j->outcome = w->outcome;
-	if ((!w->command || wants_line(p->spec)) && has_line(j, w, e) < 0)
+	if ((!w->command || wants_line(p)) && has_line(j, w, e) < 0)
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
@@ -301,6 +342,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	ends_done(&ends);
 	if (r < 0)
 		return r;
+	if (w->isolation)
+		describe(p, &j->started, w->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -431,51 +474,9 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
-		     struct isolation *i)
-{
-	const struct spec *s = p->spec;
-	const struct tuning *t = &p->tune;
-	bool own_net = s->network != NETWORK_HOST;
-	/* In a rootless Docker the caller is root inside: see body.c. */
-	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
-
-	*i = (struct isolation){
-		.user_ns = m->container.user_ns,
-		.pid_ns = true,
-		.mount_ns = true,
-		.net_ns = own_net,
-		.ipc_ns = true,
-		.uts_ns = own_net,
-		.cgroup_ns = true,
-		.no_new_privs = true,
-		.capabilities_dropped = true,
-		.read_only_root = t->read_only,
-		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
-		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
-		.network = fields[FIELD_NETWORK].words[s->network],
-		.runtime = p->runtime,
-		.uid_inside = root ? 0 : p->uid,
-		.gid_inside = root ? 0 : p->gid,
-		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
-			    [LIMIT_CPUS] =
-				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
-			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
-			    [LIMIT_PIDS] = ENFORCER_CGROUP,
-			    [LIMIT_TMP] = ENFORCER_TMPFS,
-			    [LIMIT_DISK] = s->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
-			    [LIMIT_FILES] = ENFORCER_RLIMIT },
-	};
-	for (int l = 0; l < LIMIT_COUNT; l++)
-		if (m->container.unenforced & 1U << l)
-			i->limits[l] = l == LIMIT_PIDS && m->container.podman ? ENFORCER_RLIMIT
-									      : ENFORCER_NONE;
-}
-
 static void docker_finish(struct backend_job *j, struct outcome *o)
 {
 	job_leave(j);
-	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	o->workspace_target = arena_strdup(o->arena, j->plan->box->cwd);
 	if (j->plan->box->repository)
@@ -531,7 +532,6 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	if (o->kind != OUTCOME_FAILED)
 		return true;

@@ -301,7 +301,7 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .no_input = g->s->in < 0,
 			       .open = g->s->open,
 			       .line = g->s->line,
-			       .agent = g->plan->spec->ssh_agent != SSH_AGENT_NONE };
+			       .agent = g->plan->box->signing };
 
 	g->same_kernel = w.same_kernel;
 	if (w.same_kernel)

@@ -50,13 +50,13 @@ int line_other_kernel(const struct backend_plan *p, struct err *e)
 {
 	const char *runtime = p->runtime ? p->runtime : "of the engine's choice";
 
-	if (p->spec->ports.n)
+	if (p->publishes)
 		return err_refuse(
 			e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
 			"ports cannot be published with runtime '%.64s': its kernel gives "
 			"no sockets to this one",
 			runtime);
-	if (p->spec->ssh_agent != SSH_AGENT_NONE)
+	if (p->box->signing)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
 				  "--ssh-agent cannot be had with runtime '%.64s': its kernel "
 				  "gives no sockets to this one",
@@ -84,7 +84,7 @@ static int pass_agent(const struct guard *g, int fd, struct err *e)
 	const struct supervisor_msg m = { .said = SUPERVISOR_AGENT };
 	int r;
 
-	if (g->plan->spec->ssh_agent == SSH_AGENT_NONE)
+	if (!g->plan->box->signing)
 		return 0;
 	r = fd < 0 ? -EBADF : fd_send(g->s->control, &m, sizeof(m), &fd, 1);
 	return r < 0 ? err_errno(e, r, "cannot pass the agent's socket on") : 0;

@@ -114,10 +114,10 @@ static struct backend_job *job_new(struct backend_plan *p)
 }
 
 /* The code as a file without a name that nobody, its owner included, can change any more. */
-static int sealed_code(const struct spec *s, int *ret, struct err *e)
+static int sealed_code(const struct backend_plan *p, int *ret, struct err *e)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : fd_write_all(fd, s->command.code.text, s->command.code.size);
+	int r = fd < 0 ? -errno : fd_write_all(fd, p->code, p->code_size);
 
 	if (r == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -140,6 +140,15 @@ static int listen_events(struct backend_job *j, struct err *e)
 	return j->commands ? 0 : err_nomem(e);
 }
 
+static void describe(struct isolation *i)
+{
+	*i = (struct isolation){ .cgroup = "none",
+				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
+				 .uid_inside = geteuid(),
+				 .gid_inside = getegid(),
+				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
+}
+
 static int none_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		      struct backend_job **ret, struct err *e)
 {
@@ -156,7 +165,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	r = streams_open(&ends, w, e);
 	if (r == 0 && p->code)
-		r = sealed_code(p->spec, &s.code, e);
+		r = sealed_code(p, &s.code, e);
 	j->control = TAKE_FD(ends.control[0]);
 	s.control = ends.control[1];
 	s.in = ends.in[0];
@@ -183,6 +192,8 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	ends_done(&ends);
 	if (r < 0)
 		return r;
+	if (w->isolation)
+		describe(w->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -296,15 +307,6 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void describe(struct isolation *i)
-{
-	*i = (struct isolation){ .cgroup = "none",
-				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
-				 .uid_inside = geteuid(),
-				 .gid_inside = getegid(),
-				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
-}
-
 /* Its end is seen by the pidfd. */
 static bool hear(void *job)
 {
@@ -333,7 +335,6 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	describe(&o->isolation);
 	if (o->kind == OUTCOME_FAILED)
 		judge_status(status, o);
 	return true;
@@ -351,7 +352,6 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 {
 	job_reap(j);
 	hear_lower(j);
-	describe(&o->isolation);
 	judge(j, o);
 	o->left = j->left || !(j->ended || j->lost);
 	if (o->left)

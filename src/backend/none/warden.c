@@ -95,7 +95,7 @@ static pid_t start(const struct warden_start *s, volatile int *failed)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	*failed = -place_streams(s);
 	if (!*failed)
-		*failed = -limit_files(&s->plan->spec->limits.files);
+		*failed = -limit_files(&s->plan->files);
 	if (!*failed)
 		*failed = proc_exec(s->plan->argv, s->plan->envp, s->plan->path_value);
 	_exit(127);
@@ -269,7 +269,7 @@ static _Noreturn void serve_commands(struct warden *w, const struct warden_start
 {
 	const struct command_terms terms = { .control = w->control,
 					     .limit = limit_files,
-					     .arg = &s->plan->spec->limits.files };
+					     .arg = &s->plan->files };
 	struct pollfd p[] = { { .fd = w->control, .events = POLLIN },
 			      { .fd = w->signals, .events = POLLIN } };
 

@@ -8,7 +8,8 @@ struct backend_job {
 	struct backend_plan *plan; /* borrowed */
 	char id[ID_ROOM];
 	struct nonces nonces;
-	struct outcome *outcome; /* of a start that fails; borrowed; NULL: nobody asks */
+	struct outcome *outcome;     /* of a start that fails; borrowed; NULL: nobody asks */
+	struct isolation *isolation; /* for what a brig over there reports; likewise */
 	struct ssh_client client, killer, keeper;
 	int leash; /* brig's end; a word on it lets the keeper go */
 	int events, timer;

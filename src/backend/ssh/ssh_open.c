@@ -194,6 +194,5 @@ void ssh_open_finish(struct backend_job *j, struct outcome *o)
 		k->job = NULL;
 		leave(k);
 	}
-	ssh_describe(&o->isolation);
 	(void)ssh_job_free(j);
 }

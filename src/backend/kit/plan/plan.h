@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "model/door_spec.h"
+#include "model/isolation.h"
 #include "model/spec.h"
 
 enum op_kind {
@@ -129,9 +130,21 @@ struct toolchain {
 };
 
 struct box_plan {
-	struct arena *arena;
+	struct arena *arena;     /* keeps the texts of the spec as well */
 	const char *backend;     /* its name, told inside as BRIG_SANDBOX */
-	const struct spec *spec; /* borrowed: must outlive the plan */
+	const struct spec *spec; /* while the plan is made; NULL once it is whole */
+
+	/* Of the settings, what a start and an end go by. */
+	enum policy policy;
+	enum network network;
+	enum profile profile;
+	struct limits limits;
+	unsigned wrote;           /* limits that were explicitly set: bits 1 << enum limit */
+	uint64_t output, timeout; /* the command's own limits */
+	const char *code;
+	size_t code_size;
+	bool shows_code; /* as a file, by an OP_CODE */
+	bool signing;    /* with the caller's ssh-agent */
 
 	struct op *ops;
 	size_t op_count;
@@ -191,6 +204,11 @@ struct box_plan {
 	size_t note_count;
 };
 
+static inline bool plan_wrote(const struct box_plan *p, enum limit l)
+{
+	return p->wrote & 1U << l;
+}
+
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* The same without what can be found out while the new process is at work: the four below must
@@ -203,7 +221,8 @@ void box_plan_look(struct box_plan *p);
 int box_plan_names(struct box_plan *p, struct err *e);
 /* What no tree may show: refuses, or adds OP_MASK, and notes. */
 int box_plan_guard(struct box_plan *p, struct err *e);
-/* Sockets and pipes in what is shown: adds OP_HIDE, and notes. */
+/* Sockets and pipes in what is shown: adds OP_HIDE, and notes. Now the plan is whole: it outlives
+ * the spec. */
 int box_plan_search(struct box_plan *p, struct err *e);
 /* Bytes of what an OP_FILE, OP_CODE holds. */
 size_t op_size(const struct op *o);

@@ -167,7 +167,7 @@ int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 					 : system ? system
 						  : "/etc/gitconfig",
 			       .workspace = p->workspace,
-			       .signing = p->spec->ssh_agent != SSH_AGENT_NONE };
+			       .signing = p->signing };
 	const char *top = p->repository ? p->repository : p->workspace;
 	const char *git = top ? arena_printf(p->arena, "%s/.git", top) : NULL;
 	bool undecided;

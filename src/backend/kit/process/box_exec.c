@@ -84,7 +84,6 @@ bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	o->isolation = j->isolation;
 	judge(j, status, o);
 	return true;
 }

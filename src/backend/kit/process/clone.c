@@ -186,8 +186,8 @@ int box_added(const struct box_start *c, struct op_added *room, struct op *ret, 
 			    .writable = room->writable,
 			    .fd_slot = -1 };
 	if (ret->kind == OP_CODE) {
-		ret->data = c->plan->spec->command.code.text;
-		ret->size = c->plan->spec->command.code.size;
+		ret->data = c->plan->code;
+		ret->size = c->plan->code_size;
 	}
 	return room->kind != OP_KINDS;
 }

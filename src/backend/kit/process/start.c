@@ -17,6 +17,7 @@
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/start_internal.h"
 #include "base/home.h"
+#include "base/str.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
@@ -122,6 +123,11 @@ void start_hint(const char *const *argv, struct err *e)
 	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
 	char full[PATH_MAX];
 
+	if (str_eq(name, "sudo") || str_eq(name, "doas") || str_eq(name, "pkexec")) {
+		(void)err_hint(e, "nobody becomes root inside: install what is needed on the host, "
+				  "or run in an image that has it");
+		return;
+	}
 	if (!argv[1] && strpbrk(name, " |;&<>$")) {
 		(void)err_hint(e, "a whole command line is for the shell: brig exec '...'");
 		return;
@@ -285,12 +291,12 @@ static void describe(struct backend_job *j)
 	struct isolation *i = &j->isolation;
 
 	i->user_ns = i->pid_ns = i->mount_ns = i->ipc_ns = i->uts_ns = i->cgroup_ns = true;
-	i->net_ns = p->spec->network != NETWORK_HOST;
+	i->net_ns = p->network != NETWORK_HOST;
 	i->no_new_privs = i->capabilities_dropped = true;
 	i->read_only_root = p->read_only_root;
-	i->seccomp = fields[FIELD_PROFILE].words[p->spec->profile];
+	i->seccomp = fields[FIELD_PROFILE].words[p->profile];
 	i->cgroup = cgroup_version(j->cgroup);
-	i->network = fields[FIELD_NETWORK].words[p->spec->network];
+	i->network = fields[FIELD_NETWORK].words[p->network];
 	i->uid_inside = p->uid;
 	i->gid_inside = p->gid;
 }
@@ -334,18 +340,18 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;
 	enforce_files(p, c->rlimits, c->rlimit_count);
-	c->profile = (unsigned)p->spec->profile;
+	c->profile = (unsigned)p->profile;
 	c->tty = job_has_tty(w);
 	c->wait_door = p->door && j->kind->inside;
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
-	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
+	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk || !w->command;
 	c->give_mounts = p->protected_count || !p->named;
-	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
-	c->give_names = p->spec->network == NETWORK_NONE;
-	c->give_agent = p->spec->ssh_agent != SSH_AGENT_NONE;
-	c->count_written = p->spec->limits.disk;
+	c->give_diag = j->watch_memory && p->network != NETWORK_HOST;
+	c->give_names = p->network == NETWORK_NONE;
+	c->give_agent = p->signing;
+	c->count_written = p->limits.disk;
 }
 
 static int trust_authority(struct backend_job *j, const struct job_want *w, struct err *e)
@@ -675,8 +681,6 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 static void give_up(struct backend_job *j, struct outcome *o)
 {
 	job_end(j);
-	if (o && o->started)
-		o->isolation = j->isolation;
 	if (j->protect)
 		protect_end(j->protect, false, o);
 	j->protect = protect_free(j->protect);
@@ -706,6 +710,8 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 		r = take_io(j, &pipes, job_has_tty(w), io, e);
 	ends_done(&pipes);
 	describe(j);
+	if (w->isolation && (r == 0 || (w->outcome && w->outcome->started)))
+		*w->isolation = j->isolation;
 	if (r < 0) {
 		give_up(j, w->outcome);
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;

@@ -717,7 +717,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
 	}
 	if (!w->command && w->outcome)
-		w->outcome->isolation = j->isolation;
+		outcome_contain(w->outcome, &j->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }

@@ -20,10 +20,18 @@ int jread_parse(const char *p, size_t n, struct jread **ret, struct err *e);
 struct jread *jread_free(struct jread *root); /* takes NULL */
 DEFINE_CLEANUP(jread, struct jread *, jread_free)
 
-enum jread_kind { JREAD_NONE, JREAD_NULL, JREAD_BOOL, JREAD_INT, JREAD_REAL, JREAD_STRING,
-		  JREAD_ARRAY, JREAD_OBJECT };
+enum jread_kind {
+	JREAD_NONE,
+	JREAD_NULL,
+	JREAD_BOOL,
+	JREAD_INT,
+	JREAD_REAL,
+	JREAD_STRING,
+	JREAD_ARRAY,
+	JREAD_OBJECT
+};
 
-enum jread_kind jread_kind(const struct jread *v); /* JREAD_NONE: v is NULL */
+enum jread_kind jread_kind(const struct jread *v);        /* JREAD_NONE: v is NULL */
 void jread_write(const struct jread *v, struct buf *out); /* the value as text, in one line */
 
 /* Members of an object. `v` may be NULL, so that calls can be nested. */

@@ -117,7 +117,8 @@ static void tell_starter(int fd, const struct err *e)
 			 e->hint[0] ? "\n" : "", e->hint);
 
 	if (n > 0)
-		(void)fd_write_all(fd, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+		(void)fd_write_all(fd, text,
+				   (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
 static int serve(const struct daemon_asked *a, struct err *e)
@@ -178,10 +179,9 @@ static int stop(const struct daemon_asked *a, struct err *e)
 {
 	CLEANUP(daemon_client) struct daemon_client *c = NULL;
 	const char *body = a->all ? "{\"all\":true}" : "{}";
-	const struct daemon_question q = { .method = "POST",
-					   .target = "/v1/stop",
-					   .body = body,
-					   .body_len = strlen(body) };
+	const struct daemon_question q = {
+		.method = "POST", .target = "/v1/stop", .body = body, .body_len = strlen(body)
+	};
 	const struct daemon_question again = { .method = "GET", .target = "/v1/info" };
 	struct err ignored = { 0 };
 
@@ -231,10 +231,10 @@ static int daemon_command(const struct subcommand *c, int argc, char **argv)
 		return 0;
 	}
 	if (r == 0)
-		r = !a.verb                     ? serve(&a, &e)
-		    : str_eq(a.verb, "status")  ? status(&a, &e)
-		    : str_eq(a.verb, "stop")    ? stop(&a, &e)
-						: token_add(&a, &e);
+		r = !a.verb                    ? serve(&a, &e)
+		    : str_eq(a.verb, "status") ? status(&a, &e)
+		    : str_eq(a.verb, "stop")   ? stop(&a, &e)
+					       : token_add(&a, &e);
 	if (r == 0)
 		return 0;
 	error_print(&e);
@@ -250,12 +250,14 @@ static const char *words(size_t i)
 
 const struct subcommand cmd_daemon = {
 	.name = "daemon",
-	.usage = "[--listen ADDR:PORT --token-file FILE [--ceiling FILE]] | status | stop [--all] | "
-		 "token add NAME",
+	.usage =
+		"[--listen ADDR:PORT --token-file FILE [--ceiling FILE]] | status | stop [--all] | "
+		"token add NAME",
 	.help = "serve long-lived sandboxes over HTTP; brig sandbox starts it by itself",
 	.about = "  --listen ADDR:PORT   also over TCP, on loopback, for callers with a token\n"
 		 "  --token-file FILE    a line a token: NAME SCOPES SHA256\n"
-		 "  --ceiling FILE       a brig.yaml: what callers with a token may ask for; brig's\n"
+		 "  --ceiling FILE       a brig.yaml: what callers with a token may ask for; "
+		 "brig's\n"
 		 "                       defaults without it\n"
 		 "  status [--json]      the running one\n"
 		 "  stop [--all]         end it; its sandboxes go on, with --all they stop first\n"

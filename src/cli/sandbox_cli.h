@@ -29,3 +29,7 @@ int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_
 
 /* The path of a sandbox and what follows it, escaped. false: no id and no name looks like this. */
 bool sandbox_target(char *out, size_t n, const char *ref, const char *more);
+
+typedef int verb_fn(struct daemon_client *d, const struct sandbox_asked *a, struct err *e);
+verb_fn verb_create, verb_list, verb_get, verb_logs, verb_events, verb_pause, verb_resume,
+	verb_stop, verb_delete, verb_update, verb_prune;

@@ -44,11 +44,9 @@ static int say(struct session_exec *x, const char *word, const char *body, size_
 	       struct err *e)
 {
 	char target[256], more[96];
-	struct daemon_question q = { .method = "POST",
-				     .target = target,
-				     .body = body,
-				     .body_len = n,
-				     .raw = raw };
+	struct daemon_question q = {
+		.method = "POST", .target = target, .body = body, .body_len = n, .raw = raw
+	};
 
 	(void)snprintf(more, sizeof(more), "/execs/%s/%s", x->exec, word);
 	if (!sandbox_target(target, sizeof(target), x->ref, more))
@@ -252,9 +250,9 @@ static void put_env(struct json *j, const struct sandbox_asked *a, struct arena 
 	json_object(j);
 	for (size_t i = 0; i < a->env_count; i++) {
 		const char *equals = strchr(a->env[i], '=');
-		const char *name = equals ? arena_strndup(arena, a->env[i],
-							  (size_t)(equals - a->env[i]))
-					  : a->env[i];
+		const char *name =
+			equals ? arena_strndup(arena, a->env[i], (size_t)(equals - a->env[i]))
+			       : a->env[i];
 		const char *value = equals ? equals + 1 : getenv(name);
 
 		if (name && value)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon/api.c - see api.h: who calls, which route, is the body well formed, was it asked before. */
+/* daemon/api.c - see api.h: who calls, which route, is the body well formed, was it asked before.
+ */
 #include "daemon/api.h"
 
 #include <stdio.h>
@@ -230,8 +231,9 @@ enum once_found api_once(struct api *a, struct http_call *c, char id[ONCE_ID_SIZ
 	enum once_found found;
 	int status = 0;
 
-	(void)snprintf(route, sizeof(route), "%s %s %s %s", ((const struct api_route *)c->route)->name,
-		       c->parts[0] ? c->parts[0] : "", c->parts[1] ? c->parts[1] : "", c->query);
+	(void)snprintf(route, sizeof(route), "%s %s %s %s",
+		       ((const struct api_route *)c->route)->name, c->parts[0] ? c->parts[0] : "",
+		       c->parts[1] ? c->parts[1] : "", c->query);
 	found = once_begin(a->once, &k, id, &status, answer);
 	if (found == ONCE_BUSY || found == ONCE_CUT) {
 		struct err e;

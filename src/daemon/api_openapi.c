@@ -36,8 +36,8 @@ static void put_either(struct json *j)
 static void put_member(struct json *j, const struct api_member *m)
 {
 	static const char *const types[] = {
-		[API_STRING] = "string",   [API_INT] = "integer",   [API_BOOL] = "boolean",
-		[API_STRINGS] = "array",   [API_TEXTS] = "object",  [API_OBJECT] = "object",
+		[API_STRING] = "string", [API_INT] = "integer",  [API_BOOL] = "boolean",
+		[API_STRINGS] = "array", [API_TEXTS] = "object", [API_OBJECT] = "object",
 		[API_LIST] = "array",
 	};
 

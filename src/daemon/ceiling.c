@@ -33,8 +33,7 @@ int ceiling_open(const char *path, struct ceiling **ret, struct err *e)
 	if (!c)
 		return err_nomem(e);
 	c->spec = spec_new(e);
-	if (!c->spec ||
-	    (path && config_read_file(c->spec, path, DIALECT_BRIG, &src, &was, e) < 0))
+	if (!c->spec || (path && config_read_file(c->spec, path, DIALECT_BRIG, &src, &was, e) < 0))
 		return -e->code;
 	*ret = TAKE_PTR(c);
 	return 0;
@@ -73,8 +72,7 @@ static bool names_credentials(const struct spec *before, const struct spec *afte
 		bool known = false;
 
 		for (size_t k = 0; k < before->credentials.n; k++)
-			known |= str_eq(before->credentials.v[k].name,
-					after->use_credentials.v[i]);
+			known |= str_eq(before->credentials.v[k].name, after->use_credentials.v[i]);
 		if (!known)
 			return false;
 	}

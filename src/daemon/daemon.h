@@ -8,11 +8,11 @@
 #include "base/err.h"
 
 struct daemon_options {
-	const char *listen;     /* ADDR:PORT; NULL: the Unix socket alone */
-	const char *token_file; /* wanted with `listen` */
-	const char *ceiling;    /* a brig.yaml; NULL: the defaults */
-	const char *socket;     /* NULL: daemon_socket_path */
-	int ready_fd;           /* is told when it takes calls, by a byte; -1: nobody */
+	const char *listen;                 /* ADDR:PORT; NULL: the Unix socket alone */
+	const char *token_file;             /* wanted with `listen` */
+	const char *ceiling;                /* a brig.yaml; NULL: the defaults */
+	const char *socket;                 /* NULL: daemon_socket_path */
+	int ready_fd;                       /* is told when it takes calls, by a byte; -1: nobody */
 	void (*listens)(const char *where); /* is told each address; may be NULL */
 };
 

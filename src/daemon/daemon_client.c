@@ -165,7 +165,9 @@ static int send_question(struct daemon_client *c, const struct daemon_question *
 		.method = q->method,
 		.target = q->target,
 		.fields = fields,
-		.type = !q->body ? NULL : q->raw ? "application/octet-stream" : "application/json",
+		.type = !q->body ? NULL
+			: q->raw ? "application/octet-stream"
+				 : "application/json",
 		.body = q->body,
 		.body_len = q->body_len,
 	};
@@ -188,7 +190,9 @@ static int problem(int status, const struct jread *v, char *code, struct err *e)
 		(void)snprintf(code, 32, "%s", word ? word : "internal");
 	(void)err_set(e, status >= 500 ? ERR_UNAVAILABLE : ERR_USAGE,
 		      status == 404 ? ENOENT : EPROTO, "%s",
-		      what && *what ? what : word ? word : "the daemon refused");
+		      what && *what ? what
+		      : word        ? word
+				    : "the daemon refused");
 	if (hint)
 		(void)err_hint(e, "%s", hint);
 	return -e->code;

@@ -315,8 +315,8 @@ static int line_at(struct events *ev, const struct events_segment *s, off_t at, 
 		bool in = ev->page_segment == s->first && at >= ev->page_at &&
 			  at < ev->page_at + (off_t)ev->page_len;
 		const char *p = in ? ev->page + (at - ev->page_at) : NULL;
-		const char *end = in ? memchr(p, '\n', ev->page_len - (size_t)(p - ev->page))
-				     : NULL;
+		const char *end =
+			in ? memchr(p, '\n', ev->page_len - (size_t)(p - ev->page)) : NULL;
 		int r;
 
 		if (end) {

@@ -3,7 +3,8 @@
  *
  * Nothing here knows a route. A call is admitted by its head alone (who, where, how large), then
  * its body is read, then it is served: with one answer, now or later, or with a stream. Whatever a
- * client can make grow or last has a bound: head, body, time, connections, what waits to be sent. */
+ * client can make grow or last has a bound: head, body, time, connections, what waits to be sent.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -27,11 +28,11 @@ enum {
 
 /* What a call is of; the same for all calls of one connection until another token comes. */
 struct http_caller {
-	bool local;         /* over the Unix socket */
-	bool known;         /* who it is was found out */
-	char tenant[64];    /* "": the owner */
-	unsigned scopes;    /* of tokens.h */
-	const void *token;  /* the line of the token file; NULL: none */
+	bool local;                  /* over the Unix socket */
+	bool known;                  /* who it is was found out */
+	char tenant[64];             /* "": the owner */
+	unsigned scopes;             /* of tokens.h */
+	const void *token;           /* the line of the token file; NULL: none */
 	struct http_tenant *counted; /* in the server's own list */
 };
 
@@ -43,10 +44,10 @@ struct http_call {
 	const char *body;
 	size_t body_len;
 	struct http_caller *caller;
-	const struct peer *peer;  /* of a local connection */
-	const void *route;        /* whatever `admit` has found */
-	const char *parts[4];     /* of the path, as the route names them */
-	size_t body_max;          /* may be lowered by `admit` */
+	const struct peer *peer; /* of a local connection */
+	const void *route;       /* whatever `admit` has found */
+	const char *parts[4];    /* of the path, as the route names them */
+	size_t body_max;         /* may be lowered by `admit` */
 	struct http_conn *conn;
 	/* Of a call that is answered later: */
 	void (*room)(void *arg); /* there is room in the stream again */

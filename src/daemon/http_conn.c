@@ -400,8 +400,7 @@ static void ready(struct loop_watch *w, uint32_t events)
 
 static void due(struct loop_timer *t, uint64_t now)
 {
-	struct http_conn *c =
-		(struct http_conn *)((char *)t - offsetof(struct http_conn, timer));
+	struct http_conn *c = (struct http_conn *)((char *)t - offsetof(struct http_conn, timer));
 	bool slow = c->state == HTTP_BODY || (c->state == HTTP_HEAD && c->len);
 
 	(void)now;

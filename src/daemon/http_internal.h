@@ -36,8 +36,8 @@ struct http_conn {
 	enum http_state state;
 	bool keep, used, ended, streaming, chunked, bare; /* bare: of HEAD, no body is sent */
 	bool deserted;                                    /* `gone` was called */
-	uint64_t since, moved; /* the state began; something was sent */
-	char *in;              /* the head stays at its front while the body passes behind it */
+	uint64_t since, moved;                            /* the state began; something was sent */
+	char *in; /* the head stays at its front while the body passes behind it */
 	size_t len, cap, head_len;
 	struct http1_request head;
 	struct http1_body framing;

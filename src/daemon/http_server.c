@@ -109,8 +109,7 @@ static void knock(struct loop_watch *w, uint32_t events)
 	}
 }
 
-int http_new(struct loop *l, const struct http_service *by, struct http_server **ret,
-	     struct err *e)
+int http_new(struct loop *l, const struct http_service *by, struct http_server **ret, struct err *e)
 {
 	struct http_server *s = calloc(1, sizeof(*s));
 	struct rlimit r;

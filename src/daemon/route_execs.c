@@ -23,7 +23,7 @@
 /* ---- input ---- */
 
 /* Bytes on their way to a command; the pipe takes what it has room for. */
-struct feed {
+struct exec_input {
 	struct loop_timer again; /* first */
 	struct api *api;
 	char tenant[TENANT_SIZE], sandbox[TENANT_SIZE], exec[EXEC_ID_SIZE];
@@ -33,7 +33,7 @@ struct feed {
 	struct http_call *call; /* who awaits the end of it; NULL: nobody */
 };
 
-static void feed_free(struct feed *f)
+static void feed_free(struct exec_input *f)
 {
 	loop_at(f->api->loop, &f->again, 0);
 	free(f->data);
@@ -45,7 +45,7 @@ static void feed_gone(void *arg)
 	feed_free(arg);
 }
 
-static void feed_end(struct feed *f, enum problem p, const struct err *e)
+static void feed_end(struct exec_input *f, enum problem p, const struct err *e)
 {
 	if (f->call && p != PROBLEM_NONE)
 		http_problem(f->call, p, e);
@@ -56,7 +56,7 @@ static void feed_end(struct feed *f, enum problem p, const struct err *e)
 
 static void feed_turn(struct loop_timer *t, uint64_t now)
 {
-	struct feed *f = (struct feed *)t;
+	struct exec_input *f = (struct exec_input *)t;
 	struct err e = { 0 };
 	enum problem p = PROBLEM_NONE;
 	size_t took = 0;
@@ -78,10 +78,10 @@ static void feed_turn(struct loop_timer *t, uint64_t now)
 	feed_end(f, p, &e);
 }
 
-static struct feed *feed_new(struct api *a, const struct http_call *c, const char *exec,
-			     const char *data, size_t n)
+static struct exec_input *feed_new(struct api *a, const struct http_call *c, const char *exec,
+				   const char *data, size_t n)
 {
-	struct feed *f = calloc(1, sizeof(*f));
+	struct exec_input *f = calloc(1, sizeof(*f));
 	char *copy = f ? malloc(n + 1) : NULL;
 
 	if (!copy) {
@@ -106,9 +106,9 @@ struct attached {
 	struct api *api;
 	struct http_call *call; /* NULL: the caller has left, or was answered */
 	struct exec_watch *watch;
-	bool events; /* as a stream; else the result alone */
-	bool begun;  /* the stream's head is written */
-	struct buf early; /* the end came before that */
+	bool events;               /* as a stream; else the result alone */
+	bool begun;                /* the stream's head is written */
+	struct buf early;          /* the end came before that */
 	struct exec_result result; /* without a stream: what it wrote */
 };
 
@@ -255,20 +255,21 @@ static void attach(struct api *a, struct http_call *c, const char *exec, uint64_
 
 /* ---- starting ---- */
 
-struct words {
+struct exec_words {
 	const char *argv[ARGS_MAX + 1];
 	const char *env[ARGS_MAX + 1];
 	struct arena *arena;
 };
 
-static enum problem read_argv(const struct jread *body, struct words *w, struct err *e)
+static enum problem read_argv(const struct jread *body, struct exec_words *w, struct err *e)
 {
 	const struct jread *list = jread_get(body, "argv");
 	const char *line = jread_str(body, "command");
 	size_t n = jread_count(list);
 
 	if ((n != 0) == (line != NULL))
-		return problem_say(PROBLEM_INVALID, e, "either 'argv' or 'command' says what to run");
+		return problem_say(PROBLEM_INVALID, e,
+				   "either 'argv' or 'command' says what to run");
 	if (n > ARGS_MAX)
 		return problem_say(PROBLEM_TOO_LARGE, e, "more than %d arguments", ARGS_MAX);
 	for (size_t i = 0; i < n; i++)
@@ -283,7 +284,7 @@ static enum problem read_argv(const struct jread *body, struct words *w, struct 
 			   : problem_say(PROBLEM_INVALID, e, "the command is an empty word");
 }
 
-static enum problem read_env(const struct jread *body, struct words *w, struct err *e)
+static enum problem read_env(const struct jread *body, struct exec_words *w, struct err *e)
 {
 	const struct jread *map = jread_get(body, "env");
 	size_t n = 0;
@@ -295,8 +296,8 @@ static enum problem read_env(const struct jread *body, struct words *w, struct e
 		if (!*jread_key(it) || strchr(jread_key(it), '='))
 			return problem_say(PROBLEM_INVALID, e, "'%.60s' is not a name",
 					   jread_key(it));
-		w->env[n] = arena_printf(w->arena, "%s=%s", jread_key(it),
-					 jread_text(jread_value(it)));
+		w->env[n] =
+			arena_printf(w->arena, "%s=%s", jread_key(it), jread_text(jread_value(it)));
 		if (!w->env[n++])
 			return problem_say(PROBLEM_TOO_LARGE, e, "the variables are too large");
 	}
@@ -328,7 +329,7 @@ static enum problem within_quota(struct api *a, const struct http_call *c, struc
 }
 
 static enum problem start(struct api *a, struct http_call *c, const struct jread *body,
-			  struct words *w, char id[EXEC_ID_SIZE], struct err *e)
+			  struct exec_words *w, char id[EXEC_ID_SIZE], struct err *e)
 {
 	const char *text = jread_str(body, "stdin");
 	struct exec_start x = { .argv = w->argv,
@@ -337,7 +338,7 @@ static enum problem start(struct api *a, struct http_call *c, const struct jread
 				.tty = jread_bool(body, "tty"),
 				.stdin_open = text || jread_bool(body, "stdin_open") };
 	enum problem p = within_quota(a, c, e);
-	struct feed *f;
+	struct exec_input *f;
 
 	if (p == PROBLEM_NONE)
 		p = read_argv(body, w, e);
@@ -366,7 +367,7 @@ static enum problem start(struct api *a, struct http_call *c, const struct jread
 static enum problem start_words(struct api *a, struct http_call *c, const struct jread *body,
 				char id[EXEC_ID_SIZE], struct err *e)
 {
-	struct words *w = calloc(1, sizeof(*w));
+	struct exec_words *w = calloc(1, sizeof(*w));
 	enum problem p = PROBLEM_INTERNAL;
 
 	(void)err_nomem(e);
@@ -527,7 +528,7 @@ void serve_exec_resize(struct api *a, struct http_call *c, const struct jread *b
 
 void serve_exec_stdin(struct api *a, struct http_call *c, const struct jread *body)
 {
-	struct feed *f = feed_new(a, c, c->parts[1], c->body, c->body_len);
+	struct exec_input *f = feed_new(a, c, c->parts[1], c->body, c->body_len);
 	struct err e = { 0 };
 	char text[8];
 

@@ -45,8 +45,8 @@ static enum problem read_labels(const struct jread *v, struct label *out, size_t
 	for (void *it = jread_first(v); it; it = jread_next(v, it)) {
 		if (*n == LABELS_MAX)
 			return problem_say(PROBLEM_INVALID, e, "more than %d labels", LABELS_MAX);
-		if (!*jread_key(it) || strlen(jread_key(it)) + strlen(jread_text(jread_value(it))) >
-					       LABEL_SIZE - 2)
+		if (!*jread_key(it) ||
+		    strlen(jread_key(it)) + strlen(jread_text(jread_value(it))) > LABEL_SIZE - 2)
 			return problem_say(PROBLEM_INVALID, e, "a label is empty or too long");
 		out[*n].key = jread_key(it);
 		out[(*n)++].value = jread_text(jread_value(it));
@@ -153,8 +153,8 @@ static void wait_for(struct api *a, struct http_call *c, const char *id, uint64_
 }
 
 /* The ceiling of this caller: its token's own, else the daemon's; the owner has none. */
-static enum problem resolve_spec(struct api *a, const struct http_call *c,
-				 const struct jread *spec, struct buf *out, struct err *e)
+static enum problem resolve_spec(struct api *a, const struct http_call *c, const struct jread *spec,
+				 struct buf *out, struct err *e)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(SPEC_MAX);
 	CLEANUP(ceiling) struct ceiling *own = NULL;
@@ -259,8 +259,8 @@ void serve_update(struct api *a, struct http_call *c, const struct jread *body)
 	const struct jread *labels = jread_get(body, "labels");
 	struct label room[LABELS_MAX];
 	struct sandbox_change x = { .name = jread_str(body, "name"),
-				    .has_idle_ttl = jread_kind(jread_get(body, "idle_ttl")) >
-						    JREAD_NULL,
+				    .has_idle_ttl =
+					    jread_kind(jread_get(body, "idle_ttl")) > JREAD_NULL,
 				    .has_ttl = jread_kind(jread_get(body, "ttl")) > JREAD_NULL };
 	struct err e = { 0 };
 	enum problem p = read_labels(labels, room, &x.label_count, &e);

@@ -17,9 +17,19 @@
 
 /* What brig itself reads: where its folders are, and the ways to other daemons. */
 static const char *const passed_on[] = {
-	"PATH",          "HOME",           "USER",           "LOGNAME",         "LANG",
-	"LC_ALL",        "TZ",             "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
-	"XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST",
+	"PATH",
+	"HOME",
+	"USER",
+	"LOGNAME",
+	"LANG",
+	"LC_ALL",
+	"TZ",
+	"XDG_STATE_HOME",
+	"XDG_RUNTIME_DIR",
+	"XDG_CACHE_HOME",
+	"XDG_CONFIG_HOME",
+	"DBUS_SESSION_BUS_ADDRESS",
+	"DOCKER_HOST",
 };
 
 static void short_environment(char **out)
@@ -104,7 +114,8 @@ int daemon_summon(struct err *e)
 	if (spawn(to, e) < 0)
 		return -e->code;
 	to = fd_close(to);
-	while (len < sizeof(text) - 1 && (n = read(from, text + len, sizeof(text) - 1 - len)) != 0) {
+	while (len < sizeof(text) - 1 &&
+	       (n = read(from, text + len, sizeof(text) - 1 - len)) != 0) {
 		if (n < 0 && errno != EINTR)
 			break;
 		len += n > 0 ? (size_t)n : 0;

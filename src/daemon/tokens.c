@@ -53,8 +53,8 @@ int scopes_parse(const char *words, size_t n, unsigned *ret)
 		const char *comma = memchr(words, ',', (size_t)(end - words));
 		size_t len = (size_t)((comma ? comma : end) - words), i = 0;
 
-		while (i < ARRAY_LEN(known) && (strlen(known[i].word) != len ||
-						memcmp(known[i].word, words, len) != 0))
+		while (i < ARRAY_LEN(known) &&
+		       (strlen(known[i].word) != len || memcmp(known[i].word, words, len) != 0))
 			i++;
 		if (i == ARRAY_LEN(known) || (comma && comma + 1 == end))
 			return -EINVAL;

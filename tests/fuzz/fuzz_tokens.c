@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz/fuzz_tokens.c - a file of tokens is read whole or refused, and a line that is read is one. */
+/* fuzz/fuzz_tokens.c - a file of tokens is read whole or refused, and a line that is read is one.
+ */
 #include "fuzz.h"
 
 #include "daemon/tokens.h"

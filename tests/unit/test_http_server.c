@@ -126,7 +126,8 @@ static void calls_in_a_row_are_answered_in_order(void **state)
 
 	(void)state;
 	begin(&f);
-	fd = dial(&f, "POST /a HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\noneHEAD /b HTTP/1.1\r\n" HOST
+	fd = dial(&f, "POST /a HTTP/1.1\r\n" HOST
+		      "Content-Length: 3\r\n\r\noneHEAD /b HTTP/1.1\r\n" HOST
 		      "\r\nPOST /c HTTP/1.1\r\n" HOST
 		      "Transfer-Encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n");
 	assert_true(hear(fd, heard, sizeof(heard)) > 0);

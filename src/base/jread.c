@@ -64,7 +64,8 @@ static int add(const char *p, size_t n, void *arg)
 
 void jread_write(const struct jread *v, struct buf *b)
 {
-	if (json_dump_callback(in(v), add, b, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
+	if (json_dump_callback(in(v), add, b,
+			       JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) < 0)
 		b->failed = true;
 }
 
@@ -127,7 +128,7 @@ const struct jread *jread_value(void *it)
 
 char *jread_dump(const struct jread *v)
 {
-	return json_dumps(in(v), JSON_COMPACT | JSON_ENCODE_ANY);
+	return json_dumps(in(v), JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 }
 
 void jread_drop(const struct jread *v, const char *key)

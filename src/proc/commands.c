@@ -40,7 +40,7 @@ static enum place_state state_of(const struct command_place *p)
 
 static struct command_place *find(struct commands *t, uint32_t number)
 {
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].taken && t->places[i].number == number)
 			return &t->places[i];
 	return NULL;
@@ -48,7 +48,7 @@ static struct command_place *find(struct commands *t, uint32_t number)
 
 static struct command_place *find_reaper(struct commands *t, pid_t pid)
 {
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].reaper == pid)
 			return &t->places[i];
 	return NULL;
@@ -111,7 +111,7 @@ static uint64_t nproc_of(const struct commands *t, const struct command_terms *c
 {
 	uint64_t live = 0;
 
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		live += t->places[i].taken;
 	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
 }
@@ -123,12 +123,14 @@ static int spawn(struct commands *t, const struct command_terms *c, uint32_t num
 	pid_t pid;
 
 	for (size_t i = 0; i < COMMANDS_MAX && !p; i++)
-		if (!t->places[i].taken)
+		if (i == t->top || !t->places[i].taken)
 			p = &t->places[i];
 	if (!p)
 		return err_refuse(e, ERR_POLICY, EAGAIN,
 				  "end one, or what it has left running, first",
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
+	if (p == &t->places[t->top])
+		t->top++;
 	*p = (struct command_place){ .taken = true, .number = number };
 	pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0)
@@ -264,7 +266,7 @@ int commands_turn(struct commands *t, const struct command_terms *c)
 		if (t->orphans && clock_us() > t->give_up_at)
 			return -ETIME;
 	}
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].taken)
 			tell(t, c, &t->places[i]);
 	return t->orphans ? LOOK_MS : -1;
@@ -274,7 +276,7 @@ uint64_t commands_written(const struct commands *t)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].reaper)
 			sum += __atomic_load_n(&t->places[i].written, __ATOMIC_RELAXED);
 	return sum;

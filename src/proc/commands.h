@@ -66,6 +66,7 @@ struct commands {
 	bool orphans;   /* may be among them */
 	unsigned quiet; /* so many looks found none */
 	uint64_t give_up_at;
+	size_t top; /* places from here on were never taken, and are not in memory */
 	struct command_place places[COMMANDS_MAX];
 };
 

@@ -70,7 +70,7 @@ struct supervisor_msg {
 
 enum {
 	COMMAND_FIRST = 0, /* the one that a sandbox was started with, or an open one itself */
-	COMMANDS_MAX = 64, /* of an open sandbox at a time, with what they have left running */
+	COMMANDS_MAX = 256, /* of an open sandbox at a time, with what they have left running */
 };
 
 enum supervisor_asks {

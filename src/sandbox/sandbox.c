@@ -280,7 +280,7 @@ static void on_drain(struct loop_timer *t, uint64_t now)
 	(void)loop_want(r->loop, &r->watches[RUN_PORTS].w, 0);
 	r->ports = publish_free(r->ports);
 	r->over |= r->o->left;
-	if (r->command)
+	if (r->joins)
 		pump_end(&r->out);
 }
 
@@ -899,6 +899,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
+	if (!r->command) /* for who asks meanwhile */
+		outcome_contain(r->o, &r->isolation);
 	if (r->command && r->command->timeout)
 		loop_at(r->loop, &r->deadline.t, r->started + r->command->timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)

@@ -716,8 +716,6 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 		give_up(j, w->outcome);
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;
 	}
-	if (!w->command && w->outcome)
-		outcome_contain(w->outcome, &j->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }

@@ -152,6 +152,13 @@ struct backend {
 	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
 	 * for, and `event` will have heard of them. NULL: its ports cannot be published. */
 	int (*lend)(struct backend_job *j, struct lent *ret);
+
+	/* Everything in an open sandbox stands still, or goes on. NULL: it cannot be paused. */
+	int (*pause)(struct backend_job *j, bool on, struct err *e);
+
+	/* Commands of an open sandbox that run, or have left something running. NULL: nobody
+	 * knows of the latter. */
+	size_t (*living)(const struct backend_job *j);
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,

@@ -51,3 +51,6 @@ int config_find_project(struct spec *s, const struct config_place *at, const cha
  * who wrote each key. null: no limit, or nothing was named. */
 void config_show(const struct spec *s, bool origin, struct buf *out);
 void config_show_json(const struct spec *s, bool origin, struct json *j);
+/* The settings that somebody or a dialect wrote, as a brig.yaml in JSON: what another process reads
+ * to have the same spec. Of a checked spec also where the workspace is. */
+void config_write_json(const struct spec *s, struct json *j);

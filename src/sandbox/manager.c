@@ -33,6 +33,16 @@ void error_export(const struct err *from, struct brig_error *to)
 	memcpy(to->hint, from->hint, sizeof(to->hint));
 }
 
+void error_import(const struct brig_error *from, struct err *to)
+{
+	enum err_kind kind = ERR_INTERNAL;
+
+	for (int i = 0; i < ERR_KINDS; i++)
+		if (strcmp(from->code, err_kind_name((enum err_kind)i)) == 0)
+			kind = (enum err_kind)i;
+	(void)err_refuse(to, kind, from->errnum, from->hint, "%s", from->what);
+}
+
 int error_give(const struct err *from, struct brig_error *to)
 {
 	error_export(from, to);
@@ -115,6 +125,11 @@ int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_m
 			return backend_health(*b, m->spec, ms, detail, n);
 	(void)snprintf(detail, n, "there is no backend '%.64s'", backend);
 	return -EINVAL;
+}
+
+void sandbox_tidy(void)
+{
+	backends_tidy();
 }
 
 _Noreturn void sandbox_inside(int letter)
@@ -201,6 +216,11 @@ struct spec *request_spec(brig_request *q)
 void request_signals(brig_request *q, int signalfd)
 {
 	q->io.signals = signalfd;
+}
+
+void request_tell(brig_request *q)
+{
+	q->io.tells = true;
 }
 
 int brig_request_set(brig_request *q, const char *key, const char *value, struct brig_error *be)
@@ -481,6 +501,18 @@ int brig_run_dispatch(brig_run *x)
 	return x->run && !run_over(x->run);
 }
 
+void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols)
+{
+	if (x->run)
+		run_resize(x->run, rows, cols);
+}
+
+void run_handle_signal(brig_run *x, int sig)
+{
+	if (x->run)
+		run_signal(x->run, sig);
+}
+
 int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
 {
 	brig_result *r = x->result;
@@ -585,6 +617,11 @@ int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e)
 const struct outcome *result_outcome(const brig_result *r)
 {
 	return r->o;
+}
+
+void result_cut(brig_result *r)
+{
+	r->o->out.truncated = r->o->err.truncated = true;
 }
 
 const char *brig_result_outcome(const brig_result *r)

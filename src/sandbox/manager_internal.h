@@ -14,6 +14,7 @@ struct brig_request {
 	void *note_arg;
 	const brig_sandbox *sandbox; /* whose command it is; NULL: nobody's */
 	char *folder;                /* of a command: where inside it begins; NULL: the usual */
+	bool tty;                    /* of a command: it has a terminal */
 };
 
 struct brig_result {

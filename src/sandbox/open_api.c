@@ -121,6 +121,13 @@ int brig_request_folder(brig_request *q, const char *path, struct brig_error *be
 	return 0;
 }
 
+void request_terminal(brig_request *q, unsigned short rows, unsigned short cols)
+{
+	q->tty = true;
+	q->io.rows = rows ? rows : 24;
+	q->io.cols = cols ? cols : 80;
+}
+
 /* What a command has of its own; the rest is the sandbox's. */
 static const enum field_id of_commands[] = { FIELD_ENV, FIELD_TIMEOUT, FIELD_OUTPUT };
 
@@ -177,6 +184,7 @@ static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct
 
 	if (!x)
 		return NULL;
+	x->command.tty = q->tty;
 	for (size_t i = 0; i < ARRAY_LEN(of_commands); i++)
 		if (spec_asks(own, of_commands[i]))
 			x->origin[of_commands[i]] = own->origin[of_commands[i]];
@@ -232,6 +240,26 @@ int brig_sandbox_dispatch(brig_sandbox *s)
 const char *brig_sandbox_id(const brig_sandbox *s)
 {
 	return s->o->id;
+}
+
+void sandbox_signal(brig_sandbox *s, int sig)
+{
+	run_signal(s->run, sig);
+}
+
+int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
+{
+	return run_pause(s->run, on, e);
+}
+
+size_t sandbox_living(const brig_sandbox *s)
+{
+	return run_living(s->run);
+}
+
+const struct outcome *sandbox_facts(const brig_sandbox *s)
+{
+	return s->o;
 }
 
 int brig_sandbox_close(brig_sandbox *s, brig_result **ret, struct brig_error *be)

@@ -39,6 +39,7 @@
 #include "sandbox/stream.h"
 
 #define GRACE_US (500 * 1000)
+#define ALARM_US 1000 /* between two looks at it, each of which reads a long file */
 /* How often a run under `audit.on_error: end` looks whether the record still takes its end. */
 #define RECORD_LOOK_US (1000 * 1000)
 #define DRAIN_US (1000 * 1000) /* for streams that somebody may hold open for ever */
@@ -94,13 +95,15 @@ struct run {
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];
-	struct run_timer deadline, kill, look, drain;
+	struct run_timer deadline, kill, look, drain, again;
 	struct pump out, err;
 	struct last_words said; /* the last of its error output; on a terminal, of its output */
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
 	uint64_t started;  /* microseconds */
+	uint64_t left;     /* of its time, while its sandbox is paused; 0: it has no limit */
 	int events, alarm; /* of the job; borrowed */
+	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
@@ -133,6 +136,7 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 			    .which = keep == &r->o->err ? 2 : 1,
 			    .limit = r->command && (to < 0 || wrote) ? r->command->output : 0,
 			    .on_output = r->io.on_output,
+			    .tells = r->io.tells && to < 0,
 			    .arg = r->io.arg };
 	keep->data.max = r->o->both.data.max = KEEP_MAX;
 	if (to >= 0 && isatty(to) && !has_tty(r)) {
@@ -182,6 +186,12 @@ static void cancel(struct run *r, int sig)
 	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
 }
 
+void run_signal(struct run *r, int sig)
+{
+	if (!r->ended)
+		strike(r, sig);
+}
+
 /* The way out of the command's own terminal does not ask the command. */
 static void leave(struct run *r)
 {
@@ -198,6 +208,14 @@ static void resize(const struct run *r)
 	struct winsize size;
 
 	if (r->master >= 0 && r->out.from >= 0 && ioctl(r->io.out, TIOCGWINSZ, &size) == 0)
+		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
+}
+
+void run_resize(struct run *r, unsigned short rows, unsigned short cols)
+{
+	const struct winsize size = { .ws_row = rows, .ws_col = cols };
+
+	if (r->master >= 0 && r->out.from >= 0)
 		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
 }
 
@@ -262,6 +280,8 @@ static void on_drain(struct loop_timer *t, uint64_t now)
 	(void)loop_want(r->loop, &r->watches[RUN_PORTS].w, 0);
 	r->ports = publish_free(r->ports);
 	r->over |= r->o->left;
+	if (r->joins)
+		pump_end(&r->out);
 }
 
 static void stop_clock(struct run *r)
@@ -269,6 +289,7 @@ static void stop_clock(struct run *r)
 	loop_at(r->loop, &r->deadline.t, 0);
 	loop_at(r->loop, &r->kill.t, 0);
 	loop_at(r->loop, &r->look.t, 0);
+	loop_at(r->loop, &r->again.t, 0);
 }
 
 /* ---- the door ---- */
@@ -516,8 +537,12 @@ static bool command_ended(struct run *r)
 		strike(r, SIGKILL);
 	note_end(r);
 	has_ended(r);
-	/* What it started may live on, and hold them. */
-	pump_end(&r->out);
+	/* What it started may live on, and hold them. The end of its session hangs a terminal up,
+	 * and all that was written there comes before that. */
+	if (r->master >= 0)
+		loop_at(r->loop, &r->drain.t, clock_us() + DRAIN_US);
+	else
+		pump_end(&r->out);
 	pump_end(&r->err);
 	return true;
 }
@@ -707,10 +732,31 @@ int run_fd(struct run *r)
 }
 
 /* A loop around ours looks at the alarm as well, and its news is gone then. */
+static void look_at_alarm(struct run *r)
+{
+	uint64_t now = clock_us();
+
+	if (r->over || r->ended || r->alarm < 0)
+		return;
+	if (now - r->alarm_at < ALARM_US) {
+		if (!r->again.t.at)
+			loop_at(r->loop, &r->again.t, r->alarm_at + ALARM_US);
+		return;
+	}
+	r->alarm_at = now;
+	loop_at(r->loop, &r->again.t, 0);
+	on_event(r, true);
+}
+
+static void on_again(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	look_at_alarm(run_of(t));
+}
+
 void run_dispatch(struct run *r)
 {
-	if (!r->over && !r->ended && r->alarm >= 0)
-		on_event(r, true);
+	look_at_alarm(r);
 	run_turn(r, 0);
 }
 
@@ -829,9 +875,9 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .alarm = -1,
 			     .names = -1,
 			     .agent = -1 };
-	struct winsize size;
+	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
 
-	if (job_has_tty(&w) && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
+	if (job_has_tty(&w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
@@ -856,6 +902,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
+	if (!r->command) /* for who asks meanwhile */
+		outcome_contain(r->o, &r->isolation);
 	if (r->command && r->command->timeout)
 		loop_at(r->loop, &r->deadline.t, r->started + r->command->timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
@@ -1065,7 +1113,8 @@ static void prepare(struct run *r)
 	} timers[] = { { offsetof(struct run, deadline), on_deadline },
 		       { offsetof(struct run, kill), on_kill },
 		       { offsetof(struct run, look), on_look },
-		       { offsetof(struct run, drain), on_drain } };
+		       { offsetof(struct run, drain), on_drain },
+		       { offsetof(struct run, again), on_again } };
 
 	for (size_t i = 0; i < RUN_SOURCES; i++)
 		r->watches[i] = (struct run_watch){ .w = { .fd = -1, .ready = on_ready }, .r = r };
@@ -1149,6 +1198,38 @@ struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run
 	if (r && r->over)
 		r->of = NULL;
 	return r;
+}
+
+int run_pause(struct run *r, bool on, struct err *e)
+{
+	uint64_t now = clock_us();
+
+	if (!r->job || r->ended)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (!r->backend->pause)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
+				  "a sandbox of backend '%s' cannot be paused", r->backend->name);
+	if (r->backend->pause(r->job, on, e) < 0)
+		return -e->code;
+	for (struct run *c = r->commands; c; c = c->next) {
+		uint64_t at = c->deadline.t.at;
+
+		if (on)
+			c->left = !at ? 0 : at > now ? at - now : 1;
+		loop_at(c->loop, &c->deadline.t, on || !c->left ? 0 : now + c->left);
+	}
+	return 0;
+}
+
+size_t run_living(const struct run *r)
+{
+	size_t n = 0;
+
+	if (r->job && r->backend->living)
+		return r->backend->living(r->job);
+	for (const struct run *c = r->commands; c; c = c->next)
+		n += !c->ended;
+	return n;
 }
 
 void run_close(struct run *r)

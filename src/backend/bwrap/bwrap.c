@@ -113,4 +113,6 @@ const struct backend backend_bwrap = {
 	.exec = box_exec,
 	.ended = box_ended,
 	.lend = box_lend,
+	.pause = box_pause,
+	.living = box_living,
 };

@@ -90,4 +90,6 @@ const struct backend backend_native = {
 	.exec = box_exec,
 	.ended = box_ended,
 	.lend = box_lend,
+	.pause = box_pause,
+	.living = box_living,
 };

@@ -256,11 +256,11 @@ static bool answer(const struct command_terms *c, struct commands *t)
 	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
 		return false;
 	if (r.asks == ASK_EXEC)
-		commands_exec(t, c, r.command, fds, n);
+		commands_exec(t, c, &r, fds, n);
 	else if (r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST)
 		return r.signal != SIGKILL;
 	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
-		commands_signal(t, r.command, r.signal);
+		commands_signal(t, c, r.command, r.signal);
 	return true;
 }
 

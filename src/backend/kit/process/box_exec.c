@@ -29,9 +29,13 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 					   .cwd = j->plan->cwd,
 					   .room = room,
 					   .hear = hear,
+					   .terminals = true,
 					   .job = j };
+	bool rested = !commands_there(j->commands);
 	int r = command_start(&host, w, io, ret, e);
 
+	if (r == 0 && rested)
+		(void)job_tick(j, false);
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
 		start_hint(w->command->argv, j->plan->set_path, e);
 	return r;
@@ -43,8 +47,11 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
 
 	command_said(j->commands, m);
 	j->full |= j->pids_held && m->said == SUPERVISOR_FAILED && m->err.code == EAGAIN;
-	if (m->said == SUPERVISOR_ENDED)
-		(void)enforce_room(j, commands_there(j->commands), &unused);
+	if (m->said != SUPERVISOR_ENDED)
+		return;
+	(void)enforce_room(j, commands_there(j->commands), &unused);
+	if (!commands_there(j->commands))
+		(void)job_tick(j, false);
 }
 
 /* Only what the conductor has not judged already. A process that the kernel killed for the memory

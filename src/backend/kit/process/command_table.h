@@ -19,6 +19,7 @@ struct command_host {
 	/* Makes room for so many processes of brig's own; NULL: there is no such limit. */
 	int (*room)(void *job, size_t commands, struct err *e);
 	bool (*hear)(void *job); /* all that the supervisor has to say now; false: it is gone */
+	bool terminals; /* it hands them out (command_terminal) */
 	void *job;
 };
 
@@ -28,6 +29,9 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 
 /* A word about one of them, whose number is not COMMAND_FIRST. t may be NULL. */
 void command_said(struct command_table *t, const struct supervisor_msg *m);
+
+/* The master of one's terminal, which is taken over. t may be NULL. */
+void command_terminal(struct command_table *t, uint32_t number, int master);
 
 /* true once: it has ended, by that wait status. */
 bool command_ended(struct command_table *t, uint32_t number, int *status);

@@ -24,6 +24,7 @@
 #define ASK_EVERY 5 /* ticks */
 #define TICK_NS (10 * 1000 * 1000)
 #define HURRY_NS (1000 * 1000)
+#define REST_NS (250 * 1000 * 1000) /* of an open sandbox in which nothing runs */
 
 static void kill_all(struct backend_job *j)
 {
@@ -44,6 +45,10 @@ bool job_hear(struct backend_job *j)
 	size_t n = LEND_FDS;
 
 	for (; fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m); n = LEND_FDS) {
+		if (m.said == SUPERVISOR_TERMINAL && n == 1) {
+			command_terminal(j->commands, m.command, fds[0]);
+			continue;
+		}
 		lend_heard(&j->lent, &m, fds, n);
 		if (m.command != COMMAND_FIRST) {
 			job_command_said(j, &m);
@@ -65,7 +70,8 @@ bool job_hear(struct backend_job *j)
 
 int job_tick(const struct backend_job *j, bool hurry)
 {
-	const struct timespec every = { .tv_nsec = hurry ? HURRY_NS : TICK_NS };
+	bool rests = j->commands && !commands_there(j->commands);
+	const struct timespec every = { .tv_nsec = hurry ? HURRY_NS : rests ? REST_NS : TICK_NS };
 	const struct itimerspec tick = { .it_interval = every, .it_value = every };
 
 	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &tick, NULL);

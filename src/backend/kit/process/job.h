@@ -93,6 +93,8 @@ struct backend_job {
 	bool exited; /* the command ended by itself; status holds how */
 	int status;
 	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
+	uint32_t stopped[256]; /* processes that stood still before all others had to */
+	size_t stopped_count;
 	bool full; /* was seen with as many processes as it may have */
 };
 
@@ -160,6 +162,10 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 	     struct err *e);
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 int box_lend(struct backend_job *j, struct lent *ret);
+
+/* pause.c: two more. */
+int box_pause(struct backend_job *j, bool on, struct err *e);
+size_t box_living(const struct backend_job *j);
 
 /* probe.c: a real run of `true`, and what a failed clone or set-up means on this machine (adds the
  * hint). */

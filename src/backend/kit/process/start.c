@@ -356,7 +356,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
-	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
+	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk || !w->command;
 	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->network != NETWORK_HOST;
 	c->give_names = p->network == NETWORK_NONE && !j->kind->inside;

@@ -47,6 +47,8 @@ static void a_name_counts_as_a_whole(void **state)
 
 	s->policy = POLICY_WORKSPACE_WRITE;
 	assert_non_null(LINE(".envrc: Permission denied"));
+	assert_null(LINE("EACCES /x/y/.envrc"));
+	s->inside = "/x/y";
 	assert_non_null(LINE("EACCES /x/y/.envrc"));
 	assert_non_null(LINE("Permission denied: '.vscode/x'"));
 	assert_null(LINE("a.envrc: Permission denied"));

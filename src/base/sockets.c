@@ -81,7 +81,7 @@ int sockets_answer(const void *data, size_t n, sockets_each *each, void *ctx, bo
 }
 
 /* One list; `each` may be NULL. */
-struct listing {
+struct socket_list {
 	sockets_each *each;
 	void *ctx;
 	uint64_t sum; /* over those that can be reached */
@@ -90,7 +90,7 @@ struct listing {
 
 static int count(void *ctx, const struct bound_socket *b, struct err *e)
 {
-	struct listing *l = ctx;
+	struct socket_list *l = ctx;
 
 	if (!b->connected)
 		l->sum += b->number * (uint64_t)0x9e3779b97f4a7c15;
@@ -98,7 +98,7 @@ static int count(void *ctx, const struct bound_socket *b, struct err *e)
 }
 
 /* -errno where the kernel has no such list; 1: `each` has ended it, and *e says why. */
-static int list_once(int fd, uint32_t states, struct listing *l, struct err *e)
+static int list_once(int fd, uint32_t states, struct socket_list *l, struct err *e)
 {
 	const struct {
 		struct nlmsghdr head;
@@ -136,11 +136,11 @@ static int by_diagnosis(sockets_each *each, void *ctx, struct err *e)
 {
 	CLEANUP(fd)
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	struct listing l = { .each = each, .ctx = ctx };
+	struct socket_list l = { .each = each, .ctx = ctx };
 	int r = fd < 0 ? -errno : list_once(fd, ~0U, &l, e);
 
 	for (int i = 0; r == 0 && l.parts > 1 && i < LISTS; i++) {
-		struct listing again = { 0 };
+		struct socket_list again = { 0 };
 
 		r = list_once(fd, REACHED, &again, e);
 		if (r != 0 || again.sum == l.sum)

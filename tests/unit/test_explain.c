@@ -18,7 +18,7 @@ static const char *line(struct outcome *o, const struct spec *s, const char *sai
 {
 	o->kind = OUTCOME_EXITED;
 	o->exit_code = 1;
-	o->isolation.mount_ns = true;
+	outcome_contain(o, &(struct isolation){ .mount_ns = true });
 	o->hint_count = 0;
 	explain(s, said, n, o);
 	return o->hint_count ? o->hints[0] : NULL;

@@ -225,7 +225,7 @@ static void security(const struct backend_plan *p, const struct body_run *r, boo
 	else if (door)
 		seccomp_json_door(&profile);
 	else
-		seccomp_json((enum seccomp_profile)p->spec->profile, &profile);
+		seccomp_json((enum seccomp_profile)p->box->profile, &profile);
 	json_key(j, "SecurityOpt");
 	json_array(j);
 	json_str(j, "no-new-privileges");
@@ -300,11 +300,11 @@ static void limits(const struct backend_plan *p, const struct body_run *r, struc
 
 static const char *network_mode(const struct backend_plan *p, const struct body_run *r)
 {
-	if (p->spec->network == NETWORK_HOST)
+	if (p->box->network == NETWORK_HOST)
 		return "host";
 	if (p->box->door)
 		return arena_printf(p->box->arena, "container:%s", r->door);
-	return p->spec->network == NETWORK_BRIDGE && r->network ? r->network : "none";
+	return p->box->network == NETWORK_BRIDGE && r->network ? r->network : "none";
 }
 
 static const char *hostname(const struct backend_plan *p)
@@ -423,7 +423,7 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	json_kstr(j, "WorkingDir", b->cwd);
 	strings(j, "Env", b->envp, length(b->envp));
 	/* The host's name comes with its network, and so does the helper's. */
-	if (p->spec->network != NETWORK_HOST && (!b->door || r->podman))
+	if (p->box->network != NETWORK_HOST && (!b->door || r->podman))
 		json_kstr(j, "Hostname", hostname(p));
 	json_kbool(j, "Tty", r->tty);
 	/* The gate hears through it, whether the command will or not. */
@@ -479,7 +479,7 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	json_key(j, "Ulimits");
 	json_array(j);
 	/* Podman would ask for a million of each. */
-	ulimit(j, "nofile", p->spec->limits.files, p->spec->limits.files);
+	ulimit(j, "nofile", p->box->limits.files, p->box->limits.files);
 	if (r->podman)
 		ulimit(j, "nproc", p->tune.pids, p->tune.pids);
 	json_array_end(j);

@@ -7,6 +7,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,6 +20,10 @@
 #define LIST "/proc/net/unix"
 #define ANSWER_BYTES 32768
 #define MINOR_BITS 20 /* of a device's number within the kernel */
+#define LISTS 8       /* of the same sockets, until two agree */
+
+/* States in which others reach a socket, now or once its owner says so. */
+#define REACHED (1U << TCP_LISTEN | 1U << TCP_CLOSE)
 
 /* Without a file it is abstract, or has no name. */
 static bool read_socket(const struct nlmsghdr *h, char name[], size_t n, struct bound_socket *ret)
@@ -26,9 +31,15 @@ static bool read_socket(const struct nlmsghdr *h, char name[], size_t n, struct 
 	size_t fixed = NLMSG_ALIGN(sizeof(struct unix_diag_msg));
 	const struct rtattr *a = (const void *)((const char *)NLMSG_DATA(h) + fixed);
 	int left = (int)h->nlmsg_len - (int)NLMSG_LENGTH(fixed);
+	struct unix_diag_msg m;
 	struct unix_diag_vfs file;
 
 	*ret = (struct bound_socket){ .name = name };
+	if (left >= 0) {
+		memcpy(&m, NLMSG_DATA(h), sizeof(m));
+		ret->number = m.udiag_ino;
+		ret->connected = m.udiag_state > 31 || !(1U << m.udiag_state & REACHED);
+	}
 	name[0] = '\0';
 	for (; RTA_OK(a, left); a = RTA_NEXT(a, left)) {
 		if (a->rta_type == UNIX_DIAG_NAME && RTA_PAYLOAD(a) < n) {
@@ -69,11 +80,26 @@ int sockets_answer(const void *data, size_t n, sockets_each *each, void *ctx, bo
 	return 0;
 }
 
-/* -errno where the kernel has no such list; 1: `each` has ended it, and *e says why. */
-static int by_diagnosis(sockets_each *each, void *ctx, struct err *e)
+/* One list; `each` may be NULL. */
+struct socket_list {
+	sockets_each *each;
+	void *ctx;
+	uint64_t sum; /* over those that can be reached */
+	size_t parts; /* that the list came in */
+};
+
+static int count(void *ctx, const struct bound_socket *b, struct err *e)
 {
-	CLEANUP(fd)
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	struct socket_list *l = ctx;
+
+	if (!b->connected)
+		l->sum += b->number * (uint64_t)0x9e3779b97f4a7c15;
+	return l->each ? l->each(l->ctx, b, e) : 0;
+}
+
+/* -errno where the kernel has no such list; 1: `each` has ended it, and *e says why. */
+static int list_once(int fd, uint32_t states, struct socket_list *l, struct err *e)
+{
 	const struct {
 		struct nlmsghdr head;
 		struct unix_diag_req want;
@@ -81,25 +107,47 @@ static int by_diagnosis(sockets_each *each, void *ctx, struct err *e)
 			    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			    .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
 		  .want = { .sdiag_family = AF_UNIX,
-			    .udiag_states = ~0U,
+			    .udiag_states = states,
 			    .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_VFS } };
 	_Alignas(struct nlmsghdr) char data[ANSWER_BYTES];
 	bool end = false;
 
-	if (fd < 0 || send(fd, &ask, sizeof(ask), 0) < 0)
+	if (send(fd, &ask, sizeof(ask), 0) < 0)
 		return -errno;
 	*e = (struct err){ 0 };
+	l->sum = l->parts = 0;
 	while (!end) {
 		ssize_t n = recv(fd, data, sizeof(data), 0);
 		int r;
 
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
-		r = sockets_answer(data, (size_t)n, each, ctx, &end, e);
+		l->parts += n > (ssize_t)NLMSG_SPACE(sizeof(int)); /* the end alone is none */
+		r = sockets_answer(data, (size_t)n, count, l, &end, e);
 		if (r < 0)
 			return e->code ? 1 : r;
 	}
 	return 0;
+}
+
+/* Between two parts of a list the kernel only remembers how far it was: when a socket ends
+ * meanwhile it passes over another. So a list of several parts is made until two agree. */
+static int by_diagnosis(sockets_each *each, void *ctx, struct err *e)
+{
+	CLEANUP(fd)
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	struct socket_list l = { .each = each, .ctx = ctx };
+	int r = fd < 0 ? -errno : list_once(fd, ~0U, &l, e);
+
+	for (int i = 0; r == 0 && l.parts > 1 && i < LISTS; i++) {
+		struct socket_list again = { 0 };
+
+		r = list_once(fd, REACHED, &again, e);
+		if (r != 0 || again.sum == l.sum)
+			break;
+		r = list_once(fd, REACHED, &l, e);
+	}
+	return r;
 }
 
 /* Seven columns, then the name, if there is one; '@' begins one that is no file. */

@@ -17,12 +17,14 @@ struct bound_socket {
 	bool known;       /* which file it is: */
 	dev_t dev;        /* of the file system, as in mountinfo */
 	uint32_t ino;     /* the lower half of its number */
+	uint32_t number;  /* of the socket itself; 0: unknown */
+	bool connected;   /* to another: nobody else reaches it */
 };
 
 typedef int sockets_each(void *ctx, const struct bound_socket *b, struct err *e);
 
-/* Every socket, and every connection to it, once; `each` ends the list by a negative result. Sets
- * *known: whether the kernel said which files they are. */
+/* Every socket, and every connection to it, at least once; `each` ends the list by a negative
+ * result. Sets *known: whether the kernel said which files they are. */
 int sockets_list(sockets_each *each, void *ctx, bool *known, struct err *e);
 
 /* One answer of the diagnostic socket. Sets *end at the last one. -errno when the kernel refused,

@@ -34,7 +34,7 @@ enum signing_refusal {
 };
 
 struct signature {
-	char key[SIGNING_KEY_SIZE]; /* its fingerprint, as ssh-add -l shows it */
+	char key[SIGNING_KEY_SIZE]; /* as ssh-add -l shows it; of a certificate: of all of it */
 	enum agentmsg_purpose purpose;
 };
 

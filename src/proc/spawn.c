@@ -56,6 +56,8 @@ int proc_wait(pid_t pid)
 	return status;
 }
 
+/* The pipe is for when the caller dies; a copy of its other end may be in a process of another
+ * thread's, so it is not waited for. */
 int proc_close_apart(int fd)
 {
 	CLEANUP(fd) int until = -1, over = -1;
@@ -77,7 +79,7 @@ int proc_close_apart(int fd)
 	if (child < 0)
 		return -1;
 	(void)close(fd);
-	over = fd_close(over);
+	(void)kill(child, SIGKILL);
 	(void)proc_wait(child);
 	return -1;
 }

@@ -238,10 +238,14 @@ def too_many_processes_are_a_limit_that_was_hit():
 @test
 def threads_count_as_processes():
     code = f"""
-import threading, time
-for _ in range(40):
-    threading.Thread(target=time.sleep, args=({3 * FACTOR},), daemon=True).start()
-    time.sleep(0.005)  # time for a watch to look, before process limits as the backstop end it untyped
+import sys, threading, time
+try:
+    for _ in range(40):
+        threading.Thread(target=time.sleep, args=({6 * FACTOR},), daemon=True).start()
+        time.sleep(0.005)  # time for a watch to look, before process limits as the backstop end it untyped
+except RuntimeError:  # the kernel refused: the threads stay until the watch, which alone can tell of them, has looked
+    time.sleep({2 * FACTOR})
+    sys.exit(1)
 time.sleep(3)
 """
     done = python(code, "--json", "--pids", "12", "--timeout", seconds(10))

@@ -246,9 +246,9 @@ def a_venv_goes_in_and_out():
 
 
 @test(as_user="user")
-def worktrees_and_submodules_agree_with_the_host():
-    git = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always"
-    as_user(f"git init -q -b main . && {git} commit -q --allow-empty -m one && git init -q -b main ../scratch/other && cd ../scratch/other && {git} commit -q --allow-empty -m two")
+def worktrees_agree_with_the_host():
+    git = "git -c user.name=a -c user.email=a@b"
+    as_user(f"git init -q -b main . && {git} commit -q --allow-empty -m one")
     done = brig("run", "--", "git", "worktree", "add", "-q", "wt")
     assert done.status == 0 and "wt/.git" in done.errors, done.errors
     assert "prunable" not in as_user("git worktree list"), as_user("git worktree list")

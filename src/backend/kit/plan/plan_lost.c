@@ -61,6 +61,9 @@ int lost_add(struct hiding *h, struct lost *l, const struct bound_socket *b,
 	struct folder_search s = search_new(&look);
 	struct lost_socket *slot;
 
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i].dev == b->dev && l->v[i].ino == b->ino)
+			return 0;
 	if (folder && search_folder(&s, folder, e) < 0)
 		return -e->code;
 	if (!here.n || l->n == LOST_MAX)

@@ -25,8 +25,8 @@ struct frame_head {
 int kept_create(int folder, const char *id, struct kept *ret)
 {
 	struct kept_head h = { .magic = MAGIC };
-	CLEANUP(fd) int fd = openat(folder, id,
-				    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(folder, id, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int r = fd < 0 ? -errno : fd_write_all(fd, &h, sizeof(h));
 
 	if (r < 0)

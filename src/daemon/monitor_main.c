@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/monitor_main.c - brig-monitor: owns one sandbox, and ends with it.
  *
- * opening (nobody is answered) -> open -> stopping (SIGTERM for all inside, then a while) -> closed.
- * It begins with two descriptors: the sandbox's folder, by which it is locked, and a socket to the
- * daemon that started it. It needs no daemon to go on. */
+ * opening (nobody is answered) -> open -> stopping (SIGTERM for all inside, then a while) ->
+ * closed. It begins with two descriptors: the sandbox's folder, by which it is locked, and a socket
+ * to the daemon that started it. It needs no daemon to go on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,8 +36,8 @@
 
 static int write_new(int folder, const char *name, const char *text, size_t n)
 {
-	CLEANUP(fd) int fd = openat(folder, name,
-				    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	return fd < 0 ? -errno : fd_write_all(fd, text, n);
 }
@@ -45,8 +45,9 @@ static int write_new(int folder, const char *name, const char *text, size_t n)
 static void on_note(void *arg, const char *text)
 {
 	const struct monitor *m = arg;
-	CLEANUP(fd) int fd = openat(m->folder, MONITOR_LOG,
-				    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(m->folder, MONITOR_LOG,
+			O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	CLEANUP(buf) struct buf line = BUF_INIT(4096);
 	struct stat st;
 
@@ -340,8 +341,8 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 	struct monitor_ask q;
 
 	if (poll(&p, 1, BEGIN_MS) != 1 ||
-	    fd_recv(fd, &q, sizeof(q), fds, &n) != (ssize_t)sizeof(q) ||
-	    q.asks != MONITOR_BEGIN || q.version != MONITOR_VERSION)
+	    fd_recv(fd, &q, sizeof(q), fds, &n) != (ssize_t)sizeof(q) || q.asks != MONITOR_BEGIN ||
+	    q.version != MONITOR_VERSION)
 		return err_set(e, ERR_INTERNAL, EPROTO, "nobody said what to open");
 	for (size_t i = 0; i < n; i++) {
 		secrets[i] = take_secret(fds[i]);

@@ -123,7 +123,7 @@ def a_reader_that_is_killed_takes_nothing_along():
     assert h.process.result.status == 0 and b"done" in h.process.result.stdout, h.process.result.stderr
 
 
-@test
+@test(backends=("native", "bwrap"))
 def a_server_of_names_of_its_own_still_works_inside():
     done = brig("run", "--", "python3", "-c", """
 import socket, threading

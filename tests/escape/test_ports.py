@@ -16,7 +16,7 @@ from ports import foreign_sockets, network_of, received, served, sockets_of  # n
 
 AT_A_TIME = 128  # connections that brig passes on
 WORDS = {"signal": 1, "usage": 2, "sockets": 4}  # of the supervisor protocol, what init is asked
-REQUEST = struct.Struct("=IIi")
+REQUEST = struct.Struct("=IIi8x")
 
 # The accepted socket's connection is dissolved, and another one dialled: to a service of the host.
 REDIAL = """

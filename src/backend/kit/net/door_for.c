@@ -42,11 +42,18 @@ static int guest_of(pid_t pid, struct err *e)
 	return TAKE_FD(fd);
 }
 
+/* As native: a server inside may listen on port 80, where /proc/sys is open. */
+static void free_ports(void)
+{
+	(void)fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+}
+
 static int open_names(int guest, int *fd, struct err *e)
 {
 	if (setns(guest, CLONE_NEWNET) < 0)
 		return err_sys(e, "cannot enter the network of the sandbox");
 	*fd = door_names();
+	free_ports();
 	return *fd < 0 ? err_sys(e, "cannot listen for names") : 0;
 }
 
@@ -61,8 +68,7 @@ static int work(int guest, const struct door_want *w, int *fds, struct err *e)
 		return err_sys(e, "cannot enter the network of the sandbox");
 	if (door_open(w, guest, fds, e) < 0)
 		return -e->code;
-	/* As native: a server inside may listen on port 80, where /proc/sys is open. */
-	(void)fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+	free_ports();
 	return 0;
 }
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -97,8 +96,10 @@ static int take_signals(struct brigd *d, struct err *e)
 		       : 0;
 }
 
+/* The process's own: a monitor that a killed daemon has just forked does not hold it. */
 static int take_lock(struct brigd *d, struct err *e)
 {
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char path[PATH_MAX];
 
 	d->state = state_open("daemon", path, sizeof(path), e);
@@ -107,7 +108,7 @@ static int take_lock(struct brigd *d, struct err *e)
 	d->lock = openat(d->state, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (d->lock < 0)
 		return err_sys(e, "cannot open '%.200s/lock'", path);
-	if (flock(d->lock, LOCK_EX | LOCK_NB) < 0)
+	if (fcntl(d->lock, F_SETLK, &whole) < 0)
 		return err_refuse(e, ERR_USAGE, EBUSY, "brig daemon status; brig daemon stop",
 				  "a daemon runs already for '%.200s'", path);
 	return 0;

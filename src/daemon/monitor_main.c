@@ -152,8 +152,10 @@ void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
 	if (m->stage != MONITOR_IS_STOPPING) {
 		m->stage = MONITOR_IS_STOPPING;
 		(void)snprintf(m->reason, sizeof(m->reason), "%s", reason);
-		if (grace_ms)
+		if (grace_ms) {
 			sandbox_signal(m->sandbox, SIGTERM);
+			sandbox_signal(m->sandbox, SIGCONT); /* what stands still hears nothing */
+		}
 	}
 	if (!m->grace.at || at < m->grace.at)
 		loop_at(m->loop, &m->grace, at);

@@ -17,38 +17,52 @@
 
 enum { ABOVE = MONITOR_FD_END + 1 };
 
+/* Runs in the daemon's memory until it execs. What the daemon listens on is let go of first: one
+ * that is killed meanwhile can be started again. */
 static _Noreturn void become(const int *fds, size_t n, char *const *argv)
 {
+	for (size_t i = 0; i < n; i++)
+		if (dup2(fds[i], MONITOR_FD_FOLDER + (int)i) < 0)
+			_exit(126);
+	(void)fd_close_range(MONITOR_FD_FOLDER + (int)n, INT32_MAX);
 	proc_default_signals();
 	proc_unblock_signals();
 	(void)setsid();
 	if (proc_leave_streams() < 0 || chdir("/") < 0)
 		_exit(126);
-	for (size_t i = 0; i < n; i++)
-		if (dup2(fds[i], MONITOR_FD_FOLDER + (int)i) < 0)
-			_exit(126);
-	(void)fd_close_range(MONITOR_FD_FOLDER + (int)n, INT32_MAX);
 	(void)execve("/proc/self/exe", argv, environ);
 	_exit(127);
+}
+
+/* Its pidfd, or -1 with errno. */
+static int spawn(const int *fds, size_t n, char *const *argv)
+{
+	sigset_t all, old;
+	pid_t pid;
+
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
+	pid = vfork(); /* allow vfork: the daemon has one thread, the child only execs */
+	if (pid == 0)
+		become(fds, n, argv);
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	return pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
 /* The copies are above the numbers that they go to. */
 static int start(const int *fds, size_t n, char *const *argv, int *pidfd, struct err *e)
 {
-	int copies[MONITOR_FD_END - MONITOR_FD_FOLDER];
+	int copies[MONITOR_FD_END - MONITOR_FD_FOLDER] = { 0 };
 	int failed = 0;
-	pid_t pid = -1;
 
 	for (size_t i = 0; i < n; i++) {
 		copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
 		failed = copies[i] < 0 ? errno : failed;
 	}
-	if (!failed)
-		pid = proc_fork(pidfd);
-	if (pid == 0)
-		become(copies, n, argv);
-	if (pid < 0 && !failed)
-		failed = errno;
+	if (!failed) {
+		*pidfd = spawn(copies, n, argv);
+		failed = *pidfd < 0 ? errno : 0;
+	}
 	for (size_t i = 0; i < n; i++)
 		(void)fd_close(copies[i]);
 	return failed ? err_errno(e, failed, "cannot start a monitor") : 0;

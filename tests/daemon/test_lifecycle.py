@@ -1,0 +1,300 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sandboxes of the daemon over its death and theirs: what is found again, what is lost, what is left. BRIG_KILLS says how
+often something is killed at random (make soak: 200)."""
+
+import base64
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from daemon import daemon  # noqa: E402
+from harness import FACTOR, descendants, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
+
+KILLS = int(os.environ.get("BRIG_KILLS", "12"))
+LIMIT = 120 + 6 * KILLS
+WAIT = 20 * FACTOR
+
+
+def here():
+    return {"workspace": {"path": str(workspace())}}
+
+
+def folder(box):
+    return state() / "brig/daemon/sandboxes" / box
+
+
+def words_of(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return []
+
+
+def monitor(box):
+    """The process that owns it; its survivor and the sandbox's own have the same words."""
+    with files_as_root():
+        for pid, name in descendants().items():
+            if name == "brig-monitor" and box.encode() in words_of(pid):
+                return pid
+    return None
+
+
+def inside(box):
+    """Everything below its monitor."""
+    pid = monitor(box)
+    return descendants(pid) if pid else {}
+
+
+def shown(d, box):
+    a = d.call("GET", f"/v1/sandboxes/{box}")
+    return a.json if a.status == 200 else {"state": "deleted", "reason": None}
+
+
+def becomes(d, box, *words):
+    assert wait_until(lambda: shown(d, box)["state"] in words, WAIT), (words, shown(d, box))
+    return shown(d, box)
+
+
+def events(d, box):
+    return [e for _, e, _ in d.stream("GET", f"/v1/events?since=0&follow=false&sandbox={box}")]
+
+
+def start(d, box, line, **more):
+    """A command that goes on; its id."""
+    a = d.call("POST", f"/v1/sandboxes/{box}/exec", {"command": line, "detach": True, **more})
+    assert a.status in (200, 201, 202), a
+    return a.json.get("exec") or a.json["id"]
+
+
+def heard(d, box, run):
+    """All that it wrote, and its end."""
+    out = b""
+    for kind, data, _ in d.stream("GET", f"/v1/sandboxes/{box}/execs/{run}/stream?from=0"):
+        if kind == "stdout":
+            out += base64.b64decode(data["data"])
+        if kind == "end":
+            return out.decode(), data
+    raise AssertionError("the stream ended without an end")
+
+
+def has_written(box, run, text):
+    with files_as_root(), contextlib.suppress(OSError):
+        return text in (folder(box) / "execs" / run).read_bytes()
+    return False
+
+
+@test
+def a_killed_daemon_takes_nothing_with_it():
+    with daemon() as d:
+        box = d.create(spec=here(), name="kept")["id"]
+        run = start(d, box, "echo one; until [ -e go ]; do sleep 0.02; done; echo two")
+        assert wait_until(lambda: has_written(box, run, b"one"))
+        pid = monitor(box)
+        d.restart()
+        assert shown(d, "kept")["state"] == "ready" and monitor(box) == pid
+        (workspace() / "go").touch()
+        out, end = heard(d, box, run)
+        assert (out, end["exit_code"]) == ("one\ntwo\n", 0), (out, end)
+        assert d.exec("kept", "echo", "new")["stdout"] == "new\n"
+        (workspace() / "go").unlink()
+
+
+@test
+def what_ended_without_a_daemon_is_told_by_the_next():
+    with daemon() as d:
+        box = d.create(spec=here())["id"]
+        run = start(d, box, "until [ -e go ]; do sleep 0.02; done; echo late; exit 5")
+        assert wait_until(lambda: any(e["type"] == "exec.started" for e in events(d, box)))
+        d.stop(signal.SIGKILL)
+        (workspace() / "go").touch()
+        assert wait_until(lambda: has_written(box, run, b"exit_code"))
+        d.start()
+        assert wait_until(lambda: any(e["type"] == "exec.finished" for e in events(d, box)))
+        told = [e for e in events(d, box) if e["type"] == "exec.finished"]
+        assert len(told) == 1 and told[0]["exec"] == run and told[0]["data"]["exit_code"] == 5, told
+        out, end = heard(d, box, run)
+        assert (out, end["exit_code"]) == ("late\n", 5), (out, end)
+        d.restart()
+        assert len([e for e in events(d, box) if e["type"] == "exec.finished"]) == 1
+        (workspace() / "go").unlink()
+
+
+@test
+def a_killed_monitor_loses_its_sandbox_and_no_other():
+    with daemon() as d:
+        box, other = d.create()["id"], d.create()["id"]
+        run = start(d, box, "sleep 600")
+        assert wait_until(lambda: "sleep" in inside(box).values())
+        below = inside(box)
+        with files_as_root():
+            os.kill(monitor(box), signal.SIGKILL)
+        got = becomes(d, box, "stopped")
+        assert got["reason"] == "lost", got
+        assert wait_until(lambda: not set(below) & set(descendants())), below
+        assert heard(d, box, run)[1]["outcome"] == "failed"
+        assert any(e["type"] == "exec.failed" and e["reason"] == "lost" for e in events(d, box))
+        assert d.exec(other, "true")["exit_code"] == 0
+        d.call("POST", f"/v1/sandboxes/{box}/resume")
+        becomes(d, box, "ready")
+        assert d.exec(box, "echo", "again")["stdout"] == "again\n"
+
+
+@test
+def a_monitor_that_died_without_a_daemon_is_found_lost():
+    with daemon() as d:
+        box = d.create()["id"]
+        d.stop(signal.SIGKILL)
+        with files_as_root():
+            os.kill(monitor(box), signal.SIGKILL)
+        d.start()
+        assert becomes(d, box, "stopped")["reason"] == "lost"
+        assert events(d, box)[-1]["type"] == "sandbox.stopped"
+
+
+@test
+def a_creation_that_is_cut_short_ends_in_a_state():
+    with daemon() as d:
+        for delay in (0, 0.002, 0.004, 0.008, 0.02):
+            a = d.call("POST", "/v1/sandboxes", {})
+            assert a.status in (201, 202), a
+            time.sleep(delay)
+            d.restart()
+            got = becomes(d, a.json["id"], "ready", "failed")
+            assert got["state"] == "ready" or got["reason"] == "lost", got
+            if got["state"] == "failed":
+                assert sorted(p.name for p in folder(a.json["id"]).iterdir()) in (["state"], ["log", "state"])
+
+
+@test
+def a_deletion_that_is_cut_short_is_finished():
+    with daemon() as d:
+        for delay in (0, 0.001, 0.003):
+            box = d.create()["id"]
+            start(d, box, "trap '' TERM; sleep 600")
+            c = d.connection()
+            c.request("DELETE", f"/v1/sandboxes/{box}")
+            time.sleep(delay)
+            d.restart()
+            c.close()
+            if delay and shown(d, box)["state"] == "ready":
+                d.call("DELETE", f"/v1/sandboxes/{box}")
+            if shown(d, box)["state"] != "ready":
+                becomes(d, box, "deleted")
+                with files_as_root():
+                    assert not folder(box).exists()
+                assert not monitor(box)
+
+
+@test
+def idle_ones_stop_and_old_ones_go():
+    with daemon() as d:
+        box = d.create(idle_ttl="300ms")["id"]
+        start(d, box, "(sleep 1.2 &) ; true")
+        assert wait_until(lambda: "sleep" in inside(box).values())
+        got = becomes(d, box, "stopped")
+        assert got["reason"] == "idle" and not inside(box), got
+        old = d.create(ttl="500ms")["id"]
+        becomes(d, old, "deleted")
+        assert [e["type"] for e in events(d, old)][-1] == "sandbox.deleted"
+        brief = d.create(cleanup_ttl="300ms")["id"]
+        d.call("POST", f"/v1/sandboxes/{brief}/stop")
+        becomes(d, brief, "deleted")
+
+
+@test
+def a_listener_keeps_a_sandbox_from_being_idle():
+    with daemon() as d:
+        box = d.create(idle_ttl="200ms")["id"]
+        run = start(d, box, "read x", stdin_open=True)
+        s = d.stream("GET", f"/v1/sandboxes/{box}/execs/{run}/stream?from=0")
+        time.sleep(0.8)
+        assert shown(d, box)["state"] == "ready"
+        s.close()
+        d.call("POST", f"/v1/sandboxes/{box}/execs/{run}/cancel")
+        becomes(d, box, "stopped")
+
+
+@test
+def what_a_command_left_running_gets_the_grace_too():
+    with daemon() as d:
+        box = d.create(spec=here())["id"]
+        line = "sh -c 'trap \"echo bye > said; exit\" TERM; : > up; while :; do sleep 0.02; done' > /dev/null 2>&1 &"
+        assert d.exec(box, "sh", "-c", line)["exit_code"] == 0
+        assert wait_until((workspace() / "up").exists)
+        d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "10s"})
+        becomes(d, box, "stopped")
+        assert (workspace() / "said").read_text() == "bye\n"
+        for name in ("up", "said"):
+            (workspace() / name).unlink()
+
+
+@test
+def what_stood_still_before_a_pause_does_so_after_it():
+    with daemon() as d:
+        box = d.create()["id"]
+        start(d, box, "sleep 601 & sleep 602 & until grep -q sleep /proc/$!/comm; do :; done; kill -STOP $!; wait")
+        assert wait_until(lambda: list(inside(box).values()).count("sleep") == 2)
+
+        def states():
+            found = {}
+            for pid, name in inside(box).items():
+                if name == "sleep":
+                    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                    found[words_of(pid)[1]] = fields[0]
+            return found
+
+        with files_as_root():
+            assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
+            assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
+            assert states() == {b"601": "T", b"602": "T"}, states()
+            d.call("POST", f"/v1/sandboxes/{box}/resume")
+            assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
+
+
+def any_of(d, boxes):
+    """Something to be killed: the daemon, a monitor, or anything below one."""
+    what = random.choice(("daemon", "monitor", "inside", "inside"))
+    if what == "daemon":
+        return what, None
+    box = random.choice(boxes)
+    pids = [monitor(box)] if what == "monitor" else list(inside(box))
+    return what, random.choice(pids) if pids and pids[0] else None
+
+
+@test(limit=LIMIT, alone=True)
+def random_kills_leave_a_state_that_holds_and_nothing_else():
+    seed = os.environ.get("BRIG_SEED") or str(random.randrange(1 << 32))
+    random.seed(seed)
+    print("seed", seed)
+    with daemon() as d:
+        boxes = [d.create()["id"] for _ in range(3)]
+        for _ in range(KILLS):
+            with contextlib.suppress(AssertionError, OSError):
+                start(d, random.choice(boxes), random.choice(("sleep 30", "seq 1 5000", "sleep 0.05; (sleep 30 &)")))
+            time.sleep(random.random() * 0.03)
+            what, pid = any_of(d, boxes)
+            if what == "daemon":
+                d.restart()
+            elif pid:
+                with files_as_root(), contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for n, box in enumerate(boxes):
+                got = becomes(d, box, "ready", "stopped")
+                if got["state"] == "ready" and d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).status == 200:
+                    continue
+                becomes(d, box, "stopped")
+                assert wait_until(lambda b=box: not inside(b)), inside(box)
+                d.call("DELETE", f"/v1/sandboxes/{box}")
+                becomes(d, box, "deleted")
+                with files_as_root():
+                    assert not folder(box).exists()
+                boxes[n] = d.create()["id"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

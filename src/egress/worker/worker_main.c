@@ -32,6 +32,7 @@
 
 #include "base/fd.h"
 #include "base/wait.h"
+#include "egress/resolving.h"
 #include "egress/unresolved.h"
 #include "egress/worker/keeper.h"
 #include "egress/worker/lockdown.h"
@@ -435,6 +436,8 @@ int main(int argc, char **argv)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (argc == 2 && strcmp(argv[1], UNRESOLVED_WORD) == 0)
 		_exit(refuse_main());
+	if (argc == 2 && strcmp(argv[1], RESOLVING_WORD) == 0)
+		_exit(answer_main());
 	r = lockdown_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);

@@ -111,6 +111,14 @@ static int inside_index(const struct router_cable *c)
 	return c->index == INSIDE ? INSIDE + 1 : INSIDE;
 }
 
+/* A kernel without IPv6 has nothing to be kept quiet. */
+static int quiet(int fd, int index)
+{
+	int r = rtnl_quiet(fd, index);
+
+	return r == -EAFNOSUPPORT ? 0 : r;
+}
+
 static struct rtnl_addr resolver(void)
 {
 	uint32_t net = htonl(DOOR_ADDRESS);
@@ -154,12 +162,12 @@ static int rules(int fd, const struct router_cable *c, const char *out)
 
 /* Until the last route is there nothing can leave: the rules come first, the way out at the end.
  * The main table is what the kernel compares sources with. */
-static int router_side(int fd, const struct router_cable *c, const char *out, bool six)
+static int router_side(int fd, const struct router_cable *c, const char *out)
 {
 	struct rtnl_addr own = resolver(), all = { .family = AF_INET }, a;
 	int in = inside_index(c), r;
 
-	if ((six && ((r = rtnl_quiet(fd, in)) < 0 || (r = rtnl_quiet(fd, c->index)) < 0)) ||
+	if ((r = quiet(fd, in)) < 0 || (r = quiet(fd, c->index)) < 0 ||
 	    (r = rules(fd, c, out)) < 0 || (r = settings(fd, in)) < 0 ||
 	    (r = settings(fd, c->index)) < 0)
 		return r;
@@ -176,10 +184,10 @@ static int router_side(int fd, const struct router_cable *c, const char *out, bo
 	return rtnl_route(fd, RTNL_OUT, c->index, &all, &c->gateway);
 }
 
-static int guest_side(int fd, const struct router_cable *c, bool six)
+static int guest_side(int fd, const struct router_cable *c)
 {
 	struct rtnl_addr router = resolver(), all = { .family = AF_INET };
-	int in = inside_index(c), r = six ? rtnl_quiet(fd, in) : 0;
+	int in = inside_index(c), r = quiet(fd, in);
 
 	if (r == 0 && (r = rtnl_up(fd, in)) == 0 &&
 	    (r = rtnl_address(fd, in, &c->own, false)) == 0 &&
@@ -250,31 +258,46 @@ static int confirm_all(int rtnl, const struct router_cable *c, struct err *e)
 	return 0;
 }
 
-static int lay(const struct door_room *room, const struct router_cable *c, int here)
+static int inside(const struct door_room *room, const struct router_cable *c, int here)
 {
 	CLEANUP(fd) int router = ioctl(room->rtnl, SIOCGSKNS);
-	char out[IFNAMSIZ];
 	int r;
 
-	if (router < 0 || !if_indextoname((unsigned)c->index, out))
+	if (router < 0)
 		return -errno;
-	if ((r = rtnl_move(here, c->index, router)) < 0 || (r = rtnl_up(here, LOOPBACK)) < 0 ||
+	if ((c->index && (r = rtnl_move(here, c->index, router)) < 0) ||
+	    (r = rtnl_up(here, LOOPBACK)) < 0 ||
 	    (r = rtnl_veth(here, "eth0", guest_mac, INSIDE_NAME, router_mac, router,
-			   inside_index(c), c->mtu)) < 0 ||
-	    (r = router_side(room->rtnl, c, out, room->six)) < 0)
+			   inside_index(c), c->mtu)) < 0)
 		return r;
-	return guest_side(here, c, room->six);
+	return guest_side(here, c);
+}
+
+int router_inside(const struct door_room *room, const struct router_cable *c, struct err *e)
+{
+	CLEANUP(fd) int here = rtnl_open();
+	int r = here < 0 ? here : inside(room, c, here);
+
+	return r < 0 ? err_errno(e, r, "cannot lay the cable to the router") : 0;
+}
+
+int router_outside(int rtnl, const struct router_cable *c, const char *name, struct err *e)
+{
+	int r = router_side(rtnl, c, name);
+
+	if (r < 0)
+		return err_errno(e, r, "cannot set the router up");
+	return router_close(rtnl, c, &c->gateway, 1, e) < 0 ? -e->code : confirm_all(rtnl, c, e);
 }
 
 int router_lay(const struct door_room *room, const struct router_cable *c, struct err *e)
 {
-	CLEANUP(fd) int here = rtnl_open();
-	int r = here < 0 ? here : lay(room, c, here);
+	char name[IFNAMSIZ];
 
-	if (r < 0)
-		return err_errno(e, r, "cannot set the router up");
-	return router_close(room->rtnl, c, &c->gateway, 1, e) < 0 ? -e->code
-								  : confirm_all(room->rtnl, c, e);
+	if (!if_indextoname((unsigned)c->index, name))
+		return err_sys(e, "cannot find the cable");
+	return router_inside(room, c, e) < 0 ? -e->code
+					     : router_outside(room->rtnl, c, name, e);
 }
 
 void router_cut(int rtnl, const struct router_cable *c)

@@ -31,6 +31,11 @@ int router_find(int rtnl, struct router_cable *ret, struct err *e);
  * closed everywhere, and has the kernel confirm it. The room is door_room's, for DNS alone. */
 int router_lay(const struct door_room *room, const struct router_cable *c, struct err *e);
 
+/* The two halves of it, for a cable that comes later into the room's namespace: the sandbox's side,
+ * in its namespace, where c->own and c->mtu count; then the router, by whoever has a say in it. */
+int router_inside(const struct door_room *room, const struct router_cable *c, struct err *e);
+int router_outside(int rtnl, const struct router_cable *c, const char *name, struct err *e);
+
 /* Closes these as well; the room's routing socket says which router. Each is confirmed. */
 int router_close(int rtnl, const struct router_cable *c, const struct rtnl_addr *v, size_t n,
 		 struct err *e);

@@ -296,8 +296,7 @@ int router_lay(const struct door_room *room, const struct router_cable *c, struc
 
 	if (!if_indextoname((unsigned)c->index, name))
 		return err_sys(e, "cannot find the cable");
-	return router_inside(room, c, e) < 0 ? -e->code
-					     : router_outside(room->rtnl, c, name, e);
+	return router_inside(room, c, e) < 0 ? -e->code : router_outside(room->rtnl, c, name, e);
 }
 
 void router_cut(int rtnl, const struct router_cable *c)

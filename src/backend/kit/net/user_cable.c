@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -35,18 +36,20 @@ static const char *first(const char *const *paths, size_t n)
 	return NULL;
 }
 
-/* pasta started by root becomes nobody, who may not enter the sandbox's namespaces. */
+/* pasta started by root becomes nobody, who may not enter the sandbox's namespaces; slirp4netns
+ * started by another confines itself only where the user namespace has a root. */
 int user_cable_find(const char **path, struct err *e)
 {
-	const char *found = geteuid() == 0 ? NULL : first(pastas, ARRAY_LEN(pastas));
+	bool root = geteuid() == 0;
+	const char *found =
+		root ? first(slirps, ARRAY_LEN(slirps)) : first(pastas, ARRAY_LEN(pastas));
 
 	if (!found)
-		found = first(slirps, ARRAY_LEN(slirps));
-	if (!found)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOENT,
-				  "apt install passt slirp4netns; or use --network proxy",
-				  "network bridge needs %sslirp4netns, which is not installed",
-				  geteuid() == 0 ? "" : "pasta or ");
+				  root ? "apt install slirp4netns; or use --network proxy"
+				       : "apt install passt; or use --network proxy",
+				  "network bridge needs the program '%s', which is not installed",
+				  root ? "slirp4netns" : "pasta");
 	if (access(TUN, R_OK | W_OK) < 0)
 		return err_refuse(e, ERR_UNAVAILABLE, errno,
 				  "as root: modprobe tun; chmod 0666 " TUN
@@ -59,10 +62,12 @@ int user_cable_find(const char **path, struct err *e)
 void user_cable_argv(const char *path, const char *pid, const char *argv[USER_CABLE_ARGS])
 {
 	static const char *const pasta[] = {
-		"--foreground",  "--quiet",  "--ipv4-only",  "-t",        "none",       "-u",
-		"none",          "-T",       "none",         "-U",        "none",       "--no-map-gw",
-		"--no-dhcp",     "--no-ra",  "--no-dhcpv6",  "--address", "10.0.2.100", "--netmask",
-		"255.255.255.0", "--gateway", "10.0.2.2",    "--ns-ifname", USER_CABLE,
+		"--foreground", "--quiet",     "--ipv4-only",   "-t",
+		"none",         "-u",          "none",          "-T",
+		"none",         "-U",          "none",          "--no-map-gw",
+		"--no-dhcp",    "--no-ra",     "--no-dhcpv6",   "--address",
+		"10.0.2.100",   "--netmask",   "255.255.255.0", "--gateway",
+		"10.0.2.2",     "--ns-ifname", USER_CABLE,
 	};
 	static const char *const slirp[] = { "--disable-host-loopback", "--disable-dns",
 					     "--enable-sandbox", "--enable-seccomp" };
@@ -148,6 +153,10 @@ static _Noreturn void become(const char *const *argv)
 	(void)setsid(); /* the terminal's signals are not for it */
 	proc_default_signals();
 	proc_unblock_signals();
+	/* As root slirp4netns mounts over /tmp, for everybody where that is shared. */
+	if (geteuid() == 0 &&
+	    (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0))
+		_exit(127);
 	if (proc_leave_streams() == 0 && fd_close_range(3, INT_MAX) == 0)
 		(void)execve(argv[0], (char *const *)(uintptr_t)argv, envp);
 	_exit(127);
@@ -158,7 +167,8 @@ static int on_link(void *arg, const struct nlmsghdr *m)
 	const struct ifinfomsg *l = NLMSG_DATA(m);
 	const char *name = rtnl_find(m, sizeof(*l), IFLA_IFNAME, sizeof(USER_CABLE));
 
-	if (m->nlmsg_type == RTM_NEWLINK && name && memcmp(name, USER_CABLE, sizeof(USER_CABLE)) == 0)
+	if (m->nlmsg_type == RTM_NEWLINK && name &&
+	    memcmp(name, USER_CABLE, sizeof(USER_CABLE)) == 0)
 		*(int *)arg = l->ifi_index;
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/net/user_cable.h - the cable of a router where there is no engine: pasta (package
- * passt) or slirp4netns, which carry a device's packets out as connections of the caller's own.
+ * passt), or slirp4netns for root, which carry a device's packets out as connections of the
+ * caller's own.
  *
  * They need no privilege, and /dev/net/tun. What they would give away of the host by themselves
  * (its loopback, its resolver, ports in both directions) is switched off; that the rest of what is

@@ -76,7 +76,7 @@ struct backend_job {
 	struct isolation isolation;
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
-	struct job_bridge *bridge; /* NULL: none */
+	struct job_bridge *bridge;                 /* NULL: none */
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
 	struct disk disk;

@@ -150,6 +150,35 @@ def a_lost_cable_is_told_and_nothing_is_left():
         p.kill()
         p.communicate()
         assert wait_until(lambda: not carriers(), 20, 0.05), carriers()
+        assert run("--", "true", network="none").status == 0  # which tidies up after a killed one
+
+
+# What no client would send, many times over; then an honest question.
+QUESTIONS = r"""
+import os, socket, struct
+to = ("198.19.255.253", 53)
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def ask(name, kind=1, flags=0x100, count=1, tail=b""):
+    labels = b"".join(bytes([len(l)]) + l for l in name.split(b".")) + b"\0"
+    return struct.pack(">HHHHHH", 7, flags, count, 0, 0, 0) + labels + struct.pack(">HH", kind, 1) + tail
+hostile = [os.urandom(n) for n in range(0, 600, 7)]
+hostile += [ask(b"update.test", flags=0x2900), ask(b"notify.test", flags=0x2100), ask(b"two.test", count=2), ask(b"x" * 63 + b".test", tail=b"y" * 900),
+            ask(b"axfr.test", kind=252), ask(b"any.test", kind=255), ask(b"txt.test", kind=16), ask(b"a b.test"), ask(b"\xff.test"), ask(b"localhost"),
+            struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + b"\xc0\x0c\0\1\0\1"]
+for _ in range(20):
+    for packet in hostile:
+        s.sendto(packet, to)
+print(socket.gethostbyname("public.test"))
+"""
+
+
+@test(by_root=True, alone=True)
+def hostile_questions_reach_no_resolver_and_stop_nobody():
+    with neighbours.world(scratch()) as w:
+        done = run("--", "/usr/bin/python3", "-c", QUESTIONS)
+        assert done.status == 0 and done.stdout == f"{PUBLIC}\n".encode(), done.errors
+        # What is well formed is asked for, written anew, without what followed it.
+        assert set(w.seen()) == {"dns public.test", f"dns {'x' * 63}.test"}, set(w.seen())
 
 
 @test(by_root=True, alone=True)

@@ -177,7 +177,7 @@ def world(folder):
         w.stop()
 
 
-# Runs inside, without anything but Python: tries each target in each way, and prints what answered.
+# Runs inside, without anything but Python: tries each target in each way, and prints what answered. Names of .test are looked up.
 ATTACK = r"""
 import concurrent.futures, json, socket, struct, sys
 port, targets = int(sys.argv[1]), sys.argv[2:]
@@ -222,7 +222,10 @@ def ways6(t):
 def attempt(way):
     try: return way()
     except OSError: return False
-found = {}
+found, names = {}, [t for t in targets if t.endswith(".test")]
+for t in names:
+    found[t] = attempt(lambda: socket.gethostbyname(t))
+targets = [t for t in targets if t not in names]
 with concurrent.futures.ThreadPoolExecutor(200) as pool:
     tries = [(t, name, pool.submit(attempt, way)) for t in targets for name, way in (ways6(t) if ":" in t else ways(t))]
 for t, name, f in tries:

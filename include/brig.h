@@ -187,7 +187,7 @@ BRIG_API int brig_request_folder(brig_request *q, const char *path, struct brig_
  * Several commands can run at a time; brig reads a command's output only while its run is turned
  * (brig_run_dispatch, brig_run_finish). A cancel or a time limit ends the command with everything
  * it has started. A command that ends by itself may leave processes behind, which live until the
- * sandbox is closed; nobody reads what they write to the command's own output. At most 64 commands
+ * sandbox is closed; nobody reads what they write to the command's own output. At most 256 commands
  * can exist at a time, including those that ended and left processes behind. */
 BRIG_API int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret,
 			       struct brig_error *e);

@@ -6,7 +6,7 @@
  * keeps the deadline and calls `event` whenever the descriptor for it is readable.
  *
  * A sandbox has commands. `start` makes one with its first command, which it ends with: that is a
- * run, in one step and with nothing in between. With job_want.open it makes one without, which
+ * run, in one step and with nothing in between. Without a command in job_want it makes one that
  * stays until it is finished, and `exec` gives it commands. */
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "model/command.h"
 #include "model/door_spec.h"
+#include "model/isolation.h"
 #include "model/outcome.h"
 #include "model/spec.h"
 #include "proc/lend.h"
@@ -36,6 +37,7 @@ struct job_io {
 	int alarm;   /* borrowed: POLLPRI is news for `event` too; -1: none. It cannot stand behind
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
+	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
 	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them;
 				     * under bridge: one, for questions for names */
 	size_t door_count;
@@ -56,19 +58,28 @@ struct backend_host {
 };
 
 struct job_want {
-	bool open; /* no command: for a backend with `exec` */
-	bool tty;
+	/* What is run; NULL: nothing, and the sandbox stays open: for a backend with `exec`. A
+	 * start takes from it what the plan has not got: whether it has a terminal. */
+	const struct command *command;
 	bool no_input; /* the command reads end of file at once */
 	const char *id;
 	/* Filled by a start that fails: what was denied, and whether the command may have begun
 	 * nevertheless. NULL: not wanted. */
 	struct outcome *outcome;
+	/* Filled by a start: what contains the command, if it runs or may have begun. Must outlive
+	 * the job: another host may know better when it ends. NULL: not wanted. */
+	struct isolation *isolation;
 	const char *const *variables; /* further ones for the inside, NAME=VALUE; NULL: none */
 	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	int wake[2];               /* for a start that takes long: see asked_to_stop; -1: none */
 	struct backend_host host;
 };
+
+static inline bool job_has_tty(const struct job_want *w)
+{
+	return w->command && w->command->tty;
+}
 
 /* What a running job reported. */
 enum job_event {
@@ -128,12 +139,12 @@ struct backend {
 	 * outcome and frees the job. */
 	void (*finish)(struct backend_job *j, struct outcome *o);
 
-	/* One more command in an open sandbox, which returns when it runs; of job_want the streams,
-	 * the waking and the note count. io->events is readable when `ended` has something to say
-	 * of it; what goes on in the sandbox is still `event`'s. NULL: it cannot be kept open, and
-	 * the conductor refuses to. */
-	int (*exec)(struct backend_job *j, const struct command *c, const struct job_want *w,
-		    struct job_io *io, uint32_t *ret, struct err *e);
+	/* One more command in an open sandbox, which returns when it runs; of job_want the
+	 * command, the streams, the waking and the note count. io->events is readable when `ended`
+	 * has something to say of it; what goes on in the sandbox is still `event`'s. NULL: it
+	 * cannot be kept open, and the conductor refuses to. */
+	int (*exec)(struct backend_job *j, const struct job_want *w, struct job_io *io,
+		    uint32_t *ret, struct err *e);
 
 	/* Has it ended? Then its outcome is filled in, and its number is no longer valid. What it
 	 * started may live on, until the sandbox ends. */
@@ -142,6 +153,13 @@ struct backend {
 	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
 	 * for, and `event` will have heard of them. NULL: its ports cannot be published. */
 	int (*lend)(struct backend_job *j, struct lent *ret);
+
+	/* Everything in an open sandbox stands still, or goes on. NULL: it cannot be paused. */
+	int (*pause)(struct backend_job *j, bool on, struct err *e);
+
+	/* Commands of an open sandbox that run, or have left something running. NULL: nobody
+	 * knows of the latter. */
+	size_t (*living)(const struct backend_job *j);
 };
 
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,

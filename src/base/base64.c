@@ -8,7 +8,7 @@
 static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-void base64_url(struct buf *b, const void *p, size_t n)
+static void put(struct buf *b, const char *alphabet, const void *p, size_t n)
 {
 	const unsigned char *from = p;
 
@@ -19,8 +19,18 @@ void base64_url(struct buf *b, const void *p, size_t n)
 		v |= have > 1 ? (uint32_t)from[i + 1] << 8 : 0;
 		v |= have > 2 ? (uint32_t)from[i + 2] : 0;
 		for (size_t k = 0; k < 4; k++)
-			buf_putc(b, k <= have ? url[v >> (18 - 6 * k) & 63] : '=');
+			buf_putc(b, k <= have ? alphabet[v >> (18 - 6 * k) & 63] : '=');
 	}
+}
+
+void base64_url(struct buf *b, const void *p, size_t n)
+{
+	put(b, url, p, n);
+}
+
+void base64_put(struct buf *b, const void *p, size_t n)
+{
+	put(b, plain, p, n);
 }
 
 ssize_t base64_read(const char *text, size_t n, char *out, size_t room)

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 
+void base64_put(struct buf *b, const void *p, size_t n); /* the ordinary alphabet, padded */
 /* With the alphabet that needs no escaping in addresses and fields, padded. */
 void base64_url(struct buf *b, const void *p, size_t n);
 

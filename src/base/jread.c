@@ -32,6 +32,43 @@ struct jread *jread_free(struct jread *root)
 	return NULL;
 }
 
+enum jread_kind jread_kind(const struct jread *v)
+{
+	if (!v)
+		return JREAD_NONE;
+	switch (json_typeof(in(v))) {
+	case JSON_OBJECT:
+		return JREAD_OBJECT;
+	case JSON_ARRAY:
+		return JREAD_ARRAY;
+	case JSON_STRING:
+		return JREAD_STRING;
+	case JSON_INTEGER:
+		return JREAD_INT;
+	case JSON_REAL:
+		return JREAD_REAL;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		return JREAD_BOOL;
+	case JSON_NULL:
+		break;
+	}
+	return JREAD_NULL;
+}
+
+static int add(const char *p, size_t n, void *arg)
+{
+	buf_add(arg, p, n);
+	return 0;
+}
+
+void jread_write(const struct jread *v, struct buf *b)
+{
+	if (json_dump_callback(in(v), add, b,
+			       JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) < 0)
+		b->failed = true;
+}
+
 const struct jread *jread_get(const struct jread *v, const char *key)
 {
 	return out(json_object_get(in(v), key));
@@ -87,4 +124,14 @@ const char *jread_key(void *it)
 const struct jread *jread_value(void *it)
 {
 	return out(json_object_iter_value(it));
+}
+
+char *jread_dump(const struct jread *v)
+{
+	return json_dumps(in(v), JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+}
+
+void jread_drop(const struct jread *v, const char *key)
+{
+	(void)json_object_del((json_t *)(uintptr_t)v, key);
 }

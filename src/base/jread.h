@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 
@@ -19,11 +20,30 @@ int jread_parse(const char *p, size_t n, struct jread **ret, struct err *e);
 struct jread *jread_free(struct jread *root); /* takes NULL */
 DEFINE_CLEANUP(jread, struct jread *, jread_free)
 
+enum jread_kind {
+	JREAD_NONE,
+	JREAD_NULL,
+	JREAD_BOOL,
+	JREAD_INT,
+	JREAD_REAL,
+	JREAD_STRING,
+	JREAD_ARRAY,
+	JREAD_OBJECT
+};
+
+enum jread_kind jread_kind(const struct jread *v);        /* JREAD_NONE: v is NULL */
+void jread_write(const struct jread *v, struct buf *out); /* the value as text, in one line */
+
 /* Members of an object. `v` may be NULL, so that calls can be nested. */
 const struct jread *jread_get(const struct jread *v, const char *key);
 const char *jread_str(const struct jread *v, const char *key); /* NULL: none */
 int64_t jread_int(const struct jread *v, const char *key, int64_t otherwise);
 bool jread_bool(const struct jread *v, const char *key);
+
+/* A value as text again, in one line; free() it. NULL: no memory. */
+char *jread_dump(const struct jread *v);
+/* Takes a member out of an object that is the caller's own. */
+void jread_drop(const struct jread *v, const char *key);
 
 /* Elements of an array; the text of one that is a string. */
 size_t jread_count(const struct jread *v);

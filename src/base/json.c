@@ -213,3 +213,9 @@ void json_kstrs(struct json *j, const char *key, const char *const *v)
 		json_str(j, *v);
 	json_array_end(j);
 }
+
+void json_raw(struct json *j, const char *p, size_t n)
+{
+	separate(j);
+	clean_put_json(j->out, p, n);
+}

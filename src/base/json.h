@@ -43,6 +43,7 @@ void json_i64(struct json *j, int64_t v);
 void json_milli(struct json *j, uint64_t thousandths); /* 1500 writes 1.5 */
 void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
+void json_raw(struct json *j, const char *p, size_t n); /* a value that is JSON already */
 
 /* key and value in one call */
 void json_kstr(struct json *j, const char *key, const char *s);

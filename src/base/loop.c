@@ -22,6 +22,7 @@ struct loop {
 	int outer;   /* for loop_fd: `fd`, or an epoll with a small loop's descriptors; -1: nobody
 			asked */
 	int timerfd; /* ... and our timers, among them */
+	uint64_t told;            /* when the timerfd is due, in nanoseconds; 0: never */
 	bool stopped, hurry;
 	uint64_t now;
 	unsigned always;          /* how many watches epoll does not take */
@@ -243,18 +244,19 @@ static void take_off(struct loop *l, struct loop_timer *t)
 }
 
 /* For a loop around us: it wakes up for our timers as well. */
-static void set_timerfd(const struct loop *l)
+static void set_timerfd(struct loop *l)
 {
 	struct itimerspec when = { 0 };
+	uint64_t at = l->first ? l->first->at * 1000 + 1 : 0;
 
-	if (l->timerfd < 0)
+	if (l->hurry || l->always || l->stopped)
+		at = 1;
+	/* One that was due stays readable until it is set again. */
+	if (l->timerfd < 0 || (at == l->told && (!at || at > l->now * 1000)))
 		return;
-	if (l->hurry || l->always || l->stopped) {
-		when.it_value.tv_nsec = 1;
-	} else if (l->first) {
-		when.it_value.tv_sec = (time_t)(l->first->at / 1000000);
-		when.it_value.tv_nsec = (long)(l->first->at % 1000000) * 1000 + 1;
-	}
+	l->told = at;
+	when.it_value.tv_sec = (time_t)(at / 1000000000);
+	when.it_value.tv_nsec = (long)(at % 1000000000);
 	(void)timerfd_settime(l->timerfd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 

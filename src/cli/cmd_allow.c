@@ -132,7 +132,7 @@ static int show(const struct spec *before, const char *path, const struct buf *d
 	if (config_read_text(after, buf_str(data), data->len, DIALECT_BRIG, &src, &was, e) < 0)
 		return -e->code;
 	(void)printf("sha256 %s, %zu bytes\n", digest, data->len);
-	(void)tighten_each(before, after, tell, &t);
+	(void)tighten_each(before, after, ORIGIN_PROJECT, tell, &t);
 	if (!t.any)
 		(void)printf("it loosens nothing: a run takes it as it is, trusted or not\n");
 	return 0;

@@ -39,7 +39,7 @@ static void bash(void)
 	for (int i = 0; i < FIELD_COUNT; i++) {
 		const struct field *f = &fields[i];
 
-		if (!f->flag || (!f->words && !is_path(f)))
+		if (!f->flag || f->alone || (!f->words && !is_path(f)))
 			continue;
 		(void)printf("\t--%s) COMPREPLY=($(compgen ", f->flag);
 		if (f->words) {
@@ -107,9 +107,11 @@ static void zsh(void)
 			if (!f->flag || !(f->commands & (*c)->fields))
 				continue;
 			(void)printf(" \\\n\t\t'%s--%s%s[", field_repeats(f) ? "*" : "", f->flag,
-				     f->arg ? "=" : "");
+				     f->alone ? "=-"
+				     : f->arg ? "="
+					      : "");
 			quoted(f->help);
-			(void)printf("]");
+			(void)printf("]%s", f->alone ? ":" : "");
 			if (f->words) {
 				(void)printf(":%s:(", f->flag);
 				words(f->words);
@@ -146,7 +148,7 @@ static void fish(void)
 			if (!f->flag || !(f->commands & (*c)->fields))
 				continue;
 			(void)printf("complete -c brig -n '__fish_seen_subcommand_from %s' -l %s%s",
-				     (*c)->name, f->flag, f->arg ? " -r" : "");
+				     (*c)->name, f->flag, f->arg && !f->alone ? " -r" : "");
 			if (f->words) {
 				(void)printf(" -a '");
 				words(f->words);

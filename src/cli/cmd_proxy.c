@@ -74,7 +74,7 @@ static int prepare(const struct subcommand *c, struct spec *s, int argc, char **
 		return err_set(e, ERR_USAGE, EINVAL, "proxy takes one file, not %d words",
 			       argc - rest);
 	a->file = rest < argc ? argv[rest] : NULL;
-	a->quiet = s->quiet;
+	a->quiet = s->cli.quiet;
 	if (spec_set_argv(s, 1, self, e) < 0)
 		return -e->code;
 	return spec_check(s, &at, e);

@@ -55,24 +55,24 @@ static void report(const struct spec *s, const struct outcome *o)
 	struct buf b = BUF_INIT((size_t)1 << 30);
 	struct json j;
 
-	if (!s->report_fd)
+	if (!s->cli.report_fd)
 		return;
 	json_init(&j, &b, true);
 	outcome_json(o, &j);
 	buf_putc(&b, '\n');
 	if (!b.failed)
-		(void)fd_write_all((int)s->report_fd, b.data, b.len);
+		(void)fd_write_all((int)s->cli.report_fd, b.data, b.len);
 	buf_done(&b);
 }
 
 /* Refused before there was a request to run: the same object, so that --json always prints one. */
 static int refused(const struct err *e, const struct spec *s, bool json)
 {
-	struct outcome *o = json || (s && s->report_fd) ? outcome_new() : NULL;
+	struct outcome *o = json || (s && s->cli.report_fd) ? outcome_new() : NULL;
 	struct buf b = BUF_INIT((size_t)1 << 20);
 	struct json j;
 
-	if (!s || !s->report_fd)
+	if (!s || !s->cli.report_fd)
 		error_print(e);
 	if (!o)
 		return EXIT_BRIG;
@@ -109,7 +109,7 @@ static int prepare_code(const struct subcommand *c, brig_request *q, int n, char
 			struct err *e)
 {
 	struct spec *s = request_spec(q);
-	const char *given = s->code.given;
+	const char *given = s->command.code.given;
 
 	if (!given && n < 1)
 		return usage(c, "no code was given", e);
@@ -131,11 +131,11 @@ static const char *again(const struct subcommand *c, struct spec *s, char *const
 	CLEANUP(buf) struct buf line = BUF_INIT(200);
 
 	buf_printf(&line, "brig %s --i-know-this-is-not-a-sandbox", c->name);
-	for (int i = 1; argv[i] && !s->code.given; i++) {
+	for (int i = 1; argv[i] && !s->command.code.given; i++) {
 		buf_putc(&line, ' ');
 		buf_put_word(&line, argv[i]);
 	}
-	return line.failed || s->code.given ? NULL : arena_strdup(s->arena, buf_str(&line));
+	return line.failed || s->command.code.given ? NULL : arena_strdup(s->arena, buf_str(&line));
 }
 
 /* The caller's own shell where the host's programs are shown, else the one that is everywhere. */
@@ -158,6 +158,19 @@ static int shell_argv(struct spec *s, struct err *e)
 	return spec_set_argv(s, 1, (char *[]){ path }, e);
 }
 
+static int settle_terminal(const struct subcommand *c, struct spec *s, struct err *e)
+{
+	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
+		s->command.tty = !s->cli.json && s->backend != BACKEND_SSH && terminal_is_ours();
+	if (s->command.tty && s->cli.json)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "--json keeps the output, --tty shows it to somebody: leave one "
+				  "out",
+				  "--tty and --json exclude each other");
+	s->command.unattended = s->command.tty && !isatty(STDIN_FILENO);
+	return 0;
+}
+
 /* Options, the layers below them, then the command; 1 when help was printed. */
 static int prepare(const struct subcommand *c, brig_request *q, int argc, char **argv,
 		   struct err *e)
@@ -171,11 +184,8 @@ static int prepare(const struct subcommand *c, brig_request *q, int argc, char *
 		(r > 1 ? help_all : help_command)(c);
 		return 1;
 	}
-	if (r < 0 || cli_load(s, e) < 0)
+	if (r < 0 || cli_load(s, e) < 0 || settle_terminal(c, s, e) < 0)
 		return -e->code;
-	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
-		s->tty = !s->json && s->backend != BACKEND_SSH && terminal_is_ours();
-	s->unattended = s->tty && !isatty(STDIN_FILENO);
 	while (argv[argc])
 		argc++;
 	if (typed && !s->full_access_ok &&
@@ -217,7 +227,7 @@ static void say_limit(const struct outcome *o, const struct spec *s)
 		message_log(PRIORITY_WARNING, "brig", said);
 		message_print(
 			"hint",
-			s->unattended
+			s->command.unattended
 				? "its terminal has nobody who types: leave --tty out, or start "
 				  "brig at a terminal"
 			: s->network == NETWORK_NONE
@@ -288,22 +298,36 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 {
 	return o->error.code || o->kind == OUTCOME_TIMEOUT || o->kind == OUTCOME_OOM ||
 	       o->kind == OUTCOME_LIMIT ||
-	       (!s->quiet &&
+	       (!s->cli.quiet &&
 		(outcome_denied(o) || o->trust_count || o->hint_count || o->asked_count ||
-		 (!s->json && (o->out.truncated || o->err.truncated))));
+		 (!s->cli.json && (o->out.truncated || o->err.truncated))));
 }
 
-/* One line, however many there are. */
+static bool is_first_of_its_kind(const struct outcome *o, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (str_eq(o->trust[i].reason, o->trust[at].reason))
+			return false;
+	return true;
+}
+
+/* One line, however many there are; one of each kind comes before the second of any. */
 static void say_trust(const struct outcome *o)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(4096);
 	uint64_t more = o->trust_count + o->trust_more;
+	size_t said = 0;
 
 	if (!o->trust_count)
 		return;
 	buf_puts(&text, "changed, and obeyed by tools on the host:");
-	for (size_t i = 0; i < o->trust_count && i < TRUST_SHOWN; i++, more--)
-		buf_printf(&text, "%s '%.200s'", i ? "," : "", o->trust[i].path);
+	for (int first = 1; first >= 0; first--)
+		for (size_t i = 0; i < o->trust_count && said < TRUST_SHOWN; i++)
+			if (is_first_of_its_kind(o, i) == first) {
+				buf_printf(&text, "%s '%.200s'", said++ ? "," : "",
+					   o->trust[i].path);
+				more--;
+			}
 	if (more)
 		buf_printf(&text, " and %llu more", (unsigned long long)more);
 	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
@@ -317,8 +341,9 @@ static void say_asked(const struct outcome *o)
 
 	if (!o->asked_count)
 		return;
-	buf_printf(&text, "it had no network: %llu questions for names were refused (",
-		   (unsigned long long)o->questions);
+	buf_printf(&text, "it had no network: %llu question%s for names %s refused (",
+		   (unsigned long long)o->questions, o->questions == 1 ? "" : "s",
+		   o->questions == 1 ? "was" : "were");
 	for (; i < o->asked_count && i < NAMES_SHOWN; i++)
 		buf_printf(&text, "%s%s", i ? ", " : "", o->asked[i]);
 	buf_puts(&text, i < o->asked_count ? ", ...)" : ")");
@@ -333,14 +358,14 @@ static void say(const struct outcome *o, const struct spec *s)
 		error_print(&o->error);
 	else
 		say_limit(o, s);
-	if (s->quiet)
+	if (s->cli.quiet)
 		return;
 	say_denials(o);
 	say_trust(o);
 	say_asked(o);
 	for (size_t i = 0; i < o->hint_count; i++)
 		message_print("hint", o->hints[i]);
-	if (!s->json && (o->out.truncated || o->err.truncated))
+	if (!s->cli.json && (o->out.truncated || o->err.truncated))
 		message_log(PRIORITY_WARNING, "brig", "output was cut at the output limit");
 }
 
@@ -371,7 +396,7 @@ static void on_note(void *arg, const char *text)
 {
 	const struct spec *s = arg;
 
-	if (!s->quiet)
+	if (!s->cli.quiet)
 		message_print("brig: note", text);
 }
 
@@ -399,15 +424,15 @@ static int execute(struct ctx *x)
 	brig_result *r = NULL;
 	struct brig_error be;
 	/* A script's body is what its interpreter reads. */
-	int status, in = s->code.kind == CODE_SCRIPT ? -1 : 0;
+	int status, in = s->command.code.kind == CODE_SCRIPT ? -1 : 0;
 
-	if (s->json)
+	if (s->cli.json)
 		brig_request_stdio(x->request, in, -1, -1);
 	else
 		brig_request_stdio(x->request, in, 1, 2);
 	brig_request_on_note(x->request, on_note, s);
 	request_signals(x->request, open_signals());
-	if (s->tty)
+	if (s->command.tty)
 		terminal_raw(&t);
 	(void)brig_execute(x->request, &r, &be);
 	terminal_restore(&t);
@@ -415,9 +440,9 @@ static int execute(struct ctx *x)
 		message_print("brig", be.what);
 		return EXIT_BRIG;
 	}
-	if (!s->report_fd) /* else whoever reads the report says it */
+	if (!s->cli.report_fd) /* else whoever reads the report says it */
 		say(result_outcome(r), s);
-	if (s->json)
+	if (s->cli.json)
 		print_json(r);
 	report(s, result_outcome(r));
 	status = brig_result_exit_code(r);

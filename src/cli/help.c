@@ -48,8 +48,11 @@ static void line(const struct field *f)
 	if (f->letter)
 		(void)snprintf(letter, sizeof(letter), "-%c, ", f->letter);
 	if (f->flag)
-		(void)snprintf(head, sizeof(head), "%s--%s%s%s", letter, f->flag, f->arg ? " " : "",
-			       f->arg ? f->arg : "");
+		(void)snprintf(head, sizeof(head), "%s--%s%s%s%s", letter, f->flag,
+			       f->alone ? "[="
+			       : f->arg ? " "
+					: "",
+			       f->arg ? f->arg : "", f->alone ? "]" : "");
 	else if (f->arg || f->type == FIELD_T_BOOL)
 		(void)snprintf(head, sizeof(head), "--set %s=%s", f->key, f->arg ? f->arg : "BOOL");
 	else

@@ -25,9 +25,12 @@ int cli_here(char cwd[PATH_MAX], struct err *e)
 int cli_load_reader(struct spec *s, struct err *project, struct err *e)
 {
 	char cwd[PATH_MAX];
-	struct config_place at = {
-		.cwd = cwd, .home = cli_home(), .environ = environ, .project = project
-	};
+	struct config_place at = { .cwd = cwd,
+				   .home = cli_home(),
+				   .file = s->cli.config,
+				   .dialect = s->cli.dialect,
+				   .environ = environ,
+				   .project = project };
 
 	return cli_here(cwd, e) < 0 ? -e->code : config_load(s, &at, e);
 }

@@ -3,20 +3,23 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fd.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "daemon/monitor_protocol.h"
 #include "doctor/attack.h"
 #include "sandbox/manager.h"
 
 #define HEAP_ROOM (256 * 1024)
 
 const struct subcommand *const commands[] = {
-	&cmd_run,    &cmd_shell,  &cmd_exec,       &cmd_python,  &cmd_script, &cmd_plan,
-	&cmd_doctor, &cmd_config, &cmd_allow,      &cmd_cache,   &cmd_audit,  &cmd_image,
-	&cmd_proxy,  &cmd_schema, &cmd_completion, &cmd_version, &cmd_help,   NULL
+	&cmd_run,    &cmd_shell,      &cmd_exec,    &cmd_python, &cmd_script,
+	&cmd_plan,   &cmd_sandbox,    &cmd_daemon,  &cmd_doctor, &cmd_config,
+	&cmd_allow,  &cmd_cache,      &cmd_audit,   &cmd_image,  &cmd_proxy,
+	&cmd_schema, &cmd_completion, &cmd_version, &cmd_help,   NULL
 };
 
 const struct subcommand *command_by_name(const char *name)
@@ -71,6 +74,14 @@ static int printed(int status)
 extern const char brig_is_this_program[];
 const char brig_is_this_program[] = "brig";
 
+/* `brigd` is another name of this program, meaning `brig daemon`. */
+static bool is_daemon(const char *called)
+{
+	const char *slash = called ? strrchr(called, '/') : NULL;
+
+	return called && str_eq(slash ? slash + 1 : called, "brigd");
+}
+
 int main(int argc, char **argv)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -80,6 +91,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && str_eq(argv[1], "_inside") && num_count(argv[2], &letter) == 0)
 		sandbox_inside((int)letter);
 
+	if (argc > 1 && str_eq(argv[0], MONITOR_NAME))
+		return monitor_main(argc, argv);
 	if (argc > 2 && str_eq(argv[1], "_attack"))
 		return attack_inside(argc - 2, argv + 2);
 	if (fd_ensure_stdio() < 0)
@@ -90,6 +103,8 @@ int main(int argc, char **argv)
 	/* A caller's limit on file sizes is an error with words, not the end of us; the command
 	 * has the signal back. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
+	if (is_daemon(argv[0]))
+		return printed(cmd_daemon.run(&cmd_daemon, argc, argv));
 	if (argc < 2) {
 		help_print();
 		return EXIT_BRIG;

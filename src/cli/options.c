@@ -183,6 +183,8 @@ static int one(const struct subcommand *c, struct spec *s, int argc, char **argv
 		return unknown(c, name, e);
 	if (!pair && f->type == FIELD_T_BOOL && !f->arg)
 		return spec_set(s, id, value ? value + 1 : "true", ORIGIN_FLAG, e);
+	if (!pair && !value && f->alone)
+		return spec_set(s, id, f->alone, ORIGIN_FLAG, e);
 	if (!value) {
 		if (*at + 1 >= argc) {
 			(void)err_set(e, ERR_USAGE, EINVAL, "option '--%s' needs a value", name);

@@ -23,40 +23,41 @@ int code_set(struct spec *s, enum code_kind kind, const void *text, size_t n, co
 				  "put it in the workspace: brig run -- python3 FILE",
 				  "the code is longer than %zu MiB", CODE_MAX >> 20);
 	copy = arena_alloc(s->arena, n + 1);
-	s->code.file = file ? arena_strdup(s->arena, file) : NULL;
-	if (!copy || (file && !s->code.file))
+	s->command.code.file = file ? arena_strdup(s->arena, file) : NULL;
+	if (!copy || (file && !s->command.code.file))
 		return err_nomem(e);
 	if (n)
 		memcpy(copy, text, n);
-	s->code.kind = kind;
-	s->code.text = copy;
-	s->code.size = n;
+	s->command.code.kind = kind;
+	s->command.code.text = copy;
+	s->command.code.size = n;
 	return 0;
 }
 
 int code_add_arg(struct spec *s, const char *arg, struct err *e)
 {
-	return list_add_string(s->arena, &s->code.args, arg, e);
+	return list_add_string(s->arena, &s->command.code.args, arg, e);
 }
 
 bool code_is_file(const struct spec *s)
 {
-	return s->code.kind == CODE_PYTHON && !s->code.in_place;
+	return s->command.code.kind == CODE_PYTHON && !s->command.code.in_place;
 }
 
 /* RLM Code runs a file of the working folder where it stands. */
 static bool in_place(const struct spec *s)
 {
-	return s->dialect_used == DIALECT_RLM && s->code.file && s->workdir &&
+	return s->dialect_used == DIALECT_RLM && s->command.code.file && s->workdir &&
 	       s->backend != BACKEND_SSH && !s->private_workspace && !s->no_workspace &&
-	       !spec_wrote(s, FIELD_CODE_PATH) && path_under(s->code.file, s->workdir) &&
-	       !str_eq(s->code.file, s->workdir);
+	       !spec_wrote(s, FIELD_CODE_PATH) && path_under(s->command.code.file, s->workdir) &&
+	       !str_eq(s->command.code.file, s->workdir);
 }
 
 static const char *default_path(const struct spec *s)
 {
-	if (s->code.in_place)
-		return arena_printf(s->arena, "%s%s", s->inside, s->code.file + strlen(s->workdir));
+	if (s->command.code.in_place)
+		return arena_printf(s->arena, "%s%s", s->inside,
+				    s->command.code.file + strlen(s->workdir));
 	if (s->dialect_used == DIALECT_INITRUNNER)
 		return arena_printf(s->arena, "%s/" RUN_NAME, s->inside);
 	return CODE_FOLDER "/" RUN_NAME;
@@ -71,7 +72,7 @@ static int check_path(const struct spec *s, const char *path, struct err *e)
 	bool own = n == strlen(CODE_FOLDER) && strncmp(path, CODE_FOLDER, n) == 0;
 	bool work = n == strlen(s->inside) && strncmp(path, s->inside, n) == 0;
 
-	if (!s->code.in_place &&
+	if (!s->command.code.in_place &&
 	    (!name || (!own && !work) || !name[1] || str_has_control(path) || name[1] == '.')) {
 		(void)err_set(e, ERR_USAGE, EINVAL, "code.path '%.100s' cannot hold the code",
 			      path);
@@ -92,14 +93,15 @@ static int parameters(struct spec *s, struct err *e)
 {
 	static const char *const taken[] = { "PATH", "HOME", "SHELL", "USER", "LOGNAME" };
 
-	for (size_t i = 0; i < s->code.params.n; i++) {
-		char *name = arena_strdup(s->arena, s->code.params.v[i].name), *pair;
+	for (size_t i = 0; i < s->command.code.params.n; i++) {
+		char *name = arena_strdup(s->arena, s->command.code.params.v[i].name), *pair;
 		bool refused;
 
 		for (char *c = name; c && *c; c++)
 			if (*c >= 'a' && *c <= 'z')
 				*c = (char)(*c - 'a' + 'A');
-		pair = name ? arena_printf(s->arena, "%s=%s", name, s->code.params.v[i].value)
+		pair = name ? arena_printf(s->arena, "%s=%s", name,
+					   s->command.code.params.v[i].value)
 			    : NULL;
 		if (!pair)
 			return err_nomem(e);
@@ -111,7 +113,7 @@ static int parameters(struct spec *s, struct err *e)
 				e, ERR_POLICY, EPERM, "give the parameter another name",
 				"parameter '%.60s' would become the variable %.60s, which "
 				"steers programs",
-				s->code.params.v[i].name, name);
+				s->command.code.params.v[i].name, name);
 		if (list_merge_env(s->arena, &s->env, pair, ORIGIN_FLAG, e) < 0)
 			return err_wrap(e, "param");
 	}
@@ -120,23 +122,24 @@ static int parameters(struct spec *s, struct err *e)
 
 static int python(struct spec *s, struct err *e)
 {
-	const char **argv = arena_alloc(s->arena, (s->code.args.n + 3) * sizeof(*argv));
+	const char **argv = arena_alloc(s->arena, (s->command.code.args.n + 3) * sizeof(*argv));
 
-	s->code.in_place = in_place(s);
+	s->command.code.in_place = in_place(s);
 	if (!spec_wrote(s, FIELD_CODE_PATH))
-		s->code.path = default_path(s);
-	if (spec_links_workspace(s) && s->code.path && path_under(s->code.path, WORKSPACE_PLACE))
-		s->code.path = arena_printf(s->arena, "%s%s", s->inside,
-					    s->code.path + strlen(WORKSPACE_PLACE));
-	if (!argv || !s->code.path)
+		s->command.code.path = default_path(s);
+	if (spec_links_workspace(s) && s->command.code.path &&
+	    path_under(s->command.code.path, WORKSPACE_PLACE))
+		s->command.code.path = arena_printf(s->arena, "%s%s", s->inside,
+						    s->command.code.path + strlen(WORKSPACE_PLACE));
+	if (!argv || !s->command.code.path)
 		return err_nomem(e);
-	if (check_path(s, s->code.path, e) < 0)
+	if (check_path(s, s->command.code.path, e) < 0)
 		return -e->code;
-	argv[0] = s->code.interpreter ? s->code.interpreter : "python3";
-	argv[1] = s->code.path;
-	for (size_t i = 0; i < s->code.args.n; i++)
-		argv[i + 2] = s->code.args.v[i];
-	s->argv = argv;
+	argv[0] = s->command.code.interpreter ? s->command.code.interpreter : "python3";
+	argv[1] = s->command.code.path;
+	for (size_t i = 0; i < s->command.code.args.n; i++)
+		argv[i + 2] = s->command.code.args.v[i];
+	s->command.argv = argv;
 	return 0;
 }
 
@@ -144,8 +147,8 @@ static int python(struct spec *s, struct err *e)
  * interpreter is one word. */
 static int first_line(const struct spec *s, const char **argv, struct err *e)
 {
-	const char *text = s->code.text, *end = memchr(text, '\n', s->code.size);
-	size_t n = end ? (size_t)(end - text) : s->code.size;
+	const char *text = s->command.code.text, *end = memchr(text, '\n', s->command.code.size);
+	size_t n = end ? (size_t)(end - text) : s->command.code.size;
 	char *line, *word;
 
 	if (n < 3 || n > FIRST_LINE_MAX || text[0] != '#' || text[1] != '!')
@@ -173,40 +176,40 @@ static int script(struct spec *s, struct err *e)
 
 	if (!argv)
 		return err_nomem(e);
-	argv[0] = s->code.interpreter ? s->code.interpreter : "/bin/sh";
-	if (!s->code.interpreter && first_line(s, argv, e) < 0)
+	argv[0] = s->command.code.interpreter ? s->command.code.interpreter : "/bin/sh";
+	if (!s->command.code.interpreter && first_line(s, argv, e) < 0)
 		return -e->code;
-	s->argv = argv;
+	s->command.argv = argv;
 	return 0;
 }
 
 /* What a role says of its tool is weaker than a flag, and stronger than the dialect's defaults. */
 static void as_the_tool_says(struct spec *s)
 {
-	enum code_kind kind = s->code.kind;
+	enum code_kind kind = s->command.code.kind;
 
-	if (s->code.tool[kind].timeout && s->origin[FIELD_TIMEOUT] <= ORIGIN_FILE)
-		s->limits.timeout = s->code.tool[kind].timeout;
-	if (s->code.tool[kind].output && s->origin[FIELD_OUTPUT] <= ORIGIN_FILE)
-		s->limits.output = s->code.tool[kind].output;
-	if (!s->code.interpreter)
-		s->code.interpreter = s->code.tool[kind].interpreter;
+	if (s->command.code.tool[kind].timeout && s->origin[FIELD_TIMEOUT] <= ORIGIN_FILE)
+		s->command.timeout = s->command.code.tool[kind].timeout;
+	if (s->command.code.tool[kind].output && s->origin[FIELD_OUTPUT] <= ORIGIN_FILE)
+		s->command.output = s->command.code.tool[kind].output;
+	if (!s->command.code.interpreter)
+		s->command.code.interpreter = s->command.code.tool[kind].interpreter;
 }
 
 int code_resolve(struct spec *s, struct err *e)
 {
-	if (s->code.kind == CODE_NONE)
+	if (s->command.code.kind == CODE_NONE)
 		return 0;
 	as_the_tool_says(s);
-	if (s->code.interpreter && !*s->code.interpreter)
+	if (s->command.code.interpreter && !*s->command.code.interpreter)
 		return err_refuse(e, ERR_USAGE, EINVAL, "name a program, or leave the option out",
 				  "the interpreter is an empty word");
 	if (parameters(s, e) < 0)
 		return -e->code;
-	return s->code.kind == CODE_PYTHON ? python(s, e) : script(s, e);
+	return s->command.code.kind == CODE_PYTHON ? python(s, e) : script(s, e);
 }
 
 bool code_obeys_path(const struct spec *s, const struct envvar *path)
 {
-	return s->code.kind == CODE_NONE || path->by >= ORIGIN_API;
+	return s->command.code.kind == CODE_NONE || path->by >= ORIGIN_API;
 }

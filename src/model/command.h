@@ -1,12 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/command.h - what is run in a sandbox that is there already. Plain data, borrowed. */
+/* model/command.h - what is run in a sandbox: a run's only command, or one of an open sandbox's.
+ * Plain data, borrowed. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "model/lists.h"
+
+enum code_kind { CODE_NONE, CODE_PYTHON, CODE_SCRIPT };
+
+/* What `brig python` and `brig script` run; see model/code.h. */
+struct code_spec {
+	enum code_kind kind;
+	const char *text; /* size bytes and a NUL */
+	size_t size;
+	const char *file;        /* host path it came from; NULL: none */
+	const char *path;        /* where Python code appears inside */
+	const char *interpreter; /* NULL: python3; of scripts what "#!" says, or /bin/sh */
+	const char *given;       /* as an argument of brig's own */
+	struct strlist args;
+	struct envlist params;
+	bool in_place; /* the workspace shows the file already */
+	/* What a role says of its tool for this kind of code; 0 and NULL: nothing. */
+	struct {
+		uint64_t timeout, output;
+		const char *interpreter;
+		const char *offline; /* where network_disabled is written; NULL: nowhere */
+	} tool[CODE_SCRIPT + 1];
+};
 
 struct command {
 	const char *const *argv;
+	struct code_spec code;
 	const char *const *env; /* NAME=VALUE, in place of the sandbox's own of that name */
 	const char *cwd;        /* inside; NULL: where the sandbox's first command would begin */
-	uint64_t timeout; /* in milliseconds, for whoever must end it if brig cannot; 0: none */
+	bool tty;
+	bool unattended;  /* a terminal, and nobody who types */
+	uint64_t timeout; /* milliseconds; 0: none */
+	uint64_t output;  /* bytes kept of each stream; 0: no limit (passed-through output only) */
 };

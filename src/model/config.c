@@ -91,15 +91,15 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 		     struct err *e)
 {
 	struct place here = { .cwd = at->cwd, .home = at->home };
-	struct source src = { .name = s->config,
+	struct source src = { .name = at->file,
 			      .home = at->home,
 			      .cwd = at->cwd,
 			      .origin = ORIGIN_FILE,
 			      .trusted = true };
-	const char *full, *path = s->config;
+	const char *full, *path = at->file;
 	enum dialect was;
 
-	if (path_resolve(s->arena, &here, s->config, &full, e) < 0)
+	if (path_resolve(s->arena, &here, at->file, &full, e) < 0)
 		return err_wrap(e, "--config");
 	if (folder_of(s->arena, full, &src.folder, e) < 0)
 		return -e->code;
@@ -110,7 +110,7 @@ static int load_file(struct spec *s, const struct config_place *at, enum dialect
 	if (config_read_file(s, path, named, &src, &was, e) < 0)
 		return -e->code;
 	s->dialect_used = (int)was;
-	s->folder = src.folder;
+	s->config_file = full;
 	return 0;
 }
 
@@ -191,12 +191,12 @@ static int load_ambient(struct spec *s, const struct config_place *at, bool name
 	bool in_play;
 	size_t n = 0;
 
-	if (s->config && s->dialect_used != DIALECT_IRONCLAW)
+	if (at->file && s->dialect_used != DIALECT_IRONCLAW)
 		return 0;
 	if (ambient_lines(s, at, lines, &n, e) < 0)
 		return -e->code;
 	in_play = named || ironclaw_knows(lines, n);
-	if (!s->config && load_ironclaw_file(s, at, &in_play, e) < 0)
+	if (!at->file && load_ironclaw_file(s, at, &in_play, e) < 0)
 		return -e->code;
 	if (!in_play)
 		return 0;
@@ -310,14 +310,14 @@ int config_load(struct spec *s, const struct config_place *at, struct err *e)
 {
 	enum dialect named = DIALECT_COUNT;
 
-	if (s->dialect && dialect_by_name(s->dialect, &named, e) < 0)
+	if (at->dialect && dialect_by_name(at->dialect, &named, e) < 0)
 		return -e->code;
-	if (s->dialect && !s->config && named != DIALECT_IRONCLAW)
+	if (at->dialect && !at->file && named != DIALECT_IRONCLAW)
 		return err_refuse(e, ERR_USAGE, EINVAL, "name it with --config FILE",
-				  "--dialect %s needs a file", s->dialect);
+				  "--dialect %s needs a file", at->dialect);
 	if (load_own(s, at, at->system_file ? at->system_file : SYSTEM_FILE, ORIGIN_SYSTEM, e) <
 		    0 ||
-	    load_user(s, at, e) < 0 || (s->config && load_file(s, at, named, e) < 0) ||
+	    load_user(s, at, e) < 0 || (at->file && load_file(s, at, named, e) < 0) ||
 	    load_ambient(s, at, named == DIALECT_IRONCLAW, e) < 0 ||
 	    spec_set_environment(s, at->environ, e) < 0)
 		return -e->code;

@@ -19,7 +19,8 @@
 #define CONFIG_FILE_MAX (((size_t)1 << 20) + 2) /* of a struct buf that is to hold a whole file */
 
 struct config_place {
-	const char *cwd, *home; /* home may be NULL */
+	const char *cwd, *home;     /* home may be NULL */
+	const char *file, *dialect; /* of --config and --dialect, as given; NULL: not */
 	char *const *environ;
 	const char *system_file; /* NULL: /etc/brig/config.yaml */
 	const char *user_file;   /* NULL: $XDG_CONFIG_HOME/brig/config.yaml, else ~/.config/... */
@@ -28,8 +29,7 @@ struct config_place {
 				    without     it; NULL: that is an error */
 };
 
-/* Fills what flags have not. `s` holds the flags already (they win by their origin). s->config and
- * s->dialect are honoured. */
+/* Fills what flags have not. `s` holds the flags already (they win by their origin). */
 int config_load(struct spec *s, const struct config_place *at, struct err *e);
 
 /* Reads one file into a spec, in its own or the named dialect (DIALECT_COUNT: recognise it). */
@@ -51,3 +51,6 @@ int config_find_project(struct spec *s, const struct config_place *at, const cha
  * who wrote each key. null: no limit, or nothing was named. */
 void config_show(const struct spec *s, bool origin, struct buf *out);
 void config_show_json(const struct spec *s, bool origin, struct json *j);
+/* The settings that somebody or a dialect wrote, as a brig.yaml in JSON: what another process reads
+ * to have the same spec. Of a checked spec also where the workspace is. */
+void config_write_json(const struct spec *s, struct json *j);

@@ -16,6 +16,7 @@ enum field_id {
 	FIELD_WORKDIR,
 	FIELD_TARGET,
 	FIELD_GIT,
+	FIELD_SSH_AGENT,
 	FIELD_HOME,
 	FIELD_HOME_SIZE,
 	FIELD_TIMEOUT,
@@ -153,6 +154,7 @@ struct field {
 	const char *fallback;     /* the default, as text; NULL: empty */
 	const char *const *words; /* of FIELD_T_WORD, NULL-terminated */
 	const char *arg;          /* what --help calls the value; NULL for a switch */
+	const char *alone;        /* what the flag means without a value; NULL: it needs one */
 	const char *help;
 	unsigned honoured, commands;
 };

@@ -15,9 +15,10 @@
 #include "model/git_syntax.h"
 #include "model/paths.h"
 
-enum { FILE_MAX = 1 << 20, DEPTH_MAX = 10, FILES_MAX = 64, TEXT_MAX = 1 << 16 };
+enum { FILE_MAX = 1 << 20, DEPTH_MAX = 10, FILES_MAX = 64, TEXT_MAX = 1 << 16, KEY_MAX = 1 << 14 };
 
-/* Sorted by section, as they are written. The first six are the identity. */
+/* Sorted by section, as they are written. The first six are the identity; the last four are for who
+ * has an ssh-agent. */
 static const struct {
 	const char *section, *key;
 } known[] = {
@@ -62,8 +63,17 @@ static const struct {
 	{ "rerere", "enabled" },
 	{ "tag", "sort" },
 	{ "user", "useconfigonly" },
+	{ "user", "signingkey" },
+	{ "gpg", "format" },
+	{ "commit", "gpgsign" },
+	{ "tag", "gpgsign" },
 };
-enum { IDENTITY = 6, KNOWN = sizeof(known) / sizeof(*known) };
+enum {
+	IDENTITY = 6,
+	KNOWN = sizeof(known) / sizeof(*known),
+	SIGNING = KNOWN - 4,
+	FORMAT = SIGNING + 1
+};
 
 struct git_reading {
 	struct arena *arena;
@@ -265,6 +275,54 @@ static void read_all(struct git_reading *r)
 		(void)read_file(r, own);
 }
 
+/* Its kind and itself, without the comment; NULL: that is no public key. */
+static const char *key_of(struct arena *a, const char *text)
+{
+	static const char *const kinds[] = { "ssh-", "ecdsa-", "sk-" };
+	size_t kind = strcspn(text, " \r\n"), key = strspn(text + kind, " ");
+	bool known_kind = false;
+
+	key = key ? kind + key + strcspn(text + kind + key, " \r\n") : 0;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		known_kind |= str_starts(text, kinds[i]);
+	text = known_kind && key ? arena_printf(a, "key::%.*s", (int)key, text) : NULL;
+	return text && !str_has_control(text) ? text : NULL;
+}
+
+/* The key's file is the caller's and not shown: git inside is told what it holds. */
+static const char *signing_key(const struct git_reading *r)
+{
+	const char *said = r->value[SIGNING], *home = r->files->home;
+	char text[KEY_MAX] = "";
+	CLEANUP(fd) int fd = -1;
+	const char *path;
+
+	if (str_starts(said, "key::"))
+		return key_of(r->arena, said + strlen("key::"));
+	if (str_starts(said, "ssh-"))
+		return key_of(r->arena, said);
+	path = str_starts(said, "~/") && home ? arena_printf(r->arena, "%s%s", home, said + 1)
+					      : said;
+	if (path && !str_ends_nocase(path, ".pub"))
+		path = arena_printf(r->arena, "%s.pub", path);
+	fd = path && path[0] == '/' ? open_own(r, path) : -1;
+	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 ? key_of(r->arena, text) : NULL;
+}
+
+/* Signing is a setting of the whole, or of nothing. */
+static void settle_signing(struct git_reading *r)
+{
+	const char *format = r->value[FORMAT];
+	const char *key = NULL;
+
+	if (r->files->signing && !r->undecided && format && str_eq(format, "ssh") &&
+	    r->value[SIGNING])
+		key = signing_key(r);
+	r->value[SIGNING] = key;
+	for (size_t i = SIGNING; i < KNOWN && !key; i++)
+		r->value[i] = NULL;
+}
+
 static void put_value(struct buf *b, const char *key, const char *value)
 {
 	buf_printf(b, "\t%s = \"", key);
@@ -283,6 +341,7 @@ const char *git_settings_text(struct arena *a, const struct git_files *f, bool *
 	const char *section = "";
 
 	read_all(&r);
+	settle_signing(&r);
 	for (size_t i = r.undecided ? IDENTITY : 0; i < KNOWN; i++) {
 		if (!r.value[i])
 			continue;

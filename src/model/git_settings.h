@@ -2,7 +2,7 @@
 /* model/git_settings.h - the caller's own git settings that may be known inside.
  *
  * Name, e-mail and a short list of habits are copied from the files that git would read for the
- * caller; nothing that names a program, a file, an address or a credential is on the list. Where a
+ * caller; nothing that names a program, a file, an address or a secret is on the list. Where a
  * condition of an include cannot be decided without git, no name and no e-mail is given rather
  * than a wrong one. No file that the command could write is read. */
 #pragma once
@@ -18,6 +18,8 @@ struct git_files {
 	const char *system;    /* GIT_CONFIG_SYSTEM, /etc/gitconfig; NULL: not read */
 	const char *git_dir;   /* of the workspace, for `includeIf "gitdir:..."`; NULL: not known */
 	const char *workspace; /* what lies below is the command's and not read; may be NULL */
+	bool signing; /* there is an ssh-agent: also how to sign, with the key in place of its file
+		       */
 };
 
 /* The text of a configuration file, "" when nothing applies; NULL when the arena is full.

@@ -9,7 +9,8 @@
 
 #define TARGET_MAX 4352 /* bytes: a path, and a little */
 #define REASON_MAX 4608
-#define TRUST_MAX 100
+#define TRUST_MAX 512
+#define TRUST_KIND_MAX 16            /* of one reason, so that none pushes out another */
 #define ALIKE_MAX 4                  /* of a target, with different reasons */
 #define ARENA_MAX ((size_t)24 << 20) /* more than all limits below come to */
 
@@ -35,35 +36,9 @@ static const char *const outcome_names[] = {
 };
 static_assert(ARRAY_LEN(outcome_names) == OUTCOME_KINDS, "a name for every outcome");
 
-static const char *const limit_names[] = {
-	[LIMIT_MEMORY] = "memory", [LIMIT_CPUS] = "cpus",     [LIMIT_CPU_SHARES] = "cpu_shares",
-	[LIMIT_PIDS] = "pids",     [LIMIT_TMP] = "tmp",       [LIMIT_DISK] = "disk",
-	[LIMIT_FILES] = "files",   [LIMIT_OUTPUT] = "output", [LIMIT_TIMEOUT] = "timeout",
-};
-static_assert(ARRAY_LEN(limit_names) == LIMIT_COUNT, "a name for every limit");
-
-static const char *const enforcer_names[] = {
-	[ENFORCER_NONE] = "none",         [ENFORCER_CGROUP] = "cgroup",
-	[ENFORCER_WATCH] = "watch",       [ENFORCER_PARTIAL] = "watch (partial)",
-	[ENFORCER_RLIMIT] = "rlimit",     [ENFORCER_TMPFS] = "tmpfs",
-	[ENFORCER_AFFINITY] = "affinity", [ENFORCER_NICE] = "nice",
-	[ENFORCER_MONITOR] = "monitor",
-};
-static_assert(ARRAY_LEN(enforcer_names) == ENFORCER_COUNT, "a name for every enforcer");
-
 const char *outcome_name(enum outcome_kind k)
 {
 	return outcome_names[k];
-}
-
-const char *limit_name(enum limit l)
-{
-	return limit_names[l];
-}
-
-const char *enforcer_name(enum enforcer f)
-{
-	return enforcer_names[f];
 }
 
 struct outcome *outcome_new(void)
@@ -84,6 +59,7 @@ struct outcome *outcome_free(struct outcome *o)
 	buf_done(&o->err.data);
 	buf_done(&o->both.data);
 	(void)arena_free(o->arena);
+	free(o->isolation);
 	free(o);
 	return NULL;
 }
@@ -208,11 +184,16 @@ void outcome_trust(struct outcome *o, const char *path, const char *reason)
 	struct trust_change c = { .path = arena_strdup(o->arena, path),
 				  .reason = arena_strdup(o->arena, reason) };
 	struct trust_change *slot = NULL;
+	size_t same = 0;
 
-	for (size_t i = 0; i < o->trust_count; i++)
-		if (str_eq(o->trust[i].path, path) && str_eq(o->trust[i].reason, reason))
+	for (size_t i = 0; i < o->trust_count; i++) {
+		if (!str_eq(o->trust[i].reason, reason))
+			continue;
+		if (str_eq(o->trust[i].path, path))
 			return;
-	if (o->trust_count < TRUST_MAX && c.path && c.reason)
+		same++;
+	}
+	if (o->trust_count < TRUST_MAX && same < TRUST_KIND_MAX && c.path && c.reason)
 		slot = ARENA_PUSH(o->arena, o->trust, o->trust_count);
 	if (slot)
 		*slot = c;
@@ -277,8 +258,28 @@ int outcome_status(const struct outcome *o)
 	return o->error.kind == ERR_NOT_EXECUTABLE ? 126 : 125;
 }
 
-static void isolation_json(const struct isolation *i, struct json *j)
+void outcome_contain(struct outcome *o, const struct isolation *i)
 {
+	if (!o->isolation)
+		o->isolation = malloc(sizeof(*o->isolation));
+	if (o->isolation)
+		*o->isolation = *i;
+}
+
+enum enforcer outcome_enforcer(const struct outcome *o, enum limit l)
+{
+	if (l == LIMIT_TIMEOUT)
+		return o->timeout_by;
+	if (l == LIMIT_OUTPUT)
+		return o->output_by;
+	return o->isolation ? o->isolation->limits[l] : ENFORCER_NONE;
+}
+
+static void isolation_json(const struct outcome *o, struct json *j)
+{
+	static const struct isolation none;
+	const struct isolation *i = o->isolation ? o->isolation : &none;
+
 	json_object(j);
 	json_kbool(j, "user_ns", i->user_ns);
 	json_kbool(j, "pid_ns", i->pid_ns);
@@ -301,7 +302,8 @@ static void isolation_json(const struct isolation *i, struct json *j)
 	json_key(j, "limits");
 	json_object(j);
 	for (int l = 0; l < LIMIT_COUNT; l++)
-		json_kstr(j, limit_name((enum limit)l), enforcer_name(i->limits[l]));
+		json_kstr(j, limit_name((enum limit)l),
+			  enforcer_name(outcome_enforcer(o, (enum limit)l)));
 	json_object_end(j);
 	json_object_end(j);
 }
@@ -410,6 +412,7 @@ static void lists_json(const struct outcome *o, struct json *j)
 	json_array_end(j);
 	published_json(o, j);
 	asked_json(o, j);
+	json_ku64(j, "signatures", o->signatures);
 	json_key(j, "egress");
 	json_object(j);
 	json_ku64(j, "requests", o->egress.allowed + o->egress.denied);
@@ -447,7 +450,7 @@ void outcome_json(const struct outcome *o, struct json *j)
 	if (o->image)
 		json_kstr(j, "image", o->image);
 	json_key(j, "isolation");
-	isolation_json(&o->isolation, j);
+	isolation_json(o, j);
 	lists_json(o, j);
 	json_key(j, "error");
 	if (o->error.code) {

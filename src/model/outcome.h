@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/outcome.h - how a run ended, and what really contained it. Plain data. */
+/* model/outcome.h - how a command ended, and what was seen of it. Plain data. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "model/isolation.h"
 
 enum outcome_kind {
 	OUTCOME_FAILED, /* brig or the machine failed; also the state before anything is known */
@@ -20,46 +21,6 @@ enum outcome_kind {
 	OUTCOME_REFUSED,
 	OUTCOME_CANCELLED,
 	OUTCOME_KINDS
-};
-
-enum limit {
-	LIMIT_MEMORY,
-	LIMIT_CPUS,
-	LIMIT_CPU_SHARES,
-	LIMIT_PIDS,
-	LIMIT_TMP,
-	LIMIT_DISK,
-	LIMIT_FILES,
-	LIMIT_OUTPUT,
-	LIMIT_TIMEOUT,
-	LIMIT_COUNT
-};
-
-/* Who makes sure that a limit holds. */
-enum enforcer {
-	ENFORCER_NONE, /* no such limit in this run */
-	ENFORCER_CGROUP,
-	ENFORCER_WATCH,    /* the supervisor looks and ends the run */
-	ENFORCER_PARTIAL,  /* ... and there is something that it does not see */
-	ENFORCER_RLIMIT,   /* a resource limit of the kernel */
-	ENFORCER_TMPFS,    /* the size of the file system itself */
-	ENFORCER_AFFINITY, /* bound to that many CPUs */
-	ENFORCER_NICE,
-	ENFORCER_MONITOR, /* brig's own clock or counter */
-	ENFORCER_COUNT
-};
-
-/* What each layer really gave. Filled by the backend, true only for what was seen to work. */
-struct isolation {
-	bool user_ns, pid_ns, mount_ns, net_ns, ipc_ns, uts_ns, cgroup_ns;
-	bool no_new_privs, capabilities_dropped, read_only_root;
-	const char *seccomp; /* name of the profile; NULL: no filter */
-	int landlock_abi;    /* 0: none */
-	const char *cgroup;  /* "v1", "v2", "hybrid" or "none" */
-	const char *network;
-	const char *runtime; /* of containers, where one was named */
-	uint32_t uid_inside, gid_inside;
-	enum enforcer limits[LIMIT_COUNT];
 };
 
 /* Each has a limit of its own, so that a command that is denied one thing a thousand times cannot
@@ -132,8 +93,9 @@ struct outcome {
 	const char *workspace_target; /* where the workspace was inside; NULL: no inside */
 	const char *repository; /* host folder around the workspace that was shown; NULL: none */
 	const char *image;      /* what the image's name meant, by digest; NULL: no image */
-	struct isolation isolation;
-	unsigned limits_hit; /* bits 1 << enum limit */
+	struct isolation *isolation; /* of the sandbox that it ran in; NULL: it ran in none */
+	enum enforcer timeout_by, output_by; /* of the limits that are a command's own */
+	unsigned limits_hit;                 /* bits 1 << enum limit */
 	struct denial *denials;
 	size_t denial_count, class_count[DENIAL_CLASSES];
 	uint64_t denials_dropped[DENIAL_CLASSES]; /* that happened and are not listed */
@@ -150,6 +112,7 @@ struct outcome {
 	uint64_t questions; /* for names, under network none */
 	const char **asked; /* the first of them */
 	size_t asked_count;
+	uint64_t signatures; /* of the user's ssh-agent */
 	struct published *published;
 	size_t published_count;
 	struct err error; /* of refused and failed */
@@ -172,6 +135,10 @@ void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_publish(struct outcome *o, const struct published *p);
 void outcome_asked(struct outcome *o, const char *name);
 void outcome_hit(struct outcome *o, enum limit l);
+/* Keeps a copy of what contained it. */
+void outcome_contain(struct outcome *o, const struct isolation *i);
+/* Who made sure that a limit held, the sandbox's or the command's own. */
+enum enforcer outcome_enforcer(const struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */
 void outcome_json(const struct outcome *o, struct json *j);
@@ -186,5 +153,3 @@ bool outcome_timeout_text(const struct outcome *o, char *out, size_t n);
 
 const char *outcome_name(enum outcome_kind k);
 const char *denial_class_kind(enum denial_class c); /* as `denials_dropped` names it */
-const char *limit_name(enum limit l);
-const char *enforcer_name(enum enforcer f);

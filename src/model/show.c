@@ -281,6 +281,67 @@ static void text_close(void *arg)
 	((struct text *)arg)->indent -= 2;
 }
 
+/* --- as JSON that brig.yaml reads back --- */
+
+static void write_ports(struct json *j, const struct portlist *l)
+{
+	char text[40];
+
+	json_array(j);
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->v[i].host)
+			(void)snprintf(text, sizeof(text), "%u:%u/%s", l->v[i].host,
+				       l->v[i].container, l->v[i].protocol);
+		else
+			(void)snprintf(text, sizeof(text), "%u/%s", l->v[i].container,
+				       l->v[i].protocol);
+		json_str(j, text);
+	}
+	json_array_end(j);
+}
+
+/* An emptied list is a word, too: nothing weaker counts then. */
+static bool written(const struct spec *s, enum field_id id)
+{
+	bool workspace = id == FIELD_WORKDIR && s->inside;
+
+	return fields[id].key && (workspace || s->origin[id] != ORIGIN_DEFAULT);
+}
+
+static void write_field(void *arg, const struct spec *s, enum field_id id, const char *name)
+{
+	const struct field *f = &fields[id];
+	const void *v = value(s, f);
+	char number[32];
+
+	if (!written(s, id))
+		return;
+	json_key(arg, name);
+	if (field_is_number(f)) {
+		number_text(f, *(const uint64_t *)v, number, sizeof(number));
+		if (str_eq(number, "null"))
+			json_null(arg);
+		else
+			json_str(arg, number);
+	} else if (f->type == FIELD_T_PORTS) {
+		write_ports(arg, v);
+	} else if (id == FIELD_WORKDIR && (s->private_workspace || s->no_workspace)) {
+		json_null(arg);
+	} else {
+		show_value(arg, s, id, true);
+	}
+}
+
+void config_write_json(const struct spec *s, struct json *j)
+{
+	struct walk w = { .field = write_field, .open = json_open, .close = json_close, .arg = j };
+
+	json_object(j);
+	json_kstr(j, "brig", "1");
+	walk_fields(s, 0, "", 0, &w);
+	json_object_end(j);
+}
+
 void config_show(const struct spec *s, bool origin, struct buf *out)
 {
 	struct text t = { .out = out, .origin = origin };

@@ -397,7 +397,7 @@ int spec_set_argv(struct spec *s, int argc, char *const *argv, struct err *e)
 		if (!v[i])
 			return err_set(e, ERR_USAGE, E2BIG, "the command line is too long");
 	}
-	s->argv = v;
+	s->command.argv = v;
 	return 0;
 }
 
@@ -421,7 +421,7 @@ static const struct {
 	LIST(egress.groups),
 	LIST(mount_roots),
 	LIST(builtin_tools),
-	LIST(command),
+	LIST(main_command),
 	LIST(copies),
 	LIST(companions),
 	LIST(labels),
@@ -434,8 +434,8 @@ static const struct {
 	LIST(egress.roots),
 	LIST(leaks.rules),
 	LIST(audit.anchor),
-	LIST(code.args),
-	LIST(code.params),
+	LIST(command.code.args),
+	LIST(command.code.params),
 #undef LIST
 };
 
@@ -452,7 +452,7 @@ struct spec *spec_clone(const struct spec *from, struct err *e)
 	own = s->arena;
 	*s = *from;
 	s->arena = own;
-	s->argv = NULL;
+	s->command.argv = NULL;
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
 		struct list_head *l = (void *)((char *)s + lists[i].offset);
 		void *copy = arena_copy_array(s->arena, l->v, l->n, lists[i].size);

@@ -12,13 +12,18 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "model/command.h"
 #include "model/fields.h"
+#include "model/lists.h"
 
 /* A workspace at its own path, and the place for one that has none or cannot have it. */
 #define WORKSPACE_SAME "same"
 #define WORKSPACE_PLACE "/workspace"
 
 enum home_life { HOME_PRIVATE, HOME_KEEP };
+/* SSH_AUTH_SOCK inside; never a mount's place. */
+#define SSH_AGENT_INSIDE "/dev/shm/brig-ssh-agent"
+enum ssh_agent_use { SSH_AGENT_NONE, SSH_AGENT_GIT, SSH_AGENT_AUTH };
 enum git_access { GIT_WRITE, GIT_READ, GIT_NONE };
 enum policy { POLICY_READONLY, POLICY_WORKSPACE_WRITE, POLICY_FULL_ACCESS };
 enum backend_kind {
@@ -36,25 +41,6 @@ enum audit_sync { AUDIT_SYNC_NONE, AUDIT_SYNC_FULL };
 enum audit_on_error { AUDIT_REFUSE, AUDIT_END };
 enum workspace_mode { WORKSPACE_DIRECT, WORKSPACE_OVERLAY };
 
-/* Who wrote a setting; later ones win. A dialect's defaults are defaults, not requests. */
-enum origin {
-	ORIGIN_DEFAULT,
-	ORIGIN_DIALECT, /* the documented default of the dialect a file is written in */
-	ORIGIN_SYSTEM,  /* /etc/brig/config.yaml */
-	ORIGIN_USER,    /* $XDG_CONFIG_HOME/brig/config.yaml */
-	ORIGIN_PROJECT, /* .brig.yaml of the workspace: may only tighten until it is trusted */
-	ORIGIN_FILE,    /* --config */
-	ORIGIN_ENVIRONMENT,
-	ORIGIN_API,
-	ORIGIN_FLAG,
-	ORIGIN_COUNT
-};
-
-struct strlist {
-	const char **v;
-	size_t n;
-};
-
 struct mount_spec {
 	const char *source; /* absolute once spec_check has seen it */
 	const char *target;
@@ -66,33 +52,14 @@ struct mountlist {
 	size_t n;
 };
 
-struct envvar {
-	const char *name;
-	const char *value;
-	enum origin by; /* who wrote it; maps are merged name by name, the stronger origin wins */
-};
-
-struct envlist {
-	struct envvar *v;
-	size_t n;
-};
-
-/* Who wrote each element of a list that all layers add to. */
-struct originlist {
-	enum origin *v;
-	size_t n;
-};
-
 struct limits {
 	uint64_t memory;     /* bytes */
 	uint64_t cpus;       /* thousandths of a CPU; 0: all of them */
 	uint64_t cpu_shares; /* relative weight, 1024 is one share */
 	uint64_t pids;
-	uint64_t disk;    /* bytes written to the workspace; 0: no limit */
-	uint64_t tmp;     /* bytes of /tmp, HOME and /dev/shm together */
-	uint64_t files;   /* open descriptors of one process */
-	uint64_t output;  /* bytes kept of each stream; 0: no limit (passed-through output only) */
-	uint64_t timeout; /* milliseconds; 0: none */
+	uint64_t disk;  /* bytes written to the workspace; 0: no limit */
+	uint64_t tmp;   /* bytes of /tmp, HOME and /dev/shm together */
+	uint64_t files; /* open descriptors of one process */
 };
 
 /* The ids inside. AUTO: the caller's own, or 1000 when the caller is root. */
@@ -160,28 +127,6 @@ struct ssh_spec {
 	enum ssh_remote remote;
 };
 
-enum code_kind { CODE_NONE, CODE_PYTHON, CODE_SCRIPT };
-
-/* What `brig python` and `brig script` run; see model/code.h. */
-struct code_spec {
-	enum code_kind kind;
-	const char *text; /* size bytes and a NUL */
-	size_t size;
-	const char *file;        /* host path it came from; NULL: none */
-	const char *path;        /* where Python code appears inside */
-	const char *interpreter; /* NULL: python3; of scripts what "#!" says, or /bin/sh */
-	const char *given;       /* as an argument of brig's own */
-	struct strlist args;
-	struct envlist params;
-	bool in_place; /* the workspace shows the file already */
-	/* What a role says of its tool for this kind of code; 0 and NULL: nothing. */
-	struct {
-		uint64_t timeout, output;
-		const char *interpreter;
-		const char *offline; /* where network_disabled is written; NULL: nowhere */
-	} tool[CODE_SCRIPT + 1];
-};
-
 /* What one run may ask of the network; 0: no limit. */
 struct rate_spec {
 	bool spare_domain, spare_total; /* nobody wrote these: not for the shipped groups */
@@ -246,14 +191,26 @@ struct audit_spec {
 	uint64_t max_records;
 };
 
+/* What nobody but the command line's own program wants. */
+struct cli_settings {
+	bool json, quiet;
+	uint64_t report_fd;           /* 0: none */
+	const char *config, *dialect; /* as given; NULL: not */
+};
+
+/* The sandbox; and, so that one table of settings fills all of it, what is run there at first and
+ * how the command line wants to hear of it. A function that needs one part takes that part. */
 struct spec {
 	struct arena *arena; /* owns every string below */
+	struct command command;
+	struct cli_settings cli; /* read by src/cli alone */
 	enum policy policy;
 	enum backend_kind backend;
 	enum network network;
 	enum profile profile;
 	enum workspace_mode workspace_mode;
 	enum git_access git;
+	enum ssh_agent_use ssh_agent;
 	enum home_life home;
 	uint64_t home_size;  /* bytes */
 	const char *workdir; /* host folder; NULL: the current one */
@@ -265,22 +222,20 @@ struct spec {
 	struct envlist env;
 	struct user_spec user;
 	const char *user_name;
-	bool read_only_root, tmp_exec, tty, json, quiet, full_access_ok;
-	bool unattended;   /* a terminal for the command, and nobody who types: said by the CLI */
+	bool read_only_root, tmp_exec, full_access_ok;
 	bool toolchains;   /* those below HOME are shown */
 	bool no_workspace; /* the dialect shows no folder unless one is declared */
 
 	const char *image, *runtime, *gpus;
 	struct docker_spec docker;
 	struct ssh_spec ssh;
-	struct code_spec code;
-	uint64_t report_fd; /* 0: none */
 	struct egress_spec egress;
 	struct leak_spec leaks;
 	struct credentiallist credentials;
 	struct strlist use_credentials; /* --credential: these alone; none: all of them */
 	struct audit_spec audit;
-	struct strlist mount_roots, builtin_tools, command;
+	struct strlist mount_roots, builtin_tools;
+	struct strlist main_command; /* of a long-lived sandbox */
 	struct copylist copies;
 	struct companionlist companions;
 	struct envlist labels;
@@ -289,17 +244,15 @@ struct spec {
 	uint64_t idle_ttl;            /* milliseconds */
 	struct strlist notes;         /* what a reader wants said that is no error, one line each */
 
-	const char *config, *dialect; /* as given on the command line */
-	int dialect_used;   /* enum dialect of the --config file or the environment; 0: brig's */
-	const char *folder; /* of the --config file, absolute; NULL: none was read */
-	bool untrusted;     /* a project's file was read that nobody has trusted */
-	bool private_workspace; /* set by spec_check: an empty workspace instead of the current
-				   folder */
+	int dialect_used; /* enum dialect of the --config file or the environment; 0: brig's */
+	const char *config_file; /* that of --config, absolute; NULL: none was read */
+	bool untrusted;          /* a project's file was read that nobody has trusted */
+	bool private_workspace;  /* set by spec_check: an empty workspace instead of the current
+				    folder */
 	/* Set by the conductor under HOME_KEEP: the folder that is shown as HOME, and what its
 	 * placeholders are made from. NULL: there is none (yet). */
 	const char *home_folder;
 	const unsigned char *home_secret; /* 32 bytes */
-	const char *const *argv;
 	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];
 	const char *where[FIELD_COUNT]; /* "FILE:LINE:COLUMN" or the variable's name; NULL: nothing

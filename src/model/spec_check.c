@@ -182,7 +182,7 @@ bool spec_place_taken(const struct spec *s, const char *place)
 	return check_target(place, &ignored) < 0 ||
 	       path_under(place, "/etc") || /* which is made up */
 	       path_under(place, home) || path_under(home, place) ||
-	       (s->code.kind != CODE_NONE && path_under(place, CODE_FOLDER));
+	       (s->command.code.kind != CODE_NONE && path_under(place, CODE_FOLDER));
 }
 
 static int settle_target(struct spec *s, struct err *e)
@@ -535,7 +535,7 @@ static int check_closed(const struct spec *s, struct err *e)
 /* A hook inside the interpreter is not there yet; a network that is not there needs none. */
 static int check_offline(const struct spec *s, struct err *e)
 {
-	const char *where = s->code.tool[CODE_PYTHON].offline;
+	const char *where = s->command.code.tool[CODE_PYTHON].offline;
 
 	if (!where || s->network == NETWORK_NONE)
 		return 0;
@@ -599,13 +599,8 @@ int spec_check(struct spec *s, const struct place *at, struct err *e)
 	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0 ||
 	    check_egress(s, e) < 0 || check_ports(s, e) < 0)
 		return -e->code;
-	if (s->tty && s->json)
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "--json keeps the output, --tty shows it to somebody: leave one "
-				  "out",
-				  "--tty and --json exclude each other");
-	if (s->tty && !s->unattended && !spec_wrote(s, FIELD_TIMEOUT))
-		s->limits.timeout = 0;
+	if (s->command.tty && !s->command.unattended && !spec_wrote(s, FIELD_TIMEOUT))
+		s->command.timeout = 0;
 	if (spec_wrote(s, FIELD_DISK) && !spec_wrote(s, FIELD_TMP) &&
 	    s->limits.disk < s->limits.tmp)
 		s->limits.tmp = s->limits.disk;

@@ -35,6 +35,7 @@ static const enum direction directions[FIELD_COUNT] = {
 	[FIELD_PROFILE] = DOWN,
 	[FIELD_WORKSPACE_MODE] = UP,
 	[FIELD_GIT] = UP,
+	[FIELD_SSH_AGENT] = DOWN,
 	[FIELD_HOME] = ONLY_NONE,
 	[FIELD_HOME_SIZE] = DOWN,
 	[FIELD_READ_ONLY_ROOT] = ONLY_TRUE,
@@ -135,14 +136,14 @@ static bool had(const struct envlist *l, const struct envvar *v)
 
 /* Layers are merged into one map: who wrote it last says nothing about an entry. */
 static int each_entry(const struct envlist *was, const struct envlist *is, enum field_id id,
-		      loosened_fn *fn, void *arg)
+		      enum origin by, loosened_fn *fn, void *arg)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < is->n && r == 0; i++) {
 		const struct envvar *v = &is->v[i];
 
-		if (v->by != ORIGIN_PROJECT || directions[id] == FREE || had(was, v) ||
+		if (v->by != by || directions[id] == FREE || had(was, v) ||
 		    (directions[id] == BY_NAME && env_anybody_may_set(v->name, v->value)))
 			continue;
 		r = fn(arg, id, v);
@@ -150,7 +151,8 @@ static int each_entry(const struct envlist *was, const struct envlist *is, enum 
 	return r;
 }
 
-int tighten_each(const struct spec *before, const struct spec *after, loosened_fn *fn, void *arg)
+int tighten_each(const struct spec *before, const struct spec *after, enum origin by,
+		 loosened_fn *fn, void *arg)
 {
 	int r = 0;
 
@@ -159,8 +161,8 @@ int tighten_each(const struct spec *before, const struct spec *after, loosened_f
 		const struct envlist *is = map_of(after, &fields[id]);
 
 		if (is)
-			r = each_entry(map_of(before, &fields[id]), is, id, fn, arg);
-		else if (after->origin[id] == ORIGIN_PROJECT && !permitted(before, after, id))
+			r = each_entry(map_of(before, &fields[id]), is, id, by, fn, arg);
+		else if (after->origin[id] == by && !permitted(before, after, id))
 			r = fn(arg, id, NULL);
 	}
 	return r;
@@ -190,5 +192,5 @@ int tighten_check(const struct spec *before, const struct spec *after, const cha
 {
 	struct refusal r = { .after = after, .path = path, .e = e };
 
-	return tighten_each(before, after, refuse, &r);
+	return tighten_each(before, after, ORIGIN_PROJECT, refuse, &r);
 }

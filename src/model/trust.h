@@ -15,10 +15,11 @@ bool trust_has(const char *path, const char *data, size_t n); /* false also with
 int trust_add(const char *path, const char *data, size_t n, struct err *e);
 int trust_remove(const char *path, struct err *e); /* 1: it was there; 0: it was not */
 
-/* Called for each setting that a file has loosened; of a map for each entry. What it returns ends
- * the walk unless it is 0. */
+/* Called for each setting that the layer `by` has loosened; of a map for each entry. What it
+ * returns ends the walk unless it is 0. */
 typedef int loosened_fn(void *arg, enum field_id id, const struct envvar *entry);
-int tighten_each(const struct spec *before, const struct spec *after, loosened_fn *fn, void *arg);
+int tighten_each(const struct spec *before, const struct spec *after, enum origin by,
+		 loosened_fn *fn, void *arg);
 
 /* Refuses what a file nobody trusts has loosened. `before` is the spec as the other layers left it,
  * `after` the same with the file read; only what the file itself decides is compared. */

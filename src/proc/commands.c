@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -39,7 +40,7 @@ static enum place_state state_of(const struct command_place *p)
 
 static struct command_place *find(struct commands *t, uint32_t number)
 {
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].taken && t->places[i].number == number)
 			return &t->places[i];
 	return NULL;
@@ -47,7 +48,7 @@ static struct command_place *find(struct commands *t, uint32_t number)
 
 static struct command_place *find_reaper(struct commands *t, pid_t pid)
 {
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].reaper == pid)
 			return &t->places[i];
 	return NULL;
@@ -110,7 +111,7 @@ static uint64_t nproc_of(const struct commands *t, const struct command_terms *c
 {
 	uint64_t live = 0;
 
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		live += t->places[i].taken;
 	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
 }
@@ -122,12 +123,14 @@ static int spawn(struct commands *t, const struct command_terms *c, uint32_t num
 	pid_t pid;
 
 	for (size_t i = 0; i < COMMANDS_MAX && !p; i++)
-		if (!t->places[i].taken)
+		if (i == t->top || !t->places[i].taken)
 			p = &t->places[i];
 	if (!p)
 		return err_refuse(e, ERR_POLICY, EAGAIN,
 				  "end one, or what it has left running, first",
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
+	if (p == &t->places[t->top])
+		t->top++;
 	*p = (struct command_place){ .taken = true, .number = number };
 	pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0)
@@ -140,13 +143,44 @@ static int spawn(struct commands *t, const struct command_terms *c, uint32_t num
 	return commands_full(e);
 }
 
-void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,
-		   const int *fds, size_t n)
+/* The other end is opened by its master: no name is looked up. */
+static int make_terminal(const struct supervisor_request *r, int *master, int *slave, struct err *e)
 {
+	const struct winsize size = { .ws_row = r->rows, .ws_col = r->cols };
+	int off = 0;
+
+	*master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (*master < 0 || ioctl(*master, TIOCSPTLCK, &off) < 0 ||
+	    (r->rows && ioctl(*master, TIOCSWINSZ, &size) < 0))
+		return err_sys(e, "cannot make a terminal");
+	*slave = ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	return *slave < 0 ? err_sys(e, "cannot open the terminal") : 0;
+}
+
+static void spawn_on_terminal(struct commands *t, const struct command_terms *c,
+			      const struct supervisor_request *r, int order, struct err *e)
+{
+	struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = r->command };
+	CLEANUP(fd) int master = -1, slave = -1;
+
+	if (make_terminal(r, &master, &slave, e) < 0)
+		return;
+	if (fd_send(c->control, &m, sizeof(m), &master, 1) < 0)
+		(void)err_sys(e, "cannot hand the terminal over");
+	else
+		(void)spawn(t, c, r->command, (const int[]){ order, slave }, 2, e);
+}
+
+void commands_exec(struct commands *t, const struct command_terms *c,
+		   const struct supervisor_request *r, const int *fds, size_t n)
+{
+	const uint32_t number = r->command;
 	struct err e = { 0 };
 
-	if (n < 3 || number == COMMAND_FIRST || find(t, number))
+	if (n < (r->tty ? 1 : 3) || number == COMMAND_FIRST || find(t, number))
 		(void)err_set(&e, ERR_INTERNAL, EPROTO, "the command could not be read");
+	else if (r->tty)
+		spawn_on_terminal(t, c, r, fds[0], &e);
 	else
 		(void)spawn(t, c, number, fds, n, &e);
 	for (size_t i = 0; i < n; i++)
@@ -159,10 +193,13 @@ void commands_exec(struct commands *t, const struct command_terms *c, uint32_t n
 
 /* ---- ending ---- */
 
-void commands_signal(struct commands *t, uint32_t number, int sig)
+void commands_signal(struct commands *t, const struct command_terms *c, uint32_t number, int sig)
 {
 	struct command_place *p = find(t, number);
 
+	/* The supervisor hears none of its own, reapers only one that stops. */
+	if (number == COMMAND_FIRST && c->inside && sig != SIGKILL)
+		(void)kill(-1, sig);
 	if (!p)
 		return;
 	/* A reaper's number stays its own until it is reaped here. The command's was reaped by the
@@ -229,7 +266,7 @@ int commands_turn(struct commands *t, const struct command_terms *c)
 		if (t->orphans && clock_us() > t->give_up_at)
 			return -ETIME;
 	}
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].taken)
 			tell(t, c, &t->places[i]);
 	return t->orphans ? LOOK_MS : -1;
@@ -239,7 +276,7 @@ uint64_t commands_written(const struct commands *t)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < COMMANDS_MAX; i++)
+	for (size_t i = 0; i < t->top; i++)
 		if (t->places[i].reaper)
 			sum += __atomic_load_n(&t->places[i].written, __ATOMIC_RELAXED);
 	return sum;

@@ -66,6 +66,7 @@ struct commands {
 	bool orphans;   /* may be among them */
 	unsigned quiet; /* so many looks found none */
 	uint64_t give_up_at;
+	size_t top; /* places from here on were never taken, and are not in memory */
 	struct command_place places[COMMANDS_MAX];
 };
 
@@ -73,13 +74,13 @@ struct commands {
  * children. */
 int commands_new(struct commands **ret, struct err *e);
 
-/* Starts one; tells if it cannot. The descriptors (order, output, errors, and input if there is
- * any) are closed in any case. */
-void commands_exec(struct commands *t, const struct command_terms *c, uint32_t number,
-		   const int *fds, size_t n);
+/* Starts one, as ASK_EXEC says; tells if it cannot. The descriptors are closed in any case. */
+void commands_exec(struct commands *t, const struct command_terms *c,
+		   const struct supervisor_request *r, const int *fds, size_t n);
 
-/* To the command's process group; SIGKILL ends all there is of it. */
-void commands_signal(struct commands *t, uint32_t number, int sig);
+/* To the command's process group; SIGKILL ends all there is of it. COMMAND_FIRST: to every process
+ * inside, unless it is SIGKILL. */
+void commands_signal(struct commands *t, const struct command_terms *c, uint32_t number, int sig);
 
 /* Reaps, ends what is nobody's, tells what there is to tell. Returns how long to wait before the
  * next turn, in milliseconds; -1: until something happens; -ETIME: something does not die, and all
@@ -92,6 +93,6 @@ uint64_t commands_written(const struct commands *t);
 /* errno in words, of a process that could not be made. Always negative. */
 int commands_full(struct err *e);
 
-/* reaper.c: fds as for commands_exec; nproc is RLIMIT_NPROC from here on, 0: as it is. */
+/* reaper.c: fds are order, output, errors and input, or order and terminal; nproc is RLIMIT_NPROC from here on, 0: as it is. */
 _Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
 			   size_t n, uint64_t nproc);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -20,6 +21,7 @@
 #include "proc/spawn.h"
 
 enum { OUTPUT = 1, ERRORS, INPUT }; /* behind the order */
+enum { WITH_TERMINAL = 2 };         /* descriptors, if that is all there is */
 #define BLOCK 512                   /* what the kernel counts written blocks in */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -114,6 +116,16 @@ static int read_order(int fd, const struct command_terms *c, struct order *o, st
 	return 0;
 }
 
+static int place_streams(const int *fds, size_t n)
+{
+	int r;
+
+	if (n != WITH_TERMINAL)
+		return proc_place_streams(n > INPUT ? fds[INPUT] : -1, fds[OUTPUT], fds[ERRORS]);
+	r = proc_place_streams(fds[1], fds[1], fds[1]);
+	return r == 0 && ioctl(0, TIOCSCTTY, 0) < 0 ? -errno : r;
+}
+
 /* Runs in the memory of the reaper until it execs: what it leaves in *failed is seen there. */
 static pid_t start(const struct order *o, const struct command_terms *c, const int *fds, size_t n,
 		   volatile int *failed)
@@ -126,7 +138,7 @@ static pid_t start(const struct order *o, const struct command_terms *c, const i
 	(void)setsid();
 	if (!c->inside)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	*failed = -proc_place_streams(n > INPUT ? fds[INPUT] : -1, fds[OUTPUT], fds[ERRORS]);
+	*failed = -place_streams(fds, n);
 	if (!*failed && c->limit)
 		*failed = -c->limit(c->arg);
 	if (!*failed)

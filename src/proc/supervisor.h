@@ -17,6 +17,7 @@ enum supervisor_said {
 	SUPERVISOR_NOTE,    /* text for the user */
 	SUPERVISOR_DOOR,    /* under network proxy, before the command: the door's sockets come
 			     * along */
+	SUPERVISOR_AGENT,   /* of a container, before the command: agent_socket.h comes along */
 	SUPERVISOR_READY,   /* ... or it waits for whoever makes the door from outside. Of a gate,
 			     * on its line: it is the gate, and text is its secret */
 	SUPERVISOR_FAILED,  /* the command was not started; err says why */
@@ -24,6 +25,7 @@ enum supervisor_said {
 			     * else is said. Descriptors may come along */
 	SUPERVISOR_STARTED, /* it runs. From init without descriptors: nothing can keep this word
 			     * back */
+	SUPERVISOR_TERMINAL, /* of a command that was asked for with one: its master comes along */
 	SUPERVISOR_SOCKETS, /* what was asked for by ASK_SOCKETS: those that could be made come
 			     * along */
 	SUPERVISOR_USAGE,   /* what was asked for by ASK_USAGE */
@@ -68,7 +70,7 @@ struct supervisor_msg {
 
 enum {
 	COMMAND_FIRST = 0, /* the one that a sandbox was started with, or an open one itself */
-	COMMANDS_MAX = 64, /* of an open sandbox at a time, with what they have left running */
+	COMMANDS_MAX = 256, /* of an open sandbox at a time, with what they have left running */
 };
 
 enum supervisor_asks {
@@ -76,12 +78,16 @@ enum supervisor_asks {
 	ASK_SIGNAL, /* for the command's process group; SIGKILL: for all there is of it */
 	ASK_USAGE,
 	ASK_EXEC, /* one more command, under a number that none has had: its order, its output, its
-		   * errors and, if it has any, its input come along as descriptors */
+		   * errors and, if it has any, its input come along as descriptors. With a
+		   * terminal, which is made inside, the order alone */
 	ASK_SOCKETS, /* lend.h */
+	ASK_PROCESS, /* SIGCONT for one process inside, whose number is `command` */
 };
 
 struct supervisor_request {
 	enum supervisor_asks asks;
 	uint32_t command;
 	int signal;
+	bool tty; /* of ASK_EXEC */
+	unsigned short rows, cols;
 };

@@ -33,6 +33,16 @@ void error_export(const struct err *from, struct brig_error *to)
 	memcpy(to->hint, from->hint, sizeof(to->hint));
 }
 
+void error_import(const struct brig_error *from, struct err *to)
+{
+	enum err_kind kind = ERR_INTERNAL;
+
+	for (int i = 0; i < ERR_KINDS; i++)
+		if (strcmp(from->code, err_kind_name((enum err_kind)i)) == 0)
+			kind = (enum err_kind)i;
+	(void)err_refuse(to, kind, from->errnum, from->hint, "%s", from->what);
+}
+
 int error_give(const struct err *from, struct brig_error *to)
 {
 	error_export(from, to);
@@ -117,6 +127,11 @@ int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_m
 	return -EINVAL;
 }
 
+void sandbox_tidy(void)
+{
+	backends_tidy();
+}
+
 _Noreturn void sandbox_inside(int letter)
 {
 	backend_inside(letter);
@@ -139,19 +154,20 @@ static int choose(const struct spec *s, struct backend_choice *c, struct err *e)
 	return -e->code;
 }
 
-int spec_backend(const struct spec *s, const char **name, bool *wrong, struct err *e)
+int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, struct err *e)
 {
 	struct backend_choice c;
 	struct isolation unused;
 
-	*wrong = false;
+	*why = FAULT_VERSION;
 	if (choose(s, &c, e) < 0)
 		return -e->code;
 	*name = c.backend->name;
 	if (backend_would_take(s, c.backend, e) < 0) {
-		*wrong = e->kind != ERR_UNAVAILABLE;
+		*why = e->kind != ERR_UNAVAILABLE ? FAULT_FILE : FAULT_VERSION;
 		return -e->code;
 	}
+	*why = FAULT_MACHINE;
 	/* An engine is on this machine; another host is not asked about a file. */
 	return c.backend->can & BACKEND_ENGINE ? c.backend->probe(s, &unused, e) : 0;
 }
@@ -200,6 +216,11 @@ struct spec *request_spec(brig_request *q)
 void request_signals(brig_request *q, int signalfd)
 {
 	q->io.signals = signalfd;
+}
+
+void request_tell(brig_request *q)
+{
+	q->io.tells = true;
 }
 
 int brig_request_set(brig_request *q, const char *key, const char *value, struct brig_error *be)
@@ -362,7 +383,7 @@ struct spec *request_checked(const brig_request *q, struct err *e)
 
 	if (!s)
 		return NULL;
-	s->argv = q->spec->argv;
+	s->command.argv = q->spec->command.argv;
 	if (getcwd(cwd, sizeof(cwd)) && cwd[0] == '/')
 		return spec_check(s, &at, e) == 0 ? TAKE_PTR(s) : NULL;
 	(void)err_sys(e, "the current folder is gone");
@@ -373,14 +394,14 @@ struct spec *request_checked(const brig_request *q, struct err *e)
 /* The request as it is to be run. */
 static struct spec *checked(const brig_request *q, struct err *e)
 {
-	const char *const *argv = q->spec->argv;
+	const char *const *argv = q->spec->command.argv;
 
 	if (q->sandbox || q->folder)
 		(void)err_refuse(e, ERR_USAGE, EINVAL, "brig_sandbox_exec runs it",
 				 "the request is a command of an open sandbox");
-	else if (q->spec->code.kind == CODE_NONE && (!argv || !argv[0]))
+	else if (q->spec->command.code.kind == CODE_NONE && (!argv || !argv[0]))
 		(void)err_set(e, ERR_USAGE, EINVAL, "no command was given");
-	else if (q->spec->code.kind == CODE_NONE && !*argv[0])
+	else if (q->spec->command.code.kind == CODE_NONE && !*argv[0])
 		(void)err_refuse(e, ERR_USAGE, EINVAL, "an unset variable? name a program",
 				 "the command is an empty word");
 	else
@@ -480,6 +501,18 @@ int brig_run_dispatch(brig_run *x)
 	return x->run && !run_over(x->run);
 }
 
+void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols)
+{
+	if (x->run)
+		run_resize(x->run, rows, cols);
+}
+
+void run_handle_signal(brig_run *x, int sig)
+{
+	if (x->run)
+		run_signal(x->run, sig);
+}
+
 int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
 {
 	brig_result *r = x->result;
@@ -488,7 +521,6 @@ int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
 	(void)fd_close(x->over);
 	telemetry_end(&x->telemetry, x->spec ? x->spec : x->asked, r->o);
 	(void)spec_free(x->spec);
-	free(x->env);
 	free(x);
 	*ret = r;
 	return r->o->error.code ? error_give(&r->o->error, be) : 0;
@@ -585,6 +617,11 @@ int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e)
 const struct outcome *result_outcome(const brig_result *r)
 {
 	return r->o;
+}
+
+void result_cut(brig_result *r)
+{
+	r->o->out.truncated = r->o->err.truncated = true;
 }
 
 const char *brig_result_outcome(const brig_result *r)

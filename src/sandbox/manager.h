@@ -13,6 +13,21 @@ _Noreturn void sandbox_inside(int letter);
 struct spec *request_spec(brig_request *q);
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 
+/* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. */
+void request_tell(brig_request *q);
+/* A command of an open sandbox gets a terminal of that size. */
+void request_terminal(brig_request *q, unsigned short rows, unsigned short cols);
+void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols);
+/* A signal for the command's process group, once it runs; for every process of a sandbox. */
+void run_handle_signal(brig_run *x, int sig);
+void sandbox_signal(brig_sandbox *s, int sig);
+int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
+size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
+/* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
+const struct outcome *sandbox_facts(const brig_sandbox *s);
+/* Removes what died with its monitor has left behind. */
+void sandbox_tidy(void);
+
 /* Reads code or a script from a descriptor to its end; file is its host path, or NULL. */
 int request_code_fd(brig_request *q, enum code_kind kind, int fd, const char *file, struct err *e);
 /* The same from a path; "-" is standard input. */
@@ -20,14 +35,20 @@ int request_code_file(brig_request *q, enum code_kind kind, const char *path, st
 int request_code(brig_request *q, enum code_kind kind, const void *text, size_t n, const char *file,
 		 struct err *e);
 
+/* Why none would: the settings are wrong; this version or the caller's word does not let it run;
+ * this machine has no engine for it. */
+enum spec_fault { FAULT_FILE, FAULT_VERSION, FAULT_MACHINE };
+
 /* The backend that would run this spec, which nothing is started for; the error says why none
- * would. *wrong: for what the settings say, and not for what this machine or this version lacks. */
-int spec_backend(const struct spec *s, const char **name, bool *wrong, struct err *e);
+ * would, and *why whose fault that is. */
+int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, struct err *e);
 /* Fetches an image for the docker backend. */
 int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
+void result_cut(brig_result *r); /* some of its output was lost on the way */
 const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);
+void error_import(const struct brig_error *from, struct err *to);
 int error_missing(const char *what, struct brig_error *to); /* "no WHAT was given"; -EINVAL */

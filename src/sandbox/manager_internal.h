@@ -14,6 +14,7 @@ struct brig_request {
 	void *note_arg;
 	const brig_sandbox *sandbox; /* whose command it is; NULL: nobody's */
 	char *folder;                /* of a command: where inside it begins; NULL: the usual */
+	bool tty;                    /* of a command: it has a terminal */
 };
 
 struct brig_result {
@@ -23,8 +24,6 @@ struct brig_result {
 struct brig_run {
 	struct spec *spec;        /* NULL: refused before there was one */
 	const struct spec *asked; /* the request's own */
-	struct command command;   /* of an open sandbox */
-	const char **env;         /* its own, owned */
 	struct telemetry telemetry;
 	struct run *run; /* the same */
 	brig_result *result;

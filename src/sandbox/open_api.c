@@ -37,12 +37,12 @@ static int check_shape(const brig_request *q, struct err *e)
 
 	if (q->sandbox)
 		return err_set(e, ERR_USAGE, EINVAL, "the request is a command of an open sandbox");
-	if (s->argv || s->code.kind != CODE_NONE || q->io.in >= 0 || q->io.out >= 0 ||
-	    q->io.err >= 0)
+	if (s->command.argv || s->command.code.kind != CODE_NONE || q->io.in >= 0 ||
+	    q->io.out >= 0 || q->io.err >= 0)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "brig_sandbox_command makes a request for it",
 				  "a sandbox is opened without a command, input or output");
-	if (s->tty)
+	if (s->command.tty)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave 'tty' out",
 				  "a command of an open sandbox cannot have a terminal");
 	return 0;
@@ -121,6 +121,13 @@ int brig_request_folder(brig_request *q, const char *path, struct brig_error *be
 	return 0;
 }
 
+void request_terminal(brig_request *q, unsigned short rows, unsigned short cols)
+{
+	q->tty = true;
+	q->io.rows = rows ? rows : 24;
+	q->io.cols = cols ? cols : 80;
+}
+
 /* What a command has of its own; the rest is the sandbox's. */
 static const enum field_id of_commands[] = { FIELD_ENV, FIELD_TIMEOUT, FIELD_OUTPUT };
 
@@ -134,13 +141,13 @@ static bool is_of_commands(enum field_id id)
 
 static int check_command(const brig_sandbox *s, const brig_request *q, struct err *e)
 {
-	const char *const *argv = q->spec->argv;
+	const char *const *argv = q->spec->command.argv;
 
 	if (q->sandbox != s)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "brig_sandbox_command makes a request for it",
 				  "the request is no command of this sandbox");
-	if (q->spec->code.kind != CODE_NONE)
+	if (q->spec->command.code.kind != CODE_NONE)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "write it to the workspace, or name its interpreter and give it "
 				  "as input",
@@ -159,39 +166,39 @@ static int check_command(const brig_sandbox *s, const brig_request *q, struct er
 	return 0;
 }
 
-/* The sandbox's spec with this command in it: for its streams, its time and its record. */
+static const char *const *variables(struct arena *a, const struct envlist *l)
+{
+	const char **v = arena_alloc(a, (l->n + 1) * sizeof(*v));
+
+	for (size_t i = 0; v && i < l->n; i++)
+		if (!(v[i] = arena_printf(a, "%s=%s", l->v[i].name, l->v[i].value)))
+			return NULL;
+	return v;
+}
+
+/* The sandbox's spec with this command in it. */
 static struct spec *spec_of(const brig_sandbox *s, const brig_request *q, struct err *e)
 {
 	const struct spec *own = q->spec;
-	struct spec *x = spec_clone(s->spec, e);
+	CLEANUP(spec) struct spec *x = spec_clone(s->spec, e);
 
 	if (!x)
 		return NULL;
-	x->argv = own->argv;
+	x->command.tty = q->tty;
 	for (size_t i = 0; i < ARRAY_LEN(of_commands); i++)
 		if (spec_asks(own, of_commands[i]))
 			x->origin[of_commands[i]] = own->origin[of_commands[i]];
+	x->command.argv = own->command.argv;
+	x->command.env = variables(x->arena, &own->env);
+	x->command.cwd = q->folder;
 	if (spec_asks(own, FIELD_TIMEOUT))
-		x->limits.timeout = own->limits.timeout;
+		x->command.timeout = own->command.timeout;
 	if (spec_asks(own, FIELD_OUTPUT))
-		x->limits.output = own->limits.output;
-	return x;
-}
-
-static int fill_command(brig_run *x, const brig_request *q, struct err *e)
-{
-	const struct envlist *l = &q->spec->env;
-
-	x->env = calloc(l->n + 1, sizeof(*x->env));
-	for (size_t i = 0; x->env && i < l->n; i++)
-		if (!(x->env[i] =
-			      arena_printf(x->spec->arena, "%s=%s", l->v[i].name, l->v[i].value)))
-			return err_nomem(e);
-	x->command = (struct command){ .argv = x->spec->argv,
-				       .env = x->env,
-				       .cwd = q->folder,
-				       .timeout = x->spec->limits.timeout };
-	return x->env ? 0 : err_nomem(e);
+		x->command.output = own->command.output;
+	if (x->command.env)
+		return TAKE_PTR(x);
+	(void)err_nomem(e);
+	return NULL;
 }
 
 int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret, struct brig_error *be)
@@ -205,12 +212,10 @@ int brig_sandbox_exec(brig_sandbox *s, brig_request *q, brig_run **ret, struct b
 		return error_give(&e, be);
 	}
 	telemetry_begin(&x->telemetry, q->note, q->note_arg);
-	if (check_command(s, q, &e) < 0 || !(x->spec = spec_of(s, q, &e)) ||
-	    fill_command(x, q, &e) < 0)
+	if (check_command(s, q, &e) < 0 || !(x->spec = spec_of(s, q, &e)))
 		run_handle_refuse(x, s->spec, &e);
 	else
-		x->run = run_exec(s->run, x->spec, &x->command, &q->io, q->note, q->note_arg,
-				  x->result->o);
+		x->run = run_exec(s->run, x->spec, &q->io, q->note, q->note_arg, x->result->o);
 	*ret = x;
 	return 0;
 }
@@ -235,6 +240,26 @@ int brig_sandbox_dispatch(brig_sandbox *s)
 const char *brig_sandbox_id(const brig_sandbox *s)
 {
 	return s->o->id;
+}
+
+void sandbox_signal(brig_sandbox *s, int sig)
+{
+	run_signal(s->run, sig);
+}
+
+int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
+{
+	return run_pause(s->run, on, e);
+}
+
+size_t sandbox_living(const brig_sandbox *s)
+{
+	return run_living(s->run);
+}
+
+const struct outcome *sandbox_facts(const brig_sandbox *s)
+{
+	return s->o;
 }
 
 int brig_sandbox_close(brig_sandbox *s, brig_result **ret, struct brig_error *be)

@@ -153,8 +153,8 @@ static void fill_command(const struct recorder *r, struct record *x)
 	const char *asked = fields[FIELD_BACKEND].words[r->spec->backend];
 
 	record_text(x, "backend", r->backend ? r->backend : asked);
-	record_text(x, "argv0", r->spec->argv ? r->spec->argv[0] : NULL);
-	record_list(x, "argv", r->spec->audit.argv ? r->spec->argv : NULL);
+	record_text(x, "argv0", r->spec->command.argv ? r->spec->command.argv[0] : NULL);
+	record_list(x, "argv", r->spec->audit.argv ? r->spec->command.argv : NULL);
 }
 
 static void fill_create(const struct recorder *r, struct record *x)
@@ -169,8 +169,8 @@ static void fill_create(const struct recorder *r, struct record *x)
 	record_text(x, "workspace", s->private_workspace ? NULL : s->workdir);
 	if (s->limits.memory)
 		record_number(x, "memory", (int64_t)s->limits.memory);
-	if (s->limits.timeout)
-		record_number(x, "timeout_ms", (int64_t)s->limits.timeout);
+	if (s->command.timeout)
+		record_number(x, "timeout_ms", (int64_t)s->command.timeout);
 	record_number(x, "pid", getpid());
 	record_text(x, "version", BRIG_VERSION);
 }
@@ -180,7 +180,7 @@ static int begin_locked(struct recorder *r, struct err *e)
 	struct run_info info = { .run = r->id,
 				 .policy = r->policy,
 				 .backend = r->backend,
-				 .argv0 = r->spec->argv ? r->spec->argv[0] : "",
+				 .argv0 = r->spec->command.argv ? r->spec->command.argv[0] : "",
 				 .agent = r->agent };
 	struct record x;
 
@@ -292,7 +292,7 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 	record_bool(x, "started", o->started);
 	if (o->started) {
 		record_micros(x, "setup_ms", o->setup_us);
-		record_text(x, "layers", layers(&o->isolation, text));
+		record_text(x, "layers", o->isolation ? layers(o->isolation, text) : NULL);
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
 	}
@@ -304,7 +304,7 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 	}
 }
 
-static int64_t limit_value(const struct limits *l, enum limit which)
+static int64_t limit_value(const struct limits *l, const struct command *c, enum limit which)
 {
 	const uint64_t values[LIMIT_COUNT] = {
 		[LIMIT_MEMORY] = l->memory,
@@ -314,8 +314,8 @@ static int64_t limit_value(const struct limits *l, enum limit which)
 		[LIMIT_TMP] = l->tmp,
 		[LIMIT_DISK] = l->disk,
 		[LIMIT_FILES] = l->files,
-		[LIMIT_OUTPUT] = l->output,
-		[LIMIT_TIMEOUT] = l->timeout,
+		[LIMIT_OUTPUT] = c->output,
+		[LIMIT_TIMEOUT] = c->timeout,
 	};
 
 	return (int64_t)values[which];
@@ -456,6 +456,20 @@ int recorder_egress(struct recorder *r, const struct egress_event *ev, struct er
 	return put_egress_sums(r, false, e);
 }
 
+int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e)
+{
+	struct record x;
+
+	if (!r || !r->log)
+		return 0;
+	fill_common(r, &x, EVENT_AGENT_SIGN);
+	record_text(&x, "key", key);
+	record_text(&x, "purpose", purpose);
+	if (log_append(r->log, &x, 1, e) < 0)
+		return e->kind = ERR_UNAVAILABLE, -e->code;
+	return 0;
+}
+
 /* So many more than are written one by one. */
 static void fill_summary(const struct recorder *r, const char *kind, const char *target,
 			 uint64_t count, struct record *x)
@@ -502,8 +516,9 @@ static size_t fill_limits(const struct recorder *r, const struct outcome *o, str
 		fill_common(r, &x[n], EVENT_LIMIT_HIT);
 		x[n].rule = limit_name((enum limit)l);
 		record_text(&x[n], "limit", limit_name((enum limit)l));
-		record_number(&x[n], "value", limit_value(&r->spec->limits, (enum limit)l));
-		record_text(&x[n], "enforcer", enforcer_name(o->isolation.limits[l]));
+		record_number(&x[n], "value",
+			      limit_value(&r->spec->limits, &r->spec->command, (enum limit)l));
+		record_text(&x[n], "enforcer", enforcer_name(outcome_enforcer(o, (enum limit)l)));
 		n++;
 	}
 	return n;

@@ -27,6 +27,9 @@ int recorder_ready(struct recorder *r, struct err *e);
 struct egress_event;
 int recorder_egress(struct recorder *r, const struct egress_event *ev, struct err *e);
 
+/* A signature of the user's ssh-agent, before it is given; `key` is a fingerprint. */
+int recorder_signature(struct recorder *r, const char *key, const char *purpose, struct err *e);
+
 /* Denials, limits and sandbox.exec, whatever the outcome; also removes old records now and then. */
 int recorder_end(struct recorder *r, const struct outcome *o, struct err *e);
 

@@ -28,9 +28,11 @@
 #include "egress/resolving.h"
 #include "egress/unresolved.h"
 #include "egress/monitor.h"
+#include "egress/signing.h"
 #include "model/credentials.h"
 #include "model/groups.h"
 #include "model/leaks.h"
+#include "proc/agent_socket.h"
 #include "sandbox/explain.h"
 #include "sandbox/kept_home.h"
 #include "sandbox/publish.h"
@@ -38,6 +40,7 @@
 #include "sandbox/stream.h"
 
 #define GRACE_US (500 * 1000)
+#define ALARM_US 1000 /* between two looks at it, each of which reads a long file */
 /* How often a run under `audit.on_error: end` looks whether the record still takes its end. */
 #define RECORD_LOOK_US (1000 * 1000)
 #define DRAIN_US (1000 * 1000) /* for streams that somebody may hold open for ever */
@@ -57,6 +60,7 @@ enum run_source {
 	RUN_DOOR,
 	RUN_PORTS,
 	RUN_NAMES,
+	RUN_AGENT,
 	RUN_SANDBOX, /* of a command: what goes on in the sandbox that it belongs to */
 	RUN_SOURCES
 };
@@ -78,12 +82,13 @@ struct run {
 	struct run_io io;
 	const struct backend *backend;
 	struct backend_plan *plan;
-	struct backend_job *job; /* of a command: borrowed */
-	uint32_t number;         /* of the command in its sandbox */
-	bool open;               /* a sandbox without a command of its own */
-	struct run *commands;    /* of an open sandbox */
-	struct run *of, *next;   /* of a command: its sandbox; NULL once that has ended */
-	const struct command *command;
+	struct backend_job *job;       /* of a command: borrowed */
+	uint32_t number;               /* of the command in its sandbox */
+	struct run *commands;          /* of an open sandbox */
+	struct run *of, *next;         /* of a command: its sandbox; NULL once that has ended */
+	const struct command *command; /* NULL: a sandbox that is open for others */
+	bool joins;                    /* it is run in a sandbox that is there */
+	struct isolation isolation;    /* what contains it; of a command: see its sandbox */
 	struct outcome *o;
 	note_fn *note;
 	void *note_arg;
@@ -91,13 +96,15 @@ struct run {
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct loop *loop;
 	struct run_watch watches[RUN_SOURCES];
-	struct run_timer deadline, kill, look, drain;
+	struct run_timer deadline, kill, look, drain, again;
 	struct pump out, err;
 	struct last_words said; /* the last of its error output; on a terminal, of its output */
 	struct vtfilter out_filter, err_filter;
 	struct feed in;
 	uint64_t started;  /* microseconds */
+	uint64_t left;     /* of its time, while its sandbox is paused; 0: it has no limit */
 	int events, alarm; /* of the job; borrowed */
+	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
@@ -106,12 +113,19 @@ struct run {
 	struct unresolved *unresolved; /* network none; NULL: nobody listens */
 	struct resolving resolving;    /* network bridge */
 	struct publish *ports;         /* NULL: none are published */
+	struct signing *signing;       /* with ssh_agent; NULL: none is lent */
+	bool signed_for[3];            /* enum agentmsg_purpose: it was told */
 	char told[16][128];            /* kinds of secrets that were seen to pass */
 	size_t told_count;
 	char unreached[4][256]; /* allowed hosts that did not answer */
 	size_t unreached_count;
 	struct err unrecorded; /* why the record can take no more: the run was ended for it */
 };
+
+static bool has_tty(const struct run *r)
+{
+	return r->command && r->command->tty;
+}
 
 static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct vtfilter *filter,
 		     int to)
@@ -120,27 +134,28 @@ static void set_pump(struct run *r, struct pump *p, struct stream *keep, struct 
 
 	*p = (struct pump){ .keep = keep,
 			    .both = &r->o->both,
-			    .tail = keep == &r->o->err || r->spec->tty ? &r->said : NULL,
+			    .tail = keep == &r->o->err || has_tty(r) ? &r->said : NULL,
 			    .which = keep == &r->o->err ? 2 : 1,
-			    .limit = to < 0 || wrote ? r->spec->limits.output : 0,
+			    .limit = r->command && (to < 0 || wrote) ? r->command->output : 0,
 			    .on_output = r->io.on_output,
+			    .tells = r->io.tells && to < 0,
 			    .arg = r->io.arg };
 	keep->data.max = r->o->both.data.max = KEEP_MAX;
-	if (to >= 0 && isatty(to) && !r->spec->tty) {
+	if (to >= 0 && isatty(to) && !has_tty(r)) {
 		vtfilter_init(filter);
 		p->filter = filter;
 	}
-	p->raw = to >= 0 && r->spec->tty && isatty(to);
+	p->raw = to >= 0 && has_tty(r) && isatty(to);
 }
 
 static void open_streams(struct run *r, struct job_io *io)
 {
 	set_pump(r, &r->out, &r->o->out, &r->out_filter, r->io.out);
 	set_pump(r, &r->err, &r->o->err, &r->err_filter, r->io.err);
-	r->master = r->spec->tty ? io->out : -1;
+	r->master = has_tty(r) ? io->out : -1;
 	pump_open(&r->out, io->out, r->io.out);
 	pump_open(&r->err, io->err, r->io.err);
-	feed_open(&r->in, r->io.in, io->in, io->in_peer, r->spec->tty);
+	feed_open(&r->in, r->io.in, io->in, io->in_peer, has_tty(r));
 }
 
 static void strike(const struct run *r, int sig)
@@ -168,9 +183,15 @@ static void cancel(struct run *r, int sig)
 		return;
 	}
 	end_as(r, OUTCOME_CANCELLED, sig);
-	strike(r, again || r->open ? SIGKILL : sig ? sig : SIGTERM);
+	strike(r, again || !r->command ? SIGKILL : sig ? sig : SIGTERM);
 	r->cancelled = true;
 	loop_at(r->loop, &r->kill.t, clock_us() + GRACE_US);
+}
+
+void run_signal(struct run *r, int sig)
+{
+	if (!r->ended)
+		strike(r, sig);
 }
 
 /* The way out of the command's own terminal does not ask the command. */
@@ -189,6 +210,14 @@ static void resize(const struct run *r)
 	struct winsize size;
 
 	if (r->master >= 0 && r->out.from >= 0 && ioctl(r->io.out, TIOCGWINSZ, &size) == 0)
+		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
+}
+
+void run_resize(struct run *r, unsigned short rows, unsigned short cols)
+{
+	const struct winsize size = { .ws_row = rows, .ws_col = cols };
+
+	if (r->master >= 0 && r->out.from >= 0)
 		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
 }
 
@@ -253,6 +282,8 @@ static void on_drain(struct loop_timer *t, uint64_t now)
 	(void)loop_want(r->loop, &r->watches[RUN_PORTS].w, 0);
 	r->ports = publish_free(r->ports);
 	r->over |= r->o->left;
+	if (r->joins)
+		pump_end(&r->out);
 }
 
 static void stop_clock(struct run *r)
@@ -260,6 +291,7 @@ static void stop_clock(struct run *r)
 	loop_at(r->loop, &r->deadline.t, 0);
 	loop_at(r->loop, &r->kill.t, 0);
 	loop_at(r->loop, &r->look.t, 0);
+	loop_at(r->loop, &r->again.t, 0);
 }
 
 /* ---- the door ---- */
@@ -418,6 +450,66 @@ static void count_names(struct run *r)
 	r->unresolved = unresolved_free(r->unresolved);
 }
 
+/* ---- the user's ssh-agent ---- */
+
+/* On the record before it is given; told once for each purpose. */
+static int on_signature(void *arg, const struct signature *s)
+{
+	struct run *r = arg;
+	bool login = s->purpose == AGENTMSG_LOGIN;
+	struct err e = { 0 };
+	char text[256];
+
+	if (recorder_signature(r->recorder, s->key, login ? "login" : "git", &e) < 0) {
+		if (!r->unrecorded.code)
+			r->unrecorded = e;
+		strike(r, SIGKILL);
+		return -e.code;
+	}
+	r->o->signatures++;
+	if (r->signed_for[s->purpose])
+		return 0;
+	r->signed_for[s->purpose] = true;
+	(void)snprintf(text, sizeof(text),
+		       "your ssh-agent %s with key %s; brig audit show %s lists each time",
+		       login ? "let it log in" : "signed for git", s->key, r->o->id);
+	tell(r, text);
+	return 0;
+}
+
+static void on_refusal(void *arg, enum signing_refusal why)
+{
+	static const char *const reasons[SIGNING_REFUSALS] = {
+		[SIGNING_OTHER_REQUEST] = "it may be asked for its keys and for signatures alone",
+		[SIGNING_OTHER_PURPOSE] = "what was to be signed is neither git's nor a login",
+		[SIGNING_SHA1] = "RSA keys sign with SHA-256 or SHA-512 alone",
+		[SIGNING_LOGIN] = "logins need --ssh-agent=auth",
+		[SIGNING_NOT_SIGNED] = "the agent did not sign, or its owner did not want it to",
+		[SIGNING_TOO_MANY] =
+			"a run gets no more signatures, or failures, than this one had",
+	};
+	struct run *r = arg;
+
+	outcome_deny(r->o, "ssh-agent", "SSH_AUTH_SOCK", reasons[why]);
+}
+
+static int open_agent(struct run *r, struct err *e)
+{
+	if (r->spec->ssh_agent == SSH_AGENT_NONE)
+		return 0;
+	return signing_open(r->spec->ssh_agent == SSH_AGENT_AUTH, &r->signing, e);
+}
+
+static void start_agent(struct run *r, int listener)
+{
+	const struct signing_host host = { .signs = on_signature, .refuses = on_refusal, .arg = r };
+
+	if (r->signing && listener >= 0 && agent_socket_is(listener))
+		signing_start(r->signing, listener, &host);
+	else
+		(void)fd_close(listener);
+}
+
 static void arrange(struct run *r);
 
 static void has_ended(struct run *r)
@@ -442,12 +534,17 @@ static bool command_ended(struct run *r)
 {
 	if (!r->backend->ended(r->job, r->number, r->o))
 		return false;
+	outcome_contain(r->o, &r->of->isolation);
 	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
 		strike(r, SIGKILL);
 	note_end(r);
 	has_ended(r);
-	/* What it started may live on, and hold them. */
-	pump_end(&r->out);
+	/* What it started may live on, and hold them. The end of its session hangs a terminal up,
+	 * and all that was written there comes before that. */
+	if (r->master >= 0)
+		loop_at(r->loop, &r->drain.t, clock_us() + DRAIN_US);
+	else
+		pump_end(&r->out);
 	pump_end(&r->err);
 	return true;
 }
@@ -474,7 +571,7 @@ static void lose_commands(struct run *sandbox)
 		if (r->ended)
 			continue;
 		note_end(r);
-		r->o->isolation = why->isolation;
+		outcome_contain(r->o, &sandbox->isolation);
 		r->o->limits_hit |= why->limits_hit;
 		if (r->o->kind == OUTCOME_FAILED) {
 			bool closed = sandbox->cancelled || why->kind == OUTCOME_EXITED;
@@ -489,7 +586,7 @@ static void lose_commands(struct run *sandbox)
 
 static void on_event(struct run *r, bool alarm)
 {
-	if (r->command) {
+	if (r->joins) {
 		(void)command_ended(r);
 		return;
 	}
@@ -505,6 +602,7 @@ static void on_event(struct run *r, bool alarm)
 		if (!c->ended)
 			(void)command_ended(c);
 	r->backend->finish(r->job, r->o);
+	outcome_contain(r->o, &r->isolation);
 	if (r->door_lost.code) {
 		r->o->kind = OUTCOME_FAILED;
 		r->o->error = r->door_lost;
@@ -575,6 +673,9 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 	case RUN_NAMES:
 		on_names(r);
 		break;
+	case RUN_AGENT:
+		signing_turn(r->signing);
+		break;
 	case RUN_SANDBOX:
 		run_dispatch(r->of);
 		break;
@@ -611,6 +712,7 @@ static void arrange(struct run *r)
 	follow(r, RUN_CANCEL, readable(r->ended || r->cancelled ? -1 : r->io.cancel));
 	follow(r, RUN_DOOR, readable(r->door && !r->ended ? egress_fd(r->door) : -1));
 	follow(r, RUN_NAMES, readable(r->ended ? -1 : unresolved_fd(r->unresolved)));
+	follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
 	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
 	follow(r, RUN_SANDBOX, readable(r->of && !r->ended ? loop_fd(r->of->loop) : -1));
 }
@@ -634,10 +736,31 @@ int run_fd(struct run *r)
 }
 
 /* A loop around ours looks at the alarm as well, and its news is gone then. */
+static void look_at_alarm(struct run *r)
+{
+	uint64_t now = clock_us();
+
+	if (r->over || r->ended || r->alarm < 0)
+		return;
+	if (now - r->alarm_at < ALARM_US) {
+		if (!r->again.t.at)
+			loop_at(r->loop, &r->again.t, r->alarm_at + ALARM_US);
+		return;
+	}
+	r->alarm_at = now;
+	loop_at(r->loop, &r->again.t, 0);
+	on_event(r, true);
+}
+
+static void on_again(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	look_at_alarm(run_of(t));
+}
+
 void run_dispatch(struct run *r)
 {
-	if (!r->over && !r->ended && r->alarm >= 0)
-		on_event(r, true);
+	look_at_alarm(r);
 	run_turn(r, 0);
 }
 
@@ -690,6 +813,7 @@ static void was_started(struct run *r, uint64_t from)
 {
 	r->o->phases.started = r->o->phases.ended = clock_us();
 	r->o->setup_us = r->o->phases.started - from;
+	outcome_contain(r->o, &r->isolation);
 	if (r->o->kind == OUTCOME_REFUSED)
 		r->o->kind = OUTCOME_FAILED;
 }
@@ -729,23 +853,23 @@ static int carry_out(struct run *r, const struct job_want *w, struct job_io *io,
 	struct backend_job *j = r->of ? r->of->job : NULL;
 	int got;
 
-	if (!r->command)
+	if (!r->joins)
 		return r->backend->start(r->plan, w, io, &r->job, e);
-	got = r->backend->exec(j, r->command, w, io, &r->number, e);
+	got = r->backend->exec(j, w, io, &r->number, e);
 	r->job = got == 0 ? j : NULL;
 	return got;
 }
 
 static void start(struct run *r, uint64_t from, struct err *e)
 {
-	struct job_want w = { .open = r->open,
-			      .tty = r->spec->tty,
+	struct job_want w = { .command = r->command,
 			      .no_input = r->io.in < 0,
 			      .id = r->o->id,
 			      .outcome = r->o,
+			      .isolation = &r->isolation,
 			      .wake = { r->io.signals, r->io.cancel },
 			      .host = { .asked_to_stop = asked_to_stop, .note = tell, .arg = r } };
-	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->command;
+	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->joins;
 	bool awaits = r->backend->can & BACKEND_AWAITS;
 	struct job_io io = { .in = -1,
 			     .out = -1,
@@ -753,10 +877,11 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .in_peer = -1,
 			     .events = -1,
 			     .alarm = -1,
-			     .names = -1 };
-	struct winsize size;
+			     .names = -1,
+			     .agent = -1 };
+	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
 
-	if (w.tty && ioctl(r->io.out, TIOCGWINSZ, &size) == 0) {
+	if (job_has_tty(&w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
 		w.rows = size.ws_row;
 		w.cols = size.ws_col;
 	}
@@ -781,12 +906,15 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	r->started = r->o->phases.started = clock_us();
 	r->o->started = true;
 	r->o->setup_us = r->started - from;
-	if (r->spec->limits.timeout && !r->open)
-		loop_at(r->loop, &r->deadline.t, r->started + r->spec->limits.timeout * 1000);
+	if (!r->command) /* for who asks meanwhile */
+		outcome_contain(r->o, &r->isolation);
+	if (r->command && r->command->timeout)
+		loop_at(r->loop, &r->deadline.t, r->started + r->command->timeout * 1000);
 	if (r->recorder && r->spec->audit.on_error == AUDIT_END)
 		loop_at(r->loop, &r->look.t, r->started);
 	if (io.names >= 0)
 		r->unresolved = unresolved_new(io.names);
+	start_agent(r, io.agent);
 	if (r->ports)
 		publish_start(r->ports, lend, r);
 	r->events = io.events;
@@ -800,8 +928,8 @@ static void report_own_limits(const struct spec *s, const struct run_io *io, str
 {
 	bool capped = io->out < 0 || spec_wrote(s, FIELD_OUTPUT);
 
-	o->isolation.limits[LIMIT_TIMEOUT] = s->limits.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
-	o->isolation.limits[LIMIT_OUTPUT] = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->timeout_by = s->command.timeout ? ENFORCER_MONITOR : ENFORCER_NONE;
+	o->output_by = capped ? ENFORCER_MONITOR : ENFORCER_NONE;
 	if (o->out.truncated || o->err.truncated)
 		outcome_hit(o, LIMIT_OUTPUT);
 }
@@ -857,7 +985,7 @@ static int with_home(const struct spec *s, const char *folder, const unsigned ch
 
 	if (!own)
 		return -e->code;
-	own->argv = s->argv;
+	own->command.argv = s->command.argv;
 	own->home_folder = arena_strdup(own->arena, folder);
 	own->home_secret = secret;
 	if (!own->home_folder)
@@ -906,7 +1034,7 @@ static void conduct(struct run *r)
 		return;
 	}
 	r->o->backend = r->backend->name;
-	if (r->open && !r->backend->exec) {
+	if (!r->command && !r->backend->exec) {
 		(void)err_refuse(&e, ERR_UNAVAILABLE, ENOTSUP,
 				 "open it on native or bwrap, or run each command by itself",
 				 "backend '%s' cannot keep a sandbox open for commands",
@@ -929,7 +1057,7 @@ static void conduct(struct run *r)
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
 	note_unreachable(r);
-	if (open_ports(r, &e) < 0) {
+	if (open_agent(r, &e) < 0 || open_ports(r, &e) < 0) {
 		refuse(r->o, &e);
 		return;
 	}
@@ -989,7 +1117,8 @@ static void prepare(struct run *r)
 	} timers[] = { { offsetof(struct run, deadline), on_deadline },
 		       { offsetof(struct run, kill), on_kill },
 		       { offsetof(struct run, look), on_look },
-		       { offsetof(struct run, drain), on_drain } };
+		       { offsetof(struct run, drain), on_drain },
+		       { offsetof(struct run, again), on_again } };
 
 	for (size_t i = 0; i < RUN_SOURCES; i++)
 		r->watches[i] = (struct run_watch){ .w = { .fd = -1, .ready = on_ready }, .r = r };
@@ -1008,7 +1137,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	struct err e = { 0 };
 
 	o->dialect = like->spec->dialect_used;
-	o->timeout_ms = like->open ? 0 : like->spec->limits.timeout;
+	o->timeout_ms = like->command ? like->command->timeout : 0;
 	if (!r) {
 		(void)err_nomem(&e);
 		refuse(o, &e);
@@ -1027,7 +1156,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 		refuse(o, &e);
 		return r;
 	}
-	if (r->command) {
+	if (r->joins) {
 		conduct_command(r);
 		return r;
 	}
@@ -1039,7 +1168,12 @@ static struct run *begin(const struct run *like, struct outcome *o)
 struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *note, void *note_arg,
 		      struct outcome *o)
 {
-	return begin(&(struct run){ .spec = s, .io = *io, .note = note, .note_arg = note_arg }, o);
+	return begin(&(struct run){ .spec = s,
+				    .command = &s->command,
+				    .io = *io,
+				    .note = note,
+				    .note_arg = note_arg },
+		     o);
 }
 
 struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note_arg,
@@ -1049,18 +1183,16 @@ struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note
 		.in = -1, .out = -1, .err = -1, .signals = -1, .cancel = cancel
 	};
 
-	return begin(
-		&(struct run){
-			.spec = s, .open = true, .io = none, .note = note, .note_arg = note_arg },
-		o);
+	return begin(&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);
 }
 
-struct run *run_exec(struct run *sandbox, const struct spec *s, const struct command *c,
-		     const struct run_io *io, note_fn *note, void *note_arg, struct outcome *o)
+struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run_io *io,
+		     note_fn *note, void *note_arg, struct outcome *o)
 {
 	struct run *r = begin(&(struct run){ .spec = s,
+					     .command = &s->command,
+					     .joins = true,
 					     .of = sandbox,
-					     .command = c,
 					     .io = *io,
 					     .note = note,
 					     .note_arg = note_arg },
@@ -1070,6 +1202,38 @@ struct run *run_exec(struct run *sandbox, const struct spec *s, const struct com
 	if (r && r->over)
 		r->of = NULL;
 	return r;
+}
+
+int run_pause(struct run *r, bool on, struct err *e)
+{
+	uint64_t now = clock_us();
+
+	if (!r->job || r->ended)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (!r->backend->pause)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
+				  "a sandbox of backend '%s' cannot be paused", r->backend->name);
+	if (r->backend->pause(r->job, on, e) < 0)
+		return -e->code;
+	for (struct run *c = r->commands; c; c = c->next) {
+		uint64_t at = c->deadline.t.at;
+
+		if (on)
+			c->left = !at ? 0 : at > now ? at - now : 1;
+		loop_at(c->loop, &c->deadline.t, on || !c->left ? 0 : now + c->left);
+	}
+	return 0;
+}
+
+size_t run_living(const struct run *r)
+{
+	size_t n = 0;
+
+	if (r->job && r->backend->living)
+		return r->backend->living(r->job);
+	for (const struct run *c = r->commands; c; c = c->next)
+		n += !c->ended;
+	return n;
 }
 
 void run_close(struct run *r)
@@ -1109,6 +1273,7 @@ void run_end(struct run *r)
 		end_door(r);
 	(void)egress_free(r->door);
 	(void)publish_free(r->ports);
+	(void)signing_free(r->signing);
 	if (recorder_end(r->recorder, r->o, &e) < 0)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);

@@ -17,6 +17,8 @@ struct run_io {
 	output_fn
 		*on_output; /* called with what is kept, as it arrives, whole characters; or NULL */
 	void *arg;
+	bool tells;  /* output is not kept, but goes to on_output alone */
+	unsigned short rows, cols; /* of a terminal that nobody sits at; 0: ask `out` */
 	int signals; /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
 	int cancel;  /* readable: cancel; or -1 */
 };
@@ -45,11 +47,21 @@ void run_dispatch(struct run *r);
 struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note_arg,
 		     struct outcome *o);
 
-/* A command in it: a run as any other, of its own spec (streams and time limit are looked at) and
- * outcome. Turning it turns its sandbox, too, and what ends that ends it. The command must outlive
- * it; the sandbox need not. */
-struct run *run_exec(struct run *sandbox, const struct spec *s, const struct command *c,
-		     const struct run_io *io, note_fn *note, void *note_arg, struct outcome *o);
+/* A command in it: a run as any other, with an outcome of its own. Its spec is the sandbox's with
+ * another command. Turning it turns its sandbox, too, and what ends that ends it. The spec must
+ * outlive it; the sandbox need not. */
+struct run *run_exec(struct run *sandbox, const struct spec *s, const struct run_io *io,
+		     note_fn *note, void *note_arg, struct outcome *o);
+
+/* A signal for the command's process group; of an open sandbox, for every process in it. */
+void run_signal(struct run *r, int sig);
+
+/* Everything in an open sandbox stands still, its commands' deadlines too, or goes on. */
+int run_pause(struct run *r, bool on, struct err *e);
+/* Its commands that run, or have left something running. */
+size_t run_living(const struct run *r);
+
+void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 
 /* Ends an open sandbox with all that runs in it; run_end waits for that. */
 void run_close(struct run *r);

@@ -197,7 +197,7 @@ static int deliver(struct pump *p, char *data, size_t n)
 
 	if (p->tail)
 		keep_tail(p->tail, data, n);
-	if (p->to < 0) {
+	if (p->to < 0 && !p->tells) {
 		size_t before = p->keep->data.len;
 
 		keep_bytes(p->keep, data, n, p->limit);
@@ -214,6 +214,11 @@ static int deliver(struct pump *p, char *data, size_t n)
 		room = room < n ? utf8_cut(data, room) : n;
 	}
 	p->keep->bytes += n;
+	if (p->tells) {
+		if (room)
+			p->on_output(p->arg, p->which, data, room);
+		return 0;
+	}
 	if (p->raw)
 		watch(p, data, room);
 	if (!p->filter)

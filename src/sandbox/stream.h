@@ -25,7 +25,7 @@ struct last_words {
 
 struct pump {
 	int from;  /* owned; -1 when at its end */
-	int to;    /* owned; -1: kept in the outcome */
+	int to;    /* owned; -1: kept in the outcome, or only told */
 	int which; /* 1 or 2, for on_output */
 	bool is_socket, can_splice, blocked;
 	bool terminal;              /* `from` is the master of one */
@@ -33,6 +33,7 @@ struct pump {
 	struct stream *keep, *both; /* borrowed */
 	struct last_words *tail;    /* borrowed; NULL: nobody asks for it */
 	uint64_t limit;             /* 0: none */
+	bool tells;                 /* what is not kept goes to on_output alone */
 	output_fn *on_output;
 	void *arg;
 	char held[4]; /* the first bytes of a character whose rest has not come */

@@ -91,8 +91,9 @@ static void attribute_limits(struct json *j, const struct outcome *o)
 
 static void attribute_program(struct json *j, const struct spec *s)
 {
-	const char *slash = s->argv && s->argv[0] ? strrchr(s->argv[0], '/') : NULL;
-	const char *name = slash ? slash + 1 : s->argv ? s->argv[0] : NULL;
+	const char *slash =
+		s->command.argv && s->command.argv[0] ? strrchr(s->command.argv[0], '/') : NULL;
+	const char *name = slash ? slash + 1 : s->command.argv ? s->command.argv[0] : NULL;
 
 	if (!name)
 		return;

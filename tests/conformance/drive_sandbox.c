@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { COMMANDS = 128 };
+enum { COMMANDS = 320 };
 
 struct driven {
 	brig_request *request;

@@ -300,18 +300,18 @@ def the_end_of_another_command_cannot_be_forged():
 
 @test(limit=180, as_user="root")
 def places_that_are_used_up_refuse_a_command_and_come_back():
-    with opened("limits.pids=200") as s:
-        for number in range(1, 65):
+    with opened("limits.pids=600") as s:
+        for number in range(1, 257):
             r = s.run(number, "sleep 600 > /dev/null 2>&1 &")
             assert r["outcome"] == "exited", r
-        for number in (65, 66, 67):
+        for number in (257, 258, 259):
             r = s.run(number, "true")
-            assert r["outcome"] == "refused" and "at most 64 commands" in r["error"]["what"], r
+            assert r["outcome"] == "refused" and "at most 256 commands" in r["error"]["what"], r
         pids = [pid for pid, n in s.processes().items() if n == "sleep"]
-        assert len(pids) == 64
+        assert len(pids) == 256
         os.kill(pids[0], signal.SIGKILL)
         s.say("turn 200")
-        r = s.run(70, "echo room")
+        r = s.run(270, "echo room")
         assert (r["outcome"], r["stdout"]) == ("exited", "room\n"), r
         assert s.say("close")["outcome"] == "exited" and not s.processes()
 

@@ -254,9 +254,20 @@ EVIL = b"#!/bin/sh\nexit 77\n"
 DOOR = ((".brig-door", "/proc/self/cwd/x"), ("x", EVIL), ("brig-door", EVIL), ("socket", "/x"), (".brig-door.socket", "/x"))
 
 
-def archive(name, layer, labels):
+def saved_image(e, tag):
+    """(status, `docker save` of it)."""
+    c = engine._UnixConnection(str(e.socket))
+    try:
+        c.request("GET", f"/v1.41/images/{tag}/get")
+        r = c.getresponse()
+        return r.status, r.read()
+    finally:
+        c.close()
+
+
+def archive(name, layer, Labels, **more):
     """An image as `docker save` writes it."""
-    config = json.dumps({"architecture": engine.ARCHITECTURE, "os": "linux", "config": {"Labels": labels},
+    config = json.dumps({"architecture": engine.ARCHITECTURE, "os": "linux", "config": {"Labels": Labels, **more},
                          "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}}).encode()
     manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
     out = io.BytesIO()
@@ -268,22 +279,73 @@ def archive(name, layer, labels):
     return out.getvalue()
 
 
+@contextlib.contextmanager
+def helper_of(name, e):
+    """The helper's container while a run of that image is behind it, as the engine describes it."""
+    word = token()
+    p = start_box("--network", "proxy", "--allow", "example.org", "--", "sh", "-c", f"unset LD_PRELOAD; : {word}; read end", image=name, host=e.host,
+                  stdin=subprocess.PIPE)
+    try:
+        run = container_of(word, e, running=True)
+        yield e.ask("GET", f"/containers/{run}-door/json")[1]
+    finally:
+        _, errors = p.communicate(b"\n", timeout=60)
+    assert p.returncode == 0, errors
+
+
+def is_brigs_own(helper, hostile):
+    """Root, program, privileges, variables and mounts: as brig made it, whatever the other image says."""
+    config, host = helper["Config"], helper["HostConfig"]
+    assert hostile not in helper["Image"], helper["Image"]
+    assert [c.removeprefix("CAP_") for c in host["CapAdd"]] == ["NET_ADMIN"] and host["ReadonlyRootfs"] and not host["Privileged"], host["CapAdd"]
+    assert any(o.startswith("seccomp=") for o in host["SecurityOpt"]), host["SecurityOpt"]
+    assert [m["Destination"] for m in helper["Mounts"]] == ["/socket"], helper["Mounts"]
+    assert helper["Path"] == "/brig-door" and helper["Args"] in ([], ["/brig-door"]), (helper["Path"], helper["Args"])
+    assert config["Entrypoint"] in (["/brig-door"], "/brig-door") and not config.get("Cmd") and config["User"] == "0:0", config
+    assert not [v for v in config.get("Env") or () if "PRELOAD" in v or "evil" in v], config["Env"]
+    assert (config.get("Healthcheck") or {"Test": ["NONE"]})["Test"] == ["NONE"] and not config.get("OnBuild"), config
+
+
+def has_brigs_program(e, helper):
+    """Of one layer, and in that nothing but the program and an empty file."""
+    status, saved = saved_image(e, helper["Image"])
+    assert status == 200, status
+    with tarfile.open(fileobj=io.BytesIO(saved)) as outer:
+        layers = json.load(outer.extractfile("manifest.json"))[0]["Layers"]
+        with tarfile.open(fileobj=io.BytesIO(outer.extractfile(layers[0]).read())) as tar:
+            held = {m.name: tar.extractfile(m).read() for m in tar.getmembers()}
+    own = (pathlib.Path(brig_path()).parent / "brig-door").read_bytes()
+    assert len(layers) == 1 and held == {"brig-door": own, "socket": b""}, (layers, list(held))
+
+
+# What the run's own image brings along: entries, and settings.
+OWN = {
+    "links": (DOOR, {}),
+    "targets": ((("socket", "/proc/self/exe"), ("brig-door", "/proc/1/exe"), ("x", EVIL)), {}),
+    "folders": ((("socket", FOLDER), ("brig-door", FOLDER), (".brig-door.socket", FOLDER)), {}),
+    "volumes": ((("x", EVIL),), {"Volumes": {"/socket": {}, "/brig-door": {}}}),
+    "settings": (DOOR, {"Entrypoint": ["/x"], "Cmd": ["evil"], "WorkingDir": "/evil", "Shell": ["/x"], "StopSignal": "SIGCONT", "OnBuild": ["RUN /x"],
+                        "Healthcheck": {"Test": ["CMD", "/x"], "Interval": 10 ** 9}, "ExposedPorts": {"1/tcp": {}}, "Labels": {"brig.door": "evil"}}),
+    "user": ((*DOOR, ("etc/passwd", b"root:x:4242:4242::/evil:/x\n"), ("etc/group", b"root:x:4242:\n")),
+             {"User": "12345:12345", "Env": ["LD_PRELOAD=/x", "LD_LIBRARY_PATH=/evil", "GCONV_PATH=/evil"]}),
+}
+
+
 @test(limit=180)
 def the_doors_helper_runs_in_a_root_of_brigs_own():
     for e in engines():
-        e.import_image(image(*DOOR), mine("door"))
-        hostile = e.ask("GET", f"/images/{mine('door')}/json")[1]["Id"].split(":")[-1]
-        word = token()
-        p = start_box("--network", "proxy", "--allow", "example.org", "--", "sh", "-c", f": {word}; read end", image=mine("door"), host=e.host,
-                      stdin=subprocess.PIPE)
-        name = container_of(word, e, running=True)
-        helper = e.ask("GET", f"/containers/{name}-door/json")[1]
-        p.communicate(b"\n", timeout=60)
-        assert p.returncode == 0 and hostile not in helper["Image"], (p.returncode, helper["Image"])
-        host = helper["HostConfig"]
-        assert [c.removeprefix("CAP_") for c in host["CapAdd"]] == ["NET_ADMIN"] and host["ReadonlyRootfs"], host["CapAdd"]
-        assert any(o.startswith("seccomp=") for o in host["SecurityOpt"]), host["SecurityOpt"]
-        assert [m["Destination"] for m in helper["Mounts"]] == ["/socket"], helper["Mounts"]
+        for name, (entries, settings) in OWN.items():
+            if e is not common.shared and name != "links":
+                continue  # each costs Podman seconds
+            tag = mine(f"door-{name}")
+            settings = {"Labels": {}, **settings}
+            assert e.ask("POST", "/images/load", archive(f"localhost/{tag}", image(*entries), **settings), "application/x-tar")[0] == 200
+            hostile = e.ask("GET", f"/images/localhost/{tag}/json")[1]["Id"].split(":")[-1]
+            with helper_of(f"localhost/{tag}", e) as helper:
+                is_brigs_own(helper, hostile)
+            if name == "links":
+                has_brigs_program(e, helper)
+        assert nothing_left()
 
 
 @test(as_user="root", limit=60)
@@ -315,6 +377,27 @@ def an_image_that_calls_itself_the_helpers_is_not_used():
     assert box(*run, host=e.host, timeout=60).json["outcome"] == "exited"
     _, images = e.ask("GET", "/images/json")
     assert [t for i in images for t in i["RepoTags"] or () if "brig-door" in t] == tags, images
+    settings_beside_the_true_layer_are_not_obeyed(e, tags[0], run)
+
+
+def settings_beside_the_true_layer_are_not_obeyed(e, tag, run):
+    """Anybody knows brig's layer: an archive that somebody loads can have it under the same name, with settings."""
+    status, saved = saved_image(e, tag)
+    assert status == 200
+    with tarfile.open(fileobj=io.BytesIO(saved)) as tar:
+        layer = tar.extractfile(json.load(tar.extractfile("manifest.json"))[0]["Layers"][0]).read()
+    for name, more in (("user", {"User": "12345"}), ("command", {"Cmd": ["evil"]}), ("variable", {"Env": ["LD_PRELOAD=/socket"]}),
+                       ("volume", {"Volumes": {"/socket": {}}}), ("port", {"ExposedPorts": {"1/tcp": {}}}), ("entry", {"Entrypoint": ["/socket", "evil"]}),
+                       ("health", {"Healthcheck": {"Test": ["CMD", "/brig-door", "evil"], "Interval": 10 ** 9}})):
+        assert e.ask("DELETE", f"/images/{tag}?force=1")[0] == 200
+        assert e.ask("POST", "/images/load", archive(tag, layer, {"brig.door": "evil"}, **more), "application/x-tar")[0] == 200
+        if name not in ("entry", "health"):
+            r = box(*run, host=e.host, timeout=60).json
+            assert r["outcome"] == "refused" and "is not the one that brig made" in r["error"]["what"], (name, r)
+            continue
+        with helper_of(engine.IMAGE, e) as helper:  # what brig says itself for every container is stronger
+            is_brigs_own(helper, "evil")
+    assert e.ask("DELETE", f"/images/{tag}?force=1")[0] == 200
 
 
 @test(limit=120)

@@ -70,6 +70,7 @@ CLIENTS = {
     "ruby": (["ruby", "-ropen-uri", "-e", "print URI.open(ARGV[0]).read", "URL/"], "hello"),
     "cargo": (["sh", "-c", CARGO], 'name = "thing"'),
     "maven": (["mvn", "-B", "-s", "settings.xml", "-Drepo=URL/m2", "-Dmaven.repo.local=/tmp/m2", "validate"], "BUILD SUCCESS"),
+    "chromium": (["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "URL/"], "hello"),
     "php": (["php", "-r", "echo file_get_contents($argv[1]);", "URL/"], "hello"),
 }
 

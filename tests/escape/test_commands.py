@@ -160,19 +160,19 @@ def a_command_has_the_same_confinement_as_that_of_a_run():
 
 @test(alone=True, backends=OPEN)
 def places_that_are_used_up_refuse_a_command_and_come_back():
-    with Sandbox(here(), "limits.pids=200") as s:
-        for number in range(1, 65):
+    with Sandbox(here(), "limits.pids=600") as s:
+        for number in range(1, 257):
             r = s.run(number, "sleep 600 > /dev/null 2>&1 &")
             assert r["outcome"] == "exited", r
-        for number in (65, 66, 67):
+        for number in (257, 258, 259):
             r = s.run(number, "true")
-            assert r["outcome"] == "refused" and "at most 64 commands" in r["error"]["what"], r
+            assert r["outcome"] == "refused" and "at most 256 commands" in r["error"]["what"], r
         s.say("turn 50")
-        assert len([n for n in guests() if n.startswith("sleep")]) == 64
+        assert len([n for n in guests() if n.startswith("sleep")]) == 256
         pid = next(pid for pid, n in descendants().items() if n.startswith("sleep"))
         os.kill(pid, signal.SIGKILL)
         s.say("turn 200")
-        r = s.run(70, "echo room")
+        r = s.run(270, "echo room")
         assert (r["outcome"], r["stdout"]) == ("exited", "room\n"), r
         assert s.say("close")["outcome"] == "exited" and not guests()
 

@@ -68,17 +68,41 @@ def a084_memory_is_capped_in_every_form():
             assert (r["outcome"], r["exit_code"], r["limits_hit"]) == ("oom", 137, ["memory"]), (args, r["outcome"], r["limits_hit"], r["stdout"])
 
 
-@test(limit=90)
+# Segments and queues of System V, anonymous files, page tables, socket buffers, and what a process has whose first thread has ended.
+UNMAPPED = ("segments", "semaphores", "queues", "small-messages", "memfds", "one-memfd", "children-memfds", "sealed-memfds", "reserved-memfds",
+            "tables", "headless", "streams", "packets", "datagrams")
+INET = ("tcp", "udp", "udp6")  # a control group has them wait, or drops packets
+
+
+@test(limit=120, backends=("native", "bwrap"))
 def a084_memory_that_no_process_maps_counts():
-    """Segments, anonymous files, page tables, socket buffers, and what a process has whose first thread has ended."""
-    for how, backend in (("segments", "bwrap"), ("semaphores", "native"), ("memfds", "bwrap"), ("one-memfd", "native"), ("tables", "bwrap"),
-                         ("headless", "native"), ("sockets", "native")):
-        control = on_host(*UNSHARED, program("resources"), "unmapped", how, "32")
-        assert fact(control, "held") == "32", f"{how}: the control proves nothing: {control.stdout} {control.stderr}"
-        run = ("--backend", backend, "--memory", "64m", "--timeout", seconds(20), *mount("resources"), "--", INSIDE, "unmapped", how)
-        r = brig("run", "--json", *run, "160").json
-        assert (r["outcome"], r["limits_hit"]) == ("oom", ["memory"]), (how, r["outcome"], r["stdout"])
-        assert fact(brig("run", *run, "6"), "held") == "6", how
+    refused = enforcer("memory") == "cgroup"
+    for how in (*UNMAPPED, *INET):
+        control = on_host(*UNSHARED, program("unmapped"), "hold", how, "24", "at-once")
+        assert fact(control, "held") == "24", f"{how}: the control proves nothing: {control.stdout} {control.stderr}"
+        run = ("--memory", "64m", "--timeout", seconds(20), *mount("unmapped"), "--", INSIDE, "hold", how)
+        done = brig("run", "--json", *run, "160")
+        if refused and how in INET and done.json["outcome"] == "exited":
+            assert int(done.json["stdout"].split()[2]) <= 64, (how, done.json["stdout"])
+        else:
+            assert (done.json["outcome"], done.json["limits_hit"]) == ("oom", ["memory"]), (how, done.json["outcome"], done.json["stdout"])
+    assert fact(brig("run", *run, "6"), "held") == "6"
+
+
+@test(backends=("native", "bwrap"))
+def a084_what_the_kernel_bounds_for_a_user_is_bounded_for_all_processes_together():
+    """Each as the table in docs/design/limits.md says."""
+    soft = int(pathlib.Path("/proc/sys/fs/pipe-user-pages-soft").read_text()) * 4
+    most_areas = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
+    n, files = 4, 256
+    for what, wanted, bound in (("posix-queues", 20, 800 // 64), ("signals", 5000, 4096), ("timers", 5000, 4096), ("events", 5000, n * files),
+                                ("flying", 5000, files + 1), ("pipes", 1000, soft + n * files // 2 * 8), ("locked", 16 << 10, n * 8 << 10),
+                                ("areas", 100000, n * most_areas)):
+        r = brig("run", "--json", "--pids", "16", "--memory", "256m", "--set", f"limits.files={files}", *mount("unmapped"), "--",
+                 INSIDE, "take", what, str(wanted), str(n)).json
+        said = dict(line.split()[1:] for line in r["stdout"].splitlines())
+        least = 0 if what == "posix-queues" else 1  # they are files of a file system that Landlock lets nobody write
+        assert said["processes"] == str(n) and least <= int(said["taken"]) <= bound, (what, bound, r["stdout"], r["stderr"])
 
 
 @test

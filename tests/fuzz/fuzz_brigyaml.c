@@ -68,9 +68,9 @@ static void require_tighter(const char *data, size_t n)
 		require(s->policy <= before->policy && s->backend == before->backend);
 		require(s->network == NETWORK_NONE && s->profile <= before->profile);
 		require(s->limits.memory <= before->limits.memory && s->limits.memory);
-		require(s->limits.timeout <= before->limits.timeout && s->limits.timeout);
+		require(s->command.timeout <= before->command.timeout && s->command.timeout);
 		require(s->limits.pids <= before->limits.pids && s->limits.pids);
-		require(s->limits.output <= before->limits.output && s->limits.output);
+		require(s->command.output <= before->command.output && s->command.output);
 		require(!s->mounts.n && !s->read.n && !s->write.n && !s->env_pass.n &&
 			!s->copies.n);
 		require(!s->full_access_ok && s->read_only_root && !s->workdir && !s->image);

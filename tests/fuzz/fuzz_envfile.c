@@ -29,7 +29,7 @@ static void require_sound(const struct spec *s)
 	require(s->network == NETWORK_PROXY && s->egress.groups.n == GROUP_COUNT);
 	require(s->backend == BACKEND_DOCKER || s->backend == BACKEND_NONE);
 	require(s->user.uid == 1000 && s->read_only_root && s->egress.https_only);
-	require(image_valid(s->image) && s->limits.memory >= 1 << 20 && s->limits.timeout >= 1000);
+	require(image_valid(s->image) && s->limits.memory >= 1 << 20 && s->command.timeout >= 1000);
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		require(host_check(s->egress.allow.v[i], &e) == 0);
 }

@@ -31,7 +31,7 @@ static void require_sane(const struct spec *s)
 	require(s->backend != BACKEND_SSH || (s->ssh.host && s->ssh.host[0] != '-'));
 	require(s->backend != BACKEND_SSH || !(s->mounts.n + s->read.n + s->write.n));
 	require(s->limits.memory >= 1 << 20 && s->limits.cpus && s->limits.pids &&
-		s->limits.timeout);
+		s->command.timeout);
 	require(!s->full_access_ok && !s->user.given);
 	for (size_t i = 0; i < s->mounts.n; i++)
 		require_inside(s->mounts.v[i].source);

@@ -16,7 +16,7 @@ static void require_sound(const struct spec *s, const char *text)
 	require(s->network == NETWORK_NONE ||
 		(s->network == NETWORK_BRIDGE && strstr(text, "network_enabled")));
 	require(s->policy == POLICY_WORKSPACE_WRITE && !s->full_access_ok && !s->mounts.n);
-	require(s->limits.memory >= 1 << 20 && s->limits.timeout >= 1000 && s->limits.pids == 256);
+	require(s->limits.memory >= 1 << 20 && s->command.timeout >= 1000 && s->limits.pids == 256);
 	require(s->mount_roots.n > 0);
 	for (size_t i = 0; i < s->mount_roots.n; i++)
 		require(s->mount_roots.v[i][0] == '/' && s->mount_roots.v[i][1]);

@@ -48,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct buf shown[2] = { BUF_INIT(1 << 20), BUF_INIT(1 << 20) };
 	struct buf said[2] = { BUF_INIT(1 << 20), BUF_INIT(1 << 20) };
 	struct outcome *o = outcome_new();
+	struct isolation seen = { 0 };
 	struct err e = { 0 };
 
 	if (size > 2048)
@@ -57,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(shown[0].len == shown[1].len && said[0].len == said[1].len);
 	require(!shown[0].len || memcmp(shown[0].data, shown[1].data, shown[0].len) == 0);
 	require(!said[0].len || memcmp(said[0].data, said[1].data, said[0].len) == 0);
-	if (report_read((const char *)data, size, o, &e) < 0)
+	if (report_read((const char *)data, size, o, &seen, &e) < 0)
 		require(e.code != 0);
 	for (int i = 0; i < 2; i++) {
 		buf_done(&shown[i]);

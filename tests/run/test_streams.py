@@ -21,7 +21,7 @@ import tty
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from harness import (brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig,  # noqa: E402
-                     test, wait_until, workspace)
+                     state, test, wait_until, workspace)
 
 FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 KIB, MIB = 1024, 1024 * 1024
@@ -430,6 +430,42 @@ def json_holds_nothing_that_a_terminal_obeys():
     assert name in done.json["stderr"] and name not in done.stdout.decode(), done.stdout
     plan = brig("plan", "--", "echo", name)
     assert plan.json["argv"][1] == name and name not in plan.stdout.decode(), plan.stdout
+
+
+# Bytes of names that would paint, retitle, reverse, break a line, forge a line, end a text; and no text at all.
+PLANTED = ("a\x1b[8mb", "a\x1b]0;t\x07b", "a\u202eb", "a\u009b8mb", "a\nbrig: all is well", "a\rb", "a\x7fb", "a\u2028b", 'a"b\\c', "a\u2066b", "a\udcff\udc9bb")
+OBEYED = {*map(chr, (*range(0x20), *range(0x7f, 0xa0), 0x61c, 0x200e, 0x200f, *range(0x2028, 0x202f), *range(0x2066, 0x206a), 0xfeff))} - {"\n"}
+
+
+@test(backends=("native", "bwrap"))
+def names_that_the_command_plants_are_escaped_in_every_stream():
+    """Of hooks, of files that tools obey, of folders around both: in the result, on stderr, on the record in each of its forms."""
+    code = f"""
+import os
+def plant(path):
+    os.makedirs(os.path.dirname(path) or '.', exist_ok=True); open(path, 'a').write('x')
+for name in {PLANTED!a}:
+    plant(name + '.code-workspace'); plant(name + 'dir/CLAUDE.md'); plant('.husky/' + name)
+    plant(name + 'repo/.git/hooks/post-checkout'); plant(name + 'repo/.git/hooks/' + name)
+"""
+    done = brig("run", "--json", "--", "/usr/bin/python3", "-c", code)
+    r, run = done.json, done.json["id"]
+    told = [name.encode(errors="surrogateescape").decode(errors="replace") for name in PLANTED]
+    assert {p.name for p in workspace().iterdir()} >= {f"{n}.code-workspace" for n in PLANTED}  # the control: they are there as they are
+    targets = {d["target"] for d in r["denials"]}
+    paths = {c["path"] for c in r["changed_trust"]}
+    assert all(f"{n}repo/.git/hooks" in targets for n in told), targets
+    assert all(f"{n}.code-workspace" in paths and f"{n}dir/CLAUDE.md" in paths for n in told), paths
+    said = {"result": done.text, "stderr": done.errors, "stderr alone": brig("run", "--", "/usr/bin/python3", "-c", code).errors}
+    for command in (("list", "--limit", "500"), ("show", run), ("security-events",), ("export",)):
+        for form in ((), ("--json",), ("--jsonl",), ("--csv",)):
+            got = brig("audit", *command, *form)
+            said[f"audit {command[0]} {form}"] = got.text.replace("\r\n", "\n") + got.errors  # CSV ends its lines so
+    said["the record's file"] = "".join(p.read_text() for p in (state() / "brig/audit").rglob("*.jsonl"))
+    assert sum(text.count("repo/.git/hooks") >= len(PLANTED) for text in said.values()) >= 12, {k: len(v) for k, v in said.items()}
+    for where, text in said.items():
+        assert not set(text) & OBEYED, (where, set(text) & OBEYED)
+        assert "\nbrig: all is well" not in text, where
 
 
 @test(as_user="user")

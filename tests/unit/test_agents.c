@@ -68,7 +68,7 @@ static void the_image_is_a_request_and_limits_of_none_are_not(void **state UNUSE
 	assert_false(spec_wrote(s, FIELD_TIMEOUT));
 	assert_false(spec_wrote(s, FIELD_NETWORK));
 	assert_int_equal(s->limits.memory, 0);
-	assert_int_equal(s->limits.timeout, 0);
+	assert_int_equal(s->command.timeout, 0);
 }
 
 static void a_flag_shows_a_workspace(void **state UNUSED)
@@ -83,7 +83,7 @@ static void a_flag_shows_a_workspace(void **state UNUSED)
 	assert_int_equal(agents_read(s, &here, root, &e), 0);
 	assert_false(s->no_workspace);
 	assert_string_equal(s->workdir, "/data/w");
-	assert_int_equal(s->limits.timeout, 9000);
+	assert_int_equal(s->command.timeout, 9000);
 }
 
 static void an_image_is_required(void **state UNUSED)

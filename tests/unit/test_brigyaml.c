@@ -60,9 +60,9 @@ static void nested_keys_reach_their_fields(void **state UNUSED)
 	assert_int_equal(s->policy, POLICY_READONLY);
 	assert_int_equal(s->limits.memory, 256 << 20);
 	assert_int_equal(s->limits.cpus, 1500);
-	assert_int_equal(s->limits.timeout, 90000);
+	assert_int_equal(s->command.timeout, 90000);
 	assert_int_equal(s->limits.pids, 64);
-	assert_int_equal(s->limits.output, 1024);
+	assert_int_equal(s->command.output, 1024);
 	assert_string_equal(s->workdir, "/proj/src");
 	assert_string_equal(s->target, "/work");
 	assert_int_equal(s->workspace_mode, WORKSPACE_OVERLAY);

@@ -43,11 +43,11 @@ static void the_code_appears_where_the_dialect_says(void **state UNUSED)
 		s->target = all[i].target;
 		if (spec_check(s, &here, &e) < 0)
 			fail_msg("%s", e.what);
-		assert_string_equal(s->argv[0], "python3");
-		assert_string_equal(s->argv[1], all[i].path);
+		assert_string_equal(s->command.argv[0], "python3");
+		assert_string_equal(s->command.argv[1], all[i].path);
 		assert_int_equal(code_is_file(s), all[i].is_file);
-		assert_int_equal(s->code.size, 10);
-		assert_memory_equal(s->code.text, "print(1)\0x", 10);
+		assert_int_equal(s->command.code.size, 10);
+		assert_memory_equal(s->command.code.text, "print(1)\0x", 10);
 	}
 }
 
@@ -78,8 +78,8 @@ static void parameters_become_upper_case_variables(void **state UNUSED)
 	assert_int_equal(s->env.n, 1);
 	assert_string_equal(s->env.v[0].name, "FILE_NAME");
 	assert_string_equal(s->env.v[0].value, "a=b");
-	assert_string_equal(s->argv[0], "/bin/sh");
-	assert_null(s->argv[1]);
+	assert_string_equal(s->command.argv[0], "/bin/sh");
+	assert_null(s->command.argv[1]);
 }
 
 static void code_too_long_is_refused(void **state UNUSED)

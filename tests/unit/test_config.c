@@ -52,6 +52,8 @@ static int load_with(const char *cwd, char *const *env)
 {
 	struct config_place at = { .cwd = at_top(cwd),
 				   .home = at_top("home"),
+				   .file = s->cli.config,
+				   .dialect = s->cli.dialect,
 				   .environ = env,
 				   .system_file = at_top("system.yaml"),
 				   .user_file = at_top("user.yaml") };
@@ -115,7 +117,7 @@ static void each_layer_beats_the_one_below(void **state UNUSED)
 	assert_int_equal(s->limits.memory, 5 << 20);
 	assert_int_equal(s->limits.files, 114);
 	assert_int_equal(s->limits.tmp, 10 << 20);
-	assert_int_equal(s->limits.output, 2048);
+	assert_int_equal(s->command.output, 2048);
 	assert_int_equal(s->limits.disk, (uint64_t)1 << 30);
 	assert_int_equal(s->origin[FIELD_PIDS], ORIGIN_FLAG);
 	assert_int_equal(s->origin[FIELD_MEMORY], ORIGIN_ENVIRONMENT);
@@ -261,7 +263,7 @@ static void what_tightens_is_measured_against_the_layers_below(void **state UNUS
 	refuses("home/proj", "limits.memory");
 	put("home/proj/.brig.yaml", "limits: {timeout: 30m}\negress: {deny: [p]}\n");
 	loads("home/proj");
-	assert_int_equal(s->limits.timeout, 1800000);
+	assert_int_equal(s->command.timeout, 1800000);
 	assert_int_equal(s->egress.deny.n, 2);
 }
 
@@ -448,7 +450,7 @@ static void a_file_is_read_in_its_own_dialect(void **state UNUSED)
 	assert_int_equal(s->dialect_used, DIALECT_INITRUNNER);
 	assert_int_equal(s->limits.memory, 256 << 20);
 	assert_int_equal(s->origin[FIELD_MEMORY], ORIGIN_DIALECT);
-	assert_string_equal(s->folder, top);
+	assert_string_equal(s->config_file, at_top("role.yaml"));
 }
 
 static void a_named_dialect_settles_it(void **state UNUSED)
@@ -490,7 +492,7 @@ static void ambient_variables_count_without_another_file(void **state UNUSED)
 	flag(FIELD_CONFIG, at_top("f.env"));
 	assert_int_equal(load_with("outside", env), 0);
 	assert_int_equal(s->policy, POLICY_READONLY);
-	assert_int_equal(s->limits.timeout, 7000);
+	assert_int_equal(s->command.timeout, 7000);
 }
 
 static void somebody_elses_sandbox_variables_change_nothing(void **state UNUSED)
@@ -501,7 +503,7 @@ static void somebody_elses_sandbox_variables_change_nothing(void **state UNUSED)
 	put("home/.ironclaw/.env", "LLM_BACKEND=x\n\"what else\n"); /* none of our business */
 	assert_int_equal(load_with("outside", env), 0);
 	assert_int_equal(s->dialect_used, DIALECT_BRIG);
-	assert_int_equal(s->limits.timeout, 600000);
+	assert_int_equal(s->command.timeout, 600000);
 	assert_int_equal(s->network, NETWORK_NONE);
 }
 
@@ -532,13 +534,13 @@ static void ironclaws_own_file_joins_its_variables(void **state UNUSED)
 	must(mkdir("home/.ironclaw", 0755) == 0);
 	put("home/.ironclaw/.env", "SANDBOX_POLICY=workspace_write\nSANDBOX_TIMEOUT_SECS=7\n");
 	assert_int_equal(load_with("outside", env), 0);
-	assert_int_equal(s->limits.timeout, 7000);
+	assert_int_equal(s->command.timeout, 7000);
 	assert_int_equal(s->policy, POLICY_READONLY);
 	assert_int_equal(s->origin[FIELD_TIMEOUT], ORIGIN_USER);
 	again();
 	flag(FIELD_DIALECT, "ironclaw");
 	assert_int_equal(load("outside"), 0);
-	assert_int_equal(s->limits.timeout, 7000);
+	assert_int_equal(s->command.timeout, 7000);
 }
 
 static void variables_alone_never_lead_to_the_host(void **state UNUSED)

@@ -18,7 +18,7 @@ static const char *line(struct outcome *o, const struct spec *s, const char *sai
 {
 	o->kind = OUTCOME_EXITED;
 	o->exit_code = 1;
-	o->isolation.mount_ns = true;
+	outcome_contain(o, &(struct isolation){ .mount_ns = true });
 	o->hint_count = 0;
 	explain(s, said, n, o);
 	return o->hint_count ? o->hints[0] : NULL;
@@ -59,6 +59,8 @@ static void a_name_counts_as_a_whole(void **state)
 	assert_non_null(strstr(LINE("Cannot make directory '/run/screen': Read-only file system"),
 			       "SCREENDIR"));
 	assert_null(LINE("/run/screens: Permission denied"));
+	assert_non_null(strstr(LINE("touch: '../x': Read-only file system"), "--write"));
+	assert_non_null(strstr(LINE(".envrc: Read-only file system"), "is protected"));
 	s->policy = POLICY_READONLY;
 	assert_null(LINE(".envrc: Permission denied"));
 	assert_non_null(LINE(".envrc: Read-only file system"));
@@ -76,6 +78,22 @@ static void a_group_is_named_where_its_host_is(void **state)
 	assert_null(strstr(LINE("Could not resolve host: evil.example"), "evil"));
 	s->network = NETWORK_PROXY;
 	assert_null(LINE("getaddrinfo x.pythonhosted.org"));
+}
+
+static void who_wants_more_rights_is_told_what_to_do(void **state)
+{
+	struct spec *s = *state;
+	CLEANUP(outcome) struct outcome *o = outcome_new();
+
+	assert_non_null(strstr(LINE("su: Critical error - immediate abort"), "root inside"));
+	assert_non_null(strstr(LINE("sudo: The \"no new privileges\" flag is set, which"), "root"));
+	assert_non_null(strstr(LINE("No usable sandbox! If this is"), "--no-sandbox"));
+	assert_non_null(strstr(LINE("No permission to enable x event."), "--profile debug"));
+	assert_null(LINE("consult: Critical errors"));
+	s->profile = PROFILE_DEBUG;
+	assert_null(LINE("No permission to enable x event."));
+	o->backend = "docker";
+	assert_null(LINE("su: Critical error - immediate abort"));
 }
 
 static void only_of_a_command_that_failed(void **state)
@@ -101,6 +119,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_name_counts_as_a_whole, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_group_is_named_where_its_host_is, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(who_wants_more_rights_is_told_what_to_do, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(only_of_a_command_that_failed, setup, teardown),
 	};

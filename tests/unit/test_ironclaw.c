@@ -272,7 +272,7 @@ static void the_environment_adds_to_the_file(void **state UNUSED)
 	assert_int_equal(from_environment(s, "SANDBOX_ENABLED", "true", &e), 0);
 	assert_int_equal(s->backend, BACKEND_DOCKER);
 	assert_int_equal(from_environment(s, "SANDBOX_TIMEOUT", "6", &e), 0);
-	assert_int_equal(s->limits.timeout, 6000);
+	assert_int_equal(s->command.timeout, 6000);
 	assert_string_equal(s->where[FIELD_TIMEOUT], "SANDBOX_TIMEOUT");
 	assert_string_equal(s->image, "a:1");
 	assert_int_equal(s->egress.groups.n, GROUP_COUNT);
@@ -321,7 +321,7 @@ static void hole_4_2_every_documented_name_is_read(void **state UNUSED)
 			       "SANDBOX_TIMEOUT=7\nSANDBOX_PROXY_PORT=99\n");
 
 	assert_string_equal(s->egress.allow.v[0], "a.example.com");
-	assert_int_equal(s->limits.timeout, 7000);
+	assert_int_equal(s->command.timeout, 7000);
 	assert_int_equal(s->egress.port, 99);
 }
 
@@ -332,7 +332,7 @@ static void two_names_of_one_setting_must_agree(void **state UNUSED)
 	struct spec *both =
 		taken("SANDBOX_ALLOWLIST=a.example.com\nSANDBOX_EXTRA_DOMAINS=b.example.com\n");
 
-	assert_int_equal(same->limits.timeout, 9000);
+	assert_int_equal(same->command.timeout, 9000);
 	assert_int_equal(both->egress.allow.n, 2);
 	refused("SANDBOX_TIMEOUT=9\nSANDBOX_TIMEOUT_SECS=8\n", "they are one setting");
 	refused("SANDBOX_TIMEOUT_SECS=8\nSANDBOX_TIMEOUT=9\n", "they are one setting");

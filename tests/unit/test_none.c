@@ -80,8 +80,10 @@ static void run_init(struct run *r, const char *workdir)
 static int run_start(struct run *r, const struct job_want *w)
 {
 	int code = backend_none.plan(r->spec, &r->plan, NULL, &r->e);
+	struct job_want own = *w;
 
-	return code < 0 ? code : backend_none.start(r->plan, w, &r->io, &r->job, &r->e);
+	own.command = &r->spec->command;
+	return code < 0 ? code : backend_none.start(r->plan, &own, &r->io, &r->job, &r->e);
 }
 
 static void run_script(struct run *r, const char *script)
@@ -698,7 +700,7 @@ static void the_number_of_files_is_limited(void **state)
 
 static void a_terminal_is_a_terminal(void **state)
 {
-	static const struct job_want w = { .id = "test", .tty = true, .rows = 33, .cols = 99 };
+	static const struct job_want w = { .id = "test", .rows = 33, .cols = 99 };
 	static const char *const argv[] = { "sh", "-c",
 					    "test -t 0 && test -t 1 && test -t 2 && stty size;"
 					    "echo here >/dev/tty; exit 6",
@@ -710,6 +712,7 @@ static void a_terminal_is_a_terminal(void **state)
 	(void)state;
 	run_init(&r, "/tmp");
 	set_argv(&r, argv);
+	r.spec->command.tty = true;
 	assert_int_equal(run_start(&r, &w), 0);
 	assert_true(r.io.in >= 0 && r.io.out >= 0 && r.io.in != r.io.out && r.io.err < 0);
 	while ((n = read(r.io.out, r.out + have, sizeof(r.out) - 1 - have)) > 0)

@@ -56,7 +56,7 @@ static void two_dashes_end_the_options(void **state UNUSED)
 	assert_int_equal(l.result, 0);
 	assert_int_equal(l.rest, 3);
 	assert_string_equal(l.argv[l.rest], "--json");
-	assert_true(l.spec->quiet && !l.spec->json);
+	assert_true(l.spec->cli.quiet && !l.spec->cli.json);
 	done(&l);
 	PARSE(&l, &plain, "--");
 	assert_int_equal(l.result, 0);
@@ -76,7 +76,7 @@ static void a_single_dash_is_a_word(void **state UNUSED)
 	assert_int_equal(l.result, 0);
 	assert_string_equal(l.argv[1], "-");
 	assert_null(l.argv[2]);
-	assert_true(l.spec->json);
+	assert_true(l.spec->cli.json);
 	done(&l);
 }
 
@@ -87,7 +87,7 @@ static void an_empty_word_is_a_word(void **state UNUSED)
 	PARSE(&l, &plain, "", "--json");
 	assert_int_equal(l.result, 0);
 	assert_int_equal(l.rest, 1);
-	assert_false(l.spec->json);
+	assert_false(l.spec->cli.json);
 	done(&l);
 }
 
@@ -103,7 +103,7 @@ static void options_may_follow_where_the_command_allows_it(void **state UNUSED)
 	assert_string_equal(l.argv[2], "more");
 	assert_string_equal(l.argv[3], "--quiet");
 	assert_null(l.argv[4]);
-	assert_true(l.spec->json && !l.spec->quiet);
+	assert_true(l.spec->cli.json && !l.spec->cli.quiet);
 	assert_string_equal(l.spec->workdir, "/src");
 	assert_int_equal(l.spec->limits.pids, 9);
 	done(&l);
@@ -135,7 +135,7 @@ static void values_may_be_empty_look_like_options_or_hold_equal_signs(void **sta
 	assert_string_equal(l.spec->env.v[1].value, "--json");
 	assert_string_equal(l.spec->env.v[2].value, "");
 	assert_string_equal(l.spec->workdir, "--json");
-	assert_false(l.spec->json);
+	assert_false(l.spec->cli.json);
 	done(&l);
 }
 
@@ -145,12 +145,12 @@ static void switches_take_a_value_only_behind_an_equal_sign(void **state UNUSED)
 
 	PARSE(&l, &plain, "--json", "false");
 	assert_int_equal(l.result, 0);
-	assert_true(l.spec->json);
+	assert_true(l.spec->cli.json);
 	assert_string_equal(l.argv[l.rest], "false");
 	done(&l);
 	PARSE(&l, &plain, "--json", "--json=false");
 	assert_int_equal(l.result, 0);
-	assert_false(l.spec->json);
+	assert_false(l.spec->cli.json);
 	done(&l);
 	PARSE(&l, &plain, "--json=maybe");
 	assert_int_equal(l.result, -EINVAL);
@@ -232,7 +232,7 @@ static void letters_stand_for_words_alone_or_together(void **state UNUSED)
 	PARSE(&l, &plain, "-it", "-e", "A=b", "-eC=d", "-tw/x", "-v", "/a:/b:rw", "ls", "-t");
 	assert_int_equal(l.result, 0);
 	assert_string_equal(l.argv[l.rest], "ls");
-	assert_true(l.spec->tty);
+	assert_true(l.spec->command.tty);
 	assert_int_equal(l.spec->env.n, 2);
 	assert_int_equal(l.spec->mounts.n, 1);
 	assert_string_equal(l.spec->workdir, "/x");
@@ -249,7 +249,7 @@ static void a_switch_is_set_off_by_its_opposite(void **state UNUSED)
 
 	PARSE(&l, &plain, "--tty", "--no-tty", "--no-audit", "ls");
 	assert_int_equal(l.result, 0);
-	assert_false(l.spec->tty);
+	assert_false(l.spec->command.tty);
 	assert_true(l.spec->audit.off && spec_wrote(l.spec, FIELD_TTY));
 	done(&l);
 	fails(&plain, "--no-memory", "unknown option '--no-memory'", NULL);
@@ -263,7 +263,7 @@ static void no_time_limit_is_a_word(void **state UNUSED)
 
 	PARSE(&l, &plain, "--timeout", "none", "ls");
 	assert_int_equal(l.result, 0);
-	assert_int_equal(l.spec->limits.timeout, 0);
+	assert_int_equal(l.spec->command.timeout, 0);
 	done(&l);
 	PARSE(&l, &plain, "--memory", "none", "ls");
 	assert_int_equal(l.result, -EINVAL);

@@ -120,8 +120,8 @@ static void the_json_says_how_it_went(void **state UNUSED)
 	o->duration_us = 1500;
 	o->setup_us = 2000;
 	o->backend = "native";
-	o->isolation.seccomp = "strict";
-	o->isolation.limits[LIMIT_MEMORY] = ENFORCER_CGROUP;
+	outcome_contain(o, &(struct isolation){ .seccomp = "strict",
+						.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP } });
 	outcome_hit(o, LIMIT_MEMORY);
 	outcome_hit(o, LIMIT_MEMORY);
 	outcome_hit(o, LIMIT_TIMEOUT);

@@ -8,6 +8,7 @@
 
 #include "unit.h"
 
+#include "backend/backend.h"
 #include "backend/kit/plan/plan.h"
 #include "backend/kit/protect/protect.h"
 #include "base/buf.h"
@@ -632,9 +633,57 @@ static void a_crowd_of_mounts_is_planned(void **state UNUSED)
 	(void)spec_free(s);
 }
 
+static const char *printed(const struct backend *b, const struct backend_plan *p, struct buf *out)
+{
+	struct json j;
+
+	json_init(&j, out, true);
+	b->plan_json(p, &j);
+	return buf_str(out);
+}
+
+/* Of every backend: what a plan needs is its own, down to the texts. */
+static void a_plan_outlives_its_spec(void **state UNUSED)
+{
+	static const char *const settings[][2] = { { "workspace.path", "ws" },
+						   { "ssh.host", "host" },
+						   { "env.set", "NAME=VALUE" },
+						   { "read", "data" },
+						   { "limits.memory", "256m" } };
+	char *argv[] = { (char[]){ "true" }, NULL };
+	const struct place at = { .cwd = top };
+
+	must(mkdir("data", 0755) == 0);
+	for (size_t i = 0; backends_all[i]; i++) {
+		const struct backend *b = backends_all[i];
+		CLEANUP(buf) struct buf before = BUF_INIT(1 << 20), after = BUF_INIT(1 << 20);
+		struct backend_plan *p = NULL;
+		struct err e = { 0 };
+		struct spec *s = spec_new(&e);
+		bool planned;
+
+		for (size_t k = 0; k < ARRAY_LEN(settings); k++)
+			assert_int_equal(
+				spec_set_key(s, settings[k][0], settings[k][1], ORIGIN_DIALECT, &e),
+				0);
+		assert_int_equal(spec_set_argv(s, 1, argv, &e), 0);
+		assert_int_equal(spec_check(s, &at, &e), 0);
+		planned = b->plan(s, &p, NULL, &e) == 0;
+		if (planned)
+			(void)printed(b, p, &before);
+		(void)spec_free(s);
+		assert_true(planned || b->kind == BACKEND_BWRAP); /* which may not be here */
+		if (planned)
+			assert_string_equal(printed(b, p, &after), buf_str(&before));
+		if (planned)
+			(void)b->plan_free(p);
+	}
+}
+
 #define HERE(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 static const struct CMUnitTest tests[] = {
 	HERE(a_plan_is_printed_as_json),
+	HERE(a_plan_outlives_its_spec),
 	HERE(nobody_is_root_inside_and_root_is_never_mapped),
 	HERE(root_becomes_the_owner_of_the_workspace),
 	HERE(the_variables_are_built_from_nothing),

@@ -182,7 +182,7 @@ static void hole_2_8_6_processes_output_and_the_user_are_bounded(void **state UN
 	CLEANUP(spec) struct spec *s = taken("sandbox: {runtime: docker}");
 
 	assert_int_equal(s->limits.pids, 256);
-	assert_int_equal(s->limits.output, 65536);
+	assert_int_equal(s->command.output, 65536);
 	assert_false(s->user.given);
 	assert_string_equal(s->docker.user, "auto");
 }
@@ -192,7 +192,7 @@ static void hole_2_8_8_silence_means_docker_and_not_the_host(void **state UNUSED
 	CLEANUP(spec) struct spec *s = taken("sandbox: {default_timeout_seconds: 5}");
 
 	assert_int_equal(s->backend, BACKEND_DOCKER);
-	assert_int_equal(s->limits.timeout, 5000);
+	assert_int_equal(s->command.timeout, 5000);
 }
 
 static void code_on_the_host_by_another_name_is_refused(void **state UNUSED)

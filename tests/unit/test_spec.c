@@ -51,10 +51,11 @@ static void a_new_spec_holds_the_documented_defaults(void **state UNUSED)
 	assert_int_equal(s->limits.cpu_shares, 1024);
 	assert_int_equal(s->limits.pids, 1024);
 	assert_int_equal(s->limits.disk, 0);
-	assert_int_equal(s->limits.output, 65536);
-	assert_int_equal(s->limits.timeout, 600000);
+	assert_int_equal(s->command.output, 65536);
+	assert_int_equal(s->command.timeout, 600000);
 	assert_true(s->read_only_root);
-	assert_false(s->full_access_ok || s->tty || s->json || s->quiet || s->user.given);
+	assert_false(s->full_access_ok || s->command.tty || s->cli.json || s->cli.quiet ||
+		     s->user.given);
 	for (int id = 0; id < FIELD_COUNT; id++)
 		assert_false(spec_wrote(s, (enum field_id)id));
 }
@@ -334,11 +335,11 @@ static void the_command_line_is_copied(void **state UNUSED)
 
 	assert_int_equal(spec_set_argv(s, 2, argv, &e), 0);
 	word[0] = 'X';
-	assert_string_equal(s->argv[0], "abc");
-	assert_string_equal(s->argv[1], "");
-	assert_null(s->argv[2]);
+	assert_string_equal(s->command.argv[0], "abc");
+	assert_string_equal(s->command.argv[1], "");
+	assert_null(s->command.argv[2]);
 	assert_int_equal(spec_set_argv(s, 0, argv, &e), 0);
-	assert_null(s->argv[0]);
+	assert_null(s->command.argv[0]);
 }
 
 static void a_spec_can_be_filled_to_its_end_without_harm(void **state UNUSED)
@@ -480,16 +481,6 @@ static void a_check_refuses_what_no_backend_could_take(void **state UNUSED)
 		refuse_check(&here, EEXIST, ERR_USAGE, twice[i]);
 }
 
-static void terminal_and_json_exclude_each_other(void **state UNUSED)
-{
-	CLEANUP(spec) struct spec *s = fresh();
-	struct err e;
-
-	assert_int_equal(spec_set(s, FIELD_TTY, "true", ORIGIN_FLAG, &e), 0);
-	assert_int_equal(spec_set(s, FIELD_JSON, "true", ORIGIN_FLAG, &e), 0);
-	assert_int_equal(spec_check(s, &here, &e), -EINVAL);
-}
-
 static void a_terminal_has_no_time_limit_unless_one_is_given(void **state UNUSED)
 {
 	CLEANUP(spec) struct spec *s = fresh();
@@ -498,11 +489,11 @@ static void a_terminal_has_no_time_limit_unless_one_is_given(void **state UNUSED
 
 	assert_int_equal(spec_set(s, FIELD_TTY, "true", ORIGIN_FLAG, &e), 0);
 	assert_int_equal(spec_check(s, &here, &e), 0);
-	assert_int_equal(s->limits.timeout, 0);
+	assert_int_equal(s->command.timeout, 0);
 	assert_int_equal(spec_set(given, FIELD_TTY, "true", ORIGIN_FLAG, &e), 0);
 	set(given, "limits.timeout", "120s");
 	assert_int_equal(spec_check(given, &here, &e), 0);
-	assert_int_equal(given->limits.timeout, 120000);
+	assert_int_equal(given->command.timeout, 120000);
 }
 
 static void a_disk_limit_caps_the_private_folders_too(void **state UNUSED)
@@ -586,9 +577,9 @@ static void code_in_the_workspace_may_be_called_by_either_name(void **state UNUS
 
 	assert_int_equal(code_set(s, CODE_PYTHON, "x", 1, NULL, &e), 0);
 	assert_int_equal(check(s, &here, &e, PAIRS("code.path", "/workspace/_x.py")), 0);
-	assert_string_equal(s->code.path, "/src/project/_x.py");
+	assert_string_equal(s->command.code.path, "/src/project/_x.py");
 	assert_int_equal(spec_check(s, &here, &e), 0);
-	assert_string_equal(s->code.path, "/src/project/_x.py");
+	assert_string_equal(s->command.code.path, "/src/project/_x.py");
 }
 
 /* A request may be planned first and run then, or run twice. */
@@ -633,7 +624,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_clone_is_equal_and_independent),
 	cmocka_unit_test(a_check_makes_every_path_absolute),
 	cmocka_unit_test(a_check_refuses_what_no_backend_could_take),
-	cmocka_unit_test(terminal_and_json_exclude_each_other),
 	cmocka_unit_test(a_terminal_has_no_time_limit_unless_one_is_given),
 	cmocka_unit_test(a_disk_limit_caps_the_private_folders_too),
 	cmocka_unit_test(a_workspace_is_at_its_own_path_where_that_is_free),

@@ -321,14 +321,15 @@ static void a_report_fills_an_outcome(void **state UNUSED)
 		"\"target\": \"t\", \"reason\": \"r\"}, 7], \"isolation\": {\"user_ns\": true, "
 		"\"seccomp\": \"default\", \"limits\": {\"memory\": \"cgroup\"}}}";
 	CLEANUP(outcome) struct outcome *o = outcome_new();
+	struct isolation i = { .net_ns = true };
 	struct err e = { 0 };
 
-	assert_int_equal(report_read(text, strlen(text), o, &e), 0);
+	assert_int_equal(report_read(text, strlen(text), o, &i, &e), 0);
 	assert_int_equal(o->kind, OUTCOME_OOM);
 	assert_int_equal(o->limits_hit, 1U << LIMIT_MEMORY);
 	assert_int_equal(o->denial_count, 1);
-	assert_true(o->isolation.user_ns && !o->isolation.net_ns);
-	assert_int_equal(o->isolation.limits[LIMIT_MEMORY], ENFORCER_CGROUP);
+	assert_true(i.user_ns && !i.net_ns);
+	assert_int_equal(i.limits[LIMIT_MEMORY], ENFORCER_CGROUP);
 }
 
 static void a_broken_report_is_an_error(void **state UNUSED)
@@ -339,9 +340,10 @@ static void a_broken_report_is_an_error(void **state UNUSED)
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		CLEANUP(outcome) struct outcome *o = outcome_new();
+		struct isolation unused;
 		struct err e = { 0 };
 
-		assert_true(report_read(bad[i], strlen(bad[i]), o, &e) < 0);
+		assert_true(report_read(bad[i], strlen(bad[i]), o, &unused, &e) < 0);
 		assert_int_equal(o->kind, OUTCOME_FAILED);
 	}
 }
@@ -350,10 +352,11 @@ static void the_conductors_judgement_stands(void **state UNUSED)
 {
 	static const char text[] = "{\"outcome\": \"exited\", \"exit_code\": 0}";
 	CLEANUP(outcome) struct outcome *o = outcome_new();
+	struct isolation unused;
 	struct err e = { 0 };
 
 	o->kind = OUTCOME_TIMEOUT;
-	assert_int_equal(report_read(text, strlen(text), o, &e), 0);
+	assert_int_equal(report_read(text, strlen(text), o, &unused, &e), 0);
 	assert_int_equal(o->kind, OUTCOME_TIMEOUT);
 }
 

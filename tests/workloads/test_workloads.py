@@ -17,7 +17,7 @@ import sys
 import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, main, seconds, start_brig, test, wait_until, workspace  # noqa: E402
+from harness import brig, home, main, scratch, seconds, start_brig, test, wait_until, workspace  # noqa: E402
 
 HELLO_C = "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 0; }\n"
 JAVA = """public class Hello { public static void main(String[] a) throws Exception {
@@ -106,9 +106,17 @@ ROWS = {
     "locales_and_time_zones": ({}, "TZ=Asia/Tokyo date -d @0 +%H; locale charmap", "09\nUTF-8"),
     "a_large_output_arrives_whole": ({}, "head -c 30000000 /dev/zero | tr '\\0' x | wc -c; head -c 3000000 /dev/zero | tr '\\0' y", "30000000\nyyy"),
     "vim_edits_without_a_screen": ({"f": "one\n"}, "vim -es -u NONE -c '%s/one/two/' -c 'wq' f; cat f", "two"),
-    # What is not to be had says so, in its own words or in brig's.
-    "unshare_is_refused": ({}, "unshare --user true 2>&1; echo status $?", "status 1"),
-    "docker_is_not_reached": ({}, "docker version --format x 2>&1; echo status $?", "status 1"),
+    "chromium_runs_a_page_and_takes_a_picture": ({}, "chromium --headless --no-sandbox --disable-gpu --screenshot=p.png --dump-dom 'data:text/html,<p id=x></p><script>x.textContent=6*7</script>' 2>/dev/null; "
+                                                     "head -c 4 p.png | tail -c 3", '<p id="x">42</p><script>x.textContent=6*7</script></body></html>\nPNG'),
+    "configure_scripts_run": ({"configure": "#!/bin/sh\necho '#include <stdint.h>' > c.c; ${CC:-cc} -E c.c >/dev/null && sed 's/@CC@/gcc/' Makefile.in > Makefile\n", "Makefile.in": "h: h.c\n\t@CC@ -o $@ $<\n",
+                               "h.c": HELLO_C}, "sh ./configure && make -s && ./h", "hello"),
+    "nginx_serves": ({"n.conf": "daemon on; pid n.pid; error_log stderr; events {} http { access_log off; client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s; "
+                                "server { listen 127.0.0.1:8003; root PWD; } }\n", "page": "served\n"},
+                     "sed -i \"s|PWD|$PWD|\" n.conf; /usr/sbin/nginx -p $PWD -c n.conf 2>/dev/null; until curl -fsS http://127.0.0.1:8003/page; do sleep 0.05; done 2>/dev/null", "served"),
+    "wget_and_python_reach_a_server_inside": ({"page": "served\n"}, SERVED + " && wget -qO- http://127.0.0.1:8000/page && /usr/bin/python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000/page').read().decode())\"",
+                                              "served\nserved\nserved"),
+    "a_worktree_inside_the_workspace": ({}, "git init -q -b main .; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; git commit -q --allow-empty -m one; "
+                                            "git worktree add -q wt && cd wt && echo x > f && git add f && git commit -qm two && git worktree list | wc -l", "2"),
 }
 
 
@@ -207,6 +215,55 @@ told("git_config_in_a_protected_file_names_the_way_out", ("--", "git", "remote",
 told("a_program_that_is_not_shown_is_named", ("--", "/opt/elsewhere/tool"), "/opt/elsewhere/tool", status=127)
 told("screen_without_a_folder_names_the_variable", ("--tty", "--", "screen", "-D", "-m", "true"), "--env SCREENDIR=/tmp/screen")
 told("a_secret_among_the_variables_names_the_credential", ("--env-pass", "OPENAI_API_KEY", "--", "true"), "--credential", status=125)
+told("su_says_what_to_do", ("--", "su", "-c", "true"), "nobody becomes root inside")
+told("sudo_says_what_to_do", ("--", "sudo", "true"), "nobody becomes root inside")
+told("perf_names_its_profile", ("--", "perf", "stat", "true"), "--profile debug")
+told("a_browsers_own_sandbox_is_named", ("--", "chromium", "--headless", "--dump-dom", "about:blank"), "switch its own sandbox off")
+told("unshare_says_what_to_do", ("--", "unshare", "--user", "true"), "no program makes namespaces inside", status=1)
+told("bubblewrap_inside_says_what_to_do", ("--", "bwrap", "--ro-bind", "/", "/", "true"), "no program makes namespaces inside")
+told("podman_inside_says_what_to_do", ("--", "podman", "info"), "no program makes namespaces inside")
+told("docker_says_what_to_do", ("--", "docker", "ps"), "call docker and podman outside of brig")
+told("apt_says_what_to_do", ("--", "apt-get", "download", "hello"), "install them on the host")
+told("a_folder_that_is_not_written_names_the_option", ("--", "touch", "/usr/x"), "--write FOLDER")
+told("a_link_to_the_workspace_names_the_folder", ("--workdir", "link", "--", "true"), "hint: use '", before="mkdir d && ln -s d link", status=125)
+told("a_service_without_its_settings_names_them", ("--", "/usr/sbin/nginx", "-t"), "the host's '/etc/nginx' is not shown inside; --read /etc/nginx")
+
+
+def as_user(script):
+    """The same on the host, as the one who starts brig."""
+    return subprocess.run(["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "sh", "-c", script], cwd=workspace(), check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={"HOME": str(home()), "PATH": "/usr/bin:/bin"}).stdout
+
+
+@test(as_user="user", limit=120)
+def a_venv_goes_in_and_out():
+    tool = "printf '#!%s/NAME/bin/python\\nimport sys\\nprint(sys.prefix)\\n' \"$PWD\" > NAME/bin/tool && chmod +x NAME/bin/tool"  # as pip writes it
+    make = "/usr/bin/python3 -m venv --without-pip NAME && " + tool
+    assert not as_user(make.replace("NAME", "out")), "the host cannot make one"
+    done = brig("run", "--", "sh", "-c", "out/bin/tool && (. out/bin/activate && tool) && " + make.replace("NAME", "in") + " && in/bin/tool")
+    assert done.text.split() == [str(workspace() / n) for n in ("out", "out", "in")], (done.text, done.errors)
+    assert as_user("in/bin/tool; . in/bin/activate; tool").split() == [str(workspace() / "in")] * 2
+
+
+@test(as_user="user")
+def worktrees_and_submodules_agree_with_the_host():
+    git = "git -c user.name=a -c user.email=a@b -c protocol.file.allow=always"
+    as_user(f"git init -q -b main . && {git} commit -q --allow-empty -m one && git init -q -b main ../scratch/other && cd ../scratch/other && {git} commit -q --allow-empty -m two")
+    done = brig("run", "--", "git", "worktree", "add", "-q", "wt")
+    assert done.status == 0 and "wt/.git" in done.errors, done.errors
+    assert "prunable" not in as_user("git worktree list"), as_user("git worktree list")
+    inside = brig("run", "--workdir", workspace() / "wt", "--", "sh", "-c", f"echo x > f && git add f && {git} commit -qm three && git log --format=%s")
+    assert inside.text == "three\none\n" and as_user("git -C wt log --format=%s") == inside.text, inside.errors
+
+
+@test(as_user="user")
+def a_second_build_finds_the_first_ones_cache():
+    put({"c/h.c": HELLO_C, "go.mod": "module h\n", "h.go": "package main\nfunc main() { println(\"hello\") }\n"})
+    cache = {"XDG_CACHE_HOME": str(scratch())}
+    for hits in ("0", "1"):
+        done = brig("run", "--home", "keep", "--", "sh", "-c", "ccache gcc -c -o h.o c/h.c; ccache --print-stats | grep direct_cache_hit; go build -x -o h . 2>&1 | grep -c /compile; ./h 2>&1", env=cache)
+        assert f"direct_cache_hit\t{hits}" in done.text and "hello" in done.text, (hits, done.text, done.errors)
+    assert done.text.splitlines()[1] == "0", done.text  # nothing was compiled again
 
 
 if __name__ == "__main__":

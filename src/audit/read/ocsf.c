@@ -60,7 +60,7 @@ static const struct verdict {
 	{ "leak.warn", 1, 17, "Logged" },         { "credential.inject", 1, 1, "Allowed" },
 	{ "credential.misuse", 2, 2, "Blocked" }, { "credential.scrub", 2, 11, "Corrected" },
 	{ "limit.hit", 2, 2, "Blocked" },         { "config.refused", 2, 2, "Blocked" },
-	{ "auth.fail", 2, 2, "Blocked" },
+	{ "auth.fail", 2, 2, "Blocked" },         { "agent.sign", 1, 1, "Allowed" },
 };
 
 /* Where a field of ours has a place of its own, and is not repeated under `unmapped`. */

@@ -198,7 +198,7 @@ static void private(struct maker *m, const struct op *o)
 	struct bwrap_args *a = m->args;
 
 	number(m, "--perms", "%o", o->mode);
-	number(m, "--size", "%u", m->plan->spec->limits.tmp);
+	number(m, "--size", "%u", m->plan->limits.tmp);
 	option(m, "--tmpfs", o->dst);
 	if (a->tmpfs_count < ARRAY_LEN(a->tmpfs))
 		a->tmpfs[a->tmpfs_count++] = o->dst;
@@ -288,7 +288,7 @@ static void namespaces(struct maker *m)
 
 	for (size_t i = 0; i < ARRAY_LEN(always); i++)
 		text(m, always[i]);
-	if (m->plan->spec->network != NETWORK_HOST)
+	if (m->plan->network != NETWORK_HOST)
 		text(m, "--unshare-net");
 	number(m, "--uid", "%u", m->plan->uid);
 	number(m, "--gid", "%u", m->plan->gid);

@@ -34,12 +34,12 @@ static int bwrap_honours(const struct spec *s, struct err *e)
 }
 
 /* Settings that nobody wrote, but that a dialect brings along: not refused, and not kept quiet. */
-static void note_differences(struct box_plan *p)
+static void note_differences(struct box_plan *p, const struct spec *s)
 {
-	if (!p->spec->read_only_root)
+	if (!s->read_only_root)
 		box_plan_note(p, "backend bwrap: the root is read-only; a writable one needs "
 				 "--backend native");
-	if (!p->spec->tmp_exec)
+	if (!s->tmp_exec)
 		box_plan_note(p, "backend bwrap: programs in /tmp can be run; --backend native "
 				 "forbids it");
 }
@@ -56,7 +56,7 @@ static int bwrap_plan(const struct spec *s, struct backend_plan **ret, const cha
 	    box_plan_names(p->box, e) < 0 || bwrap_find(p->box->arena, &p->program, e) < 0)
 		return -e->code;
 	p->box->read_only_root = true;
-	note_differences(p->box);
+	note_differences(p->box, s);
 	if (notes)
 		*notes = p->box->notes;
 	*ret = TAKE_PTR(p);
@@ -113,4 +113,6 @@ const struct backend backend_bwrap = {
 	.exec = box_exec,
 	.ended = box_ended,
 	.lend = box_lend,
+	.pause = box_pause,
+	.living = box_living,
 };

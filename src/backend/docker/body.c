@@ -227,7 +227,7 @@ static void security(const struct backend_plan *p, const struct body_run *r, boo
 	else if (door)
 		seccomp_json_door(&profile);
 	else
-		seccomp_json((enum seccomp_profile)p->spec->profile, &profile);
+		seccomp_json((enum seccomp_profile)p->box->profile, &profile);
 	json_key(j, "SecurityOpt");
 	json_array(j);
 	json_str(j, "no-new-privileges");
@@ -302,7 +302,7 @@ static void limits(const struct backend_plan *p, const struct body_run *r, struc
 
 static const char *network_mode(const struct backend_plan *p, const struct body_run *r)
 {
-	if (p->spec->network == NETWORK_HOST)
+	if (p->box->network == NETWORK_HOST)
 		return "host";
 	return docker_has_door(p) ? arena_printf(p->box->arena, "container:%s", r->door) : "none";
 }
@@ -423,7 +423,7 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	json_kstr(j, "WorkingDir", b->cwd);
 	strings(j, "Env", b->envp, length(b->envp));
 	/* The host's name comes with its network, and so does the helper's. */
-	if (p->spec->network != NETWORK_HOST && (!docker_has_door(p) || r->podman))
+	if (p->box->network != NETWORK_HOST && (!docker_has_door(p) || r->podman))
 		json_kstr(j, "Hostname", hostname(p));
 	json_kbool(j, "Tty", r->tty);
 	/* The gate hears through it, whether the command will or not. */
@@ -470,7 +470,7 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	strings(j, "CapAdd", (const char *const[]){ "NET_ADMIN" }, 1);
 	security(p, r, true, j);
 	json_kbool(j, "ReadonlyRootfs", true);
-	json_kstr(j, "NetworkMode", p->spec->network == NETWORK_BRIDGE ? r->network : "none");
+	json_kstr(j, "NetworkMode", p->box->network == NETWORK_BRIDGE ? r->network : "none");
 	json_kstr(j, "IpcMode", "private");
 	json_kstr(j, "CgroupnsMode", "private");
 	if (r->podman && r->rootless)
@@ -479,7 +479,7 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	json_key(j, "Ulimits");
 	json_array(j);
 	/* Podman would ask for a million of each. */
-	ulimit(j, "nofile", p->spec->limits.files, p->spec->limits.files);
+	ulimit(j, "nofile", p->box->limits.files, p->box->limits.files);
 	if (r->podman)
 		ulimit(j, "nproc", p->tune.pids, p->tune.pids);
 	json_array_end(j);

@@ -47,9 +47,18 @@ struct tuning {
 enum docker_user { DOCKER_USER_IDS, DOCKER_USER_IMAGE };
 
 struct backend_plan {
-	struct box_plan *box; /* trees, protected names, variables */
-	const struct spec *spec;
+	struct box_plan *box;    /* trees, protected names, variables */
+	const struct spec *spec; /* while the plan is made; NULL once it is whole */
 	const char *image, *runtime;
+	bool auto_pull;
+	bool ironclaw;         /* a missing image is explained in its words */
+	bool tty;              /* of the command */
+	bool publishes;        /* ports */
+	bool at_own_path;      /* the workspace was to be there */
+	bool movable;          /* it may be elsewhere, as far as the settings tell */
+	bool shows_repository; /* it was asked for by name */
+	const char **asked;    /* paths inside the repository that were */
+	size_t asked_count;
 	const char *git; /* settings for git inside; NULL: none */
 	enum docker_user user;
 	uint32_t uid, gid;
@@ -208,6 +217,12 @@ int remove_run(struct engine *g, const char *id, const char *nonce, enum ledger_
 
 /* stray.c: ends what is left of the container with this name, of Podman's and of our own user. */
 void stray_end(const char *name);
+
+/* What is told of a writable root that could not be given to the user inside. */
+#define DOCKER_ROOTS_OWN                                                                           \
+	"the image's own files belong to root, and the command does not: of a writable root it "   \
+	"can "                                                                                     \
+	"change what the image lets anybody change; docker.user: '0:0' can change all"
 
 /* ---- the door ---- */
 

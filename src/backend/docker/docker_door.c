@@ -30,7 +30,7 @@
 
 bool docker_has_door(const struct backend_plan *p)
 {
-	return p->box->door || p->spec->network == NETWORK_BRIDGE;
+	return p->box->door || p->box->network == NETWORK_BRIDGE;
 }
 
 static struct door_want wanted(const struct guard *g)
@@ -40,7 +40,7 @@ static struct door_want wanted(const struct guard *g)
 
 static bool has_router(const struct guard *g)
 {
-	return g->plan->spec->network == NETWORK_BRIDGE;
+	return g->plan->box->network == NETWORK_BRIDGE;
 }
 
 int door_write_files(const struct guard *g, struct err *e)

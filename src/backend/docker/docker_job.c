@@ -42,6 +42,7 @@ struct backend_job {
 	size_t door_count;
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
+	int agent; /* likewise; -1: none */
 };
 
 static struct backend_job *job_free(struct backend_job *j);
@@ -53,11 +54,11 @@ static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 {
 	struct termios t;
 
-	if (ends_open(p, w, e) < 0 || (w->tty && ends_terminal(p, w, e) < 0))
+	if (ends_open(p, w, e) < 0 || (job_has_tty(w) && ends_terminal(p, w, e) < 0))
 		return -e->code;
-	if (w->tty && tcgetattr(p->in[0], &t) < 0)
+	if (job_has_tty(w) && tcgetattr(p->in[0], &t) < 0)
 		return err_sys(e, "cannot open the terminal");
-	if (!w->tty)
+	if (!job_has_tty(w))
 		return 0;
 	cfmakeraw(&t);
 	return tcsetattr(p->in[0], TCSANOW, &t) < 0 ? err_sys(e, "cannot set the terminal up") : 0;
@@ -114,20 +115,23 @@ static int gone(struct err *e)
 			  "the container's guard was ended from outside");
 }
 
-/* The same while the container is being made: the door's sockets may come along. */
+/* The same while the container is being made: sockets may come along. */
 static int hear_early(struct backend_job *j, struct supervisor_msg *m)
 {
 	int fds[DOOR_SOCKETS_MAX];
 	size_t n = ARRAY_LEN(fds);
 	ssize_t got = fd_recv(j->control, m, sizeof(*m), fds, &n);
-	bool ours = got == (ssize_t)sizeof(*m) && m->said == SUPERVISOR_DOOR && !j->door_count;
+	bool whole = got == (ssize_t)sizeof(*m);
 
-	for (size_t i = 0; !ours && i < n; i++)
-		(void)fd_close(fds[i]);
-	if (ours) {
+	if (whole && m->said == SUPERVISOR_DOOR && !j->door_count) {
 		memcpy(j->door, fds, n * sizeof(*fds));
 		j->door_count = n;
+		n = 0;
 	}
+	if (whole && m->said == SUPERVISOR_AGENT && j->agent < 0 && n)
+		j->agent = fds[--n];
+	while (n)
+		(void)fd_close(fds[--n]);
 	if (got == (ssize_t)sizeof(*m))
 		return 1;
 	return got == -EAGAIN ? 0 : -ECHILD;
@@ -196,8 +200,14 @@ static struct backend_job *job_new(struct backend_plan *p)
 	if (!j)
 		return NULL;
 	j->plan = p;
-	j->control = j->timer = j->events = -1;
+	j->control = j->timer = j->events = j->agent = -1;
 	return j;
+}
+
+/* What only the gate can make, and hand out while the command runs or before. */
+static bool wants_line(const struct backend_plan *p)
+{
+	return p->publishes || p->box->signing;
 }
 
 static int begin(struct backend_job *j, struct ends *ends, const struct job_want *w, struct err *e)
@@ -205,13 +215,13 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 	CLEANUP(fd) int hold = -1;
 	struct guard_start s = { .plan = j->plan,
 				 .id = w->id,
-				 .open = w->open,
-				 .line = w->open || j->plan->spec->ports.n,
+				 .open = !w->command,
+				 .line = !w->command || wants_line(j->plan),
 				 .control = ends->control[1],
 				 .in = ends->in[0],
 				 .out = ends->out[1],
 				 .err = ends->err[1],
-				 .tty = w->tty,
+				 .tty = job_has_tty(w),
 				 .rows = w->rows,
 				 .cols = w->cols,
 				 .progress = w->host.note && isatty(2) };
@@ -243,15 +253,58 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 {
 	if (!docker_shares_kernel(j->plan))
 		return line_other_kernel(j->plan, e);
-	if (j->plan->spec->limits.disk && geteuid() != 0)
+	if (j->plan->box->limits.disk && geteuid() != 0)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "leave the limit out, run brig as root, or use --backend native",
 				  "limits.disk cannot be kept in a container that %s: what its "
 				  "first processes have counted is root's to see",
-				  w->open ? "stays open" : "has ports");
-	if (w->open)
+				  !w->command          ? "stays open"
+				  : j->plan->publishes ? "has ports"
+						       : "has an ssh-agent");
+	if (!w->command)
 		j->commands = command_table_new();
-	return !w->open || j->commands ? 0 : err_nomem(e);
+	return w->command || j->commands ? 0 : err_nomem(e);
+}
+
+static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
+		     struct isolation *i)
+{
+	const struct box_plan *b = p->box;
+	const struct tuning *t = &p->tune;
+	bool own_net = b->network != NETWORK_HOST;
+	/* In a rootless Docker the caller is root inside: see body.c. */
+	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
+
+	*i = (struct isolation){
+		.user_ns = m->container.user_ns,
+		.pid_ns = true,
+		.mount_ns = true,
+		.net_ns = own_net,
+		.ipc_ns = true,
+		.uts_ns = own_net,
+		.cgroup_ns = true,
+		.no_new_privs = true,
+		.capabilities_dropped = true,
+		.read_only_root = t->read_only,
+		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[b->profile],
+		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
+		.network = fields[FIELD_NETWORK].words[b->network],
+		.runtime = p->runtime,
+		.uid_inside = root ? 0 : p->uid,
+		.gid_inside = root ? 0 : p->gid,
+		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
+			    [LIMIT_CPUS] =
+				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
+			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
+			    [LIMIT_PIDS] = ENFORCER_CGROUP,
+			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_DISK] = b->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
+			    [LIMIT_FILES] = ENFORCER_RLIMIT },
+	};
+	for (int l = 0; l < LIMIT_COUNT; l++)
+		if (m->container.unenforced & 1U << l)
+			i->limits[l] = l == LIMIT_PIDS && m->container.podman ? ENFORCER_RLIMIT
+									      : ENFORCER_NONE;
 }
 
 static int docker_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
@@ -267,7 +320,7 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 	j->outcome = w->outcome;
 	j->note = w->host.note;
 	j->note_arg = w->host.arg;
-	if ((w->open || p->spec->ports.n) && has_line(j, w, e) < 0)
+	if ((!w->command || wants_line(p)) && has_line(j, w, e) < 0)
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
 	    (p->box->door && w->authority && box_plan_trust(p->box, w->authority, e) < 0) ||
@@ -286,12 +339,15 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .events = j->events,
 				       .in_peer = -1,
 				       .alarm = -1,
-				       .names = -1 };
+				       .names = -1,
+				       .agent = TAKE_FD(j->agent) };
 	if (r == 0)
 		give_door(j, io);
 	ends_done(&ends);
 	if (r < 0)
 		return r;
+	if (w->isolation)
+		describe(p, &j->started, w->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -356,6 +412,7 @@ static struct backend_job *job_free(struct backend_job *j)
 {
 	if (!j)
 		return NULL;
+	(void)fd_close(j->agent);
 	for (size_t i = 0; i < j->door_count; i++)
 		(void)fd_close(j->door[i]);
 	job_leave(j);
@@ -425,51 +482,9 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void describe(const struct backend_plan *p, const struct supervisor_msg *m,
-		     struct isolation *i)
-{
-	const struct spec *s = p->spec;
-	const struct tuning *t = &p->tune;
-	bool own_net = s->network != NETWORK_HOST;
-	/* In a rootless Docker the caller is root inside: see body.c. */
-	bool root = m->container.user_ns && !m->container.podman && p->user_auto;
-
-	*i = (struct isolation){
-		.user_ns = m->container.user_ns,
-		.pid_ns = true,
-		.mount_ns = true,
-		.net_ns = own_net,
-		.ipc_ns = true,
-		.uts_ns = own_net,
-		.cgroup_ns = true,
-		.no_new_privs = true,
-		.capabilities_dropped = true,
-		.read_only_root = t->read_only,
-		.seccomp = m->container.no_seccomp ? NULL : fields[FIELD_PROFILE].words[s->profile],
-		.cgroup = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? "v2" : "v1",
-		.network = fields[FIELD_NETWORK].words[s->network],
-		.runtime = p->runtime,
-		.uid_inside = root ? 0 : p->uid,
-		.gid_inside = root ? 0 : p->gid,
-		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
-			    [LIMIT_CPUS] =
-				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
-			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
-			    [LIMIT_PIDS] = ENFORCER_CGROUP,
-			    [LIMIT_TMP] = ENFORCER_TMPFS,
-			    [LIMIT_DISK] = s->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
-			    [LIMIT_FILES] = ENFORCER_RLIMIT },
-	};
-	for (int l = 0; l < LIMIT_COUNT; l++)
-		if (m->container.unenforced & 1U << l)
-			i->limits[l] = l == LIMIT_PIDS && m->container.podman ? ENFORCER_RLIMIT
-									      : ENFORCER_NONE;
-}
-
 static void docker_finish(struct backend_job *j, struct outcome *o)
 {
 	job_leave(j);
-	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	o->workspace_target = arena_strdup(o->arena, j->plan->box->cwd);
 	if (j->plan->box->repository)
@@ -500,8 +515,8 @@ static bool hear_all(void *job)
 }
 
 /* The image has variables of its own, which only the gate knows. */
-static int docker_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-		       struct job_io *io, uint32_t *ret, struct err *e)
+static int docker_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
+		       uint32_t *ret, struct err *e)
 {
 	static const char *const none[] = { NULL };
 	const struct command_host host = { .table = j->commands,
@@ -512,7 +527,7 @@ static int docker_exec(struct backend_job *j, const struct command *c, const str
 					   .cwd = j->plan->box->cwd,
 					   .hear = hear_all,
 					   .job = j };
-	int r = command_start(&host, c, w, io, ret, e);
+	int r = command_start(&host, w, io, ret, e);
 
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
 		(void)err_hint(e, "image '%.100s' does not have it", j->plan->image);
@@ -525,7 +540,6 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	describe(j->plan, &j->started, &o->isolation);
 	o->image = arena_strdup(o->arena, j->started.text);
 	if (o->kind != OUTCOME_FAILED)
 		return true;

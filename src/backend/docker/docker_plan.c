@@ -9,6 +9,7 @@
 #include "backend/kit/plan/plan_internal.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "model/code.h"
 #include "model/dialect/dialect.h"
 #include "model/image_name.h"
 #include "model/paths.h"
@@ -77,11 +78,6 @@ static int who(struct backend_plan *p, struct err *e)
 	if (p->user == DOCKER_USER_IMAGE || p->uid == 0)
 		plan_note(p->box, "the command may be root inside the container: files it makes "
 				  "may belong to root");
-	else if (!p->spec->read_only_root)
-		plan_note(p->box,
-			  "the image's own files belong to root, and the command does not: of a "
-			  "writable root it can change what the image lets anybody change; "
-			  "docker.user: '0:0' can change all");
 	return 0;
 }
 
@@ -442,7 +438,7 @@ static int check_door_runtime(const struct backend_plan *p, struct err *e)
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		      "network '%s' is not available with runtime '%.64s': its containers do "
 		      "not use this kernel's network",
-		      fields[FIELD_NETWORK].words[p->spec->network], p->runtime);
+		      fields[FIELD_NETWORK].words[p->box->network], p->runtime);
 	return err_hint(e, "use runtime runc, or --network none with '%.64s'", p->runtime);
 }
 
@@ -460,9 +456,48 @@ static int check_door(const struct backend_plan *p, struct err *e)
 						  "'%s' cannot be mounted under network %s: brig "
 						  "shows '%s'",
 						  p->box->ops[i].dst,
-						  fields[FIELD_NETWORK].words[p->spec->network],
+						  fields[FIELD_NETWORK].words[p->box->network],
 						  shown[k]);
 	return check_door_runtime(p, e);
+}
+
+/* ---- where the workspace is ---- */
+
+static int ask(struct backend_plan *p, const char *path, struct err *e)
+{
+	const char **slot;
+
+	if (!path_under(path, p->box->repository))
+		return 0;
+	slot = ARENA_PUSH(p->box->arena, p->asked, p->asked_count);
+	if (!slot)
+		return err_nomem(e);
+	*slot = path;
+	return 0;
+}
+
+/* For a workspace that the image does not let be at its own path: see move.c. */
+static int places(struct backend_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+
+	p->at_own_path = str_eq(s->target, WORKSPACE_SAME);
+	p->movable = p->at_own_path && !spec_wrote(s, FIELD_TARGET) &&
+		     !(code_is_file(s) && path_under(s->command.code.path, p->box->cwd));
+	if (!p->box->repository)
+		return 0;
+	for (size_t i = 0; i < s->read.n; i++) {
+		p->shows_repository |= str_eq(s->read.v[i], p->box->repository);
+		if (ask(p, s->read.v[i], e) < 0)
+			return -e->code;
+	}
+	for (size_t i = 0; i < s->write.n; i++)
+		if (ask(p, s->write.v[i], e) < 0)
+			return -e->code;
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (ask(p, s->mounts.v[i].target, e) < 0)
+			return -e->code;
+	return 0;
 }
 
 /* ---- all of it ---- */
@@ -473,6 +508,10 @@ static int fill(struct backend_plan *p, struct err *e)
 
 	p->image = s->image ? s->image : s->docker.image ? s->docker.image : DOCKER_DEFAULT_IMAGE;
 	p->runtime = s->runtime ? s->runtime : s->docker.runtime;
+	p->auto_pull = s->docker.auto_pull;
+	p->ironclaw = s->dialect_used == DIALECT_IRONCLAW;
+	p->tty = s->command.tty;
+	p->publishes = s->ports.n;
 	if (check_text(p, e) < 0 || check_image(p, e) < 0 || check_disk(p, e) < 0 ||
 	    who(p, e) < 0 || check_writable(p, e) < 0 || check_home(p, e) < 0 ||
 	    check_sockets(p, e) < 0)
@@ -480,7 +519,7 @@ static int fill(struct backend_plan *p, struct err *e)
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
 	    variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)
 		return -e->code;
-	if (docker_plan_extra(p, e) < 0)
+	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0)
 		return -e->code;
 	if (docker_has_door(p) && check_door(p, e) < 0)
 		return -e->code;
@@ -502,6 +541,7 @@ int docker_plan(const struct spec *s, struct backend_plan **ret, const char *con
 		return backend_cannot(s, "docker", FIELD_TOOLCHAINS, "true", e);
 	if (box_plan_trees(s, "docker", &p->box, e) < 0 || fill(p, e) < 0)
 		return -e->code;
+	p->spec = NULL;
 	if (notes)
 		*notes = p->box->notes;
 	*ret = TAKE_PTR(p);
@@ -512,7 +552,7 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 {
 	const struct body_run r = { .id = "ID",
 				    .nonce = "NONCE",
-				    .tty = p->spec->tty,
+				    .tty = p->tty,
 				    .files = "ID",
 				    .network = "brig-ID",
 				    .door = "brig-ID-door",
@@ -521,19 +561,18 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 				    .gate = GATE_PROGRAM,
 				    .gate_inside = "/.brig-GATE",
 				    .seccomp = "brig" };
-	const struct limits *l = &p->spec->limits;
 
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kstr(j, "backend", "docker");
-	json_kstr(j, "policy", fields[FIELD_POLICY].words[p->spec->policy]);
-	json_kstr(j, "network", fields[FIELD_NETWORK].words[p->spec->network]);
+	json_kstr(j, "policy", fields[FIELD_POLICY].words[p->box->policy]);
+	json_kstr(j, "network", fields[FIELD_NETWORK].words[p->box->network]);
 	json_kstr(j, "image", p->image);
-	json_kbool(j, "auto_pull", p->spec->docker.auto_pull);
+	json_kbool(j, "auto_pull", p->auto_pull);
 	if (p->map_work)
 		json_kbool(j, "idmapped", true);
-	json_kstr(j, "seccomp", fields[FIELD_PROFILE].words[p->spec->profile]);
-	json_ku64(j, "timeout_ms", l->timeout);
+	json_kstr(j, "seccomp", fields[FIELD_PROFILE].words[p->box->profile]);
+	json_ku64(j, "timeout_ms", p->box->timeout);
 	json_key(j, "create");
 	docker_body(p, &r, j);
 	if (docker_has_door(p)) {

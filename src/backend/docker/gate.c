@@ -304,7 +304,8 @@ static struct gate_want want_of(struct guard *g, const struct gate_hello *h, uin
 			       .more_mounts = p->tune.gpus,
 			       .no_input = g->s->in < 0,
 			       .open = g->s->open,
-			       .line = g->s->line };
+			       .line = g->s->line,
+			       .agent = g->plan->box->signing };
 
 	g->same_kernel = w.same_kernel;
 	if (w.same_kernel)

@@ -50,6 +50,7 @@ struct gate_want {
 	uint8_t no_input;
 	uint8_t open;               /* there is no command: they come over the line */
 	uint8_t line;               /* there is one: also without commands, for ASK_SOCKETS */
+	uint8_t agent;              /* an agent's socket goes out over it, first */
 	uint64_t hosts[GATE_HOSTS]; /* file systems of the host's that nobody may be shown, or 0 */
 	char secret[GATE_SECRET];   /* says that the command could not be executed */
 };

@@ -15,33 +15,48 @@
 #include "backend/docker/gate.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "model/spec.h"
+#include "proc/agent_socket.h"
 #include "proc/commands.h"
 #include "proc/lend.h"
 #include "proc/spawn.h"
 
 #define SIGNALS 64
 
+/* Once all was compared: it lies where an engine must have put nothing. */
+static int say_ready(int fd, const struct gate_want *w, struct err *e)
+{
+	CLEANUP(fd) int agent = w->agent ? agent_socket_make(SSH_AGENT_INSIDE, e) : -1;
+	struct supervisor_msg m = { .said = SUPERVISOR_READY };
+	int r;
+
+	if (w->agent && agent < 0)
+		return -e->code;
+	memcpy(m.text, w->secret, sizeof(w->secret));
+	r = fd_send(fd, &m, sizeof(m), &agent, w->agent ? 1 : 0);
+	explicit_bzero(&m, sizeof(m));
+	return r < 0 ? err_sys(e, "cannot speak to brig") : 0;
+}
+
 int gate_reach(const struct gate_want *w, const char *own, struct gate_line *ret, struct err *e)
 {
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct supervisor_msg m = { .said = SUPERVISOR_READY };
 
 	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s%s", own, GATE_LINE);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
 		(void)err_sys(e, "the container cannot reach brig");
-		return err_hint(e, "a sandbox that stays open or has ports needs a socket in its "
-				   "container, which the engine or its SELinux policy does not let "
-				   "through");
+		return err_hint(e,
+				"a sandbox that stays open, has ports or an ssh-agent needs a "
+				"socket in its container, which the engine or its SELinux policy "
+				"does not let through");
 	}
 	if (w->open && commands_new(&ret->commands, e) < 0)
 		return -e->code;
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return err_sys(e, "cannot keep the commands from looking into what starts them");
-	memcpy(m.text, w->secret, sizeof(w->secret));
-	if (fd_send(fd, &m, sizeof(m), NULL, 0) < 0)
-		return err_sys(e, "cannot speak to brig");
-	explicit_bzero(&m, sizeof(m));
+	if (say_ready(fd, w, e) < 0)
+		return -e->code;
 	ret->fd = TAKE_FD(fd);
 	return 0;
 }
@@ -74,9 +89,9 @@ static void answer(const struct command_terms *c, struct commands *t)
 	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
 		_exit(0); /* the guard is gone */
 	if (r.asks == ASK_EXEC)
-		commands_exec(t, c, r.command, fds, n);
+		commands_exec(t, c, &r, fds, n);
 	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
-		commands_signal(t, r.command, r.signal);
+		commands_signal(t, c, r.command, r.signal);
 	else if (r.asks == ASK_SOCKETS)
 		lend_sockets(c->control);
 }

@@ -123,16 +123,27 @@ static int helper_read(struct helper *h, const char *path, struct err *e)
 
 /* ---- what the engine has ---- */
 
-/* Nothing but our layer, and nothing that the engine would add for it. */
+static bool is_empty(const struct jread *v)
+{
+	const char *text = jread_text(v);
+
+	return !jread_first(v) && !jread_count(v) && !(text && *text);
+}
+
+/* Nothing but our layer, and nothing that the engine would add or do for it. */
 static bool is_ours(const struct helper *h, const struct jread *image)
 {
+	static const char *const none[] = { "Volumes", "Env",         "User",        "Cmd",
+					    "OnBuild", "Healthcheck", "ExposedPorts" };
 	const struct jread *layers = jread_get(jread_get(image, "RootFS"), "Layers");
 	const struct jread *config = jread_get(image, "Config");
 	const char *layer = jread_text(jread_at(layers, 0));
 
+	for (size_t i = 0; i < ARRAY_LEN(none); i++)
+		if (!is_empty(jread_get(config, none[i])))
+			return false;
 	return jread_count(layers) == 1 && layer && str_starts(layer, "sha256:") &&
-	       str_eq(layer + strlen("sha256:"), h->diff) &&
-	       !jread_first(jread_get(config, "Volumes")) && !jread_count(jread_get(config, "Env"));
+	       str_eq(layer + strlen("sha256:"), h->diff);
 }
 
 /* 0, 1 when the engine does not have it, or an error. */

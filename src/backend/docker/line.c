@@ -50,12 +50,17 @@ int line_other_kernel(const struct backend_plan *p, struct err *e)
 {
 	const char *runtime = p->runtime ? p->runtime : "of the engine's choice";
 
-	if (p->spec->ports.n)
+	if (p->publishes)
 		return err_refuse(
 			e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
 			"ports cannot be published with runtime '%.64s': its kernel gives "
 			"no sockets to this one",
 			runtime);
+	if (p->box->signing)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
+				  "--ssh-agent cannot be had with runtime '%.64s': its kernel "
+				  "gives no sockets to this one",
+				  runtime);
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		      "a sandbox cannot stay open with runtime '%.64s': its kernel takes no "
 		      "descriptors from this one",
@@ -73,25 +78,38 @@ static int nonsense(struct err *e)
 	return err_set(e, ERR_INTERNAL, EPROTO, "somebody else than the gate was on its line");
 }
 
+/* What came along with its first word: the one socket that was asked for, or nothing. */
+static int pass_agent(const struct guard *g, int fd, struct err *e)
+{
+	const struct supervisor_msg m = { .said = SUPERVISOR_AGENT };
+	int r;
+
+	if (!g->plan->box->signing)
+		return 0;
+	r = fd < 0 ? -EBADF : fd_send(g->s->control, &m, sizeof(m), &fd, 1);
+	return r < 0 ? err_errno(e, r, "cannot pass the agent's socket on") : 0;
+}
+
 /* The gate has connected and spoken before it answered: there is nothing to wait for. */
 int line_take(struct guard *g, struct err *e)
 {
 	CLEANUP(fd) int line = accept4(g->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	socklen_t size = sizeof(g->inside);
+	CLEANUP(fd) int agent = -1;
 	struct supervisor_msg m;
 	char name[64];
-	size_t none = 0;
+	size_t one = 1;
 
 	g->listener = fd_close(g->listener);
 	name_of(g, "line", name);
 	(void)unlinkat(g->ledger.dir, name, 0);
 	if (line < 0 || getsockopt(line, SOL_SOCKET, SO_PEERCRED, &g->inside, &size) < 0)
 		return err_sys(e, "cannot reach the container's gate");
-	if (fd_recv(line, &m, sizeof(m), NULL, &none) != (ssize_t)sizeof(m) ||
+	if (fd_recv(line, &m, sizeof(m), &agent, &one) != (ssize_t)sizeof(m) ||
 	    m.said != SUPERVISOR_READY || memcmp(m.text, g->secret, GATE_SECRET) != 0)
 		return nonsense(e);
 	g->line = TAKE_FD(line);
-	return 0;
+	return pass_agent(g, agent, e);
 }
 
 static struct guard_command *command_of(struct guard *g, uint32_t number)

@@ -8,34 +8,22 @@
 
 #include "backend/docker/docker.h"
 #include "base/str.h"
-#include "model/code.h"
 #include "model/paths.h"
-
-static bool lists(const struct strlist *l, const char *path)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (str_eq(l->v[i], path))
-			return true;
-	return false;
-}
 
 bool docker_is_work(const struct backend_plan *p, const char *target)
 {
 	const char *around = p->box->repository;
 
 	return str_eq(target, p->box->cwd) ||
-	       (around && str_eq(target, around) && !lists(&p->spec->read, around));
+	       (around && str_eq(target, around) && !p->shows_repository);
 }
 
 /* What else shows it shows it with the plan's covers: not without them at the old place. */
 static bool is_movable(const struct backend_plan *p)
 {
-	const struct spec *s = p->spec;
 	const char *from = p->box->cwd;
 
-	if (!p->box->workspace || !str_eq(s->target, WORKSPACE_SAME) ||
-	    spec_wrote(s, FIELD_TARGET) || str_eq(from, WORKSPACE_PLACE) ||
-	    (code_is_file(s) && path_under(s->code.path, from)))
+	if (!p->box->workspace || !p->movable || str_eq(from, WORKSPACE_PLACE))
 		return false;
 	for (size_t i = 0; i < p->box->op_count; i++) {
 		const struct op *o = &p->box->ops[i];
@@ -47,28 +35,23 @@ static bool is_movable(const struct backend_plan *p)
 }
 
 /* Somebody asked for it, or for what it lies in, below the repository. */
-static bool is_asked(const struct box_plan *b, const char *dst)
+static bool is_asked(const struct backend_plan *p, const char *dst)
 {
-	const struct spec *s = b->spec;
-	bool asked = false;
-
-	for (size_t i = 0; i < s->read.n; i++)
-		asked |= path_under(s->read.v[i], b->repository) && path_under(dst, s->read.v[i]);
-	for (size_t i = 0; i < s->write.n; i++)
-		asked |= path_under(s->write.v[i], b->repository) && path_under(dst, s->write.v[i]);
-	for (size_t i = 0; i < s->mounts.n; i++)
-		asked |= path_under(s->mounts.v[i].target, b->repository) &&
-			 path_under(dst, s->mounts.v[i].target);
-	return asked;
+	for (size_t i = 0; i < p->asked_count; i++)
+		if (path_under(dst, p->asked[i]))
+			return true;
+	return false;
 }
 
 /* The repository stays behind: what git would find around the workspace is not there. What else
  * was asked for in that tree is. */
-static void drop_repository(struct box_plan *b)
+static void drop_repository(const struct backend_plan *p)
 {
+	struct box_plan *b = p->box;
+
 	for (size_t i = 0; b->repository && i < b->op_count; i++)
 		if (path_under(b->ops[i].dst, b->repository) &&
-		    !path_under(b->ops[i].dst, b->cwd) && !is_asked(b, b->ops[i].dst))
+		    !path_under(b->ops[i].dst, b->cwd) && !is_asked(p, b->ops[i].dst))
 			b->ops[i].kind = OP_DIR; /* which the image has, or not */
 	b->repository = NULL;
 }
@@ -80,7 +63,7 @@ bool docker_plan_move(struct backend_plan *p)
 
 	if (!is_movable(p))
 		return false;
-	drop_repository(b);
+	drop_repository(p);
 	for (size_t i = 0; i < b->op_count; i++) {
 		struct op *o = &b->ops[i];
 

@@ -9,8 +9,6 @@
 #include "backend/kit/protect/journal.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "model/code.h"
-#include "model/dialect/dialect.h"
 #include "model/paths.h"
 
 #define BODY_MAX ((size_t)4 << 20)
@@ -122,7 +120,7 @@ static int write_profile(struct guard *g, struct err *e)
 	struct json j;
 
 	json_init(&j, &text, false);
-	seccomp_json((enum seccomp_profile)g->plan->spec->profile, &j);
+	seccomp_json((enum seccomp_profile)g->plan->box->profile, &j);
 	if (ledger_file(&g->ledger, "seccomp", buf_str(&text), e) < 0 || !docker_has_door(g->plan))
 		return -e->code;
 	text.len = 0;
@@ -134,12 +132,12 @@ static int write_profile(struct guard *g, struct err *e)
 /* In a folder that is the caller's alone; the engine binds the files themselves. */
 static int write_files(struct guard *g, struct err *e)
 {
-	const struct spec *s = g->plan->spec;
+	const struct box_plan *b = g->plan->box;
 
 	if ((g->plan->user == DOCKER_USER_IDS && write_names(g, e) < 0) ||
 	    (g->plan->git && ledger_file(&g->ledger, "git", g->plan->git, e) < 0))
 		return -e->code;
-	if (code_is_file(s) && ledger_bytes(&g->ledger, "code", s->code.text, s->code.size, e) < 0)
+	if (b->shows_code && ledger_bytes(&g->ledger, "code", b->code, b->code_size, e) < 0)
 		return -e->code;
 	if (docker_has_door(g->plan) && door_write_files(g, e) < 0)
 		return -e->code;
@@ -191,13 +189,12 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 	static const struct {
 		const char *word;
 		enum limit limit;
-		enum field_id field;
-	} known[] = { { "PIDs limit discarded", LIMIT_PIDS, FIELD_PIDS },
-		      { "pids limit", LIMIT_PIDS, FIELD_PIDS },
-		      { "memory limit capabilities", LIMIT_MEMORY, FIELD_MEMORY },
-		      { "Limitation discarded", LIMIT_MEMORY, FIELD_MEMORY },
-		      { "CPU cfs", LIMIT_CPUS, FIELD_CPUS },
-		      { "CPU shares", LIMIT_CPU_SHARES, FIELD_CPU_SHARES } };
+	} known[] = { { "PIDs limit discarded", LIMIT_PIDS },
+		      { "pids limit", LIMIT_PIDS },
+		      { "memory limit capabilities", LIMIT_MEMORY },
+		      { "Limitation discarded", LIMIT_MEMORY },
+		      { "CPU cfs", LIMIT_CPUS },
+		      { "CPU shares", LIMIT_CPU_SHARES } };
 
 	for (size_t i = 0; i < jread_count(warnings); i++) {
 		const char *text = jread_text(jread_at(warnings, i));
@@ -205,7 +202,7 @@ static int check_warnings(struct guard *g, const struct jread *warnings, struct 
 		for (size_t k = 0; text && k < ARRAY_LEN(known); k++) {
 			if (!strcasestr(text, known[k].word))
 				continue;
-			if (spec_wrote(g->plan->spec, known[k].field))
+			if (plan_wrote(g->plan->box, known[k].limit))
 				return err_refuse(
 					e, ERR_UNAVAILABLE, ENOTSUP,
 					"leave the limit out, or use --backend native",
@@ -354,18 +351,17 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 		const char *key;
 		uint64_t want;
 		enum limit limit;
-		enum field_id field;
-	} all[] = { { "PidsLimit", t->pids, LIMIT_PIDS, FIELD_PIDS },
-		    { "Memory", t->memory, LIMIT_MEMORY, FIELD_MEMORY },
-		    { "NanoCpus", t->nano_cpus, LIMIT_CPUS, FIELD_CPUS },
-		    { "CpuShares", t->cpu_shares, LIMIT_CPU_SHARES, FIELD_CPU_SHARES } };
+	} all[] = { { "PidsLimit", t->pids, LIMIT_PIDS },
+		    { "Memory", t->memory, LIMIT_MEMORY },
+		    { "NanoCpus", t->nano_cpus, LIMIT_CPUS },
+		    { "CpuShares", t->cpu_shares, LIMIT_CPU_SHARES } };
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		bool taken = (uint64_t)jread_int(host, all[i].key, 0) == all[i].want;
 
 		if (!all[i].want || (taken && !g->no_cgroups))
 			continue;
-		if (spec_wrote(g->plan->spec, all[i].field))
+		if (plan_wrote(g->plan->box, all[i].limit))
 			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 					  "a rootless engine needs control groups v2; or leave "
 					  "the limit out",
@@ -378,7 +374,7 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 
 static bool has_network(const struct guard *g, const char *mode)
 {
-	enum network want = g->plan->spec->network;
+	enum network want = g->plan->box->network;
 	char joined[CONTAINER_MAX + 16];
 
 	if (want == NETWORK_HOST)
@@ -548,15 +544,14 @@ static int keep_placeholders(const struct guard *g, struct err *e)
 /* IronClaw's own image is in no registry: its page says how it is built. */
 static int get_image(struct guard *g, struct err *e)
 {
-	const struct spec *s = g->plan->spec;
+	const struct backend_plan *p = g->plan;
 
-	if (image_get(&g->engine, g->plan->image, s->docker.auto_pull, on_pull, g, &g->image, e) ==
-	    0)
+	if (image_get(&g->engine, p->image, p->auto_pull, on_pull, g, &g->image, e) == 0)
 		return 0;
-	if (s->dialect_used != DIALECT_IRONCLAW || !str_starts(e->what, "Image '"))
+	if (!p->ironclaw || !str_starts(e->what, "Image '"))
 		return -e->code;
-	return err_hint(e, "docker build -t %.100s -f Dockerfile.worker .%s", g->plan->image,
-			s->docker.auto_pull ? "" : ", or SANDBOX_AUTO_PULL=true");
+	return err_hint(e, "docker build -t %.100s -f Dockerfile.worker .%s", p->image,
+			p->auto_pull ? "" : ", or SANDBOX_AUTO_PULL=true");
 }
 
 typedef int fit_fn(struct guard *g, struct err *e);
@@ -590,7 +585,7 @@ int guard_set_up(struct guard *g, struct err *e)
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
 	    fit(g, targets_check, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
 		return -e->code;
-	if ((g->plan->spec->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
+	if ((g->plan->box->network == NETWORK_BRIDGE && make_bridge(g, e) < 0) ||
 	    work_show(g, e) < 0 || (door && door_begin(g, e) < 0) ||
 	    (g->s->line && line_listen(g, e) < 0))
 		return -e->code;
@@ -606,5 +601,7 @@ int guard_set_up(struct guard *g, struct err *e)
 		guard_resize(g);
 	guard_watch_hits(g);
 	guard_watch_writes(g);
+	if (!own_root(g))
+		(void)guard_note(g, DOCKER_ROOTS_OWN);
 	return 0;
 }

@@ -79,7 +79,7 @@ static bool is_passed(const struct backend_plan *p, const char *path)
 {
 	bool root = p->user == DOCKER_USER_IDS && p->uid == 0;
 
-	return str_eq(p->spec->target, WORKSPACE_SAME) && !root && docker_is_work(p, path);
+	return p->at_own_path && !root && docker_is_work(p, path);
 }
 
 static void add(struct target_look *l, const char *path, bool file)

@@ -50,7 +50,7 @@ void guard_watch_writes(struct guard *g)
 {
 	const struct backend_plan *p = g->plan;
 
-	if (!p->spec->limits.disk)
+	if (!p->box->limits.disk)
 		return;
 	g->look_at_writes = true;
 	g->disk.with_init = true;
@@ -72,7 +72,7 @@ void guard_read_writes(struct guard *g)
 	if (g->proc < 0)
 		g->proc = open_proc(g);
 	if (g->proc >= 0)
-		seen = disk_look(&g->disk, g->proc, g->plan->spec->limits.disk);
+		seen = disk_look(&g->disk, g->proc, g->plan->box->limits.disk);
 	if (seen == DISK_OVER) {
 		g->end.container.disk = true;
 		end_it(g);

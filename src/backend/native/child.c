@@ -87,9 +87,9 @@ static int bridge(const struct box_start *c, struct err *e)
 /* Loopback is always up, as Docker has it. */
 static int network(const struct box_start *c, struct err *e)
 {
-	if (c->plan->spec->network == NETWORK_HOST)
+	if (c->plan->network == NETWORK_HOST)
 		return 0;
-	if (c->plan->spec->network == NETWORK_BRIDGE)
+	if (c->plan->network == NETWORK_BRIDGE)
 		return bridge(c, e);
 	return c->plan->door ? door(c, e) : loopback(e);
 }
@@ -169,7 +169,7 @@ static int lock_down(const struct box_start *c, struct err *e)
 	abi = landlock_apply(p->writable, p->writable_count, e);
 	if (abi < 0)
 		return -e->code;
-	r = seccomp_install((enum seccomp_profile)p->spec->profile, c->inside.cpus > 0);
+	r = seccomp_install((enum seccomp_profile)p->profile, c->inside.cpus > 0);
 	if (r < 0) {
 		errno = -r;
 		(void)err_sys(e, "cannot load the system-call filter");

@@ -390,7 +390,7 @@ static void set_sysctls(const struct builder *b)
 		return;
 	sysctl_user_limits(proc);
 	(void)fd_write_file(proc, "sys/user/max_user_namespaces", "0");
-	if (b->plan->spec->network != NETWORK_HOST)
+	if (b->plan->network != NETWORK_HOST)
 		(void)fd_write_file(proc, "sys/net/ipv4/ip_unprivileged_port_start", "0");
 }
 
@@ -515,7 +515,7 @@ static int open_layer(struct builder *b, struct err *e)
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "size=%llu,mode=755",
-		       (unsigned long long)b->plan->spec->limits.tmp);
+		       (unsigned long long)b->plan->limits.tmp);
 	if (mkdirat(b->root, &LAYER[1], 0700) < 0)
 		return err_sys(e, "cannot make a folder for the writable layer");
 	if (mount("tmpfs", &LAYER[1], "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
@@ -622,7 +622,7 @@ static int do_op(struct builder *b, const struct op *o, struct err *e)
 /* An empty tmpfs on top of "/": this process keeps looking names up below it until it pivots. */
 static int make_root(struct builder *b, struct err *e)
 {
-	unsigned long long tmp = b->plan->spec->limits.tmp, code = b->plan->spec->code.size;
+	unsigned long long tmp = b->plan->limits.tmp, code = b->plan->code_size;
 	char text[96];
 
 	/* Empty files cost memory too: one for every page of the size, and some. */
@@ -652,7 +652,7 @@ static int seal_root(struct builder *b, struct err *e)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
 
-	if (!b->plan->spec->read_only_root)
+	if (!b->plan->read_only_root)
 		return 0;
 	if (b->classic) {
 		if (mount(NULL, "/", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV,
@@ -665,6 +665,19 @@ static int seal_root(struct builder *b, struct err *e)
 	return 0;
 }
 
+/* A file whose text the monitor has looked at meanwhile. */
+static int do_told_file(struct builder *b, const struct box_start *c, const struct op *o,
+			struct err *e)
+{
+	char text[LOOKED_TEXT_MAX];
+	struct op told = *o;
+
+	if (box_text(c, text, e) < 0)
+		return -e->code;
+	told.data = text;
+	return do_file(b, &told, e);
+}
+
 static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = c->plan;
@@ -674,7 +687,8 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 
 		if ((i == c->looked_from || i == c->held_from) && box_held(c, e) < 0)
 			return -e->code;
-		if (!o->skip && do_op(b, o, e) < 0)
+		if (box_waits_for_text(c, i) ? do_told_file(b, c, o, e) < 0
+					     : !o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);

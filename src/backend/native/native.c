@@ -53,7 +53,7 @@ static int spawn(struct backend_job *j, struct box_start *c, struct err *e)
 {
 	uint64_t flags = NAMESPACES;
 
-	if (j->plan->spec->network != NETWORK_HOST)
+	if (j->plan->network != NETWORK_HOST)
 		flags |= CLONE_NEWNET;
 	/* A cgroup namespace made by clone would show the name of our own leaf inside. */
 	if (!j->cgroup)
@@ -100,4 +100,6 @@ const struct backend backend_native = {
 	.exec = box_exec,
 	.ended = box_ended,
 	.lend = box_lend,
+	.pause = box_pause,
+	.living = box_living,
 };

@@ -38,11 +38,11 @@ DEFINE_CLEANUP(job, struct backend_job *, job_free)
 
 static int streams_open(struct ends *p, const struct job_want *w, struct err *e)
 {
-	if (ends_open(p, w, e) < 0 || (w->tty && ends_terminal(p, w, e) < 0))
+	if (ends_open(p, w, e) < 0 || (job_has_tty(w) && ends_terminal(p, w, e) < 0))
 		return -e->code;
-	if (w->tty)
+	if (job_has_tty(w))
 		p->err[1] = fcntl(p->in[0], F_DUPFD_CLOEXEC, 3);
-	return w->tty && p->err[1] < 0 ? err_sys(e, "cannot open the terminal") : 0;
+	return job_has_tty(w) && p->err[1] < 0 ? err_sys(e, "cannot open the terminal") : 0;
 }
 
 static int spawn(struct backend_job *j, const struct warden_start *s, struct err *e)
@@ -114,10 +114,10 @@ static struct backend_job *job_new(struct backend_plan *p)
 }
 
 /* The code as a file without a name that nobody, its owner included, can change any more. */
-static int sealed_code(const struct spec *s, int *ret, struct err *e)
+static int sealed_code(const struct backend_plan *p, int *ret, struct err *e)
 {
 	CLEANUP(fd) int fd = memfd_create("brig-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : fd_write_all(fd, s->code.text, s->code.size);
+	int r = fd < 0 ? -errno : fd_write_all(fd, p->code, p->code_size);
 
 	if (r == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
@@ -140,23 +140,32 @@ static int listen_events(struct backend_job *j, struct err *e)
 	return j->commands ? 0 : err_nomem(e);
 }
 
+static void describe(struct isolation *i)
+{
+	*i = (struct isolation){ .cgroup = "none",
+				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
+				 .uid_inside = geteuid(),
+				 .gid_inside = getegid(),
+				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
+}
+
 static int none_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		      struct backend_job **ret, struct err *e)
 {
 	CLEANUP(job) struct backend_job *j = job_new(p);
 	struct ends ends = ENDS_NONE;
 	struct warden_start s = {
-		.plan = p, .brig = getpid(), .code = -1, .tty = w->tty, .open = w->open
+		.plan = p, .brig = getpid(), .code = -1, .tty = job_has_tty(w), .open = !w->command
 	};
 	int r;
 
 	if (!j)
 		return err_nomem(e);
-	if (!p->argv && !w->open)
+	if (!p->argv && w->command)
 		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	r = streams_open(&ends, w, e);
 	if (r == 0 && p->code)
-		r = sealed_code(p->spec, &s.code, e);
+		r = sealed_code(p, &s.code, e);
 	j->control = TAKE_FD(ends.control[0]);
 	s.control = ends.control[1];
 	s.in = ends.in[0];
@@ -169,19 +178,22 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 	(void)fd_close(s.code);
 	if (r == 0)
 		r = started(j, false, e);
-	if (r == 0 && w->open)
+	if (r == 0 && !w->command)
 		r = listen_events(j, e);
 	if (r == 0)
 		*io = (struct job_io){ .in = TAKE_FD(ends.in[1]),
 				       .out = TAKE_FD(ends.out[0]),
 				       .err = TAKE_FD(ends.err[0]),
-				       .in_peer = w->tty ? -1 : TAKE_FD(ends.in[0]),
-				       .events = w->open ? j->events : j->pidfd,
+				       .in_peer = job_has_tty(w) ? -1 : TAKE_FD(ends.in[0]),
+				       .events = w->command ? j->pidfd : j->events,
 				       .alarm = -1,
-				       .names = -1 };
+				       .names = -1,
+				       .agent = -1 };
 	ends_done(&ends);
 	if (r < 0)
 		return r;
+	if (w->isolation)
+		describe(w->isolation);
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -295,15 +307,6 @@ static void judge(const struct backend_job *j, struct outcome *o)
 	}
 }
 
-static void describe(struct isolation *i)
-{
-	*i = (struct isolation){ .cgroup = "none",
-				 .network = fields[FIELD_NETWORK].words[NETWORK_HOST],
-				 .uid_inside = geteuid(),
-				 .gid_inside = getegid(),
-				 .limits = { [LIMIT_FILES] = ENFORCER_RLIMIT } };
-}
-
 /* Its end is seen by the pidfd. */
 static bool hear(void *job)
 {
@@ -311,8 +314,8 @@ static bool hear(void *job)
 	return true;
 }
 
-static int none_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-		     struct job_io *io, uint32_t *ret, struct err *e)
+static int none_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
+		     uint32_t *ret, struct err *e)
 {
 	const struct command_host host = { .table = j->commands,
 					   .control = j->control,
@@ -323,7 +326,7 @@ static int none_exec(struct backend_job *j, const struct command *c, const struc
 					   .hear = hear,
 					   .job = j };
 
-	return command_start(&host, c, w, io, ret, e);
+	return command_start(&host, w, io, ret, e);
 }
 
 static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *o)
@@ -332,7 +335,6 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	describe(&o->isolation);
 	if (o->kind == OUTCOME_FAILED)
 		judge_status(status, o);
 	return true;
@@ -350,7 +352,6 @@ static void none_finish(struct backend_job *j, struct outcome *o)
 {
 	job_reap(j);
 	hear_lower(j);
-	describe(&o->isolation);
 	judge(j, o);
 	o->left = j->left || !(j->ended || j->lost);
 	if (o->left)

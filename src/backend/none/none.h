@@ -18,13 +18,15 @@
 #include "proc/supervisor.h"
 
 struct backend_plan {
-	struct arena *arena;
-	const struct spec *spec; /* borrowed: must outlive the plan */
+	struct arena *arena; /* keeps the texts of the spec as well */
 	const char **argv;
 	const char **envp;
 	const char *cwd;        /* on the host */
 	const char *path_value; /* PATH of the command, for finding it */
-	bool code;              /* the spec's code is readable on CODE_FD */
+	const char *code;       /* readable on CODE_FD; NULL: none is */
+	size_t code_size;
+	uint64_t files;           /* that a process may have open */
+	uint64_t output, timeout; /* the command's own limits */
 	const char *notes[4];
 	size_t note_count;
 };

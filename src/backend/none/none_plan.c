@@ -44,25 +44,23 @@ static bool is_here(enum field_id id)
 }
 
 /* Of a sandbox that is switched off much may be written. */
-static void note_off(struct backend_plan *p)
+static void note_off(struct backend_plan *p, const struct spec *s)
 {
 	for (int i = 0; i < FIELD_COUNT; i++) {
 		enum field_id id = (enum field_id)i;
 
-		if (!is_here(id) && spec_asks(p->spec, id) && spec_switched_off(p->spec, id)) {
+		if (!is_here(id) && spec_asks(s, id) && spec_switched_off(s, id)) {
 			note(p, arena_printf(p->arena,
 					     "the sandbox is switched off, and its settings with "
 					     "it: %s and the like have no effect",
-					     p->spec->where[id] ? p->spec->where[id]
-								: fields[id].key));
+					     s->where[id] ? s->where[id] : fields[id].key));
 			return;
 		}
 	}
 }
 
-static int folder(struct backend_plan *p, struct err *e)
+static int folder(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	const struct spec *s = p->spec;
 	char *here;
 
 	if (s->workdir && !s->private_workspace) {
@@ -84,34 +82,35 @@ static int folder(struct backend_plan *p, struct err *e)
 }
 
 /* A path inside, as the same file is called on the host; anything else is returned as it is. */
-static const char *on_host(struct backend_plan *p, const char *item)
+static const char *on_host(struct backend_plan *p, const struct spec *s, const char *item)
 {
 	const char *rest, *base = str_eq(p->cwd, "/") ? "" : p->cwd;
 
-	if (p->code && item == p->spec->code.path)
+	if (p->code && item == s->command.code.path)
 		return CODE_FD_PATH;
 
-	if (str_eq(p->spec->inside, p->cwd) || !path_under(item, p->spec->inside))
+	if (str_eq(s->inside, p->cwd) || !path_under(item, s->inside))
 		return item;
-	rest = item + strlen(p->spec->inside);
+	rest = item + strlen(s->inside);
 	return *rest ? arena_printf(p->arena, "%s%s", base, rest) : p->cwd;
 }
 
-static int arguments(struct backend_plan *p, struct err *e)
+static int arguments(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	const char *const *from = p->spec->argv;
+	const char *const *from = s->command.argv;
 	size_t n = 0;
 
 	if (!from || !from[0]) /* a sandbox that is to stay open */
 		return 0;
 	while (from[n])
 		n++;
-	p->code = code_is_file(p->spec);
+	p->code = code_is_file(s) ? s->command.code.text : NULL;
+	p->code_size = s->command.code.size;
 	p->argv = arena_alloc(p->arena, (n + 1) * sizeof(*p->argv));
 	if (!p->argv)
 		return err_nomem(e);
 	for (size_t i = 0; i < n; i++) {
-		p->argv[i] = on_host(p, from[i]);
+		p->argv[i] = on_host(p, s, from[i]);
 		if (!p->argv[i])
 			return err_nomem(e);
 	}
@@ -153,9 +152,8 @@ static int inherited(struct backend_plan *p, size_t *n, struct err *e)
 	return 0;
 }
 
-static int variables(struct backend_plan *p, struct err *e)
+static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	const struct spec *s = p->spec;
 	size_t n = 0, room = 1 + s->env.n + s->env_pass.n;
 
 	for (char **v = environ; v && *v; v++)
@@ -190,15 +188,17 @@ int none_plan(const struct spec *s, struct backend_plan **ret, const char *const
 
 	if (!p)
 		return err_nomem(e);
-	p->spec = s;
-	p->arena = arena_new(PLAN_MAX);
+	p->arena = arena_new_on(s->arena, PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
+	p->files = s->limits.files;
+	p->output = s->command.output;
+	p->timeout = s->command.timeout;
 	note(p, "this is not a sandbox: the command runs on the host with your rights");
-	if (check_settings(s, e) < 0 || folder(p, e) < 0 || arguments(p, e) < 0 ||
-	    variables(p, e) < 0)
+	if (check_settings(s, e) < 0 || folder(p, s, e) < 0 || arguments(p, s, e) < 0 ||
+	    variables(p, s, e) < 0)
 		return -e->code;
-	note_off(p);
+	note_off(p, s);
 	if (!reap_sees_children())
 		note(p, "/proc does not list children here: what the command detaches from "
 			"itself will outlive it");
@@ -210,8 +210,6 @@ int none_plan(const struct spec *s, struct backend_plan **ret, const char *const
 
 void none_plan_json(const struct backend_plan *p, struct json *j)
 {
-	const struct limits *l = &p->spec->limits;
-
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kstr(j, "backend", "none");
@@ -220,7 +218,7 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 	json_kstrs(j, "argv", (const char *const *)p->argv);
 	json_kstr(j, "cwd", p->cwd);
 	if (p->code)
-		json_ku64(j, "code_bytes", p->spec->code.size);
+		json_ku64(j, "code_bytes", p->code_size);
 	json_ku64(j, "uid", geteuid());
 	json_ku64(j, "gid", getegid());
 	json_key(j, "namespaces");
@@ -228,9 +226,9 @@ void none_plan_json(const struct backend_plan *p, struct json *j)
 	json_array_end(j);
 	json_key(j, "limits");
 	json_object(j);
-	json_ku64(j, "files", l->files);
-	json_ku64(j, "output", l->output);
-	json_ku64(j, "timeout_ms", l->timeout);
+	json_ku64(j, "files", p->files);
+	json_ku64(j, "output", p->output);
+	json_ku64(j, "timeout_ms", p->timeout);
 	json_object_end(j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_object_end(j);

@@ -95,7 +95,7 @@ static pid_t start(const struct warden_start *s, volatile int *failed)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	*failed = -place_streams(s);
 	if (!*failed)
-		*failed = -limit_files(&s->plan->spec->limits.files);
+		*failed = -limit_files(&s->plan->files);
 	if (!*failed)
 		*failed = proc_exec(s->plan->argv, s->plan->envp, s->plan->path_value);
 	_exit(127);
@@ -256,11 +256,11 @@ static bool answer(const struct command_terms *c, struct commands *t)
 	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
 		return false;
 	if (r.asks == ASK_EXEC)
-		commands_exec(t, c, r.command, fds, n);
+		commands_exec(t, c, &r, fds, n);
 	else if (r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST)
 		return r.signal != SIGKILL;
 	else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS)
-		commands_signal(t, r.command, r.signal);
+		commands_signal(t, c, r.command, r.signal);
 	return true;
 }
 
@@ -269,7 +269,7 @@ static _Noreturn void serve_commands(struct warden *w, const struct warden_start
 {
 	const struct command_terms terms = { .control = w->control,
 					     .limit = limit_files,
-					     .arg = &s->plan->spec->limits.files };
+					     .arg = &s->plan->files };
 	struct pollfd p[] = { { .fd = w->control, .events = POLLIN },
 			      { .fd = w->signals, .events = POLLIN } };
 

@@ -10,7 +10,6 @@
 
 #include "backend/ssh/ssh.h"
 #include "base/str.h"
-#include "model/code.h"
 
 #define WATCH_SLACK_S 15
 
@@ -119,11 +118,11 @@ static void search_path(const struct backend_plan *p, struct buf *b)
 static void run_brig(const struct backend_plan *p, struct buf *b)
 {
 	buf_puts(b, "_br=$(");
-	if (code_is_file(p->spec))
-		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;", p->spec->code.size);
+	if (p->code)
+		buf_printf(b, "{ head -c %zu <&6|{ exec 7<&0 <&6 6<&-;", p->code_size);
 	export_variables(p, b);
 	buf_puts(b, "exec \"$@\" 3>&1 >&5 2>&4 4>&- 5>&-");
-	if (code_is_file(p->spec))
+	if (p->code)
 		buf_puts(b, ";};} 6<&0");
 	buf_puts(b, ");kill -USR1 $_bw;k;n \"J $_br\"");
 }

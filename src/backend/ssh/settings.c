@@ -73,10 +73,11 @@ static int list(struct backend_plan *p, size_t *n, const struct field *f, const 
 	return 0;
 }
 
-static int one(struct backend_plan *p, size_t *n, enum field_id id, struct err *e)
+static int one(struct backend_plan *p, const struct spec *s, size_t *n, enum field_id id,
+	       struct err *e)
 {
 	const struct field *f = &fields[id];
-	const void *at = (const char *)p->spec + f->offset;
+	const void *at = (const char *)s + f->offset;
 	const struct user_spec *u = at;
 
 	switch (f->type) {
@@ -119,21 +120,20 @@ static int words(struct backend_plan *p, size_t *n, const char *const *v, struct
 	return 0;
 }
 
-int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
+int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
 {
-	const struct spec *s = p->spec;
 	bool code = code_is_file(s);
 	const char *const head[] = { "brig",    code ? "python" : "run",
 				     "--quiet", "--report-fd",
 				     "3",       "--backend",
 				     "native",  NULL };
 	const char *const tail[] = { "--", NULL, NULL };
-	const char *const file[] = { "--interpreter", s->argv[0], "--", "/dev/fd/7", NULL };
+	const char *const file[] = { "--interpreter", s->command.argv[0], "--", "/dev/fd/7", NULL };
 
 	if (words(p, n, head, e) < 0)
 		return -e->code;
 	for (int id = 0; id < FIELD_COUNT; id++)
-		if (goes_over(s, (enum field_id)id) && one(p, n, (enum field_id)id, e) < 0)
+		if (goes_over(s, (enum field_id)id) && one(p, s, n, (enum field_id)id, e) < 0)
 			return -e->code;
 	for (const char **v = p->vars; *v; v++)
 		if (ssh_put(p, &p->command, n, "--env-from", e) < 0 ||
@@ -142,10 +142,10 @@ int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e)
 					 *v, (int)(v - p->vars)),
 			    e) < 0)
 			return -e->code;
-	if (code &&
-	    (set(p, n, &fields[FIELD_CODE_PATH], s->code.path, e) < 0 || words(p, n, file, e) < 0))
+	if (code && (set(p, n, &fields[FIELD_CODE_PATH], s->command.code.path, e) < 0 ||
+		     words(p, n, file, e) < 0))
 		return -e->code;
 	if (!code && words(p, n, tail, e) < 0)
 		return -e->code;
-	return words(p, n, code ? s->argv + 2 : s->argv, e);
+	return words(p, n, code ? s->command.argv + 2 : s->command.argv, e);
 }

@@ -21,9 +21,9 @@
 enum { ID_ROOM = 33, REPORT_MAX = 32 << 20 /* bytes; more than all denials of a run */ };
 
 struct backend_plan {
-	struct arena *arena;
-	const struct spec *spec; /* borrowed: must outlive the plan */
-	const char *folder;      /* of the control socket; NULL: connections are not shared */
+	struct arena *arena; /* keeps the texts of the spec as well */
+	struct ssh_spec ssh; /* where, and how to get there */
+	const char *folder;  /* of the control socket; NULL: connections are not shared */
 	const char *socket;
 	const char *program;  /* the OpenSSH client */
 	const char **argv;    /* it, up to the host */
@@ -32,7 +32,10 @@ struct backend_plan {
 	const char **vars;    /* NAME=VALUE for it */
 	const char *cwd;      /* there; NULL: where a login begins */
 	uint64_t timeout;     /* of it, in milliseconds; 0: none */
-	bool brig;            /* it is a brig that makes the sandbox there */
+	uint64_t output;      /* bytes kept of each stream */
+	const char *code;     /* that goes over in front of its input; NULL: none */
+	size_t code_size;
+	bool brig; /* it is a brig that makes the sandbox there */
 	const char *notes[16];
 	size_t note_count;
 };
@@ -49,7 +52,7 @@ int ssh_plan_command(const struct backend_plan *p, const struct command *c,
 int ssh_put(struct backend_plan *p, const char ***v, size_t *n, const char *text, struct err *e);
 
 /* settings.c: the spec as arguments of another brig */
-int settings_for_brig(struct backend_plan *p, size_t *n, struct err *e);
+int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e);
 
 /* What makes the wrapper's words its own. Two, because whoever holds the other end of its streams
  * may have seen the first one by the time that the second counts. */
@@ -123,4 +126,4 @@ enum said relay_move(struct relay *r);
 bool relay_flushed(const struct relay *r); /* nothing waits for `to` */
 
 /* report.c: another brig's account of its run */
-int report_read(const char *text, size_t n, struct outcome *o, struct err *e);
+int report_read(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e);

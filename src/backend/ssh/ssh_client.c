@@ -81,7 +81,7 @@ static _Noreturn void launch(const struct ssh_launch *l)
 static int arguments(const struct backend_plan *p, const struct client_want *w,
 		     const struct ssh_client *c, const char ***ret, struct err *e)
 {
-	const char *const tail[] = { "--", p->spec->ssh.host, w->reader, NULL };
+	const char *const tail[] = { "--", p->ssh.host, w->reader, NULL };
 	const char *log = arena_printf(p->arena, "/proc/%d/fd/%d", getpid(), c->log);
 	size_t n = 0, m = 0;
 	const char **v;
@@ -238,7 +238,7 @@ static bool has_name(uid_t uid)
 int client_explain(const struct backend_plan *p, const struct ssh_client *c, bool before,
 		   struct err *e)
 {
-	const char *host = p->spec->ssh.host;
+	const char *host = p->ssh.host;
 	char text[LOG_ROOM];
 	ssize_t n = c->log >= 0 ? pread(c->log, text, sizeof(text) - 1, 0) : 0;
 

@@ -148,14 +148,15 @@ static void judge_status(int status, struct outcome *o)
 
 static void judge(struct backend_job *j, struct outcome *o)
 {
+	struct isolation unused, *i = j->isolation ? j->isolation : &unused;
 	struct err e = { 0 };
 
 	/* A report cut short by our own kill is no news. */
-	if (j->report.len && report_read(j->report.data, j->report.len, o, &e) < 0 &&
+	if (j->report.len && report_read(j->report.data, j->report.len, o, i, &e) < 0 &&
 	    o->kind == OUTCOME_FAILED)
 		o->error = e;
 	if (j->report.len && o->error.code)
-		(void)err_wrap(&o->error, "on '%.60s'", j->plan->spec->ssh.host);
+		(void)err_wrap(&o->error, "on '%.60s'", j->plan->ssh.host);
 	if (o->kind != OUTCOME_FAILED || j->report.len)
 		return;
 	if (j->told)
@@ -211,12 +212,11 @@ void ssh_job_finish(struct backend_job *j, struct outcome *o)
 	while (relay_move(&j->relay) == SAID_LINE)
 		on_line(j);
 	on_more(j);
-	ssh_describe(&o->isolation);
 	if (!j->told)
 		end_remotely(j);
 	judge(j, o);
 	if (j->left)
-		outcome_deny(o, "process", j->plan->spec->ssh.host,
+		outcome_deny(o, "process", j->plan->ssh.host,
 			     "something of the run may still be there: it could not be ended");
 	(void)ssh_job_free(j);
 }
@@ -228,13 +228,13 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 	CLEANUP(ssh_job) struct backend_job *j = NULL;
 	const char *const argv[] = { "true", NULL };
 	char id[ID_ROOM];
-	struct job_want w = { .no_input = true, .id = id };
+	struct job_want w = { .command = &copy->command, .no_input = true, .id = id };
 	struct job_io io = { -1, -1, -1, -1, -1, -1, -1 };
 
 	if (!copy)
 		return -e->code;
-	copy->argv = argv;
-	copy->code = (struct code_spec){ 0 };
+	copy->command.argv = argv;
+	copy->command.code = (struct code_spec){ 0 };
 	(void)snprintf(id, sizeof(id), "probe%d", getpid());
 	if (ssh_plan(copy, &p, NULL, e) < 0 || ssh_job_start(p, &w, &io, &j, e) < 0)
 		return -e->code;
@@ -247,7 +247,11 @@ static int ssh_probe(const struct spec *s, struct isolation *ret, struct err *e)
 static int ssh_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		     struct backend_job **ret, struct err *e)
 {
-	return w->open ? ssh_open_start(p, w, io, ret, e) : ssh_job_start(p, w, io, ret, e);
+	int r = w->command ? ssh_job_start(p, w, io, ret, e) : ssh_open_start(p, w, io, ret, e);
+
+	if (r == 0 && w->isolation)
+		ssh_describe(w->isolation);
+	return r;
 }
 
 static enum job_event ssh_event(struct backend_job *j, bool alarm, struct outcome *o)

@@ -8,7 +8,8 @@ struct backend_job {
 	struct backend_plan *plan; /* borrowed */
 	char id[ID_ROOM];
 	struct nonces nonces;
-	struct outcome *outcome; /* of a start that fails; borrowed; NULL: nobody asks */
+	struct outcome *outcome;     /* of a start that fails; borrowed; NULL: nobody asks */
+	struct isolation *isolation; /* for what a brig over there reports; likewise */
 	struct ssh_client client, killer, keeper;
 	int leash; /* brig's end; a word on it lets the keeper go */
 	int events, timer;
@@ -46,8 +47,8 @@ DEFINE_CLEANUP(ssh_job, struct backend_job *, ssh_job_free)
  * of backend.h, for a job that is open. */
 int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_io *io,
 		   struct backend_job **ret, struct err *e);
-int ssh_open_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e);
+int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
+		  struct err *e);
 bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 enum job_event ssh_open_event(struct backend_job *j);
 void ssh_open_signal(struct backend_job *j, uint32_t command, int sig);

@@ -57,7 +57,7 @@ static int try_out(const struct backend_plan *p, struct err *e)
 	CLEANUP(ssh_plan) struct backend_plan *x = NULL;
 	CLEANUP(ssh_job) struct backend_job *j = NULL;
 	char id[ID_ROOM];
-	const struct job_want w = { .no_input = true, .id = id, .wake = { -1, -1 } };
+	const struct job_want w = { .command = &c, .no_input = true, .id = id, .wake = { -1, -1 } };
 	struct job_io io = { -1, -1, -1, -1, -1, -1 };
 
 	if (random_hex(id, sizeof(id), e) < 0 || ssh_plan_command(p, &c, &x, e) < 0 ||
@@ -93,7 +93,8 @@ int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_
 			       .in_peer = -1,
 			       .events = j->events,
 			       .alarm = -1,
-			       .names = -1 };
+			       .names = -1,
+			       .agent = -1 };
 	*ret = TAKE_PTR(j);
 	return 0;
 }
@@ -108,18 +109,18 @@ static struct ssh_command *find(struct ssh_open *s, uint32_t number)
 	return NULL;
 }
 
-int ssh_open_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e)
+int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
+		  struct err *e)
 {
 	struct ssh_command *k = find(j->open, 0);
 
-	if (w->tty)
+	if (job_has_tty(w))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
 	if (!k || j->open->last == UINT32_MAX)
 		return err_refuse(e, ERR_POLICY, EAGAIN, "end one first",
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
-	if (ssh_plan_command(j->plan, c, &k->plan, e) < 0 ||
+	if (ssh_plan_command(j->plan, w->command, &k->plan, e) < 0 ||
 	    ssh_job_start(k->plan, w, io, &k->job, e) < 0) {
 		leave(k);
 		return -e->code;
@@ -193,6 +194,5 @@ void ssh_open_finish(struct backend_job *j, struct outcome *o)
 		k->job = NULL;
 		leave(k);
 	}
-	ssh_describe(&o->isolation);
 	(void)ssh_job_free(j);
 }

@@ -146,7 +146,7 @@ static int control_socket(struct backend_plan *p, struct err *e)
 
 	if (!private_base(base, sizeof(base) - strlen("/ssh/") - SOCKET_NAME))
 		return 0;
-	connection_name(&p->spec->ssh, hex);
+	connection_name(&p->ssh, hex);
 	p->folder = arena_printf(p->arena, "%s/ssh", base);
 	p->socket =
 		p->folder ? arena_printf(p->arena, "%s/%.*s", p->folder, SOCKET_NAME, hex) : NULL;
@@ -167,7 +167,7 @@ static int seconds(struct backend_plan *p, size_t *n, const char *name, uint64_t
 
 static int client_arguments(struct backend_plan *p, struct err *e)
 {
-	const struct ssh_spec *s = &p->spec->ssh;
+	const struct ssh_spec *s = &p->ssh;
 	size_t n = 0;
 
 	if (ssh_put(p, &p->argv, &n, "ssh", e) < 0)
@@ -217,9 +217,8 @@ static int variable(struct backend_plan *p, size_t *n, const char *name, const c
 }
 
 /* Only what somebody named goes over. */
-static int variables(struct backend_plan *p, struct err *e)
+static int variables(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	const struct spec *s = p->spec;
 	size_t n = 0;
 
 	if (!p->brig && ssh_put(p, &p->vars, &n, "BRIG_SANDBOX=ssh", e) < 0)
@@ -253,22 +252,22 @@ static const char *loader(struct backend_plan *p)
 			    "linecache.cache[__file__]=(len(_b),None,_b.decode('utf-8','replace')"
 			    ".splitlines(True),__file__)\n"
 			    "exec(compile(_b,__file__,'exec'))",
-			    p->spec->code.size, p->spec->code.size);
+			    p->code_size, p->code_size);
 }
 
-static int command(struct backend_plan *p, struct err *e)
+static int command(struct backend_plan *p, const struct spec *s, struct err *e)
 {
-	const char *const *from = p->spec->argv;
+	const char *const *from = s->command.argv;
 	size_t n = 0;
 
 	if (!from || !from[0]) /* an open sandbox has none */
 		return 0;
 	if (p->brig)
-		return settings_for_brig(p, &n, e);
+		return settings_for_brig(p, s, &n, e);
 	if (ssh_put(p, &p->command, &n, *from++, e) < 0)
 		return -e->code;
-	if (code_is_file(p->spec) && (ssh_put(p, &p->command, &n, "-c", e) < 0 ||
-				      ssh_put(p, &p->command, &n, loader(p), e) < 0))
+	if (p->code && (ssh_put(p, &p->command, &n, "-c", e) < 0 ||
+			ssh_put(p, &p->command, &n, loader(p), e) < 0))
 		return -e->code;
 	for (; *from; from++)
 		if (ssh_put(p, &p->command, &n, *from, e) < 0)
@@ -283,17 +282,20 @@ int ssh_plan(const struct spec *s, struct backend_plan **ret, const char *const 
 
 	if (!p)
 		return err_nomem(e);
-	p->spec = s;
+	p->ssh = s->ssh;
 	p->brig = s->ssh.remote == SSH_REMOTE_BRIG;
 	p->cwd = s->ssh.remote_cwd;
-	p->timeout = s->limits.timeout;
-	p->arena = arena_new(PLAN_MAX);
+	p->timeout = s->command.timeout;
+	p->output = s->command.output;
+	p->code = code_is_file(s) ? s->command.code.text : NULL;
+	p->code_size = s->command.code.size;
+	p->arena = arena_new_on(s->arena, PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
 	if (check_host(s, e) < 0 || find_program(p, e) < 0 || control_socket(p, e) < 0 ||
 	    client_arguments(p, e) < 0 || client_environment(p, e) < 0)
 		return -e->code;
-	if (variables(p, e) < 0 || command(p, e) < 0)
+	if (variables(p, s, e) < 0 || command(p, s, e) < 0)
 		return -e->code;
 	if (!p->brig)
 		note(p, arena_printf(p->arena,
@@ -368,18 +370,18 @@ void ssh_plan_json(const struct backend_plan *p, struct json *j)
 	json_object(j);
 	json_ku64(j, "schema", 1);
 	json_kstr(j, "backend", "ssh");
-	json_kstr(j, "host", p->spec->ssh.host);
-	json_kstr(j, "remote", fields[FIELD_SSH_REMOTE].words[p->spec->ssh.remote]);
-	json_kstr(j, "cwd", p->spec->ssh.remote_cwd);
+	json_kstr(j, "host", p->ssh.host);
+	json_kstr(j, "remote", fields[FIELD_SSH_REMOTE].words[p->ssh.remote]);
+	json_kstr(j, "cwd", p->ssh.remote_cwd);
 	json_kstrs(j, "client", (const char *const *)p->argv);
 	json_kstrs(j, "argv", (const char *const *)p->command);
 	json_kstrs(j, "env", (const char *const *)p->vars);
-	if (code_is_file(p->spec))
-		json_ku64(j, "code_bytes", p->spec->code.size);
+	if (p->code)
+		json_ku64(j, "code_bytes", p->code_size);
 	json_key(j, "limits");
 	json_object(j);
-	json_ku64(j, "output", p->spec->limits.output);
-	json_ku64(j, "timeout_ms", p->spec->limits.timeout);
+	json_ku64(j, "output", p->output);
+	json_ku64(j, "timeout_ms", p->timeout);
 	json_object_end(j);
 	json_kstr(j, "script", buf_str(&script));
 	json_object_end(j);

@@ -52,9 +52,8 @@ static const char *keep(struct outcome *o, const char *text)
 	return text ? arena_strdup(o->arena, text) : NULL;
 }
 
-static void read_isolation(const struct jread *v, struct outcome *o)
+static void read_isolation(const struct jread *v, struct outcome *o, struct isolation *i)
 {
-	struct isolation *i = &o->isolation;
 	const char *seccomp = jread_str(v, "seccomp");
 
 	if (!v)
@@ -112,7 +111,7 @@ static void read_lists(const struct jread *v, struct outcome *o)
 	}
 }
 
-int report_read(const char *text, size_t n, struct outcome *o, struct err *e)
+int report_read(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e)
 {
 	CLEANUP(jread) struct jread *v = NULL;
 	enum outcome_kind kind;
@@ -121,7 +120,7 @@ int report_read(const char *text, size_t n, struct outcome *o, struct err *e)
 		return err_wrap(e, "the report of the remote brig");
 	if (!find_kind(jread_str(v, "outcome"), &kind))
 		return err_set(e, ERR_INTERNAL, EPROTO, "the remote brig reports no outcome");
-	read_isolation(jread_get(v, "isolation"), o);
+	read_isolation(jread_get(v, "isolation"), o, i);
 	read_lists(v, o);
 	if (o->kind != OUTCOME_FAILED)
 		return 0;

@@ -21,7 +21,6 @@
 #include "base/num.h"
 #include "base/random.h"
 #include "base/str.h"
-#include "model/code.h"
 
 #define TEXT_MAX ((size_t)32 << 20)
 #define ONE_LINE_MAX 3000 /* the longest text that is worth reading byte by byte */
@@ -145,7 +144,7 @@ static int find_mark(struct backend_job *j, int fd, size_t *noise, size_t *match
 static int refuse(struct backend_job *j, const char *line, struct err *e)
 {
 	const struct backend_plan *p = j->plan;
-	const char *host = p->spec->ssh.host, *name = p->command[0];
+	const char *host = p->ssh.host, *name = p->command[0];
 
 	switch (line[0]) {
 	case 'D':
@@ -208,16 +207,15 @@ static int overdue(const struct backend_plan *p, struct err *e)
 {
 	if (caller_interrupts())
 		return err_set(e, ERR_UNAVAILABLE, ECANCELED,
-			       "interrupted while connecting to '%.60s'", p->spec->ssh.host);
-	(void)err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "'%.60s' did not answer in time",
-		      p->spec->ssh.host);
-	return err_hint(e, "raise ssh.connect_timeout, or try: ssh %.60s true", p->spec->ssh.host);
+			       "interrupted while connecting to '%.60s'", p->ssh.host);
+	(void)err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "'%.60s' did not answer in time", p->ssh.host);
+	return err_hint(e, "raise ssh.connect_timeout, or try: ssh %.60s true", p->ssh.host);
 }
 
 static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *x, struct err *e)
 {
 	uint64_t until =
-		clock_us() + (j->plan->spec->ssh.connect_timeout + START_SLACK_MS) * (uint64_t)1000;
+		clock_us() + (j->plan->ssh.connect_timeout + START_SLACK_MS) * (uint64_t)1000;
 	size_t noise = 0, matched = 0;
 	bool sent = false;
 
@@ -239,7 +237,7 @@ static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *
 		if (!j->marked_out && find_mark(j, ends->out[0], &noise, &matched) == -E2BIG)
 			return err_set(e, ERR_UNAVAILABLE, EPROTO,
 				       "'%.60s' prints more than brig reads when one logs in",
-				       j->plan->spec->ssh.host);
+				       j->plan->ssh.host);
 		/* Gone before the marks: a short command has set both before it went. */
 		if (p[3].revents && (!j->marked_out || !j->marked_err))
 			return client_explain(j->plan, &j->client, true, e);
@@ -251,8 +249,6 @@ static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *
 
 static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_ROOM], struct err *e)
 {
-	const struct spec *s = j->plan->spec;
-
 	x->text = (struct buf)BUF_INIT(TEXT_MAX);
 	remote_run(j->plan, j->id, &j->nonces, &x->text);
 	if (x->text.failed)
@@ -261,9 +257,9 @@ static int prepare(struct backend_job *j, struct prefix *x, char reader[READER_R
 		      x->text.len <= ONE_LINE_MAX && memchr(x->text.data, '\n', x->text.len) ==
 							     x->text.data + x->text.len - 1,
 		      reader, READER_ROOM);
-	if (code_is_file(s)) {
-		x->code = s->code.text;
-		x->code_size = s->code.size;
+	if (j->plan->code) {
+		x->code = j->plan->code;
+		x->code_size = j->plan->code_size;
 	}
 	return 0;
 }
@@ -301,11 +297,11 @@ struct backend_job *ssh_job_new(struct backend_plan *p, const char *id)
 }
 
 /* ssh goes on without it and tries other keys. */
-static int check_identity(const struct spec *s, struct err *e)
+static int check_identity(const struct ssh_spec *s, struct err *e)
 {
-	if (!s->ssh.identity_file || access(s->ssh.identity_file, R_OK) == 0)
+	if (!s->identity_file || access(s->identity_file, R_OK) == 0)
 		return 0;
-	(void)err_sys(e, "cannot read ssh.identity_file '%.200s'", s->ssh.identity_file);
+	(void)err_sys(e, "cannot read ssh.identity_file '%.200s'", s->identity_file);
 	e->kind = ERR_CONFIG;
 	return err_hint(e, "name the file of the private key, or leave it to ~/.ssh/config");
 }
@@ -319,7 +315,7 @@ static int begin(struct backend_job *j, struct ends *ends, struct err *e)
 
 	if (random_hex(j->nonces.begin, sizeof(j->nonces.begin), e) < 0 ||
 	    random_hex(j->nonces.end, sizeof(j->nonces.end), e) < 0 ||
-	    check_identity(j->plan->spec, e) < 0 || client_folder(j->plan, e) < 0 ||
+	    check_identity(&j->plan->ssh, e) < 0 || client_folder(j->plan, e) < 0 ||
 	    open_ends(ends, e) < 0 || start_keeper(j, e) < 0 || prepare(j, &x, reader, e) < 0)
 		return buf_done(&x.text), -e->code;
 	w.in = ends->in[0];
@@ -351,6 +347,7 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 	if (!p->command)
 		return err_set(e, ERR_USAGE, EINVAL, "no command given");
 	j->outcome = w->outcome;
+	j->isolation = w->isolation;
 	/* A client that dies at once must not take the caller along, nor change its handlers. */
 	(void)sigemptyset(&pipe);
 	(void)sigaddset(&pipe, SIGPIPE);
@@ -370,7 +367,7 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 		io->out = TAKE_FD(ends.out[0]);
 		io->err = TAKE_FD(ends.control[0]);
 		io->events = j->events;
-		io->in_peer = io->alarm = io->names = -1;
+		io->in_peer = io->alarm = io->names = io->agent = -1;
 	}
 	ends_done(&ends);
 	if (r < 0)

@@ -53,6 +53,16 @@ static const unsigned short worker[] = {
 #endif
 };
 
+/* That of who stands before an ssh-agent: connections come to it, and it makes none. */
+static const unsigned short signer[] = {
+	__NR_epoll_ctl,
+	__NR_epoll_pwait,
+	__NR_accept4,
+#if defined(__x86_64__)
+	__NR_epoll_wait,
+#endif
+};
+
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RET(what) BPF_STMT(BPF_RET | BPF_K, (what))
 #define REFUSE RET(SECCOMP_RET_ERRNO | EPERM)
@@ -139,6 +149,8 @@ static int filter(enum lockdown_role role, struct err *e)
 	allow(&p, common, ARRAY_LEN(common));
 	if (role == LOCKDOWN_WORKER)
 		allow(&p, worker, ARRAY_LEN(worker));
+	if (role == LOCKDOWN_SIGNER)
+		allow(&p, signer, ARRAY_LEN(signer));
 	if (role == LOCKDOWN_WORKER)
 		sockets(&p);
 	signals(&p);

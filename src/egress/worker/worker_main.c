@@ -33,6 +33,7 @@
 #include "base/fd.h"
 #include "base/wait.h"
 #include "egress/resolving.h"
+#include "egress/signing.h"
 #include "egress/unresolved.h"
 #include "egress/worker/keeper.h"
 #include "egress/worker/lockdown.h"
@@ -438,6 +439,8 @@ int main(int argc, char **argv)
 		_exit(refuse_main());
 	if (argc == 2 && strcmp(argv[1], RESOLVING_WORD) == 0)
 		_exit(answer_main());
+	if (argc == 2 && strcmp(argv[1], SIGNING_WORD) == 0)
+		_exit(sign_main());
 	r = lockdown_early(&e);
 	if (r == 0)
 		r = start_keeper(&keeper, &e);

@@ -320,11 +320,12 @@ static void keep_tools(struct spec *s, const struct role *role)
 				      : t->kind == ROLE_TOOL_SCRIPT ? CODE_SCRIPT
 								    : CODE_NONE;
 
-		s->code.tool[kind].timeout = t->timeout;
-		s->code.tool[kind].output = t->output;
-		s->code.tool[kind].interpreter = kind == CODE_SCRIPT ? t->interpreter : NULL;
+		s->command.code.tool[kind].timeout = t->timeout;
+		s->command.code.tool[kind].output = t->output;
+		s->command.code.tool[kind].interpreter =
+			kind == CODE_SCRIPT ? t->interpreter : NULL;
 		if (t->offline)
-			s->code.tool[kind].offline = t->offline;
+			s->command.code.tool[kind].offline = t->offline;
 	}
 }
 

@@ -400,75 +400,6 @@ static void strangers(int argc, char **argv)
 	printf("= written %d\n", most);
 }
 
-/* Memory that is in no process's resident size: HOW, MIB. */
-static void *hold_memory(void *arg)
-{
-	size_t n = (size_t) * (int *)arg << 20;
-	char *p = malloc(n);
-
-	usleep(50000);
-	memset(p, 1, n);
-	printf("= held %zu\n", (n >> 20) * (size_t)p[n - 1]);
-	usleep(300000);
-	exit(0);
-}
-
-static void unmapped(int argc, char **argv)
-{
-	static char block[1 << 20];
-	static int most;
-	const char *how = argv[0];
-	pthread_t t;
-	int i = 0;
-
-	most = argc > 1 ? atoi(argv[1]) : 1;
-	memset(block, 1, sizeof(block));
-	if (strcmp(how, "headless") == 0) {
-		pthread_create(&t, NULL, hold_memory, &most);
-		pthread_exit(NULL);
-	}
-	if (strcmp(how, "tables") == 0) { /* each leads to the page of zeros */
-		size_t n = (size_t)most * 256 << 21;
-		volatile char *p = mmap(NULL, n, PROT_READ,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-		madvise((void *)(uintptr_t)p, n, MADV_NOHUGEPAGE);
-		for (size_t at = 0; at < n; at += 2 << 20)
-			i += p[at];
-		i = most;
-	}
-	for (; i < most; i++) {
-		if (strcmp(how, "segments") == 0) {
-			int id = shmget(IPC_PRIVATE, sizeof(block), IPC_CREAT | 0600);
-			char *p = shmat(id, NULL, 0);
-
-			memcpy(p, block, sizeof(block));
-			shmdt(p);
-		} else if (strcmp(how, "semaphores") == 0) { /* 64 bytes or so each */
-			if (semget(IPC_PRIVATE, 16000, IPC_CREAT | 0600) < 0)
-				break;
-		} else if (strcmp(how, "sockets") == 0) {
-			int p[2], size = 1 << 20;
-
-			socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p);
-			setsockopt(p[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-			setsockopt(p[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-			for (int side = 0; side < 2; side++)
-				while (write(p[side], block, 65536) > 0)
-					continue;
-		} else {
-			int fd = memfd_create("x", 0);
-
-			if (write(fd, block, sizeof(block)) < 0)
-				break;
-			if (strcmp(how, "one-memfd") == 0 && i)
-				close(fd), pwrite(3, block, sizeof(block), (off_t)i << 20);
-		}
-	}
-	printf("= held %d\n", i);
-	usleep(300000);
-}
-
 struct writer {
 	const char *folder, *how;
 	int most;
@@ -574,7 +505,6 @@ int main(int argc, char **argv)
 		{ "affinity", affinity },
 		{ "orphans", orphans },
 		{ "strangers", strangers },
-		{ "unmapped", unmapped },
 		{ "unwaited", unwaited },
 		{ "limit-init", limit_init },
 		{ NULL, NULL },

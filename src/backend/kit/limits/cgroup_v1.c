@@ -46,6 +46,8 @@ static bool fill_memory(struct cgroup *c, struct cg_leaf *leaf, const struct cgr
 	 * kernel does not account for swap. */
 	(void)cg_set_number(leaf, "memory.memsw.limit_in_bytes", l->memory);
 	(void)cg_set(leaf, "memory.swappiness", "0");
+	/* Buffers of inet sockets are counted apart, and only where that has a limit. */
+	(void)cg_set_number(leaf, "memory.kmem.tcp.limit_in_bytes", l->memory);
 	register_oom(c, leaf);
 	c->enforces |= CGROUP_HAS_MEMORY;
 	return true;

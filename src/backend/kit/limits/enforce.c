@@ -39,7 +39,7 @@ void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t 
 {
 	struct rlimit ours;
 
-	if (p->by_root || spec_wrote(p->spec, FIELD_FILES) || getrlimit(RLIMIT_NOFILE, &ours) < 0 ||
+	if (p->by_root || plan_wrote(p, LIMIT_FILES) || getrlimit(RLIMIT_NOFILE, &ours) < 0 ||
 	    ours.rlim_cur < 2 * FILES_ROOM)
 		return;
 	for (size_t i = 0; i < n; i++)
@@ -75,14 +75,14 @@ static bool rlimit_holds(const struct box_plan *p)
  */
 static int enforce_memory(struct backend_job *j, unsigned has, struct err *e)
 {
-	const struct spec *s = j->plan->spec;
+	const struct box_plan *p = j->plan;
 	enum enforcer *by = &j->isolation.limits[LIMIT_MEMORY];
 
-	if (!s->limits.memory)
+	if (!p->limits.memory)
 		return 0;
 	*by = has & CGROUP_HAS_MEMORY ? ENFORCER_CGROUP : ENFORCER_PARTIAL;
 	j->watch_memory = *by == ENFORCER_PARTIAL;
-	if (j->watch_memory && s->profile == PROFILE_STRICT && spec_wrote(s, FIELD_MEMORY))
+	if (j->watch_memory && p->profile == PROFILE_STRICT && plan_wrote(p, LIMIT_MEMORY))
 		return cannot_limit("memory under --profile strict", e);
 	return 0;
 }
@@ -90,7 +90,7 @@ static int enforce_memory(struct backend_job *j, unsigned has, struct err *e)
 /* Init, the only process of brig's in that namespace, is not the command's. */
 static void enforce_pids(struct backend_job *j, struct box_start *c, unsigned has)
 {
-	uint64_t pids = j->plan->spec->limits.pids;
+	uint64_t pids = j->plan->limits.pids;
 	enum enforcer *by = &j->isolation.limits[LIMIT_PIDS];
 
 	if (has & CGROUP_HAS_PIDS) {
@@ -113,8 +113,7 @@ static void begin_disk(struct backend_job *j)
 
 int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 {
-	const struct spec *s = j->plan->spec;
-	const struct limits *l = &s->limits;
+	const struct limits *l = &j->plan->limits;
 	enum enforcer *by = j->isolation.limits;
 	unsigned has = cgroup_enforces(j->cgroup);
 
@@ -167,12 +166,12 @@ static int cgroup_lock(int how)
 /* A limit that somebody wrote and that nothing but a cgroup holds to: the watch is late by a look,
  * and there is no other way to a part of a CPU or to more than one's share. Whole CPUs and lesser
  * shares are the kernel's without one; what is a default is not worth the wait. */
-static bool needs_cgroup(const struct spec *s, unsigned has)
+static bool needs_cgroup(const struct box_plan *p, unsigned has)
 {
-	const struct limits *l = &s->limits;
+	const struct limits *l = &p->limits;
 
-	return (l->memory && spec_wrote(s, FIELD_MEMORY) && !(has & CGROUP_HAS_MEMORY)) ||
-	       (spec_wrote(s, FIELD_PIDS) && !(has & CGROUP_HAS_PIDS)) ||
+	return (l->memory && plan_wrote(p, LIMIT_MEMORY) && !(has & CGROUP_HAS_MEMORY)) ||
+	       (plan_wrote(p, LIMIT_PIDS) && !(has & CGROUP_HAS_PIDS)) ||
 	       (l->cpus % 1000 && !(has & CGROUP_HAS_CPUS)) ||
 	       (l->cpu_shares > 1024 && !(has & CGROUP_HAS_SHARES));
 }
@@ -197,7 +196,7 @@ static void ask_manager(struct backend_job *j, const struct cgroup_limits *want,
 
 static struct cgroup_limits limits_of(const struct backend_job *j)
 {
-	const struct limits *l = &j->plan->spec->limits;
+	const struct limits *l = &j->plan->limits;
 
 	return (struct cgroup_limits){ .memory = l->memory,
 				       .cpus = l->cpus,
@@ -226,7 +225,7 @@ int enforce_cgroup(struct backend_job *j, struct box_start *c, const struct job_
 		return 0;
 	if (box_complete_cgroup(j, e) < 0)
 		return -e->code;
-	if (needs_cgroup(j->plan->spec, cgroup_enforces(j->cgroup)))
+	if (needs_cgroup(j->plan, cgroup_enforces(j->cgroup)))
 		ask_manager(j, &want, w);
 	return 0;
 }

@@ -19,6 +19,10 @@ struct sockmem {
 
 int sockmem_open(void); /* for the caller's namespace: a descriptor or -errno */
 
+/* For a namespace that somebody else has made, of which the caller owns the user namespace. A
+ * helper enters both, opens the socket and is gone when this returns. A descriptor or -errno. */
+int sockmem_open_in(int net);
+
 /* One step; allocates nothing, never waits. Returns the bytes of the last round, or of this one if
  * it has come to more. What the kernel cannot tell counts as nothing. */
 uint64_t sockmem_step(struct sockmem *m, int fd);

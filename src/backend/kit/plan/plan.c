@@ -10,6 +10,7 @@
 #include "backend/kit/plan/plan_internal.h"
 #include "backend/kit/process/landlock.h"
 #include "base/str.h"
+#include "model/code.h"
 #include "model/paths.h"
 
 #define PLAN_MAX ((size_t)32 << 20)
@@ -310,7 +311,7 @@ static int names(struct box_plan *p, struct err *e)
 		return err_nomem(e);
 	p->hostname = "brig";
 	p->cwd = p->spec->inside;
-	p->argv = p->spec->argv;
+	p->argv = p->spec->command.argv;
 	if (spec_moved_workspace(p->spec))
 		plan_note(p, "the workspace's own path is a place of brig's own inside: it is at "
 			     "'" WORKSPACE_PLACE "' there");
@@ -378,6 +379,37 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	return box_plan_search(p, e);
 }
 
+static void take_settings(struct box_plan *p, const struct spec *s)
+{
+	static const struct {
+		enum field_id field;
+		enum limit limit;
+	} written[] = { { FIELD_MEMORY, LIMIT_MEMORY },
+			{ FIELD_CPUS, LIMIT_CPUS },
+			{ FIELD_CPU_SHARES, LIMIT_CPU_SHARES },
+			{ FIELD_PIDS, LIMIT_PIDS },
+			{ FIELD_FILES, LIMIT_FILES } };
+
+	p->spec = s;
+	p->policy = s->policy;
+	p->network = s->network;
+	p->signing = s->ssh_agent != SSH_AGENT_NONE;
+	for (size_t i = 0; i < s->env.n; i++)
+		if (str_eq(s->env.v[i].name, "PATH"))
+			p->set_path = s->env.v[i].value;
+	p->profile = s->profile;
+	p->limits = s->limits;
+	for (size_t i = 0; i < ARRAY_LEN(written); i++)
+		if (spec_wrote(s, written[i].field))
+			p->wrote |= 1U << written[i].limit;
+	p->output = s->command.output;
+	p->timeout = s->command.timeout;
+	p->code = s->command.code.text;
+	p->code_size = s->command.code.size;
+	p->shows_code = code_is_file(s);
+	p->read_only_root = s->read_only_root;
+}
+
 static int make(const struct spec *s, const char *backend,
 		int (*filled)(struct box_plan *p, struct err *e), struct box_plan **ret,
 		struct err *e)
@@ -386,12 +418,11 @@ static int make(const struct spec *s, const char *backend,
 
 	if (!p)
 		return err_nomem(e);
-	p->spec = s;
-	p->backend = backend;
-	p->read_only_root = s->read_only_root;
-	p->arena = arena_new(PLAN_MAX);
+	p->arena = arena_new_on(s->arena, PLAN_MAX);
 	if (!p->arena)
 		return err_nomem(e);
+	p->backend = backend;
+	take_settings(p, s);
 	if (filled(p, e) < 0)
 		return -e->code;
 	*ret = TAKE_PTR(p);
@@ -428,6 +459,7 @@ int box_plan_search(struct box_plan *p, struct err *e)
 	if (!p->searched && plan_sockets(p, e) < 0)
 		return -e->code;
 	p->searched = true;
+	p->spec = NULL;
 	return 0;
 }
 

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "model/door_spec.h"
+#include "model/isolation.h"
 #include "model/spec.h"
 
 enum op_kind {
@@ -42,6 +43,8 @@ enum op_kind {
 
 enum op_look { LOOK_NOT, LOOK_MODES, LOOK_LOGINS };
 
+#define LOOKED_TEXT_MAX 16384 /* of a file that was looked at, with the NUL behind it */
+
 struct op {
 	enum op_kind kind;
 	const char *src, *dst;
@@ -56,7 +59,8 @@ struct op {
 	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
 	bool kept;   /* brig's own folder for this project's HOME */
 	bool skip;   /* found to be needless at start */
-	enum op_look look; /* a folder that must be looked through before it is shown */
+	enum op_look
+		look; /* a folder to be looked through, or a text to be read, before it is shown */
 };
 
 struct id_map {
@@ -126,9 +130,22 @@ struct toolchain {
 };
 
 struct box_plan {
-	struct arena *arena;
+	struct arena *arena;     /* keeps the texts of the spec as well */
 	const char *backend;     /* its name, told inside as BRIG_SANDBOX */
-	const struct spec *spec; /* borrowed: must outlive the plan */
+	const struct spec *spec; /* while the plan is made; NULL once it is whole */
+
+	/* Of the settings, what a start and an end go by. */
+	enum policy policy;
+	enum network network;
+	enum profile profile;
+	struct limits limits;
+	unsigned wrote;           /* limits that were explicitly set: bits 1 << enum limit */
+	uint64_t output, timeout; /* the command's own limits */
+	const char *code;
+	size_t code_size;
+	bool shows_code;      /* as a file, by an OP_CODE */
+	bool signing;         /* with the caller's ssh-agent */
+	const char *set_path; /* PATH, where it is explicitly set; NULL: it is not */
 
 	struct op *ops;
 	size_t op_count;
@@ -188,18 +205,25 @@ struct box_plan {
 	size_t note_count;
 };
 
+static inline bool plan_wrote(const struct box_plan *p, enum limit l)
+{
+	return p->wrote & 1U << l;
+}
+
 /* `backend` is borrowed for as long as the plan lives. */
 int box_plan_new(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
 /* The same without what can be found out while the new process is at work: the four below must
  * follow, in this order, before anything is run. What is done already they do not do again. */
 int box_plan_begin(const struct spec *s, const char *backend, struct box_plan **ret, struct err *e);
-/* Looks through folders that may hold what is not for everybody: those that do get `skip`. */
+/* Looks through folders and texts that may hold what is not for everybody: those that do get
+ * `skip`. */
 void box_plan_look(struct box_plan *p);
 /* Protected names and the file of the code: refuses, or adds operations behind all the others. */
 int box_plan_names(struct box_plan *p, struct err *e);
 /* What no tree may show: refuses, or adds OP_MASK, and notes. */
 int box_plan_guard(struct box_plan *p, struct err *e);
-/* Sockets and pipes in what is shown: adds OP_HIDE, and notes. */
+/* Sockets and pipes in what is shown: adds OP_HIDE, and notes. Now the plan is whole: it outlives
+ * the spec. */
 int box_plan_search(struct box_plan *p, struct err *e);
 /* Bytes of what an OP_FILE, OP_CODE holds. */
 size_t op_size(const struct op *o);

@@ -20,7 +20,7 @@ static int in_workspace(struct box_plan *p, const char *name, struct err *e)
 	struct protected_name *slot = ARENA_PUSH(p->arena, p->protected, p->protected_count);
 	struct protected_name n = { .path = name,
 				    .tree = p->workspace,
-				    .inside = p->spec->code.path,
+				    .inside = p->spec->command.code.path,
 				    .covered = true,
 				    .file = true,
 				    .op = p->op_count };
@@ -36,7 +36,7 @@ static int in_workspace(struct box_plan *p, const char *name, struct err *e)
 			(void)err_set(e, ERR_POLICY, EPERM,
 				      "the code cannot appear at '%s': '%s' in the workspace is "
 				      "not a plain file",
-				      p->spec->code.path, name);
+				      p->spec->command.code.path, name);
 			return err_hint(e, "rename it, or --set code.path=%s/_run.py", CODE_FOLDER);
 		}
 		n.existed = true;
@@ -49,7 +49,7 @@ static int in_workspace(struct box_plan *p, const char *name, struct err *e)
 int plan_code(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
-	const char *path = s->code.path;
+	const char *path = s->command.code.path;
 	bool work;
 	struct op *o;
 
@@ -63,8 +63,8 @@ int plan_code(struct box_plan *p, struct err *e)
 	o = plan_op(p, OP_CODE, path, e);
 	if (!o)
 		return -e->code;
-	o->data = s->code.text;
-	o->size = s->code.size;
+	o->data = s->command.code.text;
+	o->size = s->command.code.size;
 	/* A root that is sealed needs no more. */
 	return work || s->read_only_root || plan_op(p, OP_COVER, CODE_FOLDER, e) ? 0 : -e->code;
 }

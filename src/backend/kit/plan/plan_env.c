@@ -143,7 +143,9 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    put(p, &n, "HOME", p->home, e) < 0 || put(p, &n, "USER", p->user_name, e) < 0 ||
 	    put(p, &n, "LOGNAME", p->user_name, e) < 0 || put(p, &n, "SHELL", "/bin/sh", e) < 0 ||
 	    put(p, &n, "BRIG_SANDBOX", p->backend, e) < 0 || inherited(p, &n, e) < 0 ||
-	    door_variables(p, &n, e) < 0 || offline_variables(p, &n, e) < 0)
+	    door_variables(p, &n, e) < 0 || offline_variables(p, &n, e) < 0 ||
+	    (s->ssh_agent != SSH_AGENT_NONE &&
+	     put(p, &n, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
 		return -e->code;
 	for (size_t i = 0; i < p->toolchain_count; i++)
 		if (p->toolchains[i].variable &&

@@ -17,7 +17,6 @@
 #include "base/folder.h"
 #include "base/str.h"
 
-#define TEXT_MAX 16384
 #define DEPTH_MAX 4
 #define ENTRIES_MAX 512
 
@@ -63,7 +62,7 @@ static bool has_word(const char *text)
 	static const char *const words[] = { "auth",   "passw",      "passphrase", "token",
 					     "secret", "credential", "api_key",    "api-key",
 					     "apikey", "bearer",     "private key" };
-	char lower[TEXT_MAX];
+	char lower[LOOKED_TEXT_MAX];
 	size_t n = 0;
 
 	for (; n < sizeof(lower) - 1 && text[n]; n++)
@@ -90,11 +89,11 @@ bool etc_has_login(const char *text)
 }
 
 /* How long the text is; -1: it is not read to its end, is no text, or has a login in it. */
-static ssize_t read_text(int dir, const char *path, bool logins, char text[TEXT_MAX])
+static ssize_t read_text(int dir, const char *path, bool logins, char text[LOOKED_TEXT_MAX])
 {
-	ssize_t n = fd_read_file(dir, path, text, TEXT_MAX);
+	ssize_t n = fd_read_file(dir, path, text, LOOKED_TEXT_MAX);
 
-	return n < 0 || n >= TEXT_MAX - 1 || memchr(text, '\0', (size_t)n) ||
+	return n < 0 || n >= LOOKED_TEXT_MAX - 1 || memchr(text, '\0', (size_t)n) ||
 			       (logins && etc_has_login(text))
 		       ? -1
 		       : n;
@@ -130,15 +129,6 @@ static bool folder_for_everybody(int fd, int depth, char *text, unsigned *left)
 	return fine && !d.error;
 }
 
-/* Its text alone: a mount would cost more. */
-static int show_text(struct box_plan *p, const char *path, bool logins, struct err *e)
-{
-	char text[TEXT_MAX];
-	ssize_t n = read_text(AT_FDCWD, path, logins, text);
-
-	return n < 0 ? 0 : plan_file(p, path, arena_strndup(p->arena, text, (size_t)n), e);
-}
-
 /* Who may not pass a folder may not read what is in it. */
 static bool above_for_everybody(const char *path)
 {
@@ -153,19 +143,18 @@ static bool above_for_everybody(const char *path)
 	return true;
 }
 
-/* What is in a folder is looked at later: plan_etc_look. */
+/* What is in it is looked at later: plan_etc_look. Of a file its text alone is shown, because a
+ * mount would cost more. */
 static int show_checked(struct box_plan *p, const char *path, unsigned flags, struct err *e)
 {
 	struct stat st;
 
-	if ((flags & AT_TERMINAL && !p->spec->tty) || lstat(path, &st) < 0 || !for_everybody(&st) ||
-	    !above_for_everybody(path))
+	if ((flags & AT_TERMINAL && !p->spec->command.tty) || lstat(path, &st) < 0 ||
+	    !for_everybody(&st) || !above_for_everybody(path))
 		return 0;
-	if (S_ISREG(st.st_mode))
-		return show_text(p, path, flags & LOGINS, e);
-	if (!S_ISDIR(st.st_mode))
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return 0;
-	if (plan_object(p, path, &st, e) < 0)
+	if ((S_ISREG(st.st_mode) ? plan_file(p, path, "", e) : plan_object(p, path, &st, e)) < 0)
 		return -e->code;
 	p->ops[p->op_count - 1].look = flags & LOGINS ? LOOK_LOGINS : LOOK_MODES;
 	return 0;
@@ -182,9 +171,20 @@ int plan_etc(struct box_plan *p, struct err *e)
 	return 0;
 }
 
+/* false: it is not fit to be shown. */
+static bool look_at_file(struct box_plan *p, struct op *o, char text[LOOKED_TEXT_MAX])
+{
+	ssize_t n = read_text(AT_FDCWD, o->dst, o->look == LOOK_LOGINS, text);
+	const char *copy = n < 0 ? NULL : arena_strndup(p->arena, text, (size_t)n);
+
+	if (copy)
+		o->data = copy;
+	return copy;
+}
+
 void plan_etc_look(struct box_plan *p)
 {
-	char text[TEXT_MAX];
+	char text[LOOKED_TEXT_MAX];
 
 	text[0] = '\0';
 	for (size_t i = 0; i < p->op_count; i++) {
@@ -194,6 +194,10 @@ void plan_etc_look(struct box_plan *p)
 
 		if (o->look == LOOK_NOT)
 			continue;
+		if (o->kind == OP_FILE) {
+			o->skip = !look_at_file(p, o, text);
+			continue;
+		}
 		fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		o->skip = !folder_for_everybody(fd, 0, o->look == LOOK_LOGINS ? text : NULL, &left);
 	}

@@ -324,15 +324,11 @@ static int guard_settings(struct box_plan *p, const struct sight *s, const char 
 /* A file of settings in the workspace is covered; by another way it would be the command's. */
 static int guard_config(struct box_plan *p, const struct sight *s, struct err *e)
 {
-	const char *name = p->spec->config ? strrchr(p->spec->config, '/') : NULL;
-	char path[PATH_MAX];
+	const char *file = p->spec->config_file;
 
-	if (!p->spec->config || !p->spec->folder ||
-	    snprintf(path, sizeof(path), "%s/%s", p->spec->folder,
-		     name ? name + 1 : p->spec->config) >= (int)sizeof(path))
-		return 0;
-	return guard_file(p, s, path, p->workspace, "let the command change the file of --config",
-			  e);
+	return file ? guard_file(p, s, file, p->workspace,
+				 "let the command change the file of --config", e)
+		    : 0;
 }
 
 /* Neither changed inside nor a link put in its place, by whatever name it is called. */

@@ -49,7 +49,7 @@ void plan_note(struct box_plan *p, const char *text);
 int plan_root(struct box_plan *p,
 	      struct err *e);                    /* system folders, /etc, /proc, /dev, /tmp, HOME */
 int plan_etc(struct box_plan *p, struct err *e); /* the host's pieces of /etc */
-void plan_etc_look(struct box_plan *p);          /* those that are folders are fit to be shown? */
+void plan_etc_look(struct box_plan *p);          /* are they fit to be shown? */
 /* Does the text of a configuration look as if a login stood in it? */
 bool etc_has_login(const char *text);
 /* Before all trees: is the workspace a folder of a repository that can be shown around it? */

@@ -51,8 +51,10 @@ static void maps_json(const char *key, const struct id_map *m, size_t n, bool ra
 	json_array_end(j);
 }
 
-static void limits_json(const struct limits *l, struct json *j)
+static void limits_json(const struct box_plan *p, struct json *j)
 {
+	const struct limits *l = &p->limits;
+
 	json_key(j, "limits");
 	json_object(j);
 	json_ku64(j, "memory", l->memory);
@@ -66,20 +68,18 @@ static void limits_json(const struct limits *l, struct json *j)
 	json_ku64(j, "tmp", l->tmp);
 	json_ku64(j, "disk", l->disk);
 	json_ku64(j, "files", l->files);
-	json_ku64(j, "output", l->output);
-	json_ku64(j, "timeout_ms", l->timeout);
+	json_ku64(j, "output", p->output);
+	json_ku64(j, "timeout_ms", p->timeout);
 	json_object_end(j);
 }
 
 void box_plan_members(const struct box_plan *p, struct json *j)
 {
-	const struct spec *s = p->spec;
-
 	json_ku64(j, "schema", 1);
 	json_kstr(j, "backend", p->backend);
-	json_kstr(j, "policy", fields[FIELD_POLICY].words[s->policy]);
-	json_kstr(j, "network", fields[FIELD_NETWORK].words[s->network]);
-	json_kstr(j, "profile", fields[FIELD_PROFILE].words[s->profile]);
+	json_kstr(j, "policy", fields[FIELD_POLICY].words[p->policy]);
+	json_kstr(j, "network", fields[FIELD_NETWORK].words[p->network]);
+	json_kstr(j, "profile", fields[FIELD_PROFILE].words[p->profile]);
 	json_kstrs(j, "argv", p->argv);
 	json_kstr(j, "cwd", p->cwd);
 	json_ku64(j, "uid", p->uid);
@@ -91,13 +91,13 @@ void box_plan_members(const struct box_plan *p, struct json *j)
 	json_str(j, "user");
 	json_str(j, "mount");
 	json_str(j, "pid");
-	if (s->network != NETWORK_HOST)
+	if (p->network != NETWORK_HOST)
 		json_str(j, "net");
 	json_str(j, "ipc");
 	json_str(j, "uts");
 	json_str(j, "cgroup");
 	json_array_end(j);
-	limits_json(&s->limits, j);
+	limits_json(p, j);
 	json_kstrs(j, "env", (const char *const *)p->envp);
 	json_key(j, "writable");
 	json_array(j);

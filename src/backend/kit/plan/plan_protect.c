@@ -340,13 +340,11 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 /* The next run would obey what this one wrote into the file that was given with --config. */
 static int protect_config(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	const char *config = p->spec->config, *name = config ? strrchr(config, '/') : NULL;
-	char path[PATH_MAX], real[PATH_MAX];
+	const char *path = p->spec->config_file;
 	size_t n = strlen(t->host);
+	char real[PATH_MAX];
 
-	if (!config || !p->spec->folder ||
-	    snprintf(path, sizeof(path), "%s/%s", p->spec->folder, name ? name + 1 : config) >=
-		    (int)sizeof(path))
+	if (!path)
 		return 0;
 	if (path_under(path, t->host) && path[n] == '/' &&
 	    !plan_protects(p, t->host, path + n + 1) &&

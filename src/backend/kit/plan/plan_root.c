@@ -166,7 +166,8 @@ int box_plan_git(struct box_plan *p, const char **ret, struct err *e)
 			       .system = off      ? NULL
 					 : system ? system
 						  : "/etc/gitconfig",
-			       .workspace = p->workspace };
+			       .workspace = p->workspace,
+			       .signing = p->signing };
 	const char *top = p->repository ? p->repository : p->workspace;
 	const char *git = top ? arena_printf(p->arena, "%s/.git", top) : NULL;
 	bool undecided;

@@ -169,14 +169,14 @@ static bool is_used(const struct spec *s, const char *tool)
 		const char *command, *tool;
 	} more[] = { { "python", "python3" }, { "pip", "python3" }, { "pip3", "python3" },
 		     { "npm", "node" },       { "npx", "node" },    { "rustc", "cargo" } };
-	const char *program = s->argv && s->argv[0] ? s->argv[0] : "";
+	const char *program = s->command.argv && s->command.argv[0] ? s->command.argv[0] : "";
 	const char *slash = strrchr(program, '/');
 	const char *name = slash ? slash + 1 : program;
 
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)
 		if (str_eq(name, more[i].command))
 			name = more[i].tool;
-	return s->tty || str_eq(name, tool);
+	return s->command.tty || str_eq(name, tool);
 }
 
 int plan_other_tools(struct box_plan *p, const char *mine, struct err *e)

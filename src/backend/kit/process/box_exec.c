@@ -18,8 +18,8 @@ static bool hear(void *job)
 	return true;
 }
 
-int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-	     struct job_io *io, uint32_t *ret, struct err *e)
+int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
+	     struct err *e)
 {
 	const struct command_host host = { .table = j->commands,
 					   .control = j->control,
@@ -29,11 +29,15 @@ int box_exec(struct backend_job *j, const struct command *c, const struct job_wa
 					   .cwd = j->plan->cwd,
 					   .room = room,
 					   .hear = hear,
+					   .terminals = true,
 					   .job = j };
-	int r = command_start(&host, c, w, io, ret, e);
+	bool rested = !commands_there(j->commands);
+	int r = command_start(&host, w, io, ret, e);
 
+	if (r == 0 && rested)
+		(void)job_tick(j, false);
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
-		start_hint(c->argv, e);
+		start_hint(w->command->argv, j->plan->set_path, e);
 	return r;
 }
 
@@ -43,8 +47,11 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
 
 	command_said(j->commands, m);
 	j->full |= j->pids_held && m->said == SUPERVISOR_FAILED && m->err.code == EAGAIN;
-	if (m->said == SUPERVISOR_ENDED)
-		(void)enforce_room(j, commands_there(j->commands), &unused);
+	if (m->said != SUPERVISOR_ENDED)
+		return;
+	(void)enforce_room(j, commands_there(j->commands), &unused);
+	if (!commands_there(j->commands))
+		(void)job_tick(j, false);
 }
 
 /* Only what the conductor has not judged already. A process that the kernel killed for the memory
@@ -77,7 +84,6 @@ bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 
 	if (!command_ended(j->commands, command, &status))
 		return false;
-	o->isolation = j->isolation;
 	judge(j, status, o);
 	return true;
 }

@@ -150,6 +150,24 @@ int box_held(const struct box_start *c, struct err *e)
 	return 0;
 }
 
+bool box_waits_for_text(const struct box_start *c, size_t op)
+{
+	const struct op *o = &c->plan->ops[op];
+
+	return c->skips && op >= c->looked_from && o->kind == OP_FILE && o->look != LOOK_NOT &&
+	       !o->skip;
+}
+
+int box_text(const struct box_start *c, char room[LOOKED_TEXT_MAX], struct err *e)
+{
+	ssize_t n;
+
+	do
+		n = recv(c->inside.control, room, LOOKED_TEXT_MAX, 0);
+	while (n < 0 && errno == EINTR);
+	return n <= 0 || room[n - 1] ? err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away") : 0;
+}
+
 int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e)
 {
 	size_t head = offsetof(struct op_added, dst);
@@ -168,8 +186,8 @@ int box_added(const struct box_start *c, struct op_added *room, struct op *ret, 
 			    .writable = room->writable,
 			    .fd_slot = -1 };
 	if (ret->kind == OP_CODE) {
-		ret->data = c->plan->spec->code.text;
-		ret->size = c->plan->spec->code.size;
+		ret->data = c->plan->code;
+		ret->size = c->plan->code_size;
 	}
 	return room->kind != OP_KINDS;
 }

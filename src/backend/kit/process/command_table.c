@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "backend/kit/process/command_table.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct job_command {
 	bool wanted;     /* the conductor has not been told of its end yet */
 	bool there;      /* the supervisor has a place for it: it, or something it started, lives */
 	int news;        /* an eventfd, readable once it has ended; -1 */
+	int master;      /* of its terminal, until the conductor has it; -1 */
 	enum supervisor_said said;
 	int status;
 };
@@ -36,8 +38,10 @@ struct command_table *command_table_new(void)
 struct command_table *command_table_free(struct command_table *t)
 {
 	for (size_t i = 0; t && i < COMMANDS_MAX; i++)
-		if (t->all[i].number)
+		if (t->all[i].number) {
 			(void)fd_close(t->all[i].news);
+			(void)fd_close(t->all[i].master);
+		}
 	free(t);
 	return NULL;
 }
@@ -65,6 +69,7 @@ static void leave(struct job_command *k)
 	if (k->wanted || k->there)
 		return;
 	(void)fd_close(k->news);
+	(void)fd_close(k->master);
 	*k = (struct job_command){ 0 };
 }
 
@@ -86,6 +91,16 @@ void command_said(struct command_table *t, const struct supervisor_msg *m)
 		t->failed = m->err;
 	if (m->said == SUPERVISOR_EXITED)
 		(void)!write(k->news, &one, sizeof(one));
+}
+
+void command_terminal(struct command_table *t, uint32_t number, int master)
+{
+	struct job_command *k = find(t, number);
+
+	if (k && k->master < 0 && isatty(master))
+		k->master = master;
+	else
+		(void)fd_close(master);
 }
 
 bool command_ended(struct command_table *t, uint32_t number, int *status)
@@ -119,6 +134,7 @@ static struct job_command *new_place(struct command_table *t, struct err *e)
 		return NULL;
 	}
 	k->number = ++t->last;
+	k->master = -1;
 	k->wanted = true;
 	k->said = SUPERVISOR_BEGINS;
 	return k;
@@ -181,9 +197,13 @@ static int make_order(const struct command_host *p, const struct command *c, int
 }
 
 static int ask(const struct command_host *h, struct job_command *k, int order,
-	       const struct ends *pipes, struct err *e)
+	       const struct ends *pipes, const struct job_want *w, struct err *e)
 {
-	const struct supervisor_request r = { .asks = ASK_EXEC, .command = k->number };
+	const struct supervisor_request r = { .asks = ASK_EXEC,
+					      .command = k->number,
+					      .tty = job_has_tty(w),
+					      .rows = w->rows,
+					      .cols = w->cols };
 	const int fds[] = { order, pipes->out[1], pipes->err[1], pipes->in[0] };
 	int sent;
 
@@ -192,7 +212,8 @@ static int ask(const struct command_host *h, struct job_command *k, int order,
 		k->there = false;
 		return -e->code;
 	}
-	sent = fd_send(h->control, &r, sizeof(r), fds, ARRAY_LEN(fds) - (pipes->in[0] < 0));
+	sent = fd_send(h->control, &r, sizeof(r), fds,
+		       job_has_tty(w) ? 1 : ARRAY_LEN(fds) - (pipes->in[0] < 0));
 	k->there = sent == 0;
 	return sent < 0 ? err_errno(e, sent, "cannot reach the sandbox") : 0;
 }
@@ -235,6 +256,14 @@ static int begun(const struct command_host *h, const struct job_command *k,
 	return -e->code;
 }
 
+/* Both of our ends are the master. */
+static int take_terminal(struct job_command *k, struct ends *pipes, struct err *e)
+{
+	pipes->out[0] = TAKE_FD(k->master);
+	pipes->in[1] = fcntl(pipes->out[0], F_DUPFD_CLOEXEC, 3);
+	return pipes->in[1] < 0 ? err_sys(e, "the command's terminal was lost") : 0;
+}
+
 static void give_up(const struct command_host *h, struct job_command *k)
 {
 	const struct supervisor_request end = { .asks = ASK_SIGNAL,
@@ -247,28 +276,30 @@ static void give_up(const struct command_host *h, struct job_command *k)
 	leave(k);
 }
 
-int command_start(const struct command_host *h, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e)
+int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
+		  uint32_t *ret, struct err *e)
 {
 	CLEANUP(fd) int order = -1;
 	struct ends pipes = ENDS_NONE;
 	struct job_command *k = NULL;
 	int r;
 
-	if (w->tty)
+	if (job_has_tty(w) && !h->terminals)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
-	r = make_order(h, c, &order, e);
+	r = make_order(h, w->command, &order, e);
 	if (r == 0)
 		r = ends_pipes(&pipes, w, e);
 	if (r == 0) {
 		k = new_place(h->table, e);
-		r = k ? ask(h, k, order, &pipes, e) : -e->code;
+		r = k ? ask(h, k, order, &pipes, w, e) : -e->code;
 	}
 	pipes.out[1] = fd_close(pipes.out[1]);
 	pipes.err[1] = fd_close(pipes.err[1]);
 	if (k && r == 0)
 		r = begun(h, k, w, e);
+	if (k && r == 0 && job_has_tty(w))
+		r = take_terminal(k, &pipes, e);
 	if (k && r == 0) {
 		*ret = k->number;
 		*io = (struct job_io){ .in = TAKE_FD(pipes.in[1]),
@@ -277,7 +308,8 @@ int command_start(const struct command_host *h, const struct command *c, const s
 				       .in_peer = TAKE_FD(pipes.in[0]),
 				       .events = k->news,
 				       .alarm = -1,
-				       .names = -1 };
+				       .names = -1,
+				       .agent = -1 };
 	} else if (k) {
 		give_up(h, k);
 	}

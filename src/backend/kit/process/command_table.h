@@ -19,15 +19,19 @@ struct command_host {
 	/* Makes room for so many processes of brig's own; NULL: there is no such limit. */
 	int (*room)(void *job, size_t commands, struct err *e);
 	bool (*hear)(void *job); /* all that the supervisor has to say now; false: it is gone */
+	bool terminals; /* it hands them out (command_terminal) */
 	void *job;
 };
 
 /* As backend.exec. */
-int command_start(const struct command_host *h, const struct command *c, const struct job_want *w,
-		  struct job_io *io, uint32_t *ret, struct err *e);
+int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
+		  uint32_t *ret, struct err *e);
 
 /* A word about one of them, whose number is not COMMAND_FIRST. t may be NULL. */
 void command_said(struct command_table *t, const struct supervisor_msg *m);
+
+/* The master of one's terminal, which is taken over. t may be NULL. */
+void command_terminal(struct command_table *t, uint32_t number, int master);
 
 /* true once: it has ended, by that wait status. */
 bool command_ended(struct command_table *t, uint32_t number, int *status);

@@ -13,7 +13,7 @@
 
 int ends_pipes(struct ends *p, const struct job_want *w, struct err *e)
 {
-	if (w->tty || w->open)
+	if (job_has_tty(w) || !w->command)
 		return 0;
 	if ((!w->no_input && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 ||
 	    pipe2(p->err, O_CLOEXEC) < 0)

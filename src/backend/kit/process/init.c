@@ -235,11 +235,13 @@ static void answer(const struct command_terms *c, struct commands *t, int io)
 	if (fd_recv(c->control, &r, sizeof(r), fds, &n) != (ssize_t)sizeof(r))
 		_exit(125); /* the monitor is gone */
 	if (r.asks == ASK_EXEC) {
-		commands_exec(t, c, r.command, fds, n);
+		commands_exec(t, c, &r, fds, n);
 	} else if (r.asks == ASK_SIGNAL && r.signal > 0 && r.signal <= SIGNALS) {
-		commands_signal(t, r.command, r.signal);
+		commands_signal(t, c, r.command, r.signal);
 	} else if (r.asks == ASK_SOCKETS) {
 		lend_sockets(c->control);
+	} else if (r.asks == ASK_PROCESS && r.command > 1 && r.signal == SIGCONT) {
+		(void)kill((pid_t)r.command, SIGCONT);
 	} else if (r.asks == ASK_USAGE) {
 		struct supervisor_msg m = {
 			.said = SUPERVISOR_USAGE,

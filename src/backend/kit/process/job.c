@@ -25,6 +25,7 @@
 #define ASK_EVERY 5 /* ticks */
 #define TICK_NS (10 * 1000 * 1000)
 #define HURRY_NS (1000 * 1000)
+#define REST_NS (250 * 1000 * 1000) /* of an open sandbox in which nothing runs */
 
 static void kill_all(struct backend_job *j)
 {
@@ -45,6 +46,10 @@ bool job_hear(struct backend_job *j)
 	size_t n = LEND_FDS;
 
 	for (; fd_recv(j->control, &m, sizeof(m), fds, &n) == (ssize_t)sizeof(m); n = LEND_FDS) {
+		if (m.said == SUPERVISOR_TERMINAL && n == 1) {
+			command_terminal(j->commands, m.command, fds[0]);
+			continue;
+		}
 		lend_heard(&j->lent, &m, fds, n);
 		if (m.command != COMMAND_FIRST) {
 			job_command_said(j, &m);
@@ -53,7 +58,7 @@ bool job_hear(struct backend_job *j)
 		if (m.said == SUPERVISOR_EXITED) {
 			j->exited = true;
 			j->status = m.status;
-			j->full |= j->pids_held && m.usage.tasks >= j->plan->spec->limits.pids;
+			j->full |= j->pids_held && m.usage.tasks >= j->plan->limits.pids;
 		}
 		if (m.said == SUPERVISOR_EXITED || m.said == SUPERVISOR_USAGE)
 			j->disk.reaped = m.usage.written;
@@ -66,7 +71,8 @@ bool job_hear(struct backend_job *j)
 
 int job_tick(const struct backend_job *j, bool hurry)
 {
-	const struct timespec every = { .tv_nsec = hurry ? HURRY_NS : TICK_NS };
+	bool rests = j->commands && !commands_there(j->commands);
+	const struct timespec every = { .tv_nsec = hurry ? HURRY_NS : rests ? REST_NS : TICK_NS };
 	const struct itimerspec tick = { .it_interval = every, .it_value = every };
 
 	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &tick, NULL);
@@ -77,13 +83,26 @@ static void look_at_disk(struct backend_job *j)
 	bool was = j->disk.hurry;
 
 	j->disk.asked = false;
-	if (disk_look(&j->disk, j->given[INIT_FD_PROC], j->plan->spec->limits.disk) >=
-	    DISK_CLOSED) {
+	if (disk_look(&j->disk, j->given[INIT_FD_PROC], j->plan->limits.disk) >= DISK_CLOSED) {
 		j->killed_disk = true;
 		kill_all(j);
 	} else if (j->disk.hurry != was) {
 		(void)job_tick(j, j->disk.hurry);
 	}
+}
+
+/* bubblewrap loads the filter before init can open it. Only once a run has lasted: it takes a
+ * process. */
+static void reach_sockets(struct backend_job *j)
+{
+	CLEANUP(fd) int net = -1;
+
+	if (j->diag_tried || j->given[INIT_FD_DIAG] >= 0 || j->plan->network == NETWORK_HOST)
+		return;
+	j->diag_tried = true;
+	net = openat(j->given[INIT_FD_PROC], "1/ns/net", O_RDONLY | O_CLOEXEC);
+	if (net >= 0)
+		j->given[INIT_FD_DIAG] = sockmem_open_in(net);
 }
 
 /* What is not asked at every tick. */
@@ -96,6 +115,7 @@ static void ask(struct backend_job *j)
 		return;
 	if (turn && j->watch_memory) {
 		j->unmapped = memfds_step(&j->memfds, j->given[INIT_FD_PROC]);
+		reach_sockets(j);
 		j->buffers = sockmem_step(&j->sockmem, j->given[INIT_FD_DIAG]);
 	}
 	/* It is to be looked when init has just told: what it knows is missing elsewhere. */
@@ -119,7 +139,7 @@ static uint64_t resident(const struct backend_job *j)
 
 static void look(struct backend_job *j)
 {
-	const struct limits *l = &j->plan->spec->limits;
+	const struct limits *l = &j->plan->limits;
 	size_t own = commands_there(j->commands); /* processes of brig's besides init */
 	struct watch w = { .procfd = j->given[INIT_FD_PROC],
 			   .tmpfs = &j->given[INIT_FD_TMP],
@@ -290,8 +310,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	(void)job_hear(j);
 	cgroup_events(j->cgroup, &seen);
 	/* The last look: a short run may have been over before the first. */
-	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->spec->limits.disk;
-	o->isolation = j->isolation;
+	j->killed_disk |= j->watch_disk && j->disk.reaped > j->plan->limits.disk;
 	if (j->plan->repository)
 		o->repository = arena_strdup(o->arena, j->plan->repository);
 	judge(j, &seen, o);

@@ -83,6 +83,7 @@ struct backend_job {
 	unsigned tick; /* of the timer */
 	struct memfds memfds;
 	struct sockmem sockmem;
+	bool diag_tried;   /* to open from outside what init could not */
 	uint64_t buffers;  /* bytes in sockets */
 	uint64_t unmapped; /* bytes of memfds, mapped or not */
 	uint64_t system_v; /* bytes, as init told last */
@@ -95,6 +96,8 @@ struct backend_job {
 	bool exited; /* the command ended by itself; status holds how */
 	int status;
 	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
+	uint32_t stopped[256]; /* processes that stood still before all others had to */
+	size_t stopped_count;
 	bool full; /* was seen with as many processes as it may have */
 };
 
@@ -127,6 +130,10 @@ int box_wait(const struct box_start *c, struct err *e);
  * turned out needless. From the second on the names are held. */
 int box_held(const struct box_start *c, struct err *e);
 
+/* ... and of a file that was to be looked at: its text, in `room`. */
+bool box_waits_for_text(const struct box_start *c, size_t op);
+int box_text(const struct box_start *c, char room[LOOKED_TEXT_MAX], struct err *e);
+
 /* ... and, after them all: the operations that were added meanwhile; names are held by then. Their
  * `dst` is in `room`. 1: one more; 0: there are no more. */
 struct op_added {
@@ -154,10 +161,14 @@ int job_tick(const struct backend_job *j, bool hurry);
 enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o);
 void box_signal(struct backend_job *j, uint32_t command, int sig);
 void box_finish(struct backend_job *j, struct outcome *o);
-int box_exec(struct backend_job *j, const struct command *c, const struct job_want *w,
-	     struct job_io *io, uint32_t *ret, struct err *e);
+int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io, uint32_t *ret,
+	     struct err *e);
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 int box_lend(struct backend_job *j, struct lent *ret);
+
+/* pause.c: two more. */
+int box_pause(struct backend_job *j, bool on, struct err *e);
+size_t box_living(const struct backend_job *j);
 
 /* probe.c: a real run of `true`, and what a failed clone or set-up means on this machine (adds the
  * hint). */

@@ -112,11 +112,11 @@ static int wait_end(const struct backend *b, struct backend_job *j, int events)
 	return -ETIMEDOUT;
 }
 
-static int try_plan(const struct backend *b, struct backend_plan *p, struct outcome *o,
-		    struct err *e)
+static int try_plan(const struct backend *b, struct backend_plan *p, const struct command *c,
+		    struct outcome *o, struct isolation *ret, struct err *e)
 {
 	char id[33];
-	struct job_want w = { .no_input = true, .id = id };
+	struct job_want w = { .command = c, .no_input = true, .id = id, .isolation = ret };
 	struct backend_job *j = NULL;
 	struct job_io io;
 
@@ -127,6 +127,7 @@ static int try_plan(const struct backend *b, struct backend_plan *p, struct outc
 	(void)fd_close(io.out);
 	(void)fd_close(io.err);
 	(void)fd_close(io.names);
+	(void)fd_close(io.agent);
 	b->finish(j, o);
 	return 0;
 }
@@ -141,14 +142,13 @@ static int try_run(const struct backend *b, struct spec *s, struct isolation *re
 		return err_nomem(e);
 	if (b->plan(s, &p, NULL, e) < 0)
 		return -e->code;
-	r = try_plan(b, p, o, e);
+	r = try_plan(b, p, &s->command, o, ret, e);
 	(void)b->plan_free(p);
 	if (r < 0)
 		return r;
 	if (o->kind != OUTCOME_EXITED || o->exit_code != 0)
 		return err_set(e, ERR_UNAVAILABLE, EIO, "a trial run of 'true' ended as %s",
 			       outcome_name(o->kind));
-	*ret = o->isolation;
 	return 0;
 }
 

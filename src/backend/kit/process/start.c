@@ -18,6 +18,7 @@
 #include "backend/kit/process/job_bridge.h"
 #include "backend/kit/process/start_internal.h"
 #include "base/home.h"
+#include "base/str.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
@@ -117,12 +118,17 @@ static void hint_at_program(const char *path, size_t n, struct err *e)
 
 /* A command line in one word, or a command that exists on the host but is not shown inside: say how
  * to run it. */
-void start_hint(const char *const *argv, struct err *e)
+void start_hint(const char *const *argv, const char *set_path, struct err *e)
 {
 	const char *name = argv[0];
 	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
 	char full[PATH_MAX];
 
+	if (str_eq(name, "sudo") || str_eq(name, "doas") || str_eq(name, "pkexec")) {
+		(void)err_hint(e, "nobody becomes root inside: install what is needed on the host, "
+				  "or run in an image that has it");
+		return;
+	}
 	if (!argv[1] && strpbrk(name, " |;&<>$")) {
 		(void)err_hint(e, "a whole command line is for the shell: brig exec '...'");
 		return;
@@ -138,7 +144,13 @@ void start_hint(const char *const *argv, struct err *e)
 			    (int)sizeof(full))
 			continue;
 		if (access(full, X_OK) == 0) {
-			hint_at_program(full, n, e);
+			if (set_path)
+				(void)err_hint(e,
+					       "on the host it is '%.200s'; PATH is set to "
+					       "'%.100s' inside",
+					       full, set_path);
+			else
+				hint_at_program(full, n, e);
 			return;
 		}
 	}
@@ -152,7 +164,7 @@ static int failed_inside(const struct backend_job *j, const struct supervisor_ms
 	if (!e->code)
 		e->code = EIO;
 	if (e->kind == ERR_NOT_FOUND)
-		start_hint(j->plan->argv, e);
+		start_hint(j->plan->argv, j->plan->set_path, e);
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
@@ -188,7 +200,7 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 
 static bool has_bridge(const struct backend_job *j)
 {
-	return j->plan->spec->network == NETWORK_BRIDGE;
+	return j->plan->network == NETWORK_BRIDGE;
 }
 
 /* The inside waits for its network, and goes on once it is there. */
@@ -196,6 +208,10 @@ static int make_door(struct backend_job *j, const struct box_start *c, struct er
 {
 	if (has_bridge(j))
 		return job_bridge_open(j, e) < 0 ? -e->code : let_go(j, e);
+	if (!j->plan->door) {
+		j->given[INIT_FD_NAMES] = door_names_for(j->kind->inside(c));
+		return let_go(j, e);
+	}
 	if (door_open_for(j->kind->inside(c), j->plan->door, j->door, e) < 0)
 		return -e->code;
 	j->door_count = j->plan->door->n;
@@ -293,12 +309,12 @@ static void describe(struct backend_job *j)
 	struct isolation *i = &j->isolation;
 
 	i->user_ns = i->pid_ns = i->mount_ns = i->ipc_ns = i->uts_ns = i->cgroup_ns = true;
-	i->net_ns = p->spec->network != NETWORK_HOST;
+	i->net_ns = p->network != NETWORK_HOST;
 	i->no_new_privs = i->capabilities_dropped = true;
 	i->read_only_root = p->read_only_root;
-	i->seccomp = fields[FIELD_PROFILE].words[p->spec->profile];
+	i->seccomp = fields[FIELD_PROFILE].words[p->profile];
 	i->cgroup = cgroup_version(j->cgroup);
-	i->network = fields[FIELD_NETWORK].words[p->spec->network];
+	i->network = fields[FIELD_NETWORK].words[p->network];
 	i->uid_inside = p->uid;
 	i->gid_inside = p->gid;
 }
@@ -329,8 +345,8 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	static const char *const nothing[] = { NULL };
 	const struct box_plan *p = j->plan;
 
-	c->open = w->open;
-	c->argv = w->open ? nothing : p->argv;
+	c->open = !w->command;
+	c->argv = w->command ? p->argv : nothing;
 	c->envp = p->envp;
 	c->path = p->path_value;
 	c->cwd = p->cwd;
@@ -342,17 +358,19 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;
 	enforce_files(p, c->rlimits, c->rlimit_count);
-	c->profile = (unsigned)p->spec->profile;
-	c->tty = w->tty;
-	c->wait_door = (p->door && j->kind->inside) || has_bridge(j);
+	c->profile = (unsigned)p->profile;
+	c->tty = job_has_tty(w);
+	c->wait_door =
+		((p->door || p->network == NETWORK_NONE) && j->kind->inside) || has_bridge(j);
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
-	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk;
+	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk || !w->command;
 	c->give_mounts = p->protected_count || !p->named;
-	c->give_diag = j->watch_memory && p->spec->network != NETWORK_HOST;
-	c->give_names = p->spec->network == NETWORK_NONE;
-	c->count_written = p->spec->limits.disk;
+	c->give_diag = j->watch_memory && p->network != NETWORK_HOST;
+	c->give_names = p->network == NETWORK_NONE && !j->kind->inside;
+	c->give_agent = p->signing;
+	c->count_written = p->limits.disk;
 }
 
 static int trust_authority(struct backend_job *j, const struct job_want *w, struct err *e)
@@ -470,6 +488,18 @@ static int say_skips(const struct backend_job *j, const struct box_start *c, str
 	return say(j, c->skips, c->op_count, e);
 }
 
+/* What was looked at, and is to be shown: box_text waits for the files' texts. */
+static int say_looked(const struct backend_job *j, const struct box_start *c, struct err *e)
+{
+	if (say_skips(j, c, e) < 0)
+		return -e->code;
+	for (size_t i = c->looked_from; i < c->op_count; i++)
+		if (box_waits_for_text(c, i) &&
+		    say(j, j->plan->ops[i].data, strlen(j->plan->ops[i].data) + 1, e) < 0)
+			return -e->code;
+	return 0;
+}
+
 static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
 {
 	struct op_added one = { .kind = o->kind, .mode = o->mode, .writable = o->writable };
@@ -551,7 +581,7 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 		return 0;
 	box_plan_look(j->plan);
 	move_back(j->pid, &c->cpus);
-	if (c->looked_from < c->op_count && say_skips(j, c, e) < 0)
+	if (c->looked_from < c->op_count && say_looked(j, c, e) < 0)
 		return -e->code;
 	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
 	    say_added(j, &next, e) < 0 || box_plan_search(j->plan, e) < 0 ||
@@ -599,6 +629,7 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 			       .events = j->events,
 			       .alarm = j->given[INIT_FD_MOUNTS],
 			       .names = TAKE_FD(j->given[INIT_FD_NAMES]),
+			       .agent = TAKE_FD(j->given[INIT_FD_AGENT]),
 			       .door_count = j->door_count };
 	memcpy(io->door, j->door, sizeof(j->door));
 	j->door_count = 0;
@@ -669,8 +700,6 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 static void give_up(struct backend_job *j, struct outcome *o)
 {
 	job_end(j);
-	if (o && o->started)
-		o->isolation = j->isolation;
 	if (j->protect)
 		protect_end(j->protect, false, o);
 	j->protect = protect_free(j->protect);
@@ -688,7 +717,7 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 		return err_nomem(e);
 	j->note = w->host.note;
 	j->note_arg = w->host.arg;
-	if (w->open && !(j->commands = command_table_new()))
+	if (!w->command && !(j->commands = command_table_new()))
 		return err_nomem(e);
 	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
 	memset(c.prepared, -1, sizeof(c.prepared));
@@ -699,9 +728,11 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 	if (r == 0)
 		r = start_ticks(j, e);
 	if (r == 0)
-		r = take_io(j, &pipes, w->tty, io, e);
+		r = take_io(j, &pipes, job_has_tty(w), io, e);
 	ends_done(&pipes);
 	describe(j);
+	if (w->isolation && (r == 0 || (w->outcome && w->outcome->started)))
+		*w->isolation = j->isolation;
 	if (r < 0) {
 		give_up(j, w->outcome);
 		return e->kind == ERR_INTERNAL ? box_explain(e) : r;

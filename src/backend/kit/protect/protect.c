@@ -244,7 +244,7 @@ int protect_begin(struct box_plan *p, const char *id, struct protect **ret, stru
 	t->claim = t->inventory = t->lifeline = -1;
 	for (size_t i = 0; i < TREES_MAX; i++)
 		t->config[i] = -1;
-	t->writable = p->spec->policy == POLICY_WORKSPACE_WRITE;
+	t->writable = p->policy == POLICY_WORKSPACE_WRITE;
 	if (begin(t, e) < 0) {
 		protect_end(t, false, NULL);
 		return err_wrap(e, "protected names");

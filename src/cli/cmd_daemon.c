@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_daemon.c - "daemon": serves long-lived sandboxes; and what is said to a running one. */
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "daemon/daemon.h"
+#include "daemon/daemon_client.h"
+#include "daemon/tokens.h"
+
+#define UNIX_SCHEME "unix://"
+
+struct daemon_asked {
+	const char *verb, *listen, *token_file, *ceiling, *name, *scope, *ready_fd;
+	bool all, json, quiet, help;
+};
+
+static const struct {
+	const char *option;
+	size_t at;
+} with_value[] = {
+	{ "--listen", offsetof(struct daemon_asked, listen) },
+	{ "--token-file", offsetof(struct daemon_asked, token_file) },
+	{ "--ceiling", offsetof(struct daemon_asked, ceiling) },
+	{ "--scope", offsetof(struct daemon_asked, scope) },
+	{ "--ready-fd", offsetof(struct daemon_asked, ready_fd) },
+};
+
+static int refuse(const char *word, struct err *e)
+{
+	return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon --help says what it takes",
+			  "daemon takes no '%.100s'", word);
+}
+
+/* 1: it was an option with a value. */
+static int valued(struct daemon_asked *a, int argc, char **argv, int *at, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(with_value); i++) {
+		size_t n = strlen(with_value[i].option);
+		const char **slot = (const char **)((char *)a + with_value[i].at);
+
+		if (!str_starts(argv[*at], with_value[i].option))
+			continue;
+		if (argv[*at][n] == '=') {
+			*slot = argv[*at] + n + 1;
+			return 1;
+		}
+		if (argv[*at][n])
+			continue;
+		if (*at + 1 >= argc)
+			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
+				       with_value[i].option);
+		*slot = argv[++*at];
+		return 1;
+	}
+	return 0;
+}
+
+static int word(struct daemon_asked *a, const char *text, struct err *e)
+{
+	if (!a->verb && (str_eq(text, "stop") || str_eq(text, "status") || str_eq(text, "token")))
+		a->verb = text;
+	else if (a->verb && str_eq(a->verb, "token") && str_eq(text, "add"))
+		a->verb = "token add";
+	else if (a->verb && str_eq(a->verb, "token add") && !a->name && text[0] != '-')
+		a->name = text;
+	else if (str_eq(text, "--json"))
+		a->json = true;
+	else if (str_eq(text, "--quiet"))
+		a->quiet = true;
+	else if (str_eq(text, "--all") && a->verb && str_eq(a->verb, "stop"))
+		a->all = true;
+	else if (str_eq(text, "--help") || str_eq(text, "-h"))
+		a->help = true;
+	else
+		return refuse(text, e);
+	return 0;
+}
+
+static int parse(int argc, char **argv, struct daemon_asked *a, struct err *e)
+{
+	for (int i = 1; i < argc; i++) {
+		int r = valued(a, argc, argv, &i, e);
+
+		if (r == 0)
+			r = word(a, argv[i], e);
+		if (r < 0)
+			return r;
+	}
+	if (a->verb && str_eq(a->verb, "token"))
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon token add NAME --scope run",
+				  "token takes 'add'");
+	return 0;
+}
+
+/* ---- serving ---- */
+
+static void says_where(const char *where)
+{
+	message_log(PRIORITY_INFO, "brigd: listening on", where);
+}
+
+/* Nobody sees what a daemon without streams prints: whoever started it is told. */
+static void tell_starter(int fd, const struct err *e)
+{
+	char text[700];
+	int n = snprintf(text, sizeof(text), "%s %s%s%s", e->code == EBUSY ? "busy" : "no", e->what,
+			 e->hint[0] ? "\n" : "", e->hint);
+
+	if (n > 0)
+		(void)fd_write_all(fd, text,
+				   (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+static int serve(const struct daemon_asked *a, struct err *e)
+{
+	const char *host = getenv("BRIG_HOST");
+	struct daemon_options o = { .listen = a->listen,
+				    .token_file = a->token_file,
+				    .ceiling = a->ceiling,
+				    .ready_fd = -1,
+				    .listens = a->quiet || a->ready_fd ? NULL : says_where };
+	uint64_t fd;
+	int r;
+
+	if (host && str_starts(host, UNIX_SCHEME "/"))
+		o.socket = host + strlen(UNIX_SCHEME);
+	if (a->ready_fd && (num_count(a->ready_fd, &fd) < 0 || fd < 3 || fd > INT_MAX))
+		return refuse(a->ready_fd, e);
+	if (a->ready_fd)
+		o.ready_fd = (int)fd;
+	r = daemon_run(&o, e);
+	if (r < 0 && a->ready_fd)
+		tell_starter(o.ready_fd, e);
+	return r;
+}
+
+/* ---- to a running one ---- */
+
+static void print_value(const struct jread *v)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 20);
+
+	jread_write(v, &b);
+	(void)printf("%s\n", buf_str(&b));
+}
+
+static int status(const struct daemon_asked *a, struct err *e)
+{
+	CLEANUP(daemon_client) struct daemon_client *c = NULL;
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct daemon_question q = { .method = "GET", .target = "/v1/info" };
+	char up[32];
+
+	if (daemon_client_open(false, &c, e) < 0 || daemon_client_ask(c, &q, &v, NULL, e) < 0)
+		return -e->code;
+	if (a->json) {
+		print_value(v);
+		return 0;
+	}
+	num_duration_text((uint64_t)jread_int(v, "uptime_ms", 0) / 1000 * 1000, up, sizeof(up));
+	(void)printf("brigd %s, pid %lld, up %s: %lld sandboxes, %lld commands running\n",
+		     jread_str(v, "version"), (long long)jread_int(v, "pid", 0), up,
+		     (long long)jread_int(v, "sandboxes", 0),
+		     (long long)jread_int(v, "execs_running", 0));
+	return 0;
+}
+
+static int stop(const struct daemon_asked *a, struct err *e)
+{
+	CLEANUP(daemon_client) struct daemon_client *c = NULL;
+	const char *body = a->all ? "{\"all\":true}" : "{}";
+	const struct daemon_question q = {
+		.method = "POST", .target = "/v1/stop", .body = body, .body_len = strlen(body)
+	};
+	const struct daemon_question again = { .method = "GET", .target = "/v1/info" };
+	struct err ignored = { 0 };
+
+	if (daemon_client_open(false, &c, e) < 0 || daemon_client_ask(c, &q, NULL, NULL, e) < 0)
+		return -e->code;
+	c = daemon_client_free(c);
+	/* It is gone when nobody answers any more. */
+	while (daemon_client_open(false, &c, &ignored) == 0) {
+		(void)daemon_client_ask(c, &again, NULL, NULL, &ignored);
+		c = daemon_client_free(c);
+		(void)poll(NULL, 0, 10);
+	}
+	if (a->json)
+		(void)printf("{\"stopped\":true}\n");
+	return 0;
+}
+
+static int token_add(const struct daemon_asked *a, struct err *e)
+{
+	char path[PATH_MAX], token[TOKEN_SIZE];
+	const char *file = a->token_file;
+
+	if (!a->name)
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon token add NAME --scope run",
+				  "a token has a name: the tenant that it stands for");
+	if (!file && daemon_token_path(path, sizeof(path), e) < 0)
+		return -e->code;
+	if (tokens_add(file ? file : path, a->name, a->scope ? a->scope : "run", token, e) < 0)
+		return -e->code;
+	if (a->json)
+		(void)printf("{\"name\":\"%s\",\"token\":\"%s\"}\n", a->name, token);
+	else
+		(void)printf("%s\n", token);
+	if (!a->json && !a->quiet)
+		message_print("brig: note", "it is shown once, and kept nowhere");
+	return 0;
+}
+
+static int daemon_command(const struct subcommand *c, int argc, char **argv)
+{
+	struct daemon_asked a = { 0 };
+	struct err e = { 0 };
+	int r = parse(argc, argv, &a, &e);
+
+	if (r == 0 && a.help) {
+		help_command(c);
+		return 0;
+	}
+	if (r == 0)
+		r = !a.verb                    ? serve(&a, &e)
+		    : str_eq(a.verb, "status") ? status(&a, &e)
+		    : str_eq(a.verb, "stop")   ? stop(&a, &e)
+					       : token_add(&a, &e);
+	if (r == 0)
+		return 0;
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
+static const char *words(size_t i)
+{
+	static const char *const list[] = { "status", "stop", "token" };
+
+	return i < ARRAY_LEN(list) ? list[i] : NULL;
+}
+
+const struct subcommand cmd_daemon = {
+	.name = "daemon",
+	.usage =
+		"[--listen ADDR:PORT --token-file FILE [--ceiling FILE]] | status | stop [--all] | "
+		"token add NAME",
+	.help = "serve long-lived sandboxes over HTTP; brig sandbox starts it by itself",
+	.about = "  --listen ADDR:PORT   also over TCP, on loopback, for callers with a token\n"
+		 "  --token-file FILE    a line a token: NAME SCOPES SHA256\n"
+		 "  --ceiling FILE       a brig.yaml: what callers with a token may ask for; "
+		 "brig's\n"
+		 "                       defaults without it\n"
+		 "  status [--json]      the running one\n"
+		 "  stop [--all]         end it; its sandboxes go on, with --all they stop first\n"
+		 "  token add NAME [--scope read|run|admin] [--token-file FILE]\n"
+		 "                       make a token, print it once, add its line to the file\n",
+	.word = words,
+	.run = daemon_command,
+};

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/cmd_sandbox.c - "sandbox": long-lived sandboxes, as a client of the daemon. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/sandbox_cli.h"
+
+#define BODY_MAX ((size_t)4 << 20)
+#define EVENT_MAX ((size_t)16 << 20)
+#define QUIET_US                                                                                   \
+	150000 /* a running command that says nothing for so long has said what there is           \
+		*/
+
+/* Which options a verb takes. */
+enum {
+	OPT_NAME = 1,
+	OPT_LABEL = 2,
+	OPT_TIMES = 4,
+	OPT_WAIT = 8,
+	OPT_EXEC = 16,
+	OPT_FOLLOW = 32,
+	OPT_GRACE = 64,
+	OPT_DRY = 128,
+	OPT_STATE = 256,
+};
+
+struct sandbox_verb_row {
+	const char *name, *usage;
+	unsigned options;
+	int min, max; /* words behind it; max -1: any number */
+	verb_fn *run; /* NULL: exec, which has a status of its own */
+};
+
+/* ---- the table ---- */
+
+static const struct sandbox_verb_row verbs[] = {
+	{ "create", "[OPTION OF run...] [--name NAME] [--label K=V]... [--no-wait]",
+	  OPT_NAME | OPT_LABEL | OPT_TIMES | OPT_WAIT, 0, -1, verb_create },
+	{ "list", "[--label K=V]... [--state STATE]", OPT_LABEL | OPT_STATE, 0, 0, verb_list },
+	{ "get", "ID", 0, 1, 1, verb_get },
+	{ "exec", "ID [OPTION...] -- COMMAND [ARG...]", OPT_EXEC, 2, -1, NULL },
+	{ "logs", "ID [EXEC] [--follow]", OPT_FOLLOW, 1, 2, verb_logs },
+	{ "events", "[ID] [--follow] [--since SEQ]", OPT_FOLLOW, 0, 1, verb_events },
+	{ "pause", "ID...", 0, 1, -1, verb_pause },
+	{ "resume", "ID...", 0, 1, -1, verb_resume },
+	{ "stop", "ID... [--grace TIME]", OPT_GRACE, 1, -1, verb_stop },
+	{ "delete", "ID... | --label K=V", OPT_LABEL, 0, -1, verb_delete },
+	{ "update", "ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]",
+	  OPT_NAME | OPT_LABEL | OPT_TIMES, 1, 1, verb_update },
+	{ "prune", "[--dry-run]", OPT_DRY | OPT_LABEL, 0, 0, verb_prune },
+};
+
+/* ---- options ---- */
+
+static const struct {
+	const char *option;
+	unsigned needs;
+	size_t text;        /* where its value goes; 0: it has none */
+	size_t list, count; /* where values are collected */
+	size_t flag;
+} options[] = {
+#define TEXT(o, n, m)                                                                              \
+	{                                                                                          \
+		o, n, offsetof(struct sandbox_asked, m) + 1, 0, 0, 0                               \
+	}
+#define LIST(o, n, m, c)                                                                           \
+	{                                                                                          \
+		o, n, 0, offsetof(struct sandbox_asked, m) + 1, offsetof(struct sandbox_asked, c), \
+			0                                                                          \
+	}
+#define FLAG(o, n, m)                                                                              \
+	{                                                                                          \
+		o, n, 0, 0, 0, offsetof(struct sandbox_asked, m) + 1                               \
+	}
+	TEXT("--name", OPT_NAME, name),
+	TEXT("--ttl", OPT_TIMES, ttl),
+	TEXT("--idle-ttl", OPT_TIMES, idle_ttl),
+	TEXT("--grace", OPT_GRACE, grace),
+	TEXT("--timeout", OPT_EXEC, timeout),
+	TEXT("--cwd", OPT_EXEC, cwd),
+	TEXT("--since", OPT_FOLLOW, since),
+	TEXT("--state", OPT_STATE, state),
+	LIST("--label", OPT_LABEL, labels, label_count),
+	LIST("--env", OPT_EXEC, env, env_count),
+	LIST("-e", OPT_EXEC, env, env_count),
+	FLAG("--no-wait", OPT_WAIT, no_wait),
+	FLAG("--tty", OPT_EXEC, tty),
+	FLAG("-t", OPT_EXEC, tty),
+	FLAG("--detach", OPT_EXEC, detach),
+	FLAG("-d", OPT_EXEC, detach),
+	FLAG("--follow", OPT_FOLLOW, follow),
+	FLAG("-f", OPT_FOLLOW, follow),
+	FLAG("--dry-run", OPT_DRY, dry_run),
+	FLAG("--json", 0, json),
+	FLAG("--quiet", 0, quiet),
+	FLAG("--help", 0, help),
+	FLAG("-h", 0, help),
+#undef TEXT
+#undef LIST
+#undef FLAG
+};
+
+static int set_value(struct sandbox_asked *a, size_t i, const char *value, struct err *e)
+{
+	const char **list = (const char **)((char *)a + options[i].list - 1);
+	size_t *count = (size_t *)((char *)a + options[i].count);
+
+	if (options[i].text) {
+		*(const char **)((char *)a + options[i].text - 1) = value;
+		return 1;
+	}
+	if (*count == SANDBOX_WORDS_MAX)
+		return err_set(e, ERR_USAGE, E2BIG, "too many times '%s'", options[i].option);
+	list[(*count)++] = value;
+	return 1;
+}
+
+/* 1: it was one of ours; 0: it was not. */
+static int own_option(const struct sandbox_verb_row *v, struct sandbox_asked *a, int argc,
+		      char **argv, int *at, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+		size_t n = strlen(options[i].option);
+		const char *value = argv[*at][n] == '=' ? argv[*at] + n + 1 : NULL;
+
+		if (strncmp(argv[*at], options[i].option, n) != 0 || (argv[*at][n] && !value) ||
+		    (options[i].needs && !(options[i].needs & v->options)))
+			continue;
+		if (options[i].flag) {
+			*(bool *)((char *)a + options[i].flag - 1) = true;
+			return 1;
+		}
+		if (!value && *at + 1 >= argc)
+			return err_set(e, ERR_USAGE, EINVAL, "option '%s' needs a value",
+				       options[i].option);
+		return set_value(a, i, value ? value : argv[++*at], e);
+	}
+	return 0;
+}
+
+/* create hands on what it does not know: these are options of a run. */
+static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct sandbox_asked *a,
+		 struct err *e)
+{
+	bool own = str_eq(v->name, "create"), last = false;
+	int kept = 2, at = 2;
+
+	for (; at < argc; at++) {
+		bool option = !last && argv[at][0] == '-' && argv[at][1];
+		int r;
+
+		if (!last && str_eq(argv[at], "--")) {
+			last = true;
+			if (!own)
+				continue;
+		}
+		r = option && !last ? own_option(v, a, argc, argv, &at, e) : 0;
+		if (r < 0)
+			return r;
+		if (r)
+			continue;
+		if (option && !last && !own && !str_eq(argv[at], "-i"))
+			return err_refuse(e, ERR_USAGE, EINVAL,
+					  "brig sandbox --help says what it takes",
+					  "sandbox %s takes no '%.60s'", v->name, argv[at]);
+		if (option && !last && !own)
+			continue;
+		argv[kept++] = argv[at];
+		/* What follows the sandbox's name without an option is the command. */
+		if (!option && v->options & OPT_EXEC && kept > 3)
+			last = true;
+	}
+	argv[kept] = NULL;
+	a->rest = argv + 2;
+	a->rest_count = kept - 2;
+	if (!a->help && (a->rest_count < v->min || (v->max >= 0 && a->rest_count > v->max)))
+		return err_set(e, ERR_USAGE, EINVAL, "usage: brig sandbox %s %s", v->name,
+			       v->usage);
+	return 0;
+}
+
+static const struct sandbox_verb_row *verb_by_name(const char *name, struct err *e)
+{
+	const char *names[ARRAY_LEN(verbs) + 1] = { 0 }, *near;
+
+	for (size_t i = 0; name && i < ARRAY_LEN(verbs); i++) {
+		if (str_eq(verbs[i].name, name))
+			return &verbs[i];
+		names[i] = verbs[i].name;
+	}
+	near = name ? str_nearest(name, names) : NULL;
+	if (name)
+		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox takes no '%.60s'", name);
+	else
+		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox needs to know what to do");
+	if (near)
+		(void)err_hint(e, "did you mean 'brig sandbox %s'?", near);
+	else
+		(void)err_hint(e, "brig sandbox --help lists what it can do");
+	return NULL;
+}
+
+static int sandbox(const struct subcommand *c, int argc, char **argv)
+{
+	CLEANUP(daemon_client) struct daemon_client *d = NULL;
+	struct sandbox_asked a = { 0 };
+	const struct sandbox_verb_row *v;
+	struct err e = { 0 };
+	int r;
+
+	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
+		help_command(c);
+		return 0;
+	}
+	v = verb_by_name(argc > 1 ? argv[1] : NULL, &e);
+	r = v ? parse(v, argc, argv, &a, &e) : -e.code;
+	if (r == 0 && a.help) {
+		(void)printf("usage: brig sandbox %s %s\n", v->name, v->usage);
+		return 0;
+	}
+	if (r == 0)
+		r = daemon_client_open(true, &d, &e);
+	if (r == 0 && !v->run) {
+		r = sandbox_exec(d, a.rest[0], &a, &e);
+		if (!e.code)
+			return r;
+	} else if (r == 0) {
+		r = v->run(d, &a, &e);
+	}
+	if (r == 0)
+		return 0;
+	error_print(&e);
+	return EXIT_BRIG;
+}
+
+static const char *word(size_t i)
+{
+	return i < ARRAY_LEN(verbs) ? verbs[i].name : NULL;
+}
+
+const struct subcommand cmd_sandbox = {
+	.name = "sandbox",
+	.usage = "create | list | get | exec | logs | events | pause | resume | stop | delete | "
+		 "update | prune",
+	.help = "long-lived sandboxes: made once, given many commands",
+	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
+		 "         [--idle-ttl TIME] [--no-wait]      make one, print its id when it is "
+		 "ready\n"
+		 "  exec ID [-t] [-e K[=V]] [--cwd DIR] [--timeout TIME] [-d] -- COMMAND [ARG...]\n"
+		 "                                            as brig run, its exit status too\n"
+		 "  list [--label K=V]... [--state STATE]     get ID\n"
+		 "  logs ID [EXEC] [-f]                       what its commands wrote\n"
+		 "  events [ID] [-f] [--since SEQ]            what happened, one JSON a line\n"
+		 "  pause ID...    resume ID...    stop ID... [--grace TIME]\n"
+		 "  delete ID... | --label K=V                prune [--dry-run]\n"
+		 "  update ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]\n"
+		 "  --json                                    as JSON; a name works wherever an id "
+		 "does\n",
+	.fields = CMD_RUN,
+	.word = word,
+	.run = sandbox,
+};

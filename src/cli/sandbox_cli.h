@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/sandbox_cli.h - what the files of `brig sandbox` share. */
+#pragma once
+
+#include "base/buf.h"
+#include "cli/cli.h"
+#include "daemon/daemon_client.h"
+
+enum { SANDBOX_WORDS_MAX = 64 };
+
+/* All options of all verbs; each verb says which it takes. */
+struct sandbox_asked {
+	const char *name, *ttl, *idle_ttl, *grace, *timeout, *cwd, *since, *state;
+	const char *labels[SANDBOX_WORDS_MAX], *env[SANDBOX_WORDS_MAX];
+	size_t label_count, env_count;
+	bool json, no_wait, tty, detach, follow, dry_run, help, quiet;
+	char **rest; /* what is not an option, NULL-terminated */
+	int rest_count;
+};
+
+/* The settings that hold here, as the daemon's client sends them: over its own socket all of them,
+ * resolved; to another one the options alone. Takes what it knows out of argv. */
+int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
+		 int *rest, struct err *e);
+
+/* "exec": the command's own exit status, or EXIT_BRIG with *e. */
+int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_asked *a,
+		 struct err *e);
+
+/* The path of a sandbox and what follows it, escaped. false: no id and no name looks like this. */
+bool sandbox_target(char *out, size_t n, const char *ref, const char *more);
+
+typedef int verb_fn(struct daemon_client *d, const struct sandbox_asked *a, struct err *e);
+verb_fn verb_create, verb_list, verb_get, verb_logs, verb_events, verb_pause, verb_resume,
+	verb_stop, verb_delete, verb_update, verb_prune;

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/sandbox_verbs.c - what `brig sandbox` does: one function a verb, each a few calls. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/clean.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/sandbox_cli.h"
+#include "daemon/sandboxes.h"
+
+#define BODY_MAX ((size_t)4 << 20)
+#define EVENT_MAX ((size_t)16 << 20)
+#define QUIET_US                                                                                   \
+	150000 /* a running command that says nothing for so long has said what there is           \
+		*/
+
+bool sandbox_target(char *out, size_t n, const char *ref, const char *more)
+{
+	size_t len = strlen(ref);
+
+	if (!len || len > 63 || strspn(ref, "abcdefghijklmnopqrstuvwxyz0123456789._-") != len)
+		return false;
+	return snprintf(out, n, "/v1/sandboxes/%s%s", ref, more) < (int)n;
+}
+
+static int target_of(char out[256], const char *ref, const char *more, struct err *e)
+{
+	if (sandbox_target(out, 256, ref, more))
+		return 0;
+	return err_refuse(e, ERR_USAGE, EINVAL, "brig sandbox list shows them",
+			  "'%.60s' is no id and no name", ref);
+}
+
+static int ask(struct daemon_client *d, const char *method, const char *target, struct buf *body,
+	       struct jread **ret, struct err *e)
+{
+	struct daemon_question q = { .method = method, .target = target };
+
+	if (body && body->failed)
+		return err_set(e, ERR_USAGE, E2BIG, "the request is too large");
+	if (body) {
+		q.body = buf_str(body);
+		q.body_len = body->len;
+	}
+	return daemon_client_ask(d, &q, ret, NULL, e);
+}
+
+static void print_json(const struct jread *v)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)256 << 20);
+
+	jread_write(v, &b);
+	(void)printf("%s\n", buf_str(&b));
+}
+
+/* ---- create ---- */
+
+static int put_labels(struct json *j, const struct sandbox_asked *a, struct err *e)
+{
+	json_key(j, "labels");
+	json_object(j);
+	for (size_t i = 0; i < a->label_count; i++) {
+		const char *equals = strchr(a->labels[i], '=');
+		char key[256];
+
+		if (!equals || equals == a->labels[i] ||
+		    (size_t)(equals - a->labels[i]) >= sizeof(key))
+			return err_refuse(e, ERR_USAGE, EINVAL, "such as --label team=red",
+					  "'%.60s' is not KEY=VALUE", a->labels[i]);
+		(void)snprintf(key, sizeof(key), "%.*s", (int)(equals - a->labels[i]),
+			       a->labels[i]);
+		json_kstr(j, key, equals + 1);
+	}
+	json_object_end(j);
+	return 0;
+}
+
+static int put_common(struct json *j, const struct sandbox_asked *a, struct err *e)
+{
+	if (a->name)
+		json_kstr(j, "name", a->name);
+	if (a->ttl)
+		json_kstr(j, "ttl", a->ttl);
+	if (a->idle_ttl)
+		json_kstr(j, "idle_ttl", a->idle_ttl);
+	return a->label_count ? put_labels(j, a, e) : 0;
+}
+
+/* Why a sandbox is not what it should be. */
+static int say_failed(const struct jread *v, struct err *e)
+{
+	const struct jread *error = jread_get(v, "error");
+	const char *what = jread_str(error, "what"), *hint = jread_str(error, "hint"),
+		   *reason = jread_str(v, "reason");
+
+	(void)err_set(e, ERR_UNAVAILABLE, ECANCELED, "%s", what && *what ? what : "it has failed");
+	if ((!what || !*what) && reason)
+		(void)err_wrap(e, "%s", reason);
+	if (hint && *hint)
+		(void)err_hint(e, "%s", hint);
+	return -e->code;
+}
+
+int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	CLEANUP(buf) struct buf spec = BUF_INIT(BODY_MAX);
+	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
+	CLEANUP(jread) struct jread *v = NULL;
+	struct json j;
+	int rest = 0;
+
+	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, daemon_client_local(d),
+			 &spec, &rest, e) < 0)
+		return -e->code;
+	if (a->rest[rest - 1])
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig sandbox exec ID -- COMMAND runs one in it",
+				  "create takes no command");
+	json_init(&j, &body, false);
+	json_object(&j);
+	if (put_common(&j, a, e) < 0)
+		return -e->code;
+	json_key(&j, "spec");
+	buf_add(&body, buf_str(&spec), spec.len);
+	j.after_key = j.fresh = false;
+	json_object_end(&j);
+	if (ask(d, "POST", a->no_wait ? "/v1/sandboxes" : "/v1/sandboxes?wait=true", &body, &v, e) <
+	    0)
+		return -e->code;
+	if (a->json)
+		print_json(v);
+	else
+		(void)printf("%s\n", jread_str(v, "id") ? jread_str(v, "id") : "");
+	if (!a->no_wait && !str_eq(jread_str(v, "state"), "ready"))
+		return say_failed(v, e);
+	return 0;
+}
+
+/* ---- looking ---- */
+
+static void put_cell(struct buf *b, const char *text, int width)
+{
+	CLEANUP(buf) struct buf clean = BUF_INIT(4096);
+
+	clean_put(&clean, text ? text : "-", strlen(text ? text : "-"));
+	buf_printf(b, "%-*s", width, buf_str(&clean));
+}
+
+static void print_row(const struct jread *v)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)64 << 10);
+	const struct jread *labels = jread_get(v, "labels");
+
+	put_cell(&b, jread_str(v, "id"), 31);
+	put_cell(&b, jread_str(v, "name"), 20);
+	put_cell(&b, jread_str(v, "state"), 10);
+	put_cell(&b, jread_str(v, "backend"), 9);
+	buf_printf(&b, "%5lld  ", (long long)jread_int(v, "execs_running", 0));
+	for (void *it = jread_first(labels); it; it = jread_next(labels, it)) {
+		put_cell(&b, jread_key(it), 0);
+		buf_putc(&b, '=');
+		put_cell(&b, jread_text(jread_value(it)), 0);
+		buf_putc(&b, ' ');
+	}
+	(void)printf("%s\n", buf_str(&b));
+}
+
+static void put_escaped(struct buf *b, const char *text)
+{
+	for (; *text; text++)
+		if (strchr("-_.~", *text) || (*text >= '0' && *text <= '9') ||
+		    ((*text | 0x20) >= 'a' && (*text | 0x20) <= 'z'))
+			buf_putc(b, *text);
+		else
+			buf_printf(b, "%%%02X", (unsigned)(unsigned char)*text);
+}
+
+static void put_selector(struct buf *b, const struct sandbox_asked *a)
+{
+	for (size_t i = 0; i < a->label_count; i++) {
+		buf_puts(b, "&label=");
+		put_escaped(b, a->labels[i]);
+	}
+	if (a->state) {
+		buf_puts(b, "&state=");
+		put_escaped(b, a->state);
+	}
+}
+
+typedef int each_fn(void *arg, const struct jread *v, struct err *e);
+
+/* All of them, a page at a time. */
+static int each(struct daemon_client *d, const struct sandbox_asked *a, each_fn *fn, void *arg,
+		struct err *e)
+{
+	char cursor[SANDBOX_ID_SIZE] = "";
+	int r = 0;
+
+	do {
+		CLEANUP(buf) struct buf target = BUF_INIT(4096);
+		CLEANUP(jread) struct jread *v = NULL;
+		const struct jread *list;
+		const char *next;
+
+		buf_puts(&target, "/v1/sandboxes?limit=200");
+		put_selector(&target, a);
+		if (*cursor)
+			buf_printf(&target, "&cursor=%s", cursor);
+		if (ask(d, "GET", buf_str(&target), NULL, &v, e) < 0)
+			return -e->code;
+		list = jread_get(v, "sandboxes");
+		for (size_t i = 0; i < jread_count(list) && r == 0; i++)
+			r = fn(arg, jread_at(list, i), e);
+		next = jread_str(v, "next");
+		(void)snprintf(cursor, sizeof(cursor), "%s", next ? next : "");
+	} while (r == 0 && *cursor);
+	return r;
+}
+
+struct rows {
+	struct buf json;
+	bool as_json, any;
+};
+
+static int on_row(void *arg, const struct jread *v, struct err *e)
+{
+	struct rows *r = arg;
+
+	(void)e;
+	if (r->as_json) {
+		if (r->any)
+			buf_putc(&r->json, ',');
+		jread_write(v, &r->json);
+	} else {
+		if (!r->any)
+			(void)printf("%-31s%-20s%-10s%-9s%5s  %s\n", "ID", "NAME", "STATE",
+				     "BACKEND", "RUNS", "LABELS");
+		print_row(v);
+	}
+	r->any = true;
+	return 0;
+}
+
+int verb_list(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	struct rows r = { .json = BUF_INIT((size_t)256 << 20), .as_json = a->json };
+	int done = each(d, a, on_row, &r, e);
+
+	if (done == 0 && a->json)
+		(void)printf("{\"sandboxes\":[%s]}\n", buf_str(&r.json));
+	buf_done(&r.json);
+	return done;
+}
+
+int verb_get(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	char target[256];
+
+	if (target_of(target, a->rest[0], "", e) < 0 || ask(d, "GET", target, NULL, &v, e) < 0)
+		return -e->code;
+	print_json(v);
+	return 0;
+}
+
+/* ---- changing ---- */
+
+static int act(struct daemon_client *d, const struct sandbox_asked *a, const char *method,
+	       const char *more, struct buf *body, struct err *e)
+{
+	for (int i = 0; i < a->rest_count; i++) {
+		CLEANUP(jread) struct jread *v = NULL;
+		char target[256];
+
+		if (target_of(target, a->rest[i], more, e) < 0 ||
+		    ask(d, method, target, body, &v, e) < 0)
+			return a->rest_count > 1 ? err_wrap(e, "'%s'", a->rest[i]) : -e->code;
+		if (a->json && v)
+			print_json(v);
+		else if (!a->json && !a->quiet)
+			(void)printf("%s\n", a->rest[i]);
+	}
+	return 0;
+}
+
+int verb_pause(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	return act(d, a, "POST", "/pause", NULL, e);
+}
+
+int verb_resume(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	return act(d, a, "POST", "/resume", NULL, e);
+}
+
+int verb_stop(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	CLEANUP(buf) struct buf body = BUF_INIT(256);
+	struct json j;
+
+	json_init(&j, &body, false);
+	json_object(&j);
+	if (a->grace)
+		json_kstr(&j, "grace", a->grace);
+	json_object_end(&j);
+	return act(d, a, "POST", "/stop", &body, e);
+}
+
+static int delete_labelled(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	CLEANUP(buf) struct buf target = BUF_INIT(4096);
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct jread *ids;
+
+	buf_puts(&target, "/v1/sandboxes?");
+	put_selector(&target, a);
+	if (ask(d, "DELETE", buf_str(&target), NULL, &v, e) < 0)
+		return -e->code;
+	ids = jread_get(v, "sandboxes");
+	if (a->json)
+		print_json(v);
+	for (size_t i = 0; i < jread_count(ids) && !a->json; i++)
+		(void)printf("%s\n", jread_text(jread_at(ids, i)));
+	return 0;
+}
+
+int verb_delete(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	if (a->label_count && a->rest_count)
+		return err_refuse(e, ERR_USAGE, EINVAL, "name them, or give their labels",
+				  "delete takes ids or --label, not both");
+	if (a->label_count)
+		return delete_labelled(d, a, e);
+	if (!a->rest_count)
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig sandbox delete ID...",
+				  "which ones are to be deleted was not said");
+	return act(d, a, "DELETE", "", NULL, e);
+}
+
+int verb_update(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
+	struct json j;
+
+	json_init(&j, &body, false);
+	json_object(&j);
+	if (put_common(&j, a, e) < 0)
+		return -e->code;
+	json_object_end(&j);
+	return act(d, a, "PATCH", "", &body, e);
+}
+
+struct pruning {
+	struct daemon_client *d;
+	const struct sandbox_asked *asked;
+	char ids[1024][SANDBOX_ID_SIZE];
+	size_t n;
+};
+
+static int on_prune(void *arg, const struct jread *v, struct err *e)
+{
+	struct pruning *p = arg;
+	const char *state = jread_str(v, "state"), *id = jread_str(v, "id");
+
+	(void)e;
+	if (id && p->n < ARRAY_LEN(p->ids) && (str_eq(state, "stopped") || str_eq(state, "failed")))
+		(void)snprintf(p->ids[p->n++], SANDBOX_ID_SIZE, "%s", id);
+	return 0;
+}
+
+int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	struct pruning *p = calloc(1, sizeof(*p));
+	char target[256];
+	int r = p ? each(d, a, on_prune, p, e) : err_nomem(e);
+
+	for (size_t i = 0; r == 0 && i < p->n; i++) {
+		if (!a->dry_run && (target_of(target, p->ids[i], "", e) < 0 ||
+				    ask(d, "DELETE", target, NULL, NULL, e) < 0))
+			r = -e->code;
+		else if (a->json)
+			(void)printf("{\"id\":\"%s\",\"deleted\":%s}\n", p->ids[i],
+				     a->dry_run ? "false" : "true");
+		else
+			(void)printf("%s\n", p->ids[i]);
+	}
+	free(p);
+	return r;
+}
+
+/* ---- listening ---- */
+
+int verb_events(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	CLEANUP(buf) struct buf target = BUF_INIT(4096);
+	CLEANUP(jread) struct jread *v = NULL;
+	struct daemon_question q = { .method = "GET" };
+	struct sse s = SSE_INIT(EVENT_MAX);
+	char path[256];
+	int r = 0;
+
+	buf_printf(&target, "/v1/events?follow=%s", a->follow ? "true" : "false");
+	if (a->since || !a->follow)
+		buf_printf(&target, "&since=%s", a->since ? a->since : "0");
+	if (a->rest_count) {
+		if (target_of(path, a->rest[0], "", e) < 0 || ask(d, "GET", path, NULL, &v, e) < 0)
+			return -e->code;
+		buf_printf(&target, "&sandbox=%s", jread_str(v, "id"));
+	}
+	q.target = buf_str(&target);
+	r = daemon_client_stream(d, &q, e);
+	while (r == 0 && (r = daemon_client_event(d, &s, 0, e)) > 0) {
+		(void)printf("%s\n", buf_str(&s.data));
+		(void)fflush(stdout);
+		r = ferror(stdout) ? err_set(e, ERR_INTERNAL, EPIPE, "nobody reads") : 0;
+	}
+	sse_done(&s);
+	return r;
+}
+
+/* Of a command that still runs: what it has written, or with --follow to its end. */
+static int one_log(const char *ref, const char *exec, bool wait, bool json, struct err *e)
+{
+	CLEANUP(daemon_client) struct daemon_client *d = NULL;
+	struct daemon_question q = { .method = "GET" };
+	struct sse s = SSE_INIT(EVENT_MAX);
+	char target[256], more[96];
+	int r;
+
+	(void)snprintf(more, sizeof(more), "/execs/%s/stream", exec);
+	q.target = target;
+	r = target_of(target, ref, more, e);
+	if (r == 0)
+		r = daemon_client_open(false, &d, e);
+	if (r == 0)
+		r = daemon_client_stream(d, &q, e);
+	while (r == 0 &&
+	       (r = daemon_client_event(d, &s, wait ? 0 : clock_us() + QUIET_US, e)) > 0) {
+		CLEANUP(jread) struct jread *v = NULL;
+		const char *text;
+		char data[65536];
+		ssize_t n;
+
+		r = 0;
+		if (json) {
+			(void)printf("{\"exec\":\"%s\",\"type\":\"%s\",\"data\":%s}\n", exec,
+				     s.type, buf_str(&s.data));
+			continue;
+		}
+		if (!str_starts(s.type, "std") ||
+		    jread_parse(buf_str(&s.data), s.data.len, &v, e) < 0 ||
+		    !(text = jread_str(v, "data")))
+			continue;
+		n = base64_read(text, strlen(text), data, sizeof(data));
+		if (n > 0)
+			(void)fd_write_all(str_eq(s.type, "stderr") ? 2 : 1, data, (size_t)n);
+	}
+	sse_done(&s);
+	if (r == -EAGAIN)
+		err_clear(e);
+	return r == -EAGAIN ? 0 : r;
+}
+
+int verb_logs(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct jread *execs;
+	char target[256];
+	int r = 0;
+
+	if (target_of(target, a->rest[0], "/execs", e) < 0 ||
+	    ask(d, "GET", target, NULL, &v, e) < 0)
+		return -e->code;
+	execs = jread_get(v, "execs");
+	for (size_t i = 0; i < jread_count(execs) && r == 0; i++) {
+		const char *id = jread_str(jread_at(execs, i), "id");
+		const char *state = jread_str(jread_at(execs, i), "state");
+
+		if (!id || (a->rest_count > 1 && !str_eq(a->rest[1], id)))
+			continue;
+		r = one_log(a->rest[0], id, a->follow || !state || !str_eq(state, "running"),
+			    a->json, e);
+	}
+	return r;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/api.c - see api.h: who calls, which route, is the body well formed, was it asked before.
+ */
+#include "daemon/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/str.h"
+
+#define KEY_MAX 255
+#define MESSAGE_MAX ((size_t)64 << 20)
+
+/* ---- who ---- */
+
+static bool refuse(struct http_call *c, enum problem p, const char *hint, const char *what)
+{
+	struct err e;
+
+	(void)problem_say(p, &e, "%s", what);
+	if (hint)
+		(void)err_hint(&e, "%s", hint);
+	http_last(c);
+	http_problem(c, p, &e);
+	return false;
+}
+
+/* A browser that was led here by a name of somebody else's says that name. */
+static bool host_ok(const struct http_call *c)
+{
+	static const char *const local[] = { "localhost", "brig", "127.0.0.1", "[::1]", NULL };
+	const char *authority = http_authority(c), *colon = strrchr(authority, ':');
+	char named[96];
+
+	if (!*authority) {
+		for (size_t i = 0; local[i]; i++)
+			if (http1_text_is(c->head->host, local[i]))
+				return true;
+		return false;
+	}
+	(void)snprintf(named, sizeof(named), "localhost%s", colon ? colon : "");
+	return http1_text_is(c->head->host, authority) || http1_text_is(c->head->host, named);
+}
+
+static bool is_open_route(const struct http_call *c)
+{
+	return str_eq(c->path, "/healthz") || str_eq(c->path, "/readyz");
+}
+
+static bool by_token(struct api *a, struct http_call *c)
+{
+	static const char scheme[] = "Bearer ";
+	struct http1_text t = http_field(c, "Authorization");
+	const struct token *found = NULL;
+
+	c->caller->known = false;
+	c->caller->token = NULL;
+	c->caller->scopes = 0;
+	if (is_open_route(c))
+		return true;
+	if (a->tokens && t.p && t.n > sizeof(scheme) - 1 &&
+	    strncasecmp(t.p, scheme, sizeof(scheme) - 1) == 0)
+		found = tokens_find(a->tokens, t.p + sizeof(scheme) - 1,
+				    t.n - (sizeof(scheme) - 1));
+	if (!found)
+		return refuse(c, PROBLEM_UNAUTHENTICATED,
+			      "send Authorization: Bearer TOKEN; brig daemon token add makes one",
+			      t.p ? "the token is not known" : "there is no token");
+	(void)snprintf(c->caller->tenant, sizeof(c->caller->tenant), "%s", found->tenant);
+	c->caller->scopes = found->scopes;
+	c->caller->token = found;
+	c->caller->known = true;
+	return http_count(c, found->tenant) ||
+	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
+}
+
+static bool who(struct api *a, struct http_call *c)
+{
+	if (c->caller->local && !c->peer->ours)
+		return refuse(c, PROBLEM_FOREIGN_PEER,
+			      "call from outside of the sandbox, as the daemon's user",
+			      c->peer->why);
+	if (!host_ok(c))
+		return refuse(c, PROBLEM_FORBIDDEN, "call the daemon by its address or localhost",
+			      "the Host field names another server");
+	if (http1_count(c->head->fields, c->head->n_fields, "Origin"))
+		return refuse(c, PROBLEM_FORBIDDEN, NULL, "a web page may not call the daemon");
+	if (!c->caller->local)
+		return by_token(a, c);
+	c->caller->known = true;
+	c->caller->scopes = SCOPE_READ | SCOPE_RUN | SCOPE_ADMIN;
+	return true;
+}
+
+/* ---- what ---- */
+
+/* Does the path fit? Then its parts are written into the call's own copy. */
+static bool fits(const char *pattern, const char *path, const char **parts, size_t *lens)
+{
+	size_t n = 0;
+
+	for (;;) {
+		size_t want = strcspn(pattern, "/"), have = strcspn(path, "/");
+
+		if (pattern[0] == '{') {
+			if (!have || memchr(path, '%', have))
+				return false;
+			parts[n] = path;
+			lens[n++] = have;
+		} else if (want != have || memcmp(pattern, path, want) != 0) {
+			return false;
+		}
+		pattern += want;
+		path += have;
+		if (!*pattern || !*path)
+			return !*pattern && !*path;
+		pattern++;
+		path++;
+	}
+}
+
+static bool method_is(const struct http_call *c, const char *method)
+{
+	const struct http1_text *m = &c->head->method;
+	bool head = m->n == 4 && memcmp(m->p, "HEAD", 4) == 0;
+
+	return head ? str_eq(method, "GET")
+		    : m->n == strlen(method) && memcmp(m->p, method, m->n) == 0;
+}
+
+static bool find_route(struct http_call *c)
+{
+	const char *parts[4] = { 0 };
+	size_t lens[4] = { 0 };
+	char allow[64] = "Allow: ";
+	bool any = false;
+	struct err e;
+
+	for (const struct api_route *r = api_routes; r->method; r++) {
+		size_t n = strlen(allow);
+
+		if (!fits(r->path, c->path, parts, lens))
+			continue;
+		if (method_is(c, r->method)) {
+			c->route = r;
+			for (size_t i = 0; i < ARRAY_LEN(parts) && lens[i]; i++) {
+				c->parts[i] = parts[i];
+				((char *)(uintptr_t)parts[i])[lens[i]] = '\0';
+			}
+			return true;
+		}
+		(void)snprintf(allow + n, sizeof(allow) - n, "%s%s", any ? ", " : "", r->method);
+		any = true;
+	}
+	if (!any)
+		return refuse(c, PROBLEM_NOT_FOUND, "/openapi.json lists all routes",
+			      "there is no such route");
+	(void)snprintf(allow + strlen(allow), sizeof(allow) - strlen(allow), "\r\n");
+	(void)problem_say(PROBLEM_INVALID, &e, "this route has another method");
+	http_last(c);
+	http_refuse(c, 405, allow, PROBLEM_INVALID, &e);
+	return false;
+}
+
+static bool type_ok(const struct http_call *c, const struct api_route *r)
+{
+	struct http1_text t = http_field(c, "Content-Type");
+	const char *want = r->raw ? "application/octet-stream" : "application/json";
+	size_t n = t.p ? t.n : 0;
+	const char *semicolon = t.p ? memchr(t.p, ';', t.n) : NULL;
+
+	if (semicolon)
+		n = (size_t)(semicolon - t.p);
+	while (n && t.p[n - 1] == ' ')
+		n--;
+	return http1_text_is((struct http1_text){ t.p, n }, want);
+}
+
+static bool admit(void *arg, struct http_call *c)
+{
+	const struct api_route *r;
+	struct err e;
+
+	if (!who(arg, c) || !find_route(c))
+		return false;
+	r = c->route;
+	if ((c->caller->scopes & r->scope) != r->scope)
+		return refuse(c, PROBLEM_FORBIDDEN, NULL, "the token's scopes do not include this");
+	if (!r->asks && !r->raw)
+		c->body_max = 0;
+	if (c->head->framing == HTTP1_NO_BODY || type_ok(c, r) || (!r->asks && !r->raw))
+		return true;
+	(void)problem_say(PROBLEM_INVALID, &e, "the body must be %s",
+			  r->raw ? "application/octet-stream" : "application/json");
+	http_last(c);
+	http_refuse(c, 415, NULL, PROBLEM_INVALID, &e);
+	return false;
+}
+
+/* ---- asked before ---- */
+
+struct keyed {
+	struct api *api;
+	char id[ONCE_ID_SIZE];
+};
+
+/* What may succeed the next time is not kept. */
+static void keep(struct http_call *c, int status, const char *body, size_t n)
+{
+	struct keyed *k = c->answered_arg;
+
+	if (status && status < 500 && status != 429 && status != 409)
+		once_keep(k->api->once, k->id, status, body, n);
+	else
+		once_forget(k->api->once, k->id);
+	free(k);
+}
+
+enum once_found api_once(struct api *a, struct http_call *c, char id[ONCE_ID_SIZE],
+			 struct buf *answer)
+{
+	struct http1_text t = http_field(c, "Idempotency-Key");
+	char route[HTTP1_TARGET_MAX + 40];
+	struct once_key k = { .tenant = c->caller->tenant,
+			      .route = route,
+			      .key = t.p,
+			      .key_len = t.n,
+			      .body = c->body,
+			      .body_len = c->body_len };
+	enum once_found found;
+	int status = 0;
+
+	(void)snprintf(route, sizeof(route), "%s %s %s %s",
+		       ((const struct api_route *)c->route)->name, c->parts[0] ? c->parts[0] : "",
+		       c->parts[1] ? c->parts[1] : "", c->query);
+	found = once_begin(a->once, &k, id, &status, answer);
+	if (found == ONCE_BUSY || found == ONCE_CUT) {
+		struct err e;
+
+		(void)problem_say(PROBLEM_CONFLICT, &e,
+				  found == ONCE_BUSY ? "the same request is being worked on"
+						     : "the daemon ended while it worked on this "
+						       "request: it may have been done");
+		if (found == ONCE_CUT)
+			(void)err_hint(&e, "look whether it was, and use a new key");
+		http_problem(c, PROBLEM_CONFLICT, &e);
+	} else if (found == ONCE_OTHER) {
+		(void)refuse(c, PROBLEM_IDEMPOTENCY_MISMATCH, "use a new key for another request",
+			     "the key was used with another body");
+	} else if (found == ONCE_FAILED) {
+		(void)refuse(c, PROBLEM_INTERNAL, NULL, "the key cannot be written down");
+	} else if (found == ONCE_DONE && !((const struct api_route *)c->route)->own_keys) {
+		http_answer(c, status, "Idempotent-Replayed: true\r\n",
+			    status < 400 ? "application/json" : "application/problem+json",
+			    buf_str(answer), answer->len);
+	}
+	return found;
+}
+
+/* false: it was answered. */
+static bool first_time(struct api *a, struct http_call *c)
+{
+	CLEANUP(buf) struct buf answer = BUF_INIT(MESSAGE_MAX);
+	const struct api_route *r = c->route;
+	struct http1_text t = http_field(c, "Idempotency-Key");
+	struct keyed *k;
+
+	if (!http1_count(c->head->fields, c->head->n_fields, "Idempotency-Key") ||
+	    !str_eq(r->method, "POST"))
+		return true;
+	if (!t.p || !t.n || t.n > KEY_MAX)
+		return refuse(c, PROBLEM_INVALID, NULL, "the Idempotency-Key is malformed");
+	if (r->own_keys)
+		return true;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return refuse(c, PROBLEM_INTERNAL, NULL, "out of memory");
+	k->api = a;
+	if (api_once(a, c, k->id, &answer) != ONCE_NEW) {
+		free(k);
+		return false;
+	}
+	c->answered = keep;
+	c->answered_arg = k;
+	return true;
+}
+
+/* ---- serving ---- */
+
+static enum problem read_body(const struct http_call *c, struct jread **body, struct err *e)
+{
+	const struct api_route *r = c->route;
+
+	if (!r->asks)
+		return PROBLEM_NONE;
+	if (jread_parse(c->body_len ? c->body : "{}", c->body_len ? c->body_len : 2, body, e) < 0)
+		return PROBLEM_INVALID;
+	return api_check(api_schema(r->asks), *body, e);
+}
+
+static void serve(void *arg, struct http_call *c)
+{
+	const struct api_route *r = c->route;
+	CLEANUP(jread) struct jread *body = NULL;
+	struct api *a = arg;
+	struct err e = { 0 };
+	enum problem p = read_body(c, &body, &e);
+
+	if (p != PROBLEM_NONE)
+		http_problem(c, p, &e);
+	else if (first_time(a, c))
+		r->serve(a, c, body);
+}
+
+void api_service(struct api *a, struct http_service *ret)
+{
+	*ret = (struct http_service){ .admit = admit, .serve = serve, .arg = a };
+}
+
+/* ---- for routes ---- */
+
+static enum problem number(const struct jread *body, const char *key, uint64_t unit,
+			   int (*parse)(const char *, uint64_t *), uint64_t *ret, struct err *e)
+{
+	const struct jread *v = jread_get(body, key);
+	int64_t n = jread_int(body, key, -1);
+
+	if (jread_kind(v) == JREAD_NONE || jread_kind(v) == JREAD_NULL)
+		return PROBLEM_NONE;
+	if (jread_kind(v) == JREAD_STRING ? parse(jread_text(v), ret) < 0
+					  : n < 0 || n > INT64_MAX / 1000)
+		return problem_say(PROBLEM_INVALID, e, "'%s' is not such a number", key);
+	if (jread_kind(v) != JREAD_STRING)
+		*ret = (uint64_t)n * unit;
+	return PROBLEM_NONE;
+}
+
+enum problem api_time(const struct jread *body, const char *key, uint64_t otherwise, uint64_t *ret,
+		      struct err *e)
+{
+	*ret = otherwise;
+	return number(body, key, 1000, num_duration, ret, e);
+}
+
+enum problem api_size(const struct jread *body, const char *key, uint64_t otherwise, uint64_t *ret,
+		      struct err *e)
+{
+	*ret = otherwise;
+	return number(body, key, 1, num_size, ret, e);
+}
+
+void api_answer_json(struct http_call *c, int status, struct buf *b)
+{
+	struct err e;
+
+	if (b->failed) {
+		(void)problem_say(PROBLEM_INTERNAL, &e, "the answer is too long");
+		http_problem(c, PROBLEM_INTERNAL, &e);
+		return;
+	}
+	http_answer(c, status, NULL, "application/json", buf_str(b), b->len);
+}
+
+bool api_wants_events(const struct http_call *c)
+{
+	return http1_lists(c->head->fields, c->head->n_fields, "Accept", "text/event-stream");
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/api.h - the daemon's HTTP interface: who may call what, and the table of all routes.
+ *
+ * One row a route; from the same rows and the same tables of members come the dispatcher, the check
+ * of bodies, and /openapi.json. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/jread.h"
+#include "base/loop.h"
+#include "daemon/ceiling.h"
+#include "daemon/event_log.h"
+#include "daemon/http.h"
+#include "daemon/once.h"
+#include "daemon/sandboxes.h"
+#include "daemon/tokens.h"
+
+enum { API_TENANT_SANDBOXES = 256, API_TENANT_EXECS = 1024, API_PAGE = 100, API_PAGE_MAX = 500 };
+
+struct api {
+	struct loop *loop;
+	struct http_server *http;
+	struct sandboxes *boxes;
+	struct events *events;
+	struct once *once;
+	struct tokens *tokens;   /* NULL: nobody but the owner */
+	struct ceiling *ceiling; /* of those who come with a token */
+	uint64_t began;          /* microseconds */
+	bool ready;
+	void (*stop)(void *arg); /* `brig daemon stop` */
+	void *stop_arg;
+};
+
+void api_service(struct api *a, struct http_service *ret);
+
+/* ---- the table ---- */
+
+enum api_type {
+	API_STRING,
+	API_INT,
+	API_BOOL,
+	API_TIME,    /* a string such as 10m, or seconds */
+	API_SIZE,    /* a string such as 64k, or bytes */
+	API_STRINGS, /* a list of strings */
+	API_TEXTS,   /* an object whose values are strings */
+	API_OBJECT,  /* any; `of` names its schema */
+	API_LIST,    /* of `of` */
+};
+
+struct api_member {
+	const char *name;
+	enum api_type type;
+	const char *of; /* a schema of ours, or NULL */
+	const char *help;
+	bool required;
+};
+
+struct api_schema {
+	const char *name;
+	const struct api_member *members; /* ends with a row without a name */
+};
+
+struct api_request; /* a body that was read, and its route */
+
+struct api_route {
+	const char *method, *path; /* {id} stands for one part of it */
+	unsigned scope;            /* 0: anybody */
+	void (*serve)(struct api *a, struct http_call *c, const struct jread *body);
+	const char *name, *help;
+	const struct api_member *query; /* or NULL */
+	const char *asks;               /* a schema: the body is JSON; NULL: none is read */
+	bool raw;                       /* the body is bytes */
+	int status;
+	const char *answers; /* a schema; NULL: nothing, or not JSON */
+	const char *type;    /* of the answer; NULL: application/json */
+	bool stream;         /* also, or only, as text/event-stream */
+	bool own_keys;       /* it sees to idempotency itself */
+};
+
+extern const struct api_route api_routes[];   /* ends with a row without a method */
+extern const struct api_schema api_schemas[]; /* ends with a row without a name */
+
+const struct api_schema *api_schema(const char *name);
+/* Is the body what the schema says? Unknown members are refused, with the nearest known one. */
+enum problem api_check(const struct api_schema *s, const struct jread *body, struct err *e);
+void api_openapi(struct json *j);
+
+/* ---- for routes ---- */
+
+/* What a tenant of a token gets is narrower than what the owner does. */
+static inline bool api_redacted(const struct http_call *c)
+{
+	return !(c->caller->scopes & SCOPE_RUN);
+}
+
+/* A time or size of the body in milliseconds or bytes; `otherwise` when it is not there. */
+enum problem api_time(const struct jread *body, const char *key, uint64_t otherwise, uint64_t *ret,
+		      struct err *e);
+enum problem api_size(const struct jread *body, const char *key, uint64_t otherwise, uint64_t *ret,
+		      struct err *e);
+void api_answer_json(struct http_call *c, int status, struct buf *b);
+/* The key of this call was seen before, and the answer kept then is `answer`. */
+enum once_found api_once(struct api *a, struct http_call *c, char id[ONCE_ID_SIZE],
+			 struct buf *answer);
+bool api_wants_events(const struct http_call *c); /* Accept: text/event-stream */
+
+typedef void api_serve_fn(struct api *a, struct http_call *c, const struct jread *body);
+api_serve_fn serve_health, serve_ready, serve_metrics, serve_openapi, serve_info, serve_stop;
+api_serve_fn serve_create, serve_list, serve_show, serve_update, serve_delete, serve_pause,
+	serve_resume, serve_halt, serve_delete_many;
+api_serve_fn serve_exec, serve_execs, serve_exec_show, serve_exec_stream, serve_exec_signal,
+	serve_exec_cancel, serve_exec_stdin, serve_exec_resize;
+api_serve_fn serve_events;

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/api_routes.c - the tables: every route, every member of a body or an answer. */
+#include "daemon/api.h"
+
+/* clang-format off */
+#define END { .name = NULL }
+
+static const struct api_member create_members[] = {
+	{ "name", API_STRING, NULL, "unique among the tenant's own; free again once it is deleted", false },
+	{ "labels", API_TEXTS, NULL, "words to find it by", false },
+	{ "spec", API_OBJECT, "Spec", "the settings, as in brig.yaml; over TCP they may only narrow the daemon's ceiling", false },
+	{ "idle_ttl", API_TIME, NULL, "stopped when nothing has run for so long (10m); 0: never", false },
+	{ "ttl", API_TIME, NULL, "deleted so long after its creation; 0: never", false },
+	{ "cleanup_ttl", API_TIME, NULL, "deleted so long after it has stopped or failed (360h); 0: never", false },
+	END
+};
+
+static const struct api_member change_members[] = {
+	{ "name", API_STRING, NULL, "a new name", false },
+	{ "labels", API_TEXTS, NULL, "all of its labels from now on", false },
+	{ "idle_ttl", API_TIME, NULL, "as of create, from now on", false },
+	{ "ttl", API_TIME, NULL, "as of create, since its creation", false },
+	END
+};
+
+static const struct api_member sandbox_members[] = {
+	{ "id", API_STRING, NULL, "sb_ and 26 characters; never used again", true },
+	{ "name", API_STRING, NULL, "null: none", false },
+	{ "state", API_STRING, NULL, "pending, ready, failed, paused, stopped, deleting or deleted", true },
+	{ "reason", API_STRING, NULL, "why it is in this state, in one word", false },
+	{ "created", API_STRING, NULL, "RFC 3339", true },
+	{ "started", API_STRING, NULL, "RFC 3339; null: not yet", false },
+	{ "backend", API_STRING, NULL, "what contains it", false },
+	{ "spec", API_OBJECT, "Spec", "as it was resolved", false },
+	{ "isolation", API_OBJECT, NULL, "what is enforced, and by whom", false },
+	{ "labels", API_TEXTS, NULL, "as given", true },
+	{ "ports", API_LIST, NULL, "published ones", false },
+	{ "companions", API_LIST, NULL, "name, state, address and reason of each", false },
+	{ "execs_running", API_INT, NULL, "commands that run now", true },
+	{ "expires", API_STRING, NULL, "RFC 3339; null: never", false },
+	END
+};
+
+static const struct api_member list_members[] = {
+	{ "sandboxes", API_LIST, "Sandbox", "one page of them", true },
+	{ "next", API_STRING, NULL, "what to give as `cursor` for the next page; null: this was the last", false },
+	END
+};
+
+static const struct api_member ids_members[] = {
+	{ "sandboxes", API_STRINGS, NULL, "ids of those that are being deleted", true },
+	END
+};
+
+static const struct api_member exec_members[] = {
+	{ "argv", API_STRINGS, NULL, "the command and its arguments", false },
+	{ "command", API_STRING, NULL, "a line for sh -c, in place of argv", false },
+	{ "env", API_TEXTS, NULL, "variables for this command", false },
+	{ "cwd", API_STRING, NULL, "a path inside; the workspace if not given", false },
+	{ "stdin", API_STRING, NULL, "what it reads, as text", false },
+	{ "stdin_open", API_BOOL, NULL, "its input comes by execs/{exec}/stdin", false },
+	{ "tty", API_BOOL, NULL, "on a terminal of its own", false },
+	{ "rows", API_INT, NULL, "of the terminal", false },
+	{ "cols", API_INT, NULL, "of the terminal", false },
+	{ "timeout", API_TIME, NULL, "end it after so long; the sandbox's own if not given", false },
+	{ "output_limit", API_SIZE, NULL, "bytes kept of each stream; the sandbox's own if not given", false },
+	{ "detach", API_BOOL, NULL, "answer with its id, do not wait for it", false },
+	END
+};
+
+static const struct api_member started_members[] = {
+	{ "exec", API_STRING, NULL, "ex_ and 26 characters", true },
+	END
+};
+
+static const struct api_member execs_members[] = {
+	{ "execs", API_LIST, "Exec", "those that run or are kept, the oldest first", true },
+	END
+};
+
+static const struct api_member exec_object[] = {
+	{ "id", API_STRING, NULL, "ex_ and 26 characters", true },
+	{ "state", API_STRING, NULL, "running, finished, failed or cancelled", true },
+	END
+};
+
+static const struct api_member signal_members[] = {
+	{ "signal", API_STRING, NULL, "its name, with or without SIG, or its number", true },
+	END
+};
+
+static const struct api_member size_members[] = {
+	{ "rows", API_INT, NULL, "1 to 65535", true },
+	{ "cols", API_INT, NULL, "1 to 65535", true },
+	END
+};
+
+static const struct api_member stop_members[] = {
+	{ "grace", API_TIME, NULL, "from SIGTERM to SIGKILL (5s)", false },
+	END
+};
+
+static const struct api_member daemon_stop_members[] = {
+	{ "all", API_BOOL, NULL, "stop every sandbox, too", false },
+	END
+};
+
+static const struct api_member info_members[] = {
+	{ "version", API_STRING, NULL, "of brig", true },
+	{ "schema", API_INT, NULL, "of /v1", true },
+	{ "pid", API_INT, NULL, "of the daemon; the owner alone is told", false },
+	{ "uptime_ms", API_INT, NULL, "since it began", true },
+	{ "sandboxes", API_INT, NULL, "that are not deleted", true },
+	{ "execs_running", API_INT, NULL, "commands that run now", true },
+	{ "connections", API_INT, NULL, "to the daemon; the owner alone is told", false },
+	{ "last_event", API_INT, NULL, "number of the last event", true },
+	END
+};
+
+static const struct api_member problem_members[] = {
+	{ "type", API_STRING, NULL, "about:blank", true },
+	{ "title", API_STRING, NULL, "what sort of problem this is", true },
+	{ "status", API_INT, NULL, "as in the status line", true },
+	{ "code", API_STRING, NULL, "one word for programs", true },
+	{ "detail", API_STRING, NULL, "what exactly", true },
+	{ "hint", API_STRING, NULL, "what to do about it", false },
+	{ "oldest", API_INT, NULL, "with events-expired: the oldest number that is kept", false },
+	END
+};
+
+static const struct api_member any_members[] = { END };
+
+const struct api_schema api_schemas[] = {
+	{ "Create", create_members }, { "Change", change_members }, { "Sandbox", sandbox_members },
+	{ "SandboxList", list_members }, { "SandboxIds", ids_members }, { "ExecStart", exec_members },
+	{ "ExecStarted", started_members }, { "ExecList", execs_members }, { "Exec", exec_object },
+	{ "Result", any_members }, { "Spec", any_members }, { "Signal", signal_members },
+	{ "Size", size_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
+	{ "Info", info_members }, { "Problem", problem_members }, { NULL, NULL },
+};
+
+static const struct api_member wait_query[] = {
+	{ "wait", API_BOOL, NULL, "answer when it is ready, or has failed", false }, END
+};
+static const struct api_member list_query[] = {
+	{ "label", API_STRING, NULL, "KEY=VALUE; repeatable, all of them must hold", false },
+	{ "state", API_STRING, NULL, "only those in this state", false },
+	{ "limit", API_INT, NULL, "at most so many (100; at most 500)", false },
+	{ "cursor", API_STRING, NULL, "`next` of the page before", false }, END
+};
+static const struct api_member label_query[] = {
+	{ "label", API_STRING, NULL, "KEY=VALUE; repeatable, all of them must hold", true }, END
+};
+static const struct api_member from_query[] = {
+	{ "from", API_INT, NULL, "the `seq` to go on at; 0: from the beginning", false }, END
+};
+static const struct api_member close_query[] = {
+	{ "close", API_BOOL, NULL, "this was all of the input", false }, END
+};
+static const struct api_member events_query[] = {
+	{ "sandbox", API_STRING, NULL, "of this one alone, by its id", false },
+	{ "since", API_INT, NULL, "those after this number; also as Last-Event-ID", false },
+	{ "follow", API_BOOL, NULL, "false: end when there are no more", false }, END
+};
+
+#define BOX "/v1/sandboxes/{id}"
+#define EXEC BOX "/execs/{exec}"
+
+const struct api_route api_routes[] = {
+	{ "GET", "/healthz", 0, serve_health, "health", "is the daemon alive?", .status = 200, .type = "text/plain" },
+	{ "GET", "/readyz", 0, serve_ready, "ready", "does it take requests?", .status = 200, .type = "text/plain" },
+	{ "GET", "/metrics", SCOPE_READ, serve_metrics, "metrics", "counts, in the text format of Prometheus",
+		.status = 200, .type = "text/plain; version=0.0.4" },
+	{ "GET", "/openapi.json", SCOPE_READ, serve_openapi, "openapi", "this document", .status = 200 },
+	{ "GET", "/v1/info", SCOPE_READ, serve_info, "info", "the daemon itself", .status = 200, .answers = "Info" },
+	{ "POST", "/v1/stop", SCOPE_ADMIN, serve_stop, "stopDaemon", "end the daemon; over its socket only",
+		.asks = "DaemonStop", .status = 202 },
+	{ "POST", "/v1/sandboxes", SCOPE_RUN, serve_create, "createSandbox", "make a sandbox",
+		.query = wait_query, .asks = "Create", .status = 202, .answers = "Sandbox" },
+	{ "GET", "/v1/sandboxes", SCOPE_READ, serve_list, "listSandboxes", "the sandboxes of the caller",
+		.query = list_query, .status = 200, .answers = "SandboxList" },
+	{ "DELETE", "/v1/sandboxes", SCOPE_RUN, serve_delete_many, "deleteSandboxes", "delete those with these labels",
+		.query = label_query, .status = 202, .answers = "SandboxIds" },
+	{ "GET", BOX, SCOPE_READ, serve_show, "getSandbox", "one sandbox, by id or name", .status = 200, .answers = "Sandbox" },
+	{ "PATCH", BOX, SCOPE_RUN, serve_update, "updateSandbox", "change its name, labels or times",
+		.asks = "Change", .status = 200, .answers = "Sandbox" },
+	{ "DELETE", BOX, SCOPE_RUN, serve_delete, "deleteSandbox", "end and remove it", .status = 204 },
+	{ "POST", BOX "/pause", SCOPE_RUN, serve_pause, "pauseSandbox", "stop all of its processes, to go on later",
+		.status = 200, .answers = "Sandbox" },
+	{ "POST", BOX "/resume", SCOPE_RUN, serve_resume, "resumeSandbox", "go on after pause or stop",
+		.status = 200, .answers = "Sandbox" },
+	{ "POST", BOX "/stop", SCOPE_RUN, serve_halt, "stopSandbox", "end its processes, keep its files",
+		.asks = "Stop", .status = 200, .answers = "Sandbox" },
+	{ "POST", BOX "/exec", SCOPE_RUN, serve_exec, "exec", "run a command in it; the object of --json, or events",
+		.asks = "ExecStart", .status = 200, .answers = "Result", .stream = true, .own_keys = true },
+	{ "GET", BOX "/execs", SCOPE_RUN, serve_execs, "listExecs", "its commands", .status = 200, .answers = "ExecList" },
+	{ "GET", EXEC, SCOPE_RUN, serve_exec_show, "getExec", "one command", .status = 200, .answers = "Exec" },
+	{ "GET", EXEC "/stream", SCOPE_RUN, serve_exec_stream, "streamExec", "what it has written and writes, as events",
+		.query = from_query, .status = 200, .type = "text/event-stream" },
+	{ "POST", EXEC "/signal", SCOPE_RUN, serve_exec_signal, "signalExec", "send it a signal", .asks = "Signal", .status = 204 },
+	{ "POST", EXEC "/cancel", SCOPE_RUN, serve_exec_cancel, "cancelExec", "end it with every descendant", .status = 204 },
+	{ "POST", EXEC "/stdin", SCOPE_RUN, serve_exec_stdin, "writeExec", "bytes for its input",
+		.query = close_query, .raw = true, .status = 204 },
+	{ "POST", EXEC "/resize", SCOPE_RUN, serve_exec_resize, "resizeExec", "the size of its terminal", .asks = "Size", .status = 204 },
+	{ "GET", "/v1/events", SCOPE_READ, serve_events, "events", "what happens to the caller's sandboxes, as it happens",
+		.query = events_query, .status = 200, .type = "text/event-stream" },
+	{ .method = NULL },
+};
+/* clang-format on */

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/ceiling.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "model/config.h"
+#include "model/trust.h"
+
+struct ceiling {
+	struct spec *spec;
+};
+
+static int read_into(struct spec *s, const char *text, size_t n, enum origin by, bool trusted,
+		     struct err *e)
+{
+	struct source src = {
+		.name = "spec", .folder = "/", .cwd = "/", .origin = by, .trusted = trusted
+	};
+	enum dialect was;
+
+	return config_read_text(s, text, n, DIALECT_BRIG, &src, &was, e);
+}
+
+int ceiling_open(const char *path, struct ceiling **ret, struct err *e)
+{
+	CLEANUP(ceiling) struct ceiling *c = calloc(1, sizeof(*c));
+	struct source src = {
+		.name = path, .folder = "/", .cwd = "/", .origin = ORIGIN_FILE, .trusted = true
+	};
+	enum dialect was;
+
+	if (!c)
+		return err_nomem(e);
+	c->spec = spec_new(e);
+	if (!c->spec || (path && config_read_file(c->spec, path, DIALECT_BRIG, &src, &was, e) < 0))
+		return -e->code;
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+struct ceiling *ceiling_free(struct ceiling *c)
+{
+	if (c)
+		(void)spec_free(c->spec);
+	free(c);
+	return NULL;
+}
+
+/* ---- narrowing ---- */
+
+static bool has(const struct strlist *l, const char *text)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i], text))
+			return true;
+	return false;
+}
+
+/* Some of what the ceiling names, word for word. */
+static bool part_of(const struct strlist *was, const struct strlist *is)
+{
+	for (size_t i = 0; i < is->n; i++)
+		if (!has(was, is->v[i]))
+			return false;
+	return true;
+}
+
+static bool names_credentials(const struct spec *before, const struct spec *after)
+{
+	for (size_t i = 0; i < after->use_credentials.n; i++) {
+		bool known = false;
+
+		for (size_t k = 0; k < before->credentials.n; k++)
+			known |= str_eq(before->credentials.v[k].name, after->use_credentials.v[i]);
+		if (!known)
+			return false;
+	}
+	return true;
+}
+
+struct narrowing {
+	const struct spec *before, *after;
+	struct err *e;
+};
+
+/* What an unknown project may not do, and a tenant may: it has no programs of the owner's. */
+static bool harmless(const struct narrowing *n, enum field_id id)
+{
+	const struct spec *was = n->before, *is = n->after;
+
+	switch (id) {
+	case FIELD_ENV: /* seen by its own commands alone */
+	case FIELD_JSON:
+	case FIELD_QUIET:
+		return true;
+	case FIELD_BACKEND:
+		return was->backend == BACKEND_AUTO &&
+		       (is->backend == BACKEND_NATIVE || is->backend == BACKEND_BWRAP);
+	case FIELD_EGRESS_ALLOW:
+		return part_of(&was->egress.allow, &is->egress.allow);
+	case FIELD_EGRESS_GROUPS:
+		return part_of(&was->egress.groups, &is->egress.groups);
+	case FIELD_READ:
+		return part_of(&was->read, &is->read);
+	case FIELD_CREDENTIAL:
+		return names_credentials(was, is);
+	default:
+		return false;
+	}
+}
+
+static int loosened(void *arg, enum field_id id, const struct envvar *entry)
+{
+	const struct narrowing *n = arg;
+
+	if (harmless(n, id))
+		return 0;
+	(void)err_set(n->e, ERR_POLICY, EPERM, "'%s%s%.60s' asks for more than the daemon allows",
+		      fields[id].key, entry ? "." : "", entry ? entry->name : "");
+	return err_hint(n->e, "leave it out, or have the daemon's ceiling raised");
+}
+
+enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,
+			   struct err *e)
+{
+	CLEANUP(spec) struct spec *s = c ? spec_clone(c->spec, e) : spec_new(e);
+	CLEANUP(spec) struct spec *before = NULL;
+	struct narrowing check = { .e = e };
+	struct json j;
+
+	if (!s)
+		return PROBLEM_INTERNAL;
+	if (read_into(s, spec, n, c ? ORIGIN_API : ORIGIN_FILE, !c, e) < 0)
+		return e->kind == ERR_INTERNAL ? PROBLEM_INVALID : problem_of(e);
+	if (!c) {
+		buf_add(out, spec, n);
+		return PROBLEM_NONE;
+	}
+	before = spec_clone(c->spec, e);
+	if (!before)
+		return PROBLEM_INTERNAL;
+	check.before = before;
+	check.after = s;
+	if (tighten_each(before, s, ORIGIN_API, loosened, &check) < 0)
+		return PROBLEM_POLICY_CEILING;
+	json_init(&j, out, false);
+	config_write_json(s, &j);
+	return out->failed ? PROBLEM_TOO_LARGE : PROBLEM_NONE;
+}

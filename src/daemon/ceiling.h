@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/ceiling.h - what a caller with a token may ask of a sandbox.
+ *
+ * The owner's own client sends a spec that was put together with the owner's rights, and is
+ * believed. What comes over TCP is a layer that nobody has trusted: it may only narrow the ceiling,
+ * a brig.yaml of the daemon's user. Without one the ceiling is brig's own defaults: no folder of
+ * the host, no network, no image, native or bwrap. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "daemon/problem.h"
+
+struct ceiling;
+
+/* `path` NULL: the defaults. */
+int ceiling_open(const char *path, struct ceiling **ret, struct err *e);
+struct ceiling *ceiling_free(struct ceiling *c);
+DEFINE_CLEANUP(ceiling, struct ceiling *, ceiling_free)
+
+/* Writes the spec that holds, as JSON, into `out`. `c` NULL: the caller is the owner, and the spec
+ * is only read to see that it can be. */
+enum problem ceiling_apply(const struct ceiling *c, const char *spec, size_t n, struct buf *out,
+			   struct err *e);

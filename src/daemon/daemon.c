@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/daemon.c - see daemon.h: puts the parts together, in this order: lock, state, sandboxes,
+ * listeners. Whoever can connect finds a daemon that knows its sandboxes. */
+#include "daemon/daemon.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/num.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "daemon/api.h"
+#include "daemon/service.h"
+
+#define BACKLOG 512
+#define PRUNE_US ((uint64_t)3600 * 1000000)
+
+struct brigd {
+	struct loop_watch signals; /* first */
+	struct loop_timer prune;
+	int state, lock, signal_fd;
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* ours to remove; "" if not */
+	struct api api;
+	void (*listens)(const char *where);
+};
+
+static void stop(void *arg)
+{
+	loop_stop(((struct brigd *)arg)->api.loop);
+}
+
+static void on_signal(struct loop_watch *w, uint32_t events)
+{
+	(void)events;
+	stop((struct brigd *)w);
+}
+
+static void on_prune(struct loop_timer *t, uint64_t now)
+{
+	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, prune));
+
+	once_prune(d->api.once);
+	loop_at(d->api.loop, t, now + PRUNE_US);
+}
+
+static void settle(void *arg)
+{
+	http_settle(arg);
+}
+
+/* ---- beginning ---- */
+
+static void raise_files(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return;
+	r.rlim_cur = r.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+}
+
+static int take_signals(struct brigd *d, struct err *e)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGXFSZ, &ignore, NULL);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (d->signal_fd < 0)
+		return err_sys(e, "cannot listen to signals");
+	d->signals = (struct loop_watch){ .fd = d->signal_fd, .ready = on_signal };
+	return loop_want(d->api.loop, &d->signals, EPOLLIN) < 0
+		       ? err_set(e, ERR_INTERNAL, EIO, "cannot listen to signals")
+		       : 0;
+}
+
+static int take_lock(struct brigd *d, struct err *e)
+{
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char path[PATH_MAX];
+
+	d->state = state_open("daemon", path, sizeof(path), e);
+	if (d->state < 0)
+		return d->state;
+	d->lock = openat(d->state, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (d->lock < 0)
+		return err_sys(e, "cannot open '%.200s/lock'", path);
+	/* A lock of this process and of no copy: a monitor that is being started does not hold it. */
+	if (fcntl(d->lock, F_SETLK, &whole) < 0)
+		return err_refuse(e, ERR_USAGE, EBUSY, "brig daemon status; brig daemon stop",
+				  "a daemon runs already for '%.200s'", path);
+	return 0;
+}
+
+/* ---- listening ---- */
+
+static int unix_address(const char *path, struct sockaddr_un *a, struct err *e)
+{
+	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if (strlen(path) >= sizeof(a->sun_path))
+		return err_refuse(e, ERR_CONFIG, ENAMETOOLONG, "BRIG_HOST=unix:///SHORTER/PATH",
+				  "the path of socket '%.200s' is too long", path);
+	memcpy(a->sun_path, path, strlen(path) + 1);
+	return 0;
+}
+
+/* Removes a socket that nobody listens to; one that answers belongs to somebody. */
+static int clear_socket(const struct sockaddr_un *a, struct err *e)
+{
+	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd < 0)
+		return err_sys(e, "cannot make a socket");
+	if (lstat(a->sun_path, &st) < 0)
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(e, ERR_CONFIG, EEXIST, "'%.100s' is there, and is not a socket",
+			       a->sun_path);
+	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN)
+		return err_refuse(e, ERR_USAGE, EBUSY, "brig daemon status says which",
+				  "another daemon listens on '%.100s'", a->sun_path);
+	return unlink(a->sun_path) < 0 ? err_sys(e, "cannot remove '%.100s'", a->sun_path) : 0;
+}
+
+/* The socket exists with its mode from the first moment on: umask is 077. */
+static int listen_local(struct brigd *d, const char *path, struct err *e)
+{
+	CLEANUP(fd) int fd = service_socket();
+	struct sockaddr_un a;
+
+	if (fd >= 0)
+		return http_listen(d->api.http, TAKE_FD(fd), true, "", e);
+	if (unix_address(path, &a, e) < 0 || clear_socket(&a, e) < 0)
+		return -e->code;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return err_sys(e, "cannot listen on '%.100s'", path);
+	(void)snprintf(d->socket, sizeof(d->socket), "%s", path);
+	if (d->listens)
+		d->listens(path);
+	return http_listen(d->api.http, TAKE_FD(fd), true, "", e);
+}
+
+struct tcp_address {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
+	};
+	socklen_t size;
+};
+
+/* ADDR:PORT, [ADDR]:PORT or localhost:PORT. */
+static int tcp_address(const char *text, struct tcp_address *a, struct err *e)
+{
+	const char *colon = strrchr(text, ':');
+	uint64_t port = 0;
+	char host[64];
+	size_t n = colon ? (size_t)(colon - text) : 0;
+	bool six = n > 1 && text[0] == '[' && text[n - 1] == ']';
+
+	*a = (struct tcp_address){ .size = 0 };
+	if (!colon || num_count(colon + 1, &port) < 0 || port > UINT16_MAX || n >= sizeof(host))
+		return err_refuse(e, ERR_USAGE, EINVAL, "such as --listen 127.0.0.1:8700",
+				  "'%.100s' is not ADDR:PORT", text);
+	(void)snprintf(host, sizeof(host), "%.*s", (int)(six ? n - 2 : n), text + six);
+	if (six && inet_pton(AF_INET6, host, &a->six.sin6_addr) == 1) {
+		a->six.sin6_family = AF_INET6;
+		a->six.sin6_port = htons((uint16_t)port);
+		a->size = sizeof(a->six);
+	} else if (inet_pton(AF_INET, str_eq(host, "localhost") ? "127.0.0.1" : host,
+			     &a->four.sin_addr) == 1) {
+		a->four.sin_family = AF_INET;
+		a->four.sin_port = htons((uint16_t)port);
+		a->size = sizeof(a->four);
+	} else {
+		return err_refuse(e, ERR_USAGE, EINVAL, "such as --listen 127.0.0.1:8700",
+				  "'%.100s' is not ADDR:PORT", text);
+	}
+	return 0;
+}
+
+static bool is_loopback(const struct tcp_address *a)
+{
+	if (a->any.sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&a->six.sin6_addr);
+	return ntohl(a->four.sin_addr.s_addr) >> 24 == 127;
+}
+
+static void authority_of(int fd, char out[80])
+{
+	struct tcp_address a = { .size = sizeof(a.six) };
+	char host[64] = "";
+
+	(void)getsockname(fd, &a.any, &a.size);
+	if (a.any.sa_family == AF_INET6) {
+		(void)inet_ntop(AF_INET6, &a.six.sin6_addr, host, sizeof(host));
+		(void)snprintf(out, 80, "[%s]:%u", host, ntohs(a.six.sin6_port));
+	} else {
+		(void)inet_ntop(AF_INET, &a.four.sin_addr, host, sizeof(host));
+		(void)snprintf(out, 80, "%s:%u", host, ntohs(a.four.sin_port));
+	}
+}
+
+static int listen_tcp(struct brigd *d, const char *text, struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+	struct tcp_address a;
+	char authority[80], where[96];
+	int one = 1;
+
+	if (tcp_address(text, &a, e) < 0)
+		return -e->code;
+	if (!is_loopback(&a))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "listen on 127.0.0.1 behind a proxy that speaks TLS, or use ssh "
+				  "-L",
+				  "'%.100s' is not loopback: tokens would travel in clear", text);
+	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    bind(fd, &a.any, a.size) < 0 || listen(fd, BACKLOG) < 0)
+		return err_sys(e, "cannot listen on '%.100s'", text);
+	authority_of(fd, authority);
+	(void)snprintf(where, sizeof(where), "http://%s", authority);
+	if (d->listens)
+		d->listens(where);
+	return http_listen(d->api.http, TAKE_FD(fd), false, authority, e);
+}
+
+/* ---- all of it ---- */
+
+static int open_parts(struct brigd *d, const struct daemon_options *o, struct err *e)
+{
+	struct http_service by;
+	struct api *a = &d->api;
+
+	if (o->listen && !o->token_file)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig daemon token add NAME --scope run makes one",
+				  "--listen needs --token-file");
+	if (o->token_file && tokens_open(o->token_file, &a->tokens, e) < 0)
+		return -e->code;
+	if (ceiling_open(o->ceiling, &a->ceiling, e) < 0)
+		return err_wrap(e, "--ceiling");
+	if (take_lock(d, e) < 0 || loop_new(&a->loop, e) < 0 || take_signals(d, e) < 0)
+		return -e->code;
+	if (chdir("/") < 0)
+		return err_sys(e, "cannot change to '/'");
+	api_service(a, &by);
+	a->began = clock_us();
+	a->stop = stop;
+	a->stop_arg = d;
+	if (events_open(d->state, &a->events, e) < 0 || once_open(d->state, &a->once, e) < 0 ||
+	    http_new(a->loop, &by, &a->http, e) < 0 ||
+	    sandboxes_new(d->state, a->loop, a->events, &a->boxes, e) < 0)
+		return -e->code;
+	return 0;
+}
+
+static int open_doors(struct brigd *d, const struct daemon_options *o, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if (!o->socket && daemon_socket_path(path, sizeof(path), true, e) < 0)
+		return -e->code;
+	if (listen_local(d, o->socket ? o->socket : path, e) < 0)
+		return -e->code;
+	return o->listen ? listen_tcp(d, o->listen, e) : 0;
+}
+
+static void say_ready(struct brigd *d, const struct daemon_options *o)
+{
+	d->api.ready = true;
+	service_notify("READY=1");
+	if (o->ready_fd >= 0)
+		(void)fd_write_all(o->ready_fd, "1", 1);
+	d->prune.due = on_prune;
+	loop_at(d->api.loop, &d->prune, clock_us() + PRUNE_US);
+}
+
+static void close_all(struct brigd *d)
+{
+	struct api *a = &d->api;
+
+	if (d->socket[0])
+		(void)unlink(d->socket);
+	(void)http_free(a->http);
+	(void)sandboxes_free(a->boxes);
+	(void)once_free(a->once);
+	(void)events_free(a->events);
+	(void)ceiling_free(a->ceiling);
+	(void)tokens_free(a->tokens);
+	(void)loop_free(a->loop);
+	(void)fd_close(d->signal_fd);
+	(void)fd_close(d->lock);
+	(void)fd_close(d->state);
+}
+
+int daemon_run(const struct daemon_options *o, struct err *e)
+{
+	struct brigd d = { .state = -1, .lock = -1, .signal_fd = -1, .listens = o->listens };
+	int r;
+
+	(void)umask(077);
+	(void)prctl(PR_SET_NAME, "brigd");
+	raise_files();
+	r = open_parts(&d, o, e);
+	if (r == 0)
+		r = open_doors(&d, o, e);
+	if (r == 0) {
+		say_ready(&d, o);
+		loop_run(d.api.loop, settle, d.api.http);
+		service_notify("STOPPING=1");
+	}
+	close_all(&d);
+	return r;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/daemon_client.h - the daemon, seen by whoever calls it: `brig sandbox`.
+ *
+ * Blocks. One call at a time; a second connection is made for what goes on beside a stream. Where
+ * the daemon is: $BRIG_HOST (unix:///PATH, or http://ADDR:PORT with $BRIG_TOKEN), else the user's
+ * own socket, where one is started when nobody listens. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/jread.h"
+#include "daemon/sse.h"
+
+struct daemon_client;
+
+/* `start`: start one where there is none; else -ENOENT or -ECONNREFUSED, and *e. */
+int daemon_client_open(bool start, struct daemon_client **ret, struct err *e);
+struct daemon_client *daemon_client_free(struct daemon_client *c);
+DEFINE_CLEANUP(daemon_client, struct daemon_client *, daemon_client_free)
+
+/* Over the owner's socket? Then a spec is sent as it was resolved here. */
+bool daemon_client_local(const struct daemon_client *c);
+
+struct daemon_question {
+	const char *method, *target; /* escaped */
+	const char *body;            /* JSON, or with `raw` bytes; NULL: none */
+	size_t body_len;
+	bool raw;
+};
+
+/* A whole answer; *ret is NULL where it has no body. A problem is an error, with the daemon's own
+ * words; `code` (may be NULL, else 32 bytes) gets its word. */
+int daemon_client_ask(struct daemon_client *c, const struct daemon_question *q, struct jread **ret,
+		      char *code, struct err *e);
+
+/* Begins a stream; further calls on this connection are refused until its end. */
+int daemon_client_stream(struct daemon_client *c, const struct daemon_question *q, struct err *e);
+/* The next event: 1, and it is in *s; 0: the stream is at its end; -EAGAIN: nothing before the
+ * deadline (clock_us; 0: none). */
+int daemon_client_event(struct daemon_client *c, struct sse *s, uint64_t deadline, struct err *e);
+int daemon_client_fd(const struct daemon_client *c); /* to poll once daemon_client_event had none */

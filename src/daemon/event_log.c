@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/event_log.c - see event_log.h.
+ *
+ * Segments of about 1 MiB, each named by the number of its first event; the oldest go. A line is
+ *
+ *	SEQ TAB TENANT TAB SANDBOX TAB TYPE TAB {the object of the API}
+ *
+ * in one write. Readers share one page of what was read last: those who follow all stand at the
+ * same place. Written is not synced: a daemon that is killed loses nothing, a machine without
+ * power may lose the last seconds. */
+#include "daemon/event_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "base/str.h"
+
+#define SEGMENT_MAX ((off_t)1 << 20)
+#define SEGMENTS 64
+#define LINE_MAX_BYTES ((size_t)64 << 10)
+#define PAGE ((size_t)128 << 10)
+
+struct events_segment {
+	uint64_t first;
+	off_t size;
+};
+
+struct events {
+	int dir, fd; /* fd: the last segment, -1: none */
+	struct events_segment segments[SEGMENTS];
+	size_t n;
+	bool torn; /* half a line stands behind the last segment's end */
+	uint64_t last;
+	struct events_listener *listeners;
+	struct buf line;
+	char type[64];
+	uint64_t page_segment; /* 0: nothing is in the page */
+	off_t page_at;
+	size_t page_len;
+	char page[PAGE];
+};
+
+static void segment_name(uint64_t first, char out[32])
+{
+	(void)snprintf(out, 32, "%020llu.log", (unsigned long long)first);
+}
+
+/* ---- opening ---- */
+
+static int by_first(const void *a, const void *b)
+{
+	uint64_t x = ((const struct events_segment *)a)->first;
+	uint64_t y = ((const struct events_segment *)b)->first;
+
+	return x < y ? -1 : x > y;
+}
+
+static void drop_oldest(struct events *ev)
+{
+	char name[32];
+
+	segment_name(ev->segments[0].first, name);
+	(void)unlinkat(ev->dir, name, 0);
+	memmove(ev->segments, ev->segments + 1, --ev->n * sizeof(*ev->segments));
+}
+
+static bool parse_name(const char *name, uint64_t *first)
+{
+	char digits[21];
+
+	if (strlen(name) != 24 || !str_eq(name + 20, ".log"))
+		return false;
+	memcpy(digits, name, 20);
+	digits[20] = '\0';
+	return num_count(digits, first) == 0 && *first > 0;
+}
+
+static int list_segments(struct events *ev, struct err *e)
+{
+	const struct fd_entry *at;
+	struct folder f;
+	struct stat st;
+	uint64_t first;
+
+	folder_begin(&f, ev->dir);
+	while ((at = folder_next(&f))) {
+		if (!parse_name(at->name, &first) ||
+		    fstatat(ev->dir, at->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		if (ev->n == SEGMENTS)
+			return err_set(e, ERR_INTERNAL, EOVERFLOW, "too many files of events");
+		ev->segments[ev->n++] = (struct events_segment){ first, st.st_size };
+	}
+	qsort(ev->segments, ev->n, sizeof(*ev->segments), by_first);
+	return f.error ? err_errno(e, f.error, "cannot read the events") : 0;
+}
+
+/* The number at the front of a line, which ends in a tab. */
+static uint64_t line_seq(const char *p, size_t n)
+{
+	uint64_t v = 0;
+	size_t i = 0;
+
+	for (; i < n && i < 19 && p[i] >= '0' && p[i] <= '9'; i++)
+		v = v * 10 + (uint64_t)(p[i] - '0');
+	return i && i < n && p[i] == '\t' ? v : 0;
+}
+
+/* Cuts off what has no line end, and finds the last number. */
+static int mend_last(struct events *ev, struct err *e)
+{
+	struct events_segment *s = &ev->segments[ev->n - 1];
+	size_t tail = s->size < (off_t)PAGE ? (size_t)s->size : PAGE;
+	off_t from = s->size - (off_t)tail;
+	const char *end, *start;
+	char name[32];
+
+	segment_name(s->first, name);
+	ev->fd = openat(ev->dir, name, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+	if (ev->fd < 0 || pread(ev->fd, ev->page, tail, from) != (ssize_t)tail)
+		return err_sys(e, "cannot read the events");
+	ev->last = s->first - 1;
+	end = tail ? memrchr(ev->page, '\n', tail) : NULL;
+	s->size = end ? from + (end - ev->page) + 1 : from;
+	if (ftruncate(ev->fd, s->size) < 0)
+		return err_sys(e, "cannot mend the events");
+	if (!end)
+		return 0;
+	start = memrchr(ev->page, '\n', (size_t)(end - ev->page));
+	start = start ? start + 1 : ev->page;
+	ev->last = line_seq(start, (size_t)(end - start));
+	return ev->last ? 0 : err_set(e, ERR_INTERNAL, EBADMSG, "the events are damaged");
+}
+
+int events_open(int state_dir, struct events **ret, struct err *e)
+{
+	CLEANUP(events) struct events *ev = calloc(1, sizeof(*ev));
+
+	if (!ev)
+		return err_nomem(e);
+	ev->fd = -1;
+	ev->line = (struct buf)BUF_INIT(LINE_MAX_BYTES);
+	if (mkdirat(state_dir, "events", 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make a folder for events");
+	ev->dir = openat(state_dir, "events", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (ev->dir < 0)
+		return err_sys(e, "cannot open the folder of events");
+	if (list_segments(ev, e) < 0 || (ev->n && mend_last(ev, e) < 0))
+		return -e->code;
+	*ret = TAKE_PTR(ev);
+	return 0;
+}
+
+struct events *events_free(struct events *ev)
+{
+	if (!ev)
+		return NULL;
+	(void)fd_close(ev->fd);
+	(void)fd_close(ev->dir);
+	buf_done(&ev->line);
+	free(ev);
+	return NULL;
+}
+
+uint64_t events_last(const struct events *ev)
+{
+	return ev->last;
+}
+
+uint64_t events_oldest(const struct events *ev)
+{
+	return ev->n && ev->last >= ev->segments[0].first ? ev->segments[0].first : ev->last + 1;
+}
+
+/* ---- adding ---- */
+
+static void put_time(struct json *j)
+{
+	struct timespec now;
+	struct tm tm;
+	char text[40], whole[48];
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (!gmtime_r(&now.tv_sec, &tm) || !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm))
+		text[0] = '\0';
+	(void)snprintf(whole, sizeof(whole), "%s.%03ldZ", text, now.tv_nsec / 1000000);
+	json_kstr(j, "time", whole);
+}
+
+static void put_if(struct json *j, const char *key, const char *text)
+{
+	if (text)
+		json_kstr(j, key, text);
+}
+
+static void put_line(struct events *ev, const struct event_note *n)
+{
+	struct buf *b = &ev->line;
+	struct json j;
+
+	b->len = 0;
+	b->failed = false;
+	buf_printf(b, "%llu\t%s\t%s\t%s\t", (unsigned long long)ev->last + 1, n->tenant,
+		   n->sandbox ? n->sandbox : "", n->type);
+	json_init(&j, b, false);
+	json_object(&j);
+	json_ku64(&j, "seq", ev->last + 1);
+	put_time(&j);
+	json_kstr(&j, "type", n->type);
+	put_if(&j, "sandbox", n->sandbox);
+	put_if(&j, "exec", n->exec);
+	put_if(&j, "companion", n->companion);
+	put_if(&j, "reason", n->reason);
+	json_key(&j, "data");
+	for (const char *p = n->data && *n->data ? n->data : "{}"; *p; p++)
+		buf_putc(b, *p == '\n' ? ' ' : *p); /* between the values: a string has none */
+	j.fresh = j.after_key = false;
+	json_object_end(&j);
+	buf_putc(b, '\n');
+}
+
+static int begin_segment(struct events *ev)
+{
+	char name[32];
+	int fd;
+
+	segment_name(ev->last + 1, name);
+	fd = openat(ev->dir, name, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+		    0600);
+	if (fd < 0)
+		return -errno;
+	(void)fd_close(ev->fd);
+	ev->fd = fd;
+	ev->torn = false;
+	if (ev->n == SEGMENTS)
+		drop_oldest(ev);
+	ev->segments[ev->n++] = (struct events_segment){ .first = ev->last + 1 };
+	return 0;
+}
+
+uint64_t events_add(struct events *ev, const struct event_note *n)
+{
+	struct events_segment *s;
+	ssize_t w;
+
+	put_line(ev, n);
+	if (ev->line.failed)
+		return 0;
+	if ((!ev->n || ev->torn || ev->segments[ev->n - 1].size >= SEGMENT_MAX) &&
+	    begin_segment(ev) < 0)
+		return 0;
+	s = &ev->segments[ev->n - 1];
+	w = write(ev->fd, ev->line.data, ev->line.len);
+	if (w != (ssize_t)ev->line.len) {
+		ev->torn = w > 0 && ftruncate(ev->fd, s->size) < 0;
+		return 0;
+	}
+	s->size += w;
+	ev->last++;
+	for (struct events_listener *l = ev->listeners, *next; l; l = next) {
+		next = l->next;
+		l->news(l);
+	}
+	return ev->last;
+}
+
+/* ---- reading ---- */
+
+static const struct events_segment *segment_at(const struct events *ev, uint64_t first)
+{
+	for (size_t i = 0; i < ev->n; i++)
+		if (ev->segments[i].first == first)
+			return &ev->segments[i];
+	return NULL;
+}
+
+static int load_page(struct events *ev, const struct events_segment *s, off_t at)
+{
+	char name[32];
+	CLEANUP(fd) int fd = -1;
+	size_t want = s->size - at < (off_t)PAGE ? (size_t)(s->size - at) : PAGE;
+	ssize_t n;
+
+	segment_name(s->first, name);
+	ev->page_segment = 0;
+	fd = openat(ev->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	n = pread(fd, ev->page, want, at);
+	if (n <= 0)
+		return n < 0 ? -errno : -EBADMSG;
+	ev->page_segment = s->first;
+	ev->page_at = at;
+	ev->page_len = (size_t)n;
+	return 0;
+}
+
+/* The line that begins there, without its end. */
+static int line_at(struct events *ev, const struct events_segment *s, off_t at, const char **line,
+		   size_t *n)
+{
+	for (int again = 0; again < 2; again++) {
+		bool in = ev->page_segment == s->first && at >= ev->page_at &&
+			  at < ev->page_at + (off_t)ev->page_len;
+		const char *p = in ? ev->page + (at - ev->page_at) : NULL;
+		const char *end =
+			in ? memchr(p, '\n', ev->page_len - (size_t)(p - ev->page)) : NULL;
+		int r;
+
+		if (end) {
+			*line = p;
+			*n = (size_t)(end - p);
+			return 0;
+		}
+		r = again ? -EBADMSG : load_page(ev, s, at);
+		if (r < 0)
+			return r;
+	}
+	return -EBADMSG;
+}
+
+/* The segment that a reader stands in, or begins in. */
+static int place(const struct events *ev, struct events_cursor *c, const struct events_segment **s)
+{
+	if (c->seq + 1 < events_oldest(ev))
+		return -ESTALE;
+	*s = c->segment ? segment_at(ev, c->segment) : NULL;
+	if (*s && c->at >= (*s)->size && *s < &ev->segments[ev->n - 1]) {
+		(*s)++;
+		c->segment = (*s)->first;
+		c->at = 0;
+	}
+	if (*s)
+		return 0;
+	for (size_t i = ev->n; i-- > 0;)
+		if (ev->segments[i].first <= c->seq + 1) {
+			*s = &ev->segments[i];
+			c->segment = (*s)->first;
+			c->at = 0;
+			return 0;
+		}
+	return -ESTALE;
+}
+
+/* Splits SEQ TAB TENANT TAB SANDBOX TAB TYPE TAB OBJECT; false: it is for somebody else. */
+static bool take(struct events *ev, const char *p, size_t n, const char *tenant,
+		 const char *sandbox, struct event_text *ret)
+{
+	const char *part[4], *end = p + n;
+	size_t len[4];
+
+	ret->seq = line_seq(p, n);
+	for (size_t i = 0; i < 4; i++) {
+		const char *tab = memchr(p, '\t', (size_t)(end - p));
+
+		if (!tab)
+			return false;
+		part[i] = p;
+		len[i] = (size_t)(tab - p);
+		p = tab + 1;
+	}
+	if (*tenant && (strlen(tenant) != len[1] || memcmp(tenant, part[1], len[1]) != 0))
+		return false;
+	if (sandbox && (strlen(sandbox) != len[2] || memcmp(sandbox, part[2], len[2]) != 0))
+		return false;
+	(void)snprintf(ev->type, sizeof(ev->type), "%.*s", (int)len[3], part[3]);
+	ret->type = ev->type;
+	ret->json = p;
+	ret->n = (size_t)(end - p);
+	return true;
+}
+
+int events_next(struct events *ev, struct events_cursor *at, const char *tenant,
+		const char *sandbox, struct event_text *ret)
+{
+	while (at->seq < ev->last) {
+		const struct events_segment *s;
+		const char *line;
+		size_t n;
+		int r = place(ev, at, &s);
+
+		if (r == 0)
+			r = line_at(ev, s, at->at, &line, &n);
+		if (r < 0)
+			return r;
+		at->at += (off_t)n + 1;
+		if (line_seq(line, n) <= at->seq)
+			continue;
+		at->seq = line_seq(line, n);
+		if (take(ev, line, n, tenant, sandbox, ret))
+			return 1;
+	}
+	return 0;
+}
+
+void events_listen(struct events *ev, struct events_listener *l)
+{
+	l->next = ev->listeners;
+	l->link = &ev->listeners;
+	if (l->next)
+		l->next->link = &l->next;
+	ev->listeners = l;
+}
+
+void events_unlisten(struct events_listener *l)
+{
+	if (!l->link)
+		return;
+	*l->link = l->next;
+	if (l->next)
+		l->next->link = l->link;
+	l->link = NULL;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/exec_result.h - the object of --json for a command that somebody listened to.
+ *
+ * What a command wrote is in its file and goes by a stream; the object that its monitor keeps comes
+ * without. Who wants one answer and no stream collects it here. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/jread.h"
+
+struct exec_result {
+	struct buf out, err, both; /* both: as they arrived */
+};
+
+void exec_result_init(struct exec_result *r);
+void exec_result_done(struct exec_result *r);
+void exec_result_add(struct exec_result *r, int stream, const void *p, size_t n);
+/* The monitor's object with the texts put in, in one line. */
+void exec_result_write(const struct exec_result *r, const struct jread *object, struct buf *to);

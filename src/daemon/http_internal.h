@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/http_internal.h - what the files of the HTTP server share; nobody else includes this. */
+#pragma once
+
+#include "daemon/http.h"
+
+/*   head -> body -> serve -> head      an answer, and the connection stays
+ *                        \-> flush -> linger -> over
+ * A refusal leads from head or body to flush: where the next call begins is then not known. */
+enum http_state { HTTP_HEAD, HTTP_BODY, HTTP_SERVE, HTTP_FLUSH, HTTP_LINGER, HTTP_OVER };
+
+struct http_tenant {
+	struct http_tenant *next;
+	char name[64];
+	size_t connections;
+};
+
+struct http_listener {
+	struct loop_watch w; /* must stay first */
+	struct http_listener *next;
+	struct http_server *server;
+	int fd;
+	bool local;
+	char authority[80];
+};
+
+struct http_conn {
+	struct loop_watch w; /* must stay first */
+	struct loop_timer timer;
+	struct http_server *server;
+	const struct http_listener *from;
+	struct http_conn *next, **link; /* of all */
+	struct http_conn *due_next;
+	bool due; /* in the server's list for http_settle */
+	int fd;
+	enum http_state state;
+	bool keep, used, ended, streaming, chunked, bare; /* bare: of HEAD, no body is sent */
+	bool deserted;                                    /* `gone` was called */
+	uint64_t since, moved;                            /* the state began; something was sent */
+	char *in; /* the head stays at its front while the body passes behind it */
+	size_t len, cap, head_len;
+	struct http1_request head;
+	struct http1_body framing;
+	char *target; /* the call's path and query */
+	struct buf body, out;
+	size_t sent; /* of out */
+	struct http_caller caller;
+	struct peer peer;
+	struct http_call call;
+};
+
+struct http_server {
+	struct loop *loop;
+	struct http_service by;
+	struct http_listener *listeners;
+	struct loop_timer again; /* listen again, after there were no descriptors */
+	struct http_conn *all, *due;
+	struct http_tenant *tenants;
+	struct buf scratch;
+	size_t connections, remote, most;
+	uint64_t served;
+};
+
+/* Takes the socket. NULL: no memory. */
+struct http_conn *conn_new(struct http_server *s, const struct http_listener *from, int fd);
+struct http_conn *conn_free(struct http_conn *c);
+/* As far as it goes without waiting. */
+void conn_turn(struct http_conn *c);
+void conn_due(struct http_conn *c); /* http_settle will turn it */
+bool conn_flush(struct http_conn *c);

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/http_server.c - listening sockets, and who may have how many connections. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "daemon/http_internal.h"
+
+#define MOST 4096
+#define AT_ONCE 64
+#define AGAIN_US 100000
+#define SCRATCH_MAX ((size_t)HTTP_ANSWER_MAX + 4096)
+
+void conn_due(struct http_conn *c)
+{
+	if (c->due)
+		return;
+	c->due = true;
+	c->due_next = c->server->due;
+	c->server->due = c;
+}
+
+void http_settle(struct http_server *s)
+{
+	while (s->due) {
+		struct http_conn *c = s->due;
+
+		s->due = c->due_next;
+		c->due = false;
+		if (c->state != HTTP_OVER)
+			conn_turn(c);
+		if (c->state == HTTP_OVER && !c->due)
+			(void)conn_free(c);
+	}
+}
+
+/* Told in one write, without a connection of its own: there are too many of those. */
+static void turn_away(int fd)
+{
+	static const char body[] =
+		"{\"type\":\"about:blank\",\"title\":\"There are too many already\",\"status\":503,"
+		"\"code\":\"quota\",\"detail\":\"the daemon has too many connections\"}";
+	char text[512];
+	int n = snprintf(text, sizeof(text),
+			 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: "
+			 "application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\n"
+			 "Content-Length: %zu\r\n\r\n%s",
+			 sizeof(body) - 1, body);
+
+	(void)send(fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)shutdown(fd, SHUT_WR);
+	(void)fd_close(fd);
+}
+
+static void rest(struct http_server *s)
+{
+	for (struct http_listener *d = s->listeners; d; d = d->next)
+		(void)loop_want(s->loop, &d->w, 0);
+	loop_at(s->loop, &s->again, clock_us() + AGAIN_US);
+}
+
+static void listen_again(struct loop_timer *t, uint64_t now)
+{
+	struct http_server *s =
+		(struct http_server *)((char *)t - offsetof(struct http_server, again));
+
+	(void)now;
+	for (struct http_listener *d = s->listeners; d; d = d->next)
+		(void)loop_want(s->loop, &d->w, EPOLLIN);
+}
+
+/* Those who have shown no token yet cannot keep the owner out. */
+static bool full(const struct http_server *s, const struct http_listener *d)
+{
+	return s->connections >= s->most || (!d->local && s->remote >= s->most / 2);
+}
+
+static void knock(struct loop_watch *w, uint32_t events)
+{
+	struct http_listener *d = (struct http_listener *)w;
+	struct http_server *s = d->server;
+
+	(void)events;
+	for (int i = 0; i < AT_ONCE; i++) {
+		int one = 1, fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+			    errno == ENOBUFS)
+				rest(s);
+			return;
+		}
+		if (full(s, d)) {
+			turn_away(fd);
+			continue;
+		}
+		if (!d->local) {
+			(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+			(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+		}
+		(void)conn_new(s, d, fd);
+	}
+}
+
+int http_new(struct loop *l, const struct http_service *by, struct http_server **ret, struct err *e)
+{
+	struct http_server *s = calloc(1, sizeof(*s));
+	struct rlimit r;
+
+	if (!s)
+		return err_nomem(e);
+	s->loop = l;
+	s->by = *by;
+	s->again.due = listen_again;
+	s->scratch = (struct buf)BUF_INIT(SCRATCH_MAX);
+	s->most = MOST;
+	/* The other half is for monitors and files. */
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur / 2 < MOST)
+		s->most = (size_t)r.rlim_cur / 2;
+	*ret = s;
+	return 0;
+}
+
+int http_listen(struct http_server *s, int fd, bool local, const char *authority, struct err *e)
+{
+	struct http_listener *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d) {
+		(void)fd_close(fd);
+		return err_nomem(e);
+	}
+	d->w = (struct loop_watch){ .fd = fd, .ready = knock };
+	d->fd = fd;
+	d->server = s;
+	d->local = local;
+	(void)snprintf(d->authority, sizeof(d->authority), "%s", authority);
+	d->next = s->listeners;
+	s->listeners = d;
+	r = loop_want(s->loop, &d->w, EPOLLIN);
+	return r < 0 ? err_errno(e, r, "cannot listen") : 0;
+}
+
+void http_deaf(struct http_server *s)
+{
+	for (struct http_listener *d = s->listeners; d; d = d->next) {
+		(void)loop_want(s->loop, &d->w, 0);
+		d->fd = fd_close(d->fd);
+	}
+	loop_at(s->loop, &s->again, 0);
+}
+
+struct http_server *http_free(struct http_server *s)
+{
+	if (!s)
+		return NULL;
+	while (s->all) {
+		(void)conn_flush(s->all);
+		(void)conn_free(s->all);
+	}
+	s->due = NULL;
+	http_deaf(s);
+	for (struct http_listener *d = s->listeners, *next; d; d = next) {
+		next = d->next;
+		free(d);
+	}
+	for (struct http_tenant *t = s->tenants, *next; t; t = next) {
+		next = t->next;
+		free(t);
+	}
+	buf_done(&s->scratch);
+	free(s);
+	return NULL;
+}
+
+const char *http_authority(const struct http_call *c)
+{
+	return c->conn->from->authority;
+}
+
+size_t http_connections(const struct http_server *s)
+{
+	return s->connections;
+}
+
+uint64_t http_served(const struct http_server *s)
+{
+	return s->served;
+}
+
+static struct http_tenant *tenant_of(struct http_server *s, const char *name)
+{
+	struct http_tenant *t = s->tenants;
+
+	while (t && !str_eq(t->name, name))
+		t = t->next;
+	if (t || !(t = calloc(1, sizeof(*t))))
+		return t;
+	(void)snprintf(t->name, sizeof(t->name), "%s", name);
+	t->next = s->tenants;
+	s->tenants = t;
+	return t;
+}
+
+bool http_count(struct http_call *call, const char *tenant)
+{
+	struct http_caller *by = call->caller;
+	struct http_tenant *t = tenant_of(call->conn->server, tenant);
+
+	if (!t)
+		return false;
+	if (by->counted == t)
+		return true;
+	if (*tenant && t->connections >= HTTP_TENANT_CONNECTIONS)
+		return false;
+	if (by->counted)
+		by->counted->connections--;
+	by->counted = t;
+	t->connections++;
+	return true;
+}

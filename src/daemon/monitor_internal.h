@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/monitor_internal.h - what the files of the monitor share. */
+#pragma once
+
+#include <sys/un.h>
+
+#include "base/loop.h"
+#include "brig.h"
+#include "daemon/kept.h"
+#include "daemon/monitor_protocol.h"
+
+/* Descriptors that a monitor begins with. */
+enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_END };
+
+#define MONITOR_TIDIES "tidy" /* in place of an id */
+
+void monitor_address(int folder, struct sockaddr_un *ret); /* short, however long its path is */
+
+struct monitor;
+
+struct monitor_client {
+	struct loop_watch w; /* first; fd -1: nobody */
+	struct monitor *m;
+	uint64_t blocked_since; /* microseconds; 0: it takes what it is told */
+	uint64_t held;          /* listeners of its */
+};
+
+/* What a client is to be told of a command. */
+enum task_news { NEWS_RUNS = 1, NEWS_GREW = 2, NEWS_DONE = 4 };
+
+/* One command. */
+struct monitor_task {
+	struct loop_watch w; /* first */
+	struct monitor *m;
+	struct monitor_task *next;
+	char id[EXEC_ID_SIZE];
+	brig_request *request;
+	brig_run *run; /* NULL: it is over */
+	struct kept kept;
+	int read_end;  /* of its input; -1: none */
+	int input;     /* the end to write to; -1: none, or closed */
+	bool lost;     /* something could not be kept */
+	char outcome[MONITOR_REASON];
+	int status;
+	unsigned char news[MONITOR_CLIENTS];
+};
+
+/* A command that ended, whose file is still there. */
+struct monitor_past {
+	char id[EXEC_ID_SIZE];
+	uint64_t size;
+};
+
+enum { MONITOR_PAST = 1024 };
+
+struct monitor {
+	int folder, execs, listener;
+	struct loop *loop;
+	struct loop_watch accepts, turns, ends; /* of listener, sandbox, signals */
+	struct loop_timer idle, life, grace;
+	struct monitor_client clients[MONITOR_CLIENTS];
+	struct monitor_task *tasks;
+	size_t running;
+	struct monitor_past past[MONITOR_PAST]; /* a ring, the oldest first */
+	size_t past_first, past_count;
+	uint64_t kept_bytes; /* of all files */
+	brig_sandbox *sandbox;
+	enum monitor_stage stage;
+	uint64_t idle_ms, life_ms;
+	char reason[MONITOR_REASON];
+	bool over;
+};
+
+/* monitor_clients.c */
+void clients_say(struct monitor *m, const struct monitor_say *s); /* to all */
+void client_say(struct monitor_client *c, const struct monitor_say *s, int fd); /* fd may be -1 */
+int clients_listen(struct monitor *m, struct err *e);
+int clients_take(struct monitor *m, int fd); /* over; 0 or -errno */
+/* After each turn: tells what is to be told of commands, as far as it is taken. */
+void clients_settle(struct monitor *m);
+void clients_flush(struct monitor *m); /* at the end: waits for them, not for ever */
+uint64_t clients_hold(const struct monitor *m);
+
+/* monitor_tasks.c */
+void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, size_t n);
+struct monitor_task *task_find(struct monitor *m, const char *id);
+void task_news(struct monitor_task *t, enum task_news what);
+void task_finish(struct monitor_task *t); /* its run is over: keeps how it ended */
+void tasks_forget(struct monitor *m);     /* those that everybody was told of */
+int tasks_open(struct monitor *m, struct err *e);
+
+/* monitor_main.c */
+void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q,
+		    const int *fds, size_t n);
+void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms);
+void monitor_rest(struct monitor *m); /* sets the idle timer as things stand */

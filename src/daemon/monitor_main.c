@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/monitor_main.c - brig-monitor: owns one sandbox, and ends with it.
+ *
+ * opening (nobody is answered) -> open -> stopping (SIGTERM for all inside, then a while) -> closed.
+ * It begins with two descriptors: the sandbox's folder, by which it is locked, and a socket to the
+ * daemon that started it. It needs no daemon to go on. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "daemon/monitor_internal.h"
+#include "model/config.h"
+#include "sandbox/manager.h"
+
+#define BEGIN_MS 10000
+#define SESSION_GRACE_MS 2000
+#define SECRET_MAX ((size_t)64 << 10)
+#define SPEC_MAX ((size_t)1 << 20)
+#define LOG_MAX ((off_t)256 << 10)
+#define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
+
+/* ---- its folder ---- */
+
+static int write_new(int folder, const char *name, const char *text, size_t n)
+{
+	CLEANUP(fd) int fd = openat(folder, name,
+				    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, n);
+}
+
+static void on_note(void *arg, const char *text)
+{
+	const struct monitor *m = arg;
+	CLEANUP(fd) int fd = openat(m->folder, MONITOR_LOG,
+				    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(buf) struct buf line = BUF_INIT(4096);
+	struct stat st;
+
+	buf_printf(&line, "%.4000s\n", text);
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < LOG_MAX && !line.failed)
+		(void)fd_write_all(fd, line.data, line.len);
+}
+
+/* Beside the work: what a power cut may take is the last moments, never half of a file. */
+static void make_durable(const struct monitor *m)
+{
+	static const char *const names[] = { MONITOR_SPEC, MONITOR_FACTS, "." };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		CLEANUP(fd) int fd = openat(m->folder, names[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+		if (fd >= 0)
+			(void)fsync(fd);
+	}
+}
+
+/* ---- resting ---- */
+
+void monitor_rest(struct monitor *m)
+{
+	bool idle = m->stage == MONITOR_IS_OPEN && m->idle_ms && !m->running && !clients_hold(m);
+
+	if (!idle)
+		loop_at(m->loop, &m->idle, 0);
+	else if (!m->idle.at)
+		loop_at(m->loop, &m->idle, clock_us() + m->idle_ms * 1000);
+}
+
+static struct monitor *of_timer(struct loop_timer *t, size_t at)
+{
+	return (struct monitor *)((char *)t - at);
+}
+
+static void on_idle(struct loop_timer *t, uint64_t now)
+{
+	struct monitor *m = of_timer(t, offsetof(struct monitor, idle));
+
+	if (sandbox_living(m->sandbox)) /* a command has left something running */
+		loop_at(m->loop, t, now + m->idle_ms * 1000);
+	else
+		monitor_stop(m, "idle", 0);
+}
+
+static void on_life(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	monitor_stop(of_timer(t, offsetof(struct monitor, life)), "expired", 0);
+}
+
+static void set_times(struct monitor *m, const struct monitor_ask *q)
+{
+	m->idle_ms = q->idle;
+	m->life_ms = q->life;
+	loop_at(m->loop, &m->life, q->life ? clock_us() + q->life * 1000 : 0);
+	loop_at(m->loop, &m->idle, 0);
+	monitor_rest(m);
+}
+
+/* ---- ending ---- */
+
+static void close_sandbox(struct monitor *m)
+{
+	struct monitor_say gone = { .says = MONITOR_CLOSED };
+	struct brig_error unused;
+
+	if (m->over)
+		return;
+	m->over = true;
+	m->stage = MONITOR_IS_STOPPING;
+	(void)loop_want(m->loop, &m->turns, 0);
+	(void)brig_sandbox_close(m->sandbox, NULL, &unused);
+	m->sandbox = NULL;
+	for (struct monitor_task *t = m->tasks; t; t = t->next)
+		if (t->run)
+			task_finish(t);
+	(void)write_new(m->folder, MONITOR_ENDED, m->reason, strlen(m->reason));
+	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
+	clients_flush(m);
+	memcpy(gone.reason, m->reason, sizeof(gone.reason));
+	clients_say(m, &gone);
+	loop_stop(m->loop);
+}
+
+static void on_grace(struct loop_timer *t, uint64_t now)
+{
+	(void)now;
+	close_sandbox(of_timer(t, offsetof(struct monitor, grace)));
+}
+
+void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
+{
+	uint64_t at = clock_us() + grace_ms * 1000;
+	struct err unused;
+
+	if (m->stage == MONITOR_IS_PAUSED)
+		(void)sandbox_pause(m->sandbox, false, &unused);
+	if (m->stage != MONITOR_IS_STOPPING) {
+		m->stage = MONITOR_IS_STOPPING;
+		(void)snprintf(m->reason, sizeof(m->reason), "%s", reason);
+		if (grace_ms)
+			sandbox_signal(m->sandbox, SIGTERM);
+	}
+	if (!m->grace.at || at < m->grace.at)
+		loop_at(m->loop, &m->grace, at);
+}
+
+static void on_sandbox(struct loop_watch *w, uint32_t events)
+{
+	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, turns));
+
+	(void)events;
+	if (brig_sandbox_dispatch(m->sandbox))
+		return;
+	if (m->stage != MONITOR_IS_STOPPING)
+		(void)snprintf(m->reason, sizeof(m->reason), "%s",
+			       outcome_name(sandbox_facts(m->sandbox)->kind));
+	close_sandbox(m);
+}
+
+/* ---- requests ---- */
+
+static void give_input(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q)
+{
+	const struct monitor_task *t = task_find(m, q->exec);
+	struct monitor_say s = { .says = MONITOR_GIVES };
+
+	memcpy(s.exec, q->exec, sizeof(s.exec));
+	client_say(c, &s, t ? t->input : -1);
+}
+
+static void pause_sandbox(struct monitor *m, bool on)
+{
+	struct monitor_say s = { .says = on ? MONITOR_PAUSED : MONITOR_CONTINUED };
+	enum monitor_stage from = on ? MONITOR_IS_OPEN : MONITOR_IS_PAUSED;
+
+	if (m->stage == from && sandbox_pause(m->sandbox, on, &s.err) == 0)
+		m->stage = on ? MONITOR_IS_PAUSED : MONITOR_IS_OPEN;
+	monitor_rest(m);
+	clients_say(m, &s);
+}
+
+static void answer_task(struct monitor *m, const struct monitor_ask *q)
+{
+	struct monitor_task *t = task_find(m, q->exec);
+
+	if (!t)
+		return;
+	switch ((enum monitor_asks)q->asks) {
+	case MONITOR_SIGNAL:
+		if (q->value > 0 && q->value <= (uint64_t)SIGRTMAX)
+			run_handle_signal(t->run, (int)q->value);
+		break;
+	case MONITOR_CANCEL:
+		brig_request_cancel(t->request);
+		break;
+	case MONITOR_RESIZE:
+		run_handle_resize(t->run, q->rows, q->cols);
+		break;
+	case MONITOR_INPUT_END:
+		t->input = fd_close(t->input);
+		break;
+	default:
+		break;
+	}
+}
+
+void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q,
+		    const int *fds, size_t n)
+{
+	if (q->asks == MONITOR_STOP) {
+		monitor_stop(m, "stopped", q->value);
+		return;
+	}
+	if (q->version != MONITOR_VERSION)
+		return;
+	switch ((enum monitor_asks)q->asks) {
+	case MONITOR_EXEC:
+		task_exec(m, q, fds, n);
+		break;
+	case MONITOR_INPUT:
+		give_input(m, c, q);
+		break;
+	case MONITOR_HOLD:
+		c->held = q->value;
+		monitor_rest(m);
+		break;
+	case MONITOR_PAUSE:
+	case MONITOR_CONTINUE:
+		pause_sandbox(m, q->asks == MONITOR_PAUSE);
+		break;
+	case MONITOR_TIMES:
+		set_times(m, q);
+		break;
+	default:
+		answer_task(m, q);
+		break;
+	}
+}
+
+/* ---- opening ---- */
+
+/* A variable that only credentials are looked up in, and that is gone once they were. */
+static char *take_secret(int fd)
+{
+	struct stat st;
+	char *text;
+
+	if (fcntl(fd, F_GET_SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size <= 0 ||
+	    (size_t)st.st_size > SECRET_MAX)
+		return NULL;
+	text = calloc(1, (size_t)st.st_size + 1);
+	if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size &&
+	    memchr(text, '=', (size_t)st.st_size) && putenv(text) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static void drop_secret(char *text)
+{
+	char name[256];
+
+	if (!text)
+		return;
+	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="), text);
+	(void)unsetenv(name);
+	explicit_bzero(text, strlen(text));
+	free(text);
+}
+
+static int read_spec(const struct monitor *m, struct spec *s, struct err *e)
+{
+	CLEANUP(fd) int fd = openat(m->folder, MONITOR_SPEC, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const char *home = getenv("HOME");
+	struct source src = { .name = "the spec",
+			      .folder = "/",
+			      .cwd = "/",
+			      .home = home && home[0] == '/' ? home : NULL,
+			      .origin = ORIGIN_API,
+			      .trusted = true };
+	CLEANUP(mem) char *text = malloc(SPEC_MAX);
+	enum dialect was;
+	ssize_t n = fd >= 0 && text ? pread(fd, text, SPEC_MAX, 0) : -1;
+
+	if (n < 0)
+		return err_sys(e, "cannot read the sandbox's spec");
+	return config_read_text(s, text, (size_t)n, DIALECT_BRIG, &src, &was, e);
+}
+
+static int open_sandbox(struct monitor *m, struct err *e)
+{
+	brig_manager *manager = brig_manager_new();
+	brig_request *q = manager ? brig_request_new(manager) : NULL;
+	struct brig_error be;
+	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
+
+	if (r == 0) {
+		brig_request_on_note(q, on_note, m);
+		r = brig_sandbox_open(q, &m->sandbox, &be);
+		if (r < 0)
+			error_import(&be, e);
+	}
+	brig_request_free(q);
+	brig_manager_free(manager);
+	return r;
+}
+
+static int write_facts(const struct monitor *m, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(SPEC_MAX);
+	struct json j;
+	int r;
+
+	json_init(&j, &b, false);
+	outcome_json(sandbox_facts(m->sandbox), &j);
+	r = b.failed ? -ENOMEM : write_new(m->folder, MONITOR_FACTS, b.data, b.len);
+	return r < 0 ? err_errno(e, r, "cannot write down what the sandbox is like") : 0;
+}
+
+/* What the daemon that started us has to say. It may be gone already: then nobody asked. */
+static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int fds[MONITOR_SECRETS];
+	size_t n = MONITOR_SECRETS, taken = 0;
+	struct monitor_ask q;
+
+	if (poll(&p, 1, BEGIN_MS) != 1 ||
+	    fd_recv(fd, &q, sizeof(q), fds, &n) != (ssize_t)sizeof(q) ||
+	    q.asks != MONITOR_BEGIN || q.version != MONITOR_VERSION)
+		return err_set(e, ERR_INTERNAL, EPROTO, "nobody said what to open");
+	for (size_t i = 0; i < n; i++) {
+		secrets[i] = take_secret(fds[i]);
+		taken += secrets[i] != NULL;
+		(void)fd_close(fds[i]);
+	}
+	if (taken != n)
+		return err_set(e, ERR_INTERNAL, EPROTO, "a secret could not be read");
+	m->idle_ms = q.idle;
+	m->life_ms = q.life;
+	return 0;
+}
+
+static int settle(struct monitor *m)
+{
+	struct rlimit files;
+
+	(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
+	(void)umask(077);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	for (int fd = MONITOR_FD_FOLDER; fd < MONITOR_FD_END; fd++)
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+			return -errno;
+	m->folder = MONITOR_FD_FOLDER;
+	m->idle.due = on_idle;
+	m->life.due = on_life;
+	m->grace.due = on_grace;
+	for (size_t i = 0; i < MONITOR_CLIENTS; i++)
+		m->clients[i].w.fd = -1;
+	return 0;
+}
+
+/* ---- the session's end ---- */
+
+static void on_term(struct loop_watch *w, uint32_t events)
+{
+	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, ends));
+
+	(void)events;
+	(void)loop_want(m->loop, w, 0);
+	monitor_stop(m, "host-session-ended", SESSION_GRACE_MS);
+}
+
+static int hear_signals(struct monitor *m)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	m->ends = (struct loop_watch){ .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+				       .ready = on_term };
+	return m->ends.fd < 0 ? -errno : loop_want(m->loop, &m->ends, EPOLLIN);
+}
+
+static int prepare(struct monitor *m, struct err *e)
+{
+	char *secrets[MONITOR_SECRETS] = { NULL };
+	int r = loop_new(&m->loop, e);
+
+	if (r == 0)
+		r = hear_begin(m, MONITOR_FD_CLIENT, secrets, e);
+	if (r == 0)
+		r = tasks_open(m, e);
+	if (r == 0)
+		r = clients_listen(m, e);
+	if (r == 0 && (hear_signals(m) < 0 || clients_take(m, MONITOR_FD_CLIENT) < 0))
+		r = err_nomem(e);
+	if (r == 0)
+		r = open_sandbox(m, e);
+	for (size_t i = 0; i < MONITOR_SECRETS; i++)
+		drop_secret(secrets[i]);
+	/* Not before: the sandbox's ids are mapped through files of a process that can be looked
+	 * into. */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	return r == 0 ? write_facts(m, e) : r;
+}
+
+static void after_turn(void *arg)
+{
+	struct monitor *m = arg;
+
+	if (m->stage == MONITOR_IS_STOPPING && !m->over && !sandbox_living(m->sandbox))
+		close_sandbox(m);
+	clients_settle(m);
+}
+
+static void serve(struct monitor *m)
+{
+	const struct monitor_say opened = { .says = MONITOR_OPENED };
+	const struct monitor_ask times = { .idle = m->idle_ms, .life = m->life_ms };
+
+	m->stage = MONITOR_IS_OPEN;
+	m->turns = (struct loop_watch){ .fd = brig_sandbox_fd(m->sandbox), .ready = on_sandbox };
+	clients_say(m, &opened);
+	if (m->turns.fd < 0 || loop_want(m->loop, &m->turns, EPOLLIN) < 0) {
+		monitor_stop(m, "failed", 0);
+		close_sandbox(m);
+		return;
+	}
+	set_times(m, &times);
+	make_durable(m);
+	loop_run(m->loop, after_turn, m);
+}
+
+int monitor_main(int argc, char **argv)
+{
+	struct monitor_say refused = { .says = MONITOR_REFUSED, .version = MONITOR_VERSION };
+	struct monitor *m = calloc(1, sizeof(*m));
+
+	if (argc == 2 && str_eq(argv[1], MONITOR_TIDIES)) {
+		(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
+		sandbox_tidy();
+		return 0;
+	}
+	if (!m || settle(m) < 0)
+		return 1;
+	if (prepare(m, &refused.err) < 0) {
+		brig_sandbox_close(m->sandbox, NULL, &(struct brig_error){ 0 });
+		on_note(m, refused.err.what);
+		(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
+		/* To the daemon that asked, and to one that came meanwhile. */
+		(void)fd_send(MONITOR_FD_CLIENT, &refused, sizeof(refused), NULL, 0);
+		return 1;
+	}
+	serve(m);
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/monitor_protocol.h - how a daemon and the monitors of its sandboxes speak.
+ *
+ * SEQPACKET, fixed structs, descriptors beside them where a word says so. The daemon that starts a
+ * monitor has a socket pair with it; a later one connects to MONITOR_SOCKET in the sandbox's
+ * folder. A monitor says MONITOR_HELLO first, and where the sandbox stands with it. Of another
+ * version only that word and MONITOR_STOP are understood: their fields stay where they are. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "daemon/sandboxes.h"
+
+enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_REASON = 24 };
+
+/* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
+ * there is a monitor, from before it is started. */
+#define MONITOR_SOCKET "socket"
+#define MONITOR_SPEC "spec"   /* a brig.yaml as JSON */
+#define MONITOR_FACTS "facts" /* JSON: what the sandbox that was opened is like */
+#define MONITOR_ENDED "ended" /* the reason, in one word, for who did not hear of it */
+#define MONITOR_LOG "log"     /* what the user should know, line by line */
+#define MONITOR_EXECS "execs" /* a folder: kept.h, one file for each command */
+
+enum monitor_asks {
+	MONITOR_STOP,   /* value: milliseconds from SIGTERM to SIGKILL */
+	MONITOR_BEGIN,  /* the first, and once: idle, life; secrets come along: sealed files, each
+			 * with NAME=VALUE, a variable for credentials that come from one */
+	MONITOR_EXEC,   /* an order (proc/order.h) comes along, and, if it has input, both ends of
+			 * a pipe, the one to read from first */
+	MONITOR_SIGNAL, /* value: its number */
+	MONITOR_CANCEL,
+	MONITOR_INPUT,     /* is answered by MONITOR_GIVES */
+	MONITOR_INPUT_END, /* nothing more comes */
+	MONITOR_RESIZE,    /* rows, cols */
+	MONITOR_HOLD,      /* value: so many listeners; none of them lets the sandbox be idle */
+	MONITOR_TIMES,     /* idle, life: as of now */
+	MONITOR_PAUSE,
+	MONITOR_CONTINUE,
+	MONITOR_ASKS
+};
+
+struct monitor_ask {
+	uint32_t version, asks;
+	uint64_t value;
+	char exec[EXEC_ID_SIZE]; /* which one */
+	uint16_t rows, cols;
+	uint8_t tty;
+	uint64_t timeout, output; /* of MONITOR_EXEC: milliseconds, bytes; 0: the sandbox's own */
+	uint64_t idle, life;      /* milliseconds; 0: for ever */
+};
+
+enum monitor_says {
+	MONITOR_HELLO,   /* value: enum monitor_stage */
+	MONITOR_OPENED,  /* MONITOR_FACTS is there */
+	MONITOR_REFUSED, /* the sandbox could not be opened: err says why. The last word */
+	MONITOR_RUNS,    /* the command is executed; or one was, and this is said to a newcomer */
+	MONITOR_GREW,    /* something was kept of the command */
+	MONITOR_DONE,    /* ... its end was; reason: the outcome, value: the exit status */
+	MONITOR_GIVES,   /* comes with the end to write a command's input to, or without */
+	MONITOR_PAUSED,  /* err: why not */
+	MONITOR_CONTINUED,
+	MONITOR_CLOSED, /* the sandbox is gone; reason: why. The last word */
+};
+
+enum monitor_stage { MONITOR_IS_OPENING, MONITOR_IS_OPEN, MONITOR_IS_PAUSED, MONITOR_IS_STOPPING };
+
+struct monitor_say {
+	uint32_t version, says;
+	uint64_t value;
+	char exec[EXEC_ID_SIZE];
+	char reason[MONITOR_REASON];
+	struct err err;
+};
+
+/* The daemon's side: starts one for the sandbox in `folder`, which is the descriptor that holds its
+ * lock. *ret is a socket to it, *pidfd the process, a child without an exit signal. Nothing is
+ * waited for. */
+int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *e);
+
+/* Connects to one that is there. -errno */
+int monitor_connect(int folder, int *ret, int *pidfd);
+
+/* A process that removes what sandboxes have left whose monitor was killed, and ends. */
+int monitor_start_tidy(int *pidfd, struct err *e);
+
+/* What a program with this first argument is: it never returns to its own. */
+#define MONITOR_NAME "brig-monitor"
+int monitor_main(int argc, char **argv);

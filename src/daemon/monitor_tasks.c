@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/monitor_tasks.c - the commands of a monitor's sandbox, and what is kept of them.
+ *
+ * Whatever a command writes is in its file before anybody hears of it. All files together have a
+ * bound: those of the oldest commands that have ended make room, and where there is none left,
+ * what comes is counted and dropped. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "audit/record.h"
+#include "base/fd.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "daemon/monitor_internal.h"
+#include "daemon/sandbox_id.h"
+#include "proc/order.h"
+#include "sandbox/manager.h"
+
+#define KEPT_BYTES_MAX ((uint64_t)256 << 20)
+#define BEGIN_JSON_MAX ((size_t)256 << 10)
+
+struct monitor_task *task_find(struct monitor *m, const char *id)
+{
+	struct monitor_task *t = m->tasks;
+
+	while (t && strcmp(t->id, id) != 0)
+		t = t->next;
+	return t && t->run ? t : NULL;
+}
+
+void task_news(struct monitor_task *t, enum task_news what)
+{
+	for (size_t i = 0; i < MONITOR_CLIENTS; i++)
+		if (t->m->clients[i].w.fd >= 0)
+			t->news[i] |= (unsigned char)what;
+}
+
+/* ---- room ---- */
+
+static void forget_oldest(struct monitor *m)
+{
+	const struct monitor_past *p = &m->past[m->past_first];
+
+	(void)unlinkat(m->execs, p->id, 0);
+	m->kept_bytes -= p->size;
+	m->past_first = (m->past_first + 1) % MONITOR_PAST;
+	m->past_count--;
+}
+
+static void remember(struct monitor *m, const char *id, uint64_t size)
+{
+	struct monitor_past *p;
+
+	if (m->past_count == MONITOR_PAST)
+		forget_oldest(m);
+	p = &m->past[(m->past_first + m->past_count++) % MONITOR_PAST];
+	(void)snprintf(p->id, sizeof(p->id), "%s", id);
+	p->size = size;
+}
+
+static bool has_room(struct monitor *m, size_t n)
+{
+	while (m->kept_bytes + n > KEPT_BYTES_MAX && m->past_count)
+		forget_oldest(m);
+	return m->kept_bytes + n <= KEPT_BYTES_MAX;
+}
+
+static void keep(struct monitor_task *t, enum kept_kind kind, const void *p, size_t n)
+{
+	uint64_t before = t->kept.size;
+
+	/* How it ended is always kept. */
+	if ((kind == KEPT_END || has_room(t->m, n)) && kept_add(&t->kept, kind, p, n) == 0)
+		task_news(t, NEWS_GREW);
+	else
+		t->lost = true;
+	t->m->kept_bytes += t->kept.size - before;
+}
+
+static void on_output(void *arg, int stream, const char *data, size_t n)
+{
+	keep(arg, stream == 2 ? KEPT_ERRORS : KEPT_OUTPUT, data, n);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct monitor_past *)a)->id, ((const struct monitor_past *)b)->id);
+}
+
+/* Those that an earlier monitor of this sandbox has left. */
+static void find_past(struct monitor *m)
+{
+	struct folder f;
+	const struct fd_entry *d;
+	struct stat st;
+
+	folder_begin(&f, m->execs);
+	while ((d = folder_next(&f))) {
+		if (!id_is(EXEC_ID, d->name) || m->past_count == MONITOR_PAST ||
+		    fstatat(m->execs, d->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		remember(m, d->name, (uint64_t)st.st_size);
+		m->kept_bytes += (uint64_t)st.st_size;
+	}
+	qsort(m->past, m->past_count, sizeof(m->past[0]), by_id);
+}
+
+int tasks_open(struct monitor *m, struct err *e)
+{
+	if (mkdirat(m->folder, MONITOR_EXECS, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make a folder for commands");
+	m->execs = openat(m->folder, MONITOR_EXECS,
+			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (m->execs < 0)
+		return err_sys(e, "cannot open the folder of commands");
+	find_past(m);
+	return 0;
+}
+
+/* ---- the end of one ---- */
+
+static void keep_end(struct monitor_task *t, brig_result *r)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(KEPT_FRAME_MAX);
+	struct json j;
+
+	json_init(&j, &b, false);
+	if (r)
+		outcome_json(result_outcome(r), &j);
+	(void)snprintf(t->outcome, sizeof(t->outcome), "%s",
+		       r ? brig_result_outcome(r) : "failed");
+	t->status = r ? brig_result_exit_code(r) : 125;
+	if (!r || b.failed)
+		keep(t, KEPT_END, "{}", 2);
+	else
+		keep(t, KEPT_END, b.data, b.len);
+	brig_result_free(r);
+	task_news(t, NEWS_DONE);
+}
+
+static void let_go(struct monitor_task *t)
+{
+	brig_request_free(t->request);
+	t->request = NULL;
+	t->read_end = fd_close(t->read_end);
+	t->input = fd_close(t->input);
+	if (t->kept.fd >= 0)
+		remember(t->m, t->id, t->kept.size);
+	kept_close(&t->kept);
+}
+
+void task_finish(struct monitor_task *t)
+{
+	brig_result *r = NULL;
+	struct brig_error unused;
+
+	(void)loop_want(t->m->loop, &t->w, 0);
+	(void)brig_run_finish(t->run, &r, &unused);
+	t->run = NULL;
+	t->m->running--;
+	if (r && t->lost)
+		result_cut(r);
+	keep_end(t, r);
+	let_go(t);
+	monitor_rest(t->m);
+}
+
+void tasks_forget(struct monitor *m)
+{
+	struct monitor_task **at = &m->tasks;
+
+	while (*at) {
+		struct monitor_task *t = *at;
+		bool told = !t->run;
+
+		for (size_t i = 0; told && i < MONITOR_CLIENTS; i++)
+			told = !t->news[i];
+		if (!told) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		free(t);
+	}
+}
+
+static void on_ready(struct loop_watch *w, uint32_t events)
+{
+	struct monitor_task *t = (struct monitor_task *)w;
+
+	(void)events;
+	if (!brig_run_dispatch(t->run))
+		task_finish(t);
+}
+
+/* ---- the beginning ---- */
+
+static void keep_begin(struct monitor_task *t, const struct order *o, const struct monitor_ask *q)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(BEGIN_JSON_MAX);
+	char when[RECORD_TIME_SIZE];
+	struct timespec now;
+	struct json j;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	record_time((uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, when);
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_kstr(&j, "started", when);
+	json_kstrs(&j, "argv", o->argv);
+	json_kstr(&j, "cwd", *o->cwd ? o->cwd : NULL);
+	json_kbool(&j, "tty", q->tty);
+	json_object_end(&j);
+	if (b.failed) /* too long to be shown; it runs nevertheless */
+		keep(t, KEPT_BEGIN, "{}", 2);
+	else
+		keep(t, KEPT_BEGIN, b.data, b.len);
+}
+
+static int set_number(brig_request *c, const char *key, uint64_t v, const char *unit,
+		      struct brig_error *e)
+{
+	char text[48];
+
+	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)v, unit);
+	return v ? brig_request_set(c, key, text, e) : 0;
+}
+
+static int fill(struct monitor_task *t, const struct order *o, const struct monitor_ask *q,
+		struct brig_error *e)
+{
+	brig_request *c = t->request;
+
+	if (brig_request_argv(c, o->argv, e) < 0 ||
+	    (*o->cwd && brig_request_folder(c, o->cwd, e) < 0) ||
+	    set_number(c, "limits.timeout", q->timeout, "ms", e) < 0 ||
+	    set_number(c, "limits.output", q->output, "b", e) < 0)
+		return -e->errnum;
+	for (const char *const *v = o->envp; *v; v++)
+		if (brig_request_set(c, "env.set", *v, e) < 0)
+			return -e->errnum;
+	brig_request_stdio(c, t->read_end, -1, -1);
+	brig_request_on_output(c, on_output, t);
+	request_tell(c);
+	if (q->tty)
+		request_terminal(c, q->rows, q->cols);
+	return 0;
+}
+
+static brig_result *refused(const struct brig_error *e)
+{
+	struct outcome *o = outcome_new();
+	brig_result *r = o ? result_new(o) : NULL;
+
+	if (!o)
+		return NULL;
+	o->kind = OUTCOME_REFUSED;
+	error_import(e, &o->error);
+	if (!r)
+		(void)outcome_free(o);
+	return r;
+}
+
+static int begin(struct monitor_task *t, const struct order *o, const struct monitor_ask *q,
+		 struct brig_error *e)
+{
+	struct monitor *m = t->m;
+
+	t->request = brig_sandbox_command(m->sandbox);
+	if (!t->request || fill(t, o, q, e) < 0)
+		return -1;
+	if (brig_sandbox_exec(m->sandbox, t->request, &t->run, e) < 0)
+		return -1;
+	m->running++;
+	t->w = (struct loop_watch){ .fd = brig_run_fd(t->run), .ready = on_ready };
+	if (t->w.fd < 0 || loop_want(m->loop, &t->w, EPOLLIN) < 0) {
+		brig_request_cancel(t->request);
+		task_finish(t);
+	}
+	return 0;
+}
+
+/* Its texts are in *data. */
+static int read_order(const int *fds, size_t n, struct order *o, const char **data, size_t *size,
+		      const char ***words)
+{
+	size_t count;
+
+	if (!n || !order_map(fds[0], data, size))
+		return -EBADMSG;
+	count = order_words(*data, *size);
+	*words = count ? calloc(count, sizeof(**words)) : NULL;
+	return *words && order_read(*data, *size, *words, o) ? 0 : -EBADMSG;
+}
+
+static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const int *fds, size_t n)
+{
+	struct brig_error e = { .errnum = EPROTO, .code = "usage", .what = "the command could not be read" };
+	const char **words = NULL;
+	const char *data = NULL;
+	struct order o = { 0 };
+	size_t size = 0;
+	int r = read_order(fds, n, &o, &data, &size, &words);
+
+	if (n > 2) {
+		t->read_end = fcntl(fds[1], F_DUPFD_CLOEXEC, 3);
+		t->input = fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
+	}
+	if (r == 0 && t->m->stage == MONITOR_IS_OPEN)
+		r = begin(t, &o, q, &e);
+	else if (r == 0)
+		r = -1, (void)snprintf(e.what, sizeof(e.what), "the sandbox takes no commands now");
+	/* It runs meanwhile. */
+	if (kept_create(t->m->execs, t->id, &t->kept) == 0)
+		t->m->kept_bytes += t->kept.size;
+	if (o.argv)
+		keep_begin(t, &o, q);
+	if (r < 0) {
+		keep_end(t, refused(&e));
+		let_go(t);
+	} else {
+		task_news(t, NEWS_RUNS);
+	}
+	free(words);
+	if (data)
+		(void)munmap((void *)(uintptr_t)data, size);
+}
+
+void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, size_t n)
+{
+	struct monitor_task *t = id_is(EXEC_ID, q->exec) ? calloc(1, sizeof(*t)) : NULL;
+
+	if (!t)
+		return;
+	t->m = m;
+	t->read_end = t->input = t->kept.fd = -1;
+	memcpy(t->id, q->exec, sizeof(t->id));
+	t->next = m->tasks;
+	m->tasks = t;
+	carry_out(t, q, fds, n);
+	monitor_rest(m);
+}

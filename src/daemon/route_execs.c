@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/route_execs.c - routes about commands in a sandbox.
+ *
+ * Who starts a command listens to it, as somebody who comes back later does: one struct attached
+ * for both. A caller who leaves lets go of the command, which runs on. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "daemon/api.h"
+#include "daemon/exec_result.h"
+
+#define ARGS_MAX 4096
+#define PIECE ((size_t)24 << 10) /* of output, in one event */
+#define ANSWER_MAX ((size_t)64 << 20)
+#define AGAIN_US 2000 /* until a full pipe is tried again */
+
+/* ---- input ---- */
+
+/* Bytes on their way to a command; the pipe takes what it has room for. */
+struct exec_input {
+	struct loop_timer again; /* first */
+	struct api *api;
+	char tenant[TENANT_SIZE], sandbox[TENANT_SIZE], exec[EXEC_ID_SIZE];
+	char *data;
+	size_t len, at;
+	bool close;
+	struct http_call *call; /* who awaits the end of it; NULL: nobody */
+};
+
+static void feed_free(struct exec_input *f)
+{
+	loop_at(f->api->loop, &f->again, 0);
+	free(f->data);
+	free(f);
+}
+
+static void feed_gone(void *arg)
+{
+	feed_free(arg);
+}
+
+static void feed_end(struct exec_input *f, enum problem p, const struct err *e)
+{
+	if (f->call && p != PROBLEM_NONE)
+		http_problem(f->call, p, e);
+	else if (f->call)
+		http_answer(f->call, 204, NULL, NULL, "", 0);
+	feed_free(f);
+}
+
+static void feed_turn(struct loop_timer *t, uint64_t now)
+{
+	struct exec_input *f = (struct exec_input *)t;
+	struct err e = { 0 };
+	enum problem p = PROBLEM_NONE;
+	size_t took = 0;
+
+	(void)now;
+	while (f->at < f->len) {
+		p = exec_write(f->api->boxes, f->tenant, f->sandbox, f->exec, f->data + f->at,
+			       f->len - f->at, &took, &e);
+		if (p != PROBLEM_NONE || !took)
+			break;
+		f->at += took;
+	}
+	if (p == PROBLEM_NONE && f->at < f->len) {
+		loop_at(f->api->loop, &f->again, clock_us() + AGAIN_US);
+		return;
+	}
+	if (p == PROBLEM_NONE && f->close)
+		p = exec_write(f->api->boxes, f->tenant, f->sandbox, f->exec, NULL, 0, &took, &e);
+	feed_end(f, p, &e);
+}
+
+static struct exec_input *feed_new(struct api *a, const struct http_call *c, const char *exec,
+				   const char *data, size_t n)
+{
+	struct exec_input *f = calloc(1, sizeof(*f));
+	char *copy = f ? malloc(n + 1) : NULL;
+
+	if (!copy) {
+		free(f);
+		return NULL;
+	}
+	memcpy(copy, data, n);
+	f->again.due = feed_turn;
+	f->api = a;
+	f->data = copy;
+	f->len = n;
+	(void)snprintf(f->tenant, sizeof(f->tenant), "%s", c->caller->tenant);
+	(void)snprintf(f->sandbox, sizeof(f->sandbox), "%s", c->parts[0]);
+	(void)snprintf(f->exec, sizeof(f->exec), "%s", exec);
+	return f;
+}
+
+/* ---- listening ---- */
+
+struct attached {
+	struct loop_timer later; /* first; frees it outside of the listener's own calls */
+	struct api *api;
+	struct http_call *call; /* NULL: the caller has left, or was answered */
+	struct exec_watch *watch;
+	bool events;               /* as a stream; else the result alone */
+	bool begun;                /* the stream's head is written */
+	struct buf early;          /* the end came before that */
+	struct exec_result result; /* without a stream: what it wrote */
+};
+
+static void attached_free(struct loop_timer *t, uint64_t now)
+{
+	struct attached *x = (struct attached *)t;
+
+	(void)now;
+	if (x->watch)
+		(void)exec_unwatch(x->watch);
+	exec_result_done(&x->result);
+	buf_done(&x->early);
+	free(x);
+}
+
+static void let_go(struct attached *x)
+{
+	if (x->call)
+		x->call->room = x->call->gone = NULL;
+	x->call = NULL;
+	loop_at(x->api->loop, &x->later, 1);
+}
+
+static void attached_gone(void *arg)
+{
+	let_go(arg);
+}
+
+static void attached_room(void *arg)
+{
+	struct attached *x = arg;
+
+	if (x->watch)
+		exec_more(x->watch);
+}
+
+static size_t on_output(void *arg, int stream, uint64_t seq, const void *data, size_t n)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(2 * PIECE);
+	struct attached *x = arg;
+	size_t room = x->call && x->events ? http_room(x->call) : 0;
+
+	if (!x->begun)
+		return 0;
+	if (x->call && !x->events)
+		exec_result_add(&x->result, stream, data, n);
+	if (!x->call || !x->events)
+		return n;
+	if (n > PIECE)
+		n = PIECE;
+	if (room < 2 * PIECE && room < HTTP_WAITING_MAX / 2)
+		return 0;
+	buf_printf(&b, "{\"seq\":%llu,\"data\":\"", (unsigned long long)seq);
+	base64_put(&b, data, n);
+	buf_puts(&b, "\"}");
+	http_event(x->call, stream == 2 ? "stderr" : "stdout", 0, buf_str(&b), b.len);
+	return n;
+}
+
+static void say_end(struct attached *x, const struct jread *result)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+
+	if (!x->events) {
+		exec_result_write(&x->result, result, &b);
+		api_answer_json(x->call, 200, &b);
+		return;
+	}
+	if (jread_bool(result, "stdout_truncated") || jread_bool(result, "stderr_truncated"))
+		http_event(x->call, "truncated", 0, "{}", 2);
+	jread_write(result, &b);
+	http_event(x->call, "end", 0, buf_str(&b), b.len);
+	http_stream_end(x->call);
+}
+
+static void on_end(void *arg, const char *result, size_t n)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	struct attached *x = arg;
+	struct err e;
+
+	if (!x->begun)
+		buf_add(&x->early, result, n);
+	if (!x->begun || !x->call)
+		return;
+	if (jread_parse(result, n, &v, &e) == 0)
+		say_end(x, v);
+	else if (!x->events)
+		http_problem(x->call, PROBLEM_INTERNAL, &e);
+	else
+		http_stream_end(x->call);
+	let_go(x);
+}
+
+static void say_start(struct http_call *c, const char *exec)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "{\"exec\":\"%s\"}", exec);
+
+	http_event(c, "start", 0, text, (size_t)n);
+}
+
+static void attach(struct api *a, struct http_call *c, const char *exec, uint64_t from, bool events)
+{
+	struct attached *x = calloc(1, sizeof(*x));
+	struct exec_listener by = { .output = on_output, .end = on_end, .arg = x };
+	struct exec_watch *w = NULL;
+	struct err e = { 0 };
+	enum problem p;
+
+	if (!x) {
+		(void)err_nomem(&e);
+		http_problem(c, PROBLEM_INTERNAL, &e);
+		return;
+	}
+	*x = (struct attached){ .later = { .due = attached_free },
+				.api = a,
+				.events = events,
+				.early = BUF_INIT(ANSWER_MAX) };
+	exec_result_init(&x->result);
+	p = exec_listen(a->boxes, c->caller->tenant, c->parts[0], exec, from, &by, &w, &e);
+	x->watch = w;
+	if (p != PROBLEM_NONE) {
+		buf_done(&x->early);
+		free(x);
+		http_problem(c, p, &e);
+		return;
+	}
+	x->begun = true;
+	if (events && !http_stream(c, NULL)) {
+		let_go(x);
+		return;
+	}
+	x->call = c;
+	c->gone = attached_gone;
+	c->arg = x;
+	if (events) {
+		say_start(c, exec);
+		c->room = attached_room;
+	}
+	if (x->early.len)
+		on_end(x, x->early.data, x->early.len);
+}
+
+/* ---- starting ---- */
+
+struct exec_words {
+	const char *argv[ARGS_MAX + 1];
+	const char *env[ARGS_MAX + 1];
+	struct arena *arena;
+};
+
+static enum problem read_argv(const struct jread *body, struct exec_words *w, struct err *e)
+{
+	const struct jread *list = jread_get(body, "argv");
+	const char *line = jread_str(body, "command");
+	size_t n = jread_count(list);
+
+	if ((n != 0) == (line != NULL))
+		return problem_say(PROBLEM_INVALID, e,
+				   "either 'argv' or 'command' says what to run");
+	if (n > ARGS_MAX)
+		return problem_say(PROBLEM_TOO_LARGE, e, "more than %d arguments", ARGS_MAX);
+	for (size_t i = 0; i < n; i++)
+		w->argv[i] = jread_text(jread_at(list, i));
+	if (line) {
+		w->argv[0] = "/bin/sh";
+		w->argv[1] = "-c";
+		w->argv[2] = "--";
+		w->argv[3] = line;
+	}
+	return *w->argv[0] ? PROBLEM_NONE
+			   : problem_say(PROBLEM_INVALID, e, "the command is an empty word");
+}
+
+static enum problem read_env(const struct jread *body, struct exec_words *w, struct err *e)
+{
+	const struct jread *map = jread_get(body, "env");
+	size_t n = 0;
+
+	for (void *it = jread_first(map); it; it = jread_next(map, it)) {
+		if (n == ARGS_MAX)
+			return problem_say(PROBLEM_TOO_LARGE, e, "more than %d variables",
+					   ARGS_MAX);
+		if (!*jread_key(it) || strchr(jread_key(it), '='))
+			return problem_say(PROBLEM_INVALID, e, "'%.60s' is not a name",
+					   jread_key(it));
+		w->env[n] =
+			arena_printf(w->arena, "%s=%s", jread_key(it), jread_text(jread_value(it)));
+		if (!w->env[n++])
+			return problem_say(PROBLEM_TOO_LARGE, e, "the variables are too large");
+	}
+	return PROBLEM_NONE;
+}
+
+static enum problem cell(const struct jread *body, const char *key, unsigned short *ret,
+			 struct err *e)
+{
+	int64_t v = jread_int(body, key, 0);
+
+	if (v < 0 || v > UINT16_MAX)
+		return problem_say(PROBLEM_INVALID, e, "'%s' is not 1 to 65535", key);
+	*ret = (unsigned short)v;
+	return PROBLEM_NONE;
+}
+
+static enum problem within_quota(struct api *a, const struct http_call *c, struct err *e)
+{
+	struct sandbox_count n;
+
+	if (c->caller->local)
+		return PROBLEM_NONE;
+	sandboxes_count(a->boxes, c->caller->tenant, &n);
+	return n.execs_running < API_TENANT_EXECS
+		       ? PROBLEM_NONE
+		       : problem_say(PROBLEM_QUOTA, e, "this tenant runs %d commands",
+				     API_TENANT_EXECS);
+}
+
+static enum problem start(struct api *a, struct http_call *c, const struct jread *body,
+			  struct exec_words *w, char id[EXEC_ID_SIZE], struct err *e)
+{
+	const char *text = jread_str(body, "stdin");
+	struct exec_start x = { .argv = w->argv,
+				.env = w->env,
+				.cwd = jread_str(body, "cwd"),
+				.tty = jread_bool(body, "tty"),
+				.stdin_open = text || jread_bool(body, "stdin_open") };
+	enum problem p = within_quota(a, c, e);
+	struct exec_input *f;
+
+	if (p == PROBLEM_NONE)
+		p = read_argv(body, w, e);
+	if (p == PROBLEM_NONE)
+		p = read_env(body, w, e);
+	if (p == PROBLEM_NONE)
+		p = cell(body, "rows", &x.rows, e);
+	if (p == PROBLEM_NONE)
+		p = cell(body, "cols", &x.cols, e);
+	if (p == PROBLEM_NONE)
+		p = api_time(body, "timeout", 0, &x.timeout, e);
+	if (p == PROBLEM_NONE)
+		p = api_size(body, "output_limit", 0, &x.output, e);
+	if (p == PROBLEM_NONE)
+		p = sandboxes_exec(a->boxes, c->caller->tenant, c->parts[0], &x, id, e);
+	if (p != PROBLEM_NONE || !text)
+		return p;
+	f = feed_new(a, c, id, text, strlen(text));
+	if (!f)
+		return problem_say(PROBLEM_INTERNAL, e, "out of memory");
+	f->close = true;
+	feed_turn(&f->again, 0);
+	return PROBLEM_NONE;
+}
+
+static enum problem start_words(struct api *a, struct http_call *c, const struct jread *body,
+				char id[EXEC_ID_SIZE], struct err *e)
+{
+	struct exec_words *w = calloc(1, sizeof(*w));
+	enum problem p = PROBLEM_INTERNAL;
+
+	(void)err_nomem(e);
+	if (w && (w->arena = arena_new((size_t)4 << 20)))
+		p = start(a, c, body, w, id, e);
+	if (w)
+		(void)arena_free(w->arena);
+	free(w);
+	return p;
+}
+
+static void answer_started(struct http_call *c, const char *exec)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "{\"exec\":\"%s\"}", exec);
+
+	http_answer(c, 202, NULL, "application/json", text, (size_t)n);
+}
+
+/* With a key that was seen before, the command is the one that was started then. */
+void serve_exec(struct api *a, struct http_call *c, const struct jread *body)
+{
+	CLEANUP(buf) struct buf before = BUF_INIT(EXEC_ID_SIZE);
+	bool keyed = http1_count(c->head->fields, c->head->n_fields, "Idempotency-Key") > 0;
+	char key[ONCE_ID_SIZE], id[EXEC_ID_SIZE] = "";
+	enum once_found found = keyed ? api_once(a, c, key, &before) : ONCE_NEW;
+	struct err e = { 0 };
+	enum problem p = PROBLEM_NONE;
+
+	if (found != ONCE_NEW && found != ONCE_DONE)
+		return;
+	if (found == ONCE_DONE)
+		(void)snprintf(id, sizeof(id), "%s", buf_str(&before));
+	else
+		p = start_words(a, c, body, id, &e);
+	if (keyed && found == ONCE_NEW && p == PROBLEM_NONE)
+		once_keep(a->once, key, 200, id, strlen(id));
+	else if (keyed && found == ONCE_NEW)
+		once_forget(a->once, key);
+	if (p != PROBLEM_NONE)
+		http_problem(c, p, &e);
+	else if (jread_bool(body, "detach"))
+		answer_started(c, id);
+	else
+		attach(a, c, id, 0, api_wants_events(c));
+}
+
+/* ---- what runs, or ran ---- */
+
+void serve_execs(struct api *a, struct http_call *c, const struct jread *body)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	struct err e = { 0 };
+	enum problem p;
+	struct json j;
+
+	(void)body;
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_key(&j, "execs");
+	p = exec_list(a->boxes, c->caller->tenant, c->parts[0], &j, &e);
+	if (p != PROBLEM_NONE) {
+		http_problem(c, p, &e);
+		return;
+	}
+	json_object_end(&j);
+	api_answer_json(c, 200, &b);
+}
+
+void serve_exec_show(struct api *a, struct http_call *c, const struct jread *body)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	struct err e = { 0 };
+	enum problem p;
+	struct json j;
+
+	(void)body;
+	json_init(&j, &b, false);
+	p = exec_show(a->boxes, c->caller->tenant, c->parts[0], c->parts[1], &j, &e);
+	if (p != PROBLEM_NONE)
+		http_problem(c, p, &e);
+	else
+		api_answer_json(c, 200, &b);
+}
+
+void serve_exec_stream(struct api *a, struct http_call *c, const struct jread *body)
+{
+	char text[24];
+	uint64_t from = 0;
+	struct err e;
+	int r = http_param(c, "from", text, sizeof(text));
+
+	(void)body;
+	if (r != -ENOENT && (r < 0 || num_count(text, &from) < 0)) {
+		(void)problem_say(PROBLEM_INVALID, &e, "'from' is not a number");
+		http_problem(c, PROBLEM_INVALID, &e);
+		return;
+	}
+	attach(a, c, c->parts[1], from, true);
+}
+
+/* ---- telling it something ---- */
+
+static void answer_done(struct http_call *c, enum problem p, const struct err *e)
+{
+	if (p != PROBLEM_NONE)
+		http_problem(c, p, e);
+	else
+		http_answer(c, 204, NULL, NULL, "", 0);
+}
+
+static int signal_number(const char *text)
+{
+	uint64_t n;
+
+	if (num_count(text, &n) == 0)
+		return n > 0 && n < (uint64_t)NSIG ? (int)n : 0;
+	if (str_starts(text, "SIG"))
+		text += 3;
+	for (int i = 1; i < NSIG; i++)
+		if (sigabbrev_np(i) && str_eq(sigabbrev_np(i), text))
+			return i;
+	return 0;
+}
+
+void serve_exec_signal(struct api *a, struct http_call *c, const struct jread *body)
+{
+	int sig = signal_number(jread_str(body, "signal"));
+	struct err e = { 0 };
+	enum problem p =
+		sig ? exec_signal(a->boxes, c->caller->tenant, c->parts[0], c->parts[1], sig, &e)
+		    : problem_say(PROBLEM_INVALID, &e, "there is no such signal");
+
+	answer_done(c, p, &e);
+}
+
+void serve_exec_cancel(struct api *a, struct http_call *c, const struct jread *body)
+{
+	struct err e = { 0 };
+
+	(void)body;
+	answer_done(c, exec_cancel(a->boxes, c->caller->tenant, c->parts[0], c->parts[1], &e), &e);
+}
+
+void serve_exec_resize(struct api *a, struct http_call *c, const struct jread *body)
+{
+	unsigned short rows = 0, cols = 0;
+	struct err e = { 0 };
+	enum problem p = cell(body, "rows", &rows, &e);
+
+	if (p == PROBLEM_NONE)
+		p = cell(body, "cols", &cols, &e);
+	if (p == PROBLEM_NONE)
+		p = exec_resize(a->boxes, c->caller->tenant, c->parts[0], c->parts[1], rows, cols,
+				&e);
+	answer_done(c, p, &e);
+}
+
+void serve_exec_stdin(struct api *a, struct http_call *c, const struct jread *body)
+{
+	struct exec_input *f = feed_new(a, c, c->parts[1], c->body, c->body_len);
+	struct err e = { 0 };
+	char text[8];
+
+	(void)body;
+	if (!f) {
+		(void)err_nomem(&e);
+		http_problem(c, PROBLEM_INTERNAL, &e);
+		return;
+	}
+	f->close = http_param(c, "close", text, sizeof(text)) >= 0 && str_eq(text, "true");
+	f->call = c;
+	c->gone = feed_gone;
+	c->arg = f;
+	feed_turn(&f->again, 0);
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/route_sandboxes.c - routes about sandboxes as wholes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/str.h"
+#include "daemon/api.h"
+
+#define MINUTE_MS ((uint64_t)60 * 1000)
+#define IDLE_TTL (10 * MINUTE_MS)
+#define CLEANUP_TTL (360 * 60 * MINUTE_MS)
+#define GRACE 5000
+#define LABELS_MAX 64
+#define LABEL_SIZE 256
+#define ANSWER_MAX ((size_t)64 << 20)
+#define SPEC_MAX ((size_t)2 << 20)
+
+static void fail(struct http_call *c, enum problem p, const struct err *e)
+{
+	http_problem(c, p, e);
+}
+
+/* The sandbox as it is now. */
+static void answer_sandbox(struct api *a, struct http_call *c, int status, const char *ref)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	struct err e = { 0 };
+	enum problem p;
+	struct json j;
+
+	json_init(&j, &b, false);
+	p = sandboxes_show(a->boxes, c->caller->tenant, ref, api_redacted(c), &j, &e);
+	if (p != PROBLEM_NONE)
+		fail(c, p, &e);
+	else
+		api_answer_json(c, status, &b);
+}
+
+/* ---- labels ---- */
+
+static enum problem read_labels(const struct jread *v, struct label *out, size_t *n, struct err *e)
+{
+	*n = 0;
+	for (void *it = jread_first(v); it; it = jread_next(v, it)) {
+		if (*n == LABELS_MAX)
+			return problem_say(PROBLEM_INVALID, e, "more than %d labels", LABELS_MAX);
+		if (!*jread_key(it) ||
+		    strlen(jread_key(it)) + strlen(jread_text(jread_value(it))) > LABEL_SIZE - 2)
+			return problem_say(PROBLEM_INVALID, e, "a label is empty or too long");
+		out[*n].key = jread_key(it);
+		out[(*n)++].value = jread_text(jread_value(it));
+	}
+	return PROBLEM_NONE;
+}
+
+struct selector {
+	char text[LABELS_MAX][LABEL_SIZE];
+	struct label labels[LABELS_MAX];
+	size_t n;
+};
+
+/* ?label=KEY=VALUE, any number of them. */
+static enum problem read_selector(const struct http_call *c, struct selector *s, struct err *e)
+{
+	for (s->n = 0;; s->n++) {
+		char probe[2], *equals;
+		int r;
+
+		if (s->n == LABELS_MAX)
+			return http_param_nth(c, "label", s->n, probe, sizeof(probe)) == -ENOENT
+				       ? PROBLEM_NONE
+				       : problem_say(PROBLEM_INVALID, e, "too many labels");
+		r = http_param_nth(c, "label", s->n, s->text[s->n], LABEL_SIZE);
+		if (r == -ENOENT)
+			return PROBLEM_NONE;
+		equals = r < 0 ? NULL : strchr(s->text[s->n], '=');
+		if (!equals || equals == s->text[s->n])
+			return problem_say(PROBLEM_INVALID, e, "'label' is not KEY=VALUE");
+		*equals = '\0';
+		s->labels[s->n] = (struct label){ s->text[s->n], equals + 1 };
+	}
+}
+
+/* ---- create ---- */
+
+/* A caller who waits until the sandbox is ready, or never will be. */
+struct creation {
+	struct events_listener listener; /* first */
+	struct loop_timer later;
+	struct api *api;
+	struct http_call *call;
+	struct events_cursor at;
+	char id[SANDBOX_ID_SIZE];
+};
+
+static void creation_free(struct creation *w)
+{
+	events_unlisten(&w->listener);
+	loop_at(w->api->loop, &w->later, 0);
+	free(w);
+}
+
+static void creation_gone(void *arg)
+{
+	creation_free(arg);
+}
+
+static void creation_look(struct loop_timer *t, uint64_t now)
+{
+	struct creation *w = (struct creation *)((char *)t - offsetof(struct creation, later));
+	struct event_text ev;
+	bool settled = false;
+
+	(void)now;
+	while (events_next(w->api->events, &w->at, "", w->id, &ev) > 0)
+		settled |= str_eq(ev.type, "sandbox.ready") || str_eq(ev.type, "sandbox.failed") ||
+			   str_eq(ev.type, "sandbox.stopped") ||
+			   str_eq(ev.type, "sandbox.deleting") ||
+			   str_eq(ev.type, "sandbox.deleted");
+	if (!settled)
+		return;
+	answer_sandbox(w->api, w->call, 201, w->id);
+	creation_free(w);
+}
+
+/* Not from within events_add: whoever adds may be in the middle of something. */
+static void creation_news(struct events_listener *l)
+{
+	struct creation *w = (struct creation *)l;
+
+	loop_at(w->api->loop, &w->later, 1);
+}
+
+static void wait_for(struct api *a, struct http_call *c, const char *id, uint64_t before)
+{
+	struct creation *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		answer_sandbox(a, c, 202, id);
+		return;
+	}
+	w->api = a;
+	w->call = c;
+	w->at.seq = before;
+	w->listener.news = creation_news;
+	w->later.due = creation_look;
+	(void)snprintf(w->id, sizeof(w->id), "%s", id);
+	c->gone = creation_gone;
+	c->arg = w;
+	events_listen(a->events, &w->listener);
+	creation_news(&w->listener);
+}
+
+/* The ceiling of this caller: its token's own, else the daemon's; the owner has none. */
+static enum problem resolve_spec(struct api *a, const struct http_call *c, const struct jread *spec,
+				 struct buf *out, struct err *e)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(SPEC_MAX);
+	CLEANUP(ceiling) struct ceiling *own = NULL;
+	const struct token *t = c->caller->token;
+
+	if (spec)
+		jread_write(spec, &text);
+	else
+		buf_puts(&text, "{}");
+	if (text.failed)
+		return problem_say(PROBLEM_TOO_LARGE, e, "the spec is too large");
+	if (c->caller->local)
+		return ceiling_apply(NULL, buf_str(&text), text.len, out, e);
+	if (t && t->ceiling && ceiling_open(t->ceiling, &own, e) < 0)
+		return problem_say(PROBLEM_INTERNAL, e, "the ceiling of this token is not there");
+	return ceiling_apply(own ? own : a->ceiling, buf_str(&text), text.len, out, e);
+}
+
+static enum problem within_quota(struct api *a, const struct http_call *c, struct err *e)
+{
+	struct sandbox_count n;
+
+	if (c->caller->local)
+		return PROBLEM_NONE;
+	sandboxes_count(a->boxes, c->caller->tenant, &n);
+	if (n.pending + n.ready + n.paused + n.stopped + n.failed < API_TENANT_SANDBOXES)
+		return PROBLEM_NONE;
+	(void)problem_say(PROBLEM_QUOTA, e, "this tenant has %d sandboxes", API_TENANT_SANDBOXES);
+	(void)err_hint(e, "delete some that are no longer needed");
+	return PROBLEM_QUOTA;
+}
+
+static enum problem read_create(struct api *a, const struct http_call *c, const struct jread *body,
+				struct sandbox_create *x, struct label *labels, struct buf *spec,
+				struct err *e)
+{
+	enum problem p = within_quota(a, c, e);
+
+	*x = (struct sandbox_create){ .tenant = c->caller->tenant,
+				      .name = jread_str(body, "name"),
+				      .labels = labels };
+	if (p == PROBLEM_NONE)
+		p = read_labels(jread_get(body, "labels"), labels, &x->label_count, e);
+	if (p == PROBLEM_NONE)
+		p = api_time(body, "idle_ttl", IDLE_TTL, &x->idle_ttl, e);
+	if (p == PROBLEM_NONE)
+		p = api_time(body, "ttl", 0, &x->ttl, e);
+	if (p == PROBLEM_NONE)
+		p = api_time(body, "cleanup_ttl", CLEANUP_TTL, &x->cleanup_ttl, e);
+	if (p == PROBLEM_NONE)
+		p = resolve_spec(a, c, jread_get(body, "spec"), spec, e);
+	x->spec = buf_str(spec);
+	x->spec_size = spec->len;
+	return p;
+}
+
+/* A parameter that is true or false; false where it is not there. */
+static enum problem flag(const struct http_call *c, const char *name, bool *ret, struct err *e)
+{
+	char text[8];
+	int r = http_param(c, name, text, sizeof(text));
+
+	*ret = r >= 0 && str_eq(text, "true");
+	if (r == -ENOENT || *ret || (r >= 0 && str_eq(text, "false")))
+		return PROBLEM_NONE;
+	return problem_say(PROBLEM_INVALID, e, "'%s' is not true or false", name);
+}
+
+void serve_create(struct api *a, struct http_call *c, const struct jread *body)
+{
+	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
+	struct label labels[LABELS_MAX];
+	struct sandbox_create x;
+	char id[SANDBOX_ID_SIZE];
+	struct err e = { 0 };
+	bool wait = false;
+	uint64_t before = events_last(a->events);
+	enum problem p = flag(c, "wait", &wait, &e);
+
+	if (p == PROBLEM_NONE)
+		p = read_create(a, c, body, &x, labels, &spec, &e);
+	if (p == PROBLEM_NONE)
+		p = sandboxes_create(a->boxes, &x, id, &e);
+	if (p != PROBLEM_NONE)
+		fail(c, p, &e);
+	else if (wait)
+		wait_for(a, c, id, before);
+	else
+		answer_sandbox(a, c, 202, id);
+}
+
+/* ---- one ---- */
+
+void serve_show(struct api *a, struct http_call *c, const struct jread *body)
+{
+	(void)body;
+	answer_sandbox(a, c, 200, c->parts[0]);
+}
+
+void serve_update(struct api *a, struct http_call *c, const struct jread *body)
+{
+	const struct jread *labels = jread_get(body, "labels");
+	struct label room[LABELS_MAX];
+	struct sandbox_change x = { .name = jread_str(body, "name"),
+				    .has_idle_ttl =
+					    jread_kind(jread_get(body, "idle_ttl")) > JREAD_NULL,
+				    .has_ttl = jread_kind(jread_get(body, "ttl")) > JREAD_NULL };
+	struct err e = { 0 };
+	enum problem p = read_labels(labels, room, &x.label_count, &e);
+
+	if (jread_kind(labels) == JREAD_OBJECT)
+		x.labels = room;
+	if (p == PROBLEM_NONE)
+		p = api_time(body, "idle_ttl", 0, &x.idle_ttl, &e);
+	if (p == PROBLEM_NONE)
+		p = api_time(body, "ttl", 0, &x.ttl, &e);
+	if (p == PROBLEM_NONE)
+		p = sandboxes_update(a->boxes, c->caller->tenant, c->parts[0], &x, &e);
+	if (p != PROBLEM_NONE)
+		fail(c, p, &e);
+	else
+		answer_sandbox(a, c, 200, x.name ? x.name : c->parts[0]);
+}
+
+/* ---- verbs ---- */
+
+struct doing {
+	struct api *api;
+	struct http_call *call; /* NULL: the caller has left */
+	enum sandbox_verb verb;
+	char ref[TENANT_SIZE];
+};
+
+static void doing_gone(void *arg)
+{
+	((struct doing *)arg)->call = NULL;
+}
+
+static void doing_done(void *arg, enum problem p, const struct err *e)
+{
+	struct doing *d = arg;
+
+	if (d->call && p != PROBLEM_NONE)
+		fail(d->call, p, e);
+	else if (d->call && d->verb == SANDBOX_DELETE)
+		http_answer(d->call, 204, NULL, NULL, "", 0);
+	else if (d->call)
+		answer_sandbox(d->api, d->call, 200, d->ref);
+	free(d);
+}
+
+static void act(struct api *a, struct http_call *c, enum sandbox_verb verb, uint64_t grace)
+{
+	struct doing *d = calloc(1, sizeof(*d));
+	struct err e = { 0 };
+	enum problem p;
+
+	if (!d) {
+		(void)err_nomem(&e);
+		fail(c, PROBLEM_INTERNAL, &e);
+		return;
+	}
+	*d = (struct doing){ .api = a, .call = c, .verb = verb };
+	(void)snprintf(d->ref, sizeof(d->ref), "%s", c->parts[0]);
+	c->gone = doing_gone;
+	c->arg = d;
+	p = sandboxes_do(a->boxes, c->caller->tenant, c->parts[0], verb, grace, doing_done, d, &e);
+	if (p == PROBLEM_NONE)
+		return;
+	c->gone = NULL;
+	free(d);
+	fail(c, p, &e);
+}
+
+void serve_delete(struct api *a, struct http_call *c, const struct jread *body)
+{
+	(void)body;
+	act(a, c, SANDBOX_DELETE, GRACE);
+}
+
+void serve_pause(struct api *a, struct http_call *c, const struct jread *body)
+{
+	(void)body;
+	act(a, c, SANDBOX_PAUSE, 0);
+}
+
+void serve_resume(struct api *a, struct http_call *c, const struct jread *body)
+{
+	(void)body;
+	act(a, c, SANDBOX_RESUME, 0);
+}
+
+void serve_halt(struct api *a, struct http_call *c, const struct jread *body)
+{
+	struct err e = { 0 };
+	uint64_t grace;
+
+	if (api_time(body, "grace", GRACE, &grace, &e) != PROBLEM_NONE)
+		fail(c, PROBLEM_INVALID, &e);
+	else
+		act(a, c, SANDBOX_STOP, grace);
+}
+
+/* ---- many ---- */
+
+static enum problem read_list(const struct http_call *c, struct sandbox_list *l, char *state,
+			      char *cursor, struct err *e)
+{
+	char limit[16];
+	uint64_t n = API_PAGE;
+	int r = http_param(c, "limit", limit, sizeof(limit));
+
+	if ((r != -ENOENT && (r < 0 || num_count(limit, &n) < 0)) || !n || n > API_PAGE_MAX)
+		return problem_say(PROBLEM_INVALID, e, "'limit' is not 1 to %d", API_PAGE_MAX);
+	l->limit = (size_t)n;
+	r = http_param(c, "state", state, SANDBOX_ID_SIZE);
+	if (r >= 0)
+		l->state = state;
+	else if (r != -ENOENT)
+		return problem_say(PROBLEM_INVALID, e, "'state' is malformed");
+	r = http_param(c, "cursor", cursor, SANDBOX_ID_SIZE);
+	if (r >= 0)
+		l->after = cursor;
+	else if (r != -ENOENT)
+		return problem_say(PROBLEM_INVALID, e, "'cursor' is malformed");
+	return PROBLEM_NONE;
+}
+
+void serve_list(struct api *a, struct http_call *c, const struct jread *body)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	char state[SANDBOX_ID_SIZE], cursor[SANDBOX_ID_SIZE], next[SANDBOX_ID_SIZE] = "";
+	struct sandbox_list l = { .tenant = c->caller->tenant, .redacted = api_redacted(c) };
+	struct selector *s = calloc(1, sizeof(*s));
+	struct err e = { 0 };
+	enum problem p = s ? read_selector(c, s, &e) : PROBLEM_INTERNAL;
+	struct json j;
+
+	(void)body;
+	if (p == PROBLEM_NONE)
+		p = read_list(c, &l, state, cursor, &e);
+	if (p != PROBLEM_NONE) {
+		free(s);
+		fail(c, p, &e);
+		return;
+	}
+	l.labels = s->labels;
+	l.label_count = s->n;
+	json_init(&j, &b, false);
+	json_object(&j);
+	json_key(&j, "sandboxes");
+	sandboxes_list(a->boxes, &l, &j, next);
+	json_kstr(&j, "next", *next ? next : NULL);
+	json_object_end(&j);
+	api_answer_json(c, 200, &b);
+	free(s);
+}
+
+/* Asks for one page at a time; what is being deleted is no longer listed, or passed over. */
+static void delete_page(struct api *a, const struct http_call *c, const struct jread *page,
+			struct json *ids)
+{
+	struct err e;
+
+	for (size_t i = 0; i < jread_count(page); i++) {
+		const char *id = jread_str(jread_at(page, i), "id");
+
+		if (id && sandboxes_do(a->boxes, c->caller->tenant, id, SANDBOX_DELETE, GRACE, NULL,
+				       NULL, &e) == PROBLEM_NONE)
+			json_str(ids, id);
+	}
+}
+
+static void delete_all(struct api *a, const struct http_call *c, const struct selector *s,
+		       struct json *ids)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	char next[SANDBOX_ID_SIZE] = "", from[SANDBOX_ID_SIZE] = "";
+	struct err e;
+
+	do {
+		struct sandbox_list l = { .tenant = c->caller->tenant,
+					  .after = *from ? from : NULL,
+					  .labels = s->labels,
+					  .label_count = s->n,
+					  .limit = API_PAGE_MAX,
+					  .redacted = true };
+		CLEANUP(jread) struct jread *page = NULL;
+		struct json j;
+
+		b.len = 0;
+		json_init(&j, &b, false);
+		sandboxes_list(a->boxes, &l, &j, next);
+		if (b.failed || jread_parse(buf_str(&b), b.len, &page, &e) < 0)
+			return;
+		delete_page(a, c, page, ids);
+		memcpy(from, next, sizeof(from));
+	} while (*next);
+}
+
+void serve_delete_many(struct api *a, struct http_call *c, const struct jread *body)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	struct selector *s = calloc(1, sizeof(*s));
+	struct err e = { 0 };
+	enum problem p = s ? read_selector(c, s, &e) : PROBLEM_INTERNAL;
+	struct json j;
+
+	(void)body;
+	if (p == PROBLEM_NONE && !s->n) {
+		p = problem_say(PROBLEM_INVALID, &e, "no label says which ones");
+		(void)err_hint(&e, "add ?label=KEY=VALUE");
+	}
+	if (p == PROBLEM_NONE) {
+		json_init(&j, &b, false);
+		json_object(&j);
+		json_key(&j, "sandboxes");
+		json_array(&j);
+		delete_all(a, c, s, &j);
+		json_array_end(&j);
+		json_object_end(&j);
+		api_answer_json(c, 202, &b);
+	} else {
+		fail(c, p, &e);
+	}
+	free(s);
+}

@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/sandbox_execs.c - commands in sandboxes, and those who listen to them.
+ *
+ * What a command wrote is read from the file that its monitor keeps, so that the daemon holds none
+ * of it: a listener has a place in that file and is served as far as it takes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/folder.h"
+#include "base/jread.h"
+#include "base/str.h"
+#include "daemon/sandbox_id.h"
+#include "daemon/sandboxes_internal.h"
+#include "proc/order.h"
+
+#define CHUNK ((size_t)64 << 10)
+#define AT_ONCE ((size_t)1 << 20) /* bytes for one listener at a turn */
+#define RESULT_LOST                                                                                \
+	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\","     \
+	"\"what\":\"the sandbox was lost while the command ran\",\"hint\":null}}"
+
+struct exec_watch {
+	struct loop_timer soon; /* first */
+	struct exec_watch *next;
+	struct sandbox_entry *of; /* NULL: the sandbox is gone */
+	struct loop *loop;
+	struct exec_listener by;
+	char exec[EXEC_ID_SIZE];
+	uint64_t from;
+	int fd;
+	struct kept_at at;
+	bool busy, gone, full, ended;
+};
+
+/* ---- finding ---- */
+
+static struct exec_entry *find(struct sandbox_entry *b, const char *id)
+{
+	struct exec_entry *x = b->execs;
+
+	while (x && !str_eq(x->id, id))
+		x = x->next;
+	return x;
+}
+
+static enum problem no_exec(const char *id, struct err *e)
+{
+	return problem_say(PROBLEM_NOT_FOUND, e, "there is no command '%.80s'", id);
+}
+
+static struct exec_entry *add(struct sandbox_entry *b, const char *id)
+{
+	struct exec_entry *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->input = -1;
+	(void)snprintf(x->id, sizeof(x->id), "%s", id);
+	x->next = b->execs;
+	b->execs = x;
+	b->exec_count++;
+	return x;
+}
+
+static void forget(struct sandbox_entry *b, struct exec_entry *x)
+{
+	struct exec_entry **at = &b->execs;
+
+	while (*at && *at != x)
+		at = &(*at)->next;
+	if (*at)
+		*at = x->next;
+	b->exec_count--;
+	(void)fd_close(x->input);
+	free(x);
+}
+
+/* ---- telling ---- */
+
+static void tell(const struct sandbox_entry *b, const char *id, const char *type,
+		 const char *reason, const char *data)
+{
+	const struct event_note n = { .type = type,
+				      .tenant = b->tenant,
+				      .sandbox = b->id,
+				      .exec = id,
+				      .reason = reason,
+				      .data = data };
+
+	(void)events_add(b->s->events, &n);
+}
+
+static void tell_end(const struct sandbox_entry *b, const char *id, const char *outcome, int status)
+{
+	CLEANUP(fd) int execs = entry_execs(b);
+	bool failed = str_eq(outcome, "failed") || str_eq(outcome, "refused") ||
+		      str_eq(outcome, "lost");
+	const char *type = failed                          ? "exec.failed"
+			   : str_eq(outcome, "cancelled") ? "exec.cancelled"
+							   : "exec.finished";
+	char data[96];
+
+	(void)snprintf(data, sizeof(data), "{\"outcome\":\"%.24s\",\"exit_code\":%d}", outcome,
+		       status);
+	tell(b, id, type, str_eq(outcome, "exited") ? NULL : outcome, data);
+	if (execs >= 0)
+		kept_tell(execs, id);
+}
+
+/* ---- listeners ---- */
+
+static void hold(struct sandbox_entry *b)
+{
+	struct monitor_ask q = { .asks = MONITOR_HOLD };
+
+	for (const struct exec_watch *w = b->watches; w; w = w->next)
+		q.value += !w->ended;
+	if (q.value != b->held && link_ask(b, &q, NULL, 0) == 0)
+		b->held = q.value;
+}
+
+static void soon(struct exec_watch *w)
+{
+	loop_at(w->loop, &w->soon, 1);
+}
+
+static void say_end(struct exec_watch *w, const char *text, size_t n)
+{
+	w->ended = true;
+	if (w->of)
+		hold(w->of);
+	w->by.end(w->by.arg, text, n);
+}
+
+static void give_end(struct exec_watch *w, const struct kept_frame *f)
+{
+	size_t n = (size_t)f->size;
+	CLEANUP(mem) char *text = malloc(n + 1);
+
+	if (text && kept_read(w->fd, &w->at, f, text, n) == (ssize_t)n)
+		say_end(w, text, n);
+	else
+		say_end(w, RESULT_LOST, strlen(RESULT_LOST));
+}
+
+/* Bytes that were taken; 0: it takes none now, or there are none. */
+static size_t give(struct exec_watch *w, const struct kept_frame *f)
+{
+	char data[CHUNK];
+	uint64_t skip = w->at.seq < w->from ? w->from - w->at.seq : 0;
+	ssize_t n;
+	size_t took;
+
+	if (skip) {
+		skip = skip < f->size ? skip : f->size;
+		kept_step(&w->at, f, skip);
+		return (size_t)skip;
+	}
+	n = kept_read(w->fd, &w->at, f, data, sizeof(data));
+	took = n > 0 ? w->by.output(w->by.arg, f->kind == KEPT_ERRORS ? 2 : 1, w->at.seq, data,
+				    (size_t)n)
+		     : 0;
+	w->full = n <= 0 || took < (size_t)n;
+	kept_step(&w->at, f, took);
+	return took;
+}
+
+static bool is_running(struct exec_watch *w)
+{
+	return w->of && (w->of->unsure || (w->of->link.fd >= 0 && find(w->of, w->exec)));
+}
+
+static void serve(struct exec_watch *w)
+{
+	struct kept_frame f;
+	size_t given = 0;
+	int r;
+
+	w->full = false;
+	while (!w->gone && !w->ended && !w->full && given < AT_ONCE) {
+		r = kept_look(w->fd, &w->at, &f);
+		if (r == 0 && is_running(w))
+			return;
+		if (r <= 0)
+			say_end(w, RESULT_LOST, strlen(RESULT_LOST));
+		else if (f.kind == KEPT_END)
+			give_end(w, &f);
+		else if (f.kind == KEPT_BEGIN || !f.size)
+			kept_step(&w->at, &f, f.size);
+		else
+			given += give(w, &f);
+	}
+	if (!w->gone && !w->ended && !w->full)
+		soon(w);
+}
+
+static void watch_free(struct exec_watch *w)
+{
+	loop_at(w->loop, &w->soon, 0);
+	(void)fd_close(w->fd);
+	free(w);
+}
+
+static void on_soon(struct loop_timer *t, uint64_t now)
+{
+	struct exec_watch *w = (struct exec_watch *)t;
+
+	(void)now;
+	w->busy = true;
+	serve(w);
+	w->busy = false;
+	if (w->gone)
+		watch_free(w);
+}
+
+void exec_more(struct exec_watch *w)
+{
+	if (!w->ended && w->fd >= 0) /* else nothing was kept of it yet */
+		soon(w);
+}
+
+struct exec_watch *exec_unwatch(struct exec_watch *w)
+{
+	struct exec_watch **at = w && w->of ? &w->of->watches : NULL;
+
+	if (!w)
+		return NULL;
+	while (at && *at && *at != w)
+		at = &(*at)->next;
+	if (at && *at)
+		*at = w->next;
+	if (w->of)
+		hold(w->of);
+	w->of = NULL;
+	w->gone = true;
+	if (!w->busy)
+		watch_free(w);
+	return NULL;
+}
+
+static void news(struct sandbox_entry *b, const char *id)
+{
+	for (struct exec_watch *w = b->watches; w; w = w->next)
+		if (!id || str_eq(w->exec, id))
+			soon(w);
+}
+
+/* The file is there once the monitor has heard of the command. */
+static int open_kept(const struct sandbox_entry *b, const char *id, int *ret)
+{
+	CLEANUP(fd) int execs = entry_execs(b);
+
+	return execs < 0 ? -errno : kept_open(execs, id, ret);
+}
+
+enum problem exec_listen(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
+			 uint64_t from, const struct exec_listener *by, struct exec_watch **ret,
+			 struct err *e)
+{
+	struct sandbox_entry *b = entry_find(s, tenant, ref);
+	struct exec_watch *w;
+	int fd = -1;
+
+	if (!b)
+		return entry_missing(ref, e);
+	if (!id_is(EXEC_ID, exec) || (open_kept(b, exec, &fd) < 0 && !find(b, exec)))
+		return no_exec(exec, e);
+	w = calloc(1, sizeof(*w));
+	if (!w) {
+		(void)fd_close(fd);
+		return problem_nomem(e);
+	}
+	*w = (struct exec_watch){ .soon.due = on_soon,
+				  .next = b->watches,
+				  .of = b,
+				  .loop = s->loop,
+				  .by = *by,
+				  .from = from,
+				  .fd = fd };
+	(void)snprintf(w->exec, sizeof(w->exec), "%s", exec);
+	kept_begin(&w->at);
+	b->watches = w;
+	hold(b);
+	if (fd >= 0)
+		soon(w);
+	*ret = w;
+	return PROBLEM_NONE;
+}
+
+/* ---- what the monitor says ---- */
+
+static void open_watches(struct sandbox_entry *b, const char *id)
+{
+	for (struct exec_watch *w = b->watches; w; w = w->next)
+		if (w->fd < 0 && str_eq(w->exec, id))
+			(void)open_kept(b, id, &w->fd);
+}
+
+void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
+{
+	struct exec_entry *x = id_is(EXEC_ID, m->exec) ? find(b, m->exec) : NULL;
+
+	if (!x && m->says == MONITOR_RUNS && id_is(EXEC_ID, m->exec))
+		x = add(b, m->exec); /* an earlier daemon's */
+	if (!x)
+		return;
+	open_watches(b, x->id);
+	switch ((enum monitor_says)m->says) {
+	case MONITOR_RUNS:
+		if (!x->runs && x->ours)
+			tell(b, x->id, "exec.started", NULL, NULL);
+		x->runs = true;
+		break;
+	case MONITOR_GIVES:
+		(void)fd_close(x->input);
+		x->input = TAKE_FD(*fd);
+		x->takes = x->input >= 0;
+		if (x->input >= 0)
+			(void)fcntl(x->input, F_SETFL, O_WRONLY | O_NONBLOCK);
+		break;
+	case MONITOR_DONE:
+		tell_end(b, x->id, *m->reason ? m->reason : "failed", (int)m->value);
+		forget(b, x);
+		news(b, m->exec);
+		return;
+	default:
+		break;
+	}
+	news(b, x->id);
+}
+
+/* ---- what happened while nobody listened ---- */
+
+static void recover_one(struct sandbox_entry *b, int execs, const char *id)
+{
+	CLEANUP(fd) int fd = -1;
+	CLEANUP(mem) char *text = NULL;
+	CLEANUP(jread) struct jread *v = NULL;
+	const char *outcome = "lost";
+	int status = 125;
+	struct err e;
+	size_t n;
+
+	if (kept_open(execs, id, &fd) < 0 || kept_told(fd))
+		return;
+	text = kept_text(fd, KEPT_END, &n);
+	if (!text && b->link.fd >= 0) {
+		if (!find(b, id))
+			(void)add(b, id);
+		return;
+	}
+	if (text && jread_parse(text, n, &v, &e) == 0 && jread_str(v, "outcome")) {
+		outcome = jread_str(v, "outcome");
+		status = (int)jread_int(v, "exit_code", status);
+	}
+	tell_end(b, id, outcome, status);
+}
+
+void execs_recover(struct sandbox_entry *b)
+{
+	CLEANUP(fd) int execs = entry_execs(b);
+	struct folder f;
+	const struct fd_entry *d;
+
+	if (execs < 0)
+		return;
+	folder_begin(&f, execs);
+	while ((d = folder_next(&f)))
+		if (id_is(EXEC_ID, d->name))
+			recover_one(b, execs, d->name);
+	news(b, NULL);
+}
+
+/* A monitor says the end of each command before its own, unless it is killed. */
+void execs_lost(struct sandbox_entry *b)
+{
+	while (b->execs) {
+		struct exec_entry *x = b->execs;
+
+		tell_end(b, x->id, "lost", 125);
+		open_watches(b, x->id);
+		forget(b, x);
+	}
+	news(b, NULL);
+}
+
+void execs_free(struct sandbox_entry *b)
+{
+	while (b->execs)
+		forget(b, b->execs);
+	while (b->watches) {
+		struct exec_watch *w = b->watches;
+
+		b->watches = w->next;
+		w->of = NULL;
+		w->next = NULL;
+		soon(w); /* it has the file open, and is told what is in there */
+	}
+}
+
+/* ---- starting ---- */
+
+static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
+{
+	if (b->state == STATE_PAUSED)
+		return problem_say(PROBLEM_SANDBOX_PAUSED, e, "sandbox '%s' is paused: resume it",
+				   b->id);
+	if (b->state != STATE_READY || b->link.fd < 0 || b->stopping || b->opening)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
+				   b->stopping ? "stopping" : state_word(b->state));
+	if (b->strange)
+		return problem_say(PROBLEM_UNSUPPORTED, e,
+				   "the monitor of sandbox '%s' is of another version: it can only "
+				   "be stopped",
+				   b->id);
+	if (b->exec_count >= SANDBOX_EXECS)
+		return problem_say(PROBLEM_QUOTA, e, "a sandbox has at most %d commands at a time",
+				   SANDBOX_EXECS);
+	return PROBLEM_NONE;
+}
+
+static enum problem check_start(const struct exec_start *x, struct err *e)
+{
+	if (!x->argv || !x->argv[0] || !*x->argv[0])
+		return problem_say(PROBLEM_INVALID, e, "no command was given");
+	if (x->cwd && x->cwd[0] != '/')
+		return problem_say(PROBLEM_INVALID, e,
+				   "the folder must be named from the root on: '%.100s'", x->cwd);
+	return PROBLEM_NONE;
+}
+
+static enum problem send(struct sandbox_entry *b, const struct exec_start *x,
+			 struct exec_entry *entry, struct err *e)
+{
+	static const char *const none[] = { NULL };
+	const struct order o = {
+		.argv = x->argv, .envp = x->env ? x->env : none, .path = "", .cwd = x->cwd ? x->cwd : ""
+	};
+	struct monitor_ask q = { .asks = MONITOR_EXEC,
+				 .tty = x->tty,
+				 .rows = x->rows,
+				 .cols = x->cols,
+				 .timeout = x->timeout,
+				 .output = x->output };
+	CLEANUP(fd) int order = -1, reads = -1;
+	int ends[2], r;
+
+	if (order_make(&o, &order, e) < 0)
+		return problem_of(e);
+	if (x->stdin_open) {
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return err_sys(e, "cannot make a pipe"), PROBLEM_INTERNAL;
+		reads = ends[0];
+		entry->input = ends[1];
+		entry->takes = true;
+	}
+	(void)snprintf(q.exec, sizeof(q.exec), "%s", entry->id);
+	r = link_ask(b, &q, (const int[]){ order, reads, entry->input }, x->stdin_open ? 3 : 1);
+	if (r == -EAGAIN)
+		return problem_say(PROBLEM_QUOTA, e, "sandbox '%s' has too much to do", b->id);
+	if (r < 0)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' does not answer",
+				   b->id);
+	if (entry->input >= 0)
+		(void)fcntl(entry->input, F_SETFL, O_WRONLY | O_NONBLOCK);
+	return PROBLEM_NONE;
+}
+
+enum problem sandboxes_exec(struct sandboxes *s, const char *tenant, const char *ref,
+			    const struct exec_start *x, char id[EXEC_ID_SIZE], struct err *e)
+{
+	struct sandbox_entry *b = entry_find(s, tenant, ref);
+	struct exec_entry *entry;
+	enum problem p;
+
+	if (!b)
+		return entry_missing(ref, e);
+	p = may_exec(b, e);
+	if (p == PROBLEM_NONE)
+		p = check_start(x, e);
+	if (p != PROBLEM_NONE)
+		return p;
+	if (id_make(EXEC_ID, id, e) < 0)
+		return PROBLEM_INTERNAL;
+	entry = add(b, id);
+	if (!entry)
+		return problem_nomem(e);
+	entry->ours = true;
+	p = send(b, x, entry, e);
+	if (p != PROBLEM_NONE)
+		forget(b, entry);
+	return p;
+}
+
+/* ---- while it runs ---- */
+
+static enum problem running(struct sandboxes *s, const char *tenant, const char *ref,
+			    const char *exec, struct sandbox_entry **b, struct exec_entry **x,
+			    struct err *e)
+{
+	CLEANUP(fd) int fd = -1;
+
+	*b = entry_find(s, tenant, ref);
+	if (!*b)
+		return entry_missing(ref, e);
+	*x = id_is(EXEC_ID, exec) ? find(*b, exec) : NULL;
+	if (*x)
+		return PROBLEM_NONE;
+	if (!id_is(EXEC_ID, exec) || open_kept(*b, exec, &fd) < 0)
+		return no_exec(exec, e);
+	return problem_say(PROBLEM_EXEC_ENDED, e, "command '%s' has ended", exec);
+}
+
+static enum problem ask(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
+			struct monitor_ask *q, struct err *e)
+{
+	struct sandbox_entry *b;
+	struct exec_entry *x;
+	enum problem p = running(s, tenant, ref, exec, &b, &x, e);
+
+	if (p != PROBLEM_NONE)
+		return p;
+	(void)snprintf(q->exec, sizeof(q->exec), "%s", exec);
+	if (link_ask(b, q, NULL, 0) < 0)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' does not answer",
+				   b->id);
+	return PROBLEM_NONE;
+}
+
+enum problem exec_signal(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
+			 int sig, struct err *e)
+{
+	if (sig < 1 || sig > 64)
+		return problem_say(PROBLEM_INVALID, e, "there is no signal %d", sig);
+	return ask(s, tenant, ref, exec,
+		   &(struct monitor_ask){ .asks = MONITOR_SIGNAL, .value = (uint64_t)sig }, e);
+}
+
+enum problem exec_cancel(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
+			 struct err *e)
+{
+	return ask(s, tenant, ref, exec, &(struct monitor_ask){ .asks = MONITOR_CANCEL }, e);
+}
+
+enum problem exec_resize(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
+			 unsigned short rows, unsigned short cols, struct err *e)
+{
+	return ask(s, tenant, ref, exec,
+		   &(struct monitor_ask){ .asks = MONITOR_RESIZE, .rows = rows, .cols = cols }, e);
+}
+
+static enum problem end_input(struct sandbox_entry *b, struct exec_entry *x)
+{
+	struct monitor_ask q = { .asks = MONITOR_INPUT_END };
+
+	x->input = fd_close(x->input);
+	x->takes = false;
+	(void)snprintf(q.exec, sizeof(q.exec), "%s", x->id);
+	(void)link_ask(b, &q, NULL, 0);
+	return PROBLEM_NONE;
+}
+
+enum problem exec_write(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
+			const void *data, size_t n, size_t *took, struct err *e)
+{
+	struct sandbox_entry *b;
+	struct exec_entry *x;
+	enum problem p = running(s, tenant, ref, exec, &b, &x, e);
+	ssize_t w;
+
+	*took = 0;
+	if (p != PROBLEM_NONE)
+		return p;
+	if (x->input < 0 && b->found && !x->asked) { /* an earlier daemon had it */
+		struct monitor_ask q = { .asks = MONITOR_INPUT };
+
+		x->asked = x->takes = true;
+		(void)snprintf(q.exec, sizeof(q.exec), "%s", x->id);
+		(void)link_ask(b, &q, NULL, 0);
+	}
+	if (!x->takes)
+		return problem_say(PROBLEM_CONFLICT, e, "command '%s' has no input, or its end was "
+							"given", exec);
+	if (x->input < 0)
+		return PROBLEM_NONE; /* it is on its way */
+	if (!n)
+		return end_input(b, x);
+	w = write(x->input, data, n);
+	if (w < 0 && errno != EAGAIN && errno != EINTR)
+		return problem_say(PROBLEM_CONFLICT, e, "command '%s' reads no more input", exec);
+	*took = w > 0 ? (size_t)w : 0;
+	return PROBLEM_NONE;
+}
+
+/* ---- showing ---- */
+
+static void put_text(struct json *j, const char *key, const struct jread *v)
+{
+	CLEANUP(mem) char *text = v ? jread_dump(v) : NULL;
+
+	json_key(j, key);
+	if (text)
+		json_raw(j, text, strlen(text));
+	else
+		json_null(j);
+}
+
+static void show(const struct sandbox_entry *b, const char *id, int fd, bool runs, struct json *j)
+{
+	size_t n = 0;
+	CLEANUP(mem) char *begin = fd >= 0 ? kept_text(fd, KEPT_BEGIN, &n) : NULL;
+	CLEANUP(mem) char *end = NULL;
+	CLEANUP(jread) struct jread *v = NULL;
+	struct err e;
+
+	if (begin)
+		(void)jread_parse(begin, n, &v, &e);
+	end = fd >= 0 && !runs ? kept_text(fd, KEPT_END, &n) : NULL;
+	json_object(j);
+	json_kstr(j, "id", id);
+	json_kstr(j, "sandbox", b->id);
+	json_kstr(j, "state", runs ? "running" : "ended");
+	put_text(j, "started", jread_get(v, "started"));
+	put_text(j, "argv", jread_get(v, "argv"));
+	put_text(j, "cwd", jread_get(v, "cwd"));
+	put_text(j, "tty", jread_get(v, "tty"));
+	json_key(j, "result");
+	if (end)
+		json_raw(j, end, n);
+	else if (runs)
+		json_null(j);
+	else
+		json_raw(j, RESULT_LOST, strlen(RESULT_LOST));
+	json_object_end(j);
+}
+
+enum problem exec_show(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
+		       struct json *j, struct err *e)
+{
+	struct sandbox_entry *b = entry_find(s, tenant, ref);
+	CLEANUP(fd) int fd = -1;
+	bool runs;
+
+	if (!b)
+		return entry_missing(ref, e);
+	runs = id_is(EXEC_ID, exec) && find(b, exec);
+	if (!id_is(EXEC_ID, exec) || (open_kept(b, exec, &fd) < 0 && !runs))
+		return no_exec(exec, e);
+	show(b, exec, fd, runs, j);
+	return PROBLEM_NONE;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+enum problem exec_list(struct sandboxes *s, const char *tenant, const char *ref, struct json *j,
+		       struct err *e)
+{
+	enum { MOST = 2048 };
+	struct sandbox_entry *b = entry_find(s, tenant, ref);
+	CLEANUP(fd) int execs = b ? entry_execs(b) : -1;
+	CLEANUP(mem) char(*ids)[EXEC_ID_SIZE] = calloc(MOST, sizeof(*ids));
+	const struct fd_entry *d;
+	struct folder f;
+	size_t n = 0;
+
+	if (!b)
+		return entry_missing(ref, e);
+	if (!ids)
+		return problem_nomem(e);
+	if (execs >= 0) {
+		folder_begin(&f, execs);
+		while (n < MOST && (d = folder_next(&f)))
+			if (id_is(EXEC_ID, d->name))
+				(void)snprintf(ids[n++], sizeof(*ids), "%s", d->name);
+	}
+	qsort(ids, n, sizeof(*ids), by_text);
+	json_array(j);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(fd) int fd = -1;
+
+		if (kept_open(execs, ids[i], &fd) == 0)
+			show(b, ids[i], fd, find(b, ids[i]) != NULL, j);
+	}
+	json_array_end(j);
+	return PROBLEM_NONE;
+}

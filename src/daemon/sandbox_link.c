@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/sandbox_link.c - the daemon's end of a monitor: what it says becomes the sandbox's state.
+ *
+ * A monitor that says its last word (REFUSED, CLOSED) has nothing left inside; one whose socket
+ * closes without it was killed, and the sandbox died with it. Either way the process itself is
+ * waited for before anything else happens to the sandbox: its lock is free then. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "daemon/sandboxes_internal.h"
+
+#define AT_ONCE 256 /* words of one monitor at a turn */
+
+static void reap(int pidfd)
+{
+	siginfo_t info;
+
+	/* One that an earlier daemon has started is somebody else's child. */
+	(void)waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG | __WALL);
+}
+
+void link_close(struct sandbox_entry *b)
+{
+	if (b->link.fd >= 0) {
+		(void)loop_want(b->s->loop, &b->link, 0);
+		b->link.fd = fd_close(b->link.fd);
+	}
+	if (b->proc.fd >= 0) {
+		(void)loop_want(b->s->loop, &b->proc, 0);
+		b->proc.fd = fd_close(b->proc.fd);
+	}
+}
+
+void link_kill(struct sandbox_entry *b)
+{
+	if (b->proc.fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, b->proc.fd, SIGKILL, NULL, 0);
+}
+
+int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fds, size_t n)
+{
+	struct monitor_ask full = *q;
+
+	full.version = MONITOR_VERSION;
+	return b->link.fd < 0 ? -ENOTCONN : fd_send(b->link.fd, &full, sizeof(full), fds, n);
+}
+
+/* What is left of its life, at least a moment; 0: for ever. */
+static uint64_t life_left(const struct sandbox_entry *b)
+{
+	uint64_t end = b->created / 1000 + b->ttl, now = wall_us() / 1000;
+
+	return !b->ttl ? 0 : end > now ? end - now : 1;
+}
+
+void link_times(struct sandbox_entry *b)
+{
+	const struct monitor_ask q = { .asks = MONITOR_TIMES,
+				       .idle = b->idle_ttl,
+				       .life = life_left(b) };
+
+	(void)link_ask(b, &q, NULL, 0);
+}
+
+/* ---- its words ---- */
+
+static void on_opened(struct sandbox_entry *b)
+{
+	if (!b->opening)
+		return;
+	b->opening = false;
+	if (b->state == STATE_DELETING) /* it was told to stop while it was being opened */
+		return;
+	b->started = wall_us();
+	entry_becomes(b, STATE_READY, b->state == STATE_PENDING ? "sandbox.ready" : "sandbox.resumed",
+		      NULL);
+	entry_done(b, SANDBOX_RESUME, PROBLEM_NONE, NULL);
+}
+
+static void on_paused(struct sandbox_entry *b, const struct monitor_say *m)
+{
+	if (m->err.code)
+		entry_done(b, SANDBOX_PAUSE, problem_of(&m->err), &m->err);
+	if (m->err.code || b->state != STATE_READY)
+		return;
+	entry_becomes(b, STATE_PAUSED, "sandbox.paused", NULL);
+	entry_done(b, SANDBOX_PAUSE, PROBLEM_NONE, NULL);
+}
+
+static void on_continued(struct sandbox_entry *b, const struct monitor_say *m)
+{
+	if (m->err.code)
+		entry_done(b, SANDBOX_RESUME, problem_of(&m->err), &m->err);
+	if (m->err.code || b->state != STATE_PAUSED)
+		return;
+	entry_becomes(b, STATE_READY, "sandbox.resumed", NULL);
+	entry_done(b, SANDBOX_RESUME, PROBLEM_NONE, NULL);
+}
+
+static void on_hello(struct sandbox_entry *b, const struct monitor_say *m)
+{
+	b->strange = m->version != MONITOR_VERSION;
+	b->unsure = false;
+	if (!b->found || b->strange)
+		return;
+	execs_recover(b);
+	if (m->value == MONITOR_IS_OPEN || m->value == MONITOR_IS_PAUSED) {
+		const struct monitor_say as_it_is = { .says = MONITOR_PAUSED };
+
+		b->opening |= b->state == STATE_PENDING || b->state == STATE_STOPPED;
+		on_opened(b);
+		if (m->value == MONITOR_IS_PAUSED)
+			on_paused(b, &as_it_is);
+		else
+			on_continued(b, &as_it_is);
+		link_times(b);
+	} else if (m->value == MONITOR_IS_OPENING) {
+		b->opening = true;
+	}
+}
+
+static void on_refused(struct sandbox_entry *b, const struct monitor_say *m)
+{
+	b->closed = true;
+	b->error = m->err;
+	b->error.what[sizeof(b->error.what) - 1] = b->error.hint[sizeof(b->error.hint) - 1] = '\0';
+	if (!b->error.code)
+		b->error.code = EIO;
+}
+
+static void on_closed(struct sandbox_entry *b, const struct monitor_say *m)
+{
+	b->closed = true;
+	(void)snprintf(b->reason, sizeof(b->reason), "%.*s", (int)sizeof(m->reason) - 1, m->reason);
+}
+
+static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
+{
+	if (m->says == MONITOR_HELLO) {
+		on_hello(b, m);
+		return;
+	}
+	if (m->version != MONITOR_VERSION)
+		return;
+	switch ((enum monitor_says)m->says) {
+	case MONITOR_OPENED:
+		on_opened(b);
+		break;
+	case MONITOR_REFUSED:
+		on_refused(b, m);
+		break;
+	case MONITOR_PAUSED:
+		on_paused(b, m);
+		break;
+	case MONITOR_CONTINUED:
+		on_continued(b, m);
+		break;
+	case MONITOR_CLOSED:
+		on_closed(b, m);
+		break;
+	default:
+		execs_heard(b, m, fd);
+		break;
+	}
+}
+
+/* ---- the end of it ---- */
+
+/* The reason that it has left behind, if it had the time. */
+static void find_reason(struct sandbox_entry *b, int folder)
+{
+	char text[MONITOR_REASON];
+
+	if (!b->closed && folder >= 0 &&
+	    fd_read_file(folder, MONITOR_ENDED, text, sizeof(text)) > 0 && text[0])
+		(void)snprintf(b->reason, sizeof(b->reason), "%s", text);
+	else if (!b->closed)
+		(void)snprintf(b->reason, sizeof(b->reason), "lost");
+}
+
+/* A creation that failed keeps what it said, and nothing else. */
+static void clear_failed(int folder)
+{
+	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		(void)unlinkat(folder, names[i], 0);
+	(void)unlinkat(folder, MONITOR_EXECS, AT_REMOVEDIR);
+}
+
+static void was_refused(struct sandbox_entry *b, int folder)
+{
+	char reason[MONITOR_REASON];
+
+	(void)snprintf(reason, sizeof(reason), "%s",
+		       b->error.code ? err_kind_name(b->error.kind) : "lost");
+	if (!b->error.code)
+		(void)err_refuse(&b->error, ERR_INTERNAL, ECHILD, "create it again",
+				 "its monitor was killed before the sandbox was ready");
+	if (b->state == STATE_PENDING && folder >= 0)
+		clear_failed(folder);
+	b->opening = false;
+	entry_becomes(b, STATE_FAILED, "sandbox.failed", reason);
+	entry_done(b, SANDBOX_RESUME, problem_of(&b->error), &b->error);
+}
+
+static void on_tidied(struct loop_watch *w, uint32_t events)
+{
+	struct sandboxes *s = (struct sandboxes *)((char *)w - offsetof(struct sandboxes, tidier));
+	bool again = s->tidy_again;
+
+	(void)events;
+	reap(w->fd);
+	link_tidied(s);
+	if (again)
+		link_tidy(s);
+}
+
+void link_tidied(struct sandboxes *s)
+{
+	if (s->tidier.fd < 0)
+		return;
+	(void)loop_want(s->loop, &s->tidier, 0);
+	s->tidier.fd = fd_close(s->tidier.fd);
+	s->tidy_again = false;
+}
+
+/* Nobody else removes what a killed monitor had in the system. */
+void link_tidy(struct sandboxes *s)
+{
+	struct err e;
+	int pidfd = -1;
+
+	s->tidy_again = s->tidier.fd >= 0;
+	if (s->tidy_again || monitor_start_tidy(&pidfd, &e) < 0)
+		return;
+	s->tidier = (struct loop_watch){ .fd = pidfd, .ready = on_tidied };
+	if (loop_want(s->loop, &s->tidier, EPOLLIN) < 0)
+		s->tidier.fd = fd_close(pidfd);
+}
+
+void link_lost(struct sandbox_entry *b)
+{
+	CLEANUP(fd) int folder = entry_folder(b);
+	bool killed = !b->closed;
+	struct err gone = { 0 };
+
+	link_close(b);
+	b->stopping = b->unsure = false;
+	b->held = 0;
+	execs_lost(b);
+	if (killed)
+		link_tidy(b->s);
+	if (b->state == STATE_DELETING) {
+		entry_remove(b);
+		return;
+	}
+	if (b->opening || b->state == STATE_PENDING) {
+		was_refused(b, folder);
+	} else if (b->state == STATE_READY || b->state == STATE_PAUSED) {
+		char reason[MONITOR_REASON];
+
+		find_reason(b, folder);
+		memcpy(reason, b->reason, sizeof(reason));
+		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", reason);
+	}
+	if (str_eq(b->reason, "expired") && b->state == STATE_STOPPED) {
+		(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &gone);
+		return;
+	}
+	entry_done(b, SANDBOX_STOP, PROBLEM_NONE, NULL);
+	(void)err_set(&gone, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	entry_done(b, SANDBOX_PAUSE, PROBLEM_SANDBOX_NOT_READY, &gone);
+	entry_done(b, SANDBOX_RESUME, PROBLEM_SANDBOX_NOT_READY, &gone);
+}
+
+/* One word. false: there is none now, or there will be none. */
+static bool hear(struct sandbox_entry *b)
+{
+	struct monitor_say m;
+	size_t n = 1;
+	int fd = -1;
+	ssize_t r = b->link.fd < 0 ? -ENOTCONN : fd_recv(b->link.fd, &m, sizeof(m), &fd, &n);
+
+	if (r == -EAGAIN)
+		return false;
+	if (r < (ssize_t)offsetof(struct monitor_say, exec)) {
+		/* Its end is seen by the pidfd. */
+		(void)loop_want(b->s->loop, &b->link, 0);
+		return false;
+	}
+	memset((char *)&m + r, 0, sizeof(m) - (size_t)r);
+	m.exec[sizeof(m.exec) - 1] = m.reason[sizeof(m.reason) - 1] = '\0';
+	take_word(b, &m, &fd);
+	(void)fd_close(fd);
+	return true;
+}
+
+static struct sandbox_entry *of_proc(struct loop_watch *w)
+{
+	return (struct sandbox_entry *)((char *)w - offsetof(struct sandbox_entry, proc));
+}
+
+static void on_exit_of(struct loop_watch *w, uint32_t events)
+{
+	struct sandbox_entry *b = of_proc(w);
+
+	(void)events;
+	reap(w->fd);
+	while (hear(b)) /* what it said last is still in the socket */
+		;
+	link_lost(b);
+}
+
+static void on_words(struct loop_watch *w, uint32_t events)
+{
+	struct sandbox_entry *b = (struct sandbox_entry *)w;
+
+	(void)events;
+	for (int i = 0; i < AT_ONCE && hear(b); i++)
+		;
+}
+
+static int follow(struct sandbox_entry *b, int sock, int pidfd)
+{
+	b->link = (struct loop_watch){ .fd = sock, .ready = on_words };
+	b->proc = (struct loop_watch){ .fd = pidfd, .ready = on_exit_of };
+	b->closed = b->stopping = b->strange = false;
+	b->held = 0;
+	return loop_want(b->s->loop, &b->link, EPOLLIN) < 0 ||
+			       loop_want(b->s->loop, &b->proc, EPOLLIN) < 0
+		       ? -ENOMEM
+		       : 0;
+}
+
+int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n, struct err *e)
+{
+	const struct monitor_ask begin = { .asks = MONITOR_BEGIN,
+					   .idle = b->idle_ttl,
+					   .life = life_left(b) };
+	int sock = -1, pidfd = -1, r;
+
+	(void)unlinkat(folder, MONITOR_ENDED, 0);
+	if (monitor_start(folder, b->id, &sock, &pidfd, e) < 0)
+		return -e->code;
+	b->found = false;
+	b->opening = true;
+	r = follow(b, sock, pidfd);
+	if (r == 0)
+		r = link_ask(b, &begin, secrets, n);
+	if (r < 0) {
+		(void)err_errno(&b->error, r, "cannot speak to the monitor");
+		link_kill(b); /* which is heard of */
+	}
+	return 0;
+}
+
+int link_find(struct sandbox_entry *b, int folder)
+{
+	int sock = -1, pidfd = -1;
+	int r = monitor_connect(folder, &sock, &pidfd);
+
+	if (r < 0)
+		return r;
+	b->found = true;
+	return follow(b, sock, pidfd);
+}

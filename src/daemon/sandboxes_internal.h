@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/sandboxes_internal.h - what the files behind sandboxes.h share. */
+#pragma once
+
+#include "daemon/kept.h"
+#include "daemon/monitor_protocol.h"
+#include "daemon/sandboxes.h"
+
+enum sandbox_state {
+	STATE_PENDING,
+	STATE_READY,
+	STATE_FAILED,
+	STATE_PAUSED,
+	STATE_STOPPED,
+	STATE_DELETING,
+	SANDBOX_STATES
+};
+
+enum {
+	TENANT_SIZE = 64,
+	NAME_SIZE = 64,
+	SANDBOX_EXECS = 256, /* at a time */
+	SANDBOX_LABELS = 64,
+	SANDBOXES_GONE = 1024 /* ids of those that were deleted last, so that it can be asked again */
+};
+
+/* Somebody who is told when a verb is done. */
+struct verb_waiter {
+	struct verb_waiter *next;
+	enum sandbox_verb verb;
+	sandbox_done_fn *done;
+	void *arg;
+};
+
+/* A command that runs, or whose end nobody was told of yet. */
+struct exec_entry {
+	struct exec_entry *next;
+	char id[EXEC_ID_SIZE];
+	bool ours;  /* it was this daemon that asked for it */
+	bool runs;  /* this was told */
+	bool takes;          /* it has input */
+	bool asked;          /* for the end to write it to, after a restart */
+	int input;           /* that end; -1 */
+};
+
+struct sandbox_entry {
+	struct loop_watch link; /* first: the monitor; fd -1: there is none */
+	struct loop_watch proc; /* its pidfd */
+	struct loop_timer due;  /* to delete it, or to look for its monitor again */
+	struct sandboxes *s;
+	char id[SANDBOX_ID_SIZE], name[NAME_SIZE], tenant[TENANT_SIZE];
+	char **labels; /* key, value, key... NULL */
+	enum sandbox_state state;
+	char reason[MONITOR_REASON];
+	struct err error;         /* of failed */
+	uint64_t created, started; /* microseconds since 1970 */
+	uint64_t since;           /* ... of the state */
+	uint64_t idle_ttl, ttl, cleanup_ttl; /* milliseconds */
+	bool opening;             /* its monitor has not said that it is open */
+	bool strange;             /* its monitor is of another version */
+	bool found;               /* its monitor was there before this daemon */
+	bool unsure;              /* ... and has not said hello yet */
+	bool stopping;            /* it was told to */
+	bool closed;              /* the monitor has said its last word */
+	struct verb_waiter *waiters;
+	struct exec_entry *execs;
+	size_t exec_count;
+	struct exec_watch *watches;
+	uint64_t held; /* as the monitor was told */
+};
+
+struct sandboxes {
+	int folder; /* "sandboxes" below the state */
+	struct loop *loop;
+	struct events *events;
+	struct sandbox_entry **all; /* by id, which is by age */
+	size_t count, room;
+	char gone[SANDBOXES_GONE][SANDBOX_ID_SIZE];
+	char gone_tenant[SANDBOXES_GONE][TENANT_SIZE];
+	size_t gone_at;
+	struct loop_watch tidier; /* a pidfd; -1: none is at work */
+	bool tidy_again;
+};
+
+const char *state_word(enum sandbox_state s);
+uint64_t wall_us(void);
+
+static inline enum problem problem_nomem(struct err *e)
+{
+	(void)err_nomem(e);
+	return PROBLEM_INTERNAL;
+}
+
+/* sandbox_entry.c: what is on disk */
+struct sandbox_entry *entry_new(struct sandboxes *s); /* NULL: no memory */
+struct sandbox_entry *entry_free(struct sandbox_entry *b);
+int entry_folder(const struct sandbox_entry *b); /* a descriptor, or -1 with errno */
+int entry_execs(const struct sandbox_entry *b);  /* that of its commands */
+int entry_save(const struct sandbox_entry *b, struct err *e);
+int entry_load(struct sandbox_entry *b, int folder); /* 0, or -EBADMSG: it was never told */
+/* Its folder, locked: 0; -EWOULDBLOCK: there is a monitor. */
+int entry_lock(const struct sandbox_entry *b, int *ret);
+int labels_copy(const struct label *from, size_t n, char ***ret);
+void labels_free(char **labels);
+void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j);
+
+/* sandboxes.c */
+struct sandbox_entry *entry_find(struct sandboxes *s, const char *tenant, const char *ref);
+enum problem entry_missing(const char *ref, struct err *e);
+/* Writes the state down, then tells; the reason may be NULL. */
+void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char *event,
+		   const char *reason);
+void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
+		const char *data);
+void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
+		const struct err *e); /* those who wait for it */
+void entry_remove(struct sandbox_entry *b); /* with its folder; frees it */
+void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */
+int entries_add(struct sandboxes *s, struct sandbox_entry *b);
+
+/* sandbox_link.c: its monitor */
+/* folder: the descriptor that holds its lock */
+int link_start(struct sandbox_entry *b, int folder, const int *secrets, size_t n, struct err *e);
+int link_find(struct sandbox_entry *b, int folder); /* one that is there; 0 or -errno */
+int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fds, size_t n);
+void link_times(struct sandbox_entry *b);
+void link_kill(struct sandbox_entry *b);  /* for one that does not listen */
+void link_close(struct sandbox_entry *b); /* leaves it alone */
+void link_tidy(struct sandboxes *s);   /* after one that was killed */
+void link_tidied(struct sandboxes *s); /* leaves that to itself */
+/* What became of a sandbox whose monitor is gone. */
+void link_lost(struct sandbox_entry *b);
+
+/* sandbox_execs.c */
+void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd);
+void execs_recover(struct sandbox_entry *b); /* what ended, or was lost, while nobody listened */
+void execs_free(struct sandbox_entry *b);
+void execs_lost(struct sandbox_entry *b); /* its monitor is gone */

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/summon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+#define READY_FD 3
+#define TEXT_MAX 700
+
+/* What brig itself reads: where its folders are, and the ways to other daemons. */
+static const char *const passed_on[] = {
+	"PATH",
+	"HOME",
+	"USER",
+	"LOGNAME",
+	"LANG",
+	"LC_ALL",
+	"TZ",
+	"XDG_STATE_HOME",
+	"XDG_RUNTIME_DIR",
+	"XDG_CACHE_HOME",
+	"XDG_CONFIG_HOME",
+	"DBUS_SESSION_BUS_ADDRESS",
+	"DOCKER_HOST",
+};
+
+static void short_environment(char **out)
+{
+	size_t n = 0;
+
+	for (char **v = environ; *v; v++)
+		for (size_t i = 0; i < ARRAY_LEN(passed_on); i++) {
+			size_t len = strlen(passed_on[i]);
+
+			if (n < ARRAY_LEN(passed_on) && strncmp(*v, passed_on[i], len) == 0 &&
+			    (*v)[len] == '=')
+				out[n++] = *v;
+		}
+	out[n] = NULL;
+}
+
+static int spawn(int ready, struct err *e)
+{
+	char *argv[] = { (char[]){ "brigd" }, (char[]){ "--ready-fd" }, (char[]){ "3" }, NULL };
+	char *env[ARRAY_LEN(passed_on) + 1];
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	sigset_t none, all;
+	pid_t pid;
+	int r;
+
+	short_environment(env);
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	(void)posix_spawn_file_actions_init(&files);
+	(void)posix_spawnattr_init(&how);
+	(void)posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
+						     POSIX_SPAWN_SETSIGDEF);
+	(void)posix_spawnattr_setsigmask(&how, &none);
+	(void)posix_spawnattr_setsigdefault(&how, &all);
+	(void)posix_spawn_file_actions_addchdir_np(&files, "/");
+	(void)posix_spawn_file_actions_adddup2(&files, ready, READY_FD);
+	for (int fd = 0; fd < READY_FD; fd++)
+		(void)posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+	(void)posix_spawn_file_actions_addclosefrom_np(&files, READY_FD + 1);
+	r = posix_spawn(&pid, "/proc/self/exe", &files, &how, argv, env);
+	(void)posix_spawn_file_actions_destroy(&files);
+	(void)posix_spawnattr_destroy(&how);
+	return r ? err_errno(e, r, "cannot start it") : 0;
+}
+
+/* "1": it is there; else "CODE WHAT" and, in the next line, a hint. */
+static int heard(char *text, struct err *e)
+{
+	char *space = strchr(text, ' '), *line;
+
+	if (text[0] == '1' && !text[1])
+		return 0;
+	if (!space)
+		return err_set(e, ERR_INTERNAL, ECHILD, "it ended at once");
+	line = strchr(text, '\n');
+	if (line)
+		*line = '\0';
+	*space = '\0';
+	(void)err_set(e, ERR_UNAVAILABLE, str_eq(text, "busy") ? EBUSY : ECHILD, "%s", space + 1);
+	if (line)
+		(void)err_hint(e, "%s", line + 1);
+	return -e->code;
+}
+
+int daemon_summon(struct err *e)
+{
+	CLEANUP(fd) int from = -1, to = -1;
+	char text[TEXT_MAX];
+	size_t len = 0;
+	int ends[2];
+	ssize_t n;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "cannot make a pipe");
+	from = ends[0];
+	to = fcntl(ends[1], F_DUPFD_CLOEXEC, READY_FD + 1); /* dup2 onto itself keeps CLOEXEC */
+	(void)fd_close(ends[1]);
+	if (to < 0)
+		return err_sys(e, "cannot make a pipe");
+	if (spawn(to, e) < 0)
+		return -e->code;
+	to = fd_close(to);
+	while (len < sizeof(text) - 1 &&
+	       (n = read(from, text + len, sizeof(text) - 1 - len)) != 0) {
+		if (n < 0 && errno != EINTR)
+			break;
+		len += n > 0 ? (size_t)n : 0;
+		if (len == 1 && text[0] == '1')
+			break;
+	}
+	text[len] = '\0';
+	return heard(text, e);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/tokens.h - who may call over TCP: a file with a line a token,
+ *
+ *	NAME SCOPES SHA256-HEX [ceiling=FILE]
+ *
+ * which must be the daemon's own and closed to others. It is read again when it has changed; one
+ * that cannot be read then lets nobody in. NAME is the tenant. The token itself is nowhere. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+enum token_scope { SCOPE_READ = 1, SCOPE_RUN = 2, SCOPE_ADMIN = 4 };
+
+enum { TOKEN_SIZE = 49 /* "brig_", 43 characters, NUL */, TENANT_SIZE = 64 };
+
+struct token {
+	char tenant[TENANT_SIZE];
+	unsigned scopes; /* run includes read, admin both */
+	unsigned char digest[32];
+	char *ceiling; /* path; NULL: the daemon's own */
+};
+
+struct tokens;
+
+int tokens_open(const char *path, struct tokens **ret, struct err *e);
+struct tokens *tokens_free(struct tokens *t);
+DEFINE_CLEANUP(tokens, struct tokens *, tokens_free)
+
+/* Whose token this is; NULL: nobody's. Takes the same time whatever is wrong with it. Borrowed
+ * until the next call. */
+const struct token *tokens_find(struct tokens *t, const char *token, size_t n);
+
+/* The lines of one text, for tokens_open and its fuzzer. *ret is malloc's. */
+int tokens_parse(const char *text, size_t n, struct token **ret, size_t *count, struct err *e);
+void tokens_drop(struct token *v, size_t n);
+
+bool tenant_name_ok(const char *name);
+int scopes_parse(const char *words, size_t n, unsigned *ret); /* "read,run"; 0 or -EINVAL */
+
+/* Makes a token and adds its line to the file, which is made if it is not there. */
+int tokens_add(const char *path, const char *name, const char *scopes, char token[TOKEN_SIZE],
+	       struct err *e);

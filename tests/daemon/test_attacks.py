@@ -1,0 +1,339 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on the daemon's interface: who may not call, what may not be sent, whom it may not reach."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from daemon import daemon, daemon_with_tokens, token  # noqa: E402
+from harness import brig, brig_environment, files_as_root, identity, main, runtime, scratch, test, uid, wait_until, workspace  # noqa: E402
+
+# Says what the daemon at argv[1] answers to who is asking.
+ASK = """
+import http.client, socket, sys
+c = http.client.HTTPConnection("localhost", timeout=20)
+c.sock = socket.socket(socket.AF_UNIX)
+c.sock.connect(sys.argv[1])
+c.request(*sys.argv[2:4])
+a = c.getresponse()
+print(a.status, a.read().decode())
+"""
+
+
+def ask_as(user, path, *prefix, method="GET", target="/v1/info"):
+    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all", "--"] if os.geteuid() == 0 else []
+    with files_as_root():
+        done = subprocess.run([*become, *prefix, "/usr/bin/python3", "-c", ASK, str(path), method, target], capture_output=True,
+                              text=True, env=brig_environment(), check=False, timeout=60)
+    assert done.returncode == 0 or "Error" in done.stderr, done
+    return done.stdout or done.stderr
+
+
+@test(by_root=True)
+def another_user_of_the_machine_is_refused():
+    with daemon() as d:
+        assert "PermissionError" in ask_as(4343, d.path), "the socket's folder is open"
+        # Whatever opens the way to the socket: who calls is looked at.
+        runtime().chmod(0o755)
+        d.path.parent.chmod(0o755)
+        d.path.chmod(0o777)
+        assert ask_as(uid(), d.path).startswith("200 "), "the owner is refused"
+        said = ask_as(4343, d.path)
+        assert said.startswith("403 ") and "foreign-peer" in said, said
+        runtime().chmod(0o700)
+
+
+@test
+def a_guest_with_the_callers_uid_is_refused():
+    with daemon() as d:
+        assert ask_as(uid(), d.path).startswith("200 ")
+        for flags in (("--user", "--map-current-user"), ("--user", "--map-root-user"), ("--user", "--map-current-user", "--pid", "--fork"),
+                      ("--user", "--map-current-user", "--pid", "--fork", "--mount-proc")):
+            said = ask_as(uid(), d.path, "unshare", *flags)
+            assert said.startswith("403 ") and "foreign-peer" in said, (flags, said)
+        if identity() == "root":
+            said = ask_as(uid(), d.path, "unshare", "--pid", "--fork")
+            assert said.startswith("403 ") and "foreign-peer" in said, said
+
+
+@test
+def a_sandbox_cannot_be_shown_the_socket():
+    with daemon() as d:
+        probe = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({str(d.path)!r})"
+        done = brig("run", "--", "python3", "-c", probe)
+        assert done.status != 0 and "Error" in done.errors, done.errors
+        # The folder of the user's own daemon is part of brig's state: no grant reaches it.
+        own = runtime() / "brig"
+        own.mkdir(mode=0o700, exist_ok=True)
+        for grant in ("--read", "--write"):
+            refused = brig("run", grant, own, "--", "true")
+            assert refused.status == 125, (grant, refused.errors)
+        own.rmdir()
+        box = d.create()["id"]
+        assert d.exec(box, "python3", "-c", probe)["exit_code"] != 0
+
+
+@test
+def a_web_page_cannot_call():
+    with daemon_with_tokens(a="run") as d:
+        good = {"Authorization": f"Bearer {d.tokens['a']}"}
+        assert d.call("GET", "/v1/info", headers=good, tcp=True).status == 200
+        for host in ("evil.example", f"evil.example:{d.port}", "127.0.0.1", f"127.0.0.2:{d.port}", f"localhost.evil:{d.port}", "localhost:1"):
+            a = d.call("GET", "/v1/info", headers={**good, "Host": host}, tcp=True)
+            assert a.status == 403 and a.code == "forbidden", (host, a)
+        assert d.call("GET", "/v1/info", headers={**good, "Host": f"localhost:{d.port}"}, tcp=True).status == 200
+        for origin in ("http://evil.example", "null", f"http://127.0.0.1:{d.port}"):
+            assert d.call("GET", "/healthz", headers={"Origin": origin}, tcp=True).status == 403
+            assert d.call("GET", "/v1/info", headers={"Origin": origin}).status == 403, "over the socket"
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            a = d.call("POST", "/v1/sandboxes", b"{}", {**good, "Content-Type": kind}, tcp=True)
+            assert a.status == 415, (kind, a)
+        a = d.call("GET", "/v1/events", headers={**good, "Upgrade": "websocket", "Connection": "Upgrade", "Host": "evil.example"}, tcp=True)
+        assert a.status == 403
+        assert not d.call("GET", "/v1/sandboxes").json["sandboxes"]
+
+
+@test
+def without_the_right_token_nothing_is_told():
+    with daemon_with_tokens(a="run") as d:
+        right = d.tokens["a"]
+        assert d.call("GET", "/v1/sandboxes", token=right).status == 200
+        for wrong in ("", "brig_", right[:-1], right + "x", right.swapcase(), "brig_" + "A" * 43, "Basic", "a" * 10000):
+            a = d.call("GET", "/v1/sandboxes", headers={"Authorization": f"Bearer {wrong}"}, tcp=True)
+            assert a.status == 401 and a.code == "unauthenticated" and "Bearer" in a.headers["WWW-Authenticate"], (wrong, a)
+        for path in ("/v1/sandboxes", "/v1/info", "/metrics", "/openapi.json", "/v1/nothing", f"/v1/info?token={right}", f"/v1/info?access_token={right}"):
+            assert d.call("GET", path, tcp=True).status == 401, path
+        two = f"GET /v1/info HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: Bearer {right}\r\nAuthorization: Bearer x\r\n\r\n"
+        assert b" 401 " in d.raw(two.encode(), tcp=True)
+        for path in ("/healthz", "/readyz"):
+            a = d.call("GET", path, tcp=True)
+            assert (a.status, a.body) == (200, b"ok\n"), a
+        assert right not in d.token_file.read_text(), "the token itself is in the file"
+        # A token that is taken out of the file is out, without a restart; a file that others may write lets nobody in.
+        kept = d.token_file.read_text()
+        d.token_file.write_text("")
+        assert d.call("GET", "/v1/sandboxes", token=right).status == 401
+        d.token_file.write_text(kept)
+        assert d.call("GET", "/v1/sandboxes", token=right).status == 200
+        d.token_file.chmod(0o666)
+        assert d.call("GET", "/v1/sandboxes", token=right).status == 401
+        d.token_file.chmod(0o600)
+
+
+@test
+def scopes_hold_and_reading_shows_no_secrets():
+    with daemon_with_tokens(a="run", r="read", o="admin") as d:
+        r = d.tokens["r"]
+        for method, path, body in (("POST", "/v1/sandboxes", {}), ("DELETE", "/v1/sandboxes/x", None), ("POST", "/v1/sandboxes/x/exec", {"argv": ["id"]}),
+                                   ("GET", "/v1/sandboxes/x/execs", None), ("GET", "/v1/sandboxes/x/execs/e/stream", None),
+                                   ("PATCH", "/v1/sandboxes/x", {}), ("POST", "/v1/stop", {})):
+            a = d.call(method, path, body, token=r)
+            assert a.status == 403 and a.code == "forbidden", (method, path, a)
+        assert d.call("POST", "/v1/stop", {}, token=d.tokens["a"]).code == "forbidden"
+        assert d.call("POST", "/v1/stop", {}, token=d.tokens["o"]).code == "forbidden", "the daemon can be ended from elsewhere"
+        # Of the same tenant, with another scope: the settings come without variables.
+        reader = token("a", "read", d.token_file)
+        box = d.create(token=d.tokens["a"], spec={"env": {"set": {"SECRET": "hidden-value"}}})["id"]
+        assert b"hidden-value" in d.call("GET", f"/v1/sandboxes/{box}", token=d.tokens["a"]).body
+        for path in (f"/v1/sandboxes/{box}", "/v1/sandboxes", "/metrics", "/v1/events?since=0&follow=false"):
+            a = d.call("GET", path, token=reader)
+            assert a.status == 200 and b"hidden-value" not in a.body, (path, a)
+
+
+@test
+def one_tenant_cannot_see_or_touch_another():
+    with daemon_with_tokens(a="run", b="run") as d:
+        a, b = d.tokens["a"], d.tokens["b"]
+        box = d.create(token=a, name="shared", labels={"x": "y"})["id"]
+        started = d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["sleep", "60"], "detach": True}, token=a).json["exec"]
+        nothing = d.call("GET", "/v1/sandboxes/sb_" + "a" * 26, token=b)
+        for ref in (box, "shared"):
+            at = f"/v1/sandboxes/{ref}"
+            for method, path, body in (("GET", at, None), ("DELETE", at, None), ("PATCH", at, {"name": "mine"}), ("POST", at + "/stop", {}),
+                                       ("POST", at + "/pause", None), ("POST", at + "/resume", None), ("POST", at + "/exec", {"argv": ["id"]}),
+                                       ("GET", at + "/execs", None), ("GET", f"{at}/execs/{started}", None), ("GET", f"{at}/execs/{started}/stream", None),
+                                       ("POST", f"{at}/execs/{started}/cancel", None), ("POST", f"{at}/execs/{started}/signal", {"signal": "KILL"})):
+                said = d.call(method, path, body, token=b)
+                assert said.status == nothing.status == 404 and said.code == "not-found", (method, path, said)
+        mine = d.create(token=b, name="shared")["id"]  # names are a tenant's own
+        assert d.call("GET", f"/v1/sandboxes/{mine}/execs/{started}", token=b).status == 404, "by way of one's own sandbox"
+        assert [x["id"] for x in d.call("GET", "/v1/sandboxes", token=b).json["sandboxes"]] == [mine]
+        assert d.call("DELETE", "/v1/sandboxes?label=x=y", token=b).json["sandboxes"] == []
+        assert 'state="ready"} 1\n' in d.call("GET", "/metrics", token=b).body.decode()
+        key = {"Idempotency-Key": "same"}
+        one = d.call("POST", "/v1/sandboxes", {}, key, token=a).json["id"]
+        assert d.call("POST", "/v1/sandboxes", {}, key, token=b).json["id"] != one, "a key of another tenant's"
+        assert d.call("GET", f"/v1/sandboxes/{box}", token=a).json["execs_running"] == 1
+
+
+@test
+def paths_lead_nowhere_else():
+    with daemon() as d:
+        box = d.create(name="a")["id"]
+        for path in (f"/v1/sandboxes/{box}%2f..%2f{box}", "/v1/sandboxes/..", "/v1/sandboxes/%2e%2e", f"/v1/sandboxes/../sandboxes/{box}/x", "//v1/sandboxes",
+                     f"/v1/sandboxes/{box}/", f"/v1//sandboxes/{box}", f"/v1/sandboxes/{box}%00", f"/v1/sandboxes/{box.upper()}", "/v1/sandboxes/sb_",
+                     f"/v1/sandboxes/{box}/execs/..%2f..", f"/V1/sandboxes/{box}", "/v1/sandboxes/" + "a" * 5000, "/v1/sandboxes/%61"):
+            a = d.call("GET", path)
+            assert a.status == 404 and a.code == "not-found", (path, a)
+        for name in ("../x", "sb_x", "a/b", "a\nb", "", "A", ".", "x" * 64, "-x"):
+            assert d.call("POST", "/v1/sandboxes", {"name": name}).code == "invalid", name
+        for cwd in ("relative", "/tmp/../../etc\0", ""):
+            a = d.call("POST", "/v1/sandboxes/a/exec", {"argv": ["pwd"], "cwd": cwd})
+            assert a.status >= 400 or a.json["exit_code"] != 0, (cwd, a)
+
+
+@test
+def a_request_that_two_readers_could_read_differently_is_refused():
+    inner = b"GET /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with daemon() as d:
+        for data in (head + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inner,
+                     head + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}" + inner,
+                     head + b"Content-Length: +2\r\n\r\n{}" + inner,
+                     head + b"Content-Length : 2\r\n\r\n{}" + inner,
+                     head + b"Transfer-Encoding: identity\r\n\r\n" + inner,
+                     head + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n" + inner,
+                     head + b"Transfer-Encoding: chunked\r\n\r\n2;x=y\r\n{}\r\n0\r\n\r\n" + inner,
+                     head + b"Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n" + inner,
+                     b"GET /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n" + inner,
+                     b"GET /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n" + inner,
+                     b"GET http://localhost/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                     b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                     b"GET /v1/sand boxes HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\x00\x05hello", b"\r\n" + inner):
+            said = d.raw(data)
+            assert said.startswith(b"HTTP/1.1 ") and said[9:10] in (b"4", b"5"), (data, said)
+            assert said.count(b"HTTP/1.1 ") == 1, ("what was smuggled was answered", data, said)
+        assert b" 200 " not in d.raw(b"GET /v1/sandboxes HTTP/1.1\nHost: localhost\n\n"), "lines that end in a bare LF"
+        # A body where none belongs is not the next request.
+        said = d.raw(b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n" + inner)
+        assert said.count(b"HTTP/1.1 ") == 1, said
+        # Two in a row, well formed, are two.
+        assert d.raw(inner + inner).count(b"HTTP/1.1 200 ") == 2
+        assert not d.call("GET", "/v1/sandboxes").json["sandboxes"]
+
+
+@test
+def what_is_too_large_or_too_deep_is_refused():
+    with daemon() as d:
+        json_type = {"Content-Type": "application/json"}
+        a = d.call("POST", "/v1/sandboxes", b"[" * 100000 + b"]" * 100000, json_type)
+        assert a.status == 400, a
+        said = d.raw(b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2000000\r\n\r\n", end=False)
+        assert said.startswith(b"HTTP/1.1 413 "), said
+        said = d.raw(b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+                     + b"10000\r\n" + b" " * 65536 + b"\r\n" + (b"10000\r\n" + b" " * 65536 + b"\r\n") * 20)
+        assert said.startswith(b"HTTP/1.1 413 "), said
+        said = d.raw(b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 6000)
+        assert said.startswith(b"HTTP/1.1 431 "), said
+        said = d.raw(b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert said.startswith(b"HTTP/1.1 414 "), said
+        for body in (b'{"name":"\xff\xfe"}', b'{"name":"a\\u0000b"}', b'{"name":"a"} x', b'{"labels":{"a":1}}', b"null", b"[]", b'{"idle_ttl":-1}', b'{"idle_ttl":1e99}'):
+            assert d.call("POST", "/v1/sandboxes", body, json_type).code == "invalid", body
+        many = {f"k{i}": "v" for i in range(100)}
+        assert d.call("POST", "/v1/sandboxes", {"labels": many}).code == "invalid"
+        assert not d.call("GET", "/v1/sandboxes").json["sandboxes"]
+
+
+@test
+def those_who_send_slowly_do_not_keep_others_out():
+    with daemon_with_tokens(a="run") as d:
+        held = []
+        for i in range(300):
+            s = d.dial_tcp() if i % 2 else d.dial()
+            s.sendall(b"GET /v1/info HTTP/1.1\r\nHost: localhost\r\nX-A: " if i % 3 else b"POST /v1/sandboxes HTTP/1.1\r\n")
+            held.append(s)
+        assert d.call("GET", "/v1/info").json["connections"] > 200
+        assert d.call("GET", "/v1/info", token=d.tokens["a"]).status == 200
+        # They are sent away in the end, with a word.
+        answer = b""
+        held[0].settimeout(40)
+        while (piece := held[0].recv(4096)):
+            answer += piece
+        assert answer.startswith(b"HTTP/1.1 408 "), answer
+        for s in held:
+            s.close()
+        assert wait_until(lambda: d.call("GET", "/v1/info").json["connections"] < 10, 15)
+
+
+@test
+def a_tenant_has_no_more_connections_than_its_share():
+    with daemon_with_tokens(a="run", b="run") as d:
+        held = []
+        request = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: Bearer {d.tokens['a']}\r\n\r\n".encode()
+        for _ in range(64):
+            s = d.dial_tcp()
+            s.sendall(request)
+            assert s.recv(4096).startswith(b"HTTP/1.1 200 ")
+            held.append(s)
+        a = d.call("GET", "/v1/info", token=d.tokens["a"])
+        assert a.status == 429 and a.code == "quota" and a.headers["Retry-After"], a
+        assert d.call("GET", "/v1/info", token=d.tokens["b"]).status == 200, "another tenant's share"
+        for s in held:
+            s.close()
+        assert wait_until(lambda: d.call("GET", "/v1/info", token=d.tokens["a"]).status == 200)
+
+
+@test
+def clients_that_vanish_leave_nothing():
+    with daemon() as d:
+        box = d.create()["id"]
+        before = len(os.listdir(f"/proc/{d.call('GET', '/v1/info').json['pid']}/fd"))
+        for how in ("close", "reset", "half"):
+            for body in (b'{"argv":["sleep","1"]}', b'{"argv":["yes"],"timeout":"1s"}'):
+                s = d.dial()
+                s.sendall(b"POST /v1/sandboxes/" + box.encode() + b"/exec HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
+                          b"Content-Type: application/json\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
+                assert b" 200 " in s.recv(512)
+                if how == "reset":
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                if how == "half":
+                    s.shutdown(socket.SHUT_WR)
+                    while s.recv(65536):
+                        pass
+                s.close()
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").json["execs_running"] == 0, 20)
+        pid = d.call("GET", "/v1/info").json["pid"]
+        assert wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= before), os.listdir(f"/proc/{pid}/fd")
+
+
+@test
+def a_non_loopback_address_and_a_missing_token_file_are_refused_by_name():
+    key = scratch() / "tokens"
+    token("a", "run", key)
+    env = {"BRIG_HOST": f"unix://{runtime()}/x.sock"}
+    for args, word in ((("--listen", "0.0.0.0:0", "--token-file", key), "loopback"), (("--listen", "[::]:0", "--token-file", key), "loopback"),
+                       (("--listen", "127.0.0.1:0"), "--token-file"), (("--listen", "nowhere", "--token-file", key), "ADDR:PORT"),
+                       (("--listen", "127.0.0.1:0", "--token-file", workspace()), "not a file")):
+        refused = brig("daemon", *args, env=env)
+        assert refused.status == 125 and word in refused.errors and "hint: " in refused.errors or "not a file" in refused.errors, (args, refused.errors)
+    key.chmod(0o644)
+    assert "chmod 600" in brig("daemon", "--listen", "127.0.0.1:0", "--token-file", key, env=env).errors
+    key.unlink()
+
+
+@test
+def a_hundred_random_calls_at_once_leave_nothing():
+    with daemon() as d:
+        start, ends = time.monotonic(), []
+        sockets = [d.dial() for _ in range(40)]
+        for i, s in enumerate(sockets):
+            body = json.dumps({"name": f"n{i % 10}", "labels": {"r": "x"}}).encode()
+            s.sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+                      + str(len(body)).encode() + b"\r\n\r\n" + body)
+        for i, s in enumerate(sockets):
+            ends.append(s.recv(65536).split(b" ", 2)[1])
+            s.sendall(f"DELETE /v1/sandboxes/n{i % 10} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        for s in sockets:
+            assert s.recv(65536).split(b" ", 2)[1] in (b"204", b"404"), start
+            s.close()
+        assert ends.count(b"202") >= 10 and set(ends) <= {b"202", b"409"}, ends
+
+
+if __name__ == "__main__":
+    sys.exit(main())

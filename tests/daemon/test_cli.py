@@ -1,0 +1,233 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""brig daemon and brig sandbox, as people type them."""
+
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import signal
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from daemon import daemon, daemon_with_tokens  # noqa: E402
+from harness import (FACTOR, brig, brig_argv, brig_environment, brig_path, descendants, main, runtime, scratch, start_brig, test,  # noqa: E402
+                     wait_until, workspace)
+
+
+@contextlib.contextmanager
+def client(*args, **more):
+    """A daemon, and a function that calls `brig sandbox` as its client."""
+    with daemon(*args, **more) as d:
+        def sandbox(*words, **how):
+            return brig("sandbox", *words, env={"BRIG_HOST": f"unix://{d.path}"}, **how)
+        yield d, sandbox
+
+
+@test
+def a_sandbox_is_made_used_and_deleted():
+    with client() as (d, sandbox):
+        (workspace() / "file").write_text("seen\n")
+        made = sandbox("create", "--name", "one", "--label", "a=b", "--memory", "128m")
+        assert made.status == 0 and made.text.startswith("sb_"), made.errors
+        assert sandbox("exec", "one", "--", "cat", "file").text == "seen\n"
+        assert sandbox("exec", "one", "cat", input=b"typed").text == "typed"
+        wrote = sandbox("exec", "one", "--", "sh", "-c", "echo out; echo err >&2; exit 9")
+        assert (wrote.status, wrote.text, wrote.errors) == (9, "out\n", "err\n")
+        assert sandbox("exec", "one", "--", "sh", "-c", "kill -9 $$").status == 137
+        missing = sandbox("exec", "one", "--", "no-such-program")
+        assert missing.status == 127 and "hint: " in missing.errors, missing.errors
+        assert sandbox("exec", "one", "--", "/etc").status == 126
+        late = sandbox("exec", "one", "--timeout", "100ms", "--", "sleep", "60")
+        assert late.status == 124 and "timed out" in late.errors, late.errors
+        assert sandbox("exec", "one", "-e", "A=b c", "--cwd", "/tmp", "--", "sh", "-c", "echo $A; pwd").text == "b c\n/tmp\n"
+        done = sandbox("exec", "one", "--json", "--", "sh", "-c", "echo x; exit 3")
+        assert done.status == 3 and done.json["stdout"] == "x\n" and done.json["exit_code"] == 3, done.text
+        shown = json.loads(sandbox("get", "one").text)
+        assert shown["spec"]["limits"]["memory"] == "128m" and shown["labels"] == {"a": "b"}, shown
+        assert "one" in sandbox("list").text and sandbox("list", "--json").json["sandboxes"][0]["name"] == "one"
+        assert "seen" in sandbox("logs", "one").text
+        happened = [json.loads(line) for line in sandbox("events", "one").text.splitlines()]
+        assert [e["seq"] for e in happened] == list(range(1, len(happened) + 1)) and happened[2]["type"] == "sandbox.ready"
+        assert sandbox("update", "one", "--name", "two").status == 0 and sandbox("exec", "two", "true").status == 0
+        assert sandbox("stop", "two").status == 0
+        refused = sandbox("exec", "two", "true")
+        assert refused.status == 125 and refused.errors.startswith("brig: "), refused.errors
+        assert sandbox("prune", "--dry-run").text == made.text and sandbox("prune").text == made.text
+        assert sandbox("list").text == ""
+        gone = sandbox("get", "two")
+        assert gone.status == 125 and "two" in gone.errors, gone.errors
+
+
+@test
+def words_that_make_no_sense_are_refused_with_a_next_step():
+    with client() as (d, sandbox):
+        for words, said in ((("creat",), "create"), ((), "brig sandbox --help"), (("get",), "usage: "), (("get", "a/b"), "no id and no name"),
+                            (("list", "--nmae", "x"), "takes no"), (("exec", "x"), "usage: "), (("create", "--label", "x"), "KEY=VALUE"),
+                            (("create", "--", "true"), "takes no command"), (("create", "--memry", "1g"), "--memory"), (("delete",), "ID"),
+                            (("delete", "x", "--label", "a=b"), "not both"), (("exec", "none", "true"), "none")):
+            refused = sandbox(*words)
+            assert refused.status == 125 and said in refused.errors, (words, refused.errors)
+        failed = sandbox("create", "--backend", "ssh")
+        assert failed.status == 125, failed.errors
+        assert not brig("sandbox", "--help").errors and "create" in brig("sandbox", "--help").text
+
+
+@test
+def a_terminal_is_passed_on_and_ends_with_the_command():
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "t").status == 0
+        main_end, other = pty.openpty()
+        p = start_brig("sandbox", "exec", "-t", "t", "--", "sh", "-c", "tty; stty size; read x; echo got $x",
+                       env={"BRIG_HOST": f"unix://{d.path}"}, stdin=other, stdout=other, stderr=other)
+        os.close(other)
+        got = b""
+        while b"\n" not in got.partition(b"/dev/")[2].partition(b"\n")[2]:
+            got += os.read(main_end, 4096)
+        os.write(main_end, b"hello\r")
+        with contextlib.suppress(OSError):
+            while (piece := os.read(main_end, 4096)):
+                got += piece
+        assert p.wait(20 * FACTOR) == 0 and b"got hello" in got and b"/dev/pts" in got, got
+        os.close(main_end)
+
+
+@test
+def a_signal_to_the_client_reaches_the_command():
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "s").status == 0
+        p = start_brig("sandbox", "exec", "s", "--", "sh", "-c", "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done",
+                       env={"BRIG_HOST": f"unix://{d.path}"})
+        assert p.stdout.readline() == b"ready\n"
+        p.send_signal(signal.SIGTERM)
+        out, err = p.communicate(timeout=20 * FACTOR)
+        assert (p.returncode, out) == (5, b"caught\n"), (out, err)
+
+
+@test
+def bytes_pass_unchanged_both_ways_and_in_great_number():
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "b", "--output-limit", "64m").status == 0
+        data = bytes(range(256)) * 12000
+        done = sandbox("exec", "b", "--", "cat", input=data, timeout=60)
+        assert done.status == 0 and done.stdout == data, (done.status, len(done.stdout), done.errors)
+
+
+@test(as_user="user")
+def a_daemon_is_started_when_there_is_none_and_has_nothing_of_the_callers():
+    assert brig("daemon", "status").status == 125
+    made = brig("sandbox", "create", "--name", "x", env={"SECRET": "hidden"})
+    assert made.status == 0, made.errors
+    try:
+        info = brig("daemon", "status", "--json").json
+        here = pathlib.Path(f"/proc/{info['pid']}")
+        assert os.readlink(here / "cwd") == "/" and {os.readlink(here / f"fd/{i}") for i in range(3)} == {"/dev/null"}
+        assert b"hidden" not in (here / "environ").read_bytes() and (here / "comm").read_text() == "brigd\n"
+        fields = (here / "stat").read_text().rsplit(")", 1)[1].split()
+        assert int(fields[3]) == info["pid"], "it has no session of its own"
+        sock = runtime() / "brig/brig.sock"
+        assert sock.is_socket() and sock.stat().st_mode & 0o777 == 0o700 and sock.parent.stat().st_mode & 0o777 == 0o700
+        # A second one for the same state folder is refused.
+        second = brig("daemon", env={"BRIG_HOST": f"unix://{runtime()}/second.sock"})
+        assert second.status == 125 and "runs already" in second.errors, second.errors
+        assert brig("sandbox", "exec", "x", "echo", "hi").text == "hi\n"
+        assert brig("daemon", "stop").status == 0 and brig("daemon", "status").status == 125
+        assert descendants(), "the sandbox has ended with its daemon"
+        assert brig("sandbox", "exec", "x", "echo", "again").text == "again\n"
+        assert brig("daemon", "stop", "--all").status == 0
+        assert brig("sandbox", "list", "--state", "stopped", "--json").json["sandboxes"][0]["name"] == "x"
+    finally:
+        brig("sandbox", "delete", "x")
+        brig("daemon", "stop")
+        for left in (runtime() / "brig").iterdir():
+            left.unlink()
+        with contextlib.suppress(OSError):
+            (runtime() / "brig").rmdir()
+
+
+@test(as_user="user")
+def clients_that_come_at_once_share_one_daemon():
+    started = [start_brig("sandbox", "list", "--json") for _ in range(8)]
+    for p in started:
+        out, err = p.communicate(timeout=30 * FACTOR)
+        assert p.returncode == 0 and json.loads(out) == {"sandboxes": []}, err
+    assert len([name for name in descendants().values() if name == "brigd"]) == 1
+    assert brig("daemon", "stop").status == 0
+    for left in (runtime() / "brig").iterdir():
+        left.unlink()
+    (runtime() / "brig").rmdir()
+
+
+@test
+def a_service_manager_hands_over_the_socket_and_hears_that_it_is_ready():
+    path, notify = scratch() / "s", scratch() / "n"
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen(8)
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.bind(str(notify))
+    os.chmod(notify, 0o777)
+    told.settimeout(20 * FACTOR)
+    # The manager sets LISTEN_PID between fork and exec.
+    starter = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ['LISTEN_PID'] = str(os.getpid()); os.execv(sys.argv[2], sys.argv[2:])"
+    argv = brig_argv("daemon")
+    at = argv.index(str(brig_path()))
+    p = subprocess.Popen([*argv[:at], "/usr/bin/python3", "-c", starter, str(listening.fileno()), *argv[at:]], pass_fds=[listening.fileno()],
+                         env=brig_environment({"LISTEN_FDS": "1", "NOTIFY_SOCKET": str(notify)}), stderr=subprocess.PIPE, cwd=workspace())
+    try:
+        assert told.recv(100) == b"READY=1", p.stderr.read()
+        os.chmod(path, 0o777)
+        status = brig("daemon", "status", "--json", env={"BRIG_HOST": f"unix://{path}"})
+        assert status.json["pid"] == p.pid, status.errors
+    finally:
+        p.terminate()
+        assert p.wait(20 * FACTOR) == 0
+        assert told.recv(100) == b"STOPPING=1" and path.exists(), "a socket that was handed over is not ours to remove"
+        p.stderr.close()
+        listening.close()
+        told.close()
+        path.unlink()
+        notify.unlink()
+
+
+@test
+def the_other_name_of_brig_means_its_daemon():
+    link = scratch() / "brigd"
+    link.symlink_to(brig_path())
+    argv = brig_argv("--help")
+    argv[argv.index(str(brig_path()))] = str(link)
+    said = subprocess.run(argv, capture_output=True, text=True, env=brig_environment(), check=False)
+    assert said.returncode == 0 and said.stdout.startswith("usage: brig daemon "), said
+
+
+@test
+def a_client_with_a_token_speaks_to_another_daemon():
+    with daemon_with_tokens(a="run", r="read") as d:
+        there = {"BRIG_HOST": f"http://127.0.0.1:{d.port}", "BRIG_TOKEN": d.tokens["a"]}
+        made = brig("sandbox", "create", "--name", "far", "--memory", "64m", env=there)
+        assert made.status == 0, made.errors
+        assert brig("sandbox", "exec", "far", "--", "sh", "-c", "cat; exit 4", input=b"x", env=there).status == 4
+        refused = brig("sandbox", "create", "--network", "host", env=there)
+        assert refused.status == 125 and "network" in refused.errors and "hint" in refused.errors, refused.errors
+        assert brig("sandbox", "list", env={**there, "BRIG_TOKEN": "wrong"}).status == 125
+        assert "loopback" in brig("sandbox", "list", env={"BRIG_HOST": "http://192.0.2.1:1"}).errors
+        assert brig("sandbox", "delete", "far", env={**there, "BRIG_TOKEN": d.tokens["r"]}).status == 125
+        assert brig("sandbox", "delete", "far", env=there).status == 0
+
+
+@test
+def a_term_ends_the_daemon_alone():
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "k").status == 0
+        d.stop(signal.SIGTERM)
+        assert d.process.returncode == 0 and not d.path.exists()
+        assert any(name == "brig-monitor" for name in descendants().values()), descendants()
+        d.start()
+        assert sandbox("exec", "k", "echo", "alive").text == "alive\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

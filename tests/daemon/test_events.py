@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Events: numbered, replayed, told to those whose they are; and what a restart leaves of everything."""
+
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from daemon import daemon, daemon_with_tokens  # noqa: E402
+from harness import main, state, test, wait_until  # noqa: E402
+
+
+def types(events):
+    return [kind for kind, _, _ in events]
+
+
+def past(d, query="", **more):
+    return list(d.stream("GET", f"/v1/events?since=0&follow=false{query}", **more))
+
+
+@test
+def what_happens_is_told_in_order_and_again_from_any_number():
+    with daemon() as d:
+        live = iter(d.stream("GET", "/v1/events"))
+        box = d.create()["id"]
+        d.exec(box, "true")
+        got = [next(live) for _ in range(5)]
+        assert types(got) == ["sandbox.accepted", "sandbox.preparing", "sandbox.ready", "exec.started", "exec.finished"], got
+        numbers = [data["seq"] for _, data, _ in got]
+        assert numbers == list(range(1, 6)) and [i for _, _, i in got] == list(map(str, numbers))
+        assert all(data["sandbox"] == box and data["time"].endswith("Z") for _, data, _ in got)
+        assert past(d) == got
+        assert list(d.stream("GET", "/v1/events?follow=false", headers={"Last-Event-ID": "3"})) == got[3:]
+        assert past(d, f"&sandbox={box}") == got and not past(d, "&sandbox=sb_other")
+
+
+@test
+def numbers_go_on_after_a_restart_and_half_a_line_is_forgotten():
+    with daemon() as d:
+        d.create(name="a")
+        before = past(d)
+        d.stop(signal.SIGKILL)
+        (log,) = (state() / "brig/daemon/events").iterdir()
+        with open(log, "ab") as f:
+            f.write(b"999\t\tsb_x\tsandbox.ready\t{\"seq\":99")
+        d.start()
+        assert past(d)[:len(before)] == before
+        d.call("DELETE", "/v1/sandboxes/a")
+        numbers = [data["seq"] for _, data, _ in past(d)]
+        assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > len(before), numbers
+
+
+@test
+def who_asks_for_what_is_no_longer_kept_is_told_the_oldest():
+    with daemon() as d:
+        d.create(name="a")
+        d.stop()
+        folder = state() / "brig/daemon/events"
+        (log,) = folder.iterdir()
+        lines = log.read_bytes().splitlines(keepends=True)
+        (folder / f"{2:020}.log").write_bytes(b"".join(lines[1:]))
+        log.unlink()
+        d.start()
+        gone = d.call("GET", "/v1/events?since=0")
+        assert gone.status == 410 and gone.code == "events-expired" and gone.json["oldest"] == 2, gone
+        assert [data["seq"] for _, data, _ in d.stream("GET", "/v1/events?since=1&follow=false")][0] == 2
+
+
+@test
+def a_tenant_hears_of_its_own_sandboxes_alone():
+    with daemon_with_tokens(a="run", b="run", r="read") as d:
+        live = iter(d.stream("GET", "/v1/events", token=d.tokens["b"]))
+        mine = d.create(token=d.tokens["a"])["id"]
+        theirs = d.create(token=d.tokens["b"])["id"]
+        assert {next(live)[1]["sandbox"] for _ in range(3)} == {theirs}
+        assert {e[1]["sandbox"] for e in past(d, token=d.tokens["a"])} == {mine}
+        assert not past(d, f"&sandbox={mine}", token=d.tokens["b"]) and not past(d, token=d.tokens["r"])
+        assert {e[1]["sandbox"] for e in past(d)} == {mine, theirs}, "the owner sees both"
+
+
+@test
+def sandboxes_and_commands_outlive_a_daemon_that_is_killed():
+    with daemon() as d:
+        box = d.create(name="a")["id"]
+        started = d.call("POST", "/v1/sandboxes/a/exec", {"command": "echo one; read x; echo two", "stdin_open": True, "detach": True})
+        at = f"/v1/sandboxes/a/execs/{started.json['exec']}"
+        assert wait_until(lambda: d.call("GET", at).json["state"] == "running")
+        d.restart(signal.SIGKILL)
+        assert wait_until(lambda: d.call("GET", "/v1/sandboxes/a").json["state"] == "ready")
+        assert d.call("GET", "/v1/sandboxes/a").json["id"] == box
+        assert wait_until(lambda: d.call("POST", f"{at}/stdin?close=true", b"x\n", {"Content-Type": "application/octet-stream"}).status == 204)
+        end = [e for e in d.stream("GET", f"{at}/stream") if e[0] in ("stdout", "end")]
+        assert end[-1][0] == "end" and end[-1][1]["exit_code"] == 0, end
+        assert d.exec("a", "echo", "three")["stdout"] == "three\n"
+
+
+@test
+def a_slow_reader_costs_the_daemon_no_memory_and_others_no_time():
+    with daemon() as d:
+        box = d.create()["id"]
+        slow = d.stream("POST", f"/v1/sandboxes/{box}/exec", {"command": "head -c 60000000 /dev/zero", "output_limit": "64m"})
+        assert d.exec(box, "true")["exit_code"] == 0
+        peak = [line for line in pathlib.Path(f"/proc/{_brigd(d)}/status").read_text().splitlines() if line.startswith("VmHWM")]
+        assert int(peak[0].split()[1]) < 32768, peak
+        slow.close()
+
+
+def _brigd(d):
+    return d.call("GET", "/v1/info").json["pid"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unit/test_event_log.c - numbers that go on, readers at their own pace, segments that go. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "unit.h"
+
+#include "base/fd.h"
+#include "daemon/event_log.h"
+
+static int fresh_folder(char path[64])
+{
+	int fd;
+
+	(void)snprintf(path, 64, "/tmp/brig-events.XXXXXX");
+	must(mkdtemp(path) != NULL);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	must(fd >= 0);
+	return fd;
+}
+
+static void remove_folder(const char *path, int fd)
+{
+	char events[80];
+	struct dirent *at;
+	DIR *d;
+
+	(void)snprintf(events, sizeof(events), "%s/events", path);
+	d = opendir(events);
+	must(d != NULL);
+	while ((at = readdir(d)))
+		(void)unlinkat(dirfd(d), at->d_name, 0);
+	(void)closedir(d);
+	(void)rmdir(events);
+	(void)rmdir(path);
+	(void)close(fd);
+}
+
+static struct events *opened(int fd)
+{
+	struct events *ev = NULL;
+	struct err e = { 0 };
+
+	assert_int_equal(events_open(fd, &ev, &e), 0);
+	return ev;
+}
+
+static uint64_t add(struct events *ev, const char *tenant, const char *sandbox, const char *data)
+{
+	const struct event_note n = {
+		.type = "sandbox.ready", .tenant = tenant, .sandbox = sandbox, .data = data
+	};
+
+	return events_add(ev, &n);
+}
+
+static void numbers_go_on_where_an_earlier_daemon_ended(void **state)
+{
+	struct events_cursor at = { 0 };
+	struct event_text t;
+	char path[64];
+	int fd = fresh_folder(path);
+	struct events *ev = opened(fd);
+
+	(void)state;
+	assert_int_equal(events_last(ev), 0);
+	assert_int_equal(events_oldest(ev), 1);
+	assert_int_equal(add(ev, "a", "sb_1", NULL), 1);
+	assert_int_equal(add(ev, "b", "sb_2", "{\"x\":\n1}"), 2);
+	ev = events_free(ev);
+	ev = opened(fd);
+	assert_int_equal(add(ev, "a", "sb_1", NULL), 3);
+	assert_int_equal(events_next(ev, &at, "a", NULL, &t), 1);
+	assert_int_equal(t.seq, 1);
+	assert_string_equal(t.type, "sandbox.ready");
+	assert_int_equal(events_next(ev, &at, "a", NULL, &t), 1);
+	assert_int_equal(t.seq, 3);
+	assert_int_equal(events_next(ev, &at, "a", NULL, &t), 0);
+	at = (struct events_cursor){ .seq = 1 };
+	assert_int_equal(events_next(ev, &at, "", "sb_2", &t), 1);
+	assert_int_equal(t.seq, 2);
+	assert_null(memchr(t.json, '\n', t.n));
+	(void)events_free(ev);
+	remove_folder(path, fd);
+}
+
+static void the_oldest_go_and_a_reader_is_told(void **state)
+{
+	static char data[32768];
+	struct events_cursor at = { 0 }, end;
+	struct event_text t;
+	char path[64];
+	int fd = fresh_folder(path);
+	struct events *ev = opened(fd);
+	uint64_t last = 0, seen = 0;
+
+	(void)state;
+	(void)snprintf(data, sizeof(data), "{\"x\":\"%0*d\"}", 32000, 0);
+	for (int i = 0; i < 2400; i++)
+		last = add(ev, "", "sb_1", data);
+	assert_int_equal(last, 2400);
+	assert_true(events_oldest(ev) > 1);
+	assert_int_equal(events_next(ev, &at, "", NULL, &t), -ESTALE);
+	end = (struct events_cursor){ .seq = events_oldest(ev) - 1 };
+	while (events_next(ev, &end, "", NULL, &t) == 1)
+		seen++;
+	assert_int_equal(seen, last - events_oldest(ev) + 1);
+	ev = events_free(ev);
+	ev = opened(fd);
+	assert_int_equal(events_last(ev), last);
+	(void)events_free(ev);
+	remove_folder(path, fd);
+}
+
+static int heard;
+
+static void news(struct events_listener *l)
+{
+	heard++;
+	events_unlisten(l);
+}
+
+static void a_listener_is_woken_until_it_leaves(void **state)
+{
+	struct events_listener one = { .news = news }, two = { .news = news };
+	char path[64];
+	int fd = fresh_folder(path);
+	struct events *ev = opened(fd);
+
+	(void)state;
+	events_listen(ev, &one);
+	events_listen(ev, &two);
+	(void)add(ev, "", NULL, NULL);
+	(void)add(ev, "", NULL, NULL);
+	assert_int_equal(heard, 2);
+	events_unlisten(&one);
+	(void)events_free(ev);
+	remove_folder(path, fd);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(numbers_go_on_where_an_earlier_daemon_ended),
+	cmocka_unit_test(the_oldest_go_and_a_reader_is_told),
+	cmocka_unit_test(a_listener_is_woken_until_it_leaves),
+};
+
+int main(void)
+{
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

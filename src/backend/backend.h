@@ -38,7 +38,8 @@ struct job_io {
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
 	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
-	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them */
+	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them;
+				     * under bridge: one, for questions for names */
 	size_t door_count;
 };
 
@@ -52,7 +53,7 @@ struct backend_host {
 	int (*permit)(void *arg, struct err *e);
 	/* When a wake descriptor is readable: is it to be given up? */
 	bool (*asked_to_stop)(void *arg);
-	void (*note)(void *arg, const char *text); /* something to tell meanwhile */
+	void (*note)(void *arg, const char *text); /* something to tell, until `finish` */
 	void *arg;
 };
 

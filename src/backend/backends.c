@@ -144,7 +144,7 @@ static int check_network(const struct spec *s, const struct backend *b, struct e
 				  "backend '%s' has no network 'proxy'", b->name);
 	if (s->network == NETWORK_BRIDGE && !(b->can & BACKEND_BRIDGE))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  "backend 'docker' can; or use --network none",
+				  "backends 'native' and 'docker' can; or use --network none",
 				  "backend '%s' has no network 'bridge'", b->name);
 	return 0;
 }

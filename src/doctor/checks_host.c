@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/kit/net/user_cable.h"
 #include "backend/kit/plan/ids.h"
 #include "base/fd.h"
 #include "base/state.h"
@@ -135,4 +136,20 @@ void check_installation(struct machine *m, struct finding *f)
 		say_error(f, CHECK_WARN, &e);
 	else
 		finding_say(f, CHECK_PASS, "nobody else can replace '%s'", path);
+}
+
+/* An engine brings its own cable. */
+void check_tun(struct machine *m, struct finding *f)
+{
+	bool needed = m->spec->network == NETWORK_BRIDGE && machine_needs(m, BACKEND_NATIVE);
+	const char *path;
+	struct err e = { 0 };
+
+	if (user_cable_find(&path, &e) == 0)
+		finding_say(f, needed ? CHECK_PASS : CHECK_SKIP,
+			    "'%s' and /dev/net/tun: network bridge on native", path);
+	else if (needed)
+		say_error(f, CHECK_FAIL, &e);
+	else
+		finding_say(f, CHECK_SKIP, "%s", e.what);
 }

@@ -54,8 +54,9 @@ void say_error(struct finding *f, enum check_status status, const struct err *e)
 
 typedef void check_fn(struct machine *m, struct finding *f);
 check_fn check_sandbox, check_user_namespaces, check_procfs, check_seccomp, check_landlock,
-	check_cgroups, check_mount_api, check_kernel;                  /* checks_kernel.c */
-check_fn check_identity, check_idmap, check_state, check_installation; /* checks_host.c */
+	check_cgroups, check_mount_api, check_kernel; /* checks_kernel.c */
+check_fn check_identity, check_idmap, check_state, check_installation,
+	check_tun; /* checks_host.c */
 check_fn check_bwrap, check_docker_cli, check_docker_daemon, check_docker_image, check_runtimes,
 	check_ssh;            /* checks_backend.c, checks_image.c */
 check_fn check_egress_worker; /* checks_egress.c */

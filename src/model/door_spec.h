@@ -56,4 +56,11 @@ struct door_want {
 	uint16_t proxy_port;
 };
 
+/* Under network bridge: questions for names, and no more. */
+#define DOOR_WANT_NAMES                                                                            \
+	(struct door_want)                                                                         \
+	{                                                                                          \
+		.n = 1, .sockets = { { DOOR_DNS_PACKET, 53 } }                                     \
+	}
+
 int door_want(const struct egress_spec *s, struct door_want *ret, struct err *e);

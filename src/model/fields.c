@@ -44,7 +44,7 @@ const struct field fields[FIELD_COUNT] = {
 		.honoured = ALSO_SSH, .commands = ALL_CMDS },
 	[FIELD_NETWORK] = { .flag = "network", .key = "network", .variable = "BRIG_NETWORK",
 		.type = FIELD_T_WORD, .offset = AT(network), .words = networks, .fallback = "none",
-		.arg = "NAME", .help = "none (a private loopback), proxy (only what --allow names; not on ssh), bridge (docker only) or host (the host's own network)",
+		.arg = "NAME", .help = "none (a private loopback), proxy (only what --allow names; not on ssh), bridge (the internet and nothing nearer; native and docker) or host (the host's own network)",
 		.honoured = ON_NATIVE | ON_DOCKER, .commands = ALL_CMDS },
 	[FIELD_WORKDIR] = { .flag = "workdir", .letter = 'w', .key = "workspace.path",
 		.type = FIELD_T_PATH, .offset = AT(workdir),

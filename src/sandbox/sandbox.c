@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "base/state.h"
 #include "base/str.h"
+#include "egress/resolving.h"
 #include "egress/unresolved.h"
 #include "egress/monitor.h"
 #include "egress/signing.h"
@@ -110,6 +111,7 @@ struct run {
 	struct egress *door; /* network proxy; NULL: none */
 	struct err door_lost;
 	struct unresolved *unresolved; /* network none; NULL: nobody listens */
+	struct resolving resolving;    /* network bridge */
 	struct publish *ports;         /* NULL: none are published */
 	struct signing *signing;       /* with ssh_agent; NULL: none is lent */
 	bool signed_for[3];            /* enum agentmsg_purpose: it was told */
@@ -619,6 +621,8 @@ static int attach_door(struct run *r, const struct job_io *io, struct err *e)
 		code = io->door_count == w.n
 			       ? egress_attach(r->door, w.sockets, io->door, w.n, e)
 			       : err_set(e, ERR_INTERNAL, EPROTO, "the door has lost a socket");
+	if (r->spec->network == NETWORK_BRIDGE && io->door_count == 1)
+		code = resolving_start(&r->resolving, io->door[0], e);
 	for (size_t i = 0; i < io->door_count; i++)
 		(void)fd_close(io->door[i]);
 	return code;
@@ -1264,6 +1268,7 @@ void run_end(struct run *r)
 	}
 	if (r->plan)
 		(void)r->backend->plan_free(r->plan);
+	resolving_stop(&r->resolving);
 	if (r->door && r->o->started)
 		end_door(r);
 	(void)egress_free(r->door);

@@ -658,7 +658,7 @@ def memory_is_limited_and_the_outcome_is_typed():
 @test
 def networks_that_do_not_exist_yet_are_refused_honestly():
     refused("--network", "proxy", "--backend", "ssh", words=("network", "ssh"))
-    refused("--network", "bridge", "--backend", "native", words=("bridge", "native"))
+    refused("--network", "bridge", "--backend", "bwrap", words=("bridge", "bwrap", "native"))
 
 
 @test

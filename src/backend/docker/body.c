@@ -115,6 +115,8 @@ static void door_files(const struct backend_plan *p, const struct body_run *r, s
 
 	bind(j, arena_printf(p->box->arena, "%s.resolv", r->files), "/etc/resolv.conf", false);
 	bind(j, arena_printf(p->box->arena, "%s.hosts", r->files), "/etc/hosts", false);
+	if (!p->box->door)
+		return;
 	bind(j, roots, DOOR_ROOTS, false);
 	for (size_t i = 0; i < r->bundle_count; i++)
 		bind(j, roots, r->bundles[i], false);
@@ -133,7 +135,7 @@ static void mounts(const struct backend_plan *p, const struct body_run *r, struc
 		     arena_printf(p->box->arena, "/etc/%s", files[i]), false);
 	if (r->files && p->git)
 		bind(j, arena_printf(p->box->arena, "%s.git", r->files), DOCKER_GIT, false);
-	if (p->box->door)
+	if (docker_has_door(p))
 		door_files(p, r, j);
 	bind(j, r->gate, r->gate_inside, false);
 	if (r->line)
@@ -302,9 +304,7 @@ static const char *network_mode(const struct backend_plan *p, const struct body_
 {
 	if (p->box->network == NETWORK_HOST)
 		return "host";
-	if (p->box->door)
-		return arena_printf(p->box->arena, "container:%s", r->door);
-	return p->box->network == NETWORK_BRIDGE && r->network ? r->network : "none";
+	return docker_has_door(p) ? arena_printf(p->box->arena, "container:%s", r->door) : "none";
 }
 
 static const char *hostname(const struct backend_plan *p)
@@ -362,8 +362,8 @@ static void host_config(const struct backend_plan *p, const struct body_run *r, 
 	/* Whoever joins a network must be of the user namespace that owns it: else no /sys. */
 	if (r->podman && r->rootless)
 		json_kstr(j, "UsernsMode",
-			  p->box->door ? arena_printf(p->box->arena, "container:%s", r->door)
-				       : "keep-id");
+			  docker_has_door(p) ? arena_printf(p->box->arena, "container:%s", r->door)
+					     : "keep-id");
 	if (p->runtime)
 		json_kstr(j, "Runtime", p->runtime);
 	limits(p, r, j);
@@ -423,7 +423,7 @@ void docker_body(const struct backend_plan *p, const struct body_run *r, struct 
 	json_kstr(j, "WorkingDir", b->cwd);
 	strings(j, "Env", b->envp, length(b->envp));
 	/* The host's name comes with its network, and so does the helper's. */
-	if (p->box->network != NETWORK_HOST && (!b->door || r->podman))
+	if (p->box->network != NETWORK_HOST && (!docker_has_door(p) || r->podman))
 		json_kstr(j, "Hostname", hostname(p));
 	json_kbool(j, "Tty", r->tty);
 	/* The gate hears through it, whether the command will or not. */
@@ -470,7 +470,7 @@ static void door_host_config(const struct backend_plan *p, const struct body_run
 	strings(j, "CapAdd", (const char *const[]){ "NET_ADMIN" }, 1);
 	security(p, r, true, j);
 	json_kbool(j, "ReadonlyRootfs", true);
-	json_kstr(j, "NetworkMode", "none");
+	json_kstr(j, "NetworkMode", p->box->network == NETWORK_BRIDGE ? r->network : "none");
 	json_kstr(j, "IpcMode", "private");
 	json_kstr(j, "CgroupnsMode", "private");
 	if (r->podman && r->rootless)

@@ -1,112 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/bridge.c - a network of its own for one run, and the doors that are shut on it.
+/* backend/docker/bridge.c - network bridge, in the guard: the cable that the helper's router is
+ * connected to, and what is closed in that router.
  *
- * The engine's bridge leads to the internet, and just as well to this host, to the machines around
- * it and to the cloud's metadata service. Where this process may (root, on the engine's own network
- * namespace) a table of nftables shuts the latter three; it is named after the bridge and removed
- * with it. Where it may not, the run is refused. */
-#include <fcntl.h>
-#include <net/if.h>
+ *     network made -> helper connected to it -> router set up -> all that this machine is near to
+ *       closed -> the command begins; what comes later is closed as it comes -> hung up: cut
+ *
+ * The helper keeps the routes, because whoever is not root has no say in a container's network; the
+ * guard knows what is near, because the helper cannot see this machine's routes. */
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
-#include "backend/docker/docker.h"
+#include "backend/docker/guard.h"
+#include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
 
-#define RULES_MAX 8192
-#define RESOLVERS_MAX 8
-
-/* Everything that is not an address of the public internet. */
-#define CLOSED                                                                                     \
-	"0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, "       \
-	"168.63.129.16/32, 192.0.0.0/24, 192.0.2.0/24, 192.88.99.0/24, 192.168.0.0/16, "           \
-	"198.18.0.0/15, 198.51.100.0/24, 203.0.113.0/24, 224.0.0.0/4, 240.0.0.0/4"
-
-/* Runs nft with the rules on its standard input; true when it took them all. No shell. */
-static bool nft(const char *rules)
-{
-	char *const argv[] = { (char[]){ "nft" }, (char[]){ "-f" }, (char[]){ "-" }, NULL };
-	char *const envp[] = { (char[]){ "PATH=/usr/sbin:/usr/bin:/sbin:/bin" }, NULL };
-	posix_spawn_file_actions_t actions;
-	int ends[2], status = -1;
-	pid_t pid = -1;
-
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return false;
-	(void)posix_spawn_file_actions_init(&actions);
-	(void)posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
-	(void)posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-	(void)posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-	if (posix_spawn(&pid, "/usr/sbin/nft", &actions, NULL, argv, envp) != 0)
-		pid = -1;
-	(void)posix_spawn_file_actions_destroy(&actions);
-	(void)fd_close(ends[0]);
-	if (pid > 0)
-		(void)fd_write_all(ends[1], rules, strlen(rules));
-	(void)fd_close(ends[1]);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/* Names are asked of the host's own resolvers, which often stand in the LAN: port 53 of those stays
- * open. Only plain IPv4 addresses are taken. */
-static void resolvers(struct buf *b, const char *device)
-{
-	char text[4096], *save = NULL;
-	int left = RESOLVERS_MAX;
-
-	if (fd_read_file(AT_FDCWD, "/etc/resolv.conf", text, sizeof(text)) <= 0)
-		return;
-	for (char *l = strtok_r(text, "\n", &save); l && left; l = strtok_r(NULL, "\n", &save)) {
-		const char *at = str_starts(l, "nameserver ") ? l + 11 : "";
-
-		if (!*at || strspn(at, "0123456789.") != strlen(at) || str_starts(at, "127."))
-			continue;
-		buf_printf(b,
-			   "iifname \"%s\" ip daddr %s udp dport 53 accept\n"
-			   "iifname \"%s\" ip daddr %s tcp dport 53 accept\n",
-			   device, at, device, at);
-		left--;
-	}
-}
-
-static bool firewall(const char *device)
-{
-	CLEANUP(buf) struct buf b = BUF_INIT(RULES_MAX);
-
-	if (geteuid() != 0 || !if_nametoindex(device))
-		return false;
-	buf_printf(&b,
-		   "table inet %s {\n"
-		   "chain forward {\ntype filter hook forward priority -10; policy accept;\n"
-		   "oifname \"%s\" ct state new drop\n"
-		   "iifname \"%s\" meta nfproto ipv6 reject with icmpx type admin-prohibited\n",
-		   device, device, device);
-	resolvers(&b, device);
-	buf_printf(&b,
-		   "iifname \"%s\" ip daddr { " CLOSED
-		   " } reject with icmpx type admin-prohibited\n}\n"
-		   "chain input {\ntype filter hook input priority -10; policy accept;\n"
-		   "iifname \"%s\" reject with icmpx type admin-prohibited\n}\n}\n",
-		   device, device);
-	return !b.failed && nft(buf_str(&b));
-}
-
-void bridge_firewall_remove(const char *device)
-{
-	char rules[64];
-
-	if (geteuid() != 0)
-		return;
-	(void)snprintf(rules, sizeof(rules), "delete table inet %s\n", device);
-	(void)nft(rules);
-}
+#define SET_UP_MS 10000
+#define LATER_MS 1000 /* within which something new is closed, or nothing passes any more */
+#define ELSEWHERE_HINT                                                                             \
+	"run brig where the engine runs, with its network namespace; or use --network proxy"
 
 static void body(const struct bridge *b, const char *id, const char *nonce, struct json *j)
 {
@@ -120,11 +36,6 @@ static void body(const struct bridge *b, const char *id, const char *nonce, stru
 	json_kstr(j, DOCKER_LABEL_RUN, id);
 	json_kstr(j, DOCKER_LABEL_NONCE, nonce);
 	json_object_end(j);
-	json_key(j, "Options");
-	json_object(j);
-	json_kstr(j, "com.docker.network.bridge.name", b->device);
-	json_kstr(j, "com.docker.network.bridge.enable_icc", "false");
-	json_object_end(j);
 	json_object_end(j);
 }
 
@@ -137,19 +48,17 @@ int bridge_make(struct engine *g, const char *id, const char *nonce, struct brid
 	struct json j;
 
 	(void)snprintf(b->name, sizeof(b->name), "brig-%s", id);
-	(void)snprintf(b->device, sizeof(b->device), "brig%.10s", id);
 	json_init(&j, &text, false);
 	body(b, id, nonce, &j);
 	q.body = buf_str(&text);
 	if (engine_ask(g, &q, &a, e) < 0)
 		return -e->code;
-	if (a.status >= 300)
-		return err_refuse(e, ERR_UNAVAILABLE, EIO,
-				  "use --network none, or see the engine's own network settings",
-				  "the engine makes no network: %s", a.message);
-	b->made = true;
-	b->closed = firewall(b->device);
-	return 0;
+	if (a.status < 300)
+		return 0;
+	b->name[0] = '\0';
+	return err_refuse(e, ERR_UNAVAILABLE, EIO,
+			  "use --network none, or see the engine's own network settings",
+			  "the engine makes no network: %s", a.message);
 }
 
 void bridge_remove(struct engine *g, struct bridge *b)
@@ -159,11 +68,135 @@ void bridge_remove(struct engine *g, struct bridge *b)
 	struct engine_call q = { .method = "DELETE", .path = path };
 	struct err e;
 
-	if (!b->made)
+	b->follow = fd_close(b->follow);
+	if (!b->name[0])
 		return;
 	(void)snprintf(path, sizeof(path), "/networks/%s", b->name);
 	(void)engine_ask(g, &q, &a, &e);
-	if (b->closed)
-		bridge_firewall_remove(b->device);
-	b->made = false;
+	b->name[0] = '\0';
+}
+
+/* ---- where does it lead? ---- */
+
+/* A rootless engine's cable is a process of its own beside it: it leads where that one is. */
+static bool is_beside(const struct guard *g)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct ucred who = { 0 };
+	socklen_t n = sizeof(who);
+	struct stat own, other;
+	char path[64];
+	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || strlen(g->engine.path) >= sizeof(to.sun_path))
+		return false;
+	memcpy(to.sun_path, g->engine.path, strlen(g->engine.path) + 1);
+	if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0 || who.pid <= 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/net", who.pid);
+	return stat(path, &other) == 0 && stat("/proc/self/ns/net", &own) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+/* Only then are this machine's routes those behind the cable. */
+static int leads_here(const struct guard *g, const struct door_answer *a, struct err *e)
+{
+	if (g->engine.rootless ? is_beside(g) : nearby_joined(a->other, a->cable))
+		return 0;
+	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, ELSEWHERE_HINT,
+			  "network bridge cannot close this host and its LAN: the engine's network "
+			  "is in another namespace than brig");
+}
+
+/* ---- closing ---- */
+
+static int hear_closed(const struct guard *g, uint64_t until, struct err *e)
+{
+	struct pollfd p = { .fd = g->door.line, .events = POLLIN };
+	struct door_answer a = { 0 };
+	uint64_t now = clock_us();
+	size_t none = 0;
+
+	if (now >= until || poll(&p, 1, (int)((until - now) / 1000) + 1) <= 0)
+		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the router does not answer");
+	if (fd_recv(g->door.line, &a, sizeof(a), NULL, &none) != (ssize_t)sizeof(a) ||
+	    a.size != sizeof(a))
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the router is gone");
+	if (!a.err.code)
+		return 0;
+	guard_take_words(e, &a.err);
+	return -e->code;
+}
+
+/* Those from `first` on. */
+static int close_from(const struct guard *g, size_t first, unsigned ms, struct err *e)
+{
+	const struct nearby *all = &g->bridge.closed;
+	uint64_t until = clock_us() + (uint64_t)ms * 1000;
+
+	for (size_t at = first; at < all->n;) {
+		struct door_closing m = { .size = sizeof(m) };
+		int r;
+
+		while (at < all->n && m.n < DOOR_CLOSING_MAX)
+			m.v[m.n++] = all->v[at++];
+		r = fd_send(g->door.line, &m, sizeof(m), NULL, 0);
+		if (r < 0)
+			return err_errno(e, r, "cannot reach the router");
+		if (hear_closed(g, until, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+int bridge_close(struct guard *g, const struct door_answer *a, struct err *e)
+{
+	int r;
+
+	if (leads_here(g, a, e) < 0)
+		return -e->code;
+	/* Followed first: nothing comes unseen between the two. */
+	r = nearby_follow();
+	if (r < 0)
+		return err_errno(e, r, "cannot follow the routes of this machine");
+	g->bridge.follow = r;
+	return nearby_read(&g->bridge.closed, e) < 0 ? -e->code : close_from(g, 0, SET_UP_MS, e);
+}
+
+/* The helper cuts it when it hears no more of us. It is ended besides, for it may hear nothing; and
+ * if that cannot be, the sandbox is. */
+static void cut(struct guard *g, const struct err *why)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128], text[sizeof(why->what) + 64];
+	const struct engine_call q = { .method = "POST", .path = path };
+	struct err ignored;
+
+	g->bridge.follow = fd_close(g->bridge.follow);
+	g->door.line = fd_close(g->door.line);
+	(void)snprintf(path, sizeof(path), "/containers/%s/kill", g->door.container);
+	if ((engine_ask(&g->engine, &q, &a, &ignored) < 0 || a.status >= 300) && a.status != 404 &&
+	    a.status != 409)
+		guard_kill(g, SIGKILL);
+	(void)snprintf(text, sizeof(text), "network bridge was cut: %s", why->what);
+	(void)guard_note(g, text);
+}
+
+void bridge_follow(struct guard *g)
+{
+	size_t had = g->bridge.closed.n;
+	struct err e = { 0 };
+
+	nearby_heard(g->bridge.follow);
+	if (nearby_read(&g->bridge.closed, &e) < 0 || close_from(g, had, LATER_MS, &e) < 0)
+		cut(g, &e);
+}
+
+void bridge_lost(struct guard *g)
+{
+	struct err e = { 0 };
+
+	(void)err_set(&e, ERR_UNAVAILABLE, ECHILD, "the router is gone");
+	cut(g, &e);
 }

@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/docker/engine.h"
+#include "backend/kit/net/nearby.h"
 #include "backend/kit/plan/plan.h"
 #include "base/arena.h"
 #include "proc/supervisor.h"
@@ -105,14 +106,14 @@ struct body_run {
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	const char *files;         /* folder with this run's passwd and group; NULL: none */
 	const char *seccomp;       /* the profile, or a file with it; NULL: written in place */
-	const char *network;       /* name of this run's own network; NULL: none */
+	const char *network;       /* network bridge: what the helper is connected to */
 	const char **volumes;      /* of the image: covered by tmpfs */
 	size_t volume_count;
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
 	const char *home;     /* and the kept HOME */
-	const char *door;     /* network proxy: the container whose network this one joins */
-	const char *helper;   /* network proxy: the image of brig-door */
+	const char *door;     /* proxy or bridge: the container whose network this one joins */
+	const char *helper;   /* and the image of brig-door */
 	const char *filter;   /* as seccomp, for brig-door */
 	const char *gate, *gate_inside; /* brig-gate on the host, and in the container */
 	bool no_ipv6;                   /* of the host's kernel */
@@ -120,6 +121,9 @@ struct body_run {
 	size_t bundle_count;
 	bool line; /* the gate's line is shown */
 };
+
+/* Does brig-door make the network? */
+bool docker_has_door(const struct backend_plan *p);
 
 /* Is something of brig's mounted at exactly that path? */
 bool docker_is_mounted(const struct backend_plan *p, const char *path);
@@ -160,16 +164,17 @@ int image_pull(struct engine *g, const char *ref, pull_fn *on_progress, void *ar
 /* ---- the network of one run ---- */
 
 struct bridge {
-	char name[64];   /* of the network */
-	char device[16]; /* of the bridge, as the kernel knows it */
-	bool made, closed;
+	char name[64];        /* of the network; "": none was made */
+	int follow;           /* tells of new addresses and routes of this machine; -1: nobody */
+	struct nearby closed; /* by the helper */
 };
 
-/* Makes the network; closes host, LAN and metadata addresses where this process may. */
+/* Makes the network that the helper is put into, and no other container. */
 int bridge_make(struct engine *g, const char *id, const char *nonce, struct bridge *b,
 		struct err *e);
 void bridge_remove(struct engine *g, struct bridge *b);
-void bridge_firewall_remove(const char *device);
+/* Of rootless Podman: a cable that needs no network of the engine's. */
+#define BRIDGE_ROOTLESS "slirp4netns:allow_host_loopback=false,enable_ipv6=false"
 
 /* ---- runs that may need tidying up ---- */
 
@@ -226,10 +231,26 @@ void stray_end(const char *name);
 #define DOOR_SOCKET_INSIDE "/socket"
 #define DOOR_HOSTS "127.0.0.1 localhost %s\n::1 localhost ip6-localhost ip6-loopback\n"
 
-/* What the helper answers to a struct door_want: the sockets come along unless it failed. */
+/* What the helper is asked for first, and its answer: the sockets come along unless it failed. Each
+ * tells its own size: the helper is of our own build. */
+struct door_order {
+	uint32_t size;
+	bool router; /* network bridge: it has a cable to the outside */
+	struct door_want want;
+};
+
 struct door_answer {
-	uint32_t size; /* of this struct: the helper is of our own build */
+	uint32_t size;
 	struct err err;
+	int cable, other; /* with a router: indices of the cable's two ends */
+};
+
+/* With a router, any number of these follow; each is answered when all of it is closed. */
+enum { DOOR_CLOSING_MAX = 64 };
+struct door_closing {
+	uint32_t size;
+	uint32_t n;
+	struct rtnl_addr v[DOOR_CLOSING_MAX];
 };
 
 /* ---- the guard ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/docker_door.c - the door of a container, in the guard.
+/* backend/docker/docker_door.c - the door of a container, or its router, in the guard.
  *
  *     helper made and started -> it reached us -> it sent the sockets -> the sandbox has joined its
- *     network -> we hang up, and it ends
+ *     network -> we hang up, and it ends; with a router we do so at the end
  *
  * The helper's container is made first and owns the network namespace; the sandbox's is put into it
  * when the door is open. So nothing of the image runs before, and the sandbox's container needs no
@@ -28,6 +28,21 @@
 #define ENGINE_HINT                                                                                \
 	"the engine must run on this machine's own kernel, its default runtime be runc or crun"
 
+bool docker_has_door(const struct backend_plan *p)
+{
+	return p->box->door || p->box->network == NETWORK_BRIDGE;
+}
+
+static struct door_want wanted(const struct guard *g)
+{
+	return g->plan->box->door ? *g->plan->box->door : DOOR_WANT_NAMES;
+}
+
+static bool has_router(const struct guard *g)
+{
+	return g->plan->box->network == NETWORK_BRIDGE;
+}
+
 int door_write_files(const struct guard *g, struct err *e)
 {
 	const struct box_plan *b = g->plan->box;
@@ -39,7 +54,7 @@ int door_write_files(const struct guard *g, struct err *e)
 	if (ledger_file(&g->ledger, "hosts", hosts, e) < 0 ||
 	    ledger_file(&g->ledger, "resolv", DOOR_RESOLV, e) < 0)
 		return -e->code;
-	return ledger_file(&g->ledger, "roots", b->ops[b->roots_op].data, e);
+	return b->door ? ledger_file(&g->ledger, "roots", b->ops[b->roots_op].data, e) : 0;
 }
 
 /* ---- the helper ---- */
@@ -82,9 +97,9 @@ int door_begin(struct guard *g, struct err *e)
 
 	if (program_find(DOOR_HELPER, g->door.helper, sizeof(g->door.helper), &missing) < 0) {
 		(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
-			      "network proxy on docker needs the program '%s', which is not "
+			      "network %s on docker needs the program '%s', which is not "
 			      "installed",
-			      DOOR_HELPER);
+			      has_router(g) ? "bridge" : "proxy", DOOR_HELPER);
 		return err_hint(e, "%s", missing.hint);
 	}
 	if (guard_listen(g, "door", &g->door.listener, e) < 0 || make_helper(g, e) < 0)
@@ -183,6 +198,7 @@ static int check_sockets(const struct guard_door *d, const struct door_want *w, 
 static int hear_helper(struct guard *g, struct err *e)
 {
 	struct guard_door *d = &g->door;
+	const struct door_want w = wanted(g);
 	struct door_answer a = { 0 };
 	ssize_t n;
 
@@ -194,14 +210,17 @@ static int hear_helper(struct guard *g, struct err *e)
 				  "the program '%s' is not of this version of brig", d->helper);
 	if (a.err.code) {
 		guard_take_words(e, &a.err);
-		return err_wrap(e, "the door could not be opened");
+		return err_wrap(e, has_router(g) ? "network bridge is not available"
+						 : "the door could not be opened");
 	}
-	return check_sockets(d, g->plan->box->door, e);
+	if (check_sockets(d, &w, e) < 0)
+		return -e->code;
+	return has_router(g) ? bridge_close(g, &a, e) : 0;
 }
 
 int door_wait(struct guard *g, struct err *e)
 {
-	const struct door_want *w = g->plan->box->door;
+	struct door_order w = { .size = sizeof(w), .router = has_router(g), .want = wanted(g) };
 	uint64_t until = clock_us() + (uint64_t)OPEN_MS * 1000;
 	int r;
 
@@ -209,7 +228,7 @@ int door_wait(struct guard *g, struct err *e)
 		return -e->code;
 	g->door.line = accept4(g->door.listener, NULL, NULL, SOCK_CLOEXEC);
 	g->door.listener = fd_close(g->door.listener);
-	r = g->door.line < 0 ? -errno : fd_send(g->door.line, w, sizeof(*w), NULL, 0);
+	r = g->door.line < 0 ? -errno : fd_send(g->door.line, &w, sizeof(w), NULL, 0);
 	if (r < 0)
 		return err_errno(e, r, "cannot reach the door's container");
 	if (wait_readable(g, g->door.line, until, e) < 0)
@@ -217,20 +236,27 @@ int door_wait(struct guard *g, struct err *e)
 	return hear_helper(g, e);
 }
 
+static void drop_sockets(struct guard *g)
+{
+	for (size_t i = 0; i < g->door.n; i++)
+		g->door.fds[i] = fd_close(g->door.fds[i]);
+	g->door.n = 0;
+}
+
 int door_hand_over(struct guard *g, struct err *e)
 {
 	const struct supervisor_msg m = { .said = SUPERVISOR_DOOR };
 	int r = fd_send(g->s->control, &m, sizeof(m), g->door.fds, g->door.n);
 
-	door_leave(g);
+	drop_sockets(g);
+	if (!has_router(g))
+		door_leave(g);
 	return r < 0 ? err_errno(e, r, "cannot pass the door's sockets on") : 0;
 }
 
 void door_leave(struct guard *g)
 {
-	for (size_t i = 0; i < g->door.n; i++)
-		g->door.fds[i] = fd_close(g->door.fds[i]);
-	g->door.n = 0;
+	drop_sockets(g);
 	g->door.listener = fd_close(g->door.listener);
 	g->door.line = fd_close(g->door.line);
 }

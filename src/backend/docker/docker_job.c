@@ -40,6 +40,8 @@ struct backend_job {
 	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
+	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
+	void *note_arg;
 	int agent; /* likewise; -1: none */
 };
 
@@ -316,6 +318,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 		return err_nomem(e);
 	(void)snprintf(j->id, sizeof(j->id), "%s", w->id);
 	j->outcome = w->outcome;
+	j->note = w->host.note;
+	j->note_arg = w->host.arg;
 	if ((!w->command || wants_line(p)) && has_line(j, w, e) < 0)
 		return -e->code;
 	if (box_plan_variables(p->box, w->variables, e) < 0 ||
@@ -371,7 +375,11 @@ static enum job_event docker_event(struct backend_job *j, bool alarm, struct out
 	(void)alarm;
 	on_timer(j, o);
 	while ((r = hear(j, &m)) > 0)
-		;
+		if (m.command == COMMAND_FIRST && m.said == SUPERVISOR_NOTE) {
+			outcome_deny(o, "network", "network.closed", m.text);
+			if (j->note)
+				j->note(j->note_arg, m.text);
+		}
 	return r < 0 || j->ended ? JOB_ENDED : JOB_NOTHING;
 }
 

@@ -436,9 +436,9 @@ static int check_door_runtime(const struct backend_plan *p, struct err *e)
 	if (docker_shares_kernel(p))
 		return 0;
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
-		      "network 'proxy' is not to be had with runtime '%.64s': its containers do "
+		      "network '%s' is not available with runtime '%.64s': its containers do "
 		      "not use this kernel's network",
-		      p->runtime);
+		      fields[FIELD_NETWORK].words[p->box->network], p->runtime);
 	return err_hint(e, "use runtime runc, or --network none with '%.64s'", p->runtime);
 }
 
@@ -453,10 +453,11 @@ static int check_door(const struct backend_plan *p, struct err *e)
 			if (p->box->ops[i].kind == OP_BIND &&
 			    path_under(shown[k], p->box->ops[i].dst))
 				return err_refuse(e, ERR_POLICY, EPERM, "choose another target",
-						  "'%s' cannot be mounted under network proxy: the "
-						  "door "
+						  "'%s' cannot be mounted under network %s: brig "
 						  "shows '%s'",
-						  p->box->ops[i].dst, shown[k]);
+						  p->box->ops[i].dst,
+						  fields[FIELD_NETWORK].words[p->box->network],
+						  shown[k]);
 	return check_door_runtime(p, e);
 }
 
@@ -520,7 +521,7 @@ static int fill(struct backend_plan *p, struct err *e)
 		return -e->code;
 	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0)
 		return -e->code;
-	if (p->box->door && check_door(p, e) < 0)
+	if (docker_has_door(p) && check_door(p, e) < 0)
 		return -e->code;
 	if (s->network == NETWORK_HOST)
 		plan_note(p->box, "network host: the command reaches whatever this machine "
@@ -574,7 +575,7 @@ void docker_plan_json(const struct backend_plan *p, struct json *j)
 	json_ku64(j, "timeout_ms", p->box->timeout);
 	json_key(j, "create");
 	docker_body(p, &r, j);
-	if (p->box->door) {
+	if (docker_has_door(p)) {
 		json_key(j, "door");
 		docker_door_body(p, &r, j);
 	}

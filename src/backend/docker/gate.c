@@ -144,10 +144,14 @@ static int add_files(struct gate_list *l, struct err *e)
 		if (add_file(l, "line", line, e) < 0)
 			return -e->code;
 	}
-	if (!g->plan->box->door)
+	if (!docker_has_door(g->plan))
 		return 0;
 	if (add_file(l, "resolv", "/etc/resolv.conf", e) < 0 ||
-	    add_file(l, "hosts", "/etc/hosts", e) < 0 || add_file(l, "roots", DOOR_ROOTS, e) < 0)
+	    add_file(l, "hosts", "/etc/hosts", e) < 0)
+		return -e->code;
+	if (!g->plan->box->door)
+		return 0;
+	if (add_file(l, "roots", DOOR_ROOTS, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < g->door.bundle_count; i++)
 		if (add_file(l, "roots", g->door.bundles[i], e) < 0)

@@ -140,7 +140,7 @@ _Noreturn void guard_main(const struct guard_start *s)
 	g.s = s;
 	g.plan = s->plan;
 	g.attach = g.hits[HIT_PIDS] = g.hits[HIT_MEMORY] = -1;
-	g.door.listener = g.door.line = g.listener = g.line = -1;
+	g.door.listener = g.door.line = g.listener = g.line = g.bridge.follow = -1;
 	g.ledger.fd = g.ledger.dir = g.proc = g.disk.fd = -1;
 	g.early.max = (size_t)1 << 20;
 	g.end.said = SUPERVISOR_ENDED;

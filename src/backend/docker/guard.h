@@ -25,7 +25,7 @@ struct guard_command {
 
 enum hit { HIT_PIDS, HIT_MEMORY, HITS };
 
-/* Of network proxy; see docker_door.c. */
+/* Of network proxy and bridge; see docker_door.c. */
 struct guard_door {
 	char container[CONTAINER_MAX]; /* of the helper; "" until it was made */
 	char helper[GUARD_PATH_MAX];   /* the program */
@@ -122,7 +122,12 @@ bool own_root(const struct guard *g);
 /* helper.c: finds or makes the image that the helper starts from, and compares it. */
 int helper_image(struct guard *g, struct err *e);
 
-/* docker_door.c, in this order. */
+/* bridge.c: closes all that is near, before the command begins; and what came later. */
+int bridge_close(struct guard *g, const struct door_answer *a, struct err *e);
+void bridge_follow(struct guard *g); /* when its descriptor is readable */
+void bridge_lost(struct guard *g);   /* the helper has ended, or says something unasked */
+
+/* docker_door.c, in this order. With a router the helper stays until the end. */
 int door_write_files(const struct guard *g, struct err *e);
 int door_begin(struct guard *g, struct err *e);     /* makes and starts the helper */
 int door_wait(struct guard *g, struct err *e);      /* until the door is open */

@@ -273,7 +273,7 @@ static bool settled(char word, time_t age)
 static bool tidy_run(const char *id, char *text, time_t age)
 {
 	CLEANUP(engine) struct engine g = { 0 };
-	char *socket = strchr(text, '\n'), *nonce = text + 1, *end, device[16];
+	char *socket = strchr(text, '\n'), *nonce = text + 1, *end;
 	struct err e = { 0 };
 
 	if (!socket)
@@ -283,8 +283,6 @@ static bool tidy_run(const char *id, char *text, time_t age)
 	if (!end || strspn(nonce, "0123456789abcdef") != strlen(nonce))
 		return true;
 	*end = '\0';
-	(void)snprintf(device, sizeof(device), "brig%.10s", id);
-	bridge_firewall_remove(device);
 	/* An engine that is down keeps its containers: the entry waits for it. */
 	if (engine_open_at(socket, &g, &e) < 0)
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/docker/opener.c - brig-door: opens the door of a container that does not exist yet.
+/* backend/docker/opener.c - brig-door: makes the network of a container that does not exist yet.
  *
- *     connect to the guard -> hear which sockets are wanted -> open the door -> pass them on
- *       -> stay until the guard hangs up
+ *     connect to the guard -> hear what is wanted -> open the door, or set up the router -> pass
+ * its sockets on -> close what the guard names -> stay until the guard hangs up -> cut the cable
  *
  * Runs in a container of its own, whose network namespace the sandbox is put into afterwards, and
  * is the only file in there but for the guard's socket. It must stay until then: an engine joins
@@ -21,6 +21,7 @@
 
 #include "backend/docker/docker.h"
 #include "backend/kit/net/door_net.h"
+#include "backend/kit/net/router.h"
 #include "base/fd.h"
 
 static int reach_guard(void)
@@ -54,6 +55,7 @@ static bool is_closed(void)
 /* Shared by both processes; so are the descriptors. */
 struct opening {
 	struct door_room room;
+	struct router_cable cable;
 	struct err err;
 };
 
@@ -70,55 +72,93 @@ static int build_room(const struct door_want *w, struct opening *o)
 	return door_room(w, &o->room, &o->err);
 }
 
-static int open_door(const struct door_want *w, struct opening *o)
+static int find_cable(struct opening *o)
+{
+	CLEANUP(fd) int here = rtnl_open();
+
+	return here < 0 ? err_errno(&o->err, here, "cannot look at the network")
+			: router_find(here, &o->cable, &o->err);
+}
+
+static int open_door(const struct door_order *w, struct opening *o)
 {
 	pid_t builder;
 	int status = -1;
 
-	if (!is_closed())
+	if (!w->router && !is_closed())
 		return err_set(
 			&o->err, ERR_UNAVAILABLE, ENOTSUP,
 			"the engine gave the door's container a network: nothing is started");
+	if (w->router && find_cable(o) < 0)
+		return -o->err.code;
 	builder = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (builder == 0)
-		_exit(build_room(w, o) < 0);
+		_exit(build_room(&w->want, o) < 0);
 	while (builder > 0 && waitpid(builder, &status, 0) < 0 && errno == EINTR)
 		;
 	if (status != 0)
 		return o->err.code ? -o->err.code : err_sys(&o->err, "cannot set the door up");
-	return door_cable(&o->room, &o->err);
+	return w->router ? router_lay(&o->room, &o->cable, &o->err) : door_cable(&o->room, &o->err);
 }
 
-static void answer(int guard, const struct door_want *w)
+static void answer(int guard, const struct door_order *w, struct opening *o)
+{
+	struct door_answer a = { .size = sizeof(a) };
+	bool opened = open_door(w, o) == 0;
+
+	a.err = o->err;
+	a.cable = o->cable.index;
+	a.other = o->cable.other;
+	(void)fd_send(guard, &a, sizeof(a), o->room.fds, opened ? w->want.n : 0);
+	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
+		o->room.fds[i] = fd_close(o->room.fds[i]);
+}
+
+static void close_more(int guard, struct opening *o)
+{
+	struct door_closing m;
+	ssize_t n;
+
+	while ((n = recv(guard, &m, sizeof(m), 0)) > 0 || (n < 0 && errno == EINTR)) {
+		struct door_answer a = { .size = sizeof(a) };
+
+		if (n < 0)
+			continue;
+		if (n != (ssize_t)sizeof(m) || m.n > DOOR_CLOSING_MAX)
+			return;
+		(void)router_close(o->room.rtnl, &o->cable, m.v, m.n, &a.err);
+		if (fd_send(guard, &a, sizeof(a), NULL, 0) < 0)
+			return;
+	}
+}
+
+static int serve(int guard, const struct door_order *w)
 {
 	struct opening *o =
 		mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct door_answer a = { .size = sizeof(a) };
-	bool opened;
 
 	if (o == MAP_FAILED)
-		return;
+		return 3;
 	o->room.rtnl = -1;
 	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
 		o->room.fds[i] = -1;
-	opened = open_door(w, o) == 0;
-	a.err = o->err;
-	(void)fd_send(guard, &a, sizeof(a), o->room.fds, opened ? w->n : 0);
+	answer(guard, w, o);
+	close_more(guard, o);
+	if (w->router && o->room.rtnl >= 0)
+		router_cut(o->room.rtnl, &o->cable);
 	door_room_done(&o->room);
+	return 0;
 }
 
 int main(void)
 {
 	CLEANUP(fd) int guard = reach_guard();
-	struct door_want w;
-	char end;
+	struct door_order w;
 
 	if (guard < 0)
 		return 1;
-	if (recv(guard, &w, sizeof(w), 0) != (ssize_t)sizeof(w) || w.n > DOOR_SOCKETS_MAX)
+	if (recv(guard, &w, sizeof(w), 0) != (ssize_t)sizeof(w) || w.size != sizeof(w) ||
+	    w.want.n > DOOR_SOCKETS_MAX)
 		return 2;
-	answer(guard, &w);
-	while (recv(guard, &end, 1, 0) < 0 && errno == EINTR)
-		;
-	return 0;
+	return serve(guard, &w);
 }

@@ -360,6 +360,8 @@ enum {
 	AT_PIDS,
 	AT_MEMORY,
 	AT_SIZE,
+	AT_ROUTER,
+	AT_ROUTES,
 	PLACES
 };
 
@@ -390,6 +392,8 @@ static void turn(struct serve *s)
 		[AT_PIDS] = { .fd = s->g->hits[HIT_PIDS], .events = POLLPRI },
 		[AT_MEMORY] = { .fd = s->g->hits[HIT_MEMORY], .events = POLLPRI },
 		[AT_SIZE] = { .fd = s->resized, .events = POLLIN },
+		[AT_ROUTER] = { .fd = s->g->door.line, .events = POLLIN },
+		[AT_ROUTES] = { .fd = s->g->bridge.follow, .events = POLLIN },
 	};
 
 	if (poll(p, PLACES,
@@ -405,6 +409,10 @@ static void turn(struct serve *s)
 		s->g->line = fd_close(s->g->line);
 	share_oom(s);
 	end_the_late(s);
+	if (p[AT_ROUTER].revents)
+		bridge_lost(s->g);
+	else if (p[AT_ROUTES].revents)
+		bridge_follow(s->g);
 	if (p[AT_CONTROL].revents)
 		on_control(s);
 	if (p[AT_OUT].revents)

@@ -121,7 +121,7 @@ static int write_profile(struct guard *g, struct err *e)
 
 	json_init(&j, &text, false);
 	seccomp_json((enum seccomp_profile)g->plan->box->profile, &j);
-	if (ledger_file(&g->ledger, "seccomp", buf_str(&text), e) < 0 || !g->plan->box->door)
+	if (ledger_file(&g->ledger, "seccomp", buf_str(&text), e) < 0 || !docker_has_door(g->plan))
 		return -e->code;
 	text.len = 0;
 	json_init(&j, &text, false);
@@ -139,7 +139,7 @@ static int write_files(struct guard *g, struct err *e)
 		return -e->code;
 	if (b->shows_code && ledger_bytes(&g->ledger, "code", b->code, b->code_size, e) < 0)
 		return -e->code;
-	if (b->door && door_write_files(g, e) < 0)
+	if (docker_has_door(g->plan) && door_write_files(g, e) < 0)
 		return -e->code;
 	return g->engine.podman ? write_profile(g, e) : 0;
 }
@@ -159,7 +159,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .cols = g->s->cols,
 				    .files = files,
 				    .seccomp = g->engine.podman ? profile : NULL,
-				    .network = g->bridge.made ? g->bridge.name : NULL,
+				    .network = g->bridge.name[0] ? g->bridge.name : BRIDGE_ROOTLESS,
 				    .volumes = g->image.volumes,
 				    .volume_count = g->image.volume_count,
 				    .image_id = g->image.id,
@@ -377,7 +377,7 @@ static bool has_network(const struct guard *g, const char *mode)
 	enum network want = g->plan->box->network;
 	char joined[CONTAINER_MAX + 16];
 
-	if (want != NETWORK_NONE && want != NETWORK_PROXY)
+	if (want == NETWORK_HOST)
 		return true;
 	(void)snprintf(joined, sizeof(joined), "container:%s", g->door.container);
 	return mode && str_eq(mode, want == NETWORK_NONE ? "none" : joined);
@@ -516,19 +516,21 @@ static int given_up(struct guard *g, struct err *e)
 				   : 0;
 }
 
+/* A rootless Docker's cable ends in a namespace that brig cannot look into. */
 static int make_bridge(struct guard *g, struct err *e)
 {
+	if (g->engine.rootless && g->engine.podman)
+		return 0;
+	if (g->engine.rootless)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "use --network proxy, or Podman, or a Docker of root's",
+				  "network bridge cannot close this host and its LAN on a rootless "
+				  "Docker");
 	ledger_say(&g->ledger, LEDGER_MAKING);
 	if (bridge_make(&g->engine, g->s->id, g->nonce, &g->bridge, e) < 0)
 		return -e->code;
 	ledger_say(&g->ledger, LEDGER_QUIET);
-	if (g->bridge.closed)
-		return 0;
-	(void)err_set(e, ERR_UNAVAILABLE, EPERM,
-		      "network bridge would leave this host, its LAN and metadata addresses open: "
-		      "brig cannot set firewall rules for the engine's bridge");
-	return err_hint(e, "start brig as root with Docker and nftables; or --network proxy, which "
-			   "needs neither");
+	return 0;
 }
 
 /* Not only as long as somebody of us lives: the engine is about to be asked. */
@@ -573,7 +575,7 @@ static int fit(struct guard *g, fit_fn *check, struct err *e)
 
 int guard_set_up(struct guard *g, struct err *e)
 {
-	bool door = g->plan->box->door;
+	bool door = docker_has_door(g->plan);
 
 	if (gate_find(g, e) < 0 || engine_open(&g->engine, e) < 0 ||
 	    engine_suits(&g->engine, g->plan->runtime, &g->no_cgroups, e) < 0)

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 
 #include "backend/kit/net/door_net.h"
+#include "backend/kit/process/job_bridge.h"
 #include "backend/kit/process/landlock.h"
 #include "backend/kit/process/seccomp.h"
 #include "backend/native/mount.h"
@@ -70,11 +71,26 @@ static int door(const struct box_start *c, struct err *e)
 	return r < 0 ? err_errno(e, r, "cannot pass the door's sockets on") : 0;
 }
 
+static int bridge(const struct box_start *c, struct err *e)
+{
+	struct supervisor_msg m = { .said = SUPERVISOR_DOOR };
+	int fds[BRIDGE_FDS] = { -1, -1, -1, -1 };
+	int r = job_bridge_inside(fds, e), sent = 0;
+
+	if (r == 0)
+		sent = fd_send(c->inside.control, &m, sizeof(m), fds, BRIDGE_FDS);
+	for (size_t i = 0; i < BRIDGE_FDS; i++)
+		(void)fd_close(fds[i]);
+	return sent < 0 ? err_errno(e, sent, "cannot pass the router on") : r;
+}
+
 /* Loopback is always up, as Docker has it. */
 static int network(const struct box_start *c, struct err *e)
 {
 	if (c->plan->network == NETWORK_HOST)
 		return 0;
+	if (c->plan->network == NETWORK_BRIDGE)
+		return bridge(c, e);
 	return c->plan->door ? door(c, e) : loopback(e);
 }
 

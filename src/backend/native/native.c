@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "backend/kit/net/user_cable.h"
 #include "backend/native/child.h"
 #include "backend/native/mount.h"
 
@@ -74,12 +75,21 @@ static int native_probe(const struct spec *s, struct isolation *ret, struct err 
 	return box_probe(&backend_native, ret, e);
 }
 
+static int native_check(const struct spec *s, struct err *e)
+{
+	const char *path;
+
+	return s->network == NETWORK_BRIDGE ? user_cable_find(&path, e) : 0;
+}
+
 const struct backend backend_native = {
 	.name = "native",
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
-	.can = BACKEND_SHOWS_CODE | BACKEND_AWAITS | BACKEND_PERMITS | BACKEND_PROXY,
+	.can = BACKEND_SHOWS_CODE | BACKEND_AWAITS | BACKEND_PERMITS | BACKEND_PROXY |
+	       BACKEND_BRIDGE,
 	.probe = native_probe,
+	.check = native_check,
 	.plan = native_plan,
 	.plan_json = native_plan_json,
 	.plan_free = native_plan_free,

@@ -32,6 +32,7 @@
 
 #include "base/fd.h"
 #include "base/wait.h"
+#include "egress/resolving.h"
 #include "egress/signing.h"
 #include "egress/unresolved.h"
 #include "egress/worker/keeper.h"
@@ -436,6 +437,8 @@ int main(int argc, char **argv)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (argc == 2 && strcmp(argv[1], UNRESOLVED_WORD) == 0)
 		_exit(refuse_main());
+	if (argc == 2 && strcmp(argv[1], RESOLVING_WORD) == 0)
+		_exit(answer_main());
 	if (argc == 2 && strcmp(argv[1], SIGNING_WORD) == 0)
 		_exit(sign_main());
 	r = lockdown_early(&e);

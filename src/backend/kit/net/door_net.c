@@ -97,7 +97,8 @@ static int door_side(int fd, bool six)
 			 all = everything(AF_INET);
 	int r = six ? rtnl_quiet(fd, CABLE) : 0;
 
-	if (r == 0 && (r = rtnl_up(fd, CABLE)) == 0 && (r = rtnl_address(fd, CABLE, &own)) == 0 &&
+	if (r == 0 && (r = rtnl_up(fd, CABLE)) == 0 &&
+	    (r = rtnl_address(fd, CABLE, &own, false)) == 0 &&
 	    (r = rtnl_route(fd, RTNL_DIRECT, CABLE, &guest, NULL)) == 0 &&
 	    (r = rtnl_neighbour(fd, CABLE, &guest, guest_mac)) == 0)
 		r = rtnl_route(fd, RTNL_LOCAL, LOOPBACK, &all, NULL);
@@ -106,7 +107,7 @@ static int door_side(int fd, bool six)
 	own = v6(DOOR_ADDRESS, 128);
 	guest = v6(DOOR_GUEST, 128);
 	all = everything(AF_INET6);
-	if ((r = rtnl_address(fd, CABLE, &own)) == 0 &&
+	if ((r = rtnl_address(fd, CABLE, &own, false)) == 0 &&
 	    (r = rtnl_route(fd, RTNL_DIRECT, CABLE, &guest, NULL)) == 0 &&
 	    (r = rtnl_neighbour(fd, CABLE, &guest, guest_mac)) == 0)
 		r = rtnl_route(fd, RTNL_LOCAL, LOOPBACK, &all, NULL);
@@ -119,7 +120,8 @@ static int guest_side(int fd, bool six)
 			 all = everything(AF_INET);
 	int r = six ? rtnl_quiet(fd, CABLE) : 0;
 
-	if (r == 0 && (r = rtnl_up(fd, CABLE)) == 0 && (r = rtnl_address(fd, CABLE, &own)) == 0 &&
+	if (r == 0 && (r = rtnl_up(fd, CABLE)) == 0 &&
+	    (r = rtnl_address(fd, CABLE, &own, false)) == 0 &&
 	    (r = rtnl_neighbour(fd, CABLE, &door, door_mac)) == 0)
 		r = rtnl_route(fd, RTNL_VIA, CABLE, &all, &door);
 	if (r < 0 || !six)
@@ -127,7 +129,7 @@ static int guest_side(int fd, bool six)
 	own = v6(DOOR_GUEST, 126);
 	door = v6(DOOR_ADDRESS, 128);
 	all = everything(AF_INET6);
-	if ((r = rtnl_address(fd, CABLE, &own)) == 0 &&
+	if ((r = rtnl_address(fd, CABLE, &own, false)) == 0 &&
 	    (r = rtnl_neighbour(fd, CABLE, &door, door_mac)) == 0)
 		r = rtnl_route(fd, RTNL_VIA, CABLE, &all, &door);
 	return r;
@@ -145,7 +147,7 @@ static int cable(int here, bool six)
 	if (there < 0)
 		return there;
 	if ((r = rtnl_up(there, LOOPBACK)) < 0 ||
-	    (r = rtnl_veth(there, "eth0", guest_mac, "door0", door_mac, door, CABLE)) < 0 ||
+	    (r = rtnl_veth(there, "eth0", guest_mac, "door0", door_mac, door, CABLE, 0)) < 0 ||
 	    (r = door_side(here, six)) < 0)
 		return r;
 	return guest_side(there, six);

@@ -2,6 +2,7 @@
 #include "backend/kit/net/rtnl.h"
 
 #include <errno.h>
+#include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/neighbour.h>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define ANSWER 32768    /* the kernel's lists come in pieces of this size at most */
 #define ADDR_GEN_NONE 1 /* IN6_ADDR_GEN_MODE_NONE: no link-local address, no waiting for one */
 
 struct rtnl_request {
@@ -86,21 +88,24 @@ int rtnl_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static void put_link(struct rtnl_request *r, const char *name, const unsigned char mac[6])
+static void put_link(struct rtnl_request *r, const char *name, const unsigned char mac[6],
+		     unsigned mtu)
 {
 	put(r, IFLA_IFNAME, name, strlen(name) + 1);
 	put(r, IFLA_ADDRESS, mac, 6);
+	if (mtu)
+		put(r, IFLA_MTU, &mtu, sizeof(mtu));
 }
 
 int rtnl_veth(int fd, const char *name, const unsigned char mac[6], const char *peer,
-	      const unsigned char peer_mac[6], int ns, int index)
+	      const unsigned char peer_mac[6], int ns, int index, unsigned mtu)
 {
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
 	uint32_t info, data, other, at;
 	struct rtnl_request r;
 
 	begin(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
-	put_link(&r, name, mac);
+	put_link(&r, name, mac, mtu);
 	info = nest(&r, IFLA_LINKINFO);
 	put(&r, IFLA_INFO_KIND, "veth", 5);
 	data = nest(&r, IFLA_INFO_DATA);
@@ -108,7 +113,7 @@ int rtnl_veth(int fd, const char *name, const unsigned char mac[6], const char *
 	at = NLMSG_ALIGN(r.head.nlmsg_len);
 	memcpy((char *)&r + at, &link, sizeof(link));
 	r.head.nlmsg_len = at + (uint32_t)sizeof(link);
-	put_link(&r, peer, peer_mac);
+	put_link(&r, peer, peer_mac, mtu);
 	put(&r, IFLA_NET_NS_FD, &ns, sizeof(ns));
 	end(&r, other);
 	end(&r, data);
@@ -132,15 +137,52 @@ int rtnl_quiet(int fd, int index)
 	return ask(fd, &r);
 }
 
-int rtnl_up(int fd, int index)
+static int set_flag(int fd, int index, unsigned flags)
 {
 	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC,
 					.ifi_index = index,
-					.ifi_flags = IFF_UP,
+					.ifi_flags = flags,
 					.ifi_change = IFF_UP };
 	struct rtnl_request r;
 
 	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	return ask(fd, &r);
+}
+
+int rtnl_up(int fd, int index)
+{
+	return set_flag(fd, index, IFF_UP);
+}
+
+int rtnl_down(int fd, int index)
+{
+	return set_flag(fd, index, 0);
+}
+
+int rtnl_move(int fd, int index, int ns)
+{
+	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
+	struct rtnl_request r;
+
+	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	put(&r, IFLA_NET_NS_FD, &ns, sizeof(ns));
+	return ask(fd, &r);
+}
+
+int rtnl_setting(int fd, int index, uint16_t what, uint32_t value)
+{
+	const struct ifinfomsg link = { .ifi_family = AF_UNSPEC, .ifi_index = index };
+	uint32_t af, v4, conf;
+	struct rtnl_request r;
+
+	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	af = nest(&r, IFLA_AF_SPEC);
+	v4 = nest(&r, AF_INET);
+	conf = nest(&r, IFLA_INET_CONF);
+	put(&r, what, &value, sizeof(value));
+	end(&r, conf);
+	end(&r, v4);
+	end(&r, af);
 	return ask(fd, &r);
 }
 
@@ -149,11 +191,12 @@ static size_t size_of(const struct rtnl_addr *a)
 	return a->family == AF_INET ? 4 : 16;
 }
 
-int rtnl_address(int fd, int index, const struct rtnl_addr *a)
+int rtnl_address(int fd, int index, const struct rtnl_addr *a, bool own)
 {
 	const struct ifaddrmsg m = { .ifa_family = (uint8_t)a->family,
 				     .ifa_prefixlen = (uint8_t)a->prefix,
 				     .ifa_flags = IFA_F_NODAD, /* we know who is there */
+				     .ifa_scope = own ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
 				     .ifa_index = (uint32_t)index };
 	struct rtnl_request r;
 
@@ -176,28 +219,158 @@ int rtnl_neighbour(int fd, int index, const struct rtnl_addr *a, const unsigned 
 	return ask(fd, &r);
 }
 
+/* DIRECT stands in the local table too: only there is it looked at before LOCAL, and by its longer
+ * prefix it wins. */
+static const struct {
+	uint8_t table, scope, type;
+	unsigned flags;
+} routes[RTNL_ROUTES] = {
+	[RTNL_LOCAL] = { RT_TABLE_LOCAL, RT_SCOPE_HOST, RTN_LOCAL, 0 },
+	[RTNL_DIRECT] = { RT_TABLE_LOCAL, RT_SCOPE_LINK, RTN_UNICAST, 0 },
+	[RTNL_VIA] = { RT_TABLE_MAIN, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0 },
+	[RTNL_LINK] = { RT_TABLE_MAIN, RT_SCOPE_LINK, RTN_UNICAST, 0 },
+	[RTNL_OUT] = { RTNL_ROUTER_TABLE, RT_SCOPE_UNIVERSE, RTN_UNICAST, RTNH_F_ONLINK },
+	[RTNL_CLOSED] = { RTNL_ROUTER_TABLE, RT_SCOPE_UNIVERSE, RTN_UNREACHABLE, 0 },
+};
+
 int rtnl_route(int fd, enum rtnl_route kind, int index, const struct rtnl_addr *to,
 	       const struct rtnl_addr *via)
 {
-	/* DIRECT stands in the local table too: only there is it looked at before LOCAL, and by its
-	 * longer prefix it wins. */
-	const struct rtmsg m = {
-		.rtm_family = (uint8_t)to->family,
-		.rtm_dst_len = (uint8_t)to->prefix,
-		.rtm_table = kind == RTNL_VIA ? RT_TABLE_MAIN : RT_TABLE_LOCAL,
-		.rtm_protocol = RTPROT_BOOT,
-		.rtm_scope = kind == RTNL_VIA     ? RT_SCOPE_UNIVERSE
-			     : kind == RTNL_LOCAL ? RT_SCOPE_HOST
-						  : RT_SCOPE_LINK,
-		.rtm_type = kind == RTNL_LOCAL ? RTN_LOCAL : RTN_UNICAST,
-	};
+	const struct rtmsg m = { .rtm_family = (uint8_t)to->family,
+				 .rtm_dst_len = (uint8_t)to->prefix,
+				 .rtm_table = routes[kind].table,
+				 .rtm_protocol = RTPROT_BOOT,
+				 .rtm_scope = routes[kind].scope,
+				 .rtm_type = routes[kind].type,
+				 .rtm_flags = routes[kind].flags };
+	bool closed = kind == RTNL_CLOSED;
 	struct rtnl_request r;
 
-	begin(&r, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
+	begin(&r, RTM_NEWROUTE, (uint16_t)(NLM_F_CREATE | (closed ? NLM_F_REPLACE : NLM_F_EXCL)),
+	      &m, sizeof(m));
 	if (to->prefix)
 		put(&r, RTA_DST, to->bytes, size_of(to));
-	put(&r, RTA_OIF, &index, sizeof(index));
+	if (!closed)
+		put(&r, RTA_OIF, &index, sizeof(index));
 	if (via)
 		put(&r, RTA_GATEWAY, via->bytes, size_of(via));
 	return ask(fd, &r);
+}
+
+int rtnl_rule(int fd, const struct rtnl_rule *q)
+{
+	const struct fib_rule_hdr m = {
+		.family = AF_INET,
+		.src_len = q->source ? (uint8_t)q->source->prefix : 0,
+		.dst_len = q->target ? (uint8_t)q->target->prefix : 0,
+		.action = q->table ? FR_ACT_TO_TBL : FR_ACT_PROHIBIT,
+	};
+	struct rtnl_request r;
+
+	begin(&r, RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &m, sizeof(m));
+	put(&r, FRA_PRIORITY, &q->order, sizeof(q->order));
+	put(&r, FRA_IIFNAME, q->from, strlen(q->from) + 1);
+	if (q->source)
+		put(&r, FRA_SRC, q->source->bytes, size_of(q->source));
+	if (q->target)
+		put(&r, FRA_DST, q->target->bytes, size_of(q->target));
+	if (q->protocol)
+		put(&r, FRA_IP_PROTO, &q->protocol, sizeof(q->protocol));
+	if (q->table)
+		put(&r, FRA_TABLE, &q->table, sizeof(q->table));
+	return ask(fd, &r);
+}
+
+/* ---- what the kernel tells ---- */
+
+static ssize_t hear(int fd, void *p, size_t n)
+{
+	ssize_t got;
+
+	do
+		got = recv(fd, p, n, MSG_TRUNC);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : (size_t)got > n ? -EMSGSIZE : got;
+}
+
+int rtnl_asks(int fd, int index, const struct rtnl_addr *source, const struct rtnl_addr *target,
+	      uint8_t protocol)
+{
+	const struct rtmsg m = { .rtm_family = AF_INET, .rtm_src_len = 32, .rtm_dst_len = 32 };
+	union {
+		struct nlmsghdr head;
+		char room[2048];
+	} answer;
+	struct rtnl_request r;
+	ssize_t n;
+
+	begin(&r, RTM_GETROUTE, 0, &m, sizeof(m));
+	r.head.nlmsg_flags = NLM_F_REQUEST; /* a route or an error, and no word after it */
+	put(&r, RTA_SRC, source->bytes, 4);
+	put(&r, RTA_DST, target->bytes, 4);
+	put(&r, RTA_IIF, &index, sizeof(index));
+	put(&r, RTA_IP_PROTO, &protocol, sizeof(protocol));
+	if (send(fd, &r, r.head.nlmsg_len, 0) < 0)
+		return -errno;
+	n = hear(fd, &answer, sizeof(answer));
+	if (n < 0)
+		return (int)n;
+	if ((size_t)n >= NLMSG_LENGTH(sizeof(struct nlmsgerr)) &&
+	    answer.head.nlmsg_type == NLMSG_ERROR)
+		return ((const struct nlmsgerr *)NLMSG_DATA(&answer.head))->error;
+	return (size_t)n >= NLMSG_LENGTH(sizeof(struct rtmsg)) ? 0 : -EPROTO;
+}
+
+/* 1: the list is at its end. */
+static int piece(const void *p, ssize_t left, rtnl_fn *each, void *arg)
+{
+	uint32_t n = (uint32_t)left;
+
+	for (const struct nlmsghdr *m = p; NLMSG_OK(m, n); m = NLMSG_NEXT(m, n)) {
+		int r;
+
+		if (m->nlmsg_type == NLMSG_DONE)
+			return 1;
+		if (m->nlmsg_type == NLMSG_ERROR)
+			return m->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr))
+				       ? ((const struct nlmsgerr *)NLMSG_DATA(m))->error
+				       : -EPROTO;
+		if (m->nlmsg_flags & NLM_F_DUMP_INTR) /* it changed meanwhile: not all is here */
+			return -EAGAIN;
+		r = each(arg, m);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int rtnl_list(int fd, uint16_t type, int family, rtnl_fn *each, void *arg)
+{
+	const struct rtgenmsg m = { .rtgen_family = (unsigned char)family };
+	_Alignas(struct nlmsghdr) char answer[ANSWER];
+	struct rtnl_request r;
+	int code = 0;
+
+	begin(&r, type, NLM_F_DUMP, &m, sizeof(m));
+	r.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	if (send(fd, &r, r.head.nlmsg_len, 0) < 0)
+		return -errno;
+	while (code == 0) {
+		ssize_t n = hear(fd, answer, sizeof(answer));
+
+		code = n < 0 ? (int)n : piece(answer, n, each, arg);
+	}
+	return code < 0 ? code : 0;
+}
+
+const void *rtnl_find(const struct nlmsghdr *m, size_t fixed, uint16_t type, size_t n)
+{
+	size_t at = NLMSG_LENGTH(NLMSG_ALIGN(fixed));
+	size_t left = m->nlmsg_len > at ? m->nlmsg_len - at : 0;
+
+	for (const struct rtattr *a = (const struct rtattr *)((const char *)m + at);
+	     RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if ((a->rta_type & NLA_TYPE_MASK) == type)
+			return RTA_PAYLOAD(a) >= n ? RTA_DATA(a) : NULL;
+	return NULL;
 }

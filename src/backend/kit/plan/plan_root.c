@@ -200,7 +200,8 @@ static int git_settings(struct box_plan *p, struct err *e)
 
 static int etc_files(struct box_plan *p, struct err *e)
 {
-	bool host = p->spec->network == NETWORK_HOST, door = p->spec->network == NETWORK_PROXY;
+	bool host = p->spec->network == NETWORK_HOST,
+	     door = p->spec->network == NETWORK_PROXY || p->spec->network == NETWORK_BRIDGE;
 	const char *hosts = "127.0.0.1 localhost brig\n::1 localhost ip6-localhost ip6-loopback\n";
 	const char *passwd =
 		arena_printf(p->arena,

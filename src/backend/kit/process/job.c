@@ -19,6 +19,7 @@
 
 #include "backend/kit/limits/disk.h"
 #include "backend/kit/limits/watch.h"
+#include "backend/kit/process/job_bridge.h"
 
 #define EVENTS_AT_ONCE 8
 #define ASK_EVERY 5 /* ticks */
@@ -202,6 +203,8 @@ static enum job_event on_ready(struct backend_job *j, const struct epoll_event *
 
 	if (fd == j->pidfd)
 		return JOB_ENDED;
+	if (job_bridge_turn(j, fd, o))
+		return JOB_NOTHING;
 	if (fd == j->control) {
 		if (job_hear(j) && j->watch_disk)
 			look_at_disk(j);

@@ -76,6 +76,9 @@ struct backend_job {
 	struct isolation isolation;
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
+	struct job_bridge *bridge;                 /* NULL: none */
+	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
+	void *note_arg;
 	struct disk disk;
 	unsigned tick; /* of the timer */
 	struct memfds memfds;

@@ -15,6 +15,7 @@
 
 #include "backend/kit/net/door_net.h"
 #include "backend/kit/process/ends.h"
+#include "backend/kit/process/job_bridge.h"
 #include "backend/kit/process/start_internal.h"
 #include "base/home.h"
 #include "base/str.h"
@@ -197,9 +198,16 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 	}
 }
 
+static bool has_bridge(const struct backend_job *j)
+{
+	return j->plan->network == NETWORK_BRIDGE;
+}
+
 /* The inside waits for its network, and goes on once it is there. */
 static int make_door(struct backend_job *j, const struct box_start *c, struct err *e)
 {
+	if (has_bridge(j))
+		return job_bridge_open(j, e) < 0 ? -e->code : let_go(j, e);
 	if (!j->plan->door) {
 		j->given[INIT_FD_NAMES] = door_names_for(j->kind->inside(c));
 		return let_go(j, e);
@@ -352,7 +360,8 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->profile;
 	c->tty = job_has_tty(w);
-	c->wait_door = (p->door || p->network == NETWORK_NONE) && j->kind->inside;
+	c->wait_door =
+		((p->door || p->network == NETWORK_NONE) && j->kind->inside) || has_bridge(j);
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
@@ -706,6 +715,8 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 
 	if (!j)
 		return err_nomem(e);
+	j->note = w->host.note;
+	j->note_arg = w->host.arg;
 	if (!w->command && !(j->commands = command_table_new()))
 		return err_nomem(e);
 	c.inside.control = c.inside.in = c.inside.out = c.inside.err = -1;
@@ -770,6 +781,7 @@ struct backend_job *job_free(struct backend_job *j)
 		(void)fd_close(j->given[i]);
 	for (size_t i = 0; i < j->door_count; i++)
 		(void)fd_close(j->door[i]);
+	job_bridge_done(j);
 	(void)fd_close(j->events);
 	(void)fd_close(j->timer);
 	(void)fd_close(j->control);

@@ -91,7 +91,7 @@ class Agent:
 
     def client(self, code):
         """The same code outside of any sandbox, with the agent itself: a control."""
-        done = subprocess.run(_as_identity(["python3", "-c", CLIENT + code]), env=brig_environment(self.env), check=False, capture_output=True, text=True)
+        done = subprocess.run(_as_identity(["/usr/bin/python3", "-c", CLIENT + code]), env=brig_environment(self.env), check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -156,7 +156,7 @@ class Scribe:
     def __enter__(self):
         self.socket, self.log = scratch() / "scribe", scratch() / "scribe.log"
         self.env = {"SSH_AUTH_SOCK": str(self.socket)}
-        self.process = subprocess.Popen(_as_identity(["python3", "-c", SCRIBE, str(self.socket), str(self.log), *self.answers]), stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(_as_identity(["/usr/bin/python3", "-c", SCRIBE, str(self.socket), str(self.log), *self.answers]), stdout=subprocess.PIPE)
         assert self.process.stdout.readline() == b"ready\n"
         return self
 

@@ -392,5 +392,29 @@ def a_command_gets_no_more_than_the_ceiling_gave_its_sandbox():
     top.unlink()
 
 
+@test
+def what_an_ended_command_left_running_ends_with_a_cancel_of_it():
+    loop = "while :; do echo >> /tmp/beat-{0}; sleep 0.05; done"
+    leave = """setsid sh -c 'trap "" TERM HUP; {0}' < /dev/null > /dev/null 2>&1 & sleep 0.3"""
+    with daemon() as d:
+        box = d.create()["id"]
+        at = f"/v1/sandboxes/{box}/execs"
+
+        def beats(which):
+            one, two = d.exec(box, "sh", "-c", f"cat /tmp/beat-{which} | wc -c; sleep 0.3; cat /tmp/beat-{which} | wc -c")["stdout"].split()
+            return one != two
+
+        for which in ("one", "two"):
+            line = leave.format(loop.format(which))
+            assert d.exec(box, "sh", "-c", line)["outcome"] == "exited"
+            assert wait_until(lambda which=which: beats(which), 10), "it left nothing running"
+        first = d.call("GET", at).json["execs"][0]["id"]
+        assert d.call("POST", f"{at}/{first}/cancel").status == 204
+        assert wait_until(lambda: not beats("one"), 10), "it lives"
+        assert wait_until(lambda: beats("two"), 10), "another command's was ended with it"
+        assert d.call("POST", f"{at}/{first}/cancel").status == 204, "again"
+        assert d.call("POST", f"{at}/ex_{'a' * 26}/cancel").status == 404
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -123,6 +123,37 @@ def a_command_cannot_steer_the_terminal_of_who_looks_at_it():
         assert "\033]52;c;" in sandbox("logs", "v").text
 
 
+LISTEN = """
+import socket
+s = socket.socket(socket.AF_UNIX)
+s.bind("brig.sock")
+s.listen()
+print("up", flush=True)
+c, _ = s.accept()
+got = c.recv(65536)
+print(len(got), flush=True)
+c.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: 16\\r\\n\\r\\n" + b'{"sandboxes":[]}')
+"""
+
+
+@test
+def a_guest_cannot_play_the_daemon():
+    env = {"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"}
+    become = [w for w in brig_argv() if not w.endswith("/brig")]
+    for guest in (False, True):
+        with start_brig("run", "--", "python3", "-c", LISTEN) if guest else subprocess.Popen(
+                [*become, "/usr/bin/python3", "-c", LISTEN], stdout=subprocess.PIPE, cwd=workspace()) as p:
+            assert p.stdout.readline() == b"up\n"
+            done = brig("sandbox", "list", env=env)
+            told = int(p.stdout.readline())
+            p.wait(20 * FACTOR)
+            (workspace() / "brig.sock").unlink()
+        if guest:
+            assert done.status == 125 and "not a daemon" in done.errors and told == 0, (done.errors, told)
+        else:
+            assert done.status == 0 and told > 0, (done.errors, told)
+
+
 @test
 def a_signal_to_the_client_reaches_the_command():
     with client() as (d, sandbox):

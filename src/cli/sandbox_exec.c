@@ -36,6 +36,7 @@ struct session_exec {
 	bool input_open, ended;
 	int status;
 	struct exec_result result; /* with --json: what it wrote */
+	struct terminal_writer to; /* ... without */
 };
 
 /* ---- what is said to it ---- */
@@ -121,7 +122,7 @@ static int put_output(struct session_exec *x, const struct jread *v, int fd, str
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the daemon's stream is malformed");
 	if (x->asked->json)
 		exec_result_add(&x->result, fd, data, (size_t)len);
-	else if (fd_write_all(fd, data, (size_t)len) < 0 && errno != EPIPE)
+	else if (terminal_write(&x->to, fd, data, (size_t)len) < 0 && errno != EPIPE)
 		return err_sys(e, "the command's output cannot be written");
 	return 0;
 }
@@ -312,10 +313,12 @@ static int follow(struct session_exec *x, const struct daemon_question *q, struc
 	if (r < 0)
 		return r;
 	x->signals = open_signals();
+	terminal_writer_begin(&x->to, x->asked->tty);
 	if (x->asked->tty)
 		terminal_raw(&t);
 	while (r == 0 && !x->ended)
 		r = turn(x, e);
+	terminal_writer_end(&x->to);
 	terminal_restore(&t);
 	(void)fd_close(x->signals);
 	return r;

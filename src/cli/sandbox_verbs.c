@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/sandbox_cli.h"
+#include "cli/terminal.h"
 #include "daemon/sandboxes.h"
 
 #define BODY_MAX ((size_t)4 << 20)
@@ -429,9 +430,11 @@ static int one_log(const char *ref, const char *exec, bool wait, bool json, stru
 	CLEANUP(daemon_client) struct daemon_client *d = NULL;
 	struct daemon_question q = { .method = "GET" };
 	struct sse s = SSE_INIT(EVENT_MAX);
+	struct terminal_writer to;
 	char target[256], more[96];
 	int r;
 
+	terminal_writer_begin(&to, false);
 	(void)snprintf(more, sizeof(more), "/execs/%s/stream", exec);
 	q.target = target;
 	r = target_of(target, ref, more, e);
@@ -458,8 +461,10 @@ static int one_log(const char *ref, const char *exec, bool wait, bool json, stru
 			continue;
 		n = base64_read(text, strlen(text), data, sizeof(data));
 		if (n > 0)
-			(void)fd_write_all(str_eq(s.type, "stderr") ? 2 : 1, data, (size_t)n);
+			(void)terminal_write(&to, str_eq(s.type, "stderr") ? 2 : 1, data,
+					     (size_t)n);
 	}
+	terminal_writer_end(&to);
 	sse_done(&s);
 	if (r == -EAGAIN)
 		err_clear(e);

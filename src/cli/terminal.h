@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <termios.h>
 
+#include "sandbox/vtfilter.h"
+
 struct terminal {
 	bool raw;
 	struct termios before;
@@ -15,3 +17,15 @@ void terminal_restore(struct terminal *t);
 
 /* Whether stdin, stdout and stderr are one terminal, and this process stands in its foreground. */
 bool terminal_is_ours(void);
+
+/* What a command somewhere else wrote, on its way to the caller's own streams. One that is a
+ * terminal gets text and colour of it, as from `run`. */
+struct terminal_writer {
+	struct vtfilter filters[2]; /* of 1 and 2 */
+	bool filtered[2], reset;    /* reset: once it is over */
+};
+
+/* own: the command has this very terminal as its own, which is put in order afterwards. */
+void terminal_writer_begin(struct terminal_writer *w, bool own);
+int terminal_write(struct terminal_writer *w, int fd, const char *data, size_t n); /* or -errno */
+void terminal_writer_end(struct terminal_writer *w);

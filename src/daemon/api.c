@@ -177,16 +177,22 @@ static bool type_ok(const struct http_call *c, const struct api_route *r)
 	return http1_text_is((struct http1_text){ t.p, n }, want);
 }
 
+static bool in_scope(struct http_call *c)
+{
+	const struct api_route *r = c->route;
+
+	return (c->caller->scopes & r->scope) == r->scope ||
+	       refuse(c, PROBLEM_FORBIDDEN, NULL, "the token's scopes do not include this");
+}
+
 static bool admit(void *arg, struct http_call *c)
 {
 	const struct api_route *r;
 	struct err e;
 
-	if (!who(arg, c) || !find_route(c))
+	if (!who(arg, c) || !find_route(c) || !in_scope(c))
 		return false;
 	r = c->route;
-	if ((c->caller->scopes & r->scope) != r->scope)
-		return refuse(c, PROBLEM_FORBIDDEN, NULL, "the token's scopes do not include this");
 	if (!r->asks && !r->raw)
 		c->body_max = 0;
 	if (c->head->framing == HTTP1_NO_BODY || type_ok(c, r) || (!r->asks && !r->raw))
@@ -205,12 +211,14 @@ struct keyed {
 	char id[ONCE_ID_SIZE];
 };
 
-/* What may succeed the next time is not kept. */
+/* What may succeed the next time is not kept. Who left unanswered comes again with the same key. */
 static void keep(struct http_call *c, int status, const char *body, size_t n)
 {
 	struct keyed *k = c->answered_arg;
 
-	if (status && status < 500 && status != 429 && status != 409)
+	if (!status)
+		once_leave(k->api->once, k->id);
+	else if (status < 500 && status != 429 && status != 409)
 		once_keep(k->api->once, k->id, status, body, n);
 	else
 		once_forget(k->api->once, k->id);
@@ -240,8 +248,8 @@ enum once_found api_once(struct api *a, struct http_call *c, char id[ONCE_ID_SIZ
 
 		(void)problem_say(PROBLEM_CONFLICT, &e,
 				  found == ONCE_BUSY ? "the same request is being worked on"
-						     : "the daemon ended while it worked on this "
-						       "request: it may have been done");
+						     : "this request was worked on and never "
+						       "answered: it may have been done");
 		if (found == ONCE_CUT)
 			(void)err_hint(&e, "look whether it was, and use a new key");
 		http_problem(c, PROBLEM_CONFLICT, &e);
@@ -305,8 +313,12 @@ static void serve(void *arg, struct http_call *c)
 	CLEANUP(jread) struct jread *body = NULL;
 	struct api *a = arg;
 	struct err e = { 0 };
-	enum problem p = read_body(c, &body, &e);
+	enum problem p;
 
+	/* The token may have been taken back while the body came, and its line read anew. */
+	if (!c->caller->local && !(by_token(a, c) && in_scope(c)))
+		return;
+	p = read_body(c, &body, &e);
 	if (p != PROBLEM_NONE)
 		http_problem(c, p, &e);
 	else if (first_time(a, c))

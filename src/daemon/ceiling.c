@@ -39,6 +39,19 @@ int ceiling_open(const char *path, struct ceiling **ret, struct err *e)
 	return 0;
 }
 
+int ceiling_of(const char *spec, size_t n, struct ceiling **ret, struct err *e)
+{
+	CLEANUP(ceiling) struct ceiling *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return err_nomem(e);
+	c->spec = spec_new(e);
+	if (!c->spec || read_into(c->spec, spec, n, ORIGIN_FILE, true, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
 struct ceiling *ceiling_free(struct ceiling *c)
 {
 	if (c)

@@ -18,6 +18,8 @@ struct ceiling;
 
 /* `path` NULL: the defaults. */
 int ceiling_open(const char *path, struct ceiling **ret, struct err *e);
+/* What a sandbox was made with is the ceiling of its commands. */
+int ceiling_of(const char *spec, size_t n, struct ceiling **ret, struct err *e);
 struct ceiling *ceiling_free(struct ceiling *c);
 DEFINE_CLEANUP(ceiling, struct ceiling *, ceiling_free)
 

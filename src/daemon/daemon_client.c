@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "base/url.h"
 #include "daemon/daemon.h"
+#include "daemon/peer.h"
 #include "daemon/summon.h"
 #include "wire/client.h"
 
@@ -121,6 +122,7 @@ int daemon_client_open(bool start, struct daemon_client **ret, struct err *e)
 	CLEANUP(daemon_client) struct daemon_client *c = calloc(1, sizeof(*c));
 	const char *host = getenv("BRIG_HOST");
 	char authority[96] = "brig";
+	const char *why;
 	struct transport t;
 	int r;
 
@@ -133,6 +135,12 @@ int daemon_client_open(bool start, struct daemon_client **ret, struct err *e)
 	c->http = client_new(t, authority, e);
 	if (!c->http)
 		return -e->code;
+	/* A guest that can write to the folder can put a socket of its own there. */
+	why = c->local ? peer_distrust(client_fd(c->http)) : NULL;
+	if (why)
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "remove that socket; name one in a folder that no sandbox writes to",
+				  "the socket is not a daemon's: %s", why);
 	*ret = TAKE_PTR(c);
 	return 0;
 }

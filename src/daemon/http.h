@@ -32,7 +32,8 @@ struct http_caller {
 	bool known;                  /* who it is was found out */
 	char tenant[64];             /* "": the owner */
 	unsigned scopes;             /* of tokens.h */
-	const void *token;           /* the line of the token file; NULL: none */
+	const void *token;           /* the line of the token file; NULL: none. While the call is
+				      * admitted or begins to be served, and no longer. */
 	struct http_tenant *counted; /* in the server's own list */
 };
 

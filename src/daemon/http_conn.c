@@ -41,10 +41,10 @@ static void desert(struct http_conn *c)
 	if (c->ended || c->deserted)
 		return;
 	c->deserted = true;
-	if (c->call.answered)
-		c->call.answered(&c->call, 0, NULL, 0);
 	if (gone)
 		gone(c->call.arg);
+	if (c->call.answered)
+		c->call.answered(&c->call, 0, NULL, 0);
 }
 
 /* ---- reading ---- */

@@ -31,6 +31,7 @@ enum task_news { NEWS_RUNS = 1, NEWS_GREW = 2, NEWS_DONE = 4 };
 /* One command. */
 struct monitor_task {
 	struct loop_watch w; /* first */
+	uint32_t number;     /* once it has ended: in its sandbox */
 	struct monitor *m;
 	struct monitor_task *next;
 	char id[EXEC_ID_SIZE];
@@ -49,6 +50,7 @@ struct monitor_task {
 struct monitor_past {
 	char id[EXEC_ID_SIZE];
 	uint64_t size;
+	uint32_t number; /* in its sandbox; 0: of an earlier monitor, or never started */
 };
 
 enum { MONITOR_PAST = 1024 };
@@ -86,6 +88,7 @@ void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, s
 struct monitor_task *task_find(struct monitor *m, const char *id);
 void task_news(struct monitor_task *t, enum task_news what);
 void task_finish(struct monitor_task *t); /* its run is over: keeps how it ended */
+void task_end_rest(struct monitor *m, const char *id); /* of one that has ended, what it left */
 void tasks_forget(struct monitor *m);     /* those that everybody was told of */
 int tasks_open(struct monitor *m, struct err *e);
 

@@ -200,6 +200,8 @@ static void answer_task(struct monitor *m, const struct monitor_ask *q)
 {
 	struct monitor_task *t = task_find(m, q->exec);
 
+	if (!t && q->asks == MONITOR_CANCEL)
+		task_end_rest(m, q->exec);
 	if (!t)
 		return;
 	switch ((enum monitor_asks)q->asks) {

@@ -54,7 +54,7 @@ static void forget_oldest(struct monitor *m)
 	m->past_count--;
 }
 
-static void remember(struct monitor *m, const char *id, uint64_t size)
+static void remember(struct monitor *m, const char *id, uint64_t size, uint32_t number)
 {
 	struct monitor_past *p;
 
@@ -63,6 +63,7 @@ static void remember(struct monitor *m, const char *id, uint64_t size)
 	p = &m->past[(m->past_first + m->past_count++) % MONITOR_PAST];
 	(void)snprintf(p->id, sizeof(p->id), "%s", id);
 	p->size = size;
+	p->number = number;
 }
 
 static bool has_room(struct monitor *m, size_t n)
@@ -106,7 +107,7 @@ static void find_past(struct monitor *m)
 		if (!id_is(EXEC_ID, d->name) || m->past_count == MONITOR_PAST ||
 		    fstatat(m->execs, d->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		remember(m, d->name, (uint64_t)st.st_size);
+		remember(m, d->name, (uint64_t)st.st_size, 0);
 		m->kept_bytes += (uint64_t)st.st_size;
 	}
 	qsort(m->past, m->past_count, sizeof(m->past[0]), by_id);
@@ -151,7 +152,7 @@ static void let_go(struct monitor_task *t)
 	t->read_end = fd_close(t->read_end);
 	t->input = fd_close(t->input);
 	if (t->kept.fd >= 0)
-		remember(t->m, t->id, t->kept.size);
+		remember(t->m, t->id, t->kept.size, t->number);
 	kept_close(&t->kept);
 }
 
@@ -161,6 +162,7 @@ void task_finish(struct monitor_task *t)
 	struct brig_error unused;
 
 	(void)loop_want(t->m->loop, &t->w, 0);
+	t->number = run_handle_number(t->run);
 	(void)brig_run_finish(t->run, &r, &unused);
 	t->run = NULL;
 	t->m->running--;
@@ -187,6 +189,16 @@ void tasks_forget(struct monitor *m)
 		}
 		*at = t->next;
 		free(t);
+	}
+}
+
+void task_end_rest(struct monitor *m, const char *id)
+{
+	for (size_t i = 0; m->sandbox && i < m->past_count; i++) {
+		const struct monitor_past *p = &m->past[(m->past_first + i) % MONITOR_PAST];
+
+		if (strcmp(p->id, id) == 0)
+			sandbox_end_command(m->sandbox, p->number);
 	}
 }
 

@@ -198,6 +198,11 @@ void once_forget(struct once *o, const char *id)
 	not_busy(o, id);
 }
 
+void once_leave(struct once *o, const char *id)
+{
+	not_busy(o, id);
+}
+
 void once_prune(struct once *o)
 {
 	const struct fd_entry *at;

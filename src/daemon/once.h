@@ -17,9 +17,9 @@ struct once *once_free(struct once *o);
 DEFINE_CLEANUP(once, struct once *, once_free)
 
 enum once_found {
-	ONCE_NEW,   /* it is now being done: once_keep or once_forget follows */
+	ONCE_NEW,   /* it is now being done: once_keep, once_forget or once_leave follows */
 	ONCE_BUSY,  /* being done, for another call */
-	ONCE_CUT,   /* was being done when the daemon died */
+	ONCE_CUT,   /* was being done when the daemon died or the caller left */
 	ONCE_OTHER, /* the key was used with another body */
 	ONCE_DONE,  /* *status and `answer` are what it was answered with */
 	ONCE_FAILED /* it cannot be written down */
@@ -38,4 +38,5 @@ enum once_found once_begin(struct once *o, const struct once_key *k, char id[ONC
 			   int *status, struct buf *answer);
 void once_keep(struct once *o, const char *id, int status, const char *answer, size_t n);
 void once_forget(struct once *o, const char *id);
+void once_leave(struct once *o, const char *id); /* nobody heard how it ended */
 void once_prune(struct once *o); /* those older than a day */

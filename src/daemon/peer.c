@@ -91,3 +91,38 @@ void peer_look(int sock, struct peer *ret)
 	ret->pid = c.pid;
 	ret->uid = c.uid;
 }
+
+/* In how many pid namespaces it has a number, seen from here; everybody may read that. */
+static int depth(pid_t pid)
+{
+	char path[64], text[8192];
+	const char *at;
+	int n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (fd_read_file(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return -1;
+	at = strstr(text, "\nNSpid:");
+	for (at = at ? at + 7 : ""; *at && *at != '\n'; at++)
+		n += *at == '\t';
+	return n;
+}
+
+const char *peer_distrust(int sock)
+{
+	CLEANUP(fd) int pidfd = -1;
+	struct ucred c = { 0 };
+	socklen_t n = sizeof(c), m = sizeof(pidfd);
+	int deep;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &c, &n) < 0)
+		return "what listens there is not known";
+	if (c.uid != geteuid() && c.uid != 0)
+		return "what listens there is another user's";
+	deep = c.pid > 0 ? depth(c.pid) : 2;
+	if (deep > 1)
+		return "what listens there lives in another pid namespace";
+	if (deep < 0 || (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) == 0 && !alive(pidfd)))
+		return "what began to listen there is gone";
+	return NULL;
+}

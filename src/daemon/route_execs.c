@@ -328,6 +328,33 @@ static enum problem within_quota(struct api *a, const struct http_call *c, struc
 				     API_TENANT_EXECS);
 }
 
+/* A command of a tenant gets no more than its sandbox was given. */
+static enum problem within_ceiling(struct api *a, const struct http_call *c,
+				   const struct exec_start *x, struct err *e)
+{
+	CLEANUP(buf) struct buf own = BUF_INIT(ANSWER_MAX);
+	CLEANUP(buf) struct buf all = BUF_INIT(ANSWER_MAX);
+	CLEANUP(buf) struct buf asked = BUF_INIT(128);
+	CLEANUP(ceiling) struct ceiling *top = NULL;
+	enum problem p;
+
+	if (c->caller->local || (!x->timeout && !x->output))
+		return PROBLEM_NONE;
+	p = sandboxes_spec(a->boxes, c->caller->tenant, c->parts[0], &own, e);
+	if (p != PROBLEM_NONE)
+		return p;
+	if (ceiling_of(buf_str(&own), own.len, &top, e) < 0)
+		return problem_say(PROBLEM_INTERNAL, e, "the sandbox's spec cannot be read");
+	buf_puts(&asked, "{\"limits\":{");
+	if (x->timeout)
+		buf_printf(&asked, "\"timeout\":\"%llums\"%s", (unsigned long long)x->timeout,
+			   x->output ? "," : "");
+	if (x->output)
+		buf_printf(&asked, "\"output\":\"%llub\"", (unsigned long long)x->output);
+	buf_puts(&asked, "}}");
+	return ceiling_apply(top, buf_str(&asked), asked.len, &all, e);
+}
+
 static enum problem start(struct api *a, struct http_call *c, const struct jread *body,
 			  struct exec_words *w, char id[EXEC_ID_SIZE], struct err *e)
 {
@@ -352,6 +379,8 @@ static enum problem start(struct api *a, struct http_call *c, const struct jread
 		p = api_time(body, "timeout", 0, &x.timeout, e);
 	if (p == PROBLEM_NONE)
 		p = api_size(body, "output_limit", 0, &x.output, e);
+	if (p == PROBLEM_NONE)
+		p = within_ceiling(a, c, &x, e);
 	if (p == PROBLEM_NONE)
 		p = sandboxes_exec(a->boxes, c->caller->tenant, c->parts[0], &x, id, e);
 	if (p != PROBLEM_NONE || !text)

@@ -101,9 +101,22 @@ static void creation_free(struct creation *w)
 	free(w);
 }
 
+/* With the same key it is told which sandbox was made for it. */
 static void creation_gone(void *arg)
 {
-	creation_free(arg);
+	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
+	struct creation *w = arg;
+	struct http_call *c = w->call;
+	struct json j;
+	struct err e;
+
+	json_init(&j, &b, false);
+	if (c->answered && sandboxes_show(w->api->boxes, c->caller->tenant, w->id, api_redacted(c),
+					  &j, &e) == PROBLEM_NONE) {
+		c->answered(c, 202, buf_str(&b), b.len);
+		c->answered = NULL;
+	}
+	creation_free(w);
 }
 
 static void creation_look(struct loop_timer *t, uint64_t now)

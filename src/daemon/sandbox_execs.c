@@ -546,7 +546,15 @@ enum problem exec_signal(struct sandboxes *s, const char *tenant, const char *re
 enum problem exec_cancel(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
 			 struct err *e)
 {
-	return ask(s, tenant, ref, exec, &(struct monitor_ask){ .asks = MONITOR_CANCEL }, e);
+	struct monitor_ask q = { .asks = MONITOR_CANCEL };
+	enum problem p = ask(s, tenant, ref, exec, &q, e);
+	struct sandbox_entry *b = p == PROBLEM_EXEC_ENDED ? entry_find(s, tenant, ref) : NULL;
+
+	/* What it has left running is still its own. */
+	if (!b || b->link.fd < 0 || b->strange)
+		return p;
+	(void)snprintf(q.exec, sizeof(q.exec), "%s", exec);
+	return link_ask(b, &q, NULL, 0) < 0 ? p : PROBLEM_NONE;
 }
 
 enum problem exec_resize(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,

@@ -495,6 +495,24 @@ enum problem sandboxes_show(struct sandboxes *s, const char *tenant, const char 
 	return PROBLEM_NONE;
 }
 
+enum problem sandboxes_spec(struct sandboxes *s, const char *tenant, const char *ref,
+			    struct buf *out, struct err *e)
+{
+	const struct sandbox_entry *b = entry_find(s, tenant, ref);
+	CLEANUP(fd) int folder = b ? entry_folder(b) : -1;
+	CLEANUP(mem) char *text = b ? malloc(SPEC_MAX + 1) : NULL;
+	ssize_t n;
+
+	if (!b)
+		return entry_missing(ref, e);
+	n = text && folder >= 0 ? fd_read_file(folder, MONITOR_SPEC, text, SPEC_MAX + 1) : -1;
+	if (n < 0)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
+				   state_word(b->state));
+	buf_add(out, text, (size_t)n);
+	return out->failed ? problem_nomem(e) : PROBLEM_NONE;
+}
+
 static bool has_labels(const struct sandbox_entry *b, const struct label *l, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

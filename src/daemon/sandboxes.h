@@ -52,6 +52,10 @@ enum problem sandboxes_create(struct sandboxes *s, const struct sandbox_create *
 enum problem sandboxes_show(struct sandboxes *s, const char *tenant, const char *ref, bool redacted,
 			    struct json *j, struct err *e);
 
+/* The text it was made with. */
+enum problem sandboxes_spec(struct sandboxes *s, const char *tenant, const char *ref,
+			    struct buf *out, struct err *e);
+
 struct sandbox_list {
 	const char *tenant,
 		*after; /* after: the id the last page ended with; NULL: from the start */

@@ -513,6 +513,11 @@ void run_handle_signal(brig_run *x, int sig)
 		run_signal(x->run, sig);
 }
 
+uint32_t run_handle_number(const brig_run *x)
+{
+	return x->run ? run_number(x->run) : 0;
+}
+
 int brig_run_finish(brig_run *x, brig_result **ret, struct brig_error *be)
 {
 	brig_result *r = x->result;

@@ -247,6 +247,11 @@ void sandbox_signal(brig_sandbox *s, int sig)
 	run_signal(s->run, sig);
 }
 
+void sandbox_end_command(brig_sandbox *s, uint32_t number)
+{
+	run_end_command(s->run, number);
+}
+
 int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
 {
 	return run_pause(s->run, on, e);

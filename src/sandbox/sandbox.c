@@ -1236,6 +1236,17 @@ size_t run_living(const struct run *r)
 	return n;
 }
 
+uint32_t run_number(const struct run *r)
+{
+	return r->number;
+}
+
+void run_end_command(struct run *r, uint32_t number)
+{
+	if (r->job && !r->ended && number != COMMAND_FIRST)
+		r->backend->signal(r->job, number, SIGKILL);
+}
+
 void run_close(struct run *r)
 {
 	end_as(r, OUTCOME_EXITED, 0);

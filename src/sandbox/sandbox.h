@@ -60,6 +60,10 @@ void run_signal(struct run *r, int sig);
 int run_pause(struct run *r, bool on, struct err *e);
 /* Its commands that run, or have left something running. */
 size_t run_living(const struct run *r);
+/* A command's number in its sandbox, where no other gets it; and the end of all that this one has
+ * started and left, which may be nothing. */
+uint32_t run_number(const struct run *r);
+void run_end_command(struct run *sandbox, uint32_t number);
 
 void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 

@@ -335,5 +335,86 @@ def a_hundred_random_calls_at_once_leave_nothing():
         assert ends.count(b"202") >= 10 and set(ends) <= {b"202", b"409"}, ends
 
 
+def head_of(d, path, key, *more, body=b"{}"):
+    lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{d.port}", f"Authorization: Bearer {key}", "Content-Type: application/json",
+             f"Content-Length: {len(body)}", *more, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+@test
+def a_token_that_is_taken_back_while_the_body_comes_is_out():
+    with daemon_with_tokens(a="run", b="run") as d:
+        for taken in (False, True):
+            with d.dial_tcp() as slow:
+                slow.sendall(head_of(d, "/v1/sandboxes", d.tokens["a"]) + b"{")
+                # A line more moves all that was read; a line less takes the token back.
+                lines = [line for line in d.token_file.read_text().splitlines() if not (taken and line.startswith("a "))]
+                d.token_file.write_text("\n".join([*lines, "#", ""]))
+                assert wait_until(lambda: d.call("GET", "/v1/info", token=d.tokens["a"]).status == (401 if taken else 200), 10)
+                slow.sendall(b"}")
+                said = slow.recv(4096)
+                assert said.startswith(b"HTTP/1.1 401 " if taken else b"HTTP/1.1 202 "), (taken, said)
+        assert d.call("GET", "/v1/info", token=d.tokens["b"]).status == 200, "the daemon is gone"
+        assert len(d.call("GET", "/v1/sandboxes").json["sandboxes"]) == 1
+
+
+@test
+def a_caller_that_leaves_and_comes_again_with_its_key_gets_no_second_sandbox():
+    with daemon_with_tokens(a="run") as d:
+        ask = head_of(d, "/v1/sandboxes?wait=true", d.tokens["a"], "Idempotency-Key: once") + b"{}"
+        with d.dial_tcp() as first:
+            first.sendall(ask)
+            assert wait_until(lambda: d.call("GET", "/v1/sandboxes").json["sandboxes"], 10)
+        assert wait_until(lambda: d.call("GET", "/v1/info").json["connections"] == 1, 10)
+        with d.dial_tcp() as again:
+            again.sendall(ask)
+            said = again.recv(65536)
+        boxes = d.call("GET", "/v1/sandboxes").json["sandboxes"]
+        assert len(boxes) == 1 and boxes[0]["id"].encode() in said and b"Idempotent-Replayed: true" in said, (said, boxes)
+
+
+@test
+def a_command_gets_no_more_than_the_ceiling_gave_its_sandbox():
+    top = scratch() / "ceiling.yaml"
+    top.write_text("limits: {timeout: 1m, output: 1k}\n")
+    with daemon_with_tokens("--ceiling", top, a="run") as d:
+        key = d.tokens["a"]
+        box = d.create(token=key)["id"]
+        for more, word in (({"timeout": "2m"}, "limits.timeout"), ({"timeout": 60001}, "limits.timeout"), ({"output_limit": "1m"}, "limits.output"),
+                           ({"output_limit": 1025, "timeout": "1s"}, "limits.output")):
+            a = d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"], **more}, token=key)
+            assert a.status == 403 and a.code == "policy-ceiling" and word in a.json["detail"], (more, a)
+        less = d.exec(box, "sh", "-c", "yes | head -c 2000", token=key, timeout="59s", output_limit=100)
+        assert len(less["stdout"]) == 100 and less["stdout_truncated"], less
+        assert len(d.exec(box, "sh", "-c", "yes | head -c 2000", token=key)["stdout"]) == 1024
+        # The owner is over the ceiling.
+        assert len(d.exec(box, "sh", "-c", "yes | head -c 2000", output_limit="1m")["stdout"]) == 2000
+    top.unlink()
+
+
+@test
+def what_an_ended_command_left_running_ends_with_a_cancel_of_it():
+    loop = "while :; do echo >> /tmp/beat-{0}; sleep 0.05; done"
+    leave = """setsid sh -c 'trap "" TERM HUP; {0}' < /dev/null > /dev/null 2>&1 & sleep 0.3"""
+    with daemon() as d:
+        box = d.create()["id"]
+        at = f"/v1/sandboxes/{box}/execs"
+
+        def beats(which):
+            one, two = d.exec(box, "sh", "-c", f"cat /tmp/beat-{which} | wc -c; sleep 0.3; cat /tmp/beat-{which} | wc -c")["stdout"].split()
+            return one != two
+
+        for which in ("one", "two"):
+            line = leave.format(loop.format(which))
+            assert d.exec(box, "sh", "-c", line)["outcome"] == "exited"
+            assert wait_until(lambda which=which: beats(which), 10), "it left nothing running"
+        first = d.call("GET", at).json["execs"][0]["id"]
+        assert d.call("POST", f"{at}/{first}/cancel").status == 204
+        assert wait_until(lambda: not beats("one"), 10), "it lives"
+        assert wait_until(lambda: beats("two"), 10), "another command's was ended with it"
+        assert d.call("POST", f"{at}/{first}/cancel").status == 204, "again"
+        assert d.call("POST", f"{at}/ex_{'a' * 26}/cancel").status == 404
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -95,6 +95,65 @@ def a_terminal_is_passed_on_and_ends_with_the_command():
         os.close(main_end)
 
 
+def on_a_terminal(d, *args):
+    """What a terminal gets of it."""
+    main_end, other = pty.openpty()
+    p = start_brig("sandbox", *args, env={"BRIG_HOST": f"unix://{d.path}"}, stdin=subprocess.DEVNULL, stdout=other, stderr=other)
+    os.close(other)
+    got = b""
+    with contextlib.suppress(OSError):
+        while (piece := os.read(main_end, 4096)):
+            got += piece
+    os.close(main_end)
+    p.wait(20 * FACTOR)
+    return got
+
+
+@test
+def a_command_cannot_steer_the_terminal_of_who_looks_at_it():
+    evil = r"\033]52;c;ZXZpbA==\007\033]0;title\007\033[6n\033[5i\033[31mred\033[0m\302\2332J"
+    with client() as (d, sandbox):
+        assert sandbox("create", "--name", "v").status == 0
+        seen = [on_a_terminal(d, "exec", "v", "--", "sh", "-c", f"printf '{evil}'; printf '{evil}' >&2"), on_a_terminal(d, "logs", "v")]
+        for got in seen:
+            assert got.count(b"\033[31mred") == 2, got
+            for word in (b"\033]", b"\033[6n", b"\033[5i", b"\302\233"):
+                assert word not in got, (word, got)
+        # Into a file it is what the command wrote.
+        assert "\033]52;c;" in sandbox("logs", "v").text
+
+
+LISTEN = """
+import socket
+s = socket.socket(socket.AF_UNIX)
+s.bind("brig.sock")
+s.listen()
+print("up", flush=True)
+c, _ = s.accept()
+got = c.recv(65536)
+print(len(got), flush=True)
+c.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: 16\\r\\n\\r\\n" + b'{"sandboxes":[]}')
+"""
+
+
+@test
+def a_guest_cannot_play_the_daemon():
+    env = {"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"}
+    become = [w for w in brig_argv() if not w.endswith("/brig")]
+    for guest in (False, True):
+        with start_brig("run", "--", "python3", "-c", LISTEN) if guest else subprocess.Popen(
+                [*become, "/usr/bin/python3", "-c", LISTEN], stdout=subprocess.PIPE, cwd=workspace()) as p:
+            assert p.stdout.readline() == b"up\n"
+            done = brig("sandbox", "list", env=env)
+            told = int(p.stdout.readline())
+            p.wait(20 * FACTOR)
+            (workspace() / "brig.sock").unlink()
+        if guest:
+            assert done.status == 125 and "not a daemon" in done.errors and told == 0, (done.errors, told)
+        else:
+            assert done.status == 0 and told > 0, (done.errors, told)
+
+
 @test
 def a_signal_to_the_client_reaches_the_command():
     with client() as (d, sandbox):

@@ -18,11 +18,11 @@
 /* epoll hands back a slot and the serial of the registration that is meant: a watch that was taken
  * off while its event waited in the batch is not called. */
 struct loop {
-	int fd;      /* of epoll; -1: a small loop, which polls */
-	int outer;   /* for loop_fd: `fd`, or an epoll with a small loop's descriptors; -1: nobody
-			asked */
-	int timerfd; /* ... and our timers, among them */
-	uint64_t told;            /* when the timerfd is due, in nanoseconds; 0: never */
+	int fd;        /* of epoll; -1: a small loop, which polls */
+	int outer;     /* for loop_fd: `fd`, or an epoll with a small loop's descriptors; -1: nobody
+			  asked */
+	int timerfd;   /* ... and our timers, among them */
+	uint64_t told; /* when the timerfd is due, in nanoseconds; 0: never */
 	bool stopped, hurry;
 	uint64_t now;
 	unsigned always;          /* how many watches epoll does not take */

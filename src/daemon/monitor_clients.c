@@ -85,7 +85,9 @@ static bool tell_one(struct monitor_client *c, struct monitor_task *t, enum task
 	static const struct {
 		enum task_news news;
 		enum monitor_says says;
-	} words[] = { { NEWS_RUNS, MONITOR_RUNS }, { NEWS_GREW, MONITOR_GREW }, { NEWS_DONE, MONITOR_DONE } };
+	} words[] = { { NEWS_RUNS, MONITOR_RUNS },
+		      { NEWS_GREW, MONITOR_GREW },
+		      { NEWS_DONE, MONITOR_DONE } };
 	struct monitor_say s = { .version = MONITOR_VERSION };
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
@@ -211,7 +213,8 @@ static void greet(struct monitor_client *c)
 
 	client_say(c, &hello, -1);
 	for (struct monitor_task *t = c->m->tasks; t; t = t->next)
-		t->news[number_of(c)] = (unsigned char)(NEWS_RUNS | (t->run ? NEWS_GREW : NEWS_DONE));
+		t->news[number_of(c)] =
+			(unsigned char)(NEWS_RUNS | (t->run ? NEWS_GREW : NEWS_DONE));
 }
 
 int clients_take(struct monitor *m, int fd)

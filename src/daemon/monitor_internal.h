@@ -36,10 +36,10 @@ struct monitor_task {
 	char id[EXEC_ID_SIZE];
 	brig_request *request;
 	brig_run *run; /* NULL: it is over */
-	struct kept kept;
-	int read_end;  /* of its input; -1: none */
-	int input;     /* the end to write to; -1: none, or closed */
-	bool lost;     /* something could not be kept */
+	struct kept_writer kept;
+	int read_end; /* of its input; -1: none */
+	int input;    /* the end to write to; -1: none, or closed */
+	bool lost;    /* something could not be kept */
 	char outcome[MONITOR_REASON];
 	int status;
 	unsigned char news[MONITOR_CLIENTS];
@@ -72,7 +72,7 @@ struct monitor {
 };
 
 /* monitor_clients.c */
-void clients_say(struct monitor *m, const struct monitor_say *s); /* to all */
+void clients_say(struct monitor *m, const struct monitor_say *s);               /* to all */
 void client_say(struct monitor_client *c, const struct monitor_say *s, int fd); /* fd may be -1 */
 int clients_listen(struct monitor *m, struct err *e);
 int clients_take(struct monitor *m, int fd); /* over; 0 or -errno */

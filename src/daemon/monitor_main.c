@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/monitor_main.c - brig-monitor: owns one sandbox, and ends with it.
  *
- * opening (nobody is answered) -> open -> stopping (SIGTERM for all inside, then a while) -> closed.
- * It begins with two descriptors: the sandbox's folder, by which it is locked, and a socket to the
- * daemon that started it. It needs no daemon to go on. */
+ * opening (nobody is answered) -> open -> stopping (SIGTERM for all inside, then a while) ->
+ * closed. It begins with two descriptors: the sandbox's folder, by which it is locked, and a socket
+ * to the daemon that started it. It needs no daemon to go on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,8 +36,8 @@
 
 static int write_new(int folder, const char *name, const char *text, size_t n)
 {
-	CLEANUP(fd) int fd = openat(folder, name,
-				    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	return fd < 0 ? -errno : fd_write_all(fd, text, n);
 }
@@ -45,8 +45,9 @@ static int write_new(int folder, const char *name, const char *text, size_t n)
 static void on_note(void *arg, const char *text)
 {
 	const struct monitor *m = arg;
-	CLEANUP(fd) int fd = openat(m->folder, MONITOR_LOG,
-				    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(m->folder, MONITOR_LOG,
+			O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	CLEANUP(buf) struct buf line = BUF_INIT(4096);
 	struct stat st;
 
@@ -266,7 +267,8 @@ static char *take_secret(int fd)
 		return NULL;
 	text = calloc(1, (size_t)st.st_size + 1);
 	if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size &&
-	    memchr(text, '=', (size_t)st.st_size) && putenv(text) == 0)
+	    memchr(text, '=', (size_t)st.st_size) &&
+	    putenv(text) == 0) /* allow putenv: the process is nobody else's */
 		return text;
 	free(text);
 	return NULL;
@@ -279,7 +281,7 @@ static void drop_secret(char *text)
 	if (!text)
 		return;
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="), text);
-	(void)unsetenv(name);
+	(void)unsetenv(name); /* allow unsetenv: likewise */
 	explicit_bzero(text, strlen(text));
 	free(text);
 }
@@ -342,8 +344,8 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 	struct monitor_ask q;
 
 	if (poll(&p, 1, BEGIN_MS) != 1 ||
-	    fd_recv(fd, &q, sizeof(q), fds, &n) != (ssize_t)sizeof(q) ||
-	    q.asks != MONITOR_BEGIN || q.version != MONITOR_VERSION)
+	    fd_recv(fd, &q, sizeof(q), fds, &n) != (ssize_t)sizeof(q) || q.asks != MONITOR_BEGIN ||
+	    q.version != MONITOR_VERSION)
 		return err_set(e, ERR_INTERNAL, EPROTO, "nobody said what to open");
 	for (size_t i = 0; i < n; i++) {
 		secrets[i] = take_secret(fds[i]);
@@ -359,12 +361,13 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 
 static int settle(struct monitor *m)
 {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct rlimit files;
 
 	(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
 	(void)umask(077);
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGXFSZ, SIG_IGN);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);

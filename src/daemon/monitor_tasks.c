@@ -116,8 +116,8 @@ int tasks_open(struct monitor *m, struct err *e)
 {
 	if (mkdirat(m->folder, MONITOR_EXECS, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make a folder for commands");
-	m->execs = openat(m->folder, MONITOR_EXECS,
-			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	m->execs =
+		openat(m->folder, MONITOR_EXECS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (m->execs < 0)
 		return err_sys(e, "cannot open the folder of commands");
 	find_past(m);
@@ -134,8 +134,7 @@ static void keep_end(struct monitor_task *t, brig_result *r)
 	json_init(&j, &b, false);
 	if (r)
 		outcome_json(result_outcome(r), &j);
-	(void)snprintf(t->outcome, sizeof(t->outcome), "%s",
-		       r ? brig_result_outcome(r) : "failed");
+	(void)snprintf(t->outcome, sizeof(t->outcome), "%s", r ? brig_result_outcome(r) : "failed");
 	t->status = r ? brig_result_exit_code(r) : 125;
 	if (!r || b.failed)
 		keep(t, KEPT_END, "{}", 2);
@@ -302,7 +301,9 @@ static int read_order(const int *fds, size_t n, struct order *o, const char **da
 
 static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const int *fds, size_t n)
 {
-	struct brig_error e = { .errnum = EPROTO, .code = "usage", .what = "the command could not be read" };
+	struct brig_error e = { .errnum = EPROTO,
+				.code = "usage",
+				.what = "the command could not be read" };
 	const char **words = NULL;
 	const char *data = NULL;
 	struct order o = { 0 };

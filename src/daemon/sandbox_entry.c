@@ -28,7 +28,7 @@
 #define FACTS_MAX ((size_t)2 << 20)
 
 static const char *const words[] = {
-	[STATE_PENDING] = "pending", [STATE_READY] = "ready",	  [STATE_FAILED] = "failed",
+	[STATE_PENDING] = "pending", [STATE_READY] = "ready",     [STATE_FAILED] = "failed",
 	[STATE_PAUSED] = "paused",   [STATE_STOPPED] = "stopped", [STATE_DELETING] = "deleting",
 };
 _Static_assert(ARRAY_LEN(words) == SANDBOX_STATES, "a word for every state");
@@ -175,8 +175,9 @@ static void put_line(const struct sandbox_entry *b, struct buf *out)
 
 static int write_anew(int folder, const struct buf *line)
 {
-	CLEANUP(fd) int fd = openat(folder, STATE_NEW,
-				    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(folder, STATE_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+			0600);
 	int r = fd < 0 ? -errno : fd_write_all(fd, line->data, line->len);
 
 	if (r == 0 && (fdatasync(fd) < 0 || renameat(folder, STATE_NEW, folder, STATE_FILE) < 0))
@@ -186,8 +187,8 @@ static int write_anew(int folder, const struct buf *line)
 
 static int append(int folder, const struct buf *line)
 {
-	CLEANUP(fd) int fd = openat(folder, STATE_FILE,
-				    O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(folder, STATE_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	struct stat st;
 	char last = '\n';
 

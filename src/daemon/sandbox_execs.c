@@ -22,7 +22,7 @@
 #define CHUNK ((size_t)64 << 10)
 #define AT_ONCE ((size_t)1 << 20) /* bytes for one listener at a turn */
 #define RESULT_LOST                                                                                \
-	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\","     \
+	"{\"schema\":1,\"outcome\":\"failed\",\"exit_code\":125,\"error\":{\"code\":\"internal\"," \
 	"\"what\":\"the sandbox was lost while the command ran\",\"hint\":null}}"
 
 struct exec_watch {
@@ -99,11 +99,11 @@ static void tell(const struct sandbox_entry *b, const char *id, const char *type
 static void tell_end(const struct sandbox_entry *b, const char *id, const char *outcome, int status)
 {
 	CLEANUP(fd) int execs = entry_execs(b);
-	bool failed = str_eq(outcome, "failed") || str_eq(outcome, "refused") ||
-		      str_eq(outcome, "lost");
-	const char *type = failed                          ? "exec.failed"
+	bool failed =
+		str_eq(outcome, "failed") || str_eq(outcome, "refused") || str_eq(outcome, "lost");
+	const char *type = failed                         ? "exec.failed"
 			   : str_eq(outcome, "cancelled") ? "exec.cancelled"
-							   : "exec.finished";
+							  : "exec.finished";
 	char data[96];
 
 	(void)snprintf(data, sizeof(data), "{\"outcome\":\"%.24s\",\"exit_code\":%d}", outcome,
@@ -439,9 +439,10 @@ static enum problem send(struct sandbox_entry *b, const struct exec_start *x,
 			 struct exec_entry *entry, struct err *e)
 {
 	static const char *const none[] = { NULL };
-	const struct order o = {
-		.argv = x->argv, .envp = x->env ? x->env : none, .path = "", .cwd = x->cwd ? x->cwd : ""
-	};
+	const struct order o = { .argv = x->argv,
+				 .envp = x->env ? x->env : none,
+				 .path = "",
+				 .cwd = x->cwd ? x->cwd : "" };
 	struct monitor_ask q = { .asks = MONITOR_EXEC,
 				 .tty = x->tty,
 				 .rows = x->rows,
@@ -585,8 +586,10 @@ enum problem exec_write(struct sandboxes *s, const char *tenant, const char *ref
 		(void)link_ask(b, &q, NULL, 0);
 	}
 	if (!x->takes)
-		return problem_say(PROBLEM_CONFLICT, e, "command '%s' has no input, or its end was "
-							"given", exec);
+		return problem_say(PROBLEM_CONFLICT, e,
+				   "command '%s' has no input, or its end was "
+				   "given",
+				   exec);
 	if (x->input < 0)
 		return PROBLEM_NONE; /* it is on its way */
 	if (!n)

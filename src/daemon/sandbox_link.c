@@ -82,8 +82,8 @@ static void on_opened(struct sandbox_entry *b)
 	if (b->state == STATE_DELETING) /* it was told to stop while it was being opened */
 		return;
 	b->started = wall_us();
-	entry_becomes(b, STATE_READY, b->state == STATE_PENDING ? "sandbox.ready" : "sandbox.resumed",
-		      NULL);
+	entry_becomes(b, STATE_READY,
+		      b->state == STATE_PENDING ? "sandbox.ready" : "sandbox.resumed", NULL);
 	entry_done(b, SANDBOX_RESUME, PROBLEM_NONE, NULL);
 }
 

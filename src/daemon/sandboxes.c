@@ -222,8 +222,9 @@ void entry_schedule(struct sandbox_entry *b)
 
 static int write_spec(int folder, const char *spec, size_t n)
 {
-	CLEANUP(fd) int fd = openat(folder, MONITOR_SPEC,
-				    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	CLEANUP(fd)
+	int fd = openat(folder, MONITOR_SPEC, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			0600);
 
 	return fd < 0 ? -errno : fd_write_all(fd, spec, n);
 }
@@ -539,12 +540,11 @@ void sandboxes_count(const struct sandboxes *s, const char *tenant, struct sandb
 	*ret = (struct sandbox_count){ 0 };
 	for (size_t i = 0; i < s->count; i++) {
 		const struct sandbox_entry *b = s->all[i];
-		size_t *const counts[] = { [STATE_PENDING] = &ret->pending,
-					   [STATE_READY] = &ret->ready,
-					   [STATE_FAILED] = &ret->failed,
-					   [STATE_PAUSED] = &ret->paused,
-					   [STATE_STOPPED] = &ret->stopped,
-					   [STATE_DELETING] = &ret->stopped };
+		size_t *const counts[] = {
+			[STATE_PENDING] = &ret->pending, [STATE_READY] = &ret->ready,
+			[STATE_FAILED] = &ret->failed,   [STATE_PAUSED] = &ret->paused,
+			[STATE_STOPPED] = &ret->stopped, [STATE_DELETING] = &ret->stopped
+		};
 
 		if (tenant && !str_eq(b->tenant, tenant))
 			continue;

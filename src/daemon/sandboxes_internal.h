@@ -21,7 +21,8 @@ enum {
 	NAME_SIZE = 64,
 	SANDBOX_EXECS = 256, /* at a time */
 	SANDBOX_LABELS = 64,
-	SANDBOXES_GONE = 1024 /* ids of those that were deleted last, so that it can be asked again */
+	SANDBOXES_GONE =
+		1024 /* ids of those that were deleted last, so that it can be asked again */
 };
 
 /* Somebody who is told when a verb is done. */
@@ -38,9 +39,9 @@ struct exec_entry {
 	char id[EXEC_ID_SIZE];
 	bool ours;  /* it was this daemon that asked for it */
 	bool runs;  /* this was told */
-	bool takes;          /* it has input */
-	bool asked;          /* for the end to write it to, after a restart */
-	int input;           /* that end; -1 */
+	bool takes; /* it has input */
+	bool asked; /* for the end to write it to, after a restart */
+	int input;  /* that end; -1 */
 };
 
 struct sandbox_entry {
@@ -52,16 +53,16 @@ struct sandbox_entry {
 	char **labels; /* key, value, key... NULL */
 	enum sandbox_state state;
 	char reason[MONITOR_REASON];
-	struct err error;         /* of failed */
-	uint64_t created, started; /* microseconds since 1970 */
-	uint64_t since;           /* ... of the state */
+	struct err error;                    /* of failed */
+	uint64_t created, started;           /* microseconds since 1970 */
+	uint64_t since;                      /* ... of the state */
 	uint64_t idle_ttl, ttl, cleanup_ttl; /* milliseconds */
-	bool opening;             /* its monitor has not said that it is open */
-	bool strange;             /* its monitor is of another version */
-	bool found;               /* its monitor was there before this daemon */
-	bool unsure;              /* ... and has not said hello yet */
-	bool stopping;            /* it was told to */
-	bool closed;              /* the monitor has said its last word */
+	bool opening;                        /* its monitor has not said that it is open */
+	bool strange;                        /* its monitor is of another version */
+	bool found;                          /* its monitor was there before this daemon */
+	bool unsure;                         /* ... and has not said hello yet */
+	bool stopping;                       /* it was told to */
+	bool closed;                         /* the monitor has said its last word */
 	struct verb_waiter *waiters;
 	struct exec_entry *execs;
 	size_t exec_count;
@@ -113,8 +114,8 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
 		const char *data);
 void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
-		const struct err *e); /* those who wait for it */
-void entry_remove(struct sandbox_entry *b); /* with its folder; frees it */
+		const struct err *e);         /* those who wait for it */
+void entry_remove(struct sandbox_entry *b);   /* with its folder; frees it */
 void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */
 int entries_add(struct sandboxes *s, struct sandbox_entry *b);
 
@@ -126,8 +127,8 @@ int link_ask(struct sandbox_entry *b, const struct monitor_ask *q, const int *fd
 void link_times(struct sandbox_entry *b);
 void link_kill(struct sandbox_entry *b);  /* for one that does not listen */
 void link_close(struct sandbox_entry *b); /* leaves it alone */
-void link_tidy(struct sandboxes *s);   /* after one that was killed */
-void link_tidied(struct sandboxes *s); /* leaves that to itself */
+void link_tidy(struct sandboxes *s);      /* after one that was killed */
+void link_tidied(struct sandboxes *s);    /* leaves that to itself */
 /* What became of a sandbox whose monitor is gone. */
 void link_lost(struct sandbox_entry *b);
 

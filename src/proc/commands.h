@@ -93,6 +93,7 @@ uint64_t commands_written(const struct commands *t);
 /* errno in words, of a process that could not be made. Always negative. */
 int commands_full(struct err *e);
 
-/* reaper.c: fds are order, output, errors and input, or order and terminal; nproc is RLIMIT_NPROC from here on, 0: as it is. */
+/* reaper.c: fds are order, output, errors and input, or order and terminal; nproc is RLIMIT_NPROC
+ * from here on, 0: as it is. */
 _Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
 			   size_t n, uint64_t nproc);

@@ -26,13 +26,13 @@ enum supervisor_said {
 	SUPERVISOR_STARTED, /* it runs. From init without descriptors: nothing can keep this word
 			     * back */
 	SUPERVISOR_TERMINAL, /* of a command that was asked for with one: its master comes along */
-	SUPERVISOR_SOCKETS, /* what was asked for by ASK_SOCKETS: those that could be made come
-			     * along */
-	SUPERVISOR_USAGE,   /* what was asked for by ASK_USAGE */
-	SUPERVISOR_EXITED,  /* the command ended, and it alone; status is its wait status */
-	SUPERVISOR_ENDED,   /* nothing of the command is left */
-	SUPERVISOR_LOST,    /* a supervisor was killed or asked to exit by someone else, and then
-			     * everything was ended: how the command would have ended is unknown */
+	SUPERVISOR_SOCKETS,  /* what was asked for by ASK_SOCKETS: those that could be made come
+			      * along */
+	SUPERVISOR_USAGE,    /* what was asked for by ASK_USAGE */
+	SUPERVISOR_EXITED,   /* the command ended, and it alone; status is its wait status */
+	SUPERVISOR_ENDED,    /* nothing of the command is left */
+	SUPERVISOR_LOST,     /* a supervisor was killed or asked to exit by someone else, and then
+			      * everything was ended: how the command would have ended is unknown */
 };
 
 /* What a sandbox used; only its first process knows. */
@@ -69,7 +69,7 @@ struct supervisor_msg {
 };
 
 enum {
-	COMMAND_FIRST = 0, /* the one that a sandbox was started with, or an open one itself */
+	COMMAND_FIRST = 0,  /* the one that a sandbox was started with, or an open one itself */
 	COMMANDS_MAX = 256, /* of an open sandbox at a time, with what they have left running */
 };
 

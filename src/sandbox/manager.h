@@ -44,7 +44,7 @@ int spec_backend(const struct spec *s, const char **name, bool *wrong, struct er
 int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
-void result_cut(brig_result *r); /* some of its output was lost on the way */
+void result_cut(brig_result *r);            /* some of its output was lost on the way */
 const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);

@@ -202,7 +202,9 @@ static void start(struct place *p, const char *id, const char *line, bool input,
 {
 	const char *const argv[] = { "/bin/sh", "-c", line, NULL };
 	const char *const env[] = { "GREETING=hello", NULL };
-	const struct exec_start x = { .argv = argv, .env = env, .stdin_open = input, .output = 1 << 20 };
+	const struct exec_start x = {
+		.argv = argv, .env = env, .stdin_open = input, .output = 1 << 20
+	};
 	struct err e = { 0 };
 
 	if (sandboxes_exec(p->s, "", id, &x, exec, &e) != PROBLEM_NONE)
@@ -361,8 +363,10 @@ static void a_paused_sandbox_stands_still(void **state)
 	size_t before;
 
 	create(p, NULL, id);
-	start(p, id, "i=0; while :; do echo $((i += 1)); done & "
-		     "for n in 1 2 3 4 5; do (while :; do (:); done) & done; wait", false, exec);
+	start(p, id,
+	      "i=0; while :; do echo $((i += 1)); done & "
+	      "for n in 1 2 3 4 5; do (while :; do (:); done) & done; wait",
+	      false, exec);
 	w = listen_to(p, id, exec, 0, &h);
 	while (!h.out.len)
 		loop_turn(p->loop, 50);
@@ -412,8 +416,9 @@ static void a_cancel_ends_all_that_it_started(void **state)
 	assert_non_null(strstr(buf_str(&h.result), "\"outcome\":\"cancelled\""));
 	(void)exec_unwatch(w);
 	heard_done(&h);
-	run(p, id, "for i in 1 2 3 4 5 6 7 8 9 10; do grep -l 4242 /proc/[0-9]*/cmdline | grep -v $$ "
-		   "|| break; sleep 0.2; done | tail -1; echo done",
+	run(p, id,
+	    "for i in 1 2 3 4 5 6 7 8 9 10; do grep -l 4242 /proc/[0-9]*/cmdline | grep -v $$ "
+	    "|| break; sleep 0.2; done | tail -1; echo done",
 	    &h);
 	assert_non_null(strstr(buf_str(&h.out), "done\n"));
 	heard_done(&h);

@@ -19,7 +19,7 @@ struct command_host {
 	/* Makes room for so many processes of brig's own; NULL: there is no such limit. */
 	int (*room)(void *job, size_t commands, struct err *e);
 	bool (*hear)(void *job); /* all that the supervisor has to say now; false: it is gone */
-	bool terminals; /* it hands them out (command_terminal) */
+	bool terminals;          /* it hands them out (command_terminal) */
 	void *job;
 };
 

@@ -24,8 +24,8 @@
 static char state_of(int folder, const char *path)
 {
 	char text[512];
-	const char *end = fd_read_file(folder, path, text, sizeof(text)) > 0 ? strrchr(text, ')')
-									      : NULL;
+	const char *end =
+		fd_read_file(folder, path, text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
 
 	return end && end[1] == ' ' ? end[2] : '\0';
 }

@@ -31,8 +31,8 @@ enum jread_kind {
 	JREAD_OBJECT
 };
 
-enum jread_kind jread_kind(const struct jread *v);        /* JREAD_NONE: v is NULL */
-void jread_write(const struct jread *v, struct buf *out); /* the value as text, in one line */
+enum jread_kind jread_kind(const struct jread *v);      /* JREAD_NONE: v is NULL */
+void jread_write(const struct jread *v, struct buf *b); /* the value as text, in one line */
 
 /* Members of an object. `v` may be NULL, so that calls can be nested. */
 const struct jread *jread_get(const struct jread *v, const char *key);

@@ -40,7 +40,9 @@ static void print_all(const struct subcommand *c)
 	(void)printf("\ncommands:\n");
 	for (int i = 0; i < AUDIT_COMMANDS; i++)
 		(void)printf("  %-18s%s\n", audit_commands[i].name, audit_commands[i].help);
-	(void)printf("\n`brig audit COMMAND --help` lists the options.\n");
+	(void)printf(
+		"\nAlone it does what `brig audit list` does; `brig audit COMMAND --help` lists "
+		"the options.\n");
 }
 
 static int help(const struct subcommand *c, const char *word)
@@ -83,7 +85,7 @@ static const char *word(size_t i)
 
 const struct subcommand cmd_audit = {
 	.name = "audit",
-	.usage = "COMMAND [OPTION...]",
+	.usage = "[COMMAND [OPTION...]]",
 	.help = "what happened, who asked, what was denied, and has anybody touched the record",
 	.word = word,
 	.run = audit,

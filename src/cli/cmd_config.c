@@ -14,6 +14,7 @@
 #include "sandbox/manager.h"
 
 #define TEXT_MAX ((size_t)32 << 20)
+#define EXIT_NOT_HERE 2 /* of check: the file is right, and the machine lacks what it needs */
 
 /* --- what the subcommands take --- */
 
@@ -134,21 +135,23 @@ static int check_file(struct spec *s, const struct config_asked *a, enum dialect
 	return str_starts(e->what, a->file) ? -e->code : err_wrap(e, "%.128s", a->file);
 }
 
-/* What a run would say. One that only this machine or this version refuses is not the file's
- * mistake, but worth a line. */
+/* What a run would say. One that this version refuses, or that wants another word of the caller's,
+ * is not the file's mistake, but worth a line; nor is an engine that is not there, but then it
+ * cannot run here. The exit status, or negative. */
 static int try_backend(const struct spec *s, char *text, size_t n, struct err *e)
 {
+	enum spec_fault why;
 	const char *name;
-	bool wrong;
 
-	if (spec_backend(s, &name, &wrong, e) == 0)
+	if (spec_backend(s, &name, &why, e) == 0) {
 		(void)snprintf(text, n, "%s would run it", name);
-	else if (wrong)
+		return 0;
+	}
+	if (why == FAULT_FILE)
 		return -e->code;
-	else
-		(void)snprintf(text, n, "a run would be refused: %s%s%s%s", e->what,
-			       e->hint[0] ? " (" : "", e->hint, e->hint[0] ? ")" : "");
-	return 0;
+	(void)snprintf(text, n, "a run would be refused: %s%s%s%s", e->what, e->hint[0] ? " (" : "",
+		       e->hint, e->hint[0] ? ")" : "");
+	return why == FAULT_MACHINE ? EXIT_NOT_HERE : 0;
 }
 
 static int check(const struct config_asked *a, struct err *e)
@@ -156,10 +159,12 @@ static int check(const struct config_asked *a, struct err *e)
 	char text[128], backend[sizeof(e->what) + sizeof(e->hint) + 64];
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	enum dialect was = DIALECT_BRIG;
+	int status = 0;
 
 	if (!s || need_file(a, "check", e) < 0)
 		return -e->code;
-	if (check_file(s, a, &was, e) < 0 || try_backend(s, backend, sizeof(backend), e) < 0) {
+	if (check_file(s, a, &was, e) < 0 ||
+	    (status = try_backend(s, backend, sizeof(backend), e)) < 0) {
 		error_print(e);
 		return 1;
 	}
@@ -169,7 +174,7 @@ static int check(const struct config_asked *a, struct err *e)
 	for (size_t i = 0; i < s->notes.n; i++)
 		message_answer("note", s->notes.v[i]);
 	message_answer("backend", backend);
-	return 0;
+	return status;
 }
 
 /* --- show --- */
@@ -277,6 +282,8 @@ const struct subcommand cmd_config = {
 		"                    or ironclaw; recognised by its content if not given\n"
 		"  --origin          with show: who wrote each setting, and where\n"
 		"  --json            with show: one object; sizes in bytes, times in milliseconds\n"
-		"\nexit status: 0 right; 1 check found something wrong; 125 anything else failed\n",
+		"\nexit status: 0 right; 1 check found something wrong; 2 it is right, and no "
+		"engine is\n"
+		"here that would run it; 125 anything else failed\n",
 	.run = config,
 };

@@ -303,17 +303,31 @@ static bool has_words(const struct outcome *o, const struct spec *s)
 		 (!s->cli.json && (o->out.truncated || o->err.truncated))));
 }
 
-/* One line, however many there are. */
+static bool is_first_of_its_kind(const struct outcome *o, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (str_eq(o->trust[i].reason, o->trust[at].reason))
+			return false;
+	return true;
+}
+
+/* One line, however many there are; one of each kind comes before the second of any. */
 static void say_trust(const struct outcome *o)
 {
 	CLEANUP(buf) struct buf text = BUF_INIT(4096);
 	uint64_t more = o->trust_count + o->trust_more;
+	size_t said = 0;
 
 	if (!o->trust_count)
 		return;
 	buf_puts(&text, "changed, and obeyed by tools on the host:");
-	for (size_t i = 0; i < o->trust_count && i < TRUST_SHOWN; i++, more--)
-		buf_printf(&text, "%s '%.200s'", i ? "," : "", o->trust[i].path);
+	for (int first = 1; first >= 0; first--)
+		for (size_t i = 0; i < o->trust_count && said < TRUST_SHOWN; i++)
+			if (is_first_of_its_kind(o, i) == first) {
+				buf_printf(&text, "%s '%.200s'", said++ ? "," : "",
+					   o->trust[i].path);
+				more--;
+			}
 	if (more)
 		buf_printf(&text, " and %llu more", (unsigned long long)more);
 	message_log(PRIORITY_NOTICE, "brig", buf_str(&text));
@@ -327,8 +341,9 @@ static void say_asked(const struct outcome *o)
 
 	if (!o->asked_count)
 		return;
-	buf_printf(&text, "it had no network: %llu questions for names were refused (",
-		   (unsigned long long)o->questions);
+	buf_printf(&text, "it had no network: %llu question%s for names %s refused (",
+		   (unsigned long long)o->questions, o->questions == 1 ? "" : "s",
+		   o->questions == 1 ? "was" : "were");
 	for (; i < o->asked_count && i < NAMES_SHOWN; i++)
 		buf_printf(&text, "%s%s", i ? ", " : "", o->asked[i]);
 	buf_puts(&text, i < o->asked_count ? ", ...)" : ")");

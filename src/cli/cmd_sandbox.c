@@ -215,7 +215,11 @@ static int sandbox(const struct subcommand *c, int argc, char **argv)
 		return 0;
 	}
 	v = verb_by_name(argc > 1 ? argv[1] : NULL, &e);
-	r = v ? parse(v, argc, argv, &a, &e) : -e.code;
+	if (!v) {
+		error_print(&e);
+		return EXIT_BRIG;
+	}
+	r = parse(v, argc, argv, &a, &e);
 	if (r == 0 && a.help) {
 		(void)printf("usage: brig sandbox %s %s\n", v->name, v->usage);
 		return 0;

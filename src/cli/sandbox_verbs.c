@@ -379,7 +379,7 @@ int verb_prune(struct daemon_client *d, const struct sandbox_asked *a, struct er
 	char target[256];
 	int r = p ? each(d, a, on_prune, p, e) : err_nomem(e);
 
-	for (size_t i = 0; r == 0 && i < p->n; i++) {
+	for (size_t i = 0; p && r == 0 && i < p->n; i++) {
 		if (!a->dry_run && (target_of(target, p->ids[i], "", e) < 0 ||
 				    ask(d, "DELETE", target, NULL, NULL, e) < 0))
 			r = -e->code;

@@ -387,8 +387,8 @@ int events_next(struct events *ev, struct events_cursor *at, const char *tenant,
 {
 	while (at->seq < ev->last) {
 		const struct events_segment *s;
-		const char *line;
-		size_t n;
+		const char *line = NULL;
+		size_t n = 0;
 		int r = place(ev, at, &s);
 
 		if (r == 0)

@@ -159,7 +159,7 @@ static size_t on_output(void *arg, int stream, uint64_t seq, const void *data, s
 		return n;
 	if (n > PIECE)
 		n = PIECE;
-	if (room < 2 * PIECE && room < HTTP_WAITING_MAX / 2)
+	if (room < 2 * PIECE)
 		return 0;
 	buf_printf(&b, "{\"seq\":%llu,\"data\":\"", (unsigned long long)seq);
 	base64_put(&b, data, n);

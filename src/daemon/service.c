@@ -18,7 +18,7 @@
 
 static bool is_listening(int fd)
 {
-	struct sockaddr_un a;
+	struct sockaddr_un a = { 0 };
 	socklen_t n = sizeof(a), m = sizeof(int);
 	int listens = 0;
 

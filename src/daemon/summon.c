@@ -98,10 +98,10 @@ static int heard(char *text, struct err *e)
 
 int daemon_summon(struct err *e)
 {
-	CLEANUP(fd) int from = -1, to = -1;
+	CLEANUP(fd) int from = -1;
 	char text[TEXT_MAX];
 	size_t len = 0;
-	int ends[2];
+	int ends[2], to, r;
 	ssize_t n;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -111,9 +111,10 @@ int daemon_summon(struct err *e)
 	(void)fd_close(ends[1]);
 	if (to < 0)
 		return err_sys(e, "cannot make a pipe");
-	if (spawn(to, e) < 0)
-		return -e->code;
-	to = fd_close(to);
+	r = spawn(to, e);
+	(void)fd_close(to);
+	if (r < 0)
+		return r;
 	while (len < sizeof(text) - 1 &&
 	       (n = read(from, text + len, sizeof(text) - 1 - len)) != 0) {
 		if (n < 0 && errno != EINTR)

@@ -15,6 +15,7 @@
 #include "base/loop.h"
 #include "base/sha256.h"
 #include "egress/worker_start.h"
+#include "proc/spawn.h"
 
 #define PATIENCE_US ((uint64_t)120 * 1000 * 1000) /* the agent may ask its owner */
 #define EACH_US ((uint64_t)5 * 1000)              /* a request, in the long run */
@@ -42,7 +43,7 @@ struct signing {
 	struct signing_watch worker, line;
 	struct signing_timer pace, patience;
 	uint64_t paid_until;
-	unsigned given;
+	unsigned given, failed;
 	enum { SIGNING_IDLE, SIGNING_LISTS, SIGNING_SIGNS } state;
 	struct signing_ask ask;
 	size_t have;
@@ -145,7 +146,7 @@ struct signing *signing_free(struct signing *s)
 		loop_at(s->loop, &s->patience.t, 0);
 	}
 	(void)loop_free(s->loop);
-	(void)fd_close(s->listener);
+	(void)proc_close_apart(s->listener);
 	(void)fd_close(s->agent);
 	free(s);
 	return NULL;
@@ -175,6 +176,17 @@ static void refused(struct signing *s, enum signing_refusal why)
 {
 	s->host.refuses(s->host.arg, why);
 	fail(s);
+}
+
+/* An agent that asks its owner would ask as often as the command likes: few failures are enough. */
+static void unanswered(struct signing *s)
+{
+	if (s->state != SIGNING_SIGNS) {
+		fail(s);
+		return;
+	}
+	s->failed++;
+	refused(s, SIGNING_NOT_SIGNED);
 }
 
 /* A connection that has only begun takes all of it, or is of no use. */
@@ -211,12 +223,16 @@ static void begin_to_sign(struct signing *s, const unsigned char *keys, size_t n
 		refused(s, SIGNING_OTHER_REQUEST);
 		return;
 	}
+	if (agentmsg_wants_sha1(&want)) {
+		refused(s, SIGNING_SHA1);
+		return;
+	}
 	purpose = agentmsg_purpose(&want);
 	if (purpose == AGENTMSG_NO_PURPOSE || (purpose == AGENTMSG_LOGIN && !s->logins)) {
 		refused(s, purpose == AGENTMSG_LOGIN ? SIGNING_LOGIN : SIGNING_OTHER_PURPOSE);
 		return;
 	}
-	if (s->given == SIGNING_MOST) {
+	if (s->given == SIGNING_MOST || s->failed == SIGNING_FAILURES) {
 		refused(s, SIGNING_TOO_MANY);
 		return;
 	}
@@ -232,7 +248,7 @@ static void signed_now(struct signing *s, const unsigned char *m, size_t n)
 	struct signature done;
 
 	if (!agentmsg_is_signed(m, n) || !agentmsg_read_sign(s->ask.request, s->ask.n, &want)) {
-		fail(s);
+		unanswered(s);
 		return;
 	}
 	fingerprint(&want.key, done.key);
@@ -274,7 +290,7 @@ static void on_line(struct loop_watch *w, uint32_t events)
 	if (n > 0)
 		want = agentmsg_number(s->answer);
 	if (!want || want > AGENTMSG_ANSWER_MAX || s->have > AGENTMSG_HEAD + want)
-		fail(s);
+		unanswered(s);
 	else if (s->have == AGENTMSG_HEAD + want)
 		answered(s);
 }
@@ -282,7 +298,7 @@ static void on_line(struct loop_watch *w, uint32_t events)
 static void on_patience(struct loop_timer *t, uint64_t now)
 {
 	(void)now;
-	fail(((struct signing_timer *)t)->s);
+	unanswered(((struct signing_timer *)t)->s);
 }
 
 /* The keys come first, whatever was asked for: nothing is sent to an agent but a key of its own. */
@@ -352,7 +368,7 @@ static void start_worker(struct signing *s)
 	}
 	(void)fd_close(pair[0]);
 	(void)fd_close(pair[1]);
-	s->listener = fd_close(s->listener);
+	s->listener = proc_close_apart(s->listener);
 }
 
 void signing_start(struct signing *s, int listener, const struct signing_host *host)

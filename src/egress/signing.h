@@ -18,14 +18,17 @@
 #include "base/err.h"
 #include "egress/rules/agentmsg.h"
 
-enum { SIGNING_MOST = 1000, SIGNING_KEY_SIZE = 64 }; /* signatures of a run; a fingerprint */
+/* Signatures of a run, and how many of them may fail; a fingerprint. */
+enum { SIGNING_MOST = 1000, SIGNING_FAILURES = 16, SIGNING_KEY_SIZE = 64 };
 
 struct signing;
 
 enum signing_refusal {
 	SIGNING_OTHER_REQUEST, /* neither to list nor to sign, or no message at all */
 	SIGNING_OTHER_PURPOSE, /* what was to be signed is nothing that is known */
+	SIGNING_SHA1,          /* a signature that another text could share */
 	SIGNING_LOGIN,         /* a login, where logins were not asked for */
+	SIGNING_NOT_SIGNED,    /* the agent, or its owner, did not want to */
 	SIGNING_TOO_MANY,
 	SIGNING_REFUSALS
 };

@@ -9,7 +9,8 @@
 
 #define TARGET_MAX 4352 /* bytes: a path, and a little */
 #define REASON_MAX 4608
-#define TRUST_MAX 100
+#define TRUST_MAX 512
+#define TRUST_KIND_MAX 16            /* of one reason, so that none pushes out another */
 #define ALIKE_MAX 4                  /* of a target, with different reasons */
 #define ARENA_MAX ((size_t)24 << 20) /* more than all limits below come to */
 
@@ -183,11 +184,16 @@ void outcome_trust(struct outcome *o, const char *path, const char *reason)
 	struct trust_change c = { .path = arena_strdup(o->arena, path),
 				  .reason = arena_strdup(o->arena, reason) };
 	struct trust_change *slot = NULL;
+	size_t same = 0;
 
-	for (size_t i = 0; i < o->trust_count; i++)
-		if (str_eq(o->trust[i].path, path) && str_eq(o->trust[i].reason, reason))
+	for (size_t i = 0; i < o->trust_count; i++) {
+		if (!str_eq(o->trust[i].reason, reason))
+			continue;
+		if (str_eq(o->trust[i].path, path))
 			return;
-	if (o->trust_count < TRUST_MAX && c.path && c.reason)
+		same++;
+	}
+	if (o->trust_count < TRUST_MAX && same < TRUST_KIND_MAX && c.path && c.reason)
 		slot = ARENA_PUSH(o->arena, o->trust, o->trust_count);
 	if (slot)
 		*slot = c;

@@ -21,8 +21,8 @@
 #define WORKSPACE_PLACE "/workspace"
 
 enum home_life { HOME_PRIVATE, HOME_KEEP };
-#define SSH_AGENT_INSIDE "/dev/shm/brig-ssh-agent" /* SSH_AUTH_SOCK inside; never a mount's place  \
-						    */
+/* SSH_AUTH_SOCK inside; never a mount's place. */
+#define SSH_AGENT_INSIDE "/dev/shm/brig-ssh-agent"
 enum ssh_agent_use { SSH_AGENT_NONE, SSH_AGENT_GIT, SSH_AGENT_AUTH };
 enum git_access { GIT_WRITE, GIT_READ, GIT_NONE };
 enum policy { POLICY_READONLY, POLICY_WORKSPACE_WRITE, POLICY_FULL_ACCESS };

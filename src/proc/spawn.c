@@ -56,6 +56,32 @@ int proc_wait(pid_t pid)
 	return status;
 }
 
+int proc_close_apart(int fd)
+{
+	CLEANUP(fd) int until = -1, over = -1;
+	int ends[2];
+	pid_t child;
+	char unused;
+
+	if (fd < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	until = ends[0];
+	over = ends[1];
+	child = proc_fork(NULL);
+	if (child == 0) {
+		(void)close(over);
+		while (read(until, &unused, 1) < 0 && errno == EINTR)
+			;
+		_exit(0);
+	}
+	if (child < 0)
+		return -1;
+	(void)close(fd);
+	over = fd_close(over);
+	(void)proc_wait(child);
+	return -1;
+}
+
 static pid_t copy(bool allocates)
 {
 	sigset_t old;

@@ -33,5 +33,10 @@ int proc_leave_streams(void);
  * 0 or -errno. */
 int proc_place_streams(int in, int out, int err);
 
+/* Closes a socket that strangers could send descriptors to. Those go with it, and a close may wait
+ * for as long as they have set it to (SO_LINGER), except in a process that ends: so one does. Where
+ * none can be had it stays open until the caller ends. -1. */
+int proc_close_apart(int fd);
+
 /* Waits for a child of proc_clone or proc_fork; its wait status, or -errno. */
 int proc_wait(pid_t pid);

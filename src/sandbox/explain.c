@@ -166,8 +166,29 @@ static bool goes_on(char c)
 	       c == '_' || c == '-' || c == '.';
 }
 
-/* A name as a whole: "/x/.envrc:", not ".envrc.example". */
-static bool named(struct words w, const char *name)
+static bool ends_with(const char *from, const char *end, const char *what)
+{
+	size_t n = strlen(what);
+
+	return (size_t)(end - from) >= n && memcmp(end - n, what, n) == 0;
+}
+
+/* Is what stands before a name no folder but the workspace? */
+static bool at_top(const char *from, const char *at, const char *workspace)
+{
+	if (at == from || at[-1] != '/')
+		return true;
+	at--;
+	if (workspace && ends_with(from, at, workspace))
+		return true;
+	if (ends_with(from, at, WORKSPACE_PLACE))
+		return true;
+	return ends_with(from, at, ".") && (at - from == 1 || (!goes_on(at[-2]) && at[-2] != '/'));
+}
+
+/* A name as a whole: "/x/.envrc:", not ".envrc.example"; with `top` not in another folder than the
+ * workspace. */
+static bool named_in(struct words w, const char *name, bool top, const char *workspace)
 {
 	const char *from = w.text;
 	size_t m = strlen(name);
@@ -177,10 +198,16 @@ static bool named(struct words w, const char *name)
 		size_t left = w.n - (size_t)(at - w.text);
 		bool begins = at == from || !goes_on(at[-1]);
 
-		if (begins && (left == m || !goes_on(at[m])))
+		if (begins && (left == m || !goes_on(at[m])) &&
+		    (!top || at_top(from, at, workspace)))
 			return true;
 	}
 	return false;
+}
+
+static bool named(struct words w, const char *name)
+{
+	return named_in(w, name, false, NULL);
 }
 
 static void add(struct outcome *o, const char *text)
@@ -216,22 +243,29 @@ static void about_network(const struct spec *s, struct words w, struct outcome *
 	      : "it had no network; --allow HOST or @GROUP opens one for the hosts that it needs");
 }
 
-static const char *guarded(struct words w)
+static const char *guarded(const struct spec *s, struct words w)
 {
 	for (size_t i = 0; i < ARRAY_LEN(git_names); i++)
 		if (named(w, git_names[i]))
 			return git_names[i];
 	for (size_t i = 0; i < guarded_name_count; i++)
-		if (guarded_names[i].class <= NAME_TAKEN && named(w, guarded_names[i].name))
+		if (guarded_names[i].class <= NAME_TAKEN &&
+		    named_in(w, guarded_names[i].name, true, s->inside))
 			return guarded_names[i].name;
 	return NULL;
+}
+
+/* A file system of its own: what it lacks there may be brig's doing. */
+static bool has_root(const struct outcome *o)
+{
+	return o->isolation && o->isolation->mount_ns;
 }
 
 static void about_files(const struct spec *s, struct words w, struct outcome *o)
 {
 	const char *name;
 
-	if (!o->isolation || !o->isolation->mount_ns || !any(w, no_change, ARRAY_LEN(no_change)))
+	if (!has_root(o) || !any(w, no_change, ARRAY_LEN(no_change)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(moved); i++)
 		if (named(w, moved[i].folder)) {
@@ -242,7 +276,7 @@ static void about_files(const struct spec *s, struct words w, struct outcome *o)
 		add(o, "under policy readonly it may change nothing but /tmp and HOME");
 		return;
 	}
-	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(w) : NULL;
+	name = s->policy == POLICY_WORKSPACE_WRITE ? guarded(s, w) : NULL;
 	if (name)
 		add(o,
 		    arena_printf(o->arena,
@@ -266,8 +300,7 @@ static bool shown(const struct spec *s, const char *path)
 /* An image has an /etc of its own. */
 static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 {
-	if (!o->isolation || !o->isolation->mount_ns ||
-	    (o->backend && str_eq(o->backend, "docker")) ||
+	if (!has_root(o) || (o->backend && str_eq(o->backend, "docker")) ||
 	    !any(w, not_there, ARRAY_LEN(not_there)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(unshown); i++)
@@ -284,7 +317,7 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 static void about_rights(const struct spec *s, struct words w, struct outcome *o)
 {
 	/* An image may have what the host's programs lack. */
-	if (!o->isolation->mount_ns || (o->backend && str_eq(o->backend, "docker")))
+	if (!has_root(o) || (o->backend && str_eq(o->backend, "docker")))
 		return;
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {

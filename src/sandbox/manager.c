@@ -154,19 +154,20 @@ static int choose(const struct spec *s, struct backend_choice *c, struct err *e)
 	return -e->code;
 }
 
-int spec_backend(const struct spec *s, const char **name, bool *wrong, struct err *e)
+int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, struct err *e)
 {
 	struct backend_choice c;
 	struct isolation unused;
 
-	*wrong = false;
+	*why = FAULT_VERSION;
 	if (choose(s, &c, e) < 0)
 		return -e->code;
 	*name = c.backend->name;
 	if (backend_would_take(s, c.backend, e) < 0) {
-		*wrong = e->kind != ERR_UNAVAILABLE;
+		*why = e->kind != ERR_UNAVAILABLE ? FAULT_FILE : FAULT_VERSION;
 		return -e->code;
 	}
+	*why = FAULT_MACHINE;
 	/* An engine is on this machine; another host is not asked about a file. */
 	return c.backend->can & BACKEND_ENGINE ? c.backend->probe(s, &unused, e) : 0;
 }

@@ -37,9 +37,13 @@ int request_code_file(brig_request *q, enum code_kind kind, const char *path, st
 int request_code(brig_request *q, enum code_kind kind, const void *text, size_t n, const char *file,
 		 struct err *e);
 
+/* Why none would: the settings are wrong; this version or the caller's word does not let it run;
+ * this machine has no engine for it. */
+enum spec_fault { FAULT_FILE, FAULT_VERSION, FAULT_MACHINE };
+
 /* The backend that would run this spec, which nothing is started for; the error says why none
- * would. *wrong: for what the settings say, and not for what this machine or this version lacks. */
-int spec_backend(const struct spec *s, const char **name, bool *wrong, struct err *e);
+ * would, and *why whose fault that is. */
+int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, struct err *e);
 /* Fetches an image for the docker backend. */
 int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
 const struct outcome *result_outcome(const brig_result *r);

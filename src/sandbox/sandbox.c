@@ -480,8 +480,11 @@ static void on_refusal(void *arg, enum signing_refusal why)
 	static const char *const reasons[SIGNING_REFUSALS] = {
 		[SIGNING_OTHER_REQUEST] = "it may be asked for its keys and for signatures alone",
 		[SIGNING_OTHER_PURPOSE] = "what was to be signed is neither git's nor a login",
+		[SIGNING_SHA1] = "RSA keys sign with SHA-256 or SHA-512 alone",
 		[SIGNING_LOGIN] = "logins need --ssh-agent=auth",
-		[SIGNING_TOO_MANY] = "a run gets no more signatures than this one had",
+		[SIGNING_NOT_SIGNED] = "the agent did not sign, or its owner did not want it to",
+		[SIGNING_TOO_MANY] =
+			"a run gets no more signatures, or failures, than this one had",
 	};
 	struct run *r = arg;
 

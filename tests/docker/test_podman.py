@@ -36,6 +36,13 @@ def a_run_is_a_run():
 
 
 @test(limit=120)
+def a_writable_root_is_the_users_inside_or_it_is_told():
+    done = pod("--set", "read_only_root=false", "--", "sh", "-c", "touch /x /usr/y && mkdir /etc/new && echo made; true")
+    told = "the image's own files belong to root" in done.errors
+    assert (done.text == "made\n") != told and told == (identity() == "user"), (done.text, done.errors)
+
+
+@test(limit=120)
 def it_is_held_as_on_docker():
     (workspace() / "probe").write_bytes(compile_c(HERE / "probe.c").read_bytes())
     (workspace() / "probe").chmod(0o755)

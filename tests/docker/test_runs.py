@@ -68,10 +68,26 @@ def the_first_commit_in_a_container_has_the_callers_name():
     assert done.text == "", (done.text, done.errors)
 
 
-@test
-def a_writable_root_that_is_roots_is_told():
-    done = sh("touch /x", "--set", "read_only_root=false")
-    assert done.status == 1 and "the image's own files belong to root, and the command does not" in done.errors, done.errors
+@test(limit=120)
+def a_writable_root_is_the_users_inside_or_it_is_told():
+    """Root can give it away; who is not root cannot, on an engine that is root's."""
+    kept = scratch() / "data"
+    (kept / "deep").mkdir(parents=True)
+    settle()
+    before = {p: os.stat(p)[4:6] for p in (kept, kept / "deep", workspace())}
+    done = sh("touch /x /usr/y && mkdir /etc/new && echo made; ls -ld /tmp; touch /etc/passwd; touch /data/z", "--set", "read_only_root=false", "--mount", f"{kept}:/data")
+    if identity() == "user":
+        assert "made" not in done.text and "the image's own files belong to root, and the command does not" in done.errors, done.errors
+    else:
+        assert "made" in done.text and "drwxrwxrwt" in done.text and "belong to root" not in done.errors, (done.text, done.errors)
+    assert done.errors.count("Read-only file system") == 2, ("what is mounted stays as it is", done.errors)
+    assert {p: os.stat(p)[4:6] for p in before} == before, "and keeps its owner"
+    done = sh("touch /x")
+    assert done.status == 1 and "Read-only file system" in done.errors, "the control: " + done.errors
+    common.shared.import_image(common.image(("opt", "/data"), ("srv", "../../../../../../../.."), ("usr/deep", "/data/deep")), "brig-test:links")
+    done = sh("echo ran", "--set", "read_only_root=false", "--mount", f"{kept}:/data", image="brig-test:links")
+    assert done.text == "ran\n" and {p: os.stat(p)[4:6] for p in before} == before, ("a link leads nowhere", done.errors)
+    assert os.stat("/").st_uid == 0 and os.stat("/usr").st_uid == 0
     done = sh("touch /x && echo made", "--set", "read_only_root=false", "--set", "docker.user=0:0")
     assert done.text == "made\n" and "belong to root, and the command" not in done.errors, done.errors
 

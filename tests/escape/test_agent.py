@@ -11,8 +11,9 @@ import socket
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from attack import WAIT, held, status_of  # noqa: E402
+from attack import WAIT, alive, held, status_of  # noqa: E402
 from agents import CLIENT, Agent, Scribe  # noqa: E402
+from open_sandbox import Sandbox  # noqa: E402
 from harness import IS_ROOT, brig, descendants, files_as_root, main, scratch, test, uid, wait_until, workspace  # noqa: E402
 
 # Requests that change an agent, or open a way around it. 17 adds a key that anybody can make, 27 is where extensions are.
@@ -90,6 +91,20 @@ def a_key_that_the_agent_has_not_named_is_not_sent_to_it():
         assert scribe.types().count(13) == 1, scribe.types()
 
 
+@test
+def nothing_is_signed_with_sha1():
+    """Two texts can be made with one SHA-1: the one would be a login, and the other anything."""
+    code = "k = [k for k in keys() if b'ssh-rsa' in k][0]\nprint([kind(sign(k, d, f)) for d in (signed(), login(k)) for f in (0, 2, 4)])"
+    with Agent() as agent:
+        agent.ssh("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", scratch() / "rsa")
+        agent.ssh("ssh-add", "-q", scratch() / "rsa")
+        assert agent.client(code) == f"{[14] * 6}\n", "the control: an agent does"
+        done = guest(code, agent, word="--ssh-agent=auth")
+        assert done.text == f"{[5, 14, 14] * 2}\n" and "SHA-512 alone" in done.errors, (done.text, done.errors)
+        for name in ("rsa", "rsa.pub"):
+            (scratch() / name).unlink()
+
+
 @test(backends=("native", "bwrap"))
 def half_a_message_and_one_too_long_keep_nobody_waiting():
     code = r"""
@@ -163,6 +178,18 @@ print(n)
 
 
 @test
+def who_says_no_is_not_asked_without_end():
+    """ssh-add -c asks the owner each time, and a command that is told no can ask again at once."""
+    code = "k = keys()[0]\nprint({kind(sign(k, signed(data=b'%d' % i))) for i in range(60)})"
+    with Scribe(_13=b"\0\0\0\1\5") as scribe:
+        assert scribe.client(code) == "{5}\n" and scribe.types().count(13) == 60, "the control: the agent is asked each time"
+        scribe.log.write_text("")
+        done = guest(code, scribe, "--json")
+        assert done.json["stdout"] == "{5}\n" and scribe.types().count(13) == 16, (scribe.types(), done.errors)
+        assert {"did not sign" in d["reason"] for d in done.json["denials"] if d["kind"] == "ssh-agent"} == {True, False}, done.json["denials"]
+
+
+@test
 def who_reads_the_messages_can_do_nothing_else():
     with Scribe() as scribe:
         with held("run", "--ssh-agent", "--", "sh", "-c", WAIT, env=scribe.env) as h:
@@ -207,6 +234,55 @@ print(os.read(r, 1))  # the end: nobody else has it
 """
     with Scribe() as scribe:
         assert guest(code, scribe).text == "b''\n"
+
+
+# A connection with sockets in it of which the first, when it is closed, waits for what it has sent to be taken: nobody will, as long as the others are open.
+SLOW = r"""
+import array, sys
+l = socket.create_server(('127.0.0.1', 0))
+a = socket.create_connection(l.getsockname())
+b = l.accept()[0]
+a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, int(sys.argv[1])))
+a.setblocking(False)
+try:
+    while True: a.send(bytes(65536))
+except BlockingIOError:
+    pass
+def leave_slow():
+    s = dial()
+    s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [a.fileno(), b.fileno(), l.fileno()]))])
+    os._exit(0)
+"""
+
+
+@test
+def a_socket_that_is_slow_to_close_does_not_hold_brig_up():
+    """A connection that nobody has accepted yet goes with the listening socket, and its descriptors with it: whoever closes that waits for them."""
+    control = r"""
+import time
+own = socket.socket(socket.AF_UNIX)
+own.bind('listener')
+own.listen(1)
+os.environ['SSH_AUTH_SOCK'] = 'listener'
+if os.fork() == 0:
+""" + "".join(f"    {line}\n" for line in SLOW.splitlines()) + r"""
+    leave_slow()
+os.wait()
+began = time.monotonic()
+own.close()
+print(time.monotonic() - began >= 2)
+"""
+    done = brig("run", "--", "python3", "-c", CLIENT + control, "2")
+    assert done.text == "True\n", ("the control proves nothing", done.text, done.errors)
+    code = CLIENT + SLOW + "open('ready', 'w').close()\nimport time\nwhile not os.path.exists('go'): time.sleep(0.02)\nleave_slow()\n"
+    with Scribe() as scribe, held("run", "--ssh-agent", "--", "python3", "-c", code, "3600", env=scribe.env) as h:
+        guests = h.guests()
+        os.kill(h.process.pid, signal.SIGSTOP)  # so that it learns of the connection and of the end at once
+        h.release()
+        ended = wait_until(lambda: not alive(guests))
+        os.kill(h.process.pid, signal.SIGCONT)
+        assert guests and ended, guests
+    assert h.process.result.status == 0, h.process.result
 
 
 @test
@@ -261,6 +337,20 @@ def a_name_that_changes_hands_leads_nowhere_else():
         assert h.process.result.stdout == b"14\n" and scribe.types() == [], (h.process.result, scribe.types())
         os.unlink(agent.socket)
         os.rename(f"{agent.socket}.old", agent.socket)
+
+
+@test
+def the_commands_of_an_open_sandbox_share_what_it_gets():
+    """One socket, one count of failures, one record: a command more does not begin anew."""
+    folder = workspace()
+    (folder / "sign.py").write_text(CLIENT + "k = keys()[0]\nprint([kind(sign(k, d)) for d in [login(k), signed(b'file')] + [signed()] * 10], kind(call(b'\\x13')))\n")
+    with Scribe(_13=b"\0\0\0\1\5") as scribe:
+        with Sandbox("native", "ssh_agent=git", env=scribe.env) as s:
+            said = [s.run(number, "/usr/bin/python3 sign.py")["stdout"] for number in (1, 2, 3)]
+        assert said == [f"{[5] * 12} 5\n"] * 3, said
+        assert scribe.types().count(13) == 16 and set(scribe.types()) == {11, 13}, scribe.types()
+    with Scribe() as scribe, Sandbox("native", "ssh_agent=git", env=scribe.env) as s:
+        assert s.run(1, "/usr/bin/python3 sign.py")["stdout"] == f"{[5, 5] + [14] * 10} 5\n"
 
 
 @test

@@ -42,7 +42,7 @@ def readers(p):
     return [pid for pid, name in descendants(p.pid).items() if name == "brig-egress"]
 
 
-@test
+@test(backends=("native", "bwrap"))
 def who_asks_for_nothing_has_no_reader():
     with held("run", "--", "sh", "-c", WAIT) as h:
         assert readers(h.process) == []
@@ -98,7 +98,7 @@ ask(labels(b'last', b'example'), wait=20)
     assert len(r["names"]) == 32 and 32 <= r["questions"] <= 3001, (len(r["names"]), r["questions"])
 
 
-@test
+@test(backends=("native", "bwrap"))
 def garbage_ends_nothing():
     done = guest("""
 import random

@@ -136,6 +136,23 @@ for n in range(1100):
 
 
 @test
+def a_thousand_changed_files_hide_no_other_kind():
+    """Of each kind some are named; packages of npm's own folder are not, or every installation would name hundreds."""
+    done = brig("run", "--json", "--", "python3", "-c", """
+import os
+for i in range(300):
+    os.makedirs(f'node_modules/p{i}'); open(f'node_modules/p{i}/package.json', 'w').write('{}')
+    os.makedirs(f'd{i}'); open(f'd{i}/package.json', 'w').write('{}'); open(f'd{i}/.npmrc', 'w').write('')
+os.makedirs('z'); open('z/AGENTS.md', 'w').write('x'); open('z/tasks.code-workspace', 'w').write('{}')
+""")
+    paths = [c["path"] for c in done.json["changed_trust"]]
+    assert {"z/AGENTS.md", "z/tasks.code-workspace"} <= set(paths) and not [p for p in paths if "node_modules" in p], paths
+    assert sum(p.endswith("package.json") for p in paths) == sum(p.endswith(".npmrc") for p in paths) == 16, paths
+    assert done.json["changed_trust_more"] == 2 * (300 - 16), done.json["changed_trust_more"]
+    assert "z/AGENTS.md" in done.errors and "z/tasks.code-workspace" in done.errors, done.errors
+
+
+@test
 def names_with_controls_are_cleaned_wherever_they_are_told():
     evil = ".envrc"  # and below it names that would paint, move and reverse
     done = brig("run", "--json", "--", "python3", "-c", f"""

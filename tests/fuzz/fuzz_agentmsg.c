@@ -19,6 +19,7 @@ static void as_request(const unsigned char *p, size_t n)
 	m = agentmsg_write_sign(&s, out, sizeof(out));
 	require(m == AGENTMSG_HEAD + n && agentmsg_number(out) == n &&
 		memcmp(out + AGENTMSG_HEAD, p, n) == 0);
+	require(!agentmsg_wants_sha1(&s) || memcmp(s.key.p + AGENTMSG_HEAD, "ssh-", 4) == 0);
 	if (agentmsg_purpose(&s) == AGENTMSG_GIT)
 		require((s.data.n == 63 || s.data.n == 95) &&
 			memcmp(s.data.p, "SSHSIG\0\0\0\3git\0\0\0\0", 17) == 0);

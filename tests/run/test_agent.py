@@ -4,9 +4,11 @@
 
 import contextlib
 import pathlib
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import sshd  # noqa: E402
 from agents import CLIENT, Agent  # noqa: E402
 from harness import brig, home, main, scratch, test, workspace  # noqa: E402
 
@@ -67,6 +69,19 @@ def a_login_needs_its_own_word():
         assert done.text == "14 14\n" and "let it log in with key" in done.errors, (done.text, done.errors)
         done = brig("run", "--set", "ssh_agent=auth", "--", "python3", "-c", code, env=agent.env)
         assert done.text == "14 14\n", (done.text, done.errors)
+
+
+@test
+def a_real_login_works_with_its_word_and_with_no_other():
+    """OpenSSH's own client, to a server on the host's loopback."""
+    with Agent() as agent, sshd.Sshd() as server:
+        shutil.copy(agent.key.with_suffix(".pub"), server.folder / "key.pub")
+        shutil.copy(server.folder / "known", workspace() / "known")
+        login = ("ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "UserKnownHostsFile=known", "-p", str(server.port), f"{server.login or 'root'}@127.0.0.1", "echo inside of the host")
+        done = brig("run", "--network", "host", "--ssh-agent=auth", "--", *login, env=agent.env)
+        assert done.text == "inside of the host\n" and "let it log in with key" in done.errors, (done.text, done.errors, (server.folder / "log").read_text())
+        done = brig("run", "--network", "host", "--ssh-agent", "--", *login, env=agent.env)
+        assert done.status == 255 and done.text == "" and "logins need --ssh-agent=auth" in done.errors, (done.text, done.errors)
 
 
 @test

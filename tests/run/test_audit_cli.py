@@ -78,6 +78,14 @@ def what_a_run_did_is_on_the_record():
 
 
 @test
+def alone_it_lists():
+    done = brig("audit")
+    assert done.status == 0 and "there is no record yet" in done.errors, done.errors
+    assert brig("run", "--", "true").status == 0
+    assert "sandbox.exec" in audit().text and audit().text == audit("list").text
+
+
+@test
 def a_run_reads_as_a_story():
     result = some_runs()[2]
     for name in (result["id"], result["id"][:12]):

@@ -185,7 +185,7 @@ def a_file_that_is_right_says_its_dialect():
     for name, text, dialect in zip(FILES, FILES.values(), ("brig", "initrunner", "rlm", "agents", "ironclaw")):
         done = check(text, name)
         first, *rest = done.text.splitlines()
-        assert done.status == 0, done.errors
+        assert done.status == (2 if "Docker is not available" in done.text else 0), done.errors
         assert first.startswith(f"{scratch() / name}: ok ({dialect}, ") and first.endswith(" settings)"), first
         assert any(line.startswith("backend: ") for line in rest)
 
@@ -251,9 +251,9 @@ def check_refuses_what_a_run_refuses():
         assert run.status == 125 and word in run.errors, run
         doctor = brig("doctor", "--config", scratch() / "f.yaml")
         assert doctor.status == 1 and "[fail] mount_policy: " in doctor.text and word in doctor.text, doctor
-    # What this machine lacks is a line: the file is right.
+    # What this machine lacks is a line, for the file is right; but it cannot run here.
     done = brig("config", "check", put("f.yaml", "brig: 1\nbackend: docker\n"), env={"DOCKER_HOST": "unix:///nowhere"})
-    assert done.status == 0 and "a run would be refused: Docker is not available" in done.text, done
+    assert done.status == 2 and "ok (brig" in done.text and "a run would be refused: Docker is not available" in done.text, done
 
 
 @test
@@ -279,7 +279,7 @@ def an_empty_list_asks_for_nothing_and_show_can_be_given_back():
     for more in ((), ("--config", put("agents.yaml", "image: x\n"))):
         text = brig("config", "show", *more).text
         done = check(text if text.startswith("brig: 1") else "brig: 1\n" + text)
-        assert done.status == 0 and "cannot honour" not in done.text, done
+        assert done.status in (0, 2) and "cannot honour" not in done.text, done
 
 
 @test

@@ -130,6 +130,11 @@ def a_failure_that_is_brigs_doing_is_explained():
         assert done.status != 0 and "hint: " in done.errors and hint in done.errors, done
     done = brig("exec", "--policy", "readonly", "echo x > file")
     assert "hint: under policy readonly" in done.errors, done
+    for command in ("mkdir -p sub/.vscode; mkdir sub/.vscode", f"mkdir -p {workspace()}/sub/.vscode; mkdir {workspace()}/sub/.vscode", "mkdir ~/.vscode ~/.vscode"):
+        done = brig("exec", command)
+        assert "File exists" in done.errors and "hint:" not in done.errors, ("the name is free there", done)
+    for command in (f"mkdir {workspace()}/.vscode", "mkdir ./.vscode", "mkdir /workspace/.vscode"):
+        assert "'.vscode' is protected" in brig("exec", command).errors, command
     for command in ("echo getaddrinfo >&2", "echo 'x.vscode: Permission denied' >&2; exit 1", "echo getaddrinfo; exit 1", "exit 1"):
         assert "hint:" not in brig("exec", command).errors, command
     assert "hint:" not in brig("exec", "--quiet", "curl -sS https://x.example/").errors
@@ -521,6 +526,14 @@ def a_newline_in_a_name_is_refused():
     refused("--mount", f"{scratch()}/a\nb:/data")
     refused("--mount", f"{scratch()}:/da\nta")
     refused("--workdir", f"{scratch()}/a\nb")
+
+
+@test
+def a_path_of_ones_own_is_named_where_it_hides_a_program():
+    done = brig("run", "--env", "PATH=/x", "--", "ls")
+    assert done.status == 127 and "PATH is set to '/x' inside" in done.errors and "--read" not in done.errors, done.errors
+    assert "PATH is set" not in brig("run", "--env", "PATH=/x", "--", "no-such-program").errors
+    assert brig("run", "--env", "PATH=/usr/bin:/bin", "--", "ls").status == 0
 
 
 @test

@@ -122,6 +122,32 @@ static void a_login_is_for_a_connection_and_with_its_own_key(void **state UNUSED
 	assert_int_equal(purpose(&d), AGENTMSG_NO_PURPOSE);
 }
 
+static void sha1_is_known_by_the_key_and_the_flags(void **state UNUSED)
+{
+	static const struct {
+		const char *kind;
+		uint32_t flags;
+		bool weak;
+	} tries[] = {
+		{ "ssh-rsa", 0, true },      { "ssh-rsa-cert-v01@openssh.com", 0, true },
+		{ "ssh-rsa", 2, false },     { "ssh-rsa-cert-v01@openssh.com", 4, false },
+		{ "ssh-ed25519", 0, false }, { "ssh-dss", 2, true },
+		{ "ssh-rs", 0, false },      { "ssh-rsa2", 0, false },
+	};
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		struct message key = { .n = 0 };
+		struct agentmsg_sign s = { .flags = tries[i].flags };
+
+		put_string(&key, tries[i].kind, strlen(tries[i].kind));
+		put(&key, "rest", 4);
+		s.key = (struct agentmsg_bytes){ key.bytes, key.n };
+		assert_int_equal(agentmsg_wants_sha1(&s), tries[i].weak);
+		s.key.n = 3;
+		assert_false(agentmsg_wants_sha1(&s));
+	}
+}
+
 static void an_answer_is_what_it_says(void **state UNUSED)
 {
 	struct message m = { .bytes = { AGENTMSG_KEYS, 0, 0, 0, 2 }, .n = 5 };
@@ -147,6 +173,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_request_is_whole_or_none),
 	cmocka_unit_test(git_is_known_by_every_byte_but_the_hash),
 	cmocka_unit_test(a_login_is_for_a_connection_and_with_its_own_key),
+	cmocka_unit_test(sha1_is_known_by_the_key_and_the_flags),
 	cmocka_unit_test(an_answer_is_what_it_says),
 };
 

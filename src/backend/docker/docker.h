@@ -213,6 +213,12 @@ int remove_run(struct engine *g, const char *id, const char *nonce, enum ledger_
 /* stray.c: ends what is left of the container with this name, of Podman's and of our own user. */
 void stray_end(const char *name);
 
+/* What is told of a writable root that could not be given to the user inside. */
+#define DOCKER_ROOTS_OWN                                                                           \
+	"the image's own files belong to root, and the command does not: of a writable root it "   \
+	"can "                                                                                     \
+	"change what the image lets anybody change; docker.user: '0:0' can change all"
+
 /* ---- the door ---- */
 
 #define DOOR_HELPER "brig-door"

@@ -256,9 +256,9 @@ static int has_line(struct backend_job *j, const struct job_want *w, struct err 
 				  "leave the limit out, run brig as root, or use --backend native",
 				  "limits.disk cannot be kept in a container that %s: what its "
 				  "first processes have counted is root's to see",
-				  !w->command              ? "stays open"
+				  !w->command          ? "stays open"
 				  : j->plan->publishes ? "has ports"
-							   : "has an ssh-agent");
+						       : "has an ssh-agent");
 	if (!w->command)
 		j->commands = command_table_new();
 	return w->command || j->commands ? 0 : err_nomem(e);

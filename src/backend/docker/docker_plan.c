@@ -78,11 +78,6 @@ static int who(struct backend_plan *p, struct err *e)
 	if (p->user == DOCKER_USER_IMAGE || p->uid == 0)
 		plan_note(p->box, "the command may be root inside the container: files it makes "
 				  "may belong to root");
-	else if (!p->spec->read_only_root)
-		plan_note(p->box,
-			  "the image's own files belong to root, and the command does not: of a "
-			  "writable root it can change what the image lets anybody change; "
-			  "docker.user: '0:0' can change all");
 	return 0;
 }
 

@@ -115,6 +115,10 @@ void line_leave(struct guard *g);
 int work_show(struct guard *g, struct err *e);
 int work_check(struct guard *g, struct err *e);
 
+/* own_root.c: gives the folders of a writable root to the user inside, while the gate waits. false:
+ * they are root's, as the image has them. */
+bool own_root(const struct guard *g);
+
 /* helper.c: finds or makes the image that the helper starts from, and compares it. */
 int helper_image(struct guard *g, struct err *e);
 

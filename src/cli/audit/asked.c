@@ -216,10 +216,8 @@ int asked_parse(int argc, char **argv, struct asked *a, struct err *e)
 	bool options = true;
 
 	*a = (struct asked){ 0 };
-	if (argc < 2)
-		return err_refuse(e, ERR_USAGE, EINVAL, "brig audit --help lists its commands",
-				  "audit: what should it do?");
-	if (find_command(a, argv[1], e) < 0)
+	a->command = AUDIT_LIST; /* alone: what has happened of late */
+	if (argc > 1 && find_command(a, argv[1], e) < 0)
 		return -e->code;
 	defaults(a);
 	for (int i = 2; i < argc; i++) {

@@ -142,6 +142,16 @@ enum agentmsg_purpose agentmsg_purpose(const struct agentmsg_sign *s)
 				    : AGENTMSG_NO_PURPOSE;
 }
 
+bool agentmsg_wants_sha1(const struct agentmsg_sign *s)
+{
+	struct agentmsg_rest r = { .p = s->key.p, .n = s->key.n };
+	struct agentmsg_bytes kind = take_string(&r, 1, ALGORITHM_MAX);
+
+	return is_text(&kind, "ssh-dss") || is_text(&kind, "ssh-dss-cert-v01@openssh.com") ||
+	       (!s->flags &&
+		(is_text(&kind, "ssh-rsa") || is_text(&kind, "ssh-rsa-cert-v01@openssh.com")));
+}
+
 static unsigned char *put_string(unsigned char *at, const struct agentmsg_bytes *b)
 {
 	agentmsg_put_number(at, (uint32_t)b->n);

@@ -47,6 +47,10 @@ void agentmsg_put_number(unsigned char p[AGENTMSG_HEAD], uint32_t v);
 bool agentmsg_read_sign(const unsigned char *m, size_t n, struct agentmsg_sign *ret);
 enum agentmsg_purpose agentmsg_purpose(const struct agentmsg_sign *s);
 
+/* Would it be SHA-1 that is signed? Two texts can be made that share one, of which this one has a
+ * purpose and the other need not. */
+bool agentmsg_wants_sha1(const struct agentmsg_sign *s);
+
 /* The same the other way, length in front. The size, or 0: there is not that much room. */
 size_t agentmsg_write_sign(const struct agentmsg_sign *s, unsigned char *out, size_t room);
 

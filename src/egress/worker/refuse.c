@@ -33,49 +33,62 @@ static void rest(uint64_t us)
 	(void)syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &ts, NULL, 0);
 }
 
-static void keep(struct unresolved_page *p, const struct host *h)
+/* What was asked for each name that is kept, and for all others together, by family. */
+struct refused {
+	struct unresolved_page *page;
+	uint64_t asked[UNRESOLVED_NAMES + 1][2];
+};
+
+/* Its place; UNRESOLVED_NAMES for one that is not kept. */
+static uint32_t keep(struct unresolved_page *p, const struct host *h)
 {
 	uint32_t n = p->names;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (host_eq(&p->name[i], h))
-			return;
+			return i;
 	if (n == UNRESOLVED_NAMES)
-		return;
+		return n;
 	p->name[n] = *h;
 	__atomic_store_n(&p->names, n + 1, __ATOMIC_RELEASE);
 	if (n == 0)
 		(void)!write(WAKE, "!", 1);
+	return n;
 }
 
-static void note(struct unresolved_page *p, const struct dns_question *q)
+/* Who looks a name up asks for addresses of both families: that is one question. */
+static void note(struct refused *r, const struct dns_question *q)
 {
+	struct unresolved_page *p = r->page;
+	uint64_t *asked, most;
 	struct host h;
 
 	if (q->class != DNS_IN || (q->type != DNS_A && q->type != DNS_AAAA) ||
 	    host_parse(egress_text(q->name, q->name_len), &h) != HOST_OK || host_is_local(&h))
 		return;
-	__atomic_store_n(&p->questions, p->questions + 1, __ATOMIC_RELEASE);
-	keep(p, &h);
+	asked = r->asked[keep(p, &h)];
+	most = asked[0] > asked[1] ? asked[0] : asked[1];
+	if (++asked[q->type == DNS_AAAA] > most)
+		__atomic_store_n(&p->questions, p->questions + 1, __ATOMIC_RELEASE);
 }
 
 /* The answer's length; 0: none is given. */
-static ssize_t refuse(struct unresolved_page *p, const unsigned char *in, size_t n,
-		      unsigned char *out, size_t room)
+static ssize_t refuse(struct refused *r, const unsigned char *in, size_t n, unsigned char *out,
+		      size_t room)
 {
 	struct dns_question q;
-	int r = dns_read_question(in, n, &q);
+	int got = dns_read_question(in, n, &q);
 
-	if (r == -EBADMSG)
+	if (got == -EBADMSG)
 		return 0;
-	if (r < 0)
+	if (got < 0)
 		return dns_write_answer(in, &q, q.opcode ? DNS_NOTIMP : DNS_FORMERR, NULL, 0, out,
 					room);
-	note(p, &q);
+	note(r, &q);
 	return dns_write_answer(in, &q, DNS_REFUSED, NULL, 0, out, room);
 }
 
-static void serve(struct unresolved_page *p)
+static void serve(struct refused *r)
 {
 	uint64_t began = clock_us(), done = 0;
 
@@ -89,7 +102,7 @@ static void serve(struct unresolved_page *p)
 		if (n < 0 && errno != EINTR)
 			return;
 		if (n >= 0 && (size_t)n <= sizeof(in))
-			n = refuse(p, in, (size_t)n, out, sizeof(out));
+			n = refuse(r, in, (size_t)n, out, sizeof(out));
 		if (n > 0 && (size_t)n <= sizeof(out))
 			(void)sendto(SOCKET, out, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL,
 				     (struct sockaddr *)&from, size);
@@ -106,11 +119,12 @@ int refuse_main(void)
 {
 	struct unresolved_page *p =
 		mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED, PAGE, 0);
+	struct refused r = { .page = p };
 	struct err e;
 
 	if (p == MAP_FAILED || close(PAGE) < 0 || lockdown_early(&e) < 0 ||
 	    lockdown(LOCKDOWN_KEEPER, &e) < 0)
 		return 1;
-	serve(p);
+	serve(&r);
 	return 0;
 }

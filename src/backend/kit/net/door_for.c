@@ -42,12 +42,22 @@ static int guest_of(pid_t pid, struct err *e)
 	return TAKE_FD(fd);
 }
 
-/* Ends in the sandbox's network namespace. */
+static int open_names(int guest, int *fd, struct err *e)
+{
+	if (setns(guest, CLONE_NEWNET) < 0)
+		return err_sys(e, "cannot enter the network of the sandbox");
+	*fd = door_names();
+	return *fd < 0 ? err_sys(e, "cannot listen for names") : 0;
+}
+
+/* Ends in the sandbox's network namespace. Without a door to make: for names alone. */
 static int work(int guest, const struct door_want *w, int *fds, struct err *e)
 {
 	CLEANUP(fd) int user = ioctl(guest, NS_GET_USERNS);
 
-	if (user < 0 || setns(user, CLONE_NEWUSER) < 0 || unshare(CLONE_NEWNET) < 0)
+	if (!w && user >= 0 && setns(user, CLONE_NEWUSER) == 0)
+		return open_names(guest, fds, e);
+	if (user < 0 || !w || setns(user, CLONE_NEWUSER) < 0 || unshare(CLONE_NEWNET) < 0)
 		return err_sys(e, "cannot enter the network of the sandbox");
 	if (door_open(w, guest, fds, e) < 0)
 		return -e->code;
@@ -65,7 +75,7 @@ static _Noreturn void helper(int guest, int say, const struct door_want *w)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a copy of the monitor's memory goes in there */
 	done = work(guest, w, fds, &word.err) == 0;
-	_exit(fd_send(say, &word, sizeof(word), done ? fds : NULL, done ? w->n : 0) < 0);
+	_exit(fd_send(say, &word, sizeof(word), done ? fds : NULL, !done ? 0 : w ? w->n : 1) < 0);
 }
 
 static int hear(int from, const struct door_want *w, int *fds, struct err *e)
@@ -74,7 +84,7 @@ static int hear(int from, const struct door_want *w, int *fds, struct err *e)
 	struct word word;
 	ssize_t got = fd_recv(from, &word, sizeof(word), fds, &n);
 
-	if (got == (ssize_t)sizeof(word) && !word.err.code && n == w->n)
+	if (got == (ssize_t)sizeof(word) && !word.err.code && n == (w ? w->n : 1))
 		return 0;
 	for (size_t i = 0; got >= 0 && i < n; i++)
 		(void)fd_close(fds[i]);
@@ -85,7 +95,7 @@ static int hear(int from, const struct door_want *w, int *fds, struct err *e)
 	return err_set(e, ERR_INTERNAL, ECHILD, "the door's helper died");
 }
 
-int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e)
+static int open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e)
 {
 	CLEANUP(fd) int guest = guest_of(pid, e), ours = -1, theirs = -1;
 	int pair[2];
@@ -106,4 +116,17 @@ int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX
 		return err_sys(e, "cannot start the door's helper");
 	(void)proc_wait(child);
 	return hear(ours, w, fds, e);
+}
+
+int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e)
+{
+	return open_for(pid, w, fds, e);
+}
+
+int door_names_for(pid_t pid)
+{
+	int fds[DOOR_SOCKETS_MAX];
+	struct err unused;
+
+	return open_for(pid, NULL, fds, &unused) < 0 ? -1 : fds[0];
 }

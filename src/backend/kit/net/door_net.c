@@ -151,6 +151,17 @@ static int cable(int here, bool six)
 	return guest_side(there, six);
 }
 
+int door_names(void)
+{
+	const struct sockaddr_in6 at = { .sin6_family = AF_INET6,
+					 .sin6_port = htons(53),
+					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	CLEANUP(fd) int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof(at)) == 0 ? TAKE_FD(fd)
+										  : -1;
+}
+
 int door_room(const struct door_want *w, struct door_room *room, struct err *e)
 {
 	int r;

@@ -23,6 +23,11 @@
  * fds[i] for w->sockets[i]; the caller owns them. On failure none is left open. */
 int door_open(const struct door_want *w, int guest, int fds[DOOR_SOCKETS_MAX], struct err *e);
 
+/* Without a door, in the sandbox's namespace: where questions for names arrive. IPv6 alone: port 53
+ * of 127.0.0.1 stays the sandbox's own, and resolv.conf names it second. -1 where it cannot be had,
+ * as without IPv6: then nobody is told. */
+int door_names(void);
+
 /* The two halves of it, for a caller that may not move between namespaces. */
 struct door_room {
 	int rtnl;                  /* speaks for the namespace that it was opened in */
@@ -41,3 +46,6 @@ void door_room_done(struct door_room *room);
  * to, and does the work there; it is gone when this returns. -EPERM: the caller has no say in
  * there. */
 int door_open_for(pid_t pid, const struct door_want *w, int fds[DOOR_SOCKETS_MAX], struct err *e);
+
+/* The same for door_names, in a sandbox that has its network already. */
+int door_names_for(pid_t pid);

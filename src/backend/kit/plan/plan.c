@@ -394,6 +394,9 @@ static void take_settings(struct box_plan *p, const struct spec *s)
 	p->policy = s->policy;
 	p->network = s->network;
 	p->signing = s->ssh_agent != SSH_AGENT_NONE;
+	for (size_t i = 0; i < s->env.n; i++)
+		if (str_eq(s->env.v[i].name, "PATH"))
+			p->set_path = s->env.v[i].value;
 	p->profile = s->profile;
 	p->limits = s->limits;
 	for (size_t i = 0; i < ARRAY_LEN(written); i++)

@@ -143,8 +143,9 @@ struct box_plan {
 	uint64_t output, timeout; /* the command's own limits */
 	const char *code;
 	size_t code_size;
-	bool shows_code; /* as a file, by an OP_CODE */
-	bool signing;    /* with the caller's ssh-agent */
+	bool shows_code;      /* as a file, by an OP_CODE */
+	bool signing;         /* with the caller's ssh-agent */
+	const char *set_path; /* PATH, where it is explicitly set; NULL: it is not */
 
 	struct op *ops;
 	size_t op_count;

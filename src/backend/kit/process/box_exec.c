@@ -37,7 +37,7 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 	if (r == 0 && rested)
 		(void)job_tick(j, false);
 	if (r < 0 && e->kind == ERR_NOT_FOUND)
-		start_hint(w->command->argv, e);
+		start_hint(w->command->argv, j->plan->set_path, e);
 	return r;
 }
 

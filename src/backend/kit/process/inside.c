@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "backend/kit/limits/sockmem.h"
+#include "backend/kit/net/door_net.h"
 #include "base/str.h"
 #include "proc/agent_socket.h"
 
@@ -126,19 +126,6 @@ static int open_terminal(const struct inside *c, struct err *e)
 	return master;
 }
 
-/* IPv6 alone: port 53 of 127.0.0.1 stays the sandbox's own, and resolv.conf names it second.
- * Missing where the kernel has no IPv6: then nobody is told. */
-static int names_socket(void)
-{
-	const struct sockaddr_in6 at = { .sin6_family = AF_INET6,
-					 .sin6_port = htons(53),
-					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	CLEANUP(fd) int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	return fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof(at)) == 0 ? TAKE_FD(fd)
-										  : -1;
-}
-
 static int open_folder(const char *path, int *fd, struct err *e)
 {
 	*fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -192,7 +179,7 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 	if (c->give_diag)
 		fds[INIT_FD_DIAG] = sockmem_open();
 	if (c->give_names)
-		fds[INIT_FD_NAMES] = names_socket();
+		fds[INIT_FD_NAMES] = door_names();
 	if (c->give_agent && (fds[INIT_FD_AGENT] = agent_socket_make(SSH_AGENT_INSIDE, e)) < 0)
 		return -e->code;
 	if (!c->give_proc)

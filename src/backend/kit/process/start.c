@@ -117,7 +117,7 @@ static void hint_at_program(const char *path, size_t n, struct err *e)
 
 /* A command line in one word, or a command that exists on the host but is not shown inside: say how
  * to run it. */
-void start_hint(const char *const *argv, struct err *e)
+void start_hint(const char *const *argv, const char *set_path, struct err *e)
 {
 	const char *name = argv[0];
 	const char *path = !*name || strchr(name, '/') ? NULL : getenv("PATH");
@@ -143,7 +143,13 @@ void start_hint(const char *const *argv, struct err *e)
 			    (int)sizeof(full))
 			continue;
 		if (access(full, X_OK) == 0) {
-			hint_at_program(full, n, e);
+			if (set_path)
+				(void)err_hint(e,
+					       "on the host it is '%.200s'; PATH is set to "
+					       "'%.100s' inside",
+					       full, set_path);
+			else
+				hint_at_program(full, n, e);
 			return;
 		}
 	}
@@ -157,7 +163,7 @@ static int failed_inside(const struct backend_job *j, const struct supervisor_ms
 	if (!e->code)
 		e->code = EIO;
 	if (e->kind == ERR_NOT_FOUND)
-		start_hint(j->plan->argv, e);
+		start_hint(j->plan->argv, j->plan->set_path, e);
 	return e->kind == ERR_INTERNAL ? box_explain(e) : -e->code;
 }
 
@@ -194,6 +200,10 @@ static int wait_for_word(const struct backend_job *j, const struct job_want *w, 
 /* The inside waits for its network, and goes on once it is there. */
 static int make_door(struct backend_job *j, const struct box_start *c, struct err *e)
 {
+	if (!j->plan->door) {
+		j->given[INIT_FD_NAMES] = door_names_for(j->kind->inside(c));
+		return let_go(j, e);
+	}
 	if (door_open_for(j->kind->inside(c), j->plan->door, j->door, e) < 0)
 		return -e->code;
 	j->door_count = j->plan->door->n;
@@ -342,14 +352,14 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	enforce_files(p, c->rlimits, c->rlimit_count);
 	c->profile = (unsigned)p->profile;
 	c->tty = job_has_tty(w);
-	c->wait_door = p->door && j->kind->inside;
+	c->wait_door = (p->door || p->network == NETWORK_NONE) && j->kind->inside;
 	c->wait_permit = w->host.permit != NULL;
 	c->rows = w->rows;
 	c->cols = w->cols;
 	c->give_proc = j->watch_memory || j->watch_pids || j->watch_disk || !w->command;
 	c->give_mounts = p->protected_count || !p->named;
 	c->give_diag = j->watch_memory && p->network != NETWORK_HOST;
-	c->give_names = p->network == NETWORK_NONE;
+	c->give_names = p->network == NETWORK_NONE && !j->kind->inside;
 	c->give_agent = p->signing;
 	c->count_written = p->limits.disk;
 }

@@ -20,7 +20,7 @@ void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t 
 void enforce_sweep(struct cgroup *c);
 
 /* start.c: a command that was not found may be on the host: how to show it. */
-void start_hint(const char *const *argv, struct err *e);
+void start_hint(const char *const *argv, const char *set_path, struct err *e);
 
 /* What a number of commands may add to the processes of a sandbox: brig's own are not counted. */
 int enforce_room(struct backend_job *j, size_t commands, struct err *e);

@@ -146,10 +146,19 @@ bool name_points(const char *path)
 	return false;
 }
 
+/* What npm has put there is code already, and its scripts run when it is put there. */
+static bool is_of_package(const char *path, size_t n)
+{
+	return ends_with(path, n, "package.json") &&
+	       (str_starts(path, "node_modules/") || strstr(path, "/node_modules/"));
+}
+
 const struct guarded_name *name_reported(const char *path)
 {
 	size_t n = strlen(path);
 
+	if (is_of_package(path, n))
+		return NULL;
 	for (size_t i = 0; i < guarded_name_count; i++)
 		if (guarded_names[i].class >= NAME_REPORTED &&
 		    ends_with(path, n, guarded_names[i].name))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -175,6 +176,19 @@ static int status(const struct daemon_asked *a, struct err *e)
 	return 0;
 }
 
+/* The process itself, to wait for its end; it lives as long as it answers us. */
+static int open_process(struct daemon_client *c, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct daemon_question q = { .method = "GET", .target = "/v1/info" };
+	int64_t pid;
+
+	if (daemon_client_ask(c, &q, &v, NULL, e) < 0)
+		return -e->code;
+	pid = jread_int(v, "pid", 0);
+	return pid > 0 && pid <= INT_MAX ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+}
+
 static int stop(const struct daemon_asked *a, struct err *e)
 {
 	CLEANUP(daemon_client) struct daemon_client *c = NULL;
@@ -182,18 +196,19 @@ static int stop(const struct daemon_asked *a, struct err *e)
 	const struct daemon_question q = {
 		.method = "POST", .target = "/v1/stop", .body = body, .body_len = strlen(body)
 	};
-	const struct daemon_question again = { .method = "GET", .target = "/v1/info" };
-	struct err ignored = { 0 };
+	struct pollfd gone = { .fd = -1, .events = POLLIN };
+	int r = daemon_client_open(false, &c, e);
 
-	if (daemon_client_open(false, &c, e) < 0 || daemon_client_ask(c, &q, NULL, NULL, e) < 0)
+	if (r == 0)
+		gone.fd = open_process(c, e);
+	if (r == 0 && !e->code)
+		r = daemon_client_ask(c, &q, NULL, NULL, e);
+	if (r == 0 && !e->code)
+		while (gone.fd >= 0 && poll(&gone, 1, -1) < 0 && errno == EINTR)
+			;
+	(void)fd_close(gone.fd);
+	if (e->code)
 		return -e->code;
-	c = daemon_client_free(c);
-	/* It is gone when nobody answers any more. */
-	while (daemon_client_open(false, &c, &ignored) == 0) {
-		(void)daemon_client_ask(c, &again, NULL, NULL, &ignored);
-		c = daemon_client_free(c);
-		(void)poll(NULL, 0, 10);
-	}
 	if (a->json)
 		(void)printf("{\"stopped\":true}\n");
 	return 0;

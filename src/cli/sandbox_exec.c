@@ -254,7 +254,7 @@ static void put_env(struct json *j, const struct sandbox_asked *a, struct arena 
 		const char *name =
 			equals ? arena_strndup(arena, a->env[i], (size_t)(equals - a->env[i]))
 			       : a->env[i];
-		const char *value = equals ? equals + 1 : getenv(name);
+		const char *value = equals ? equals + 1 : getenv(a->env[i]);
 
 		if (name && value)
 			json_kstr(j, name, value);

@@ -166,7 +166,7 @@ static void put_operation(struct json *j, const struct api_route *r)
 	char method[8];
 	size_t n = 0;
 
-	for (; r->method[n] && n < sizeof(method) - 1; n++)
+	for (; n < sizeof(method) - 1 && r->method[n]; n++)
 		method[n] = (char)(r->method[n] | 0x20);
 	method[n] = '\0';
 	json_key(j, method);

@@ -22,7 +22,7 @@ struct frame_head {
 	uint32_t kind, size;
 };
 
-int kept_create(int folder, const char *id, struct kept *ret)
+int kept_create(int folder, const char *id, struct kept_writer *ret)
 {
 	struct kept_head h = { .magic = MAGIC };
 	CLEANUP(fd)
@@ -31,11 +31,11 @@ int kept_create(int folder, const char *id, struct kept *ret)
 
 	if (r < 0)
 		return r;
-	*ret = (struct kept){ .fd = TAKE_FD(fd), .size = sizeof(h) };
+	*ret = (struct kept_writer){ .fd = TAKE_FD(fd), .size = sizeof(h) };
 	return 0;
 }
 
-int kept_add(struct kept *k, enum kept_kind kind, const void *p, size_t n)
+int kept_add(struct kept_writer *k, enum kept_kind kind, const void *p, size_t n)
 {
 	struct frame_head h = { .kind = kind, .size = (uint32_t)n };
 	struct iovec v[] = { { .iov_base = &h, .iov_len = sizeof(h) },
@@ -58,7 +58,7 @@ int kept_add(struct kept *k, enum kept_kind kind, const void *p, size_t n)
 	return 0;
 }
 
-void kept_close(struct kept *k)
+void kept_close(struct kept_writer *k)
 {
 	k->fd = fd_close(k->fd);
 }

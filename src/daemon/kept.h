@@ -22,14 +22,14 @@ enum kept_kind {
 enum { KEPT_FRAME_MAX = 8 << 20 };
 
 /* The writer's. */
-struct kept {
+struct kept_writer {
 	int fd;
 	uint64_t size; /* of whole frames */
 };
 
-int kept_create(int folder, const char *id, struct kept *ret); /* 0 or -errno */
-int kept_add(struct kept *k, enum kept_kind kind, const void *p, size_t n);
-void kept_close(struct kept *k);
+int kept_create(int folder, const char *id, struct kept_writer *ret); /* 0 or -errno */
+int kept_add(struct kept_writer *k, enum kept_kind kind, const void *p, size_t n);
+void kept_close(struct kept_writer *k);
 
 /* A reader's. */
 struct kept_at {

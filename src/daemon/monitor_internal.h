@@ -37,7 +37,7 @@ struct monitor_task {
 	char id[EXEC_ID_SIZE];
 	brig_request *request;
 	brig_run *run; /* NULL: it is over */
-	struct kept kept;
+	struct kept_writer kept;
 	int read_end; /* of its input; -1: none */
 	int input;    /* the end to write to; -1: none, or closed */
 	bool lost;    /* something could not be kept */

@@ -269,7 +269,8 @@ static char *take_secret(int fd)
 		return NULL;
 	text = calloc(1, (size_t)st.st_size + 1);
 	if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size &&
-	    memchr(text, '=', (size_t)st.st_size) && putenv(text) == 0)
+	    memchr(text, '=', (size_t)st.st_size) &&
+	    putenv(text) == 0) /* allow putenv: the process is nobody else's */
 		return text;
 	free(text);
 	return NULL;
@@ -282,7 +283,7 @@ static void drop_secret(char *text)
 	if (!text)
 		return;
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="), text);
-	(void)unsetenv(name);
+	(void)unsetenv(name); /* allow unsetenv: likewise */
 	explicit_bzero(text, strlen(text));
 	free(text);
 }
@@ -362,12 +363,13 @@ static int hear_begin(struct monitor *m, int fd, char **secrets, struct err *e)
 
 static int settle(struct monitor *m)
 {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct rlimit files;
 
 	(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
 	(void)umask(077);
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGXFSZ, SIG_IGN);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);

@@ -75,7 +75,8 @@ struct monitor_say {
 };
 
 /* The daemon's side: starts one for the sandbox in `folder`, which is the descriptor that holds its
- * lock. *ret is a socket to it, *pidfd the process, a child of ours. Returns when it is executed. */
+ * lock. *ret is a socket to it, *pidfd the process, a child of ours. Returns when it is executed.
+ */
 int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *e);
 
 /* Connects to one that is there. -errno */

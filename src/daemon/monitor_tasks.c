@@ -23,7 +23,7 @@
 #include "proc/order.h"
 #include "sandbox/manager.h"
 
-#define KEPT_BYTES_MAX ((uint64_t)256 << 20)
+#define KEPT_BYTES_MAX ((uint64_t)64 << 20)
 #define BEGIN_JSON_MAX ((size_t)256 << 10)
 
 struct monitor_task *task_find(struct monitor *m, const char *id)
@@ -279,6 +279,7 @@ static brig_result *refused(const struct brig_error *e)
 	return r;
 }
 
+/* 1: it runs, and cannot be followed. */
 static int begin(struct monitor_task *t, const struct order *o, const struct monitor_ask *q,
 		 struct brig_error *e)
 {
@@ -291,11 +292,10 @@ static int begin(struct monitor_task *t, const struct order *o, const struct mon
 		return -1;
 	m->running++;
 	t->w = (struct loop_watch){ .fd = brig_run_fd(t->run), .ready = on_ready };
-	if (t->w.fd < 0 || loop_want(m->loop, &t->w, EPOLLIN) < 0) {
-		brig_request_cancel(t->request);
-		task_finish(t);
-	}
-	return 0;
+	if (t->w.fd >= 0 && loop_want(m->loop, &t->w, EPOLLIN) == 0)
+		return 0;
+	brig_request_cancel(t->request); /* nobody would hear of it */
+	return 1;
 }
 
 /* Its texts are in *data. */
@@ -341,6 +341,8 @@ static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const
 	} else {
 		task_news(t, NEWS_RUNS);
 	}
+	if (r > 0)
+		task_finish(t);
 	free(words);
 	if (data)
 		(void)munmap((void *)(uintptr_t)data, size);

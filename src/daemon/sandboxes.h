@@ -39,7 +39,7 @@ struct sandbox_create {
 	const char *spec; /* a brig.yaml as JSON, resolved and checked against every ceiling */
 	size_t spec_size;
 	uint64_t idle_ttl, ttl, cleanup_ttl; /* milliseconds; 0: never */
-	const int *secrets;                  /* sealed memfds, taken over; see monitor.h */
+	const int *secrets;                  /* sealed memfds, taken over; see monitor_protocol.h */
 	size_t secret_count;
 };
 

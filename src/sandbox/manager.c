@@ -220,7 +220,7 @@ void request_signals(brig_request *q, int signalfd)
 
 void request_tell(brig_request *q)
 {
-	q->io.tells = true;
+	q->io.tells = q->io.apart = true;
 }
 
 int brig_request_set(brig_request *q, const char *key, const char *value, struct brig_error *be)

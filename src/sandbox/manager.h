@@ -13,7 +13,9 @@ _Noreturn void sandbox_inside(int letter);
 struct spec *request_spec(brig_request *q);
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 
-/* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. */
+/* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. The sandbox
+ * is dispatched by the caller, whatever its commands do: the kernel lets few of them wait for one
+ * and the same descriptor by epoll in epoll. */
 void request_tell(brig_request *q);
 /* A command of an open sandbox gets a terminal of that size. */
 void request_terminal(brig_request *q, unsigned short rows, unsigned short cols);

@@ -714,7 +714,8 @@ static void arrange(struct run *r)
 	follow(r, RUN_NAMES, readable(r->ended ? -1 : unresolved_fd(r->unresolved)));
 	follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
 	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
-	follow(r, RUN_SANDBOX, readable(r->of && !r->ended ? loop_fd(r->of->loop) : -1));
+	follow(r, RUN_SANDBOX,
+	       readable(r->of && !r->ended && !r->io.apart ? loop_fd(r->of->loop) : -1));
 }
 
 void run_turn(struct run *r, int wait_ms)

@@ -17,7 +17,8 @@ struct run_io {
 	output_fn
 		*on_output; /* called with what is kept, as it arrives, whole characters; or NULL */
 	void *arg;
-	bool tells;                /* output is not kept, but goes to on_output alone */
+	bool tells; /* output is not kept, but goes to on_output alone */
+	bool apart; /* a command whose sandbox is turned by the caller, too, and not by it */
 	unsigned short rows, cols; /* of a terminal that nobody sits at; 0: ask `out` */
 	int signals; /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
 	int cancel;  /* readable: cancel; or -1 */

@@ -107,7 +107,8 @@ static int take_lock(struct brigd *d, struct err *e)
 	d->lock = openat(d->state, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (d->lock < 0)
 		return err_sys(e, "cannot open '%.200s/lock'", path);
-	/* A lock of this process and of no copy: a monitor that is being started does not hold it. */
+	/* A lock of this process and of no copy: a monitor that is being started does not hold it.
+	 */
 	if (fcntl(d->lock, F_SETLK, &whole) < 0)
 		return err_refuse(e, ERR_USAGE, EBUSY, "brig daemon status; brig daemon stop",
 				  "a daemon runs already for '%.200s'", path);

@@ -92,6 +92,13 @@ def its_door_is_the_only_way_out():
 
 
 @test(as_user="user", limit=60)
+def a_bridge_is_refused_because_nobody_sees_where_it_leads():
+    done = box("--network", "bridge", "--", "touch", "ran", host=here.host)
+    assert done.status == 125 and "rootless Docker" in done.errors and "proxy" in done.errors, done.errors
+    assert not (workspace() / "ran").exists() and not here.networks()
+
+
+@test(as_user="user", limit=60)
 def a_killed_brig_leaves_no_container():
     word = token()
     p = start_box("--", "sh", "-c", f"sleep 100; : {word}", host=here.host)

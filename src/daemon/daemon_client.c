@@ -138,9 +138,10 @@ int daemon_client_open(bool start, struct daemon_client **ret, struct err *e)
 	/* A guest that can write to the folder can put a socket of its own there. */
 	why = c->local ? peer_distrust(client_fd(c->http)) : NULL;
 	if (why)
-		return err_refuse(e, ERR_POLICY, EPERM,
-				  "remove that socket; name one in a folder that no sandbox writes to",
-				  "the socket is not a daemon's: %s", why);
+		return err_refuse(
+			e, ERR_POLICY, EPERM,
+			"remove that socket; name one in a folder that no sandbox writes to",
+			"the socket is not a daemon's: %s", why);
 	*ret = TAKE_PTR(c);
 	return 0;
 }

@@ -87,9 +87,9 @@ uint64_t clients_hold(const struct monitor *m);
 void task_exec(struct monitor *m, const struct monitor_ask *q, const int *fds, size_t n);
 struct monitor_task *task_find(struct monitor *m, const char *id);
 void task_news(struct monitor_task *t, enum task_news what);
-void task_finish(struct monitor_task *t); /* its run is over: keeps how it ended */
+void task_finish(struct monitor_task *t);              /* its run is over: keeps how it ended */
 void task_end_rest(struct monitor *m, const char *id); /* of one that has ended, what it left */
-void tasks_forget(struct monitor *m);     /* those that everybody was told of */
+void tasks_forget(struct monitor *m);                  /* those that everybody was told of */
 int tasks_open(struct monitor *m, struct err *e);
 
 /* monitor_main.c */

@@ -39,4 +39,4 @@ enum once_found once_begin(struct once *o, const struct once_key *k, char id[ONC
 void once_keep(struct once *o, const char *id, int status, const char *answer, size_t n);
 void once_forget(struct once *o, const char *id);
 void once_leave(struct once *o, const char *id); /* nobody heard how it ended */
-void once_prune(struct once *o); /* those older than a day */
+void once_prune(struct once *o);                 /* those older than a day */

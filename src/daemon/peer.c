@@ -122,7 +122,8 @@ const char *peer_distrust(int sock)
 	deep = c.pid > 0 ? depth(c.pid) : 2;
 	if (deep > 1)
 		return "what listens there lives in another pid namespace";
-	if (deep < 0 || (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) == 0 && !alive(pidfd)))
+	if (deep < 0 ||
+	    (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &m) == 0 && !alive(pidfd)))
 		return "what began to listen there is gone";
 	return NULL;
 }

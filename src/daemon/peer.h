@@ -17,6 +17,7 @@ struct peer {
 
 /* Never fails: who cannot be told is not ours. */
 void peer_look(int sock, struct peer *ret);
-/* The other way round, for who calls: why what listens there is not to be spoken to, or NULL. It may
- * be the system's own, which cannot be looked into, but nothing that lives in a namespace below. */
+/* The other way round, for who calls: why what listens there is not to be spoken to, or NULL. It
+ * may be the system's own, which cannot be looked into, but nothing that lives in a namespace
+ * below. */
 const char *peer_distrust(int sock);

@@ -184,7 +184,7 @@ static void serve(struct exec_watch *w)
 
 	w->full = false;
 	while (!w->gone && !w->ended && !w->full && given < AT_ONCE) {
-		r = kept_look(w->fd, &w->at, &f);
+		r = w->fd < 0 ? 0 : kept_look(w->fd, &w->at, &f); /* no file yet: nothing in it */
 		if (r == 0 && is_running(w))
 			return;
 		if (r <= 0)

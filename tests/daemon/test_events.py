@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events: numbered, replayed, told to those whose they are; and what a restart leaves of everything."""
 
+import json
+import os
 import pathlib
 import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import main, state, test, wait_until  # noqa: E402
+from harness import descendants, main, state, test, wait_until  # noqa: E402
 
 
 def types(events):
@@ -93,6 +95,24 @@ def sandboxes_and_commands_outlive_a_daemon_that_is_killed():
         end = [e for e in d.stream("GET", f"{at}/stream") if e[0] in ("stdout", "end")]
         assert end[-1][0] == "end" and end[-1][1]["exit_code"] == 0, end
         assert d.exec("a", "echo", "three")["stdout"] == "three\n"
+
+
+@test
+def a_command_that_comes_before_the_monitor_was_heard_is_not_lost():
+    with daemon() as d:
+        d.create(name="a")
+        (monitor,) = [pid for pid, name in descendants().items() if name == "brig-monitor"]
+        os.kill(monitor, signal.SIGSTOP)
+        try:
+            d.restart(signal.SIGKILL)
+            c = d.connection()
+            c.request("POST", "/v1/sandboxes/a/exec", b'{"argv":["echo","here"]}', {"Content-Type": "application/json"})
+            assert wait_until(lambda: d.call("GET", "/v1/info").json["execs_running"] == 1)
+        finally:
+            os.kill(monitor, signal.SIGCONT)
+        answer = json.loads(c.getresponse().read())
+        assert answer["stdout"] == "here\n", answer
+        c.close()
 
 
 @test

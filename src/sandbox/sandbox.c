@@ -1242,10 +1242,10 @@ uint32_t run_number(const struct run *r)
 	return r->number;
 }
 
-void run_end_command(struct run *r, uint32_t number)
+void run_end_command(struct run *sandbox, uint32_t number)
 {
-	if (r->job && !r->ended && number != COMMAND_FIRST)
-		r->backend->signal(r->job, number, SIGKILL);
+	if (sandbox->job && !sandbox->ended && number != COMMAND_FIRST)
+		sandbox->backend->signal(sandbox->job, number, SIGKILL);
 }
 
 void run_close(struct run *r)

@@ -405,15 +405,15 @@ def what_the_helper_says_is_not_believed():
     """Somebody else answers at its socket: words without an end and with escapes, descriptors of another kind or network."""
     folder = state() / "brig/docker"
     word = b"\x1b[31m\x00A"
-    mad = struct.pack("Iii", 12 + 384 + 256, 5, 99) + word * 95 + b"AAAA" + b"\x1bB" * 128
-    fine = struct.pack("Iii", 12 + 384 + 256, 0, 0) + bytes(640)
+    mad = struct.pack("Iii", 12 + 384 + 256 + 8, 5, 99) + word * 95 + b"AAAA" + b"\x1bB" * 128 + bytes(8)
+    fine = struct.pack("Iii", 12 + 384 + 256 + 8, 0, 0) + bytes(640 + 8)
 
     def answer(data, descriptors, seen):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             # It has a name a moment before it listens.
             assert wait_until(lambda: folder.exists() and any(s.connect_ex(str(p)) == 0 for p in folder.glob("*.door")), 20, 0.005)
             want = s.recv(4096)
-            n = struct.unpack_from("N", want, 21 * 8)[0]
+            n = struct.unpack_from("N", want, 22 * 8)[0]
             socket.send_fds(s, [data], [descriptors.fileno()] * n if descriptors else [])
             seen.append(s.recv(1))
 

@@ -148,7 +148,7 @@ static void judge_status(int status, struct outcome *o)
 
 static void judge(struct backend_job *j, struct outcome *o)
 {
-	struct isolation unused, *i = j->isolation ? j->isolation : &unused;
+	struct isolation unused = { 0 }, *i = j->isolation ? j->isolation : &unused;
 	struct err e = { 0 };
 
 	/* A report cut short by our own kill is no news. */

@@ -75,7 +75,7 @@ int sockmem_open_in(int net)
 		helper(net, theirs);
 	if (child < 0)
 		return -errno;
-	theirs = fd_close(theirs);
+	(void)fd_close(TAKE_FD(theirs));
 	(void)proc_wait(child);
 	if (fd_recv(ours, &said, sizeof(said), &fd, &n) != (ssize_t)sizeof(said))
 		return -ECHILD;

@@ -135,7 +135,7 @@ static int start_stand_in(int user, int net, struct user_cable *ret, struct err 
 		stand_in(user, net, say);
 	if (ret->pid < 0)
 		return err_sys(e, "cannot start a process");
-	say = fd_close(say);
+	(void)fd_close(TAKE_FD(say));
 	return read(heard, &word, 1) == 1
 		       ? 0
 		       : err_set(e, ERR_INTERNAL, ECHILD, "cannot enter the router's namespace");

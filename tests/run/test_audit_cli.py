@@ -429,7 +429,7 @@ def nothing_on_the_record_is_an_answer():
 @test
 def mistakes_get_a_next_step():
     for args, hint in ((("lst",), "brig audit list"), (("list", "--typo"), "--type"), (("list", "--since", "soon"), "2h, 7d"),
-                       (("show",), "brig audit show last"), ((), "brig audit --help"), (("list", "--run", "xyz"), "32 hex digits"),
+                       (("show",), "brig audit show last"), (("list", "--run", "xyz"), "32 hex digits"),
                        (("prune", "--limit", "3"), "brig audit prune --help"), (("list", "--type", "a*b"), "egress.*")):
         said = audit(*args, status=125).errors
         assert said.startswith("brig: ") and hint in said.split("hint: ")[1], (args, said)

@@ -28,6 +28,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import select
 import shlex
 import shutil
@@ -609,7 +610,8 @@ class Reporter:
             self.count["ok"] += 1
             print(f"unsteady {case[0].file}: {case[0].name} ({case[1]}): passed the second time", flush=True)
         else:
-            print(f"twice {case[0].file}: {case[0].name} ({case[1]})", flush=True)
+            why = next((line for line in output.splitlines() if re.match(r"[\w.]*(Error|Exception|Exit|Expired)\b|killed", line)), "")
+            print(f"twice {case[0].file}: {case[0].name} ({case[1]}): {why[:600]}", flush=True)
             print("".join(f"     {line}\n" for line in output.splitlines()), end="", flush=True)
 
     def summary(self):

@@ -1053,7 +1053,7 @@ static void conduct(struct run *r)
 		return;
 	}
 	r->o->phases.planned = clock_us();
-	if (r->backend->kind != BACKEND_NONE && r->backend->kind != BACKEND_SSH)
+	if (!(r->backend->can & (BACKEND_BARE | BACKEND_REMOTE)))
 		r->o->workspace_target = arena_strdup(r->o->arena, r->spec->inside);
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);

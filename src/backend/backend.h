@@ -96,7 +96,8 @@ enum backend_can {
 	BACKEND_BRIDGE = 1 << 4,     /* likewise */
 	BACKEND_BARE = 1 << 5,       /* no sandbox: what is switched off is no request */
 	BACKEND_REMOTE = 1 << 6,     /* another host, where another brig may be */
-	BACKEND_ENGINE = 1 << 7,     /* somebody on this machine must answer: a probe is worth it */
+	BACKEND_ENGINE = 1 << 7,     /* somebody on this machine must answer: a probe is worth it;
+				      * inside is an image, with programs of its own */
 };
 
 struct backend {
@@ -116,6 +117,22 @@ struct backend {
 	/* Removes what its runs have left that died with their monitor. NULL: they leave nothing of
 	 * its own. */
 	void (*tidy)(void);
+
+	/* Does something speak against it here? Cheap, in contrast to a probe, which takes as long
+	 * as a run. NULL: only a probe can tell. */
+	bool (*doubtful)(void);
+
+	/* Is it ready, within so many milliseconds? 0 or -errno, and why in detail. NULL: a probe
+	 * in a process of its own can tell (sandbox/health.h). */
+	int (*health)(unsigned ms, char *detail, size_t n);
+
+	/* The program of somebody else's that makes its sandboxes; *path is in the arena. NULL: it
+	 * needs none. */
+	int (*program)(struct arena *a, const char **path, struct err *e);
+
+	/* Fetches an image; note reports progress. NULL: it has no images. */
+	int (*pull)(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		    struct err *e);
 
 	/* Computes, reads the file system, changes nothing. *notes is what the user should know
 	 * before the start: NULL-terminated, borrowed from the plan. A caller that asks for them is
@@ -165,16 +182,9 @@ struct backend {
 extern const struct backend backend_native, backend_bwrap, backend_docker, backend_ssh,
 	backend_none;
 
-/* brig as bubblewrap has started it: process 1 of the sandbox that the letter in this descriptor
- * is about. */
+/* brig, executed inside by a backend's program: process 1 of the sandbox that the letter in this
+ * descriptor is about. */
 _Noreturn void backend_inside(int letter);
-
-/* The program that bwrap would run; *path is in the arena. */
-int backend_find_bwrap(struct arena *a, const char **path, struct err *e);
-
-/* Pulls an image for the docker backend; note reports progress. */
-int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
-		       struct err *e);
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */
@@ -212,3 +222,5 @@ int backend_would_take(const struct spec *given, const struct backend *b, struct
 /* All there are, NULL-terminated; those that auto considers, in its order. */
 extern const struct backend *const backends_all[], *const backends_auto[];
 const struct backend *backend_by_kind(enum backend_kind kind); /* NULL: not in this version */
+const struct backend *backend_by_name(const char *name);       /* NULL: there is none */
+const struct backend *backend_with(unsigned can); /* the first that can all of this, or NULL */

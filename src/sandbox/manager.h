@@ -46,8 +46,9 @@ enum spec_fault { FAULT_FILE, FAULT_VERSION, FAULT_MACHINE };
 /* The backend that would run this spec, which nothing is started for; the error says why none
  * would, and *why whose fault that is. */
 int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, struct err *e);
-/* Fetches an image for the docker backend. */
-int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
+/* Fetches an image for a backend; NULL: for the one that has images. */
+int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void *arg,
+		 struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
 void result_cut(brig_result *r);            /* some of its output was lost on the way */

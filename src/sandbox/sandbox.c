@@ -85,6 +85,8 @@ struct run {
 	struct backend_job *job;       /* of a command: borrowed */
 	uint32_t number;               /* of the command in its sandbox */
 	struct run *commands;          /* of an open sandbox */
+	struct run *carrier;           /* of an open sandbox: see `carry` */
+	bool offered;                  /* its descriptor was given to a loop around ours */
 	struct run *of, *next;         /* of a command: its sandbox; NULL once that has ended */
 	const struct command *command; /* NULL: a sandbox that is open for others */
 	bool joins;                    /* it is run in a sandbox that is there */
@@ -549,15 +551,43 @@ static bool command_ended(struct run *r)
 	return true;
 }
 
+/* Wakes a command for what goes on in its sandbox as well. One at a time is enough, since it turns
+ * them all: the one that was asked for its descriptor last is being waited for. If every command
+ * had the sandbox's descriptors in its own, the tenth could not be put into the caller's epoll: the
+ * kernel bounds the ways that lead from one file through several of them. */
+static void carry(struct run *sandbox, struct run *r)
+{
+	struct run *was = sandbox->carrier;
+
+	sandbox->carrier = r;
+	if (was && was != r)
+		arrange(was);
+	if (r && was != r)
+		arrange(r);
+}
+
+static void hand_on(struct run *sandbox)
+{
+	struct run *c = sandbox->commands;
+
+	while (c && (c->ended || !c->offered || c->io.apart))
+		c = c->next;
+	sandbox->carrier = NULL;
+	carry(sandbox, c);
+}
+
 static void forget(struct run *r)
 {
-	struct run **at = r->of ? &r->of->commands : NULL;
+	struct run *sandbox = r->of;
+	struct run **at = sandbox ? &sandbox->commands : NULL;
 
 	while (at && *at && *at != r)
 		at = &(*at)->next;
 	if (at && *at)
 		*at = r->next;
 	r->of = r->next = NULL;
+	if (sandbox && sandbox->carrier == r)
+		hand_on(sandbox);
 }
 
 /* The sandbox has ended, and what ran in it with it: for the same reason, unless it was closed. */
@@ -715,7 +745,11 @@ static void arrange(struct run *r)
 	follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
 	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
 	follow(r, RUN_SANDBOX,
-	       readable(r->of && !r->ended && !r->io.apart ? loop_fd(r->of->loop) : -1));
+	       readable(r->of && !r->ended && r->of->carrier == r ? loop_fd(r->of->loop) : -1));
+	if (r->ended && r->of && r->of->carrier == r)
+		hand_on(r->of);
+	if (r->over && r->offered) /* whoever waits for it may have turned another one */
+		loop_stop(r->loop);
 }
 
 void run_turn(struct run *r, int wait_ms)
@@ -733,6 +767,9 @@ bool run_over(const struct run *r)
 
 int run_fd(struct run *r)
 {
+	r->offered = true;
+	if (r->of && !r->ended && !r->io.apart)
+		carry(r->of, r);
 	return loop_fd(r->loop);
 }
 
@@ -761,6 +798,8 @@ static void on_again(struct loop_timer *t, uint64_t now)
 
 void run_dispatch(struct run *r)
 {
+	if (r->of && !r->io.apart && r->of->carrier != r)
+		run_dispatch(r->of);
 	look_at_alarm(r);
 	run_turn(r, 0);
 }
@@ -1053,7 +1092,7 @@ static void conduct(struct run *r)
 		return;
 	}
 	r->o->phases.planned = clock_us();
-	if (r->backend->kind != BACKEND_NONE && r->backend->kind != BACKEND_SSH)
+	if (!(r->backend->can & (BACKEND_BARE | BACKEND_REMOTE)))
 		r->o->workspace_target = arena_strdup(r->o->arena, r->spec->inside);
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
@@ -1261,6 +1300,8 @@ void run_end(struct run *r)
 
 	if (!r)
 		return;
+	if (r->of && !r->ended && !r->io.apart)
+		carry(r->of, r);
 	while (!r->over)
 		run_turn(r, -1);
 	forget(r);

@@ -90,6 +90,7 @@ const struct backend backend_native = {
 	       BACKEND_BRIDGE,
 	.probe = native_probe,
 	.check = native_check,
+	.doubtful = box_doubtful,
 	.plan = native_plan,
 	.plan_json = native_plan_json,
 	.plan_free = native_plan_free,

@@ -57,12 +57,9 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
  */
 static void judge(struct backend_job *j, int status, struct outcome *o)
 {
-	struct cgroup_events seen;
-
 	if (o->kind != OUTCOME_FAILED)
 		return;
-	cgroup_events(j->cgroup, &seen);
-	if (seen.oom) {
+	if (cgroup_killed(j->cgroup)) {
 		j->killed_memory = true;
 		box_signal(j, COMMAND_FIRST, SIGKILL);
 		o->kind = OUTCOME_OOM;

@@ -156,15 +156,17 @@ struct backend {
 	 * outcome and frees the job. */
 	void (*finish)(struct backend_job *j, struct outcome *o);
 
-	/* One more command in an open sandbox, which returns when it runs; of job_want the
-	 * command, the streams, the waking and the note count. io->events is readable when `ended`
-	 * has something to say of it; what goes on in the sandbox is still `event`'s. NULL: it
-	 * cannot be kept open, and the conductor refuses to. */
+	/* One more command in an open sandbox, whose start is not waited for: what runs inside
+	 * could keep it. Of job_want the command (borrowed until it has ended), the streams, the
+	 * waking and the note count. io->events is readable when `ended` has something to say of
+	 * it; what goes on in the sandbox is still `event`'s. NULL: it cannot be kept open, and the
+	 * conductor refuses to. */
 	int (*exec)(struct backend_job *j, const struct job_want *w, struct job_io *io,
 		    uint32_t *ret, struct err *e);
 
-	/* Has it ended? Then its outcome is filled in, and its number is no longer valid. What it
-	 * started may live on, until the sandbox ends. */
+	/* Has it ended, or could it not be started? Then its outcome is filled in, with the time of
+	 * its start where that is known, and its number is no longer valid. What it started may
+	 * live on, until the sandbox ends. */
 	bool (*ended)(struct backend_job *j, uint32_t command, struct outcome *o);
 
 	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked

@@ -70,6 +70,7 @@ static bool by_token(struct api *a, struct http_call *c)
 	(void)snprintf(c->caller->tenant, sizeof(c->caller->tenant), "%s", found->tenant);
 	c->caller->scopes = found->scopes;
 	c->caller->token = found;
+	memcpy(c->caller->digest, found->digest, sizeof(c->caller->digest));
 	c->caller->known = true;
 	return http_count(c, found->tenant) ||
 	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
@@ -256,6 +257,9 @@ enum once_found api_once(struct api *a, struct http_call *c, char id[ONCE_ID_SIZ
 	} else if (found == ONCE_OTHER) {
 		(void)refuse(c, PROBLEM_IDEMPOTENCY_MISMATCH, "use a new key for another request",
 			     "the key was used with another body");
+	} else if (found == ONCE_FULL) {
+		(void)refuse(c, PROBLEM_QUOTA, "each is kept for a day; leave the key out",
+			     "this tenant has used too many keys");
 	} else if (found == ONCE_FAILED) {
 		(void)refuse(c, PROBLEM_INTERNAL, NULL, "the key cannot be written down");
 	} else if (found == ONCE_DONE && !((const struct api_route *)c->route)->own_keys) {
@@ -323,6 +327,20 @@ static void serve(void *arg, struct http_call *c)
 		http_problem(c, p, &e);
 	else if (first_time(a, c))
 		r->serve(a, c, body);
+}
+
+static bool still_may(void *arg, const struct http_call *c)
+{
+	const struct api_route *r = c->route;
+	struct api *a = arg;
+
+	return !r->scope || (a->tokens && tokens_holds(a->tokens, c->caller->digest,
+						       c->caller->tenant, r->scope));
+}
+
+void api_revoke(struct api *a)
+{
+	http_revoke(a->http, still_may, a);
 }
 
 void api_service(struct api *a, struct http_service *ret)

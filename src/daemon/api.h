@@ -34,6 +34,8 @@ struct api {
 };
 
 void api_service(struct api *a, struct http_service *ret);
+/* Ends what is still being said to those whose token was taken back. Now and then. */
+void api_revoke(struct api *a);
 
 /* ---- the table ---- */
 
@@ -109,7 +111,17 @@ bool api_wants_events(const struct http_call *c); /* Accept: text/event-stream *
 typedef void api_serve_fn(struct api *a, struct http_call *c, const struct jread *body);
 api_serve_fn serve_health, serve_ready, serve_metrics, serve_openapi, serve_info, serve_stop;
 api_serve_fn serve_create, serve_list, serve_show, serve_update, serve_delete, serve_pause,
-	serve_resume, serve_halt, serve_delete_many;
+	serve_resume, serve_halt, serve_delete_many, serve_logs;
 api_serve_fn serve_exec, serve_execs, serve_exec_show, serve_exec_stream, serve_exec_signal,
 	serve_exec_cancel, serve_exec_stdin, serve_exec_resize;
 api_serve_fn serve_events;
+api_serve_fn serve_run;
+
+/* route_sandboxes.c, route_execs.c: for serve_run. The sandbox that the body asks for; its command,
+ * in c->parts[0]; the answer, after which the sandbox `discards` is deleted (NULL: none is). */
+enum problem sandbox_begin(struct api *a, struct http_call *c, const struct jread *body,
+			   char id[SANDBOX_ID_SIZE], struct err *e);
+enum problem exec_begin(struct api *a, struct http_call *c, const struct jread *body,
+			char id[EXEC_ID_SIZE], struct err *e);
+void exec_attach(struct api *a, struct http_call *c, const char *exec, uint64_t from,
+		 const char *discards);

@@ -20,6 +20,12 @@ static const struct api_member change_members[] = {
 	{ "labels", API_TEXTS, NULL, "all of its labels from now on", false },
 	{ "idle_ttl", API_TIME, NULL, "as of create, from now on", false },
 	{ "ttl", API_TIME, NULL, "as of create, since its creation", false },
+	{ "egress", API_OBJECT, "Narrowing", "of a sandbox that is stopped: fewer hosts than it had", false },
+	END
+};
+
+static const struct api_member narrowing_members[] = {
+	{ "allow", API_STRINGS, NULL, "those of its hosts that stay, as they were written", true },
 	END
 };
 
@@ -65,6 +71,18 @@ static const struct api_member exec_members[] = {
 	{ "timeout", API_TIME, NULL, "end it after so long; the sandbox's own if not given", false },
 	{ "output_limit", API_SIZE, NULL, "bytes kept of each stream; the sandbox's own if not given", false },
 	{ "detach", API_BOOL, NULL, "answer with its id, do not wait for it", false },
+	END
+};
+
+static const struct api_member run_members[] = {
+	{ "spec", API_OBJECT, "Spec", "the settings of its sandbox, as of createSandbox", false },
+	{ "argv", API_STRINGS, NULL, "the command and its arguments", false },
+	{ "command", API_STRING, NULL, "a line for sh -c, in place of argv", false },
+	{ "env", API_TEXTS, NULL, "variables for this command", false },
+	{ "cwd", API_STRING, NULL, "a path inside; the workspace if not given", false },
+	{ "stdin", API_STRING, NULL, "what it reads, as text", false },
+	{ "timeout", API_TIME, NULL, "end it after so long; the sandbox's own if not given", false },
+	{ "output_limit", API_SIZE, NULL, "bytes kept of each stream; the sandbox's own if not given", false },
 	END
 };
 
@@ -131,8 +149,10 @@ static const struct api_member problem_members[] = {
 static const struct api_member any_members[] = { END };
 
 const struct api_schema api_schemas[] = {
-	{ "Create", create_members }, { "Change", change_members }, { "Sandbox", sandbox_members },
+	{ "Create", create_members }, { "Change", change_members }, { "Narrowing", narrowing_members },
+	{ "Sandbox", sandbox_members },
 	{ "SandboxList", list_members }, { "SandboxIds", ids_members }, { "ExecStart", exec_members },
+	{ "Run", run_members },
 	{ "ExecStarted", started_members }, { "ExecList", execs_members }, { "Exec", exec_object },
 	{ "Result", any_members }, { "Spec", any_members }, { "Signal", signal_members },
 	{ "Size", size_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
@@ -175,6 +195,8 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/info", SCOPE_READ, serve_info, "info", "the daemon itself", .status = 200, .answers = "Info" },
 	{ "POST", "/v1/stop", SCOPE_ADMIN, serve_stop, "stopDaemon", "end the daemon; over its socket only",
 		.asks = "DaemonStop", .status = 202 },
+	{ "POST", "/v1/run", SCOPE_RUN, serve_run, "run", "one command in a sandbox of its own; the object of --json, or events",
+		.asks = "Run", .status = 200, .answers = "Result", .stream = true },
 	{ "POST", "/v1/sandboxes", SCOPE_RUN, serve_create, "createSandbox", "make a sandbox",
 		.query = wait_query, .asks = "Create", .status = 202, .answers = "Sandbox" },
 	{ "GET", "/v1/sandboxes", SCOPE_READ, serve_list, "listSandboxes", "the sandboxes of the caller",
@@ -182,7 +204,7 @@ const struct api_route api_routes[] = {
 	{ "DELETE", "/v1/sandboxes", SCOPE_RUN, serve_delete_many, "deleteSandboxes", "delete those with these labels",
 		.query = label_query, .status = 202, .answers = "SandboxIds" },
 	{ "GET", BOX, SCOPE_READ, serve_show, "getSandbox", "one sandbox, by id or name", .status = 200, .answers = "Sandbox" },
-	{ "PATCH", BOX, SCOPE_RUN, serve_update, "updateSandbox", "change its name, labels or times",
+	{ "PATCH", BOX, SCOPE_RUN, serve_update, "updateSandbox", "change its name, labels or times, or narrow its hosts",
 		.asks = "Change", .status = 200, .answers = "Sandbox" },
 	{ "DELETE", BOX, SCOPE_RUN, serve_delete, "deleteSandbox", "end and remove it", .status = 204 },
 	{ "POST", BOX "/pause", SCOPE_RUN, serve_pause, "pauseSandbox", "stop all of its processes, to go on later",
@@ -191,6 +213,7 @@ const struct api_route api_routes[] = {
 		.status = 200, .answers = "Sandbox" },
 	{ "POST", BOX "/stop", SCOPE_RUN, serve_halt, "stopSandbox", "end its processes, keep its files",
 		.asks = "Stop", .status = 200, .answers = "Sandbox" },
+	{ "GET", BOX "/logs", SCOPE_RUN, serve_logs, "logs", "notes about it, and why it failed", .status = 200, .type = "text/plain" },
 	{ "POST", BOX "/exec", SCOPE_RUN, serve_exec, "exec", "run a command in it; the object of --json, or events",
 		.asks = "ExecStart", .status = 200, .answers = "Result", .stream = true, .own_keys = true },
 	{ "GET", BOX "/execs", SCOPE_RUN, serve_execs, "listExecs", "its commands", .status = 200, .answers = "ExecList" },

@@ -32,6 +32,7 @@ struct http_caller {
 	bool known;                  /* who it is was found out */
 	char tenant[64];             /* "": the owner */
 	unsigned scopes;             /* of tokens.h */
+	unsigned char digest[32];    /* of the token */
 	const void *token;           /* the line of the token file; NULL: none. While the call is
 				      * admitted or begins to be served, and no longer. */
 	struct http_tenant *counted; /* in the server's own list */
@@ -83,6 +84,10 @@ void http_deaf(struct http_server *s); /* takes no more connections */
 void http_settle(struct http_server *s);
 size_t http_connections(const struct http_server *s);
 uint64_t http_served(const struct http_server *s);
+
+/* Ends each call over TCP that is being answered and that `keep` says no to. */
+void http_revoke(struct http_server *s, bool (*keep)(void *arg, const struct http_call *c),
+		 void *arg);
 
 /* Counts the connection for this tenant; false: it has too many. */
 bool http_count(struct http_call *c, const char *tenant);

@@ -418,6 +418,12 @@ static void due(struct loop_timer *t, uint64_t now)
 	conn_turn(c);
 }
 
+void conn_cut(struct http_conn *c)
+{
+	desert(c);
+	arm(c);
+}
+
 /* ---- life ---- */
 
 struct http_conn *conn_new(struct http_server *s, const struct http_listener *from, int fd)

@@ -68,3 +68,4 @@ struct http_conn *conn_free(struct http_conn *c);
 void conn_turn(struct http_conn *c);
 void conn_due(struct http_conn *c); /* http_settle will turn it */
 bool conn_flush(struct http_conn *c);
+void conn_cut(struct http_conn *c); /* in the middle of whatever it says */

@@ -113,11 +113,15 @@ int entry_folder(const struct sandbox_entry *b)
 
 int entry_execs(const struct sandbox_entry *b)
 {
-	CLEANUP(fd) int folder = entry_folder(b);
+	char path[EXEC_PATH_SIZE];
 
-	return folder < 0 ? -1
-			  : openat(folder, MONITOR_EXECS,
-				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	entry_path(b, ".", path);
+	return openat(b->s->folder, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void entry_path(const struct sandbox_entry *b, const char *exec, char path[EXEC_PATH_SIZE])
+{
+	(void)snprintf(path, EXEC_PATH_SIZE, "%s/" MONITOR_EXECS "/%s", b->id, exec);
 }
 
 int entry_lock(const struct sandbox_entry *b, int *ret)

@@ -97,6 +97,9 @@ struct sandbox_entry *entry_new(struct sandboxes *s); /* NULL: no memory */
 struct sandbox_entry *entry_free(struct sandbox_entry *b);
 int entry_folder(const struct sandbox_entry *b); /* a descriptor, or -1 with errno */
 int entry_execs(const struct sandbox_entry *b);  /* that of its commands */
+/* The file of one, from sandboxes.folder on: all of it is the owner's alone. */
+enum { EXEC_PATH_SIZE = SANDBOX_ID_SIZE + EXEC_ID_SIZE + sizeof(MONITOR_EXECS) };
+void entry_path(const struct sandbox_entry *b, const char *exec, char path[EXEC_PATH_SIZE]);
 int entry_save(const struct sandbox_entry *b, struct err *e);
 int entry_load(struct sandbox_entry *b, int folder); /* 0, or -EBADMSG: it was never told */
 /* Its folder, locked: 0; -EWOULDBLOCK: there is a monitor. */

@@ -14,6 +14,7 @@
 #define CHILDREN "/proc/thread-self/children"
 #define LOOK_MS 1
 #define QUIET_LOOKS 2 /* a list that is read while children leave may lack one that stays */
+#define SIGNALS 64
 #define PATIENCE_US ((uint64_t)3 * 1000 * 1000)
 
 int commands_new(struct commands **ret, struct err *e)
@@ -69,6 +70,14 @@ static void say(const struct command_terms *c, enum supervisor_said said, uint32
 	(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 }
 
+/* What it was sent before it ran. */
+static void pass_on(const struct command_place *p)
+{
+	for (int sig = 1; sig <= SIGNALS; sig++)
+		if (p->waiting >> (sig - 1) & 1)
+			(void)kill(-p->command, sig);
+}
+
 /* Each word once. A command that was killed with its reaper has ended when all below it has. */
 static void tell(struct commands *t, const struct command_terms *c, struct command_place *p)
 {
@@ -82,6 +91,8 @@ static void tell(struct commands *t, const struct command_terms *c, struct comma
 	if (state >= PLACE_RUNS && !p->told_start) {
 		p->told_start = true;
 		say(c, SUPERVISOR_STARTED, p->number, 0, NULL);
+		if (state == PLACE_RUNS)
+			pass_on(p);
 	}
 	if (!p->told_end && !p->killed && state == PLACE_EXITED) {
 		p->told_end = true;
@@ -208,6 +219,8 @@ void commands_signal(struct commands *t, const struct command_terms *c, uint32_t
 		(void)kill(p->reaper, SIGKILL);
 	else if (sig != SIGKILL && state_of(p) == PLACE_RUNS)
 		(void)kill(-p->command, sig);
+	else if (sig > 0 && sig <= SIGNALS && state_of(p) == PLACE_STARTING)
+		p->waiting |= (uint64_t)1 << (sig - 1);
 }
 
 /* Kills every child that is no reaper. Returns whether there was one. */

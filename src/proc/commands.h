@@ -51,7 +51,8 @@ struct command_place {
 	bool taken;
 	uint32_t number;
 	bool told_start, told_end;
-	bool killed; /* its reaper did not leave by itself: all below it is being ended */
+	bool killed;      /* its reaper did not leave by itself: all below it is being ended */
+	uint64_t waiting; /* signals that came before it ran, a bit each */
 
 	/* The reaper's, read by the supervisor. */
 	enum place_state state; /* by atomic accesses: the rest was written before */

@@ -6,6 +6,7 @@
  * nothing is left below it. All signals are blocked: only SIGKILL and SIGSTOP reach it, and the
  * supervisor needs it for neither. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -161,6 +162,7 @@ static void collect(struct command_place *p, pid_t command)
 			continue;
 		p->status = status;
 		tell(p, PLACE_EXITED);
+		(void)sched_yield(); /* the news first, then our own end */
 	}
 }
 

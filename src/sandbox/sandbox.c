@@ -532,11 +532,24 @@ static void note_end(struct run *r)
 	r->o->duration_us = r->o->phases.ended - r->started;
 }
 
+/* When a command was executed is heard of with its end. */
+static void note_start(struct run *r)
+{
+	uint64_t at = r->o->phases.started;
+
+	if (at < r->started || at > clock_us())
+		r->o->phases.started = at = r->started;
+	r->o->setup_us = at - r->o->phases.planned;
+	r->started = at;
+}
+
 static bool command_ended(struct run *r)
 {
 	if (!r->backend->ended(r->job, r->number, r->o))
 		return false;
-	outcome_contain(r->o, &r->of->isolation);
+	note_start(r);
+	if (r->o->started)
+		outcome_contain(r->o, &r->of->isolation);
 	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
 		strike(r, SIGKILL);
 	note_end(r);
@@ -1171,6 +1184,12 @@ static void prepare(struct run *r)
 	r->over = true; /* until something runs */
 }
 
+static int make_recorder(struct run *r, struct err *e)
+{
+	return r->joins ? recorder_join(r->spec, r->of->recorder, &r->recorder, e)
+			: recorder_new(r->spec, &r->recorder, e);
+}
+
 static struct run *begin(const struct run *like, struct outcome *o)
 {
 	struct run *r = calloc(1, sizeof(*r));
@@ -1186,8 +1205,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	*r = *like;
 	r->o = o;
 	prepare(r);
-	if (random_hex(o->id, sizeof(o->id), &e) < 0 ||
-	    recorder_new(r->spec, &r->recorder, &e) < 0) {
+	if (random_hex(o->id, sizeof(o->id), &e) < 0 || make_recorder(r, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);
 		return r;
@@ -1305,7 +1323,7 @@ void run_end(struct run *r)
 	while (!r->over)
 		run_turn(r, -1);
 	forget(r);
-	if (r->o->started) {
+	if (r->started) {
 		pump_close(&r->out);
 		pump_close(&r->err);
 	}

@@ -201,6 +201,7 @@ static void put_head(const struct client *c, const struct client_request *q, str
 int client_send(struct client *c, const struct client_request *q, uint64_t deadline, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(HEAD_OUT_MAX);
+	bool together;
 	int r;
 
 	if (!client_reusable(c))
@@ -215,8 +216,12 @@ int client_send(struct client *c, const struct client_request *q, uint64_t deadl
 	put_head(c, q, &b);
 	if (b.failed)
 		return err_set(e, ERR_INTERNAL, EMSGSIZE, "the request's head is too long");
+	/* What is small goes along: whoever reads is woken once. */
+	together = q->type && q->body_len <= HEAD_OUT_MAX - b.len;
+	if (together)
+		buf_add(&b, q->body, q->body_len);
 	r = write_all(c, b.data, b.len, deadline, e);
-	if (r == 0 && q->type)
+	if (r == 0 && q->type && !together)
 		r = write_all(c, q->body, q->body_len, deadline, e);
 	if (r == 0)
 		c->state = CLIENT_SENT;

@@ -527,31 +527,32 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 					   .cwd = j->plan->box->cwd,
 					   .hear = hear_all,
 					   .job = j };
-	int r = command_start(&host, w, io, ret, e);
 
-	if (r < 0 && e->kind == ERR_NOT_FOUND)
-		(void)err_hint(e, "image '%.100s' does not have it", j->plan->image);
-	return r;
+	return command_start(&host, w, io, ret, e);
 }
 
 static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
-	int status;
+	struct command_end x;
 
-	if (!command_ended(j->commands, command, &status))
+	if (!command_ended(j->commands, command, &x))
 		return false;
 	o->image = arena_strdup(o->arena, j->started.text);
-	if (o->kind != OUTCOME_FAILED)
+	if (x.refused && x.why.kind == ERR_NOT_FOUND)
+		(void)err_hint(&x.why, "image '%.100s' does not have it", j->plan->image);
+	if (x.refused)
+		command_refused(&x, o);
+	if (x.refused || o->kind != OUTCOME_FAILED)
 		return true;
 	if (j->oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
-	} else if (WIFSIGNALED(status)) {
+	} else if (WIFSIGNALED(x.status)) {
 		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(status);
+		o->signal = WTERMSIG(x.status);
 	} else {
 		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(status);
+		o->exit_code = WEXITSTATUS(x.status);
 	}
 	return true;
 }

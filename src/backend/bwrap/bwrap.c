@@ -98,7 +98,7 @@ static int bwrap_probe(const struct spec *s, struct isolation *ret, struct err *
 
 const struct backend backend_bwrap = {
 	.name = "bwrap",
-	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY | BACKEND_FILES,
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
 	.probe = bwrap_probe,

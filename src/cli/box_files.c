@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/sandbox_files.c - "sandbox files": one operation on files of a sandbox. */
+/* cli/box_files.c - "sandbox files": one operation on files of a sandbox. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

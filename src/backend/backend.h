@@ -62,6 +62,10 @@ struct job_want {
 	 * start takes from it what the plan has not got: whether it has a terminal. */
 	const struct command *command;
 	bool no_input; /* the command reads end of file at once */
+	/* Of exec: in place of a command an operation on files (proc/files.h), whose words are the
+	 * command's. Its ends, borrowed; -1: none. It returns at once, and fills only the number.
+	 */
+	const int *files;
 	const char *id;
 	/* Filled by a start that fails: what was denied, and whether the command may have begun
 	 * nevertheless. NULL: not wanted. */
@@ -98,6 +102,7 @@ enum backend_can {
 	BACKEND_REMOTE = 1 << 6,     /* another host, where another brig may be */
 	BACKEND_ENGINE = 1 << 7,     /* somebody on this machine must answer: a probe is worth it;
 				      * inside is an image, with programs of its own */
+	BACKEND_FILES = 1 << 8,      /* exec takes operations on files */
 };
 
 struct backend {

@@ -41,6 +41,9 @@ enum monitor_asks {
 	MONITOR_TIMES,     /* idle, life: as of now */
 	MONITOR_PAUSE,
 	MONITOR_CONTINUE,
+	MONITOR_FILES, /* an operation on files (proc/files.h), value: its number. An order comes
+			* along, and its ends; the rest is said through them */
+	MONITOR_FILES_END, /* value: the number of one that takes too long */
 	MONITOR_ASKS
 };
 

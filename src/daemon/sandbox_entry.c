@@ -99,6 +99,7 @@ struct sandbox_entry *entry_free(struct sandbox_entry *b)
 	loop_at(b->s->loop, &b->due, 0);
 	link_close(b);
 	execs_free(b);
+	files_forget(b);
 	labels_free(b->labels);
 	free(b);
 	return NULL;

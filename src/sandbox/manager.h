@@ -26,6 +26,10 @@ uint32_t run_handle_number(const brig_run *x);              /* 0: it was never s
 void sandbox_end_command(brig_sandbox *s, uint32_t number); /* with all it has left running */
 void sandbox_signal(brig_sandbox *s, int sig);
 int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
+/* An operation on files (proc/files.h): words and ends, borrowed. *ret is for sandbox_end_command.
+ */
+int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
+		  struct err *e);
 size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
 /* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
 const struct outcome *sandbox_facts(const brig_sandbox *s);

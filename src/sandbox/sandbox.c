@@ -1283,6 +1283,21 @@ int run_pause(struct run *r, bool on, struct err *e)
 	return 0;
 }
 
+int run_files(struct run *r, const char *const *words, const int *ends, uint32_t *ret,
+	      struct err *e)
+{
+	const struct command c = { .argv = words };
+	const struct job_want w = { .command = &c, .files = ends, .wake = { -1, -1 } };
+	struct job_io unused;
+
+	if (!r->job || r->ended)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (!(r->backend->can & BACKEND_FILES))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use a command inside instead",
+				  "backend '%s' has no operations on files", r->backend->name);
+	return r->backend->exec(r->job, &w, &unused, ret, e);
+}
+
 size_t run_living(const struct run *r)
 {
 	size_t n = 0;

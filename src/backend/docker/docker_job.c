@@ -591,7 +591,7 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 
 const struct backend backend_docker = {
 	.name = "docker",
-	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE | BACKEND_FILES,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
 	.probe = docker_probe,

@@ -87,7 +87,7 @@ const struct backend backend_native = {
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
 	.can = BACKEND_SHOWS_CODE | BACKEND_AWAITS | BACKEND_PERMITS | BACKEND_PROXY |
-	       BACKEND_BRIDGE,
+	       BACKEND_BRIDGE | BACKEND_FILES,
 	.probe = native_probe,
 	.check = native_check,
 	.doubtful = box_doubtful,

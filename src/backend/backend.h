@@ -38,6 +38,7 @@ struct job_io {
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
 	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
+	int routes;  /* of a sandbox that has members beside it: a routing socket of its network */
 	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them;
 				     * under bridge: one, for questions for names */
 	size_t door_count;
@@ -175,6 +176,11 @@ int backend_find_bwrap(struct arena *a, const char **path, struct err *e);
 /* Pulls an image for the docker backend; note reports progress. */
 int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
 		       struct err *e);
+
+/* The network of a sandbox and its companions (kit/net/members.h): the router, which is there as
+ * long as the descriptor is; and the nth member, whose routing socket start has given. */
+int backend_members_open(int *router, struct err *e);
+int backend_members_join(int router, int member, unsigned n, struct err *e);
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

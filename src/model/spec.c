@@ -424,6 +424,7 @@ static const struct {
 	LIST(main_command),
 	LIST(copies),
 	LIST(companions),
+	LIST(members),
 	LIST(labels),
 	LIST(ports),
 	LIST(notes),

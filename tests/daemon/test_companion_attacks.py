@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import neighbours  # noqa: E402
 from companions import ask, events, puppet, spec  # noqa: E402
 from daemon import daemon, daemon_with_tokens  # noqa: E402
 from harness import brig, descendants, files_as_root, main, scratch, state, test, wait_until  # noqa: E402
@@ -76,6 +77,21 @@ def a_companion_reaches_nothing_but_its_members():
         done = d.exec(box, "python3", "-c", reach(addresses) + "\nprint(out)")
         assert done["stdout"] == "[]\n", done
         assert not seen.visits, seen.visits
+
+
+@test(by_root=True, alone=True, limit=120)
+def one_with_a_bridge_reaches_the_internet_and_nothing_nearer():
+    """Its members do not by themselves, and a bridge of the sandbox's own does not change theirs."""
+    with neighbours.world(scratch()) as w, daemon() as d:
+        box = d.create(spec=spec({"a": puppet(network="bridge"), "b": puppet()}, network="bridge"))["id"]
+        targets = (neighbours.PUBLIC, neighbours.HOST, neighbours.OWN, neighbours.LAN, neighbours.METADATA, "127.0.0.1")
+        assert {a for a, _, _ in here(reach(targets, neighbours.PORT))} == set(targets), "the control proves nothing"
+        w.clear()
+        assert ask(d, box, "b", reach(targets, neighbours.PORT)) == [] and not w.seen(), w.seen()
+        assert {a for a, _, _ in ask(d, box, "a", reach(targets, neighbours.PORT))} == {neighbours.PUBLIC}
+        own = d.exec(box, "python3", "-c", reach(targets, neighbours.PORT) + "\nprint({a for a, _, _ in out})")
+        assert own["stdout"] == f"{{'{neighbours.PUBLIC}'}}\n", own
+        assert set(w.seen()) <= {f"tcp {neighbours.PUBLIC}", f"udp {neighbours.PUBLIC}"}, w.seen()
 
 
 @test

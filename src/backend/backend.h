@@ -38,6 +38,7 @@ struct job_io {
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
 	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
+	int routes;  /* of a sandbox that has members beside it: a routing socket of its network */
 	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them;
 				     * under bridge: one, for questions for names */
 	size_t door_count;
@@ -192,6 +193,11 @@ extern const struct backend backend_native, backend_bwrap, backend_docker, backe
 /* brig, executed inside by a backend's program: process 1 of the sandbox that the letter in this
  * descriptor is about. */
 _Noreturn void backend_inside(int letter);
+
+/* The network of a sandbox and its companions (kit/net/members.h): the router, which is there as
+ * long as the descriptor is; and the nth member, whose routing socket start has given. */
+int backend_members_open(int *router, struct err *e);
+int backend_members_join(int router, int member, unsigned n, struct err *e);
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

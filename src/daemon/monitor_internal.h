@@ -74,6 +74,7 @@ struct monitor {
 	struct monitor_file files[MONITOR_FILE_OPS]; /* the last ones; a ring */
 	size_t file_next;
 	brig_sandbox *sandbox;
+	struct companions *companions; /* NULL: it has none */
 	enum monitor_stage stage;
 	uint64_t idle_ms, life_ms;
 	char reason[MONITOR_REASON];
@@ -108,4 +109,10 @@ void files_end(struct monitor *m, const struct monitor_client *c, uint64_t id);
 void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q,
 		    const int *fds, size_t n);
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms);
+/* From opening to open: everybody is told. */
+void monitor_opened(struct monitor *m);
+/* It will not be: ends all there is, and tells; `s` is the last word. */
+void monitor_give_up(struct monitor *m, const struct monitor_say *s);
+void monitor_note(const struct monitor *m, const char *text); /* on the log */
+int monitor_write(const struct monitor *m, const char *name, const char *p, size_t n); /* -errno */
 void monitor_rest(struct monitor *m); /* sets the idle timer as things stand */

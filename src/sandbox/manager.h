@@ -31,6 +31,10 @@ int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
 int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 		  struct err *e);
 size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
+/* The router of a sandbox and its companions, which is there as long as the descriptor is; and an
+ * open sandbox, whose spec has members, as the nth of them: once, before its first command. */
+int sandbox_router(int *ret, struct err *e);
+int sandbox_join(brig_sandbox *s, int router, unsigned n, struct err *e);
 /* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */

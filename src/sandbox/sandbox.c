@@ -108,6 +108,7 @@ struct run {
 	int events, alarm; /* of the job; borrowed */
 	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
+	int routes;        /* of an open sandbox with members, until it is taken; -1: none */
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
@@ -931,7 +932,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .events = -1,
 			     .alarm = -1,
 			     .names = -1,
-			     .agent = -1 };
+			     .agent = -1,
+			     .routes = -1 };
 	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
 
 	if (job_has_tty(&w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
@@ -968,6 +970,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	if (io.names >= 0)
 		r->unresolved = unresolved_new(io.names);
 	start_agent(r, io.agent);
+	r->routes = io.routes;
 	if (r->ports)
 		publish_start(r->ports, lend, r);
 	r->events = io.events;
@@ -1095,6 +1098,14 @@ static void conduct(struct run *r)
 		refuse(r->o, &e);
 		return;
 	}
+	if (r->spec->companions.n && !r->spec->members.n) {
+		(void)err_refuse(
+			&e, ERR_UNAVAILABLE, ENOTSUP,
+			"brig sandbox create makes one, brig sandbox exec runs commands in it",
+			"companions are beside a long-lived sandbox of the daemon alone");
+		refuse(r->o, &e);
+		return;
+	}
 	backends_tidy();
 	/* The door's processes start while the plan is made. */
 	if (keep_home(r, &e) < 0 ||
@@ -1179,7 +1190,7 @@ static void prepare(struct run *r)
 		*(struct run_timer *)((char *)r + timers[i].at) =
 			(struct run_timer){ .t.due = timers[i].due, .r = r };
 	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
-	r->events = r->alarm = r->master = -1;
+	r->events = r->alarm = r->master = r->routes = -1;
 	r->home = KEPT_HOME_NONE;
 	r->over = true; /* until something runs */
 }
@@ -1314,6 +1325,11 @@ uint32_t run_number(const struct run *r)
 	return r->number;
 }
 
+int run_routes(struct run *r)
+{
+	return TAKE_FD(r->routes);
+}
+
 void run_end_command(struct run *sandbox, uint32_t number)
 {
 	if (sandbox->job && !sandbox->ended && number != COMMAND_FIRST)
@@ -1363,6 +1379,7 @@ void run_end(struct run *r)
 	if (recorder_end(r->recorder, r->o, &e) < 0)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);
+	(void)fd_close(r->routes);
 	(void)loop_free(r->loop);
 	kept_home_done(&r->home);
 	(void)spec_free(r->own);

@@ -69,6 +69,9 @@ size_t run_living(const struct run *r);
 uint32_t run_number(const struct run *r);
 void run_end_command(struct run *sandbox, uint32_t number);
 
+/* Of an open sandbox whose spec has members: the routing socket of its network, once; or -1. */
+int run_routes(struct run *r);
+
 void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 
 /* Ends an open sandbox with all that runs in it; run_end waits for that. */

@@ -340,7 +340,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .in_peer = -1,
 				       .alarm = -1,
 				       .names = -1,
-				       .agent = TAKE_FD(j->agent) };
+				       .agent = TAKE_FD(j->agent),
+				       .routes = -1 };
 	if (r == 0)
 		give_door(j, io);
 	ends_done(&ends);

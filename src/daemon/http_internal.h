@@ -86,7 +86,7 @@ struct http_conn *conn_free(struct http_conn *c);
 void conn_turn(struct http_conn *c);
 void conn_due(struct http_conn *c); /* http_settle will turn it */
 bool conn_flush(struct http_conn *c);
-void conn_cut(struct http_conn *c); /* in the middle of whatever it says */
+void conn_cut(struct http_conn *c);            /* in the middle of whatever it says */
 void conn_desert(struct http_conn *c);         /* nobody is there, or may be any longer */
 void conn_serve(struct http_conn *c);          /* the body was taken */
 void conn_drop(struct http_conn *c, size_t n); /* of what stands behind the head */

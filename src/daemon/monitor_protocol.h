@@ -21,10 +21,10 @@ enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 /* Of a tenant's: what it asked for, and how it has narrowed that since. The daemon's alone. */
 #define MONITOR_ASKED "asked"
 #define MONITOR_NARROWED "narrowed"
-#define MONITOR_FACTS "facts" /* JSON: what the sandbox that was opened is like */
-#define MONITOR_ENDED "ended" /* the reason, in one word, for who did not hear of it */
-#define MONITOR_LOG "log"     /* what the user should know, line by line */
-#define MONITOR_EXECS "execs" /* a folder: kept.h, one file for each command */
+#define MONITOR_FACTS "facts"           /* JSON: what the sandbox that was opened is like */
+#define MONITOR_ENDED "ended"           /* the reason, in one word, for who did not hear of it */
+#define MONITOR_LOG "log"               /* what the user should know, line by line */
+#define MONITOR_EXECS "execs"           /* a folder: kept.h, one file for each command */
 #define MONITOR_COMPANIONS "companions" /* JSON: how each of them is */
 #define MONITOR_DATA "data"             /* a folder: one for each companion that has data */
 

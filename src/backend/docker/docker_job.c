@@ -10,7 +10,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <termios.h>
 
 #include "backend/docker/docker.h"
@@ -546,12 +545,8 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 	if (j->oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
-	} else if (WIFSIGNALED(status)) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(status);
 	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(status);
+		outcome_ended(o, status);
 	}
 	return true;
 }

@@ -73,7 +73,9 @@ int job_tick(const struct backend_job *j, bool hurry)
 {
 	bool rests = !hurry && j->commands && !commands_there(j->commands);
 	const struct timespec every = { .tv_sec = rests ? REST_S : 0,
-					.tv_nsec = rests ? 0 : hurry ? HURRY_NS : TICK_NS };
+					.tv_nsec = rests   ? 0
+						   : hurry ? HURRY_NS
+							   : TICK_NS };
 	const struct itimerspec tick = { .it_interval = every, .it_value = every };
 
 	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &tick, NULL);

@@ -156,6 +156,29 @@ def they_are_paused_and_go_on_with_their_sandbox():
 
 
 @test
+def one_that_starts_can_be_stopped_and_resumed():
+    with daemon() as d:
+        waits = {"test": ["CMD", "test", "!", "-e", "/data/wait"], "interval": "20ms", "retries": 10000}
+        box = d.create(spec=spec({"a": puppet(healthcheck=waits, data="/data")}))["id"]
+        ask(d, box, "a", "open('/data/wait', 'w')")
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+        waiting = d.connection()
+        waiting.request("POST", f"/v1/sandboxes/{box}/resume")
+        assert wait_until(lambda: sum(e["type"] == "companion.starting" for e in events(d, box)) == 2)
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+        assert wait_until(lambda: not monitor(box))
+        assert becomes(d, box, "stopped", "failed")["reason"] == "stopped", shown(d, box)
+        answer = waiting.getresponse()
+        assert answer.status == 409, answer.read()
+        waiting.close()
+        with files_as_root():
+            (folder(box) / "data/a/wait").unlink()
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
+        becomes(d, box, "ready")
+        assert ask(d, box, "a", "out = 6") == 6
+
+
+@test
 def a_killed_monitor_leaves_none_of_them():
     with daemon() as d:
         box = d.create(spec=spec({"a": puppet(data="/data"), "b": puppet()}))["id"]

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "base/err.h"
 
@@ -31,3 +32,8 @@ int sockets_list(sockets_each *each, void *ctx, bool *known, struct err *e);
  * *e untouched then; or what `each` returned. */
 int sockets_answer(const void *data, size_t n, sockets_each *each, void *ctx, bool *end,
 		   struct err *e);
+
+/* The address of a socket in an open folder, to bind it or to connect to it: its path where that is
+ * short enough for one. Otherwise it leads through the descriptor, and whoever looks for sockets by
+ * their names has to ask every process. */
+void socket_address(int folder, const char *name, struct sockaddr_un *ret);

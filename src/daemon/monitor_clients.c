@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/sockets.h"
 #include "daemon/monitor_internal.h"
 #include "daemon/peer.h"
 
@@ -261,7 +262,7 @@ int clients_listen(struct monitor *m, struct err *e)
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un at;
 
-	monitor_address(m->folder, &at);
+	socket_address(m->folder, MONITOR_SOCKET, &at);
 	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    listen(fd, BACKLOG) < 0)

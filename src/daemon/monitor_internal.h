@@ -2,8 +2,6 @@
 /* daemon/monitor_internal.h - what the files of the monitor share. */
 #pragma once
 
-#include <sys/un.h>
-
 #include "base/loop.h"
 #include "brig.h"
 #include "daemon/kept.h"
@@ -13,8 +11,6 @@
 enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_END };
 
 #define MONITOR_TIDIES "tidy" /* in place of an id */
-
-void monitor_address(int folder, struct sockaddr_un *ret); /* short, however long its path is */
 
 struct monitor;
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
 #include "base/fd.h"
+#include "base/sockets.h"
 #include "daemon/monitor_internal.h"
 #include "proc/spawn.h"
 
@@ -94,13 +94,6 @@ int monitor_start_tidy(int *pidfd, struct err *e)
 	return start(NULL, 0, argv, pidfd, e);
 }
 
-void monitor_address(int folder, struct sockaddr_un *ret)
-{
-	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/" MONITOR_SOCKET,
-		       folder);
-}
-
 /* Who listens there is who called listen. */
 int monitor_connect(int folder, int *ret, int *pidfd)
 {
@@ -110,7 +103,7 @@ int monitor_connect(int folder, int *ret, int *pidfd)
 	socklen_t n = sizeof(peer);
 	int pid;
 
-	monitor_address(folder, &at);
+	socket_address(folder, MONITOR_SOCKET, &at);
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
 		return -errno;

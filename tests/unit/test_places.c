@@ -364,6 +364,30 @@ static void a_crowd_is_listed_whole_while_others_come_and_go(void **state UNUSED
 }
 
 /* What the kernel would say of a socket; returns how many bytes. */
+static void a_socket_has_its_path_for_a_name_where_that_fits(void **state UNUSED)
+{
+	char path[PATH_MAX], deep[120];
+	struct sockaddr_un at;
+
+	memset(deep, 'd', sizeof(deep) - 1);
+	deep[sizeof(deep) - 1] = '\0';
+	assert_return_code(mkdir(deep, 0700), errno);
+	assert_non_null(getcwd(path, sizeof(path)));
+	for (int i = 0; i < 2; i++) {
+		CLEANUP(fd) int folder = open(i ? deep : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_true(folder >= 0 && fd >= 0);
+		socket_address(folder, "here", &at);
+		assert_int_equal(
+			strncmp(at.sun_path, i ? "/proc/self/fd/" : path, i ? 14 : strlen(path)),
+			0);
+		assert_return_code(bind(fd, (const struct sockaddr *)&at, sizeof(at)), errno);
+		assert_return_code(unlinkat(folder, "here", 0), errno);
+	}
+	assert_return_code(rmdir(deep), errno);
+}
+
 static size_t answer(char *to)
 {
 	struct unix_diag_vfs file = { .udiag_vfs_ino = 7, .udiag_vfs_dev = 3U << 20 | 5 };
@@ -425,6 +449,7 @@ int main(void)
 		ONE(links_and_missing_ends_are_resolved),
 		ONE(sockets_are_known_by_their_file_whatever_it_is_called),
 		ONE(a_crowd_is_listed_whole_while_others_come_and_go),
+		ONE(a_socket_has_its_path_for_a_name_where_that_fits),
 		ONE(answers_about_sockets_are_read_within_their_bounds),
 	};
 

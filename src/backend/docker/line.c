@@ -15,11 +15,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include "backend/docker/guard.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/sockets.h"
 
 #define PATIENCE_US 6000000 /* with a command that was killed; the gate itself has half of it */
 
@@ -31,14 +31,12 @@ static void name_of(const struct guard *g, const char *what, char name[64])
 /* Its folder is the caller's alone; its own mode lets in whoever the container runs as. */
 int guard_listen(const struct guard *g, const char *what, int *ret, struct err *e)
 {
-	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct sockaddr_un at;
 	char name[64];
 	CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	name_of(g, what, name);
-	/* Through the descriptor: the folder's own path may be longer than an address. */
-	(void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d/%s", g->ledger.dir,
-		       name);
+	socket_address(g->ledger.dir, name, &at);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
 	    fchmodat(g->ledger.dir, name, 0666, 0) < 0 || listen(fd, 1) < 0)
 		return err_sys(e, "cannot make a socket in '%s'", g->ledger.path);

@@ -34,7 +34,8 @@ struct socket_search {
 	size_t looks; /* left at processes: anybody may bind names that need one */
 
 	const struct bound_socket *now;  /* the socket that is looked at */
-	bool missing;                    /* its file was not met so far */
+	bool sought;                     /* is its file looked for? */
+	bool met;                        /* it is, and has no other name */
 	struct where at;                 /* the folder that its name leads to; path NULL: to none */
 	struct lost_socket done[RECENT]; /* every connection has an entry of its own */
 	size_t next_done;
@@ -111,11 +112,11 @@ static void meet(struct socket_search *s, const struct where *folder, const char
 {
 	struct stat st;
 
-	if (!s->missing || folder->dev != s->now->dev)
+	if (!s->sought || s->met || folder->dev != s->now->dev)
 		return;
 	s->at = *folder; /* a copy: of the recent ones it may soon be none */
-	s->missing = !(look_at(folder, name, &st) && (uint32_t)st.st_ino == s->now->ino &&
-		       st.st_nlink == 1);
+	s->met = look_at(folder, name, &st) && (uint32_t)st.st_ino == s->now->ino &&
+		 st.st_nlink == 1;
 }
 
 static int hide_absolute(struct socket_search *s, const char *path, struct err *e)
@@ -139,14 +140,17 @@ static int hide_absolute(struct socket_search *s, const char *path, struct err *
 }
 
 /* A name that means something to its server alone: what it is for every process that we may look
- * at. `from` is what it begins at, below the folder of a process in /proc. */
+ * at, until the file is met. `from` is what it begins at, below the folder of a process in /proc.
+ */
 static int hide_for_processes(struct socket_search *s, const char *from, const char *name,
 			      struct err *e)
 {
+	bool asked = s->sought;
 	DIR *d = opendir("/proc");
 	int r = 0;
 
-	for (struct dirent *en; d && r == 0 && s->looks && (en = readdir(d));) {
+	s->sought = s->now->known;
+	for (struct dirent *en; d && r == 0 && s->looks && !s->met && (en = readdir(d));) {
 		const char *path;
 
 		if (en->d_name[0] < '0' || en->d_name[0] > '9')
@@ -157,6 +161,7 @@ static int hide_for_processes(struct socket_search *s, const char *from, const c
 	}
 	if (d)
 		(void)closedir(d);
+	s->sought = asked;
 	return r;
 }
 
@@ -235,12 +240,13 @@ static int one_socket(void *ctx, const struct bound_socket *b, struct err *e)
 
 	s->now = b;
 	s->at = (struct where){ 0 };
-	s->missing = false;
-	if (b->known && (!shows(s->h.sight, b->dev, &s->missing) || done_already(s, b)))
+	s->sought = s->met = false;
+	if (b->known && (!shows(s->h.sight, b->dev, &s->sought) || done_already(s, b)))
 		return 0;
 	if (*b->name && by_name(s, b->name, e) < 0)
 		return -e->code;
-	return s->missing ? lost_add(&s->h, &s->lost, b, s->at.path ? &s->at : NULL, e) : 0;
+	return s->sought && !s->met ? lost_add(&s->h, &s->lost, b, s->at.path ? &s->at : NULL, e)
+				    : 0;
 }
 
 int plan_sockets(struct box_plan *p, struct err *e)

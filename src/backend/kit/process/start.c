@@ -563,7 +563,8 @@ static void move_over(pid_t child, cpu_set_t *all)
 		CPU_ZERO(all); /* it stays where it is */
 }
 
-/* Before the first word: only then does it choose CPUs of its own. */
+/* Before the last word: only then does it choose CPUs of its own. Not sooner, since whoever is
+ * woken by a word is put beside its speaker, who has more to do. */
 static void move_back(pid_t child, const cpu_set_t *all)
 {
 	if (CPU_COUNT(all))
@@ -580,7 +581,6 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 	if (!c->skips)
 		return 0;
 	box_plan_look(j->plan);
-	move_back(j->pid, &c->cpus);
 	if (c->looked_from < c->op_count && say_looked(j, c, e) < 0)
 		return -e->code;
 	if (hold_names(j, e) < 0 || (c->held_from < c->op_count && say_skips(j, c, e) < 0) ||
@@ -589,7 +589,10 @@ static int complete_late(struct backend_job *j, const struct box_start *c, const
 		return -e->code;
 	tell_notes(j, w, told);
 	/* The command may begin with the last word: what is there before it has to be known. */
-	return protect_write_down(j->protect, e) < 0 ? -e->code : say_op(j, &end, e);
+	if (protect_write_down(j->protect, e) < 0)
+		return -e->code;
+	move_back(j->pid, &c->cpus);
+	return say_op(j, &end, e);
 }
 
 static int spawn(struct backend_job *j, struct box_start *c, struct err *e)

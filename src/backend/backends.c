@@ -116,7 +116,7 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
 		return err_hint(e, "backend '%s' can", able);
 	return err_hint(e,
-			"a project file that nobody has trusted does not choose the backend: "
+			"an untrusted project file does not choose the backend: "
 			"'brig allow' trusts it, --backend %s chooses",
 			able);
 }

@@ -309,7 +309,7 @@ static const char *word(size_t i)
 const struct subcommand cmd_cache = {
 	.name = "cache",
 	.usage = "[list | clear [PROJECT | --all]] [--json]",
-	.help = "show or clear the HOMEs that --home keep keeps for projects",
+	.help = "show or clear the HOMEs kept for projects by --home keep",
 	.about = "  clear PROJECT     remove those of that folder (or one, by its id); without it, "
 		 "of\n"
 		 "                    the current folder; refused while a run uses it\n"

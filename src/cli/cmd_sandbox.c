@@ -248,7 +248,7 @@ const struct subcommand cmd_sandbox = {
 	.name = "sandbox",
 	.usage = "create | list | get | exec | logs | events | pause | resume | stop | delete | "
 		 "update | prune",
-	.help = "long-lived sandboxes: made once, given many commands",
+	.help = "long-lived sandboxes: create one, run many commands in it",
 	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
 		 "         [--idle-ttl TIME] [--no-wait]      make one, print its id when it is "
 		 "ready\n"

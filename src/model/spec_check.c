@@ -357,7 +357,7 @@ static int check_untrusted_env(const struct spec *s, const struct envvar *v, str
 	if (!host_run || !s->untrusted || v->by != ORIGIN_PROJECT)
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM,
-		      "'%.100s' is set by a project file that nobody has trusted, for a command "
+		      "'%.100s' is set by an untrusted project file, for a command "
 		      "that is not contained",
 		      v->name);
 	(void)blame(s, FIELD_ENV, "env.set", e);

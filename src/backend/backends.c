@@ -197,8 +197,8 @@ static int check_host_run(const struct spec *s, struct err *e)
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM, "%s runs on the host, outside of any sandbox",
 		      full ? "policy full_access" : "backend none");
-	return s->again ? err_hint(e, "if that is meant: %s", s->again)
-			: err_hint(e, "if that is meant, ask again with "
+	return s->again ? err_hint(e, "if that is intended: %s", s->again)
+			: err_hint(e, "if that is intended, ask again with "
 				      "--i-know-this-is-not-a-sandbox");
 }
 

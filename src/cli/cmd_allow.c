@@ -32,7 +32,7 @@ static int parse(int argc, char **argv, struct allow_asked *a, struct err *e)
 		else
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig allow --help says what it takes",
-					  "allow takes no '%.100s'", argv[i]);
+					  "allow does not accept '%.100s'", argv[i]);
 	}
 	return 0;
 }
@@ -181,7 +181,7 @@ static int change(const struct allow_asked *a, struct err *e)
 	if (!a->revoke) {
 		if (trust(s, path, e) < 0)
 			return -e->code;
-		(void)printf("%s: trusted as it stands; a change ends that\n", path);
+		(void)printf("%s: trusted as it is now; any change ends that\n", path);
 		return 0;
 	}
 	r = recorder_policy(s, "revoke", path, NULL, e);

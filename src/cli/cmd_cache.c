@@ -41,7 +41,7 @@ static int parse(int argc, char **argv, struct cache_asked *a, struct err *e)
 		else
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig cache --help says what it takes",
-					  "cache takes no '%.100s'", argv[i]);
+					  "cache does not accept '%.100s'", argv[i]);
 	}
 	if (a->all && a->project)
 		return err_refuse(e, ERR_USAGE, EINVAL, "--all, or one project",

@@ -164,7 +164,7 @@ static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct
 		if (option && !last && !own && !str_eq(argv[at], "-i"))
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig sandbox --help says what it takes",
-					  "sandbox %s takes no '%.60s'", v->name, argv[at]);
+					  "sandbox %s does not accept '%.60s'", v->name, argv[at]);
 		if (option && !last && !own)
 			continue;
 		argv[kept++] = argv[at];
@@ -192,7 +192,7 @@ static const struct sandbox_verb_row *verb_by_name(const char *name, struct err 
 	}
 	near = name ? str_nearest(name, names) : NULL;
 	if (name)
-		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox takes no '%.60s'", name);
+		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox does not accept '%.60s'", name);
 	else
 		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox needs to know what to do");
 	if (near)

@@ -183,7 +183,7 @@ static int refuse(void *arg, enum field_id id, const struct envvar *entry)
 		      "%.160s: %s%s%.60s: an untrusted project file may only tighten",
 		      where ? where : r->path, fields[id].key, entry ? "." : "",
 		      entry ? entry->name : "");
-	return err_hint(r->e, "read the file, then trust it as it stands: brig allow %.150s",
+	return err_hint(r->e, "read the file, then trust it as it is now: brig allow %.150s",
 			r->path);
 }
 

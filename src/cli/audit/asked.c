@@ -229,7 +229,7 @@ int asked_parse(int argc, char **argv, struct asked *a, struct err *e)
 		} else if (a->command == AUDIT_SHOW && !a->word)
 			a->word = argv[i];
 		else
-			return err_set(e, ERR_USAGE, EINVAL, "audit %s takes no '%.100s'",
+			return err_set(e, ERR_USAGE, EINVAL, "audit %s does not accept '%.100s'",
 				       audit_commands[a->command].name, argv[i]);
 	}
 	if (a->command == AUDIT_SHOW && !a->word)

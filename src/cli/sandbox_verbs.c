@@ -34,7 +34,7 @@ static int target_of(char out[256], const char *ref, const char *more, struct er
 	if (sandbox_target(out, 256, ref, more))
 		return 0;
 	return err_refuse(e, ERR_USAGE, EINVAL, "brig sandbox list shows them",
-			  "'%.60s' is no id and no name", ref);
+			  "'%.60s' is neither an id nor a name", ref);
 }
 
 static int ask(struct daemon_client *d, const char *method, const char *target, struct buf *body,

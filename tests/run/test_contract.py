@@ -677,7 +677,7 @@ def full_access_needs_the_second_opt_in_and_the_refusal_prints_the_line_that_wou
         assert "touch" in line and options[1] in line
     # The line is exact: what it says runs. Code was taken out of the arguments, and is not shown again.
     done = brig("exec", "echo it \"was\" meant > made", "--policy", "full_access", "--timeout", "9s")
-    line = next(l for l in done.errors.splitlines() if l.startswith("hint: ")).partition("if that is meant: brig ")[2]
+    line = next(l for l in done.errors.splitlines() if l.startswith("hint: ")).partition("if that is intended: brig ")[2]
     assert done.status == 125 and brig(*shlex.split(line)).status == 0 and (workspace() / "made").read_text() == "it was meant\n"
     done = brig("python", "--policy", "full_access", "-c", "print('secret')")
     assert done.status == 125 and "--i-know-this-is-not-a-sandbox" in done.errors and "secret" not in done.errors

@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "proc/files.h"
 
 #define KEY_MAX 255
 #define MESSAGE_MAX ((size_t)64 << 20)
@@ -164,10 +165,17 @@ static bool find_route(struct http_call *c)
 	return false;
 }
 
+static const char *body_type(const struct api_route *r)
+{
+	if (r->takes)
+		return r->takes;
+	return r->raw ? "application/octet-stream" : "application/json";
+}
+
 static bool type_ok(const struct http_call *c, const struct api_route *r)
 {
 	struct http1_text t = http_field(c, "Content-Type");
-	const char *want = r->raw ? "application/octet-stream" : "application/json";
+	const char *want = body_type(r);
 	size_t n = t.p ? t.n : 0;
 	const char *semicolon = t.p ? memchr(t.p, ';', t.n) : NULL;
 
@@ -196,10 +204,14 @@ static bool admit(void *arg, struct http_call *c)
 	r = c->route;
 	if (!r->asks && !r->raw)
 		c->body_max = 0;
-	if (c->head->framing == HTTP1_NO_BODY || type_ok(c, r) || (!r->asks && !r->raw))
+	if (r->takes) {
+		c->body_max = FILE_BYTES_MAX;
+		c->unread = true;
+	}
+	if (c->head->framing == HTTP1_NO_BODY || type_ok(c, r) ||
+	    (!r->asks && !r->raw && !r->takes))
 		return true;
-	(void)problem_say(PROBLEM_INVALID, &e, "the body must be %s",
-			  r->raw ? "application/octet-stream" : "application/json");
+	(void)problem_say(PROBLEM_INVALID, &e, "the body must be %s", body_type(r));
 	http_last(c);
 	http_refuse(c, 415, NULL, PROBLEM_INVALID, &e);
 	return false;

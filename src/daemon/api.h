@@ -74,6 +74,7 @@ struct api_route {
 	const struct api_member *query; /* or NULL */
 	const char *asks;               /* a schema: the body is JSON; NULL: none is read */
 	bool raw;                       /* the body is bytes */
+	const char *takes; /* the body is bytes of this type, which are not held (http_take) */
 	int status;
 	const char *answers; /* a schema; NULL: nothing, or not JSON */
 	const char *type;    /* of the answer; NULL: application/json */
@@ -114,6 +115,8 @@ api_serve_fn serve_create, serve_list, serve_show, serve_update, serve_delete, s
 	serve_resume, serve_halt, serve_delete_many, serve_logs;
 api_serve_fn serve_exec, serve_execs, serve_exec_show, serve_exec_stream, serve_exec_signal,
 	serve_exec_cancel, serve_exec_stdin, serve_exec_resize;
+api_serve_fn serve_file_read, serve_file_write, serve_file_remove, serve_file_stat, serve_file_list,
+	serve_file_mkdir, serve_file_move, serve_file_watch, serve_pack, serve_unpack;
 api_serve_fn serve_events;
 api_serve_fn serve_run;
 

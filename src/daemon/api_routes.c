@@ -113,6 +113,35 @@ static const struct api_member size_members[] = {
 	END
 };
 
+static const struct api_member file_members[] = {
+	{ "name", API_STRING, NULL, "the last part of its path; bytes that are not UTF-8 are replaced", true },
+	{ "name_base64", API_STRING, NULL, "its bytes, where they are not UTF-8", false },
+	{ "type", API_STRING, NULL, "file, folder, link or other", true },
+	{ "size", API_INT, NULL, "bytes", true },
+	{ "mode", API_STRING, NULL, "permissions, octal", true },
+	{ "modified", API_STRING, NULL, "RFC 3339", true },
+	END
+};
+
+static const struct api_member files_members[] = {
+	{ "files", API_LIST, "File", "sorted by name", true },
+	{ "truncated", API_BOOL, NULL, "there are more than 10,000", true },
+	END
+};
+
+static const struct api_member mkdir_members[] = {
+	{ "path", API_STRING, NULL, "inside; relative paths lead from the workspace", true },
+	{ "parents", API_BOOL, NULL, "make those above, too; it may be there already", false },
+	END
+};
+
+static const struct api_member move_members[] = {
+	{ "from", API_STRING, NULL, "a path inside", true },
+	{ "to", API_STRING, NULL, "its new path", true },
+	{ "replace", API_BOOL, NULL, "something else may be there", false },
+	END
+};
+
 static const struct api_member stop_members[] = {
 	{ "grace", API_TIME, NULL, "from SIGTERM to SIGKILL (5s)", false },
 	END
@@ -155,7 +184,8 @@ const struct api_schema api_schemas[] = {
 	{ "Run", run_members },
 	{ "ExecStarted", started_members }, { "ExecList", execs_members }, { "Exec", exec_object },
 	{ "Result", any_members }, { "Spec", any_members }, { "Signal", signal_members },
-	{ "Size", size_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
+	{ "Size", size_members }, { "File", file_members }, { "FileList", files_members },
+	{ "Mkdir", mkdir_members }, { "Move", move_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
 	{ "Info", info_members }, { "Problem", problem_members }, { NULL, NULL },
 };
 
@@ -176,6 +206,14 @@ static const struct api_member from_query[] = {
 };
 static const struct api_member close_query[] = {
 	{ "close", API_BOOL, NULL, "this was all of the input", false }, END
+};
+#define PATH_ROW { "path", API_STRING, NULL, "inside; relative paths lead from the workspace. No link is followed", true }
+static const struct api_member path_query[] = { PATH_ROW, END };
+static const struct api_member write_query[] = {
+	PATH_ROW, { "mode", API_STRING, NULL, "permissions, octal (those of the file that is replaced, or 644)", false }, END
+};
+static const struct api_member remove_query[] = {
+	PATH_ROW, { "recursive", API_BOOL, NULL, "a folder with all that is in it", false }, END
 };
 static const struct api_member events_query[] = {
 	{ "sandbox", API_STRING, NULL, "of this one alone, by its id", false },
@@ -225,6 +263,24 @@ const struct api_route api_routes[] = {
 	{ "POST", EXEC "/stdin", SCOPE_RUN, serve_exec_stdin, "writeExec", "bytes for its input",
 		.query = close_query, .raw = true, .status = 204 },
 	{ "POST", EXEC "/resize", SCOPE_RUN, serve_exec_resize, "resizeExec", "the size of its terminal", .asks = "Size", .status = 204 },
+	{ "GET", BOX "/files", SCOPE_RUN, serve_file_read, "readFile", "the bytes of a regular file",
+		.query = path_query, .status = 200, .type = "application/octet-stream" },
+	{ "PUT", BOX "/files", SCOPE_RUN, serve_file_write, "writeFile", "make or replace a file; it has its name once all has come",
+		.query = write_query, .takes = "application/octet-stream", .status = 204 },
+	{ "DELETE", BOX "/files", SCOPE_RUN, serve_file_remove, "removeFile", "remove a file or folder",
+		.query = remove_query, .status = 204 },
+	{ "GET", BOX "/files/list", SCOPE_RUN, serve_file_list, "listFiles", "what is in a folder",
+		.query = path_query, .status = 200, .answers = "FileList" },
+	{ "GET", BOX "/files/stat", SCOPE_RUN, serve_file_stat, "statFile", "one file or folder",
+		.query = path_query, .status = 200, .answers = "File" },
+	{ "GET", BOX "/files/watch", SCOPE_RUN, serve_file_watch, "watchFiles", "what changes in a folder, or a file, as events",
+		.query = path_query, .status = 200, .type = "text/event-stream" },
+	{ "POST", BOX "/files/mkdir", SCOPE_RUN, serve_file_mkdir, "makeFolder", "make a folder", .asks = "Mkdir", .status = 204 },
+	{ "POST", BOX "/files/move", SCOPE_RUN, serve_file_move, "moveFile", "give a file or folder another path", .asks = "Move", .status = 204 },
+	{ "GET", BOX "/archive", SCOPE_RUN, serve_pack, "packFiles", "a folder as tar, with folders and regular files alone",
+		.query = path_query, .status = 200, .type = "application/x-tar" },
+	{ "PUT", BOX "/archive", SCOPE_RUN, serve_unpack, "unpackFiles", "a tar into a folder that is there",
+		.query = path_query, .takes = "application/x-tar", .status = 204 },
 	{ "GET", "/v1/events", SCOPE_READ, serve_events, "events", "what happens to the caller's sandboxes, as it happens",
 		.query = events_query, .status = 200, .type = "text/event-stream" },
 	{ .method = NULL },

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "daemon/sandboxes_internal.h"
 
 #define AT_ONCE 256 /* words of one monitor at a turn */
@@ -133,6 +134,7 @@ static void on_refused(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->closed = true;
 	b->error = m->err;
+	(void)snprintf(b->reason, sizeof(b->reason), "%s", m->reason);
 	b->error.what[sizeof(b->error.what) - 1] = b->error.hint[sizeof(b->error.hint) - 1] = '\0';
 	if (!b->error.code)
 		b->error.code = EIO;
@@ -142,6 +144,21 @@ static void on_closed(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->closed = true;
 	(void)snprintf(b->reason, sizeof(b->reason), "%.*s", (int)sizeof(m->reason) - 1, m->reason);
+}
+
+static void on_companion(const struct sandbox_entry *b, const struct monitor_say *m)
+{
+	static const char *const types[COMPANION_STATES] = { "companion.starting",
+							     "companion.ready",
+							     "companion.failed" };
+	const struct event_note n = { .type = m->value < COMPANION_STATES ? types[m->value] : NULL,
+				      .tenant = b->tenant,
+				      .sandbox = b->id,
+				      .companion = m->companion,
+				      .reason = *m->reason ? m->reason : NULL };
+
+	if (n.type)
+		(void)events_add(b->s->events, &n);
 }
 
 static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
@@ -167,6 +184,9 @@ static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int 
 		break;
 	case MONITOR_CLOSED:
 		on_closed(b, m);
+		break;
+	case MONITOR_COMPANION:
+		on_companion(b, m);
 		break;
 	default:
 		execs_heard(b, m, fd);
@@ -197,6 +217,7 @@ static void clear_failed(int folder)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);
 	(void)unlinkat(folder, MONITOR_EXECS, AT_REMOVEDIR);
+	(void)tree_remove(folder, MONITOR_DATA);
 }
 
 static void was_refused(struct sandbox_entry *b, int folder)
@@ -204,7 +225,9 @@ static void was_refused(struct sandbox_entry *b, int folder)
 	char reason[MONITOR_REASON];
 
 	(void)snprintf(reason, sizeof(reason), "%s",
-		       b->error.code ? err_kind_name(b->error.kind) : "lost");
+		       !b->error.code            ? "lost"
+		       : b->closed && *b->reason ? b->reason
+						 : err_kind_name(b->error.kind));
 	if (!b->error.code)
 		(void)err_refuse(&b->error, ERR_INTERNAL, ECHILD, "create it again",
 				 "its monitor was killed before the sandbox was ready");
@@ -302,6 +325,7 @@ static bool hear(struct sandbox_entry *b)
 	}
 	memset((char *)&m + r, 0, sizeof(m) - (size_t)r);
 	m.exec[sizeof(m.exec) - 1] = m.reason[sizeof(m.reason) - 1] = '\0';
+	m.companion[sizeof(m.companion) - 1] = '\0';
 	take_word(b, &m, &fd);
 	(void)fd_close(fd);
 	return true;

@@ -67,6 +67,7 @@ struct sandbox_entry {
 	struct exec_entry *execs;
 	size_t exec_count;
 	struct exec_watch *watches;
+	struct file_op *files;
 	uint64_t held; /* as the monitor was told */
 };
 
@@ -79,6 +80,7 @@ struct sandboxes {
 	char gone[SANDBOXES_GONE][SANDBOX_ID_SIZE];
 	char gone_tenant[SANDBOXES_GONE][TENANT_SIZE];
 	size_t gone_at;
+	unsigned file_ids;
 	struct loop_watch tidier; /* a pidfd; -1: none is at work */
 	bool tidy_again;
 };
@@ -134,6 +136,9 @@ void link_tidy(struct sandboxes *s);      /* after one that was killed */
 void link_tidied(struct sandboxes *s);    /* leaves that to itself */
 /* What became of a sandbox whose monitor is gone. */
 void link_lost(struct sandbox_entry *b);
+
+/* sandbox_files.c */
+void files_forget(struct sandbox_entry *b); /* it is about to be gone */
 
 /* sandbox_execs.c */
 void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "proc/files.h"
 
 #define CHILDREN "/proc/thread-self/children"
 #define LOOK_MS 1
@@ -127,8 +128,8 @@ static uint64_t nproc_of(const struct commands *t, const struct command_terms *c
 	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
 }
 
-static int spawn(struct commands *t, const struct command_terms *c, uint32_t number, const int *fds,
-		 size_t n, struct err *e)
+static int spawn(struct commands *t, const struct command_terms *c,
+		 const struct supervisor_request *r, const int *fds, size_t n, struct err *e)
 {
 	struct command_place *p = NULL;
 	pid_t pid;
@@ -142,8 +143,10 @@ static int spawn(struct commands *t, const struct command_terms *c, uint32_t num
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
 	if (p == &t->places[t->top])
 		t->top++;
-	*p = (struct command_place){ .taken = true, .number = number };
+	*p = (struct command_place){ .taken = true, .number = r->command };
 	pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0 && r->files)
+		reaper_files(p, c, fds, n, nproc_of(t, c));
 	if (pid == 0)
 		reaper_main(p, c, fds, n, nproc_of(t, c));
 	if (pid > 0) {
@@ -179,7 +182,7 @@ static void spawn_on_terminal(struct commands *t, const struct command_terms *c,
 	if (fd_send(c->control, &m, sizeof(m), &master, 1) < 0)
 		(void)err_sys(e, "cannot hand the terminal over");
 	else
-		(void)spawn(t, c, r->command, (const int[]){ order, slave }, 2, e);
+		(void)spawn(t, c, r, (const int[]){ order, slave }, 2, e);
 }
 
 void commands_exec(struct commands *t, const struct command_terms *c,
@@ -193,7 +196,9 @@ void commands_exec(struct commands *t, const struct command_terms *c,
 	else if (r->tty)
 		spawn_on_terminal(t, c, r, fds[0], &e);
 	else
-		(void)spawn(t, c, number, fds, n, &e);
+		(void)spawn(t, c, r, fds, n, &e);
+	if (e.code && r->files && n > 1 + FILE_END_ANSWERS)
+		file_refuse(fds[1 + FILE_END_ANSWERS], e.code);
 	for (size_t i = 0; i < n; i++)
 		(void)fd_close(fds[i]);
 	if (!e.code)

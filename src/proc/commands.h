@@ -98,3 +98,6 @@ int commands_full(struct err *e);
  * from here on, 0: as it is. */
 _Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
 			   size_t n, uint64_t nproc);
+/* The same process as brig-files: fds are order and ends. */
+_Noreturn void reaper_files(struct command_place *p, const struct command_terms *c, const int *fds,
+			    size_t n, uint64_t nproc);

@@ -323,7 +323,7 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
 	}
-	if (r->spec->backend == BACKEND_SSH)
+	if (spec_remote(r->spec))
 		record_text(x, "host", r->spec->ssh.host);
 	if (o->error.code) {
 		record_text(x, "error", err_kind_name(o->error.kind));

@@ -340,7 +340,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .in_peer = -1,
 				       .alarm = -1,
 				       .names = -1,
-				       .agent = TAKE_FD(j->agent) };
+				       .agent = TAKE_FD(j->agent),
+				       .routes = -1 };
 	if (r == 0)
 		give_door(j, io);
 	ends_done(&ends);
@@ -591,11 +592,13 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 
 const struct backend backend_docker = {
 	.name = "docker",
-	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE | BACKEND_FILES,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
 	.probe = docker_probe,
 	.tidy = docker_sweep,
+	.health = docker_health,
+	.pull = docker_pull,
 	.plan = docker_plan,
 	.plan_json = docker_plan_json,
 	.plan_free = docker_plan_free,

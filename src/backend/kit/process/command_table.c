@@ -10,6 +10,7 @@
 
 #include "backend/kit/process/ends.h"
 #include "base/fd.h"
+#include "proc/files.h"
 #include "proc/order.h"
 
 #define BEGIN_MS 60000
@@ -314,6 +315,40 @@ static void give_up(const struct command_host *h, struct job_command *k)
 	leave(k);
 }
 
+/* How it goes is said to whoever holds its other ends. */
+static int start_files(const struct command_host *h, const struct job_want *w, uint32_t *ret,
+		       struct err *e)
+{
+	static const char *const none[] = { NULL };
+	const struct order o = {
+		.argv = w->command->argv, .envp = none, .path = "", .cwd = h->cwd
+	};
+	struct supervisor_request r = { .asks = ASK_EXEC, .files = true };
+	CLEANUP(fd) int order = -1;
+	struct job_command *k;
+	int fds[1 + FILE_ENDS], sent;
+	size_t n = 1;
+
+	if (order_make(&o, &order, e) < 0 || !(k = new_place(h->table, NULL, e)))
+		return -e->code;
+	fds[0] = order;
+	while (n <= FILE_ENDS && w->files[n - 1] >= 0) {
+		fds[n] = w->files[n - 1];
+		n++;
+	}
+	r.command = *ret = k->number;
+	k->there = true;
+	k->wanted = false;
+	sent = h->room && h->room(h->job, commands_there(h->table), e) < 0
+		       ? -e->code
+		       : fd_send(h->control, &r, sizeof(r), fds, n);
+	if (sent == 0)
+		return 0;
+	k->there = false;
+	leave(k);
+	return err_errno(e, sent, "cannot reach the sandbox");
+}
+
 int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
 		  uint32_t *ret, struct err *e)
 {
@@ -322,6 +357,8 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 	struct job_command *k = NULL;
 	int r;
 
+	if (w->files)
+		return start_files(h, w, ret, e);
 	if (job_has_tty(w) && !h->terminals)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
@@ -345,6 +382,7 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 				       .events = k->news,
 				       .alarm = -1,
 				       .names = -1,
+				       .routes = -1,
 				       .agent = -1 };
 	} else if (k) {
 		give_up(h, k);

@@ -288,16 +288,29 @@ static void finish_service(struct companion *c, char reason[MONITOR_REASON], str
 	c->request = NULL;
 }
 
+static void never_began(struct companion *c, const struct err *why)
+{
+	struct monitor_say s = { .says = MONITOR_REFUSED, .err = *why };
+
+	companion_becomes(c, COMPANION_FAILED, err_kind_name(why->kind));
+	(void)err_wrap(&s.err, "companion '%s'", c->spec->name);
+	monitor_give_up(c->m, &s);
+}
+
 static void service_ended(struct companion *c)
 {
 	char reason[MONITOR_REASON], what[64];
-	struct err unused;
+	struct err why;
 
 	loop_at(c->m->loop, &c->next, 0);
-	finish_service(c, reason, &unused);
+	finish_service(c, reason, &why);
 	if (c->m->stage == MONITOR_IS_STOPPING)
 		return;
 	if (c->m->stage == MONITOR_IS_OPENING && c->state == COMPANION_STARTING) {
+		if (why.code) {
+			never_began(c, &why);
+			return;
+		}
 		(void)snprintf(what, sizeof(what), "its command has ended (%s)", reason);
 		companion_spoils(c, UNHEALTHY, what);
 		return;

@@ -303,6 +303,12 @@ void monitor_answer(struct monitor *m, struct monitor_client *c, const struct mo
 	case MONITOR_TIMES:
 		set_times(m, q);
 		break;
+	case MONITOR_FILES:
+		files_ask(m, c, q, fds, n);
+		break;
+	case MONITOR_FILES_END:
+		files_end(m, c, q->value);
+		break;
 	default:
 		answer_task(m, q);
 		break;

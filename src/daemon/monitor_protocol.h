@@ -17,7 +17,10 @@ enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 /* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
  * there is a monitor, from before it is started. */
 #define MONITOR_SOCKET "socket"
-#define MONITOR_SPEC "spec"             /* a brig.yaml as JSON */
+#define MONITOR_SPEC "spec" /* a brig.yaml as JSON */
+/* Of a tenant's: what it asked for, and how it has narrowed that since. The daemon's alone. */
+#define MONITOR_ASKED "asked"
+#define MONITOR_NARROWED "narrowed"
 #define MONITOR_FACTS "facts"           /* JSON: what the sandbox that was opened is like */
 #define MONITOR_ENDED "ended"           /* the reason, in one word, for who did not hear of it */
 #define MONITOR_LOG "log"               /* what the user should know, line by line */
@@ -40,6 +43,9 @@ enum monitor_asks {
 	MONITOR_TIMES,     /* idle, life: as of now */
 	MONITOR_PAUSE,
 	MONITOR_CONTINUE,
+	MONITOR_FILES, /* an operation on files (proc/files.h), value: its number. An order comes
+			* along, and its ends; the rest is said through them */
+	MONITOR_FILES_END, /* value: the number of one that takes too long */
 	MONITOR_ASKS
 };
 

@@ -99,6 +99,7 @@ struct sandbox_entry *entry_free(struct sandbox_entry *b)
 	loop_at(b->s->loop, &b->due, 0);
 	link_close(b);
 	execs_free(b);
+	files_forget(b);
 	labels_free(b->labels);
 	free(b);
 	return NULL;
@@ -113,11 +114,15 @@ int entry_folder(const struct sandbox_entry *b)
 
 int entry_execs(const struct sandbox_entry *b)
 {
-	CLEANUP(fd) int folder = entry_folder(b);
+	char path[EXEC_PATH_SIZE];
 
-	return folder < 0 ? -1
-			  : openat(folder, MONITOR_EXECS,
-				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	entry_path(b, ".", path);
+	return openat(b->s->folder, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void entry_path(const struct sandbox_entry *b, const char *exec, char path[EXEC_PATH_SIZE])
+{
+	(void)snprintf(path, EXEC_PATH_SIZE, "%s/" MONITOR_EXECS "/%s", b->id, exec);
 }
 
 int entry_lock(const struct sandbox_entry *b, int *ret)

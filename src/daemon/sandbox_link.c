@@ -210,7 +210,8 @@ static void find_reason(struct sandbox_entry *b, int folder)
 /* A creation that failed keeps what it said, and nothing else. */
 static void clear_failed(const struct sandbox_entry *b, int folder)
 {
-	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS };
+	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS,
+					     MONITOR_ASKED };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);

@@ -316,6 +316,14 @@ bool spec_place_taken(const struct spec *s, const char *path);
 /* Was it to be at its own path, and is not? */
 bool spec_moved_workspace(const struct spec *s);
 
+/* What the choice of a backend means, without a backend: does the command run on this host, outside
+ * of any sandbox? On another host? In namespaces of this host's kernel, and by name? Are the
+ * programs inside others than this host's? */
+bool spec_on_host(const struct spec *s);
+bool spec_remote(const struct spec *s);
+bool spec_in_namespaces(const struct spec *s);
+bool spec_other_programs(const struct spec *s);
+
 /* true for a value somebody wrote: a default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);
 /* The same, without what asks for nothing: a list that was set to empty. */

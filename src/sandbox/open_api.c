@@ -257,6 +257,12 @@ int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
 	return run_pause(s->run, on, e);
 }
 
+int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
+		  struct err *e)
+{
+	return run_files(s->run, words, ends, ret, e);
+}
+
 int sandbox_router(int *ret, struct err *e)
 {
 	return backend_members_open(ret, e);

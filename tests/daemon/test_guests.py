@@ -108,6 +108,57 @@ def forks_do_not_outrun_a_cancel():
         assert wait_until(quiet, WAIT)
 
 
+# Numbers of processes are given in turn: it stops the next one before that can start anything, and then the one after it.
+STOP_STARTERS = """
+import os, signal
+kill, stop = os.kill, signal.SIGSTOP
+next = os.fork() or os._exit(0)
+os.wait()
+open("ready", "w").close()
+while True:
+    next += 1
+    while True:
+        try:
+            kill(next, stop)
+            break
+        except ProcessLookupError:
+            pass
+"""
+
+
+@test
+def a_guest_that_keeps_commands_from_starting_blocks_nobody_else():
+    with daemon() as d:
+        box = d.create(spec=here())["id"]
+        began = workspace() / "began"
+        start(d, box, f"exec python3 -c '{STOP_STARTERS}'")
+        assert wait_until((workspace() / "ready").exists, WAIT)
+        runs = [start(d, box, "echo began >> began") for _ in range(20)]
+        # The control: not all of them began, however long it takes, and still count as running.
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").json["execs_running"] > 1, WAIT)
+        assert not began.exists() or len(began.read_bytes().splitlines()) < len(runs)
+        for run in runs:
+            if d.call("GET", f"/v1/sandboxes/{box}/execs/{run}").json["state"] == "running":
+                assert d.call("POST", f"/v1/sandboxes/{box}/execs/{run}/cancel").status == 204
+                assert result(d, box, run)["outcome"] == "cancelled"
+                break
+        else:
+            raise AssertionError("all of them ended")
+        assert d.call("PATCH", f"/v1/sandboxes/{box}", {"labels": {"a": "b"}}).status == 200
+        a = d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "0s"})
+        assert a.status == 200 and a.json["state"] == "stopped", a
+
+
+@test
+def a_signal_that_comes_before_the_command_runs_is_not_lost():
+    with daemon() as d:
+        box = d.create()["id"]
+        for _ in range(10):
+            run = start(d, box, "exec sleep 600")
+            assert d.call("POST", f"/v1/sandboxes/{box}/execs/{run}/signal", {"signal": "TERM"}).status == 204
+            assert result(d, box, run)["signal"] == 15
+
+
 @test
 def those_who_keep_one_another_running_cannot_confuse_a_pause():
     with daemon() as d:

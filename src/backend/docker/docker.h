@@ -97,6 +97,11 @@ bool docker_is_work(const struct backend_plan *p, const char *target);
 /* plan_extra.c: each allowed flag of extra_args becomes what its row's API field says. */
 int docker_plan_extra(struct backend_plan *p, struct err *e);
 
+/* engine_health.c, image.c: the slots of struct backend. */
+int docker_health(unsigned ms, char *detail, size_t n);
+int docker_pull(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		struct err *e);
+
 /* What is known only when a run starts. */
 struct body_run {
 	const char *id, *nonce;

@@ -372,8 +372,8 @@ static bool pass_on(void *arg, const char *line)
 	return false;
 }
 
-int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
-		       struct err *e)
+int docker_pull(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
 	struct pull_listener l = { .note = note, .arg = arg };

@@ -90,9 +90,10 @@ const struct backend backend_native = {
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
 	.can = BACKEND_SHOWS_CODE | BACKEND_AWAITS | BACKEND_PERMITS | BACKEND_PROXY |
-	       BACKEND_BRIDGE,
+	       BACKEND_BRIDGE | BACKEND_FILES,
 	.probe = native_probe,
 	.check = native_check,
+	.doubtful = box_doubtful,
 	.plan = native_plan,
 	.plan_json = native_plan_json,
 	.plan_free = native_plan_free,

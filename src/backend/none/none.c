@@ -332,12 +332,14 @@ static int none_exec(struct backend_job *j, const struct job_want *w, struct job
 
 static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
-	int status;
+	struct command_end x;
 
-	if (!command_ended(j->commands, command, &status))
+	if (!command_ended(j->commands, command, &x))
 		return false;
-	if (o->kind == OUTCOME_FAILED)
-		judge_status(status, o);
+	if (x.refused)
+		command_refused(&x, o);
+	else if (o->kind == OUTCOME_FAILED)
+		judge_status(x.status, o);
 	return true;
 }
 

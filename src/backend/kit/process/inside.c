@@ -173,7 +173,9 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		return -e->code;
 	if (c->give_mounts) {
 		fds[INIT_FD_MOUNTS] = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-		if (fds[INIT_FD_MOUNTS] < 0)
+		if (c->open)
+			fds[INIT_FD_NEWS] = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+		if (fds[INIT_FD_MOUNTS] < 0 || (c->open && fds[INIT_FD_NEWS] < 0))
 			return err_sys(e, "cannot open mountinfo");
 	}
 	/* Missing where another's filter is in force already: the result says `partial` anyway. */

@@ -225,21 +225,23 @@ static enum job_event on_ready(struct backend_job *j, const struct epoll_event *
 	return JOB_NOTHING;
 }
 
+/* Since this descriptor was last asked; poll tells for less than reading the list takes. */
+static bool mounts_changed(int mountinfo)
+{
+	struct pollfd p = { .fd = mountinfo, .events = POLLPRI };
+
+	return poll(&p, 1, 0) != 0;
+}
+
 static void check_covers(struct backend_job *j)
 {
-	if (!j->protect || j->given[INIT_FD_MOUNTS] < 0 ||
+	int news = j->given[INIT_FD_NEWS];
+
+	if (!j->protect || j->given[INIT_FD_MOUNTS] < 0 || (news >= 0 && !mounts_changed(news)) ||
 	    protect_covers_hold(j->protect, j->given[INIT_FD_MOUNTS]))
 		return;
 	j->cover_lost = true;
 	kill_all(j);
-}
-
-/* Since the conductor last looked; poll tells for less than reading the list takes. */
-static bool mounts_changed(const struct backend_job *j)
-{
-	struct pollfd p = { .fd = j->given[INIT_FD_MOUNTS], .events = POLLPRI };
-
-	return poll(&p, 1, 0) != 0;
 }
 
 enum job_event box_event(struct backend_job *j, bool alarm, struct outcome *o)
@@ -302,7 +304,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 	struct cgroup_events seen;
 
 	if (j->protect && !j->cover_lost) {
-		if (mounts_changed(j))
+		if (j->given[INIT_FD_NEWS] >= 0 || mounts_changed(j->given[INIT_FD_MOUNTS]))
 			check_covers(j);
 		on_news(j, o);
 	}
@@ -324,6 +326,7 @@ void box_finish(struct backend_job *j, struct outcome *o)
 		/* The last hold on the sandbox's mounts: a name that is still mounted over
 		 * somewhere is removed only after a wait for every CPU. */
 		j->given[INIT_FD_MOUNTS] = fd_close(j->given[INIT_FD_MOUNTS]);
+		j->given[INIT_FD_NEWS] = fd_close(j->given[INIT_FD_NEWS]);
 		protect_end(j->protect, j->cover_lost, o);
 		j->protect = protect_free(j->protect);
 	}

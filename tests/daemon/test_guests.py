@@ -13,6 +13,7 @@ from daemon import daemon  # noqa: E402
 from harness import FACTOR, brig_argv, brig_environment, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
 
 MIB = 1 << 20
+BOXES = int(os.environ.get("BRIG_BOXES", "5"))
 WAIT = 20 * FACTOR
 
 # Says whether whoever listens there speaks to it.
@@ -222,11 +223,18 @@ def the_daemons_folders_cannot_be_shown():
         assert a.status == 201 and a.json["state"] == "ready", a
 
 
-@test
+@test(limit=60 + 6 * BOXES)
 def many_commands_at_once_are_all_answered():
+    """BRIG_BOXES sandboxes with 20 commands each, all of which run at the same time (make soak: 50)."""
     with daemon() as d:
-        boxes = [d.create()["id"] for _ in range(4)]
-        runs = [(box, start(d, box, f"sleep 0.5; echo {n}")) for n in range(25) for box in boxes]
+        boxes = [d.create(idle_ttl="0s")["id"] for _ in range(BOXES)]
+        for box in boxes:
+            assert d.exec(box, "mkfifo", "/tmp/go")["exit_code"] == 0
+        runs = [(box, start(d, box, f": < /tmp/go; echo {n}")) for n in range(20) for box in boxes]  # it waits for who writes
+        for box in boxes:
+            assert d.call("GET", f"/v1/sandboxes/{box}").json["execs_running"] == 20
+        for box in boxes:
+            start(d, box, "exec sleep 600 3<> /tmp/go")
         for i, (box, run) in enumerate(runs):
             r = result(d, box, run)
             assert r["exit_code"] == 0, (i, r, d.call("GET", f"/v1/sandboxes/{box}").json["reason"])

@@ -25,7 +25,7 @@
 #define ASK_EVERY 5 /* ticks */
 #define TICK_NS (10 * 1000 * 1000)
 #define HURRY_NS (1000 * 1000)
-#define REST_NS (250 * 1000 * 1000) /* of an open sandbox in which nothing runs */
+#define REST_S 2 /* of an open sandbox in which nothing runs, and nothing can change */
 
 static void kill_all(struct backend_job *j)
 {
@@ -71,8 +71,11 @@ bool job_hear(struct backend_job *j)
 
 int job_tick(const struct backend_job *j, bool hurry)
 {
-	bool rests = j->commands && !commands_there(j->commands);
-	const struct timespec every = { .tv_nsec = hurry ? HURRY_NS : rests ? REST_NS : TICK_NS };
+	bool rests = !hurry && j->commands && !commands_there(j->commands);
+	const struct timespec every = { .tv_sec = rests ? REST_S : 0,
+					.tv_nsec = rests   ? 0
+						   : hurry ? HURRY_NS
+							   : TICK_NS };
 	const struct itimerspec tick = { .it_interval = every, .it_value = every };
 
 	return j->timer < 0 ? 0 : timerfd_settime(j->timer, 0, &tick, NULL);
@@ -290,12 +293,8 @@ static void judge(const struct backend_job *j, const struct cgroup_events *seen,
 	} else if (!j->exited) {
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
 			      "the sandbox was ended from outside");
-	} else if (WIFSIGNALED(j->status)) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(j->status);
 	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(j->status);
+		outcome_ended(o, j->status);
 	}
 }
 

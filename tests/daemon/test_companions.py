@@ -107,9 +107,10 @@ def a_database_and_a_cache_serve_a_sandbox():
 @test
 def what_is_not_ready_fails_the_sandbox_with_the_reason():
     with daemon() as d:
-        never = {"test": ["CMD-SHELL", "echo not yet; false"], "interval": "20ms", "retries": 3}
+        never = {"test": ["CMD-SHELL", "printf 'not yet\\n\\033[31m'; false"], "interval": "20ms", "retries": 3}
         box = refused(d, {"a": puppet(healthcheck=never, data="/data"), "b": puppet()})
-        assert box["reason"] == "companion-unhealthy" and "failed 3 times" in box["error"]["what"], box
+        assert box["reason"] == "companion-unhealthy" and "failed 3 times; it wrote last: " in box["error"]["what"], box
+        assert "not yet  [31m" in box["error"]["what"], "in one line, and nothing for a terminal"
         assert [(c["state"], c["reason"]) for c in box["companions"]] == [("failed", "companion-unhealthy"), ("stopped", None)], box
         assert any(e["type"] == "companion.failed" and e["companion"] == "a" and e["reason"] == "companion-unhealthy" for e in events(d, box["id"]))
         with files_as_root():
@@ -118,6 +119,8 @@ def what_is_not_ready_fails_the_sandbox_with_the_reason():
         box = refused(d, {"a": puppet(command=["sh", "-c", "echo gone; exit 3"])})
         assert box["reason"] == "companion-unhealthy" and "has ended (exited)" in box["error"]["what"], box
         box = refused(d, {"a": puppet(command=["no-such-program"])})
+        assert box["reason"] == "not_found" and "companion 'a'" in box["error"]["what"], box
+        box = refused(d, {"a": {"command": ["no-such-program"]}})
         assert box["reason"] == "not_found" and "companion 'a'" in box["error"]["what"], box
         box = refused(d, {"a": puppet(post_start_on_primary=["true", "exit 5"])})
         assert box["reason"] == "post-start-failed" and "command 2" in box["error"]["what"] and "status 5" in box["error"]["what"], box

@@ -149,7 +149,13 @@ BRIG_API int brig_execute(brig_request *q, brig_result **ret, struct brig_error 
  * the request must not be changed, freed or started again. */
 typedef struct brig_run brig_run;
 BRIG_API int brig_start(brig_request *q, brig_run **ret, struct brig_error *e);
-BRIG_API int brig_run_fd(brig_run *r); /* call it before each wait; -errno on failure */
+/* -errno on failure. Call it before each wait; or once, if all runs that are waited for are in one
+ * epoll set until they are over. Such a set can hold any number of runs, also of one sandbox: a
+ * sandbox wakes only the command whose descriptor was asked for last, and dispatching that one
+ * makes the others' readable as needed. Take the descriptor out of the set before brig_run_finish,
+ * which closes it. The set itself must not be in another one: the kernel bounds how deep they nest.
+ */
+BRIG_API int brig_run_fd(brig_run *r);
 BRIG_API int brig_run_dispatch(brig_run *r);
 BRIG_API int brig_run_finish(brig_run *r, brig_result **ret, struct brig_error *e);
 

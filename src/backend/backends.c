@@ -2,8 +2,7 @@
 /* backend/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap_inside.h"
-#include "backend/bwrap/bwrap_program.h"
-#include "backend/kit/process/job.h"
+#include "backend/kit/net/members.h"
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
 #include "base/str.h"
@@ -30,6 +29,22 @@ const struct backend *backend_by_kind(enum backend_kind kind)
 	return NULL;
 }
 
+const struct backend *backend_by_name(const char *name)
+{
+	for (const struct backend *const *b = backends_all; *b; b++)
+		if (str_eq((*b)->name, name))
+			return *b;
+	return NULL;
+}
+
+const struct backend *backend_with(unsigned can)
+{
+	for (const struct backend *const *b = backends_all; *b; b++)
+		if (((*b)->can & can) == can)
+			return *b;
+	return NULL;
+}
+
 void backends_tidy(void)
 {
 	/* First: a container may have covers on the placeholders. */
@@ -43,16 +58,6 @@ void backends_tidy(void)
 _Noreturn void backend_inside(int letter)
 {
 	bwrap_inside(letter);
-}
-
-int backend_find_bwrap(struct arena *a, const char **path, struct err *e)
-{
-	struct bwrap_program p = { 0 };
-
-	if (bwrap_find(a, &p, e) < 0)
-		return -e->code;
-	*path = p.path;
-	return 0;
 }
 
 /* A brig on the other side of ssh can do what native can. */
@@ -162,7 +167,7 @@ static int check_honoured(const struct spec *s, const struct backend *b, enum wi
 		    (which == ALL_WISHES || !only_untrusted(s, id)))
 			return backend_cannot(s, b->name, id, NULL, e);
 	}
-	if (s->home == HOME_KEEP && b->kind == BACKEND_SSH) /* nor a brig on the other side */
+	if (s->home == HOME_KEEP && b->can & BACKEND_REMOTE) /* nor a brig on the other side */
 		return backend_cannot(s, b->name, FIELD_HOME, "keep", e);
 	if (check_ports(s, b, e) < 0 || check_network(s, b, e) < 0)
 		return -e->code;
@@ -204,12 +209,13 @@ static void pass_over(struct backend_choice *c, const struct backend *b, const s
 		c->passed[c->passed_count++] = (struct passed_over){ .backend = b, .why = *e };
 }
 
-/* A trial takes as long as a run: native gets one only where something speaks against it. */
+/* A trial takes as long as a run: only where something speaks against it, or nothing else can tell.
+ */
 static int usable(const struct spec *s, const struct backend *b, struct err *e)
 {
 	struct isolation unused;
 
-	if (b->kind == BACKEND_NATIVE && !box_doubtful())
+	if (b->doubtful && !b->doubtful())
 		return 0;
 	return b->probe(s, &unused, e);
 }
@@ -265,7 +271,7 @@ static int choose_named(const struct spec *s, enum backend_kind kind, struct bac
 
 int backend_choose(const struct spec *s, struct backend_choice *ret, struct err *e)
 {
-	bool host = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	bool host = spec_on_host(s);
 
 	*ret = (struct backend_choice){ 0 };
 	if (!host && !backend_by_kind(s->backend) && s->backend != BACKEND_AUTO)
@@ -287,4 +293,14 @@ int backend_would_take(const struct spec *given, const struct backend *b, struct
 		return -e->code;
 	(void)b->plan_free(p);
 	return 0;
+}
+
+int backend_members_open(int *router, struct err *e)
+{
+	return members_open(router, e);
+}
+
+int backend_members_join(int router, int member, unsigned n, struct err *e)
+{
+	return members_join(router, member, n, e);
 }

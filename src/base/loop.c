@@ -117,6 +117,9 @@ static int tell_outer(const struct loop *l, struct loop_watch *w, uint32_t event
 	if (l->outer < 0)
 		return 0;
 	if (!events) {
+		/* Closing it is not enough: the set forgets a file, not a descriptor of it. */
+		if (known)
+			(void)epoll_ctl(l->outer, EPOLL_CTL_DEL, s->copy, NULL);
 		s->copy = fd_close(s->copy);
 		return 0;
 	}
@@ -406,6 +409,7 @@ void loop_hurry(struct loop *l)
 void loop_stop(struct loop *l)
 {
 	l->stopped = true;
+	set_timerfd(l); /* a loop around it shall see that */
 }
 
 uint64_t loop_now(const struct loop *l)

@@ -40,19 +40,10 @@ static int usage(const struct subcommand *c)
 	return EXIT_BRIG;
 }
 
-/* The only word besides the name: the backend, which is docker. */
-static int take_backend(const char *value, struct err *e)
-{
-	if (value && str_eq(value, "docker"))
-		return 0;
-	return err_refuse(e, ERR_USAGE, EINVAL, "brig image pull REF --backend docker",
-			  "backend '%.40s' has no images", value ? value : "");
-}
-
-static int pull(const char *ref)
+static int pull(const char *backend, const char *ref)
 {
 	struct err e = { 0 };
-	int r = sandbox_pull(ref, on_progress, NULL, &e);
+	int r = sandbox_pull(backend, ref, on_progress, NULL, &e);
 
 	if (isatty(2))
 		(void)fprintf(stderr, "\r\033[K");
@@ -66,8 +57,7 @@ static int pull(const char *ref)
 
 static int run(const struct subcommand *c, int argc, char **argv)
 {
-	const char *ref = NULL;
-	struct err e = { 0 };
+	const char *ref = NULL, *backend = NULL;
 
 	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
 		help_command(c);
@@ -76,24 +66,16 @@ static int run(const struct subcommand *c, int argc, char **argv)
 	if (argc < 2 || !str_eq(argv[1], verbs[0]))
 		return usage(c);
 	for (int i = 2; i < argc; i++) {
-		int r = 0;
-
-		if (str_eq(argv[i], "--backend"))
-			r = take_backend(argv[++i], &e);
+		if (str_eq(argv[i], "--backend") && argv[i + 1])
+			backend = argv[++i];
 		else if (str_starts(argv[i], "--backend="))
-			r = take_backend(argv[i] + 10, &e);
+			backend = argv[i] + strlen("--backend=");
 		else if (argv[i][0] == '-' || ref)
 			return usage(c);
 		else
 			ref = argv[i];
-		if (r < 0) {
-			error_print(&e);
-			return EXIT_BRIG;
-		}
-		if (i >= argc)
-			break;
 	}
-	return ref ? pull(ref) : usage(c);
+	return ref ? pull(backend, ref) : usage(c);
 }
 
 const struct subcommand cmd_image = {

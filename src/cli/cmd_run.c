@@ -152,8 +152,7 @@ static int shell_argv(struct spec *s, struct err *e)
 		if (str_eq(name + 1, known[i]) && access(at, X_OK) == 0)
 			(void)snprintf(path, sizeof(path), "%s", at);
 	}
-	if (s->image || s->docker.image || s->backend == BACKEND_DOCKER ||
-	    s->backend == BACKEND_SSH)
+	if (spec_other_programs(s))
 		(void)snprintf(path, sizeof(path), "/bin/sh");
 	return spec_set_argv(s, 1, (char *[]){ path }, e);
 }
@@ -161,7 +160,7 @@ static int shell_argv(struct spec *s, struct err *e)
 static int settle_terminal(const struct subcommand *c, struct spec *s, struct err *e)
 {
 	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
-		s->command.tty = !s->cli.json && s->backend != BACKEND_SSH && terminal_is_ours();
+		s->command.tty = !s->cli.json && !spec_remote(s) && terminal_is_ours();
 	if (s->command.tty && s->cli.json)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "--json keeps the output, --tty shows it to somebody: leave one "
@@ -188,8 +187,7 @@ static int prepare(const struct subcommand *c, brig_request *q, int argc, char *
 		return -e->code;
 	while (argv[argc])
 		argc++;
-	if (typed && !s->full_access_ok &&
-	    (s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE))
+	if (typed && !s->full_access_ok && spec_on_host(s))
 		s->again = again(c, s, typed);
 	if (c->permute)
 		for (argc = rest; argv[argc];)

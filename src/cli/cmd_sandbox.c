@@ -24,6 +24,8 @@ enum {
 	OPT_GRACE = 64,
 	OPT_DRY = 128,
 	OPT_STATE = 256,
+	OPT_LIMIT = 512,
+	OPT_FILES = 1024,
 };
 
 struct sandbox_verb_row {
@@ -52,6 +54,10 @@ static const struct sandbox_verb_row verbs[] = {
 	{ "delete", "ID... | --label K=V", OPT_LABEL, 0, -1, verb_delete },
 	{ "update", "ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]",
 	  OPT_NAME | OPT_LABEL | OPT_TIMES, 1, 1, verb_update },
+	{ "cp", "[--limit SIZE] SRC DST      (one of them ID:PATH; - is a tar)", OPT_LIMIT, 2, 2,
+	  verb_cp },
+	{ "files", "list|stat|mkdir|remove|watch ID:PATH [-r] | move ID:PATH TO [--force]",
+	  OPT_FILES, 2, 3, verb_files },
 	{ "prune", "[--dry-run]", OPT_DRY | OPT_LABEL, 0, 0, verb_prune },
 };
 
@@ -85,6 +91,7 @@ static const struct {
 	TEXT("--cwd", OPT_EXEC, cwd),
 	TEXT("--since", OPT_FOLLOW, since),
 	TEXT("--state", OPT_STATE, state),
+	TEXT("--limit", OPT_LIMIT, limit),
 	LIST("--label", OPT_LABEL, labels, label_count),
 	LIST("--env", OPT_EXEC, env, env_count),
 	LIST("-e", OPT_EXEC, env, env_count),
@@ -96,6 +103,9 @@ static const struct {
 	FLAG("--follow", OPT_FOLLOW, follow),
 	FLAG("-f", OPT_FOLLOW, follow),
 	FLAG("--dry-run", OPT_DRY, dry_run),
+	FLAG("--recursive", OPT_FILES, recursive),
+	FLAG("-r", OPT_FILES, recursive),
+	FLAG("--force", OPT_FILES, force),
 	FLAG("--json", 0, json),
 	FLAG("--quiet", 0, quiet),
 	FLAG("--help", 0, help),
@@ -272,7 +282,7 @@ static const char *word(size_t i)
 const struct subcommand cmd_sandbox = {
 	.name = "sandbox",
 	.usage = "create | list | get | exec | logs | events | pause | resume | stop | delete | "
-		 "update | prune",
+		 "update | cp | files | prune",
 	.help = "long-lived sandboxes: made once, given many commands",
 	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
 		 "         [--idle-ttl TIME] [--no-wait]      make one, print its id when it is "
@@ -287,6 +297,9 @@ const struct subcommand cmd_sandbox = {
 		 "private HOME are gone\n"
 		 "  delete ID... | --label K=V                prune [--dry-run]\n"
 		 "  update ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]\n"
+		 "  cp [--limit SIZE] SRC DST                 one of them ID:PATH; - is a tar\n"
+		 "  files list|stat|mkdir|remove|watch ID:PATH [-r]\n"
+		 "  files move ID:PATH TO [--force]\n"
 		 "  --json                                    as JSON; a name works wherever an id "
 		 "does\n",
 	.fields = CMD_RUN,

@@ -108,8 +108,7 @@ static bool harmless(const struct narrowing *n, enum field_id id)
 	case FIELD_QUIET:
 		return true;
 	case FIELD_BACKEND:
-		return was->backend == BACKEND_AUTO &&
-		       (is->backend == BACKEND_NATIVE || is->backend == BACKEND_BWRAP);
+		return was->backend == BACKEND_AUTO && spec_in_namespaces(is);
 	case FIELD_EGRESS_ALLOW:
 		return part_of(&was->egress.allow, &is->egress.allow);
 	case FIELD_EGRESS_GROUPS:

@@ -186,9 +186,10 @@ static int set_container(const struct ground *g, const char *backend, struct spe
 	const struct spec *c = g->config;
 	const char *image = c && c->image ? c->image : c ? c->docker.image : NULL;
 	const char *runtime = c && c->runtime ? c->runtime : c ? c->docker.runtime : NULL;
+	const struct backend *b = backend_by_name(backend);
 	char user[32];
 
-	if (!str_eq(backend, "docker"))
+	if (!b || !(b->can & BACKEND_ENGINE))
 		return 0;
 	(void)snprintf(user, sizeof(user), "%d:%d", NOBODY, NOBODY);
 	if ((image && spec_set(s, FIELD_IMAGE, image, ORIGIN_FLAG, e) < 0) ||

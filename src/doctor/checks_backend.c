@@ -14,9 +14,9 @@
 #define SCRATCH_MAX ((size_t)64 << 10)
 
 /* Fails where the configuration needs it. */
-static enum check_status missing(struct machine *m, enum backend_kind kind)
+static enum check_status missing(struct machine *m, const struct backend *b)
 {
-	return machine_needs(m, kind) ? CHECK_FAIL : CHECK_SKIP;
+	return machine_needs(m, b) ? CHECK_FAIL : CHECK_SKIP;
 }
 
 /* "bubblewrap 0.8.0", from the program itself; "bubblewrap" when it does not say. */
@@ -50,27 +50,30 @@ static void bwrap_version(const char *path, char *out, size_t n)
 void check_bwrap(struct machine *m, struct finding *f)
 {
 	CLEANUP(arena) struct arena *a = arena_new(SCRATCH_MAX);
+	const struct backend *const *b = backends_all;
 	const char *path = NULL;
 	struct isolation got;
 	struct err e = { 0 };
 	char version[64];
 
-	if (!a)
+	while (*b && !(*b)->program)
+		b++;
+	if (!a || !*b)
 		return;
-	if (backend_find_bwrap(a, &path, &e) < 0) {
-		finding_say(f, missing(m, BACKEND_BWRAP), "%s", e.what);
+	if ((*b)->program(a, &path, &e) < 0) {
+		finding_say(f, missing(m, *b), "%s", e.what);
 		if (f->status == CHECK_FAIL)
 			finding_hint(f, "%s", e.hint);
 		return;
 	}
 	bwrap_version(path, version, sizeof(version));
-	if (backend_bwrap.probe(NULL, &got, &e) == 0) {
+	if ((*b)->probe(NULL, &got, &e) == 0) {
 		finding_say(f, CHECK_PASS, "%s at '%s': a trial run with the real layout worked",
 			    version, path);
 		return;
 	}
-	finding_say(f, machine_needs(m, BACKEND_BWRAP) ? CHECK_FAIL : CHECK_WARN, "%s at '%s': %s",
-		    version, path, e.what);
+	finding_say(f, machine_needs(m, *b) ? CHECK_FAIL : CHECK_WARN, "%s at '%s': %s", version,
+		    path, e.what);
 	finding_hint(f, "%s", e.hint[0] ? e.hint : "use --backend native");
 }
 
@@ -81,8 +84,9 @@ void check_docker_cli(struct machine *m, struct finding *f)
 	if (h->cli[0])
 		finding_say(f, CHECK_PASS, "docker CLI found at %s.", h->cli);
 	else
-		finding_say(f, machine_needs(m, BACKEND_DOCKER) ? CHECK_WARN : CHECK_SKIP,
-			    "docker CLI not found; not needed: brig speaks to the engine itself");
+		finding_say(
+			f, machine_needs(m, backend_with(BACKEND_ENGINE)) ? CHECK_WARN : CHECK_SKIP,
+			"docker CLI not found; not needed: brig speaks to the engine itself");
 }
 
 void engine_hint(const struct engine_health *h, struct finding *f)
@@ -117,7 +121,7 @@ void check_docker_daemon(struct machine *m, struct finding *f)
 		finding_say(f, CHECK_PASS, "%s", h->detail);
 		return;
 	}
-	finding_say(f, missing(m, BACKEND_DOCKER), "%s", h->detail);
+	finding_say(f, missing(m, backend_with(BACKEND_ENGINE)), "%s", h->detail);
 	if (f->status == CHECK_FAIL)
 		engine_hint(h, f);
 }
@@ -140,8 +144,8 @@ void check_runtimes(struct machine *m, struct finding *f)
 					      : m->spec->docker.runtime;
 
 	if (engine_runtimes(h, HEALTH_MS) < 0) {
-		finding_say(f, want ? missing(m, BACKEND_DOCKER) : CHECK_SKIP, "not reached: %s",
-			    h->detail);
+		finding_say(f, want ? missing(m, backend_with(BACKEND_ENGINE)) : CHECK_SKIP,
+			    "not reached: %s", h->detail);
 		if (f->status == CHECK_FAIL)
 			engine_hint(h, f);
 	} else if (want && !listed(h->runtimes, want)) {
@@ -158,25 +162,19 @@ void check_runtimes(struct machine *m, struct finding *f)
 
 void check_ssh(struct machine *m, struct finding *f)
 {
-	const struct backend *b = backend_by_kind(BACKEND_SSH);
+	const struct backend *b = backend_with(BACKEND_REMOTE);
 	const char *host = m->spec ? m->spec->ssh.host : NULL;
 	char detail[512];
 
 	if (!host) {
-		finding_say(f, missing(m, BACKEND_SSH), "no ssh.host is configured");
+		finding_say(f, missing(m, b), "no ssh.host is configured");
 		if (f->status == CHECK_FAIL)
 			finding_hint(f, "name it: --set ssh.host=HOST");
-	} else if (!b) {
-		finding_say(f, missing(m, BACKEND_SSH),
-			    "'%s' was not tried: backend 'ssh' is not in this version of brig",
-			    host);
-		if (f->status == CHECK_FAIL)
-			finding_hint(f, "use --backend native");
 	} else if (backend_health(b, m->spec, 2 * HEALTH_MS, detail, sizeof(detail)) == 0) {
 		finding_say(f, CHECK_PASS, "'%s' answers", host);
 	} else {
-		finding_say(f, machine_needs(m, BACKEND_SSH) ? CHECK_FAIL : CHECK_WARN, "'%s': %s",
-			    host, detail);
+		finding_say(f, machine_needs(m, b) ? CHECK_FAIL : CHECK_WARN, "'%s': %s", host,
+			    detail);
 		finding_hint(f, "try: ssh -o BatchMode=yes %s true", host);
 	}
 }

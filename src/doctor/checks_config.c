@@ -26,19 +26,18 @@ static const char *temp_folder(void)
 
 static bool on_host(const struct machine *m)
 {
-	return m->spec &&
-	       (m->spec->backend == BACKEND_NONE || m->spec->policy == POLICY_FULL_ACCESS);
+	return m->spec && spec_on_host(m->spec);
 }
 
 void check_configured(struct machine *m, struct finding *f)
 {
 	enum backend_kind kind = m->spec ? m->spec->backend : BACKEND_AUTO;
 	const char *word = fields[FIELD_BACKEND].words[kind];
-	const struct backend *b;
+	const struct backend *b = backend_by_kind(kind);
+	bool bare = b && b->can & BACKEND_BARE;
 
 	if (in_dialect(m, DIALECT_RLM)) {
-		finding_say(f, CHECK_PASS, "Runtime set to '%s'.",
-			    kind == BACKEND_NONE ? "local" : word);
+		finding_say(f, CHECK_PASS, "Runtime set to '%s'.", bare ? "local" : word);
 		return;
 	}
 	b = machine_backend(m);
@@ -50,8 +49,8 @@ void check_configured(struct machine *m, struct finding *f)
 	else if (kind == BACKEND_AUTO)
 		finding_say(f, CHECK_PASS, "backend auto: %s would run it", b->name);
 	else
-		finding_say(f, b->kind == BACKEND_NONE ? CHECK_WARN : CHECK_PASS, "backend '%s'%s",
-			    b->name, b->kind == BACKEND_NONE ? ": no sandbox at all" : "");
+		finding_say(f, b->can & BACKEND_BARE ? CHECK_WARN : CHECK_PASS, "backend '%s'%s",
+			    b->name, b->can & BACKEND_BARE ? ": no sandbox at all" : "");
 	if (f->status != CHECK_PASS && f->status != CHECK_SKIP && !f->hint[0])
 		finding_hint(f, "use --backend auto");
 }
@@ -69,8 +68,7 @@ void check_network_policy(struct machine *m, struct finding *f)
 {
 	bool rlm = in_dialect(m, DIALECT_RLM);
 	enum network net = m->spec ? m->spec->network : NETWORK_NONE;
-	bool ssh = m->spec && m->spec->backend == BACKEND_SSH &&
-		   m->spec->ssh.remote == SSH_REMOTE_PLAIN;
+	bool ssh = m->spec && spec_remote(m->spec) && m->spec->ssh.remote == SSH_REMOTE_PLAIN;
 
 	if (on_host(m))
 		finding_say(f, CHECK_WARN, "network host: the command is not in a sandbox");

@@ -35,7 +35,7 @@ static void say_docker_ready(struct machine *m, struct finding *f)
 void role_sandbox(struct machine *m, struct finding *f)
 {
 	const struct backend *b = machine_backend(m);
-	bool docker = m->spec && m->spec->backend == BACKEND_DOCKER;
+	bool docker = m->spec && m->spec->backend == backend_with(BACKEND_ENGINE)->kind;
 
 	if (docker && machine_engine(m)->state == ENGINE_READY)
 		say_docker_ready(m, f);
@@ -61,7 +61,7 @@ void ironclaw_docker(struct machine *m, struct finding *f)
 		finding_say(f, CHECK_PASS, "Docker is available");
 		return;
 	}
-	finding_say(f, machine_needs(m, BACKEND_DOCKER) ? CHECK_FAIL : CHECK_SKIP,
+	finding_say(f, machine_needs(m, backend_with(BACKEND_ENGINE)) ? CHECK_FAIL : CHECK_SKIP,
 		    "Docker is not available: %s", h->detail);
 	if (f->status == CHECK_FAIL)
 		engine_hint(h, f);
@@ -89,8 +89,7 @@ void ironclaw_image(struct machine *m, struct finding *f)
 
 void ironclaw_enabled(struct machine *m, struct finding *f)
 {
-	bool off = m->spec &&
-		   (m->spec->backend == BACKEND_NONE || m->spec->policy == POLICY_FULL_ACCESS);
+	bool off = m->spec && spec_on_host(m->spec);
 
 	if (off) {
 		finding_say(f, CHECK_WARN, "Sandbox is disabled: commands run on the host");

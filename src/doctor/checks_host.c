@@ -141,7 +141,8 @@ void check_installation(struct machine *m, struct finding *f)
 /* An engine brings its own cable. */
 void check_tun(struct machine *m, struct finding *f)
 {
-	bool needed = m->spec->network == NETWORK_BRIDGE && machine_needs(m, BACKEND_NATIVE);
+	bool needed = m->spec->network == NETWORK_BRIDGE &&
+		      machine_needs(m, backend_with(BACKEND_BRIDGE));
 	const char *path;
 	struct err e = { 0 };
 

@@ -71,7 +71,7 @@ int doctor_fix_image(const struct spec *s, doctor_note_fn *note, char *done, siz
 	int there = image ? machine_has_image(&m) : 1;
 
 	done[0] = '\0';
-	if (!image || !machine_needs(&m, BACKEND_DOCKER))
+	if (!image || !machine_needs(&m, backend_with(BACKEND_ENGINE)))
 		return 0;
 	if (there < 0) {
 		(void)err_set(e, ERR_UNAVAILABLE, -there, "image '%s' is not looked for: %s", image,
@@ -82,7 +82,7 @@ int doctor_fix_image(const struct spec *s, doctor_note_fn *note, char *done, siz
 		(void)snprintf(done, n, "image '%s' is here", image);
 		return 0;
 	}
-	if (sandbox_pull(image, note, NULL, e) < 0)
+	if (sandbox_pull(NULL, image, note, NULL, e) < 0)
 		return -e->code;
 	(void)snprintf(done, n, "image '%s' was fetched", image);
 	return 0;

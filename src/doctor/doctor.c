@@ -179,7 +179,7 @@ void doctor_examine(const struct check *checks, size_t n, const struct spec *s,
 		if (checks[i].spared && ret->findings[i].status == CHECK_FAIL && machine_works(&m))
 			ret->findings[i].status = CHECK_WARN;
 	}
-	ret->on_host = s && (s->backend == BACKEND_NONE || s->policy == POLICY_FULL_ACCESS);
+	ret->on_host = s && spec_on_host(s);
 	must_run(&m, ret);
 }
 

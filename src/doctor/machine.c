@@ -111,14 +111,14 @@ const struct backend *machine_backend(struct machine *m)
 	return m->choice_result < 0 ? NULL : m->choice.backend;
 }
 
-bool machine_needs(struct machine *m, enum backend_kind kind)
+bool machine_needs(struct machine *m, const struct backend *b)
 {
-	const struct backend *b = machine_backend(m);
+	const struct backend *taken = machine_backend(m);
 
-	if (m->spec && m->spec->backend == kind)
+	if (m->spec && m->spec->backend == b->kind)
 		return m->spec->policy != POLICY_FULL_ACCESS; /* that one needs no backend */
 	/* Of auto's, the namespaces' own rows tell; an engine is only taken for want of them. */
-	return b && b->kind == kind && kind == BACKEND_DOCKER;
+	return taken == b && b->can & BACKEND_ENGINE;
 }
 
 /* Where every backend of auto's fails, the first one's reason is the one to mend. */

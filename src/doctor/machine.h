@@ -2,6 +2,7 @@
 /* doctor/machine.h - what the checks learn from one another; inside src/doctor only. */
 #pragma once
 
+#include "backend/engine_health.h"
 #include "backend/kit/process/job.h"
 #include "doctor/doctor.h"
 #include "sandbox/health.h"
@@ -27,7 +28,7 @@ struct machine {
 
 /* The backend a run would take; NULL: a run would be refused, `refusal` says why. */
 const struct backend *machine_backend(struct machine *m);
-bool machine_needs(struct machine *m, enum backend_kind kind);
+bool machine_needs(struct machine *m, const struct backend *b);
 bool machine_works(struct machine *m); /* a trial run on that backend */
 int machine_userns(struct machine *m); /* 0 or -errno of a trial user namespace */
 int machine_procfs(void);              /* ... of a fresh /proc in one */

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* egress/egress_plan.c - both ends are the same program's, so the text is the plainest that is
- * strict: numbers and counted strings in a fixed order, each row written and read by one list of
- * fields. */
 #include "egress/egress_plan.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/parcel.h"
 #include "egress/credential/cred.h"
 #include "egress/rules/allow.h"
 #include "egress/rules/upstream_proxy.h"
@@ -15,9 +11,8 @@
 #include "model/dialect/dialect.h"
 #include "model/spec_lists.h"
 
-#define MAGIC "brig-egress-plan 1"
+#define MARK "brig-egress-plan 2"
 #define PLAN_BYTES ((size_t)16 << 20)
-#define LIST_MAX 10000
 #define MEMORY_MIN ((uint64_t)16 << 20)
 #define MEMORY_MAX ((uint64_t)64 << 20)
 
@@ -131,176 +126,85 @@ struct egress_plan *egress_plan_free(struct egress_plan *p)
 
 /* --- one list of fields for both directions --- */
 
-struct wire {
-	struct buf *out;      /* writing; NULL: reading */
-	const char *at, *end; /* reading */
-	struct arena *arena;
-	bool failed;
-};
-
-static void number(struct wire *w, uint64_t *v)
+static void texts(struct parcel *p, struct strlist *l)
 {
-	char *stop;
-
-	if (w->out) {
-		buf_printf(w->out, "%" PRIu64 " ", *v);
-		return;
-	}
-	*v = 0;
-	if (w->failed || w->at >= w->end || *w->at < '0' || *w->at > '9') {
-		w->failed = true;
-		return;
-	}
-	*v = strtoull(w->at, &stop, 10);
-	w->failed = *stop != ' ';
-	w->at = stop + 1;
+	l->v = parcel_texts(p, l->v, &l->n);
 }
 
-static void flag(struct wire *w, bool *v)
+static void pairs(struct parcel *p, struct envlist *l)
 {
-	uint64_t n = *v;
-
-	number(w, &n);
-	*v = n == 1;
-	w->failed |= n > 1;
-}
-
-static void word(struct wire *w, int *v, int max)
-{
-	uint64_t n = (uint64_t)*v;
-
-	number(w, &n);
-	w->failed |= n > (uint64_t)max;
-	*v = w->failed ? 0 : (int)n;
-}
-
-static void bytes(struct wire *w, const char **p, size_t *n)
-{
-	uint64_t len = *n;
-
-	number(w, &len);
-	if (w->out) {
-		buf_add(w->out, *p, *n);
-		buf_putc(w->out, ' ');
-		return;
-	}
-	if (w->failed || w->at > w->end || len >= (uint64_t)(w->end - w->at) || w->at[len] != ' ') {
-		w->failed = true;
-		return;
-	}
-	*p = w->at;
-	*n = (size_t)len;
-	w->at += len + 1;
-}
-
-static void text(struct wire *w, const char **v)
-{
-	size_t n = w->out ? strlen(*v) : 0;
-	const char *p = *v;
-
-	bytes(w, &p, &n);
-	if (w->out)
-		return;
-	*v = w->failed || memchr(p, '\0', n) ? NULL : arena_strndup(w->arena, p, n);
-	w->failed |= !*v;
-}
-
-/* How many elements follow; room for them when reading. */
-static void *list(struct wire *w, void *v, size_t *n, size_t size)
-{
-	uint64_t count = *n;
-
-	number(w, &count);
-	if (w->out)
-		return v;
-	v = w->failed || count > LIST_MAX ? NULL
-					  : arena_alloc(w->arena, (size_t)(count + 1) * size);
-	w->failed |= !v;
-	*n = w->failed ? 0 : (size_t)count;
-	return v;
-}
-
-static void texts(struct wire *w, struct strlist *l)
-{
-	l->v = list(w, l->v, &l->n, sizeof(*l->v));
-	for (size_t i = 0; i < l->n && !w->failed; i++)
-		text(w, &l->v[i]);
-}
-
-static void pairs(struct wire *w, struct envlist *l)
-{
-	l->v = list(w, l->v, &l->n, sizeof(*l->v));
-	for (size_t i = 0; i < l->n && !w->failed; i++) {
-		text(w, &l->v[i].name);
-		text(w, &l->v[i].value);
+	l->v = parcel_list(p, l->v, &l->n, sizeof(*l->v));
+	for (size_t i = 0; i < l->n && !p->failed; i++) {
+		parcel_text(p, &l->v[i].name);
+		parcel_text(p, &l->v[i].value);
 	}
 }
 
-static void egress(struct wire *w, struct egress_spec *s)
+static void egress(struct parcel *p, struct egress_spec *s)
 {
-	texts(w, &s->allow);
-	texts(w, &s->deny);
-	texts(w, &s->groups);
-	texts(w, &s->passthrough);
-	texts(w, &s->roots);
-	pairs(w, &s->resolve);
-	flag(w, &s->rate.spare_domain);
-	flag(w, &s->rate.spare_total);
-	number(w, &s->rate.domain);
-	number(w, &s->rate.total);
-	number(w, &s->rate.connections);
-	number(w, &s->rate.names);
-	number(w, &s->rate.bytes_out);
-	number(w, &s->rate.bytes_in);
-	flag(w, &s->https_only);
-	flag(w, &s->inspect);
-	number(w, &s->port);
-	number(w, &s->host_service);
+	texts(p, &s->allow);
+	texts(p, &s->deny);
+	texts(p, &s->groups);
+	texts(p, &s->passthrough);
+	texts(p, &s->roots);
+	pairs(p, &s->resolve);
+	parcel_flag(p, &s->rate.spare_domain);
+	parcel_flag(p, &s->rate.spare_total);
+	parcel_number(p, &s->rate.domain);
+	parcel_number(p, &s->rate.total);
+	parcel_number(p, &s->rate.connections);
+	parcel_number(p, &s->rate.names);
+	parcel_number(p, &s->rate.bytes_out);
+	parcel_number(p, &s->rate.bytes_in);
+	parcel_flag(p, &s->https_only);
+	parcel_flag(p, &s->inspect);
+	parcel_number(p, &s->port);
+	parcel_number(p, &s->host_service);
 	if (!s->upstream_proxy)
 		s->upstream_proxy = "";
-	text(w, &s->upstream_proxy);
+	parcel_text(p, &s->upstream_proxy);
 }
 
-static void credential(struct wire *w, struct credential_spec *c)
+static void credential(struct parcel *p, struct credential_spec *c)
 {
 	int slot = (int)c->slot;
 
-	text(w, &c->name);
-	texts(w, &c->hosts);
-	word(w, &slot, SLOT_BASIC);
+	parcel_text(p, &c->name);
+	texts(p, &c->hosts);
+	parcel_word(p, &slot, SLOT_BASIC);
 	c->slot = (enum credential_slot)slot;
-	text(w, &c->field);
-	text(w, &c->prefix);
-	texts(w, &c->methods);
-	texts(w, &c->paths);
-	texts(w, &c->query);
-	flag(w, &c->in_path);
-	flag(w, &c->delayed);
+	parcel_text(p, &c->field);
+	parcel_text(p, &c->prefix);
+	texts(p, &c->methods);
+	texts(p, &c->paths);
+	texts(p, &c->query);
+	parcel_flag(p, &c->in_path);
+	parcel_flag(p, &c->delayed);
 }
 
-static void fields_of(struct wire *w, struct egress_plan *p)
+static void fields_of(struct parcel *p, struct egress_plan *plan)
 {
-	egress(w, &p->egress);
-	flag(w, &p->leaks.scan);
-	flag(w, &p->leaks.strict);
-	pairs(w, &p->leaks.rules);
-	flag(w, &p->bind_names);
-	texts(w, &p->lacking);
-	flag(w, &p->redact_json);
-	number(w, &p->memory);
+	egress(p, &plan->egress);
+	parcel_flag(p, &plan->leaks.scan);
+	parcel_flag(p, &plan->leaks.strict);
+	pairs(p, &plan->leaks.rules);
+	parcel_flag(p, &plan->bind_names);
+	texts(p, &plan->lacking);
+	parcel_flag(p, &plan->redact_json);
+	parcel_number(p, &plan->memory);
 }
 
 /* --- secrets: the values go to locked memory --- */
 
-static int read_secret(struct wire *w, struct secret *s, const char *name, struct err *e)
+static int read_secret(struct parcel *p, struct secret *s, const char *name, struct err *e)
 {
 	const char *value = NULL;
 	size_t n = 0;
 	char *copy = NULL;
 
-	text(w, &s->placeholder);
-	bytes(w, &value, &n);
-	if (w->failed)
+	parcel_text(p, &s->placeholder);
+	parcel_bytes(p, &value, &n);
+	if (p->failed)
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the egress plan is broken");
 	if (cred_value_new(value, n, &copy, e) < 0)
 		return -e->code;
@@ -310,56 +214,55 @@ static int read_secret(struct wire *w, struct secret *s, const char *name, struc
 	return 0;
 }
 
-static int read_credentials(struct wire *w, struct egress_plan *p, struct err *e)
+static int read_credentials(struct parcel *p, struct egress_plan *plan, struct err *e)
 {
 	size_t n = 0;
 
-	p->credentials.v = list(w, NULL, &n, sizeof(*p->credentials.v));
-	p->secrets = w->failed ? NULL : arena_alloc(p->arena, (n + 1) * sizeof(*p->secrets));
-	if (!p->secrets)
+	plan->credentials.v = parcel_list(p, NULL, &n, sizeof(*plan->credentials.v));
+	plan->secrets =
+		p->failed ? NULL : arena_alloc(plan->arena, (n + 1) * sizeof(*plan->secrets));
+	if (!plan->secrets)
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the egress plan is broken");
 	for (size_t i = 0; i < n; i++) {
-		credential(w, &p->credentials.v[i]);
-		if (read_secret(w, &p->secrets[i], p->credentials.v[i].name, e) < 0)
+		credential(p, &plan->credentials.v[i]);
+		if (read_secret(p, &plan->secrets[i], plan->credentials.v[i].name, e) < 0)
 			return -e->code;
-		p->credentials.n++;
+		plan->credentials.n++;
 	}
 	return 0;
 }
 
-int egress_plan_write(const struct egress_plan *p, struct buf *out, struct err *e)
+int egress_plan_write(const struct egress_plan *plan, struct buf *out, struct err *e)
 {
-	struct wire w = { .out = out };
-	struct egress_plan copy = *p;
-	size_t n = p->credentials.n;
+	struct parcel p = parcel_to(out, MARK);
+	struct egress_plan copy = *plan;
+	size_t n = plan->credentials.n;
 
-	buf_puts(out, MAGIC " ");
-	fields_of(&w, &copy);
-	(void)list(&w, copy.credentials.v, &n, sizeof(*copy.credentials.v));
+	fields_of(&p, &copy);
+	(void)parcel_list(&p, copy.credentials.v, &n, sizeof(*copy.credentials.v));
 	for (size_t i = 0; i < n; i++) {
 		struct secret *s = &copy.secrets[i];
 
-		credential(&w, &copy.credentials.v[i]);
-		text(&w, &s->placeholder);
-		bytes(&w, &s->value, &s->len);
+		credential(&p, &copy.credentials.v[i]);
+		parcel_text(&p, &s->placeholder);
+		parcel_bytes(&p, &s->value, &s->len);
 	}
 	return out->failed ? err_nomem(e) : 0;
 }
 
-int egress_plan_read(const char *p, size_t n, struct egress_plan **ret, struct err *e)
+int egress_plan_read(const char *data, size_t n, struct egress_plan **ret, struct err *e)
 {
 	CLEANUP(egress_plan) struct egress_plan *plan = calloc(1, sizeof(*plan));
-	struct wire w = { .at = p + sizeof(MAGIC), .end = p + n };
+	struct parcel p = parcel_from(data, n, MARK);
 
 	if (!plan || !(plan->arena = arena_new(PLAN_BYTES)))
 		return err_nomem(e);
-	if (n < sizeof(MAGIC) || memcmp(p, MAGIC " ", sizeof(MAGIC)) != 0 || p[n - 1] != ' ')
-		return err_set(e, ERR_INTERNAL, EBADMSG, "not an egress plan");
-	w.arena = plan->arena;
-	fields_of(&w, plan);
-	if (read_credentials(&w, plan, e) < 0)
+	p.arena = plan->arena;
+	p.copy = true; /* the text is not kept */
+	fields_of(&p, plan);
+	if (read_credentials(&p, plan, e) < 0)
 		return -e->code;
-	if (w.failed || w.at != w.end)
+	if (!parcel_whole(&p))
 		return err_set(e, ERR_INTERNAL, EBADMSG, "the egress plan is broken");
 	*ret = TAKE_PTR(plan);
 	return 0;

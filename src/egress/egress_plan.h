@@ -30,5 +30,5 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 struct egress_plan *egress_plan_free(struct egress_plan *p); /* wipes the values */
 DEFINE_CLEANUP(egress_plan, struct egress_plan *, egress_plan_free)
 
-int egress_plan_write(const struct egress_plan *p, struct buf *out, struct err *e);
-int egress_plan_read(const char *p, size_t n, struct egress_plan **ret, struct err *e);
+int egress_plan_write(const struct egress_plan *plan, struct buf *out, struct err *e);
+int egress_plan_read(const char *data, size_t n, struct egress_plan **ret, struct err *e);

@@ -48,7 +48,7 @@ bool code_is_file(const struct spec *s)
 static bool in_place(const struct spec *s)
 {
 	return s->dialect_used == DIALECT_RLM && s->command.code.file && s->workdir &&
-	       s->backend != BACKEND_SSH && !s->private_workspace && !s->no_workspace &&
+	       !spec_remote(s) && !s->private_workspace && !s->no_workspace &&
 	       !spec_wrote(s, FIELD_CODE_PATH) && path_under(s->command.code.file, s->workdir) &&
 	       !str_eq(s->command.code.file, s->workdir);
 }

@@ -40,6 +40,26 @@ struct spec *spec_free(struct spec *s)
 	return NULL;
 }
 
+bool spec_on_host(const struct spec *s)
+{
+	return s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+}
+
+bool spec_remote(const struct spec *s)
+{
+	return s->backend == BACKEND_SSH;
+}
+
+bool spec_in_namespaces(const struct spec *s)
+{
+	return s->backend == BACKEND_NATIVE || s->backend == BACKEND_BWRAP;
+}
+
+bool spec_other_programs(const struct spec *s)
+{
+	return s->image || s->docker.image || s->backend == BACKEND_DOCKER || spec_remote(s);
+}
+
 bool spec_wrote(const struct spec *s, enum field_id id)
 {
 	return s->origin[id] > ORIGIN_DIALECT;
@@ -424,6 +444,7 @@ static const struct {
 	LIST(main_command),
 	LIST(copies),
 	LIST(companions),
+	LIST(members),
 	LIST(labels),
 	LIST(ports),
 	LIST(notes),

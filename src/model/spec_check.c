@@ -133,7 +133,7 @@ static int check_workspace(struct spec *s, const struct place *at, struct err *e
 {
 	/* A spec may be checked twice; the folder found the first time was nobody's word. */
 	bool given = s->workdir && !s->private_workspace;
-	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	bool host_run = spec_on_host(s);
 	const char *why, *home = NULL;
 
 	if (path_resolve(s->arena, at, given ? s->workdir : at->cwd, &s->workdir, e) < 0)
@@ -187,7 +187,7 @@ bool spec_place_taken(const struct spec *s, const char *place)
 
 static int settle_target(struct spec *s, struct err *e)
 {
-	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	bool host_run = spec_on_host(s);
 
 	s->inside = s->target;
 	if (!str_eq(s->target, WORKSPACE_SAME))
@@ -352,8 +352,7 @@ static int check_duplicates(const struct spec *s, struct err *e)
 /* On the host, here or elsewhere, a variable is as good as a program. */
 static int check_untrusted_env(const struct spec *s, const struct envvar *v, struct err *e)
 {
-	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE ||
-			s->backend == BACKEND_SSH;
+	bool host_run = spec_on_host(s) || spec_remote(s);
 
 	if (!host_run || !s->untrusted || v->by != ORIGIN_PROJECT)
 		return 0;
@@ -403,7 +402,7 @@ static bool writable_inside(const struct spec *s, const char *path)
 /* What brig writes itself must not be the command's to change, or to put a link in the place of. */
 static int check_metrics(struct spec *s, const struct place *at, struct err *e)
 {
-	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	bool host_run = spec_on_host(s);
 
 	if (!s->metrics_textfile)
 		return 0;
@@ -442,7 +441,7 @@ static int check_policy(const struct spec *s, struct err *e)
 
 bool spec_switched_off(const struct spec *s, enum field_id id)
 {
-	bool off = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	bool off = spec_on_host(s);
 
 	return s->dialect_used == DIALECT_IRONCLAW && off &&
 	       !(id == FIELD_POLICY && s->policy == POLICY_READONLY) &&
@@ -454,7 +453,7 @@ bool spec_switched_off(const struct spec *s, enum field_id id)
  * nobody's request. */
 static void drop_door(struct spec *s)
 {
-	bool host_run = s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE;
+	bool host_run = spec_on_host(s);
 	bool asked = spec_asks(s, FIELD_EGRESS_ALLOW) && !spec_switched_off(s, FIELD_EGRESS_ALLOW);
 
 	if (host_run && s->network == NETWORK_PROXY && !spec_wrote(s, FIELD_NETWORK) && !asked)
@@ -521,8 +520,7 @@ static int check_closed(const struct spec *s, struct err *e)
 		      s->dialect_used == DIALECT_IRONCLAW;
 	bool service = s->network == NETWORK_PROXY && s->egress.host_service;
 
-	if (!closed || s->policy == POLICY_FULL_ACCESS || s->backend == BACKEND_NONE ||
-	    (s->network != NETWORK_HOST && !service))
+	if (!closed || spec_on_host(s) || (s->network != NETWORK_HOST && !service))
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM,
 		      "%s: the host's network and services stay closed to a sandbox of the dialect "

@@ -3,27 +3,30 @@
 
 #include <fcntl.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/parcel.h"
 
-#define MAGIC "brig-or1"
+#define MARK "brig-order 2"
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
 
-struct order_head {
-	char magic[8];
-	uint32_t argc, envc;
-};
-
-static uint32_t put_all(struct buf *b, const char *const *v)
+static void fields_of(struct parcel *p, struct order *o)
 {
-	uint32_t n = 0;
+	parcel_text(p, &o->path);
+	parcel_text(p, &o->cwd);
+	o->argv = parcel_texts(p, o->argv, NULL);
+	o->envp = parcel_texts(p, o->envp, NULL);
+}
 
-	for (; v[n]; n++)
-		buf_add(b, v[n], strlen(v[n]) + 1);
+static size_t length(const char *const *v)
+{
+	size_t n = 0;
+
+	while (v[n])
+		n++;
 	return n;
 }
 
@@ -31,17 +34,15 @@ int order_make(const struct order *o, int *ret, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(ORDER_MAX);
 	CLEANUP(fd) int fd = -1;
-	struct order_head h = { .magic = MAGIC };
+	struct parcel p = parcel_to(&b, MARK);
+	uint64_t words = length(o->argv) + length(o->envp) + 2;
+	struct order copy = *o;
 	int r;
 
-	buf_add(&b, &h, sizeof(h));
-	buf_add(&b, o->path, strlen(o->path) + 1);
-	buf_add(&b, o->cwd, strlen(o->cwd) + 1);
-	h.argc = put_all(&b, o->argv);
-	h.envc = put_all(&b, o->envp);
+	parcel_number(&p, &words);
+	fields_of(&p, &copy);
 	if (b.failed)
 		return err_set(e, ERR_USAGE, E2BIG, "the command and its variables are too long");
-	memcpy(b.data, &h, sizeof(h));
 	fd = memfd_create("brig-order", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	r = fd < 0 ? -errno : fd_write_all(fd, b.data, b.len);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) < 0)
@@ -52,56 +53,34 @@ int order_make(const struct order *o, int *ret, struct err *e)
 	return 0;
 }
 
-static bool head_of(const char *data, size_t n, struct order_head *h)
+static size_t open_order(const char *data, size_t n, struct parcel *p)
 {
-	if (n < sizeof(*h) || n > ORDER_MAX)
-		return false;
-	memcpy(h, data, sizeof(*h));
+	uint64_t words = 0;
+
+	*p = parcel_from(data, n, MARK);
+	parcel_number(p, &words);
 	/* Each text takes a byte at least. */
-	return memcmp(h->magic, MAGIC, sizeof(h->magic)) == 0 && h->argc > 0 && h->argc <= n &&
-	       h->envc <= n;
+	return p->failed || words < 3 || words > n || n > ORDER_MAX ? 0 : (size_t)words;
 }
 
 size_t order_words(const char *data, size_t n)
 {
-	struct order_head h;
+	struct parcel p;
 
-	return head_of(data, n, &h) ? (size_t)h.argc + h.envc + 2 : 0;
-}
-
-static const char *next(const char **at, const char *end)
-{
-	const char *s = *at, *nul = s < end ? memchr(s, '\0', (size_t)(end - s)) : NULL;
-
-	if (nul)
-		*at = nul + 1;
-	return nul ? s : NULL;
-}
-
-static bool take_all(const char **at, const char *end, const char **v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!(v[i] = next(at, end)))
-			return false;
-	v[n] = NULL;
-	return true;
+	return open_order(data, n, &p);
 }
 
 bool order_read(const char *data, size_t n, const char **words, struct order *ret)
 {
-	const char *at = data + sizeof(struct order_head), *end = data + n;
-	const char **envp;
-	struct order_head h;
+	struct parcel p;
+	size_t left = open_order(data, n, &p);
 
-	if (!head_of(data, n, &h))
+	if (!left)
 		return false;
-	envp = words + h.argc + 1;
-	if (!(ret->path = next(&at, end)) || !(ret->cwd = next(&at, end)) ||
-	    !take_all(&at, end, words, h.argc) || !take_all(&at, end, envp, h.envc) || at != end)
-		return false;
-	ret->argv = words;
-	ret->envp = envp;
-	return true;
+	p.room = (char *)words;
+	p.left = left * sizeof(*words);
+	fields_of(&p, ret);
+	return parcel_whole(&p) && !p.left && ret->argv[0];
 }
 
 bool order_map(int fd, const char **data, size_t *n)

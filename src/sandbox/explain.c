@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "backend/kit/protect/protected_names.h"
+#include "backend/backend.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/groups.h"
@@ -297,11 +298,17 @@ static bool shown(const struct spec *s, const char *path)
 	return false;
 }
 
-/* An image has an /etc of its own. */
+/* An image has an /etc of its own, and may have what the host's programs lack. */
+static bool in_image(const struct outcome *o)
+{
+	const struct backend *b = o->backend ? backend_by_name(o->backend) : NULL;
+
+	return b && b->can & BACKEND_ENGINE;
+}
+
 static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 {
-	if (!has_root(o) || (o->backend && str_eq(o->backend, "docker")) ||
-	    !any(w, not_there, ARRAY_LEN(not_there)))
+	if (!has_root(o) || in_image(o) || !any(w, not_there, ARRAY_LEN(not_there)))
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(unshown); i++)
 		if (named(w, unshown[i]) && !shown(s, unshown[i]) &&
@@ -316,8 +323,7 @@ static void about_etc(const struct spec *s, struct words w, struct outcome *o)
 
 static void about_rights(const struct spec *s, struct words w, struct outcome *o)
 {
-	/* An image may have what the host's programs lack. */
-	if (!has_root(o) || (o->backend && str_eq(o->backend, "docker")))
+	if (!has_root(o) || in_image(o))
 		return;
 	if (s->profile != PROFILE_DEBUG && found(w, "No permission to enable") &&
 	    found(w, " event")) {

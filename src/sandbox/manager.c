@@ -109,20 +109,12 @@ int brig_backend_health(brig_manager *m, const char *backend, uint64_t timeout_m
 {
 	unsigned ms =
 		timeout_ms ? (unsigned)(timeout_ms < 600000 ? timeout_ms : 600000) : HEALTH_MS;
-	struct engine_health h;
+	const struct backend *b = backend ? backend_by_name(backend) : NULL;
 
 	if (!backend)
 		return (void)snprintf(detail, n, "no backend was given"), -EINVAL;
-	if (strcmp(backend, "docker") == 0) {
-		engine_health(ms, &h);
-		(void)snprintf(detail, n, "%s", h.detail);
-		return h.state == ENGINE_READY  ? 0
-		       : h.state == ENGINE_LATE ? -ETIMEDOUT
-						: -ENOTCONN;
-	}
-	for (const struct backend *const *b = backends_all; *b; b++)
-		if (strcmp((*b)->name, backend) == 0)
-			return backend_health(*b, m->spec, ms, detail, n);
+	if (b)
+		return backend_health(b, m->spec, ms, detail, n);
 	(void)snprintf(detail, n, "there is no backend '%.64s'", backend);
 	return -EINVAL;
 }
@@ -614,9 +606,14 @@ void brig_result_free(brig_result *r)
 	free(r);
 }
 
-int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e)
+int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void *arg, struct err *e)
 {
-	return backend_pull_image(ref, note, arg, e);
+	const struct backend *b = backend ? backend_by_name(backend) : backend_with(BACKEND_ENGINE);
+
+	if (!b || !b->pull)
+		return err_refuse(e, ERR_USAGE, EINVAL, "leave out --backend",
+				  "backend '%.40s' has no images", backend ? backend : "");
+	return b->pull(ref, note, arg, e);
 }
 
 const struct outcome *result_outcome(const brig_result *r)

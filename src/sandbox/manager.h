@@ -26,7 +26,15 @@ uint32_t run_handle_number(const brig_run *x);              /* 0: it was never s
 void sandbox_end_command(brig_sandbox *s, uint32_t number); /* with all it has left running */
 void sandbox_signal(brig_sandbox *s, int sig);
 int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
+/* An operation on files (proc/files.h): words and ends, borrowed. *ret is for sandbox_end_command.
+ */
+int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
+		  struct err *e);
 size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
+/* The router of a sandbox and its companions, which is there as long as the descriptor is; and an
+ * open sandbox, whose spec has members, as the nth of them: once, before its first command. */
+int sandbox_router(int *ret, struct err *e);
+int sandbox_join(brig_sandbox *s, int router, unsigned n, struct err *e);
 /* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */
@@ -46,8 +54,9 @@ enum spec_fault { FAULT_FILE, FAULT_VERSION, FAULT_MACHINE };
 /* The backend that would run this spec, which nothing is started for; the error says why none
  * would, and *why whose fault that is. */
 int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, struct err *e);
-/* Fetches an image for the docker backend. */
-int sandbox_pull(const char *ref, brig_note_fn *note, void *arg, struct err *e);
+/* Fetches an image for a backend; NULL: for the one that has images. */
+int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void *arg,
+		 struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
 void result_cut(brig_result *r);            /* some of its output was lost on the way */

@@ -12,7 +12,6 @@
 #include "audit/log.h"
 #include "audit/prune.h"
 #include "audit/running.h"
-#include "audit/throttle.h"
 #include "base/fd.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -123,6 +122,33 @@ int recorder_new(const struct spec *s, struct recorder **ret, struct err *e)
 	    (!folder_exists(&s->audit) && open_log(r, e) < 0))
 		return -e->code;
 	*ret = TAKE_PTR(r);
+	return 0;
+}
+
+/* An anchor's address is the sandbox's own, which may be gone first. */
+static bool can_share(const struct recorder *of)
+{
+	struct stat st;
+
+	return of && of->log && !of->anchors &&
+	       fstatat(log_dirfd(of->log), "head", &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int recorder_join(const struct spec *s, const struct recorder *of, struct recorder **ret,
+		  struct err *e)
+{
+	struct recorder *r;
+
+	if (!can_share(of) || !s->audit.enabled || s->audit.off)
+		return recorder_new(s, ret, e);
+	*ret = r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_nomem(e);
+	r->spec = s;
+	r->running = RUNNING_NONE;
+	r->log = log_share(of->log);
+	memcpy(r->principal, of->principal, sizeof(r->principal));
+	memcpy(r->agent, of->agent, sizeof(r->agent));
 	return 0;
 }
 
@@ -296,7 +322,7 @@ static void fill_exec(const struct recorder *r, const struct outcome *o, struct 
 		record_number(x, "stdout_bytes", (int64_t)o->out.bytes);
 		record_number(x, "stderr_bytes", (int64_t)o->err.bytes);
 	}
-	if (r->spec->backend == BACKEND_SSH)
+	if (spec_remote(r->spec))
 		record_text(x, "host", r->spec->ssh.host);
 	if (o->error.code) {
 		record_text(x, "error", err_kind_name(o->error.kind));

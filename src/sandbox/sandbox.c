@@ -85,6 +85,8 @@ struct run {
 	struct backend_job *job;       /* of a command: borrowed */
 	uint32_t number;               /* of the command in its sandbox */
 	struct run *commands;          /* of an open sandbox */
+	struct run *carrier;           /* of an open sandbox: see `carry` */
+	bool offered;                  /* its descriptor was given to a loop around ours */
 	struct run *of, *next;         /* of a command: its sandbox; NULL once that has ended */
 	const struct command *command; /* NULL: a sandbox that is open for others */
 	bool joins;                    /* it is run in a sandbox that is there */
@@ -106,6 +108,7 @@ struct run {
 	int events, alarm; /* of the job; borrowed */
 	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
+	int routes;        /* of an open sandbox with members, until it is taken; -1: none */
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
@@ -530,11 +533,24 @@ static void note_end(struct run *r)
 	r->o->duration_us = r->o->phases.ended - r->started;
 }
 
+/* When a command was executed is heard of with its end. */
+static void note_start(struct run *r)
+{
+	uint64_t at = r->o->phases.started;
+
+	if (at < r->started || at > clock_us())
+		r->o->phases.started = at = r->started;
+	r->o->setup_us = at - r->o->phases.planned;
+	r->started = at;
+}
+
 static bool command_ended(struct run *r)
 {
 	if (!r->backend->ended(r->job, r->number, r->o))
 		return false;
-	outcome_contain(r->o, &r->of->isolation);
+	note_start(r);
+	if (r->o->started)
+		outcome_contain(r->o, &r->of->isolation);
 	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
 		strike(r, SIGKILL);
 	note_end(r);
@@ -549,15 +565,43 @@ static bool command_ended(struct run *r)
 	return true;
 }
 
+/* Wakes a command for what goes on in its sandbox as well. One at a time is enough, since it turns
+ * them all: the one that was asked for its descriptor last is being waited for. If every command
+ * had the sandbox's descriptors in its own, the tenth could not be put into the caller's epoll: the
+ * kernel bounds the ways that lead from one file through several of them. */
+static void carry(struct run *sandbox, struct run *r)
+{
+	struct run *was = sandbox->carrier;
+
+	sandbox->carrier = r;
+	if (was && was != r)
+		arrange(was);
+	if (r && was != r)
+		arrange(r);
+}
+
+static void hand_on(struct run *sandbox)
+{
+	struct run *c = sandbox->commands;
+
+	while (c && (c->ended || !c->offered || c->io.apart))
+		c = c->next;
+	sandbox->carrier = NULL;
+	carry(sandbox, c);
+}
+
 static void forget(struct run *r)
 {
-	struct run **at = r->of ? &r->of->commands : NULL;
+	struct run *sandbox = r->of;
+	struct run **at = sandbox ? &sandbox->commands : NULL;
 
 	while (at && *at && *at != r)
 		at = &(*at)->next;
 	if (at && *at)
 		*at = r->next;
 	r->of = r->next = NULL;
+	if (sandbox && sandbox->carrier == r)
+		hand_on(sandbox);
 }
 
 /* The sandbox has ended, and what ran in it with it: for the same reason, unless it was closed. */
@@ -715,7 +759,11 @@ static void arrange(struct run *r)
 	follow(r, RUN_AGENT, readable(r->ended ? -1 : signing_fd(r->signing)));
 	follow(r, RUN_PORTS, readable(publish_fd(r->ports)));
 	follow(r, RUN_SANDBOX,
-	       readable(r->of && !r->ended && !r->io.apart ? loop_fd(r->of->loop) : -1));
+	       readable(r->of && !r->ended && r->of->carrier == r ? loop_fd(r->of->loop) : -1));
+	if (r->ended && r->of && r->of->carrier == r)
+		hand_on(r->of);
+	if (r->over && r->offered) /* whoever waits for it may have turned another one */
+		loop_stop(r->loop);
 }
 
 void run_turn(struct run *r, int wait_ms)
@@ -733,6 +781,9 @@ bool run_over(const struct run *r)
 
 int run_fd(struct run *r)
 {
+	r->offered = true;
+	if (r->of && !r->ended && !r->io.apart)
+		carry(r->of, r);
 	return loop_fd(r->loop);
 }
 
@@ -761,6 +812,8 @@ static void on_again(struct loop_timer *t, uint64_t now)
 
 void run_dispatch(struct run *r)
 {
+	if (r->of && !r->io.apart && r->of->carrier != r)
+		run_dispatch(r->of);
 	look_at_alarm(r);
 	run_turn(r, 0);
 }
@@ -879,7 +932,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .events = -1,
 			     .alarm = -1,
 			     .names = -1,
-			     .agent = -1 };
+			     .agent = -1,
+			     .routes = -1 };
 	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
 
 	if (job_has_tty(&w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
@@ -916,6 +970,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	if (io.names >= 0)
 		r->unresolved = unresolved_new(io.names);
 	start_agent(r, io.agent);
+	r->routes = io.routes;
 	if (r->ports)
 		publish_start(r->ports, lend, r);
 	r->events = io.events;
@@ -1052,6 +1107,14 @@ static void conduct(struct run *r)
 		refuse(r->o, &e);
 		return;
 	}
+	if (r->spec->companions.n && !r->spec->members.n) {
+		(void)err_refuse(
+			&e, ERR_UNAVAILABLE, ENOTSUP,
+			"brig sandbox create makes one, brig sandbox exec runs commands in it",
+			"companions are beside a long-lived sandbox of the daemon alone");
+		refuse(r->o, &e);
+		return;
+	}
 	backends_tidy();
 	/* The door's processes start while the plan is made. */
 	if (keep_home(r, &e) < 0 ||
@@ -1062,7 +1125,7 @@ static void conduct(struct run *r)
 		return;
 	}
 	r->o->phases.planned = clock_us();
-	if (r->backend->kind != BACKEND_NONE && r->backend->kind != BACKEND_SSH)
+	if (!(r->backend->can & (BACKEND_BARE | BACKEND_REMOTE)))
 		r->o->workspace_target = arena_strdup(r->o->arena, r->spec->inside);
 	for (const char *const *n = notes; r->note && n && *n; n++)
 		r->note(r->note_arg, *n);
@@ -1136,9 +1199,15 @@ static void prepare(struct run *r)
 		*(struct run_timer *)((char *)r + timers[i].at) =
 			(struct run_timer){ .t.due = timers[i].due, .r = r };
 	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
-	r->events = r->alarm = r->master = -1;
+	r->events = r->alarm = r->master = r->routes = -1;
 	r->home = KEPT_HOME_NONE;
 	r->over = true; /* until something runs */
+}
+
+static int make_recorder(struct run *r, struct err *e)
+{
+	return r->joins ? recorder_join(r->spec, r->of->recorder, &r->recorder, e)
+			: recorder_new(r->spec, &r->recorder, e);
 }
 
 static struct run *begin(const struct run *like, struct outcome *o)
@@ -1156,8 +1225,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	*r = *like;
 	r->o = o;
 	prepare(r);
-	if (random_hex(o->id, sizeof(o->id), &e) < 0 ||
-	    recorder_new(r->spec, &r->recorder, &e) < 0) {
+	if (random_hex(o->id, sizeof(o->id), &e) < 0 || make_recorder(r, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);
 		return r;
@@ -1235,6 +1303,21 @@ int run_pause(struct run *r, bool on, struct err *e)
 	return 0;
 }
 
+int run_files(struct run *r, const char *const *words, const int *ends, uint32_t *ret,
+	      struct err *e)
+{
+	const struct command c = { .argv = words };
+	const struct job_want w = { .command = &c, .files = ends, .wake = { -1, -1 } };
+	struct job_io unused;
+
+	if (!r->job || r->ended)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (!(r->backend->can & BACKEND_FILES))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use a command inside instead",
+				  "backend '%s' has no operations on files", r->backend->name);
+	return r->backend->exec(r->job, &w, &unused, ret, e);
+}
+
 size_t run_living(const struct run *r)
 {
 	size_t n = 0;
@@ -1249,6 +1332,11 @@ size_t run_living(const struct run *r)
 uint32_t run_number(const struct run *r)
 {
 	return r->number;
+}
+
+int run_routes(struct run *r)
+{
+	return TAKE_FD(r->routes);
 }
 
 void run_end_command(struct run *sandbox, uint32_t number)
@@ -1270,10 +1358,12 @@ void run_end(struct run *r)
 
 	if (!r)
 		return;
+	if (r->of && !r->ended && !r->io.apart)
+		carry(r->of, r);
 	while (!r->over)
 		run_turn(r, -1);
 	forget(r);
-	if (r->o->started) {
+	if (r->started) {
 		pump_close(&r->out);
 		pump_close(&r->err);
 	}
@@ -1298,6 +1388,7 @@ void run_end(struct run *r)
 	if (recorder_end(r->recorder, r->o, &e) < 0)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);
+	(void)fd_close(r->routes);
 	(void)loop_free(r->loop);
 	kept_home_done(&r->home);
 	(void)spec_free(r->own);

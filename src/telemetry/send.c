@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/parcel.h"
 #include "base/program.h"
 #include "base/str.h"
 #include "base/url.h"
@@ -44,26 +45,28 @@ static int check_header(const char *text, struct err *e)
 
 int send_encode(const struct send *s, struct buf *out, struct err *e)
 {
+	static const char *const no_headers[] = { NULL };
+	const char *const *headers = s->headers ? s->headers : no_headers;
+	uint64_t timeout_ms = s->timeout_ms ? s->timeout_ms : TIMEOUT_MS;
+	const char *url = s->url, *body = s->body;
+	struct parcel p = parcel_to(out, SEND_MARK);
+	size_t n = 0, len = s->len;
 	struct url u;
-	size_t n = 0;
 
-	if (s->len > SEND_BODY_MAX)
-		return err_set(e, ERR_INTERNAL, E2BIG, "%zu bytes are too many to send", s->len);
-	if (url_parse(s->url, &u, e) < 0)
+	if (len > SEND_BODY_MAX)
+		return err_set(e, ERR_INTERNAL, E2BIG, "%zu bytes are too many to send", len);
+	if (url_parse(url, &u, e) < 0)
 		return -e->code;
-	buf_printf(out, "%s\n%llu\n", s->url,
-		   (unsigned long long)(s->timeout_ms ? s->timeout_ms : TIMEOUT_MS));
-	for (; s->headers && s->headers[n]; n++) {
-		if (n == SEND_HEADERS_MAX)
-			return err_set(e, ERR_CONFIG, E2BIG, "more than %d headers to send",
-				       SEND_HEADERS_MAX);
-		if (check_header(s->headers[n], e) < 0)
+	for (; headers[n]; n++)
+		if (check_header(headers[n], e) < 0)
 			return -e->code;
-		buf_printf(out, "%s\n", s->headers[n]);
-	}
-	buf_putc(out, '\n');
-	if (s->len)
-		buf_add(out, s->body, s->len);
+	if (n > SEND_HEADERS_MAX)
+		return err_set(e, ERR_CONFIG, E2BIG, "more than %d headers to send",
+			       SEND_HEADERS_MAX);
+	parcel_text(&p, &url);
+	parcel_number(&p, &timeout_ms);
+	(void)parcel_texts(&p, headers, NULL);
+	parcel_bytes(&p, &body, &len);
 	return out->failed ? err_nomem(e) : 0;
 }
 

@@ -31,5 +31,6 @@ struct send {
  * a process with threads; makes no zombie and no SIGCHLD. */
 int send_detached(const struct send *s, struct err *e);
 
-/* The request as brig-send reads it: url, time, headers a line each, an empty line, the body. */
+/* The request as brig-send reads it (base/parcel.h): url, time, headers, body. */
+#define SEND_MARK "brig-send 1"
 int send_encode(const struct send *s, struct buf *out, struct err *e);

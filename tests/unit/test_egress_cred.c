@@ -549,7 +549,8 @@ static void a_plan_crosses_a_pipe(void **state UNUSED)
 	assert_int_equal(egress_plan_write(plan, &one, &e), 0);
 	assert_int_equal(egress_plan_read(one.data, one.len, &back, &e), 0);
 	assert_int_equal(egress_plan_write(back, &two, &e), 0);
-	assert_string_equal(buf_str(&one), buf_str(&two));
+	assert_int_equal(one.len, two.len);
+	assert_memory_equal(one.data, two.data, one.len);
 	assert_string_equal(back->secrets[0].placeholder, placeholder(0));
 	assert_memory_equal(back->secrets[0].value, VALUE, strlen(VALUE));
 	assert_int_equal(back->egress.rate.total, 7);

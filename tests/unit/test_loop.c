@@ -202,6 +202,27 @@ static void a_loop_around_it_waits_for_one_descriptor(void **state)
 	assert_null(loop_free(l));
 }
 
+/* The file itself is still open, and still readable. */
+static void what_was_taken_off_does_not_wake_a_loop_around_it(void **state)
+{
+	struct loop *l = NULL;
+	struct reader x;
+	int fd, a[2];
+
+	make(state, &l);
+	assert_int_equal(pipe2(a, O_CLOEXEC), 0);
+	fd = loop_fd(l);
+	x = (struct reader){ .w = { .fd = a[0], .ready = read_one }, .loop = l };
+	assert_int_equal(loop_want(l, &x.w, EPOLLIN), 0);
+	assert_int_equal(write(a[1], "x", 1), 1);
+	assert_true(readable(fd, 1000));
+	assert_int_equal(loop_want(l, &x.w, 0), 0);
+	assert_false(readable(fd, 0));
+	(void)close(a[0]);
+	(void)close(a[1]);
+	assert_null(loop_free(l));
+}
+
 static void a_file_wakes_a_loop_around_it(void **state)
 {
 	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd;
@@ -237,6 +258,7 @@ int main(void)
 		BOTH(one_that_was_taken_off_is_not_called),
 		BOTH(a_file_is_always_ready),
 		BOTH(a_loop_around_it_waits_for_one_descriptor),
+		BOTH(what_was_taken_off_does_not_wake_a_loop_around_it),
 		BOTH(a_file_wakes_a_loop_around_it),
 	};
 

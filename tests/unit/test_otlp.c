@@ -351,18 +351,6 @@ static void a_refused_run_ends_in_the_phase_that_refused(void **state UNUSED)
 
 /* ---- what brig-send gets ---- */
 
-static void a_request_names_everything_and_argv_nothing(void **state UNUSED)
-{
-	const char *const headers[] = { "Content-Type: application/json", "X-Token: t", NULL };
-	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 20);
-	struct send s = { .url = "https://c/v1", .headers = headers, .body = "{}", .len = 2 };
-	struct err e;
-
-	assert_int_equal(send_encode(&s, &b, &e), 0);
-	assert_string_equal(buf_str(&b), "https://c/v1\n10000\nContent-Type: application/json\n"
-					 "X-Token: t\n\n{}");
-}
-
 static void a_request_with_a_line_too_many_is_refused(void **state UNUSED)
 {
 	const char *const broken[] = { "X: a\r\nHost: evil", NULL }, *const empty[] = { "", NULL };
@@ -435,7 +423,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_ratio_takes_its_part_of_the_traces),
 	cmocka_unit_test(a_run_is_one_span_and_its_phases_below_it),
 	cmocka_unit_test(a_refused_run_ends_in_the_phase_that_refused),
-	cmocka_unit_test(a_request_names_everything_and_argv_nothing),
 	cmocka_unit_test(a_request_with_a_line_too_many_is_refused),
 	cmocka_unit_test(addresses_are_read_strictly),
 };

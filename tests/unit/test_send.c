@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "base/parcel.h"
 #include "telemetry/send.h"
 #include "telemetry/send/confine.h"
 #include "telemetry/send/request.h"
@@ -38,45 +39,67 @@ static void what_brig_writes_is_read(void **state UNUSED)
 	request_done(&q);
 }
 
+/* As brig would write it, if it did not look first. */
+static void put(struct buf *b, const char *url, uint64_t timeout_ms, const char *header)
+{
+	struct parcel p = parcel_to(b, SEND_MARK);
+	const char *const headers[] = { header, NULL }, *body = "";
+	size_t none = 0;
+
+	parcel_text(&p, &url);
+	parcel_number(&p, &timeout_ms);
+	(void)parcel_texts(&p, headers, NULL);
+	parcel_bytes(&p, &body, &none);
+}
+
 static void an_empty_body_is_a_body(void **state UNUSED)
 {
-	char text[] = "http://c/\n10\n\n";
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
 	struct send_request q;
 	struct err e;
 
-	assert_int_equal(request_parse(text, strlen(text), &q, &e), 0);
+	put(&b, "http://c/", 10, NULL);
+	assert_int_equal(request_parse(b.data, b.len, &q, &e), 0);
 	assert_int_equal(q.len, 0);
 	request_done(&q);
 }
 
 static void anything_else_is_refused(void **state UNUSED)
 {
-	static const char *const wrong[] = {
-		"",
-		"http://c/",
-		"http://c/\n",
-		"http://c/\n10",
-		"http://c/\n10\n",
-		"http://c/\n10\nX: y\n",
-		"http://c/\n0\n\n",
-		"http://c/\n600001\n\n",
-		"http://c/\n-1\n\n",
-		"ftp://c/\n10\n\n",
-		"http://u:p@c/\n10\n\n",
-		"http://c/\n10\nno field\n\n",
-		"http://c/\n10\n: y\n\n",
-		"http://c/\n10\nX : y\n\n",
-		"http://c/\n10\nX: y\r\n\n",
+	static const struct {
+		const char *url;
+		uint64_t timeout_ms;
+		const char *header;
+	} wrong[] = {
+		{ "http://c/", 0, NULL },          { "http://c/", 600001, NULL },
+		{ "http://c/", UINT64_MAX, NULL }, { "ftp://c/", 10, NULL },
+		{ "http://u:p@c/", 10, NULL },     { "http://c/", 10, "no field" },
+		{ "http://c/", 10, ": y" },        { "http://c/", 10, "X : y" },
+		{ "http://c/", 10, "X: y\r" },     { "http://c/", 10, "X: y\nZ: y" },
+		{ "http://c/\nX: y", 10, NULL },   { "", 10, NULL },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-		char text[64];
+		CLEANUP(buf) struct buf b = BUF_INIT(4096);
 		struct send_request q;
 		struct err e;
 
-		(void)snprintf(text, sizeof(text), "%s", wrong[i]);
-		assert_int_equal(request_parse(text, strlen(text), &q, &e), -EINVAL);
+		put(&b, wrong[i].url, wrong[i].timeout_ms, wrong[i].header);
+		assert_int_equal(request_parse(b.data, b.len, &q, &e), -EINVAL);
 	}
+}
+
+static void nor_a_request_that_is_cut_off_or_too_long(void **state UNUSED)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(4096);
+	struct send_request q;
+	struct err e;
+
+	put(&b, "http://c/", 10, "X: y");
+	for (size_t n = 0; n < b.len; n++)
+		assert_int_equal(request_parse(b.data, n, &q, &e), -EINVAL);
+	buf_putc(&b, 'x');
+	assert_int_equal(request_parse(b.data, b.len, &q, &e), -EINVAL);
 }
 
 /* ---- what is left of the process ---- */
@@ -143,6 +166,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_brig_writes_is_read),
 	cmocka_unit_test(an_empty_body_is_a_body),
 	cmocka_unit_test(anything_else_is_refused),
+	cmocka_unit_test(nor_a_request_that_is_cut_off_or_too_long),
 	cmocka_unit_test(a_hole_in_a_parser_finds_nothing_to_take),
 };
 

@@ -96,13 +96,24 @@ static int bwrap_probe(const struct spec *s, struct isolation *ret, struct err *
 	return box_probe(&backend_bwrap, ret, e);
 }
 
+static int bwrap_program(struct arena *a, const char **path, struct err *e)
+{
+	struct bwrap_program p = { 0 };
+
+	if (bwrap_find(a, &p, e) < 0)
+		return -e->code;
+	*path = p.path;
+	return 0;
+}
+
 const struct backend backend_bwrap = {
 	.name = "bwrap",
-	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY | BACKEND_FILES,
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
 	.probe = bwrap_probe,
 	.check = bwrap_honours,
+	.program = bwrap_program,
 	.plan = bwrap_plan,
 	.plan_json = bwrap_plan_json,
 	.plan_free = bwrap_plan_free,

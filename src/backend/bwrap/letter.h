@@ -6,6 +6,7 @@
 #pragma once
 
 #include "backend/kit/process/inside.h"
+#include "base/arena.h"
 #include "base/buf.h"
 
 /* A path that must be the same object inside as the monitor saw outside. */
@@ -21,7 +22,7 @@ struct letter {
 	struct inside inside; /* its texts lie in the letter's memory */
 	struct letter_check *checks;
 	size_t check_count;
-	void *tables; /* owned */
+	struct arena *arena; /* owns the lists */
 };
 
 /* data must outlive the letter and is not changed. -EPROTO: not a letter of this build. */

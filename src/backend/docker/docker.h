@@ -73,8 +73,6 @@ struct backend_plan {
 	size_t ulimit_count;
 	struct envvar *labels; /* as they go to the engine */
 	size_t label_count;
-	const char *const *engine_sockets; /* that no mount may show */
-	size_t engine_socket_count;
 };
 
 /* plan.c */
@@ -96,6 +94,11 @@ bool docker_is_work(const struct backend_plan *p, const char *target);
 
 /* plan_extra.c: each allowed flag of extra_args becomes what its row's API field says. */
 int docker_plan_extra(struct backend_plan *p, struct err *e);
+
+/* engine_health.c, image.c: the slots of struct backend. */
+int docker_health(unsigned ms, char *detail, size_t n);
+int docker_pull(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		struct err *e);
 
 /* What is known only when a run starts. */
 struct body_run {
@@ -147,8 +150,6 @@ struct image {
 	size_t volume_count;
 	struct arena *arena;
 };
-
-void image_done(struct image *i);
 
 /* Tells how a pull goes; returns true to give it up. */
 typedef bool pull_fn(void *arg, const char *line);

@@ -104,6 +104,15 @@ void engine_health(unsigned ms, struct engine_health *ret)
 	say(ret);
 }
 
+int docker_health(unsigned ms, char *detail, size_t n)
+{
+	struct engine_health h;
+
+	engine_health(ms, &h);
+	(void)snprintf(detail, n, "%s", h.detail);
+	return h.state == ENGINE_READY ? 0 : h.state == ENGINE_LATE ? -ETIMEDOUT : -ENOTCONN;
+}
+
 static int ask(const struct engine_health *h, const char *path, unsigned ms,
 	       struct engine_answer *ret)
 {

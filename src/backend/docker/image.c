@@ -19,11 +19,6 @@
 #define PROGRESS_US 1000000
 #define LOOK_MS 250 /* how soon a cancel is seen */
 
-void image_done(struct image *i)
-{
-	i->arena = arena_free(i->arena);
-}
-
 /* A name in a path: everything but what its own grammar knows is escaped. */
 static void put_ref(struct buf *b, const char *ref)
 {
@@ -372,8 +367,8 @@ static bool pass_on(void *arg, const char *line)
 	return false;
 }
 
-int backend_pull_image(const char *ref, void (*note)(void *arg, const char *text), void *arg,
-		       struct err *e)
+int docker_pull(const char *ref, void (*note)(void *arg, const char *text), void *arg,
+		struct err *e)
 {
 	CLEANUP(engine) struct engine g = { 0 };
 	struct pull_listener l = { .note = note, .arg = arg };

@@ -4,22 +4,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/num.h"
+#include "base/parcel.h"
 #include "base/str.h"
+#include "telemetry/send.h"
 
 #define FIELDS_MAX ((size_t)64 << 10)
-
-/* The next line, ended by a NUL; NULL when there is no whole one, or one with a NUL inside. */
-static char *next_line(char **at, const char *end)
-{
-	char *line = *at, *stop = memchr(line, '\n', (size_t)(end - line));
-
-	if (!stop || memchr(line, '\0', (size_t)(stop - line)))
-		return NULL;
-	*stop = '\0';
-	*at = stop + 1;
-	return line;
-}
 
 static bool is_field(const char *line)
 {
@@ -28,11 +17,11 @@ static bool is_field(const char *line)
 	return n && !strchr(" \t", line[n - 1]) && line[n] == ':' && !str_has_control(line);
 }
 
-static int take_fields(char **at, const char *end, struct send_request *q, struct err *e)
+static int take_fields(const char *const *headers, struct send_request *q, struct err *e)
 {
-	const char *line;
+	for (; *headers; headers++) {
+		const char *line = *headers;
 
-	while ((line = next_line(at, end)) && *line) {
 		if (!is_field(line))
 			return err_set(e, ERR_CONFIG, EINVAL, "a line is no header field");
 		if (str_starts_nocase(line, "Content-Type:"))
@@ -40,29 +29,30 @@ static int take_fields(char **at, const char *end, struct send_request *q, struc
 		else
 			buf_printf(&q->fields, "%s\r\n", line);
 	}
-	if (!line)
-		return err_set(e, ERR_CONFIG, EINVAL, "the request is cut off");
 	return q->fields.failed ? err_nomem(e) : 0;
 }
 
-int request_parse(char *text, size_t n, struct send_request *ret, struct err *e)
+int request_parse(const char *data, size_t n, struct send_request *ret, struct err *e)
 {
 	struct send_request q = { .type = "application/octet-stream",
 				  .fields = BUF_INIT(FIELDS_MAX) };
-	const char *end = text + n, *url = next_line(&text, end);
-	const char *timeout = url ? next_line(&text, end) : NULL;
+	const char *room[SEND_HEADERS_MAX + 1], *const *headers, *url = NULL;
+	struct parcel p = parcel_from(data, n, SEND_MARK);
 
-	if (!timeout || num_count(timeout, &q.timeout_ms) < 0 || !q.timeout_ms ||
-	    q.timeout_ms > REQUEST_TIMEOUT_MAX_MS)
-		return err_set(e, ERR_CONFIG, EINVAL, "the request has no address and time");
+	p.room = (char *)room;
+	p.left = sizeof(room);
+	parcel_text(&p, &url);
+	parcel_number(&p, &q.timeout_ms);
+	headers = parcel_texts(&p, NULL, NULL);
+	parcel_bytes(&p, &q.body, &q.len);
+	if (!parcel_whole(&p) || !q.timeout_ms || q.timeout_ms > REQUEST_TIMEOUT_MAX_MS)
+		return err_set(e, ERR_CONFIG, EINVAL, "this is not a request of brig's");
 	if (url_parse(url, &q.url, e) < 0)
 		return -e->code;
-	if (take_fields(&text, end, &q, e) < 0) {
+	if (take_fields(headers, &q, e) < 0) {
 		request_done(&q);
 		return -e->code;
 	}
-	q.body = text;
-	q.len = (size_t)(end - text);
 	*ret = q;
 	return 0;
 }

@@ -21,6 +21,5 @@ struct send_request {
 	size_t len;
 };
 
-/* Cuts `text` (n bytes and a NUL behind them) into lines, which it changes. */
-int request_parse(char *text, size_t n, struct send_request *ret, struct err *e);
+int request_parse(const char *data, size_t n, struct send_request *ret, struct err *e);
 void request_done(struct send_request *q);

@@ -69,14 +69,13 @@ static int read_request(char **text, struct send_request *q, struct err *e)
 {
 	ssize_t n;
 
-	*text = malloc(REQUEST_MAX + 1);
+	*text = malloc(REQUEST_MAX);
 	if (!*text)
 		return err_nomem(e);
 	n = slurp(*text, REQUEST_MAX);
 	if (n < 0 || n == REQUEST_MAX)
 		return err_set(e, ERR_CONFIG, EINVAL, "no request of at most %d bytes on stdin",
 			       REQUEST_MAX);
-	(*text)[n] = '\0';
 	return request_parse(*text, (size_t)n, q, e);
 }
 

@@ -293,6 +293,8 @@ const struct subcommand cmd_sandbox = {
 		 "  logs ID [EXEC] [-f]                       what its commands wrote\n"
 		 "  events [ID] [-f] [--since SEQ]            what happened, one JSON a line\n"
 		 "  pause ID...    resume ID...    stop ID... [--grace TIME]\n"
+		 "                                            stop ends its processes; /tmp and a "
+		 "private HOME are gone\n"
 		 "  delete ID... | --label K=V                prune [--dry-run]\n"
 		 "  update ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]\n"
 		 "  cp [--limit SIZE] SRC DST                 one of them ID:PATH; - is a tar\n"

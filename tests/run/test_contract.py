@@ -179,6 +179,14 @@ def a_credential_that_can_go_nowhere_is_told():
 
 
 @test
+def a_credential_for_the_host_service_says_that_none_goes_there():
+    own = scratch() / "service.yaml"
+    own.write_text("brig: 1\nnetwork: proxy\negress: {host_service: 9}\ncredentials: {MODEL_KEY: {host: 'host.brig.internal:9'}}\n")
+    done = brig("run", "--config", own, "--credential", "MODEL_KEY", "--", "true", env={"MODEL_KEY": "k" * 20})
+    assert done.status == 0 and "none is ever put in" in done.errors and "--allow host.brig.internal" not in done.errors, done
+
+
+@test
 def an_unknown_value_is_refused_with_the_nearest_one():
     refused("--policy", "readonyl", words=("readonyl", "'readonly'"))
     refused("--backend", "dokcer", words=("dokcer", "'docker'"))

@@ -29,7 +29,8 @@ struct failure {
 struct log {
 	pthread_mutex_t mutex; /* of everything here but the chain */
 	pthread_cond_t changed;
-	bool writing; /* some thread has the chain */
+	bool writing;   /* some thread has the chain */
+	size_t sharers; /* owners but one */
 	struct bodies pending, active;
 	uint64_t submitted, done;
 	struct failure failure, *more; /* the first, and the others when there are any */
@@ -57,9 +58,28 @@ int log_open(const struct log_options *o, struct log **ret, struct err *e)
 	return 0;
 }
 
+struct log *log_share(struct log *l)
+{
+	(void)pthread_mutex_lock(&l->mutex);
+	l->sharers++;
+	(void)pthread_mutex_unlock(&l->mutex);
+	return l;
+}
+
+static bool is_shared(struct log *l)
+{
+	bool shared;
+
+	(void)pthread_mutex_lock(&l->mutex);
+	shared = l->sharers > 0;
+	l->sharers -= shared;
+	(void)pthread_mutex_unlock(&l->mutex);
+	return shared;
+}
+
 struct log *log_free(struct log *l)
 {
-	if (!l)
+	if (!l || is_shared(l))
 		return NULL;
 	chain_done(&l->chain);
 	bodies_done(&l->pending);

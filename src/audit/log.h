@@ -28,7 +28,8 @@ struct log_options {
 
 /* Makes the folder and the key when there is none yet. */
 int log_open(const struct log_options *o, struct log **ret, struct err *e);
-struct log *log_free(struct log *l); /* takes NULL */
+struct log *log_share(struct log *l); /* one more owner, each of whom frees it */
+struct log *log_free(struct log *l);  /* takes NULL */
 DEFINE_CLEANUP(log, struct log *, log_free)
 
 /* Writes n records one after another, all or none. Blocks until they are acknowledged. */

@@ -38,6 +38,7 @@ struct job_io {
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
 	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
+	int routes;  /* of a sandbox that has members beside it: a routing socket of its network */
 	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them;
 				     * under bridge: one, for questions for names */
 	size_t door_count;
@@ -62,6 +63,10 @@ struct job_want {
 	 * start takes from it what the plan has not got: whether it has a terminal. */
 	const struct command *command;
 	bool no_input; /* the command reads end of file at once */
+	/* Of exec: in place of a command an operation on files (proc/files.h), whose words are the
+	 * command's. Its ends, borrowed; -1: none. It returns at once, and fills only the number.
+	 */
+	const int *files;
 	const char *id;
 	/* Filled by a start that fails: what was denied, and whether the command may have begun
 	 * nevertheless. NULL: not wanted. */
@@ -97,6 +102,7 @@ enum backend_can {
 	BACKEND_REMOTE = 1 << 6,     /* another host, where another brig may be */
 	BACKEND_ENGINE = 1 << 7,     /* somebody on this machine must answer: a probe is worth it;
 				      * inside is an image, with programs of its own */
+	BACKEND_FILES = 1 << 8,      /* exec takes operations on files */
 };
 
 struct backend {
@@ -155,15 +161,17 @@ struct backend {
 	 * outcome and frees the job. */
 	void (*finish)(struct backend_job *j, struct outcome *o);
 
-	/* One more command in an open sandbox, which returns when it runs; of job_want the
-	 * command, the streams, the waking and the note count. io->events is readable when `ended`
-	 * has something to say of it; what goes on in the sandbox is still `event`'s. NULL: it
-	 * cannot be kept open, and the conductor refuses to. */
+	/* One more command in an open sandbox, whose start is not waited for: what runs inside
+	 * could keep it. Of job_want the command (borrowed until it has ended), the streams, the
+	 * waking and the note count. io->events is readable when `ended` has something to say of
+	 * it; what goes on in the sandbox is still `event`'s. NULL: it cannot be kept open, and the
+	 * conductor refuses to. */
 	int (*exec)(struct backend_job *j, const struct job_want *w, struct job_io *io,
 		    uint32_t *ret, struct err *e);
 
-	/* Has it ended? Then its outcome is filled in, and its number is no longer valid. What it
-	 * started may live on, until the sandbox ends. */
+	/* Has it ended, or could it not be started? Then its outcome is filled in, with the time of
+	 * its start where that is known, and its number is no longer valid. What it started may
+	 * live on, until the sandbox ends. */
 	bool (*ended)(struct backend_job *j, uint32_t command, struct outcome *o);
 
 	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
@@ -184,6 +192,11 @@ extern const struct backend backend_native, backend_bwrap, backend_docker, backe
 /* brig, executed inside by a backend's program: process 1 of the sandbox that the letter in this
  * descriptor is about. */
 _Noreturn void backend_inside(int letter);
+
+/* The network of a sandbox and its companions (kit/net/members.h): the router, which is there as
+ * long as the descriptor is; and the nth member, whose routing socket start has given. */
+int backend_members_open(int *router, struct err *e);
+int backend_members_join(int router, int member, unsigned n, struct err *e);
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

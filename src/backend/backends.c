@@ -2,6 +2,7 @@
 /* backend/backends.c - which backend a spec gets, and the refusal of what it cannot honour. */
 #include "backend/backend.h"
 #include "backend/bwrap/bwrap_inside.h"
+#include "backend/kit/net/members.h"
 #include "backend/kit/protect/inventory.h"
 #include "backend/kit/protect/journal.h"
 #include "base/str.h"
@@ -292,4 +293,14 @@ int backend_would_take(const struct spec *given, const struct backend *b, struct
 		return -e->code;
 	(void)b->plan_free(p);
 	return 0;
+}
+
+int backend_members_open(int *router, struct err *e)
+{
+	return members_open(router, e);
+}
+
+int backend_members_join(int router, int member, unsigned n, struct err *e)
+{
+	return members_join(router, member, n, e);
 }

@@ -24,6 +24,8 @@ enum {
 	OPT_GRACE = 64,
 	OPT_DRY = 128,
 	OPT_STATE = 256,
+	OPT_LIMIT = 512,
+	OPT_FILES = 1024,
 };
 
 struct sandbox_verb_row {
@@ -36,11 +38,14 @@ struct sandbox_verb_row {
 /* ---- the table ---- */
 
 static const struct sandbox_verb_row verbs[] = {
-	{ "create", "[OPTION OF run...] [--name NAME] [--label K=V]... [--no-wait]",
+	{ "create",
+	  "[OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME] "
+	  "[--no-wait]",
 	  OPT_NAME | OPT_LABEL | OPT_TIMES | OPT_WAIT, 0, -1, verb_create },
 	{ "list", "[--label K=V]... [--state STATE]", OPT_LABEL | OPT_STATE, 0, 0, verb_list },
 	{ "get", "ID", 0, 1, 1, verb_get },
-	{ "exec", "ID [OPTION...] -- COMMAND [ARG...]", OPT_EXEC, 2, -1, NULL },
+	{ "exec", "ID [-t] [-e K[=V]] [--cwd DIR] [--timeout TIME] [-d] -- COMMAND [ARG...]",
+	  OPT_EXEC, 2, -1, NULL },
 	{ "logs", "ID [EXEC] [--follow]", OPT_FOLLOW, 1, 2, verb_logs },
 	{ "events", "[ID] [--follow] [--since SEQ]", OPT_FOLLOW, 0, 1, verb_events },
 	{ "pause", "ID...", 0, 1, -1, verb_pause },
@@ -49,6 +54,10 @@ static const struct sandbox_verb_row verbs[] = {
 	{ "delete", "ID... | --label K=V", OPT_LABEL, 0, -1, verb_delete },
 	{ "update", "ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]",
 	  OPT_NAME | OPT_LABEL | OPT_TIMES, 1, 1, verb_update },
+	{ "cp", "[--limit SIZE] SRC DST      (one of them ID:PATH; - is a tar)", OPT_LIMIT, 2, 2,
+	  verb_cp },
+	{ "files", "list|stat|mkdir|remove|watch ID:PATH [-r] | move ID:PATH TO [--force]",
+	  OPT_FILES, 2, 3, verb_files },
 	{ "prune", "[--dry-run]", OPT_DRY | OPT_LABEL, 0, 0, verb_prune },
 };
 
@@ -82,6 +91,7 @@ static const struct {
 	TEXT("--cwd", OPT_EXEC, cwd),
 	TEXT("--since", OPT_FOLLOW, since),
 	TEXT("--state", OPT_STATE, state),
+	TEXT("--limit", OPT_LIMIT, limit),
 	LIST("--label", OPT_LABEL, labels, label_count),
 	LIST("--env", OPT_EXEC, env, env_count),
 	LIST("-e", OPT_EXEC, env, env_count),
@@ -93,6 +103,9 @@ static const struct {
 	FLAG("--follow", OPT_FOLLOW, follow),
 	FLAG("-f", OPT_FOLLOW, follow),
 	FLAG("--dry-run", OPT_DRY, dry_run),
+	FLAG("--recursive", OPT_FILES, recursive),
+	FLAG("-r", OPT_FILES, recursive),
+	FLAG("--force", OPT_FILES, force),
 	FLAG("--json", 0, json),
 	FLAG("--quiet", 0, quiet),
 	FLAG("--help", 0, help),
@@ -181,6 +194,25 @@ static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct
 	return 0;
 }
 
+/* Words of other tools, which are near to none of ours, or to a wrong one. */
+static const char *said_elsewhere(const char *name)
+{
+	static const struct {
+		const char *word, *verb;
+	} words[] = {
+		{ "show", "get" },     { "inspect", "get" },   { "info", "get" },
+		{ "status", "get" },   { "ls", "list" },       { "ps", "list" },
+		{ "rm", "delete" },    { "remove", "delete" }, { "destroy", "delete" },
+		{ "start", "resume" }, { "run", "exec" },      { "shell", "exec" },
+		{ "kill", "stop" },    { "new", "create" },    { "rename", "update" },
+	};
+
+	for (size_t i = 0; name && i < ARRAY_LEN(words); i++)
+		if (str_eq(words[i].word, name))
+			return words[i].verb;
+	return NULL;
+}
+
 static const struct sandbox_verb_row *verb_by_name(const char *name, struct err *e)
 {
 	const char *names[ARRAY_LEN(verbs) + 1] = { 0 }, *near;
@@ -190,7 +222,9 @@ static const struct sandbox_verb_row *verb_by_name(const char *name, struct err 
 			return &verbs[i];
 		names[i] = verbs[i].name;
 	}
-	near = name ? str_nearest(name, names) : NULL;
+	near = said_elsewhere(name);
+	if (name && !near)
+		near = str_nearest(name, names);
 	if (name)
 		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox does not accept '%.60s'", name);
 	else
@@ -221,7 +255,8 @@ static int sandbox(const struct subcommand *c, int argc, char **argv)
 	}
 	r = parse(v, argc, argv, &a, &e);
 	if (r == 0 && a.help) {
-		(void)printf("usage: brig sandbox %s %s\n", v->name, v->usage);
+		(void)printf("usage: brig sandbox %s %s\n\nbrig sandbox --help explains it\n",
+			     v->name, v->usage);
 		return 0;
 	}
 	if (r == 0)
@@ -247,7 +282,7 @@ static const char *word(size_t i)
 const struct subcommand cmd_sandbox = {
 	.name = "sandbox",
 	.usage = "create | list | get | exec | logs | events | pause | resume | stop | delete | "
-		 "update | prune",
+		 "update | cp | files | prune",
 	.help = "long-lived sandboxes: create one, run many commands in it",
 	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
 		 "         [--idle-ttl TIME] [--no-wait]      make one, print its id when it is "
@@ -260,6 +295,9 @@ const struct subcommand cmd_sandbox = {
 		 "  pause ID...    resume ID...    stop ID... [--grace TIME]\n"
 		 "  delete ID... | --label K=V                prune [--dry-run]\n"
 		 "  update ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]\n"
+		 "  cp [--limit SIZE] SRC DST                 one of them ID:PATH; - is a tar\n"
+		 "  files list|stat|mkdir|remove|watch ID:PATH [-r]\n"
+		 "  files move ID:PATH TO [--force]\n"
 		 "  --json                                    as JSON; a name works wherever an id "
 		 "does\n",
 	.fields = CMD_RUN,

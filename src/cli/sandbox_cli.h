@@ -10,10 +10,10 @@ enum { SANDBOX_WORDS_MAX = 64 };
 
 /* All options of all verbs; each verb says which it takes. */
 struct sandbox_asked {
-	const char *name, *ttl, *idle_ttl, *grace, *timeout, *cwd, *since, *state;
+	const char *name, *ttl, *idle_ttl, *grace, *timeout, *cwd, *since, *state, *limit;
 	const char *labels[SANDBOX_WORDS_MAX], *env[SANDBOX_WORDS_MAX];
 	size_t label_count, env_count;
-	bool json, no_wait, tty, detach, follow, dry_run, help, quiet;
+	bool json, no_wait, tty, detach, follow, dry_run, help, quiet, recursive, force;
 	char **rest; /* what is not an option, NULL-terminated */
 	int rest_count;
 };
@@ -32,4 +32,4 @@ bool sandbox_target(char *out, size_t n, const char *ref, const char *more);
 
 typedef int verb_fn(struct daemon_client *d, const struct sandbox_asked *a, struct err *e);
 verb_fn verb_create, verb_list, verb_get, verb_logs, verb_events, verb_pause, verb_resume,
-	verb_stop, verb_delete, verb_update, verb_prune;
+	verb_stop, verb_delete, verb_update, verb_prune, verb_cp, verb_files;

@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "base/str.h"
+#include "proc/files.h"
 
 #define KEY_MAX 255
 #define MESSAGE_MAX ((size_t)64 << 20)
@@ -70,6 +71,7 @@ static bool by_token(struct api *a, struct http_call *c)
 	(void)snprintf(c->caller->tenant, sizeof(c->caller->tenant), "%s", found->tenant);
 	c->caller->scopes = found->scopes;
 	c->caller->token = found;
+	memcpy(c->caller->digest, found->digest, sizeof(c->caller->digest));
 	c->caller->known = true;
 	return http_count(c, found->tenant) ||
 	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
@@ -163,10 +165,17 @@ static bool find_route(struct http_call *c)
 	return false;
 }
 
+static const char *body_type(const struct api_route *r)
+{
+	if (r->takes)
+		return r->takes;
+	return r->raw ? "application/octet-stream" : "application/json";
+}
+
 static bool type_ok(const struct http_call *c, const struct api_route *r)
 {
 	struct http1_text t = http_field(c, "Content-Type");
-	const char *want = r->raw ? "application/octet-stream" : "application/json";
+	const char *want = body_type(r);
 	size_t n = t.p ? t.n : 0;
 	const char *semicolon = t.p ? memchr(t.p, ';', t.n) : NULL;
 
@@ -195,10 +204,14 @@ static bool admit(void *arg, struct http_call *c)
 	r = c->route;
 	if (!r->asks && !r->raw)
 		c->body_max = 0;
-	if (c->head->framing == HTTP1_NO_BODY || type_ok(c, r) || (!r->asks && !r->raw))
+	if (r->takes) {
+		c->body_max = FILE_BYTES_MAX;
+		c->unread = true;
+	}
+	if (c->head->framing == HTTP1_NO_BODY || type_ok(c, r) ||
+	    (!r->asks && !r->raw && !r->takes))
 		return true;
-	(void)problem_say(PROBLEM_INVALID, &e, "the body must be %s",
-			  r->raw ? "application/octet-stream" : "application/json");
+	(void)problem_say(PROBLEM_INVALID, &e, "the body must be %s", body_type(r));
 	http_last(c);
 	http_refuse(c, 415, NULL, PROBLEM_INVALID, &e);
 	return false;
@@ -256,6 +269,9 @@ enum once_found api_once(struct api *a, struct http_call *c, char id[ONCE_ID_SIZ
 	} else if (found == ONCE_OTHER) {
 		(void)refuse(c, PROBLEM_IDEMPOTENCY_MISMATCH, "use a new key for another request",
 			     "the key was used with another body");
+	} else if (found == ONCE_FULL) {
+		(void)refuse(c, PROBLEM_QUOTA, "each is kept for a day; leave the key out",
+			     "this tenant has used too many keys");
 	} else if (found == ONCE_FAILED) {
 		(void)refuse(c, PROBLEM_INTERNAL, NULL, "the key cannot be written down");
 	} else if (found == ONCE_DONE && !((const struct api_route *)c->route)->own_keys) {
@@ -323,6 +339,20 @@ static void serve(void *arg, struct http_call *c)
 		http_problem(c, p, &e);
 	else if (first_time(a, c))
 		r->serve(a, c, body);
+}
+
+static bool still_may(void *arg, const struct http_call *c)
+{
+	const struct api_route *r = c->route;
+	struct api *a = arg;
+
+	return !r->scope || (a->tokens && tokens_holds(a->tokens, c->caller->digest,
+						       c->caller->tenant, r->scope));
+}
+
+void api_revoke(struct api *a)
+{
+	http_revoke(a->http, still_may, a);
 }
 
 void api_service(struct api *a, struct http_service *ret)

@@ -34,6 +34,8 @@ struct api {
 };
 
 void api_service(struct api *a, struct http_service *ret);
+/* Ends what is still being said to those whose token was taken back. Now and then. */
+void api_revoke(struct api *a);
 
 /* ---- the table ---- */
 
@@ -72,6 +74,7 @@ struct api_route {
 	const struct api_member *query; /* or NULL */
 	const char *asks;               /* a schema: the body is JSON; NULL: none is read */
 	bool raw;                       /* the body is bytes */
+	const char *takes; /* the body is bytes of this type, which are not held (http_take) */
 	int status;
 	const char *answers; /* a schema; NULL: nothing, or not JSON */
 	const char *type;    /* of the answer; NULL: application/json */
@@ -109,7 +112,19 @@ bool api_wants_events(const struct http_call *c); /* Accept: text/event-stream *
 typedef void api_serve_fn(struct api *a, struct http_call *c, const struct jread *body);
 api_serve_fn serve_health, serve_ready, serve_metrics, serve_openapi, serve_info, serve_stop;
 api_serve_fn serve_create, serve_list, serve_show, serve_update, serve_delete, serve_pause,
-	serve_resume, serve_halt, serve_delete_many;
+	serve_resume, serve_halt, serve_delete_many, serve_logs;
 api_serve_fn serve_exec, serve_execs, serve_exec_show, serve_exec_stream, serve_exec_signal,
 	serve_exec_cancel, serve_exec_stdin, serve_exec_resize;
+api_serve_fn serve_file_read, serve_file_write, serve_file_remove, serve_file_stat, serve_file_list,
+	serve_file_mkdir, serve_file_move, serve_file_watch, serve_pack, serve_unpack;
 api_serve_fn serve_events;
+api_serve_fn serve_run;
+
+/* route_sandboxes.c, route_execs.c: for serve_run. The sandbox that the body asks for; its command,
+ * in c->parts[0]; the answer, after which the sandbox `discards` is deleted (NULL: none is). */
+enum problem sandbox_begin(struct api *a, struct http_call *c, const struct jread *body,
+			   char id[SANDBOX_ID_SIZE], struct err *e);
+enum problem exec_begin(struct api *a, struct http_call *c, const struct jread *body,
+			char id[EXEC_ID_SIZE], struct err *e);
+void exec_attach(struct api *a, struct http_call *c, const char *exec, uint64_t from,
+		 const char *discards);

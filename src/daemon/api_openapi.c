@@ -174,12 +174,16 @@ static void put_operation(struct json *j, const struct api_route *r)
 	json_kstr(j, "operationId", r->name);
 	json_kstr(j, "summary", r->help);
 	put_parameters(j, r);
-	if (r->asks || r->raw) {
+	if (r->asks || r->raw || r->takes) {
 		json_key(j, "requestBody");
 		json_object(j);
 		json_key(j, "content");
 		json_object(j);
-		put_content(j, r->raw ? "application/octet-stream" : "application/json", r->asks);
+		put_content(j,
+			    r->takes ? r->takes
+			    : r->raw ? "application/octet-stream"
+				     : "application/json",
+			    r->asks);
 		json_object_end(j);
 		json_object_end(j);
 	}

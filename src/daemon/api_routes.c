@@ -20,6 +20,12 @@ static const struct api_member change_members[] = {
 	{ "labels", API_TEXTS, NULL, "all of its labels from now on", false },
 	{ "idle_ttl", API_TIME, NULL, "as of create, from now on", false },
 	{ "ttl", API_TIME, NULL, "as of create, since its creation", false },
+	{ "egress", API_OBJECT, "Narrowing", "of a sandbox that is stopped: fewer hosts than it had", false },
+	END
+};
+
+static const struct api_member narrowing_members[] = {
+	{ "allow", API_STRINGS, NULL, "those of its hosts that stay, as they were written", true },
 	END
 };
 
@@ -68,6 +74,18 @@ static const struct api_member exec_members[] = {
 	END
 };
 
+static const struct api_member run_members[] = {
+	{ "spec", API_OBJECT, "Spec", "the settings of its sandbox, as of createSandbox", false },
+	{ "argv", API_STRINGS, NULL, "the command and its arguments", false },
+	{ "command", API_STRING, NULL, "a line for sh -c, in place of argv", false },
+	{ "env", API_TEXTS, NULL, "variables for this command", false },
+	{ "cwd", API_STRING, NULL, "a path inside; the workspace if not given", false },
+	{ "stdin", API_STRING, NULL, "what it reads, as text", false },
+	{ "timeout", API_TIME, NULL, "end it after so long; the sandbox's own if not given", false },
+	{ "output_limit", API_SIZE, NULL, "bytes kept of each stream; the sandbox's own if not given", false },
+	END
+};
+
 static const struct api_member started_members[] = {
 	{ "exec", API_STRING, NULL, "ex_ and 26 characters", true },
 	END
@@ -92,6 +110,35 @@ static const struct api_member signal_members[] = {
 static const struct api_member size_members[] = {
 	{ "rows", API_INT, NULL, "1 to 65535", true },
 	{ "cols", API_INT, NULL, "1 to 65535", true },
+	END
+};
+
+static const struct api_member file_members[] = {
+	{ "name", API_STRING, NULL, "the last part of its path; bytes that are not UTF-8 are replaced", true },
+	{ "name_base64", API_STRING, NULL, "its bytes, where they are not UTF-8", false },
+	{ "type", API_STRING, NULL, "file, folder, link or other", true },
+	{ "size", API_INT, NULL, "bytes", true },
+	{ "mode", API_STRING, NULL, "permissions, octal", true },
+	{ "modified", API_STRING, NULL, "RFC 3339", true },
+	END
+};
+
+static const struct api_member files_members[] = {
+	{ "files", API_LIST, "File", "sorted by name", true },
+	{ "truncated", API_BOOL, NULL, "there are more than 10,000", true },
+	END
+};
+
+static const struct api_member mkdir_members[] = {
+	{ "path", API_STRING, NULL, "inside; relative paths lead from the workspace", true },
+	{ "parents", API_BOOL, NULL, "make those above, too; it may be there already", false },
+	END
+};
+
+static const struct api_member move_members[] = {
+	{ "from", API_STRING, NULL, "a path inside", true },
+	{ "to", API_STRING, NULL, "its new path", true },
+	{ "replace", API_BOOL, NULL, "something else may be there", false },
 	END
 };
 
@@ -131,11 +178,14 @@ static const struct api_member problem_members[] = {
 static const struct api_member any_members[] = { END };
 
 const struct api_schema api_schemas[] = {
-	{ "Create", create_members }, { "Change", change_members }, { "Sandbox", sandbox_members },
+	{ "Create", create_members }, { "Change", change_members }, { "Narrowing", narrowing_members },
+	{ "Sandbox", sandbox_members },
 	{ "SandboxList", list_members }, { "SandboxIds", ids_members }, { "ExecStart", exec_members },
+	{ "Run", run_members },
 	{ "ExecStarted", started_members }, { "ExecList", execs_members }, { "Exec", exec_object },
 	{ "Result", any_members }, { "Spec", any_members }, { "Signal", signal_members },
-	{ "Size", size_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
+	{ "Size", size_members }, { "File", file_members }, { "FileList", files_members },
+	{ "Mkdir", mkdir_members }, { "Move", move_members }, { "Stop", stop_members }, { "DaemonStop", daemon_stop_members },
 	{ "Info", info_members }, { "Problem", problem_members }, { NULL, NULL },
 };
 
@@ -157,6 +207,14 @@ static const struct api_member from_query[] = {
 static const struct api_member close_query[] = {
 	{ "close", API_BOOL, NULL, "this was all of the input", false }, END
 };
+#define PATH_ROW { "path", API_STRING, NULL, "inside; relative paths lead from the workspace. No link is followed", true }
+static const struct api_member path_query[] = { PATH_ROW, END };
+static const struct api_member write_query[] = {
+	PATH_ROW, { "mode", API_STRING, NULL, "permissions, octal (those of the file that is replaced, or 644)", false }, END
+};
+static const struct api_member remove_query[] = {
+	PATH_ROW, { "recursive", API_BOOL, NULL, "a folder with all that is in it", false }, END
+};
 static const struct api_member events_query[] = {
 	{ "sandbox", API_STRING, NULL, "of this one alone, by its id", false },
 	{ "since", API_INT, NULL, "those after this number; also as Last-Event-ID", false },
@@ -175,6 +233,8 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/info", SCOPE_READ, serve_info, "info", "the daemon itself", .status = 200, .answers = "Info" },
 	{ "POST", "/v1/stop", SCOPE_ADMIN, serve_stop, "stopDaemon", "end the daemon; over its socket only",
 		.asks = "DaemonStop", .status = 202 },
+	{ "POST", "/v1/run", SCOPE_RUN, serve_run, "run", "one command in a sandbox of its own; the object of --json, or events",
+		.asks = "Run", .status = 200, .answers = "Result", .stream = true },
 	{ "POST", "/v1/sandboxes", SCOPE_RUN, serve_create, "createSandbox", "make a sandbox",
 		.query = wait_query, .asks = "Create", .status = 202, .answers = "Sandbox" },
 	{ "GET", "/v1/sandboxes", SCOPE_READ, serve_list, "listSandboxes", "the sandboxes of the caller",
@@ -182,7 +242,7 @@ const struct api_route api_routes[] = {
 	{ "DELETE", "/v1/sandboxes", SCOPE_RUN, serve_delete_many, "deleteSandboxes", "delete those with these labels",
 		.query = label_query, .status = 202, .answers = "SandboxIds" },
 	{ "GET", BOX, SCOPE_READ, serve_show, "getSandbox", "one sandbox, by id or name", .status = 200, .answers = "Sandbox" },
-	{ "PATCH", BOX, SCOPE_RUN, serve_update, "updateSandbox", "change its name, labels or times",
+	{ "PATCH", BOX, SCOPE_RUN, serve_update, "updateSandbox", "change its name, labels or times, or narrow its hosts",
 		.asks = "Change", .status = 200, .answers = "Sandbox" },
 	{ "DELETE", BOX, SCOPE_RUN, serve_delete, "deleteSandbox", "end and remove it", .status = 204 },
 	{ "POST", BOX "/pause", SCOPE_RUN, serve_pause, "pauseSandbox", "stop all of its processes, to go on later",
@@ -191,6 +251,7 @@ const struct api_route api_routes[] = {
 		.status = 200, .answers = "Sandbox" },
 	{ "POST", BOX "/stop", SCOPE_RUN, serve_halt, "stopSandbox", "end its processes, keep its files",
 		.asks = "Stop", .status = 200, .answers = "Sandbox" },
+	{ "GET", BOX "/logs", SCOPE_RUN, serve_logs, "logs", "notes about it, and why it failed", .status = 200, .type = "text/plain" },
 	{ "POST", BOX "/exec", SCOPE_RUN, serve_exec, "exec", "run a command in it; the object of --json, or events",
 		.asks = "ExecStart", .status = 200, .answers = "Result", .stream = true, .own_keys = true },
 	{ "GET", BOX "/execs", SCOPE_RUN, serve_execs, "listExecs", "its commands", .status = 200, .answers = "ExecList" },
@@ -202,6 +263,24 @@ const struct api_route api_routes[] = {
 	{ "POST", EXEC "/stdin", SCOPE_RUN, serve_exec_stdin, "writeExec", "bytes for its input",
 		.query = close_query, .raw = true, .status = 204 },
 	{ "POST", EXEC "/resize", SCOPE_RUN, serve_exec_resize, "resizeExec", "the size of its terminal", .asks = "Size", .status = 204 },
+	{ "GET", BOX "/files", SCOPE_RUN, serve_file_read, "readFile", "the bytes of a regular file",
+		.query = path_query, .status = 200, .type = "application/octet-stream" },
+	{ "PUT", BOX "/files", SCOPE_RUN, serve_file_write, "writeFile", "make or replace a file; it has its name once all has come",
+		.query = write_query, .takes = "application/octet-stream", .status = 204 },
+	{ "DELETE", BOX "/files", SCOPE_RUN, serve_file_remove, "removeFile", "remove a file or folder",
+		.query = remove_query, .status = 204 },
+	{ "GET", BOX "/files/list", SCOPE_RUN, serve_file_list, "listFiles", "what is in a folder",
+		.query = path_query, .status = 200, .answers = "FileList" },
+	{ "GET", BOX "/files/stat", SCOPE_RUN, serve_file_stat, "statFile", "one file or folder",
+		.query = path_query, .status = 200, .answers = "File" },
+	{ "GET", BOX "/files/watch", SCOPE_RUN, serve_file_watch, "watchFiles", "what changes in a folder, or a file, as events",
+		.query = path_query, .status = 200, .type = "text/event-stream" },
+	{ "POST", BOX "/files/mkdir", SCOPE_RUN, serve_file_mkdir, "makeFolder", "make a folder", .asks = "Mkdir", .status = 204 },
+	{ "POST", BOX "/files/move", SCOPE_RUN, serve_file_move, "moveFile", "give a file or folder another path", .asks = "Move", .status = 204 },
+	{ "GET", BOX "/archive", SCOPE_RUN, serve_pack, "packFiles", "a folder as tar, with folders and regular files alone",
+		.query = path_query, .status = 200, .type = "application/x-tar" },
+	{ "PUT", BOX "/archive", SCOPE_RUN, serve_unpack, "unpackFiles", "a tar into a folder that is there",
+		.query = path_query, .takes = "application/x-tar", .status = 204 },
 	{ "GET", "/v1/events", SCOPE_READ, serve_events, "events", "what happens to the caller's sandboxes, as it happens",
 		.query = events_query, .status = 200, .type = "text/event-stream" },
 	{ .method = NULL },

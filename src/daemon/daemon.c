@@ -29,10 +29,11 @@
 
 #define BACKLOG 512
 #define PRUNE_US ((uint64_t)3600 * 1000000)
+#define REVOKE_US ((uint64_t)1000 * 1000)
 
 struct brigd {
 	struct loop_watch signals; /* first */
-	struct loop_timer prune;
+	struct loop_timer prune, revoke;
 	int state, lock, signal_fd;
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* ours to remove; "" if not */
 	struct api api;
@@ -56,6 +57,14 @@ static void on_prune(struct loop_timer *t, uint64_t now)
 
 	once_prune(d->api.once);
 	loop_at(d->api.loop, t, now + PRUNE_US);
+}
+
+static void on_revoke(struct loop_timer *t, uint64_t now)
+{
+	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, revoke));
+
+	api_revoke(&d->api);
+	loop_at(d->api.loop, t, now + REVOKE_US);
 }
 
 static void settle(void *arg)
@@ -301,6 +310,9 @@ static void say_ready(struct brigd *d, const struct daemon_options *o)
 		(void)fd_write_all(o->ready_fd, "1", 1);
 	d->prune.due = on_prune;
 	loop_at(d->api.loop, &d->prune, clock_us() + PRUNE_US);
+	d->revoke.due = on_revoke;
+	if (d->api.tokens)
+		loop_at(d->api.loop, &d->revoke, clock_us() + REVOKE_US);
 }
 
 static void close_all(struct brigd *d)

@@ -3,15 +3,19 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "base/url.h"
@@ -22,11 +26,14 @@
 
 #define ANSWER_MAX ((size_t)256 << 20)
 #define CONNECT_US ((uint64_t)5 * 1000000)
+#define STEP ((size_t)1 << 20)
 #define UNIX_SCHEME "unix://"
 
 struct daemon_client {
 	struct client *http;
 	bool local;
+	bool chunked;   /* the body that is being written */
+	int64_t length; /* of the answer that is bytes; -1: not known */
 	char fields[512];
 	char piece[16384]; /* of a stream */
 	size_t from, to;
@@ -267,4 +274,190 @@ int daemon_client_event(struct daemon_client *c, struct sse *s, uint64_t deadlin
 		c->from = 0;
 		c->to = (size_t)n;
 	}
+}
+
+/* ---- bytes ---- */
+
+int daemon_client_begin(struct daemon_client *c, const struct daemon_question *q, const char *type,
+			int64_t length, struct err *e)
+{
+	struct client_request r = { .method = q->method,
+				    .target = q->target,
+				    .fields = c->fields,
+				    .type = type,
+				    .apart = true,
+				    .body_len = length < 0 ? CLIENT_CHUNKED : (size_t)length };
+
+	c->chunked = length < 0;
+	return client_send(c->http, &r, 0, e) < 0 ? err_wrap(e, "the daemon does not answer") : 0;
+}
+
+/* It answers before it has all of it only to refuse. */
+static bool has_answered(const struct daemon_client *c)
+{
+	struct pollfd p = { .fd = client_fd(c->http), .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int daemon_client_write(struct daemon_client *c, const void *p, size_t n, struct err *e)
+{
+	char size[24];
+	int r = 0;
+
+	if (!n)
+		return 0;
+	if (has_answered(c))
+		return 1;
+	if (c->chunked) {
+		(void)snprintf(size, sizeof(size), "%zx\r\n", n);
+		r = client_write(c->http, size, strlen(size), 0, e);
+	}
+	if (r == 0)
+		r = client_write(c->http, p, n, 0, e);
+	return r == 0 && c->chunked ? client_write(c->http, "\r\n", 2, 0, e) : r;
+}
+
+int daemon_client_write_file(struct daemon_client *c, int fd, uint64_t n, struct err *e)
+{
+	while (n) {
+		struct pollfd p = { .fd = client_fd(c->http), .events = POLLIN | POLLOUT };
+		ssize_t w;
+
+		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+			return err_sys(e, "cannot wait for the daemon");
+		if (p.revents & ~POLLOUT)
+			return 1;
+		w = sendfile(p.fd, fd, NULL, n < STEP ? (size_t)n : STEP);
+		if (w == 0)
+			return err_set(e, ERR_USAGE, EIO, "the file became shorter meanwhile");
+		if (w < 0 && (errno == EPIPE || errno == ECONNRESET))
+			return 1;
+		if (w < 0 && errno != EAGAIN && errno != EINTR)
+			return err_sys(e, "cannot send the file");
+		n -= w > 0 ? (uint64_t)w : 0;
+	}
+	return 0;
+}
+
+/* An answer that is no problem has nothing in it that is needed. */
+static int hear_answer(struct daemon_client *c, struct err *e)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 20);
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct http1_answer *a;
+	int status;
+
+	if (client_answer(c->http, 0, &a, e) < 0)
+		return err_wrap(e, "the daemon does not answer");
+	status = a->status;
+	if (status < 300)
+		return 0;
+	if (client_read_all(c->http, &b, 0, e) < 0 || jread_parse(buf_str(&b), b.len, &v, e) < 0)
+		return err_wrap(e, "the daemon's answer");
+	return problem(status, v, NULL, e);
+}
+
+int daemon_client_written(struct daemon_client *c, struct err *e)
+{
+	if (c->chunked && !has_answered(c) && client_write(c->http, "0\r\n\r\n", 5, 0, e) < 0)
+		return -e->code;
+	return hear_answer(c, e);
+}
+
+int daemon_client_get(struct daemon_client *c, const struct daemon_question *q, int64_t *length,
+		      struct err *e)
+{
+	const struct http1_answer *a;
+
+	if (send_question(c, q, "*/*", &a, e) < 0)
+		return -e->code;
+	if (a->status != 200) {
+		CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 20);
+		CLEANUP(jread) struct jread *v = NULL;
+		int status = a->status;
+
+		if (client_read_all(c->http, &b, 0, e) < 0 ||
+		    jread_parse(buf_str(&b), b.len, &v, e) < 0)
+			return err_wrap(e, "the daemon's answer");
+		return problem(status, v, NULL, e);
+	}
+	c->length = a->framing == HTTP1_LENGTH && a->length <= INT64_MAX ? (int64_t)a->length : -1;
+	*length = c->length;
+	return 0;
+}
+
+static int write_out(int fd, const void *p, size_t n, struct err *e)
+{
+	int r = fd_write_all(fd, p, n);
+
+	return r < 0 ? err_errno(e, r, "cannot write what came") : 0;
+}
+
+static int save_pieces(struct daemon_client *c, int fd, uint64_t most, struct err *e)
+{
+	ssize_t n;
+
+	while ((n = client_read(c->http, c->piece, sizeof(c->piece), 0, e)) > 0) {
+		if ((uint64_t)n > most)
+			return err_refuse(e, ERR_USAGE, EFBIG, "--limit SIZE raises it",
+					  "what comes out is larger than the limit");
+		most -= (uint64_t)n;
+		if (write_out(fd, c->piece, (size_t)n, e) < 0)
+			return -e->code;
+	}
+	return (int)n;
+}
+
+/* From the socket through a pipe into the file, without coming here. */
+static int save_by_kernel(int sock, int fd, uint64_t left, struct err *e)
+{
+	CLEANUP(fd) int out = -1, in = -1;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "cannot make a pipe");
+	out = ends[0];
+	in = ends[1];
+	(void)fcntl(in, F_SETPIPE_SZ, STEP);
+	while (left) {
+		struct pollfd p = { .fd = sock, .events = POLLIN };
+		ssize_t n, w;
+
+		(void)poll(&p, 1, -1);
+		n = splice(sock, NULL, in, NULL, left < STEP ? (size_t)left : STEP, SPLICE_F_MOVE);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (n <= 0)
+			return err_set(e, ERR_UNAVAILABLE, ECONNRESET,
+				       "what came out of the sandbox ends in the middle");
+		left -= (uint64_t)n;
+		for (; n > 0; n -= w) {
+			w = splice(out, NULL, fd, NULL, (size_t)n, SPLICE_F_MOVE);
+			if (w <= 0)
+				return err_sys(e, "cannot write what came");
+		}
+	}
+	return 0;
+}
+
+int daemon_client_save(struct daemon_client *c, int fd, uint64_t most, struct err *e)
+{
+	CLEANUP(buf) struct buf already = BUF_INIT((size_t)1 << 20);
+	struct transport t;
+	int r;
+
+	if (c->length < 0)
+		return save_pieces(c, fd, most, e);
+	if ((uint64_t)c->length > most)
+		return err_refuse(e, ERR_USAGE, EFBIG, "--limit SIZE raises it",
+				  "what comes out is larger than the limit");
+	t = client_hijack(c->http, &already);
+	if (already.len > (uint64_t)c->length)
+		already.len = (size_t)c->length;
+	r = write_out(fd, buf_str(&already), already.len, e);
+	if (r == 0)
+		r = save_by_kernel(t.fd, fd, (uint64_t)c->length - already.len, e);
+	t.close(t.arg);
+	return r;
 }

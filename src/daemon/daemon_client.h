@@ -41,4 +41,19 @@ int daemon_client_stream(struct daemon_client *c, const struct daemon_question *
 /* The next event: 1, and it is in *s; 0: the stream is at its end; -EAGAIN: nothing before the
  * deadline (clock_us; 0: none). */
 int daemon_client_event(struct daemon_client *c, struct sse *s, uint64_t deadline, struct err *e);
+
+/* A body that is not held. The question's own is not looked at. length -1: not known. */
+int daemon_client_begin(struct daemon_client *c, const struct daemon_question *q, const char *type,
+			int64_t length, struct err *e);
+/* More of it; from a file: exactly n bytes. 1: the daemon has answered already. */
+int daemon_client_write(struct daemon_client *c, const void *p, size_t n, struct err *e);
+int daemon_client_write_file(struct daemon_client *c, int fd, uint64_t n, struct err *e);
+int daemon_client_written(struct daemon_client *c, struct err *e); /* that was all: its answer */
+
+/* An answer that is bytes; *length: -1: not known. Then all of it goes to a file or a pipe, at most
+ * `most` bytes; the connection is of no more use. 0; or -EPIPE: nobody reads there. */
+int daemon_client_get(struct daemon_client *c, const struct daemon_question *q, int64_t *length,
+		      struct err *e);
+int daemon_client_save(struct daemon_client *c, int fd, uint64_t most, struct err *e);
+
 int daemon_client_fd(const struct daemon_client *c); /* to poll once daemon_client_event had none */

@@ -5,9 +5,10 @@
  *
  *	SEQ TAB TENANT TAB SANDBOX TAB TYPE TAB {the object of the API}
  *
- * in one write. Readers share one page of what was read last: those who follow all stand at the
- * same place. Written is not synced: a daemon that is killed loses nothing, a machine without
- * power may lose the last seconds. */
+ * in one write, and once more in the tenant's own log (tenants/NAME), which is like the first and
+ * shorter: there it stays however much others write. Readers share one page of what was read last:
+ *those who follow all stand at the same place. Written is not synced: a daemon that is killed loses
+ *nothing, a machine without power may lose the last seconds. */
 #include "daemon/event_log.h"
 
 #include <errno.h>
@@ -28,6 +29,9 @@
 
 #define SEGMENT_MAX ((off_t)1 << 20)
 #define SEGMENTS 64
+#define TENANT_SEGMENTS 8
+#define TENANTS "tenants"
+#define TENANT_NAME 64
 #define LINE_MAX_BYTES ((size_t)64 << 10)
 #define PAGE ((size_t)128 << 10)
 
@@ -39,8 +43,11 @@ struct events_segment {
 struct events {
 	int dir, fd; /* fd: the last segment, -1: none */
 	struct events_segment segments[SEGMENTS];
-	size_t n;
-	bool torn; /* half a line stands behind the last segment's end */
+	size_t n, most;
+	struct events *tenants, *next; /* logs of tenants, of the one that has all events */
+	char tenant[TENANT_NAME];      /* whose it is; "": everybody's */
+	uint64_t lost; /* of a tenant's log: what is older may be missing; 0: nothing is */
+	bool torn;     /* half a line stands behind the last segment's end */
 	uint64_t last;
 	struct events_listener *listeners;
 	struct buf line;
@@ -73,6 +80,8 @@ static void drop_oldest(struct events *ev)
 	segment_name(ev->segments[0].first, name);
 	(void)unlinkat(ev->dir, name, 0);
 	memmove(ev->segments, ev->segments + 1, --ev->n * sizeof(*ev->segments));
+	if (ev->n)
+		ev->lost = ev->segments[0].first;
 }
 
 static bool parse_name(const char *name, uint64_t *first)
@@ -99,7 +108,7 @@ static int list_segments(struct events *ev, struct err *e)
 		    fstatat(ev->dir, at->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
-		if (ev->n == SEGMENTS)
+		if (ev->n == ev->most)
 			return err_set(e, ERR_INTERNAL, EOVERFLOW, "too many files of events");
 		ev->segments[ev->n++] = (struct events_segment){ first, st.st_size };
 	}
@@ -141,24 +150,112 @@ static int mend_last(struct events *ev, struct err *e)
 	start = memrchr(ev->page, '\n', (size_t)(end - ev->page));
 	start = start ? start + 1 : ev->page;
 	ev->last = line_seq(start, (size_t)(end - start));
+	buf_add(&ev->line, start, (size_t)(end - start) + 1);
 	return ev->last ? 0 : err_set(e, ERR_INTERNAL, EBADMSG, "the events are damaged");
 }
 
-int events_open(int state_dir, struct events **ret, struct err *e)
+static int open_folder(int above, const char *name, struct err *e)
+{
+	int fd;
+
+	if (mkdirat(above, name, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make a folder for events");
+	fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? err_sys(e, "cannot open the folder of events") : fd;
+}
+
+/* One log: all events, or those of a tenant. */
+static int open_log(int above, const char *name, size_t most, struct events **ret, struct err *e)
 {
 	CLEANUP(events) struct events *ev = calloc(1, sizeof(*ev));
 
 	if (!ev)
 		return err_nomem(e);
 	ev->fd = -1;
+	ev->most = most;
 	ev->line = (struct buf)BUF_INIT(LINE_MAX_BYTES);
-	if (mkdirat(state_dir, "events", 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "cannot make a folder for events");
-	ev->dir = openat(state_dir, "events", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (ev->dir < 0)
-		return err_sys(e, "cannot open the folder of events");
-	if (list_segments(ev, e) < 0 || (ev->n && mend_last(ev, e) < 0))
+	ev->dir = open_folder(above, name, e);
+	if (ev->dir < 0 || list_segments(ev, e) < 0 || (ev->n && mend_last(ev, e) < 0))
 		return -e->code;
+	if (ev->n == ev->most) /* only once there were more */
+		ev->lost = ev->segments[0].first;
+	*ret = TAKE_PTR(ev);
+	return 0;
+}
+
+static struct events *find_log(const struct events *ev, const char *tenant)
+{
+	struct events *l = ev->tenants;
+
+	while (l && !str_eq(l->tenant, tenant))
+		l = l->next;
+	return l;
+}
+
+/* NULL: it cannot be opened. */
+static struct events *log_of(struct events *ev, const char *tenant)
+{
+	struct events *l = find_log(ev, tenant);
+	CLEANUP(fd) int folder = -1;
+	struct err e;
+
+	if (l || strlen(tenant) >= TENANT_NAME || tenant[0] == '.' || strchr(tenant, '/'))
+		return l;
+	folder = open_folder(ev->dir, TENANTS, &e);
+	if (folder < 0 || open_log(folder, tenant, TENANT_SEGMENTS, &l, &e) < 0)
+		return NULL;
+	(void)snprintf(l->tenant, sizeof(l->tenant), "%s", tenant);
+	l->next = ev->tenants;
+	ev->tenants = l;
+	return l;
+}
+
+static int append(struct events *ev, const struct buf *line, uint64_t seq);
+
+/* A daemon that was killed may have written the last line into the first log alone. */
+static void mend_tenant(struct events *ev)
+{
+	const char *from = ev->line.len ? memchr(ev->line.data, '\t', ev->line.len) : NULL;
+	const char *to =
+		from ? memchr(from + 1, '\t', ev->line.len - (size_t)(from + 1 - ev->line.data))
+		     : NULL;
+	char tenant[TENANT_NAME];
+	struct events *l;
+
+	if (!to || to == from + 1 || (size_t)(to - from) > sizeof(tenant))
+		return;
+	(void)snprintf(tenant, sizeof(tenant), "%.*s", (int)(to - from - 1), from + 1);
+	l = log_of(ev, tenant);
+	if (l && l->last < ev->last)
+		(void)append(l, &ev->line, ev->last);
+}
+
+static int open_tenants(struct events *ev, struct err *e)
+{
+	CLEANUP(fd) int folder = open_folder(ev->dir, TENANTS, e);
+	const struct fd_entry *at;
+	struct folder f;
+
+	if (folder < 0)
+		return -e->code;
+	folder_begin(&f, folder);
+	while ((at = folder_next(&f)))
+		if (at->name[0] != '.' && !log_of(ev, at->name))
+			return err_set(e, ERR_INTERNAL, EIO, "cannot read the events of '%.60s'",
+				       at->name);
+	for (const struct events *l = ev->tenants; l; l = l->next)
+		if (l->last > ev->last)
+			ev->last = l->last;
+	return f.error ? err_errno(e, f.error, "cannot read the events") : 0;
+}
+
+int events_open(int state_dir, struct events **ret, struct err *e)
+{
+	CLEANUP(events) struct events *ev = NULL;
+
+	if (open_log(state_dir, "events", SEGMENTS, &ev, e) < 0 || open_tenants(ev, e) < 0)
+		return -e->code;
+	mend_tenant(ev);
 	*ret = TAKE_PTR(ev);
 	return 0;
 }
@@ -167,6 +264,15 @@ struct events *events_free(struct events *ev)
 {
 	if (!ev)
 		return NULL;
+	while (ev->tenants) {
+		struct events *l = ev->tenants;
+
+		ev->tenants = l->next;
+		(void)fd_close(l->fd);
+		(void)fd_close(l->dir);
+		buf_done(&l->line);
+		free(l);
+	}
 	(void)fd_close(ev->fd);
 	(void)fd_close(ev->dir);
 	buf_done(&ev->line);
@@ -179,9 +285,16 @@ uint64_t events_last(const struct events *ev)
 	return ev->last;
 }
 
-uint64_t events_oldest(const struct events *ev)
+static uint64_t oldest(const struct events *ev)
 {
 	return ev->n && ev->last >= ev->segments[0].first ? ev->segments[0].first : ev->last + 1;
+}
+
+uint64_t events_oldest(const struct events *ev, const char *tenant)
+{
+	const struct events *l = *tenant ? find_log(ev, tenant) : ev;
+
+	return !l || (*tenant && !l->lost) ? 1 : oldest(l);
 }
 
 /* ---- adding ---- */
@@ -231,12 +344,12 @@ static void put_line(struct events *ev, const struct event_note *n)
 	buf_putc(b, '\n');
 }
 
-static int begin_segment(struct events *ev)
+static int begin_segment(struct events *ev, uint64_t seq)
 {
 	char name[32];
 	int fd;
 
-	segment_name(ev->last + 1, name);
+	segment_name(seq, name);
 	fd = openat(ev->dir, name, O_RDWR | O_APPEND | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 		    0600);
 	if (fd < 0)
@@ -244,31 +357,50 @@ static int begin_segment(struct events *ev)
 	(void)fd_close(ev->fd);
 	ev->fd = fd;
 	ev->torn = false;
-	if (ev->n == SEGMENTS)
+	if (ev->n == ev->most)
 		drop_oldest(ev);
-	ev->segments[ev->n++] = (struct events_segment){ .first = ev->last + 1 };
+	ev->segments[ev->n++] = (struct events_segment){ .first = seq };
 	return 0;
 }
 
-uint64_t events_add(struct events *ev, const struct event_note *n)
+static int append(struct events *ev, const struct buf *line, uint64_t seq)
 {
 	struct events_segment *s;
 	ssize_t w;
 
-	put_line(ev, n);
-	if (ev->line.failed)
-		return 0;
-	if ((!ev->n || ev->torn || ev->segments[ev->n - 1].size >= SEGMENT_MAX) &&
-	    begin_segment(ev) < 0)
-		return 0;
+	if (!ev->n || ev->torn || ev->segments[ev->n - 1].size >= SEGMENT_MAX) {
+		int r = begin_segment(ev, seq);
+
+		if (r < 0)
+			return r;
+	}
 	s = &ev->segments[ev->n - 1];
-	w = write(ev->fd, ev->line.data, ev->line.len);
-	if (w != (ssize_t)ev->line.len) {
+	w = write(ev->fd, line->data, line->len);
+	if (w != (ssize_t)line->len) {
 		ev->torn = w > 0 && ftruncate(ev->fd, s->size) < 0;
-		return 0;
+		return -EIO;
 	}
 	s->size += w;
-	ev->last++;
+	ev->last = seq;
+	return 0;
+}
+
+/* What cannot be kept for a tenant is missing for it, which it will be told. */
+static void add_for(struct events *ev, const char *tenant)
+{
+	struct events *l = log_of(ev, tenant);
+
+	if (l && append(l, &ev->line, ev->last) < 0)
+		l->lost = ev->last + 1;
+}
+
+uint64_t events_add(struct events *ev, const struct event_note *n)
+{
+	put_line(ev, n);
+	if (ev->line.failed || append(ev, &ev->line, ev->last + 1) < 0)
+		return 0;
+	if (*n->tenant)
+		add_for(ev, n->tenant);
 	for (struct events_listener *l = ev->listeners, *next; l; l = next) {
 		next = l->next;
 		l->news(l);
@@ -334,7 +466,7 @@ static int line_at(struct events *ev, const struct events_segment *s, off_t at, 
 /* The segment that a reader stands in, or begins in. */
 static int place(const struct events *ev, struct events_cursor *c, const struct events_segment **s)
 {
-	if (c->seq + 1 < events_oldest(ev))
+	if (c->seq + 1 < (ev->tenant[0] ? ev->lost : oldest(ev)))
 		return -ESTALE;
 	*s = c->segment ? segment_at(ev, c->segment) : NULL;
 	if (*s && c->at >= (*s)->size && *s < &ev->segments[ev->n - 1]) {
@@ -351,7 +483,12 @@ static int place(const struct events *ev, struct events_cursor *c, const struct 
 			c->at = 0;
 			return 0;
 		}
-	return -ESTALE;
+	if (!ev->tenant[0] || !ev->n)
+		return -ESTALE;
+	*s = &ev->segments[0]; /* it begins with a later one, and nothing was before */
+	c->segment = (*s)->first;
+	c->at = 0;
+	return 0;
 }
 
 /* Splits SEQ TAB TENANT TAB SANDBOX TAB TYPE TAB OBJECT; false: it is for somebody else. */
@@ -385,6 +522,8 @@ static bool take(struct events *ev, const char *p, size_t n, const char *tenant,
 int events_next(struct events *ev, struct events_cursor *at, const char *tenant,
 		const char *sandbox, struct event_text *ret)
 {
+	if (*tenant && !(ev = find_log(ev, tenant)))
+		return 0;
 	while (at->seq < ev->last) {
 		const struct events_segment *s;
 		const char *line = NULL;

@@ -3,7 +3,8 @@
  *
  * One counter per daemon, which goes on after a restart. An event is on disk before anybody hears
  * of it. Listeners belong to a tenant and hear of its sandboxes alone. They fetch what they can
- * take, each at its own pace, from the files: the daemon keeps nothing for a slow one. */
+ * take, each at its own pace, from the files: the daemon keeps nothing for a slow one. What is kept
+ * for a tenant has a place of its own, so that no other tenant can push it out. */
 #pragma once
 
 #include <stddef.h>
@@ -31,8 +32,9 @@ int events_open(int state_dir, struct events **ret, struct err *e);
 struct events *events_free(struct events *ev);
 DEFINE_CLEANUP(events, struct events *, events_free)
 
-uint64_t events_last(const struct events *ev);   /* 0: there was none yet */
-uint64_t events_oldest(const struct events *ev); /* that is kept; last + 1 when none is */
+uint64_t events_last(const struct events *ev); /* 0: there was none yet */
+/* From which on nothing is missing for this tenant; "": of all events. */
+uint64_t events_oldest(const struct events *ev, const char *tenant);
 
 /* Where a reader stands: after `seq`. */
 struct events_cursor {

@@ -32,6 +32,7 @@ struct http_caller {
 	bool known;                  /* who it is was found out */
 	char tenant[64];             /* "": the owner */
 	unsigned scopes;             /* of tokens.h */
+	unsigned char digest[32];    /* of the token */
 	const void *token;           /* the line of the token file; NULL: none. While the call is
 				      * admitted or begins to be served, and no longer. */
 	struct http_tenant *counted; /* in the server's own list */
@@ -48,7 +49,9 @@ struct http_call {
 	const struct peer *peer; /* of a local connection */
 	const void *route;       /* whatever `admit` has found */
 	const char *parts[4];    /* of the path, as the route names them */
-	size_t body_max;         /* may be lowered by `admit` */
+	size_t body_max;         /* may be changed by `admit` */
+	bool unread;             /* may be set by `admit`: served before its body is read, which
+				  * only http_take does */
 	struct http_conn *conn;
 	/* Of a call that is answered later: */
 	void (*room)(void *arg); /* there is room in the stream again */
@@ -84,6 +87,10 @@ void http_settle(struct http_server *s);
 size_t http_connections(const struct http_server *s);
 uint64_t http_served(const struct http_server *s);
 
+/* Ends each call over TCP that is being answered and that `keep` says no to. */
+void http_revoke(struct http_server *s, bool (*keep)(void *arg, const struct http_call *c),
+		 void *arg);
+
 /* Counts the connection for this tenant; false: it has too many. */
 bool http_count(struct http_call *c, const char *tenant);
 
@@ -109,6 +116,19 @@ size_t http_room(const struct http_call *c); /* 0: wait for `room` */
 void http_event(struct http_call *c, const char *type, uint64_t id, const char *data, size_t n);
 void http_wake(struct http_call *c); /* has `room` called soon, if there is any */
 void http_stream_end(struct http_call *c);
+
+/* ---- bytes that are not held ---- */
+
+/* The body of a call that is `unread` goes to this pipe, which is non-blocking and borrowed until
+ * `whole` is called with the call's arg: all of it is there; or not, because nobody reads it. A
+ * caller that leaves is `gone`, and so is one whose body is too large or malformed, which was
+ * answered. */
+void http_take(struct http_call *c, int to, void (*whole)(void *arg, bool ok));
+/* An answer whose body comes out of this pipe; length -1: up to its end. `end` is called with the
+ * call's arg when it ends, and says whether this was all; if not, the connection is cut off.
+ * false: only the head was asked for, and this was all. */
+bool http_give(struct http_call *c, const char *fields, const char *type, int64_t length, int from,
+	       bool (*end)(void *arg));
 
 /* ---- what was asked ---- */
 

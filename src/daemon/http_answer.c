@@ -71,7 +71,7 @@ void http_answer(struct http_call *call, int status, const char *fields, const c
 
 	if (c->ended)
 		return;
-	if (c->state == HTTP_BODY && !http1_body_done(&c->framing))
+	if ((c->state == HTTP_BODY || c->state == HTTP_TAKE) && !http1_body_done(&c->framing))
 		c->keep = false; /* the rest of the body is not waited for */
 	put_head(c, status, fields, type);
 	if (status != 204)
@@ -138,6 +138,12 @@ void http_problem(struct http_call *call, enum problem p, const struct err *e)
 	else if (p == PROBLEM_UNAUTHENTICATED)
 		fields = "WWW-Authenticate: Bearer realm=\"brig\"\r\n";
 	http_refuse(call, problem_status(p), fields, p, e);
+}
+
+void http_head(struct http_call *call, int status, const char *fields, const char *type)
+{
+	put_head(call->conn, status, fields, type);
+	buf_puts(&call->conn->out, "\r\n");
 }
 
 /* ---- streams ---- */

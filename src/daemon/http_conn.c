@@ -33,10 +33,11 @@ static void enter(struct http_conn *c, enum http_state state)
 }
 
 /* Nobody is there to hear the answer. */
-static void desert(struct http_conn *c)
+void conn_desert(struct http_conn *c)
 {
 	void (*gone)(void *) = c->call.gone;
 
+	pump_stop(c);
 	enter(c, HTTP_OVER);
 	if (c->ended || c->deserted)
 		return;
@@ -71,14 +72,14 @@ static bool fill(struct http_conn *c)
 	ssize_t n;
 
 	if (!reserve(c)) {
-		desert(c);
+		conn_desert(c);
 		return false;
 	}
 	n = recv(c->fd, c->in + c->len, c->cap - c->len, MSG_DONTWAIT);
 	if (n > 0)
 		c->len += (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		desert(c);
+		conn_desert(c);
 	return n > 0;
 }
 
@@ -86,6 +87,11 @@ static void drop(struct http_conn *c, size_t at, size_t n)
 {
 	memmove(c->in + at, c->in + at + n, c->len - at - n);
 	c->len -= n;
+}
+
+void conn_drop(struct http_conn *c, size_t n)
+{
+	drop(c, c->head_len, n);
 }
 
 /* The answer to what is no call: said, and then the connection ends. */
@@ -96,6 +102,19 @@ static void refuse(struct http_conn *c, int status, enum problem p, const char *
 	(void)problem_say(p, &e, "%s", why);
 	http_last(&c->call);
 	http_refuse(&c->call, status, NULL, p, &e);
+}
+
+void conn_refuse_body(struct http_conn *c, bool malformed)
+{
+	if (malformed)
+		refuse(c, 400, PROBLEM_INVALID, "the body is malformed");
+	else
+		refuse(c, 413, PROBLEM_TOO_LARGE, "the body is too large");
+}
+
+void conn_serve(struct http_conn *c)
+{
+	enter(c, HTTP_SERVE);
 }
 
 static bool begin_call(struct http_conn *c)
@@ -130,7 +149,7 @@ static void admit(struct http_conn *c)
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 	if (!begin_call(c)) {
-		desert(c);
+		conn_desert(c);
 		return;
 	}
 	enter(c, HTTP_BODY);
@@ -176,6 +195,7 @@ static bool answered_early(struct http_conn *c)
 {
 	if (!c->ended)
 		return false;
+	pump_stop(c);
 	if (!http1_body_done(&c->framing) || !c->keep) {
 		c->keep = false;
 		enter(c, HTTP_FLUSH);
@@ -185,21 +205,30 @@ static bool answered_early(struct http_conn *c)
 	return true;
 }
 
+static void serve(struct http_conn *c)
+{
+	c->call.body = buf_str(&c->body);
+	c->call.body_len = c->body.len;
+	c->server->served++;
+	c->server->by.serve(c->server->by.arg, &c->call);
+}
+
 static bool take_body(struct http_conn *c)
 {
 	if (answered_early(c))
 		return true;
+	if (c->call.unread) {
+		enter(c, HTTP_TAKE);
+		serve(c);
+		return true;
+	}
 	while (!http1_body_done(&c->framing) && c->len > c->head_len) {
 		struct http1_text data;
 		ssize_t n = http1_body_read(&c->framing, c->in + c->head_len, c->len - c->head_len,
 					    &data);
 
-		if (n < 0) {
-			refuse(c, 400, PROBLEM_INVALID, "the body is malformed");
-			return answered_early(c);
-		}
-		if (data.n > c->call.body_max - c->body.len) {
-			refuse(c, 413, PROBLEM_TOO_LARGE, "the body is too large");
+		if (n < 0 || data.n > c->call.body_max - c->body.len) {
+			conn_refuse_body(c, n < 0);
 			return answered_early(c);
 		}
 		buf_add(&c->body, data.p, data.n);
@@ -208,14 +237,11 @@ static bool take_body(struct http_conn *c)
 	if (!http1_body_done(&c->framing))
 		return false;
 	if (c->body.failed) {
-		desert(c);
+		conn_desert(c);
 		return false;
 	}
 	enter(c, HTTP_SERVE);
-	c->call.body = buf_str(&c->body);
-	c->call.body_len = c->body.len;
-	c->server->served++;
-	c->server->by.serve(c->server->by.arg, &c->call);
+	serve(c);
 	return true;
 }
 
@@ -233,7 +259,7 @@ bool conn_flush(struct http_conn *c)
 			continue;
 		if (n < 0) {
 			if (errno != EAGAIN)
-				desert(c);
+				conn_desert(c);
 			return moved;
 		}
 		c->sent += (size_t)n;
@@ -241,7 +267,7 @@ bool conn_flush(struct http_conn *c)
 		moved = true;
 	}
 	if (c->out.failed)
-		desert(c);
+		conn_desert(c);
 	buf_done(&c->out);
 	c->sent = 0;
 	return moved;
@@ -309,7 +335,11 @@ static bool step(struct http_conn *c)
 		return take_head(c);
 	case HTTP_BODY:
 		return take_body(c);
+	case HTTP_TAKE:
+		return answered_early(c) || pump_in(c);
 	case HTTP_SERVE:
+		if (c->pump.way == PUMP_OUT)
+			return pump_out(c);
 		if (c->ended && all_sent(c))
 			return end_call(c);
 		if (!c->ended && c->streaming && c->call.room && http_room(&c->call)) {
@@ -335,8 +365,10 @@ static uint64_t deadline(const struct http_conn *c)
 		return c->since + (c->used && !c->len ? IDLE_TIME : HEAD_TIME);
 	case HTTP_BODY:
 		return c->since + BODY_TIME;
+	case HTTP_TAKE:
+		return c->moved + STALL_TIME;
 	case HTTP_SERVE:
-		if (!all_sent(c))
+		if (!all_sent(c) || c->pump.way != PUMP_NONE)
 			return c->moved + STALL_TIME;
 		return c->streaming ? c->moved + BEAT_TIME : 0;
 	case HTTP_FLUSH:
@@ -361,12 +393,14 @@ static void arm(struct http_conn *c)
 	}
 	if (c->state == HTTP_HEAD || c->state == HTTP_BODY || c->state == HTTP_LINGER)
 		want = EPOLLIN;
-	if (c->state == HTTP_FLUSH)
+	if (c->state == HTTP_FLUSH || c->state == HTTP_TAKE)
 		want = 0;
+	if (c->pump.way != PUMP_NONE)
+		want |= c->pump.socket;
 	if (!all_sent(c))
 		want |= EPOLLOUT;
 	if (loop_want(c->server->loop, &c->w, want) < 0) {
-		desert(c);
+		conn_desert(c);
 		conn_due(c);
 		return;
 	}
@@ -391,10 +425,11 @@ static void ready(struct loop_watch *w, uint32_t events)
 
 	if (c->state == HTTP_LINGER)
 		linger(c);
-	else if (c->state == HTTP_HEAD || c->state == HTTP_BODY)
+	else if (c->state == HTTP_HEAD || c->state == HTTP_BODY ||
+		 (c->state == HTTP_TAKE && c->framing.chunked && events & EPOLLIN))
 		(void)fill(c);
-	else if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		desert(c);
+	else if (c->state != HTTP_TAKE && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		conn_desert(c);
 	conn_turn(c);
 }
 
@@ -404,7 +439,9 @@ static void due(struct loop_timer *t, uint64_t now)
 	bool slow = c->state == HTTP_BODY || (c->state == HTTP_HEAD && c->len);
 
 	(void)now;
-	if (c->state == HTTP_SERVE && all_sent(c)) {
+	if (c->pump.way != PUMP_NONE || c->state == HTTP_TAKE) {
+		conn_desert(c);
+	} else if (c->state == HTTP_SERVE && all_sent(c)) {
 		http_event(&c->call, NULL, 0, "", 0);
 	} else if (slow) {
 		if (c->state == HTTP_HEAD) {
@@ -413,9 +450,15 @@ static void due(struct loop_timer *t, uint64_t now)
 		}
 		refuse(c, 408, PROBLEM_INVALID, "the request took too long to come");
 	} else {
-		desert(c);
+		conn_desert(c);
 	}
 	conn_turn(c);
+}
+
+void conn_cut(struct http_conn *c)
+{
+	conn_desert(c);
+	arm(c);
 }
 
 /* ---- life ---- */
@@ -456,7 +499,7 @@ struct http_conn *conn_free(struct http_conn *c)
 	if (!c)
 		return NULL;
 	if (c->state != HTTP_OVER)
-		desert(c);
+		conn_desert(c);
 	*c->link = c->next;
 	if (c->next)
 		c->next->link = c->link;

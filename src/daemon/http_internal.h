@@ -5,9 +5,10 @@
 #include "daemon/http.h"
 
 /*   head -> body -> serve -> head      an answer, and the connection stays
- *                        \-> flush -> linger -> over
+ *      \-> take -> serve  \-> flush -> linger -> over
+ * A body that is not held is taken while the call is served already.
  * A refusal leads from head or body to flush: where the next call begins is then not known. */
-enum http_state { HTTP_HEAD, HTTP_BODY, HTTP_SERVE, HTTP_FLUSH, HTTP_LINGER, HTTP_OVER };
+enum http_state { HTTP_HEAD, HTTP_BODY, HTTP_TAKE, HTTP_SERVE, HTTP_FLUSH, HTTP_LINGER, HTTP_OVER };
 
 struct http_tenant {
 	struct http_tenant *next;
@@ -22,6 +23,22 @@ struct http_listener {
 	int fd;
 	bool local;
 	char authority[80];
+};
+
+enum http_pump_way { PUMP_NONE, PUMP_IN, PUMP_OUT };
+
+struct http_pump {
+	struct loop_watch w; /* must stay first; the pipe, borrowed */
+	struct http_conn *c;
+	enum http_pump_way way;
+	uint32_t socket; /* what the connection is waited for */
+	uint64_t left;   /* in: what may still come; out: what is promised, UINT64_MAX: unknown */
+	size_t chunk;    /* left of the one that was begun */
+	size_t turn;     /* moved at this turn */
+	struct http1_text held; /* in: of the connection's buffer, taken but not written */
+	size_t taken;           /* bytes of the buffer that this was */
+	void (*whole)(void *arg, bool ok);
+	bool (*end)(void *arg);
 };
 
 struct http_conn {
@@ -47,6 +64,7 @@ struct http_conn {
 	struct http_caller caller;
 	struct peer peer;
 	struct http_call call;
+	struct http_pump pump;
 };
 
 struct http_server {
@@ -68,3 +86,14 @@ struct http_conn *conn_free(struct http_conn *c);
 void conn_turn(struct http_conn *c);
 void conn_due(struct http_conn *c); /* http_settle will turn it */
 bool conn_flush(struct http_conn *c);
+void conn_cut(struct http_conn *c);            /* in the middle of whatever it says */
+void conn_desert(struct http_conn *c);         /* nobody is there, or may be any longer */
+void conn_serve(struct http_conn *c);          /* the body was taken */
+void conn_drop(struct http_conn *c, size_t n); /* of what stands behind the head */
+void conn_refuse_body(struct http_conn *c, bool malformed);
+void http_head(struct http_call *call, int status, const char *fields, const char *type);
+
+/* http_pump.c; each returns whether something moved. */
+bool pump_in(struct http_conn *c);
+bool pump_out(struct http_conn *c);
+void pump_stop(struct http_conn *c);

@@ -180,6 +180,14 @@ struct http_server *http_free(struct http_server *s)
 	return NULL;
 }
 
+void http_revoke(struct http_server *s, bool (*keep)(void *arg, const struct http_call *c),
+		 void *arg)
+{
+	for (struct http_conn *c = s->all; c; c = c->next)
+		if (c->state == HTTP_SERVE && !c->ended && !c->from->local && !keep(arg, &c->call))
+			conn_cut(c);
+}
+
 const char *http_authority(const struct http_call *c)
 {
 	return c->conn->from->authority;

@@ -51,6 +51,15 @@ struct monitor_past {
 
 enum { MONITOR_PAST = 1024 };
 
+/* An operation on files: what a client calls it, and what the sandbox does. */
+struct monitor_file {
+	const struct monitor_client *by;
+	uint64_t id;
+	uint32_t number;
+};
+
+enum { MONITOR_FILE_OPS = 256 };
+
 struct monitor {
 	int folder, execs, listener;
 	struct loop *loop;
@@ -61,8 +70,11 @@ struct monitor {
 	size_t running;
 	struct monitor_past past[MONITOR_PAST]; /* a ring, the oldest first */
 	size_t past_first, past_count;
-	uint64_t kept_bytes; /* of all files */
+	uint64_t kept_bytes;                         /* of all files */
+	struct monitor_file files[MONITOR_FILE_OPS]; /* the last ones; a ring */
+	size_t file_next;
 	brig_sandbox *sandbox;
+	struct companions *companions; /* NULL: it has none */
 	enum monitor_stage stage;
 	uint64_t idle_ms, life_ms;
 	char reason[MONITOR_REASON];
@@ -88,8 +100,19 @@ void task_end_rest(struct monitor *m, const char *id); /* of one that has ended,
 void tasks_forget(struct monitor *m);                  /* those that everybody was told of */
 int tasks_open(struct monitor *m, struct err *e);
 
+/* monitor_files.c */
+void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,
+	       const int *fds, size_t n);
+void files_end(struct monitor *m, const struct monitor_client *c, uint64_t id);
+
 /* monitor_main.c */
 void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q,
 		    const int *fds, size_t n);
 void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms);
+/* From opening to open: everybody is told. */
+void monitor_opened(struct monitor *m);
+/* It will not be: ends all there is, and tells; `s` is the last word. */
+void monitor_give_up(struct monitor *m, const struct monitor_say *s);
+void monitor_note(const struct monitor *m, const char *text); /* on the log */
+int monitor_write(const struct monitor *m, const char *name, const char *p, size_t n); /* -errno */
 void monitor_rest(struct monitor *m); /* sets the idle timer as things stand */

@@ -20,8 +20,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
+#include "base/tree.h"
+#include "daemon/monitor_companions.h"
 #include "daemon/monitor_internal.h"
+#include "model/companions.h"
 #include "model/config.h"
 #include "sandbox/manager.h"
 
@@ -34,17 +38,17 @@
 
 /* ---- its folder ---- */
 
-static int write_new(int folder, const char *name, const char *text, size_t n)
+int monitor_write(const struct monitor *m, const char *name, const char *text, size_t n)
 {
 	CLEANUP(fd)
-	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = openat(m->folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+			0600);
 
 	return fd < 0 ? -errno : fd_write_all(fd, text, n);
 }
 
-static void on_note(void *arg, const char *text)
+void monitor_note(const struct monitor *m, const char *text)
 {
-	const struct monitor *m = arg;
 	CLEANUP(fd)
 	int fd = openat(m->folder, MONITOR_LOG,
 			O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -54,6 +58,11 @@ static void on_note(void *arg, const char *text)
 	buf_printf(&line, "%.4000s\n", text);
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < LOG_MAX && !line.failed)
 		(void)fd_write_all(fd, line.data, line.len);
+}
+
+static void on_note(void *arg, const char *text)
+{
+	monitor_note(arg, text);
 }
 
 /* Beside the work: what a power cut may take is the last moments, never half of a file. */
@@ -113,22 +122,40 @@ static void set_times(struct monitor *m, const struct monitor_ask *q)
 
 /* ---- ending ---- */
 
-static void close_sandbox(struct monitor *m)
+static void end_all(struct monitor *m)
 {
-	struct monitor_say gone = { .says = MONITOR_CLOSED };
 	struct brig_error unused;
 
-	if (m->over)
-		return;
 	m->over = true;
 	m->stage = MONITOR_IS_STOPPING;
 	(void)loop_want(m->loop, &m->turns, 0);
 	(void)brig_sandbox_close(m->sandbox, NULL, &unused);
 	m->sandbox = NULL;
+	companions_close(m);
+}
+
+void monitor_give_up(struct monitor *m, const struct monitor_say *s)
+{
+	if (m->over)
+		return;
+	end_all(m);
+	monitor_note(m, s->err.what);
+	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
+	clients_say(m, s);
+	loop_stop(m->loop);
+}
+
+static void close_sandbox(struct monitor *m)
+{
+	struct monitor_say gone = { .says = MONITOR_CLOSED };
+
+	if (m->over)
+		return;
+	end_all(m);
 	for (struct monitor_task *t = m->tasks; t; t = t->next)
 		if (t->run)
 			task_finish(t);
-	(void)write_new(m->folder, MONITOR_ENDED, m->reason, strlen(m->reason));
+	(void)monitor_write(m, MONITOR_ENDED, m->reason, strlen(m->reason));
 	(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
 	clients_flush(m);
 	memcpy(gone.reason, m->reason, sizeof(gone.reason));
@@ -147,14 +174,18 @@ void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
 	uint64_t at = clock_us() + grace_ms * 1000;
 	struct err unused;
 
-	if (m->stage == MONITOR_IS_PAUSED)
+	if (m->stage == MONITOR_IS_PAUSED) {
 		(void)sandbox_pause(m->sandbox, false, &unused);
+		(void)companions_pause(m, false, &unused);
+	}
 	if (m->stage != MONITOR_IS_STOPPING) {
 		m->stage = MONITOR_IS_STOPPING;
 		(void)snprintf(m->reason, sizeof(m->reason), "%s", reason);
 		if (grace_ms) {
 			sandbox_signal(m->sandbox, SIGTERM);
 			sandbox_signal(m->sandbox, SIGCONT); /* what stands still hears nothing */
+			companions_signal(m, SIGTERM);
+			companions_signal(m, SIGCONT);
 		}
 	}
 	if (!m->grace.at || at < m->grace.at)
@@ -164,10 +195,18 @@ void monitor_stop(struct monitor *m, const char *reason, uint64_t grace_ms)
 static void on_sandbox(struct loop_watch *w, uint32_t events)
 {
 	struct monitor *m = (struct monitor *)((char *)w - offsetof(struct monitor, turns));
+	struct monitor_say early = { .says = MONITOR_REFUSED };
 
 	(void)events;
 	if (brig_sandbox_dispatch(m->sandbox))
 		return;
+	if (m->stage == MONITOR_IS_OPENING) {
+		(void)err_set(&early.err, ERR_UNAVAILABLE, ECHILD,
+			      "the sandbox ended (%s) before its companions were ready",
+			      outcome_name(sandbox_facts(m->sandbox)->kind));
+		monitor_give_up(m, &early);
+		return;
+	}
 	if (m->stage != MONITOR_IS_STOPPING)
 		(void)snprintf(m->reason, sizeof(m->reason), "%s",
 			       outcome_name(sandbox_facts(m->sandbox)->kind));
@@ -185,12 +224,26 @@ static void give_input(struct monitor *m, struct monitor_client *c, const struct
 	client_say(c, &s, t ? t->input : -1);
 }
 
+/* All of them or none. */
+static int pause_all(struct monitor *m, bool on, struct err *e)
+{
+	struct err unused;
+
+	if (sandbox_pause(m->sandbox, on, e) < 0)
+		return -e->code;
+	if (companions_pause(m, on, e) == 0)
+		return 0;
+	if (on)
+		(void)sandbox_pause(m->sandbox, false, &unused);
+	return -e->code;
+}
+
 static void pause_sandbox(struct monitor *m, bool on)
 {
 	struct monitor_say s = { .says = on ? MONITOR_PAUSED : MONITOR_CONTINUED };
 	enum monitor_stage from = on ? MONITOR_IS_OPEN : MONITOR_IS_PAUSED;
 
-	if (m->stage == from && sandbox_pause(m->sandbox, on, &s.err) == 0)
+	if (m->stage == from && pause_all(m, on, &s.err) == 0)
 		m->stage = on ? MONITOR_IS_PAUSED : MONITOR_IS_OPEN;
 	monitor_rest(m);
 	clients_say(m, &s);
@@ -249,6 +302,12 @@ void monitor_answer(struct monitor *m, struct monitor_client *c, const struct mo
 		break;
 	case MONITOR_TIMES:
 		set_times(m, q);
+		break;
+	case MONITOR_FILES:
+		files_ask(m, c, q, fds, n);
+		break;
+	case MONITOR_FILES_END:
+		files_end(m, c, q->value);
 		break;
 	default:
 		answer_task(m, q);
@@ -314,6 +373,12 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	struct brig_error be;
 	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
 
+	if (r == 0)
+		r = companions_place(request_spec(q), e);
+	if (r == 0)
+		r = companions_check(request_spec(q), e);
+	if (r == 0)
+		r = companions_open(m, request_spec(q), e);
 	if (r == 0) {
 		brig_request_on_note(q, on_note, m);
 		r = brig_sandbox_open(q, &m->sandbox, &be);
@@ -333,7 +398,7 @@ static int write_facts(const struct monitor *m, struct err *e)
 
 	json_init(&j, &b, false);
 	outcome_json(sandbox_facts(m->sandbox), &j);
-	r = b.failed ? -ENOMEM : write_new(m->folder, MONITOR_FACTS, b.data, b.len);
+	r = b.failed ? -ENOMEM : monitor_write(m, MONITOR_FACTS, b.data, b.len);
 	return r < 0 ? err_errno(e, r, "cannot write down what the sandbox is like") : 0;
 }
 
@@ -424,6 +489,8 @@ static int prepare(struct monitor *m, struct err *e)
 		r = err_nomem(e);
 	if (r == 0)
 		r = open_sandbox(m, e);
+	if (r == 0)
+		r = companions_start(m, e);
 	for (size_t i = 0; i < MONITOR_SECRETS; i++)
 		drop_secret(secrets[i]);
 	/* Not before: the sandbox's ids are mapped through files of a process that can be looked
@@ -436,27 +503,51 @@ static void after_turn(void *arg)
 {
 	struct monitor *m = arg;
 
-	if (m->stage == MONITOR_IS_STOPPING && !m->over && !sandbox_living(m->sandbox))
+	if (m->stage == MONITOR_IS_STOPPING && !m->over && !sandbox_living(m->sandbox) &&
+	    !companions_living(m))
 		close_sandbox(m);
 	clients_settle(m);
 }
 
-static void serve(struct monitor *m)
+void monitor_opened(struct monitor *m)
 {
 	const struct monitor_say opened = { .says = MONITOR_OPENED };
 	const struct monitor_ask times = { .idle = m->idle_ms, .life = m->life_ms };
 
 	m->stage = MONITOR_IS_OPEN;
-	m->turns = (struct loop_watch){ .fd = brig_sandbox_fd(m->sandbox), .ready = on_sandbox };
 	clients_say(m, &opened);
+	set_times(m, &times);
+}
+
+/* With companions it is open when all of them are ready. */
+static void serve(struct monitor *m)
+{
+	m->turns = (struct loop_watch){ .fd = brig_sandbox_fd(m->sandbox), .ready = on_sandbox };
+	if (!m->companions)
+		monitor_opened(m);
+	else
+		companions_check_all(m);
 	if (m->turns.fd < 0 || loop_want(m->loop, &m->turns, EPOLLIN) < 0) {
 		monitor_stop(m, "failed", 0);
 		close_sandbox(m);
 		return;
 	}
-	set_times(m, &times);
 	make_durable(m);
 	loop_run(m->loop, after_turn, m);
+}
+
+/* Companions may have filled them with as much as they liked: that is nothing for the daemon. */
+static void remove_aside(int folder)
+{
+	/* The daemon reads on from where we would leave off. */
+	CLEANUP(fd) int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *d;
+	struct folder f;
+
+	folder_begin(&f, own);
+	while ((d = folder_next(&f)))
+		if (str_starts(d->name, MONITOR_ASIDE))
+			(void)tree_remove(folder, d->name);
 }
 
 int monitor_main(int argc, char **argv)
@@ -467,13 +558,16 @@ int monitor_main(int argc, char **argv)
 	if (argc == 2 && str_eq(argv[1], MONITOR_TIDIES)) {
 		(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
 		sandbox_tidy();
+		remove_aside(MONITOR_FD_FOLDER);
 		return 0;
 	}
 	if (!m || settle(m) < 0)
 		return 1;
 	if (prepare(m, &refused.err) < 0) {
 		brig_sandbox_close(m->sandbox, NULL, &(struct brig_error){ 0 });
-		on_note(m, refused.err.what);
+		companions_close(m);
+		monitor_note(m, refused.err.what);
+		memcpy(refused.reason, m->reason, sizeof(refused.reason));
 		(void)unlinkat(m->folder, MONITOR_SOCKET, 0);
 		/* To the daemon that asked, and to one that came meanwhile. */
 		(void)fd_send(MONITOR_FD_CLIENT, &refused, sizeof(refused), NULL, 0);

@@ -17,11 +17,16 @@ enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 /* In the folder of a sandbox, which is its owner's alone. The folder itself is locked as long as
  * there is a monitor, from before it is started. */
 #define MONITOR_SOCKET "socket"
-#define MONITOR_SPEC "spec"   /* a brig.yaml as JSON */
-#define MONITOR_FACTS "facts" /* JSON: what the sandbox that was opened is like */
-#define MONITOR_ENDED "ended" /* the reason, in one word, for who did not hear of it */
-#define MONITOR_LOG "log"     /* what the user should know, line by line */
-#define MONITOR_EXECS "execs" /* a folder: kept.h, one file for each command */
+#define MONITOR_SPEC "spec" /* a brig.yaml as JSON */
+/* Of a tenant's: what it asked for, and how it has narrowed that since. The daemon's alone. */
+#define MONITOR_ASKED "asked"
+#define MONITOR_NARROWED "narrowed"
+#define MONITOR_FACTS "facts"           /* JSON: what the sandbox that was opened is like */
+#define MONITOR_ENDED "ended"           /* the reason, in one word, for who did not hear of it */
+#define MONITOR_LOG "log"               /* what the user should know, line by line */
+#define MONITOR_EXECS "execs"           /* a folder: kept.h, one file for each command */
+#define MONITOR_COMPANIONS "companions" /* JSON: how each of them is */
+#define MONITOR_DATA "data"             /* a folder: one for each companion that has data */
 
 enum monitor_asks {
 	MONITOR_STOP,   /* value: milliseconds from SIGTERM to SIGKILL */
@@ -38,6 +43,9 @@ enum monitor_asks {
 	MONITOR_TIMES,     /* idle, life: as of now */
 	MONITOR_PAUSE,
 	MONITOR_CONTINUE,
+	MONITOR_FILES, /* an operation on files (proc/files.h), value: its number. An order comes
+			* along, and its ends; the rest is said through them */
+	MONITOR_FILES_END, /* value: the number of one that takes too long */
 	MONITOR_ASKS
 };
 
@@ -54,17 +62,27 @@ struct monitor_ask {
 enum monitor_says {
 	MONITOR_HELLO,   /* value: enum monitor_stage */
 	MONITOR_OPENED,  /* MONITOR_FACTS is there */
-	MONITOR_REFUSED, /* the sandbox could not be opened: err says why. The last word */
+	MONITOR_REFUSED, /* the sandbox could not be opened: err says why, and reason in one word,
+			  * if there is one. The last word */
 	MONITOR_RUNS,    /* the command is executed; or one was, and this is said to a newcomer */
 	MONITOR_GREW,    /* something was kept of the command */
 	MONITOR_DONE,    /* ... its end was; reason: the outcome, value: the exit status */
 	MONITOR_GIVES,   /* comes with the end to write a command's input to, or without */
 	MONITOR_PAUSED,  /* err: why not */
 	MONITOR_CONTINUED,
-	MONITOR_CLOSED, /* the sandbox is gone; reason: why. The last word */
+	MONITOR_CLOSED,    /* the sandbox is gone; reason: why. The last word */
+	MONITOR_COMPANION, /* value: enum companion_state, reason; MONITOR_COMPANIONS has it */
 };
 
 enum monitor_stage { MONITOR_IS_OPENING, MONITOR_IS_OPEN, MONITOR_IS_PAUSED, MONITOR_IS_STOPPING };
+
+enum companion_state {
+	COMPANION_STARTING,
+	COMPANION_READY,
+	COMPANION_FAILED,
+	COMPANION_STOPPED,
+	COMPANION_STATES
+};
 
 struct monitor_say {
 	uint32_t version, says;
@@ -72,6 +90,7 @@ struct monitor_say {
 	char exec[EXEC_ID_SIZE];
 	char reason[MONITOR_REASON];
 	struct err err;
+	char companion[64]; /* its name */
 };
 
 /* The daemon's side: starts one for the sandbox in `folder`, which is the descriptor that holds its
@@ -82,8 +101,10 @@ int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *
 /* Connects to one that is there. -errno */
 int monitor_connect(int folder, int *ret, int *pidfd);
 
-/* A process that removes what sandboxes have left whose monitor was killed, and ends. */
-int monitor_start_tidy(int *pidfd, struct err *e);
+/* A process that removes what sandboxes have left whose monitor was killed, and what was put aside
+ * in the folder of all sandboxes under a name that begins so, and ends. */
+#define MONITOR_ASIDE ".gone-"
+int monitor_start_tidy(int folder, int *pidfd, struct err *e);
 
 /* What a program with this first argument is: it never returns to its own. */
 #define MONITOR_NAME "brig-monitor"

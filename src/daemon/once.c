@@ -19,6 +19,8 @@
 #define HEAD_LEN (SHA256_HEX - 1 + 1 + 3 + 1) /* digits, blank, status, line end */
 #define KEPT_MAX ((size_t)4 << 20)
 #define BUSY_MAX 4096
+#define BYTES_MAX ((size_t)64 << 20) /* of a tenant */
+#define FRONT 16                     /* characters of a file's name that say whose it is */
 
 struct once_busy {
 	struct once_busy *next;
@@ -26,11 +28,53 @@ struct once_busy {
 	char body[SHA256_HEX];
 };
 
+/* How many files there are of one, by the front of their names. */
+struct once_tenant {
+	struct once_tenant *next;
+	char front[FRONT + 1];
+	size_t files, bytes;
+};
+
 struct once {
 	int dir;
+	struct once_tenant *tenants;
 	struct once_busy *busy;
 	size_t busy_count;
 };
+
+static void forget_tenants(struct once *o)
+{
+	for (struct once_tenant *t = o->tenants, *next; t; t = next) {
+		next = t->next;
+		free(t);
+	}
+	o->tenants = NULL;
+}
+
+/* NULL: no memory. */
+static struct once_tenant *tenant_of(struct once *o, const char *id)
+{
+	struct once_tenant *t = o->tenants;
+
+	while (t && strncmp(t->front, id, FRONT) != 0)
+		t = t->next;
+	if (t || !(t = calloc(1, sizeof(*t))))
+		return t;
+	memcpy(t->front, id, FRONT);
+	t->next = o->tenants;
+	o->tenants = t;
+	return t;
+}
+
+static void count(struct once *o, const char *id, size_t bytes)
+{
+	struct once_tenant *t = tenant_of(o, id);
+
+	if (!t)
+		return;
+	t->files++;
+	t->bytes += bytes;
+}
 
 int once_open(int state_dir, struct once **ret, struct err *e)
 {
@@ -56,6 +100,7 @@ struct once *once_free(struct once *o)
 		next = b->next;
 		free(b);
 	}
+	forget_tenants(o);
 	(void)fd_close(o->dir);
 	free(o);
 	return NULL;
@@ -75,14 +120,20 @@ static void digest_body(const struct once_key *k, char out[SHA256_HEX])
 static void name(const struct once_key *k, char id[ONCE_ID_SIZE])
 {
 	unsigned char digest[SHA256_SIZE];
+	char front[SHA256_HEX];
 	struct sha256 h;
 
+	sha256_init(&h);
+	sha256_add(&h, k->tenant, strlen(k->tenant) + 1);
+	sha256_end(&h, digest);
+	sha256_hex(digest, front);
 	sha256_init(&h);
 	sha256_add(&h, k->tenant, strlen(k->tenant) + 1);
 	sha256_add(&h, k->route, strlen(k->route) + 1);
 	sha256_add(&h, k->key, k->key_len);
 	sha256_end(&h, digest);
 	sha256_hex(digest, id);
+	memcpy(id, front, FRONT);
 }
 
 static struct once_busy **find_busy(struct once *o, const char *id)
@@ -158,6 +209,7 @@ static enum once_found look(struct once *o, const char *id, const char *body, in
 enum once_found once_begin(struct once *o, const struct once_key *k, char id[ONCE_ID_SIZE],
 			   int *status, struct buf *answer)
 {
+	struct once_tenant *t;
 	struct once_busy *b;
 	enum once_found found;
 	char body[SHA256_HEX];
@@ -170,11 +222,15 @@ enum once_found once_begin(struct once *o, const struct once_key *k, char id[ONC
 	found = look(o, id, body, status, answer);
 	if (found != ONCE_NEW)
 		return found;
+	t = tenant_of(o, id);
+	if (!t || t->files >= ONCE_MOST || t->bytes >= BYTES_MAX)
+		return t ? ONCE_FULL : ONCE_FAILED;
 	b = o->busy_count < BUSY_MAX ? calloc(1, sizeof(*b)) : NULL;
 	if (!b || put(o, id, body, 0, "", 0) < 0) {
 		free(b);
 		return ONCE_FAILED;
 	}
+	t->files++;
 	memcpy(b->id, id, sizeof(b->id));
 	memcpy(b->body, body, sizeof(b->body));
 	b->next = o->busy;
@@ -187,14 +243,19 @@ void once_keep(struct once *o, const char *id, int status, const char *answer, s
 {
 	struct once_busy *b = *find_busy(o, id);
 
-	if (b)
-		(void)put(o, id, b->body, status, answer, n);
+	struct once_tenant *t = tenant_of(o, id);
+
+	if (b && put(o, id, b->body, status, answer, n) == 0 && t)
+		t->bytes += n;
 	not_busy(o, id);
 }
 
 void once_forget(struct once *o, const char *id)
 {
-	(void)unlinkat(o->dir, id, 0);
+	struct once_tenant *t = tenant_of(o, id);
+
+	if (unlinkat(o->dir, id, 0) == 0 && t && t->files)
+		t->files--;
 	not_busy(o, id);
 }
 
@@ -212,8 +273,15 @@ void once_prune(struct once *o)
 	if (lseek(o->dir, 0, SEEK_SET) < 0)
 		return;
 	folder_begin(&f, o->dir);
-	while ((at = folder_next(&f)))
-		if (fstatat(o->dir, at->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && too_old(&st) &&
-		    S_ISREG(st.st_mode) && !*find_busy(o, at->name))
+	forget_tenants(o);
+	while ((at = folder_next(&f))) {
+		if (fstatat(o->dir, at->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+			continue;
+		if (strlen(at->name) < FRONT)
+			continue;
+		if (!too_old(&st) || *find_busy(o, at->name))
+			count(o, at->name, (size_t)st.st_size);
+		else
 			(void)unlinkat(o->dir, at->name, 0);
+	}
 }

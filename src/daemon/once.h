@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/once.h - idempotency keys: a request that comes twice is done once.
  *
- * Kept for 24 hours, one small file a key, by tenant and route; what was being done when a daemon
- * was killed is not done again, since nobody knows how far it came. */
+ * Kept for 24 hours, one small file a key, by tenant and route, ONCE_MOST of a tenant; what was
+ * being done when a daemon was killed is not done again, since nobody knows how far it came. */
 #pragma once
 
 #include <stddef.h>
@@ -22,10 +22,11 @@ enum once_found {
 	ONCE_CUT,   /* was being done when the daemon died or the caller left */
 	ONCE_OTHER, /* the key was used with another body */
 	ONCE_DONE,  /* *status and `answer` are what it was answered with */
+	ONCE_FULL,  /* the tenant has as many as it may have */
 	ONCE_FAILED /* it cannot be written down */
 };
 
-enum { ONCE_ID_SIZE = 65 };
+enum { ONCE_ID_SIZE = 65, ONCE_MOST = 10000 };
 
 struct once_key {
 	const char *tenant, *route, *key;

@@ -40,8 +40,9 @@ static void finish(struct subscriber *s)
 static void cut_off(struct subscriber *s)
 {
 	char text[96];
-	int n = snprintf(text, sizeof(text), "{\"code\":\"events-expired\",\"oldest\":%llu}",
-			 (unsigned long long)events_oldest(s->api->events));
+	int n = snprintf(
+		text, sizeof(text), "{\"code\":\"events-expired\",\"oldest\":%llu}",
+		(unsigned long long)events_oldest(s->api->events, s->call->caller->tenant));
 
 	http_event(s->call, "error", 0, text, (size_t)n);
 	finish(s);
@@ -118,11 +119,11 @@ void serve_events(struct api *a, struct http_call *c, const struct jread *body)
 	}
 	*s = (struct subscriber){ .api = a, .call = c, .listener = { .news = news } };
 	p = read_query(a, s, &e);
-	if (p != PROBLEM_NONE || s->at.seq + 1 < events_oldest(a->events)) {
+	if (p != PROBLEM_NONE || s->at.seq + 1 < events_oldest(a->events, c->caller->tenant)) {
 		if (p != PROBLEM_NONE)
 			http_problem(c, p, &e);
 		else
-			http_expired(c, events_oldest(a->events));
+			http_expired(c, events_oldest(a->events, c->caller->tenant));
 		free(s);
 		return;
 	}

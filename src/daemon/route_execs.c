@@ -106,11 +106,20 @@ struct attached {
 	struct api *api;
 	struct http_call *call; /* NULL: the caller has left, or was answered */
 	struct exec_watch *watch;
-	bool events;               /* as a stream; else the result alone */
-	bool begun;                /* the stream's head is written */
-	struct buf early;          /* the end came before that */
-	struct exec_result result; /* without a stream: what it wrote */
+	bool events;                    /* as a stream; else the result alone */
+	bool begun;                     /* the stream's head is written */
+	struct buf early;               /* the end came before that */
+	struct exec_result result;      /* without a stream: what it wrote */
+	char discards[SANDBOX_ID_SIZE]; /* a sandbox that was made for this; "": none */
 };
+
+static void discard(struct api *a, const char *id)
+{
+	struct err e;
+
+	if (*id)
+		(void)sandboxes_do(a->boxes, "", id, SANDBOX_DELETE, 0, NULL, NULL, &e);
+}
 
 static void attached_free(struct loop_timer *t, uint64_t now)
 {
@@ -121,6 +130,7 @@ static void attached_free(struct loop_timer *t, uint64_t now)
 		(void)exec_unwatch(x->watch);
 	exec_result_done(&x->result);
 	buf_done(&x->early);
+	discard(x->api, x->discards);
 	free(x);
 }
 
@@ -168,6 +178,24 @@ static size_t on_output(void *arg, int stream, uint64_t seq, const void *data, s
 	return n;
 }
 
+/* A result as its monitor wrote it needs no reading where nothing is to be added to it. A quote
+ * inside a text has a backslash before it: the words looked for are members. */
+static bool say_plain(struct attached *x, const char *result, size_t n)
+{
+	bool cut = memmem(result, n, "_truncated\":true", strlen("_truncated\":true"));
+
+	if (n < 2 || result[0] != '{' || result[n - 1] != '}' || memchr(result, '\n', n) ||
+	    (x->events ? cut : x->result.both.len > 0))
+		return false;
+	if (!x->events) {
+		http_answer(x->call, 200, NULL, "application/json", result, n);
+		return true;
+	}
+	http_event(x->call, "end", 0, result, n);
+	http_stream_end(x->call);
+	return true;
+}
+
 static void say_end(struct attached *x, const struct jread *result)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(ANSWER_MAX);
@@ -194,7 +222,9 @@ static void on_end(void *arg, const char *result, size_t n)
 		buf_add(&x->early, result, n);
 	if (!x->begun || !x->call)
 		return;
-	if (jread_parse(result, n, &v, &e) == 0)
+	if (say_plain(x, result, n))
+		;
+	else if (jread_parse(result, n, &v, &e) == 0)
 		say_end(x, v);
 	else if (!x->events)
 		http_problem(x->call, PROBLEM_INTERNAL, &e);
@@ -211,7 +241,8 @@ static void say_start(struct http_call *c, const char *exec)
 	http_event(c, "start", 0, text, (size_t)n);
 }
 
-static void attach(struct api *a, struct http_call *c, const char *exec, uint64_t from, bool events)
+static void attach(struct api *a, struct http_call *c, const char *exec, uint64_t from, bool events,
+		   const char *discards)
 {
 	struct attached *x = calloc(1, sizeof(*x));
 	struct exec_listener by = { .output = on_output, .end = on_end, .arg = x };
@@ -222,6 +253,7 @@ static void attach(struct api *a, struct http_call *c, const char *exec, uint64_
 	if (!x) {
 		(void)err_nomem(&e);
 		http_problem(c, PROBLEM_INTERNAL, &e);
+		discard(a, discards);
 		return;
 	}
 	*x = (struct attached){ .later = { .due = attached_free },
@@ -229,12 +261,14 @@ static void attach(struct api *a, struct http_call *c, const char *exec, uint64_
 				.events = events,
 				.early = BUF_INIT(ANSWER_MAX) };
 	exec_result_init(&x->result);
+	(void)snprintf(x->discards, sizeof(x->discards), "%s", discards);
 	p = exec_listen(a->boxes, c->caller->tenant, c->parts[0], exec, from, &by, &w, &e);
 	x->watch = w;
 	if (p != PROBLEM_NONE) {
 		buf_done(&x->early);
 		free(x);
 		http_problem(c, p, &e);
+		discard(a, discards);
 		return;
 	}
 	x->begun = true;
@@ -441,7 +475,19 @@ void serve_exec(struct api *a, struct http_call *c, const struct jread *body)
 	else if (jread_bool(body, "detach"))
 		answer_started(c, id);
 	else
-		attach(a, c, id, 0, api_wants_events(c));
+		attach(a, c, id, 0, api_wants_events(c), "");
+}
+
+enum problem exec_begin(struct api *a, struct http_call *c, const struct jread *body,
+			char id[EXEC_ID_SIZE], struct err *e)
+{
+	return start_words(a, c, body, id, e);
+}
+
+void exec_attach(struct api *a, struct http_call *c, const char *exec, uint64_t from,
+		 const char *discards)
+{
+	attach(a, c, exec, from, api_wants_events(c), discards);
 }
 
 /* ---- what runs, or ran ---- */
@@ -495,7 +541,7 @@ void serve_exec_stream(struct api *a, struct http_call *c, const struct jread *b
 		http_problem(c, PROBLEM_INVALID, &e);
 		return;
 	}
-	attach(a, c, c->parts[1], from, true);
+	attach(a, c, c->parts[1], from, true, "");
 }
 
 /* ---- telling it something ---- */

@@ -165,25 +165,30 @@ static void wait_for(struct api *a, struct http_call *c, const char *id, uint64_
 	creation_news(&w->listener);
 }
 
-/* The ceiling of this caller: its token's own, else the daemon's; the owner has none. */
-static enum problem resolve_spec(struct api *a, const struct http_call *c, const struct jread *spec,
-				 struct buf *out, struct err *e)
+/* Below the ceiling of a token: its own, else the daemon's. */
+static enum problem below(struct api *a, const struct token *t, const struct buf *asked,
+			  struct buf *out, struct err *e)
 {
-	CLEANUP(buf) struct buf text = BUF_INIT(SPEC_MAX);
 	CLEANUP(ceiling) struct ceiling *own = NULL;
-	const struct token *t = c->caller->token;
 
-	if (spec)
-		jread_write(spec, &text);
-	else
-		buf_puts(&text, "{}");
-	if (text.failed)
-		return problem_say(PROBLEM_TOO_LARGE, e, "the spec is too large");
-	if (c->caller->local)
-		return ceiling_apply(NULL, buf_str(&text), text.len, out, e);
 	if (t && t->ceiling && ceiling_open(t->ceiling, &own, e) < 0)
 		return problem_say(PROBLEM_INTERNAL, e, "the ceiling of this token is not there");
-	return ceiling_apply(own ? own : a->ceiling, buf_str(&text), text.len, out, e);
+	return ceiling_apply(own ? own : a->ceiling, buf_str(asked), asked->len, out, e);
+}
+
+/* The owner has no ceiling. */
+static enum problem resolve_spec(struct api *a, const struct http_call *c, const struct jread *spec,
+				 struct buf *asked, struct buf *out, struct err *e)
+{
+	if (spec)
+		jread_write(spec, asked);
+	else
+		buf_puts(asked, "{}");
+	if (asked->failed)
+		return problem_say(PROBLEM_TOO_LARGE, e, "the spec is too large");
+	if (c->caller->local)
+		return ceiling_apply(NULL, buf_str(asked), asked->len, out, e);
+	return below(a, c->caller->token, asked, out, e);
 }
 
 static enum problem within_quota(struct api *a, const struct http_call *c, struct err *e)
@@ -201,8 +206,8 @@ static enum problem within_quota(struct api *a, const struct http_call *c, struc
 }
 
 static enum problem read_create(struct api *a, const struct http_call *c, const struct jread *body,
-				struct sandbox_create *x, struct label *labels, struct buf *spec,
-				struct err *e)
+				struct sandbox_create *x, struct label *labels, struct buf *asked,
+				struct buf *spec, struct err *e)
 {
 	enum problem p = within_quota(a, c, e);
 
@@ -218,9 +223,13 @@ static enum problem read_create(struct api *a, const struct http_call *c, const 
 	if (p == PROBLEM_NONE)
 		p = api_time(body, "cleanup_ttl", CLEANUP_TTL, &x->cleanup_ttl, e);
 	if (p == PROBLEM_NONE)
-		p = resolve_spec(a, c, jread_get(body, "spec"), spec, e);
+		p = resolve_spec(a, c, jread_get(body, "spec"), asked, spec, e);
 	x->spec = buf_str(spec);
 	x->spec_size = spec->len;
+	if (!c->caller->local) {
+		x->asked = buf_str(asked);
+		x->asked_size = asked->len;
+	}
 	return p;
 }
 
@@ -239,6 +248,7 @@ static enum problem flag(const struct http_call *c, const char *name, bool *ret,
 void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 {
 	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
+	CLEANUP(buf) struct buf asked = BUF_INIT(SPEC_MAX);
 	struct label labels[LABELS_MAX];
 	struct sandbox_create x;
 	char id[SANDBOX_ID_SIZE];
@@ -248,7 +258,7 @@ void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 	enum problem p = flag(c, "wait", &wait, &e);
 
 	if (p == PROBLEM_NONE)
-		p = read_create(a, c, body, &x, labels, &spec, &e);
+		p = read_create(a, c, body, &x, labels, &asked, &spec, &e);
 	if (p == PROBLEM_NONE)
 		p = sandboxes_create(a->boxes, &x, id, &e);
 	if (p != PROBLEM_NONE)
@@ -259,12 +269,104 @@ void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 		answer_sandbox(a, c, 202, id);
 }
 
+/* For one command: it has no name, and is looked after by whoever awaits that. */
+enum problem sandbox_begin(struct api *a, struct http_call *c, const struct jread *body,
+			   char id[SANDBOX_ID_SIZE], struct err *e)
+{
+	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
+	CLEANUP(buf) struct buf asked = BUF_INIT(SPEC_MAX);
+	struct label labels[LABELS_MAX];
+	struct sandbox_create x;
+	enum problem p = read_create(a, c, body, &x, labels, &asked, &spec, e);
+
+	x.cleanup_ttl = MINUTE_MS; /* of a daemon that was killed before it could delete it */
+	return p == PROBLEM_NONE ? sandboxes_create(a->boxes, &x, id, e) : p;
+}
+
 /* ---- one ---- */
 
 void serve_show(struct api *a, struct http_call *c, const struct jread *body)
 {
 	(void)body;
 	answer_sandbox(a, c, 200, c->parts[0]);
+}
+
+/* ---- hosts ---- */
+
+/* The spec with fewer hosts: what is not among those that it has is refused. */
+static enum problem narrowed(const struct buf *spec, const struct buf *by, struct buf *out,
+			     struct err *e)
+{
+	CLEANUP(ceiling) struct ceiling *top = NULL;
+
+	if (ceiling_of(buf_str(spec), spec->len, &top, e) < 0)
+		return problem_say(PROBLEM_INTERNAL, e, "the sandbox's spec cannot be read");
+	return ceiling_apply(top, buf_str(by), by->len, out, e);
+}
+
+static enum problem narrow_hosts(struct api *a, const struct http_call *c,
+				 const struct jread *hosts, struct err *e)
+{
+	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
+	CLEANUP(buf) struct buf by = BUF_INIT(SPEC_MAX);
+	CLEANUP(buf) struct buf out = BUF_INIT(SPEC_MAX);
+	enum problem p = api_check(api_schema("Narrowing"), hosts, e);
+
+	buf_puts(&by, "{\"egress\":");
+	if (p == PROBLEM_NONE)
+		jread_write(hosts, &by);
+	buf_puts(&by, "}");
+	if (p == PROBLEM_NONE)
+		p = sandboxes_spec(a->boxes, c->caller->tenant, c->parts[0], &spec, e);
+	if (p == PROBLEM_NONE)
+		p = narrowed(&spec, &by, &out, e);
+	/* First what the next resume goes by: a daemon that is killed in between has narrowed. */
+	if (p == PROBLEM_NONE)
+		p = sandboxes_narrow(a->boxes, c->caller->tenant, c->parts[0], buf_str(&by), by.len,
+				     e);
+	if (p == PROBLEM_NONE)
+		p = sandboxes_respec(a->boxes, c->caller->tenant, c->parts[0], buf_str(&out),
+				     out.len, e);
+	return p;
+}
+
+/* A tenant's sandbox that starts anew is made from what was asked for, below the ceiling as it is
+ * now. */
+static enum problem look_again(struct api *a, const struct http_call *c, struct err *e)
+{
+	CLEANUP(buf) struct buf asked = BUF_INIT(SPEC_MAX);
+	CLEANUP(buf) struct buf by = BUF_INIT(SPEC_MAX);
+	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
+	CLEANUP(buf) struct buf out = BUF_INIT(SPEC_MAX);
+	char whose[TENANT_SIZE];
+	enum problem p =
+		sandboxes_asked(a->boxes, c->caller->tenant, c->parts[0], whose, &asked, &by, e);
+
+	/* Those that run hold to what they began with; others cannot be resumed, which is said. */
+	if (p == PROBLEM_CONFLICT || (p == PROBLEM_NONE && !asked.len))
+		return PROBLEM_NONE;
+	if (p == PROBLEM_NONE)
+		p = below(a, a->tokens ? tokens_of(a->tokens, whose) : NULL, &asked, &spec, e);
+	if (p == PROBLEM_NONE && by.len)
+		p = narrowed(&spec, &by, &out, e);
+	if (p == PROBLEM_NONE)
+		p = sandboxes_respec(a->boxes, c->caller->tenant, c->parts[0],
+				     buf_str(by.len ? &out : &spec), by.len ? out.len : spec.len,
+				     e);
+	return p;
+}
+
+void serve_logs(struct api *a, struct http_call *c, const struct jread *body)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(SPEC_MAX);
+	struct err e = { 0 };
+	enum problem p = sandboxes_log(a->boxes, c->caller->tenant, c->parts[0], &b, &e);
+
+	(void)body;
+	if (p != PROBLEM_NONE)
+		fail(c, p, &e);
+	else
+		http_answer(c, 200, NULL, "text/plain; charset=utf-8", buf_str(&b), b.len);
 }
 
 void serve_update(struct api *a, struct http_call *c, const struct jread *body)
@@ -284,6 +386,8 @@ void serve_update(struct api *a, struct http_call *c, const struct jread *body)
 		p = api_time(body, "idle_ttl", 0, &x.idle_ttl, &e);
 	if (p == PROBLEM_NONE)
 		p = api_time(body, "ttl", 0, &x.ttl, &e);
+	if (p == PROBLEM_NONE && jread_kind(jread_get(body, "egress")) == JREAD_OBJECT)
+		p = narrow_hosts(a, c, jread_get(body, "egress"), &e);
 	if (p == PROBLEM_NONE)
 		p = sandboxes_update(a->boxes, c->caller->tenant, c->parts[0], &x, &e);
 	if (p != PROBLEM_NONE)
@@ -356,8 +460,14 @@ void serve_pause(struct api *a, struct http_call *c, const struct jread *body)
 
 void serve_resume(struct api *a, struct http_call *c, const struct jread *body)
 {
+	struct err e = { 0 };
+	enum problem p = look_again(a, c, &e);
+
 	(void)body;
-	act(a, c, SANDBOX_RESUME, 0);
+	if (p != PROBLEM_NONE)
+		fail(c, p, &e);
+	else
+		act(a, c, SANDBOX_RESUME, 0);
 }
 
 void serve_halt(struct api *a, struct http_call *c, const struct jread *body)

@@ -99,6 +99,7 @@ struct sandbox_entry *entry_free(struct sandbox_entry *b)
 	loop_at(b->s->loop, &b->due, 0);
 	link_close(b);
 	execs_free(b);
+	files_forget(b);
 	labels_free(b->labels);
 	free(b);
 	return NULL;
@@ -113,11 +114,15 @@ int entry_folder(const struct sandbox_entry *b)
 
 int entry_execs(const struct sandbox_entry *b)
 {
-	CLEANUP(fd) int folder = entry_folder(b);
+	char path[EXEC_PATH_SIZE];
 
-	return folder < 0 ? -1
-			  : openat(folder, MONITOR_EXECS,
-				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	entry_path(b, ".", path);
+	return openat(b->s->folder, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void entry_path(const struct sandbox_entry *b, const char *exec, char path[EXEC_PATH_SIZE])
+{
+	(void)snprintf(path, EXEC_PATH_SIZE, "%s/" MONITOR_EXECS "/%s", b->id, exec);
 }
 
 int entry_lock(const struct sandbox_entry *b, int *ret)
@@ -339,14 +344,36 @@ static struct jread *read_json(int folder, const char *name)
 	return n > 0 && jread_parse(text, (size_t)n, &v, &e) == 0 ? v : NULL;
 }
 
-/* Variables may be secrets, and so may those of companions. */
-static void redact(const struct jread *spec)
+/* Variables of companions are shown to nobody. */
+static void hide(const struct jread *spec)
 {
 	const struct jread *companions = jread_get(spec, "companions");
 
-	jread_drop(jread_get(spec, "env"), "set");
 	for (void *it = jread_first(companions); it; it = jread_next(companions, it))
 		jread_drop(jread_value(it), "env");
+}
+
+/* As the monitor wrote them last. Without a monitor none of them runs. */
+static void put_companions(const struct sandbox_entry *b, int folder, struct json *j)
+{
+	CLEANUP(jread) struct jread *all = read_json(folder, MONITOR_COMPANIONS);
+	bool over = b->state == STATE_STOPPED || b->state == STATE_FAILED;
+	const struct jread *one;
+
+	json_key(j, "companions");
+	json_array(j);
+	for (size_t i = 0; (one = jread_at(all, i)); i++) {
+		const char *state = jread_str(one, "state");
+
+		json_object(j);
+		json_kstr(j, "name", jread_str(one, "name"));
+		json_kstr(j, "state",
+			  over && state && !str_eq(state, "failed") ? "stopped" : state);
+		json_kstr(j, "address", jread_str(one, "address"));
+		json_kstr(j, "reason", jread_str(one, "reason"));
+		json_object_end(j);
+	}
+	json_array_end(j);
 }
 
 void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
@@ -355,8 +382,10 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	CLEANUP(jread) struct jread *spec = read_json(folder, MONITOR_SPEC);
 	CLEANUP(jread) struct jread *facts = read_json(folder, MONITOR_FACTS);
 
-	if (redacted && spec)
-		redact(spec);
+	if (spec)
+		hide(spec);
+	if (redacted && spec) /* they may be secrets */
+		jread_drop(jread_get(spec, "env"), "set");
 	json_object(j);
 	json_kstr(j, "id", b->id);
 	json_kstr(j, "name", *b->name ? b->name : NULL);
@@ -370,9 +399,7 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	put_part(j, "workspace_target", jread_get(facts, "workspace_target"));
 	put_labels(b->labels, j);
 	put_part(j, "ports", jread_get(facts, "ports"));
-	json_key(j, "companions");
-	json_array(j);
-	json_array_end(j);
+	put_companions(b, folder, j);
 	json_ku64(j, "execs_running", b->exec_count);
 	json_ku64(j, "idle_ttl_ms", b->idle_ttl);
 	put_time(j, "expires", b->ttl ? b->created + b->ttl * 1000 : 0);

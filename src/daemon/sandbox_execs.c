@@ -98,7 +98,7 @@ static void tell(const struct sandbox_entry *b, const char *id, const char *type
 
 static void tell_end(const struct sandbox_entry *b, const char *id, const char *outcome, int status)
 {
-	CLEANUP(fd) int execs = entry_execs(b);
+	char path[EXEC_PATH_SIZE];
 	bool failed =
 		str_eq(outcome, "failed") || str_eq(outcome, "refused") || str_eq(outcome, "lost");
 	const char *type = failed                         ? "exec.failed"
@@ -109,18 +109,19 @@ static void tell_end(const struct sandbox_entry *b, const char *id, const char *
 	(void)snprintf(data, sizeof(data), "{\"outcome\":\"%.24s\",\"exit_code\":%d}", outcome,
 		       status);
 	tell(b, id, type, str_eq(outcome, "exited") ? NULL : outcome, data);
-	if (execs >= 0)
-		kept_tell(execs, id);
+	entry_path(b, id, path);
+	kept_tell(b->s->folder, path);
 }
 
 /* ---- listeners ---- */
 
+/* A command that runs needs no listener to keep its sandbox from being idle. */
 static void hold(struct sandbox_entry *b)
 {
 	struct monitor_ask q = { .asks = MONITOR_HOLD };
 
 	for (const struct exec_watch *w = b->watches; w; w = w->next)
-		q.value += !w->ended;
+		q.value += !w->ended && !find(b, w->exec);
 	if (q.value != b->held && link_ask(b, &q, NULL, 0) == 0)
 		b->held = q.value;
 }
@@ -217,6 +218,8 @@ static void on_soon(struct loop_timer *t, uint64_t now)
 	w->busy = false;
 	if (w->gone)
 		watch_free(w);
+	else if (w->of)
+		hold(w->of);
 }
 
 void exec_more(struct exec_watch *w)
@@ -254,9 +257,10 @@ static void news(struct sandbox_entry *b, const char *id)
 /* The file is there once the monitor has heard of the command. */
 static int open_kept(const struct sandbox_entry *b, const char *id, int *ret)
 {
-	CLEANUP(fd) int execs = entry_execs(b);
+	char path[EXEC_PATH_SIZE];
 
-	return execs < 0 ? -errno : kept_open(execs, id, ret);
+	entry_path(b, id, path);
+	return kept_open(b->s->folder, path, ret);
 }
 
 enum problem exec_listen(struct sandboxes *s, const char *tenant, const char *ref, const char *exec,
@@ -264,13 +268,17 @@ enum problem exec_listen(struct sandboxes *s, const char *tenant, const char *re
 			 struct err *e)
 {
 	struct sandbox_entry *b = entry_find(s, tenant, ref);
+	const struct exec_entry *x;
 	struct exec_watch *w;
 	int fd = -1;
 
 	if (!b)
 		return entry_missing(ref, e);
-	if (!id_is(EXEC_ID, exec) || (open_kept(b, exec, &fd) < 0 && !find(b, exec)))
-		return no_exec(exec, e);
+	x = id_is(EXEC_ID, exec) ? find(b, exec) : NULL;
+	if (!x || x->runs) { /* else there is no file yet */
+		if (!id_is(EXEC_ID, exec) || (open_kept(b, exec, &fd) < 0 && !x))
+			return no_exec(exec, e);
+	}
 	w = calloc(1, sizeof(*w));
 	if (!w) {
 		(void)fd_close(fd);
@@ -411,6 +419,9 @@ static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
 	if (b->state == STATE_PAUSED)
 		return problem_say(PROBLEM_SANDBOX_PAUSED, e, "sandbox '%s' is paused: resume it",
 				   b->id);
+	if (b->state == STATE_STOPPED && !b->stopping && !b->opening)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
+				   "sandbox '%s' is stopped: resume it", b->id);
 	if (b->state != STATE_READY || b->link.fd < 0 || b->stopping || b->opening)
 		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
 				   b->stopping ? "stopping" : state_word(b->state));

@@ -133,6 +133,7 @@ static void on_refused(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->closed = true;
 	b->error = m->err;
+	(void)snprintf(b->reason, sizeof(b->reason), "%s", m->reason);
 	b->error.what[sizeof(b->error.what) - 1] = b->error.hint[sizeof(b->error.hint) - 1] = '\0';
 	if (!b->error.code)
 		b->error.code = EIO;
@@ -142,6 +143,21 @@ static void on_closed(struct sandbox_entry *b, const struct monitor_say *m)
 {
 	b->closed = true;
 	(void)snprintf(b->reason, sizeof(b->reason), "%.*s", (int)sizeof(m->reason) - 1, m->reason);
+}
+
+static void on_companion(const struct sandbox_entry *b, const struct monitor_say *m)
+{
+	static const char *const types[COMPANION_STATES] = { "companion.starting",
+							     "companion.ready",
+							     "companion.failed" };
+	const struct event_note n = { .type = m->value < COMPANION_STATES ? types[m->value] : NULL,
+				      .tenant = b->tenant,
+				      .sandbox = b->id,
+				      .companion = m->companion,
+				      .reason = *m->reason ? m->reason : NULL };
+
+	if (n.type)
+		(void)events_add(b->s->events, &n);
 }
 
 static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
@@ -168,6 +184,9 @@ static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int 
 	case MONITOR_CLOSED:
 		on_closed(b, m);
 		break;
+	case MONITOR_COMPANION:
+		on_companion(b, m);
+		break;
 	default:
 		execs_heard(b, m, fd);
 		break;
@@ -189,13 +208,15 @@ static void find_reason(struct sandbox_entry *b, int folder)
 }
 
 /* A creation that failed keeps what it said, and nothing else. */
-static void clear_failed(int folder)
+static void clear_failed(const struct sandbox_entry *b, int folder)
 {
-	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS };
+	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS,
+					     MONITOR_ASKED };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);
 	(void)unlinkat(folder, MONITOR_EXECS, AT_REMOVEDIR);
+	entry_put_aside(b);
 }
 
 static void was_refused(struct sandbox_entry *b, int folder)
@@ -203,12 +224,14 @@ static void was_refused(struct sandbox_entry *b, int folder)
 	char reason[MONITOR_REASON];
 
 	(void)snprintf(reason, sizeof(reason), "%s",
-		       b->error.code ? err_kind_name(b->error.kind) : "lost");
+		       !b->error.code            ? "lost"
+		       : b->closed && *b->reason ? b->reason
+						 : err_kind_name(b->error.kind));
 	if (!b->error.code)
 		(void)err_refuse(&b->error, ERR_INTERNAL, ECHILD, "create it again",
 				 "its monitor was killed before the sandbox was ready");
 	if (b->state == STATE_PENDING && folder >= 0)
-		clear_failed(folder);
+		clear_failed(b, folder);
 	b->opening = false;
 	entry_becomes(b, STATE_FAILED, "sandbox.failed", reason);
 	entry_done(b, SANDBOX_RESUME, problem_of(&b->error), &b->error);
@@ -242,7 +265,7 @@ void link_tidy(struct sandboxes *s)
 	int pidfd = -1;
 
 	s->tidy_again = s->tidier.fd >= 0;
-	if (s->tidy_again || monitor_start_tidy(&pidfd, &e) < 0)
+	if (s->tidy_again || monitor_start_tidy(s->folder, &pidfd, &e) < 0)
 		return;
 	s->tidier = (struct loop_watch){ .fd = pidfd, .ready = on_tidied };
 	if (loop_want(s->loop, &s->tidier, EPOLLIN) < 0)
@@ -252,6 +275,7 @@ void link_tidy(struct sandboxes *s)
 void link_lost(struct sandbox_entry *b)
 {
 	CLEANUP(fd) int folder = entry_folder(b);
+	char why[MONITOR_REASON];
 	bool killed = !b->closed;
 	struct err gone = { 0 };
 
@@ -265,14 +289,16 @@ void link_lost(struct sandbox_entry *b)
 		entry_remove(b);
 		return;
 	}
-	if (b->opening || b->state == STATE_PENDING) {
+	if (b->opening && b->closed && !b->error.code) {
+		b->opening = false; /* somebody did not want to wait for its companions */
+		memcpy(why, b->reason, sizeof(why));
+		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", why);
+	} else if (b->opening || b->state == STATE_PENDING) {
 		was_refused(b, folder);
 	} else if (b->state == STATE_READY || b->state == STATE_PAUSED) {
-		char reason[MONITOR_REASON];
-
 		find_reason(b, folder);
-		memcpy(reason, b->reason, sizeof(reason));
-		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", reason);
+		memcpy(why, b->reason, sizeof(why));
+		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", why);
 	}
 	if (str_eq(b->reason, "expired") && b->state == STATE_STOPPED) {
 		(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &gone);
@@ -301,6 +327,7 @@ static bool hear(struct sandbox_entry *b)
 	}
 	memset((char *)&m + r, 0, sizeof(m) - (size_t)r);
 	m.exec[sizeof(m.exec) - 1] = m.reason[sizeof(m.reason) - 1] = '\0';
+	m.companion[sizeof(m.companion) - 1] = '\0';
 	take_word(b, &m, &fd);
 	(void)fd_close(fd);
 	return true;

@@ -169,10 +169,22 @@ static int await(struct sandbox_entry *b, enum sandbox_verb verb, sandbox_done_f
 
 /* ---- the end of one ---- */
 
+void entry_put_aside(const struct sandbox_entry *b)
+{
+	char from[SANDBOX_ID_SIZE + sizeof(MONITOR_DATA)],
+		to[sizeof(MONITOR_ASIDE) + SANDBOX_ID_SIZE];
+
+	(void)snprintf(from, sizeof(from), "%s/" MONITOR_DATA, b->id);
+	(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s", b->id);
+	if (renameat(b->s->folder, from, b->s->folder, to) == 0)
+		link_tidy(b->s);
+}
+
 void entry_remove(struct sandbox_entry *b)
 {
 	struct sandboxes *s = b->s;
 
+	entry_put_aside(b);
 	(void)tree_remove(s->folder, b->id);
 	entry_tell(b, "sandbox.deleted", NULL, NULL);
 	(void)snprintf(s->gone[s->gone_at], sizeof(s->gone[0]), "%s", b->id);
@@ -220,13 +232,12 @@ void entry_schedule(struct sandbox_entry *b)
 
 /* ---- creating ---- */
 
-static int write_spec(int folder, const char *spec, size_t n)
+static int write_text(int folder, const char *name, const char *text, size_t n)
 {
 	CLEANUP(fd)
-	int fd = openat(folder, MONITOR_SPEC, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			0600);
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	return fd < 0 ? -errno : fd_write_all(fd, spec, n);
+	return fd < 0 ? -errno : fd_write_all(fd, text, n);
 }
 
 static int make_folder(struct sandbox_entry *b, const struct sandbox_create *c, int *folder,
@@ -235,7 +246,9 @@ static int make_folder(struct sandbox_entry *b, const struct sandbox_create *c, 
 	int r = mkdirat(b->s->folder, b->id, 0700) < 0 ? -errno : entry_lock(b, folder);
 
 	if (r == 0)
-		r = write_spec(*folder, c->spec, c->spec_size);
+		r = write_text(*folder, MONITOR_SPEC, c->spec, c->spec_size);
+	if (r == 0 && c->asked)
+		r = write_text(*folder, MONITOR_ASKED, c->asked, c->asked_size);
 	if (r < 0)
 		return err_errno(e, r, "cannot make a folder for the sandbox");
 	return entry_save(b, e);
@@ -319,10 +332,10 @@ static enum problem stop(struct sandbox_entry *b, uint64_t grace_ms, struct err 
 
 	if (b->link.fd < 0)
 		return PROBLEM_NONE; /* nothing runs */
-	if (b->opening) {
-		if (b->state != STATE_DELETING)
-			return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
-					   "sandbox '%s' is not ready yet; delete ends it", b->id);
+	if (b->opening && b->state == STATE_PENDING)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
+				   "sandbox '%s' is not ready yet; delete ends it", b->id);
+	if (b->opening && b->state == STATE_DELETING) {
 		link_kill(b);
 		return PROBLEM_NONE;
 	}
@@ -513,6 +526,109 @@ enum problem sandboxes_spec(struct sandboxes *s, const char *tenant, const char 
 	return out->failed ? problem_nomem(e) : PROBLEM_NONE;
 }
 
+enum problem sandboxes_failure(struct sandboxes *s, const char *ref, struct err *e)
+{
+	const struct sandbox_entry *b = entry_find(s, "", ref);
+
+	if (!b)
+		return entry_missing(ref, e);
+	if (b->state == STATE_READY)
+		return PROBLEM_NONE;
+	if (b->state != STATE_FAILED)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
+				   state_word(b->state));
+	*e = b->error;
+	return problem_of(e);
+}
+
+/* Nothing where there is no such file. */
+static void read_text(int folder, const char *name, struct buf *out)
+{
+	CLEANUP(mem) char *text = malloc(SPEC_MAX + 1);
+	ssize_t n = text ? fd_read_file(folder, name, text, SPEC_MAX + 1) : -1;
+
+	if (n > 0)
+		buf_add(out, text, (size_t)n);
+}
+
+enum problem sandboxes_log(struct sandboxes *s, const char *tenant, const char *ref,
+			   struct buf *out, struct err *e)
+{
+	const struct sandbox_entry *b = entry_find(s, tenant, ref);
+	CLEANUP(fd) int folder = b ? entry_folder(b) : -1;
+
+	if (!b)
+		return entry_missing(ref, e);
+	if (folder >= 0)
+		read_text(folder, MONITOR_LOG, out);
+	return PROBLEM_NONE;
+}
+
+/* Its folder, if it is stopped; else a problem. */
+static enum problem stopped_folder(struct sandboxes *s, const char *tenant, const char *ref,
+				   struct sandbox_entry **b, int *folder, struct err *e)
+{
+	*b = entry_find(s, tenant, ref);
+	if (!*b)
+		return entry_missing(ref, e);
+	if ((*b)->state != STATE_STOPPED || (*b)->opening || (*b)->link.fd >= 0) {
+		(void)problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is %s", (*b)->id,
+				  state_word((*b)->state));
+		(void)err_hint(e, "stop it first; what it may do holds until then");
+		return PROBLEM_CONFLICT;
+	}
+	*folder = entry_folder(*b);
+	return *folder < 0 ? (err_sys(e, "cannot open its folder"), PROBLEM_INTERNAL)
+			   : PROBLEM_NONE;
+}
+
+enum problem sandboxes_asked(struct sandboxes *s, const char *tenant, const char *ref, char *whose,
+			     struct buf *asked, struct buf *narrowed, struct err *e)
+{
+	CLEANUP(fd) int folder = -1;
+	struct sandbox_entry *b;
+	enum problem p = stopped_folder(s, tenant, ref, &b, &folder, e);
+
+	if (p != PROBLEM_NONE)
+		return p;
+	(void)snprintf(whose, TENANT_SIZE, "%s", b->tenant);
+	read_text(folder, MONITOR_ASKED, asked);
+	read_text(folder, MONITOR_NARROWED, narrowed);
+	return PROBLEM_NONE;
+}
+
+/* The old one holds until the new one is whole. */
+static enum problem replace(struct sandboxes *s, const char *tenant, const char *ref,
+			    const char *name, const char *text, size_t n, struct err *e)
+{
+	static const char beside[] = "new";
+	CLEANUP(fd) int folder = -1;
+	struct sandbox_entry *b;
+	enum problem p = stopped_folder(s, tenant, ref, &b, &folder, e);
+	int r;
+
+	if (p != PROBLEM_NONE)
+		return p;
+	(void)unlinkat(folder, beside, 0);
+	r = n > SPEC_MAX ? -EMSGSIZE : write_text(folder, beside, text, n);
+	if (r == 0 && renameat(folder, beside, folder, name) < 0)
+		r = -errno;
+	return r < 0 ? (err_errno(e, r, "cannot write the spec of '%s'", b->id), PROBLEM_INTERNAL)
+		     : PROBLEM_NONE;
+}
+
+enum problem sandboxes_respec(struct sandboxes *s, const char *tenant, const char *ref,
+			      const char *spec, size_t n, struct err *e)
+{
+	return replace(s, tenant, ref, MONITOR_SPEC, spec, n, e);
+}
+
+enum problem sandboxes_narrow(struct sandboxes *s, const char *tenant, const char *ref,
+			      const char *narrowed, size_t n, struct err *e)
+{
+	return replace(s, tenant, ref, MONITOR_NARROWED, narrowed, n, e);
+}
+
 static bool has_labels(const struct sandbox_entry *b, const struct label *l, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -632,14 +748,19 @@ static int find_all(struct sandboxes *s, struct err *e)
 {
 	struct folder f;
 	const struct fd_entry *d;
+	bool aside = false;
 	int r;
 
 	folder_begin(&f, s->folder);
-	while ((d = folder_next(&f)))
+	while ((d = folder_next(&f))) {
+		aside |= str_starts(d->name, MONITOR_ASIDE);
 		if (id_is(SANDBOX_ID, d->name) && (r = find_one(s, d->name)) < 0)
 			return err_errno(e, r, "cannot read the state of '%s'", d->name);
+	}
 	if (f.error)
 		return err_errno(e, f.error, "cannot read the folder of sandboxes");
+	if (aside)
+		link_tidy(s);
 	/* From the last on: one that was being deleted leaves the list. */
 	for (size_t i = s->count; i > 0; i--) {
 		struct sandbox_entry *b = s->all[i - 1];

@@ -38,6 +38,8 @@ struct sandbox_create {
 	size_t label_count;
 	const char *spec; /* a brig.yaml as JSON, resolved and checked against every ceiling */
 	size_t spec_size;
+	const char *asked; /* a tenant's own words, from which it was resolved; NULL: the owner's */
+	size_t asked_size;
 	uint64_t idle_ttl, ttl, cleanup_ttl; /* milliseconds; 0: never */
 	const int *secrets;                  /* sealed memfds, taken over; see monitor_protocol.h */
 	size_t secret_count;
@@ -55,6 +57,22 @@ enum problem sandboxes_show(struct sandboxes *s, const char *tenant, const char 
 /* The text it was made with. */
 enum problem sandboxes_spec(struct sandboxes *s, const char *tenant, const char *ref,
 			    struct buf *out, struct err *e);
+
+/* For a sandbox that is stopped: what its tenant has asked for, and narrowed since, each as JSON or
+ * nothing; `whose` is TENANT_SIZE long. Then what it is made with the next time. */
+enum problem sandboxes_asked(struct sandboxes *s, const char *tenant, const char *ref, char *whose,
+			     struct buf *asked, struct buf *narrowed, struct err *e);
+enum problem sandboxes_respec(struct sandboxes *s, const char *tenant, const char *ref,
+			      const char *spec, size_t n, struct err *e);
+enum problem sandboxes_narrow(struct sandboxes *s, const char *tenant, const char *ref,
+			      const char *narrowed, size_t n, struct err *e);
+
+/* Why it is not ready, if it is not. */
+enum problem sandboxes_failure(struct sandboxes *s, const char *ref, struct err *e);
+
+/* Notes that brig has made about it, and why it failed. */
+enum problem sandboxes_log(struct sandboxes *s, const char *tenant, const char *ref,
+			   struct buf *out, struct err *e);
 
 struct sandbox_list {
 	const char *tenant,

@@ -67,6 +67,7 @@ struct sandbox_entry {
 	struct exec_entry *execs;
 	size_t exec_count;
 	struct exec_watch *watches;
+	struct file_op *files;
 	uint64_t held; /* as the monitor was told */
 };
 
@@ -79,6 +80,7 @@ struct sandboxes {
 	char gone[SANDBOXES_GONE][SANDBOX_ID_SIZE];
 	char gone_tenant[SANDBOXES_GONE][TENANT_SIZE];
 	size_t gone_at;
+	unsigned file_ids;
 	struct loop_watch tidier; /* a pidfd; -1: none is at work */
 	bool tidy_again;
 };
@@ -97,6 +99,9 @@ struct sandbox_entry *entry_new(struct sandboxes *s); /* NULL: no memory */
 struct sandbox_entry *entry_free(struct sandbox_entry *b);
 int entry_folder(const struct sandbox_entry *b); /* a descriptor, or -1 with errno */
 int entry_execs(const struct sandbox_entry *b);  /* that of its commands */
+/* The file of one, from sandboxes.folder on: all of it is the owner's alone. */
+enum { EXEC_PATH_SIZE = SANDBOX_ID_SIZE + EXEC_ID_SIZE + sizeof(MONITOR_EXECS) };
+void entry_path(const struct sandbox_entry *b, const char *exec, char path[EXEC_PATH_SIZE]);
 int entry_save(const struct sandbox_entry *b, struct err *e);
 int entry_load(struct sandbox_entry *b, int folder); /* 0, or -EBADMSG: it was never told */
 /* Its folder, locked: 0; -EWOULDBLOCK: there is a monitor. */
@@ -114,7 +119,9 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
 		const char *data);
 void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
-		const struct err *e);         /* those who wait for it */
+		const struct err *e); /* those who wait for it */
+/* The data of its companions, for a process of its own to remove: nobody knows how much it is. */
+void entry_put_aside(const struct sandbox_entry *b);
 void entry_remove(struct sandbox_entry *b);   /* with its folder; frees it */
 void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */
 int entries_add(struct sandboxes *s, struct sandbox_entry *b);
@@ -131,6 +138,9 @@ void link_tidy(struct sandboxes *s);      /* after one that was killed */
 void link_tidied(struct sandboxes *s);    /* leaves that to itself */
 /* What became of a sandbox whose monitor is gone. */
 void link_lost(struct sandbox_entry *b);
+
+/* sandbox_files.c */
+void files_forget(struct sandbox_entry *b); /* it is about to be gone */
 
 /* sandbox_execs.c */
 void execs_heard(struct sandbox_entry *b, const struct monitor_say *m, int *fd);

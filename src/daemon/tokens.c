@@ -231,19 +231,47 @@ static bool same_digest(const unsigned char *a, const unsigned char *b)
 	return !differ;
 }
 
-const struct token *tokens_find(struct tokens *t, const char *token, size_t n)
+/* Reads the file again if it has changed. false: it lets nobody in. */
+static bool is_fresh(struct tokens *t)
 {
-	const struct token *found = NULL;
-	unsigned char digest[SHA256_SIZE];
-	struct sha256 h;
 	struct stamp now;
 	struct stat st;
 	struct err e;
 
 	if (stat(t->path, &st) < 0)
-		return NULL;
+		return false;
 	now = stamp_of(&st);
-	if ((!t->readable || !stamp_same(&now, &t->seen)) && reload(t, &e) < 0)
+	return (t->readable && stamp_same(&now, &t->seen)) || reload(t, &e) == 0;
+}
+
+bool tokens_holds(struct tokens *t, const unsigned char digest[32], const char *tenant,
+		  unsigned scopes)
+{
+	bool holds = false;
+
+	if (!is_fresh(t))
+		return false;
+	for (size_t i = 0; i < t->n; i++)
+		holds |= same_digest(digest, t->v[i].digest) && str_eq(tenant, t->v[i].tenant) &&
+			 (t->v[i].scopes & scopes) == scopes;
+	return holds;
+}
+
+const struct token *tokens_of(struct tokens *t, const char *tenant)
+{
+	for (size_t i = 0; is_fresh(t) && i < t->n; i++)
+		if (str_eq(tenant, t->v[i].tenant))
+			return &t->v[i];
+	return NULL;
+}
+
+const struct token *tokens_find(struct tokens *t, const char *token, size_t n)
+{
+	const struct token *found = NULL;
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+
+	if (!is_fresh(t))
 		return NULL;
 	sha256_init(&h);
 	sha256_add(&h, token, n);

@@ -34,6 +34,12 @@ DEFINE_CLEANUP(tokens, struct tokens *, tokens_free)
  * until the next call. */
 const struct token *tokens_find(struct tokens *t, const char *token, size_t n);
 
+/* Is there still a token with this sum, of this tenant and with these scopes? */
+bool tokens_holds(struct tokens *t, const unsigned char digest[32], const char *tenant,
+		  unsigned scopes);
+/* The first of this tenant's; NULL: it has none. Borrowed until the next call. */
+const struct token *tokens_of(struct tokens *t, const char *tenant);
+
 /* The lines of one text, for tokens_open and its fuzzer. *ret is malloc's. */
 int tokens_parse(const char *text, size_t n, struct token **ret, size_t *count, struct err *e);
 void tokens_drop(struct token *v, size_t n);

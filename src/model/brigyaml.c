@@ -2,13 +2,14 @@
 /* model/brigyaml.c - brig's own dialect, read by the field table.
  *
  * A key of the table "group.name" stands as `name` in the map `group`. Only the forms that a line
- * of text cannot hold are known here: maps of variables and mounts; copies, companions and rules
- * are in brigyaml_lists.c, credentials in credentials.c. */
+ * of text cannot hold are known here: maps of variables and mounts; copies and rules are in
+ * brigyaml_lists.c, companions in companions.c, credentials in credentials.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "model/brigyaml.h"
+#include "model/companions.h"
 #include "model/credentials.h"
 
 #define VERSION "1"
@@ -100,7 +101,7 @@ static int read_field(struct spec *s, const struct source *src, enum field_id id
 	case FIELD_T_COPIES:
 		return brigyaml_copies(s, src, n, e);
 	case FIELD_T_COMPANIONS:
-		return brigyaml_companions(s, src, n, e);
+		return companions_read(s, src, n, e);
 	case FIELD_T_RULES:
 		return brigyaml_rules(s, src, id, n, e);
 	case FIELD_T_CREDENTIALS:

@@ -15,7 +15,5 @@ int brigyaml_text(const struct source *src, const struct node *map, const char *
 
 int brigyaml_copies(struct spec *s, const struct source *src, const struct node *list,
 		    struct err *e);
-int brigyaml_companions(struct spec *s, const struct source *src, const struct node *map,
-			struct err *e);
 int brigyaml_rules(struct spec *s, const struct source *src, enum field_id id,
 		   const struct node *list, struct err *e);

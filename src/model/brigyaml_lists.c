@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model/brigyaml_lists.c - copies, companions and rules, which have fields of their own. */
+/* model/brigyaml_lists.c - copies and rules, which have fields of their own. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -92,122 +92,6 @@ int brigyaml_copies(struct spec *s, const struct source *src, const struct node 
 	if (!counts)
 		s->copies = kept;
 	return read_where(s, src, FIELD_COPIES, list, e);
-}
-
-/* --- companions --- */
-
-typedef int number_fn(const char *text, uint64_t *ret);
-
-static int member_number(const struct source *src, const struct node *map, const char *key,
-			 number_fn *read, uint64_t *ret, struct err *e)
-{
-	const struct node *n = brigyaml_member(map, key);
-
-	if (!n)
-		return 0;
-	if (brigyaml_want(src, n, NODE_SCALAR, e) < 0)
-		return -e->code;
-	if (read(n->text, ret) < 0 || !*ret)
-		return node_error(src->name, n, e, "%s: '%.40s' is not a value for this", key,
-				  n->text);
-	return 0;
-}
-
-static int read_health(struct spec *s, const struct source *src, const struct node *n,
-		       struct health_spec *h, struct err *e)
-{
-	static const char *const keys[] = { "test",         "interval", "timeout",
-					    "start_period", "retries",  NULL };
-
-	if (!n)
-		return 0;
-	if (brigyaml_want(src, n, NODE_MAP, e) < 0 ||
-	    read_only_keys(src, n, keys, "health", e) < 0 ||
-	    read_strings(s->arena, src, brigyaml_member(n, "test"), &h->test, e) < 0 ||
-	    member_number(src, n, "interval", num_duration, &h->interval, e) < 0 ||
-	    member_number(src, n, "timeout", num_duration, &h->timeout, e) < 0 ||
-	    member_number(src, n, "start_period", num_duration, &h->start_period, e) < 0)
-		return -e->code;
-	return member_number(src, n, "retries", num_count, &h->retries, e);
-}
-
-static int read_companion_env(struct spec *s, const struct source *src, const struct node *map,
-			      struct envlist *ret, struct err *e)
-{
-	if (!map)
-		return 0;
-	if (brigyaml_want(src, map, NODE_MAP, e) < 0)
-		return -e->code;
-	for (const struct node *n = map->first; n; n = n->next) {
-		const char *text;
-
-		if (brigyaml_want(src, n, NODE_SCALAR, e) < 0)
-			return -e->code;
-		if (!env_name_valid(n->key))
-			return node_key_error(src->name, n, e, "'%.60s' is not a variable name",
-					      n->key);
-		text = arena_printf(s->arena, "%s=%s", n->key, n->text);
-		if (!text || list_add_env(s->arena, ret, text, e) < 0)
-			return text ? read_failed(src, n, e) : err_nomem(e);
-	}
-	return 0;
-}
-
-/* The name becomes a host name on the sandbox's network. */
-static bool companion_name_valid(const char *name)
-{
-	size_t n = strlen(name);
-
-	if (!n || n > 63 || name[0] == '-' || name[n - 1] == '-')
-		return false;
-	return strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == n;
-}
-
-static int read_companion(struct spec *s, const struct source *src, const struct node *n,
-			  struct err *e)
-{
-	static const char *const keys[] = { "image", "env",    "command", "post_start", "health",
-					    "cpus",  "memory", "disk",    NULL };
-	struct companion_spec c = { 0 }, *slot;
-
-	if (!companion_name_valid(n->key))
-		return node_key_error(src->name, n, e, "companion '%.60s' is not a host name",
-				      n->key);
-	if (brigyaml_want(src, n, NODE_MAP, e) < 0 ||
-	    read_only_keys(src, n, keys, "a companion", e) < 0 ||
-	    brigyaml_text(src, n, "image", &c.image, e) < 0 ||
-	    read_companion_env(s, src, brigyaml_member(n, "env"), &c.env, e) < 0 ||
-	    read_strings(s->arena, src, brigyaml_member(n, "command"), &c.command, e) < 0 ||
-	    read_strings(s->arena, src, brigyaml_member(n, "post_start"), &c.post_start, e) < 0 ||
-	    read_health(s, src, brigyaml_member(n, "health"), &c.health, e) < 0 ||
-	    member_number(src, n, "cpus", num_milli, &c.cpus, e) < 0 ||
-	    member_number(src, n, "memory", num_size, &c.memory, e) < 0 ||
-	    member_number(src, n, "disk", num_size, &c.disk, e) < 0)
-		return -e->code;
-	c.name = arena_strdup(s->arena, n->key);
-	c.image = arena_strdup(s->arena, c.image);
-	slot = c.name && c.image ? ARENA_PUSH(s->arena, s->companions.v, s->companions.n) : NULL;
-	if (!slot)
-		return err_nomem(e);
-	*slot = c;
-	return 0;
-}
-
-int brigyaml_companions(struct spec *s, const struct source *src, const struct node *map,
-			struct err *e)
-{
-	struct companionlist kept = s->companions;
-	bool counts;
-
-	if (map->kind != NODE_NULL && brigyaml_want(src, map, NODE_MAP, e) < 0)
-		return -e->code;
-	counts = spec_list_begin(s, FIELD_COMPANIONS, src->origin);
-	for (const struct node *n = map->first; n; n = n->next)
-		if (read_companion(s, src, n, e) < 0)
-			return -e->code;
-	if (!counts)
-		s->companions = kept;
-	return read_where(s, src, FIELD_COMPANIONS, map, e);
 }
 
 /* --- rules: one line of text, or {host, ports, methods, paths} --- */

@@ -170,6 +170,16 @@ bool credential_reachable(struct arena *a, const struct spec *s, const struct cr
 	return false;
 }
 
+bool credential_of_service(struct arena *a, const struct credential_spec *c)
+{
+	const char *host;
+	uint16_t port;
+	struct err e;
+
+	return c->hosts.n && rule_parse_host_port(a, c->hosts.v[0], &host, &port, &e) == 0 &&
+	       str_eq(host, "host.brig.internal");
+}
+
 int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e)
 {
 	struct credential_spec c = { .slot = SLOT_HEADER,

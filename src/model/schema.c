@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "model/companions.h"
 #include "model/credentials.h"
 #include "model/fields.h"
 
@@ -109,6 +110,55 @@ static void credential(struct json *j)
 	json_array_end(j);
 }
 
+static void companion_part(struct json *j, const struct companion_key *keys);
+
+static void companion_value(struct json *j, enum companion_shape shape)
+{
+	switch (shape) {
+	case COMPANION_TEXT: /* a number is one, too */
+		json_key(j, "type");
+		json_array(j);
+		json_str(j, "string");
+		json_str(j, "number");
+		json_array_end(j);
+		break;
+	case COMPANION_TEXTS:
+		json_kstr(j, "type", "array");
+		break;
+	case COMPANION_PAIRS:
+		json_kstr(j, "type", "object");
+		break;
+	case COMPANION_NETWORK:
+		json_key(j, "enum");
+		json_array(j);
+		for (int i = 0; i < NETWORK_HOST; i++)
+			json_str(j, fields[FIELD_NETWORK].words[i]);
+		json_array_end(j);
+		break;
+	case COMPANION_HEALTH:
+	case COMPANION_LIMITS:
+		json_kstr(j, "type", "object");
+		companion_part(j, shape == COMPANION_HEALTH ? companion_health_keys
+							    : companion_limit_keys);
+		break;
+	}
+}
+
+static void companion_part(struct json *j, const struct companion_key *keys)
+{
+	json_key(j, "properties");
+	json_object(j);
+	for (const struct companion_key *k = keys; k->name; k++) {
+		json_key(j, k->name);
+		json_object(j);
+		json_kstr(j, "description", k->help);
+		companion_value(j, k->shape);
+		json_object_end(j);
+	}
+	json_object_end(j);
+	json_kbool(j, "additionalProperties", false);
+}
+
 static void element(const struct field *f, struct json *j)
 {
 	bool map = f->type == FIELD_T_COPIES || f->type == FIELD_T_COMPANIONS ||
@@ -123,6 +173,8 @@ static void element(const struct field *f, struct json *j)
 		json_kstr(j, "pattern", shapes[f->type].pattern);
 	if (f->type == FIELD_T_CREDENTIALS)
 		credential(j);
+	if (f->type == FIELD_T_COMPANIONS)
+		companion_part(j, companion_keys);
 	json_object_end(j);
 }
 

@@ -328,7 +328,7 @@ static void write_field(void *arg, const struct spec *s, enum field_id id, const
 	} else if (id == FIELD_WORKDIR && (s->private_workspace || s->no_workspace)) {
 		json_null(arg);
 	} else {
-		show_value(arg, s, id, true);
+		(id == FIELD_COMPANIONS ? show_whole : show_value)(arg, s, id, true);
 	}
 }
 

@@ -11,3 +11,6 @@ bool show_unlimited(const struct field *f, uint64_t v);
 /* Writes the value. With `file` in a form that brig.yaml reads back, else sizes in bytes and times
  * in milliseconds. */
 void show_value(struct json *j, const struct spec *s, enum field_id id, bool file);
+
+/* The same of `companions`, with the values of their variables, which nobody is shown. */
+void show_whole(struct json *j, const struct spec *s, enum field_id id, bool file);

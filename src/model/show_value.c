@@ -103,27 +103,49 @@ static void json_health(struct json *j, const struct health_spec *h, bool file)
 	json_object_end(j);
 }
 
-static void json_companions(struct json *j, const struct companionlist *l, bool file)
+/* They may be secrets. */
+static void json_hidden(struct json *j, const struct envlist *l)
+{
+	json_object(j);
+	for (size_t i = 0; i < l->n; i++)
+		json_kstr(j, l->v[i].name, "***");
+	json_object_end(j);
+}
+
+static void json_companion(struct json *j, const struct companion_spec *c, bool file, bool whole)
+{
+	json_object(j);
+	json_kstr(j, "image", c->image);
+	json_key(j, "command");
+	json_strings(j, &c->command);
+	json_key(j, "env");
+	(whole ? json_pairs : json_hidden)(j, &c->env);
+	json_kstr(j, "data", c->data);
+	json_key(j, "healthcheck");
+	if (c->health.test.n)
+		json_health(j, &c->health, file);
+	else
+		json_null(j);
+	json_key(j, "post_start_on_primary");
+	json_strings(j, &c->post_start);
+	json_key(j, "limits");
+	json_object(j);
+	json_limit(j, "cpus", c->cpus, true);
+	json_limit(j, "memory", c->memory, false);
+	json_limit(j, "pids", c->pids, false);
+	json_limit(j, "disk", c->disk, false);
+	json_object_end(j);
+	json_kstr(j, "network", fields[FIELD_NETWORK].words[c->network]);
+	json_kstr(j, "user", c->user);
+	json_object_end(j);
+}
+
+static void json_companions(struct json *j, const struct companionlist *l, bool file, bool whole)
 {
 	json_object(j);
 	for (size_t i = 0; i < l->n; i++) {
-		const struct companion_spec *c = &l->v[i];
-
-		json_key(j, c->name);
-		json_object(j);
-		json_kstr(j, "image", c->image);
-		json_key(j, "env");
-		json_pairs(j, &c->env);
-		json_key(j, "command");
-		json_strings(j, &c->command);
-		json_key(j, "post_start");
-		json_strings(j, &c->post_start);
-		json_key(j, "health");
-		json_health(j, &c->health, file);
-		json_limit(j, "cpus", c->cpus, true);
-		json_limit(j, "memory", c->memory, false);
-		json_limit(j, "disk", c->disk, false);
-		json_object_end(j);
+		json_key(j, l->v[i].name);
+		json_companion(j, &l->v[i], file, whole);
 	}
 	json_object_end(j);
 }
@@ -237,7 +259,7 @@ void show_value(struct json *j, const struct spec *s, enum field_id id, bool fil
 		json_copies(j, v);
 		break;
 	case FIELD_T_COMPANIONS:
-		json_companions(j, v, file);
+		json_companions(j, v, file, false);
 		break;
 	case FIELD_T_CREDENTIALS:
 		json_credentials(j, v);
@@ -248,4 +270,9 @@ void show_value(struct json *j, const struct spec *s, enum field_id id, bool fil
 		else
 			json_strings(j, v);
 	}
+}
+
+void show_whole(struct json *j, const struct spec *s, enum field_id id, bool file)
+{
+	json_companions(j, (const void *)((const char *)s + fields[id].offset), file, true);
 }

@@ -444,6 +444,7 @@ static const struct {
 	LIST(main_command),
 	LIST(copies),
 	LIST(companions),
+	LIST(members),
 	LIST(labels),
 	LIST(ports),
 	LIST(notes),

@@ -100,15 +100,30 @@ struct health_spec {
 
 /* A service beside the sandbox, reached by its name. */
 struct companion_spec {
-	const char *name, *image;
+	const char *name;
+	const char *image; /* NULL: a command of the host's own programs */
+	const char *data;  /* where its folder on disk is inside; NULL: it has none */
+	const char *user;  /* UID[:GID]; NULL: as the sandbox's own default */
 	struct envlist env;
 	struct strlist command, post_start;
 	struct health_spec health;
-	uint64_t cpus, memory, disk;
+	enum network network;
+	uint64_t cpus, memory, disk, pids; /* 0: the defaults of a sandbox */
 };
 
 struct companionlist {
 	struct companion_spec *v;
+	size_t n;
+};
+
+/* A sandbox with companions and each of these, on a network of their own. */
+#define MEMBERS_NET "198.19.254."
+struct member_spec {
+	const char *name, *address;
+};
+
+struct memberlist {
+	struct member_spec *v;
 	size_t n;
 };
 
@@ -253,6 +268,11 @@ struct spec {
 	 * placeholders are made from. NULL: there is none (yet). */
 	const char *home_folder;
 	const unsigned char *home_secret; /* 32 bytes */
+	/* Set by the monitor of a long-lived sandbox: who is on the network of the sandbox and its
+	 * companions (none: there is no such network); and, of a companion, its folder on disk, and
+	 * where that is inside. */
+	struct memberlist members;
+	const char *data_folder, *data_target;
 	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];
 	const char *where[FIELD_COUNT]; /* "FILE:LINE:COLUMN" or the variable's name; NULL: nothing

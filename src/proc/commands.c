@@ -10,10 +10,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "proc/files.h"
 
 #define CHILDREN "/proc/thread-self/children"
 #define LOOK_MS 1
 #define QUIET_LOOKS 2 /* a list that is read while children leave may lack one that stays */
+#define SIGNALS 64
 #define PATIENCE_US ((uint64_t)3 * 1000 * 1000)
 
 int commands_new(struct commands **ret, struct err *e)
@@ -69,6 +71,14 @@ static void say(const struct command_terms *c, enum supervisor_said said, uint32
 	(void)fd_send(c->control, &m, sizeof(m), NULL, 0);
 }
 
+/* What it was sent before it ran. */
+static void pass_on(const struct command_place *p)
+{
+	for (int sig = 1; sig <= SIGNALS; sig++)
+		if (p->waiting >> (sig - 1) & 1)
+			(void)kill(-p->command, sig);
+}
+
 /* Each word once. A command that was killed with its reaper has ended when all below it has. */
 static void tell(struct commands *t, const struct command_terms *c, struct command_place *p)
 {
@@ -82,6 +92,8 @@ static void tell(struct commands *t, const struct command_terms *c, struct comma
 	if (state >= PLACE_RUNS && !p->told_start) {
 		p->told_start = true;
 		say(c, SUPERVISOR_STARTED, p->number, 0, NULL);
+		if (state == PLACE_RUNS)
+			pass_on(p);
 	}
 	if (!p->told_end && !p->killed && state == PLACE_EXITED) {
 		p->told_end = true;
@@ -116,8 +128,8 @@ static uint64_t nproc_of(const struct commands *t, const struct command_terms *c
 	return c->nproc ? c->nproc - COMMANDS_MAX + live : 0;
 }
 
-static int spawn(struct commands *t, const struct command_terms *c, uint32_t number, const int *fds,
-		 size_t n, struct err *e)
+static int spawn(struct commands *t, const struct command_terms *c,
+		 const struct supervisor_request *r, const int *fds, size_t n, struct err *e)
 {
 	struct command_place *p = NULL;
 	pid_t pid;
@@ -131,8 +143,10 @@ static int spawn(struct commands *t, const struct command_terms *c, uint32_t num
 				  "a sandbox has at most %d commands at a time", COMMANDS_MAX);
 	if (p == &t->places[t->top])
 		t->top++;
-	*p = (struct command_place){ .taken = true, .number = number };
+	*p = (struct command_place){ .taken = true, .number = r->command };
 	pid = (pid_t)syscall(SYS_clone, (unsigned long)SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0 && r->files)
+		reaper_files(p, c, fds, n, nproc_of(t, c));
 	if (pid == 0)
 		reaper_main(p, c, fds, n, nproc_of(t, c));
 	if (pid > 0) {
@@ -168,7 +182,7 @@ static void spawn_on_terminal(struct commands *t, const struct command_terms *c,
 	if (fd_send(c->control, &m, sizeof(m), &master, 1) < 0)
 		(void)err_sys(e, "cannot hand the terminal over");
 	else
-		(void)spawn(t, c, r->command, (const int[]){ order, slave }, 2, e);
+		(void)spawn(t, c, r, (const int[]){ order, slave }, 2, e);
 }
 
 void commands_exec(struct commands *t, const struct command_terms *c,
@@ -182,7 +196,9 @@ void commands_exec(struct commands *t, const struct command_terms *c,
 	else if (r->tty)
 		spawn_on_terminal(t, c, r, fds[0], &e);
 	else
-		(void)spawn(t, c, number, fds, n, &e);
+		(void)spawn(t, c, r, fds, n, &e);
+	if (e.code && r->files && n > 1 + FILE_END_ANSWERS)
+		file_refuse(fds[1 + FILE_END_ANSWERS], e.code);
 	for (size_t i = 0; i < n; i++)
 		(void)fd_close(fds[i]);
 	if (!e.code)
@@ -208,6 +224,8 @@ void commands_signal(struct commands *t, const struct command_terms *c, uint32_t
 		(void)kill(p->reaper, SIGKILL);
 	else if (sig != SIGKILL && state_of(p) == PLACE_RUNS)
 		(void)kill(-p->command, sig);
+	else if (sig > 0 && sig <= SIGNALS && state_of(p) == PLACE_STARTING)
+		p->waiting |= (uint64_t)1 << (sig - 1);
 }
 
 /* Kills every child that is no reaper. Returns whether there was one. */

@@ -51,7 +51,8 @@ struct command_place {
 	bool taken;
 	uint32_t number;
 	bool told_start, told_end;
-	bool killed; /* its reaper did not leave by itself: all below it is being ended */
+	bool killed;      /* its reaper did not leave by itself: all below it is being ended */
+	uint64_t waiting; /* signals that came before it ran, a bit each */
 
 	/* The reaper's, read by the supervisor. */
 	enum place_state state; /* by atomic accesses: the rest was written before */
@@ -97,3 +98,6 @@ int commands_full(struct err *e);
  * from here on, 0: as it is. */
 _Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,
 			   size_t n, uint64_t nproc);
+/* The same process as brig-files: fds are order and ends. */
+_Noreturn void reaper_files(struct command_place *p, const struct command_terms *c, const int *fds,
+			    size_t n, uint64_t nproc);

@@ -6,6 +6,7 @@
  * nothing is left below it. All signals are blocked: only SIGKILL and SIGSTOP reach it, and the
  * supervisor needs it for neither. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,6 +18,7 @@
 #include "base/fd.h"
 #include "proc/commands.h"
 #include "proc/exec.h"
+#include "proc/files.h"
 #include "proc/order.h"
 #include "proc/spawn.h"
 
@@ -161,7 +163,26 @@ static void collect(struct command_place *p, pid_t command)
 			continue;
 		p->status = status;
 		tell(p, PLACE_EXITED);
+		(void)sched_yield(); /* the news first, then our own end */
 	}
+}
+
+/* It has nobody below it, and is done when it leaves. */
+_Noreturn void reaper_files(struct command_place *p, const struct command_terms *c, const int *fds,
+			    size_t n, uint64_t nproc)
+{
+	int ends[FILE_ENDS] = { -1, -1, -1 };
+	struct err e = { 0 };
+	struct order o;
+
+	for (size_t i = 1; i < n && i <= FILE_ENDS; i++)
+		ends[i - 1] = fds[i];
+	if (settle(fds, n, nproc, &e) < 0 || read_order(fds[0], c, &o, &e) < 0) {
+		file_refuse(ends[FILE_END_ANSWERS], e.code);
+		fail(p, &e);
+	}
+	(void)fd_close(fds[0]);
+	files_main(o.argv, ends, &p->written);
 }
 
 _Noreturn void reaper_main(struct command_place *p, const struct command_terms *c, const int *fds,

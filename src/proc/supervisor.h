@@ -88,6 +88,8 @@ struct supervisor_request {
 	enum supervisor_asks asks;
 	uint32_t command;
 	int signal;
-	bool tty; /* of ASK_EXEC */
+	bool tty;   /* of ASK_EXEC */
+	bool files; /* of ASK_EXEC: an operation on files (files.h) in place of a command; behind
+		     * the order come its ends */
 	unsigned short rows, cols;
 };

@@ -26,7 +26,15 @@ uint32_t run_handle_number(const brig_run *x);              /* 0: it was never s
 void sandbox_end_command(brig_sandbox *s, uint32_t number); /* with all it has left running */
 void sandbox_signal(brig_sandbox *s, int sig);
 int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
+/* An operation on files (proc/files.h): words and ends, borrowed. *ret is for sandbox_end_command.
+ */
+int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
+		  struct err *e);
 size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
+/* The router of a sandbox and its companions, which is there as long as the descriptor is; and an
+ * open sandbox, whose spec has members, as the nth of them: once, before its first command. */
+int sandbox_router(int *ret, struct err *e);
+int sandbox_join(brig_sandbox *s, int router, unsigned n, struct err *e);
 /* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */

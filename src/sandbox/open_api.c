@@ -257,6 +257,24 @@ int sandbox_pause(brig_sandbox *s, bool on, struct err *e)
 	return run_pause(s->run, on, e);
 }
 
+int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
+		  struct err *e)
+{
+	return run_files(s->run, words, ends, ret, e);
+}
+
+int sandbox_router(int *ret, struct err *e)
+{
+	return backend_members_open(ret, e);
+}
+
+int sandbox_join(brig_sandbox *s, int router, unsigned n, struct err *e)
+{
+	CLEANUP(fd) int routes = run_routes(s->run);
+
+	return backend_members_join(router, routes, n, e);
+}
+
 size_t sandbox_living(const brig_sandbox *s)
 {
 	return run_living(s->run);

@@ -125,6 +125,33 @@ int recorder_new(const struct spec *s, struct recorder **ret, struct err *e)
 	return 0;
 }
 
+/* An anchor's address is the sandbox's own, which may be gone first. */
+static bool can_share(const struct recorder *of)
+{
+	struct stat st;
+
+	return of && of->log && !of->anchors &&
+	       fstatat(log_dirfd(of->log), "head", &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int recorder_join(const struct spec *s, const struct recorder *of, struct recorder **ret,
+		  struct err *e)
+{
+	struct recorder *r;
+
+	if (!can_share(of) || !s->audit.enabled || s->audit.off)
+		return recorder_new(s, ret, e);
+	*ret = r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_nomem(e);
+	r->spec = s;
+	r->running = RUNNING_NONE;
+	r->log = log_share(of->log);
+	memcpy(r->principal, of->principal, sizeof(r->principal));
+	memcpy(r->agent, of->agent, sizeof(r->agent));
+	return 0;
+}
+
 struct recorder *recorder_free(struct recorder *r)
 {
 	if (!r)

@@ -13,6 +13,10 @@ struct recorder;
 /* Opens nothing yet, so that a run pays for it while its sandbox is set up; but makes the folder of
  * the record if there is none, because a plan must know what to hide. */
 int recorder_new(const struct spec *s, struct recorder **ret, struct err *e);
+/* The same for a command of an open sandbox, whose recorder may be NULL: it shares what that one
+ * has open, as long as the record is where it was. */
+int recorder_join(const struct spec *s, const struct recorder *of, struct recorder **ret,
+		  struct err *e);
 struct recorder *recorder_free(struct recorder *r);
 DEFINE_CLEANUP(recorder, struct recorder *, recorder_free)
 

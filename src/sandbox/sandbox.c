@@ -108,6 +108,7 @@ struct run {
 	int events, alarm; /* of the job; borrowed */
 	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
+	int routes;        /* of an open sandbox with members, until it is taken; -1: none */
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
@@ -532,11 +533,24 @@ static void note_end(struct run *r)
 	r->o->duration_us = r->o->phases.ended - r->started;
 }
 
+/* When a command was executed is heard of with its end. */
+static void note_start(struct run *r)
+{
+	uint64_t at = r->o->phases.started;
+
+	if (at < r->started || at > clock_us())
+		r->o->phases.started = at = r->started;
+	r->o->setup_us = at - r->o->phases.planned;
+	r->started = at;
+}
+
 static bool command_ended(struct run *r)
 {
 	if (!r->backend->ended(r->job, r->number, r->o))
 		return false;
-	outcome_contain(r->o, &r->of->isolation);
+	note_start(r);
+	if (r->o->started)
+		outcome_contain(r->o, &r->of->isolation);
 	if (r->cancelled) /* what it has started did not get the time to tidy up that it used */
 		strike(r, SIGKILL);
 	note_end(r);
@@ -918,7 +932,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .events = -1,
 			     .alarm = -1,
 			     .names = -1,
-			     .agent = -1 };
+			     .agent = -1,
+			     .routes = -1 };
 	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
 
 	if (job_has_tty(&w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
@@ -955,6 +970,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	if (io.names >= 0)
 		r->unresolved = unresolved_new(io.names);
 	start_agent(r, io.agent);
+	r->routes = io.routes;
 	if (r->ports)
 		publish_start(r->ports, lend, r);
 	r->events = io.events;
@@ -1010,10 +1026,19 @@ static void note_unreachable(struct run *r)
 
 		if (credential_reachable(r->o->arena, s, &l.v[i]))
 			continue;
-		(void)snprintf(
-			line, sizeof(line),
-			"credential '%.60s' is for %.200s, which is not allowed: --allow %.200s",
-			l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
+		if (credential_of_service(r->o->arena, &l.v[i]))
+			(void)snprintf(
+				line, sizeof(line),
+				"credential '%.60s' is for host.brig.internal, where none is "
+				"ever put in: with a certificate the server can have a name "
+				"of its own (--allow NAME --set "
+				"egress.resolve=NAME=127.0.0.1:PORT --set egress.roots=FILE)",
+				l.v[i].name);
+		else
+			(void)snprintf(line, sizeof(line),
+				       "credential '%.60s' is for %.200s, which is not allowed: "
+				       "--allow %.200s",
+				       l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
 		r->note(r->note_arg, line);
 	}
 }
@@ -1079,6 +1104,14 @@ static void conduct(struct run *r)
 				 "open it on native or bwrap, or run each command by itself",
 				 "backend '%s' cannot keep a sandbox open for commands",
 				 r->backend->name);
+		refuse(r->o, &e);
+		return;
+	}
+	if (r->spec->companions.n && !r->spec->members.n) {
+		(void)err_refuse(
+			&e, ERR_UNAVAILABLE, ENOTSUP,
+			"brig sandbox create makes one, brig sandbox exec runs commands in it",
+			"companions are beside a long-lived sandbox of the daemon alone");
 		refuse(r->o, &e);
 		return;
 	}
@@ -1166,9 +1199,15 @@ static void prepare(struct run *r)
 		*(struct run_timer *)((char *)r + timers[i].at) =
 			(struct run_timer){ .t.due = timers[i].due, .r = r };
 	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
-	r->events = r->alarm = r->master = -1;
+	r->events = r->alarm = r->master = r->routes = -1;
 	r->home = KEPT_HOME_NONE;
 	r->over = true; /* until something runs */
+}
+
+static int make_recorder(struct run *r, struct err *e)
+{
+	return r->joins ? recorder_join(r->spec, r->of->recorder, &r->recorder, e)
+			: recorder_new(r->spec, &r->recorder, e);
 }
 
 static struct run *begin(const struct run *like, struct outcome *o)
@@ -1186,8 +1225,7 @@ static struct run *begin(const struct run *like, struct outcome *o)
 	*r = *like;
 	r->o = o;
 	prepare(r);
-	if (random_hex(o->id, sizeof(o->id), &e) < 0 ||
-	    recorder_new(r->spec, &r->recorder, &e) < 0) {
+	if (random_hex(o->id, sizeof(o->id), &e) < 0 || make_recorder(r, &e) < 0) {
 		o->unrecorded = true;
 		refuse(o, &e);
 		return r;
@@ -1265,6 +1303,21 @@ int run_pause(struct run *r, bool on, struct err *e)
 	return 0;
 }
 
+int run_files(struct run *r, const char *const *words, const int *ends, uint32_t *ret,
+	      struct err *e)
+{
+	const struct command c = { .argv = words };
+	const struct job_want w = { .command = &c, .files = ends, .wake = { -1, -1 } };
+	struct job_io unused;
+
+	if (!r->job || r->ended)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	if (!(r->backend->can & BACKEND_FILES))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use a command inside instead",
+				  "backend '%s' has no operations on files", r->backend->name);
+	return r->backend->exec(r->job, &w, &unused, ret, e);
+}
+
 size_t run_living(const struct run *r)
 {
 	size_t n = 0;
@@ -1279,6 +1332,11 @@ size_t run_living(const struct run *r)
 uint32_t run_number(const struct run *r)
 {
 	return r->number;
+}
+
+int run_routes(struct run *r)
+{
+	return TAKE_FD(r->routes);
 }
 
 void run_end_command(struct run *sandbox, uint32_t number)
@@ -1305,7 +1363,7 @@ void run_end(struct run *r)
 	while (!r->over)
 		run_turn(r, -1);
 	forget(r);
-	if (r->o->started) {
+	if (r->started) {
 		pump_close(&r->out);
 		pump_close(&r->err);
 	}
@@ -1330,6 +1388,7 @@ void run_end(struct run *r)
 	if (recorder_end(r->recorder, r->o, &e) < 0)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);
+	(void)fd_close(r->routes);
 	(void)loop_free(r->loop);
 	kept_home_done(&r->home);
 	(void)spec_free(r->own);

@@ -59,12 +59,18 @@ void run_signal(struct run *r, int sig);
 
 /* Everything in an open sandbox stands still, its commands' deadlines too, or goes on. */
 int run_pause(struct run *r, bool on, struct err *e);
+/* An operation on files of an open sandbox: see job_want.files. */
+int run_files(struct run *r, const char *const *words, const int *ends, uint32_t *ret,
+	      struct err *e);
 /* Its commands that run, or have left something running. */
 size_t run_living(const struct run *r);
 /* A command's number in its sandbox, where no other gets it; and the end of all that this one has
  * started and left, which may be nothing. */
 uint32_t run_number(const struct run *r);
 void run_end_command(struct run *sandbox, uint32_t number);
+
+/* Of an open sandbox whose spec has members: the routing socket of its network, once; or -1. */
+int run_routes(struct run *r);
 
 void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 

@@ -150,6 +150,7 @@ static int broken(struct client *c, struct err *e, int code, const char *what)
 	return err_sys(e, "%s", what);
 }
 
+/* 1: the peer has closed: an answer of its tells more than "broken pipe". */
 static int write_all(struct client *c, const char *p, size_t n, uint64_t deadline, struct err *e)
 {
 	while (n) {
@@ -161,10 +162,8 @@ static int write_all(struct client *c, const char *p, size_t n, uint64_t deadlin
 			r = wait_fd(c->t.fd, wait, deadline);
 		else if (w < 0 && w != -EINTR)
 			r = (int)w;
-		/* A peer that has answered already and closed is heard first: its answer tells
-		 * more than "broken pipe". */
 		if (r == -EPIPE)
-			return 0;
+			return 1;
 		if (r < 0)
 			return broken(c, e, -r, "cannot send the request");
 		if (w > 0) {
@@ -193,7 +192,9 @@ static void put_head(const struct client *c, const struct client_request *q, str
 		buf_printf(b, "Connection: Upgrade\r\nUpgrade: %s\r\n", q->upgrade);
 	if (q->type)
 		buf_printf(b, "Content-Type: %s\r\n", q->type);
-	if (q->type || strcmp(q->method, "POST") == 0 || strcmp(q->method, "PUT") == 0)
+	if (q->apart && q->body_len == CLIENT_CHUNKED)
+		buf_puts(b, "Transfer-Encoding: chunked\r\n");
+	else if (q->type || strcmp(q->method, "POST") == 0 || strcmp(q->method, "PUT") == 0)
 		buf_printf(b, "Content-Length: %zu\r\n", q->type ? q->body_len : 0);
 	buf_puts(b, "\r\n");
 }
@@ -201,6 +202,7 @@ static void put_head(const struct client *c, const struct client_request *q, str
 int client_send(struct client *c, const struct client_request *q, uint64_t deadline, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(HEAD_OUT_MAX);
+	bool together;
 	int r;
 
 	if (!client_reusable(c))
@@ -215,12 +217,22 @@ int client_send(struct client *c, const struct client_request *q, uint64_t deadl
 	put_head(c, q, &b);
 	if (b.failed)
 		return err_set(e, ERR_INTERNAL, EMSGSIZE, "the request's head is too long");
+	/* What is small goes along: whoever reads is woken once. */
+	together = q->type && !q->apart && q->body_len <= HEAD_OUT_MAX - b.len;
+	if (together)
+		buf_add(&b, q->body, q->body_len);
 	r = write_all(c, b.data, b.len, deadline, e);
-	if (r == 0 && q->type)
+	if (r == 0 && q->type && !q->apart && !together)
 		r = write_all(c, q->body, q->body_len, deadline, e);
-	if (r == 0)
-		c->state = CLIENT_SENT;
-	return r;
+	if (r < 0)
+		return r;
+	c->state = CLIENT_SENT;
+	return 0;
+}
+
+int client_write(struct client *c, const void *p, size_t n, uint64_t deadline, struct err *e)
+{
+	return write_all(c, p, n, deadline, e);
 }
 
 /* Reads what there is; 1: something, 0: the end, or -errno. */

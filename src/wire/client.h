@@ -39,16 +39,23 @@ struct client *client_new(struct transport t, const char *host, struct err *e);
 struct client *client_free(struct client *c); /* closes; takes NULL */
 DEFINE_CLEANUP(client, struct client *, client_free)
 
+#define CLIENT_CHUNKED SIZE_MAX
+
 struct client_request {
 	const char *method, *target; /* the target as it goes on the wire, already escaped */
 	const char *fields;          /* further lines, each ending in CR LF; or NULL */
 	const char *type;            /* Content-Type of the body; NULL: no body */
 	const char *body;
 	size_t body_len;
+	bool apart; /* the body comes by client_write; body_len CLIENT_CHUNKED: in chunks, which
+		     * are the caller's to write */
 	const char *upgrade; /* protocol to change to; NULL: none */
 };
 
 int client_send(struct client *c, const struct client_request *q, uint64_t deadline, struct err *e);
+
+/* More of a body that comes apart. 1: the peer has closed its side, and may have answered. */
+int client_write(struct client *c, const void *p, size_t n, uint64_t deadline, struct err *e);
 
 /* Reads the answer's head, past 1xx. *ret is borrowed until the next client_send. */
 int client_answer(struct client *c, uint64_t deadline, const struct http1_answer **ret,

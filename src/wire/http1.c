@@ -277,6 +277,13 @@ bool http1_body_done(const struct http1_body *b)
 	return b->state == HTTP1_DONE;
 }
 
+void http1_body_skip(struct http1_body *b, uint64_t n)
+{
+	b->left -= n;
+	if (!b->left)
+		b->state = HTTP1_DONE;
+}
+
 int http1_body_end(struct http1_body *b)
 {
 	if (b->until_close && b->state == HTTP1_DATA)

@@ -105,6 +105,8 @@ void http1_body_init(struct http1_body *b, const struct http1_answer *a);
  * with the rest. */
 ssize_t http1_body_read(struct http1_body *b, const char *p, size_t n, struct http1_text *data);
 bool http1_body_done(const struct http1_body *b);
+/* So many bytes of a body with a length, at most what is left of it, went another way. */
+void http1_body_skip(struct http1_body *b, uint64_t n);
 
 /* The connection is at its end: 0 when the body is whole, otherwise -EBADMSG. */
 int http1_body_end(struct http1_body *b);

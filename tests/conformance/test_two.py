@@ -281,7 +281,8 @@ def a_setting_of_the_sandbox_is_refused_for_a_command():
             assert said == "ok", said
             r = s.run(number, "true")
             assert r["outcome"] == "refused" and f"'{key}' is a setting of the sandbox" in r["error"]["what"], r
-        assert s.say("folder 20 /nowhere") == "ok" and s.say("exec 20 true") == "ok"
+        assert s.say("folder 20 /nowhere") == "ok" and s.run(20, "true")["outcome"] == "refused"
+        assert s.say("set 20 network host") == "ok" and s.say("exec 20 true") == "ok"
         assert s.say("close")["outcome"] == "exited"
         assert s.wait(20)["outcome"] == "refused"  # and outlives the sandbox
 

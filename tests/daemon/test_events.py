@@ -43,7 +43,7 @@ def numbers_go_on_after_a_restart_and_half_a_line_is_forgotten():
         d.create(name="a")
         before = past(d)
         d.stop(signal.SIGKILL)
-        (log,) = (state() / "brig/daemon/events").iterdir()
+        (log,) = (state() / "brig/daemon/events").glob("*.log")
         with open(log, "ab") as f:
             f.write(b"999\t\tsb_x\tsandbox.ready\t{\"seq\":99")
         d.start()
@@ -59,7 +59,7 @@ def who_asks_for_what_is_no_longer_kept_is_told_the_oldest():
         d.create(name="a")
         d.stop()
         folder = state() / "brig/daemon/events"
-        (log,) = folder.iterdir()
+        (log,) = folder.glob("*.log")
         lines = log.read_bytes().splitlines(keepends=True)
         (folder / f"{2:020}.log").write_bytes(b"".join(lines[1:]))
         log.unlink()

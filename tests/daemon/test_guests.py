@@ -13,6 +13,7 @@ from daemon import daemon  # noqa: E402
 from harness import FACTOR, brig_argv, brig_environment, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
 
 MIB = 1 << 20
+BOXES = int(os.environ.get("BRIG_BOXES", "5"))
 WAIT = 20 * FACTOR
 
 # Says whether whoever listens there speaks to it.
@@ -108,6 +109,57 @@ def forks_do_not_outrun_a_cancel():
         assert wait_until(quiet, WAIT)
 
 
+# Numbers of processes are given in turn: it stops the next one before that can start anything, and then the one after it.
+STOP_STARTERS = """
+import os, signal
+kill, stop = os.kill, signal.SIGSTOP
+next = os.fork() or os._exit(0)
+os.wait()
+open("ready", "w").close()
+while True:
+    next += 1
+    while True:
+        try:
+            kill(next, stop)
+            break
+        except ProcessLookupError:
+            pass
+"""
+
+
+@test
+def a_guest_that_keeps_commands_from_starting_blocks_nobody_else():
+    with daemon() as d:
+        box = d.create(spec=here())["id"]
+        began = workspace() / "began"
+        start(d, box, f"exec python3 -c '{STOP_STARTERS}'")
+        assert wait_until((workspace() / "ready").exists, WAIT)
+        runs = [start(d, box, "echo began >> began") for _ in range(20)]
+        # The control: not all of them began, however long it takes, and still count as running.
+        assert wait_until(lambda: d.call("GET", f"/v1/sandboxes/{box}").json["execs_running"] > 1, WAIT)
+        assert not began.exists() or len(began.read_bytes().splitlines()) < len(runs)
+        for run in runs:
+            if d.call("GET", f"/v1/sandboxes/{box}/execs/{run}").json["state"] == "running":
+                assert d.call("POST", f"/v1/sandboxes/{box}/execs/{run}/cancel").status == 204
+                assert result(d, box, run)["outcome"] == "cancelled"
+                break
+        else:
+            raise AssertionError("all of them ended")
+        assert d.call("PATCH", f"/v1/sandboxes/{box}", {"labels": {"a": "b"}}).status == 200
+        a = d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "0s"})
+        assert a.status == 200 and a.json["state"] == "stopped", a
+
+
+@test
+def a_signal_that_comes_before_the_command_runs_is_not_lost():
+    with daemon() as d:
+        box = d.create()["id"]
+        for _ in range(10):
+            run = start(d, box, "exec sleep 600")
+            assert d.call("POST", f"/v1/sandboxes/{box}/execs/{run}/signal", {"signal": "TERM"}).status == 204
+            assert result(d, box, run)["signal"] == 15
+
+
 @test
 def those_who_keep_one_another_running_cannot_confuse_a_pause():
     with daemon() as d:
@@ -171,11 +223,18 @@ def the_daemons_folders_cannot_be_shown():
         assert a.status == 201 and a.json["state"] == "ready", a
 
 
-@test
+@test(limit=60 + 6 * BOXES)
 def many_commands_at_once_are_all_answered():
+    """BRIG_BOXES sandboxes with 20 commands each, all of which run at the same time (make soak: 50)."""
     with daemon() as d:
-        boxes = [d.create()["id"] for _ in range(4)]
-        runs = [(box, start(d, box, f"sleep 0.5; echo {n}")) for n in range(25) for box in boxes]
+        boxes = [d.create(idle_ttl="0s")["id"] for _ in range(BOXES)]
+        for box in boxes:
+            assert d.exec(box, "mkfifo", "/tmp/go")["exit_code"] == 0
+        runs = [(box, start(d, box, f": < /tmp/go; echo {n}")) for n in range(20) for box in boxes]  # it waits for who writes
+        for box in boxes:
+            assert d.call("GET", f"/v1/sandboxes/{box}").json["execs_running"] == 20
+        for box in boxes:
+            start(d, box, "exec sleep 600 3<> /tmp/go")
         for i, (box, run) in enumerate(runs):
             r = result(d, box, run)
             assert r["exit_code"] == 0, (i, r, d.call("GET", f"/v1/sandboxes/{box}").json["reason"])

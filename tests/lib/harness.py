@@ -579,6 +579,12 @@ class Running:
         return verdict, time.monotonic() - self.began, output
 
 
+def _why(output):
+    """The line that says it, for the summary at the end, which may be all that is kept."""
+    lines = [line for line in output.splitlines() if re.match(r"[\w.]*(Error|Exception|Exit|Expired)\b|killed: |the test process", line)]
+    return f": {lines[0][:600]}" if lines else ""
+
+
 class Reporter:
     """Prints results in the order of declaration, whatever the order of their ends."""
 
@@ -599,7 +605,8 @@ class Reporter:
     def _print(self, case, verdict, seconds, output):
         t, user = case
         if self.verbose or verdict != "ok":
-            print(f"{verdict:4} {t.file}: {t.name} ({user}, {seconds * 1000:.0f} ms)", flush=True)
+            why = "" if verdict == "ok" else _why(output)
+            print(f"{verdict:4} {t.file}: {t.name} ({user}, {seconds * 1000:.0f} ms){why}", flush=True)
         if verdict != "ok":
             print("".join(f"     {line}\n" for line in output.splitlines()), end="", flush=True)
 
@@ -610,8 +617,7 @@ class Reporter:
             self.count["ok"] += 1
             print(f"unsteady {case[0].file}: {case[0].name} ({case[1]}): passed the second time", flush=True)
         else:
-            why = next((line for line in output.splitlines() if re.match(r"[\w.]*(Error|Exception|Exit|Expired)\b|killed", line)), "")
-            print(f"twice {case[0].file}: {case[0].name} ({case[1]}): {why[:600]}", flush=True)
+            print(f"twice {case[0].file}: {case[0].name} ({case[1]}){_why(output)}", flush=True)
             print("".join(f"     {line}\n" for line in output.splitlines()), end="", flush=True)
 
     def summary(self):

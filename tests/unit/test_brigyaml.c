@@ -145,22 +145,44 @@ static void copies_and_companions_are_read(void **state UNUSED)
 	const struct companion_spec *c;
 
 	taken("copies:\n  - {source: src, target: /w, exclude: [\"*.o\", .git]}\n"
-	      "companions:\n  db:\n    image: postgres:16\n    env: {A: b}\n    memory: 256m\n    "
-	      "cpus: 0.5\n"
-	      "    health: {test: [CMD, pg_isready], interval: 5s, retries: 3}\n"
-	      "    post_start: [echo hi]\n");
+	      "companions:\n  db:\n    command: [postgres, -D, /data]\n    env: {A: b}\n"
+	      "    limits: {memory: 256m, cpus: 0.5, pids: 40}\n    data: /data\n    user: 1000\n"
+	      "    healthcheck: {test: [CMD, pg_isready], interval: 5s, retries: 3}\n"
+	      "    post_start_on_primary: [echo hi]\n    network: bridge\n"
+	      "  cache:\n    image: redis\n");
 	assert_string_equal(s->copies.v[0].source, "/proj/src");
 	assert_int_equal(s->copies.v[0].exclude.n, 2);
 	c = &s->companions.v[0];
 	assert_string_equal(c->name, "db");
 	assert_int_equal(c->memory, 256 << 20);
 	assert_int_equal(c->cpus, 500);
+	assert_int_equal(c->pids, 40);
+	assert_string_equal(c->data, "/data");
+	assert_string_equal(c->user, "1000");
+	assert_string_equal(c->command.v[2], "/data");
+	assert_int_equal(c->network, NETWORK_BRIDGE);
+	assert_null(c->image);
+	assert_string_equal(s->companions.v[1].image, "redis");
 	assert_int_equal(c->health.interval, 5000);
 	assert_string_equal(c->post_start.v[0], "echo hi");
 	assert_int_equal(s->origin[FIELD_COMPANIONS], ORIGIN_FILE);
-	refused("companions: {db: {}}\n", "'image' is missing", NULL);
+	refused("companions: {db: {}}\n", "has no command", NULL);
+	refused("companions: {db: {command: []}}\n", "has no command", NULL);
 	refused("companions: {Db.x: {image: a}}\n", "not a host name", NULL);
-	refused("companions: {db: {image: a, memory: 0}}\n", "memory: '0'", NULL);
+	refused("companions: {localhost: {image: a}}\n", "not a host name", NULL);
+	refused("companions: {sandbox: {image: a}}\n", "not a host name", NULL);
+	refused("companions: {db: {image: a, limits: {memory: 0}}}\n", "memory: '0'", NULL);
+	refused("companions: {db: {image: a, memory: 1g}}\n", "unknown key 'memory'", NULL);
+	refused("companions: {db: {image: a, user: 0}}\n", "root", NULL);
+	refused("companions: {db: {image: a, network: host}}\n", "network: 'host'", NULL);
+	refused("companions: {db: {image: a, data: x}}\n", "x", NULL);
+	refused("companions: {db: {image: a, data: /usr}}\n", "/usr", NULL);
+	refused("companions: {db: {image: a, healthcheck: {retries: 3}}}\n", "'test' is missing",
+		NULL);
+	refused("companions: {db: {image: a, healthcheck: {test: [CMD]}}}\n", "number of words",
+		NULL);
+	refused("companions: {db: {image: a, post_start_on_primary: [x]}}\n", "needs a healthcheck",
+		NULL);
 	refused("copies: [{source: /a, target: b}]\n", "not absolute", NULL);
 }
 

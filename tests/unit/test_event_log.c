@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit/test_event_log.c - numbers that go on, readers at their own pace, segments that go. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "unit.h"
 
 #include "base/fd.h"
+#include "base/tree.h"
 #include "daemon/event_log.h"
 
 static int fresh_folder(char path[64])
@@ -22,18 +22,10 @@ static int fresh_folder(char path[64])
 
 static void remove_folder(const char *path, int fd)
 {
-	char events[80];
-	struct dirent *at;
-	DIR *d;
+	int above = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	(void)snprintf(events, sizeof(events), "%s/events", path);
-	d = opendir(events);
-	must(d != NULL);
-	while ((at = readdir(d)))
-		(void)unlinkat(dirfd(d), at->d_name, 0);
-	(void)closedir(d);
-	(void)rmdir(events);
-	(void)rmdir(path);
+	must(above >= 0 && tree_remove(above, path + strlen("/tmp/")) == 0);
+	(void)close(above);
 	(void)close(fd);
 }
 
@@ -65,7 +57,7 @@ static void numbers_go_on_where_an_earlier_daemon_ended(void **state)
 
 	(void)state;
 	assert_int_equal(events_last(ev), 0);
-	assert_int_equal(events_oldest(ev), 1);
+	assert_int_equal(events_oldest(ev, ""), 1);
 	assert_int_equal(add(ev, "a", "sb_1", NULL), 1);
 	assert_int_equal(add(ev, "b", "sb_2", "{\"x\":\n1}"), 2);
 	ev = events_free(ev);
@@ -100,15 +92,57 @@ static void the_oldest_go_and_a_reader_is_told(void **state)
 	for (int i = 0; i < 2400; i++)
 		last = add(ev, "", "sb_1", data);
 	assert_int_equal(last, 2400);
-	assert_true(events_oldest(ev) > 1);
+	assert_true(events_oldest(ev, "") > 1);
 	assert_int_equal(events_next(ev, &at, "", NULL, &t), -ESTALE);
-	end = (struct events_cursor){ .seq = events_oldest(ev) - 1 };
+	end = (struct events_cursor){ .seq = events_oldest(ev, "") - 1 };
 	while (events_next(ev, &end, "", NULL, &t) == 1)
 		seen++;
-	assert_int_equal(seen, last - events_oldest(ev) + 1);
+	assert_int_equal(seen, last - events_oldest(ev, "") + 1);
 	ev = events_free(ev);
 	ev = opened(fd);
 	assert_int_equal(events_last(ev), last);
+	(void)events_free(ev);
+	remove_folder(path, fd);
+}
+
+static void one_tenant_cannot_push_out_what_another_has_not_read(void **state)
+{
+	static char data[32768];
+	struct events_cursor at = { 0 };
+	struct event_text t;
+	char path[64];
+	int fd = fresh_folder(path), cut;
+	struct events *ev = opened(fd);
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(add(ev, "quiet", "sb_1", NULL), 1);
+	(void)snprintf(data, sizeof(data), "{\"x\":\"%0*d\"}", 32000, 0);
+	for (int i = 0; i < 2400; i++)
+		assert_int_equal(add(ev, "loud", "sb_2", data), i + 2);
+	assert_true(events_oldest(ev, "") > 1);
+	assert_true(events_oldest(ev, "loud") > events_oldest(ev, ""));
+	assert_int_equal(events_next(ev, &at, "loud", NULL, &t), -ESTALE);
+	for (int again = 0; again < 2; again++) {
+		at = (struct events_cursor){ 0 };
+		assert_int_equal(events_oldest(ev, "quiet"), 1);
+		assert_int_equal(events_next(ev, &at, "quiet", NULL, &t), 1);
+		assert_int_equal(t.seq, 1);
+		assert_int_equal(events_next(ev, &at, "quiet", NULL, &t), 0);
+		assert_int_equal(events_next(ev, &at, "nobody", NULL, &t), 0);
+		(void)events_free(ev);
+		ev = opened(fd);
+		assert_int_equal(events_last(ev), 2401);
+	}
+	/* A daemon that was killed between the two logs: the next one writes the second. */
+	assert_int_equal(add(ev, "quiet", "sb_3", NULL), 2402);
+	(void)events_free(ev);
+	cut = openat(fd, "events/tenants/quiet/00000000000000000001.log", O_WRONLY | O_CLOEXEC);
+	must(cut >= 0 && fstat(cut, &st) == 0 && ftruncate(cut, st.st_size / 2) == 0);
+	(void)close(cut);
+	ev = opened(fd);
+	assert_int_equal(events_next(ev, &at, "quiet", NULL, &t), 1);
+	assert_int_equal(t.seq, 2402);
 	(void)events_free(ev);
 	remove_folder(path, fd);
 }
@@ -142,6 +176,7 @@ static void a_listener_is_woken_until_it_leaves(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(numbers_go_on_where_an_earlier_daemon_ended),
 	cmocka_unit_test(the_oldest_go_and_a_reader_is_told),
+	cmocka_unit_test(one_tenant_cannot_push_out_what_another_has_not_read),
 	cmocka_unit_test(a_listener_is_woken_until_it_leaves),
 };
 

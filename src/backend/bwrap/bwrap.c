@@ -108,7 +108,7 @@ static int bwrap_program(struct arena *a, const char **path, struct err *e)
 
 const struct backend backend_bwrap = {
 	.name = "bwrap",
-	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PERMITS | BACKEND_PROXY | BACKEND_FILES,
 	.kind = BACKEND_BWRAP,
 	.bit = ON_NATIVE | ON_BWRAP, /* it shows native's world, and honours the same rows */
 	.probe = bwrap_probe,

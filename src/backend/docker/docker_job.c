@@ -339,7 +339,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .in_peer = -1,
 				       .alarm = -1,
 				       .names = -1,
-				       .agent = TAKE_FD(j->agent) };
+				       .agent = TAKE_FD(j->agent),
+				       .routes = -1 };
 	if (r == 0)
 		give_door(j, io);
 	ends_done(&ends);
@@ -526,27 +527,28 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 					   .cwd = j->plan->box->cwd,
 					   .hear = hear_all,
 					   .job = j };
-	int r = command_start(&host, w, io, ret, e);
 
-	if (r < 0 && e->kind == ERR_NOT_FOUND)
-		(void)err_hint(e, "image '%.100s' does not have it", j->plan->image);
-	return r;
+	return command_start(&host, w, io, ret, e);
 }
 
 static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
-	int status;
+	struct command_end x;
 
-	if (!command_ended(j->commands, command, &status))
+	if (!command_ended(j->commands, command, &x))
 		return false;
 	o->image = arena_strdup(o->arena, j->started.text);
-	if (o->kind != OUTCOME_FAILED)
+	if (x.refused && x.why.kind == ERR_NOT_FOUND)
+		(void)err_hint(&x.why, "image '%.100s' does not have it", j->plan->image);
+	if (x.refused)
+		command_refused(&x, o);
+	if (x.refused || o->kind != OUTCOME_FAILED)
 		return true;
 	if (j->oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
 	} else {
-		outcome_ended(o, status);
+		outcome_ended(o, x.status);
 	}
 	return true;
 }
@@ -585,7 +587,7 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 
 const struct backend backend_docker = {
 	.name = "docker",
-	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE,
+	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE | BACKEND_FILES,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
 	.probe = docker_probe,

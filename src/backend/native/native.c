@@ -7,6 +7,7 @@
 #include "backend/kit/net/user_cable.h"
 #include "backend/native/child.h"
 #include "backend/native/mount.h"
+#include "model/companions.h"
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
@@ -79,6 +80,8 @@ static int native_check(const struct spec *s, struct err *e)
 {
 	const char *path;
 
+	if (companions_check(s, e) < 0)
+		return -e->code;
 	return s->network == NETWORK_BRIDGE ? user_cable_find(&path, e) : 0;
 }
 
@@ -87,7 +90,7 @@ const struct backend backend_native = {
 	.kind = BACKEND_NATIVE,
 	.bit = ON_NATIVE,
 	.can = BACKEND_SHOWS_CODE | BACKEND_AWAITS | BACKEND_PERMITS | BACKEND_PROXY |
-	       BACKEND_BRIDGE,
+	       BACKEND_BRIDGE | BACKEND_FILES,
 	.probe = native_probe,
 	.check = native_check,
 	.doubtful = box_doubtful,

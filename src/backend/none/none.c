@@ -188,6 +188,7 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 				       .events = w->command ? j->pidfd : j->events,
 				       .alarm = -1,
 				       .names = -1,
+				       .routes = -1,
 				       .agent = -1 };
 	ends_done(&ends);
 	if (r < 0)
@@ -320,12 +321,14 @@ static int none_exec(struct backend_job *j, const struct job_want *w, struct job
 
 static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
-	int status;
+	struct command_end x;
 
-	if (!command_ended(j->commands, command, &status))
+	if (!command_ended(j->commands, command, &x))
 		return false;
-	if (o->kind == OUTCOME_FAILED)
-		outcome_ended(o, status);
+	if (x.refused)
+		command_refused(&x, o);
+	else if (o->kind == OUTCOME_FAILED)
+		outcome_ended(o, x.status);
 	return true;
 }
 

@@ -5,11 +5,11 @@
 #include <strings.h>
 
 #include "base/str.h"
+#include "model/companions.h"
 #include "model/dialect/agents.h"
 #include "model/dialect/foreign.h"
 
 #define NAME_MAX_BYTES 63 /* it is a host name inside */
-#define COMPANIONS_MAX 64
 #define RETRIES_MAX 1000000
 
 static bool name_valid(const char *name)
@@ -20,34 +20,6 @@ static bool name_valid(const char *name)
 
 	return n && n <= NAME_MAX_BYTES && strspn(name, inner) == n && !strchr("_-", name[0]) &&
 	       !strchr("_-", name[n - 1]) && strcasecmp(name, "localhost") != 0;
-}
-
-/* CMD ARG..., CMD-SHELL LINE, or NONE. */
-static int check_test(const struct source *src, const struct node *n, const struct strlist *test,
-		      struct err *e)
-{
-	static const char *const words[] = { "CMD", "CMD-SHELL", "NONE", NULL };
-	const char *near;
-	bool ok;
-
-	if (!test->n)
-		return node_error(src->name, n, e, "healthcheck.test is empty");
-	ok = str_eq(test->v[0], "CMD")         ? test->n >= 2
-	     : str_eq(test->v[0], "CMD-SHELL") ? test->n == 2
-					       : test->n == 1;
-	near = str_nearest(test->v[0], words);
-	if (!near || !str_eq(near, test->v[0])) {
-		(void)node_error(src->name, n, e,
-				 "healthcheck.test begins with '%.40s', not CMD, CMD-SHELL or NONE",
-				 test->v[0]);
-		return near ? err_hint(e, "did you mean '%s'?", near) : -e->code;
-	}
-	if (!ok) {
-		(void)node_error(src->name, n, e, "healthcheck.test: wrong number of words for %s",
-				 test->v[0]);
-		return err_hint(e, "[CMD, PROGRAM, ARG...], [CMD-SHELL, \"LINE\"] or [NONE]");
-	}
-	return 0;
 }
 
 static int read_health(struct spec *s, const struct source *src, const struct node *map,
@@ -69,7 +41,7 @@ static int read_health(struct spec *s, const struct source *src, const struct no
 	if (!test)
 		return node_error(src->name, map, e, "healthcheck: 'test' is missing");
 	if (foreign_strings(s, src, test, &h->test, e) < 0 ||
-	    check_test(src, test, &h->test, e) < 0)
+	    companion_check_test(src, test, &h->test, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(times); i++)
 		if ((n = node_get(map, times[i].key)) &&
@@ -106,7 +78,7 @@ static int read_commands(struct spec *s, const struct source *src, const struct 
 		return 0;
 	if (foreign_strings(s, src, hooks, &c->post_start, e) < 0)
 		return -e->code;
-	if (c->post_start.n && (!c->health.test.n || str_eq(c->health.test.v[0], "NONE"))) {
+	if (c->post_start.n && !companion_is_checked(c)) {
 		(void)node_error(src->name, hooks, e,
 				 "post_start_on_primary of '%s' needs a healthcheck", c->name);
 		return err_hint(e, "the commands run once the companion is healthy");
@@ -136,6 +108,7 @@ static int read_companion(struct spec *s, const struct source *src, const struct
 		return -e->code;
 	c->name = arena_strdup(s->arena, n->key);
 	c->image = arena_strdup(s->arena, image->text);
+	c->network = NETWORK_BRIDGE; /* as that page has it */
 	if (!c->name || !c->image)
 		return err_nomem(e);
 	if (envs && agents_envs(s, src, envs, &c->env, e) < 0)

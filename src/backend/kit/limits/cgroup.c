@@ -354,23 +354,34 @@ int cgroup_oom_fd(const struct cgroup *c)
 	return c ? c->oom_poll : -1;
 }
 
-void cgroup_events(const struct cgroup *c, struct cgroup_events *ret)
+static uint64_t oom_kills(const struct cgroup *c)
 {
-	const struct cg_leaf *leaf;
 	uint64_t drained;
 	char text[512];
 	ssize_t n;
 
-	*ret = (struct cgroup_events){ 0 };
-	if (!c)
-		return;
 	if (c->oom_event >= 0)
 		(void)!read(c->oom_event, &drained, sizeof(drained));
 	n = c->oom_count < 0 ? -1 : pread(c->oom_count, text, sizeof(text) - 1, 0);
-	if (n > 0) {
-		text[n] = '\0';
-		ret->oom = cg_value(text, "oom_kill");
-	}
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return cg_value(text, "oom_kill");
+}
+
+bool cgroup_killed(const struct cgroup *c)
+{
+	return c && oom_kills(c);
+}
+
+void cgroup_events(const struct cgroup *c, struct cgroup_events *ret)
+{
+	const struct cg_leaf *leaf;
+
+	*ret = (struct cgroup_events){ 0 };
+	if (!c)
+		return;
+	ret->oom = oom_kills(c);
 	leaf = c->enforces & CGROUP_HAS_PIDS ? cg_leaf_of(c, CG_PIDS) : NULL;
 	if (leaf)
 		ret->pids_max = cg_get(leaf, "pids.events", "max");

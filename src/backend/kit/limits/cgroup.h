@@ -99,6 +99,7 @@ struct cgroup_events {
 	uint64_t memory_peak; /* bytes; 0: not known */
 };
 void cgroup_events(const struct cgroup *c, struct cgroup_events *ret);
+bool cgroup_killed(const struct cgroup *c); /* of these `oom` alone, for less */
 
 /* Where leaves are made, as cgroup_new found it: the caller's from now on, to be freed. NULL for
  * NULL. */

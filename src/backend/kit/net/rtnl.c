@@ -66,9 +66,13 @@ static int ask(int fd, struct rtnl_request *r)
 		struct nlmsgerr err;
 		char rest[2048];
 	} answer;
+	/* Named, so that the kernel asks what the sender may do, and not what the socket's opener
+	 * may: who owns several user namespaces has a say in each, those inside in theirs alone. */
+	const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 	ssize_t n;
 
-	if (send(fd, r, r->head.nlmsg_len, 0) < 0)
+	if (sendto(fd, r, r->head.nlmsg_len, 0, (const struct sockaddr *)&kernel, sizeof(kernel)) <
+	    0)
 		return -errno;
 	do
 		n = recv(fd, &answer, sizeof(answer), 0);

@@ -126,19 +126,35 @@ static int bind_prepared(struct box_plan *p, struct op *o, const struct stat *st
 	return 0;
 }
 
-int plan_kept_home(struct box_plan *p, bool map, struct err *e)
+/* A folder of brig's own, at dst. */
+static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bool map,
+		     struct err *e)
 {
 	struct stat st;
 	struct op *o;
 
-	if (!p->spec->home_folder)
-		return 0;
-	if (plan_source(p->spec->home_folder, &st, e) < 0 ||
-	    plan_bind_seen(p, p->spec->home_folder, p->home, true, false, &st, e) < 0)
-		return err_wrap(e, "kept HOME");
+	if (plan_source(folder, &st, e) < 0 ||
+	    plan_bind_seen(p, folder, dst, true, false, &st, e) < 0)
+		return -e->code;
 	o = &p->ops[p->op_count - 1];
 	o->kept = true;
 	return map ? bind_prepared(p, o, &st, e) : 0;
+}
+
+int plan_kept_home(struct box_plan *p, bool map, struct err *e)
+{
+	const char *folder = p->spec->home_folder;
+
+	return folder && bind_kept(p, folder, p->home, map, e) < 0 ? err_wrap(e, "kept HOME") : 0;
+}
+
+int plan_data(struct box_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+
+	return s->data_folder && bind_kept(p, s->data_folder, s->data_target, p->by_root, e) < 0
+		       ? err_wrap(e, "data")
+		       : 0;
 }
 
 int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
@@ -339,8 +355,8 @@ static int fill(struct box_plan *p, struct err *e)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 || link_workspace(p, e) < 0 ||
-	    git_outside(p, e) < 0 || plan_environment(p, e) < 0)
+	    plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 || plan_data(p, e) < 0 ||
+	    link_workspace(p, e) < 0 || git_outside(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
 	if (p->spec->network == NETWORK_HOST)
@@ -382,6 +398,7 @@ static void take_settings(struct box_plan *p, const struct spec *s)
 	p->spec = s;
 	p->policy = s->policy;
 	p->network = s->network;
+	p->members = s->members.n > 0;
 	p->signing = s->ssh_agent != SSH_AGENT_NONE;
 	for (size_t i = 0; i < s->env.n; i++)
 		if (str_eq(s->env.v[i].name, "PATH"))

@@ -145,6 +145,7 @@ struct box_plan {
 	size_t code_size;
 	bool shows_code;      /* as a file, by an OP_CODE */
 	bool signing;         /* with the caller's ssh-agent */
+	bool members;         /* others are on a network with it */
 	const char *set_path; /* PATH, where it is explicitly set; NULL: it is not */
 
 	struct op *ops;

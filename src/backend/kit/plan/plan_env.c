@@ -73,14 +73,23 @@ static int inherited(struct box_plan *p, size_t *n, struct err *e)
 	return 0;
 }
 
+/* Those who are not behind the door. */
+static const char *reached_directly(struct box_plan *p)
+{
+	const struct memberlist *l = &p->spec->members;
+	const char *text = "localhost,127.0.0.1,127.0.0.0/8,::1";
+
+	for (size_t i = 0; text && i < l->n; i++)
+		text = arena_printf(p->arena, "%s,%s,%s", text, l->v[i].name, l->v[i].address);
+	return text;
+}
+
 /* The door holds whoever ignores these; they are for programs that prefer to be told. */
 static int door_variables(struct box_plan *p, size_t *n, struct err *e)
 {
 	static const char *const proxies[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
 					       "https_proxy", "ALL_PROXY",  "all_proxy" };
 	static const char *const fixed[][2] = {
-		{ "NO_PROXY", "localhost,127.0.0.1,127.0.0.0/8,::1" },
-		{ "no_proxy", "localhost,127.0.0.1,127.0.0.0/8,::1" },
 		{ "NODE_USE_ENV_PROXY", "1" },
 		{ "NODE_EXTRA_CA_CERTS", DOOR_ROOTS },
 		{ "SSL_CERT_FILE", DOOR_ROOTS },
@@ -94,10 +103,12 @@ static int door_variables(struct box_plan *p, size_t *n, struct err *e)
 		{ "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", DOOR_ROOTS },
 		{ "npm_config_cafile", DOOR_ROOTS },
 	};
-	const char *url;
+	const char *url, *direct = p->door ? reached_directly(p) : NULL;
 
 	if (!p->door)
 		return 0;
+	if (!direct || put(p, n, "NO_PROXY", direct, e) < 0 || put(p, n, "no_proxy", direct, e) < 0)
+		return direct ? -e->code : err_nomem(e);
 	url = arena_printf(p->arena, "http://" DOOR_ADDRESS_TEXT ":%u", p->door->proxy_port);
 	if (!url)
 		return err_nomem(e);

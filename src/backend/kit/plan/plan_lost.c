@@ -128,7 +128,8 @@ int plan_lost(struct hiding *h, struct lost *l, struct err *e)
 		plan_note(h->plan, "a folder that can only be read is too large to be searched for "
 				   "named pipes: those in it could be written to");
 	if (l->more || (l->n && sockets.unseen))
-		plan_note(h->plan, "a socket of the host's is not where it was bound, and what is "
-				   "shown is too large to be searched for it: it may be reachable");
+		plan_note(h->plan, "a socket of a program on this host is not where it was bound, "
+				   "and the folders shown are too large to be searched for it: "
+				   "if it is in one of them, the command can connect to it");
 	return 0;
 }

@@ -336,7 +336,7 @@ static int check_writable(struct box_plan *p, struct err *e)
 
 static int private_workspace(struct box_plan *p, struct err *e)
 {
-	if (p->spec->private_workspace)
+	if (p->spec->private_workspace && !p->spec->no_workspace)
 		plan_note(p, "the current folder is not a project: an empty private workspace is "
 			     "used (see "
 			     "--workdir)");

@@ -14,6 +14,7 @@
 #include "model/git_settings.h"
 
 #define COPY_MAX (256 << 10)
+#define HOSTS_MAX 4096
 #define CPU_LIST "/sys/devices/system/cpu/online"
 
 /* Shown read-only where the host has them; a link stays a link (merged /usr). */
@@ -198,11 +199,23 @@ static int git_settings(struct box_plan *p, struct err *e)
 	return *text ? plan_file(p, "/etc/gitconfig", text, e) : 0;
 }
 
+/* Those on the sandbox's own network are known by name. */
+static const char *hosts_text(struct box_plan *p)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(HOSTS_MAX);
+	const struct memberlist *l = &p->spec->members;
+
+	buf_puts(&b, "127.0.0.1 localhost brig\n::1 localhost ip6-localhost ip6-loopback\n");
+	for (size_t i = 0; i < l->n; i++)
+		buf_printf(&b, "%s %s\n", l->v[i].address, l->v[i].name);
+	return b.failed ? NULL : arena_strdup(p->arena, buf_str(&b));
+}
+
 static int etc_files(struct box_plan *p, struct err *e)
 {
 	bool host = p->spec->network == NETWORK_HOST,
 	     door = p->spec->network == NETWORK_PROXY || p->spec->network == NETWORK_BRIDGE;
-	const char *hosts = "127.0.0.1 localhost brig\n::1 localhost ip6-localhost ip6-loopback\n";
+	const char *hosts = hosts_text(p);
 	const char *passwd =
 		arena_printf(p->arena,
 			     "root:x:0:0:root:/root:/usr/sbin/nologin\n"

@@ -35,8 +35,6 @@ int box_exec(struct backend_job *j, const struct job_want *w, struct job_io *io,
 
 	if (r == 0 && rested)
 		(void)job_tick(j, false);
-	if (r < 0 && e->kind == ERR_NOT_FOUND)
-		start_hint(w->command->argv, j->plan->set_path, e);
 	return r;
 }
 
@@ -58,12 +56,9 @@ void job_command_said(struct backend_job *j, const struct supervisor_msg *m)
  */
 static void judge(struct backend_job *j, int status, struct outcome *o)
 {
-	struct cgroup_events seen;
-
 	if (o->kind != OUTCOME_FAILED)
 		return;
-	cgroup_events(j->cgroup, &seen);
-	if (seen.oom) {
+	if (cgroup_killed(j->cgroup)) {
 		j->killed_memory = true;
 		box_signal(j, COMMAND_FIRST, SIGKILL);
 		o->kind = OUTCOME_OOM;
@@ -75,10 +70,16 @@ static void judge(struct backend_job *j, int status, struct outcome *o)
 
 bool box_ended(struct backend_job *j, uint32_t command, struct outcome *o)
 {
-	int status;
+	struct command_end x;
 
-	if (!command_ended(j->commands, command, &status))
+	if (!command_ended(j->commands, command, &x))
 		return false;
-	judge(j, status, o);
+	if (x.refused && x.why.kind == ERR_NOT_FOUND)
+		start_hint(x.command->argv, j->plan->set_path, &x.why);
+	if (x.refused)
+		command_refused(&x, o);
+	else
+		judge(j, x.status, o);
+	o->phases.started = x.started;
 	return true;
 }

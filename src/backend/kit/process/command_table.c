@@ -10,6 +10,7 @@
 
 #include "backend/kit/process/ends.h"
 #include "base/fd.h"
+#include "proc/files.h"
 #include "proc/order.h"
 
 #define BEGIN_MS 60000
@@ -22,12 +23,14 @@ struct job_command {
 	int master;      /* of its terminal, until the conductor has it; -1 */
 	enum supervisor_said said;
 	int status;
+	uint64_t started;              /* when it was executed; 0: not yet */
+	const struct command *command; /* borrowed while it is wanted */
+	struct err *failed;            /* why it was not started; NULL: it was, or no memory */
 };
 
 struct command_table {
 	struct job_command all[COMMANDS_MAX];
-	uint32_t last;     /* number that was given */
-	struct err failed; /* of the last one that could not be started */
+	uint32_t last; /* number that was given */
 };
 
 struct command_table *command_table_new(void)
@@ -41,6 +44,7 @@ struct command_table *command_table_free(struct command_table *t)
 		if (t->all[i].number) {
 			(void)fd_close(t->all[i].news);
 			(void)fd_close(t->all[i].master);
+			free(t->all[i].failed);
 		}
 	free(t);
 	return NULL;
@@ -70,7 +74,22 @@ static void leave(struct job_command *k)
 		return;
 	(void)fd_close(k->news);
 	(void)fd_close(k->master);
+	free(k->failed);
 	*k = (struct job_command){ 0 };
+}
+
+/* Of another process: its texts end. */
+static struct err *copy_err(const struct err *from)
+{
+	struct err *e = malloc(sizeof(*e));
+
+	if (!e)
+		return NULL;
+	*e = *from;
+	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
+	if (!e->code)
+		e->code = EIO;
+	return e;
 }
 
 void command_said(struct command_table *t, const struct supervisor_msg *m)
@@ -87,9 +106,11 @@ void command_said(struct command_table *t, const struct supervisor_msg *m)
 	}
 	k->said = m->said;
 	k->status = m->status;
-	if (m->said == SUPERVISOR_FAILED)
-		t->failed = m->err;
-	if (m->said == SUPERVISOR_EXITED)
+	if (m->said == SUPERVISOR_STARTED)
+		k->started = m->at;
+	if (m->said == SUPERVISOR_FAILED && !k->failed)
+		k->failed = copy_err(&m->err);
+	if (m->said == SUPERVISOR_EXITED || m->said == SUPERVISOR_FAILED)
 		(void)!write(k->news, &one, sizeof(one));
 }
 
@@ -103,19 +124,43 @@ void command_terminal(struct command_table *t, uint32_t number, int master)
 		(void)fd_close(master);
 }
 
-bool command_ended(struct command_table *t, uint32_t number, int *status)
+static void say_why(const struct job_command *k, struct err *e)
+{
+	if (k->failed)
+		*e = *k->failed;
+	else
+		(void)err_nomem(e);
+}
+
+bool command_ended(struct command_table *t, uint32_t number, struct command_end *ret)
 {
 	struct job_command *k = find(t, number);
 
-	if (!k || k->said != SUPERVISOR_EXITED)
+	if (!k || (k->said != SUPERVISOR_EXITED && k->said != SUPERVISOR_FAILED))
 		return false;
-	*status = k->status;
+	*ret = (struct command_end){ .status = k->status,
+				     .started = k->started,
+				     .refused = k->said == SUPERVISOR_FAILED,
+				     .command = k->command };
+	if (ret->refused)
+		say_why(k, &ret->why);
 	k->wanted = false;
 	leave(k);
 	return true;
 }
 
-static struct job_command *new_place(struct command_table *t, struct err *e)
+void command_refused(const struct command_end *x, struct outcome *o)
+{
+	o->started = false;
+	if (o->kind != OUTCOME_FAILED)
+		return;
+	o->error = x->why;
+	if (x->why.kind != ERR_INTERNAL)
+		o->kind = OUTCOME_REFUSED;
+}
+
+static struct job_command *new_place(struct command_table *t, const struct command *c,
+				     struct err *e)
 {
 	struct job_command *k = NULL;
 
@@ -136,6 +181,7 @@ static struct job_command *new_place(struct command_table *t, struct err *e)
 	k->number = ++t->last;
 	k->master = -1;
 	k->wanted = true;
+	k->command = c;
 	k->said = SUPERVISOR_BEGINS;
 	return k;
 }
@@ -218,7 +264,7 @@ static int ask(const struct command_host *h, struct job_command *k, int order,
 	return sent < 0 ? err_errno(e, sent, "cannot reach the sandbox") : 0;
 }
 
-/* ---- until it runs ---- */
+/* ---- until it has a terminal ---- */
 
 static int wait_for_news(const struct command_host *h, const struct job_want *w, struct err *e)
 {
@@ -232,7 +278,7 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 		return err_sys(e, "cannot wait for the sandbox");
 	if (n == 0)
 		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT,
-			       "the command was not started within %d s", BEGIN_MS / 1000);
+			       "the command had no terminal within %d s", BEGIN_MS / 1000);
 	if (!h->hear(h->job) || (n > 0 && p[1].revents))
 		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
 	if (n > 0 && w->host.asked_to_stop && (p[2].revents || p[3].revents) &&
@@ -241,24 +287,17 @@ static int wait_for_news(const struct command_host *h, const struct job_want *w,
 	return 0;
 }
 
-static int begun(const struct command_host *h, const struct job_command *k,
-		 const struct job_want *w, struct err *e)
+/* The supervisor itself makes it, whom nothing inside can stop. Both of our ends are the master. */
+static int take_terminal(const struct command_host *h, struct job_command *k,
+			 const struct job_want *w, struct ends *pipes, struct err *e)
 {
-	while (k->said == SUPERVISOR_BEGINS)
-		if (wait_for_news(h, w, e) < 0 && k->said == SUPERVISOR_BEGINS)
+	while (k->said == SUPERVISOR_BEGINS && k->master < 0)
+		if (wait_for_news(h, w, e) < 0 && k->master < 0)
 			return -e->code;
-	if (k->said != SUPERVISOR_FAILED)
-		return 0;
-	*e = h->table->failed;
-	e->what[sizeof(e->what) - 1] = e->hint[sizeof(e->hint) - 1] = '\0';
-	if (!e->code)
-		e->code = EIO;
-	return -e->code;
-}
-
-/* Both of our ends are the master. */
-static int take_terminal(struct job_command *k, struct ends *pipes, struct err *e)
-{
+	if (k->master < 0) {
+		say_why(k, e);
+		return -e->code;
+	}
 	pipes->out[0] = TAKE_FD(k->master);
 	pipes->in[1] = fcntl(pipes->out[0], F_DUPFD_CLOEXEC, 3);
 	return pipes->in[1] < 0 ? err_sys(e, "the command's terminal was lost") : 0;
@@ -276,6 +315,40 @@ static void give_up(const struct command_host *h, struct job_command *k)
 	leave(k);
 }
 
+/* How it goes is said to whoever holds its other ends. */
+static int start_files(const struct command_host *h, const struct job_want *w, uint32_t *ret,
+		       struct err *e)
+{
+	static const char *const none[] = { NULL };
+	const struct order o = {
+		.argv = w->command->argv, .envp = none, .path = "", .cwd = h->cwd
+	};
+	struct supervisor_request r = { .asks = ASK_EXEC, .files = true };
+	CLEANUP(fd) int order = -1;
+	struct job_command *k;
+	int fds[1 + FILE_ENDS], sent;
+	size_t n = 1;
+
+	if (order_make(&o, &order, e) < 0 || !(k = new_place(h->table, NULL, e)))
+		return -e->code;
+	fds[0] = order;
+	while (n <= FILE_ENDS && w->files[n - 1] >= 0) {
+		fds[n] = w->files[n - 1];
+		n++;
+	}
+	r.command = *ret = k->number;
+	k->there = true;
+	k->wanted = false;
+	sent = h->room && h->room(h->job, commands_there(h->table), e) < 0
+		       ? -e->code
+		       : fd_send(h->control, &r, sizeof(r), fds, n);
+	if (sent == 0)
+		return 0;
+	k->there = false;
+	leave(k);
+	return err_errno(e, sent, "cannot reach the sandbox");
+}
+
 int command_start(const struct command_host *h, const struct job_want *w, struct job_io *io,
 		  uint32_t *ret, struct err *e)
 {
@@ -284,6 +357,8 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 	struct job_command *k = NULL;
 	int r;
 
+	if (w->files)
+		return start_files(h, w, ret, e);
 	if (job_has_tty(w) && !h->terminals)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave the terminal out",
 				  "a command of an open sandbox cannot have a terminal");
@@ -291,15 +366,13 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 	if (r == 0)
 		r = ends_pipes(&pipes, w, e);
 	if (r == 0) {
-		k = new_place(h->table, e);
+		k = new_place(h->table, w->command, e);
 		r = k ? ask(h, k, order, &pipes, w, e) : -e->code;
 	}
 	pipes.out[1] = fd_close(pipes.out[1]);
 	pipes.err[1] = fd_close(pipes.err[1]);
-	if (k && r == 0)
-		r = begun(h, k, w, e);
 	if (k && r == 0 && job_has_tty(w))
-		r = take_terminal(k, &pipes, e);
+		r = take_terminal(h, k, w, &pipes, e);
 	if (k && r == 0) {
 		*ret = k->number;
 		*io = (struct job_io){ .in = TAKE_FD(pipes.in[1]),
@@ -309,6 +382,7 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 				       .events = k->news,
 				       .alarm = -1,
 				       .names = -1,
+				       .routes = -1,
 				       .agent = -1 };
 	} else if (k) {
 		give_up(h, k);

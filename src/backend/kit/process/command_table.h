@@ -33,7 +33,17 @@ void command_said(struct command_table *t, const struct supervisor_msg *m);
 /* The master of one's terminal, which is taken over. t may be NULL. */
 void command_terminal(struct command_table *t, uint32_t number, int master);
 
-/* true once: it has ended, by that wait status. */
-bool command_ended(struct command_table *t, uint32_t number, int *status);
+/* How one ended. */
+struct command_end {
+	int status;                    /* as of wait */
+	uint64_t started;              /* on the monotonic clock, in microseconds */
+	bool refused;                  /* it was never executed: `why` */
+	const struct command *command; /* what it was */
+	struct err why;
+};
+
+/* true once: it has ended, or could not begin. */
+bool command_ended(struct command_table *t, uint32_t number, struct command_end *ret);
+void command_refused(const struct command_end *x, struct outcome *o); /* into the outcome */
 
 size_t commands_there(const struct command_table *t); /* for the supervisor; 0 for NULL */

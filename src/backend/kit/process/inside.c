@@ -12,6 +12,7 @@
 
 #include "backend/kit/limits/sockmem.h"
 #include "backend/kit/net/door_net.h"
+#include "backend/kit/net/rtnl.h"
 #include "base/str.h"
 #include "proc/agent_socket.h"
 
@@ -172,7 +173,9 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		return -e->code;
 	if (c->give_mounts) {
 		fds[INIT_FD_MOUNTS] = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-		if (fds[INIT_FD_MOUNTS] < 0)
+		if (c->open)
+			fds[INIT_FD_NEWS] = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+		if (fds[INIT_FD_MOUNTS] < 0 || (c->open && fds[INIT_FD_NEWS] < 0))
 			return err_sys(e, "cannot open mountinfo");
 	}
 	/* Missing where another's filter is in force already: the result says `partial` anyway. */
@@ -182,6 +185,8 @@ int inside_open(const struct inside *c, int *fds, struct err *e)
 		fds[INIT_FD_NAMES] = door_names();
 	if (c->give_agent && (fds[INIT_FD_AGENT] = agent_socket_make(SSH_AGENT_INSIDE, e)) < 0)
 		return -e->code;
+	if (c->give_routes && (fds[INIT_FD_ROUTES] = rtnl_open()) < 0)
+		return err_errno(e, fds[INIT_FD_ROUTES], "cannot open a routing socket");
 	if (!c->give_proc)
 		return 0;
 	if (open_folder("/proc", &fds[INIT_FD_PROC], e) < 0)

@@ -21,10 +21,12 @@ enum { INSIDE_TMPFS_MAX = 5 };
 enum init_fd {
 	INIT_FD_PTY,    /* master of the command's terminal */
 	INIT_FD_MOUNTS, /* mountinfo, for poll: changes when a cover is lost */
+	INIT_FD_NEWS,   /* of an open sandbox: the same once more, which no loop looks at */
 	INIT_FD_PROC,   /* root of the sandbox's /proc */
 	INIT_FD_DIAG,   /* tells of the sockets inside; may be missing */
 	INIT_FD_NAMES,  /* where questions for names arrive; may be missing */
 	INIT_FD_AGENT,  /* proc/agent_socket.h */
+	INIT_FD_ROUTES, /* a routing socket of the sandbox's network */
 	INIT_FD_TMP,    /* on the private file systems, for statfs; the first of several */
 	INIT_FD_COUNT = INIT_FD_TMP + INSIDE_TMPFS_MAX,
 	INIT_FD_IO = INIT_FD_COUNT, /* init's own count of what was written: stays with it */
@@ -48,7 +50,7 @@ struct inside {
 	bool tty;
 	bool open; /* there is no command yet: they come by ASK_EXEC, and init stays */
 	unsigned short rows, cols;
-	bool give_proc, give_mounts, give_diag, give_names, give_agent, count_written;
+	bool give_proc, give_mounts, give_diag, give_names, give_agent, give_routes, count_written;
 	bool wait_door;   /* the monitor makes the network: SUPERVISOR_READY, then wait */
 	bool wait_permit; /* the monitor says when the command may begin */
 	uint64_t nproc;   /* RLIMIT_NPROC; 0: leave it */

@@ -370,6 +370,7 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->give_diag = j->watch_memory && p->network != NETWORK_HOST;
 	c->give_names = p->network == NETWORK_NONE && !j->kind->inside;
 	c->give_agent = p->signing;
+	c->give_routes = p->members;
 	c->count_written = p->limits.disk;
 }
 
@@ -633,6 +634,7 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 			       .alarm = j->given[INIT_FD_MOUNTS],
 			       .names = TAKE_FD(j->given[INIT_FD_NAMES]),
 			       .agent = TAKE_FD(j->given[INIT_FD_AGENT]),
+			       .routes = TAKE_FD(j->given[INIT_FD_ROUTES]),
 			       .door_count = j->door_count };
 	memcpy(io->door, j->door, sizeof(j->door));
 	j->door_count = 0;

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/sandbox_cp.c - "sandbox cp": files and folders into a sandbox, and out of it.
+ *
+ * As cp -r does: into a folder that is there under the source's own name, else under the name that
+ * is given. What comes out was written by a guest: it is followed through no link, made anew, and
+ * has a limit. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/draft.h"
+#include "base/fd.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "base/tar.h"
+#include "cli/box_path.h"
+#include "cli/unpack_child.h"
+
+#define LIMIT_BYTES ((uint64_t)16 << 30)
+#define ENTRIES_MAX 1000000
+#define PIECE ((size_t)64 << 10)
+
+int box_path_parse(const char *word, struct box_path *ret)
+{
+	size_t n = strcspn(word, ":/");
+
+	if (!n || word[n] != ':' || n >= sizeof(ret->ref))
+		return 0;
+	memcpy(ret->ref, word, n);
+	ret->ref[n] = '\0';
+	ret->path = word + n + 1;
+	return 1;
+}
+
+/* The last part of a path that is not "", "." or ".."; false: it has none. */
+static bool last_part(const char *path, char out[256])
+{
+	size_t n = strlen(path), from;
+
+	while (n && path[n - 1] == '/')
+		n--;
+	for (from = n; from && path[from - 1] != '/';)
+		from--;
+	if (n == from || n - from > 255 ||
+	    (n - from <= 2 && strncmp(path + from, "..", n - from) == 0))
+		return false;
+	memcpy(out, path + from, n - from);
+	out[n - from] = '\0';
+	return true;
+}
+
+static int no_name(const char *path, struct err *e)
+{
+	return err_refuse(e, ERR_USAGE, EINVAL, "name it, as in ID:/tmp/name",
+			  "'%.100s' has no name of its own to be copied under", path);
+}
+
+/* ---- in ---- */
+
+static int put_piece(void *arg, const void *p, size_t n)
+{
+	struct err e;
+	int r = daemon_client_write(arg, p, n, &e);
+
+	return r > 0 ? -EPIPE : r;
+}
+
+static int begin_archive(struct daemon_client *d, const struct box_path *to, struct err *e)
+{
+	CLEANUP(buf) struct buf target = BUF_INIT(BOX_TARGET_MAX);
+	struct daemon_question q = { .method = "PUT" };
+
+	if (box_path_target(&target, to, "/archive", "", e) < 0)
+		return -e->code;
+	q.target = buf_str(&target);
+	return daemon_client_begin(d, &q, "application/x-tar", -1, e);
+}
+
+static int put_stdin(struct daemon_client *d, const struct box_path *to, struct err *e)
+{
+	char data[PIECE];
+	ssize_t n;
+	int r = begin_archive(d, to, e);
+
+	while (r == 0 && (n = read(STDIN_FILENO, data, sizeof(data))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(e, "cannot read the archive");
+		r = daemon_client_write(d, data, (size_t)n, e);
+	}
+	return r < 0 ? r : daemon_client_written(d, e);
+}
+
+static int put_folder(struct daemon_client *d, int folder, const char *from,
+		      const struct box_path *to, struct err *e)
+{
+	struct tar_limits l = { .bytes = UINT64_MAX, .entries = ENTRIES_MAX, .links = true };
+	int r;
+
+	if (box_path_post(d, to, "mkdir", NULL, true, e) < 0 || begin_archive(d, to, e) < 0)
+		return -e->code;
+	r = tar_pack(folder, &l, put_piece, NULL, d);
+	if (r == 0)
+		r = tar_pack_end(put_piece, d);
+	/* A broken pipe is a daemon that has answered: it says more. */
+	if (r < 0 && r != -EPIPE)
+		return err_errno(e, r, "cannot copy '%.100s'", from);
+	if (l.left_out)
+		(void)fprintf(stderr,
+			      "brig: %llu things were left out: no files, or not readable\n",
+			      (unsigned long long)l.left_out);
+	return daemon_client_written(d, e);
+}
+
+static int put_file(struct daemon_client *d, int file, const struct stat *st,
+		    const struct box_path *to, struct err *e)
+{
+	CLEANUP(buf) struct buf target = BUF_INIT(BOX_TARGET_MAX);
+	struct daemon_question q = { .method = "PUT" };
+	char mode[16];
+
+	(void)snprintf(mode, sizeof(mode), "&mode=%o", st->st_mode & 0777);
+	if (box_path_target(&target, to, "/files", mode, e) < 0)
+		return -e->code;
+	q.target = buf_str(&target);
+	if (daemon_client_begin(d, &q, "application/octet-stream", st->st_size, e) < 0 ||
+	    daemon_client_write_file(d, file, (uint64_t)st->st_size, e) < 0)
+		return -e->code;
+	return daemon_client_written(d, e);
+}
+
+/* Into a folder that is there under its own name; `full` holds the path then. */
+static int settle_inside(struct daemon_client *d, struct box_path *to, const char *from,
+			 struct buf *full, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	char name[256], code[32] = "";
+	int r = box_path_ask(d, "GET", to, "/files/stat", "", &v, code, e);
+
+	if (r < 0 && !str_eq(code, "not-found"))
+		return r;
+	/* The sandbox itself may be what is not there: that is found out by what follows. */
+	if (r < 0 || !str_eq(jread_str(v, "type"), "folder"))
+		return 0;
+	if (!last_part(from, name))
+		return no_name(from, e);
+	buf_printf(full, "%s/%s", *to->path ? to->path : ".", name);
+	to->path = buf_str(full);
+	return full->failed ? err_set(e, ERR_USAGE, ENAMETOOLONG, "the path is too long") : 0;
+}
+
+static int copy_in(struct daemon_client *d, const char *from, struct box_path *to, struct err *e)
+{
+	CLEANUP(buf) struct buf full = BUF_INIT((size_t)8192);
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+
+	if (str_eq(from, "-"))
+		return put_stdin(d, to, e);
+	fd = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "cannot open '%.200s'", from);
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return err_set(e, ERR_USAGE, EINVAL, "'%.200s' is neither a file nor a folder",
+			       from);
+	if (settle_inside(d, to, from, &full, e) < 0)
+		return -e->code;
+	return S_ISDIR(st.st_mode) ? put_folder(d, fd, from, to, e) : put_file(d, fd, &st, to, e);
+}
+
+/* ---- out ---- */
+
+static int get_bytes(struct daemon_client *d, const struct box_path *from, const char *route,
+		     int fd, uint64_t most, struct err *e)
+{
+	CLEANUP(buf) struct buf target = BUF_INIT(BOX_TARGET_MAX);
+	struct daemon_question q = { .method = "GET" };
+	int64_t length;
+
+	if (box_path_target(&target, from, route, "", e) < 0)
+		return -e->code;
+	q.target = buf_str(&target);
+	if (daemon_client_get(d, &q, &length, e) < 0)
+		return -e->code;
+	return daemon_client_save(d, fd, most, e);
+}
+
+/* Where it goes on the host: a folder that is open, and a name in it. */
+static int settle_outside(const char *to, const char *from, bool folder, int *above, char name[256],
+			  struct err *e)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	size_t n;
+
+	if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {
+		*above = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		/* All of a folder without a name goes into the one that is there. */
+		if (!last_part(from, name) && !folder)
+			return no_name(from, e);
+		if (!last_part(from, name))
+			(void)snprintf(name, 256, ".");
+	} else {
+		if (!last_part(to, name) ||
+		    snprintf(path, sizeof(path), "%s", to) >= (int)sizeof(path))
+			return no_name(to, e);
+		for (n = strlen(path); n && path[n - 1] == '/';)
+			n--;
+		path[n - strlen(name)] = '\0';
+		*above = open(*path ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	return *above < 0 ? err_sys(e, "cannot open the folder of '%.200s'", to) : 0;
+}
+
+static int get_file(struct daemon_client *d, const struct box_path *from, int above,
+		    const char *name, mode_t mode, uint64_t most, struct err *e)
+{
+	mode_t mask = umask(077);
+	struct draft to;
+	int r = draft_open(above, &to);
+
+	(void)umask(mask);
+	if (r < 0)
+		return err_errno(e, r, "cannot write '%.100s'", name);
+	r = get_bytes(d, from, "/files", to.fd, most, e);
+	if (r < 0) {
+		draft_drop(&to);
+		return r;
+	}
+	r = draft_keep(&to, name, mode & 0777 & ~mask);
+	return r < 0 ? err_errno(e, r, "cannot write '%.100s'", name) : 0;
+}
+
+static int get_folder(struct daemon_client *d, const struct box_path *from, int above,
+		      const char *name, uint64_t most, struct err *e)
+{
+	CLEANUP(fd) int folder = -1;
+	struct unpack_child u;
+	struct err why = { 0 };
+	int r;
+
+	if (mkdirat(above, name, 0777) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make folder '%.100s'", name);
+	folder = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (folder < 0)
+		return err_sys(e, "cannot open folder '%.100s'", name);
+	if (unpack_child_start(folder, most, &u, e) < 0)
+		return -e->code;
+	/* With what an archive is besides its files. */
+	r = get_bytes(d, from, "/archive", u.to, most + most / 2 + ((uint64_t)1 << 30), e);
+	if (unpack_child_end(&u, &why) < 0 && (r == 0 || e->code == EPIPE)) {
+		*e = why;
+		return -e->code;
+	}
+	return r;
+}
+
+static int copy_out(struct daemon_client *d, const struct box_path *from, const char *to,
+		    uint64_t most, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	CLEANUP(fd) int above = -1;
+	const char *type, *mode;
+	char name[256];
+
+	if (str_eq(to, "-"))
+		return get_bytes(d, from, "/archive", STDOUT_FILENO, UINT64_MAX, e);
+	if (box_path_ask(d, "GET", from, "/files/stat", "", &v, NULL, e) < 0)
+		return -e->code;
+	type = jread_str(v, "type");
+	mode = jread_str(v, "mode");
+	if (!type || !mode || (!str_eq(type, "file") && !str_eq(type, "folder")))
+		return err_set(e, ERR_USAGE, EINVAL, "'%.200s' is neither a file nor a folder",
+			       from->path);
+	if (settle_outside(to, from->path, str_eq(type, "folder"), &above, name, e) < 0)
+		return -e->code;
+	if (str_eq(type, "folder"))
+		return get_folder(d, from, above, name, most, e);
+	return get_file(d, from, above, name, (mode_t)strtoul(mode, NULL, 8), most, e);
+}
+
+int verb_cp(struct daemon_client *d, const struct sandbox_asked *a, struct err *e)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	const char *from = a->rest[0], *to = a->rest[1];
+	struct box_path at_from, at_to;
+	bool out = box_path_parse(from, &at_from), in = box_path_parse(to, &at_to);
+	uint64_t most = LIMIT_BYTES;
+
+	if (a->limit && num_size(a->limit, &most) < 0)
+		return err_set(e, ERR_USAGE, EINVAL, "--limit needs a size such as 20g");
+	if (in == out)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "such as brig sandbox cp file ID:/tmp, or cp ID:/tmp/file .",
+				  in ? "both places are in a sandbox"
+				     : "neither place is in a sandbox");
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	return in ? copy_in(d, from, &at_to, e) : copy_out(d, &at_from, to, most, e);
+}

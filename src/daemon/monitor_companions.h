@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/monitor_companions.h - the companions of a monitor's sandbox: each is a sandbox of its
+ * own.
+ *
+ *     starting → ready → (failed) → stopped, each for itself
+ *
+ * All of them are on the loop of the monitor, which owns them as it owns the sandbox: they are
+ * paused and stopped with it, and its end is theirs. docs/design/companions.md has the whole. */
+#pragma once
+
+#include "daemon/monitor_internal.h"
+#include "model/spec.h"
+
+enum { COMPANION_WORDS = 4096 };
+
+/* The last of what somebody wrote. */
+struct companion_words {
+	char text[COMPANION_WORDS];
+	size_t n;
+};
+
+struct companion {
+	struct loop_watch turns, serves, asks; /* its sandbox; its command; what goes on beside */
+	struct loop_timer next;                /* check */
+	struct monitor *m;
+	const struct companion_spec *spec;
+	const char *address; /* of the monitor's spec */
+	enum companion_state state;
+	char reason[MONITOR_REASON];
+	brig_sandbox *sandbox; /* NULL: it has ended */
+	brig_request *request, *aside_request;
+	brig_run *run, *aside; /* its command; a check, or a hook in the sandbox. NULL: none */
+	bool healthy;          /* what is beside is a hook */
+	size_t hooks;          /* that were run */
+	uint64_t failures;     /* of checks, in a row */
+	uint64_t since;        /* its command runs, in microseconds */
+	struct companion_words said, answer;
+};
+
+struct companions {
+	struct spec *spec; /* the sandbox's */
+	int router;
+	struct loop_timer bound; /* by when all of them must be ready */
+	size_t n;
+	struct companion v[];
+};
+
+/* Takes a checked spec that has companions, and makes them, their commands apart: the network needs
+ * the sandbox too, which is opened between the two. NULL-safe where there are none. */
+int companions_open(struct monitor *m, const struct spec *s, struct err *e);
+/* ... lays the cables, and starts their commands. */
+int companions_start(struct monitor *m, struct err *e);
+
+/* ... and begins with their checks; the monitor is open once all are ready, which may be at once.
+ */
+void companions_check_all(struct monitor *m);
+
+int companions_pause(struct monitor *m, bool on, struct err *e);
+void companions_signal(struct monitor *m, int sig);
+size_t companions_living(const struct monitor *m);
+void companions_close(struct monitor *m); /* after the sandbox */
+
+/* ---- for companion_checks.c ---- */
+
+void companion_hear(struct companion_words *w, const char *data, size_t n);
+void companion_becomes(struct companion *c, enum companion_state state, const char *reason);
+/* The sandbox cannot become ready. `what` is a whole sentence without its end. */
+void companion_spoils(struct companion *c, const char *reason, const char *what);
+
+/* companion_checks.c: begins with them, or is ready at once. */
+void companion_check(struct companion *c);
+void companion_check_end(struct companion *c); /* after the end of what it was done in */

@@ -1,0 +1,266 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""A companion, or the sandbox beside it, that turns against the host, its neighbours or the other.
+
+A companion does what it is sent (lib/companions.py). No packet leaves this machine: the addresses are those of a network
+namespace that the test makes, and who came is counted there, on the host's side."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+import neighbours  # noqa: E402
+from companions import ask, events, puppet, spec  # noqa: E402
+from daemon import daemon, daemon_with_tokens  # noqa: E402
+from harness import brig, descendants, files_as_root, main, scratch, state, test, wait_until  # noqa: E402
+from listeners import METADATA, OTHERS, listening, own_network  # noqa: E402
+
+PORT = 4280
+
+# Every way to an address without a capability: plainly, by device, by the packet's own word; TCP and UDP.
+REACH = r"""
+import concurrent.futures, itertools, socket, struct
+index = {name: i for i, name in socket.if_nameindex()}
+def attempt(address, kind, way):
+    six = ":" in address
+    with socket.socket(socket.AF_INET6 if six else socket.AF_INET, kind) as s:
+        s.settimeout(0.5)
+        if way == "device":
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"brig0")
+        if way == "index":
+            s.setsockopt(socket.SOL_SOCKET, 62, index["brig0"])
+        if way != "packet":
+            s.connect((address, PORT))
+            s.send(b"x")
+        elif six:
+            s.sendmsg([b"x"], [(socket.IPPROTO_IPV6, 50, b"\0" * 16 + struct.pack("@I", index["brig0"]))], 0, (address, PORT))
+        else:
+            s.sendmsg([b"x"], [(socket.IPPROTO_IP, 8, struct.pack("@I8s", index["brig0"], b"\0" * 8))], 0, (address, PORT))
+        return kind == socket.SOCK_STREAM or bool(s.recv(8))
+def tried(one):
+    try:
+        return attempt(*one)
+    except OSError:
+        return False
+ways = ("plain", "device", "index", "packet") if "brig0" in index else ("plain",)
+tries = [t for t in itertools.product(ADDRESSES, (socket.SOCK_STREAM, socket.SOCK_DGRAM), ways) if t[1:] != (socket.SOCK_STREAM, "packet")]
+with concurrent.futures.ThreadPoolExecutor(64) as pool:
+    out = [t for t, came in zip(tries, pool.map(tried, tries)) if came]
+"""
+
+
+def reach(addresses, port=PORT):
+    return REACH.replace("ADDRESSES", repr(list(addresses))).replace("PORT", str(port))
+
+
+def here(code):
+    """The same program on the host: what it reaches there."""
+    names = {}
+    exec(code, names)
+    return names["out"]
+
+
+@test(by_root=True)
+def a_companion_reaches_nothing_but_its_members():
+    own_network()
+    host = ("127.0.0.1", "::1", "198.19.254.254", "198.19.254.7")
+    for a in host[2:]:
+        assert os.system(f"ip addr add {a}/32 dev lo") == 0
+    addresses = (*METADATA, *OTHERS, *host)
+    with listening(addresses, PORT) as seen, daemon() as d:
+        assert {a for a, _, _ in here(reach(addresses))} == set(addresses), "the control proves nothing"
+        seen.forget()
+        box = d.create(spec=spec({"a": puppet(), "b": puppet()}))["id"]
+        assert {a for a, _, _ in ask(d, box, "a", reach(["198.19.254.3"], 8080))} == {"198.19.254.3"}, "its member is reached"
+        assert ask(d, box, "a", reach((*addresses, "ff02::1", "fe80::1", "198.19.254.200"))) == []
+        done = d.exec(box, "python3", "-c", reach(addresses) + "\nprint(out)")
+        assert done["stdout"] == "[]\n", done
+        assert not seen.visits, seen.visits
+
+
+@test(by_root=True, alone=True, limit=120)
+def one_with_a_bridge_reaches_the_internet_and_nothing_nearer():
+    """Its members do not by themselves, and a bridge of the sandbox's own does not change theirs."""
+    with neighbours.world(scratch()) as w, daemon() as d:
+        box = d.create(spec=spec({"a": puppet(network="bridge"), "b": puppet()}, network="bridge"))["id"]
+        targets = (neighbours.PUBLIC, neighbours.HOST, neighbours.OWN, neighbours.LAN, neighbours.METADATA, "127.0.0.1")
+        assert {a for a, _, _ in here(reach(targets, neighbours.PORT))} == set(targets), "the control proves nothing"
+        w.clear()
+        assert ask(d, box, "b", reach(targets, neighbours.PORT)) == [] and not w.seen(), w.seen()
+        assert {a for a, _, _ in ask(d, box, "a", reach(targets, neighbours.PORT))} == {neighbours.PUBLIC}
+        own = d.exec(box, "python3", "-c", reach(targets, neighbours.PORT) + "\nprint({a for a, _, _ in out})")
+        assert own["stdout"] == f"{{'{neighbours.PUBLIC}'}}\n", own
+        assert set(w.seen()) <= {f"tcp {neighbours.PUBLIC}", f"udp {neighbours.PUBLIC}"}, w.seen()
+
+
+@test
+def the_companion_of_another_sandbox_is_out_of_reach():
+    """All of them have the same addresses: one that only the other has is asked for."""
+    with daemon() as d:
+        many = d.create(spec=spec({"a": puppet(), "b": puppet(), "c": puppet()}))["id"]
+        one = d.create(spec=spec({"a": puppet(env={"WHO": "one"})}))["id"]
+        probe = reach(["198.19.254.4"], 8080)
+        assert ask(d, many, "a", probe), "the control proves nothing"
+        assert ask(d, one, "a", probe) == []
+        assert d.exec(one, "python3", "-c", probe + "\nprint(out)")["stdout"] == "[]\n"
+        mine = "import os; out = os.environ.get('WHO')"
+        assert ask(d, one, "a", mine) == "one" and ask(d, many, "a", mine) is None
+
+
+@test
+def a_companion_cannot_pretend_to_be_another():
+    """Neither a strange source address nor a raw socket."""
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(), "b": puppet()}))["id"]
+        spoof = r"""
+import socket
+out = []
+for how in ("bind", "transparent", "raw", "packet", "netlink"):
+    try:
+        if how in ("bind", "transparent"):
+            s = socket.socket()
+            if how == "transparent":
+                s.setsockopt(socket.IPPROTO_IP, 19, 1)
+            s.bind(("198.19.254.1", 0)); s.settimeout(1); s.connect(("198.19.254.3", 8080))
+        elif how == "raw":
+            socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        elif how == "packet":
+            socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        else:
+            n = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+            import struct
+            n.send(struct.pack("=IHHIIBBHiII", 32, 16, 5, 1, 0, 0, 0, 0, 128, 0, 1))
+            if struct.unpack_from("=i", n.recv(4096), 16)[0]: raise OSError("refused")
+        out.append(how)
+    except OSError:
+        pass
+"""
+        assert ask(d, box, "a", spoof) == []
+
+
+@test
+def neither_sees_the_processes_of_the_other():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet()}))["id"]
+        with files_as_root():
+            inside = [pid for pid, name in descendants().items() if name == "python3" and b"serve(c)" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(inside) == 1, inside
+        look = r"""
+import ctypes, os
+libc, out = ctypes.CDLL(None, use_errno=True), []
+for pid in [int(p) for p in os.listdir("/proc") if p.isdigit()] + [PID]:
+    if pid in (1, os.getpid()):
+        continue
+    try:
+        os.kill(pid, 0)
+        out.append(["kill", pid])
+    except OSError:
+        pass
+    for what in ("environ", "mem", "root"):
+        try:
+            os.stat(f"/proc/{pid}/{what}"); out.append([what, pid])
+        except OSError:
+            pass
+    if libc.ptrace(16, pid, 0, 0) == 0:
+        out.append(["ptrace", pid])
+""".replace("PID", str(inside[0]))
+        done = d.exec(box, "python3", "-c", look + "\nprint(out)")
+        assert done["stdout"] == "[]\n", done
+        child = d.exec(box, "sh", "-c", "sleep 9 & python3 -c 'import os; os.kill('$!', 15)'; wait $!; echo $?")
+        assert child["stdout"] == "143\n", "the control proves nothing"
+        assert ask(d, box, "a", look.replace(str(inside[0]), "2") + "\nout = [x for x in out if x[1] != 2 or x[0] == 'ptrace']") == []
+        shared = "import os; out = [os.path.exists(p) for p in ('/tmp/mark', '/workspace/mark', '/dev/shm/mark')]"
+        assert d.exec(box, "sh", "-c", "touch /tmp/mark mark /dev/shm/mark")["exit_code"] == 0
+        assert ask(d, box, "a", shared) == [False, False, False]
+        assert ask(d, box, "a", "import os; out = os.getuid()") != 0
+
+
+@test
+def the_variables_of_a_companion_are_told_to_nobody():
+    secret = "hunter2-is-the-word"
+    with daemon() as d:
+        config = scratch() / "brig.yaml"
+        a = puppet(env={"PASSWORD": secret})
+        box = d.create(spec=spec({"a": a}))["id"]
+        assert ask(d, box, "a", "import os; out = os.environ['PASSWORD'][::-1]") == secret[::-1]
+        for route in ("/v1/sandboxes", f"/v1/sandboxes/{box}", f"/v1/sandboxes/{box}/execs", f"/v1/sandboxes/{box}/logs"):
+            assert secret not in d.call("GET", route).body.decode(), route
+        assert secret not in str(events(d, box))
+        assert secret not in str(d.exec(box, "sh", "-c", "env; cat /proc/*/environ /etc/hosts"))
+        with files_as_root():
+            holding = [str(p.relative_to(state())) for p in state().rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
+            assert len(holding) == 1 and holding[0].endswith(f"{box}/spec"), holding
+            assert (state() / holding[0]).stat().st_mode & 0o777 == 0o600
+        config.write_text("brig: 1\ncompanions: {a: {command: [x], env: {PASSWORD: %s}}}\n" % secret)
+        for words in (("config", "show"), ("config", "show", "--json"), ("plan", "--", "true")):
+            done = brig(*words[:2], "--config", str(config), *words[2:])
+            assert secret not in done.text + done.errors, (words, done.text)
+
+
+@test
+def a_companion_that_forks_without_end_meets_its_own_limit():
+    bomb = r"""
+import os, time
+out = 0
+for _ in range(400):
+    try:
+        if os.fork() == 0:
+            time.sleep(600); os._exit(0)
+    except OSError:
+        break
+    out += 1
+"""
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(limits={"pids": 24}), "b": puppet()}))["id"]
+        made = ask(d, box, "a", bomb)
+        assert 0 < made < 24, made
+        assert ask(d, box, "b", bomb.replace("400", "40")) == 40, "the neighbour has a limit of its own"
+        assert d.exec(box, "sh", "-c", "for i in $(seq 40); do sleep 5 & done; echo all")["stdout"] == "all\n"
+
+
+@test
+def a_companion_that_takes_memory_without_end_meets_its_own_limit():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(limits={"memory": "64m"}), "b": puppet()}))["id"]
+        take = "import socket; socket.create_connection(('a', 8080)).sendall(b'\"out = b\\\\\"x\\\\\" * (400 << 20)\"\\n')"
+        assert d.exec(box, "python3", "-c", take)["exit_code"] == 0
+
+        def states():
+            return [(c["state"], c["reason"]) for c in d.call("GET", f"/v1/sandboxes/{box}").json["companions"]]
+        assert wait_until(lambda: states()[0] == ("failed", "oom"), 20), states()
+        assert states()[1] == ("ready", None) and ask(d, box, "b", "out = len(b'x' * (100 << 20))") == 100 << 20
+
+
+@test
+def a_folder_of_data_is_the_companions_alone():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(data="/data"), "b": puppet(data="/data")}))["id"]
+        plant = r"""
+import os
+os.makedirs("/data/closed/deep"); os.makedirs("/data/" + "d/" * 500); open("/data/closed/deep/f", "w").write("x")
+os.symlink("/etc", "/data/link"); os.mkfifo("/data/pipe"); os.chmod("/data/closed", 0)
+try:
+    os.chmod("/data", 0o777)
+except OSError:
+    pass
+out = sorted(os.listdir("/data"))
+"""
+        assert ask(d, box, "a", plant) == ["closed", "d", "link", "pipe"]
+        assert ask(d, box, "b", "import os; out = os.listdir('/data')") == []
+        assert d.exec(box, "sh", "-c", "ls /data")["exit_code"] == 2
+        with files_as_root():
+            assert state().joinpath("brig/daemon/sandboxes", box).stat().st_mode & 0o777 == 0o700
+        d.call("DELETE", f"/v1/sandboxes/{box}")
+        assert wait_until(lambda: not os.listdir(state() / "brig/daemon/sandboxes"), 20), "what was put aside is gone, too"
+
+
+@test
+def who_has_a_token_cannot_bring_companions():
+    with daemon_with_tokens(one="run") as d:
+        a = d.call("POST", "/v1/sandboxes", {"spec": {"companions": {"a": {"command": ["true"]}}}}, token=d.tokens["one"])
+        assert a.status == 403 and a.code == "policy-ceiling" and "companions" in a.json["detail"], a
+
+
+if __name__ == "__main__":
+    sys.exit(main())

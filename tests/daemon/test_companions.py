@@ -1,0 +1,255 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Companions of a sandbox: services beside it, each a sandbox of its own. PostgreSQL and Redis are Debian's."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from companions import ask, events, puppet, spec  # noqa: E402
+from daemon import daemon  # noqa: E402
+from harness import FACTOR, brig, descendants, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
+
+WAIT = 20 * FACTOR
+
+DATABASE = """
+brig: 1
+workspace: {path: WORKSPACE}
+companions:
+  db:
+    command:
+      - sh
+      - -ec
+      - |
+        PATH=$(echo /usr/lib/postgresql/*/bin):$PATH
+        [ -e /data/pg/PG_VERSION ] || initdb --no-sync --auth=trust --username=app --pgdata=/data/pg >&2
+        grep -q 198.19 /data/pg/pg_hba.conf || echo "host all all 198.19.254.0/24 scram-sha-256" >> /data/pg/pg_hba.conf
+        exec postgres -D /data/pg -c listen_addresses='*' -c unix_socket_directories=/tmp -c fsync=off
+    data: /data
+    limits: {memory: 512m, pids: 100}
+    env: {PGPASSWORD: not-told}
+    healthcheck: {test: [CMD-SHELL, "psql -h localhost -U app -d postgres -qc \\"alter role app password '$PGPASSWORD'\\""], interval: 200ms, retries: 200}
+    post_start_on_primary:
+      - PGPASSWORD=not-told psql -h db -U app -d postgres -qc 'create table if not exists t (n int); insert into t values (1)'
+  cache:
+    command: [redis-server, --port, "6379", --save, "", --protected-mode, "no"]
+    healthcheck: {test: [CMD, redis-cli, ping], interval: 100ms, retries: 200}
+    post_start_on_primary: ["redis-cli -h cache incr starts"]
+"""
+
+
+def shown(d, box):
+    a = d.call("GET", f"/v1/sandboxes/{box}")
+    return a.json if a.status == 200 else {"state": "deleted", "reason": None}
+
+
+def becomes(d, box, *words):
+    assert wait_until(lambda: shown(d, box)["state"] in words, WAIT), (words, shown(d, box))
+    return shown(d, box)
+
+
+def folder(box):
+    return state() / "brig/daemon/sandboxes" / box
+
+
+def monitor(box):
+    with files_as_root():
+        for pid, name in descendants().items():
+            with contextlib.suppress(OSError):
+                if name == "brig-monitor" and box.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+    return None
+
+
+def refused(d, companions, **more):
+    """The sandbox as it is once it has failed."""
+    a = d.call("POST", "/v1/sandboxes?wait=true", {"spec": spec(companions, **more)})
+    box = a.json.get("id") or d.call("GET", "/v1/sandboxes").json["sandboxes"][-1]["id"]
+    return becomes(d, box, "failed")
+
+
+@test(limit=120)
+def a_database_and_a_cache_serve_a_sandbox():
+    config = scratch() / "brig.yaml"
+    config.write_text(DATABASE.replace("WORKSPACE", str(workspace())))
+    with daemon() as d:
+        def sandbox(*words):
+            return brig("sandbox", *words, env={"BRIG_HOST": f"unix://{d.path}"}, timeout=90)
+        made = sandbox("create", "--config", str(config), "--name", "app")
+        assert made.status == 0, made.errors
+        box = made.text.strip()
+        inside = {pid: name for pid, name in descendants(monitor(box)).items()}
+        assert {"postgres", "redis-server"} <= set(inside.values()), inside
+        count = "PGPASSWORD=not-told psql -h db -U app -d postgres -Atc 'select count(*) from t'"
+        assert sandbox("exec", "app", "--", "sh", "-c", count).text == "1\n"
+        assert sandbox("exec", "app", "--", "redis-cli", "-h", "cache", "get", "starts").text == "1\n"
+        assert sandbox("exec", "app", "--", "sh", "-c", count.replace("not-told", "guessed")).status == 2
+        assert [(c["name"], c["state"], c["address"]) for c in shown(d, box)["companions"]] == [
+            ("db", "ready", "198.19.254.2"), ("cache", "ready", "198.19.254.3")]
+        types = [e["type"] for e in events(d, box) if not e["type"].startswith("exec.")]
+        assert types[2:4] == ["companion.starting"] * 2 and types[4:7] == ["companion.ready"] * 2 + ["sandbox.ready"], types
+        assert sandbox("stop", "app").status == 0
+        assert [c["state"] for c in shown(d, box)["companions"]] == ["stopped", "stopped"]
+        assert wait_until(lambda: not set(inside) & set(descendants()))
+        assert sandbox("resume", "app").status == 0
+        assert becomes(d, box, "ready") and sandbox("exec", "app", "--", "sh", "-c", count).text == "2\n", "data is kept, hooks run anew"
+        assert sandbox("exec", "app", "--", "redis-cli", "-h", "cache", "get", "starts").text == "1\n", "it has no data"
+        inside = descendants(monitor(box))
+        with files_as_root():
+            assert (folder(box) / "data/db").stat().st_mode & 0o777 == 0o700
+        assert sandbox("delete", "app").status == 0
+        assert wait_until(lambda: not folder(box).exists() and not set(inside) & set(descendants()))
+
+
+@test
+def what_is_not_ready_fails_the_sandbox_with_the_reason():
+    with daemon() as d:
+        never = {"test": ["CMD-SHELL", "echo not yet; false"], "interval": "20ms", "retries": 3}
+        box = refused(d, {"a": puppet(healthcheck=never, data="/data"), "b": puppet()})
+        assert box["reason"] == "companion-unhealthy" and "failed 3 times" in box["error"]["what"], box
+        assert [(c["state"], c["reason"]) for c in box["companions"]] == [("failed", "companion-unhealthy"), ("stopped", None)], box
+        assert any(e["type"] == "companion.failed" and e["companion"] == "a" and e["reason"] == "companion-unhealthy" for e in events(d, box["id"]))
+        with files_as_root():
+            assert "not yet" in (folder(box["id"]) / "log").read_text()
+            assert not (folder(box["id"]) / "data").exists() and not (folder(box["id"]) / "spec").exists()
+        box = refused(d, {"a": puppet(command=["sh", "-c", "echo gone; exit 3"])})
+        assert box["reason"] == "companion-unhealthy" and "has ended (exited)" in box["error"]["what"], box
+        box = refused(d, {"a": puppet(command=["no-such-program"])})
+        assert box["reason"] == "not_found" and "companion 'a'" in box["error"]["what"], box
+        box = refused(d, {"a": puppet(post_start_on_primary=["true", "exit 5"])})
+        assert box["reason"] == "post-start-failed" and "command 2" in box["error"]["what"] and "status 5" in box["error"]["what"], box
+        slow = {"test": ["CMD", "sleep", "60"], "interval": "10ms", "timeout": "100ms", "retries": 2}
+        assert refused(d, {"a": puppet(healthcheck=slow)})["reason"] == "companion-unhealthy"
+        assert wait_until(lambda: "brig-monitor" not in descendants().values())
+
+
+@test
+def one_that_ends_later_is_told_of_and_the_sandbox_stays():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(), "b": {"command": ["sleep", "1000"]}}))["id"]
+        assert d.exec(box, "python3", "-c", "import socket; socket.create_connection(('a', 8080)).sendall(b'\"import os; os._exit(4)\"\\n')")["exit_code"] == 0
+        assert wait_until(lambda: [c["state"] for c in shown(d, box)["companions"]] == ["failed", "ready"]), shown(d, box)
+        told = [e for e in events(d, box) if e["type"] == "companion.failed"]
+        assert len(told) == 1 and (told[0]["companion"], told[0]["reason"]) == ("a", "exited"), told
+        assert shown(d, box)["state"] == "ready" and d.exec(box, "true")["exit_code"] == 0
+
+
+@test
+def they_are_paused_and_go_on_with_their_sandbox():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet()}))["id"]
+        assert ask(d, box, "a", "import time; out = 1") == 1
+        pids = [pid for pid, name in descendants(monitor(box)).items() if name == "python3"]
+        assert len(pids) == 1, pids
+        assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
+        becomes(d, box, "paused")
+
+        def standing():
+            return pathlib.Path(f"/proc/{pids[0]}/stat").read_text().rsplit(")", 1)[1].split()[0] in "Tt"
+        assert wait_until(standing)
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
+        becomes(d, box, "ready")
+        assert not standing() and ask(d, box, "a", "out = 2") == 2
+
+
+@test
+def one_that_starts_can_be_stopped_and_resumed():
+    with daemon() as d:
+        waits = {"test": ["CMD", "test", "!", "-e", "/data/wait"], "interval": "20ms", "retries": 10000}
+        box = d.create(spec=spec({"a": puppet(healthcheck=waits, data="/data")}))["id"]
+        ask(d, box, "a", "open('/data/wait', 'w')")
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+        waiting = d.connection()
+        waiting.request("POST", f"/v1/sandboxes/{box}/resume")
+        assert wait_until(lambda: sum(e["type"] == "companion.starting" for e in events(d, box)) == 2)
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+        assert wait_until(lambda: not monitor(box))
+        assert becomes(d, box, "stopped", "failed")["reason"] == "stopped", shown(d, box)
+        answer = waiting.getresponse()
+        assert answer.status == 409, answer.read()
+        waiting.close()
+        with files_as_root():
+            (folder(box) / "data/a/wait").unlink()
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
+        becomes(d, box, "ready")
+        assert ask(d, box, "a", "out = 6") == 6
+
+
+@test
+def a_killed_monitor_leaves_none_of_them():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(data="/data"), "b": puppet()}))["id"]
+        inside = descendants(monitor(box))
+        assert sum(name == "brig-init" for name in inside.values()) == 3, inside
+        with files_as_root():
+            os.kill(monitor(box), signal.SIGKILL)
+        assert becomes(d, box, "stopped")["reason"] == "lost"
+        assert wait_until(lambda: not set(inside) & set(descendants()))
+        assert [c["state"] for c in shown(d, box)["companions"]] == ["stopped", "stopped"]
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status in (200, 202)
+        becomes(d, box, "ready")
+        assert ask(d, box, "b", "out = 3") == 3
+
+
+@test
+def a_killed_daemon_finds_them_again():
+    with daemon() as d:
+        waits = {"test": ["CMD-SHELL", "[ -e /tmp/go ]"], "interval": "20ms", "retries": 10000}
+        a = d.call("POST", "/v1/sandboxes", {"spec": spec({"a": puppet(healthcheck=waits)})})
+        box = a.json["id"]
+        assert wait_until(lambda: any(e["type"] == "companion.starting" for e in events(d, box)))
+        d.restart()
+        assert shown(d, box)["state"] == "pending" and shown(d, box)["companions"][0]["state"] == "starting", shown(d, box)
+        pid = monitor(box)
+        with files_as_root():
+            inits = [p for p, name in descendants(pid).items() if name == "brig-init"]
+            made = [pathlib.Path(f"/proc/{p}/root/tmp/go") for p in inits]
+        assert made and d.call("DELETE", f"/v1/sandboxes/{box}").status in (200, 202, 204)
+        assert wait_until(lambda: shown(d, box)["state"] == "deleted" and pid not in descendants())
+
+
+@test
+def a_sandbox_on_bwrap_has_them_as_well():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet()}, backend="bwrap"))
+        assert box["backend"] == "bwrap" and ask(d, box["id"], "a", "out = 5") == 5
+
+
+@test
+def members_have_a_network_of_their_own_beside_the_sandboxs():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(), "b": puppet()}, network="proxy"))["id"]
+        assert ask(d, box, "a", "out = 4") == 4
+        direct = d.exec(box, "sh", "-c", "echo $NO_PROXY")["stdout"]
+        assert ",a,198.19.254.2," in direct and direct.startswith("localhost,"), direct
+        other = "import socket; s = socket.create_connection(('NAME', 8080), 3); out = s.getpeername()[0]"
+        assert ask(d, box, "a", other.replace("NAME", "b")) == "198.19.254.3"
+        assert ask(d, box, "b", other.replace("NAME", "a")) == "198.19.254.2"
+        serve = d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["python3", "-m", "http.server", "8080"], "detach": True})
+        assert serve.status in (200, 201, 202), serve
+        assert wait_until(lambda: ask(d, box, "a", other.replace("NAME", "sandbox")) == "198.19.254.1")
+
+
+@test
+def what_cannot_be_had_is_refused_by_name():
+    with daemon() as d:
+        for companions, more, said in (({"a": {"image": "redis"}}, {}, "image cannot be run on native"),
+                                       ({"a": puppet(network="proxy")}, {}, "network proxy"),
+                                       ({"a": puppet()}, {"network": "host"}, "the host's own network"),
+                                       ({"a": puppet()}, {"backend": "docker"}, "companions"),
+                                       ({"a": puppet()}, {"backend": "none", "policy": "full_access", "allow_full_access": True}, "companions")):
+            box = refused(d, companions, **more)
+            assert said in box["error"]["what"], box
+        a = d.call("POST", "/v1/sandboxes", {"spec": spec({"a": {"command": ["true"], "privileged": True}})})
+        assert a.status == 400 and "privileged" in a.json["detail"], a
+    config = scratch() / "brig.yaml"
+    config.write_text("brig: 1\ncompanions: {a: {command: [sleep, '9']}}\n")
+    done = brig("run", "--config", str(config), "--", "true")
+    assert done.status == 125 and "brig sandbox create" in done.errors, done.errors
+
+
+if __name__ == "__main__":
+    sys.exit(main())

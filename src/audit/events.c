@@ -113,15 +113,3 @@ const struct event_type *event_by_name(const char *name, enum event *id)
 		}
 	return NULL;
 }
-
-const char *severity_name(enum severity s)
-{
-	static const char *const names[] = {
-		[SEVERITY_INFO] = "info",
-		[SEVERITY_LOW] = "low",
-		[SEVERITY_MEDIUM] = "medium",
-		[SEVERITY_HIGH] = "high",
-	};
-
-	return names[s];
-}

@@ -66,4 +66,3 @@ extern const struct event_type event_types[EVENT_COUNT];
 
 /* The row of a name, or NULL; *id, unless NULL, receives its number. */
 const struct event_type *event_by_name(const char *name, enum event *id);
-const char *severity_name(enum severity s);

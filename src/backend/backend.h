@@ -89,8 +89,7 @@ static inline bool job_has_tty(const struct job_want *w)
 /* What a running job reported. */
 enum job_event {
 	JOB_NOTHING,
-	JOB_STARTED, /* the command runs */
-	JOB_ENDED,   /* nothing of it runs any more; `finish` may be called */
+	JOB_ENDED, /* nothing of it runs any more; `finish` may be called */
 };
 
 enum backend_can {

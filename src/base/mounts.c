@@ -19,8 +19,7 @@
 
 enum { F_ID, F_PARENT, F_DEVICE, F_ROOT, F_POINT, F_OPTIONS, F_FIXED };
 
-/* mountinfo writes blank, tab, newline and backslash as three octal digits. */
-static void unescape(char *s)
+void mounts_unescape(char *s)
 {
 	char *to = s;
 
@@ -71,8 +70,8 @@ static int one_line(char *line, struct mount *ret)
 		return -EINVAL;
 	ret->id = (unsigned)id;
 	ret->kernel = kernelfs_is(ret->type);
-	unescape(f[F_ROOT]);
-	unescape(f[F_POINT]);
+	mounts_unescape(f[F_ROOT]);
+	mounts_unescape(f[F_POINT]);
 	ret->read_only = str_eq(strsep(&f[F_OPTIONS], ","), "ro");
 	ret->root = f[F_ROOT];
 	ret->point = f[F_POINT];

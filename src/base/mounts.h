@@ -35,6 +35,9 @@ struct where {
 	bool missing;     /* not all of it is there (mounts_find) */
 };
 
+/* In place: mountinfo writes blank, tab, newline and backslash as three octal digits. */
+void mounts_unescape(char *s);
+
 /* The text of a mountinfo, which is cut up and borrowed; -errno when it is none. */
 int mounts_parse(struct arena *a, char *text, struct mounts *ret);
 int mounts_read(struct arena *a, struct mounts *ret, struct err *e);

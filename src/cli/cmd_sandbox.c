@@ -38,11 +38,14 @@ struct sandbox_verb_row {
 /* ---- the table ---- */
 
 static const struct sandbox_verb_row verbs[] = {
-	{ "create", "[OPTION OF run...] [--name NAME] [--label K=V]... [--no-wait]",
+	{ "create",
+	  "[OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME] "
+	  "[--no-wait]",
 	  OPT_NAME | OPT_LABEL | OPT_TIMES | OPT_WAIT, 0, -1, verb_create },
 	{ "list", "[--label K=V]... [--state STATE]", OPT_LABEL | OPT_STATE, 0, 0, verb_list },
 	{ "get", "ID", 0, 1, 1, verb_get },
-	{ "exec", "ID [OPTION...] -- COMMAND [ARG...]", OPT_EXEC, 2, -1, NULL },
+	{ "exec", "ID [-t] [-e K[=V]] [--cwd DIR] [--timeout TIME] [-d] -- COMMAND [ARG...]",
+	  OPT_EXEC, 2, -1, NULL },
 	{ "logs", "ID [EXEC] [--follow]", OPT_FOLLOW, 1, 2, verb_logs },
 	{ "events", "[ID] [--follow] [--since SEQ]", OPT_FOLLOW, 0, 1, verb_events },
 	{ "pause", "ID...", 0, 1, -1, verb_pause },
@@ -174,7 +177,7 @@ static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct
 		if (option && !last && !own && !str_eq(argv[at], "-i"))
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig sandbox --help says what it takes",
-					  "sandbox %s takes no '%.60s'", v->name, argv[at]);
+					  "sandbox %s does not accept '%.60s'", v->name, argv[at]);
 		if (option && !last && !own)
 			continue;
 		argv[kept++] = argv[at];
@@ -191,6 +194,25 @@ static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct
 	return 0;
 }
 
+/* Words of other tools, which are near to none of ours, or to a wrong one. */
+static const char *said_elsewhere(const char *name)
+{
+	static const struct {
+		const char *word, *verb;
+	} words[] = {
+		{ "show", "get" },     { "inspect", "get" },   { "info", "get" },
+		{ "status", "get" },   { "ls", "list" },       { "ps", "list" },
+		{ "rm", "delete" },    { "remove", "delete" }, { "destroy", "delete" },
+		{ "start", "resume" }, { "run", "exec" },      { "shell", "exec" },
+		{ "kill", "stop" },    { "new", "create" },    { "rename", "update" },
+	};
+
+	for (size_t i = 0; name && i < ARRAY_LEN(words); i++)
+		if (str_eq(words[i].word, name))
+			return words[i].verb;
+	return NULL;
+}
+
 static const struct sandbox_verb_row *verb_by_name(const char *name, struct err *e)
 {
 	const char *names[ARRAY_LEN(verbs) + 1] = { 0 }, *near;
@@ -200,9 +222,11 @@ static const struct sandbox_verb_row *verb_by_name(const char *name, struct err 
 			return &verbs[i];
 		names[i] = verbs[i].name;
 	}
-	near = name ? str_nearest(name, names) : NULL;
+	near = said_elsewhere(name);
+	if (name && !near)
+		near = str_nearest(name, names);
 	if (name)
-		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox takes no '%.60s'", name);
+		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox does not accept '%.60s'", name);
 	else
 		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox needs to know what to do");
 	if (near)
@@ -231,7 +255,8 @@ static int sandbox(const struct subcommand *c, int argc, char **argv)
 	}
 	r = parse(v, argc, argv, &a, &e);
 	if (r == 0 && a.help) {
-		(void)printf("usage: brig sandbox %s %s\n", v->name, v->usage);
+		(void)printf("usage: brig sandbox %s %s\n\nbrig sandbox --help explains it\n",
+			     v->name, v->usage);
 		return 0;
 	}
 	if (r == 0)
@@ -258,7 +283,7 @@ const struct subcommand cmd_sandbox = {
 	.name = "sandbox",
 	.usage = "create | list | get | exec | logs | events | pause | resume | stop | delete | "
 		 "update | cp | files | prune",
-	.help = "long-lived sandboxes: made once, given many commands",
+	.help = "long-lived sandboxes: create one, run many commands in it",
 	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
 		 "         [--idle-ttl TIME] [--no-wait]      make one, print its id when it is "
 		 "ready\n"
@@ -268,6 +293,8 @@ const struct subcommand cmd_sandbox = {
 		 "  logs ID [EXEC] [-f]                       what its commands wrote\n"
 		 "  events [ID] [-f] [--since SEQ]            what happened, one JSON a line\n"
 		 "  pause ID...    resume ID...    stop ID... [--grace TIME]\n"
+		 "                                            stop ends its processes; /tmp and a "
+		 "private HOME are gone\n"
 		 "  delete ID... | --label K=V                prune [--dry-run]\n"
 		 "  update ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]\n"
 		 "  cp [--limit SIZE] SRC DST                 one of them ID:PATH; - is a tar\n"

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "daemon/monitor_companions.h"
-#include "model/companions.h"
 #include "sandbox/manager.h"
 
 #define INTERVAL_MS 1000
@@ -172,15 +171,17 @@ static void on_next(struct loop_timer *t, uint64_t now)
 {
 	struct companion *c = (struct companion *)((char *)t - offsetof(struct companion, next));
 	const struct strlist *test = &c->spec->health.test;
-	const char *shell[] = { "/bin/sh", "-c", test->v[1], NULL };
-	const char *words[TEST_MAX + 1] = { NULL };
+	const char *shell[] = { "/bin/sh", "-c", test->n > 1 ? test->v[1] : "", NULL };
+	/* Without a check: by its end a command that cannot begin has been told of. */
+	const char *words[TEST_MAX + 1] = { "true" };
+	bool line = test->n && str_eq(test->v[0], "CMD-SHELL");
 	uint64_t ms = c->spec->health.timeout ? c->spec->health.timeout : TIMEOUT_MS;
 	struct brig_error e;
 
 	(void)now;
 	for (size_t i = 1; i < test->n && i <= TEST_MAX; i++)
 		words[i - 1] = test->v[i];
-	if (begin(c, c->sandbox, str_eq(test->v[0], "CMD") ? words : shell, ms, &e) == 0)
+	if (begin(c, c->sandbox, line ? shell : words, ms, &e) == 0)
 		return;
 	(void)finish(c);
 	check_ended(c, -1);
@@ -190,8 +191,5 @@ void companion_check(struct companion *c)
 {
 	c->next.due = on_next;
 	c->asks.fd = -1;
-	if (companion_is_checked(c->spec))
-		loop_at(c->m->loop, &c->next, clock_us());
-	else
-		companion_becomes(c, COMPANION_READY, NULL);
+	loop_at(c->m->loop, &c->next, clock_us());
 }

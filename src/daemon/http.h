@@ -120,8 +120,9 @@ void http_stream_end(struct http_call *c);
 /* ---- bytes that are not held ---- */
 
 /* The body of a call that is `unread` goes to this pipe, which is non-blocking and borrowed until
- * `whole` is called with the call's arg: all of it is there; or not, because it was too large or
- * malformed, which was answered, or because nobody reads it. A caller that leaves is `gone`. */
+ * `whole` is called with the call's arg: all of it is there; or not, because nobody reads it. A
+ * caller that leaves is `gone`, and so is one whose body is too large or malformed, which was
+ * answered. */
 void http_take(struct http_call *c, int to, void (*whole)(void *arg, bool ok));
 /* An answer whose body comes out of this pipe; length -1: up to its end. `end` is called with the
  * call's arg when it ends, and says whether this was all; if not, the connection is cut off.

@@ -101,6 +101,18 @@ static bool end_take(struct http_conn *c, bool ok)
 	return true;
 }
 
+/* It was answered here: whoever served it has nobody to speak to. */
+static bool forsake(struct http_conn *c)
+{
+	void (*gone)(void *) = c->call.gone;
+
+	pump_stop(c);
+	c->call.gone = NULL;
+	if (gone)
+		gone(c->call.arg);
+	return true;
+}
+
 /* What lies in the buffer. */
 static bool take_held(struct http_conn *c)
 {
@@ -112,7 +124,7 @@ static bool take_held(struct http_conn *c)
 				    &p->held);
 		if (n < 0 || p->held.n > p->left) {
 			conn_refuse_body(c, n < 0);
-			return end_take(c, false);
+			return forsake(c);
 		}
 		p->left -= p->held.n;
 		p->taken = (size_t)n;

@@ -19,6 +19,8 @@
 #include "sandbox/manager.h"
 
 #define UNHEALTHY "companion-unhealthy"
+#define NOTED 3800 /* bytes of what somebody wrote, on the log */
+#define SHOWN 120  /* ... in an answer */
 #define BOUND_US ((uint64_t)5 * 60 * 1000 * 1000)
 #define STATES_MAX ((size_t)64 << 10)
 #define STATES_NEW MONITOR_COMPANIONS ".new"
@@ -99,6 +101,17 @@ void companion_hear(struct companion_words *w, const char *data, size_t n)
 	w->n += n - drop;
 }
 
+/* Its last n bytes at most, in one line: a companion writes no line of the log by itself, and
+ * nothing for a terminal. */
+static void put_plain(struct buf *to, const struct companion_words *w, size_t n)
+{
+	for (size_t i = w->n > n ? w->n - n : 0; i < w->n; i++) {
+		unsigned char b = (unsigned char)w->text[i];
+
+		buf_putc(to, b < 0x20 || b >= 0x7f ? ' ' : (char)b);
+	}
+}
+
 /* For who asks why: on the log, which is its owner's alone. */
 static void note_words(const struct companion *c, const char *whose,
 		       const struct companion_words *w)
@@ -108,21 +121,25 @@ static void note_words(const struct companion *c, const char *whose,
 	if (!w->n)
 		return;
 	buf_printf(&line, "companion '%s': the last words of %s: ", c->spec->name, whose);
-	buf_add(&line, w->text, w->n);
+	put_plain(&line, w, NOTED);
 	if (!line.failed)
 		monitor_note(c->m, buf_str(&line));
 }
 
 void companion_spoils(struct companion *c, const char *reason, const char *what)
 {
+	const struct companion_words *last = c->answer.n ? &c->answer : &c->said;
 	struct monitor_say s = { .says = MONITOR_REFUSED };
+	CLEANUP(buf) struct buf words = BUF_INIT(SHOWN + 1);
 
+	put_plain(&words, last, SHOWN);
 	note_words(c, "its command", &c->said);
 	note_words(c, c->healthy ? "the hook" : "its health check", &c->answer);
 	companion_becomes(c, COMPANION_FAILED, reason);
 	(void)err_refuse(&s.err, ERR_UNAVAILABLE, ECHILD,
-			 "brig sandbox logs shows what it wrote last",
-			 "companion '%s' is not ready: %s", c->spec->name, what);
+			 "GET /v1/sandboxes/ID/logs has more of what it wrote",
+			 "companion '%s' is not ready: %s%s%s", c->spec->name, what,
+			 words.len ? "; it wrote last: " : "", buf_str(&words));
 	(void)snprintf(s.reason, sizeof(s.reason), "%s", reason);
 	monitor_give_up(c->m, &s);
 }

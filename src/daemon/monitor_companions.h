@@ -51,8 +51,7 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e);
 /* ... lays the cables, and starts their commands. */
 int companions_start(struct monitor *m, struct err *e);
 
-/* ... and begins with their checks; the monitor is open once all are ready, which may be at once.
- */
+/* ... and begins with their checks; the monitor is open once all are ready. */
 void companions_check_all(struct monitor *m);
 
 int companions_pause(struct monitor *m, bool on, struct err *e);
@@ -67,6 +66,6 @@ void companion_becomes(struct companion *c, enum companion_state state, const ch
 /* The sandbox cannot become ready. `what` is a whole sentence without its end. */
 void companion_spoils(struct companion *c, const char *reason, const char *what);
 
-/* companion_checks.c: begins with them, or is ready at once. */
+/* companion_checks.c: begins with them. */
 void companion_check(struct companion *c);
 void companion_check_end(struct companion *c); /* after the end of what it was done in */

@@ -20,7 +20,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/folder.h"
 #include "base/str.h"
+#include "base/tree.h"
 #include "daemon/monitor_companions.h"
 #include "daemon/monitor_internal.h"
 #include "model/companions.h"
@@ -534,6 +536,20 @@ static void serve(struct monitor *m)
 	loop_run(m->loop, after_turn, m);
 }
 
+/* Companions may have filled them with as much as they liked: that is nothing for the daemon. */
+static void remove_aside(int folder)
+{
+	/* The daemon reads on from where we would leave off. */
+	CLEANUP(fd) int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct fd_entry *d;
+	struct folder f;
+
+	folder_begin(&f, own);
+	while ((d = folder_next(&f)))
+		if (str_starts(d->name, MONITOR_ASIDE))
+			(void)tree_remove(folder, d->name);
+}
+
 int monitor_main(int argc, char **argv)
 {
 	struct monitor_say refused = { .says = MONITOR_REFUSED, .version = MONITOR_VERSION };
@@ -542,6 +558,7 @@ int monitor_main(int argc, char **argv)
 	if (argc == 2 && str_eq(argv[1], MONITOR_TIDIES)) {
 		(void)prctl(PR_SET_NAME, MONITOR_NAME, 0, 0, 0);
 		sandbox_tidy();
+		remove_aside(MONITOR_FD_FOLDER);
 		return 0;
 	}
 	if (!m || settle(m) < 0)

@@ -101,8 +101,10 @@ int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *
 /* Connects to one that is there. -errno */
 int monitor_connect(int folder, int *ret, int *pidfd);
 
-/* A process that removes what sandboxes have left whose monitor was killed, and ends. */
-int monitor_start_tidy(int *pidfd, struct err *e);
+/* A process that removes what sandboxes have left whose monitor was killed, and what was put aside
+ * in the folder of all sandboxes under a name that begins so, and ends. */
+#define MONITOR_ASIDE ".gone-"
+int monitor_start_tidy(int folder, int *pidfd, struct err *e);
 
 /* What a program with this first argument is: it never returns to its own. */
 #define MONITOR_NAME "brig-monitor"

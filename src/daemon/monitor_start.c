@@ -86,12 +86,12 @@ int monitor_start(int folder, const char *id, int *ret, int *pidfd, struct err *
 	return 0;
 }
 
-int monitor_start_tidy(int *pidfd, struct err *e)
+int monitor_start_tidy(int folder, int *pidfd, struct err *e)
 {
 	char name[] = MONITOR_NAME, word[] = MONITOR_TIDIES;
 	char *const argv[] = { name, word, NULL };
 
-	return start(NULL, 0, argv, pidfd, e);
+	return start(&folder, 1, argv, pidfd, e);
 }
 
 /* Who listens there is who called listen. */

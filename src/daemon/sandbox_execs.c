@@ -419,6 +419,9 @@ static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
 	if (b->state == STATE_PAUSED)
 		return problem_say(PROBLEM_SANDBOX_PAUSED, e, "sandbox '%s' is paused: resume it",
 				   b->id);
+	if (b->state == STATE_STOPPED && !b->stopping && !b->opening)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
+				   "sandbox '%s' is stopped: resume it", b->id);
 	if (b->state != STATE_READY || b->link.fd < 0 || b->stopping || b->opening)
 		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
 				   b->stopping ? "stopping" : state_word(b->state));

@@ -39,12 +39,3 @@ void file_op_whole(struct file_op *f);
 void file_op_quiet(struct file_op *f);
 /* Data has ended: has it said that it is done? `done` is not called any more then. */
 enum problem file_op_result(struct file_op *f, struct file_answer *a, struct err *e);
-
-/* Takes file_entry after file_entry out of bytes that come in pieces. */
-struct file_entries {
-	struct file_entry e;
-	char name[256]; /* with a NUL */
-	size_t have;    /* of both, so far */
-};
-/* 1: one is whole; 0: more is needed; -EBADMSG. *p and *n go on. */
-int file_entries_take(struct file_entries *x, const char **p, size_t *n);

@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "base/tree.h"
 #include "daemon/sandboxes_internal.h"
 
 #define AT_ONCE 256 /* words of one monitor at a turn */
@@ -209,7 +208,7 @@ static void find_reason(struct sandbox_entry *b, int folder)
 }
 
 /* A creation that failed keeps what it said, and nothing else. */
-static void clear_failed(int folder)
+static void clear_failed(const struct sandbox_entry *b, int folder)
 {
 	static const char *const names[] = { MONITOR_SPEC, MONITOR_SOCKET, MONITOR_FACTS,
 					     MONITOR_ASKED };
@@ -217,7 +216,7 @@ static void clear_failed(int folder)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);
 	(void)unlinkat(folder, MONITOR_EXECS, AT_REMOVEDIR);
-	(void)tree_remove(folder, MONITOR_DATA);
+	entry_put_aside(b);
 }
 
 static void was_refused(struct sandbox_entry *b, int folder)
@@ -232,7 +231,7 @@ static void was_refused(struct sandbox_entry *b, int folder)
 		(void)err_refuse(&b->error, ERR_INTERNAL, ECHILD, "create it again",
 				 "its monitor was killed before the sandbox was ready");
 	if (b->state == STATE_PENDING && folder >= 0)
-		clear_failed(folder);
+		clear_failed(b, folder);
 	b->opening = false;
 	entry_becomes(b, STATE_FAILED, "sandbox.failed", reason);
 	entry_done(b, SANDBOX_RESUME, problem_of(&b->error), &b->error);
@@ -266,7 +265,7 @@ void link_tidy(struct sandboxes *s)
 	int pidfd = -1;
 
 	s->tidy_again = s->tidier.fd >= 0;
-	if (s->tidy_again || monitor_start_tidy(&pidfd, &e) < 0)
+	if (s->tidy_again || monitor_start_tidy(s->folder, &pidfd, &e) < 0)
 		return;
 	s->tidier = (struct loop_watch){ .fd = pidfd, .ready = on_tidied };
 	if (loop_want(s->loop, &s->tidier, EPOLLIN) < 0)
@@ -276,6 +275,7 @@ void link_tidy(struct sandboxes *s)
 void link_lost(struct sandbox_entry *b)
 {
 	CLEANUP(fd) int folder = entry_folder(b);
+	char why[MONITOR_REASON];
 	bool killed = !b->closed;
 	struct err gone = { 0 };
 
@@ -289,14 +289,16 @@ void link_lost(struct sandbox_entry *b)
 		entry_remove(b);
 		return;
 	}
-	if (b->opening || b->state == STATE_PENDING) {
+	if (b->opening && b->closed && !b->error.code) {
+		b->opening = false; /* somebody did not want to wait for its companions */
+		memcpy(why, b->reason, sizeof(why));
+		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", why);
+	} else if (b->opening || b->state == STATE_PENDING) {
 		was_refused(b, folder);
 	} else if (b->state == STATE_READY || b->state == STATE_PAUSED) {
-		char reason[MONITOR_REASON];
-
 		find_reason(b, folder);
-		memcpy(reason, b->reason, sizeof(reason));
-		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", reason);
+		memcpy(why, b->reason, sizeof(why));
+		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", why);
 	}
 	if (str_eq(b->reason, "expired") && b->state == STATE_STOPPED) {
 		(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &gone);

@@ -169,10 +169,22 @@ static int await(struct sandbox_entry *b, enum sandbox_verb verb, sandbox_done_f
 
 /* ---- the end of one ---- */
 
+void entry_put_aside(const struct sandbox_entry *b)
+{
+	char from[SANDBOX_ID_SIZE + sizeof(MONITOR_DATA)],
+		to[sizeof(MONITOR_ASIDE) + SANDBOX_ID_SIZE];
+
+	(void)snprintf(from, sizeof(from), "%s/" MONITOR_DATA, b->id);
+	(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s", b->id);
+	if (renameat(b->s->folder, from, b->s->folder, to) == 0)
+		link_tidy(b->s);
+}
+
 void entry_remove(struct sandbox_entry *b)
 {
 	struct sandboxes *s = b->s;
 
+	entry_put_aside(b);
 	(void)tree_remove(s->folder, b->id);
 	entry_tell(b, "sandbox.deleted", NULL, NULL);
 	(void)snprintf(s->gone[s->gone_at], sizeof(s->gone[0]), "%s", b->id);
@@ -320,10 +332,10 @@ static enum problem stop(struct sandbox_entry *b, uint64_t grace_ms, struct err 
 
 	if (b->link.fd < 0)
 		return PROBLEM_NONE; /* nothing runs */
-	if (b->opening) {
-		if (b->state != STATE_DELETING)
-			return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
-					   "sandbox '%s' is not ready yet; delete ends it", b->id);
+	if (b->opening && b->state == STATE_PENDING)
+		return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
+				   "sandbox '%s' is not ready yet; delete ends it", b->id);
+	if (b->opening && b->state == STATE_DELETING) {
 		link_kill(b);
 		return PROBLEM_NONE;
 	}
@@ -736,14 +748,19 @@ static int find_all(struct sandboxes *s, struct err *e)
 {
 	struct folder f;
 	const struct fd_entry *d;
+	bool aside = false;
 	int r;
 
 	folder_begin(&f, s->folder);
-	while ((d = folder_next(&f)))
+	while ((d = folder_next(&f))) {
+		aside |= str_starts(d->name, MONITOR_ASIDE);
 		if (id_is(SANDBOX_ID, d->name) && (r = find_one(s, d->name)) < 0)
 			return err_errno(e, r, "cannot read the state of '%s'", d->name);
+	}
 	if (f.error)
 		return err_errno(e, f.error, "cannot read the folder of sandboxes");
+	if (aside)
+		link_tidy(s);
 	/* From the last on: one that was being deleted leaves the list. */
 	for (size_t i = s->count; i > 0; i--) {
 		struct sandbox_entry *b = s->all[i - 1];

@@ -119,7 +119,9 @@ void entry_becomes(struct sandbox_entry *b, enum sandbox_state state, const char
 void entry_tell(const struct sandbox_entry *b, const char *event, const char *reason,
 		const char *data);
 void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
-		const struct err *e);         /* those who wait for it */
+		const struct err *e); /* those who wait for it */
+/* The data of its companions, for a process of its own to remove: nobody knows how much it is. */
+void entry_put_aside(const struct sandbox_entry *b);
 void entry_remove(struct sandbox_entry *b);   /* with its folder; frees it */
 void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */
 int entries_add(struct sandboxes *s, struct sandbox_entry *b);

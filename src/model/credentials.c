@@ -170,6 +170,16 @@ bool credential_reachable(struct arena *a, const struct spec *s, const struct cr
 	return false;
 }
 
+bool credential_of_service(struct arena *a, const struct credential_spec *c)
+{
+	const char *host;
+	uint16_t port;
+	struct err e;
+
+	return c->hosts.n && rule_parse_host_port(a, c->hosts.v[0], &host, &port, &e) == 0 &&
+	       str_eq(host, "host.brig.internal");
+}
+
 int credentials_declare(struct spec *s, const char *name, const char *host, struct err *e)
 {
 	struct credential_spec c = { .slot = SLOT_HEADER,
@@ -418,7 +428,7 @@ static int read_also(struct spec *s, const struct source *src, const struct node
 const struct credential_key credential_keys[] = {
 	{ "host", "where it may go: HOST[:PORT], one or several", CREDENTIAL_TEXTS },
 	{ "header", "the header it goes into; Authorization if not given", CREDENTIAL_TEXT },
-	{ "prefix", "what stands before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
+	{ "prefix", "what comes before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
 	{ "cookie", "instead of a header: the cookie it is", CREDENTIAL_TEXT },
 	{ "basic", "instead of a header: the password of this user", CREDENTIAL_TEXT },
 	{ "query", "parameters of the query that may hold it", CREDENTIAL_TEXTS },

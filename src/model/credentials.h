@@ -41,6 +41,8 @@ int credentials_declare(struct spec *s, const char *name, const char *host, stru
 
 /* true: the allowlist lets this run reach a host that the credential is bound to. */
 bool credential_reachable(struct arena *a, const struct spec *s, const struct credential_spec *c);
+/* For the host service, whose bytes are passed as they are: nothing can be put in. */
+bool credential_of_service(struct arena *a, const struct credential_spec *c);
 
 /* Puts together what this run is granted: with --credential only those named, declared or
  * well-known; without it all that are declared. */

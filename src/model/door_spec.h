@@ -13,7 +13,6 @@
 #include "model/spec.h"
 
 #define DOOR_SYNTH_FIRST 0xc6120001U /* 198.18.0.1 */
-#define DOOR_SYNTH_LAST 0xc613feffU  /* 198.19.254.255 */
 #define DOOR_ADDRESS 0xc613fffdU     /* 198.19.255.253, the door's own: resolver and proxy */
 #define DOOR_GUEST 0xc613fffeU       /* 198.19.255.254, the sandbox's end */
 /* resolv.conf of a sandbox without a network: who refuses, then a server of its own, if it has one.

@@ -59,20 +59,6 @@ int group_get(const char *name, const struct group **ret, struct err *e)
 		    : err_hint(e, "the groups are pypi, npm, crates, go, docs, git and build");
 }
 
-int group_expand(struct arena *a, const char *rule, struct strlist *out, struct err *e)
-{
-	const struct group *g;
-
-	if (*rule != '@')
-		return list_add_string(a, out, rule, e);
-	if (group_get(rule, &g, e) < 0)
-		return -e->code;
-	for (const char *const *h = g->hosts; *h; h++)
-		if (list_add_string(a, out, *h, e) < 0)
-			return -e->code;
-	return 0;
-}
-
 bool host_covers(const char *pattern, const char *host)
 {
 	if (strcasecmp(pattern, host) == 0)

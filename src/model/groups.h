@@ -25,9 +25,6 @@ const struct group *group_find(const char *name);
 /* As group_find, with an error that names the nearest one. */
 int group_get(const char *name, const struct group **ret, struct err *e);
 
-/* Adds what a rule stands for to the list: the hosts of "@name", anything else as it is. */
-int group_expand(struct arena *a, const char *rule, struct strlist *out, struct err *e);
-
 /* The group whose hosts cover exactly this name (or contain this very pattern); NULL: none. */
 const struct group *group_covering(const char *host);
 bool host_covers(const char *pattern, const char *host); /* case-insensitive */

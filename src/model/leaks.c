@@ -82,11 +82,6 @@ int leak_action_by_name(const char *name, enum leak_action *ret, struct err *e)
 			  "unknown action '%.60s'", name);
 }
 
-const char *leak_action_name(enum leak_action a)
-{
-	return actions[a];
-}
-
 int list_merge_leak(struct arena *a, struct envlist *l, const char *text, enum origin by,
 		    struct err *e)
 {

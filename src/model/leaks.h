@@ -60,7 +60,6 @@ extern const struct leak_row leak_rows[LEAK_KINDS];
 
 int leak_kind_by_name(const char *name, enum leak_kind *ret, struct err *e);
 int leak_action_by_name(const char *name, enum leak_action *ret, struct err *e);
-const char *leak_action_name(enum leak_action a);
 
 /* KIND=ACTION, checked and merged by name. */
 int list_merge_leak(struct arena *a, struct envlist *l, const char *text, enum origin by,

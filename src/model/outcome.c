@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/str.h"
 
@@ -234,6 +235,15 @@ void outcome_asked(struct outcome *o, const char *name)
 void outcome_hit(struct outcome *o, enum limit l)
 {
 	o->limits_hit |= 1U << l;
+}
+
+void outcome_ended(struct outcome *o, int status)
+{
+	o->kind = WIFSIGNALED(status) ? OUTCOME_SIGNALLED : OUTCOME_EXITED;
+	if (WIFSIGNALED(status))
+		o->signal = WTERMSIG(status);
+	else
+		o->exit_code = WEXITSTATUS(status);
 }
 
 int outcome_status(const struct outcome *o)

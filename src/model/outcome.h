@@ -135,6 +135,7 @@ void outcome_pass(struct outcome *o, const char *backend, const char *reason);
 void outcome_publish(struct outcome *o, const struct published *p);
 void outcome_asked(struct outcome *o, const char *name);
 void outcome_hit(struct outcome *o, enum limit l);
+void outcome_ended(struct outcome *o, int status); /* by itself, with this wait status */
 /* Keeps a copy of what contained it. */
 void outcome_contain(struct outcome *o, const struct isolation *i);
 /* Who made sure that a limit held, the sandbox's or the command's own. */

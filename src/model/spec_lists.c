@@ -118,11 +118,6 @@ int list_merge_label(struct arena *a, struct envlist *l, const char *text, enum 
 	return v.name && v.value ? merge(a, l, &v, e) : err_nomem(e);
 }
 
-int list_add_label(struct arena *a, struct envlist *l, const char *text, struct err *e)
-{
-	return list_merge_label(a, l, text, ORIGIN_DEFAULT, e);
-}
-
 static int port_number(const char *text, size_t n, uint16_t *ret)
 {
 	char copy[8];

@@ -13,6 +13,5 @@ int list_merge_env(struct arena *a, struct envlist *l, const char *text, enum or
 		   struct err *e);
 int list_merge_label(struct arena *a, struct envlist *l, const char *text, enum origin by,
 		     struct err *e);
-int list_add_label(struct arena *a, struct envlist *l, const char *text, struct err *e);
 int list_add_mount(struct arena *a, struct mountlist *l, const char *text, struct err *e);
 int list_add_port(struct arena *a, struct portlist *l, const char *text, struct err *e);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -103,6 +104,15 @@ static inline bool file_takes(enum file_verb v)
 {
 	return v == FILE_WRITE || v == FILE_UNPACK;
 }
+
+/* Takes file_entry after file_entry out of bytes that come in pieces. */
+struct file_entries {
+	struct file_entry e;
+	char name[256]; /* with a NUL */
+	size_t have;    /* of both, so far */
+};
+/* 1: one is whole; 0: more is needed; -EBADMSG. *p and *n go on. */
+int file_entries_take(struct file_entries *x, const char **p, size_t *n);
 
 /* For who cannot do it: that is answered, and nothing else. */
 void file_refuse(int answers, int error);

@@ -12,7 +12,6 @@
 #include "audit/log.h"
 #include "audit/prune.h"
 #include "audit/running.h"
-#include "audit/throttle.h"
 #include "base/fd.h"
 #include "base/state.h"
 #include "base/str.h"

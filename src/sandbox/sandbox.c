@@ -1026,10 +1026,19 @@ static void note_unreachable(struct run *r)
 
 		if (credential_reachable(r->o->arena, s, &l.v[i]))
 			continue;
-		(void)snprintf(
-			line, sizeof(line),
-			"credential '%.60s' is for %.200s, which is not allowed: --allow %.200s",
-			l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
+		if (credential_of_service(r->o->arena, &l.v[i]))
+			(void)snprintf(
+				line, sizeof(line),
+				"credential '%.60s' is for host.brig.internal, where none is "
+				"ever put in: with a certificate the server can have a name "
+				"of its own (--allow NAME --set "
+				"egress.resolve=NAME=127.0.0.1:PORT --set egress.roots=FILE)",
+				l.v[i].name);
+		else
+			(void)snprintf(line, sizeof(line),
+				       "credential '%.60s' is for %.200s, which is not allowed: "
+				       "--allow %.200s",
+				       l.v[i].name, l.v[i].hosts.v[0], l.v[i].hosts.v[0]);
 		r->note(r->note_arg, line);
 	}
 }

@@ -220,12 +220,25 @@ for _ in range(400):
 
 
 @test
+def a_companion_that_takes_memory_without_end_meets_its_own_limit():
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(limits={"memory": "64m"}), "b": puppet()}))["id"]
+        take = "import socket; socket.create_connection(('a', 8080)).sendall(b'\"out = b\\\\\"x\\\\\" * (400 << 20)\"\\n')"
+        assert d.exec(box, "python3", "-c", take)["exit_code"] == 0
+
+        def states():
+            return [(c["state"], c["reason"]) for c in d.call("GET", f"/v1/sandboxes/{box}").json["companions"]]
+        assert wait_until(lambda: states()[0] == ("failed", "oom"), 20), states()
+        assert states()[1] == ("ready", None) and ask(d, box, "b", "out = len(b'x' * (100 << 20))") == 100 << 20
+
+
+@test
 def a_folder_of_data_is_the_companions_alone():
     with daemon() as d:
         box = d.create(spec=spec({"a": puppet(data="/data"), "b": puppet(data="/data")}))["id"]
         plant = r"""
 import os
-os.makedirs("/data/closed/deep"); open("/data/closed/deep/f", "w").write("x")
+os.makedirs("/data/closed/deep"); os.makedirs("/data/" + "d/" * 500); open("/data/closed/deep/f", "w").write("x")
 os.symlink("/etc", "/data/link"); os.mkfifo("/data/pipe"); os.chmod("/data/closed", 0)
 try:
     os.chmod("/data", 0o777)
@@ -233,13 +246,13 @@ except OSError:
     pass
 out = sorted(os.listdir("/data"))
 """
-        assert ask(d, box, "a", plant) == ["closed", "link", "pipe"]
+        assert ask(d, box, "a", plant) == ["closed", "d", "link", "pipe"]
         assert ask(d, box, "b", "import os; out = os.listdir('/data')") == []
         assert d.exec(box, "sh", "-c", "ls /data")["exit_code"] == 2
         with files_as_root():
             assert state().joinpath("brig/daemon/sandboxes", box).stat().st_mode & 0o777 == 0o700
         d.call("DELETE", f"/v1/sandboxes/{box}")
-        assert wait_until(lambda: not state().joinpath("brig/daemon/sandboxes", box).exists())
+        assert wait_until(lambda: not os.listdir(state() / "brig/daemon/sandboxes"), 20), "what was put aside is gone, too"
 
 
 @test

@@ -107,9 +107,10 @@ def a_database_and_a_cache_serve_a_sandbox():
 @test
 def what_is_not_ready_fails_the_sandbox_with_the_reason():
     with daemon() as d:
-        never = {"test": ["CMD-SHELL", "echo not yet; false"], "interval": "20ms", "retries": 3}
+        never = {"test": ["CMD-SHELL", "printf 'not yet\\n\\033[31m'; false"], "interval": "20ms", "retries": 3}
         box = refused(d, {"a": puppet(healthcheck=never, data="/data"), "b": puppet()})
-        assert box["reason"] == "companion-unhealthy" and "failed 3 times" in box["error"]["what"], box
+        assert box["reason"] == "companion-unhealthy" and "failed 3 times; it wrote last: " in box["error"]["what"], box
+        assert "not yet  [31m" in box["error"]["what"], "in one line, and nothing for a terminal"
         assert [(c["state"], c["reason"]) for c in box["companions"]] == [("failed", "companion-unhealthy"), ("stopped", None)], box
         assert any(e["type"] == "companion.failed" and e["companion"] == "a" and e["reason"] == "companion-unhealthy" for e in events(d, box["id"]))
         with files_as_root():
@@ -118,6 +119,8 @@ def what_is_not_ready_fails_the_sandbox_with_the_reason():
         box = refused(d, {"a": puppet(command=["sh", "-c", "echo gone; exit 3"])})
         assert box["reason"] == "companion-unhealthy" and "has ended (exited)" in box["error"]["what"], box
         box = refused(d, {"a": puppet(command=["no-such-program"])})
+        assert box["reason"] == "not_found" and "companion 'a'" in box["error"]["what"], box
+        box = refused(d, {"a": {"command": ["no-such-program"]}})
         assert box["reason"] == "not_found" and "companion 'a'" in box["error"]["what"], box
         box = refused(d, {"a": puppet(post_start_on_primary=["true", "exit 5"])})
         assert box["reason"] == "post-start-failed" and "command 2" in box["error"]["what"] and "status 5" in box["error"]["what"], box
@@ -153,6 +156,29 @@ def they_are_paused_and_go_on_with_their_sandbox():
         assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
         becomes(d, box, "ready")
         assert not standing() and ask(d, box, "a", "out = 2") == 2
+
+
+@test
+def one_that_starts_can_be_stopped_and_resumed():
+    with daemon() as d:
+        waits = {"test": ["CMD", "test", "!", "-e", "/data/wait"], "interval": "20ms", "retries": 10000}
+        box = d.create(spec=spec({"a": puppet(healthcheck=waits, data="/data")}))["id"]
+        ask(d, box, "a", "open('/data/wait', 'w')")
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+        waiting = d.connection()
+        waiting.request("POST", f"/v1/sandboxes/{box}/resume")
+        assert wait_until(lambda: sum(e["type"] == "companion.starting" for e in events(d, box)) == 2)
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+        assert wait_until(lambda: not monitor(box))
+        assert becomes(d, box, "stopped", "failed")["reason"] == "stopped", shown(d, box)
+        answer = waiting.getresponse()
+        assert answer.status == 409, answer.read()
+        waiting.close()
+        with files_as_root():
+            (folder(box) / "data/a/wait").unlink()
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
+        becomes(d, box, "ready")
+        assert ask(d, box, "a", "out = 6") == 6
 
 
 @test

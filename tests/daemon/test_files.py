@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of a live sandbox: copied in and out, listed, watched; and guests that plant, swap, stop and kill."""
 
+import base64
 import contextlib
 import io
 import os
 import pathlib
+import shutil
+import socket
 import sys
 import tarfile
+import threading
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -216,6 +220,487 @@ def a_paused_sandbox_has_no_files_and_a_stopped_one_none_either():
         assert b.d.call("POST", f"/v1/sandboxes/{b.id}/stop").status == 200
         for call in calls:
             assert call().code == "sandbox-not-ready"
+
+
+# ---- uploads that end early ----
+
+def half_an_upload(b, path, whole=MIB, sent=MIB // 2):
+    """A connection on which half of a file was sent; the helper has begun."""
+    s = b.d.dial()
+    head = f"PUT {b.target('files', path)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
+    s.sendall(head.encode() + f"Content-Length: {whole}\r\n\r\n".encode() + b"x" * sent)
+    assert wait_until(left_over, WAIT), "nothing was begun"
+    return s
+
+
+@test
+def an_upload_that_ends_early_leaves_nothing():
+    with box() as b:
+        (workspace() / "f").write_bytes(b"old")
+        half_an_upload(b, "f").close()
+        assert wait_until(lambda: not left_over(), WAIT), left_over()
+        assert (workspace() / "f").read_bytes() == b"old"
+        half_an_upload(b, "new").close()
+        assert wait_until(lambda: not left_over(), WAIT) and not (workspace() / "new").exists()
+        with half_an_upload(b, "f") as s:  # the same, to its end
+            s.sendall(b"y" * (MIB // 2))
+            assert s.recv(100).startswith(b"HTTP/1.1 204")
+        assert (workspace() / "f").read_bytes() == b"x" * (MIB // 2) + b"y" * (MIB // 2)
+
+
+@test
+def a_body_in_chunks_is_taken_and_a_malformed_one_is_not():
+    with box() as b:
+        def sent(*pieces):
+            head = f"PUT {b.target('files', 'f')} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
+            return b.d.raw(head.encode() + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + b"".join(pieces), end=False)
+        big = os.urandom(300000)
+        chunks = [f"{len(big[i:i + 7001]):x}\r\n".encode() + big[i:i + 7001] + b"\r\n" for i in range(0, len(big), 7001)]
+        assert b" 204 " in sent(*chunks, b"0\r\n\r\n") and (workspace() / "f").read_bytes() == big
+        assert b" 400 " in sent(b"5\r\nhello\r\n", b"zz\r\n") and (workspace() / "f").read_bytes() == big
+        assert wait_until(lambda: not left_over(), WAIT)
+
+
+@test
+def nothing_is_held_and_what_is_too_large_is_refused():
+    with box() as b:
+        def resident():
+            return int(pathlib.Path(f"/proc/{b.d.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        before, data = resident(), os.urandom(MIB) * 64
+        assert b.write("f", data).status == 204 and b.read("f").body == data
+        assert resident() < before + 8 * MIB, (before, resident())
+        a = b.d.raw(f"PUT {b.target('files', 'g')} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
+                    f"Content-Length: {1 << 40}\r\n\r\n".encode(), end=False)
+        assert b" 413 " in a, a
+        assert b.d.call("PUT", b.target("files", "g"), b"{}", {"Content-Type": "application/json"}).status == 415
+
+
+# ---- what a guest plants ----
+
+@test
+def no_link_is_followed_wherever_it_stands():
+    with box() as b:
+        b.sh("mkdir real real/d other; echo real > real/d/f; echo other > other/f; ln -s ../other real/l; ln -s real way; ln -s other/f ln")
+        before = sorted(p.name for p in (workspace() / "other").iterdir())
+        assert b.sh("cat real/l/f; echo x > real/l/x; ls other; rm other/x").split() == ["other", "f", "x"]  # the guest's own shell follows them
+        for path in ("real/l/f", "way/d/f", "ln"):
+            assert b.read(path).code == "conflict", path
+            assert b.write(path, b"overwritten").code == "conflict", path
+        for path in ("real/l", "way", "way/d", "real/l/."):
+            assert b.list(path).code == "conflict", path
+            assert b.pack(path).code == "conflict" and b.unpack(archive(("x", b"x")), path).code == "conflict", path
+            assert b.d.call("GET", b.target("files/watch", path)).code == "conflict", path
+        assert b.stat("real/l/f").code == "conflict" and b.stat("ln").code == "conflict"
+        for parents in (False, True):
+            assert b.post("mkdir", path="real/l/made", parents=parents).code == "conflict"
+        assert b.post("move", **{"from": "real/l/f", "to": "moved"}).code == "conflict"
+        assert b.post("move", **{"from": "real/d/f", "to": "real/l/moved"}).code == "conflict"
+        assert b.remove("real/l/f").code == "conflict" and b.remove("way/d", recursive="true").code == "conflict"
+        assert b.remove("real", recursive="true").status == 204  # the link in it goes, what it leads to stays
+        assert sorted(p.name for p in (workspace() / "other").iterdir()) == before and b.read("other/f").body == b"other\n"
+
+
+@test
+def what_is_swapped_meanwhile_leads_nowhere_else():
+    with box() as b:
+        b.sh("mkdir real other; echo real > real/x; echo other > other/x; ln -s other link; cp -r real d")
+        (workspace() / "swap.py").write_text("import os\nwhile True:\n    os.rename('d', 'd1'); os.rename('link', 'd'); os.rename('d', 'link'); os.rename('d1', 'd')\n")
+        (workspace() / "control.py").write_text("import os\nseen = set()\nfor i in range(200000):\n    try:\n        seen.add(open('d/x').read())\n"
+                                                "    except OSError:\n        pass\n    if 'other\\n' in seen:\n        break\nprint(seen)\n")
+        b.start("python3 swap.py")
+        assert "other" in b.sh("python3 control.py"), "the control saw no swap"
+        seen = set()
+        for i in range(150):
+            a = b.read("d/x")
+            seen.add(a.body if a.status == 200 else a.code)
+            a = b.write(f"d/w{i}", b"w")
+            seen.add(a.status if a.status == 204 else a.code)
+        assert seen <= {b"real\n", 204, "conflict", "not-found"} and b"real\n" in seen, seen
+        assert b.unpack(archive(*[(f"d/t{i}", b"t") for i in range(50)])).status in (204, 409, 404)
+        assert os.listdir(workspace() / "other") == ["x"], os.listdir(workspace() / "other")
+
+
+@test
+def what_is_no_file_is_refused_at_once():
+    with box() as b:
+        b.sh("mkfifo pipe; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"")
+        for path in ("pipe", "sock", "/dev/null", "/dev/zero", "/proc/1/status", "/proc/self/mem", "/dev/tty", "/proc/meminfo"):
+            for a in (b.read(path), b.write(path, b"x"), b.pack(path)):
+                assert a.status in (403, 404, 409), (path, a)
+        assert b.stat("pipe").json["type"] == "other" and "pipe" not in members(b.pack().body)
+        assert b.sh("test -p pipe && test -S sock && echo still").strip() == "still"
+
+
+@test
+def a_huge_file_of_nothing_is_not_read():
+    with box() as b:
+        (workspace() / "huge").write_bytes(b"")
+        os.truncate(workspace() / "huge", 1 << 40)
+        assert b.stat("huge").json["size"] == 1 << 40
+        assert b.read("huge").code == "too-large"
+        a = b.d.raw(f"GET {b.target('archive', '.')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), end=False)
+        assert b" 200 " in a and not a.endswith(b"0\r\n\r\n"), a[-20:]  # it is cut off, and no whole archive
+        (workspace() / "huge").unlink()
+
+
+NAMES = [b"new\nline", b"\x1b[31mred", b"\xff\xfe not utf-8", b"a b&c=d%2e#?+", b"quote\"'", b"-rf", "\u202ebidi".encode(), b"n" * 255]
+
+
+@test
+def names_of_all_sorts_are_named_and_found():
+    with box() as b:
+        b.post("mkdir", path="d")
+        for name in NAMES:
+            target = f"/v1/sandboxes/{b.id}/files?path=" + urllib.parse.quote(b"d/" + name)
+            assert b.d.call("PUT", target, name, BYTES).status == 204, name
+            assert b.d.call("GET", target).body == name
+        got = {f.get("name_base64") or f["name"] for f in b.list("d").json["files"]}
+        want = {base64.b64encode(n).decode() if n.startswith(b"\xff") else n.decode() for n in NAMES}
+        assert got == want, got ^ want
+        assert sorted(os.fsencode(p.name) for p in (workspace() / "d").iterdir()) == sorted(NAMES)
+        shown = brig("sandbox", "files", "list", f"{b.id}:d", env={"BRIG_HOST": f"unix://{b.d.path}"})
+        assert shown.status == 0 and "\x1b" not in shown.text and "\u202e" not in shown.text and len(shown.text.splitlines()) == len(NAMES), shown.text
+
+
+# ---- archives that want more ----
+
+def special(name, kind, **more):
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info
+
+
+def evil(out):
+    """Archives, each of which would leave its folder or make what it must not; `out` is a folder beside."""
+    return {
+        "up": archive(("../evil", b"x")),
+        "up inside": archive(("a/../../evil", b"x")),
+        "absolute": archive((f"{out}/evil", b"x")),
+        "link then through it": archive(special("l", tarfile.SYMTYPE, linkname=str(out)), ("l/evil", b"x")),
+        "hard link": archive(special("evil", tarfile.LNKTYPE, linkname=f"{out}/secret")),
+        "hard link up": archive(special("evil", tarfile.LNKTYPE, linkname="../secret")),
+        "device": archive(special("evil", tarfile.CHRTYPE, devmajor=1, devminor=3)),
+        "block device": archive(special("evil", tarfile.BLKTYPE, devmajor=7, devminor=0)),
+        "pipe": archive(special("evil", tarfile.FIFOTYPE)),
+        "pax up": pax_archive("../evil"),
+        "a file as a folder": archive(("f", b"x"), ("f/evil", b"x")),
+        "empty name": archive(("", b"x")),
+        "bomb": bomb(),
+    }
+
+
+def pax_archive(name):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
+        info = tarfile.TarInfo("innocent")
+        info.pax_headers = {"path": name}
+        info.size = 1
+        t.addfile(info, io.BytesIO(b"x"))
+    return out.getvalue()
+
+
+def bomb():
+    info = tarfile.TarInfo("evil")
+    info.size = 1 << 50
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+@test
+def an_archive_stays_below_its_folder():
+    with box() as b:
+        out = workspace() / "out"
+        for name, data in evil(out).items():
+            b.sh("rm -rf in out; mkdir in out; echo secret > out/secret")
+            a = b.unpack(data, "in")
+            assert a.status in (400, 409, 413), (name, a)
+            assert os.listdir(out) == ["secret"] and not (workspace() / "evil").exists(), name
+            assert not any(p.name == "evil" for p in (workspace() / "in").rglob("*")), name
+        b.sh("rm -rf in; mkdir in")
+        assert b.unpack(archive(("s", b"x", {"mode": 0o6755}), ("twice", b"1"), ("twice", b"2")), "in").status == 204
+        assert (workspace() / "in/s").stat().st_mode & 0o7777 == 0o755 and (workspace() / "in/twice").read_bytes() == b"2"
+        for data in (b"", b"no archive at all" * 100, archive(("x", b"y" * 2000))[:1500]):
+            assert b.unpack(data, "in").code == "invalid", data[:20]
+        assert wait_until(lambda: not left_over(), WAIT)
+
+
+class Impostor:
+    """Answers as a daemon whose sandbox says what it likes."""
+
+    def __init__(self, path, data):
+        self.path, self.data = path, data
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(path))
+        os.chmod(path, 0o666)
+        self.listener.listen(8)
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            with contextlib.suppress(OSError):
+                self.speak(s)
+            s.close()
+
+    def speak(self, s):
+        for _ in range(2):
+            got = b""
+            while b"\r\n\r\n" not in got:
+                piece = s.recv(65536)
+                if not piece:
+                    return
+                got += piece
+            if b"/files/stat" in got:
+                body = b'{"name":"d","type":"folder","size":0,"mode":"755","modified":"x"}'
+                s.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            else:
+                s.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(self.data) + self.data + b"\r\n0\r\n\r\n")
+
+    def close(self):
+        self.listener.close()
+        os.unlink(self.path)
+
+
+@contextlib.contextmanager
+def impostor(data):
+    with files_as_root():
+        i = Impostor(scratch() / "i.sock", data)
+    try:
+        yield i
+    finally:
+        with contextlib.suppress(OSError):
+            i.listener.shutdown(socket.SHUT_RDWR)
+        with files_as_root():
+            i.close()
+
+
+@test
+def what_comes_out_is_unpacked_below_its_folder_and_nowhere_else():
+    place = workspace()
+    out = place / "out"
+    out.mkdir()
+    (out / "secret").write_text("secret")
+    escaped = set()
+    for name, data in evil(out).items():
+        with impostor(data) as i:
+            (place / "in").mkdir()
+            a = brig("sandbox", "cp", "x:d", "in/got", env={"BRIG_HOST": f"unix://{i.path}"}, cwd=place)
+            assert a.status == 125 and a.errors.startswith("brig: "), (name, a.errors)
+            assert os.listdir(out) == ["secret"] and (out / "secret").stat().st_nlink == 1, name
+            assert not any(p.name == "evil" for p in place.rglob("*")), name
+            assert not any(p.is_symlink() for p in place.rglob("*")), name
+        # The control: a program that trusts its archive leaves the folder.
+        (place / "in/control").mkdir()
+        with contextlib.suppress(Exception), tarfile.open(fileobj=io.BytesIO(data)) as t:
+            t.extractall(place / "in/control", filter="fully_trusted") if hasattr(tarfile, "data_filter") else t.extractall(place / "in/control")
+        if os.listdir(out) != ["secret"] or (place / "in/evil").exists() or (out / "secret").stat().st_nlink > 1:
+            escaped.add(name)
+        for left in (out / "evil", place / "in/evil"):
+            left.unlink(missing_ok=True)
+        shutil.rmtree(place / "in")
+    assert {"up", "link then through it", "hard link"} <= escaped, escaped
+    with impostor(archive(("a/b", b"fine", {"mode": 0o4755}))) as i:
+        a = brig("sandbox", "cp", "x:d", "got", env={"BRIG_HOST": f"unix://{i.path}"}, cwd=place)
+        assert a.status == 0 and (place / "got/a/b").read_bytes() == b"fine" and (place / "got/a/b").stat().st_mode & 0o7000 == 0, a.errors
+    with impostor(archive(("a", b"x" * 5000))) as i:
+        a = brig("sandbox", "cp", "--limit", "4k", "x:d", "small", env={"BRIG_HOST": f"unix://{i.path}"}, cwd=place)
+        assert a.status == 125 and "--limit" in a.errors and not (place / "small/a").exists(), a.errors
+
+
+# ---- a guest that fights ----
+
+# It is not seen inside; but numbers can be guessed.
+STRIKE = """
+import os, signal, sys
+spare = {1, os.getpid(), os.getppid()}
+while os.path.exists("strike"):
+    for pid in set(range(2, 3000)) - spare:
+        for word in sys.argv[1:]:
+            try:
+                os.kill(pid, getattr(signal, word))
+            except OSError:
+                pass
+"""
+
+
+@contextlib.contextmanager
+def struck(b, *signals):
+    """Meanwhile every process inside but those who do it is sent these."""
+    (workspace() / "strike.py").write_text(STRIKE)
+    (workspace() / "strike").touch()
+    b.start(f"python3 strike.py {' '.join(signals)}")
+    try:
+        yield
+    finally:
+        (workspace() / "strike").unlink()
+
+
+@test
+def a_helper_that_is_killed_is_an_error_and_not_a_hang():
+    with box() as b:
+        (workspace() / "f").write_bytes(b"old")
+        with half_an_upload(b, "f") as s, struck(b, "SIGKILL"):
+            assert s.recv(4096).startswith(b"HTTP/1.1 409")
+        assert (workspace() / "f").read_bytes() == b"old"
+        for left in left_over():  # it could not do so itself
+            left.unlink()
+        with half_an_upload(b, "f") as s, struck(b, "SIGSTOP", "SIGCONT", "SIGTERM", "SIGPIPE", "SIGALRM", "SIGUSR1"):
+            s.sendall(b"y" * (MIB // 2))
+            assert s.recv(100).startswith(b"HTTP/1.1 204")
+        assert b.d.exec(b.id, "true")["exit_code"] == 0
+
+
+@test
+def a_helper_cannot_be_looked_into():
+    with box() as b:
+        look = """
+import os, sys
+own = {os.getpid(), os.getppid()} if sys.argv[1:] else set()
+for pid in set(range(2, 3000)) - own:
+    for name in ("mem", "environ", "maps", "fd/3", "cwd/.", "exe"):
+        try:
+            os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_NONBLOCK))
+            print(pid, name)
+        except OSError:
+            pass
+"""
+        (workspace() / "look.py").write_text(look)
+        with half_an_upload(b, "f"):
+            assert b.sh("python3 look.py others") == ""
+            assert "mem" in b.sh("python3 look.py")  # itself, by the same look
+        assert wait_until(lambda: not left_over(), WAIT)
+
+
+@test
+def killers_do_not_keep_anybody_from_an_answer():
+    with box() as b:
+        (workspace() / "f").write_bytes(b"x" * 100000)
+        with struck(b, "SIGKILL"):
+            for _ in range(40):
+                a = b.read("f")
+                assert (a.status == 200 and a.body == b"x" * 100000) or a.code in ("conflict", "quota"), a
+        assert wait_until(lambda: b.read("f").status == 200, WAIT)
+
+
+@test
+def a_sandbox_ends_whatever_is_copied():
+    with box() as b:
+        with half_an_upload(b, "f") as s, struck(b, "SIGSTOP"):
+            assert b.d.call("DELETE", f"/v1/sandboxes/{b.id}").status in (202, 204)
+            assert s.recv(4096).startswith(b"HTTP/1.1 409")
+        for left in left_over():
+            left.unlink()
+
+
+@test
+def watches_and_operations_have_a_bound():
+    with box() as b:
+        streams = [b.d.stream("GET", b.target("files/watch", ".")) for _ in range(64)]
+        assert {s.status for s in streams} == {200}
+        assert b.d.call("GET", b.target("files/watch", ".")).code == "quota"
+        assert b.write("f", b"x").status == 204
+        for s in streams:
+            s.close()
+
+        def free():
+            again = b.d.stream("GET", b.target("files/watch", "."))
+            again.close()
+            return again.status == 200
+        assert wait_until(free, WAIT)
+
+
+# ---- tenants ----
+
+@test
+def another_tenants_files_are_no_different_from_none():
+    with daemon_with_tokens(a="run", b="run", r="read") as d:
+        box_of_a = d.create(token=d.tokens["a"])["id"]
+        assert d.call("PUT", f"/v1/sandboxes/{box_of_a}/files?path=/tmp/f", b"x", BYTES, token=d.tokens["a"]).status == 204
+        routes = [("GET", "files?path=/tmp/f", None, {}), ("PUT", "files?path=/tmp/f", b"y", BYTES), ("DELETE", "files?path=/tmp/f", None, {}),
+                  ("GET", "files/list?path=/tmp", None, {}), ("GET", "files/stat?path=/tmp", None, {}), ("GET", "files/watch?path=/tmp", None, {}),
+                  ("POST", "files/mkdir", {"path": "/tmp/d"}, {}), ("POST", "files/move", {"from": "/tmp/f", "to": "/tmp/g"}, {}),
+                  ("GET", "archive?path=/tmp", None, {}), ("PUT", "archive?path=/tmp", archive(("x", b"x")), TAR)]
+        none = "sb_" + "a" * 26
+        for method, route, body, headers in routes:
+            theirs = d.call(method, f"/v1/sandboxes/{box_of_a}/{route}", body, headers, token=d.tokens["b"])
+            nobodys = d.call(method, f"/v1/sandboxes/{none}/{route}", body, headers, token=d.tokens["b"])
+            assert theirs.status == nobodys.status == 404, (route, theirs, nobodys)
+            assert theirs.body == nobodys.body.replace(none.encode(), box_of_a.encode()), (theirs, nobodys)
+            reader = d.call(method, f"/v1/sandboxes/{box_of_a}/{route}", body, headers, token=d.tokens["r"])
+            assert reader.status == 403 and reader.code == "forbidden", (route, reader)
+        assert d.call("GET", f"/v1/sandboxes/{box_of_a}/files?path=/tmp/f", token=d.tokens["a"]).body == b"x"
+
+
+# ---- the command line ----
+
+@test
+def cp_goes_both_ways():
+    with box() as b:
+        place = scratch() / "host"
+        with files_as_root():
+            place.mkdir()
+            os.chown(place, workspace().stat().st_uid, workspace().stat().st_gid)
+
+        def cp(*words, **more):
+            return brig("sandbox", "cp", *words, env={"BRIG_HOST": f"unix://{b.d.path}"}, cwd=place, **more)
+        (place / "t/d").mkdir(parents=True)
+        (place / "t/d/f").write_text("deep")
+        (place / "t/run").write_text("#!/bin/sh\necho ran\n")
+        (place / "t/run").chmod(0o755)
+        (place / "t/link").symlink_to("d/f")
+        assert cp("t/run", f"{b.id}:run").status == 0 and b.sh("./run") == "ran\n"
+        assert cp("t/run", f"{b.id}:/tmp").status == 0 and b.sh("/tmp/run") == "ran\n"
+        assert cp("t", f"{b.id}:/tmp").status == 0 and b.sh("cat /tmp/t/d/f; readlink /tmp/t/link") == "deepd/f\n"
+        assert cp("t", f"{b.id}:new").status == 0 and (workspace() / "new/d/f").read_text() == "deep"
+        assert cp(f"{b.id}:/tmp/t/d/f", "one").status == 0 and (place / "one").read_text() == "deep"
+        assert cp(f"{b.id}:/tmp/t/run", ".").status == 0 and (place / "run").stat().st_mode & 0o111
+        assert cp(f"{b.id}:/tmp/t", "back").status == 0 and (place / "back/d/f").read_text() == "deep" and not (place / "back/link").exists()
+        assert cp(f"{b.id}:/tmp/t", "back").status == 0 and (place / "back/t/d/f").read_text() == "deep"
+        tar = cp(f"{b.id}:new/d", "-")
+        assert tar.status == 0 and members(tar.stdout) == {"f": b"deep"}
+        assert cp("-", f"{b.id}:/tmp", input=archive(("piped", b"yes"))).status == 0 and b.sh("cat /tmp/piped") == "yes"
+        os.symlink("/etc/hostname", place / "planted")
+        (place / "planted2").symlink_to(place / "t")
+        assert cp(f"{b.id}:/tmp/t/d/f", "planted").status == 0 and not (place / "planted").is_symlink()
+        b.sh("rm -rf new; ln -s /etc new")
+        for words in ((f"{b.id}:none", "."), (f"{b.id}:new", "x"), (f"{b.id}:new/passwd", "x"), ("none", f"{b.id}:."), ("t", "u"), (f"{b.id}:a", f"{b.id}:b")):
+            a = cp(*words)
+            assert a.status == 125 and a.errors.startswith("brig: "), (words, a.errors)
+        assert not (place / "x").exists()
+        with files_as_root():
+                shutil.rmtree(place)
+
+
+@test
+def files_are_shown_by_the_command_line():
+    with box() as b:
+        def files(*words):
+            return brig("sandbox", "files", *words, env={"BRIG_HOST": f"unix://{b.d.path}"})
+        assert files("mkdir", "-r", f"{b.id}:a/b").status == 0 and files("move", f"{b.id}:a/b", "a/c").status == 0
+        assert "folder" in files("stat", f"{b.id}:a").text and files("list", f"{b.id}:a").text.split()[-1] == "c"
+        assert files("list", "--json", f"{b.id}:a").json["files"][0]["name"] == "c"
+        assert files("remove", f"{b.id}:a").status == 125 and files("remove", "-r", f"{b.id}:a").status == 0
+        assert not (workspace() / "a").exists() and files("nonsense", f"{b.id}:a").status == 125 and files("list", "a").status == 125
+
+
+# ---- elsewhere ----
+
+@test
+def bwrap_has_files_and_what_has_no_inside_refuses():
+    with daemon() as d:
+        b = Box(d, backend="bwrap")
+        data = os.urandom(200000)
+        assert b.write("/tmp/f", data).status == 204 and b.read("/tmp/f").body == data and b.write("f", b"x").status == 204
+        assert members(b.pack().body) == {"f": b"x"}
+        strict = Box(d, profile="strict")
+        assert strict.write("f", b"x").status == 204 and strict.read("f").body == b"x"
+        a = d.call("GET", strict.target("files/watch", "."))
+        assert a.status == 501 and a.code == "unsupported", a
 
 
 if __name__ == "__main__":

@@ -282,6 +282,18 @@ def a_commit_inside_an_existing_submodule_works():
 
 
 @test
+def a_submodule_as_the_workspace_says_where_to_start():
+    with_submodule(workspace())
+    done = brig("run", "--workdir", workspace() / "sub", "--", "git", "log")
+    assert done.status == 128 and "is a submodule" in done.errors and f"--workdir '{workspace()}'" in done.errors, done.errors
+    assert brig("run", "--workdir", workspace(), "--", "git", "-C", "sub", "log").status == 0
+    (workspace() / "sub/.git").write_text("gitdir: /nowhere/.git/modules/sub\n")
+    assert "does not point back" in brig("run", "--workdir", workspace() / "sub", "--", "true").errors
+    clear()
+    drop_other()
+
+
+@test
 def what_a_submodule_runs_cannot_be_changed():
     for script in (settings(".git/modules/sub/config"), hook(".git/modules/sub/hooks/post-index-change"), f"rm sub/.git; {evil('sub')}",
                    f"{evil('x')}; echo gitdir: ../x/.git > sub/.git", f"{evil('x')}; echo $PWD/x/.git > .git/modules/sub/commondir",

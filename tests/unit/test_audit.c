@@ -3,7 +3,6 @@
 #include "auditcheck.h"
 
 #include "audit/prune.h"
-#include "audit/reader.h"
 
 static char scratch[PATH_MAX];
 
@@ -480,72 +479,6 @@ static void a_prune_that_was_killed_is_finished_by_the_next(void **state UNUSED)
 	assert_int_equal(check(NULL).records, 21);
 }
 
-/* --- reading --- */
-
-static void a_reader_sees_all_and_no_more(void **state UNUSED)
-{
-	struct position at, kept = { 0 };
-	struct reader *r = NULL;
-	struct err e = { 0 };
-	struct log *l;
-	uint64_t seq = 0;
-	const char *line;
-	size_t n;
-
-	make_log(30, 3000);
-	copy_file("log/head", "head");
-	make_log(2, 3000);
-	copy_file("head", "log/head");
-	assert_int_equal(reader_open("log", NULL, &r, &e), 0);
-	while (reader_next(r, &line, &n, &at, &e) == 1) {
-		assert_int_equal(at.seq, ++seq);
-		assert_int_equal(line[0], '{');
-		assert_int_equal(line[n - 1], '}');
-		if (seq == 17)
-			kept = at;
-	}
-	assert_int_equal(e.code, 0);
-	assert_int_equal(seq, 30); /* the two behind the head are nobody's business */
-	l = open_log(3000, false);
-	append_many(l, 1);
-	assert_int_equal(reader_refresh(r, &e), 1);
-	while (reader_next(r, &line, &n, &at, &e) == 1)
-		assert_int_equal(at.seq, ++seq);
-	assert_int_equal(seq, 34);
-	assert_int_equal(reader_seek(r, &kept, &e), 0);
-	assert_int_equal(reader_next(r, &line, &n, &at, &e), 1);
-	assert_int_equal(at.seq, 17);
-	assert_int_equal(reader_line_at(r, &kept, &line, &n, &e), 0);
-	assert_memory_equal(line, "{\"seq\":17,", 10);
-	(void)log_free(l);
-	(void)prune_to(3, 0, false);
-	assert_true(reader_refresh(r, &e) >= 0);
-	assert_int_equal(reader_seek(r, &kept, &e), -ESTALE);
-	assert_int_equal(reader_line_at(r, &kept, &line, &n, &e), -ESTALE);
-	err_clear(&e);
-	assert_int_equal(reader_next(r, &line, &n, &at, &e), 1);
-	assert_int_equal(at.seq, 32);
-	(void)reader_free(r);
-}
-
-static void a_reader_does_not_pass_over_a_missing_segment(void **state UNUSED)
-{
-	struct reader *r = NULL;
-	struct err e = { 0 };
-	const char *line;
-	size_t n;
-	int got;
-
-	make_log(30, 3000);
-	assert_int_equal(unlink("log/000002.jsonl"), 0);
-	assert_int_equal(reader_open("log", NULL, &r, &e), 0);
-	while ((got = reader_next(r, &line, &n, NULL, &e)) == 1)
-		;
-	assert_int_equal(got, -EBADMSG);
-	assert_non_null(strstr(e.what, "000002"));
-	(void)reader_free(r);
-}
-
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, enter, leave)
@@ -572,8 +505,6 @@ int main(void)
 		CASE(lazy_retention_takes_whole_segments),
 		CASE(a_gap_that_base_does_not_explain_is_found),
 		CASE(a_prune_that_was_killed_is_finished_by_the_next),
-		CASE(a_reader_sees_all_and_no_more),
-		CASE(a_reader_does_not_pass_over_a_missing_segment),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,6 @@
 #include "audit/head.h"
 #include "audit/record.h"
 #include "audit/redact.h"
-#include "audit/throttle.h"
 #include "base/str.h"
 
 static struct audit_key key;
@@ -382,131 +381,11 @@ static void every_event_has_a_name_and_fields(void **state UNUSED)
 		assert_non_null(t->name);
 		assert_non_null(t->help);
 		assert_true(t->severity >= SEVERITY_INFO && t->ocsf_class);
-		assert_non_null(severity_name(t->severity));
 		assert_ptr_equal(event_by_name(t->name, &id), t);
 		assert_int_equal(id, i);
 		assert_non_null(t->fields[0].name);
 	}
 	assert_null(event_by_name("sandbox.nothing", NULL));
-}
-
-static void a_million_denials_are_a_few_records(void **state UNUSED)
-{
-	struct throttle *t = throttle_new();
-	uint64_t now = 1767323045000000, written = 0, counted = 0;
-	struct record r, summary;
-
-	record_init(&r, EVENT_EGRESS_DENY);
-	record_text(&r, "host", "evil.example");
-	record_number(&r, "port", 443);
-	for (int i = 0; i < 1000000; i++, now += 60) { /* in a minute */
-		written += throttle_admit(t, &r, now);
-		while (throttle_summary(t, now, false, &summary)) {
-			assert_int_equal(summary.type, EVENT_LOG_SUMMARY);
-			counted += (uint64_t)summary.values[1].number;
-			written++;
-		}
-	}
-	while (throttle_summary(t, now, true, &summary)) {
-		counted += (uint64_t)summary.values[1].number;
-		written++;
-	}
-	assert_true(written < 20);
-	assert_true(written + counted >= 1000000); /* not one without a count */
-	(void)throttle_free(t);
-}
-
-static void a_million_different_denials_have_a_bound_too(void **state UNUSED)
-{
-	struct throttle *t = throttle_new();
-	uint64_t now = 1767323045000000, admitted = 0, counted = 0;
-	struct record r, summary;
-	char host[32];
-
-	record_init(&r, EVENT_EGRESS_DENY);
-	for (int i = 0; i < 1000000; i++, now += 10) {
-		(void)snprintf(host, sizeof(host), "h%d.example", i);
-		record_text(&r, "host", host);
-		admitted += throttle_admit(t, &r, now);
-		while (throttle_summary(t, now, false, &summary))
-			counted += (uint64_t)summary.values[1].number;
-	}
-	while (throttle_summary(t, now, true, &summary))
-		counted += (uint64_t)summary.values[1].number;
-	assert_true(admitted <= 1000 + 1);
-	assert_int_equal(admitted + counted, 1000000);
-	(void)throttle_free(t);
-}
-
-static bool admit(struct throttle *t, enum event type, const char *host, const char *about,
-		  uint64_t now)
-{
-	struct record r;
-
-	record_init(&r, type);
-	record_text(&r, "host", host);
-	record_text(&r, type == EVENT_LEAK_BLOCK ? "pattern" : "reason", about);
-	return throttle_admit(t, &r, now);
-}
-
-static void a_flood_of_one_type_hides_no_other(void **state UNUSED)
-{
-	struct throttle *t = throttle_new();
-	uint64_t now = 1767323045000000;
-	char host[32];
-
-	for (int i = 0; i < 100000; i++) {
-		(void)snprintf(host, sizeof(host), "h%d.example", i);
-		(void)admit(t, EVENT_EGRESS_DENY, host, "not-allowed", now);
-		(void)admit(t, EVENT_CREDENTIAL_MISUSE, host, "misuse", now);
-	}
-	assert_true(admit(t, EVENT_LEAK_BLOCK, "api.test", "github-token", now));
-	assert_true(admit(t, EVENT_EGRESS_ALLOW, "api.test", "", now));
-	(void)throttle_free(t);
-}
-
-/* A method, or another word of the command's own, that is new each time. */
-static void what_is_said_of_one_target_leaves_room_for_others(void **state UNUSED)
-{
-	struct throttle *t = throttle_new();
-	uint64_t now = 1767323045000000, written = 0;
-	char about[32];
-
-	for (int i = 0; i < 100000; i++) {
-		(void)snprintf(about, sizeof(about), "M%d", i);
-		written += admit(t, EVENT_EGRESS_DENY, "api.test", about, now);
-	}
-	assert_int_equal(written, 16);
-	assert_true(admit(t, EVENT_EGRESS_DENY, "evil.test", "not-allowed", now));
-	(void)throttle_free(t);
-}
-
-/* An hour of it, patiently, in every pace that might slip through. */
-static void no_pace_fills_the_disk(void **state UNUSED)
-{
-	static const uint64_t paces[] = { 50000, 999999, 1000001, 2000001, 60000000 };
-
-	for (size_t p = 0; p < ARRAY_LEN(paces); p++) {
-		struct throttle *t = throttle_new();
-		uint64_t from = 1767323045000000, written = 0, asked = 0, counted = 0;
-		struct record summary;
-		char host[32];
-
-		for (uint64_t now = from; now - from < 3600000000ULL; now += paces[p], asked++) {
-			(void)snprintf(host, sizeof(host), "h%u.example",
-				       (unsigned)(asked % (p % 2 ? 300 : 100000)));
-			while (throttle_summary(t, now, false, &summary)) {
-				counted += (uint64_t)summary.values[1].number;
-				written++;
-			}
-			written += admit(t, EVENT_EGRESS_DENY, host, "not-allowed", now);
-		}
-		while (throttle_summary(t, from + 3600000000ULL, true, &summary))
-			counted += (uint64_t)summary.values[1].number;
-		assert_true(written < 4000);
-		assert_true(counted + written >= asked);
-		(void)throttle_free(t);
-	}
 }
 
 static void a_head_reads_back_and_nothing_else_does(void **state UNUSED)
@@ -544,11 +423,6 @@ int main(void)
 		cmocka_unit_test(a_cut_does_not_bare_a_secret),
 		cmocka_unit_test(a_list_has_its_bounds),
 		cmocka_unit_test(every_event_has_a_name_and_fields),
-		cmocka_unit_test(a_million_denials_are_a_few_records),
-		cmocka_unit_test(a_million_different_denials_have_a_bound_too),
-		cmocka_unit_test(a_flood_of_one_type_hides_no_other),
-		cmocka_unit_test(what_is_said_of_one_target_leaves_room_for_others),
-		cmocka_unit_test(no_pace_fills_the_disk),
 		cmocka_unit_test(a_head_reads_back_and_nothing_else_does),
 	};
 

@@ -407,6 +407,32 @@ static void an_unbound_name_is_told_how_to_bind_it(void **state UNUSED)
 	assert_true(sent("b.example"));
 }
 
+static void a_refusal_names_the_way_out(void **state UNUSED)
+{
+	make("credentials: {GITHUB_TOKEN: {host: [api.example.org, 'api.example.org:8443']}}\n");
+	for (size_t i = 0; i < 4; i++) {
+		static const struct {
+			const char *target, *host;
+			uint16_t port;
+			bool verified;
+			const char *hint;
+		} cases[] = {
+			{ "/?k={GITHUB_TOKEN}", "b.example", 443, true,
+			  "{host: b.example}} binds" },
+			{ "/?k={GITHUB_TOKEN}", "b.example", 8443, true,
+			  "{host: b.example:8443}} binds" },
+			{ "/?k={GITHUB_TOKEN}", "api.example.org", 8443, true, "another place" },
+			{ "/?k={GITHUB_TOKEN}", "api.example.org", 8443, false, "verified TLS" },
+		};
+
+		request("GET", text("%s", cases[i].target));
+		assert_false(send_to(cases[i].host, cases[i].port, cases[i].verified));
+		assert_int_equal(v.reason, EGRESS_CREDENTIAL_MISUSE);
+		if (!strstr(v.hint, cases[i].hint))
+			fail_msg("'%s' does not say '%s'", v.hint, cases[i].hint);
+	}
+}
+
 static void a_bound_name_without_a_value_says_so(void **state UNUSED)
 {
 	const char *names[] = { "OTHER_KEY", "OPENAI_API_KEY" };
@@ -553,6 +579,7 @@ int main(void)
 		TEST(a_placeholder_anywhere_else_is_a_misuse),
 		TEST(methods_and_paths_bind_it),
 		TEST(an_unbound_name_is_told_how_to_bind_it),
+		TEST(a_refusal_names_the_way_out),
 		TEST(a_bound_name_without_a_value_says_so),
 		TEST(values_that_cannot_be_sent_are_refused),
 		TEST(files_and_commands_give_values),

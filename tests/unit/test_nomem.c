@@ -6,7 +6,6 @@
 
 #include "audit/log.h"
 #include "audit/prune.h"
-#include "audit/reader.h"
 #include "audit/verify.h"
 #include "backend/kit/plan/plan.h"
 #include "backend/ssh/ssh.h"
@@ -291,13 +290,9 @@ static int use_record(struct log *l, struct err *e)
 {
 	struct prune_options p = { .max_records = 3 };
 	struct verify_options v = { .dir = "log", .threads = 1 };
-	CLEANUP(reader) struct reader *r = NULL;
 	struct prune_report pruned;
 	struct verify_report found;
 	struct record x;
-	const char *line;
-	size_t n;
-	int got;
 
 	record_init(&x, EVENT_SANDBOX_EXEC);
 	record_text(&x, "argv0", "true");
@@ -307,10 +302,7 @@ static int use_record(struct log *l, struct err *e)
 	if (prune(l, &p, &pruned, e) < 0 || verify(&v, &found, e) < 0)
 		return -e->code;
 	assert_true(found.ok);
-	got = reader_open("log", NULL, &r, e);
-	while (got >= 0 && (got = reader_next(r, &line, &n, NULL, e)) > 0)
-		;
-	return got;
+	return 0;
 }
 
 static int keep_record(void)

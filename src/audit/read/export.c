@@ -17,11 +17,6 @@ static const char *const names[FORMAT_COUNT] = {
 	[FORMAT_OCSF_JSONL] = "ocsf-jsonl",
 };
 
-const char *format_name(enum format f)
-{
-	return names[f];
-}
-
 bool format_by_name(const char *name, enum format *ret)
 {
 	for (int i = 0; i < FORMAT_COUNT; i++)

@@ -22,7 +22,6 @@ enum format {
 	FORMAT_COUNT
 };
 
-const char *format_name(enum format f);
 bool format_by_name(const char *name, enum format *ret);
 
 struct exporter {

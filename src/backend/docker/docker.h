@@ -73,8 +73,6 @@ struct backend_plan {
 	size_t ulimit_count;
 	struct envvar *labels; /* as they go to the engine */
 	size_t label_count;
-	const char *const *engine_sockets; /* that no mount may show */
-	size_t engine_socket_count;
 };
 
 /* plan.c */
@@ -152,8 +150,6 @@ struct image {
 	size_t volume_count;
 	struct arena *arena;
 };
-
-void image_done(struct image *i);
 
 /* Tells how a pull goes; returns true to give it up. */
 typedef bool pull_fn(void *arg, const char *line);

@@ -10,7 +10,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <termios.h>
 
 #include "backend/docker/docker.h"
@@ -548,12 +547,8 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 	if (j->oom) {
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
-	} else if (WIFSIGNALED(x.status)) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(x.status);
 	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(x.status);
+		outcome_ended(o, x.status);
 	}
 	return true;
 }

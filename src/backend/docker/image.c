@@ -19,11 +19,6 @@
 #define PROGRESS_US 1000000
 #define LOOK_MS 250 /* how soon a cancel is seen */
 
-void image_done(struct image *i)
-{
-	i->arena = arena_free(i->arena);
-}
-
 /* A name in a path: everything but what its own grammar knows is escaped. */
 static void put_ref(struct buf *b, const char *ref)
 {

@@ -284,17 +284,6 @@ static void none_signal(struct backend_job *j, uint32_t command, int sig)
 		(void)fd_send(j->control, &r, sizeof(r), NULL, 0);
 }
 
-static void judge_status(int status, struct outcome *o)
-{
-	if (WIFSIGNALED(status)) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(status);
-	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(status);
-	}
-}
-
 /* Only what the conductor has not judged already: its own timeout and cancel stand. */
 static void judge(const struct backend_job *j, struct outcome *o)
 {
@@ -304,7 +293,7 @@ static void judge(const struct backend_job *j, struct outcome *o)
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
 			      "the command's warden was ended from outside");
 	} else {
-		judge_status(j->status, o);
+		outcome_ended(o, j->status);
 	}
 }
 
@@ -339,7 +328,7 @@ static bool none_ended(struct backend_job *j, uint32_t command, struct outcome *
 	if (x.refused)
 		command_refused(&x, o);
 	else if (o->kind == OUTCOME_FAILED)
-		judge_status(x.status, o);
+		outcome_ended(o, x.status);
 	return true;
 }
 

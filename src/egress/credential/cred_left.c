@@ -7,13 +7,43 @@
 #include "base/str.h"
 #include "egress/credential/cred_internal.h"
 
-static bool misuse(struct cred_job *j, const char *name, const char *where)
+static bool bound_to(const struct cred *c, const struct cred_target *to)
+{
+	for (size_t i = 0; c && i < c->n_hosts; i++)
+		if (c->hosts[i].port == to->port && host_eq(&c->hosts[i].host, to->host))
+			return true;
+	return false;
+}
+
+/* What would let it through; c is NULL for a name that nobody has bound. */
+static void say_way_out(const struct cred_target *to, const struct cred *c, const char *name,
+			char *hint, size_t n)
+{
+	char port[8] = "";
+
+	if (to->port != 443)
+		(void)snprintf(port, sizeof(port), ":%u", to->port);
+	if (!to->verified)
+		(void)snprintf(hint, n,
+			       "a credential goes over verified TLS alone, and this is plain HTTP; "
+			       "a server of this host with a certificate: --allow NAME --set "
+			       "egress.resolve=NAME=127.0.0.1:PORT --set egress.roots=FILE");
+	else if (bound_to(c, to))
+		(void)snprintf(
+			hint, n,
+			"it is bound to this host, for another place in the request: header, "
+			"cookie, basic and query under credentials say which");
+	else
+		(void)snprintf(hint, n,
+			       "credentials: {%.60s: {host: %.200s%s}} binds it to this host", name,
+			       to->host->name, port);
+}
+
+static bool misuse(struct cred_job *j, const struct cred *c, const char *name, const char *where)
 {
 	char hint[sizeof(j->v->hint)];
 
-	(void)snprintf(hint, sizeof(hint),
-		       "credentials: {%.60s: {host: %.200s}} binds it to this host", name,
-		       j->to->host->name);
+	say_way_out(j->to, c, name, hint, sizeof(hint));
 	return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, hint,
 			    "the placeholder of credential '%s' in the %s of a request to %s", name,
 			    where, j->to->host->name);
@@ -33,7 +63,7 @@ static bool without_value(struct cred_job *j, const char *name, const char *wher
 				    "credential '%s' is bound, but this run has no value for it",
 				    name);
 	}
-	return misuse(j, name, where);
+	return misuse(j, NULL, name, where);
 }
 
 /* {UPPER_CASE}, which is a name somebody meant to bind. */
@@ -64,10 +94,10 @@ static bool check_at(struct cred_job *j, const char *p, size_t n, const char *wh
 		const struct cred *c = &j->creds->v[i];
 
 		if (cred_name_at(c, p, n))
-			return misuse(j, c->spec->name, where);
+			return misuse(j, c, c->spec->name, where);
 		if (c->secret->placeholder && n >= CRED_PLACEHOLDER_LEN &&
 		    memcmp(p, c->secret->placeholder, CRED_PLACEHOLDER_LEN) == 0)
-			return misuse(j, c->spec->name, where);
+			return misuse(j, c, c->spec->name, where);
 	}
 	if (n >= CRED_PLACEHOLDER_LEN && cred_is_placeholder(egress_text(p, CRED_PLACEHOLDER_LEN)))
 		return verdict_deny(j->v, EGRESS_CREDENTIAL_MISUSE, NULL,

@@ -511,43 +511,18 @@ bool egress_address(const struct addr *a, const struct addr *own, size_t n_own,
 
 	addr_text(a, text);
 	if (class != ADDR_PUBLIC)
-		return verdict_deny(v, EGRESS_PRIVATE_ADDRESS,
-				    class == ADDR_METADATA ? NULL
-							   : "egress.resolve can open exactly one "
-							     "private address for a name",
-				    "%s resolves to %s, a %s address",
-				    v->host.len ? v->host.name : "the name", text,
-				    addr_class_name(class));
+		return verdict_deny(
+			v, EGRESS_PRIVATE_ADDRESS,
+			class == ADDR_METADATA ? NULL
+					       : "--set egress.resolve=HOST=ADDRESS "
+						 "opens exactly one private address for a "
+						 "name that you know",
+			"%s resolves to %s, a %s address", v->host.len ? v->host.name : "the name",
+			text, addr_class_name(class));
 	for (size_t i = 0; i < n_own; i++)
 		if (addr_eq(a, &own[i]))
 			return verdict_deny(v, EGRESS_PRIVATE_ADDRESS, NULL,
 					    "%s resolves to %s, an address of this machine",
 					    v->host.len ? v->host.name : "the name", text);
 	return true;
-}
-
-static size_t add_port(uint16_t *ports, size_t n, size_t max, uint16_t port)
-{
-	size_t at = 0;
-
-	while (at < n && ports[at] < port)
-		at++;
-	if (n == max || (at < n && ports[at] == port))
-		return n;
-	memmove(ports + at + 1, ports + at, (n - at) * sizeof(*ports));
-	ports[at] = port;
-	return n + 1;
-}
-
-size_t egress_rules_ports(const struct egress_rules *r, uint16_t *ports, size_t max)
-{
-	size_t n = add_port(ports, 0, max, 80);
-
-	n = add_port(ports, n, max, 443);
-	if (r->host_service)
-		n = add_port(ports, n, max, r->host_service);
-	for (size_t i = 0; i < r->allow.n; i++)
-		for (size_t p = 0; p < r->allow.v[i].n_ports; p++)
-			n = add_port(ports, n, max, r->allow.v[i].ports[p]);
-	return n;
 }

@@ -57,7 +57,3 @@ bool egress_decide(const struct egress_rules *r, const struct egress_request *q,
  * the addresses of this machine. Dial exactly the address that was asked about. */
 bool egress_address(const struct addr *a, const struct addr *own, size_t n_own,
 		    struct egress_verdict *ret);
-
-/* The TCP ports the door must listen on: 80, 443 and those of rules, ascending; returns how many
- * were written. */
-size_t egress_rules_ports(const struct egress_rules *r, uint16_t *ports, size_t max);

@@ -13,9 +13,6 @@
 #include "base/err.h"
 #include "egress/rules/host.h"
 
-/* What the door offers upstream, in place of whatever the guest asked for. */
-#define CODING_ACCEPT "gzip, deflate, identity"
-
 #define CODING_DEPTH 3
 
 /* The value of Content-Encoding, outermost last, as read by coding_parse. */

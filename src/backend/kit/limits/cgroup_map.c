@@ -18,6 +18,7 @@
 #include <sys/vfs.h>
 
 #include "base/fd.h"
+#include "base/mounts.h"
 
 #define FIRST_CGROUP_NS 0xEFFFFFFBU /* its inode: the kernel gives it to no other */
 
@@ -91,23 +92,6 @@ static void take_own(struct parse *p, char *line)
 		}
 }
 
-/* mountinfo writes blank, tab, newline and backslash as three octal digits. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	while (*s) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
-		    s[3] >= '0' && s[3] <= '7') {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			*to++ = *s++;
-		}
-	}
-	*to = '\0';
-}
-
 /* What is left of `own` below `root`, or NULL when it is not below it. */
 static const char *below(const char *own, const char *root)
 {
@@ -167,8 +151,8 @@ static void take_mount(struct parse *p, char *line)
 		return;
 	if (listed(m.options, "ro") || listed(m.super, "ro"))
 		return;
-	unescape(m.root);
-	unescape(m.point);
+	mounts_unescape(m.root);
+	mounts_unescape(m.point);
 	if (strcmp(m.type, "cgroup2") == 0)
 		take_place(p, CG_UNIFIED, m.root, m.point);
 	/* A new group of a hierarchy with cpuset in it takes no process until it has CPUs. */

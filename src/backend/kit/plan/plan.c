@@ -205,17 +205,6 @@ void plan_note(struct box_plan *p, const char *text)
 		p->notes[p->note_count++] = text;
 }
 
-const char *plan_inside(struct box_plan *p, const char *host)
-{
-	for (size_t i = p->op_count; i-- > 0;) {
-		const struct op *o = &p->ops[i];
-
-		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD) && path_under(host, o->src))
-			return arena_printf(p->arena, "%s%s", o->dst, host + strlen(o->src));
-	}
-	return NULL;
-}
-
 static void map(struct id_map *m, size_t *n, uint32_t inside, uint32_t outside, uint32_t count)
 {
 	m[(*n)++] = (struct id_map){ .inside = inside, .outside = outside, .count = count };

@@ -64,16 +64,9 @@ static int show_over(struct box_plan *p, const char *path, const char *file, str
 static int add_file(struct box_plan *p, const char *path, const char *text, size_t *op,
 		    struct err *e)
 {
-	struct op *o;
-
-	if (plan_parents(p, path, e) < 0)
+	if (plan_file(p, path, text, e) < 0)
 		return -e->code;
-	*op = p->op_count;
-	o = plan_op(p, OP_FILE, path, e);
-	if (!o)
-		return -e->code;
-	o->mode = 0644;
-	o->data = text;
+	*op = p->op_count - 1;
 	return 0;
 }
 

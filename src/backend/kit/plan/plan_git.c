@@ -134,6 +134,23 @@ static const char *git_file_goal(struct box_plan *p)
 	return plan_against(p, p->workspace, text + strlen("gitdir: "));
 }
 
+/* Says why git has nothing here. A submodule has its git folder in that of the tree around it. */
+static void note_not_back(struct box_plan *p, const char *gitdir)
+{
+	const char *modules = strstr(gitdir, "/.git/modules/"), *text = NULL;
+	size_t n = modules ? (size_t)(modules - gitdir) : 0;
+
+	if (n && strncmp(p->workspace, gitdir, n) == 0 && p->workspace[n] == '/')
+		text = arena_printf(p->arena,
+				    "the workspace is a submodule, whose git folder is not shown: "
+				    "for git in it start brig in the repository around it "
+				    "(--workdir '%.*s')",
+				    (int)n, p->workspace);
+	plan_note(p, text ? text
+			  : "the workspace's .git points to a folder that does not point back: "
+			    "not shown");
+}
+
 /* A worktree's git folder is believed only when it names this workspace in return and lies where
  * git puts it: the `.git` file is workspace content, and a hostile one could name any folder of the
  * user's. */
@@ -150,7 +167,7 @@ static const char *worktree_common(struct box_plan *p, const char *gitdir)
 	home = common ? arena_printf(p->arena, "%s/worktrees%s", common, name) : NULL;
 	if (back && own && home && str_eq(back, own) && str_eq(home, gitdir) && plan_is_git(common))
 		return common;
-	plan_note(p, "the workspace's .git points to a folder that does not point back: not shown");
+	note_not_back(p, gitdir);
 	return NULL;
 }
 

@@ -79,9 +79,6 @@ int plan_door(struct box_plan *p,
 int plan_code(struct box_plan *p, struct err *e); /* Python code, over all of it */
 int plan_environment(struct box_plan *p, struct err *e);
 
-/* The inside path of a host path that one of the plan's binds shows, or NULL. */
-const char *plan_inside(struct box_plan *p, const char *host);
-
 /* A tree that the command is shown: its own place on its file system, and where it appears. */
 struct shown {
 	struct where at;

@@ -2,7 +2,6 @@
 /* backend/kit/process/box_exec.c - further commands of a sandbox that has brig's own init inside.
  */
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "backend/kit/process/start_internal.h"
 
@@ -64,12 +63,8 @@ static void judge(struct backend_job *j, int status, struct outcome *o)
 		box_signal(j, COMMAND_FIRST, SIGKILL);
 		o->kind = OUTCOME_OOM;
 		outcome_hit(o, LIMIT_MEMORY);
-	} else if (WIFSIGNALED(status)) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(status);
 	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(status);
+		outcome_ended(o, status);
 	}
 }
 

@@ -293,12 +293,8 @@ static void judge(const struct backend_job *j, const struct cgroup_events *seen,
 	} else if (!j->exited) {
 		(void)err_set(&o->error, ERR_INTERNAL, ECHILD,
 			      "the sandbox was ended from outside");
-	} else if (WIFSIGNALED(j->status)) {
-		o->kind = OUTCOME_SIGNALLED;
-		o->signal = WTERMSIG(j->status);
 	} else {
-		o->kind = OUTCOME_EXITED;
-		o->exit_code = WEXITSTATUS(j->status);
+		outcome_ended(o, j->status);
 	}
 }
 

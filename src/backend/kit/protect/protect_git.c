@@ -3,7 +3,7 @@
  * welcome, what they would run on the host is not.
  *
  * Only names and stat data are looked at. What a new configuration says is asked of git itself
- * (reader.h); where nobody answers it counts as hostile. */
+ * (git_reader.h); where nobody answers it counts as hostile. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -479,7 +479,7 @@ def impostor(data):
             i.close()
 
 
-@test
+@test(limit=180)
 def what_comes_out_is_unpacked_below_its_folder_and_nowhere_else():
     place = workspace()
     out = place / "out"
@@ -518,26 +518,28 @@ def what_comes_out_is_unpacked_below_its_folder_and_nowhere_else():
 STRIKE = """
 import os, signal, sys
 spare = {1, os.getpid(), os.getppid()}
-while os.path.exists("strike"):
+while os.path.exists(sys.argv[1]):
     for pid in set(range(2, 3000)) - spare:
-        for word in sys.argv[1:]:
+        for word in sys.argv[2:]:
             try:
                 os.kill(pid, getattr(signal, word))
             except OSError:
                 pass
+open("struck", "w")
 """
 
 
 @contextlib.contextmanager
 def struck(b, *signals):
     """Meanwhile every process inside but those who do it is sent these."""
+    flag = workspace() / ("strike-" + "-".join(signals))
     (workspace() / "strike.py").write_text(STRIKE)
-    (workspace() / "strike").touch()
-    b.start(f"python3 strike.py {' '.join(signals)}")
+    flag.touch()
+    b.start(f"python3 strike.py {flag.name} {' '.join(signals)}")
     try:
         yield
     finally:
-        (workspace() / "strike").unlink()
+        flag.unlink()
 
 
 @test
@@ -546,6 +548,7 @@ def a_helper_that_is_killed_is_an_error_and_not_a_hang():
         (workspace() / "f").write_bytes(b"old")
         with half_an_upload(b, "f") as s, struck(b, "SIGKILL"):
             assert s.recv(4096).startswith(b"HTTP/1.1 409")
+        assert wait_until((workspace() / "struck").exists, WAIT)  # nobody else is killed
         assert (workspace() / "f").read_bytes() == b"old"
         for left in left_over():  # it could not do so itself
             left.unlink()

@@ -4,6 +4,7 @@
 
 import base64
 import contextlib
+import http.client
 import io
 import os
 import pathlib
@@ -479,7 +480,7 @@ def impostor(data):
             i.close()
 
 
-@test
+@test(limit=180)
 def what_comes_out_is_unpacked_below_its_folder_and_nowhere_else():
     place = workspace()
     out = place / "out"
@@ -518,9 +519,9 @@ def what_comes_out_is_unpacked_below_its_folder_and_nowhere_else():
 STRIKE = """
 import os, signal, sys
 spare = {1, os.getpid(), os.getppid()}
-while os.path.exists("strike"):
+while os.path.exists(sys.argv[1]):
     for pid in set(range(2, 3000)) - spare:
-        for word in sys.argv[1:]:
+        for word in sys.argv[2:]:
             try:
                 os.kill(pid, getattr(signal, word))
             except OSError:
@@ -531,13 +532,14 @@ while os.path.exists("strike"):
 @contextlib.contextmanager
 def struck(b, *signals):
     """Meanwhile every process inside but those who do it is sent these."""
+    flag = workspace() / ("strike-" + "-".join(signals))
     (workspace() / "strike.py").write_text(STRIKE)
-    (workspace() / "strike").touch()
-    b.start(f"python3 strike.py {' '.join(signals)}")
+    flag.touch()
+    b.start(f"python3 strike.py {flag.name} {' '.join(signals)}")
     try:
         yield
     finally:
-        (workspace() / "strike").unlink()
+        flag.unlink()
 
 
 @test
@@ -549,6 +551,7 @@ def a_helper_that_is_killed_is_an_error_and_not_a_hang():
         assert (workspace() / "f").read_bytes() == b"old"
         for left in left_over():  # it could not do so itself
             left.unlink()
+        b = Box(b.d)  # where nobody kills
         with half_an_upload(b, "f") as s, struck(b, "SIGSTOP", "SIGCONT", "SIGTERM", "SIGPIPE", "SIGALRM", "SIGUSR1"):
             s.sendall(b"y" * (MIB // 2))
             assert s.recv(100).startswith(b"HTTP/1.1 204")
@@ -582,7 +585,10 @@ def killers_do_not_keep_anybody_from_an_answer():
         (workspace() / "f").write_bytes(b"x" * 100000)
         with struck(b, "SIGKILL"):
             for _ in range(40):
-                a = b.read("f")
+                try:
+                    a = b.read("f")
+                except (http.client.HTTPException, ConnectionError):
+                    continue  # cut off in the middle, which says so
                 assert (a.status == 200 and a.body == b"x" * 100000) or a.code in ("conflict", "quota"), a
         assert wait_until(lambda: b.read("f").status == 200, WAIT)
 

@@ -52,7 +52,7 @@ static void report_gap(struct verify_report *r, const char *file, uint64_t line,
 		fault(r, file, line, seq, "records %llu to %llu are missing before this one", first,
 		      last);
 	else if (seq < expected)
-		fault(r, file, line, seq, "record %llu stands where %llu was expected",
+		fault(r, file, line, seq, "record %llu is where %llu was expected",
 		      (unsigned long long)seq, first);
 	else
 		fault(r, file, line, seq, "the record does not follow the one before it");

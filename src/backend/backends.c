@@ -117,7 +117,7 @@ int backend_cannot(const struct spec *s, const char *backend, enum field_id id, 
 	if (s->backend != BACKEND_AUTO || !only_untrusted(s, id))
 		return err_hint(e, "backend '%s' can", able);
 	return err_hint(e,
-			"a project file that nobody has trusted does not choose the backend: "
+			"an untrusted project file does not choose the backend: "
 			"'brig allow' trusts it, --backend %s chooses",
 			able);
 }
@@ -198,8 +198,8 @@ static int check_host_run(const struct spec *s, struct err *e)
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM, "%s runs on the host, outside of any sandbox",
 		      full ? "policy full_access" : "backend none");
-	return s->again ? err_hint(e, "if that is meant: %s", s->again)
-			: err_hint(e, "if that is meant, ask again with "
+	return s->again ? err_hint(e, "if that is intended: %s", s->again)
+			: err_hint(e, "if that is intended, ask again with "
 				      "--i-know-this-is-not-a-sandbox");
 }
 

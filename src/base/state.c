@@ -165,9 +165,10 @@ int state_open(const char *sub, char *path, size_t n, struct err *e)
 		return fd;
 	if (out_of_means(errno))
 		return err_sys(e, "cannot open the folder of brig's own state");
-	return err_refuse(e, ERR_UNAVAILABLE, EACCES,
-			  "set XDG_STATE_HOME to a folder of yours that nobody else may write to",
-			  "no folder for brig's own state can be made");
+	return err_refuse(
+		e, ERR_UNAVAILABLE, EACCES,
+		"set XDG_STATE_HOME to a folder of your own that nobody else can write to",
+		"no folder for brig's own state can be made");
 }
 
 int state_find(const char *sub, char *path, size_t n)
@@ -215,10 +216,11 @@ int cache_open(const char *sub, char *path, size_t n, struct err *e)
 		return fd;
 	if (out_of_means(why))
 		return err_sys(e, "cannot open brig's cache folder");
-	return err_refuse(e, ERR_UNAVAILABLE, why,
-			  "set XDG_CACHE_HOME to a folder of yours that nobody else may write to; "
-			  "'brig' in it must be no link, and nobody else's",
-			  "brig's cache folder '%.200s' cannot be had", path);
+	return err_refuse(
+		e, ERR_UNAVAILABLE, why,
+		"set XDG_CACHE_HOME to a folder of your own that nobody else can write to; "
+		"'brig' in it must be no link, and nobody else's",
+		"brig's cache folder '%.200s' is not available", path);
 }
 
 int cache_find(const char *sub, char *path, size_t n)

@@ -60,7 +60,7 @@ int url_parse(const char *text, struct url *ret, struct err *e)
 	bool bracketed;
 
 	if (!u.tls && !str_starts_nocase(text, "http://"))
-		return err_set(e, ERR_CONFIG, EINVAL, "it is no http or https address");
+		return err_set(e, ERR_CONFIG, EINVAL, "it is not an http or https address");
 	if (!is_visible(text) || strchr(text, '#'))
 		return err_set(e, ERR_CONFIG, EINVAL,
 			       "the address has a blank, a '#' or a character that is not ASCII");

@@ -32,7 +32,7 @@ static int parse(int argc, char **argv, struct allow_asked *a, struct err *e)
 		else
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig allow --help says what it takes",
-					  "allow takes no '%.100s'", argv[i]);
+					  "allow does not accept '%.100s'", argv[i]);
 	}
 	return 0;
 }
@@ -181,7 +181,7 @@ static int change(const struct allow_asked *a, struct err *e)
 	if (!a->revoke) {
 		if (trust(s, path, e) < 0)
 			return -e->code;
-		(void)printf("%s: trusted as it stands; a change ends that\n", path);
+		(void)printf("%s: trusted as it is now; any change ends that\n", path);
 		return 0;
 	}
 	r = recorder_policy(s, "revoke", path, NULL, e);
@@ -212,7 +212,7 @@ static int allow(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_allow = {
 	.name = "allow",
 	.usage = "[--revoke] [FILE]",
-	.help = "trust a project's .brig.yaml as it stands, so that it may loosen settings",
+	.help = "trust a project's .brig.yaml as it is now, so that it may loosen settings",
 	.about = "  --revoke          trust it no longer\n\n"
 		 "Without FILE: the .brig.yaml that a run from here would read. Prints its digest "
 		 "and\n"

@@ -86,7 +86,8 @@ static const char *word(size_t i)
 const struct subcommand cmd_audit = {
 	.name = "audit",
 	.usage = "[COMMAND [OPTION...]]",
-	.help = "what happened, who asked, what was denied, and has anybody touched the record",
+	.help = "show what ran, who asked and what was denied; verify that nobody changed the "
+		"record",
 	.word = word,
 	.run = audit,
 };

@@ -41,7 +41,7 @@ static int parse(int argc, char **argv, struct cache_asked *a, struct err *e)
 		else
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig cache --help says what it takes",
-					  "cache takes no '%.100s'", argv[i]);
+					  "cache does not accept '%.100s'", argv[i]);
 	}
 	if (a->all && a->project)
 		return err_refuse(e, ERR_USAGE, EINVAL, "--all, or one project",
@@ -309,7 +309,7 @@ static const char *word(size_t i)
 const struct subcommand cmd_cache = {
 	.name = "cache",
 	.usage = "[list | clear [PROJECT | --all]] [--json]",
-	.help = "show or clear the HOMEs that --home keep keeps for projects",
+	.help = "show or clear the HOMEs kept for projects by --home keep",
 	.about = "  clear PROJECT     remove those of that folder (or one, by its id); without it, "
 		 "of\n"
 		 "                    the current folder; refused while a run uses it\n"

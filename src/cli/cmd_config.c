@@ -272,13 +272,13 @@ static int config(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_config = {
 	.name = "config",
 	.usage = "check FILE | show [--config FILE] [--origin] [--json] | migrate FILE",
-	.help = "validate a file, show what holds and who said so, rewrite an old form",
+	.help = "validate a file, show each setting and where it comes from, convert other formats",
 	.about =
 		"  check FILE        is the file right, and would its backend take it\n"
 		"  show              every setting as it holds here, from all layers\n"
 		"  migrate FILE      print an old form in the new one\n\n"
 		"  --config FILE     with show: the file that run would be given\n"
-		"  --dialect NAME    what the file is written in: brig, initrunner, rlm, agents\n"
+		"  --dialect NAME    format of the file: brig, initrunner, rlm, agents\n"
 		"                    or ironclaw; recognised by its content if not given\n"
 		"  --origin          with show: who wrote each setting, and where\n"
 		"  --json            with show: one object; sizes in bytes, times in milliseconds\n"

@@ -39,7 +39,7 @@ static const struct {
 static int refuse(const char *word, struct err *e)
 {
 	return err_refuse(e, ERR_USAGE, EINVAL, "brig daemon --help says what it takes",
-			  "daemon takes no '%.100s'", word);
+			  "daemon does not accept '%.100s'", word);
 }
 
 /* 1: it was an option with a value. */

@@ -216,7 +216,7 @@ const struct subcommand cmd_doctor = {
 	.name = "doctor",
 	.usage = "[--role FILE | --config FILE] [--backend NAME] [--set KEY=VALUE] [--attack] "
 		 "[--json] [--fix]",
-	.help = "say whether sandboxes can be made here, layer by layer, and what mends it",
+	.help = "check whether sandboxes work here, layer by layer, and how to fix what does not",
 	.about = "  --role FILE       what this role needs, in the words of its dialect\n"
 		 "  --config FILE     the same for any configuration file\n"
 		 "  --dialect NAME    what the file is written in, if its content does not say\n"

@@ -17,7 +17,8 @@ static int asked_help(const struct subcommand *c, int argc, char **argv)
 		return 0;
 	}
 	if (argc > 1) {
-		(void)err_set(&e, ERR_USAGE, EINVAL, "%s takes no '%.100s'", c->name, argv[1]);
+		(void)err_set(&e, ERR_USAGE, EINVAL, "%s does not accept '%.100s'", c->name,
+			      argv[1]);
 		(void)err_hint(&e, "usage: brig %s", c->name);
 		error_print(&e);
 		return EXIT_BRIG;

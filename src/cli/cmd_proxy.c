@@ -99,7 +99,7 @@ static int run(const struct subcommand *c, int argc, char **argv)
 const struct subcommand cmd_proxy = {
 	.name = "proxy",
 	.usage = "[OPTION...] [FILE]",
-	.help = "the guarded door alone: a proxy on loopback",
+	.help = "run the filtering proxy alone, on loopback",
 	.about = "Prints its address, writes the certificate that clients must trust to FILE (or "
 		 "prints it), and\nserves HTTP CONNECT, plain HTTP and SOCKS5 until it is "
 		 "interrupted. Only what uses the proxy is held.\n",

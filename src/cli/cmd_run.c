@@ -163,7 +163,7 @@ static int settle_terminal(const struct subcommand *c, struct spec *s, struct er
 		s->command.tty = !s->cli.json && !spec_remote(s) && terminal_is_ours();
 	if (s->command.tty && s->cli.json)
 		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "--json keeps the output, --tty shows it to somebody: leave one "
+				  "--json captures the output, --tty shows it: leave one "
 				  "out",
 				  "--tty and --json exclude each other");
 	s->command.unattended = s->command.tty && !isatty(STDIN_FILENO);
@@ -506,7 +506,7 @@ const struct subcommand cmd_run = {
 const struct subcommand cmd_shell = {
 	.name = "shell",
 	.usage = "[OPTION...]",
-	.help = "a shell in a fresh sandbox, to look around in",
+	.help = "start a shell in a fresh sandbox",
 	.fields = CMD_RUN,
 	.run = run,
 };
@@ -514,7 +514,7 @@ const struct subcommand cmd_shell = {
 const struct subcommand cmd_exec = {
 	.name = "exec",
 	.usage = "[OPTION...] \"COMMAND LINE\"",
-	.help = "the same through sh -c; options may stand before and after",
+	.help = "run a command line with sh -c; options may come before or after it",
 	.fields = CMD_EXEC,
 	.permute = true,
 	.run = run,
@@ -523,7 +523,7 @@ const struct subcommand cmd_exec = {
 const struct subcommand cmd_python = {
 	.name = "python",
 	.usage = "[OPTION...] (FILE | - | -c CODE) [ARG...]",
-	.help = "Python code, as a read-only file inside; options may stand before and after",
+	.help = "run Python code as a read-only file inside; options may come before or after it",
 	.fields = CMD_PYTHON,
 	.permute = true,
 	.code = CODE_PYTHON,
@@ -533,7 +533,7 @@ const struct subcommand cmd_python = {
 const struct subcommand cmd_script = {
 	.name = "script",
 	.usage = "[OPTION...] [--interpreter PATH] [--param NAME=VALUE]... (FILE | -)",
-	.help = "a script as the interpreter's input, its parameters as upper-case variables",
+	.help = "feed a script to an interpreter; its parameters become upper-case variables",
 	.fields = CMD_SCRIPT,
 	.permute = true,
 	.code = CODE_SCRIPT,

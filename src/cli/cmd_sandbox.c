@@ -177,7 +177,7 @@ static int parse(const struct sandbox_verb_row *v, int argc, char **argv, struct
 		if (option && !last && !own && !str_eq(argv[at], "-i"))
 			return err_refuse(e, ERR_USAGE, EINVAL,
 					  "brig sandbox --help says what it takes",
-					  "sandbox %s takes no '%.60s'", v->name, argv[at]);
+					  "sandbox %s does not accept '%.60s'", v->name, argv[at]);
 		if (option && !last && !own)
 			continue;
 		argv[kept++] = argv[at];
@@ -226,7 +226,7 @@ static const struct sandbox_verb_row *verb_by_name(const char *name, struct err 
 	if (name && !near)
 		near = str_nearest(name, names);
 	if (name)
-		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox takes no '%.60s'", name);
+		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox does not accept '%.60s'", name);
 	else
 		(void)err_set(e, ERR_USAGE, EINVAL, "sandbox needs to know what to do");
 	if (near)
@@ -283,7 +283,7 @@ const struct subcommand cmd_sandbox = {
 	.name = "sandbox",
 	.usage = "create | list | get | exec | logs | events | pause | resume | stop | delete | "
 		 "update | cp | files | prune",
-	.help = "long-lived sandboxes: made once, given many commands",
+	.help = "long-lived sandboxes: create one, run many commands in it",
 	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
 		 "         [--idle-ttl TIME] [--no-wait]      make one, print its id when it is "
 		 "ready\n"
@@ -293,6 +293,8 @@ const struct subcommand cmd_sandbox = {
 		 "  logs ID [EXEC] [-f]                       what its commands wrote\n"
 		 "  events [ID] [-f] [--since SEQ]            what happened, one JSON a line\n"
 		 "  pause ID...    resume ID...    stop ID... [--grace TIME]\n"
+		 "                                            stop ends its processes; /tmp and a "
+		 "private HOME are gone\n"
 		 "  delete ID... | --label K=V                prune [--dry-run]\n"
 		 "  update ID [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME]\n"
 		 "  cp [--limit SIZE] SRC DST                 one of them ID:PATH; - is a tar\n"

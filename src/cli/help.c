@@ -132,7 +132,7 @@ void help_all(const struct subcommand *c)
 void help_print(void)
 {
 	(void)printf("usage: brig COMMAND [OPTION...]\n\n"
-		     "Runs what an agent wants to run where it can do its work and no harm.\n\n");
+		     "Runs an agent's commands where they can do their work and no harm.\n\n");
 	for (const struct subcommand *const *c = commands; *c; c++)
 		(void)printf("  brig %-11s %s\n", (*c)->name, (*c)->help);
 	(void)printf("\n`brig COMMAND --help` says more.\n");

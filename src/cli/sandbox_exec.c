@@ -340,7 +340,7 @@ int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_
 
 	exec_result_init(&x.result);
 	if (!sandbox_target(target, sizeof(target), ref, "/exec"))
-		r = err_set(e, ERR_USAGE, EINVAL, "'%.60s' is no id and no name", ref);
+		r = err_set(e, ERR_USAGE, EINVAL, "'%.60s' is neither an id nor a name", ref);
 	q.target = target;
 	q.body = buf_str(&body);
 	q.body_len = body.len;

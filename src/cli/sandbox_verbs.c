@@ -34,7 +34,7 @@ static int target_of(char out[256], const char *ref, const char *more, struct er
 	if (sandbox_target(out, 256, ref, more))
 		return 0;
 	return err_refuse(e, ERR_USAGE, EINVAL, "brig sandbox list shows them",
-			  "'%.60s' is no id and no name", ref);
+			  "'%.60s' is neither an id nor a name", ref);
 }
 
 static int ask(struct daemon_client *d, const char *method, const char *target, struct buf *body,
@@ -161,7 +161,7 @@ static void print_row(const struct jread *v)
 	put_cell(&b, jread_str(v, "name"), 20);
 	put_cell(&b, jread_str(v, "state"), 10);
 	put_cell(&b, jread_str(v, "backend"), 9);
-	buf_printf(&b, "%5lld  ", (long long)jread_int(v, "execs_running", 0));
+	buf_printf(&b, "%7lld  ", (long long)jread_int(v, "execs_running", 0));
 	for (void *it = jread_first(labels); it; it = jread_next(labels, it)) {
 		put_cell(&b, jread_key(it), 0);
 		buf_putc(&b, '=');
@@ -239,8 +239,8 @@ static int on_row(void *arg, const struct jread *v, struct err *e)
 		jread_write(v, &r->json);
 	} else {
 		if (!r->any)
-			(void)printf("%-31s%-20s%-10s%-9s%5s  %s\n", "ID", "NAME", "STATE",
-				     "BACKEND", "RUNS", "LABELS");
+			(void)printf("%-31s%-20s%-10s%-9s%7s  %s\n", "ID", "NAME", "STATE",
+				     "BACKEND", "RUNNING", "LABELS");
 		print_row(v);
 	}
 	r->any = true;

@@ -315,7 +315,7 @@ int tokens_add(const char *path, const char *name, const char *scopes, char toke
 				  "'%.60s' is not a name for a token", name);
 	if (scopes_parse(scopes, strlen(scopes), &mask) < 0)
 		return err_refuse(e, ERR_USAGE, EINVAL, "one or more of read,run,admin",
-				  "'%.60s' is no scope", scopes);
+				  "'%.60s' is not a scope", scopes);
 	fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "cannot open '%.200s'", path);

@@ -383,7 +383,7 @@ static int strike_memory(const struct ground *g, struct siege *s, struct err *e)
 static int strike_flood(const struct ground *g, struct siege *s, struct err *e)
 {
 	CLEANUP(outcome) struct outcome *o = outcome_new();
-	struct assault *a = note(s, "output_flood", "the memory of whoever reads the output");
+	struct assault *a = note(s, "output_flood", "the memory of the reader of the output");
 	const char *const words[] = { "flood", NULL }, *const more[] = { NULL };
 
 	if (!o)

@@ -116,7 +116,7 @@ void check_state(struct machine *m, struct finding *f)
 			    "below XDG_RUNTIME_DIR, which a reboot empties, or nowhere",
 			    path);
 	}
-	finding_hint(f, "set XDG_STATE_HOME to a folder of yours that nobody else may write to");
+	finding_hint(f, "set XDG_STATE_HOME to a folder of your own that nobody else can write to");
 }
 
 void check_installation(struct machine *m, struct finding *f)

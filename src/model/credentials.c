@@ -428,7 +428,7 @@ static int read_also(struct spec *s, const struct source *src, const struct node
 const struct credential_key credential_keys[] = {
 	{ "host", "where it may go: HOST[:PORT], one or several", CREDENTIAL_TEXTS },
 	{ "header", "the header it goes into; Authorization if not given", CREDENTIAL_TEXT },
-	{ "prefix", "what stands before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
+	{ "prefix", "what comes before it there; 'Bearer ' for Authorization", CREDENTIAL_TEXT },
 	{ "cookie", "instead of a header: the cookie it is", CREDENTIAL_TEXT },
 	{ "basic", "instead of a header: the password of this user", CREDENTIAL_TEXT },
 	{ "query", "parameters of the query that may hold it", CREDENTIAL_TEXTS },

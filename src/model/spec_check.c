@@ -357,11 +357,11 @@ static int check_untrusted_env(const struct spec *s, const struct envvar *v, str
 	if (!host_run || !s->untrusted || v->by != ORIGIN_PROJECT)
 		return 0;
 	(void)err_set(e, ERR_POLICY, EPERM,
-		      "'%.100s' is set by a project file that nobody has trusted, for a command "
+		      "'%.100s' is set by an untrusted project file, for a command "
 		      "that is not contained",
 		      v->name);
 	(void)blame(s, FIELD_ENV, "env.set", e);
-	return err_hint(e, "read the file, then trust it as it stands: brig allow");
+	return err_hint(e, "read the file, then trust it as it is now: brig allow");
 }
 
 /* What a file sets would act on programs before they have begun; a flag is the caller's own word.
@@ -379,7 +379,7 @@ static int check_env(const struct spec *s, struct err *e)
 		(void)err_set(e, ERR_POLICY, EPERM, "'%.100s' changes how programs are started",
 			      v->name);
 		(void)blame(s, FIELD_ENV, "env.set", e);
-		return err_hint(e, "if that is meant, on the command line: --env %.60s=...",
+		return err_hint(e, "if that is intended, on the command line: --env %.60s=...",
 				v->name);
 	}
 	return 0;
@@ -429,12 +429,12 @@ static int check_policy(const struct spec *s, struct err *e)
 
 	if (s->policy == POLICY_READONLY && (s->write.n || disk))
 		return err_refuse(e, ERR_USAGE, EINVAL, "use --policy workspace_write",
-				  "policy readonly cannot take --%s",
+				  "policy readonly does not allow --%s",
 				  s->write.n ? "write" : "disk");
 	for (size_t i = 0; i < s->mounts.n; i++)
 		if (s->policy == POLICY_READONLY && s->mounts.v[i].writable)
 			return err_refuse(e, ERR_USAGE, EINVAL, "use --policy workspace_write",
-					  "policy readonly cannot take the writable mount '%s'",
+					  "policy readonly does not allow the writable mount '%s'",
 					  s->mounts.v[i].target);
 	return 0;
 }

@@ -180,10 +180,10 @@ static int refuse(void *arg, enum field_id id, const struct envvar *entry)
 	const char *where = r->after->origin[id] == ORIGIN_PROJECT ? r->after->where[id] : NULL;
 
 	(void)err_set(r->e, ERR_POLICY, EPERM,
-		      "%.160s: %s%s%.60s: a project file that nobody has trusted may only tighten",
+		      "%.160s: %s%s%.60s: an untrusted project file may only tighten",
 		      where ? where : r->path, fields[id].key, entry ? "." : "",
 		      entry ? entry->name : "");
-	return err_hint(r->e, "read the file, then trust it as it stands: brig allow %.150s",
+	return err_hint(r->e, "read the file, then trust it as it is now: brig allow %.150s",
 			r->path);
 }
 

@@ -155,10 +155,10 @@ static int check_scalar(const struct yaml_reader *r, const yaml_event_t *ev, str
 	bool plain = ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 
 	if (ev->data.scalar.anchor)
-		return at_mark(r, &ev->start_mark, e, "anchors ('&%.40s') are not taken",
+		return at_mark(r, &ev->start_mark, e, "anchors ('&%.40s') are not accepted",
 			       (const char *)ev->data.scalar.anchor);
 	if (ev->data.scalar.tag)
-		return at_mark(r, &ev->start_mark, e, "tags ('%.40s') are not taken",
+		return at_mark(r, &ev->start_mark, e, "tags ('%.40s') are not accepted",
 			       (const char *)ev->data.scalar.tag);
 	if (strlen(text) != ev->data.scalar.length)
 		return at_mark(r, &ev->start_mark, e, "a NUL character in a text");
@@ -222,10 +222,10 @@ static int take_key(struct yaml_reader *r, const yaml_event_t *ev, struct err *e
 	if (is_null(ev) || !*key || str_has_control(key))
 		return at_mark(r, &ev->start_mark, e, "a key that is not plain text");
 	if (str_eq(key, "<<"))
-		return at_mark(r, &ev->start_mark, e, "merge keys ('<<') are not taken");
+		return at_mark(r, &ev->start_mark, e, "merge keys ('<<') are not accepted");
 	twin = node_get(map, key);
 	if (twin)
-		return at_mark(r, &ev->start_mark, e, "key '%.60s' stands twice, first in line %d",
+		return at_mark(r, &ev->start_mark, e, "key '%.60s' appears twice, first in line %d",
 			       key, twin->key_line);
 	if (map->count >= KEYS_MAX)
 		return at_mark(r, &ev->start_mark, e, "more than %d keys in one map", KEYS_MAX);
@@ -293,10 +293,10 @@ static int on_open(struct yaml_reader *r, const yaml_event_t *ev, struct err *e)
 	struct node *n;
 
 	if (anchor)
-		return at_mark(r, &ev->start_mark, e, "anchors ('&%.40s') are not taken",
+		return at_mark(r, &ev->start_mark, e, "anchors ('&%.40s') are not accepted",
 			       (const char *)anchor);
 	if (tag)
-		return at_mark(r, &ev->start_mark, e, "tags ('%.40s') are not taken",
+		return at_mark(r, &ev->start_mark, e, "tags ('%.40s') are not accepted",
 			       (const char *)tag);
 	if (wants_key(r))
 		return at_mark(r, &ev->start_mark, e, "a key that is not plain text");
@@ -316,7 +316,7 @@ static int on_document(struct yaml_reader *r, const yaml_event_t *ev, struct err
 	if (ev->data.document_start.version_directive ||
 	    ev->data.document_start.tag_directives.start !=
 		    ev->data.document_start.tag_directives.end)
-		return at_mark(r, &ev->start_mark, e, "directives ('%%') are not taken");
+		return at_mark(r, &ev->start_mark, e, "directives ('%%') are not accepted");
 	r->started = true;
 	return 0;
 }
@@ -327,7 +327,7 @@ static int on_event(struct yaml_reader *r, const yaml_event_t *ev, struct err *e
 	case YAML_DOCUMENT_START_EVENT:
 		return on_document(r, ev, e);
 	case YAML_ALIAS_EVENT:
-		return at_mark(r, &ev->start_mark, e, "aliases ('*%.40s') are not taken",
+		return at_mark(r, &ev->start_mark, e, "aliases ('*%.40s') are not accepted",
 			       (const char *)ev->data.alias.anchor);
 	case YAML_SCALAR_EVENT:
 		return on_scalar(r, ev, e);

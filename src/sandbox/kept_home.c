@@ -218,13 +218,13 @@ static int note_use(int folder, const struct spec *s, const char *backend, struc
 	about_text(s, backend, &b);
 	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return err_sys(e, "cannot note whose the kept HOME is");
+		return err_sys(e, "cannot record the owner of the kept HOME");
 	r = b.failed ? -ENOMEM : fd_write_all(fd, buf_str(&b), b.len);
 	if (r == 0 && renameat(folder, name, folder, ABOUT) < 0)
 		r = -errno;
 	if (r < 0)
 		(void)unlinkat(folder, name, 0);
-	return r < 0 ? err_errno(e, r, "cannot note whose the kept HOME is") : 0;
+	return r < 0 ? err_errno(e, r, "cannot record the owner of the kept HOME") : 0;
 }
 
 /* --- what it may hold --- */

@@ -146,7 +146,7 @@ static int check_command(const brig_sandbox *s, const brig_request *q, struct er
 	if (q->sandbox != s)
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "brig_sandbox_command makes a request for it",
-				  "the request is no command of this sandbox");
+				  "the request is not for a command of this sandbox");
 	if (q->spec->command.code.kind != CODE_NONE)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "write it to the workspace, or name its interpreter and give it "

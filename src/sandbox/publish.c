@@ -103,7 +103,7 @@ static int refused(const struct port_spec *w, int code, struct err *e)
 		return err_refuse(e, ERR_UNAVAILABLE, EADDRINUSE,
 				  "choose another one, or none to get one that is free: "
 				  "--publish PORT",
-				  "port %u of the host is taken", w->host);
+				  "port %u of the host is in use", w->host);
 	if (code == -EACCES && w->host && w->host < LOWEST_ORDINARY)
 		return err_refuse(e, ERR_UNAVAILABLE, EACCES,
 				  "choose one from 1024 up: --publish 8080:80 shows port 80 of the "

@@ -32,7 +32,7 @@ static int textfile_open(struct textfile *p, const char *path, struct err *e)
 	char folder[PATH_MAX];
 
 	if (!slash || !slash[1] || strlen(slash + 1) > NAME_MAX - 5 || slash - path >= PATH_MAX - 1)
-		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is no absolute path of a file",
+		return err_set(e, ERR_CONFIG, EINVAL, "'%.200s' is not the absolute path of a file",
 			       path);
 	(void)snprintf(folder, sizeof(folder), "%.*s", slash > path ? (int)(slash - path) : 1,
 		       path);
@@ -93,7 +93,7 @@ static int read_old(const struct textfile *p, struct metrics *m, mode_t *mode, s
 		return err_sys(e, "cannot read '%.200s'", p->name);
 	*mode = st.st_mode & 0777;
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > FILE_MAX)
-		return err_set(why, ERR_CONFIG, EFBIG, "it is no file of at most %zu bytes",
+		return err_set(why, ERR_CONFIG, EFBIG, "it is not a file of at most %zu bytes",
 			       FILE_MAX),
 		       0;
 	text = malloc((size_t)st.st_size + 1);

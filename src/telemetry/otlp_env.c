@@ -177,7 +177,7 @@ int otlp_headers_parse(struct arena *a, const char *text, struct otlp_pairs *ret
 		const struct otlp_pair *p = &found.v[i];
 
 		if (!is_token(p->name) || is_ours(p->name))
-			return err_set(e, ERR_CONFIG, EINVAL, "part %zu is no header to send",
+			return err_set(e, ERR_CONFIG, EINVAL, "part %zu is not a header to send",
 				       i + 1);
 		if (str_has_control(p->value))
 			return err_set(e, ERR_CONFIG, EINVAL,
@@ -378,8 +378,8 @@ static int read_timeout(char *const *variables, struct otlp *t, struct err *e)
 	if (text && (num_count(text, &t->timeout_ms) < 0 || t->timeout_ms < 1 ||
 		     t->timeout_ms > TIMEOUT_MAX_MS))
 		return err_set(e, ERR_CONFIG, EINVAL,
-			       "%s '%.40s' is no number of milliseconds from 1 to %d", name, text,
-			       TIMEOUT_MAX_MS);
+			       "%s '%.40s' is not a number of milliseconds from 1 to %d", name,
+			       text, TIMEOUT_MAX_MS);
 	return 0;
 }
 

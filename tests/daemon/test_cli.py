@@ -65,8 +65,8 @@ def a_sandbox_is_made_used_and_deleted():
 @test
 def words_that_make_no_sense_are_refused_with_a_next_step():
     with client() as (d, sandbox):
-        for words, said in ((("creat",), "create"), (("show", "x"), "brig sandbox get"), (("rm", "x"), "brig sandbox delete"), ((), "brig sandbox --help"), (("get",), "usage: "), (("get", "a/b"), "no id and no name"),
-                            (("list", "--nmae", "x"), "takes no"), (("exec", "x"), "usage: "), (("create", "--label", "x"), "KEY=VALUE"),
+        for words, said in ((("creat",), "create"), (("show", "x"), "brig sandbox get"), (("rm", "x"), "brig sandbox delete"), ((), "brig sandbox --help"), (("get",), "usage: "), (("get", "a/b"), "neither an id nor a name"),
+                            (("list", "--nmae", "x"), "does not accept"), (("exec", "x"), "usage: "), (("create", "--label", "x"), "KEY=VALUE"),
                             (("create", "--", "true"), "takes no command"), (("create", "--memry", "1g"), "--memory"), (("delete",), "ID"),
                             (("delete", "x", "--label", "a=b"), "not both"), (("exec", "none", "true"), "none")):
             refused = sandbox(*words)

@@ -171,7 +171,7 @@ def cleanup_is_automatic_and_idempotent():
     with daemon() as d:
         box = sandbox(d)
         d.call("POST", f"/v1/sandboxes/{box}/exec", {"command": "sleep 600", "detach": True})
-        assert "sleep" in descendants().values()
+        assert wait_until(lambda: "sleep" in descendants().values())
         for _ in range(2):
             assert d.call("DELETE", f"/v1/sandboxes/{box}").status == 204
         assert not left(box) and not [n for n in descendants().values() if n in ("sleep", "brig-monitor", "brig-init")]

@@ -359,7 +359,7 @@ def a_project_file_cannot_switch_it_on():
         for text in ("ssh_agent: git\n", "ssh_agent: auth\n"):
             (workspace() / ".brig.yaml").write_text(text)
             done = brig("run", "--", "true", env=agent.env)
-            assert done.status == 125 and "ssh_agent: a project file that nobody has trusted may only tighten" in done.errors, done.errors
+            assert done.status == 125 and "ssh_agent: an untrusted project file may only tighten" in done.errors, done.errors
         (workspace() / ".brig.yaml").write_text("ssh_agent: none\n")
         done = brig("run", "--", "sh", "-c", "echo ${SSH_AUTH_SOCK-none}", env=agent.env)
         assert done.text == "none\n", done.errors

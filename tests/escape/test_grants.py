@@ -675,6 +675,14 @@ def a_socket_that_cannot_be_looked_for_everywhere_is_told():
             (top / str(i)).mkdir()
         done = brig("run", "--workdir", top, "--", "true")
         assert done.status == 0 and "not where it was bound" in done.errors, done.errors
+    with contextlib.ExitStack() as many:
+        small = folder("small")
+        for i in range(70):
+            s = many.enter_context(contextlib.closing(socket.socket(socket.AF_UNIX)))
+            s.bind(str(small / "gone"))
+            (small / "gone").unlink()
+        done = brig("run", "--workdir", small, "--", "true")
+        assert done.status == 0 and "too many to be looked for" in done.errors, done.errors
 
 
 @test(backends=BOTH)

@@ -156,7 +156,7 @@ def an_agent_is_named_by_its_role():
     assert brig("run", "--", "true").status == 125
     # Nor can it keep anybody from reading what was done there.
     done = audit("list", "--agent", "somebody-else", "--json")
-    assert done.json == [] and "nobody has trusted" in done.errors and audit("list", "--json").json
+    assert done.json == [] and "untrusted project file" in done.errors and audit("list", "--json").json
     (workspace() / ".brig.yaml").write_text("{")
     assert audit("list", "--json").json and audit("verify").status == 0
 
@@ -183,7 +183,7 @@ def hosts_and_types_are_found():
     assert count("--run", f"{5:032x}") == 4
     for typed, hint in (("sandbox.exce", "did you mean 'sandbox.exec'?"), ("egres.*", ""), ("leak.warns", "'leak.warn'")):
         done = audit("list", "--dir", str(place), "--type", typed, status=125)
-        assert f"'{typed}' is no type of event" in done.errors and hint in done.errors, done
+        assert f"'{typed}' is not a type of event" in done.errors and hint in done.errors, done
 
 
 @test

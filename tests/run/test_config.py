@@ -199,7 +199,7 @@ def a_mistake_exits_1_with_file_line_column_and_the_nearest_word():
             ("brig: 1\nlimits: {memory: lots}\n", "2:18", ("memory", "'lots' is not a size")),
             ("brig: 1\nread_only_root: yes\n", "2:17", ("bare 'yes'", "true")),
             ("brig: 1\nread: &a [/x]\n", "2:7", ("anchors",)),
-            ("brig: 1\nbrig: 1\n", "2:1", ("stands twice",)),
+            ("brig: 1\nbrig: 1\n", "2:1", ("appears twice",)),
             ("brig: 1\nread: /x\n", "2:7", ("expected a list",)),
             ("brig: 3\n", "1:7", ("version '3'",))):
         done = check(text)
@@ -288,7 +288,7 @@ def ironclaws_full_access_and_disabled_run_after_the_opt_in():
                 {"SANDBOX_ENABLED": "false", "SANDBOX_IMAGE": "x", "SANDBOX_MEMORY_LIMIT_MB": "64", "SANDBOX_ALLOWLIST": "a.example"}):
         done = brig("exec", "id -u", env=env)
         assert done.status == 125, done
-        hint = done.errors.partition("if that is meant: brig ")[2].splitlines()[0]
+        hint = done.errors.partition("if that is intended: brig ")[2].splitlines()[0]
         assert hint == "exec --i-know-this-is-not-a-sandbox 'id -u'", done
         done = brig("exec", "--i-know-this-is-not-a-sandbox", "id -u", env=env)
         assert done.status == 0 and done.text.strip().isdigit(), done

@@ -179,6 +179,14 @@ def a_credential_that_can_go_nowhere_is_told():
 
 
 @test
+def a_credential_for_the_host_service_says_that_none_goes_there():
+    own = scratch() / "service.yaml"
+    own.write_text("brig: 1\nnetwork: proxy\negress: {host_service: 9}\ncredentials: {MODEL_KEY: {host: 'host.brig.internal:9'}}\n")
+    done = brig("run", "--config", own, "--credential", "MODEL_KEY", "--", "true", env={"MODEL_KEY": "k" * 20})
+    assert done.status == 0 and "none is ever put in" in done.errors and "--allow host.brig.internal" not in done.errors, done
+
+
+@test
 def an_unknown_value_is_refused_with_the_nearest_one():
     refused("--policy", "readonyl", words=("readonyl", "'readonly'"))
     refused("--backend", "dokcer", words=("dokcer", "'docker'"))
@@ -677,7 +685,7 @@ def full_access_needs_the_second_opt_in_and_the_refusal_prints_the_line_that_wou
         assert "touch" in line and options[1] in line
     # The line is exact: what it says runs. Code was taken out of the arguments, and is not shown again.
     done = brig("exec", "echo it \"was\" meant > made", "--policy", "full_access", "--timeout", "9s")
-    line = next(l for l in done.errors.splitlines() if l.startswith("hint: ")).partition("if that is meant: brig ")[2]
+    line = next(l for l in done.errors.splitlines() if l.startswith("hint: ")).partition("if that is intended: brig ")[2]
     assert done.status == 125 and brig(*shlex.split(line)).status == 0 and (workspace() / "made").read_text() == "it was meant\n"
     done = brig("python", "--policy", "full_access", "-c", "print('secret')")
     assert done.status == 125 and "--i-know-this-is-not-a-sandbox" in done.errors and "secret" not in done.errors

@@ -135,11 +135,11 @@ def a_port_that_is_taken_is_refused_before_anything_runs():
             other.listen()
             port = other.getsockname()[1]
             done = brig("run", "-p", f"{port}:8000", "--", "touch", "ran")
-            assert done.status == 125 and f"port {port} of the host is taken" in done.errors, done.errors
+            assert done.status == 125 and f"port {port} of the host is in use" in done.errors, done.errors
             assert "hint: choose another one" in done.errors and not (workspace() / "ran").exists()
     with served() as s:
         done = brig("run", "-p", f"{s.port}:8000", "--", "true")
-        assert done.status == 125 and "is taken" in done.errors
+        assert done.status == 125 and "is in use" in done.errors
     assert brig("run", "-p", f"{s.port}:8000", "--", "true").status == 0, "a port is free again at once"
 
 

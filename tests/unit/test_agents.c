@@ -156,15 +156,15 @@ static void targets_are_absolute_plain_and_used_once(void **state UNUSED)
 	refused("mounts: [{source: /data/a, target: /}]", "reserved");
 	refused("mounts: [{source: /data/a, target: '/a:b'}]", "contains ':'");
 	refused("mounts: [{source: /data/a, target: /a}, {source: /data/b, target: /a}]",
-		"stands twice");
+		"appears twice");
 	refused("copies: [{source: /data/a, target: /a}, {source: /data/b, target: /a}]",
-		"stands twice");
+		"appears twice");
 	refused("mounts: [{source: /data/a, target: /a}]\n"
 		"copies: [{source: /data/b, target: /a}]",
-		"stands twice");
+		"appears twice");
 	refused("mounts: [{source: /data/a, target: /workspace}]\n"
 		"copies: [{source: /data/b, target: /workspace}]",
-		"stands twice");
+		"appears twice");
 }
 
 static void hole_3_9_3_no_engine_socket_enters(void **state UNUSED)
@@ -224,8 +224,8 @@ static void hole_3_9_8_real_credentials_enter_only_with_a_note(void **state UNUS
 	assert_int_equal(not ->notes.n, 0);
 	assert_string_equal(not ->builtin_tools.v[0], "claude:placeholder");
 	refused("builtin_tools: [clade]", "did you mean 'claude'");
-	refused("builtin_tools: [git, git]", "stands twice");
-	refused("builtin_tools: [git, {git: placeholder}]", "stands twice");
+	refused("builtin_tools: [git, git]", "appears twice");
+	refused("builtin_tools: [git, {git: placeholder}]", "appears twice");
 	refused("builtin_tools: [{git: real}]", "only 'placeholder'");
 	refused("builtin_tools: [{git: placeholder, uv: placeholder}]", "not a map");
 	refused("builtin_tools: git", "expected a list");

@@ -360,7 +360,7 @@ static void a_block_in_the_wrong_place_is_an_error(void **state UNUSED)
 	must_fail("apiVersion: initrunner/v1\nsandbox: {backend: docker}\n", ERR_CONFIG,
 		  "outside security");
 	must_fail("apiVersion: initrunner/v1\nsecurity: {}\nspec: {security: {}}\n", ERR_CONFIG,
-		  "security stands twice");
+		  "security appears twice");
 	must_fail("security: [sandbox]\n", ERR_CONFIG, "expected a map");
 	must_fail("security: {sandbox: docker}\n", ERR_CONFIG, "expected a map");
 	must_fail("apiVersion: initrunner/v2\nspec: {}\n", ERR_CONFIG, "initrunner/v2");

@@ -112,7 +112,7 @@ static void broken_lines_are_refused_with_their_number(void **state UNUSED)
 	refused("1A=x\n", "f:1:1: '1A' is not a variable name");
 	refused("A-B=x\n", "f:1:1: 'A-B'");
 	refused("A B=x\n", "f:1:3: no '='");
-	refused("A=1\nA=2\n", "f:2: 'A' stands twice, first in line 1");
+	refused("A=1\nA=2\n", "f:2: 'A' appears twice, first in line 1");
 	refused("A=1\r\nB=2\r\n", "f:1:4: a carriage return");
 	refused("A=\"x\n", "f:1:3: a quote that is not closed");
 	refused("A='x\n", "f:1:3: a quote that is not closed");

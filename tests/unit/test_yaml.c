@@ -86,8 +86,8 @@ static void what_readers_disagree_about_is_refused_with_its_place(void **state U
 	refused("a: !!str 1\n", "f.yaml:1:4: tags");
 	refused("a: !x {b: c}\n", "f.yaml:1:4: tags");
 	refused("a: {<<: {b: 1}}\n", "f.yaml:1:5: merge keys");
-	refused("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: key 'a' stands twice, first in line 1");
-	refused("\"a\": 1\na: 3\n", "f.yaml:2:1: key 'a' stands twice");
+	refused("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: key 'a' appears twice, first in line 1");
+	refused("\"a\": 1\na: 3\n", "f.yaml:2:1: key 'a' appears twice");
 	refused("? [a]\n: 1\n", "f.yaml:1:3: a key that is not plain text");
 	refused("? {a: b}\n: 1\n", "f.yaml:1:3: a key that is not plain text");
 	refused("~: 1\n", "f.yaml:1:1: a key that is not plain text");

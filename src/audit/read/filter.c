@@ -96,7 +96,7 @@ static int unknown_type(const char *text, struct err *e)
 	for (int i = 0; i < EVENT_COUNT; i++)
 		names[i] = event_types[i].name;
 	near = str_nearest(text, names);
-	(void)err_set(e, ERR_USAGE, EINVAL, "'%.64s' is no type of event", text);
+	(void)err_set(e, ERR_USAGE, EINVAL, "'%.64s' is not a type of event", text);
 	return near ? err_hint(e, "did you mean '%s'?", near)
 		    : err_hint(e, "brig audit list shows the types there are");
 }
@@ -108,7 +108,7 @@ int filter_add_type(struct filter *f, const char *text, struct err *e)
 	if (!text[0] || strlen(text) > 64 || (star && star[1]))
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "a name like limit.hit, or the beginning of some: 'egress.*'",
-				  "'%.64s' is no type of event", text);
+				  "'%.64s' is not a type of event", text);
 	if (!is_known(text))
 		return unknown_type(text, e);
 	if (f->type_count == FILTER_TYPES_MAX)

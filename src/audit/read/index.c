@@ -171,7 +171,7 @@ static int make_file(struct index *ix, struct err *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "cannot open the index '%s/%s'", ix->dir, INDEX_NAME);
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_INTERNAL, EBADMSG, "the index is no file");
+		return err_set(e, ERR_INTERNAL, EBADMSG, "the index is not a file");
 	ix->ino = st.st_ino;
 	return 0;
 }

@@ -423,10 +423,11 @@ static int check_disk(const struct backend_plan *p, struct err *e)
 {
 	if (!p->spec->limits.disk || docker_shares_kernel(p))
 		return 0;
-	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc, or leave the limit out",
-			  "limits.disk cannot be kept with runtime '%.64s': nobody counts what its "
-			  "processes write",
-			  p->runtime);
+	return err_refuse(
+		e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc, or leave the limit out",
+		"limits.disk cannot be enforced with runtime '%.64s': nobody counts what its "
+		"processes write",
+		p->runtime);
 }
 
 /* ---- the door ---- */

@@ -56,7 +56,7 @@ int line_other_kernel(const struct backend_plan *p, struct err *e)
 			runtime);
 	if (p->box->signing)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
-				  "--ssh-agent cannot be had with runtime '%.64s': its kernel "
+				  "--ssh-agent is not available with runtime '%.64s': its kernel "
 				  "gives no sockets to this one",
 				  runtime);
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
@@ -73,7 +73,7 @@ int line_listen(struct guard *g, struct err *e)
 
 static int nonsense(struct err *e)
 {
-	return err_set(e, ERR_INTERNAL, EPROTO, "somebody else than the gate was on its line");
+	return err_set(e, ERR_INTERNAL, EPROTO, "a process other than the gate was on its line");
 }
 
 /* What came along with its first word: the one socket that was asked for, or nothing. */

@@ -73,7 +73,7 @@ int overlay_mount(int target, int layer, const char *name, struct err *e)
 		       from, upper, work);
 	if (mount("overlay", at, "overlay", MS_NOSUID | MS_NODEV, options) == 0)
 		return 0;
-	(void)err_sys(e, "a writable layer cannot be had here");
+	(void)err_sys(e, "a writable layer is not available here");
 	e->kind = ERR_UNAVAILABLE;
 	return err_hint(
 		e, "it needs overlayfs in user namespaces (Linux 5.11); keep read_only_root true");

@@ -46,7 +46,7 @@ static int set_when(int64_t *to, const char *text, struct err *e)
 	if (time_when(text, time_now(), to) == 0)
 		return 0;
 	return err_refuse(e, ERR_USAGE, EINVAL, "2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z",
-			  "'%.64s' is no point in time", text);
+			  "'%.64s' is not a point in time", text);
 }
 
 static int set_count(uint64_t *to, const char *text, struct err *e)
@@ -54,14 +54,14 @@ static int set_count(uint64_t *to, const char *text, struct err *e)
 	return num_count(text, to) == 0
 		       ? 0
 		       : err_refuse(e, ERR_USAGE, EINVAL, "a whole number, such as 20",
-				    "'%.64s' is no number of records", text);
+				    "'%.64s' is not a number of records", text);
 }
 
 static int set_age(uint64_t *to, const char *text, struct err *e)
 {
 	return num_duration(text, to) == 0 ? 0
 					   : err_refuse(e, ERR_USAGE, EINVAL, "90d, 12h",
-							"'%.64s' is no duration", text);
+							"'%.64s' is not a duration", text);
 }
 
 static int set_format(struct asked *a, const char *text, struct err *e)
@@ -229,7 +229,7 @@ int asked_parse(int argc, char **argv, struct asked *a, struct err *e)
 		} else if (a->command == AUDIT_SHOW && !a->word)
 			a->word = argv[i];
 		else
-			return err_set(e, ERR_USAGE, EINVAL, "audit %s takes no '%.100s'",
+			return err_set(e, ERR_USAGE, EINVAL, "audit %s does not accept '%.100s'",
 				       audit_commands[a->command].name, argv[i]);
 	}
 	if (a->command == AUDIT_SHOW && !a->word)

@@ -511,13 +511,14 @@ bool egress_address(const struct addr *a, const struct addr *own, size_t n_own,
 
 	addr_text(a, text);
 	if (class != ADDR_PUBLIC)
-		return verdict_deny(v, EGRESS_PRIVATE_ADDRESS,
-				    class == ADDR_METADATA ? NULL
-							   : "egress.resolve can open exactly one "
-							     "private address for a name",
-				    "%s resolves to %s, a %s address",
-				    v->host.len ? v->host.name : "the name", text,
-				    addr_class_name(class));
+		return verdict_deny(
+			v, EGRESS_PRIVATE_ADDRESS,
+			class == ADDR_METADATA ? NULL
+					       : "--set egress.resolve=HOST=ADDRESS "
+						 "opens exactly one private address for a "
+						 "name that you know",
+			"%s resolves to %s, a %s address", v->host.len ? v->host.name : "the name",
+			text, addr_class_name(class));
 	for (size_t i = 0; i < n_own; i++)
 		if (addr_eq(a, &own[i]))
 			return verdict_deny(v, EGRESS_PRIVATE_ADDRESS, NULL,

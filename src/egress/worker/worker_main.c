@@ -111,7 +111,8 @@ static int read_plan(struct worker *k, struct err *e)
 	if (take_plan(&fd, e) < 0)
 		return -e->code;
 	if (fstat(fd, &st) < 0 || st.st_size <= 0 || (size_t)st.st_size > PLAN_MAX)
-		return err_set(e, ERR_INTERNAL, EBADMSG, "the configuration has a strange size");
+		return err_set(e, ERR_INTERNAL, EBADMSG,
+			       "the configuration has an unexpected size");
 	text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (text == MAP_FAILED)
 		return err_sys(e, "cannot read the configuration");

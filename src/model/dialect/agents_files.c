@@ -75,7 +75,7 @@ static int add_target(struct files *f, const struct node *n, struct err *e)
 		return read_failed(f->src, n, e);
 	for (size_t i = 0; i < f->targets.n; i++)
 		if (str_eq(f->targets.v[i], n->text)) {
-			(void)node_error(f->src->name, n, e, "target '%.100s' stands twice",
+			(void)node_error(f->src->name, n, e, "target '%.100s' appears twice",
 					 n->text);
 			return err_hint(e, "mounts and copies share one list of targets");
 		}
@@ -210,7 +210,7 @@ static int read_tool(struct files *f, const struct node *n, const char **name, b
 				      .column = n->column };
 		if (n->first->kind != NODE_SCALAR || !str_eq(n->first->text, "placeholder"))
 			return node_error(f->src->name, n->first, e,
-					  "builtin_tools: only 'placeholder' may stand there");
+					  "builtin_tools: only 'placeholder' is allowed there");
 	}
 	if (foreign_word(f->src, &bare, tools, &word, e) < 0)
 		return err_wrap(e, "builtin_tools");
@@ -241,7 +241,7 @@ static int read_tools(struct files *f, const struct node *root, struct err *e)
 		for (size_t i = 0; i < seen.n; i++)
 			if (str_eq(seen.v[i], name))
 				return node_error(f->src->name, n, e,
-						  "builtin_tools: '%s' stands twice", name);
+						  "builtin_tools: '%s' appears twice", name);
 		if (list_add_string(f->s->arena, &seen, name, e) < 0)
 			return -e->code;
 		if (is_real)

@@ -195,8 +195,8 @@ static int add(struct envfile_reader *r, const struct env_line *l, struct err *e
 	for (size_t i = 0; i < r->n; i++)
 		if (str_eq(r->v[i].name, l->name))
 			return err_set(e, ERR_CONFIG, EEXIST,
-				       "%.128s:%d: '%.60s' stands twice, first in line %d", r->name,
-				       l->line, l->name, r->v[i].line);
+				       "%.128s:%d: '%.60s' appears twice, first in line %d",
+				       r->name, l->line, l->name, r->v[i].line);
 	if (r->n == LINES_MAX)
 		return err_set(e, ERR_CONFIG, E2BIG, "%.128s:%d: more than %d variables", r->name,
 			       l->line, LINES_MAX);

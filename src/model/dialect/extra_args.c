@@ -35,7 +35,7 @@ static const struct {
 	{ "--volumes-from", NULL, { "use mounts", "use bind_mounts", "only the working folder is mounted" } },
 	{ "--workdir", "-w", { "use workspace.target", "the working folder is /work", "the working folder is /workspace" } },
 	{ "--publish", "-p", { "use ports", NULL, NULL } },
-	{ "--gpus", NULL, { "use gpus", "only --gpus=all is taken", NULL } },
+	{ "--gpus", NULL, { "use gpus", "only --gpus=all is accepted", NULL } },
 	{ "--pull", NULL, { "use docker.auto_pull", NULL, NULL } },
 	{ "--name", NULL, { "brig names its containers itself", "brig names its containers itself",
 		"brig names its containers itself" } },
@@ -97,8 +97,8 @@ static int refuse_flag(enum extra_args_style style, const char *token, struct er
 	(void)snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : 0), token);
 	near = token[1] == '-' && n > 6 ? str_nearest(name, flags) : NULL;
 	if (near)
-		return err_hint(e, "did you mean '%s'? Abbreviations are not taken", near);
-	return err_hint(e, "only flags that cannot weaken the sandbox are taken: limits within "
+		return err_hint(e, "did you mean '%s'? Abbreviations are not accepted", near);
+	return err_hint(e, "only flags that cannot weaken the sandbox are accepted: limits within "
 			   "bounds, labels, the host name, tmpfs without exec");
 }
 
@@ -193,7 +193,7 @@ int extra_args_check(const struct strlist *args, enum extra_args_style style, st
 
 	if (args->n > ARGS_MAX) {
 		(void)blocked(style, args->v[ARGS_MAX], e);
-		return err_hint(e, "at most %d words are taken", ARGS_MAX);
+		return err_hint(e, "at most %d words are accepted", ARGS_MAX);
 	}
 	for (size_t i = 0; i < args->n; i++) {
 		const char *value = NULL;

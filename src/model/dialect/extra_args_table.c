@@ -234,7 +234,7 @@ const struct allowed extra_args_table[] = {
 	{ "--stop-timeout", "StopTimeout", valid_count, 0, 3600,
 	  "seconds from 0 to 3600", .styles = IN_ALL },
 	{ "--label", "Labels", valid_label,
-	  .takes = "NAME[=VALUE]; names of brig's own are not taken", .key = "=", .letter = 'l', .styles = IN_ALL },
+	  .takes = "NAME[=VALUE]; names of brig's own are not accepted", .key = "=", .letter = 'l', .styles = IN_ALL },
 	{ "--hostname", "Hostname", valid_hostname, 1, 63,
 	  "a host name of letters, digits, '-' and '.'", .letter = 'h', .styles = IN_ALL },
 	{ "--read-only", "HostConfig.ReadonlyRootfs", valid_word,

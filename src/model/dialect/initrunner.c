@@ -287,7 +287,7 @@ static int refuse_misplaced(const struct role_reader *r, const struct node *map,
 
 	if (!n)
 		return 0;
-	(void)node_key_error(r->src->name, n, e, "sandbox stands outside security");
+	(void)node_key_error(r->src->name, n, e, "sandbox is outside security");
 	return err_hint(e, "indent it below security:");
 }
 
@@ -342,7 +342,7 @@ int initrunner_read_role(struct spec *s, const struct source *src, const char *c
 	    refuse_misplaced(&r, root, e) < 0 || refuse_misplaced(&r, spec, e) < 0)
 		return -e->code;
 	if (security && inner) {
-		(void)node_key_error(src->name, security, e, "security stands twice");
+		(void)node_key_error(src->name, security, e, "security appears twice");
 		return err_hint(e, "keep the one below spec");
 	}
 	if (read_security(&r, inner ? inner : security, e) < 0 || put_tmp_defaults(s, e) < 0 ||

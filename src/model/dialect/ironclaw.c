@@ -178,11 +178,10 @@ static int read_opt_in(struct ironclaw_reader *r, const struct variable *v, cons
 	if (parse_bool(r, value, &on, e) < 0)
 		return -e->code;
 	if (on && r->ambient)
-		return foreign_note(
-			r->s, e,
-			"%s in the environment does not count: it must stand in a file, "
-			"or be said with --i-know-this-is-not-a-sandbox",
-			v->name);
+		return foreign_note(r->s, e,
+				    "%s in the environment does not count: it must be in a file, "
+				    "or be said with --i-know-this-is-not-a-sandbox",
+				    v->name);
 	if (on && !r->src->trusted) {
 		(void)err_set(e, ERR_POLICY, EPERM,
 			      "only trusted configuration may allow a run on the host");

@@ -386,7 +386,7 @@ int rlm_read(struct spec *s, const struct source *src, const struct node *root, 
 
 	if (!sandbox) {
 		(void)node_error(src->name, root, e, "no 'sandbox' in this file");
-		return err_hint(e, "RLM Code's settings stand below a top-level sandbox:");
+		return err_hint(e, "RLM Code's settings belong below a top-level sandbox:");
 	}
 	if (set_defaults(s, src, e) < 0)
 		return -e->code;

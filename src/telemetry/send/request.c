@@ -23,7 +23,7 @@ static int take_fields(const char *const *headers, struct send_request *q, struc
 		const char *line = *headers;
 
 		if (!is_field(line))
-			return err_set(e, ERR_CONFIG, EINVAL, "a line is no header field");
+			return err_set(e, ERR_CONFIG, EINVAL, "a line is not a header field");
 		if (str_starts_nocase(line, "Content-Type:"))
 			q->type = line + strlen("Content-Type:") + strspn(line + 13, " ");
 		else

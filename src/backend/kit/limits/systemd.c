@@ -317,7 +317,7 @@ int manager_open(const char *folder, struct err *e)
 		return errno == EAGAIN ? no_answer(e) : -ENOENT;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) < 0 || who.uid != geteuid())
 		return err_set(e, ERR_UNAVAILABLE, EPERM,
-			       "somebody else listens in place of this user's service manager");
+			       "another process listens in place of this user's service manager");
 	return TAKE_FD(fd);
 }
 

@@ -127,9 +127,13 @@ int plan_lost(struct hiding *h, struct lost *l, struct err *e)
 	if (pipes.unseen)
 		plan_note(h->plan, "a folder that can only be read is too large to be searched for "
 				   "named pipes: those in it could be written to");
-	if (l->more || (l->n && sockets.unseen))
+	if (l->more)
+		plan_note(h->plan, "many sockets of programs on this host are not where they were "
+				   "bound, too many to be looked for in the folders shown: if one "
+				   "is in there, the command can connect to it");
+	else if (l->n && sockets.unseen)
 		plan_note(h->plan, "a socket of a program on this host is not where it was bound, "
-				   "and the folders shown are too large to be searched for it: "
-				   "if it is in one of them, the command can connect to it");
+				   "and the folders shown are too large to be searched for it: if "
+				   "it is in there, the command can connect to it");
 	return 0;
 }

@@ -69,10 +69,10 @@ def a_companion_reaches_nothing_but_its_members():
         assert os.system(f"ip addr add {a}/32 dev lo") == 0
     addresses = (*METADATA, *OTHERS, *host)
     with listening(addresses, PORT) as seen, daemon() as d:
-        assert {a for a, _, _ in here(reach(addresses))} == set(addresses), "the control proves nothing"
+        assert wait_until(lambda: {a for a, _, _ in here(reach(addresses))} == set(addresses), 20), "the control proves nothing"
         seen.forget()
         box = d.create(spec=spec({"a": puppet(), "b": puppet()}))["id"]
-        assert {a for a, _, _ in ask(d, box, "a", reach(["198.19.254.3"], 8080))} == {"198.19.254.3"}, "its member is reached"
+        assert wait_until(lambda: ask(d, box, "a", reach(["198.19.254.3"], 8080)), 20), "its member is reached"
         assert ask(d, box, "a", reach((*addresses, "ff02::1", "fe80::1", "198.19.254.200"))) == []
         done = d.exec(box, "python3", "-c", reach(addresses) + "\nprint(out)")
         assert done["stdout"] == "[]\n", done
@@ -85,12 +85,12 @@ def one_with_a_bridge_reaches_the_internet_and_nothing_nearer():
     with neighbours.world(scratch()) as w, daemon() as d:
         box = d.create(spec=spec({"a": puppet(network="bridge"), "b": puppet()}, network="bridge"))["id"]
         targets = (neighbours.PUBLIC, neighbours.HOST, neighbours.OWN, neighbours.LAN, neighbours.METADATA, "127.0.0.1")
-        assert {a for a, _, _ in here(reach(targets, neighbours.PORT))} == set(targets), "the control proves nothing"
+        assert wait_until(lambda: {a for a, _, _ in here(reach(targets, neighbours.PORT))} == set(targets), 20), "the control proves nothing"
         w.clear()
         assert ask(d, box, "b", reach(targets, neighbours.PORT)) == [] and not w.seen(), w.seen()
-        assert {a for a, _, _ in ask(d, box, "a", reach(targets, neighbours.PORT))} == {neighbours.PUBLIC}
-        own = d.exec(box, "python3", "-c", reach(targets, neighbours.PORT) + "\nprint({a for a, _, _ in out})")
-        assert own["stdout"] == f"{{'{neighbours.PUBLIC}'}}\n", own
+        own = reach(targets, neighbours.PORT) + "\nprint({a for a, _, _ in out})"
+        assert wait_until(lambda: {a for a, _, _ in ask(d, box, "a", reach(targets, neighbours.PORT))} == {neighbours.PUBLIC}, 20)
+        assert wait_until(lambda: d.exec(box, "python3", "-c", own)["stdout"] == f"{{'{neighbours.PUBLIC}'}}\n", 20)
         assert set(w.seen()) <= {f"tcp {neighbours.PUBLIC}", f"udp {neighbours.PUBLIC}"}, w.seen()
 
 
@@ -101,7 +101,7 @@ def the_companion_of_another_sandbox_is_out_of_reach():
         many = d.create(spec=spec({"a": puppet(), "b": puppet(), "c": puppet()}))["id"]
         one = d.create(spec=spec({"a": puppet(env={"WHO": "one"})}))["id"]
         probe = reach(["198.19.254.4"], 8080)
-        assert ask(d, many, "a", probe), "the control proves nothing"
+        assert wait_until(lambda: ask(d, many, "a", probe), 20), "the control proves nothing"
         assert ask(d, one, "a", probe) == []
         assert d.exec(one, "python3", "-c", probe + "\nprint(out)")["stdout"] == "[]\n"
         mine = "import os; out = os.environ.get('WHO')"

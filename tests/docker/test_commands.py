@@ -270,7 +270,8 @@ FORGE = """
 import os, signal, time
 mine = {os.getpid(), os.getppid(), 1}
 for pid in map(int, filter(str.isdigit, os.listdir('/proc'))):
-    name = open(f'/proc/{pid}/comm').read().strip()
+    try: name = open(f'/proc/{pid}/comm').read().strip()
+    except OSError: continue   # it has ended meanwhile
     if name == 'brig-reaper' and pid not in mine:
         for s in (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM, signal.SIGCONT): os.kill(pid, s)
         for path in ('fd/0', 'fd/1', 'fd/3', 'mem', 'clear_refs', 'oom_score_adj'):

@@ -647,6 +647,37 @@ def killers_do_not_keep_anybody_from_an_answer():
         assert wait_until(lambda: b.read("f").status == 200, WAIT)
 
 
+def helpers():
+    """The states of those that work in this workspace, as the host sees them."""
+    found = []
+    for p in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError), files_as_root():
+            if (p / "comm").read_text() == "brig-files\n" and os.readlink(p / "cwd") == str(workspace()):
+                found.append((p / "stat").read_text().rsplit(")", 1)[1].split()[0])
+    return found
+
+
+@test
+def a_helper_that_is_stopped_does_not_outlive_its_caller_for_long():
+    with box() as b:
+        (workspace() / "big").write_bytes(b"x" * (4 * MIB))
+        plain = b.d.stream("GET", b.target("files/watch", "."))
+        assert helpers() == ["S"]
+        plain.close()
+        assert wait_until(lambda: not helpers(), WAIT)  # by itself
+        s = b.d.dial()
+        s.sendall(f"GET {b.target('files', 'big')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        stream = b.d.stream("GET", b.target("files/watch", "."))
+        assert wait_until(lambda: len(helpers()) == 2, WAIT), helpers()
+        with struck(b, "SIGSTOP"):
+            assert wait_until(lambda: helpers() == ["T", "T"], WAIT), helpers()
+        s.close()
+        stream.close()
+        assert helpers() == ["T", "T"]  # it cannot know
+        assert wait_until(lambda: not helpers(), WAIT), helpers()
+        assert b.read("big").status == 200
+
+
 @test
 def a_sandbox_ends_whatever_is_copied():
     with box() as b:

@@ -54,6 +54,7 @@ int tar_put_entry(tar_put_fn *put, void *arg, const struct tar_entry *t);
 struct tar_limits {
 	uint64_t bytes, entries; /* what is left of them */
 	bool links;              /* take symbolic links, too */
+	mode_t mask;             /* of unpacking: permissions that no file gets */
 	uint64_t left_out;       /* links, devices..., things that could not be read */
 };
 

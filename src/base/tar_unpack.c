@@ -102,7 +102,7 @@ static int make_file(const struct unpack *u, int above, const char *name)
 		return r;
 	r = u->save ? u->save(u->arg, d.fd, u->t.size) : save_plainly(u, d.fd, u->t.size);
 	if (r == 0)
-		return draft_keep(&d, name, u->t.mode);
+		return draft_keep(&d, name, u->t.mode & ~u->l->mask);
 	draft_drop(&d);
 	return r;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -117,6 +118,8 @@ static _Noreturn void child(int folder, uint64_t most, int from, int tells)
 	char dust[4096];
 	int r = fd_close_except(3, keep, ARRAY_LEN(keep));
 
+	l.mask = umask(0);
+	(void)umask(l.mask);
 	if (r == 0)
 		r = confine(folder);
 	if (r == 0)

@@ -52,6 +52,14 @@ static bool has_bytes(int fd)
 	return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
 }
 
+/* The kernel moves nothing past it, and says all the same that there is something to read. */
+static bool has_urgent(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLPRI };
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLPRI;
+}
+
 /* Which of the two is waited for. */
 static bool await(struct http_conn *c, uint32_t pipe, uint32_t on_socket)
 {
@@ -154,7 +162,7 @@ static bool take_by_kernel(struct http_conn *c)
 	}
 	if (n < 0 && errno == EINTR)
 		return true;
-	if (n < 0 && errno == EAGAIN)
+	if (n < 0 && errno == EAGAIN && !has_urgent(c->fd))
 		return has_bytes(c->fd) ? await(c, EPOLLOUT, 0) : await(c, 0, EPOLLIN);
 	if (n < 0 && errno == EPIPE)
 		return end_take(c, false);
@@ -166,10 +174,13 @@ bool pump_in(struct http_conn *c)
 {
 	if (c->pump.way != PUMP_IN || enough(c, EPOLLOUT))
 		return false;
-	if (c->pump.held.n || c->len > c->head_len)
+	if (c->pump.held.n)
 		return take_held(c);
+	/* What lies behind the body is the next call's. */
 	if (http1_body_done(&c->framing))
 		return end_take(c, true);
+	if (c->len > c->head_len)
+		return take_held(c);
 	if (!c->framing.chunked)
 		return take_by_kernel(c);
 	return await(c, 0, EPOLLIN);

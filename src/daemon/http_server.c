@@ -184,7 +184,8 @@ void http_revoke(struct http_server *s, bool (*keep)(void *arg, const struct htt
 		 void *arg)
 {
 	for (struct http_conn *c = s->all; c; c = c->next)
-		if (c->state == HTTP_SERVE && !c->ended && !c->from->local && !keep(arg, &c->call))
+		if ((c->state == HTTP_SERVE || c->state == HTTP_TAKE) && !c->ended &&
+		    !c->from->local && !keep(arg, &c->call))
 			conn_cut(c);
 }
 

@@ -331,13 +331,15 @@ static enum problem narrow_hosts(struct api *a, const struct http_call *c,
 }
 
 /* A tenant's sandbox that starts anew is made from what was asked for, below the ceiling as it is
- * now. */
+ * now: of the token that asks, as a tenant may have several; for the owner, of the tenant's first.
+ */
 static enum problem look_again(struct api *a, const struct http_call *c, struct err *e)
 {
 	CLEANUP(buf) struct buf asked = BUF_INIT(SPEC_MAX);
 	CLEANUP(buf) struct buf by = BUF_INIT(SPEC_MAX);
 	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
 	CLEANUP(buf) struct buf out = BUF_INIT(SPEC_MAX);
+	const struct token *t = c->caller->token;
 	char whose[TENANT_SIZE];
 	enum problem p =
 		sandboxes_asked(a->boxes, c->caller->tenant, c->parts[0], whose, &asked, &by, e);
@@ -345,8 +347,10 @@ static enum problem look_again(struct api *a, const struct http_call *c, struct 
 	/* Those that run hold to what they began with; others cannot be resumed, which is said. */
 	if (p == PROBLEM_CONFLICT || (p == PROBLEM_NONE && !asked.len))
 		return PROBLEM_NONE;
+	if (c->caller->local)
+		t = a->tokens && p == PROBLEM_NONE ? tokens_of(a->tokens, whose) : NULL;
 	if (p == PROBLEM_NONE)
-		p = below(a, a->tokens ? tokens_of(a->tokens, whose) : NULL, &asked, &spec, e);
+		p = below(a, t, &asked, &spec, e);
 	if (p == PROBLEM_NONE && by.len)
 		p = narrowed(&spec, &by, &out, e);
 	if (p == PROBLEM_NONE)

@@ -15,6 +15,7 @@
 
 #define PIPE_BYTES (1 << 20)
 #define PATIENCE_US ((uint64_t)FILE_PATIENCE_MS * 1000)
+#define LEAVE_US ((uint64_t)10 * 1000 * 1000) /* to take away what it has begun */
 #define PATH_BYTES 4096
 
 struct file_op {
@@ -28,6 +29,8 @@ struct file_op {
 	uint64_t id;
 	int data, word;
 	bool has, over;
+	bool left;      /* it has said its last word, or is no more */
+	bool forsaken;  /* nobody owns it: it is only seen off */
 	char path[160]; /* for words */
 };
 
@@ -115,13 +118,28 @@ static void end(struct file_op *f, enum problem p, const struct file_answer *a, 
 
 /* The next one: 1, 0: not yet, -EPIPE: there will be none. Written in one piece, or by nobody of
  * ours. */
-static int hear(const struct file_op *f, struct file_answer *a)
+static int hear(struct file_op *f, struct file_answer *a)
 {
 	ssize_t n = f->answers.fd < 0 ? 0 : read(f->answers.fd, a, sizeof(*a));
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
+	f->left |= n != (ssize_t)sizeof(*a) || a->says == FILE_DONE;
 	return n == (ssize_t)sizeof(*a) ? 1 : -EPIPE;
+}
+
+static void discard(struct file_op *f)
+{
+	struct file_op **at = f->of ? &f->of->files : NULL;
+
+	while (at && *at && *at != f)
+		at = &(*at)->next;
+	if (at && *at)
+		*at = f->next;
+	rest(f);
+	(void)fd_close(f->data);
+	(void)fd_close(f->word);
+	free(f);
 }
 
 static void on_answer(struct loop_watch *w, uint32_t events)
@@ -132,9 +150,11 @@ static void on_answer(struct loop_watch *w, uint32_t events)
 	int r = hear(f, &a);
 
 	(void)events;
-	if (r == 0)
+	if (r == 0 || (f->forsaken && !f->left))
 		return;
-	if (r < 0) {
+	if (f->forsaken) {
+		discard(f);
+	} else if (r < 0) {
 		end(f, problem_gone(f, &e), &a, &e);
 	} else if (a.says == FILE_HAS && !f->has) {
 		f->has = true;
@@ -176,10 +196,17 @@ static void on_late(struct loop_timer *t, uint64_t now)
 	const struct file_answer none = { 0 };
 	struct err e = { 0 };
 
-	(void)now;
+	if (f->forsaken && f->of->state == STATE_PAUSED) {
+		loop_at(f->loop, t, now + LEAVE_US);
+		return;
+	}
 	if (f->of)
 		(void)link_ask(f->of, &q, NULL, 0);
-	end(f, problem_for(f, ETIMEDOUT, &e), &none, &e);
+	f->left = true;
+	if (f->forsaken)
+		discard(f);
+	else
+		end(f, problem_for(f, ETIMEDOUT, &e), &none, &e);
 }
 
 /* ---- beginning ---- */
@@ -303,21 +330,24 @@ enum problem file_op_new(struct sandboxes *s, const char *tenant, const char *re
 	return PROBLEM_NONE;
 }
 
-/* What it holds inside ends by itself once nobody is at the other ends. */
+/* It ends by itself once nobody is at the other ends, and takes away what it has begun; unless
+ * somebody inside has stopped it. */
 struct file_op *file_op_free(struct file_op *f)
 {
-	struct file_op **at = f && f->of ? &f->of->files : NULL;
+	struct file_answer a;
 
 	if (!f)
 		return NULL;
-	while (at && *at && *at != f)
-		at = &(*at)->next;
-	if (at && *at)
-		*at = f->next;
-	rest(f);
-	(void)fd_close(f->data);
-	(void)fd_close(f->word);
-	free(f);
+	while (!f->left && hear(f, &a) == 1)
+		;
+	if (f->left || !f->of || loop_want(f->loop, &f->answers, EPOLLIN) < 0) {
+		discard(f);
+		return NULL;
+	}
+	f->forsaken = true;
+	f->data = fd_close(f->data);
+	f->word = fd_close(f->word);
+	loop_at(f->loop, &f->late, clock_us() + LEAVE_US);
 	return NULL;
 }
 
@@ -329,6 +359,8 @@ void files_forget(struct sandbox_entry *b)
 		b->files = f->next;
 		f->next = NULL;
 		f->of = NULL;
+		if (f->forsaken)
+			discard(f);
 	}
 }
 

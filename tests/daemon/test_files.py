@@ -263,6 +263,66 @@ def a_body_in_chunks_is_taken_and_a_malformed_one_is_not():
 
 
 @test
+def what_stands_behind_an_upload_is_the_next_call():
+    with box() as b:
+        b.sh("mkdir d")
+        tar = archive(("t", b"x"))
+        bodies = {"one byte": ("files", "f", BYTES, b"Content-Length: 1\r\n\r\nx"), "none": ("files", "f", BYTES, b"Content-Length: 0\r\n\r\n"),
+                  "no length": ("files", "f", BYTES, b"\r\n"), "chunks": ("files", "f", BYTES, b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"),
+                  "an archive": ("archive", "d", TAR, b"Content-Length: %d\r\n\r\n" % len(tar) + tar)}
+        for name, (route, path, headers, rest) in bodies.items():
+            head = f"PUT {b.target(route, path)} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {headers['Content-Type']}\r\n"
+            for behind in (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"!"):
+                with b.d.dial() as s:
+                    s.sendall(head.encode() + rest + behind)
+                    got = s.recv(65536)
+                    while behind != b"!" and (piece := s.recv(65536)):
+                        got += piece
+                assert got.startswith(b"HTTP/1.1 204") and (got.endswith(b"ok\n") or behind == b"!"), (name, behind, got)
+        assert (workspace() / "d/t").read_bytes() == b"x" and b.d.call("GET", "/healthz").status == 200
+
+
+@test
+def urgent_bytes_end_an_upload_and_not_the_daemon():
+    with daemon_with_tokens(a="run") as d:
+        target = f"/v1/sandboxes/{d.create(token=d.tokens['a'])['id']}/files?path=/tmp/f"
+        head = f"PUT {target} HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: Bearer {d.tokens['a']}\r\n"
+        head += "Content-Type: application/octet-stream\r\nContent-Length: 1000\r\n\r\n"
+        for urgent in (False, True):
+            with d.dial_tcp() as s:
+                s.sendall(head.encode() + b"x" * 10)
+                if urgent:
+                    s.send(b"!", socket.MSG_OOB)
+                with contextlib.suppress(ConnectionError):
+                    s.sendall(b"x" * 990)
+                got = b""
+                with contextlib.suppress(ConnectionResetError):
+                    got = s.recv(4096)  # which ends long before anybody loses patience
+            assert got.startswith(b"HTTP/1.1 204") if not urgent else got == b"", (urgent, got)
+            assert d.call("GET", target, token=d.tokens["a"]).body == b"x" * 1000
+
+
+@test
+def a_token_that_is_taken_back_ends_its_uploads():
+    with daemon_with_tokens(a="run", b="run") as d:
+        def begin(name):
+            target = f"/v1/sandboxes/{d.create(token=d.tokens[name])['id']}/files?path=/tmp/f"
+            s = d.dial_tcp()
+            s.sendall((f"PUT {target} HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: Bearer {d.tokens[name]}\r\n"
+                       "Content-Type: application/octet-stream\r\nContent-Length: 20\r\n\r\n").encode() + b"x" * 10)
+            return target, s
+        (lost, of_a), (kept, of_b) = begin("a"), begin("b")
+        with of_a, of_b:
+            with files_as_root():
+                lines = d.token_file.read_text().splitlines(True)
+                d.token_file.write_text("".join(line for line in lines if not line.startswith("a ")))
+            assert of_a.recv(4096) == b""
+            of_b.sendall(b"x" * 10)
+            assert of_b.recv(4096).startswith(b"HTTP/1.1 204")
+        assert d.call("GET", lost).status == 404 and d.call("GET", kept).body == b"x" * 20
+
+
+@test
 def nothing_is_held_and_what_is_too_large_is_refused():
     with box() as b:
         def resident():
@@ -593,6 +653,37 @@ def killers_do_not_keep_anybody_from_an_answer():
         assert wait_until(lambda: b.read("f").status == 200, WAIT)
 
 
+def helpers():
+    """The states of those that work in this workspace, as the host sees them."""
+    found = []
+    for p in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError), files_as_root():
+            if (p / "comm").read_text() == "brig-files\n" and os.readlink(p / "cwd") == str(workspace()):
+                found.append((p / "stat").read_text().rsplit(")", 1)[1].split()[0])
+    return found
+
+
+@test
+def a_helper_that_is_stopped_does_not_outlive_its_caller_for_long():
+    with box() as b:
+        (workspace() / "big").write_bytes(b"x" * (4 * MIB))
+        plain = b.d.stream("GET", b.target("files/watch", "."))
+        assert helpers() == ["S"]
+        plain.close()
+        assert wait_until(lambda: not helpers(), WAIT)  # by itself
+        s = b.d.dial()
+        s.sendall(f"GET {b.target('files', 'big')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        stream = b.d.stream("GET", b.target("files/watch", "."))
+        assert wait_until(lambda: len(helpers()) == 2, WAIT), helpers()
+        with struck(b, "SIGSTOP"):
+            assert wait_until(lambda: helpers() == ["T", "T"], WAIT), helpers()
+        s.close()
+        stream.close()
+        assert helpers() == ["T", "T"]  # it cannot know
+        assert wait_until(lambda: not helpers(), WAIT), helpers()
+        assert b.read("big").status == 200
+
+
 @test
 def a_sandbox_ends_whatever_is_copied():
     with box() as b:
@@ -680,6 +771,30 @@ def cp_goes_both_ways():
         assert not (place / "x").exists()
         with files_as_root():
                 shutil.rmtree(place)
+
+
+@test
+def a_guest_does_not_choose_who_may_write_what_was_copied_out():
+    with box() as b:
+        place = scratch() / "host"
+        with files_as_root():
+            place.mkdir()
+            os.chown(place, workspace().stat().st_uid, workspace().stat().st_gid)
+        b.sh("umask 0; mkdir -p d/e; echo x > d/f; echo x > d/e/run; chmod 777 d/e/run")
+        assert (workspace() / "d/f").stat().st_mode & 0o777 == 0o666  # what it asks for
+        for mask in (0o077, 0o022, 0):
+            before = os.umask(mask)
+            try:
+                for path in ("d", "d/f"):
+                    a = brig("sandbox", "cp", f"{b.id}:{path}", f"{mask:o}{path[1:].replace('/', '-')}", env={"BRIG_HOST": f"unix://{b.d.path}"}, cwd=place)
+                    assert a.status == 0, a.errors
+            finally:
+                os.umask(before)
+            modes = {p.relative_to(place).as_posix(): p.stat().st_mode & 0o7777 for p in place.rglob("*")}
+            assert not [name for name, mode in modes.items() if mode & mask and name.startswith(f"{mask:o}")], (mask, modes)
+            assert modes[f"{mask:o}/f"] == modes[f"{mask:o}-f"] == 0o666 & ~mask and modes[f"{mask:o}/e/run"] == 0o777 & ~mask, modes
+        with files_as_root():
+            shutil.rmtree(place)
 
 
 @test

@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from daemon import daemon, daemon_with_tokens  # noqa: E402
+from daemon import daemon, daemon_with_tokens, token  # noqa: E402
 from harness import FACTOR, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
 
 WAIT = 20 * FACTOR
@@ -107,6 +107,26 @@ def a_tenant_cannot_fill_the_disk_with_keys():
         with files_as_root():
             for i in range(10000):
                 (once / (front + f"{i:048x}")).unlink()
+
+
+@test
+def a_resume_goes_by_the_ceiling_of_the_token_that_asks():
+    with daemon_with_tokens(a="run") as d:
+        tops = {"4g": scratch() / "loose.yaml", "256m": scratch() / "tight.yaml"}
+        tight = token("a", "run", d.token_file)
+        with files_as_root():
+            for memory, file in tops.items():
+                file.write_text(f"limits:\n  memory: {memory}\n")
+                file.chmod(0o644)
+            lines = d.token_file.read_text().splitlines()
+            d.token_file.write_text("".join(f"{line} ceiling={file}\n" for line, file in zip(lines, tops.values())))
+        for by, memory in ((d.tokens["a"], "4g"), (tight, "256m")):
+            box = d.create(token=by)["id"]
+            assert d.call("POST", f"/v1/sandboxes/{box}/stop", {}, token=by).status == 200
+            a = d.call("POST", f"/v1/sandboxes/{box}/resume", token=by)
+            assert a.status == 200 and a.json["spec"]["limits"]["memory"] == memory, (memory, a)
+        for file in tops.values():
+            file.unlink()
 
 
 @test

@@ -161,6 +161,8 @@ static void on_asked(struct loop_watch *w, uint32_t events)
 	if (brig_run_dispatch(c->aside))
 		return;
 	status = finish(c);
+	if (!companion_is_awaited(c))
+		return;
 	if (c->healthy)
 		hook_ended(c, status);
 	else
@@ -179,6 +181,8 @@ static void on_next(struct loop_timer *t, uint64_t now)
 	struct brig_error e;
 
 	(void)now;
+	if (!companion_is_awaited(c))
+		return;
 	for (size_t i = 1; i < test->n && i <= TEST_MAX; i++)
 		words[i - 1] = test->v[i];
 	if (begin(c, c->sandbox, line ? shell : words, ms, &e) == 0)

@@ -71,6 +71,12 @@ static bool all_ready(const struct companions *all)
 	return true;
 }
 
+/* Whoever stops the sandbox ends what is under way: that is nobody's failure. */
+bool companion_is_awaited(const struct companion *c)
+{
+	return c->m->stage == MONITOR_IS_OPENING && c->state == COMPANION_STARTING;
+}
+
 void companion_becomes(struct companion *c, enum companion_state state, const char *reason)
 {
 	struct monitor *m = c->m;
@@ -151,7 +157,7 @@ static void on_bound(struct loop_timer *t, uint64_t now)
 
 	(void)now;
 	for (size_t i = 0; i < all->n; i++)
-		if (all->v[i].state == COMPANION_STARTING) {
+		if (companion_is_awaited(&all->v[i])) {
 			companion_spoils(&all->v[i], UNHEALTHY, "five minutes have passed");
 			return;
 		}
@@ -323,7 +329,7 @@ static void service_ended(struct companion *c)
 	finish_service(c, reason, &why);
 	if (c->m->stage == MONITOR_IS_STOPPING)
 		return;
-	if (c->m->stage == MONITOR_IS_OPENING && c->state == COMPANION_STARTING) {
+	if (companion_is_awaited(c)) {
 		if (why.code) {
 			never_began(c, &why);
 			return;
@@ -354,6 +360,7 @@ static void on_sandbox(struct loop_watch *w, uint32_t events)
 	if (brig_sandbox_dispatch(c->sandbox))
 		return;
 	(void)loop_want(c->m->loop, w, 0);
+	w->fd = -1;
 	if (c->run)
 		service_ended(c);
 }
@@ -431,6 +438,12 @@ void companions_check_all(struct monitor *m)
 
 /* ---- with the sandbox ---- */
 
+/* Its sandbox is there, and in it what its command may have left running. */
+static bool is_there(const struct companion *c)
+{
+	return c->turns.fd >= 0;
+}
+
 int companions_pause(struct monitor *m, bool on, struct err *e)
 {
 	struct companions *all = m->companions;
@@ -439,11 +452,11 @@ int companions_pause(struct monitor *m, bool on, struct err *e)
 	for (size_t i = 0; all && i < all->n; i++) {
 		struct companion *c = &all->v[i];
 
-		if (!c->run || sandbox_pause(c->sandbox, on, e) == 0)
+		if (!is_there(c) || sandbox_pause(c->sandbox, on, e) == 0)
 			continue;
 		(void)err_wrap(e, "companion '%s'", c->spec->name);
 		while (on && i-- > 0)
-			if (all->v[i].run)
+			if (is_there(&all->v[i]))
 				(void)sandbox_pause(all->v[i].sandbox, false, &unused);
 		return -e->code;
 	}
@@ -453,7 +466,7 @@ int companions_pause(struct monitor *m, bool on, struct err *e)
 void companions_signal(struct monitor *m, int sig)
 {
 	for (size_t i = 0; m->companions && i < m->companions->n; i++)
-		if (m->companions->v[i].run)
+		if (is_there(&m->companions->v[i]))
 			sandbox_signal(m->companions->v[i].sandbox, sig);
 }
 
@@ -462,7 +475,8 @@ size_t companions_living(const struct monitor *m)
 	size_t n = 0;
 
 	for (size_t i = 0; m->companions && i < m->companions->n; i++)
-		n += m->companions->v[i].run != NULL;
+		if (is_there(&m->companions->v[i]))
+			n += sandbox_living(m->companions->v[i].sandbox);
 	return n;
 }
 

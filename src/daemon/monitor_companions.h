@@ -62,6 +62,8 @@ void companions_close(struct monitor *m); /* after the sandbox */
 /* ---- for companion_checks.c ---- */
 
 void companion_hear(struct companion_words *w, const char *data, size_t n);
+/* Does the sandbox wait for it still? */
+bool companion_is_awaited(const struct companion *c);
 void companion_becomes(struct companion *c, enum companion_state state, const char *reason);
 /* The sandbox cannot become ready. `what` is a whole sentence without its end. */
 void companion_spoils(struct companion *c, const char *reason, const char *what);

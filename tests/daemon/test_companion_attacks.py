@@ -233,6 +233,50 @@ def a_companion_that_takes_memory_without_end_meets_its_own_limit():
 
 
 @test
+def what_a_command_left_running_is_paused_and_stopped_with_the_rest():
+    """A command that ends leaves nothing behind that a pause does not hold, or that is killed unheard."""
+    left = r"""
+import os, signal, time
+def heard(*_):
+    open("/data/heard", "w").write("heard")
+    os._exit(0)
+signal.signal(signal.SIGTERM, heard)
+while True:
+    open("/data/tick", "w").write(str(time.monotonic_ns()))
+    time.sleep(0.02)
+"""
+    begin = 'python3 -c "$LEFT" & until [ -e /data/go ]; do sleep 0.02; done'
+    with daemon() as d:
+        box = d.create(spec=spec({"a": {"command": ["sh", "-c", begin], "env": {"LEFT": left}, "data": "/data"}}))["id"]
+        data = state() / "brig/daemon/sandboxes" / box / "data/a"
+
+        def shown():
+            return d.call("GET", f"/v1/sandboxes/{box}").json
+
+        def read(name):
+            with files_as_root():
+                return (data / name).read_text() if (data / name).exists() else ""
+
+        def ticks():
+            before = read("tick")
+            return wait_until(lambda: read("tick") not in ("", before), 5)
+        with files_as_root():
+            (data / "go").write_text("")
+        assert wait_until(lambda: shown()["companions"][0]["state"] == "failed", 20), shown()
+        assert ticks(), "the control proves nothing"
+        assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
+        assert wait_until(lambda: shown()["state"] == "paused")
+        with files_as_root():
+            inside = [pid for pid in descendants() if b"/data/tick" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+        states = [pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in inside]
+        assert states == ["T"], states
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
+        assert wait_until(lambda: shown()["state"] == "ready") and ticks()
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+        assert wait_until(lambda: shown()["state"] == "stopped", 20) and read("heard") == "heard"
+
+
+@test
 def a_folder_of_data_is_the_companions_alone():
     with daemon() as d:
         box = d.create(spec=spec({"a": puppet(data="/data"), "b": puppet(data="/data")}))["id"]

@@ -182,6 +182,33 @@ def one_that_starts_can_be_stopped_and_resumed():
 
 
 @test
+def one_whose_hook_or_check_is_under_way_can_be_stopped_and_resumed():
+    """SIGTERM ends these, too: that is a stop, and no failure after which nobody comes to the data again."""
+    with daemon() as d:
+        waits = {"test": ["CMD-SHELL", "test ! -e /data/wait || exec sleep 60"], "timeout": "50s", "retries": 1}
+        box = d.create(spec=spec({"a": puppet(data="/data", healthcheck=waits, post_start_on_primary=["test ! -e wait || exec sleep 60"])}))["id"]
+        assert wait_until(lambda: shown(d, box)["state"] == "ready")
+
+        def resumed_and_stopped():
+            assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+            waiting = d.connection()
+            waiting.request("POST", f"/v1/sandboxes/{box}/resume")
+            assert wait_until(lambda: monitor(box) and "sleep" in descendants(monitor(box)).values(), WAIT)
+            assert d.call("POST", f"/v1/sandboxes/{box}/stop").status in (200, 202)
+            assert wait_until(lambda: not monitor(box), WAIT)
+            assert becomes(d, box, "stopped", "failed")["reason"] == "stopped", shown(d, box)
+            waiting.close()
+
+        assert d.exec(box, "touch", "wait")["exit_code"] == 0
+        resumed_and_stopped()
+        (pathlib.Path(shown(d, box)["spec"]["workspace"]["path"]) / "wait").unlink()
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status in (200, 202)
+        becomes(d, box, "ready")
+        ask(d, box, "a", "open('/data/wait', 'w')")
+        resumed_and_stopped()
+
+
+@test
 def a_killed_monitor_leaves_none_of_them():
     with daemon() as d:
         box = d.create(spec=spec({"a": puppet(data="/data"), "b": puppet()}))["id"]

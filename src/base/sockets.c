@@ -202,16 +202,16 @@ int sockets_list(sockets_each *each, void *ctx, bool *known, struct err *e)
 
 void socket_address(int folder, const char *name, struct sockaddr_un *ret)
 {
-	char link[32], path[sizeof(ret->sun_path)];
+	char by[32], path[sizeof(ret->sun_path)];
 	ssize_t n;
 	int all;
 
 	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
-	n = readlink(link, path, sizeof(path));
+	(void)snprintf(by, sizeof(by), "/proc/self/fd/%d", folder);
+	n = readlink(by, path, sizeof(path));
 	all = n > 0 && (size_t)n < sizeof(path) ? snprintf(ret->sun_path, sizeof(ret->sun_path),
 							   "%.*s/%s", (int)n, path, name)
 						: -1;
 	if (all < 0 || (size_t)all >= sizeof(ret->sun_path))
-		(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/%s", link, name);
+		(void)snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/%s", by, name);
 }

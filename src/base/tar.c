@@ -226,6 +226,7 @@ static void put_octal(char *at, size_t n, uint64_t v)
 static void fill_header(char block[TAR_BLOCK], const char *name, char type,
 			const struct tar_entry *t, uint64_t size)
 {
+	static const char magic[8] = { 'u', 's', 't', 'a', 'r', '\0', '0', '0' };
 	unsigned sum = 0;
 
 	memset(block, 0, TAR_BLOCK);
@@ -237,10 +238,7 @@ static void fill_header(char block[TAR_BLOCK], const char *name, char type,
 	put_octal(block + AT_MTIME, NUMBER_LEN,
 		  t->mtime > 0 && (uint64_t)t->mtime <= OCTAL_MOST ? (uint64_t)t->mtime : 0);
 	block[AT_TYPE] = type;
-	memcpy(block + AT_MAGIC,
-	       "ustar\0"
-	       "00",
-	       8);
+	memcpy(block + AT_MAGIC, magic, sizeof(magic));
 	if (type == '2')
 		memcpy(block + AT_TARGET, t->target, strnlen(t->target, NAME_LEN));
 	memset(block + AT_SUM, ' ', SUM_LEN);

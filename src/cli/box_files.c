@@ -53,12 +53,12 @@ int box_path_post(struct daemon_client *d, const struct box_path *p, const char 
 		  const char *to, bool flag, struct err *e)
 {
 	CLEANUP(buf) struct buf body = BUF_INIT(BOX_TARGET_MAX);
-	char target[160], route[32];
+	char target[160], below[32];
 	struct daemon_question q = { .method = "POST", .target = target };
 	struct json j;
 
-	(void)snprintf(route, sizeof(route), "/files/%s", verb);
-	if (!sandbox_target(target, sizeof(target), p->ref, route))
+	(void)snprintf(below, sizeof(below), "/files/%s", verb);
+	if (!sandbox_target(target, sizeof(target), p->ref, below))
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig sandbox list shows them",
 				  "'%.60s' is no id and no name", p->ref);
 	json_init(&j, &body, false);

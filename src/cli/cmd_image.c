@@ -70,7 +70,7 @@ static int run(const struct subcommand *c, int argc, char **argv)
 			backend = argv[++i];
 		else if (str_starts(argv[i], "--backend="))
 			backend = argv[i] + strlen("--backend=");
-		else if (argv[i][0] == '-' || ref)
+		else if (str_starts(argv[i], "-") || ref)
 			return usage(c);
 		else
 			ref = argv[i];

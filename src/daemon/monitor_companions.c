@@ -168,7 +168,7 @@ static void on_bound(struct loop_timer *t, uint64_t now)
 /* A folder of its own below the sandbox's, which stays until that is removed. */
 static int make_data(const struct companion *c, struct spec *s, struct err *e)
 {
-	char link[64], path[PATH_MAX], name[sizeof(MONITOR_DATA) + 80];
+	char by[64], path[PATH_MAX], name[sizeof(MONITOR_DATA) + 80];
 	ssize_t n;
 
 	if (!c->spec->data)
@@ -177,8 +177,8 @@ static int make_data(const struct companion *c, struct spec *s, struct err *e)
 	if ((mkdirat(c->m->folder, MONITOR_DATA, 0700) < 0 && errno != EEXIST) ||
 	    (mkdirat(c->m->folder, name, 0700) < 0 && errno != EEXIST))
 		return err_sys(e, "cannot make its folder");
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", c->m->folder);
-	n = readlink(link, path, sizeof(path) - 1);
+	(void)snprintf(by, sizeof(by), "/proc/self/fd/%d", c->m->folder);
+	n = readlink(by, path, sizeof(path) - 1);
 	if (n <= 0)
 		return err_sys(e, "cannot find its folder");
 	path[n] = '\0';

@@ -38,13 +38,13 @@
 
 /* ---- its folder ---- */
 
-int monitor_write(const struct monitor *m, const char *name, const char *text, size_t n)
+int monitor_write(const struct monitor *m, const char *name, const char *p, size_t n)
 {
 	CLEANUP(fd)
 	int fd = openat(m->folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 			0600);
 
-	return fd < 0 ? -errno : fd_write_all(fd, text, n);
+	return fd < 0 ? -errno : fd_write_all(fd, p, n);
 }
 
 void monitor_note(const struct monitor *m, const char *text)

@@ -288,8 +288,10 @@ static void on_entries(struct loop_watch *w, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	while ((got = file_entries_take(&r->entries, &at, &left)) > 0)
-		if (!keep_entry(r))
-			got = -EBADMSG, left = 0;
+		if (!keep_entry(r)) {
+			got = -EBADMSG;
+			break;
+		}
 	if (n <= 0 || got < 0)
 		end_list(r, got < 0 || r->entries.have);
 }

@@ -218,7 +218,7 @@ int file_write(struct file_work *w)
 	r = mode_for(w, above, name, &mode);
 	if (r == 0)
 		r = draft_open(above, &d);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	file_has(w, NULL);
 	r = take_file(w, d.fd);

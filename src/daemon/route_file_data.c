@@ -127,7 +127,7 @@ static const struct file_listener takes = { .has = on_ready, .done = on_taken };
 
 static enum problem read_mode(const struct http_call *c, unsigned *ret, struct err *e)
 {
-	char text[8], *end;
+	char text[8], *end = text;
 	int n = http_param(c, "mode", text, sizeof(text));
 
 	*ret = FILE_MODE_SAME;
@@ -135,7 +135,7 @@ static enum problem read_mode(const struct http_call *c, unsigned *ret, struct e
 		return PROBLEM_NONE;
 	if (n > 0)
 		*ret = (unsigned)strtoul(text, &end, 8);
-	if (n <= 0 || *end || *ret > 0777 || text[0] == '-' || text[0] == '+')
+	if (n <= 0 || end == text || *end || *ret > 0777 || text[0] == '-' || text[0] == '+')
 		return problem_say(PROBLEM_INVALID, e, "'mode' must be octal, at most 777");
 	return PROBLEM_NONE;
 }

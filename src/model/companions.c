@@ -188,7 +188,7 @@ static int read_network(const struct source *src, const struct node *n, struct c
 		return 0;
 	if (brigyaml_want(src, n, NODE_SCALAR, e) < 0)
 		return -e->code;
-	for (int i = 0; words[i] && i < NETWORK_HOST; i++)
+	for (int i = 0; i < NETWORK_HOST && words[i]; i++)
 		if (str_eq(words[i], n->text)) {
 			c->network = (enum network)i;
 			return 0;

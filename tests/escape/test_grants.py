@@ -662,7 +662,7 @@ def a_socket_in_a_folder_that_the_user_inside_cannot_enter_refuses_nothing():
         cannot_connect(service, closed / "s", options=("--read", closed.parent))
 
 
-@test
+@test(alone=True)
 def a_socket_that_cannot_be_looked_for_everywhere_is_told():
     """A removed one cannot be told from one that lies elsewhere; what is too large to be searched is said."""
     top = folder("wide")

@@ -88,8 +88,11 @@ static bool check_run(struct scan *b, int64_t to)
 static size_t next_place(const struct scan *b, size_t i)
 {
 	const char *p = b->data;
-	unsigned before = i >= RUN / 2 ? is_hex(p[i - RUN / 2]) : 1;
+	unsigned before;
 
+	if (i >= b->n) /* beyond the end there may be nothing to read */
+		return b->n;
+	before = i >= RUN / 2 ? is_hex(p[i - RUN / 2]) : 1;
 	for (; i < b->n; i += RUN / 2) {
 		unsigned here = is_hex(p[i]);
 

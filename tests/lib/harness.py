@@ -713,9 +713,15 @@ def _differs():
     return {line.split()[0] for line in lines if line and not line.startswith("#")}
 
 
-def _one_of(users, name):
+def _one_of(choices, name):
     """Half of the tests as root and half as a user; by the name, so that a new test changes no other's lot."""
-    return users[zlib.crc32(name.encode()) % len(users)]
+    return choices[zlib.crc32(name.encode()) % len(choices)]
+
+
+def _its_backend(t):
+    """Of a test that is there for several backends, is this the one that runs where each runs once?"""
+    twins = [u.backend for u in _tests if u.function is t.function]
+    return t.backend == _one_of(twins, t.function.__name__)
 
 
 def _select(words, fast, once):
@@ -726,6 +732,8 @@ def _select(words, fast, once):
     chosen = []
     for t in _tests:
         can = [u for u in t.users if u in users and (IS_ROOT or not t.by_root)]
+        if once and not _its_backend(t):
+            continue
         if can and not (fast and t.slow) and t.name not in differs and (not words or any(w in t.name for w in words)):
             chosen += [(t, u) for u in ([_one_of(can, t.name)] if once else can)]
     return chosen
@@ -762,7 +770,7 @@ def main(argv=None):
     p.add_argument("-v", "--verbose", action="store_true", help="print the tests that pass, too")
     p.add_argument("-j", "--jobs", type=int, default=JOBS, help="how many at once; default %(default)s")
     p.add_argument("--fast", action="store_true", help="leave slow tests out")
-    p.add_argument("--once", action="store_true", help="as root or as a user, where a test is for both")
+    p.add_argument("--once", action="store_true", help="as root or as a user, where a test is for both, and on one of its backends")
     p.add_argument("--list", action="store_true", help="print the names and run nothing")
     p.add_argument("--times", metavar="FILE", help="append what each test took: file, name, identity, seconds, seconds of processors")
     p.add_argument("--file", action="append", default=[], help="a file with tests, repeatable")

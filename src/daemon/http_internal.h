@@ -20,8 +20,10 @@ struct http_listener {
 	struct loop_watch w; /* must stay first */
 	struct http_listener *next;
 	struct http_server *server;
-	int fd;
-	bool local;
+	int fd; /* -1: closed, or lost */
+	bool local, passed;
+	void (*lost)(void *arg); /* passed */
+	void *lost_arg;
 	char authority[80];
 };
 

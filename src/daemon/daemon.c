@@ -333,7 +333,7 @@ static int open_parts(struct brigd *d, const struct daemon_options *o, struct er
 	if (o->token_file && tokens_open(o->token_file, &a->tokens, e) < 0)
 		return -e->code;
 	if (ceiling_open(o->ceiling, &a->ceiling, e) < 0)
-		return err_wrap(e, "--ceiling");
+		return err_wrap(e, o->ceiling ? "--ceiling" : "daemon.ceiling");
 	if (take_lock(d, e) < 0 || loop_new(&a->loop, e) < 0 || take_signals(d, e) < 0)
 		return -e->code;
 	if (chdir("/") < 0)

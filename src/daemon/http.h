@@ -137,6 +137,12 @@ bool http_give(struct http_call *c, const char *fields, const char *type, int64_
 
 /* ---- what was asked ---- */
 
+enum { HTTP_HANDED = 16 };
+
+/* The descriptors that came with a call over the owner's socket, which are the handler's from then
+ * on; how many. Those that nobody takes are closed with the call. */
+size_t http_handed(struct http_call *c, int fds[HTTP_HANDED]);
+
 const char *http_authority(const struct http_call *c); /* of the listener; "": local; NULL: any */
 /* The only field of that name; p is NULL when there is none or several. */
 struct http1_text http_field(const struct http_call *c, const char *name);

@@ -52,6 +52,8 @@ struct http_conn {
 	struct http_conn *due_next;
 	bool due; /* in the server's list for http_settle */
 	int fd;
+	int *handed; /* HTTP_HANDED of them; NULL: none came */
+	size_t handed_count;
 	enum http_state state;
 	bool keep, used, ended, streaming, chunked, bare; /* bare: of HEAD, no body is sent */
 	bool deserted;                                    /* `gone` was called */

@@ -141,7 +141,7 @@ class Bench:
         os.chdir("/")
         self.tools = self.scratch / "tools"
         self.tools.mkdir()
-        for name in ("spawn", "calls", "floor"):
+        for name in ("spawn", "calls", "floor", "ask"):
             self._compile(name)
         self.people = self._people()
         self.person = self.people[0]

@@ -301,6 +301,17 @@ class Docker:
         plain = self.run()
         return [*plain[:-3], *flags, IMAGE, *command]
 
+    def container(self):
+        """One that stays, for exec; False: it did not start."""
+        flags = ["run", "-d", "--rm", "--init", "--name", "stays", "--network", "none", IMAGE, "sh", "-c", "while :; do sleep 1000; done"]
+        done = self._client(*flags)
+        if done.returncode != 0:
+            self.bench.note(f"docker exec is left out: {done.stderr.decode(errors='replace').strip()[-200:]}")
+        return done.returncode == 0
+
+    def exec(self, *command):
+        return ["/usr/bin/docker", "-H", f"unix://{self.socket}", "exec", "stays", *command]
+
     def start(self):
         """True when the engine answers and has the image; otherwise a note says what is missing."""
         missing = [
@@ -382,7 +393,7 @@ class Docker:
         root = self.base / "image"
         (root / "bin").mkdir(parents=True)
         shutil.copy2(shutil.which("busybox"), root / "bin/busybox")
-        for name in ("true", "sh", "head"):
+        for name in ("true", "sh", "head", "sleep"):
             (root / "bin" / name).symlink_to("busybox")
         tar = subprocess.run(["tar", "-C", root, "-c", "."], capture_output=True, check=True)
         return self._client("import", "-", IMAGE, input=tar.stdout).returncode == 0
@@ -399,6 +410,47 @@ class Docker:
             self.process.wait()
         for top in ("/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*/")):
             _remove_cgroups(os.path.join(top, self.parent))
+
+
+class Podman:
+    """Root's own, with everything it keeps in a folder of the bench, and one container that stays."""
+
+    def __init__(self, bench):
+        self.bench, self.base, self.running = bench, bench.scratch / "podman", False
+
+    def _words(self, *words):
+        return ["/usr/bin/env", f"CONTAINERS_CONF={self.base}/conf", f"HOME={self.base}", "/usr/bin/podman", "--root", f"{self.base}/storage",
+                "--runroot", f"{self.base}/run", "--tmpdir", f"{self.base}/tmp", "--storage-driver=vfs", "--runtime=runc",
+                "--cgroup-manager=cgroupfs", "--events-backend=file", *words]
+
+    def container(self):
+        missing = [t for t in ("podman", "runc", "busybox") if not shutil.which(t)]
+        if os.geteuid() != 0 or missing:
+            self.bench.note(f"podman is left out: {'no ' + ', '.join(missing) if missing else 'this one needs root'}")
+            return False
+        root = self.base / "image"
+        for folder in ("bin", "proc", "dev", "sys", "etc", "run", "tmp"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy2(shutil.which("busybox"), root / "bin/busybox")
+        for name in ("true", "sh", "sleep"):
+            (root / "bin" / name).symlink_to("busybox")
+        # Limits that root may set wherever the bench runs.
+        (self.base / "conf").write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n')
+        self.bench.later(self.stop)
+        done = subprocess.run(self._words("run", "-d", "--name", "stays", "--network", "none", "--rootfs", str(root), "/bin/sh", "-c",
+                                          "while :; do sleep 1000; done"), capture_output=True, text=True, timeout=120, check=False)
+        self.running = done.returncode == 0
+        if not self.running:
+            self.bench.note(f"podman is left out: {done.stderr.strip()[-300:]}")
+        return self.running
+
+    def exec(self, *command):
+        return self._words("exec", "stays", *command)
+
+    def stop(self):
+        if self.running:
+            subprocess.run(self._words("rm", "-f", "-t", "0", "stays"), capture_output=True, timeout=120, check=False)
+            self.running = False
 
 
 def _remove_cgroups(top):

@@ -10,6 +10,7 @@ import time
 
 import egress
 import leaks
+import live
 import peers
 import readers
 import remote
@@ -562,7 +563,7 @@ def _title(who):
     return "root" if who.uid == 0 else f"an ordinary user ({who.uid})"
 
 
-GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh)}
+GROUPS = {f.__name__: f for f in (start, bwrap, docker, size, config, telemetry, steady, throughput, memory, output, record, scan, egress.egress, remote.ssh, live.daemon)}
 GROUPS["queries"] = readers.queries
 
 

@@ -21,7 +21,8 @@
 #define UNIX_SCHEME "unix://"
 
 struct daemon_asked {
-	const char *verb, *listen, *token_file, *ceiling, *name, *scope, *ready_fd;
+	const char *verb, *listen, *token_file, *tls_cert, *tls_key, *ceiling, *name, *scope,
+		*ready_fd;
 	bool all, json, quiet, help;
 };
 
@@ -31,6 +32,8 @@ static const struct {
 } with_value[] = {
 	{ "--listen", offsetof(struct daemon_asked, listen) },
 	{ "--token-file", offsetof(struct daemon_asked, token_file) },
+	{ "--tls-cert", offsetof(struct daemon_asked, tls_cert) },
+	{ "--tls-key", offsetof(struct daemon_asked, tls_key) },
 	{ "--ceiling", offsetof(struct daemon_asked, ceiling) },
 	{ "--scope", offsetof(struct daemon_asked, scope) },
 	{ "--ready-fd", offsetof(struct daemon_asked, ready_fd) },
@@ -127,6 +130,8 @@ static int serve(const struct daemon_asked *a, struct err *e)
 	const char *host = getenv("BRIG_HOST");
 	struct daemon_options o = { .listen = a->listen,
 				    .token_file = a->token_file,
+				    .tls_cert = a->tls_cert,
+				    .tls_key = a->tls_key,
 				    .ceiling = a->ceiling,
 				    .ready_fd = -1,
 				    .listens = a->quiet || a->ready_fd ? NULL : says_where };
@@ -265,19 +270,23 @@ static const char *words(size_t i)
 
 const struct subcommand cmd_daemon = {
 	.name = "daemon",
-	.usage =
-		"[--listen ADDR:PORT --token-file FILE [--ceiling FILE]] | status | stop [--all] | "
-		"token add NAME",
+	.usage = "[--listen ADDR:PORT --token-file FILE [--tls-cert FILE --tls-key FILE] "
+		 "[--ceiling FILE]] | status | stop [--all] | "
+		 "token add NAME",
 	.help = "serve long-lived sandboxes over HTTP; brig sandbox starts it by itself",
-	.about = "  --listen ADDR:PORT   also over TCP, on loopback, for callers with a token\n"
-		 "  --token-file FILE    a line a token: NAME SCOPES SHA256\n"
-		 "  --ceiling FILE       a brig.yaml: what callers with a token may ask for; "
-		 "brig's\n"
-		 "                       defaults without it\n"
-		 "  status [--json]      the running one\n"
-		 "  stop [--all]         end it; its sandboxes go on, with --all they stop first\n"
-		 "  token add NAME [--scope read|run|admin] [--token-file FILE]\n"
-		 "                       make a token, print it once, add its line to the file\n",
+	.about =
+		"  --listen ADDR:PORT   also over TCP, for callers with a token; on loopback, or "
+		"with TLS\n"
+		"  --tls-cert FILE      its certificate and the chain, PEM\n"
+		"  --tls-key FILE       its private key, in brig's state folder, closed to others\n"
+		"  --token-file FILE    a line a token: NAME SCOPES SHA256\n"
+		"  --ceiling FILE       a brig.yaml: what callers with a token may ask for; "
+		"without it\n"
+		"                       daemon.ceiling of your settings, else brig's defaults\n"
+		"  status [--json]      the running one\n"
+		"  stop [--all]         end it; its sandboxes go on, with --all they stop first\n"
+		"  token add NAME [--scope read|run|admin] [--token-file FILE]\n"
+		"                       make a token, print it once, add its line to the file\n",
 	.word = words,
 	.run = daemon_command,
 };

@@ -18,10 +18,22 @@ struct sandbox_asked {
 	int rest_count;
 };
 
+/* Values that the daemon cannot look up, each NAME=VALUE in a sealed file without a name. */
+struct sandbox_secrets {
+	int fds[16];
+	size_t n;
+};
+
+void sandbox_secrets_done(struct sandbox_secrets *s);
+static inline void cleanup_sandbox_secrets(struct sandbox_secrets *s)
+{
+	sandbox_secrets_done(s);
+}
+
 /* The settings that hold here, as the daemon's client sends them: over its own socket all of them,
  * resolved; to another one the options alone. Takes what it knows out of argv. */
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
-		 int *rest, struct err *e);
+		 struct sandbox_secrets *secrets, int *rest, struct err *e);
 
 /* "exec": the command's own exit status, or EXIT_BRIG with *e. */
 int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_asked *a,

@@ -3,10 +3,13 @@
  *
  * The daemon stands elsewhere: in "/", with another environment. Whatever depends on where this
  * process stands is settled here: files, the project's own, variables, paths. */
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/sandbox_cli.h"
@@ -49,32 +52,70 @@ static int resolve_variables(struct spec *s, struct err *e)
 	return 0;
 }
 
-/* A value that the daemon cannot look up: it does not have this process's variables. */
-static int check_credentials(const struct spec *s, struct err *e)
+/* ---- values of credentials ---- */
+
+void sandbox_secrets_done(struct sandbox_secrets *s)
 {
-	for (size_t i = 0; i < s->credentials.n; i++)
-		if (s->credentials.v[i].from == FROM_ENVIRONMENT && s->network == NETWORK_PROXY)
-			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-					  "take it from a file: from: {file: PATH}",
-					  "credential '%s' comes from a variable, which a sandbox "
-					  "of the daemon cannot have",
-					  s->credentials.v[i].name);
+	while (s->n)
+		(void)fd_close(s->fds[--s->n]);
+}
+
+static int add_secret(struct sandbox_secrets *to, const char *name, const char *value,
+		      struct err *e)
+{
+	CLEANUP(fd) int fd = memfd_create("brig-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (to->n == ARRAY_LEN(to->fds))
+		return err_refuse(e, ERR_CONFIG, E2BIG, "take some from a file: from: {file: PATH}",
+				  "more than %zu credentials come from variables",
+				  ARRAY_LEN(to->fds));
+	if (fd < 0 || fd_write_all(fd, name, strlen(name)) < 0 || fd_write_all(fd, "=", 1) < 0 ||
+	    fd_write_all(fd, value, strlen(value)) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return err_sys(e, "no memory file for the value of '%s'", name);
+	to->fds[to->n++] = TAKE_FD(fd);
 	return 0;
 }
 
-static int resolve(struct spec *s, struct err *e)
+static bool comes_earlier(const struct spec *s, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (s->credentials.v[i].from == FROM_ENVIRONMENT &&
+		    str_eq(s->credentials.v[i].source.v[0], s->credentials.v[at].source.v[0]))
+			return true;
+	return false;
+}
+
+/* The daemon does not have this process's variables. Their values are not part of the spec, which
+ * it writes down: they go along beside it, and no resume has them. */
+static int collect_secrets(const struct spec *s, struct sandbox_secrets *to, struct err *e)
+{
+	for (size_t i = 0; s->network == NETWORK_PROXY && i < s->credentials.n; i++) {
+		const struct credential_spec *c = &s->credentials.v[i];
+		const char *value;
+
+		if (c->from != FROM_ENVIRONMENT || comes_earlier(s, i))
+			continue;
+		value = getenv(c->source.v[0]);
+		if (value && add_secret(to, c->source.v[0], value, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+static int resolve(struct spec *s, struct sandbox_secrets *secrets, struct err *e)
 {
 	char cwd[PATH_MAX];
 	struct place at = { .cwd = cwd, .home = cli_home() };
 
 	if (cli_load(s, e) < 0 || cli_here(cwd, e) < 0 || resolve_variables(s, e) < 0 ||
-	    check_credentials(s, e) < 0)
+	    collect_secrets(s, secrets, e) < 0)
 		return -e->code;
 	return spec_check(s, &at, e);
 }
 
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
-		 int *rest, struct err *e)
+		 struct sandbox_secrets *secrets, int *rest, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	struct json j;
@@ -85,7 +126,7 @@ int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, 
 	r = options_parse(c, s, argc, argv, rest, e);
 	if (r)
 		return r;
-	if (local && resolve(s, e) < 0)
+	if (local && resolve(s, secrets, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->notes.n; i++)
 		message_print("brig: note", s->notes.v[i]);

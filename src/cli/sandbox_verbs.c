@@ -112,11 +112,13 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	CLEANUP(buf) struct buf spec = BUF_INIT(BODY_MAX);
 	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
 	CLEANUP(jread) struct jread *v = NULL;
+	CLEANUP(sandbox_secrets) struct sandbox_secrets secrets = { .n = 0 };
+	struct daemon_question q = { .method = "POST" };
 	struct json j;
 	int rest = 0;
 
 	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, daemon_client_local(d),
-			 &spec, &rest, e) < 0)
+			 &spec, &secrets, &rest, e) < 0)
 		return -e->code;
 	if (a->rest[rest - 1])
 		return err_refuse(e, ERR_USAGE, EINVAL,
@@ -130,8 +132,14 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	buf_add(&body, buf_str(&spec), spec.len);
 	j.after_key = j.fresh = false;
 	json_object_end(&j);
-	if (ask(d, "POST", a->no_wait ? "/v1/sandboxes" : "/v1/sandboxes?wait=true", &body, &v, e) <
-	    0)
+	if (body.failed)
+		return err_set(e, ERR_USAGE, E2BIG, "the request is too large");
+	q.target = a->no_wait ? "/v1/sandboxes" : "/v1/sandboxes?wait=true";
+	q.body = buf_str(&body);
+	q.body_len = body.len;
+	q.fds = secrets.fds;
+	q.fd_count = secrets.n;
+	if (daemon_client_ask(d, &q, &v, NULL, e) < 0)
 		return -e->code;
 	if (a->json)
 		print_json(v);

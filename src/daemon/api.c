@@ -31,9 +31,12 @@ static bool refuse(struct http_call *c, enum problem p, const char *hint, const 
 static bool host_ok(const struct http_call *c)
 {
 	static const char *const local[] = { "localhost", "brig", "127.0.0.1", "[::1]", NULL };
-	const char *authority = http_authority(c), *colon = strrchr(authority, ':');
+	const char *authority = http_authority(c),
+		   *colon = authority ? strrchr(authority, ':') : NULL;
 	char named[96];
 
+	if (!authority) /* over TLS: a name of somebody else's has no certificate here */
+		return true;
 	if (!*authority) {
 		for (size_t i = 0; local[i]; i++)
 			if (http1_text_is(c->head->host, local[i]))

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/ceiling.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "model/config.h"
@@ -28,12 +30,15 @@ int ceiling_open(const char *path, struct ceiling **ret, struct err *e)
 	struct source src = {
 		.name = path, .folder = "/", .cwd = "/", .origin = ORIGIN_FILE, .trusted = true
 	};
+	struct config_place at = { .cwd = "/", .home = getenv("HOME"), .environ = environ };
 	enum dialect was;
 
 	if (!c)
 		return err_nomem(e);
 	c->spec = spec_new(e);
-	if (!c->spec || (path && config_read_file(c->spec, path, DIALECT_BRIG, &src, &was, e) < 0))
+	at.ceiling = c->spec;
+	if (!c->spec || (!path && config_load_ceiling(&at, e) < 0) ||
+	    (path && config_read_file(c->spec, path, DIALECT_BRIG, &src, &was, e) < 0))
 		return -e->code;
 	*ret = TAKE_PTR(c);
 	return 0;

@@ -16,7 +16,8 @@
 
 struct ceiling;
 
-/* `path` NULL: the defaults. */
+/* `path` NULL: what `daemon.ceiling` in the system's and the user's own file says, else the
+ * defaults. */
 int ceiling_open(const char *path, struct ceiling **ret, struct err *e);
 /* What a sandbox was made with is the ceiling of its commands. */
 int ceiling_of(const char *spec, size_t n, struct ceiling **ret, struct err *e);

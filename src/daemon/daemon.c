@@ -26,15 +26,18 @@
 #include "base/str.h"
 #include "daemon/api.h"
 #include "daemon/service.h"
+#include "daemon/tls_front.h"
 
 #define BACKLOG 512
 #define PRUNE_US ((uint64_t)3600 * 1000000)
 #define REVOKE_US ((uint64_t)1000 * 1000)
+#define TLS_AGAIN_US ((uint64_t)1000 * 1000)
 
 struct brigd {
 	struct loop_watch signals; /* first */
-	struct loop_timer prune, revoke;
-	int state, lock, signal_fd;
+	struct loop_timer prune, revoke, tls_again;
+	struct tls_front tls;
+	int state, lock, signal_fd, tls_fd; /* tls_fd: what brig-tls listens on */
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* ours to remove; "" if not */
 	struct api api;
 	void (*listens)(const char *where);
@@ -236,29 +239,80 @@ static void authority_of(int fd, char out[80])
 	}
 }
 
+/* It ended, by whatever it was sent or by hand, to read a new certificate: the next one begins, and
+ * is tried again where it cannot. What was open is closed. */
+static int tls_begin(struct brigd *d, struct err *e);
+
+static void on_tls_again(struct loop_timer *t, uint64_t now)
+{
+	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, tls_again));
+	struct err e = { 0 };
+
+	(void)now;
+	if (tls_begin(d, &e) == 0)
+		return;
+	if (d->listens)
+		d->listens(e.what);
+	loop_at(d->api.loop, t, clock_us() + TLS_AGAIN_US);
+}
+
+static void on_tls_lost(void *arg)
+{
+	struct brigd *d = arg;
+
+	tls_front_end(&d->tls);
+	loop_at(d->api.loop, &d->tls_again, clock_us() + TLS_AGAIN_US);
+}
+
+static int tls_begin(struct brigd *d, struct err *e)
+{
+	int channel;
+
+	if (tls_front_start(&d->tls, &channel, e) < 0)
+		return -e->code;
+	return http_listen_passed(d->api.http, channel, on_tls_lost, d, e);
+}
+
+static int open_tcp(const struct tcp_address *a, const char *text, struct err *e)
+{
+	CLEANUP(fd)
+	int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1;
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+	    bind(fd, &a->any, a->size) < 0 || listen(fd, BACKLOG) < 0)
+		return err_sys(e, "cannot listen on '%.100s'", text);
+	return TAKE_FD(fd);
+}
+
 static int listen_tcp(struct brigd *d, const char *text, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
 	struct tcp_address a;
 	char authority[80], where[96];
-	int one = 1;
 
 	if (tcp_address(text, &a, e) < 0)
 		return -e->code;
-	if (!is_loopback(&a))
-		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  "listen on 127.0.0.1 behind a proxy that speaks TLS, or use ssh "
-				  "-L",
+	if (!is_loopback(&a) && !d->tls.key)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "--tls-cert FILE --tls-key FILE; or listen on 127.0.0.1 and use "
+				  "ssh -L",
 				  "'%.100s' is not loopback: tokens would travel in clear", text);
-	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    bind(fd, &a.any, a.size) < 0 || listen(fd, BACKLOG) < 0)
-		return err_sys(e, "cannot listen on '%.100s'", text);
+	fd = open_tcp(&a, text, e);
+	if (fd < 0)
+		return fd;
 	authority_of(fd, authority);
-	(void)snprintf(where, sizeof(where), "http://%s", authority);
+	(void)snprintf(where, sizeof(where), "%s://%s", d->tls.key ? "https" : "http", authority);
+	if (d->tls.key) {
+		d->tls.listener = d->tls_fd = TAKE_FD(fd);
+		d->tls.state = d->state;
+		d->tls_again.due = on_tls_again;
+		if (tls_begin(d, e) < 0)
+			return -e->code;
+	}
 	if (d->listens)
 		d->listens(where);
-	return http_listen(d->api.http, TAKE_FD(fd), false, authority, e);
+	return d->tls.key ? 0 : http_listen(d->api.http, TAKE_FD(fd), false, authority, e);
 }
 
 /* ---- all of it ---- */
@@ -272,10 +326,14 @@ static int open_parts(struct brigd *d, const struct daemon_options *o, struct er
 		return err_refuse(e, ERR_USAGE, EINVAL,
 				  "brig daemon token add NAME --scope run makes one",
 				  "--listen needs --token-file");
+	if (!o->tls_cert != !o->tls_key || (o->tls_key && !o->listen))
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "--listen ADDR:PORT --tls-cert FILE --tls-key FILE",
+				  "TLS needs an address, a certificate and its key");
 	if (o->token_file && tokens_open(o->token_file, &a->tokens, e) < 0)
 		return -e->code;
 	if (ceiling_open(o->ceiling, &a->ceiling, e) < 0)
-		return err_wrap(e, "--ceiling");
+		return err_wrap(e, o->ceiling ? "--ceiling" : "daemon.ceiling");
 	if (take_lock(d, e) < 0 || loop_new(&a->loop, e) < 0 || take_signals(d, e) < 0)
 		return -e->code;
 	if (chdir("/") < 0)
@@ -322,12 +380,14 @@ static void close_all(struct brigd *d)
 	if (d->socket[0])
 		(void)unlink(d->socket);
 	(void)http_free(a->http);
+	tls_front_end(&d->tls);
 	(void)sandboxes_free(a->boxes);
 	(void)once_free(a->once);
 	(void)events_free(a->events);
 	(void)ceiling_free(a->ceiling);
 	(void)tokens_free(a->tokens);
 	(void)loop_free(a->loop);
+	(void)fd_close(d->tls_fd);
 	(void)fd_close(d->signal_fd);
 	(void)fd_close(d->lock);
 	(void)fd_close(d->state);
@@ -335,7 +395,12 @@ static void close_all(struct brigd *d)
 
 int daemon_run(const struct daemon_options *o, struct err *e)
 {
-	struct brigd d = { .state = -1, .lock = -1, .signal_fd = -1, .listens = o->listens };
+	struct brigd d = { .state = -1,
+			   .lock = -1,
+			   .signal_fd = -1,
+			   .tls_fd = -1,
+			   .tls = { .cert = o->tls_cert, .key = o->tls_key },
+			   .listens = o->listens };
 	int r;
 
 	(void)umask(077);

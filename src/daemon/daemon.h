@@ -10,6 +10,7 @@
 struct daemon_options {
 	const char *listen;                 /* ADDR:PORT; NULL: the Unix socket alone */
 	const char *token_file;             /* wanted with `listen` */
+	const char *tls_cert, *tls_key;     /* of what listens there; NULL: in clear, on loopback */
 	const char *ceiling;                /* a brig.yaml; NULL: the defaults */
 	const char *socket;                 /* NULL: daemon_socket_path */
 	int ready_fd;                       /* is told when it takes calls, by a byte; -1: nobody */

@@ -31,6 +31,9 @@
 
 struct daemon_client {
 	struct client *http;
+	struct transport below;
+	const int *fds; /* to go with the next byte that is sent */
+	size_t fd_count;
 	bool local;
 	bool chunked;   /* the body that is being written */
 	int64_t length; /* of the answer that is bytes; -1: not known */
@@ -38,6 +41,37 @@ struct daemon_client {
 	char piece[16384]; /* of a stream */
 	size_t from, to;
 };
+
+/* ---- descriptors that go along ---- */
+
+static ssize_t pass_read(void *arg, void *p, size_t n, short *wait)
+{
+	struct daemon_client *c = arg;
+
+	return c->below.read(c->below.arg, p, n, wait);
+}
+
+static ssize_t pass_write(void *arg, const void *p, size_t n, short *wait)
+{
+	struct daemon_client *c = arg;
+	int r;
+
+	if (!c->fd_count || !n)
+		return c->below.write(c->below.arg, p, n, wait);
+	*wait = POLLOUT;
+	r = fd_send(c->below.fd, p, 1, c->fds, c->fd_count);
+	if (r < 0)
+		return r;
+	c->fd_count = 0;
+	return 1;
+}
+
+static void pass_close(void *arg)
+{
+	struct daemon_client *c = arg;
+
+	c->below.close(c->below.arg);
+}
 
 /* ---- connecting ---- */
 
@@ -139,6 +173,13 @@ int daemon_client_open(bool start, struct daemon_client **ret, struct err *e)
 	r = host && *host ? connect_host(c, host, &t, authority, e) : connect_own(start, &t, e);
 	if (r < 0)
 		return r;
+	c->below = t;
+	if (c->local)
+		t = (struct transport){ .arg = c,
+					.fd = t.fd,
+					.read = pass_read,
+					.write = pass_write,
+					.close = pass_close };
 	c->http = client_new(t, authority, e);
 	if (!c->http)
 		return -e->code;
@@ -190,6 +231,8 @@ static int send_question(struct daemon_client *c, const struct daemon_question *
 	int n;
 
 	(void)snprintf(fields, sizeof(fields), "%sAccept: %s\r\n", c->fields, accept);
+	c->fds = q->fds;
+	c->fd_count = c->local ? q->fd_count : 0;
 	n = client_send(c->http, &r, 0, e);
 	if (n == 0)
 		n = client_answer(c->http, 0, a, e);

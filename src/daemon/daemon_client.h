@@ -29,6 +29,8 @@ struct daemon_question {
 	const char *body;            /* JSON, or with `raw` bytes; NULL: none */
 	size_t body_len;
 	bool raw;
+	const int *fds; /* go along, over the owner's socket alone; borrowed */
+	size_t fd_count;
 };
 
 /* A whole answer; *ret is NULL where it has no body. A problem is an error, with the daemon's own

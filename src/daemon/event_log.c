@@ -491,6 +491,18 @@ static int place(const struct events *ev, struct events_cursor *c, const struct 
 	return 0;
 }
 
+void events_end(const struct events *ev, const char *tenant, struct events_cursor *ret)
+{
+	const struct events *log = *tenant ? find_log(ev, tenant) : ev;
+	const struct events_segment *s = log && log->n ? &log->segments[log->n - 1] : NULL;
+
+	*ret = (struct events_cursor){ .seq = ev->last };
+	if (s) {
+		ret->segment = s->first;
+		ret->at = s->size;
+	}
+}
+
 /* Splits SEQ TAB TENANT TAB SANDBOX TAB TYPE TAB OBJECT; false: it is for somebody else. */
 static bool take(struct events *ev, const char *p, size_t n, const char *tenant,
 		 const char *sandbox, struct event_text *ret)
@@ -512,7 +524,10 @@ static bool take(struct events *ev, const char *p, size_t n, const char *tenant,
 		return false;
 	if (sandbox && (strlen(sandbox) != len[2] || memcmp(sandbox, part[2], len[2]) != 0))
 		return false;
-	(void)snprintf(ev->type, sizeof(ev->type), "%.*s", (int)len[3], part[3]);
+	if (len[3] >= sizeof(ev->type))
+		return false;
+	memcpy(ev->type, part[3], len[3]);
+	ev->type[len[3]] = '\0';
 	ret->type = ev->type;
 	ret->json = p;
 	ret->n = (size_t)(end - p);

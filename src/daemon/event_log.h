@@ -43,6 +43,9 @@ struct events_cursor {
 	off_t at;
 };
 
+/* Behind all that there is: what happens from now on. */
+void events_end(const struct events *ev, const char *tenant, struct events_cursor *ret);
+
 struct event_text {
 	uint64_t seq;
 	const char *type, *json; /* the type is NUL-terminated, the object is not */

@@ -81,6 +81,11 @@ DEFINE_CLEANUP(http, struct http_server *, http_free)
 /* Takes a listening socket, non-blocking. `authority`: the Host that its callers name ("" for a
  * local one, which is asked for by path). */
 int http_listen(struct http_server *s, int fd, bool local, const char *authority, struct err *e);
+/* Takes a socket that connections come out of, one a message, as tls_front.h has it; `lost` is
+ * called at its end. A second call replaces the one that was lost. No Host is asked of its callers.
+ */
+int http_listen_passed(struct http_server *s, int fd, void (*lost)(void *arg), void *arg,
+		       struct err *e);
 void http_deaf(struct http_server *s); /* takes no more connections */
 /* Sends what is due and lets go of what has ended; from the loop's `settle`. */
 void http_settle(struct http_server *s);
@@ -132,7 +137,13 @@ bool http_give(struct http_call *c, const char *fields, const char *type, int64_
 
 /* ---- what was asked ---- */
 
-const char *http_authority(const struct http_call *c); /* of the listener; "": local */
+enum { HTTP_HANDED = 16 };
+
+/* The descriptors that came with a call over the owner's socket, which are the handler's from then
+ * on; how many. Those that nobody takes are closed with the call. */
+size_t http_handed(struct http_call *c, int fds[HTTP_HANDED]);
+
+const char *http_authority(const struct http_call *c); /* of the listener; "": local; NULL: any */
 /* The only field of that name; p is NULL when there is none or several. */
 struct http1_text http_field(const struct http_call *c, const char *name);
 /* The parameter's value, decoded, at most n - 1 bytes: its length, -ENOENT, or -EINVAL (twice

@@ -173,10 +173,23 @@ size_t http_room(const struct http_call *call)
 	return waiting < HTTP_WAITING_MAX ? HTTP_WAITING_MAX - waiting : 0;
 }
 
+static void put_hex(struct buf *b, size_t n)
+{
+	char digits[2 * sizeof(n)];
+	size_t at = sizeof(digits);
+
+	do
+		digits[--at] = "0123456789abcdef"[n & 15];
+	while (n >>= 4);
+	buf_add(b, digits + at, sizeof(digits) - at);
+}
+
 static void put_chunk(struct http_conn *c, const char *p, size_t n)
 {
-	if (c->chunked)
-		buf_printf(&c->out, "%zx\r\n", n);
+	if (c->chunked) {
+		put_hex(&c->out, n);
+		buf_puts(&c->out, "\r\n");
+	}
 	buf_add(&c->out, p, n);
 	if (c->chunked)
 		buf_puts(&c->out, "\r\n");
@@ -192,8 +205,11 @@ void http_event(struct http_call *call, const char *type, uint64_t id, const cha
 		return;
 	assert(!memchr(data, '\n', n));
 	b->len = 0;
-	if (type)
-		buf_printf(b, "event: %s\n", type);
+	if (type) {
+		buf_puts(b, "event: ");
+		buf_puts(b, type);
+		buf_putc(b, '\n');
+	}
 	if (id) {
 		buf_puts(b, "id: ");
 		buf_putu(b, id, 1);

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "daemon/http_internal.h"
 
 #define SECOND ((uint64_t)1000000)
@@ -67,6 +68,47 @@ static bool reserve(struct http_conn *c)
 	return c->cap > c->len;
 }
 
+static void drop_handed(struct http_conn *c)
+{
+	while (c->handed_count)
+		(void)fd_close(c->handed[--c->handed_count]);
+	free(c->handed);
+	c->handed = NULL;
+}
+
+size_t http_handed(struct http_call *call, int fds[HTTP_HANDED])
+{
+	struct http_conn *c = call->conn;
+	size_t n = c->handed_count;
+
+	for (size_t i = 0; i < n; i++)
+		fds[i] = c->handed[i];
+	c->handed_count = 0;
+	drop_handed(c);
+	return n;
+}
+
+/* Over the owner's socket descriptors may come along, which belong to the call that is being read:
+ * the kernel hands out no byte of the next one with them. */
+static ssize_t take_local(struct http_conn *c)
+{
+	int fds[HTTP_HANDED];
+	size_t n = HTTP_HANDED - c->handed_count;
+	ssize_t r = fd_recv(c->fd, c->in + c->len, c->cap - c->len, fds, &n);
+
+	if (n && !c->handed)
+		c->handed = calloc(HTTP_HANDED, sizeof(*c->handed));
+	for (size_t i = 0; i < n; i++) {
+		if (c->handed)
+			c->handed[c->handed_count++] = fds[i];
+		else
+			(void)fd_close(fds[i]);
+	}
+	if (r < 0)
+		errno = (int)-r;
+	return r < 0 ? -1 : r;
+}
+
 static bool fill(struct http_conn *c)
 {
 	ssize_t n;
@@ -75,7 +117,8 @@ static bool fill(struct http_conn *c)
 		conn_desert(c);
 		return false;
 	}
-	n = recv(c->fd, c->in + c->len, c->cap - c->len, MSG_DONTWAIT);
+	n = c->from->local ? take_local(c)
+			   : recv(c->fd, c->in + c->len, c->cap - c->len, MSG_DONTWAIT);
 	if (n > 0)
 		c->len += (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -287,6 +330,7 @@ static bool end_call(struct http_conn *c)
 	}
 	drop(c, 0, c->head_len);
 	c->head_len = 0;
+	drop_handed(c);
 	buf_done(&c->body);
 	c->call = (struct http_call){ .conn = c, .caller = &c->caller, .peer = &c->peer };
 	c->ended = c->streaming = c->chunked = c->bare = c->deserted = false;
@@ -510,6 +554,7 @@ struct http_conn *conn_free(struct http_conn *c)
 	(void)loop_want(c->server->loop, &c->w, 0);
 	loop_at(c->server->loop, &c->timer, 0);
 	(void)fd_close(c->fd);
+	drop_handed(c);
 	buf_done(&c->body);
 	buf_done(&c->out);
 	free(c->target);

@@ -20,8 +20,10 @@ struct http_listener {
 	struct loop_watch w; /* must stay first */
 	struct http_listener *next;
 	struct http_server *server;
-	int fd;
-	bool local;
+	int fd; /* -1: closed, or lost */
+	bool local, passed;
+	void (*lost)(void *arg); /* passed */
+	void *lost_arg;
 	char authority[80];
 };
 
@@ -50,6 +52,8 @@ struct http_conn {
 	struct http_conn *due_next;
 	bool due; /* in the server's list for http_settle */
 	int fd;
+	int *handed; /* HTTP_HANDED of them; NULL: none came */
+	size_t handed_count;
 	enum http_state state;
 	bool keep, used, ended, streaming, chunked, bare; /* bare: of HEAD, no body is sent */
 	bool deserted;                                    /* `gone` was called */

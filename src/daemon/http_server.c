@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "daemon/http_internal.h"
 
@@ -73,7 +74,8 @@ static void listen_again(struct loop_timer *t, uint64_t now)
 
 	(void)now;
 	for (struct http_listener *d = s->listeners; d; d = d->next)
-		(void)loop_want(s->loop, &d->w, EPOLLIN);
+		if (d->fd >= 0)
+			(void)loop_want(s->loop, &d->w, EPOLLIN);
 }
 
 /* Those who have shown no token yet cannot keep the owner out. */
@@ -109,6 +111,36 @@ static void knock(struct loop_watch *w, uint32_t events)
 	}
 }
 
+/* The same for connections that come out of a socket; TLS has been spoken on each. */
+static void knock_passed(struct loop_watch *w, uint32_t events)
+{
+	struct http_listener *d = (struct http_listener *)w;
+	struct http_server *s = d->server;
+
+	(void)events;
+	for (int i = 0; i < AT_ONCE; i++) {
+		char word;
+		int fd = -1;
+		size_t n = 1;
+		ssize_t r = fd_recv(d->fd, &word, 1, &fd, &n);
+
+		if (r == -EAGAIN || r == -EINTR)
+			return;
+		if (r <= 0 && n == 0) {
+			(void)loop_want(s->loop, &d->w, 0);
+			d->fd = fd_close(d->fd);
+			d->lost(d->lost_arg);
+			return;
+		}
+		if (n == 0)
+			continue;
+		if (full(s, d))
+			turn_away(fd);
+		else
+			(void)conn_new(s, d, fd);
+	}
+}
+
 int http_new(struct loop *l, const struct http_service *by, struct http_server **ret, struct err *e)
 {
 	struct http_server *s = calloc(1, sizeof(*s));
@@ -128,24 +160,56 @@ int http_new(struct loop *l, const struct http_service *by, struct http_server *
 	return 0;
 }
 
-int http_listen(struct http_server *s, int fd, bool local, const char *authority, struct err *e)
+static struct http_listener *listener_new(struct http_server *s, int fd)
 {
 	struct http_listener *d = calloc(1, sizeof(*d));
-	int r;
 
 	if (!d) {
 		(void)fd_close(fd);
-		return err_nomem(e);
+		return NULL;
 	}
-	d->w = (struct loop_watch){ .fd = fd, .ready = knock };
-	d->fd = fd;
 	d->server = s;
-	d->local = local;
-	(void)snprintf(d->authority, sizeof(d->authority), "%s", authority);
 	d->next = s->listeners;
 	s->listeners = d;
-	r = loop_want(s->loop, &d->w, EPOLLIN);
+	return d;
+}
+
+static int listen_on(struct http_listener *d, int fd, watch_fn *ready, struct err *e)
+{
+	int r;
+
+	d->w = (struct loop_watch){ .fd = fd, .ready = ready };
+	d->fd = fd;
+	r = loop_want(d->server->loop, &d->w, EPOLLIN);
 	return r < 0 ? err_errno(e, r, "cannot listen") : 0;
+}
+
+int http_listen(struct http_server *s, int fd, bool local, const char *authority, struct err *e)
+{
+	struct http_listener *d = listener_new(s, fd);
+
+	if (!d)
+		return err_nomem(e);
+	d->local = local;
+	(void)snprintf(d->authority, sizeof(d->authority), "%s", authority);
+	return listen_on(d, fd, knock, e);
+}
+
+int http_listen_passed(struct http_server *s, int fd, void (*lost)(void *arg), void *arg,
+		       struct err *e)
+{
+	struct http_listener *d = s->listeners;
+
+	while (d && !(d->passed && d->fd < 0))
+		d = d->next;
+	if (!d)
+		d = listener_new(s, fd);
+	if (!d)
+		return err_nomem(e);
+	d->passed = true;
+	d->lost = lost;
+	d->lost_arg = arg;
+	return listen_on(d, fd, knock_passed, e);
 }
 
 void http_deaf(struct http_server *s)
@@ -191,7 +255,7 @@ void http_revoke(struct http_server *s, bool (*keep)(void *arg, const struct htt
 
 const char *http_authority(const struct http_call *c)
 {
-	return c->conn->from->authority;
+	return c->conn->from->passed ? NULL : c->conn->from->authority;
 }
 
 size_t http_connections(const struct http_server *s)

@@ -136,6 +136,7 @@ void clients_settle(struct monitor *m)
 			drop(c);
 	}
 	tasks_forget(m);
+	tasks_trim(m);
 }
 
 static bool anything_untold(const struct monitor *m, size_t client)

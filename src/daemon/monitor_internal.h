@@ -98,6 +98,7 @@ void task_news(struct monitor_task *t, enum task_news what);
 void task_finish(struct monitor_task *t);              /* its run is over: keeps how it ended */
 void task_end_rest(struct monitor *m, const char *id); /* of one that has ended, what it left */
 void tasks_forget(struct monitor *m);                  /* those that everybody was told of */
+void tasks_trim(struct monitor *m);                    /* the oldest that is kept, if need be */
 int tasks_open(struct monitor *m, struct err *e);
 
 /* monitor_files.c */

@@ -66,6 +66,13 @@ static void remember(struct monitor *m, const char *id, uint64_t size, uint32_t 
 	p->number = number;
 }
 
+/* Room for the next one is made once everybody has been told of the last: nobody waits for it. */
+void tasks_trim(struct monitor *m)
+{
+	if (m->past_count == MONITOR_PAST)
+		forget_oldest(m);
+}
+
 static bool has_room(struct monitor *m, size_t n)
 {
 	while (m->kept_bytes + n > KEPT_BYTES_MAX && m->past_count)

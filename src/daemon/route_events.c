@@ -71,23 +71,24 @@ static void pump(void *arg)
 	}
 }
 
-/* A number from the query or, when a client comes again, from Last-Event-ID. */
-static enum problem since(const struct api *a, const struct http_call *c, uint64_t *ret,
-			  struct err *e)
+/* A number from the query or, when a client comes again, from Last-Event-ID; else *at stays. */
+static enum problem since(const struct http_call *c, struct events_cursor *at, struct err *e)
 {
 	struct http1_text t = http_field(c, "Last-Event-ID");
 	char text[24];
+	uint64_t seq;
 	int r = http_param(c, "since", text, sizeof(text));
 
-	*ret = events_last(a->events);
 	if (t.p && t.n < sizeof(text)) {
 		(void)snprintf(text, sizeof(text), "%.*s", (int)t.n, t.p);
 		r = (int)t.n;
 	}
 	if (r == -ENOENT && !t.p)
 		return PROBLEM_NONE;
-	if (r < 0 || num_count(text, ret) < 0)
+	if (r < 0 || num_count(text, &seq) < 0)
 		return problem_say(PROBLEM_INVALID, e, "that is not the number of an event");
+	if (seq != at->seq) /* else it has all of them: no need to look for its place */
+		*at = (struct events_cursor){ .seq = seq };
 	return PROBLEM_NONE;
 }
 
@@ -102,7 +103,8 @@ static enum problem read_query(struct api *a, struct subscriber *s, struct err *
 	s->one = r >= 0;
 	r = http_param(c, "follow", follow, sizeof(follow));
 	s->follow = r < 0 || !str_eq(follow, "false");
-	return since(a, c, &s->at.seq, e);
+	events_end(a->events, c->caller->tenant, &s->at);
+	return since(c, &s->at, e);
 }
 
 void serve_events(struct api *a, struct http_call *c, const struct jread *body)

@@ -245,6 +245,18 @@ static enum problem flag(const struct http_call *c, const char *name, bool *ret,
 	return problem_say(PROBLEM_INVALID, e, "'%s' is not true or false", name);
 }
 
+/* The values of its credentials came along, as files without a name: they are in no body, in no
+ * memory of this process and on no disk. */
+static enum problem make(struct api *a, struct http_call *c, struct sandbox_create *x,
+			 char id[SANDBOX_ID_SIZE], struct err *e)
+{
+	int secrets[HTTP_HANDED];
+
+	x->secret_count = http_handed(c, secrets);
+	x->secrets = secrets;
+	return sandboxes_create(a->boxes, x, id, e);
+}
+
 void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 {
 	CLEANUP(buf) struct buf spec = BUF_INIT(SPEC_MAX);
@@ -260,7 +272,7 @@ void serve_create(struct api *a, struct http_call *c, const struct jread *body)
 	if (p == PROBLEM_NONE)
 		p = read_create(a, c, body, &x, labels, &asked, &spec, &e);
 	if (p == PROBLEM_NONE)
-		p = sandboxes_create(a->boxes, &x, id, &e);
+		p = make(a, c, &x, id, &e);
 	if (p != PROBLEM_NONE)
 		fail(c, p, &e);
 	else if (wait)
@@ -280,7 +292,7 @@ enum problem sandbox_begin(struct api *a, struct http_call *c, const struct jrea
 	enum problem p = read_create(a, c, body, &x, labels, &asked, &spec, e);
 
 	x.cleanup_ttl = MINUTE_MS; /* of a daemon that was killed before it could delete it */
-	return p == PROBLEM_NONE ? sandboxes_create(a->boxes, &x, id, e) : p;
+	return p == PROBLEM_NONE ? make(a, c, &x, id, e) : p;
 }
 
 /* ---- one ---- */

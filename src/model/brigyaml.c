@@ -134,7 +134,7 @@ static int unknown_key(const struct source *src, const char *group, const struct
 		       struct err *e)
 {
 	char names[FIELD_COUNT][KEY_MAX];
-	const char *list[FIELD_COUNT + 2], *near;
+	const char *list[FIELD_COUNT + 3], *near;
 	const struct field *f;
 	enum field_id id;
 	size_t count = 0;
@@ -144,8 +144,10 @@ static int unknown_key(const struct source *src, const char *group, const struct
 		list[count] = names[count];
 		count++;
 	}
-	if (!*group)
+	if (!*group) {
 		list[count++] = "brig";
+		list[count++] = "daemon";
+	}
 	list[count] = NULL;
 	near = str_nearest(n->key, list);
 	(void)node_key_error(src->name, n, e, "unknown key '%.60s'%s%s", n->key,
@@ -208,12 +210,60 @@ static int read_version(const struct source *src, const struct node *n, struct e
 	return err_hint(e, "write 'brig: " VERSION "'");
 }
 
+/* --- what is the daemon's, and no setting of a run --- */
+
+/* What tenants may ask for is the word of who owns the daemon, in a file that is nobody else's. */
+static int daemon_allowed(const struct source *src, const struct node *n, struct err *e)
+{
+	if (src->origin == ORIGIN_SYSTEM || src->origin == ORIGIN_USER ||
+	    (src->origin == ORIGIN_FILE && src->trusted))
+		return 0;
+	(void)node_key_error(src->name, n, e, "'%s' does not belong in this file", n->key);
+	e->kind = ERR_POLICY;
+	return err_hint(e, "write it in ~/.config/brig/config.yaml or /etc/brig/config.yaml");
+}
+
+/* A brig.yaml in a brig.yaml. Whoever checks the file alone wants to know that it can be read. */
+static int read_ceiling(const struct source *src, const struct node *n, struct err *e)
+{
+	CLEANUP(spec) struct spec *unused = NULL;
+	struct source inner = *src;
+
+	if (!src->ceiling && src->origin != ORIGIN_FILE)
+		return 0;
+	unused = src->ceiling ? NULL : spec_new(e);
+	if (!src->ceiling && !unused)
+		return -e->code;
+	inner.ceiling = NULL;
+	inner.trusted = false; /* no ceiling in a ceiling */
+	inner.origin = ORIGIN_FILE;
+	return brig_read(src->ceiling ? src->ceiling : unused, &inner, n, e);
+}
+
+static int read_daemon(const struct source *src, const struct node *map, struct err *e)
+{
+	static const char *const keys[] = { "ceiling", NULL };
+	const struct node *n;
+
+	if (daemon_allowed(src, map, e) < 0)
+		return -e->code;
+	if (map->kind == NODE_NULL)
+		return 0;
+	if (brigyaml_want(src, map, NODE_MAP, e) < 0 ||
+	    read_only_keys(src, map, keys, "daemon", e) < 0)
+		return -e->code;
+	n = brigyaml_member(map, "ceiling");
+	return n ? read_ceiling(src, n, e) : 0;
+}
+
 static int read_top(struct spec *s, const struct source *src, const struct node *n, struct err *e)
 {
 	enum field_id id;
 
 	if (str_eq(n->key, "brig"))
 		return read_version(src, n, e);
+	if (str_eq(n->key, "daemon"))
+		return read_daemon(src, n, e);
 	if (!strchr(n->key, '.') && is_group(n->key))
 		return read_group(s, src, n->key, n, e);
 	if (strchr(n->key, '.') || !field_by_key(n->key, &id))

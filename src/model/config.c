@@ -58,7 +58,12 @@ static int load_own(struct spec *s, const struct config_place *at, const char *p
 	CLEANUP(buf) struct buf data = BUF_INIT(CONFIG_FILE_MAX);
 	CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct source src = {
-		.name = path, .home = at->home, .cwd = at->cwd, .origin = origin, .trusted = true
+		.name = path,
+		.home = at->home,
+		.cwd = at->cwd,
+		.origin = origin,
+		.trusted = true,
+		.ceiling = at->ceiling,
 	};
 	enum dialect was;
 	struct stat st;
@@ -306,6 +311,20 @@ static int load_project(struct spec *s, const struct config_place *at, struct er
 	return path ? read_project(s, at, path, at->project ? at->project : e) : 0;
 }
 
+static const char *system_file(const struct config_place *at)
+{
+	return at->system_file ? at->system_file : SYSTEM_FILE;
+}
+
+int config_load_ceiling(const struct config_place *at, struct err *e)
+{
+	CLEANUP(spec) struct spec *rest = spec_new(e);
+
+	if (!rest || load_own(rest, at, system_file(at), ORIGIN_SYSTEM, e) < 0)
+		return -e->code;
+	return load_user(rest, at, e);
+}
+
 int config_load(struct spec *s, const struct config_place *at, struct err *e)
 {
 	enum dialect named = DIALECT_COUNT;
@@ -315,9 +334,8 @@ int config_load(struct spec *s, const struct config_place *at, struct err *e)
 	if (at->dialect && !at->file && named != DIALECT_IRONCLAW)
 		return err_refuse(e, ERR_USAGE, EINVAL, "name it with --config FILE",
 				  "--dialect %s needs a file", at->dialect);
-	if (load_own(s, at, at->system_file ? at->system_file : SYSTEM_FILE, ORIGIN_SYSTEM, e) <
-		    0 ||
-	    load_user(s, at, e) < 0 || (at->file && load_file(s, at, named, e) < 0) ||
+	if (load_own(s, at, system_file(at), ORIGIN_SYSTEM, e) < 0 || load_user(s, at, e) < 0 ||
+	    (at->file && load_file(s, at, named, e) < 0) ||
 	    load_ambient(s, at, named == DIALECT_IRONCLAW, e) < 0 ||
 	    spec_set_environment(s, at->environ, e) < 0)
 		return -e->code;

@@ -24,6 +24,7 @@ struct config_place {
 	char *const *environ;
 	const char *system_file; /* NULL: /etc/brig/config.yaml */
 	const char *user_file;   /* NULL: $XDG_CONFIG_HOME/brig/config.yaml, else ~/.config/... */
+	struct spec *ceiling;    /* gets `daemon.ceiling`; NULL: nobody asks for it */
 	bool alone;              /* leave the project's file out */
 	struct err *project;     /* gets why the project's file is not taken, for those who go on
 				    without     it; NULL: that is an error */
@@ -31,6 +32,9 @@ struct config_place {
 
 /* Fills what flags have not. `s` holds the flags already (they win by their origin). */
 int config_load(struct spec *s, const struct config_place *at, struct err *e);
+
+/* What the system's and the user's file say of the daemon's tenants, into at->ceiling. */
+int config_load_ceiling(const struct config_place *at, struct err *e);
 
 /* Reads one file into a spec, in its own or the named dialect (DIALECT_COUNT: recognise it). */
 int config_read_file(struct spec *s, const char *path, enum dialect named, const struct source *src,

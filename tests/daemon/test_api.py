@@ -5,12 +5,13 @@
 import base64
 import pathlib
 import re
+import shutil
 import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import main, test, wait_until, workspace  # noqa: E402
+from harness import brig, home, main, scratch, test, wait_until, workspace  # noqa: E402
 
 BOX = {"spec": {"workspace": {"path": None}}}
 
@@ -234,6 +235,65 @@ def a_tenant_may_only_narrow_what_the_ceiling_allows():
                            ({"credentials": {"X": {"host": "example.org", "from": {"file": "/etc/shadow"}}}}, "credentials")):
             a = d.call("POST", "/v1/sandboxes", {"spec": spec}, token=key)
             assert a.status == 403 and a.code == "policy-ceiling" and word in a.json["detail"], (spec, a)
+
+
+@test
+def the_ceiling_is_a_block_of_the_owners_own_settings():
+    folder = home() / ".config/brig"
+    folder.mkdir(parents=True)
+    own = folder / "config.yaml"
+    own.write_text("brig: 1\ndaemon:\n  ceiling:\n    limits: {memory: 96m}\n    network: proxy\n    egress: {allow: [example.org, example.com]}\n")
+
+    def asked(d, spec, name="a"):
+        return d.call("POST", "/v1/sandboxes", {"spec": spec}, token=d.tokens[name])
+
+    def refused(d, spec, word):
+        a = asked(d, spec)
+        assert a.status == 403 and a.code == "policy-ceiling" and word in a.json["detail"], (spec, a)
+
+    with daemon_with_tokens(a="run") as d:
+        box = d.create(token=d.tokens["a"], spec={"egress": {"allow": ["example.org"]}})
+        assert box["spec"]["limits"]["memory"] == "96m" and box["spec"]["network"] == "proxy", box["spec"]
+        refused(d, {"limits": {"memory": "97m"}}, "limits.memory")
+        refused(d, {"egress": {"allow": ["example.net"]}}, "egress.allow")
+        refused(d, {"mounts": ["/etc:/x"]}, "mounts")
+        # Not the word of a tenant, whatever it says.
+        a = asked(d, {"daemon": {"ceiling": {"network": "host"}}})
+        assert a.status in (400, 403) and "daemon" in a.json["detail"], a
+        # The owner's own runs and sandboxes are not bounded by it, and the file is theirs, too.
+        assert brig("run", "--memory", "200m", "--", "true").status == 0
+        assert d.create(spec={"limits": {"memory": "200m"}})["spec"]["limits"]["memory"] == "200m"
+    # One that is named wins; a token's own wins over both.
+    named = scratch() / "named.yaml"
+    named.write_text("brig: 1\nlimits: {memory: 80m}\n")
+    with daemon_with_tokens("--ceiling", named, a="run", b="run") as d:
+        refused(d, {"limits": {"memory": "96m"}}, "limits.memory")
+        refused(d, {"egress": {"allow": ["example.org"]}}, "egress.allow")
+        lower = scratch() / "lower.yaml"
+        lower.write_text("brig: 1\nlimits: {memory: 70m}\n")
+        text = d.token_file.read_text().splitlines()
+        d.token_file.write_text("".join(f"{line} ceiling={lower}\n" if line.startswith("b ") else f"{line}\n" for line in text))
+        assert asked(d, {"limits": {"memory": "75m"}}, "b").code == "policy-ceiling"
+        assert asked(d, {"limits": {"memory": "75m"}}).status == 202
+    # A project has no say, trusted or not; nor has a ceiling in a ceiling.
+    project = workspace() / ".brig.yaml"
+    project.write_text("brig: 1\ndaemon: {ceiling: {network: host}}\n")
+    for _ in range(2):
+        done = brig("run", "--", "true")
+        assert done.status == 125 and "'daemon' does not belong in this file" in done.errors, done
+        brig("allow", "--yes", cwd=workspace())
+    project.unlink()
+    checked = scratch() / "checked.yaml"
+    for text, why in (("daemon: {ceiling: {daemon: {ceiling: {}}}}", "'daemon' does not belong"), ("daemon: {ceiling: {limits: {memory: much}}}", "much"),
+                      ("daemon: {roof: {}}", "roof"), ("daemon: [1]", "daemon"), ("demon: {}", "did you mean 'daemon'?")):
+        checked.write_text(f"brig: 1\n{text}\n")
+        done = brig("config", "check", checked)
+        assert done.status != 0 and why in done.errors, (text, done.errors)
+    assert brig("config", "check", own).status == 0
+    own.write_text("brig: 1\ndaemon: {ceiling: {limits: {memory: much}}}\n")
+    done = brig("daemon", env={"BRIG_HOST": f"unix://{scratch()}/s"})
+    assert done.status == 125 and "much" in done.errors, done.errors
+    shutil.rmtree(home() / ".config")
 
 
 if __name__ == "__main__":

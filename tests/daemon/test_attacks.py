@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks on the daemon's interface: who may not call, what may not be sent, whom it may not reach."""
 
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +15,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens, token  # noqa: E402
-from harness import brig, brig_environment, files_as_root, identity, main, runtime, scratch, test, uid, wait_until, workspace  # noqa: E402
+from harness import (brig, brig_environment, descendants, files_as_root, identity, main, runtime, scratch, state, test, uid, wait_until,  # noqa: E402
+                     workspace)
 
 # Says what the daemon at argv[1] answers to who is asking.
 ASK = """
@@ -414,6 +418,99 @@ def what_an_ended_command_left_running_ends_with_a_cancel_of_it():
         assert wait_until(lambda: beats("two"), 10), "another command's was ended with it"
         assert d.call("POST", f"{at}/{first}/cancel").status == 204, "again"
         assert d.call("POST", f"{at}/ex_{'a' * 26}/cancel").status == 404
+
+
+SECRET = "a-value-that-is-nowhere-0123456789"
+WITH_SECRET = """brig: 1
+network: proxy
+egress: {allow: [example.org]}
+credentials: {MY_TOKEN: {host: example.org, from: {env: SOME_SECRET}}}
+"""
+
+
+def holds(pid, value):
+    """Is it in the memory of that process, as root sees it?"""
+    with files_as_root(), open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+            where, mode = line.split()[:2]
+            if mode[:2] != "rw":
+                continue
+            start, end = (int(x, 16) for x in where.split("-"))
+            with contextlib.suppress(OSError):
+                memory.seek(start)
+                if value in memory.read(end - start):
+                    return True
+    return False
+
+
+def opened(pid):
+    with files_as_root():
+        return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@test(by_root=True)
+def the_value_of_a_credential_goes_beside_the_request_and_is_kept_nowhere():
+    file = scratch() / "with.yaml"
+    file.write_text(WITH_SECRET)
+    with daemon() as d:
+        env = {**d.environment, "SOME_SECRET": SECRET}
+        done = brig("sandbox", "create", "--config", file, "--name", "it", env=env)
+        assert done.status == 0, done.errors
+        placeholder = brig("sandbox", "exec", "it", "--", "sh", "-c", "echo $MY_TOKEN; env", env=env).text
+        assert placeholder.startswith("brig-") and SECRET not in placeholder, placeholder
+        shown = brig("sandbox", "get", "it", "--json", env=env).text
+        assert "SOME_SECRET" in shown and SECRET not in shown, shown
+        monitor = next(pid for pid, name in descendants(d.process.pid).items() if name == "brig-monitor")
+        assert not holds(d.process.pid, SECRET.encode()), "the daemon has it"
+        assert holds(monitor, SECRET.encode()), "the control: who has the door has its value, and it is found there"
+        with files_as_root():
+            for path in state().rglob("*"):
+                assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+        # It ends with the monitor: what is resumed has to be made anew.
+        os.kill(monitor, signal.SIGKILL)
+        assert wait_until(lambda: d.call("GET", "/v1/sandboxes/it").json["state"] == "stopped", 20)
+        done = brig("sandbox", "resume", "it", env=env)
+        assert done.status == 125 and "'SOME_SECRET' is not set" in done.errors, done.errors
+        # Without the variable nothing is made up.
+        done = brig("sandbox", "create", "--config", file, env=d.environment)
+        assert done.status == 125 and "'SOME_SECRET' is not set" in done.errors, done.errors
+
+
+@test(by_root=True)
+def descriptors_of_a_caller_are_taken_by_who_wants_them_alone():
+    body = json.dumps({"spec": {"network": "none"}}).encode()
+
+    def post(d, fds, path="/v1/sandboxes?wait=true", what=body):
+        with d.dial() as s:
+            head = f"POST {path} HTTP/1.1\r\nHost: brig\r\nContent-Type: application/json\r\nContent-Length: {len(what)}\r\nConnection: close\r\n\r\n".encode()
+            socket.send_fds(s, [head + what], fds)
+            got = b""
+            while (piece := s.recv(65536)):
+                got += piece
+        return got
+
+    def sealed(text, seals=0xF):
+        fd = os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.write(fd, text)
+        fcntl.fcntl(fd, 1033, seals)  # F_ADD_SEALS
+        return fd
+
+    with daemon() as d:
+        assert b'"state":"ready"' in post(d, [sealed(b"A=b")])
+        before = opened(d.process.pid)
+        for bad in (sealed(b"A=b", 0x2), sealed(b"no equals sign"), sealed(b""), os.open("/dev/zero", os.O_RDONLY), os.pipe()[0], os.open("/etc/passwd", os.O_RDONLY)):
+            said = post(d, [bad])
+            assert b'"state":"failed"' in said and b"a secret could not be read" in said, said
+            os.close(bad)
+        many = [sealed(b"A=b") for _ in range(40)]
+        post(d, many[:30], "/v1/sandboxes/nothing/exec", b"{}")
+        for _ in range(20):  # not asked for: closed with the call, or when the caller leaves
+            post(d, many[:16], "/v1/run", b"{")
+            with d.dial() as s:
+                socket.send_fds(s, [b"POST /v1"], many[:16])
+        assert wait_until(lambda: opened(d.process.pid) <= before, 20), (before, opened(d.process.pid))
+        for fd in many:
+            os.close(fd)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
 from harness import PATIENCE, descendants, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
 
-KILLS = int(os.environ.get("BRIG_KILLS", "12"))
+KILLS = int(os.environ.get("BRIG_KILLS", "20"))
 LIMIT = 120 + 6 * KILLS
 WAIT = 20 * PATIENCE
 
@@ -256,9 +256,35 @@ def what_stood_still_before_a_pause_does_so_after_it():
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
 
 
+RECORDED = {"ready": "ready", "resumed": "ready", "failed": "failed", "paused": "paused", "stopped": "stopped", "deleted": "deleted"}
+LINES = ("sleep 30", "seq 1 5000", "sleep 0.05; (sleep 30 &)", "head -c 300000 /dev/zero | tr '\\0' x", "true")
+
+
+def recorded(d, box):
+    """The state that the record of events leads to."""
+    words = [e["type"].partition(".") for e in events(d, box)]
+    return [RECORDED[word] for what, _, word in words if what == "sandbox" and word in RECORDED][-1]
+
+
+def agrees(d, box):
+    """What is shown is what the record says, once nothing is under way."""
+    assert wait_until(lambda: recorded(d, box) == shown(d, box)["state"], WAIT), (shown(d, box), events(d, box)[-3:])
+
+
+def runs(d, box):
+    """Does a command run in it? One that dies with the sandbox is answered as well."""
+    a = d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]})
+    return a.status == 200 and a.json["outcome"] == "exited"
+
+
+def make(d, n):
+    """One of those that are killed; every third one has a companion."""
+    return d.create(spec={**here(), **({"companions": {"side": {"command": ["sleep", "600"]}}} if n % 3 == 0 else {})})["id"]
+
+
 def any_of(d, boxes):
-    """Something to be killed: the daemon, a monitor, or anything below one."""
-    what = random.choice(("daemon", "monitor", "inside", "inside"))
+    """Something to be killed: the daemon, a monitor, or anything below one: of its sandbox, of its companion, of their helpers."""
+    what = random.choice(("daemon", "monitor", "inside", "inside", "inside"))
     if what == "daemon":
         return what, None
     box = random.choice(boxes)
@@ -272,10 +298,11 @@ def random_kills_leave_a_state_that_holds_and_nothing_else():
     random.seed(seed)
     print("seed", seed)
     with daemon() as d:
-        boxes = [d.create()["id"] for _ in range(3)]
+        boxes = [make(d, n) for n in range(3)]
         for _ in range(KILLS):
-            with contextlib.suppress(AssertionError, OSError):
-                start(d, random.choice(boxes), random.choice(("sleep 30", "seq 1 5000", "sleep 0.05; (sleep 30 &)")))
+            for _ in range(3):
+                with contextlib.suppress(AssertionError, OSError):
+                    start(d, random.choice(boxes), random.choice(LINES))
             time.sleep(random.random() * 0.03)
             what, pid = any_of(d, boxes)
             if what == "daemon":
@@ -285,15 +312,18 @@ def random_kills_leave_a_state_that_holds_and_nothing_else():
                     os.kill(pid, signal.SIGKILL)
             for n, box in enumerate(boxes):
                 got = becomes(d, box, "ready", "stopped")
-                if got["state"] == "ready" and d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).status == 200:
+                if got["state"] == "ready" and runs(d, box):
+                    agrees(d, box)
                     continue
                 becomes(d, box, "stopped")
+                agrees(d, box)
                 assert wait_until(lambda b=box: not inside(b)), inside(box)
                 d.call("DELETE", f"/v1/sandboxes/{box}")
                 becomes(d, box, "deleted")
                 with files_as_root():
                     assert not folder(box).exists()
-                boxes[n] = d.create()["id"]
+                agrees(d, box)
+                boxes[n] = make(d, n)
 
 
 if __name__ == "__main__":

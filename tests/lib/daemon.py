@@ -104,7 +104,7 @@ class Daemon:
         for _ in range(wanted):
             line = self.process.stderr.readline().decode()
             assert "listening on" in line, line + self.process.stderr.read().decode()
-            if (m := re.search(r"http://127\.0\.0\.1:(\d+)", line)):
+            if (m := re.search(r"https?://[0-9.]+:(\d+)", line)):
                 self.port = int(m.group(1))
         if not self.opener:
             self._start_opener()

@@ -63,6 +63,15 @@ static const unsigned short signer[] = {
 #endif
 };
 
+/* That of brig-tls: it accepts, and makes pairs to hand one end of on. */
+static const unsigned short tls[] = {
+	__NR_epoll_ctl,  __NR_epoll_pwait, __NR_accept4,
+	__NR_setsockopt, __NR_socketpair,  __NR_shutdown,
+#if defined(__x86_64__)
+	__NR_epoll_wait,
+#endif
+};
+
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RET(what) BPF_STMT(BPF_RET | BPF_K, (what))
 #define REFUSE RET(SECCOMP_RET_ERRNO | EPERM)
@@ -151,6 +160,8 @@ static int filter(enum lockdown_role role, struct err *e)
 		allow(&p, worker, ARRAY_LEN(worker));
 	if (role == LOCKDOWN_SIGNER)
 		allow(&p, signer, ARRAY_LEN(signer));
+	if (role == LOCKDOWN_TLS)
+		allow(&p, tls, ARRAY_LEN(tls));
 	if (role == LOCKDOWN_WORKER)
 		sockets(&p);
 	signals(&p);

@@ -27,7 +27,8 @@ struct source {
 	const char *home;   /* for "~"; NULL: unknown */
 	const char *cwd;    /* the working folder of the run; NULL: unknown */
 	enum origin origin;
-	bool trusted; /* may loosen: an untrusted project file may not */
+	bool trusted;         /* may loosen: an untrusted project file may not */
+	struct spec *ceiling; /* what `daemon.ceiling` is read into; NULL: it is passed over */
 };
 
 /* Which dialect a document is in. More than one possible answer is an error that says how to settle

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/tls_front.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/fd.h"
+#include "base/program.h"
+#include "model/paths.h"
+#include "proc/spawn.h"
+
+#define PROGRAM "brig-tls"
+#define PATIENCE_MS 10000
+
+enum { FDS = TLS_FD_END - TLS_LISTENER };
+
+/* ---- the files ---- */
+
+/* Where an open file or folder is now. */
+static int where(int fd, char *path, size_t n)
+{
+	char link[32];
+	ssize_t len;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = readlink(link, path, n - 1);
+	if (len < 0)
+		return -errno;
+	path[len] = '\0';
+	return 0;
+}
+
+/* No sandbox is shown brig's state, whatever it asks for; of any other place that cannot be said.
+ * A second name of the file could be anywhere. */
+static int key_hidden(const struct tls_front *f, int key, struct err *e)
+{
+	char path[PATH_MAX], folder[PATH_MAX], *slash;
+	struct stat st;
+
+	if (fstat(key, &st) < 0 || where(key, path, sizeof(path)) < 0 ||
+	    where(f->state, folder, sizeof(folder)) < 0)
+		return err_sys(e, "cannot look at '%.200s'", f->key);
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077)) {
+		(void)err_set(e, ERR_POLICY, EPERM,
+			      "the private key '%.200s' must be a file of yours that nobody else "
+			      "may read",
+			      f->key);
+		return err_hint(e, "chmod 600 '%.200s'", f->key);
+	}
+	slash = strrchr(folder, '/');
+	if (slash && slash != folder)
+		*slash = '\0';
+	if (path_under(path, folder) && st.st_nlink == 1)
+		return 0;
+	(void)err_set(e, ERR_POLICY, EPERM, "a sandbox could be shown the private key '%.200s'%s",
+		      f->key, st.st_nlink > 1 ? ", which has a second name" : "");
+	return err_hint(e, "install -D -m 600 '%.150s' '%.200s/tls/key.pem', and name that", f->key,
+			folder);
+}
+
+static int open_files(const struct tls_front *f, int *cert, int *key, struct err *e)
+{
+	*cert = open(f->cert, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (*cert < 0)
+		return err_sys(e, "cannot read the certificate '%.200s'", f->cert);
+	*key = open(f->key, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (*key < 0)
+		return err_sys(e, "cannot read the private key '%.200s'", f->key);
+	return key_hidden(f, *key, e);
+}
+
+/* ---- the process ---- */
+
+/* Runs in the daemon's memory until it execs. */
+static _Noreturn void become_front(const char *program, const int *fds)
+{
+	char name[] = PROGRAM;
+	char *const argv[] = { name, NULL }, *const none[] = { NULL };
+
+	for (int i = 0; i < FDS; i++)
+		if (dup2(fds[i], TLS_LISTENER + i) < 0)
+			_exit(126);
+	(void)fd_close_range(TLS_FD_END, INT32_MAX);
+	proc_default_signals();
+	proc_unblock_signals();
+	if (proc_leave_streams() < 0)
+		_exit(126);
+	(void)execve(program, argv, none);
+	_exit(127);
+}
+
+static int launch(struct tls_front *f, const int *fds, struct err *e)
+{
+	char program[PATH_MAX];
+	int copies[FDS] = { -1, -1, -1, -1 };
+	sigset_t all, old;
+	int failed = 0;
+
+	if (program_find(PROGRAM, program, sizeof(program), e) < 0)
+		return -e->code;
+	for (int i = 0; i < FDS; i++) {
+		copies[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, TLS_FD_END);
+		failed = copies[i] < 0 ? errno : failed;
+	}
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &old);
+	if (!failed) {
+		f->pid = vfork(); /* allow vfork: the daemon has one thread, the child only execs */
+		if (f->pid == 0)
+			become_front(program, copies);
+		failed = f->pid < 0 ? errno : 0;
+	}
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
+	for (int i = 0; i < FDS; i++)
+		(void)fd_close(copies[i]);
+	return failed ? err_errno(e, failed, "cannot start " PROGRAM) : 0;
+}
+
+static int first_word(int channel, struct err *e)
+{
+	struct pollfd p = { .fd = channel, .events = POLLIN };
+	char text[256];
+	size_t none = 0;
+	ssize_t n;
+
+	if (poll(&p, 1, PATIENCE_MS) <= 0)
+		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, PROGRAM " does not begin");
+	n = fd_recv(channel, text, sizeof(text) - 1, NULL, &none);
+	if (n == 1 && text[0] == '\0')
+		return 0;
+	if (n <= 0)
+		return err_set(e, ERR_UNAVAILABLE, EPIPE, PROGRAM " ended at once");
+	text[n] = '\0';
+	return err_set(e, ERR_CONFIG, EINVAL, "%s", text);
+}
+
+int tls_front_start(struct tls_front *f, int *channel, struct err *e)
+{
+	CLEANUP(fd) int cert = -1, key = -1, here = -1, there = -1;
+	int pair[2];
+
+	if (open_files(f, &cert, &key, e) < 0)
+		return -e->code;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return err_sys(e, "cannot make a socket pair");
+	here = pair[0];
+	there = pair[1];
+	if (launch(f, (const int[]){ f->listener, there, cert, key }, e) < 0)
+		return -e->code;
+	there = fd_close(there);
+	if (first_word(here, e) < 0) {
+		tls_front_end(f);
+		return -e->code;
+	}
+	*channel = TAKE_FD(here);
+	return 0;
+}
+
+void tls_front_end(struct tls_front *f)
+{
+	if (f->pid <= 0)
+		return;
+	(void)kill(f->pid, SIGKILL);
+	while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	f->pid = 0;
+}

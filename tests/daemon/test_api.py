@@ -163,6 +163,9 @@ def refusals_say_what_is_wrong_and_what_to_do():
         assert d.call("POST", "/v1/sandboxes", b"{}", {"Content-Type": "text/plain"}).status == 415
         bad = d.call("POST", "/v1/sandboxes", {"spec": {"limits": {"memry": "1g"}}})
         assert bad.status == 400 and "memory" in bad.json["hint"], bad
+        for route, more in (("sandboxes", {}), ("run", {"argv": ["true"]})):
+            lost = d.call("POST", f"/v1/{route}", {"spec": {"workspace": {"path": "tmp"}}, **more})
+            assert lost.code == "invalid" and "absolute" in lost.json["detail"], lost
         assert d.call("POST", "/v1/sandboxes", {"name": "../x"}).code == "invalid"
         assert d.call("POST", "/v1/sandboxes", {"idle_ttl": "soon"}).code == "invalid"
         box = d.create(name="a")["id"]

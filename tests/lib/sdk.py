@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import textwrap
+import zlib
 
 from harness import FACTOR, TOP, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
 
@@ -17,8 +18,8 @@ WAIT = 50 * FACTOR
 _installed = None  # the folder with both
 
 
-def _call(*argv, cwd=None):
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, cwd=cwd, check=False)
+def _call(*argv, cwd=None, env=None):
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, cwd=cwd, env=env, check=False)
     assert done.returncode == 0, f"{argv}:\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -30,12 +31,23 @@ def _install_python(folder):
     _call(PYTHON, "-m", "pip", "--quiet", "--isolated", "--python", folder / "venv/bin/python", "install", "--no-cache-dir", "--no-index", folder / "python")
 
 
+def _install_node(folder):
+    """npm's own cache and settings are not touched."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder / "npm")}
+    app = folder / "app"
+    app.mkdir()
+    (app / "package.json").write_text('{"private": true, "type": "module"}\n')
+    packed = _call("npm", "pack", "--silent", TOP / "sdk/node", cwd=app, env=env).strip()
+    _call("npm", "install", f"./{packed}", "--offline", "--no-audit", "--no-fund", "--silent", cwd=app, env=env)
+
+
 @contextlib.contextmanager
 def packages(folder):
     """For around(): installs them once."""
     global _installed
     folder.mkdir(mode=0o755)
     _install_python(folder)
+    _install_node(folder)
     _installed = folder
     yield
 
@@ -70,6 +82,22 @@ def python(code, *args, env=None):
     return finish(as_identity(venv_python(), "-X", "dev", "-W", "error", "-c", code, *args, env=env), code)
 
 
+def start_node(code, *args, env=None):
+    """Starts a program with the package; modules are looked for beside the file that it is in."""
+    here = scratch() / "program"
+    here.mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        (here / "node_modules").symlink_to(_installed / "app/node_modules")
+    file = here / f"{zlib.crc32(code.encode()):08x}.mjs"
+    file.write_text(textwrap.dedent(code))
+    return as_identity("node", "--unhandled-rejections=strict", "--trace-warnings", file, *args, env=env)
+
+
+def node(code, *args, env=None):
+    """Runs it; what it printed."""
+    return finish(start_node(code, *args, env=env), textwrap.dedent(code))
+
+
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$\n*", re.M | re.S)
 
 
@@ -82,7 +110,7 @@ def examples(path, language):
             yield code, follows[1] if follows[0] == "text" else None
 
 
-# ---- a server that is not brig's ----
+# ---- servers that are not brig's ----
 
 ODD = r"""
 import base64, json, os, pathlib, socket, sys, threading
@@ -151,3 +179,47 @@ def requests_of(folder, case):
     """What was asked of it: [request line, idempotency key]."""
     log = pathlib.Path(folder, f"{case}.log")
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+LISTEN = """
+import socket
+s = socket.socket(socket.AF_UNIX)
+s.bind("brig.sock")
+s.listen()
+print("up", flush=True)
+c, _ = s.accept()
+print(len(c.recv(65536)), flush=True)
+"""
+
+TLS = """
+import socket, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1], sys.argv[2])
+s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1], flush=True)
+body = b'{"version":"0","schema":1,"sandboxes":0,"execs_running":0,"last_event":5}'
+while True:
+    c, _ = s.accept()
+    try:
+        c = context.wrap_socket(c, server_side=True)
+        print(b"Bearer sesame" in c.recv(65536), flush=True)
+        c.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
+        c.close()
+    except OSError:
+        pass
+"""
+
+
+@contextlib.contextmanager
+def tls_server():
+    """A proxy in front of a daemon, with a certificate of its own; its port and that."""
+    cert, key = scratch() / "cert.pem", scratch() / "key.pem"
+    made = as_identity("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
+                           "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    made.communicate(timeout=WAIT)
+    p = as_identity(PYTHON, "-c", TLS, cert, key)
+    try:
+        yield int(p.stdout.readline()), cert, p
+    finally:
+        p.kill()
+        p.communicate()

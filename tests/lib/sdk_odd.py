@@ -64,7 +64,7 @@ CASES = {
     "created_while_busy": ("create", [answer({"code": "conflict", "detail": "busy"}, "application/problem+json", "409 Conflict"),
                                       answer(BOX, status="201 Created")], "sb_x"),
     "created_and_pending": ("create", [answer({**BOX, "state": "pending"}, status="202 Accepted"), answer(BOX)], "sb_x"),
-    "cut_and_attached_again": ("exec", [chunked(STARTED, wrote(0, b"one "), end=False), chunked(STARTED, wrote(2, b"e "), wrote(4, b"two"), event("end", END))],
+    "cut_and_attached_again": ("exec", [chunked(STARTED, wrote(0, b"one "), end=False), chunked(STARTED, wrote(0, b"one "), wrote(2, b"e two"), event("end", END))],
                                "one two"),
     "output_that_is_not_base64": ("exec", [chunked(STARTED, event("stdout", {"seq": 0, "data": "*"}))], "ProtocolError"),
     "an_end_without_outcome": ("exec", [chunked(STARTED, event("end", {}))], "ProtocolError"),

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package for Python, installed as a user would, against the real daemon."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -90,6 +89,13 @@ def a_sandbox_lives_and_its_commands_are_heard():
                 assert isinstance(e, brig.Conflict)
             else:
                 raise AssertionError("two have one name")
+            box.resume()
+            try:
+                box.files.write("/proc/x", (bytes(65536) for _ in range(300)))
+            except brig.ApiError as e:
+                assert e.status >= 400
+            else:
+                raise AssertionError("/proc was written to")
             assert c.delete_all({"a": "b"}) == [box.id]
             types = []
             for event in c.events(since=0, sandbox=box.id):
@@ -137,6 +143,13 @@ def the_asynchronous_client_does_the_same():
                         await box.files.read("/tmp/f")
                     except brig.NotFound:
                         pass
+                    for much in ((bytes(65536) for _ in range(300)), bytes(20 << 20)):
+                        try:
+                            await box.files.write("/proc/x", much)
+                        except brig.ApiError as e:
+                            assert e.status >= 400
+                        else:
+                            raise AssertionError("/proc was written to")
                     async with await box.start(["cat"], stdin=True, tty=(24, 80)) as command:
                         await command.resize(10, 10)
                         await command.write("hi\\r")
@@ -240,40 +253,6 @@ def an_address_that_would_give_the_token_away_is_refused():
     """) == "brig daemon serves there, once it is started\n"
 
 
-TLS = """
-import socket, ssl, sys
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[1], sys.argv[2])
-s = socket.create_server(("127.0.0.1", 0))
-print(s.getsockname()[1], flush=True)
-body = b'{"version":"0","schema":1,"sandboxes":0,"execs_running":0,"last_event":5}'
-while True:
-    c, _ = s.accept()
-    try:
-        c = context.wrap_socket(c, server_side=True)
-        print(b"Bearer sesame" in c.recv(65536), flush=True)
-        c.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
-        c.close()
-    except OSError:
-        pass
-"""
-
-
-@contextlib.contextmanager
-def tls_server():
-    """A proxy in front of a daemon, with a certificate of its own; its port and that."""
-    cert, key = scratch() / "cert.pem", scratch() / "key.pem"
-    made = sdk.as_identity("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
-                           "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
-    made.communicate(timeout=sdk.WAIT)
-    p = sdk.as_identity(sdk.PYTHON, "-c", TLS, cert, key)
-    try:
-        yield int(p.stdout.readline()), cert, p
-    finally:
-        p.kill()
-        p.communicate()
-
-
 @test
 def over_tls_the_certificate_decides():
     code = """
@@ -289,7 +268,7 @@ def over_tls_the_certificate_decides():
             except brig.ConnectionFailed as e:
                 print("certificate" in str(e).lower())
     """
-    with tls_server() as (port, cert, p):
+    with sdk.tls_server() as (port, cert, p):
         assert sdk.python(code, f"https://localhost:{port}", cert) == "True\nTrue\n"
         assert [p.stdout.readline() for _ in range(4)] == [b"True\n"] * 4
 
@@ -331,22 +310,11 @@ def a_daemon_is_started_when_there_is_none():
     assert "BRIG_PROGRAM" in told, told
 
 
-LISTEN = """
-import socket
-s = socket.socket(socket.AF_UNIX)
-s.bind("brig.sock")
-s.listen()
-print("up", flush=True)
-c, _ = s.accept()
-print(len(c.recv(65536)), flush=True)
-"""
-
-
 @test
 def nothing_is_said_to_a_guest_that_plays_the_daemon():
     for guest in (False, True):
         argv = [brig_path(), "run", "--", "python3"] if guest else [sdk.PYTHON]
-        p = sdk.as_identity(*argv, "-c", LISTEN)
+        p = sdk.as_identity(*argv, "-c", sdk.LISTEN)
         assert p.stdout.readline() == b"up\n", p.stderr.read()
         said = sdk.python("""
             import brig

@@ -71,13 +71,21 @@ class Call:
     async def begin(place: Place, program: Optional[str], request: _http1.Request, timeout: float) -> Call:
         call = Call(await dial(place, program), timeout)
         try:
-            await call._send(place, request)
-            while not call.answer.status:
-                call._early = await call._receive()
+            await call._exchange(place, request)
         except BaseException:
             call.close()
             raise
         return call
+
+    async def _exchange(self, place: Place, request: _http1.Request) -> None:
+        """Sends the request until the answer has begun, which may be before all is sent."""
+        head = asyncio.ensure_future(self._read_head())
+        try:
+            await self._send(place, request, head)
+            await self._in_time(asyncio.shield(head))
+        finally:
+            head.cancel()
+            await asyncio.gather(head, return_exceptions=True)
 
     async def _in_time(self, step: Awaitable[T]) -> T:
         try:
@@ -89,27 +97,34 @@ class Call:
         self._writer.write(data)
         await self._in_time(self._writer.drain())
 
-    async def _send(self, place: Place, request: _http1.Request) -> None:
+    async def _send(self, place: Place, request: _http1.Request, head: asyncio.Future[None]) -> None:
         """A daemon that has answered already takes no more: its answer says why."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             await self._write(request.head(place.authority, place.token))
             if request.is_stream:
                 async for piece in _each(request.body):
+                    await asyncio.sleep(0)  # else nobody looks whether it has
+                    if head.done():
+                        return
                     if piece:
                         await self._write(_http1.chunk(piece))
                 await self._write(_http1.chunk(b""))
             elif request.body:
                 await self._write(request.body)
 
-    async def _receive(self) -> bytes:
+    async def _take(self) -> bytes:
         """What the next bytes of the connection hold of the body, which may be nothing."""
         try:
-            data = await self._in_time(self._reader.read(PIECE))
+            data = await self._reader.read(PIECE)
         except OSError as e:
             raise ConnectionCut(f"the connection to the daemon broke: {e}") from e
         if not data:
             self.answer.end()
         return b"".join(self.answer.feed(data))
+
+    async def _read_head(self) -> None:
+        while not self.answer.status:
+            self._early = await self._take()
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes."""
@@ -117,7 +132,7 @@ class Call:
         while piece or not self.answer.done:
             if piece:
                 yield piece
-            piece = b"" if self.answer.done else await self._receive()
+            piece = b"" if self.answer.done else await self._in_time(self._take())
 
     async def read(self, limit: int) -> bytes:
         """All of the body, which must not be larger."""

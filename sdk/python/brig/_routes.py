@@ -286,6 +286,8 @@ class Heard:
     def _keep(self, piece: Output) -> Optional[Output]:
         if piece.end <= self.at:
             return None
+        if piece.seq < self.at:
+            piece = Output(piece.stream, self.at, piece.data[self.at - piece.seq:])
         self.at = piece.end
         kept = self._kept[piece.stream]
         room = KEPT_MAX - len(kept)

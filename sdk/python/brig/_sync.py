@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import time
@@ -97,11 +98,18 @@ class Call:
             self._socket.sendall(request.head(place.authority, place.token))
             if request.is_stream:
                 for piece in request.body:
+                    if self._has_answered():
+                        return
                     if piece:
                         self._socket.sendall(_http1.chunk(piece))
                 self._socket.sendall(_http1.chunk(b""))
             elif request.body:
                 self._socket.sendall(request.body)
+
+    def _has_answered(self) -> bool:
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def _receive(self) -> bytes:
         """What the next bytes of the connection hold of the body, which may be nothing."""

@@ -24,8 +24,8 @@ def at(d):
 
 @test(limit=90)
 def the_examples_of_its_readme_print_what_it_says():
-    shown = list(sdk.examples(PACKAGE / "README.md", "js"))
-    assert len(shown) >= 10
+    shown = [*sdk.examples(PACKAGE / "README.md", "js"), *sdk.examples(TOP / "README.md", "js")]
+    assert len(shown) >= 11
     with daemon() as d:
         for code, printed in shown:
             got = sdk.node(code, env=at(d))

@@ -26,8 +26,8 @@ def at(d):
 
 @test(limit=90)
 def the_examples_of_its_readme_print_what_it_says():
-    shown = list(sdk.examples(PACKAGE / "README.md", "python"))
-    assert len(shown) >= 10
+    shown = [*sdk.examples(PACKAGE / "README.md", "python"), *sdk.examples(TOP / "README.md", "python")]
+    assert len(shown) >= 12
     with daemon() as d:
         for code, printed in shown:
             got = sdk.finish(sdk.as_identity(sdk.venv_python(), "-c", code, env=at(d)), code)

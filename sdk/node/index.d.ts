@@ -14,7 +14,7 @@ export type Source = string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<
 export interface ClientOptions {
   /** unix:///PATH, http://ADDR:PORT on loopback, or https://NAME[:PORT]; BRIG_HOST if not given, else this user's own daemon. */
   host?: string;
-  /** BRIG_TOKEN if not given. */
+  /** BRIG_TOKEN if neither this nor the host is given. */
   token?: string;
   /** Certificates to trust over https, as PEM. */
   ca?: string | Buffer;
@@ -68,6 +68,8 @@ export interface RunOptions extends SandboxSettings {
   cwd?: string;
   timeout?: Time;
   outputLimit?: number | string;
+  /** Is called with what it writes, as it comes. */
+  onOutput?: (piece: Output) => void;
   signal?: AbortSignal;
 }
 

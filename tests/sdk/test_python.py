@@ -43,6 +43,9 @@ def a_sandbox_lives_and_its_commands_are_heard():
             c = brig.Client()
             box = c.create(name="one", labels={"a": "b"}, workspace=".", idle_ttl=600.5)
             assert box.info.state == "ready" and box.info.labels == {"a": "b"}, box.info
+            heard = []
+            r = c.run("echo a; echo b >&2", on_output=heard.append)
+            assert r.stdout == "a\\n" and sorted((p.stream, p.text) for p in heard) == [("stderr", "b\\n"), ("stdout", "a\\n")], heard
             assert c.get("one").id == box.id and [b.id for b in c.list(state="ready")] == [box.id]
             big = bytes(range(256)) * 8192
             r = box.exec(["cat"], stdin=big)
@@ -111,7 +114,7 @@ def a_sandbox_lives_and_its_commands_are_heard():
 def the_asynchronous_client_does_the_same():
     with daemon() as d:
         sdk.python("""
-            import asyncio, io
+            import asyncio, io, os
             import brig
             from brig import aio
 
@@ -143,6 +146,11 @@ def the_asynchronous_client_does_the_same():
                         await box.files.read("/tmp/f")
                     except brig.NotFound:
                         pass
+                    heard = []
+                    assert (await c.run(["echo", "x"], on_output=heard.append)).ok and [p.data for p in heard] == [b"x\\n"]
+                    await box.exec(["python3", "-c", "open(b'/tmp/d/\\\\xff', 'w').write('odd')"])
+                    (odd,) = [f for f in await box.files.list("/tmp/d") if f.name != "f"]
+                    assert odd.name_bytes == b"\\xff" and await box.files.read("/tmp/d/" + os.fsdecode(odd.name_bytes)) == b"odd"
                     for much in ((bytes(65536) for _ in range(300)), bytes(20 << 20)):
                         try:
                             await box.files.write("/proc/x", much)
@@ -231,6 +239,7 @@ def a_tenant_needs_its_token_and_stays_below_the_ceiling():
 @test
 def an_address_that_would_give_the_token_away_is_refused():
     assert sdk.python("""
+        import os
         import brig
         for host in ("http://192.0.2.1:80", "ftp://127.0.0.1", "http://127.0.0.1:x", "http://u@127.0.0.1:1", "http://127.0.0.1:1/x", "unix://a", "x"):
             try:
@@ -245,6 +254,15 @@ def an_address_that_would_give_the_token_away_is_refused():
             except brig.BrigError:
                 continue
             raise AssertionError(token)
+        for key in ("", "a b", "a\\r\\nX: y", "é", "x" * 256):
+            try:
+                brig.Client("http://127.0.0.1:1").create(key=key)
+            except brig.ConnectionFailed:
+                raise AssertionError(key)
+            except brig.BrigError:
+                continue
+        os.environ.update(BRIG_HOST="http://127.0.0.1:1", BRIG_TOKEN="secret")
+        assert brig.Client()._at.token == "secret" and brig.Client("http://127.0.0.1:2")._at.token is None, "the token goes elsewhere"
         assert "secret" not in repr(brig.Client("http://127.0.0.1:1", "secret")._at)
         try:
             brig.Client("http://127.0.0.1:1").info()

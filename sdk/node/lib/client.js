@@ -8,7 +8,7 @@ import { BrigError, Conflict, ConnectionCut, ConnectionFailed, ExecEnded, NotFou
 import { Files } from "./files.js";
 import { Heard, member, objects, toEvent, toExecInfo, toInfo, toSandboxInfo } from "./model.js";
 import { find } from "./place.js";
-import { at, json, query, ref } from "./requests.js";
+import { at, checkKey, json, query, ref } from "./requests.js";
 import { command, duration, settings, variables } from "./settings.js";
 
 const EVENTS = "text/event-stream";
@@ -134,10 +134,13 @@ export class Client {
   // ---- sandboxes ----
 
   async run(argv, options = {}) {
-    const { stdin, cwd, timeout, outputLimit, signal } = options;
+    const { stdin, cwd, timeout, outputLimit, onOutput, signal } = options;
     const body = { spec: settings(options, this.#place.path !== undefined), ...command(argv), stdin, cwd, timeout: duration(timeout), output_limit: outputLimit };
     const heard = new Heard();
-    for await (const [kind, raw] of this._events(json("POST", "/v1/run", body, { signal }))) heard.take(kind, raw);
+    for await (const [kind, raw] of this._events(json("POST", "/v1/run", body, { signal }))) {
+      const piece = heard.take(kind, raw);
+      if (piece) onOutput?.(piece);
+    }
     if (!heard.result) throw new ConnectionCut("the daemon has not said how the command ended");
     return heard.result;
   }
@@ -145,7 +148,7 @@ export class Client {
   async create(options = {}) {
     const { name, labels, idleTtl, ttl, cleanupTtl, key, wait = true } = options;
     const body = { spec: settings(options, this.#place.path !== undefined), name, labels, idle_ttl: duration(idleTtl), ttl: duration(ttl), cleanup_ttl: duration(cleanupTtl) };
-    const request = json("POST", `/v1/sandboxes${query({ wait })}`, body, { key: key ?? randomUUID(), again: true });
+    const request = json("POST", `/v1/sandboxes${query({ wait })}`, body, { key: checkKey(key) ?? randomUUID(), again: true });
     const box = new Sandbox(this, await this.#create(request, key === undefined));
     return wait ? box.waitReady() : box;
   }
@@ -248,7 +251,7 @@ export class Sandbox {
     if (stdin !== undefined && (typeof stdin !== "string" || stdin.length > INLINE_INPUT_MAX)) return this.#feed(argv, options);
     const heard = new Heard();
     try {
-      const request = json("POST", at(this.id, "/exec"), { ...this.#what(argv, options), stdin }, { key, again: key !== undefined, signal });
+      const request = json("POST", at(this.id, "/exec"), { ...this.#what(argv, options), stdin }, { key: checkKey(key), again: key !== undefined, signal });
       for await (const [kind, raw] of this.#client._events(request)) heard.take(kind, raw);
     } catch (e) {
       if (!(e instanceof ConnectionCut)) throw e;
@@ -272,7 +275,7 @@ export class Sandbox {
     const { stdin = false, tty, key } = options;
     const terminal = tty ? { tty: true, rows: tty.rows, cols: tty.cols } : {};
     const body = { ...this.#what(argv, options), ...terminal, stdin_open: stdin || tty ? true : undefined, detach: true };
-    const raw = await this.#client._ask(json("POST", at(this.id, "/exec"), body, { key, again: key !== undefined }));
+    const raw = await this.#client._ask(json("POST", at(this.id, "/exec"), body, { key: checkKey(key), again: key !== undefined }));
     return this.command(member(raw, "exec", "string"));
   }
 

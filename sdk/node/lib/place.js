@@ -60,12 +60,13 @@ function tcp(host, token, ca) {
 
 /**
  * The place to connect to: `path` of a Unix socket, or `host` and `port`. `own`: nobody named it, so a daemon may be started
- * there. What is given beats BRIG_HOST and BRIG_TOKEN.
+ * there. A token of the environment is for the host of the environment, and for no other.
  */
 export function find({ host, token, ca }) {
   const named = host || process.env.BRIG_HOST || "";
+  const known = token || (host ? undefined : process.env.BRIG_TOKEN);
   if (!named) return { path: `${ownFolder(process.env)}/${NAME}`, own: true };
-  if (!named.startsWith(UNIX_SCHEME)) return tcp(named, token || process.env.BRIG_TOKEN, ca);
+  if (!named.startsWith(UNIX_SCHEME)) return tcp(named, known, ca);
   const at = named.slice(UNIX_SCHEME.length);
   if (!at.startsWith("/")) throw new BrigError(`'${named}' is not an absolute path`, "unix:///PATH has three slashes");
   return { path: at, own: false };

@@ -20,6 +20,12 @@ export function at(sandbox, more = "", values = {}) {
   return `/v1/sandboxes/${ref(sandbox)}${more}${query(values)}`;
 }
 
+/** A key stands in a field of its own: nothing in it may end that. */
+export function checkKey(key) {
+  if (key !== undefined && !/^[!-~]{1,255}$/.test(key)) throw new BrigError("the key is not 1 to 255 visible characters without a blank");
+  return key;
+}
+
 export function json(method, target, body, more = {}) {
   return { method, target, body: Buffer.from(JSON.stringify(body)), ...more };
 }

@@ -43,7 +43,7 @@ class Request:
         if self.key:
             lines.append(f"Idempotency-Key: {self.key}")
         if self.since is not None:
-            lines.append(f"Last-Event-ID: {self.since}")
+            lines.append(f"Last-Event-ID: {int(self.since)}")
         if self.body is not None:
             lines.append(f"Content-Type: {self.kind}")
             lines.append("Transfer-Encoding: chunked" if self.is_stream else f"Content-Length: {len(self.body)}")

@@ -93,8 +93,9 @@ def _tcp(host: str, token: Optional[str], ca: Optional[str]) -> Place:
 
 
 def find(host: Optional[str] = None, token: Optional[str] = None, ca: Optional[str] = None) -> Place:
-    """The place to connect to. Arguments beat BRIG_HOST and BRIG_TOKEN."""
-    host = host or os.environ.get("BRIG_HOST") or ""
+    """The place to connect to. A token of the environment is for the host of the environment, and for no other."""
+    if not host:
+        host, token = os.environ.get("BRIG_HOST") or "", token or os.environ.get("BRIG_TOKEN")
     if not host:
         return Place(path=f"{_own_folder()}/{NAME}", own=True)
     if host.startswith(UNIX_SCHEME):
@@ -102,4 +103,4 @@ def find(host: Optional[str] = None, token: Optional[str] = None, ca: Optional[s
         if not path.startswith("/"):
             raise BrigError(f"'{host}' is not an absolute path", "unix:///PATH has three slashes")
         return Place(path=path)
-    return _tcp(host, token or os.environ.get("BRIG_TOKEN"), ca)
+    return _tcp(host, token, ca)

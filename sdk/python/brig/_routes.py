@@ -52,7 +52,7 @@ def _query(query: Mapping[str, Any]) -> str:
             words += [(key, v) for v in value]
         elif value is not None and value is not False:
             words.append((key, str(value)))
-    return "?" + urllib.parse.urlencode(words, quote_via=urllib.parse.quote) if words else ""
+    return "?" + urllib.parse.urlencode(words, quote_via=urllib.parse.quote, errors="surrogateescape") if words else ""
 
 
 def _json(method: str, target: str, body: Mapping[str, Any], **more: Any) -> Request:
@@ -68,8 +68,15 @@ def info() -> Request:
     return Request("GET", "/v1/info", again=True)
 
 
-def new_key() -> str:
-    return uuid.uuid4().hex
+def key_or_new(key: Optional[str]) -> str:
+    return check_key(key) or uuid.uuid4().hex
+
+
+def check_key(key: Optional[str]) -> Optional[str]:
+    """A key stands in a field of its own: nothing in it may end that."""
+    if key is not None and not re.fullmatch(r"[!-~]{1,255}", key):
+        raise BrigError("the key is not 1 to 255 visible characters without a blank")
+    return key
 
 
 def create(spec: Mapping[str, Any], name: Optional[str], labels: Optional[Mapping[str, str]], idle_ttl: Time, ttl: Time, cleanup_ttl: Time,
@@ -132,14 +139,14 @@ def run(spec: Mapping[str, Any], argv: Words, stdin: Optional[str], cwd: Optiona
 def exec_now(box: str, argv: Words, stdin: Optional[str], env: Optional[Mapping[str, str]], cwd: Optional[str], timeout: Time,
              output_limit: Union[None, int, str], key: Optional[str]) -> Request:
     body = {**_what(argv, env, cwd, timeout, output_limit), "stdin": stdin}
-    return _json("POST", _box(box, "/exec"), body, accept=EVENTS, key=key, again=key is not None)
+    return _json("POST", _box(box, "/exec"), body, accept=EVENTS, key=check_key(key), again=key is not None)
 
 
 def exec_start(box: str, argv: Words, stdin: bool, env: Optional[Mapping[str, str]], cwd: Optional[str], timeout: Time,
                output_limit: Union[None, int, str], tty: Optional[Tuple[int, int]], key: Optional[str]) -> Request:
-    body = {**_what(argv, env, cwd, timeout, output_limit), "stdin_open": True if stdin or tty else None, "detach": True, "tty": True if tty else None,
-            "rows": tty[0] if tty else None, "cols": tty[1] if tty else None}
-    return _json("POST", _box(box, "/exec"), body, key=key, again=key is not None)
+    body = {**_what(argv, env, cwd, timeout, output_limit), "stdin_open": True if stdin or tty else None, "detach": True,
+            "tty": True if tty else None, "rows": tty[0] if tty else None, "cols": tty[1] if tty else None}
+    return _json("POST", _box(box, "/exec"), body, key=check_key(key), again=key is not None)
 
 
 def exec_list(box: str) -> Request:

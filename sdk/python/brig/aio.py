@@ -118,17 +118,16 @@ class Client:
     async def run(self, argv: Words, *, spec: Optional[Mapping[str, Any]] = None, workspace: Path = None, policy: Optional[str] = None,
                   network: Optional[str] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
                   env: Optional[Mapping[str, str]] = None, backend: Optional[str] = None, stdin: Optional[str] = None, cwd: Optional[str] = None,
-                  timeout: Time = None, output_limit: Size = None) -> Result:
-        """One command in a sandbox of its own, which is gone afterwards."""
+                  timeout: Time = None, output_limit: Size = None, on_output: Optional[Callable[[Output], None]] = None) -> Result:
+        """One command in a sandbox of its own, which is gone afterwards. `on_output` is called with what it writes, as it comes."""
         made = settings(spec, workspace=workspace, policy=policy, network=network, allow=allow, limits=limits, env=env, backend=backend,
                         local=self._at.path is not None)
-        return await self._listen(_routes.run(made, argv, stdin, cwd, timeout, output_limit), _routes.Heard())
-
-    async def _listen(self, request: Request, heard: _routes.Heard) -> Result:
-        """A command to its end over one connection."""
-        async with await self._events(request) as call:
+        heard = _routes.Heard()
+        async with await self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit)) as call:
             async for kind, raw in call.events():
-                heard.take(kind, raw)
+                piece = heard.take(kind, raw)
+                if piece and on_output:
+                    on_output(piece)
         if heard.result is None:
             raise ConnectionCut("the daemon has not said how the command ended")
         return heard.result
@@ -136,15 +135,15 @@ class Client:
     async def create(self, *, name: Optional[str] = None, labels: Optional[Mapping[str, str]] = None, spec: Optional[Mapping[str, Any]] = None,
                      workspace: Path = None, policy: Optional[str] = None, network: Optional[str] = None, allow: Optional[Sequence[str]] = None,
                      limits: Optional[Mapping[str, Any]] = None, env: Optional[Mapping[str, str]] = None,
-                     companions: Optional[Mapping[str, Mapping[str, Any]]] = None, backend: Optional[str] = None, idle_ttl: Time = None, ttl: Time = None,
-                     cleanup_ttl: Time = None, key: Optional[str] = None, wait: bool = True) -> Sandbox:
+                     companions: Optional[Mapping[str, Mapping[str, Any]]] = None, backend: Optional[str] = None, idle_ttl: Time = None,
+                     ttl: Time = None, cleanup_ttl: Time = None, key: Optional[str] = None, wait: bool = True) -> Sandbox:
         """A sandbox for many commands. In an `async with` it is deleted at the end.
 
         A call that is cut off is repeated with the same key (an Idempotency-Key; `key` gives one of your own), and makes one sandbox.
         """
         made = settings(spec, workspace=workspace, policy=policy, network=network, allow=allow, limits=limits, env=env, companions=companions,
                         backend=backend, local=self._at.path is not None)
-        request = _routes.create(made, name, labels, idle_ttl, ttl, cleanup_ttl, key or _routes.new_key(), wait)
+        request = _routes.create(made, name, labels, idle_ttl, ttl, cleanup_ttl, _routes.key_or_new(key), wait)
         box = Sandbox(self, await self._create(request, own_key=key is None))
         return await box.wait_ready() if wait else box
 

@@ -125,17 +125,16 @@ class Client:
     def run(self, argv: Words, *, spec: Optional[Mapping[str, Any]] = None, workspace: Path = None, policy: Optional[str] = None,
             network: Optional[str] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
             env: Optional[Mapping[str, str]] = None, backend: Optional[str] = None, stdin: Optional[str] = None, cwd: Optional[str] = None,
-            timeout: Time = None, output_limit: Size = None) -> Result:
-        """One command in a sandbox of its own, which is gone afterwards."""
+            timeout: Time = None, output_limit: Size = None, on_output: Optional[Callable[[Output], None]] = None) -> Result:
+        """One command in a sandbox of its own, which is gone afterwards. `on_output` is called with what it writes, as it comes."""
         made = settings(spec, workspace=workspace, policy=policy, network=network, allow=allow, limits=limits, env=env, backend=backend,
                         local=self._at.path is not None)
-        return self._listen(_routes.run(made, argv, stdin, cwd, timeout, output_limit), _routes.Heard())
-
-    def _listen(self, request: Request, heard: _routes.Heard) -> Result:
-        """A command to its end over one connection."""
-        with self._events(request) as call:
+        heard = _routes.Heard()
+        with self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit)) as call:
             for kind, raw in call.events():
-                heard.take(kind, raw)
+                piece = heard.take(kind, raw)
+                if piece and on_output:
+                    on_output(piece)
         if heard.result is None:
             raise ConnectionCut("the daemon has not said how the command ended")
         return heard.result
@@ -151,7 +150,7 @@ class Client:
         """
         made = settings(spec, workspace=workspace, policy=policy, network=network, allow=allow, limits=limits, env=env, companions=companions,
                         backend=backend, local=self._at.path is not None)
-        request = _routes.create(made, name, labels, idle_ttl, ttl, cleanup_ttl, key or _routes.new_key(), wait)
+        request = _routes.create(made, name, labels, idle_ttl, ttl, cleanup_ttl, _routes.key_or_new(key), wait)
         box = Sandbox(self, self._create(request, own_key=key is None))
         return box.wait_ready() if wait else box
 

@@ -39,10 +39,12 @@ static const struct api_member sandbox_members[] = {
 	{ "backend", API_STRING, NULL, "what contains it", false },
 	{ "spec", API_OBJECT, "Spec", "as it was resolved", false },
 	{ "isolation", API_OBJECT, NULL, "what is enforced, and by whom", false },
+	{ "workspace_target", API_STRING, NULL, "where the workspace is inside; null: not yet known", false },
 	{ "labels", API_TEXTS, NULL, "as given", true },
 	{ "ports", API_LIST, NULL, "published ones", false },
 	{ "companions", API_LIST, NULL, "name, state, address and reason of each", false },
 	{ "execs_running", API_INT, NULL, "commands that run now", true },
+	{ "idle_ttl_ms", API_INT, NULL, "as of create, in milliseconds", true },
 	{ "expires", API_STRING, NULL, "RFC 3339; null: never", false },
 	END
 };
@@ -98,7 +100,13 @@ static const struct api_member execs_members[] = {
 
 static const struct api_member exec_object[] = {
 	{ "id", API_STRING, NULL, "ex_ and 26 characters", true },
-	{ "state", API_STRING, NULL, "running, finished, failed or cancelled", true },
+	{ "sandbox", API_STRING, NULL, "the id of its sandbox", true },
+	{ "state", API_STRING, NULL, "running or ended", true },
+	{ "started", API_STRING, NULL, "RFC 3339; null: not yet", false },
+	{ "argv", API_STRINGS, NULL, "the command and its arguments; null: not yet started", false },
+	{ "cwd", API_STRING, NULL, "as asked for", false },
+	{ "tty", API_BOOL, NULL, "on a terminal of its own", false },
+	{ "result", API_OBJECT, "Result", "of one that has ended, without what it wrote", false },
 	END
 };
 

@@ -180,12 +180,20 @@ static enum problem below(struct api *a, const struct token *t, const struct buf
 static enum problem resolve_spec(struct api *a, const struct http_call *c, const struct jread *spec,
 				 struct buf *asked, struct buf *out, struct err *e)
 {
+	const char *path = jread_str(jread_get(spec, "workspace"), "path");
+
 	if (spec)
 		jread_write(spec, asked);
 	else
 		buf_puts(asked, "{}");
 	if (asked->failed)
 		return problem_say(PROBLEM_TOO_LARGE, e, "the spec is too large");
+	/* The daemon stands in "/", its caller somewhere else. */
+	if (path && path[0] != '/') {
+		(void)problem_say(PROBLEM_INVALID, e, "'workspace.path' is not an absolute path");
+		(void)err_hint(e, "the daemon does not know where its caller stands");
+		return PROBLEM_INVALID;
+	}
 	if (c->caller->local)
 		return ceiling_apply(NULL, buf_str(asked), asked->len, out, e);
 	return below(a, c->caller->token, asked, out, e);

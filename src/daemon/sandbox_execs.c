@@ -683,34 +683,49 @@ static int by_text(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-enum problem exec_list(struct sandboxes *s, const char *tenant, const char *ref, struct json *j,
-		       struct err *e)
+enum { LISTED_MAX = 2048 };
+
+/* Those with a file, and those that were started so recently that they have none yet; sorted. */
+static size_t ids_of(const struct sandbox_entry *b, int execs, char (*ids)[EXEC_ID_SIZE])
 {
-	enum { MOST = 2048 };
-	struct sandbox_entry *b = entry_find(s, tenant, ref);
-	CLEANUP(fd) int execs = b ? entry_execs(b) : -1;
-	CLEANUP(mem) char(*ids)[EXEC_ID_SIZE] = calloc(MOST, sizeof(*ids));
 	const struct fd_entry *d;
 	struct folder f;
 	size_t n = 0;
+
+	if (execs >= 0) {
+		folder_begin(&f, execs);
+		while (n < LISTED_MAX && (d = folder_next(&f)))
+			if (id_is(EXEC_ID, d->name))
+				(void)snprintf(ids[n++], sizeof(*ids), "%s", d->name);
+	}
+	for (const struct exec_entry *x = b->execs; x && n < LISTED_MAX; x = x->next)
+		(void)snprintf(ids[n++], sizeof(*ids), "%s", x->id);
+	qsort(ids, n, sizeof(*ids), by_text);
+	return n;
+}
+
+enum problem exec_list(struct sandboxes *s, const char *tenant, const char *ref, struct json *j,
+		       struct err *e)
+{
+	struct sandbox_entry *b = entry_find(s, tenant, ref);
+	CLEANUP(fd) int execs = b ? entry_execs(b) : -1;
+	CLEANUP(mem) char(*ids)[EXEC_ID_SIZE] = calloc(LISTED_MAX, sizeof(*ids));
+	size_t n;
 
 	if (!b)
 		return entry_missing(ref, e);
 	if (!ids)
 		return problem_nomem(e);
-	if (execs >= 0) {
-		folder_begin(&f, execs);
-		while (n < MOST && (d = folder_next(&f)))
-			if (id_is(EXEC_ID, d->name))
-				(void)snprintf(ids[n++], sizeof(*ids), "%s", d->name);
-	}
-	qsort(ids, n, sizeof(*ids), by_text);
+	n = ids_of(b, execs, ids);
 	json_array(j);
 	for (size_t i = 0; i < n; i++) {
 		CLEANUP(fd) int fd = -1;
+		bool runs = find(b, ids[i]) != NULL;
 
-		if (kept_open(execs, ids[i], &fd) == 0)
-			show(b, ids[i], fd, find(b, ids[i]) != NULL, j);
+		if (i && str_eq(ids[i], ids[i - 1]))
+			continue;
+		if ((execs >= 0 && kept_open(execs, ids[i], &fd) == 0) || runs)
+			show(b, ids[i], fd, runs, j);
 	}
 	json_array_end(j);
 	return PROBLEM_NONE;

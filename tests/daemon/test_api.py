@@ -93,6 +93,20 @@ def a_command_takes_input_variables_a_folder_and_a_time_limit():
 
 
 @test
+def a_command_is_listed_from_the_moment_its_id_is_known():
+    with daemon() as d:
+        box = d.create()["id"]
+        began = []
+        for _ in range(30):
+            began.append(d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["sleep", "60"], "detach": True}).json["exec"])
+            listed = d.call("GET", f"/v1/sandboxes/{box}/execs").json["execs"]
+            assert [e["id"] for e in listed] == sorted(began) and {e["state"] for e in listed} == {"running"}, listed
+        doc = d.call("GET", "/openapi.json").json["components"]["schemas"]
+        assert set(listed[0]) == set(doc["Exec"]["properties"])
+        assert set(d.call("GET", f"/v1/sandboxes/{box}").json) == set(doc["Sandbox"]["properties"])
+
+
+@test
 def lists_have_pages_labels_and_states():
     with daemon() as d:
         ids = [d.create(labels={"n": str(i % 2), "all": "x"}, **BOX)["id"] for i in range(5)]
@@ -150,6 +164,9 @@ def refusals_say_what_is_wrong_and_what_to_do():
         assert d.call("POST", "/v1/sandboxes", b"{}", {"Content-Type": "text/plain"}).status == 415
         bad = d.call("POST", "/v1/sandboxes", {"spec": {"limits": {"memry": "1g"}}})
         assert bad.status == 400 and "memory" in bad.json["hint"], bad
+        for route, more in (("sandboxes", {}), ("run", {"argv": ["true"]})):
+            lost = d.call("POST", f"/v1/{route}", {"spec": {"workspace": {"path": "tmp"}}, **more})
+            assert lost.code == "invalid" and "absolute" in lost.json["detail"], lost
         assert d.call("POST", "/v1/sandboxes", {"name": "../x"}).code == "invalid"
         assert d.call("POST", "/v1/sandboxes", {"idle_ttl": "soon"}).code == "invalid"
         box = d.create(name="a")["id"]

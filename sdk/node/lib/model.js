@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the daemon answers with, as plain data. `raw` is the object as it came.
+import { CommandFailed, ProtocolError, fromProblem } from "./errors.js";
+
+const KEPT_MAX = 64 << 20; // bytes of one stream that a client keeps
+
+/** A member that must be there, and of this type. */
+export function member(raw, name, type) {
+  const value = raw[name];
+  const is = type === "array" ? Array.isArray(value) : typeof value === type && value !== null && !Array.isArray(value);
+  if (!is) throw new ProtocolError(`the answer has no '${name}'`);
+  return value;
+}
+
+export function objects(raw, name) {
+  const found = member(raw, name, "array");
+  if (!found.every((v) => v !== null && typeof v === "object")) throw new ProtocolError(`the answer's '${name}' are not objects`);
+  return found;
+}
+
+const text = (raw, name) => (typeof raw[name] === "string" ? raw[name] : null);
+
+export function toInfo(raw) {
+  return {
+    version: member(raw, "version", "string"),
+    schema: member(raw, "schema", "number"),
+    sandboxes: member(raw, "sandboxes", "number"),
+    execsRunning: member(raw, "execs_running", "number"),
+    lastEvent: member(raw, "last_event", "number"),
+    raw,
+  };
+}
+
+export function toSandboxInfo(raw) {
+  const companions = Array.isArray(raw.companions) ? raw.companions : [];
+  return {
+    id: member(raw, "id", "string"),
+    name: text(raw, "name"),
+    state: member(raw, "state", "string"),
+    reason: text(raw, "reason"),
+    created: member(raw, "created", "string"),
+    started: text(raw, "started"),
+    expires: text(raw, "expires"),
+    backend: text(raw, "backend"),
+    labels: member(raw, "labels", "object"),
+    companions: companions.map((c) => ({ name: c.name, state: c.state, address: text(c, "address"), reason: text(c, "reason") })),
+    execsRunning: member(raw, "execs_running", "number"),
+    raw,
+  };
+}
+
+export function toExecInfo(raw) {
+  return { id: member(raw, "id", "string"), state: member(raw, "state", "string"), argv: raw.argv ?? [], tty: raw.tty === true, raw };
+}
+
+export function toEvent(kind, raw) {
+  if (kind === "error") throw fromProblem(410, raw);
+  return {
+    seq: member(raw, "seq", "number"),
+    time: member(raw, "time", "string"),
+    type: member(raw, "type", "string"),
+    sandbox: text(raw, "sandbox"),
+    exec: text(raw, "exec"),
+    companion: text(raw, "companion"),
+    reason: text(raw, "reason"),
+    data: raw.data ?? {},
+  };
+}
+
+export function toFile(raw) {
+  const mode = member(raw, "mode", "string");
+  if (!/^[0-7]+$/.test(mode)) throw new ProtocolError("a file's mode is not octal");
+  const name = member(raw, "name", "string");
+  return {
+    name,
+    nameBytes: typeof raw.name_base64 === "string" ? Buffer.from(raw.name_base64, "base64") : Buffer.from(name),
+    type: member(raw, "type", "string"),
+    size: member(raw, "size", "number"),
+    mode: Number.parseInt(mode, 8),
+    modified: member(raw, "modified", "string"),
+    raw,
+  };
+}
+
+export function toChange(raw) {
+  return { name: member(raw, "name", "string"), changes: member(raw, "changes", "array").map(String) };
+}
+
+function output(stream, seq, data) {
+  return { stream, seq, end: seq + data.length, data, text: data.toString("utf8") };
+}
+
+function toOutput(stream, raw) {
+  const coded = member(raw, "data", "string");
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(coded) || coded.length % 4) throw new ProtocolError("what a command wrote is not base64");
+  return output(stream, member(raw, "seq", "number"), Buffer.from(coded, "base64"));
+}
+
+/** How a command ended. A command that failed is a result; check() makes it an error. */
+export class Result {
+  constructor(raw, stdout, stderr, truncated) {
+    this.outcome = member(raw, "outcome", "string");
+    this.exitCode = typeof raw.exit_code === "number" ? raw.exit_code : null;
+    this.signal = raw.signal ?? null;
+    this.stdoutBytes = stdout;
+    this.stderrBytes = stderr;
+    this.truncated = truncated || raw.stdout_truncated === true || raw.stderr_truncated === true;
+    this.durationMs = Number(raw.duration_ms ?? 0);
+    this.denials = Array.isArray(raw.denials) ? raw.denials : [];
+    this.error = raw.error ?? null;
+    this.raw = raw;
+  }
+
+  get stdout() {
+    return this.stdoutBytes.toString("utf8");
+  }
+
+  get stderr() {
+    return this.stderrBytes.toString("utf8");
+  }
+
+  get ok() {
+    return this.outcome === "exited" && this.exitCode === 0;
+  }
+
+  check() {
+    if (this.ok) return this;
+    const what = this.outcome === "exited" ? `exited with ${this.exitCode}` : this.outcome;
+    const last = this.stderr.trim().split("\n").pop();
+    throw new CommandFailed(`the command ${what}${last ? `: ${last}` : ""}`, this);
+  }
+}
+
+/** What has been heard of a command: where to go on listening, what it wrote, and how it ended. */
+export class Heard {
+  #kept = { stdout: [], stderr: [] };
+  #room = { stdout: KEPT_MAX, stderr: KEPT_MAX };
+  #truncated = false;
+
+  constructor(exec = null, at = 0) {
+    this.exec = exec;
+    this.at = at;
+    this.result = null;
+  }
+
+  /** One event; the output in it that was not heard before, or null. */
+  take(kind, raw) {
+    if (kind === "start") this.exec = member(raw, "exec", "string");
+    else if (kind === "truncated") this.#truncated = true;
+    else if (kind === "end") this.result = new Result(raw, Buffer.concat(this.#kept.stdout), Buffer.concat(this.#kept.stderr), this.#truncated);
+    else if (kind === "stdout" || kind === "stderr") return this.#keep(toOutput(kind, raw));
+    return null;
+  }
+
+  #keep(whole) {
+    if (whole.end <= this.at) return null;
+    const piece = whole.seq < this.at ? output(whole.stream, this.at, whole.data.subarray(this.at - whole.seq)) : whole;
+    this.at = piece.end;
+    const kept = piece.data.subarray(0, this.#room[piece.stream]);
+    this.#truncated ||= kept.length < piece.data.length;
+    this.#room[piece.stream] -= kept.length;
+    this.#kept[piece.stream].push(kept);
+    return piece;
+  }
+}

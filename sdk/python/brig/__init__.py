@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client of brig: run code that nobody has read in sandboxes, from Python.
+
+    import brig
+
+    with brig.Client() as client:
+        print(client.run(["echo", "hello"]).stdout)
+
+`brig.aio` has the same for asyncio. Nothing but the standard library is needed.
+"""
+
+from ._settings import Settings, settings
+from .client import Client, Exec, Files, Sandbox
+from .errors import *  # noqa: F401,F403
+from .errors import __all__ as _errors
+from .model import Change, Companion, Event, ExecInfo, File, Info, Output, Result, SandboxInfo
+
+__version__ = "0.1.0"
+__all__ = ["Change", "Client", "Companion", "Event", "Exec", "ExecInfo", "File", "Files", "Info", "Output", "Result", "Sandbox", "SandboxInfo",
+           "Settings", "settings", *_errors]

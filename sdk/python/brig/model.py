@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the daemon answers with, as plain data. `raw` is the object as it came, with members that have no name here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from .errors import CommandFailed, ProtocolError
+
+__all__ = ["Change", "Companion", "Event", "ExecInfo", "File", "Info", "Output", "Result", "SandboxInfo"]
+
+KEPT_MAX = 64 << 20  # bytes of one stream that a client keeps
+
+
+def member(raw: Mapping[str, Any], name: str, kind: type) -> Any:
+    """A member that must be there, and of this kind."""
+    value = raw.get(name)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ProtocolError(f"the answer has no '{name}'")
+    return value
+
+
+def _text(raw: Mapping[str, Any], name: str) -> Optional[str]:
+    value = raw.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _objects(raw: Mapping[str, Any], name: str) -> List[Dict[str, Any]]:
+    value = raw.get(name)
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+@dataclasses.dataclass(frozen=True)
+class Info:
+    """The daemon itself."""
+
+    version: str
+    schema: int
+    sandboxes: int
+    execs_running: int
+    last_event: int
+    raw: Dict[str, Any] = dataclasses.field(repr=False)
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> Info:
+        return Info(member(raw, "version", str), member(raw, "schema", int), member(raw, "sandboxes", int), member(raw, "execs_running", int),
+                    member(raw, "last_event", int), raw)
+
+
+@dataclasses.dataclass(frozen=True)
+class Companion:
+    """A service beside a sandbox, reached from inside by its name."""
+
+    name: str
+    state: str
+    address: Optional[str]
+    reason: Optional[str]
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> Companion:
+        return Companion(member(raw, "name", str), member(raw, "state", str), _text(raw, "address"), _text(raw, "reason"))
+
+
+@dataclasses.dataclass(frozen=True)
+class SandboxInfo:
+    """A sandbox as it was when this was asked for."""
+
+    id: str
+    name: Optional[str]
+    state: str
+    reason: Optional[str]
+    created: str
+    started: Optional[str]
+    expires: Optional[str]
+    backend: Optional[str]
+    labels: Dict[str, str]
+    companions: Tuple[Companion, ...]
+    execs_running: int
+    raw: Dict[str, Any] = dataclasses.field(repr=False)
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> SandboxInfo:
+        return SandboxInfo(member(raw, "id", str), _text(raw, "name"), member(raw, "state", str), _text(raw, "reason"), member(raw, "created", str),
+                           _text(raw, "started"), _text(raw, "expires"), _text(raw, "backend"), dict(member(raw, "labels", dict)),
+                           tuple(Companion.of(c) for c in _objects(raw, "companions")), member(raw, "execs_running", int), raw)
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """A piece of what a command wrote. `seq` is where it begins, counted in bytes of both streams."""
+
+    stream: str
+    seq: int
+    data: bytes = dataclasses.field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """A character that is cut in two shows as two marks; join the data of several pieces to avoid that."""
+        return self.data.decode("utf-8", "replace")
+
+    @property
+    def end(self) -> int:
+        return self.seq + len(self.data)
+
+    @staticmethod
+    def of(stream: str, raw: Dict[str, Any]) -> Output:
+        try:
+            data = base64.b64decode(member(raw, "data", str), validate=True)
+        except (binascii.Error, ValueError) as e:
+            raise ProtocolError("what a command wrote is not base64") from e
+        return Output(stream, member(raw, "seq", int), data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a command ended. A command that failed is a result; check() makes it an error."""
+
+    outcome: str
+    exit_code: Optional[int]
+    signal: Any
+    stdout_bytes: bytes = dataclasses.field(repr=False)
+    stderr_bytes: bytes = dataclasses.field(repr=False)
+    truncated: bool
+    duration_ms: float
+    denials: List[Dict[str, Any]]
+    error: Any
+    raw: Dict[str, Any] = dataclasses.field(repr=False)
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "exited" and self.exit_code == 0
+
+    def check(self) -> Result:
+        """This result, if the command exited with 0; else CommandFailed."""
+        if self.ok:
+            return self
+        what = f"exited with {self.exit_code}" if self.outcome == "exited" else self.outcome
+        last = self.stderr.strip().rpartition("\n")[2]
+        raise CommandFailed(f"the command {what}{': ' + last if last else ''}", self)
+
+    @staticmethod
+    def of(raw: Dict[str, Any], stdout: bytes, stderr: bytes, truncated: bool) -> Result:
+        code = raw.get("exit_code")
+        cut = truncated or raw.get("stdout_truncated") is True or raw.get("stderr_truncated") is True
+        took = raw.get("duration_ms")
+        return Result(member(raw, "outcome", str), code if isinstance(code, int) else None, raw.get("signal"), stdout, stderr, cut,
+                      float(took) if isinstance(took, (int, float)) else 0.0, _objects(raw, "denials"), raw.get("error"), raw)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecInfo:
+    """A command of a sandbox, running or kept."""
+
+    id: str
+    state: str
+    argv: List[str]
+    tty: bool
+    raw: Dict[str, Any] = dataclasses.field(repr=False)
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> ExecInfo:
+        argv = raw.get("argv")
+        return ExecInfo(member(raw, "id", str), member(raw, "state", str), list(argv) if isinstance(argv, list) else [], raw.get("tty") is True, raw)
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """Something that happened to a sandbox. `seq` goes up by one over all sandboxes of the daemon."""
+
+    seq: int
+    time: str
+    type: str
+    sandbox: Optional[str]
+    exec: Optional[str]
+    companion: Optional[str]
+    reason: Optional[str]
+    data: Dict[str, Any]
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> Event:
+        data = raw.get("data")
+        return Event(member(raw, "seq", int), member(raw, "time", str), member(raw, "type", str), _text(raw, "sandbox"), _text(raw, "exec"),
+                     _text(raw, "companion"), _text(raw, "reason"), data if isinstance(data, dict) else {})
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file, folder or link inside. `type` is file, folder, link or other."""
+
+    name: str
+    type: str
+    size: int
+    mode: int
+    modified: str
+    raw: Dict[str, Any] = dataclasses.field(repr=False)
+
+    @property
+    def name_bytes(self) -> bytes:
+        """The name as it is, where it is not UTF-8."""
+        exact = self.raw.get("name_base64")
+        return base64.b64decode(exact) if isinstance(exact, str) else self.name.encode()
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> File:
+        try:
+            mode = int(member(raw, "mode", str), 8)
+        except ValueError as e:
+            raise ProtocolError("a file's mode is not octal") from e
+        return File(member(raw, "name", str), member(raw, "type", str), member(raw, "size", int), mode, member(raw, "modified", str), raw)
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """Something changed in a watched folder. `changes` has created, changed, removed or missed; `name` is '.' for the thing itself."""
+
+    name: str
+    changes: Tuple[str, ...]
+
+    @staticmethod
+    def of(raw: Dict[str, Any]) -> Change:
+        return Change(member(raw, "name", str), tuple(str(c) for c in member(raw, "changes", list)))

@@ -271,6 +271,18 @@ int verb_get(struct daemon_client *d, const struct sandbox_asked *a, struct err 
 
 /* ---- changing ---- */
 
+/* What a stop leaves, which is not everything. */
+static void tell_stopped(const struct jread *v)
+{
+	if (str_eq(jread_str(v, "state") ? jread_str(v, "state") : "", "stopped"))
+		message_print("brig: note",
+			      jread_bool(v, "store")
+				      ? "processes and what was in memory are gone; HOME, /tmp and "
+					"a writable layer are kept for a resume"
+				      : "processes are gone, and so is what was in memory: HOME "
+					"and /tmp");
+}
+
 static int act(struct daemon_client *d, const struct sandbox_asked *a, const char *method,
 	       const char *more, struct buf *body, struct err *e)
 {
@@ -285,6 +297,8 @@ static int act(struct daemon_client *d, const struct sandbox_asked *a, const cha
 			print_json(v);
 		else if (!a->json && !a->quiet)
 			(void)printf("%s\n", a->rest[i]);
+		if (!a->json && !a->quiet && v && str_eq(more, "/stop"))
+			tell_stopped(v);
 	}
 	return 0;
 }

@@ -42,6 +42,7 @@ static const struct api_member sandbox_members[] = {
 	{ "labels", API_TEXTS, NULL, "as given", true },
 	{ "ports", API_LIST, NULL, "published ones", false },
 	{ "companions", API_LIST, NULL, "name, state, address and reason of each", false },
+	{ "store", API_BOOL, NULL, "HOME, /tmp and a writable layer are on disk, and outlive a stop", false },
 	{ "execs_running", API_INT, NULL, "commands that run now", true },
 	{ "expires", API_STRING, NULL, "RFC 3339; null: never", false },
 	END

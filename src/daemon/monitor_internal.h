@@ -6,6 +6,7 @@
 #include "brig.h"
 #include "daemon/kept.h"
 #include "daemon/monitor_protocol.h"
+#include "model/spec.h"
 
 /* Descriptors that a monitor begins with. */
 enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_END };
@@ -63,8 +64,8 @@ enum { MONITOR_FILE_OPS = 256 };
 struct monitor {
 	int folder, execs, listener;
 	struct loop *loop;
-	struct loop_watch accepts, turns, ends; /* of listener, sandbox, signals */
-	struct loop_timer idle, life, grace;
+	struct loop_watch accepts, turns, ends;     /* of listener, sandbox, signals */
+	struct loop_timer idle, life, grace, looks; /* looks: at the store */
 	struct monitor_client clients[MONITOR_CLIENTS];
 	struct monitor_task *tasks;
 	size_t running;
@@ -73,6 +74,8 @@ struct monitor {
 	uint64_t kept_bytes;                         /* of all files */
 	struct monitor_file files[MONITOR_FILE_OPS]; /* the last ones; a ring */
 	size_t file_next;
+	int store; /* what outlives a stop; -1: nothing does */
+	uint64_t store_most, store_room;
 	brig_sandbox *sandbox;
 	struct companions *companions; /* NULL: it has none */
 	enum monitor_stage stage;
@@ -99,6 +102,9 @@ void task_finish(struct monitor_task *t);              /* its run is over: keeps
 void task_end_rest(struct monitor *m, const char *id); /* of one that has ended, what it left */
 void tasks_forget(struct monitor *m);                  /* those that everybody was told of */
 int tasks_open(struct monitor *m, struct err *e);
+
+/* monitor_store.c: names the store in the spec, or leaves it without one */
+int store_open(struct monitor *m, struct spec *s, struct err *e);
 
 /* monitor_files.c */
 void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,

@@ -379,6 +379,8 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		r = companions_check(request_spec(q), e);
 	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
+	if (r == 0)
+		r = store_open(m, request_spec(q), e);
 	if (r == 0) {
 		brig_request_on_note(q, on_note, m);
 		r = brig_sandbox_open(q, &m->sandbox, &be);

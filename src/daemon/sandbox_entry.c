@@ -400,6 +400,8 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	put_labels(b->labels, j);
 	put_part(j, "ports", jread_get(facts, "ports"));
 	put_companions(b, folder, j);
+	json_kbool(j, "store",
+		   folder >= 0 && faccessat(folder, MONITOR_STORE, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
 	json_ku64(j, "execs_running", b->exec_count);
 	json_ku64(j, "idle_ttl_ms", b->idle_ttl);
 	put_time(j, "expires", b->ttl ? b->created + b->ttl * 1000 : 0);

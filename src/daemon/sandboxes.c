@@ -171,12 +171,17 @@ static int await(struct sandbox_entry *b, enum sandbox_verb verb, sandbox_done_f
 
 void entry_put_aside(const struct sandbox_entry *b)
 {
-	char from[SANDBOX_ID_SIZE + sizeof(MONITOR_DATA)],
-		to[sizeof(MONITOR_ASIDE) + SANDBOX_ID_SIZE];
+	static const char *const names[] = { MONITOR_DATA, MONITOR_STORE };
+	bool any = false;
 
-	(void)snprintf(from, sizeof(from), "%s/" MONITOR_DATA, b->id);
-	(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s", b->id);
-	if (renameat(b->s->folder, from, b->s->folder, to) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char from[SANDBOX_ID_SIZE + 16], to[SANDBOX_ID_SIZE + 32];
+
+		(void)snprintf(from, sizeof(from), "%s/%s", b->id, names[i]);
+		(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s-%s", b->id, names[i]);
+		any |= renameat(b->s->folder, from, b->s->folder, to) == 0;
+	}
+	if (any)
 		link_tidy(b->s);
 }
 

@@ -120,7 +120,8 @@ void entry_tell(const struct sandbox_entry *b, const char *event, const char *re
 		const char *data);
 void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
 		const struct err *e); /* those who wait for it */
-/* The data of its companions, for a process of its own to remove: nobody knows how much it is. */
+/* Its store and the data of its companions, for a process of its own to remove: nobody knows how
+ * much it is. */
 void entry_put_aside(const struct sandbox_entry *b);
 void entry_remove(struct sandbox_entry *b);   /* with its folder; frees it */
 void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */

@@ -353,7 +353,8 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->uid = p->uid;
 	c->writable = p->writable;
 	c->writable_count = p->writable_count;
-	c->tmpfs[0] = "/tmp"; /* HOME and the rest are the same file system */
+	/* HOME and the rest are the same file system, as far as they are in memory. */
+	c->tmpfs[0] = p->store ? "/dev/shm" : "/tmp";
 	c->tmpfs_count = 1;
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;

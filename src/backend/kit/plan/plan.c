@@ -109,7 +109,7 @@ int plan_source(const char *path, struct stat *st, struct err *e)
 }
 
 /* Root's own trees are shown through an idmapped mount, so that new files keep the tree's owner. */
-int plan_prepare(struct box_plan *p, struct op *o, const struct stat *st, struct err *e)
+static int bind_prepared(struct box_plan *p, struct op *o, const struct stat *st, struct err *e)
 {
 	struct prepared_tree *t = &p->prepared[p->prepared_count];
 
@@ -124,6 +124,45 @@ int plan_prepare(struct box_plan *p, struct op *o, const struct stat *st, struct
 	o->kind = OP_BIND_FD;
 	o->fd_slot = (int)p->prepared_count++;
 	return 0;
+}
+
+/* A folder of brig's own, at dst. */
+static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bool map,
+		     struct err *e)
+{
+	struct stat st;
+	struct op *o;
+
+	if (plan_source(folder, &st, e) < 0 ||
+	    plan_bind_seen(p, folder, dst, true, false, &st, e) < 0)
+		return -e->code;
+	o = &p->ops[p->op_count - 1];
+	o->kept = true;
+	return map ? bind_prepared(p, o, &st, e) : 0;
+}
+
+int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e)
+{
+	if (bind_kept(p, folder, dst, p->by_root, e) < 0)
+		return -e->code;
+	p->ops[p->op_count - 1].stored = true;
+	return 0;
+}
+
+int plan_kept_home(struct box_plan *p, bool map, struct err *e)
+{
+	const char *folder = p->spec->home_folder;
+
+	return folder && bind_kept(p, folder, p->home, map, e) < 0 ? err_wrap(e, "kept HOME") : 0;
+}
+
+int plan_data(struct box_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+
+	return s->data_folder && bind_kept(p, s->data_folder, s->data_target, p->by_root, e) < 0
+		       ? err_wrap(e, "data")
+		       : 0;
 }
 
 int plan_bind(struct box_plan *p, const char *src, const char *dst, bool writable, bool owned,
@@ -155,7 +194,7 @@ int plan_bind_seen(struct box_plan *p, const char *src, const char *dst, bool wr
 	if (writable && plan_writable(p, dst, e) < 0)
 		return -e->code;
 	if (owned && p->needs_range)
-		return plan_prepare(p, o, st, e);
+		return bind_prepared(p, o, st, e);
 	return 0;
 }
 

@@ -46,8 +46,7 @@ int plan_data(struct box_plan *p, struct err *e);
 /* Of a long-lived sandbox: the folder of its store for that place, at dst. 0: there is none, and a
  * private one is wanted; 1: it is shown. */
 int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e);
-/* From a bind to one that root prepares: its owner on disk appears as the user inside. */
-int plan_prepare(struct box_plan *p, struct op *o, const struct stat *st, struct err *e);
+int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e);
 /* Notes what of the user's own programs the command could replace in a writable tree. */
 int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
 

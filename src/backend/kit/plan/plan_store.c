@@ -1,51 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan/plan_kept.c - folders of brig's own that are shown inside and outlive the run.
+/* backend/kit/plan/plan_store.c - what of a long-lived sandbox outlives a stop, as it is shown inside.
  *
  * The enemy wrote what is in them. One that things of the host's are mounted into is shown only by
  * who makes mount points without following a link: others would follow one that was left there. */
 #include "backend/kit/plan/plan_internal.h"
 #include "base/str.h"
 #include "model/paths.h"
-
-/* A folder of brig's own, at dst. */
-static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bool map,
-		     struct err *e)
-{
-	struct stat st;
-	struct op *o;
-
-	if (plan_source(folder, &st, e) < 0 ||
-	    plan_bind_seen(p, folder, dst, false, false, &st, e) < 0)
-		return -e->code;
-	o = &p->ops[p->op_count - 1];
-	o->writable = o->kept = true;
-	return map ? plan_prepare(p, o, &st, e) : 0;
-}
-
-int plan_kept_home(struct box_plan *p, bool map, struct err *e)
-{
-	const char *folder = p->spec->home_folder;
-
-	if (!folder)
-		return 0;
-	return bind_kept(p, folder, p->home, map, e) < 0 || plan_writable(p, p->home, e) < 0
-		       ? err_wrap(e, "kept HOME")
-		       : 0;
-}
-
-int plan_data(struct box_plan *p, struct err *e)
-{
-	const struct spec *s = p->spec;
-
-	if (!s->data_folder)
-		return 0;
-	return bind_kept(p, s->data_folder, s->data_target, p->by_root, e) < 0 ||
-			       plan_writable(p, s->data_target, e) < 0
-		       ? err_wrap(e, "data")
-		       : 0;
-}
-
-/* ---- what outlives a stop ---- */
 
 static bool below(const char *target, const char *dst)
 {
@@ -98,13 +58,14 @@ int plan_stored(struct box_plan *p, enum store_place place, const char *dst, str
 	folder = arena_printf(p->arena, "%s/%s", p->spec->store, store_folders[place].name);
 	if (!folder)
 		return err_nomem(e);
-	if (bind_kept(p, folder, dst, p->by_root, e) < 0)
+	if (plan_bind_stored(p, folder, dst, e) < 0)
 		return err_wrap(e, "store");
 	p->store = arena_strdup(p->arena, p->spec->store);
-	p->stored_layer |= place == STORE_LAYER;
-	p->ops[p->op_count - 1].stored = true;
-	/* The layer is gone from the new root before anybody enters it. */
-	if (!p->store || (place != STORE_LAYER && plan_writable(p, dst, e) < 0))
+	if (!p->store)
 		return err_nomem(e);
+	if (place == STORE_LAYER) {
+		p->stored_layer = true;
+		p->writable_count--; /* it is gone before anybody enters the new root */
+	}
 	return 1;
 }

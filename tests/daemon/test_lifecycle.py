@@ -251,9 +251,60 @@ def what_stood_still_before_a_pause_does_so_after_it():
         with files_as_root():
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
             assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
-            assert states() == {b"601": "T", b"602": "T"}, states()
+            # A control group holds them as they are; signals show.
+            held = "S" if shown(d, box)["isolation"]["pause"] == "cgroup" else "T"
+            assert states()[b"602"] == "T" and states()[b"601"] in (held, "D"), states()
             d.call("POST", f"/v1/sandboxes/{box}/resume")
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
+
+
+COUNT = "n=0; while :; do n=$((n+1)); echo $n > count; done"
+
+
+def count():
+    return (workspace() / "count").read_text()
+
+
+@test
+def a_pause_holds_everything_and_its_time_until_it_goes_on():
+    with daemon() as d:
+        box = d.create(spec=here(), idle_ttl="1s")["id"]
+        by = shown(d, box)["isolation"]["pause"]
+        # Where control groups can be written to it is one of them: nothing inside can tell.
+        assert by == ("cgroup" if shown(d, box)["isolation"]["cgroup"] in ("v2", "hybrid") else "signal"), shown(d, box)["isolation"]
+        run = start(d, box, COUNT, timeout="2s")
+        assert wait_until(lambda: (workspace() / "count").exists())
+        assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
+        held = count()
+        time.sleep(2.5)  # longer than its time limit and the time to be idle
+        assert count() == held and shown(d, box)["state"] == "paused"
+        assert d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).code == "sandbox-paused"
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status == 200
+        assert wait_until(lambda: count() not in (held, "")), held
+        assert heard(d, box, run)[1]["outcome"] == "timeout"
+        becomes(d, box, "stopped")
+        (workspace() / "count").unlink()
+
+
+@test
+def what_is_paused_can_be_stopped_deleted_and_killed():
+    with daemon() as d:
+        for how in ("stop", "delete", "monitor"):
+            box = d.create()["id"]
+            start(d, box, "sleep 600")
+            assert wait_until(lambda b=box: "sleep" in inside(b).values())
+            below = inside(box)
+            assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
+            if how == "stop":
+                assert d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "5s"}).json["state"] == "stopped"
+            elif how == "delete":
+                d.call("DELETE", f"/v1/sandboxes/{box}")
+                becomes(d, box, "deleted")
+            else:
+                with files_as_root():
+                    os.kill(monitor(box), signal.SIGKILL)
+                assert becomes(d, box, "stopped")["reason"] == "lost"
+            assert wait_until(lambda b=below: not set(b) & set(descendants())), (how, below)
 
 
 def any_of(d, boxes):

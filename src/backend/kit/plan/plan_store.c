@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend/kit/plan/plan_store.c - what of a long-lived sandbox outlives a stop, as it is shown inside.
+/* backend/kit/plan/plan_store.c - what of a long-lived sandbox outlives a stop, as it is shown
+ * inside.
  *
  * The enemy wrote what is in them. One that things of the host's are mounted into is shown only by
  * who makes mount points without following a link: others would follow one that was left there. */

@@ -113,10 +113,12 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	CLEANUP(buf) struct buf body = BUF_INIT(BODY_MAX);
 	CLEANUP(jread) struct jread *v = NULL;
 	struct json j;
+	const char *restart = a->restart;
+	bool local = daemon_client_local(d), agents = false;
 	int rest = 0;
 
-	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, daemon_client_local(d),
-			 &spec, &rest, e) < 0)
+	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, local, &spec, &rest, &agents,
+			 e) < 0)
 		return -e->code;
 	if (a->rest[rest - 1])
 		return err_refuse(e, ERR_USAGE, EINVAL,
@@ -126,6 +128,10 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	json_object(&j);
 	if (put_common(&j, a, e) < 0)
 		return -e->code;
+	if (!restart && agents && local)
+		restart = "on-failure"; /* as that system does */
+	if (restart)
+		json_kstr(&j, "restart", restart);
 	json_key(&j, "spec");
 	buf_add(&body, buf_str(&spec), spec.len);
 	j.after_key = j.fresh = false;

@@ -5,6 +5,7 @@ often something is killed at random (make soak: 200)."""
 
 import base64
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -305,6 +306,57 @@ def what_is_paused_can_be_stopped_deleted_and_killed():
                     os.kill(monitor(box), signal.SIGKILL)
                 assert becomes(d, box, "stopped")["reason"] == "lost"
             assert wait_until(lambda b=below: not set(b) & set(descendants())), (how, below)
+
+
+@test
+def one_that_ends_by_itself_is_begun_again_until_somebody_stops_it():
+    with daemon() as d:
+        box = d.create(restart="on-failure")["id"]
+        assert shown(d, box)["restart"] == "on-failure"
+        d.exec(box, "sh", "-c", "echo kept > ~/note")
+        for n in range(2):
+            before = shown(d, box)["started"]
+            if n:
+                d.stop(signal.SIGKILL)
+            with files_as_root():
+                os.kill(monitor(box), signal.SIGKILL)
+            if n:
+                d.start()
+            assert wait_until(lambda b=before: (s := shown(d, box))["state"] == "ready" and s["started"] != b, WAIT), shown(d, box)
+            assert d.exec(box, "sh", "-c", "cat ~/note")["stdout"] == "kept\n"
+        # Nobody begins what somebody has stopped, whether it ran or waited for its next try.
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "0s"}).json["state"] == "stopped"
+        d.restart()
+        assert shown(d, box)["state"] == "stopped" and shown(d, box)["reason"] == "stopped"
+        # By default it stays where it is.
+        other = d.create()["id"]
+        with files_as_root():
+            os.kill(monitor(other), signal.SIGKILL)
+        assert becomes(d, other, "stopped")["restart"] == "no"
+        time.sleep(0.3)
+        assert shown(d, other)["state"] == "stopped" and not monitor(other)
+
+
+@test
+def a_start_that_fails_again_and_again_is_a_loop_and_ends():
+    with daemon() as d:
+        box = d.create(spec=here(), restart="on-failure")["id"]
+        # Nothing can be begun from it any more. The clock that bounds the tries is in its state: five minutes ago.
+        d.stop(signal.SIGKILL)
+        with files_as_root():
+            os.kill(monitor(box), signal.SIGKILL)
+            (folder(box) / "spec").write_text("{")
+            long_ago = int((time.time() - 301) * 1e6)
+            line = json.loads((folder(box) / "state").read_text().splitlines()[-1])
+            line.update(state="stopped", reason="lost", down=long_ago, tries=3, since=long_ago)
+            with (folder(box) / "state").open("a") as f:
+                f.write(json.dumps(line) + "\n")
+        d.start()
+        got = becomes(d, box, "failed")
+        assert got["reason"] == "crash-loop" and "30 seconds" in got["error"]["what"], got
+        assert any(e["type"] == "sandbox.failed" and e["reason"] == "crash-loop" for e in events(d, box))
+        a = d.call("POST", "/v1/sandboxes", {"restart": "always"})
+        assert a.status == 400 and "on-failure" in a.body.decode(), a
 
 
 def any_of(d, boxes):

@@ -106,6 +106,13 @@ int tasks_open(struct monitor *m, struct err *e);
 /* monitor_store.c: names the store in the spec, or leaves it without one */
 int store_open(struct monitor *m, struct spec *s, struct err *e);
 
+/* monitor_copies.c: takes the list out of a spec, which no backend need know of; makes them in the
+ * sandbox that was opened. */
+void copies_take(struct spec *s, struct copylist *ret);
+int copies_make(struct monitor *m, const struct copylist *l, struct err *e);
+/* Does a link at `path` below a folder lead out of it? */
+bool copy_leads_out(const char *path, const char *target);
+
 /* monitor_files.c */
 void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,
 	       const int *fds, size_t n);

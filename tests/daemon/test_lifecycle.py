@@ -208,6 +208,19 @@ def idle_ones_stop_and_old_ones_go():
 
 
 @test
+def an_idle_one_stops_without_a_daemon_and_an_old_one_is_gone_with_the_next():
+    with daemon() as d:
+        box, old = d.create(idle_ttl="300ms")["id"], d.create(ttl="400ms", idle_ttl="0s")["id"]
+        d.stop(signal.SIGKILL)
+        assert wait_until(lambda: not monitor(box) and not monitor(old), WAIT)
+        d.start()
+        assert becomes(d, box, "stopped")["reason"] == "idle"
+        becomes(d, old, "deleted")
+        with files_as_root():
+            assert wait_until(lambda: not folder(old).exists())
+
+
+@test
 def a_listener_keeps_a_sandbox_from_being_idle():
     with daemon() as d:
         box = d.create(idle_ttl="200ms")["id"]

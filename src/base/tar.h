@@ -51,10 +51,15 @@ typedef int tar_get_fn(void *arg, void *p, size_t n);
 /* Writes the headers of an entry. */
 int tar_put_entry(tar_put_fn *put, void *arg, const struct tar_entry *t);
 
+/* Asked of each name in a folder before it is opened: 0, take it; 1, leave it and all below it out;
+ * -errno ends the packing. `path` is from the top. */
+typedef int tar_look_fn(void *arg, int folder, const char *name, const char *path);
+
 struct tar_limits {
 	uint64_t bytes, entries; /* what is left of them */
 	bool links;              /* take symbolic links, too */
 	mode_t mask;             /* of unpacking: permissions that no file gets */
+	tar_look_fn *look;       /* of packing; NULL: everything is taken */
 	uint64_t left_out;       /* links, devices..., things that could not be read */
 };
 

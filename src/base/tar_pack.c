@@ -146,6 +146,15 @@ static int walk(struct pack *p, int folder, unsigned depth)
 		if (n + len + 2 >= sizeof(p->t.name))
 			return -ENAMETOOLONG;
 		memcpy(p->t.name + n, d->name, len + 1);
+		if (p->l->look)
+			r = p->l->look(p->arg, folder, d->name, p->t.name);
+		if (r > 0) {
+			r = 0;
+			p->t.name[n] = '\0';
+			continue;
+		}
+		if (r < 0)
+			break;
 		/* A device is looked at before it is opened, as far as that tells. */
 		if (d->type == 2 || d->type == 6) /* DT_CHR, DT_BLK */
 			p->l->left_out++;

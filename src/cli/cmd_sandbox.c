@@ -40,7 +40,7 @@ struct sandbox_verb_row {
 static const struct sandbox_verb_row verbs[] = {
 	{ "create",
 	  "[OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME] [--idle-ttl TIME] "
-	  "[--no-wait]",
+	  "[--restart no|on-failure] [--no-wait]",
 	  OPT_NAME | OPT_LABEL | OPT_TIMES | OPT_WAIT, 0, -1, verb_create },
 	{ "list", "[--label K=V]... [--state STATE]", OPT_LABEL | OPT_STATE, 0, 0, verb_list },
 	{ "get", "ID", 0, 1, 1, verb_get },
@@ -86,6 +86,7 @@ static const struct {
 	TEXT("--name", OPT_NAME, name),
 	TEXT("--ttl", OPT_TIMES, ttl),
 	TEXT("--idle-ttl", OPT_TIMES, idle_ttl),
+	TEXT("--restart", OPT_WAIT, restart),
 	TEXT("--grace", OPT_GRACE, grace),
 	TEXT("--timeout", OPT_EXEC, timeout),
 	TEXT("--cwd", OPT_EXEC, cwd),
@@ -285,7 +286,8 @@ const struct subcommand cmd_sandbox = {
 		 "update | cp | files | prune",
 	.help = "long-lived sandboxes: create one, run many commands in it",
 	.about = "  create [OPTION OF run...] [--name NAME] [--label K=V]... [--ttl TIME]\n"
-		 "         [--idle-ttl TIME] [--no-wait]      make one, print its id when it is "
+		 "         [--idle-ttl TIME] [--restart no|on-failure]\n"
+		 "         [--no-wait]                        make one, print its id when it is "
 		 "ready\n"
 		 "  exec ID [-t] [-e K[=V]] [--cwd DIR] [--timeout TIME] [-d] -- COMMAND [ARG...]\n"
 		 "                                            as brig run, its exit status too\n"

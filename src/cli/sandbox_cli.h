@@ -10,7 +10,7 @@ enum { SANDBOX_WORDS_MAX = 64 };
 
 /* All options of all verbs; each verb says which it takes. */
 struct sandbox_asked {
-	const char *name, *ttl, *idle_ttl, *grace, *timeout, *cwd, *since, *state, *limit;
+	const char *name, *ttl, *idle_ttl, *restart, *grace, *timeout, *cwd, *since, *state, *limit;
 	const char *labels[SANDBOX_WORDS_MAX], *env[SANDBOX_WORDS_MAX];
 	size_t label_count, env_count;
 	bool json, no_wait, tty, detach, follow, dry_run, help, quiet, recursive, force;
@@ -31,9 +31,10 @@ static inline void cleanup_sandbox_secrets(struct sandbox_secrets *s)
 }
 
 /* The settings that hold here, as the daemon's client sends them: over its own socket all of them,
- * resolved; to another one the options alone. Takes what it knows out of argv. */
+ * resolved; to another one the options alone. Takes what it knows out of argv. *agents: they come
+ * from an agents-sandbox file. */
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
-		 struct sandbox_secrets *secrets, int *rest, struct err *e);
+		 struct sandbox_secrets *secrets, int *rest, bool *agents, struct err *e);
 
 /* "exec": the command's own exit status, or EXIT_BRIG with *e. */
 int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_asked *a,

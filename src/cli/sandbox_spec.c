@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "cli/sandbox_cli.h"
 #include "model/config.h"
+#include "model/dialect/dialect.h"
 #include "model/envrules.h"
 
 static bool passes(const struct spec *s, const char *name)
@@ -115,7 +116,7 @@ static int resolve(struct spec *s, struct sandbox_secrets *secrets, struct err *
 }
 
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
-		 struct sandbox_secrets *secrets, int *rest, struct err *e)
+		 struct sandbox_secrets *secrets, int *rest, bool *agents, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	struct json j;
@@ -130,6 +131,7 @@ int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, 
 		return -e->code;
 	for (size_t i = 0; i < s->notes.n; i++)
 		message_print("brig: note", s->notes.v[i]);
+	*agents = s->dialect_used == DIALECT_AGENTS;
 	json_init(&j, out, false);
 	config_write_json(s, &j);
 	return out->failed ? err_set(e, ERR_CONFIG, E2BIG, "the settings are too large") : 0;

@@ -115,10 +115,12 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	CLEANUP(sandbox_secrets) struct sandbox_secrets secrets = { .n = 0 };
 	struct daemon_question q = { .method = "POST" };
 	struct json j;
+	const char *restart = a->restart;
+	bool local = daemon_client_local(d), agents = false;
 	int rest = 0;
 
-	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, daemon_client_local(d),
-			 &spec, &secrets, &rest, e) < 0)
+	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, local, &spec, &secrets, &rest,
+			 &agents, e) < 0)
 		return -e->code;
 	if (a->rest[rest - 1])
 		return err_refuse(e, ERR_USAGE, EINVAL,
@@ -128,6 +130,10 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	json_object(&j);
 	if (put_common(&j, a, e) < 0)
 		return -e->code;
+	if (!restart && agents && local)
+		restart = "on-failure"; /* as that system does */
+	if (restart)
+		json_kstr(&j, "restart", restart);
 	json_key(&j, "spec");
 	buf_add(&body, buf_str(&spec), spec.len);
 	j.after_key = j.fresh = false;
@@ -279,6 +285,18 @@ int verb_get(struct daemon_client *d, const struct sandbox_asked *a, struct err 
 
 /* ---- changing ---- */
 
+/* What a stop leaves, which is not everything. */
+static void tell_stopped(const struct jread *v)
+{
+	if (str_eq(jread_str(v, "state") ? jread_str(v, "state") : "", "stopped"))
+		message_print("brig: note",
+			      jread_bool(v, "store")
+				      ? "processes and what was in memory are gone; HOME, /tmp and "
+					"a writable layer are kept for a resume"
+				      : "processes are gone, and so is what was in memory: HOME "
+					"and /tmp");
+}
+
 static int act(struct daemon_client *d, const struct sandbox_asked *a, const char *method,
 	       const char *more, struct buf *body, struct err *e)
 {
@@ -293,6 +311,8 @@ static int act(struct daemon_client *d, const struct sandbox_asked *a, const cha
 			print_json(v);
 		else if (!a->json && !a->quiet)
 			(void)printf("%s\n", a->rest[i]);
+		if (!a->json && !a->quiet && v && str_eq(more, "/stop"))
+			tell_stopped(v);
 	}
 	return 0;
 }

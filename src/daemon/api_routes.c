@@ -12,6 +12,7 @@ static const struct api_member create_members[] = {
 	{ "idle_ttl", API_TIME, NULL, "stopped when nothing has run for so long (10m); 0: never", false },
 	{ "ttl", API_TIME, NULL, "deleted so long after its creation; 0: never", false },
 	{ "cleanup_ttl", API_TIME, NULL, "deleted so long after it has stopped or failed (360h); 0: never", false },
+	{ "restart", API_STRING, NULL, "on-failure: begun again when it ends by itself, until it has not run for 30 s in 5 minutes; no (the default)", false },
 	END
 };
 
@@ -43,6 +44,8 @@ static const struct api_member sandbox_members[] = {
 	{ "labels", API_TEXTS, NULL, "as given", true },
 	{ "ports", API_LIST, NULL, "published ones", false },
 	{ "companions", API_LIST, NULL, "name, state, address and reason of each", false },
+	{ "restart", API_STRING, NULL, "no or on-failure", false },
+	{ "store", API_BOOL, NULL, "HOME, /tmp and a writable layer are on disk, and outlive a stop", false },
 	{ "execs_running", API_INT, NULL, "commands that run now", true },
 	{ "idle_ttl_ms", API_INT, NULL, "as of create, in milliseconds", true },
 	{ "expires", API_STRING, NULL, "RFC 3339; null: never", false },

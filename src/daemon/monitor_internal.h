@@ -6,6 +6,7 @@
 #include "brig.h"
 #include "daemon/kept.h"
 #include "daemon/monitor_protocol.h"
+#include "model/spec.h"
 
 /* Descriptors that a monitor begins with. */
 enum { MONITOR_FD_FOLDER = 3, MONITOR_FD_CLIENT, MONITOR_FD_END };
@@ -63,8 +64,8 @@ enum { MONITOR_FILE_OPS = 256 };
 struct monitor {
 	int folder, execs, listener;
 	struct loop *loop;
-	struct loop_watch accepts, turns, ends; /* of listener, sandbox, signals */
-	struct loop_timer idle, life, grace;
+	struct loop_watch accepts, turns, ends;     /* of listener, sandbox, signals */
+	struct loop_timer idle, life, grace, looks; /* looks: at the store */
 	struct monitor_client clients[MONITOR_CLIENTS];
 	struct monitor_task *tasks;
 	size_t running;
@@ -73,6 +74,8 @@ struct monitor {
 	uint64_t kept_bytes;                         /* of all files */
 	struct monitor_file files[MONITOR_FILE_OPS]; /* the last ones; a ring */
 	size_t file_next;
+	int store; /* what outlives a stop; -1: nothing does */
+	uint64_t store_most, store_room;
 	brig_sandbox *sandbox;
 	struct companions *companions; /* NULL: it has none */
 	enum monitor_stage stage;
@@ -100,6 +103,16 @@ void task_end_rest(struct monitor *m, const char *id); /* of one that has ended,
 void tasks_forget(struct monitor *m);                  /* those that everybody was told of */
 void tasks_trim(struct monitor *m);                    /* the oldest that is kept, if need be */
 int tasks_open(struct monitor *m, struct err *e);
+
+/* monitor_store.c: names the store in the spec, or leaves it without one */
+int store_open(struct monitor *m, struct spec *s, struct err *e);
+
+/* monitor_copies.c: takes the list out of a spec, which no backend need know of; makes them in the
+ * sandbox that was opened. */
+void copies_take(struct spec *s, struct copylist *ret);
+int copies_make(struct monitor *m, const struct copylist *l, struct err *e);
+/* Does a link at `path` below a folder lead out of it? */
+bool copy_leads_out(const char *path, const char *target);
 
 /* monitor_files.c */
 void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,

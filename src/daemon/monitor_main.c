@@ -370,6 +370,7 @@ static int open_sandbox(struct monitor *m, struct err *e)
 {
 	brig_manager *manager = brig_manager_new();
 	brig_request *q = manager ? brig_request_new(manager) : NULL;
+	struct copylist copies = { 0 };
 	struct brig_error be;
 	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
 
@@ -379,12 +380,18 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		r = companions_check(request_spec(q), e);
 	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
+	if (r == 0)
+		r = store_open(m, request_spec(q), e);
+	if (r == 0)
+		copies_take(request_spec(q), &copies);
 	if (r == 0) {
 		brig_request_on_note(q, on_note, m);
 		r = brig_sandbox_open(q, &m->sandbox, &be);
 		if (r < 0)
 			error_import(&be, e);
 	}
+	if (r == 0)
+		r = copies_make(m, &copies, e);
 	brig_request_free(q);
 	brig_manager_free(manager);
 	return r;

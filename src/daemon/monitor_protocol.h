@@ -27,6 +27,7 @@ enum { MONITOR_VERSION = 1, MONITOR_CLIENTS = 8, MONITOR_SECRETS = 16, MONITOR_R
 #define MONITOR_EXECS "execs"           /* a folder: kept.h, one file for each command */
 #define MONITOR_COMPANIONS "companions" /* JSON: how each of them is */
 #define MONITOR_DATA "data"             /* a folder: one for each companion that has data */
+#define MONITOR_STORE "store" /* a folder: what the sandbox itself keeps (model/store.h) */
 
 enum monitor_asks {
 	MONITOR_STOP,   /* value: milliseconds from SIGTERM to SIGKILL */

@@ -213,6 +213,21 @@ static enum problem within_quota(struct api *a, const struct http_call *c, struc
 	return PROBLEM_QUOTA;
 }
 
+/* A tenant's sandbox is made anew below the ceiling of then, which a caller must be there for. */
+static enum problem read_restart(const struct http_call *c, const struct jread *body, bool *ret,
+				 struct err *e)
+{
+	const char *word = jread_str(body, "restart");
+
+	*ret = word && str_eq(word, "on-failure");
+	if (word && !*ret && !str_eq(word, "no"))
+		return problem_say(PROBLEM_INVALID, e, "'restart' is no or on-failure");
+	if (*ret && !c->caller->local)
+		return problem_say(PROBLEM_UNSUPPORTED, e,
+				   "'restart' is for sandboxes of the daemon's owner alone");
+	return PROBLEM_NONE;
+}
+
 static enum problem read_create(struct api *a, const struct http_call *c, const struct jread *body,
 				struct sandbox_create *x, struct label *labels, struct buf *asked,
 				struct buf *spec, struct err *e)
@@ -230,6 +245,8 @@ static enum problem read_create(struct api *a, const struct http_call *c, const 
 		p = api_time(body, "ttl", 0, &x->ttl, e);
 	if (p == PROBLEM_NONE)
 		p = api_time(body, "cleanup_ttl", CLEANUP_TTL, &x->cleanup_ttl, e);
+	if (p == PROBLEM_NONE)
+		p = read_restart(c, body, &x->restart, e);
 	if (p == PROBLEM_NONE)
 		p = resolve_spec(a, c, jread_get(body, "spec"), asked, spec, e);
 	x->spec = buf_str(spec);

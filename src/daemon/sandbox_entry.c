@@ -97,6 +97,7 @@ struct sandbox_entry *entry_free(struct sandbox_entry *b)
 		free(w);
 	}
 	loop_at(b->s->loop, &b->due, 0);
+	loop_at(b->s->loop, &b->again, 0);
 	link_close(b);
 	execs_free(b);
 	files_forget(b);
@@ -172,6 +173,9 @@ static void put_line(const struct sandbox_entry *b, struct buf *out)
 	json_ku64(&j, "idle_ttl", b->idle_ttl);
 	json_ku64(&j, "ttl", b->ttl);
 	json_ku64(&j, "cleanup_ttl", b->cleanup_ttl);
+	json_kbool(&j, "restart", b->restart.on);
+	json_ku64(&j, "down", b->restart.down);
+	json_ku64(&j, "tries", b->restart.tries);
 	if (b->error.code)
 		put_error(&b->error, &j);
 	json_object_end(&j);
@@ -280,6 +284,9 @@ static int take_line(struct sandbox_entry *b, const char *line, size_t n)
 	b->idle_ttl = take_number(v, "idle_ttl");
 	b->ttl = take_number(v, "ttl");
 	b->cleanup_ttl = take_number(v, "cleanup_ttl");
+	b->restart = (struct restart){ .on = jread_bool(v, "restart"),
+				       .down = take_number(v, "down"),
+				       .tries = take_number(v, "tries") };
 	error = jread_get(v, "error");
 	if (error) {
 		b->error.code = (int)jread_int(error, "errno", EIO);
@@ -400,7 +407,10 @@ void entry_show(const struct sandbox_entry *b, bool redacted, struct json *j)
 	put_labels(b->labels, j);
 	put_part(j, "ports", jread_get(facts, "ports"));
 	put_companions(b, folder, j);
+	json_kbool(j, "store",
+		   folder >= 0 && faccessat(folder, MONITOR_STORE, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
 	json_ku64(j, "execs_running", b->exec_count);
+	json_kstr(j, "restart", b->restart.on ? "on-failure" : "no");
 	json_ku64(j, "idle_ttl_ms", b->idle_ttl);
 	put_time(j, "expires", b->ttl ? b->created + b->ttl * 1000 : 0);
 	if (b->error.code)

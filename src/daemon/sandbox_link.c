@@ -82,6 +82,7 @@ static void on_opened(struct sandbox_entry *b)
 	if (b->state == STATE_DELETING) /* it was told to stop while it was being opened */
 		return;
 	b->started = wall_us();
+	b->restarting = false;
 	entry_becomes(b, STATE_READY,
 		      b->state == STATE_PENDING ? "sandbox.ready" : "sandbox.resumed", NULL);
 	entry_done(b, SANDBOX_RESUME, PROBLEM_NONE, NULL);
@@ -233,6 +234,12 @@ static void was_refused(struct sandbox_entry *b, int folder)
 	if (b->state == STATE_PENDING && folder >= 0)
 		clear_failed(b, folder);
 	b->opening = false;
+	if (b->restarting) { /* the next try may do better */
+		b->restarting = false;
+		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", reason);
+		entry_crashed(b, 0);
+		return;
+	}
 	entry_becomes(b, STATE_FAILED, "sandbox.failed", reason);
 	entry_done(b, SANDBOX_RESUME, problem_of(&b->error), &b->error);
 }
@@ -276,7 +283,7 @@ void link_lost(struct sandbox_entry *b)
 {
 	CLEANUP(fd) int folder = entry_folder(b);
 	char why[MONITOR_REASON];
-	bool killed = !b->closed;
+	bool killed = !b->closed, told = b->stopping;
 	struct err gone = { 0 };
 
 	link_close(b);
@@ -299,6 +306,8 @@ void link_lost(struct sandbox_entry *b)
 		find_reason(b, folder);
 		memcpy(why, b->reason, sizeof(why));
 		entry_becomes(b, STATE_STOPPED, "sandbox.stopped", why);
+		if (!told)
+			entry_crashed(b, b->started);
 	}
 	if (str_eq(b->reason, "expired") && b->state == STATE_STOPPED) {
 		(void)sandboxes_do(b->s, "", b->id, SANDBOX_DELETE, 0, NULL, NULL, &gone);

@@ -171,12 +171,17 @@ static int await(struct sandbox_entry *b, enum sandbox_verb verb, sandbox_done_f
 
 void entry_put_aside(const struct sandbox_entry *b)
 {
-	char from[SANDBOX_ID_SIZE + sizeof(MONITOR_DATA)],
-		to[sizeof(MONITOR_ASIDE) + SANDBOX_ID_SIZE];
+	static const char *const names[] = { MONITOR_DATA, MONITOR_STORE };
+	bool any = false;
 
-	(void)snprintf(from, sizeof(from), "%s/" MONITOR_DATA, b->id);
-	(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s", b->id);
-	if (renameat(b->s->folder, from, b->s->folder, to) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		char from[SANDBOX_ID_SIZE + 16], to[SANDBOX_ID_SIZE + 32];
+
+		(void)snprintf(from, sizeof(from), "%s/%s", b->id, names[i]);
+		(void)snprintf(to, sizeof(to), MONITOR_ASIDE "%s-%s", b->id, names[i]);
+		any |= renameat(b->s->folder, from, b->s->folder, to) == 0;
+	}
+	if (any)
 		link_tidy(b->s);
 }
 
@@ -294,6 +299,7 @@ static enum problem create(struct sandboxes *s, const struct sandbox_create *c,
 	b->idle_ttl = c->idle_ttl;
 	b->ttl = c->ttl;
 	b->cleanup_ttl = c->cleanup_ttl;
+	b->restart.on = c->restart;
 	if (make_folder(b, c, &folder, e) < 0 || entries_add(s, b) < 0) {
 		(void)tree_remove(s->folder, b->id);
 		return problem_of(e);
@@ -364,7 +370,7 @@ static enum problem ask_pause(struct sandbox_entry *b, bool on, struct err *e)
 	return PROBLEM_NONE;
 }
 
-static enum problem resume(struct sandbox_entry *b, struct err *e)
+enum problem entry_resume(struct sandbox_entry *b, struct err *e)
 {
 	CLEANUP(fd) int folder = -1;
 	int r;
@@ -416,11 +422,13 @@ static enum problem carry_out(struct sandbox_entry *b, enum sandbox_verb verb, u
 {
 	if (b->state == STATE_DELETING && verb != SANDBOX_DELETE)
 		return problem_say(PROBLEM_CONFLICT, e, "sandbox '%s' is being deleted", b->id);
+	if (verb != SANDBOX_PAUSE)
+		entry_rest(b);
 	switch (verb) {
 	case SANDBOX_PAUSE:
 		return ask_pause(b, true, e);
 	case SANDBOX_RESUME:
-		return resume(b, e);
+		return entry_resume(b, e);
 	case SANDBOX_STOP:
 		return stop(b, grace_ms, e);
 	case SANDBOX_DELETE:
@@ -719,6 +727,8 @@ static void look_for_monitor(struct sandbox_entry *b)
 	b->unsure = false;
 	b->closed = b->state == STATE_STOPPED || b->state == STATE_FAILED;
 	execs_recover(b);
+	if (b->state == STATE_STOPPED && b->restart.on && restart_is_failure(b->reason))
+		entry_again(b, RESTART_FIRST_US);
 	link_lost(b);
 }
 

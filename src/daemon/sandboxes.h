@@ -41,6 +41,7 @@ struct sandbox_create {
 	const char *asked; /* a tenant's own words, from which it was resolved; NULL: the owner's */
 	size_t asked_size;
 	uint64_t idle_ttl, ttl, cleanup_ttl; /* milliseconds; 0: never */
+	bool restart;                        /* when it ends by itself */
 	const int *secrets;                  /* sealed memfds, taken over; see monitor_protocol.h */
 	size_t secret_count;
 };

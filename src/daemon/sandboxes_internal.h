@@ -4,6 +4,7 @@
 
 #include "daemon/kept.h"
 #include "daemon/monitor_protocol.h"
+#include "daemon/restart.h"
 #include "daemon/sandboxes.h"
 
 enum sandbox_state {
@@ -45,9 +46,10 @@ struct exec_entry {
 };
 
 struct sandbox_entry {
-	struct loop_watch link; /* first: the monitor; fd -1: there is none */
-	struct loop_watch proc; /* its pidfd */
-	struct loop_timer due;  /* to delete it, or to look for its monitor again */
+	struct loop_watch link;  /* first: the monitor; fd -1: there is none */
+	struct loop_watch proc;  /* its pidfd */
+	struct loop_timer due;   /* to delete it, or to look for its monitor again */
+	struct loop_timer again; /* it ended by itself, and is begun again then */
 	struct sandboxes *s;
 	char id[SANDBOX_ID_SIZE], name[NAME_SIZE], tenant[TENANT_SIZE];
 	char **labels; /* key, value, key... NULL */
@@ -63,6 +65,8 @@ struct sandbox_entry {
 	bool unsure;                         /* ... and has not said hello yet */
 	bool stopping;                       /* it was told to */
 	bool closed;                         /* the monitor has said its last word */
+	struct restart restart;
+	bool restarting; /* nobody asked for this start */
 	struct verb_waiter *waiters;
 	struct exec_entry *execs;
 	size_t exec_count;
@@ -120,11 +124,19 @@ void entry_tell(const struct sandbox_entry *b, const char *event, const char *re
 		const char *data);
 void entry_done(struct sandbox_entry *b, enum sandbox_verb verb, enum problem p,
 		const struct err *e); /* those who wait for it */
-/* The data of its companions, for a process of its own to remove: nobody knows how much it is. */
+/* Its store and the data of its companions, for a process of its own to remove: nobody knows how
+ * much it is. */
 void entry_put_aside(const struct sandbox_entry *b);
 void entry_remove(struct sandbox_entry *b);   /* with its folder; frees it */
 void entry_schedule(struct sandbox_entry *b); /* its deletion, if it has a time */
+enum problem entry_resume(struct sandbox_entry *b, struct err *e);
 int entries_add(struct sandboxes *s, struct sandbox_entry *b);
+
+/* sandbox_restart.c */
+/* It ended, having run since `started` (0: it did not come to that): tries again, or gives up. */
+void entry_crashed(struct sandbox_entry *b, uint64_t started);
+void entry_again(struct sandbox_entry *b, uint64_t wait_us);
+void entry_rest(struct sandbox_entry *b); /* somebody decides about it: no more tries */
 
 /* sandbox_link.c: its monitor */
 /* folder: the descriptor that holds its lock */

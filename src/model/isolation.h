@@ -40,6 +40,8 @@ struct isolation {
 	const char *seccomp; /* name of the profile; NULL: no filter */
 	int landlock_abi;    /* 0: none */
 	const char *cgroup;  /* "v1", "v2", "hybrid" or "none" */
+	const char
+		*pause; /* "cgroup", "signal", "engine"; NULL: of no open sandbox, or it cannot */
 	const char *network;
 	const char *runtime; /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;

@@ -304,6 +304,8 @@ static void isolation_json(const struct outcome *o, struct json *j)
 	json_kstr(j, "seccomp", i->seccomp ? i->seccomp : "none");
 	json_ku64(j, "landlock_abi", (uint64_t)i->landlock_abi);
 	json_kstr(j, "cgroup", i->cgroup ? i->cgroup : "none");
+	if (i->pause)
+		json_kstr(j, "pause", i->pause);
 	json_kstr(j, "network", i->network);
 	if (i->runtime)
 		json_kstr(j, "runtime", i->runtime);

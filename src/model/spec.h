@@ -273,6 +273,8 @@ struct spec {
 	 * where that is inside. */
 	struct memberlist members;
 	const char *data_folder, *data_target;
+	/* Likewise: the folder on disk of what outlives a stop (model/store.h). NULL: none. */
+	const char *store;
 	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];
 	const char *where[FIELD_COUNT]; /* "FILE:LINE:COLUMN" or the variable's name; NULL: nothing

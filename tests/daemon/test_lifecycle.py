@@ -5,6 +5,7 @@ often something is killed at random (make soak: 200)."""
 
 import base64
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -207,6 +208,19 @@ def idle_ones_stop_and_old_ones_go():
 
 
 @test
+def an_idle_one_stops_without_a_daemon_and_an_old_one_is_gone_with_the_next():
+    with daemon() as d:
+        box, old = d.create(idle_ttl="300ms")["id"], d.create(ttl="400ms", idle_ttl="0s")["id"]
+        d.stop(signal.SIGKILL)
+        assert wait_until(lambda: not monitor(box) and not monitor(old), WAIT)
+        d.start()
+        assert becomes(d, box, "stopped")["reason"] == "idle"
+        becomes(d, old, "deleted")
+        with files_as_root():
+            assert wait_until(lambda: not folder(old).exists())
+
+
+@test
 def a_listener_keeps_a_sandbox_from_being_idle():
     with daemon() as d:
         box = d.create(idle_ttl="200ms")["id"]
@@ -251,7 +265,9 @@ def what_stood_still_before_a_pause_does_so_after_it():
         with files_as_root():
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
             assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
-            assert states() == {b"601": "T", b"602": "T"}, states()
+            # A control group holds them as they are; signals show.
+            held = "S" if shown(d, box)["isolation"]["pause"] == "cgroup" else "T"
+            assert states()[b"602"] == "T" and states()[b"601"] in (held, "D"), states()
             d.call("POST", f"/v1/sandboxes/{box}/resume")
             assert wait_until(lambda: states() == {b"601": "S", b"602": "T"}), states()
 
@@ -280,6 +296,106 @@ def runs(d, box):
 def make(d, n):
     """One of those that are killed; every third one has a companion."""
     return d.create(spec={**here(), **({"companions": {"side": {"command": ["sleep", "600"]}}} if n % 3 == 0 else {})})["id"]
+
+
+COUNT = "n=0; while :; do n=$((n+1)); echo $n > count; done"
+
+
+def count():
+    return (workspace() / "count").read_text()
+
+
+@test
+def a_pause_holds_everything_and_its_time_until_it_goes_on():
+    with daemon() as d:
+        box = d.create(spec=here(), idle_ttl="1s")["id"]
+        by = shown(d, box)["isolation"]["pause"]
+        # Where control groups can be written to it is one of them: nothing inside can tell.
+        assert by == ("cgroup" if shown(d, box)["isolation"]["cgroup"] in ("v2", "hybrid") else "signal"), shown(d, box)["isolation"]
+        run = start(d, box, COUNT, timeout="2s")
+        assert wait_until(lambda: (workspace() / "count").exists())
+        assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
+        held = count()
+        time.sleep(2.5)  # longer than its time limit and the time to be idle
+        assert count() == held and shown(d, box)["state"] == "paused"
+        assert d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).code == "sandbox-paused"
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status == 200
+        assert wait_until(lambda: count() not in (held, "")), held
+        assert heard(d, box, run)[1]["outcome"] == "timeout"
+        becomes(d, box, "stopped")
+        (workspace() / "count").unlink()
+
+
+@test
+def what_is_paused_can_be_stopped_deleted_and_killed():
+    with daemon() as d:
+        for how in ("stop", "delete", "monitor"):
+            box = d.create()["id"]
+            start(d, box, "sleep 600")
+            assert wait_until(lambda b=box: "sleep" in inside(b).values())
+            below = inside(box)
+            assert d.call("POST", f"/v1/sandboxes/{box}/pause").status == 200
+            if how == "stop":
+                assert d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "5s"}).json["state"] == "stopped"
+            elif how == "delete":
+                d.call("DELETE", f"/v1/sandboxes/{box}")
+                becomes(d, box, "deleted")
+            else:
+                with files_as_root():
+                    os.kill(monitor(box), signal.SIGKILL)
+                assert becomes(d, box, "stopped")["reason"] == "lost"
+            assert wait_until(lambda b=below: not set(b) & set(descendants())), (how, below)
+
+
+@test
+def one_that_ends_by_itself_is_begun_again_until_somebody_stops_it():
+    with daemon() as d:
+        box = d.create(restart="on-failure")["id"]
+        assert shown(d, box)["restart"] == "on-failure"
+        d.exec(box, "sh", "-c", "echo kept > ~/note")
+        for n in range(2):
+            before = shown(d, box)["started"]
+            if n:
+                d.stop(signal.SIGKILL)
+            with files_as_root():
+                os.kill(monitor(box), signal.SIGKILL)
+            if n:
+                d.start()
+            assert wait_until(lambda b=before: (s := shown(d, box))["state"] == "ready" and s["started"] != b, WAIT), shown(d, box)
+            assert d.exec(box, "sh", "-c", "cat ~/note")["stdout"] == "kept\n"
+        # Nobody begins what somebody has stopped, whether it ran or waited for its next try.
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "0s"}).json["state"] == "stopped"
+        d.restart()
+        assert shown(d, box)["state"] == "stopped" and shown(d, box)["reason"] == "stopped"
+        # By default it stays where it is.
+        other = d.create()["id"]
+        with files_as_root():
+            os.kill(monitor(other), signal.SIGKILL)
+        assert becomes(d, other, "stopped")["restart"] == "no"
+        time.sleep(0.3)
+        assert shown(d, other)["state"] == "stopped" and not monitor(other)
+
+
+@test
+def a_start_that_fails_again_and_again_is_a_loop_and_ends():
+    with daemon() as d:
+        box = d.create(spec=here(), restart="on-failure")["id"]
+        # Nothing can be begun from it any more. The clock that bounds the tries is in its state: five minutes ago.
+        d.stop(signal.SIGKILL)
+        with files_as_root():
+            os.kill(monitor(box), signal.SIGKILL)
+            (folder(box) / "spec").write_text("{")
+            long_ago = int((time.time() - 301) * 1e6)
+            line = json.loads((folder(box) / "state").read_text().splitlines()[-1])
+            line.update(state="stopped", reason="lost", down=long_ago, tries=3, since=long_ago)
+            with (folder(box) / "state").open("a") as f:
+                f.write(json.dumps(line) + "\n")
+        d.start()
+        got = becomes(d, box, "failed")
+        assert got["reason"] == "crash-loop" and "30 seconds" in got["error"]["what"], got
+        assert any(e["type"] == "sandbox.failed" and e["reason"] == "crash-loop" for e in events(d, box))
+        a = d.call("POST", "/v1/sandboxes", {"restart": "always"})
+        assert a.status == 400 and "on-failure" in a.body.decode(), a
 
 
 def any_of(d, boxes):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit/leaks.c - under the sanitizers, leaks are looked for in the test program and not once more in
- * every process that it makes of itself: a look takes three seconds on arm64, however little there
- * is to see. */
+/* unit/leaks.c - under the sanitizers, leaks are looked for in the test program and not once more
+ * in every process that it makes of itself: a look takes three seconds on arm64, however little
+ * there is to see. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -354,6 +354,68 @@ static void without_a_kill_file_the_v2_freezer_does_it(void **state)
 	assert_int_equal(leaves(id), 0);
 }
 
+/* Counts in what is shared with us. */
+static int count_up(void *arg)
+{
+	volatile unsigned *n = arg;
+
+	for (;;)
+		++*n;
+	return 0;
+}
+
+static void freeze_holds(struct cgroup *c)
+{
+	volatile unsigned *n =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const struct timespec moment = { .tv_nsec = 20000000 };
+	pid_t pid = spawn(c, count_up, (void *)(uintptr_t)n);
+	unsigned held;
+
+	while (!*n)
+		(void)nanosleep(&moment, NULL);
+	assert_true(cgroup_can_freeze(c));
+	assert_int_equal(cgroup_freeze(c, true), 0);
+	held = *n;
+	(void)nanosleep(&moment, NULL);
+	assert_int_equal(*n, held);
+	assert_int_equal(cgroup_freeze(c, false), 0);
+	while (*n == held)
+		(void)nanosleep(&moment, NULL);
+	assert_int_equal(cgroup_freeze(c, true), 0);
+	assert_int_equal(cgroup_kill(c), 0);
+	assert_int_equal(cgroup_freeze(c, false), 0);
+	assert_true(WIFSIGNALED(status_of(pid)));
+	(void)munmap((void *)(uintptr_t)n, 4096);
+}
+
+static void a_group_stands_still_and_goes_on(void **state)
+{
+	struct cgroup *c = make(NULL, new_id(), &limits);
+
+	(void)state;
+	freeze_holds(c);
+	(void)cgroup_free(c);
+}
+
+static void a_group_of_v1_stands_still_and_goes_on(void **state)
+{
+	char path[] = "/tmp/brig-mountinfo-XXXXXX";
+	struct cgroup_host host = { .mountinfo = path };
+	struct cgroup *c = NULL;
+	struct err e;
+
+	(void)state;
+	mountinfo_without(" - cgroup2 ", path);
+	if (geteuid() == 0)
+		assert_int_equal(cgroup_new(&host, new_id(), &limits, &c, &e), 0);
+	(void)unlink(path);
+	if (geteuid() != 0 || !c)
+		skip(); /* as above */
+	freeze_holds(c);
+	(void)cgroup_free(c);
+}
+
 static void attach_moves_another_process_everywhere(void **state)
 {
 	const char *id = new_id();
@@ -508,6 +570,8 @@ int main(void)
 		cmocka_unit_test(kill_ends_a_whole_tree),
 		cmocka_unit_test(without_a_kill_file_the_freezer_does_it),
 		cmocka_unit_test(without_a_kill_file_the_v2_freezer_does_it),
+		cmocka_unit_test(a_group_stands_still_and_goes_on),
+		cmocka_unit_test(a_group_of_v1_stands_still_and_goes_on),
 		cmocka_unit_test(attach_moves_another_process_everywhere),
 		cmocka_unit_test(the_leaf_of_a_killed_monitor_is_swept_a_living_ones_is_not),
 		cmocka_unit_test(leaves_survive_a_sweep_that_runs_while_they_are_made),

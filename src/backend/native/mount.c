@@ -20,7 +20,6 @@
 #define MASK_ATTRS DEVICE_ATTRS
 #define ROOT_OWN ((uint64_t)1 << 20) /* what brig itself puts there */
 #define FD_PATH_LEN 32
-#define LAYER "/.layer"
 #define CODE_NAME ".code"
 
 struct builder {
@@ -510,28 +509,40 @@ static int do_again(struct builder *b, const struct op *o, struct err *e)
 	return bind_fd(b, at, at, bind_attrs(o), e);
 }
 
-static int open_layer(struct builder *b, struct err *e)
+static int make_layer(const struct builder *b, struct err *e)
 {
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "size=%llu,mode=755",
 		       (unsigned long long)b->plan->limits.tmp);
-	if (mkdirat(b->root, &LAYER[1], 0700) < 0)
+	if (mkdirat(b->root, &PLAN_LAYER[1], 0700) < 0)
 		return err_sys(e, "cannot make a folder for the writable layer");
-	if (mount("tmpfs", &LAYER[1], "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
+	if (mount("tmpfs", &PLAN_LAYER[1], "tmpfs", MS_NOSUID | MS_NODEV, text) < 0)
 		return err_sys(e, "cannot mount the writable layer");
-	b->layer = open_inside(b, LAYER);
+	return 0;
+}
+
+static int open_layer(struct builder *b, struct err *e)
+{
+	if (!b->plan->stored_layer && make_layer(b, e) < 0)
+		return -e->code;
+	b->layer = open_inside(b, PLAN_LAYER);
 	return b->layer < 0 ? err_errno(e, b->layer, "cannot open the layer") : 0;
 }
 
 static int do_overlay(struct builder *b, const struct op *o, struct err *e)
 {
 	CLEANUP(fd) int target = open_inside(b, o->dst);
+	struct mount_attr clear = { .attr_clr = MOUNT_ATTR_RDONLY };
 
 	if (target < 0)
 		return err_errno(e, target, "cannot open it");
 	if (b->layer < 0 && open_layer(b, e) < 0)
 		return -e->code;
+	/* One that is bound may have been taken for a plain tree meanwhile. */
+	if (b->plan->stored_layer && !b->classic &&
+	    mount_setattr(b->layer, "", AT_EMPTY_PATH, &clear, sizeof(clear)) < 0)
+		return err_sys(e, "cannot set mount attributes");
 	return overlay_mount(target, b->layer, last_part(o->dst), e);
 }
 
@@ -545,7 +556,7 @@ static void close_layer(struct builder *b)
 	fd_path(b->layer, path);
 	(void)umount2(path, MNT_DETACH);
 	b->layer = fd_close(b->layer);
-	(void)unlinkat(b->root, &LAYER[1], AT_REMOVEDIR);
+	(void)unlinkat(b->root, &PLAN_LAYER[1], AT_REMOVEDIR);
 }
 
 /* A file of the new root, shown at its place alone: its own name goes. */
@@ -678,6 +689,23 @@ static int do_told_file(struct builder *b, const struct box_start *c, const stru
 	return do_file(b, &told, e);
 }
 
+/* A plain tree behind a writable layer has made it read-only with all the others. */
+static int open_layers(struct builder *b, struct err *e)
+{
+	struct mount_attr clear = { .attr_clr = MOUNT_ATTR_RDONLY };
+
+	for (size_t i = 0; !b->classic && i < b->plan->op_count; i++) {
+		CLEANUP(fd) int at = -1;
+
+		if (b->plan->ops[i].kind != OP_OVERLAY)
+			continue;
+		at = open_inside(b, b->plan->ops[i].dst);
+		if (at < 0 || mount_setattr(at, "", AT_EMPTY_PATH, &clear, sizeof(clear)) < 0)
+			return err_sys(e, "cannot set mount attributes");
+	}
+	return 0;
+}
+
 static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = c->plan;
@@ -693,7 +721,7 @@ static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 		if (o->kind != OP_DIR && o->kind != OP_FILE)
 			forget_parent(b, o->dst);
 	}
-	return set_plain(b, e);
+	return set_plain(b, e) < 0 ? -e->code : open_layers(b, e);
 }
 
 static int do_added(struct builder *b, const struct box_start *c, struct err *e)

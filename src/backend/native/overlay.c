@@ -45,27 +45,30 @@ static void copy_folders(int from, int to, int depth, unsigned *left)
 		}
 }
 
-static int make_folder(int layer, const char *name, const char *what)
+static int make_folder(int layer, const char *name, const char *what, bool *made)
 {
 	char path[64];
 
 	(void)snprintf(path, sizeof(path), "%s-%s", name, what);
-	if (mkdirat(layer, path, 0755) < 0)
+	*made = mkdirat(layer, path, 0755) == 0;
+	if (!*made && errno != EEXIST)
 		return -errno;
-	return openat(layer, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return openat(layer, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 int overlay_mount(int target, int layer, const char *name, struct err *e)
 {
-	CLEANUP(fd) int upper = make_folder(layer, name, "upper");
-	CLEANUP(fd) int work = make_folder(layer, name, "work");
+	bool made, unused;
+	CLEANUP(fd) int upper = make_folder(layer, name, "upper", &made);
+	CLEANUP(fd) int work = make_folder(layer, name, "work", &unused);
 	CLEANUP(fd) int from = openat(target, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	char options[192], at[32];
 	unsigned left = FOLDERS_MAX;
 
 	if (upper < 0 || work < 0 || from < 0)
 		return err_sys(e, "cannot prepare a writable layer");
-	copy_folders(from, upper, DEPTH, &left);
+	if (made) /* else an earlier start has, and what was removed since stays so */
+		copy_folders(from, upper, DEPTH, &left);
 	(void)snprintf(at, sizeof(at), "/proc/self/fd/%d", target);
 	(void)snprintf(options, sizeof(options),
 		       "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/"

@@ -11,8 +11,9 @@
 
 #include "base/fd.h"
 
-#define REMOVE_TRIES 60 /* with the pauses below about half a second */
-#define KILL_ROUNDS 50  /* a millisecond apart */
+#define FREEZE_ROUNDS 1000 /* of a millisecond */
+#define REMOVE_TRIES 60    /* with the pauses below about half a second */
+#define KILL_ROUNDS 50     /* a millisecond apart */
 #define PAUSE_MAX 10000000
 #define LIST_BYTES 16384 /* pids a round of killing looks at */
 
@@ -347,6 +348,48 @@ int cgroup_kill(struct cgroup *c)
 		(void)nanosleep(&pause, NULL);
 	}
 	return -EAGAIN;
+}
+
+static const struct cg_leaf *freezer(const struct cgroup *c)
+{
+	const struct cg_leaf *v1 = c ? cg_leaf_of(c, CG_FREEZER) : NULL;
+
+	if (c && c->v2.kinds && faccessat(c->v2.dir, "cgroup.freeze", W_OK, AT_EACCESS) == 0)
+		return &c->v2;
+	return v1 && v1 != &c->v2 ? v1 : NULL;
+}
+
+bool cgroup_can_freeze(const struct cgroup *c)
+{
+	return freezer(c);
+}
+
+static bool is_frozen(const struct cg_leaf *leaf)
+{
+	char text[16];
+
+	if (leaf->kinds & CG_BIT(CG_UNIFIED))
+		return cg_get(leaf, "cgroup.events", "frozen") == 1;
+	return fd_read_file(leaf->dir, "freezer.state", text, sizeof(text)) > 0 &&
+	       strncmp(text, "FROZEN", 6) == 0;
+}
+
+int cgroup_freeze(struct cgroup *c, bool on)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	const struct cg_leaf *leaf = freezer(c);
+
+	if (!leaf)
+		return -EOPNOTSUPP;
+	freeze(leaf, on);
+	for (int i = 0; on && i < FREEZE_ROUNDS; i++) {
+		if (is_frozen(leaf))
+			return 0;
+		(void)nanosleep(&pause, NULL);
+	}
+	if (on)
+		freeze(leaf, false);
+	return on ? -EBUSY : 0;
 }
 
 int cgroup_oom_fd(const struct cgroup *c)

@@ -88,6 +88,12 @@ int cgroup_attach(struct cgroup *c, pid_t pid, struct err *e); /* v1 and v2, whe
  * -EAGAIN when somebody is left, -ESRCH for NULL. */
 int cgroup_kill(struct cgroup *c);
 
+/* Can all of it be made to stand still? And the doing: 0; -EOPNOTSUPP; -EBUSY when somebody does
+ * not come to a stop, and then all of it goes on. What is frozen by v1 is killed only once it is
+ * not. */
+bool cgroup_can_freeze(const struct cgroup *c);
+int cgroup_freeze(struct cgroup *c, bool on);
+
 /* Readable (POLLIN, for poll and epoll alike) when the memory limit was hit or the kernel reclaimed
  * at it, until cgroup_events is called, which tells the two apart; -1 when there is none.
  * Borrowed. */

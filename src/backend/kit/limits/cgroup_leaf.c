@@ -178,7 +178,12 @@ static int sweep_one(int parent, const char *name)
 
 	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return 0;
-	return unlinkat(parent, name, AT_REMOVEDIR) == 0;
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
+		return 1;
+	/* Whoever was paused when its monitor died: it ends once it may go on. */
+	(void)fd_write_file(dir, "cgroup.freeze", "0");
+	(void)fd_write_file(dir, "freezer.state", "THAWED");
+	return 0;
 }
 
 /* A dot is in every unit name of systemd and in no name of ours. */

@@ -107,7 +107,9 @@ static void enforce_pids(struct backend_job *j, struct box_start *c, unsigned ha
 
 static void begin_disk(struct backend_job *j)
 {
-	j->disk.fd = open(j->plan->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *at = j->plan->workspace ? j->plan->workspace : j->plan->store;
+
+	j->disk.fd = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	disk_begin(&j->disk);
 }
 
@@ -120,10 +122,10 @@ int enforce_limits(struct backend_job *j, struct box_start *c, struct err *e)
 	if (enforce_memory(j, has, e) < 0)
 		return -e->code;
 	enforce_pids(j, c, has);
-	by[LIMIT_TMP] = ENFORCER_TMPFS;
+	by[LIMIT_TMP] = j->plan->store ? ENFORCER_WATCH : ENFORCER_TMPFS;
 	by[LIMIT_FILES] = ENFORCER_RLIMIT;
 	by[LIMIT_DISK] = l->disk ? ENFORCER_WATCH : ENFORCER_NONE;
-	j->watch_disk = l->disk && j->plan->workspace;
+	j->watch_disk = l->disk && (j->plan->workspace || j->plan->store);
 	if (j->watch_disk)
 		begin_disk(j);
 	if (l->cpus && has & CGROUP_HAS_CPUS)

@@ -302,7 +302,9 @@ int ids_map_tree(const struct prepared_tree *t, uint32_t uid, uint32_t gid, stru
 	(void)err_sys(e, "'%s' belongs to root and cannot be idmapped here", t->src);
 	e->kind = ERR_UNAVAILABLE;
 	if (t->kept)
-		return err_hint(e, "leave --home keep out, start brig as an ordinary user, or set "
-				   "XDG_CACHE_HOME to a folder on another file system");
+		return err_hint(e,
+				"leave --home keep out, give a long-lived sandbox limits.tmp (what "
+				"it writes is then in memory), start brig as an ordinary user, "
+				"or set XDG_CACHE_HOME to a folder on another file system");
 	return err_hint(e, "start brig as an ordinary user, or: chown -R USER:USER '%s'", t->src);
 }

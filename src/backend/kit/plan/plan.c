@@ -41,7 +41,7 @@ static const struct op *covering(const struct box_plan *p, const char *path)
 		if (str_eq(o->dst, path))
 			return o;
 		if ((o->kind == OP_BIND || o->kind == OP_BIND_FD || o->kind == OP_PROC) &&
-		    path_under(path, o->dst))
+		    !o->stored && path_under(path, o->dst))
 			return o;
 	}
 	return NULL;
@@ -139,6 +139,14 @@ static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bo
 	o = &p->ops[p->op_count - 1];
 	o->kept = true;
 	return map ? bind_prepared(p, o, &st, e) : 0;
+}
+
+int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e)
+{
+	if (bind_kept(p, folder, dst, p->by_root, e) < 0)
+		return -e->code;
+	p->ops[p->op_count - 1].stored = true;
+	return 0;
 }
 
 int plan_kept_home(struct box_plan *p, bool map, struct err *e)

@@ -41,6 +41,8 @@ enum op_kind {
 	OP_KINDS
 };
 
+#define PLAN_LAYER "/.layer" /* in the new root until it is entered */
+
 enum op_look { LOOK_NOT, LOOK_MODES, LOOK_LOGINS };
 
 #define LOOKED_TEXT_MAX 16384 /* of a file that was looked at, with the NUL behind it */
@@ -57,7 +59,8 @@ struct op {
 	bool copy;   /* a small file of the system's that everybody may read: a copy will do */
 	int fd_slot; /* index into prepared trees */
 	bool fixed;  /* of every run's tree: the folders above are the plan's own, none is a link */
-	bool kept;   /* brig's own folder for this project's HOME */
+	bool kept;   /* brig's own folder: a kept HOME, or one of a long-lived sandbox's */
+	bool stored; /* ... of the latter: brig makes mount points there */
 	bool skip;   /* found to be needless at start */
 	enum op_look
 		look; /* a folder to be looked through, or a text to be read, before it is shown */
@@ -189,6 +192,8 @@ struct box_plan {
 	bool git_absent;              /* from the workspace: nothing of a repository is protected */
 	bool mounts_alone;            /* no Landlock behind them */
 	bool read_only_root;          /* what the run gets, whatever was asked for */
+	const char *store;            /* some of it outlives a stop there; NULL: none */
+	bool stored_layer;            /* PLAN_LAYER is bound, for what is written to the root */
 	const char *workspace;        /* host folder, NULL for a private one */
 	struct ident workspace_ident;
 	struct toolchain *toolchains;

@@ -5,6 +5,7 @@
 #include "backend/kit/plan/plan.h"
 #include "base/mounts.h"
 #include "base/sockets.h"
+#include "model/store.h"
 
 /* Appends an operation; NULL and *e without memory. */
 struct op *plan_op(struct box_plan *p, enum op_kind kind, const char *dst, struct err *e);
@@ -42,6 +43,10 @@ int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *
 int plan_kept_home(struct box_plan *p, bool map, struct err *e);
 /* The folder on disk of a companion, where there is one; mapped likewise. */
 int plan_data(struct box_plan *p, struct err *e);
+/* Of a long-lived sandbox: the folder of its store for that place, at dst. 0: there is none, and a
+ * private one is wanted; 1: it is shown. */
+int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e);
+int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e);
 /* Notes what of the user's own programs the command could replace in a writable tree. */
 int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
 

@@ -181,6 +181,8 @@ static int mount_point_exists(struct box_plan *p, const struct want *w, struct e
 
 		if ((o->kind != OP_BIND && o->kind != OP_BIND_FD) || !path_under(w->dst, o->dst))
 			continue;
+		if (o->stored)
+			return 0;
 		host = arena_printf(p->arena, "%s%s", o->src, w->dst + strlen(o->dst));
 		fd = host ? fd_open_nolinks(AT_FDCWD, host, O_PATH, 0) : -ENOMEM;
 		if (fd >= 0 ||
@@ -336,11 +338,14 @@ static int check_writable(struct box_plan *p, struct err *e)
 
 static int private_workspace(struct box_plan *p, struct err *e)
 {
+	int r;
+
 	if (p->spec->private_workspace && !p->spec->no_workspace)
 		plan_note(p, "the current folder is not a project: an empty private workspace is "
 			     "used (see "
 			     "--workdir)");
-	return plan_private(p, p->spec->inside, 0755, e);
+	r = plan_stored(p, STORE_WORKSPACE, p->spec->inside, e);
+	return r ? (r < 0 ? r : 0) : plan_private(p, p->spec->inside, 0755, e);
 }
 
 static int one_want(struct box_plan *p, const struct want *w, struct err *e)

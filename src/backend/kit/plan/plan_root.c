@@ -336,8 +336,30 @@ static int sys_ops(struct box_plan *p, struct err *e)
 		e);
 }
 
+/* A folder that can be written to: private, or on disk as long as a long-lived sandbox is. */
+static int own_folder(struct box_plan *p, enum store_place place, const char *path, struct err *e)
+{
+	int r = plan_stored(p, place, path, e);
+
+	if (r == 0)
+		return plan_private(p, path, store_folders[place].mode, e);
+	if (r > 0 && place == STORE_TMP)
+		p->ops[p->op_count - 1].noexec = !p->spec->tmp_exec;
+	return r < 0 ? r : 0;
+}
+
+static int own_folders(struct box_plan *p, struct err *e)
+{
+	if (dir(p, "/root", 0755, e) < 0 || own_folder(p, STORE_VAR_TMP, "/var/tmp", e) < 0 ||
+	    own_folder(p, STORE_TMP, "/tmp", e) < 0)
+		return -e->code;
+	return p->spec->home_folder ? 0 : own_folder(p, STORE_HOME, p->home, e);
+}
+
 static int fixed_tree(struct box_plan *p, struct err *e)
 {
+	if (!p->spec->read_only_root && plan_stored(p, STORE_LAYER, PLAN_LAYER, e) < 0)
+		return -e->code;
 	if (!p->spec->read_only_root && plan_writable(p, "/", e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < ARRAY_LEN(system_trees); i++)
@@ -351,10 +373,7 @@ static int fixed_tree(struct box_plan *p, struct err *e)
 		return -e->code;
 	if (proc_ops(p, e) < 0 || sys_ops(p, e) < 0)
 		return -e->code;
-	if (dir(p, "/root", 0755, e) < 0 || plan_private(p, "/var/tmp", 01777, e) < 0 ||
-	    plan_private(p, "/tmp", 01777, e) < 0)
-		return -e->code;
-	return p->spec->home_folder ? 0 : plan_private(p, p->home, 0700, e);
+	return own_folders(p, e);
 }
 
 int plan_root(struct box_plan *p, struct err *e)
@@ -362,6 +381,6 @@ int plan_root(struct box_plan *p, struct err *e)
 	if (fixed_tree(p, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < p->op_count; i++)
-		p->ops[i].fixed = true;
+		p->ops[i].fixed = !p->ops[i].kept;
 	return plan_kept_home(p, p->by_root, e);
 }

@@ -31,6 +31,9 @@ static void kill_all(struct backend_job *j)
 {
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
 	(void)cgroup_kill(j->cgroup);
+	if (j->frozen)
+		(void)cgroup_freeze(j->cgroup, false);
+	j->frozen = false;
 }
 
 int box_lend(struct backend_job *j, struct lent *ret)
@@ -192,6 +195,8 @@ static void on_timer(struct backend_job *j, struct outcome *o)
 		protect_survive(j->protect, j->pidfd);
 	if (j->protect && !j->cover_lost && !j->tampered)
 		on_news(j, o);
+	if (j->frozen) /* nothing changes, and init does not answer */
+		return;
 	j->tick++;
 	if ((j->watch_memory || j->watch_pids) &&
 	    (!j->disk.hurry || j->tick % (TICK_NS / HURRY_NS) == 0))

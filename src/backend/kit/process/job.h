@@ -98,7 +98,8 @@ struct backend_job {
 	bool killed_memory, killed_pids, killed_disk, cover_lost, tampered;
 	uint32_t stopped[256]; /* processes that stood still before all others had to */
 	size_t stopped_count;
-	bool full; /* was seen with as many processes as it may have */
+	bool frozen; /* paused by its control group */
+	bool full;   /* was seen with as many processes as it may have */
 };
 
 /* start.c. `own` is handed to the kind's functions in struct box_start. */

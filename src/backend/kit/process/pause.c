@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/kit/process/pause.c - everything inside stands still, and goes on again.
  *
- * Init stops all there is with one signal. A process that was about to continue another when it was
+ * By the control group, where there is one that can: nobody inside sees it, init stands still as
+ * well, and what somebody inside had stopped is left alone. Else init stops all there is with one
+ * signal. A process that was about to continue another when it was
  * stopped may have done so: the signal is repeated until two looks find every thread stopped.
  * Those that keep one another running win, and the sandbox goes on as it was. */
 #include <errno.h>
@@ -133,6 +135,14 @@ static int stop_all(struct backend_job *j, struct err *e)
 
 int box_pause(struct backend_job *j, bool on, struct err *e)
 {
+	if (j->frozen && !on) {
+		j->frozen = false;
+		return cgroup_freeze(j->cgroup, false);
+	}
+	if (on && cgroup_freeze(j->cgroup, true) == 0) {
+		j->frozen = true;
+		return 0;
+	}
 	if (on)
 		return stop_all(j, e);
 	if (!visit_all(j, go_on))

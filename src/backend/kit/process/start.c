@@ -314,6 +314,8 @@ static void describe(struct backend_job *j)
 	i->read_only_root = p->read_only_root;
 	i->seccomp = fields[FIELD_PROFILE].words[p->profile];
 	i->cgroup = cgroup_version(j->cgroup);
+	if (j->commands)
+		i->pause = cgroup_can_freeze(j->cgroup) ? "cgroup" : "signal";
 	i->network = fields[FIELD_NETWORK].words[p->network];
 	i->uid_inside = p->uid;
 	i->gid_inside = p->gid;
@@ -353,7 +355,8 @@ static void fill_inside(const struct backend_job *j, struct inside *c, const str
 	c->uid = p->uid;
 	c->writable = p->writable;
 	c->writable_count = p->writable_count;
-	c->tmpfs[0] = "/tmp"; /* HOME and the rest are the same file system */
+	/* HOME and the rest are the same file system, as far as they are in memory. */
+	c->tmpfs[0] = p->store ? "/dev/shm" : "/tmp";
 	c->tmpfs_count = 1;
 	memcpy(c->rlimits, p->rlimits, sizeof(c->rlimits));
 	c->rlimit_count = p->rlimit_count;
@@ -767,6 +770,8 @@ void job_end(struct backend_job *j)
 		return;
 	(void)syscall(SYS_pidfd_send_signal, j->pidfd, SIGKILL, NULL, 0);
 	(void)cgroup_kill(j->cgroup);
+	if (j->frozen)
+		(void)cgroup_freeze(j->cgroup, false);
 	while (j->kind->helpers && poll(&p, 1, -1) < 0 && errno == EINTR)
 		;
 	if (!j->kind->helpers)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend/kit/plan/plan_store.c - what of a long-lived sandbox outlives a stop, as it is shown
+ * inside.
+ *
+ * The enemy wrote what is in them. One that things of the host's are mounted into is shown only by
+ * who makes mount points without following a link: others would follow one that was left there. */
+#include "backend/kit/plan/plan_internal.h"
+#include "base/str.h"
+#include "model/paths.h"
+
+static bool below(const char *target, const char *dst)
+{
+	return target && path_under(target, dst) && !str_eq(target, dst);
+}
+
+static bool any_below(const struct strlist *l, const char *dst)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (below(l->v[i], dst))
+			return true;
+	return false;
+}
+
+/* Is anything mounted in there? */
+static bool is_mounted_into(const struct box_plan *p, const char *dst)
+{
+	const struct spec *s = p->spec;
+
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (below(s->mounts.v[i].target, dst))
+			return true;
+	return below(s->inside, dst) || below(s->data_target, dst) || below(p->repository, dst) ||
+	       any_below(&s->read, dst) || any_below(&s->write, dst) ||
+	       (s->toolchains && str_eq(dst, p->home));
+}
+
+static int in_memory(struct box_plan *p, const char *dst, struct err *e)
+{
+	const char *text =
+		arena_printf(p->arena,
+			     "what is written to '%s' is in memory, and a stop drops it: something "
+			     "is mounted in there, and backend '%s' would follow a link left there",
+			     dst, p->backend);
+
+	if (!text)
+		return err_nomem(e);
+	plan_note(p, text);
+	return 0;
+}
+
+int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e)
+{
+	const char *folder;
+
+	if (!p->spec->store || p->by_name) /* an engine's are its own */
+		return 0;
+	if (!str_eq(p->backend, "native") && is_mounted_into(p, dst))
+		return in_memory(p, dst, e);
+	folder = arena_printf(p->arena, "%s/%s", p->spec->store, store_folders[place].name);
+	if (!folder)
+		return err_nomem(e);
+	if (plan_bind_stored(p, folder, dst, e) < 0)
+		return err_wrap(e, "store");
+	p->store = arena_strdup(p->arena, p->spec->store);
+	if (!p->store)
+		return err_nomem(e);
+	if (place == STORE_LAYER) {
+		p->stored_layer = true;
+		p->writable_count--; /* it is gone before anybody enters the new root */
+	}
+	return 1;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/monitor_store.c - what of a sandbox outlives a stop, and how much that may be.
+ *
+ * The folders are made here and shown by the plan. What is in them was written by hostile code:
+ * nothing of it is opened but folders, by descriptor, and no link is followed. While the sandbox
+ * runs the file system is asked how much room there is; only where it has become less is the store
+ * looked through, so that one that does nothing costs nothing. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/tree.h"
+#include "daemon/monitor_internal.h"
+#include "model/store.h"
+
+#define LOOK_US ((uint64_t)2 * 1000 * 1000)
+#define STEP ((uint64_t)64 << 20) /* bytes less on the file system that call for a look */
+#define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* The command owns its folders and may have closed them; nobody but us can put another in its
+ * place. */
+static int make_one(int store, const struct store_folder *f, struct err *e)
+{
+	struct stat st;
+
+	if (mkdirat(store, f->name, f->mode) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make a folder for what is kept");
+	if (fstatat(store, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "cannot look at what is kept");
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+		return err_refuse(e, ERR_POLICY, EPERM, "delete the sandbox, and create it again",
+				  "'%s' in the store of the sandbox is not what brig made",
+				  f->name);
+	if ((st.st_mode & 07777) != f->mode && fchmodat(store, f->name, f->mode, 0) < 0)
+		return err_sys(e, "cannot open what is kept to its owner");
+	return 0;
+}
+
+static int make_all(struct monitor *m, struct err *e)
+{
+	if (mkdirat(m->folder, MONITOR_STORE, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "cannot make a folder for what is kept");
+	m->store = openat(m->folder, MONITOR_STORE, FOLDER);
+	if (m->store < 0)
+		return err_sys(e, "cannot open the folder of what is kept");
+	for (int i = 0; i < STORE_PLACES; i++)
+		if (make_one(m->store, &store_folders[i], e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int too_large(const struct monitor *m, struct err *e)
+{
+	return err_refuse(e, ERR_POLICY, EDQUOT, "delete it, or create one with a larger home_size",
+			  "the sandbox keeps more than home_size, %llu MiB",
+			  (unsigned long long)(m->store_most >> 20));
+}
+
+static uint64_t room(const struct monitor *m)
+{
+	struct statfs fs;
+
+	return fstatfs(m->store, &fs) < 0 ? 0 : (uint64_t)fs.f_bfree * (uint64_t)fs.f_bsize;
+}
+
+/* Is it too much? What cannot be looked at, because it is too deep, is. */
+static bool is_over(struct monitor *m)
+{
+	uint64_t bytes = 0;
+	CLEANUP(fd) int own = openat(m->store, ".", FOLDER);
+	int r = own < 0 ? -errno : tree_size(own, m->store_most, &bytes);
+
+	m->store_room = room(m);
+	/* It may be closing its folders at this moment: the next look tells. */
+	return r == -ELOOP || (r == 0 && bytes > m->store_most);
+}
+
+static int name_it(const struct monitor *m, struct spec *s, struct err *e)
+{
+	char by[64], path[PATH_MAX];
+	ssize_t n;
+
+	(void)snprintf(by, sizeof(by), "/proc/self/fd/%d", m->store);
+	n = readlink(by, path, sizeof(path) - 1);
+	if (n <= 0)
+		return err_sys(e, "cannot tell where the store is");
+	path[n] = '\0';
+	s->store = arena_strdup(s->arena, path);
+	return s->store ? 0 : err_nomem(e);
+}
+
+static void on_look(struct loop_timer *t, uint64_t now)
+{
+	struct monitor *m = (struct monitor *)((char *)t - offsetof(struct monitor, looks));
+
+	if (m->over)
+		return;
+	if (room(m) + STEP < m->store_room && is_over(m)) {
+		monitor_note(m, "what the sandbox keeps (HOME, /tmp) has grown beyond home_size: "
+				"it is stopped");
+		monitor_stop(m, "disk", 0);
+		return;
+	}
+	loop_at(m->loop, t, now + LOOK_US);
+}
+
+int store_open(struct monitor *m, struct spec *s, struct err *e)
+{
+	struct statfs fs;
+
+	m->store = -1;
+	if (spec_remote(s) || spec_on_host(s))
+		return 0;
+	if (spec_wrote(s, FIELD_TMP)) {
+		monitor_note(m, "limits.tmp is set: HOME and /tmp are in memory, and a stop drops "
+				"them");
+		return 0;
+	}
+	m->store_most = s->home_size;
+	if (make_all(m, e) < 0 || name_it(m, s, e) < 0)
+		return -e->code;
+	if (is_over(m))
+		return too_large(m, e);
+	if (s->limits.disk && (fstatfs(m->store, &fs) < 0 || fs.f_type == TMPFS_MAGIC))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "set XDG_STATE_HOME to a folder on a disk, or leave --disk out",
+				  "limits.disk cannot count what is kept in memory");
+	m->looks.due = on_look;
+	loop_at(m->loop, &m->looks, clock_us() + LOOK_US);
+	return 0;
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files and folders of the host's that are copied into a long-lived sandbox: which, whose, and what leads out."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from daemon import daemon, daemon_with_tokens  # noqa: E402
+from harness import files_as_root, main, scratch, state, test  # noqa: E402
+
+
+def source():
+    top = scratch() / "source"
+    (top / "src/deep").mkdir(parents=True)
+    (top / "node_modules/x").mkdir(parents=True)
+    (top / "src/deep/a.txt").write_text("deep\n")
+    (top / "src/run.sh").write_text("#!/bin/sh\necho ran\n")
+    (top / "src/run.sh").chmod(0o755)
+    (top / "src/b.log").write_text("log\n")
+    (top / "node_modules/x/large").write_text("large\n")
+    (top / "src/again").symlink_to("../src/deep/a.txt")
+    return top
+
+
+def sh(d, box, line):
+    r = d.exec(box, "sh", "-c", line)
+    return r["output"].split()
+
+
+def refused(d, *copies, **more):
+    a = d.call("POST", "/v1/sandboxes?wait=true", {"spec": {"backend": "native", "copies": list(copies), **more}})
+    got = a.json
+    assert got["state"] == "failed", got
+    return got["error"]["what"] + " " + got["error"]["hint"]
+
+
+def copies(backend):
+    top = source()
+    with daemon() as d:
+        box = d.create(spec={"backend": backend, "copies": [
+            {"source": str(top), "target": "/tmp/in/here", "exclude": ["node_modules", "*.log"]},
+            {"source": str(top / "src/run.sh"), "target": "/tmp/tool"}]})["id"]
+        assert sh(d, box, "cd /tmp/in/here; find . | sort; cat src/again; ./src/run.sh; /tmp/tool; stat -c %U src/run.sh; id -un") == [
+            ".", "./src", "./src/again", "./src/deep", "./src/deep/a.txt", "./src/run.sh", "deep", "ran", "ran", *sh(d, box, "id -un"), *sh(d, box, "id -un")]
+        # Once: what was changed inside since is kept, and the host's own is as it was.
+        sh(d, box, "echo changed > /tmp/in/here/src/deep/a.txt")
+        d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "0s"})
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status == 200
+        assert sh(d, box, "cat /tmp/in/here/src/deep/a.txt") == ["changed"]
+        assert (top / "src/deep/a.txt").read_text() == "deep\n"
+
+
+@test
+def a_tree_is_copied_without_what_is_excluded_and_belongs_to_the_user_inside():
+    copies("native")
+
+
+@test
+def so_it_is_on_bwrap():
+    copies("bwrap")
+
+
+@test
+def links_that_lead_out_are_refused_by_name_and_followed_nowhere():
+    top, victim = source(), scratch() / "victim"
+    victim.write_text("secret\n")
+    with daemon() as d:
+        for target in (str(victim), "../../victim", "../src/../../victim", "/etc/passwd"):
+            (top / "src/out").symlink_to(target)
+            assert "src/out" in refused(d, {"source": str(top), "target": "/tmp/x"}), target
+            # The control: left out, the rest is copied.
+            box = d.create(spec={"backend": "native", "copies": [{"source": str(top), "target": "/tmp/x", "exclude": ["out"]}]})["id"]
+            assert sh(d, box, "ls -a /tmp/x/src | grep -c out; cat /tmp/x/src/run.sh | wc -l") == ["0", "2"]
+            (top / "src/out").unlink()
+        link = scratch() / "link"
+        link.symlink_to(top)
+        assert "symbolic link" in refused(d, {"source": str(link), "target": "/tmp/x"})
+        assert "symbolic link" in refused(d, {"source": str(link / "src"), "target": "/tmp/x"})
+        assert "everything" in refused(d, {"source": "/", "target": "/tmp/x"})
+        os.mkfifo(scratch() / "pipe")
+        assert "neither" in refused(d, {"source": str(scratch() / "pipe"), "target": "/tmp/x"})
+        assert "src/missing" in refused(d, {"source": str(top / "src/missing"), "target": "/tmp/x"})
+
+
+@test
+def pipes_in_a_tree_are_left_out_and_a_target_that_cannot_be_written_is_told():
+    top = source()
+    os.mkfifo(top / "src/pipe")
+    with daemon() as d:
+        box = d.create(spec={"backend": "native", "copies": [{"source": str(top), "target": "/tmp/x"}]})["id"]
+        assert sh(d, box, "ls /tmp/x/src | grep -c pipe") == ["0"]
+        assert "1 things were left out" in d.call("GET", f"/v1/sandboxes/{box}/logs").body.decode()
+        assert "inside" in refused(d, {"source": str(top), "target": "/usr/x"})
+
+
+@test
+def a_copy_of_what_lies_around_it_leaves_brigs_own_state_out():
+    (state() / "mine").write_text("mine\n")
+    with daemon() as d:
+        box = d.create(spec={"backend": "native", "copies": [{"source": str(state()), "target": "/tmp/x"}]})["id"]
+        with files_as_root():
+            assert (state() / "brig/daemon/sandboxes" / box).is_dir()
+        assert sh(d, box, "cd /tmp/x; find . | sort") == [".", "./mine"]
+    (state() / "mine").unlink()
+
+
+@test
+def only_the_owner_may_copy_and_have_it_begun_again():
+    with daemon_with_tokens(a="run") as d:
+        a = d.call("POST", "/v1/sandboxes", {"spec": {"copies": [{"source": "/etc/hostname", "target": "/tmp/x"}]}}, token=d.tokens["a"])
+        assert a.status == 403 and a.code == "policy-ceiling" and "copies" in a.body.decode(), a
+        a = d.call("POST", "/v1/sandboxes", {"restart": "on-failure"}, token=d.tokens["a"])
+        assert a.status == 501 and a.code == "unsupported", a
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -38,7 +38,8 @@ struct companion {
 };
 
 struct companions {
-	struct spec *spec; /* the sandbox's */
+	struct spec *spec;  /* the sandbox's */
+	const char *engine; /* the backend whose containers they are in; NULL: none */
 	int router;
 	struct loop_timer bound; /* by when all of them must be ready */
 	size_t n;

@@ -376,10 +376,10 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	if (r == 0)
 		r = companions_place(request_spec(q), e);
 	if (r == 0)
-		r = companions_check(request_spec(q), e);
-	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
 	if (r == 0) {
+		if (m->companions)
+			request_seat(q, m->companions->router, 0);
 		brig_request_on_note(q, on_note, m);
 		r = brig_sandbox_open(q, &m->sandbox, &be);
 		if (r < 0)

@@ -17,6 +17,8 @@ enum supervisor_said {
 	SUPERVISOR_NOTE,    /* text for the user */
 	SUPERVISOR_DOOR,    /* under network proxy, before the command: the door's sockets come
 			     * along */
+	SUPERVISOR_IMAGE,   /* of a container, before the command: what its image runs by itself, in
+			     * a file that comes along: the folder, the words, each with its end */
 	SUPERVISOR_AGENT,   /* of a container, before the command: agent_socket.h comes along */
 	SUPERVISOR_READY,   /* ... or it waits for whoever makes the door from outside. Of a gate,
 			     * on its line: it is the gate, and text is its secret */

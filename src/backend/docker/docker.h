@@ -59,10 +59,12 @@ struct backend_plan {
 	bool shows_repository; /* it was asked for by name */
 	const char **asked;    /* paths inside the repository that were */
 	size_t asked_count;
-	const char *git; /* settings for git inside; NULL: none */
+	const char *git;     /* settings for git inside; NULL: none */
+	const char *members; /* lines of /etc/hosts for them; NULL: there are none */
+	bool companion;      /* it is one: nobody is root in there */
 	enum docker_user user;
 	uint32_t uid, gid;
-	bool map_home; /* the kept HOME, in the same way */
+	bool map_kept; /* a folder that brig keeps, in the same way: HOME, or a companion's data */
 	bool map_work; /* the workspace is shown with its owner mapped to the user inside: work.c */
 	uint32_t disk_uid, disk_gid; /* that owner */
 	bool user_auto; /* nobody wrote the ids: an engine in a user namespace may choose better */
@@ -114,7 +116,7 @@ struct body_run {
 	size_t volume_count;
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
-	const char *home;     /* and the kept HOME */
+	const char *kept;     /* and the kept folder */
 	const char *door;     /* proxy or bridge: the container whose network this one joins */
 	const char *helper;   /* and the image of brig-door */
 	const char *filter;   /* as seccomp, for brig-door */
@@ -144,8 +146,10 @@ void docker_look_body(const struct backend_plan *p, const struct body_run *r, st
 /* ---- the image ---- */
 
 struct image {
-	char id[80];      /* sha256:... */
-	char digest[512]; /* REPO@sha256:... where the registry gave one; else the id */
+	char id[80];            /* sha256:... */
+	char digest[512];       /* REPO@sha256:... where the registry gave one; else the id */
+	const char *folder;     /* what it begins in; NULL: it does not say */
+	struct strlist command; /* what it runs by itself */
 	const char **volumes;
 	size_t volume_count;
 	struct arena *arena;
@@ -236,7 +240,10 @@ void stray_end(const char *name);
  * tells its own size: the helper is of our own build. */
 struct door_order {
 	uint32_t size;
-	bool router; /* network bridge: it has a cable to the outside */
+	bool router;    /* network bridge: it has a cable to the outside */
+	bool member;    /* of the network of a sandbox and its companions: its routing socket is
+			 * wanted, or, if their router comes along, its cable */
+	uint32_t place; /* ... as which of them */
 	struct door_want want;
 };
 
@@ -264,7 +271,8 @@ struct guard_start {
 	int control;      /* the guard's end */
 	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
 	int hold;         /* of placeholders: an engine makes what is missing, as root; -1: none */
-	bool tty;         /* all three are one raw terminal, whose size is the container's */
+	const struct seat *seat; /* among members; NULL: there are none */
+	bool tty;                /* all three are one raw terminal, whose size is the container's */
 	unsigned short rows, cols;
 	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */
 };

@@ -19,11 +19,13 @@
 #include "backend/kit/protect/protect.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "model/companions.h"
 #include "proc/spawn.h"
 
 #define LOOK_MS 20     /* at protected names */
 #define LEAVE_MS 20000 /* for a guard that was told to end it all */
-#define GONE_MS 5000   /* for an engine that removes a container whose processes are gone */
+#define IMAGE_WORDS (1 << 20)
+#define GONE_MS 5000 /* for an engine that removes a container whose processes are gone */
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
@@ -41,7 +43,9 @@ struct backend_job {
 	size_t door_count;
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
-	int agent; /* likewise; -1: none */
+	int agent;   /* likewise; -1: none */
+	char *image; /* what its image runs by itself: a folder and words, each with its end */
+	const char **words; /* ... NULL: nothing */
 };
 
 static struct backend_job *job_free(struct backend_job *j);
@@ -114,6 +118,26 @@ static int gone(struct err *e)
 			  "the container's guard was ended from outside");
 }
 
+/* Nothing where it makes no sense: whoever wants it will say so. */
+static void take_image(struct backend_job *j, int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	size_t n = 0, at;
+
+	if (j->image || size <= 0 || size > IMAGE_WORDS ||
+	    !(j->image = calloc(1, (size_t)size + 1)) ||
+	    pread(fd, j->image, (size_t)size, 0) != (ssize_t)size)
+		return;
+	for (off_t i = 0; i < size; i++)
+		n += !j->image[i];
+	j->words = n > 1 ? calloc(n, sizeof(*j->words)) : NULL;
+	at = strlen(j->image) + 1;
+	for (size_t i = 0; j->words && i + 1 < n; i++) {
+		j->words[i] = j->image + at;
+		at += strlen(j->image + at) + 1;
+	}
+}
+
 /* The same while the container is being made: sockets may come along. */
 static int hear_early(struct backend_job *j, struct supervisor_msg *m)
 {
@@ -127,6 +151,8 @@ static int hear_early(struct backend_job *j, struct supervisor_msg *m)
 		j->door_count = n;
 		n = 0;
 	}
+	if (whole && m->said == SUPERVISOR_IMAGE && n)
+		take_image(j, fds[0]);
 	if (whole && m->said == SUPERVISOR_AGENT && j->agent < 0 && n)
 		j->agent = fds[--n];
 	while (n)
@@ -222,6 +248,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 				 .err = ends->err[1],
 				 .tty = job_has_tty(w),
 				 .rows = w->rows,
+				 .seat = w->seat,
 				 .cols = w->cols,
 				 .progress = w->host.note && isatty(2) };
 	int r = protect_holder(j->plan->box, &hold);
@@ -340,7 +367,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .alarm = -1,
 				       .names = -1,
 				       .agent = TAKE_FD(j->agent),
-				       .routes = -1 };
+				       .image_command = j->words,
+				       .image_folder = j->image };
 	if (r == 0)
 		give_door(j, io);
 	ends_done(&ends);
@@ -424,6 +452,8 @@ static struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->events);
 	(void)command_table_free(j->commands);
 	lend_pool_done(&j->lent);
+	free(j->words);
+	free(j->image);
 	free(j);
 	return NULL;
 }
@@ -585,12 +615,18 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 	return 0;
 }
 
+static int docker_check(const struct spec *s, struct err *e)
+{
+	return companions_check(s, true, e);
+}
+
 const struct backend backend_docker = {
 	.name = "docker",
 	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE | BACKEND_FILES,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
 	.probe = docker_probe,
+	.check = docker_check,
 	.tidy = docker_sweep,
 	.health = docker_health,
 	.pull = docker_pull,

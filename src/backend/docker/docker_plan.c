@@ -73,6 +73,9 @@ static int who(struct backend_plan *p, struct err *e)
 	} else {
 		auto_ids(p);
 	}
+	if (p->spec->companion && (p->user == DOCKER_USER_IMAGE || p->uid == 0))
+		return err_refuse(e, ERR_POLICY, EPERM, "leave 'user' out, or name another one",
+				  "a companion is never root inside");
 	p->box->uid = p->uid;
 	p->box->gid = p->gid;
 	if (p->user == DOCKER_USER_IMAGE || p->uid == 0)
@@ -140,17 +143,22 @@ static uint64_t within_disk(const struct spec *s, uint64_t size)
 	return s->limits.disk && s->limits.disk < size ? s->limits.disk : size;
 }
 
-/* What is in a kept HOME belongs to whoever clears it: the caller, or root, who shows it as the
+/* What is in a kept folder belongs to whoever clears it: the caller, or root, who shows it as the
  * command's. */
-static int check_home(struct backend_plan *p, struct err *e)
+static int check_kept(struct backend_plan *p, struct err *e)
 {
 	bool known = p->user == DOCKER_USER_IDS;
 
-	if (!p->spec->home_folder)
+	if (!p->spec->home_folder && !p->spec->data_folder)
 		return 0;
-	p->map_home = known && geteuid() == 0 && p->uid != 0;
+	p->map_kept = known && geteuid() == 0 && p->uid != 0;
 	if (known && (geteuid() == 0 || p->uid == geteuid()))
 		return 0;
+	if (p->spec->data_folder)
+		return err_refuse(
+			e, ERR_POLICY, EPERM, "leave its 'user' out",
+			"'data' needs a user in the container who is the caller: its files "
+			"would be somebody else's");
 	return err_refuse(e, ERR_POLICY, EPERM, "leave docker.user and --user out",
 			  "home 'keep' needs a user in the container who is the caller: its files "
 			  "would be somebody else's");
@@ -436,6 +444,12 @@ static int check_door_runtime(const struct backend_plan *p, struct err *e)
 {
 	if (docker_shares_kernel(p))
 		return 0;
+	if (p->box->network == NETWORK_NONE)
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
+			"companions are not available with runtime '%.64s': its containers "
+			"do not use this kernel's network",
+			p->runtime);
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		      "network '%s' is not available with runtime '%.64s': its containers do "
 		      "not use this kernel's network",
@@ -460,6 +474,22 @@ static int check_door(const struct backend_plan *p, struct err *e)
 						  fields[FIELD_NETWORK].words[p->box->network],
 						  shown[k]);
 	return check_door_runtime(p, e);
+}
+
+/* ---- companions ---- */
+
+static int members(struct backend_plan *p, struct err *e)
+{
+	const struct memberlist *l = &p->spec->members;
+
+	p->companion = p->spec->companion;
+	for (size_t i = 0; i < l->n; i++) {
+		p->members = arena_printf(p->box->arena, "%s%s %s\n", p->members ? p->members : "",
+					  l->v[i].address, l->v[i].name);
+		if (!p->members)
+			return err_nomem(e);
+	}
+	return 0;
 }
 
 /* ---- where the workspace is ---- */
@@ -514,13 +544,13 @@ static int fill(struct backend_plan *p, struct err *e)
 	p->tty = s->command.tty;
 	p->publishes = s->ports.n;
 	if (check_text(p, e) < 0 || check_image(p, e) < 0 || check_disk(p, e) < 0 ||
-	    who(p, e) < 0 || check_writable(p, e) < 0 || check_home(p, e) < 0 ||
+	    who(p, e) < 0 || check_writable(p, e) < 0 || check_kept(p, e) < 0 ||
 	    check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
 	    variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)
 		return -e->code;
-	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0)
+	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0 || members(p, e) < 0)
 		return -e->code;
 	if (docker_has_door(p) && check_door(p, e) < 0)
 		return -e->code;

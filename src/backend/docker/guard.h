@@ -13,7 +13,12 @@
 #define GUARD_DOOR_SUFFIX "-door" /* of the helper's name */
 #define GUARD_LOOK "-look"        /* of the one that the image is looked at in */
 
-enum { GUARD_BUNDLES = 6, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
+enum {
+	DOOR_FDS = DOOR_SOCKETS_MAX + 1,
+	GUARD_BUNDLES = 6,
+	GUARD_PATH_MAX = 4096,
+	CONTAINER_MAX = 80
+};
 enum { WORK_PATH_MAX = GUARD_PATH_MAX + 64 };
 
 /* A command of an open sandbox, from the request for it to the gate's word that it has ended. */
@@ -31,8 +36,9 @@ struct guard_door {
 	char helper[GUARD_PATH_MAX];   /* the program */
 	char image[80];                /* with that program alone */
 	int listener, line;            /* where it reaches us, and the connection; -1: none */
-	int fds[DOOR_SOCKETS_MAX];     /* until they are handed over */
+	int fds[DOOR_FDS];             /* until they are handed over */
 	size_t n;
+	int routes; /* its routing socket, where there are members; -1: none */
 	const char *bundles[GUARD_BUNDLES]; /* that the image has */
 	size_t bundle_count;
 };
@@ -45,7 +51,7 @@ struct guard {
 	struct bridge bridge;
 	struct guard_door door;
 	char work[WORK_PATH_MAX]; /* where the engine finds the workspace; "": at its place */
-	char home[WORK_PATH_MAX]; /* and the kept HOME */
+	char kept[WORK_PATH_MAX]; /* and the kept folder */
 	struct ledger ledger;
 	char nonce[NONCE_HEX + 1];
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
@@ -77,6 +83,9 @@ struct guard {
 
 /* An error that another process has told, fit to be told on. */
 void guard_take_words(struct err *to, const struct err *from);
+
+/* What the image runs by itself, to brig. */
+int guard_tell_image(const struct guard *g, struct err *e);
 
 /* Both return true when brig is gone, or has said to end it all. */
 bool guard_hears(struct guard *g, int *signal);

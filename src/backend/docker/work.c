@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/work.c - a workspace that the user inside could not write to, started by root; and
- * the HOME that brig keeps for root, which is root's on disk.
+ * a folder that brig keeps for root, which is root's on disk.
  *
  * An engine cannot map the ids of a mount, but it binds what it is shown: in the run's folder,
  * where only root looks, there is a copy of the tree's mount in which its owner on disk
@@ -17,7 +17,7 @@
 #include "base/fd.h"
 
 #define WORK "work"
-#define HOME "home"
+#define KEPT "kept"
 
 static void name_of(char out[64], const char *id, const char *what)
 {
@@ -75,23 +75,28 @@ static int show_workspace(struct guard *g, struct err *e)
 	return show(g, &t, WORK, g->work, e) < 0 ? docker_not_writable(p, e) : 0;
 }
 
-static int show_home(struct guard *g, struct err *e)
+/* There is one at most: a companion has no kept HOME. */
+static const struct op *kept_of(const struct backend_plan *p)
 {
-	struct prepared_tree t = { .kept = true };
+	for (size_t i = 0; i < p->box->op_count; i++)
+		if (p->box->ops[i].kept)
+			return &p->box->ops[i];
+	return NULL;
+}
 
-	for (size_t i = 0; i < g->plan->box->op_count; i++)
-		if (g->plan->box->ops[i].kept) {
-			t.src = g->plan->box->ops[i].src;
-			t.ident = g->plan->box->ops[i].ident;
-		}
-	return show(g, &t, HOME, g->home, e);
+static int show_kept(struct guard *g, struct err *e)
+{
+	const struct op *o = kept_of(g->plan);
+	const struct prepared_tree t = { .kept = true, .src = o->src, .ident = o->ident };
+
+	return show(g, &t, KEPT, g->kept, e);
 }
 
 int work_show(struct guard *g, struct err *e)
 {
 	if (g->plan->map_work && show_workspace(g, e) < 0)
 		return -e->code;
-	return g->plan->map_home ? show_home(g, e) : 0;
+	return g->plan->map_kept ? show_kept(g, e) : 0;
 }
 
 /* Does the engine see what is mounted there, and not what lies below? 1: below. */
@@ -115,13 +120,16 @@ static int sees_below(struct guard *g, const char *target, struct err *e)
 
 int work_check(struct guard *g, struct err *e)
 {
+	bool companion = g->plan->companion;
 	int r = g->plan->map_work ? sees_below(g, g->plan->box->cwd, e) : 0;
 
 	if (r)
 		return r < 0 ? r : docker_not_writable(g->plan, e);
-	r = g->plan->map_home ? sees_below(g, g->plan->box->home, e) : 0;
-	return r > 0 ? err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave --home keep out",
-				  "the engine does not see the HOME that is kept for root")
+	r = g->plan->map_kept ? sees_below(g, kept_of(g->plan)->dst, e) : 0;
+	return r > 0 ? err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  companion ? "leave its 'data' out" : "leave --home keep out",
+				  "the engine does not see the %s that is kept for root",
+				  companion ? "data" : "HOME")
 		     : r;
 }
 
@@ -143,5 +151,5 @@ static void remove_one(int dir, const char *id, const char *what)
 void work_remove(int dir, const char *id)
 {
 	remove_one(dir, id, WORK);
-	remove_one(dir, id, HOME);
+	remove_one(dir, id, KEPT);
 }

@@ -41,7 +41,7 @@ int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *
  * on disk, root, appears as the user inside. */
 int plan_kept_home(struct box_plan *p, bool map, struct err *e);
 /* The folder on disk of a companion, where there is one; mapped likewise. */
-int plan_data(struct box_plan *p, struct err *e);
+int plan_data(struct box_plan *p, bool map, struct err *e);
 /* Notes what of the user's own programs the command could replace in a writable tree. */
 int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
 

@@ -235,6 +235,8 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 	s->companion = true;
 	s->audit = own->audit;
 	s->members = own->members;
+	s->sandbox = own->sandbox;
+	s->instance = own->instance;
 	take_limit(s, FIELD_MEMORY, d->memory, &s->limits.memory);
 	take_limit(s, FIELD_CPUS, d->cpus, &s->limits.cpus);
 	take_limit(s, FIELD_PIDS, d->pids, &s->limits.pids);
@@ -270,6 +272,46 @@ static int open_one(struct companion *c, struct err *e)
 	return r < 0 ? err_wrap(e, "companion '%s'", c->spec->name) : 0;
 }
 
+static void *open_aside(void *arg)
+{
+	struct companion *c = arg;
+
+	(void)open_one(c, &c->unopened);
+	return NULL;
+}
+
+/* A container does not end with the thread that has made it; a native sandbox does, and takes no
+ * time. */
+static int begin_one(struct companion *c, struct err *e)
+{
+	if (!c->m->companions->engine)
+		return open_one(c, e);
+	if (pthread_create(&c->opens, NULL, open_aside, c) != 0)
+		return err_set(e, ERR_INTERNAL, EAGAIN, "cannot make a thread");
+	c->opening = true;
+	return 0;
+}
+
+int companions_opened(struct monitor *m, struct err *e)
+{
+	struct companions *all = m->companions;
+	int r = 0;
+
+	for (size_t i = 0; all && i < all->n; i++) {
+		struct companion *c = &all->v[i];
+
+		if (!c->opening)
+			continue;
+		(void)pthread_join(c->opens, NULL);
+		c->opening = false;
+		if (r == 0 && c->unopened.code) {
+			*e = c->unopened;
+			r = -e->code;
+		}
+	}
+	return r;
+}
+
 int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 {
 	size_t n = s->companions.n;
@@ -297,7 +339,7 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 	    companions_check(all->spec, all->engine, e) < 0 || sandbox_router(&all->router, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < n; i++)
-		if (open_one(&all->v[i], e) < 0)
+		if (begin_one(&all->v[i], e) < 0)
 			return -e->code;
 	return 0;
 }

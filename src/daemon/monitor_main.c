@@ -371,10 +371,13 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	brig_manager *manager = brig_manager_new();
 	brig_request *q = manager ? brig_request_new(manager) : NULL;
 	struct brig_error be;
+	struct err other;
 	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
 
 	if (r == 0)
 		r = companions_place(request_spec(q), e);
+	if (r == 0)
+		r = monitor_marks(m, request_spec(q), e);
 	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
 	if (r == 0) {
@@ -385,6 +388,8 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		if (r < 0)
 			error_import(&be, e);
 	}
+	if (companions_opened(m, r == 0 ? e : &other) < 0 && r == 0)
+		r = -e->code;
 	brig_request_free(q);
 	brig_manager_free(manager);
 	return r;

@@ -273,6 +273,7 @@ struct spec {
 	 * on disk, and where that is inside. */
 	struct memberlist members;
 	bool companion;
+	const char *sandbox, *instance; /* whose it is: ids of a sandbox and of a state folder */
 	const char *data_folder, *data_target;
 	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];

@@ -31,6 +31,8 @@ PYTHON_IMAGE = "brig-test:python"
 CURL_IMAGE = "brig-test:curl"
 CLIENTS_IMAGE = "brig-test:clients"
 FRAME_IMAGE = "brig-test:frame"
+SERVICES_IMAGE = "brig-test:services"  # PostgreSQL and Redis
+CACHE_IMAGE = "brig-test:cache"  # the same, which runs Redis by itself
 ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
 PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
 

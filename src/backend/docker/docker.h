@@ -16,9 +16,11 @@
 #include "proc/supervisor.h"
 
 #define DOCKER_DEFAULT_IMAGE "python:3.12-slim"
-#define DOCKER_GIT "/etc/brig.gitconfig" /* an image may have an /etc/gitconfig of its own */
-#define DOCKER_LABEL_RUN "brig.run"      /* the run's id */
-#define DOCKER_LABEL_NONCE "brig.nonce"  /* what a look-alike cannot know */
+#define DOCKER_GIT "/etc/brig.gitconfig"      /* an image may have an /etc/gitconfig of its own */
+#define DOCKER_LABEL_RUN "brig.run"           /* the run's id */
+#define DOCKER_LABEL_NONCE "brig.nonce"       /* what a look-alike cannot know */
+#define DOCKER_LABEL_SANDBOX "brig.sandbox"   /* of the daemon's: the sandbox's id */
+#define DOCKER_LABEL_INSTANCE "brig.instance" /* and the state folder's */
 
 struct tmpfs_want {
 	const char *path;
@@ -64,7 +66,7 @@ struct backend_plan {
 	bool companion;      /* it is one: nobody is root in there */
 	enum docker_user user;
 	uint32_t uid, gid;
-	bool map_kept; /* a folder that brig keeps, in the same way: HOME, or a companion's data */
+	bool map_home; /* the kept HOME, in the same way */
 	bool map_work; /* the workspace is shown with its owner mapped to the user inside: work.c */
 	uint32_t disk_uid, disk_gid; /* that owner */
 	bool user_auto; /* nobody wrote the ids: an engine in a user namespace may choose better */
@@ -116,7 +118,7 @@ struct body_run {
 	size_t volume_count;
 	const char *image_id; /* what the name meant when it was looked up; NULL: the name */
 	const char *work;     /* where the engine finds the workspace; NULL: at its own place */
-	const char *kept;     /* and the kept folder */
+	const char *home;     /* and the kept HOME */
 	const char *door;     /* proxy or bridge: the container whose network this one joins */
 	const char *helper;   /* and the image of brig-door */
 	const char *filter;   /* as seccomp, for brig-door */

@@ -143,25 +143,30 @@ static uint64_t within_disk(const struct spec *s, uint64_t size)
 	return s->limits.disk && s->limits.disk < size ? s->limits.disk : size;
 }
 
-/* What is in a kept folder belongs to whoever clears it: the caller, or root, who shows it as the
+/* What is in a kept HOME belongs to whoever clears it: the caller, or root, who shows it as the
  * command's. */
-static int check_kept(struct backend_plan *p, struct err *e)
+static int check_home(struct backend_plan *p, struct err *e)
 {
 	bool known = p->user == DOCKER_USER_IDS;
 
-	if (!p->spec->home_folder && !p->spec->data_folder)
+	if (!p->spec->home_folder)
 		return 0;
-	p->map_kept = known && geteuid() == 0 && p->uid != 0;
+	p->map_home = known && geteuid() == 0 && p->uid != 0;
 	if (known && (geteuid() == 0 || p->uid == geteuid()))
 		return 0;
-	if (p->spec->data_folder)
-		return err_refuse(
-			e, ERR_POLICY, EPERM, "leave its 'user' out",
-			"'data' needs a user in the container who is the caller: its files "
-			"would be somebody else's");
 	return err_refuse(e, ERR_POLICY, EPERM, "leave docker.user and --user out",
 			  "home 'keep' needs a user in the container who is the caller: its files "
 			  "would be somebody else's");
+}
+
+/* A companion's data belongs to the user inside; only root can give it to somebody else. */
+static int check_data(const struct backend_plan *p, struct err *e)
+{
+	if (!p->spec->data_folder || geteuid() == 0 || p->uid == geteuid())
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "leave its 'user' out",
+			  "'data' needs a user in the container who is the caller: its files would "
+			  "be somebody else's");
 }
 
 static int private_folders(struct backend_plan *p, struct err *e)
@@ -231,10 +236,22 @@ static int limits(struct backend_plan *p, struct err *e)
 	return add_ulimit(p, "nofile", l->files, e);
 }
 
+static int mark(struct backend_plan *p, const char *name, const char *value, struct err *e)
+{
+	struct envvar *slot = value ? ARENA_PUSH(p->box->arena, p->labels, p->label_count) : NULL;
+
+	if (slot)
+		*slot = (struct envvar){ .name = name, .value = value };
+	return slot || !value ? 0 : err_nomem(e);
+}
+
 static int labels(struct backend_plan *p, struct err *e)
 {
 	struct arena *a = p->box->arena;
 
+	if (mark(p, DOCKER_LABEL_SANDBOX, p->spec->sandbox, e) < 0 ||
+	    mark(p, DOCKER_LABEL_INSTANCE, p->spec->instance, e) < 0)
+		return -e->code;
 	for (size_t i = 0; i < p->spec->labels.n; i++) {
 		struct envvar *slot = ARENA_PUSH(a, p->labels, p->label_count);
 
@@ -544,8 +561,8 @@ static int fill(struct backend_plan *p, struct err *e)
 	p->tty = s->command.tty;
 	p->publishes = s->ports.n;
 	if (check_text(p, e) < 0 || check_image(p, e) < 0 || check_disk(p, e) < 0 ||
-	    who(p, e) < 0 || check_writable(p, e) < 0 || check_kept(p, e) < 0 ||
-	    check_sockets(p, e) < 0)
+	    who(p, e) < 0 || check_writable(p, e) < 0 || check_home(p, e) < 0 ||
+	    check_data(p, e) < 0 || check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
 	    variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)

@@ -51,7 +51,7 @@ struct guard {
 	struct bridge bridge;
 	struct guard_door door;
 	char work[WORK_PATH_MAX]; /* where the engine finds the workspace; "": at its place */
-	char kept[WORK_PATH_MAX]; /* and the kept folder */
+	char home[WORK_PATH_MAX]; /* and the kept HOME */
 	struct ledger ledger;
 	char nonce[NONCE_HEX + 1];
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */

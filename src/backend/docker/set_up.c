@@ -164,7 +164,7 @@ static void fill_body(struct guard *g, body_fn *body, struct buf *b)
 				    .volume_count = g->image.volume_count,
 				    .image_id = g->image.id,
 				    .work = g->work[0] ? g->work : NULL,
-				    .kept = g->kept[0] ? g->kept : NULL,
+				    .home = g->home[0] ? g->home : NULL,
 				    .door = g->door.container,
 				    .helper = g->door.image,
 				    .filter = g->engine.podman ? filter : NULL,
@@ -612,7 +612,7 @@ int guard_set_up(struct guard *g, struct err *e)
 		guard_resize(g);
 	guard_watch_hits(g);
 	guard_watch_writes(g);
-	if (!own_root(g))
+	if (!own_root(g) && !g->plan->companion)
 		(void)guard_note(g, DOCKER_ROOTS_OWN);
 	return 0;
 }

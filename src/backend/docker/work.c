@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backend/docker/work.c - a workspace that the user inside could not write to, started by root; and
- * a folder that brig keeps for root, which is root's on disk.
+ * the HOME that brig keeps for root, which is root's on disk.
  *
  * An engine cannot map the ids of a mount, but it binds what it is shown: in the run's folder,
  * where only root looks, there is a copy of the tree's mount in which its owner on disk
@@ -17,7 +17,7 @@
 #include "base/fd.h"
 
 #define WORK "work"
-#define KEPT "kept"
+#define HOME "home"
 
 static void name_of(char out[64], const char *id, const char *what)
 {
@@ -75,28 +75,50 @@ static int show_workspace(struct guard *g, struct err *e)
 	return show(g, &t, WORK, g->work, e) < 0 ? docker_not_writable(p, e) : 0;
 }
 
-/* There is one at most: a companion has no kept HOME. */
-static const struct op *kept_of(const struct backend_plan *p)
+static int show_home(struct guard *g, struct err *e)
 {
-	for (size_t i = 0; i < p->box->op_count; i++)
-		if (p->box->ops[i].kept)
-			return &p->box->ops[i];
-	return NULL;
+	struct prepared_tree t = { .kept = true };
+
+	for (size_t i = 0; i < g->plan->box->op_count; i++)
+		if (g->plan->box->ops[i].kept) {
+			t.src = g->plan->box->ops[i].src;
+			t.ident = g->plan->box->ops[i].ident;
+		}
+	return show(g, &t, HOME, g->home, e);
 }
 
-static int show_kept(struct guard *g, struct err *e)
+/* The data of a companion lies in a folder that only the caller can reach: root gives it to the
+ * user inside, and needs no mount that an engine would have to see. */
+static int give_data(const struct guard *g, struct err *e)
 {
-	const struct op *o = kept_of(g->plan);
-	const struct prepared_tree t = { .kept = true, .src = o->src, .ident = o->ident };
+	const struct backend_plan *p = g->plan;
+	const struct op *o = NULL;
+	CLEANUP(fd) int fd = -1;
+	struct ident now;
+	struct stat st;
 
-	return show(g, &t, KEPT, g->kept, e);
+	for (size_t i = 0; p->companion && i < p->box->op_count; i++)
+		if (p->box->ops[i].kept)
+			o = &p->box->ops[i];
+	if (!o || geteuid() != 0)
+		return 0;
+	fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "cannot open '%s'", o->src);
+	now = ident_of(&st);
+	if (!ident_same(&now, &o->ident))
+		return err_refuse(e, ERR_POLICY, EPERM, "run it again",
+				  "'%s' was replaced while the sandbox was set up", o->src);
+	return fchown(fd, p->uid, p->gid) < 0 ? err_sys(e, "cannot give '%s' away", o->src) : 0;
 }
 
 int work_show(struct guard *g, struct err *e)
 {
+	if (give_data(g, e) < 0)
+		return -e->code;
 	if (g->plan->map_work && show_workspace(g, e) < 0)
 		return -e->code;
-	return g->plan->map_kept ? show_kept(g, e) : 0;
+	return g->plan->map_home ? show_home(g, e) : 0;
 }
 
 /* Does the engine see what is mounted there, and not what lies below? 1: below. */
@@ -120,16 +142,13 @@ static int sees_below(struct guard *g, const char *target, struct err *e)
 
 int work_check(struct guard *g, struct err *e)
 {
-	bool companion = g->plan->companion;
 	int r = g->plan->map_work ? sees_below(g, g->plan->box->cwd, e) : 0;
 
 	if (r)
 		return r < 0 ? r : docker_not_writable(g->plan, e);
-	r = g->plan->map_kept ? sees_below(g, kept_of(g->plan)->dst, e) : 0;
-	return r > 0 ? err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-				  companion ? "leave its 'data' out" : "leave --home keep out",
-				  "the engine does not see the %s that is kept for root",
-				  companion ? "data" : "HOME")
+	r = g->plan->map_home ? sees_below(g, g->plan->box->home, e) : 0;
+	return r > 0 ? err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "leave --home keep out",
+				  "the engine does not see the HOME that is kept for root")
 		     : r;
 }
 
@@ -151,5 +170,5 @@ static void remove_one(int dir, const char *id, const char *what)
 void work_remove(int dir, const char *id)
 {
 	remove_one(dir, id, WORK);
-	remove_one(dir, id, KEPT);
+	remove_one(dir, id, HOME);
 }

@@ -242,11 +242,11 @@ void stray_end(const char *name);
  * tells its own size: the helper is of our own build. */
 struct door_order {
 	uint32_t size;
-	bool router;    /* network bridge: it has a cable to the outside */
-	bool member;    /* of the network of a sandbox and its companions: its routing socket is
-			 * wanted, or, if their router comes along, its cable */
-	uint32_t place; /* ... as which of them */
+	bool router; /* network bridge: it has a cable to the outside */
 	struct door_want want;
+	bool member;    /* on the network of a sandbox and its companions: its routing socket is
+			 * wanted, or its cable, if the router comes along */
+	uint32_t place; /* ... as which of them */
 };
 
 struct door_answer {

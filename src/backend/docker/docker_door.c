@@ -249,7 +249,9 @@ static int hear_helper(struct guard *g, struct err *e)
 				  "the program '%s' is not of this version of brig", d->helper);
 	if (a.err.code) {
 		guard_take_words(e, &a.err);
-		return err_wrap(e, "%s is not available", what_for(g));
+		return err_wrap(e, has_router(g)        ? "network bridge is not available"
+				   : g->plan->box->door ? "the door could not be opened"
+							: "companions are not available");
 	}
 	if (g->s->seat && has_say(g) && d->n)
 		d->routes = d->fds[--d->n];

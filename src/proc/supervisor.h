@@ -30,6 +30,8 @@ enum supervisor_said {
 	SUPERVISOR_TERMINAL, /* of a command that was asked for with one: its master comes along */
 	SUPERVISOR_SOCKETS,  /* what was asked for by ASK_SOCKETS: those that could be made come
 			      * along */
+	SUPERVISOR_PAUSED,   /* of a container: what was asked for by ASK_PAUSE is done, or err says
+			      * why not */
 	SUPERVISOR_USAGE,    /* what was asked for by ASK_USAGE */
 	SUPERVISOR_EXITED,   /* the command ended, and it alone; status is its wait status */
 	SUPERVISOR_ENDED,    /* nothing of the command is left */
@@ -83,6 +85,7 @@ enum supervisor_asks {
 		   * errors and, if it has any, its input come along as descriptors. With a
 		   * terminal, which is made inside, the order alone */
 	ASK_SOCKETS, /* lend.h */
+	ASK_PAUSE,   /* of a container: all of it stands still (signal is 1), or goes on (0) */
 	ASK_PROCESS, /* SIGCONT for one process inside, whose number is `command` */
 };
 

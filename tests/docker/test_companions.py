@@ -65,6 +65,10 @@ def containers(box, where=None):
     return [name for name, labels in (where or common.shared).containers().items() if labels.get("brig.sandbox") == box]
 
 
+def states(box):
+    return {common.shared.ask("GET", f"/containers/{name}/json")[1]["State"]["Status"] for name in containers(box) if not name.endswith("-door")}
+
+
 def no_trace(box, where=None):
     e = where or common.shared
     left = wait_until(lambda: not containers(box, e), WAIT)
@@ -171,8 +175,14 @@ def whoever_is_killed_leaves_none_of_them():
         box = d.create(spec=made({"a": puppet(data="/data")}))["id"]
         assert ask(d, box, "a", "open('/data/mark', 'w').write('x'); import os; out = os.listdir('/data')") == ["mark"]
         assert ask(d, box, "a", LOOK) == MEMBERS_ALONE
+        assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
+        assert wait_until(lambda: shown(d, box)["state"] == "paused", WAIT), shown(d, box)
+        assert states(box) == {"paused"} and d.call("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).status == 409
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume").status in (200, 202)
+        assert wait_until(lambda: shown(d, box)["state"] == "ready", WAIT) and states(box) == {"running"}
         d.restart()
         assert shown(d, box)["state"] == "ready" and ask(d, box, "a", "out = 1") == 1
+        assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
         with files_as_root():
             monitor = [pid for pid, name in descendants().items() if name == "brig-monitor" and box.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
             os.kill(monitor[0], signal.SIGKILL)

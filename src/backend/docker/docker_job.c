@@ -24,6 +24,7 @@
 
 #define LOOK_MS 20     /* at protected names */
 #define LEAVE_MS 20000 /* for a guard that was told to end it all */
+#define PAUSE_MS 60000
 #define IMAGE_WORDS (1 << 20)
 #define GONE_MS 5000 /* for an engine that removes a container whose processes are gone */
 
@@ -36,7 +37,9 @@ struct backend_job {
 	bool oom;                       /* of an open sandbox: a command ran out of memory */
 	struct command_table *commands; /* of an open sandbox; else NULL */
 	struct lend_pool lent;
-	bool told; /* the guard said its last word: what is left is its own to remove */
+	bool answered;       /* whether it stands still */
+	struct err unpaused; /* ... or why it does not */
+	bool told;           /* the guard said its last word: what is left is its own to remove */
 	struct supervisor_msg started, end;
 	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
@@ -103,6 +106,10 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 		j->oom |= m->container.oom;
 		command_said(j->commands, m);
 		return 1;
+	}
+	if (m->said == SUPERVISOR_PAUSED) {
+		j->answered = true;
+		j->unpaused = m->err;
 	}
 	j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
 	if (m->said == SUPERVISOR_ENDED) {
@@ -583,6 +590,28 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 	return true;
 }
 
+/* The kernel stops what is in the container's control group, all of it at once. */
+static int docker_pause(struct backend_job *j, bool on, struct err *e)
+{
+	const struct supervisor_request r = { .asks = ASK_PAUSE, .signal = on };
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct supervisor_msg m;
+
+	j->answered = false;
+	if (fd_send(j->control, &r, sizeof(r), NULL, 0) < 0)
+		return gone(e);
+	while (!j->answered && !j->ended) {
+		if (poll(&p, 1, PAUSE_MS) == 0)
+			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the engine does not answer");
+		if (hear(j, &m) < 0)
+			return gone(e);
+	}
+	if (!j->answered)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	*e = j->unpaused;
+	return -e->code;
+}
+
 static int docker_lend(struct backend_job *j, struct lent *ret)
 {
 	return lend_ask(&j->lent, j->control, ret);
@@ -640,4 +669,5 @@ const struct backend backend_docker = {
 	.exec = docker_exec,
 	.ended = docker_ended,
 	.lend = docker_lend,
+	.pause = docker_pause,
 };

@@ -82,6 +82,8 @@ bool guard_hears(struct guard *g, int *signal)
 	if (whole && r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST &&
 	    (r.signal == SIGKILL || !g->s->open))
 		*signal = r.signal;
+	else if (whole && r.asks == ASK_PAUSE)
+		guard_pause(g, r.signal);
 	else if (whole && line_pass_on(g, &r, fds, n) < 0)
 		*signal = SIGKILL; /* what cannot be reached is ended */
 	for (size_t i = 0; i < n; i++)

@@ -57,6 +57,7 @@ struct guard {
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
 	bool no_cgroups;               /* the engine keeps no limit, whatever it says */
 	bool started;                  /* the engine said so */
+	bool paused;                   /* likewise */
 	bool unfit;                    /* the image does not let the workspace be where it is to */
 	bool moved;                    /* it is elsewhere, therefore */
 	bool told_pull;                /* that the image is being fetched */
@@ -144,8 +145,9 @@ int door_hand_over(struct guard *g, struct err *e); /* the sockets to brig; the 
 void door_leave(struct guard *g);                   /* the same on the way out */
 void guard_serve(struct guard *g);                  /* serve.c: to its end */
 void guard_kill(struct guard *g, int signal);
-void guard_resize(struct guard *g);     /* to the size of our end's terminal */
-void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */
+void guard_pause(struct guard *g, bool on); /* and tells brig what came of it */
+void guard_resize(struct guard *g);         /* to the size of our end's terminal */
+void guard_watch_hits(struct guard *g);     /* at once after the start: a short run is soon over */
 void guard_read_hits(struct guard *g);
 void guard_watch_writes(struct guard *g);
 void guard_read_writes(struct guard *g);

@@ -37,8 +37,11 @@ struct job_io {
 	int alarm;   /* borrowed: POLLPRI is news for `event` too; -1: none. It cannot stand behind
 		      * `events`, because looking at such a descriptor uses its news up */
 	int names;   /* under network none: questions for names arrive there; -1: nobody hears */
-	int agent;   /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
-	int routes;  /* of a sandbox that has members beside it: a routing socket of its network */
+	/* What the image of a companion runs by itself, and where; borrowed from the job. NULL: it
+	 * says nothing, or there is none. */
+	const char *const *image_command;
+	const char *image_folder;
+	int agent; /* with ssh_agent: listens inside, for whoever wants something signed; or -1 */
 	int door[DOOR_SOCKETS_MAX]; /* under network proxy: as the plan's door_want lists them;
 				     * under bridge: one, for questions for names */
 	size_t door_count;
@@ -56,6 +59,12 @@ struct backend_host {
 	bool (*asked_to_stop)(void *arg);
 	void (*note)(void *arg, const char *text); /* something to tell, until `finish` */
 	void *arg;
+};
+
+/* The place of an open sandbox on the network of a sandbox and its companions. */
+struct seat {
+	int router;     /* of backend_members_open; borrowed */
+	unsigned place; /* from 0 on */
 };
 
 struct job_want {
@@ -78,6 +87,7 @@ struct job_want {
 	const char *authority;     /* under network proxy: the certificate to trust inside, PEM */
 	unsigned short rows, cols; /* of the terminal; 0: unknown */
 	int wake[2];               /* for a start that takes long: see asked_to_stop; -1: none */
+	const struct seat *seat;   /* of a start whose spec has members; else NULL */
 	struct backend_host host;
 };
 
@@ -193,10 +203,9 @@ extern const struct backend backend_native, backend_bwrap, backend_docker, backe
  * descriptor is about. */
 _Noreturn void backend_inside(int letter);
 
-/* The network of a sandbox and its companions (kit/net/members.h): the router, which is there as
- * long as the descriptor is; and the nth member, whose routing socket start has given. */
+/* The network of a sandbox and its companions (kit/net/members.h): its router, which is there as
+ * long as the descriptor is. */
 int backend_members_open(int *router, struct err *e);
-int backend_members_join(int router, int member, unsigned n, struct err *e);
 
 /* Removes what runs that died with their monitor have left behind. Before planning: a plan must not
  * take a dead run's placeholder for something of the user's. Cheap when there is nothing. */

@@ -299,8 +299,3 @@ int backend_members_open(int *router, struct err *e)
 {
 	return members_open(router, e);
 }
-
-int backend_members_join(int router, int member, unsigned n, struct err *e)
-{
-	return members_join(router, member, n, e);
-}

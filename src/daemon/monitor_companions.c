@@ -195,17 +195,34 @@ static void take_limit(struct spec *s, enum field_id id, uint64_t value, uint64_
 	s->origin[id] = ORIGIN_API;
 }
 
+/* In a container it has the sandbox's engine, and its own image or the sandbox's. The root is its
+ * own, to be written to: images expect it, and it is gone with the container. */
+static int contain(const struct companion_spec *d, const struct spec *own, struct spec *s,
+		   struct err *e)
+{
+	const char *image = d->image ? d->image : own->image ? own->image : own->docker.image;
+
+	s->runtime = own->runtime;
+	s->docker.runtime = own->docker.runtime;
+	s->docker.auto_pull = own->docker.auto_pull;
+	if (image && spec_set(s, FIELD_IMAGE, image, ORIGIN_API, e) < 0)
+		return -e->code;
+	return spec_set(s, FIELD_READ_ONLY_ROOT, "false", ORIGIN_API, e);
+}
+
 static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 {
 	const struct companion_spec *d = c->spec;
-	const struct spec *own = c->m->companions->spec;
+	const struct companions *all = c->m->companions;
+	const struct spec *own = all->spec;
 
-	if (spec_set(s, FIELD_BACKEND, "native", ORIGIN_API, e) < 0 ||
+	if (spec_set(s, FIELD_BACKEND, all->engine ? all->engine : "native", ORIGIN_API, e) < 0 ||
 	    spec_set(s, FIELD_TIMEOUT, "none", ORIGIN_API, e) < 0 ||
 	    spec_set(s, FIELD_OUTPUT, "1g", ORIGIN_API, e) < 0 ||
 	    spec_set(s, FIELD_NETWORK, fields[FIELD_NETWORK].words[d->network], ORIGIN_API, e) <
 		    0 ||
-	    (d->user && spec_set(s, FIELD_USER, d->user, ORIGIN_API, e) < 0))
+	    (d->user && spec_set(s, FIELD_USER, d->user, ORIGIN_API, e) < 0) ||
+	    (all->engine && contain(d, own, s, e) < 0))
 		return -e->code;
 	for (size_t i = 0; i < d->env.n; i++) {
 		const char *text =
@@ -215,8 +232,11 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 			return text ? -e->code : err_nomem(e);
 	}
 	s->no_workspace = true;
+	s->companion = true;
 	s->audit = own->audit;
 	s->members = own->members;
+	s->sandbox = own->sandbox;
+	s->instance = own->instance;
 	take_limit(s, FIELD_MEMORY, d->memory, &s->limits.memory);
 	take_limit(s, FIELD_CPUS, d->cpus, &s->limits.cpus);
 	take_limit(s, FIELD_PIDS, d->pids, &s->limits.pids);
@@ -242,6 +262,7 @@ static int open_one(struct companion *c, struct err *e)
 
 	if (r == 0) {
 		brig_request_on_note(q, on_note, c);
+		request_seat(q, c->m->companions->router, (unsigned)(c - c->m->companions->v) + 1);
 		r = brig_sandbox_open(q, &c->sandbox, &be);
 		if (r < 0)
 			error_import(&be, e);
@@ -249,6 +270,46 @@ static int open_one(struct companion *c, struct err *e)
 	brig_request_free(q);
 	brig_manager_free(manager);
 	return r < 0 ? err_wrap(e, "companion '%s'", c->spec->name) : 0;
+}
+
+static void *open_aside(void *arg)
+{
+	struct companion *c = arg;
+
+	(void)open_one(c, &c->unopened);
+	return NULL;
+}
+
+/* A container does not end with the thread that has made it; a native sandbox does, and takes no
+ * time. */
+static int begin_one(struct companion *c, struct err *e)
+{
+	if (!c->m->companions->engine)
+		return open_one(c, e);
+	if (pthread_create(&c->opens, NULL, open_aside, c) != 0)
+		return err_set(e, ERR_INTERNAL, EAGAIN, "cannot make a thread");
+	c->opening = true;
+	return 0;
+}
+
+int companions_opened(struct monitor *m, struct err *e)
+{
+	struct companions *all = m->companions;
+	int r = 0;
+
+	for (size_t i = 0; all && i < all->n; i++) {
+		struct companion *c = &all->v[i];
+
+		if (!c->opening)
+			continue;
+		(void)pthread_join(c->opens, NULL);
+		c->opening = false;
+		if (r == 0 && c->unopened.code) {
+			*e = c->unopened;
+			r = -e->code;
+		}
+	}
+	return r;
 }
 
 int companions_open(struct monitor *m, const struct spec *s, struct err *e)
@@ -274,10 +335,11 @@ int companions_open(struct monitor *m, const struct spec *s, struct err *e)
 		c->address = all->spec->members.v[all->n + 1].address;
 		c->turns.fd = c->serves.fd = c->asks.fd = -1;
 	}
-	if (sandbox_router(&all->router, e) < 0)
+	if (companion_backend(all->spec, &all->engine, e) < 0 ||
+	    companions_check(all->spec, all->engine, e) < 0 || sandbox_router(&all->router, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < n; i++)
-		if (open_one(&all->v[i], e) < 0)
+		if (begin_one(&all->v[i], e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -365,29 +427,46 @@ static void on_sandbox(struct loop_watch *w, uint32_t events)
 		service_ended(c);
 }
 
+/* Its own command, or what its image runs by itself, where that would. */
+static int set_command(const struct companion *c, brig_request *q, struct err *e)
+{
+	const struct strlist *own = &c->spec->command;
+	const char **argv = calloc(own->n + 1, sizeof(*argv));
+	const char *const *words = argv;
+	struct brig_error be;
+	const char *folder = NULL;
+	int r = 0;
+
+	if (!argv)
+		return err_nomem(e);
+	for (size_t i = 0; i < own->n; i++)
+		argv[i] = own->v[i];
+	if (!own->n)
+		words = sandbox_image_command(c->sandbox, &folder);
+	if (!words)
+		(void)err_refuse(e, ERR_CONFIG, EINVAL, "command: [PROGRAM, ARG...]",
+				 "its image runs nothing by itself");
+	else if ((folder && *folder && (r = brig_request_folder(q, folder, &be)) < 0) ||
+		 (r = brig_request_argv(q, words, &be)) < 0)
+		error_import(&be, e);
+	free(argv);
+	return words ? r : -e->code;
+}
+
 static int start_one(struct companion *c, struct err *e)
 {
-	const char **argv = calloc(c->spec->command.n + 1, sizeof(*argv));
 	struct loop *loop = c->m->loop;
 	char reason[MONITOR_REASON];
 	struct brig_error be;
-	int r;
 
-	for (size_t i = 0; argv && i < c->spec->command.n; i++)
-		argv[i] = c->spec->command.v[i];
-	c->request = argv ? brig_sandbox_command(c->sandbox) : NULL;
-	if (!c->request) {
-		free(argv);
+	c->request = brig_sandbox_command(c->sandbox);
+	if (!c->request)
 		return err_nomem(e);
-	}
-	r = brig_request_argv(c->request, argv, &be);
-	free(argv);
-	if (r == 0) {
-		brig_request_on_output(c->request, on_output, c);
-		request_tell(c->request);
-		r = brig_sandbox_exec(c->sandbox, c->request, &c->run, &be);
-	}
-	if (r < 0) {
+	if (set_command(c, c->request, e) < 0)
+		return err_wrap(e, "companion '%s'", c->spec->name);
+	brig_request_on_output(c->request, on_output, c);
+	request_tell(c->request);
+	if (brig_sandbox_exec(c->sandbox, c->request, &c->run, &be) < 0) {
 		error_import(&be, e);
 		return err_wrap(e, "companion '%s'", c->spec->name);
 	}
@@ -415,11 +494,6 @@ int companions_start(struct monitor *m, struct err *e)
 
 	if (!all)
 		return 0;
-	if (sandbox_join(m->sandbox, all->router, 0, e) < 0)
-		return -e->code;
-	for (size_t i = 0; i < all->n; i++)
-		if (sandbox_join(all->v[i].sandbox, all->router, (unsigned)i + 1, e) < 0)
-			return err_wrap(e, "companion '%s'", all->v[i].spec->name);
 	write_states(m);
 	for (size_t i = 0; i < all->n; i++) {
 		tell(&all->v[i]);

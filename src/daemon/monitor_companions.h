@@ -8,6 +8,8 @@
  * paused and stopped with it, and its end is theirs. docs/design/companions.md has the whole. */
 #pragma once
 
+#include <pthread.h>
+
 #include "daemon/monitor_internal.h"
 #include "model/spec.h"
 
@@ -28,6 +30,9 @@ struct companion {
 	enum companion_state state;
 	char reason[MONITOR_REASON];
 	brig_sandbox *sandbox; /* NULL: it has ended */
+	pthread_t opens;       /* who waits for an engine, between the two */
+	bool opening;
+	struct err unopened;
 	brig_request *request, *aside_request;
 	brig_run *run, *aside; /* its command; a check, or a hook in the sandbox. NULL: none */
 	bool healthy;          /* what is beside is a hook */
@@ -38,17 +43,20 @@ struct companion {
 };
 
 struct companions {
-	struct spec *spec; /* the sandbox's */
+	struct spec *spec;  /* the sandbox's */
+	const char *engine; /* the backend whose containers they are in; NULL: none */
 	int router;
 	struct loop_timer bound; /* by when all of them must be ready */
 	size_t n;
 	struct companion v[];
 };
 
-/* Takes a checked spec that has companions, and makes them, their commands apart: the network needs
- * the sandbox too, which is opened between the two. NULL-safe where there are none. */
+/* Takes a spec that has companions, and begins to make them, their commands apart. An engine takes
+ * its time: the sandbox is opened meanwhile, then companions_opened waits for the rest, after an
+ * error as well. NULL-safe where there are none. */
 int companions_open(struct monitor *m, const struct spec *s, struct err *e);
-/* ... lays the cables, and starts their commands. */
+int companions_opened(struct monitor *m, struct err *e);
+/* ... and starts their commands. */
 int companions_start(struct monitor *m, struct err *e);
 
 /* ... and begins with their checks; the monitor is open once all are ready. */

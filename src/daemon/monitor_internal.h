@@ -61,6 +61,8 @@ struct monitor_file {
 
 enum { MONITOR_FILE_OPS = 256 };
 
+struct spec;
+
 struct monitor {
 	int folder, execs, listener;
 	struct loop *loop;
@@ -118,6 +120,9 @@ bool copy_leads_out(const char *path, const char *target);
 void files_ask(struct monitor *m, const struct monitor_client *c, const struct monitor_ask *q,
 	       const int *fds, size_t n);
 void files_end(struct monitor *m, const struct monitor_client *c, uint64_t id);
+
+/* monitor_marks.c: fills what tells whose it is, for a backend that has such marks. */
+int monitor_marks(const struct monitor *m, struct spec *s, struct err *e);
 
 /* monitor_main.c */
 void monitor_answer(struct monitor *m, struct monitor_client *c, const struct monitor_ask *q,

@@ -372,12 +372,13 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	brig_request *q = manager ? brig_request_new(manager) : NULL;
 	struct copylist copies = { 0 };
 	struct brig_error be;
+	struct err other;
 	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
 
 	if (r == 0)
 		r = companions_place(request_spec(q), e);
 	if (r == 0)
-		r = companions_check(request_spec(q), e);
+		r = monitor_marks(m, request_spec(q), e);
 	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
 	if (r == 0)
@@ -385,11 +386,15 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	if (r == 0)
 		copies_take(request_spec(q), &copies);
 	if (r == 0) {
+		if (m->companions)
+			request_seat(q, m->companions->router, 0);
 		brig_request_on_note(q, on_note, m);
 		r = brig_sandbox_open(q, &m->sandbox, &be);
 		if (r < 0)
 			error_import(&be, e);
 	}
+	if (companions_opened(m, r == 0 ? e : &other) < 0 && r == 0)
+		r = -e->code;
 	if (r == 0)
 		r = copies_make(m, &copies, e);
 	brig_request_free(q);

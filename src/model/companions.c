@@ -15,9 +15,10 @@
 #define PRIMARY "sandbox"
 
 const struct companion_key companion_keys[] = {
-	{ "command", "the service's program and its arguments, of the host's own programs",
+	{ "command", "the service's program and its arguments: of the host's own, or of the image",
 	  COMPANION_TEXTS },
-	{ "image", "a container image; not on native", COMPANION_TEXT },
+	{ "image", "a container image; without a command, what it runs by itself; docker alone",
+	  COMPANION_TEXT },
 	{ "env", "variables of the companion; never shown again", COMPANION_PAIRS },
 	{ "data", "a folder inside that is on disk and stays until the sandbox is deleted",
 	  COMPANION_TEXT },
@@ -334,7 +335,7 @@ static int cannot(const struct companion_spec *c, const char *hint, const char *
 	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, hint, "companion '%s': %s", c->name, what);
 }
 
-int companions_check(const struct spec *s, struct err *e)
+int companions_check(const struct spec *s, bool containers, struct err *e)
 {
 	if (s->companions.n && s->network == NETWORK_HOST)
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "use network none, proxy or bridge",
@@ -344,9 +345,10 @@ int companions_check(const struct spec *s, struct err *e)
 	for (size_t i = 0; i < s->companions.n; i++) {
 		const struct companion_spec *c = &s->companions.v[i];
 
-		if (c->image)
+		if (c->image && !containers)
 			return cannot(c,
-				      "name a program of this machine: command: [PROGRAM, ARG...]",
+				      "name a program of this machine: command: [PROGRAM, ARG...]; "
+				      "or use --backend docker",
 				      "an image cannot be run on native", e);
 		if (c->network == NETWORK_PROXY)
 			return cannot(c, "use network none or bridge for it",

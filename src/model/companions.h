@@ -39,8 +39,9 @@ int companion_check_test(const struct source *src, const struct node *n, const s
 /* Is there a check to be made? */
 bool companion_is_checked(const struct companion_spec *c);
 
-/* What can be told without starting anything: that this version can run them as they stand. */
-int companions_check(const struct spec *s, struct err *e);
+/* What can be told without starting anything: that this version can run them as they stand. Do
+ * they run in containers, or as programs of this machine? */
+int companions_check(const struct spec *s, bool containers, struct err *e);
 
 /* Fills s->members: the sandbox itself first, then its companions in their order. */
 int companions_place(struct spec *s, struct err *e);

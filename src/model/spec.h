@@ -269,9 +269,11 @@ struct spec {
 	const char *home_folder;
 	const unsigned char *home_secret; /* 32 bytes */
 	/* Set by the monitor of a long-lived sandbox: who is on the network of the sandbox and its
-	 * companions (none: there is no such network); and, of a companion, its folder on disk, and
-	 * where that is inside. */
+	 * companions (none: there is no such network); whether it is one of the latter, its folder
+	 * on disk, and where that is inside. */
 	struct memberlist members;
+	bool companion;
+	const char *sandbox, *instance; /* whose it is: ids of a sandbox and of a state folder */
 	const char *data_folder, *data_target;
 	/* Likewise: the folder on disk of what outlives a stop (model/store.h). NULL: none. */
 	const char *store;

@@ -17,6 +17,8 @@ enum supervisor_said {
 	SUPERVISOR_NOTE,    /* text for the user */
 	SUPERVISOR_DOOR,    /* under network proxy, before the command: the door's sockets come
 			     * along */
+	SUPERVISOR_IMAGE,   /* of a container, before the command: what its image runs by itself, in
+			     * a file that comes along: the folder, the words, each with its end */
 	SUPERVISOR_AGENT,   /* of a container, before the command: agent_socket.h comes along */
 	SUPERVISOR_READY,   /* ... or it waits for whoever makes the door from outside. Of a gate,
 			     * on its line: it is the gate, and text is its secret */
@@ -28,6 +30,8 @@ enum supervisor_said {
 	SUPERVISOR_TERMINAL, /* of a command that was asked for with one: its master comes along */
 	SUPERVISOR_SOCKETS,  /* what was asked for by ASK_SOCKETS: those that could be made come
 			      * along */
+	SUPERVISOR_PAUSED,   /* of a container: what was asked for by ASK_PAUSE is done, or err says
+			      * why not */
 	SUPERVISOR_USAGE,    /* what was asked for by ASK_USAGE */
 	SUPERVISOR_EXITED,   /* the command ended, and it alone; status is its wait status */
 	SUPERVISOR_ENDED,    /* nothing of the command is left */
@@ -81,6 +85,7 @@ enum supervisor_asks {
 		   * errors and, if it has any, its input come along as descriptors. With a
 		   * terminal, which is made inside, the order alone */
 	ASK_SOCKETS, /* lend.h */
+	ASK_PAUSE,   /* of a container: all of it stands still (signal is 1), or goes on (0) */
 	ASK_PROCESS, /* SIGCONT for one process inside, whose number is `command` */
 };
 

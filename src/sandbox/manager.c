@@ -164,6 +164,16 @@ int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, 
 	return c.backend->can & BACKEND_ENGINE ? c.backend->probe(s, &unused, e) : 0;
 }
 
+int companion_backend(const struct spec *s, const char **name, struct err *e)
+{
+	struct backend_choice c;
+
+	if (choose(s, &c, e) < 0)
+		return -e->code;
+	*name = c.backend->can & BACKEND_ENGINE ? c.backend->name : NULL;
+	return 0;
+}
+
 brig_request *request_with(struct spec *spec)
 {
 	brig_request *q = calloc(1, sizeof(*q));

@@ -31,10 +31,13 @@ int sandbox_pause(brig_sandbox *s, bool on, struct err *e);
 int sandbox_files(brig_sandbox *s, const char *const *words, const int *ends, uint32_t *ret,
 		  struct err *e);
 size_t sandbox_living(const brig_sandbox *s); /* commands, with those that left something */
-/* The router of a sandbox and its companions, which is there as long as the descriptor is; and an
- * open sandbox, whose spec has members, as the nth of them: once, before its first command. */
+/* The router of a sandbox and its companions, which is there as long as the descriptor is; and the
+ * sandbox that is opened, whose spec has members, as the nth of them. */
 int sandbox_router(int *ret, struct err *e);
-int sandbox_join(brig_sandbox *s, int router, unsigned n, struct err *e);
+void request_seat(brig_request *q, int router, unsigned n);
+/* What the image of an open sandbox would run by itself, and where; NULL: it says nothing, or there
+ * is none. Borrowed. */
+const char *const *sandbox_image_command(const brig_sandbox *s, const char **folder);
 /* What an open sandbox is made of, for whoever asks while it is open; borrowed. */
 const struct outcome *sandbox_facts(const brig_sandbox *s);
 /* Removes what died with its monitor has left behind. */
@@ -54,6 +57,9 @@ enum spec_fault { FAULT_FILE, FAULT_VERSION, FAULT_MACHINE };
 /* The backend that would run this spec, which nothing is started for; the error says why none
  * would, and *why whose fault that is. */
 int spec_backend(const struct spec *s, const char **name, enum spec_fault *why, struct err *e);
+/* Where the companions of this sandbox are run: in containers beside it, by that backend. NULL:
+ * they are programs of this machine. */
+int companion_backend(const struct spec *s, const char **name, struct err *e);
 /* Fetches an image for a backend; NULL: for the one that has images. */
 int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void *arg,
 		 struct err *e);

@@ -15,6 +15,7 @@ struct brig_request {
 	const brig_sandbox *sandbox; /* whose command it is; NULL: nobody's */
 	char *folder;                /* of a command: where inside it begins; NULL: the usual */
 	bool tty;                    /* of a command: it has a terminal */
+	struct seat seat;            /* io.seat, where there is one */
 };
 
 struct brig_result {

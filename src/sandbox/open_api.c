@@ -78,7 +78,7 @@ int brig_sandbox_open(brig_request *q, brig_sandbox **ret, struct brig_error *be
 	*ret = NULL;
 	if (!s)
 		return error_give(&e, be);
-	s->run = run_open(s->spec, s->cancel, q->note, q->note_arg, s->o);
+	s->run = run_open(s->spec, s->cancel, q->io.seat, q->note, q->note_arg, s->o);
 	if (!s->run || run_over(s->run)) {
 		e = s->o->error;
 		sandbox_free(s);
@@ -268,11 +268,15 @@ int sandbox_router(int *ret, struct err *e)
 	return backend_members_open(ret, e);
 }
 
-int sandbox_join(brig_sandbox *s, int router, unsigned n, struct err *e)
+void request_seat(brig_request *q, int router, unsigned n)
 {
-	CLEANUP(fd) int routes = run_routes(s->run);
+	q->seat = (struct seat){ .router = router, .place = n };
+	q->io.seat = &q->seat;
+}
 
-	return backend_members_join(router, routes, n, e);
+const char *const *sandbox_image_command(const brig_sandbox *s, const char **folder)
+{
+	return run_image_command(s->run, folder);
 }
 
 size_t sandbox_living(const brig_sandbox *s)

@@ -108,7 +108,8 @@ struct run {
 	int events, alarm; /* of the job; borrowed */
 	uint64_t alarm_at; /* when it was looked at, in microseconds */
 	int master;        /* of the command's terminal; -1: none */
-	int routes;        /* of an open sandbox with members, until it is taken; -1: none */
+	const char *const *image_command; /* borrowed from the job; see job_io */
+	const char *image_folder;
 	bool cancelled, ended;
 	bool over;           /* nothing is left to be waited for */
 	struct egress *door; /* network proxy; NULL: none */
@@ -922,6 +923,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			      .outcome = r->o,
 			      .isolation = &r->isolation,
 			      .wake = { r->io.signals, r->io.cancel },
+			      .seat = r->io.seat,
 			      .host = { .asked_to_stop = asked_to_stop, .note = tell, .arg = r } };
 	bool asks = r->backend->can & BACKEND_PERMITS && r->recorder && !r->joins;
 	bool awaits = r->backend->can & BACKEND_AWAITS;
@@ -932,8 +934,7 @@ static void start(struct run *r, uint64_t from, struct err *e)
 			     .events = -1,
 			     .alarm = -1,
 			     .names = -1,
-			     .agent = -1,
-			     .routes = -1 };
+			     .agent = -1 };
 	struct winsize size = { .ws_row = r->io.rows, .ws_col = r->io.cols };
 
 	if (job_has_tty(&w) && (size.ws_row || ioctl(r->io.out, TIOCGWINSZ, &size) == 0)) {
@@ -970,7 +971,8 @@ static void start(struct run *r, uint64_t from, struct err *e)
 	if (io.names >= 0)
 		r->unresolved = unresolved_new(io.names);
 	start_agent(r, io.agent);
-	r->routes = io.routes;
+	r->image_command = io.image_command;
+	r->image_folder = io.image_folder;
 	if (r->ports)
 		publish_start(r->ports, lend, r);
 	r->events = io.events;
@@ -1199,7 +1201,7 @@ static void prepare(struct run *r)
 		*(struct run_timer *)((char *)r + timers[i].at) =
 			(struct run_timer){ .t.due = timers[i].due, .r = r };
 	r->out.from = r->out.to = r->err.from = r->err.to = r->in.to = r->in.peer = -1;
-	r->events = r->alarm = r->master = r->routes = -1;
+	r->events = r->alarm = r->master = -1;
 	r->home = KEPT_HOME_NONE;
 	r->over = true; /* until something runs */
 }
@@ -1254,11 +1256,11 @@ struct run *run_begin(const struct spec *s, const struct run_io *io, note_fn *no
 		     o);
 }
 
-struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note_arg,
-		     struct outcome *o)
+struct run *run_open(const struct spec *s, int cancel, const struct seat *seat, note_fn *note,
+		     void *note_arg, struct outcome *o)
 {
 	const struct run_io none = {
-		.in = -1, .out = -1, .err = -1, .signals = -1, .cancel = cancel
+		.in = -1, .out = -1, .err = -1, .signals = -1, .cancel = cancel, .seat = seat
 	};
 
 	return begin(&(struct run){ .spec = s, .io = none, .note = note, .note_arg = note_arg }, o);
@@ -1334,9 +1336,10 @@ uint32_t run_number(const struct run *r)
 	return r->number;
 }
 
-int run_routes(struct run *r)
+const char *const *run_image_command(const struct run *r, const char **folder)
 {
-	return TAKE_FD(r->routes);
+	*folder = r->image_folder;
+	return r->image_command;
 }
 
 void run_end_command(struct run *sandbox, uint32_t number)
@@ -1388,7 +1391,6 @@ void run_end(struct run *r)
 	if (recorder_end(r->recorder, r->o, &e) < 0)
 		failed_record(r->o, &e);
 	(void)recorder_free(r->recorder);
-	(void)fd_close(r->routes);
 	(void)loop_free(r->loop);
 	kept_home_done(&r->home);
 	(void)spec_free(r->own);

@@ -20,8 +20,9 @@ struct run_io {
 	bool tells; /* output is not kept, but goes to on_output alone */
 	bool apart; /* a command whose sandbox is turned by the caller, too, and not by it */
 	unsigned short rows, cols; /* of a terminal that nobody sits at; 0: ask `out` */
-	int signals; /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
-	int cancel;  /* readable: cancel; or -1 */
+	int signals;             /* a signalfd: TERM, INT, HUP, QUIT cancel, WINCH resizes; or -1 */
+	int cancel;              /* readable: cancel; or -1 */
+	const struct seat *seat; /* of a sandbox that has members; borrowed until it is open */
 };
 
 /* Says what the user should know; text is one line. */
@@ -45,8 +46,8 @@ void run_dispatch(struct run *r);
 
 /* A sandbox without a command, which stays until run_close: over at once if it was refused. Turned
  * as a run is. */
-struct run *run_open(const struct spec *s, int cancel, note_fn *note, void *note_arg,
-		     struct outcome *o);
+struct run *run_open(const struct spec *s, int cancel, const struct seat *seat, note_fn *note,
+		     void *note_arg, struct outcome *o);
 
 /* A command in it: a run as any other, with an outcome of its own. Its spec is the sandbox's with
  * another command. Turning it turns its sandbox, too, and what ends that ends it. The spec must
@@ -69,8 +70,8 @@ size_t run_living(const struct run *r);
 uint32_t run_number(const struct run *r);
 void run_end_command(struct run *sandbox, uint32_t number);
 
-/* Of an open sandbox whose spec has members: the routing socket of its network, once; or -1. */
-int run_routes(struct run *r);
+/* What the image of an open sandbox, a companion, runs by itself; see job_io. */
+const char *const *run_image_command(const struct run *r, const char **folder);
 
 void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 

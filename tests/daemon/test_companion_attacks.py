@@ -11,55 +11,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import neighbours  # noqa: E402
-from companions import ask, events, puppet, spec  # noqa: E402
+from companions import PORT, ask, events, here, puppet, reach, spec  # noqa: E402
 from daemon import daemon, daemon_with_tokens  # noqa: E402
 from harness import brig, descendants, files_as_root, main, scratch, state, test, wait_until  # noqa: E402
 from listeners import METADATA, OTHERS, listening, own_network  # noqa: E402
-
-PORT = 4280
-
-# Every way to an address without a capability: plainly, by device, by the packet's own word; TCP and UDP.
-REACH = r"""
-import concurrent.futures, itertools, socket, struct
-index = {name: i for i, name in socket.if_nameindex()}
-def attempt(address, kind, way):
-    six = ":" in address
-    with socket.socket(socket.AF_INET6 if six else socket.AF_INET, kind) as s:
-        s.settimeout(0.5)
-        if way == "device":
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"brig0")
-        if way == "index":
-            s.setsockopt(socket.SOL_SOCKET, 62, index["brig0"])
-        if way != "packet":
-            s.connect((address, PORT))
-            s.send(b"x")
-        elif six:
-            s.sendmsg([b"x"], [(socket.IPPROTO_IPV6, 50, b"\0" * 16 + struct.pack("@I", index["brig0"]))], 0, (address, PORT))
-        else:
-            s.sendmsg([b"x"], [(socket.IPPROTO_IP, 8, struct.pack("@I8s", index["brig0"], b"\0" * 8))], 0, (address, PORT))
-        return kind == socket.SOCK_STREAM or bool(s.recv(8))
-def tried(one):
-    try:
-        return attempt(*one)
-    except OSError:
-        return False
-ways = ("plain", "device", "index", "packet") if "brig0" in index else ("plain",)
-tries = [t for t in itertools.product(ADDRESSES, (socket.SOCK_STREAM, socket.SOCK_DGRAM), ways) if t[1:] != (socket.SOCK_STREAM, "packet")]
-with concurrent.futures.ThreadPoolExecutor(64) as pool:
-    out = [t for t, came in zip(tries, pool.map(tried, tries)) if came]
-"""
-
-
-def reach(addresses, port=PORT):
-    return REACH.replace("ADDRESSES", repr(list(addresses))).replace("PORT", str(port))
-
-
-def here(code):
-    """The same program on the host: what it reaches there."""
-    names = {}
-    exec(code, names)
-    return names["out"]
-
 
 @test(by_root=True)
 def a_companion_reaches_nothing_but_its_members():

@@ -269,7 +269,6 @@ def what_cannot_be_had_is_refused_by_name():
         for companions, more, said in (({"a": {"image": "redis"}}, {}, "image cannot be run on native"),
                                        ({"a": puppet(network="proxy")}, {}, "network proxy"),
                                        ({"a": puppet()}, {"network": "host"}, "the host's own network"),
-                                       ({"a": puppet()}, {"backend": "docker"}, "companions"),
                                        ({"a": puppet()}, {"backend": "none", "policy": "full_access", "allow_full_access": True}, "companions")):
             box = refused(d, companions, **more)
             assert said in box["error"]["what"], box

@@ -31,6 +31,8 @@ PYTHON_IMAGE = "brig-test:python"
 CURL_IMAGE = "brig-test:curl"
 CLIENTS_IMAGE = "brig-test:clients"
 FRAME_IMAGE = "brig-test:frame"
+SERVICES_IMAGE = "brig-test:services"  # PostgreSQL and Redis
+CACHE_IMAGE = "brig-test:cache"  # the same, which runs Redis by itself
 ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
 WAIT = 240 * float(os.environ.get("TIME_FACTOR", "1"))
 
@@ -598,6 +600,28 @@ def python_tar():
         _add(tar, "usr/bin/python3", type=tarfile.SYMTYPE, linkname=version)
         tar.add(f"/usr/lib/{version}", f"usr/lib/{version}",
                 filter=lambda t: None if any(p in t.name for p in ("__pycache__", "/test", "ensurepip", "idlelib", "/config-")) else t)
+    return out.getvalue()
+
+
+def services_tar():
+    """The same with this machine's PostgreSQL and Redis, as Debian has them."""
+    out = io.BytesIO(busybox_tar())
+    postgres = sorted(glob.glob("/usr/lib/postgresql/*"))[-1]
+    version = os.path.basename(postgres)
+    programs = {f"{postgres}/bin/{name}" for name in ("initdb", "pg_isready", "postgres", "psql")}
+    modules = set(glob.glob(f"{postgres}/lib/*.so"))
+    own = programs | {"/usr/bin/redis-server", "/usr/bin/redis-cli"} | {f"{postgres}/lib/{name}.so" for name in ("plpgsql", "dict_snowball")}
+    own |= {m for m in modules if "conversion" not in m and os.path.basename(m).startswith(("euc", "latin", "utf8_and"))}
+    share = f"/usr/share/postgresql/{version}"
+    with tarfile.open(fileobj=out, mode="a") as tar:
+        _add_files(tar, own | _needed_by(*own))
+        for folder in ("usr/share", "usr/share/postgresql", "srv", "run", "usr/share/zoneinfo"):
+            if folder not in tar.getnames():
+                _add(tar, folder, type=tarfile.DIRTYPE, mode=0o755)
+        tar.add(share, share.lstrip("/"), filter=lambda t: None if "/man/" in t.name else t)
+        tar.add("/usr/share/zoneinfo/UTC", "usr/share/zoneinfo/UTC", recursive=False)
+        for program in programs:
+            _add(tar, f"usr/bin/{os.path.basename(program)}", type=tarfile.SYMTYPE, linkname=program)
     return out.getvalue()
 
 

@@ -16,9 +16,11 @@
 #include "proc/supervisor.h"
 
 #define DOCKER_DEFAULT_IMAGE "python:3.12-slim"
-#define DOCKER_GIT "/etc/brig.gitconfig" /* an image may have an /etc/gitconfig of its own */
-#define DOCKER_LABEL_RUN "brig.run"      /* the run's id */
-#define DOCKER_LABEL_NONCE "brig.nonce"  /* what a look-alike cannot know */
+#define DOCKER_GIT "/etc/brig.gitconfig"      /* an image may have an /etc/gitconfig of its own */
+#define DOCKER_LABEL_RUN "brig.run"           /* the run's id */
+#define DOCKER_LABEL_NONCE "brig.nonce"       /* what a look-alike cannot know */
+#define DOCKER_LABEL_SANDBOX "brig.sandbox"   /* of the daemon's: the sandbox's id */
+#define DOCKER_LABEL_INSTANCE "brig.instance" /* and the state folder's */
 
 struct tmpfs_want {
 	const char *path;
@@ -59,7 +61,9 @@ struct backend_plan {
 	bool shows_repository; /* it was asked for by name */
 	const char **asked;    /* paths inside the repository that were */
 	size_t asked_count;
-	const char *git; /* settings for git inside; NULL: none */
+	const char *git;     /* settings for git inside; NULL: none */
+	const char *members; /* lines of /etc/hosts for them; NULL: there are none */
+	bool companion;      /* it is one: nobody is root in there */
 	enum docker_user user;
 	uint32_t uid, gid;
 	bool map_home; /* the kept HOME, in the same way */
@@ -144,8 +148,10 @@ void docker_look_body(const struct backend_plan *p, const struct body_run *r, st
 /* ---- the image ---- */
 
 struct image {
-	char id[80];      /* sha256:... */
-	char digest[512]; /* REPO@sha256:... where the registry gave one; else the id */
+	char id[80];            /* sha256:... */
+	char digest[512];       /* REPO@sha256:... where the registry gave one; else the id */
+	const char *folder;     /* what it begins in; NULL: it does not say */
+	struct strlist command; /* what it runs by itself */
 	const char **volumes;
 	size_t volume_count;
 	struct arena *arena;
@@ -238,6 +244,9 @@ struct door_order {
 	uint32_t size;
 	bool router; /* network bridge: it has a cable to the outside */
 	struct door_want want;
+	bool member;    /* on the network of a sandbox and its companions: its routing socket is
+			 * wanted, or its cable, if the router comes along */
+	uint32_t place; /* ... as which of them */
 };
 
 struct door_answer {
@@ -264,7 +273,8 @@ struct guard_start {
 	int control;      /* the guard's end */
 	int in, out, err; /* the guard's ends of the streams; in is -1 for no input */
 	int hold;         /* of placeholders: an engine makes what is missing, as root; -1: none */
-	bool tty;         /* all three are one raw terminal, whose size is the container's */
+	const struct seat *seat; /* among members; NULL: there are none */
+	bool tty;                /* all three are one raw terminal, whose size is the container's */
 	unsigned short rows, cols;
 	bool progress; /* somebody watches: tell how far a pull has come, not only that it began */
 };

@@ -8,6 +8,7 @@
  * when the door is open. So nothing of the image runs before, and the sandbox's container needs no
  * program of ours, no capability and no moment of waiting. */
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <sys/un.h>
 
 #include "backend/docker/guard.h"
+#include "backend/kit/net/members.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/program.h"
@@ -24,18 +26,14 @@
 #define SO_NETNS_COOKIE 71
 #endif
 #define OPEN_MS 60000 /* a container's start, on a machine that has other work */
-#define LOOK_MS 250   /* whether the helper still lives */
+#define NO_RESOLV "# nobody answers here\n"
+#define LOOK_MS 250 /* whether the helper still lives */
 #define ENGINE_HINT                                                                                \
 	"the engine must run on this machine's own kernel, its default runtime be runc or crun"
 
 bool docker_has_door(const struct backend_plan *p)
 {
-	return p->box->door || p->box->network == NETWORK_BRIDGE;
-}
-
-static struct door_want wanted(const struct guard *g)
-{
-	return g->plan->box->door ? *g->plan->box->door : DOOR_WANT_NAMES;
+	return p->box->door || p->box->network == NETWORK_BRIDGE || p->members;
 }
 
 static bool has_router(const struct guard *g)
@@ -43,16 +41,26 @@ static bool has_router(const struct guard *g)
 	return g->plan->box->network == NETWORK_BRIDGE;
 }
 
+/* Members alone need no socket of it. */
+static struct door_want wanted(const struct guard *g)
+{
+	return g->plan->box->door ? *g->plan->box->door
+	       : has_router(g)    ? DOOR_WANT_NAMES
+				  : (struct door_want){ 0 };
+}
+
 int door_write_files(const struct guard *g, struct err *e)
 {
 	const struct box_plan *b = g->plan->box;
 	const char *name = g->plan->tune.hostname ? g->plan->tune.hostname : b->hostname;
-	const char *hosts = arena_printf(b->arena, DOOR_HOSTS, name);
+	const char *more = g->plan->members ? g->plan->members : "";
+	const char *hosts = arena_printf(b->arena, DOOR_HOSTS "%s", name, more);
+	const char *names = b->network == NETWORK_NONE ? NO_RESOLV : DOOR_RESOLV;
 
 	if (!hosts)
 		return err_nomem(e);
 	if (ledger_file(&g->ledger, "hosts", hosts, e) < 0 ||
-	    ledger_file(&g->ledger, "resolv", DOOR_RESOLV, e) < 0)
+	    ledger_file(&g->ledger, "resolv", names, e) < 0)
 		return -e->code;
 	return b->door ? ledger_file(&g->ledger, "roots", b->ops[b->roots_op].data, e) : 0;
 }
@@ -91,15 +99,21 @@ static int make_helper(struct guard *g, struct err *e)
 	return r;
 }
 
+static const char *what_for(const struct guard *g)
+{
+	return has_router(g)        ? "network bridge"
+	       : g->plan->box->door ? "network proxy"
+				    : "a sandbox with companions";
+}
+
 int door_begin(struct guard *g, struct err *e)
 {
 	struct err missing;
 
 	if (program_find(DOOR_HELPER, g->door.helper, sizeof(g->door.helper), &missing) < 0) {
 		(void)err_set(e, ERR_UNAVAILABLE, ENOENT,
-			      "network %s on docker needs the program '%s', which is not "
-			      "installed",
-			      has_router(g) ? "bridge" : "proxy", DOOR_HELPER);
+			      "%s on docker needs the program '%s', which is not installed",
+			      what_for(g), DOOR_HELPER);
 		return err_hint(e, "%s", missing.hint);
 	}
 	if (guard_listen(g, "door", &g->door.listener, e) < 0 || make_helper(g, e) < 0)
@@ -195,6 +209,31 @@ static int check_sockets(const struct guard_door *d, const struct door_want *w, 
 			       "the door's container did not send the door's sockets");
 }
 
+/* ---- members ---- */
+
+/* Who has a say in both networks, the container's and the router's? Root has it, and whoever made
+ * the user namespace that a rootless engine lives in; else the helper, whose capability is root's.
+ */
+static bool has_say(const struct guard *g)
+{
+	return geteuid() == 0 || g->engine.rootless;
+}
+
+static int join_members(struct guard *g, struct err *e)
+{
+	const struct seat *seat = g->s->seat;
+	CLEANUP(fd) int own = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int protocol = g->door.routes < 0 ? -1 : option(g->door.routes, SO_PROTOCOL);
+
+	if (!seat || !has_say(g))
+		return 0;
+	if (option(g->door.routes, SO_DOMAIN) != AF_NETLINK || protocol != NETLINK_ROUTE ||
+	    own < 0 || (network_of(own) && network_of(g->door.routes) == network_of(own)))
+		return err_set(e, ERR_INTERNAL, EPROTO,
+			       "the door's container did not send its routing socket");
+	return members_join(seat->router, g->door.routes, seat->place, e);
+}
+
 static int hear_helper(struct guard *g, struct err *e)
 {
 	struct guard_door *d = &g->door;
@@ -210,17 +249,27 @@ static int hear_helper(struct guard *g, struct err *e)
 				  "the program '%s' is not of this version of brig", d->helper);
 	if (a.err.code) {
 		guard_take_words(e, &a.err);
-		return err_wrap(e, has_router(g) ? "network bridge is not available"
-						 : "the door could not be opened");
+		return err_wrap(e, has_router(g)        ? "network bridge is not available"
+				   : g->plan->box->door ? "the door could not be opened"
+							: "companions are not available");
 	}
-	if (check_sockets(d, &w, e) < 0)
+	if (g->s->seat && has_say(g) && d->n)
+		d->routes = d->fds[--d->n];
+	if (check_sockets(d, &w, e) < 0 || join_members(g, e) < 0)
 		return -e->code;
+	d->routes = fd_close(d->routes);
 	return has_router(g) ? bridge_close(g, &a, e) : 0;
 }
 
 int door_wait(struct guard *g, struct err *e)
 {
-	struct door_order w = { .size = sizeof(w), .router = has_router(g), .want = wanted(g) };
+	const struct seat *seat = g->s->seat;
+	bool lays = seat && !has_say(g); /* the helper does */
+	struct door_order w = { .size = sizeof(w),
+				.router = has_router(g),
+				.member = seat != NULL,
+				.place = seat ? seat->place : 0,
+				.want = wanted(g) };
 	uint64_t until = clock_us() + (uint64_t)OPEN_MS * 1000;
 	int r;
 
@@ -228,7 +277,9 @@ int door_wait(struct guard *g, struct err *e)
 		return -e->code;
 	g->door.line = accept4(g->door.listener, NULL, NULL, SOCK_CLOEXEC);
 	g->door.listener = fd_close(g->door.listener);
-	r = g->door.line < 0 ? -errno : fd_send(g->door.line, &w, sizeof(w), NULL, 0);
+	r = g->door.line < 0 ? -errno
+			     : fd_send(g->door.line, &w, sizeof(w), lays ? &seat->router : NULL,
+				       lays ? 1 : 0);
 	if (r < 0)
 		return err_errno(e, r, "cannot reach the door's container");
 	if (wait_readable(g, g->door.line, until, e) < 0)
@@ -246,7 +297,7 @@ static void drop_sockets(struct guard *g)
 int door_hand_over(struct guard *g, struct err *e)
 {
 	const struct supervisor_msg m = { .said = SUPERVISOR_DOOR };
-	int r = fd_send(g->s->control, &m, sizeof(m), g->door.fds, g->door.n);
+	int r = g->door.n ? fd_send(g->s->control, &m, sizeof(m), g->door.fds, g->door.n) : 0;
 
 	drop_sockets(g);
 	if (!has_router(g))
@@ -257,6 +308,7 @@ int door_hand_over(struct guard *g, struct err *e)
 void door_leave(struct guard *g)
 {
 	drop_sockets(g);
+	g->door.routes = fd_close(g->door.routes);
 	g->door.listener = fd_close(g->door.listener);
 	g->door.line = fd_close(g->door.line);
 }

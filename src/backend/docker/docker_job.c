@@ -19,11 +19,14 @@
 #include "backend/kit/protect/protect.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "model/companions.h"
 #include "proc/spawn.h"
 
 #define LOOK_MS 20     /* at protected names */
 #define LEAVE_MS 20000 /* for a guard that was told to end it all */
-#define GONE_MS 5000   /* for an engine that removes a container whose processes are gone */
+#define PAUSE_MS 60000
+#define IMAGE_WORDS (1 << 20)
+#define GONE_MS 5000 /* for an engine that removes a container whose processes are gone */
 
 struct backend_job {
 	struct backend_plan *plan; /* borrowed */
@@ -34,14 +37,18 @@ struct backend_job {
 	bool oom;                       /* of an open sandbox: a command ran out of memory */
 	struct command_table *commands; /* of an open sandbox; else NULL */
 	struct lend_pool lent;
-	bool told; /* the guard said its last word: what is left is its own to remove */
+	bool answered;       /* whether it stands still */
+	struct err unpaused; /* ... or why it does not */
+	bool told;           /* the guard said its last word: what is left is its own to remove */
 	struct supervisor_msg started, end;
 	struct outcome *outcome;    /* of a start that fails; borrowed; NULL: nobody asks */
 	int door[DOOR_SOCKETS_MAX]; /* until the conductor has them */
 	size_t door_count;
 	void (*note)(void *arg, const char *text); /* of the conductor; NULL: nobody hears */
 	void *note_arg;
-	int agent; /* likewise; -1: none */
+	int agent;   /* likewise; -1: none */
+	char *image; /* what its image runs by itself: a folder and words, each with its end */
+	const char **words; /* ... NULL: nothing */
 };
 
 static struct backend_job *job_free(struct backend_job *j);
@@ -100,6 +107,10 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 		command_said(j->commands, m);
 		return 1;
 	}
+	if (m->said == SUPERVISOR_PAUSED) {
+		j->answered = true;
+		j->unpaused = m->err;
+	}
 	j->told |= m->said == SUPERVISOR_ENDED || m->said == SUPERVISOR_FAILED;
 	if (m->said == SUPERVISOR_ENDED) {
 		j->end = *m;
@@ -112,6 +123,26 @@ static int gone(struct err *e)
 {
 	return err_refuse(e, ERR_INTERNAL, ECHILD, "the next run of brig removes what it left",
 			  "the container's guard was ended from outside");
+}
+
+/* Nothing where it makes no sense: whoever wants it will say so. */
+static void take_image(struct backend_job *j, int fd)
+{
+	off_t size = lseek(fd, 0, SEEK_END);
+	size_t n = 0, at;
+
+	if (j->image || size <= 0 || size > IMAGE_WORDS ||
+	    !(j->image = calloc(1, (size_t)size + 1)) ||
+	    pread(fd, j->image, (size_t)size, 0) != (ssize_t)size)
+		return;
+	for (off_t i = 0; i < size; i++)
+		n += !j->image[i];
+	j->words = n > 1 ? calloc(n, sizeof(*j->words)) : NULL;
+	at = strlen(j->image) + 1;
+	for (size_t i = 0; j->words && i + 1 < n; i++) {
+		j->words[i] = j->image + at;
+		at += strlen(j->image + at) + 1;
+	}
 }
 
 /* The same while the container is being made: sockets may come along. */
@@ -127,6 +158,8 @@ static int hear_early(struct backend_job *j, struct supervisor_msg *m)
 		j->door_count = n;
 		n = 0;
 	}
+	if (whole && m->said == SUPERVISOR_IMAGE && n)
+		take_image(j, fds[0]);
 	if (whole && m->said == SUPERVISOR_AGENT && j->agent < 0 && n)
 		j->agent = fds[--n];
 	while (n)
@@ -222,6 +255,7 @@ static int begin(struct backend_job *j, struct ends *ends, const struct job_want
 				 .err = ends->err[1],
 				 .tty = job_has_tty(w),
 				 .rows = w->rows,
+				 .seat = w->seat,
 				 .cols = w->cols,
 				 .progress = w->host.note && isatty(2) };
 	int r = protect_holder(j->plan->box, &hold);
@@ -340,7 +374,8 @@ static int docker_start(struct backend_plan *p, const struct job_want *w, struct
 				       .alarm = -1,
 				       .names = -1,
 				       .agent = TAKE_FD(j->agent),
-				       .routes = -1 };
+				       .image_command = j->words,
+				       .image_folder = j->image };
 	if (r == 0)
 		give_door(j, io);
 	ends_done(&ends);
@@ -426,6 +461,8 @@ static struct backend_job *job_free(struct backend_job *j)
 	(void)fd_close(j->events);
 	(void)command_table_free(j->commands);
 	lend_pool_done(&j->lent);
+	free(j->words);
+	free(j->image);
 	free(j);
 	return NULL;
 }
@@ -555,29 +592,31 @@ static bool docker_ended(struct backend_job *j, uint32_t command, struct outcome
 	return true;
 }
 
+/* The kernel stops what is in the container's control group, all of it at once. */
+static int docker_pause(struct backend_job *j, bool on, struct err *e)
+{
+	const struct supervisor_request r = { .asks = ASK_PAUSE, .signal = on };
+	struct pollfd p = { .fd = j->control, .events = POLLIN };
+	struct supervisor_msg m;
+
+	j->answered = false;
+	if (fd_send(j->control, &r, sizeof(r), NULL, 0) < 0)
+		return gone(e);
+	while (!j->answered && !j->ended) {
+		if (poll(&p, 1, PAUSE_MS) == 0)
+			return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "the engine does not answer");
+		if (hear(j, &m) < 0)
+			return gone(e);
+	}
+	if (!j->answered)
+		return err_set(e, ERR_UNAVAILABLE, ECHILD, "the sandbox has ended");
+	*e = j->unpaused;
+	return -e->code;
+}
+
 static int docker_lend(struct backend_job *j, struct lent *ret)
 {
 	return lend_ask(&j->lent, j->control, ret);
-}
-
-/* The engine's own freezer: the gate stands still as well. Asked from here, since the guard may be
- * in the middle of something else. */
-static int docker_pause(struct backend_job *j, bool on, struct err *e)
-{
-	CLEANUP(engine_answer) struct engine_answer a = { 0 };
-	CLEANUP(engine) struct engine g = { 0 };
-	char path[96];
-	const struct engine_call q = { .method = "POST", .path = path };
-
-	(void)snprintf(path, sizeof(path), "/containers/brig-%s/%s", j->id,
-		       on ? "pause" : "unpause");
-	if (engine_open(&g, e) < 0 || engine_ask(&g, &q, &a, e) < 0)
-		return err_wrap(e, "cannot %s the container", on ? "pause" : "continue");
-	if (a.status == 204 || a.status == 304)
-		return 0;
-	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
-			  "the engine cannot %s the container (%d)", on ? "pause" : "continue",
-			  a.status);
 }
 
 static int docker_probe(const struct spec *s, struct isolation *ret, struct err *e)
@@ -607,12 +646,18 @@ static int docker_probe(const struct spec *s, struct isolation *ret, struct err 
 	return 0;
 }
 
+static int docker_check(const struct spec *s, struct err *e)
+{
+	return companions_check(s, true, e);
+}
+
 const struct backend backend_docker = {
 	.name = "docker",
 	.can = BACKEND_SHOWS_CODE | BACKEND_PROXY | BACKEND_BRIDGE | BACKEND_ENGINE | BACKEND_FILES,
 	.kind = BACKEND_DOCKER,
 	.bit = ON_DOCKER,
 	.probe = docker_probe,
+	.check = docker_check,
 	.tidy = docker_sweep,
 	.health = docker_health,
 	.pull = docker_pull,

@@ -73,6 +73,9 @@ static int who(struct backend_plan *p, struct err *e)
 	} else {
 		auto_ids(p);
 	}
+	if (p->spec->companion && (p->user == DOCKER_USER_IMAGE || p->uid == 0))
+		return err_refuse(e, ERR_POLICY, EPERM, "leave 'user' out, or name another one",
+				  "a companion is never root inside");
 	p->box->uid = p->uid;
 	p->box->gid = p->gid;
 	if (p->user == DOCKER_USER_IMAGE || p->uid == 0)
@@ -156,6 +159,16 @@ static int check_home(struct backend_plan *p, struct err *e)
 			  "would be somebody else's");
 }
 
+/* A companion's data belongs to the user inside; only root can give it to somebody else. */
+static int check_data(const struct backend_plan *p, struct err *e)
+{
+	if (!p->spec->data_folder || geteuid() == 0 || p->uid == geteuid())
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "leave its 'user' out",
+			  "'data' needs a user in the container who is the caller: its files would "
+			  "be somebody else's");
+}
+
 static int private_folders(struct backend_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
@@ -223,10 +236,22 @@ static int limits(struct backend_plan *p, struct err *e)
 	return add_ulimit(p, "nofile", l->files, e);
 }
 
+static int mark(struct backend_plan *p, const char *name, const char *value, struct err *e)
+{
+	struct envvar *slot = value ? ARENA_PUSH(p->box->arena, p->labels, p->label_count) : NULL;
+
+	if (slot)
+		*slot = (struct envvar){ .name = name, .value = value };
+	return slot || !value ? 0 : err_nomem(e);
+}
+
 static int labels(struct backend_plan *p, struct err *e)
 {
 	struct arena *a = p->box->arena;
 
+	if (mark(p, DOCKER_LABEL_SANDBOX, p->spec->sandbox, e) < 0 ||
+	    mark(p, DOCKER_LABEL_INSTANCE, p->spec->instance, e) < 0)
+		return -e->code;
 	for (size_t i = 0; i < p->spec->labels.n; i++) {
 		struct envvar *slot = ARENA_PUSH(a, p->labels, p->label_count);
 
@@ -436,6 +461,12 @@ static int check_door_runtime(const struct backend_plan *p, struct err *e)
 {
 	if (docker_shares_kernel(p))
 		return 0;
+	if (p->box->network == NETWORK_NONE)
+		return err_refuse(
+			e, ERR_UNAVAILABLE, ENOTSUP, "use runtime runc",
+			"companions are not available with runtime '%.64s': its containers "
+			"do not use this kernel's network",
+			p->runtime);
 	(void)err_set(e, ERR_UNAVAILABLE, ENOTSUP,
 		      "network '%s' is not available with runtime '%.64s': its containers do "
 		      "not use this kernel's network",
@@ -460,6 +491,22 @@ static int check_door(const struct backend_plan *p, struct err *e)
 						  fields[FIELD_NETWORK].words[p->box->network],
 						  shown[k]);
 	return check_door_runtime(p, e);
+}
+
+/* ---- companions ---- */
+
+static int members(struct backend_plan *p, struct err *e)
+{
+	const struct memberlist *l = &p->spec->members;
+
+	p->companion = p->spec->companion;
+	for (size_t i = 0; i < l->n; i++) {
+		p->members = arena_printf(p->box->arena, "%s%s %s\n", p->members ? p->members : "",
+					  l->v[i].address, l->v[i].name);
+		if (!p->members)
+			return err_nomem(e);
+	}
+	return 0;
 }
 
 /* ---- where the workspace is ---- */
@@ -515,12 +562,12 @@ static int fill(struct backend_plan *p, struct err *e)
 	p->publishes = s->ports.n;
 	if (check_text(p, e) < 0 || check_image(p, e) < 0 || check_disk(p, e) < 0 ||
 	    who(p, e) < 0 || check_writable(p, e) < 0 || check_home(p, e) < 0 ||
-	    check_sockets(p, e) < 0)
+	    check_data(p, e) < 0 || check_sockets(p, e) < 0)
 		return -e->code;
 	if (private_folders(p, e) < 0 || limits(p, e) < 0 || labels(p, e) < 0 ||
 	    variables(p, e) < 0 || host_ids(p, e) < 0 || git_settings(p, e) < 0)
 		return -e->code;
-	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0)
+	if (docker_plan_extra(p, e) < 0 || places(p, e) < 0 || members(p, e) < 0)
 		return -e->code;
 	if (docker_has_door(p) && check_door(p, e) < 0)
 		return -e->code;

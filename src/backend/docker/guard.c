@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -31,7 +32,8 @@ static void send_msg(const struct guard *g, const struct supervisor_msg *m)
 /* Whatever the embedding program had open is gone before anything else happens. */
 static void close_foreign(const struct guard_start *s)
 {
-	const int keep[] = { s->control, s->in, s->out, s->err, s->hold };
+	const int keep[] = { s->control, s->in,   s->out,
+			     s->err,     s->hold, s->seat ? s->seat->router : -1 };
 
 	(void)fd_close_except(3, keep, ARRAY_LEN(keep));
 }
@@ -76,8 +78,12 @@ bool guard_hears(struct guard *g, int *signal)
 	*signal = 0;
 	if (got == -EAGAIN)
 		return false;
-	if (whole && r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST)
+	/* Of those to an open sandbox the engine's would reach its gate alone. */
+	if (whole && r.asks == ASK_SIGNAL && r.command == COMMAND_FIRST &&
+	    (r.signal == SIGKILL || !g->s->open))
 		*signal = r.signal;
+	else if (whole && r.asks == ASK_PAUSE)
+		guard_pause(g, r.signal);
 	else if (whole && line_pass_on(g, &r, fds, n) < 0)
 		*signal = SIGKILL; /* what cannot be reached is ended */
 	for (size_t i = 0; i < n; i++)
@@ -110,6 +116,21 @@ void guard_take_words(struct err *to, const struct err *from)
 			*c = (unsigned char)*c < 0x20 || *c == 0x7f ? ' ' : *c;
 }
 
+int guard_tell_image(const struct guard *g, struct err *e)
+{
+	const struct supervisor_msg m = { .said = SUPERVISOR_IMAGE };
+	const struct image *i = &g->image;
+	CLEANUP(fd) int file = memfd_create("image", MFD_CLOEXEC);
+	const char *folder = i->folder ? i->folder : "";
+	int r = file < 0 ? -errno : fd_write_all(file, folder, strlen(folder) + 1);
+
+	for (size_t k = 0; r == 0 && k < i->command.n; k++)
+		r = fd_write_all(file, i->command.v[k], strlen(i->command.v[k]) + 1);
+	if (r == 0)
+		r = fd_send(g->s->control, &m, sizeof(m), &file, 1);
+	return r < 0 ? err_errno(e, r, "cannot tell what the image runs") : 0;
+}
+
 static void tell_started(const struct guard *g)
 {
 	struct supervisor_msg m = { .said = SUPERVISOR_STARTED,
@@ -140,7 +161,7 @@ _Noreturn void guard_main(const struct guard_start *s)
 	g.s = s;
 	g.plan = s->plan;
 	g.attach = g.hits[HIT_PIDS] = g.hits[HIT_MEMORY] = -1;
-	g.door.listener = g.door.line = g.listener = g.line = g.bridge.follow = -1;
+	g.door.listener = g.door.line = g.door.routes = g.listener = g.line = g.bridge.follow = -1;
 	g.ledger.fd = g.ledger.dir = g.proc = g.disk.fd = -1;
 	g.early.max = (size_t)1 << 20;
 	g.end.said = SUPERVISOR_ENDED;

@@ -13,7 +13,12 @@
 #define GUARD_DOOR_SUFFIX "-door" /* of the helper's name */
 #define GUARD_LOOK "-look"        /* of the one that the image is looked at in */
 
-enum { GUARD_BUNDLES = 6, GUARD_PATH_MAX = 4096, CONTAINER_MAX = 80 };
+enum {
+	DOOR_FDS = DOOR_SOCKETS_MAX + 1,
+	GUARD_BUNDLES = 6,
+	GUARD_PATH_MAX = 4096,
+	CONTAINER_MAX = 80
+};
 enum { WORK_PATH_MAX = GUARD_PATH_MAX + 64 };
 
 /* A command of an open sandbox, from the request for it to the gate's word that it has ended. */
@@ -31,8 +36,9 @@ struct guard_door {
 	char helper[GUARD_PATH_MAX];   /* the program */
 	char image[80];                /* with that program alone */
 	int listener, line;            /* where it reaches us, and the connection; -1: none */
-	int fds[DOOR_SOCKETS_MAX];     /* until they are handed over */
+	int fds[DOOR_FDS];             /* until they are handed over */
 	size_t n;
+	int routes; /* its routing socket, where there are members; -1: none */
 	const char *bundles[GUARD_BUNDLES]; /* that the image has */
 	size_t bundle_count;
 };
@@ -51,6 +57,7 @@ struct guard {
 	char container[CONTAINER_MAX]; /* its id; "" until it was made */
 	bool no_cgroups;               /* the engine keeps no limit, whatever it says */
 	bool started;                  /* the engine said so */
+	bool paused;                   /* likewise */
 	bool unfit;                    /* the image does not let the workspace be where it is to */
 	bool moved;                    /* it is elsewhere, therefore */
 	bool told_pull;                /* that the image is being fetched */
@@ -77,6 +84,9 @@ struct guard {
 
 /* An error that another process has told, fit to be told on. */
 void guard_take_words(struct err *to, const struct err *from);
+
+/* What the image runs by itself, to brig. */
+int guard_tell_image(const struct guard *g, struct err *e);
 
 /* Both return true when brig is gone, or has said to end it all. */
 bool guard_hears(struct guard *g, int *signal);
@@ -135,8 +145,9 @@ int door_hand_over(struct guard *g, struct err *e); /* the sockets to brig; the 
 void door_leave(struct guard *g);                   /* the same on the way out */
 void guard_serve(struct guard *g);                  /* serve.c: to its end */
 void guard_kill(struct guard *g, int signal);
-void guard_resize(struct guard *g);     /* to the size of our end's terminal */
-void guard_watch_hits(struct guard *g); /* at once after the start: a short run is soon over */
+void guard_pause(struct guard *g, bool on); /* and tells brig what came of it */
+void guard_resize(struct guard *g);         /* to the size of our end's terminal */
+void guard_watch_hits(struct guard *g);     /* at once after the start: a short run is soon over */
 void guard_read_hits(struct guard *g);
 void guard_watch_writes(struct guard *g);
 void guard_read_writes(struct guard *g);

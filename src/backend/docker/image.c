@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "model/image_name.h"
 #include "model/paths.h"
+#include "model/spec_lists.h"
 
 #define FIELD_MAX ((size_t)7 << 10)
 #define IMAGE_MAX ((size_t)1 << 20)
@@ -71,6 +72,31 @@ static int take_volumes(const struct jread *config, const char *ref, struct imag
 	return 0;
 }
 
+/* Its entry point, and what is given to that. Neither is more than words, which are run as the user
+ * inside if somebody asks for it. */
+static int take_command(const struct jread *config, struct image *ret, struct err *e)
+{
+	static const char *const parts[] = { "Entrypoint", "Cmd" };
+	const char *folder = jread_str(config, "WorkingDir");
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		const struct jread *words = jread_get(config, parts[i]);
+
+		for (size_t k = 0; k < jread_count(words); k++) {
+			const char *word = jread_text(jread_at(words, k));
+
+			if (!word || list_add_string(ret->arena, &ret->command, word, e) < 0)
+				return word ? -e->code
+					    : err_set(e, ERR_INTERNAL, EBADMSG,
+						      "the engine does not say what the image "
+						      "runs");
+		}
+	}
+	if (folder && folder[0] == '/' && !(ret->folder = arena_strdup(ret->arena, folder)))
+		return err_nomem(e);
+	return 0;
+}
+
 static int take(const struct jread *json, const char *ref, struct image *ret, struct err *e)
 {
 	const char *id = jread_str(json, "Id");
@@ -85,6 +111,8 @@ static int take(const struct jread *json, const char *ref, struct image *ret, st
 	/* Podman leaves the kind of hash out. */
 	(void)snprintf(ret->id, sizeof(ret->id), "%s%s", strchr(id, ':') ? "" : "sha256:", id);
 	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", digest ? digest : ret->id);
+	if (take_command(jread_get(json, "Config"), ret, e) < 0)
+		return -e->code;
 	return take_volumes(jread_get(json, "Config"), ref, ret, e);
 }
 

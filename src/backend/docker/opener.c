@@ -8,6 +8,7 @@
  * is the only file in there but for the guard's socket. It must stay until then: an engine joins
  * the network of running containers only. Linked statically, because there is nothing around it. */
 #include <net/if.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
 
 #include "backend/docker/docker.h"
 #include "backend/kit/net/door_net.h"
+#include "backend/kit/net/members.h"
 #include "backend/kit/net/router.h"
 #include "base/fd.h"
 
@@ -91,6 +93,8 @@ static int open_door(const struct door_order *w, struct opening *o)
 			"the engine gave the door's container a network: nothing is started");
 	if (w->router && find_cable(o) < 0)
 		return -o->err.code;
+	if (!w->want.n) /* members alone */
+		return 0;
 	builder = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (builder == 0)
 		_exit(build_room(&w->want, o) < 0);
@@ -101,15 +105,35 @@ static int open_door(const struct door_order *w, struct opening *o)
 	return w->router ? router_lay(&o->room, &o->cable, &o->err) : door_cable(&o->room, &o->err);
 }
 
-static void answer(int guard, const struct door_order *w, struct opening *o)
+/* Whoever has a say in both networks lays the cable: we, if the members' router came along. Else
+ * our routing socket goes to the guard, who has it. */
+static int join_members(const struct door_order *w, int router, int *routes, struct opening *o)
+{
+	CLEANUP(fd) int own = w->member ? rtnl_open() : -1;
+
+	if (!w->member)
+		return 0;
+	if (own < 0)
+		return err_errno(&o->err, own, "cannot look at the network");
+	if (router >= 0)
+		return members_join(router, own, w->place, &o->err);
+	*routes = TAKE_FD(own);
+	return 0;
+}
+
+static void answer(int guard, const struct door_order *w, int router, struct opening *o)
 {
 	struct door_answer a = { .size = sizeof(a) };
-	bool opened = open_door(w, o) == 0;
+	CLEANUP(fd) int routes = -1;
+	int fds[DOOR_SOCKETS_MAX + 1];
+	bool opened = open_door(w, o) == 0 && join_members(w, router, &routes, o) == 0;
 
 	a.err = o->err;
 	a.cable = o->cable.index;
 	a.other = o->cable.other;
-	(void)fd_send(guard, &a, sizeof(a), o->room.fds, opened ? w->want.n : 0);
+	memcpy(fds, o->room.fds, w->want.n * sizeof(*fds));
+	fds[w->want.n] = routes;
+	(void)fd_send(guard, &a, sizeof(a), fds, opened ? w->want.n + (routes >= 0) : 0);
 	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
 		o->room.fds[i] = fd_close(o->room.fds[i]);
 }
@@ -132,7 +156,7 @@ static void close_more(int guard, struct opening *o)
 	}
 }
 
-static int serve(int guard, const struct door_order *w)
+static int serve(int guard, const struct door_order *w, int router)
 {
 	struct opening *o =
 		mmap(NULL, sizeof(*o), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -142,7 +166,7 @@ static int serve(int guard, const struct door_order *w)
 	o->room.rtnl = -1;
 	for (size_t i = 0; i < DOOR_SOCKETS_MAX; i++)
 		o->room.fds[i] = -1;
-	answer(guard, w, o);
+	answer(guard, w, router, o);
 	close_more(guard, o);
 	if (w->router && o->room.rtnl >= 0)
 		router_cut(o->room.rtnl, &o->cable);
@@ -152,13 +176,16 @@ static int serve(int guard, const struct door_order *w)
 
 int main(void)
 {
-	CLEANUP(fd) int guard = reach_guard();
+	CLEANUP(fd) int guard = reach_guard(), router = -1;
 	struct door_order w;
+	struct pollfd p = { .fd = guard, .events = POLLIN };
+	size_t given = 1;
 
 	if (guard < 0)
 		return 1;
-	if (recv(guard, &w, sizeof(w), 0) != (ssize_t)sizeof(w) || w.size != sizeof(w) ||
-	    w.want.n > DOOR_SOCKETS_MAX)
+	if (poll(&p, 1, -1) < 0 ||
+	    fd_recv(guard, &w, sizeof(w), &router, &given) != (ssize_t)sizeof(w) ||
+	    w.size != sizeof(w) || w.want.n > DOOR_SOCKETS_MAX)
 		return 2;
-	return serve(guard, &w);
+	return serve(guard, &w, router);
 }

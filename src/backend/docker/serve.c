@@ -58,7 +58,33 @@ struct serve {
 
 /* ---- asking the engine ---- */
 
-void guard_kill(struct guard *g, int signal)
+static int freeze(struct guard *g, bool on, struct err *e)
+{
+	CLEANUP(engine_answer) struct engine_answer a = { 0 };
+	char path[128];
+	const struct engine_call q = { .method = "POST", .path = path };
+
+	(void)snprintf(path, sizeof(path), "/containers/%s/%s", g->container,
+		       on ? "pause" : "unpause");
+	if (engine_ask(&g->engine, &q, &a, e) < 0)
+		return -e->code;
+	if (a.status >= 300)
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP, "stop it instead",
+				  "the engine cannot %s the container: %s",
+				  on ? "pause" : "continue", a.message);
+	g->paused = on;
+	return 0;
+}
+
+void guard_pause(struct guard *g, bool on)
+{
+	struct supervisor_msg m = { .said = SUPERVISOR_PAUSED };
+
+	(void)freeze(g, on, &m.err);
+	(void)fd_send(g->s->control, &m, sizeof(m), NULL, 0);
+}
+
+static void send_signal(struct guard *g, int signal)
 {
 	CLEANUP(engine_answer) struct engine_answer a = { 0 };
 	char path[128];
@@ -67,6 +93,18 @@ void guard_kill(struct guard *g, int signal)
 
 	(void)snprintf(path, sizeof(path), "/containers/%s/kill?signal=%d", g->container, signal);
 	(void)engine_ask(&g->engine, &q, &a, &e);
+}
+
+/* Docker kills what stands still, and Podman does not. */
+void guard_kill(struct guard *g, int signal)
+{
+	struct err e;
+
+	send_signal(g, signal);
+	if (!g->paused)
+		return;
+	g->paused = freeze(g, false, &e) < 0 && g->paused;
+	send_signal(g, signal);
 }
 
 void guard_resize(struct guard *g)

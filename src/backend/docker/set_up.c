@@ -374,13 +374,12 @@ static int check_limits(struct guard *g, const struct jread *host, struct err *e
 
 static bool has_network(const struct guard *g, const char *mode)
 {
-	enum network want = g->plan->box->network;
 	char joined[CONTAINER_MAX + 16];
 
-	if (want == NETWORK_HOST)
+	if (g->plan->box->network == NETWORK_HOST)
 		return true;
 	(void)snprintf(joined, sizeof(joined), "container:%s", g->door.container);
-	return mode && str_eq(mode, want == NETWORK_NONE ? "none" : joined);
+	return mode && str_eq(mode, docker_has_door(g->plan) ? joined : "none");
 }
 
 /* An engine may know less than its API: what it wrote down is compared with what was asked. */
@@ -573,6 +572,16 @@ static int fit(struct guard *g, fit_fn *check, struct err *e)
 	return check(g, e);
 }
 
+/* In a rootless Docker the caller is root inside, and nobody else can use the caller's files. */
+static int knows_ids(const struct guard *g, struct err *e)
+{
+	if (!g->plan->companion || !docker_is_owner(g->plan, g->engine.rootless, g->engine.podman))
+		return 0;
+	return err_refuse(
+		e, ERR_UNAVAILABLE, ENOTSUP, "use Podman, or a Docker of root's",
+		"companions cannot be had on a rootless Docker: they would be root inside");
+}
+
 int guard_set_up(struct guard *g, struct err *e)
 {
 	bool door = docker_has_door(g->plan);
@@ -580,7 +589,8 @@ int guard_set_up(struct guard *g, struct err *e)
 	if (gate_find(g, e) < 0 || engine_open(&g->engine, e) < 0 ||
 	    engine_suits(&g->engine, g->plan->runtime, &g->no_cgroups, e) < 0)
 		return -e->code;
-	if (get_image(g, e) < 0 || fit(g, check_volumes, e) < 0 || given_up(g, e) < 0)
+	if (knows_ids(g, e) < 0 || get_image(g, e) < 0 || fit(g, check_volumes, e) < 0 ||
+	    given_up(g, e) < 0)
 		return -e->code;
 	if (ledger_open(&g->ledger, g->s->id, g->nonce, g->engine.path, e) < 0 ||
 	    fit(g, targets_check, e) < 0 || keep_placeholders(g, e) < 0 || write_files(g, e) < 0)
@@ -594,14 +604,15 @@ int guard_set_up(struct guard *g, struct err *e)
 	    given_up(g, e) < 0)
 		return -e->code;
 	if (start(g, e) < 0 || wait_for_end(g, e) < 0 || gate_pass(g, e) < 0 ||
-	    (g->s->line && line_take(g, e) < 0) || (door && door_hand_over(g, e) < 0))
+	    (g->s->line && line_take(g, e) < 0) || (door && door_hand_over(g, e) < 0) ||
+	    (g->plan->companion && guard_tell_image(g, e) < 0))
 		return -e->code;
 	/* Engines before 23 take no size at creation: a quick command sees none at first. */
 	if (g->s->tty)
 		guard_resize(g);
 	guard_watch_hits(g);
 	guard_watch_writes(g);
-	if (!own_root(g))
+	if (!own_root(g) && !g->plan->companion)
 		(void)guard_note(g, DOCKER_ROOTS_OWN);
 	return 0;
 }

@@ -87,8 +87,35 @@ static int show_home(struct guard *g, struct err *e)
 	return show(g, &t, HOME, g->home, e);
 }
 
+/* The data of a companion lies in a folder that only the caller can reach: root gives it to the
+ * user inside, and needs no mount that an engine would have to see. */
+static int give_data(const struct guard *g, struct err *e)
+{
+	const struct backend_plan *p = g->plan;
+	const struct op *o = NULL;
+	CLEANUP(fd) int fd = -1;
+	struct ident now;
+	struct stat st;
+
+	for (size_t i = 0; p->companion && i < p->box->op_count; i++)
+		if (p->box->ops[i].kept)
+			o = &p->box->ops[i];
+	if (!o || geteuid() != 0)
+		return 0;
+	fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "cannot open '%s'", o->src);
+	now = ident_of(&st);
+	if (!ident_same(&now, &o->ident))
+		return err_refuse(e, ERR_POLICY, EPERM, "run it again",
+				  "'%s' was replaced while the sandbox was set up", o->src);
+	return fchown(fd, p->uid, p->gid) < 0 ? err_sys(e, "cannot give '%s' away", o->src) : 0;
+}
+
 int work_show(struct guard *g, struct err *e)
 {
+	if (give_data(g, e) < 0)
+		return -e->code;
 	if (g->plan->map_work && show_workspace(g, e) < 0)
 		return -e->code;
 	return g->plan->map_home ? show_home(g, e) : 0;

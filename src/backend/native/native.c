@@ -80,7 +80,7 @@ static int native_check(const struct spec *s, struct err *e)
 {
 	const char *path;
 
-	if (companions_check(s, e) < 0)
+	if (companions_check(s, false, e) < 0)
 		return -e->code;
 	return s->network == NETWORK_BRIDGE ? user_cable_find(&path, e) : 0;
 }

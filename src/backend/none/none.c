@@ -188,7 +188,6 @@ static int none_start(struct backend_plan *p, const struct job_want *w, struct j
 				       .events = w->command ? j->pidfd : j->events,
 				       .alarm = -1,
 				       .names = -1,
-				       .routes = -1,
 				       .agent = -1 };
 	ends_done(&ends);
 	if (r < 0)

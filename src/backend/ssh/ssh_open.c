@@ -94,7 +94,6 @@ int ssh_open_start(struct backend_plan *p, const struct job_want *w, struct job_
 			       .events = j->events,
 			       .alarm = -1,
 			       .names = -1,
-			       .routes = -1,
 			       .agent = -1 };
 	*ret = TAKE_PTR(j);
 	return 0;

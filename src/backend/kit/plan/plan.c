@@ -156,11 +156,11 @@ int plan_kept_home(struct box_plan *p, bool map, struct err *e)
 	return folder && bind_kept(p, folder, p->home, map, e) < 0 ? err_wrap(e, "kept HOME") : 0;
 }
 
-int plan_data(struct box_plan *p, struct err *e)
+int plan_data(struct box_plan *p, bool map, struct err *e)
 {
 	const struct spec *s = p->spec;
 
-	return s->data_folder && bind_kept(p, s->data_folder, s->data_target, p->by_root, e) < 0
+	return s->data_folder && bind_kept(p, s->data_folder, s->data_target, map, e) < 0
 		       ? err_wrap(e, "data")
 		       : 0;
 }
@@ -363,7 +363,7 @@ static int fill(struct box_plan *p, struct err *e)
 		return -e->code;
 	p->mounts_alone = landlock_abi() == 0;
 	if (identity(p, e) < 0 || plan_root(p, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 || plan_data(p, e) < 0 ||
+	    plan_toolchains(p, e) < 0 || plan_mounts(p, e) < 0 || plan_data(p, p->by_root, e) < 0 ||
 	    link_workspace(p, e) < 0 || git_outside(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	rlimits(p);
@@ -383,7 +383,7 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	p->by_name = true;
 	p->mounts_alone = true;
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_kept_home(p, false, e) < 0 || plan_mounts(p, e) < 0)
+	    plan_kept_home(p, false, e) < 0 || plan_mounts(p, e) < 0 || plan_data(p, false, e) < 0)
 		return -e->code;
 	if (git_outside(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;

@@ -42,7 +42,7 @@ int plan_private(struct box_plan *p, const char *path, mode_t mode, struct err *
  * on disk, root, appears as the user inside. */
 int plan_kept_home(struct box_plan *p, bool map, struct err *e);
 /* The folder on disk of a companion, where there is one; mapped likewise. */
-int plan_data(struct box_plan *p, struct err *e);
+int plan_data(struct box_plan *p, bool map, struct err *e);
 /* Of a long-lived sandbox: the folder of its store for that place, at dst. 0: there is none, and a
  * private one is wanted; 1: it is shown. */
 int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e);

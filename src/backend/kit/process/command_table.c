@@ -382,7 +382,6 @@ int command_start(const struct command_host *h, const struct job_want *w, struct
 				       .events = k->news,
 				       .alarm = -1,
 				       .names = -1,
-				       .routes = -1,
 				       .agent = -1 };
 	} else if (k) {
 		give_up(h, k);

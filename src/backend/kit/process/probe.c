@@ -128,7 +128,6 @@ static int try_plan(const struct backend *b, struct backend_plan *p, const struc
 	(void)fd_close(io.err);
 	(void)fd_close(io.names);
 	(void)fd_close(io.agent);
-	(void)fd_close(io.routes);
 	b->finish(j, o);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "backend/kit/net/door_net.h"
+#include "backend/kit/net/members.h"
 #include "backend/kit/process/ends.h"
 #include "backend/kit/process/job_bridge.h"
 #include "backend/kit/process/start_internal.h"
@@ -637,7 +638,6 @@ static int take_io(struct backend_job *j, struct ends *pipes, bool tty, struct j
 			       .alarm = j->given[INIT_FD_MOUNTS],
 			       .names = TAKE_FD(j->given[INIT_FD_NAMES]),
 			       .agent = TAKE_FD(j->given[INIT_FD_AGENT]),
-			       .routes = TAKE_FD(j->given[INIT_FD_ROUTES]),
 			       .door_count = j->door_count };
 	memcpy(io->door, j->door, sizeof(j->door));
 	j->door_count = 0;
@@ -735,6 +735,8 @@ int box_start(const struct box_kind *kind, struct box_plan *p, void *own, const 
 		r = err_sys(e, "cannot listen to the sandbox");
 	if (r == 0)
 		r = start_ticks(j, e);
+	if (r == 0 && w->seat)
+		r = members_join(w->seat->router, j->given[INIT_FD_ROUTES], w->seat->place, e);
 	if (r == 0)
 		r = take_io(j, &pipes, job_has_tty(w), io, e);
 	ends_done(&pipes);

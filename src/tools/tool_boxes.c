@@ -113,7 +113,8 @@ static void put_box(struct json *j, const struct tool_box *b)
 {
 	json_object(j);
 	json_kstr(j, "sandbox", b->id);
-	json_kstr(j, "name", b->name[0] ? b->name : NULL);
+	if (b->name[0])
+		json_kstr(j, "name", b->name);
 	json_kstr(j, "state", b->ended ? "ended" : "ready");
 	json_object_end(j);
 }

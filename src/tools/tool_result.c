@@ -133,7 +133,8 @@ static void put_denials(struct json *j, const struct outcome *o, size_t from)
 		json_kstr(j, "kind", o->denials[i].kind);
 		json_kstr(j, "target", o->denials[i].target);
 		json_kstr(j, "reason", o->denials[i].reason);
-		json_kstr(j, "setting", k < ARRAY_LEN(settings) ? settings[k].setting : NULL);
+		if (k < ARRAY_LEN(settings) && settings[k].setting)
+			json_kstr(j, "setting", settings[k].setting);
 		json_object_end(j);
 	}
 	for (size_t i = 0; i < o->asked_count && i < NAMES_SHOWN; i++) {
@@ -194,8 +195,8 @@ void result_run(struct tool_call *c, const struct outcome *o)
 		put_denials(&j, box, c->denials_before);
 	json_array_end(&j);
 	json_kstr(&j, "run", o->id);
-	json_key(&j, "error");
-	json_str(&j, o->error.code ? o->error.what : NULL);
+	if (o->error.code)
+		json_kstr(&j, "error", o->error.what);
 	json_object_end(&j);
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
-#include "mcp/host.h"
+#include "mcp/host_install.h"
 #include "mcp/mcp_stdio.h"
 
 static int open_signals(void)

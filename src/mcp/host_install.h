@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mcp/host.h - the programs that start MCP servers, and where they keep the list of them. */
+/* mcp/host_install.h - the programs that start MCP servers, and where they keep the list of them.
+ */
 #pragma once
 
 #include <limits.h>

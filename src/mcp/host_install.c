@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mcp/host.h"
+#include "mcp/host_install.h"
 
 #include <fcntl.h>
 #include <stdio.h>

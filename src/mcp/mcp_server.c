@@ -146,9 +146,9 @@ static void put_tool(struct json *j, const struct tool *t)
 	json_kstr(j, "title", t->title);
 	json_kstr(j, "description", t->about);
 	json_key(j, "inputSchema");
-	json_raw(j, t->input, strlen(t->input));
+	tool_schema(j, t->input);
 	json_key(j, "outputSchema");
-	json_raw(j, t->output, strlen(t->output));
+	tool_schema(j, t->output);
 	json_key(j, "annotations");
 	json_object(j);
 	json_kbool(j, "readOnlyHint", t->reads);

@@ -6,20 +6,41 @@
 #include "base/str.h"
 #include "tools/tools_internal.h"
 
-int args_known(const struct jread *args, const char *const *known, struct err *e)
+static int unknown(const char *key, const struct tool_arg *takes, struct err *e)
 {
-	for (void *it = args ? jread_first(args) : NULL; it; it = jread_next(args, it)) {
-		const char *near, *const *k = known;
+	const char *names[16] = { NULL }, *near;
+	size_t n = 0;
 
-		while (*k && !str_eq(*k, jread_key(it)))
-			k++;
-		if (*k)
-			continue;
-		near = str_nearest(jread_key(it), known);
-		(void)err_set(e, ERR_USAGE, EINVAL, "there is no argument '%.60s'", jread_key(it));
-		return near ? err_hint(e, "did you mean '%s'?", near)
-			    : err_hint(e, "policy, network and limits are the user's to set");
+	for (; takes->name && n < ARRAY_LEN(names) - 1; takes++)
+		names[n++] = takes->name;
+	near = str_nearest(key, names);
+	(void)err_set(e, ERR_USAGE, EINVAL, "there is no argument '%.60s'", key);
+	return near ? err_hint(e, "did you mean '%s'?", near)
+		    : err_hint(e, "policy, network and limits are the user's to set");
+}
+
+static bool is_there(const struct jread *args, const char *key)
+{
+	const struct jread *v = jread_get(args, key);
+
+	return v && jread_kind(v) != JREAD_NULL;
+}
+
+int args_check(const struct jread *args, const struct tool_arg *takes, struct err *e)
+{
+	if (args && jread_kind(args) != JREAD_OBJECT)
+		return err_set(e, ERR_USAGE, EINVAL, "the arguments must be an object");
+	for (void *it = args ? jread_first(args) : NULL; it; it = jread_next(args, it)) {
+		const struct tool_arg *a = takes;
+
+		while (a->name && !str_eq(a->name, jread_key(it)))
+			a++;
+		if (!a->name)
+			return unknown(jread_key(it), takes, e);
 	}
+	for (const struct tool_arg *a = takes; a->name; a++)
+		if (a->need && !is_there(args, a->name))
+			return err_set(e, ERR_USAGE, EINVAL, "'%s' is missing", a->name);
 	return 0;
 }
 
@@ -30,7 +51,7 @@ int args_text(const struct jread *args, const char *key, size_t max, const char 
 	const char *text = jread_text(v);
 
 	*ret = NULL;
-	if (!v || jread_kind(v) == JREAD_NULL)
+	if (!is_there(args, key))
 		return 0;
 	if (!text)
 		return err_set(e, ERR_USAGE, EINVAL, "'%s' must be a string", key);
@@ -40,21 +61,13 @@ int args_text(const struct jread *args, const char *key, size_t max, const char 
 	return 0;
 }
 
-int args_need(const struct jread *args, const char *key, size_t max, const char **ret,
-	      struct err *e)
-{
-	if (args_text(args, key, max, ret, e) < 0)
-		return -e->code;
-	return *ret ? 0 : err_set(e, ERR_USAGE, EINVAL, "'%s' is missing", key);
-}
-
 int args_number(const struct jread *args, const char *key, uint64_t min, uint64_t max,
 		uint64_t *ret, struct err *e)
 {
 	const struct jread *v = jread_get(args, key);
 	int64_t n = jread_int(args, key, -1);
 
-	if (!v || jread_kind(v) == JREAD_NULL)
+	if (!is_there(args, key))
 		return 0;
 	if (jread_kind(v) != JREAD_INT || n < 0 || (uint64_t)n < min || (uint64_t)n > max)
 		return err_set(e, ERR_USAGE, EINVAL,
@@ -68,7 +81,7 @@ int args_flag(const struct jread *args, const char *key, bool *ret, struct err *
 {
 	const struct jread *v = jread_get(args, key);
 
-	if (!v || jread_kind(v) == JREAD_NULL)
+	if (!is_there(args, key))
 		return 0;
 	if (jread_kind(v) != JREAD_BOOL)
 		return err_set(e, ERR_USAGE, EINVAL, "'%s' must be true or false", key);

@@ -62,19 +62,15 @@ static void fail(struct tool_call *c, int error)
 	call_fail(c, &e);
 }
 
-/* Path and box; the known arguments end with NULL. */
-static int prepare(struct tool_call *c, const struct jread *args, const char *const *known,
-		   const char *otherwise, struct err *e)
+static int prepare(struct tool_call *c, const struct jread *args, const char *otherwise,
+		   struct err *e)
 {
 	const char *path = NULL;
 
-	if (args_known(args, known, e) < 0 ||
-	    args_text(args, "path", TOOL_PATH_MAX - 1, &path, e) < 0)
+	if (args_text(args, "path", TOOL_PATH_MAX - 1, &path, e) < 0)
 		return -e->code;
 	if (!path)
 		path = otherwise;
-	if (!path)
-		return err_set(e, ERR_USAGE, EINVAL, "'path' is missing");
 	if (args_path(path, e) < 0)
 		return -e->code;
 	(void)snprintf(c->path, sizeof(c->path), "%s", path);
@@ -148,10 +144,9 @@ static void on_read(struct tool_call *c, int error)
 
 int read_file(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "path", "first_line", "lines", "sandbox", NULL };
 
 	c->first = 1;
-	if (prepare(c, args, known, NULL, e) < 0 ||
+	if (prepare(c, args, "", e) < 0 ||
 	    args_number(args, "first_line", 1, UINT32_MAX, &c->first, e) < 0 ||
 	    args_number(args, "lines", 1, UINT32_MAX, &c->count, e) < 0 || enter(c, args, e) < 0)
 		return -e->code;
@@ -203,11 +198,10 @@ static int put_below(struct tool_call *c, struct err *e)
 
 int write_file(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "path", "text", "sandbox", NULL };
 	const char *text = NULL;
 
-	if (prepare(c, args, known, NULL, e) < 0 ||
-	    args_need(args, "text", TOOL_FILE_MAX, &text, e) < 0 || enter(c, args, e) < 0)
+	if (prepare(c, args, "", e) < 0 || args_text(args, "text", TOOL_FILE_MAX, &text, e) < 0 ||
+	    enter(c, args, e) < 0)
 		return -e->code;
 	buf_puts(&c->body, text);
 	return put_below(c, e);
@@ -271,8 +265,8 @@ static int read_edit(struct tool_call *c, const struct jread *args, struct err *
 	bool all = false;
 	uint64_t line = UINT64_MAX;
 
-	if (args_need(args, "command", 16, &how, e) < 0 ||
-	    args_need(args, "new_text", TOOL_FILE_MAX, &new, e) < 0 ||
+	if (args_text(args, "command", 16, &how, e) < 0 ||
+	    args_text(args, "new_text", TOOL_FILE_MAX, &new, e) < 0 ||
 	    args_text(args, "old_text", TOOL_FILE_MAX, &old, e) < 0 ||
 	    args_flag(args, "all", &all, e) < 0 ||
 	    args_number(args, "line", 0, UINT32_MAX, &line, e) < 0)
@@ -292,11 +286,8 @@ static int read_edit(struct tool_call *c, const struct jread *args, struct err *
 
 int edit_file(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "path", "command", "old_text", "new_text",
-					     "all",  "line",    "sandbox",  NULL };
 
-	if (prepare(c, args, known, NULL, e) < 0 || read_edit(c, args, e) < 0 ||
-	    enter(c, args, e) < 0)
+	if (prepare(c, args, "", e) < 0 || read_edit(c, args, e) < 0 || enter(c, args, e) < 0)
 		return -e->code;
 	return begin(c, FILE_READ, on_edit, e);
 }
@@ -346,9 +337,8 @@ static void on_list(struct tool_call *c, int error)
 
 int list_files(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "path", "sandbox", NULL };
 
-	if (prepare(c, args, known, ".", e) < 0 || enter(c, args, e) < 0)
+	if (prepare(c, args, ".", e) < 0 || enter(c, args, e) < 0)
 		return -e->code;
 	return begin(c, FILE_LIST, on_list, e);
 }

@@ -223,11 +223,9 @@ static int put_argv(struct tool_call *c, const struct jread *args, struct err *e
 
 int run_command(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "argv",    "shell",   "cwd", "stdin",
-					     "timeout", "sandbox", NULL };
 
-	if (args_known(args, known, e) < 0 || call_request(c, args, CODE_NONE, e) < 0 ||
-	    put_argv(c, args, e) < 0 || set_input(c, args, e) < 0)
+	if (call_request(c, args, CODE_NONE, e) < 0 || put_argv(c, args, e) < 0 ||
+	    set_input(c, args, e) < 0)
 		return -e->code;
 	return call_start(c, e);
 }
@@ -259,13 +257,12 @@ static int put_words(struct tool_call *c, const struct jread *args, const char *
 
 int run_python(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "code", "args", "timeout", "sandbox", NULL };
 	const char *argv[ARGV_MAX + 4] = { "python3", "-c", loader }, *code = NULL;
 	struct brig_error be;
 	size_t n = 3;
 	int r;
 
-	if (args_known(args, known, e) < 0 || args_need(args, "code", CODE_MAX, &code, e) < 0 ||
+	if (args_text(args, "code", CODE_MAX, &code, e) < 0 ||
 	    call_request(c, args, CODE_PYTHON, e) < 0 || put_words(c, args, argv, &n, e) < 0)
 		return -e->code;
 	if (c->box) {
@@ -317,13 +314,11 @@ static int put_parameters(struct tool_call *c, const struct jread *args, struct 
 
 int run_script(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "body",    "interpreter", "params",
-					     "timeout", "sandbox",     NULL };
 	const char *body = NULL, *with = NULL;
 	struct brig_error be;
 	int r;
 
-	if (args_known(args, known, e) < 0 || args_need(args, "body", CODE_MAX, &body, e) < 0 ||
+	if (args_text(args, "body", CODE_MAX, &body, e) < 0 ||
 	    args_text(args, "interpreter", TOOL_PATH_MAX - 1, &with, e) < 0 ||
 	    call_request(c, args, CODE_SCRIPT, e) < 0 || put_parameters(c, args, e) < 0)
 		return -e->code;

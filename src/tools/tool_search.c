@@ -75,8 +75,6 @@ static void search_ended(struct tool_call *c, brig_result *r)
 
 int search_files(struct tool_call *c, const struct jread *args, struct err *e)
 {
-	static const char *const known[] = { "pattern", "path",    "name", "regex",
-					     "timeout", "sandbox", NULL };
 	const char *pattern = NULL, *path = NULL, *name = NULL;
 	const char *argv[] = {
 		"grep", "-rnIZ", "-Dskip", "-F", "-e", NULL, "--", NULL, NULL, NULL
@@ -85,8 +83,7 @@ int search_files(struct tool_call *c, const struct jread *args, struct err *e)
 	struct brig_error be;
 	bool regex = false;
 
-	if (args_known(args, known, e) < 0 ||
-	    args_need(args, "pattern", PATTERN_MAX, &pattern, e) < 0 ||
+	if (args_text(args, "pattern", PATTERN_MAX, &pattern, e) < 0 ||
 	    args_text(args, "path", TOOL_PATH_MAX - 1, &path, e) < 0 ||
 	    args_text(args, "name", PATTERN_MAX, &name, e) < 0 ||
 	    args_flag(args, "regex", &regex, e) < 0 || (path && args_path(path, e) < 0) ||

@@ -192,9 +192,7 @@ void tool_begin(struct tools *t, const struct tool *tool, const struct jread *ar
 	if (t->call_count > TOOLS_CALLS_MAX)
 		(void)err_refuse(&e, ERR_USAGE, EAGAIN, "wait until some have ended",
 				 "%d calls are under way already", TOOLS_CALLS_MAX);
-	else if (args && jread_kind(args) != JREAD_OBJECT)
-		(void)err_set(&e, ERR_USAGE, EINVAL, "the arguments must be an object");
-	else
+	else if (args_check(args, tool->input, &e) == 0)
 		(void)tool->begin(c, args, &e);
 	if (e.code)
 		call_fail(c, &e);

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/jread.h"
+#include "base/json.h"
 #include "base/loop.h"
 #include "model/spec.h"
 
@@ -25,16 +26,38 @@ struct tool_call;
 
 typedef int tool_fn(struct tool_call *c, const struct jread *args, struct err *e);
 
+enum tool_type {
+	TOOL_TEXT,
+	TOOL_WORD, /* one of `words` */
+	TOOL_TEXTS,
+	TOOL_NUMBER, /* whole, not negative */
+	TOOL_COUNT,  /* the same, from 1 */
+	TOOL_FLAG,
+	TOOL_MAP,  /* of texts */
+	TOOL_LIST, /* of objects; results alone */
+};
+
+/* A member of what a tool takes or gives. */
+struct tool_arg {
+	const char *name; /* NULL: the end */
+	enum tool_type type;
+	const char *about;
+	const char *const *words;
+	const struct tool_arg *of;
+	bool need;
+};
+
 struct tool {
 	const char *name, *title, *about; /* about: for the model */
-	const char *input, *output;       /* JSON schemas */
-	bool reads;                       /* changes nothing */
-	bool keeps;                       /* destroys nothing */
+	const struct tool_arg *input, *output;
+	bool reads; /* changes nothing */
+	bool keeps; /* destroys nothing */
 	tool_fn *begin;
 };
 
 extern const struct tool tool_table[]; /* ends with a name that is NULL */
 const struct tool *tool_by_name(const char *name);
+void tool_schema(struct json *j, const struct tool_arg *args); /* as JSON Schema */
 
 /* How a call ended. Borrowed by `done`. */
 struct tool_result {

@@ -76,12 +76,10 @@ struct tools {
 
 /* ---- arguments (tool_args.c) ---- */
 
-/* Refuses what the schema does not know; `known` ends with NULL. */
-int args_known(const struct jread *args, const char *const *known, struct err *e);
+/* Refuses what the tool does not take, and what it needs and is not there. */
+int args_check(const struct jread *args, const struct tool_arg *takes, struct err *e);
 /* NULL when there is none; an error when it is no string, or longer than max. */
 int args_text(const struct jread *args, const char *key, size_t max, const char **ret,
-	      struct err *e);
-int args_need(const struct jread *args, const char *key, size_t max, const char **ret,
 	      struct err *e);
 int args_number(const struct jread *args, const char *key, uint64_t min, uint64_t max,
 		uint64_t *ret, struct err *e); /* *ret stays when there is none */

@@ -232,6 +232,17 @@ int run_command(struct tool_call *c, const struct jread *args, struct err *e)
 
 /* ---- run_python ---- */
 
+/* The box has the network that this tool is not to have. */
+static int check_offline(const struct tool_call *c, struct err *e)
+{
+	const struct spec *s = c->of->spec;
+
+	if (!c->box || !s->command.code.tool[CODE_PYTHON].offline || s->network == NETWORK_NONE)
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",
+			  "network_disabled: Python code runs in a sandbox of its own alone");
+}
+
 static int put_words(struct tool_call *c, const struct jread *args, const char **argv, size_t *n,
 		     struct err *e)
 {
@@ -263,7 +274,8 @@ int run_python(struct tool_call *c, const struct jread *args, struct err *e)
 	int r;
 
 	if (args_text(args, "code", CODE_MAX, &code, e) < 0 ||
-	    call_request(c, args, CODE_PYTHON, e) < 0 || put_words(c, args, argv, &n, e) < 0)
+	    call_request(c, args, CODE_PYTHON, e) < 0 || check_offline(c, e) < 0 ||
+	    put_words(c, args, argv, &n, e) < 0)
 		return -e->code;
 	if (c->box) {
 		r = brig_request_argv(c->request, argv, &be);

@@ -255,6 +255,32 @@ def a_policy_that_cannot_be_had_stops_the_server():
 
 
 @test
+def a_role_says_how_its_tools_run():
+    (workspace() / "role.yaml").write_text("""apiVersion: initrunner/v1
+kind: Agent
+metadata: {name: r}
+spec:
+  tools:
+    - {type: shell, timeout_seconds: 2}
+    - {type: python, network_disabled: true, timeout_seconds: 1, max_output_bytes: 100}
+  security:
+    sandbox: {backend: auto, network: host}
+""")
+    devices = "print(open('/proc/net/dev').read().count(':'))"
+    with Client("--config", "role.yaml") as c:
+        assert c.done("run_python", code=devices)["stdout"] == "1\n"
+        assert c.done("run_command", argv=["grep", "-c", ":", "/proc/net/dev"])["stdout"] != "1\n"
+        r = c.call("run_python", code="import time; time.sleep(30)", timeout=60)
+        assert r["structuredContent"]["outcome"] == "timeout" and "was 1 s" in r["content"][0]["text"], r
+        r = c.call("run_command", argv=["sleep", "30"], timeout=60)
+        assert r["structuredContent"]["outcome"] == "timeout" and "was 2 s" in r["content"][0]["text"], r
+        assert len(c.done("run_python", code="print('x' * 1000)")["stdout"]) == 100
+        box = c.done("create_sandbox")["sandbox"]
+        r = c.call("run_python", code=devices, sandbox=box)
+        assert r["isError"] and "leave 'sandbox' out" in r["content"][0]["text"], r
+
+
+@test
 def many_calls_at_once():
     with Client() as c:
         numbers = [c.begin("tools/call", {"name": "run_command", "arguments": {"argv": ["echo", str(i)]}}) for i in range(40)]

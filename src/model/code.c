@@ -89,31 +89,42 @@ static int check_path(const struct spec *s, const char *path, struct err *e)
 }
 
 /* A parameter that became PATH or IFS would change what the script's own words mean. */
-static int parameters(struct spec *s, struct err *e)
+int code_variable(const char *name, char *out, size_t n, struct err *e)
 {
 	static const char *const taken[] = { "PATH", "HOME", "SHELL", "USER", "LOGNAME" };
+	bool refused;
 
+	if (strlen(name) >= n)
+		return err_set(e, ERR_USAGE, EINVAL, "the name of parameter '%.60s...' is too long",
+			       name);
+	(void)snprintf(out, n, "%s", name);
+	for (char *c = out; *c; c++)
+		if (*c >= 'a' && *c <= 'z')
+			*c = (char)(*c - 'a' + 'A');
+	refused = env_steers_programs(out);
+	for (size_t k = 0; k < ARRAY_LEN(taken); k++)
+		refused |= str_eq(out, taken[k]);
+	return refused ? err_refuse(e, ERR_POLICY, EPERM, "give the parameter another name",
+				    "parameter '%.60s' would become the variable %.60s, which "
+				    "steers programs",
+				    name, out)
+		       : 0;
+}
+
+static int parameters(struct spec *s, struct err *e)
+{
 	for (size_t i = 0; i < s->command.code.params.n; i++) {
-		char *name = arena_strdup(s->arena, s->command.code.params.v[i].name), *pair;
-		bool refused;
+		const struct envvar *p = &s->command.code.params.v[i];
+		size_t room = strlen(p->name) + 1;
+		char *name = arena_alloc(s->arena, room), *pair;
 
-		for (char *c = name; c && *c; c++)
-			if (*c >= 'a' && *c <= 'z')
-				*c = (char)(*c - 'a' + 'A');
-		pair = name ? arena_printf(s->arena, "%s=%s", name,
-					   s->command.code.params.v[i].value)
-			    : NULL;
+		if (!name)
+			return err_nomem(e);
+		if (code_variable(p->name, name, room, e) < 0)
+			return -e->code;
+		pair = arena_printf(s->arena, "%s=%s", name, p->value);
 		if (!pair)
 			return err_nomem(e);
-		refused = env_steers_programs(name);
-		for (size_t k = 0; k < ARRAY_LEN(taken); k++)
-			refused |= str_eq(name, taken[k]);
-		if (refused)
-			return err_refuse(
-				e, ERR_POLICY, EPERM, "give the parameter another name",
-				"parameter '%.60s' would become the variable %.60s, which "
-				"steers programs",
-				s->command.code.params.v[i].name, name);
 		if (list_merge_env(s->arena, &s->env, pair, ORIGIN_FLAG, e) < 0)
 			return err_wrap(e, "param");
 	}

@@ -16,6 +16,9 @@ int code_set(struct spec *s, enum code_kind kind, const void *text, size_t n, co
 	     struct err *e);
 int code_add_arg(struct spec *s, const char *arg, struct err *e); /* of the program's argv */
 
+/* The variable that a script's parameter becomes; a name that would steer programs is refused. */
+int code_variable(const char *name, char *out, size_t n, struct err *e);
+
 /* After paths are resolved: fills spec.argv and spec.code.path. */
 int code_resolve(struct spec *s, struct err *e);
 

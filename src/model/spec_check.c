@@ -530,18 +530,23 @@ static int check_closed(const struct spec *s, struct err *e)
 	return err_hint(e, "write the settings as a brig.yaml: brig config show is a beginning");
 }
 
-/* A hook inside the interpreter is not there yet; a network that is not there needs none. */
-static int check_offline(const struct spec *s, struct err *e)
+/* A tool that is to have no network gets a sandbox that has none: no hook in the interpreter could
+ * hold what it asks for. */
+static int settle_offline(struct spec *s, struct err *e)
 {
 	const char *where = s->command.code.tool[CODE_PYTHON].offline;
 
 	if (!where || s->network == NETWORK_NONE)
 		return 0;
-	return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-			  "network: none closes it for all tools; or network_disabled: false",
-			  "%.160s: network_disabled is not in this version of brig for one tool "
-			  "alone, and the network is '%s'",
-			  where, fields[FIELD_NETWORK].words[s->network]);
+	if (spec_on_host(s) || spec_remote(s))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "choose a backend that has a sandbox, or network_disabled: false",
+				  "%.160s: network_disabled cannot be had where the network is not "
+				  "brig's",
+				  where);
+	if (s->command.code.kind == CODE_PYTHON)
+		s->network = NETWORK_NONE;
+	return 0;
 }
 
 static int check_egress(struct spec *s, struct err *e)
@@ -550,7 +555,7 @@ static int check_egress(struct spec *s, struct err *e)
 
 	imply_door(s);
 	drop_door(s);
-	if (check_closed(s, e) < 0 || check_offline(s, e) < 0 || check_doorless(s, e) < 0)
+	if (check_closed(s, e) < 0 || settle_offline(s, e) < 0 || check_doorless(s, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < s->egress.allow.n; i++)
 		if (rule_parse(s->arena, s->egress.allow.v[i], &r, e) < 0 ||

@@ -192,11 +192,16 @@ brig_request *request_with(struct spec *spec)
 	return NULL;
 }
 
-brig_request *brig_request_new(brig_manager *m)
+brig_request *request_from(const struct spec *s)
 {
 	struct err e;
 
-	return request_with(spec_clone(m->spec, &e));
+	return request_with(spec_clone(s, &e));
+}
+
+brig_request *brig_request_new(brig_manager *m)
+{
+	return request_from(m->spec);
 }
 
 void brig_request_free(brig_request *q)
@@ -223,6 +228,11 @@ void request_signals(brig_request *q, int signalfd)
 void request_tell(brig_request *q)
 {
 	q->io.tells = q->io.apart = true;
+}
+
+void request_apart(brig_request *q)
+{
+	q->io.apart = true;
 }
 
 int brig_request_set(brig_request *q, const char *key, const char *value, struct brig_error *be)

@@ -11,12 +11,16 @@
 _Noreturn void sandbox_inside(int letter);
 
 struct spec *request_spec(brig_request *q);
+brig_request *request_from(
+	const struct spec *s); /* with a copy of these settings; NULL: no memory */
 void request_signals(brig_request *q, int signalfd); /* borrowed; see struct run_io */
 
 /* Output is told (brig_request_on_output) and not kept: nothing of it is in the result. The sandbox
  * is dispatched by the caller, whatever its commands do: the kernel lets few of them wait for one
  * and the same descriptor by epoll in epoll. */
 void request_tell(brig_request *q);
+/* The second half of that alone: output is kept. */
+void request_apart(brig_request *q);
 /* A command of an open sandbox gets a terminal of that size. */
 void request_terminal(brig_request *q, unsigned short rows, unsigned short cols);
 void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mcp/host_entry.h - one entry in the text of another program's settings.
+ *
+ * The text is not read and written anew: the entry is put in or cut out where it stands, so that
+ * everything else, order, blanks and comments included, stays byte for byte. Pure. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum entry_form {
+	ENTRY_JSON, /* with comments and commas before a closing bracket, as many editors take it */
+	ENTRY_TOML,
+};
+
+/* Puts NAME with this value into SECTION, in the place of what is there; both are made if they are
+ * not. TOML: the value is the lines of the table. */
+int entry_put(enum entry_form form, const char *text, size_t n, const char *section,
+	      const char *name, const char *value, struct buf *out, struct err *e);
+/* Takes it out. -ENOENT: it is not there. */
+int entry_cut(enum entry_form form, const char *text, size_t n, const char *section,
+	      const char *name, struct buf *out, struct err *e);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mcp/host_install.h - the programs that start MCP servers, and where they keep the list of them.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct mcp_host;
+
+const struct mcp_host *host_by_name(const char *name);
+const char *host_name(size_t i); /* one after another; NULL: no more */
+const char *host_title(const struct mcp_host *h);
+
+struct host_change {
+	char path[PATH_MAX]; /* the file itself, behind any link */
+	char backup[PATH_MAX];
+	struct buf entry; /* what is put in */
+	bool changes;     /* false: it is so already */
+	bool there;       /* the file was there */
+};
+
+/* Puts `brig mcp ARG...` into the host's file, or takes it out (args NULL); with dry nothing is
+ * written. The file keeps its mode, a link stays one, and what was there is kept beside it. */
+int host_install(const struct mcp_host *h, const char *home, const char *config,
+		 const char *program, char *const *args, bool dry, struct host_change *ret,
+		 struct err *e);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mcp/mcp_stdio.h - an MCP server on two descriptors: one message a line. */
+#pragma once
+
+#include "base/err.h"
+#include "model/spec.h"
+
+/* Serves until the input ends, nobody reads the output, or a signal comes (of the signalfd, or -1).
+ * Calls that are under way then are ended with everything they have started. */
+int mcp_stdio(const struct spec *s, int in, int out, int signals, struct err *e);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tools/tool_result.c - how a command ended, for a model: what happened, what was denied, and who
+ * could allow it. */
+#include <string.h>
+
+#include "base/clean.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "model/dialect/dialect.h"
+#include "sandbox/manager.h"
+#include "tools/tools_internal.h"
+
+#define HEAD "\n\nDenied by the sandbox:\n"
+#define TAIL                                                                                       \
+	"Only the user can grant this, in brig's configuration. No tool can: do without it, or "   \
+	"ask the user."
+
+enum { DENIALS_SHOWN = 16, NAMES_SHOWN = 8 };
+
+/* Which setting would allow what was denied; NULL: none would. */
+static const struct {
+	const char *kind, *setting, *words;
+} settings[] = {
+	{ "network", "egress.allow", "egress.allow in brig.yaml, or brig mcp --allow HOST" },
+	{ "protected-path", NULL,
+	  "none: programs on the host obey this name, and the user changes it outside of the "
+	  "sandbox" },
+	{ "ssh-agent", "ssh_agent", "ssh_agent in brig.yaml, or brig mcp --ssh-agent" },
+};
+
+static size_t setting_of(const char *kind)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_LEN(settings) && !str_eq(settings[i].kind, kind))
+		i++;
+	return i;
+}
+
+/* ---- as text ---- */
+
+static void put_some(struct buf *b, const char *s, size_t max)
+{
+	size_t n = strnlen(s, max + 1);
+
+	clean_put(b, s, n > max ? utf8_cut(s, max) : n);
+}
+
+static void say_denials(struct buf *b, const struct outcome *o, size_t from)
+{
+	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++) {
+		const struct denial *d = &o->denials[i];
+		size_t k = setting_of(d->kind);
+
+		buf_printf(b, "- %s: ", d->kind);
+		put_some(b, d->target, 200);
+		buf_puts(b, " (");
+		put_some(b, d->reason, 300);
+		buf_printf(b, "). Setting: %s\n",
+			   k < ARRAY_LEN(settings) ? settings[k].words : "none");
+	}
+	if (o->denial_count - from > DENIALS_SHOWN)
+		buf_printf(b, "- and %zu more\n", o->denial_count - from - DENIALS_SHOWN);
+}
+
+static void say_names(struct buf *b, const struct outcome *o)
+{
+	if (!o->questions)
+		return;
+	buf_puts(b, "- network: there is none in this sandbox; names asked for:");
+	for (size_t i = 0; i < o->asked_count && i < NAMES_SHOWN; i++)
+		buf_printf(b, " %s", o->asked[i]);
+	buf_printf(b, ". Setting: %s\n", settings[0].words);
+}
+
+static void say_limits(struct buf *b, const struct tool_call *c, const struct outcome *o)
+{
+	if (o->kind == OUTCOME_TIMEOUT)
+		buf_printf(b,
+			   "\nThe time limit of this call was %llu s. `timeout` may be lower or, "
+			   "up to "
+			   "the user's limits.timeout, higher.",
+			   (unsigned long long)c->timeout_ms / 1000);
+	else if (o->kind == OUTCOME_OOM)
+		buf_puts(b,
+			 "\nIt ran out of memory. Setting: limits.memory, which only the user can "
+			 "raise.");
+	else if (o->kind == OUTCOME_LIMIT)
+		buf_puts(b, "\nIt went over limits.disk or limits.pids, which only the user can "
+			    "raise.");
+	if (o->out.truncated || o->err.truncated)
+		buf_puts(
+			b,
+			"\n[truncated] Output is kept up to limits.output of each stream; write it "
+			"to a file and look at parts of that.");
+}
+
+static void explain(struct buf *b, const struct tool_call *c, const struct outcome *o,
+		    const struct outcome *box)
+{
+	bool denied =
+		o->denial_count || o->questions || (box && box->denial_count > c->denials_before);
+
+	say_limits(b, c, o);
+	if (denied) {
+		buf_puts(b, HEAD);
+		say_denials(b, o, 0);
+		if (box)
+			say_denials(b, box, c->denials_before);
+		say_names(b, o);
+		buf_puts(b, TAIL);
+	}
+	for (size_t i = 0; i < o->hint_count; i++)
+		buf_printf(b, "\nHint for the user: %s", o->hints[i]);
+	if (o->error.hint[0])
+		buf_printf(b, "\nHint: %s", o->error.hint);
+	if (o->trust_count)
+		buf_printf(
+			b,
+			"\nNote: %zu changed file%s (such as %s) can make programs on the host do "
+			"something; the user is told to look at them.",
+			o->trust_count, o->trust_count == 1 ? "" : "s", o->trust[0].path);
+}
+
+/* ---- as JSON ---- */
+
+static void put_denials(struct json *j, const struct outcome *o, size_t from)
+{
+	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++) {
+		size_t k = setting_of(o->denials[i].kind);
+
+		json_object(j);
+		json_kstr(j, "kind", o->denials[i].kind);
+		json_kstr(j, "target", o->denials[i].target);
+		json_kstr(j, "reason", o->denials[i].reason);
+		if (k < ARRAY_LEN(settings) && settings[k].setting)
+			json_kstr(j, "setting", settings[k].setting);
+		json_object_end(j);
+	}
+	for (size_t i = 0; i < o->asked_count && i < NAMES_SHOWN; i++) {
+		json_object(j);
+		json_kstr(j, "kind", "network");
+		json_kstr(j, "target", o->asked[i]);
+		json_kstr(j, "reason", "this sandbox has no network");
+		json_kstr(j, "setting", settings[0].setting);
+		json_object_end(j);
+	}
+}
+
+static void put_streams(struct json *j, const struct outcome *o)
+{
+	json_key(j, "stdout");
+	json_strn(j, buf_str(&o->out.data), o->out.data.len);
+	json_key(j, "stderr");
+	json_strn(j, buf_str(&o->err.data), o->err.data.len);
+	json_kbool(j, "stdout_truncated", o->out.truncated);
+	json_kbool(j, "stderr_truncated", o->err.truncated);
+}
+
+static void put_limits(struct json *j, const struct outcome *o)
+{
+	json_key(j, "limits_hit");
+	json_array(j);
+	for (unsigned l = 0; l < LIMIT_COUNT; l++)
+		if (o->limits_hit & (1U << l))
+			json_str(j, limit_name((enum limit)l));
+	json_array_end(j);
+}
+
+void result_run(struct tool_call *c, const struct outcome *o)
+{
+	const struct outcome *box = c->box ? sandbox_facts(c->box->sandbox) : NULL;
+	uint64_t max = o->dialect == DIALECT_INITRUNNER ? c->of->spec->command.output : 0;
+	struct buf *b = &c->result.text;
+	char *text = outcome_text(o, (size_t)max);
+	struct json j;
+
+	c->result.failed = outcome_status(o) != 0;
+	buf_puts(b, text ? text : "(no memory for the output)");
+	free(text);
+	explain(b, c, o, box);
+	json_init(&j, &c->result.json, false);
+	json_object(&j);
+	json_kstr(&j, "outcome", outcome_name(o->kind));
+	json_ku64(&j, "exit_code", (uint64_t)outcome_status(o));
+	json_key(&j, "signal");
+	json_i64(&j, o->signal);
+	put_streams(&j, o);
+	json_ku64(&j, "duration_ms", o->duration_us / 1000);
+	put_limits(&j, o);
+	json_key(&j, "denials");
+	json_array(&j);
+	put_denials(&j, o, 0);
+	if (box)
+		put_denials(&j, box, c->denials_before);
+	json_array_end(&j);
+	json_kstr(&j, "run", o->id);
+	if (o->error.code)
+		json_kstr(&j, "error", o->error.what);
+	json_object_end(&j);
+}
+
+bool result_box(struct tool_call *c, const struct outcome *o)
+{
+	if (!o->denial_count)
+		return false;
+	buf_puts(&c->result.text, HEAD);
+	say_denials(&c->result.text, o, 0);
+	buf_puts(&c->result.text, TAIL);
+	return true;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tools/tool_run.c - run_command, run_python, run_script: one command, alone or in a box. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/str.h"
+#include "model/code.h"
+#include "sandbox/manager.h"
+#include "tools/tools_internal.h"
+
+#define ARGV_MAX 1024
+#define WORD_MAX ((size_t)128 << 10)
+#define TIMEOUT_MS 120000     /* where neither the user nor the model says anything */
+#define TIMEOUT_TOP_MS 600000 /* what a model may ask for where the user has said nothing */
+#define TIMEOUT_ANY_MS ((uint64_t)86400000)
+
+/* Code comes on the input where it cannot be shown as a file: the sandbox is open already. */
+static const char loader[] =
+	"import sys\n"
+	"code = sys.stdin.buffer.read()\n"
+	"sys.stdin = open('/dev/null')\n"
+	"sys.argv[0] = '" CODE_FOLDER "/_run.py'\n"
+	"exec(compile(code, sys.argv[0], 'exec'), {'__name__': '__main__', '__file__': "
+	"sys.argv[0], '__builtins__': __builtins__})\n";
+
+/* The first word after the switches changes folder; nothing of it is ever a shell's text. */
+static const char enter[] = "cd -- \"$1\" && shift && exec \"$@\"";
+
+/* ---- progress and end ---- */
+
+static void keep_line(struct tool_call *c, const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '\n') {
+			c->line[c->line_len] = '\0';
+			if (c->line_len && c->by.progress)
+				c->by.progress(c->by.arg, c->seen, c->line);
+			c->line_len = 0;
+		} else if (c->line_len < sizeof(c->line) - 1) {
+			c->line[c->line_len++] = p[i];
+		}
+	}
+}
+
+static void on_output(void *arg, int stream, const char *data, size_t n)
+{
+	struct tool_call *c = arg;
+
+	(void)stream;
+	c->seen += n;
+	keep_line(c, data, n);
+}
+
+static void on_run(struct loop_watch *w, uint32_t events)
+{
+	struct tool_call *c = (struct tool_call *)w;
+	brig_result *r = NULL;
+	struct brig_error be;
+	struct err e = { 0 };
+
+	(void)events;
+	if (brig_run_dispatch(c->run))
+		return;
+	(void)loop_want(c->of->loop, &c->w, 0);
+	(void)brig_run_finish(c->run, &r, &be);
+	c->run = NULL;
+	if (r) {
+		c->ended(c, r);
+	} else {
+		(void)err_nomem(&e);
+		call_fail(c, &e);
+	}
+	brig_result_free(r);
+}
+
+static void run_ended(struct tool_call *c, brig_result *r)
+{
+	result_run(c, result_outcome(r));
+	call_end(c);
+}
+
+int call_start(struct tool_call *c, struct err *e)
+{
+	struct brig_error be;
+	int r;
+
+	brig_request_on_output(c->request, on_output, c);
+	if (!c->ended)
+		c->ended = run_ended;
+	if (c->box) {
+		request_apart(c->request);
+		c->denials_before = sandbox_facts(c->box->sandbox)->denial_count;
+		r = brig_sandbox_exec(c->box->sandbox, c->request, &c->run, &be);
+	} else {
+		r = brig_start(c->request, &c->run, &be);
+	}
+	if (r < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	c->w = (struct loop_watch){ .fd = brig_run_fd(c->run), .ready = on_run };
+	if (c->w.fd >= 0 && loop_want(c->of->loop, &c->w, EPOLLIN) == 0)
+		return 0;
+	/* call_free ends it. */
+	return err_set(e, ERR_INTERNAL, EIO, "the command cannot be followed");
+}
+
+/* ---- what is common to all three ---- */
+
+/* How long it may take: within what the user has set, the model's word counts. */
+static int set_timeout(struct tool_call *c, const struct jread *args, enum code_kind kind,
+		       struct err *e)
+{
+	const struct spec *s = c->of->spec;
+	uint64_t tool = s->command.code.tool[kind].timeout, top = TIMEOUT_TOP_MS, asked = 0, ms;
+	char text[32];
+	struct brig_error be;
+
+	if (args_number(args, "timeout", 1, TIMEOUT_ANY_MS / 1000, &asked, e) < 0)
+		return -e->code;
+	ms = TIMEOUT_MS;
+	if (spec_wrote(s, FIELD_TIMEOUT))
+		ms = top = s->command.timeout ? s->command.timeout : TIMEOUT_ANY_MS;
+	else if (tool)
+		ms = top = tool;
+	if (asked && asked * 1000 <= top)
+		ms = asked * 1000;
+	else if (asked)
+		ms = top;
+	c->timeout_ms = ms;
+	if (c->box) {
+		(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)ms);
+		if (brig_request_set(c->request, "limits.timeout", text, &be) < 0) {
+			error_import(&be, e);
+			return -e->code;
+		}
+		return 0;
+	}
+	request_spec(c->request)->command.timeout = ms;
+	request_spec(c->request)->origin[FIELD_TIMEOUT] = ORIGIN_FLAG;
+	return 0;
+}
+
+int call_request(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e)
+{
+	if (box_of(c->of, args, &c->box, e) < 0)
+		return -e->code;
+	c->request = c->box ? brig_sandbox_command(c->box->sandbox) : request_from(c->of->spec);
+	if (!c->request)
+		return err_nomem(e);
+	return set_timeout(c, args, kind, e);
+}
+
+static int set_input(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const char *text = NULL;
+	struct brig_error be;
+
+	if (args_text(args, "stdin", TOOL_FILE_MAX, &text, e) < 0)
+		return -e->code;
+	if (text && brig_request_input(c->request, text, strlen(text), &be) < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	return 0;
+}
+
+/* ---- run_command ---- */
+
+static int read_argv(const struct jread *args, const char **argv, size_t *n, struct err *e)
+{
+	const struct jread *list = jread_get(args, "argv");
+	size_t count = jread_count(list);
+
+	if (jread_kind(list) != JREAD_ARRAY || !count || count > ARGV_MAX)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "such as [\"ls\", \"-l\"]; for pipes and operators give 'shell'",
+				  "'argv' must be a list of 1 to %d strings", ARGV_MAX);
+	for (size_t i = 0; i < count; i++) {
+		const char *word = jread_text(jread_at(list, i));
+
+		if (!word || strlen(word) > WORD_MAX)
+			return err_set(e, ERR_USAGE, EINVAL,
+				       "'argv' must be strings of at most %zu bytes", WORD_MAX);
+		argv[(*n)++] = word;
+	}
+	return 0;
+}
+
+static int put_argv(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const char *argv[ARGV_MAX + 16] = { NULL }, *line = NULL, *folder = NULL;
+	struct brig_error be;
+	size_t n = 0;
+
+	if (args_text(args, "shell", WORD_MAX, &line, e) < 0 ||
+	    args_text(args, "cwd", TOOL_PATH_MAX - 1, &folder, e) < 0)
+		return -e->code;
+	if (!line == !jread_get(args, "argv"))
+		return err_set(e, ERR_USAGE, EINVAL, "give either 'argv' or 'shell'");
+	if (folder) {
+		static const char *const words[] = { "/bin/sh", "-c", enter, "sh" };
+
+		memcpy(argv, words, sizeof(words));
+		n = ARRAY_LEN(words);
+		argv[n++] = folder;
+	}
+	if (line) {
+		argv[n++] = "/bin/sh";
+		argv[n++] = "-c";
+		argv[n++] = "--";
+		argv[n++] = line;
+	} else if (read_argv(args, argv, &n, e) < 0) {
+		return -e->code;
+	}
+	if (brig_request_argv(c->request, argv, &be) < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	return 0;
+}
+
+int run_command(struct tool_call *c, const struct jread *args, struct err *e)
+{
+
+	if (call_request(c, args, CODE_NONE, e) < 0 || put_argv(c, args, e) < 0 ||
+	    set_input(c, args, e) < 0)
+		return -e->code;
+	return call_start(c, e);
+}
+
+/* ---- run_python ---- */
+
+/* The box has the network that this tool is not to have. */
+static int check_offline(const struct tool_call *c, struct err *e)
+{
+	const struct spec *s = c->of->spec;
+
+	if (!c->box || !s->command.code.tool[CODE_PYTHON].offline || s->network == NETWORK_NONE)
+		return 0;
+	return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",
+			  "network_disabled: Python code runs in a sandbox of its own alone");
+}
+
+static int put_words(struct tool_call *c, const struct jread *args, const char **argv, size_t *n,
+		     struct err *e)
+{
+	const struct jread *list = jread_get(args, "args");
+	struct brig_error be;
+
+	if (!list || jread_kind(list) == JREAD_NULL)
+		return 0;
+	if (jread_kind(list) != JREAD_ARRAY || jread_count(list) > ARGV_MAX)
+		return err_set(e, ERR_USAGE, EINVAL, "'args' must be a list of strings");
+	for (size_t i = 0; i < jread_count(list); i++) {
+		const char *word = jread_text(jread_at(list, i));
+
+		if (!word || strlen(word) > WORD_MAX)
+			return err_set(e, ERR_USAGE, EINVAL, "'args' must be a list of strings");
+		if (c->box)
+			argv[(*n)++] = word;
+		else if (brig_request_arg(c->request, word, &be) < 0)
+			return error_import(&be, e), -e->code;
+	}
+	return 0;
+}
+
+int run_python(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const char *argv[ARGV_MAX + 4] = { "python3", "-c", loader }, *code = NULL;
+	struct brig_error be;
+	size_t n = 3;
+	int r;
+
+	if (args_text(args, "code", CODE_MAX, &code, e) < 0 ||
+	    call_request(c, args, CODE_PYTHON, e) < 0 || check_offline(c, e) < 0 ||
+	    put_words(c, args, argv, &n, e) < 0)
+		return -e->code;
+	if (c->box) {
+		r = brig_request_argv(c->request, argv, &be);
+		if (r == 0)
+			r = brig_request_input(c->request, code, strlen(code), &be);
+	} else {
+		r = brig_request_python(c->request, code, strlen(code), &be);
+	}
+	if (r < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	return call_start(c, e);
+}
+
+/* ---- run_script ---- */
+
+static int put_parameter(struct tool_call *c, const char *name, const char *value, struct err *e)
+{
+	char upper[256];
+	struct brig_error be;
+	int r;
+
+	if (!value || strlen(value) > WORD_MAX)
+		return err_set(e, ERR_USAGE, EINVAL, "parameter '%.60s' must be a string", name);
+	if (code_variable(name, upper, sizeof(upper), e) < 0)
+		return -e->code;
+	r = c->box ? brig_request_env(c->request, upper, value, &be)
+		   : brig_request_param(c->request, name, value, &be);
+	if (r < 0)
+		error_import(&be, e);
+	return r < 0 ? -e->code : 0;
+}
+
+static int put_parameters(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct jread *map = jread_get(args, "params");
+
+	if (!map || jread_kind(map) == JREAD_NULL)
+		return 0;
+	if (jread_kind(map) != JREAD_OBJECT)
+		return err_set(e, ERR_USAGE, EINVAL, "'params' must be an object of strings");
+	for (void *it = jread_first(map); it; it = jread_next(map, it))
+		if (put_parameter(c, jread_key(it), jread_text(jread_value(it)), e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int run_script(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const char *body = NULL, *with = NULL;
+	struct brig_error be;
+	int r;
+
+	if (args_text(args, "body", CODE_MAX, &body, e) < 0 ||
+	    args_text(args, "interpreter", TOOL_PATH_MAX - 1, &with, e) < 0 ||
+	    call_request(c, args, CODE_SCRIPT, e) < 0 || put_parameters(c, args, e) < 0)
+		return -e->code;
+	if (with && with[0] != '/')
+		return err_set(e, ERR_USAGE, EINVAL,
+			       "'interpreter' is the path of a program inside, such as /bin/bash");
+	if (c->box) {
+		const char *const argv[] = { with ? with : "/bin/sh", NULL };
+
+		r = brig_request_argv(c->request, argv, &be);
+		if (r == 0)
+			r = brig_request_input(c->request, body, strlen(body), &be);
+	} else {
+		r = brig_request_script(c->request, with, body, strlen(body), &be);
+	}
+	if (r < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	return call_start(c, e);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tools/tool_search.c - search_files: grep inside, its lines taken apart. */
+#include <string.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "sandbox/manager.h"
+#include "tools/tools_internal.h"
+
+#define PATTERN_MAX 4096
+#define FOUND_MAX 500
+#define LINE_SHOWN 400
+
+/* "PATH NUL NUMBER : TEXT \n", written inside: what has another form ends the list. */
+static bool take(const char **at, const char *end, struct json *j, struct buf *text)
+{
+	const char *path = *at, *nul = memchr(path, '\0', (size_t)(end - path)),
+		   *nl = nul ? memchr(nul, '\n', (size_t)(end - nul)) : NULL,
+		   *colon = nl ? memchr(nul, ':', (size_t)(nl - nul)) : NULL;
+	char digits[24] = "";
+	uint64_t line;
+	size_t len;
+
+	if (!colon || colon - nul > 20)
+		return false;
+	memcpy(digits, nul + 1, (size_t)(colon - nul - 1));
+	if (num_count(digits, &line) < 0)
+		return false;
+	len = (size_t)(nl - colon - 1);
+	len = len > LINE_SHOWN ? utf8_cut(colon + 1, LINE_SHOWN) : len;
+	json_object(j);
+	json_kstr(j, "path", path);
+	json_ku64(j, "line", line);
+	json_key(j, "text");
+	json_strn(j, colon + 1, len);
+	json_object_end(j);
+	buf_printf(text, "%s:%llu:", path, (unsigned long long)line);
+	buf_add(text, colon + 1, len);
+	buf_putc(text, '\n');
+	*at = nl + 1;
+	return true;
+}
+
+static void search_ended(struct tool_call *c, brig_result *r)
+{
+	size_t n = 0, found = 0;
+	const struct outcome *o = result_outcome(r);
+	const char *at = brig_result_stdout(r, &n), *end = at + n;
+	struct json j;
+
+	/* 1: nothing was found. */
+	if (o->kind != OUTCOME_EXITED || o->exit_code > 1) {
+		result_run(c, o);
+		c->result.json.len = 0;
+		c->result.failed = true;
+		call_end(c);
+		return;
+	}
+	json_init(&j, &c->result.json, false);
+	json_object(&j);
+	json_key(&j, "matches");
+	json_array(&j);
+	while (found < FOUND_MAX && at < end && take(&at, end, &j, &c->result.text))
+		found++;
+	json_array_end(&j);
+	json_kbool(&j, "truncated", at < end || o->out.truncated);
+	json_object_end(&j);
+	if (!found)
+		buf_puts(&c->result.text, "(nothing was found)");
+	else if (at < end || o->out.truncated)
+		buf_puts(&c->result.text, "[truncated] search for something rarer");
+	call_end(c);
+}
+
+int search_files(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const char *pattern = NULL, *path = NULL, *name = NULL;
+	const char *argv[] = {
+		"grep", "-rnIZ", "-Dskip", "-F", "-e", NULL, "--", NULL, NULL, NULL
+	};
+	CLEANUP(buf) struct buf include = BUF_INIT(PATTERN_MAX + 32);
+	struct brig_error be;
+	bool regex = false;
+
+	if (args_text(args, "pattern", PATTERN_MAX, &pattern, e) < 0 ||
+	    args_text(args, "path", TOOL_PATH_MAX - 1, &path, e) < 0 ||
+	    args_text(args, "name", PATTERN_MAX, &name, e) < 0 ||
+	    args_flag(args, "regex", &regex, e) < 0 || (path && args_path(path, e) < 0) ||
+	    call_request(c, args, CODE_NONE, e) < 0)
+		return -e->code;
+	argv[3] = regex ? "-E" : "-F";
+	argv[5] = pattern;
+	argv[7] = path ? path : ".";
+	if (name) {
+		buf_printf(&include, "--include=%s", name);
+		argv[8] = argv[7];
+		argv[7] = argv[6];
+		argv[6] = buf_str(&include);
+	}
+	if (brig_request_argv(c->request, argv, &be) < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	c->ended = search_ended;
+	return call_start(c, e);
+}

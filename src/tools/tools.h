@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tools/tools.h - what a model may ask for: commands, code, scripts and files in sandboxes.
+ *
+ * A table of tools, and the calls of them that are under way. What is allowed comes from one spec,
+ * the user's; an argument chooses within it and never adds to it. Each call has a sandbox of its
+ * own unless it names one that create_sandbox has made. Everything is turned by the caller's loop;
+ * only the start and the end of a sandbox are waited for, which takes milliseconds. Nothing
+ * outlives struct tools. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/jread.h"
+#include "base/json.h"
+#include "base/loop.h"
+#include "model/spec.h"
+
+enum { TOOLS_BOXES_MAX = 16, TOOLS_CALLS_MAX = 64 };
+
+struct tools;
+struct tool_call;
+
+typedef int tool_fn(struct tool_call *c, const struct jread *args, struct err *e);
+
+enum tool_type {
+	TOOL_TEXT,
+	TOOL_WORD, /* one of `words` */
+	TOOL_TEXTS,
+	TOOL_NUMBER, /* whole, not negative */
+	TOOL_COUNT,  /* the same, from 1 */
+	TOOL_FLAG,
+	TOOL_MAP,  /* of texts */
+	TOOL_LIST, /* of objects; results alone */
+};
+
+/* A member of what a tool takes or gives. */
+struct tool_arg {
+	const char *name; /* NULL: the end */
+	enum tool_type type;
+	const char *about;
+	const char *const *words;
+	const struct tool_arg *of;
+	bool need;
+};
+
+struct tool {
+	const char *name, *title, *about; /* about: for the model */
+	const struct tool_arg *input, *output;
+	bool reads; /* changes nothing */
+	bool keeps; /* destroys nothing */
+	tool_fn *begin;
+};
+
+extern const struct tool tool_table[]; /* ends with a name that is NULL */
+const struct tool *tool_by_name(const char *name);
+void tool_schema(struct json *j, const struct tool_arg *args); /* as JSON Schema */
+
+/* How a call ended. Borrowed by `done`. */
+struct tool_result {
+	bool failed;     /* as the model is told: also a command that did not exit with 0 */
+	bool cancelled;  /* by tool_cancel */
+	struct buf text; /* for the model, UTF-8 */
+	struct buf json; /* an object that fits the tool's output schema; empty: there is none */
+};
+
+struct tool_listener {
+	/* Output has come: how many bytes so far, and its last whole line. May be NULL. */
+	void (*progress)(void *arg, uint64_t bytes, const char *line);
+	void (*done)(void *arg, const struct tool_result *r); /* the last word; the call is gone */
+	void *arg;
+};
+
+/* The spec is copied. Fails when no sandbox could be made from it at all. */
+int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e);
+struct tools *tools_free(struct tools *t); /* ends what runs, and tells so */
+DEFINE_CLEANUP(tools, struct tools *, tools_free)
+
+/* Begins a call. `done` may come before this returns; until then *at is the call. `args` is
+ * borrowed until this returns; NULL: none. */
+void tool_begin(struct tools *t, const struct tool *tool, const struct jread *args,
+		const struct tool_listener *by, struct tool_call **at);
+/* Ends it with everything that it has started; `done` follows, through the loop. */
+void tool_cancel(struct tool_call *c);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tools/tools_internal.h - what the files of the tools share. */
+#pragma once
+
+#include "brig.h"
+#include "model/outcome.h"
+#include "proc/files.h"
+#include "tools/tools.h"
+
+#define TOOL_PATH_MAX 4096
+#define TOOL_FILE_MAX ((size_t)8 << 20) /* of a file that is read or edited */
+#define TOOL_ID_SIZE 33
+
+/* A sandbox that stays: one that create_sandbox made, or a call's own for its files. */
+struct tool_box {
+	struct loop_watch w; /* first */
+	struct tools *of;
+	struct tool_box *next; /* of the listed ones */
+	brig_request *request;
+	brig_sandbox *sandbox;
+	char id[TOOL_ID_SIZE], name[64];
+	bool ended; /* by itself: a limit, or somebody's doing */
+};
+
+typedef void file_next_fn(struct tool_call *c, int error);
+
+/* One operation on files under way. */
+struct tool_file {
+	struct loop_watch answers, data; /* fd -1: closed */
+	struct loop_timer late;
+	enum file_verb verb;
+	int word;
+	uint32_t number;
+	bool has;
+	struct file_answer last;
+	struct buf got;   /* what came out */
+	const char *give; /* what goes in; borrowed */
+	size_t give_len, given;
+	file_next_fn *next;
+};
+
+struct tool_call {
+	struct loop_watch w; /* first; of its run */
+	struct loop_timer end;
+	struct tools *of;
+	struct tool_call *next, **at;
+	const struct tool *tool;
+	struct tool_listener by;
+	brig_request *request;
+	brig_run *run;
+	struct tool_box *box; /* NULL: the run has a sandbox of its own */
+	bool own_box;
+	bool cancelled, over;
+	size_t denials_before; /* of the box */
+	uint64_t timeout_ms;
+	/* What its output looks like so far. */
+	uint64_t seen;
+	char line[256];
+	size_t line_len;
+	void (*ended)(struct tool_call *c, brig_result *r); /* its run */
+	struct tool_file file;
+	char path[TOOL_PATH_MAX];
+	struct buf body;       /* of a file to be written */
+	uint64_t first, count; /* lines to show, entries to list */
+	struct tool_result result;
+};
+
+struct tools {
+	struct loop *loop;
+	struct spec *spec;
+	struct tool_call *calls;
+	size_t call_count;
+	struct tool_box *boxes;
+	size_t box_count;
+};
+
+/* ---- arguments (tool_args.c) ---- */
+
+/* Refuses what the tool does not take, and what it needs and is not there. */
+int args_check(const struct jread *args, const struct tool_arg *takes, struct err *e);
+/* NULL when there is none; an error when it is no string, or longer than max. */
+int args_text(const struct jread *args, const char *key, size_t max, const char **ret,
+	      struct err *e);
+int args_number(const struct jread *args, const char *key, uint64_t min, uint64_t max,
+		uint64_t *ret, struct err *e); /* *ret stays when there is none */
+int args_flag(const struct jread *args, const char *key, bool *ret, struct err *e);
+/* A path for brig-files: not empty, no "..", no control character. */
+int args_path(const char *path, struct err *e);
+
+/* ---- ends (tools.c) ---- */
+
+/* It is over: `done` is called through the loop, and the call is freed. */
+void call_end(struct tool_call *c);
+void call_fail(struct tool_call *c, const struct err *e);
+
+/* ---- runs (tool_run.c) ---- */
+
+/* Starts the request that is in the call; `ended` is told when it is over. */
+int call_start(struct tool_call *c, struct err *e);
+/* A request for a command with these arguments, in the box that `sandbox` names, or alone. */
+int call_request(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e);
+tool_fn run_command, run_python, run_script;
+
+/* ---- results (tool_result.c) ---- */
+
+void result_run(struct tool_call *c, const struct outcome *o);
+/* What was denied in a box as a whole, which is known when it has ended. true: something was. */
+bool result_box(struct tool_call *c, const struct outcome *o);
+
+/* ---- boxes (tool_boxes.c) ---- */
+
+int box_open(struct tools *t, struct tool_box **ret, struct err *e);
+/* Ends it; *ret (may be NULL) is what it came to, or NULL. Takes NULL. */
+void box_close(struct tool_box *b, brig_result **ret);
+struct tool_box *box_find(struct tools *t, const char *ref);
+/* The one that the argument `sandbox` names; NULL and 0: none was named. */
+int box_of(struct tools *t, const struct jread *args, struct tool_box **ret, struct err *e);
+tool_fn create_sandbox, list_sandboxes, delete_sandbox;
+
+/* ---- files (tool_files.c, tool_file_op.c) ---- */
+
+/* Does one operation in the call's box; `next` is called with an errno, 0 for none. */
+int file_begin(struct tool_call *c, const struct file_order *o, file_next_fn *next, struct err *e);
+void file_done(struct tool_file *f, struct loop *l); /* closes what is open */
+void file_cancel(struct tool_call *c);
+tool_fn read_file, write_file, edit_file, list_files, search_files;
+
+/* ---- text (tool_text.c) ---- */
+
+/* Lines first.. (from 1), at most `count` (0: all) and `max` bytes. true: all of them were put. */
+bool text_lines(const char *p, size_t n, uint64_t first, uint64_t count, size_t max,
+		struct buf *out, uint64_t *total);
+/* Replaces the only occurrence of `old`, or all of them. How often it was found. */
+size_t text_replace(const char *p, size_t n, const char *old, const char *new, bool all,
+		    struct buf *out);
+/* Puts text behind a line (0: before the first). false: there is no such line. */
+bool text_insert(const char *p, size_t n, uint64_t line, const char *text, struct buf *out);
+bool text_is(const char *p, size_t n); /* UTF-8 without NUL */

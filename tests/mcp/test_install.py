@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""brig mcp install and uninstall: other programs' settings keep everything but one entry."""
+
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
+
+from harness import brig, brig_path, main, scratch, test
+from mcp import Client
+
+# Name, file below HOME, section; how the entry's command is found in it.
+HOSTS = [("claude-code", ".claude.json", "mcpServers"), ("claude-desktop", ".config/Claude/claude_desktop_config.json", "mcpServers"),
+         ("cursor", ".cursor/mcp.json", "mcpServers"), ("gemini", ".gemini/settings.json", "mcpServers"),
+         ("opencode", ".config/opencode/opencode.json", "mcp"), ("vscode", ".config/Code/User/mcp.json", "servers"),
+         ("windsurf", ".codeium/windsurf/mcp_config.json", "mcpServers")]
+
+
+def mcp(*words):
+    """brig mcp, in a HOME that is the test's own."""
+    return brig("mcp", *words, env={"HOME": str(home())})
+
+
+def home():
+    return scratch() / "home"
+
+
+def place(name):
+    file = home() / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def command(entry):
+    return entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
+
+
+@test
+def every_host_gets_an_entry_that_starts_the_server():
+    for name, path, section in HOSTS:
+        file = place(path)
+        done = mcp("install", name, "--dry-run", "--", "--policy", "readonly")
+        assert done.status == 0 and "would be written" in done.text and str(file) in done.text and not file.exists(), done
+        assert mcp("install", name, "--", "--policy", "readonly").status == 0
+        argv = command(json.loads(file.read_text())[section]["brig"])
+        assert argv == [str(brig_path().resolve()), "mcp", "--policy", "readonly"] and file.stat().st_mode & 0o777 == 0o600, argv
+        assert "nothing to do" in mcp("install", name, "--", "--policy", "readonly").text
+        assert mcp("uninstall", name).status == 0 and json.loads(file.read_text()) == {section: {}}
+        assert "nothing to do" in mcp("uninstall", name).text
+    with Client(*argv[2:]) as c:  # as a host would start it
+        assert c.call("write_file", path="x", text="")["isError"] and len(c.ask("tools/list")["result"]["tools"]) == 11
+
+
+@test
+def everything_else_stays_as_it_was():
+    file = place(".cursor/mcp.json")
+    before = '// mine\n{\n    "unknown": [1.10, 1e400, {"deep": "\\u00e9"}], /* x */\n    "mcpServers": {\n        "other": {"command": "x", "env": {"TOKEN": "t"}}\n    },\n    "z": null\n}\n'
+    file.write_text(before)
+    file.chmod(0o640)
+    (home() / "real").mkdir()
+    real = file.rename(home() / "real/real.json")
+    file.symlink_to(real)
+    inode = real.stat().st_ino
+    assert mcp("install", "cursor", "--dry-run").status == 0 and real.read_text() == before and real.stat().st_ino == inode
+    assert mcp("install", "cursor").status == 0
+    entry = f',\n        "brig": {{"command": "{brig_path().resolve()}", "args": ["mcp"]}}'
+    assert real.read_text() == before.replace('{"TOKEN": "t"}}', '{"TOKEN": "t"}}' + entry), real.read_text()
+    assert file.is_symlink() and os.readlink(file) == str(real) and real.stat().st_mode & 0o7777 == 0o640
+    assert (home() / "real/real.json.brig-backup").read_text() == before
+    assert mcp("uninstall", "cursor").status == 0 and real.read_text() == before
+    assert sorted(os.listdir(home() / "real")) == ["real.json", "real.json.brig-backup"]
+
+
+@test
+def codex_keeps_its_tables():
+    file = place(".codex/config.toml")
+    before = 'model = "x"\n\n[mcp_servers.other]\ncommand = "y"\n'
+    file.write_text(before)
+    assert mcp("install", "codex").status == 0
+    assert file.read_text() == before + f'\n[mcp_servers.brig]\ncommand = "{brig_path().resolve()}"\nargs = ["mcp"]\n'
+    file.write_text(file.read_text() + "\n[after]\na = 1\n")
+    assert mcp("install", "codex", "--", "--policy", "readonly").status == 0
+    assert file.read_text().count("[mcp_servers.brig]") == 1 and '"readonly"' in file.read_text() and "[after]\na = 1\n" in file.read_text()
+    assert mcp("uninstall", "codex").status == 0 and "brig" not in file.read_text() and file.read_text().startswith(before)
+
+
+@test
+def what_cannot_be_done_is_refused_and_changes_nothing():
+    for words in (("install",), ("install", "no-such"), ("install", "cursor", "--policy", "readonly"), ("install", "cursor", "--", "--no-such"),
+                  ("install", "cursor", "--", "word"), ("uninstall", "cursor", "--", "--policy", "readonly"), ("install", "cursor", "vscode")):
+        done = mcp(*words)
+        assert done.status == 125 and done.errors.startswith("brig: "), (words, done)
+    home().mkdir(exist_ok=True)
+    done = mcp("install", "cursor")
+    assert done.status == 125 and "start Cursor once" in done.errors, done
+    file = place(".cursor/mcp.json")
+    for text in ("[]", "{", '{"mcpServers": []}', '{"mcpServers": {}} trailing', '{"a": "unfinished}', '{"mcpServers": {"brig": 1, "brig": 2}}', '{"a" 1}', "{" * 200, "\0"):
+        file.write_text(text)
+        done = mcp("install", "cursor")
+        assert done.status == 125 and "hint:" in done.errors and file.read_text() == text, (text, done)
+    file.unlink()
+    file.symlink_to(scratch() / "nothing")
+    assert mcp("install", "cursor").status == 125 and not (scratch() / "nothing").exists()
+    file.unlink()
+    os.mkfifo(file)
+    assert mcp("install", "cursor").status == 125
+    assert sorted(p.name for p in file.parent.iterdir()) == ["mcp.json"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

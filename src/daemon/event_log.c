@@ -493,10 +493,12 @@ static int place(const struct events *ev, struct events_cursor *c, const struct 
 
 void events_end(const struct events *ev, const char *tenant, struct events_cursor *ret)
 {
-	const struct events *log = *tenant ? find_log(ev, tenant) : ev;
-	const struct events_segment *s = log && log->n ? &log->segments[log->n - 1] : NULL;
+	const struct events *log;
+	const struct events_segment *s;
 
 	*ret = (struct events_cursor){ .seq = ev->last };
+	log = *tenant ? find_log(ev, tenant) : ev;
+	s = log && log->n ? &log->segments[log->n - 1] : NULL;
 	if (s) {
 		ret->segment = s->first;
 		ret->at = s->size;

@@ -276,10 +276,13 @@ static enum problem make(struct api *a, struct http_call *c, struct sandbox_crea
 			 char id[SANDBOX_ID_SIZE], struct err *e)
 {
 	int secrets[HTTP_HANDED];
+	enum problem p;
 
 	x->secret_count = http_handed(c, secrets);
 	x->secrets = secrets;
-	return sandboxes_create(a->boxes, x, id, e);
+	p = sandboxes_create(a->boxes, x, id, e);
+	x->secrets = NULL;
+	return p;
 }
 
 void serve_create(struct api *a, struct http_call *c, const struct jread *body)

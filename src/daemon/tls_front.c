@@ -24,16 +24,16 @@ enum { FDS = TLS_FD_END - TLS_LISTENER };
 /* ---- the files ---- */
 
 /* Where an open file or folder is now. */
-static int where(int fd, char *path, size_t n)
+static int where(int fd, char *out, size_t n)
 {
-	char link[32];
+	char number[32];
 	ssize_t len;
 
-	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	len = readlink(link, path, n - 1);
+	(void)snprintf(number, sizeof(number), "/proc/self/fd/%d", fd);
+	len = readlink(number, out, n - 1);
 	if (len < 0)
 		return -errno;
-	path[len] = '\0';
+	out[len] = '\0';
 	return 0;
 }
 
@@ -141,7 +141,8 @@ static int first_word(int channel, struct err *e)
 	return err_set(e, ERR_CONFIG, EINVAL, "%s", text);
 }
 
-int tls_front_start(struct tls_front *f, int *channel, struct err *e)
+/* Its end of the channel is then its own alone. */
+static int start(struct tls_front *f, int *channel, struct err *e)
 {
 	CLEANUP(fd) int cert = -1, key = -1, here = -1, there = -1;
 	int pair[2];
@@ -154,7 +155,16 @@ int tls_front_start(struct tls_front *f, int *channel, struct err *e)
 	there = pair[1];
 	if (launch(f, (const int[]){ f->listener, there, cert, key }, e) < 0)
 		return -e->code;
-	there = fd_close(there);
+	*channel = TAKE_FD(here);
+	return 0;
+}
+
+int tls_front_start(struct tls_front *f, int *channel, struct err *e)
+{
+	CLEANUP(fd) int here = -1;
+
+	if (start(f, &here, e) < 0)
+		return -e->code;
 	if (first_word(here, e) < 0) {
 		tls_front_end(f);
 		return -e->code;

@@ -46,25 +46,26 @@ struct driven {
 
 static struct driven *driven;
 
-int clock_gettime(clockid_t id, struct timespec *t)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-	int r = (int)syscall(SYS_clock_gettime, id, t);
+	int r = (int)syscall(SYS_clock_gettime, clock_id, tp);
 
-	if (r == 0 && id == CLOCK_MONOTONIC && driven) {
-		uint64_t ns = (uint64_t)t->tv_nsec + driven->ahead_us % SECOND * 1000;
+	if (r == 0 && clock_id == CLOCK_MONOTONIC && driven) {
+		uint64_t ns = (uint64_t)tp->tv_nsec + driven->ahead_us % SECOND * 1000;
 
-		t->tv_sec += (time_t)(driven->ahead_us / SECOND + ns / 1000000000);
-		t->tv_nsec = (long)(ns % 1000000000);
+		tp->tv_sec += (time_t)(driven->ahead_us / SECOND + ns / 1000000000);
+		tp->tv_nsec = (long)(ns % 1000000000);
 	}
 	return r;
 }
 
-int poll(struct pollfd *p, nfds_t n, int ms)
+int poll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
-	const struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 }, now = { 0, 0 };
-	bool hurry = driven && driven->impatient && ms == FILE_PATIENCE_MS;
+	const struct timespec t = { timeout / 1000, (long)(timeout % 1000) * 1000000 },
+			      now = { 0, 0 };
+	bool hurry = driven && driven->impatient && timeout == FILE_PATIENCE_MS;
 
-	return ppoll(p, n, ms < 0 ? NULL : hurry ? &now : &t, NULL);
+	return ppoll(fds, nfds, timeout < 0 ? NULL : hurry ? &now : &t, NULL);
 }
 
 /* The time that the test itself waits for. */
@@ -255,17 +256,17 @@ static void a_helper_whose_data_stands_still_gives_up(void **state)
 	destroy(p, id);
 }
 
-/* Its parent; the name of a process of ours has no blank in it. */
-static pid_t parent_of(int proc, pid_t pid, char name[32])
+/* Its parent, if it has this name (NULL: any); -1. */
+static pid_t parent_of(int proc, pid_t pid, const char *name)
 {
 	char path[64], text[512];
-	int parent = -1;
+	const char *at;
 
 	(void)snprintf(path, sizeof(path), "%d/stat", (int)pid);
-	if (fd_read_file(proc, path, text, sizeof(text)) <= 0 ||
-	    sscanf(text, "%*d %31s %*c %d", name, &parent) != 2)
+	if (fd_read_file(proc, path, text, sizeof(text)) <= 0 || (name && !strstr(text, name)))
 		return -1;
-	return (pid_t)parent;
+	at = strrchr(text, ')'); /* then a blank, the state, a blank */
+	return at ? (pid_t)strtol(at + 4, NULL, 10) : -1;
 }
 
 /* The first process of the only sandbox that this program has: its monitor's child. */
@@ -278,15 +279,13 @@ static pid_t find_init(void)
 
 	folder_begin(&f, proc);
 	while ((d = folder_next(&f))) {
-		char name[32], above[32];
 		uint64_t pid;
 		pid_t monitor;
 
 		if (num_count(d->name, &pid) < 0)
 			continue;
-		monitor = parent_of(proc, (pid_t)pid, name);
-		if (monitor > 1 && str_eq(name, "(brig-init)") &&
-		    parent_of(proc, monitor, above) == getpid())
+		monitor = parent_of(proc, (pid_t)pid, "(brig-init)");
+		if (monitor > 1 && parent_of(proc, monitor, NULL) == getpid())
 			found = (pid_t)pid;
 	}
 	(void)close(proc);
@@ -354,14 +353,13 @@ static const struct CMUnitTest tests[] = {
 };
 
 /* The page is a file that every monitor opens again. */
-static int open_page(void)
+static int open_page(char path[64])
 {
-	char path[64];
 	const char *named = getenv(PAGE_VARIABLE);
 	int fd;
 	void *at;
 
-	(void)snprintf(path, sizeof(path), "/var/tmp/brig-bounds-page-%d", (int)getpid());
+	(void)snprintf(path, 64, "/var/tmp/brig-bounds-page-%d", (int)getpid());
 	fd = open(named ? named : path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof(struct driven)) < 0)
 		return -1;
@@ -375,13 +373,14 @@ static int open_page(void)
 
 int main(int argc, char **argv)
 {
+	char path[64];
 	int r;
 
-	if (open_page() < 0)
+	if (open_page(path) < 0)
 		return 1;
 	if (argc > 1 && str_eq(argv[0], MONITOR_NAME))
 		return monitor_main(argc, argv);
 	r = cmocka_run_group_tests(tests, NULL, NULL);
-	(void)unlink(getenv(PAGE_VARIABLE));
+	(void)unlink(path);
 	return r;
 }

@@ -112,9 +112,12 @@ static bool pass_end(const struct link *from, struct link *to, bool *told)
 static void pass(struct tls_session *s)
 {
 	struct loop *l = s->h->loop;
+	bool moved;
 
-	while (carry(&s->outer, &s->inner) | carry(&s->inner, &s->outer))
-		;
+	do {
+		moved = carry(&s->outer, &s->inner);
+		moved |= carry(&s->inner, &s->outer);
+	} while (moved);
 	(void)pass_end(&s->outer, &s->inner, &s->told_inner);
 	if (s->inner.eof && !s->timer.at) /* the daemon has ended it: what is left has its time */
 		loop_at(l, &s->timer, clock_us() + CLOSE_US);

@@ -66,6 +66,8 @@ CASES = {
     "created_and_pending": ("create", [answer({**BOX, "state": "pending"}, status="202 Accepted"), answer(BOX)], "sb_x"),
     "cut_and_attached_again": ("exec", [chunked(STARTED, wrote(0, b"one "), end=False), chunked(STARTED, wrote(0, b"one "), wrote(2, b"e two"), event("end", END))],
                                "one two"),
+    "a_place_that_is_no_number": ("exec", [chunked(STARTED, event("stdout", {"seq": 1.5, "data": ""}))], "ProtocolError"),
+    "a_command_elsewhere": ("exec", [chunked(event("start", {"exec": "../../x"}))], "BrigError"),
     "output_that_is_not_base64": ("exec", [chunked(STARTED, event("stdout", {"seq": 0, "data": "*"}))], "ProtocolError"),
     "an_end_without_outcome": ("exec", [chunked(STARTED, event("end", {}))], "ProtocolError"),
     "an_event_that_is_not_json": ("exec", [chunked(b"event: start\ndata: {]\n\n")], "ProtocolError"),

@@ -60,7 +60,7 @@ export class Client {
   /** Before the first call: is the daemon one that this package can speak to? */
   async #check() {
     this.#checked ??= this._askOnce({ method: "GET", target: "/v1/info" }).then((raw) => {
-      const found = member(raw, "schema", "number");
+      const found = member(raw, "schema", "integer");
       if (found > SCHEMA)
         throw new VersionError(`the daemon speaks schema ${found} of /v1, and this package knows ${SCHEMA}`, "install the package that came with that brig");
     });
@@ -312,7 +312,7 @@ export class Sandbox {
   }
 
   async delete() {
-    await this.#client._ask({ method: "DELETE", target: at(this.id) }, LONG_TIME);
+    await this.#client._ask({ method: "DELETE", target: at(this.id), again: true }, LONG_TIME);
   }
 
   async logs() {
@@ -338,7 +338,7 @@ export class Exec {
   }
 
   #at(more = "", values = {}) {
-    return at(this.#sandbox, `/execs/${this.id}${more}`, values);
+    return at(this.#sandbox, `/execs/${ref(this.id)}${more}`, values);
   }
 
   /** How it ended, once that was heard; else null. */

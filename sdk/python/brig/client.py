@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapp
 from . import _place, _routes
 from ._http1 import Request
 from ._routes import Time
-from ._settings import Words, settings
+from ._settings import Network, Policy, Words, settings
 from ._sync import PIECE, Call
 from .errors import BrigError, Conflict, ConnectionCut, ConnectionFailed, ExecEnded, NotFound, ProtocolError, Quota, SandboxFailed
 from .model import Change, Event, ExecInfo, File, Info, Output, Result, SandboxInfo, member
@@ -122,8 +122,8 @@ class Client:
 
     # ---- sandboxes ----
 
-    def run(self, argv: Words, *, spec: Optional[Mapping[str, Any]] = None, workspace: Path = None, policy: Optional[str] = None,
-            network: Optional[str] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
+    def run(self, argv: Words, *, spec: Optional[Mapping[str, Any]] = None, workspace: Path = None, policy: Optional[Policy] = None,
+            network: Optional[Network] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
             env: Optional[Mapping[str, str]] = None, backend: Optional[str] = None, stdin: Optional[str] = None, cwd: Optional[str] = None,
             timeout: Time = None, output_limit: Size = None, on_output: Optional[Callable[[Output], None]] = None) -> Result:
         """One command in a sandbox of its own, which is gone afterwards. `on_output` is called with what it writes, as it comes."""
@@ -140,7 +140,7 @@ class Client:
         return heard.result
 
     def create(self, *, name: Optional[str] = None, labels: Optional[Mapping[str, str]] = None, spec: Optional[Mapping[str, Any]] = None,
-               workspace: Path = None, policy: Optional[str] = None, network: Optional[str] = None, allow: Optional[Sequence[str]] = None,
+               workspace: Path = None, policy: Optional[Policy] = None, network: Optional[Network] = None, allow: Optional[Sequence[str]] = None,
                limits: Optional[Mapping[str, Any]] = None, env: Optional[Mapping[str, str]] = None,
                companions: Optional[Mapping[str, Mapping[str, Any]]] = None, backend: Optional[str] = None, idle_ttl: Time = None, ttl: Time = None,
                cleanup_ttl: Time = None, key: Optional[str] = None, wait: bool = True) -> Sandbox:

@@ -95,8 +95,8 @@ export class Client {
   }
 
   /** Events of a stream; the connection ends with the loop over them. */
-  async *_events(request) {
-    const call = await this._begin({ ...request, accept: EVENTS }, STREAM_TIME);
+  async *_events(request, timeout = STREAM_TIME) {
+    const call = await this._begin({ ...request, accept: EVENTS }, timeout);
     try {
       if (call.kind !== EVENTS) throw new ProtocolError(`the answer is '${call.kind}', where events were expected`);
       yield* call.events();
@@ -137,7 +137,7 @@ export class Client {
     const { stdin, cwd, timeout, outputLimit, onOutput, signal } = options;
     const body = { spec: settings(options, this.#place.path !== undefined), ...command(argv), stdin, cwd, timeout: duration(timeout), output_limit: outputLimit };
     const heard = new Heard();
-    for await (const [kind, raw] of this._events(json("POST", "/v1/run", body, { signal }))) {
+    for await (const [kind, raw] of this._events(json("POST", "/v1/run", body, { signal }), LONG_TIME)) {
       const piece = heard.take(kind, raw);
       if (piece) onOutput?.(piece);
     }

@@ -77,8 +77,8 @@ class Client:
     async def _ask(self, request: Request, timeout: Optional[float] = None) -> Dict[str, Any]:
         return await self._again(request, lambda: self._ask_once(request, timeout))
 
-    async def _events(self, request: Request) -> Call:
-        call = await self._begin(request, STREAM_TIME)
+    async def _events(self, request: Request, timeout: float = STREAM_TIME) -> Call:
+        call = await self._begin(request, timeout)
         try:
             _routes.check_kind(call.answer, _routes.EVENTS)
         except BaseException:
@@ -123,7 +123,7 @@ class Client:
         made = settings(spec, workspace=workspace, policy=policy, network=network, allow=allow, limits=limits, env=env, backend=backend,
                         local=self._at.path is not None)
         heard = _routes.Heard()
-        async with await self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit)) as call:
+        async with await self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit), _routes.CREATE_TIME) as call:
             async for kind, raw in call.events():
                 piece = heard.take(kind, raw)
                 if piece and on_output:

@@ -85,8 +85,8 @@ class Client:
     def _ask(self, request: Request, timeout: Optional[float] = None) -> Dict[str, Any]:
         return self._again(request, lambda: self._ask_once(request, timeout))
 
-    def _events(self, request: Request) -> Call:
-        call = self._begin(request, STREAM_TIME)
+    def _events(self, request: Request, timeout: float = STREAM_TIME) -> Call:
+        call = self._begin(request, timeout)
         try:
             _routes.check_kind(call.answer, _routes.EVENTS)
         except BaseException:
@@ -130,7 +130,7 @@ class Client:
         made = settings(spec, workspace=workspace, policy=policy, network=network, allow=allow, limits=limits, env=env, backend=backend,
                         local=self._at.path is not None)
         heard = _routes.Heard()
-        with self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit)) as call:
+        with self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit), _routes.CREATE_TIME) as call:
             for kind, raw in call.events():
                 piece = heard.take(kind, raw)
                 if piece and on_output:

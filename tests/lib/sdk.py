@@ -28,7 +28,8 @@ def _install_python(folder):
     """From a copy: a checkout stays as it is. No index, no network, nothing else is installed."""
     _call("cp", "-r", TOP / "sdk/python", folder / "python")
     _call(PYTHON, "-m", "venv", "--without-pip", folder / "venv")
-    _call(PYTHON, "-m", "pip", "--quiet", "--isolated", "--python", folder / "venv/bin/python", "install", "--no-cache-dir", "--no-index", folder / "python")
+    _call(PYTHON, "-m", "pip", "--quiet", "--isolated", "--python", folder / "venv/bin/python", "install", "--no-cache-dir",
+          "--no-index", folder / "python")
 
 
 def _install_node(folder):
@@ -214,8 +215,8 @@ while True:
 def tls_server():
     """A proxy in front of a daemon, with a certificate of its own; its port and that."""
     cert, key = scratch() / "cert.pem", scratch() / "key.pem"
-    made = as_identity("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
-                           "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    made = as_identity("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert,
+                       "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
     made.communicate(timeout=WAIT)
     p = as_identity(PYTHON, "-c", TLS, cert, key)
     try:

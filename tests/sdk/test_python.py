@@ -330,14 +330,16 @@ def a_daemon_is_started_when_there_is_none():
 
 @test
 def nothing_is_said_to_a_guest_that_plays_the_daemon():
-    for guest in (False, True):
+    for guest, call in ((False, "brig.Client().info()"), (True, "brig.Client().info()"), (True, "asyncio.run(aio.Client().info())")):
         argv = [brig_path(), "run", "--", "python3"] if guest else [sdk.PYTHON]
         p = sdk.as_identity(*argv, "-c", sdk.LISTEN)
         assert p.stdout.readline() == b"up\n", p.stderr.read()
-        said = sdk.python("""
+        said = sdk.python(f"""
+            import asyncio
             import brig
+            from brig import aio
             try:
-                brig.Client().info()
+                {call}
             except brig.BrigError as e:
                 print(type(e).__name__)
         """, env={"BRIG_HOST": f"unix://{workspace() / 'brig.sock'}"})
@@ -345,6 +347,33 @@ def nothing_is_said_to_a_guest_that_plays_the_daemon():
         p.communicate(timeout=sdk.WAIT)
         (workspace() / "brig.sock").unlink()
         assert (said, heard > 0) == (("UntrustedServer\n", False) if guest else ("ConnectionCut\n", True)), (guest, said, heard)
+
+
+ASK_BY_PYTHON = """
+import brig
+try:
+    brig.Client().info()
+except brig.BrigError as e:
+    print(type(e).__name__)
+"""
+ASK_BY_NODE = """
+import { Client } from "brig";
+await new Client().info().catch((e) => console.log(e.name));
+"""
+
+
+@test(as_user="root", by_root=True)
+def nothing_is_said_to_another_users_server():
+    folder = scratch() / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    for run, code in ((sdk.python, ASK_BY_PYTHON), (sdk.node, ASK_BY_NODE)):
+        with subprocess.Popen([sdk.PYTHON, "-c", sdk.LISTEN], user=4242, group=4242, cwd=folder, stdout=subprocess.PIPE) as p:
+            assert p.stdout.readline() == b"up\n"
+            assert run(code, env={"BRIG_HOST": f"unix://{folder / 'brig.sock'}"}) == "UntrustedServer\n"
+            p.kill()
+            assert p.stdout.read() in (b"", b"0\n")
+        (folder / "brig.sock").unlink()
 
 
 DRIVER = """

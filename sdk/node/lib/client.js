@@ -60,7 +60,7 @@ export class Client {
   /** Before the first call: is the daemon one that this package can speak to? */
   async #check() {
     this.#checked ??= this._askOnce({ method: "GET", target: "/v1/info" }).then((raw) => {
-      const found = member(raw, "schema", "number");
+      const found = member(raw, "schema", "integer");
       if (found > SCHEMA)
         throw new VersionError(`the daemon speaks schema ${found} of /v1, and this package knows ${SCHEMA}`, "install the package that came with that brig");
     });
@@ -95,8 +95,8 @@ export class Client {
   }
 
   /** Events of a stream; the connection ends with the loop over them. */
-  async *_events(request) {
-    const call = await this._begin({ ...request, accept: EVENTS }, STREAM_TIME);
+  async *_events(request, timeout = STREAM_TIME) {
+    const call = await this._begin({ ...request, accept: EVENTS }, timeout);
     try {
       if (call.kind !== EVENTS) throw new ProtocolError(`the answer is '${call.kind}', where events were expected`);
       yield* call.events();
@@ -137,7 +137,7 @@ export class Client {
     const { stdin, cwd, timeout, outputLimit, onOutput, signal } = options;
     const body = { spec: settings(options, this.#place.path !== undefined), ...command(argv), stdin, cwd, timeout: duration(timeout), output_limit: outputLimit };
     const heard = new Heard();
-    for await (const [kind, raw] of this._events(json("POST", "/v1/run", body, { signal }))) {
+    for await (const [kind, raw] of this._events(json("POST", "/v1/run", body, { signal }), LONG_TIME)) {
       const piece = heard.take(kind, raw);
       if (piece) onOutput?.(piece);
     }
@@ -312,7 +312,7 @@ export class Sandbox {
   }
 
   async delete() {
-    await this.#client._ask({ method: "DELETE", target: at(this.id) }, LONG_TIME);
+    await this.#client._ask({ method: "DELETE", target: at(this.id), again: true }, LONG_TIME);
   }
 
   async logs() {
@@ -338,7 +338,7 @@ export class Exec {
   }
 
   #at(more = "", values = {}) {
-    return at(this.#sandbox, `/execs/${this.id}${more}`, values);
+    return at(this.#sandbox, `/execs/${ref(this.id)}${more}`, values);
   }
 
   /** How it ended, once that was heard; else null. */

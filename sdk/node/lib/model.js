@@ -7,7 +7,9 @@ const KEPT_MAX = 64 << 20; // bytes of one stream that a client keeps
 /** A member that must be there, and of this type. */
 export function member(raw, name, type) {
   const value = raw[name];
-  const is = type === "array" ? Array.isArray(value) : typeof value === type && value !== null && !Array.isArray(value);
+  const is = type === "array" ? Array.isArray(value)
+    : type === "integer" ? Number.isSafeInteger(value)
+    : typeof value === type && value !== null && !Array.isArray(value);
   if (!is) throw new ProtocolError(`the answer has no '${name}'`);
   return value;
 }
@@ -23,10 +25,10 @@ const text = (raw, name) => (typeof raw[name] === "string" ? raw[name] : null);
 export function toInfo(raw) {
   return {
     version: member(raw, "version", "string"),
-    schema: member(raw, "schema", "number"),
-    sandboxes: member(raw, "sandboxes", "number"),
-    execsRunning: member(raw, "execs_running", "number"),
-    lastEvent: member(raw, "last_event", "number"),
+    schema: member(raw, "schema", "integer"),
+    sandboxes: member(raw, "sandboxes", "integer"),
+    execsRunning: member(raw, "execs_running", "integer"),
+    lastEvent: member(raw, "last_event", "integer"),
     raw,
   };
 }
@@ -44,7 +46,7 @@ export function toSandboxInfo(raw) {
     backend: text(raw, "backend"),
     labels: member(raw, "labels", "object"),
     companions: companions.map((c) => ({ name: c.name, state: c.state, address: text(c, "address"), reason: text(c, "reason") })),
-    execsRunning: member(raw, "execs_running", "number"),
+    execsRunning: member(raw, "execs_running", "integer"),
     raw,
   };
 }
@@ -56,7 +58,7 @@ export function toExecInfo(raw) {
 export function toEvent(kind, raw) {
   if (kind === "error") throw fromProblem(410, raw);
   return {
-    seq: member(raw, "seq", "number"),
+    seq: member(raw, "seq", "integer"),
     time: member(raw, "time", "string"),
     type: member(raw, "type", "string"),
     sandbox: text(raw, "sandbox"),
@@ -75,7 +77,7 @@ export function toFile(raw) {
     name,
     nameBytes: typeof raw.name_base64 === "string" ? Buffer.from(raw.name_base64, "base64") : Buffer.from(name),
     type: member(raw, "type", "string"),
-    size: member(raw, "size", "number"),
+    size: member(raw, "size", "integer"),
     mode: Number.parseInt(mode, 8),
     modified: member(raw, "modified", "string"),
     raw,
@@ -93,7 +95,7 @@ function output(stream, seq, data) {
 function toOutput(stream, raw) {
   const coded = member(raw, "data", "string");
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(coded) || coded.length % 4) throw new ProtocolError("what a command wrote is not base64");
-  return output(stream, member(raw, "seq", "number"), Buffer.from(coded, "base64"));
+  return output(stream, member(raw, "seq", "integer"), Buffer.from(coded, "base64"));
 }
 
 /** How a command ended. A command that failed is a result; check() makes it an error. */

@@ -101,7 +101,7 @@ def get(box: str) -> Request:
 
 
 def delete(box: str) -> Request:
-    return Request("DELETE", _box(box))
+    return Request("DELETE", _box(box), again=True)
 
 
 def update(box: str, name: Optional[str], labels: Optional[Mapping[str, str]], idle_ttl: Time, ttl: Time, allow: Optional[Iterable[str]]) -> Request:

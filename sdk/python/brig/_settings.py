@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, List, Literal, Mapping, Optional, Sequence, Union
 
 from .errors import BrigError
 
-__all__ = ["Settings", "settings"]
+__all__ = ["Network", "Policy", "Settings", "settings"]
 
 Settings = Dict[str, Any]
+Policy = Literal["readonly", "workspace_write", "full_access"]
+Network = Literal["none", "proxy", "bridge", "host"]
 Words = Union[str, Sequence[str]]
 
 
@@ -24,8 +26,8 @@ def _is_absolute(path: str) -> str:
     return path
 
 
-def settings(spec: Optional[Mapping[str, Any]] = None, *, workspace: Union[None, str, "os.PathLike[str]"] = None, policy: Optional[str] = None,
-             network: Optional[str] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
+def settings(spec: Optional[Mapping[str, Any]] = None, *, workspace: Union[None, str, "os.PathLike[str]"] = None, policy: Optional[Policy] = None,
+             network: Optional[Network] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
              env: Optional[Mapping[str, str]] = None, companions: Optional[Mapping[str, Mapping[str, Any]]] = None, backend: Optional[str] = None,
              local: bool = True) -> Settings:
     """`spec` with what the other arguments say put over it. `local`: a relative workspace is one of this process."""

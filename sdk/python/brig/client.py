@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Mapp
 from . import _place, _routes
 from ._http1 import Request
 from ._routes import Time
-from ._settings import Words, settings
+from ._settings import Network, Policy, Words, settings
 from ._sync import PIECE, Call
 from .errors import BrigError, Conflict, ConnectionCut, ConnectionFailed, ExecEnded, NotFound, ProtocolError, Quota, SandboxFailed
 from .model import Change, Event, ExecInfo, File, Info, Output, Result, SandboxInfo, member
@@ -85,8 +85,8 @@ class Client:
     def _ask(self, request: Request, timeout: Optional[float] = None) -> Dict[str, Any]:
         return self._again(request, lambda: self._ask_once(request, timeout))
 
-    def _events(self, request: Request) -> Call:
-        call = self._begin(request, STREAM_TIME)
+    def _events(self, request: Request, timeout: float = STREAM_TIME) -> Call:
+        call = self._begin(request, timeout)
         try:
             _routes.check_kind(call.answer, _routes.EVENTS)
         except BaseException:
@@ -122,15 +122,15 @@ class Client:
 
     # ---- sandboxes ----
 
-    def run(self, argv: Words, *, spec: Optional[Mapping[str, Any]] = None, workspace: Path = None, policy: Optional[str] = None,
-            network: Optional[str] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
+    def run(self, argv: Words, *, spec: Optional[Mapping[str, Any]] = None, workspace: Path = None, policy: Optional[Policy] = None,
+            network: Optional[Network] = None, allow: Optional[Sequence[str]] = None, limits: Optional[Mapping[str, Any]] = None,
             env: Optional[Mapping[str, str]] = None, backend: Optional[str] = None, stdin: Optional[str] = None, cwd: Optional[str] = None,
             timeout: Time = None, output_limit: Size = None, on_output: Optional[Callable[[Output], None]] = None) -> Result:
         """One command in a sandbox of its own, which is gone afterwards. `on_output` is called with what it writes, as it comes."""
         made = settings(spec, workspace=workspace, policy=policy, network=network, allow=allow, limits=limits, env=env, backend=backend,
                         local=self._at.path is not None)
         heard = _routes.Heard()
-        with self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit)) as call:
+        with self._events(_routes.run(made, argv, stdin, cwd, timeout, output_limit), _routes.CREATE_TIME) as call:
             for kind, raw in call.events():
                 piece = heard.take(kind, raw)
                 if piece and on_output:
@@ -140,7 +140,7 @@ class Client:
         return heard.result
 
     def create(self, *, name: Optional[str] = None, labels: Optional[Mapping[str, str]] = None, spec: Optional[Mapping[str, Any]] = None,
-               workspace: Path = None, policy: Optional[str] = None, network: Optional[str] = None, allow: Optional[Sequence[str]] = None,
+               workspace: Path = None, policy: Optional[Policy] = None, network: Optional[Network] = None, allow: Optional[Sequence[str]] = None,
                limits: Optional[Mapping[str, Any]] = None, env: Optional[Mapping[str, str]] = None,
                companions: Optional[Mapping[str, Mapping[str, Any]]] = None, backend: Optional[str] = None, idle_ttl: Time = None, ttl: Time = None,
                cleanup_ttl: Time = None, key: Optional[str] = None, wait: bool = True) -> Sandbox:

@@ -384,6 +384,8 @@ static int open_sandbox(struct monitor *m, struct err *e)
 		r = store_open(m, request_spec(q), e);
 	if (r == 0)
 		copies_take(request_spec(q), &copies);
+	if (r == 0)
+		request_spec(q)->stays = true;
 	if (r == 0) {
 		brig_request_on_note(q, on_note, m);
 		r = brig_sandbox_open(q, &m->sandbox, &be);

@@ -265,6 +265,33 @@ static int carry_over(struct monitor *m, struct copying *x, int source, const st
 	return 0;
 }
 
+int copies_text(struct monitor *m, const char *target, const char *text, size_t n, struct err *e)
+{
+	const struct copy_spec c = { .source = "a login", .target = target };
+	struct copying x = { .c = &c };
+	const struct file_order o = {
+		.verb = FILE_WRITE, .mode = 0600, .limit = FILE_BYTES_MAX, .path = target, .to = ""
+	};
+	const char *slash = strrchr(target, '/');
+	int here[FILE_ENDS], r;
+	char above[4096];
+
+	(void)snprintf(above, sizeof(above), "%.*s", (int)(slash - target), target);
+	if (make_folder(m, above, e) < 0 || begin(m, &o, here, e) < 0)
+		return -e->code;
+	x.data = here[FILE_END_DATA];
+	r = hear(here[FILE_END_ANSWERS], FILE_HAS);
+	if (r == 0)
+		r = put(&x, text, n);
+	here[FILE_END_DATA] = fd_close(here[FILE_END_DATA]);
+	if (r == 0)
+		r = write(here[FILE_END_WORD], "", 1) == 1 ? 0 : -errno;
+	if (r == 0)
+		r = hear(here[FILE_END_ANSWERS], FILE_DONE);
+	close_ends(here);
+	return r < 0 ? explain(&x, r, e) : 0;
+}
+
 static int open_source(const char *path, struct stat *st, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
@@ -308,14 +335,15 @@ static bool was_done(const struct monitor *m)
 	return m->store >= 0 && faccessat(m->folder, COPIED, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int copies_make(struct monitor *m, const struct copylist *l, struct err *e)
+int copies_make(struct monitor *m, const struct ingress *in, struct err *e)
 {
+	const struct copylist *l = &in->copies;
 	/* From the sandbox's: that of all sandboxes, and the state folder. */
 	static const char *const above[] = { "..", "../../.." };
 	struct copying x = { .data = -1 };
 	struct stat st;
 
-	if (!l->n || was_done(m))
+	if ((!l->n && !in->tools.n) || was_done(m))
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(above); i++) {
 		if (fstatat(m->folder, above[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -327,12 +355,17 @@ int copies_make(struct monitor *m, const struct copylist *l, struct err *e)
 		if (copy_one(m, &x, e) < 0)
 			return -e->code;
 	}
+	if (tools_make(m, &in->tools, in->home, e) < 0)
+		return -e->code;
 	return monitor_write(m, COPIED, "", 0);
 }
 
-void copies_take(struct spec *s, struct copylist *ret)
+int copies_take(struct spec *s, struct ingress *ret, struct err *e)
 {
-	*ret = s->copies;
+	*ret = (struct ingress){ .copies = s->copies, .tools = s->builtin_tools };
+	ret->home = arena_printf(s->arena, "/home/%s", s->user_name);
 	s->copies = (struct copylist){ 0 };
-	s->origin[FIELD_COPIES] = ORIGIN_DEFAULT;
+	s->builtin_tools = (struct strlist){ 0 };
+	s->origin[FIELD_COPIES] = s->origin[FIELD_BUILTIN_TOOLS] = ORIGIN_DEFAULT;
+	return ret->home ? 0 : err_nomem(e);
 }

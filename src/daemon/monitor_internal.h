@@ -109,10 +109,19 @@ int tasks_open(struct monitor *m, struct err *e);
 /* monitor_store.c: names the store in the spec, or leaves it without one */
 int store_open(struct monitor *m, struct spec *s, struct err *e);
 
-/* monitor_copies.c: takes the list out of a spec, which no backend need know of; makes them in the
- * sandbox that was opened. */
-void copies_take(struct spec *s, struct copylist *ret);
-int copies_make(struct monitor *m, const struct copylist *l, struct err *e);
+/* monitor_copies.c: takes what is copied in out of a spec, as no backend need know of it; makes it
+ * in the sandbox that was opened. What is taken is the spec's own memory. */
+struct ingress {
+	struct copylist copies;
+	struct strlist tools;
+	const char *home; /* inside */
+};
+int copies_take(struct spec *s, struct ingress *ret, struct err *e);
+int copies_make(struct monitor *m, const struct ingress *in, struct err *e);
+int copies_text(struct monitor *m, const char *target, const char *text, size_t n, struct err *e);
+
+/* monitor_tools.c */
+int tools_make(struct monitor *m, const struct strlist *l, const char *inside, struct err *e);
 /* Does a link at `path` below a folder lead out of it? */
 bool copy_leads_out(const char *path, const char *target);
 

@@ -370,7 +370,7 @@ static int open_sandbox(struct monitor *m, struct err *e)
 {
 	brig_manager *manager = brig_manager_new();
 	brig_request *q = manager ? brig_request_new(manager) : NULL;
-	struct copylist copies = { 0 };
+	struct ingress in = { 0 };
 	struct brig_error be;
 	struct err other;
 	int r = q ? read_spec(m, request_spec(q), e) : err_nomem(e);
@@ -384,7 +384,9 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	if (r == 0)
 		r = store_open(m, request_spec(q), e);
 	if (r == 0)
-		copies_take(request_spec(q), &copies);
+		r = copies_take(request_spec(q), &in, e);
+	if (r == 0)
+		request_spec(q)->stays = true;
 	if (r == 0) {
 		if (m->companions)
 			request_seat(q, m->companions->router, 0);
@@ -396,7 +398,7 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	if (companions_opened(m, r == 0 ? e : &other) < 0 && r == 0)
 		r = -e->code;
 	if (r == 0)
-		r = copies_make(m, &copies, e);
+		r = copies_make(m, &in, e);
 	brig_request_free(q);
 	brig_manager_free(manager);
 	return r;

@@ -277,6 +277,7 @@ struct spec {
 	const char *data_folder, *data_target;
 	/* Likewise: the folder on disk of what outlives a stop (model/store.h). NULL: none. */
 	const char *store;
+	bool stays;        /* and that it is one, which is told whose files it works on */
 	const char *again; /* for a refusal: the line that would run on the host; may be NULL */
 	enum origin origin[FIELD_COUNT];
 	const char *where[FIELD_COUNT]; /* "FILE:LINE:COLUMN" or the variable's name; NULL: nothing

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and folders of the host's that are copied into a long-lived sandbox: which, whose, and what leads out."""
 
+import json
 import os
 import pathlib
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import files_as_root, main, scratch, state, test  # noqa: E402
+from harness import files_as_root, home, main, scratch, state, test  # noqa: E402
 
 
 def source():
@@ -113,6 +115,72 @@ def only_the_owner_may_copy_and_have_it_begun_again():
         assert a.status == 403 and a.code == "policy-ceiling" and "copies" in a.body.decode(), a
         a = d.call("POST", "/v1/sandboxes", {"restart": "on-failure"}, token=d.tokens["a"])
         assert a.status == 501 and a.code == "unsupported", a
+
+
+EVIL = "run-this-program"
+PLANTED = {
+    ".claude/.credentials.json": json.dumps({"claudeAiOauth": {"accessToken": "tok-claude"}, "mcpOAuth": {EVIL: {}}, "hooks": EVIL}),
+    ".claude/settings.json": json.dumps({"hooks": {"PreToolUse": [{"command": EVIL}]}, "apiKeyHelper": EVIL}),
+    ".claude/settings.local.json": json.dumps({"env": {"X": EVIL}}),
+    ".claude/commands/c.md": EVIL, ".claude/agents/a.md": EVIL, ".claude/plugins/p/plugin.json": EVIL, ".claude/hooks/h.sh": EVIL,
+    ".claude.json": json.dumps({"mcpServers": {"x": {"command": EVIL}}}),
+    ".codex/auth.json": json.dumps({"OPENAI_API_KEY": "tok-codex", "notify": [EVIL]}),
+    ".codex/config.toml": f"notify = ['{EVIL}']\n[mcp_servers.x]\ncommand = '{EVIL}'\n",
+    ".gitconfig": f"[core]\n\thooksPath = {EVIL}\n[credential]\n\thelper = !{EVIL}\n[alias]\n\tx = !{EVIL}\n",
+    ".config/git/config": f"[core]\n\tfsmonitor = {EVIL}\n",
+    ".git-credentials": f"https://me:tok-git@git.example\n!{EVIL}\n",
+    ".npmrc": f"//r.example/:_authToken=tok-npm\nregistry=https://r.example/\nscript-shell={EVIL}\nnode-options=--require {EVIL}\n//r.example/:tokenHelper={EVIL}\n"
+              f"//r.example/:_authToken=${{{EVIL}}}\ngit={EVIL}\n",
+    ".config/uv/uv.toml": EVIL, ".cache/uv/x": EVIL, ".npm/_cacache/x": EVIL,
+    ".local/share/opencode/auth.json": json.dumps({"anthropic": {"type": "api", "key": "tok-opencode"}}),
+    ".config/opencode/opencode.json": json.dumps({"mcp": {"x": {"command": [EVIL]}}, "plugin": [EVIL]}), ".config/opencode/plugin/p.js": EVIL,
+}
+TOOLS = ["claude", "codex", "git", "uv", "npm", "apt", "opencode"]
+
+
+def plant():
+    for name, text in PLANTED.items():
+        at = home() / name
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(text)
+
+
+@test
+def logins_of_tools_enter_and_nothing_that_names_a_program_in_either_direction():
+    plant()
+    with daemon() as d:
+        box = d.create(spec={"backend": "native", "builtin_tools": TOOLS})["id"]
+        assert sh(d, box, f"grep -rl {EVIL} ~ | wc -l") == ["0"], sh(d, box, f"grep -r {EVIL} ~")
+        for word in ("claude", "codex", "git", "npm", "opencode"):
+            assert sh(d, box, f"grep -rl tok-{word} ~ | wc -l") == ["1"], word
+        assert sh(d, box, "find ~ -type f -printf '%m\\n' | sort -u") == ["600"]
+        assert "the login of 'claude' is inside" in d.call("GET", f"/v1/sandboxes/{box}/logs").body.decode()
+        # What is planted inside, in every one of these places, is the host's at no time: nothing comes back.
+        for name in PLANTED:
+            sh(d, box, f"mkdir -p ~/{os.path.dirname(name)}; echo planted-inside > ~/{name}")
+        again = d.call("POST", f"/v1/sandboxes/{box}/stop", {"grace": "0s"})
+        assert again.json["state"] == "stopped"
+        d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true")
+        assert sh(d, box, "cat ~/.claude/.credentials.json") == ["planted-inside"]
+        d.call("DELETE", f"/v1/sandboxes/{box}")
+    for name, text in PLANTED.items():
+        assert (home() / name).read_text() == text, name
+    shutil.rmtree(home())
+    home().mkdir(mode=0o700)
+
+
+@test
+def a_tools_file_that_is_a_link_or_a_stand_in_is_refused_by_name():
+    plant()
+    real = scratch() / "real"
+    (home() / ".codex").rename(real)
+    (home() / ".codex").symlink_to(real)
+    with daemon() as d:
+        for tools, word in ((["codex"], str(real)), (["git:placeholder"], "placeholder"), (["vim"], "vim")):
+            a = d.call("POST", "/v1/sandboxes?wait=true", {"spec": {"backend": "native", "builtin_tools": tools}}).json
+            assert a["state"] == "failed" and word in a["error"]["what"] + a["error"]["hint"], a
+    shutil.rmtree(home())
+    home().mkdir(mode=0o700)
 
 
 if __name__ == "__main__":

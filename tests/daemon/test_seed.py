@@ -184,5 +184,13 @@ def cleanup_is_automatic_and_idempotent():
         assert a["state"] == "failed" and not [n for n in descendants().values() if n in ("brig-monitor", "brig-init")], a
 
 
+@test
+def host_uid_and_host_gid_are_those_of_the_user_inside():
+    with daemon() as d:
+        for backend in ("native", "bwrap"):
+            got = sh(d, sandbox(d, backend=backend), "echo $HOST_UID:$HOST_GID $(id -u):$(id -g)")["stdout"].split()
+            assert got[0] == got[1] and got[0] != ":", got
+
+
 if __name__ == "__main__":
     sys.exit(main())

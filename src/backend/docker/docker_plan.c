@@ -336,7 +336,8 @@ static int host_ids(struct backend_plan *p, struct err *e)
 	const char *more[] = { arena_printf(a, "HOST_UID=%u", p->uid),
 			       arena_printf(a, "HOST_GID=%u", p->gid), NULL };
 
-	if (p->spec->dialect_used != DIALECT_AGENTS || p->user == DOCKER_USER_IMAGE)
+	if ((p->spec->dialect_used != DIALECT_AGENTS && !p->spec->stays) ||
+	    p->user == DOCKER_USER_IMAGE)
 		return 0;
 	return more[0] && more[1] ? box_plan_variables(p->box, more, e) : err_nomem(e);
 }

@@ -134,11 +134,24 @@ static int offline_variables(struct box_plan *p, size_t *n, struct err *e)
 	return 0;
 }
 
+/* The user inside has the ids that files of the workspace get. An engine's user is not known yet.
+ */
+static int host_ids(struct box_plan *p, size_t *n, struct err *e)
+{
+	const char *uid = arena_printf(p->arena, "%u", p->uid),
+		   *gid = arena_printf(p->arena, "%u", p->gid);
+
+	if (!uid || !gid)
+		return err_nomem(e);
+	return put(p, n, "HOST_UID", uid, e) < 0 || put(p, n, "HOST_GID", gid, e) < 0 ? -e->code
+										      : 0;
+}
+
 int plan_environment(struct box_plan *p, struct err *e)
 {
 	const struct spec *s = p->spec;
 	const char *caller = getenv("PATH");
-	size_t n = 0, room = 64;
+	size_t n = 0, room = 66;
 
 	for (char **v = environ; v && *v; v++)
 		room++;
@@ -157,6 +170,8 @@ int plan_environment(struct box_plan *p, struct err *e)
 	    door_variables(p, &n, e) < 0 || offline_variables(p, &n, e) < 0 ||
 	    (s->ssh_agent != SSH_AGENT_NONE &&
 	     put(p, &n, "SSH_AUTH_SOCK", SSH_AGENT_INSIDE, e) < 0))
+		return -e->code;
+	if (s->stays && !p->by_name && host_ids(p, &n, e) < 0)
 		return -e->code;
 	for (size_t i = 0; i < p->toolchain_count; i++)
 		if (p->toolchains[i].variable &&

@@ -15,10 +15,11 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
+import neighbours  # noqa: E402
 from common import engine, podmans, settle, shared_engine, shared_podmans  # noqa: E402
 from companions import ask, events, here, puppet, reach, spec  # noqa: E402
 from daemon import daemon  # noqa: E402
-from harness import FACTOR, around, descendants, files_as_root, identity, main, state, test, wait_until  # noqa: E402
+from harness import FACTOR, around, descendants, files_as_root, identity, main, scratch, state, test, wait_until  # noqa: E402
 
 WAIT = 30 * FACTOR
 
@@ -167,6 +168,24 @@ def a_companion_reaches_nothing_but_its_members():
         assert ask(d, one, "a", reach(["198.19.254.3"], 8080)) == []
         assert ask(d, one, "a", "import os; out = os.environ.get('WHO')") == "one" and ask(d, many, "a", "import os; out = os.environ.get('WHO')") is None
         assert ask(d, many, "b", "import os; out = [os.getuid() != 0, os.path.exists('/workspace/mark')]") == [True, False]
+
+
+@test(by_root=True, as_user="root", alone=True, limit=180)
+def one_with_a_bridge_reaches_the_internet_and_nothing_nearer():
+    """Nor does its neighbour by it. Engine and daemon are in a world of the test's own, where who came is counted."""
+    targets = (neighbours.PUBLIC, neighbours.HOST, neighbours.OWN, neighbours.LAN, neighbours.METADATA, "127.0.0.1")
+    with neighbours.world(scratch()) as w, engine.Dockerd(scratch() / "d", networks=True) as e:
+        e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
+        with daemon(env=common.environment(host=e.host)) as d:
+            assert wait_until(lambda: {a for a, _, _ in here(reach(targets, neighbours.PORT))} == set(targets), WAIT), "the control proves nothing"
+            box = d.create(spec=made({"a": puppet(network="bridge"), "b": puppet()}))["id"]
+            w.clear()
+            assert ask(d, box, "b", reach(targets, neighbours.PORT)) == [] and not w.seen(), w.seen()
+            assert d.exec(box, "python3", "-c", reach(targets, neighbours.PORT) + "\nprint(out)")["stdout"] == "[]\n" and not w.seen(), w.seen()
+            assert wait_until(lambda: {a for a, _, _ in ask(d, box, "a", reach(targets, neighbours.PORT))} == {neighbours.PUBLIC}, WAIT)
+            assert set(w.seen()) <= {f"tcp {neighbours.PUBLIC}", f"udp {neighbours.PUBLIC}"}, w.seen()
+            d.call("DELETE", f"/v1/sandboxes/{box}")
+            assert no_trace(box, e), (e.containers(), e.networks())
 
 
 @test(limit=120, as_user="root")

@@ -216,7 +216,6 @@ def whoever_is_killed_leaves_none_of_them():
 def what_cannot_be_had_is_refused_by_name_and_leaves_nothing():
     with daemon(env=common.environment()) as d:
         for companions, more, said in (({"a": {"image": engine.PYTHON_IMAGE}}, {}, "companion 'a': its image runs nothing by itself"),
-                                       ({"a": puppet(network="proxy")}, {}, "network proxy is the sandbox's alone"),
                                        ({"a": puppet(), "b": puppet(command=["no-such-program"])}, {}, "companion 'b'"),
                                        ({"a": puppet()}, {"docker": {"runtime": "runsc"}}, "runtime 'runsc'")):
             assert said in refused(d, companions, **more), (said, companions)

@@ -210,6 +210,19 @@ static int contain(const struct companion_spec *d, const struct spec *own, struc
 	return spec_set(s, FIELD_READ_ONLY_ROOT, "false", ORIGIN_API, e);
 }
 
+/* A door of its own, with the sandbox's rules. Values that the sandbox's door puts in are not for
+ * it, nor is a service of the host's. */
+static void give_door(const struct spec *own, struct spec *s)
+{
+	static const enum field_id written[] = { FIELD_RATE_DOMAIN, FIELD_RATE_TOTAL };
+
+	s->egress = own->egress;
+	s->egress.host_service = 0;
+	s->leaks = own->leaks;
+	for (size_t i = 0; i < ARRAY_LEN(written); i++)
+		s->origin[written[i]] = own->origin[written[i]];
+}
+
 static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 {
 	const struct companion_spec *d = c->spec;
@@ -231,6 +244,8 @@ static int fill_spec(const struct companion *c, struct spec *s, struct err *e)
 		if (!text || spec_set(s, FIELD_ENV, text, ORIGIN_API, e) < 0)
 			return text ? -e->code : err_nomem(e);
 	}
+	if (d->network == NETWORK_PROXY)
+		give_door(own, s);
 	s->no_workspace = true;
 	s->companion = true;
 	s->audit = own->audit;
@@ -280,11 +295,11 @@ static void *open_aside(void *arg)
 	return NULL;
 }
 
-/* A container does not end with the thread that has made it; a native sandbox does, and takes no
- * time. */
+/* A container does not end with the thread that has made it; a door does, and a native sandbox,
+ * which takes no time. */
 static int begin_one(struct companion *c, struct err *e)
 {
-	if (!c->m->companions->engine)
+	if (!c->m->companions->engine || c->spec->network == NETWORK_PROXY)
 		return open_one(c, e);
 	if (pthread_create(&c->opens, NULL, open_aside, c) != 0)
 		return err_set(e, ERR_INTERNAL, EAGAIN, "cannot make a thread");

@@ -26,7 +26,10 @@ const struct companion_key companion_keys[] = {
 	{ "post_start_on_primary", "lines for sh in the sandbox, once the companion is healthy",
 	  COMPANION_TEXTS },
 	{ "limits", "its own, apart from the sandbox's", COMPANION_LIMITS },
-	{ "network", "what else it reaches: none, or bridge (the internet and nothing nearer)",
+	{ "network",
+	  "what else it reaches: none, proxy (what egress allows the sandbox, without credentials) "
+	  "or "
+	  "bridge (the internet and nothing nearer)",
 	  COMPANION_NETWORK },
 	{ "user", "UID[:GID] inside; never 0", COMPANION_TEXT },
 	{ 0 },
@@ -350,9 +353,6 @@ int companions_check(const struct spec *s, bool containers, struct err *e)
 				      "name a program of this machine: command: [PROGRAM, ARG...]; "
 				      "or use --backend docker",
 				      "an image cannot be run on native", e);
-		if (c->network == NETWORK_PROXY)
-			return cannot(c, "use network none or bridge for it",
-				      "network proxy is the sandbox's alone", e);
 	}
 	return 0;
 }

@@ -3,10 +3,12 @@
 """Companions of a sandbox: services beside it, each a sandbox of its own. PostgreSQL and Redis are Debian's."""
 
 import contextlib
+import http.server
 import os
 import pathlib
 import signal
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from companions import ask, events, puppet, spec  # noqa: E402
@@ -267,11 +269,59 @@ def members_have_a_network_of_their_own_beside_the_sandboxs():
         assert wait_until(lambda: ask(d, box, "a", other.replace("NAME", "sandbox")) == "198.19.254.1")
 
 
+def serving():
+    """A web server of the host's, and what came to it."""
+    seen = []
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "3")
+            self.end_headers()
+            self.wfile.write(b"yes")
+
+        def log_message(self, *_):
+            pass
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, seen
+
+
+FETCH = r"""
+import urllib.request
+def fetch(url):
+    try:
+        return urllib.request.urlopen(url, timeout=10).read().decode()
+    except Exception as e:
+        return type(e).__name__
+out = [fetch(u) for u in ("http://web.test/from", "http://other.test/", "http://127.0.0.1:PORT/direct", "http://b:8080/")]
+"""
+
+
+@test
+def one_with_a_door_reaches_what_the_sandbox_is_allowed():
+    """And its members beside the door. Its neighbour without one reaches nothing by it."""
+    server, seen = serving()
+    port = server.server_address[1]
+    egress = {"allow": ["web.test:80"], "resolve": {"web.test": f"127.0.0.1:{port}", "other.test": f"127.0.0.1:{port}"}, "https_only": False}
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(network="proxy"), "b": puppet()}, egress=egress, network="proxy"))["id"]
+        fetch = FETCH.replace("PORT", str(port))
+        found = ask(d, box, "a", fetch)
+        assert found[0] == "yes" and "yes" not in found[1:] and found[3] == "BadStatusLine", found
+        assert seen == ["/from"], seen
+        assert d.exec(box, "python3", "-c", fetch + "\nprint(out[0])")["stdout"] == "yes\n", "the control proves nothing"
+        assert "yes" not in ask(d, box, "b", fetch) and len(seen) == 2, seen
+        assert ask(d, box, "a", "import os; out = 'b' in os.environ['NO_PROXY'].split(',')") is True
+    server.shutdown()
+    server.server_close()
+
+
 @test
 def what_cannot_be_had_is_refused_by_name():
     with daemon() as d:
         for companions, more, said in (({"a": {"image": "redis"}}, {}, "image cannot be run on native"),
-                                       ({"a": puppet(network="proxy")}, {}, "network proxy"),
                                        ({"a": puppet()}, {"network": "host"}, "the host's own network"),
                                        ({"a": puppet()}, {"backend": "none", "policy": "full_access", "allow_full_access": True}, "companions")):
             box = refused(d, companions, **more)

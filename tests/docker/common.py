@@ -48,8 +48,9 @@ def shared_engine(folder):
         e.import_image(engine.clients_tar(), engine.CLIENTS_IMAGE)
         e.import_image(engine.frame_tar(), engine.FRAME_IMAGE)
         e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
-        e.import_image(engine.services_tar(), engine.SERVICES_IMAGE)
-        e.import_image(engine.services_tar(), engine.CACHE_IMAGE, changes=('ENTRYPOINT ["redis-server", "--port"]', 'CMD ["6379", "--protected-mode", "no"]', "WORKDIR /srv"))
+        services = engine.services_tar()
+        e.import_image(services, engine.SERVICES_IMAGE)
+        e.import_image(services, engine.CACHE_IMAGE, changes=('ENTRYPOINT ["redis-server", "--port"]', 'CMD ["6379", "--protected-mode", "no"]', "WORKDIR /srv"))
         shared = e
         yield e
 

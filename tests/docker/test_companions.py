@@ -15,10 +15,11 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
+import neighbours  # noqa: E402
 from common import engine, podmans, settle, shared_engine, shared_podmans  # noqa: E402
 from companions import ask, events, here, puppet, reach, spec  # noqa: E402
 from daemon import daemon  # noqa: E402
-from harness import FACTOR, around, descendants, files_as_root, identity, main, state, test, wait_until  # noqa: E402
+from harness import FACTOR, around, descendants, files_as_root, identity, main, scratch, state, test, wait_until  # noqa: E402
 
 WAIT = 30 * FACTOR
 
@@ -169,10 +170,29 @@ def a_companion_reaches_nothing_but_its_members():
         assert ask(d, many, "b", "import os; out = [os.getuid() != 0, os.path.exists('/workspace/mark')]") == [True, False]
 
 
+@test(by_root=True, as_user="root", alone=True, limit=180)
+def one_with_a_bridge_reaches_the_internet_and_nothing_nearer():
+    """Nor does its neighbour by it. Engine and daemon are in a world of the test's own, where who came is counted."""
+    targets = (neighbours.PUBLIC, neighbours.HOST, neighbours.OWN, neighbours.LAN, neighbours.METADATA, "127.0.0.1")
+    with neighbours.world(scratch()) as w, engine.Dockerd(scratch() / "d", networks=True) as e:
+        e.import_image(engine.python_tar(), engine.PYTHON_IMAGE)
+        with daemon(env=common.environment(host=e.host)) as d:
+            assert wait_until(lambda: {a for a, _, _ in here(reach(targets, neighbours.PORT))} == set(targets), WAIT), "the control proves nothing"
+            box = d.create(spec=made({"a": puppet(network="bridge"), "b": puppet()}))["id"]
+            w.clear()
+            assert ask(d, box, "b", reach(targets, neighbours.PORT)) == [] and not w.seen(), w.seen()
+            assert d.exec(box, "python3", "-c", reach(targets, neighbours.PORT) + "\nprint(out)")["stdout"] == "[]\n" and not w.seen(), w.seen()
+            assert wait_until(lambda: {a for a, _, _ in ask(d, box, "a", reach(targets, neighbours.PORT))} == {neighbours.PUBLIC}, WAIT)
+            assert set(w.seen()) <= {f"tcp {neighbours.PUBLIC}", f"udp {neighbours.PUBLIC}"}, w.seen()
+            d.call("DELETE", f"/v1/sandboxes/{box}")
+            assert no_trace(box, e), (e.containers(), e.networks())
+
+
 @test(limit=120, as_user="root")
 def whoever_is_killed_leaves_none_of_them():
     with daemon(env=common.environment()) as d:
-        box = d.create(spec=made({"a": puppet(data="/data")}))["id"]
+        box = d.create(spec=made({"a": puppet(data="/data")}, network="proxy"))["id"]
+        assert ",a,198.19.254.2" in d.exec(box, "sh", "-c", "echo $NO_PROXY")["stdout"], "a door of the sandbox's own is not in the way"
         assert ask(d, box, "a", "open('/data/mark', 'w').write('x'); import os; out = os.listdir('/data')") == ["mark"]
         assert ask(d, box, "a", LOOK) == MEMBERS_ALONE
         assert d.call("POST", f"/v1/sandboxes/{box}/pause").status in (200, 202)
@@ -196,7 +216,6 @@ def whoever_is_killed_leaves_none_of_them():
 def what_cannot_be_had_is_refused_by_name_and_leaves_nothing():
     with daemon(env=common.environment()) as d:
         for companions, more, said in (({"a": {"image": engine.PYTHON_IMAGE}}, {}, "companion 'a': its image runs nothing by itself"),
-                                       ({"a": puppet(network="proxy")}, {}, "network proxy is the sandbox's alone"),
                                        ({"a": puppet(), "b": puppet(command=["no-such-program"])}, {}, "companion 'b'"),
                                        ({"a": puppet()}, {"docker": {"runtime": "runsc"}}, "runtime 'runsc'")):
             assert said in refused(d, companions, **more), (said, companions)
@@ -210,7 +229,7 @@ def what_cannot_be_had_is_refused_by_name_and_leaves_nothing():
 def podman_has_them_as_well():
     """Root's service, and a rootless one, whose owner lays the cables."""
     where = podmans[identity()]
-    serves = {"command": ["httpd", "-f", "-p", "8080", "-h", "/etc"],
+    serves = {"command": ["sh", "-c", "cp /etc/hosts /data; exec httpd -f -p 8080 -h /data"], "data": "/data",
               "healthcheck": {"test": ["CMD", "wget", "-qO-", "http://localhost:8080/hosts"], "interval": "200ms", "retries": 100}}
     with daemon(env=common.environment(host=where.host)) as d:
         box = d.create(spec=made({"a": serves}, image=engine.IMAGE))["id"]

@@ -11,7 +11,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
 from backends import BACKENDS, ENGINES
-from harness import brig, identity, main, start_brig, test, wait_until, workspace
+from harness import PATIENCE, brig, identity, main, start_brig, test, wait_until, workspace
 from table import TABLE
 
 COMPARED = ("outcome", "exit_code", "signal", "stdout", "stdout_bytes", "stdout_truncated", "stderr_bytes", "stderr_truncated",
@@ -48,7 +48,7 @@ def disturbed(argv, env, strike):
     assert wait_until(started.exists, 15)
     time.sleep(0.3)  # what it has written is on its way through an engine
     strike(p)
-    out, _ = p.communicate(timeout=30)
+    out, _ = p.communicate(timeout=30 * PATIENCE)
     started.unlink()
     return json.loads(out)
 

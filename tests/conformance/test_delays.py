@@ -15,7 +15,7 @@ from concurrent import futures
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
 from faults import seeded
-from harness import brig_argv, brig_environment, descendants, main, test, tree, wait_until, workspace
+from harness import PATIENCE, brig_argv, brig_environment, descendants, main, test, tree, wait_until, workspace
 
 RUNS = 10 * int(os.environ.get("BRIG_KILLS", "6"))
 AT_ONCE = 4  # few enough that the last one ends while the next is planned
@@ -76,7 +76,7 @@ def a_start_that_hangs_can_be_cancelled():
     time.sleep(1.5)
     assert p.poll() is None
     os.kill(names["brig"], signal.SIGTERM)
-    answer = json.loads(p.communicate(timeout=20)[0])
+    answer = json.loads(p.communicate(timeout=20 * PATIENCE)[0])
     assert answer["outcome"] == "cancelled" and not descendants(), answer
     assert not tree(workspace()), tree(workspace())
 

@@ -17,11 +17,11 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 import harness
 import sshd
 from faults import TYPED, kill, marked, seeded
-from harness import descendants, main, start_brig, test, uid, wait_until
+from harness import PATIENCE, descendants, main, start_brig, test, uid, wait_until
 
 ROUNDS = int(os.environ.get("BRIG_KILLS", "0")) or 16
 AT_ONCE = 4
-PATIENCE = 60  # for what takes a second or two where nobody else wants the processors
+WAIT = 60  # for what takes a second or two where nobody else wants the processors
 
 
 def children_of(pid):
@@ -59,7 +59,7 @@ def one(number, host, rng, more):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return number, what, mark, p, p.communicate(timeout=6)
             p.terminate()
-        return number, what, mark, p, p.communicate(timeout=PATIENCE)
+        return number, what, mark, p, p.communicate(timeout=WAIT * PATIENCE)
     except subprocess.TimeoutExpired:
         p.kill()
         return number, what, mark, p, (b"", f"HANG {p.communicate()[1]}".encode())
@@ -79,7 +79,7 @@ def gone(mark):
 def check(number, what, mark, p, said):
     out, err = said
     assert not err.startswith(b"HANG"), f"{number} {what}: hung: {err}"
-    assert wait_until(lambda: gone(mark), PATIENCE), f"{number} {what}: left {[(i, descendants().get(i)) for i in marked(mark)]}"
+    assert wait_until(lambda: gone(mark), WAIT), f"{number} {what}: left {[(i, descendants().get(i)) for i in marked(mark)]}"
     if p.returncode in (-signal.SIGKILL, -signal.SIGTERM):  # the latter before brig was there to hear it
         return "killed"
     answer = json.loads(out)
@@ -97,10 +97,10 @@ def kill_everything(*more):
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             seen = [check(*done) for done in pool.map(lambda n: one(n, host, random.Random(rng.random()), more), range(ROUNDS))]
         host.close_connections()
-        assert wait_until(lambda: not host.sessions(), PATIENCE), "sessions of sshd are left"
+        assert wait_until(lambda: not host.sessions(), WAIT), "sessions of sshd are left"
     # Watchers look once a second whether their wrapper is there, and one that nobody reaps is; whoever came to end a run looks
     # twice, at every process there is.
-    assert wait_until(lambda: (harness._reap(), not {"sh", "sleep"} & set(descendants().values()))[1], PATIENCE, 0.1), descendants()
+    assert wait_until(lambda: (harness._reap(), not {"sh", "sleep"} & set(descendants().values()))[1], WAIT, 0.1), descendants()
     for i in range(AT_ONCE):
         subprocess.run(["rm", "-rf", f"/tmp/r{i}"], check=True)
     print({word: seen.count(word) for word in set(seen)})
@@ -124,7 +124,7 @@ def a_server_that_goes_away_is_a_lost_connection():
         assert wait_until(lambda: marked("MARK_LOST=1"), 10)
         host.process.kill()
         kill(host.sessions())
-        out, _ = p.communicate(timeout=20)
+        out, _ = p.communicate(timeout=20 * PATIENCE)
         said = json.loads(out)
         assert said["outcome"] == "failed" and "lost" in said["error"]["what"], said["error"]
         assert said["stdout"] == "begun\n"

@@ -18,7 +18,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 import engine
 from backends import an_engine, kill_engine
 from faults import TYPED, kill, marked, seeded
-from harness import brig, descendants, files_as_root, identity, main, start_brig, state, test, tree, wait_until, workspace
+from harness import PATIENCE, brig, descendants, files_as_root, identity, main, start_brig, state, test, tree, wait_until, workspace
 
 KILLS = int(os.environ.get("BRIG_KILLS", "0"))
 LIMIT = 120 + 6 * KILLS
@@ -26,7 +26,7 @@ LIMIT = 120 + 6 * KILLS
 
 def ended(p, what):
     try:
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=60 * PATIENCE)
     except subprocess.TimeoutExpired:
         p.kill()
         raise AssertionError(f"{what}: hung: {p.communicate()}") from None
@@ -100,7 +100,7 @@ def none_without_its_wardens_does_not_wait_for_what_is_left():
     wardens = [pid for pid, name in descendants(p.pid).items() if name == "brig-warden"]
     kill(wardens, signal.SIGSTOP)  # else one hears of the other's death
     kill(reversed(wardens))
-    out, _ = p.communicate(timeout=20)
+    out, _ = p.communicate(timeout=20 * PATIENCE)
     left = marked("MARK_LEFT=1")
     kill(left)
     said = json.loads(out)

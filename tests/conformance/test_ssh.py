@@ -15,7 +15,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 import harness
 import record
 import sshd
-from harness import brig, brig_environment, descendants, home, identity, main, scratch, start_brig, test, wait_until, workspace
+from harness import PATIENCE, brig, brig_environment, descendants, home, identity, main, scratch, start_brig, test, wait_until, workspace
 
 
 def refused(done, *words):
@@ -80,7 +80,7 @@ def connecting_can_be_interrupted():
         time.sleep(1)
         began = time.monotonic()
         p.send_signal(signal.SIGTERM)
-        said = json.loads(p.communicate(timeout=20)[0])
+        said = json.loads(p.communicate(timeout=20 * PATIENCE)[0])
         assert time.monotonic() - began < 6
         assert said["outcome"] == "cancelled" and "interrupted" in said["error"]["what"], said
         host.process.send_signal(signal.SIGCONT)
@@ -248,7 +248,7 @@ def interrupting_ends_both_sides():
                        "trap 'echo caught > caught; exit 3' INT; touch started; while :; do sleep 0.1; done")
         assert wait_until(started.exists, 10)
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=10)
+        p.communicate(timeout=10 * PATIENCE)
         assert p.returncode == 130
         assert (workspace() / "caught").read_text() == "caught\n"
         assert not [name for name in descendants().values() if name == "sleep"]

@@ -13,7 +13,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).p
 import engine
 import record
 import sshd
-from harness import around, brig, descendants, identity, main, state, test, wait_until, workspace
+from harness import PATIENCE, around, brig, descendants, identity, main, state, test, wait_until, workspace
 from open_sandbox import Sandbox
 
 ENGINES = ("docker", "podman") if os.geteuid() == 0 else ()
@@ -74,7 +74,7 @@ def refused(setting, words):
     s = Sandbox("docker", f"image={engine.IMAGE}", setting, env={"DOCKER_HOST": engines["docker", identity()].host, "BRIG_BACKEND": None})
     assert s.opened.startswith("error ") and words in s.opened, s.opened
     s.process.stdin.close()
-    assert s.process.wait(20) == 1
+    assert s.process.wait(20 * PATIENCE) == 1
 
 
 def backend():
@@ -308,7 +308,7 @@ def a_brig_on_the_other_side_of_ssh_cannot_keep_one_open_and_says_so():
         s = Sandbox("ssh", *over_ssh(host), "ssh.remote=brig", folder=False)
         assert s.opened.startswith("error ") and "ssh.remote 'brig' cannot keep a sandbox open for commands" in s.opened, s.opened
         s.process.stdin.close()
-        assert s.process.wait(20) == 1
+        assert s.process.wait(20 * PATIENCE) == 1
 
 
 @test
@@ -317,7 +317,7 @@ def a_host_that_cannot_be_reached_is_refused_when_it_is_opened():
         s = Sandbox("ssh", *over_ssh(host)[:-1], "ssh.remote_cwd=/nowhere", folder=False)
         assert s.opened.startswith("error ") and "has no folder '/nowhere'" in s.opened, s.opened
         s.process.stdin.close()
-        assert s.process.wait(20) == 1
+        assert s.process.wait(20 * PATIENCE) == 1
 
 
 @test(backends=ENGINES[:1])

@@ -14,8 +14,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
-from harness import (FACTOR, brig, brig_argv, brig_environment, brig_path, descendants, main, runtime, scratch, start_brig, test,  # noqa: E402
-                     wait_until, workspace)
+from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, runtime, scratch, start_brig, test, wait_until,  # noqa: E402
+                     workspace)
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def a_terminal_is_passed_on_and_ends_with_the_command():
         with contextlib.suppress(OSError):
             while (piece := os.read(main_end, 4096)):
                 got += piece
-        assert p.wait(20 * FACTOR) == 0 and b"got hello" in got and b"/dev/pts" in got, got
+        assert p.wait(20 * PATIENCE) == 0 and b"got hello" in got and b"/dev/pts" in got, got
         os.close(main_end)
 
 
@@ -105,7 +105,7 @@ def on_a_terminal(d, *args):
         while (piece := os.read(main_end, 4096)):
             got += piece
     os.close(main_end)
-    p.wait(20 * FACTOR)
+    p.wait(20 * PATIENCE)
     return got
 
 
@@ -146,7 +146,7 @@ def a_guest_cannot_play_the_daemon():
             assert p.stdout.readline() == b"up\n"
             done = brig("sandbox", "list", env=env)
             told = int(p.stdout.readline())
-            p.wait(20 * FACTOR)
+            p.wait(20 * PATIENCE)
             (workspace() / "brig.sock").unlink()
         if guest:
             assert done.status == 125 and "not a daemon" in done.errors and told == 0, (done.errors, told)
@@ -162,7 +162,7 @@ def a_signal_to_the_client_reaches_the_command():
                        env={"BRIG_HOST": f"unix://{d.path}"})
         assert p.stdout.readline() == b"ready\n"
         p.send_signal(signal.SIGTERM)
-        out, err = p.communicate(timeout=20 * FACTOR)
+        out, err = p.communicate(timeout=20 * PATIENCE)
         assert (p.returncode, out) == (5, b"caught\n"), (out, err)
 
 
@@ -211,7 +211,7 @@ def a_daemon_is_started_when_there_is_none_and_has_nothing_of_the_callers():
 def clients_that_come_at_once_share_one_daemon():
     started = [start_brig("sandbox", "list", "--json") for _ in range(8)]
     for p in started:
-        out, err = p.communicate(timeout=30 * FACTOR)
+        out, err = p.communicate(timeout=30 * PATIENCE)
         assert p.returncode == 0 and json.loads(out) == {"sandboxes": []}, err
     assert len([name for name in descendants().values() if name == "brigd"]) == 1
     assert brig("daemon", "stop").status == 0
@@ -229,7 +229,7 @@ def a_service_manager_hands_over_the_socket_and_hears_that_it_is_ready():
     told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     told.bind(str(notify))
     os.chmod(notify, 0o777)
-    told.settimeout(20 * FACTOR)
+    told.settimeout(20 * PATIENCE)
     # The manager sets LISTEN_PID between fork and exec.
     starter = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ['LISTEN_PID'] = str(os.getpid()); os.execv(sys.argv[2], sys.argv[2:])"
     argv = brig_argv("daemon")
@@ -243,7 +243,7 @@ def a_service_manager_hands_over_the_socket_and_hears_that_it_is_ready():
         assert status.json["pid"] == p.pid, status.errors
     finally:
         p.terminate()
-        assert p.wait(20 * FACTOR) == 0
+        assert p.wait(20 * PATIENCE) == 0
         assert told.recv(100) == b"STOPPING=1" and path.exists(), "a socket that was handed over is not ours to remove"
         p.stderr.close()
         listening.close()

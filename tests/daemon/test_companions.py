@@ -11,9 +11,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from companions import ask, events, puppet, spec  # noqa: E402
 from daemon import daemon  # noqa: E402
-from harness import FACTOR, brig, descendants, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
 
-WAIT = 20 * FACTOR
+WAIT = 20 * PATIENCE
 
 DATABASE = """
 brig: 1

@@ -10,11 +10,11 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
-from harness import FACTOR, brig_argv, brig_environment, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig_argv, brig_environment, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
 
 MIB = 1 << 20
 BOXES = int(os.environ.get("BRIG_BOXES", "5"))
-WAIT = 20 * FACTOR
+WAIT = 20 * PATIENCE
 
 # Says whether whoever listens there speaks to it.
 KNOCK = """

@@ -14,11 +14,11 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
-from harness import FACTOR, descendants, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, descendants, files_as_root, main, state, test, wait_until, workspace  # noqa: E402
 
 KILLS = int(os.environ.get("BRIG_KILLS", "12"))
 LIMIT = 120 + 6 * KILLS
-WAIT = 20 * FACTOR
+WAIT = 20 * PATIENCE
 
 
 def here():

@@ -10,9 +10,9 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import Daemon, daemon  # noqa: E402
-from harness import FACTOR, descendants, files_as_root, main, runtime, scratch, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, descendants, files_as_root, main, runtime, scratch, state, test, wait_until, workspace  # noqa: E402
 
-WAIT = 20 * FACTOR
+WAIT = 20 * PATIENCE
 
 CONNECT = """
 import socket, sys

@@ -19,8 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine  # noqa: E402
 from common import box, container_of, environment, options, ours, settle, sh, shared_engine, start_box, token  # noqa: E402
-from harness import (around, brig, brig_environment, compile_c, descendants, home, identity, main, scratch, start_brig, state,  # noqa: E402
-                     test, tree, uid, wait_until, workspace)
+from harness import (PATIENCE, around, brig, brig_environment, compile_c, descendants, home, identity, main, scratch, start_brig, state, test, tree, uid,  # noqa: E402
+                     wait_until, workspace)
 
 around(shared_engine)
 HERE = pathlib.Path(__file__).resolve().parent
@@ -78,7 +78,7 @@ def a_workspace_of_roots_is_shown_as_the_commands_own():
             for pid, name in descendants().items():
                 if name == "brig-guard":
                     os.kill(pid, signal.SIGKILL)
-            assert p.wait(30) != 0
+            assert p.wait(30 * PATIENCE) != 0
             assert box("--", "true", host=e.host, settled=False).status == 0
             assert wait_until(lambda: not mounts() and not tree(state() / "brig/docker") and not ours(e), 20), (mounts(), ours(e))
             assert sorted(os.listdir(workspace())) == [".git", "d", "made", "secret"]
@@ -205,7 +205,7 @@ def the_engine_made_what_was_asked_for():
     name = container_of(word, running=True)
     _, c = common.shared.ask("GET", f"/containers/{name}/json")
     p.terminate()
-    p.wait(20)
+    p.wait(20 * PATIENCE)
     h = c["HostConfig"]
     assert h["CapDrop"] == ["ALL"] and not h["CapAdd"] and not h["Privileged"] and h["ReadonlyRootfs"] and not h["Init"], h
     assert c["Config"]["Entrypoint"][0].startswith("/.brig-") and len(c["Config"]["Entrypoint"][0]) == 39, c["Config"]["Entrypoint"]
@@ -243,7 +243,7 @@ def extra_args_reach_their_api_fields():
         _, c = common.shared.ask("GET", f"/containers/{name}/json")
     finally:
         p.terminate()
-        out, err = p.communicate(timeout=20)
+        out, err = p.communicate(timeout=20 * PATIENCE)
     h = c["HostConfig"]
     assert h["PidsLimit"] == 100 and h["ShmSize"] == 16 << 20, (h["PidsLimit"], err)
     assert {"Name": "nofile", "Soft": 1024, "Hard": 1024} in h["Ulimits"], h["Ulimits"]
@@ -309,7 +309,7 @@ def inspect_with(extra_args):
         return common.shared.ask("GET", f"/containers/{name}/json")[1]
     finally:
         p.terminate()
-        print(extra_args, p.communicate(timeout=20))
+        print(extra_args, p.communicate(timeout=20 * PATIENCE))
 
 
 @test

@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from command_attacks import AWAY, CHAIN, LOOK, SIBLING, STATE  # noqa: E402
 from common import box, engine, image, settle, shared_engine  # noqa: E402
-from harness import FACTOR, around, identity, main, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, around, identity, main, state, test, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
 
 PYTHON = engine.PYTHON_IMAGE
@@ -101,7 +101,7 @@ def one_that_forks_and_leaves_all_the_time_is_caught_or_ends_the_sandbox():
         assert s.say("cancel 1") == "ok"
         assert s.wait(1)["outcome"] in ("cancelled", "exited")  # its first process left at once
         s.say("close")
-        assert time.monotonic() - began < 20 * FACTOR
+        assert time.monotonic() - began < 20 * PATIENCE
         assert wait_until(lambda: not s.processes()), s.processes()
 
 

@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "egress")]
 import common  # noqa: E402
 from common import box, container_of, engine, environment, options, ours, podmans, settle, shared_engine, shared_podmans, start_box, token  # noqa: E402
 from door import ADDRESS, PROXY, TALK, Handler, Oracle, Web, configure, denials, own_addresses, said  # noqa: E402
-from harness import around, brig, brig_path, descendants, home, identity, installed_hidden, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, around, brig, brig_path, descendants, home, identity, installed_hidden, main, scratch, state, test, tree, uid, wait_until, workspace  # noqa: E402
 
 around(shared_engine)
 around(shared_podmans)
@@ -151,7 +151,7 @@ def without_its_worker_a_run_ends():
         assert wait_until(lambda: web.seen, 40), p.poll()
         worker = [pid for pid, name in descendants(p.pid).items() if name == "brig-egress"]
         os.kill(min(worker), signal.SIGKILL)
-        r = json.loads(p.communicate(timeout=60)[0])
+        r = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
         assert r["outcome"] == "failed" and "the door's process is gone" in r["error"]["what"] and nothing_left(r["id"]), r
 
 
@@ -169,7 +169,7 @@ def killed_brigs_and_guards_leave_nothing():
                 guards = [pid for pid, n in descendants().items() if n == "brig-guard"]
                 for pid in guards:
                     os.kill(pid, signal.SIGKILL)
-                assert p.wait(40) != 0 and guards
+                assert p.wait(40 * PATIENCE) != 0 and guards
             else:
                 p.kill()
                 p.wait()
@@ -186,7 +186,7 @@ def an_end_before_the_start_leaves_nothing():
         mine = state() / "brig/docker"  # another test's door would have it end before it listens to signals
         assert wait_until(lambda: [n for n in ours() if n.endswith("-door") and (mine / n[len("brig-"):-len("-door")]).exists()], 30, 0.01)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=60)
+        out, err = p.communicate(timeout=60 * PATIENCE)
         r = json.loads(out)
         assert r["outcome"] == "cancelled" and nothing_left(r["id"]), (r, err)
 
@@ -261,7 +261,7 @@ def an_engine_that_stops_ends_the_run():
             p = start_box("--json", "--config", configure(web), "--", "sh", "-c", "curl -sS https://api.test/; sleep 100", image=engine.CURL_IMAGE, host=e.host)
             assert wait_until(lambda: web.seen, 40), p.communicate()
             e.stop_daemon(signal.SIGKILL)
-            r = json.loads(p.communicate(timeout=60)[0])
+            r = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
             assert r["outcome"] == "failed" and "engine" in r["error"]["what"], r
             e.start()
             assert box("--", "true", image=engine.CURL_IMAGE, host=e.host).status == 0

@@ -21,7 +21,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import CLOSED, FOLDER, box, container_of, engine, image, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
-from harness import around, brig_path, files_as_root, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, around, brig_path, files_as_root, home, identity, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 around(shared_engine)
 around(shared_podmans)
@@ -289,7 +289,7 @@ def helper_of(name, e):
         run = container_of(word, e, running=True)
         yield e.ask("GET", f"/containers/{run}-door/json")[1]
     finally:
-        _, errors = p.communicate(b"\n", timeout=60)
+        _, errors = p.communicate(b"\n", timeout=60 * PATIENCE)
     assert p.returncode == 0, errors
 
 

@@ -11,7 +11,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import box, container_of, podmans, shared_engine, shared_podmans, start_box, token  # noqa: E402
-from harness import FACTOR, around, identity, main, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, around, identity, main, test, wait_until, workspace  # noqa: E402
 from ports import foreign_sockets, served  # noqa: E402
 
 around(shared_engine)
@@ -21,7 +21,7 @@ around(shared_podmans)
 def get(port):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"http://127.0.0.1:{port}/page", timeout=15 * FACTOR) as answer:
+        with opener.open(f"http://127.0.0.1:{port}/page", timeout=15 * PATIENCE) as answer:
             return answer.read()
     except OSError:
         return None
@@ -52,7 +52,7 @@ def check(where, *options):
     word = token()
     (workspace() / "page").write_text("seen\n")
     with served(None, *options, command=server(word), start=lambda *argv: start_box(*argv, host=where.host)) as s:
-        assert wait_until(lambda: get(s.port) == b"seen\n", 60 * FACTOR), s.process.stderr.read1()
+        assert wait_until(lambda: get(s.port) == b"seen\n", 60), s.process.stderr.read1()
         assert [get(s.port) for _ in range(12)] == [b"seen\n"] * 12  # more than are asked for ahead
         found, pids = inside(where, container_of(word, where, running=True))
         assert not found["HostConfig"].get("PortBindings") and not any((found["NetworkSettings"].get("Ports") or {}).values()), found["HostConfig"]
@@ -81,7 +81,7 @@ def all_of_a_burst_are_answered():
     (workspace() / "page").write_text("seen\n")
     for where in (common.shared, podmans[identity()]):
         with served(None, command=server(token()), start=lambda *argv: start_box(*argv, host=where.host)) as s:
-            assert wait_until(lambda: get(s.port) == b"seen\n", 60 * FACTOR), s.process.stderr.read1()
+            assert wait_until(lambda: get(s.port) == b"seen\n", 60), s.process.stderr.read1()
             assert burst(s.port) == [b"seen\n"] * 240
 
 

@@ -24,7 +24,7 @@ from common import box, container_of, environment, gone, options, ours, settle, 
 import common  # noqa: E402
 from common import engine  # noqa: E402
 import record  # noqa: E402
-from harness import (around, brig, brig_argv, brig_environment, compile_c, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
+from harness import (PATIENCE, around, brig, brig_argv, brig_environment, compile_c, descendants, home, identity, main, scratch, state, test, uid,  # noqa: E402
                      wait_until, workspace)
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -134,7 +134,7 @@ def a_reader_that_leaves_ends_the_command():
                          cwd=workspace(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert p.stdout.read(2) == b"y\n"
     p.stdout.close()
-    assert p.wait(20) == 128 + signal.SIGPIPE
+    assert p.wait(20 * PATIENCE) == 128 + signal.SIGPIPE
 
 
 @test
@@ -203,13 +203,13 @@ def a_cancel_is_passed_on_and_then_kills():
     p = start_box("--json", "--", "sh", "-c", "trap 'echo caught; exit 9' TERM; : > ready; while :; do sleep 0.1; done")
     assert wait_until((workspace() / "ready").exists, 20)
     p.terminate()
-    r = json.loads(p.communicate(timeout=30)[0])
+    r = json.loads(p.communicate(timeout=30 * PATIENCE)[0])
     assert (r["outcome"], r["exit_code"]) == ("cancelled", 143) and "caught" in r["stdout"], r
     (workspace() / "ready").unlink()
     p = start_box("--json", "--", "sh", "-c", "trap '' TERM; : > ready; while :; do sleep 0.1; done")
     assert wait_until((workspace() / "ready").exists, 20)
     p.terminate()
-    r = json.loads(p.communicate(timeout=30)[0])
+    r = json.loads(p.communicate(timeout=30 * PATIENCE)[0])
     assert (r["outcome"], r["exit_code"]) == ("cancelled", 143), r
     assert gone(r["id"])
 
@@ -241,7 +241,7 @@ def what_a_killed_guard_leaves_brig_removes():
     assert p.stdout.readline() == b"up\n"  # earlier the next run removes it
     assert os.listdir(workspace())  # the placeholders
     kill_guards()
-    _, err = p.communicate(timeout=30)
+    _, err = p.communicate(timeout=30 * PATIENCE)
     assert p.returncode == 125 and b"guard was ended" in err, (p.returncode, err)
     assert name not in ours() and not os.listdir(workspace())
 
@@ -283,7 +283,7 @@ def a_container_killed_or_removed_from_outside_is_an_outcome():
         p = start_box("--json", "--", "sh", "-c", f"sleep 100; : {word}")
         name = container_of(word, running=True)
         common.shared.ask(how[0], how[1].format(name))
-        r = json.loads(p.communicate(timeout=30)[0])
+        r = json.loads(p.communicate(timeout=30 * PATIENCE)[0])
         assert (r["outcome"], r["signal"], r["exit_code"]) == ("signalled", 9, 137), r
 
 
@@ -339,7 +339,7 @@ def a_terminal_has_a_size_and_follows_it():
     os.write(master, b"\r")
     read_until(b"44 88")
     read_until(b"tty")
-    assert p.wait(20) == 0
+    assert p.wait(20 * PATIENCE) == 0
     os.close(master)
 
 
@@ -352,7 +352,7 @@ def an_engine_that_stops_in_mid_run_is_an_outcome():
         name = container_of(word, e, running=True)
         time.sleep(1)
         e.stop_daemon(signal.SIGTERM)  # killed at once: tests/conformance
-        r = json.loads(p.communicate(timeout=40)[0])
+        r = json.loads(p.communicate(timeout=40 * PATIENCE)[0])
         # A graceful end stops its containers first.
         assert r["outcome"] in ("failed", "signalled"), r
         assert r["outcome"] == "signalled" or "engine" in r["error"]["what"], r

@@ -20,7 +20,7 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import TALK, Handler, Raw, Web, behind, configure, denials, python, said  # noqa: E402
-from harness import FACTOR, IS_ROOT, brig, brig_argv, brig_environment, main, scratch, start_brig, test, workspace  # noqa: E402
+from harness import FACTOR, IS_ROOT, PATIENCE, brig, brig_argv, brig_environment, main, scratch, start_brig, test, workspace  # noqa: E402
 
 VALUE = "ghp_N2dmKEepbnBOzq8Gk2vT"
 
@@ -439,7 +439,7 @@ for i in range(20):
         p.stdin.flush()
         many = p.stdout.readline().strip()
         after = resident(worker)
-        out, err = p.communicate("\n", timeout=60)
+        out, err = p.communicate("\n", timeout=60 * PATIENCE)
         assert out.strip() == "200", (out, err)  # whoever waited is served when others have left
         if "ASAN_OPTIONS" not in os.environ:  # a sanitizer's own allocator knows no budget
             assert few == "8" and 8 < int(many) < 258, (few, many, err)  # who comes when it is spent waits
@@ -566,7 +566,7 @@ for h in {' '.join(own)}; do curl -sS http://$h.test/; echo; done
 for h in {' '.join(own)} away late; do [ $h = late ] && (while [ ! -e begun ]; do sleep 0.05; done; ip addr add 11.0.1.7/32 dev lo; touch added) &
 {argv} --allow $h.test:80 -- sh -c "[ $h = late ] && touch begun && while [ ! -e added ]; do sleep 0.05; done; curl -sS http://$h.test/" 2>&1 | tr '\\n' ' '; echo
 done; kill $server $other $far"""
-    out = subprocess.run(["unshare", "-nm", "sh", "-c", script], env=brig_environment(), cwd=workspace(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * FACTOR, check=False)
+    out = subprocess.run(["unshare", "-nm", "sh", "-c", script], env=brig_environment(), cwd=workspace(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60 * PATIENCE, check=False)
     lines = out.stdout.splitlines()
     assert lines[:len(own)] == ["a page of this machine"] * len(own), out.stdout  # they do lead here
     del lines[:len(own)]

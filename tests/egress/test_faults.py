@@ -16,9 +16,8 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import Handler, Raw, Web, behind, configure, denials  # noqa: E402
-from harness import IS_ROOT, brig, descendants, home, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
+from harness import IS_ROOT, PATIENCE, brig, descendants, home, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
 
-FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 LIGHT = bool(os.environ.get("LIGHT"))  # under the sanitizers every process takes its time
 VALUE = "Zq8+Gk2/vTn41Lw0bYd7Rm"
 
@@ -81,12 +80,12 @@ def flood(connections):
         p = start_brig("run", "--json", "--config", config, "--", "python3", "-c", code, stdin=subprocess.PIPE)
         assert wait_until(lambda: worker_of(p)), "no worker"
         worker, most = worker_of(p), (0, 0)
-        until = time.monotonic() + 40 * FACTOR
+        until = time.monotonic() + 40 * PATIENCE
         while time.monotonic() < until and p.poll() is None and not (workspace() / "flooded").exists():
             time.sleep(0.05)
             most = tuple(map(max, usage(worker), most))
         most = tuple(map(max, usage(worker), most))
-        out = p.communicate(b"\n", timeout=40 * FACTOR)[0]
+        out = p.communicate(b"\n", timeout=40 * PATIENCE)[0]
         r = json.loads(out)
         return r["stdout"].split(), most, r
 
@@ -139,7 +138,7 @@ def a_run_whose_decisions_cannot_be_recorded_ends():
             try:
                 assert wait_until(lambda: len(web.seen) > 3, 20), "no request went out"
                 fill(disk)
-                r = json.loads(p.communicate(timeout=40 * FACTOR)[0])
+                r = json.loads(p.communicate(timeout=40 * PATIENCE)[0])
             finally:
                 p.kill()
             assert r["outcome"] == "failed" and r["error"]["code"] == "unavailable" and str(disk) in r["error"]["what"], r
@@ -255,7 +254,7 @@ touch ready; while ! test -e go; do sleep 0.05; done""", env={"TOKEN": VALUE})
                         assert b'get -d "' in around, (first, piece[max(0, at - 60):at + 60])
         finally:
             (workspace() / "go").touch()
-            out, err = p.communicate(timeout=30)
+            out, err = p.communicate(timeout=30 * PATIENCE)
         r = json.loads(out)
         assert web.seen.count(f"Bearer {VALUE}") >= 2 and any(s and s.startswith("Basic") for s in web.seen), web.seen  # the control: it was used
         assert r["exit_code"] == 0 and r["output"].count("brig-") > 3, r

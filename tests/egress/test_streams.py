@@ -16,10 +16,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from door import Raw, Web, behind, configure, denials, on_every_door, python  # noqa: E402
-from harness import (brig_argv, brig_environment, brig_path, descendants, identity, main, scratch, start_brig, test,  # noqa: E402
-                     wait_until, workspace)
+from harness import (FACTOR, PATIENCE, brig_argv, brig_environment, brig_path, descendants, identity, main, scratch, start_brig, test, wait_until,  # noqa: E402
+                     workspace)
 
-FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 
 
 def status(pid):
@@ -54,7 +53,7 @@ for line in urllib.request.urlopen("https://api.test/events"):
     if line.startswith(b"data"): print(time.time() - float(line.split()[2]))
 """)
         delays = list(map(float, r["stdout"].split()))
-        assert len(delays) == 5 and max(delays) < 0.1 * FACTOR, delays
+        assert len(delays) == 5 and max(delays) < 0.1 * PATIENCE, delays
 
 
 @test
@@ -226,7 +225,7 @@ def without_its_worker_a_run_ends_and_nothing_takes_its_place():
         p = start_behind(configure(web), "sh", "-c", "touch ready; sleep 20; curl -sS https://api.test/")
         assert wait_until(lambda: (workspace() / "ready").exists())
         os.kill(door_processes(p)[0], signal.SIGKILL)
-        r = json.loads(p.communicate(timeout=15 * FACTOR)[0])
+        r = json.loads(p.communicate(timeout=15 * PATIENCE)[0])
         assert r["outcome"] == "failed" and "door" in r["error"]["what"], r
         assert p.returncode == 125 and not web.connections, p.returncode
 
@@ -239,7 +238,7 @@ def without_its_keeper_no_new_name_can_be_reached():
         assert wait_until(lambda: (workspace() / "ready").exists())
         os.kill(door_processes(p)[1], signal.SIGKILL)
         (workspace() / "go").touch()
-        r = json.loads(p.communicate(timeout=15 * FACTOR)[0])
+        r = json.loads(p.communicate(timeout=15 * PATIENCE)[0])
         assert r["stdout"].split() == ["hello", "hello", "failed"] and not two.connections, r
 
 
@@ -270,7 +269,7 @@ print("done")
             assert seen[-1] < 400, "nothing ever waited"
         finally:
             os.kill(p.pid, signal.SIGCONT)
-        r = json.loads(p.communicate(timeout=60 * FACTOR)[0])
+        r = json.loads(p.communicate(timeout=60 * PATIENCE)[0])
         assert r["stdout"] == "done\n" and len(web.seen) == 400, (r, len(web.seen))
         assert r["egress"]["allowed"] == 400 and r["egress"]["denied"] == 0, r["egress"]
 

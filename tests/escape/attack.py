@@ -19,8 +19,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, IS_ROOT, brig, brig_environment, compile_ahead, compile_c, descendants, identity,  # noqa: E402
-                     start_brig, uid, wait_until, workspace)
+from harness import (IS_ROOT, PATIENCE, brig, brig_environment, compile_ahead, compile_c, descendants, identity, start_brig, uid, wait_until, workspace)  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 INSIDE = "/attack"  # where an attack program appears
@@ -94,7 +93,7 @@ def as_identity(argv, user=None):
 def outside(group, *args, within=(), user=None, cwd=None, timeout=30, **more):
     """The attack without a sandbox: on the host, or within a command that makes a namespace."""
     done = subprocess.run(as_identity([*within, program(group), *args], user), capture_output=True, check=False,
-                          env=brig_environment(), cwd=cwd or workspace(), timeout=timeout * FACTOR,
+                          env=brig_environment(), cwd=cwd or workspace(), timeout=timeout * PATIENCE,
                           stdin=subprocess.DEVNULL, **more)
     return Attempt(done.returncode, done.stdout, done.stderr)
 
@@ -103,7 +102,7 @@ def on_host(*argv, user=None, cwd=None, timeout=30, **more):
     """Any command on the host as this test's identity."""
     more.setdefault("env", brig_environment())
     return subprocess.run(as_identity(argv, user), capture_output=True, check=False, cwd=cwd or workspace(),
-                          timeout=timeout * FACTOR, stdin=subprocess.DEVNULL, **more)
+                          timeout=timeout * PATIENCE, stdin=subprocess.DEVNULL, **more)
 
 
 def digest(path):
@@ -186,7 +185,7 @@ def holding(p, folder):
         assert wait_until(lambda: (folder / "ready").exists(), 15), "it was never ready"
         yield Held(p, folder)
         (folder / "go").touch()
-        p.wait(20)
+        p.wait(20 * PATIENCE)
     finally:
         if p.poll() is None:
             p.kill()
@@ -198,7 +197,7 @@ def holding(p, folder):
 def finish(p, timeout=20):
     """Wait for a started brig; returns what its command said."""
     try:
-        out, err = p.communicate(timeout=timeout * FACTOR)
+        out, err = p.communicate(timeout=timeout * PATIENCE)
     except subprocess.TimeoutExpired:
         p.kill()
         out, err = p.communicate()
@@ -229,7 +228,7 @@ def timed(function, *args, **more):
     """Seconds it took, for bounds like those of any limit, and what it returned."""
     began = time.monotonic()
     result = function(*args, **more)
-    return (time.monotonic() - began) / FACTOR, result
+    return (time.monotonic() - began) / PATIENCE, result
 
 
 __all__ = ["Attempt", "FIRST_ID", "HERE", "INSIDE", "SCRATCH_PIDS", "UNSHARED", "WAIT", "alive", "as_identity", "attackers_uid",

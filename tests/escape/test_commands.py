@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, signal  # noqa: E402
 from command_attacks import AWAY, CHAIN, LOOK, SIBLING, STATE  # noqa: E402
-from harness import FACTOR, brig, descendants, main, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, main, test, wait_until, workspace  # noqa: E402
 from open_sandbox import Sandbox  # noqa: E402
 
 OPEN = ("native", "bwrap")
@@ -125,7 +125,7 @@ def one_that_forks_and_leaves_all_the_time_is_caught_or_ends_the_sandbox():
         s.start(2, "true")
         s.wait(2)
         s.say("close")
-        assert time.monotonic() - began < 20 * FACTOR
+        assert time.monotonic() - began < 20 * PATIENCE
         assert wait_until(lambda: not guests()), guests()
 
 

@@ -13,8 +13,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import (INSIDE, as_identity, digest, finish, held, inside, mount, on_host, outside,  # noqa: E402
                     program, signal)
-from harness import (FACTOR, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch,  # noqa: E402
-                     start_brig, test, wait_until, workspace)
+from harness import (PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig, test, wait_until, workspace)  # noqa: E402
 
 
 def handles():
@@ -84,7 +83,7 @@ def a006_files_given_as_streams_cannot_be_reopened_with_more_rights():
         (scratch() / "out").write_text("earlier secret\n")
         with open(scratch() / "in", "rb") as i, open(scratch() / "out", "ab") as o:
             p = start(stdin=i, stdout=o, stderr=subprocess.PIPE)
-            err = p.communicate(timeout=20 * FACTOR)[1]
+            err = p.communicate(timeout=20 * PATIENCE)[1]
         return (scratch() / "in").read_text(), (scratch() / "out").read_text(), err
 
     got = attack(lambda **io: subprocess.Popen(as_identity([program("fd"), "reopen"]), **io))
@@ -124,7 +123,7 @@ def a008_closed_streams_become_the_null_device_or_pipes():
         p = subprocess.Popen(["sh", "-c", line, "sh", *brig_argv("run", *mount("fd"), "--", INSIDE, "streams")],
                              env=brig_environment(), cwd=workspace(), stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        p.communicate(timeout=20 * FACTOR)
+        p.communicate(timeout=20 * PATIENCE)
         report = (workspace() / "report").read_text().splitlines()
         assert len(report) == 3, f"{closing}: {report}"
         for line in report:
@@ -140,7 +139,7 @@ def a008_nothing_of_brigs_lands_on_the_callers_closed_streams():
         p = subprocess.Popen(["sh", "-c", f'exec "$@" {closing}', "sh", *brig_argv("run", "--", "sh", "-c", "echo MARK; echo MARK >&2; touch ran")],
                              env=brig_environment({"XDG_STATE_HOME": str(scratch() / "state")}), cwd=workspace(),
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        p.communicate(timeout=20 * FACTOR)
+        p.communicate(timeout=20 * PATIENCE)
         assert not [f for f in (scratch() / "state").rglob("*") if f.is_file() and b"MARK" in f.read_bytes()]
         assert not [f for f in workspace().rglob("*") if f.is_file() and b"MARK" in f.read_bytes()]
 
@@ -168,7 +167,7 @@ def a009_nothing_is_written_after_the_end():
 def a009_a_cancelled_run_writes_no_more():
     with held("run", *mount("fd"), "--", "sh", "-c", f"{INSIDE} keep-writing; touch ready; sleep 30") as h:
         h.process.send_signal(signal.SIGTERM)
-        h.process.wait(20)
+        h.process.wait(20 * PATIENCE)
         size = (workspace() / "log").stat().st_size
         time.sleep(0.2)
         assert (workspace() / "log").stat().st_size == size

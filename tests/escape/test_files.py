@@ -16,8 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import digest, finish, held, inside, on_host, outside, signal, timed  # noqa: E402
-from harness import (FACTOR, brig, brig_environment, home, main, scratch, seconds, start_brig, test, tree, uid,  # noqa: E402
-                     wait_until, workspace)
+from harness import (PATIENCE, brig, brig_environment, home, main, scratch, seconds, start_brig, test, tree, uid, wait_until, workspace)  # noqa: E402
 
 HELD = (".envrc", ".gitattributes", ".husky", ".vscode", ".idea", ".zed", ".devcontainer", ".mcp.json", ".claude", ".codex", ".cursor",
         ".gemini", ".windsurf")
@@ -873,7 +872,7 @@ def a029_a_covered_name_that_the_host_renames_ends_the_run():
     (workspace() / ".vscode").mkdir()
     with held("run", "--json", "--timeout", seconds(15), "--", "sh", "-c", script) as h:
         on_host("sh", "-c", "mv .vscode elsewhere; mkdir .vscode")
-        out, _ = h.process.communicate(timeout=10 * FACTOR)
+        out, _ = h.process.communicate(timeout=10 * PATIENCE)
     assert b"protected name" in out and h.process.returncode == 125, out[-600:]
     assert not list((workspace() / ".vscode").glob("*")) or quarantined(), "what was written into the gap is still there"
     quarantined()
@@ -884,7 +883,7 @@ def a029_a_placeholder_that_the_host_removes_ends_the_run():
     script = "touch ready; while :; do (mkdir .claude; echo PWNED > .claude/settings.json) 2>/dev/null; done"
     with held("run", "--json", "--timeout", seconds(15), "--", "sh", "-c", script) as h:
         os.unlink(workspace() / ".claude")
-        out, _ = h.process.communicate(timeout=10 * FACTOR)
+        out, _ = h.process.communicate(timeout=10 * PATIENCE)
     assert h.process.returncode == 125, out[-600:]
     assert not (workspace() / ".claude/settings.json").exists(), "it was written into the gap and stayed"
     quarantined()
@@ -900,7 +899,7 @@ def a110_two_runs_in_one_workspace_share_the_placeholders():
         second = start_brig("run", "--", "sh", "-c", "touch second; while [ ! -e third ]; do sleep 0.02; done; echo evil > .mcp.json; true")
         assert wait_until(lambda: (workspace() / "second").exists())
         first.release()
-        first.process.wait(10)
+        first.process.wait(10 * PATIENCE)
         assert (workspace() / ".claude").is_socket(), "the second run lost its placeholders"
         (workspace() / "third").touch()
         attempt = finish(second)
@@ -920,7 +919,7 @@ def a110_two_runs_and_a_killed_one():
         brig("run", "--", "true")
         assert (workspace() / ".claude").is_socket(), "the living run's placeholders went with the dead one's"
         first.release()
-        first.process.wait(10)
+        first.process.wait(10 * PATIENCE)
         assert first.process.returncode == 0
     (workspace() / "second").unlink()
     brig("run", "--", "true")

@@ -14,8 +14,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import (INSIDE, alive, as_identity, canary, finish, held, mount, on_host, program, signal,  # noqa: E402
                     timed)
-from harness import (FACTOR, IS_ROOT, brig, brig_argv, brig_environment, descendants, main, namespaces,  # noqa: E402
-                     scratch, seconds, start_brig, test, tree, wait_until, workspace)
+from harness import (IS_ROOT, PATIENCE, brig, brig_argv, brig_environment, descendants, main, namespaces, scratch, seconds, start_brig, test, tree,  # noqa: E402
+                     wait_until, workspace)
 from victim import survivor_of  # noqa: E402
 
 STUBBORN = ("import os, signal, time\n"
@@ -43,7 +43,7 @@ def a097_nothing_outlives_a_timeout_or_a_signal():
     with held("run", "--", "python3", "-c", STUBBORN + "open('ready', 'w')\ntime.sleep(60)") as h:
         pids = h.pids()
         h.process.terminate()
-        took, _ = timed(h.process.wait, 10 * FACTOR)
+        took, _ = timed(h.process.wait, 10 * PATIENCE)
         assert took < 3 and not alive(pids), "a command that ignores the signal is killed after its grace"
 
 
@@ -125,7 +125,7 @@ def a103_ends_are_made_by_pidfd():
     at = next(i for i, a in enumerate(argv) if a.endswith("/brig"))
     argv[at:at] = [str(program("without")), "signals"]
     with canary():
-        took, p = timed(subprocess.run, argv, env=brig_environment(), cwd=workspace(), capture_output=True, timeout=30 * FACTOR, check=False, stdin=subprocess.DEVNULL)
+        took, p = timed(subprocess.run, argv, env=brig_environment(), cwd=workspace(), capture_output=True, timeout=30 * PATIENCE, check=False, stdin=subprocess.DEVNULL)
     assert p.returncode == 124 and took < 5, p.stderr
 
 
@@ -195,7 +195,7 @@ def a108_many_runs_leave_nothing_behind():
     before = len(namespaces()), len(os.listdir("/proc/self/fd"))
     for _ in range(6):
         running = [start_brig("run", "--", "sh", "-c", "true & true") for _ in range(8)]
-        ends = [p.communicate(timeout=30 * FACTOR) for p in running]
+        ends = [p.communicate(timeout=30 * PATIENCE) for p in running]
         assert [p.returncode for p in running] == [0] * 8, {e for _, e in ends if e}
     assert leftovers() == set(), leftovers()
     assert len(os.listdir("/proc/self/fd")) == before[1]

@@ -17,8 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, finish, held, on_host, program  # noqa: E402
-from harness import (FACTOR, IS_ROOT, brig, brig_argv, brig_environment, main, scratch, seconds, start_brig, test, tree, uid,  # noqa: E402
-                     wait_until, workspace)
+from harness import (IS_ROOT, PATIENCE, brig, brig_argv, brig_environment, main, scratch, seconds, start_brig, test, tree, uid, wait_until, workspace)  # noqa: E402
 
 NAMES = (".vscode", ".mcp.json", ".claude", ".codex", ".cursor", ".gemini")
 STRANGER = 4343
@@ -99,10 +98,10 @@ def what_one_run_has_open_reaches_no_other_workspace():
         first = start_brig("run", "--workdir", above, "--", "python3", "-c", KEEP, "sub", " ".join(NAMES))
         assert wait_until(lambda: (above / "kept").exists() or first.poll() is not None, 15)
         second.release()
-        second.process.wait(20)
+        second.process.wait(20 * PATIENCE)
         with waiting(other):
             (above / "use").touch()
-            out, err = first.communicate(timeout=20 * FACTOR)
+            out, err = first.communicate(timeout=20 * PATIENCE)
             assert first.returncode == 0, err
             assert [n for n in NAMES if not (other / n).is_socket()] == []
             assert [p for p in other.rglob("*") if p.name in ("tasks.json", "sub", "link")] == []
@@ -119,9 +118,9 @@ def what_was_kept_while_nobody_ran_reaches_no_later_run():
         first = start_brig("run", "--workdir", above, "--", "python3", "-c", KEEP, "sub", " ".join(NAMES))
         assert wait_until(lambda: (above / "kept").exists() or first.poll() is not None, 15)
         second.release()
-        second.process.wait(20)
+        second.process.wait(20 * PATIENCE)
         (above / "use").touch()
-        out, err = first.communicate(timeout=20 * FACTOR)
+        out, err = first.communicate(timeout=20 * PATIENCE)
         assert first.returncode == 0 and out.endswith(b"wrote 0\n"), (out, err)
     with waiting(workspace()):
         assert [n for n in NAMES if not (workspace() / n).is_socket()] == []
@@ -138,10 +137,10 @@ def what_another_user_has_open_reaches_no_workspace_of_roots():
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert wait_until(lambda: (theirs / "kept").exists() or keeper.poll() is not None, 15)
         first.release()
-        first.process.wait(20)
+        first.process.wait(20 * PATIENCE)
         with waiting(own):
             (theirs / "use").touch()
-            out, err = keeper.communicate(timeout=20 * FACTOR)
+            out, err = keeper.communicate(timeout=20 * PATIENCE)
             assert [n for n in NAMES if not (own / n).is_socket()] == []
     assert out.endswith(b"wrote 0\n") and int(out.split()[0]) >= len(NAMES), (out, err)
     assert [n for n in tree(theirs) if n not in ("kept", "use")] == [] and tree(own) == {}
@@ -195,7 +194,7 @@ def a_neighbour_makes_no_denials_by_what_all_names_share():
         with held("run", "--json", "--workdir", below, "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done", folder=below) as second:
             assert brig("run", "--workdir", above, "--", "sh", "-c", way).status == 0, way
             second.release()
-            out = json.loads(second.process.communicate(timeout=20 * FACTOR)[0])
+            out = json.loads(second.process.communicate(timeout=20 * PATIENCE)[0])
         assert (out["outcome"], len(out["denials"])) == ("exited", told), (way, out["outcome"], out["denials"])
         assert tree(below) == {} and len(quarantined()) == told, way
         (above / "kept").unlink(missing_ok=True)
@@ -241,7 +240,7 @@ def swapping(at, name, other, user):
         yield p
     finally:
         (at / "stop").touch()
-        p.communicate(timeout=20 * FACTOR)
+        p.communicate(timeout=20 * PATIENCE)
         for n in ("stop", "swapping"):
             (at / n).unlink()
 

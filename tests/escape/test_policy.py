@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import INSIDE, inside, mount, on_host, program  # noqa: E402
-from harness import FACTOR, brig, brig_argv, brig_environment, home, main, scratch, test, tree, uid, workspace  # noqa: E402
+from harness import PATIENCE, brig, brig_argv, brig_environment, home, main, scratch, test, tree, uid, workspace  # noqa: E402
 
 
 def refused(*args, **more):
@@ -27,7 +27,7 @@ def without(feature, *args):
     argv = brig_argv(*args)
     at = next(i for i, a in enumerate(argv) if a.endswith("/brig"))
     argv[at:at] = [str(program("without")), feature]
-    return subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, timeout=30 * FACTOR, check=False, stdin=subprocess.DEVNULL)
+    return subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, timeout=30 * PATIENCE, check=False, stdin=subprocess.DEVNULL)
 
 
 @test

@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import as_identity, inner_pid, signal, status_of  # noqa: E402
-from harness import FACTOR, brig_environment, descendants, main, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig_environment, descendants, main, test, wait_until, workspace  # noqa: E402
 from ports import foreign_sockets, network_of, received, served, sockets_of  # noqa: E402
 
 AT_A_TIME = 128  # connections that brig passes on
@@ -152,7 +152,7 @@ def serve(s):
         for c in flood:
             c.close()
         with s.dial() as c:  # and then the next one has its turn
-            c.settimeout(20 * FACTOR)
+            c.settimeout(20 * PATIENCE)
             c.sendall(b"x")
             assert received(c) == b""
 
@@ -281,7 +281,7 @@ def init_gives_sockets_for_the_one_word_alone_and_only_its_own():
             control.close()
         finally:
             s.process.send_signal(signal.SIGCONT)
-        assert s.process.wait(15 * FACTOR) != 0
+        assert s.process.wait(15 * PATIENCE) != 0
 
 
 if __name__ == "__main__":

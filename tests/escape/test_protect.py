@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import on_host  # noqa: E402
-from harness import brig, descendants, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, home, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
 from victim import GITLINK, attack, clear, control, git, hook, payload, ran, remove, repository, settings, sh, survivor_of, taken, told, use  # noqa: E402
 
 
@@ -76,7 +76,7 @@ def a_covered_file_that_changed_all_the_same_is_taken_away():
     p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done")
     assert wait_until((workspace() / "ready").exists)
     host("echo other >> .envrc; touch go")
-    out, err = p.communicate(timeout=30)
+    out, err = p.communicate(timeout=30 * PATIENCE)
     assert b"changed during the run" in out, (out, err)
     assert not (workspace() / ".envrc").exists() and taken()
 
@@ -88,7 +88,7 @@ def a_configuration_that_was_written_in_place_is_not_compared_with_itself():
     p = start_brig("run", "--json", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.01; done")
     assert wait_until((workspace() / "ready").exists)
     host(f"printf '[core]\\n\\tfsmonitor = {payload()}\\n' >> .git/config; touch go")
-    out, err = p.communicate(timeout=30)
+    out, err = p.communicate(timeout=30 * PATIENCE)
     assert b"changed during the run" in out, (out, err)
     assert not (workspace() / ".git/config").exists() and taken()
 
@@ -220,7 +220,7 @@ def what_cannot_be_moved_ends_the_run_as_failed():
     os.chown(workspace() / "scripts", 0, 0)
     os.chmod(workspace() / "scripts", 0o755)
     host("touch go")
-    out, _ = p.communicate(timeout=30)
+    out, _ = p.communicate(timeout=30 * PATIENCE)
     os.chown(workspace() / "scripts", uid(), uid())
     r = json.loads(out)
     assert (r["outcome"], r["exit_code"]) == ("failed", 125), r
@@ -398,7 +398,7 @@ def meanwhile(script, *work):
     assert wait_until((workspace() / "ready").exists)
     for one in work:
         on_host("sh", "-c", one, cwd=workspace())  # the command may be in its way
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=60 * PATIENCE)
     return json.loads(out)
 
 
@@ -467,7 +467,7 @@ def with_cover(work):
     done = subprocess.run(["nsenter", f"--mount=/proc/{inside}/ns/mnt", f"--root=/proc/{inside}/root", "python3", "-c", CALLS + work, config],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, (work, done.stderr)
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=60 * PATIENCE)
     return json.loads(out)
 
 

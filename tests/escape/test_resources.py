@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import (INSIDE, SCRATCH_PIDS, UNSHARED, WAIT, attackers_uid, canary, held, inner_pid, inside, mount, on_host,  # noqa: E402
                     outside, program, timed)
-from harness import FACTOR, brig, descendants, main, scratch, seconds, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, main, scratch, seconds, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
 
 def fact(done, name):
@@ -49,11 +49,11 @@ def a083_a_fork_bomb_goes_off_inside():
     with canary():
         p = start_brig("run", "--json", "--pids", "32", "--memory", "128m", "--timeout", "2s", *mount("resources"), "--", INSIDE, "bomb")
         began, most = time.monotonic(), 0
-        while p.poll() is None and time.monotonic() < began + 15 * FACTOR:
+        while p.poll() is None and time.monotonic() < began + 15 * PATIENCE:
             most = max(most, len(descendants(p.pid)))
             took, _ = timed(on_host, "true")
             assert took < 3, "the host cannot start a process"
-        out, _ = p.communicate(timeout=10 * FACTOR)
+        out, _ = p.communicate(timeout=10 * PATIENCE)
         assert p.returncode in (124, 137, 1) or b'"limit"' in out, out[-400:]
         assert most <= 80, f"{most} processes"
         assert wait_until(lambda: not [n for n in descendants().values() if n.startswith("resources")], 2), "some are left"
@@ -244,7 +244,7 @@ def a087_no_other_place_is_writable():
 def a088_empty_files_are_limited_too():
     """Each takes about a KiB of the kernel's memory, and no block."""
     p = start_brig("run", "--json", "--memory", "64m", "--set", "limits.tmp=8m", "--timeout", seconds(20), *mount("resources"), "--", INSIDE, "files", "/tmp", "200000")
-    out, _ = p.communicate(timeout=40 * FACTOR)
+    out, _ = p.communicate(timeout=40 * PATIENCE)
     text = out.decode()
     took, _ = timed(brig, "run", "--", "true")
     assert took < 3

@@ -19,8 +19,7 @@ import tty
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from attack import INSIDE, as_identity, inside, mount, program  # noqa: E402
-from harness import (FACTOR, IS_ROOT, brig, brig_argv, brig_environment, descendants, main, start_brig, test, wait_until,  # noqa: E402
-                     workspace)
+from harness import (IS_ROOT, PATIENCE, brig, brig_argv, brig_environment, descendants, main, start_brig, test, wait_until, workspace)  # noqa: E402
 
 PATHS = ("/dev/tty", "/dev/console", "/dev/tty0", "/dev/tty1", "/dev/vcs", "/dev/vcsa1", "/dev/ttyS0", "/dev/hvc0")
 
@@ -42,7 +41,7 @@ def on_terminal(argv, seconds=20):
     p = subprocess.Popen(["bash", "-c", line, "bash", *argv], stdin=slave, stdout=slave, stderr=slave, cwd=workspace(), env=brig_environment(),
                          preexec_fn=claim, pass_fds=(tell, wait))
     os.close(tell)
-    printed, status, end = b"", b"", time.monotonic() + seconds * FACTOR
+    printed, status, end = b"", b"", time.monotonic() + seconds * PATIENCE
     while time.monotonic() < end:
         ready = select.select([master, told], [], [], 0.02 if status else 1)[0]
         if master in ready:
@@ -176,7 +175,7 @@ def a080_endless_output_is_cut_and_costs_little_memory():
         time.sleep(0.05)
         if select.select([p.stdout], [], [], 0)[0]:
             break
-    out, _ = p.communicate(timeout=20 * FACTOR)
+    out, _ = p.communicate(timeout=20 * PATIENCE)
     r = json.loads(out)
     assert (p.returncode, r["outcome"]) == (124, "timeout") and r["stdout_truncated"] and r["stderr_truncated"]
     assert len(r["stdout"]) <= 16384 and r["stdout_bytes"] > 1 << 20 and "output" in r["limits_hit"]

@@ -20,7 +20,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import record  # noqa: E402
-from harness import FACTOR, brig, descendants, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, main, scratch, start_brig, state, test, uid, wait_until, workspace  # noqa: E402
 
 PLANT = """
 open('.bashrc', 'w').write('evil')
@@ -248,7 +248,7 @@ def holding(*options):
         yield int(line[-1])
     finally:
         p.terminate()
-        p.communicate(timeout=20 * FACTOR)
+        p.communicate(timeout=20 * PATIENCE)
 
 
 @test(as_user="user", alone=True)
@@ -257,12 +257,12 @@ def descriptors_on_their_way_stop_no_other_run_and_no_lie_comes_of_it():
     with holding("--set", "limits.files=4096") as sent:
         assert sent > 1024 and not another_program_can_send(1024), sent  # the control: asked for, they are used up
         p = limited("run", "--json", "--", "sh", "-c", "echo ran > marker", soft=1024, hard=8192)
-        out, err = p.communicate(timeout=20 * FACTOR)
+        out, err = p.communicate(timeout=20 * PATIENCE)
         assert p.returncode == 0 and (workspace() / "marker").read_text() == "ran\n", (out, err)
         (workspace() / "marker").unlink()
         # Where there is no more to be had the run fails before it begins, and says so.
         p = limited("run", "--json", "--", "sh", "-c", "echo ran > marker", soft=1024, hard=1024)
-        out, err = p.communicate(timeout=20 * FACTOR)
+        out, err = p.communicate(timeout=20 * PATIENCE)
         assert p.returncode == 125 and json.loads(out)["outcome"] == "failed", (out, err)
         assert "descriptors" in json.loads(out)["error"]["what"], out
     assert not (workspace() / "marker").exists()
@@ -286,7 +286,7 @@ def leased(path):
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
     try:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        yield lambda: signal.sigtimedwait([signal.SIGIO], 20 * FACTOR)
+        yield lambda: signal.sigtimedwait([signal.SIGIO], 20 * PATIENCE)
     finally:
         with contextlib.suppress(OSError):
             fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -314,7 +314,7 @@ def a_sandbox_that_dies_with_the_command_on_its_way_has_run():
         assert somebody_executes()
         (init,) = [pid for pid, name in descendants(p.pid).items() if name == "brig-init"][:1]
         os.kill(init, signal.SIGKILL)
-    out, err = p.communicate(timeout=20 * FACTOR)
+    out, err = p.communicate(timeout=20 * PATIENCE)
     said = json.loads(out)
     assert (said["outcome"], p.returncode) == ("failed", 125) and said["error"], (out, err)
     assert the_end(said["id"])["started"] is True and "pid_ns" in the_end(said["id"])["layers"], the_end()
@@ -326,7 +326,7 @@ def a_run_given_up_with_the_command_on_its_way_has_run():
         p = start_brig("run", "--json", "--", "./slow")
         assert somebody_executes()
         p.send_signal(signal.SIGTERM)
-        out, err = p.communicate(timeout=20 * FACTOR)
+        out, err = p.communicate(timeout=20 * PATIENCE)
     said = json.loads(out)
     assert (said["outcome"], p.returncode) == ("cancelled", 143), (out, err)
     assert the_end(said["id"])["started"] is True, the_end()
@@ -352,7 +352,7 @@ def what_a_failed_start_denied_is_kept():
     assert p.poll() is None
     (workspace() / ".bashrc").write_text("evil")
     os.close(head)
-    out, err = p.communicate(timeout=20 * FACTOR)
+    out, err = p.communicate(timeout=20 * PATIENCE)
     said = json.loads(out)
     assert (said["outcome"], p.returncode) == ("refused", 127), (out, err)
     assert not (workspace() / ".bashrc").exists()
@@ -493,7 +493,7 @@ def on_terminal(*options, escape, plant=True):
         while part := os.read(master, 65536):
             data += part
     os.close(master)
-    assert p.wait(20 * FACTOR) == 0, data
+    assert p.wait(20 * PATIENCE) == 0, data
     return data
 
 
@@ -541,7 +541,7 @@ def a_terminal_is_given_back_also_when_nobody_speaks_and_when_a_run_is_cut_short
         while part := os.read(master, 65536):
             data += part
     os.close(master)
-    assert p.wait(20 * FACTOR) == 124
+    assert p.wait(20 * PATIENCE) == 124
     screen = Screen()
     screen.feed(data.partition(b"brig: ")[0])
     assert screen.readable(), data

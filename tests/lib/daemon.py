@@ -15,9 +15,9 @@ import signal
 import socket
 import subprocess
 
-from harness import FACTOR, brig_argv, brig_environment, files_as_root, runtime, scratch, start_brig, wait_until
+from harness import PATIENCE, brig_argv, brig_environment, files_as_root, runtime, scratch, start_brig, wait_until
 
-WAIT = 20 * FACTOR
+WAIT = 20 * PATIENCE
 
 OPENER = """
 import socket, sys

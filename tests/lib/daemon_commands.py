@@ -2,9 +2,9 @@
 """What a sandbox of the daemon must do on every backend: for daemon/test_backends.py and docker/test_daemon.py."""
 
 from command_attacks import AWAY
-from harness import FACTOR, wait_until, workspace
+from harness import PATIENCE, wait_until, workspace
 
-WAIT = 30 * FACTOR
+WAIT = 30 * PATIENCE
 
 
 def start(d, box, *argv):

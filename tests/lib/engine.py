@@ -32,7 +32,7 @@ CURL_IMAGE = "brig-test:curl"
 CLIENTS_IMAGE = "brig-test:clients"
 FRAME_IMAGE = "brig-test:frame"
 ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[os.uname().machine]
-PATIENCE = 60 * float(os.environ.get("TIME_FACTOR", "1"))
+WAIT = 240 * float(os.environ.get("TIME_FACTOR", "1"))
 
 
 CROOKED_WAYS = ("caps", "bound", "seccomp", "privs", "user", "groups", "root", "stray", "writable", "elsewhere", "missing", "shm", "device",
@@ -110,12 +110,12 @@ os.execv("/usr/sbin/runc", ["runc", *sys.argv[1:]])
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path):
-        super().__init__("engine", timeout=PATIENCE)
+        super().__init__("engine", timeout=WAIT)
         self.path = path
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(WAIT)
         self.sock.connect(self.path)
 
 
@@ -178,7 +178,7 @@ class Engine:
         return False
 
     def wait_ready(self):
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + WAIT
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"{type(self).__name__} does not start:\n{self.log()[-3000:]}")
@@ -261,7 +261,7 @@ class Dockerd(Engine):
             with contextlib.suppress(OSError):
                 os.kill(self.daemon, how)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(20)
+            self.process.wait(WAIT)
         self.process.kill()
         self.process.wait()
         self.process = self.daemon = None
@@ -348,7 +348,7 @@ class RootlessDockerd(Engine):
             return
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(20)
+            self.process.wait(WAIT)
         self.process.kill()
         self._end_leftovers()
         _unmount(self.folder)
@@ -450,7 +450,7 @@ class Podman(Engine):
                     self.ask("DELETE", f"/containers/{container}?force=1&v=1")
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(10)
+                self.process.wait(WAIT)
             self.process.kill()
             self.process.wait()
             self.process = None
@@ -489,7 +489,7 @@ class Registry:
         with open(self.folder / "log", "ab") as log:
             self.processes.append(subprocess.Popen(["docker-registry", "serve", config], stdin=subprocess.DEVNULL,
                                                    stdout=log, stderr=log, start_new_session=True))
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + WAIT
         while time.monotonic() < end:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 return f"127.0.0.1:{port}"

@@ -8,7 +8,7 @@ import os
 import pathlib
 import subprocess
 
-from harness import brig_argv, brig_environment, brig_path, files_as_root, wait_until, workspace
+from harness import PATIENCE, brig_argv, brig_environment, brig_path, files_as_root, wait_until, workspace
 
 _numbers = itertools.count()
 DRIVER = pathlib.Path(os.environ.get("BRIG", "build/brig")).resolve().parent / "tests/drive-sandbox"
@@ -45,7 +45,7 @@ class Sandbox:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.stdout.read()
-        assert self.process.wait(20) == 0
+        assert self.process.wait(20 * PATIENCE) == 0
 
     def processes(self):
         """All there is of it on this machine as {pid: name}, wherever an engine has put it; brig's own first process in a container, too."""

@@ -10,7 +10,7 @@ import re
 import socket
 import threading
 
-from harness import FACTOR, start_brig
+from harness import PATIENCE, start_brig
 
 SYS_PIDFD_GETFD = 438
 SIOCGSKNS = 0x894C
@@ -55,10 +55,10 @@ class Served:
     def wait_for(self, text, seconds=15):
         """Until the command inside has said so."""
         with self.said:
-            assert self.said.wait_for(lambda: any(text in line for line in self.lines), seconds * FACTOR), (text, self.lines)
+            assert self.said.wait_for(lambda: any(text in line for line in self.lines), seconds * PATIENCE), (text, self.lines)
 
     def dial(self, address="127.0.0.1"):
-        return socket.create_connection((address, self.port), 15 * FACTOR)
+        return socket.create_connection((address, self.port), 15 * PATIENCE)
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ def served(code=ECHO, *options, family="socket.AF_INET", address="127.0.0.1", co
     finally:
         if p.poll() is None:
             p.terminate()
-        p.wait(15 * FACTOR)
+        p.wait(15 * PATIENCE)
         p.stderr.close()
 
 

@@ -122,7 +122,7 @@ class Sshd:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def __exit__(self, *_):
         self.close_connections()

@@ -17,9 +17,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import harness  # noqa: E402
 import record  # noqa: E402
-from harness import brig_environment, main, scratch, test, uid, workspace  # noqa: E402
+from harness import PATIENCE, brig_environment, main, scratch, test, uid, workspace  # noqa: E402
 
-FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 TOKEN = "gh" + "p_" + "0123456789abcdefghijABCDEFGHIJ012345"
 KILLS = int(os.environ.get("KILLS", "64"))  # 2000 takes a minute
 FORCED = ("--policy", "full_access", "--backend", "none", "--i-know-this-is-not-a-sandbox")
@@ -89,7 +88,7 @@ def a_cancelled_run_is_on_the_record():
     assert p.stdout.readline() == b"up\n"
     assert [r["type"] for r in record.records(log())] == ["sandbox.create"]  # before the command could do a thing
     p.send_signal(signal.SIGTERM)
-    assert p.wait(20 * FACTOR) == 143
+    assert p.wait(20 * PATIENCE) == 143
     end = of_type("sandbox.exec")
     assert [(r["outcome"], r["rc"], r["signal"]) for r in end] == [("cancelled", 143, 15)], end
 
@@ -271,7 +270,7 @@ def a221_a_disk_that_fills_during_a_run():
     disk = small_disk()
     try:
         p = during(disk, "refuse", "echo up; read x; touch went-on")
-        _, err = p.communicate(b"\n", 30 * FACTOR)
+        _, err = p.communicate(b"\n", 30 * PATIENCE)
         assert p.returncode == 125 and b"record" in err, (p.returncode, err)
         assert (workspace() / "went-on").exists()
         empty(disk)
@@ -279,9 +278,9 @@ def a221_a_disk_that_fills_during_a_run():
         assert [r["outcome"] for r in of_type("sandbox.exec", disk / "log")] == ["crashed", "exited"]
         p = during(disk, "end", "echo up; sleep 60; touch never")
         begun = time.monotonic()
-        _, err = p.communicate(timeout=30 * FACTOR)  # nobody lets it go on
+        _, err = p.communicate(timeout=30 * PATIENCE)  # nobody lets it go on
         assert p.returncode == 125 and b"no room left" in err, (p.returncode, err)
-        assert time.monotonic() - begun < 10 * FACTOR
+        assert time.monotonic() - begun < 10 * PATIENCE
         assert not (workspace() / "never").exists()
     finally:
         subprocess.run(["umount", str(disk)], check=True)
@@ -357,7 +356,7 @@ def the_head_goes_to_the_system_log():
         os.chmod(path, 0o666)
         try:
             assert brig("run", "--", "true").status == 0
-            s.settimeout(5 * FACTOR)
+            s.settimeout(5 * PATIENCE)
             assert s.recv(512).startswith(b"<110>brig: brig-head 1 ")
         finally:
             os.unlink(path)
@@ -379,7 +378,7 @@ def a_key_from_the_environment_stays_there():
 @test
 def many_at_once_make_one_order():
     runs = [start_brig("run", "--", "true") for _ in range(24)]
-    codes = [p.wait(60 * FACTOR) for p in runs]
+    codes = [p.wait(60 * PATIENCE) for p in runs]
     said = {p.stderr.read() for p in runs} - {b""}
     for p in runs:
         p.stdout.close()

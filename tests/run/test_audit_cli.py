@@ -17,7 +17,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_argv, brig_environment, brig_path, identity, installed_hidden, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, brig_argv, brig_environment, brig_path, identity, installed_hidden, main, scratch, start_brig, test, uid, wait_until, workspace  # noqa: E402
 
 RUN = re.compile(r"[0-9a-f]{32}")
 # C0 but newline (and the CR of CSV), DEL, C1, and what turns text around.
@@ -275,11 +275,11 @@ def readers_and_writers_do_not_mind_each_other():
     writers = [start_brig("run", "--", "true") for _ in range(12)]
     readers = [start_brig("audit", "list", "-n0", "--json") for _ in range(6)]
     for p in readers:
-        out, errors = p.communicate(timeout=60)
+        out, errors = p.communicate(timeout=60 * PATIENCE)
         found = [r["seq"] for r in json.loads(out)]
         assert p.returncode == 0 and found == list(range(1, len(found) + 1)), (found, errors)
     for p in writers:
-        p.communicate(timeout=60)
+        p.communicate(timeout=60 * PATIENCE)
         assert p.returncode == 0
     runs = [r["run"] for r in audit("list", "-n0", "--type", "sandbox.exec", "--json").json]
     assert len(set(runs)) == len(runs) == 12
@@ -358,7 +358,7 @@ def tail_follows_a_live_run():
         assert [r["seq"] for r in seen] == [1, 2, 3, 4] and seen[3]["run"] == result["id"]
     finally:
         p.send_signal(signal.SIGINT)
-        p.wait(20)
+        p.wait(20 * PATIENCE)
         p.stdout.close()
         p.stderr.close()
 

@@ -12,8 +12,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (FACTOR, TOP, brig, brig_argv, brig_environment, brig_path, compile_c, descendants, identity, main,  # noqa: E402
-                     scratch, start_brig, test, tree, wait_until, workspace)
+from harness import (FACTOR, PATIENCE, TOP, brig, brig_argv, brig_environment, brig_path, compile_c, descendants, identity, main, scratch, start_brig,  # noqa: E402
+                     test, tree, wait_until, workspace)
 
 REAL = shutil.which("bwrap")
 NEEDED = "--size --perms --add-seccomp-fd --clearenv --info-fd --disable-userns"
@@ -218,7 +218,7 @@ def bubblewrap_killed_in_a_run_ends_it():
     for pid, name in descendants(p.pid).items():
         if name == "bwrap":
             os.kill(pid, 9)
-    out, _ = p.communicate(timeout=20)
+    out, _ = p.communicate(timeout=20 * PATIENCE)
     assert json.loads(out)["outcome"] == "failed" and p.returncode == 125
     assert wait_until(lambda: not descendants(), 2), descendants()
 

@@ -12,7 +12,7 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / d) for d in ("lib", "egress")]
 from door import Handler, Web, root  # noqa: E402
-from harness import TOP, brig_argv, brig_environment, brig_path, main, scratch, test, tree, workspace  # noqa: E402
+from harness import PATIENCE, TOP, brig_argv, brig_environment, brig_path, main, scratch, test, tree, workspace  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BRIG") or TOP / "build/brig").absolute().parent
 EXAMPLE = TOP / "examples/run.c"
@@ -220,7 +220,7 @@ def the_proxy_example_guards_whoever_uses_it():
             refused = subprocess.run([*curl, "https://closed.test/"], capture_output=True, check=False)
             assert refused.returncode != 0 and not closed.connections
         finally:
-            out, errors = p.communicate(timeout=20)
+            out, errors = p.communicate(timeout=20 * PATIENCE)
         assert [f.get("Authorization") for _, f in web.seen] == ["Bearer a-token-that-nobody-else-has", None], web.seen
         result = json.loads(out)
         assert p.returncode == 0 and result["egress"]["allowed"] == 2 and result["egress"]["denied"] == 1, (out, errors)

@@ -9,10 +9,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (brig, brig_environment, home, identity, main, scratch, start_brig, test, tree, wait_until,  # noqa: E402
-                     workspace)
+from harness import (PATIENCE, brig, brig_environment, home, identity, main, scratch, start_brig, test, tree, wait_until, workspace)  # noqa: E402
 
-FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 HELD = (".vscode", ".mcp.json", ".claude", ".codex", ".cursor", ".gemini")
 CHECKED = (".envrc", ".githooks", ".gitattributes", ".husky", ".idea", ".zed", ".devcontainer", ".windsurf", ".continue",
            ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv", ".inputrc", ".gitconfig", ".opencode", ".helix", ".direnv", ".qwen", "crush.json")
@@ -176,7 +174,7 @@ def placeholders_do_not_show_in_git_status():
     assert (workspace() / ".vscode").is_socket(), "no placeholder: the test is void"
     assert git("status", "--porcelain", "--untracked-files=all") == "?? ready\n"
     (workspace() / "go").touch()
-    assert sorted(p.communicate(timeout=20 * FACTOR)[0].split()) == [b"??", b"??", b"go", b"ready"]
+    assert sorted(p.communicate(timeout=20 * PATIENCE)[0].split()) == [b"??", b"??", b"go", b"ready"]
     assert git("status", "--porcelain", "--ignored") == ""
 
 
@@ -187,7 +185,7 @@ def the_host_can_commit_during_a_run():
     (workspace() / "file").write_text("changed\n")
     git("commit", "-q", "-a", "-m", "second")
     (workspace() / "go").touch()
-    out, err = p.communicate(timeout=20 * FACTOR)
+    out, err = p.communicate(timeout=20 * PATIENCE)
     assert (p.returncode, out) == (3, b"second\n"), err
 
 
@@ -341,7 +339,7 @@ def readonly_needs_and_leaves_no_placeholders():
     repository()
     before = contents(workspace())
     p = start_brig("run", "--policy", "readonly", "--", "sh", "-c", "ls -A; git status --porcelain; sleep 0.2")
-    assert set(p.communicate(timeout=20 * FACTOR)[0].split()) == {b".git", b"file"}
+    assert set(p.communicate(timeout=20 * PATIENCE)[0].split()) == {b".git", b"file"}
     assert contents(workspace()) == before
 
 

@@ -19,10 +19,8 @@ import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (brig, brig_argv, brig_environment, descendants, main, scratch,  # noqa: E402
-                     start_brig, test, tree, wait_until, workspace)
+from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, descendants, main, scratch, start_brig, test, tree, wait_until, workspace)  # noqa: E402
 
-FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 
 
 def all_ended():
@@ -42,13 +40,13 @@ def start_sh(script, *options, **more):
 
 
 def finish(process, seconds=20):
-    code = process.wait(seconds * FACTOR)
+    code = process.wait(seconds * PATIENCE)
     return code if code >= 0 else 128 - code
 
 
 def read_until(stream, word, seconds=10):
     """Read a pipe until a word was seen; all that was read."""
-    got, end = b"", time.monotonic() + seconds * FACTOR
+    got, end = b"", time.monotonic() + seconds * PATIENCE
     while word not in got:
         assert select.select([stream], [], [], max(0, end - time.monotonic()))[0], f"no {word} in {got}"
         chunk = os.read(stream.fileno(), 4096)
@@ -124,7 +122,7 @@ def a_cancel_is_a_typed_outcome():
         p = start_sh("touch ready; sleep 60", "--json")
         assert wait_until(exists("ready"))
         p.send_signal(sig)
-        done = p.communicate(timeout=20 * FACTOR)[0]
+        done = p.communicate(timeout=20 * PATIENCE)[0]
         assert p.returncode == 128 + sig
         assert b'"outcome": "cancelled"' in done and f'"signal": {int(sig)}'.encode() in done, done
         assert f'"exit_code": {128 + sig}'.encode() in done
@@ -139,7 +137,7 @@ def a_command_that_ignores_every_signal_dies_all_the_same():
         began = time.monotonic()
         p.send_signal(sig)
         assert finish(p) == 128 + sig
-        assert time.monotonic() - began < 3 * FACTOR
+        assert time.monotonic() - began < 3 * PATIENCE
 
 
 @test
@@ -154,7 +152,7 @@ def a_second_signal_does_not_wait():
         p.send_signal(second)
         assert finish(p) == 128 + first
         took.append(time.monotonic() - began)
-    assert min(took) < 0.3 * FACTOR, took
+    assert min(took) < 0.3 * PATIENCE, took
 
 
 @test
@@ -336,7 +334,7 @@ def detached_grandchildren_end_with_the_command():
     done = sh("setsid sleep 1000 & (setsid sleep 1000 > /dev/null 2>&1 &) ; setsid sh -c 'trap \"\" TERM HUP; sleep 1000' & "
               "echo out; exit 3")
     assert (done.status, done.stdout) == (3, b"out\n")
-    assert time.monotonic() - began < 5 * FACTOR
+    assert time.monotonic() - began < 5 * PATIENCE
     assert wait_until(lambda: not descendants())
 
 
@@ -345,7 +343,7 @@ def a_grandchild_that_holds_the_output_does_not_hold_brig():
     for options in ((), ("--json",)):
         began = time.monotonic()
         done = sh("(sleep 0.05; while :; do echo more; sleep 0.05; done) & echo first; sleep 0.2; exit 4", *options)
-        assert done.status == 4 and time.monotonic() - began < 5 * FACTOR
+        assert done.status == 4 and time.monotonic() - began < 5 * PATIENCE
         assert b"first" in done.stdout and b"more" in done.stdout
 
 
@@ -403,7 +401,7 @@ def times_in_the_report_fit_the_clock_on_the_wall():
 @test
 def the_time_limit_is_neither_early_nor_late():
     r = sh("sleep 60", "--json", "--timeout", "400ms").json
-    assert 400 <= r["duration_ms"] < 400 + 1000 * FACTOR and r["outcome"] == "timeout"
+    assert 400 <= r["duration_ms"] < 400 + 1000 * PATIENCE and r["outcome"] == "timeout"
 
 
 # ---- many ----
@@ -423,7 +421,7 @@ def sixteen_runs_at_a_time_leave_nothing():
     before = tree(workspace())
     runs = [start_sh(f"setsid sleep 1000 & echo mine > /tmp/a; cat /tmp/a; sleep 0.{i % 4}; exit {i}") for i in range(16)]
     for i, p in enumerate(runs):
-        out, err = p.communicate(timeout=30 * FACTOR)
+        out, err = p.communicate(timeout=30 * PATIENCE)
         assert (p.returncode, out) == (i, b"mine\n"), err
     assert tree(workspace()) == before
 
@@ -475,7 +473,7 @@ def two_runs(first_ends_first):
     assert held and (workspace() / ".git/hooks").is_socket()
     for name in ("a", "b") if first_ends_first else ("b", "a"):
         (workspace() / f"{name}.go").touch()
-        out, err = runs[name].communicate(timeout=20 * FACTOR)
+        out, err = runs[name].communicate(timeout=20 * PATIENCE)
         assert b'"stdout": ""' in out and b'"outcome": "exited"' in out and b'"denials": []' in out, out + err
         if name == ("a" if first_ends_first else "b"):
             assert placeholders() == held and (workspace() / ".git/hooks").is_socket(), "the other run's were removed"
@@ -504,7 +502,7 @@ def a_killed_run_does_not_take_the_placeholders_of_a_living_one():
     assert brig("run", "--", "true").status == 0  # removes what a left, and b holds the same names
     assert placeholders()
     (workspace() / "go").touch()
-    assert b.communicate(timeout=20 * FACTOR)[0] == b"held\n"
+    assert b.communicate(timeout=20 * PATIENCE)[0] == b"held\n"
     assert set(tree(workspace())) == {"a.ready", "b.ready", "go"}
 
 
@@ -518,8 +516,8 @@ def ended_by_the_host(change):
     assert wait_until(exists("ready"))
     began = time.monotonic()
     change()
-    out, err = p.communicate(timeout=20 * FACTOR)
-    assert time.monotonic() - began < 3 * FACTOR, out
+    out, err = p.communicate(timeout=20 * PATIENCE)
+    assert time.monotonic() - began < 3 * PATIENCE, out
     done = json.loads(out)
     assert done["outcome"] == "failed" and "protected" in done["error"]["what"] and done["error"]["hint"], out
     assert p.returncode == done["exit_code"] != 0 and b"brig: " in err
@@ -567,7 +565,7 @@ def the_host_making_other_changes_does_not_end_the_run():
     os.rename(workspace() / ".git/HEAD", workspace() / ".git/HEAD2")
     (workspace() / ".git/HEAD").write_text("ref: refs/heads/other\n")
     (workspace() / "go").touch()
-    assert p.communicate(timeout=20 * FACTOR)[0] == b"text\n" and p.returncode == 3
+    assert p.communicate(timeout=20 * PATIENCE)[0] == b"text\n" and p.returncode == 3
 
 
 @test
@@ -582,7 +580,7 @@ def the_workspace_being_removed_crashes_nothing():
         return not place.exists()
 
     assert wait_until(remove)
-    out, err = p.communicate(timeout=20 * FACTOR)
+    out, err = p.communicate(timeout=20 * PATIENCE)
     assert p.returncode in (3, 125), err
     assert json.loads(out)["outcome"] in ("failed", "exited")
     assert not place.exists()
@@ -594,7 +592,7 @@ def the_workspace_being_renamed_leaves_no_stubs_at_its_new_place():
     p = start_brig("run", "--workdir", place, "--", "sh", "-c", "touch ready; sleep 0.3; touch more")
     assert wait_until((place / "ready").exists)
     os.rename(place, scratch() / "new")
-    p.communicate(timeout=20 * FACTOR)
+    p.communicate(timeout=20 * PATIENCE)
     assert p.returncode in (0, 125)
     brig("run", "--workdir", scratch() / "new", "--", "true")
     assert not [n for n in tree(scratch()) if n not in ("new", "new/ready", "new/more")], tree(scratch())

@@ -10,7 +10,7 @@ import threading
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import FACTOR, brig, main, skip, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, main, skip, test, wait_until, workspace  # noqa: E402
 from ports import ECHO, received, served  # noqa: E402
 
 NODE = r"""
@@ -27,7 +27,7 @@ server.listen(8000, '127.0.0.1', () => console.log('ready'));
 
 def get(port, path="/", host="127.0.0.1"):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://{host}:{port}{path}", timeout=15 * FACTOR) as answer:
+    with opener.open(f"http://{host}:{port}{path}", timeout=15 * PATIENCE) as answer:
         return answer.read().decode()
 
 
@@ -44,7 +44,7 @@ def pythons_server_is_seen_from_the_host():
     (workspace() / "index.html").write_text("hello from inside\n")
     for network in ("none", "proxy"):
         with served(None, "--network", network, command=("python3", "-um", "http.server", "8000")) as s:
-            assert wait_until(lambda: _works(s.port), 15 * FACTOR)
+            assert wait_until(lambda: _works(s.port), 15)
             assert get(s.port) == "hello from inside\n" and get(s.port, host="localhost") == "hello from inside\n"
             assert get(s.port, host="[::1]") == "hello from inside\n"
         assert not listens(s.port), "it is still there after the run"
@@ -112,7 +112,7 @@ def serve(s):
     with served(code) as s, s.dial() as c:
         c.sendall(b"go")
         assert received(c) == b"a" * 200000
-        assert s.process.wait(15 * FACTOR) == 0
+        assert s.process.wait(15 * PATIENCE) == 0
 
 
 @test
@@ -120,7 +120,7 @@ def bytes_pass_in_both_directions_and_each_ends_by_itself():
     with served() as s:
         data = bytes(range(256)) * 8192
         with s.dial() as c:
-            c.settimeout(30 * FACTOR)
+            c.settimeout(30 * PATIENCE)
             sender = threading.Thread(target=lambda: (c.sendall(data), c.shutdown(socket.SHUT_WR)))
             sender.start()
             assert received(c) == data

@@ -20,10 +20,9 @@ import time
 import tty
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import (brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig,  # noqa: E402
-                     state, test, wait_until, workspace)
+from harness import (FACTOR, PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, main, scratch, start_brig, state, test, wait_until,  # noqa: E402
+                     workspace)
 
-FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 KIB, MIB = 1024, 1024 * 1024
 TEXT = "aé€😀" * 5  # characters of one to four bytes
 
@@ -39,7 +38,7 @@ def noise(size):
 
 def finish(process, seconds=30):
     """Wait for a brig that was started; its status as a shell calls it."""
-    code = process.wait(seconds * FACTOR)
+    code = process.wait(seconds * PATIENCE)
     return code if code >= 0 else 128 - code
 
 
@@ -145,7 +144,7 @@ def sockets_serve_as_both_streams():
     got, left = bytearray(), memoryview(data)
     ours.setblocking(False)
     while len(got) < len(data):
-        readable, writable, _ = select.select([ours], [ours] if left else [], [], 20 * FACTOR)
+        readable, writable, _ = select.select([ours], [ours] if left else [], [], 20 * PATIENCE)
         assert readable or writable, "stuck"
         if readable:
             chunk = ours.recv(MIB)
@@ -217,8 +216,8 @@ def a_reader_that_leaves_ends_the_command_soon():
     began = time.monotonic()
     line = f"{shlex.join(brig_argv('run', '--', 'yes'))}; echo $? > {scratch()}/status"
     done = subprocess.run(["bash", "-c", f"({line}) | head -1"], env=brig_environment(), cwd=workspace(),
-                          capture_output=True, timeout=20 * FACTOR, check=False)
-    assert done.stdout == b"y\n" and time.monotonic() - began < 5 * FACTOR
+                          capture_output=True, timeout=20 * PATIENCE, check=False)
+    assert done.stdout == b"y\n" and time.monotonic() - began < 5 * PATIENCE
     assert wait_until(lambda: (scratch() / "status").exists() and (scratch() / "status").read_text())
     assert (scratch() / "status").read_text() == f"{128 + signal.SIGPIPE}\n"
 
@@ -256,7 +255,7 @@ def output_that_cannot_be_written_is_no_success():
 def a_limit_on_file_sizes_is_an_error_with_words():
     line = shlex.join(brig_argv("run", "--", "true"))
     done = subprocess.run(["bash", "-c", f"ulimit -f 0; {line}"], env=brig_environment(), cwd=workspace(),
-                          capture_output=True, timeout=20 * FACTOR, check=False)
+                          capture_output=True, timeout=20 * PATIENCE, check=False)
     assert done.returncode == 125 and b"File too large" in done.stderr and b"hint: " in done.stderr, (done.returncode, done.stderr)
 
 
@@ -266,7 +265,7 @@ def too_few_descriptors_are_an_error_with_words_or_none():
     seen = set()
     for limit in (*range(6, 40, 2), 64):
         done = subprocess.run(["bash", "-c", f"ulimit -n {limit}; {line}"], env=brig_environment(), cwd=workspace(),
-                              capture_output=True, timeout=20 * FACTOR, check=False)
+                              capture_output=True, timeout=20 * PATIENCE, check=False)
         good = (done.returncode, done.stdout, done.stderr) == (0, b"x\n", b"")
         refused = done.returncode == 125 and b"brig: " in done.stderr
         assert good or refused, (limit, done.returncode, done.stdout, done.stderr)
@@ -279,7 +278,7 @@ def closed_streams_of_the_caller_are_no_obstacle():
     for closing in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"):
         line = f"{shlex.join(brig_argv('run', '--', 'sh', '-c', 'cat; echo out; echo err >&2; exit 3'))} {closing}"
         done = subprocess.run(["bash", "-c", line], env=brig_environment(), cwd=workspace(), stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=20 * FACTOR, check=False)
+                              capture_output=True, timeout=20 * PATIENCE, check=False)
         # A command whose stdout was closed by its caller may see its echo fail; its end is still its own.
         assert done.returncode == 3, f"{closing}: {done}"
         assert done.stdout == (b"" if " >&-" in f" {closing}" else b"out\n"), closing
@@ -298,7 +297,7 @@ def input_nobody_reads_does_not_delay_the_end():
         began = time.monotonic()
         assert finish(start_brig("run", "--", "true", stdin=endless)) == 0
         assert finish(start_brig("run", "--", "head", "-c", "100000", stdin=endless, stdout=subprocess.DEVNULL)) == 0
-    assert time.monotonic() - began < 5 * FACTOR
+    assert time.monotonic() - began < 5 * PATIENCE
     r, w = os.pipe()  # open at both ends and silent
     assert finish(start_brig("run", "--", "true", stdin=r)) == 0
     os.close(w)
@@ -317,7 +316,7 @@ def a_folder_as_input_is_an_empty_one():
 def loop(body):
     line = f"while read x; do {body}; echo \"<$x>\"; done < {scratch()}/list"
     return subprocess.run(["bash", "-c", line], env=brig_environment(), cwd=workspace(), capture_output=True, text=True,
-                          timeout=30 * FACTOR, check=False).stdout.split()
+                          timeout=30 * PATIENCE, check=False).stdout.split()
 
 
 @test
@@ -513,7 +512,7 @@ def an_endless_flood_through_brig_meets_its_time_limit_in_little_memory():
     began, peak = time.monotonic(), 0
     while p.stdout.read1(MIB):
         peak = max(peak, peak_memory(p))
-    assert finish(p) == 124 and time.monotonic() - began < 5 * FACTOR
+    assert finish(p) == 124 and time.monotonic() - began < 5 * PATIENCE
     assert small(peak), f"{peak} bytes resident"
 
 
@@ -523,7 +522,7 @@ def a_reader_that_stops_makes_one_stream_wait_and_not_the_other():
                    "yes & i=0; while [ $i -lt 20 ]; do echo line $i >&2; sleep 0.02; i=$((i+1)); done; wait")
     got = b""
     while b"line 19\n" not in got:
-        assert select.select([p.stderr], [], [], 10 * FACTOR)[0], got
+        assert select.select([p.stderr], [], [], 10 * PATIENCE)[0], got
         chunk = os.read(p.stderr.fileno(), 4096)
         assert chunk, got
         got += chunk

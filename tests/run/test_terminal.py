@@ -19,9 +19,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import record  # noqa: E402
-from harness import brig, descendants, main, scratch, seconds, start_brig, state, test, tree, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, brig, descendants, main, scratch, seconds, start_brig, state, test, tree, wait_until, workspace  # noqa: E402
 
-FACTOR = float(os.environ.get("TIME_FACTOR", "1"))
 
 
 class Terminal:
@@ -49,7 +48,7 @@ class Terminal:
                 self.seen += os.read(self.master, 65536)
 
     def until(self, word, seconds=10):
-        end = time.monotonic() + seconds * FACTOR
+        end = time.monotonic() + seconds * PATIENCE
         while word not in self.seen:
             assert time.monotonic() < end, f"no {word} in {self.seen}"
             self.read()
@@ -57,7 +56,7 @@ class Terminal:
 
     def finish(self, seconds=10):
         """Read on until brig has ended; its status."""
-        end = time.monotonic() + seconds * FACTOR
+        end = time.monotonic() + seconds * PATIENCE
         while self.process.poll() is None:
             assert time.monotonic() < end, f"brig does not end: {self.seen}"
             self.read(0.01)

@@ -30,8 +30,14 @@ static int open_signals(void)
 /* 1: help was printed. */
 static int prepare(const struct subcommand *c, struct spec *s, int argc, char **argv, struct err *e)
 {
-	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
+	int rest = 0, r;
 
+	for (int i = 1; i < argc; i++)
+		if (str_eq(argv[i], "--http") || str_starts(argv[i], "--http="))
+			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+					  "leave it out: the host starts brig mcp itself",
+					  "MCP over HTTP is not in this version of brig");
+	r = options_parse(c, s, argc, argv, &rest, e);
 	if (r > 0) {
 		(r > 1 ? help_all : help_command)(c);
 		return 1;
@@ -53,8 +59,11 @@ static int serve(const struct subcommand *c, int argc, char **argv, struct err *
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	CLEANUP(fd) int signals = -1;
-	int r = s ? prepare(c, s, argc, argv, e) : -e->code;
+	int r;
 
+	if (!s)
+		return -e->code;
+	r = prepare(c, s, argc, argv, e);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (isatty(STDIN_FILENO) && !s->cli.quiet)

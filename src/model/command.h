@@ -28,6 +28,8 @@ struct code_spec {
 		uint64_t timeout, output;
 		const char *interpreter;
 		const char *offline; /* where network_disabled is written; NULL: nowhere */
+		/* Programs that a model should ask for, none: any; and those it should not. */
+		struct strlist allowed, blocked;
 	} tool[CODE_SCRIPT + 1];
 };
 

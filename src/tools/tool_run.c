@@ -188,6 +188,34 @@ static int read_argv(const struct jread *args, const char **argv, size_t *n, str
 	return 0;
 }
 
+static bool names(const struct strlist *l, const char *program)
+{
+	const char *slash = strrchr(program, '/');
+
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i], slash ? slash + 1 : program))
+			return true;
+	return false;
+}
+
+/* A role's lists tell the model what its user would rather not see. They hold nothing: what a
+ * program may do is the sandbox's to decide. */
+static int check_program(const struct tool_call *c, const char *program, struct err *e)
+{
+	const struct strlist *allowed = &c->of->spec->command.code.tool[CODE_NONE].allowed,
+			     *blocked = &c->of->spec->command.code.tool[CODE_NONE].blocked;
+
+	if (!program)
+		return allowed->n ? err_refuse(e, ERR_POLICY, EPERM, "give argv",
+					       "the role allows single commands, not lines of sh")
+				  : 0;
+	if (names(blocked, program) || (allowed->n && !names(allowed, program)))
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "allowed_commands and blocked_commands of the role's shell tool",
+				  "the role does not want '%.60s' to be run", program);
+	return 0;
+}
+
 static int put_argv(struct tool_call *c, const struct jread *args, struct err *e)
 {
 	const char *argv[ARGV_MAX + 16] = { NULL }, *line = NULL, *folder = NULL;
@@ -199,6 +227,8 @@ static int put_argv(struct tool_call *c, const struct jread *args, struct err *e
 		return -e->code;
 	if (!line == !jread_get(args, "argv"))
 		return err_set(e, ERR_USAGE, EINVAL, "give either 'argv' or 'shell'");
+	if (check_program(c, jread_text(jread_at(jread_get(args, "argv"), 0)), e) < 0)
+		return -e->code;
 	if (folder) {
 		static const char *const words[] = { "/bin/sh", "-c", enter, "sh" };
 

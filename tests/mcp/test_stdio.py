@@ -248,7 +248,7 @@ def everything_ends_with_a_killed_server():
 
 @test
 def a_policy_that_cannot_be_had_stops_the_server():
-    for options in (("--policy", "full_access"), ("--backend", "none"), ("--memory", "nonsense"), ("--tty",), ("--json",), ("what",)):
+    for options in (("--policy", "full_access"), ("--backend", "none"), ("--memory", "nonsense"), ("--tty",), ("--json",), ("what",), ("--http", "127.0.0.1:1"), ("--http=127.0.0.1:1",)):
         done = brig("mcp", *options)
         assert done.status == 125 and not done.text and done.errors.startswith("brig: "), (options, done)
     assert "MCP" in brig("mcp", "--help").text
@@ -261,7 +261,7 @@ kind: Agent
 metadata: {name: r}
 spec:
   tools:
-    - {type: shell, timeout_seconds: 2}
+    - {type: shell, timeout_seconds: 2, blocked_commands: [seq]}
     - {type: python, network_disabled: true, timeout_seconds: 1, max_output_bytes: 100}
   security:
     sandbox: {backend: auto, network: host}
@@ -275,6 +275,10 @@ spec:
         r = c.call("run_command", argv=["sleep", "30"], timeout=60)
         assert r["structuredContent"]["outcome"] == "timeout" and "was 2 s" in r["content"][0]["text"], r
         assert len(c.done("run_python", code="print('x' * 1000)")["stdout"]) == 100
+        for argv in (["seq", "3"], ["/usr/bin/seq", "3"]):
+            r = c.call("run_command", argv=argv)
+            assert r["isError"] and "does not want" in r["content"][0]["text"], r
+        assert c.done("run_command", shell="seq 1")["stdout"] == "1\n"  # a courtesy, not a wall
         box = c.done("create_sandbox")["sandbox"]
         r = c.call("run_python", code=devices, sandbox=box)
         assert r["isError"] and "leave 'sandbox' out" in r["content"][0]["text"], r

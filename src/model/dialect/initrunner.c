@@ -311,6 +311,17 @@ static int check_version(const struct role_reader *r, const struct node *root, s
 	return 0;
 }
 
+/* What the shell tool's page lists, where a role says nothing of it. */
+static struct strlist blocked_by_default(void)
+{
+	static const char *names[] = { "rm",       "mkfs",   "dd",       "fdisk",  "parted",
+				       "mount",    "umount", "shutdown", "reboot", "halt",
+				       "poweroff", "chmod",  "chown",    "passwd", "useradd",
+				       "userdel",  "sudo",   "su" };
+
+	return (struct strlist){ .v = names, .n = ARRAY_LEN(names) };
+}
+
 /* The first tool of each kind says how its code is run. */
 static void keep_tools(struct spec *s, const struct role *role)
 {
@@ -324,6 +335,9 @@ static void keep_tools(struct spec *s, const struct role *role)
 		s->command.code.tool[kind].output = t->output;
 		s->command.code.tool[kind].interpreter =
 			kind == CODE_SCRIPT ? t->interpreter : NULL;
+		s->command.code.tool[kind].allowed = t->allowed;
+		s->command.code.tool[kind].blocked =
+			t->default_blocked ? blocked_by_default() : t->blocked;
 		if (t->offline)
 			s->command.code.tool[kind].offline = t->offline;
 	}

@@ -338,11 +338,12 @@ def format_row(r):
 
 
 def remove_tree(path):
-    """Also removes what a guest left unreadable; never follows a link out of the tree."""
+    """Also removes what a guest left unreadable; never follows a link out of the tree, and changes nothing above it."""
 
     def widen(call, name, _info):
         with contextlib.suppress(OSError):
-            os.chmod(os.path.dirname(name), 0o700)
+            if os.fspath(name) != os.fspath(path):
+                os.chmod(os.path.dirname(name), 0o700)
             os.chmod(name, 0o700, follow_symlinks=not os.path.islink(name))
             call(name)
 

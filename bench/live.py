@@ -48,7 +48,20 @@ class Daemon:
             self.process.wait(60)
         self.process.kill()
         self.process.wait()
+        # A monitor writes its last word after the daemon has heard of it.
+        end = time.monotonic() + 10
+        while self._monitors() and time.monotonic() < end:
+            time.sleep(0.05)
         del self.who.env["BRIG_HOST"]
+
+    def _monitors(self):
+        """Of the sandboxes in this user's state folder."""
+        ids = {p.name for p in (self.who.base / "state/brig/daemon/sandboxes").glob("sb_*")}
+        found = []
+        for pid in _descendants(self):
+            with contextlib.suppress(OSError):
+                found += [pid] if ids & set(pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")) else []
+        return found
 
     def run(self, *words, timeout=120):
         return self.bench.run_as(self.who, [self.bench.brig, *words], timeout=timeout)

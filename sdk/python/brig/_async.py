@@ -18,8 +18,20 @@ Streams = Tuple[asyncio.StreamReader, asyncio.StreamWriter]
 T = TypeVar("T")
 
 
+async def _within(step: Awaitable[T], seconds: float) -> T:
+    """As asyncio.wait_for, which before Python 3.12 loses a cancellation that comes together with the result."""
+    task = asyncio.ensure_future(step)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise asyncio.TimeoutError
+        return task.result()
+    finally:
+        task.cancel()
+
+
 async def _dial_unix(path: str) -> Streams:
-    reader, writer = await asyncio.wait_for(asyncio.open_unix_connection(path), CONNECT_TIME)
+    reader, writer = await _within(asyncio.open_unix_connection(path), CONNECT_TIME)
     why = _peer.distrust(writer.get_extra_info("socket"))
     if why:
         writer.close()
@@ -45,7 +57,7 @@ async def _dial_own(path: str, program: Optional[str]) -> Streams:
 
 async def _dial_tcp(place: Place) -> Streams:
     tls: Dict[str, Any] = {"ssl": tls_context(place), "server_hostname": place.host} if place.tls else {}
-    return await asyncio.wait_for(asyncio.open_connection(place.host, place.port, **tls), CONNECT_TIME)
+    return await _within(asyncio.open_connection(place.host, place.port, **tls), CONNECT_TIME)
 
 
 async def dial(place: Place, program: Optional[str]) -> Streams:
@@ -89,7 +101,7 @@ class Call:
 
     async def _in_time(self, step: Awaitable[T]) -> T:
         try:
-            return await asyncio.wait_for(step, self._timeout)
+            return await _within(step, self._timeout)
         except asyncio.TimeoutError as e:
             raise ConnectionCut("the daemon has not answered in time") from e
 

@@ -119,8 +119,8 @@ int verb_create(struct daemon_client *d, const struct sandbox_asked *a, struct e
 	bool local = daemon_client_local(d), agents = false;
 	int rest = 0;
 
-	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, local, &spec, &secrets, &rest,
-			 &agents, e) < 0)
+	if (sandbox_spec(&cmd_sandbox, a->rest_count + 1, a->rest - 1, local, &spec, &secrets,
+			 &rest, &agents, e) < 0)
 		return -e->code;
 	if (a->rest[rest - 1])
 		return err_refuse(e, ERR_USAGE, EINVAL,

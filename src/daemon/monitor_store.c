@@ -118,6 +118,11 @@ int store_open(struct monitor *m, struct spec *s, struct err *e)
 	m->store = -1;
 	if (spec_remote(s) || spec_on_host(s))
 		return 0;
+	if (spec_other_programs(s)) {
+		monitor_note(m, "what is written outside of the workspace and of mounts is in the "
+				"container, and a stop drops it");
+		return 0;
+	}
 	if (spec_wrote(s, FIELD_TMP)) {
 		monitor_note(m, "limits.tmp is set: HOME and /tmp are in memory, and a stop drops "
 				"them");

@@ -3,7 +3,7 @@
 
 import json
 
-from harness import workspace
+from harness import wait_until, workspace
 
 # Does what is sent to it, one program a connection, and answers with what that leaves in `out`.
 PUPPET = r"""
@@ -73,9 +73,13 @@ def spec(companions, **more):
 
 
 def ask(d, box, name, code):
-    """What the companion answers, asked from inside the sandbox."""
-    done = d.exec(box, "python3", "-c", ASK, name, code)
-    assert done["exit_code"] == 0, done
+    """What the companion answers, asked from inside the sandbox, once it listens."""
+    done = {}
+
+    def answered():
+        done.update(d.exec(box, "python3", "-c", ASK, name, code))
+        return "ConnectionRefusedError" not in done["stderr"]
+    assert wait_until(answered, 10, 0.1) and done["exit_code"] == 0, done
     return json.loads(done["stdout"])
 
 

@@ -157,9 +157,22 @@ static int shell_argv(struct spec *s, struct err *e)
 	return spec_set_argv(s, 1, (char *[]){ path }, e);
 }
 
+/* Every word is the shell's own, options included: nothing of them is read here. As somebody's
+ * $SHELL it gets lines that are written for bash. */
+static int sh_argv(struct spec *s, int argc, char **argv, struct err *e)
+{
+	char bash[] = "/usr/bin/bash", sh[] = "/bin/sh";
+	char **words = arena_copy_array(s->arena, argv, (size_t)argc + 1, sizeof(*argv));
+
+	if (!words)
+		return err_nomem(e);
+	words[0] = !spec_other_programs(s) && access(bash, X_OK) == 0 ? bash : sh;
+	return spec_set_argv(s, argc, words, e);
+}
+
 static int settle_terminal(const struct subcommand *c, struct spec *s, struct err *e)
 {
-	if (c == &cmd_shell && !spec_wrote(s, FIELD_TTY))
+	if ((c == &cmd_shell || c == &cmd_sh) && !spec_wrote(s, FIELD_TTY))
 		s->command.tty = !s->cli.json && !spec_remote(s) && terminal_is_ours();
 	if (s->command.tty && s->cli.json)
 		return err_refuse(e, ERR_USAGE, EINVAL,
@@ -170,6 +183,11 @@ static int settle_terminal(const struct subcommand *c, struct spec *s, struct er
 	return 0;
 }
 
+static int sh_help(int argc, char **argv)
+{
+	return argc == 2 && str_eq(argv[1], "--help");
+}
+
 /* Options, the layers below them, then the command; 1 when help was printed. */
 static int prepare(const struct subcommand *c, brig_request *q, int argc, char **argv,
 		   struct err *e)
@@ -177,7 +195,8 @@ static int prepare(const struct subcommand *c, brig_request *q, int argc, char *
 	struct spec *s = request_spec(q);
 	/* As typed: what is parsed is moved about. */
 	char **typed = arena_copy_array(s->arena, argv, (size_t)argc + 1, sizeof(*argv));
-	int rest = 0, r = options_parse(c, s, argc, argv, &rest, e);
+	int rest = 0,
+	    r = c == &cmd_sh ? sh_help(argc, argv) : options_parse(c, s, argc, argv, &rest, e);
 
 	if (r > 0) {
 		(r > 1 ? help_all : help_command)(c);
@@ -185,6 +204,8 @@ static int prepare(const struct subcommand *c, brig_request *q, int argc, char *
 	}
 	if (r < 0 || cli_load(s, e) < 0 || settle_terminal(c, s, e) < 0)
 		return -e->code;
+	if (c == &cmd_sh)
+		return sh_argv(s, argc, argv, e);
 	while (argv[argc])
 		argc++;
 	if (typed && !s->full_access_ok && spec_on_host(s))
@@ -476,7 +497,7 @@ static int run(const struct subcommand *c, int argc, char **argv)
 {
 	struct ctx x = { 0 };
 	struct err e = { 0 }, unrecorded = { 0 }; /* it is refused with or without a record */
-	bool json = wants_json(argc, argv);
+	bool json = c != &cmd_sh && wants_json(argc, argv);
 	int r = ctx_init(&x, &e);
 
 	if (r == 0)
@@ -508,6 +529,16 @@ const struct subcommand cmd_shell = {
 	.usage = "[OPTION...]",
 	.help = "start a shell in a fresh sandbox",
 	.fields = CMD_RUN,
+	.run = run,
+};
+
+const struct subcommand cmd_sh = {
+	.name = "sh",
+	.usage = "[-c LINE | FILE] [ARG...]",
+	.help = "be a shell whose commands run in fresh sandboxes: for $SHELL, as brig-sh",
+	.about =
+		"All words are those of bash (or /bin/sh, where there is none). Settings come from "
+		"files and\nBRIG_* variables alone.\n",
 	.run = run,
 };
 

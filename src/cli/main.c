@@ -16,10 +16,10 @@
 #define HEAP_ROOM (256 * 1024)
 
 const struct subcommand *const commands[] = {
-	&cmd_run,     &cmd_shell,  &cmd_exec,   &cmd_python, &cmd_script, &cmd_plan,
-	&cmd_sandbox, &cmd_daemon, &cmd_doctor, &cmd_config, &cmd_allow,  &cmd_cache,
-	&cmd_audit,   &cmd_image,  &cmd_mcp,    &cmd_proxy,  &cmd_schema, &cmd_completion,
-	&cmd_version, &cmd_help,   NULL
+	&cmd_run,        &cmd_shell,   &cmd_sh,     &cmd_exec,   &cmd_python, &cmd_script,
+	&cmd_plan,       &cmd_sandbox, &cmd_daemon, &cmd_doctor, &cmd_config, &cmd_allow,
+	&cmd_cache,      &cmd_audit,   &cmd_image,  &cmd_mcp,    &cmd_proxy,  &cmd_schema,
+	&cmd_completion, &cmd_version, &cmd_help,   NULL
 };
 
 const struct subcommand *command_by_name(const char *name)
@@ -74,12 +74,18 @@ static int printed(int status)
 extern const char brig_is_this_program[];
 const char brig_is_this_program[] = "brig";
 
-/* `brigd` is another name of this program, meaning `brig daemon`. */
-static bool is_daemon(const char *called)
+/* Other names of this program: `brigd` means `brig daemon`, `brig-sh` means `brig sh`, for whoever
+ * wants one word. A login shell has a hyphen in front. */
+static const struct subcommand *by_its_name(const char *called)
 {
 	const char *slash = called ? strrchr(called, '/') : NULL;
+	const char *name = slash ? slash + 1 : called;
 
-	return called && str_eq(slash ? slash + 1 : called, "brigd");
+	if (!name)
+		return NULL;
+	if (str_eq(name, "brigd"))
+		return &cmd_daemon;
+	return str_eq(name, "brig-sh") || str_eq(name, "-brig-sh") ? &cmd_sh : NULL;
 }
 
 int main(int argc, char **argv)
@@ -103,8 +109,9 @@ int main(int argc, char **argv)
 	/* A caller's limit on file sizes is an error with words, not the end of us; the command
 	 * has the signal back. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
-	if (is_daemon(argv[0]))
-		return printed(cmd_daemon.run(&cmd_daemon, argc, argv));
+	c = by_its_name(argv[0]);
+	if (c)
+		return printed(c->run(c, argc, argv));
 	if (argc < 2) {
 		help_print();
 		return EXIT_BRIG;

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from harness import brig, brig_environment, brig_path, home, identity, main, scratch, test, tree, uid, workspace  # noqa: E402
+from harness import brig, brig_argv, brig_environment, brig_path, home, identity, main, scratch, test, tree, uid, workspace  # noqa: E402
 
 MEMBERS = {"schema", "id", "outcome", "exit_code", "signal", "stdout", "stderr", "stdout_bytes", "stderr_bytes",
            "stdout_truncated", "stderr_truncated", "duration_ms", "setup_ms", "backend", "isolation", "output",
@@ -777,6 +777,27 @@ def root_may_give_a_workspace_of_another_user():
     assert sh("touch file").status == 0
     assert os.stat(workspace() / "file").st_uid == 4242
     assert identity() == "root"
+
+
+@test
+def as_a_shell_every_word_is_the_shells_own():
+    done = brig("sh", "-c", "echo $0 $1; [[ a == a ]]; exit 3", "name", "--json")
+    assert (done.status, done.text) == (3, "name --json\n")
+    link = scratch() / "brig-sh"  # what $SHELL can name: one word
+    link.symlink_to(brig_path())
+    for words in (["-lc", "echo $(pwd)"], ["-l", "-c", "pwd"]):
+        argv = brig_argv(*words)
+        argv[argv.index(str(brig_path()))] = str(link)
+        p = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)
+        assert (p.returncode, p.stdout) == (0, f"{workspace()}\n"), p
+    (workspace() / "file").write_text("echo file $1")
+    assert brig("sh", "file", "one").text == "file one\n"
+    assert brig("sh", input=b"echo piped").text == "piped\n"
+    # No option of brig's is taken from them, wherever it stands.
+    refused = brig("sh", "--network", "host", "-c", "true")
+    assert refused.status == 2 and "bash: --network" in refused.errors, refused
+    assert brig("sh", "-c", "cat /proc/net/dev | grep -c :", "--network", "host").text == "1\n"
+    assert "usage: brig sh" in brig("sh", "--help").text
 
 
 if __name__ == "__main__":

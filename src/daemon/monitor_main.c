@@ -382,9 +382,9 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
 	if (r == 0)
-		r = store_open(m, request_spec(q), e);
-	if (r == 0)
 		r = copies_take(request_spec(q), &in, e);
+	if (r == 0)
+		r = store_open(m, request_spec(q), e);
 	if (r == 0)
 		request_spec(q)->stays = true;
 	if (r == 0) {

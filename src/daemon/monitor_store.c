@@ -19,6 +19,7 @@
 #include "base/tree.h"
 #include "daemon/monitor_internal.h"
 #include "model/store.h"
+#include "sandbox/manager.h"
 
 #define LOOK_US ((uint64_t)2 * 1000 * 1000)
 #define STEP ((uint64_t)64 << 20) /* bytes less on the file system that call for a look */
@@ -113,10 +114,15 @@ static void on_look(struct loop_timer *t, uint64_t now)
 
 int store_open(struct monitor *m, struct spec *s, struct err *e)
 {
+	const char *engine;
 	struct statfs fs;
 
 	m->store = -1;
 	if (spec_remote(s) || spec_on_host(s))
+		return 0;
+	if (companion_backend(s, &engine, e) < 0)
+		return -e->code;
+	if (engine) /* a container ends with its stop, and all that was in it */
 		return 0;
 	if (spec_wrote(s, FIELD_TMP)) {
 		monitor_note(m, "limits.tmp is set: HOME and /tmp are in memory, and a stop drops "

@@ -30,6 +30,7 @@
 
 #define SHAKE_US ((uint64_t)10 * 1000000)
 #define CLOSE_US ((uint64_t)30 * 1000000)
+#define STUCK_US ((uint64_t)45 * 1000000)
 #define AT_ONCE 64
 
 /* Handshakes under way at a time: one more ends the oldest, so that those who never finish theirs
@@ -43,7 +44,7 @@ struct tls_session {
 	struct loop_timer timer;
 	struct tls_host *h;
 	struct tls_session *next, **link; /* of those that shake, the newest first */
-	bool passing, told_inner, told_outer;
+	bool passing, ending, told_inner, told_outer;
 };
 
 struct tls_host {
@@ -87,16 +88,19 @@ static void on_time(struct loop_timer *t, uint64_t now)
 	session_end((struct tls_session *)((char *)t - offsetof(struct tls_session, timer)));
 }
 
-/* What came on one side leaves on the other; true: something moved. */
-static bool carry(struct link *from, struct link *to)
+/* What came on one side leaves on the other; true: something moved, and *taken if the other side
+ * has taken some of it. */
+static bool carry(struct link *from, struct link *to, bool *taken)
 {
-	size_t moved = link_fill(from);
+	size_t moved = link_fill(from), sent;
 
 	if (from->in.len && !link_full(to) && link_add(to, link_data(from), from->in.len)) {
 		moved += from->in.len;
 		link_take(from, from->in.len);
 	}
-	return link_flush(to) + moved > 0;
+	sent = link_flush(to);
+	*taken |= sent > 0;
+	return sent + moved > 0;
 }
 
 /* The end of one direction; true: told now. */
@@ -109,18 +113,32 @@ static bool pass_end(const struct link *from, struct link *to, bool *told)
 	return true;
 }
 
+/* Once the daemon has ended it, what is left has its time. While the caller takes nothing of what
+ * waits for it the daemon is not read, and its end not seen: that has a time as well, which is
+ * longer than the daemon's own. */
+static void set_time(struct tls_session *s, bool taken)
+{
+	bool waits = s->outer.out.len;
+	uint64_t now = clock_us();
+
+	if (s->inner.eof && !s->ending)
+		loop_at(s->h->loop, &s->timer, now + CLOSE_US);
+	else if (!s->inner.eof && (taken || !waits || !s->timer.at))
+		loop_at(s->h->loop, &s->timer, waits ? now + STUCK_US : 0);
+	s->ending = s->inner.eof;
+}
+
 static void pass(struct tls_session *s)
 {
 	struct loop *l = s->h->loop;
-	bool moved;
+	bool moved, by_daemon = false, by_caller = false;
 
 	do {
-		moved = carry(&s->outer, &s->inner);
-		moved |= carry(&s->inner, &s->outer);
+		moved = carry(&s->outer, &s->inner, &by_daemon);
+		moved |= carry(&s->inner, &s->outer, &by_caller);
 	} while (moved);
 	(void)pass_end(&s->outer, &s->inner, &s->told_inner);
-	if (s->inner.eof && !s->timer.at) /* the daemon has ended it: what is left has its time */
-		loop_at(l, &s->timer, clock_us() + CLOSE_US);
+	set_time(s, by_caller);
 	(void)pass_end(&s->inner, &s->outer, &s->told_outer);
 	if (s->outer.broken || s->inner.broken || (s->told_inner && s->told_outer) ||
 	    link_wait(l, &s->outer, !link_full(&s->inner)) < 0 ||

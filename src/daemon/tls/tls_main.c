@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@
 
 /* Handshakes under way at a time: one more ends the oldest, so that those who never finish theirs
  * keep nobody out. */
-enum { SHAKING_MAX = 256, SESSIONS_MAX = 4096 };
+enum { SHAKING_MAX = 256, SESSIONS_MAX = 4096, OWN_FILES = 16 };
 
 struct tls_host;
 
@@ -53,7 +54,7 @@ struct tls_host {
 	struct loop *loop;
 	SSL_CTX *ctx;
 	struct tls_session *shaking;
-	size_t shaking_count, sessions;
+	size_t shaking_count, sessions, most; /* most: of sessions */
 };
 
 /* ---- sessions ---- */
@@ -78,7 +79,7 @@ static void session_end(struct tls_session *s)
 	link_done(h->loop, &s->outer);
 	link_done(h->loop, &s->inner);
 	free(s);
-	if (h->sessions-- == SESSIONS_MAX)
+	if (h->sessions-- == h->most)
 		(void)loop_want(h->loop, &h->accepts, EPOLLIN);
 }
 
@@ -213,7 +214,7 @@ static void session_begin(struct tls_host *h, int fd)
 		(void)close(fd);
 		return;
 	}
-	if (h->shaking_count >= SHAKING_MAX)
+	if (h->shaking_count >= SHAKING_MAX || h->shaking_count >= h->most / 2)
 		drop_oldest(h);
 	s->h = h;
 	s->timer.due = on_time;
@@ -225,7 +226,7 @@ static void session_begin(struct tls_host *h, int fd)
 		s->next->link = &s->next;
 	h->shaking = s;
 	h->shaking_count++;
-	if (++h->sessions == SESSIONS_MAX)
+	if (++h->sessions == h->most)
 		(void)loop_want(h->loop, &h->accepts, 0);
 	loop_at(h->loop, &s->timer, clock_us() + SHAKE_US);
 	SSL_set_accept_state(ssl);
@@ -238,7 +239,7 @@ static void on_knock(struct loop_watch *w, uint32_t events)
 	struct tls_host *h = (struct tls_host *)w;
 
 	(void)events;
-	for (int i = 0; i < AT_ONCE && h->sessions < SESSIONS_MAX; i++) {
+	for (int i = 0; i < AT_ONCE && h->sessions < h->most; i++) {
 		int one = 1, fd = accept4(TLS_LISTENER, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
@@ -325,6 +326,18 @@ static const char *open_context(SSL_CTX **ret)
 	return why;
 }
 
+/* Each has two descriptors: a listener that cannot accept would be told of its callers for ever. */
+static size_t most_sessions(void)
+{
+	struct rlimit files;
+	rlim_t most = LOCKDOWN_FILES;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < most)
+		most = files.rlim_max;
+	most = most > 2 * OWN_FILES ? (most - OWN_FILES) / 2 : 1;
+	return most < SESSIONS_MAX ? (size_t)most : SESSIONS_MAX;
+}
+
 static int refuse(const char *why)
 {
 	(void)fd_send(TLS_CHANNEL, why, strlen(why), NULL, 0);
@@ -342,6 +355,7 @@ int main(void)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (lockdown_early(&e) < 0 || loop_new(&h.loop, &e) < 0)
 		return refuse(e.what);
+	h.most = most_sessions();
 	why = open_context(&h.ctx);
 	if (why)
 		return refuse(why);

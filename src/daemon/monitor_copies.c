@@ -311,6 +311,51 @@ static int open_source(const char *path, struct stat *st, struct err *e)
 	return TAKE_FD(fd);
 }
 
+/* Is a folder, or one above it, brig's own? What is below one that is not is looked at on the way.
+ */
+static int is_own(const struct copying *x, int folder)
+{
+	CLEANUP(fd) int at = openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct ident id = { 0 };
+	struct stat st;
+
+	while (at >= 0 && fstat(at, &st) == 0) {
+		struct ident here = ident_of(&st);
+		int up;
+
+		if (ident_same(&here, &x->own[0]) || ident_same(&here, &x->own[1]))
+			return 1;
+		if (ident_same(&here, &id)) /* of the root the folder above is itself */
+			return 0;
+		id = here;
+		up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		(void)fd_close(at);
+		at = up;
+	}
+	return -errno;
+}
+
+/* No sandbox gets brig's state: keys, the record, what other sandboxes are and keep. */
+static int check_own(const struct copying *x, int source, bool folder, struct err *e)
+{
+	const char *path = x->c->source, *slash = strrchr(path, '/');
+	char above[4096];
+	CLEANUP(fd) int parent = -1;
+	int r;
+
+	if (!folder) {
+		(void)snprintf(above, sizeof(above), "%.*s", (int)(slash - path) + 1, path);
+		parent = fd_open_nolinks(AT_FDCWD, above, O_PATH | O_DIRECTORY, 0);
+		if (parent < 0)
+			return err_errno(e, parent, "copies: cannot open '%.200s'", above);
+	}
+	r = is_own(x, folder ? source : parent);
+	if (r > 0)
+		return err_refuse(e, ERR_POLICY, EPERM, "leave it out",
+				  "copies: '%.200s' is part of brig's own state", path);
+	return r < 0 ? err_errno(e, r, "copies: cannot tell what lies above '%.200s'", path) : 0;
+}
+
 static int copy_one(struct monitor *m, struct copying *x, struct err *e)
 {
 	const char *slash = strrchr(x->c->target, '/');
@@ -318,7 +363,7 @@ static int copy_one(struct monitor *m, struct copying *x, struct err *e)
 	struct stat st;
 	CLEANUP(fd) int source = open_source(x->c->source, &st, e);
 
-	if (source < 0)
+	if (source < 0 || check_own(x, source, S_ISDIR(st.st_mode), e) < 0)
 		return -e->code;
 	if (snprintf(above, sizeof(above), "%.*s",
 		     S_ISDIR(st.st_mode) ? (int)strlen(x->c->target) : (int)(slash - x->c->target),

@@ -76,8 +76,8 @@ struct monitor {
 	uint64_t kept_bytes;                         /* of all files */
 	struct monitor_file files[MONITOR_FILE_OPS]; /* the last ones; a ring */
 	size_t file_next;
-	int store; /* what outlives a stop; -1: nothing does */
-	uint64_t store_most, store_room;
+	int store;                                   /* what outlives a stop; -1: nothing does */
+	uint64_t store_most, store_room, store_next; /* next: when it is looked at anyway */
 	brig_sandbox *sandbox;
 	struct companions *companions; /* NULL: it has none */
 	enum monitor_stage stage;

@@ -32,6 +32,7 @@
 #define BEGIN_MS 10000
 #define SESSION_GRACE_MS 2000
 #define SECRET_MAX ((size_t)64 << 10)
+#define SECRET_NAME 256 /* of its name, with the end */
 #define SPEC_MAX ((size_t)1 << 20)
 #define LOG_MAX ((off_t)256 << 10)
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
@@ -328,7 +329,7 @@ static char *take_secret(int fd)
 		return NULL;
 	text = calloc(1, (size_t)st.st_size + 1);
 	if (text && pread(fd, text, (size_t)st.st_size, 0) == st.st_size &&
-	    memchr(text, '=', (size_t)st.st_size) &&
+	    text[strcspn(text, "=")] && strcspn(text, "=") < SECRET_NAME &&
 	    putenv(text) == 0) /* allow putenv: the process is nobody else's */
 		return text;
 	free(text);
@@ -337,7 +338,7 @@ static char *take_secret(int fd)
 
 static void drop_secret(char *text)
 {
-	char name[256];
+	char name[SECRET_NAME];
 
 	if (!text)
 		return;
@@ -382,9 +383,9 @@ static int open_sandbox(struct monitor *m, struct err *e)
 	if (r == 0)
 		r = companions_open(m, request_spec(q), e);
 	if (r == 0)
-		r = store_open(m, request_spec(q), e);
-	if (r == 0)
 		r = copies_take(request_spec(q), &in, e);
+	if (r == 0)
+		r = store_open(m, request_spec(q), e);
 	if (r == 0)
 		request_spec(q)->stays = true;
 	if (r == 0) {

@@ -3,8 +3,9 @@
  *
  * The folders are made here and shown by the plan. What is in them was written by hostile code:
  * nothing of it is opened but folders, by descriptor, and no link is followed. While the sandbox
- * runs the file system is asked how much room there is; only where it has become less is the store
- * looked through, so that one that does nothing costs nothing. */
+ * runs the file system is asked how much room there is; where it has become less the store is
+ * looked through, and now and then while anything runs: others may have made room meanwhile, as
+ * may who is inside, in the workspace. One that does nothing costs nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,8 +20,11 @@
 #include "base/tree.h"
 #include "daemon/monitor_internal.h"
 #include "model/store.h"
+#include "sandbox/manager.h"
 
 #define LOOK_US ((uint64_t)2 * 1000 * 1000)
+#define ANYWAY_US ((uint64_t)60 * 1000 * 1000)
+#define SHARE 20                  /* of the time between two looks that one takes at most */
 #define STEP ((uint64_t)64 << 20) /* bytes less on the file system that call for a look */
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -73,10 +77,13 @@ static uint64_t room(const struct monitor *m)
 /* Is it too much? What cannot be looked at, because it is too deep, is. */
 static bool is_over(struct monitor *m)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, begun = clock_us(), ended, pause;
 	CLEANUP(fd) int own = openat(m->store, ".", FOLDER);
 	int r = own < 0 ? -errno : tree_size(own, m->store_most, &bytes);
 
+	ended = clock_us();
+	pause = SHARE * (ended - begun);
+	m->store_next = ended + (pause > ANYWAY_US ? pause : ANYWAY_US);
 	m->store_room = room(m);
 	/* It may be closing its folders at this moment: the next look tells. */
 	return r == -ELOOP || (r == 0 && bytes > m->store_most);
@@ -99,10 +106,15 @@ static int name_it(const struct monitor *m, struct spec *s, struct err *e)
 static void on_look(struct loop_timer *t, uint64_t now)
 {
 	struct monitor *m = (struct monitor *)((char *)t - offsetof(struct monitor, looks));
+	uint64_t left = room(m);
+	bool anyway;
 
 	if (m->over)
 		return;
-	if (room(m) + STEP < m->store_room && is_over(m)) {
+	anyway = now >= m->store_next && sandbox_living(m->sandbox);
+	if (left > m->store_room)
+		m->store_room = left;
+	if ((anyway || left + STEP < m->store_room) && is_over(m)) {
 		monitor_note(m, "what the sandbox keeps (HOME, /tmp) has grown beyond home_size: "
 				"it is stopped");
 		monitor_stop(m, "disk", 0);
@@ -113,12 +125,15 @@ static void on_look(struct loop_timer *t, uint64_t now)
 
 int store_open(struct monitor *m, struct spec *s, struct err *e)
 {
+	const char *engine;
 	struct statfs fs;
 
 	m->store = -1;
 	if (spec_remote(s) || spec_on_host(s))
 		return 0;
-	if (spec_other_programs(s)) {
+	if (companion_backend(s, &engine, e) < 0)
+		return -e->code;
+	if (engine) {
 		monitor_note(m, "what is written outside of the workspace and of mounts is in the "
 				"container, and a stop drops it");
 		return 0;

@@ -109,6 +109,17 @@ def a_copy_of_what_lies_around_it_leaves_brigs_own_state_out():
 
 
 @test
+def a_copy_of_brigs_own_state_or_a_part_of_it_is_refused():
+    with daemon() as d:
+        other = d.create(spec={"backend": "native"})["id"]
+        box = f"brig/daemon/sandboxes/{other}"
+        for part in ("brig", "brig/audit", "brig/audit/key", "brig/daemon", "brig/daemon/sandboxes", box, box + "/spec", box + "/store/home"):
+            with files_as_root():
+                assert (state() / part).exists(), part
+            assert "brig's own state" in refused(d, {"source": str(state() / part), "target": "/tmp/x"}), part
+
+
+@test
 def only_the_owner_may_copy_and_have_it_begun_again():
     with daemon_with_tokens(a="run") as d:
         a = d.call("POST", "/v1/sandboxes", {"spec": {"copies": [{"source": "/etc/hostname", "target": "/tmp/x"}]}}, token=d.tokens["a"])

@@ -4,12 +4,14 @@
 
 import os
 import pathlib
+import shutil
 import signal
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
-from harness import PATIENCE, descendants, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
+from harness import PATIENCE, descendants, files_as_root, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
 WAIT = 20 * PATIENCE
 NOTE = "for p in ~ /tmp /var/tmp /dev/shm .; do echo kept > $p/note; done"
@@ -154,6 +156,31 @@ def a_link_in_place_of_a_mount_point_refuses_the_start():
             assert a.status != 200, (line, a)
             is_gone(d, box)
     assert os.listdir(victim) == [] and os.listdir(shown) == []
+
+
+@test
+def a_link_on_the_way_to_a_worktrees_repository_leads_bwrap_nowhere():
+    repository, tree, victim = scratch() / "repository", scratch() / "tree", scratch() / "victim"
+    top = pathlib.Path(*scratch().parts[:4])
+    assert top.parent in (pathlib.Path("/tmp"), pathlib.Path("/var/tmp")), top
+    victim.mkdir(exist_ok=True)
+    git = ("git", "-c", "safe.directory=*", "-c", "user.name=a", "-c", "user.email=a@example")
+    with files_as_root():
+        subprocess.run([*git, "init", "-q", repository], check=True)
+        subprocess.run([*git, "-C", repository, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+        subprocess.run([*git, "-C", repository, "worktree", "add", "-q", tree], check=True, capture_output=True)
+        subprocess.run(["chown", "-R", f"{uid()}:{uid()}", repository, tree, victim], check=True)
+    with daemon() as d:
+        box = d.create(spec={"backend": "bwrap", "workspace": {"path": str(tree), "target": "/workspace"}})["id"]
+        assert sh(d, box, f"test -d {repository}/.git && echo shown") == ["shown"]
+        sh(d, box, f"mv {top} {top.parent}/away; ln -s /oldroot{victim} {top}")
+        again(d, box)
+        assert sh(d, box, f"test -d {repository}/.git && echo shown") == ["shown"]
+        is_gone(d, box)
+    assert os.listdir(victim) == []
+    with files_as_root():
+        shutil.rmtree(repository)
+        shutil.rmtree(tree)
 
 
 @test

@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -233,6 +234,24 @@ def those_who_never_finish_a_handshake_keep_nobody_out():
             assert json.loads(d.call("GET", "/v1/info").body)["connections"] <= 2
             silent[-1].settimeout(WAIT)
             assert silent[-1].recv(1) == b"", "one that says nothing is kept"
+            for s in silent:
+                s.close()
+
+
+@test(as_user="root")
+def few_descriptors_keep_nobody_out_either():
+    with set_up() as folder:
+        cert, key = make_pair(folder, "first")
+        with tls_daemon(cert, key) as d:
+            first = front(d)
+            with files_as_root():
+                resource.prlimit(d.process.pid, resource.RLIMIT_NOFILE, (128, 128))
+                os.kill(first, signal.SIGKILL)
+            assert wait_until(lambda: curl(d, "/healthz").returncode == 0, WAIT)
+            silent = [socket.create_connection((ADDRESS, d.port), WAIT) for _ in range(200)]
+            assert curl(d, "/healthz", "--max-time", "5").returncode == 0, "no room for one that speaks"
+            with files_as_root():
+                assert len(os.listdir(f"/proc/{front(d)}/fd")) < 100
             for s in silent:
                 s.close()
 

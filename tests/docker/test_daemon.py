@@ -60,5 +60,21 @@ def a_container_is_paused_by_its_engine_and_goes_on():
         count.unlink()
 
 
+@test(limit=120, as_user="root", alone=True)
+def what_is_copied_into_a_container_is_copied_again_into_the_next():
+    settle()
+    (workspace() / "note").write_text("a note")
+    with daemon(env=common.environment()) as d:
+        copies = [{"source": str(workspace() / "note"), "target": "/tmp/note"}]
+        box = d.create(spec={"backend": "docker", "image": engine.PYTHON_IMAGE, "copies": copies})
+        at = f"/v1/sandboxes/{box['id']}"
+        assert box["store"] is False, box
+        assert d.exec(box["id"], "sh", "-c", "cat /tmp/note; rm /tmp/note")["output"] == "a note"
+        assert d.call("POST", at + "/stop?wait=true", {"grace": "0s"}).json["state"] == "stopped"
+        assert d.call("POST", at + "/resume?wait=true").json["state"] == "ready"
+        assert d.exec(box["id"], "cat", "/tmp/note")["output"] == "a note"
+    (workspace() / "note").unlink()
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,11 +31,12 @@
 
 #define SHAKE_US ((uint64_t)10 * 1000000)
 #define CLOSE_US ((uint64_t)30 * 1000000)
+#define STUCK_US ((uint64_t)45 * 1000000)
 #define AT_ONCE 64
 
 /* Handshakes under way at a time: one more ends the oldest, so that those who never finish theirs
  * keep nobody out. */
-enum { SHAKING_MAX = 256, SESSIONS_MAX = 4096 };
+enum { SHAKING_MAX = 256, SESSIONS_MAX = 4096, OWN_FILES = 16 };
 
 struct tls_host;
 
@@ -43,7 +45,7 @@ struct tls_session {
 	struct loop_timer timer;
 	struct tls_host *h;
 	struct tls_session *next, **link; /* of those that shake, the newest first */
-	bool passing, told_inner, told_outer;
+	bool passing, ending, told_inner, told_outer;
 };
 
 struct tls_host {
@@ -52,7 +54,7 @@ struct tls_host {
 	struct loop *loop;
 	SSL_CTX *ctx;
 	struct tls_session *shaking;
-	size_t shaking_count, sessions;
+	size_t shaking_count, sessions, most; /* most: of sessions */
 };
 
 /* ---- sessions ---- */
@@ -77,7 +79,7 @@ static void session_end(struct tls_session *s)
 	link_done(h->loop, &s->outer);
 	link_done(h->loop, &s->inner);
 	free(s);
-	if (h->sessions-- == SESSIONS_MAX)
+	if (h->sessions-- == h->most)
 		(void)loop_want(h->loop, &h->accepts, EPOLLIN);
 }
 
@@ -87,16 +89,19 @@ static void on_time(struct loop_timer *t, uint64_t now)
 	session_end((struct tls_session *)((char *)t - offsetof(struct tls_session, timer)));
 }
 
-/* What came on one side leaves on the other; true: something moved. */
-static bool carry(struct link *from, struct link *to)
+/* What came on one side leaves on the other; true: something moved, and *taken if the other side
+ * has taken some of it. */
+static bool carry(struct link *from, struct link *to, bool *taken)
 {
-	size_t moved = link_fill(from);
+	size_t moved = link_fill(from), sent;
 
 	if (from->in.len && !link_full(to) && link_add(to, link_data(from), from->in.len)) {
 		moved += from->in.len;
 		link_take(from, from->in.len);
 	}
-	return link_flush(to) + moved > 0;
+	sent = link_flush(to);
+	*taken |= sent > 0;
+	return sent + moved > 0;
 }
 
 /* The end of one direction; true: told now. */
@@ -109,18 +114,32 @@ static bool pass_end(const struct link *from, struct link *to, bool *told)
 	return true;
 }
 
+/* Once the daemon has ended it, what is left has its time. While the caller takes nothing of what
+ * waits for it the daemon is not read, and its end not seen: that has a time as well, which is
+ * longer than the daemon's own. */
+static void set_time(struct tls_session *s, bool taken)
+{
+	bool waits = s->outer.out.len;
+	uint64_t now = clock_us();
+
+	if (s->inner.eof && !s->ending)
+		loop_at(s->h->loop, &s->timer, now + CLOSE_US);
+	else if (!s->inner.eof && (taken || !waits || !s->timer.at))
+		loop_at(s->h->loop, &s->timer, waits ? now + STUCK_US : 0);
+	s->ending = s->inner.eof;
+}
+
 static void pass(struct tls_session *s)
 {
 	struct loop *l = s->h->loop;
-	bool moved;
+	bool moved, by_daemon = false, by_caller = false;
 
 	do {
-		moved = carry(&s->outer, &s->inner);
-		moved |= carry(&s->inner, &s->outer);
+		moved = carry(&s->outer, &s->inner, &by_daemon);
+		moved |= carry(&s->inner, &s->outer, &by_caller);
 	} while (moved);
 	(void)pass_end(&s->outer, &s->inner, &s->told_inner);
-	if (s->inner.eof && !s->timer.at) /* the daemon has ended it: what is left has its time */
-		loop_at(l, &s->timer, clock_us() + CLOSE_US);
+	set_time(s, by_caller);
 	(void)pass_end(&s->inner, &s->outer, &s->told_outer);
 	if (s->outer.broken || s->inner.broken || (s->told_inner && s->told_outer) ||
 	    link_wait(l, &s->outer, !link_full(&s->inner)) < 0 ||
@@ -195,7 +214,7 @@ static void session_begin(struct tls_host *h, int fd)
 		(void)close(fd);
 		return;
 	}
-	if (h->shaking_count >= SHAKING_MAX)
+	if (h->shaking_count >= SHAKING_MAX || h->shaking_count >= h->most / 2)
 		drop_oldest(h);
 	s->h = h;
 	s->timer.due = on_time;
@@ -207,7 +226,7 @@ static void session_begin(struct tls_host *h, int fd)
 		s->next->link = &s->next;
 	h->shaking = s;
 	h->shaking_count++;
-	if (++h->sessions == SESSIONS_MAX)
+	if (++h->sessions == h->most)
 		(void)loop_want(h->loop, &h->accepts, 0);
 	loop_at(h->loop, &s->timer, clock_us() + SHAKE_US);
 	SSL_set_accept_state(ssl);
@@ -220,7 +239,7 @@ static void on_knock(struct loop_watch *w, uint32_t events)
 	struct tls_host *h = (struct tls_host *)w;
 
 	(void)events;
-	for (int i = 0; i < AT_ONCE && h->sessions < SESSIONS_MAX; i++) {
+	for (int i = 0; i < AT_ONCE && h->sessions < h->most; i++) {
 		int one = 1, fd = accept4(TLS_LISTENER, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
@@ -307,6 +326,18 @@ static const char *open_context(SSL_CTX **ret)
 	return why;
 }
 
+/* Each has two descriptors: a listener that cannot accept would be told of its callers for ever. */
+static size_t most_sessions(void)
+{
+	struct rlimit files;
+	rlim_t most = LOCKDOWN_FILES;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < most)
+		most = files.rlim_max;
+	most = most > 2 * OWN_FILES ? (most - OWN_FILES) / 2 : 1;
+	return most < SESSIONS_MAX ? (size_t)most : SESSIONS_MAX;
+}
+
 static int refuse(const char *why)
 {
 	(void)fd_send(TLS_CHANNEL, why, strlen(why), NULL, 0);
@@ -324,6 +355,7 @@ int main(void)
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	if (lockdown_early(&e) < 0 || loop_new(&h.loop, &e) < 0)
 		return refuse(e.what);
+	h.most = most_sessions();
 	why = open_context(&h.ctx);
 	if (why)
 		return refuse(why);

@@ -123,11 +123,12 @@ bool plan_is_git(const char *path)
 	return lstat(part, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Where the workspace's `.git` file leads; NULL: it is no such file. */
-static const char *git_file_goal(struct box_plan *p)
+const char *plan_git_goal(struct box_plan *p)
 {
 	char text[PATH_MAX], path[PATH_MAX + 32];
 
+	if (!p->workspace)
+		return NULL;
 	(void)snprintf(path, sizeof(path), "%s/.git", p->workspace);
 	if (!plan_git_line(path, text, sizeof(text)) || !str_starts(text, "gitdir: "))
 		return NULL;
@@ -362,7 +363,7 @@ const char *plan_main_root(struct box_plan *p, const char *common)
 
 int plan_worktree(struct box_plan *p, struct err *e)
 {
-	const char *gitdir = git_file_goal(p);
+	const char *gitdir = plan_git_goal(p);
 	bool outside = gitdir && !path_under(gitdir, p->workspace);
 	const char *common = outside         ? worktree_common(p, gitdir)
 			     : p->repository ? arena_printf(p->arena, "%s/.git", p->repository)
@@ -411,7 +412,7 @@ static int shut(struct box_plan *p, const struct guarded_tree *t, const char *na
 /* `git: read` and `git: none`: no rules for its parts, none of them can be written. */
 static int shut_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e)
 {
-	const char *goal = git_file_goal(p), *path = in_tree(t, goal);
+	const char *goal = plan_git_goal(p), *path = in_tree(t, goal);
 	const char *own = arena_printf(p->arena, "%s/.git", p->workspace);
 
 	if (!own)
@@ -440,7 +441,7 @@ static int protect_repository(struct box_plan *p, const struct guarded_tree *t, 
 	if (S_ISDIR(st.st_mode))
 		return protect_git(p, t, ".git/", own, p->workspace, e);
 	/* A git folder elsewhere in the workspace is one all the same. */
-	goal = git_file_goal(p);
+	goal = plan_git_goal(p);
 	if (goal && path_under(goal, p->workspace) && goal[strlen(p->workspace)]) {
 		const char *prefix = arena_printf(p->arena, "%s/", in_tree(t, goal));
 

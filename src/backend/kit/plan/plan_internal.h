@@ -46,6 +46,8 @@ int plan_data(struct box_plan *p, bool map, struct err *e);
 /* Of a long-lived sandbox: the folder of its store for that place, at dst. 0: there is none, and a
  * private one is wanted; 1: it is shown. */
 int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e);
+/* Refuses what is to be mounted into one of them by who would follow a link there. */
+int plan_check_stored(const struct box_plan *p, struct err *e);
 int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e);
 /* Notes what of the user's own programs the command could replace in a writable tree. */
 int plan_programs(struct box_plan *p, const char *flag, const char *src, struct err *e);
@@ -165,6 +167,8 @@ int plan_protect_goals(struct box_plan *p, const struct guarded_tree *t, struct 
 /* plan_git.c: the shared git folder of a worktree; then the workspace's own repository, if it has
  * one, and those that it lies in. */
 int plan_worktree(struct box_plan *p, struct err *e);
+/* Where the workspace's `.git` file leads; NULL: it is no such file. */
+const char *plan_git_goal(struct box_plan *p);
 int plan_repository(struct box_plan *p, const struct guarded_tree *t, struct err *e);
 
 /* plan_config.c. A file of git's configuration; the strings are the arena's. */

@@ -22,7 +22,7 @@ static bool any_below(const struct strlist *l, const char *dst)
 }
 
 /* Is anything mounted in there? */
-static bool is_mounted_into(const struct box_plan *p, const char *dst)
+static bool is_mounted_into(struct box_plan *p, const char *dst)
 {
 	const struct spec *s = p->spec;
 
@@ -31,6 +31,7 @@ static bool is_mounted_into(const struct box_plan *p, const char *dst)
 			return true;
 	return below(s->inside, dst) || below(s->data_target, dst) || below(p->repository, dst) ||
 	       any_below(&s->read, dst) || any_below(&s->write, dst) ||
+	       (s->git != GIT_NONE && below(plan_git_goal(p), dst)) ||
 	       (s->toolchains && str_eq(dst, p->home));
 }
 
@@ -48,13 +49,31 @@ static int in_memory(struct box_plan *p, const char *dst, struct err *e)
 	return 0;
 }
 
+static bool follows_links(const struct box_plan *p)
+{
+	return !str_eq(p->backend, "native");
+}
+
+int plan_check_stored(const struct box_plan *p, struct err *e)
+{
+	for (size_t i = 0; p->store && follows_links(p) && i < p->op_count; i++)
+		for (size_t k = 0; p->ops[i].stored && k < p->op_count; k++)
+			if (below(p->ops[k].dst, p->ops[i].dst))
+				return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+						  "use backend native, or set limits.tmp",
+						  "'%.200s' is to be shown in what outlives a "
+						  "stop, where backend '%s' would follow a link",
+						  p->ops[k].dst, p->backend);
+	return 0;
+}
+
 int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e)
 {
 	const char *folder;
 
 	if (!p->spec->store || p->by_name) /* an engine's are its own */
 		return 0;
-	if (!str_eq(p->backend, "native") && is_mounted_into(p, dst))
+	if (follows_links(p) && is_mounted_into(p, dst))
 		return in_memory(p, dst, e);
 	folder = arena_printf(p->arena, "%s/%s", p->spec->store, store_folders[place].name);
 	if (!folder)

@@ -95,6 +95,22 @@ def a_sandbox_of_another_session_is_unknown():
 
 
 @test
+def a_sandbox_that_is_deleted_under_a_call_takes_nothing_with_it():
+    """Both messages in one piece: the box is gone before the first of the call's operations is."""
+    with Client(era=LEGACY) as c:
+        for tool, arguments in (("write_file", {"path": "a/b/c", "text": "x"}), ("edit_file", {"path": "e", "command": "replace", "old_text": "a", "new_text": "b"}),
+                                ("read_file", {"path": "e"}), ("list_files", {}), ("search_files", {"pattern": "a"}), ("run_command", {"argv": ["sleep", "100"]})):
+            (workspace() / "e").write_text("a")
+            c.done("create_sandbox", name="x")
+            both = [{"jsonrpc": "2.0", "id": f"{tool}{i}", "method": "tools/call", "params": {"name": name, "arguments": {**more, "sandbox": "x"}}}
+                    for i, (name, more) in enumerate(((tool, arguments), ("delete_sandbox", {})))]
+            c.raw(b"".join(json.dumps(m).encode() + b"\n" for m in both))
+            assert not c.get(f"{tool}1")["result"]["isError"]
+            assert "result" in c.get(f"{tool}0"), tool
+        assert c.done("run_command", argv=["echo", "lives"])["stdout"] == "lives\n"
+
+
+@test
 def hostile_messages_are_refused_and_the_server_lives():
     deep = b"[" * 100000 + b"]" * 100000
     with Client() as c:

@@ -139,7 +139,7 @@ static void ping(const struct mcp_ask *a)
 	mcp_result_end(a, &j, &b);
 }
 
-static void put_tool(struct json *j, const struct tool *t)
+static void put_tool(struct json *j, const struct tool *t, bool reach_out)
 {
 	json_object(j);
 	json_kstr(j, "name", t->name);
@@ -153,7 +153,7 @@ static void put_tool(struct json *j, const struct tool *t)
 	json_object(j);
 	json_kbool(j, "readOnlyHint", t->reads);
 	json_kbool(j, "destructiveHint", !t->keeps);
-	json_kbool(j, "openWorldHint", false);
+	json_kbool(j, "openWorldHint", t->runs && reach_out);
 	json_object_end(j);
 	json_object_end(j);
 }
@@ -171,7 +171,7 @@ static void list_tools(const struct mcp_ask *a)
 	json_key(&j, "tools");
 	json_array(&j);
 	for (const struct tool *t = tool_table; t->name; t++)
-		put_tool(&j, t);
+		put_tool(&j, t, tools_reach_out(a->peer->of->tools));
 	json_array_end(&j);
 	if (a->era == ERA_MODERN) {
 		json_ku64(&j, "ttlMs", 3600000);

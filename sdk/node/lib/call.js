@@ -183,7 +183,7 @@ export class Call {
         event = { kind: "", data: [] };
         yield whole;
       }
-      size = rest[0].length + event.data.reduce((n, d) => n + d.length, 0);
+      size = rest[0].length + event.data.reduce((n, d) => n + d.length + 8, 0);
     }
   }
 

@@ -154,6 +154,16 @@ def output_is_bounded_and_never_a_message():
 
 
 @test
+def an_edit_that_would_grow_without_end_is_refused_at_once():
+    """Each of millions of places by megabytes: the server has one thread, and answers others meanwhile or never."""
+    with Client() as c:
+        c.done("write_file", path="e", text="a" * (7 << 20))
+        r = c.call("edit_file", path="e", command="replace", old_text="a", new_text="b" * (7 << 20), all=True)
+        assert r["isError"] and "larger than 8 MiB" in r["content"][0]["text"], r
+        assert c.done("read_file", path="e", lines=1)["bytes"] == 7 << 20
+
+
+@test
 def there_are_only_so_many_of_everything():
     with Client() as c:
         for _ in range(16):

@@ -6,10 +6,11 @@
 
 #include "base/str.h"
 
-/* Before anything is built of it: how deep it goes, whatever else is wrong with it. */
+/* Before anything is built of it: how deep it goes and how much it holds, whatever else is wrong
+ * with it. */
 static bool too_deep(const char *p, size_t n)
 {
-	unsigned depth = 0;
+	unsigned depth = 0, values = 0;
 	bool quoted = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -21,7 +22,8 @@ static bool too_deep(const char *p, size_t n)
 			depth++;
 		else if (!quoted && (p[i] == '}' || p[i] == ']') && depth)
 			depth--;
-		if (depth > RPC_DEPTH)
+		values += !quoted && (p[i] == '{' || p[i] == '[' || p[i] == ',');
+		if (depth > RPC_DEPTH || values > RPC_VALUES)
 			return true;
 	}
 	return false;
@@ -91,7 +93,8 @@ int rpc_parse(const char *p, size_t n, struct rpc_message *ret, const char **why
 	if (n > RPC_MESSAGE_MAX)
 		return refuse(why, RPC_REQUEST, "the message is too long");
 	if (too_deep(p, n))
-		return refuse(why, RPC_REQUEST, "the message is nested too deeply");
+		return refuse(why, RPC_REQUEST,
+			      "the message is nested too deeply, or has too many values");
 	if (jread_parse(p, n, &ret->root, &e) < 0) {
 		salvage_id(p, n, ret);
 		return ret->id[0] ? refuse(why, RPC_PARAMS,

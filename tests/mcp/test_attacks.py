@@ -118,7 +118,7 @@ def hostile_messages_are_refused_and_the_server_lives():
                            (b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}', -32700), (b'{"jsonrpc":"1.0","method":"ping"}', -32600),
                            (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600), (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
                            (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600), (b'{"jsonrpc":"2.0","id":"' + b"x" * 5000 + b'","method":"ping"}', -32600),
-                           (deep, -32600), (b'{"a":' * 70 + b"1" + b"}" * 70, -32600), (b"x" * (17 << 20), -32600)):
+                           (deep, -32600), (b"{\"a\":[" + b"{}," * 70000 + b"{}]}", -32600), (b'{"a":' * 70 + b"1" + b"}" * 70, -32600), (b"x" * (17 << 20), -32600)):
             before = len(c.loose)
             data = memoryview(line + b"\n")
             while data:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tools/tool_args.c - arguments of calls: what a model wrote, checked against what was asked for.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -9,14 +10,19 @@
 static int unknown(const char *key, const struct tool_arg *takes, struct err *e)
 {
 	const char *names[16] = { NULL }, *near;
-	size_t n = 0;
+	char list[160] = "";
+	size_t n = 0, len = 0;
 
-	for (; takes->name && n < ARRAY_LEN(names) - 1; takes++)
+	for (; takes->name && n < ARRAY_LEN(names) - 1 && len < sizeof(list); takes++) {
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", n ? ", " : "",
+					takes->name);
 		names[n++] = takes->name;
+	}
 	near = str_nearest(key, names);
 	(void)err_set(e, ERR_USAGE, EINVAL, "there is no argument '%.60s'", key);
 	return near ? err_hint(e, "did you mean '%s'?", near)
-		    : err_hint(e, "policy, network and limits are the user's to set");
+		    : err_hint(e, "it takes: %s; policy, network and limits are the user's to set",
+			       n ? list : "nothing");
 }
 
 bool args_there(const struct jread *args, const char *key)

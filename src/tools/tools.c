@@ -62,7 +62,10 @@ static void leave_box(struct tool_call *c)
 		return;
 	box_close(c->box, &r);
 	c->own_box = false;
-	if (r && result_box(c, result_outcome(r))) {
+	if (r && result_outcome(r)->denial_count) {
+		c->result.text.len = 0;
+		buf_puts(&c->result.text, "Error: what was written did not stay.");
+		(void)result_box(c, result_outcome(r));
 		c->result.failed = true;
 		c->result.json.len = 0;
 	}

@@ -106,7 +106,7 @@ void call_fail(struct tool_call *c, const struct err *e)
 }
 
 /* Is there any sandbox that these settings allow? */
-static int check(const struct spec *s, bool *reach_out, struct err *e)
+static int check(const struct spec *s, struct tools *facts, struct err *e)
 {
 	const char *backend;
 	enum spec_fault why;
@@ -121,22 +121,21 @@ static int check(const struct spec *s, bool *reach_out, struct err *e)
 		return err_sys(e, "the current folder is gone");
 	if (spec_check(x, &at, e) < 0)
 		return -e->code;
-	*reach_out = x->network != NETWORK_NONE;
+	facts->reach_out = x->network != NETWORK_NONE;
+	facts->fleeting = x->private_workspace || x->no_workspace;
 	return spec_backend(x, &backend, &why, e);
 }
 
 int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e)
 {
-	struct tools *t;
-	bool reach_out = false;
+	struct tools facts = { .loop = l }, *t;
 
-	if (check(s, &reach_out, e) < 0)
+	if (check(s, &facts, e) < 0)
 		return -e->code;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_nomem(e);
-	t->loop = l;
-	t->reach_out = reach_out;
+	*t = facts;
 	t->spec = spec_clone(s, e);
 	if (!t->spec) {
 		free(t);
@@ -167,6 +166,11 @@ struct tools *tools_free(struct tools *t)
 	(void)spec_free(t->spec);
 	free(t);
 	return NULL;
+}
+
+bool tools_fleeting(const struct tools *t)
+{
+	return t->fleeting;
 }
 
 bool tools_reach_out(const struct tools *t)

@@ -68,6 +68,7 @@ struct tool_call {
 struct tools {
 	struct loop *loop;
 	struct spec *spec;
+	bool fleeting;  /* the workspace is empty, and goes with each sandbox */
 	bool reach_out; /* its sandboxes have a network, also where only a list of hosts says so */
 	struct tool_call *calls;
 	size_t call_count;

@@ -45,6 +45,13 @@ def both_eras_are_served():
 
 
 @test
+def where_nothing_stays_the_model_is_told():
+    for how, told in (({"cwd": "/"}, True), ({}, False)):
+        with Client(era=LEGACY, **how) as c:
+            assert ("--workdir" in c.hello["result"]["instructions"]) == told, c.hello
+
+
+@test
 def errors_have_the_codes_of_the_protocol():
     with Client(era=None) as c:
         assert c.ask("tools/list")["error"]["code"] == -32602  # neither initialized nor with _meta

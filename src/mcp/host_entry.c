@@ -2,8 +2,9 @@
 #include "mcp/host_entry.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
+
+#include "mcp/host_toml.h"
 
 #define DEPTH_MAX 64
 
@@ -256,65 +257,12 @@ static int json_cut(const struct entry_text *t, const char *section, const char 
 	return 0;
 }
 
-/* ---- TOML: a table is its head and the lines up to the next ---- */
-
-static struct entry_span table(const struct entry_text *t, const char *head)
-{
-	struct entry_span s = { 0, 0 };
-	size_t len = strlen(head);
-	bool found = false;
-
-	for (size_t at = 0; at < t->n;) {
-		const char *nl = memchr(t->p + at, '\n', t->n - at);
-		size_t end = nl ? (size_t)(nl - t->p) + 1 : t->n, from = at;
-
-		while (from < end && (t->p[from] == ' ' || t->p[from] == '\t'))
-			from++;
-		if (found && from < end && t->p[from] == '[') {
-			s.to = at;
-			return s;
-		}
-		if (!found && end - from >= len && memcmp(t->p + from, head, len) == 0) {
-			found = true;
-			s.from = at;
-		}
-		at = end;
-	}
-	s.to = found ? t->n : 0;
-	return s;
-}
-
-static int toml_change(const struct entry_text *t, const char *section, const char *name,
-		       const char *value, struct buf *out)
-{
-	char head[160];
-	struct entry_span s;
-
-	(void)snprintf(head, sizeof(head), "[%s.%s]", section, name);
-	s = table(t, head);
-	if (!value && !s.to)
-		return -ENOENT;
-	if (!s.to)
-		s.from = s.to = t->n;
-	/* The empty line that was put in front goes with it. */
-	if (!value && s.from > 1 && t->p[s.from - 1] == '\n' && t->p[s.from - 2] == '\n')
-		s.from--;
-	buf_add(out, t->p, s.from);
-	if (value) {
-		if (s.from && t->p[s.from - 1] != '\n')
-			buf_putc(out, '\n');
-		buf_printf(out, "%s%s\n%s", s.from && s.from == t->n ? "\n" : "", head, value);
-	}
-	buf_add(out, t->p + s.to, t->n - s.to);
-	return 0;
-}
-
 int entry_put(enum entry_form form, const char *text, size_t n, const char *section,
 	      const char *name, const char *value, struct buf *out, struct err *e)
 {
 	const struct entry_text t = { text, n };
 
-	return form == ENTRY_TOML ? toml_change(&t, section, name, value, out)
+	return form == ENTRY_TOML ? toml_change(text, n, section, name, value, out, e)
 				  : json_put(&t, section, name, value, out, e);
 }
 
@@ -323,6 +271,6 @@ int entry_cut(enum entry_form form, const char *text, size_t n, const char *sect
 {
 	const struct entry_text t = { text, n };
 
-	return form == ENTRY_TOML ? toml_change(&t, section, name, NULL, out)
+	return form == ENTRY_TOML ? toml_change(text, n, section, name, NULL, out, e)
 				  : json_cut(&t, section, name, out, e);
 }

@@ -195,6 +195,20 @@ static int put_file(const struct host_file *f, const char *name, const struct bu
 	return r < 0 ? err_errno(e, r, "cannot write '%s'", name) : 0;
 }
 
+/* What the user is to do where the text was not understood. */
+static void by_hand(const struct mcp_host *h, struct host_change *c, struct err *e)
+{
+	const char *entry = buf_str(&c->entry), *nl = strchr(entry, '\n');
+
+	if (h->style == STYLE_TOML && nl)
+		(void)err_hint(e, "add it by hand, in a table [%s." NAME "]: %.*s and %.*s",
+			       h->section, (int)(nl - entry), entry, (int)strcspn(nl + 1, "\n"),
+			       nl + 1);
+	else
+		(void)err_hint(e, "add it by hand, to '%s': \"" NAME "\": %.180s", h->section,
+			       entry);
+}
+
 static int change(const struct mcp_host *h, const char *program, char *const *args, bool dry,
 		  struct host_file *f, struct host_change *c, struct err *e)
 {
@@ -211,8 +225,7 @@ static int change(const struct mcp_host *h, const char *program, char *const *ar
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0 && args)
-		(void)err_hint(e, "add it by hand, to '%s': \"" NAME "\": %.180s", h->section,
-			       buf_str(&c->entry));
+		by_hand(h, c, e);
 	if (r < 0)
 		return err_wrap(e, "'%s'", c->path);
 	if (out.failed || c->entry.failed)

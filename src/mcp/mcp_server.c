@@ -19,6 +19,13 @@
 	"that "                                                                                    \
 	"would allow it; settings are the user's, and no tool changes them."
 
+#define FLEETING                                                                                   \
+	" There is no folder of the user's: the workspace is empty and gone when its sandbox "     \
+	"ends. "                                                                                   \
+	"To keep files between calls create a sandbox; for the user's files the user starts brig " \
+	"mcp "                                                                                     \
+	"with --workdir FOLDER."
+
 static const char *const legacy_versions[] = { MCP_LEGACY, "2025-06-18", "2025-03-26",
 					       "2024-11-05" };
 
@@ -89,6 +96,11 @@ static void put_versions(struct json *j)
 	json_array_end(j);
 }
 
+static const char *instructions(const struct mcp_ask *a)
+{
+	return tools_fleeting(a->peer->of->tools) ? INSTRUCTIONS FLEETING : INSTRUCTIONS;
+}
+
 static void initialize(const struct mcp_ask *a)
 {
 	const char *asked = jread_str(a->m->params, "protocolVersion"), *version = MCP_LEGACY;
@@ -109,7 +121,7 @@ static void initialize(const struct mcp_ask *a)
 	json_raw(&j, "{\"tools\":{}}", strlen("{\"tools\":{}}"));
 	json_key(&j, "serverInfo");
 	put_self(&j);
-	json_kstr(&j, "instructions", INSTRUCTIONS);
+	json_kstr(&j, "instructions", instructions(a));
 	mcp_result_end(a, &j, &b);
 }
 
@@ -124,7 +136,7 @@ static void discover(const struct mcp_ask *a)
 	put_versions(&j);
 	json_key(&j, "capabilities");
 	json_raw(&j, can, strlen(can));
-	json_kstr(&j, "instructions", INSTRUCTIONS);
+	json_kstr(&j, "instructions", instructions(a));
 	json_ku64(&j, "ttlMs", 3600000);
 	json_kstr(&j, "cacheScope", "public");
 	mcp_result_end(a, &j, &b);
@@ -139,7 +151,7 @@ static void ping(const struct mcp_ask *a)
 	mcp_result_end(a, &j, &b);
 }
 
-static void put_tool(struct json *j, const struct tool *t)
+static void put_tool(struct json *j, const struct tool *t, bool reach_out)
 {
 	json_object(j);
 	json_kstr(j, "name", t->name);
@@ -153,7 +165,7 @@ static void put_tool(struct json *j, const struct tool *t)
 	json_object(j);
 	json_kbool(j, "readOnlyHint", t->reads);
 	json_kbool(j, "destructiveHint", !t->keeps);
-	json_kbool(j, "openWorldHint", false);
+	json_kbool(j, "openWorldHint", t->runs && reach_out);
 	json_object_end(j);
 	json_object_end(j);
 }
@@ -171,7 +183,7 @@ static void list_tools(const struct mcp_ask *a)
 	json_key(&j, "tools");
 	json_array(&j);
 	for (const struct tool *t = tool_table; t->name; t++)
-		put_tool(&j, t);
+		put_tool(&j, t, tools_reach_out(a->peer->of->tools));
 	json_array_end(&j);
 	if (a->era == ERA_MODERN) {
 		json_ku64(&j, "ttlMs", 3600000);

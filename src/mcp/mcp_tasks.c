@@ -121,19 +121,34 @@ void task_make(struct mcp_request *r)
 	buf_done(&b);
 }
 
-void task_completed(struct mcp_task *t, const struct tool_result *r)
+static void keep_result(struct mcp_task *t, const struct tool_result *r)
 {
 	struct json j;
 
-	t->call = NULL;
-	t->status = r->cancelled ? TASK_CANCELLED : TASK_COMPLETED;
-	t->until_us = clock_us() + (uint64_t)TASK_TTL_MS * 1000;
-	stamp(t->updated);
 	json_init(&j, &t->result, false);
 	json_object(&j);
 	mcp_result_marks(&j, ERA_MODERN, "complete");
 	mcp_put_result(&j, r);
 	json_object_end(&j);
+}
+
+void task_completed(struct mcp_task *t, const struct tool_result *r)
+{
+	struct tool_result large = { .failed = true, .text = BUF_INIT(64) };
+
+	t->call = NULL;
+	t->status = r->cancelled ? TASK_CANCELLED : TASK_COMPLETED;
+	t->until_us = clock_us() + (uint64_t)TASK_TTL_MS * 1000;
+	stamp(t->updated);
+	keep_result(t, r);
+	if (!t->result.failed && !r->text.failed && !r->json.failed)
+		return;
+	/* Half of a result is no JSON. */
+	buf_done(&t->result);
+	t->result = (struct buf)BUF_INIT(MCP_OUT_MAX);
+	buf_puts(&large.text, "the result is too large");
+	keep_result(t, &large);
+	buf_done(&large.text);
 }
 
 /* The task that the request names; NULL: it was refused. */

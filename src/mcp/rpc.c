@@ -6,10 +6,11 @@
 
 #include "base/str.h"
 
-/* Before anything is built of it: how deep it goes, whatever else is wrong with it. */
+/* Before anything is built of it: how deep it goes and how much it holds, whatever else is wrong
+ * with it. */
 static bool too_deep(const char *p, size_t n)
 {
-	unsigned depth = 0;
+	unsigned depth = 0, values = 0;
 	bool quoted = false;
 
 	for (size_t i = 0; i < n; i++) {
@@ -21,7 +22,8 @@ static bool too_deep(const char *p, size_t n)
 			depth++;
 		else if (!quoted && (p[i] == '}' || p[i] == ']') && depth)
 			depth--;
-		if (depth > RPC_DEPTH)
+		values += !quoted && (p[i] == '{' || p[i] == '[' || p[i] == ',');
+		if (depth > RPC_DEPTH || values > RPC_VALUES)
 			return true;
 	}
 	return false;
@@ -45,6 +47,37 @@ bool rpc_id(const struct jread *v, char out[RPC_ID_MAX + 8])
 	return true;
 }
 
+/* A message with a NUL or half a character in some text is refused; who has sent it still waits for
+ * an answer to its id. Read once more without them, for the id alone. */
+static void salvage_id(const char *p, size_t n, struct rpc_message *ret)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT(RPC_MESSAGE_MAX + 2);
+	struct jread *root = NULL;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		const char *at = p + i;
+
+		if (at[0] != '\\' || n - i < 6) {
+			buf_putc(&b, at[0]);
+			continue;
+		}
+		if (at[1] == 'u' && (memcmp(at + 2, "0000", 4) == 0 ||
+				     ((at[2] | 0x20) == 'd' && strchr("89abcdefABCDEF", at[3])))) {
+			buf_puts(&b, "\\ufffd");
+			i += 5;
+			continue;
+		}
+		buf_add(&b, at, 2);
+		i++;
+	}
+	if (b.failed || jread_parse(buf_str(&b), b.len, &root, &e) < 0)
+		return;
+	if (rpc_id(jread_get(root, "id"), ret->id) && strstr(ret->id, "\xef\xbf\xbd"))
+		ret->id[0] = '\0';
+	(void)jread_free(root);
+}
+
 static int refuse(const char **why, int code, const char *text)
 {
 	*why = text;
@@ -60,9 +93,14 @@ int rpc_parse(const char *p, size_t n, struct rpc_message *ret, const char **why
 	if (n > RPC_MESSAGE_MAX)
 		return refuse(why, RPC_REQUEST, "the message is too long");
 	if (too_deep(p, n))
-		return refuse(why, RPC_REQUEST, "the message is nested too deeply");
-	if (jread_parse(p, n, &ret->root, &e) < 0)
-		return refuse(why, RPC_PARSE, "the message is not JSON");
+		return refuse(why, RPC_REQUEST,
+			      "the message is nested too deeply, or has too many values");
+	if (jread_parse(p, n, &ret->root, &e) < 0) {
+		salvage_id(p, n, ret);
+		return ret->id[0] ? refuse(why, RPC_PARAMS,
+					   "a text in it has a NUL or half of a character")
+				  : refuse(why, RPC_PARSE, "the message is not JSON");
+	}
 	if (jread_kind(ret->root) != JREAD_OBJECT)
 		return refuse(why, RPC_REQUEST, "a message is one object; there are no batches");
 	id = jread_get(ret->root, "id");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mcp/rpc.h - JSON-RPC 2.0 as MCP uses it: one message, read strictly; and answers to it.
  *
- * Bounds: RPC_MESSAGE_MAX bytes, RPC_DEPTH levels, ids of RPC_ID_MAX bytes. There are no batches.
+ * Bounds: RPC_MESSAGE_MAX bytes, RPC_DEPTH levels, RPC_VALUES values (which take far more room than
+ * their text), ids of RPC_ID_MAX bytes. There are no batches.
  * What cannot be answered by its id is answered without one. */
 #pragma once
 
@@ -11,7 +12,7 @@
 
 #define RPC_MESSAGE_MAX ((size_t)16 << 20)
 
-enum { RPC_DEPTH = 64, RPC_ID_MAX = 256 };
+enum { RPC_DEPTH = 64, RPC_VALUES = 1 << 16, RPC_ID_MAX = 256 };
 
 enum rpc_code {
 	RPC_PARSE = -32700,

@@ -97,6 +97,10 @@ int code_variable(const char *name, char *out, size_t n, struct err *e)
 	if (strlen(name) >= n)
 		return err_set(e, ERR_USAGE, EINVAL, "the name of parameter '%.60s...' is too long",
 			       name);
+	if (!env_name_valid(name))
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "letters, digits and '_', and no digit in front",
+				  "'%.60s' is not a variable name", name);
 	(void)snprintf(out, n, "%s", name);
 	for (char *c = out; *c; c++)
 		if (*c >= 'a' && *c <= 'z')

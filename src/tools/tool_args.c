@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tools/tool_args.c - arguments of calls: what a model wrote, checked against what was asked for.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -9,17 +10,22 @@
 static int unknown(const char *key, const struct tool_arg *takes, struct err *e)
 {
 	const char *names[16] = { NULL }, *near;
-	size_t n = 0;
+	char list[160] = "";
+	size_t n = 0, len = 0;
 
-	for (; takes->name && n < ARRAY_LEN(names) - 1; takes++)
+	for (; takes->name && n < ARRAY_LEN(names) - 1 && len < sizeof(list); takes++) {
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", n ? ", " : "",
+					takes->name);
 		names[n++] = takes->name;
+	}
 	near = str_nearest(key, names);
 	(void)err_set(e, ERR_USAGE, EINVAL, "there is no argument '%.60s'", key);
 	return near ? err_hint(e, "did you mean '%s'?", near)
-		    : err_hint(e, "policy, network and limits are the user's to set");
+		    : err_hint(e, "it takes: %s; policy, network and limits are the user's to set",
+			       n ? list : "nothing");
 }
 
-static bool is_there(const struct jread *args, const char *key)
+bool args_there(const struct jread *args, const char *key)
 {
 	const struct jread *v = jread_get(args, key);
 
@@ -39,7 +45,7 @@ int args_check(const struct jread *args, const struct tool_arg *takes, struct er
 			return unknown(jread_key(it), takes, e);
 	}
 	for (const struct tool_arg *a = takes; a->name; a++)
-		if (a->need && !is_there(args, a->name))
+		if (a->need && !args_there(args, a->name))
 			return err_set(e, ERR_USAGE, EINVAL, "'%s' is missing", a->name);
 	return 0;
 }
@@ -51,7 +57,7 @@ int args_text(const struct jread *args, const char *key, size_t max, const char 
 	const char *text = jread_text(v);
 
 	*ret = NULL;
-	if (!is_there(args, key))
+	if (!args_there(args, key))
 		return 0;
 	if (!text)
 		return err_set(e, ERR_USAGE, EINVAL, "'%s' must be a string", key);
@@ -67,7 +73,7 @@ int args_number(const struct jread *args, const char *key, uint64_t min, uint64_
 	const struct jread *v = jread_get(args, key);
 	int64_t n = jread_int(args, key, -1);
 
-	if (!is_there(args, key))
+	if (!args_there(args, key))
 		return 0;
 	if (jread_kind(v) != JREAD_INT || n < 0 || (uint64_t)n < min || (uint64_t)n > max)
 		return err_set(e, ERR_USAGE, EINVAL,
@@ -81,7 +87,7 @@ int args_flag(const struct jread *args, const char *key, bool *ret, struct err *
 {
 	const struct jread *v = jread_get(args, key);
 
-	if (!is_there(args, key))
+	if (!args_there(args, key))
 		return 0;
 	if (jread_kind(v) != JREAD_BOOL)
 		return err_set(e, ERR_USAGE, EINVAL, "'%s' must be true or false", key);

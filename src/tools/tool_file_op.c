@@ -196,6 +196,9 @@ int file_begin(struct tool_call *c, const struct file_order *o, file_next_fn *ne
 	struct file_words w;
 	const bool takes = file_takes(o->verb);
 
+	/* Between two operations of one call the box may have been deleted by another. */
+	if (!c->box)
+		return err_set(e, ERR_USAGE, ECANCELED, "the sandbox was deleted meanwhile");
 	file_done(f, l);
 	*f = (struct tool_file){ .answers = { .fd = -1, .ready = on_answer },
 				 .data = { .fd = -1, .ready = on_data },

@@ -27,7 +27,8 @@ static const struct {
 	  "or it is a protected name, which only the user may change" },
 	{ EISDIR, "'%s' is a folder", "" },
 	{ EEXIST, "'%s' is there already", "" },
-	{ EMEDIUMTYPE, "'%s' is neither a folder nor a regular file", "" },
+	{ EMEDIUMTYPE, "'%s' is neither a folder nor a regular file",
+	  "or it is a protected name, which only the user may change" },
 	{ EBUSY, "'%s' is in use, or a name that only the user may change", "" },
 	{ EACCES, "'%s' may not be touched in the sandbox",
 	  "it is a protected name, or the policy does not show it: only the user can change that" },
@@ -128,7 +129,10 @@ static void on_read(struct tool_call *c, int error)
 		buf_printf(&c->result.text,
 			   "\n[truncated] of %llu lines; give first_line and lines",
 			   (unsigned long long)total);
-	if (!c->result.text.len)
+	if (!c->result.text.len && total)
+		buf_printf(&c->result.text, "(nothing there: it has %llu lines)",
+			   (unsigned long long)total);
+	else if (!c->result.text.len)
 		buf_puts(&c->result.text, "(empty)");
 	json_init(&j, &c->result.json, false);
 	json_object(&j);

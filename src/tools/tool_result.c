@@ -114,12 +114,13 @@ static void explain(struct buf *b, const struct tool_call *c, const struct outco
 		buf_printf(b, "\nHint for the user: %s", o->hints[i]);
 	if (o->error.hint[0])
 		buf_printf(b, "\nHint: %s", o->error.hint);
-	if (o->trust_count)
-		buf_printf(
-			b,
-			"\nNote: %zu changed file%s (such as %s) can make programs on the host do "
-			"something; the user is told to look at them.",
-			o->trust_count, o->trust_count == 1 ? "" : "s", o->trust[0].path);
+	if (!o->trust_count)
+		return;
+	buf_printf(b, "\nNote: %zu changed file%s (such as ", o->trust_count,
+		   o->trust_count == 1 ? "" : "s");
+	put_some(b, o->trust[0].path, 200);
+	buf_puts(b, ") can make programs on the host do something; the user is told to look at "
+		    "them.");
 }
 
 /* ---- as JSON ---- */

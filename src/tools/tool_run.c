@@ -225,7 +225,7 @@ static int put_argv(struct tool_call *c, const struct jread *args, struct err *e
 	if (args_text(args, "shell", WORD_MAX, &line, e) < 0 ||
 	    args_text(args, "cwd", TOOL_PATH_MAX - 1, &folder, e) < 0)
 		return -e->code;
-	if (!line == !jread_get(args, "argv"))
+	if (!line == !args_there(args, "argv"))
 		return err_set(e, ERR_USAGE, EINVAL, "give either 'argv' or 'shell'");
 	if (check_program(c, jread_text(jread_at(jread_get(args, "argv"), 0)), e) < 0)
 		return -e->code;
@@ -267,7 +267,7 @@ static int check_offline(const struct tool_call *c, struct err *e)
 {
 	const struct spec *s = c->of->spec;
 
-	if (!c->box || !s->command.code.tool[CODE_PYTHON].offline || s->network == NETWORK_NONE)
+	if (!c->box || !s->command.code.tool[CODE_PYTHON].offline || !c->of->reach_out)
 		return 0;
 	return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",
 			  "network_disabled: Python code runs in a sandbox of its own alone");

@@ -2,6 +2,7 @@
 /* tools/tool_search.c - search_files: grep inside, its lines taken apart. */
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/json.h"
 #include "base/num.h"
 #include "base/str.h"
@@ -35,7 +36,9 @@ static bool take(const char **at, const char *end, struct json *j, struct buf *t
 	json_key(j, "text");
 	json_strn(j, colon + 1, len);
 	json_object_end(j);
-	buf_printf(text, "%s:%llu:", path, (unsigned long long)line);
+	/* A name with a line end in it would be a line of its own. */
+	clean_put(text, path, strlen(path));
+	buf_printf(text, ":%llu:", (unsigned long long)line);
 	buf_add(text, colon + 1, len);
 	buf_putc(text, '\n');
 	*at = nl + 1;

@@ -54,9 +54,10 @@ bool text_lines(const char *p, size_t n, uint64_t first, uint64_t count, size_t 
 size_t text_replace(const char *p, size_t n, const char *old, const char *new, bool all,
 		    struct buf *out)
 {
-	size_t len = strlen(old), found = 0, from = 0;
+	size_t len = strlen(old), new_len = strlen(new), found = 0, from = 0;
 
-	for (;;) {
+	/* Beyond its bound nothing is added: it would take as long as ever, for nothing. */
+	while (!out->failed) {
 		const char *hit = n > from ? memmem(p + from, n - from, old, len) : NULL;
 
 		if (!hit)
@@ -64,9 +65,9 @@ size_t text_replace(const char *p, size_t n, const char *old, const char *new, b
 		found++;
 		buf_add(out, p + from, (size_t)(hit - p) - from);
 		if (all || found == 1)
-			buf_puts(out, new);
+			buf_add(out, new, new_len);
 		else
-			buf_puts(out, old);
+			buf_add(out, old, len);
 		from = (size_t)(hit - p) + len;
 	}
 	buf_add(out, p + from, n - from);

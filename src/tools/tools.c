@@ -62,7 +62,10 @@ static void leave_box(struct tool_call *c)
 		return;
 	box_close(c->box, &r);
 	c->own_box = false;
-	if (r && result_box(c, result_outcome(r))) {
+	if (r && result_outcome(r)->denial_count) {
+		c->result.text.len = 0;
+		buf_puts(&c->result.text, "Error: what was written did not stay.");
+		(void)result_box(c, result_outcome(r));
 		c->result.failed = true;
 		c->result.json.len = 0;
 	}
@@ -103,7 +106,7 @@ void call_fail(struct tool_call *c, const struct err *e)
 }
 
 /* Is there any sandbox that these settings allow? */
-static int check(const struct spec *s, struct err *e)
+static int check(const struct spec *s, struct tools *facts, struct err *e)
 {
 	const char *backend;
 	enum spec_fault why;
@@ -118,19 +121,21 @@ static int check(const struct spec *s, struct err *e)
 		return err_sys(e, "the current folder is gone");
 	if (spec_check(x, &at, e) < 0)
 		return -e->code;
+	facts->reach_out = x->network != NETWORK_NONE;
+	facts->fleeting = x->private_workspace || x->no_workspace;
 	return spec_backend(x, &backend, &why, e);
 }
 
 int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e)
 {
-	struct tools *t;
+	struct tools facts = { .loop = l }, *t;
 
-	if (check(s, e) < 0)
+	if (check(s, &facts, e) < 0)
 		return -e->code;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_nomem(e);
-	t->loop = l;
+	*t = facts;
 	t->spec = spec_clone(s, e);
 	if (!t->spec) {
 		free(t);
@@ -161,6 +166,16 @@ struct tools *tools_free(struct tools *t)
 	(void)spec_free(t->spec);
 	free(t);
 	return NULL;
+}
+
+bool tools_fleeting(const struct tools *t)
+{
+	return t->fleeting;
+}
+
+bool tools_reach_out(const struct tools *t)
+{
+	return t->reach_out;
 }
 
 void tool_begin(struct tools *t, const struct tool *tool, const struct jread *args,

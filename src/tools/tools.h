@@ -52,6 +52,7 @@ struct tool {
 	const struct tool_arg *input, *output;
 	bool reads; /* changes nothing */
 	bool keeps; /* destroys nothing */
+	bool runs;  /* whatever it is given */
 	tool_fn *begin;
 };
 
@@ -78,6 +79,8 @@ struct tool_listener {
 int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e);
 struct tools *tools_free(struct tools *t); /* ends what runs, and tells so */
 DEFINE_CLEANUP(tools, struct tools *, tools_free)
+bool tools_fleeting(const struct tools *t);  /* no folder of the user's is the workspace */
+bool tools_reach_out(const struct tools *t); /* what runs has a network */
 
 /* Begins a call. `done` may come before this returns; until then *at is the call. `args` is
  * borrowed until this returns; NULL: none. */

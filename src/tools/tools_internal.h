@@ -68,6 +68,8 @@ struct tool_call {
 struct tools {
 	struct loop *loop;
 	struct spec *spec;
+	bool fleeting;  /* the workspace is empty, and goes with each sandbox */
+	bool reach_out; /* its sandboxes have a network, also where only a list of hosts says so */
 	struct tool_call *calls;
 	size_t call_count;
 	struct tool_box *boxes;
@@ -78,6 +80,7 @@ struct tools {
 
 /* Refuses what the tool does not take, and what it needs and is not there. */
 int args_check(const struct jread *args, const struct tool_arg *takes, struct err *e);
+bool args_there(const struct jread *args, const char *key); /* null is as good as nothing */
 /* NULL when there is none; an error when it is no string, or longer than max. */
 int args_text(const struct jread *args, const char *key, size_t max, const char **ret,
 	      struct err *e);

@@ -87,6 +87,25 @@ def codex_keeps_its_tables():
 
 
 @test
+def codex_keeps_what_is_between_tables_and_refuses_other_forms():
+    file = place(".codex/config.toml")
+    comment = "\n# about the next\n[next]\na = 1\n"
+    file.write_text('[mcp_servers.brig]\ncommand = "old"\nargs = [\n  "a", # [x]\n  [\n[1]]\n]\n[mcp_servers.brig.env]\nA = "b"\n' + comment)
+    assert mcp("install", "codex").status == 0
+    assert file.read_text() == f'[mcp_servers.brig]\ncommand = "{brig_path().resolve()}"\nargs = ["mcp"]\n[mcp_servers.brig.env]\nA = "b"\n' + comment
+    assert mcp("uninstall", "codex").status == 0 and file.read_text() == comment
+    quoted = 'notes = """\n[mcp_servers.brig]\n\\"""\n"""\nmore = \'\'\'\n[mcp_servers.brig]\'\'\'\n[projects."/a #]b"]\nx = "[" # "\n'
+    file.write_text(quoted)
+    assert mcp("install", "codex").status == 0 and file.read_text().startswith(quoted + "\n[mcp_servers.brig]\n"), file.read_text()
+    assert mcp("uninstall", "codex").status == 0 and file.read_text() == quoted
+    for text in ('[mcp_servers]\nbrig = {command = "x"}\n', "mcp_servers = {}\n", '[mcp_servers."brig"]\n', "[ mcp_servers . brig ]\n", 'mcp_servers.brig.command = "x"\n',
+                 "[[mcp_servers]]\n", "[mcp_servers.brig]\n[x]\n[mcp_servers.brig]\n", "[mcp_servers.brig.env]\n", "no toml [[[\n", 'a = "x\n', "a = [\n", "\0"):
+        file.write_text(text)
+        done = mcp("install", "codex")
+        assert done.status == 125 and "[mcp_servers.brig]: command = " in done.errors and file.read_text() == text, (text, done)
+
+
+@test
 def what_cannot_be_done_is_refused_and_changes_nothing():
     for words in (("install",), ("install", "no-such"), ("install", "cursor", "--policy", "readonly"), ("install", "cursor", "--", "--no-such"),
                   ("install", "cursor", "--", "word"), ("uninstall", "cursor", "--", "--policy", "readonly"), ("install", "cursor", "vscode")):

@@ -45,6 +45,13 @@ def both_eras_are_served():
 
 
 @test
+def where_nothing_stays_the_model_is_told():
+    for how, told in (({"cwd": "/"}, True), ({}, False)):
+        with Client(era=LEGACY, **how) as c:
+            assert ("--workdir" in c.hello["result"]["instructions"]) == told, c.hello
+
+
+@test
 def errors_have_the_codes_of_the_protocol():
     with Client(era=None) as c:
         assert c.ask("tools/list")["error"]["code"] == -32602  # neither initialized nor with _meta
@@ -70,6 +77,7 @@ def a_command_has_status_output_and_limits():
         assert r["content"][0]["text"].startswith("Exit code: 3\nSTDOUT:\nout\n\nSTDERR:\nerr\n")
         assert c.done("run_command", argv=["printf", "%s|", "a b", "$HOME", ";"])["stdout"] == "a b|$HOME|;|"
         assert c.done("run_command", argv=["cat"], stdin="given")["stdout"] == "given"
+        assert c.done("run_command", argv=None, shell="echo x", cwd=None)["stdout"] == c.done("run_command", argv=["echo", "x"], shell=None)["stdout"] == "x\n"
         (workspace() / "deep er").mkdir()
         assert c.done("run_command", argv=["pwd"], cwd="deep er")["stdout"].endswith("/deep er\n")
         s = c.done("run_command", argv=["seq", "1", "10000"])
@@ -279,6 +287,13 @@ spec:
             r = c.call("run_command", argv=argv)
             assert r["isError"] and "does not want" in r["content"][0]["text"], r
         assert c.done("run_command", shell="seq 1")["stdout"] == "1\n"  # a courtesy, not a wall
+        box = c.done("create_sandbox")["sandbox"]
+        r = c.call("run_python", code=devices, sandbox=box)
+        assert r["isError"] and "leave 'sandbox' out" in r["content"][0]["text"], r
+    # A list of hosts is a network, too.
+    role = workspace() / "role.yaml"
+    role.write_text(role.read_text().replace(", network: host", ""))
+    with Client("--config", "role.yaml", "--allow", "example.org") as c:
         box = c.done("create_sandbox")["sandbox"]
         r = c.call("run_python", code=devices, sandbox=box)
         assert r["isError"] and "leave 'sandbox' out" in r["content"][0]["text"], r

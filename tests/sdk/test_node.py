@@ -188,6 +188,17 @@ def a_daemon_is_started_when_there_is_none():
         assert (here / "comm").read_text() == "brigd\n" and (here / "cwd").readlink() == pathlib.Path("/")
         assert b"hidden" not in (here / "environ").read_bytes() and list(descendants().values()).count("brigd") == 1
         assert brig("daemon", "status", "--json").json["pid"] == pid, "the command line finds another daemon"
+        sdk.node("""
+            import { Client } from "brig";
+            const client = new Client();
+            await client.withSandbox({}, async (box) => {
+              process.kill((await client.info()).raw.pid, "SIGKILL");
+              // Another is started on the way, and gets all of what can be read once.
+              await box.files.write("/tmp/f", (async function* () { for (let i = 0; i < 4; i++) yield Buffer.alloc(1000, 65); })());
+              const got = await box.files.read("/tmp/f");
+              if (got.length !== 4000) throw new Error(`${got.length} bytes`);
+            });
+        """, env={"BRIG_PROGRAM": str(brig_path())})
     finally:
         brig("daemon", "stop")
         for left in (runtime() / "brig").iterdir():

@@ -77,6 +77,7 @@ function send(place, request, timeout) {
   if (place.path) checkSocket(place);
   return new Promise((resolve, reject) => {
     const req = (place.tls ? https : http).request(options(place, request));
+    const isStream = request.body !== undefined && !Buffer.isBuffer(request.body);
     let connected = false;
     const fail = (e) => {
       reject(e);
@@ -87,6 +88,8 @@ function send(place, request, timeout) {
       s.once(place.tls ? "secureConnect" : "connect", () => {
         connected = true;
         s.setTimeout(timeout);
+        // Not before: a stream can be read once, and a daemon that is not there yet is called again.
+        if (isStream) sendBody(req, request.body).catch(fail);
       });
     });
     req.once("timeout", () =>
@@ -100,8 +103,8 @@ function send(place, request, timeout) {
       req.answered = true;
       resolve(new Call(req, res, request.signal));
     });
-    if (request.body === undefined || Buffer.isBuffer(request.body)) req.end(request.body);
-    else sendBody(req, request.body).catch(fail);
+    if (isStream) req.flushHeaders();
+    else req.end(request.body);
     listenTo(request.signal, req, fail);
   });
 }
@@ -183,7 +186,7 @@ export class Call {
         event = { kind: "", data: [] };
         yield whole;
       }
-      size = rest[0].length + event.data.reduce((n, d) => n + d.length, 0);
+      size = rest[0].length + event.data.reduce((n, d) => n + d.length + 8, 0);
     }
   }
 

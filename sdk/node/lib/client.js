@@ -20,6 +20,7 @@ const INPUT_TIME = 86_400_000; // a command reads when it likes
 const JSON_MAX = 256 << 20;
 const LOGS_MAX = 64 << 20;
 const PROBLEM_MAX = 1 << 20;
+const PAGES_MAX = 100; // of a list, 500 sandboxes each
 const INLINE_INPUT_MAX = 256 << 10;
 const INPUT_PIECE = 256 << 10;
 const dispose = Symbol.asyncDispose ?? Symbol.for("nodejs.asyncDispose");
@@ -187,12 +188,12 @@ export class Client {
 
   async list({ labels, state } = {}) {
     const found = [];
-    for (let cursor; ; ) {
+    for (let cursor, pages = 1; ; pages++) {
       const target = `/v1/sandboxes${query({ label: labelled(labels), state, limit: 500, cursor })}`;
       const page = await this._ask({ method: "GET", target, again: true });
       found.push(...objects(page, "sandboxes").map((raw) => new Sandbox(this, raw)));
       if (typeof page.next !== "string") return found;
-      if (page.next === cursor) throw new ProtocolError("the list does not end");
+      if (!page.sandboxes.length || pages >= PAGES_MAX) throw new ProtocolError("the list does not end");
       cursor = page.next;
     }
   }

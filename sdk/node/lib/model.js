@@ -34,7 +34,7 @@ export function toInfo(raw) {
 }
 
 export function toSandboxInfo(raw) {
-  const companions = Array.isArray(raw.companions) ? raw.companions : [];
+  const companions = (Array.isArray(raw.companions) ? raw.companions : []).filter((c) => c !== null && typeof c === "object");
   return {
     id: member(raw, "id", "string"),
     name: text(raw, "name"),
@@ -161,7 +161,7 @@ export class Heard {
     const kept = piece.data.subarray(0, this.#room[piece.stream]);
     this.#truncated ||= kept.length < piece.data.length;
     this.#room[piece.stream] -= kept.length;
-    this.#kept[piece.stream].push(kept);
+    if (kept.length) this.#kept[piece.stream].push(kept); // an empty one would hold on to the whole
     return piece;
   }
 }

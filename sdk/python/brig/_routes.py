@@ -19,6 +19,7 @@ SCHEMA = 1  # of /v1, as this package knows it
 JSON_MAX = 256 << 20
 PROBLEM_MAX = 1 << 20
 LOGS_MAX = 64 << 20
+PAGES_MAX = 100  # of a list, 500 sandboxes each
 FILE_MAX = 64 << 20
 INLINE_INPUT_MAX = 256 << 10
 INPUT_PIECE = 256 << 10
@@ -253,6 +254,16 @@ def objects(raw: Mapping[str, Any], name: str) -> List[Dict[str, Any]]:
     if not all(isinstance(v, dict) for v in found):
         raise ProtocolError(f"the answer's '{name}' are not objects")
     return list(found)
+
+
+def next_page(page: Mapping[str, Any], pages: int) -> Optional[str]:
+    """Where a list goes on; None: that was the last of `pages`."""
+    following = page.get("next")
+    if not isinstance(following, str):
+        return None
+    if not page.get("sandboxes") or pages >= PAGES_MAX:
+        raise ProtocolError("the list does not end")
+    return following
 
 
 def check_schema(raw: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ class EventReader:
             self._kind = value.decode("utf-8", "replace")
         elif name == b"data":
             self._data.append(value)
-            self._size += len(value)
+            self._size += len(value) + 8  # an empty line takes room as well
 
 
 def _object(data: bytes) -> Dict[str, Any]:

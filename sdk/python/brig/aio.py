@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from typing import Any, AsyncIterable, AsyncIterator, Awaitable, BinaryIO, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _place, _routes
@@ -170,15 +171,13 @@ class Client:
     async def list(self, *, labels: Optional[Mapping[str, str]] = None, state: Optional[str] = None) -> List[Sandbox]:
         found: List[Sandbox] = []
         cursor: Optional[str] = None
-        while True:
+        for pages in itertools.count(1):
             page = await self._ask(_routes.list_page(labels, state, cursor))
             found += [Sandbox(self, raw) for raw in _routes.objects(page, "sandboxes")]
-            following = page.get("next")
-            if not isinstance(following, str):
-                return found
-            if following == cursor:
-                raise ProtocolError("the list does not end")
-            cursor = following
+            cursor = _routes.next_page(page, pages)
+            if cursor is None:
+                break
+        return found
 
     async def delete_all(self, labels: Mapping[str, str]) -> List[str]:
         """Deletes those that have all of these labels; their ids."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -177,15 +178,13 @@ class Client:
     def list(self, *, labels: Optional[Mapping[str, str]] = None, state: Optional[str] = None) -> List[Sandbox]:
         found: List[Sandbox] = []
         cursor: Optional[str] = None
-        while True:
+        for pages in itertools.count(1):
             page = self._ask(_routes.list_page(labels, state, cursor))
             found += [Sandbox(self, raw) for raw in _routes.objects(page, "sandboxes")]
-            following = page.get("next")
-            if not isinstance(following, str):
-                return found
-            if following == cursor:
-                raise ProtocolError("the list does not end")
-            cursor = following
+            cursor = _routes.next_page(page, pages)
+            if cursor is None:
+                break
+        return found
 
     def delete_all(self, labels: Mapping[str, str]) -> List[str]:
         """Deletes those that have all of these labels; their ids."""

@@ -126,7 +126,8 @@ class EventsExpired(ApiError):
 
     @property
     def oldest(self) -> int:
-        return int(self.problem.get("oldest") or 0)
+        found = self.problem.get("oldest")
+        return found if isinstance(found, int) else 0
 
 
 class IdempotencyMismatch(ApiError):

@@ -154,8 +154,10 @@ class Result:
         code = raw.get("exit_code")
         cut = truncated or raw.get("stdout_truncated") is True or raw.get("stderr_truncated") is True
         took = raw.get("duration_ms")
+        if not isinstance(took, (int, float)) or not 0 <= took < 1e15:
+            took = 0
         return Result(member(raw, "outcome", str), code if isinstance(code, int) else None, raw.get("signal"), stdout, stderr, cut,
-                      float(took) if isinstance(took, (int, float)) else 0.0, _objects(raw, "denials"), raw.get("error"), raw)
+                      float(took), _objects(raw, "denials"), raw.get("error"), raw)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +211,10 @@ class File:
     def name_bytes(self) -> bytes:
         """The name as it is, where it is not UTF-8."""
         exact = self.raw.get("name_base64")
-        return base64.b64decode(exact) if isinstance(exact, str) else self.name.encode()
+        try:
+            return base64.b64decode(exact, validate=True) if isinstance(exact, str) else self.name.encode("utf-8", "surrogatepass")
+        except ValueError as e:
+            raise ProtocolError("a file's name is not base64") from e
 
     @staticmethod
     def of(raw: Dict[str, Any]) -> File:

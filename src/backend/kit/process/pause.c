@@ -133,16 +133,21 @@ static int stop_all(struct backend_job *j, struct err *e)
 			  "processes inside keep one another from being paused");
 }
 
+/* What the report named is what is used: a freezer that does not freeze is an error. */
+static int freeze(struct backend_job *j, bool on, struct err *e)
+{
+	int r = cgroup_freeze(j->cgroup, on);
+
+	j->frozen = r == 0 && on;
+	return r == 0 ? 0
+		      : err_refuse(e, ERR_UNAVAILABLE, -r, "try again, or stop the sandbox",
+				   "the kernel does not freeze what is in its control group");
+}
+
 int box_pause(struct backend_job *j, bool on, struct err *e)
 {
-	if (j->frozen && !on) {
-		j->frozen = false;
-		return cgroup_freeze(j->cgroup, false);
-	}
-	if (on && cgroup_freeze(j->cgroup, true) == 0) {
-		j->frozen = true;
-		return 0;
-	}
+	if (cgroup_can_freeze(j->cgroup))
+		return freeze(j, on, e);
 	if (on)
 		return stop_all(j, e);
 	if (!visit_all(j, go_on))

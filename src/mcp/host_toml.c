@@ -31,7 +31,7 @@ static int not_understood(struct err *e)
 static size_t skip_string(const char *p, size_t n, size_t at)
 {
 	const char quote = p[at];
-	const bool lines = n - at >= 6 && p[at + 1] == quote && p[at + 2] == quote;
+	const bool lines = n - at >= 3 && p[at + 1] == quote && p[at + 2] == quote;
 
 	for (at += lines ? 3 : 1; at < n; at++) {
 		if (p[at] == '\\' && quote == '"')
@@ -111,7 +111,8 @@ static int take_head(struct toml_table *t, size_t at, size_t end, struct err *e)
 	size_t skip = list ? 2 : 1, len = strlen(t->path);
 	bool plain;
 
-	if (!read_name(t->text + at + skip, end - at - skip, ']', t->head))
+	if (memchr(t->text + at, '\n', end - at - 1) ||
+	    !read_name(t->text + at + skip, end - at - skip, ']', t->head))
 		return not_understood(e);
 	plain = !list && end - at > len + 1 && memcmp(t->text + at + 1, t->path, len) == 0 &&
 		t->text[at + 1 + len] == ']';

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -146,6 +147,10 @@ int members_join(int router, int member, unsigned n, struct err *e)
 		return err_set(e, ERR_INTERNAL, EINVAL, "no such member of a network");
 	if (ns < 0)
 		return err_sys(e, "cannot find the companions' router");
+	/* Several guards may join at a time, and hear their answers on one socket. The lock is the
+	 * namespace's, and goes with the descriptor. */
+	if (flock(ns, LOCK_EX) < 0)
+		return err_sys(e, "cannot have the companions' router to itself");
 	if ((r = rtnl_veth(member, DEVICE, member_mac, m.name, router_mac, ns, m.index, 0)) < 0 ||
 	    (r = router_side(router, &m, n)) < 0 || (r = member_side(member, &m)) < 0)
 		return err_errno(e, r, "cannot lay a cable to the companions' router");

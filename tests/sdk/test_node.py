@@ -189,10 +189,15 @@ def a_daemon_is_started_when_there_is_none():
         assert b"hidden" not in (here / "environ").read_bytes() and list(descendants().values()).count("brigd") == 1
         assert brig("daemon", "status", "--json").json["pid"] == pid, "the command line finds another daemon"
         sdk.node("""
+            import fs from "node:fs";
             import { Client } from "brig";
             const client = new Client();
             await client.withSandbox({}, async (box) => {
-              process.kill((await client.info()).raw.pid, "SIGKILL");
+              const pid = (await client.info()).raw.pid;
+              process.kill(pid, "SIGKILL");
+              while (fs.existsSync(`/proc/${pid}/stat`) && !fs.readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ")) {
+                await new Promise((done) => setTimeout(done, 5));
+              }
               // Another is started on the way, and gets all of what can be read once.
               await box.files.write("/tmp/f", (async function* () { for (let i = 0; i < 4; i++) yield Buffer.alloc(1000, 65); })());
               const got = await box.files.read("/tmp/f");

@@ -15,7 +15,7 @@ from companions import ask, events, puppet, spec  # noqa: E402
 from daemon import daemon  # noqa: E402
 from harness import PATIENCE, brig, descendants, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
 
-WAIT = 20 * PATIENCE
+WAIT = 10 * PATIENCE
 
 DATABASE = """
 brig: 1

@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens  # noqa: E402
 from harness import PATIENCE, brig, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
 
-WAIT = 20 * PATIENCE
+WAIT = 10 * PATIENCE
 BYTES = {"Content-Type": "application/octet-stream"}
 TAR = {"Content-Type": "application/x-tar"}
 MIB = 1 << 20

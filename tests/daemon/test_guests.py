@@ -14,7 +14,7 @@ from harness import PATIENCE, brig_argv, brig_environment, files_as_root, main, 
 
 MIB = 1 << 20
 BOXES = int(os.environ.get("BRIG_BOXES", "5"))
-WAIT = 20 * PATIENCE
+WAIT = 10 * PATIENCE
 
 # Says whether whoever listens there speaks to it.
 KNOCK = """

@@ -19,7 +19,7 @@ from harness import PATIENCE, descendants, files_as_root, main, state, test, wai
 
 KILLS = int(os.environ.get("BRIG_KILLS", "20"))
 LIMIT = 120 + 6 * KILLS
-WAIT = 20 * PATIENCE
+WAIT = 10 * PATIENCE
 
 
 def here():
@@ -384,6 +384,8 @@ def a_start_that_fails_again_and_again_is_a_loop_and_ends():
         d.stop(signal.SIGKILL)
         with files_as_root():
             os.kill(monitor(box), signal.SIGKILL)
+        assert wait_until(lambda: not monitor(box))
+        with files_as_root():
             (folder(box) / "spec").write_text("{")
             long_ago = int((time.time() - 301) * 1e6)
             line = json.loads((folder(box) / "state").read_text().splitlines()[-1])

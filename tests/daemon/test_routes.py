@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon, daemon_with_tokens, token  # noqa: E402
 from harness import PATIENCE, files_as_root, main, scratch, state, test, wait_until, workspace  # noqa: E402
 
-WAIT = 20 * PATIENCE
+WAIT = 10 * PATIENCE
 
 
 def boxes(d):

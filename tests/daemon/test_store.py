@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
 from harness import PATIENCE, descendants, files_as_root, main, scratch, state, test, uid, wait_until, workspace  # noqa: E402
 
-WAIT = 20 * PATIENCE
+WAIT = 10 * PATIENCE
 NOTE = "for p in ~ /tmp /var/tmp /dev/shm .; do echo kept > $p/note; done"
 READ = "for p in ~ /tmp /var/tmp /dev/shm .; do cat $p/note 2>/dev/null || echo gone; done"
 

@@ -17,7 +17,7 @@ import subprocess
 
 from harness import PATIENCE, brig_argv, brig_environment, files_as_root, runtime, scratch, start_brig, wait_until
 
-WAIT = 20 * PATIENCE
+WAIT = 10 * PATIENCE
 
 OPENER = """
 import socket, sys

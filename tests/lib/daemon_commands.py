@@ -4,7 +4,7 @@
 from command_attacks import AWAY
 from harness import PATIENCE, wait_until, workspace
 
-WAIT = 30 * PATIENCE
+WAIT = 10 * PATIENCE
 
 
 def start(d, box, *argv):

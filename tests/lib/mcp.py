@@ -6,7 +6,7 @@ import select
 import subprocess
 import time
 
-from harness import FACTOR, start_brig
+from harness import PATIENCE, start_brig
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -16,7 +16,7 @@ META = "io.modelcontextprotocol/"
 class Client:
     """Starts the server with these options and speaks with it. era: MODERN, LEGACY or None."""
 
-    def __init__(self, *options, era=MODERN, tasks=False, wait=30 * FACTOR, **how):
+    def __init__(self, *options, era=MODERN, tasks=False, wait=30 * PATIENCE, **how):
         self.process = start_brig("mcp", *options, stdin=subprocess.PIPE, bufsize=0, **how)
         self.era, self.tasks, self.wait, self.next, self.rest = era, tasks, wait, 0, b""
         self.answers, self.notes, self.loose = {}, [], []

@@ -10,10 +10,10 @@ import subprocess
 import textwrap
 import zlib
 
-from harness import FACTOR, TOP, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
+from harness import PATIENCE, TOP, brig_argv, brig_environment, brig_path, files_as_root, scratch, workspace
 
 PYTHON = "/usr/bin/python3"
-WAIT = 50 * FACTOR
+WAIT = 40 * PATIENCE
 
 _installed = None  # the folder with both
 

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
-from harness import FACTOR, brig_argv, brig_environment, descendants, main, test, wait_until, workspace
+from harness import PATIENCE, brig_argv, brig_environment, descendants, main, test, wait_until, workspace
 
 HERE = pathlib.Path(__file__).parent
 FOLDER = pathlib.Path(subprocess.run([HERE / "fetch", "--where"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
@@ -51,7 +51,7 @@ def environment():
 
 def node(*argv, code=None, limit=50):
     done = subprocess.run([NODE, *map(str, argv)], input=code, cwd=FOLDER if code else workspace(), env=environment(), capture_output=True, text=True,
-                          timeout=limit * FACTOR, check=False)
+                          timeout=limit * PATIENCE, check=False)
     return done
 
 

@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
-from harness import FACTOR, brig, descendants, main, test, wait_until, workspace
+from harness import PATIENCE, brig, descendants, main, test, wait_until, workspace
 from mcp import LEGACY, META, MODERN, Client
 
 TOOLS = ["run_command", "run_python", "run_script", "read_file", "write_file", "edit_file", "list_files", "search_files",
@@ -238,19 +238,19 @@ def everything_ends(how):
 @test
 def everything_ends_with_the_input():
     c = everything_ends(lambda c: c.process.stdin.close())
-    assert c.process.wait(10 * FACTOR) == 0
+    assert c.process.wait(10 * PATIENCE) == 0
 
 
 @test
 def everything_ends_with_a_signal():
     c = everything_ends(lambda c: c.process.send_signal(signal.SIGTERM))
-    assert c.process.wait(10 * FACTOR) == 0
+    assert c.process.wait(10 * PATIENCE) == 0
 
 
 @test
 def everything_ends_with_a_killed_server():
     c = everything_ends(lambda c: c.process.kill())
-    c.process.wait(10 * FACTOR)
+    c.process.wait(10 * PATIENCE)
     assert brig("run", "--", "true").status == 0  # the next one tidies up
 
 

@@ -436,6 +436,8 @@ def holds(pid, value):
             if mode[:2] != "rw":
                 continue
             start, end = (int(x, 16) for x in where.split("-"))
+            if end - start > 1 << 28:  # the sanitizers' own shadow
+                continue
             with contextlib.suppress(OSError):
                 memory.seek(start)
                 if value in memory.read(end - start):

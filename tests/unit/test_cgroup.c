@@ -724,6 +724,13 @@ static void a_sweep_finds_what_lies_beside_the_leaf_of_a_run(void **state)
 	assert_int_equal(mkdir(path_in(t, "cg/brig-dead"), 0700), 0);
 	assert_int_equal(cgroup_sweep(NULL, places, NULL), 3);
 	assert_int_equal(cgroup_sweep(NULL, places, NULL), 0);
+	/* Nobody looks at the leaf of the run itself; but what lies beside it is found. */
+	assert_int_equal(mkdir(path_in(t, "cg/a/b/brig-x2"), 0700), 0);
+	assert_int_equal(cgroup_sweep(NULL, places, "x2"), 0);
+	assert_int_equal(mkdir(path_in(t, "cg/a/b/brig-dead"), 0700), 0);
+	assert_true(cgroup_sweep(NULL, places, "x2") >= 1);
+	assert_int_equal(access(path_in(t, "cg/a/b/brig-dead"), F_OK), -1);
+	assert_int_equal(cgroup_sweep(NULL, places, "other"), 0);
 	free(places);
 }
 

@@ -209,20 +209,24 @@ static void leave(struct run *r)
 	r->cancelled = true;
 }
 
-static void resize(const struct run *r)
-{
-	struct winsize size;
-
-	if (r->master >= 0 && r->out.from >= 0 && ioctl(r->io.out, TIOCGWINSZ, &size) == 0)
-		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
-}
-
 void run_resize(struct run *r, unsigned short rows, unsigned short cols)
 {
 	const struct winsize size = { .ws_row = rows, .ws_col = cols };
 
-	if (r->master >= 0 && r->out.from >= 0)
+	if (r->master < 0 || r->out.from < 0)
+		return;
+	if (!r->backend->resize)
 		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
+	else if (r->job)
+		r->backend->resize(r->job, r->number, rows, cols);
+}
+
+static void resize(struct run *r)
+{
+	struct winsize size;
+
+	if (r->master >= 0 && ioctl(r->io.out, TIOCGWINSZ, &size) == 0)
+		run_resize(r, size.ws_row, size.ws_col);
 }
 
 static void on_signal(struct run *r)

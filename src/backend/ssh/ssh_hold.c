@@ -43,7 +43,7 @@ static int not_opened(struct backend_job *j, struct err *e)
 				 host);
 }
 
-/* 1: the line is complete; 0: not yet. */
+/* 1: the line is complete; 0: not yet; -E2BIG. */
 static int read_line(int fd, struct buf *line, bool *end)
 {
 	char part[4096];
@@ -51,7 +51,9 @@ static int read_line(int fd, struct buf *line, bool *end)
 
 	if (n > 0)
 		buf_add(line, part, (size_t)n);
-	*end |= n == 0 || line->failed;
+	*end |= n == 0;
+	if (line->failed)
+		return -E2BIG;
 	return line->len && memchr(line->data, '\n', line->len) ? 1 : 0;
 }
 
@@ -61,21 +63,24 @@ static int hear_facts(struct backend_job *j, int fd, struct buf *line, struct er
 	uint64_t until =
 		clock_us() + (j->plan->ssh.connect_timeout + OPEN_PATIENCE_MS) * (uint64_t)1000;
 	bool end = false;
+	int r;
 
 	(void)fcntl(fd, F_SETFL, O_NONBLOCK);
-	while (!read_line(fd, line, &end)) {
+	while ((r = read_line(fd, line, &end)) == 0) {
 		struct pollfd p[] = { { .fd = end ? -1 : fd, .events = POLLIN },
 				      { .fd = j->events, .events = POLLIN } };
 
 		if (ssh_job_event(j) == JOB_ENDED)
 			return -EPIPE;
-		j->abandoned = clock_us() > until || ssh_interrupted();
-		if (j->abandoned)
+		if (clock_us() > until || ssh_interrupted())
 			return ssh_overdue(j->plan, e);
 		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for ssh");
 	}
-	return 0;
+	return r > 0 ? 0
+		     : err_set(e, ERR_UNAVAILABLE, EPROTO,
+			       "the brig on '%.60s' says more of its sandbox than is read",
+			       j->plan->ssh.host);
 }
 
 int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_hold *h,
@@ -98,9 +103,11 @@ int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_h
 	r = hear_facts(j, out, &line, e);
 	if (r == -EPIPE && !e->code)
 		return not_opened(TAKE_PTR(j), e);
+	j->abandoned = true; /* unless it is what it should be, it is not left there */
 	if (r < 0 || (w->outcome && report_facts(line.data, line.len, w->outcome,
 						 w->isolation ? w->isolation : &unused, e) < 0))
 		return -e->code;
+	j->abandoned = false;
 	h->leash = TAKE_FD(leash);
 	h->job = TAKE_PTR(j);
 	return 0;

@@ -19,7 +19,7 @@ import sshd
 from backends import kill_sshd
 from daemon import daemon
 from daemon_commands import works
-from harness import PATIENCE, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, scratch, start_brig, state, test, wait_until, workspace
+from harness import PATIENCE, brig, brig_argv, brig_environment, brig_path, descendants, files_as_root, main, scratch, start_brig, state, test, wait_until, workspace
 from open_sandbox import Sandbox
 
 PLAIN = {"BRIG_BACKEND": None}
@@ -260,11 +260,13 @@ def the_daemon_has_such_sandboxes_too():
 @test
 def a_terminal_there_has_a_size_that_follows_and_takes_keys():
     with sshd.Sshd() as host, daemon() as d:
-        box = d.create(spec={"backend": "ssh", "ssh": spec(host)})["id"]
+        made = brig("sandbox", "create", "--name", "far", *host.options("--set", "ssh.remote=brig", "--set", f"ssh.remote_cwd={workspace()}"), env=d.environment)
+        assert made.status == 0, made.errors
+        box = "far"
         here, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         line = "test -t 0 && test -t 1 && test -t 2 && stty size; while [ \"$(stty size)\" = '30 100' ]; do sleep 0.05; done; stty size; read x; echo got $x; sleep 600"
-        p = start_brig("sandbox", "exec", "-t", box, "--", "sh", "-c", line, env={"BRIG_HOST": f"unix://{d.path}"}, stdin=other, stdout=other, stderr=other)
+        p = start_brig("sandbox", "exec", "-t", box, "--", "sh", "-c", line, env=d.environment, stdin=other, stdout=other, stderr=other)
         got = b""
 
         def until(word):
@@ -282,7 +284,7 @@ def a_terminal_there_has_a_size_that_follows_and_takes_keys():
         assert p.wait(20 * PATIENCE) == 130, got
         os.close(other)
         os.close(here)
-        assert d.call("DELETE", f"/v1/sandboxes/{box}").status == 204
+        assert brig("sandbox", "delete", box, env=d.environment).status == 0
         nothing_is_left()
 
 

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/folder.h"
 #include "base/json.h"
@@ -32,6 +33,7 @@
 #include "sandbox/manager.h"
 
 #define BACKLOG 16
+#define LAST_US ((uint64_t)1000 * 1000)
 #define REPORT_ROOM ((size_t)1 << 30)
 
 enum {
@@ -141,8 +143,12 @@ static void on_turn(struct loop_watch *w, uint32_t events)
 	struct hold_caller *c =
 		(struct hold_caller *)((char *)w - offsetof(struct hold_caller, turns));
 
+	int goes_on = brig_run_dispatch(c->run);
+
 	(void)events;
-	if (!brig_run_dispatch(c->run))
+	if (goes_on && c->w.fd < 0) /* its session is gone: nobody takes what it wrote */
+		run_handle_drop(c->run);
+	if (!goes_on)
 		finish(c);
 }
 
@@ -157,6 +163,7 @@ static void leave(struct hold_caller *c)
 	c->w.fd = fd_close(c->w.fd);
 	brig_request_cancel(c->request);
 	run_handle_signal(c->run, SIGKILL);
+	run_handle_drop(c->run);
 }
 
 /* ---- the beginning of one ---- */
@@ -308,6 +315,10 @@ static bool pass_on(struct hold *h, const struct hold_ask *q)
 
 static void answer(struct hold_caller *c, const struct hold_ask *q, int *fds, size_t n)
 {
+	if (!c->h->sandbox) {
+		leave(c);
+		return;
+	}
 	if (q->version == HOLD_VERSION && q->asks == HOLD_EXEC) {
 		exec_order(c, q, fds, n);
 		return;
@@ -519,14 +530,31 @@ static void done(struct hold *h)
 	free(h);
 }
 
-/* First the sandbox: its end is that of all commands, and each is told. */
+static bool any_runs(const struct hold *h)
+{
+	for (size_t i = 0; i < CALLERS; i++)
+		if (h->callers[i].run)
+			return true;
+	return false;
+}
+
+/* First the sandbox: its end is that of all commands, and each is told. What they wrote has a
+ * moment to reach a reader, who may never come. */
 static int close_all(struct hold *h, brig_result **ret, struct brig_error *e)
 {
+	uint64_t until;
 	int r;
 
 	(void)loop_want(h->loop, &h->turns, 0);
+	(void)loop_want(h->loop, &h->leash, 0);
+	(void)loop_want(h->loop, &h->ends, 0);
 	r = brig_sandbox_close(h->sandbox, ret, e);
 	h->sandbox = NULL;
+	for (until = clock_us() + LAST_US; any_runs(h) && clock_us() < until;)
+		loop_turn(h->loop, LAST_US / 1000);
+	for (size_t i = 0; i < CALLERS; i++)
+		if (h->callers[i].run)
+			run_handle_drop(h->callers[i].run);
 	for (size_t i = 0; i < CALLERS; i++)
 		if (h->callers[i].run)
 			finish(&h->callers[i]);

@@ -1352,6 +1352,15 @@ void run_end_command(struct run *sandbox, uint32_t number)
 		sandbox->backend->signal(sandbox->job, number, SIGKILL);
 }
 
+void run_drop_output(struct run *r)
+{
+	if (!r->ended)
+		return;
+	pump_close(&r->out);
+	pump_close(&r->err);
+	arrange(r);
+}
+
 void run_close(struct run *r)
 {
 	end_as(r, OUTCOME_EXITED, 0);

@@ -2,6 +2,7 @@
 """A sandbox that a brig on the other side of ssh keeps open: who may speak with it, and what ends it. test_two.py has what it must do."""
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
-import fcntl
+import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1] / "lib")]
 
@@ -170,6 +171,18 @@ def what_a_command_left_running_does_not_outlive_the_close():
         assert wait_until(lambda: not there()), there()
         last = beats()
         assert not wait_until(lambda: beats() != last, 0.05)
+
+
+@test
+def output_that_nobody_reads_holds_up_neither_another_command_nor_the_close():
+    with held() as s:
+        s.start(1, ": > one; exec yes")  # is turned only now and then
+        assert wait_until((workspace() / "one").exists)
+        time.sleep(0.3)
+        assert attach(sockets()[0].name, 2000, "/bin/echo", "beside")[0] == "beside\n"
+        r = s.say("close")
+        assert r["outcome"] == "exited" and not r["denials"], r  # one says that it took too long
+        assert s.wait(1)["outcome"] == "cancelled"
 
 
 @test

@@ -116,7 +116,7 @@ int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_h
 void ssh_hold_close(struct ssh_hold *h)
 {
 	h->leash = fd_close(h->leash);
-	ssh_job_expect_end(h->job);
+	ssh_job_expect_end(h->job, SSH_PATIENCE_MS);
 }
 
 /* One message after the other: the next session must not take the place of the last. */

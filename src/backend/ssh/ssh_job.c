@@ -20,7 +20,6 @@
 #include "base/fd.h"
 #include "base/num.h"
 
-#define KILL_PATIENCE_S 5
 #define LOST_PATIENCE_MS 4000
 #define ABANDON_PATIENCE_MS 2500
 
@@ -47,7 +46,7 @@ static void on_more(struct backend_job *j)
 	if (!j->relay.after || j->left)
 		return;
 	j->left = true;
-	ssh_job_expect_end(j);
+	ssh_job_expect_end(j, SSH_PATIENCE_MS);
 }
 
 /* Listens to the goal of the relay while output waits for it. */
@@ -98,9 +97,10 @@ enum job_event ssh_job_event(struct backend_job *j)
 	return JOB_NOTHING;
 }
 
-void ssh_job_expect_end(struct backend_job *j)
+void ssh_job_expect_end(struct backend_job *j, long ms)
 {
-	const struct itimerspec patience = { .it_value.tv_sec = KILL_PATIENCE_S };
+	const struct itimerspec patience = { .it_value = { .tv_sec = ms / 1000,
+							   .tv_nsec = ms % 1000 * 1000000 } };
 
 	(void)timerfd_settime(j->timer, 0, &patience, NULL);
 }
@@ -113,7 +113,7 @@ void ssh_job_strike(struct backend_job *j, int sig)
 		return;
 	if (sig == SIGKILL) {
 		j->killing = true;
-		ssh_job_expect_end(j);
+		ssh_job_expect_end(j, SSH_PATIENCE_MS);
 	}
 	client_done(&j->killer);
 	if (ssh_job_signal(j, sig, -1, false, &j->killer, &e) < 0 && sig == SIGKILL)

@@ -45,8 +45,10 @@ int ssh_job_listen(const struct backend_job *j, int fd, uint32_t events); /* wit
 /* job.c */
 enum job_event ssh_job_event(struct backend_job *j);
 void ssh_job_strike(struct backend_job *j, int sig);
-/* It is to end by itself soon; else its session is ended, and that is reported. */
-void ssh_job_expect_end(struct backend_job *j);
+/* It is to end by itself within so many milliseconds; else its session is ended, and that is
+ * reported. */
+enum { SSH_PATIENCE_MS = 5000, SSH_LAST_MS = 500 };
+void ssh_job_expect_end(struct backend_job *j, long ms);
 void ssh_job_finish(struct backend_job *j, struct outcome *o);
 void ssh_describe(struct isolation *i);
 struct backend_job *ssh_job_free(struct backend_job *j); /* ends what lives; takes NULL */

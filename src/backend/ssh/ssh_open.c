@@ -165,7 +165,7 @@ static void close_all(struct backend_job *j)
 		if (!s->all[i].number)
 			continue;
 		if (s->hold.job)
-			ssh_job_expect_end(s->all[i].job);
+			ssh_job_expect_end(s->all[i].job, SSH_PATIENCE_MS);
 		else
 			ssh_job_strike(s->all[i].job, SIGKILL);
 		(void)ssh_job_listen(j, s->all[i].job->events, EPOLLIN);
@@ -205,6 +205,10 @@ static void hear_hold(struct backend_job *j)
 	(void)epoll_ctl(j->events, EPOLL_CTL_DEL, h->job->events, NULL);
 	if (!j->open->closing)
 		close_all(j);
+	/* Nothing runs there any more; what is not told yet may wait for a reader here. */
+	for (size_t i = 0; h->job->told && i < COMMANDS_MAX; i++)
+		if (j->open->all[i].number && !j->open->all[i].over)
+			ssh_job_expect_end(j->open->all[i].job, SSH_LAST_MS);
 }
 
 enum job_event ssh_open_event(struct backend_job *j)

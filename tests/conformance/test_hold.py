@@ -278,7 +278,7 @@ def a_terminal_there_has_a_size_that_follows_and_takes_keys():
         box = "far"
         here, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        line = "test -t 0 && test -t 1 && test -t 2 && stty size; while [ \"$(stty size)\" = '30 100' ]; do sleep 0.05; done; stty size; read x; echo got $x; sleep 600"
+        line = "test -t 0 && test -t 1 && test -t 2 && stty size; while [ \"$(stty size)\" = '30 100' ]; do sleep 0.05; done; stty size; read x; echo got $x; exec tail -f /dev/null"
         p = start_brig("sandbox", "exec", "-t", box, "--", "sh", "-c", line, env=d.environment, stdin=other, stdout=other, stderr=other)
         got = b""
 
@@ -293,6 +293,7 @@ def a_terminal_there_has_a_size_that_follows_and_takes_keys():
         until(b"40 120")
         os.write(here, b"hello\r")
         until(b"got hello")
+        assert wait_until(lambda: "tail" in descendants().values())  # a shell that is about to start it may lose the key
         os.write(here, b"\x03")
         assert p.wait(20 * PATIENCE) == 130, got
         os.close(other)

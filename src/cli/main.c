@@ -116,7 +116,9 @@ int main(int argc, char **argv)
 		help_print();
 		return EXIT_BRIG;
 	}
-	c = command_by_name(argv[1]);
+	c = str_eq(argv[1], cmd_hold.name)     ? &cmd_hold
+	    : str_eq(argv[1], cmd_attach.name) ? &cmd_attach
+					       : command_by_name(argv[1]);
 	if (str_eq(argv[1], "--version"))
 		c = &cmd_version;
 	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))

@@ -525,6 +525,12 @@ void run_handle_signal(brig_run *x, int sig)
 		run_signal(x->run, sig);
 }
 
+void run_handle_drop(brig_run *x)
+{
+	if (x->run)
+		run_drop_output(x->run);
+}
+
 uint32_t run_handle_number(const brig_run *x)
 {
 	return x->run ? run_number(x->run) : 0;

@@ -111,6 +111,17 @@ static void read_lists(const struct jread *v, struct outcome *o)
 	}
 }
 
+int report_facts(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+
+	if (jread_parse(text, n, &v, e) < 0 || !jread_get(v, "isolation"))
+		return err_set(e, ERR_INTERNAL, EPROTO,
+			       "the remote brig does not say what the sandbox is like");
+	read_isolation(jread_get(v, "isolation"), o, i);
+	return 0;
+}
+
 int report_read(const char *text, size_t n, struct outcome *o, struct isolation *i, struct err *e)
 {
 	CLEANUP(jread) struct jread *v = NULL;

@@ -21,6 +21,7 @@ static const struct {
 	{ "OPENAI_API_KEY", "api.openai.com", "Authorization", "Bearer " },
 	{ "CODEX_API_KEY", "api.openai.com", "Authorization", "Bearer " },
 	{ "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "" },
+	{ "CLAUDE_CODE_OAUTH_TOKEN", "api.anthropic.com", "Authorization", "Bearer " },
 	{ "NEARAI_API_KEY", "api.near.ai", "Authorization", "Bearer " },
 	{ "OPENROUTER_API_KEY", "openrouter.ai", "Authorization", "Bearer " },
 	{ "GROQ_API_KEY", "api.groq.com", "Authorization", "Bearer " },

@@ -227,10 +227,11 @@ struct spec {
 	enum git_access git;
 	enum ssh_agent_use ssh_agent;
 	enum home_life home;
-	uint64_t home_size;  /* bytes */
-	const char *workdir; /* host folder; NULL: the current one */
-	const char *target;  /* where it is to appear inside: a path, or WORKSPACE_SAME */
-	const char *inside;  /* where it does; set by spec_check */
+	uint64_t home_size;       /* bytes */
+	struct strlist home_seed; /* programs whose settings a new kept HOME begins with */
+	const char *workdir;      /* host folder; NULL: the current one */
+	const char *target;       /* where it is to appear inside: a path, or WORKSPACE_SAME */
+	const char *inside;       /* where it does; set by spec_check */
 	struct limits limits;
 	struct mountlist mounts;
 	struct strlist read, write, env_pass;

@@ -14,10 +14,10 @@
 #include "model/spec_lists.h"
 
 #define NAME_LONGEST 100
-#define LINK_MAX_BYTES 4096 /* of a .git file */
 
 /* The name is a word of git's, and of a file system. No hooks: they may come out of the branch. */
 static const char script[] =
+	"exec >&2\n"
 	"git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false \"$@\"; }\n"
 	"if git show-ref --verify --quiet \"refs/heads/$1\"; then git worktree add -- \"$2\" "
 	"\"$1\"\n"
@@ -65,28 +65,43 @@ static int no_repository(const char *cwd, struct err *e)
 			  "--branch: '%.200s' is in no git repository with a work tree", cwd);
 }
 
-/* "gitdir: TOP/.git/worktrees/NAME", as git writes it into further work trees. */
-static bool read_link(int folder, char top[PATH_MAX])
+/* A short file of text by that name, in that folder itself, without its line feed. */
+static bool read_text(int folder, const char *name, char text[PATH_MAX])
 {
-	static const char head[] = "gitdir: ", mark[] = "/.git/worktrees/";
 	CLEANUP(fd)
-	int fd = openat(folder, ".git", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	char text[LINK_MAX_BYTES];
+	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 	ssize_t n;
-	char *at;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
+	n = read(fd, text, PATH_MAX - 1);
+	if (n <= 0 || memchr(text, 0, (size_t)n))
 		return false;
-	text[n] = '\0';
-	at = str_starts(text, head) ? strstr(text, mark) : NULL;
-	if (!at || text[sizeof(head) - 1] != '/')
+	text[n - (text[n - 1] == '\n')] = '\0';
+	return true;
+}
+
+/* "gitdir: TOP/.git/worktrees/NAME", as git writes it into further work trees. Anybody can write
+ * that into a folder; that the repository says the same of the folder is what counts. */
+static bool read_link(int folder, const char *at, char top[PATH_MAX])
+{
+	static const char head[] = "gitdir: ", mark[] = "/.git/worktrees/";
+	CLEANUP(fd) int admin = -1;
+	char text[PATH_MAX], back[PATH_MAX], own[PATH_MAX + 8];
+	char *cut;
+
+	if (!read_text(folder, ".git", text) || !str_starts(text, head))
 		return false;
-	*at = '\0';
-	return snprintf(top, PATH_MAX, "%s", text + sizeof(head) - 1) < PATH_MAX;
+	memmove(text, text + sizeof(head) - 1, strlen(text) - sizeof(head) + 2);
+	cut = text[0] == '/' ? strstr(text, mark) : NULL;
+	admin = cut ? fd_open_nolinks(AT_FDCWD, text, O_RDONLY | O_DIRECTORY, 0) : -1;
+	(void)snprintf(own, sizeof(own), "%s/.git", at);
+	if (admin < 0 || !read_text(admin, "gitdir", back) || !str_eq(back, own))
+		return false;
+	*cut = '\0';
+	(void)snprintf(top, PATH_MAX, "%s", text);
+	return true;
 }
 
 /* 1: here it is; 0: look above. */
@@ -101,7 +116,7 @@ static int look(const char *at, char top[PATH_MAX], struct err *e)
 		(void)snprintf(top, PATH_MAX, "%s", at);
 		return 1;
 	}
-	if (read_link(folder, top))
+	if (read_link(folder, at, top))
 		return 1;
 	return err_refuse(e, ERR_POLICY, EINVAL, "start it in the repository's own work tree",
 			  "--branch: '%.200s/.git' is neither a folder nor leads to that of a "
@@ -188,8 +203,8 @@ int wrap_branch_check(const struct wrap_branch *b, struct err *e)
 	char top[PATH_MAX];
 	struct stat st;
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && read_link(fd, top) &&
-	    str_eq(top, b->top))
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+	    read_link(fd, b->folder, top) && str_eq(top, b->top))
 		return 0;
 	return err_refuse(e, ERR_POLICY, EINVAL, "move it away, or choose another name",
 			  "'%.200s' is not a work tree of '%.200s'", b->folder, b->top);

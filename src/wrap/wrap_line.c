@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "model/credentials.h"
 #include "model/spec_lists.h"
+#include "model/toolchains.h"
 
 struct run_words {
 	struct arena *arena;
@@ -76,18 +77,20 @@ static int no_key(const struct wrap_agent *a, struct err *e)
 /* A list on the command line takes the place of those in files: what these open stays open. */
 static int put_those_of_files(struct run_words *l, const struct spec *s, struct err *e)
 {
+	struct credentiallist granted = { 0 };
+
 	for (size_t i = 0; s->origin[FIELD_EGRESS_ALLOW] < ORIGIN_FLAG && i < s->egress.allow.n;
 	     i++)
 		if (put_pair(l, "--allow", s->egress.allow.v[i], e) < 0)
 			return -e->code;
 	if (s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG || s->network != NETWORK_PROXY)
 		return 0;
-	for (size_t i = 0; i < s->use_credentials.n; i++)
-		if (put_pair(l, "--credential", s->use_credentials.v[i], e) < 0)
-			return -e->code;
-	for (size_t i = 0; !s->use_credentials.n && i < s->credentials.n; i++)
+	if (credentials_granted(l->arena, s, &granted, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < granted.n; i++)
 		if (s->origin[FIELD_CREDENTIALS] != ORIGIN_DIALECT &&
-		    put_pair(l, "--credential", s->credentials.v[i].name, e) < 0)
+		    credential_reachable(l->arena, s, &granted.v[i]) &&
+		    put_pair(l, "--credential", granted.v[i].name, e) < 0)
 			return -e->code;
 	return 0;
 }
@@ -193,7 +196,7 @@ int wrap_line_make(struct arena *a, const struct wrap_asked *w, struct strlist *
 		return -e->code;
 	if (put_pair(&l, "--timeout", "none", e) < 0 || put_pair(&l, "--home", "keep", e) < 0)
 		return -e->code;
-	if (!spec_other_programs(w->spec) && put(&l, "--toolchains", e) < 0)
+	if (!spec_other_programs(w->spec) && toolchains_any() && put(&l, "--toolchains", e) < 0)
 		return -e->code;
 	if (w->workdir && put_pair(&l, "--workdir", w->workdir, e) < 0)
 		return -e->code;

@@ -174,6 +174,8 @@ struct leak_spec {
 enum credential_slot { SLOT_HEADER, SLOT_QUERY, SLOT_COOKIE, SLOT_BASIC };
 enum credential_from { FROM_ENVIRONMENT, FROM_FILE, FROM_COMMAND };
 
+struct login_file; /* model/login_file.h */
+
 /* A value that only the door knows, and where it may put it. */
 struct credential_spec {
 	const char *name;     /* and of the variable inside that holds the placeholder */
@@ -186,7 +188,8 @@ struct credential_spec {
 	bool in_path;                  /* {NAME} is replaced in the path as well */
 	bool delayed;                  /* the value may have a blank in it: answers are held back */
 	enum credential_from from;
-	struct strlist source; /* the variable, the file, or the words of the command */
+	struct strlist source;          /* the variable, the file, or the words of the command */
+	const struct login_file *login; /* where the variable is not set; NULL: none */
 };
 
 struct credentiallist {

@@ -79,6 +79,7 @@ const struct wrap_agent wrap_agents[] = {
 	  .arguments = nothing,
 	  .variables = claude_variables,
 	  .elsewhere = "ANTHROPIC_BASE_URL",
+	  .login = ", or log in: start claude outside of brig once",
 	  .remark = "asks before each command, as ever: --dangerously-skip-permissions" },
 	{ .name = "codex",
 	  .title = "Codex",

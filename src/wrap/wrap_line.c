@@ -7,8 +7,11 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "model/credentials.h"
+#include "model/login_file.h"
 #include "model/spec_lists.h"
 #include "model/toolchains.h"
+
+#define LOGIN_LONGEST 4096
 
 struct run_words {
 	struct arena *arena;
@@ -37,8 +40,20 @@ static bool has(const struct strlist *l, const char *word)
 bool wrap_has_credential(const struct spec *s, const char *name)
 {
 	const char *value = getenv(name);
+	struct credential_spec known;
+	char token[LOGIN_LONGEST];
+	struct err e = { 0 };
+	size_t n = 0;
+	int r;
 
-	return credential_find(&s->credentials, name) || (value && *value);
+	if (credential_find(&s->credentials, name) || (value && *value))
+		return true;
+	if (!credential_known(s->arena, name, &known) || !known.login)
+		return false;
+	/* One that has expired is there: the run says so, and what to do. */
+	r = login_file_read(known.login, getenv("HOME"), token, sizeof(token), &n, &e);
+	explicit_bzero(token, sizeof(token));
+	return r == 0 || r == -ETIMEDOUT;
 }
 
 /* Its host is opened and its placeholder put where the agent looks for the key. */
@@ -68,10 +83,10 @@ static int no_key(const struct wrap_agent *a, struct err *e)
 			   : a->credentials[i + 1] ? ", "
 						   : " or ",
 			   a->credentials[i]);
-	(void)err_set(e, ERR_CONFIG, ENOENT, "%s has no key: none of its variables is set",
-		      a->title);
-	return err_hint(e, "export %s; it stays outside, and %s gets a placeholder",
-			buf_str(&names), a->name);
+	(void)err_set(e, ERR_CONFIG, ENOENT, "%s has no key%s", a->title,
+		      a->login ? ", and nobody has logged in" : "");
+	return err_hint(e, "export %s%s; it stays outside", buf_str(&names),
+			a->login ? a->login : "");
 }
 
 /* A list on the command line takes the place of those in files: what these open stays open. */

@@ -24,7 +24,8 @@ struct wrap_asked {
 	const struct wrap_program *program;
 };
 
-/* Is there a value for it? The caller's files declare it, or its variable is set. */
+/* Is there a value for it? The caller's files declare it, its variable is set, or the caller has
+ * logged in. */
 bool wrap_has_credential(const struct spec *s, const char *name);
 
 /* Words of `brig run`, without the first. Refused where the agent would have no key, or send it to

@@ -11,6 +11,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "egress"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -160,6 +161,31 @@ def the_agent_uses_its_key_and_never_sees_it():
     with files_as_root():
         kept = [p for p in (scratch() / "cache").rglob("*") if p.is_file() and not p.is_symlink()]
         assert kept and not any(KEY.encode() in p.read_bytes() for p in kept), kept
+
+
+@test
+def a_login_is_used_and_stays_outside():
+    env = {**install(), "ANTHROPIC_API_KEY": ""}
+    soon = (int(time.time()) + 3600) * 1000
+
+    def login(until=soon, mode=0o600):
+        put(pathlib.Path(env["HOME"]) / ".claude/.credentials.json", json.dumps({"claudeAiOauth": {"accessToken": KEY, "refreshToken": f"R{KEY}", "expiresAt": until}}), mode)
+
+    refused(wrap("claude", env=env), "nobody has logged in", "CLAUDE_CODE_OAUTH_TOKEN")
+    login(1000)
+    refused(wrap("claude", env=env), "has expired", "claude setup-token")
+    login(mode=0o666)
+    refused(wrap("claude", env=env), "nobody has logged in")
+    login()
+    with Web("api.anthropic.com", handler=Handler) as web:
+        door = ("--set", f"egress.resolve=api.anthropic.com=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem")
+        call = 'curl -sS -d {} -H "Authorization: Bearer $CLAUDE_CODE_OAUTH_TOKEN" https://api.anthropic.com/'
+        assert wrap(*door, "claude", "sh", call, env=env).status == 0
+        assert wrap(*door, "claude", "sh", call, env={**env, "CLAUDE_CODE_OAUTH_TOKEN": "the-variable-comes-first"}).status == 0
+        assert [dict(fields)["Authorization"] for _, fields, _ in web.seen] == [f"Bearer {KEY}", "Bearer the-variable-comes-first"]
+        assert said(*door, "claude", "search", KEY.encode().hex(), env=env) == []
+        put(workspace() / "found", f"R{KEY}")
+        assert said(*door, "claude", "search", KEY.encode().hex(), env=env) == [str(workspace() / "found")]
 
 
 def own_settings(env):

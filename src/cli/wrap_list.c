@@ -207,8 +207,8 @@ void wrap_list_print(const struct spec *s, bool json)
 	} else {
 		buf_puts(&b,
 			 "each: your terminal, no time limit, a HOME of its own that is kept for "
-			 "the project,\nthe toolchains below your HOME, and no other host than "
-			 "those of its keys\n");
+			 "the project,\nthe toolchains below your HOME, and no other hosts than "
+			 "these\n");
 	}
 	(void)fputs(buf_str(&b), stdout);
 }

@@ -11,6 +11,8 @@
 #define NO_SMALL_TALK "hosts for telemetry and news are closed: it need not try"
 
 static const char *const claude_keys[] = { "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", NULL };
+/* At its first start it looks whether its vendor can be reached, there too, and ends if not. */
+static const char *const claude_hosts[] = { "platform.claude.com", NULL };
 static const struct wrap_word claude_variables[] = {
 	{ "IS_SANDBOX=1", ITS_SANDBOX },
 	{ "DISABLE_AUTOUPDATER=1", NO_UPDATES },
@@ -75,6 +77,7 @@ const struct wrap_agent wrap_agents[] = {
 	  .title = "Claude Code",
 	  .install = "npm install -g @anthropic-ai/claude-code",
 	  .credentials = claude_keys,
+	  .hosts = claude_hosts,
 	  .seed = "claude",
 	  .arguments = nothing,
 	  .variables = claude_variables,

@@ -140,7 +140,7 @@ def what_the_users_files_grant_stays():
     line = shlex.split(wrap("--dry-run", "claude", env=env).text)
     allowed = [line[i + 1] for i, w in enumerate(line) if w == "--allow"]
     granted = [line[i + 1] for i, w in enumerate(line) if w == "--credential"]
-    assert allowed == ["api.anthropic.com", "files.example"] and granted == ["ANTHROPIC_API_KEY", "OTHER_KEY"], line
+    assert allowed == ["api.anthropic.com", "files.example", "platform.claude.com"] and granted == ["ANTHROPIC_API_KEY", "OTHER_KEY"], line
     chosen = shlex.split(wrap("--dry-run", "--allow", "files.example", "--credential", "OTHER_KEY", "claude", env=env).text)
     assert chosen.count("--credential") == 1 and "ANTHROPIC_API_KEY" not in chosen, chosen
 

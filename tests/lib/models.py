@@ -23,6 +23,9 @@ class Model(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.asked.append((self.path, dict(self.headers), {}))
+        if self.path.endswith("/hello"):  # can it be reached?
+            self.answer({"message": "hello"})
+            return
         self.answer({"error": {"type": "not_found_error", "message": "no such page"}}, 404)
 
     do_HEAD = do_GET

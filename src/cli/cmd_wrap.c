@@ -3,12 +3,14 @@
  * that. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "cli/wrap_list.h"
+#include "model/paths.h"
 #include "model/spec_lists.h"
 #include "wrap/wrap_branch.h"
 #include "wrap/wrap_line.h"
@@ -88,6 +90,7 @@ static int parse(const struct subcommand *c, struct wrapping *w, int argc, char 
 static int find_program(struct wrapping *w, struct wrap_program *p, struct err *e)
 {
 	const struct wrap_agent *a = w->asked.agent;
+	char cwd[PATH_MAX];
 
 	if (!a || spec_other_programs(w->spec) || spec_remote(w->spec))
 		return 0;
@@ -96,6 +99,9 @@ static int find_program(struct wrapping *w, struct wrap_program *p, struct err *
 				  "%s is not installed: there is no '%s' in your PATH", a->title,
 				  a->name);
 	w->asked.program = p;
+	/* In the workspace it is shown anyway; to show it again would make it read-only. */
+	if (!w->branch && getcwd(cwd, sizeof(cwd)) && path_under(p->show, cwd))
+		p->show[0] = '\0';
 	return 0;
 }
 

@@ -70,6 +70,17 @@ static const struct wrap_word aider_variables[] = {
 	{ NULL, NULL },
 };
 
+static const char *const claude_elsewhere[] = { "ANTHROPIC_BASE_URL", NULL };
+static const char *const codex_elsewhere[] = { "OPENAI_BASE_URL", NULL };
+static const char *const gemini_elsewhere[] = { "GOOGLE_GEMINI_BASE_URL", NULL };
+static const char *const any_elsewhere[] = { "ANTHROPIC_BASE_URL",
+					     "ANTHROPIC_API_BASE",
+					     "OPENAI_BASE_URL",
+					     "OPENAI_API_BASE",
+					     "GEMINI_API_BASE",
+					     "OPENROUTER_API_BASE",
+					     NULL };
+
 static const struct wrap_word nothing[] = { { NULL, NULL } };
 
 const struct wrap_agent wrap_agents[] = {
@@ -81,7 +92,7 @@ const struct wrap_agent wrap_agents[] = {
 	  .seed = "claude",
 	  .arguments = nothing,
 	  .variables = claude_variables,
-	  .elsewhere = "ANTHROPIC_BASE_URL",
+	  .elsewhere = claude_elsewhere,
 	  .login = ", or log in: start claude outside of brig once",
 	  .remark = "asks before each command, as ever: --dangerously-skip-permissions" },
 	{ .name = "codex",
@@ -91,7 +102,7 @@ const struct wrap_agent wrap_agents[] = {
 	  .seed = "codex",
 	  .arguments = codex_arguments,
 	  .variables = nothing,
-	  .elsewhere = "OPENAI_BASE_URL" },
+	  .elsewhere = codex_elsewhere },
 	{ .name = "gemini",
 	  .title = "Gemini CLI",
 	  .install = "npm install -g @google/gemini-cli",
@@ -99,7 +110,7 @@ const struct wrap_agent wrap_agents[] = {
 	  .seed = "gemini",
 	  .arguments = nothing,
 	  .variables = gemini_variables,
-	  .elsewhere = "GOOGLE_GEMINI_BASE_URL",
+	  .elsewhere = gemini_elsewhere,
 	  .remark = "asks before each command, as ever: --yolo" },
 	{ .name = "opencode",
 	  .title = "opencode",
@@ -108,7 +119,8 @@ const struct wrap_agent wrap_agents[] = {
 	  .each = true,
 	  .seed = "opencode",
 	  .arguments = nothing,
-	  .variables = opencode_variables },
+	  .variables = opencode_variables,
+	  .elsewhere = any_elsewhere },
 	{ .name = "aider",
 	  .title = "aider",
 	  .install = "pipx install aider-chat",
@@ -116,7 +128,8 @@ const struct wrap_agent wrap_agents[] = {
 	  .each = true,
 	  .seed = "aider",
 	  .arguments = nothing,
-	  .variables = aider_variables },
+	  .variables = aider_variables,
+	  .elsewhere = any_elsewhere },
 	{ .name = NULL },
 };
 

@@ -26,8 +26,8 @@ struct wrap_agent {
 	const char *seed;         /* of --home-seed */
 	/* Arguments in front of the caller's own; variables. */
 	const struct wrap_word *arguments, *variables;
-	/* The variable that leads it to another server: brig would send the key to the vendor's. */
-	const char *elsewhere;
+	/* Variables that lead it to another server: brig would send the key to the vendor's. */
+	const char *const *elsewhere;
 	const char
 		*login; /* how else the key comes about, behind "export NAME"; NULL: it does not */
 	const char *remark; /* for --list; NULL: none */

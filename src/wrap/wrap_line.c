@@ -98,7 +98,7 @@ static int put_those_of_files(struct run_words *l, const struct spec *s, struct 
 	     i++)
 		if (put_pair(l, "--allow", s->egress.allow.v[i], e) < 0)
 			return -e->code;
-	if (s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG || s->network != NETWORK_PROXY)
+	if (s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG)
 		return 0;
 	if (credentials_granted(l->arena, s, &granted, e) < 0)
 		return -e->code;
@@ -141,24 +141,28 @@ static bool sets(const struct spec *s, const char *name)
 /* The key of another server is not the vendor's to see. */
 static int check_elsewhere(const struct wrap_asked *w, struct err *e)
 {
-	const char *name = w->agent->elsewhere, *value = name ? getenv(name) : NULL;
+	for (const char *const *name = w->agent->elsewhere; *name; name++) {
+		const char *value = getenv(*name);
 
-	if (!value || !*value || sets(w->spec, name))
-		return 0;
-	(void)err_set(e, ERR_CONFIG, EINVAL,
-		      "%s is set, and brig wrap knows the vendor's host alone", name);
-	return err_hint(e,
-			"unset it; or -e %s, --allow HOST, and a credential that is declared for "
-			"that host (man brig)",
-			name);
+		if (!value || !*value || sets(w->spec, *name))
+			continue;
+		(void)err_set(e, ERR_CONFIG, EINVAL,
+			      "%s is set, and brig wrap knows the vendor's host alone", *name);
+		return err_hint(
+			e,
+			"unset it; or -e %s, --allow HOST, and a credential that is declared "
+			"for that host (man brig)",
+			*name);
+	}
+	return 0;
 }
 
 static int put_agent(struct run_words *l, const struct wrap_asked *w, struct err *e)
 {
 	const struct wrap_agent *a = w->agent;
 
-	if (check_elsewhere(w, e) < 0 || put_credentials(l, w, e) < 0 ||
-	    put_pair(l, "--home-seed", a->seed, e) < 0)
+	if (check_elsewhere(w, e) < 0 || put_pair(l, "--network", "proxy", e) < 0 ||
+	    put_credentials(l, w, e) < 0 || put_pair(l, "--home-seed", a->seed, e) < 0)
 		return -e->code;
 	for (size_t i = 0; a->hosts && a->hosts[i]; i++)
 		if (put_pair(l, "--allow", a->hosts[i], e) < 0)

@@ -122,6 +122,7 @@ def it_says_what_is_missing():
     refused(wrap("gemini", env=env), "Gemini CLI is not installed", "npm install -g @google/gemini-cli")
     refused(wrap("codex", env=env), "Codex has no key", "CODEX_API_KEY or OPENAI_API_KEY")
     refused(wrap("claude", env={**env, "ANTHROPIC_BASE_URL": "https://other.example"}), "ANTHROPIC_BASE_URL", "unset it")
+    refused(wrap("aider", env={**env, "OPENAI_API_BASE": "https://other.example"}), "OPENAI_API_BASE")
     refused(wrap("--memroy", "1g", "claude", env=env), "--memory")
     refused(wrap("--home", "private", "claude", env=env), "home_seed is for a HOME that is kept")
     refused(brig("run", "--home", "keep", "--home-seed", "vim", "--", "true", env=env), "'vim'")
@@ -141,8 +142,21 @@ def what_the_users_files_grant_stays():
     allowed = [line[i + 1] for i, w in enumerate(line) if w == "--allow"]
     granted = [line[i + 1] for i, w in enumerate(line) if w == "--credential"]
     assert allowed == ["api.anthropic.com", "files.example", "platform.claude.com"] and granted == ["ANTHROPIC_API_KEY", "OTHER_KEY"], line
+    put(scratch() / "config/brig/config.yaml", "network: none\n")  # said of others
+    assert said("claude", env=env)["env"]["ANTHROPIC_API_KEY"].startswith("brig-")
     chosen = shlex.split(wrap("--dry-run", "--allow", "files.example", "--credential", "OTHER_KEY", "claude", env=env).text)
     assert chosen.count("--credential") == 1 and "ANTHROPIC_API_KEY" not in chosen, chosen
+
+
+@test(as_user="user")
+def one_of_the_project_can_be_changed_by_its_tools():
+    env = install()
+    program = put(workspace() / "node_modules/@anthropic-ai/claude-code/cli", AGENT, 0o755)
+    (workspace() / "node_modules/.bin").mkdir()
+    (workspace() / "node_modules/.bin/claude").symlink_to(program)
+    env["PATH"] = f"{workspace()}/node_modules/.bin:{env['PATH']}"
+    assert wrap("claude", "sh", "echo new > node_modules/new", env=env).status == 0
+    assert (workspace() / "node_modules/new").exists()
 
 
 @test(backends=BOTH)

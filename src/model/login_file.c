@@ -48,13 +48,13 @@ static int take(const struct login_file *l, const struct jread *v, char *out, si
 
 	if (!n)
 		return err_set(e, ERR_CONFIG, ENOENT, "'~/%s' has no login", l->file);
-	if (n > max || str_has_control(token))
+	if (n >= max || str_has_control(token))
 		r = err_set(e, ERR_CONFIG, EINVAL, "'~/%s' has a token that is none", l->file);
 	else if (until && until / 1000 <= (int64_t)time(NULL))
 		r = err_refuse(e, ERR_CONFIG, ETIMEDOUT, l->renew,
 			       "the login of '~/%s' has expired", l->file);
 	else
-		memcpy(out, token, n);
+		memcpy(out, token, n + 1);
 	explicit_bzero((char *)(uintptr_t)token, n);
 	*len = n;
 	return r;

@@ -96,7 +96,8 @@ static int from_environment(const struct credential_spec *c, char *const *envp, 
 		return 0;
 	}
 	if (c->login) {
-		int r = login_file_read(c->login, variable(envp, "HOME"), out, SECRET_MAX, len, e);
+		int r = login_file_read(c->login, variable(envp, "HOME"), out, SECRET_MAX + 1, len,
+					e);
 
 		if (r != -ENOENT)
 			return r;

@@ -115,6 +115,7 @@ struct ingress {
 	struct copylist copies;
 	struct strlist tools;
 	const char *home; /* inside */
+	const struct spec *spec;
 };
 int copies_take(struct spec *s, struct ingress *ret, struct err *e);
 int copies_make(struct monitor *m, const struct ingress *in, struct err *e);

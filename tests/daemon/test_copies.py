@@ -65,6 +65,21 @@ def so_it_is_on_bwrap():
 
 
 @test
+def what_a_stop_drops_is_copied_again():
+    top = source()
+    with daemon() as d:
+        # Something is mounted into HOME, which bwrap has in memory then; /tmp is kept.
+        spec = {"backend": "bwrap", "mounts": [{"source": str(top), "target": "/home/brig/shown"}],
+                "copies": [{"source": str(top / "src/run.sh"), "target": t} for t in ("/home/brig/tool", "/tmp/tool")]}
+        box = d.create(spec=spec)
+        assert "home" not in box["isolation"]["keeps"] and "tmp" in box["isolation"]["keeps"], box["isolation"]
+        assert sh(d, box["id"], "~/tool; echo 'echo changed' > /tmp/tool") == ["ran"]
+        d.call("POST", f"/v1/sandboxes/{box['id']}/stop", {"grace": "0s"})
+        assert d.call("POST", f"/v1/sandboxes/{box['id']}/resume?wait=true").status == 200
+        assert sh(d, box["id"], "~/tool; /bin/sh /tmp/tool") == ["ran", "changed"]
+
+
+@test
 def links_that_lead_out_are_refused_by_name_and_followed_nowhere():
     top, victim = source(), scratch() / "victim"
     victim.write_text("secret\n")

@@ -325,12 +325,13 @@ static void describe(const struct backend_plan *p, const struct supervisor_msg *
 		.runtime = p->runtime,
 		.uid_inside = root ? 0 : p->uid,
 		.gid_inside = root ? 0 : p->gid,
+		.keeps = b->keeps,
 		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
 			    [LIMIT_CPUS] =
 				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
 			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
 			    [LIMIT_PIDS] = ENFORCER_CGROUP,
-			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_TMP] = b->store ? ENFORCER_WATCH : ENFORCER_TMPFS,
 			    [LIMIT_DISK] = b->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};

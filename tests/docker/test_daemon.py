@@ -5,15 +5,14 @@
 import contextlib
 import pathlib
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine, settle, shared_engine, token  # noqa: E402
 from daemon import daemon  # noqa: E402
-from daemon_commands import works  # noqa: E402
+from daemon_commands import has_terminals, pauses, works  # noqa: E402
 from daemon_store import again, grows, keeps, mounts_into, sh  # noqa: E402
-from harness import around, main, test, wait_until, workspace  # noqa: E402
+from harness import around, main, test, workspace  # noqa: E402
 
 around(shared_engine)
 
@@ -42,23 +41,13 @@ def commands_can_be_run_and_ended_in_a_container():
 def a_container_is_paused_by_its_engine_and_goes_on():
     settle()
     with daemon(env=common.environment()) as d:
-        box = d.create(spec={"backend": "docker", "image": engine.PYTHON_IMAGE, "workspace": {"path": str(workspace())}})
-        assert box["isolation"]["pause"] == "engine", box["isolation"]
-        at, count = f"/v1/sandboxes/{box['id']}", workspace() / "count"
-        d.call("POST", at + "/exec", {"argv": ["sh", "-c", "n=0; while :; do n=$((n+1)); echo $n > count; done"], "detach": True})
-        assert wait_until(count.exists, 20)
-        assert d.call("POST", at + "/pause").status == 200
-        held = count.read_text()
-        for _ in range(20):
-            time.sleep(0.01)
-            assert count.read_text() == held
-        assert d.call("POST", at + "/exec", {"argv": ["true"]}).code == "sandbox-paused"
-        assert d.call("POST", at + "/resume").status == 200
-        assert wait_until(lambda: count.read_text() not in (held, ""), 20)
-        # What is paused can be stopped, and its container is gone.
-        assert d.call("POST", at + "/pause").status == 200
-        assert d.call("POST", at + "/stop", {"grace": "0s"}).json["state"] == "stopped"
-        count.unlink()
+        pauses(d, engine.IMAGE)
+
+
+@test(limit=120)
+def a_command_in_a_container_can_have_a_terminal():
+    with daemon(env=common.environment()) as d:
+        has_terminals(d, d.create(spec={"backend": "docker", "image": engine.IMAGE})["id"])
 
 
 @test(limit=120)

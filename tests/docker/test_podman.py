@@ -7,8 +7,9 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from common import box, container_of, engine, gone, ours, podmans, shared_podmans, start_box, token  # noqa: E402
+from common import box, container_of, engine, gone, ours, podmans, settle, shared_podmans, start_box, token  # noqa: E402
 from daemon import daemon  # noqa: E402
+from daemon_commands import has_terminals, pauses  # noqa: E402
 from daemon_store import keeps, mounts_into  # noqa: E402
 from harness import around, compile_c, identity, main, test, uid, wait_until, workspace  # noqa: E402
 
@@ -87,6 +88,14 @@ def a_stop_of_a_long_lived_sandbox_keeps_its_files():
     with daemon(env={"DOCKER_HOST": here().host}) as d:
         keeps(d, engine.IMAGE)
         mounts_into(d, engine.IMAGE)
+
+
+@test(limit=120)
+def a_long_lived_sandbox_has_terminals_and_can_be_paused():
+    settle()
+    with daemon(env={"DOCKER_HOST": here().host}) as d:
+        has_terminals(d, d.create(spec={"backend": "docker", "image": engine.IMAGE})["id"])
+        pauses(d, engine.IMAGE, able=identity() == "root" or os.path.exists("/sys/fs/cgroup/cgroup.controllers"))
 
 
 if __name__ == "__main__":

@@ -101,6 +101,10 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 			(void)fd_close(fds[--given]);
 		return n == -EAGAIN ? 0 : -ECHILD;
 	}
+	if (m->said == SUPERVISOR_TERMINAL && given == 1 && j->commands) {
+		command_terminal(j->commands, m->command, fds[0]);
+		return 1;
+	}
 	lend_heard(&j->lent, m, fds, given);
 	if (m->command != COMMAND_FIRST) {
 		j->oom |= m->container.oom;
@@ -562,6 +566,7 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 	const struct command_host host = { .table = j->commands,
 					   .control = j->control,
 					   .pidfd = -1,
+					   .terminals = true,
 					   .envp = none,
 					   .path = "",
 					   .cwd = j->plan->box->cwd,

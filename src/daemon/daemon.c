@@ -36,6 +36,7 @@
 struct brigd {
 	struct loop_watch signals; /* first */
 	struct loop_timer prune, revoke, tls_again;
+	struct loop_watch tls_word; /* of one that has not said whether it began; -1: none */
 	struct tls_front tls;
 	int state, lock, signal_fd, tls_fd; /* tls_fd: what brig-tls listens on */
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* ours to remove; "" if not */
@@ -239,22 +240,12 @@ static void authority_of(int fd, char out[80])
 	}
 }
 
-/* It ended, by whatever it was sent or by hand, to read a new certificate: the next one begins, and
- * is tried again where it cannot. What was open is closed. */
-static int tls_begin(struct brigd *d, struct err *e);
-
-static void on_tls_again(struct loop_timer *t, uint64_t now)
-{
-	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, tls_again));
-	struct err e = { 0 };
-
-	(void)now;
-	if (tls_begin(d, &e) == 0)
-		return;
-	if (d->listens)
-		d->listens(e.what);
-	loop_at(d->api.loop, t, clock_us() + TLS_AGAIN_US);
-}
+/* ---- brig-tls ----
+ *
+ *     serving → lost → begun, not heard of → serving
+ *
+ * It ended, by whatever it was sent or by hand, to read a new certificate: the next one begins, and
+ * is tried again where it cannot. Nobody else is kept waiting for it. What was open is closed. */
 
 static void on_tls_lost(void *arg)
 {
@@ -264,6 +255,60 @@ static void on_tls_lost(void *arg)
 	loop_at(d->api.loop, &d->tls_again, clock_us() + TLS_AGAIN_US);
 }
 
+static void tls_failed(struct brigd *d, const struct err *e)
+{
+	if (d->listens)
+		d->listens(e->what);
+	on_tls_lost(d);
+}
+
+/* The channel of one that was begun, or -1. */
+static int tls_take(struct brigd *d)
+{
+	int channel = d->tls_word.fd;
+
+	if (channel >= 0)
+		(void)loop_want(d->api.loop, &d->tls_word, 0);
+	d->tls_word.fd = -1;
+	return channel;
+}
+
+static void on_tls_word(struct loop_watch *w, uint32_t events)
+{
+	struct brigd *d = (struct brigd *)((char *)w - offsetof(struct brigd, tls_word));
+	CLEANUP(fd) int channel = tls_take(d);
+	struct err e = { 0 };
+
+	(void)events;
+	loop_at(d->api.loop, &d->tls_again, 0);
+	if (tls_front_word(channel, &e) < 0 ||
+	    http_listen_passed(d->api.http, TAKE_FD(channel), on_tls_lost, d, &e) < 0)
+		tls_failed(d, &e);
+}
+
+static void on_tls_again(struct loop_timer *t, uint64_t now)
+{
+	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, tls_again));
+	CLEANUP(fd) int late = tls_take(d);
+	struct err e = { 0 };
+	int channel;
+
+	if (late >= 0) {
+		(void)tls_front_late(&e);
+		tls_failed(d, &e);
+		return;
+	}
+	if (tls_front_begin(&d->tls, &channel, &e) < 0) {
+		tls_failed(d, &e);
+		return;
+	}
+	d->tls_word = (struct loop_watch){ .fd = channel, .ready = on_tls_word };
+	loop_at(d->api.loop, t, now + (uint64_t)TLS_PATIENCE_MS * 1000);
+	if (loop_want(d->api.loop, &d->tls_word, EPOLLIN) < 0)
+		loop_at(d->api.loop, t, now); /* late at once */
+}
+
+/* At the start everybody waits: who can connect finds all of it. */
 static int tls_begin(struct brigd *d, struct err *e)
 {
 	int channel;
@@ -380,6 +425,7 @@ static void close_all(struct brigd *d)
 	if (d->socket[0])
 		(void)unlink(d->socket);
 	(void)http_free(a->http);
+	(void)fd_close(tls_take(d));
 	tls_front_end(&d->tls);
 	(void)sandboxes_free(a->boxes);
 	(void)once_free(a->once);
@@ -399,6 +445,7 @@ int daemon_run(const struct daemon_options *o, struct err *e)
 			   .lock = -1,
 			   .signal_fd = -1,
 			   .tls_fd = -1,
+			   .tls_word = { .fd = -1 },
 			   .tls = { .cert = o->tls_cert, .key = o->tls_key },
 			   .listens = o->listens };
 	int r;

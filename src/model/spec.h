@@ -332,6 +332,9 @@ bool spec_on_host(const struct spec *s);
 bool spec_remote(const struct spec *s);
 bool spec_in_namespaces(const struct spec *s);
 bool spec_other_programs(const struct spec *s);
+/* Does what a command in a container makes belong to the caller, or, if that is root, to somebody
+ * whose files root can give away? */
+bool spec_keeps_owner(const struct spec *s, uid_t caller);
 
 /* true for a value somebody wrote: a default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);

@@ -76,4 +76,6 @@ const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);
 void error_import(const struct brig_error *from, struct err *to);
+/* Refuses a name that would end earlier than its caller thinks. */
+int error_name(const char *what, const char *name, struct err *e);
 int error_missing(const char *what, struct brig_error *to); /* "no WHAT was given"; -EINVAL */

@@ -67,7 +67,9 @@ struct mcp_ask {
 	bool tasks; /* the caller knows what a task is */
 };
 
-void mcp_send(struct mcp_peer *p, struct buf *b, bool weak); /* and empties it */
+enum mcp_kind { MCP_ANSWER, MCP_NOTICE, MCP_PROGRESS };
+
+void mcp_send(struct mcp_peer *p, struct buf *b, enum mcp_kind kind); /* and empties it */
 void mcp_refuse(const struct mcp_ask *a, int code, const char *text, const char *data);
 
 /* A result between these two, with what every one of the modern era has. */

@@ -117,7 +117,7 @@ void task_make(struct mcp_request *r)
 	*at = r->next;
 	p->request_count--;
 	r->peer = NULL;
-	mcp_send(p, &b, false);
+	mcp_send(p, &b, MCP_ANSWER);
 	buf_done(&b);
 }
 

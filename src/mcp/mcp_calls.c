@@ -10,7 +10,9 @@
 #include "mcp/mcp_internal.h"
 
 #define PROGRESS_US 250000 /* between two words about one call */
-#define TASK_US 3000000    /* then a call becomes a task, for who knows what that is */
+#ifndef TASK_US
+#define TASK_US 3000000 /* then a call becomes a task, for who knows what that is */
+#endif
 
 static void unlink_request(struct mcp_request *r)
 {

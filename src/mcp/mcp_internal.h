@@ -29,7 +29,7 @@ struct mcp_request {
 	bool dropped;           /* nobody waits for its answer */
 };
 
-enum mcp_status { TASK_WORKING, TASK_COMPLETED, TASK_CANCELLED, TASK_STATUSES };
+enum mcp_status { TASK_WORKING, TASK_COMPLETED, TASK_CANCELLED, TASK_FAILED, TASK_STATUSES };
 
 struct mcp_task {
 	struct mcp_task *next;
@@ -38,7 +38,7 @@ struct mcp_task {
 	char created[32], updated[32];
 	uint64_t until_us; /* then it is forgotten; 0: it works */
 	struct tool_call *call;
-	struct buf result; /* as JSON, once it is completed */
+	struct buf result; /* as JSON, once it is completed; an error, if it has failed */
 };
 
 struct mcp_peer {

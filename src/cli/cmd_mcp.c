@@ -140,7 +140,8 @@ static int serve_far(struct spec *s, const struct mcp_way *w, int signals, struc
 	if (!own || daemon_client_open(true, &c, e) < 0)
 		return -e->code;
 	if (!daemon_client_local(c))
-		return err_refuse(e, ERR_USAGE, ENOTSUP, "unset BRIG_HOST, or name a unix:// socket",
+		return err_refuse(e, ERR_USAGE, ENOTSUP,
+				  "unset BRIG_HOST, or name a unix:// socket",
 				  "brig mcp asks the daemon of its own user alone");
 	c = daemon_client_free(c);
 	if (sandbox_resolve(own, &text, &secrets, e) < 0)
@@ -333,7 +334,8 @@ static const char *words(size_t i)
 
 const struct subcommand cmd_mcp = {
 	.name = "mcp",
-	.usage = "[--http [ADDR:PORT] [--token-file FILE] | --daemon] [OPTION...] | install HOST [--dry-run] [-- OPTION...] | uninstall HOST "
+	.usage = "[--http [ADDR:PORT] [--token-file FILE] | --daemon] [OPTION...] | install HOST "
+		 "[--dry-run] [-- OPTION...] | uninstall HOST "
 		 "[--dry-run]",
 	.help = "serve tools to a model over MCP, on standard input and output or over HTTP",
 	.about = "The options, and brig's configuration, are what the model's commands may do; "
@@ -342,10 +344,12 @@ const struct subcommand cmd_mcp = {
 		 "), path /mcp, in sandboxes of the daemon's.\n"
 		 "                       Each call shows a token: one that is printed once at the "
 		 "start, or\n"
-		 "  --token-file FILE    one of these, as brig daemon token add NAME --token-file FILE "
+		 "  --token-file FILE    one of these, as brig daemon token add NAME --token-file "
+		 "FILE "
 		 "makes them;\n"
 		 "                       each name has sandboxes of its own\n"
-		 "  --daemon             on standard input and output, in sandboxes of the daemon's, "
+		 "  --daemon             on standard input and output, in sandboxes of the "
+		 "daemon's, "
 		 "which stay\n"
 		 "  install HOST [--dry-run] [-- OPTION...]\n"
 		 "                       put an entry for brig into the settings of claude-code, "

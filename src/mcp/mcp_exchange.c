@@ -145,9 +145,9 @@ struct mcp_exchange *exchange_new(struct mcp_http *h, struct http_call *c, struc
 		s->exchanges++;
 		mcp_peer_greeted(x->peer);
 	}
-	x->takes_events = http1_lists(c->head->fields, c->head->n_fields, "Accept",
-				      "text/event-stream") ||
-			  http1_lists(c->head->fields, c->head->n_fields, "Accept", "*/*");
+	x->takes_events =
+		http1_lists(c->head->fields, c->head->n_fields, "Accept", "text/event-stream") ||
+		http1_lists(c->head->fields, c->head->n_fields, "Accept", "*/*");
 	c->gone = on_gone;
 	c->arg = x;
 	loop_at(h->loop, &x->late, clock_us() + LATE_US);

@@ -53,9 +53,9 @@ static const char *named(const struct rpc_message *m)
 	static const struct {
 		const char *method, *param;
 	} rows[] = {
-		{ "tools/call", "name" },      { "prompts/get", "name" },
-		{ "resources/read", "uri" },   { "tasks/get", "taskId" },
-		{ "tasks/update", "taskId" },  { "tasks/cancel", "taskId" },
+		{ "tools/call", "name" },     { "prompts/get", "name" },
+		{ "resources/read", "uri" },  { "tasks/get", "taskId" },
+		{ "tasks/update", "taskId" }, { "tasks/cancel", "taskId" },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)

@@ -53,10 +53,10 @@ static bool comes_from_here(const struct http_call *c)
 
 	if (!is_here(c, c->head->host))
 		return false;
-	return !n || (t.p && t.n > sizeof(scheme) - 1 &&
-		      memcmp(t.p, scheme, sizeof(scheme) - 1) == 0 &&
-		      is_here(c, (struct http1_text){ t.p + sizeof(scheme) - 1,
-						      t.n - (sizeof(scheme) - 1) }));
+	return !n ||
+	       (t.p && t.n > sizeof(scheme) - 1 && memcmp(t.p, scheme, sizeof(scheme) - 1) == 0 &&
+		is_here(c, (struct http1_text){ t.p + sizeof(scheme) - 1,
+						t.n - (sizeof(scheme) - 1) }));
 }
 
 static bool by_token(struct mcp_http *h, struct http_call *c)

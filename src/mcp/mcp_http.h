@@ -10,8 +10,8 @@
 #include "tools/tools.h"
 
 struct mcp_http_options {
-	const char *listen;     /* ADDR:PORT, on loopback */
-	const char *token_file; /* of daemon/tokens.h; NULL: one token is made, and told */
+	const char *listen;         /* ADDR:PORT, on loopback */
+	const char *token_file;     /* of daemon/tokens.h; NULL: one token is made, and told */
 	struct tools_daemon daemon; /* its tenant is not looked at: each token has its own */
 	int signals;                /* a signalfd: its end; or -1 */
 	/* Where it listens, and the token that was made ("": none was). */

@@ -2,7 +2,8 @@
 /* mcp/mcp_tasks.c - calls that take long, for peers that know tasks: answered with an id at once,
  * asked for later.
  *
- *	working -> completed | cancelled | failed -> forgotten (after TASK_TTL_MS, or for want of room)
+ *	working -> completed | cancelled | failed -> forgotten (after TASK_TTL_MS, or for want of
+ *room)
  *
  * An id is 128 random bits: who has it may ask. */
 #include <stdio.h>

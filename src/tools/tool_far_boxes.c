@@ -270,6 +270,6 @@ int far_file(struct tool_call *c, const struct file_order *o, file_next_fn *next
 	if (c->far.ref[0])
 		return file_send(c, e);
 	/* Should this process end before it is deleted, its times delete it. */
-	return create(c, NULL, "call", "\"idle_ttl\":\"60s\",\"ttl\":\"15m\",\"cleanup_ttl\":\"1s\"",
-		      on_own, e);
+	return create(c, NULL, "call",
+		      "\"idle_ttl\":\"60s\",\"ttl\":\"15m\",\"cleanup_ttl\":\"1s\"", on_own, e);
 }

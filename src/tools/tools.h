@@ -79,7 +79,8 @@ struct tool_listener {
  * All of it is borrowed as long as the tools are there. */
 struct tools_daemon {
 	const char *tenant; /* "@NAME", whose they are; NULL: no daemon takes part */
-	const char *spec;   /* the settings as JSON, with whatever depends on where we stand resolved */
+	const char
+		*spec; /* the settings as JSON, with whatever depends on where we stand resolved */
 	size_t spec_len;
 	const int *secrets; /* values of credentials, for the daemon to hand on */
 	size_t secret_count;

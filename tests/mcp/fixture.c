@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* brig with other tools: those that the official conformance suite calls by name. It is `brig` but for
- * this table and the time after which a call becomes a task (tests/meson.build). Those that take time are
- * commands in sandboxes, so that progress, tasks and cancellation are the real ones. */
+/* brig with other tools: those that the official conformance suite calls by name. It is `brig` but
+ * for this table and the time after which a call becomes a task (tests/meson.build). Those that
+ * take time are commands in sandboxes, so that progress, tasks and cancellation are the real ones.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,19 +11,27 @@
 
 static const struct tool_arg none[] = { { NULL } }, schema_2020[] = { { NULL } };
 
-static const struct tool_arg greet_args[] = { { "name", TOOL_TEXT, NULL, NULL, NULL, false }, { NULL } };
+static const struct tool_arg greet_args[] = { { "name", TOOL_TEXT, NULL, NULL, NULL, false },
+					      { NULL } };
 static const struct tool_arg slow_args[] = { { "seconds", TOOL_NUMBER, NULL, NULL, NULL, false },
 					     { "label", TOOL_TEXT, NULL, NULL, NULL, false },
 					     { NULL } };
 
 static const char schema_text[] =
-	"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"type\":\"object\",\"$defs\":{"
-	"\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{\"street\":{\"type\":"
-	"\"string\"},\"city\":{\"type\":\"string\"}}}},\"properties\":{\"name\":{\"type\":\"string\"},"
-	"\"address\":{\"$ref\":\"#/$defs/address\"},\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\","
-	"\"email\"]},\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},\"allOf\":[{\"anyOf\":[{"
-	"\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],\"if\":{\"properties\":{\"contactMethod\":{"
-	"\"const\":\"phone\"}},\"required\":[\"contactMethod\"]},\"then\":{\"required\":[\"phone\"]},\"else\":{"
+	"{\"$schema\":\"https://json-schema.org/draft/2020-12/"
+	"schema\",\"type\":\"object\",\"$defs\":{"
+	"\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{\"street\":{"
+	"\"type\":"
+	"\"string\"},\"city\":{\"type\":\"string\"}}}},\"properties\":{\"name\":{\"type\":"
+	"\"string\"},"
+	"\"address\":{\"$ref\":\"#/$defs/"
+	"address\"},\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\","
+	"\"email\"]},\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},\"allOf\":[{"
+	"\"anyOf\":[{"
+	"\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],\"if\":{\"properties\":{"
+	"\"contactMethod\":{"
+	"\"const\":\"phone\"}},\"required\":[\"contactMethod\"]},\"then\":{\"required\":[\"phone\"]"
+	"},\"else\":{"
 	"\"required\":[\"email\"]},\"additionalProperties\":false}";
 
 void tool_schema(struct json *j, const struct tool_arg *args)
@@ -81,8 +90,9 @@ static int line(struct tool_call *c, const struct jread *args, const char *text,
 {
 	const char *const argv[] = { "/bin/sh", "-c", text, NULL };
 
-	return call_request(c, args, CODE_NONE, e) < 0 || call_argv(c, argv, e) < 0 ? -e->code
-										     : call_start(c, e);
+	return call_request(c, args, CODE_NONE, e) < 0 || call_argv(c, argv, e) < 0
+		       ? -e->code
+		       : call_start(c, e);
 }
 
 static int progress(struct tool_call *c, const struct jread *args, struct err *e)
@@ -94,7 +104,8 @@ static int slow(struct tool_call *c, const struct jread *args, struct err *e)
 {
 	char text[64];
 
-	(void)snprintf(text, sizeof(text), "sleep %lld; echo done", (long long)jread_int(args, "seconds", 1));
+	(void)snprintf(text, sizeof(text), "sleep %lld; echo done",
+		       (long long)jread_int(args, "seconds", 1));
 	return line(c, args, text, e);
 }
 
@@ -121,10 +132,12 @@ const struct tool tool_table[] = {
 	{ "test_simple_text", "", "text", none, none, true, true, false, simple },
 	{ "test_error_handling", "", "an error", none, none, true, true, false, error },
 	{ "test_tool_with_progress", "", "progress", none, none, false, true, true, progress },
-	{ "json_schema_2020_12_tool", "", "Tool with JSON Schema 2020-12 features", schema_2020, none, true, true, false,
+	{ "json_schema_2020_12_tool", "", "Tool with JSON Schema 2020-12 features", schema_2020,
+	  none, true, true, false, simple },
+	{ "test_logging_tool", "", "says nothing on the way", none, none, true, true, false,
 	  simple },
-	{ "test_logging_tool", "", "says nothing on the way", none, none, true, true, false, simple },
-	{ "test_streaming_elicitation", "", "asks for nothing", none, none, true, true, false, simple },
+	{ "test_streaming_elicitation", "", "asks for nothing", none, none, true, true, false,
+	  simple },
 	{ "greet", "", "at once", greet_args, none, true, true, false, greet },
 	{ "slow_compute", "", "later", slow_args, none, false, true, true, slow },
 	{ "failing_job", "", "fails later", none, none, false, true, true, failing },

@@ -4,13 +4,14 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
 from daemon import daemon
-from harness import PATIENCE, brig_argv, brig_environment, descendants, main, test, wait_until, workspace
+from harness import PATIENCE, brig_argv, brig_environment, descendants, home, main, test, wait_until, workspace
 from mcp_http import Server
 
 HERE = pathlib.Path(__file__).parent
@@ -112,6 +113,7 @@ def every_client_over_http():
             done = node(program, "--cli", s.url, "--transport", "http", "--header", f"Authorization: Bearer {s.token}", "--protocol-era", era, "--format", "json", "-q",
                         "--method", "tools/call", "--tool-name", "run_command", "--tool-arg", 'argv=["echo","hi"]')
             assert done.returncode == 0 and json.loads(done.stdout)["result"]["structuredContent"]["stdout"] == "hi\n", (era, done)
+    shutil.rmtree(home() / ".mcp-inspector", ignore_errors=True)
 
 
 @test(as_user="user", slow=True)
@@ -122,6 +124,7 @@ def the_inspectors_load_over_http():
         done = node(program, "--cli", s.url, "--transport", "http", "--header", f"Authorization: Bearer {s.token}", "--protocol-era", "modern", "--format", "json", "-q",
                     "--method", "tools/call", "--tool-name", "run_command", "--tool-arg", 'argv=["true"]', "--load", "--load-concurrency", "20",
                     "--load-requests", str(calls), limit=50 + calls)
+    shutil.rmtree(home() / ".mcp-inspector", ignore_errors=True)
     said = json.loads(done.stdout)["result"]
     assert (said["ok"], said["errors"], said["toolErrors"]) == (calls, 0, 0), said
 

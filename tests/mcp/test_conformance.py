@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from mcp_http import GoBetween, Server
 HERE = pathlib.Path(__file__).parent
 FOLDER = pathlib.Path(subprocess.run([HERE / "fetch", "--where"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
 NODE = FOLDER / "node_modules/node/bin/node"
+FIXTURE = pathlib.Path(os.environ.get("BRIG", "build/brig")).resolve().parent / "tests/brig-fixture"
 FINE = ("SUCCESS", "INFO", "SKIPPED")
 
 
@@ -26,7 +28,10 @@ def expected(suite):
 
 
 def start_fixture(d):
-    argv = [str(pathlib.Path(w).parent / "tests/brig-fixture") if w.endswith("/brig") else w for w in brig_argv("mcp", "--http", "127.0.0.1:0")]
+    program = scratch() / "brig-fixture"  # where every user can reach it
+    shutil.copy(FIXTURE, program)
+    program.chmod(0o755)
+    argv = [str(program) if str(w).endswith("/brig") else w for w in brig_argv("mcp", "--http", "127.0.0.1:0")]
     return subprocess.Popen(argv, cwd=workspace(), env={**brig_environment(), **d.environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -271,6 +271,10 @@ def tasks_are_found_by_their_id():
         s.ask("tasks/cancel", {"taskId": task["taskId"]})
         assert wait_until(lambda: not running("sleep 3660"), 20)
         assert wait_until(lambda: s.ask("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "cancelled", 20)
+        assert s.ask("tasks/update", {"taskId": task["taskId"], "inputResponses": {}})["result"]["resultType"] == "complete"
+        s.tasks = False  # who has not said that it knows them
+        a = s.post(s.message("tasks/get", {"taskId": task["taskId"]}))
+        assert a.status == 400 and a.last["error"]["code"] == -32021, a
 
 
 @test(as_user="user", slow=True)

@@ -125,6 +125,16 @@ static void explain(struct buf *b, const struct tool_call *c, const struct outco
 
 /* ---- as JSON ---- */
 
+/* Names were chosen inside: what a terminal would obey is shown instead, also to who prints this.
+ */
+static void put_clean(struct json *j, const char *key, const char *text, size_t max)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 14);
+
+	put_some(&b, text, max);
+	json_kstr(j, key, buf_str(&b));
+}
+
 static void put_denials(struct json *j, const struct outcome *o, size_t from)
 {
 	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++) {
@@ -132,8 +142,8 @@ static void put_denials(struct json *j, const struct outcome *o, size_t from)
 
 		json_object(j);
 		json_kstr(j, "kind", o->denials[i].kind);
-		json_kstr(j, "target", o->denials[i].target);
-		json_kstr(j, "reason", o->denials[i].reason);
+		put_clean(j, "target", o->denials[i].target, 1000);
+		put_clean(j, "reason", o->denials[i].reason, 1000);
 		if (k < ARRAY_LEN(settings) && settings[k].setting)
 			json_kstr(j, "setting", settings[k].setting);
 		json_object_end(j);
@@ -141,7 +151,7 @@ static void put_denials(struct json *j, const struct outcome *o, size_t from)
 	for (size_t i = 0; i < o->asked_count && i < NAMES_SHOWN; i++) {
 		json_object(j);
 		json_kstr(j, "kind", "network");
-		json_kstr(j, "target", o->asked[i]);
+		put_clean(j, "target", o->asked[i], 300);
 		json_kstr(j, "reason", "this sandbox has no network");
 		json_kstr(j, "setting", settings[0].setting);
 		json_object_end(j);

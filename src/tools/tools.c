@@ -39,6 +39,7 @@ static void call_free(struct tool_call *c)
 	file_done(&c->file, c->of->loop);
 	if (c->own_box)
 		box_close(c->box, NULL);
+	far_done(c);
 	buf_done(&c->body);
 	buf_done(&c->result.text);
 	buf_done(&c->result.json);
@@ -72,16 +73,28 @@ static void leave_box(struct tool_call *c)
 	brig_result_free(r);
 }
 
+static void tell(struct tool_call *c)
+{
+	unlink_call(c);
+	c->result.cancelled = c->cancelled;
+	c->by.done(c->by.arg, &c->result);
+	call_free(c);
+}
+
+static void on_left(void *arg, const struct err *e)
+{
+	(void)e;
+	tell(arg);
+}
+
 static void on_end(struct loop_timer *t, uint64_t now)
 {
 	struct tool_call *c = (struct tool_call *)((char *)t - offsetof(struct tool_call, end));
 
 	(void)now;
 	leave_box(c);
-	unlink_call(c);
-	c->result.cancelled = c->cancelled;
-	c->by.done(c->by.arg, &c->result);
-	call_free(c);
+	if (!c->far.own || far_leave(c, on_left) < 0)
+		tell(c);
 }
 
 void call_end(struct tool_call *c)
@@ -126,7 +139,8 @@ static int check(const struct spec *s, struct tools *facts, struct err *e)
 	return spec_backend(x, &backend, &why, e);
 }
 
-int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e)
+int tools_new(struct loop *l, const struct spec *s, const struct tools_daemon *d,
+	      struct tools **ret, struct err *e)
 {
 	struct tools facts = { .loop = l }, *t;
 
@@ -136,6 +150,8 @@ int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct e
 	if (!t)
 		return err_nomem(e);
 	*t = facts;
+	if (d)
+		t->daemon = *d;
 	t->spec = spec_clone(s, e);
 	if (!t->spec) {
 		free(t);
@@ -161,6 +177,7 @@ struct tools *tools_free(struct tools *t)
 		c->by.done(c->by.arg, &c->result);
 		call_free(c);
 	}
+	far_settle(t);
 	while (t->boxes)
 		box_close(t->boxes, NULL);
 	(void)spec_free(t->spec);
@@ -222,6 +239,8 @@ void tool_cancel(struct tool_call *c)
 		brig_request_cancel(c->request);
 		return;
 	}
+	if (far_cancel(c))
+		return;
 	file_cancel(c);
 	c->result.failed = true;
 	buf_puts(&c->result.text, "cancelled");

@@ -5,7 +5,7 @@
  * the user's; an argument chooses within it and never adds to it. Each call has a sandbox of its
  * own unless it names one that create_sandbox has made. Everything is turned by the caller's loop;
  * only the start and the end of a sandbox are waited for, which takes milliseconds. Nothing
- * outlives struct tools. */
+ * outlives struct tools, except for named sandboxes that are the daemon's. */
 #pragma once
 
 #include <stdbool.h>
@@ -75,8 +75,20 @@ struct tool_listener {
 	void *arg;
 };
 
-/* The spec is copied. Fails when no sandbox could be made from it at all. */
-int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e);
+/* How the daemon is asked for sandboxes, where they are its own and no children of this process's.
+ * All of it is borrowed as long as the tools are there. */
+struct tools_daemon {
+	const char *tenant; /* "@NAME", whose they are; NULL: no daemon takes part */
+	const char
+		*spec; /* the settings as JSON, with whatever depends on where we stand resolved */
+	size_t spec_len;
+	const int *secrets; /* values of credentials, for the daemon to hand on */
+	size_t secret_count;
+};
+
+/* The spec is copied. Fails when no sandbox could be made from it at all. `d` may be NULL. */
+int tools_new(struct loop *l, const struct spec *s, const struct tools_daemon *d,
+	      struct tools **ret, struct err *e);
 struct tools *tools_free(struct tools *t); /* ends what runs, and tells so */
 DEFINE_CLEANUP(tools, struct tools *, tools_free)
 bool tools_fleeting(const struct tools *t);  /* no folder of the user's is the workspace */

@@ -256,7 +256,7 @@ def everything_ends_with_a_killed_server():
 
 @test
 def a_policy_that_cannot_be_had_stops_the_server():
-    for options in (("--policy", "full_access"), ("--backend", "none"), ("--memory", "nonsense"), ("--tty",), ("--json",), ("what",), ("--http", "127.0.0.1:1"), ("--http=127.0.0.1:1",)):
+    for options in (("--policy", "full_access"), ("--backend", "none"), ("--memory", "nonsense"), ("--tty",), ("--json",), ("what",), ("--http", "192.0.2.1:1"), ("--http=nowhere",), ("--token-file", "x")):
         done = brig("mcp", *options)
         assert done.status == 125 and not done.text and done.errors.startswith("brig: "), (options, done)
     assert "MCP" in brig("mcp", "--help").text

@@ -262,11 +262,15 @@ int run_command(struct tool_call *c, const struct jread *args, struct err *e)
 
 /* ---- run_python ---- */
 
-/* The box has the network that this tool is not to have. */
+/* The box has the network that this tool is not to have; and a hook is put before a file alone. */
 static int check_offline(const struct tool_call *c, struct err *e)
 {
 	const struct spec *s = c->of->spec;
 
+	if (c->box && s->command.code.hooks.where)
+		return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",
+				  "audit_hooks_enabled: Python code runs in a sandbox of its own "
+				  "alone");
 	if (!c->box || !s->command.code.tool[CODE_PYTHON].offline || !c->of->reach_out)
 		return 0;
 	return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",

@@ -235,26 +235,6 @@ static int refuse_old(const struct role_reader *r, const struct node *docker, st
 	return err_hint(e, "brig config migrate '%s' prints the new form", r->src->name);
 }
 
-/* What is not there is refused: the role's owner would take it for a wall. */
-static int refuse_hooks(const struct role_reader *r, const struct node *security, struct err *e)
-{
-	const struct node *n = node_get(node_get(security, "tools"), "audit_hooks_enabled");
-	bool on = false;
-
-	if (!n || n->kind == NODE_NULL)
-		return 0;
-	if (node_bool(r->src->name, n, &on, e) < 0)
-		return -e->code;
-	if (!on)
-		return 0;
-	(void)node_key_error(r->src->name, n, e,
-			     "audit_hooks_enabled is not in this version of brig");
-	e->kind = ERR_UNAVAILABLE;
-	return err_hint(e,
-			"set it to false: files, network and programs are closed by the sandbox, "
-			"not by hooks in the interpreter");
-}
-
 static int read_security(struct role_reader *r, const struct node *security, struct err *e)
 {
 	static const char *const mine[] = { "sandbox", "preset", NULL };
@@ -269,7 +249,7 @@ static int read_security(struct role_reader *r, const struct node *security, str
 		return refuse_old(r, docker, e);
 	if (security && role_near_keys(r, security, mine, "security", e) < 0)
 		return -e->code;
-	if (refuse_hooks(r, security, e) < 0)
+	if (role_read_hooks(r, node_get(security, "tools"), e) < 0)
 		return -e->code;
 	if (preset && preset_read(r->s, r->src, preset, &r->role->preset, e) < 0)
 		return -e->code;

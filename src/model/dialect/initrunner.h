@@ -85,5 +85,20 @@ int role_read_ssh(struct role_reader *r, const struct node *ssh, struct err *e);
  */
 int role_read_mounts(struct role_reader *r, const struct node *sandbox, struct err *e);
 
-/* initrunner_tools.c: the list spec.tools */
+/* initrunner_hooks.c: security.tools, as far as it is about the audit hook */
+int role_read_hooks(struct role_reader *r, const struct node *tools, struct err *e);
+
+/* initrunner_tools.c: the list spec.tools, and what its entries are read with. A value that is not
+ * there leaves *ret as it is; texts are kept in the spec's arena. */
+struct role_bounds {
+	uint64_t min, max;
+};
+int role_read_number(const struct role_reader *r, const struct node *map, const char *key,
+		     const struct role_bounds *b, uint64_t *ret, struct err *e);
+int role_read_flag(const struct role_reader *r, const struct node *map, const char *key, bool *ret,
+		   struct err *e);
+int role_read_string(const struct role_reader *r, const struct node *map, const char *key,
+		     const char **ret, struct err *e);
+int role_read_strings(const struct role_reader *r, const struct node *map, const char *key,
+		      struct strlist *ret, struct err *e);
 int role_read_tools(struct role_reader *r, const struct node *tools, struct err *e);

@@ -14,15 +14,11 @@
 #define TIMEOUT_MAX 86400 /* seconds */
 #define OUTPUT_MAX ((uint64_t)1 << 30)
 
-struct bounds {
-	uint64_t min, max;
-};
-
-static const struct bounds seconds = { 1, TIMEOUT_MAX }, characters = { 1, OUTPUT_MAX };
+static const struct role_bounds seconds = { 1, TIMEOUT_MAX }, characters = { 1, OUTPUT_MAX };
 
 /* A number of the tool, or *ret as it was when there is none. */
-static int read_number(const struct role_reader *r, const struct node *map, const char *key,
-		       const struct bounds *b, uint64_t *ret, struct err *e)
+int role_read_number(const struct role_reader *r, const struct node *map, const char *key,
+		     const struct role_bounds *b, uint64_t *ret, struct err *e)
 {
 	const struct node *n = node_get(map, key);
 	const char *text = NULL;
@@ -40,8 +36,8 @@ static int read_number(const struct role_reader *r, const struct node *map, cons
 	return 0;
 }
 
-static int read_flag(const struct role_reader *r, const struct node *map, const char *key,
-		     bool *ret, struct err *e)
+int role_read_flag(const struct role_reader *r, const struct node *map, const char *key, bool *ret,
+		   struct err *e)
 {
 	const struct node *n = node_get(map, key);
 
@@ -49,8 +45,8 @@ static int read_flag(const struct role_reader *r, const struct node *map, const 
 }
 
 /* Text without control characters, kept in the spec's arena. */
-static int read_string(const struct role_reader *r, const struct node *map, const char *key,
-		       const char **ret, struct err *e)
+int role_read_string(const struct role_reader *r, const struct node *map, const char *key,
+		     const char **ret, struct err *e)
 {
 	const struct node *n = node_get(map, key);
 	const char *text = NULL;
@@ -66,8 +62,8 @@ static int read_string(const struct role_reader *r, const struct node *map, cons
 	return *ret ? 0 : err_nomem(e);
 }
 
-static int read_strings(const struct role_reader *r, const struct node *map, const char *key,
-			struct strlist *ret, struct err *e)
+int role_read_strings(const struct role_reader *r, const struct node *map, const char *key,
+		      struct strlist *ret, struct err *e)
 {
 	const struct node *list = node_get(map, key);
 
@@ -80,7 +76,8 @@ static int read_strings(const struct role_reader *r, const struct node *map, con
 		const char **slot;
 
 		if (n->kind != NODE_SCALAR || !*n->text || str_has_control(n->text))
-			return node_error(r->src->name, n, e, "%s: not the name of a command", key);
+			return node_error(r->src->name, n, e,
+					  "%s: expected texts without control characters", key);
 		slot = ARENA_PUSH(r->s->arena, ret->v, ret->n);
 		if (slot)
 			*slot = arena_strdup(r->s->arena, n->text);
@@ -119,7 +116,8 @@ static int read_parameter(const struct role_reader *r, const struct node *map,
 	const struct node *fallback = node_get(map, "default");
 	const char *text = NULL;
 
-	if (read_name(r, map, &p.name, e) < 0 || read_flag(r, map, "required", &p.required, e) < 0)
+	if (read_name(r, map, &p.name, e) < 0 ||
+	    role_read_flag(r, map, "required", &p.required, e) < 0)
 		return -e->code;
 	if (fallback && read_text(r->src, fallback, &text, e) < 0)
 		return -e->code;
@@ -160,9 +158,9 @@ static int read_script(const struct role_reader *r, const struct node *map, stru
 
 	if (role_near_keys(r, map, keys, "scripts", e) < 0 || read_name(r, map, &s.name, e) < 0 ||
 	    read_body(r, map, &s.body, e) < 0 ||
-	    read_string(r, map, "interpreter", &s.interpreter, e) < 0 ||
-	    read_number(r, map, "timeout_seconds", &seconds, &s.timeout, e) < 0 ||
-	    read_strings(r, map, "allowed_commands", &s.allowed, e) < 0)
+	    role_read_string(r, map, "interpreter", &s.interpreter, e) < 0 ||
+	    role_read_number(r, map, "timeout_seconds", &seconds, &s.timeout, e) < 0 ||
+	    role_read_strings(r, map, "allowed_commands", &s.allowed, e) < 0)
 		return -e->code;
 	s.timeout *= 1000;
 	for (const struct node *n = list && list->kind == NODE_LIST ? list->first : NULL; n;
@@ -212,7 +210,7 @@ static int read_offline(const struct role_reader *r, const struct node *map, str
 {
 	const struct node *n = node_get(map, "network_disabled");
 
-	if (read_flag(r, map, "network_disabled", &t->network_disabled, e) < 0)
+	if (role_read_flag(r, map, "network_disabled", &t->network_disabled, e) < 0)
 		return -e->code;
 	if (!n || n->kind == NODE_NULL || !t->network_disabled || t->kind != ROLE_TOOL_PYTHON)
 		return 0;
@@ -241,14 +239,14 @@ static int read_tool(const struct role_reader *r, const struct node *map, enum r
 	t.network_disabled = kind == ROLE_TOOL_PYTHON;
 	t.default_blocked = kind == ROLE_TOOL_SHELL && !node_get(map, "blocked_commands");
 	if (role_near_keys(r, map, keys, "tools", e) < 0 ||
-	    read_number(r, map, "timeout_seconds", &seconds, &t.timeout, e) < 0 ||
-	    read_number(r, map, "max_output_bytes", &characters, &t.output, e) < 0 ||
+	    role_read_number(r, map, "timeout_seconds", &seconds, &t.timeout, e) < 0 ||
+	    role_read_number(r, map, "max_output_bytes", &characters, &t.output, e) < 0 ||
 	    read_working_dir(r, map, &t.working_dir, e) < 0 ||
-	    read_string(r, map, "interpreter", &t.interpreter, e) < 0 ||
+	    role_read_string(r, map, "interpreter", &t.interpreter, e) < 0 ||
 	    read_offline(r, map, &t, e) < 0 ||
-	    read_flag(r, map, "require_confirmation", &t.confirm, e) < 0 ||
-	    read_strings(r, map, "allowed_commands", &t.allowed, e) < 0 ||
-	    read_strings(r, map, "blocked_commands", &t.blocked, e) < 0)
+	    role_read_flag(r, map, "require_confirmation", &t.confirm, e) < 0 ||
+	    role_read_strings(r, map, "allowed_commands", &t.allowed, e) < 0 ||
+	    role_read_strings(r, map, "blocked_commands", &t.blocked, e) < 0)
 		return -e->code;
 	t.timeout *= 1000;
 	if (kind == ROLE_TOOL_SCRIPT && read_scripts(r, map, &t, e) < 0)

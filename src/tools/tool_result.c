@@ -21,11 +21,11 @@ enum { DENIALS_SHOWN = 16, NAMES_SHOWN = 8 };
 static const struct {
 	const char *kind, *setting, *words;
 } settings[] = {
-	{ "network", "egress.allow", "egress.allow in brig.yaml, or brig mcp --allow HOST" },
+	{ "network", "egress.allow", "egress.allow in brig.yaml, or the option --allow HOST" },
 	{ "protected-path", NULL,
 	  "none: programs on the host obey this name, and the user changes it outside of the "
 	  "sandbox" },
-	{ "ssh-agent", "ssh_agent", "ssh_agent in brig.yaml, or brig mcp --ssh-agent" },
+	{ "ssh-agent", "ssh_agent", "ssh_agent in brig.yaml, or the option --ssh-agent" },
 };
 
 static size_t setting_of(const char *kind)

@@ -386,3 +386,43 @@ int run_script(struct tool_call *c, const struct jread *args, struct err *e)
 	}
 	return call_start(c, e);
 }
+
+/* ---- a script of the role ---- */
+
+/* A parameter that was not given has what the role says, or nothing. */
+static int put_values(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+
+	for (size_t i = 0; i < s->parameter_count; i++) {
+		const struct code_parameter *p = &s->parameters[i];
+		const char *value = NULL;
+
+		if (args_text(args, p->name, WORD_MAX, &value, e) < 0 ||
+		    put_parameter(c, p->name, value ? value : p->fallback, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+int run_role_script(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+	struct brig_error be;
+
+	c->request = request_from(c->of->spec);
+	if (!c->request)
+		return err_nomem(e);
+	if (put_values(c, args, e) < 0)
+		return -e->code;
+	c->timeout_ms = s->timeout;
+	if (!spec_wrote(c->of->spec, FIELD_TIMEOUT)) {
+		request_spec(c->request)->command.timeout = s->timeout;
+		request_spec(c->request)->origin[FIELD_TIMEOUT] = ORIGIN_FLAG;
+	}
+	if (brig_request_script(c->request, s->interpreter, s->body, strlen(s->body), &be) < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	return call_start(c, e);
+}

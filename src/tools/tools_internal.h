@@ -68,6 +68,8 @@ struct tool_call {
 struct tools {
 	struct loop *loop;
 	struct spec *spec;
+	struct tool *scripts; /* of the role; in the spec's arena, as all that they are made of */
+	size_t script_count;
 	bool fleeting;  /* the workspace is empty, and goes with each sandbox */
 	bool reach_out; /* its sandboxes have a network, also where only a list of hosts says so */
 	struct tool_call *calls;
@@ -102,7 +104,7 @@ void call_fail(struct tool_call *c, const struct err *e);
 int call_start(struct tool_call *c, struct err *e);
 /* A request for a command with these arguments, in the box that `sandbox` names, or alone. */
 int call_request(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e);
-tool_fn run_command, run_python, run_script;
+tool_fn run_command, run_python, run_script, run_role_script;
 
 /* ---- results (tool_result.c) ---- */
 
@@ -127,6 +129,10 @@ int file_begin(struct tool_call *c, const struct file_order *o, file_next_fn *ne
 void file_done(struct tool_file *f, struct loop *l); /* closes what is open */
 void file_cancel(struct tool_call *c);
 tool_fn read_file, write_file, edit_file, list_files, search_files;
+
+/* ---- scripts of a role (tool_scripts.c) ---- */
+
+int scripts_new(struct tools *t, struct err *e);
 
 /* ---- text (tool_text.c) ---- */
 

@@ -109,10 +109,23 @@ static int read_name(const struct role_reader *r, const struct node *map, const 
 
 /* --- scripts --- */
 
-static int read_parameter(const struct role_reader *r, const struct node *map,
-			  struct role_script *s, struct err *e)
+/* For the model; lines and all. */
+static int read_about(const struct role_reader *r, const struct node *map, const char **ret,
+		      struct err *e)
 {
-	struct role_parameter p = { .fallback = "" }, *slot;
+	const struct node *n = node_get(map, "description");
+	const char *text = NULL;
+
+	if (n && read_text(r->src, n, &text, e) < 0)
+		return -e->code;
+	*ret = text && *text ? arena_strdup(r->s->arena, text) : NULL;
+	return text && *text && !*ret ? err_nomem(e) : 0;
+}
+
+static int read_parameter(const struct role_reader *r, const struct node *map,
+			  struct code_script *s, struct err *e)
+{
+	struct code_parameter p = { .fallback = "" }, *slot;
 	const struct node *fallback = node_get(map, "default");
 	const char *text = NULL;
 
@@ -154,10 +167,10 @@ static int read_script(const struct role_reader *r, const struct node *map, stru
 					    "allowed_commands",
 					    NULL };
 	const struct node *list = node_get(map, "parameters");
-	struct role_script s = { 0 }, *slot;
+	struct code_script s = { 0 }, *slot;
 
 	if (role_near_keys(r, map, keys, "scripts", e) < 0 || read_name(r, map, &s.name, e) < 0 ||
-	    read_body(r, map, &s.body, e) < 0 ||
+	    read_about(r, map, &s.about, e) < 0 || read_body(r, map, &s.body, e) < 0 ||
 	    role_read_string(r, map, "interpreter", &s.interpreter, e) < 0 ||
 	    role_read_number(r, map, "timeout_seconds", &seconds, &s.timeout, e) < 0 ||
 	    role_read_strings(r, map, "allowed_commands", &s.allowed, e) < 0)
@@ -249,6 +262,7 @@ static int read_tool(const struct role_reader *r, const struct node *map, enum r
 	    role_read_strings(r, map, "blocked_commands", &t.blocked, e) < 0)
 		return -e->code;
 	t.timeout *= 1000;
+	t.confirm_written = t.confirm && node_get(map, "require_confirmation");
 	if (kind == ROLE_TOOL_SCRIPT && read_scripts(r, map, &t, e) < 0)
 		return -e->code;
 	slot = ARENA_PUSH(r->s->arena, r->role->tools, r->role->tool_count);
@@ -256,6 +270,20 @@ static int read_tool(const struct role_reader *r, const struct node *map, enum r
 		return err_nomem(e);
 	*slot = t;
 	return 0;
+}
+
+/* Kept for who would tell of it. */
+static int pass_over(struct role_reader *r, const char *type, struct err *e)
+{
+	const char **slot;
+
+	for (size_t i = 0; i < r->role->other.n; i++)
+		if (str_eq(r->role->other.v[i], type))
+			return 0;
+	slot = ARENA_PUSH(r->s->arena, r->role->other.v, r->role->other.n);
+	if (slot)
+		*slot = arena_strdup(r->s->arena, type);
+	return slot && *slot ? 0 : err_nomem(e);
 }
 
 int role_read_tools(struct role_reader *r, const struct node *tools, struct err *e)
@@ -272,10 +300,15 @@ int role_read_tools(struct role_reader *r, const struct node *tools, struct err 
 	for (const struct node *n = tools->first; n; n = n->next) {
 		const struct node *type = node_get(n, "type");
 
-		for (size_t i = 0; type && type->kind == NODE_SCALAR && i < ARRAY_LEN(kinds); i++)
-			if (str_eq(type->text, kinds[i]) &&
-			    read_tool(r, n, (enum role_tool_kind)i, e) < 0)
-				return -e->code;
+		size_t i = 0;
+
+		if (!type || type->kind != NODE_SCALAR)
+			continue;
+		while (i < ARRAY_LEN(kinds) && !str_eq(type->text, kinds[i]))
+			i++;
+		if ((i < ARRAY_LEN(kinds) ? read_tool(r, n, (enum role_tool_kind)i, e)
+					  : pass_over(r, type->text, e)) < 0)
+			return -e->code;
 	}
 	return 0;
 }

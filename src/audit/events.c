@@ -78,7 +78,7 @@ const struct event_type event_types[EVENT_COUNT] = {
 		{ TEXT("key"), TEXT("purpose") } },
 	[EVENT_TOOL_CALL] = { "tool.call", SEVERITY_INFO, false, API, 99,
 		"a model of brig agent called a tool; what that ran is a sandbox.exec of the run",
-		{ TEXT("session"), TEXT("tool"), TEXT("run"), TEXT("outcome") } },
+		{ TEXT("session"), TEXT("tool"), TEXT("outcome") } },
 	[EVENT_LIMIT_HIT] = { "limit.hit", SEVERITY_LOW, true, PROCESS, 2,
 		"a run came to one of its limits",
 		{ TEXT("limit"), NUMBER("value"), TEXT("enforcer") } },

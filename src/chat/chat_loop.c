@@ -210,10 +210,10 @@ static void keep(struct chat *c, const struct tool_result *r, const char *outcom
 	size_t n = r->text.len;
 	struct err unused;
 
-	if (r->json.len)
-		(void)jread_parse(buf_str(&r->json), r->json.len, &root, &unused);
+	if (r->denials.len)
+		(void)jread_parse(buf_str(&r->denials), r->denials.len, &root, &unused);
 	c->r.failed += r->failed;
-	c->r.denied += jread_count(jread_get(root, "denials"));
+	c->r.denied += jread_count(root);
 	if (c->w.to.result)
 		c->w.to.result(c->w.to.arg, c->asked, r);
 	buf_add(&b, buf_str(&r->text), n > RESULT_MAX ? utf8_cut(r->text.data, RESULT_MAX) : n);
@@ -222,7 +222,7 @@ static void keep(struct chat *c, const struct tool_result *r, const char *outcom
 	if (r->cancelled)
 		buf_puts(&b, "\n[cancelled]");
 	if (!c->failed->code && recorder_tool(c->w.spec, c->w.history->id, c->asked->name,
-					      jread_str(root, "run"), outcome, c->failed) < 0)
+					      r->run[0] ? r->run : NULL, outcome, c->failed) < 0)
 		(void)err_wrap(c->failed, "the call of a tool");
 	if (!c->failed->code)
 		(void)history_result(c->w.history, c->asked, buf_str(&b), b.len, c->failed);

@@ -128,16 +128,14 @@ static void say_denials(const struct agent_show *s, const struct jread *list)
 static void on_result(void *arg, const struct chat_call *c, const struct tool_result *r)
 {
 	struct agent_show *s = arg;
-	CLEANUP(jread) struct jread *root = NULL;
-	const struct jread *denials;
+	CLEANUP(jread) struct jread *denials = NULL;
 	struct err unused;
 	struct json j;
 
-	if (r->json.len)
-		(void)jread_parse(buf_str(&r->json), r->json.len, &root, &unused);
-	denials = jread_get(root, "denials");
+	if (r->denials.len)
+		(void)jread_parse(buf_str(&r->denials), r->denials.len, &denials, &unused);
 	say_denials(s, denials);
-	if (r->failed && !s->quiet && !s->json && !root)
+	if (r->failed && !s->quiet && !s->json && !r->run[0])
 		message_log(PRIORITY_WARNING, "brig: tool", buf_str(&r->text));
 	if (s->calls.len)
 		buf_putc(&s->calls, ',');
@@ -145,16 +143,12 @@ static void on_result(void *arg, const struct chat_call *c, const struct tool_re
 	json_object(&j);
 	json_kstr(&j, "tool", c->name);
 	json_kbool(&j, "failed", r->failed);
-	json_kstr(&j, "run", jread_str(root, "run"));
+	json_kstr(&j, "run", r->run[0] ? r->run : NULL);
 	json_key(&j, "denials");
-	json_array(&j);
-	for (size_t i = 0; i < jread_count(denials); i++) {
-		CLEANUP(buf) struct buf one = BUF_INIT(65536);
-
-		jread_write(jread_at(denials, i), &one);
-		json_raw(&j, buf_str(&one), one.len);
-	}
-	json_array_end(&j);
+	if (r->denials.len)
+		json_raw(&j, buf_str(&r->denials), r->denials.len);
+	else
+		json_raw(&j, "[]", 2);
 	json_object_end(&j);
 }
 

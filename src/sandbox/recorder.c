@@ -685,8 +685,7 @@ int recorder_tool(const struct spec *s, const char *session, const char *tool, c
 	fill_common(r, &x, EVENT_TOOL_CALL);
 	record_text(&x, "session", session);
 	record_text(&x, "tool", tool);
-	if (run)
-		record_text(&x, "run", run);
+	x.run = run;
 	record_text(&x, "outcome", outcome);
 	return put_one(r, &x, e);
 }

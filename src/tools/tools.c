@@ -55,6 +55,7 @@ static void call_free(struct tool_call *c)
 	buf_done(&c->body);
 	buf_done(&c->result.text);
 	buf_done(&c->result.json);
+	buf_done(&c->result.denials);
 	free(c);
 }
 
@@ -223,7 +224,8 @@ void tool_begin(struct tools *t, const struct tool *tool, const struct jread *ar
 				 .file = { .answers.fd = -1, .data.fd = -1, .word = -1 },
 				 .body = BUF_INIT(2 * TOOL_FILE_MAX),
 				 .result = { .text = BUF_INIT(TEXT_MAX),
-					     .json = BUF_INIT(TEXT_MAX) } };
+					     .json = BUF_INIT(TEXT_MAX),
+					     .denials = BUF_INIT(TEXT_MAX) } };
 	if (t->calls)
 		t->calls->at = &c->next;
 	t->calls = c;

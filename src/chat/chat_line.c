@@ -214,10 +214,8 @@ static void forget_key(const char *name)
 {
 	char *value = name ? getenv(name) : NULL;
 
-	if (!value)
-		return;
-	explicit_bzero(value, strlen(value));
-	(void)unsetenv(name);
+	if (value)
+		explicit_bzero(value, strlen(value));
 }
 
 int chat_line_open(const struct spec *s, note_fn *note, void *arg, struct chat_line **ret,

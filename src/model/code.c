@@ -146,7 +146,8 @@ static int put_hook(struct spec *s, const char **argv, size_t *n, struct err *e)
 	if (spec_remote(s))
 		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
 				  "choose another backend, or audit_hooks_enabled: false",
-				  "%.160s: backend ssh cannot honour audit_hooks_enabled", h->where);
+				  "%.160s: backend ssh cannot honour audit_hooks_enabled",
+				  h->where);
 	argv[(*n)++] = "-c";
 	return code_hook_program(s->arena, h, &argv[(*n)++], e);
 }

@@ -6,13 +6,13 @@
 #include "base/str.h"
 #include "tools/tools_internal.h"
 
-struct word {
+struct line_word {
 	const char *p;
 	size_t n;
 };
 
 /* What the first word of a line is, as far as that can be told without being a shell. */
-static struct word first_word(const char *line, size_t n)
+static struct line_word first_word(const char *line, size_t n)
 {
 	size_t at = 0, len = 0;
 
@@ -20,10 +20,10 @@ static struct word first_word(const char *line, size_t n)
 		at++;
 	while (at + len < n && line[at + len] != ' ' && line[at + len] != '\t')
 		len++;
-	return (struct word){ line + at, len };
+	return (struct line_word){ line + at, len };
 }
 
-static bool is_allowed(const struct strlist *l, struct word w)
+static bool is_allowed(const struct strlist *l, struct line_word w)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (strlen(l->v[i]) == w.n && strncmp(l->v[i], w.p, w.n) == 0)
@@ -38,7 +38,7 @@ static int check_lines(const struct code_script *s, struct err *e)
 
 	while (s->allowed.n && *line) {
 		size_t n = strcspn(line, "\n");
-		struct word w = first_word(line, n);
+		struct line_word w = first_word(line, n);
 
 		if (w.n && w.p[0] != '#' && !is_allowed(&s->allowed, w))
 			return err_refuse(e, ERR_CONFIG, EPERM, "allowed_commands of that script",

@@ -35,6 +35,8 @@ static const struct provider *provider_of(const char *name)
 
 static int check(const struct chat_spec *c, const struct provider *p, struct err *e)
 {
+	if (c->slip)
+		return err_set(e, ERR_CONFIG, EINVAL, "%.300s", c->slip);
 	if (!c->name || !*c->name)
 		return err_refuse(e, ERR_CONFIG, EINVAL,
 				  "spec.model in the role, or --model NAME and --base-url URL",

@@ -343,7 +343,7 @@ static int tell(struct agent *a, int r, struct err *e)
 		       : e->kind == ERR_USAGE || e->kind == ERR_CONFIG ? EXIT_BRIG
 								       : EXIT_AGENT;
 	}
-	if (report->stopped[0]) {
+	if (report && report->stopped[0]) {
 		message_log(PRIORITY_WARNING, "brig: stopped", report->stopped);
 		return EXIT_AGENT;
 	}

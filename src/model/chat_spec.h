@@ -19,7 +19,9 @@ struct chat_spec {
 	uint64_t out_tokens, in_tokens, tokens, calls, requests, timeout,
 		cost; /* thousandths of USD */
 	uint64_t prompt_chars;
-	bool shell, python;   /* tools that the role has */
-	bool confirm;         /* written: somebody is to be asked before a command is run */
+	bool shell, python; /* tools that the role has */
+	bool confirm;       /* written: somebody is to be asked before a command is run */
+	const char
+		*slip; /* a key that looks like another; NULL: none. Told by who asks the model */
 	struct strlist other; /* types of its tools that are not served */
 };

@@ -43,6 +43,18 @@ static int split_name(struct role_reader *r, struct chat_spec *c, struct err *e)
 	return c->provider ? 0 : err_nomem(e);
 }
 
+/* A role without a slip is other commands' affair; only who talks to the model is kept from it. */
+static int note_slip(struct role_reader *r, const struct node *map, const char *const *keys,
+		     const char *in, struct chat_spec *c, struct err *e)
+{
+	struct err slip = { 0 };
+
+	if (c->slip || role_near_keys(r, map, keys, in, &slip) == 0)
+		return 0;
+	c->slip = arena_printf(r->s->arena, "%s (%s)", slip.what, slip.hint);
+	return c->slip ? 0 : err_nomem(e);
+}
+
 static int read_model(struct role_reader *r, const struct node *model, struct chat_spec *c,
 		      struct err *e)
 {
@@ -55,7 +67,7 @@ static int read_model(struct role_reader *r, const struct node *model, struct ch
 	if (model->kind != NODE_MAP)
 		return node_error(r->src->name, model, e, "model: expected a map, not %s",
 				  node_kind_name(model->kind));
-	if (role_near_keys(r, model, keys, "model", e) < 0 ||
+	if (note_slip(r, model, keys, "model", c, e) < 0 ||
 	    role_read_string(r, model, "provider", &c->provider, e) < 0 ||
 	    role_read_string(r, model, "name", &c->name, e) < 0 ||
 	    role_read_string(r, model, "base_url", &c->base_url, e) < 0 ||
@@ -77,7 +89,7 @@ static int read_guardrails(struct role_reader *r, const struct node *g, struct c
 
 	if (!g || g->kind != NODE_MAP)
 		return 0;
-	if (role_near_keys(r, g, keys, "guardrails", e) < 0 ||
+	if (note_slip(r, g, keys, "guardrails", c, e) < 0 ||
 	    role_read_number(r, g, "max_tokens_per_run", &any, &c->out_tokens, e) < 0 ||
 	    role_read_number(r, g, "max_tool_calls", &calls, &c->calls, e) < 0 ||
 	    role_read_number(r, g, "timeout_seconds", &any, &seconds, e) < 0 ||

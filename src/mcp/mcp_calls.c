@@ -136,7 +136,7 @@ static void on_late(struct loop_timer *t, uint64_t now)
 void mcp_call_tool(const struct mcp_ask *a)
 {
 	const char *name = jread_str(a->m->params, "name");
-	const struct tool *tool = name ? tool_by_name(name) : NULL;
+	const struct tool *tool = name ? tools_named(a->peer->of->tools, name) : NULL;
 	const struct jread *args = jread_get(a->m->params, "arguments"),
 			   *token = jread_get(jread_get(a->m->params, "_meta"), "progressToken");
 	struct mcp_server *s = a->peer->of;

@@ -183,6 +183,7 @@ static void put_tool(struct json *j, const struct tool *t, bool reach_out)
 
 static void list_tools(const struct mcp_ask *a)
 {
+	const struct tool *t;
 	struct json j;
 	struct buf b;
 
@@ -193,7 +194,7 @@ static void list_tools(const struct mcp_ask *a)
 	mcp_result(a, &j, &b);
 	json_key(&j, "tools");
 	json_array(&j);
-	for (const struct tool *t = tool_table; t->name; t++)
+	for (size_t i = 0; (t = tools_at(a->peer->of->tools, i)); i++)
 		put_tool(&j, t, tools_reach_out(a->peer->of->tools));
 	json_array_end(&j);
 	if (a->era == ERA_MODERN) {

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "model/chat_spec.h"
 #include "model/command.h"
 #include "model/fields.h"
 #include "model/lists.h"
@@ -253,6 +254,7 @@ struct spec {
 	struct credentiallist credentials;
 	struct strlist use_credentials; /* --credential: these alone; none: all of them */
 	struct audit_spec audit;
+	struct chat_spec chat; /* of an InitRunner role */
 	struct strlist mount_roots, builtin_tools;
 	struct strlist main_command; /* of a long-lived sandbox */
 	struct copylist copies;

@@ -302,11 +302,17 @@ int run_command(struct tool_call *c, const struct jread *args, struct err *e)
 
 /* ---- run_python ---- */
 
-/* The box has the network that this tool is not to have. */
+/* The box has the network that this tool is not to have; and a hook is put before a file alone. */
 static int check_offline(const struct tool_call *c, struct err *e)
 {
 	const struct spec *s = c->of->spec;
 
+	if (is_apart(c) && s->command.code.hooks.where)
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  is_far(c) ? "the user starts brig mcp on stdio without --daemon"
+					    : "leave 'sandbox' out",
+				  "audit_hooks_enabled: Python code runs in a sandbox of its own "
+				  "alone");
 	if (!is_apart(c) || !s->command.code.tool[CODE_PYTHON].offline || !c->of->reach_out)
 		return 0;
 	if (is_far(c))
@@ -438,4 +444,64 @@ int run_script(struct tool_call *c, const struct jread *args, struct err *e)
 			error_import(&be, e);
 	}
 	return r < 0 ? -e->code : call_start(c, e);
+}
+
+/* ---- a script of the role ---- */
+
+/* A parameter that was not given has what the role says, or nothing. */
+static int put_values(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+
+	for (size_t i = 0; i < s->parameter_count; i++) {
+		const struct code_parameter *p = &s->parameters[i];
+		const char *value = NULL;
+
+		if (args_text(args, p->name, WORD_MAX, &value, e) < 0 ||
+		    put_parameter(c, p->name, value ? value : p->fallback, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+/* The arguments are the script's own: none of them names a sandbox. */
+static int run_far_script(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+	uint64_t top = spec_wrote(c->of->spec, FIELD_TIMEOUT) ? c->of->spec->command.timeout : 0;
+
+	if (far_request(c, NULL, e) < 0)
+		return -e->code;
+	c->timeout_ms = top ? top : s->timeout;
+	far_timeout(c);
+	if (put_values(c, args, e) < 0)
+		return -e->code;
+	far_env_end(c);
+	if (put_interpreter(c, s->interpreter, s->body, e) < 0 || give_input(c, s->body, e) < 0)
+		return -e->code;
+	return call_start(c, e);
+}
+
+int run_role_script(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+	struct brig_error be;
+
+	if (is_far(c))
+		return run_far_script(c, args, e);
+	c->request = request_from(c->of->spec);
+	if (!c->request)
+		return err_nomem(e);
+	if (put_values(c, args, e) < 0)
+		return -e->code;
+	c->timeout_ms = s->timeout;
+	if (!spec_wrote(c->of->spec, FIELD_TIMEOUT)) {
+		request_spec(c->request)->command.timeout = s->timeout;
+		request_spec(c->request)->origin[FIELD_TIMEOUT] = ORIGIN_FLAG;
+	}
+	if (brig_request_script(c->request, s->interpreter, s->body, strlen(s->body), &be) < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	return call_start(c, e);
 }

@@ -15,12 +15,25 @@
 
 #define TEXT_MAX ((size_t)64 << 20)
 
-const struct tool *tool_by_name(const char *name)
+const struct tool *tools_at(const struct tools *t, size_t i)
 {
-	for (const struct tool *t = tool_table; t->name; t++)
-		if (str_eq(t->name, name))
-			return t;
-	return NULL;
+	size_t n = 0;
+
+	while (tool_table[n].name)
+		n++;
+	if (i < n)
+		return &tool_table[i];
+	return i - n < t->script_count ? &t->scripts[i - n] : NULL;
+}
+
+const struct tool *tools_named(const struct tools *t, const char *name)
+{
+	const struct tool *tool = NULL;
+
+	for (size_t i = 0; (tool = tools_at(t, i)); i++)
+		if (str_eq(tool->name, name))
+			break;
+	return tool;
 }
 
 static void call_free(struct tool_call *c)
@@ -43,6 +56,7 @@ static void call_free(struct tool_call *c)
 	buf_done(&c->body);
 	buf_done(&c->result.text);
 	buf_done(&c->result.json);
+	buf_done(&c->result.denials);
 	free(c);
 }
 
@@ -114,7 +128,7 @@ void call_fail(struct tool_call *c, const struct err *e)
 	if (e->kind == ERR_POLICY || e->kind == ERR_UNAVAILABLE)
 		buf_puts(&c->result.text,
 			 "\nOnly the user can change what is allowed, in brig's configuration or "
-			 "in the options of brig mcp.");
+			 "its options.");
 	call_end(c);
 }
 
@@ -153,11 +167,22 @@ int tools_new(struct loop *l, const struct spec *s, const struct tools_daemon *d
 	if (d)
 		t->daemon = *d;
 	t->spec = spec_clone(s, e);
-	if (!t->spec) {
+	if (!t->spec || scripts_new(t, e) < 0) {
+		(void)spec_free(t->spec);
 		free(t);
 		return -e->code;
 	}
 	*ret = t;
+	return 0;
+}
+
+int tools_probe(struct tools *t, struct err *e)
+{
+	struct tool_box *b = NULL;
+
+	if (box_open(t, &b, e) < 0)
+		return -e->code;
+	box_close(b, NULL);
 	return 0;
 }
 
@@ -216,7 +241,8 @@ void tool_begin(struct tools *t, const struct tool *tool, const struct jread *ar
 				 .file = { .answers.fd = -1, .data.fd = -1, .word = -1 },
 				 .body = BUF_INIT(2 * TOOL_FILE_MAX),
 				 .result = { .text = BUF_INIT(TEXT_MAX),
-					     .json = BUF_INIT(TEXT_MAX) } };
+					     .json = BUF_INIT(TEXT_MAX),
+					     .denials = BUF_INIT(TEXT_MAX) } };
 	if (t->calls)
 		t->calls->at = &c->next;
 	t->calls = c;

@@ -54,18 +54,21 @@ struct tool {
 	bool keeps; /* destroys nothing */
 	bool runs;  /* whatever it is given */
 	tool_fn *begin;
+	const struct code_script *script; /* of a role; NULL: the tool is brig's own */
 };
 
-extern const struct tool tool_table[]; /* ends with a name that is NULL */
-const struct tool *tool_by_name(const char *name);
+extern const struct tool tool_table[]; /* brig's own; ends with a name that is NULL */
 void tool_schema(struct json *j, const struct tool_arg *args); /* as JSON Schema */
 
 /* How a call ended. Borrowed by `done`. */
 struct tool_result {
-	bool failed;     /* as the model is told: also a command that did not exit with 0 */
-	bool cancelled;  /* by tool_cancel */
-	struct buf text; /* for the model, UTF-8 */
-	struct buf json; /* an object that fits the tool's output schema; empty: there is none */
+	bool failed;        /* as the model is told: also a command that did not exit with 0 */
+	bool cancelled;     /* by tool_cancel */
+	struct buf text;    /* for the model, UTF-8 */
+	struct buf json;    /* an object that fits the tool's output schema; empty: there is none */
+	struct buf denials; /* the list that is in it, alone: output may hold what no reader of JSON
+			     * takes. Empty: there is none */
+	char run[33];       /* on the record; "": nothing was run */
 };
 
 struct tool_listener {
@@ -89,8 +92,13 @@ struct tools_daemon {
 /* The spec is copied. Fails when no sandbox could be made from it at all. `d` may be NULL. */
 int tools_new(struct loop *l, const struct spec *s, const struct tools_daemon *d,
 	      struct tools **ret, struct err *e);
+/* Makes one sandbox, and ends it: whether calls will have any. */
+int tools_probe(struct tools *t, struct err *e);
 struct tools *tools_free(struct tools *t); /* ends what runs, and tells so */
 DEFINE_CLEANUP(tools, struct tools *, tools_free)
+/* brig's own tools, then the scripts of a role: one after another, NULL at the end; by name. */
+const struct tool *tools_at(const struct tools *t, size_t i);
+const struct tool *tools_named(const struct tools *t, const char *name);
 bool tools_fleeting(const struct tools *t);  /* no folder of the user's is the workspace */
 bool tools_reach_out(const struct tools *t); /* what runs has a network */
 

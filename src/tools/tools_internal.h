@@ -90,6 +90,8 @@ struct tools {
 	struct spec *spec;
 	struct tools_daemon daemon; /* tenant NULL: sandboxes are this process's own */
 	struct tool_ask *asks;      /* that nobody waits for */
+	struct tool *scripts;       /* of the role; in the spec's arena, as all that they are made of */
+	size_t script_count;
 	bool fleeting;              /* the workspace is empty, and goes with each sandbox */
 	bool reach_out; /* its sandboxes have a network, also where only a list of hosts says so */
 	struct tool_call *calls;
@@ -126,7 +128,7 @@ void call_output(struct tool_call *c, int stream, const char *data, size_t n);
 /* A request for a command with these arguments, in the box that `sandbox` names, or alone. */
 int call_request(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e);
 int call_argv(struct tool_call *c, const char *const *argv, struct err *e);
-tool_fn run_command, run_python, run_script;
+tool_fn run_command, run_python, run_script, run_role_script;
 
 /* ---- results (tool_result.c) ---- */
 
@@ -177,6 +179,10 @@ int far_create(struct tool_call *c, const char *name, struct err *e);
 int far_list(struct tool_call *c, struct err *e);
 int far_delete(struct tool_call *c, const struct jread *args, struct err *e);
 int far_file(struct tool_call *c, const struct file_order *o, file_next_fn *next, struct err *e);
+
+/* ---- scripts of a role (tool_scripts.c) ---- */
+
+int scripts_new(struct tools *t, struct err *e);
 
 /* ---- text (tool_text.c) ---- */
 

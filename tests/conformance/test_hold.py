@@ -214,7 +214,7 @@ def one_that_was_killed_ends_all_and_the_next_removes_its_socket():
         r = s.wait(1)
         assert r["outcome"] in ("failed", "refused") and r["error"]["what"], r
         assert wait_until(lambda: not there()), there()
-        assert s.say("close")["outcome"] == "failed" and len(sockets()) == 1
+        assert s.say("close")["outcome"] in ("failed", "exited") and len(sockets()) == 1  # whichever was heard of first
         s.process.stdin.close()
         assert s.process.wait(20 * PATIENCE) == 0
         with Sandbox("ssh", *settings(host), folder=False, env=PLAIN) as s:

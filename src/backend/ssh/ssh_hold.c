@@ -88,7 +88,7 @@ int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_h
 {
 	CLEANUP(buf) struct buf line = BUF_INIT(FACTS_MAX);
 	CLEANUP(ssh_job) struct backend_job *j = NULL;
-	CLEANUP(fd) int leash = -1, out = -1, err = -1;
+	CLEANUP(fd) int leash = -1, out = -1;
 	struct isolation unused = { 0 };
 	struct job_io io = { -1, -1, -1, -1, -1, -1 };
 	struct job_want own = *w;
@@ -99,7 +99,7 @@ int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_h
 		return -e->code;
 	leash = io.in;
 	out = io.out;
-	err = io.err; /* closed at the end of this: nobody reads it, and so nobody waits for that */
+	(void)fd_close(io.err); /* so that nobody waits for its reader */
 	r = hear_facts(j, out, &line, e);
 	if (r == -EPIPE && !e->code)
 		return not_opened(TAKE_PTR(j), e);

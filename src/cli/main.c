@@ -75,7 +75,8 @@ extern const char brig_is_this_program[];
 const char brig_is_this_program[] = "brig";
 
 /* Other names of this program: `brigd` means `brig daemon`, `brig-sh` means `brig sh`, for whoever
- * wants one word. A login shell has a hyphen in front. */
+ * wants one word, and so does `brig-bash`, for those who take no $SHELL without "bash" in its name.
+ * A login shell has a hyphen in front. */
 static const struct subcommand *by_its_name(const char *called)
 {
 	const char *slash = called ? strrchr(called, '/') : NULL;
@@ -85,7 +86,8 @@ static const struct subcommand *by_its_name(const char *called)
 		return NULL;
 	if (str_eq(name, "brigd"))
 		return &cmd_daemon;
-	return str_eq(name, "brig-sh") || str_eq(name, "-brig-sh") ? &cmd_sh : NULL;
+	name += *name == '-';
+	return str_eq(name, "brig-sh") || str_eq(name, "brig-bash") ? &cmd_sh : NULL;
 }
 
 int main(int argc, char **argv)

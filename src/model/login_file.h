@@ -16,7 +16,7 @@ struct login_file {
 	const char *renew;   /* what to do when that is over */
 };
 
-/* Its token, with a NUL behind it. -ENOENT: nobody has logged in; *e is set as with every failure, and a
- * token that has expired is one (-ETIMEDOUT). */
+/* Its token, with a NUL behind it. -ENOENT: nobody has logged in; *e is set as with every failure,
+ * and a token that has expired is one (-ETIMEDOUT). */
 int login_file_read(const struct login_file *l, const char *home, char *out, size_t max,
 		    size_t *len, struct err *e);

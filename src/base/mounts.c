@@ -16,6 +16,9 @@
 
 #define LIST "/proc/self/mountinfo"
 #define LIST_MAX ((size_t)16 << 20)
+/* The kernel lets nobody mount anything while it writes an answer, and a sandbox is mounting: a few
+ * lines at a time. */
+#define READ_AT_ONCE 512
 
 enum { F_ID, F_PARENT, F_DEVICE, F_ROOT, F_POINT, F_OPTIONS, F_FIXED };
 
@@ -101,7 +104,7 @@ int mounts_read(struct arena *a, struct mounts *ret, struct err *e)
 {
 	CLEANUP(buf) struct buf b = BUF_INIT(LIST_MAX);
 	CLEANUP(fd) int fd = open(LIST, O_RDONLY | O_CLOEXEC);
-	char part[4096], *text;
+	char part[READ_AT_ONCE], *text;
 	ssize_t n = -1;
 	int r;
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "proc/closer.h"
 #include "proc/exec.h"
 #include "proc/spawn.h"
 
@@ -181,6 +182,31 @@ static void a_failure_is_said_with_a_way_out(void **state UNUSED)
 	assert_string_equal(e.what, "'x': Permission denied");
 }
 
+static void a_closer_takes_all_and_is_waited_for(void **state UNUSED)
+{
+	int fds[2 * CLOSER_MAX], numbers[2 * CLOSER_MAX], ends[2];
+	const size_t gap = 3;
+	struct closer *c;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = i == gap ? -1 : dup(ends[1]);
+		numbers[i] = fds[i];
+	}
+	(void)close(ends[1]);
+	c = closer_start(fds, ARRAY_LEN(fds));
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		assert_int_equal(fds[i], -1);
+	assert_null(closer_end(c));
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		assert_true(i == gap || fcntl(numbers[i], F_GETFD) < 0);
+	/* The last writer is gone, and so is the process. */
+	assert_int_equal(read(ends[0], fds, 1), 0);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
+	(void)close(ends[0]);
+	assert_null(closer_end(closer_start(fds, ARRAY_LEN(fds))));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +216,7 @@ int main(void)
 		cmocka_unit_test(streams_are_there_even_if_the_caller_closed_them),
 		cmocka_unit_test(a_command_is_found_along_its_path),
 		cmocka_unit_test(a_failure_is_said_with_a_way_out),
+		cmocka_unit_test(a_closer_takes_all_and_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

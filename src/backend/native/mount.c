@@ -678,15 +678,11 @@ static int seal_root(struct builder *b, struct err *e)
 
 /* A file whose text the monitor has looked at meanwhile. */
 static int do_told_file(struct builder *b, const struct box_start *c, const struct op *o,
-			struct err *e)
+			struct told_texts *t, struct err *e)
 {
-	char text[LOOKED_TEXT_MAX];
 	struct op told = *o;
 
-	if (box_text(c, text, e) < 0)
-		return -e->code;
-	told.data = text;
-	return do_file(b, &told, e);
+	return box_text(c, t, &told.data, e) < 0 ? -e->code : do_file(b, &told, e);
 }
 
 /* A plain tree behind a writable layer has made it read-only with all the others. */
@@ -709,13 +705,15 @@ static int open_layers(struct builder *b, struct err *e)
 static int do_all(struct builder *b, const struct box_start *c, struct err *e)
 {
 	const struct box_plan *p = c->plan;
+	struct told_texts texts;
 
+	texts.at = texts.n = 0;
 	for (size_t i = 0; i < p->op_count; i++) {
 		const struct op *o = &p->ops[i];
 
 		if ((i == c->looked_from || i == c->held_from) && box_held(c, e) < 0)
 			return -e->code;
-		if (box_waits_for_text(c, i) ? do_told_file(b, c, o, e) < 0
+		if (box_waits_for_text(c, i) ? do_told_file(b, c, o, &texts, e) < 0
 					     : !o->skip && do_op(b, o, e) < 0)
 			return err_wrap(e, "mount '%s'", o->dst);
 		if (o->kind != OP_DIR && o->kind != OP_FILE)

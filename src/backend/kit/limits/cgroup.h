@@ -113,6 +113,7 @@ struct cg_map;
 struct cg_map *cgroup_places(struct cgroup *c);
 
 /* Removes empty leaves of dead monitors from the places where ours would be made; cheap when there
- * are none. Places that are not known (NULL) are looked for, which costs more than the sweep.
+ * are none, or only the leaf of the run `own` (NULL: of none). Places that are not known (NULL) are
+ * looked for, which costs more than the sweep.
  * Returns how many, counting each hierarchy. */
-int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places);
+int cgroup_sweep(const struct cgroup_host *host, const struct cg_map *places, const char *own);

@@ -9,6 +9,7 @@
 #include "backend/kit/limits/cgroup_internal.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -193,21 +194,27 @@ static bool is_ours(const char *name)
 }
 
 /* Each child is one more link to its parent. */
-static bool childless(const char *path)
+static bool no_other_child(const char *path, const char *own)
 {
+	char leaf[PATH_MAX];
 	struct stat st;
 
-	return lstat(path, &st) == 0 && st.st_nlink == 2;
+	if (lstat(path, &st) < 0 || st.st_nlink == 2)
+		return true;
+	if (!own || st.st_nlink != 3)
+		return false;
+	(void)snprintf(leaf, sizeof(leaf), "%s/" CG_PREFIX "%s", path, own);
+	return lstat(leaf, &st) == 0;
 }
 
-int cg_leaf_sweep(const char *path)
+int cg_leaf_sweep(const char *path, const char *own)
 {
 	CLEANUP(fd) int dir = -1;
 	_Alignas(8) char data[8192];
 	int removed = 0, seen = 0;
 	long n;
 
-	if (childless(path))
+	if (no_other_child(path, own))
 		return 0;
 	dir = fd_open_nolinks(AT_FDCWD, path, DIR_FLAGS, 0);
 	if (dir < 0 || faccessat(dir, ".", W_OK, AT_EACCESS) < 0)

@@ -241,11 +241,11 @@ int enforce_room(struct backend_job *j, size_t commands, struct err *e)
 		       "the control group does not take one more process of brig's own");
 }
 
-void enforce_sweep(struct cgroup *c)
+void enforce_sweep(struct backend_job *j)
 {
-	CLEANUP(mem) struct cg_map *places = cgroup_places(c);
+	CLEANUP(mem) struct cg_map *places = cgroup_places(j->cgroup);
 	CLEANUP(fd) int lock = places ? cgroup_lock(LOCK_EX) : -1;
 
 	if (lock >= 0)
-		(void)cgroup_sweep(NULL, places);
+		(void)cgroup_sweep(NULL, places, j->id);
 }

@@ -158,14 +158,21 @@ bool box_waits_for_text(const struct box_start *c, size_t op)
 	       !o->skip;
 }
 
-int box_text(const struct box_start *c, char room[LOOKED_TEXT_MAX], struct err *e)
+int box_text(const struct box_start *c, struct told_texts *t, const char **ret, struct err *e)
 {
-	ssize_t n;
+	ssize_t n = (ssize_t)t->n;
 
-	do
-		n = recv(c->inside.control, room, LOOKED_TEXT_MAX, 0);
-	while (n < 0 && errno == EINTR);
-	return n <= 0 || room[n - 1] ? err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away") : 0;
+	while (t->at == t->n && (n = recv(c->inside.control, t->room, sizeof(t->room), 0)) < 0 &&
+	       errno == EINTR)
+		;
+	if (n <= 0 || t->room[n - 1])
+		return err_set(e, ERR_INTERNAL, EPIPE, "the monitor went away");
+	if (t->at == t->n)
+		t->at = 0;
+	t->n = (size_t)n;
+	*ret = t->room + t->at;
+	t->at += strlen(*ret) + 1;
+	return 0;
 }
 
 int box_added(const struct box_start *c, struct op_added *room, struct op *ret, struct err *e)

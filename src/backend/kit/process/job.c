@@ -20,6 +20,7 @@
 #include "backend/kit/limits/disk.h"
 #include "backend/kit/limits/watch.h"
 #include "backend/kit/process/job_bridge.h"
+#include "proc/closer.h"
 
 #define EVENTS_AT_ONCE 8
 #define ASK_EVERY 5 /* ticks */
@@ -306,6 +307,7 @@ static void judge(const struct backend_job *j, const struct cgroup_events *seen,
 void box_finish(struct backend_job *j, struct outcome *o)
 {
 	struct cgroup_events seen;
+	struct closer *closer;
 
 	if (j->protect && !j->cover_lost) {
 		if (j->given[INIT_FD_NEWS] >= 0 || mounts_changed(j->given[INIT_FD_MOUNTS]))
@@ -326,13 +328,13 @@ void box_finish(struct backend_job *j, struct outcome *o)
 		outcome_hit(o, LIMIT_PIDS);
 	if (j->killed_disk)
 		outcome_hit(o, LIMIT_DISK);
+	/* The last hold on the sandbox's mounts, let go of first: a name that is still mounted over
+	 * somewhere is removed only after a wait for every CPU. */
+	closer = closer_start(&j->given[INIT_FD_MOUNTS], INIT_FD_COUNT - INIT_FD_MOUNTS);
 	if (j->protect) {
-		/* The last hold on the sandbox's mounts: a name that is still mounted over
-		 * somewhere is removed only after a wait for every CPU. */
-		j->given[INIT_FD_MOUNTS] = fd_close(j->given[INIT_FD_MOUNTS]);
-		j->given[INIT_FD_NEWS] = fd_close(j->given[INIT_FD_NEWS]);
 		protect_end(j->protect, j->cover_lost, o);
 		j->protect = protect_free(j->protect);
 	}
 	(void)job_free(j);
+	(void)closer_end(closer);
 }

@@ -131,9 +131,13 @@ int box_wait(const struct box_start *c, struct err *e);
  * turned out needless. From the second on the names are held. */
 int box_held(const struct box_start *c, struct err *e);
 
-/* ... and of a file that was to be looked at: its text, in `room`. */
+/* ... and of a file that was to be looked at: its text, which stays until the next. */
+struct told_texts {
+	size_t at, n; /* in room: what was read already, and what has come */
+	char room[2 * LOOKED_TEXT_MAX];
+};
 bool box_waits_for_text(const struct box_start *c, size_t op);
-int box_text(const struct box_start *c, char room[LOOKED_TEXT_MAX], struct err *e);
+int box_text(const struct box_start *c, struct told_texts *t, const char **ret, struct err *e);
 
 /* ... and, after them all: the operations that were added meanwhile; names are held by then. Their
  * `dst` is in `room`. 1: one more; 0: there are no more. */

@@ -20,6 +20,7 @@
 #include "backend/kit/process/start_internal.h"
 #include "base/home.h"
 #include "base/str.h"
+#include "proc/cpus.h"
 
 #define SET_UP_MS 60000
 #define LET_END_MS 3000
@@ -493,16 +494,28 @@ static int say_skips(const struct backend_job *j, const struct box_start *c, str
 	return say(j, c->skips, c->op_count, e);
 }
 
-/* What was looked at, and is to be shown: box_text waits for the files' texts. */
+/* What was looked at, and is to be shown: box_text waits for the files' texts, as many at once as
+ * it has room for. */
 static int say_looked(const struct backend_job *j, const struct box_start *c, struct err *e)
 {
+	char room[sizeof(((struct told_texts *)0)->room)];
+	size_t n = 0;
+
 	if (say_skips(j, c, e) < 0)
 		return -e->code;
-	for (size_t i = c->looked_from; i < c->op_count; i++)
-		if (box_waits_for_text(c, i) &&
-		    say(j, j->plan->ops[i].data, strlen(j->plan->ops[i].data) + 1, e) < 0)
-			return -e->code;
-	return 0;
+	for (size_t i = c->looked_from; i < c->op_count; i++) {
+		size_t more = box_waits_for_text(c, i) ? strlen(j->plan->ops[i].data) + 1 : 0;
+
+		if (n + more > sizeof(room)) {
+			if (say(j, room, n, e) < 0)
+				return -e->code;
+			n = 0;
+		}
+		if (more)
+			memcpy(room + n, j->plan->ops[i].data, more);
+		n += more;
+	}
+	return n ? say(j, room, n, e) : 0;
 }
 
 static int say_op(const struct backend_job *j, const struct op *o, struct err *e)
@@ -535,36 +548,12 @@ static int check_known(const struct box_plan *p, const struct box_start *c, stru
 	return 0;
 }
 
-/* Are there no more processes that could run, the new one included, than CPUs? */
-static bool is_quiet(int cpus)
-{
-	char text[96], *at = text;
-	ssize_t n = fd_read_file(AT_FDCWD, "/proc/loadavg", text, sizeof(text));
-
-	/* "0.00 0.01 0.05 2/345 6789": three averages, then those that could run now */
-	for (int i = 0; n > 0 && i < 3; i++) {
-		at = strchr(at, ' ');
-		if (!at)
-			return false;
-		at++;
-	}
-	return n > 0 && strtol(at, NULL, 10) <= cpus;
-}
-
-/* A new process queues behind its maker even where another CPU is idle, and the two are to work at
- * the same time. Where none is they take turns. */
+/* The two are to work at the same time. Where no CPU is idle they take turns. */
 static void move_over(pid_t child, cpu_set_t *all)
 {
-	int own = sched_getcpu();
 	cpu_set_t others;
 
-	CPU_ZERO(all);
-	if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof(*all), all) < 0)
-		return;
-	others = *all;
-	CPU_CLR((size_t)own, &others);
-	if (!CPU_COUNT(&others) || !is_quiet(CPU_COUNT(all)) ||
-	    sched_setaffinity(child, sizeof(others), &others) < 0)
+	if (!cpus_idle(0, all, &others) || sched_setaffinity(child, sizeof(others), &others) < 0)
 		CPU_ZERO(all); /* it stays where it is */
 }
 
@@ -700,7 +689,7 @@ static int run_child(struct backend_job *j, struct box_start *c, struct ends *pi
 	/* On v1 the child joins by itself: until it has spoken its leaf looks abandoned. */
 	j->cgroup_lock = fd_close(j->cgroup_lock);
 	if (r == 0)
-		enforce_sweep(j->cgroup);
+		enforce_sweep(j);
 	return r;
 }
 

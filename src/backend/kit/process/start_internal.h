@@ -17,7 +17,7 @@ void enforce_files(const struct box_plan *p, struct rlimit_want *limits, size_t 
 
 /* What killed monitors have left, unless another run is just beginning. The command runs meanwhile.
  */
-void enforce_sweep(struct cgroup *c);
+void enforce_sweep(struct backend_job *j);
 
 /* start.c: a command that was not found may be on the host: how to show it. */
 void start_hint(const char *const *argv, const char *set_path, struct err *e);

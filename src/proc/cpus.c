@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proc/cpus.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+
+/* "0.00 0.01 0.05 2/345 6789": three averages, then those that could run now. -1: not known. */
+static long running(void)
+{
+	char text[96], *at = text;
+	ssize_t n = fd_read_file(AT_FDCWD, "/proc/loadavg", text, sizeof(text));
+
+	for (int i = 0; n > 0 && i < 3; i++) {
+		at = strchr(at, ' ');
+		if (!at)
+			return -1;
+		at++;
+	}
+	return n > 0 ? strtol(at, NULL, 10) : -1;
+}
+
+bool cpus_idle(int more, cpu_set_t *all, cpu_set_t *others)
+{
+	int own = sched_getcpu();
+	long now;
+
+	CPU_ZERO(all);
+	if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof(*all), all) < 0)
+		return false;
+	*others = *all;
+	CPU_CLR((size_t)own, others);
+	if (!CPU_COUNT(others))
+		return false;
+	now = running();
+	return now > 0 && now + more <= CPU_COUNT(all);
+}

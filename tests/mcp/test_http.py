@@ -316,7 +316,7 @@ def what_cannot_be_served_is_said_at_the_start():
             done = brig("mcp", *options, env=d.environment)
             assert done.status == 125 and hint in done.errors, (options, done)
         done = brig("mcp", "--http", env={"BRIG_HOST": "http://127.0.0.1:1", "BRIG_TOKEN": "x"})
-        assert done.status == 125, done
+        assert done.status == 125 and "its own user" in done.errors, done
         with Server(d) as s:
             again = brig("mcp", "--http", f"127.0.0.1:{s.port}", env=d.environment)
             assert again.status == 125 and "cannot listen" in again.errors, again

@@ -45,11 +45,13 @@ struct vtfilter {
 };
 
 /* Undoes whatever a program with a terminal of its own can have left behind: an unfinished
- * sequence, the other screen, a scrolling region, origin and insert mode, no wrapping, character
+ * sequence, the other screen, a scrolling region, margins, insert mode, no wrapping, character
  * sets, keypad, mouse, paste and focus reports, held updates, a changed palette, colours, a hidden
- * cursor. Moves nothing, clears nothing. */
+ * cursor. Moves nothing, clears nothing: a region, margins and origin mode send the cursor home
+ * when they are reset, so it is saved before and restored after. Where origin mode was on, that
+ * brings it back, over a region that is the whole screen. */
 #define VT_RESET                                                                                   \
-	"\033\\\0337\033[r\0338\033[?1047l\033[?6l\033[?7h\033[?5l\033[?69l\033[4l\033[20l\033[?"  \
+	"\033\\\0337\033[r\033[?69l\033[?6l\0338\033[?1047l\033[?7h\033[?5l\033[4l\033[20l\033[?"  \
 	"1l"                                                                                       \
 	"\033>\033(B\033)B\017\033[?9l\033[?1000l\033[?1002l\033[?1003l\033[?1005l\033[?1006l"     \
 	"\033[?1015l\033[?1004l\033[?2004l\033[?2026l\033[?9001l\033[<9u\033[>4m\033]"             \

@@ -417,7 +417,8 @@ STEER = {
     "mouse and keypad": "\\033[?1003h\\033[?1006h\\033[?2004h\\033=\\033[?1h",
     "no wrapping, origin, insert": "\\033[?7l\\033[?6h\\033[4h",
 }
-MODES_OFF = (1000, 1002, 1003, 1006, 1004, 2004, 2026, 6, 5, 1)
+MODES_OFF = (1000, 1002, 1003, 1006, 1004, 2004, 2026, 5, 1)
+HOMING = (6, 69)  # origin mode and margins, which move the cursor to the upper left, on and off
 
 
 class Screen:
@@ -426,8 +427,14 @@ class Screen:
     def __init__(self):
         self.painted = self.hidden = self.drawing = self.region = self.other = self.keypad = self.insert = False
         self.palette, self.modes, self.wraps, self.text = set(), set(), True, ""
+        self.home, self.saved = False, (False, set())  # is the cursor where a reset has sent it, and what of it was saved
 
     def escape(self, kind, words):
+        if kind == "7":
+            self.saved = self.home, self.modes & {6}
+        elif kind == "8":
+            self.home, origin = self.saved
+            self.modes = self.modes - {6} | origin
         if kind in "78":
             return
         self.drawing = words != "B" if kind == "(" else self.drawing
@@ -439,9 +446,11 @@ class Screen:
             self.painted = any(numbers)
         elif final == "r":
             self.region = bool(numbers)
+            self.home = True
         elif final in "hl":
             on = final == "h"
             for n in numbers:
+                self.home |= words.startswith("?") and n in HOMING
                 if not words.startswith("?"):
                     self.insert = on if n == 4 else self.insert
                 elif n == 25:
@@ -525,6 +534,7 @@ def brigs_words_reach_a_terminal_that_the_command_had_for_itself():
         screen.feed(seen)
         assert not control.readable() or "string" in name or "swallows" in name, (name, seen)
         assert screen.readable() and screen.text.endswith("\n"), (name, seen)
+        assert screen.home == control.home, (name, seen)  # it goes on where the command was
     assert on_terminal("--tty", escape="", plant=False) == b"text"
 
 

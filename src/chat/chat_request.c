@@ -79,16 +79,20 @@ static int door_refused(struct attempt *t, int status, const char *p, size_t n, 
 	CLEANUP(jread) struct jread *root = NULL;
 	const struct jread *said;
 	const char *what;
+	const struct chat_endpoint *to = chat_line_to(t->l);
 	struct err unused;
 
 	(void)jread_parse(p, n, &root, &unused);
 	said = jread_get(root, "error");
 	what = jread_str(said, "what");
 	t->again = status == 502 || status == 504;
-	return err_refuse(e, ERR_UNAVAILABLE, EHOSTUNREACH,
-			  "base_url of the role, and the network of this machine",
-			  "the model's server could not be asked: %.280s",
-			  what ? what : "no reason");
+	(void)err_set(e, ERR_UNAVAILABLE, EHOSTUNREACH,
+		      "the model's server could not be asked: %.280s", what ? what : "no reason");
+	return err_hint(
+		e,
+		"the role's base_url leads to port %u of %.100s: is that right, and does it "
+		"answer this machine?",
+		to->port, to->pin[0] ? to->pin : to->host);
 }
 
 static const char *advice(int status)

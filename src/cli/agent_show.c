@@ -125,6 +125,20 @@ static void say_denials(const struct agent_show *s, const struct jread *list)
 	}
 }
 
+/* A tool's complaint and its hint, on one line. */
+static void say_complaint(const struct buf *text)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)CHAT_TEXT_MAX);
+	const char *p = buf_str(text), *end;
+
+	for (; (end = strchr(p, '\n')) && end[1]; p = end + 1) {
+		buf_add(&b, p, (size_t)(end - p));
+		buf_puts(&b, "; ");
+	}
+	buf_add(&b, p, end ? (size_t)(end - p) : strlen(p));
+	message_log(PRIORITY_WARNING, "brig: tool", buf_str(&b));
+}
+
 static void on_result(void *arg, const struct chat_call *c, const struct tool_result *r)
 {
 	struct agent_show *s = arg;
@@ -136,7 +150,7 @@ static void on_result(void *arg, const struct chat_call *c, const struct tool_re
 		(void)jread_parse(buf_str(&r->denials), r->denials.len, &denials, &unused);
 	say_denials(s, denials);
 	if (r->failed && !s->quiet && !s->json && !r->run[0])
-		message_log(PRIORITY_WARNING, "brig: tool", buf_str(&r->text));
+		say_complaint(&r->text);
 	if (s->calls.len)
 		buf_putc(&s->calls, ',');
 	json_init(&j, &s->calls, false);

@@ -14,6 +14,8 @@ enum { EXIT_BRIG = 125 }; /* brig itself failed, before the command ran */
 struct subcommand {
 	const char *name, *usage, *help;
 	const char *about;   /* more lines for its own --help; may be NULL */
+	const char *exits;   /* its exit status; NULL: that of the command it runs */
+	const char *letters; /* short options of its own, which no setting has here; may be NULL */
 	unsigned fields;     /* CMD_* whose settings it takes; 0: none */
 	bool permute;        /* options may follow the positional argument */
 	enum code_kind code; /* what its positional argument is; CODE_NONE: a command */

@@ -154,7 +154,9 @@ static int prepare(struct agent *a, const struct subcommand *c, int argc, char *
 	if (r < 0)
 		return r;
 	if (!argv[rest] || argv[rest + 1] || s->cli.config)
-		return err_refuse(e, ERR_USAGE, EINVAL, "usage: brig agent ROLE [-p PROMPT]",
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "brig agent ROLE -p 'What to do'; another conversation than "
+				  "the last is --resume=ID",
 				  "agent takes one file of a role");
 	s->cli.config = arena_strdup(s->arena, argv[rest]);
 	if (!s->cli.config)
@@ -372,6 +374,8 @@ static int interact(struct agent *a)
 {
 	int status = 0;
 
+	if (!a->show.quiet)
+		message_print("brig: note", "Ctrl-C ends an answer, Ctrl-D the conversation");
 	for (;;) {
 		CLEANUP(buf) struct buf b = BUF_INIT(PROMPT_MAX);
 		struct err e = { 0 };
@@ -479,6 +483,9 @@ const struct subcommand cmd_agent = {
 		 "  --price IN:OUT       USD for a million tokens of requests and of answers\n"
 		 "  --yes                agree to every command where the role wants somebody "
 		 "asked\n",
+	.exits = "0; 1 a bound was reached, the model's server failed, or there is no sandbox;\n"
+		 "125 brig refused before anything was asked; 130 interrupted",
+	.letters = "p",
 	.fields = CMD_RUN,
 	.permute = true,
 	.word = words,

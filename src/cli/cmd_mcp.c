@@ -253,6 +253,15 @@ static int check_words(const struct subcommand *c, char **words, struct err *e)
 				 : 0;
 }
 
+/* Each line of it, indented. */
+static void print_entry(const char *p)
+{
+	for (size_t n; *p; p += n + (p[n] == '\n')) {
+		n = strcspn(p, "\n");
+		(void)printf("  %.*s\n", (int)n, p);
+	}
+}
+
 static void say_change(const struct mcp_asked *a, const struct host_change *h)
 {
 	const char *what = a->out ? "entry 'brig' of" : "entry 'brig' in";
@@ -268,7 +277,7 @@ static void say_change(const struct mcp_asked *a, const struct host_change *h)
 		     : a->out ? ": would be removed"
 			      : ": would be written");
 	if (!a->out)
-		(void)printf("  %s\n", buf_str(&h->entry));
+		print_entry(buf_str(&h->entry));
 	if (h->there)
 		(void)printf("  %s %s\n",
 			     a->dry ? "before, a copy of the file would be kept in"
@@ -358,6 +367,7 @@ const struct subcommand cmd_mcp = {
 		 "                       kept. Options behind -- are those of the server\n"
 		 "  uninstall HOST [--dry-run]\n"
 		 "                       take it out again\n",
+	.exits = "0 when the host has ended; 125 brig failed or refused",
 	.fields = CMD_RUN,
 	.word = words,
 	.run = run,

@@ -159,7 +159,8 @@ static int make_branch(struct wrapping *w, struct wrap_branch *b, struct err *e)
 	if (wrap_branch_place(b, e) < 0)
 		return -e->code;
 	if (run_line(w->spec->arena, &words, e) != 0)
-		return err_refuse(e, ERR_CONFIG, ECHILD, "git has said why",
+		return err_refuse(e, ERR_CONFIG, ECHILD,
+				  "git has said why above; another name makes a new branch",
 				  "no work tree was made for branch '%s'", b->name);
 	return wrap_branch_check(b, e);
 }
@@ -246,11 +247,13 @@ const struct subcommand cmd_wrap = {
 	.usage = "[OPTION...] (claude | codex | gemini | opencode | aider) [ARG...], or -- COMMAND "
 		 "[ARG...]",
 	.help = "run a coding agent in a sandbox, its key as a placeholder",
-	.about =
-		"  --branch NAME     in a git work tree of its own, REPOSITORY.worktrees/NAME\n"
-		"  --dry-run         print the line of brig run that it stands for\n"
-		"  --list [--json]   say what each agent gets, and why\n"
-		"\nAll options come before the agent's name; what follows it is the agent's own.\n",
+	.about = "  --branch NAME     in a git work tree of its own, REPOSITORY.worktrees/NAME\n"
+		 "  --dry-run         print the line of brig run that it stands for\n"
+		 "  --list [--json]   say what each agent gets, and why\n"
+		 "\nAll options come before the agent's name; what follows it is the agent's own.\n"
+		 "An agent has no time limit, a HOME that is kept for the project, and the hosts "
+		 "of its "
+		 "vendor.\n",
 	.fields = CMD_RUN,
 	.word = word,
 	.run = wrap,

@@ -41,11 +41,11 @@ static size_t section_of(const struct field *f)
 	return 0;
 }
 
-static void line(const struct field *f)
+static void line(const struct subcommand *c, const struct field *f)
 {
 	char head[80], letter[8] = "";
 
-	if (f->letter)
+	if (f->letter && !(c->letters && strchr(c->letters, f->letter)))
 		(void)snprintf(letter, sizeof(letter), "-%c, ", f->letter);
 	if (f->flag)
 		(void)snprintf(head, sizeof(head), "%s--%s%s%s%s", letter, f->flag,
@@ -84,7 +84,7 @@ static void all_options(const struct subcommand *c)
 			if (!begun)
 				(void)printf("\n%s:\n", at ? sections[at - 1].title : "sandbox");
 			begun = true;
-			line(&fields[i]);
+			line(c, &fields[i]);
 		}
 		if (at == 0)
 			set_line("any setting by its name in configuration; repeatable");
@@ -96,7 +96,7 @@ static void first_options(const struct subcommand *c)
 	(void)printf("\noptions:\n");
 	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
 		if (fields[first[i]].flag && listed(c, &fields[first[i]]))
-			line(&fields[first[i]]);
+			line(c, &fields[first[i]]);
 	set_line("any other setting; repeatable");
 	(void)printf("\nbrig %s --help=all lists every option and setting\n", c->name);
 }
@@ -113,10 +113,12 @@ static void print_help(const struct subcommand *c, bool all)
 		all_options(c);
 	else
 		first_options(c);
-	(void)printf("\nexit status: the command's own; 124 time limit; 125 brig failed before the "
-		     "command ran;\n"
-		     "126 not executable; 127 not found; 128+N ended by signal N (137 also for "
-		     "memory)\n");
+	(void)printf("\nexit status: %s\n",
+		     c->exits ? c->exits
+			      : "the command's own; 124 time limit; 125 brig failed before the "
+				"command ran;\n"
+				"126 not executable; 127 not found; 128+N ended by signal N (137 "
+				"also for memory)");
 }
 
 void help_command(const struct subcommand *c)

@@ -78,6 +78,7 @@ static const char *machine_hint(const struct err *e)
 		{ EAGAIN, "the caller's limit on processes is reached: ulimit -u" },
 		{ EFBIG, "raise the caller's limit on the size of files: ulimit -f unlimited" },
 		{ ENOSPC, "make room on that file system" },
+		{ EADDRINUSE, "another program listens there: end it, or choose another port" },
 		{ EDQUOT, "make room within the quota on that file system" },
 		{ EROFS, "that file system is mounted read-only" },
 		{ ENOMEM, "the machine, or the cgroup around brig, has no memory left" },

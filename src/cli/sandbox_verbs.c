@@ -93,17 +93,34 @@ static int put_common(struct json *j, const struct sandbox_asked *a, struct err 
 	return a->label_count ? put_labels(j, a, e) : 0;
 }
 
+/* The variables by which an engine is named are those of the shell that started the daemon: one
+ * that is set here, and is advised, came too late. */
+static const char *came_too_late(const char *hint)
+{
+	static const char *const names[] = { "DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT" };
+
+	for (size_t i = 0; strstr(hint, names[0]) && i < ARRAY_LEN(names); i++)
+		if (getenv(names[i]))
+			return names[i];
+	return NULL;
+}
+
 /* Why a sandbox is not what it should be. */
 static int say_failed(const struct jread *v, struct err *e)
 {
 	const struct jread *error = jread_get(v, "error");
 	const char *what = jread_str(error, "what"), *hint = jread_str(error, "hint"),
-		   *reason = jread_str(v, "reason");
+		   *reason = jread_str(v, "reason"), *late = hint ? came_too_late(hint) : NULL;
 
 	(void)err_set(e, ERR_UNAVAILABLE, ECANCELED, "%s", what && *what ? what : "it has failed");
 	if ((!what || !*what) && reason)
 		(void)err_wrap(e, "%s", reason);
-	if (hint && *hint)
+	if (late)
+		(void)err_hint(e,
+			       "the daemon was started without this %s: brig daemon stop, and "
+			       "create it again; sandboxes go on",
+			       late);
+	else if (hint && *hint)
 		(void)err_hint(e, "%s", hint);
 	return -e->code;
 }

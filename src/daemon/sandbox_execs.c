@@ -422,6 +422,11 @@ static enum problem may_exec(const struct sandbox_entry *b, struct err *e)
 	if (b->state == STATE_STOPPED && !b->stopping && !b->opening)
 		return problem_say(PROBLEM_SANDBOX_NOT_READY, e,
 				   "sandbox '%s' is stopped: resume it", b->id);
+	if (b->state == STATE_FAILED) {
+		(void)problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' has failed", b->id);
+		(void)err_hint(e, "brig sandbox get %s says why", b->id);
+		return PROBLEM_SANDBOX_NOT_READY;
+	}
 	if (b->state != STATE_READY || b->link.fd < 0 || b->stopping || b->opening)
 		return problem_say(PROBLEM_SANDBOX_NOT_READY, e, "sandbox '%s' is %s", b->id,
 				   b->stopping ? "stopping" : state_word(b->state));

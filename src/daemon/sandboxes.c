@@ -64,7 +64,9 @@ struct sandbox_entry *entry_find(struct sandboxes *s, const char *tenant, const 
 
 enum problem entry_missing(const char *ref, struct err *e)
 {
-	return problem_say(PROBLEM_NOT_FOUND, e, "there is no sandbox '%.80s'", ref);
+	(void)problem_say(PROBLEM_NOT_FOUND, e, "there is no sandbox '%.80s'", ref);
+	(void)err_hint(e, "brig sandbox list shows those that there are");
+	return PROBLEM_NOT_FOUND;
 }
 
 int entries_add(struct sandboxes *s, struct sandbox_entry *b)

@@ -30,6 +30,9 @@ static const char *const passed_on[] = {
 	"XDG_CONFIG_HOME",
 	"DBUS_SESSION_BUS_ADDRESS",
 	"DOCKER_HOST",
+	"CONTAINER_HOST",
+	"DOCKER_CONTEXT",
+	"DOCKER_CONFIG",
 };
 
 static void short_environment(char **out)

@@ -85,7 +85,7 @@ static int no_key(const struct wrap_agent *a, struct err *e)
 			   a->credentials[i]);
 	(void)err_set(e, ERR_CONFIG, ENOENT, "%s has no key%s", a->title,
 		      a->login ? ", and nobody has logged in" : "");
-	return err_hint(e, "export %s%s; it stays outside", buf_str(&names),
+	return err_hint(e, "export %s%s; no agent sees it", buf_str(&names),
 			a->login ? a->login : "");
 }
 

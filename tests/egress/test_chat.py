@@ -240,7 +240,7 @@ def errors_of_the_server_are_told_and_some_are_repeated():
         w.shutdown()
         w.server_close()
         done = agent("-p", "x")
-        assert done.status == 1 and "the model's server could not be asked" in done.errors, done
+        assert done.status == 1 and "the model's server could not be asked" in done.errors and f"port {w.port} of 127.0.0.1" in done.errors, done
     # A certificate of nobody's is no way to send a key.
     with model(text("x"), tls=True) as w:
         settings = home() / ".config/brig/config.yaml"
@@ -308,7 +308,8 @@ def broken_answers_are_refused():
         assert agent("-p", "x").text == "odd\n"
     # What no tool is, and arguments that are none: the model is told, and nothing is run.
     with model(calls(("rm_rf", {}), ("run_script", {"body": "touch x"}), ("run_command", "[nonsense"), ("run_command", {"argv": ["true"], "network": "host"})), text("ok")) as w:
-        assert agent("-p", "x").status == 0
+        done = agent("-p", "x")
+        assert done.status == 0 and "brig: tool: Error: there is no argument 'network'; Hint: it takes: " in done.errors, done
         told = results(w)
         assert "no tool 'rm_rf'" in told[0] and "no tool 'run_script'" in told[1] and "not an object" in told[2] and "no argument 'network'" in told[3], told
         assert w.asked[1]["messages"][2]["tool_calls"][2]["function"]["arguments"] == "{}"

@@ -78,7 +78,8 @@ def codex_keeps_its_tables():
     file = place(".codex/config.toml")
     before = 'model = "x"\n\n[mcp_servers.other]\ncommand = "y"\n'
     file.write_text(before)
-    assert mcp("install", "codex").status == 0
+    done = mcp("install", "codex")
+    assert done.status == 0 and '\n  args = ["mcp"]\n' in done.text, done.text
     assert file.read_text() == before + f'\n[mcp_servers.brig]\ncommand = "{brig_path().resolve()}"\nargs = ["mcp"]\n'
     file.write_text(file.read_text() + "\n[after]\na = 1\n")
     assert mcp("install", "codex", "--", "--policy", "readonly").status == 0

@@ -717,6 +717,8 @@ def version_is_one_line():
 def help_names_every_command_and_option():
     top = brig("--help")
     assert top.status == 0 and all(w in top.text for w in ("run", "exec", "plan", "doctor", "completion", "version"))
+    help_of_agent = brig("agent", "--help").text  # whose -p is its own
+    assert help_of_agent.count("  -p, ") == 1 and "--publish" in help_of_agent and "exit status: 0; 1 " in help_of_agent
     text = brig("run", "--help").text
     assert all(f"--{w}" in text for w in ("policy", "memory", "timeout", "mount", "env-pass", "json", "tty"))
 

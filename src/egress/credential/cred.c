@@ -68,9 +68,11 @@ bool cred_is_placeholder(struct egress_text t)
 static int check_value(const struct credential_spec *c, const struct secret *s, struct err *e)
 {
 	if (s->len < SECRET_MIN || s->len > SECRET_MAX)
-		return err_set(e, ERR_CONFIG, EINVAL,
-			       "credential '%.60s': the value has %zu bytes, not %d to %d", c->name,
-			       s->len, SECRET_MIN, SECRET_MAX);
+		return err_refuse(e, ERR_CONFIG, EINVAL,
+				  "is it the whole key? A shorter one could not be told from other "
+				  "text on its way out",
+				  "credential '%.60s': the value has %zu bytes, not %d to %d",
+				  c->name, s->len, SECRET_MIN, SECRET_MAX);
 	for (size_t i = 0; i < s->len; i++) {
 		unsigned char b = (unsigned char)s->value[i];
 

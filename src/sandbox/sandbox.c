@@ -209,6 +209,14 @@ static void leave(struct run *r)
 	r->cancelled = true;
 }
 
+/* SIGHUP does not come where somebody else leads the session, as su does. */
+static void hang_up(struct run *r)
+{
+	r->in.hung = false;
+	if (!r->cancelled)
+		cancel(r, SIGHUP);
+}
+
 void run_resize(struct run *r, unsigned short rows, unsigned short cols)
 {
 	const struct winsize size = { .ws_row = rows, .ws_col = cols };
@@ -702,6 +710,8 @@ static void on_ready(struct loop_watch *w, uint32_t events)
 		feed_move(&r->in);
 		if (r->in.leave)
 			leave(r);
+		if (r->in.hung)
+			hang_up(r);
 		break;
 	case RUN_EVENT:
 	case RUN_ALARM:

@@ -455,6 +455,7 @@ static void move_typed(struct feed *f)
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			return;
 		if (n <= 0) {
+			f->hung = (there.revents & POLLHUP) != 0; /* else its end was typed */
 			end_feed(f);
 			return;
 		}

@@ -74,6 +74,7 @@ struct feed {
 			     take more, for the way out */
 	struct buf typed; /* and not yet taken by `to` */
 	bool leave;       /* somebody typed the way out */
+	bool hung;        /* the keyboard is gone for good */
 	struct keys keys;
 };
 

@@ -303,14 +303,18 @@ def killed_while_it_ends_brig_leaves_nothing_the_next_run_does_not_remove():
 
 @test
 def a_closed_terminal_ends_the_run():
-    for options in ((), ("--tty",)):
+    def lead():
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    # Without a session of its own it gets no SIGHUP, as below su.
+    for options, before in (((), lead), (("--tty",), lead), (("--tty",), None)):
         master, slave = pty.openpty()
         p = start_sh("touch ready; setsid sleep 1000 & sleep 1000", *options, stdin=slave, stdout=slave, stderr=slave,
-                     start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                     start_new_session=True, preexec_fn=before)
         os.close(slave)
         assert wait_until(exists("ready"))
         os.close(master)
-        assert finish(p) == 128 + signal.SIGHUP, options
+        assert finish(p) == 128 + signal.SIGHUP, (options, before)
         assert all_ended()
         os.unlink(workspace() / "ready")
 

@@ -54,7 +54,7 @@ deps-%:
 run: deps-build build
 	@$(if $(ARGS),$(BUILD)/brig $(ARGS),tools/demo $(BUILD)/brig)
 
-test: deps-test deps-mcp build build-asan
+test: deps-test deps-npm build build-asan
 	@tests/run-suite --build $(BUILD)
 
 test-asan: build-asan
@@ -76,7 +76,7 @@ fuzz: build-fuzz
 	@tools/fuzz build-fuzz $(FUZZ_TIME)
 	@tests/differential/compare.py build-fuzz/tests/differential-reader --seconds $(FUZZ_TIME)
 
-soak: deps-test deps-mcp build build-asan build-fuzz
+soak: deps-test deps-npm build build-asan build-fuzz
 	@tools/fuzz build-fuzz 600
 	@BRIG_KILLS=$(KILLS) BRIG=$(BUILD)/brig tests/soak
 	@tests/run-suite --build $(BUILD) --repeat $(SOAK) run escape

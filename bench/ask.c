@@ -3,7 +3,8 @@
  *sandboxes.
  *
  *	ask exec SOCKET N ID              `true` in that sandbox, N times in a row on one connection
- *	ask create SOCKET N SPEC          make a sandbox until it is ready, then delete it (not
+ *	ask mcp PORT N TOKEN              the same in the sandbox "bench", by a tool of brig mcp
+ *--http ask create SOCKET N SPEC          make a sandbox until it is ready, then delete it (not
  *timed) ask burst SOCKET N ID...          N connections at once, a `true` on each ask fan SOCKET
  *SUBS RATE SECONDS ID   SUBS streams of events while RATE events happen a second
  *
@@ -14,6 +15,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +120,28 @@ static void ask(int fd, const char *method, const char *target, const char *body
 		die("request");
 }
 
+/* A call of the tool run_command, as the era of 2026-07-28 has it. */
+static void call_tool(int fd, const char *port, const char *token)
+{
+	static const char body[] =
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+		"call\",\"params\":{\"name\":\"run_"
+		"command\",\"arguments\":{\"sandbox\":\"bench\",\"argv\":[\"true\"]},\"_meta\":{"
+		"\"io."
+		"modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/"
+		"clientCapabilities\":{}}}}";
+	char text[8192];
+	int n = snprintf(text, sizeof(text),
+			 "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nAuthorization: Bearer %s\r\n"
+			 "Accept: application/json, text/event-stream\r\nMcp-Method: tools/call\r\n"
+			 "Mcp-Name: run_command\r\nMCP-Protocol-Version: 2026-07-28\r\n"
+			 "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+			 port, token, strlen(body), body);
+
+	if (n < 0 || (size_t)n >= sizeof(text) || write(fd, text, (size_t)n) != n)
+		die("request");
+}
+
 /* Is all of it there? */
 static bool whole(const struct answer *a)
 {
@@ -170,6 +195,28 @@ static void execs(const char *socket, long n, const char *id)
 		uint64_t since = now();
 
 		ask(fd, "POST", target, TRUE_BODY);
+		take(&s, hear(fd, a) && ran(a), since);
+	}
+	report(&s);
+}
+
+static void tool_calls(const char *port, long n, const char *token)
+{
+	struct samples s = { .v = need((size_t)n, sizeof(uint64_t)) };
+	struct answer *a = need(1, sizeof(*a));
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)atoi(port)),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		die(port);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	s.began = now();
+	for (long i = 0; i < n; i++) {
+		uint64_t since = now();
+
+		call_tool(fd, port, token);
 		take(&s, hear(fd, a) && ran(a), since);
 	}
 	report(&s);
@@ -388,6 +435,8 @@ int main(int argc, char **argv)
 	raise_files();
 	if (argc == 5 && strcmp(argv[1], "exec") == 0)
 		execs(argv[2], number(argv[3], 1000000), argv[4]);
+	else if (argc == 5 && strcmp(argv[1], "mcp") == 0)
+		tool_calls(argv[2], number(argv[3], 1000000), argv[4]);
 	else if (argc == 5 && strcmp(argv[1], "create") == 0)
 		creates(argv[2], number(argv[3], 100000), argv[4]);
 	else if (argc >= 5 && strcmp(argv[1], "burst") == 0)
@@ -396,7 +445,7 @@ int main(int argc, char **argv)
 		fan(argv[2], number(argv[3], CONNECTIONS_MAX), number(argv[4], 100000),
 		    number(argv[5], 60), argv[6]);
 	else {
-		(void)fprintf(stderr, "ask exec|create|burst|fan SOCKET ...\n");
+		(void)fprintf(stderr, "ask exec|mcp|create|burst|fan ...\n");
 		return 2;
 	}
 	return 0;

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import time
+import urllib.request
 
 import peers
 from harness import Candidate, Row, timed_row
@@ -121,7 +122,9 @@ def _exec(bench, d, docker, podman):
     bench.head(f"`true` in a sandbox that is there, as {'root' if d.who.uid == 0 else 'an ordinary user'}")
     box, n = d.create(), bench.count(1000, 100)
     d.ask("exec", 20, box)
-    _judged(bench, "by the API", d.ask("exec", n, box), 1, 3)
+    api = d.ask("exec", n, box)
+    _judged(bench, "by the API", api, 1, 3)
+    _tool(bench, d, n, api)
     few = bench.count(60, 8)
     figures = bench.measure(
         d.who,
@@ -143,6 +146,33 @@ def _exec(bench, d, docker, podman):
         if peer:
             bench.add_timed("the same", f, peer, "docker exec", 0.05)
     d.delete(box)
+
+
+def _tool(bench, d, n, api):
+    """The same by a tool of brig mcp --http: at most 2 ms more."""
+    server = subprocess.Popen([*d.who.prefix, bench.brig, "mcp", "--http", "127.0.0.1:0"], env=d.who.env, cwd=d.who.folder("tool"), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        port = server.stdout.readline().split(":")[-1].partition("/")[0]
+        token = server.stdout.readline().split()[-1]
+        meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+        made = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "create_sandbox", "arguments": {"name": "bench"}, "_meta": meta}}
+        ask = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(made).encode(), {
+            "Authorization": f"Bearer {token}", "Content-Type": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
+            "Mcp-Name": "create_sandbox"})
+        urllib.request.urlopen(ask, timeout=60).close()
+        done = bench.run_as(d.who, [bench.tools / "ask", "mcp", port, n, token], timeout=300)
+        f = json.loads(done.stdout)
+    except (OSError, ValueError, IndexError) as e:
+        bench.note(f"brig mcp --http ({d.who.name}): {e}")
+        return
+    finally:
+        server.terminate()
+        server.wait()
+    row = timed_row("by a tool, over HTTP", f)
+    if api:
+        row.target, row.ok = "API + 2 ms", f["p50"] < api["p50"] + 2000000 and not f["failed"]
+    bench.add(row)
 
 
 def _create(bench, d):

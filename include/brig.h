@@ -163,9 +163,9 @@ BRIG_API int brig_run_finish(brig_run *r, brig_result **ret, struct brig_error *
 
 /* A sandbox that stays open until it is closed. A request without a command opens it, and each
  * command in it is a request of its own: all of them see the same files, processes and network, and
- * share the sandbox's limits. Every backend can keep one open; ssh with remote "brig", and docker
- * with a runtime that has a kernel of its own, refuse by name. Over plain ssh there are no limits
- * to share, and what a command leaves running ends with it.
+ * share the sandbox's limits. Every backend can keep one open; docker with a runtime that has a
+ * kernel of its own refuses by name. Over plain ssh there are no limits to share, and what a
+ * command leaves running ends with it; with remote "brig" both are as on that host.
  *
  *	brig_sandbox_open(q, &s, &e);
  *	c = brig_sandbox_command(s);

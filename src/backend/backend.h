@@ -184,6 +184,11 @@ struct backend {
 	 * live on, until the sandbox ends. */
 	bool (*ended)(struct backend_job *j, uint32_t command, struct outcome *o);
 
+	/* A new size for the terminal of a command in an open sandbox. NULL: whoever has its master
+	 * sets that. */
+	void (*resize)(struct backend_job *j, uint32_t command, unsigned short rows,
+		       unsigned short cols);
+
 	/* Sockets of the sandbox's network, the caller's from here on. -EAGAIN: they were asked
 	 * for, and `event` will have heard of them. NULL: its ports cannot be published. */
 	int (*lend)(struct backend_job *j, struct lent *ret);

@@ -79,3 +79,13 @@ int url_parse(const char *text, struct url *ret, struct err *e)
 	*ret = u;
 	return 0;
 }
+
+void url_put_escaped(struct buf *b, const char *text)
+{
+	for (; *text; text++)
+		if (strchr("/._-~", *text) || (*text >= '0' && *text <= '9') ||
+		    (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z'))
+			buf_putc(b, *text);
+		else
+			buf_printf(b, "%%%02X", (unsigned char)*text);
+}

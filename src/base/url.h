@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 enum { URL_HOST_SIZE = 254 };
@@ -22,3 +23,6 @@ struct url {
  * ASCII, a user name, a fragment, an empty host or port. The error names no part of the text: it
  * may hold a token. */
 int url_parse(const char *text, struct url *ret, struct err *e);
+
+/* Text as a part of a target: everything but letters, digits and "/._-~" with a percent sign. */
+void url_put_escaped(struct buf *b, const char *text);

@@ -7,20 +7,11 @@
 #include "base/clean.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/url.h"
 #include "cli/sandbox_cli.h"
 #include "cli/box_path.h"
 
 #define EVENT_MAX ((size_t)64 << 10)
-
-static void put_escaped(struct buf *b, const char *text)
-{
-	for (; *text; text++)
-		if (strchr("/._-~", *text) || (*text >= '0' && *text <= '9') ||
-		    (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z'))
-			buf_putc(b, *text);
-		else
-			buf_printf(b, "%%%02X", (unsigned char)*text);
-}
 
 int box_path_target(struct buf *out, const struct box_path *p, const char *route, const char *more,
 		    struct err *e)
@@ -32,7 +23,7 @@ int box_path_target(struct buf *out, const struct box_path *p, const char *route
 		return err_refuse(e, ERR_USAGE, EINVAL, "brig sandbox list shows them",
 				  "'%.60s' is no id and no name", p->ref);
 	buf_printf(out, "%s?path=", base);
-	put_escaped(out, *p->path ? p->path : ".");
+	url_put_escaped(out, *p->path ? p->path : ".");
 	buf_puts(out, more);
 	return out->failed ? err_set(e, ERR_USAGE, ENAMETOOLONG, "the path is too long") : 0;
 }

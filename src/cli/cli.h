@@ -25,8 +25,10 @@ struct subcommand {
 
 extern const struct subcommand *const commands[]; /* NULL-terminated */
 extern const struct subcommand cmd_run, cmd_shell, cmd_sh, cmd_exec, cmd_python, cmd_script,
-	cmd_plan, cmd_sandbox, cmd_daemon, cmd_doctor, cmd_config, cmd_allow, cmd_cache, cmd_audit,
-	cmd_image, cmd_mcp, cmd_proxy, cmd_schema, cmd_completion, cmd_version, cmd_help;
+	cmd_plan, cmd_wrap, cmd_agent, cmd_sandbox, cmd_daemon, cmd_doctor, cmd_config, cmd_allow,
+	cmd_cache, cmd_audit, cmd_image, cmd_mcp, cmd_proxy, cmd_schema, cmd_completion,
+	cmd_version, cmd_help;
+extern const struct subcommand cmd_hold, cmd_attach; /* not in the table: no words for people */
 
 const struct subcommand *command_by_name(const char *name);
 int command_unknown(const char *name); /* says so, with the nearest one; the exit status */
@@ -36,6 +38,11 @@ int command_unknown(const char *name); /* says so, with the nearest one; the exi
  * was asked for, 2 when all of it. */
 int options_parse(const struct subcommand *c, struct spec *s, int argc, char **argv, int *rest,
 		  struct err *e);
+
+/* The one option at argv[*at], for a command that has others of its own; *at moves over its value.
+ * 1 and 2 as above. */
+int options_one(const struct subcommand *c, struct spec *s, int argc, char **argv, int *at,
+		struct err *e);
 
 /* One "KEY=VALUE" of --set. */
 int options_set(struct spec *s, const char *text, struct err *e);

@@ -96,6 +96,11 @@ static void put_row(struct listing *l, const struct kept_home_row *r, const char
 		buf_puts(&l->text, "  ");
 		clean_put(&l->text, r->image, strlen(r->image));
 	}
+	if (r->seed) {
+		buf_puts(&l->text, "  (of ");
+		clean_put(&l->text, r->seed, strlen(r->seed));
+		buf_putc(&l->text, ')');
+	}
 	if (!r->trusted)
 		buf_puts(&l->text, "  (untrusted)");
 	if (r->leftover)
@@ -116,6 +121,7 @@ static void put_json(struct listing *l, const struct kept_home_row *r, const cha
 	json_kstr(j, "backend", r->backend);
 	json_kstr(j, "policy", r->policy);
 	json_kstr(j, "image", r->image && *r->image ? r->image : NULL);
+	json_kstr(j, "seed", r->seed);
 	json_kbool(j, "trusted", r->trusted);
 	json_ku64(j, "bytes", r->bytes);
 	json_kbool(j, "more", r->more);

@@ -27,6 +27,28 @@ static bool is_path(const struct field *f)
 	       f == &fields[FIELD_CONFIG];
 }
 
+/* Options where one begins; else its own words, or any command. */
+static void bash_command(const struct subcommand *c)
+{
+	if (c->word && !c->fields) {
+		(void)printf("\t%s) COMPREPLY=($(compgen -W '--help", c->name);
+		own_words(c, " ");
+		(void)printf("' -- \"$cur\")) ;;\n");
+	}
+	if (!c->fields)
+		return;
+	(void)printf("\t%s) [[ $cur == -* ]] && COMPREPLY=($(compgen -W '--help --set", c->name);
+	if (c->word)
+		own_words(c, " ");
+	for (int i = 0; i < FIELD_COUNT; i++)
+		if (fields[i].flag && fields[i].commands & c->fields)
+			(void)printf(" --%s", fields[i].flag);
+	(void)printf("' -- \"$cur\")) || COMPREPLY=($(compgen %s", c->word ? "-W '" : "-c -f");
+	if (c->word)
+		own_words(c, " ");
+	(void)printf("%s -- \"$cur\")) ;;\n", c->word ? "'" : "");
+}
+
 static void bash(void)
 {
 	(void)printf("_brig() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} "
@@ -52,21 +74,8 @@ static void bash(void)
 		(void)printf(" -- \"$cur\")); return ;;\n");
 	}
 	(void)printf("\tesac\n\tcase ${COMP_WORDS[1]} in\n");
-	for (const struct subcommand *const *c = commands; *c; c++) {
-		if ((*c)->word) {
-			(void)printf("\t%s) COMPREPLY=($(compgen -W '--help", (*c)->name);
-			own_words(*c, " ");
-			(void)printf("' -- \"$cur\")) ;;\n");
-		}
-		if (!(*c)->fields)
-			continue;
-		(void)printf("\t%s) [[ $cur == -* ]] && COMPREPLY=($(compgen -W '--help --set",
-			     (*c)->name);
-		for (int i = 0; i < FIELD_COUNT; i++)
-			if (fields[i].flag && fields[i].commands & (*c)->fields)
-				(void)printf(" --%s", fields[i].flag);
-		(void)printf("' -- \"$cur\")) || COMPREPLY=($(compgen -c -f -- \"$cur\")) ;;\n");
-	}
+	for (const struct subcommand *const *c = commands; *c; c++)
+		bash_command(*c);
 	(void)printf("\tesac\n}\ncomplete -o default -F _brig brig\n");
 }
 
@@ -93,14 +102,20 @@ static void zsh(void)
 	}
 	(void)printf("\t\t)\n\t\t_describe command names\n\t\treturn\n\tfi\n\tcase $words[2] in\n");
 	for (const struct subcommand *const *c = commands; *c; c++) {
-		if ((*c)->word) {
+		if ((*c)->word && !(*c)->fields) {
 			(void)printf("\t%s) compadd -- --help", (*c)->name);
 			own_words(*c, " ");
 			(void)printf(" || _files ;;\n");
 		}
 		if (!(*c)->fields)
 			continue;
-		(void)printf("\t%s) _arguments '--help' '*--set=:setting:'", (*c)->name);
+		(void)printf("\t%s) ", (*c)->name);
+		if ((*c)->word) {
+			(void)printf("compadd --");
+			own_words(*c, " ");
+			(void)printf("; ");
+		}
+		(void)printf("_arguments '--help' '*--set=:setting:'");
 		for (int i = 0; i < FIELD_COUNT; i++) {
 			const struct field *f = &fields[i];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/cmd_mcp.c - "mcp": tools for a model over the Model Context Protocol, on standard input and
- * output; and the entry for it in other programs' settings. */
+ * output or over HTTP; and the entry for it in other programs' settings. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,19 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/sandbox_cli.h"
 #include "mcp/host_install.h"
+#include "mcp/mcp_http.h"
 #include "mcp/mcp_stdio.h"
+
+#define HTTP_ADDRESS "127.0.0.1:8723"
+#define SPEC_MAX ((size_t)1 << 20)
+
+/* How it is served; everything else is a setting of its sandboxes. */
+struct mcp_way {
+	const char *http, *token_file;
+	bool daemon;
+};
 
 static int open_signals(void)
 {
@@ -27,16 +38,63 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* ---- how ---- */
+
+/* Is it this option, and with which value? `next` is the word behind it. 0: no; 1: yes; 2: with the
+ * next word. */
+static int way_option(struct mcp_way *w, const char *word, const char *next, struct err *e)
+{
+	const bool address = next && next[0] != '-' && strchr(next, ':');
+
+	if (str_eq(word, "--daemon")) {
+		w->daemon = true;
+		return 1;
+	}
+	if (str_eq(word, "--http")) {
+		w->http = address ? next : HTTP_ADDRESS;
+		return 1 + address;
+	}
+	if (str_starts(word, "--http=")) {
+		w->http = word + strlen("--http=");
+		return 1;
+	}
+	if (str_starts(word, "--token-file=")) {
+		w->token_file = word + strlen("--token-file=");
+		return 1;
+	}
+	if (!str_eq(word, "--token-file"))
+		return 0;
+	w->token_file = next;
+	return next ? 2 : err_set(e, ERR_USAGE, EINVAL, "option '--token-file' needs a value");
+}
+
+/* Takes them out of argv; how many words are left. */
+static int read_way(int argc, char **argv, struct mcp_way *w, struct err *e)
+{
+	int left = 1;
+
+	for (int i = 1; i < argc;) {
+		int r = way_option(w, argv[i], i + 1 < argc ? argv[i + 1] : NULL, e);
+
+		if (r < 0)
+			return r;
+		if (r == 0)
+			argv[left++] = argv[i++];
+		else
+			i += r;
+	}
+	argv[left] = NULL;
+	if (w->token_file && !w->http)
+		return err_refuse(e, ERR_USAGE, EINVAL, "brig mcp --http --token-file FILE",
+				  "--token-file is for --http");
+	return left;
+}
+
 /* 1: help was printed. */
 static int prepare(const struct subcommand *c, struct spec *s, int argc, char **argv, struct err *e)
 {
 	int rest = 0, r;
 
-	for (int i = 1; i < argc; i++)
-		if (str_eq(argv[i], "--http") || str_starts(argv[i], "--http="))
-			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
-					  "leave it out: the host starts brig mcp itself",
-					  "MCP over HTTP is not in this version of brig");
 	r = options_parse(c, s, argc, argv, &rest, e);
 	if (r > 0) {
 		(r > 1 ? help_all : help_command)(c);
@@ -55,22 +113,71 @@ static int prepare(const struct subcommand *c, struct spec *s, int argc, char **
 	return 0;
 }
 
+/* ---- serving ---- */
+
+static void says_where(const char *url, const char *token)
+{
+	(void)printf("listening on %s\n", url);
+	if (*token)
+		(void)printf("token: %s\n", token);
+	(void)fflush(stdout);
+}
+
+/* Sandboxes of the daemon's, under a tenant of our own; the first call starts it if nobody runs. */
+static int serve_far(struct spec *s, const struct mcp_way *w, int signals, struct err *e)
+{
+	const char *host = getenv("BRIG_HOST");
+	CLEANUP(sandbox_secrets) struct sandbox_secrets secrets = { .n = 0 };
+	CLEANUP(buf) struct buf text = BUF_INIT(SPEC_MAX);
+	CLEANUP(spec) struct spec *own = spec_clone(s, e);
+	struct tools_daemon d = { .secrets = secrets.fds };
+	struct mcp_http_options o = { .listen = w->http,
+				      .token_file = w->token_file,
+				      .signals = signals,
+				      .listens = s->cli.quiet ? NULL : says_where };
+	char tenant[MCP_TENANT_SIZE];
+
+	if (!own)
+		return -e->code;
+	if (host && *host && !str_starts(host, "unix://"))
+		return err_refuse(e, ERR_USAGE, ENOTSUP,
+				  "unset BRIG_HOST, or name a unix:// socket",
+				  "brig mcp asks the daemon of its own user alone");
+	if (sandbox_resolve(own, &text, &secrets, e) < 0)
+		return -e->code;
+	d.spec = buf_str(&text);
+	d.spec_len = text.len;
+	d.secret_count = secrets.n;
+	o.daemon = d;
+	if (w->http)
+		return mcp_http(s, &o, e);
+	mcp_tenant(&d, "", tenant);
+	d.tenant = tenant;
+	return mcp_stdio(s, &d, STDIN_FILENO, STDOUT_FILENO, signals, e);
+}
+
 static int serve(const struct subcommand *c, int argc, char **argv, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
 	CLEANUP(fd) int signals = -1;
+	struct mcp_way w = { 0 };
 	int r;
 
 	if (!s)
 		return -e->code;
+	argc = read_way(argc, argv, &w, e);
+	if (argc < 0)
+		return argc;
 	r = prepare(c, s, argc, argv, e);
 	if (r != 0)
 		return r < 0 ? r : 0;
-	if (isatty(STDIN_FILENO) && !s->cli.quiet)
+	if (isatty(STDIN_FILENO) && !s->cli.quiet && !w.http)
 		message_print("brig: note", "this is an MCP server: a host starts it and writes to "
 					    "its input; Ctrl-D ends it");
 	signals = open_signals();
-	return mcp_stdio(s, STDIN_FILENO, STDOUT_FILENO, signals, e);
+	if (w.http || w.daemon)
+		return serve_far(s, &w, signals, e);
+	return mcp_stdio(s, NULL, STDIN_FILENO, STDOUT_FILENO, signals, e);
 }
 
 /* ---- install and uninstall ---- */
@@ -120,6 +227,7 @@ static int read_words(int argc, char **argv, struct mcp_asked *a, struct err *e)
 static int check_words(const struct subcommand *c, char **words, struct err *e)
 {
 	CLEANUP(spec) struct spec *s = spec_new(e);
+	struct mcp_way w = { 0 };
 	char *argv[130] = { (char[]){ "mcp" } };
 	int n = 1, rest = 0, r;
 
@@ -130,6 +238,14 @@ static int check_words(const struct subcommand *c, char **words, struct err *e)
 			return err_set(e, ERR_USAGE, E2BIG, "there are too many options");
 		argv[n] = words[n - 1];
 	}
+	n = read_way(n, argv, &w, e);
+	if (n < 0)
+		return n;
+	if (w.http)
+		return err_refuse(e, ERR_USAGE, EINVAL,
+				  "leave it out: the host starts brig mcp itself, on stdio",
+				  "a server over HTTP is started by hand, and no entry for it is "
+				  "written");
 	r = options_parse(c, s, n, argv, &rest, e);
 	if (r < 0)
 		return r;
@@ -217,11 +333,23 @@ static const char *words(size_t i)
 
 const struct subcommand cmd_mcp = {
 	.name = "mcp",
-	.usage = "[OPTION...] | install HOST [--dry-run] [-- OPTION...] | uninstall HOST "
+	.usage = "[--http [ADDR:PORT] [--token-file FILE] | --daemon] [OPTION...] | install HOST "
+		 "[--dry-run] [-- OPTION...] | uninstall HOST "
 		 "[--dry-run]",
-	.help = "serve tools to a model over MCP, on standard input and output",
+	.help = "serve tools to a model over MCP, on standard input and output or over HTTP",
 	.about = "The options, and brig's configuration, are what the model's commands may do; "
 		 "nothing that the\nmodel says changes them.\n\n"
+		 "  --http [ADDR:PORT]   over HTTP, on loopback (" HTTP_ADDRESS
+		 "), path /mcp, in sandboxes of the daemon's.\n"
+		 "                       Each call shows a token: one that is printed once at the "
+		 "start, or\n"
+		 "  --token-file FILE    one of these, as brig daemon token add NAME --token-file "
+		 "FILE "
+		 "makes them;\n"
+		 "                       each name has sandboxes of its own\n"
+		 "  --daemon             on standard input and output, in sandboxes of the "
+		 "daemon's, "
+		 "which stay\n"
 		 "  install HOST [--dry-run] [-- OPTION...]\n"
 		 "                       put an entry for brig into the settings of claude-code, "
 		 "claude-desktop,\n"

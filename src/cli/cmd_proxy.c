@@ -90,7 +90,7 @@ static int run(const struct subcommand *c, int argc, char **argv)
 	int r = s && o ? prepare(c, s, argc, argv, &a, &e) : err_nomem(&e);
 
 	if (r == 0)
-		r = proxy_run(s, environ, signals, ready, denied, &a, o, &e);
+		r = proxy_run(s, environ, -1, signals, ready, denied, &a, o, &e);
 	if (r < 0)
 		error_print(&e);
 	return r < 0 ? EXIT_BRIG : 0;

@@ -16,10 +16,10 @@
 #define HEAP_ROOM (256 * 1024)
 
 const struct subcommand *const commands[] = {
-	&cmd_run,        &cmd_shell,   &cmd_sh,     &cmd_exec,   &cmd_python, &cmd_script,
-	&cmd_plan,       &cmd_sandbox, &cmd_daemon, &cmd_doctor, &cmd_config, &cmd_allow,
-	&cmd_cache,      &cmd_audit,   &cmd_image,  &cmd_mcp,    &cmd_proxy,  &cmd_schema,
-	&cmd_completion, &cmd_version, &cmd_help,   NULL
+	&cmd_run,    &cmd_shell,      &cmd_sh,      &cmd_exec,   &cmd_python, &cmd_script,
+	&cmd_plan,   &cmd_wrap,       &cmd_agent,   &cmd_sandbox, &cmd_daemon, &cmd_doctor,
+	&cmd_config, &cmd_allow,      &cmd_cache,   &cmd_audit,   &cmd_image,  &cmd_mcp, &cmd_proxy,
+	&cmd_schema, &cmd_completion, &cmd_version, &cmd_help,   NULL
 };
 
 const struct subcommand *command_by_name(const char *name)
@@ -75,7 +75,8 @@ extern const char brig_is_this_program[];
 const char brig_is_this_program[] = "brig";
 
 /* Other names of this program: `brigd` means `brig daemon`, `brig-sh` means `brig sh`, for whoever
- * wants one word. A login shell has a hyphen in front. */
+ * wants one word, and so does `brig-bash`, for those who take no $SHELL without "bash" in its name.
+ * A login shell has a hyphen in front. */
 static const struct subcommand *by_its_name(const char *called)
 {
 	const char *slash = called ? strrchr(called, '/') : NULL;
@@ -85,7 +86,8 @@ static const struct subcommand *by_its_name(const char *called)
 		return NULL;
 	if (str_eq(name, "brigd"))
 		return &cmd_daemon;
-	return str_eq(name, "brig-sh") || str_eq(name, "-brig-sh") ? &cmd_sh : NULL;
+	name += *name == '-';
+	return str_eq(name, "brig-sh") || str_eq(name, "brig-bash") ? &cmd_sh : NULL;
 }
 
 int main(int argc, char **argv)
@@ -116,7 +118,9 @@ int main(int argc, char **argv)
 		help_print();
 		return EXIT_BRIG;
 	}
-	c = command_by_name(argv[1]);
+	c = str_eq(argv[1], cmd_hold.name)     ? &cmd_hold
+	    : str_eq(argv[1], cmd_attach.name) ? &cmd_attach
+					       : command_by_name(argv[1]);
 	if (str_eq(argv[1], "--version"))
 		c = &cmd_version;
 	if (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))

@@ -155,9 +155,8 @@ static const struct field *switched_off(const char *name, enum field_id *id)
 	return f && f->type == FIELD_T_BOOL && !f->arg ? f : NULL;
 }
 
-/* One option at argv[*at]; moves *at over the value it takes. 1: help, 2: all of it. */
-static int one(const struct subcommand *c, struct spec *s, int argc, char **argv, int *at,
-	       struct err *e)
+int options_one(const struct subcommand *c, struct spec *s, int argc, char **argv, int *at,
+		struct err *e)
 {
 	const char *word = argv[*at] + 2, *value = strchr(word, '=');
 	char name[64];
@@ -218,7 +217,7 @@ int options_parse(const struct subcommand *c, struct spec *s, int argc, char **a
 			argv[kept++] = argv[at];
 			continue;
 		}
-		r = one(c, s, argc, argv, &at, e);
+		r = options_one(c, s, argc, argv, &at, e);
 		if (r)
 			return r;
 	}

@@ -36,6 +36,11 @@ static inline void cleanup_sandbox_secrets(struct sandbox_secrets *s)
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
 		 struct sandbox_secrets *secrets, int *rest, bool *agents, struct err *e);
 
+/* Of a spec that was loaded: whatever depends on where this process stands is settled, and *out is
+ * what the daemon reads to have the same. */
+int sandbox_resolve(struct spec *s, struct buf *out, struct sandbox_secrets *secrets,
+		    struct err *e);
+
 /* "exec": the command's own exit status, or EXIT_BRIG with *e. */
 int sandbox_exec(struct daemon_client *d, const char *ref, const struct sandbox_asked *a,
 		 struct err *e);

@@ -104,15 +104,18 @@ static int collect_secrets(const struct spec *s, struct sandbox_secrets *to, str
 	return 0;
 }
 
-static int resolve(struct spec *s, struct sandbox_secrets *secrets, struct err *e)
+int sandbox_resolve(struct spec *s, struct buf *out, struct sandbox_secrets *secrets, struct err *e)
 {
 	char cwd[PATH_MAX];
 	struct place at = { .cwd = cwd, .home = cli_home() };
+	struct json j;
 
-	if (cli_load(s, e) < 0 || cli_here(cwd, e) < 0 || resolve_variables(s, e) < 0 ||
-	    collect_secrets(s, secrets, e) < 0)
+	if (cli_here(cwd, e) < 0 || resolve_variables(s, e) < 0 ||
+	    collect_secrets(s, secrets, e) < 0 || spec_check(s, &at, e) < 0)
 		return -e->code;
-	return spec_check(s, &at, e);
+	json_init(&j, out, false);
+	config_write_json(s, &j);
+	return out->failed ? err_set(e, ERR_CONFIG, E2BIG, "the settings are too large") : 0;
 }
 
 int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, struct buf *out,
@@ -127,11 +130,13 @@ int sandbox_spec(const struct subcommand *c, int argc, char **argv, bool local, 
 	r = options_parse(c, s, argc, argv, rest, e);
 	if (r)
 		return r;
-	if (local && resolve(s, secrets, e) < 0)
+	if (local && (cli_load(s, e) < 0 || sandbox_resolve(s, out, secrets, e) < 0))
 		return -e->code;
 	for (size_t i = 0; i < s->notes.n; i++)
 		message_print("brig: note", s->notes.v[i]);
 	*agents = s->dialect_used == DIALECT_AGENTS;
+	if (local)
+		return 0;
 	json_init(&j, out, false);
 	config_write_json(s, &j);
 	return out->failed ? err_set(e, ERR_CONFIG, E2BIG, "the settings are too large") : 0;

@@ -13,6 +13,7 @@
 #include "cli/sandbox_cli.h"
 #include "cli/terminal.h"
 #include "daemon/sandboxes.h"
+#include "model/store.h"
 
 #define BODY_MAX ((size_t)4 << 20)
 #define EVENT_MAX ((size_t)16 << 20)
@@ -288,13 +289,28 @@ int verb_get(struct daemon_client *d, const struct sandbox_asked *a, struct err 
 /* What a stop leaves, which is not everything. */
 static void tell_stopped(const struct jread *v)
 {
-	if (str_eq(jread_str(v, "state") ? jread_str(v, "state") : "", "stopped"))
-		message_print("brig: note",
-			      jread_bool(v, "store")
-				      ? "processes and what was in memory are gone; HOME, /tmp and "
-					"a writable layer are kept for a resume"
-				      : "processes are gone, and so is what was in memory: HOME "
-					"and /tmp");
+	static const char *const words[STORE_PLACES] = { [STORE_HOME] = "HOME",
+							 [STORE_TMP] = "/tmp",
+							 [STORE_VAR_TMP] = "/var/tmp",
+							 [STORE_WORKSPACE] = "the workspace",
+							 [STORE_LAYER] = "the writable layer" };
+	const struct jread *keeps = jread_get(jread_get(v, "isolation"), "keeps");
+	CLEANUP(buf) struct buf text = BUF_INIT(256);
+
+	if (!str_eq(jread_str(v, "state") ? jread_str(v, "state") : "", "stopped"))
+		return;
+	for (size_t i = 0; i < jread_count(keeps); i++) {
+		const char *name = jread_text(jread_at(keeps, i));
+
+		for (int k = 0; name && k < STORE_PLACES; k++)
+			if (str_eq(name, store_folders[k].name))
+				buf_printf(&text, "%s%s", text.len ? ", " : "", words[k]);
+	}
+	if (text.len)
+		buf_puts(&text, " are kept for a resume; processes and the rest are gone");
+	message_print("brig: note", text.len ? buf_str(&text)
+					     : "processes are gone, and so is what was in memory: "
+					       "HOME and /tmp");
 }
 
 static int act(struct daemon_client *d, const struct sandbox_asked *a, const char *method,

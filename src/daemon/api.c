@@ -80,6 +80,26 @@ static bool by_token(struct api *a, struct http_call *c)
 	       refuse(c, PROBLEM_QUOTA, NULL, "this tenant has too many connections");
 }
 
+/* The owner may act for a tenant of its own making, which no token can stand for: a token's name
+ * has no '@'. What is asked for is still believed; whose it is, who sees it and how much there may
+ * be of it are the tenant's. */
+static bool act_for(struct http_call *c)
+{
+	struct http1_text t = http_field(c, "Brig-Tenant");
+	char name[TENANT_SIZE];
+
+	c->caller->tenant[0] = '\0';
+	if (!http1_count(c->head->fields, c->head->n_fields, "Brig-Tenant"))
+		return true;
+	(void)snprintf(name, sizeof(name), "%.*s", t.p && t.n < sizeof(name) ? (int)t.n : 0,
+		       t.p ? t.p : "");
+	if (name[0] != '@' || strlen(name) != t.n || !tenant_name_ok(name + 1))
+		return refuse(c, PROBLEM_INVALID, "such as @mcp",
+			      "the Brig-Tenant field is not @NAME");
+	memcpy(c->caller->tenant, name, sizeof(name));
+	return true;
+}
+
 static bool who(struct api *a, struct http_call *c)
 {
 	if (c->caller->local && !c->peer->ours)
@@ -95,7 +115,7 @@ static bool who(struct api *a, struct http_call *c)
 		return by_token(a, c);
 	c->caller->known = true;
 	c->caller->scopes = SCOPE_READ | SCOPE_RUN | SCOPE_ADMIN;
-	return true;
+	return act_for(c);
 }
 
 /* ---- what ---- */

@@ -19,11 +19,27 @@
 
 enum { API_TENANT_SANDBOXES = 256, API_TENANT_EXECS = 1024, API_PAGE = 100, API_PAGE_MAX = 500 };
 
+/* Who listens to events, and when they are told: see route_events.c. */
+struct event_fan {
+	struct events_listener listener;
+	struct loop_timer later;
+	struct subscriber *first;
+	size_t count;
+	uint64_t told; /* when they were last */
+
+	/* What the last of them was sent, which is what the next one wants. */
+	struct buf text;
+	struct events_cursor from, to;
+	char tenant[HTTP_TENANT_SIZE], sandbox[SANDBOX_ID_SIZE];
+	bool one;
+};
+
 struct api {
 	struct loop *loop;
 	struct http_server *http;
 	struct sandboxes *boxes;
 	struct events *events;
+	struct event_fan fan;
 	struct once *once;
 	struct tokens *tokens;   /* NULL: nobody but the owner */
 	struct ceiling *ceiling; /* of those who come with a token */

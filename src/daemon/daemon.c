@@ -3,11 +3,9 @@
  * listeners. Whoever can connect finds a daemon that knows its sandboxes. */
 #include "daemon/daemon.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,11 +19,11 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/num.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "daemon/api.h"
 #include "daemon/service.h"
+#include "daemon/tcp_listen.h"
 #include "daemon/tls_front.h"
 
 #define BACKLOG 512
@@ -36,6 +34,7 @@
 struct brigd {
 	struct loop_watch signals; /* first */
 	struct loop_timer prune, revoke, tls_again;
+	struct loop_watch tls_word; /* of one that has not said whether it began; -1: none */
 	struct tls_front tls;
 	int state, lock, signal_fd, tls_fd; /* tls_fd: what brig-tls listens on */
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* ours to remove; "" if not */
@@ -178,83 +177,12 @@ static int listen_local(struct brigd *d, const char *path, struct err *e)
 	return http_listen(d->api.http, TAKE_FD(fd), true, "", e);
 }
 
-struct tcp_address {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in four;
-		struct sockaddr_in6 six;
-	};
-	socklen_t size;
-};
-
-/* ADDR:PORT, [ADDR]:PORT or localhost:PORT. */
-static int tcp_address(const char *text, struct tcp_address *a, struct err *e)
-{
-	const char *colon = strrchr(text, ':');
-	uint64_t port = 0;
-	char host[64];
-	size_t n = colon ? (size_t)(colon - text) : 0;
-	bool six = n > 1 && text[0] == '[' && text[n - 1] == ']';
-
-	*a = (struct tcp_address){ .size = 0 };
-	if (!colon || num_count(colon + 1, &port) < 0 || port > UINT16_MAX || n >= sizeof(host))
-		return err_refuse(e, ERR_USAGE, EINVAL, "such as --listen 127.0.0.1:8700",
-				  "'%.100s' is not ADDR:PORT", text);
-	(void)snprintf(host, sizeof(host), "%.*s", (int)(six ? n - 2 : n), text + six);
-	if (six && inet_pton(AF_INET6, host, &a->six.sin6_addr) == 1) {
-		a->six.sin6_family = AF_INET6;
-		a->six.sin6_port = htons((uint16_t)port);
-		a->size = sizeof(a->six);
-	} else if (inet_pton(AF_INET, str_eq(host, "localhost") ? "127.0.0.1" : host,
-			     &a->four.sin_addr) == 1) {
-		a->four.sin_family = AF_INET;
-		a->four.sin_port = htons((uint16_t)port);
-		a->size = sizeof(a->four);
-	} else {
-		return err_refuse(e, ERR_USAGE, EINVAL, "such as --listen 127.0.0.1:8700",
-				  "'%.100s' is not ADDR:PORT", text);
-	}
-	return 0;
-}
-
-static bool is_loopback(const struct tcp_address *a)
-{
-	if (a->any.sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&a->six.sin6_addr);
-	return ntohl(a->four.sin_addr.s_addr) >> 24 == 127;
-}
-
-static void authority_of(int fd, char out[80])
-{
-	struct tcp_address a = { .size = sizeof(a.six) };
-	char host[64] = "";
-
-	(void)getsockname(fd, &a.any, &a.size);
-	if (a.any.sa_family == AF_INET6) {
-		(void)inet_ntop(AF_INET6, &a.six.sin6_addr, host, sizeof(host));
-		(void)snprintf(out, 80, "[%s]:%u", host, ntohs(a.six.sin6_port));
-	} else {
-		(void)inet_ntop(AF_INET, &a.four.sin_addr, host, sizeof(host));
-		(void)snprintf(out, 80, "%s:%u", host, ntohs(a.four.sin_port));
-	}
-}
-
-/* It ended, by whatever it was sent or by hand, to read a new certificate: the next one begins, and
- * is tried again where it cannot. What was open is closed. */
-static int tls_begin(struct brigd *d, struct err *e);
-
-static void on_tls_again(struct loop_timer *t, uint64_t now)
-{
-	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, tls_again));
-	struct err e = { 0 };
-
-	(void)now;
-	if (tls_begin(d, &e) == 0)
-		return;
-	if (d->listens)
-		d->listens(e.what);
-	loop_at(d->api.loop, t, clock_us() + TLS_AGAIN_US);
-}
+/* ---- brig-tls ----
+ *
+ *     serving → lost → begun, not heard of → serving
+ *
+ * It ended, by whatever it was sent or by hand, to read a new certificate: the next one begins, and
+ * is tried again where it cannot. Nobody else is kept waiting for it. What was open is closed. */
 
 static void on_tls_lost(void *arg)
 {
@@ -264,6 +192,60 @@ static void on_tls_lost(void *arg)
 	loop_at(d->api.loop, &d->tls_again, clock_us() + TLS_AGAIN_US);
 }
 
+static void tls_failed(struct brigd *d, const struct err *e)
+{
+	if (d->listens)
+		d->listens(e->what);
+	on_tls_lost(d);
+}
+
+/* The channel of one that was begun, or -1. */
+static int tls_take(struct brigd *d)
+{
+	int channel = d->tls_word.fd;
+
+	if (channel >= 0)
+		(void)loop_want(d->api.loop, &d->tls_word, 0);
+	d->tls_word.fd = -1;
+	return channel;
+}
+
+static void on_tls_word(struct loop_watch *w, uint32_t events)
+{
+	struct brigd *d = (struct brigd *)((char *)w - offsetof(struct brigd, tls_word));
+	CLEANUP(fd) int channel = tls_take(d);
+	struct err e = { 0 };
+
+	(void)events;
+	loop_at(d->api.loop, &d->tls_again, 0);
+	if (tls_front_word(channel, &e) < 0 ||
+	    http_listen_passed(d->api.http, TAKE_FD(channel), on_tls_lost, d, &e) < 0)
+		tls_failed(d, &e);
+}
+
+static void on_tls_again(struct loop_timer *t, uint64_t now)
+{
+	struct brigd *d = (struct brigd *)((char *)t - offsetof(struct brigd, tls_again));
+	CLEANUP(fd) int late = tls_take(d);
+	struct err e = { 0 };
+	int channel;
+
+	if (late >= 0) {
+		(void)tls_front_late(&e);
+		tls_failed(d, &e);
+		return;
+	}
+	if (tls_front_begin(&d->tls, &channel, &e) < 0) {
+		tls_failed(d, &e);
+		return;
+	}
+	d->tls_word = (struct loop_watch){ .fd = channel, .ready = on_tls_word };
+	loop_at(d->api.loop, t, now + (uint64_t)TLS_PATIENCE_MS * 1000);
+	if (loop_want(d->api.loop, &d->tls_word, EPOLLIN) < 0)
+		loop_at(d->api.loop, t, now); /* late at once */
+}
+
+/* At the start everybody waits: who can connect finds all of it. */
 static int tls_begin(struct brigd *d, struct err *e)
 {
 	int channel;
@@ -273,35 +255,14 @@ static int tls_begin(struct brigd *d, struct err *e)
 	return http_listen_passed(d->api.http, channel, on_tls_lost, d, e);
 }
 
-static int open_tcp(const struct tcp_address *a, const char *text, struct err *e)
-{
-	CLEANUP(fd)
-	int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int one = 1;
-
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    bind(fd, &a->any, a->size) < 0 || listen(fd, BACKLOG) < 0)
-		return err_sys(e, "cannot listen on '%.100s'", text);
-	return TAKE_FD(fd);
-}
-
 static int listen_tcp(struct brigd *d, const char *text, struct err *e)
 {
 	CLEANUP(fd) int fd = -1;
-	struct tcp_address a;
-	char authority[80], where[96];
+	char authority[TCP_AUTHORITY], where[96];
 
-	if (tcp_address(text, &a, e) < 0)
-		return -e->code;
-	if (!is_loopback(&a) && !d->tls.key)
-		return err_refuse(e, ERR_USAGE, EINVAL,
-				  "--tls-cert FILE --tls-key FILE; or listen on 127.0.0.1 and use "
-				  "ssh -L",
-				  "'%.100s' is not loopback: tokens would travel in clear", text);
-	fd = open_tcp(&a, text, e);
+	fd = tcp_listen(text, !d->tls.key, authority, e);
 	if (fd < 0)
 		return fd;
-	authority_of(fd, authority);
 	(void)snprintf(where, sizeof(where), "%s://%s", d->tls.key ? "https" : "http", authority);
 	if (d->tls.key) {
 		d->tls.listener = d->tls_fd = TAKE_FD(fd);
@@ -380,6 +341,7 @@ static void close_all(struct brigd *d)
 	if (d->socket[0])
 		(void)unlink(d->socket);
 	(void)http_free(a->http);
+	(void)fd_close(tls_take(d));
 	tls_front_end(&d->tls);
 	(void)sandboxes_free(a->boxes);
 	(void)once_free(a->once);
@@ -399,6 +361,7 @@ int daemon_run(const struct daemon_options *o, struct err *e)
 			   .lock = -1,
 			   .signal_fd = -1,
 			   .tls_fd = -1,
+			   .tls_word = { .fd = -1 },
 			   .tls = { .cert = o->tls_cert, .key = o->tls_key },
 			   .listens = o->listens };
 	int r;

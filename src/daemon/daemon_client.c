@@ -214,8 +214,8 @@ int daemon_client_fd(const struct daemon_client *c)
 
 /* ---- asking ---- */
 
-static int send_question(struct daemon_client *c, const struct daemon_question *q,
-			 const char *accept, const struct http1_answer **a, struct err *e)
+static int put_question(struct daemon_client *c, const struct daemon_question *q,
+			const char *accept, uint64_t until, struct err *e)
 {
 	char fields[768];
 	struct client_request r = {
@@ -228,12 +228,18 @@ static int send_question(struct daemon_client *c, const struct daemon_question *
 		.body = q->body,
 		.body_len = q->body_len,
 	};
-	int n;
 
 	(void)snprintf(fields, sizeof(fields), "%sAccept: %s\r\n", c->fields, accept);
 	c->fds = q->fds;
 	c->fd_count = c->local ? q->fd_count : 0;
-	n = client_send(c->http, &r, 0, e);
+	return client_send(c->http, &r, until, e);
+}
+
+static int send_question(struct daemon_client *c, const struct daemon_question *q,
+			 const char *accept, const struct http1_answer **a, struct err *e)
+{
+	int n = put_question(c, q, accept, 0, e);
+
 	if (n == 0)
 		n = client_answer(c->http, 0, a, e);
 	return n < 0 ? err_wrap(e, "the daemon does not answer") : 0;
@@ -278,6 +284,47 @@ int daemon_client_ask(struct daemon_client *c, const struct daemon_question *q, 
 	if (ret)
 		*ret = TAKE_PTR(v);
 	return 0;
+}
+
+/* ---- on a loop ---- */
+
+void daemon_client_act(struct daemon_client *c, const char *tenant)
+{
+	size_t n = strlen(c->fields);
+
+	(void)snprintf(c->fields + n, sizeof(c->fields) - n, "Brig-Tenant: %s\r\n", tenant);
+}
+
+int daemon_client_send(struct daemon_client *c, const struct daemon_question *q, bool events,
+		       struct err *e)
+{
+	return put_question(c, q, events ? "text/event-stream" : "application/json",
+			    clock_us() + CONNECT_US, e) < 0
+		       ? err_wrap(e, "the daemon does not answer")
+		       : 0;
+}
+
+int daemon_client_status(struct daemon_client *c, struct err *e)
+{
+	const struct http1_answer *a;
+
+	/* The daemon writes a head as a whole. */
+	if (client_answer(c->http, clock_us() + CONNECT_US, &a, e) < 0)
+		return err_wrap(e, "the daemon does not answer");
+	return a->status;
+}
+
+ssize_t daemon_client_read(struct daemon_client *c, void *p, size_t n, struct err *e)
+{
+	return client_read(c->http, p, n, 1, e);
+}
+
+int daemon_client_problem(int status, const char *body, size_t n, char *code, struct err *e)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+
+	(void)jread_parse(body, n, &v, e);
+	return problem(status, v, code, e);
 }
 
 /* ---- streams ---- */

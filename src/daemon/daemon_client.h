@@ -21,6 +21,9 @@ int daemon_client_open(bool start, struct daemon_client **ret, struct err *e);
 struct daemon_client *daemon_client_free(struct daemon_client *c);
 DEFINE_CLEANUP(daemon_client, struct daemon_client *, daemon_client_free)
 
+/* From now on asks for a tenant of the owner's making, "@NAME"; over the owner's socket alone. */
+void daemon_client_act(struct daemon_client *c, const char *tenant);
+
 /* Over the owner's socket? Then a spec is sent as it was resolved here. */
 bool daemon_client_local(const struct daemon_client *c);
 
@@ -37,6 +40,16 @@ struct daemon_question {
  * words; `code` (may be NULL, else 32 bytes) gets its word. */
 int daemon_client_ask(struct daemon_client *c, const struct daemon_question *q, struct jread **ret,
 		      char *code, struct err *e);
+
+/* For who has a loop: a question is sent at once, its answer taken when daemon_client_fd is
+ * readable. The status of an answer whose head is on its way, or -errno; then some of its body:
+ * bytes, 0 at its end, -EAGAIN when there is nothing now, or another -errno. */
+int daemon_client_send(struct daemon_client *c, const struct daemon_question *q, bool events,
+		       struct err *e);
+int daemon_client_status(struct daemon_client *c, struct err *e);
+ssize_t daemon_client_read(struct daemon_client *c, void *p, size_t n, struct err *e);
+/* A problem's words as an error; `code` as of daemon_client_ask. */
+int daemon_client_problem(int status, const char *body, size_t n, char *code, struct err *e);
 
 /* Begins a stream; further calls on this connection are refused until its end. */
 int daemon_client_stream(struct daemon_client *c, const struct daemon_question *q, struct err *e);

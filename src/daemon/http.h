@@ -24,18 +24,19 @@ enum {
 	HTTP_WAITING_MAX = 1 << 18, /* of a stream: what waits to be sent */
 	HTTP_ANSWER_MAX = 128 << 20,
 	HTTP_TENANT_CONNECTIONS = 64,
+	HTTP_TENANT_SIZE = 64,
 };
 
 /* What a call is of; the same for all calls of one connection until another token comes. */
 struct http_caller {
-	bool local;                  /* over the Unix socket */
-	bool known;                  /* who it is was found out */
-	char tenant[64];             /* "": the owner */
-	unsigned scopes;             /* of tokens.h */
-	unsigned char digest[32];    /* of the token */
-	const void *token;           /* the line of the token file; NULL: none. While the call is
-				      * admitted or begins to be served, and no longer. */
-	struct http_tenant *counted; /* in the server's own list */
+	bool local;                    /* over the Unix socket */
+	bool known;                    /* who it is was found out */
+	char tenant[HTTP_TENANT_SIZE]; /* "": the owner */
+	unsigned scopes;               /* of tokens.h */
+	unsigned char digest[32];      /* of the token */
+	const void *token;             /* the line of the token file; NULL: none. While the call is
+					* admitted or begins to be served, and no longer. */
+	struct http_tenant *counted;   /* in the server's own list */
 };
 
 struct http_conn;
@@ -119,6 +120,9 @@ size_t http_room(const struct http_call *c); /* 0: wait for `room` */
 /* One event; `id` 0: none. Never refused, so that a caller who looks at http_room before each
  * bounds what waits. */
 void http_event(struct http_call *c, const char *type, uint64_t id, const char *data, size_t n);
+/* The same in two steps, for a text that several are sent: it has whole events in it. */
+void http_event_text(struct buf *b, const char *type, uint64_t id, const char *data, size_t n);
+void http_events(struct http_call *call, const char *text, size_t n);
 void http_wake(struct http_call *c); /* has `room` called soon, if there is any */
 void http_stream_end(struct http_call *c);
 

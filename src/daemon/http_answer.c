@@ -196,15 +196,9 @@ static void put_chunk(struct http_conn *c, const char *p, size_t n)
 }
 
 /* The data is JSON without a line end in it. */
-void http_event(struct http_call *call, const char *type, uint64_t id, const char *data, size_t n)
+void http_event_text(struct buf *b, const char *type, uint64_t id, const char *data, size_t n)
 {
-	struct http_conn *c = call->conn;
-	struct buf *b = &c->server->scratch;
-
-	if (c->ended)
-		return;
 	assert(!memchr(data, '\n', n));
-	b->len = 0;
 	if (type) {
 		buf_puts(b, "event: ");
 		buf_puts(b, type);
@@ -218,6 +212,27 @@ void http_event(struct http_call *call, const char *type, uint64_t id, const cha
 	buf_puts(b, type ? "data: " : ":");
 	buf_add(b, data, n);
 	buf_puts(b, "\n\n");
+}
+
+void http_events(struct http_call *call, const char *text, size_t n)
+{
+	struct http_conn *c = call->conn;
+
+	if (c->ended)
+		return;
+	put_chunk(c, text, n);
+	conn_due(c);
+}
+
+void http_event(struct http_call *call, const char *type, uint64_t id, const char *data, size_t n)
+{
+	struct http_conn *c = call->conn;
+	struct buf *b = &c->server->scratch;
+
+	if (c->ended)
+		return;
+	b->len = 0;
+	http_event_text(b, type, id, data, n);
 	if (b->failed)
 		c->out.failed = true;
 	else

@@ -203,6 +203,8 @@ static void admit(struct http_conn *c)
 	}
 	if (!c->server->by.admit(c->server->by.arg, &c->call))
 		return;
+	if (!c->call.unread)
+		c->body.max = c->call.body_max;
 	if (c->head.framing == HTTP1_LENGTH && c->head.length > c->call.body_max)
 		refuse(c, 413, PROBLEM_TOO_LARGE, "the body is too large");
 	else if (c->head.expects && c->head.framing != HTTP1_NO_BODY && c->len == c->head_len)

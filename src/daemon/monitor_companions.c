@@ -428,14 +428,34 @@ static void on_service(struct loop_watch *w, uint32_t events)
 		service_ended(c);
 }
 
+/* What its door refused, once each: the list of them has a bound. */
+static void tell_denied(struct companion *c)
+{
+	const struct outcome *o = sandbox_facts(c->sandbox);
+
+	for (; c->denied < o->denial_count; c->denied++) {
+		const struct denial *d = &o->denials[c->denied];
+		struct monitor_say s = { .says = MONITOR_DENIED };
+
+		(void)snprintf(s.companion, sizeof(s.companion), "%s", c->spec->name);
+		(void)snprintf(s.reason, sizeof(s.reason), "%s", d->kind);
+		(void)snprintf(s.err.what, sizeof(s.err.what), "%s", d->target);
+		(void)snprintf(s.err.hint, sizeof(s.err.hint), "%s", d->reason);
+		clients_say(c->m, &s);
+	}
+}
+
 /* Its sandbox has ended, for instance by a limit, and the command with it. */
 static void on_sandbox(struct loop_watch *w, uint32_t events)
 {
 	struct companion *c = (struct companion *)((char *)w - offsetof(struct companion, turns));
 
 	(void)events;
-	if (brig_sandbox_dispatch(c->sandbox))
+	if (brig_sandbox_dispatch(c->sandbox)) {
+		tell_denied(c);
 		return;
+	}
+	tell_denied(c);
 	(void)loop_want(c->m->loop, w, 0);
 	w->fd = -1;
 	if (c->run)

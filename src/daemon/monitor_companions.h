@@ -40,6 +40,7 @@ struct companion {
 	uint64_t failures;     /* of checks, in a row */
 	uint64_t since;        /* its command runs, in microseconds */
 	struct companion_words said, answer;
+	size_t denied; /* things that were told of; its sandbox lists but so many */
 };
 
 struct companions {

@@ -18,6 +18,9 @@
 #include "base/str.h"
 #include "base/tar.h"
 #include "daemon/monitor_internal.h"
+#include "model/outcome.h"
+#include "model/paths.h"
+#include "model/store.h"
 #include "proc/files.h"
 #include "sandbox/manager.h"
 
@@ -374,6 +377,31 @@ static int copy_one(struct monitor *m, struct copying *x, struct err *e)
 	return carry_over(m, x, source, &st, e);
 }
 
+/* Does what is copied there outlive a stop? In trees of the host's everything does. */
+static bool is_kept(const struct ingress *in, unsigned keeps, const char *target)
+{
+	const struct {
+		const char *path;
+		enum store_place place;
+	} all[] = { { in->home, STORE_HOME },
+		    { "/tmp", STORE_TMP },
+		    { "/var/tmp", STORE_VAR_TMP } };
+	const struct spec *s = in->spec;
+
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (path_under(target, s->mounts.v[i].target))
+			return true;
+	for (size_t i = 0; i < s->write.n; i++)
+		if (path_under(target, s->write.v[i]))
+			return true;
+	if (s->inside && path_under(target, s->inside))
+		return keeps & 1U << STORE_WORKSPACE || !(s->private_workspace || s->no_workspace);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (path_under(target, all[i].path))
+			return keeps & 1U << all[i].place;
+	return keeps & 1U << STORE_LAYER;
+}
+
 /* Into what is kept they are copied once: what was changed inside since stays. */
 static bool was_done(const struct monitor *m)
 {
@@ -385,10 +413,13 @@ int copies_make(struct monitor *m, const struct ingress *in, struct err *e)
 	const struct copylist *l = &in->copies;
 	/* From the sandbox's: that of all sandboxes, and the state folder. */
 	static const char *const above[] = { "..", "../../.." };
+	const struct isolation *of = sandbox_facts(m->sandbox)->isolation;
+	unsigned keeps = of ? of->keeps : 0;
 	struct copying x = { .data = -1 };
+	bool done = was_done(m);
 	struct stat st;
 
-	if ((!l->n && !in->tools.n) || was_done(m))
+	if (!l->n && !in->tools.n)
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(above); i++) {
 		if (fstatat(m->folder, above[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -397,17 +428,19 @@ int copies_make(struct monitor *m, const struct ingress *in, struct err *e)
 	}
 	for (size_t i = 0; i < l->n; i++) {
 		x.c = &l->v[i];
+		if (done && is_kept(in, keeps, x.c->target))
+			continue;
 		if (copy_one(m, &x, e) < 0)
 			return -e->code;
 	}
-	if (tools_make(m, &in->tools, in->home, e) < 0)
+	if (!(done && is_kept(in, keeps, in->home)) && tools_make(m, &in->tools, in->home, e) < 0)
 		return -e->code;
 	return monitor_write(m, COPIED, "", 0);
 }
 
 int copies_take(struct spec *s, struct ingress *ret, struct err *e)
 {
-	*ret = (struct ingress){ .copies = s->copies, .tools = s->builtin_tools };
+	*ret = (struct ingress){ .copies = s->copies, .tools = s->builtin_tools, .spec = s };
 	ret->home = arena_printf(s->arena, "/home/%s", s->user_name);
 	s->copies = (struct copylist){ 0 };
 	s->builtin_tools = (struct strlist){ 0 };

@@ -115,6 +115,7 @@ struct ingress {
 	struct copylist copies;
 	struct strlist tools;
 	const char *home; /* inside */
+	const struct spec *spec;
 };
 int copies_take(struct spec *s, struct ingress *ret, struct err *e);
 int copies_make(struct monitor *m, const struct ingress *in, struct err *e);
@@ -122,6 +123,8 @@ int copies_text(struct monitor *m, const char *target, const char *text, size_t 
 
 /* monitor_tools.c */
 int tools_make(struct monitor *m, const struct strlist *l, const char *inside, struct err *e);
+/* When nothing runs inside any more: what was renewed there, to the host. */
+void tools_return(struct monitor *m);
 /* Does a link at `path` below a folder lead out of it? */
 bool copy_leads_out(const char *path, const char *target);
 

@@ -132,6 +132,7 @@ static void end_all(struct monitor *m)
 	(void)loop_want(m->loop, &m->turns, 0);
 	(void)brig_sandbox_close(m->sandbox, NULL, &unused);
 	m->sandbox = NULL;
+	tools_return(m);
 	companions_close(m);
 }
 

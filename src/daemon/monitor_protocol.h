@@ -73,6 +73,7 @@ enum monitor_says {
 	MONITOR_CONTINUED,
 	MONITOR_CLOSED,    /* the sandbox is gone; reason: why. The last word */
 	MONITOR_COMPANION, /* value: enum companion_state, reason; MONITOR_COMPANIONS has it */
+	MONITOR_DENIED,    /* a companion something: reason has the kind, err what and why */
 };
 
 enum monitor_stage { MONITOR_IS_OPENING, MONITOR_IS_OPEN, MONITOR_IS_PAUSED, MONITOR_IS_STOPPING };

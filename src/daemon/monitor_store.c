@@ -38,7 +38,8 @@ static int make_one(int store, const struct store_folder *f, struct err *e)
 		return err_sys(e, "cannot make a folder for what is kept");
 	if (fstatat(store, f->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, "cannot look at what is kept");
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+	/* Root gives them to the user in a container. */
+	if (!S_ISDIR(st.st_mode) || (geteuid() && st.st_uid != geteuid()))
 		return err_refuse(e, ERR_POLICY, EPERM, "delete the sandbox, and create it again",
 				  "'%s' in the store of the sandbox is not what brig made",
 				  f->name);
@@ -133,11 +134,16 @@ int store_open(struct monitor *m, struct spec *s, struct err *e)
 		return 0;
 	if (companion_backend(s, &engine, e) < 0)
 		return -e->code;
-	if (engine) {
-		monitor_note(m, "what is written outside of the workspace and of mounts is in the "
+	if (engine && !spec_keeps_owner(s, geteuid())) {
+		monitor_note(m, "the user in the container is somebody else than the caller: what "
+				"is written outside of the workspace and of mounts is in the "
 				"container, and a stop drops it");
 		return 0;
 	}
+	if (engine && !s->read_only_root)
+		monitor_note(m,
+			     "what is written to the container's root is dropped by a stop: HOME "
+			     "and /tmp are kept");
 	if (spec_wrote(s, FIELD_TMP)) {
 		monitor_note(m, "limits.tmp is set: HOME and /tmp are in memory, and a stop drops "
 				"them");

@@ -3,8 +3,10 @@
  *
  * What enters is a short list of files that hold logins, and of each only the members or lines that
  * are one: no hooks, commands, plugins, MCP servers or settings, which name programs. Nothing is
- * mounted and nothing comes back, so that whatever is done to them inside, the tools on the host
- * read what they read before. Caches are the sandbox's own, in its HOME. */
+ * mounted. What comes back, when nothing runs inside any more, are new tokens in place of old ones,
+ * in a file that the host has and nobody has changed there meanwhile: a provider that gives out a
+ * new token takes the old one back, and the host would have lost its login. Caches are the
+ * sandbox's own, in its HOME. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,10 +15,13 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/draft.h"
 #include "base/fd.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "daemon/monitor_internal.h"
 #include "daemon/tool_login.h"
+#include "model/store.h"
 
 #define LOGIN_MAX ((size_t)256 << 10)
 
@@ -52,7 +57,34 @@ static ssize_t read_login(const char *path, char *text, struct err *e)
 	return n;
 }
 
-static int bring(struct monitor *m, const struct tool_login *t, const char *inside, struct err *e)
+/* ---- what entered, so that it is known whether the host's is still that ---- */
+
+#define LOGINS "logins" /* in the sandbox's folder: a tool and a digest a line */
+#define LOGINS_MAX 4096
+
+static void digest_of(const char *text, size_t n, char hex[SHA256_HEX])
+{
+	unsigned char digest[SHA256_SIZE];
+	struct sha256 h;
+
+	sha256_init(&h);
+	sha256_add(&h, text, n);
+	sha256_end(&h, digest);
+	sha256_hex(digest, hex);
+}
+
+static void note_down(struct buf *list, const struct tool_login *t, const char *text, size_t n)
+{
+	char hex[SHA256_HEX];
+
+	if (!tool_login_renews(t))
+		return;
+	digest_of(text, n, hex);
+	buf_printf(list, "%s %s\n", t->name, hex);
+}
+
+static int bring(struct monitor *m, const struct tool_login *t, const char *inside,
+		 struct buf *entered, struct err *e)
 {
 	CLEANUP(buf) struct buf out = BUF_INIT(2 * LOGIN_MAX);
 	CLEANUP(mem) char *text = malloc(LOGIN_MAX);
@@ -69,6 +101,7 @@ static int bring(struct monitor *m, const struct tool_login *t, const char *insi
 	n = read_login(from, text, e);
 	if (n <= 0)
 		return (int)n;
+	note_down(entered, t, text, (size_t)n);
 	if (tool_login_take(t, text, (size_t)n, &out) < 0)
 		(void)err_set(e, ERR_CONFIG, EBADMSG, "builtin_tools: '%.200s' cannot be read",
 			      from);
@@ -88,6 +121,8 @@ static int bring(struct monitor *m, const struct tool_login *t, const char *insi
 
 int tools_make(struct monitor *m, const struct strlist *l, const char *inside, struct err *e)
 {
+	CLEANUP(buf) struct buf entered = BUF_INIT(LOGINS_MAX);
+
 	for (size_t i = 0; i < l->n; i++) {
 		const struct tool_login *t = tool_login_find(l->v[i]);
 
@@ -101,8 +136,129 @@ int tools_make(struct monitor *m, const struct strlist *l, const char *inside, s
 			return err_refuse(e, ERR_CONFIG, EINVAL,
 					  "claude, codex, git, uv, npm, apt or opencode",
 					  "builtin_tools: there is no tool '%.60s'", l->v[i]);
-		if (t->file && bring(m, t, inside, e) < 0)
+		if (t->file && bring(m, t, inside, &entered, e) < 0)
 			return -e->code;
 	}
-	return 0;
+	if (!entered.len)
+		return 0;
+	if (m->store < 0)
+		monitor_note(m,
+			     "builtin_tools: HOME is in memory: a login that is renewed inside is "
+			     "not written back");
+	return monitor_write(m, LOGINS, entered.data, entered.len) < 0 ? err_nomem(e) : 0;
+}
+
+/* ---- the way back ---- */
+
+/* What the sandbox has left of it: hostile. Its text, or 0. */
+static ssize_t read_inside(const struct monitor *m, const struct tool_login *t, char *text)
+{
+	char path[256];
+	CLEANUP(fd) int fd = -1;
+	struct stat st;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", store_folders[STORE_HOME].name, t->file);
+	fd = fd_open_nolinks(m->store, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, FD_BENEATH);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size >= (off_t)LOGIN_MAX)
+		return 0;
+	n = pread(fd, text, LOGIN_MAX - 1, 0);
+	return n > 0 ? n : 0;
+}
+
+/* In place of the host's own, all of it or nothing. */
+static int replace(const char *path, const struct buf *text)
+{
+	const char *slash = strrchr(path, '/');
+	struct draft d = { .folder = -1, .fd = -1 };
+	char above[4096];
+	CLEANUP(fd) int folder = -1;
+	struct stat st;
+	int r;
+
+	(void)snprintf(above, sizeof(above), "%.*s", (int)(slash - path), path);
+	folder = fd_open_nolinks(AT_FDCWD, above, O_RDONLY | O_DIRECTORY, 0);
+	if (folder < 0)
+		return folder;
+	if (fstatat(folder, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_nlink != 1)
+		return -EPERM;
+	r = draft_open(folder, &d);
+	if (r == 0)
+		r = fd_write_all(d.fd, text->data, text->len);
+	if (r == 0)
+		return draft_keep(&d, slash + 1, st.st_mode & 0777);
+	draft_drop(&d);
+	return r;
+}
+
+/* What to say of it; NULL: there is nothing to be said. `known` is the digest of what the host had
+ * when it entered, and becomes that of what it has now. */
+static const char *return_one(const struct monitor *m, const struct tool_login *t,
+			      char known[SHA256_HEX], char *host, char *inside)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(2 * LOGIN_MAX);
+	const char *home = getenv("HOME");
+	char path[4096], now[SHA256_HEX];
+	ssize_t n, left = read_inside(m, t, inside);
+	struct err unused;
+	int r;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", home ? home : "", t->file);
+	n = left ? read_login(path, host, &unused) : 0;
+	if (n <= 0)
+		return left ? "is no longer on the host: nothing is written there" : NULL;
+	digest_of(host, (size_t)n, now);
+	r = tool_login_renew(t, host, (size_t)n, inside, (size_t)left, &out);
+	if (r > 0 && !str_eq(now, known))
+		r = -EBUSY;
+	if (r > 0)
+		r = replace(path, &out) < 0 ? -EIO : 1;
+	if (r > 0)
+		digest_of(out.data, out.len, known);
+	if (out.data)
+		explicit_bzero(out.data, out.len);
+	return r == 0          ? NULL
+	       : r > 0         ? "was renewed inside, and is written to the host's file"
+	       : r == -EBUSY   ? "has changed on the host meanwhile: that of inside is not written "
+				 "back"
+	       : r == -EPERM   ? "is another account's inside: it is not written back"
+	       : r == -EBADMSG ? "cannot be read any more inside: it is not written back"
+			       : "was renewed inside, and cannot be written to the host's file";
+}
+
+static void return_line(struct monitor *m, char *line, char *host, char *inside, struct buf *list)
+{
+	char text[512], *hex = strchr(line, ' '), known[SHA256_HEX];
+	const struct tool_login *t;
+	const char *word;
+
+	if (!hex || strlen(hex + 1) != SHA256_HEX - 1)
+		return;
+	*hex = '\0';
+	memcpy(known, hex + 1, SHA256_HEX);
+	t = tool_login_find(line);
+	word = t ? return_one(m, t, known, host, inside) : NULL;
+	buf_printf(list, "%s %s\n", line, known);
+	if (!word)
+		return;
+	(void)snprintf(text, sizeof(text), "builtin_tools: the login of '%s' %s", line, word);
+	monitor_note(m, text);
+}
+
+void tools_return(struct monitor *m)
+{
+	CLEANUP(mem) char *host = malloc(LOGIN_MAX), *inside = malloc(LOGIN_MAX);
+	CLEANUP(buf) struct buf list = BUF_INIT(LOGINS_MAX);
+	char text[LOGINS_MAX], *at = text, *line;
+	ssize_t n = m->store < 0 ? -1 : fd_read_file(m->folder, LOGINS, text, sizeof(text));
+
+	if (n <= 0 || !host || !inside)
+		return;
+	while ((line = strsep(&at, "\n")))
+		return_line(m, line, host, inside, &list);
+	explicit_bzero(host, LOGIN_MAX);
+	explicit_bzero(inside, LOGIN_MAX);
+	(void)monitor_write(m, LOGINS, buf_str(&list), list.len);
 }

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/route_events.c - GET /v1/events: what happened since, and what happens. */
+#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "daemon/api.h"
 
+#define PACE_US 20     /* for each who listens, between two times that all are told */
+#define PACE_MAX 10000 /* and never longer */
+#define PIECE ((size_t)32 << 10)
+#define TEXT_MAX ((size_t)4 << 20)
+
 struct subscriber {
-	struct events_listener listener; /* first */
+	struct subscriber *next, **link;
 	struct api *api;
 	struct http_call *call;
 	struct events_cursor at;
@@ -16,17 +24,68 @@ struct subscriber {
 	char sandbox[SANDBOX_ID_SIZE];
 };
 
-static void forget(void *arg)
-{
-	struct subscriber *s = arg;
+/* ---- when they are told ----
+ *
+ * Telling somebody is a system call, and wakes somebody up. Told of each event by itself, hundreds
+ * of listeners keep the daemon from taking the calls that make the next events. So what happens
+ * within some milliseconds is told together; one listener alone is told at once. */
 
-	events_unlisten(&s->listener);
-	free(s);
+static void tell_all(struct event_fan *f, uint64_t now)
+{
+	f->told = now;
+	for (struct subscriber *s = f->first; s; s = s->next)
+		http_wake(s->call);
+}
+
+static void on_later(struct loop_timer *t, uint64_t now)
+{
+	tell_all((struct event_fan *)((char *)t - offsetof(struct event_fan, later)), now);
 }
 
 static void news(struct events_listener *l)
 {
-	http_wake(((struct subscriber *)l)->call);
+	struct event_fan *f =
+		(struct event_fan *)((char *)l - offsetof(struct event_fan, listener));
+	uint64_t pace = f->count * PACE_US, now = clock_us();
+
+	if (pace > PACE_MAX)
+		pace = PACE_MAX;
+	if (now >= f->told + pace)
+		tell_all(f, now);
+	else if (!f->later.at)
+		loop_at(f->first->api->loop, &f->later, f->told + pace);
+}
+
+static void listen_to(struct api *a, struct subscriber *s)
+{
+	struct event_fan *f = &a->fan;
+
+	s->next = f->first;
+	s->link = &f->first;
+	if (s->next)
+		s->next->link = &s->next;
+	f->first = s;
+	f->text.max = TEXT_MAX;
+	f->later.due = on_later;
+	f->listener.news = news;
+	if (!f->count++)
+		events_listen(a->events, &f->listener);
+}
+
+static void forget(void *arg)
+{
+	struct subscriber *s = arg;
+	struct event_fan *f = &s->api->fan;
+
+	*s->link = s->next;
+	if (s->next)
+		s->next->link = s->link;
+	if (!--f->count) {
+		events_unlisten(&f->listener);
+		loop_at(s->api->loop, &f->later, 0);
+		buf_done(&f->text);
+	}
+	free(s);
 }
 
 static void finish(struct subscriber *s)
@@ -48,15 +107,47 @@ static void cut_off(struct subscriber *s)
 	finish(s);
 }
 
+/* Most listeners want the same: it is read and put into words once. */
+static bool is_wanted(const struct event_fan *f, const struct subscriber *s)
+{
+	return f->text.len && f->from.seq == s->at.seq && f->one == s->one &&
+	       str_eq(f->tenant, s->call->caller->tenant) && str_eq(f->sandbox, s->sandbox);
+}
+
+/* Text for this one, as long as a piece may be. 0: there is none, and what the others want stays;
+ * or -errno of events_next. */
+static int put_text(struct event_fan *f, struct subscriber *s)
+{
+	const char *tenant = s->call->caller->tenant, *sandbox = s->one ? s->sandbox : NULL;
+	struct events_cursor from = s->at;
+	struct event_text ev;
+	int r = events_next(s->api->events, &s->at, tenant, sandbox, &ev);
+
+	if (r <= 0)
+		return r;
+	f->text.len = 0;
+	f->from = from;
+	f->one = s->one;
+	(void)snprintf(f->tenant, sizeof(f->tenant), "%s", tenant);
+	memcpy(f->sandbox, s->sandbox, sizeof(f->sandbox));
+	do {
+		f->to = s->at;
+		http_event_text(&f->text, ev.type, ev.seq, ev.json, ev.n);
+	} while (f->text.len < PIECE && !f->text.failed &&
+		 events_next(s->api->events, &s->at, tenant, sandbox, &ev) > 0);
+	if (!f->text.failed)
+		return 1;
+	buf_done(&f->text);
+	return -ENOMEM;
+}
+
 static void pump(void *arg)
 {
 	struct subscriber *s = arg;
-	const char *tenant = s->call->caller->tenant;
+	struct event_fan *f = &s->api->fan;
 
 	while (http_room(s->call)) {
-		struct event_text ev;
-		int r = events_next(s->api->events, &s->at, tenant, s->one ? s->sandbox : NULL,
-				    &ev);
+		int r = is_wanted(f, s) ? 1 : put_text(f, s);
 
 		if (r < 0) {
 			cut_off(s);
@@ -67,7 +158,8 @@ static void pump(void *arg)
 				finish(s);
 			return;
 		}
-		http_event(s->call, ev.type, ev.seq, ev.json, ev.n);
+		http_events(s->call, f->text.data, f->text.len);
+		s->at = f->to;
 	}
 }
 
@@ -119,7 +211,7 @@ void serve_events(struct api *a, struct http_call *c, const struct jread *body)
 		http_problem(c, PROBLEM_INTERNAL, &e);
 		return;
 	}
-	*s = (struct subscriber){ .api = a, .call = c, .listener = { .news = news } };
+	*s = (struct subscriber){ .api = a, .call = c };
 	p = read_query(a, s, &e);
 	if (p != PROBLEM_NONE || s->at.seq + 1 < events_oldest(a->events, c->caller->tenant)) {
 		if (p != PROBLEM_NONE)
@@ -133,7 +225,7 @@ void serve_events(struct api *a, struct http_call *c, const struct jread *body)
 		free(s);
 		return;
 	}
-	events_listen(a->events, &s->listener);
+	listen_to(a, s);
 	c->room = pump;
 	c->gone = forget;
 	c->arg = s;

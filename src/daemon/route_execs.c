@@ -353,7 +353,7 @@ static enum problem within_quota(struct api *a, const struct http_call *c, struc
 {
 	struct sandbox_count n;
 
-	if (c->caller->local)
+	if (!c->caller->tenant[0])
 		return PROBLEM_NONE;
 	sandboxes_count(a->boxes, c->caller->tenant, &n);
 	return n.execs_running < API_TENANT_EXECS

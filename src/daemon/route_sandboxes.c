@@ -203,7 +203,7 @@ static enum problem within_quota(struct api *a, const struct http_call *c, struc
 {
 	struct sandbox_count n;
 
-	if (c->caller->local)
+	if (!c->caller->tenant[0])
 		return PROBLEM_NONE;
 	sandboxes_count(a->boxes, c->caller->tenant, &n);
 	if (n.pending + n.ready + n.paused + n.stopped + n.failed < API_TENANT_SANDBOXES)

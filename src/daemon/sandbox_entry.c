@@ -343,8 +343,11 @@ static void put_part(struct json *j, const char *key, const struct jread *v)
 
 static struct jread *read_json(int folder, const char *name)
 {
-	CLEANUP(mem) char *text = folder >= 0 ? malloc(FACTS_MAX) : NULL;
-	ssize_t n = text ? fd_read_file(folder, name, text, FACTS_MAX) : -1;
+	struct stat st;
+	CLEANUP(fd) int fd = folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_CLOEXEC);
+	bool there = fd >= 0 && fstat(fd, &st) == 0 && st.st_size < (off_t)FACTS_MAX;
+	CLEANUP(mem) char *text = there ? malloc((size_t)st.st_size + 1) : NULL;
+	ssize_t n = text ? pread(fd, text, (size_t)st.st_size, 0) : -1;
 	struct jread *v = NULL;
 	struct err e;
 

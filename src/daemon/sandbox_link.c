@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "daemon/sandboxes_internal.h"
 
@@ -161,6 +162,27 @@ static void on_companion(const struct sandbox_entry *b, const struct monitor_say
 		(void)events_add(b->s->events, &n);
 }
 
+static void on_denied(const struct sandbox_entry *b, const struct monitor_say *m)
+{
+	CLEANUP(buf) struct buf data = BUF_INIT(8192);
+	struct event_note n = { .type = "companion.denied",
+				.tenant = b->tenant,
+				.sandbox = b->id,
+				.companion = m->companion,
+				.reason = m->reason };
+	struct json j;
+
+	json_init(&j, &data, false);
+	json_object(&j);
+	json_kstr(&j, "target", m->err.what);
+	json_kstr(&j, "why", m->err.hint);
+	json_object_end(&j);
+	if (data.failed)
+		return;
+	n.data = buf_str(&data);
+	(void)events_add(b->s->events, &n);
+}
+
 static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int *fd)
 {
 	if (m->says == MONITOR_HELLO) {
@@ -187,6 +209,9 @@ static void take_word(struct sandbox_entry *b, const struct monitor_say *m, int 
 		break;
 	case MONITOR_COMPANION:
 		on_companion(b, m);
+		break;
+	case MONITOR_DENIED:
+		on_denied(b, m);
 		break;
 	default:
 		execs_heard(b, m, fd);

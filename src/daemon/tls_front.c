@@ -17,7 +17,6 @@
 #include "proc/spawn.h"
 
 #define PROGRAM "brig-tls"
-#define PATIENCE_MS 10000
 
 enum { FDS = TLS_FD_END - TLS_LISTENER };
 
@@ -67,7 +66,7 @@ static int key_hidden(const struct tls_front *f, int key, struct err *e)
 
 static int open_files(const struct tls_front *f, int *cert, int *key, struct err *e)
 {
-	*cert = open(f->cert, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	*cert = open(f->cert, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (*cert < 0)
 		return err_sys(e, "cannot read the certificate '%.200s'", f->cert);
 	*key = open(f->key, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -123,16 +122,12 @@ static int launch(struct tls_front *f, const int *fds, struct err *e)
 	return failed ? err_errno(e, failed, "cannot start " PROGRAM) : 0;
 }
 
-static int first_word(int channel, struct err *e)
+int tls_front_word(int channel, struct err *e)
 {
-	struct pollfd p = { .fd = channel, .events = POLLIN };
 	char text[256];
 	size_t none = 0;
-	ssize_t n;
+	ssize_t n = fd_recv(channel, text, sizeof(text) - 1, NULL, &none);
 
-	if (poll(&p, 1, PATIENCE_MS) <= 0)
-		return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, PROGRAM " does not begin");
-	n = fd_recv(channel, text, sizeof(text) - 1, NULL, &none);
 	if (n == 1 && text[0] == '\0')
 		return 0;
 	if (n <= 0)
@@ -142,7 +137,7 @@ static int first_word(int channel, struct err *e)
 }
 
 /* Its end of the channel is then its own alone. */
-static int start(struct tls_front *f, int *channel, struct err *e)
+int tls_front_begin(struct tls_front *f, int *channel, struct err *e)
 {
 	CLEANUP(fd) int cert = -1, key = -1, here = -1, there = -1;
 	int pair[2];
@@ -159,15 +154,24 @@ static int start(struct tls_front *f, int *channel, struct err *e)
 	return 0;
 }
 
+int tls_front_late(struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, PROGRAM " does not begin");
+}
+
 int tls_front_start(struct tls_front *f, int *channel, struct err *e)
 {
 	CLEANUP(fd) int here = -1;
+	struct pollfd p = { .events = POLLIN };
+	int r;
 
-	if (start(f, &here, e) < 0)
+	if (tls_front_begin(f, &here, e) < 0)
 		return -e->code;
-	if (first_word(here, e) < 0) {
+	p.fd = here;
+	r = poll(&p, 1, TLS_PATIENCE_MS) <= 0 ? tls_front_late(e) : tls_front_word(here, e);
+	if (r < 0) {
 		tls_front_end(f);
-		return -e->code;
+		return r;
 	}
 	*channel = TAKE_FD(here);
 	return 0;

@@ -14,6 +14,8 @@
 /* Descriptors that it begins with. */
 enum { TLS_LISTENER = 3, TLS_CHANNEL, TLS_CERT, TLS_KEY, TLS_FD_END };
 
+#define TLS_PATIENCE_MS 10000
+
 struct tls_front {
 	const char *cert, *key; /* paths */
 	int listener;           /* borrowed */
@@ -24,4 +26,9 @@ struct tls_front {
 /* Starts it and waits for its first word: *channel, non-blocking, is then readable for each
  * connection, and at its end. */
 int tls_front_start(struct tls_front *f, int *channel, struct err *e);
+/* The same without waiting: once the channel is readable its first word is there. It has
+ * TLS_PATIENCE_MS for it; tls_front_late is the error then. */
+int tls_front_begin(struct tls_front *f, int *channel, struct err *e);
+int tls_front_word(int channel, struct err *e);
+int tls_front_late(struct err *e);
 void tls_front_end(struct tls_front *f); /* ends and reaps it; may be called again */

@@ -238,6 +238,8 @@ static bool is_fresh(struct tokens *t)
 	struct stat st;
 	struct err e;
 
+	if (!t->path)
+		return true;
 	if (stat(t->path, &st) < 0)
 		return false;
 	now = stamp_of(&st);
@@ -298,6 +300,22 @@ static int make_token(char token[TOKEN_SIZE], char hex[SHA256_HEX], struct err *
 	sha256_add(&h, token, strlen(token));
 	sha256_end(&h, digest);
 	sha256_hex(digest, hex);
+	return 0;
+}
+
+int tokens_lone(const char *name, char token[TOKEN_SIZE], struct tokens **ret, struct err *e)
+{
+	CLEANUP(tokens) struct tokens *t = calloc(1, sizeof(*t));
+	char line[256], hex[SHA256_HEX];
+
+	if (!t)
+		return err_nomem(e);
+	if (make_token(token, hex, e) < 0)
+		return -e->code;
+	(void)snprintf(line, sizeof(line), "%s run %s\n", name, hex);
+	if (tokens_parse(line, strlen(line), &t->v, &t->n, e) < 0)
+		return -e->code;
+	*ret = TAKE_PTR(t);
 	return 0;
 }
 

@@ -27,6 +27,8 @@ struct token {
 struct tokens;
 
 int tokens_open(const char *path, struct tokens **ret, struct err *e);
+/* One new token that is in no file, and gone with the process. */
+int tokens_lone(const char *name, char token[TOKEN_SIZE], struct tokens **ret, struct err *e);
 struct tokens *tokens_free(struct tokens *t);
 DEFINE_CLEANUP(tokens, struct tokens *, tokens_free)
 

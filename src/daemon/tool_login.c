@@ -2,6 +2,7 @@
 #include "daemon/tool_login.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/jread.h"
@@ -19,18 +20,28 @@ static const char *const of_claude[] = { "claudeAiOauth", NULL };
 static const char *const of_codex[] = { "OPENAI_API_KEY", "auth_mode", "last_refresh", "tokens",
 					NULL };
 
+/* What a tool writes when its provider gives it new tokens for old ones. */
+static const char *const claude_renews[] = { "accessToken", "refreshToken", "expiresAt", NULL };
+static const char *const codex_renews[] = { "access_token", "refresh_token", "id_token",
+					    "last_refresh", NULL };
+static const char *const opencode_renews[] = { "access", "refresh", "expires", NULL };
+
+/* What says whose login it is: renewing does not change it. */
+static const char *const whose[] = { "account_id",       "accountId", "auth_mode",
+				     "subscriptionType", "type",      NULL };
+
 static const struct tool {
 	struct tool_login public; /* first */
 	enum login_form form;
-	const char *const *members;
+	const char *const *members, *const *renews;
 } tools[] = {
-	{ { "claude", ".claude/.credentials.json" }, LOGIN_JSON, of_claude },
-	{ { "codex", ".codex/auth.json" }, LOGIN_JSON, of_codex },
-	{ { "git", ".git-credentials" }, LOGIN_URLS, NULL },
-	{ { "uv", NULL }, LOGIN_NONE, NULL },
-	{ { "npm", ".npmrc" }, LOGIN_LINES, NULL },
-	{ { "apt", NULL }, LOGIN_NONE, NULL },
-	{ { "opencode", ".local/share/opencode/auth.json" }, LOGIN_JSON, NULL },
+	{ { "claude", ".claude/.credentials.json" }, LOGIN_JSON, of_claude, claude_renews },
+	{ { "codex", ".codex/auth.json" }, LOGIN_JSON, of_codex, codex_renews },
+	{ { "git", ".git-credentials" }, LOGIN_URLS, NULL, NULL },
+	{ { "uv", NULL }, LOGIN_NONE, NULL, NULL },
+	{ { "npm", ".npmrc" }, LOGIN_LINES, NULL, NULL },
+	{ { "apt", NULL }, LOGIN_NONE, NULL, NULL },
+	{ { "opencode", ".local/share/opencode/auth.json" }, LOGIN_JSON, NULL, opencode_renews },
 };
 
 static bool is_among(const char *const *list, const char *word)
@@ -124,4 +135,105 @@ int tool_login_take(const struct tool_login *t, char *text, size_t n, struct buf
 		break;
 	}
 	return 0;
+}
+
+/* ---- what comes back ---- */
+
+#define TOKEN_MAX 16384
+#define DEPTH_MAX 8
+
+/* No blank, quote or backslash: no shell, path with blanks or option can be made of it. */
+static bool is_token(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+			     "._~+/=:|-");
+
+	return n > 0 && n <= TOKEN_MAX && !s[n];
+}
+
+static bool is_renewed(const struct jread *host, const struct jread *inside)
+{
+	if (jread_kind(host) != jread_kind(inside))
+		return false;
+	return jread_kind(host) == JREAD_INT ||
+	       (jread_kind(host) == JREAD_STRING && is_token(jread_text(inside)));
+}
+
+static bool is_same(const struct jread *a, const struct jread *b)
+{
+	CLEANUP(mem) char *x = jread_dump(a), *y = jread_dump(b);
+
+	return x && y && str_eq(x, y);
+}
+
+static int put(struct json *j, const struct jread *v)
+{
+	CLEANUP(mem) char *text = jread_dump(v);
+
+	if (!text)
+		return -ENOMEM;
+	json_raw(j, text, strlen(text));
+	return 0;
+}
+
+static int renew(const struct tool *t, const struct jread *host, const struct jread *inside,
+		 int depth, struct json *j);
+
+static int renew_member(const struct tool *t, void *it, const struct jread *inside, int depth,
+			struct json *j)
+{
+	const char *key = jread_key(it);
+	const struct jread *was = jread_value(it), *now = jread_get(inside, key);
+
+	json_key(j, key);
+	if (is_among(whose, key) && now && !is_same(was, now))
+		return -EPERM;
+	if (depth == 0 && !is_among(t->members, key))
+		return put(j, was);
+	if (jread_kind(was) == JREAD_OBJECT && jread_kind(now) == JREAD_OBJECT)
+		return renew(t, was, now, depth + 1, j);
+	return put(j, is_among(t->renews, key) && is_renewed(was, now) ? now : was);
+}
+
+static int renew(const struct tool *t, const struct jread *host, const struct jread *inside,
+		 int depth, struct json *j)
+{
+	int r = depth > DEPTH_MAX ? -EBADMSG : 0;
+
+	json_object(j);
+	for (void *it = jread_first(host); r == 0 && it; it = jread_next(host, it))
+		r = renew_member(t, it, inside, depth, j);
+	json_object_end(j);
+	return r;
+}
+
+bool tool_login_renews(const struct tool_login *t)
+{
+	return ((const struct tool *)t)->renews != NULL;
+}
+
+int tool_login_renew(const struct tool_login *t, const char *host, size_t n, const char *inside,
+		     size_t m, struct buf *out)
+{
+	const struct tool *tool = (const struct tool *)t;
+	CLEANUP(jread) struct jread *was = NULL, *now = NULL;
+	CLEANUP(mem) char *before = NULL;
+	struct json j;
+	struct err e;
+	int r;
+
+	if (!tool->renews || jread_parse(host, n, &was, &e) < 0 ||
+	    jread_parse(inside, m, &now, &e) < 0 || jread_kind(was) != JREAD_OBJECT ||
+	    jread_kind(now) != JREAD_OBJECT)
+		return -EBADMSG;
+	json_init(&j, out, false);
+	r = renew(tool, was, was, 0, &j);
+	before = r == 0 && !out->failed ? strdup(buf_str(out)) : NULL;
+	out->len = 0;
+	json_init(&j, out, false);
+	if (r == 0)
+		r = renew(tool, was, now, 0, &j);
+	if (r < 0)
+		return r;
+	return !before || out->failed ? -ENOMEM : !str_eq(before, buf_str(out));
 }

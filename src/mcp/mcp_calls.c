@@ -10,7 +10,9 @@
 #include "mcp/mcp_internal.h"
 
 #define PROGRESS_US 250000 /* between two words about one call */
-#define TASK_US 3000000    /* then a call becomes a task, for who knows what that is */
+#ifndef TASK_US
+#define TASK_US 3000000 /* then a call becomes a task, for who knows what that is */
+#endif
 
 static void unlink_request(struct mcp_request *r)
 {
@@ -75,7 +77,7 @@ static void answer(struct mcp_request *r, const struct tool_result *result)
 		b = (struct buf)BUF_INIT(MCP_OUT_MAX);
 		rpc_error(&b, r->id, RPC_INTERNAL, "the result is too large", NULL);
 	}
-	mcp_send(r->peer, &b, false);
+	mcp_send(r->peer, &b, MCP_ANSWER);
 	buf_done(&b);
 }
 
@@ -118,7 +120,7 @@ static void on_progress(void *arg, uint64_t bytes, const char *line)
 	json_kstr(&j, "message", buf_str(&text));
 	json_object_end(&j);
 	rpc_end(&j);
-	mcp_send(r->peer, &b, true);
+	mcp_send(r->peer, &b, MCP_PROGRESS);
 	buf_done(&b);
 }
 
@@ -134,7 +136,7 @@ static void on_late(struct loop_timer *t, uint64_t now)
 void mcp_call_tool(const struct mcp_ask *a)
 {
 	const char *name = jread_str(a->m->params, "name");
-	const struct tool *tool = name ? tool_by_name(name) : NULL;
+	const struct tool *tool = name ? tools_named(a->peer->of->tools, name) : NULL;
 	const struct jread *args = jread_get(a->m->params, "arguments"),
 			   *token = jread_get(jread_get(a->m->params, "_meta"), "progressToken");
 	struct mcp_server *s = a->peer->of;
@@ -192,7 +194,7 @@ void mcp_listen(const struct mcp_ask *a)
 	json_raw(&j, "{}", 2);
 	json_object_end(&j);
 	rpc_end(&j);
-	mcp_send(a->peer, &b, false);
+	mcp_send(a->peer, &b, MCP_NOTICE);
 	buf_done(&b);
 }
 

@@ -29,7 +29,7 @@ struct mcp_request {
 	bool dropped;           /* nobody waits for its answer */
 };
 
-enum mcp_status { TASK_WORKING, TASK_COMPLETED, TASK_CANCELLED, TASK_STATUSES };
+enum mcp_status { TASK_WORKING, TASK_COMPLETED, TASK_CANCELLED, TASK_FAILED, TASK_STATUSES };
 
 struct mcp_task {
 	struct mcp_task *next;
@@ -38,7 +38,7 @@ struct mcp_task {
 	char created[32], updated[32];
 	uint64_t until_us; /* then it is forgotten; 0: it works */
 	struct tool_call *call;
-	struct buf result; /* as JSON, once it is completed */
+	struct buf result; /* as JSON, once it is completed; an error, if it has failed */
 };
 
 struct mcp_peer {
@@ -67,7 +67,9 @@ struct mcp_ask {
 	bool tasks; /* the caller knows what a task is */
 };
 
-void mcp_send(struct mcp_peer *p, struct buf *b, bool weak); /* and empties it */
+enum mcp_kind { MCP_ANSWER, MCP_NOTICE, MCP_PROGRESS };
+
+void mcp_send(struct mcp_peer *p, struct buf *b, enum mcp_kind kind); /* and empties it */
 void mcp_refuse(const struct mcp_ask *a, int code, const char *text, const char *data);
 
 /* A result between these two, with what every one of the modern era has. */

@@ -31,12 +31,23 @@ static const char *const legacy_versions[] = { MCP_LEGACY, "2025-06-18", "2025-0
 
 /* ---- answers ---- */
 
-void mcp_send(struct mcp_peer *p, struct buf *b, bool weak)
+static void deliver(struct mcp_peer *p, struct buf *b, enum mcp_kind kind, int code)
 {
+	const struct mcp_said s = { .p = b->data,
+				    .n = b->len,
+				    .answer = kind == MCP_ANSWER,
+				    .weak = kind == MCP_PROGRESS,
+				    .code = code };
+
 	if (!b->failed && b->len)
-		p->say(p->arg, b->data, b->len, weak);
+		p->say(p->arg, &s);
 	buf_done(b);
 	*b = (struct buf)BUF_INIT(MCP_OUT_MAX);
+}
+
+void mcp_send(struct mcp_peer *p, struct buf *b, enum mcp_kind kind)
+{
+	deliver(p, b, kind, 0);
 }
 
 void mcp_refuse(const struct mcp_ask *a, int code, const char *text, const char *data)
@@ -44,7 +55,7 @@ void mcp_refuse(const struct mcp_ask *a, int code, const char *text, const char 
 	struct buf b = BUF_INIT(1 << 16);
 
 	rpc_error(&b, a->m->id, code, text, data);
-	mcp_send(a->peer, &b, false);
+	deliver(a->peer, &b, MCP_ANSWER, code);
 	buf_done(&b);
 }
 
@@ -82,7 +93,7 @@ void mcp_result_end(const struct mcp_ask *a, struct json *j, struct buf *b)
 {
 	json_object_end(j);
 	rpc_end(j);
-	mcp_send(a->peer, b, false);
+	mcp_send(a->peer, b, MCP_ANSWER);
 	buf_done(b);
 }
 
@@ -172,6 +183,7 @@ static void put_tool(struct json *j, const struct tool *t, bool reach_out)
 
 static void list_tools(const struct mcp_ask *a)
 {
+	const struct tool *t;
 	struct json j;
 	struct buf b;
 
@@ -182,7 +194,7 @@ static void list_tools(const struct mcp_ask *a)
 	mcp_result(a, &j, &b);
 	json_key(&j, "tools");
 	json_array(&j);
-	for (const struct tool *t = tool_table; t->name; t++)
+	for (size_t i = 0; (t = tools_at(a->peer->of->tools, i)); i++)
 		put_tool(&j, t, tools_reach_out(a->peer->of->tools));
 	json_array_end(&j);
 	if (a->era == ERA_MODERN) {
@@ -281,6 +293,18 @@ static bool is_under_way(const struct mcp_peer *p, const char *id)
 	return false;
 }
 
+void mcp_take(struct mcp_peer *p, const struct rpc_message *m)
+{
+	struct mcp_ask a = { .peer = p, .m = m };
+
+	if (m->kind == RPC_IS_REQUEST && is_under_way(p, m->id))
+		mcp_refuse(&a, RPC_REQUEST, "a request of this id is under way", NULL);
+	else if (m->kind == RPC_IS_REQUEST)
+		serve(&a);
+	else if (m->kind == RPC_IS_NOTIFICATION && str_eq(m->method, "notifications/cancelled"))
+		mcp_cancel(p, m->params);
+}
+
 void mcp_hear(struct mcp_peer *p, const char *data, size_t n)
 {
 	CLEANUP(rpc) struct rpc_message m = { 0 };
@@ -290,24 +314,21 @@ void mcp_hear(struct mcp_peer *p, const char *data, size_t n)
 
 	if (code)
 		mcp_refuse(&a, code, why, NULL);
-	else if (m.kind == RPC_IS_REQUEST && is_under_way(p, m.id))
-		mcp_refuse(&a, RPC_REQUEST, "a request of this id is under way", NULL);
-	else if (m.kind == RPC_IS_REQUEST)
-		serve(&a);
-	else if (m.kind == RPC_IS_NOTIFICATION && str_eq(m.method, "notifications/cancelled"))
-		mcp_cancel(p, m.params);
+	else
+		mcp_take(p, &m);
 }
 
 /* ---- life ---- */
 
-int mcp_new(struct loop *l, const struct spec *s, struct mcp_server **ret, struct err *e)
+int mcp_new(struct loop *l, const struct spec *s, const struct tools_daemon *d,
+	    struct mcp_server **ret, struct err *e)
 {
 	struct mcp_server *x = calloc(1, sizeof(*x));
 
 	if (!x)
 		return err_nomem(e);
 	x->loop = l;
-	if (tools_new(l, s, &x->tools, e) < 0) {
+	if (tools_new(l, s, d, &x->tools, e) < 0) {
 		free(x);
 		return -e->code;
 	}
@@ -337,6 +358,11 @@ struct mcp_peer *mcp_peer_new(struct mcp_server *s, mcp_say_fn *say, void *arg)
 	*p = (struct mcp_peer){ .next = s->peers, .of = s, .say = say, .arg = arg };
 	s->peers = p;
 	return p;
+}
+
+void mcp_peer_greeted(struct mcp_peer *p)
+{
+	p->initialized = true;
 }
 
 struct mcp_peer *mcp_peer_free(struct mcp_peer *p)

@@ -10,16 +10,27 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/loop.h"
+#include "mcp/rpc.h"
 #include "model/spec.h"
+#include "tools/tools.h"
 
 struct mcp_server;
 struct mcp_peer;
 
 /* One whole message, in one line without its end. Nothing is returned: who cannot take more drops
- * the peer. `weak`: it may be left out where others wait. */
-typedef void mcp_say_fn(void *arg, const char *p, size_t n, bool weak);
+ * the peer. */
+struct mcp_said {
+	const char *p;
+	size_t n;
+	bool answer; /* to a request of this peer; else a notification */
+	bool weak;   /* it may be left out where others wait */
+	int code;    /* of an answer that is an error; 0: it is none */
+};
+typedef void mcp_say_fn(void *arg, const struct mcp_said *s);
 
-int mcp_new(struct loop *l, const struct spec *s, struct mcp_server **ret, struct err *e);
+/* `d`: sandboxes are the daemon's; NULL: they are this process's. */
+int mcp_new(struct loop *l, const struct spec *s, const struct tools_daemon *d,
+	    struct mcp_server **ret, struct err *e);
 struct mcp_server *mcp_free(struct mcp_server *s); /* ends every call and sandbox */
 DEFINE_CLEANUP(mcp, struct mcp_server *, mcp_free)
 
@@ -27,5 +38,7 @@ struct mcp_peer *mcp_peer_new(struct mcp_server *s, mcp_say_fn *say,
 			      void *arg); /* NULL: no memory */
 /* Its calls are ended, and it hears of nothing more. Takes NULL. */
 struct mcp_peer *mcp_peer_free(struct mcp_peer *p);
+void mcp_peer_greeted(struct mcp_peer *p); /* it is of the older kind, and said so elsewhere */
 void mcp_hear(struct mcp_peer *p, const char *data, size_t n);
+void mcp_take(struct mcp_peer *p, const struct rpc_message *m); /* the same, read already */
 size_t mcp_under_way(const struct mcp_peer *p); /* requests that are not answered yet */

@@ -82,13 +82,13 @@ static void on_out(struct loop_watch *w, uint32_t events)
 	flush((struct mcp_pipe *)((char *)w - offsetof(struct mcp_pipe, out)));
 }
 
-static void say(void *arg, const char *p, size_t n, bool weak)
+static void say(void *arg, const struct mcp_said *s)
 {
 	struct mcp_pipe *x = arg;
 
-	if (weak && x->waiting.len - x->sent > FULL / 4)
+	if (s->weak && x->waiting.len - x->sent > FULL / 4)
 		return;
-	buf_add(&x->waiting, p, n);
+	buf_add(&x->waiting, s->p, s->n);
 	buf_putc(&x->waiting, '\n');
 	if (x->waiting.failed)
 		stop(x);
@@ -120,7 +120,7 @@ static void end_line(struct mcp_pipe *x)
 		struct buf b = BUF_INIT(1024);
 
 		rpc_error(&b, "", RPC_REQUEST, "the message is too long", NULL);
-		say(x, buf_str(&b), b.len, false);
+		say(x, &(struct mcp_said){ .p = buf_str(&b), .n = b.len, .answer = true });
 		buf_done(&b);
 	} else if (x->line.len) {
 		mcp_hear(x->peer, x->line.data, x->line.len);
@@ -173,7 +173,8 @@ static void on_signal(struct loop_watch *w, uint32_t events)
 	stop((struct mcp_pipe *)((char *)w - offsetof(struct mcp_pipe, signals)));
 }
 
-int mcp_stdio(const struct spec *s, int in, int out, int signals, struct err *e)
+int mcp_stdio(const struct spec *s, const struct tools_daemon *d, int in, int out, int signals,
+	      struct err *e)
 {
 	CLEANUP(loop) struct loop *l = NULL;
 	CLEANUP(mcp) struct mcp_server *m = NULL;
@@ -184,7 +185,7 @@ int mcp_stdio(const struct spec *s, int in, int out, int signals, struct err *e)
 			      .waiting = BUF_INIT(WAITING_MAX) };
 	int r;
 
-	if (loop_new(&l, e) < 0 || mcp_new(l, s, &m, e) < 0)
+	if (loop_new(&l, e) < 0 || mcp_new(l, s, d, &m, e) < 0)
 		return -e->code;
 	x.loop = l;
 	x.out.fd = own_out(&x, out);

@@ -4,7 +4,9 @@
 
 #include "base/err.h"
 #include "model/spec.h"
+#include "tools/tools.h"
 
 /* Serves until the input ends, nobody reads the output, or a signal comes (of the signalfd, or -1).
  * Calls that are under way then are ended with everything they have started. */
-int mcp_stdio(const struct spec *s, int in, int out, int signals, struct err *e);
+int mcp_stdio(const struct spec *s, const struct tools_daemon *d, int in, int out, int signals,
+	      struct err *e);

@@ -2,7 +2,8 @@
 /* mcp/mcp_tasks.c - calls that take long, for peers that know tasks: answered with an id at once,
  * asked for later.
  *
- *	working -> completed | cancelled -> forgotten (after TASK_TTL_MS, or for want of room)
+ *	working -> completed | cancelled | failed -> forgotten (after TASK_TTL_MS, or for want of
+ *room)
  *
  * An id is 128 random bits: who has it may ask. */
 #include <stdio.h>
@@ -78,7 +79,8 @@ static struct mcp_task *task_new(struct mcp_server *s)
 
 static void put_task(struct json *j, const struct mcp_task *t)
 {
-	static const char *const words[TASK_STATUSES] = { "working", "completed", "cancelled" };
+	static const char *const words[TASK_STATUSES] = { "working", "completed", "cancelled",
+							  "failed" };
 
 	json_kstr(j, "taskId", t->id);
 	json_kstr(j, "status", words[t->status]);
@@ -86,8 +88,8 @@ static void put_task(struct json *j, const struct mcp_task *t)
 	json_kstr(j, "lastUpdatedAt", t->updated);
 	json_ku64(j, "ttlMs", TASK_TTL_MS);
 	json_ku64(j, "pollIntervalMs", TASK_POLL_MS);
-	if (t->status == TASK_COMPLETED) {
-		json_key(j, "result");
+	if (t->status == TASK_COMPLETED || t->status == TASK_FAILED) {
+		json_key(j, t->status == TASK_FAILED ? "error" : "result");
 		json_raw(j, buf_str(&t->result), t->result.len);
 	}
 }
@@ -117,7 +119,7 @@ void task_make(struct mcp_request *r)
 	*at = r->next;
 	p->request_count--;
 	r->peer = NULL;
-	mcp_send(p, &b, false);
+	mcp_send(p, &b, MCP_ANSWER);
 	buf_done(&b);
 }
 
@@ -132,23 +134,31 @@ static void keep_result(struct mcp_task *t, const struct tool_result *r)
 	json_object_end(&j);
 }
 
+/* What is no JSON as a whole is no result: as an answer it would have been an error, too. */
+static void keep_error(struct mcp_task *t)
+{
+	struct json j;
+
+	buf_done(&t->result);
+	t->result = (struct buf)BUF_INIT(MCP_OUT_MAX);
+	t->status = TASK_FAILED;
+	json_init(&j, &t->result, false);
+	json_object(&j);
+	json_key(&j, "code");
+	json_i64(&j, RPC_INTERNAL);
+	json_kstr(&j, "message", "the result is too large");
+	json_object_end(&j);
+}
+
 void task_completed(struct mcp_task *t, const struct tool_result *r)
 {
-	struct tool_result large = { .failed = true, .text = BUF_INIT(64) };
-
 	t->call = NULL;
 	t->status = r->cancelled ? TASK_CANCELLED : TASK_COMPLETED;
 	t->until_us = clock_us() + (uint64_t)TASK_TTL_MS * 1000;
 	stamp(t->updated);
 	keep_result(t, r);
-	if (!t->result.failed && !r->text.failed && !r->json.failed)
-		return;
-	/* Half of a result is no JSON. */
-	buf_done(&t->result);
-	t->result = (struct buf)BUF_INIT(MCP_OUT_MAX);
-	buf_puts(&large.text, "the result is too large");
-	keep_result(t, &large);
-	buf_done(&large.text);
+	if (t->result.failed || r->text.failed || r->json.failed)
+		keep_error(t);
 }
 
 /* The task that the request names; NULL: it was refused. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "model/code_hook.h"
 #include "model/dialect/dialect.h"
 #include "model/envrules.h"
 #include "model/paths.h"
@@ -135,9 +136,26 @@ static int parameters(struct spec *s, struct err *e)
 	return 0;
 }
 
+/* The words between the interpreter and the code's path. */
+static int put_hook(struct spec *s, const char **argv, size_t *n, struct err *e)
+{
+	const struct code_hooks *h = &s->command.code.hooks;
+
+	if (!h->where)
+		return 0;
+	if (spec_remote(s))
+		return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+				  "choose another backend, or audit_hooks_enabled: false",
+				  "%.160s: backend ssh cannot honour audit_hooks_enabled",
+				  h->where);
+	argv[(*n)++] = "-c";
+	return code_hook_program(s->arena, h, &argv[(*n)++], e);
+}
+
 static int python(struct spec *s, struct err *e)
 {
-	const char **argv = arena_alloc(s->arena, (s->command.code.args.n + 3) * sizeof(*argv));
+	const char **argv = arena_alloc(s->arena, (s->command.code.args.n + 5) * sizeof(*argv));
+	size_t n = 0;
 
 	s->command.code.in_place = in_place(s);
 	if (!spec_wrote(s, FIELD_CODE_PATH))
@@ -150,10 +168,12 @@ static int python(struct spec *s, struct err *e)
 		return err_nomem(e);
 	if (check_path(s, s->command.code.path, e) < 0)
 		return -e->code;
-	argv[0] = s->command.code.interpreter ? s->command.code.interpreter : "python3";
-	argv[1] = s->command.code.path;
+	argv[n++] = s->command.code.interpreter ? s->command.code.interpreter : "python3";
+	if (put_hook(s, argv, &n, e) < 0)
+		return -e->code;
+	argv[n++] = s->command.code.path;
 	for (size_t i = 0; i < s->command.code.args.n; i++)
-		argv[i + 2] = s->command.code.args.v[i];
+		argv[n++] = s->command.code.args.v[i];
 	s->command.argv = argv;
 	return 0;
 }

@@ -11,6 +11,32 @@
 
 enum code_kind { CODE_NONE, CODE_PYTHON, CODE_SCRIPT };
 
+/* A script that a role has under a name, for a model to call. */
+struct code_parameter { /* becomes a variable of the script, in upper case */
+	const char *name, *fallback, *about;
+	bool required;
+};
+
+struct code_script {
+	const char *name, *about, *body;
+	const char *interpreter; /* NULL: the tool's */
+	uint64_t timeout;        /* milliseconds; 0: the tool's */
+	struct code_parameter *parameters;
+	size_t parameter_count;
+	struct strlist allowed; /* first words of its lines; empty: any */
+};
+
+/* What the audit hook of Python runs looks at (model/code_hook.h), as a role's security.tools says.
+ */
+struct code_hooks {
+	const char *where;             /* where it is switched on; NULL: nowhere */
+	struct strlist write;          /* folders that may be written to */
+	struct strlist hosts, blocked; /* names to be asked for, none: any; modules not to import */
+	bool near;                     /* private addresses may be connected to */
+	bool programs, evals;          /* may be started; may be run from a text */
+	bool log;                      /* tell, and go on */
+};
+
 /* What `brig python` and `brig script` run; see model/code.h. */
 struct code_spec {
 	enum code_kind kind;
@@ -31,6 +57,9 @@ struct code_spec {
 		/* Programs that a model should ask for, none: any; and those it should not. */
 		struct strlist allowed, blocked;
 	} tool[CODE_SCRIPT + 1];
+	struct code_hooks hooks;
+	struct code_script *scripts;
+	size_t script_count;
 };
 
 struct command {

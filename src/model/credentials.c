@@ -7,13 +7,26 @@
 #include "model/brigyaml.h"
 #include "model/envrules.h"
 #include "model/groups.h"
+#include "model/login_file.h"
 #include "model/rule.h"
 #include "model/spec_lists.h"
 
 /* --- the well-known ones --- */
 
+/* Where its variable is not set. The token lives for hours; whoever made it renews it. */
+static const struct login_file claude_login = {
+	.file = ".claude/.credentials.json",
+	.object = "claudeAiOauth",
+	.token = "accessToken",
+	.expires = "expiresAt",
+	.renew = "start claude outside of brig once, which renews it; or claude setup-token makes "
+		 "one "
+		 "that lasts",
+};
+
 static const struct {
 	const char *name, *host, *header, *prefix;
+	const struct login_file *login; /* NULL: its variable alone */
 } known[] = {
 	{ "GITHUB_TOKEN", "api.github.com", "Authorization", "Bearer " },
 	{ "GH_TOKEN", "api.github.com", "Authorization", "Bearer " },
@@ -21,6 +34,8 @@ static const struct {
 	{ "OPENAI_API_KEY", "api.openai.com", "Authorization", "Bearer " },
 	{ "CODEX_API_KEY", "api.openai.com", "Authorization", "Bearer " },
 	{ "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key", "" },
+	{ "CLAUDE_CODE_OAUTH_TOKEN", "api.anthropic.com", "Authorization", "Bearer ",
+	  &claude_login },
 	{ "NEARAI_API_KEY", "api.near.ai", "Authorization", "Bearer " },
 	{ "OPENROUTER_API_KEY", "openrouter.ai", "Authorization", "Bearer " },
 	{ "GROQ_API_KEY", "api.groq.com", "Authorization", "Bearer " },
@@ -35,6 +50,7 @@ static bool fill_known(struct arena *a, size_t i, struct credential_spec *ret)
 				     .slot = SLOT_HEADER,
 				     .field = known[i].header,
 				     .prefix = known[i].prefix,
+				     .login = known[i].login,
 				     .from = FROM_ENVIRONMENT };
 	struct err e;
 
@@ -93,11 +109,13 @@ int credentials_add_known(struct spec *s, struct err *e)
 	if (s->origin[FIELD_CREDENTIALS] != ORIGIN_DEFAULT)
 		return 0;
 	(void)spec_list_begin(s, FIELD_CREDENTIALS, ORIGIN_DIALECT);
-	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
 		if (!fill_known(s->arena, i, &c) || add_queries(s->arena, &c, e) < 0)
 			return err_nomem(e);
-		else if (add(s->arena, &s->credentials, &c, e) < 0)
+		c.login = NULL; /* nobody has asked for it by name */
+		if (add(s->arena, &s->credentials, &c, e) < 0)
 			return -e->code;
+	}
 	return 0;
 }
 

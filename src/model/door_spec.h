@@ -36,6 +36,8 @@
 enum door_kind {
 	DOOR_STREAM,     /* TCP: somebody dialled an address and this port */
 	DOOR_PROXY,      /* TCP: the explicit proxy, HTTP or SOCKS5 */
+	DOOR_OWN,        /* a Unix socket of brig's own, for its own requests: whole URLs, which may
+			  * begin with https, without TLS on this side */
 	DOOR_DNS_STREAM, /* TCP port 53 */
 	DOOR_DNS_PACKET, /* UDP port 53 */
 	DOOR_KINDS

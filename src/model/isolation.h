@@ -45,6 +45,7 @@ struct isolation {
 	const char *network;
 	const char *runtime; /* of containers, where one was named */
 	uint32_t uid_inside, gid_inside;
+	unsigned keeps; /* what outlives a stop: bits 1 << enum store_place */
 	enum enforcer limits[LIMIT_COUNT];
 };
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/str.h"
+#include "model/store.h"
 
 #define TARGET_MAX 4352 /* bytes: a path, and a little */
 #define REASON_MAX 4608
@@ -285,6 +286,16 @@ enum enforcer outcome_enforcer(const struct outcome *o, enum limit l)
 	return o->isolation ? o->isolation->limits[l] : ENFORCER_NONE;
 }
 
+static void keeps_json(unsigned keeps, struct json *j)
+{
+	json_key(j, "keeps");
+	json_array(j);
+	for (int i = 0; i < STORE_PLACES; i++)
+		if (keeps & 1U << i)
+			json_str(j, store_folders[i].name);
+	json_array_end(j);
+}
+
 static void isolation_json(const struct outcome *o, struct json *j)
 {
 	static const struct isolation none;
@@ -311,6 +322,8 @@ static void isolation_json(const struct outcome *o, struct json *j)
 		json_kstr(j, "runtime", i->runtime);
 	json_ku64(j, "uid_inside", i->uid_inside);
 	json_ku64(j, "gid_inside", i->gid_inside);
+	if (i->keeps)
+		keeps_json(i->keeps, j);
 	json_key(j, "limits");
 	json_object(j);
 	for (int l = 0; l < LIMIT_COUNT; l++)

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/jread.h"
 #include "base/json.h"
 #include "model/isolation.h"
 
@@ -143,6 +144,12 @@ enum enforcer outcome_enforcer(const struct outcome *o, enum limit l);
 
 int outcome_status(const struct outcome *o); /* exit status of the contract */
 void outcome_json(const struct outcome *o, struct json *j);
+
+/* The same read again, as another brig wrote it (outcome_read.c): all but times, streams and what
+ * contained it; how it ended; what was hit and denied. */
+int outcome_read(const struct jread *v, struct outcome *o, struct err *e);
+int outcome_read_end(const struct jread *v, struct outcome *o, struct err *e);
+void outcome_read_lists(const struct jread *v, struct outcome *o);
 
 /* As a tool gives it back to a model: status, then both streams; at most max characters and
  * "[truncated]" (0: all). The caller frees it; NULL without memory. */

@@ -55,6 +55,17 @@ bool spec_in_namespaces(const struct spec *s)
 	return s->backend == BACKEND_NATIVE || s->backend == BACKEND_BWRAP;
 }
 
+bool spec_keeps_owner(const struct spec *s, uid_t caller)
+{
+	const char *user = s->docker.user;
+
+	if (s->user.given)
+		return caller == 0 || s->user.uid == caller;
+	if (!user || str_eq(user, "auto"))
+		return true;
+	return *user && caller == 0;
+}
+
 bool spec_other_programs(const struct spec *s)
 {
 	return s->image || s->docker.image || s->backend == BACKEND_DOCKER || spec_remote(s);

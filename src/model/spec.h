@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "model/chat_spec.h"
 #include "model/command.h"
 #include "model/fields.h"
 #include "model/lists.h"
@@ -174,6 +175,8 @@ struct leak_spec {
 enum credential_slot { SLOT_HEADER, SLOT_QUERY, SLOT_COOKIE, SLOT_BASIC };
 enum credential_from { FROM_ENVIRONMENT, FROM_FILE, FROM_COMMAND };
 
+struct login_file; /* model/login_file.h */
+
 /* A value that only the door knows, and where it may put it. */
 struct credential_spec {
 	const char *name;     /* and of the variable inside that holds the placeholder */
@@ -186,7 +189,8 @@ struct credential_spec {
 	bool in_path;                  /* {NAME} is replaced in the path as well */
 	bool delayed;                  /* the value may have a blank in it: answers are held back */
 	enum credential_from from;
-	struct strlist source; /* the variable, the file, or the words of the command */
+	struct strlist source;          /* the variable, the file, or the words of the command */
+	const struct login_file *login; /* where the variable is not set; NULL: none */
 };
 
 struct credentiallist {
@@ -227,10 +231,11 @@ struct spec {
 	enum git_access git;
 	enum ssh_agent_use ssh_agent;
 	enum home_life home;
-	uint64_t home_size;  /* bytes */
-	const char *workdir; /* host folder; NULL: the current one */
-	const char *target;  /* where it is to appear inside: a path, or WORKSPACE_SAME */
-	const char *inside;  /* where it does; set by spec_check */
+	uint64_t home_size;       /* bytes */
+	struct strlist home_seed; /* programs whose settings a new kept HOME begins with */
+	const char *workdir;      /* host folder; NULL: the current one */
+	const char *target;       /* where it is to appear inside: a path, or WORKSPACE_SAME */
+	const char *inside;       /* where it does; set by spec_check */
 	struct limits limits;
 	struct mountlist mounts;
 	struct strlist read, write, env_pass;
@@ -249,6 +254,7 @@ struct spec {
 	struct credentiallist credentials;
 	struct strlist use_credentials; /* --credential: these alone; none: all of them */
 	struct audit_spec audit;
+	struct chat_spec chat; /* of an InitRunner role */
 	struct strlist mount_roots, builtin_tools;
 	struct strlist main_command; /* of a long-lived sandbox */
 	struct copylist copies;
@@ -328,6 +334,9 @@ bool spec_on_host(const struct spec *s);
 bool spec_remote(const struct spec *s);
 bool spec_in_namespaces(const struct spec *s);
 bool spec_other_programs(const struct spec *s);
+/* Does what a command in a container makes belong to the caller, or, if that is root, to somebody
+ * whose files root can give away? */
+bool spec_keeps_owner(const struct spec *s, uid_t caller);
 
 /* true for a value somebody wrote: a default, the dialect's included, is not a request. */
 bool spec_wrote(const struct spec *s, enum field_id id);

@@ -19,6 +19,7 @@
 #include "model/paths.h"
 #include "model/rule.h"
 #include "model/spec.h"
+#include "model/tool_settings.h"
 
 static const char *const system_roots[] = { "/",      "/etc", "/root", "/home", "/boot", "/sys",
 					    "/proc",  "/dev", "/usr",  "/bin",  "/sbin", "/lib",
@@ -439,6 +440,19 @@ static int check_policy(const struct spec *s, struct err *e)
 	return 0;
 }
 
+static int check_home(const struct spec *s, struct err *e)
+{
+	const struct tool_settings *t;
+
+	if (s->home_seed.n && s->home != HOME_KEEP)
+		return err_refuse(e, ERR_USAGE, EINVAL, "--home keep",
+				  "home_seed is for a HOME that is kept");
+	for (size_t i = 0; i < s->home_seed.n; i++)
+		if (tool_settings_get(s->home_seed.v[i], &t, e) < 0)
+			return blame(s, FIELD_HOME_SEED, "--home-seed", e);
+	return 0;
+}
+
 bool spec_switched_off(const struct spec *s, enum field_id id)
 {
 	bool off = spec_on_host(s);
@@ -599,8 +613,8 @@ static int check_audit(struct spec *s, const struct place *at, struct err *e)
 
 int spec_check(struct spec *s, const struct place *at, struct err *e)
 {
-	if (check_policy(s, e) < 0 || check_env(s, e) < 0 || check_extra_args(s, e) < 0 ||
-	    check_egress(s, e) < 0 || check_ports(s, e) < 0)
+	if (check_policy(s, e) < 0 || check_home(s, e) < 0 || check_env(s, e) < 0 ||
+	    check_extra_args(s, e) < 0 || check_egress(s, e) < 0 || check_ports(s, e) < 0)
 		return -e->code;
 	if (s->command.tty && !s->command.unattended && !spec_wrote(s, FIELD_TIMEOUT))
 		s->command.timeout = 0;

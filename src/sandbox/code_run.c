@@ -168,6 +168,8 @@ int brig_request_param(brig_request *q, const char *name, const char *value, str
 
 	if (!name || !value)
 		return error_missing(name ? "value" : "name of a parameter", be);
+	if (error_name("parameter", name, &e) < 0)
+		return fail(&e, be);
 	if (asprintf(&text, "%s=%s", name, value) < 0) {
 		text = NULL;
 		(void)err_nomem(&e);

@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "base/tree.h"
 #include "model/paths.h"
+#include "sandbox/home_seed.h"
 
 #define HOMES "homes"
 #define HOME "home"
@@ -92,6 +93,11 @@ static int name_it(const struct spec *s, const char *backend, char id[SHA256_HEX
 		n = snprintf(line, sizeof(line), "%zu ", strlen(texts[i]));
 		sha256_add(&h, line, (size_t)n);
 		sha256_add(&h, texts[i], strlen(texts[i]));
+	}
+	for (size_t i = 0; i < s->home_seed.n; i++) {
+		n = snprintf(line, sizeof(line), "seed %zu ", strlen(s->home_seed.v[i]));
+		sha256_add(&h, line, (size_t)n);
+		sha256_add(&h, s->home_seed.v[i], strlen(s->home_seed.v[i]));
 	}
 	sha256_end(&h, digest);
 	sha256_hex(digest, id);
@@ -167,8 +173,37 @@ static int open_home(int folder, const char *id, struct err *e)
 	return fd < 0 ? err_sys(e, "cannot open the kept HOME") : fd;
 }
 
-static int make_home(int folder, const char *id, struct err *e)
+/* Whole under another name first: no command is ever in a HOME that is being begun. Another run may
+ * have been faster. */
+static int begin_home(int folder, const struct spec *s, struct err *e)
 {
+	CLEANUP(fd) int fd = -1;
+	char name[33];
+	int r;
+
+	if (random_hex(name, sizeof(name), e) < 0)
+		return -e->code;
+	if (mkdirat(folder, name, 0700) < 0)
+		return err_sys(e, "cannot make a HOME to be kept");
+	fd = openat(folder, name, FOLDER);
+	r = fd < 0 ? err_sys(e, "cannot open a new HOME") : home_seed_put(fd, &s->home_seed, e);
+	if (r == 0 && renameat2(folder, name, folder, HOME, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (r == 0 && errno == EINVAL && renameat(folder, name, folder, HOME) == 0)
+		return 0; /* NFS knows no flags */
+	if (r == 0 && errno != EEXIST && errno != ENOTEMPTY)
+		r = err_sys(e, "cannot make a HOME to be kept");
+	(void)tree_remove(folder, name);
+	return r;
+}
+
+static int make_home(int folder, const char *id, const struct spec *s, struct err *e)
+{
+	struct stat st;
+
+	if (s->home_seed.n && fstatat(folder, HOME, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    begin_home(folder, s, e) < 0)
+		return -e->code;
 	if (mkdirat(folder, HOME, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "cannot make a HOME to be kept");
 	return open_home(folder, id, e);
@@ -199,6 +234,8 @@ static void about_text(const struct spec *s, const char *backend, struct buf *b)
 	json_kstr(&j, "policy", fields[FIELD_POLICY].words[s->policy]);
 	json_kstr(&j, "image", image_of(s));
 	json_kbool(&j, "trusted", !s->untrusted);
+	if (s->home_seed.n)
+		json_kstr(&j, "seed", s->home_seed.v[0]);
 	json_object_end(&j);
 	buf_putc(b, '\n');
 }
@@ -373,7 +410,7 @@ int kept_home_open(const struct spec *s, const char *backend, struct kept_home *
 	if (homes < 0)
 		return err_wrap(e, "home keep");
 	lock = lock_folder(homes, id, e);
-	home = lock < 0 ? -1 : make_home(lock, id, e);
+	home = lock < 0 ? -1 : make_home(lock, id, s, e);
 	if (home < 0 || note_use(lock, s, backend, e) < 0 || check_size(s, home, e) < 0 ||
 	    real_place(home, k.folder, e) < 0)
 		return -e->code;
@@ -440,6 +477,7 @@ static int one_row(int homes, const char *id,
 	row.backend = jread_str(about, "backend");
 	row.policy = jread_str(about, "policy");
 	row.image = jread_str(about, "image");
+	row.seed = jread_str(about, "seed");
 	row.trusted = jread_bool(about, "trusted");
 	row.used = in_use(folder);
 	(void)flock(folder, LOCK_UN);

@@ -37,6 +37,7 @@ int kept_home_find(const struct spec *s, const char *backend, char folder[PATH_M
 struct kept_home_row {
 	const char *id, *project, *backend, *policy, *image; /* image: "" where there is none */
 	const char *path;                                    /* as kept_home_path gives it */
+	const char *seed; /* the program whose settings it began with; NULL: none */
 	bool trusted;
 	bool leftover;  /* it was cleared, and this could not be; or somebody is at it */
 	bool used;      /* by a run, now */

@@ -57,6 +57,14 @@ int error_missing(const char *what, struct brig_error *to)
 	return error_give(&e, to);
 }
 
+int error_name(const char *what, const char *name, struct err *e)
+{
+	if (*name && !strchr(name, '='))
+		return 0;
+	return err_refuse(e, ERR_USAGE, EINVAL, "what stands behind '=' is the value's place",
+			  "'%.60s' cannot be the name of a %s", name, what);
+}
+
 brig_manager *brig_manager_new(void)
 {
 	brig_manager *m = calloc(1, sizeof(*m));
@@ -278,6 +286,8 @@ int brig_request_env(brig_request *q, const char *name, const char *value, struc
 
 	if (!name || !value)
 		return error_missing(name ? "value" : "name of a variable", be);
+	if (error_name("variable", name, &e) < 0)
+		return error_give(&e, be);
 	r = asprintf(&text, "%s=%s", name, value);
 	if (r < 0) {
 		(void)err_nomem(&e);
@@ -523,6 +533,12 @@ void run_handle_signal(brig_run *x, int sig)
 {
 	if (x->run)
 		run_signal(x->run, sig);
+}
+
+void run_handle_drop(brig_run *x)
+{
+	if (x->run)
+		run_drop_output(x->run);
 }
 
 uint32_t run_handle_number(const brig_run *x)

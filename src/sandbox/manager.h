@@ -26,6 +26,8 @@ void request_terminal(brig_request *q, unsigned short rows, unsigned short cols)
 void run_handle_resize(brig_run *x, unsigned short rows, unsigned short cols);
 /* A signal for the command's process group, once it runs; for every process of a sandbox. */
 void run_handle_signal(brig_run *x, int sig);
+/* Once it has ended: what the reader of its output has not taken is let go. */
+void run_handle_drop(brig_run *x);
 uint32_t run_handle_number(const brig_run *x);              /* 0: it was never started */
 void sandbox_end_command(brig_sandbox *s, uint32_t number); /* with all it has left running */
 void sandbox_signal(brig_sandbox *s, int sig);
@@ -74,4 +76,6 @@ const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);
 void error_import(const struct brig_error *from, struct err *to);
+/* Refuses a name that would end earlier than its caller thinks. */
+int error_name(const char *what, const char *name, struct err *e);
 int error_missing(const char *what, struct brig_error *to); /* "no WHAT was given"; -EINVAL */

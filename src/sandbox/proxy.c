@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/proxy.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -98,13 +99,17 @@ static int serve(struct proxy *p, int signals, struct err *e)
 	}
 }
 
-static int open_and_serve(struct proxy *p, const struct spec *s, char *const *envp, int signals,
-			  proxy_ready_fn *ready, struct err *e)
+static int open_and_serve(struct proxy *p, const struct spec *s, char *const *envp, int own,
+			  int signals, proxy_ready_fn *ready, struct err *e)
 {
-	struct door_socket what = { .kind = DOOR_PROXY, .port = (uint16_t)s->egress.port };
-	CLEANUP(fd) int fd = listen_on(&what.port, e);
+	struct door_socket what = { .kind = own < 0 ? DOOR_PROXY : DOOR_OWN,
+				    .port = own < 0 ? (uint16_t)s->egress.port : 0 };
+	CLEANUP(fd)
+	int fd = own < 0 ? listen_on(&what.port, e) : fcntl(own, F_DUPFD_CLOEXEC, 3);
 	const char *authority;
 
+	if (fd < 0 && own >= 0)
+		return err_sys(e, "no descriptor for the door");
 	if (fd < 0 || egress_start(s, envp, &p->door, e) < 0)
 		return -e->code;
 	authority = egress_authority(p->door, e);
@@ -117,7 +122,7 @@ static int open_and_serve(struct proxy *p, const struct spec *s, char *const *en
 	return serve(p, signals, e);
 }
 
-int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_fn *ready,
+int proxy_run(const struct spec *s, char *const *envp, int own, int signals, proxy_ready_fn *ready,
 	      note_fn *denied, void *arg, struct outcome *o, struct err *e)
 {
 	CLEANUP(recorder) struct recorder *recorder = NULL;
@@ -130,7 +135,7 @@ int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_
 	if (random_hex(o->id, sizeof(o->id), e) < 0 || recorder_new(s, &recorder, e) < 0)
 		return -e->code;
 	p.recorder = recorder;
-	r = open_and_serve(&p, s, envp, signals, ready, e);
+	r = open_and_serve(&p, s, envp, own, signals, ready, e);
 	if (o->started)
 		end_door(&p);
 	(void)egress_free(p.door);

@@ -14,6 +14,7 @@ typedef int proxy_ready_fn(void *arg, uint16_t port, const char *authority, stru
 
 /* Serves until something can be read from `signals` (0), or the door is lost. Credentials come from
  * envp where they come from variables. *o counts; its denials
- * are told to `denied` as they happen. */
-int proxy_run(const struct spec *s, char *const *envp, int signals, proxy_ready_fn *ready,
+ * are told to `denied` as they happen. `own` is a listening Unix socket, borrowed, for requests of
+ * brig's own (DOOR_OWN) in place of a port; -1: none. */
+int proxy_run(const struct spec *s, char *const *envp, int own, int signals, proxy_ready_fn *ready,
 	      note_fn *denied, void *arg, struct outcome *o, struct err *e);

@@ -252,8 +252,8 @@ static void *serve(void *arg)
 {
 	brig_proxy *p = arg;
 
-	(void)proxy_run(p->checked, p->envp ? p->envp : environ, p->stop, on_ready, on_denied, p,
-			p->o, &p->e);
+	(void)proxy_run(p->checked, p->envp ? p->envp : environ, -1, p->stop, on_ready, on_denied,
+			p, p->o, &p->e);
 	move_to(p, OVER);
 	return NULL;
 }

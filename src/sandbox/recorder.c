@@ -671,3 +671,21 @@ int recorder_policy(const struct spec *s, const char *action, const char *file, 
 	record_text(&x, "digest", digest);
 	return put_one(r, &x, e);
 }
+
+int recorder_tool(const struct spec *s, const char *session, const char *tool, const char *run,
+		  const char *outcome, struct err *e)
+{
+	CLEANUP(recorder) struct recorder *r = NULL;
+	struct record x;
+
+	if (recorder_new(s, &r, e) < 0 || (r && open_log(r, e) < 0))
+		return -e->code;
+	if (!r)
+		return 0;
+	fill_common(r, &x, EVENT_TOOL_CALL);
+	record_text(&x, "session", session);
+	record_text(&x, "tool", tool);
+	x.run = run;
+	record_text(&x, "outcome", outcome);
+	return put_one(r, &x, e);
+}

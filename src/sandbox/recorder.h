@@ -44,3 +44,7 @@ int recorder_refused(const struct spec *s, const char *command, const struct err
 /* What is trusted changes: `action` is allow or revoke, digest that of the file's text or NULL. */
 int recorder_policy(const struct spec *s, const char *action, const char *file, const char *digest,
 		    struct err *e);
+
+/* A model has called a tool: `run` is what it came to on the record, or NULL; `outcome` a word. */
+int recorder_tool(const struct spec *s, const char *session, const char *tool, const char *run,
+		  const char *outcome, struct err *e);

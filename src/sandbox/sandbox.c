@@ -209,20 +209,24 @@ static void leave(struct run *r)
 	r->cancelled = true;
 }
 
-static void resize(const struct run *r)
-{
-	struct winsize size;
-
-	if (r->master >= 0 && r->out.from >= 0 && ioctl(r->io.out, TIOCGWINSZ, &size) == 0)
-		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
-}
-
 void run_resize(struct run *r, unsigned short rows, unsigned short cols)
 {
 	const struct winsize size = { .ws_row = rows, .ws_col = cols };
 
-	if (r->master >= 0 && r->out.from >= 0)
+	if (r->master < 0 || r->out.from < 0)
+		return;
+	if (!r->backend->resize)
 		(void)ioctl(r->out.from, TIOCSWINSZ, &size);
+	else if (r->job)
+		r->backend->resize(r->job, r->number, rows, cols);
+}
+
+static void resize(struct run *r)
+{
+	struct winsize size;
+
+	if (r->master >= 0 && ioctl(r->io.out, TIOCGWINSZ, &size) == 0)
+		run_resize(r, size.ws_row, size.ws_col);
 }
 
 static void on_signal(struct run *r)
@@ -1346,6 +1350,15 @@ void run_end_command(struct run *sandbox, uint32_t number)
 {
 	if (sandbox->job && !sandbox->ended && number != COMMAND_FIRST)
 		sandbox->backend->signal(sandbox->job, number, SIGKILL);
+}
+
+void run_drop_output(struct run *r)
+{
+	if (!r->ended)
+		return;
+	pump_close(&r->out);
+	pump_close(&r->err);
+	arrange(r);
 }
 
 void run_close(struct run *r)

@@ -75,6 +75,9 @@ const char *const *run_image_command(const struct run *r, const char **folder);
 
 void run_resize(struct run *r, unsigned short rows, unsigned short cols);
 
+/* Of a command that has ended: lets go of what the reader of its output did not take yet. */
+void run_drop_output(struct run *r);
+
 /* Ends an open sandbox with all that runs in it; run_end waits for that. */
 void run_close(struct run *r);
 

@@ -139,6 +139,8 @@ int create_sandbox(struct tool_call *c, const struct jread *args, struct err *e)
 	if (name && !name_ok(name))
 		return err_set(e, ERR_USAGE, EINVAL,
 			       "a name has lower-case letters, digits, '.', '_' and '-'");
+	if (is_far(c))
+		return far_create(c, name, e);
 	if (name && box_find(t, name))
 		return err_set(e, ERR_USAGE, EEXIST, "there is a sandbox '%s' already", name);
 	if (t->box_count >= TOOLS_BOXES_MAX)
@@ -165,7 +167,8 @@ int list_sandboxes(struct tool_call *c, const struct jread *args, struct err *e)
 	struct json j;
 
 	(void)args;
-	(void)e;
+	if (is_far(c))
+		return far_list(c, e);
 	json_init(&j, &c->result.json, false);
 	json_object(&j);
 	json_key(&j, "sandboxes");
@@ -190,6 +193,8 @@ int delete_sandbox(struct tool_call *c, const struct jread *args, struct err *e)
 	brig_result *r = NULL;
 	struct json j;
 
+	if (is_far(c))
+		return far_delete(c, args, e);
 	if (args_text(args, "sandbox", 256, &ref, e) < 0)
 		return -e->code;
 	b = box_find(c->of, ref);

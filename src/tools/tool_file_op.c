@@ -196,6 +196,8 @@ int file_begin(struct tool_call *c, const struct file_order *o, file_next_fn *ne
 	struct file_words w;
 	const bool takes = file_takes(o->verb);
 
+	if (is_far(c))
+		return far_file(c, o, next, e);
 	/* Between two operations of one call the box may have been deleted by another. */
 	if (!c->box)
 		return err_set(e, ERR_USAGE, ECANCELED, "the sandbox was deleted meanwhile");

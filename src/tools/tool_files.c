@@ -80,6 +80,8 @@ static int prepare(struct tool_call *c, const struct jread *args, const char *ot
 
 static int enter(struct tool_call *c, const struct jread *args, struct err *e)
 {
+	if (is_far(c))
+		return far_ref(c, args, e);
 	if (box_of(c->of, args, &c->box, e) < 0)
 		return -e->code;
 	if (c->box)
@@ -303,12 +305,53 @@ static const char *kind_of(uint32_t mode)
 	return S_ISDIR(mode) ? "folder" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
 }
 
-static void on_list(struct tool_call *c, int error)
+static void put_entry(struct tool_call *c, struct json *j, const char *name, const char *kind,
+		      uint64_t bytes)
+{
+	json_object(j);
+	json_kstr(j, "name", name);
+	json_kstr(j, "kind", kind);
+	json_ku64(j, "bytes", bytes);
+	json_object_end(j);
+	json_quote(&c->result.text, name, strlen(name));
+	buf_printf(&c->result.text, " %s %llu\n", kind, (unsigned long long)bytes);
+}
+
+/* As the daemon lists them; true: there are more. */
+static bool put_far_entries(struct tool_call *c, struct json *j, size_t *n)
+{
+	CLEANUP(jread) struct jread *v = NULL;
+	const struct jread *list;
+	struct err unused;
+
+	(void)jread_parse(buf_str(&c->file.got), c->file.got.len, &v, &unused);
+	list = jread_get(v, "files");
+	for (; *n < LIST_MAX && *n < jread_count(list); ++*n) {
+		const char *name = jread_str(jread_at(list, *n), "name"),
+			   *kind = jread_str(jread_at(list, *n), "type");
+
+		put_entry(c, j, name ? name : "", kind ? kind : "other",
+			  (uint64_t)jread_int(jread_at(list, *n), "size", 0));
+	}
+	return *n < jread_count(list) || jread_bool(v, "truncated");
+}
+
+static bool put_entries(struct tool_call *c, struct json *j, size_t *n)
 {
 	struct file_entries x = { 0 };
 	const char *at = buf_str(&c->file.got);
-	size_t left = c->file.got.len, n = 0;
+	size_t left = c->file.got.len;
+
+	for (; *n < LIST_MAX && file_entries_take(&x, &at, &left) > 0; ++*n)
+		put_entry(c, j, x.name, kind_of(x.e.mode), x.e.size);
+	return left || c->file.last.more;
+}
+
+static void on_list(struct tool_call *c, int error)
+{
 	struct json j;
+	size_t n = 0;
+	bool more;
 
 	if (error) {
 		fail(c, error);
@@ -319,20 +362,9 @@ static void on_list(struct tool_call *c, int error)
 	json_kstr(&j, "path", c->path);
 	json_key(&j, "entries");
 	json_array(&j);
-	while (n < LIST_MAX && file_entries_take(&x, &at, &left) > 0) {
-		const char *kind = kind_of(x.e.mode);
-
-		json_object(&j);
-		json_kstr(&j, "name", x.name);
-		json_kstr(&j, "kind", kind);
-		json_ku64(&j, "bytes", x.e.size);
-		json_object_end(&j);
-		json_quote(&c->result.text, x.name, strlen(x.name));
-		buf_printf(&c->result.text, " %s %llu\n", kind, (unsigned long long)x.e.size);
-		n++;
-	}
+	more = is_far(c) ? put_far_entries(c, &j, &n) : put_entries(c, &j, &n);
 	json_array_end(&j);
-	json_kbool(&j, "truncated", left || c->file.last.more);
+	json_kbool(&j, "truncated", more);
 	json_object_end(&j);
 	if (!n)
 		buf_puts(&c->result.text, "(empty)");

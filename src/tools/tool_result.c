@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tools/tool_result.c - how a command ended, for a model: what happened, what was denied, and who
  * could allow it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clean.h"
@@ -21,11 +22,11 @@ enum { DENIALS_SHOWN = 16, NAMES_SHOWN = 8 };
 static const struct {
 	const char *kind, *setting, *words;
 } settings[] = {
-	{ "network", "egress.allow", "egress.allow in brig.yaml, or brig mcp --allow HOST" },
+	{ "network", "egress.allow", "egress.allow in brig.yaml, or the option --allow HOST" },
 	{ "protected-path", NULL,
 	  "none: programs on the host obey this name, and the user changes it outside of the "
 	  "sandbox" },
-	{ "ssh-agent", "ssh_agent", "ssh_agent in brig.yaml, or brig mcp --ssh-agent" },
+	{ "ssh-agent", "ssh_agent", "ssh_agent in brig.yaml, or the option --ssh-agent" },
 };
 
 static size_t setting_of(const char *kind)
@@ -125,6 +126,16 @@ static void explain(struct buf *b, const struct tool_call *c, const struct outco
 
 /* ---- as JSON ---- */
 
+/* Names were chosen inside: what a terminal would obey is shown instead, also to who prints this.
+ */
+static void put_clean(struct json *j, const char *key, const char *text, size_t max)
+{
+	CLEANUP(buf) struct buf b = BUF_INIT((size_t)1 << 14);
+
+	put_some(&b, text, max);
+	json_kstr(j, key, buf_str(&b));
+}
+
 static void put_denials(struct json *j, const struct outcome *o, size_t from)
 {
 	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++) {
@@ -132,8 +143,8 @@ static void put_denials(struct json *j, const struct outcome *o, size_t from)
 
 		json_object(j);
 		json_kstr(j, "kind", o->denials[i].kind);
-		json_kstr(j, "target", o->denials[i].target);
-		json_kstr(j, "reason", o->denials[i].reason);
+		put_clean(j, "target", o->denials[i].target, 1000);
+		put_clean(j, "reason", o->denials[i].reason, 1000);
 		if (k < ARRAY_LEN(settings) && settings[k].setting)
 			json_kstr(j, "setting", settings[k].setting);
 		json_object_end(j);
@@ -141,7 +152,7 @@ static void put_denials(struct json *j, const struct outcome *o, size_t from)
 	for (size_t i = 0; i < o->asked_count && i < NAMES_SHOWN; i++) {
 		json_object(j);
 		json_kstr(j, "kind", "network");
-		json_kstr(j, "target", o->asked[i]);
+		put_clean(j, "target", o->asked[i], 300);
 		json_kstr(j, "reason", "this sandbox has no network");
 		json_kstr(j, "setting", settings[0].setting);
 		json_object_end(j);
@@ -174,7 +185,7 @@ void result_run(struct tool_call *c, const struct outcome *o)
 	uint64_t max = o->dialect == DIALECT_INITRUNNER ? c->of->spec->command.output : 0;
 	struct buf *b = &c->result.text;
 	char *text = outcome_text(o, (size_t)max);
-	struct json j;
+	struct json j, d;
 
 	c->result.failed = outcome_status(o) != 0;
 	buf_puts(b, text ? text : "(no memory for the output)");
@@ -189,12 +200,15 @@ void result_run(struct tool_call *c, const struct outcome *o)
 	put_streams(&j, o);
 	json_ku64(&j, "duration_ms", o->duration_us / 1000);
 	put_limits(&j, o);
-	json_key(&j, "denials");
-	json_array(&j);
-	put_denials(&j, o, 0);
+	json_init(&d, &c->result.denials, false);
+	json_array(&d);
+	put_denials(&d, o, 0);
 	if (box)
-		put_denials(&j, box, c->denials_before);
-	json_array_end(&j);
+		put_denials(&d, box, c->denials_before);
+	json_array_end(&d);
+	json_key(&j, "denials");
+	json_raw(&j, buf_str(&c->result.denials), c->result.denials.len);
+	(void)snprintf(c->result.run, sizeof(c->result.run), "%s", o->id);
 	json_kstr(&j, "run", o->id);
 	if (o->error.code)
 		json_kstr(&j, "error", o->error.what);

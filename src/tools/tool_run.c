@@ -43,13 +43,16 @@ static void keep_line(struct tool_call *c, const char *p, size_t n)
 	}
 }
 
-static void on_output(void *arg, int stream, const char *data, size_t n)
+void call_output(struct tool_call *c, int stream, const char *data, size_t n)
 {
-	struct tool_call *c = arg;
-
 	(void)stream;
 	c->seen += n;
 	keep_line(c, data, n);
+}
+
+static void on_output(void *arg, int stream, const char *data, size_t n)
+{
+	call_output(arg, stream, data, n);
 }
 
 static void on_run(struct loop_watch *w, uint32_t events)
@@ -66,7 +69,7 @@ static void on_run(struct loop_watch *w, uint32_t events)
 	(void)brig_run_finish(c->run, &r, &be);
 	c->run = NULL;
 	if (r) {
-		c->ended(c, r);
+		c->ended(c, result_outcome(r));
 	} else {
 		(void)err_nomem(&e);
 		call_fail(c, &e);
@@ -74,9 +77,9 @@ static void on_run(struct loop_watch *w, uint32_t events)
 	brig_result_free(r);
 }
 
-static void run_ended(struct tool_call *c, brig_result *r)
+static void run_ended(struct tool_call *c, const struct outcome *o)
 {
-	result_run(c, result_outcome(r));
+	result_run(c, o);
 	call_end(c);
 }
 
@@ -85,9 +88,11 @@ int call_start(struct tool_call *c, struct err *e)
 	struct brig_error be;
 	int r;
 
-	brig_request_on_output(c->request, on_output, c);
 	if (!c->ended)
 		c->ended = run_ended;
+	if (is_far(c))
+		return far_start(c, e);
+	brig_request_on_output(c->request, on_output, c);
 	if (c->box) {
 		request_apart(c->request);
 		c->denials_before = sandbox_facts(c->box->sandbox)->denial_count;
@@ -129,6 +134,10 @@ static int set_timeout(struct tool_call *c, const struct jread *args, enum code_
 	else if (asked)
 		ms = top;
 	c->timeout_ms = ms;
+	if (is_far(c)) {
+		far_timeout(c);
+		return 0;
+	}
 	if (c->box) {
 		(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)ms);
 		if (brig_request_set(c->request, "limits.timeout", text, &be) < 0) {
@@ -144,6 +153,11 @@ static int set_timeout(struct tool_call *c, const struct jread *args, enum code_
 
 int call_request(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e)
 {
+	if (is_far(c)) {
+		if (far_request(c, args, e) < 0)
+			return -e->code;
+		return set_timeout(c, args, kind, e);
+	}
 	if (box_of(c->of, args, &c->box, e) < 0)
 		return -e->code;
 	c->request = c->box ? brig_sandbox_command(c->box->sandbox) : request_from(c->of->spec);
@@ -152,18 +166,49 @@ int call_request(struct tool_call *c, const struct jread *args, enum code_kind k
 	return set_timeout(c, args, kind, e);
 }
 
-static int set_input(struct tool_call *c, const struct jread *args, struct err *e)
+int call_argv(struct tool_call *c, const char *const *argv, struct err *e)
 {
-	const char *text = NULL;
 	struct brig_error be;
 
-	if (args_text(args, "stdin", TOOL_FILE_MAX, &text, e) < 0)
-		return -e->code;
-	if (text && brig_request_input(c->request, text, strlen(text), &be) < 0) {
+	if (is_far(c)) {
+		far_argv(c, argv);
+		return 0;
+	}
+	if (brig_request_argv(c->request, argv, &be) < 0) {
 		error_import(&be, e);
 		return -e->code;
 	}
 	return 0;
+}
+
+static int give_input(struct tool_call *c, const char *text, struct err *e)
+{
+	struct brig_error be;
+
+	if (is_far(c)) {
+		far_input(c, text);
+		return 0;
+	}
+	if (brig_request_input(c->request, text, strlen(text), &be) < 0) {
+		error_import(&be, e);
+		return -e->code;
+	}
+	return 0;
+}
+
+static int set_input(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const char *text = NULL;
+
+	if (args_text(args, "stdin", TOOL_FILE_MAX, &text, e) < 0)
+		return -e->code;
+	return text ? give_input(c, text, e) : 0;
+}
+
+/* The sandbox is open already, or somebody else's to open: code comes on the input. */
+static bool is_apart(const struct tool_call *c)
+{
+	return c->box || is_far(c);
 }
 
 /* ---- run_command ---- */
@@ -219,7 +264,6 @@ static int check_program(const struct tool_call *c, const char *program, struct 
 static int put_argv(struct tool_call *c, const struct jread *args, struct err *e)
 {
 	const char *argv[ARGV_MAX + 16] = { NULL }, *line = NULL, *folder = NULL;
-	struct brig_error be;
 	size_t n = 0;
 
 	if (args_text(args, "shell", WORD_MAX, &line, e) < 0 ||
@@ -244,11 +288,7 @@ static int put_argv(struct tool_call *c, const struct jread *args, struct err *e
 	} else if (read_argv(args, argv, &n, e) < 0) {
 		return -e->code;
 	}
-	if (brig_request_argv(c->request, argv, &be) < 0) {
-		error_import(&be, e);
-		return -e->code;
-	}
-	return 0;
+	return call_argv(c, argv, e);
 }
 
 int run_command(struct tool_call *c, const struct jread *args, struct err *e)
@@ -262,13 +302,23 @@ int run_command(struct tool_call *c, const struct jread *args, struct err *e)
 
 /* ---- run_python ---- */
 
-/* The box has the network that this tool is not to have. */
+/* The box has the network that this tool is not to have; and a hook is put before a file alone. */
 static int check_offline(const struct tool_call *c, struct err *e)
 {
 	const struct spec *s = c->of->spec;
 
-	if (!c->box || !s->command.code.tool[CODE_PYTHON].offline || !c->of->reach_out)
+	if (is_apart(c) && s->command.code.hooks.where)
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  is_far(c) ? "the user starts brig mcp on stdio without --daemon"
+					    : "leave 'sandbox' out",
+				  "audit_hooks_enabled: Python code runs in a sandbox of its own "
+				  "alone");
+	if (!is_apart(c) || !s->command.code.tool[CODE_PYTHON].offline || !c->of->reach_out)
 		return 0;
+	if (is_far(c))
+		return err_refuse(e, ERR_POLICY, EPERM,
+				  "the user starts brig mcp without a network, or on stdio",
+				  "network_disabled: the daemon's sandboxes have a network here");
 	return err_refuse(e, ERR_POLICY, EPERM, "leave 'sandbox' out",
 			  "network_disabled: Python code runs in a sandbox of its own alone");
 }
@@ -288,7 +338,7 @@ static int put_words(struct tool_call *c, const struct jread *args, const char *
 
 		if (!word || strlen(word) > WORD_MAX)
 			return err_set(e, ERR_USAGE, EINVAL, "'args' must be a list of strings");
-		if (c->box)
+		if (is_apart(c))
 			argv[(*n)++] = word;
 		else if (brig_request_arg(c->request, word, &be) < 0)
 			return error_import(&be, e), -e->code;
@@ -307,18 +357,16 @@ int run_python(struct tool_call *c, const struct jread *args, struct err *e)
 	    call_request(c, args, CODE_PYTHON, e) < 0 || check_offline(c, e) < 0 ||
 	    put_words(c, args, argv, &n, e) < 0)
 		return -e->code;
-	if (c->box) {
-		r = brig_request_argv(c->request, argv, &be);
+	if (is_apart(c)) {
+		r = call_argv(c, argv, e);
 		if (r == 0)
-			r = brig_request_input(c->request, code, strlen(code), &be);
+			r = give_input(c, code, e);
 	} else {
 		r = brig_request_python(c->request, code, strlen(code), &be);
+		if (r < 0)
+			error_import(&be, e);
 	}
-	if (r < 0) {
-		error_import(&be, e);
-		return -e->code;
-	}
-	return call_start(c, e);
+	return r < 0 ? -e->code : call_start(c, e);
 }
 
 /* ---- run_script ---- */
@@ -333,6 +381,10 @@ static int put_parameter(struct tool_call *c, const char *name, const char *valu
 		return err_set(e, ERR_USAGE, EINVAL, "parameter '%.60s' must be a string", name);
 	if (code_variable(name, upper, sizeof(upper), e) < 0)
 		return -e->code;
+	if (is_far(c)) {
+		far_env(c, upper, value);
+		return 0;
+	}
 	r = c->box ? brig_request_env(c->request, upper, value, &be)
 		   : brig_request_param(c->request, name, value, &be);
 	if (r < 0)
@@ -351,7 +403,22 @@ static int put_parameters(struct tool_call *c, const struct jread *args, struct 
 	for (void *it = jread_first(map); it; it = jread_next(map, it))
 		if (put_parameter(c, jread_key(it), jread_text(jread_value(it)), e) < 0)
 			return -e->code;
+	far_env_end(c);
 	return 0;
+}
+
+/* By what a script is run where it comes on the input of a command; its first line may say. */
+static int put_interpreter(struct tool_call *c, const char *with, const char *body, struct err *e)
+{
+	CLEANUP(spec) struct spec *s = NULL;
+
+	if (with || c->box)
+		return call_argv(c, (const char *const[]){ with ? with : "/bin/sh", NULL }, e);
+	s = spec_clone(c->of->spec, e);
+	if (!s || code_set(s, CODE_SCRIPT, body, strlen(body), NULL, e) < 0 ||
+	    code_resolve(s, e) < 0)
+		return -e->code;
+	return call_argv(c, s->command.argv, e);
 }
 
 int run_script(struct tool_call *c, const struct jread *args, struct err *e)
@@ -367,16 +434,72 @@ int run_script(struct tool_call *c, const struct jread *args, struct err *e)
 	if (with && with[0] != '/')
 		return err_set(e, ERR_USAGE, EINVAL,
 			       "'interpreter' is the path of a program inside, such as /bin/bash");
-	if (c->box) {
-		const char *const argv[] = { with ? with : "/bin/sh", NULL };
-
-		r = brig_request_argv(c->request, argv, &be);
+	if (is_apart(c)) {
+		r = put_interpreter(c, with, body, e);
 		if (r == 0)
-			r = brig_request_input(c->request, body, strlen(body), &be);
+			r = give_input(c, body, e);
 	} else {
 		r = brig_request_script(c->request, with, body, strlen(body), &be);
+		if (r < 0)
+			error_import(&be, e);
 	}
-	if (r < 0) {
+	return r < 0 ? -e->code : call_start(c, e);
+}
+
+/* ---- a script of the role ---- */
+
+/* A parameter that was not given has what the role says, or nothing. */
+static int put_values(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+
+	for (size_t i = 0; i < s->parameter_count; i++) {
+		const struct code_parameter *p = &s->parameters[i];
+		const char *value = NULL;
+
+		if (args_text(args, p->name, WORD_MAX, &value, e) < 0 ||
+		    put_parameter(c, p->name, value ? value : p->fallback, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
+/* The arguments are the script's own: none of them names a sandbox. */
+static int run_far_script(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+	uint64_t top = spec_wrote(c->of->spec, FIELD_TIMEOUT) ? c->of->spec->command.timeout : 0;
+
+	if (far_request(c, NULL, e) < 0)
+		return -e->code;
+	c->timeout_ms = top ? top : s->timeout;
+	far_timeout(c);
+	if (put_values(c, args, e) < 0)
+		return -e->code;
+	far_env_end(c);
+	if (put_interpreter(c, s->interpreter, s->body, e) < 0 || give_input(c, s->body, e) < 0)
+		return -e->code;
+	return call_start(c, e);
+}
+
+int run_role_script(struct tool_call *c, const struct jread *args, struct err *e)
+{
+	const struct code_script *s = c->tool->script;
+	struct brig_error be;
+
+	if (is_far(c))
+		return run_far_script(c, args, e);
+	c->request = request_from(c->of->spec);
+	if (!c->request)
+		return err_nomem(e);
+	if (put_values(c, args, e) < 0)
+		return -e->code;
+	c->timeout_ms = s->timeout;
+	if (!spec_wrote(c->of->spec, FIELD_TIMEOUT)) {
+		request_spec(c->request)->command.timeout = s->timeout;
+		request_spec(c->request)->origin[FIELD_TIMEOUT] = ORIGIN_FLAG;
+	}
+	if (brig_request_script(c->request, s->interpreter, s->body, strlen(s->body), &be) < 0) {
 		error_import(&be, e);
 		return -e->code;
 	}

@@ -45,11 +45,10 @@ static bool take(const char **at, const char *end, struct json *j, struct buf *t
 	return true;
 }
 
-static void search_ended(struct tool_call *c, brig_result *r)
+static void search_ended(struct tool_call *c, const struct outcome *o)
 {
-	size_t n = 0, found = 0;
-	const struct outcome *o = result_outcome(r);
-	const char *at = brig_result_stdout(r, &n), *end = at + n;
+	const char *at = buf_str(&o->out.data), *end = at + o->out.data.len;
+	size_t found = 0;
 	struct json j;
 
 	/* 1: nothing was found. */
@@ -83,7 +82,6 @@ int search_files(struct tool_call *c, const struct jread *args, struct err *e)
 		"grep", "-rnIZ", "-Dskip", "-F", "-e", NULL, "--", NULL, NULL, NULL
 	};
 	CLEANUP(buf) struct buf include = BUF_INIT(PATTERN_MAX + 32);
-	struct brig_error be;
 	bool regex = false;
 
 	if (args_text(args, "pattern", PATTERN_MAX, &pattern, e) < 0 ||
@@ -101,10 +99,6 @@ int search_files(struct tool_call *c, const struct jread *args, struct err *e)
 		argv[7] = argv[6];
 		argv[6] = buf_str(&include);
 	}
-	if (brig_request_argv(c->request, argv, &be) < 0) {
-		error_import(&be, e);
-		return -e->code;
-	}
 	c->ended = search_ended;
-	return call_start(c, e);
+	return call_argv(c, argv, e) < 0 ? -e->code : call_start(c, e);
 }

@@ -15,12 +15,25 @@
 
 #define TEXT_MAX ((size_t)64 << 20)
 
-const struct tool *tool_by_name(const char *name)
+const struct tool *tools_at(const struct tools *t, size_t i)
 {
-	for (const struct tool *t = tool_table; t->name; t++)
-		if (str_eq(t->name, name))
-			return t;
-	return NULL;
+	size_t n = 0;
+
+	while (tool_table[n].name)
+		n++;
+	if (i < n)
+		return &tool_table[i];
+	return i - n < t->script_count ? &t->scripts[i - n] : NULL;
+}
+
+const struct tool *tools_named(const struct tools *t, const char *name)
+{
+	const struct tool *tool = NULL;
+
+	for (size_t i = 0; (tool = tools_at(t, i)); i++)
+		if (str_eq(tool->name, name))
+			break;
+	return tool;
 }
 
 static void call_free(struct tool_call *c)
@@ -39,9 +52,11 @@ static void call_free(struct tool_call *c)
 	file_done(&c->file, c->of->loop);
 	if (c->own_box)
 		box_close(c->box, NULL);
+	far_done(c);
 	buf_done(&c->body);
 	buf_done(&c->result.text);
 	buf_done(&c->result.json);
+	buf_done(&c->result.denials);
 	free(c);
 }
 
@@ -72,16 +87,28 @@ static void leave_box(struct tool_call *c)
 	brig_result_free(r);
 }
 
+static void tell(struct tool_call *c)
+{
+	unlink_call(c);
+	c->result.cancelled = c->cancelled;
+	c->by.done(c->by.arg, &c->result);
+	call_free(c);
+}
+
+static void on_left(void *arg, const struct err *e)
+{
+	(void)e;
+	tell(arg);
+}
+
 static void on_end(struct loop_timer *t, uint64_t now)
 {
 	struct tool_call *c = (struct tool_call *)((char *)t - offsetof(struct tool_call, end));
 
 	(void)now;
 	leave_box(c);
-	unlink_call(c);
-	c->result.cancelled = c->cancelled;
-	c->by.done(c->by.arg, &c->result);
-	call_free(c);
+	if (!c->far.own || far_leave(c, on_left) < 0)
+		tell(c);
 }
 
 void call_end(struct tool_call *c)
@@ -101,7 +128,7 @@ void call_fail(struct tool_call *c, const struct err *e)
 	if (e->kind == ERR_POLICY || e->kind == ERR_UNAVAILABLE)
 		buf_puts(&c->result.text,
 			 "\nOnly the user can change what is allowed, in brig's configuration or "
-			 "in the options of brig mcp.");
+			 "its options.");
 	call_end(c);
 }
 
@@ -126,7 +153,8 @@ static int check(const struct spec *s, struct tools *facts, struct err *e)
 	return spec_backend(x, &backend, &why, e);
 }
 
-int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e)
+int tools_new(struct loop *l, const struct spec *s, const struct tools_daemon *d,
+	      struct tools **ret, struct err *e)
 {
 	struct tools facts = { .loop = l }, *t;
 
@@ -136,12 +164,25 @@ int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct e
 	if (!t)
 		return err_nomem(e);
 	*t = facts;
+	if (d)
+		t->daemon = *d;
 	t->spec = spec_clone(s, e);
-	if (!t->spec) {
+	if (!t->spec || scripts_new(t, e) < 0) {
+		(void)spec_free(t->spec);
 		free(t);
 		return -e->code;
 	}
 	*ret = t;
+	return 0;
+}
+
+int tools_probe(struct tools *t, struct err *e)
+{
+	struct tool_box *b = NULL;
+
+	if (box_open(t, &b, e) < 0)
+		return -e->code;
+	box_close(b, NULL);
 	return 0;
 }
 
@@ -161,6 +202,7 @@ struct tools *tools_free(struct tools *t)
 		c->by.done(c->by.arg, &c->result);
 		call_free(c);
 	}
+	far_settle(t);
 	while (t->boxes)
 		box_close(t->boxes, NULL);
 	(void)spec_free(t->spec);
@@ -199,7 +241,8 @@ void tool_begin(struct tools *t, const struct tool *tool, const struct jread *ar
 				 .file = { .answers.fd = -1, .data.fd = -1, .word = -1 },
 				 .body = BUF_INIT(2 * TOOL_FILE_MAX),
 				 .result = { .text = BUF_INIT(TEXT_MAX),
-					     .json = BUF_INIT(TEXT_MAX) } };
+					     .json = BUF_INIT(TEXT_MAX),
+					     .denials = BUF_INIT(TEXT_MAX) } };
 	if (t->calls)
 		t->calls->at = &c->next;
 	t->calls = c;
@@ -222,6 +265,8 @@ void tool_cancel(struct tool_call *c)
 		brig_request_cancel(c->request);
 		return;
 	}
+	if (far_cancel(c))
+		return;
 	file_cancel(c);
 	c->result.failed = true;
 	buf_puts(&c->result.text, "cancelled");

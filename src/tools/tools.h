@@ -5,7 +5,7 @@
  * the user's; an argument chooses within it and never adds to it. Each call has a sandbox of its
  * own unless it names one that create_sandbox has made. Everything is turned by the caller's loop;
  * only the start and the end of a sandbox are waited for, which takes milliseconds. Nothing
- * outlives struct tools. */
+ * outlives struct tools, except for named sandboxes that are the daemon's. */
 #pragma once
 
 #include <stdbool.h>
@@ -54,18 +54,21 @@ struct tool {
 	bool keeps; /* destroys nothing */
 	bool runs;  /* whatever it is given */
 	tool_fn *begin;
+	const struct code_script *script; /* of a role; NULL: the tool is brig's own */
 };
 
-extern const struct tool tool_table[]; /* ends with a name that is NULL */
-const struct tool *tool_by_name(const char *name);
+extern const struct tool tool_table[]; /* brig's own; ends with a name that is NULL */
 void tool_schema(struct json *j, const struct tool_arg *args); /* as JSON Schema */
 
 /* How a call ended. Borrowed by `done`. */
 struct tool_result {
-	bool failed;     /* as the model is told: also a command that did not exit with 0 */
-	bool cancelled;  /* by tool_cancel */
-	struct buf text; /* for the model, UTF-8 */
-	struct buf json; /* an object that fits the tool's output schema; empty: there is none */
+	bool failed;        /* as the model is told: also a command that did not exit with 0 */
+	bool cancelled;     /* by tool_cancel */
+	struct buf text;    /* for the model, UTF-8 */
+	struct buf json;    /* an object that fits the tool's output schema; empty: there is none */
+	struct buf denials; /* the list that is in it, alone: output may hold what no reader of JSON
+			     * takes. Empty: there is none */
+	char run[33];       /* on the record; "": nothing was run */
 };
 
 struct tool_listener {
@@ -75,10 +78,27 @@ struct tool_listener {
 	void *arg;
 };
 
-/* The spec is copied. Fails when no sandbox could be made from it at all. */
-int tools_new(struct loop *l, const struct spec *s, struct tools **ret, struct err *e);
+/* How the daemon is asked for sandboxes, where they are its own and no children of this process's.
+ * All of it is borrowed as long as the tools are there. */
+struct tools_daemon {
+	const char *tenant; /* "@NAME", whose they are; NULL: no daemon takes part */
+	const char
+		*spec; /* the settings as JSON, with whatever depends on where we stand resolved */
+	size_t spec_len;
+	const int *secrets; /* values of credentials, for the daemon to hand on */
+	size_t secret_count;
+};
+
+/* The spec is copied. Fails when no sandbox could be made from it at all. `d` may be NULL. */
+int tools_new(struct loop *l, const struct spec *s, const struct tools_daemon *d,
+	      struct tools **ret, struct err *e);
+/* Makes one sandbox, and ends it: whether calls will have any. */
+int tools_probe(struct tools *t, struct err *e);
 struct tools *tools_free(struct tools *t); /* ends what runs, and tells so */
 DEFINE_CLEANUP(tools, struct tools *, tools_free)
+/* brig's own tools, then the scripts of a role: one after another, NULL at the end; by name. */
+const struct tool *tools_at(const struct tools *t, size_t i);
+const struct tool *tools_named(const struct tools *t, const char *name);
 bool tools_fleeting(const struct tools *t);  /* no folder of the user's is the workspace */
 bool tools_reach_out(const struct tools *t); /* what runs has a network */
 

@@ -5,11 +5,13 @@
 #include "brig.h"
 #include "model/outcome.h"
 #include "proc/files.h"
+#include "tools/tool_ask.h"
 #include "tools/tools.h"
 
 #define TOOL_PATH_MAX 4096
 #define TOOL_FILE_MAX ((size_t)8 << 20) /* of a file that is read or edited */
 #define TOOL_ID_SIZE 33
+#define FAR_REF_SIZE 64
 
 /* A sandbox that stays: one that create_sandbox made, or a call's own for its files. */
 struct tool_box {
@@ -39,6 +41,23 @@ struct tool_file {
 	file_next_fn *next;
 };
 
+/* What a call has to do with the daemon, if its sandboxes are the daemon's. */
+struct tool_far {
+	struct tool_ask ask;
+	struct buf body; /* of the question, as it is being written */
+	struct json json;
+	bool in_env;
+	bool runs;  /* the question is a command */
+	bool ended; /* which has said how */
+	bool own;   /* the sandbox was made for this call */
+	char ref[FAR_REF_SIZE], exec[FAR_REF_SIZE];
+	struct outcome *o;
+	uint64_t began;
+	enum file_verb verb; /* an operation on files */
+	char path[TOOL_PATH_MAX];
+	file_next_fn *next;
+};
+
 struct tool_call {
 	struct loop_watch w; /* first; of its run */
 	struct loop_timer end;
@@ -57,7 +76,8 @@ struct tool_call {
 	uint64_t seen;
 	char line[256];
 	size_t line_len;
-	void (*ended)(struct tool_call *c, brig_result *r); /* its run */
+	void (*ended)(struct tool_call *c, const struct outcome *o); /* its run */
+	struct tool_far far;
 	struct tool_file file;
 	char path[TOOL_PATH_MAX];
 	struct buf body;       /* of a file to be written */
@@ -68,7 +88,11 @@ struct tool_call {
 struct tools {
 	struct loop *loop;
 	struct spec *spec;
-	bool fleeting;  /* the workspace is empty, and goes with each sandbox */
+	struct tools_daemon daemon; /* tenant NULL: sandboxes are this process's own */
+	struct tool_ask *asks;      /* that nobody waits for */
+	struct tool *scripts;       /* of the role; in the spec's arena, as all that they are made of */
+	size_t script_count;
+	bool fleeting;              /* the workspace is empty, and goes with each sandbox */
 	bool reach_out; /* its sandboxes have a network, also where only a list of hosts says so */
 	struct tool_call *calls;
 	size_t call_count;
@@ -100,9 +124,11 @@ void call_fail(struct tool_call *c, const struct err *e);
 
 /* Starts the request that is in the call; `ended` is told when it is over. */
 int call_start(struct tool_call *c, struct err *e);
+void call_output(struct tool_call *c, int stream, const char *data, size_t n);
 /* A request for a command with these arguments, in the box that `sandbox` names, or alone. */
 int call_request(struct tool_call *c, const struct jread *args, enum code_kind kind, struct err *e);
-tool_fn run_command, run_python, run_script;
+int call_argv(struct tool_call *c, const char *const *argv, struct err *e);
+tool_fn run_command, run_python, run_script, run_role_script;
 
 /* ---- results (tool_result.c) ---- */
 
@@ -127,6 +153,36 @@ int file_begin(struct tool_call *c, const struct file_order *o, file_next_fn *ne
 void file_done(struct tool_file *f, struct loop *l); /* closes what is open */
 void file_cancel(struct tool_call *c);
 tool_fn read_file, write_file, edit_file, list_files, search_files;
+
+/* ---- sandboxes of the daemon's (tool_far.c, tool_far_boxes.c) ---- */
+
+static inline bool is_far(const struct tool_call *c)
+{
+	return c->of->daemon.tenant != NULL;
+}
+bool far_ref_ok(const char *ref);
+int far_ref(struct tool_call *c, const struct jread *args, struct err *e); /* of `sandbox` */
+int far_request(struct tool_call *c, const struct jread *args, struct err *e);
+void far_timeout(struct tool_call *c);
+void far_argv(struct tool_call *c, const char *const *argv);
+void far_input(struct tool_call *c, const char *text);
+void far_env(struct tool_call *c, const char *name, const char *value);
+void far_env_end(struct tool_call *c); /* after the last of them */
+int far_start(struct tool_call *c, struct err *e);
+bool far_cancel(struct tool_call *c); /* true: it will say itself that it has ended */
+/* Deletes the sandbox that was made for a call. */
+int far_leave(struct tool_call *c, void (*done)(void *arg, const struct err *e));
+void far_done(struct tool_call *c); /* frees what it holds, and ends what it has begun */
+void far_drop(struct tools *t, const char *method, const char *target); /* nobody waits for it */
+void far_settle(struct tools *t); /* what nobody waits for has been heard */
+int far_create(struct tool_call *c, const char *name, struct err *e);
+int far_list(struct tool_call *c, struct err *e);
+int far_delete(struct tool_call *c, const struct jread *args, struct err *e);
+int far_file(struct tool_call *c, const struct file_order *o, file_next_fn *next, struct err *e);
+
+/* ---- scripts of a role (tool_scripts.c) ---- */
+
+int scripts_new(struct tools *t, struct err *e);
 
 /* ---- text (tool_text.c) ---- */
 

@@ -54,6 +54,10 @@ def data_file():
     (scratch() / "data/file").chmod(0o666)
 
 
+def hooked_role():
+    (scratch() / "role.yaml").write_text("security: {tools: {audit_hooks_enabled: true}, sandbox: {backend: auto}}\n")
+
+
 def nested_folders():
     data_file()
     for name in ("b", "b/c"):
@@ -141,6 +145,9 @@ TABLE = [
     Request("python, input", ["-c", "print(input())"], ok("line\n"), verb="python", input=b"line\n"),
     Request("python, error", ["-c", "print(1)\nraise ValueError('x')"],
             exits(1, stdout="1\n", stderr=lambda text: text.endswith("ValueError: x\n")), verb="python"),
+    Request("python, audit hook", ["-c", "import os, sys\ntry: os.system('true')\nexcept RuntimeError as e: print(sys.argv[1:], e)", "a b"],
+            ok("['a b'] [os.system] starting a program blocked\n"),
+            verb="python", setup=hooked_role, options=lambda: ["--config", f"{scratch()}/role.yaml"], refused=("ssh", "ssh-brig")),
     Request("python, read-only", ["-c", "open(__file__, 'w')"], exits(1), verb="python"),
     Request("python, long", ["program.py"], ok("1048576\n"), verb="python",
             setup=lambda: (workspace() / "program.py").write_text(f"s = '{'x' * MIB}'\nprint(len(s))\n")),

@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from daemon import daemon  # noqa: E402
-from daemon_commands import works  # noqa: E402
+from daemon_commands import has_terminals, works  # noqa: E402
 from harness import descendants, main, test, workspace  # noqa: E402
 
 
@@ -32,6 +32,13 @@ def commands_can_be_run_and_ended_on_bwrap():
 def commands_can_be_run_and_ended_without_a_sandbox():
     with daemon() as d:
         works(d, "none", alive(d), allow_full_access=True, policy="full_access")
+
+
+@test
+def a_command_can_have_a_terminal():
+    with daemon() as d:
+        for backend in ("native", "bwrap"):
+            has_terminals(d, d.create(spec={"backend": backend})["id"])
 
 
 @test

@@ -311,6 +311,8 @@ def one_with_a_door_reaches_what_the_sandbox_is_allowed():
         found = ask(d, box, "a", fetch)
         assert found[0] == "yes" and "yes" not in found[1:] and found[3] == "BadStatusLine", found
         assert seen == ["/from"], seen
+        # What its door refused is told of, where the sandbox's events are.
+        assert wait_until(lambda: any(e["type"] == "companion.denied" and e["companion"] == "a" and "other.test" in e["data"]["target"] for e in events(d, box)), WAIT), events(d, box)
         assert d.exec(box, "python3", "-c", fetch + "\nprint(out[0])")["stdout"] == "yes\n", "the control proves nothing"
         assert "yes" not in ask(d, box, "b", fetch) and len(seen) == 2, seen
         assert ask(d, box, "a", "import os; out = 'b' in os.environ['NO_PROXY'].split(',')") is True

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -62,6 +63,21 @@ def a_tree_is_copied_without_what_is_excluded_and_belongs_to_the_user_inside():
 @test
 def so_it_is_on_bwrap():
     copies("bwrap")
+
+
+@test
+def what_a_stop_drops_is_copied_again():
+    top = source()
+    with daemon() as d:
+        # Something is mounted into HOME, which bwrap has in memory then; /tmp is kept.
+        spec = {"backend": "bwrap", "mounts": [{"source": str(top), "target": "/home/brig/shown"}],
+                "copies": [{"source": str(top / "src/run.sh"), "target": t} for t in ("/home/brig/tool", "/tmp/tool")]}
+        box = d.create(spec=spec)
+        assert "home" not in box["isolation"]["keeps"] and "tmp" in box["isolation"]["keeps"], box["isolation"]
+        assert sh(d, box["id"], "~/tool; echo 'echo changed' > /tmp/tool") == ["ran"]
+        d.call("POST", f"/v1/sandboxes/{box['id']}/stop", {"grace": "0s"})
+        assert d.call("POST", f"/v1/sandboxes/{box['id']}/resume?wait=true").status == 200
+        assert sh(d, box["id"], "~/tool; /bin/sh /tmp/tool") == ["ran", "changed"]
 
 
 @test
@@ -176,6 +192,122 @@ def logins_of_tools_enter_and_nothing_that_names_a_program_in_either_direction()
         d.call("DELETE", f"/v1/sandboxes/{box}")
     for name, text in PLANTED.items():
         assert (home() / name).read_text() == text, name
+    shutil.rmtree(home())
+    home().mkdir(mode=0o700)
+
+
+LOGINS = {
+    ".claude/.credentials.json": {"claudeAiOauth": {"accessToken": "old-a", "refreshToken": "old-r", "expiresAt": 5, "subscriptionType": "max"}, "mcpOAuth": {"mine": {}}},
+    ".codex/auth.json": {"OPENAI_API_KEY": None, "tokens": {"id_token": "old-i", "access_token": "old-a", "refresh_token": "old-r", "account_id": "me"}, "last_refresh": "2026-01-01T00:00:00Z"},
+    ".local/share/opencode/auth.json": {"anthropic": {"type": "oauth", "access": "old-a", "refresh": "old-r", "expires": 5}},
+}
+
+
+def log_in():
+    for name, login in LOGINS.items():
+        at = home() / name
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(json.dumps(login))
+        at.chmod(0o600)
+
+
+def inside(d, box, name, login):
+    text = login if isinstance(login, str) else json.dumps(login)
+    assert d.exec(box, "sh", "-c", f"rm -rf ~/{name}; mkdir -p ~/{os.path.dirname(name)}; cat > ~/{name}", stdin=text)["exit_code"] == 0
+
+
+def on_host(name):
+    return json.loads((home() / name).read_text())
+
+
+def stop(d, box):
+    assert d.call("POST", f"/v1/sandboxes/{box}/stop?wait=true", {"grace": "0s"}).json["state"] == "stopped"
+    return d.call("GET", f"/v1/sandboxes/{box}/logs").body.decode()
+
+
+@test
+def a_login_that_was_renewed_inside_comes_back_and_nothing_else_does():
+    log_in()
+    with daemon() as d:
+        box = d.create(spec={"backend": "native", "builtin_tools": ["claude", "codex", "opencode"]})["id"]
+        inside(d, box, ".claude/.credentials.json", {"claudeAiOauth": {
+            "accessToken": "new-a", "refreshToken": "new r; evil", "expiresAt": 9, "subscriptionType": "max", "hooks": EVIL}, "mcpOAuth": {EVIL: {}}, "apiKeyHelper": EVIL})
+        inside(d, box, ".codex/auth.json", {"OPENAI_API_KEY": EVIL, "tokens": {"id_token": "new-i", "access_token": {"x": EVIL}, "refresh_token": "new-r", "account_id": "me"}, "notify": [EVIL]})
+        inside(d, box, ".local/share/opencode/auth.json", {"anthropic": {"type": "oauth", "access": "new-a", "refresh": "new-r", "expires": 9}, EVIL: {"type": "api", "key": "k"}})
+        inside(d, box, ".claude/settings.json", EVIL)
+        assert "the login of 'claude' was renewed inside" in stop(d, box)
+        assert on_host(".claude/.credentials.json") == {
+            "claudeAiOauth": {"accessToken": "new-a", "refreshToken": "old-r", "expiresAt": 9, "subscriptionType": "max"}, "mcpOAuth": {"mine": {}}}
+        assert on_host(".codex/auth.json") == {"OPENAI_API_KEY": None, "tokens": {
+            "id_token": "new-i", "access_token": "old-a", "refresh_token": "new-r", "account_id": "me"}, "last_refresh": "2026-01-01T00:00:00Z"}
+        assert on_host(".local/share/opencode/auth.json") == {"anthropic": {"type": "oauth", "access": "new-a", "refresh": "new-r", "expires": 9}}
+        assert sorted(str(f.relative_to(home())) for f in home().rglob("*") if f.is_file()) == sorted(LOGINS), "a new name"
+        assert {(home() / n).stat().st_mode & 0o777 for n in LOGINS} == {0o600}
+        # And once more, after a resume; the host's own change wins.
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status == 200
+        inside(d, box, ".codex/auth.json", {"tokens": {"id_token": "newer", "account_id": "me"}})
+        inside(d, box, ".local/share/opencode/auth.json", {"anthropic": {"type": "oauth", "access": "newer", "refresh": "r", "expires": 10}})
+        (home() / ".local/share/opencode/auth.json").write_text(json.dumps({"anthropic": {"type": "oauth", "access": "mine", "refresh": "mine", "expires": 1}}))
+        assert "'opencode' has changed on the host meanwhile" in stop(d, box)
+        assert on_host(".codex/auth.json")["tokens"]["id_token"] == "newer"
+        assert on_host(".local/share/opencode/auth.json")["anthropic"]["access"] == "mine"
+    shutil.rmtree(home())
+    home().mkdir(mode=0o700)
+
+
+@test
+def hooks_that_are_planted_inside_are_run_by_no_program_of_the_hosts():
+    mark, repo = scratch() / "mark", scratch() / "repo"
+    log_in()
+    (home() / ".git-credentials").write_text("https://me:tok@git.example\n")
+    (home() / ".npmrc").write_text("//r.example/:_authToken=tok\n")
+    subprocess.run(["git", "init", "-q", repo], check=True)
+    hook = f"[core]\n\tfsmonitor = touch {mark}; false\n"
+
+    def tools(of):
+        env = {**os.environ, "HOME": str(of), "XDG_CONFIG_HOME": str(of / ".config")}
+        with files_as_root():
+            subprocess.run(["git", "-C", repo, "status"], env=env, check=False, capture_output=True)
+            npm = subprocess.run(["npm", "config", "get", "script-shell"], env=env, check=False, capture_output=True, text=True).stdout
+        return mark.exists(), EVIL in npm
+    with daemon() as d:
+        box = d.create(spec={"backend": "native", "builtin_tools": TOOLS})["id"]
+        for name in PLANTED:
+            inside(d, box, name, hook if "git" in name else f"script-shell={EVIL}\n")
+        stop(d, box)
+        assert tools(state() / "brig/daemon/sandboxes" / box / "store/home") == (True, True), "the control"
+        mark.unlink()
+    assert tools(home()) == (False, False)
+    shutil.rmtree(home())
+    home().mkdir(mode=0o700)
+
+
+@test
+def what_stands_in_for_a_login_inside_changes_no_file_of_the_hosts():
+    log_in()
+    victim = scratch() / "victim"
+    victim.write_text(json.dumps({"tokens": {"id_token": "stolen", "account_id": "me"}}))
+    before = {n: (home() / n).read_text() for n in LOGINS}
+    with daemon() as d:
+        box = d.create(spec={"backend": "native", "builtin_tools": ["claude", "codex", "opencode"]})["id"]
+        inside(d, box, ".codex/auth.json", {"tokens": {"id_token": "new-i", "account_id": "somebody"}})
+        inside(d, box, ".claude/.credentials.json", '{"claudeAiOauth": {"accessToken": "a", "accessToken": "b"}')
+        d.exec(box, "sh", "-c", f"rm ~/.local/share/opencode/auth.json; ln -s {victim} ~/.local/share/opencode/auth.json")
+        log = stop(d, box)
+        assert "'codex' is another account's inside" in log and "'claude' cannot be read any more" in log, log
+        for line in ("mkfifo auth.json", "ln -s /etc/passwd auth.json", "mkdir auth.json", "head -c 300000 /dev/zero > auth.json"):
+            assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status == 200
+            d.exec(box, "sh", "-c", f"cd ~/.codex; rm -rf auth.json; {line}")
+            stop(d, box)
+        # The folder of the host's is a link by now: nothing is written behind it.
+        assert d.call("POST", f"/v1/sandboxes/{box}/resume?wait=true").status == 200
+        inside(d, box, ".codex/auth.json", {"tokens": {"id_token": "new-i", "account_id": "me"}})
+        (home() / ".codex").rename(scratch() / "moved")
+        (home() / ".codex").symlink_to(scratch() / "moved")
+        stop(d, box)
+        assert (scratch() / "moved/auth.json").read_text() == before[".codex/auth.json"]
+    for n in (".claude/.credentials.json", ".local/share/opencode/auth.json"):
+        assert (home() / n).read_text() == before[n], n
     shutil.rmtree(home())
     home().mkdir(mode=0o700)
 

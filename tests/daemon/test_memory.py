@@ -27,7 +27,7 @@ def idle_sandboxes_and_their_daemon_are_small():
     with daemon() as d:
         for _ in range(IDLE):
             d.create(idle_ttl="0s")
-        own = pss(d.process.pid)
+        own = pss(d.call("GET", "/v1/info").json["pid"])
         rest = {pid: name for pid, name in descendants().items() if name.startswith("brig-")}
         total = own + sum(pss(pid) for pid in rest)
         if FIGURES:

@@ -239,6 +239,30 @@ def those_who_never_finish_a_handshake_keep_nobody_out():
 
 
 @test(as_user="root")
+def one_that_does_not_begin_holds_nobody_else_up():
+    with set_up() as folder:
+        cert, key = make_pair(folder, "first")
+        with tls_daemon(cert, key) as d:
+            box = d.create()["id"]
+            for _ in range(3):
+                os.kill(front(d), signal.SIGKILL)
+
+                def stopped():
+                    found = [pid for pid, name in descendants(d.process.pid).items() if name == "brig-tls" and not ended(pid)]
+                    for pid in found:
+                        os.kill(pid, signal.SIGSTOP)
+                    return found
+                assert wait_until(stopped, WAIT, 0.001)
+                (pid,) = stopped()
+                # One that had said its word before it was stopped shows nothing: the next round may.
+                assert d.exec(box, "true")["exit_code"] == 0
+                state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                os.kill(pid, signal.SIGCONT)
+                assert state == "T", "the daemon waited until it gave up on it"
+                assert wait_until(lambda: curl(d, "/healthz").returncode == 0, WAIT)
+
+
+@test(as_user="root")
 def few_descriptors_keep_nobody_out_either():
     with set_up() as folder:
         cert, key = make_pair(folder, "first")

@@ -5,14 +5,14 @@
 import contextlib
 import pathlib
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import common  # noqa: E402
 from common import engine, settle, shared_engine, token  # noqa: E402
 from daemon import daemon  # noqa: E402
-from daemon_commands import works  # noqa: E402
-from harness import around, main, test, wait_until, workspace  # noqa: E402
+from daemon_commands import has_terminals, pauses, works  # noqa: E402
+from daemon_store import again, grows, keeps, mounts_into, sh  # noqa: E402
+from harness import around, main, test, workspace  # noqa: E402
 
 around(shared_engine)
 
@@ -41,38 +41,53 @@ def commands_can_be_run_and_ended_in_a_container():
 def a_container_is_paused_by_its_engine_and_goes_on():
     settle()
     with daemon(env=common.environment()) as d:
-        box = d.create(spec={"backend": "docker", "image": engine.PYTHON_IMAGE, "workspace": {"path": str(workspace())}})
-        assert box["isolation"]["pause"] == "engine", box["isolation"]
-        at, count = f"/v1/sandboxes/{box['id']}", workspace() / "count"
-        d.call("POST", at + "/exec", {"argv": ["sh", "-c", "n=0; while :; do n=$((n+1)); echo $n > count; done"], "detach": True})
-        assert wait_until(count.exists, 20)
-        assert d.call("POST", at + "/pause").status == 200
-        held = count.read_text()
-        for _ in range(20):
-            time.sleep(0.01)
-            assert count.read_text() == held
-        assert d.call("POST", at + "/exec", {"argv": ["true"]}).code == "sandbox-paused"
-        assert d.call("POST", at + "/resume").status == 200
-        assert wait_until(lambda: count.read_text() not in (held, ""), 20)
-        # What is paused can be stopped, and its container is gone.
-        assert d.call("POST", at + "/pause").status == 200
-        assert d.call("POST", at + "/stop", {"grace": "0s"}).json["state"] == "stopped"
-        count.unlink()
+        pauses(d, engine.IMAGE)
+
+
+@test(limit=120)
+def a_command_in_a_container_can_have_a_terminal():
+    with daemon(env=common.environment()) as d:
+        has_terminals(d, d.create(spec={"backend": "docker", "image": engine.IMAGE})["id"])
+
+
+@test(limit=120)
+def a_stop_keeps_files_and_drops_processes_memory_and_the_root():
+    with daemon(env=common.environment()) as d:
+        keeps(d, engine.IMAGE)
+
+
+@test(limit=120)
+def what_something_is_mounted_into_is_in_memory():
+    with daemon(env=common.environment()) as d:
+        mounts_into(d, engine.IMAGE)
+
+
+@test(limit=120, as_user="user")
+def what_is_kept_is_bounded_in_a_container_too():
+    with daemon(env=common.environment()) as d:
+        grows(d, engine.IMAGE)
+
+
+@test(limit=120, as_user="root")
+def a_user_whose_files_nobody_can_give_away_has_no_store():
+    with daemon(env=common.environment()) as d:
+        box = d.create(spec={"backend": "docker", "image": engine.IMAGE, "docker": {"user": ""}})
+        assert box["store"] is False and "keeps" not in box["isolation"], box
+        box = d.create(spec={"backend": "docker", "image": engine.IMAGE, "limits": {"tmp": "64m"}})
+        assert box["store"] is False, box
 
 
 @test(limit=120, as_user="root", alone=True)
-def what_is_copied_into_a_container_is_copied_again_into_the_next():
+def what_is_copied_into_what_is_kept_is_copied_once():
     settle()
     (workspace() / "note").write_text("a note")
     with daemon(env=common.environment()) as d:
-        copies = [{"source": str(workspace() / "note"), "target": "/tmp/note"}]
-        box = d.create(spec={"backend": "docker", "image": engine.PYTHON_IMAGE, "copies": copies})
-        at = f"/v1/sandboxes/{box['id']}"
-        assert box["store"] is False, box
-        assert d.exec(box["id"], "sh", "-c", "cat /tmp/note; rm /tmp/note")["output"] == "a note"
-        assert d.call("POST", at + "/stop?wait=true", {"grace": "0s"}).json["state"] == "stopped"
-        assert d.call("POST", at + "/resume?wait=true").json["state"] == "ready"
-        assert d.exec(box["id"], "cat", "/tmp/note")["output"] == "a note"
+        copies = [{"source": str(workspace() / "note"), "target": t} for t in ("/tmp/note", "/srv/note")]
+        box = d.create(spec={"backend": "docker", "image": engine.PYTHON_IMAGE, "copies": copies, "read_only_root": False})["id"]
+        assert sh(d, box, "cat /tmp/note /srv/note; echo other > /tmp/note; rm /srv/note") == ["a", "notea", "note"]
+        again(d, box)
+        # The root is the image's again, and what was copied there is copied again.
+        assert sh(d, box, "cat /tmp/note /srv/note") == ["other", "a", "note"]
     (workspace() / "note").unlink()
 
 

@@ -7,7 +7,10 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from common import box, container_of, gone, ours, podmans, shared_podmans, start_box, token  # noqa: E402
+from common import box, container_of, engine, gone, ours, podmans, settle, shared_podmans, start_box, token  # noqa: E402
+from daemon import daemon  # noqa: E402
+from daemon_commands import has_terminals, pauses  # noqa: E402
+from daemon_store import keeps, mounts_into  # noqa: E402
 from harness import around, compile_c, identity, main, test, uid, wait_until, workspace  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -78,6 +81,21 @@ def a_killed_brig_leaves_no_container():
     p.kill()
     p.wait()
     assert wait_until(lambda: name not in ours(here()), 30, 0.1), ours(here())
+
+
+@test(limit=120)
+def a_stop_of_a_long_lived_sandbox_keeps_its_files():
+    with daemon(env={"DOCKER_HOST": here().host}) as d:
+        keeps(d, engine.IMAGE)
+        mounts_into(d, engine.IMAGE)
+
+
+@test(limit=120)
+def a_long_lived_sandbox_has_terminals_and_can_be_paused():
+    settle()
+    with daemon(env={"DOCKER_HOST": here().host}) as d:
+        has_terminals(d, d.create(spec={"backend": "docker", "image": engine.IMAGE})["id"])
+        pauses(d, engine.IMAGE, able=identity() == "root" or os.path.exists("/sys/fs/cgroup/cgroup.controllers"))
 
 
 if __name__ == "__main__":

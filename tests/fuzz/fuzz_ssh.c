@@ -60,6 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(!said[0].len || memcmp(said[0].data, said[1].data, said[0].len) == 0);
 	if (report_read((const char *)data, size, o, &seen, &e) < 0)
 		require(e.code != 0);
+	e = (struct err){ 0 };
+	if (report_facts((const char *)data, size, o, &seen, &e) < 0)
+		require(e.code != 0);
 	for (int i = 0; i < 2; i++) {
 		buf_done(&shown[i]);
 		buf_done(&said[i]);

@@ -183,10 +183,13 @@ class Daemon:
         return a.json
 
     def clear(self):
-        """Deletes what is there, of everybody."""
-        for box in self.call("GET", "/v1/sandboxes?limit=500").json["sandboxes"]:
-            self.call("DELETE", f"/v1/sandboxes/{box['id']}")
-        assert wait_until(lambda: not self.call("GET", "/v1/sandboxes").json["sandboxes"], 20)
+        """Deletes what is there, of everybody; a list has at most 500."""
+        def gone():
+            left = self.call("GET", "/v1/sandboxes?limit=500").json["sandboxes"]
+            for box in left:
+                self.call("DELETE", f"/v1/sandboxes/{box['id']}")
+            return not left
+        assert wait_until(gone, 2 * WAIT)
 
     def stop(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)

@@ -4,12 +4,15 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
-from harness import PATIENCE, brig_argv, brig_environment, descendants, main, test, wait_until, workspace
+from daemon import daemon
+from harness import PATIENCE, brig_argv, brig_environment, descendants, home, main, test, wait_until, workspace
+from mcp_http import Server
 
 HERE = pathlib.Path(__file__).parent
 FOLDER = pathlib.Path(subprocess.run([HERE / "fetch", "--where"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
@@ -21,12 +24,16 @@ import { Client as V1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as T1 } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { Client as V2 } from "@modelcontextprotocol/client";
 import { StdioClientTransport as T2 } from "@modelcontextprotocol/client/stdio";
+import { StreamableHTTPClientTransport as H1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { StreamableHTTPClientTransport as H2 } from "@modelcontextprotocol/client";
 const [which, cwd, command, ...args] = process.argv.slice(2);
-const [C, T, options, schema] = {
-  v1: [V1, T1, {}, [undefined]], legacy: [V2, T2, {}, []], auto: [V2, T2, { versionNegotiation: { mode: "auto" } }, []],
+const [C, T, H, options, schema] = {
+  v1: [V1, T1, H1, {}, [undefined]], legacy: [V2, T2, H2, {}, []], auto: [V2, T2, H2, { versionNegotiation: { mode: "auto" } }, []],
 }[which];
 const client = new C({ name: "test", version: "1" }, options);
-await client.connect(new T({ command, args, cwd, env: process.env }));
+// Over HTTP: the address, then the token.
+await client.connect(command.startsWith("http") ? new H(new URL(command), { requestInit: { headers: { Authorization: `Bearer ${args[0]}` } } })
+  : new T({ command, args, cwd, env: process.env }));
 const call = (name, given, how) => client.callTool({ name, arguments: given }, ...schema, how);
 const tools = (await client.listTools()).tools.map(t => t.name);
 const ticks = [];
@@ -66,12 +73,13 @@ def inspect(era, *words, limit=50):
 def the_clients_are_those_that_are_pinned():
     wanted = json.loads((HERE / "package.json").read_text())["dependencies"]
     for name, version in wanted.items():
-        assert json.loads((FOLDER / "node_modules" / name / "package.json").read_text())["version"] == version, name
+        found = json.loads((FOLDER / "node_modules" / name / "package.json").read_text())
+        assert version in (found["version"], f"npm:{found['name']}@{found['version']}"), name
     assert node("--version").stdout.strip() == "v" + wanted["node"]
 
 
-def drive(which):
-    done = node("--input-type=module", "-", which, workspace(), *brig_argv("mcp"), code=DRIVE)
+def drive(which, *server):
+    done = node("--input-type=module", "-", which, workspace(), *(server or brig_argv("mcp")), code=DRIVE)
     assert done.returncode == 0, done
     said = json.loads(done.stdout)
     assert said.pop("ticks") >= 1, said
@@ -92,6 +100,33 @@ def the_second_sdk_as_it_is():
 @test
 def the_second_sdk_in_the_new_era():
     drive("auto")
+
+
+@test(as_user="user")
+def every_client_over_http():
+    with daemon() as d, Server(d) as s:
+        for which in ("v1", "legacy", "auto"):
+            drive(which, s.url, s.token)
+            (workspace() / "on").unlink()
+        program = FOLDER / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+        for era in ("modern", "legacy"):
+            done = node(program, "--cli", s.url, "--transport", "http", "--header", f"Authorization: Bearer {s.token}", "--protocol-era", era, "--format", "json", "-q",
+                        "--method", "tools/call", "--tool-name", "run_command", "--tool-arg", 'argv=["echo","hi"]')
+            assert done.returncode == 0 and json.loads(done.stdout)["result"]["structuredContent"]["stdout"] == "hi\n", (era, done)
+    shutil.rmtree(home() / ".mcp-inspector", ignore_errors=True)
+
+
+@test(as_user="user", slow=True)
+def the_inspectors_load_over_http():
+    calls = int(os.environ.get("MCP_CALLS", "50"))
+    program = FOLDER / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    with daemon() as d, Server(d) as s:
+        done = node(program, "--cli", s.url, "--transport", "http", "--header", f"Authorization: Bearer {s.token}", "--protocol-era", "modern", "--format", "json", "-q",
+                    "--method", "tools/call", "--tool-name", "run_command", "--tool-arg", 'argv=["true"]', "--load", "--load-concurrency", "20",
+                    "--load-requests", str(calls), limit=50 + calls)
+    shutil.rmtree(home() / ".mcp-inspector", ignore_errors=True)
+    said = json.loads(done.stdout)["result"]
+    assert (said["ok"], said["errors"], said["toolErrors"]) == (calls, 0, 0), said
 
 
 @test

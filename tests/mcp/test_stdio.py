@@ -256,7 +256,7 @@ def everything_ends_with_a_killed_server():
 
 @test
 def a_policy_that_cannot_be_had_stops_the_server():
-    for options in (("--policy", "full_access"), ("--backend", "none"), ("--memory", "nonsense"), ("--tty",), ("--json",), ("what",), ("--http", "127.0.0.1:1"), ("--http=127.0.0.1:1",)):
+    for options in (("--policy", "full_access"), ("--backend", "none"), ("--memory", "nonsense"), ("--tty",), ("--json",), ("what",), ("--http", "192.0.2.1:1"), ("--http=nowhere",), ("--token-file", "x")):
         done = brig("mcp", *options)
         assert done.status == 125 and not done.text and done.errors.startswith("brig: "), (options, done)
     assert "MCP" in brig("mcp", "--help").text
@@ -306,6 +306,33 @@ def many_calls_at_once():
         for i, number in enumerate(numbers):
             assert c.get(number)["result"]["structuredContent"]["stdout"] == f"{i}\n"
         assert json.dumps(c.notes) == "[]"
+
+
+@test
+def a_roles_scripts_are_tools_of_their_own():
+    role = workspace() / "role.yaml"
+    script = "{name: greet, description: Greets., interpreter: /bin/sh, body: 'echo \"hello $WHO$MORE\"', parameters: [{name: who, required: true, description: whom}, {name: more, default: '!'}]}"
+    head = "apiVersion: initrunner/v1\nkind: Agent\nmetadata: {name: r}\nspec:\n  security: {sandbox: {backend: auto}}\n  tools:\n    - {type: script, scripts: [%s]}\n"
+    role.write_text(head % script)
+    with Client("--config", "role.yaml") as c:
+        listed = c.ask("tools/list")["result"]["tools"]
+        assert [t["name"] for t in listed] == [*TOOLS, "greet"], listed
+        assert listed[-1]["description"] == "Greets." and listed[-1]["inputSchema"]["required"] == ["who"], listed[-1]
+        # A value is a value, whatever it looks like.
+        assert c.done("greet", who="$(id); id `id`")["stdout"] == "hello $(id); id `id`!\n"
+        assert c.done("greet", who="a", more="?")["stdout"] == "hello a?\n"
+        for wrong in ({}, {"who": "a", "body": "id"}, {"who": 3}):
+            assert c.call("greet", **wrong)["isError"], wrong
+    for wrong, word in ((script.replace("greet", "run_python"), "two tools named 'run_python'"), (script.replace("name: greet", "allowed_commands: [ls], name: greet"), "allowed_commands do not list"),
+                        (script.replace("name: who", "name: path"), None)):
+        role.write_text(head % wrong)
+        if word:
+            done = brig("mcp", "--config", "role.yaml")
+            assert done.status == 125 and word in done.errors, done
+        else:
+            with Client("--config", "role.yaml") as c:
+                r = c.call("greet", path="/tmp")
+                assert r["isError"] and "steers programs" in r["content"][0]["text"], r
 
 
 if __name__ == "__main__":

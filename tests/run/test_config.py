@@ -335,10 +335,6 @@ def walls_of_a_role_that_are_not_there_are_refused():
     # Where there is no network at all it holds; what the tool says of time is what is told.
     done = brig("python", "--config", path, "--network", "none", "-c", "import time; time.sleep(30)")
     assert done.status == 124 and "it ran for 1s" in done.errors, done
-    path = put("role.yaml", ROLE_HEAD + "  security:\n    tools: {audit_hooks_enabled: true}\n    sandbox: {backend: auto}\n")
-    for argv in (("config", "check", path), ("run", "--config", path, "--", "true")):
-        done = brig(*argv)
-        assert done.status in (1, 125) and "role.yaml:6:13: audit_hooks_enabled is not in this version" in done.errors, done
 
 
 @test

@@ -783,9 +783,9 @@ def root_may_give_a_workspace_of_another_user():
 def as_a_shell_every_word_is_the_shells_own():
     done = brig("sh", "-c", "echo $0 $1; [[ a == a ]]; exit 3", "name", "--json")
     assert (done.status, done.text) == (3, "name --json\n")
-    link = scratch() / "brig-sh"  # what $SHELL can name: one word
-    link.symlink_to(brig_path())
-    for words in (["-lc", "echo $(pwd)"], ["-l", "-c", "pwd"]):
+    for name, words in (("brig-sh", ["-lc", "echo $(pwd)"]), ("brig-bash", ["-l", "-c", "pwd"])):  # what $SHELL can name: one word
+        link = scratch() / name
+        link.symlink_to(brig_path())
         argv = brig_argv(*words)
         argv[argv.index(str(brig_path()))] = str(link)
         p = subprocess.run(argv, env=brig_environment(), cwd=workspace(), capture_output=True, text=True, check=False)

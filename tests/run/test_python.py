@@ -271,5 +271,83 @@ def code_that_a_workspace_replaced_by_a_link_or_a_pipe_is_refused():
         path.unlink()
 
 
+HOOKED = """
+security:
+  tools: {audit_hooks_enabled: true%s}
+  sandbox: {backend: auto}
+"""
+# What each kind of event is tripped by, and the word that the hook says.
+TRIPPED = {
+    "open('/work/new', 'w')": "[open] write to '/work/new' blocked",
+    "import os; os.open('/work/new', os.O_CREAT | os.O_WRONLY)": "[open] write to '/work/new' blocked",
+    "import os; os.mkdir('/work/new')": "[os.mkdir] write to '/work/new' blocked",
+    "import os; os.symlink('/etc/passwd', '/work/new')": "[os.symlink] write to '/work/new' blocked",
+    "import os; os.system('touch /work/new')": "[os.system] starting a program blocked",
+    "import os; os.fork() or open('/work/new', 'w')": "[os.fork] starting a program blocked",
+    "import os; os.posix_spawn('/bin/touch', ['touch', '/work/new'], {})": "[os.posix_spawn] starting a program blocked",
+    "import subprocess": "[import] import of 'subprocess' blocked",
+    "import http.server": "[import] import of 'http.server' blocked",
+    "import threading": "[import] import of 'threading' blocked",
+    "exec('1')": "of a text blocked",
+    "eval('1')": "of a text blocked",
+    "import urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://10.1.2.3/')": "connection to private address '10.1.2.3' blocked",
+    "import urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://[::ffff:127.0.0.1]/')": "connection to private address",
+}
+
+
+@test
+def the_audit_hook_trips_on_what_the_role_does_not_want():
+    hooked = role(HOOKED % "")
+    for code, word in TRIPPED.items():
+        done = brig("python", *hooked, "-c", code)
+        assert done.status == 1 and "SandboxViolation: " in done.errors and word in done.errors, (code, done)
+        assert not (workspace() / "new").exists(), code
+    # The control: without the hook the file comes to be.
+    assert brig("python", *role(), "-c", "import os; os.system('touch /work/new')").status == 0
+    (workspace() / "new").unlink()
+    # What the interpreter and its library do for honest code is theirs.
+    hooked = role(HOOKED % "")
+    code = "import collections, dataclasses, json, logging, sys, tempfile; print(collections.namedtuple('A', 'b')(1), sys.argv, __name__, __file__)"
+    done = brig("python", *hooked, "-c", code, "--", "x")
+    assert done.text == "A(b=1) ['/work/_run.py', 'x'] __main__ /work/_run.py\n", done
+    done = brig("python", *hooked, "-c", "import sys\nsys.stdin.read()\n1/0", input=b"in")
+    assert done.status == 1 and '"/work/_run.py", line 3' in done.errors and "<string>" not in done.errors, done
+    assert brig("python", *hooked, "-c", "import sys; sys.exit(7)").status == 7
+    # It is Python's alone: a command is not looked at.
+    assert brig("run", *hooked, "--", "sh", "-c", "touch new").status == 0 and (workspace() / "new").exists()
+    (workspace() / "new").unlink()
+
+
+@test
+def the_audit_hook_obeys_its_settings():
+    told = role(HOOKED % ", sandbox_violation_action: log")
+    done = brig("python", *told, "-c", "open('/work/new', 'w').write('x')")
+    assert done.status == 0 and "brig: audit hook: [open] write to '/work/new' blocked" in done.errors, done
+    assert (workspace() / "new").read_text() == "x"
+    (workspace() / "new").unlink()
+    wide = role(HOOKED % ", allowed_write_paths: [out, /tmp], allow_subprocess: true, allow_eval_exec: true, blocked_custom_modules: [json]")
+    (workspace() / "out").mkdir()
+    (workspace() / "out").chmod(0o777)
+    code = ("import os, subprocess, tempfile\nopen('out/a', 'w'); tempfile.TemporaryFile(); print(eval('1+1'))\n"
+            "subprocess.run(['true'], check=True)\ntry: open('out/../b', 'w')\nexcept RuntimeError as e: print(e)\nimport json")
+    done = brig("python", *wide, "-c", code)
+    assert done.text == "2\n[open] write to '/work/b' blocked (not in allowed_write_paths)\n" and "import of 'json' blocked" in done.errors, done
+    assert (workspace() / "out/a").exists()
+    near = role(HOOKED % ", block_private_ips: false, blocked_custom_modules: [], allowed_network_hosts: [a.example, 127.0.0.1]")
+    done = brig("python", *near, "-c", "import socket; socket.create_connection(('127.0.0.1', 9), 1)")
+    assert "ConnectionRefusedError" in done.errors and "SandboxViolation" not in done.errors, done
+    done = brig("python", *near, "-c", "import socket; socket.getaddrinfo('b.example', 80)")
+    assert "[socket.getaddrinfo] name 'b.example' blocked" in done.errors, done
+    # A tripwire, and no more: who knows of it walks around it, and meets the sandbox.
+    hooked = role(HOOKED % "")
+    done = brig("python", *hooked, "-c", "open('/proc/self/mem', 'rb')\nprint(open('/etc/shadow').read())")
+    assert done.status == 1 and "SandboxViolation" not in done.errors, done
+    done = brig("python", *hooked, "--backend", "ssh", "--set", "ssh.host=nowhere.invalid", "-c", "1")
+    assert done.status == 125 and "backend ssh cannot honour audit_hooks_enabled" in done.errors, done
+    done = brig("python", *hooked, *HOST, "-c", "import sys; print(sys.argv); open('new', 'w')")
+    assert done.status == 1 and "[open] write to" in done.errors and done.text.startswith("['/proc/self/fd/"), done
+    assert not (workspace() / "new").exists()
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -139,6 +139,8 @@ static void settings_that_are_missing_or_wrong_are_refused(void **state)
 	REFUSED(brig_request_workdir(q, NULL, &e), EINVAL);
 	REFUSED(brig_request_env(q, NULL, "1", &e), EINVAL);
 	REFUSED(brig_request_env(q, "A", NULL, &e), EINVAL);
+	REFUSED(brig_request_env(q, "A=B", "1", &e), EINVAL);
+	REFUSED(brig_request_env(q, "", "1", &e), EINVAL);
 	REFUSED(brig_request_policy(q, (enum brig_policy)3, &e), EINVAL);
 	REFUSED(brig_request_limits(q, NULL, &e), EINVAL);
 	REFUSED(brig_request_input(q, NULL, 1, &e), EINVAL);
@@ -150,6 +152,7 @@ static void settings_that_are_missing_or_wrong_are_refused(void **state)
 	REFUSED(brig_request_script_file(q, NULL, NULL, &e), EINVAL);
 	REFUSED(brig_request_param(q, NULL, "1", &e), EINVAL);
 	REFUSED(brig_request_param(q, "a", NULL, &e), EINVAL);
+	REFUSED(brig_request_param(q, "a=b", "1", &e), EINVAL);
 	REFUSED(brig_proxy_set(p, NULL, "1", &e), EINVAL);
 	REFUSED(brig_proxy_set(p, "policy", NULL, &e), EINVAL);
 	REFUSED(brig_proxy_allow(p, NULL, &e), EINVAL);

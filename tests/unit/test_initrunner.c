@@ -343,14 +343,92 @@ static void unknown_keys_are_errors_inside_the_sandbox_and_tolerated_outside(voi
 	must_fail("security: {sanbox: {backend: docker}}\n", ERR_CONFIG, "unknown key 'sanbox'");
 }
 
-static void hooks_that_are_not_there_are_refused(void **state UNUSED)
+static const struct code_hooks *hooks_of(struct spec *s)
 {
-	must_fail("apiVersion: initrunner/v1\nkind: Agent\nspec:\n  security:\n"
-		  "    tools: {audit_hooks_enabled: true}\n    sandbox: {backend: auto}\n",
-		  ERR_UNAVAILABLE, "5:13: audit_hooks_enabled is not in this version");
-	must_fail("apiVersion: initrunner/v1\nkind: Agent\nspec:\n  security:\n"
-		  "    tools: {audit_hooks_enabled: maybe}\n    sandbox: {backend: auto}\n",
-		  ERR_CONFIG, "audit_hooks_enabled");
+	return &s->command.code.hooks;
+}
+
+static void the_audit_hook_has_its_documented_settings(void **state UNUSED)
+{
+#define HOOKS(settings)                                                                            \
+	"apiVersion: initrunner/v1\nkind: Agent\nspec:\n  security:\n"                             \
+	"    tools: {audit_hooks_enabled: " settings "}\n    sandbox: {backend: auto}\n"
+	CLEANUP(spec) struct spec *usual = must_load(HOOKS("true"));
+	CLEANUP(spec)
+	struct spec *other = must_load(
+		HOOKS("true, allowed_write_paths: [out, /tmp], allowed_network_hosts: [a.example], "
+		      "block_private_ips: false, allow_subprocess: true, allow_eval_exec: true, "
+		      "sandbox_violation_action: log, blocked_custom_modules: [json], "
+		      "mcp_command_allowlist: [x]"));
+	CLEANUP(spec) struct spec *off = must_load(HOOKS("false, allow_subprocess: true"));
+
+	assert_non_null(strstr(hooks_of(usual)->where, ":5:"));
+	assert_int_equal(hooks_of(usual)->write.n + hooks_of(usual)->hosts.n, 0);
+	assert_int_equal(hooks_of(usual)->blocked.n, 15);
+	assert_false(hooks_of(usual)->near || hooks_of(usual)->programs);
+	assert_false(hooks_of(usual)->evals || hooks_of(usual)->log);
+	assert_int_equal(hooks_of(other)->write.n, 2);
+	assert_string_equal(hooks_of(other)->hosts.v[0], "a.example");
+	assert_int_equal(hooks_of(other)->blocked.n, 3);
+	assert_string_equal(hooks_of(other)->blocked.v[0], "json");
+	assert_true(hooks_of(other)->near && hooks_of(other)->programs);
+	assert_true(hooks_of(other)->evals && hooks_of(other)->log);
+	assert_null(hooks_of(off)->where);
+	must_fail(HOOKS("maybe"), ERR_CONFIG, "audit_hooks_enabled");
+	must_fail(HOOKS("true, sandbox_violation_action: shout"), ERR_CONFIG,
+		  "unknown sandbox_violation_action 'shout'");
+	must_fail(HOOKS("true, allowed_write_path: [a]"), ERR_CONFIG,
+		  "unknown key 'allowed_write_path' in security.tools");
+	must_fail(HOOKS("true, allow_subprocess: 3"), ERR_CONFIG, "allow_subprocess");
+#undef HOOKS
+}
+
+static void a_role_names_its_model_and_its_bounds(void **state UNUSED)
+{
+#define ROLE(body)                                                                                 \
+	"apiVersion: initrunner/v1\nkind: Agent\nspec:\n" body                                     \
+	"  security: {sandbox: {backend: auto}}\n"
+	CLEANUP(spec) struct spec *none = must_load(ROLE(""));
+	CLEANUP(spec) struct spec *slip = must_load(ROLE("  guardrails: {max_tool_cals: 1}\n"));
+	CLEANUP(spec)
+	struct spec *s = must_load(ROLE(
+		"  role: |\n    Two\n    lines.\n"
+		"  model: {name: 'groq:fast', base_url: 'https://a.example/v1', api_key_env: K,\n"
+		"          temperature: 0.5, max_tokens: 100, fallback: []}\n"
+		"  guardrails: {max_tokens_per_run: 7, max_tool_calls: 3, timeout_seconds: 9,\n"
+		"               total_tokens_limit: 8, cost_limit: 0.25}\n"
+		"  tools:\n    - {type: shell, require_confirmation: true}\n    - {type: "
+		"web_reader}\n"
+		"    - {type: script, timeout_seconds: 5, scripts: [{name: a, body: 'x', "
+		"description: d}]}\n"));
+
+	assert_non_null(strstr(slip->chat.slip, "unknown key 'max_tool_cals' in guardrails"));
+	assert_true(!none->chat.slip && !s->chat.slip);
+	assert_null(none->chat.name);
+	assert_int_equal(none->chat.requests, 30);
+	assert_int_equal(none->chat.out_tokens, 50000);
+	assert_false(none->chat.shell || none->chat.python);
+	assert_string_equal(s->chat.provider, "groq");
+	assert_string_equal(s->chat.name, "fast");
+	assert_string_equal(s->chat.prompt, "Two\nlines.\n");
+	assert_int_equal(s->chat.temperature, 500);
+	assert_int_equal(s->chat.answer_tokens, 100);
+	assert_int_equal(s->chat.out_tokens, 7);
+	assert_int_equal(s->chat.calls, 3);
+	assert_int_equal(s->chat.requests, 30);
+	assert_int_equal(s->chat.timeout, 9000);
+	assert_int_equal(s->chat.tokens, 8);
+	assert_int_equal(s->chat.cost, 250);
+	assert_true(s->chat.shell && s->chat.confirm && !s->chat.python);
+	assert_int_equal(s->chat.other.n, 1);
+	assert_int_equal(s->command.code.script_count, 1);
+	assert_int_equal(s->command.code.scripts[0].timeout, 5000);
+	assert_string_equal(s->command.code.scripts[0].about, "d");
+	must_fail(ROLE("  model: {name: a, temperature: 3}\n"), ERR_CONFIG, "temperature");
+	must_fail(ROLE("  model: {name: a, max_tokens: 0}\n"), ERR_CONFIG, "max_tokens");
+	must_fail(ROLE("  model: text\n"), ERR_CONFIG, "expected a map");
+	must_fail(ROLE("  guardrails: {cost_limit: x}\n"), ERR_CONFIG, "cost_limit");
+#undef ROLE
 }
 
 static void a_block_in_the_wrong_place_is_an_error(void **state UNUSED)
@@ -968,7 +1046,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_nearest_word_is_named),
 	cmocka_unit_test(no_slip_in_a_key_is_ignored),
 	cmocka_unit_test(unknown_keys_are_errors_inside_the_sandbox_and_tolerated_outside),
-	cmocka_unit_test(hooks_that_are_not_there_are_refused),
+	cmocka_unit_test(the_audit_hook_has_its_documented_settings),
+	cmocka_unit_test(a_role_names_its_model_and_its_bounds),
 	cmocka_unit_test(a_block_in_the_wrong_place_is_an_error),
 	cmocka_unit_test(the_old_form_is_refused_with_the_way_to_the_new_one),
 	cmocka_unit_test(sizes_and_numbers_are_those_of_the_page),

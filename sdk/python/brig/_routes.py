@@ -16,7 +16,7 @@ from .errors import BrigError, ProtocolError, VersionError
 from .model import KEPT_MAX, Event, Output, Result, member
 
 SCHEMA = 1  # of /v1, as this package knows it
-JSON_MAX = 256 << 20
+JSON_MAX = 65 << 20  # the daemon makes no answer of more than 64 MiB
 PROBLEM_MAX = 1 << 20
 LOGS_MAX = 64 << 20
 PAGES_MAX = 100  # of a list, 500 sandboxes each

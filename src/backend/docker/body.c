@@ -39,7 +39,7 @@ static const char *source(const struct backend_plan *p, const struct body_run *r
 {
 	bool mapped = r->work && p->box->workspace && str_eq(o->src, p->box->workspace);
 
-	if (o->kept && r->home)
+	if (o->kept && !o->stored && r->home)
 		return r->home;
 	return mapped ? r->work : o->src;
 }

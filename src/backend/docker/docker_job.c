@@ -101,6 +101,10 @@ static int hear(struct backend_job *j, struct supervisor_msg *m)
 			(void)fd_close(fds[--given]);
 		return n == -EAGAIN ? 0 : -ECHILD;
 	}
+	if (m->said == SUPERVISOR_TERMINAL && given == 1 && j->commands) {
+		command_terminal(j->commands, m->command, fds[0]);
+		return 1;
+	}
 	lend_heard(&j->lent, m, fds, given);
 	if (m->command != COMMAND_FIRST) {
 		j->oom |= m->container.oom;
@@ -325,12 +329,13 @@ static void describe(const struct backend_plan *p, const struct supervisor_msg *
 		.runtime = p->runtime,
 		.uid_inside = root ? 0 : p->uid,
 		.gid_inside = root ? 0 : p->gid,
+		.keeps = b->keeps,
 		.limits = { [LIMIT_MEMORY] = ENFORCER_CGROUP,
 			    [LIMIT_CPUS] =
 				    t->nano_cpus || t->cpu_quota ? ENFORCER_CGROUP : ENFORCER_NONE,
 			    [LIMIT_CPU_SHARES] = ENFORCER_CGROUP,
 			    [LIMIT_PIDS] = ENFORCER_CGROUP,
-			    [LIMIT_TMP] = ENFORCER_TMPFS,
+			    [LIMIT_TMP] = b->store ? ENFORCER_WATCH : ENFORCER_TMPFS,
 			    [LIMIT_DISK] = b->limits.disk ? ENFORCER_WATCH : ENFORCER_NONE,
 			    [LIMIT_FILES] = ENFORCER_RLIMIT },
 	};
@@ -561,6 +566,7 @@ static int docker_exec(struct backend_job *j, const struct job_want *w, struct j
 	const struct command_host host = { .table = j->commands,
 					   .control = j->control,
 					   .pidfd = -1,
+					   .terminals = true,
 					   .envp = none,
 					   .path = "",
 					   .cwd = j->plan->box->cwd,

@@ -181,17 +181,18 @@ static int private_folders(struct backend_plan *p, struct err *e)
 					.mode = 01777,
 					.exec = told && s->tmp_exec };
 
-	if (s->read_only_root && add_tmpfs(p, tmp, e) < 0)
+	if (s->read_only_root && !docker_is_mounted(p, tmp.path) && add_tmpfs(p, tmp, e) < 0)
 		return -e->code;
-	if (!s->home_folder && add_tmpfs(p,
-					 (struct tmpfs_want){ .path = p->box->home,
-							      .size = home,
-							      .mode = 0700,
-							      .exec = true,
-							      .owned = true },
-					 e) < 0)
+	if (!docker_is_mounted(p, p->box->home) &&
+	    add_tmpfs(p,
+		      (struct tmpfs_want){ .path = p->box->home,
+					   .size = home,
+					   .mode = 0700,
+					   .exec = true,
+					   .owned = true },
+		      e) < 0)
 		return -e->code;
-	if (p->box->workspace)
+	if (p->box->workspace || docker_is_mounted(p, s->inside))
 		return 0;
 	return add_tmpfs(p,
 			 (struct tmpfs_want){ .path = s->inside,

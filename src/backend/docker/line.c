@@ -8,7 +8,7 @@
  * passes no descriptors on. Only the gate is there when somebody listens; from then on whoever
  * connects is refused by the kernel, and the line itself is the gate's alone. brig's requests go to
  * the gate as they come, with their descriptors; of what the gate says only words about commands go
- * on to brig, and sockets that it lends. */
+ * on to brig, sockets that it lends, and terminals that it makes. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -172,6 +172,16 @@ static void pass_sockets(const struct guard *g, int *fds, size_t n)
 		(void)fd_send(g->s->control, &m, sizeof(m), NULL, 0);
 }
 
+/* The master of a terminal that the gate has made; its other end never leaves the container. */
+static void pass_terminal(struct guard *g, const struct supervisor_msg *said, int *fds, size_t n)
+{
+	const struct supervisor_msg m = { .said = SUPERVISOR_TERMINAL, .command = said->command };
+
+	if (n == 1 && said->command != COMMAND_FIRST && command_of(g, said->command) &&
+	    isatty(fds[0]))
+		(void)fd_send(g->s->control, &m, sizeof(m), fds, 1);
+}
+
 bool line_hear(struct guard *g)
 {
 	for (;;) {
@@ -184,6 +194,8 @@ bool line_hear(struct guard *g)
 			return true;
 		if (n == (ssize_t)sizeof(said) && said.said == SUPERVISOR_SOCKETS)
 			pass_sockets(g, fds, count);
+		if (n == (ssize_t)sizeof(said) && said.said == SUPERVISOR_TERMINAL)
+			pass_terminal(g, &said, fds, count);
 		while (count)
 			(void)fd_close(fds[--count]);
 		if (n != (ssize_t)sizeof(said))

@@ -78,8 +78,11 @@ static int check_volumes(struct guard *g, struct err *e)
 				g->unfit = docker_is_work(g->plan, b->ops[k].dst);
 				return err_refuse(
 					e, ERR_POLICY, EPERM,
-					"choose another target for it, such as --set "
-					"workspace.target=/work, or another image",
+					b->ops[k].stored
+						? "choose another image, or set limits.tmp, so "
+						  "that HOME and /tmp are in memory"
+						: "choose another target for it, such as --set "
+						  "workspace.target=/work, or another image",
 					"image '%.100s' has a volume at '%.100s', in what "
 					"is mounted at '%s'",
 					g->plan->image, path, b->ops[k].dst);

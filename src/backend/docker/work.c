@@ -80,29 +80,22 @@ static int show_home(struct guard *g, struct err *e)
 	struct prepared_tree t = { .kept = true };
 
 	for (size_t i = 0; i < g->plan->box->op_count; i++)
-		if (g->plan->box->ops[i].kept) {
+		if (g->plan->box->ops[i].kept && !g->plan->box->ops[i].stored) {
 			t.src = g->plan->box->ops[i].src;
 			t.ident = g->plan->box->ops[i].ident;
 		}
 	return show(g, &t, HOME, g->home, e);
 }
 
-/* The data of a companion lies in a folder that only the caller can reach: root gives it to the
- * user inside, and needs no mount that an engine would have to see. */
-static int give_data(const struct guard *g, struct err *e)
+/* What lies in a folder that only the caller can reach, root gives to the user inside, and needs no
+ * mount that an engine would have to see. */
+static int give(const struct guard *g, const struct op *o, struct err *e)
 {
 	const struct backend_plan *p = g->plan;
-	const struct op *o = NULL;
-	CLEANUP(fd) int fd = -1;
+	CLEANUP(fd) int fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct ident now;
 	struct stat st;
 
-	for (size_t i = 0; p->companion && i < p->box->op_count; i++)
-		if (p->box->ops[i].kept)
-			o = &p->box->ops[i];
-	if (!o || geteuid() != 0)
-		return 0;
-	fd = open(o->src, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "cannot open '%s'", o->src);
 	now = ident_of(&st);
@@ -112,9 +105,30 @@ static int give_data(const struct guard *g, struct err *e)
 	return fchown(fd, p->uid, p->gid) < 0 ? err_sys(e, "cannot give '%s' away", o->src) : 0;
 }
 
+/* The data of a companion, and what of a long-lived sandbox outlives a stop. */
+static int give_all(const struct guard *g, struct err *e)
+{
+	const struct box_plan *b = g->plan->box;
+
+	for (size_t i = 0; geteuid() == 0 && i < b->op_count; i++) {
+		const struct op *o = &b->ops[i];
+
+		if (!o->stored && !(o->kept && g->plan->companion))
+			continue;
+		if (o->stored && g->engine.rootless)
+			return err_refuse(e, ERR_UNAVAILABLE, ENOTSUP,
+					  "use an engine of root's, or set limits.tmp, so that "
+					  "HOME and /tmp are in memory",
+					  "a rootless engine cannot be given root's '%s'", o->src);
+		if (give(g, o, e) < 0)
+			return -e->code;
+	}
+	return 0;
+}
+
 int work_show(struct guard *g, struct err *e)
 {
-	if (give_data(g, e) < 0)
+	if (give_all(g, e) < 0)
 		return -e->code;
 	if (g->plan->map_work && show_workspace(g, e) < 0)
 		return -e->code;

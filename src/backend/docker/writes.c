@@ -54,8 +54,9 @@ void guard_watch_writes(struct guard *g)
 		return;
 	g->look_at_writes = true;
 	g->disk.with_init = true;
-	if (p->box->workspace)
-		g->disk.fd = open(p->box->workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (p->box->workspace || p->box->store)
+		g->disk.fd = open(p->box->workspace ? p->box->workspace : p->box->store,
+				  O_PATH | O_DIRECTORY | O_CLOEXEC);
 	g->seen_at = clock_us();
 }
 

@@ -152,7 +152,7 @@ void remote_run(const struct backend_plan *p, const char *id, const struct nonce
 	}
 	buf_putc(b, ';');
 	find_command(b);
-	if (p->brig)
+	if (p->brig && !p->hold) /* who opened the sandbox has looked */
 		check_version(b);
 	watcher(p, b);
 	/* Signals are for the command; the wrapper stays to tell how it ended. */
@@ -164,18 +164,52 @@ void remote_run(const struct backend_plan *p, const char *id, const struct nonce
 	buf_putc(b, '\n');
 }
 
-void remote_signal(const char *id, long pid, int sig, bool twice, struct buf *b)
+/* It removes its own traces, if it can still be told to. */
+static void ask_to_end(const struct remote_goal *g, struct buf *b)
 {
-	buf_printf(b, "_bn=%s;exec 2>/dev/null;", id);
-	if (sig != SIGKILL && pid > 1) {
-		buf_printf(b, "kill -%d -%ld\n", sig, pid);
+	buf_printf(b,
+		   "kill -15 -%ld;_bj=0;while [ $_bj -lt 20 ]&&"
+		   "grep -qasF BRIG_RUN=$_bn /proc/[0-9]*/environ;do "
+		   "sleep 0.1||sleep 1;_bj=$((_bj+1));done;",
+		   g->pid);
+}
+
+/* Through brig-hold, which knows what belongs to the command. */
+static void by_hold(const struct remote_goal *g, const char *words, struct buf *b)
+{
+	buf_printf(b, "brig _attach %s %u %s", g->hold, g->number, words);
+}
+
+void remote_signal(const struct remote_goal *g, int sig, bool twice, struct buf *b)
+{
+	char words[32];
+
+	(void)snprintf(words, sizeof(words), "signal %d", sig);
+	buf_printf(b, "_bn=%s;exec >/dev/null 2>&1;", g->id);
+	if (g->hold)
+		by_hold(g, words, b);
+	else if (sig != SIGKILL && g->pid > 1)
+		buf_printf(b, "kill -%d -%ld", sig, g->pid);
+	if (sig != SIGKILL && (g->hold || g->pid > 1)) {
+		buf_putc(b, '\n');
 		return;
 	}
+	if (g->hold)
+		buf_puts(b, "&&exit;");
+	if (g->keeps && g->pid > 1)
+		ask_to_end(g, b);
 	sweep(b);
 	buf_puts(b, "k;");
 	if (twice)
 		buf_puts(b, "sleep 1;k;");
-	if (pid > 1)
-		buf_printf(b, "kill -9 -%ld;", pid);
+	if (g->pid > 1)
+		buf_printf(b, "kill -9 -%ld;", g->pid);
 	buf_puts(b, ":\n");
+}
+
+void remote_tell(const struct remote_goal *g, const char *words, struct buf *b)
+{
+	buf_puts(b, "exec >/dev/null 2>&1;");
+	by_hold(g, words, b);
+	buf_putc(b, '\n');
 }

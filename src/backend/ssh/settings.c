@@ -120,15 +120,23 @@ static int words(struct backend_plan *p, size_t *n, const char *const *v, struct
 	return 0;
 }
 
+/* NAME=VARIABLE: where the other brig finds its value. */
+static const char *variable_from(struct backend_plan *p, const char **v)
+{
+	return arena_printf(p->arena, "%.*s=" REMOTE_VAR "%d", (int)strcspn(*v, "="), *v,
+			    (int)(v - p->vars));
+}
+
 int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, struct err *e)
 {
-	bool code = code_is_file(s);
-	const char *const head[] = { "brig",    code ? "python" : "run",
+	bool code = !p->keeps && code_is_file(s);
+	const char *const head[] = { "brig",    p->keeps ? "_hold" : code ? "python" : "run",
 				     "--quiet", "--report-fd",
 				     "3",       "--backend",
 				     "native",  NULL };
 	const char *const tail[] = { "--", NULL, NULL };
-	const char *const file[] = { "--interpreter", s->command.argv[0], "--", "/dev/fd/7", NULL };
+	const char *const file[] = { "--interpreter", code ? s->command.argv[0] : NULL, "--",
+				     "/dev/fd/7", NULL };
 
 	if (words(p, n, head, e) < 0)
 		return -e->code;
@@ -137,15 +145,43 @@ int settings_for_brig(struct backend_plan *p, const struct spec *s, size_t *n, s
 			return -e->code;
 	for (const char **v = p->vars; *v; v++)
 		if (ssh_put(p, &p->command, n, "--env-from", e) < 0 ||
-		    ssh_put(p, &p->command, n,
-			    arena_printf(p->arena, "%.*s=" REMOTE_VAR "%d", (int)strcspn(*v, "="),
-					 *v, (int)(v - p->vars)),
-			    e) < 0)
+		    ssh_put(p, &p->command, n, variable_from(p, v), e) < 0)
 			return -e->code;
 	if (code && (set(p, n, &fields[FIELD_CODE_PATH], s->command.code.path, e) < 0 ||
 		     words(p, n, file, e) < 0))
 		return -e->code;
+	if (p->keeps)
+		return 0;
 	if (!code && words(p, n, tail, e) < 0)
 		return -e->code;
 	return words(p, n, code ? s->command.argv + 2 : s->command.argv, e);
+}
+
+int settings_for_attach(struct backend_plan *p, const struct job_want *w, struct err *e)
+{
+	const struct command *c = w->command;
+	unsigned rows = !c->tty   ? 0
+			: w->rows ? w->rows
+				  : 24,
+		 cols = !c->tty   ? 0
+			: w->cols ? w->cols
+				  : 80;
+	size_t n = 0, count = 0;
+
+	while (p->vars[count])
+		count++;
+	if (words(p, &n, (const char *const[]){ "brig", "_attach", p->hold, NULL }, e) < 0 ||
+	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%u", p->number), e) < 0 ||
+	    ssh_put(p, &p->command, &n, "exec", e) < 0 ||
+	    ssh_put(p, &p->command, &n,
+		    arena_printf(p->arena, "%llu", (unsigned long long)c->timeout), e) < 0 ||
+	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%u", rows), e) < 0 ||
+	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%u", cols), e) < 0 ||
+	    ssh_put(p, &p->command, &n, c->cwd ? c->cwd : "", e) < 0 ||
+	    ssh_put(p, &p->command, &n, arena_printf(p->arena, "%zu", count), e) < 0)
+		return -e->code;
+	for (const char **v = p->vars; *v; v++)
+		if (ssh_put(p, &p->command, &n, variable_from(p, v), e) < 0)
+			return -e->code;
+	return words(p, &n, c->argv, e);
 }

@@ -20,7 +20,6 @@
 #include "base/fd.h"
 #include "base/num.h"
 
-#define KILL_PATIENCE_S 5
 #define LOST_PATIENCE_MS 4000
 #define ABANDON_PATIENCE_MS 2500
 
@@ -44,12 +43,10 @@ static void on_line(struct backend_job *j)
 /* Behind the last word nothing of the run is left to speak. What does is given a moment to go. */
 static void on_more(struct backend_job *j)
 {
-	const struct itimerspec patience = { .it_value.tv_sec = KILL_PATIENCE_S };
-
 	if (!j->relay.after || j->left)
 		return;
 	j->left = true;
-	(void)timerfd_settime(j->timer, 0, &patience, NULL);
+	ssh_job_expect_end(j, SSH_PATIENCE_MS);
 }
 
 /* Listens to the goal of the relay while output waits for it. */
@@ -100,16 +97,23 @@ enum job_event ssh_job_event(struct backend_job *j)
 	return JOB_NOTHING;
 }
 
+void ssh_job_expect_end(struct backend_job *j, long ms)
+{
+	const struct itimerspec patience = { .it_value = { .tv_sec = ms / 1000,
+							   .tv_nsec = ms % 1000 * 1000000 } };
+
+	(void)timerfd_settime(j->timer, 0, &patience, NULL);
+}
+
 void ssh_job_strike(struct backend_job *j, int sig)
 {
-	const struct itimerspec patience = { .it_value.tv_sec = KILL_PATIENCE_S };
 	struct err e;
 
 	if (sig == SIGKILL && j->killing)
 		return;
 	if (sig == SIGKILL) {
 		j->killing = true;
-		(void)timerfd_settime(j->timer, 0, &patience, NULL);
+		ssh_job_expect_end(j, SSH_PATIENCE_MS);
 	}
 	client_done(&j->killer);
 	if (ssh_job_signal(j, sig, -1, false, &j->killer, &e) < 0 && sig == SIGKILL)
@@ -249,7 +253,7 @@ static int ssh_start(struct backend_plan *p, const struct job_want *w, struct jo
 {
 	int r = w->command ? ssh_job_start(p, w, io, ret, e) : ssh_open_start(p, w, io, ret, e);
 
-	if (r == 0 && w->isolation)
+	if (r == 0 && w->isolation && !p->keeps) /* that one has said what it is like */
 		ssh_describe(w->isolation);
 	return r;
 }
@@ -292,4 +296,5 @@ const struct backend backend_ssh = {
 	.finish = ssh_finish,
 	.exec = ssh_open_exec,
 	.ended = ssh_open_ended,
+	.resize = ssh_open_resize,
 };

@@ -33,15 +33,40 @@ int ssh_job_start(struct backend_plan *p, const struct job_want *w, struct job_i
 int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct ssh_client *c,
 		   struct err *e);
 
+/* The same with a text of the caller's. */
+int ssh_job_say(struct backend_job *j, const struct buf *text, int leash, bool hurry,
+		struct ssh_client *c, struct err *e);
+/* A signal for the caller came while it waits for the other side; why that is given up. */
+bool ssh_interrupted(void);
+int ssh_overdue(const struct backend_plan *p, struct err *e);
+
 int ssh_job_listen(const struct backend_job *j, int fd, uint32_t events); /* with its epoll */
 
 /* job.c */
 enum job_event ssh_job_event(struct backend_job *j);
 void ssh_job_strike(struct backend_job *j, int sig);
+/* It is to end by itself within so many milliseconds; else its session is ended, and that is
+ * reported. */
+enum { SSH_PATIENCE_MS = 5000, SSH_LAST_MS = 500 };
+void ssh_job_expect_end(struct backend_job *j, long ms);
 void ssh_job_finish(struct backend_job *j, struct outcome *o);
 void ssh_describe(struct isolation *i);
 struct backend_job *ssh_job_free(struct backend_job *j); /* ends what lives; takes NULL */
 DEFINE_CLEANUP(ssh_job, struct backend_job *, ssh_job_free)
+
+/* ssh_hold.c: the brig over there that keeps a sandbox open, for as long as its session lasts. */
+struct ssh_hold {
+	struct backend_job *job; /* NULL: a plain host, which has none */
+	int leash;               /* the session's input; its end is the sandbox's */
+	bool over;               /* the session has ended */
+};
+
+int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_hold *h,
+		  struct err *e);
+void ssh_hold_close(struct ssh_hold *h); /* tells it to end */
+/* Signals a command that has ended here, with what it has left running; 0: all that runs. */
+void ssh_hold_signal(struct ssh_hold *h, uint32_t number, int sig);
+void ssh_hold_resize(struct backend_job *command, unsigned rows, unsigned cols);
 
 /* ssh_open.c: a sandbox that stays open, and its commands: each a session of its own. As the slots
  * of backend.h, for a job that is open. */
@@ -52,5 +77,7 @@ int ssh_open_exec(struct backend_job *j, const struct job_want *w, struct job_io
 bool ssh_open_ended(struct backend_job *j, uint32_t command, struct outcome *o);
 enum job_event ssh_open_event(struct backend_job *j);
 void ssh_open_signal(struct backend_job *j, uint32_t command, int sig);
+void ssh_open_resize(struct backend_job *j, uint32_t command, unsigned short rows,
+		     unsigned short cols);
 void ssh_open_finish(struct backend_job *j, struct outcome *o);
 struct ssh_open *ssh_open_free(struct ssh_open *s);

@@ -260,7 +260,10 @@ static int command(struct backend_plan *p, const struct spec *s, struct err *e)
 	const char *const *from = s->command.argv;
 	size_t n = 0;
 
-	if (!from || !from[0]) /* an open sandbox has none */
+	p->keeps = p->brig && (!from || !from[0]);
+	if (p->keeps) /* how long its commands may take is theirs */
+		p->timeout = 0;
+	if (!p->brig && (!from || !from[0])) /* an open sandbox has none */
 		return 0;
 	if (p->brig)
 		return settings_for_brig(p, s, &n, e);
@@ -318,13 +321,13 @@ static bool among(const char *const *v, const char *text)
 	return false;
 }
 
-/* The sandbox's, but for those that the command has itself. */
+/* The sandbox's, but for those that the command has itself; another brig knows the sandbox's. */
 static int variables_of(struct backend_plan *p, const struct backend_plan *sandbox,
 			const char *const *own, struct err *e)
 {
 	size_t n = 0;
 
-	for (const char **v = sandbox->vars; *v; v++)
+	for (const char **v = sandbox->vars; *v && !p->hold; v++)
 		if (!among(own, *v) && ssh_put(p, &p->vars, &n, *v, e) < 0)
 			return -e->code;
 	for (; own && *own; own++) {
@@ -336,13 +339,16 @@ static int variables_of(struct backend_plan *p, const struct backend_plan *sandb
 		if (variable(p, &n, name, *own + length + 1, e) < 0)
 			return -e->code;
 	}
-	return 0;
+	if (!p->vars)
+		p->vars = arena_alloc(p->arena, sizeof(*p->vars));
+	return p->vars ? 0 : err_nomem(e);
 }
 
-int ssh_plan_command(const struct backend_plan *p, const struct command *c,
-		     struct backend_plan **ret, struct err *e)
+int ssh_plan_command(const struct backend_plan *p, const struct job_want *w, const char *hold,
+		     uint32_t n, struct backend_plan **ret, struct err *e)
 {
 	CLEANUP(ssh_plan) struct backend_plan *x = calloc(1, sizeof(*x));
+	const struct command *c = w->command;
 
 	if (!x)
 		return err_nomem(e);
@@ -350,7 +356,10 @@ int ssh_plan_command(const struct backend_plan *p, const struct command *c,
 	x->vars = NULL;
 	x->command = (const char **)(uintptr_t)c->argv;
 	x->timeout = c->timeout;
-	x->cwd = c->cwd ? c->cwd : p->cwd;
+	x->keeps = false;
+	x->hold = hold;
+	x->number = n;
+	x->cwd = hold ? NULL : c->cwd ? c->cwd : p->cwd;
 	x->arena = arena_new(PLAN_MAX);
 	if (!x->arena)
 		return err_nomem(e);
@@ -358,6 +367,11 @@ int ssh_plan_command(const struct backend_plan *p, const struct command *c,
 		return err_set(e, ERR_USAGE, EINVAL, "the folder's name has control characters");
 	if (variables_of(x, p, c->env, e) < 0)
 		return -e->code;
+	if (hold) {
+		x->command = NULL;
+		if (settings_for_attach(x, w, e) < 0)
+			return -e->code;
+	}
 	*ret = TAKE_PTR(x);
 	return 0;
 }

@@ -54,13 +54,12 @@ static int as_input(const struct buf *text, char reader[READER_ROOM], struct err
 	return TAKE_FD(fd);
 }
 
-int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct ssh_client *c,
-		   struct err *e)
+int ssh_job_say(struct backend_job *j, const struct buf *text, int leash, bool hurry,
+		struct ssh_client *c, struct err *e)
 {
 	static const char *const quick[] = { "-o", "ConnectTimeout=3", "-o", "ControlMaster=no",
 					     NULL };
 	static const char *const plain[] = { "-o", "ControlMaster=no", NULL };
-	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
 	char reader[READER_ROOM];
 	struct client_want w = { .reader = reader,
 				 .out = -1,
@@ -69,12 +68,24 @@ int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct
 				 .more = hurry ? quick : plain };
 	CLEANUP(fd) int in = -1;
 
-	remote_signal(j->id, j->pid, sig, leash >= 0, &text);
-	in = as_input(&text, reader, e);
-	if (in < 0)
-		return -e->code;
-	w.in = in;
-	return client_start(j->plan, &w, c, e);
+	w.in = in = as_input(text, reader, e);
+	return in < 0 ? -e->code : client_start(j->plan, &w, c, e);
+}
+
+int ssh_job_signal(struct backend_job *j, int sig, int leash, bool hurry, struct ssh_client *c,
+		   struct err *e)
+{
+	CLEANUP(buf) struct buf text = BUF_INIT(TEXT_MAX);
+	const struct backend_plan *p = j->plan;
+	/* To all commands of an open sandbox brig-hold passes on what is not its own end. */
+	const struct remote_goal g = { .id = j->id,
+				       .pid = j->pid,
+				       .keeps = p->keeps,
+				       .hold = p->keeps && sig != SIGKILL ? j->id : p->hold,
+				       .number = p->number };
+
+	remote_signal(&g, sig, leash >= 0, &text);
+	return ssh_job_say(j, &text, leash, hurry, c, e);
 }
 
 static int start_keeper(struct backend_job *j, struct err *e)
@@ -195,7 +206,7 @@ static int hear(struct backend_job *j, struct err *e)
 	return 0;
 }
 
-static bool caller_interrupts(void)
+bool ssh_interrupted(void)
 {
 	sigset_t set;
 
@@ -203,9 +214,9 @@ static bool caller_interrupts(void)
 					 sigismember(&set, SIGHUP));
 }
 
-static int overdue(const struct backend_plan *p, struct err *e)
+int ssh_overdue(const struct backend_plan *p, struct err *e)
 {
-	if (caller_interrupts())
+	if (ssh_interrupted())
 		return err_set(e, ERR_UNAVAILABLE, ECANCELED,
 			       "interrupted while connecting to '%.60s'", p->ssh.host);
 	(void)err_set(e, ERR_UNAVAILABLE, ETIMEDOUT, "'%.60s' did not answer in time", p->ssh.host);
@@ -226,9 +237,9 @@ static int connect_all(struct backend_job *j, struct ends *ends, struct prefix *
 				      { .fd = sent ? -1 : ends->in[1], .events = POLLOUT },
 				      { .fd = j->client.pidfd, .events = POLLIN } };
 
-		j->abandoned = clock_us() > until || caller_interrupts();
+		j->abandoned = clock_us() > until || ssh_interrupted();
 		if (j->abandoned)
-			return overdue(j->plan, e);
+			return ssh_overdue(j->plan, e);
 		if (poll(p, ARRAY_LEN(p), SLICE_MS) < 0 && errno != EINTR)
 			return err_sys(e, "cannot wait for ssh");
 		sent = sent || send_prefix(x, ends->in[1]) == 1;

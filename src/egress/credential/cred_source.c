@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/wait.h"
 #include "egress/credential/cred.h"
+#include "model/login_file.h"
 
 #define COMMAND_US ((uint64_t)10 * 1000 * 1000)
 
@@ -71,20 +72,36 @@ int cred_value_new(const char *p, size_t n, char **ret, struct err *e)
 
 /* --- sources --- */
 
-static int from_environment(const char *name, char *const *envp, char *out, size_t *len,
-			    struct err *e)
+static const char *variable(char *const *envp, const char *name)
 {
 	size_t n = strlen(name);
 
 	for (; envp && *envp; envp++)
-		if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=') {
-			*len = strlen(*envp + n + 1);
-			if (*len > SECRET_MAX)
-				return err_set(e, ERR_CONFIG, E2BIG,
-					       "the value is longer than %d bytes", SECRET_MAX);
-			memcpy(out, *envp + n + 1, *len);
-			return 0;
-		}
+		if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
+			return *envp + n + 1;
+	return NULL;
+}
+
+static int from_environment(const struct credential_spec *c, char *const *envp, char *out,
+			    size_t *len, struct err *e)
+{
+	const char *name = c->source.v[0], *value = variable(envp, name);
+
+	if (value && (*value || !c->login)) {
+		*len = strlen(value);
+		if (*len > SECRET_MAX)
+			return err_set(e, ERR_CONFIG, E2BIG, "the value is longer than %d bytes",
+				       SECRET_MAX);
+		memcpy(out, value, *len);
+		return 0;
+	}
+	if (c->login) {
+		int r = login_file_read(c->login, variable(envp, "HOME"), out, SECRET_MAX + 1, len,
+					e);
+
+		if (r != -ENOENT)
+			return r;
+	}
 	(void)err_set(e, ERR_CONFIG, ENOENT, "the variable '%.60s' is not set", name);
 	return err_hint(e, "export %.60s, or name another source under credentials", name);
 }
@@ -193,7 +210,7 @@ static int fetch(const struct credential_spec *c, char *const *envp, char *out, 
 {
 	switch (c->from) {
 	case FROM_ENVIRONMENT:
-		return from_environment(c->source.v[0], envp, out, len, e);
+		return from_environment(c, envp, out, len, e);
 	case FROM_FILE:
 		return from_file(c->source.v[0], out, len, e);
 	case FROM_COMMAND:

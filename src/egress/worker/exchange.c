@@ -168,7 +168,7 @@ struct exchange *exchange_new(struct worker *k, struct downstream *d, const stru
 		return NULL;
 	x->k = k;
 	x->d = d;
-	x->secure = from->secure;
+	x->secure = from->secure || exchange_adds_tls(from, q);
 	x->asked = http1_text_is(q->method, "HEAD") ? HTTP1_ASKED_HEAD : HTTP1_ASKED_PLAIN;
 	x->has_body = q->framing != HTTP1_NO_BODY;
 	x->up_chunked = q->framing == HTTP1_CHUNKED;

@@ -30,6 +30,7 @@ enum exchange_state {
 struct arrival {
 	bool proxy;     /* to the explicit proxy */
 	bool tunnelled; /* which was then asked for a tunnel */
+	bool own;       /* brig's own request, which no guest can make */
 	bool secure;    /* through TLS that the door has opened */
 	uint16_t port;
 	struct host tunnel; /* the name its connection was opened for; empty: none */

@@ -68,24 +68,34 @@ bool exchange_listed_off(const struct http1_field *f, size_t n, struct http1_tex
 	return http1_lists(f, n, "Connection", word);
 }
 
+/* brig's own client has no TLS, and no need of it: its socket leads here alone. */
+bool exchange_adds_tls(const struct arrival *from, const struct http1_request *q)
+{
+	return from->own && !from->tunnelled && q->form == HTTP1_ABSOLUTE &&
+	       http1_text_is(q->scheme, "https");
+}
+
 /* Which name and port a request is for; false: the layers contradict one another. */
 bool exchange_name(const struct arrival *from, const struct http1_request *q,
 		   struct egress_request *ret, struct host *name, const char **why)
 {
 	struct http1_text authority = q->form == HTTP1_ABSOLUTE ? q->authority : q->host;
-	uint16_t usual = from->proxy && !from->tunnelled ? 80 : from->port, port = usual,
-		 again = usual;
+	bool adds = exchange_adds_tls(from, q), secure = from->secure || adds;
+	uint16_t usual = adds                              ? 443
+			 : from->proxy && !from->tunnelled ? 80
+							   : from->port,
+		 port = usual, again = usual;
 	enum host_fault fault;
 	struct host host;
 
 	*why = "the Host field names another host or port than the target";
 	if (from->proxy && !from->tunnelled && q->form != HTTP1_ABSOLUTE)
 		return *why = "this is a proxy: the target must be a whole URL", false;
-	if (q->form == HTTP1_ABSOLUTE && !http1_text_is(q->scheme, from->secure ? "https" : "http"))
+	if (q->form == HTTP1_ABSOLUTE && !http1_text_is(q->scheme, secure ? "https" : "http"))
 		return *why = "the scheme does not fit the connection", false;
 	if (q->form == HTTP1_ASTERISK || http1_text_is(q->method, "TRACE"))
 		return *why = "this method is not passed on", false;
-	*ret = (struct egress_request){ .via = from->secure ? EGRESS_VIA_TLS : EGRESS_VIA_HTTP,
+	*ret = (struct egress_request){ .via = secure ? EGRESS_VIA_TLS : EGRESS_VIA_HTTP,
 					.host = exchange_text(authority),
 					.method = exchange_text(q->method),
 					.target = exchange_text(q->path) };
@@ -106,8 +116,8 @@ bool exchange_name(const struct arrival *from, const struct http1_request *q,
 	ret->port = port;
 	if (from->tunnel.len)
 		ret->tunnel = egress_text(from->tunnel.name, from->tunnel.len);
-	if (from->secure)
-		ret->sni = egress_text(from->sni.name, from->sni.len);
+	if (secure)
+		ret->sni = adds ? ret->host : egress_text(from->sni.name, from->sni.len);
 	return true;
 }
 

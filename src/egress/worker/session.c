@@ -281,7 +281,8 @@ void session_open(struct listener *l, int fd)
 	s->k = l->k;
 	s->down.ops = &session_ops;
 	s->from.port = l->port;
-	s->from.proxy = l->kind == DOOR_PROXY;
+	s->from.own = l->kind == DOOR_OWN;
+	s->from.proxy = l->kind == DOOR_PROXY || s->from.own;
 	s->next = l->k->sessions;
 	if (s->next)
 		s->next->at = &s->next;

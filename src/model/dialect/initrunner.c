@@ -235,26 +235,6 @@ static int refuse_old(const struct role_reader *r, const struct node *docker, st
 	return err_hint(e, "brig config migrate '%s' prints the new form", r->src->name);
 }
 
-/* What is not there is refused: the role's owner would take it for a wall. */
-static int refuse_hooks(const struct role_reader *r, const struct node *security, struct err *e)
-{
-	const struct node *n = node_get(node_get(security, "tools"), "audit_hooks_enabled");
-	bool on = false;
-
-	if (!n || n->kind == NODE_NULL)
-		return 0;
-	if (node_bool(r->src->name, n, &on, e) < 0)
-		return -e->code;
-	if (!on)
-		return 0;
-	(void)node_key_error(r->src->name, n, e,
-			     "audit_hooks_enabled is not in this version of brig");
-	e->kind = ERR_UNAVAILABLE;
-	return err_hint(e,
-			"set it to false: files, network and programs are closed by the sandbox, "
-			"not by hooks in the interpreter");
-}
-
 static int read_security(struct role_reader *r, const struct node *security, struct err *e)
 {
 	static const char *const mine[] = { "sandbox", "preset", NULL };
@@ -269,7 +249,7 @@ static int read_security(struct role_reader *r, const struct node *security, str
 		return refuse_old(r, docker, e);
 	if (security && role_near_keys(r, security, mine, "security", e) < 0)
 		return -e->code;
-	if (refuse_hooks(r, security, e) < 0)
+	if (role_read_hooks(r, node_get(security, "tools"), e) < 0)
 		return -e->code;
 	if (preset && preset_read(r->s, r->src, preset, &r->role->preset, e) < 0)
 		return -e->code;
@@ -322,25 +302,56 @@ static struct strlist blocked_by_default(void)
 	return (struct strlist){ .v = names, .n = ARRAY_LEN(names) };
 }
 
-/* The first tool of each kind says how its code is run. */
-static void keep_tools(struct spec *s, const struct role *role)
+/* All of its script tools' scripts in one list; what one does not say its tool does. */
+static int keep_scripts(struct spec *s, const struct role_tool *t, struct err *e)
 {
-	for (size_t i = role->tool_count; i-- > 0;) {
-		const struct role_tool *t = &role->tools[i];
-		enum code_kind kind = t->kind == ROLE_TOOL_PYTHON   ? CODE_PYTHON
-				      : t->kind == ROLE_TOOL_SCRIPT ? CODE_SCRIPT
-								    : CODE_NONE;
+	for (size_t i = 0; i < t->script_count; i++) {
+		struct code_script *slot =
+			ARENA_PUSH(s->arena, s->command.code.scripts, s->command.code.script_count);
 
-		s->command.code.tool[kind].timeout = t->timeout;
-		s->command.code.tool[kind].output = t->output;
-		s->command.code.tool[kind].interpreter =
-			kind == CODE_SCRIPT ? t->interpreter : NULL;
-		s->command.code.tool[kind].allowed = t->allowed;
-		s->command.code.tool[kind].blocked =
-			t->default_blocked ? blocked_by_default() : t->blocked;
-		if (t->offline)
-			s->command.code.tool[kind].offline = t->offline;
+		if (!slot)
+			return err_nomem(e);
+		*slot = t->scripts[i];
+		if (!slot->timeout)
+			slot->timeout = t->timeout;
+		if (!slot->interpreter)
+			slot->interpreter = t->interpreter;
 	}
+	return 0;
+}
+
+static void keep_tool(struct spec *s, const struct role_tool *t, enum code_kind kind)
+{
+	s->command.code.tool[kind].timeout = t->timeout;
+	s->command.code.tool[kind].output = t->output;
+	s->command.code.tool[kind].interpreter = kind == CODE_SCRIPT ? t->interpreter : NULL;
+	s->command.code.tool[kind].allowed = t->allowed;
+	s->command.code.tool[kind].blocked = t->default_blocked ? blocked_by_default() : t->blocked;
+	if (t->offline)
+		s->command.code.tool[kind].offline = t->offline;
+}
+
+/* The first tool of each kind says how its code is run. */
+static int keep_tools(struct spec *s, const struct role *role, struct err *e)
+{
+	s->command.code.scripts = NULL;
+	s->command.code.script_count = 0;
+	for (size_t i = 0; i < role->tool_count; i++) {
+		const struct role_tool *t = &role->tools[i];
+
+		s->chat.shell |= t->kind == ROLE_TOOL_SHELL;
+		s->chat.python |= t->kind == ROLE_TOOL_PYTHON;
+		s->chat.confirm |= t->kind == ROLE_TOOL_SHELL && t->confirm_written;
+		if (keep_scripts(s, t, e) < 0)
+			return -e->code;
+	}
+	for (size_t i = role->tool_count; i-- > 0;)
+		keep_tool(s, &role->tools[i],
+			  role->tools[i].kind == ROLE_TOOL_PYTHON   ? CODE_PYTHON
+			  : role->tools[i].kind == ROLE_TOOL_SCRIPT ? CODE_SCRIPT
+								    : CODE_NONE);
+	s->chat.other = role->other;
+	return 0;
 }
 
 int initrunner_read_role(struct spec *s, const struct source *src, const char *cwd,
@@ -360,7 +371,7 @@ int initrunner_read_role(struct spec *s, const struct source *src, const char *c
 		return err_hint(e, "keep the one below spec");
 	}
 	if (read_security(&r, inner ? inner : security, e) < 0 || put_tmp_defaults(s, e) < 0 ||
-	    role_read_tools(&r, node_get(spec, "tools"), e) < 0)
+	    role_read_tools(&r, node_get(spec, "tools"), e) < 0 || role_read_model(&r, spec, e) < 0)
 		return -e->code;
 	if (name && name->kind == NODE_SCALAR) {
 		role.name = arena_strdup(s->arena, name->text);
@@ -369,7 +380,8 @@ int initrunner_read_role(struct spec *s, const struct source *src, const char *c
 		if (foreign_set(s, src, FIELD_AUDIT_AGENT, name, role.name, e) < 0)
 			return -e->code;
 	}
-	keep_tools(s, &role);
+	if (keep_tools(s, &role, e) < 0)
+		return -e->code;
 	*ret = role;
 	return 0;
 }

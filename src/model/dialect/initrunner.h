@@ -16,21 +16,6 @@
 
 enum role_tool_kind { ROLE_TOOL_SHELL, ROLE_TOOL_PYTHON, ROLE_TOOL_SCRIPT };
 
-/* Becomes a variable of the script, in upper case. */
-struct role_parameter {
-	const char *name, *fallback;
-	bool required;
-};
-
-struct role_script {
-	const char *name, *body;
-	const char *interpreter; /* NULL: the tool's */
-	uint64_t timeout;        /* milliseconds; 0: the tool's */
-	struct role_parameter *parameters;
-	size_t parameter_count;
-	struct strlist allowed; /* first words of its lines; empty: any */
-};
-
 struct role_tool {
 	enum role_tool_kind kind;
 	uint64_t timeout;        /* milliseconds */
@@ -38,10 +23,11 @@ struct role_tool {
 	const char *working_dir; /* absolute; NULL: the working folder */
 	const char *interpreter; /* of scripts */
 	bool confirm, network_disabled;
+	bool confirm_written;
 	const char *offline; /* where network_disabled: true is written; NULL: nowhere */
 	struct strlist allowed, blocked; /* programs of the shell tool; allowed empty: any */
 	bool default_blocked;            /* blocked was not written: the documented list counts */
-	struct role_script *scripts;
+	struct code_script *scripts;
 	size_t script_count;
 };
 
@@ -50,6 +36,7 @@ struct role {
 	const struct preset *preset;
 	struct role_tool *tools; /* shell, python and script only */
 	size_t tool_count;
+	struct strlist other; /* types that are passed over, each once */
 };
 
 /* Reads a role into the spec and *ret; everything lives in the spec's arena. `cwd` is the working
@@ -85,5 +72,23 @@ int role_read_ssh(struct role_reader *r, const struct node *ssh, struct err *e);
  */
 int role_read_mounts(struct role_reader *r, const struct node *sandbox, struct err *e);
 
-/* initrunner_tools.c: the list spec.tools */
+/* initrunner_hooks.c: security.tools, as far as it is about the audit hook */
+int role_read_hooks(struct role_reader *r, const struct node *tools, struct err *e);
+
+/* initrunner_model.c: model, role and guardrails of spec */
+int role_read_model(struct role_reader *r, const struct node *spec, struct err *e);
+
+/* initrunner_tools.c: the list spec.tools, and what its entries are read with. A value that is not
+ * there leaves *ret as it is; texts are kept in the spec's arena. */
+struct role_bounds {
+	uint64_t min, max;
+};
+int role_read_number(const struct role_reader *r, const struct node *map, const char *key,
+		     const struct role_bounds *b, uint64_t *ret, struct err *e);
+int role_read_flag(const struct role_reader *r, const struct node *map, const char *key, bool *ret,
+		   struct err *e);
+int role_read_string(const struct role_reader *r, const struct node *map, const char *key,
+		     const char **ret, struct err *e);
+int role_read_strings(const struct role_reader *r, const struct node *map, const char *key,
+		      struct strlist *ret, struct err *e);
 int role_read_tools(struct role_reader *r, const struct node *tools, struct err *e);

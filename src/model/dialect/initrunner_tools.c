@@ -14,15 +14,11 @@
 #define TIMEOUT_MAX 86400 /* seconds */
 #define OUTPUT_MAX ((uint64_t)1 << 30)
 
-struct bounds {
-	uint64_t min, max;
-};
-
-static const struct bounds seconds = { 1, TIMEOUT_MAX }, characters = { 1, OUTPUT_MAX };
+static const struct role_bounds seconds = { 1, TIMEOUT_MAX }, characters = { 1, OUTPUT_MAX };
 
 /* A number of the tool, or *ret as it was when there is none. */
-static int read_number(const struct role_reader *r, const struct node *map, const char *key,
-		       const struct bounds *b, uint64_t *ret, struct err *e)
+int role_read_number(const struct role_reader *r, const struct node *map, const char *key,
+		     const struct role_bounds *b, uint64_t *ret, struct err *e)
 {
 	const struct node *n = node_get(map, key);
 	const char *text = NULL;
@@ -40,8 +36,8 @@ static int read_number(const struct role_reader *r, const struct node *map, cons
 	return 0;
 }
 
-static int read_flag(const struct role_reader *r, const struct node *map, const char *key,
-		     bool *ret, struct err *e)
+int role_read_flag(const struct role_reader *r, const struct node *map, const char *key, bool *ret,
+		   struct err *e)
 {
 	const struct node *n = node_get(map, key);
 
@@ -49,8 +45,8 @@ static int read_flag(const struct role_reader *r, const struct node *map, const 
 }
 
 /* Text without control characters, kept in the spec's arena. */
-static int read_string(const struct role_reader *r, const struct node *map, const char *key,
-		       const char **ret, struct err *e)
+int role_read_string(const struct role_reader *r, const struct node *map, const char *key,
+		     const char **ret, struct err *e)
 {
 	const struct node *n = node_get(map, key);
 	const char *text = NULL;
@@ -66,8 +62,8 @@ static int read_string(const struct role_reader *r, const struct node *map, cons
 	return *ret ? 0 : err_nomem(e);
 }
 
-static int read_strings(const struct role_reader *r, const struct node *map, const char *key,
-			struct strlist *ret, struct err *e)
+int role_read_strings(const struct role_reader *r, const struct node *map, const char *key,
+		      struct strlist *ret, struct err *e)
 {
 	const struct node *list = node_get(map, key);
 
@@ -80,7 +76,8 @@ static int read_strings(const struct role_reader *r, const struct node *map, con
 		const char **slot;
 
 		if (n->kind != NODE_SCALAR || !*n->text || str_has_control(n->text))
-			return node_error(r->src->name, n, e, "%s: not the name of a command", key);
+			return node_error(r->src->name, n, e,
+					  "%s: expected texts without control characters", key);
 		slot = ARENA_PUSH(r->s->arena, ret->v, ret->n);
 		if (slot)
 			*slot = arena_strdup(r->s->arena, n->text);
@@ -112,14 +109,28 @@ static int read_name(const struct role_reader *r, const struct node *map, const 
 
 /* --- scripts --- */
 
-static int read_parameter(const struct role_reader *r, const struct node *map,
-			  struct role_script *s, struct err *e)
+/* For the model; lines and all. */
+static int read_about(const struct role_reader *r, const struct node *map, const char **ret,
+		      struct err *e)
 {
-	struct role_parameter p = { .fallback = "" }, *slot;
+	const struct node *n = node_get(map, "description");
+	const char *text = NULL;
+
+	if (n && read_text(r->src, n, &text, e) < 0)
+		return -e->code;
+	*ret = text && *text ? arena_strdup(r->s->arena, text) : NULL;
+	return text && *text && !*ret ? err_nomem(e) : 0;
+}
+
+static int read_parameter(const struct role_reader *r, const struct node *map,
+			  struct code_script *s, struct err *e)
+{
+	struct code_parameter p = { .fallback = "" }, *slot;
 	const struct node *fallback = node_get(map, "default");
 	const char *text = NULL;
 
-	if (read_name(r, map, &p.name, e) < 0 || read_flag(r, map, "required", &p.required, e) < 0)
+	if (read_name(r, map, &p.name, e) < 0 ||
+	    role_read_flag(r, map, "required", &p.required, e) < 0)
 		return -e->code;
 	if (fallback && read_text(r->src, fallback, &text, e) < 0)
 		return -e->code;
@@ -156,13 +167,13 @@ static int read_script(const struct role_reader *r, const struct node *map, stru
 					    "allowed_commands",
 					    NULL };
 	const struct node *list = node_get(map, "parameters");
-	struct role_script s = { 0 }, *slot;
+	struct code_script s = { 0 }, *slot;
 
 	if (role_near_keys(r, map, keys, "scripts", e) < 0 || read_name(r, map, &s.name, e) < 0 ||
-	    read_body(r, map, &s.body, e) < 0 ||
-	    read_string(r, map, "interpreter", &s.interpreter, e) < 0 ||
-	    read_number(r, map, "timeout_seconds", &seconds, &s.timeout, e) < 0 ||
-	    read_strings(r, map, "allowed_commands", &s.allowed, e) < 0)
+	    read_about(r, map, &s.about, e) < 0 || read_body(r, map, &s.body, e) < 0 ||
+	    role_read_string(r, map, "interpreter", &s.interpreter, e) < 0 ||
+	    role_read_number(r, map, "timeout_seconds", &seconds, &s.timeout, e) < 0 ||
+	    role_read_strings(r, map, "allowed_commands", &s.allowed, e) < 0)
 		return -e->code;
 	s.timeout *= 1000;
 	for (const struct node *n = list && list->kind == NODE_LIST ? list->first : NULL; n;
@@ -212,7 +223,7 @@ static int read_offline(const struct role_reader *r, const struct node *map, str
 {
 	const struct node *n = node_get(map, "network_disabled");
 
-	if (read_flag(r, map, "network_disabled", &t->network_disabled, e) < 0)
+	if (role_read_flag(r, map, "network_disabled", &t->network_disabled, e) < 0)
 		return -e->code;
 	if (!n || n->kind == NODE_NULL || !t->network_disabled || t->kind != ROLE_TOOL_PYTHON)
 		return 0;
@@ -241,16 +252,17 @@ static int read_tool(const struct role_reader *r, const struct node *map, enum r
 	t.network_disabled = kind == ROLE_TOOL_PYTHON;
 	t.default_blocked = kind == ROLE_TOOL_SHELL && !node_get(map, "blocked_commands");
 	if (role_near_keys(r, map, keys, "tools", e) < 0 ||
-	    read_number(r, map, "timeout_seconds", &seconds, &t.timeout, e) < 0 ||
-	    read_number(r, map, "max_output_bytes", &characters, &t.output, e) < 0 ||
+	    role_read_number(r, map, "timeout_seconds", &seconds, &t.timeout, e) < 0 ||
+	    role_read_number(r, map, "max_output_bytes", &characters, &t.output, e) < 0 ||
 	    read_working_dir(r, map, &t.working_dir, e) < 0 ||
-	    read_string(r, map, "interpreter", &t.interpreter, e) < 0 ||
+	    role_read_string(r, map, "interpreter", &t.interpreter, e) < 0 ||
 	    read_offline(r, map, &t, e) < 0 ||
-	    read_flag(r, map, "require_confirmation", &t.confirm, e) < 0 ||
-	    read_strings(r, map, "allowed_commands", &t.allowed, e) < 0 ||
-	    read_strings(r, map, "blocked_commands", &t.blocked, e) < 0)
+	    role_read_flag(r, map, "require_confirmation", &t.confirm, e) < 0 ||
+	    role_read_strings(r, map, "allowed_commands", &t.allowed, e) < 0 ||
+	    role_read_strings(r, map, "blocked_commands", &t.blocked, e) < 0)
 		return -e->code;
 	t.timeout *= 1000;
+	t.confirm_written = t.confirm && node_get(map, "require_confirmation");
 	if (kind == ROLE_TOOL_SCRIPT && read_scripts(r, map, &t, e) < 0)
 		return -e->code;
 	slot = ARENA_PUSH(r->s->arena, r->role->tools, r->role->tool_count);
@@ -258,6 +270,20 @@ static int read_tool(const struct role_reader *r, const struct node *map, enum r
 		return err_nomem(e);
 	*slot = t;
 	return 0;
+}
+
+/* Kept for who would tell of it. */
+static int pass_over(struct role_reader *r, const char *type, struct err *e)
+{
+	const char **slot;
+
+	for (size_t i = 0; i < r->role->other.n; i++)
+		if (str_eq(r->role->other.v[i], type))
+			return 0;
+	slot = ARENA_PUSH(r->s->arena, r->role->other.v, r->role->other.n);
+	if (slot)
+		*slot = arena_strdup(r->s->arena, type);
+	return slot && *slot ? 0 : err_nomem(e);
 }
 
 int role_read_tools(struct role_reader *r, const struct node *tools, struct err *e)
@@ -274,10 +300,15 @@ int role_read_tools(struct role_reader *r, const struct node *tools, struct err 
 	for (const struct node *n = tools->first; n; n = n->next) {
 		const struct node *type = node_get(n, "type");
 
-		for (size_t i = 0; type && type->kind == NODE_SCALAR && i < ARRAY_LEN(kinds); i++)
-			if (str_eq(type->text, kinds[i]) &&
-			    read_tool(r, n, (enum role_tool_kind)i, e) < 0)
-				return -e->code;
+		size_t i = 0;
+
+		if (!type || type->kind != NODE_SCALAR)
+			continue;
+		while (i < ARRAY_LEN(kinds) && !str_eq(type->text, kinds[i]))
+			i++;
+		if ((i < ARRAY_LEN(kinds) ? read_tool(r, n, (enum role_tool_kind)i, e)
+					  : pass_over(r, type->text, e)) < 0)
+			return -e->code;
 	}
 	return 0;
 }

@@ -143,7 +143,8 @@ static int bind_kept(struct box_plan *p, const char *folder, const char *dst, bo
 
 int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e)
 {
-	if (bind_kept(p, folder, dst, p->by_root, e) < 0)
+	/* To an engine root gives the folder itself. */
+	if (bind_kept(p, folder, dst, p->by_root && !p->by_name, e) < 0)
 		return -e->code;
 	p->ops[p->op_count - 1].stored = true;
 	return 0;
@@ -384,9 +385,10 @@ static int fill_trees(struct box_plan *p, struct err *e)
 	p->by_name = true;
 	p->mounts_alone = true;
 	if (names(p, e) < 0 || workspace(p, &st, e) < 0 || plan_door(p, e) < 0 ||
-	    plan_kept_home(p, false, e) < 0 || plan_mounts(p, e) < 0 || plan_data(p, false, e) < 0)
+	    plan_kept_home(p, false, e) < 0 || plan_stored_trees(p, e) < 0 ||
+	    plan_mounts(p, e) < 0 || plan_data(p, false, e) < 0)
 		return -e->code;
-	if (git_outside(p, e) < 0 || plan_environment(p, e) < 0)
+	if (git_outside(p, e) < 0 || plan_check_stored(p, e) < 0 || plan_environment(p, e) < 0)
 		return -e->code;
 	if (box_plan_names(p, e) < 0 || box_plan_guard(p, e) < 0)
 		return -e->code;

@@ -193,6 +193,7 @@ struct box_plan {
 	bool mounts_alone;            /* no Landlock behind them */
 	bool read_only_root;          /* what the run gets, whatever was asked for */
 	const char *store;            /* some of it outlives a stop there; NULL: none */
+	unsigned keeps;               /* bits 1 << enum store_place of what is there */
 	bool stored_layer;            /* PLAN_LAYER is bound, for what is written to the root */
 	const char *workspace;        /* host folder, NULL for a private one */
 	struct ident workspace_ident;

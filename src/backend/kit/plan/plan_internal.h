@@ -46,6 +46,8 @@ int plan_data(struct box_plan *p, bool map, struct err *e);
 /* Of a long-lived sandbox: the folder of its store for that place, at dst. 0: there is none, and a
  * private one is wanted; 1: it is shown. */
 int plan_stored(struct box_plan *p, enum store_place place, const char *dst, struct err *e);
+/* HOME and /tmp of a sandbox whose root is not brig's to make, where there is a store. */
+int plan_stored_trees(struct box_plan *p, struct err *e);
 /* Refuses what is to be mounted into one of them by who would follow a link there. */
 int plan_check_stored(const struct box_plan *p, struct err *e);
 int plan_bind_stored(struct box_plan *p, const char *folder, const char *dst, struct err *e);

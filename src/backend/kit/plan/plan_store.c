@@ -71,7 +71,7 @@ int plan_stored(struct box_plan *p, enum store_place place, const char *dst, str
 {
 	const char *folder;
 
-	if (!p->spec->store || p->by_name) /* an engine's are its own */
+	if (!p->spec->store)
 		return 0;
 	if (follows_links(p) && is_mounted_into(p, dst))
 		return in_memory(p, dst, e);
@@ -83,9 +83,50 @@ int plan_stored(struct box_plan *p, enum store_place place, const char *dst, str
 	p->store = arena_strdup(p->arena, p->spec->store);
 	if (!p->store)
 		return err_nomem(e);
+	p->keeps |= 1U << place;
 	if (place == STORE_LAYER) {
 		p->stored_layer = true;
 		p->writable_count--; /* it is gone before anybody enters the new root */
 	}
 	return 1;
+}
+
+/* No engine mounts a bound folder noexec. */
+static bool is_noexec(const struct spec *s)
+{
+	return s->origin[FIELD_TMP_EXEC] != ORIGIN_DEFAULT && !s->tmp_exec;
+}
+
+/* Somebody asked for something else at that very place. */
+static bool is_taken(const struct spec *s, const char *dst)
+{
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (str_eq(s->mounts.v[i].target, dst))
+			return true;
+	for (size_t i = 0; i < s->read.n; i++)
+		if (str_eq(s->read.v[i], dst))
+			return true;
+	for (size_t i = 0; i < s->write.n; i++)
+		if (str_eq(s->write.v[i], dst))
+			return true;
+	return str_eq(s->inside, dst) || (s->data_target && str_eq(s->data_target, dst));
+}
+
+static int stored_tree(struct box_plan *p, enum store_place place, const char *dst, struct err *e)
+{
+	return is_taken(p->spec, dst) || plan_stored(p, place, dst, e) >= 0 ? 0 : -e->code;
+}
+
+int plan_stored_trees(struct box_plan *p, struct err *e)
+{
+	const struct spec *s = p->spec;
+
+	if (!s->store)
+		return 0;
+	if (is_noexec(s))
+		plan_note(p, "what is written to '/tmp' is in memory, and a stop drops it: "
+			     "limits.tmp_exec is false, which the engine does not enforce on disk");
+	else if (stored_tree(p, STORE_TMP, "/tmp", e) < 0)
+		return -e->code;
+	return s->home_folder ? 0 : stored_tree(p, STORE_HOME, p->home, e);
 }

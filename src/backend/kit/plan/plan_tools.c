@@ -14,82 +14,19 @@
 #include <unistd.h>
 
 #include "backend/kit/plan/plan_internal.h"
-#include "base/home.h"
 #include "base/str.h"
 #include "model/paths.h"
+#include "model/toolchains.h"
 
-/* Where each lies: what its variable says, or below HOME; and the part of it that is shown. */
-static const struct {
-	const char *variable, *below, *part;
-	bool told; /* inside as well, where HOME is another one */
-} kinds[] = {
-	{ "CARGO_HOME", ".cargo", "/bin", false },
-	{ "RUSTUP_HOME", ".rustup", "", true },
-	{ "PYENV_ROOT", ".pyenv", "", true },
-	{ "UV_PYTHON_INSTALL_DIR", ".local/share/uv/python", "", true },
-	{ "NVM_DIR", ".nvm", "/versions", false },
-	{ "VOLTA_HOME", ".volta", "", true },
-	{ "FNM_DIR", ".local/share/fnm", "", true },
-	{ "NODENV_ROOT", ".nodenv", "", true },
-	{ "RBENV_ROOT", ".rbenv", "", true },
-	{ "GOENV_ROOT", ".goenv", "", true },
-	{ "SDKMAN_DIR", ".sdkman", "/candidates", false },
-	{ "ASDF_DATA_DIR", ".asdf", "/installs", false },
-	{ "MISE_DATA_DIR", ".local/share/mise", "/installs", false },
-	{ "BUN_INSTALL", ".bun", "/bin", false },
-	{ "DENO_INSTALL", ".deno", "/bin", false },
-};
-
-static_assert(ARRAY_LEN(kinds) < PREPARED_MAX, "each may have to be idmapped");
-
-/* Absolute, and each of its parts a name: text can be compared then. */
-static bool is_plain(const char *path)
-{
-	for (size_t n; *path; path += n) {
-		if (*path++ != '/')
-			return false;
-		n = strcspn(path, "/");
-		if (!n || (n == 1 && path[0] == '.') || (n == 2 && !strncmp(path, "..", 2)))
-			return false;
-	}
-	return true;
-}
-
-static void cut_slashes(char *path)
-{
-	for (size_t n = strlen(path); n && path[n - 1] == '/'; n--)
-		path[n - 1] = '\0';
-}
-
-/* Its root, in plain form; false: HOME says nothing, or what a variable says is not below HOME, or
- * is HOME or contains it, by whatever name. */
-static bool root_of(size_t kind, char *out, size_t n)
-{
-	const char *said = getenv(kinds[kind].variable), *own = getenv("HOME");
-	char home[PATH_MAX];
-	int len;
-
-	if (!own || snprintf(home, sizeof(home), "%s", own) >= (int)sizeof(home))
-		return false;
-	cut_slashes(home);
-	if (!*home || !is_plain(home))
-		return false;
-	len = said && *said ? snprintf(out, n, "%s", said)
-			    : snprintf(out, n, "%s/%s", home, kinds[kind].below);
-	if (len <= 0 || (size_t)len >= n)
-		return false;
-	cut_slashes(out);
-	return is_plain(out) && path_under(out, home) && !str_eq(out, home) &&
-	       home_kind(out, home) == HOME_APART;
-}
+static_assert(TOOLCHAIN_KINDS < PREPARED_MAX, "each may have to be idmapped");
 
 bool plan_is_toolchain(const char *path)
 {
 	char root[PATH_MAX];
 
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (root_of(i, root, sizeof(root)) && path_under(path, root) &&
-		    str_starts(path + strlen(root), kinds[i].part))
+	for (size_t i = 0; i < TOOLCHAIN_KINDS; i++)
+		if (toolchain_root(i, root, sizeof(root)) && path_under(path, root) &&
+		    str_starts(path + strlen(root), toolchain_kinds[i].part))
 			return true;
 	return false;
 }
@@ -98,13 +35,13 @@ int plan_toolchains(struct box_plan *p, struct err *e)
 {
 	char root[PATH_MAX], path[PATH_MAX + 16];
 
-	for (size_t i = 0; p->spec->toolchains && i < ARRAY_LEN(kinds); i++) {
+	for (size_t i = 0; p->spec->toolchains && i < TOOLCHAIN_KINDS; i++) {
 		CLEANUP(fd) int fd = -1;
 		struct toolchain *slot;
 
-		if (!root_of(i, root, sizeof(root)))
+		if (!toolchain_root(i, root, sizeof(root)))
 			continue;
-		(void)snprintf(path, sizeof(path), "%s%s", root, kinds[i].part);
+		(void)snprintf(path, sizeof(path), "%s%s", root, toolchain_kinds[i].part);
 		fd = fd_open_nolinks(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
 		if (fd < 0)
 			continue;
@@ -112,7 +49,9 @@ int plan_toolchains(struct box_plan *p, struct err *e)
 		if (!slot)
 			return err_nomem(e);
 		*slot = (struct toolchain){ .path = arena_strdup(p->arena, path),
-					    .variable = kinds[i].told ? kinds[i].variable : NULL,
+					    .variable = toolchain_kinds[i].told
+								? toolchain_kinds[i].variable
+								: NULL,
 					    .root = arena_strdup(p->arena, root) };
 		if (!slot->path || !slot->root)
 			return err_nomem(e);

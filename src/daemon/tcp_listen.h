@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/tcp_listen.h - a listening socket for ADDR:PORT, [ADDR]:PORT or localhost:PORT. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+enum { TCP_AUTHORITY = 80 };
+
+/* The socket, non-blocking, or -errno. `near`: loopback alone, because what is said there is in
+ * clear. `authority`: what its callers name as Host, with the port that was found for port 0. */
+int tcp_listen(const char *text, bool near, char authority[TCP_AUTHORITY], struct err *e);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/login_file.h - a token that a program of the caller's has logged in with, in its own file.
+ *
+ * For the door, which puts it into requests: it is read, and never written or renewed. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct login_file {
+	const char *file;    /* below HOME; JSON */
+	const char *object;  /* the member that has all of it */
+	const char *token;   /* of that: the token */
+	const char *expires; /* of that: milliseconds since 1970; NULL: it says nothing */
+	const char *renew;   /* what to do when that is over */
+};
+
+/* Its token, with a NUL behind it. -ENOENT: nobody has logged in; *e is set as with every failure,
+ * and a token that has expired is one (-ETIMEDOUT). */
+int login_file_read(const struct login_file *l, const char *home, char *out, size_t max,
+		    size_t *len, struct err *e);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model/tool_settings.h - which settings of a program of the caller's may be shown to what runs in
+ * a sandbox.
+ *
+ * Pure. A list of names that are tastes: a model, a theme, a language. Whatever is not on it stays
+ * outside: logins and keys, and everything that names a program (hooks, commands, MCP servers,
+ * plugins, status lines, helpers, permissions) or another server. */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define TOOL_SETTINGS_MAX ((size_t)256 << 10) /* of one file */
+
+enum settings_form { SETTINGS_JSON, SETTINGS_TOML, SETTINGS_YAML };
+
+struct settings_file {
+	const char *path; /* below HOME, there as here */
+	enum settings_form form;
+	const char *const *names; /* "theme", or "ui.theme" in JSON; NULL-terminated */
+};
+
+struct tool_settings {
+	const char *name;
+	struct settings_file files[2]; /* ended by one without a path, or by the array's end */
+};
+
+extern const struct tool_settings tool_settings[]; /* ended by one without a name */
+
+const struct tool_settings *tool_settings_find(const char *name); /* NULL: there is no such */
+int tool_settings_get(const char *name, const struct tool_settings **ret, struct err *e);
+
+/* What of a file's text enters, as the text of a file of that form; nothing is written where none
+ * of its names is there. 0, -ENOMEM, or -EBADMSG: it is no such file. */
+int tool_settings_take(const struct settings_file *f, const char *text, size_t n, struct buf *out);

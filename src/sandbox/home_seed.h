@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox/home_seed.h - the settings that a kept HOME begins with. */
+#pragma once
+
+#include "base/err.h"
+#include "model/lists.h"
+
+/* Writes what model/tool_settings.h lets out of the caller's own files of these programs into a new
+ * and empty folder, which nobody else has seen yet. A file that is not there, or is none of its
+ * kind, gives nothing. */
+int home_seed_put(int home, const struct strlist *programs, struct err *e);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrap/wrap_agents.h"
+
+#include <stddef.h>
+
+#include "base/str.h"
+
+/* Where a reason is the same for several. */
+#define ITS_SANDBOX "it is in a sandbox already, and cannot make one inside"
+#define NO_UPDATES "its program is read-only inside: an update would be in vain"
+#define NO_SMALL_TALK "hosts for telemetry and news are closed: it need not try"
+
+static const char *const claude_keys[] = { "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", NULL };
+/* At its first start it looks whether its vendor can be reached, there too, and ends if not. */
+static const char *const claude_hosts[] = { "platform.claude.com", NULL };
+static const struct wrap_word claude_variables[] = {
+	{ "IS_SANDBOX=1", ITS_SANDBOX },
+	{ "DISABLE_AUTOUPDATER=1", NO_UPDATES },
+	{ "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", NO_SMALL_TALK },
+	{ NULL, NULL },
+};
+
+static const char *const codex_keys[] = { "CODEX_API_KEY", "OPENAI_API_KEY", NULL };
+/* Its own settings for the vendor want a login at a terminal, and try a WebSocket first. */
+#define CODEX_KEY "it takes the key from the variable at a terminal, too, and tries no WebSocket"
+static const struct wrap_word codex_arguments[] = {
+	{ "-c", CODEX_KEY },
+	{ "model_provider=\"vendor\"", CODEX_KEY },
+	{ "-c", CODEX_KEY },
+	{ "model_providers.vendor={name=\"OpenAI\", base_url=\"https://api.openai.com/v1\", "
+	  "env_key=\"" WRAP_KEY "\", wire_api=\"responses\", supports_websockets=false}",
+	  CODEX_KEY },
+	{ "-c", ITS_SANDBOX },
+	{ "sandbox_mode=\"danger-full-access\"", ITS_SANDBOX },
+	{ "-c", NO_UPDATES },
+	{ "check_for_update_on_startup=false", NO_UPDATES },
+	{ "-c", NO_SMALL_TALK },
+	{ "analytics.enabled=false", NO_SMALL_TALK },
+	{ NULL, NULL },
+};
+
+static const char *const gemini_keys[] = { "GEMINI_API_KEY", NULL };
+static const struct wrap_word gemini_variables[] = {
+	{ "SANDBOX=brig", ITS_SANDBOX },
+	{ "GEMINI_CLI_TRUST_WORKSPACE=true",
+	  "what the settings of the project start is in the sandbox, too" },
+	{ "GEMINI_DEFAULT_AUTH_TYPE=gemini-api-key",
+	  "it has a key, and need not ask how to log in" },
+	{ NULL, NULL },
+};
+
+/* Those that speak to any vendor get what there is. */
+static const char *const any_keys[] = { "ANTHROPIC_API_KEY",
+					"OPENAI_API_KEY",
+					"GEMINI_API_KEY",
+					"OPENROUTER_API_KEY",
+					"GROQ_API_KEY",
+					"MISTRAL_API_KEY",
+					NULL };
+static const struct wrap_word opencode_variables[] = {
+	{ "OPENCODE_DISABLE_AUTOUPDATE=1", NO_UPDATES },
+	{ "OPENCODE_DISABLE_MODELS_FETCH=1", NO_SMALL_TALK },
+	{ "OPENCODE_DISABLE_LSP_DOWNLOAD=1", NO_SMALL_TALK },
+	{ NULL, NULL },
+};
+static const struct wrap_word aider_variables[] = {
+	{ "AIDER_CHECK_UPDATE=false", NO_UPDATES },
+	{ "AIDER_ANALYTICS=false", NO_SMALL_TALK },
+	{ "LITELLM_LOCAL_MODEL_COST_MAP=True", NO_SMALL_TALK },
+	{ NULL, NULL },
+};
+
+static const char *const claude_elsewhere[] = { "ANTHROPIC_BASE_URL", NULL };
+static const char *const codex_elsewhere[] = { "OPENAI_BASE_URL", NULL };
+static const char *const gemini_elsewhere[] = { "GOOGLE_GEMINI_BASE_URL", NULL };
+static const char *const any_elsewhere[] = { "ANTHROPIC_BASE_URL",
+					     "ANTHROPIC_API_BASE",
+					     "OPENAI_BASE_URL",
+					     "OPENAI_API_BASE",
+					     "GEMINI_API_BASE",
+					     "OPENROUTER_API_BASE",
+					     NULL };
+
+static const struct wrap_word nothing[] = { { NULL, NULL } };
+
+const struct wrap_agent wrap_agents[] = {
+	{ .name = "claude",
+	  .title = "Claude Code",
+	  .install = "npm install -g @anthropic-ai/claude-code",
+	  .credentials = claude_keys,
+	  .hosts = claude_hosts,
+	  .seed = "claude",
+	  .arguments = nothing,
+	  .variables = claude_variables,
+	  .elsewhere = claude_elsewhere,
+	  .login = ", or log in: start claude outside of brig once",
+	  .remark = "asks before each command, as ever: --dangerously-skip-permissions" },
+	{ .name = "codex",
+	  .title = "Codex",
+	  .install = "npm install -g @openai/codex",
+	  .credentials = codex_keys,
+	  .seed = "codex",
+	  .arguments = codex_arguments,
+	  .variables = nothing,
+	  .elsewhere = codex_elsewhere },
+	{ .name = "gemini",
+	  .title = "Gemini CLI",
+	  .install = "npm install -g @google/gemini-cli",
+	  .credentials = gemini_keys,
+	  .seed = "gemini",
+	  .arguments = nothing,
+	  .variables = gemini_variables,
+	  .elsewhere = gemini_elsewhere,
+	  .remark = "asks before each command, as ever: --yolo" },
+	{ .name = "opencode",
+	  .title = "opencode",
+	  .install = "npm install -g opencode-ai",
+	  .credentials = any_keys,
+	  .each = true,
+	  .seed = "opencode",
+	  .arguments = nothing,
+	  .variables = opencode_variables,
+	  .elsewhere = any_elsewhere },
+	{ .name = "aider",
+	  .title = "aider",
+	  .install = "pipx install aider-chat",
+	  .credentials = any_keys,
+	  .each = true,
+	  .seed = "aider",
+	  .arguments = nothing,
+	  .variables = aider_variables,
+	  .elsewhere = any_elsewhere },
+	{ .name = NULL },
+};
+
+const struct wrap_agent *wrap_agent_find(const char *name)
+{
+	for (const struct wrap_agent *a = wrap_agents; a->name; a++)
+		if (str_eq(a->name, name))
+			return a;
+	return NULL;
+}

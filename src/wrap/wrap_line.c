@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wrap/wrap_line.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "model/credentials.h"
+#include "model/login_file.h"
+#include "model/spec_lists.h"
+#include "model/toolchains.h"
+
+#define LOGIN_LONGEST 4096
+
+struct run_words {
+	struct arena *arena;
+	struct strlist *words;
+	const char *key; /* the first credential; NULL: none yet */
+};
+
+static int put(struct run_words *l, const char *word, struct err *e)
+{
+	return list_add_string(l->arena, l->words, word, e);
+}
+
+static int put_pair(struct run_words *l, const char *option, const char *value, struct err *e)
+{
+	return put(l, option, e) < 0 || put(l, value, e) < 0 ? -e->code : 0;
+}
+
+static bool has(const struct strlist *l, const char *word)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(l->v[i], word))
+			return true;
+	return false;
+}
+
+bool wrap_has_credential(const struct spec *s, const char *name)
+{
+	const char *value = getenv(name);
+	struct credential_spec known;
+	char token[LOGIN_LONGEST];
+	struct err e = { 0 };
+	size_t n = 0;
+	int r;
+
+	if (credential_find(&s->credentials, name) || (value && *value))
+		return true;
+	if (!credential_known(s->arena, name, &known) || !known.login)
+		return false;
+	/* One that has expired is there: the run says so, and what to do. */
+	r = login_file_read(known.login, getenv("HOME"), token, sizeof(token), &n, &e);
+	explicit_bzero(token, sizeof(token));
+	return r == 0 || r == -ETIMEDOUT;
+}
+
+/* Its host is opened and its placeholder put where the agent looks for the key. */
+static int put_credential(struct run_words *l, const struct spec *s, const char *name,
+			  struct strlist *hosts, struct err *e)
+{
+	const struct credential_spec *c = credential_find(&s->credentials, name);
+	struct credential_spec known;
+
+	if (!c && credential_known(l->arena, name, &known))
+		c = &known;
+	for (size_t i = 0; c && i < c->hosts.n; i++)
+		if (!has(hosts, c->hosts.v[i]) &&
+		    (list_add_string(l->arena, hosts, c->hosts.v[i], e) < 0 ||
+		     put_pair(l, "--allow", c->hosts.v[i], e) < 0))
+			return -e->code;
+	return put_pair(l, "--credential", name, e);
+}
+
+static int no_key(const struct wrap_agent *a, struct err *e)
+{
+	CLEANUP(buf) struct buf names = BUF_INIT(512);
+
+	for (size_t i = 0; a->credentials[i]; i++)
+		buf_printf(&names, "%s%s",
+			   !i                      ? ""
+			   : a->credentials[i + 1] ? ", "
+						   : " or ",
+			   a->credentials[i]);
+	(void)err_set(e, ERR_CONFIG, ENOENT, "%s has no key%s", a->title,
+		      a->login ? ", and nobody has logged in" : "");
+	return err_hint(e, "export %s%s; it stays outside", buf_str(&names),
+			a->login ? a->login : "");
+}
+
+/* A list on the command line takes the place of those in files: what these open stays open. */
+static int put_those_of_files(struct run_words *l, const struct spec *s, struct err *e)
+{
+	struct credentiallist granted = { 0 };
+
+	for (size_t i = 0; s->origin[FIELD_EGRESS_ALLOW] < ORIGIN_FLAG && i < s->egress.allow.n;
+	     i++)
+		if (put_pair(l, "--allow", s->egress.allow.v[i], e) < 0)
+			return -e->code;
+	if (s->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG)
+		return 0;
+	if (credentials_granted(l->arena, s, &granted, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < granted.n; i++)
+		if (s->origin[FIELD_CREDENTIALS] != ORIGIN_DIALECT &&
+		    credential_reachable(l->arena, s, &granted.v[i]) &&
+		    put_pair(l, "--credential", granted.v[i].name, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+static int put_credentials(struct run_words *l, const struct wrap_asked *w, struct err *e)
+{
+	const struct wrap_agent *a = w->agent;
+	bool chosen = w->spec->origin[FIELD_CREDENTIAL] == ORIGIN_FLAG, any = chosen;
+	struct strlist hosts = { 0 };
+
+	for (size_t i = 0; a->credentials[i] && !chosen; i++) {
+		if (!wrap_has_credential(w->spec, a->credentials[i]))
+			continue;
+		if (put_credential(l, w->spec, a->credentials[i], &hosts, e) < 0)
+			return -e->code;
+		any = true;
+		if (!l->key)
+			l->key = a->credentials[i];
+		if (!a->each)
+			break;
+	}
+	return any ? put_those_of_files(l, w->spec, e) : no_key(a, e);
+}
+
+static bool sets(const struct spec *s, const char *name)
+{
+	for (size_t i = 0; i < s->env.n; i++)
+		if (str_eq(s->env.v[i].name, name))
+			return true;
+	return false;
+}
+
+/* The key of another server is not the vendor's to see. */
+static int check_elsewhere(const struct wrap_asked *w, struct err *e)
+{
+	for (const char *const *name = w->agent->elsewhere; *name; name++) {
+		const char *value = getenv(*name);
+
+		if (!value || !*value || sets(w->spec, *name))
+			continue;
+		(void)err_set(e, ERR_CONFIG, EINVAL,
+			      "%s is set, and brig wrap knows the vendor's host alone", *name);
+		return err_hint(
+			e,
+			"unset it; or -e %s, --allow HOST, and a credential that is declared "
+			"for that host (man brig)",
+			*name);
+	}
+	return 0;
+}
+
+static int put_agent(struct run_words *l, const struct wrap_asked *w, struct err *e)
+{
+	const struct wrap_agent *a = w->agent;
+
+	if (check_elsewhere(w, e) < 0 || put_pair(l, "--network", "proxy", e) < 0 ||
+	    put_credentials(l, w, e) < 0 || put_pair(l, "--home-seed", a->seed, e) < 0)
+		return -e->code;
+	for (size_t i = 0; a->hosts && a->hosts[i]; i++)
+		if (put_pair(l, "--allow", a->hosts[i], e) < 0)
+			return -e->code;
+	for (const struct wrap_word *v = a->variables; v->text; v++)
+		if (put_pair(l, "--env", v->text, e) < 0)
+			return -e->code;
+	if (w->program && w->program->show[0] && put_pair(l, "--read", w->program->show, e) < 0)
+		return -e->code;
+	return spec_wrote(w->spec, FIELD_AUDIT_AGENT)
+		       ? 0
+		       : put_pair(l, "--set", arena_printf(l->arena, "audit.agent=%s", a->name), e);
+}
+
+/* An argument of the table, with the name of the key where it wants one. */
+static int put_argument(struct run_words *l, const struct wrap_agent *a, const char *text,
+			struct err *e)
+{
+	const char *at = strstr(text, WRAP_KEY);
+
+	if (at)
+		text = arena_printf(l->arena, "%.*s%s%s", (int)(at - text), text,
+				    l->key ? l->key : a->credentials[0], at + strlen(WRAP_KEY));
+	return text ? put(l, text, e) : err_nomem(e);
+}
+
+static int put_command(struct run_words *l, const struct wrap_asked *w, struct err *e)
+{
+	const struct wrap_agent *a = w->agent;
+
+	if (put(l, "--", e) < 0)
+		return -e->code;
+	if (a && put(l, w->program ? w->program->path : a->name, e) < 0)
+		return -e->code;
+	for (const struct wrap_word *v = a ? a->arguments : NULL; v && v->text; v++)
+		if (put_argument(l, a, v->text, e) < 0)
+			return -e->code;
+	for (char *const *word = w->words; *word; word++)
+		if (put(l, *word, e) < 0)
+			return -e->code;
+	return 0;
+}
+
+int wrap_line_make(struct arena *a, const struct wrap_asked *w, struct strlist *ret, struct err *e)
+{
+	struct strlist words = { 0 };
+	struct run_words l = { .arena = a, .words = &words };
+
+	if (w->terminal && put(&l, "--tty", e) < 0)
+		return -e->code;
+	if (put_pair(&l, "--timeout", "none", e) < 0 || put_pair(&l, "--home", "keep", e) < 0)
+		return -e->code;
+	if (!spec_other_programs(w->spec) && toolchains_any() && put(&l, "--toolchains", e) < 0)
+		return -e->code;
+	if (w->workdir && put_pair(&l, "--workdir", w->workdir, e) < 0)
+		return -e->code;
+	if (w->agent && put_agent(&l, w, e) < 0)
+		return -e->code;
+	for (size_t i = 0; i < w->options.n; i++)
+		if (put(&l, w->options.v[i], e) < 0)
+			return -e->code;
+	if (put_command(&l, w, e) < 0)
+		return -e->code;
+	*ret = words;
+	return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wrap/wrap_line.h - the `brig run` line that `brig wrap` stands for.
+ *
+ * There is no second way of running: what this makes is what run reads, and what --dry-run prints.
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/lists.h"
+#include "model/spec.h"
+#include "wrap/wrap_agents.h"
+#include "wrap/wrap_program.h"
+
+struct wrap_asked {
+	const struct wrap_agent *agent; /* NULL: a command of the caller's own */
+	char *const *words;             /* its arguments, or that command */
+	struct strlist options;         /* of run, as they were typed */
+	const char *workdir;            /* NULL: where the caller stands */
+	bool terminal;                  /* there is one */
+	/* Borrowed: the same settings, read with all layers below them; and where the agent's
+	 * program is, NULL if another machine or image has it. */
+	const struct spec *spec;
+	const struct wrap_program *program;
+};
+
+/* Is there a value for it? The caller's files declare it, its variable is set, or the caller has
+ * logged in. */
+bool wrap_has_credential(const struct spec *s, const char *name);
+
+/* Words of `brig run`, without the first. Refused where the agent would have no key, or send it to
+ * somebody that brig does not know. */
+int wrap_line_make(struct arena *a, const struct wrap_asked *w, struct strlist *ret, struct err *e);

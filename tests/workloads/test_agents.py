@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""`brig wrap` with coding agents as their vendors ship them, and a model by script behind the door.
+
+Each completes a task with tools of its own, and has a placeholder for a key. package.json pins them."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "escape"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "egress"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from attack import as_identity  # noqa: E402
+from door import Web, root  # noqa: E402
+from harness import brig, brig_environment, files_as_root, main, scratch, test, workspace  # noqa: E402
+from models import DONE, Model  # noqa: E402
+
+HERE = pathlib.Path(__file__).parent
+FOLDER = pathlib.Path(subprocess.run([HERE / "fetch", "--where"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+KEY = "sk-proj-zq8Gk2vTn41Lw0bYd7RmPx5"
+# What it can see of a key, its own memory apart, and a commit.
+TASK = "env > env; cat /proc/[0-9]*/environ > environ 2>/dev/null; cat /proc/[0-9]*/cmdline > cmdline 2>/dev/null; echo made > made; git add made; git commit -qm made"
+
+
+class Scripted(Model):
+    command_line = TASK
+
+
+def install(scope):
+    """The packages of one vendor, where an ordinary user can reach them."""
+    with files_as_root():
+        to = scratch() / "npm/node_modules"
+        to.mkdir(parents=True)
+        for name in (scope, ".bin"):
+            if subprocess.run(["cp", "-al", FOLDER / "node_modules" / name, to / name], stderr=subprocess.DEVNULL, check=False).returncode:
+                shutil.rmtree(to / name, ignore_errors=True)
+                subprocess.run(["cp", "-a", FOLDER / "node_modules" / name, to / name], check=True)
+    (scratch() / "cache").mkdir()
+    return {"PATH": f"{to}/.bin:{brig_environment()['PATH']}", "XDG_CACHE_HOME": str(scratch() / "cache")}
+
+
+def git(*words):
+    return subprocess.run(as_identity(["git", *words]), cwd=workspace() / "repo", capture_output=True, text=True, check=True).stdout
+
+
+def repository():
+    (workspace() / "repo").mkdir()
+    for words in (("init", "-q"), ("config", "user.name", "n"), ("config", "user.email", "n@example.org"), ("commit", "-q", "--allow-empty", "-m", "begin")):
+        git(*words)
+    return workspace() / "repo"
+
+
+def work(host, field, env, *words):
+    """Wrap it, let it do the task, and look at what the vendor's host was sent."""
+    with Web(host, handler=Scripted) as web:
+        web.asked = []
+        done = brig("wrap", "--set", f"egress.resolve={host}=127.0.0.1:{web.port}", "--set", f"egress.roots={root()}/ca.pem", *words, env=env, cwd=workspace() / "repo", timeout=120)
+        assert done.status == 0 and DONE in done.text, (done.status, done.text, done.errors)
+        calls = [c for c in web.asked if c[2].get("model")]
+        assert len(calls) >= 2 and all(KEY in fields.get(field, "") for _, fields, _ in calls), [(p, f) for p, f, _ in calls]
+        assert not any(KEY in json.dumps(body) for _, _, body in calls)
+    return done
+
+
+def the_key_is_nowhere(folder, name):
+    assert f"{name}=brig-" in (folder / "env").read_text()
+    with files_as_root():
+        places = [p for top in (folder, scratch() / "cache") for p in top.rglob("*") if p.is_file() and not p.is_symlink()]
+        assert len(places) > 4 and [p for p in places if KEY.encode() in p.read_bytes()] == []
+
+
+@test(as_user="user")
+def the_agents_are_those_that_are_pinned():
+    for name, version in json.loads((HERE / "package.json").read_text())["dependencies"].items():
+        with files_as_root():
+            assert json.loads((FOLDER / "node_modules" / name / "package.json").read_text())["version"] == version, name
+
+
+@test(as_user="user", limit=120)
+def claude_completes_a_task_and_has_no_key():
+    env, top = {**install("@anthropic-ai"), "ANTHROPIC_API_KEY": KEY}, repository()
+    work("api.anthropic.com", "x-api-key", env, "claude", "-p", "--dangerously-skip-permissions", "make it")
+    assert (top / "made").read_text() == "made\n" and git("log", "--format=%s") == "made\nbegin\n"
+    the_key_is_nowhere(top, "ANTHROPIC_API_KEY")
+
+
+@test(as_user="user", limit=120)
+def codex_completes_a_task_on_a_branch_and_has_no_key():
+    env, top = {**install("@openai"), "OPENAI_API_KEY": KEY}, repository()
+    done = work("api.openai.com", "authorization", env, "--branch", "its-own", "codex", "exec", "-m", "some-model", "make it")
+    own = workspace() / "repo.worktrees/its-own"
+    assert (own / "made").read_text() == "made\n" and not (top / "made").exists()
+    assert git("log", "--format=%s", "its-own") == "made\nbegin\n" and git("log", "--format=%s") == "begin\n"
+    assert "sandbox: danger-full-access" in done.errors and "Reconnecting" not in done.errors, done.errors
+    the_key_is_nowhere(own, "OPENAI_API_KEY")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

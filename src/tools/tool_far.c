@@ -277,6 +277,7 @@ void far_done(struct tool_call *c)
 {
 	char target[96];
 
+	far_made(c);
 	if (c->far.own) {
 		(void)snprintf(target, sizeof(target), "/v1/sandboxes/%s", c->far.ref);
 		far_drop(c->of, "DELETE", target);

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import resource
 import signal
 import socket
 import sys
@@ -306,6 +307,47 @@ def many_calls_at_once():
         assert not bad, bad[:3]
         for c in slow:
             c.close()
+
+
+@test
+def strangers_keep_nobody_out():
+    """Whoever is on the machine may connect; those who have shown no token make room for others."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))  # a quarter of it over TCP
+    with served() as s, contextlib.ExitStack() as strangers:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, most), most))
+        c = s.begin(s.message("tools/call", {"name": "run_command", "arguments": {"shell": ": > begun; while [ ! -e go ]; do sleep 0.05; done"}}))
+        assert wait_until((workspace() / "begun").exists, 20)
+        silent = [strangers.enter_context(socket.create_connection(("127.0.0.1", s.port), 20 * PATIENCE)) for _ in range(150)]
+        for one in silent[::2]:
+            with contextlib.suppress(OSError):
+                one.sendall(b"POST /mcp HTTP/1.1\r\n")
+        for _ in range(5):
+            assert len(s.ask("tools/list")["result"]["tools"]) == 11
+        assert silent[1].recv(1) == b"", "the oldest is still there"
+        (workspace() / "go").touch()  # who had shown a token is not cut off
+        assert Said(c.getresponse()).last["result"]["structuredContent"]["exit_code"] == 0
+        c.close()
+
+
+@test
+def there_are_no_more_sandboxes_than_may_be():
+    """Also when all are asked for at once: none is there yet when the first of them are counted."""
+    with served() as s:
+        answers = []
+
+        def one():
+            answers.append(s.call("create_sandbox")["isError"])
+        threads = [threading.Thread(target=one) for _ in range(40)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        there = s.daemon.call("GET", "/v1/sandboxes").json["sandboxes"]
+        assert 4 <= len(there) == answers.count(False) <= 16, (len(there), answers)
+        for n in range(len(there), 17):  # one after the other there is room for exactly as many
+            assert s.call("create_sandbox")["isError"] == (n == 16), n
+        assert len(s.done("list_sandboxes")["sandboxes"]) == 16
 
 
 @test

@@ -310,6 +310,28 @@ def many_calls_at_once():
 
 
 @test
+def a_ceiling_of_a_token_is_not_passed_over():
+    """brig mcp has settings of its own, and applies no other: who asks for one is not served in silence without it."""
+    file = scratch() / "tokens"
+    bound, free = token("bound", file=file), token("free", file=file)
+    (scratch() / "ceiling.yaml").write_text("policy: readonly\n")
+    lines = file.read_text().splitlines()
+    file.write_text("".join(f"{line} ceiling={scratch() / 'ceiling.yaml'}\n" if line.startswith("bound ") else f"{line}\n" for line in lines))
+    with served("--token-file", file) as s:
+        s.token = bound
+        write = s.message("tools/call", {"name": "write_file", "arguments": {"path": "written", "text": "x"}})
+        a = s.post(write)
+        assert a.status == 403 and "ceiling" in a.last["detail"] and not (workspace() / "written").exists(), a
+        s.token = free  # the control
+        assert s.post(write).status == 200 and (workspace() / "written").exists()
+        file.write_text("".join(f"{line}\n" for line in lines))  # the file is read again
+        s.token = bound
+        assert s.post(s.message("tools/list")).status == 200
+    os.unlink(file)
+    os.unlink(scratch() / "ceiling.yaml")
+
+
+@test
 def strangers_keep_nobody_out():
     """Whoever is on the machine may connect; those who have shown no token make room for others."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -58,7 +58,17 @@ static int create(struct tool_call *c, const char *name, const char *label, cons
 	buf_putc(&b, '}');
 	q.body = buf_str(&b);
 	q.body_len = b.len;
+	c->far.waits = true;
 	return ask(c, &q, ASK_BODY_MAX, done, e);
+}
+
+/* Who asked for it does not want it any more: it goes with the call. */
+static void unwanted(struct tool_call *c)
+{
+	c->far.own = c->far.ref[0] != '\0';
+	c->result.failed = true;
+	buf_puts(&c->result.text, "cancelled");
+	call_end(c);
 }
 
 /* The one that was made; false: it did not come to life, which was said. */
@@ -69,8 +79,13 @@ static bool made(struct tool_call *c, const struct err *e)
 		   *why = jread_str(v, "reason");
 	struct err failed = *e;
 
+	c->far.waits = false;
 	if (id && far_ref_ok(id))
 		(void)snprintf(c->far.ref, sizeof(c->far.ref), "%s", id);
+	if (c->cancelled) {
+		unwanted(c);
+		return false;
+	}
 	if (id && state && str_eq(state, "ready"))
 		return true;
 	if (!failed.code)

@@ -50,7 +50,8 @@ struct tool_far {
 	bool runs;  /* the question is a command */
 	bool ended; /* which has said how */
 	bool own;   /* the sandbox was made for this call */
-	bool makes; /* a sandbox that stays is being made */
+	bool waits; /* for a sandbox that is being made, be it cancelled or not */
+	bool makes; /* that one is to stay */
 	size_t made_before;
 	char ref[FAR_REF_SIZE], exec[FAR_REF_SIZE];
 	struct outcome *o;

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
@@ -245,6 +246,22 @@ def a_cancel_kills():
         assert wait_until(lambda: not running("sleep 3620"), 20) and running("sleep 3621")
         for end in (c, other):
             end.close()
+
+
+@test
+def who_leaves_while_a_sandbox_is_made_leaves_none():
+    """It would stay for its idle time, and those who come and go could have any number."""
+    with served() as s:
+        for n in range(24):
+            tool, arguments = (("read_file", {"path": "x"}), ("create_sandbox", {}), ("write_file", {"path": "y", "text": "y"}))[n % 3]
+            c = s.begin(s.message("tools/call", {"name": tool, "arguments": arguments}))
+            time.sleep(n * 0.001)
+            c.close()
+        boxes = lambda: s.daemon.call("GET", "/v1/sandboxes").json["sandboxes"]
+        # One that was ready before its caller left may stay: its own it is not.
+        assert wait_until(lambda: not [b for b in boxes() if b["labels"]["brig.mcp"] == "call"], 10), boxes()
+        events = s.daemon.call("GET", "/v1/events?since=0&follow=false").body
+        assert b"sandbox.ready" in events, "the control: there was something to leave"
 
 
 @test

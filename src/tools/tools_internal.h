@@ -93,9 +93,9 @@ struct tools {
 	struct spec *spec;
 	struct tools_daemon daemon; /* tenant NULL: sandboxes are this process's own */
 	struct tool_ask *asks;      /* that nobody waits for */
-	struct tool *scripts;       /* of the role; in the spec's arena, as all that they are made of */
+	struct tool *scripts; /* of the role; in the spec's arena, as all that they are made of */
 	size_t script_count;
-	bool fleeting;              /* the workspace is empty, and goes with each sandbox */
+	bool fleeting;  /* the workspace is empty, and goes with each sandbox */
 	bool reach_out; /* its sandboxes have a network, also where only a list of hosts says so */
 	struct tool_call *calls;
 	size_t call_count;

@@ -32,6 +32,7 @@
 #define TENANT_SEGMENTS 8
 #define TENANTS "tenants"
 #define TENANT_NAME 64
+#define TENANTS_OPEN 32 /* logs of tenants that have descriptors at a time */
 #define LINE_MAX_BYTES ((size_t)64 << 10)
 #define PAGE ((size_t)128 << 10)
 
@@ -46,6 +47,7 @@ struct events {
 	size_t n, most;
 	struct events *tenants, *next; /* logs of tenants, of the one that has all events */
 	char tenant[TENANT_NAME];      /* whose it is; "": everybody's */
+	uint64_t used; /* when it was, among them; of the first: how often any was */
 	uint64_t lost; /* of a tenant's log: what is older may be missing; 0: nothing is */
 	bool torn;     /* half a line stands behind the last segment's end */
 	uint64_t last;
@@ -192,6 +194,48 @@ static struct events *find_log(const struct events *ev, const char *tenant)
 	return l;
 }
 
+/* There is a tenant for each project that brig mcp serves, and none is ever forgotten: only those
+ * used last are open. */
+static void make_room(struct events *ev)
+{
+	struct events *idlest = NULL;
+	size_t n = 0;
+
+	for (struct events *l = ev->tenants; l; l = l->next)
+		if (l->dir >= 0) {
+			n++;
+			idlest = !idlest || l->used < idlest->used ? l : idlest;
+		}
+	if (n < TENANTS_OPEN)
+		return;
+	idlest->dir = fd_close(idlest->dir);
+	idlest->fd = fd_close(idlest->fd);
+}
+
+static int wake(struct events *ev, struct events *l)
+{
+	CLEANUP(fd) int folder = -1, dir = -1;
+	char name[32];
+	struct err e;
+
+	l->used = ++ev->used;
+	if (l->dir >= 0)
+		return 0;
+	make_room(ev);
+	folder = open_folder(ev->dir, TENANTS, &e);
+	dir = folder < 0 ? folder : open_folder(folder, l->tenant, &e);
+	if (dir < 0)
+		return -e.code;
+	if (l->n) {
+		segment_name(l->segments[l->n - 1].first, name);
+		l->fd = openat(dir, name, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+		if (l->fd < 0)
+			return -errno;
+	}
+	l->dir = TAKE_FD(dir);
+	return 0;
+}
+
 /* NULL: it cannot be opened. */
 static struct events *log_of(struct events *ev, const char *tenant)
 {
@@ -201,10 +245,12 @@ static struct events *log_of(struct events *ev, const char *tenant)
 
 	if (l || strlen(tenant) >= TENANT_NAME || tenant[0] == '.' || strchr(tenant, '/'))
 		return l;
+	make_room(ev);
 	folder = open_folder(ev->dir, TENANTS, &e);
 	if (folder < 0 || open_log(folder, tenant, TENANT_SEGMENTS, &l, &e) < 0)
 		return NULL;
 	(void)snprintf(l->tenant, sizeof(l->tenant), "%s", tenant);
+	l->used = ++ev->used;
 	l->next = ev->tenants;
 	ev->tenants = l;
 	return l;
@@ -226,7 +272,7 @@ static void mend_tenant(struct events *ev)
 		return;
 	(void)snprintf(tenant, sizeof(tenant), "%.*s", (int)(to - from - 1), from + 1);
 	l = log_of(ev, tenant);
-	if (l && l->last < ev->last)
+	if (l && l->last < ev->last && wake(ev, l) == 0)
 		(void)append(l, &ev->line, ev->last);
 }
 
@@ -390,7 +436,7 @@ static void add_for(struct events *ev, const char *tenant)
 {
 	struct events *l = log_of(ev, tenant);
 
-	if (l && append(l, &ev->line, ev->last) < 0)
+	if (l && (wake(ev, l) < 0 || append(l, &ev->line, ev->last) < 0))
 		l->lost = ev->last + 1;
 }
 
@@ -539,8 +585,12 @@ static bool take(struct events *ev, const char *p, size_t n, const char *tenant,
 int events_next(struct events *ev, struct events_cursor *at, const char *tenant,
 		const char *sandbox, struct event_text *ret)
 {
-	if (*tenant && !(ev = find_log(ev, tenant)))
+	struct events *all = ev;
+
+	if (*tenant && !(ev = find_log(all, tenant)))
 		return 0;
+	if (*tenant && at->seq < ev->last && wake(all, ev) < 0)
+		return -EIO;
 	while (at->seq < ev->last) {
 		const struct events_segment *s;
 		const char *line = NULL;

@@ -404,7 +404,8 @@ static void on_sandbox(struct loop_watch *w, uint32_t events)
 
 /* ---- opening ---- */
 
-/* Of one that was killed. The lock is held: nobody is between bind and listen. */
+/* Of one that was killed. The lock is held: nobody is between bind and listen. One that is alive
+ * and takes no call, because it opens its sandbox or is stopped, is not waited for. */
 static void sweep(int folder)
 {
 	CLEANUP(fd) int dir = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -415,7 +416,8 @@ static void sweep(int folder)
 		return;
 	folder_begin(&f, dir);
 	while ((d = folder_next(&f))) {
-		CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		CLEANUP(fd)
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		struct sockaddr_un at;
 
 		socket_address(folder, d->name, &at);

@@ -78,10 +78,25 @@ static void listen_again(struct loop_timer *t, uint64_t now)
 			(void)loop_want(s->loop, &d->w, EPOLLIN);
 }
 
-/* Those who have shown no token yet cannot keep the owner out. */
+/* Over TCP nobody can keep the owner out. */
 static bool full(const struct http_server *s, const struct http_listener *d)
 {
 	return s->connections >= s->most || (!d->local && s->remote >= s->most / 2);
+}
+
+/* Those who have shown no token keep nobody out who may have one: the one that has been silent for
+ * longest goes. It is freed by http_settle. */
+static bool make_room(struct http_server *s, const struct http_listener *d)
+{
+	struct http_conn *oldest = NULL;
+
+	for (struct http_conn *c = s->all; c && !d->local; c = c->next)
+		if (!c->from->local && !c->caller.known && c->state != HTTP_SERVE &&
+		    c->state != HTTP_TAKE && c->state != HTTP_OVER)
+			oldest = c; /* the newest is first */
+	if (oldest)
+		conn_cut(oldest);
+	return oldest != NULL;
 }
 
 static void knock(struct loop_watch *w, uint32_t events)
@@ -99,7 +114,7 @@ static void knock(struct loop_watch *w, uint32_t events)
 				rest(s);
 			return;
 		}
-		if (full(s, d)) {
+		if (full(s, d) && !make_room(s, d)) {
 			turn_away(fd);
 			continue;
 		}
@@ -134,7 +149,7 @@ static void knock_passed(struct loop_watch *w, uint32_t events)
 		}
 		if (n == 0)
 			continue;
-		if (full(s, d))
+		if (full(s, d) && !make_room(s, d))
 			turn_away(fd);
 		else
 			(void)conn_new(s, d, fd);

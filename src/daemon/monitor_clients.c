@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/sockets.h"
+#include "daemon/monitor_companions.h"
 #include "daemon/monitor_internal.h"
 #include "daemon/peer.h"
 
@@ -70,6 +71,14 @@ void client_say(struct monitor_client *c, const struct monitor_say *s, int fd)
 	/* Words that are not news of a command are few: who has no room for one is not there. */
 	if (!put(c, &full, fd) && c->w.fd >= 0)
 		drop(c);
+}
+
+bool client_offer(struct monitor_client *c, const struct monitor_say *s)
+{
+	struct monitor_say full = *s;
+
+	full.version = MONITOR_VERSION;
+	return put(c, &full, -1);
 }
 
 void clients_say(struct monitor *m, const struct monitor_say *s)
@@ -132,6 +141,7 @@ void clients_settle(struct monitor *m)
 		if (c->w.fd < 0)
 			continue;
 		tell(c);
+		companions_tell(m, i);
 		if (c->w.fd >= 0 && c->blocked_since && now > c->blocked_since + PATIENCE_US)
 			drop(c);
 	}
@@ -231,6 +241,7 @@ int clients_take(struct monitor *m, int fd)
 			c->w.fd = -1;
 			return -ENOMEM;
 		}
+		companions_meet(m, i);
 		greet(c);
 		return 0;
 	}

@@ -429,20 +429,40 @@ static void on_service(struct loop_watch *w, uint32_t events)
 }
 
 /* What its door refused, once each: the list of them has a bound. */
-static void tell_denied(struct companion *c)
+static void tell_denied(struct companion *c, size_t client)
 {
 	const struct outcome *o = sandbox_facts(c->sandbox);
+	size_t *at = &c->denied[client];
 
-	for (; c->denied < o->denial_count; c->denied++) {
-		const struct denial *d = &o->denials[c->denied];
+	while (*at < o->denial_count) {
+		const struct denial *d = &o->denials[*at];
 		struct monitor_say s = { .says = MONITOR_DENIED };
 
 		(void)snprintf(s.companion, sizeof(s.companion), "%s", c->spec->name);
 		(void)snprintf(s.reason, sizeof(s.reason), "%s", d->kind);
 		(void)snprintf(s.err.what, sizeof(s.err.what), "%s", d->target);
 		(void)snprintf(s.err.hint, sizeof(s.err.hint), "%s", d->reason);
-		clients_say(c->m, &s);
+		if (!client_offer(&c->m->clients[client], &s))
+			return;
+		(*at)++;
+		c->denied_most = *at > c->denied_most ? *at : c->denied_most;
 	}
+}
+
+void companions_tell(struct monitor *m, size_t client)
+{
+	for (size_t i = 0; m->companions && i < m->companions->n; i++) {
+		struct companion *c = &m->companions->v[i];
+
+		if (!c->opening && c->sandbox && m->clients[client].w.fd >= 0)
+			tell_denied(c, client);
+	}
+}
+
+void companions_meet(struct monitor *m, size_t client)
+{
+	for (size_t i = 0; m->companions && i < m->companions->n; i++)
+		m->companions->v[i].denied[client] = m->companions->v[i].denied_most;
 }
 
 /* Its sandbox has ended, for instance by a limit, and the command with it. */
@@ -451,11 +471,10 @@ static void on_sandbox(struct loop_watch *w, uint32_t events)
 	struct companion *c = (struct companion *)((char *)w - offsetof(struct companion, turns));
 
 	(void)events;
-	if (brig_sandbox_dispatch(c->sandbox)) {
-		tell_denied(c);
+	if (brig_sandbox_dispatch(c->sandbox)) /* what it denied is told after the turn */
 		return;
-	}
-	tell_denied(c);
+	for (size_t i = 0; i < MONITOR_CLIENTS; i++)
+		companions_tell(c->m, i);
 	(void)loop_want(c->m->loop, w, 0);
 	w->fd = -1;
 	if (c->run)

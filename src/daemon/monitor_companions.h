@@ -40,7 +40,8 @@ struct companion {
 	uint64_t failures;     /* of checks, in a row */
 	uint64_t since;        /* its command runs, in microseconds */
 	struct companion_words said, answer;
-	size_t denied; /* things that were told of; its sandbox lists but so many */
+	/* Things that each client, and that any, was told of; its sandbox lists but so many. */
+	size_t denied[MONITOR_CLIENTS], denied_most;
 };
 
 struct companions {
@@ -67,6 +68,10 @@ int companions_pause(struct monitor *m, bool on, struct err *e);
 void companions_signal(struct monitor *m, int sig);
 size_t companions_living(const struct monitor *m);
 void companions_close(struct monitor *m); /* after the sandbox */
+/* What their doors refused, to a client as far as it takes it; one that is new hears what nobody
+ * has heard. */
+void companions_tell(struct monitor *m, size_t client);
+void companions_meet(struct monitor *m, size_t client);
 
 /* ---- for companion_checks.c ---- */
 

@@ -89,6 +89,9 @@ struct monitor {
 /* monitor_clients.c */
 void clients_say(struct monitor *m, const struct monitor_say *s);               /* to all */
 void client_say(struct monitor_client *c, const struct monitor_say *s, int fd); /* fd may be -1 */
+/* The same for words that a guest can make many of: false, it has no room now, and is asked again.
+ */
+bool client_offer(struct monitor_client *c, const struct monitor_say *s);
 int clients_listen(struct monitor *m, struct err *e);
 int clients_take(struct monitor *m, int fd); /* over; 0 or -errno */
 /* After each turn: tells what is to be told of commands, as far as it is taken. */

@@ -75,6 +75,10 @@ static bool by_token(struct mcp_http *h, struct http_call *c)
 			      t.p ? "the token is not known" : "there is no token");
 	if (!(found->scopes & SCOPE_RUN))
 		return refuse(c, PROBLEM_FORBIDDEN, NULL, "the token's scopes do not include this");
+	if (found->ceiling)
+		return refuse(c, PROBLEM_FORBIDDEN,
+			      "give it a token without ceiling=; brig mcp's own settings bound all",
+			      "the token has a ceiling of its own, which only the daemon applies");
 	(void)snprintf(c->caller->tenant, sizeof(c->caller->tenant), "%s", found->tenant);
 	memcpy(c->caller->digest, found->digest, sizeof(c->caller->digest));
 	c->caller->known = true;

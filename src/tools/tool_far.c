@@ -254,6 +254,9 @@ bool far_cancel(struct tool_call *c)
 			end_exec(c);
 		return c->far.ask.client != NULL;
 	}
+	/* One that is being made can be deleted only when its name is known. */
+	if (c->far.waits && c->far.ask.client)
+		return true;
 	ask_end(&c->far.ask);
 	return false;
 }
@@ -277,6 +280,7 @@ void far_done(struct tool_call *c)
 {
 	char target[96];
 
+	far_made(c);
 	if (c->far.own) {
 		(void)snprintf(target, sizeof(target), "/v1/sandboxes/%s", c->far.ref);
 		far_drop(c->of, "DELETE", target);

@@ -58,7 +58,17 @@ static int create(struct tool_call *c, const char *name, const char *label, cons
 	buf_putc(&b, '}');
 	q.body = buf_str(&b);
 	q.body_len = b.len;
+	c->far.waits = true;
 	return ask(c, &q, ASK_BODY_MAX, done, e);
+}
+
+/* Who asked for it does not want it any more: it goes with the call. */
+static void unwanted(struct tool_call *c)
+{
+	c->far.own = c->far.ref[0] != '\0';
+	c->result.failed = true;
+	buf_puts(&c->result.text, "cancelled");
+	call_end(c);
 }
 
 /* The one that was made; false: it did not come to life, which was said. */
@@ -69,8 +79,13 @@ static bool made(struct tool_call *c, const struct err *e)
 		   *why = jread_str(v, "reason");
 	struct err failed = *e;
 
+	c->far.waits = false;
 	if (id && far_ref_ok(id))
 		(void)snprintf(c->far.ref, sizeof(c->far.ref), "%s", id);
+	if (c->cancelled) {
+		unwanted(c);
+		return false;
+	}
 	if (id && state && str_eq(state, "ready"))
 		return true;
 	if (!failed.code)
@@ -92,11 +107,19 @@ static void put_box(struct json *j, const char *id, const char *name, bool ready
 	json_object_end(j);
 }
 
+void far_made(struct tool_call *c)
+{
+	c->of->making -= c->far.makes;
+	c->of->made += c->far.makes;
+	c->far.makes = false;
+}
+
 static void on_created(void *arg, const struct err *e)
 {
 	struct tool_call *c = arg;
 	struct json j;
 
+	far_made(c);
 	if (!made(c, e))
 		return;
 	json_init(&j, &c->result.json, false);
@@ -108,18 +131,36 @@ static void on_created(void *arg, const struct err *e)
 	call_end(c);
 }
 
+/* How many there may be, by a list that others were not on yet: those that are being made, and
+ * those that were made since it was asked for. */
+static size_t count_boxes(const struct tool_call *c, const struct jread *list)
+{
+	size_t n = jread_count(list), pending = 0,
+	       others = c->of->making + (c->of->made - c->far.made_before);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *state = jread_str(jread_at(list, i), "state");
+
+		pending += state && str_eq(state, "pending");
+	}
+	return n - pending + (pending > others ? pending : others);
+}
+
 static void on_counted(void *arg, const struct err *e)
 {
 	struct tool_call *c = arg;
 	CLEANUP(jread) struct jread *v = e->code ? NULL : answer(c);
 	struct err own = *e;
 
-	if (!own.code && jread_count(jread_get(v, "sandboxes")) >= TOOLS_BOXES_MAX)
+	if (!own.code && count_boxes(c, jread_get(v, "sandboxes")) >= TOOLS_BOXES_MAX)
 		(void)err_refuse(&own, ERR_USAGE, EAGAIN, "delete_sandbox makes room",
 				 "there are %d sandboxes already", TOOLS_BOXES_MAX);
-	if (!own.code)
+	if (!own.code) {
+		c->far.makes = true;
+		c->of->making++;
 		(void)create(c, c->path[0] ? c->path : NULL, "kept",
 			     "\"idle_ttl\":\"1h\",\"cleanup_ttl\":\"1m\"", on_created, &own);
+	}
 	if (own.code)
 		call_fail(c, &own);
 }
@@ -129,6 +170,7 @@ int far_create(struct tool_call *c, const char *name, struct err *e)
 	const struct daemon_question q = { .method = "GET", .target = "/v1/sandboxes" KEPT };
 
 	(void)snprintf(c->path, sizeof(c->path), "%s", name ? name : "");
+	c->far.made_before = c->of->made;
 	return ask(c, &q, 16 * ASK_BODY_MAX, on_counted, e);
 }
 

@@ -50,6 +50,9 @@ struct tool_far {
 	bool runs;  /* the question is a command */
 	bool ended; /* which has said how */
 	bool own;   /* the sandbox was made for this call */
+	bool waits; /* for a sandbox that is being made, be it cancelled or not */
+	bool makes; /* that one is to stay */
+	size_t made_before;
 	char ref[FAR_REF_SIZE], exec[FAR_REF_SIZE];
 	struct outcome *o;
 	uint64_t began;
@@ -98,6 +101,8 @@ struct tools {
 	size_t call_count;
 	struct tool_box *boxes;
 	size_t box_count;
+	/* Of the daemon's that stay: how many are being made, and how many ever were. */
+	size_t making, made;
 };
 
 /* ---- arguments (tool_args.c) ---- */
@@ -176,6 +181,7 @@ void far_done(struct tool_call *c); /* frees what it holds, and ends what it has
 void far_drop(struct tools *t, const char *method, const char *target); /* nobody waits for it */
 void far_settle(struct tools *t); /* what nobody waits for has been heard */
 int far_create(struct tool_call *c, const char *name, struct err *e);
+void far_made(struct tool_call *c); /* it is no longer being made, if it was */
 int far_list(struct tool_call *c, struct err *e);
 int far_delete(struct tool_call *c, const struct jread *args, struct err *e);
 int far_file(struct tool_call *c, const struct file_order *o, file_next_fn *next, struct err *e);

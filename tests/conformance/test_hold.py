@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -220,6 +221,24 @@ def one_that_was_killed_ends_all_and_the_next_removes_its_socket():
         with Sandbox("ssh", *settings(host), folder=False, env=PLAIN) as s:
             assert len(sockets()) == 1 and ended(s.run(1, "true")) == ("exited", 0)
         nothing_is_left()
+
+
+@test
+def one_that_hears_nobody_holds_no_other_up():
+    """A newcomer looks for sockets of the dead: at one that is alive and takes no call it does not wait."""
+    with held() as s:
+        path = str(sockets()[0].parent / "0123")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as deaf, contextlib.ExitStack() as calls:
+            deaf.bind(path)
+            deaf.listen(0)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    c = calls.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
+                    c.connect(path)
+            with Sandbox("ssh", *settings(s.host), folder=False, env=PLAIN) as second:
+                assert ended(second.run(1, "exit 3")) == ("exited", 3)
+            assert os.path.exists(path), "it is alive"
+        os.unlink(path)
 
 
 LIES = {

@@ -320,6 +320,48 @@ def one_with_a_door_reaches_what_the_sandbox_is_allowed():
     server.server_close()
 
 
+BURST = r"""
+import threading, time, urllib.request
+def fetch(url):
+    try:
+        urllib.request.urlopen(url, timeout=10).read()
+    except Exception:
+        pass
+def burst():
+    time.sleep(0.3)
+    for n in range(250):
+        fetch("http://NAME%d.test/" % n)
+    fetch("http://web.test/NAME")
+threading.Thread(target=burst).start()
+out = 1
+"""
+
+
+@test
+def a_burst_of_denials_does_not_cut_the_sandbox_off():
+    """More than a socket holds, while the daemon does something else: they wait for it, and so does everything else."""
+    server, seen = serving()
+    egress = {"allow": ["web.test:80"], "resolve": {"web.test": f"127.0.0.1:{server.server_address[1]}"}, "https_only": False}
+    with daemon() as d:
+        box = d.create(spec=spec({"a": puppet(network="proxy"), "b": puppet(network="proxy")}, egress=egress, network="proxy"))["id"]
+        pid = d.call("GET", "/v1/info").json["pid"]
+        for name in "ab":
+            assert ask(d, box, name, BURST.replace("NAME", name)) == 1
+        with files_as_root():
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert wait_until(lambda: set(seen) == {"/a", "/b"}, WAIT), seen
+        finally:
+            with files_as_root():
+                os.kill(pid, signal.SIGCONT)
+        assert d.exec(box, "echo", "here")["stdout"] == "here\n"
+        told = lambda: {e["data"]["target"] for e in events(d, box) if e["type"] == "companion.denied"}
+        assert wait_until(lambda: len(told()) == 500, WAIT), len(told())
+        assert d.call("POST", f"/v1/sandboxes/{box}/stop?wait=true", {"grace": "0s"}).json["state"] == "stopped"
+    server.shutdown()
+    server.server_close()
+
+
 @test
 def what_cannot_be_had_is_refused_by_name():
     with daemon() as d:

@@ -4,10 +4,12 @@
 import contextlib
 import os
 import pathlib
+import resource
 import signal
 import socket
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
 
@@ -247,6 +249,22 @@ def a_cancel_kills():
 
 
 @test
+def who_leaves_while_a_sandbox_is_made_leaves_none():
+    """It would stay for its idle time, and those who come and go could have any number."""
+    with served() as s:
+        for n in range(24):
+            tool, arguments = (("read_file", {"path": "x"}), ("create_sandbox", {}), ("write_file", {"path": "y", "text": "y"}))[n % 3]
+            c = s.begin(s.message("tools/call", {"name": tool, "arguments": arguments}))
+            time.sleep(n * 0.001)
+            c.close()
+        boxes = lambda: s.daemon.call("GET", "/v1/sandboxes").json["sandboxes"]
+        # One that was ready before its caller left may stay: its own it is not.
+        assert wait_until(lambda: not [b for b in boxes() if b["labels"]["brig.mcp"] == "call"], 10), boxes()
+        events = s.daemon.call("GET", "/v1/events?since=0&follow=false").body
+        assert b"sandbox.ready" in events, "the control: there was something to leave"
+
+
+@test
 def the_end_of_the_server_ends_its_calls():
     for sig in (signal.SIGTERM, signal.SIGKILL):
         with served() as s:
@@ -306,6 +324,69 @@ def many_calls_at_once():
         assert not bad, bad[:3]
         for c in slow:
             c.close()
+
+
+@test
+def a_ceiling_of_a_token_is_not_passed_over():
+    """brig mcp has settings of its own, and applies no other: who asks for one is not served in silence without it."""
+    file = scratch() / "tokens"
+    bound, free = token("bound", file=file), token("free", file=file)
+    (scratch() / "ceiling.yaml").write_text("policy: readonly\n")
+    lines = file.read_text().splitlines()
+    file.write_text("".join(f"{line} ceiling={scratch() / 'ceiling.yaml'}\n" if line.startswith("bound ") else f"{line}\n" for line in lines))
+    with served("--token-file", file) as s:
+        s.token = bound
+        write = s.message("tools/call", {"name": "write_file", "arguments": {"path": "written", "text": "x"}})
+        a = s.post(write)
+        assert a.status == 403 and "ceiling" in a.last["detail"] and not (workspace() / "written").exists(), a
+        s.token = free  # the control
+        assert s.post(write).status == 200 and (workspace() / "written").exists()
+        file.write_text("".join(f"{line}\n" for line in lines))  # the file is read again
+        s.token = bound
+        assert s.post(s.message("tools/list")).status == 200
+    os.unlink(file)
+    os.unlink(scratch() / "ceiling.yaml")
+
+
+@test
+def strangers_keep_nobody_out():
+    """Whoever is on the machine may connect; those who have shown no token make room for others."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))  # a quarter of it over TCP
+    with served() as s, contextlib.ExitStack() as strangers:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, most), most))
+        c = s.begin(s.message("tools/call", {"name": "run_command", "arguments": {"shell": ": > begun; while [ ! -e go ]; do sleep 0.05; done"}}))
+        assert wait_until((workspace() / "begun").exists, 20)
+        silent = [strangers.enter_context(socket.create_connection(("127.0.0.1", s.port), 20 * PATIENCE)) for _ in range(150)]
+        for one in silent[::2]:
+            with contextlib.suppress(OSError):
+                one.sendall(b"POST /mcp HTTP/1.1\r\n")
+        for _ in range(5):
+            assert len(s.ask("tools/list")["result"]["tools"]) == 11
+        assert silent[1].recv(1) == b"", "the oldest is still there"
+        (workspace() / "go").touch()  # who had shown a token is not cut off
+        assert Said(c.getresponse()).last["result"]["structuredContent"]["exit_code"] == 0
+        c.close()
+
+
+@test
+def there_are_no_more_sandboxes_than_may_be():
+    """Also when all are asked for at once: none is there yet when the first of them are counted."""
+    with served() as s:
+        answers = []
+
+        def one():
+            answers.append(s.call("create_sandbox")["isError"])
+        threads = [threading.Thread(target=one) for _ in range(40)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        there = s.daemon.call("GET", "/v1/sandboxes").json["sandboxes"]
+        assert 4 <= len(there) == answers.count(False) <= 16, (len(there), answers)
+        for n in range(len(there), 17):  # one after the other there is room for exactly as many
+            assert s.call("create_sandbox")["isError"] == (n == 16), n
+        assert len(s.done("list_sandboxes")["sandboxes"]) == 16
 
 
 @test

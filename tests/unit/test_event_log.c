@@ -147,6 +147,55 @@ static void one_tenant_cannot_push_out_what_another_has_not_read(void **state)
 	remove_folder(path, fd);
 }
 
+/* The next one shows how many are open: the kernel gives out the lowest. */
+static int next_descriptor(void)
+{
+	int fd = open("/", O_PATH | O_CLOEXEC);
+
+	must(fd >= 0 && close(fd) == 0);
+	return fd;
+}
+
+static void read_both(struct events *ev, const char *tenant, uint64_t first, uint64_t second)
+{
+	struct events_cursor at = { 0 };
+	struct event_text t;
+
+	assert_int_equal(events_next(ev, &at, tenant, NULL, &t), 1);
+	assert_int_equal(t.seq, first);
+	assert_int_equal(events_next(ev, &at, tenant, NULL, &t), 1);
+	assert_int_equal(t.seq, second);
+	assert_int_equal(events_next(ev, &at, tenant, NULL, &t), 0);
+}
+
+static void any_number_of_tenants_takes_few_descriptors(void **state)
+{
+	enum { TENANTS = 200, FEW = 100 };
+	char path[64], name[16];
+	int fd = fresh_folder(path), before = next_descriptor();
+	struct events *ev = opened(fd);
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * TENANTS; i++) {
+		(void)snprintf(name, sizeof(name), "@t%u", i % TENANTS);
+		assert_int_equal(add(ev, name, "sb_1", NULL), i + 1);
+		assert_true(next_descriptor() < before + FEW);
+	}
+	for (int again = 0; again < 2; again++) {
+		for (unsigned i = 0; i < TENANTS; i++) {
+			(void)snprintf(name, sizeof(name), "@t%u", i);
+			read_both(ev, name, i + 1, i + 1 + TENANTS);
+		}
+		assert_true(next_descriptor() < before + FEW);
+		ev = events_free(ev);
+		assert_int_equal(next_descriptor(), before);
+		ev = opened(fd);
+		assert_true(next_descriptor() < before + FEW);
+	}
+	(void)events_free(ev);
+	remove_folder(path, fd);
+}
+
 static int heard;
 
 static void news(struct events_listener *l)
@@ -177,6 +226,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(numbers_go_on_where_an_earlier_daemon_ended),
 	cmocka_unit_test(the_oldest_go_and_a_reader_is_told),
 	cmocka_unit_test(one_tenant_cannot_push_out_what_another_has_not_read),
+	cmocka_unit_test(any_number_of_tenants_takes_few_descriptors),
 	cmocka_unit_test(a_listener_is_woken_until_it_leaves),
 };
 

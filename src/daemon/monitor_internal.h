@@ -35,9 +35,11 @@ struct monitor_task {
 	brig_request *request;
 	brig_run *run; /* NULL: it is over */
 	struct kept_writer kept;
-	int read_end; /* of its input; -1: none */
-	int input;    /* the end to write to; -1: none, or closed */
-	bool lost;    /* something could not be kept */
+	int read_end;     /* of its input; -1: none */
+	int input;        /* the end to write to; -1: none, or closed */
+	bool lost;        /* something could not be kept */
+	uint64_t *denied; /* of its sandbox, as it began: outcome_mark */
+	size_t denied_count;
 	char outcome[MONITOR_REASON];
 	int status;
 	unsigned char news[MONITOR_CLIENTS];

@@ -156,6 +156,8 @@ static void let_go(struct monitor_task *t)
 {
 	brig_request_free(t->request);
 	t->request = NULL;
+	free(t->denied);
+	t->denied = NULL;
 	t->read_end = fd_close(t->read_end);
 	t->input = fd_close(t->input);
 	if (t->kept.fd >= 0)
@@ -175,6 +177,10 @@ void task_finish(struct monitor_task *t)
 	t->m->running--;
 	if (r && t->lost)
 		result_cut(r);
+	/* The door and the names are the sandbox's: what it was denied meanwhile was this one's, or
+	 * that of another command that ran beside it. */
+	if (r && t->m->sandbox)
+		result_deny_since(r, sandbox_facts(t->m->sandbox), t->denied, t->denied_count);
 	keep_end(t, r);
 	let_go(t);
 	monitor_rest(t->m);
@@ -333,6 +339,8 @@ static void carry_out(struct monitor_task *t, const struct monitor_ask *q, const
 		t->read_end = fcntl(fds[1], F_DUPFD_CLOEXEC, 3);
 		t->input = fcntl(fds[2], F_DUPFD_CLOEXEC, 3);
 	}
+	if (r == 0 && t->m->stage == MONITOR_IS_OPEN)
+		t->denied_count = outcome_mark(sandbox_facts(t->m->sandbox), &t->denied);
 	if (r == 0 && t->m->stage == MONITOR_IS_OPEN)
 		r = begin(t, &o, q, &e);
 	else if (r == 0)

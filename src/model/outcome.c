@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -168,6 +169,28 @@ void outcome_drop(struct outcome *o, const char *kind, uint64_t n)
 	uint64_t *at = &o->denials_dropped[class_of(kind)];
 
 	*at = *at + n < n ? UINT64_MAX : *at + n;
+}
+
+size_t outcome_mark(const struct outcome *o, uint64_t **ret)
+{
+	uint64_t *counts = o->denial_count ? calloc(o->denial_count, sizeof(*counts)) : NULL;
+	size_t n = counts ? o->denial_count : 0;
+
+	for (size_t i = 0; i < n; i++)
+		counts[i] = o->denials[i].count;
+	*ret = counts;
+	return n;
+}
+
+void outcome_deny_since(struct outcome *o, const struct outcome *from, const uint64_t *mark,
+			size_t n)
+{
+	for (size_t i = 0; i < from->denial_count; i++) {
+		const struct denial *d = &from->denials[i];
+
+		if (i >= n || d->count > mark[i])
+			outcome_deny_as(o, d->class, d->kind, d->target, d->reason);
+	}
 }
 
 uint64_t outcome_denied(const struct outcome *o)

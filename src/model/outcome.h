@@ -128,6 +128,11 @@ DEFINE_CLEANUP(outcome, struct outcome *, outcome_free)
 void outcome_deny(struct outcome *o, const char *kind, const char *target, const char *reason);
 void outcome_deny_as(struct outcome *o, enum denial_class class, const char *kind,
 		     const char *target, const char *reason);
+/* How often each was denied so far, to be freed; how many there are. Of what another outcome was
+ * denied since then, each once. */
+size_t outcome_mark(const struct outcome *o, uint64_t **ret);
+void outcome_deny_since(struct outcome *o, const struct outcome *from, const uint64_t *mark,
+			size_t n);
 void outcome_drop(struct outcome *o, const char *kind, uint64_t n); /* another brig's count */
 uint64_t outcome_denied(const struct outcome *o);                   /* how often, listed or not */
 /* At most 100 are kept, the rest is counted. */

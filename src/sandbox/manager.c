@@ -657,6 +657,11 @@ const struct outcome *result_outcome(const brig_result *r)
 	return r->o;
 }
 
+void result_deny_since(brig_result *r, const struct outcome *box, const uint64_t *mark, size_t n)
+{
+	outcome_deny_since(r->o, box, mark, n);
+}
+
 void result_cut(brig_result *r)
 {
 	r->o->out.truncated = r->o->err.truncated = true;

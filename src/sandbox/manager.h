@@ -71,7 +71,9 @@ int sandbox_pull(const char *backend, const char *ref, brig_note_fn *note, void 
 		 struct err *e);
 const struct outcome *result_outcome(const brig_result *r);
 brig_result *result_new(struct outcome *o); /* takes o over, unless NULL comes back */
-void result_cut(brig_result *r);            /* some of its output was lost on the way */
+/* What its sandbox was denied since the mark (outcome_mark). */
+void result_deny_since(brig_result *r, const struct outcome *box, const uint64_t *mark, size_t n);
+void result_cut(brig_result *r); /* some of its output was lost on the way */
 const struct spec *manager_spec(const brig_manager *m);
 
 void error_export(const struct err *from, struct brig_error *to);

@@ -356,6 +356,14 @@ def links_and_files_lead_to_no_other_repository():
     (top / "sub/.git").unlink()
     (top / "sub/.git").symlink_to(other / ".git")
     refused(branch(top / "sub", "x"), "neither a folder nor leads")
+    (top / "sub/.git").unlink()
+    # One that goes through the other repository, and out again to a folder that says what is wanted.
+    put(top / "sub/fake/gitdir", f"{top}/sub/.git\n")
+    out = f"{other}/.git/worktrees/" + "../" * len((other / ".git/worktrees").parts[1:]) + f"{top}/sub/fake".lstrip("/")
+    put(top / "sub/.git", f"gitdir: {out}\n")
+    assert os.path.samefile(out, top / "sub/fake")  # the control: it does lead there
+    refused(branch(top / "sub", "x"), "neither a folder nor leads")
+    assert git("branch", "--list", "x", at=other) == "" and not pathlib.Path(f"{other}.worktrees").exists()
     untouched()
     # In the git folder: git on the host follows them, in its sandbox it finds nothing there.
     for name in ("worktrees", "logs"):

@@ -213,7 +213,7 @@ static void keep(struct chat *c, const struct tool_result *r, const char *outcom
 	if (r->denials.len)
 		(void)jread_parse(buf_str(&r->denials), r->denials.len, &root, &unused);
 	c->r.failed += r->failed;
-	c->r.denied += jread_count(root);
+	c->r.denied += jread_count(root) + r->more;
 	if (c->w.to.result)
 		c->w.to.result(c->w.to.arg, c->asked, r);
 	buf_add(&b, buf_str(&r->text), n > RESULT_MAX ? utf8_cut(r->text.data, RESULT_MAX) : n);

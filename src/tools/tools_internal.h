@@ -70,7 +70,8 @@ struct tool_call {
 	struct tool_box *box; /* NULL: the run has a sandbox of its own */
 	bool own_box;
 	bool cancelled, over;
-	size_t denials_before; /* of the box */
+	size_t denials_before;  /* of the box: listed */
+	uint64_t denied_before; /* ... and how often */
 	uint64_t timeout_ms;
 	/* What its output looks like so far. */
 	uint64_t seen;
@@ -90,9 +91,9 @@ struct tools {
 	struct spec *spec;
 	struct tools_daemon daemon; /* tenant NULL: sandboxes are this process's own */
 	struct tool_ask *asks;      /* that nobody waits for */
-	struct tool *scripts;       /* of the role; in the spec's arena, as all that they are made of */
+	struct tool *scripts; /* of the role; in the spec's arena, as all that they are made of */
 	size_t script_count;
-	bool fleeting;              /* the workspace is empty, and goes with each sandbox */
+	bool fleeting;  /* the workspace is empty, and goes with each sandbox */
 	bool reach_out; /* its sandboxes have a network, also where only a list of hosts says so */
 	struct tool_call *calls;
 	size_t call_count;

@@ -197,15 +197,20 @@ static void on_note(void *arg, const char *text)
 		message_log(PRIORITY_WARNING, "brig", text);
 }
 
-/* The model's key is the loop's alone: what runs in a sandbox has no use of it. */
+/* The model's key is the loop's alone: what runs in a sandbox has no use of it. Where it was the
+ * only one that was granted, none is: an empty list of grants would be all of them. */
 static void keep_key_away(struct spec *s, const char *key)
 {
-	size_t kept = 0;
+	size_t kept = 0, granted = 0;
 
-	for (size_t i = 0; i < s->credentials.n; i++)
+	for (size_t i = 0; i < s->use_credentials.n; i++)
+		if (!key || !str_eq(s->use_credentials.v[i], key))
+			s->use_credentials.v[granted++] = s->use_credentials.v[i];
+	for (size_t i = 0; i < s->credentials.n && (granted || !s->use_credentials.n); i++)
 		if (!key || !str_eq(s->credentials.v[i].name, key))
 			s->credentials.v[kept++] = s->credentials.v[i];
 	s->credentials.n = kept;
+	s->use_credentials.n = granted;
 }
 
 static bool wants_tools(const struct spec *s)

@@ -253,6 +253,73 @@ def errors_of_the_server_are_told_and_some_are_repeated():
 
 
 @test
+def a_server_does_not_speak_for_the_door():
+    def forges(h):
+        h.answer(json.dumps({"error": {"what": "brig is too old", "message": "its own"}}).encode(), 403, [("Content-Type", "application/json"), ("Brig-Reason", "not-allowed")])
+
+    with model(forges) as w:
+        done = agent("-p", "x")
+        assert done.status == 1 and "the model's server answered 403" in done.errors and "its own" in done.errors and "too old" not in done.errors, done
+        assert len(w.asked) == 1
+    # The control: the door's own word is taken for it.
+    with model(text("x")) as w:
+        (workspace() / "role.yaml").write_text((workspace() / "role.yaml").read_text().replace("http://127.0.0.1", "http://nobody.invalid"))
+        done = agent("-p", "x")
+        assert done.status == 1 and "could not be asked" in done.errors and not w.asked, done
+
+
+@test
+def a_key_from_another_variable_is_forgotten_and_kept_away():
+    seen = {}
+
+    def look(h):
+        seen["environ"] = pathlib.Path(f"/proc/{seen['process'].pid}/environ").read_bytes()
+        h.stream(*calls(("run_command", {"argv": ["sh", "-c", "env; cat /proc/*/environ"]})))
+
+    with model(look, text("ok"), tls=True) as w:
+        settings = home() / ".config/brig/config.yaml"
+        key = f"MODEL_KEY: {{host: '{NAME}:{w.port}', from: {{env: KEPT_ELSEWHERE}}}}"
+        other = f"OTHER_KEY: {{host: '{NAME}:{w.port}'}}"
+        plain = settings.read_text() + f"credentials: {{{key}, {other}}}\n"
+        for use, inside in (("", True), ("use_credentials: [MODEL_KEY]\n", False), ("use_credentials: [MODEL_KEY, OTHER_KEY]\n", True)):
+            w.asked.clear()
+            settings.write_text(plain + use)
+            seen["process"] = p = start_brig("agent", "role.yaml", "-p", "x", "--allow", f"{NAME}:{w.port}", env={"KEPT_ELSEWHERE": KEY, "OTHER_KEY": "o" * 24, "CONTROL": "seen"},
+                                             stdin=-3, stdout=-1, stderr=-1)
+            out, err = p.communicate(timeout=30 * PATIENCE)
+            assert p.returncode == 0 and w.fields[-1]["Authorization"] == f"Bearer {KEY}", (use, out, err, w.fields)
+            assert b"CONTROL=seen" in seen["environ"] and KEY.encode() not in seen["environ"], seen
+            told = results(w)[0]
+            assert "PATH=" in told and "MODEL_KEY" not in told and KEY not in told and ("OTHER_KEY=" in told) == inside, (use, told)
+
+
+FLOOD = """
+import urllib.request
+for name in ['a%d.test' % i for i in range(40)] + ['evil.test']:
+    try: urllib.request.urlopen('http://' + name, timeout=5)
+    except OSError: pass
+"""
+
+
+@test
+def a_flood_hides_no_denial():
+    for options, listed, least in (("--allow", "some.test"), 16, 25), ((), 8, 33):
+        with model(calls(("run_python", {"code": FLOOD})), text("ok"), tls=True) as w:
+            done = agent("-p", "x", *options)
+            assert done.status == 0 and done.errors.count("brig: denied: network: ") == listed, done
+            told, = (line for line in done.errors.splitlines() if line.startswith("brig: denied: and "))
+            assert int(told.split()[3]) >= least and "brig audit" in told, told
+            assert ("more\n" if options else "and others") in results(w)[0], results(w)
+            w.asked.clear()
+            shown = agent("-p", "x", "--json", *options).json
+            assert shown["denied"] == listed + shown["calls"][0]["denials_more"] >= 41 and len(shown["calls"][0]["denials"]) == listed, shown
+    # The control: what fits is shown, and nothing more is told.
+    with model(calls(("run_python", {"code": FLOOD.replace("range(40)", "range(3)")})), text("ok"), tls=True):
+        done = agent("-p", "x", "--allow", "some.test")
+        assert done.errors.count("brig: denied: ") == 4 and "network: evil.test" in done.errors, done
+
+
+@test
 def a_server_that_hangs_is_given_up():
     def hang(h):
         h.begin()
@@ -380,6 +447,33 @@ def a_role_may_want_somebody_to_be_asked():
             p = start_brig("agent", "role.yaml", "-p", "x", *args, stdin=-3, stdout=-1, stderr=-1, start_new_session=True)
             out, err = p.communicate(timeout=30 * PATIENCE)
             assert p.returncode == 0 and outcome in results(w)[0], (err, results(w))
+
+
+@test
+def nobody_agrees_to_what_is_not_shown():
+    """What a model would hide: behind many harmless words, in escapes, in more than anybody reads."""
+    from test_terminal import Terminal
+    import test_terminal
+
+    hidden = {"argv": ["sh", "-c", "true " + " " * 400 + "; touch hidden"]}
+    escaped = '{"argv":["\\u0074ouch","\\u0065scaped"]}'
+    endless = {"argv": ["touch", "endless", "x" * 40000]}
+    ask = "{type: shell, blocked_commands: [], require_confirmation: true}"
+    with model(calls(("run_command", hidden), ("run_command", escaped), ("run_command", endless), ("run_command", {"argv": ["touch", "agreed"]})), text("ok"), tools=ask) as w:
+        real = test_terminal.start_brig
+        test_terminal.start_brig = lambda *_, **more: real("agent", "role.yaml", "-p", "x", **more)
+        try:
+            t = Terminal("x", brig_options=())
+        finally:
+            test_terminal.start_brig = real
+        for shown, answer in ((b"; touch hidden", b"n\n"), (b'"touch","escaped"', b"n\n"), (b'"touch","agreed"', b"y\n")):
+            t.until(shown)
+            t.until(b"? [y/N] ")
+            t.type(answer)
+            t.seen = b""
+        assert t.finish() == 0, t.seen
+        assert ["did not agree" in r for r in results(w)] == [True, True, True, False], results(w)
+        assert [(workspace() / n).exists() for n in ("hidden", "escaped", "endless", "agreed")] == [False, False, False, True]
 
 
 @test

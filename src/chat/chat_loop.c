@@ -297,6 +297,10 @@ static int do_calls(struct chat *c, const struct chat_answer *a, struct err *e)
 			answer_for(c, "refused", "Error: interrupted by the user; not run.");
 			continue;
 		}
+		if (clock_us() >= c->deadline) {
+			answer_for(c, "refused", "Error: the time for this run is over; not run.");
+			continue;
+		}
 		if (c->r.calls - c->before.calls >= s->calls) {
 			(void)snprintf(c->r.stopped, sizeof(c->r.stopped),
 				       "%llu calls of tools (max_tool_calls)",

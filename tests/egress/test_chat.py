@@ -331,9 +331,13 @@ def a_server_that_hangs_is_given_up():
             done = agent("-p", "x")
             assert done.status == 1 and "the time for this run is over" in done.errors, done
             assert done.text in ("so far\n", ""), done
-    with model(calls(("run_command", {"argv": ["sleep", "100"]})), guard="timeout_seconds: 2"):
+    # Nor does what was called behind it begin.
+    with model(calls(("run_command", {"argv": ["touch", "first"]}), ("run_command", {"argv": ["sleep", "100"]}), ("run_command", {"argv": ["touch", "late"]})), text("ok"),
+               guard="timeout_seconds: 2") as w:
         done = agent("-p", "x")
         assert done.status == 1 and "the time for this run is over" in done.errors, done
+        assert (workspace() / "first").exists() and not (workspace() / "late").exists()
+        assert agent("--resume", "-p", "go on").status == 0 and "not run" in results(w)[2], results(w)
     # Ctrl-C: what runs is ended, and the conversation kept.
     with model(calls(("run_command", {"argv": ["sleep", "100"]})), text("went on")) as w:
         p = start_brig("agent", "role.yaml", "-p", "x", stdin=-3, stdout=-1, stderr=-1)

@@ -120,6 +120,10 @@ static int look(const char *at, char top[PATH_MAX], struct err *e)
 
 	if (folder < 0 || fstatat(folder, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
+	/* As git sees it: what is above may be anybody's to make, as in /tmp. */
+	if (st.st_uid != geteuid())
+		return err_refuse(e, ERR_POLICY, EPERM, "start it in a repository of your own",
+				  "--branch: '%.200s/.git' is somebody else's", at);
 	if (S_ISDIR(st.st_mode)) {
 		(void)snprintf(top, PATH_MAX, "%s", at);
 		return 1;

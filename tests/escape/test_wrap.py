@@ -375,6 +375,20 @@ def links_and_files_lead_to_no_other_repository():
     assert (scratch() / "refs/heads/control").exists()
 
 
+@test(as_user="root")
+def a_repository_of_somebody_elses_is_not_used():
+    """Above a folder of the caller's there may be one that anybody made, as in /tmp; its settings would be git's."""
+    top = repository()
+    (top / "mine").mkdir()
+    before = tree(workspace())
+    subprocess.run(["chown", "-R", "4242", top / ".git"], check=True)
+    refused(branch(top / "mine", "x"), "somebody else's")
+    assert not pathlib.Path(f"{top}.worktrees").exists()
+    subprocess.run(["chown", "-R", "0", top / ".git"], check=True)
+    assert tree(workspace()) == before
+    assert branch(top / "mine", "x").status == 0  # the control
+
+
 @test
 def a_hook_out_of_the_branch_is_not_run():
     top, mark = repository(), scratch() / "ran"

@@ -268,12 +268,29 @@ def a_server_does_not_speak_for_the_door():
         assert done.status == 1 and "could not be asked" in done.errors and not w.asked, done
 
 
+def holds(pid, word):
+    """Is it anywhere in the memory of that process? None: nobody may look."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+                first, last = (int(x, 16) for x in line.split()[0].split("-"))
+                with contextlib.suppress(OSError, ValueError, OverflowError):
+                    memory.seek(first)
+                    if word in memory.read(last - first):
+                        return True
+    except OSError:
+        return None
+    return False
+
+
 @test
 def a_key_from_another_variable_is_forgotten_and_kept_away():
     seen = {}
 
     def look(h):
-        seen["environ"] = pathlib.Path(f"/proc/{seen['process'].pid}/environ").read_bytes()
+        pid = seen["process"].pid
+        seen["environ"] = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        seen["memory"] = holds(pid, KEY.encode()), [holds(child, KEY.encode()) for child, name in descendants(pid).items() if name == "brig-egress"]
         h.stream(*calls(("run_command", {"argv": ["sh", "-c", "env; cat /proc/*/environ"]})))
 
     with model(look, text("ok"), tls=True) as w:
@@ -289,6 +306,8 @@ def a_key_from_another_variable_is_forgotten_and_kept_away():
             out, err = p.communicate(timeout=30 * PATIENCE)
             assert p.returncode == 0 and w.fields[-1]["Authorization"] == f"Bearer {KEY}", (use, out, err, w.fields)
             assert b"CONTROL=seen" in seen["environ"] and KEY.encode() not in seen["environ"], seen
+            # The worker has it, which is the control, and the loop does not.
+            assert seen["memory"] in ((False, [True]), (None, [None])), seen
             told = results(w)[0]
             assert "PATH=" in told and "MODEL_KEY" not in told and KEY not in told and ("OTHER_KEY=" in told) == inside, (use, told)
 

@@ -174,10 +174,11 @@ static void account(struct chat *c, const struct chat_answer *a, size_t sent)
 {
 	uint64_t in = a->in_tokens, out = a->out_tokens;
 
-	if (!a->counted) {
+	/* None at all cannot be: it does not count. */
+	if (!a->counted || !in)
 		in = sent / BYTES_A_TOKEN;
+	if (!a->counted || !out)
 		out = (a->text.len + a->args_len) / BYTES_A_TOKEN + 1;
-	}
 	c->r.turns++;
 	c->r.in_tokens += in;
 	c->r.out_tokens += out;

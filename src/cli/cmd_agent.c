@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cli/agent_show.h"
 #include "cli/cli.h"
+#include "model/credentials.h"
 #include "model/dialect/dialect.h"
 
 #define PROMPT_MAX ((size_t)8 << 20)
@@ -213,6 +214,20 @@ static void keep_key_away(struct spec *s, const char *key)
 	s->use_credentials.n = granted;
 }
 
+/* A role can name any variable, and any server: whose role it is, is the user's to know. */
+static void say_key(const struct agent *a, const char *key)
+{
+	const struct spec *s = a->spec;
+	char text[512];
+
+	if (!key || !s->chat.base_url || a->own[OWN_URL] || a->show.quiet ||
+	    credential_find(&s->credentials, key))
+		return;
+	(void)snprintf(text, sizeof(text), "the role has %.60s sent to %.300s", key,
+		       s->chat.base_url);
+	message_print("brig: note", text);
+}
+
 static bool wants_tools(const struct spec *s)
 {
 	return s->chat.shell || s->chat.python || s->command.code.script_count;
@@ -256,6 +271,7 @@ static int open_all(struct agent *a, struct err *e)
 
 	if (chat_line_open(a->spec, on_note, a, &a->line, e) < 0)
 		return -e->code;
+	say_key(a, chat_line_key(a->line));
 	keep_key_away(a->spec, chat_line_key(a->line));
 	r = open_tools(a, e);
 	if (r != 0)

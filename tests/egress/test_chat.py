@@ -136,6 +136,7 @@ def a_conversation_with_tools_completes():
         assert p.returncode == 0, (out, err)
         # The terminal obeys nothing of it.
         assert out == b"All done?]0;owned?.\ntab\there??\n", out
+        assert f"the role has MODEL_KEY sent to https://{NAME}:".encode() in err, err
         assert b"brig: tool: run_command" in err and b"the role's tool 'web_reader' is not served" in err, err
         assert (workspace() / "made").read_text() == "made\n"
         told = results(w)
@@ -206,6 +207,11 @@ def bounds_end_a_conversation_and_it_can_go_on():
             done = agent("-p", "for ever", *args)
             assert done.status == 1 and f"brig: stopped: {word}" in done.errors, (guard, args, done)
             assert len(w.asked) <= 3, (guard, len(w.asked))
+    # A server that counts none does not make it endless.
+    for guard, args, word in (("max_tokens_per_run: 5", (), "tokens of answers"), ("cost_limit: 0.01", ("--price", "1000:1000"), "thousandths of a USD")):
+        with model(calls(("run_command", {"argv": ["true"]}), tokens=(0, 0)), guard=guard) as w:
+            done = agent("-p", "for ever", *args)
+            assert done.status == 1 and word in done.errors and len(w.asked) == 1, (guard, len(w.asked), done)
     # Every call was answered, so the conversation is one that a server takes.
     with model(again, text("enough"), guard="max_tool_calls: 0") as w:
         assert "0 calls of tools" in agent("-p", "one").errors
@@ -305,6 +311,7 @@ def a_key_from_another_variable_is_forgotten_and_kept_away():
                                              stdin=-3, stdout=-1, stderr=-1)
             out, err = p.communicate(timeout=30 * PATIENCE)
             assert p.returncode == 0 and w.fields[-1]["Authorization"] == f"Bearer {KEY}", (use, out, err, w.fields)
+            assert b"the role has" not in err, err  # the user's own file binds it
             assert b"CONTROL=seen" in seen["environ"] and KEY.encode() not in seen["environ"], seen
             # The worker has it, which is the control, and the loop does not.
             assert seen["memory"] in ((False, [True]), (None, [None])), seen

@@ -9,6 +9,7 @@
 #   make test-asan  all tests under sanitizers       make soak      10 minutes a fuzz target, KILLS=200 a backend, the suites SOAK=20 times,
 #   make install    PREFIX=/usr/local, DESTDIR=                     what make test leaves to it (docs/design/tests.md)
 #   make uninstall  what make install put there
+#   make deb        Debian packages in build-deb     make test-deb  they pass lintian, and live and die in a clean root
 #   make test-kernels  the suites on Debian's kernel with unified cgroups, in QEMU; ARCH=amd64 or arm64: the other one's
 
 BUILD ?= build
@@ -26,7 +27,7 @@ MESON = meson setup -Dwerror=$(WERROR)
 C_FILES = $(shell find include src tests tools bench -name '*.[ch]')
 
 .NOTPARALLEL:
-.PHONY: build build-asan build-fuzz deps run test test-asan test-kernels bench fuzz soak lint format install uninstall clean
+.PHONY: build build-asan build-fuzz deps run test test-asan test-kernels deb test-deb bench fuzz soak lint format install uninstall clean
 
 build:
 	@tools/deps --check build
@@ -62,6 +63,12 @@ test-asan: build-asan
 test-kernels: deps-kernels build
 	@tests/kernels/run $(if $(ARCH),,$(BUILD))
 
+deb: deps-deb
+	@tools/build-deb build-deb
+
+test-deb: deps-deb
+	@tests/deb/run build-deb
+
 bench: deps-bench build
 	@bench/run $(BUILD)
 
@@ -90,4 +97,4 @@ uninstall:
 	@tools/uninstall $(BUILD)
 
 clean:
-	rm -rf $(BUILD) build-asan build-fuzz
+	rm -rf $(BUILD) build-asan build-fuzz build-deb

@@ -20,7 +20,7 @@
 #define NAME "brig"
 #define FRESH ".brig.new" /* the parser passes over names with a dot in front */
 #define PROFILE_MAX 8192
-#define MARK "# Written by brig doctor --fix; changes belong into local/brig.\n"
+#define MARK "# As brig doctor --fix writes it; changes belong into local/brig.\n"
 
 static const char *const parsers[] = { "/usr/sbin/apparmor_parser", "/sbin/apparmor_parser" };
 

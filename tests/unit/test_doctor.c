@@ -70,6 +70,8 @@ static void put(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
+static const char *packaged; /* the profile of the Debian package */
+
 static const char *get(const char *path)
 {
 	static char text[4096];
@@ -223,7 +225,7 @@ static void the_profile_names_one_path_and_grants_user_namespaces(void **state)
 	(void)state;
 	assert_int_equal(apparmor_profile("/usr/local/bin/brig", &out), 0);
 	assert_string_equal(buf_str(&out),
-			    "# Written by brig doctor --fix; changes belong into local/brig.\n"
+			    "# As brig doctor --fix writes it; changes belong into local/brig.\n"
 			    "abi <abi/4.0>,\n"
 			    "include <tunables/global>\n"
 			    "\n"
@@ -232,6 +234,16 @@ static void the_profile_names_one_path_and_grants_user_namespaces(void **state)
 			    "\n"
 			    "  include if exists <local/brig>\n"
 			    "}\n");
+}
+
+/* --fix then takes the package's file for its own. */
+static void the_package_brings_the_same_profile(void **state)
+{
+	CLEANUP(buf) struct buf out = BUF_INIT(4096);
+
+	(void)state;
+	assert_int_equal(apparmor_profile("/usr/bin/brig", &out), 0);
+	assert_string_equal(get(packaged), buf_str(&out));
 }
 
 static void an_odd_but_harmless_path_is_quoted(void **state)
@@ -434,6 +446,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(json_says_the_same),
 	cmocka_unit_test(the_real_checks_have_names_and_reasons_of_their_own),
 	cmocka_unit_test(the_profile_names_one_path_and_grants_user_namespaces),
+	cmocka_unit_test(the_package_brings_the_same_profile),
 	cmocka_unit_test(an_odd_but_harmless_path_is_quoted),
 	cmocka_unit_test(a_path_that_apparmor_would_interpret_is_refused),
 	cmocka_unit_test(a_profile_that_does_not_fit_is_no_profile),
@@ -450,7 +463,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_running_program_is_found),
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
+	packaged = argc > 1 ? argv[1] : "debian/apparmor/brig";
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,8 +101,11 @@ int ssh_hold_open(struct backend_plan *p, const struct job_want *w, struct ssh_h
 	out = io.out;
 	(void)fd_close(io.err); /* so that nobody waits for its reader */
 	r = hear_facts(j, out, &line, e);
-	if (r == -EPIPE && !e->code)
-		return not_opened(TAKE_PTR(j), e);
+	if (r == -EPIPE && !e->code) {
+		struct backend_job *ended = TAKE_PTR(j);
+
+		return not_opened(ended, e);
+	}
 	j->abandoned = true; /* unless it is what it should be, it is not left there */
 	if (r < 0 || (w->outcome && report_facts(line.data, line.len, w->outcome,
 						 w->isolation ? w->isolation : &unused, e) < 0))

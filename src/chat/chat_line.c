@@ -210,12 +210,23 @@ static int start(struct chat_line *l, struct err *e)
 }
 
 /* The worker has it now. What of it was in this process's environment is gone, also from /proc. */
-static void forget_key(const char *name)
+static void forget_variable(const char *name)
 {
 	char *value = name ? getenv(name) : NULL;
 
 	if (value)
 		explicit_bzero(value, strlen(value));
+}
+
+/* Its own variable, and that which the user's files take it from. */
+static void forget_key(const struct chat_line *l)
+{
+	const struct credential_spec *c =
+		l->spec->credentials.n ? &l->spec->credentials.v[0] : NULL;
+
+	forget_variable(l->to.key);
+	for (size_t i = 0; c && c->from == FROM_ENVIRONMENT && i < c->source.n; i++)
+		forget_variable(c->source.v[i]);
 }
 
 int chat_line_open(const struct spec *s, note_fn *note, void *arg, struct chat_line **ret,
@@ -236,7 +247,7 @@ int chat_line_open(const struct spec *s, note_fn *note, void *arg, struct chat_l
 		return err_nomem(e);
 	if (settle(l, s, e) < 0 || listen_nameless(l, e) < 0 || start(l, e) < 0)
 		return -e->code;
-	forget_key(l->to.key);
+	forget_key(l);
 	*ret = TAKE_PTR(l);
 	return 0;
 }

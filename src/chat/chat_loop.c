@@ -174,10 +174,11 @@ static void account(struct chat *c, const struct chat_answer *a, size_t sent)
 {
 	uint64_t in = a->in_tokens, out = a->out_tokens;
 
-	if (!a->counted) {
+	/* None at all cannot be: it does not count. */
+	if (!a->counted || !in)
 		in = sent / BYTES_A_TOKEN;
+	if (!a->counted || !out)
 		out = (a->text.len + a->args_len) / BYTES_A_TOKEN + 1;
-	}
 	c->r.turns++;
 	c->r.in_tokens += in;
 	c->r.out_tokens += out;
@@ -213,7 +214,7 @@ static void keep(struct chat *c, const struct tool_result *r, const char *outcom
 	if (r->denials.len)
 		(void)jread_parse(buf_str(&r->denials), r->denials.len, &root, &unused);
 	c->r.failed += r->failed;
-	c->r.denied += jread_count(root);
+	c->r.denied += jread_count(root) + r->more;
 	if (c->w.to.result)
 		c->w.to.result(c->w.to.arg, c->asked, r);
 	buf_add(&b, buf_str(&r->text), n > RESULT_MAX ? utf8_cut(r->text.data, RESULT_MAX) : n);
@@ -295,6 +296,10 @@ static int do_calls(struct chat *c, const struct chat_answer *a, struct err *e)
 		c->asked = &a->calls[i];
 		if (c->interrupted) {
 			answer_for(c, "refused", "Error: interrupted by the user; not run.");
+			continue;
+		}
+		if (clock_us() >= c->deadline) {
+			answer_for(c, "refused", "Error: the time for this run is over; not run.");
 			continue;
 		}
 		if (c->r.calls - c->before.calls >= s->calls) {

@@ -13,6 +13,7 @@
 
 #define CALLS_MAX ((size_t)8 << 20)
 #define ARGS_SHOWN 300
+#define CONFIRM_MAX ((size_t)16 << 10) /* what somebody can be asked to read */
 #define BILLION 1000000000ULL
 #define PANEL_WIDTH 76
 
@@ -90,20 +91,38 @@ static void on_call(void *arg, const struct chat_call *c)
 	message_log(PRIORITY_INFO, "brig: tool", buf_str(&b));
 }
 
-/* Somebody must be there: without a terminal nobody agrees. */
+/* All of it, as the tool will read it: \u0072 is an r. false: it cannot be shown whole. */
+static bool call_whole(const struct chat_call *c, struct buf *b)
+{
+	CLEANUP(jread) struct jread *args = NULL;
+	CLEANUP(mem) char *text = NULL;
+	struct err unused;
+
+	if (jread_parse(buf_str(&c->args), c->args.len, &args, &unused) == 0)
+		text = jread_dump(args);
+	clean_put(b, c->name, strlen(c->name));
+	buf_putc(b, ' ');
+	if (text)
+		clean_put(b, text, strlen(text));
+	return text && !b->failed;
+}
+
+/* Somebody must be there: without a terminal nobody agrees. Nor to what could not be shown. */
 static bool on_confirm(void *arg, const struct chat_call *c)
 {
 	const struct agent_show *s = arg;
-	CLEANUP(buf) struct buf b = BUF_INIT(4096);
-	CLEANUP(buf) struct buf clean = BUF_INIT(8192);
+	CLEANUP(buf) struct buf b = BUF_INIT(CONFIRM_MAX);
 	char answer[16] = "";
 	FILE *tty = s->yes ? NULL : fopen("/dev/tty", "r+e");
 
 	if (!tty)
 		return s->yes;
-	call_text(c, &b);
-	clean_put(&clean, buf_str(&b), b.len);
-	(void)fprintf(tty, "Run %s ? [y/N] ", buf_str(&clean));
+	if (!call_whole(c, &b)) {
+		(void)fprintf(tty, "brig: a command that cannot be shown whole is not run\n");
+		(void)fclose(tty);
+		return false;
+	}
+	(void)fprintf(tty, "Run %s ? [y/N] ", buf_str(&b));
 	(void)fflush(tty);
 	if (!fgets(answer, sizeof(answer), tty))
 		answer[0] = '\0';
@@ -139,6 +158,17 @@ static void say_complaint(const struct buf *text)
 	message_log(PRIORITY_WARNING, "brig: tool", buf_str(&b));
 }
 
+static void say_more(const struct agent_show *s, const struct tool_result *r)
+{
+	char text[128];
+
+	if (s->json || !r->more)
+		return;
+	(void)snprintf(text, sizeof(text), "and %llu more; brig audit has them",
+		       (unsigned long long)r->more);
+	message_log(PRIORITY_WARNING, "brig: denied", text);
+}
+
 static void on_result(void *arg, const struct chat_call *c, const struct tool_result *r)
 {
 	struct agent_show *s = arg;
@@ -149,6 +179,7 @@ static void on_result(void *arg, const struct chat_call *c, const struct tool_re
 	if (r->denials.len)
 		(void)jread_parse(buf_str(&r->denials), r->denials.len, &denials, &unused);
 	say_denials(s, denials);
+	say_more(s, r);
 	if (r->failed && !s->quiet && !s->json && !r->run[0])
 		say_complaint(&r->text);
 	if (s->calls.len)
@@ -163,6 +194,7 @@ static void on_result(void *arg, const struct chat_call *c, const struct tool_re
 		json_raw(&j, buf_str(&r->denials), r->denials.len);
 	else
 		json_raw(&j, "[]", 2);
+	json_ku64(&j, "denials_more", r->more);
 	json_object_end(&j);
 }
 

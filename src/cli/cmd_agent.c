@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cli/agent_show.h"
 #include "cli/cli.h"
+#include "model/credentials.h"
 #include "model/dialect/dialect.h"
 
 #define PROMPT_MAX ((size_t)8 << 20)
@@ -199,15 +200,34 @@ static void on_note(void *arg, const char *text)
 		message_log(PRIORITY_WARNING, "brig", text);
 }
 
-/* The model's key is the loop's alone: what runs in a sandbox has no use of it. */
+/* The model's key is the loop's alone: what runs in a sandbox has no use of it. Where it was the
+ * only one that was granted, none is: an empty list of grants would be all of them. */
 static void keep_key_away(struct spec *s, const char *key)
 {
-	size_t kept = 0;
+	size_t kept = 0, granted = 0;
 
-	for (size_t i = 0; i < s->credentials.n; i++)
+	for (size_t i = 0; i < s->use_credentials.n; i++)
+		if (!key || !str_eq(s->use_credentials.v[i], key))
+			s->use_credentials.v[granted++] = s->use_credentials.v[i];
+	for (size_t i = 0; i < s->credentials.n && (granted || !s->use_credentials.n); i++)
 		if (!key || !str_eq(s->credentials.v[i].name, key))
 			s->credentials.v[kept++] = s->credentials.v[i];
 	s->credentials.n = kept;
+	s->use_credentials.n = granted;
+}
+
+/* A role can name any variable, and any server: whose role it is, is the user's to know. */
+static void say_key(const struct agent *a, const char *key)
+{
+	const struct spec *s = a->spec;
+	char text[512];
+
+	if (!key || !s->chat.base_url || a->own[OWN_URL] || a->show.quiet ||
+	    credential_find(&s->credentials, key))
+		return;
+	(void)snprintf(text, sizeof(text), "the role has %.60s sent to %.300s", key,
+		       s->chat.base_url);
+	message_print("brig: note", text);
 }
 
 static bool wants_tools(const struct spec *s)
@@ -253,6 +273,7 @@ static int open_all(struct agent *a, struct err *e)
 
 	if (chat_line_open(a->spec, on_note, a, &a->line, e) < 0)
 		return -e->code;
+	say_key(a, chat_line_key(a->line));
 	keep_key_away(a->spec, chat_line_key(a->line));
 	r = open_tools(a, e);
 	if (r != 0)

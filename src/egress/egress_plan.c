@@ -114,12 +114,23 @@ int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan 
 	return 0;
 }
 
+void egress_plan_forget(struct egress_plan *p)
+{
+	for (size_t i = 0; i < p->credentials.n; i++) {
+		struct secret *s = &p->secrets[i];
+
+		cred_value_free((char *)(uintptr_t)s->value, s->len);
+		s->value = NULL;
+		s->len = 0;
+	}
+}
+
 struct egress_plan *egress_plan_free(struct egress_plan *p)
 {
-	for (size_t i = 0; p && i < p->credentials.n; i++)
-		cred_value_free((char *)(uintptr_t)p->secrets[i].value, p->secrets[i].len);
-	if (p)
-		(void)arena_free(p->arena);
+	if (!p)
+		return NULL;
+	egress_plan_forget(p);
+	(void)arena_free(p->arena);
 	free(p);
 	return NULL;
 }

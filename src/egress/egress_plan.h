@@ -27,7 +27,8 @@ struct egress_plan {
 /* Fetches every granted credential and makes its placeholder. Blocks while a command runs. */
 int egress_plan_new(const struct spec *s, char *const *envp, struct egress_plan **ret,
 		    struct err *e);
-struct egress_plan *egress_plan_free(struct egress_plan *p); /* wipes the values */
+void egress_plan_forget(struct egress_plan *p);              /* wipes the values */
+struct egress_plan *egress_plan_free(struct egress_plan *p); /* ... first */
 DEFINE_CLEANUP(egress_plan, struct egress_plan *, egress_plan_free)
 
 int egress_plan_write(const struct egress_plan *plan, struct buf *out, struct err *e);

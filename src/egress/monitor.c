@@ -116,6 +116,7 @@ int egress_start(const struct spec *s, char *const *envp, struct egress **ret, s
 	if (start_process(g, e) < 0 || egress_plan_new(s, envp, &g->plan, e) < 0 ||
 	    send_plan(g, e) < 0 || make_variables(g, e) < 0)
 		return -e->code;
+	egress_plan_forget(g->plan); /* the worker has them */
 	*ret = TAKE_PTR(g);
 	return 0;
 }

@@ -47,8 +47,20 @@ static void put_some(struct buf *b, const char *s, size_t max)
 	clean_put(b, s, n > max ? utf8_cut(s, max) : n);
 }
 
-static void say_denials(struct buf *b, const struct outcome *o, size_t from)
+/* What was denied since `before`, and is not among those shown: a flood hides no denial. */
+static uint64_t not_shown(const struct outcome *o, size_t from, uint64_t before)
 {
+	uint64_t all = outcome_denied(o), known = before;
+
+	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++)
+		known += o->denials[i].count;
+	return all > known ? all - known : 0;
+}
+
+static void say_denials(struct buf *b, const struct outcome *o, size_t from, uint64_t before)
+{
+	uint64_t more = not_shown(o, from, before);
+
 	for (size_t i = from; i < o->denial_count && i - from < DENIALS_SHOWN; i++) {
 		const struct denial *d = &o->denials[i];
 		size_t k = setting_of(d->kind);
@@ -60,8 +72,14 @@ static void say_denials(struct buf *b, const struct outcome *o, size_t from)
 		buf_printf(b, "). Setting: %s\n",
 			   k < ARRAY_LEN(settings) ? settings[k].words : "none");
 	}
-	if (o->denial_count - from > DENIALS_SHOWN)
-		buf_printf(b, "- and %zu more\n", o->denial_count - from - DENIALS_SHOWN);
+	if (more)
+		buf_printf(b, "- and %llu more\n", (unsigned long long)more);
+}
+
+/* Every question counts: which names the last of them were for nobody knows. */
+static uint64_t names_not_shown(const struct outcome *o)
+{
+	return o->asked_count > NAMES_SHOWN ? o->questions - NAMES_SHOWN : 0;
 }
 
 static void say_names(struct buf *b, const struct outcome *o)
@@ -71,6 +89,8 @@ static void say_names(struct buf *b, const struct outcome *o)
 	buf_puts(b, "- network: there is none in this sandbox; names asked for:");
 	for (size_t i = 0; i < o->asked_count && i < NAMES_SHOWN; i++)
 		buf_printf(b, " %s", o->asked[i]);
+	if (names_not_shown(o))
+		buf_puts(b, " and others");
 	buf_printf(b, ". Setting: %s\n", settings[0].words);
 }
 
@@ -99,15 +119,15 @@ static void say_limits(struct buf *b, const struct tool_call *c, const struct ou
 static void explain(struct buf *b, const struct tool_call *c, const struct outcome *o,
 		    const struct outcome *box)
 {
-	bool denied =
-		o->denial_count || o->questions || (box && box->denial_count > c->denials_before);
+	bool denied = outcome_denied(o) || o->questions ||
+		      (box && outcome_denied(box) > c->denied_before);
 
 	say_limits(b, c, o);
 	if (denied) {
 		buf_puts(b, HEAD);
-		say_denials(b, o, 0);
+		say_denials(b, o, 0, 0);
 		if (box)
-			say_denials(b, box, c->denials_before);
+			say_denials(b, box, c->denials_before, c->denied_before);
 		say_names(b, o);
 		buf_puts(b, TAIL);
 	}
@@ -206,6 +226,8 @@ void result_run(struct tool_call *c, const struct outcome *o)
 	if (box)
 		put_denials(&d, box, c->denials_before);
 	json_array_end(&d);
+	c->result.more = not_shown(o, 0, 0) + names_not_shown(o) +
+			 (box ? not_shown(box, c->denials_before, c->denied_before) : 0);
 	json_key(&j, "denials");
 	json_raw(&j, buf_str(&c->result.denials), c->result.denials.len);
 	(void)snprintf(c->result.run, sizeof(c->result.run), "%s", o->id);
@@ -220,7 +242,7 @@ bool result_box(struct tool_call *c, const struct outcome *o)
 	if (!o->denial_count)
 		return false;
 	buf_puts(&c->result.text, HEAD);
-	say_denials(&c->result.text, o, 0);
+	say_denials(&c->result.text, o, 0, 0);
 	buf_puts(&c->result.text, TAIL);
 	return true;
 }

@@ -96,6 +96,7 @@ int call_start(struct tool_call *c, struct err *e)
 	if (c->box) {
 		request_apart(c->request);
 		c->denials_before = sandbox_facts(c->box->sandbox)->denial_count;
+		c->denied_before = outcome_denied(sandbox_facts(c->box->sandbox));
 		r = brig_sandbox_exec(c->box->sandbox, c->request, &c->run, &be);
 	} else {
 		r = brig_start(c->request, &c->run, &be);

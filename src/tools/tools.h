@@ -68,6 +68,7 @@ struct tool_result {
 	struct buf json;    /* an object that fits the tool's output schema; empty: there is none */
 	struct buf denials; /* the list that is in it, alone: output may hold what no reader of JSON
 			     * takes. Empty: there is none */
+	uint64_t more;      /* denials that are not in it */
 	char run[33];       /* on the record; "": nothing was run */
 };
 

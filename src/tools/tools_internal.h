@@ -73,7 +73,8 @@ struct tool_call {
 	struct tool_box *box; /* NULL: the run has a sandbox of its own */
 	bool own_box;
 	bool cancelled, over;
-	size_t denials_before; /* of the box */
+	size_t denials_before;  /* of the box: listed */
+	uint64_t denied_before; /* ... and how often */
 	uint64_t timeout_ms;
 	/* What its output looks like so far. */
 	uint64_t seen;

@@ -82,6 +82,12 @@ static bool read_text(int folder, const char *name, char text[PATH_MAX])
 	return true;
 }
 
+/* The repository's own word is in that folder of it, and not wherever a path leads from there. */
+static bool is_one_name(const char *s)
+{
+	return *s && !strchr(s, '/') && !str_eq(s, ".") && !str_eq(s, "..");
+}
+
 /* "gitdir: TOP/.git/worktrees/NAME", as git writes it into further work trees. Anybody can write
  * that into a folder; that the repository says the same of the folder is what counts. */
 static bool read_link(int folder, const char *at, char top[PATH_MAX])
@@ -95,7 +101,9 @@ static bool read_link(int folder, const char *at, char top[PATH_MAX])
 		return false;
 	memmove(text, text + sizeof(head) - 1, strlen(text) - sizeof(head) + 2);
 	cut = text[0] == '/' ? strstr(text, mark) : NULL;
-	admin = cut ? fd_open_nolinks(AT_FDCWD, text, O_RDONLY | O_DIRECTORY, 0) : -1;
+	if (!cut || !is_one_name(cut + sizeof(mark) - 1))
+		return false;
+	admin = fd_open_nolinks(AT_FDCWD, text, O_RDONLY | O_DIRECTORY, 0);
 	(void)snprintf(own, sizeof(own), "%s/.git", at);
 	if (admin < 0 || !read_text(admin, "gitdir", back) || !str_eq(back, own))
 		return false;
@@ -112,6 +120,10 @@ static int look(const char *at, char top[PATH_MAX], struct err *e)
 
 	if (folder < 0 || fstatat(folder, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
+	/* As git sees it: what is above may be anybody's to make, as in /tmp. */
+	if (st.st_uid != geteuid())
+		return err_refuse(e, ERR_POLICY, EPERM, "start it in a repository of your own",
+				  "--branch: '%.200s/.git' is somebody else's", at);
 	if (S_ISDIR(st.st_mode)) {
 		(void)snprintf(top, PATH_MAX, "%s", at);
 		return 1;

@@ -136,6 +136,7 @@ def a_conversation_with_tools_completes():
         assert p.returncode == 0, (out, err)
         # The terminal obeys nothing of it.
         assert out == b"All done?]0;owned?.\ntab\there??\n", out
+        assert f"the role has MODEL_KEY sent to https://{NAME}:".encode() in err, err
         assert b"brig: tool: run_command" in err and b"the role's tool 'web_reader' is not served" in err, err
         assert (workspace() / "made").read_text() == "made\n"
         told = results(w)
@@ -206,6 +207,11 @@ def bounds_end_a_conversation_and_it_can_go_on():
             done = agent("-p", "for ever", *args)
             assert done.status == 1 and f"brig: stopped: {word}" in done.errors, (guard, args, done)
             assert len(w.asked) <= 3, (guard, len(w.asked))
+    # A server that counts none does not make it endless.
+    for guard, args, word in (("max_tokens_per_run: 5", (), "tokens of answers"), ("cost_limit: 0.01", ("--price", "1000:1000"), "thousandths of a USD")):
+        with model(calls(("run_command", {"argv": ["true"]}), tokens=(0, 0)), guard=guard) as w:
+            done = agent("-p", "for ever", *args)
+            assert done.status == 1 and word in done.errors and len(w.asked) == 1, (guard, len(w.asked), done)
     # Every call was answered, so the conversation is one that a server takes.
     with model(again, text("enough"), guard="max_tool_calls: 0") as w:
         assert "0 calls of tools" in agent("-p", "one").errors
@@ -253,6 +259,93 @@ def errors_of_the_server_are_told_and_some_are_repeated():
 
 
 @test
+def a_server_does_not_speak_for_the_door():
+    def forges(h):
+        h.answer(json.dumps({"error": {"what": "brig is too old", "message": "its own"}}).encode(), 403, [("Content-Type", "application/json"), ("Brig-Reason", "not-allowed")])
+
+    with model(forges) as w:
+        done = agent("-p", "x")
+        assert done.status == 1 and "the model's server answered 403" in done.errors and "its own" in done.errors and "too old" not in done.errors, done
+        assert len(w.asked) == 1
+    # The control: the door's own word is taken for it.
+    with model(text("x")) as w:
+        (workspace() / "role.yaml").write_text((workspace() / "role.yaml").read_text().replace("http://127.0.0.1", "http://nobody.invalid"))
+        done = agent("-p", "x")
+        assert done.status == 1 and "could not be asked" in done.errors and not w.asked, done
+
+
+def holds(pid, word):
+    """Is it anywhere in the memory of that process? None: nobody may look."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+                first, last = (int(x, 16) for x in line.split()[0].split("-"))
+                with contextlib.suppress(OSError, ValueError, OverflowError):
+                    memory.seek(first)
+                    if word in memory.read(last - first):
+                        return True
+    except OSError:
+        return None
+    return False
+
+
+@test
+def a_key_from_another_variable_is_forgotten_and_kept_away():
+    seen = {}
+
+    def look(h):
+        pid = seen["process"].pid
+        seen["environ"] = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        seen["memory"] = holds(pid, KEY.encode()), [holds(child, KEY.encode()) for child, name in descendants(pid).items() if name == "brig-egress"]
+        h.stream(*calls(("run_command", {"argv": ["sh", "-c", "env; cat /proc/*/environ"]})))
+
+    with model(look, text("ok"), tls=True) as w:
+        settings = home() / ".config/brig/config.yaml"
+        key = f"MODEL_KEY: {{host: '{NAME}:{w.port}', from: {{env: KEPT_ELSEWHERE}}}}"
+        other = f"OTHER_KEY: {{host: '{NAME}:{w.port}'}}"
+        plain = settings.read_text() + f"credentials: {{{key}, {other}}}\n"
+        for use, inside in (("", True), ("use_credentials: [MODEL_KEY]\n", False), ("use_credentials: [MODEL_KEY, OTHER_KEY]\n", True)):
+            w.asked.clear()
+            settings.write_text(plain + use)
+            seen["process"] = p = start_brig("agent", "role.yaml", "-p", "x", "--allow", f"{NAME}:{w.port}", env={"KEPT_ELSEWHERE": KEY, "OTHER_KEY": "o" * 24, "CONTROL": "seen"},
+                                             stdin=-3, stdout=-1, stderr=-1)
+            out, err = p.communicate(timeout=30 * PATIENCE)
+            assert p.returncode == 0 and w.fields[-1]["Authorization"] == f"Bearer {KEY}", (use, out, err, w.fields)
+            assert b"the role has" not in err, err  # the user's own file binds it
+            assert b"CONTROL=seen" in seen["environ"] and KEY.encode() not in seen["environ"], seen
+            # The worker has it, which is the control, and the loop does not.
+            assert seen["memory"] in ((False, [True]), (None, [None])), seen
+            told = results(w)[0]
+            assert "PATH=" in told and "MODEL_KEY" not in told and KEY not in told and ("OTHER_KEY=" in told) == inside, (use, told)
+
+
+FLOOD = """
+import urllib.request
+for name in ['a%d.test' % i for i in range(40)] + ['evil.test']:
+    try: urllib.request.urlopen('http://' + name, timeout=5)
+    except OSError: pass
+"""
+
+
+@test
+def a_flood_hides_no_denial():
+    for options, listed, least in (("--allow", "some.test"), 16, 25), ((), 8, 33):
+        with model(calls(("run_python", {"code": FLOOD})), text("ok"), tls=True) as w:
+            done = agent("-p", "x", *options)
+            assert done.status == 0 and done.errors.count("brig: denied: network: ") == listed, done
+            told, = (line for line in done.errors.splitlines() if line.startswith("brig: denied: and "))
+            assert int(told.split()[3]) >= least and "brig audit" in told, told
+            assert ("more\n" if options else "and others") in results(w)[0], results(w)
+            w.asked.clear()
+            shown = agent("-p", "x", "--json", *options).json
+            assert shown["denied"] == listed + shown["calls"][0]["denials_more"] >= 41 and len(shown["calls"][0]["denials"]) == listed, shown
+    # The control: what fits is shown, and nothing more is told.
+    with model(calls(("run_python", {"code": FLOOD.replace("range(40)", "range(3)")})), text("ok"), tls=True):
+        done = agent("-p", "x", "--allow", "some.test")
+        assert done.errors.count("brig: denied: ") == 4 and "network: evil.test" in done.errors, done
+
+
+@test
 def a_server_that_hangs_is_given_up():
     def hang(h):
         h.begin()
@@ -264,9 +357,13 @@ def a_server_that_hangs_is_given_up():
             done = agent("-p", "x")
             assert done.status == 1 and "the time for this run is over" in done.errors, done
             assert done.text in ("so far\n", ""), done
-    with model(calls(("run_command", {"argv": ["sleep", "100"]})), guard="timeout_seconds: 2"):
+    # Nor does what was called behind it begin.
+    with model(calls(("run_command", {"argv": ["touch", "first"]}), ("run_command", {"argv": ["sleep", "100"]}), ("run_command", {"argv": ["touch", "late"]})), text("ok"),
+               guard="timeout_seconds: 2") as w:
         done = agent("-p", "x")
         assert done.status == 1 and "the time for this run is over" in done.errors, done
+        assert (workspace() / "first").exists() and not (workspace() / "late").exists()
+        assert agent("--resume", "-p", "go on").status == 0 and "not run" in results(w)[2], results(w)
     # Ctrl-C: what runs is ended, and the conversation kept.
     with model(calls(("run_command", {"argv": ["sleep", "100"]})), text("went on")) as w:
         p = start_brig("agent", "role.yaml", "-p", "x", stdin=-3, stdout=-1, stderr=-1)
@@ -381,6 +478,33 @@ def a_role_may_want_somebody_to_be_asked():
             p = start_brig("agent", "role.yaml", "-p", "x", *args, stdin=-3, stdout=-1, stderr=-1, start_new_session=True)
             out, err = p.communicate(timeout=30 * PATIENCE)
             assert p.returncode == 0 and outcome in results(w)[0], (err, results(w))
+
+
+@test
+def nobody_agrees_to_what_is_not_shown():
+    """What a model would hide: behind many harmless words, in escapes, in more than anybody reads."""
+    from test_terminal import Terminal
+    import test_terminal
+
+    hidden = {"argv": ["sh", "-c", "true " + " " * 400 + "; touch hidden"]}
+    escaped = '{"argv":["\\u0074ouch","\\u0065scaped"]}'
+    endless = {"argv": ["touch", "endless", "x" * 40000]}
+    ask = "{type: shell, blocked_commands: [], require_confirmation: true}"
+    with model(calls(("run_command", hidden), ("run_command", escaped), ("run_command", endless), ("run_command", {"argv": ["touch", "agreed"]})), text("ok"), tools=ask) as w:
+        real = test_terminal.start_brig
+        test_terminal.start_brig = lambda *_, **more: real("agent", "role.yaml", "-p", "x", **more)
+        try:
+            t = Terminal("x", brig_options=())
+        finally:
+            test_terminal.start_brig = real
+        for shown, answer in ((b"; touch hidden", b"n\n"), (b'"touch","escaped"', b"n\n"), (b'"touch","agreed"', b"y\n")):
+            t.until(shown)
+            t.until(b"? [y/N] ")
+            t.type(answer)
+            t.seen = b""
+        assert t.finish() == 0, t.seen
+        assert ["did not agree" in r for r in results(w)] == [True, True, True, False], results(w)
+        assert [(workspace() / n).exists() for n in ("hidden", "escaped", "endless", "agreed")] == [False, False, False, True]
 
 
 @test

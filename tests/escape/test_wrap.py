@@ -356,6 +356,14 @@ def links_and_files_lead_to_no_other_repository():
     (top / "sub/.git").unlink()
     (top / "sub/.git").symlink_to(other / ".git")
     refused(branch(top / "sub", "x"), "neither a folder nor leads")
+    (top / "sub/.git").unlink()
+    # One that goes through the other repository, and out again to a folder that says what is wanted.
+    put(top / "sub/fake/gitdir", f"{top}/sub/.git\n")
+    out = f"{other}/.git/worktrees/" + "../" * len((other / ".git/worktrees").parts[1:]) + f"{top}/sub/fake".lstrip("/")
+    put(top / "sub/.git", f"gitdir: {out}\n")
+    assert os.path.samefile(out, top / "sub/fake")  # the control: it does lead there
+    refused(branch(top / "sub", "x"), "neither a folder nor leads")
+    assert git("branch", "--list", "x", at=other) == "" and not pathlib.Path(f"{other}.worktrees").exists()
     untouched()
     # In the git folder: git on the host follows them, in its sandbox it finds nothing there.
     for name in ("worktrees", "logs"):
@@ -365,6 +373,20 @@ def links_and_files_lead_to_no_other_repository():
         untouched()
     git("worktree", "add", "-q", "-b", "control", workspace() / "control", at=top)
     assert (scratch() / "refs/heads/control").exists()
+
+
+@test(as_user="root")
+def a_repository_of_somebody_elses_is_not_used():
+    """Above a folder of the caller's there may be one that anybody made, as in /tmp; its settings would be git's."""
+    top = repository()
+    (top / "mine").mkdir()
+    before = tree(workspace())
+    subprocess.run(["chown", "-R", "4242", top / ".git"], check=True)
+    refused(branch(top / "mine", "x"), "somebody else's")
+    assert not pathlib.Path(f"{top}.worktrees").exists()
+    subprocess.run(["chown", "-R", "0", top / ".git"], check=True)
+    assert tree(workspace()) == before
+    assert branch(top / "mine", "x").status == 0  # the control
 
 
 @test

@@ -290,6 +290,7 @@ TRIPPED = {
     "import threading": "[import] import of 'threading' blocked",
     "exec('1')": "of a text blocked",
     "eval('1')": "of a text blocked",
+    "exec(compile(\"open('/work/new', 'w')\", '/work/named.py', 'exec'))": "[compile] compile of a text blocked",
     "import urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://10.1.2.3/')": "connection to private address '10.1.2.3' blocked",
     "import urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://[::ffff:127.0.0.1]/')": "connection to private address",
 }
@@ -307,7 +308,8 @@ def the_audit_hook_trips_on_what_the_role_does_not_want():
     (workspace() / "new").unlink()
     # What the interpreter and its library do for honest code is theirs.
     hooked = role(HOOKED % "")
-    code = "import collections, dataclasses, json, logging, sys, tempfile; print(collections.namedtuple('A', 'b')(1), sys.argv, __name__, __file__)"
+    (workspace() / "beside.py").write_text("x = 1\n")
+    code = "import beside, collections, dataclasses, json, logging, sys, tempfile; print(collections.namedtuple('A', 'b')(1), sys.argv, __name__, __file__)"
     done = brig("python", *hooked, "-c", code, "--", "x")
     assert done.text == "A(b=1) ['/work/_run.py', 'x'] __main__ /work/_run.py\n", done
     done = brig("python", *hooked, "-c", "import sys\nsys.stdin.read()\n1/0", input=b"in")

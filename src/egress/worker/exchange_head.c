@@ -44,6 +44,8 @@ bool exchange_passes(struct http1_text name)
 {
 	if (name.n >= 6 && strncasecmp(name.p, "Proxy-", 6) == 0)
 		return false;
+	if (http1_text_is(name, "brig-reason")) /* the door's own word, and nobody else's */
+		return false;
 	for (size_t i = 0; i < ARRAY_LEN(not_passed); i++)
 		if (http1_text_is(name, not_passed[i]))
 			return false;

@@ -63,6 +63,17 @@ def a_sandbox_is_made_used_and_deleted():
 
 
 @test
+def a_command_is_told_what_its_door_denied():
+    with client() as (_, sandbox):
+        assert sandbox("create", "--name", "one", "--allow", "one.example").status == 0
+        ask = ["--", "curl", "-s", "-m", "30", "https://other.example/"]
+        for _ in range(2):  # the second time it is no news to the sandbox
+            denied = sandbox("exec", "one", "--json", *ask).json["denials"]
+            assert [d["target"] for d in denied] == ["other.example:443"] and "--allow" in denied[0]["reason"], denied
+        assert sandbox("exec", "one", "--json", "--", "true").json["denials"] == []
+
+
+@test
 def words_that_make_no_sense_are_refused_with_a_next_step():
     with client() as (d, sandbox):
         for words, said in ((("creat",), "create"), (("show", "x"), "brig sandbox get"), (("rm", "x"), "brig sandbox delete"), ((), "brig sandbox --help"), (("get",), "usage: "), (("get", "a/b"), "neither an id nor a name"),

@@ -153,8 +153,11 @@ static int write_new(int folder, const char *id, const struct buf *text)
 
 	(void)snprintf(name, sizeof(name), ".%s", id);
 	fd = take_spare(folder, name);
-	if (fd < 0)
+	if (fd < 0) {
+		/* A sweep that has the spare one is about to remove it, by this name. */
+		(void)snprintf(name, sizeof(name), ".%s-new", id);
 		fd = make_locked(folder, name);
+	}
 	if (fd < 0)
 		return fd;
 	r = write_text(fd, text);
@@ -487,14 +490,15 @@ static void finish(int folder, const char *id, int fd)
 		(void)fd_close(f.t.trees[i].fd);
 }
 
-/* Of a run that was killed while it wrote: nothing had begun. */
+/* Of a run that was killed while it wrote: nothing had begun. What was removed by another sweep may
+ * have been made again under its name. */
 static void remove_unfinished(int folder, const char *name)
 {
 	CLEANUP(fd) int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
+	    S_ISREG(st.st_mode) && st.st_nlink)
 		(void)unlinkat(folder, name, 0);
 }
 

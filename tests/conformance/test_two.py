@@ -289,7 +289,8 @@ def one_that_cannot_be_executed_is_refused_and_the_sandbox_stays():
         r = s.run(2, "no-such-command")
         assert ended(r) == ("exited", 127)
         for number in range(3, 20):
-            assert ended(s.run(number, "true")) == ("exited", 0)
+            r = s.run(number, "true")
+            assert ended(r) == ("exited", 0), r
 
 
 @test(backends=OPEN)

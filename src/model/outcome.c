@@ -292,12 +292,24 @@ int outcome_status(const struct outcome *o)
 	return o->error.kind == ERR_NOT_EXECUTABLE ? 126 : 125;
 }
 
+static void own_words(struct arena *a, struct isolation *i)
+{
+	const char **words[] = { &i->seccomp, &i->cgroup, &i->pause, &i->network, &i->runtime };
+
+	for (size_t k = 0; k < ARRAY_LEN(words); k++)
+		*words[k] = *words[k] ? arena_strdup(a, *words[k]) : NULL;
+}
+
+/* With its words: a command's result may outlive that of its sandbox, and another brig's words are
+ * kept there. */
 void outcome_contain(struct outcome *o, const struct isolation *i)
 {
 	if (!o->isolation)
 		o->isolation = malloc(sizeof(*o->isolation));
-	if (o->isolation)
-		*o->isolation = *i;
+	if (!o->isolation)
+		return;
+	*o->isolation = *i;
+	own_words(o->arena, o->isolation);
 }
 
 enum enforcer outcome_enforcer(const struct outcome *o, enum limit l)
